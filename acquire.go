@@ -1,0 +1,196 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/pubsub"
+)
+
+// acquire gets a hold for the owner that ctx carries: another one in the owner's grant if it has one, else a grant.
+func (b *Base) acquire(ctx, wait context.Context, once bool, cfg config) (*Hold, error) {
+	own := ownerOf(ctx)
+	for {
+		if cause := b.over(wait); cause != nil {
+			return nil, b.left(cause)
+		}
+		g, first := own.enter(b)
+		if first {
+			return g.acquire(ctx, wait, once, cfg)
+		}
+		if once && !g.isLive() {
+			return nil, ErrNotAcquired // the owner itself is waiting for it, in another goroutine
+		}
+		if err := g.takeTurn(wait); err != nil {
+			return nil, b.left(err)
+		}
+		if g.isLive() {
+			return g.reenter(ctx, wait, cfg)
+		}
+		g.passTurn() // it ended while we waited for our turn: begin again
+	}
+}
+
+// over is why nobody should wait any more: the caller's context or the client's end. A context that is done beats a lock
+// that is free.
+func (b *Base) over(wait context.Context) error {
+	if b.client.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return context.Cause(wait)
+}
+
+// left is the error of a caller that stopped waiting because of cause.
+func (b *Base) left(cause error) error {
+	if errors.Is(cause, ErrClosed) {
+		return ErrClosed
+	}
+	return both{ErrNotAcquired, cause}
+}
+
+// markStray remembers that a command for this grant may still be on its way. Its owner id is not used again then, lest the
+// straggler take a lock for nobody, or release one that was granted later.
+func (g *grant) markStray() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stray = true
+}
+
+func (g *grant) isLive() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.live && g.ended == nil
+}
+
+// acquire takes the front place of the local queue and then gets the grant from the server. The caller has the turn of
+// the new grant; it is passed on in any case, and if there is no grant the place is too.
+func (g *grant) acquire(ctx, wait context.Context, once bool, cfg config) (*Hold, error) {
+	defer g.passTurn()
+	h, err := g.queueUp(ctx, wait, once, cfg)
+	if err != nil {
+		g.finish(err, false)
+	}
+	return h, err
+}
+
+// queueUp waits for the front place. While nobody else of this process wants the name that costs nothing: no timer, no
+// context, no goroutine. TryLock asks the server even if the place is taken, because only the server knows.
+func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold, error) {
+	b := g.base
+	c := b.client
+	if c.queue.TryEnter(b.key) {
+		g.front = true
+	} else if !once {
+		either, cancel := c.orClosed(wait)
+		defer cancel()
+		if err := c.queue.Enter(either, b.key); err != nil {
+			return nil, b.left(err)
+		}
+		g.front = true
+		if cause := b.over(wait); cause != nil {
+			return nil, b.left(cause)
+		}
+	}
+	h, denied, err := g.attempt(ctx, wait, cfg)
+	switch {
+	case h != nil || err != nil:
+		return h, err
+	case once:
+		return nil, ErrNotAcquired
+	}
+	return g.wait(ctx, wait, cfg, denied)
+}
+
+// orClosed is ctx, ended by the closing of the client too.
+func (c *Client) orClosed(ctx context.Context) (context.Context, func()) {
+	either, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })
+	return either, func() { stop(); cancel(nil) }
+}
+
+// attempt asks the server once. Without a hold and an error the lock is another's, for at least the time returned.
+func (g *grant) attempt(ctx, wait context.Context, cfg config) (*Hold, time.Duration, error) {
+	b := g.base
+	op := func(again bool) lua.Call { return b.protocol.Acquire(g.id, cfg.lease, again) }
+	// A caller that left in the middle of it may have been granted the lock: late gives it back.
+	o, ok := b.client.call(wait, op, func(o outcome) {
+		if o.stray || o.err == nil && o.reply.Status == lua.Done {
+			b.undoNow(g.id)
+		}
+	})
+	switch {
+	case !ok:
+		g.markStray()
+		return nil, 0, b.left(context.Cause(wait))
+	case o.stray:
+		g.markStray()
+	}
+	switch {
+	case o.err != nil:
+		if o.stray {
+			b.undo(g.id)
+		}
+		return nil, 0, b.gaveUp(wait, o)
+	case o.reply.Status == lua.Denied:
+		return nil, time.Duration(o.reply.Int(0)) * time.Millisecond, nil
+	}
+	if cause := b.over(wait); cause != nil {
+		b.undo(g.id)
+		return nil, 0, b.left(cause)
+	}
+	h, err := g.activate(ctx, o, cfg)
+	if err != nil {
+		b.undo(g.id)
+	}
+	return h, 0, err
+}
+
+// wait sleeps until the lock may be free and tries again, for as long as wait lasts. It subscribes first and then looks
+// once more, so a release in between is not missed: the confirmation of a subscription counts as a wake-up, and so does
+// every later one, after a lost connection. The end of the holder's lease is announced by nobody, so it is slept for.
+func (g *grant) wait(ctx, wait context.Context, cfg config, left time.Duration) (*Hold, error) {
+	b := g.base
+	sub := b.client.hub.Subscribe(b.protocol.Channel())
+	defer sub.Close()
+	timer := time.NewTimer(b.recheck(left))
+	defer timer.Stop()
+	for {
+		if err := b.sleep(wait, sub, timer); err != nil {
+			return nil, err
+		}
+		h, left, err := g.attempt(ctx, wait, cfg)
+		if h != nil || err != nil {
+			return h, err
+		}
+		timer.Reset(b.recheck(left))
+	}
+}
+
+// sleep returns nil when it is time for another attempt.
+func (b *Base) sleep(wait context.Context, sub *pubsub.Subscription, timer *time.Timer) error {
+	select {
+	case <-sub.Wake():
+		if err := sub.Err(); err != nil && b.over(wait) == nil {
+			return both{errors.New("cannot listen for the release on " + b.protocol.Channel() +
+				"; permit this user the channel"), err}
+		}
+	case <-timer.C:
+	case <-wait.Done():
+	case <-b.client.ctx.Done():
+	}
+	if cause := b.over(wait); cause != nil {
+		return b.left(cause)
+	}
+	return nil
+}
+
+// recheck is when a lease of which so much is left will have ended, a millisecond added because a key lives through its
+// last one. A key without a time to live (-1) is nobody's lease; it is looked at once in a lease of our own.
+func (b *Base) recheck(left time.Duration) time.Duration {
+	if left < 0 {
+		return b.client.opts.Lease
+	}
+	return left + time.Millisecond
+}

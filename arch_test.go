@@ -1,0 +1,315 @@
+package holdfast_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/holdfast-go/holdfast"
+
+// source is a directory of Go files, of this module or of one nested in it.
+type source struct {
+	dir    string // relative to the root, "." for it
+	nested bool   // belongs to another module
+	files  map[string]*ast.File
+}
+
+// sources parses all Go files of the repository. It reads the files themselves rather than asking the go command, so
+// that files behind build tags count too.
+func sources(t *testing.T) []*source {
+	t.Helper()
+	byDir := map[string]*source{}
+	var modules []string
+	require.NoError(t, filepath.WalkDir(".", func(p string, e fs.DirEntry, err error) error {
+		dir, name := filepath.ToSlash(filepath.Dir(p)), e.Name()
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && (name != "." && name[0] == '.' || name == "testdata" || name == "bin"):
+			return filepath.SkipDir
+		case name == "go.mod" && dir != ".":
+			modules = append(modules, dir)
+		case strings.HasSuffix(name, ".go"):
+			f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			if byDir[dir] == nil {
+				byDir[dir] = &source{dir: dir, files: map[string]*ast.File{}}
+			}
+			byDir[dir].files[name] = f
+		}
+		return nil
+	}))
+	var all []*source
+	for _, s := range byDir {
+		s.nested = slices.ContainsFunc(modules, func(m string) bool { return s.dir == m || strings.HasPrefix(s.dir, m+"/") })
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *source) int { return strings.Compare(a.dir, b.dir) })
+	require.Greater(t, len(all), 5, "the tree has been found")
+	return all
+}
+
+// layer is where a package of this module stands. Imports go from a higher one to a lower.
+type layer int
+
+const (
+	helpers layer = iota // imported by tests only
+	internal
+	base // lua, pubsub, watchdog: know nothing of locks as users see them
+	root
+	kinds // one package per kind of lock; any directory that is none of the above
+	tools // scripts: programs
+)
+
+func layerOf(dir string) layer {
+	switch first, _, _ := strings.Cut(dir, "/"); {
+	case slices.Contains([]string{"internal/redistest", "internal/faultproxy", "internal/leak"}, dir):
+		return helpers
+	case first == "internal":
+		return internal
+	case first == "lua", first == "pubsub", first == "watchdog":
+		return base
+	case dir == ".":
+		return root
+	case first == "scripts":
+		return tools
+	}
+	return kinds
+}
+
+// external are the modules that the library may import, and why.
+var external = map[string]string{
+	"github.com/redis/go-redis/v9": "the client that users hand us",
+	"github.com/google/uuid":       "client ids in Redisson's form",
+	"golang.org/x/sync":            "what the standard library lacks",
+}
+
+// forbidden says why the package in directory from must not import the package path to, empty if it may. It is for the
+// code of the library, not for tests.
+func forbidden(from, to string) string {
+	if !strings.HasPrefix(to+"/", module+"/") {
+		return forbiddenOutside(to)
+	}
+	dir := strings.TrimPrefix(strings.TrimPrefix(to, module), "/")
+	if dir == "" {
+		dir = "."
+	}
+	f, d := layerOf(from), layerOf(dir)
+	switch {
+	case f == helpers:
+		if d != helpers && d != internal {
+			return "what tests lean on must not lean on what they test"
+		}
+		return ""
+	case d == helpers:
+		return "servers, faults and leak checks are for tests; users would link them into their services"
+	case f == tools:
+		return "scripts must run when the library does not build"
+	case f == base && d == base:
+		return "lua, pubsub and watchdog are each understood and tested alone; what joins them belongs in the root"
+	case f == base && d == root:
+		return "the root is built on lua, pubsub and watchdog; what they share with it belongs in internal"
+	case f == kinds && d == kinds:
+		return "kinds are independent of each other; what two of them share belongs in the root or in internal"
+	case d == kinds:
+		return "nothing below the kinds may know which kinds there are, so that one can be added without changing them"
+	case f == internal && d == root:
+		return "internal packages are below the root; pass in what they need"
+	case f == internal && d == base && dir != "lua":
+		return "internal packages are below pubsub and watchdog; only the scripts' calls are data that they may name"
+	case f == kinds && d == base && dir != "lua":
+		return "a kind brings scripts; waiting and renewing are the root's, the same for all kinds"
+	case f == base && d == internal && dir == "internal/kind":
+		return "internal/kind describes locks, of which lua, pubsub and watchdog know nothing"
+	}
+	return ""
+}
+
+func forbiddenOutside(to string) string {
+	first, _, _ := strings.Cut(to, "/")
+	switch {
+	case to == "testing" || strings.HasPrefix(to, "testing/"):
+		return "testing registers flags in every program that links it"
+	case !strings.Contains(first, "."):
+		return "" // standard library
+	}
+	for m := range external {
+		if to == m || strings.HasPrefix(to, m+"/") {
+			return ""
+		}
+	}
+	return "users get every dependency of ours; only go-redis, uuid and x/sync are worth that"
+}
+
+func TestImportsGoDownwards(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.nested || layerOf(s.dir) == helpers {
+			continue // nested modules use the library as anybody does
+		}
+		for name, f := range s.files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			for _, spec := range f.Imports {
+				to, err := strconv.Unquote(spec.Path.Value)
+				require.NoError(t, err)
+				if why := forbidden(s.dir, to); why != "" {
+					t.Errorf("%s imports %s: %s", path.Join(s.dir, name), to, why)
+				}
+			}
+		}
+	}
+}
+
+// What tests lean on may import testing and goleak, but not what it tests.
+func TestTestHelpersStandAlone(t *testing.T) {
+	for _, s := range sources(t) {
+		if layerOf(s.dir) != helpers {
+			continue
+		}
+		for name, f := range s.files {
+			for _, spec := range f.Imports {
+				to, err := strconv.Unquote(spec.Path.Value)
+				require.NoError(t, err)
+				if why := forbidden(s.dir, to); strings.HasPrefix(to, module) && why != "" {
+					t.Errorf("%s imports %s: %s", path.Join(s.dir, name), to, why)
+				}
+			}
+		}
+	}
+}
+
+// The control: the rules do refuse, each for its reason, and allow what there is.
+func TestTheRulesRefuseAndAllow(t *testing.T) {
+	for edge, why := range map[[2]string]string{
+		{"lua", "pubsub"}:                          "understood and tested alone",
+		{"watchdog", "lua"}:                        "understood and tested alone",
+		{"pubsub", ""}:                             "built on lua",
+		{"lua", "internal/kind"}:                   "know nothing",
+		{"lua", "rlock"}:                           "which kinds there are",
+		{".", "fairlock"}:                          "which kinds there are",
+		{"internal/kind", "rlock"}:                 "which kinds there are",
+		{"internal/kind", ""}:                      "below the root",
+		{"internal/task", "watchdog"}:              "below pubsub and watchdog",
+		{"rlock", "fairlock"}:                      "independent of each other",
+		{"redlock", "rlock"}:                       "independent of each other",
+		{"rlock", "watchdog"}:                      "the same for all kinds",
+		{".", "internal/redistest"}:                "for tests",
+		{"rlock", "internal/faultproxy"}:           "for tests",
+		{"internal/queue", "internal/leak"}:        "for tests",
+		{"internal/redistest", ""}:                 "lean on",
+		{"scripts", "lua"}:                         "does not build",
+		{".", "!testing"}:                          "registers flags",
+		{".", "!testing/synctest"}:                 "registers flags",
+		{"rlock", "!github.com/stretchr/testify"}:  "only go-redis",
+		{"lua", "!github.com/redis/go-redis/v90"}:  "only go-redis",
+		{"lua", "!github.com/holdfast-go/holdfas"}: "only go-redis",
+	} {
+		require.Contains(t, forbidden(edge[0], target(edge[1])), why, edge)
+	}
+	for _, edge := range [][2]string{
+		{".", "lua"}, {".", "pubsub"}, {".", "watchdog"}, {".", "internal/kind"}, {"rlock", ""}, {"fairlock", "lua"},
+		{"redlock", "internal/keys"}, {"internal/kind", "lua"}, {"pubsub", "internal/task"}, {"lua", "!fmt"},
+		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"}, {".", "!github.com/google/uuid"},
+		{"internal/faultproxy", "internal/redistest"},
+	} {
+		require.Empty(t, forbidden(edge[0], target(edge[1])), edge)
+	}
+}
+
+// target spells out an import path; "!" marks one that is not of this module.
+func target(to string) string {
+	if outside, ok := strings.CutPrefix(to, "!"); ok {
+		return outside
+	}
+	return path.Join(module, to)
+}
+
+func TestEachPackageHasOneComment(t *testing.T) {
+	for _, s := range sources(t) {
+		var with []string
+		for name, f := range s.files {
+			if f.Doc != nil {
+				with = append(with, name)
+			}
+		}
+		if slices.Sort(with); len(with) != 1 {
+			t.Errorf("%s: package comments in %d files %v; there must be exactly one, so that there is one place to read", s.dir, len(with), with)
+		}
+	}
+}
+
+func TestEachPackageWithTestsLooksForLeaks(t *testing.T) {
+	for _, s := range sources(t) {
+		tests, mains := 0, 0
+		for name, f := range s.files {
+			if strings.HasSuffix(name, "_test.go") {
+				tests++
+				mains += leakChecks(f)
+			}
+		}
+		if tests > 0 && mains != 1 {
+			t.Errorf("%s: %d TestMain that call leak.Main or redistest.Main; there must be one, or goroutines leak unnoticed", s.dir, mains)
+		}
+	}
+}
+
+// leakChecks counts the functions TestMain that call leak.Main or redistest.Main (in redistest itself: Main).
+func leakChecks(f *ast.File) int {
+	n := 0
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Name.Name != "TestMain" || fn.Recv != nil {
+			continue
+		}
+		ast.Inspect(fn, func(node ast.Node) bool {
+			call, ok := node.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			switch fun := call.Fun.(type) {
+			case *ast.SelectorExpr:
+				if pkg, ok := fun.X.(*ast.Ident); ok && fun.Sel.Name == "Main" && (pkg.Name == "leak" || pkg.Name == "redistest") {
+					n++
+				}
+			case *ast.Ident:
+				if fun.Name == "Main" && f.Name.Name == "redistest" {
+					n++
+				}
+			}
+			return true
+		})
+	}
+	return n
+}
+
+// The control: a TestMain that only runs the tests does not count.
+func TestLeakChecksAreTold(t *testing.T) {
+	for body, want := range map[string]int{"leak.Main(m)": 1, "redistest.Main(m)": 1, "m.Run()": 0, "other.Main(m)": 0} {
+		f, err := parser.ParseFile(token.NewFileSet(), "x_test.go", "package x\nfunc TestMain(m *testing.M) { "+body+" }", 0)
+		require.NoError(t, err)
+		require.Equal(t, want, leakChecks(f), body)
+	}
+}
+
+// What users install with go install must have no replace line.
+func TestWhatUsersInstallHasNoReplace(t *testing.T) {
+	for _, file := range []string{"go.mod", "cmd/holdfast/go.mod"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NotContains(t, string(text), "\nreplace", "go install ...@latest refuses a module with replace: "+file)
+	}
+}

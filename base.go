@@ -1,0 +1,142 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// Locker is what every kind of lock can do.
+type Locker interface {
+	// Name is the name of the lock in Redis.
+	Name() string
+	// Lock waits until the lock is granted, ctx ends or the time of [Wait] is over.
+	Lock(ctx context.Context, opts ...Option) (*Hold, error)
+	// TryLock returns [ErrNotAcquired] at once if another owner holds the lock. It waits for nobody, so it may pass
+	// those who wait.
+	TryLock(ctx context.Context, opts ...Option) (*Hold, error)
+}
+
+// Base is the part of a lock that does not depend on its kind. Packages like rlock are built on it; users of locks have
+// no need for it, and cannot make one, because a protocol is internal to this module.
+type Base struct {
+	client   *Client
+	protocol kind.Protocol
+	key      queue.Key
+	defaults []Option
+	err      error // why the lock cannot be used: bad name, nil client
+}
+
+// NewBase is for the kinds of this module. Errors in its arguments are returned by the first operation.
+func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
+	b := &Base{client: c, protocol: p, key: queue.Key{Kind: p.Kind(), Name: p.Name()}, defaults: opts}
+	switch err := keys.Check(p.Name()); {
+	case c == nil:
+		b.err = invalid("client is nil; make one with holdfast.New")
+	case err != nil:
+		b.err = both{ErrInvalid, err}
+	}
+	return b
+}
+
+// Lock is [Locker.Lock].
+func (b *Base) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
+	return b.lock(ctx, "lock", false, opts)
+}
+
+// TryLock is [Locker.TryLock].
+func (b *Base) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
+	return b.lock(ctx, "try", true, opts)
+}
+
+func (b *Base) lock(ctx context.Context, op string, once bool, opts []Option) (*Hold, error) {
+	cfg, err := b.configure(opts)
+	if err == nil && ctx == nil {
+		err = invalid("ctx is nil; use context.Background()")
+	}
+	if err != nil {
+		return nil, b.fail(op, err)
+	}
+	wait := ctx // bounds the waiting; the hold derives from ctx itself
+	if cfg.waitSet && cfg.wait == 0 {
+		once = true
+	} else if cfg.waitSet && !once {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeoutCause(ctx, cfg.wait, errWaited)
+		defer cancel()
+	}
+	h, err := b.acquire(ctx, wait, once, cfg)
+	if err != nil {
+		return nil, b.fail(op, err)
+	}
+	return h, nil
+}
+
+var errWaited = errors.New("waited as long as Wait allows")
+
+// configure adds up the client's, the lock's and the call's options, the later ones winning.
+func (b *Base) configure(opts []Option) (config, error) {
+	if b.err != nil {
+		return config{}, b.err
+	}
+	cfg := config{lease: b.client.opts.Lease, renew: true}
+	for _, opt := range b.defaults {
+		opt(&cfg)
+	}
+	for _, opt := range opts {
+		opt(&cfg)
+	}
+	cfg.lease = time.Duration(kind.Millis(cfg.lease)) * time.Millisecond
+	return cfg, cfg.err
+}
+
+// Query runs a call that changes nothing, or that is harmless when repeated, for a kind's own operations.
+func (b *Base) Query(ctx context.Context, op string, build func(publish string) lua.Call) (lua.Reply, error) {
+	if b.err != nil {
+		return lua.Reply{}, b.fail(op, b.err)
+	}
+	if b.client.ctx.Err() != nil {
+		return lua.Reply{}, b.fail(op, ErrClosed)
+	}
+	call := build(b.client.publish)
+	o, ok := b.client.call(ctx, func(bool) lua.Call { return call }, func(outcome) {})
+	switch {
+	case !ok:
+		return o.reply, b.fail(op, both{ErrUncertain, context.Cause(ctx)})
+	case o.err != nil:
+		return o.reply, b.fail(op, b.uncertain(o))
+	}
+	return o.reply, nil
+}
+
+// Recheck renews this client's holds of the name now, so that one that was forced out is told at once.
+func (b *Base) Recheck() {
+	b.client.dog.Poke(func(o watchdog.Owner) bool { return o.(*grant).base.key == b.key })
+}
+
+func (b *Base) fail(op string, err error) error {
+	return &Error{Op: op, Kind: b.key.Kind, Name: b.key.Name, Err: err}
+}
+
+// uncertain is the error of an operation that failed: whether it may have happened is part of it.
+func (b *Base) uncertain(o outcome) error {
+	if o.stray {
+		return both{ErrUncertain, o.err}
+	}
+	return o.err
+}
+
+// gaveUp is the error of an acquisition that failed or was left. Nothing stays uncertain for its caller: what may have
+// been granted is undone.
+func (b *Base) gaveUp(wait context.Context, o outcome) error {
+	if cause := context.Cause(wait); cause != nil {
+		return both{ErrNotAcquired, cause}
+	}
+	return b.uncertain(o)
+}

@@ -1,0 +1,156 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// Delays between the attempts of one operation: doubling from the first to the last, each shortened at random so that
+// clients that failed together do not come back together.
+const (
+	firstBackoff = 5 * time.Millisecond
+	lastBackoff  = 250 * time.Millisecond
+)
+
+// outcome is what one operation, with all its attempts, came to.
+type outcome struct {
+	reply lua.Reply
+	sent  time.Time // when the last attempt was sent: what is trusted is counted from here, never from the reply
+	stray bool      // an attempt was sent that nobody answered: it may have run, and may still
+	err   error
+}
+
+// operation builds the call of an attempt; again says that an earlier one may have been executed.
+type operation func(again bool) lua.Call
+
+// repeat runs an operation until the server answers, the retry budget is spent or ctx ends. Between attempts it gives
+// up; during one it cannot, because go-redis does not interrupt a read. [Client.call] can.
+func (c *Client) repeat(ctx context.Context, op operation) (o outcome) {
+	o.sent = time.Now()
+	giveUp := o.sent.Add(c.opts.RetryBudget)
+	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
+		o.reply, o.err = lua.Run(ctx, c.rdb, op(o.stray))
+		if o.err == nil {
+			return o
+		}
+		sent, passing := classify(o.err)
+		o.stray = o.stray || sent
+		if !passing || control.Resend.Off() || time.Now().Add(delay).After(giveUp) {
+			return o
+		}
+		if !isReply(o.err) && c.cluster != nil {
+			// A ClusterClient asks a dead master again for up to a minute unless it is told to look.
+			c.cluster.ReloadState(ctx)
+		}
+		select {
+		case <-time.After(delay/2 + rand.N(delay/2+1)): //nolint:gosec // spreads load, guards nothing
+		case <-ctx.Done():
+			return o
+		}
+		o.sent = time.Now()
+	}
+}
+
+// classify tells of an error whether the command may have run all the same, and whether it is worth another attempt.
+func classify(err error) (sent, passing bool) {
+	if isReply(err) {
+		for _, prefix := range []string{
+			"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "NOREPLICAS", "BUSY ", "MOVED", "ASK",
+			"max number of clients",
+		} {
+			if redis.HasErrorPrefix(err, prefix) {
+				return false, true // the server did not begin; soon it may
+			}
+		}
+		return false, false
+	}
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return false, true // it never left
+	case errors.Is(err, redis.ErrClosed):
+		return false, false // the user closed the go-redis client
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return true, false // may come from the wait for a connection or from the read; assume the worse
+	}
+	return true, true
+}
+
+// call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a read. The operation
+// then goes on in the background and late is called with what came of it, in place of a return from call.
+//
+// A context that cannot end costs nothing; for the others the operation runs in a goroutine of its own, because there
+// is no other way to leave a read. (Rejected: go-redis's ContextTimeoutEnabled. It is the user's setting, and it covers
+// deadlines but not cancellation.)
+func (c *Client) call(ctx context.Context, op operation, late func(outcome)) (o outcome, ok bool) {
+	if ctx.Done() == nil {
+		return c.repeat(ctx, op), true
+	}
+	var settled atomic.Bool // by the first of the two: result delivered, or caller gone
+	result := make(chan outcome, 1)
+	c.tasks.Go(func() {
+		o := c.repeat(ctx, op)
+		if settled.CompareAndSwap(false, true) {
+			result <- o
+			return
+		}
+		late(o)
+	})
+	select {
+	case o = <-result:
+		return o, true
+	case <-ctx.Done():
+	}
+	if settled.CompareAndSwap(false, true) {
+		return outcome{}, false
+	}
+	return <-result, true
+}
+
+// detached runs an operation within the retry budget, for a ctx that cannot be cancelled. It returns when the
+// budget is spent even if go-redis sits in a read; the operation then goes on in the background.
+func (c *Client) detached(ctx context.Context, op operation) outcome {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.RetryBudget, errBudget)
+	defer cancel()
+	o, ok := c.call(ctx, op, func(outcome) {})
+	if !ok {
+		return outcome{stray: true, err: errBudget}
+	}
+	return o
+}
+
+var errBudget = errors.New("no answer from Redis within the retry budget")
+
+// renew is the watchdog's access to the server: one pipeline for all that are due. What got no answer keeps the verdict
+// [watchdog.Unknown].
+func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
+	calls := make([]lua.Call, len(batch))
+	for i, r := range batch {
+		g := r.Owner.(*grant)
+		calls[i] = g.base.protocol.Renew(g.id, r.Length)
+	}
+	silent := false
+	for i, result := range lua.RunAll(ctx, c.rdb, calls) {
+		switch {
+		case result.Err == nil && result.Reply.Status == lua.Done:
+			batch[i].Verdict = watchdog.Renewed
+		case result.Err == nil, redis.HasErrorPrefix(result.Err, "WRONGTYPE"):
+			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
+		case !isReply(result.Err):
+			silent = true
+		}
+	}
+	if silent && c.cluster != nil {
+		c.cluster.ReloadState(ctx)
+	}
+}

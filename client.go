@@ -1,0 +1,117 @@
+package holdfast
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/task"
+	"github.com/holdfast-go/holdfast/pubsub"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// Client is one participant: what a Redisson client is to Java. Locks of all kinds are made on it. Use one per process and
+// Redis, and Close it at the end. All methods are safe for concurrent use.
+//
+// It holds one goroutine (the watchdog's, from the first lock on), and while somebody waits one connection per server
+// that it listens on. While nothing is held or waited for it sends nothing.
+type Client struct {
+	rdb     redis.UniversalClient
+	cluster *redis.ClusterClient // rdb if it is one, else nil
+	publish string               // command that announces a release
+	opts    Options
+	id      string
+	owners  atomic.Uint64 // number of the last owner
+
+	dog   *watchdog.Watchdog
+	hub   *pubsub.Hub
+	queue queue.Queue
+	tasks task.Group // operations that outlive their caller
+
+	ctx       context.Context // ends with ErrClosed when Close begins
+	cancel    context.CancelCauseFunc
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// New makes a client on rdb, which stays the caller's: Close does not close it. nil options stand for the defaults.
+// Nothing is sent.
+//
+// It returns an error that wraps [ErrInvalid] for options that contradict each other and for a *redis.Ring: a Ring moves
+// names to another server when one does not answer, and with them every lock.
+func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
+	if isNil(rdb) {
+		return nil, invalid("rdb is nil; pass a go-redis client, for example redis.NewClient(&redis.Options{})")
+	}
+	if _, ring := rdb.(*redis.Ring); ring {
+		return nil, invalid("rdb is a *redis.Ring, which grants a lock twice when a server does not answer; use a " +
+			"single server, Sentinel or a Cluster")
+	}
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return nil, both{ErrInvalid, err}
+	}
+	c := &Client{rdb: rdb, publish: "PUBLISH", opts: o, id: id.String()}
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		c.cluster, c.publish = cluster, "SPUBLISH"
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.dog = watchdog.New(watchdog.Config{Renew: c.renew})
+	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger})
+	return c, nil
+}
+
+// isNil also sees a nil pointer of a client's type, the usual result of an ignored error.
+func isNil(rdb redis.UniversalClient) bool {
+	switch c := rdb.(type) {
+	case nil:
+		return true
+	case *redis.Client:
+		return c == nil
+	case *redis.ClusterClient:
+		return c == nil
+	}
+	return false
+}
+
+// ID is the client's UUID, the first part of every owner of its.
+func (c *Client) ID() string { return c.id }
+
+// newOwnerID numbers an owner. The h tells our owners from Redisson's thread numbers in a queue that both share.
+func (c *Client) newOwnerID() string {
+	var buf [64]byte
+	id := append(buf[:0], c.id...)
+	id = append(id, ":h"...)
+	return string(strconv.AppendUint(id, c.owners.Add(1), 10))
+}
+
+// Close releases the client's holds (their contexts end with ErrClosed first), wakes its waiters with ErrClosed and joins
+// its goroutines. It returns an error if ctx ended before that was done; what is still held then ends with its lease.
+// A second call waits for the first and returns the same.
+func (c *Client) Close(ctx context.Context) error {
+	c.closeOnce.Do(func() { c.closeErr = c.close(ctx) })
+	return c.closeErr
+}
+
+func (c *Client) close(ctx context.Context) error {
+	c.cancel(ErrClosed)
+	for _, owner := range c.dog.Stop() {
+		g := owner.(*grant)
+		c.tasks.Go(g.close)
+	}
+	c.tasks.Go(c.dog.Join)
+	hubErr := c.hub.Close(ctx)
+	if err := c.tasks.Wait(ctx); err != nil {
+		return err
+	}
+	return hubErr
+}

@@ -1,0 +1,48 @@
+package holdfast_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// The public API that users' code compiles against. A change that does not compile here breaks them.
+var (
+	_ func(redis.UniversalClient, *holdfast.Options) (*holdfast.Client, error) = holdfast.New
+	_ func(*holdfast.Client) string                                            = (*holdfast.Client).ID
+	_ func(*holdfast.Client, context.Context) error                            = (*holdfast.Client).Close
+
+	_ = holdfast.Options{Lease: time.Duration(0), Logger: (*slog.Logger)(nil)}
+
+	_ func(*holdfast.Hold) context.Context                                                          = (*holdfast.Hold).Context
+	_ func(*holdfast.Hold, context.Context) error                                                   = (*holdfast.Hold).Unlock
+	_ func(*holdfast.Hold) uint64                                                                   = (*holdfast.Hold).Token
+	_ func(*holdfast.Hold) string                                                                   = (*holdfast.Hold).Owner
+	_ func(*holdfast.Hold) int                                                                      = (*holdfast.Hold).Count
+	_ func(*holdfast.Hold) time.Time                                                                = (*holdfast.Hold).Deadline
+	_ func(*holdfast.Hold, context.Context, time.Duration) error                                    = (*holdfast.Hold).Extend
+	_ func(time.Duration) holdfast.Option                                                           = holdfast.Wait
+	_ func(time.Duration) holdfast.Option                                                           = holdfast.Lease
+	_ func() holdfast.Option                                                                        = holdfast.NoRenewal
+	_ func(context.Context, holdfast.Locker) sync.Locker                                            = holdfast.SyncLocker
+	_ func(context.Context) context.Context                                                         = holdfast.WithOwner
+	_ func(context.Context, holdfast.Locker, func(context.Context) error, ...holdfast.Option) error = holdfast.Do
+
+	_ = []error{holdfast.ErrNotAcquired, holdfast.ErrLost, holdfast.ErrReleased, holdfast.ErrClosed}
+	_ = holdfast.Error{Op: "", Kind: "", Name: "", Err: error(nil)}
+	_ = holdfast.State{Owner: "", Count: 0, Remaining: time.Duration(0), Token: uint64(0), Waiters: 0}
+
+	_ holdfast.Locker                                                                 = (*rlock.Mutex)(nil)
+	_ func(*holdfast.Client, string, ...holdfast.Option) *rlock.Mutex                 = rlock.New
+	_ func(*rlock.Mutex, context.Context) (holdfast.State, error)                     = (*rlock.Mutex).State
+	_ func(*rlock.Mutex, context.Context) (bool, error)                               = (*rlock.Mutex).ForceUnlock
+	_ func(*rlock.Mutex) string                                                       = (*rlock.Mutex).Name
+	_ func(*rlock.Mutex, context.Context, ...holdfast.Option) (*holdfast.Hold, error) = (*rlock.Mutex).Lock
+	_ func(*rlock.Mutex, context.Context, ...holdfast.Option) (*holdfast.Hold, error) = (*rlock.Mutex).TryLock
+)

@@ -1,0 +1,64 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Do calls fn while l is held, under the hold's context, and unlocks, also if fn panics. It returns nil only if the lock
+// was held from the start of fn to its end and fn returned nil. If the hold was lost on the way, errors.Is is true for
+// [ErrLost] beside fn's own error: fn may then have run together with another holder.
+func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...Option) (err error) {
+	if l == nil {
+		return invalid("locker is nil; make one with rlock.New")
+	}
+	if fn == nil {
+		return invalid("fn is nil; pass the function to run under the lock")
+	}
+	hold, err := l.Lock(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, hold.Unlock(ctx)) }()
+	return fn(hold.Context())
+}
+
+// SyncLocker makes a sync.Locker of l, for code that takes one. Lock and Unlock panic where they cannot return an error:
+// ctx ended, Redis did not answer, the lock was lost. Loss in between goes unnoticed until Unlock; prefer the [Hold].
+func SyncLocker(ctx context.Context, l Locker) sync.Locker {
+	return &syncLocker{ctx: ctx, locker: l}
+}
+
+type syncLocker struct {
+	ctx    context.Context
+	locker Locker
+
+	mu    sync.Mutex // guards holds; not held while waiting for the lock
+	holds []*Hold    // a stack: more than one only if ctx carries an owner
+}
+
+func (s *syncLocker) Lock() {
+	hold, err := s.locker.Lock(s.ctx)
+	if err != nil {
+		panic(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holds = append(s.holds, hold)
+}
+
+func (s *syncLocker) Unlock() {
+	s.mu.Lock()
+	n := len(s.holds)
+	if n == 0 {
+		s.mu.Unlock()
+		panic("holdfast: unlock of unlocked lock " + s.locker.Name())
+	}
+	hold := s.holds[n-1]
+	s.holds = s.holds[:n-1]
+	s.mu.Unlock()
+	if err := hold.Unlock(s.ctx); err != nil {
+		panic(err)
+	}
+}

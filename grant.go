@@ -1,0 +1,316 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// grant is what the server granted to one owner: one entry in the lock's hash. The holds in it are its re-entries. It is
+// kept apart from Hold because the two need not end together: an inner hold ends before it, and a grant that is handed
+// on within the process will outlive the hold that got it.
+//
+// Life: made by owner.enter, then either live (activate) and ended once, or ended at once because the server refused.
+//
+//	made ── activate ──> live ──> ended: last unlock, lost (watchdog), or client closed
+//	  └────── give up ───────────────┘
+type grant struct {
+	base  *Base
+	owner *owner
+	id    string // "<uuid>:h<n>"
+	watch watchdog.Lease
+	front bool // it has the front place of the local queue; set before it is live
+
+	// turn holds one token. Operations that talk to the server about this grant take turns, because each tells the
+	// server an absolute hold count. It is a channel and not a mutex: a caller leaves by its context.
+	turn chan struct{}
+
+	mu    sync.Mutex // guards the rest; never held over a network call
+	live  bool
+	ended error // why, nil before the end
+	stray bool  // a command for this grant may still arrive at the server
+	token uint64
+	lease time.Duration
+	renew bool
+	holds []*Hold // that have not ended, oldest first; their number is the hold count in Redis
+}
+
+// newGrant makes a grant whose turn is its maker's.
+func newGrant(b *Base, o *owner, id string) *grant {
+	return &grant{base: b, owner: o, id: id, turn: make(chan struct{}, 1)}
+}
+
+func (g *grant) takeTurn(ctx context.Context) error {
+	select {
+	case <-g.turn:
+		return nil
+	default:
+	}
+	select {
+	case <-g.turn:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (g *grant) passTurn() { g.turn <- struct{}{} }
+
+func (g *grant) fail(op string, err error) error { return g.base.fail(op, err) }
+
+// activate makes a grant live whose script said so, and returns its first hold. It fails if the answer came so late that
+// the lease cannot be trusted any more, or if the client was closed meanwhile.
+func (g *grant) activate(ctx context.Context, o outcome, cfg config) (*Hold, error) {
+	token, err := strconv.ParseUint(o.reply.Text(0), 10, 64)
+	if err != nil {
+		return nil, errors.New("the server granted the lock with a token that is no number: " + o.reply.Text(0))
+	}
+	if !time.Now().Before(o.sent.Add(watchdog.Trust(cfg.lease))) {
+		return nil, both{ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease")}
+	}
+	h := &Hold{grant: g, parent: ctx, depth: 1, token: token}
+	g.mu.Lock()
+	g.live, g.token, g.lease, g.renew = true, token, cfg.lease, cfg.renew
+	g.holds = append(g.holds, h)
+	g.mu.Unlock()
+	if !g.base.client.dog.Watch(&g.watch, g, o.sent, cfg.lease, cfg.renew) {
+		return nil, ErrClosed
+	}
+	return h, nil
+}
+
+// reenter adds a hold to a live grant. The caller has the turn, and must not pass it on: whoever ends the operation does.
+func (g *grant) reenter(ctx, wait context.Context, cfg config) (*Hold, error) {
+	g.mu.Lock()
+	count, lease, renew := len(g.holds)+1, max(g.lease, cfg.lease), g.renew || cfg.renew
+	g.mu.Unlock()
+	o, ok := g.base.client.call(wait, g.recount(count, lease), func(o outcome) { g.settle() })
+	if !ok {
+		return nil, both{ErrNotAcquired, context.Cause(wait)} // settle passes the turn on
+	}
+	switch {
+	case o.err != nil && o.stray:
+		g.base.client.tasks.Go(g.settle)
+		return nil, g.base.gaveUp(wait, o)
+	case o.err != nil:
+		g.passTurn()
+		return nil, g.base.gaveUp(wait, o)
+	}
+	defer g.passTurn()
+	if o.reply.Status == lua.Gone {
+		g.lose(watchdog.ErrGone)
+		return nil, ErrLost
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended != nil {
+		return nil, g.ended
+	}
+	h := &Hold{grant: g, parent: ctx, depth: count, token: g.token}
+	g.holds = append(g.holds, h)
+	g.lease, g.renew, g.stray = lease, renew, g.stray || o.stray
+	g.base.client.dog.Confirm(&g.watch, o.sent, lease, renew)
+	return h, nil
+}
+
+func (g *grant) recount(count int, lease time.Duration) operation {
+	return func(bool) lua.Call { return g.base.protocol.Recount(g.id, count, lease) }
+}
+
+func (g *grant) release(bool) lua.Call {
+	return g.base.protocol.Release(g.id, g.base.client.publish)
+}
+
+// settle tells the server the true hold count after an operation whose outcome nobody knows, and passes the turn on.
+func (g *grant) settle() {
+	defer g.passTurn()
+	g.mu.Lock()
+	g.stray = true
+	count, lease, ended := len(g.holds), g.lease, g.ended
+	g.mu.Unlock()
+	if ended == nil && count > 0 {
+		_ = g.base.client.detached(context.Background(), g.recount(count, lease))
+	}
+}
+
+// unlock takes a hold that has ended out of the grant. The last one releases the lock.
+func (g *grant) unlock(ctx context.Context, h *Hold) error {
+	c := g.base.client
+	bounded := context.WithoutCancel(ctx)
+	if control.Detach.Off() {
+		bounded = ctx
+	}
+	select {
+	case <-g.turn:
+	default: // another operation of the same owner is under way
+		limit, cancel := context.WithTimeoutCause(bounded, c.opts.RetryBudget, errBudget)
+		defer cancel()
+		if err := g.takeTurn(limit); err != nil {
+			c.tasks.Go(func() { g.unlockLater(h) })
+			return both{ErrUncertain, err}
+		}
+	}
+	return g.unlockInTurn(bounded, h)
+}
+
+// unlockLater is an unlock whose caller could not wait for the operation before it.
+func (g *grant) unlockLater(h *Hold) {
+	<-g.turn // passed on by that operation, which is bounded
+	_ = g.unlockInTurn(context.Background(), h)
+}
+
+func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
+	g.mu.Lock()
+	if g.ended != nil {
+		g.mu.Unlock()
+		g.passTurn()
+		return g.ended
+	}
+	g.holds = slices.DeleteFunc(g.holds, func(other *Hold) bool { return other == h })
+	count, lease := len(g.holds), g.lease
+	g.mu.Unlock()
+	if count == 0 {
+		defer g.passTurn()
+		return g.unlockLast(ctx)
+	}
+	o := g.base.client.detached(ctx, g.recount(count, lease))
+	switch {
+	case o.err != nil && o.stray:
+		g.base.client.tasks.Go(g.settle)
+		return g.base.uncertain(o)
+	case o.err != nil:
+		g.passTurn()
+		return o.err
+	}
+	defer g.passTurn()
+	if o.reply.Status == lua.Gone {
+		g.lose(watchdog.ErrGone)
+		return ErrLost
+	}
+	return nil
+}
+
+// unlockLast frees the lock. Renewal ends before the release is sent, so that it cannot outlive it.
+func (g *grant) unlockLast(ctx context.Context) error {
+	c := g.base.client
+	if !c.dog.Forget(&g.watch) {
+		return g.reason()
+	}
+	o := c.detached(ctx, g.release)
+	g.finish(ErrReleased, o.stray)
+	switch {
+	case o.err != nil:
+		g.base.undo(g.id) // until the lease has ended by itself
+		return g.base.uncertain(o)
+	case o.reply.Status == lua.Gone && (!o.stray || control.RepeatedGone.Off()):
+		return both{ErrLost, watchdog.ErrGone}
+	case o.reply.Text(0) != "":
+		return errors.New("released, but the waiters could not be told, and will find out when the lease that they know " +
+			"of ends; permit this user the channel " + g.base.protocol.Channel() + ": " + o.reply.Text(0))
+	}
+	return nil
+}
+
+// reason is why the watchdog does not know the grant any more. It takes a lease off its list before it says so here.
+func (g *grant) reason() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.ended != nil:
+		return g.ended
+	case g.base.client.ctx.Err() != nil:
+		return ErrClosed
+	}
+	return ErrLost
+}
+
+// finish ends the grant and the holds that are still in it. It reports whether this call was the one that ended it. What
+// may be left at the server is undone by the caller, stragglers excepted.
+func (g *grant) finish(reason error, stray bool) bool {
+	g.mu.Lock()
+	if g.ended != nil {
+		g.mu.Unlock()
+		return false
+	}
+	g.ended = reason
+	stray = stray || g.stray
+	live, holds := g.live, g.holds
+	g.holds = nil
+	g.mu.Unlock()
+	for _, h := range holds {
+		h.end(reason)
+	}
+	g.owner.drop(g, stray)
+	if g.front {
+		g.base.client.queue.Leave(g.base.key)
+	}
+	if live && stray {
+		g.base.undo(g.id) // a straggler of the acquisition could take the lock once more, for nobody
+	}
+	return true
+}
+
+// Lost is called by the watchdog when the server says that the owner does not hold the lock, or says nothing for too
+// long.
+func (g *grant) Lost(reason error) { g.lose(reason) }
+
+func (g *grant) lose(reason error) {
+	g.base.client.dog.Forget(&g.watch)
+	if !g.finish(both{ErrLost, reason}, false) {
+		return
+	}
+	g.base.client.opts.Logger.Warn("lock lost", "kind", g.base.key.Kind, "name", g.base.key.Name,
+		"owner", g.id, "token", g.token, "reason", reason)
+	if errors.Is(reason, watchdog.ErrDeadline) {
+		g.base.undo(g.id) // it may stand in Redis all the same, and would block others until its lease ends there
+	}
+}
+
+// close releases a grant whose client is closed. The watchdog has let go of it.
+func (g *grant) close() {
+	g.finish(ErrClosed, false)
+	if o := g.base.client.detached(context.Background(), g.release); o.err != nil {
+		g.base.client.opts.Logger.Warn("lock not released at close; its lease will end it",
+			"kind", g.base.key.Kind, "name", g.base.key.Name, "owner", g.id, "error", o.err)
+	}
+}
+
+// extend lengthens the lease.
+func (g *grant) extend(ctx context.Context, lease time.Duration) error {
+	if err := g.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer g.passTurn()
+	g.mu.Lock()
+	ended, renew := g.ended, g.renew
+	g.mu.Unlock()
+	if ended != nil {
+		return ended
+	}
+	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller leaves early.
+	o, ok := g.base.client.call(ctx, func(bool) lua.Call { return g.base.protocol.Renew(g.id, lease) }, func(outcome) {})
+	switch {
+	case !ok:
+		return both{ErrUncertain, context.Cause(ctx)}
+	case o.err != nil:
+		return g.base.uncertain(o)
+	case o.reply.Status == lua.Gone:
+		g.lose(watchdog.ErrGone)
+		return both{ErrLost, watchdog.ErrGone}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended != nil {
+		return g.ended
+	}
+	g.lease = lease
+	g.base.client.dog.Confirm(&g.watch, o.sent, lease, renew)
+	return nil
+}

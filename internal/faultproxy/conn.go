@@ -1,0 +1,183 @@
+package faultproxy
+
+import (
+	"bufio"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// conn is one client's connection and the one to the server behind it. Its two goroutines, one for each direction, end
+// when it is closed; run joins them.
+type conn struct {
+	p              *Proxy
+	client, server net.Conn
+	once           sync.Once
+	closed         chan struct{}
+
+	mute atomic.Bool // lost a request or a reply, so that nothing may pass any more
+
+	mu      sync.Mutex
+	pending []*request // forwarded and not answered, oldest first
+	last    bool       // no request is read any more: close when nothing is pending
+}
+
+// request is one that was forwarded and waits for its reply.
+type request struct {
+	rule       *Rule // nil: pass the reply on
+	held       <-chan struct{}
+	subscribes bool
+}
+
+func newConn(p *Proxy, client, server net.Conn) *conn {
+	return &conn{p: p, client: client, server: server, closed: make(chan struct{})}
+}
+
+// close ends both connections. It may be called by anybody, any number of times.
+func (c *conn) close() {
+	c.once.Do(func() {
+		close(c.closed)
+		_ = c.client.Close()
+		_ = c.server.Close()
+	})
+}
+
+func (c *conn) run() {
+	var wg sync.WaitGroup
+	wg.Go(c.requests)
+	wg.Go(c.replies)
+	wg.Wait()
+}
+
+// requests passes on what the client sends. It keeps reading when the connection is mute, to notice that it is closed
+// and so that the client can write.
+func (c *conn) requests() {
+	stay := false
+	defer func() {
+		if !stay {
+			c.close()
+		}
+	}()
+	in := bufio.NewReader(c.client)
+	subscribed := false
+	for {
+		args, raw, err := readRequest(in)
+		if err != nil {
+			return
+		}
+		if len(args) == 0 {
+			continue // an empty line or array, which the server does not answer either
+		}
+		rule, held := c.p.arrive(args, subscribed)
+		if c.p.silenced() {
+			c.mute.Store(true)
+		}
+		if c.mute.Load() {
+			continue
+		}
+		if rule != nil {
+			rule.caught()
+			switch rule.action {
+			case Cut:
+				c.close() // before Fired is, so that who waits for it sees the effect
+				rule.done()
+				return
+			case DropRequest:
+				if stay = c.finish(); !stay {
+					c.close()
+				}
+				rule.done()
+				return
+			case BlackHole:
+				c.mute.Store(true)
+				rule.done()
+				continue
+			}
+		}
+		if !subscribed {
+			subscribed = isSubscribe(args[0])
+			c.mu.Lock()
+			c.pending = append(c.pending, &request{rule, held, subscribed}) // before the reply can come
+			c.mu.Unlock()
+		}
+		if _, err := c.server.Write(raw); err != nil {
+			return
+		}
+	}
+}
+
+// finish says that no more requests follow. It reports whether replies are due; the last of them closes the connection.
+func (c *conn) finish() (due bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = true
+	return len(c.pending) > 0
+}
+
+// replies passes on what the server sends.
+func (c *conn) replies() {
+	defer c.close()
+	in := bufio.NewReader(c.server)
+	subscribed := false
+	for {
+		raw, err := readReply(in, nil)
+		if err != nil {
+			return
+		}
+		req, last := c.answered(raw[0] == '>', subscribed)
+		subscribed = subscribed || req != nil && req.subscribes
+		if c.p.silenced() && req != nil {
+			c.mute.Store(true)
+		}
+		if req != nil && req.rule != nil && !c.mute.Load() && !c.apply(req) {
+			return
+		}
+		// Asked anew: silence may have come while the reply was held.
+		if c.p.silenced() || c.mute.Load() {
+			if req != nil {
+				c.mute.Store(true)
+			}
+			continue
+		}
+		if _, err := c.client.Write(raw); err != nil || last {
+			return
+		}
+	}
+}
+
+// answered takes the request that a frame answers off the queue: nil for a push message, which answers a request only if
+// that is to subscribe, and for all that comes after a subscription. last says that the connection ends with this reply.
+func (c *conn) answered(push, subscribed bool) (req *request, last bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if subscribed || len(c.pending) == 0 || push && !c.pending[0].subscribes {
+		return nil, false
+	}
+	req, c.pending = c.pending[0], c.pending[1:]
+	return req, c.last && len(c.pending) == 0
+}
+
+// apply does what the rule says to a reply, and says whether the reply is to be passed on.
+func (c *conn) apply(req *request) bool {
+	if req.rule.action == DropReply {
+		c.close()
+		req.rule.done()
+		return false
+	}
+	req.rule.done() // HoldReply
+	select {
+	case <-req.held:
+		return true
+	case <-c.closed:
+		return false
+	}
+}
+
+func isSubscribe(name string) bool {
+	switch strings.ToUpper(name) {
+	case "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "MONITOR":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,211 @@
+package faultproxy
+
+import (
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Proxy passes connections on to one server. All methods may be called from any goroutine.
+type Proxy struct {
+	upstream string
+	addr     string // never changes
+
+	mu     sync.Mutex // guards what follows; never held during I/O except the instant closes
+	ln     net.Listener
+	conns  map[*conn]struct{}
+	rules  []*Rule
+	log    [][]string
+	silent bool
+
+	wg sync.WaitGroup // the accept loop and the connections' goroutines
+}
+
+// New starts a proxy to a server on a port of its own. When the test ends it closes all connections and waits for its
+// goroutines.
+func New(tb testing.TB, upstreamAddr string) *Proxy {
+	tb.Helper()
+	p := &Proxy{upstream: upstreamAddr, conns: make(map[*conn]struct{})}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatalf("faultproxy: %v", err)
+	}
+	p.addr = ln.Addr().String()
+	p.open(ln)
+	tb.Cleanup(func() {
+		p.Clear()
+		p.Stop()
+	})
+	return p
+}
+
+// Addr is the address to connect to in place of the server's, an IP literal with port. It never changes.
+func (p *Proxy) Addr() string { return p.addr }
+
+func (p *Proxy) open(ln net.Listener) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ln = ln
+	p.wg.Add(1)
+	go p.accept(ln)
+}
+
+func (p *Proxy) accept(ln net.Listener) {
+	defer p.wg.Done()
+	for {
+		client, err := ln.Accept()
+		if err != nil {
+			return // closed by Stop
+		}
+		p.wg.Add(1)
+		go func() {
+			defer p.wg.Done()
+			p.serve(ln, client)
+		}()
+	}
+}
+
+// serve runs one connection until either side closes it.
+func (p *Proxy) serve(ln net.Listener, client net.Conn) {
+	server, err := net.DialTimeout("tcp", p.upstream, time.Second)
+	if err != nil {
+		_ = client.Close() // the server is down: so are we
+		return
+	}
+	c := newConn(p, client, server)
+	p.mu.Lock()
+	if p.ln != ln { // stopped while we dialled
+		p.mu.Unlock()
+		c.close()
+		return
+	}
+	p.conns[c] = struct{}{}
+	p.mu.Unlock()
+
+	c.run()
+
+	p.mu.Lock()
+	delete(p.conns, c)
+	p.mu.Unlock()
+}
+
+// Stop refuses connections and closes those that are open, and returns when all goroutines have ended. A stopped proxy
+// is left as it is.
+func (p *Proxy) Stop() {
+	p.mu.Lock()
+	ln := p.ln
+	p.ln = nil
+	p.mu.Unlock()
+	if ln == nil {
+		return
+	}
+	_ = ln.Close()
+	p.CutAll()
+	p.wg.Wait()
+}
+
+// Start accepts connections again, on the same port, after [Proxy.Stop]. It panics when another process has taken the
+// port for longer than 5 s.
+func (p *Proxy) Start() {
+	p.mu.Lock()
+	running := p.ln != nil
+	p.mu.Unlock()
+	if running {
+		return
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	var err error
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); <-tick.C {
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", p.addr); err == nil {
+			p.open(ln)
+			return
+		}
+	}
+	panic("faultproxy: " + err.Error())
+}
+
+// CutAll closes all open connections at once. New ones are accepted.
+func (p *Proxy) CutAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.close()
+	}
+}
+
+// Silence makes the proxy a black hole while it is on: connections are accepted and stay open, and nothing passes either way.
+// Silence(false) ends it for new connections and for those that lost no request and no reply meanwhile; the others stay
+// mute until they are closed, as a later reply would be taken for an earlier one's. Lost pub/sub messages are just lost.
+func (p *Proxy) Silence(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent = on
+}
+
+func (p *Proxy) silenced() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.silent
+}
+
+// On adds a rule: the nth request (1 is the next) that match matches from now on, on any connection, is subject to the
+// action; with nth 0 every one is, until Clear. A rule with nth > 0 fires once. Where several rules want the same
+// request, the oldest has it, but all count it. match gets the words of the request, the command's name first.
+func (p *Proxy) On(match func(args []string) bool, nth int, action Action) *Rule {
+	r := newRule(match, nth, action)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules = append(p.rules, r)
+	return r
+}
+
+// Clear ends all rules and releases the replies they hold.
+func (p *Proxy) Clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.rules {
+		r.Clear()
+	}
+	p.rules = nil
+}
+
+// Seen is how many requests have arrived that match matches, whatever became of them. The proxy remembers all requests
+// of its life, which is a test's.
+func (p *Proxy) Seen(match func(args []string) bool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, args := range p.log {
+		if match(args) {
+			n++
+		}
+	}
+	return n
+}
+
+// Requests returns a copy of all requests so far, in the order of their arrival.
+func (p *Proxy) Requests() [][]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.log)
+}
+
+// arrive records a request and finds the rule for it, if any. A subscribed connection has only rules for requests.
+func (p *Proxy) arrive(args []string, subscribed bool) (rule *Rule, held <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = append(p.log, args)
+	for _, r := range p.rules {
+		if subscribed && (r.action == DropReply || r.action == HoldReply) {
+			continue
+		}
+		if hit, h := r.hit(args); hit && rule == nil {
+			rule, held = r, h
+		}
+	}
+	return rule, held
+}

@@ -1,0 +1,69 @@
+// Package keys spells the Redis keys and channels of a lock, and nothing else in the module does.
+//
+// The names are Redisson's, so that Go and Java services share locks. Every key of one lock is in one slot of a
+// cluster: a name without braces is put into a hash tag by its derived keys, a name with a hash tag of its own keeps it.
+// Not promised: that two kinds of lock with one name are independent. They share the hash on purpose and exclude each
+// other.
+package keys
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Prefixes of the keys that are derived from a lock's name.
+const (
+	channelPrefix = "redisson_lock__channel"
+	tokenPrefix   = "redisson_lock_token"
+)
+
+// Lock is the set of keys of one lock. The hash itself is stored under the plain name.
+type Lock struct {
+	Name    string // hash: owner -> hold count
+	Channel string // pub/sub channel on which a release is announced
+	Token   string // string: the fencing token granted last
+}
+
+// ErrName is wrapped by every error of [Check].
+var ErrName = errors.New("bad lock name")
+
+// For returns the keys of the lock called name, which must have passed [Check].
+func For(name string) Lock {
+	return Lock{Name: name, Channel: prefix(channelPrefix, name), Token: prefix(tokenPrefix, name)}
+}
+
+// prefix is Redisson's prefixName: a name with an opening brace brings its own hash tag.
+func prefix(p, name string) string {
+	if strings.Contains(name, "{") {
+		return p + ":" + name
+	}
+	return p + ":{" + name + "}"
+}
+
+// Check refuses a name whose keys could not all be in one slot of a cluster. Redis hashes what stands between the first
+// "{" and the first "}" after it, if that is not empty, and else the whole key; Redisson tests only for "{", and its
+// rule has to be kept, so the names for which the two disagree are refused. They are refused on a single server too: a
+// name that works there and breaks on the day of the move to a cluster would be a trap.
+func Check(name string) error {
+	if name == "" {
+		return fmt.Errorf("%w: name is empty; give the lock a name", ErrName)
+	}
+	_, tail, open := strings.Cut(name, "{")
+	if !open {
+		if strings.Contains(name, "}") {
+			return fmt.Errorf("%w: name %q has a closing brace without an opening one, which would put its keys "+
+				"into two cluster slots; remove it", ErrName, name)
+		}
+		return nil
+	}
+	switch tag, _, closed := strings.Cut(tail, "}"); {
+	case !closed:
+		return fmt.Errorf("%w: name %q opens a hash tag and does not close it, which would put its keys into two "+
+			"cluster slots; close it or remove the brace", ErrName, name)
+	case tag == "":
+		return fmt.Errorf("%w: name %q has an empty hash tag, which would put its keys into two cluster slots; "+
+			"fill it or remove the braces", ErrName, name)
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// replication makes replicas follow at once: by default a primary since 7.0 waits 5 s for more of them before it syncs.
+var replication = []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
+
+// Cluster is a Redis Cluster of servers on this machine.
+type Cluster struct {
+	// Nodes are the servers: the first are the masters in the order of their slots, then each master's replicas. A
+	// failover changes the roles, not the order.
+	Nodes  []*Server
+	shards int
+}
+
+// StartCluster starts a cluster of so many masters, each with so many replicas, and waits until every node calls it
+// healthy and every replica follows. That takes 2 s, whatever the timeouts: a master that has just started refuses to
+// serve for so long. Tests of one package should share it. The node timeout is 500 ms: a killed master is replaced
+// within 1-2 s. It is killed when the test ends.
+func StartCluster(tb testing.TB, shards, replicas int) *Cluster {
+	tb.Helper()
+	bin := binary(tb)
+	var c *Cluster
+	var err error
+	for range 3 { // another process may take a port between our look and the server's
+		if c, err = startCluster(tb, bin, shards, replicas); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c.await(tb, replicas)
+	return c
+}
+
+// startCluster starts the nodes with a nodes.conf that already says who they are. Joining them by commands is no faster,
+// and CLUSTER MEET races with CLUSTER SET-CONFIG-EPOCH.
+func startCluster(tb testing.TB, bin string, shards, replicas int) (*Cluster, error) {
+	c := &Cluster{shards: shards}
+	flags := append([]string{
+		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "500",
+		"--cluster-replica-validity-factor", "0",
+	}, replication...)
+	if !strings.HasPrefix(serverVersion(bin), "6.") { // came with 7.0; without it only a spare replica would move
+		flags = append(flags, "--cluster-allow-replica-migration", "no")
+	}
+	lines := make([]string, 0, shards*(1+replicas))
+	taken := make(map[int]bool)
+	for i := range shards * (1 + replicas) {
+		port := busPort(taken)
+		if port == 0 {
+			return nil, fmt.Errorf("no free pair of ports for a cluster node")
+		}
+		role := fmt.Sprintf("master - 0 0 %d connected %d-%d", i+1, 16384*i/shards, 16384*(i+1)/shards-1)
+		if i >= shards {
+			role = fmt.Sprintf("slave %s 0 0 0 connected", nodeID((i-shards)/replicas))
+		}
+		lines = append(lines, fmt.Sprintf("%s 127.0.0.1:%d@%d %s", nodeID(i), port, port+10000, role))
+		c.Nodes = append(c.Nodes, &Server{tb: tb, bin: bin, dir: tb.TempDir(), port: port, args: flags})
+	}
+	for i, s := range c.Nodes {
+		conf := strings.Builder{}
+		for j, line := range lines {
+			if j == i {
+				line = strings.Replace(line, " master ", " myself,master ", 1)
+				line = strings.Replace(line, " slave ", " myself,slave ", 1)
+			}
+			conf.WriteString(line + "\n")
+		}
+		fmt.Fprintf(&conf, "vars currentEpoch %d lastVoteEpoch 0\n", shards)
+		if err := os.WriteFile(filepath.Join(s.dir, "nodes.conf"), []byte(conf.String()), 0o600); err != nil {
+			return nil, err
+		}
+		if err := s.run(); err != nil {
+			for _, started := range c.Nodes[:i] {
+				started.proc.kill()
+			}
+			return nil, err
+		}
+	}
+	for _, s := range c.Nodes {
+		tb.Cleanup(func() { s.proc.kill() })
+	}
+	return c, nil
+}
+
+func nodeID(i int) string { return fmt.Sprintf("%040x", i+1) }
+
+// busPort finds a port p with p and p+10000 free, where Redis puts the cluster bus. Choosing the bus port came only with
+// 7.0 (--cluster-port), and the kernel's own choice is mostly above 55535, where p+10000 is no port. So p is drawn
+// below the kernel's range. 0: none found.
+func busPort(taken map[int]bool) int {
+	for range 200 {
+		p := 10000 + rand.IntN(12000)
+		if taken[p] || !free(p) || !free(p+10000) {
+			continue
+		}
+		taken[p] = true
+		return p
+	}
+	return 0
+}
+
+func free(port int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}
+
+// await waits until the cluster is whole.
+func (c *Cluster) await(tb testing.TB, replicas int) {
+	tb.Helper()
+	deadline := time.Now().Add(2 * patience)
+	for i, s := range c.Nodes {
+		var last string
+		if !eventually(time.Until(deadline), func() bool {
+			last, _ = text(call(s.Addr(), "CLUSTER", "INFO"))
+			if field(last, "cluster_state") != "ok" {
+				return false
+			}
+			last, _ = text(call(s.Addr(), "INFO", "replication"))
+			if i < c.shards {
+				return field(last, "connected_slaves") == strconv.Itoa(replicas)
+			}
+			return field(last, "master_link_status") == "up"
+		}) {
+			tb.Fatalf("cluster node %s is not ready:\n%s\n%s", s.Addr(), last, s.proc.output())
+		}
+	}
+}
+
+// Addrs are the addresses of the nodes, in the order of Nodes.
+func (c *Cluster) Addrs() []string {
+	addrs := make([]string, len(c.Nodes))
+	for i, s := range c.Nodes {
+		addrs[i] = s.Addr()
+	}
+	return addrs
+}
+
+// Client returns a client of the cluster, closed when the test ends. It reloads the map of slots every 500 ms (go-redis'
+// own 60 s would leave it blind to a dead master for that long). change may alter the options before use.
+func (c *Cluster) Client(tb testing.TB, change ...func(*redis.ClusterOptions)) *redis.ClusterClient {
+	tb.Helper()
+	o := &redis.ClusterOptions{
+		Addrs:                      c.Addrs(),
+		DialerRetries:              1,
+		DisableIdentity:            true,
+		ClusterStateReloadInterval: 500 * time.Millisecond,
+		MaintNotificationsConfig:   noMaintNotifications(),
+	}
+	for _, f := range change {
+		f(o)
+	}
+	rdb := redis.NewClusterClient(o)
+	tb.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// Master returns the node that serves the key, in the eyes of the nodes that answer.
+func (c *Cluster) Master(tb testing.TB, key string) *Server {
+	tb.Helper()
+	master, _ := c.shard(tb, key)
+	return master
+}
+
+// shard returns the master and the replicas that serve the key.
+func (c *Cluster) shard(tb testing.TB, key string) (master *Server, replicas []*Server) {
+	tb.Helper()
+	var slots any
+	var slot int64
+	for _, s := range c.Nodes {
+		n, err := call(s.Addr(), "CLUSTER", "KEYSLOT", key)
+		if err != nil {
+			continue
+		}
+		slot, _ = n.(int64)
+		if slots, err = call(s.Addr(), "CLUSTER", "SLOTS"); err == nil {
+			break
+		}
+	}
+	ranges, _ := slots.([]any)
+	for _, r := range ranges {
+		r := r.([]any) // from, to, master, replicas...: [ip, port, id]
+		if slot < r[0].(int64) || slot > r[1].(int64) {
+			continue
+		}
+		for i, node := range r[2:] {
+			for _, s := range c.Nodes {
+				switch {
+				case int64(s.port) != node.([]any)[1].(int64):
+				case i == 0:
+					master = s
+				default:
+					replicas = append(replicas, s)
+				}
+			}
+		}
+	}
+	if master == nil {
+		tb.Fatalf("no node knows a master for %q", key)
+	}
+	return master, replicas
+}
+
+// Failover makes a replica of the key's shard its master, without asking the others (CLUSTER FAILOVER TAKEOVER, which
+// needs no majority and takes milliseconds), and returns when it says it is. What the old master had not replicated is
+// lost. The new master does not know the scripts that the old one knew.
+func (c *Cluster) Failover(tb testing.TB, key string) (promoted *Server) {
+	tb.Helper()
+	_, replicas := c.shard(tb, key)
+	if len(replicas) == 0 {
+		tb.Fatalf("the shard of %q has no replica", key)
+	}
+	promoted = replicas[0]
+	if _, err := call(promoted.Addr(), "CLUSTER", "FAILOVER", "TAKEOVER"); err != nil {
+		tb.Fatalf("takeover: %v", err)
+	}
+	if !eventually(patience, func() bool { return role(promoted.Addr()) == "master" }) {
+		tb.Fatal("takeover: the replica does not become master")
+	}
+	return promoted
+}
+
+// AwaitReplicas waits until the replicas of the key's shard have everything its master has.
+func (c *Cluster) AwaitReplicas(ctx context.Context, tb testing.TB, key string) {
+	tb.Helper()
+	master, replicas := c.shard(tb, key)
+	awaitReplicas(ctx, tb, master, len(replicas))
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package redistest
+
+import "syscall"
+
+func dieWithParent() *syscall.SysProcAttr { return nil }
+
+func stopped(int) bool { return true }

@@ -1,0 +1,71 @@
+package redistest
+
+import (
+	"os"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// shared is the server of this test binary. Started at most once; a failure is kept, so that each test reports it.
+var shared struct {
+	sync.Mutex
+	tried  bool
+	server *Server
+	err    error
+}
+
+// Shared returns the one server that the tests of a package share, started at the first call. Tests on it use names of
+// their own (t.Name() is one), and neither flush nor configure it; [Server.Pause] and [Server.Kill] panic. The package's
+// TestMain must call [Main] for it to be stopped.
+func Shared(tb testing.TB) *Server {
+	tb.Helper()
+	bin := binary(tb)
+	shared.Lock()
+	defer shared.Unlock()
+	if !shared.tried {
+		shared.tried = true
+		shared.server, shared.err = startShared(bin)
+	}
+	if shared.err != nil {
+		tb.Fatal(shared.err)
+	}
+	return shared.server
+}
+
+func startShared(bin string) (*Server, error) {
+	dir, err := os.MkdirTemp("", "redistest-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, dir: dir}
+	if err := s.start(); err != nil {
+		s.remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+func stopShared() {
+	shared.Lock()
+	defer shared.Unlock()
+	if s := shared.server; s != nil {
+		s.proc.kill()
+		s.remove()
+	}
+	shared.server, shared.err, shared.tried = nil, nil, false
+}
+
+// Main runs the tests of a package that uses [Shared]: it stops the shared server, then fails when a test left a
+// goroutine behind, and ends the process with the exit code. A package without Shared can as well use leak.Main.
+func Main(m *testing.M) { goleak.VerifyTestMain(thenStop{m}) }
+
+// thenStop stops the shared server between the tests and the search for leaks, because its reaper is a goroutine.
+type thenStop struct{ m *testing.M }
+
+// Run is called by goleak.
+func (r thenStop) Run() int {
+	defer stopShared()
+	return r.m.Run()
+}

@@ -1,0 +1,68 @@
+package lua
+
+import (
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Status is the first value of every reply.
+type Status int64
+
+// The statuses that scripts reply with.
+const (
+	Done   Status = 1  // it was done, or had been done by an earlier attempt
+	Denied Status = 0  // another owner holds the lock, or nobody does
+	Gone   Status = -1 // the owner does not hold the lock
+)
+
+// Reply is what a script answered.
+type Reply struct {
+	Status Status
+	values []any // behind the status
+}
+
+// parse never trusts the shape of a reply: it may come from a proxy or from something that is no Redis.
+func parse(v any, err error) (Reply, error) {
+	if err != nil {
+		return Reply{}, err
+	}
+	list, ok := v.([]any)
+	if !ok || len(list) == 0 {
+		return Reply{}, fmt.Errorf("script replied %T %.100v, which is not a list that begins with a status", v, v)
+	}
+	status, ok := list[0].(int64)
+	if !ok {
+		return Reply{}, fmt.Errorf("script replied %.100v, which does not begin with a status", list)
+	}
+	return Reply{Status(status), list[1:]}, nil
+}
+
+// Int is the i-th value behind the status, or 0 if that is no integer.
+func (r Reply) Int(i int) int64 {
+	if i < len(r.values) {
+		if n, ok := r.values[i].(int64); ok {
+			return n
+		}
+	}
+	return 0
+}
+
+// Text is the i-th value behind the status, or "" if that is no string.
+func (r Reply) Text(i int) string {
+	if i < len(r.values) {
+		if s, ok := r.values[i].(string); ok {
+			return s
+		}
+	}
+	return ""
+}
+
+// Result is the outcome of one call of a batch.
+type Result struct {
+	Reply Reply
+	Err   error
+}
+
+// interface check: what Run and RunAll send is a command of go-redis.
+var _ redis.Cmder = command{}

@@ -1,0 +1,9 @@
+package holdfast_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }

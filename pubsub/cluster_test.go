@@ -1,0 +1,256 @@
+package pubsub
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// clusterTest is a cluster of two shards with a replica each, shared by the subtests because it takes 2 s to start.
+type clusterTest struct {
+	*redistest.Cluster
+	sharded bool // the servers know SSUBSCRIBE
+}
+
+func TestCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 2, 1)
+	c := clusterTest{Cluster: cluster, sharded: cluster.Nodes[0].Major() >= 7}
+	t.Run("message", c.message)
+	t.Run("links", c.links)
+	t.Run("connection killed", c.killed)
+	t.Run("slot moved", func(t *testing.T) { c.slotMoved(t, true) })
+	t.Run("slot moved, control", func(t *testing.T) { c.slotMoved(t, false) })
+	t.Run("moved while connecting", c.movedUnknown)
+	t.Run("master taken over", c.failover)
+	t.Run("master stopped", c.stopped)
+}
+
+// client is one whose own reload interval is too long to help.
+func (c clusterTest) client(t *testing.T) *redis.ClusterClient {
+	return c.Client(t, func(o *redis.ClusterOptions) {
+		o.ClusterStateReloadInterval = time.Hour
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout = time.Second, time.Second, time.Second
+	})
+}
+
+func (c clusterTest) master(t *testing.T, key string) *redis.Client {
+	return c.Master(t, key).Client(t)
+}
+
+// publish returns how many heard it, of those that the node can know.
+func (c clusterTest) publish(t *testing.T, channel string) int64 {
+	t.Helper()
+	m := c.master(t, channel)
+	if !c.sharded {
+		require.NoError(t, m.Publish(t.Context(), channel, "0").Err())
+		return 1
+	}
+	n, err := m.SPublish(t.Context(), channel, "0").Result()
+	require.NoError(t, err)
+	return n
+}
+
+// names returns the channels of one lock per shard.
+func (c clusterTest) names(t *testing.T, prefix string) [2]string {
+	t.Helper()
+	var names [2]string
+	for i := 0; names[0] == "" || names[1] == ""; i++ {
+		name := fmt.Sprintf("channel:{%s%d}", prefix, i)
+		if c.Master(t, name).Addr() == c.Master(t, "channel:{anchor}").Addr() {
+			names[0] = name
+		} else {
+			names[1] = name
+		}
+	}
+	return names
+}
+
+func (c clusterTest) hears(t *testing.T, s *Subscription) {
+	t.Helper()
+	for hasToken(s) {
+	}
+	require.EqualValues(t, 1, c.publish(t, s.topic.channel))
+	woken(t, s)
+}
+
+func (c clusterTest) message(t *testing.T) {
+	h := newHub(t, c.client(t), Options{})
+	for _, name := range c.names(t, "message") {
+		c.hears(t, joined(t, h, name))
+	}
+}
+
+// One connection per server, however many channels; one for all where the servers know no sharded channels.
+func (c clusterTest) links(t *testing.T) {
+	h := newHub(t, c.client(t), Options{Linger: 20 * time.Millisecond})
+	subs := make([]*Subscription, 200)
+	for i := range subs {
+		subs[i] = h.Subscribe(fmt.Sprintf("channel:{links%d}", i))
+	}
+	for _, s := range subs {
+		awaitConfirmed(t, h, s.topic.channel)
+		woken(t, s)
+	}
+	want := 2
+	if !c.sharded {
+		want = 1
+	}
+	eventually(t, "one connection per server", func() bool { return h.Stats().Connections == want })
+	for _, s := range subs {
+		c.hears(t, s)
+		s.Close()
+	}
+	eventually(t, "nothing left", func() bool { return h.Stats() == Stats{} })
+}
+
+func (c clusterTest) killed(t *testing.T) {
+	h := newHub(t, c.client(t), Options{})
+	s := joined(t, h, c.names(t, "killed")[0])
+	for _, node := range c.Nodes {
+		require.NoError(t, node.Client(t).Do(t.Context(), "client", "kill", "type", "pubsub").Err())
+	}
+	woken(t, s)
+	eventually(t, "confirmed again", func() bool {
+		return stateOf(h, s.topic.channel) == confirmed && (!c.sharded || c.publish(t, s.topic.channel) == 1)
+	})
+	c.hears(t, s)
+}
+
+// slotMoved moves the slot of one channel to the other shard. The server says sunsubscribe; without the answer to that
+// the channel is silent for good.
+func (c clusterTest) slotMoved(t *testing.T, defended bool) {
+	if !c.sharded {
+		t.Skip("classic channels have no slot")
+	}
+	h := newHub(t, c.client(t), Options{}, func(f *faults) { f.resubscribe = !defended })
+	names := c.names(t, fmt.Sprint("moved", defended))
+	s := joined(t, h, names[0])
+	stays := joined(t, h, c.names(t, "stays")[0]) // the same server, another slot: same connection
+	c.move(t, names[0], names[1])
+	c.hears(t, stays) // what the server said before that has been read
+
+	if !defended {
+		require.Equal(t, confirmed, stateOf(h, names[0]))
+		require.Zero(t, c.publish(t, names[0]), "the control still hears")
+		require.False(t, hasToken(s))
+		return
+	}
+	woken(t, s)
+	eventually(t, "subscribed at the new owner", func() bool { return c.publish(t, names[0]) == 1 })
+	c.hears(t, s)
+	c.hears(t, stays)
+}
+
+// movedUnknown: the client's state of the cluster is out of date before it subscribes.
+func (c clusterTest) movedUnknown(t *testing.T) {
+	rdb := c.client(t)
+	names := c.names(t, "stale")
+	_, err := rdb.MasterForKey(t.Context(), names[0]) // loads the state
+	require.NoError(t, err)
+	c.move(t, names[0], names[1])
+	h := newHub(t, rdb, Options{})
+	c.hears(t, joined(t, h, names[0]))
+}
+
+// move gives the slot of key to the master of to. It must be empty.
+func (c clusterTest) move(t *testing.T, key, to string) {
+	t.Helper()
+	oldOwner, owner := c.master(t, key), c.master(t, to)
+	slot, err := owner.ClusterKeySlot(t.Context(), key).Result()
+	require.NoError(t, err)
+	id, err := owner.Do(t.Context(), "cluster", "myid").Text()
+	require.NoError(t, err)
+	nodes := make([]*redis.Client, len(c.Nodes))
+	for i, n := range c.Nodes {
+		nodes[i] = n.Client(t)
+	}
+	// The newest epoch wins where nodes disagree, and a gossip of the old state may undo a half of the move.
+	require.NoError(t, owner.Do(t.Context(), "cluster", "bumpepoch").Err())
+	eventually(t, "everybody knows the new owner", func() bool {
+		for _, n := range nodes {
+			slots, err := n.ClusterSlots(t.Context()).Result()
+			if err != nil || ownerOf(slots, int(slot)) != id {
+				_ = owner.Do(t.Context(), "cluster", "setslot", slot, "node", id).Err() // fails next time, too, if it does
+				_ = oldOwner.Do(t.Context(), "cluster", "setslot", slot, "node", id).Err()
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func ownerOf(slots []redis.ClusterSlot, slot int) string {
+	for _, s := range slots {
+		if s.Start <= slot && slot <= s.End {
+			return s.Nodes[0].ID
+		}
+	}
+	return ""
+}
+
+func (c clusterTest) failover(t *testing.T) {
+	h := newHub(t, c.client(t), Options{})
+	s := joined(t, h, c.names(t, "failover")[0])
+	master := c.Failover(t, s.topic.channel)
+	if c.sharded { // a classic subscription may be on a node that is not concerned
+		woken(t, s)
+	}
+	c.eventuallyHears(t, master, s)
+}
+
+// stopped is the hardest: the old master accepts connections and says nothing, and go-redis reloads nothing by itself.
+func (c clusterTest) stopped(t *testing.T) {
+	h := newHub(t, c.client(t), Options{Ping: 100 * time.Millisecond})
+	s := joined(t, h, c.names(t, "stopped")[1]) // the shard that still has its replica
+	old := c.Master(t, s.topic.channel)
+	c.AwaitReplicas(t.Context(), t, s.topic.channel)
+	old.Pause()
+	master := c.Failover(t, s.topic.channel)
+	if c.sharded { // a classic subscription may be on a node that is not concerned
+		woken(t, s)
+	}
+	c.eventuallyHears(t, master, s)
+	old.Resume()
+}
+
+// eventuallyHears publishes at the new master until more has been heard than loss and confirmation explain.
+func (c clusterTest) eventuallyHears(t *testing.T, master *redistest.Server, s *Subscription) {
+	t.Helper()
+	rdb := master.Client(t)
+	tokens := 0
+	eventually(t, "heard at the new master", func() bool {
+		var err error
+		if c.sharded {
+			err = rdb.SPublish(t.Context(), s.topic.channel, "0").Err()
+		} else {
+			err = rdb.Publish(t.Context(), s.topic.channel, "0").Err()
+		}
+		if err == nil && hasToken(s) {
+			tokens++
+		}
+		return tokens == 10
+	})
+	require.NoError(t, s.Err())
+}
+
+// A ring publishes to the shard of the channel, so that is where it must be subscribed.
+func TestRing(t *testing.T) {
+	a, b := redistest.Start(t), redistest.Start(t)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr(), "b": b.Addr()}})
+	defer func() { require.NoError(t, ring.Close()) }()
+	h := newHub(t, ring, Options{})
+	for i := range 20 {
+		s := joined(t, h, fmt.Sprintf("channel:{%d}", i))
+		shard, err := ring.GetShardClientForKey(s.topic.channel)
+		require.NoError(t, err)
+		publish(t, shard, s.topic.channel, 1)
+		woken(t, s)
+	}
+	require.Equal(t, 2, h.Stats().Connections)
+	require.NoError(t, h.Close(t.Context()))
+}

@@ -1,0 +1,221 @@
+package pubsub
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// quick lets go-redis give up on a silent server soon.
+func quick(o *redis.Options) {
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond
+	o.MaxRetries = -1
+}
+
+func TestKilledConnectionIsReplaced(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	h := newHub(t, rdb, Options{})
+	s := joined(t, h, "name")
+	for range 5 {
+		before := subscribers(t, rdb)
+		require.Len(t, before, 1)
+		require.NoError(t, rdb.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
+		woken(t, s) // the loss
+		eventually(t, "a new connection", func() bool {
+			now := subscribers(t, rdb)
+			return len(now) == 1 && now[0] != before[0] && stateOf(h, "name") == confirmed
+		})
+		woken(t, s) // the confirmation
+		publish(t, rdb, "name", 1)
+		woken(t, s)
+	}
+	require.NoError(t, s.Err())
+}
+
+func TestServerRestarts(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t, quick)
+	h := newHub(t, rdb, Options{})
+	s := joined(t, h, "name")
+	server.Kill()
+	woken(t, s)
+	during := h.Subscribe("during") // while there is nobody
+	defer during.Close()
+	server.Restart()
+	awaitConfirmed(t, h, "name")
+	awaitConfirmed(t, h, "during")
+	woken(t, s)
+	woken(t, during)
+	hasToken(during) // of the outage
+	publish(t, rdb, "during", 1)
+	woken(t, during)
+	publish(t, rdb, "name", 1)
+	woken(t, s)
+	require.Equal(t, 1, h.Stats().Connections)
+}
+
+// A stopped server keeps its connections open and says nothing: only the ping finds out.
+func TestSilentServerIsLeft(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t, quick)
+	const ping = 50 * time.Millisecond
+	h := newHub(t, rdb, Options{Ping: ping})
+	s := joined(t, h, "name")
+	before := subscribers(t, rdb)
+	blind := newHub(t, rdb, Options{Ping: ping}, func(f *faults) { f.ping = true })
+	control := joined(t, blind, "name")
+
+	server.Pause()
+	woken(t, s)
+	require.False(t, hasToken(control), "woken without ping: the test shows nothing")
+	require.Equal(t, 1, blind.Stats().Connections)
+	server.Resume()
+	awaitConfirmed(t, h, "name")
+	woken(t, s)
+	eventually(t, "the old connection gone", func() bool { return !slices.Contains(subscribers(t, rdb), before[0]) })
+	publish(t, rdb, "name", 2)
+	woken(t, s)
+}
+
+// A quiet channel on a healthy server is pinged and kept.
+func TestQuietConnectionIsKept(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	h := newHub(t, rdb, Options{Ping: 150 * time.Millisecond})
+	s := joined(t, h, "name")
+	before := subscribers(t, rdb)
+	server.ResetStats(t)
+	eventually(t, "three pings", func() bool { return server.CommandCalls(t)["ping"] >= 3 })
+	require.Equal(t, before, subscribers(t, rdb))
+	require.False(t, hasToken(s))
+}
+
+func limited(t *testing.T, server *redistest.Server) func(*redis.Options) {
+	t.Helper()
+	if server.Major() == 6 && server.Version() < "6.2" {
+		t.Skip("ACLs for channels came with 6.2")
+	}
+	err := server.Client(t).Do(t.Context(), "acl", "setuser", "limited", "on", ">secret", "~*", "+@all",
+		"resetchannels", "&allowed*").Err()
+	require.NoError(t, err)
+	return func(o *redis.Options) { o.Username, o.Password = "limited", "secret" }
+}
+
+// The server refuses a command as a whole and does not say for which channel.
+func TestDeniedChannel(t *testing.T) {
+	server := redistest.Start(t)
+	user := limited(t, server)
+	for _, defended := range []bool{true, false} {
+		rdb, open := server.Client(t, user), make(gate)
+		rdb.AddHook(open)
+		h := newHub(t, rdb, Options{}, func(f *faults) { f.probing = !defended })
+		denied, allowed := h.Subscribe("denied"), h.Subscribe("allowed1")
+		close(open) // in one command
+		woken(t, denied)
+		require.ErrorContains(t, denied.Err(), "NOPERM")
+		woken(t, allowed)
+		if !defended {
+			require.ErrorContains(t, allowed.Err(), "NOPERM", "the control was not refused")
+			denied.Close()
+			allowed.Close()
+			continue
+		}
+		require.NoError(t, allowed.Err())
+		awaitConfirmed(t, h, "allowed1")
+		publish(t, rdb, "allowed1", 1)
+		woken(t, allowed)
+		allowed.Close()
+		denied.Close()
+
+		again := h.Subscribe("denied") // is asked for again: the ACL may have changed
+		woken(t, again)
+		require.Error(t, again.Err())
+		again.Close()
+	}
+}
+
+func TestWrongPasswordIsTold(t *testing.T) {
+	server := redistest.Start(t)
+	limited(t, server)
+	rdb := server.Client(t, func(o *redis.Options) { o.Username, o.Password = "limited", "wrong" })
+	h := newHub(t, rdb, Options{})
+	s := h.Subscribe("name")
+	defer s.Close()
+	woken(t, s)
+	require.ErrorContains(t, s.Err(), "WRONGPASS")
+	eventually(t, "nothing left", func() bool { return h.Stats() == Stats{Subscribers: 1} })
+}
+
+func TestClosedClientIsTold(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	h := newHub(t, rdb, Options{})
+	s := joined(t, h, "name")
+	require.NoError(t, rdb.Close())
+	eventually(t, "the error", func() bool { return s.Err() != nil })
+	require.ErrorIs(t, s.Err(), redis.ErrClosed)
+	woken(t, s)
+}
+
+type dialCounter struct{ n atomic.Int64 }
+
+func (d *dialCounter) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		d.n.Add(1)
+		return next(ctx, network, addr)
+	}
+}
+func (d *dialCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (d *dialCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// Errors of the network are not permanent, and an outage wakes once, not once per attempt.
+func TestOutageWakesOnce(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t, quick)
+	server.Kill()
+	dials := new(dialCounter)
+	rdb.AddHook(dials)
+	h := newHub(t, rdb, Options{})
+	s := h.Subscribe("name")
+	defer s.Close()
+	woken(t, s)
+	require.NoError(t, s.Err())
+	before := dials.n.Load()
+	eventually(t, "more attempts", func() bool { return dials.n.Load() >= before+4 })
+	require.False(t, hasToken(s))
+}
+
+// A listener that accepts nothing answers nothing: go-redis hangs in the handshake, Close does not.
+func TestCloseWhileConnecting(t *testing.T) {
+	hole, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	rdb := redistest.NewClient(t, hole.Addr().String(), func(o *redis.Options) { o.ReadTimeout = time.Hour })
+	h := New(rdb, Options{})
+	s := h.Subscribe("name")
+	defer s.Close()
+	conn, err := hole.Accept()
+	require.NoError(t, err)
+	_, err = conn.Read(make([]byte, 1)) // the dial is over, the handshake has begun
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, h.Close(ctx), context.DeadlineExceeded)
+	woken(t, s)
+	require.ErrorIs(t, s.Err(), ErrClosed)
+	require.Positive(t, h.Stats().Goroutines, "the handshake is over: the test shows nothing")
+
+	require.NoError(t, conn.Close()) // what the client's ReadTimeout would do
+	require.NoError(t, hole.Close())
+	require.NoError(t, h.Close(t.Context()))
+}

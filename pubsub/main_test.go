@@ -1,0 +1,137 @@
+package pubsub
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// patience is how long a condition may take that must come true. It is never a measurement.
+const patience = 20 * time.Second
+
+// newHub makes a hub that is closed with the test and then keeps nothing. off are the defences to switch off.
+func newHub(t testing.TB, rdb redis.UniversalClient, opts Options, off ...func(*faults)) *Hub {
+	t.Helper()
+	h := New(rdb, opts)
+	for _, f := range off {
+		f(&h.off)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		require.NoError(t, h.Close(ctx))
+		require.Equal(t, Stats{Subscribers: h.Stats().Subscribers}, h.Stats(), "left behind by Close")
+	})
+	return h
+}
+
+// eventually polls with a ticker, not asleep for a guessed time.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+func woken(t testing.TB, s *Subscription) {
+	t.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-s.Wake():
+	case <-limit.C:
+		t.Fatalf("not woken within %s (channel %q, error %v)", patience, s.topic.channel, s.Err())
+	}
+}
+
+// hasToken looks without waiting.
+func hasToken(s *Subscription) bool {
+	select {
+	case <-s.Wake():
+		return true
+	default:
+		return false
+	}
+}
+
+// stateOf is how far the hub is with a channel; gone if it does not know it.
+func stateOf(h *Hub, channel string) state {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.topics[channel]; t != nil {
+		return t.state
+	}
+	return gone
+}
+
+func awaitConfirmed(t testing.TB, h *Hub, channel string) {
+	t.Helper()
+	eventually(t, channel+" confirmed", func() bool { return stateOf(h, channel) == confirmed })
+}
+
+// joined subscribes and takes the token of the confirmation.
+func joined(t testing.TB, h *Hub, channel string) *Subscription {
+	t.Helper()
+	s := h.Subscribe(channel)
+	t.Cleanup(s.Close)
+	awaitConfirmed(t, h, channel)
+	woken(t, s)
+	return s
+}
+
+// publish asserts that exactly n connections were listening.
+func publish(t testing.TB, rdb *redis.Client, channel string, n int64) {
+	t.Helper()
+	got, err := rdb.Publish(t.Context(), channel, "0").Result()
+	require.NoError(t, err)
+	require.Equal(t, n, got, "receivers of %q", channel)
+}
+
+// subscribers are the ids of the server's subscriber connections.
+func subscribers(t testing.TB, rdb *redis.Client) []string {
+	t.Helper()
+	list, err := rdb.Do(t.Context(), "client", "list", "type", "pubsub").Text()
+	require.NoError(t, err)
+	var ids []string
+	for line := range strings.Lines(list) {
+		if id, _, ok := strings.Cut(line, " "); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// gate is a hook that holds every dial until it is closed: what is subscribed before travels together.
+type gate chan struct{}
+
+func (g gate) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		select {
+		case <-g:
+			return next(ctx, network, addr)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+func (gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}

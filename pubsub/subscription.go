@@ -1,0 +1,124 @@
+package pubsub
+
+import "time"
+
+// Subscription is one waiter's membership in a channel. It is made by [Hub.Subscribe].
+type Subscription struct {
+	wake  chan struct{} // 1-buffered: tokens coalesce, see the package comment
+	topic *topic        // never changes
+
+	// Guarded by the hub's mu. The topic's subscribers are a list through their own fields: joining and leaving
+	// allocate nothing, which a map of them would.
+	prev, next *Subscription
+	closed     bool
+}
+
+// Wake has a token when the waiter should look at the server again: after a message, after a subscription or
+// resubscription was confirmed, after the connection was lost (once per outage), when Err has become non-nil, and at once
+// when the channel was confirmed already as the waiter joined. It is never closed.
+func (s *Subscription) Wake() <-chan struct{} { return s.wake }
+
+// Err is the error for which this channel cannot be subscribed: the server's refusal, or [ErrClosed]. It is set before
+// the token that tells of it and does not change afterwards. While it is nil the hub keeps trying.
+func (s *Subscription) Err() error {
+	h := s.topic.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return s.topic.err
+}
+
+// Close leaves the channel. The last one to leave starts the time that the subscription lingers. Closing twice is
+// harmless.
+func (s *Subscription) Close() {
+	h := s.topic.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed = true
+	s.topic.removeLocked(s)
+}
+
+func (s *Subscription) signal() { kick(s.wake) }
+
+// state is how far a topic has come, see the drawing in the package comment.
+type state int
+
+const (
+	unrouted    state = iota // no link yet; the router has it
+	queued                   // on a link, to be sent by its keeper
+	subscribing              // sent, not answered
+	confirmed                // messages arrive
+	gone                     // forgotten by the hub; late replies about it mean nothing
+)
+
+// topic is a channel that somebody waits for, or did a moment ago. All but hub and channel is guarded by hub.mu.
+type topic struct {
+	hub     *Hub
+	channel string
+
+	state state
+	link  *link         // nil while unrouted
+	subs  *Subscription // head of the list of subscribers
+	err   error         // permanent
+	alone bool          // to be sent in a command of its own: one of several was refused
+	told  bool          // subscribers have been woken for the present outage
+
+	idleAt   time.Time // when the last subscriber left; meaningful while subs is nil
+	attempts int       // routings since the last confirmation
+	due      time.Time // when the router may try again
+}
+
+func (t *topic) addLocked(s *Subscription) {
+	s.topic = t
+	s.next = t.subs
+	if s.next != nil {
+		s.next.prev = s
+	}
+	t.subs = s
+	t.hub.subscribers++
+}
+
+func (t *topic) removeLocked(s *Subscription) {
+	if s.prev != nil {
+		s.prev.next = s.next
+	} else {
+		t.subs = s.next
+	}
+	if s.next != nil {
+		s.next.prev = s.prev
+	}
+	s.prev, s.next = nil, nil
+	t.hub.subscribers--
+	if t.subs == nil && t.state != gone && t.err == nil {
+		t.idleAt = time.Now()
+		if t.link != nil {
+			t.link.idlingLocked()
+		}
+	}
+}
+
+func (t *topic) signalLocked() {
+	for s := t.subs; s != nil; s = s.next {
+		s.signal()
+	}
+}
+
+// confirmLocked is the moment from which messages arrive. Those published before it are lost, so it wakes.
+func (t *topic) confirmLocked() {
+	t.state = confirmed
+	t.alone, t.told, t.attempts = false, false, 0
+	if !t.hub.off.confirmWake {
+		t.signalLocked()
+	}
+}
+
+// interruptLocked tells the subscribers, once per outage, that messages may be missed from now on. They try for
+// themselves and see the state of the server, or its absence, sooner than by their own timers.
+func (t *topic) interruptLocked() {
+	if !t.told {
+		t.told = true
+		t.signalLocked()
+	}
+}

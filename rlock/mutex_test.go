@@ -1,0 +1,326 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+func TestLockAndUnlock(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m := rlock.New(c, uniqueName(t))
+	ctx := t.Context()
+
+	h, err := m.Lock(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 1, h.Count())
+	require.Regexp(t, "^"+c.ID()+`:h\d+$`, h.Owner())
+	require.NotZero(t, h.Token())
+	require.WithinDuration(t, time.Now().Add(holdfast.DefaultLease*99/100), h.Deadline(), time.Second)
+	require.NoError(t, h.Context().Err())
+
+	require.Equal(t, map[string]string{h.Owner(): "1"}, rdb.HGetAll(ctx, m.Name()).Val(), "the hash as Redisson keeps it")
+	s, err := m.State(ctx)
+	require.NoError(t, err)
+	require.Equal(t, h.Owner(), s.Owner)
+	require.Equal(t, 1, s.Count)
+	require.Equal(t, h.Token(), s.Token)
+	require.Equal(t, -1, s.Waiters)
+	require.InDelta(t, holdfast.DefaultLease, s.Remaining, float64(time.Second*5))
+
+	require.NoError(t, h.Unlock(ctx))
+	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrReleased)
+	require.True(t, free(t, rdb, m.Name()))
+	s, err = m.State(ctx)
+	require.NoError(t, err)
+	require.Equal(t, holdfast.State{Token: h.Token(), Waiters: -1}, s)
+
+	err = h.Unlock(ctx)
+	require.ErrorIs(t, err, holdfast.ErrReleased, "a second call is harmless and says so")
+	require.EqualError(t, err, `rlock: unlock "`+m.Name()+`": lock released`)
+}
+
+func TestReentryIsByContext(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m := rlock.New(c, uniqueName(t))
+	ctx := t.Context()
+
+	outer, err := m.Lock(ctx)
+	require.NoError(t, err)
+	_, err = m.TryLock(ctx)
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "a plain context is another owner")
+	_, err = m.Lock(holdfast.WithOwner(outer.Context()), holdfast.Wait(0))
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "and so is a new owner, wherever it comes from")
+
+	inner, err := rlock.New(c, m.Name()).Lock(outer.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, inner.Count())
+	require.Equal(t, outer.Owner(), inner.Owner())
+	require.Equal(t, outer.Token(), inner.Token())
+	require.Equal(t, 2, count(t, rdb, m.Name(), outer.Owner()))
+
+	require.NoError(t, inner.Unlock(ctx))
+	require.ErrorIs(t, context.Cause(inner.Context()), holdfast.ErrReleased)
+	require.NoError(t, outer.Context().Err(), "the outer hold goes on")
+	require.Equal(t, 1, count(t, rdb, m.Name(), outer.Owner()))
+	require.NoError(t, outer.Unlock(ctx))
+	require.True(t, free(t, rdb, m.Name()))
+}
+
+func TestOneOwnerSeveralGoroutines(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m := rlock.New(c, uniqueName(t))
+	ctx := holdfast.WithOwner(t.Context())
+	holds := make(chan *holdfast.Hold, 20)
+	var group sync.WaitGroup
+	for range cap(holds) {
+		group.Go(func() {
+			h, err := m.Lock(ctx)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			holds <- h
+		})
+	}
+	group.Wait()
+	close(holds)
+	depths := map[int]bool{}
+	var owner string
+	for h := range holds {
+		owner = h.Owner()
+		depths[h.Count()] = true
+		require.Equal(t, 20-len(depths)+1, count(t, rdb, m.Name(), owner))
+		require.NoError(t, h.Unlock(ctx))
+	}
+	require.Len(t, depths, 20, "each re-entry has a depth of its own")
+	require.True(t, free(t, rdb, m.Name()))
+
+	again, err := m.Lock(ctx)
+	require.NoError(t, err)
+	require.Equal(t, owner, again.Owner(), "the owner is the context's")
+	require.NoError(t, again.Unlock(ctx))
+}
+
+func TestOwnerHoldsSeveralNames(t *testing.T) {
+	c, _ := shared(t, nil)
+	a, b := rlock.New(c, uniqueName(t)+"a"), rlock.New(c, uniqueName(t)+"b")
+	first, err := a.Lock(t.Context())
+	require.NoError(t, err)
+	second, err := b.Lock(first.Context())
+	require.NoError(t, err)
+	require.Equal(t, first.Owner(), second.Owner())
+	require.Equal(t, 1, second.Count())
+	require.NoError(t, second.Unlock(t.Context()))
+	require.NoError(t, first.Unlock(t.Context()))
+}
+
+func TestMutualExclusionAndTokens(t *testing.T) {
+	name := uniqueName(t)
+	var inside, holders atomic.Int32
+	var last atomic.Uint64
+	var group sync.WaitGroup
+	for range 4 {
+		c, _ := shared(t, nil)
+		m := rlock.New(c, name)
+		for range 8 {
+			group.Go(func() {
+				for range 20 {
+					err := holdfast.Do(t.Context(), m, func(ctx context.Context) error {
+						if inside.Add(1) != 1 {
+							t.Error("two holders")
+						}
+						h, err := m.Lock(ctx)
+						if err != nil {
+							return err
+						}
+						if prior := last.Swap(h.Token()); prior >= h.Token() {
+							t.Errorf("token %d after %d", h.Token(), prior)
+						}
+						holders.Add(1)
+						inside.Add(-1)
+						return h.Unlock(ctx)
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	require.EqualValues(t, 4*8*20, holders.Load())
+}
+
+func TestGivingUp(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m := rlock.New(c, uniqueName(t))
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+
+	_, err = m.Lock(t.Context(), holdfast.Wait(20*time.Millisecond))
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.NotErrorIs(t, err, context.DeadlineExceeded, "the context of the call has no deadline")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = m.Lock(ctx)
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	why := errors.New("why")
+	caused, giveUp := context.WithCancelCause(t.Context())
+	giveUp(why)
+	_, err = m.Lock(caused)
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.ErrorIs(t, err, why)
+
+	var op *holdfast.Error
+	require.ErrorAs(t, err, &op)
+	require.Equal(t, holdfast.Error{Op: "lock", Kind: "rlock", Name: m.Name(), Err: op.Err}, *op)
+
+	require.NoError(t, h.Unlock(t.Context()))
+	h, err = m.Lock(t.Context(), holdfast.Wait(time.Minute))
+	require.NoError(t, err)
+	_, limited := h.Context().Deadline()
+	require.False(t, limited, "the hold does not inherit the limit of the wait")
+	require.NoError(t, h.Unlock(t.Context()))
+	require.True(t, free(t, rdb, m.Name()))
+}
+
+func TestUnlockWithACancelledContext(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m := rlock.New(c, uniqueName(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	h, err := m.Lock(ctx)
+	require.NoError(t, err)
+	cancel()
+	require.NoError(t, h.Unlock(ctx))
+	require.True(t, free(t, rdb, m.Name()))
+}
+
+func TestRenewalAndPlainLease(t *testing.T) {
+	c, rdb := shared(t, &holdfast.Options{Lease: 300 * time.Millisecond})
+	renewed, plain := rlock.New(c, uniqueName(t)+"r"), rlock.New(c, uniqueName(t)+"p", holdfast.NoRenewal())
+
+	r, err := renewed.Lock(t.Context())
+	require.NoError(t, err)
+	p, err := plain.Lock(t.Context())
+	require.NoError(t, err)
+	first := p.Deadline()
+	require.ErrorIs(t, awaitEnd(t, p), holdfast.ErrLost)
+	require.False(t, time.Now().Before(first), "not before its time")
+	require.ErrorIs(t, p.Unlock(t.Context()), holdfast.ErrLost)
+	eventually(t, "three leases later", func() bool { return r.Deadline().Sub(first) > 900*time.Millisecond })
+	require.NoError(t, r.Context().Err(), "renewed ever since")
+	require.Equal(t, 1, count(t, rdb, renewed.Name(), r.Owner()))
+	require.NoError(t, r.Unlock(t.Context()))
+}
+
+func TestExtend(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m := rlock.New(c, uniqueName(t))
+	h, err := m.Lock(t.Context(), holdfast.Lease(200*time.Millisecond), holdfast.NoRenewal())
+	require.NoError(t, err)
+	require.NoError(t, h.Extend(t.Context(), time.Minute))
+	require.Greater(t, time.Until(h.Deadline()), 50*time.Second)
+	require.Greater(t, rdb.PTTL(t.Context(), m.Name()).Val(), 50*time.Second)
+	require.NoError(t, h.Extend(t.Context(), time.Second))
+	require.Greater(t, rdb.PTTL(t.Context(), m.Name()).Val(), 50*time.Second, "never shortened")
+	require.Greater(t, time.Until(h.Deadline()), 50*time.Second)
+	require.ErrorIs(t, h.Extend(t.Context(), 0), holdfast.ErrInvalid)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), holdfast.ErrReleased)
+}
+
+func TestForceUnlock(t *testing.T) {
+	c, rdb := shared(t, nil)
+	other, _ := shared(t, nil)
+	m := rlock.New(c, uniqueName(t))
+	there, err := m.ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.False(t, there)
+
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	granted := make(chan error, 1)
+	go func() {
+		h, err := rlock.New(other, m.Name()).Lock(t.Context())
+		if err == nil {
+			err = h.Unlock(t.Context())
+		}
+		granted <- err
+	}()
+	awaitSubscriber(t, rdb, m.Name())
+	there, err = m.ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, there)
+	require.NoError(t, <-granted, "waiters are woken")
+	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost, "a holder of the same client is told at once")
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+}
+
+func TestClose(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m := rlock.New(c, uniqueName(t))
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	inner, err := m.Lock(h.Context())
+	require.NoError(t, err)
+	waiting := make(chan error, 2)
+	for range cap(waiting) {
+		go func() {
+			_, err := m.Lock(t.Context())
+			waiting <- err
+		}()
+	}
+	require.NoError(t, c.Close(t.Context()))
+	require.NoError(t, c.Close(t.Context()), "twice is harmless")
+	for range cap(waiting) {
+		require.ErrorIs(t, <-waiting, holdfast.ErrClosed)
+	}
+	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrClosed)
+	require.ErrorIs(t, context.Cause(inner.Context()), holdfast.ErrClosed)
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrClosed)
+	_, err = m.Lock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrClosed)
+	_, err = m.State(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrClosed)
+	require.True(t, free(t, rdb, m.Name()))
+}
+
+func TestSyncLockerAndDo(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m := rlock.New(c, uniqueName(t))
+	l := holdfast.SyncLocker(t.Context(), m)
+	n := 0
+	var group sync.WaitGroup
+	for range 16 {
+		group.Go(func() {
+			l.Lock()
+			defer l.Unlock()
+			n++
+		})
+	}
+	group.Wait()
+	require.Equal(t, 16, n)
+	require.Panics(t, l.Unlock)
+
+	work := errors.New("work")
+	require.ErrorIs(t, holdfast.Do(t.Context(), m, func(context.Context) error { return work }), work)
+	require.Panics(t, func() { _ = holdfast.Do(t.Context(), m, func(context.Context) error { panic("in fn") }) })
+	require.True(t, free(t, rdb, m.Name()), "unlocked after a panic")
+	err := holdfast.Do(t.Context(), m, func(ctx context.Context) error {
+		require.NoError(t, rdb.Del(ctx, m.Name()).Err())
+		return nil
+	})
+	require.ErrorIs(t, err, holdfast.ErrLost, "nil only if held from start to end")
+}

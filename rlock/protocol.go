@@ -1,0 +1,51 @@
+package rlock
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+const kindName = "rlock"
+
+// protocol is a lock's keys and how its scripts take them.
+type protocol struct {
+	keys keys.Lock
+	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for each call allocates.
+	name, channel, token any
+}
+
+var _ kind.Protocol = (*protocol)(nil)
+
+func newProtocol(name string) *protocol {
+	k := keys.For(name)
+	return &protocol{keys: k, name: k.Name, channel: k.Channel, token: k.Token}
+}
+
+func (p *protocol) Kind() string    { return kindName }
+func (p *protocol) Name() string    { return p.keys.Name }
+func (p *protocol) Channel() string { return p.keys.Channel }
+
+func (p *protocol) Acquire(owner string, lease time.Duration, again bool) lua.Call {
+	repeated := "0"
+	if again {
+		repeated = "1"
+	}
+	return lua.Acquire.Call(p.name, p.token, owner, kind.Millis(lease), repeated)
+}
+
+func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
+	return lua.Recount.Call(p.name, owner, count, kind.Millis(lease))
+}
+
+func (p *protocol) Release(owner, publish string) lua.Call {
+	return lua.Release.Call(p.name, p.channel, owner, publish)
+}
+
+func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
+	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease))
+}
+
+func (p *protocol) state() lua.Call { return lua.State.Call(p.name, p.token) }

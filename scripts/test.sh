@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# Runs the tests of all modules, with the race detector, against a real server. On a Debian or Ubuntu machine with Go and
+# git it installs what else it needs; it says what it chose and why.
+#
+#   scripts/test.sh [--short] [--lint] [--all-servers DIR]
+#
+#   --short            leave out the long tests (go test -short)
+#   --lint             also check the formatting and run golangci-lint, which is built into bin/ the first time
+#   --all-servers DIR  run integration_test once with each server in DIR/bin/*-server instead of with one
+#
+# Exit code 0 only if everything passed. Skipped tests are listed; with CI=true they are failures.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+
+short=() lint=0 servers=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --short) short=(-short) ;;
+    --lint) lint=1 ;;
+    --all-servers) servers=$(realpath -m "${2:?--all-servers needs a directory}"); shift ;;
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "unknown option $1; see --help" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+say() { printf 'test.sh: %s\n' "$*"; }
+die() { say "$*" >&2; exit 1; }
+
+# install PACKAGE... with apt, as root or by sudo.
+updated=0
+install() {
+  command -v apt-get >/dev/null || die "no apt-get here; install $* (or what your system calls it) and start again"
+  local sudo=()
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || die "not root and no sudo; as root: apt-get install $*"
+    sudo=(sudo)
+  fi
+  if [ $updated = 0 ]; then "${sudo[@]}" apt-get -qq update; updated=1; fi
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null
+}
+
+# The race detector needs cgo, and cgo a compiler.
+compiler() {
+  local cc
+  cc=$(go env CC)
+  if command -v "$cc" >/dev/null; then
+    say "C compiler for the race detector: $cc"
+  else
+    say "C compiler for the race detector: none ($cc); installing gcc and libc6-dev"
+    install gcc libc6-dev
+  fi
+  export CGO_ENABLED=1
+}
+
+# The tests start and kill servers of their own from this binary; one that runs already is not touched.
+server() {
+  if [ -n "${HOLDFAST_REDIS_SERVER:-}" ]; then
+    say "server: $HOLDFAST_REDIS_SERVER, because HOLDFAST_REDIS_SERVER says so"
+  elif command -v redis-server >/dev/null; then
+    say "server: $(command -v redis-server), found on the PATH"
+  elif command -v valkey-server >/dev/null; then
+    say "server: $(command -v valkey-server), found on the PATH"
+  else
+    say "server: none on the PATH; installing redis-server"
+    install redis-server
+    # Debian starts it as a service. Nobody asked for that.
+    local sudo=()
+    [ "$(id -u)" = 0 ] || sudo=(sudo)
+    if [ -d /run/systemd/system ]; then
+      "${sudo[@]}" systemctl disable --quiet --now redis-server && say "server: stopped the service that came with it"
+    elif "${sudo[@]}" service redis-server stop >/dev/null 2>&1; then
+      say "server: stopped the service that came with it"
+    fi
+  fi
+  "${HOLDFAST_REDIS_SERVER:-$(command -v redis-server || command -v valkey-server)}" --version
+}
+
+# Containers come on top: faults such as a stopped or killed process are tested on plain processes in any case.
+containers() {
+  unset HOLDFAST_DOCKER
+  if ! command -v docker >/dev/null || ! docker info >/dev/null 2>&1; then
+    say "containers: no Docker engine answers; plain processes only"
+  elif docker image inspect redis:8 >/dev/null 2>&1 || timeout 120 docker pull --quiet redis:8 >/dev/null 2>&1; then
+    say "containers: a Docker engine with the image redis:8; integration_test may use it (HOLDFAST_DOCKER=1)"
+    export HOLDFAST_DOCKER=1
+  else
+    say "containers: a Docker engine, but no image redis:8 and no way to pull it; plain processes only"
+  fi
+}
+
+results=$(mktemp)
+trap 'rm -f "$results"' EXIT
+failed=0
+fail() { say "FAILED: $*"; failed=1; }
+
+# run LABEL: the tests of the module in the current directory.
+run() {
+  say "$1: go test -race"
+  go test -race -count=1 -timeout 20m -json "${short[@]}" ./... 2>&1 | go run "$root/scripts/testsum.go" "$results" "[$1]" ||
+    fail "$1: tests"
+}
+
+linter=golangci-lint linter_version=2.15.0
+lints() {
+  local unformatted
+  unformatted=$(git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0r gofmt -l)
+  [ -z "$unformatted" ] || fail "gofmt would change: $unformatted"
+  if [ "$(bin/$linter version --short 2>/dev/null)" != $linter_version ]; then
+    say "building $linter $linter_version into bin/ (about a minute, once)"
+    GOBIN=$root/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$linter_version
+  fi
+  local dir
+  for dir in "${modules[@]}"; do
+    say "$(name "$dir"): $linter"
+    (cd "$dir" && "$root/bin/$linter" run ./...) || fail "$(name "$dir"): $linter"
+  done
+}
+
+name() { [ "$1" = "$root" ] && echo holdfast || echo "${1#"$root"/}"; }
+
+command -v go >/dev/null || die "no go on the PATH; install Go 1.26"
+say "go: $(go version)"
+compiler
+server
+containers
+mapfile -t modules < <(go list -m -f '{{.Dir}}')
+
+for dir in "${modules[@]}"; do
+  cd "$dir"
+  say "$(name "$dir"): go vet"
+  go vet ./... || fail "$(name "$dir"): go vet"
+  if [ "$dir" = "$root/integration_test" ] && [ -n "$servers" ]; then
+    found=0
+    for bin in "$servers"/bin/*-server; do
+      [ -x "$bin" ] || continue
+      found=1
+      HOLDFAST_REDIS_SERVER=$bin run "integration_test, $(basename "$bin") ($("$bin" --version | grep -o 'v=[0-9.]*'))"
+    done
+    [ $found = 1 ] || fail "no servers in $servers/bin"
+  else
+    run "$(name "$dir")"
+  fi
+done
+cd "$root"
+[ $lint = 0 ] || lints
+
+if grep '^fail ' "$results" >/dev/null; then
+  say "failed tests:"
+  sed -n 's/^fail /  /p' "$results"
+  failed=1
+fi
+if grep '^skip ' "$results" >/dev/null; then
+  say "skipped tests:"
+  sed -n 's/^skip /  /p' "$results"
+  [ "${CI:-}" != true ] || fail "tests were skipped, and CI=true"
+fi
+[ $failed = 0 ] && say "all is well" || say "there were failures"
+count() { grep -c "^$1\b" "$results" || true; }
+echo "$(count pass) passed, $(count fail) failed, $(count skip) skipped"
+exit $failed

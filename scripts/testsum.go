@@ -1,0 +1,90 @@
+//go:build ignore
+
+// testsum reads the events of "go test -json" and prints what a person wants to see: a line per package and the whole
+// output of what failed. To the file named by its argument it appends one line per test, which test.sh counts:
+// "pass", "fail NAME" or "skip NAME: REASON". The second argument goes before each name.
+//
+// It is a program and not a pipe of grep and awk because the output of tests that run at once is only told apart in the
+// events.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+)
+
+type event struct{ Action, Package, ImportPath, Test, Output string }
+
+func main() {
+	results, err := os.OpenFile(os.Args[1], os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	defer results.Close()
+	output := map[string]*strings.Builder{} // by package and test
+	failed := map[string]bool{}             // packages with a failed test
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 16<<20)
+	for in.Scan() {
+		var e event
+		if json.Unmarshal(in.Bytes(), &e) != nil {
+			fmt.Println(in.Text()) // go itself complains
+			continue
+		}
+		if e.Package == "" {
+			e.Package = e.ImportPath // of a build
+		}
+		key, name := e.Package+" "+e.Test, strings.TrimPrefix(e.Package+"."+e.Test, "github.com/holdfast-go/")
+		if len(os.Args) > 2 {
+			name = os.Args[2] + " " + name
+		}
+		out := output[key]
+		if out == nil {
+			out = &strings.Builder{}
+			output[key] = out
+		}
+		switch {
+		case e.Action == "output" || e.Action == "build-output":
+			out.WriteString(e.Output)
+			if e.Test == "" && (strings.HasPrefix(e.Output, "ok ") || strings.HasPrefix(e.Output, "FAIL\t")) {
+				fmt.Print(e.Output)
+			}
+		case e.Action == "build-fail":
+			fmt.Print(out)
+		case e.Test == "" && e.Action == "fail":
+			if !failed[e.Package] { // did not build, panicked between tests, or left goroutines
+				fmt.Print(out)
+				fmt.Fprintln(results, "fail", name)
+			}
+		case e.Test == "":
+		case e.Action == "pass":
+			fmt.Fprintln(results, "pass")
+			delete(output, key)
+		case e.Action == "fail":
+			failed[e.Package] = true
+			fmt.Print(out)
+			fmt.Fprintln(results, "fail", name)
+		case e.Action == "skip":
+			fmt.Fprintf(results, "skip %s: %s\n", name, reason(out.String()))
+		}
+	}
+	if in.Err() != nil {
+		fmt.Fprintln(os.Stderr, in.Err())
+		os.Exit(1)
+	}
+}
+
+// reason is what a test printed before it was skipped, in one line.
+func reason(out string) string {
+	var lines []string
+	for line := range strings.Lines(out) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
+}
