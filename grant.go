@@ -140,24 +140,22 @@ func (g *grant) settle() {
 	}
 }
 
+// errBusy is why an unlock could not be sent at once.
+var errBusy = errors.New("another operation of the same owner got no answer from Redis within the retry budget")
+
 // unlock takes a hold that has ended out of the grant. The last one releases the lock.
 func (g *grant) unlock(ctx context.Context, h *Hold) error {
-	c := g.base.client
-	bounded := context.WithoutCancel(ctx)
-	if control.Detach.Off() {
-		bounded = ctx
-	}
 	select {
 	case <-g.turn:
 	default: // another operation of the same owner is under way
-		limit, cancel := context.WithTimeoutCause(bounded, c.opts.RetryBudget, errBudget)
+		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), g.base.client.opts.RetryBudget, errBusy)
 		defer cancel()
 		if err := g.takeTurn(limit); err != nil {
-			c.tasks.Go(func() { g.unlockLater(h) })
+			g.base.client.tasks.Go(func() { g.unlockLater(h) })
 			return both{ErrUncertain, err}
 		}
 	}
-	return g.unlockInTurn(bounded, h)
+	return g.unlockInTurn(ctx, h)
 }
 
 // unlockLater is an unlock whose caller could not wait for the operation before it.

@@ -57,7 +57,8 @@ func (h *Hold) end(reason error) (earlier error) {
 
 // Unlock gives the hold back; the outermost one frees the lock and wakes the waiters. The hold's context ends first.
 //
-// It is sent even if ctx is cancelled, and takes at most [Options.RetryBudget]. nil says that the lock was held until
+// It is sent even if ctx is cancelled. It takes at most [Options.RetryBudget], and one ReadTimeout of go-redis where Redis is
+// silent. nil says that the lock was held until
 // now and that Redis knows it to be released. Errors: [ErrReleased] for a second call, which is harmless; [ErrLost] if
 // the hold was lost before, nothing is touched then; [ErrUncertain] if Redis did not answer: the release is repeated in
 // the background until the lease has ended.

@@ -10,6 +10,16 @@ type owner struct {
 	mu     sync.Mutex // guards the rest; never held over a network call
 	ids    []ownerID  // as which it is known to Redis, one per client
 	grants []*grant   // what it holds or tries to get; few, so a list
+
+	// Room for what nearly every owner has, one of each, so that the two lists cost no allocation.
+	oneID    [1]ownerID
+	oneGrant [1]*grant
+}
+
+func newOwner() *owner {
+	o := &owner{}
+	o.ids, o.grants = o.oneID[:0], o.oneGrant[:0]
+	return o
 }
 
 type ownerID struct {
@@ -23,7 +33,7 @@ type ownerKey struct{}
 // goroutines, are the same owner's: they re-enter. Without it every Lock competes under a fresh owner, and only what is
 // called under the [Hold.Context] re-enters.
 func WithOwner(ctx context.Context) context.Context {
-	return context.WithValue(ctx, ownerKey{}, &owner{})
+	return context.WithValue(ctx, ownerKey{}, newOwner())
 }
 
 // ownerOf returns the owner that ctx carries, or a fresh one.
@@ -31,7 +41,7 @@ func ownerOf(ctx context.Context) *owner {
 	if o, ok := ctx.Value(ownerKey{}).(*owner); ok {
 		return o
 	}
-	return &owner{}
+	return newOwner()
 }
 
 // enter returns the owner's grant of a lock. If there is none it makes one, and first is true: the caller has its turn

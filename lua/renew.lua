@@ -1,7 +1,7 @@
 -- renew: make a holder's lease last at least so long from now.
 --
 -- KEYS  1 lock hash   2 token
--- ARGV  1 owner       2 lease, ms
+-- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms
 -- Reply {1}           renewed: the time to live is at least the lease
 --       {-1}          the owner does not hold the lock; nothing was changed, the key is never brought back
 -- Atomic, and harmless when repeated. Never shortens: an older renewal may arrive after a newer, longer one.
@@ -14,5 +14,5 @@ end
 if call('PTTL', name) < lease then
   call('PEXPIRE', name, lease)
 end
-call('PEXPIRE', KEYS[2], math.max(3600000, 2 * lease))
+call('PEXPIRE', KEYS[2], ARGV[3])
 return {1}

@@ -2,12 +2,15 @@ package pubsub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
+
+var errEnded = errors.New("pubsub: connection ended before a write")
 
 // conn is one connection of a link. Its reader goroutine opens it, reads from it and closes it; the link's keeper
 // writes to it once it is open, and ends it.
@@ -110,8 +113,18 @@ func (c *conn) receive() error {
 }
 
 // write sends a command that has been noted. It does not wait for the reply, and not longer than the time of a ping for
-// a server that no longer reads.
+// a server that no longer reads. When the reader has already seen the connection break and closed the PubSub, go-redis
+// says the words that it has for a closed client, which is permanent; here it is only one more lost connection. A
+// client that is really closed says so at the next dial.
 func (c *conn) write(cmd command) error {
+	err := c.send(cmd)
+	if errors.Is(err, redis.ErrClosed) {
+		return errEnded
+	}
+	return err
+}
+
+func (c *conn) send(cmd command) error {
 	ctx := noDial{until: time.Now().Add(c.link.hub.opts.Ping)}
 	channels := cmd.names()
 	switch {

@@ -179,6 +179,19 @@ func (d *dialCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	return next
 }
 
+// The reader closes a broken connection's PubSub, and the keeper may write to it a moment later. That looks like a
+// closed client and must not become the subscribers' permanent error.
+func TestWriteAfterBreakIsNotPermanent(t *testing.T) {
+	rdb := redistest.NewClient(t, "127.0.0.1:1")
+	h := newHub(t, rdb, Options{})
+	c := &conn{link: newLink(h, h.home), ps: rdb.Subscribe(t.Context())}
+	require.NoError(t, c.ps.Close())
+	require.True(t, permanent(c.send(command{kind: pingCommand})), "go-redis tells them apart now")
+	err := c.write(command{kind: pingCommand})
+	require.Error(t, err)
+	require.False(t, permanent(err))
+}
+
 // Errors of the network are not permanent, and an outage wakes once, not once per attempt.
 func TestOutageWakesOnce(t *testing.T) {
 	server := redistest.Start(t)

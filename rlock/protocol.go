@@ -24,6 +24,12 @@ func newProtocol(name string) *protocol {
 	return &protocol{keys: k, name: k.Name, channel: k.Channel, token: k.Token}
 }
 
+// tokenTTL is the time to live of the fencing token's key, in milliseconds: an hour, or twice the lease if that is longer.
+// After that the server's clock alone makes the next token greater.
+func tokenTTL(lease time.Duration) int64 {
+	return max(time.Hour.Milliseconds(), 2*kind.Millis(lease))
+}
+
 func (p *protocol) Kind() string    { return kindName }
 func (p *protocol) Name() string    { return p.keys.Name }
 func (p *protocol) Channel() string { return p.keys.Channel }
@@ -33,7 +39,7 @@ func (p *protocol) Acquire(owner string, lease time.Duration, again bool) lua.Ca
 	if again {
 		repeated = "1"
 	}
-	return lua.Acquire.Call(p.name, p.token, owner, kind.Millis(lease), repeated)
+	return lua.Acquire.Call(p.name, p.token, owner, kind.Millis(lease), tokenTTL(lease), repeated)
 }
 
 func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
@@ -45,7 +51,7 @@ func (p *protocol) Release(owner, publish string) lua.Call {
 }
 
 func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
-	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease))
+	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease), tokenTTL(lease))
 }
 
 func (p *protocol) state() lua.Call { return lua.State.Call(p.name, p.token) }

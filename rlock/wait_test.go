@@ -72,7 +72,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 	calls := srv.CommandCalls(t)
 	require.LessOrEqual(t, calls["evalsha"], int64(2), "%v", calls)
 	require.LessOrEqual(t, calls["subscribe"], int64(1), "%v", calls)
-	require.Zero(t, calls["ping"], "%v", calls)
+	require.LessOrEqual(t, calls["ping"], int64(1), "the one that opens the connection: %v", calls)
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
