@@ -1,0 +1,257 @@
+package rlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// TestPausedServer: Redis is silent. The hold ends by the local clock, before the lease ends on the server.
+func TestPausedServer(t *testing.T) {
+	const lease = time.Second
+	p := newProxied(t, &holdfast.Options{Lease: lease})
+	warm(t, p)
+	h, err := p.mutex.Lock(t.Context())
+	require.NoError(t, err)
+	pttl := p.direct.PTTL(t.Context(), "a").Val()
+	ends := time.Now().Add(pttl) // at the latest, as nothing can renew it now; a server that is stopped keeps time
+	p.srv.Pause()
+	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+	told := time.Now()
+	p.srv.Resume()
+	require.True(t, told.Before(ends), "told %v after the lease had ended", told.Sub(ends))
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+}
+
+// TestDeletedOrTaken: the key is deleted, or deleted and taken by another, behind the holder's back. It is told by the
+// next renewal, and its unlock touches nothing.
+func TestDeletedOrTaken(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		c, rdb := shared(t, &holdfast.Options{Lease: 900 * time.Millisecond})
+		m := rlock.New(c, uniqueName(t))
+		h, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, rdb.Del(t.Context(), m.Name()).Err())
+		if taken {
+			require.NoError(t, rdb.HSet(t.Context(), m.Name(), "somebody:1", 1).Err())
+			require.NoError(t, rdb.PExpire(t.Context(), m.Name(), time.Minute).Err())
+		}
+		require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+		require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+		_, err = m.Lock(h.Context())
+		require.ErrorIs(t, err, holdfast.ErrLost, "a re-entry into a lost hold is no new grant")
+		require.Equal(t, taken, count(t, rdb, m.Name(), "somebody:1") == 1)
+		require.Zero(t, count(t, rdb, m.Name(), h.Owner()))
+		if taken {
+			require.Greater(t, rdb.PTTL(t.Context(), m.Name()).Val(), 50*time.Second, "the other's lease is untouched")
+		}
+	}
+}
+
+// TestUnlockFindsAnother: the unlock itself finds out.
+func TestUnlockFindsAnother(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m := rlock.New(c, uniqueName(t))
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, rdb.Del(t.Context(), m.Name()).Err())
+	require.NoError(t, rdb.HSet(t.Context(), m.Name(), "somebody:1", 1).Err())
+	require.NoError(t, rdb.PExpire(t.Context(), m.Name(), time.Minute).Err())
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+	require.Equal(t, 1, count(t, rdb, m.Name(), "somebody:1"))
+}
+
+// TestServerRestartsEmpty: the server is killed with waiters waiting, and comes back without its data. The waiters get
+// the lock one after another, the holder is told, and tokens go on growing.
+func TestServerRestartsEmpty(t *testing.T) {
+	srv := redistest.Start(t)
+	opts := &holdfast.Options{Lease: 10 * time.Second}
+	holder, waiter := newClient(t, srv.Client(t), opts), newClient(t, srv.Client(t), opts)
+	h, err := rlock.New(holder, "a").Lock(t.Context())
+	require.NoError(t, err)
+	tokens := make(chan uint64, 3)
+	for range cap(tokens) {
+		go func() {
+			h, err := rlock.New(waiter, "a").Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+				tokens <- 0
+				return
+			}
+			tokens <- h.Token()
+			if err := h.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	awaitSubscriber(t, srv.Client(t), "a")
+	srv.Kill()
+	srv.Restart()
+	last := h.Token()
+	for range cap(tokens) {
+		token := <-tokens
+		require.Greater(t, token, last)
+		last = token
+	}
+	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+}
+
+// TestTokensGrow: over clients, expiry, FLUSHALL, a token from the future (the clock was set back) and SCRIPT FLUSH. The
+// control is what a counter would do.
+func TestTokensGrow(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	var last uint64
+	grow := func(what string) {
+		t.Helper()
+		h, err := rlock.New(newClient(t, srv.Client(t), nil), "a").Lock(t.Context())
+		require.NoError(t, err, what)
+		require.Greater(t, h.Token(), last, what)
+		require.Less(t, h.Token(), uint64(1)<<53, what)
+		last = h.Token()
+		require.NoError(t, h.Unlock(t.Context()), what)
+		require.Positive(t, rdb.PTTL(t.Context(), "redisson_lock_token:{a}").Val(), "the token's key has a time to live")
+	}
+	grow("first")
+	grow("another client")
+	counter := func() int64 { return rdb.Incr(t.Context(), "counter").Val() }
+	before := counter()
+	require.NoError(t, rdb.FlushAll(t.Context()).Err())
+	require.LessOrEqual(t, counter(), before, "control: a counter begins again")
+	grow("FLUSHALL")
+	require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
+	grow("SCRIPT FLUSH")
+	future := last + uint64(time.Hour.Microseconds())
+	require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{a}", future, time.Hour).Err())
+	last = future
+	grow("the clock was set back an hour")
+	require.Equal(t, future+1, last)
+	require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{a}", 7, time.Hour).Err())
+	last = 7
+	grow("a counter of Redisson's")
+
+	require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{a}", "no number", time.Hour).Err())
+	_, err := rlock.New(newClient(t, srv.Client(t), nil), "a").Lock(t.Context())
+	require.ErrorContains(t, err, "does not hold a token")
+	require.True(t, free(t, rdb, "a"), "checked before the first write")
+}
+
+// TestForeignKey: something that is no hash stands under the name.
+func TestForeignKey(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m := rlock.New(c, uniqueName(t))
+	require.NoError(t, rdb.Set(t.Context(), m.Name(), "mine", time.Minute).Err())
+	_, lock := m.Lock(t.Context())
+	_, state := m.State(t.Context())
+	_, force := m.ForceUnlock(t.Context())
+	for _, err := range []error{lock, state, force} {
+		require.ErrorContains(t, err, "WRONGTYPE")
+		require.ErrorContains(t, err, m.Name())
+	}
+	require.Equal(t, "mine", rdb.Get(t.Context(), m.Name()).Val())
+}
+
+// TestScriptFlush: the server forgets the scripts at every step.
+func TestScriptFlush(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	m := rlock.New(newClient(t, srv.Client(t), &holdfast.Options{Lease: 600 * time.Millisecond}), "a")
+	flush := func() { require.NoError(t, rdb.ScriptFlush(t.Context()).Err()) }
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	flush()
+	inner, err := m.Lock(h.Context())
+	require.NoError(t, err)
+	flush()
+	before := h.Deadline()
+	eventually(t, "renewed", func() bool { return h.Deadline().After(before) })
+	flush()
+	require.NoError(t, inner.Unlock(t.Context()))
+	flush()
+	require.NoError(t, h.Unlock(t.Context()))
+	require.True(t, free(t, rdb, "a"))
+}
+
+// TestOutOfMemory: Redis refuses writes. The lock says so; who holds one can still renew and unlock.
+func TestOutOfMemory(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	c := newClient(t, srv.Client(t), &holdfast.Options{Lease: 600 * time.Millisecond})
+	m := rlock.New(c, "a")
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	inner, err := m.Lock(h.Context())
+	require.NoError(t, err)
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	require.ErrorContains(t, rdb.HIncrBy(t.Context(), "x", "y", 1).Err(), "OOM", "control: the server is full")
+
+	_, err = rlock.New(c, "b").Lock(t.Context())
+	require.ErrorContains(t, err, "OOM")
+	before := h.Deadline()
+	eventually(t, "renewed", func() bool { return h.Deadline().After(before) })
+	require.NoError(t, inner.Unlock(t.Context()))
+	require.Equal(t, 1, count(t, rdb, "a", h.Owner()))
+	require.NoError(t, h.Unlock(t.Context()))
+	require.True(t, free(t, rdb, "a"))
+	require.True(t, free(t, rdb, "b"))
+}
+
+// TestPermissions: a user who may not do what a lock needs gets an error that says so, and nothing hangs.
+func TestPermissions(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	as := func(user string, rules ...any) *rlock.Mutex {
+		args := append([]any{"acl", "setuser", user, "on", ">secret"}, rules...)
+		require.NoError(t, rdb.Do(t.Context(), args...).Err())
+		return rlock.New(newClient(t, srv.Client(t, func(o *redis.Options) {
+			o.Username, o.Password = user, "secret"
+		}), &holdfast.Options{Lease: 2 * time.Second}), "a")
+	}
+	_, err := as("noscripts", "~*", "+@all", "-evalsha", "-eval").Lock(t.Context())
+	require.ErrorContains(t, err, "NOPERM")
+	_, err = as("nokeys", "+@all", "~other").Lock(t.Context())
+	require.Error(t, err)
+
+	holder, err := rlock.New(newClient(t, srv.Client(t), nil), "a").Lock(t.Context())
+	require.NoError(t, err)
+	if srv.Major() >= 7 || srv.Version() >= "6.2" { // channel rules are as old as that
+		deaf := as("deaf", "~*", "+@all", "resetchannels")
+		_, err = deaf.Lock(t.Context())
+		require.ErrorContains(t, err, "permit this user the channel")
+		require.NoError(t, holder.Unlock(t.Context()))
+		mute, err := deaf.Lock(t.Context())
+		require.NoError(t, err)
+		require.ErrorContains(t, mute.Unlock(t.Context()), "permit this user the channel")
+		require.True(t, free(t, rdb, "a"), "the lock is released all the same")
+		return
+	}
+	require.NoError(t, holder.Unlock(t.Context()))
+}
+
+// TestOneConnection: twenty goroutines share a pool of one.
+func TestOneConnection(t *testing.T) {
+	srv := redistest.Start(t)
+	m := rlock.New(newClient(t, srv.Client(t, func(o *redis.Options) { o.PoolSize = 1 }), nil), "a")
+	done := make(chan error, 20)
+	for range cap(done) {
+		go func() {
+			var err error
+			for range 10 {
+				if err == nil {
+					err = holdfast.Do(t.Context(), m, func(context.Context) error { return nil })
+				}
+			}
+			done <- err
+		}()
+	}
+	for range cap(done) {
+		require.NoError(t, <-done)
+	}
+}
