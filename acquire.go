@@ -83,9 +83,7 @@ func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold
 	if c.queue.TryEnter(b.key) {
 		g.front = true
 	} else if !once {
-		either, cancel := c.orClosed(wait)
-		defer cancel()
-		if err := c.queue.Enter(either, b.key); err != nil {
+		if err := c.queue.Enter(wait, c.ctx, b.key); err != nil {
 			return nil, b.left(err)
 		}
 		g.front = true
@@ -101,13 +99,6 @@ func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold
 		return nil, ErrNotAcquired
 	}
 	return g.wait(ctx, wait, cfg, denied)
-}
-
-// orClosed is ctx, ended by the closing of the client too.
-func (c *Client) orClosed(ctx context.Context) (context.Context, func()) {
-	either, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })
-	return either, func() { stop(); cancel(nil) }
 }
 
 // attempt asks the server once. Without a hold and an error the lock is another's, for at least the time returned.

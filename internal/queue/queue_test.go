@@ -27,7 +27,7 @@ func TestFirstInFirstOut(t *testing.T) {
 		var order []int
 		for i := range 10 {
 			go func() {
-				_ = q.Enter(t.Context(), key)
+				_ = q.Enter(t.Context(), t.Context(), key)
 				order = append(order, i) // one at a time, by the queue itself
 				q.Leave(key)
 			}()
@@ -47,10 +47,11 @@ func TestGivingUpReturnsTheCause(t *testing.T) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
-	require.Equal(t, why, q.Enter(ctx, key))
+	require.Equal(t, why, q.Enter(ctx, t.Context(), key))
+	require.Equal(t, why, q.Enter(t.Context(), ctx, key), "of either context")
 	require.Zero(t, q.Waiting(key))
 	q.Leave(key)
-	require.NoError(t, q.Enter(ctx, key), "a free place is given to a done context too")
+	require.NoError(t, q.Enter(ctx, t.Context(), key), "a free place is given to a done context too")
 	require.Len(t, q.lines, 1)
 	q.Leave(key)
 	require.Empty(t, q.lines)
@@ -63,10 +64,10 @@ func cancelWhileWoken(t *testing.T, q *Queue) (served bool) {
 		require.True(t, q.TryEnter(key))
 		ctx, cancel := context.WithCancel(t.Context())
 		behind, giveUp := context.WithCancel(t.Context())
-		go func() { _ = q.Enter(ctx, key) }()
+		go func() { _ = q.Enter(ctx, t.Context(), key) }()
 		synctest.Wait()
 		go func() {
-			if served = q.Enter(behind, key) == nil; served {
+			if served = q.Enter(behind, t.Context(), key) == nil; served {
 				q.Leave(key)
 			}
 		}()
@@ -95,7 +96,7 @@ func TestManyGiveUp(t *testing.T) {
 	for range 2000 {
 		ctx, cancel := context.WithCancel(t.Context())
 		group.Go(func() {
-			if q.Enter(ctx, key) == nil {
+			if q.Enter(ctx, t.Context(), key) == nil {
 				served.Add(1)
 				q.Leave(key)
 			}
