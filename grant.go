@@ -243,7 +243,7 @@ func (g *grant) finish(reason error, stray bool) bool {
 	g.holds = nil
 	g.mu.Unlock()
 	for _, h := range holds {
-		h.end(reason)
+		_ = h.end(reason) // those that ended by themselves have their own reason
 	}
 	g.owner.drop(g, stray)
 	if g.front {

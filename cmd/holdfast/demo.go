@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+const (
+	demoLease   = 900 * time.Millisecond // short, so that nobody waits long for a dead holder
+	demoHolding = 2 * time.Second        // longer than two leases
+	leftoverTTL = time.Minute            // of what the demo itself writes, in case it cannot delete it
+)
+
+const demoLong = `Shows on one screen, in about five seconds, what the library does: re-entry, renewal, hand-over, take-over from a
+killed process, loss, and fencing. Three worker processes compete for one lock. Everything shown is checked.
+
+It needs nothing: it starts a redis-server or valkey-server of its own if one is on the PATH ($HOLDFAST_REDIS_SERVER
+names another one), and else an emulation inside this process. Nothing is left behind.
+
+Exit codes:
+  0      everything was as it should be
+  1      something was not: see the lines that say FAILED
+  64     bad flag or argument
+  125    the demo could not run, for example because the server of --redis does not answer
+  128+n  ended by signal n
+
+` + redisForms
+
+func newDemo() *cobra.Command {
+	var address string
+	var emulate bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show the whole story on one screen, and check it",
+		Long:  demoLong,
+		Example: `  holdfast demo
+  holdfast demo --redis redis://127.0.0.1:6379    # on a server of yours; its keys are deleted afterwards`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if emulate && address != "" {
+				return fail(exitUsage, "--emulation and --redis exclude each other; leave one out")
+			}
+			return demo(address, emulate, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&address, "redis", "", "run on this server, given as a `URL`, instead of a private one")
+	cmd.Flags().BoolVar(&emulate, "emulation", false, "use the emulation even if there is a redis-server")
+	return cmd
+}
+
+// demo runs the story and cleans up, also when a signal ends it.
+func demo(address string, emulate bool, stdout io.Writer) (err error) {
+	ctx, stop := untilSignal()
+	defer stop()
+	srv := &server{address: address, stop: func() {}}
+	if address == "" {
+		if srv, err = startServer(ctx, emulate); err != nil {
+			return couldNot(err)
+		}
+	}
+	defer srv.stop()
+	rdb, err := connect(srv.address)
+	if err != nil {
+		return err
+	}
+	defer rdb.Close()
+	if address != "" {
+		if srv.about, err = identify(ctx, rdb); err != nil {
+			return couldNot(fmt.Errorf("no answer from Redis at %s: %w; is it running?", hidePassword(address), err))
+		}
+		srv.about += " at " + hidePassword(address)
+	}
+	return onServer(ctx, srv, rdb, newScreen(stdout))
+}
+
+// onServer tells the story on a server that answers.
+func onServer(ctx context.Context, srv *server, rdb redis.UniversalClient, scr *screen) error {
+	client, err := holdfast.New(rdb, nil)
+	if err != nil {
+		return couldNot(err)
+	}
+	// A hash tag in the name, so that the store is in the same slot of a cluster.
+	tag := "{" + rand.Text()[:8] + "}"
+	s := &story{
+		screen: scr, rdb: rdb, began: time.Now(),
+		start: order{Op: "start", Redis: srv.address, Name: "demo-lock:" + tag, Store: "demo-store:" + tag, Lease: demoLease},
+	}
+	s.mutex = rlock.New(client, s.start.Name)
+	defer func() {
+		s.cleanUp()
+		ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+		defer cancel()
+		_ = client.Close(ctx) // it holds nothing; its connections end with rdb
+	}()
+	scr.title("Holdfast: one lock, three processes")
+	scr.note("on " + srv.about)
+	err = s.tell(ctx)
+	var sig signalled
+	switch {
+	case errors.As(context.Cause(ctx), &sig):
+		return sig
+	case err != nil:
+		scr.check(false, "the demo cannot go on", "%v", err)
+	}
+	if !scr.verdict(time.Since(s.began)) {
+		return exited(exitFailed)
+	}
+	return nil
+}
+
+// cleanUp ends the workers that are left and deletes the keys.
+func (s *story) cleanUp() {
+	for _, m := range s.crew {
+		m.kill()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+	defer cancel()
+	_ = s.deleteKeys(ctx) // on the demo's own server it does not matter, and elsewhere they have a time to live
+}
+
+func (s *story) deleteKeys(ctx context.Context) error {
+	return s.rdb.Del(ctx, s.start.Name, s.start.Store, keys.For(s.start.Name).Token).Err()
+}
+
+func couldNot(err error) error {
+	var f failure
+	var sig signalled
+	if errors.As(err, &f) || errors.As(err, &sig) {
+		return err
+	}
+	return failure{exitHoldfast, err}
+}
+
+// untilSignal is a context that ends with the cause signalled. stop joins its goroutine.
+func untilSignal() (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case sig := <-signals:
+			cancel(signalled{sig.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+		<-done
+	}
+}

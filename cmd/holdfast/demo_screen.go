@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// screen prints the demo: a line for each thing that was checked, at most 100 columns wide.
+type screen struct {
+	out            io.Writer
+	colour         bool
+	passed, failed int
+}
+
+// newScreen uses colours on a terminal only, and not against the user's wish (https://no-color.org).
+func newScreen(out io.Writer) *screen {
+	f, ok := out.(*os.File)
+	terminal := ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits
+	return &screen{out: out, colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+const (
+	bold  = "1"
+	dim   = "2"
+	red   = "1;31"
+	green = "32"
+)
+
+func (s *screen) paint(code, text string) string {
+	if !s.colour {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (s *screen) title(text string)   { fmt.Fprintln(s.out, s.paint(bold, text)) }
+func (s *screen) note(text string)    { fmt.Fprintln(s.out, s.paint(dim, text)) }
+func (s *screen) chapter(text string) { fmt.Fprintf(s.out, "\n%s\n", s.paint(bold, text)) }
+
+// check prints what happened, whether it is what should have happened, and the evidence.
+func (s *screen) check(ok bool, what, evidence string, args ...any) {
+	mark := s.paint(green, "ok    ")
+	if ok {
+		s.passed++
+	} else {
+		s.failed++
+		mark = s.paint(red, "FAILED")
+	}
+	fmt.Fprintf(s.out, "  %s  %-44s  %s\n", mark, what, fmt.Sprintf(evidence, args...))
+}
+
+// verdict is the last line. It reports whether all is well.
+func (s *screen) verdict(took time.Duration) bool {
+	if s.failed > 0 {
+		fmt.Fprintf(s.out, "\n%s\n", s.paint(red, fmt.Sprintf("%d of %d checks FAILED.", s.failed, s.failed+s.passed)))
+		return false
+	}
+	fmt.Fprintf(s.out, "\n%s\n", s.paint(green, fmt.Sprintf("All %d checks passed in %.1f s.", s.passed, took.Seconds())))
+	return true
+}
+
+// brief is a duration with as many digits as mean something.
+func brief(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
+	case d%time.Second == 0:
+		return fmt.Sprintf("%d s", d/time.Second)
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}

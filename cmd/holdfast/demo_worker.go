@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// workerCommand is the hidden subcommand that the demo starts itself with.
+const workerCommand = "demo-worker"
+
+// order is a line that the demo writes to a worker.
+type order struct {
+	Op string // start, try, lock, unlock, write
+
+	// of "start"
+	Redis, Name, Store string
+	Lease              time.Duration
+
+	Value string // of "write"
+}
+
+// result is a line that a worker writes to the demo: the answer to an order, or "lost", which comes by itself. Times are
+// those of the machine's clock, because the processes compare them.
+type result struct {
+	Op      string
+	Began   time.Time // when the order was begun
+	Ended   time.Time
+	Owner   string
+	Token   uint64
+	Count   int
+	Written bool
+	Refusal string // not-acquired, lost; other errors are only in Error
+	Error   string
+}
+
+// worker is the process that does what it is told with one lock.
+type worker struct {
+	rdb    redis.UniversalClient
+	client *holdfast.Client
+	mutex  *rlock.Mutex
+	store  string
+	holds  []*holdfast.Hold // the innermost last
+	token  uint64           // of the last grant; kept when that is over, as a paused process would
+
+	mu      sync.Mutex // guards out
+	out     *json.Encoder
+	watches sync.WaitGroup // goroutines that wait for the loss of a hold
+}
+
+func newWorker() *cobra.Command {
+	return &cobra.Command{
+		Use:    workerCommand,
+		Short:  "A worker process of the demo",
+		Hidden: true,
+		Args:   noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Ctrl-C is the demo's business: it ends its workers, and this one when its input ends.
+			signal.Notify(make(chan os.Signal, 1), forwarded()...)
+			w := &worker{out: json.NewEncoder(cmd.OutOrStdout())}
+			err := w.serve(json.NewDecoder(os.Stdin))
+			return errors.Join(err, w.close())
+		},
+	}
+}
+
+// serve obeys orders until there are no more.
+func (w *worker) serve(in *json.Decoder) error {
+	for {
+		var o order
+		if err := in.Decode(&o); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		r := result{Op: o.Op, Began: time.Now()}
+		err := w.obey(o, &r)
+		r.Ended = time.Now()
+		r.refuse(err)
+		if err := w.tell(r); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *worker) obey(o order, r *result) (err error) {
+	ctx := context.Background()
+	switch o.Op {
+	case "start":
+		return w.start(o)
+	case "try", "lock":
+		return w.lock(o.Op == "try", r)
+	case "unlock":
+		last := len(w.holds) - 1
+		if last < 0 {
+			return errors.New("nothing to unlock")
+		}
+		h := w.holds[last]
+		w.holds = w.holds[:last]
+		return h.Unlock(ctx)
+	case "write":
+		r.Token = w.token
+		r.Written, err = writeFenced(ctx, w.rdb, w.store, o.Value, w.token)
+		return err
+	}
+	return fmt.Errorf("unknown order %q", o.Op)
+}
+
+func (w *worker) start(o order) (err error) {
+	if w.rdb, err = connect(o.Redis); err != nil {
+		return err
+	}
+	w.client, err = holdfast.New(w.rdb, &holdfast.Options{Lease: o.Lease})
+	w.mutex, w.store = rlock.New(w.client, o.Name), o.Store
+	return err
+}
+
+// lock locks under the context of the innermost hold, which makes it a re-entry.
+func (w *worker) lock(once bool, r *result) error {
+	ctx := context.Background()
+	if n := len(w.holds); n > 0 {
+		ctx = w.holds[n-1].Context()
+	}
+	lock := w.mutex.Lock
+	if once {
+		lock = w.mutex.TryLock
+	}
+	h, err := lock(ctx)
+	if err != nil {
+		return err
+	}
+	if len(w.holds) == 0 {
+		w.watches.Go(func() { w.watch(h) })
+	}
+	w.holds, w.token = append(w.holds, h), h.Token()
+	r.Owner, r.Token, r.Count = h.Owner(), h.Token(), h.Count()
+	return nil
+}
+
+// watch tells the demo when a hold is lost.
+func (w *worker) watch(h *holdfast.Hold) {
+	<-h.Context().Done()
+	r := result{Op: "lost", Ended: time.Now(), Token: h.Token()}
+	if cause := context.Cause(h.Context()); errors.Is(cause, holdfast.ErrLost) {
+		r.refuse(cause)
+		_ = w.tell(r) // the demo finds out by its absence
+	}
+}
+
+func (w *worker) tell(r result) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Encode(r)
+}
+
+// close gives back what is held, which ends the watches too.
+func (w *worker) close() error {
+	if w.client == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+	defer cancel()
+	err := w.client.Close(ctx)
+	w.watches.Wait()
+	return errors.Join(err, w.rdb.Close())
+}
+
+func (r *result) refuse(err error) {
+	switch {
+	case err == nil:
+		return
+	case errors.Is(err, holdfast.ErrNotAcquired):
+		r.Refusal = "not acquired"
+	case errors.Is(err, holdfast.ErrLost):
+		r.Refusal = "lock lost"
+	}
+	r.Error = err.Error()
+}
+
+// workerDeath is what the kernel does to a worker whose demo has ended.
+const workerDeath = syscall.SIGKILL

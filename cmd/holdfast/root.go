@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// execute runs the command line and returns the exit code.
+func execute(args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return report(stderr, root.Execute())
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "Distributed locks on Redis: see them work, and run commands under them",
+		Example: `  holdfast demo                                        # the whole story on one screen
+  holdfast run --name nightly-report -- ./report.sh    # one at a time, over all machines`,
+		SilenceUsage:      true, // a page of help buries the one line that says what is wrong
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fail(exitUsage, "%w; see %q", err, cmd.CommandPath()+" --help")
+	})
+	root.AddCommand(newDemo(), newWorker(), newRun(), newVersion())
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this program and what it was built with",
+		Example: "  holdfast version",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version())
+			return err
+		},
+	}
+}
+
+// version is one line. What was built in a checkout has no version; its commit says more.
+func version() string {
+	v := "unknown version"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 && !strings.Contains(v, s.Value[:12]) {
+				v += " (" + s.Value[:12] + ")"
+			}
+		}
+	}
+	return fmt.Sprintf("holdfast %s, %s, %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fail(exitUsage, "%q takes no argument, and got %q; see %q", cmd.CommandPath(), args[0],
+			cmd.CommandPath()+" --help")
+	}
+	return nil
+}
+
+// span is a flag for a length of time whose errors say what would have been right.
+type span struct {
+	time.Duration
+	min     time.Duration
+	example string
+}
+
+// Set is called by the parser, which puts the flag's name and the value in front of the error.
+func (s *span) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return errors.New("not a length of time; use a number with a unit, such as " + s.example)
+	case d < s.min:
+		return fmt.Errorf("too short; use at least %v, for example %s", s.min, s.example)
+	}
+	s.Duration = d
+	return nil
+}
+
+// Type is what the help shows for the value.
+func (s *span) Type() string { return "duration" }

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"cmp"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// runConfig is what the flags of "run" amount to.
+type runConfig struct {
+	name  string
+	redis string
+	wait  span
+	lease span
+	grace span
+	argv  []string
+}
+
+const runLong = `Runs CMD while the lock NAME is held, and unlocks when CMD has ended.
+
+CMD gets HOLDFAST_NAME, HOLDFAST_OWNER and HOLDFAST_TOKEN in its environment. The token grows with every grant of the
+name: let what CMD writes to refuse a token smaller than the greatest it has seen.
+
+CMD runs in a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to the group. If the
+lock is lost the group gets SIGTERM, and SIGKILL after --grace; until it has ended it may run together with the next
+holder. On Linux CMD also gets SIGTERM if holdfast itself is killed. Processes that CMD leaves behind are not waited
+for. stdin is passed on, except from a terminal, which only the foreground's process group could read.
+
+Exit codes:
+  n      that of CMD
+  128+n  CMD was ended by signal n, or signal n ended the wait for the lock
+  64     bad flag or argument
+  75     the lock was not acquired within --wait (EX_TEMPFAIL); CMD did not run
+  76     the lock was lost while CMD ran; CMD was ended
+  125    holdfast failed, for example because Redis does not answer; CMD did not run
+  126    CMD was found and cannot be executed
+  127    CMD was not found
+
+` + redisForms
+
+const runExample = `  # in a crontab, on every machine: one of them runs it, the others skip it silently
+  holdfast run --name nightly-report --wait 0 -- ./report.sh || [ $? -eq 75 ]
+
+  # wait for up to ten minutes, on a server of your own
+  holdfast run --name migrate --wait 10m --redis redis://:secret@db:6379/1 -- ./migrate up
+
+  # hand the fencing token to the command
+  holdfast run --name ledger -- sh -c 'ledger --fence "$HOLDFAST_TOKEN"'`
+
+func newRun() *cobra.Command {
+	c := runConfig{
+		wait:  span{5 * time.Second, 0, "5s, 500ms or 1m30s (0 tries once)"},
+		lease: span{30 * time.Second, 100 * time.Millisecond, "30s"},
+		grace: span{5 * time.Second, 0, "5s (0 kills at once)"},
+	}
+	cmd := &cobra.Command{
+		Use:                   "run --name NAME [--wait 5s] [--lease 30s] [--grace 5s] [--redis URL] -- CMD [ARG...]",
+		Short:                 "Run a command while a lock is held",
+		Long:                  runLong,
+		Example:               runExample,
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.argv = args
+			if err := c.check(); err != nil {
+				return err
+			}
+			return run(c, cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // the flags behind CMD are CMD's, also without "--"
+	f.StringVar(&c.name, "name", "", "`name` of the lock, and its key in Redis (required)")
+	f.Var(&c.wait, "wait", "how long to wait for the lock; 0 tries once")
+	f.Var(&c.lease, "lease", "how long the lock outlives a holdfast that died; renewed every third of it")
+	f.Var(&c.grace, "grace", "time between SIGTERM and SIGKILL for CMD when the lock is lost")
+	f.StringVar(&c.redis, "redis", cmp.Or(os.Getenv(redisEnv), redisDefault), "Redis server, as a `URL`; see above")
+	// The environment may hold a password, so the help shows what stands behind it.
+	f.Lookup("redis").DefValue = "$" + redisEnv + " or " + redisDefault
+	return cmd
+}
+
+// check finds what the parser cannot.
+func (c *runConfig) check() error {
+	switch {
+	case c.name == "":
+		return fail(exitUsage, `--name is missing; name the lock, as in "holdfast run --name nightly-report -- ./report.sh"`)
+	case len(c.argv) == 0:
+		return fail(exitUsage, `no command to run; put it behind "--", as in "holdfast run --name %s -- ./report.sh"`, c.name)
+	}
+	return nil
+}
