@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/task"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -104,14 +106,31 @@ func (c *Client) Close(ctx context.Context) error {
 
 func (c *Client) close(ctx context.Context) error {
 	c.cancel(ErrClosed)
-	for _, owner := range c.dog.Stop() {
-		g := owner.(*grant)
-		c.tasks.Go(g.close)
-	}
+	rest := c.dog.Stop()
+	c.tasks.Go(func() { c.releaseAll(rest) })
 	c.tasks.Go(c.dog.Join)
 	hubErr := c.hub.Close(ctx)
 	if err := c.tasks.Wait(ctx); err != nil {
 		return err
 	}
 	return hubErr
+}
+
+// releaseAll frees what the client held when it was closed, in batches: it may be a hundred thousand. If the server does
+// not answer it gives up; the leases end what is left.
+func (c *Client) releaseAll(owners []watchdog.Owner) {
+	for _, o := range owners {
+		o.(*grant).finish(ErrClosed, false) // every context ends before the first lock does
+	}
+	for batch := range slices.Chunk(owners, 500) {
+		calls := make([]lua.Call, len(batch))
+		for i, o := range batch {
+			calls[i] = o.(*grant).release(false)
+		}
+		for i, result := range lua.RunAll(context.Background(), c.rdb, calls) {
+			if result.Err != nil && !batch[i].(*grant).releaseAtClose() {
+				return
+			}
+		}
+	}
 }

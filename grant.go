@@ -271,13 +271,14 @@ func (g *grant) lose(reason error) {
 	}
 }
 
-// close releases a grant whose client is closed. The watchdog has let go of it.
-func (g *grant) close() {
-	g.finish(ErrClosed, false)
-	if o := g.base.client.detached(context.Background(), g.release); o.err != nil {
-		g.base.client.opts.Logger.Warn("lock not released at close; its lease will end it",
+// releaseAtClose releases a grant of a closed client on its own, after the batch that it was in did not get through.
+func (g *grant) releaseAtClose() (ok bool) {
+	o := g.base.client.detached(context.Background(), g.release)
+	if o.err != nil {
+		g.base.client.opts.Logger.Warn("locks not released at close; their leases will end them",
 			"kind", g.base.key.Kind, "name", g.base.key.Name, "owner", g.id, "error", o.err)
 	}
+	return o.err == nil
 }
 
 // extend lengthens the lease.

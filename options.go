@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"log/slog"
+	"math"
 	"time"
 )
 
@@ -14,8 +15,8 @@ const (
 
 const (
 	minLease = time.Millisecond
-	// maxLeaseMillis is the largest number of milliseconds that Lua, and so a script, can count exactly.
-	maxLeaseMillis = 1 << 53
+	// maxLease leaves room for rounding up. It is below the 2^53 ms up to which a script counts exactly.
+	maxLease = math.MaxInt64 - time.Millisecond
 )
 
 // Options are the settings of a [Client]. Zero fields stand for their defaults.
@@ -69,8 +70,8 @@ func checkLease(field string, d time.Duration) error {
 	if d < minLease {
 		return invalid("%s is %v; a lease is at least %v, and 30s is a good choice", field, d, minLease)
 	}
-	if d.Milliseconds() > maxLeaseMillis {
-		return invalid("%s is %v; a lease is at most 2^53 ms", field, d)
+	if d > maxLease {
+		return invalid("%s is %v; a lease is at most %v, and 30s is a good choice", field, d, maxLease)
 	}
 	return nil
 }
@@ -104,7 +105,7 @@ func Wait(d time.Duration) Option {
 	}
 }
 
-// Lease sets the lease of this hold, 1 ms to 2^53 ms, rounded up to whole milliseconds. It is renewed like the default
+// Lease sets the lease of this hold, from 1 ms up, rounded up to whole milliseconds. It is renewed like the default
 // one unless NoRenewal is given too. A re-entry never shortens the lease of the hold that it enters.
 func Lease(d time.Duration) Option {
 	return func(c *config) {

@@ -45,6 +45,7 @@ func TestBadInput(t *testing.T) {
 		"short lease":    {try(good, holdfast.Lease(time.Millisecond-1)), "at least 1ms"},
 		"no lease":       {try(good, holdfast.Lease(0)), "at least 1ms"},
 		"negative lease": {try(good, holdfast.Lease(-time.Second)), "at least 1ms"},
+		"endless lease":  {try(good, holdfast.Lease(math.MaxInt64)), "at most"},
 		"lowest lease":   {try(good, holdfast.Lease(math.MinInt64)), "at least 1ms"},
 		"negative wait":  {try(good, holdfast.Wait(-1)), "use 0 to try once"},
 		"in New":         {try(rlock.New(c, "good", holdfast.Wait(-1))), "use 0 to try once"},

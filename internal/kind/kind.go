@@ -30,5 +30,9 @@ type Protocol interface {
 
 // Millis is a lease as scripts take it: whole milliseconds, rounded up so that it never becomes 0.
 func Millis(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
+	ms := d.Milliseconds()
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return ms
 }
