@@ -42,6 +42,14 @@ func (b *Base) over(wait context.Context) error {
 	return context.Cause(wait)
 }
 
+// because adds to the end of a wait what had kept it from succeeding: an error of Redis must not hide behind a timeout.
+func because(cause, failure error) error {
+	if failure == nil || errors.Is(failure, cause) {
+		return cause
+	}
+	return both{cause, failure}
+}
+
 // left is the error of a caller that stopped waiting because of cause.
 func (b *Base) left(cause error) error {
 	if errors.Is(cause, ErrClosed) {
@@ -114,7 +122,7 @@ func (g *grant) attempt(ctx, wait context.Context, cfg config) (*Hold, time.Dura
 	switch {
 	case !ok:
 		g.markStray()
-		return nil, 0, b.left(context.Cause(wait))
+		return nil, 0, b.left(because(context.Cause(wait), o.err))
 	case o.stray:
 		g.markStray()
 	}

@@ -136,7 +136,7 @@ func (b *Base) uncertain(o outcome) error {
 // been granted is undone.
 func (b *Base) gaveUp(wait context.Context, o outcome) error {
 	if cause := context.Cause(wait); cause != nil {
-		return both{ErrNotAcquired, cause}
+		return both{ErrNotAcquired, because(cause, o.err)}
 	}
 	return b.uncertain(o)
 }

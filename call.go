@@ -34,14 +34,19 @@ type outcome struct {
 type operation func(again bool) lua.Call
 
 // repeat runs an operation until the server answers, the retry budget is spent or ctx ends. Between attempts it gives
-// up; during one it cannot, because go-redis does not interrupt a read. [Client.call] can.
-func (c *Client) repeat(ctx context.Context, op operation) (o outcome) {
+// up; during one it cannot, because go-redis does not interrupt a read. [Client.call] can. Each failure is left in failed,
+// if that is given, for a caller that does not wait for the end.
+func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) (o outcome) {
 	o.sent = time.Now()
 	giveUp := o.sent.Add(c.opts.RetryBudget)
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
 		o.reply, o.err = lua.Run(ctx, c.rdb, op(o.stray))
 		if o.err == nil {
 			return o
+		}
+		if failed != nil {
+			err := o.err
+			failed.Store(&err)
 		}
 		sent, passing := classify(o.err)
 		o.stray = o.stray || sent
@@ -89,17 +94,20 @@ func classify(err error) (sent, passing bool) {
 // call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a read. The operation
 // then goes on in the background and late is called with what came of it, in place of a return from call.
 //
+// Without ok the outcome is only why the operation had failed so far, if it had.
+//
 // A context that cannot end costs nothing; for the others the operation runs in a goroutine of its own, because there
 // is no other way to leave a read. (Rejected: go-redis's ContextTimeoutEnabled. It is the user's setting, and it covers
 // deadlines but not cancellation.)
 func (c *Client) call(ctx context.Context, op operation, late func(outcome)) (o outcome, ok bool) {
 	if ctx.Done() == nil {
-		return c.repeat(ctx, op), true
+		return c.repeat(ctx, op, nil), true
 	}
+	var failed atomic.Pointer[error]
 	var settled atomic.Bool // by the first of the two: result delivered, or caller gone
 	result := make(chan outcome, 1)
 	c.tasks.Go(func() {
-		o := c.repeat(ctx, op)
+		o := c.repeat(ctx, op, &failed)
 		if settled.CompareAndSwap(false, true) {
 			result <- o
 			return
@@ -112,7 +120,10 @@ func (c *Client) call(ctx context.Context, op operation, late func(outcome)) (o 
 	case <-ctx.Done():
 	}
 	if settled.CompareAndSwap(false, true) {
-		return outcome{}, false
+		if err := failed.Load(); err != nil {
+			o.err = *err
+		}
+		return o, false
 	}
 	return <-result, true
 }
@@ -124,7 +135,7 @@ func (c *Client) detached(ctx context.Context, op operation) outcome {
 	if ctx.Done() != nil && !control.Detach.Off() {
 		ctx = context.WithoutCancel(ctx)
 	}
-	return c.repeat(ctx, op)
+	return c.repeat(ctx, op, nil)
 }
 
 // renew is the watchdog's access to the server: one pipeline for all that are due. What got no answer keeps the verdict

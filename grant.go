@@ -93,7 +93,7 @@ func (g *grant) reenter(ctx, wait context.Context, cfg config) (*Hold, error) {
 	g.mu.Unlock()
 	o, ok := g.base.client.call(wait, g.recount(count, lease), func(o outcome) { g.settle() })
 	if !ok {
-		return nil, both{ErrNotAcquired, context.Cause(wait)} // settle passes the turn on
+		return nil, both{ErrNotAcquired, because(context.Cause(wait), o.err)} // settle passes the turn on
 	}
 	switch {
 	case o.err != nil && o.stray:

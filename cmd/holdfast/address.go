@@ -55,7 +55,7 @@ func badAddress(address string, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	return fail(exitUsage, "--redis %q: %w; use redis://host:port, or see %q", hidePassword(address), err,
+	return fail(exitUsage, "--redis (or %s) is %q: %w; use redis://host:port, or see %q", redisEnv, hidePassword(address), err,
 		"holdfast run --help")
 }
 

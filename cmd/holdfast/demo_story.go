@@ -124,7 +124,7 @@ func (s *story) handOver(ctx context.Context) error {
 	s.granted(grant)
 	gap := grant.Ended.Sub(unlock.Began)
 	// Longer than that, and it was the end of the lease that let B in, not the message.
-	s.check(unlock.Refusal == "" && gap > 0 && gap < demoLease/3, "A unlocks: B is woken by a message",
+	s.check(unlock.Refusal == "" && gap > 0 && gap < demoLease/2, "A unlocks: B is woken by a message",
 		"%s from unlock to grant", brief(gap))
 	return nil
 }
@@ -202,7 +202,7 @@ func (s *story) fencing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.check(!stale.Written && stored == "from C", "A has not noticed, and writes with its own", "refused:  %d", stale.Token)
+	s.check(!stale.Written && stored == "from C", "A comes late, and writes with its old one", "refused:  %d", stale.Token)
 
 	growing := len(s.tokens) == 4
 	for i := 1; i < len(s.tokens); i++ {

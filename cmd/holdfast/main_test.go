@@ -1,11 +1,110 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
-	_ "github.com/stretchr/testify/require"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+// asCommand makes the test binary the command itself, so that tests run it as a process, with the race detector if they
+// have it.
+const asCommand = "HOLDFAST_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	redistest.Main(m)
+}
+
+// patience is how long a test waits for what must come, on however slow a machine.
+const patience = 30 * time.Second
+
+// output collects what a process prints while a test reads it.
+type output struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// program is a run of the command. Its outputs are pipes, so end returns only when every process that has them, the
+// command's and its children's, has ended.
+type program struct {
+	*exec.Cmd
+	stdout, stderr output
+}
+
+// start starts the command. It is killed if the test ends first.
+func start(t *testing.T, bin string, change func(*exec.Cmd), args ...string) *program {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	p := &program{Cmd: exec.CommandContext(ctx, bin, args...)}
+	p.Env = append(os.Environ(), asCommand+"=1")
+	p.Stdout, p.Stderr = &p.stdout, &p.stderr
+	if change != nil {
+		change(p.Cmd)
+	}
+	require.NoError(t, p.Start())
+	t.Cleanup(func() {
+		cancel()
+		if p.ProcessState == nil {
+			_ = p.Wait()
+		}
+		if t.Failed() {
+			t.Logf("%s\nstdout:\n%s\nstderr:\n%s", strings.Join(p.Args[1:], " "), &p.stdout, &p.stderr)
+		}
+	})
+	return p
+}
+
+// command starts the command from the test binary, in front of a server's address.
+func command(t *testing.T, srv *redistest.Server, args ...string) *program {
+	t.Helper()
+	return start(t, os.Args[0], func(c *exec.Cmd) { c.Env = append(c.Env, redisEnv+"=redis://"+srv.Addr()) }, args...)
+}
+
+// end waits for the end of the process and its children and returns the exit code, -1 if a signal ended it.
+func (p *program) end() int {
+	_ = p.Wait() // the code says it all
+	return p.ProcessState.ExitCode()
+}
+
+// prints waits until the process has printed a text.
+func (p *program) prints(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, func() bool { return strings.Contains(p.stdout.String(), text) }, "printed "+text)
+}
+
+func eventually(t *testing.T, cond func() bool, what string) {
+	t.Helper()
+	require.Eventually(t, cond, patience, 5*time.Millisecond, what)
+}
+
+// exists says how many of the keys there are.
+func exists(t *testing.T, rdb *redis.Client, keys ...string) int64 {
+	t.Helper()
+	n, err := rdb.Exists(context.Background(), keys...).Result()
+	require.NoError(t, err)
+	return n
+}

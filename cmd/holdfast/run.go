@@ -40,7 +40,7 @@ Exit codes:
 
 ` + redisForms
 
-const runExample = `  # in a crontab, on every machine: one of them runs it, the others skip it silently
+const runExample = `  # in a crontab, on every machine: one of them runs it, the others skip it
   holdfast run --name nightly-report --wait 0 -- ./report.sh || [ $? -eq 75 ]
 
   # wait for up to ten minutes, on a server of your own

@@ -29,11 +29,11 @@ type server struct {
 // inside this process.
 func startServer(ctx context.Context, emulate bool) (*server, error) {
 	if emulate {
-		return emulation("as asked for")
+		return emulation("as asked")
 	}
 	bin := findServer()
 	if bin == "" {
-		return emulation("no redis-server on the PATH")
+		return emulation("there is no redis-server on the PATH")
 	}
 	s, err := private(ctx, bin)
 	if err != nil && ctx.Err() == nil {
@@ -119,7 +119,8 @@ func awaitServer(ctx context.Context, p *process, address string) (string, error
 // identify asks a server for its name and version.
 func identify(ctx context.Context, rdb redis.UniversalClient) (string, error) {
 	info, err := rdb.Info(ctx, "server").Result()
-	if err != nil {
+	var reply redis.Error
+	if err != nil && !errors.As(err, &reply) {
 		return "", err
 	}
 	fields := make(map[string]string)
@@ -133,5 +134,5 @@ func identify(ctx context.Context, rdb redis.UniversalClient) (string, error) {
 	case fields["redis_version"] != "":
 		return "redis-server " + fields["redis_version"], nil
 	}
-	return "a server", nil // it does not say, as an emulation
+	return "a server that does not say what it is", nil
 }

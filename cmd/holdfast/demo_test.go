@@ -1,0 +1,182 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// TestDemo runs the demo as users do: a binary that was built, without arguments, on what there is.
+func TestDemo(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "holdfast")
+	out, err := exec.Command("go", "build", raceFlag, "-o", bin, ".").CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	t.Run("private server", func(t *testing.T) {
+		redistest.Shared(t) // skips, or fails in CI, where there is none
+		p := inEmptyDir(t, bin, "demo")
+		requireGreen(t, p)
+		require.Contains(t, p.stdout.String(), "started for this demo")
+	})
+	t.Run("emulation", func(t *testing.T) {
+		requireGreen(t, inEmptyDir(t, bin, "demo", "--emulation"))
+	})
+	t.Run("nothing on the PATH", func(t *testing.T) {
+		p := start(t, bin, func(c *exec.Cmd) { c.Env = append(os.Environ(), "PATH=", serverEnv+"=") }, "demo")
+		requireGreen(t, p)
+		require.Contains(t, p.stdout.String(), "emulation of Redis (miniredis), there is no redis-server on the PATH")
+	})
+	t.Run("a server that does not start", func(t *testing.T) {
+		p := start(t, bin, func(c *exec.Cmd) { c.Env = append(os.Environ(), serverEnv+"=false") }, "demo")
+		requireGreen(t, p)
+		require.Contains(t, p.stdout.String(), "false did not start: it ended at once")
+	})
+	t.Run("user's server", func(t *testing.T) {
+		srv := redistest.Start(t)
+		p := start(t, bin, nil, "demo", "--redis", "redis://"+srv.Addr())
+		requireGreen(t, p)
+		require.Contains(t, p.stdout.String(), srv.Addr())
+		require.Zero(t, srv.Client(t).DBSize(context.Background()).Val(), "every key is deleted")
+	})
+}
+
+// requireGreen waits for the end of a demo that shows that all is well, on one screen.
+func requireGreen(t *testing.T, p *program) {
+	t.Helper()
+	require.Zero(t, p.end())
+	screen := p.stdout.String()
+	require.Contains(t, screen, "All 15 checks passed")
+	require.Equal(t, 15, strings.Count(screen, "  ok  "))
+	require.NotContains(t, screen, "FAILED")
+	require.NotContains(t, screen, "\x1b", "no colours where there is no terminal")
+	require.Empty(t, p.stderr.String())
+	lines := strings.Split(strings.TrimSpace(screen), "\n")
+	require.LessOrEqual(t, len(lines), 40)
+	for _, line := range lines {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 100, line)
+	}
+}
+
+// inEmptyDir starts a demo whose temporary files are looked for at the end of the test.
+func inEmptyDir(t *testing.T, bin string, args ...string) *program {
+	t.Helper()
+	tmp, err := os.MkdirTemp("", "demo-") // t.TempDir can be too long a path for a socket
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(tmp)) })
+	p := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, "TMPDIR="+tmp) }, args...)
+	t.Cleanup(func() {
+		if p.ProcessState == nil || p.ProcessState.ExitCode() == -1 {
+			return // killed: it could not
+		}
+		left, err := os.ReadDir(tmp)
+		require.NoError(t, err)
+		require.Empty(t, left, "temporary files are left")
+	})
+	return p
+}
+
+// The controls: on a server that does not do what a lock needs, the demo says so and fails.
+func TestDemoFailsOnABrokenServer(t *testing.T) {
+	t.Run("leases never end", func(t *testing.T) {
+		m := miniredis.RunT(t) // its clock stands still
+		p := start(t, os.Args[0], nil, "demo", "--redis", "redis://"+m.Addr())
+		require.Equal(t, exitFailed, p.end())
+		require.Contains(t, p.stdout.String(), "FAILED  the demo cannot go on")
+		require.Contains(t, p.stdout.String(), "checks FAILED.")
+		require.Empty(t, m.Keys(), "cleaned up all the same")
+	})
+	t.Run("locks are taken away", func(t *testing.T) {
+		srv := redistest.Start(t)
+		rdb := srv.Client(t)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for ctx.Err() == nil {
+				if locks := rdb.Keys(ctx, "demo-lock:*").Val(); len(locks) > 0 {
+					rdb.Del(ctx, locks...)
+				}
+			}
+		}()
+		p := start(t, os.Args[0], nil, "demo", "--redis", "redis://"+srv.Addr())
+		code := p.end()
+		cancel()
+		<-done
+		require.Equal(t, exitFailed, code)
+		require.Contains(t, p.stdout.String(), "FAILED")
+	})
+	t.Run("nobody answers", func(t *testing.T) {
+		srv := redistest.Start(t)
+		srv.Kill()
+		p := start(t, os.Args[0], nil, "demo", "--redis", "redis://:pw@"+srv.Addr())
+		require.Equal(t, exitHoldfast, p.end())
+		require.Contains(t, p.stderr.String(), "no answer from Redis at redis://***@"+srv.Addr())
+	})
+}
+
+// Ctrl-C leaves nothing behind; that workers and server have ended is seen by the end of their pipes and socket.
+func TestDemoInterrupted(t *testing.T) {
+	redistest.Shared(t)
+	p := inEmptyDir(t, os.Args[0], "demo")
+	p.prints(t, "B tries")
+	require.NoError(t, p.Process.Signal(os.Interrupt))
+	require.Equal(t, exitSignal+int(syscall.SIGINT), p.end())
+}
+
+// Keys on the server of a user are deleted also after Ctrl-C.
+func TestDemoInterruptedDeletesItsKeys(t *testing.T) {
+	srv := redistest.Start(t)
+	p := start(t, os.Args[0], nil, "demo", "--redis", "redis://"+srv.Addr())
+	p.prints(t, "B tries")
+	require.NotZero(t, srv.Client(t).DBSize(context.Background()).Val())
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	require.Equal(t, exitSignal+int(syscall.SIGTERM), p.end())
+	require.Zero(t, srv.Client(t).DBSize(context.Background()).Val())
+}
+
+// A demo that is killed takes its workers and its server with it.
+func TestDemoKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has a signal for the death of a parent")
+	}
+	redistest.Shared(t)
+	p := inEmptyDir(t, os.Args[0], "demo")
+	p.prints(t, "B tries")
+	sockets, err := filepath.Glob(filepath.Join(tmpOf(p), "holdfast-*", "redis.sock"))
+	require.NoError(t, err)
+	require.Len(t, sockets, 1)
+	require.NoError(t, p.Process.Kill())
+	require.Equal(t, -1, p.end(), "and the workers have closed their stderr")
+	rdb, err := connect("unix://" + sockets[0] + "?max_retries=-1")
+	require.NoError(t, err)
+	defer rdb.Close()
+	eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return rdb.Ping(ctx).Err() != nil
+	}, "the server has ended")
+}
+
+func tmpOf(p *program) string {
+	var tmp string
+	for _, v := range p.Env {
+		if value, ok := strings.CutPrefix(v, "TMPDIR="); ok {
+			tmp = value
+		}
+	}
+	return tmp
+}

@@ -1,0 +1,257 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// endless is a shell loop that a signal ends between two of its short sleeps.
+const endless = "; echo ready; while :; do sleep 0.02; done"
+
+// hold takes the lock of a test for somebody else, until the test ends.
+func hold(t *testing.T, srv *redistest.Server) (h *holdfast.Hold) {
+	t.Helper()
+	client, err := holdfast.New(srv.Client(t), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
+	h, err = rlock.New(client, t.Name()).TryLock(context.Background())
+	require.NoError(t, err)
+	return h
+}
+
+// The command runs while the lock is held, knows owner and token, reads stdin, and the lock is free afterwards.
+func TestRunHoldsTheLock(t *testing.T) {
+	srv := redistest.Shared(t)
+	rdb := srv.Client(t)
+	ctx := context.Background()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer w.Close()
+	p := start(t, os.Args[0], func(c *exec.Cmd) { c.Stdin = r }, "run", "--redis", "redis://"+srv.Addr(), "--name", t.Name(),
+		"--", "sh", "-c", `echo "$HOLDFAST_NAME|$HOLDFAST_OWNER|$HOLDFAST_TOKEN|"; cat`)
+	require.NoError(t, r.Close())
+	p.prints(t, "|\n")
+
+	held, err := rdb.HGetAll(ctx, t.Name()).Result()
+	require.NoError(t, err)
+	token, err := rdb.Get(ctx, keys.For(t.Name()).Token).Result()
+	require.NoError(t, err)
+	for owner, count := range held {
+		require.Equal(t, "1", count)
+		require.Equal(t, t.Name()+"|"+owner+"|"+token+"|\n", p.stdout.String())
+	}
+	require.Len(t, held, 1)
+
+	_, err = w.WriteString("from stdin\n")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.Zero(t, p.end())
+	require.Contains(t, p.stdout.String(), "from stdin")
+	require.Empty(t, p.stderr.String())
+	require.Zero(t, exists(t, rdb, t.Name()), "unlocked")
+}
+
+// A second run waits for the first.
+func TestRunOneAtATime(t *testing.T) {
+	srv := redistest.Shared(t)
+	first := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c", "trap 'exit 0' USR1"+endless)
+	first.prints(t, "ready")
+	second := command(t, srv, "run", "--name", t.Name(), "--wait", "1m", "--", "echo", "second")
+	awaitWaiter(t, srv)
+	require.Empty(t, second.stdout.String())
+	require.NoError(t, first.Process.Signal(syscall.SIGUSR1))
+	require.Zero(t, first.end())
+	require.Zero(t, second.end())
+	require.Equal(t, "second\n", second.stdout.String())
+}
+
+// awaitWaiter waits until somebody listens for the release of the test's lock.
+func awaitWaiter(t *testing.T, srv *redistest.Server) {
+	t.Helper()
+	rdb, channel := srv.Client(t), keys.For(t.Name()).Channel
+	eventually(t, func() bool {
+		n, err := rdb.PubSubNumSub(context.Background(), channel).Result()
+		return err == nil && n[channel] == 1
+	}, "somebody waits for the lock")
+}
+
+func TestRunExitCodes(t *testing.T) {
+	srv := redistest.Shared(t)
+	plain := filepath.Join(t.TempDir(), "plain")
+	require.NoError(t, os.WriteFile(plain, []byte("not a program\n"), 0o600))
+	broken := filepath.Join(t.TempDir(), "broken")
+	require.NoError(t, os.WriteFile(broken, []byte("\x7fELF?"), 0o700)) //nolint:gosec // it has to be executable
+	for what, c := range map[string]struct {
+		argv []string
+		code int
+		says string
+	}{
+		"success":        {[]string{"true"}, 0, ""},
+		"failure":        {[]string{"sh", "-c", "exit 3"}, 3, ""},
+		"without --":     {[]string{"sh", "-c", "exit 4"}, 4, ""},
+		"killed":         {[]string{"sh", "-c", "kill -KILL $$"}, 137, ""},
+		"terminated":     {[]string{"sh", "-c", "kill -TERM $$"}, 143, ""},
+		"not found":      {[]string{"no-such-command"}, exitNotFound, "no-such-command: command not found"},
+		"no such file":   {[]string{"/no/such/file"}, exitNotFound, "/no/such/file: command not found"},
+		"not executable": {[]string{plain}, exitCannot, "not executable; chmod +x it"},
+		"no program":     {[]string{broken}, exitCannot, "cannot execute"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			args := append([]string{"run", "--name", t.Name(), "--"}, c.argv...)
+			if what == "without --" {
+				args = append(args[:3], c.argv...)
+			}
+			p := command(t, srv, args...)
+			require.Equal(t, c.code, p.end())
+			require.Contains(t, p.stderr.String(), c.says)
+			require.Equal(t, c.says == "", p.stderr.String() == "")
+			require.Zero(t, exists(t, srv.Client(t), t.Name()), "unlocked")
+		})
+	}
+}
+
+func TestRunNotAcquired(t *testing.T) {
+	srv := redistest.Shared(t)
+	h := hold(t, srv)
+	for _, wait := range []string{"0", "50ms"} {
+		p := command(t, srv, "run", "--name", t.Name(), "--wait", wait, "--", "echo", "ran")
+		require.Equal(t, exitNotHeld, p.end())
+		require.Empty(t, p.stdout.String())
+		require.Contains(t, p.stderr.String(), "not acquired within "+strings.TrimSuffix(wait, "0")) // "0s" for "0"
+		require.Contains(t, p.stderr.String(), h.Owner(), "who holds it")
+	}
+	require.NoError(t, h.Unlock(context.Background()))
+	require.Zero(t, command(t, srv, "run", "--name", t.Name(), "--wait", "0", "--", "true").end())
+}
+
+// A signal ends the wait, and nobody is left waiting.
+func TestRunSignalEndsTheWait(t *testing.T) {
+	srv := redistest.Shared(t)
+	h := hold(t, srv)
+	p := command(t, srv, "run", "--name", t.Name(), "--wait", "1h", "--", "echo", "ran")
+	awaitWaiter(t, srv)
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	require.Equal(t, exitSignal+int(syscall.SIGTERM), p.end())
+	require.Empty(t, p.stdout.String())
+	require.NoError(t, h.Unlock(context.Background()))
+	require.Zero(t, exists(t, srv.Client(t), t.Name()))
+}
+
+func TestRunForwardsSignals(t *testing.T) {
+	srv := redistest.Shared(t)
+	for name, sig := range map[string]syscall.Signal{
+		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c", "trap 'echo trapped; exit 9' "+name+endless)
+			p.prints(t, "ready")
+			require.NoError(t, p.Process.Signal(sig))
+			require.Equal(t, 9, p.end())
+			require.Contains(t, p.stdout.String(), "trapped")
+			require.Zero(t, exists(t, srv.Client(t), t.Name()), "unlocked")
+		})
+	}
+}
+
+// When the lock is lost the whole group of the command is ended: asked first, then killed.
+func TestRunLoss(t *testing.T) {
+	srv := redistest.Shared(t)
+	for what, c := range map[string]struct{ grace, script, prints string }{
+		"ends at SIGTERM":      {"1h", "sleep 1000 & echo ready; wait", ""},
+		"cleans up at SIGTERM": {"1h", "trap 'echo cleaned; exit 0' TERM" + endless, "cleaned"},
+		"ignores SIGTERM":      {"100ms", "trap 'echo trapped' TERM" + endless, "trapped"},
+		"kill at once":         {"0", "trap '' TERM" + endless, ""},
+		"its child ignores it": {"100ms", "(trap '' TERM; while :; do sleep 0.02; done) & echo ready; wait", ""},
+		"is stopped":           {"1h", "echo ready; kill -STOP $$", ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			rdb := srv.Client(t)
+			p := command(t, srv, "run", "--name", t.Name(), "--lease", "600ms", "--grace", c.grace, "--", "sh", "-c", c.script)
+			p.prints(t, "ready")
+			require.EqualValues(t, 1, rdb.Del(context.Background(), t.Name()).Val())
+			require.Equal(t, exitLost, p.end(), "and end says that nobody of the group is left")
+			require.Contains(t, p.stdout.String(), c.prints)
+			require.Contains(t, p.stderr.String(), "was lost while the command ran")
+			require.Zero(t, exists(t, rdb, t.Name()), "not brought back")
+		})
+	}
+}
+
+// The control: while nobody takes the lock away, it outlives its lease and the command goes on.
+func TestRunRenews(t *testing.T) {
+	srv := redistest.Shared(t)
+	rdb := srv.Client(t)
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c", "echo ready; sleep 1; echo done")
+	p.prints(t, "ready")
+	require.EqualValues(t, 1, exists(t, rdb, t.Name()))
+	require.Zero(t, p.end())
+	require.Contains(t, p.stdout.String(), "done")
+}
+
+// A Redis that dies ends the command by the local clock.
+func TestRunRedisDies(t *testing.T) {
+	srv := redistest.Start(t)
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "600ms", "--", "sh", "-c", ":"+endless)
+	p.prints(t, "ready")
+	srv.Kill()
+	require.Equal(t, exitLost, p.end())
+}
+
+// A Redis that is not there is not a lock that is taken, however short the wait.
+func TestRunRedisIsNotThere(t *testing.T) {
+	srv := redistest.Start(t)
+	srv.Kill()
+	p := command(t, srv, "run", "--name", t.Name(), "--wait", "10ms", "--", "echo", "ran")
+	require.Equal(t, exitHoldfast, p.end())
+	require.Contains(t, p.stderr.String(), "no answer from Redis at redis://"+srv.Addr())
+	require.Empty(t, p.stdout.String())
+}
+
+// When holdfast is killed the command gets SIGTERM, and the lock ends with its lease.
+func TestRunIsKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has a signal for the death of a parent")
+	}
+	srv := redistest.Shared(t)
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c", "trap 'echo trapped; exit' TERM"+endless)
+	p.prints(t, "ready")
+	require.NoError(t, p.Process.Kill())
+	require.Equal(t, -1, p.end())
+	require.Contains(t, p.stdout.String(), "trapped")
+	eventually(t, func() bool { return exists(t, srv.Client(t), t.Name()) == 0 }, "the lease has ended")
+}
+
+// Ctrl-Z must not stop holdfast, which has a lock to renew.
+func TestRunIsNotStopped(t *testing.T) {
+	srv := redistest.Shared(t)
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c", "trap 'exit 5' USR1"+endless)
+	p.prints(t, "ready")
+	require.NoError(t, p.Process.Signal(syscall.SIGTSTP))
+	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))
+	done := make(chan int, 1)
+	go func() { done <- p.end() }()
+	select {
+	case code := <-done:
+		require.Equal(t, 5, code)
+	case <-time.After(patience):
+		_ = p.Process.Kill()
+		<-done
+		t.Fatal("holdfast is stopped")
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// TestUsage: a mistake on the command line gets an error that names the flag, the value and the remedy.
+func TestUsage(t *testing.T) {
+	t.Setenv(redisEnv, "")
+	for args, says := range map[string][]string{
+		"run -- true":                                   {"--name is missing", "holdfast run --name"},
+		"run --name n":                                  {"no command", "holdfast run --name n -- ./report.sh"},
+		"run --name n --wait 5 -- true":                 {`"5"`, `"--wait"`, "with a unit, such as 5s", "--help"},
+		"run --name n --wait -1s -- true":               {`"-1s"`, `"--wait"`, "at least 0s"},
+		"run --name n --lease 1us -- true":              {`"1us"`, `"--lease"`, "at least 100ms"},
+		"run --name n --grace soon -- true":             {`"soon"`, `"--grace"`, "with a unit"},
+		"run --name n --until 5 -- true":                {"unknown flag: --until", `"holdfast run --help"`},
+		"run --name n --redis http://h -- true":         {"--redis", `"http://h"`, "no such scheme", "use redis://host:port"},
+		"run --name n --redis redis://h:x -- true":      {"--redis", `"redis://h:x"`, "invalid port"},
+		"run --name n --redis redis://:pw@h:x/y -x":     {"unknown shorthand flag: 'x'"},
+		"run --name n --redis redis+sentinel://h true":  {"master's name", "/mymaster"},
+		"run --name n --redis redis+cluster://h/1 true": {"only database 0"},
+		"demo now":                     {`"holdfast demo" takes no argument`, `"now"`},
+		"demo --emulation --redis h":   {"leave one out"},
+		"demo --redis redis://:pw@h:x": {`"redis://***@h:x"`},
+		"version 2":                    {"takes no argument"},
+		"dmeo":                         {`unknown command "dmeo"`, "demo"},
+	} {
+		t.Run(args, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, exitUsage, execute(strings.Fields(args), &stdout, &stderr), stderr.String())
+			require.Empty(t, stdout.String())
+			for _, text := range says {
+				require.Contains(t, stderr.String(), text)
+			}
+			require.NotContains(t, stderr.String(), "pw")
+		})
+	}
+}
+
+// TestHelp: every command has examples; "run" has the exit codes, and never shows a password of the environment.
+func TestHelp(t *testing.T) {
+	t.Setenv(redisEnv, "redis://:pw@host")
+	for args, says := range map[string][]string{
+		"--help":         {"Examples:", "demo", "run", "version"},
+		"demo --help":    {"Examples:", "--emulation", "--redis", "Exit codes:"},
+		"run --help":     {"Examples:", "75     the lock was not acquired", "76     the lock was lost", "(default 5s)", "(default 30s)"},
+		"version --help": {"Examples:"},
+	} {
+		t.Run(args, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			require.Zero(t, execute(strings.Fields(args), &stdout, &stderr))
+			for _, text := range says {
+				require.Contains(t, stdout.String(), text)
+			}
+			require.NotContains(t, stdout.String(), "pw")
+			require.NotContains(t, stdout.String(), workerCommand, "it is no business of users")
+			require.Empty(t, stderr.String())
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	require.Zero(t, execute([]string{"version"}, &stdout, &stderr))
+	require.Regexp(t, regexp.MustCompile(`^holdfast \S.*, go1\.\d+\S*, \w+/\w+\n$`), stdout.String())
+}
+
+func TestAddresses(t *testing.T) {
+	single := func(t *testing.T, address string) *redis.Options {
+		rdb, err := connect(address)
+		require.NoError(t, err)
+		defer rdb.Close()
+		return rdb.(*redis.Client).Options()
+	}
+	o := single(t, "redis://user:p%40ss@host:7000/3?read_timeout=1s")
+	require.Equal(t, []any{"host:7000", "user", "p@ss", 3}, []any{o.Addr, o.Username, o.Password, o.DB})
+	require.Equal(t, "host:6379", single(t, "host").Addr)
+	require.Equal(t, "[::1]:6379", single(t, "redis://[::1]").Addr)
+	require.NotNil(t, single(t, "rediss://host").TLSConfig)
+	o = single(t, "unix:///run/redis.sock?db=2")
+	require.Equal(t, []any{"unix", "/run/redis.sock", 2}, []any{o.Network, o.Addr, o.DB})
+	require.Equal(t, "FailoverClient", single(t, "redis+sentinel://h1,h2:7/mymaster/4").Addr)
+	require.Equal(t, 4, single(t, "redis+sentinel://h1,h2:7/mymaster/4").DB)
+
+	for _, address := range []string{
+		"redis+cluster://u:p@h1:1,h2", "redis://u:p@h1:1,h2", "redis://u:p@h1:1,h2/0",
+	} {
+		rdb, err := connect(address)
+		require.NoError(t, err)
+		o := rdb.(*redis.ClusterClient).Options()
+		require.Equal(t, []string{"h1:1", "h2:6379"}, o.Addrs, address)
+		require.Equal(t, "p", o.Password)
+		require.NoError(t, rdb.Close())
+	}
+}
