@@ -36,12 +36,12 @@ func TestDemo(t *testing.T) {
 		requireGreen(t, inEmptyDir(t, bin, "demo", "--emulation"))
 	})
 	t.Run("nothing on the PATH", func(t *testing.T) {
-		p := start(t, bin, func(c *exec.Cmd) { c.Env = append(os.Environ(), "PATH=", serverEnv+"=") }, "demo")
+		p := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, "PATH=", serverEnv+"=") }, "demo")
 		requireGreen(t, p)
 		require.Contains(t, p.stdout.String(), "emulation of Redis (miniredis), there is no redis-server on the PATH")
 	})
 	t.Run("a server that does not start", func(t *testing.T) {
-		p := start(t, bin, func(c *exec.Cmd) { c.Env = append(os.Environ(), serverEnv+"=false") }, "demo")
+		p := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, serverEnv+"=false") }, "demo")
 		requireGreen(t, p)
 		require.Contains(t, p.stdout.String(), "false did not start: it ended at once")
 	})

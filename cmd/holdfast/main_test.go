@@ -60,7 +60,8 @@ func start(t *testing.T, bin string, change func(*exec.Cmd), args ...string) *pr
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	p := &program{Cmd: exec.CommandContext(ctx, bin, args...)}
-	p.Env = append(os.Environ(), asCommand+"=1")
+	// The race detector would otherwise make each process wait for a second at its end.
+	p.Env = append(os.Environ(), asCommand+"=1", "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	if change != nil {
 		change(p.Cmd)

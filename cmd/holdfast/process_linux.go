@@ -1,7 +1,48 @@
 package main
 
-import "syscall"
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
 
 func attributes(death syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: death}
+}
+
+// onlyZombies says whether all that is left of a process group has ended and only waits for its parent to notice. In a
+// container that parent may be a process 1 that never does, and may be holdfast.
+func onlyZombies(group int) bool {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil || len(stats) == 0 {
+		return false // no /proc here
+	}
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended just now
+		}
+		state, pgrp, ok := parseStat(stat)
+		if ok && pgrp == group && state != "Z" && state != "X" {
+			return false
+		}
+	}
+	return true
+}
+
+// parseStat takes state and group from "pid (name) state ppid pgrp ...", where the name may hold anything.
+func parseStat(stat []byte) (state string, pgrp int, ok bool) {
+	end := bytes.LastIndexByte(stat, ')')
+	if end < 0 {
+		return "", 0, false
+	}
+	var group, parent string
+	if n, _ := fmt.Sscan(string(stat[end+1:]), &state, &parent, &group); n < 3 {
+		return "", 0, false
+	}
+	pgrp, err := strconv.Atoi(group)
+	return state, pgrp, err == nil
 }

@@ -22,7 +22,8 @@ func (p *process) terminate() {
 
 // groupLives says whether anybody of the group is left, the process itself aside if it has exited.
 func (p *process) groupLives() bool {
-	return !errors.Is(syscall.Kill(-p.cmd.Process.Pid, 0), syscall.ESRCH)
+	group := p.cmd.Process.Pid
+	return !errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) && !onlyZombies(group)
 }
 
 func endedBy(state *os.ProcessState) (syscall.Signal, bool) {

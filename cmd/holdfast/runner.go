@@ -20,8 +20,11 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// answerWithin bounds the questions that are asked beside the lock: does Redis answer, who holds it, goodbye.
-const answerWithin = 5 * time.Second
+// answerWithin bounds the questions that are asked beside the lock: does Redis answer, who holds it. closeWithin bounds the goodbye.
+const (
+	answerWithin = 5 * time.Second
+	closeWithin  = time.Second
+)
 
 // runner is one "holdfast run".
 type runner struct {
@@ -50,11 +53,9 @@ func run(c runConfig, stderr io.Writer) (err error) {
 		return failure{exitHoldfast, err}
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 		defer cancel()
-		if err := client.Close(ctx); err != nil {
-			r.say("the client did not close in time: %v", err)
-		}
+		_ = client.Close(ctx) // it can only be late in undoing what Unlock complained of, which the lease ends too
 	}()
 	r.mutex = rlock.New(client, c.name)
 	signal.Notify(r.signals, forwarded()...)
@@ -180,7 +181,7 @@ func (r *runner) supervise(hold *holdfast.Hold) (code int, err error) {
 			if exited = nil; hold.Context().Err() == nil {
 				return p.code(), nil
 			}
-			tick := time.NewTicker(10 * time.Millisecond)
+			tick := time.NewTicker(20 * time.Millisecond)
 			defer tick.Stop()
 			poll = tick.C
 		case <-poll:

@@ -83,7 +83,7 @@ func private(ctx context.Context, bin string) (*server, error) {
 		p.kill()
 		_ = os.RemoveAll(dir) // a directory left over in the place for such is no reason to fail
 	}
-	about, err := awaitServer(ctx, p, "unix://"+socket)
+	about, err := awaitServer(ctx, p, socket)
 	if err != nil {
 		stop()
 		return nil, err
@@ -91,20 +91,23 @@ func private(ctx context.Context, bin string) (*server, error) {
 	return &server{"unix://" + socket, about + ", started for this demo", stop}, nil
 }
 
-// awaitServer waits until the server answers, and returns what it is.
-func awaitServer(ctx context.Context, p *process, address string) (string, error) {
-	rdb, err := connect(address)
+// awaitServer waits until the server answers, and returns what it is. It looks for the socket first, because go-redis takes
+// its time over one that is not there.
+func awaitServer(ctx context.Context, p *process, socket string) (string, error) {
+	rdb, err := connect("unix://" + socket)
 	if err != nil {
 		return "", err
 	}
 	defer rdb.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errors.New("no answer"))
 	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if about, err := identify(ctx, rdb); err == nil {
-			return about, nil
+		if _, err := os.Stat(socket); err == nil {
+			if about, err := identify(ctx, rdb); err == nil {
+				return about, nil
+			}
 		}
 		select {
 		case <-tick.C:
