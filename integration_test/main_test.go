@@ -15,8 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
-
 // TestServer proves that the suite runs on the server it was asked to run on, and names it in the log.
 func TestServer(t *testing.T) {
 	s := redistest.Shared(t)

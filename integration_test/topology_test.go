@@ -182,7 +182,7 @@ func TestSharedWithRedisson(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, lock(), "refused, with the milliseconds that are left")
 	sub := java.Subscribe(ctx, channel)
-	defer sub.Close() //nolint:errcheck // of no interest
+	defer sub.Close()
 	_, err = sub.Receive(ctx)
 	require.NoError(t, err)
 	require.NoError(t, h.Unlock(ctx))

@@ -148,6 +148,32 @@ func TestAbandonedAcquireControl(t *testing.T) {
 	require.False(t, free(t, p.direct, "a"), "without undo it stands until the lease ends")
 }
 
+// TestAbandonedReentry: the caller of a re-entry gave up, and the server had counted it. The count is put right, and the
+// hold goes on.
+func TestAbandonedReentry(t *testing.T) {
+	p := newProxied(t, nil)
+	warm(t, p)
+	h, err := p.mutex.Lock(t.Context())
+	require.NoError(t, err)
+	rule := p.proxy.On(script(lua.Recount), 1, faultproxy.HoldReply)
+	ctx, cancel := context.WithCancel(h.Context())
+	go func() {
+		<-rule.Fired()
+		cancel()
+	}()
+	_, err = p.mutex.Lock(ctx)
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.Equal(t, 2, count(t, p.direct, "a", h.Owner()), "counted for nobody")
+	p.proxy.Clear()
+	eventually(t, "the count is put right", func() bool { return count(t, p.direct, "a", h.Owner()) == 1 })
+	again, err := p.mutex.Lock(h.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, again.Count())
+	require.NoError(t, again.Unlock(t.Context()))
+	require.NoError(t, h.Unlock(t.Context()))
+	p.nothingLeft(t)
+}
+
 // warm makes the scripts known to the server.
 func warm(t *testing.T, p *proxied) {
 	t.Helper()

@@ -180,3 +180,16 @@ func tmpOf(p *program) string {
 	}
 	return tmp
 }
+
+// The demo is the same behind Sentinel and on a Cluster.
+func TestDemoOnOtherTopologies(t *testing.T) {
+	t.Run("cluster", func(t *testing.T) {
+		cluster := redistest.StartCluster(t, 3, 0)
+		requireGreen(t, start(t, os.Args[0], nil, "demo", "--redis", "redis+cluster://"+strings.Join(cluster.Addrs(), ",")))
+	})
+	t.Run("sentinel", func(t *testing.T) {
+		sentinel := redistest.StartSentinel(t)
+		requireGreen(t, start(t, os.Args[0], nil, "demo", "--redis",
+			"redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.SentinelMaster))
+	})
+}
