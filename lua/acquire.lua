@@ -23,9 +23,12 @@ if call('HLEN', name) > 0 then
 end
 -- A token is the server's time in microseconds, or one more than the last if the clock does not allow that: tokens go on
 -- growing when a failover or a FLUSHALL loses the last one, and when the clock is set back. Both fit a double (< 2^53).
--- Until the year 2286 both have 16 digits, so the usual case compares them as they stand.
+-- Until the year 2286 both have 16 digits, so the usual case compares them as they stand: turning strings into numbers
+-- and back is most of what a script costs.
 local last, time = call('GET', KEYS[2]), call('TIME')
-local token = time[1] .. string.sub(time[2] + 1000000, 2)
+local micros = time[2]
+if #micros < 6 then micros = string.rep('0', 6 - #micros) .. micros end
+local token = time[1] .. micros
 if last and (#last ~= #token or last >= token) then
   local n = tonumber(last)
   if not n or n < 0 or n >= 9007199254740991 then
@@ -33,7 +36,7 @@ if last and (#last ~= #token or last >= token) then
   end
   token = string.format('%.0f', math.max(n + 1, tonumber(token)))
 end
-call('HSET', name, owner, 1)
+call('HSET', name, owner, '1')
 call('PEXPIRE', name, ARGV[2])
 call('SET', KEYS[2], token, 'PX', ARGV[3])
 return {1, token}
