@@ -126,8 +126,11 @@ func (b *Base) fail(op string, err error) error {
 
 // uncertain is the error of an operation that failed: whether it may have happened is part of it.
 func (b *Base) uncertain(o outcome) error {
-	if o.stray {
+	switch {
+	case o.stray:
 		return both{ErrUncertain, o.err}
+	case lua.IsError(o.err, "WRONGTYPE"):
+		return both{errors.New("the key holds something that is not a lock; choose another name"), o.err}
 	}
 	return o.err
 }

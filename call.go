@@ -20,6 +20,9 @@ import (
 const (
 	firstBackoff = 5 * time.Millisecond
 	lastBackoff  = 250 * time.Millisecond
+	// closingBudget is the retry budget of a client that is closing: long enough for connections that a restart of the
+	// server left behind, short enough not to hold up a process that ends.
+	closingBudget = time.Second
 )
 
 // outcome is what one operation, with all its attempts, came to.
@@ -37,8 +40,8 @@ type operation func(again bool) lua.Call
 // up; during one it cannot, because go-redis does not interrupt a read. [Client.call] can. Each failure is left in failed,
 // if that is given, for a caller that does not wait for the end.
 func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) (o outcome) {
-	o.sent = time.Now()
-	giveUp := o.sent.Add(c.opts.RetryBudget)
+	start := time.Now()
+	o.sent = start
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
 		o.reply, o.err = lua.Run(ctx, c.rdb, op(o.stray))
 		if o.err == nil {
@@ -50,7 +53,11 @@ func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointe
 		}
 		sent, passing := classify(o.err)
 		o.stray = o.stray || sent
-		if !passing || control.Resend.Off() || time.Now().Add(delay).After(giveUp) {
+		budget := c.opts.RetryBudget
+		if c.ctx.Err() != nil {
+			budget = min(budget, closingBudget)
+		}
+		if !passing || control.Resend.Off() || time.Since(start)+delay > budget {
 			return o
 		}
 		if !isReply(o.err) && c.cluster != nil {
@@ -73,7 +80,7 @@ func classify(err error) (sent, passing bool) {
 			"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "NOREPLICAS", "BUSY ", "MOVED", "ASK",
 			"max number of clients",
 		} {
-			if redis.HasErrorPrefix(err, prefix) {
+			if lua.IsError(err, prefix) {
 				return false, true // the server did not begin; soon it may
 			}
 		}
@@ -151,7 +158,7 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 		switch {
 		case result.Err == nil && result.Reply.Status == lua.Done:
 			batch[i].Verdict = watchdog.Renewed
-		case result.Err == nil, redis.HasErrorPrefix(result.Err, "WRONGTYPE"):
+		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
 			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
 		case !isReply(result.Err):
 			silent = true

@@ -156,7 +156,8 @@ func TestWrongType(t *testing.T) {
 		State.Call(f.name, f.token),
 	} {
 		_, err := Run(t.Context(), f.rdb, c)
-		require.ErrorContains(t, err, "WRONGTYPE", c.script.Name())
+		require.True(t, IsError(err, "WRONGTYPE"), "%s: %v", c.script.Name(), err)
+		require.False(t, IsError(err, "OOM"))
 	}
 	require.Equal(t, "mine", f.rdb.Get(t.Context(), f.name).Val())
 }
@@ -185,6 +186,27 @@ func TestCommandIsNotRetried(t *testing.T) {
 	require.True(t, command{redis.NewCmd(context.Background())}.NoRetry())
 	require.False(t, redis.NewCmd(context.Background()).NoRetry(), "control: go-redis repeats others")
 }
+
+// TestIsError: as Redis 7 and later say it, and as earlier ones do.
+func TestIsError(t *testing.T) {
+	for _, text := range []string{
+		"READONLY You can't write against a read only replica.",
+		"READONLY You can't write against a read only replica. script: 1f2e, on @user_script:14.",
+		"ERR Error running script (call to f_1f2e): @user_script:14: -READONLY You can't write against a read only replica. ",
+		"ERR Error running script (call to f_1f2e): @user_script: 14: READONLY You can't write against a read only replica.",
+	} {
+		require.True(t, IsError(proto(text), "READONLY"), text)
+		require.False(t, IsError(proto(text), "OOM"), text)
+	}
+	require.False(t, IsError(nil, "OOM"))
+	require.False(t, IsError(context.Canceled, "OOM"))
+}
+
+// proto is an error reply of a server.
+type proto string
+
+func (e proto) Error() string { return string(e) }
+func (proto) RedisError()     {}
 
 // TestHeaders: each file says what it takes, and takes what it says.
 func TestHeaders(t *testing.T) {

@@ -1,7 +1,9 @@
 package lua
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -66,3 +68,21 @@ type Result struct {
 
 // interface check: what Run and RunAll send is a command of go-redis.
 var _ redis.Cmder = command{}
+
+// IsError tells whether err is the server's error of this kind ("OOM", "READONLY", ...). Redis before 7 wraps what a
+// command in a script raised: "ERR Error running script (call to f_<sha>): @user_script:14: -READONLY ...".
+func IsError(err error, kind string) bool {
+	if redis.HasErrorPrefix(err, kind) {
+		return true
+	}
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	_, inner, wrapped := strings.Cut(reply.Error(), "@user_script:")
+	if !wrapped {
+		return false
+	}
+	_, inner, _ = strings.Cut(strings.TrimLeft(inner, " "), ": ") // behind the number of the line
+	return strings.HasPrefix(strings.TrimPrefix(inner, "-"), kind)
+}
