@@ -179,6 +179,9 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 		return g.unlockLast(ctx)
 	}
 	o := g.base.client.detached(ctx, g.recount(count, lease))
+	if o.stray {
+		g.markStray()
+	}
 	switch {
 	case o.err != nil && o.stray:
 		g.base.client.tasks.Go(g.settle)
@@ -205,7 +208,9 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	g.finish(ErrReleased, o.stray)
 	switch {
 	case o.err != nil:
-		g.base.undo(g.id) // until the lease has ended by itself
+		if !o.stray { // else finish has seen to it
+			g.base.undo(g.id)
+		}
 		return g.base.uncertain(o)
 	case o.reply.Status == lua.Gone && (!o.stray || control.RepeatedGone.Off()):
 		return both{ErrLost, watchdog.ErrGone}

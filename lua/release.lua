@@ -1,17 +1,15 @@
 -- release: free a lock and wake those who wait for it.
 --
 -- KEYS  1 lock hash   2 channel
--- ARGV  1 owner, or '' for whoever holds it   2 PUBLISH or SPUBLISH
+-- ARGV  1 owner       2 PUBLISH or SPUBLISH
 -- Reply {1}           released, and announced
 --       {1, error}    released, but the announcement was refused (no permission for the channel)
---       {-1}          not held by the owner (or, for '', by anyone); nothing was changed
+--       {-1}          the owner does not hold the lock; nothing was changed
 -- Atomic: nobody sees the lock free before the announcement is on its way. DEL is allowed when out of memory.
 -- A refused announcement must not keep the lock: waiters then come back when the lease that they know of ends.
 -- A cluster before Redis 7 does not know SPUBLISH, and its clients listen with SUBSCRIBE.
-local name, owner = KEYS[1], ARGV[1]
-if owner == '' then
-  if redis.call('HLEN', name) == 0 then return {-1} end
-elseif redis.call('HEXISTS', name, owner) == 0 then
+local name = KEYS[1]
+if redis.call('HEXISTS', name, ARGV[1]) == 0 then
   return {-1}
 end
 redis.call('DEL', name)

@@ -174,6 +174,35 @@ func TestAbandonedReentry(t *testing.T) {
 	p.nothingLeft(t)
 }
 
+// TestForceUnlockForcesOne: the reply of a forced unlock is lost, and a waiter gets the lock before the release is sent
+// again. The waiter keeps it.
+func TestForceUnlockForcesOne(t *testing.T) {
+	p := newProxied(t, nil)
+	warm(t, p)
+	_, err := p.mutex.Lock(t.Context())
+	require.NoError(t, err)
+	rule := p.proxy.On(script(lua.Release), 1, faultproxy.BlackHole)
+	other := rlock.New(newClient(t, p.srv.Client(t), nil), "a")
+	next := make(chan *holdfast.Hold, 1)
+	go func() {
+		<-rule.Fired() // the library waits for the answer of a release that the server has not seen: play it
+		if err := p.direct.Del(context.Background(), "a").Err(); err != nil {
+			t.Error(err)
+		}
+		h, err := other.Lock(context.Background(), holdfast.Wait(patience))
+		if err != nil {
+			t.Error(err)
+		}
+		next <- h
+	}()
+	there, err := p.mutex.ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, there)
+	h := <-next
+	require.Equal(t, 1, count(t, p.direct, "a", h.Owner()))
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
 // warm makes the scripts known to the server.
 func warm(t *testing.T, p *proxied) {
 	t.Helper()

@@ -85,20 +85,25 @@ func (m *Mutex) State(ctx context.Context) (holdfast.State, error) {
 	return s, nil
 }
 
-// ForceUnlock frees the lock whoever holds it, and wakes the waiters. It returns whether there was a holder. A holder of
-// this client is told at once, others at their next renewal, within a third of their lease: until then they work on.
+// ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there was a holder. A holder
+// of this client is told at once, others at their next renewal, within a third of their lease: until then they work on.
 // Use it for a lock whose holder is known to be dead; only fencing tokens protect from one who is not.
+//
+// It asks who holds the lock and then releases that owner's, so that it forces out one holder and not the next one too
+// when a reply is lost and the release is sent again.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	const op = "force unlock"
 	if err := m.check(op); err != nil {
 		return false, err
 	}
-	r, err := m.base.Query(ctx, op, func(publish string) lua.Call { return m.proto.Release("", publish) })
-	if err != nil {
+	r, err := m.base.Query(ctx, op, func(string) lua.Call { return m.proto.state() })
+	if err != nil || r.Status != lua.Done {
 		return false, err
 	}
-	if r.Status != lua.Done {
-		return false, nil
+	owner := r.Text(0)
+	r, err = m.base.Query(ctx, op, func(publish string) lua.Call { return m.proto.Release(owner, publish) })
+	if err != nil {
+		return false, err
 	}
 	m.base.Recheck()
 	if refused := r.Text(0); refused != "" {

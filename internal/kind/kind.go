@@ -21,8 +21,8 @@ type Protocol interface {
 	Acquire(owner string, lease time.Duration, again bool) lua.Call
 	// Recount sets the hold count of an owner that holds the lock. Replies: Done or Gone.
 	Recount(owner string, count int, lease time.Duration) lua.Call
-	// Release frees the lock and announces it; publish is PUBLISH or SPUBLISH. An empty owner stands for whoever holds
-	// it. Replies: Done, with the reason as text if the announcement was refused, or Gone.
+	// Release frees the lock of an owner and announces it; publish is PUBLISH or SPUBLISH. Replies: Done, with the reason
+	// as text if the announcement was refused, or Gone.
 	Release(owner, publish string) lua.Call
 	// Renew makes the lease of an owner last at least so long from now. Replies: Done or Gone.
 	Renew(owner string, lease time.Duration) lua.Call
