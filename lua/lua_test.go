@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 var all = []*Script{Acquire, Recount, Release, Renew, State}
 
-// fixture is one lock of a test's own on the shared server.
+// fixture is one lock on a server of the test's own.
 type fixture struct {
 	t                    *testing.T
 	rdb                  *redis.Client
@@ -26,7 +26,7 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	return &fixture{t, redistest.Shared(t).Client(t), t.Name(), "c:{" + t.Name() + "}", "t:{" + t.Name() + "}"}
+	return &fixture{t, redistest.Start(t).Client(t), t.Name(), "c:{" + t.Name() + "}", "t:{" + t.Name() + "}"}
 }
 
 func (f *fixture) run(c Call) Reply {
