@@ -55,6 +55,12 @@ func (s *fakeServer) peak() int {
 	return s.most
 }
 
+func (s *fakeServer) underWay() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busy
+}
+
 func (s *fakeServer) say(answer func(ctx context.Context, batch []Renewal)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,6 +90,8 @@ func deaf(d time.Duration) func(context.Context, []Renewal) {
 // holder is the owner of a lease. It notes when and why it was told of a loss.
 type holder struct {
 	lease Lease
+	pause time.Duration      // how long it blocks in Lost, which it must not
+	react func(reason error) // in Lost, if set
 
 	mu   sync.Mutex
 	lost []error
@@ -92,9 +100,13 @@ type holder struct {
 
 func (h *holder) Lost(reason error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.lost = append(h.lost, reason)
 	h.at = time.Now()
+	h.mu.Unlock()
+	time.Sleep(h.pause)
+	if h.react != nil {
+		h.react(reason)
+	}
 }
 
 func (h *holder) told() ([]error, time.Time) {

@@ -2,6 +2,7 @@ package watchdog
 
 import (
 	"errors"
+	"math/rand/v2"
 	"time"
 )
 
@@ -14,14 +15,16 @@ var (
 )
 
 // Trust is how long a lease of this length may be trusted after the command that set it was sent: 1 % less, because the
-// server's clock may run that much faster than ours, and 2 ms less for the granularity of both. Never negative.
+// server's clock may run that much faster than ours, and 2 ms less, because the server counts in whole milliseconds, once
+// when the lease is set and once when it looks whether it ended. Never negative.
 func Trust(length time.Duration) time.Duration {
 	return max(0, length-length/100-2*time.Millisecond)
 }
 
 // Owner is who is told of a loss.
 type Owner interface {
-	// Lost is called at most once per Watch, from a goroutine of the watchdog's and without its mutex. It must not block.
+	// Lost is called at most once per Watch, from a goroutine of the watchdog's and without its mutex. It must not
+	// block: deadlines of others wait for it.
 	Lost(reason error)
 }
 
@@ -29,34 +32,43 @@ type Owner interface {
 // not be copied afterwards. Its fields are guarded by the watchdog's mutex.
 type Lease struct {
 	owner    Owner
-	length   time.Duration
+	length   time.Duration // for renewals to come
 	renew    bool
-	deadline time.Time // until when it is trusted
-	next     time.Time // when the next attempt is due; at most the deadline
-	backoff  time.Duration
-	life     uint64 // counts Watch and Forget: a verdict of an earlier life is not for this one
-	place    int    // in the heap, counted from 1; 0: not watched
+	deadline time.Time     // until when it is trusted. A Time, so that it can be shown and has its place in ends
+	sent     time.Duration // when the newest confirmed command was sent, since the watchdog's epoch
+	backoff  time.Duration // the last one; 0 after a confirmation
+	life     uint64        // counts Watch and Forget: a verdict of an earlier life is not for this one
+	attempt  uint64        // the newest one in this life; of older ones only Renewed and Gone count
+	place    [heaps]int    // in each heap, counted from 1; 0: not in it
 }
 
-// confirm notes that the lease stands since sent.
-func (l *Lease) confirm(sent time.Time) {
-	if deadline := sent.Add(Trust(l.length)); deadline.After(l.deadline) {
-		l.deadline = deadline
-	}
-	l.backoff = 0
-	l.schedule(sent.Add(l.length / 3))
-}
+// watched tells whether the lease is in a watchdog: all that are have a deadline.
+func (l *Lease) watched() bool { return l.place[ends] != 0 }
 
-// schedule sets when the lease is looked at next.
-func (l *Lease) schedule(at time.Time) {
-	if !l.renew || at.After(l.deadline) {
-		at = l.deadline
-	}
-	l.next = at
-}
+const (
+	firstBackoff = 20 * time.Millisecond
+	lastBackoff  = time.Second
+)
 
-// patience is how long an attempt may take before another one is made beside it: a tenth of the lease, so that several
-// fit in between the first attempt and the deadline.
+// patience is how long an attempt may take: a tenth of the lease, so that several fit in before the deadline.
 func patience(length time.Duration) time.Duration {
 	return min(max(length/10, 20*time.Millisecond), 2*time.Second)
+}
+
+// overdue is after what time without a verdict another attempt is made beside the first: a little more than its patience,
+// so that one that obeys its context is followed by a backoff and not by two attempts.
+func overdue(length time.Duration) time.Duration { return patience(length) * 5 / 4 }
+
+// slack is by how much a renewal may come early to share a batch with others. It is less than overdue in any case, else
+// a lease would be due again as soon as it is in a batch.
+func slack(length time.Duration) time.Duration { return min(length/30, patience(length)/2) }
+
+// nextBackoff doubles from 20 ms to a tenth of the lease, at most a second.
+func nextBackoff(last, length time.Duration) time.Duration {
+	return min(max(2*last, firstBackoff), max(length/10, time.Millisecond), lastBackoff)
+}
+
+// jitter takes up to half away, so that clients that lost their server together do not come back together.
+func jitter(d time.Duration) time.Duration {
+	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
 }

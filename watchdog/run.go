@@ -2,12 +2,10 @@ package watchdog
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 )
 
-// run keeps the time: it sleeps until the next lease is due, tells owners of what is lost and sends off what is to be
-// renewed.
+// run keeps the time: it sleeps until the next moment, tells owners of what is lost and sends off what is to be renewed.
 func (w *Watchdog) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -19,57 +17,88 @@ func (w *Watchdog) run() {
 		case <-timer.C:
 		}
 		for {
-			batch, lost := w.due(timer)
-			for _, l := range lost {
-				l.Lost(ErrDeadline)
+			lost, batch := w.due(timer)
+			for _, o := range lost {
+				o.Lost(ErrDeadline)
 			}
-			if len(batch) == 0 {
+			if len(batch) > 0 {
+				w.send(batch)
+			}
+			if len(lost)+len(batch) == 0 {
 				break
 			}
-			w.send(batch)
 		}
 	}
 }
 
-// due takes what is to be done now, at most a batch of renewals, and sets the timer for what comes after if that is all.
-func (w *Watchdog) due(timer *time.Timer) (batch []Renewal, lost []Owner) {
+// due takes what is to be done now: deadlines first, then a batch of renewals. Never more than a batch, so that the mutex
+// is not held for long when 100 000 are due. If there is nothing it sets the timer for what comes next.
+func (w *Watchdog) due(timer *time.Timer) (lost []Owner, batch []Renewal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now()
-	for len(w.heap) > 0 && len(batch) < w.cfg.MaxBatch {
-		l := w.heap[0]
-		switch {
-		case !l.deadline.After(now): // also after a pause: no renewal is sent for a lease that ran out
-			lost = append(lost, l.owner)
-			w.forgetLocked(l)
-			continue
-		case !l.next.After(now), len(batch) > 0 && l.renew && l.next.Sub(now) < l.length/ahead:
-			if w.inFlight < inFlight {
-				batch = append(batch, Renewal{Owner: l.owner, Length: l.length, lease: l, life: l.life})
-				l.schedule(now.Add(patience(l.length))) // unless the verdict comes first
-			} else { // it comes again when a batch may have ended; what is behind it in the heap need not wait
-				l.schedule(now.Add(min(patience(l.length), 250*time.Millisecond)))
-			}
-			w.heap.fix(l)
-			continue
+	now := time.Since(w.epoch)
+	for w.ends.len() > 0 && w.ends.entries[0].at <= now {
+		if len(lost) == w.cfg.MaxBatch {
+			return lost, nil // renewals are for what is not lost, so all deadlines come first
 		}
-		break
+		l := w.ends.entries[0].l
+		lost = append(lost, l.owner)
+		w.forgetLocked(l)
 	}
-	if len(batch) > 0 {
+	if w.inFlight < maxInFlight {
+		batch = w.batchLocked(now)
+	}
+	switch {
+	case len(batch) > 0:
 		w.inFlight++
-		return batch, lost
+	case len(lost) == 0:
+		w.sleepLocked(timer, now)
 	}
-	w.wake = time.Time{}
-	if len(w.heap) > 0 {
-		w.wake = w.heap[0].next
-		timer.Reset(w.wake.Sub(now))
+	return lost, batch
+}
+
+// batchLocked takes the leases that are due, and with them those that are soon.
+func (w *Watchdog) batchLocked(now time.Duration) (batch []Renewal) {
+	for w.turns.len() > 0 && len(batch) < w.cfg.MaxBatch {
+		first := w.turns.entries[0]
+		l, early := first.l, slack(first.l.length)
+		if w.off.narrow {
+			early = l.length / 30
+		}
+		if first.at > now && (len(batch) == 0 || first.at-now > early) {
+			break
+		}
+		l.attempt++
+		batch = append(batch, Renewal{Owner: l.owner, Length: l.length, lease: l, life: l.life, attempt: l.attempt})
+		w.turns.put(l, now+overdue(l.length)) // unless the verdict comes first
 	}
-	return nil, lost
+	return batch
+}
+
+// sleepLocked sets the timer for the next moment. While no batch may start, renewals are none: the next to end looks for
+// them. When there is nothing to wait for, it keeps the moment that it last slept for. That costs one look for nothing,
+// and spares the next lease a poke: a client that takes and releases one lock would else poke every time that the
+// goroutine happens to look in between.
+func (w *Watchdog) sleepLocked(timer *time.Timer, now time.Duration) {
+	next := forever
+	if w.ends.len() > 0 {
+		next = w.ends.entries[0].at
+	}
+	if w.inFlight < maxInFlight && w.turns.len() > 0 {
+		next = min(next, w.turns.entries[0].at)
+	}
+	if next == forever && w.wake > now {
+		next = w.wake
+	}
+	w.wake = next
+	if next != forever {
+		timer.Reset(next - now)
+	}
 }
 
 // send renews a batch beside the clock, so that a server that is silent does not stop it.
 func (w *Watchdog) send(batch []Renewal) {
-	if w.alone {
+	if w.off.beside {
 		w.renew(batch)
 		return
 	}
@@ -77,17 +106,48 @@ func (w *Watchdog) send(batch []Renewal) {
 }
 
 func (w *Watchdog) renew(batch []Renewal) {
+	if w.off.beforeRun != nil {
+		w.off.beforeRun()
+	}
+	batch, sent := w.begin(batch)
+	if len(batch) > 0 {
+		w.call(batch)
+	}
+	for _, o := range w.judge(batch, sent) {
+		o.Lost(ErrGone)
+	}
+}
+
+// begin drops what was forgotten or ran out since the batch was made, for this goroutine may have waited to be scheduled,
+// and takes the send time, before the call: the server cannot have renewed earlier. All of it with the mutex held, so
+// that a Forget is either before it, and the lease is not renewed, or after it.
+func (w *Watchdog) begin(batch []Renewal) (rest []Renewal, sent time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sent = time.Now()
+	rest = batch[:0]
+	for _, r := range batch {
+		if !w.off.recheck && (r.lease.life != r.life || !r.lease.deadline.After(sent)) {
+			continue
+		}
+		if r.lease.life == r.life {
+			r.Length = r.lease.length // it may have been extended meanwhile
+		}
+		rest = append(rest, r)
+	}
+	return rest, sent
+}
+
+func (w *Watchdog) call(batch []Renewal) {
 	longest := time.Duration(0)
 	for _, r := range batch {
 		longest = max(longest, r.Length)
 	}
-	ctx, cancel := context.WithTimeoutCause(w.ctx, patience(longest), errPatience)
-	defer cancel()
-	sent := time.Now() // before the call: the server cannot have renewed earlier
+	ctx, cancel := context.WithCancelCause(w.ctx)
+	defer cancel(errReturned)
+	ctx, stop := context.WithTimeoutCause(ctx, patience(longest), errPatience)
+	defer stop()
 	w.cfg.Renew(ctx, batch)
-	for _, l := range w.judge(batch, sent) {
-		l.Lost(ErrGone)
-	}
 }
 
 // judge applies the verdicts, and returns who has to be told.
@@ -98,22 +158,32 @@ func (w *Watchdog) judge(batch []Renewal, sent time.Time) (gone []Owner) {
 	now := time.Now()
 	for _, r := range batch {
 		l := r.lease
-		if l.life != r.life || l.place == 0 || !l.deadline.After(now) {
-			continue // forgotten, or watched anew, or lost before the answer came: lost is lost
+		switch {
+		case !l.watched(), l.life != r.life && !w.off.life:
+			continue // forgotten, or watched anew
+		case !l.deadline.After(now) && !w.off.deadline:
+			continue // lost before the answer came, and about to be told
 		}
 		switch r.Verdict {
 		case Renewed:
-			l.confirm(sent)
+			length := r.Length // what the server was told. The lease's own may be longer since, by a command sent earlier
+			if w.off.length {
+				length = l.length
+			}
+			w.confirmLocked(l, sent, length)
 		case Gone:
 			w.forgetLocked(l)
 			gone = append(gone, r.Owner)
-			continue
 		default:
-			l.backoff = min(max(2*l.backoff, firstBackoff), patience(l.length))
-			l.schedule(now.Add(l.backoff/2 + rand.N(l.backoff/2+1))) //nolint:gosec // spreads load, guards nothing
+			if l.attempt != r.attempt {
+				continue // confirmed elsewhere, or a newer attempt is under way: that one's verdict decides
+			}
+			l.backoff = nextBackoff(l.backoff, l.length)
+			w.put(&w.turns, l, now.Sub(w.epoch)+jitter(l.backoff))
 		}
-		w.heap.fix(l)
-		w.wakeFor(l)
+	}
+	if w.turns.len() > 0 {
+		w.wakeBy(w.turns.entries[0].at) // there is a place for another batch
 	}
 	return gone
 }

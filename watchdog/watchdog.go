@@ -3,6 +3,7 @@ package watchdog
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 )
@@ -10,64 +11,80 @@ import (
 // Verdict is what came of an attempt to renew.
 type Verdict int
 
-// The verdicts.
+// The verdicts. The zero value is what a renewal has that nobody answered.
 const (
 	Unknown Verdict = iota // no answer, or one that may change: tried again until the deadline
-	Renewed                // confirmed
+	Renewed                // confirmed: the lease has the length of the Renewal, or more
 	Gone                   // the owner does not hold the lock: lost at once
 )
 
 // Renewal is a lease that is due.
 type Renewal struct {
-	Owner   Owner
-	Length  time.Duration // that the lease is to have
+	Owner   Owner         // as given to Watch
+	Length  time.Duration // that the lease is to have, as it was when the batch was sent
 	Verdict Verdict       // set by Renew
 
-	lease *Lease
-	life  uint64
+	lease   *Lease
+	life    uint64
+	attempt uint64
 }
 
 const (
 	defaultBatch = 500
-	// inFlight is how many batches are under way at most. More than one, because one may be stuck with a silent server
-	// while the others reach theirs; few, so that 100 000 leases cost no more goroutines than one.
-	inFlight     = 4
-	firstBackoff = 20 * time.Millisecond
-	// ahead is the part of a lease by which a renewal may come early to share a batch with others.
-	ahead = 30
+	// maxInFlight is how many batches are under way at most. More than one, because one may be stuck with a silent
+	// server while the others reach theirs; few, so that 100 000 leases cost no more goroutines than one.
+	maxInFlight = 4
+
+	forever = time.Duration(math.MaxInt64)
 )
 
+// The causes with which the context of a renewal ends.
 var (
-	errStopped  = errors.New("watchdog stopped")
-	errPatience = errors.New("renewal took too long")
+	errStopped  = errors.New("the watchdog was stopped")
+	errPatience = errors.New("the renewal took too long and is tried again")
+	errReturned = errors.New("the renewal has returned")
 )
 
 // Config is what a watchdog needs.
 type Config struct {
-	// Renew renews a batch and sets the verdicts. It should return when ctx ends; what it has not decided by then is
-	// tried again. It is called from several goroutines.
+	// Renew renews a batch and sets the verdicts. It is called from several goroutines, and must neither keep the batch
+	// nor change its order. It should return when ctx ends; what it has not decided by then is tried again. While it
+	// does not return it takes one of the four places for batches, but delays no deadline.
 	Renew func(ctx context.Context, batch []Renewal)
 	// MaxBatch is how many leases share a call of Renew at most. Default 500.
 	MaxBatch int
 }
 
-// Watchdog watches any number of leases. Make one with [New], Stop it and Join it.
+// Watchdog watches any number of leases. Make one with [New], Stop it and Join it. Its methods may be called from any
+// goroutine, also from Renew and Lost, except Join.
 type Watchdog struct {
 	cfg    Config
+	epoch  time.Time       // what the heaps count from
 	ctx    context.Context // of renewals; ends with Stop
 	cancel context.CancelCauseFunc
 	poke   chan struct{} // 1-buffered: an earlier moment came up, look again. Coalesces, because one look sees all
 	group  sync.WaitGroup
+	off    controls
 
 	mu       sync.Mutex // guards the rest and all leases; never held over Renew or Lost
-	heap     leases
-	running  bool      // the goroutine was started
-	stopped  bool      // no more Watch
-	wake     time.Time // when the goroutine wakes by itself; zero: not before it is poked
-	inFlight int
+	ends     leases
+	turns    leases
+	running  bool          // the goroutine was started
+	stopped  bool          // no more Watch
+	wake     time.Duration // when the goroutine looks next without being poked
+	inFlight int           // batches that have their place
+}
 
-	// alone is the control of a test: batches are renewed by the goroutine that keeps the time.
-	alone bool
+// controls switch single defences off, so that a test can show that the fault it makes is real: without the defence the
+// same check fails. They are set before the first Watch, by tests alone.
+type controls struct {
+	beside    bool   // batches run beside the clock
+	recheck   bool   // a lease is checked again when its batch is sent
+	life      bool   // the verdict on an earlier life is ignored
+	deadline  bool   // a verdict after the deadline is ignored
+	length    bool   // a confirmation counts for the length that was sent
+	narrow    bool   // slack is less than what an attempt may take
+	beforeRun func() // not a defence: runs in the goroutine of a batch before it is sent
 }
 
 // New makes a watchdog. Its goroutine starts with the first lease.
@@ -75,117 +92,136 @@ func New(cfg Config) *Watchdog {
 	if cfg.MaxBatch <= 0 {
 		cfg.MaxBatch = defaultBatch
 	}
-	w := &Watchdog{cfg: cfg, poke: make(chan struct{}, 1)}
+	w := &Watchdog{
+		cfg: cfg, epoch: time.Now(), poke: make(chan struct{}, 1), wake: forever,
+		ends: leases{kind: ends}, turns: leases{kind: turns},
+	}
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	return w
 }
 
 // Watch begins to watch a lease that was granted by a command sent at sent, and renews it from a third of its length on
-// if renew is set. It returns false after Stop. The lease must not be watched already.
+// if renew is set. It returns false after Stop. A lease that is watched already is watched anew.
 func (w *Watchdog) Watch(l *Lease, o Owner, sent time.Time, length time.Duration, renew bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
 		return false
 	}
-	life := l.life + 1
-	*l = Lease{owner: o, length: length, renew: renew, life: life}
-	l.confirm(sent)
-	w.heap.add(l)
+	w.forgetLocked(l)
+	*l = Lease{owner: o, length: length, renew: renew, sent: sent.Sub(w.epoch), life: l.life + 1}
+	w.confirmLocked(l, sent, length)
 	if !w.running {
 		w.running = true
 		w.group.Go(w.run)
 	}
-	w.wakeFor(l)
 	return true
 }
 
-// wakeFor pokes the goroutine if it would sleep too long for l. A lock that is taken and released again and again does
-// not get here: its next look is always later than the one that the goroutine sleeps for.
-func (w *Watchdog) wakeFor(l *Lease) {
-	if w.wake.IsZero() || l.next.Before(w.wake) {
-		w.wake = l.next
-		w.pokeLocked()
+// confirmLocked notes that the lease stands for length since sent.
+func (w *Watchdog) confirmLocked(l *Lease, sent time.Time, length time.Duration) {
+	if deadline := sent.Add(Trust(length)); deadline.After(l.deadline) {
+		l.deadline = deadline
+		w.put(&w.ends, l, deadline.Sub(w.epoch))
+	}
+	l.sent = max(l.sent, sent.Sub(w.epoch)) // confirmations overtake each other
+	l.backoff = 0
+	l.attempt++ // those under way do not matter any more if they fail
+	if l.renew {
+		w.put(&w.turns, l, l.sent+min(l.length/3, forever-max(l.sent, 0)))
 	}
 }
 
-func (w *Watchdog) pokeLocked() {
+// put also pokes the goroutine if it would sleep too long. A lock that is taken and released again and again does not
+// poke it: its moments are always later than the one that the goroutine sleeps for since the first time.
+func (w *Watchdog) put(h *leases, l *Lease, at time.Duration) {
+	h.put(l, at)
+	w.wakeBy(at)
+}
+
+func (w *Watchdog) wakeBy(at time.Duration) {
+	if at >= w.wake {
+		return
+	}
+	w.wake = at
 	select {
 	case w.poke <- struct{}{}:
 	default:
 	}
 }
 
-// Confirm notes that a command sent at sent has set the lease to length, for renewals to come too. renew can be switched
-// on, not off. The deadline never moves back. A lease that is not watched is left alone.
-func (w *Watchdog) Confirm(l *Lease, sent time.Time, length time.Duration, renew bool) {
+// Confirm notes that a command sent at sent has set the lease to length or left it longer, and renews it at this length
+// from now on. Renewal can be switched on, not off. The deadline never moves back. It returns false, and leaves the lease
+// alone, if that is not watched or its deadline has passed: then its owner is told of the loss, or will be.
+func (w *Watchdog) Confirm(l *Lease, sent time.Time, length time.Duration, renew bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l.place == 0 {
-		return
-	}
-	l.length, l.renew = length, l.renew || renew
-	l.confirm(sent)
-	w.heap.fix(l)
-	w.wakeFor(l)
-}
-
-// Forget ends the watch. It returns false if the lease was not watched: never, not any more, or because it is lost.
-// Renewals that are under way are ignored, and none begins after it returned.
-func (w *Watchdog) Forget(l *Lease) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.forgetLocked(l)
-}
-
-func (w *Watchdog) forgetLocked(l *Lease) bool {
-	if l.place == 0 {
+	if !l.watched() || !l.deadline.After(time.Now()) {
 		return false
 	}
-	w.heap.remove(l)
-	l.life++
+	l.length, l.renew = length, l.renew || renew
+	w.confirmLocked(l, sent, length)
 	return true
 }
 
-// Deadline is until when the lease is trusted, also when it is watched no more.
+// Forget ends the watch. It returns false if there is nothing to end: the lease was never watched, or not any more, or it
+// is lost, also when its deadline has only just passed and its owner is about to be told. Verdicts of renewals that
+// are under way are ignored, and none is sent after it returned. Sent means that its send time was taken: what Renew
+// does from there on, a server may see later.
+func (w *Watchdog) Forget(l *Lease) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !l.watched() || !l.deadline.After(time.Now()) {
+		return false
+	}
+	w.forgetLocked(l)
+	return true
+}
+
+func (w *Watchdog) forgetLocked(l *Lease) {
+	w.ends.remove(l)
+	w.turns.remove(l)
+	l.life++
+}
+
+// Deadline is until when the lease is trusted, also when it is watched no more. The zero time if it never was.
 func (w *Watchdog) Deadline(l *Lease) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return l.deadline
 }
 
-// Poke has the renewed leases that match looked at now. It goes through all of them.
+// Poke has the renewed leases that match renewed now. It goes through all of them with the mutex held, so it is for rare
+// events, and match must not call the watchdog.
 func (w *Watchdog) Poke(match func(Owner) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var found []*Lease
-	for _, l := range w.heap {
-		if l.renew && match(l.owner) {
-			found = append(found, l)
+	var found []*Lease // moving them reorders what is gone through
+	for _, e := range w.turns.entries {
+		if match(e.l.owner) {
+			found = append(found, e.l)
 		}
 	}
-	now := time.Now()
+	now := time.Since(w.epoch)
 	for _, l := range found {
-		l.schedule(now)
-		w.heap.fix(l)
-	}
-	if len(found) > 0 {
-		w.wake = now
-		w.pokeLocked()
+		l.attempt++ // the failure of one that is under way does not put this one off
+		w.put(&w.turns, l, now)
 	}
 }
 
-// Stop ends the watch of all leases, without telling their owners, and returns these. Goroutines in Renew have their
-// context ended; [Watchdog.Join] waits for them.
+// Stop ends the watch of all leases and returns their owners, which are not told. Goroutines in Renew have their context
+// ended. [Watchdog.Join] waits for them: apart, so that the caller can bound the wait for a Renew that ignores its
+// context, and release the rest meanwhile. Those that were lost before Stop may be told until Join returns.
 func (w *Watchdog) Stop() []Owner {
 	w.mu.Lock()
 	w.stopped = true
 	var rest []Owner
-	for len(w.heap) > 0 {
-		l := w.heap[0]
-		rest = append(rest, l.owner)
-		w.forgetLocked(l)
+	for _, e := range w.ends.entries {
+		rest = append(rest, e.l.owner)
+		e.l.place = [heaps]int{}
+		e.l.life++
 	}
+	w.ends.entries, w.turns.entries = nil, nil
 	w.mu.Unlock()
 	w.cancel(errStopped)
 	return rest

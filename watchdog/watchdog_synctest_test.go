@@ -4,25 +4,28 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 const lease = 30 * time.Second
 
 // bubble runs f in virtual time with a watchdog on a fake server. That the bubble ends shows that no goroutine is left.
-func bubble(t *testing.T, f func(t *testing.T, w *Watchdog, s *fakeServer)) {
+func bubble(t *testing.T, off controls, f func(t *testing.T, w *Watchdog, s *fakeServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{}
 		w := New(Config{Renew: s.renew})
+		w.off = off
+		defer w.Join() // deferred, so that a check that fails is what is reported
+		defer w.Stop()
 		f(t, w, s)
-		w.Stop()
-		w.Join()
 	})
 }
 
@@ -34,7 +37,7 @@ func watch(t *testing.T, w *Watchdog, renew bool) *holder {
 }
 
 func TestRenewsEveryThird(t *testing.T) {
-	bubble(t, func(t *testing.T, w *Watchdog, s *fakeServer) {
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		start := time.Now()
 		h := watch(t, w, true)
 		time.Sleep(time.Hour + time.Second)
@@ -50,7 +53,7 @@ func TestRenewsEveryThird(t *testing.T) {
 }
 
 func TestPlainLeaseEnds(t *testing.T) {
-	bubble(t, func(t *testing.T, w *Watchdog, s *fakeServer) {
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		start := time.Now()
 		h := watch(t, w, false)
 		time.Sleep(time.Minute)
@@ -62,38 +65,9 @@ func TestPlainLeaseEnds(t *testing.T) {
 	})
 }
 
-// TestSilenceIsToldInTime: the server stops answering. All holders are told at their deadlines, to the instant, although
-// every renewal is stuck, and also if it cannot be cancelled. The control renews in the goroutine that keeps the time.
-func TestSilenceIsToldInTime(t *testing.T) {
-	late := func(t *testing.T, alone bool, answer func(context.Context, []Renewal)) (late time.Duration) {
-		bubble(t, func(t *testing.T, w *Watchdog, s *fakeServer) {
-			w.alone = alone
-			s.say(answer)
-			holders := make([]*holder, 1000)
-			starts := make([]time.Time, len(holders))
-			for i := range holders {
-				starts[i] = time.Now()
-				holders[i] = watch(t, w, true)
-				time.Sleep(7 * time.Millisecond)
-			}
-			time.Sleep(10 * time.Minute)
-			for i, h := range holders {
-				lost, at := h.told()
-				require.Equal(t, []error{ErrDeadline}, lost)
-				late = max(late, at.Sub(starts[i].Add(Trust(lease))))
-			}
-			require.LessOrEqual(t, s.peak(), inFlight)
-		})
-		return late
-	}
-	require.Zero(t, late(t, false, silent))
-	require.Zero(t, late(t, false, deaf(time.Minute)))
-	require.Greater(t, late(t, true, deaf(time.Minute)), time.Second, "control: told after the server may have granted")
-}
-
 // TestLostAnswers: most answers are lost. What counts is when the confirmed attempt was sent.
 func TestLostAnswers(t *testing.T) {
-	bubble(t, func(t *testing.T, w *Watchdog, s *fakeServer) {
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		const slow = 150 * time.Millisecond
 		var sent atomic.Pointer[time.Time] // of the last one that was confirmed
 		s.say(func(ctx context.Context, batch []Renewal) {
@@ -115,22 +89,8 @@ func TestLostAnswers(t *testing.T) {
 	})
 }
 
-// TestLateAnswer: lost is lost, whatever an answer says that comes after the deadline.
-func TestLateAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T, w *Watchdog, s *fakeServer) {
-		s.say(func(ctx context.Context, batch []Renewal) {
-			time.Sleep(lease)
-			confirm(ctx, batch)
-		})
-		h := watch(t, w, true)
-		time.Sleep(5 * lease)
-		lost, _ := h.told()
-		require.Equal(t, []error{ErrDeadline}, lost, "told once")
-	})
-}
-
 func TestGoneIsToldAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, w *Watchdog, s *fakeServer) {
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		s.say(gone)
 		start := time.Now()
 		h := watch(t, w, true)
@@ -142,151 +102,193 @@ func TestGoneIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// TestForget: no renewal begins after it, and the verdict of one that is under way is ignored, also by a later life of
-// the same lease.
-func TestForget(t *testing.T) {
-	bubble(t, func(t *testing.T, w *Watchdog, s *fakeServer) {
-		s.say(func(ctx context.Context, batch []Renewal) {
-			time.Sleep(time.Second)
-			gone(ctx, batch)
-		})
-		h := watch(t, w, true)
-		time.Sleep(lease/3 + time.Millisecond)
-		require.Equal(t, 1, s.count(), "one is under way")
-		require.True(t, w.Forget(&h.lease))
-		require.False(t, w.Forget(&h.lease))
-		require.True(t, w.Watch(&h.lease, h, time.Now(), lease, true), "a new life")
-		s.say(confirm)
-		time.Sleep(2 * time.Second) // the verdict of the old one arrives
-		lost, _ := h.told()
-		require.Empty(t, lost)
-		require.True(t, w.Forget(&h.lease))
-		before := s.count()
-		time.Sleep(time.Hour)
-		require.Equal(t, before, s.count())
-	})
-}
-
 func TestConfirm(t *testing.T) {
-	bubble(t, func(t *testing.T, w *Watchdog, s *fakeServer) {
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		h := watch(t, w, false)
 		start := time.Now()
-		w.Confirm(&h.lease, start, time.Second, false)
+		require.True(t, w.Confirm(&h.lease, start, time.Second, false))
 		require.Equal(t, start.Add(Trust(lease)), w.Deadline(&h.lease), "never back")
-		w.Confirm(&h.lease, start, 2*lease, true)
+		require.True(t, w.Confirm(&h.lease, start, 2*lease, true))
 		require.Equal(t, start.Add(Trust(2*lease)), w.Deadline(&h.lease))
-		time.Sleep(time.Hour)
-		require.InDelta(t, time.Hour/(2*lease/3), s.count(), 1, "renewed at its new length")
+		time.Sleep(time.Hour + time.Second)
+		require.Equal(t, int(time.Hour/(2*lease/3)), s.count(), "renewed at its new length")
+		require.True(t, w.Confirm(&h.lease, time.Now(), lease, false))
+		before := s.count()
+		time.Sleep(time.Hour + time.Second)
+		require.Equal(t, int(time.Hour/(lease/3)), s.count()-before, "at the shorter one; renewal is not switched off")
 		w.Forget(&h.lease)
-		w.Confirm(&h.lease, time.Now(), lease, true)
+		require.False(t, w.Confirm(&h.lease, time.Now(), lease, true))
 		require.False(t, w.Forget(&h.lease), "what is not watched is left alone")
 	})
 }
 
+// TestConfirmOvertaken: a confirmation that was sent before the newest one does not bring the next renewal forward.
+func TestConfirmOvertaken(t *testing.T) {
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+		start := time.Now()
+		h := watch(t, w, true)
+		time.Sleep(5 * time.Second)
+		w.Confirm(&h.lease, start.Add(4*time.Second), lease, true)
+		w.Confirm(&h.lease, start.Add(3*time.Second), lease, true)
+		require.Equal(t, start.Add(4*time.Second+Trust(lease)), w.Deadline(&h.lease))
+		time.Sleep(time.Minute)
+		require.Equal(t, 4*time.Second+lease/3, s.call(0).at.Sub(start))
+	})
+}
+
 func TestPoke(t *testing.T) {
-	bubble(t, func(t *testing.T, w *Watchdog, s *fakeServer) {
-		h, other := watch(t, w, true), watch(t, w, true)
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+		h, other, plain := watch(t, w, true), watch(t, w, true), watch(t, w, false)
 		s.say(gone)
-		w.Poke(func(o Owner) bool { return o == h })
+		w.Poke(func(o Owner) bool { return o == h || o == plain })
 		synctest.Wait()
 		lost, _ := h.told()
 		require.Equal(t, []error{ErrGone}, lost)
 		lost, _ = other.told()
 		require.Empty(t, lost)
+		lost, _ = plain.told()
+		require.Empty(t, lost, "a plain lease is not renewed, by nothing")
 	})
 }
 
-// TestStop: the rest is returned and nobody is told.
+// TestStop: the rest is returned and nobody is told. The batch that is under way has its context ended, with the cause.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &fakeServer{answer: silent}
+		var cause error
+		s := &fakeServer{answer: func(ctx context.Context, _ []Renewal) {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+		}}
 		w := New(Config{Renew: s.renew})
-		h := watch(t, w, true)
+		h, plain := watch(t, w, true), watch(t, w, false)
 		time.Sleep(lease/3 + time.Millisecond)
-		require.Equal(t, []Owner{h}, w.Stop())
-		w.Join() // the batch that was under way has its context ended
+		before := time.Now()
+		require.ElementsMatch(t, []Owner{h, plain}, w.Stop())
+		w.Join()
+		require.Equal(t, before, time.Now(), "at once")
+		require.ErrorIs(t, cause, errStopped)
 		lost, _ := h.told()
 		require.Empty(t, lost)
 		require.False(t, w.Watch(&h.lease, h, time.Now(), lease, true))
+		require.False(t, w.Forget(&h.lease))
 		require.Empty(t, w.Stop(), "twice is harmless")
+		w.Join()
 	})
-	New(Config{}).Join() // never started
 }
 
-// TestHundredThousand: leases taken within a second share batches, and none is renewed later than at half its length.
-func TestHundredThousand(t *testing.T) {
-	bubble(t, func(t *testing.T, w *Watchdog, s *fakeServer) {
-		const n = 100_000
-		var latest time.Duration // guarded by w.mu
-		s.say(func(ctx context.Context, batch []Renewal) {
-			now := time.Now()
-			w.mu.Lock()
-			for _, r := range batch {
-				latest = max(latest, now.Sub(r.lease.deadline.Add(-Trust(lease))))
+func TestNeverStarted(t *testing.T) {
+	w := New(Config{})
+	require.Zero(t, w.Deadline(&Lease{}))
+	require.False(t, w.Forget(&Lease{}))
+	require.Empty(t, w.Stop())
+	w.Join()
+}
+
+// TestJoinWaits: a Renew that ignores its context is joined, not left behind.
+func TestJoinWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeServer{answer: deaf(time.Minute)}
+		w := New(Config{Renew: s.renew})
+		watch(t, w, true)
+		time.Sleep(lease/3 + time.Millisecond)
+		w.Stop()
+		w.Join()
+		require.Zero(t, s.underWay())
+	})
+}
+
+// TestWatchAnew: a lease that is watched already is not there twice.
+func TestWatchAnew(t *testing.T) {
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+		h := watch(t, w, true)
+		require.True(t, w.Watch(&h.lease, h, time.Now(), lease, false))
+		time.Sleep(time.Hour)
+		lost, _ := h.told()
+		require.Equal(t, []error{ErrDeadline}, lost)
+		require.Zero(t, s.count())
+	})
+}
+
+// TestNoLease: a grant that came later than it can be trusted is lost at once; the longest length does not overflow.
+func TestNoLease(t *testing.T) {
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+		start := time.Now()
+		late, long := &holder{}, &holder{}
+		require.True(t, w.Watch(&long.lease, long, start, math.MaxInt64, true))
+		require.True(t, w.Watch(&late.lease, late, start.Add(-lease), lease, true))
+		require.False(t, w.Forget(&late.lease), "lost is lost, also before it is told")
+		require.False(t, w.Confirm(&late.lease, start, lease, true))
+		synctest.Wait()
+		lost, at := late.told()
+		require.Equal(t, []error{ErrDeadline}, lost)
+		require.Equal(t, start, at)
+		require.Zero(t, s.count())
+		require.True(t, w.Forget(&long.lease))
+	})
+}
+
+// TestQuiet: a lock that is taken and released again and again pokes the goroutine once, whenever that looks.
+func TestQuiet(t *testing.T) {
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+		h := watch(t, w, true)
+		w.Forget(&h.lease)
+		synctest.Wait() // it looked, and found nothing
+		for range 1000 {
+			w.Watch(&h.lease, h, time.Now(), lease, true)
+			require.Empty(t, w.poke)
+			w.Forget(&h.lease)
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Hour)
+		require.Zero(t, s.count())
+		watch(t, w, true) // it sleeps without end now, and is woken
+		time.Sleep(lease/3 + time.Millisecond)
+		require.Equal(t, 1, s.count())
+	})
+}
+
+// TestChurn: goroutines take and release while batches are answered, refused and forgotten about. A life ends once: by
+// Forget that says so, or by Lost, never both. The race detector watches too.
+func TestChurn(t *testing.T) {
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+		s.say(func(_ context.Context, batch []Renewal) {
+			time.Sleep(rand.N(20 * time.Millisecond))
+			for i := range batch {
+				batch[i].Verdict = []Verdict{Renewed, Renewed, Renewed, Unknown, Gone}[rand.N(5)]
 			}
-			w.mu.Unlock()
-			time.Sleep(20 * time.Millisecond)
-			confirm(ctx, batch)
 		})
-		holders := make([]holder, n)
-		for i := range holders {
-			require.True(t, w.Watch(&holders[i].lease, &holders[i], time.Now(), lease, true))
-			if i%100 == 0 {
-				time.Sleep(time.Millisecond)
-			}
+		var group sync.WaitGroup
+		var forgotten, lost atomic.Int64
+		for range 16 {
+			group.Go(func() {
+				h := &holder{}
+				for range 300 {
+					before, _ := h.told()
+					assert.True(t, w.Watch(&h.lease, h, time.Now(), 100*time.Millisecond, rand.N(4) > 0))
+					time.Sleep(rand.N(80 * time.Millisecond))
+					w.Confirm(&h.lease, time.Now(), 100*time.Millisecond, rand.N(2) > 0)
+					time.Sleep(rand.N(80 * time.Millisecond))
+					if rand.N(20) == 0 {
+						w.Poke(func(o Owner) bool { return o == h })
+					}
+					ended := w.Forget(&h.lease)
+					time.Sleep(30 * time.Millisecond) // verdicts under way arrive, losses are told
+					after, _ := h.told()
+					if ended {
+						forgotten.Add(1)
+						assert.Len(t, after, len(before))
+					} else {
+						lost.Add(1)
+						assert.Len(t, after, len(before)+1)
+					}
+				}
+			})
 		}
-		time.Sleep(time.Minute)
-		for i := range holders {
-			lost, _ := holders[i].told()
-			require.Empty(t, lost)
-		}
+		group.Wait()
+		require.Positive(t, forgotten.Load())
+		require.Positive(t, lost.Load())
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		require.Less(t, latest, lease/2)
-		require.LessOrEqual(t, s.peak(), inFlight)
-		t.Logf("latest renewal %v after its confirmation, %d batches a minute, %d at once", latest, s.count(), s.peak())
+		require.Zero(t, w.ends.len()+w.turns.len()+w.inFlight, "nothing is left")
 	})
-}
-
-// TestHeap: whatever is added, moved and removed, the first is the earliest and each lease knows its place.
-func TestHeap(t *testing.T) {
-	var h leases
-	now := time.Now()
-	in := map[*Lease]bool{}
-	for range 20_000 {
-		l := &Lease{next: now.Add(rand.N(time.Hour))}
-		switch {
-		case len(in) == 0 || rand.N(3) > 0:
-			h.add(l)
-			in[l] = true
-		default:
-			for l := range in {
-				if rand.N(2) == 0 {
-					h.remove(l)
-					require.Zero(t, l.place)
-					delete(in, l)
-				} else {
-					l.next = now.Add(rand.N(time.Hour))
-					h.fix(l)
-				}
-				break
-			}
-		}
-	}
-	require.Len(t, h, len(in))
-	for i, l := range h {
-		require.Equal(t, i+1, l.place)
-	}
-	for last := now; len(h) > 0; {
-		l := h[0]
-		require.False(t, l.next.Before(last), "in order")
-		last = l.next
-		h.remove(l)
-	}
-}
-
-func TestTrust(t *testing.T) {
-	require.Equal(t, 29698*time.Millisecond, Trust(30*time.Second))
-	require.Zero(t, Trust(time.Millisecond), "never negative")
-	require.Positive(t, Trust(math.MaxInt64))
 }
