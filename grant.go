@@ -113,10 +113,12 @@ func (g *grant) reenter(ctx, wait context.Context, cfg config) (*Hold, error) {
 	if g.ended != nil {
 		return nil, g.ended
 	}
+	if !g.base.client.dog.Confirm(&g.watch, o.sent, lease, renew) {
+		return nil, ErrLost // its time is over; the watchdog is about to say so
+	}
 	h := &Hold{grant: g, parent: ctx, depth: count, token: g.token}
 	g.holds = append(g.holds, h)
 	g.lease, g.renew, g.stray = lease, renew, g.stray || o.stray
-	g.base.client.dog.Confirm(&g.watch, o.sent, lease, renew)
 	return h, nil
 }
 
@@ -314,7 +316,9 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if g.ended != nil {
 		return g.ended
 	}
+	if !g.base.client.dog.Confirm(&g.watch, o.sent, lease, renew) {
+		return ErrLost // its time is over; the watchdog is about to say so
+	}
 	g.lease = lease
-	g.base.client.dog.Confirm(&g.watch, o.sent, lease, renew)
 	return nil
 }
