@@ -3,8 +3,10 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
 )
@@ -188,7 +190,10 @@ func (b *Base) sleep(wait context.Context, sub *pubsub.Subscription, timer *time
 // recheck is when a lease of which so much is left will have ended, a millisecond added because a key lives through its
 // last one. A key without a time to live (-1) is nobody's lease; it is looked at once in a lease of our own.
 func (b *Base) recheck(left time.Duration) time.Duration {
-	if left < 0 {
+	switch {
+	case control.LeaseEnd.Off():
+		return math.MaxInt64
+	case left < 0:
 		return b.client.opts.Lease
 	}
 	return left + time.Millisecond

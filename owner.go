@@ -3,6 +3,8 @@ package holdfast
 import (
 	"context"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/control"
 )
 
 // owner is who holds a lock: what a goroutine is to Redisson. It is data and not a goroutine: contexts carry it.
@@ -81,7 +83,7 @@ func (o *owner) drop(g *grant, stray bool) {
 			break
 		}
 	}
-	if !stray {
+	if !stray || control.FreshOwner.Off() {
 		return
 	}
 	for i, known := range o.ids {

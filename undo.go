@@ -36,6 +36,9 @@ func (b *Base) undoNow(id string) {
 				"kind", b.key.Kind, "name", b.key.Name, "owner", id, "error", o.err)
 			return
 		}
+		if control.UndoAgain.Off() {
+			return
+		}
 	}
 }
 

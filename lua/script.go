@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/control"
 )
 
 // The scripts. See the header of each file for its keys, arguments and replies.
@@ -72,7 +74,7 @@ func (s *Script) Call(keysAndArgs ...any) Call {
 type command struct{ *redis.Cmd }
 
 // NoRetry is asked by go-redis.
-func (command) NoRetry() bool { return true }
+func (command) NoRetry() bool { return !control.NoRetry.Off() }
 
 // Processor is the part of a go-redis client that sends a command.
 type Processor interface {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/control"
 )
 
 // ErrClosed is the error of every [Subscription] of a hub that has been closed.
@@ -88,6 +90,7 @@ func New(rdb redis.UniversalClient, opts Options) *Hub {
 	return &Hub{
 		rdb:     rdb,
 		opts:    opts.withDefaults(),
+		off:     faults{confirmWake: control.Rewake.Off(), joinWake: control.Rewake.Off()},
 		home:    route{node: &wholeClient{rdb}},
 		routed:  needsRouting(rdb),
 		ctx:     ctx,

@@ -2,7 +2,8 @@
 // with the defence off, the same test must fail.
 //
 // It is for tests alone. A switch is global to the process, so tests that use one do not run in parallel with others; it
-// is read only where the library deals with a fault already, never on the way of a lock that is simply taken.
+// is read only where the library deals with a fault or waits already, never on the way of a lock that is simply taken.
+// Defences that are part of a script need no switch: a test has its own client send another script in its place.
 package control
 
 import "sync/atomic"
@@ -12,10 +13,21 @@ type Switch struct{ off atomic.Bool }
 
 // The defences that can be switched off.
 var (
-	Undo         Switch // an acquisition that its caller left is given back
-	Detach       Switch // Unlock is sent although its context is cancelled
-	RepeatedGone Switch // a release that finds nothing, after one that got no answer, is a success
+	NoRetry      Switch // go-redis does not send a script again on its own
 	Resend       Switch // an operation without an answer is sent again
+	RepeatedGone Switch // a release that finds nothing, after one that got no answer, is a success
+	Undo         Switch // an acquisition that its caller left is given back
+	UndoAgain    Switch // and given back again, for a straggler of it that arrives after the first time
+	FreshOwner   Switch // an owner id with a command that may still arrive is not used again
+	Detach       Switch // Unlock is sent although its context is cancelled
+	LeaseEnd     Switch // a waiter sleeps no longer than the lease that it knows of
+	PassOn       Switch // a waiter cancelled in the moment that it is woken passes the wake-up on
+
+	// These are read when a client is made.
+
+	Deadline Switch // a hold ends by the local clock when nobody confirms its lease
+	Bound    Switch // renewal ends with the hold
+	Rewake   Switch // a subscription that is confirmed, for the first time or again, is a wake-up
 )
 
 // Off tells whether the defence is switched off.

@@ -12,6 +12,8 @@ import (
 	"container/list"
 	"context"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/control"
 )
 
 // Key says what is queued for: kinds of locks that do not share a protocol do not share a queue.
@@ -21,9 +23,6 @@ type Key struct{ Kind, Name string }
 type Queue struct {
 	mu    sync.Mutex         // guards lines and all that hangs from it; never held while waiting
 	lines map[Key]*list.List // a name somebody is in front of -> those behind, oldest first; nil until somebody waits
-
-	// keepWakeUps is the control of a test: it switches off that a cancelled waiter passes its wake-up on.
-	keepWakeUps bool
 }
 
 // TryEnter takes the front place if nobody has it.
@@ -74,7 +73,7 @@ func (q *Queue) Enter(ctx, client context.Context, key Key) error {
 	defer q.mu.Unlock()
 	select {
 	case <-ready: // handed over in the moment we gave up: pass it on, or nobody would ever move again
-		if !q.keepWakeUps {
+		if !control.PassOn.Off() {
 			q.leaveLocked(key)
 		}
 	default:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/leak"
 )
 
@@ -85,7 +86,8 @@ func cancelWhileWoken(t *testing.T, q *Queue) (served bool) {
 
 func TestPassesOnWhenCancelledWhileWoken(t *testing.T) {
 	require.True(t, cancelWhileWoken(t, &Queue{}))
-	require.False(t, cancelWhileWoken(t, &Queue{keepWakeUps: true}), "control: the wake-up is lost")
+	defer control.PassOn.Without()()
+	require.False(t, cancelWhileWoken(t, &Queue{}), "control: the wake-up is lost")
 }
 
 // TestManyGiveUp: half of the waiters give up at random moments. The rest are all served.
