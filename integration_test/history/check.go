@@ -1,0 +1,117 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Config says what a history is checked against.
+type Config struct {
+	Lease    time.Duration // the longest lease in use
+	Bound    time.Duration // of [WakeUps]; 0: not checked
+	Recovery time.Duration // how long after a fault waiters and background work may need; see [WakeUps]
+	Faults   []Window
+	Limit    time.Duration // for the search of [Linearizable], for each name; 0: 30 s
+}
+
+// Check makes all checks.
+func Check(ops []Op, c Config) (found []Violation) {
+	if c.Limit == 0 {
+		c.Limit = 30 * time.Second
+	}
+	found = append(found, Exclusion(ops)...)
+	found = append(found, Tokens(ops)...)
+	found = append(found, Linearizable(ops, c.Lease+c.Recovery, c.Limit)...)
+	if c.Bound > 0 {
+		found = append(found, WakeUps(ops, c.Lease, c.Bound, c.Recovery, c.Faults)...)
+	}
+	return found
+}
+
+// Merge joins the histories of several recorders with one clock. Actors are numbered anew, because each recorder counts
+// its own.
+func Merge(histories ...[]Op) (all []Op) {
+	type actor struct{ history, client, actor int }
+	numbers := make(map[actor]int)
+	for i, ops := range histories {
+		for _, o := range ops {
+			a := actor{i, o.Client, o.Actor}
+			if _, known := numbers[a]; !known {
+				numbers[a] = len(numbers)
+			}
+			o.Actor = numbers[a]
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// tb is what Report needs of a testing.TB; a real one cannot be made for a test of Report.
+type tb interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// DirEnv names the directory in which Report leaves histories and pictures; without it, in the system's directory for
+// temporary files.
+const DirEnv = "HOLDFAST_HISTORIES"
+
+// Report fails the test with the violations, if there are any. It leaves the histories, Porcupine's pictures and the command
+// that replays the run (which has the seed in it) in files, and says where.
+func Report(t tb, found []Violation, replay string) {
+	t.Helper()
+	const most = 5 // one defect shows in many places
+	for i, v := range found {
+		if i == most {
+			t.Errorf("and %d more violations", len(found)-most)
+			break
+		}
+		where, err := v.save(replay)
+		if err != nil {
+			where = "not saved: " + err.Error()
+		}
+		t.Errorf("%s of %q: %s\n%s\nhistory: %s\nreplay: %s", v.Check, v.Name, v.Text, excerpt(v.Ops), where, replay)
+	}
+}
+
+// excerpt is the first operations of a violation.
+func excerpt(ops []Op) string {
+	var text strings.Builder
+	for i := range ops {
+		if i == 12 {
+			fmt.Fprintf(&text, "  ... and %d more\n", len(ops)-i)
+			break
+		}
+		fmt.Fprintf(&text, "  %s\n", &ops[i])
+	}
+	return text.String()
+}
+
+func (v *Violation) save(replay string) (where string, err error) {
+	dir := os.Getenv(DirEnv)
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	if dir, err = os.MkdirTemp(dir, "holdfast-"+v.Check+"-"); err != nil {
+		return "", err
+	}
+	text, err := json.MarshalIndent(struct {
+		Check, Name, Text, Replay string
+		Ops                       []Op
+	}{v.Check, v.Name, v.Text, replay, v.Ops}, "", " ")
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "history.json"), text, 0o600); err != nil {
+		return "", err
+	}
+	if v.Picture == nil {
+		return filepath.Join(dir, "history.json"), nil
+	}
+	page := filepath.Join(dir, "history.html")
+	return page, os.WriteFile(page, v.Picture, 0o600)
+}

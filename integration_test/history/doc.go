@@ -1,0 +1,19 @@
+// Package history records what clients of a lock did and saw, and checks it against what the library promises.
+//
+// A history is a list of operations, each with the moment of its call and of its return by one clock, and its result. An
+// operation that never returned, because its process was killed, stays open: it may take effect at any time or never.
+// The checks, each by itself and all of them by [Check]:
+//
+//   - [Exclusion]: no two owners trust their holds of one name at the same moment, going by the ends of their contexts or
+//     by their deadlines, whichever is first.
+//   - [Tokens]: fencing tokens are unique per grant, and a grant that was asked for after another was returned is greater.
+//   - [Linearizable]: there is an order of the operations, each at a moment between its call and its return, in which a
+//     reentrant lock with expiry answers as it did. This is where an operation that was carried out twice shows, because
+//     holders ask for their hold count. It is [Porcupine]'s work; the model is in linear.go.
+//   - [WakeUps]: a lock that is free while somebody waits is granted within a bound.
+//
+// What is not checked here: that operations succeed at all, and how fast. A history in which everything failed is a good
+// one, so who generates one also counts what was granted.
+//
+// [Porcupine]: https://github.com/anishathalye/porcupine
+package history

@@ -1,0 +1,193 @@
+package history
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+const lease = 100 // ns, which is all that these histories take
+
+// story writes histories: each operation is called when the one before it has returned, one nanosecond later, unless it says
+// otherwise.
+type story struct {
+	ops []Op
+	now int64
+}
+
+func (s *story) add(o Op) *story {
+	if o.Name == "" && o.Kind != Crash {
+		o.Name = "a"
+	}
+	if o.Call == 0 {
+		s.now++
+		o.Call = s.now
+	}
+	if o.Return == 0 {
+		s.now = max(s.now, o.Call) + 1
+		o.Return = s.now
+	}
+	if o.Return != Forever {
+		s.now = max(s.now, o.Return)
+	}
+	s.ops = append(s.ops, o)
+	return s
+}
+
+func (s *story) lock(owner string, token uint64) *story {
+	return s.add(Op{Kind: Lock, Owner: owner, Token: token, Result: OK})
+}
+
+func (s *story) unlock(owner string, token uint64) *story {
+	return s.add(Op{Kind: Unlock, Owner: owner, Token: token, Last: true, Result: OK})
+}
+
+func (s *story) inner(kind Kind, owner string, token uint64) *story {
+	return s.add(Op{Kind: kind, Owner: owner, Token: token, Result: OK})
+}
+
+func (s *story) count(owner string, token uint64, depth int) *story {
+	return s.add(Op{Kind: State, Owner: owner, Token: token, Depth: depth, Result: OK})
+}
+
+// checks are the names of the checks that a history fails, each once.
+func checks(ops []Op, faults ...Window) (failed []string) {
+	seen := map[string]bool{}
+	for _, v := range Check(ops, Config{Lease: lease, Bound: 10, Recovery: 5, Faults: faults}) {
+		if !seen[v.Check] {
+			failed = append(failed, v.Check)
+		}
+		seen[v.Check] = true
+	}
+	return failed
+}
+
+func TestGoodHistories(t *testing.T) {
+	for what, s := range map[string]*story{
+		"one after the other": new(story).lock("a", 1).unlock("a", 1).lock("b", 2).unlock("b", 2),
+		"re-entered": new(story).lock("a", 1).inner(Reenter, "a", 1).count("a", 1, 2).inner(Unlock, "a", 1).
+			count("a", 1, 1).unlock("a", 1).lock("b", 2),
+		"a waiter is granted it while it is being released": new(story).lock("a", 1).
+			add(Op{Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 3, Return: 9}).
+			add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: OK, Call: 5, Return: 10}),
+		"refused while held": new(story).lock("a", 1).add(Op{Kind: Try, Result: Denied}).unlock("a", 1),
+		"a crash, then the lease is over": new(story).lock("a", 1).add(Op{Kind: Crash}).
+			add(Op{Client: 1, Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 5, Return: 110}),
+		"lost, then another's": new(story).lock("a", 1).
+			add(Op{Kind: End, Owner: "a", Token: 1, Result: Lost, Call: 50, Return: 50, Deadline: 50}).lock("b", 2),
+		"an unlock that nobody answered, which counts some time": new(story).lock("a", 1).
+			add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: Unknown}).add(Op{Kind: Try, Result: Denied}).lock("b", 2),
+		"a refusal by a grant that nobody knows of": new(story).add(Op{Kind: Lock, Result: Left, Error: "cancelled"}).
+			add(Op{Kind: Try, Result: Denied}),
+		"data lost, two inside until the first one ends": new(story).lock("a", 1).add(Op{Kind: Wipe, Result: OK}).
+			add(Op{Kind: End, Owner: "a", Token: 1, Result: Lost}).lock("b", 2),
+	} {
+		require.Empty(t, checks(s.ops), what)
+	}
+}
+
+// Each check finds what it is there for.
+func TestBadHistories(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		wants []string
+		s     *story
+	}{
+		{"two inside", []string{"exclusion", "linearizability"}, new(story).lock("a", 1).lock("b", 2).unlock("a", 1).unlock("b", 2)},
+		{"two inside, the first one's end comes by its context", []string{"exclusion"}, new(story).lock("a", 1).add(Op{Kind: Wipe, Result: OK}).
+			lock("b", 2).add(Op{Kind: End, Owner: "a", Token: 1, Result: Lost, Deadline: 90})},
+		{"an old token", []string{"tokens", "linearizability"}, new(story).lock("a", 2).unlock("a", 2).lock("b", 1).unlock("b", 1)},
+		{"a token twice", []string{"tokens", "linearizability"}, new(story).lock("a", 1).unlock("a", 1).lock("b", 1)},
+		{"a re-entry that counted twice", []string{"linearizability"}, new(story).lock("a", 1).inner(Reenter, "a", 1).count("a", 1, 3)},
+		{"an inner unlock that freed it", []string{"linearizability"}, new(story).lock("a", 1).inner(Reenter, "a", 1).
+			inner(Unlock, "a", 1).count("a", 1, 0)},
+		{"refused while free", []string{"linearizability"}, new(story).lock("a", 1).unlock("a", 1).add(Op{Kind: Try, Result: Denied})},
+		{"an unlock that freed another's", []string{"exclusion", "linearizability"}, new(story).lock("a", 1).
+			add(Op{Kind: End, Owner: "a", Token: 1, Result: Lost}).lock("b", 2).unlock("a", 1).lock("c", 3)},
+		{"a waiter that slept on", []string{"wake-up"}, new(story).lock("a", 1).
+			add(Op{Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 3, Return: 50}).
+			add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: OK, Call: 5, Return: 6})},
+	} {
+		require.Equal(t, c.wants, checks(c.s.ops), c.what)
+	}
+}
+
+// TestFaultsExcuse: the same late wake-up, during a fault.
+func TestFaultsExcuse(t *testing.T) {
+	s := new(story).lock("a", 1).
+		add(Op{Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 3, Return: 50}).
+		add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: OK, Call: 5, Return: 6})
+	require.Empty(t, checks(s.ops, Window{4, 40}))
+	require.Equal(t, []string{"wake-up"}, checks(s.ops, Window{4, 30}))
+}
+
+func TestRecorderStreamsWhatItRecords(t *testing.T) {
+	now := int64(0)
+	r := NewRecorder(func() int64 { now++; return now })
+	var out bytes.Buffer
+	r.Stream(&out)
+	call := r.Begin(Op{Client: 1, Name: "a", Kind: Lock})
+	r.Begin(Op{Client: 1, Actor: 1, Name: "a", Kind: Lock})
+	call.End(func(o *Op) { o.Result, o.Owner, o.Token = OK, "x", 7 })
+	r.Note(Op{Kind: Crash, Client: 1})
+	require.NoError(t, r.Err())
+	want := []Op{
+		{Client: 1, Name: "a", Kind: Lock, Owner: "x", Token: 7, Call: 1, Return: 3, Result: OK},
+		{Client: 1, Actor: 1, Name: "a", Kind: Lock, Call: 2, Return: Forever, Result: Unknown},
+		{Client: 1, Kind: Crash, Call: 4, Return: 5},
+	}
+	require.Equal(t, want, r.Ops())
+	read, err := Read(bytes.NewReader(out.Bytes()))
+	require.NoError(t, err)
+	require.Equal(t, want, read)
+
+	read, err = Read(bytes.NewReader(out.Bytes()[:out.Len()-3]))
+	require.NoError(t, err)
+	require.Equal(t, Forever, read[2].Return, "the line that was cut off is left out")
+	_, err = Read(bytes.NewReader([]byte("nonsense\n")))
+	require.Error(t, err)
+}
+
+// failures is a testing.TB that only remembers.
+type failures []string
+
+func (f *failures) Helper() {}
+func (f *failures) Errorf(format string, args ...any) {
+	*f = append(*f, fmt.Sprintf(format, args...))
+}
+
+// TestReport: a violation leaves its picture and its history, and says how to see it again.
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(DirEnv, dir)
+	s := new(story).lock("a", 1).lock("b", 2)
+	var f failures
+	Report(&f, Linearizable(s.ops, lease, time.Second), "make chaos SEED=7")
+	require.Len(t, f, 1)
+	require.Contains(t, f[0], "SEED=7")
+	pages, err := filepath.Glob(filepath.Join(dir, "*", "history.html"))
+	require.NoError(t, err)
+	require.Len(t, pages, 1)
+	page, err := os.ReadFile(pages[0])
+	require.NoError(t, err)
+	require.Contains(t, string(page), "<html")
+
+	f = nil
+	Report(&f, Linearizable(new(story).lock("a", 1).ops, lease, time.Second), "")
+	require.Empty(t, f)
+}
+
+// TestMerge: each recorder counts its own actors.
+func TestMerge(t *testing.T) {
+	all := Merge([]Op{{Actor: 0}, {Actor: 1}}, []Op{{Actor: 0}, {Actor: 0}})
+	require.Equal(t, []int{0, 1, 2, 2}, []int{all[0].Actor, all[1].Actor, all[2].Actor, all[3].Actor})
+}

@@ -1,0 +1,203 @@
+package history
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// lock is the state of a reentrant lock as the model has it.
+type lock struct {
+	owner string
+	count int
+	token uint64 // the last one granted
+}
+
+// step is what the model does for an operation.
+type step int
+
+const (
+	grant   step = iota // free -> held once, with a greater token
+	refuse              // held by somebody
+	reenter             // count + 1
+	leave               // count - 1
+	settle              // the same, or nothing if the owner does not hold it any more
+	release             // held -> free, whatever the count: that is how the library's last unlock works
+	expire              // free if the owner still holds it; else nothing. Never refused, so it can be left for the end
+	look                // the owner and its count are such
+	free                // free, whoever held it
+)
+
+// input is an operation as the model sees it. What it returned is in it: the model only says whether it can be so.
+type input struct {
+	step step
+	op   Op
+}
+
+var model = porcupine.Model{
+	Init: func() any { return lock{} },
+	Step: func(state, in, _ any) (bool, any) {
+		s, i := state.(lock), in.(input)
+		mine := s.owner == i.op.Owner && s.token == i.op.Token
+		switch i.step {
+		case grant:
+			return s.owner == "" && i.op.Token > s.token, lock{i.op.Owner, 1, i.op.Token}
+		case refuse:
+			return s.owner != "", s
+		case reenter:
+			return mine, lock{s.owner, s.count + 1, s.token}
+		case leave:
+			return mine && s.count > 1, lock{s.owner, s.count - 1, s.token}
+		case settle:
+			if mine && s.count > 1 {
+				s.count--
+			}
+			return true, s
+		case release:
+			return mine, lock{token: s.token}
+		case expire:
+			if mine {
+				return true, lock{token: s.token}
+			}
+			return true, s
+		case look:
+			return mine && s.count == i.op.Depth, s
+		default:
+			return true, lock{token: s.token}
+		}
+	},
+	DescribeOperation: func(in, _ any) string {
+		i := in.(input)
+		o := i.op
+		switch i.step {
+		case expire:
+			return "expires: " + short(o.Owner)
+		case refuse, free:
+			return string(o.Kind) + ": " + string(o.Result)
+		case look:
+			return fmt.Sprintf("state: %s x%d", short(o.Owner), o.Depth)
+		default:
+			return fmt.Sprintf("%s %s #%d", o.Kind, short(o.Owner), o.Token%1e9)
+		}
+	},
+	DescribeState: func(state any) string {
+		s := state.(lock)
+		if s.owner == "" {
+			return "free"
+		}
+		return fmt.Sprintf("%s x%d", short(s.owner), s.count)
+	},
+}
+
+// short is an owner without most of its client's UUID.
+func short(owner string) string {
+	uuid, token, ok := strings.Cut(owner, ":")
+	if !ok || len(uuid) < 4 {
+		return owner
+	}
+	return uuid[:4] + ":" + token
+}
+
+// Linearizable looks for an order of the operations in which a reentrant lock with expiry answers as it did. lease is as in
+// [WakeUps]. A name that is not decided within the time limit is a violation too, so that it is not taken for proof.
+func Linearizable(ops []Op, lease, limit time.Duration) (found []Violation) {
+	for name, ops := range byName(ops) {
+		result, info := porcupine.CheckOperationsVerbose(model, steps(ops, lease), limit)
+		if result == porcupine.Ok {
+			continue
+		}
+		text := "no order of the operations explains their results"
+		if result == porcupine.Unknown {
+			text = fmt.Sprintf("not decided within %s; %d operations are too many for one name", limit, len(ops))
+		}
+		var picture bytes.Buffer
+		if err := porcupine.Visualize(model, info, &picture); err != nil {
+			text += " (no picture: " + err.Error() + ")"
+		}
+		found = append(found, Violation{"linearizability", name, text, ops, picture.Bytes()})
+	}
+	return found
+}
+
+// steps turns operations of one name into what the model does. Those that tell nothing are left out: a wait that was left,
+// an extension, an unlock of a hold that had ended.
+func steps(ops []Op, lease time.Duration) (list []porcupine.Operation) {
+	add := func(s step, o Op, until int64) {
+		list = append(list, porcupine.Operation{ClientId: o.Actor, Input: input{s, o}, Call: o.Call, Return: until})
+	}
+	open := make(map[grantID]Op) // grants that nobody is known to have ended, by their Lock
+	unsure := doubtful(ops, lease)
+	for _, o := range ops {
+		switch {
+		case o.granted():
+			open[o.grant()] = o
+			add(grant, o, o.Return)
+		case o.Kind == Try && o.Result == Denied && !unsure.ghost(o):
+			add(refuse, o, o.Return)
+		case o.Kind == Reenter && o.Result == OK:
+			add(reenter, o, o.Return)
+		case o.Kind == Unlock && o.Result == OK && o.Last:
+			add(release, o, o.Return)
+		case o.Kind == Unlock && o.Result == OK:
+			add(leave, o, o.Return)
+		case o.Kind == Unlock && o.Result == Unknown && !o.Last:
+			add(settle, o, after(o.Return, lease))
+		case o.Kind == Unlock && o.Last && (o.Result == Unknown || o.Result == Lost),
+			o.Kind == End && o.Result != Released && o.Owner != "":
+			add(expire, o, Forever)
+		case o.Kind == State && o.Result == OK && o.Owner != "" && !unsure.count(o):
+			add(look, o, o.Return)
+		case o.Kind == Force && o.Result == OK, o.Kind == Wipe && o.Result != Unknown:
+			add(free, o, o.Return)
+		case o.Kind == Crash:
+			for _, g := range open {
+				if g.Client == o.Client {
+					g.Call = o.Call
+					add(expire, g, Forever)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// doubts are times in which operations of unknown outcome may still have been at work. They are closed here, where a purist
+// would hand Porcupine two open operations for each (it may have been granted, and given back): it cannot search that
+// for hundreds of waiters that left. What is lost is little. A refusal that only such a grant would explain is not used.
+type doubts struct{ ghosts, counts []Op }
+
+func doubtful(ops []Op, lease time.Duration) (d doubts) {
+	for _, o := range ops {
+		if o.Result == OK || o.Result == Denied {
+			continue
+		}
+		o.Return = after(o.Return, lease)
+		switch o.Kind {
+		case Lock, Try, Force:
+			d.ghosts = append(d.ghosts, o)
+		case Reenter, Unlock:
+			d.counts = append(d.counts, o)
+		}
+	}
+	return d
+}
+
+// ghost tells whether a grant that nobody knows of may have stood in the way of an operation.
+func (d doubts) ghost(o Op) bool { return overlaps(d.ghosts, o, func(Op) bool { return true }) }
+
+// count tells whether the hold count of an owner may have been in doubt during an operation.
+func (d doubts) count(o Op) bool {
+	return overlaps(d.counts, o, func(other Op) bool { return other.Owner == o.Owner })
+}
+
+func overlaps(list []Op, o Op, which func(Op) bool) bool {
+	for _, other := range list {
+		if other.Call <= o.Return && other.Return >= o.Call && which(other) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,97 @@
+package history
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Kind is what an operation does.
+type Kind string
+
+// The kinds of operations.
+const (
+	Lock    Kind = "lock"    // waits until it is granted
+	Try     Kind = "try"     // does not wait
+	Reenter Kind = "reenter" // Lock or TryLock under the context of a hold
+	Unlock  Kind = "unlock"
+	Extend  Kind = "extend"
+	State   Kind = "state" // Owner and Depth are what the server said
+	Force   Kind = "force" // ForceUnlock
+	End     Kind = "end"   // a grant's context was seen to have ended; Result says why, Deadline how long it was trusted
+	Crash   Kind = "crash" // Client stopped for good
+	Wipe    Kind = "wipe"  // the server lost its data; of Name, or of all names where that is empty
+)
+
+// Result is how an operation ended.
+type Result string
+
+// The results.
+const (
+	OK       Result = "ok"
+	Denied   Result = "denied"   // another owner had the lock
+	Left     Result = "left"     // the wait was over, or the context
+	Lost     Result = "lost"     // ErrLost
+	Released Result = "released" // ErrReleased
+	Closed   Result = "closed"   // ErrClosed
+	Unknown  Result = "unknown"  // anything else: it may have been carried out or not, or may yet be
+)
+
+// Forever is the return of an operation that did not return.
+const Forever int64 = math.MaxInt64
+
+// Op is one operation.
+type Op struct {
+	Client int    `json:"client"` // the process
+	Actor  int    `json:"actor"`  // the goroutine in it; one operation at a time
+	Name   string `json:"name,omitempty"`
+	Kind   Kind   `json:"kind"`
+	Owner  string `json:"owner,omitempty"` // of the hold; of a lock that was not granted, empty
+	Token  uint64 `json:"token,omitempty"`
+	Depth  int    `json:"depth,omitempty"` // State: the hold count
+	Last   bool   `json:"last,omitempty"`  // Unlock: of the owner's last hold
+
+	Call   int64 `json:"call"` // nanoseconds, by the recorder's clock
+	Return int64 `json:"return,omitempty"`
+
+	Result   Result `json:"result,omitempty"`
+	Error    string `json:"error,omitempty"`
+	Deadline int64  `json:"deadline,omitempty"` // End, and grants: until when the hold could be trusted
+}
+
+// granted tells whether the operation got its owner a new grant.
+func (o *Op) granted() bool { return (o.Kind == Lock || o.Kind == Try) && o.Result == OK }
+
+// grantID is what all operations of one grant have in common. Owner ids are used again, tokens are not.
+type grantID struct {
+	owner string
+	token uint64
+}
+
+func (o *Op) grant() grantID { return grantID{o.Owner, o.Token} }
+
+func (o *Op) String() string {
+	at := func(ns int64) string {
+		if ns == Forever {
+			return "never"
+		}
+		return time.Duration(ns).String()
+	}
+	s := fmt.Sprintf("%d.%d %s %s [%s, %s] %s", o.Client, o.Actor, o.Kind, o.Name, at(o.Call), at(o.Return), o.Result)
+	if o.Owner != "" {
+		s += fmt.Sprintf(" %s token %d", o.Owner, o.Token)
+	}
+	if o.Depth != 0 {
+		s += fmt.Sprintf(" count %d", o.Depth)
+	}
+	if o.Deadline != 0 {
+		s += " trusted until " + at(o.Deadline)
+	}
+	if o.Error != "" {
+		s += ": " + o.Error
+	}
+	return s
+}
+
+// Window is a time in which servers, network or clients were disturbed on purpose.
+type Window struct{ From, To int64 }
