@@ -138,12 +138,13 @@ func TestRecorderStreamsWhatItRecords(t *testing.T) {
 	call := r.Begin(Op{Client: 1, Name: "a", Kind: Lock})
 	r.Begin(Op{Client: 1, Actor: 1, Name: "a", Kind: Lock})
 	call.End(func(o *Op) { o.Result, o.Owner, o.Token = OK, "x", 7 })
-	r.Note(Op{Kind: Crash, Client: 1})
+	r.Crash(1)
+	r.Begin(Op{Client: 1}).End(func(*Op) { t.Error("a dead client does nothing") })
 	require.NoError(t, r.Err())
 	want := []Op{
 		{Client: 1, Name: "a", Kind: Lock, Owner: "x", Token: 7, Call: 1, Return: 3, Result: OK},
 		{Client: 1, Actor: 1, Name: "a", Kind: Lock, Call: 2, Return: Forever, Result: Unknown},
-		{Client: 1, Kind: Crash, Call: 4, Return: 5},
+		{Client: 1, Kind: Crash, Call: 4, Return: 5, Result: OK},
 	}
 	require.Equal(t, want, r.Ops())
 	read, err := Read(bytes.NewReader(out.Bytes()))

@@ -17,6 +17,7 @@ type Recorder struct {
 	ops []Op
 	out io.Writer
 	err error
+	end bool // crashed: nothing counts any more
 }
 
 // NewRecorder makes a recorder. now is its clock, in nanoseconds; histories that are checked together have one clock.
@@ -47,6 +48,9 @@ type line struct {
 func (r *Recorder) Begin(op Op) Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.end {
+		return Call{r, -1}
+	}
 	op.Call, op.Return, op.Result = r.now(), Forever, Unknown
 	r.ops = append(r.ops, op)
 	c := Call{r, len(r.ops) - 1}
@@ -59,6 +63,9 @@ func (c Call) End(change func(*Op)) {
 	r := c.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.end {
+		return
+	}
 	op := &r.ops[c.id]
 	op.Return = r.now()
 	change(op)
@@ -68,6 +75,15 @@ func (c Call) End(change func(*Op)) {
 // Note records something that happened at this moment.
 func (r *Recorder) Note(op Op) {
 	r.Begin(op).End(func(o *Op) { o.Result, o.Error = op.Result, op.Error })
+}
+
+// Crash notes that the client has stopped for good. What it goes on to do, in a process that was only cut off from the world
+// to play dead, is not recorded.
+func (r *Recorder) Crash(client int) {
+	r.Note(Op{Kind: Crash, Client: client, Result: OK})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.end = true
 }
 
 func (r *Recorder) writeLocked(l line) {

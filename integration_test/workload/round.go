@@ -1,0 +1,118 @@
+package workload
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/history"
+)
+
+// round is one grant, from its Lock to its last Unlock.
+type round struct {
+	*Actor
+	m     Locker
+	holds []*holdfast.Hold // oldest first
+	ended chan struct{}    // closed when the end of the grant's context was recorded, if it ended by itself
+	stop  func() bool
+}
+
+func (a *Actor) begin(m Locker, h *holdfast.Hold) *round {
+	r := &round{Actor: a, m: m, holds: []*holdfast.Hold{h}, ended: make(chan struct{})}
+	r.stop = context.AfterFunc(h.Context(), func() {
+		defer close(r.ended)
+		o := r.op(history.End, h)
+		note(&o, context.Cause(h.Context()))
+		o.Deadline = a.Now() + int64(time.Until(h.Deadline()))
+		if o.Result != history.Lost && o.Result != history.Closed {
+			return // unlocked, which is recorded, or the caller's context ended, and the lock is held on
+		}
+		a.rec.Note(o)
+	})
+	return r
+}
+
+func (r *round) op(kind history.Kind, h *holdfast.Hold) history.Op {
+	return history.Op{Client: r.client, Actor: r.number, Name: r.m.Name(), Kind: kind, Owner: h.Owner(), Token: h.Token()}
+}
+
+// act does something that a holder does.
+func (r *round) act(ctx context.Context) {
+	switch inner := len(r.holds) - 1; {
+	case r.rng.IntN(3) == 0:
+		r.look(ctx)
+	case r.rng.IntN(6) == 0:
+		r.extend(ctx)
+	case inner > 0 && r.rng.IntN(2) == 0:
+		r.unlock(ctx, r.rng.IntN(inner+1))
+		r.look(ctx)
+	default:
+		r.reenter(ctx)
+		r.look(ctx)
+	}
+}
+
+func (r *round) reenter(ctx context.Context) {
+	call := r.rec.Begin(r.op(history.Reenter, r.holds[0]))
+	h, err := r.m.Lock(ctx)
+	call.End(func(o *history.Op) { note(o, err) })
+	if err == nil {
+		r.holds = append(r.holds, h)
+	}
+}
+
+func (r *round) extend(ctx context.Context) {
+	lease := time.Duration(0)
+	if len(r.Leases) > 0 {
+		lease = r.Leases[r.rng.IntN(len(r.Leases))]
+	}
+	if lease == 0 {
+		return
+	}
+	call := r.rec.Begin(r.op(history.Extend, r.holds[0]))
+	err := r.holds[0].Extend(ctx, lease)
+	call.End(func(o *history.Op) { note(o, err) })
+}
+
+// look asks the server who holds the lock. The answer counts only while the hold is trusted at both ends of the call: a
+// holder that was lost meanwhile would find another owner, which is no contradiction.
+func (r *round) look(ctx context.Context) {
+	call := r.rec.Begin(r.op(history.State, r.holds[0]))
+	s, err := r.m.State(ctx)
+	call.End(func(o *history.Op) {
+		note(o, err)
+		o.Depth = s.Count
+		if ctx.Err() != nil || !time.Now().Before(r.holds[0].Deadline()) {
+			o.Result = history.Unknown
+		} else if err == nil && (s.Owner != o.Owner || s.Token != o.Token) {
+			o.Depth = 0 // not ours although it is trusted: no count of ours explains that
+			o.Error = "the server names " + s.Owner
+		}
+	})
+}
+
+// leave unlocks all holds, in random order.
+func (r *round) leave(ctx context.Context) {
+	for len(r.holds) > 0 {
+		r.unlock(ctx, r.rng.IntN(len(r.holds)))
+	}
+	if !r.stop() { // it had ended before
+		<-r.ended
+	}
+}
+
+// unlock gives a hold back, under a context that is cancelled already in one case of four.
+func (r *round) unlock(ctx context.Context, i int) {
+	if r.rng.IntN(4) == 0 {
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		ctx = gone
+	}
+	h := r.holds[i]
+	r.holds = append(r.holds[:i:i], r.holds[i+1:]...)
+	op := r.op(history.Unlock, h)
+	op.Last = len(r.holds) == 0
+	call := r.rec.Begin(op)
+	err := h.Unlock(ctx)
+	call.End(func(o *history.Op) { note(o, err) })
+}

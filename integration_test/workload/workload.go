@@ -1,0 +1,173 @@
+// Package workload uses locks at random and records what comes of it, for package history to check.
+//
+// An [Actor] is one goroutine of a client. It locks, tries, waits for a while or until it is cancelled, re-enters, looks at
+// its hold count, extends, unlocks (under a context that is cancelled already, at times) and does so again, under owners
+// that it keeps for some rounds. It runs in real and in virtual time alike.
+//
+// Not promised: that two runs with one seed do the same. The choices are the same; what is chosen for depends on who gets a
+// lock first, which only virtual time repeats.
+package workload
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/history"
+)
+
+// Config is what actors do.
+type Config struct {
+	// Lock makes the lock of a name on the actor's client.
+	Lock func(name string) Locker
+	// Name chooses the lock of a round.
+	Name func(rng *rand.Rand) string
+	// Think is the mean pause between rounds, Hold that between the operations of a holder, Wait the mean of how long one
+	// waits that does not wait for ever.
+	Think, Hold, Wait time.Duration
+	// Leases are what holds are locked with; 0 stands for the client's. Plain makes one hold in so many a lease without
+	// renewal, 0 none.
+	Leases []time.Duration
+	Plain  int
+	// Patience bounds every wait.
+	Patience time.Duration
+	// Now is the clock of the recorder.
+	Now func() int64
+}
+
+// Locker is a lock that can be asked for its state.
+type Locker interface {
+	holdfast.Locker
+	State(ctx context.Context) (holdfast.State, error)
+}
+
+// Actor is one goroutine that uses locks. It is not safe for concurrent use.
+type Actor struct {
+	Config
+	rec    *history.Recorder
+	rng    *rand.Rand
+	client int
+	number int
+	owner  context.Context // carries the owner of these rounds, if they share one
+}
+
+// New makes an actor of a client. number tells it from the others of that client.
+func New(cfg Config, rec *history.Recorder, client, number int, rng *rand.Rand) *Actor {
+	return &Actor{Config: cfg, rec: rec, rng: rng, client: client, number: number}
+}
+
+// Run does rounds until ctx ends or the client is closed. What is locked then is unlocked.
+func (a *Actor) Run(ctx context.Context) {
+	for ctx.Err() == nil && a.round(ctx) {
+		a.pause(ctx, a.random(a.Think))
+	}
+}
+
+// round locks and unlocks once. It is false when the client was closed.
+func (a *Actor) round(ctx context.Context) bool {
+	switch { // an owner of its own for some rounds, else a fresh one for each
+	case a.rng.IntN(4) == 0:
+		a.owner = holdfast.WithOwner(ctx)
+	case a.owner == nil, a.rng.IntN(4) == 0:
+		a.owner = ctx
+	}
+	name := a.Name(a.rng)
+	m := a.Lock(name)
+	lockCtx, cancel := context.WithCancel(a.owner) // the hold's context derives from it
+	defer cancel()
+	h, err := a.lock(lockCtx, cancel, m, name)
+	if err != nil {
+		return !errors.Is(err, holdfast.ErrClosed)
+	}
+	r := a.begin(m, h)
+	for range a.rng.IntN(4) {
+		a.pause(h.Context(), a.random(a.Hold))
+		r.act(h.Context())
+	}
+	r.leave(ctx)
+	return true
+}
+
+// lock makes one attempt of a random kind to get the lock. cancel ends ctx.
+func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) (*holdfast.Hold, error) {
+	opts := append(a.options(), holdfast.Wait(a.Patience))
+	kind := history.Lock
+	switch a.rng.IntN(8) {
+	case 0, 1:
+		kind = history.Try
+	case 2:
+		opts = append(opts, holdfast.Wait(a.random(a.Wait)))
+	case 3: // cancelled at some moment
+		timer := time.AfterFunc(a.random(a.Wait), cancel)
+		defer timer.Stop()
+	}
+	call := a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Name: name, Kind: kind})
+	var h *holdfast.Hold
+	var err error
+	if kind == history.Try {
+		h, err = m.TryLock(ctx, opts...)
+	} else {
+		h, err = m.Lock(ctx, opts...)
+	}
+	call.End(func(o *history.Op) {
+		note(o, err)
+		if h != nil {
+			o.Owner, o.Token, o.Deadline = h.Owner(), h.Token(), a.Now()+int64(time.Until(h.Deadline()))
+		}
+	})
+	return h, err
+}
+
+func (a *Actor) options() (opts []holdfast.Option) {
+	if len(a.Leases) > 0 {
+		if lease := a.Leases[a.rng.IntN(len(a.Leases))]; lease > 0 {
+			opts = append(opts, holdfast.Lease(lease))
+		}
+	}
+	if a.Plain > 0 && a.rng.IntN(a.Plain) == 0 {
+		opts = append(opts, holdfast.NoRenewal())
+	}
+	return opts
+}
+
+// random is a duration with this mean, short ones being the most frequent, so that many interleavings happen.
+func (a *Actor) random(mean time.Duration) time.Duration {
+	return time.Duration(min(a.rng.ExpFloat64(), 8) * float64(mean))
+}
+
+func (a *Actor) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// note puts down how an operation ended.
+func note(o *history.Op, err error) {
+	if err != nil {
+		o.Error = err.Error()
+	}
+	var e *holdfast.Error
+	switch {
+	case err == nil:
+		o.Result = history.OK
+	case errors.As(err, &e) && e.Err == holdfast.ErrNotAcquired: //nolint:errorlint // alone, without another reason
+		o.Result = history.Denied
+	case errors.Is(err, holdfast.ErrUncertain):
+		o.Result = history.Unknown
+	case errors.Is(err, holdfast.ErrClosed):
+		o.Result = history.Closed
+	case errors.Is(err, holdfast.ErrLost):
+		o.Result = history.Lost
+	case errors.Is(err, holdfast.ErrReleased):
+		o.Result = history.Released
+	case errors.Is(err, holdfast.ErrNotAcquired):
+		o.Result = history.Left
+	default:
+		o.Result = history.Unknown
+	}
+}
