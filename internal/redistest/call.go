@@ -15,13 +15,16 @@ import (
 //
 // It is not a go-redis client because such a client says HELLO and more on each connection, which would stand in the
 // command counts that tests look at.
-func call(addr string, args ...string) (any, error) {
+func call(addr string, args ...string) (any, error) { return callWithin(time.Second, addr, args...) }
+
+// callWithin is call with a limit of its own.
+func callWithin(limit time.Duration, addr string, args ...string) (any, error) {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
 		return nil, err
 	}
 	var b strings.Builder

@@ -1,12 +1,12 @@
 package redistest
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,21 +22,24 @@ var replication = []string{"--repl-diskless-sync-delay", "0", "--repl-ping-repli
 type Cluster struct {
 	// Nodes are the servers: the first are the masters in the order of their slots, then each master's replicas. A
 	// failover changes the roles, not the order.
-	Nodes  []*Server
-	shards int
+	Nodes   []*Server
+	masters int // how many shards there are
 }
 
 // StartCluster starts a cluster of so many masters, each with so many replicas, and waits until every node calls it
 // healthy and every replica follows. That takes 2 s, whatever the timeouts: a master that has just started refuses to
 // serve for so long. Tests of one package should share it. The node timeout is 500 ms: a killed master is replaced
 // within 1-2 s. It is killed when the test ends.
-func StartCluster(tb testing.TB, shards, replicas int) *Cluster {
+func StartCluster(tb testing.TB, shards, replicas int, opts ...Option) *Cluster {
 	tb.Helper()
-	bin := binary(tb)
+	conf := configure(tb, opts)
+	if conf.certs != nil {
+		tb.Fatal("redistest: a cluster with TLS is not offered")
+	}
 	var c *Cluster
 	var err error
 	for range 3 { // another process may take a port between our look and the server's
-		if c, err = startCluster(tb, bin, shards, replicas); err == nil {
+		if c, err = startCluster(tb, conf, shards, replicas); err == nil {
 			break
 		}
 	}
@@ -49,13 +52,13 @@ func StartCluster(tb testing.TB, shards, replicas int) *Cluster {
 
 // startCluster starts the nodes with a nodes.conf that already says who they are. Joining them by commands is no faster,
 // and CLUSTER MEET races with CLUSTER SET-CONFIG-EPOCH.
-func startCluster(tb testing.TB, bin string, shards, replicas int) (*Cluster, error) {
-	c := &Cluster{shards: shards}
+func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, error) {
+	c := &Cluster{masters: shards}
 	flags := append([]string{
 		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "500",
 		"--cluster-replica-validity-factor", "0",
 	}, replication...)
-	if !strings.HasPrefix(serverVersion(bin), "6.") { // came with 7.0; without it only a spare replica would move
+	if !strings.HasPrefix(serverVersion(conf.bin), "6.") { // came with 7.0; without it only a spare replica would move
 		flags = append(flags, "--cluster-allow-replica-migration", "no")
 	}
 	lines := make([]string, 0, shards*(1+replicas))
@@ -70,19 +73,21 @@ func startCluster(tb testing.TB, bin string, shards, replicas int) (*Cluster, er
 			role = fmt.Sprintf("slave %s 0 0 0 connected", nodeID((i-shards)/replicas))
 		}
 		lines = append(lines, fmt.Sprintf("%s 127.0.0.1:%d@%d %s", nodeID(i), port, port+10000, role))
-		c.Nodes = append(c.Nodes, &Server{tb: tb, bin: bin, dir: tb.TempDir(), port: port, args: flags})
+		node := conf.server(tb, flags...)
+		node.port = port
+		c.Nodes = append(c.Nodes, node)
 	}
 	for i, s := range c.Nodes {
-		conf := strings.Builder{}
+		file := strings.Builder{}
 		for j, line := range lines {
 			if j == i {
 				line = strings.Replace(line, " master ", " myself,master ", 1)
 				line = strings.Replace(line, " slave ", " myself,slave ", 1)
 			}
-			conf.WriteString(line + "\n")
+			file.WriteString(line + "\n")
 		}
-		fmt.Fprintf(&conf, "vars currentEpoch %d lastVoteEpoch 0\n", shards)
-		if err := os.WriteFile(filepath.Join(s.dir, "nodes.conf"), []byte(conf.String()), 0o600); err != nil {
+		fmt.Fprintf(&file, "vars currentEpoch %d lastVoteEpoch 0\n", shards)
+		if err := os.WriteFile(filepath.Join(s.dir, "nodes.conf"), []byte(file.String()), 0o600); err != nil {
 			return nil, err
 		}
 		if err := s.run(); err != nil {
@@ -135,7 +140,7 @@ func (c *Cluster) await(tb testing.TB, replicas int) {
 				return false
 			}
 			last, _ = text(call(s.Addr(), "INFO", "replication"))
-			if i < c.shards {
+			if i < c.masters {
 				return field(last, "connected_slaves") == strconv.Itoa(replicas)
 			}
 			return field(last, "master_link_status") == "up"
@@ -173,74 +178,29 @@ func (c *Cluster) Client(tb testing.TB, change ...func(*redis.ClusterOptions)) *
 	return rdb
 }
 
-// Master returns the node that serves the key, in the eyes of the nodes that answer.
+// Master returns the node that serves the key, in the eyes of the first node that answers.
 func (c *Cluster) Master(tb testing.TB, key string) *Server {
 	tb.Helper()
 	master, _ := c.shard(tb, key)
 	return master
 }
 
-// shard returns the master and the replicas that serve the key.
-func (c *Cluster) shard(tb testing.TB, key string) (master *Server, replicas []*Server) {
+// Masters are the nodes that serve slots, in the order of Nodes.
+func (c *Cluster) Masters(tb testing.TB) []*Server {
 	tb.Helper()
-	var slots any
-	var slot int64
 	for _, s := range c.Nodes {
-		n, err := call(s.Addr(), "CLUSTER", "KEYSLOT", key)
+		m, err := c.shards(s)
 		if err != nil {
 			continue
 		}
-		slot, _ = n.(int64)
-		if slots, err = call(s.Addr(), "CLUSTER", "SLOTS"); err == nil {
-			break
-		}
-	}
-	ranges, _ := slots.([]any)
-	for _, r := range ranges {
-		r := r.([]any) // from, to, master, replicas...: [ip, port, id]
-		if slot < r[0].(int64) || slot > r[1].(int64) {
-			continue
-		}
-		for i, node := range r[2:] {
-			for _, s := range c.Nodes {
-				switch {
-				case int64(s.port) != node.([]any)[1].(int64):
-				case i == 0:
-					master = s
-				default:
-					replicas = append(replicas, s)
-				}
+		var masters []*Server
+		for _, n := range c.Nodes {
+			if slices.ContainsFunc(m, func(r slotRange) bool { return r.nodes[0] == n }) {
+				masters = append(masters, n)
 			}
 		}
+		return masters
 	}
-	if master == nil {
-		tb.Fatalf("no node knows a master for %q", key)
-	}
-	return master, replicas
-}
-
-// Failover makes a replica of the key's shard its master, without asking the others (CLUSTER FAILOVER TAKEOVER, which
-// needs no majority and takes milliseconds), and returns when it says it is. What the old master had not replicated is
-// lost. The new master does not know the scripts that the old one knew.
-func (c *Cluster) Failover(tb testing.TB, key string) (promoted *Server) {
-	tb.Helper()
-	_, replicas := c.shard(tb, key)
-	if len(replicas) == 0 {
-		tb.Fatalf("the shard of %q has no replica", key)
-	}
-	promoted = replicas[0]
-	if _, err := call(promoted.Addr(), "CLUSTER", "FAILOVER", "TAKEOVER"); err != nil {
-		tb.Fatalf("takeover: %v", err)
-	}
-	if !eventually(patience, func() bool { return role(promoted.Addr()) == "master" }) {
-		tb.Fatal("takeover: the replica does not become master")
-	}
-	return promoted
-}
-
-// AwaitReplicas waits until the replicas of the key's shard have everything its master has.
-func (c *Cluster) AwaitReplicas(ctx context.Context, tb testing.TB, key string) {
-	tb.Helper()
-	master, replicas := c.shard(tb, key)
-	awaitReplicas(ctx, tb, master, len(replicas))
+	tb.Fatal("no node of the cluster answers")
+	return nil
 }

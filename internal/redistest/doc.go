@@ -1,5 +1,7 @@
 // Package redistest starts real Redis and Valkey servers for tests: one by itself ([Start]), one shared by the tests of a
-// package ([Shared]), a cluster ([StartCluster]) and a primary under Sentinels ([StartSentinel]).
+// package ([Shared]), several that know nothing of each other ([StartMasters]), a primary with replicas
+// ([StartReplicated]), one under Sentinels ([StartSentinel]) and a cluster ([StartCluster]). Options choose the program
+// (see [Programs] for all there are), a clock that can be moved, TLS.
 //
 // A plain process is up in about 10 ms and needs no container engine, so there is no emulation of Redis in this module's
 // tests: scripts, time to live, pub/sub and failover are the server's own.

@@ -25,14 +25,15 @@ type process struct {
 	exited chan struct{} // closed by the reaper
 }
 
-// spawn starts a server with its output in dir/server.log.
-func spawn(bin, dir string, args ...string) (*process, error) {
+// spawn starts a server with its output in dir/server.log. env is added to the environment.
+func spawn(bin, dir string, env []string, args ...string) (*process, error) {
 	log, err := os.OpenFile(filepath.Join(dir, "server.log"), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	p := &process{cmd: exec.Command(bin, args...), log: log, exited: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log // files, so that exec needs no copying goroutine
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.SysProcAttr = dieWithParent()
 	if err := p.cmd.Start(); err != nil {
 		return nil, errors.Join(err, log.Close())

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -24,18 +23,13 @@ type Sentinel struct {
 
 // StartSentinel starts a primary, a replica and three Sentinels, and waits until each Sentinel knows all the others. That
 // takes 0.2-0.3 s, under Redis 6.0 more than 2 s (see hurry). A dead primary is replaced about 1.5 s after it died
-// (down-after is 500 ms). All are killed when the test ends.
-func StartSentinel(tb testing.TB) *Sentinel {
+// (down-after is 500 ms). All are killed when the test ends. Of the options Exec holds for the Sentinels too, the others
+// for the data servers only.
+func StartSentinel(tb testing.TB, opts ...Option) *Sentinel {
 	tb.Helper()
-	primary := Start(tb, Args(replication...))
-	replica := Start(tb, Args(replication...), Args("--replicaof", "127.0.0.1", strconv.Itoa(primary.port)))
-	s := &Sentinel{Nodes: []*Server{primary, replica}}
-	if !eventually(patience, func() bool {
-		info, _ := text(call(replica.Addr(), "INFO", "replication"))
-		return field(info, "master_link_status") == "up"
-	}) {
-		tb.Fatalf("the replica does not follow:\n%s", replica.proc.output())
-	}
+	data := StartReplicated(tb, 1, opts...)
+	primary := data.Nodes[0]
+	s := &Sentinel{Nodes: data.Nodes}
 	for range 3 {
 		s.Sentinels = append(s.Sentinels, startSentinel(tb, primary))
 	}
@@ -180,5 +174,10 @@ func (s *Sentinel) AwaitPromotion(tb testing.TB, old *Server) (promoted *Server)
 // AwaitReplica waits until the replica has everything the primary has.
 func (s *Sentinel) AwaitReplica(ctx context.Context, tb testing.TB) {
 	tb.Helper()
-	awaitReplicas(ctx, tb, s.Primary(tb), 1)
+	primary := s.Primary(tb)
+	for _, n := range s.Nodes {
+		if n != primary {
+			awaitReplicas(ctx, tb, primary, []*Server{n})
+		}
+	}
 }

@@ -24,38 +24,26 @@ type Server struct {
 	port int
 	proc *process
 
-	watches int // the port of the primary if this is a Sentinel, else 0
+	watches int    // the port of the primary if this is a Sentinel, else 0
+	clock   *clock // nil: the machine's
+	certs   *Certs // nil: no TLS
+	tlsPort int
 
 	version string
 	valkey  bool
 }
 
-type config struct {
-	bin  string
-	args []string
-}
-
-// Option changes how [Start] starts a server.
-type Option func(*config)
-
-// Args adds command line arguments after the usual ones; of one given twice the server takes the last.
-func Args(args ...string) Option { return func(c *config) { c.args = append(c.args, args...) } }
-
-// Exec starts this binary instead of the one [Binary] finds.
-func Exec(path string) Option { return func(c *config) { c.bin = path } }
-
 // Start starts a server for one test and waits until it answers. It is killed when the test ends. It persists nothing.
 // The test is skipped where there is no server to start, and fails if CI=true.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
-	var c config
-	for _, o := range opts {
-		o(&c)
-	}
-	if c.bin == "" {
-		c.bin = binary(tb)
-	}
-	s := &Server{tb: tb, bin: c.bin, dir: tb.TempDir(), args: c.args}
+	return startServer(tb, configure(tb, opts))
+}
+
+// startServer starts one server of a config, with args before the config's own.
+func startServer(tb testing.TB, c config, args ...string) *Server {
+	tb.Helper()
+	s := c.server(tb, args...)
 	if err := s.start(); err != nil {
 		tb.Fatal(err)
 	}
@@ -74,6 +62,11 @@ func (s *Server) start() error {
 	for range 5 {
 		if s.port, err = freePort(); err != nil {
 			return err
+		}
+		if s.certs != nil {
+			if s.tlsPort, err = freePort(); err != nil {
+				return err
+			}
 		}
 		if err = s.run(); err == nil {
 			return nil
@@ -95,7 +88,14 @@ func (s *Server) run() error {
 		}
 		args = []string{conf, "--sentinel"}
 	}
-	proc, err := spawn(s.bin, s.dir, args...)
+	if s.certs != nil {
+		args = append(args, s.certs.args(s.tlsPort)...)
+	}
+	var env []string
+	if s.clock != nil {
+		env = s.clock.env()
+	}
+	proc, err := spawn(s.bin, s.dir, env, args...)
 	if err != nil {
 		return err
 	}

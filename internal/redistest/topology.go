@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,33 +28,35 @@ func serverVersion(bin string) string {
 	return v
 }
 
+// isValkey asks a binary whether it is Valkey.
+func isValkey(bin string) bool {
+	out, err := exec.Command(bin, "--version").Output()
+	return err == nil && strings.HasPrefix(string(out), "Valkey")
+}
+
 // role is "master", "slave" or, if the server does not answer, empty.
 func role(addr string) string {
 	info, _ := text(call(addr, "INFO", "replication"))
 	return field(info, "role")
 }
 
-// awaitReplicas waits until n replicas have all that their primary had written when it was called.
-func awaitReplicas(ctx context.Context, tb testing.TB, primary *Server, n int) {
+// awaitReplicas waits until the replicas have all that their primary had written when it was called. It asks the replicas
+// themselves: what the primary knows of them is up to a second old.
+func awaitReplicas(ctx context.Context, tb testing.TB, primary *Server, replicas []*Server) {
 	tb.Helper()
 	info, err := text(call(primary.Addr(), "INFO", "replication"))
 	if err != nil {
 		tb.Fatalf("replicas: %v", err)
 	}
 	want := field(info, "master_repl_offset")
-	if !eventually(patience, func() bool {
-		info, _ = text(call(primary.Addr(), "INFO", "replication"))
-		done := 0
-		for line := range strings.Lines(info) {
-			if _, rest, ok := strings.Cut(line, ",offset="); ok {
-				if offset, _, _ := strings.Cut(rest, ","); atLeast(offset, want) {
-					done++
-				}
-			}
+	for _, s := range replicas {
+		if !eventually(patience, func() bool {
+			info, _ = text(call(s.Addr(), "INFO", "replication"))
+			follows := field(info, "master_link_status") == "up" && field(info, "master_port") == strconv.Itoa(primary.port)
+			return follows && atLeast(field(info, "slave_repl_offset"), want) || ctx.Err() != nil
+		}) || ctx.Err() != nil {
+			tb.Fatalf("replica %s lags behind offset %s of %s:\n%s", s.Addr(), want, primary.Addr(), info)
 		}
-		return done >= n || ctx.Err() != nil
-	}) || ctx.Err() != nil {
-		tb.Fatalf("replicas lag behind offset %s:\n%s", want, info)
 	}
 }
 

@@ -1,0 +1,85 @@
+package redistest
+
+import (
+	"context"
+	"testing"
+)
+
+// Failover makes a replica of the key's shard its master, without asking the others (CLUSTER FAILOVER TAKEOVER, which
+// needs no majority and takes milliseconds), and returns when it says it is. What the old master had not replicated is
+// lost. The new master does not know the scripts that the old one knew.
+func (c *Cluster) Failover(tb testing.TB, key string) (promoted *Server) {
+	tb.Helper()
+	promoted = c.replica(tb, key)
+	promoted.Command(tb, "CLUSTER", "FAILOVER", "TAKEOVER")
+	if !eventually(patience, func() bool { return role(promoted.Addr()) == "master" }) {
+		tb.Fatal("takeover: the replica does not become master")
+	}
+	return promoted
+}
+
+// Switch makes a replica of the key's shard its master in agreement with the old one (CLUSTER FAILOVER), which loses
+// nothing, and returns when all nodes know. The old master is its replica then.
+func (c *Cluster) Switch(tb testing.TB, key string) (promoted *Server) {
+	tb.Helper()
+	old := c.Master(tb, key)
+	promoted = c.replica(tb, key)
+	promoted.Command(tb, "CLUSTER", "FAILOVER")
+	c.AwaitPromotion(tb, key, old)
+	return promoted
+}
+
+// KillMaster kills the master of the key's shard and returns when the others have put a replica in its place, 1-2 s
+// later. What the master had not replicated is lost.
+func (c *Cluster) KillMaster(tb testing.TB, key string) (killed, promoted *Server) {
+	tb.Helper()
+	killed = c.Master(tb, key)
+	killed.Kill()
+	return killed, c.AwaitPromotion(tb, key, killed)
+}
+
+// AwaitPromotion waits until all nodes that answer agree on a master of the key's shard other than old, it says that it is
+// one, and they call the cluster healthy. It is for after old was killed or paused.
+func (c *Cluster) AwaitPromotion(tb testing.TB, key string, old *Server) (promoted *Server) {
+	tb.Helper()
+	slot := c.slot(tb, key)
+	if !eventually(2*patience, func() bool {
+		promoted = nil
+		for _, s := range c.Nodes {
+			if s == old && role(s.Addr()) != "slave" {
+				continue // dead, paused, or not yet aware of its successor, which its links tell it
+			}
+			shards, err := c.shards(s)
+			if err != nil {
+				continue
+			}
+			info, _ := text(call(s.Addr(), "CLUSTER", "INFO"))
+			master := shards.master(slot)
+			if master == nil || master == old || promoted != nil && master != promoted || field(info, "cluster_state") != "ok" {
+				return false
+			}
+			promoted = master
+		}
+		return promoted != nil && role(promoted.Addr()) == "master"
+	}) {
+		tb.Fatalf("the nodes do not agree on a new master of slot %d", slot)
+	}
+	return promoted
+}
+
+// replica returns a replica of the key's shard.
+func (c *Cluster) replica(tb testing.TB, key string) *Server {
+	tb.Helper()
+	_, replicas := c.shard(tb, key)
+	if len(replicas) == 0 {
+		tb.Fatalf("the shard of %q has no replica", key)
+	}
+	return replicas[0]
+}
+
+// AwaitReplicas waits until the replicas of the key's shard have everything its master has.
+func (c *Cluster) AwaitReplicas(ctx context.Context, tb testing.TB, key string) {
+	tb.Helper()
+	master, replicas := c.shard(tb, key)
+	awaitReplicas(ctx, tb, master, replicas)
+}

@@ -1,0 +1,131 @@
+package redistest
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Replicated is a primary with replicas and nobody who watches them: what a failover does and when is the test's to say.
+type Replicated struct {
+	// Nodes are the servers: at first the primary, then the replicas. A promotion changes the roles, not the order.
+	Nodes   []*Server
+	primary atomic.Pointer[Server]
+}
+
+// StartReplicated starts a primary with n replicas and waits until they follow. All are killed when the test ends.
+func StartReplicated(tb testing.TB, n int, opts ...Option) *Replicated {
+	tb.Helper()
+	c := configure(tb, opts)
+	r := &Replicated{Nodes: []*Server{startServer(tb, c, replication...)}}
+	r.primary.Store(r.Nodes[0])
+	follow := append([]string{"--replicaof", "127.0.0.1", strconv.Itoa(r.Nodes[0].port)}, replication...)
+	for range n {
+		r.Nodes = append(r.Nodes, startServer(tb, c, follow...))
+	}
+	for _, s := range r.Nodes[1:] {
+		awaitLink(tb, s)
+	}
+	return r
+}
+
+// awaitLink waits until a replica follows its primary.
+func awaitLink(tb testing.TB, replica *Server) {
+	tb.Helper()
+	if !eventually(patience, func() bool {
+		info, _ := text(call(replica.Addr(), "INFO", "replication"))
+		return field(info, "master_link_status") == "up"
+	}) {
+		tb.Fatalf("the replica does not follow:\n%s", replica.proc.output())
+	}
+}
+
+// Primary is the server that was promoted last, at first Nodes[0].
+func (r *Replicated) Primary() *Server { return r.primary.Load() }
+
+// Replicas are all nodes but the primary, in the order of Nodes.
+func (r *Replicated) Replicas() []*Server {
+	var replicas []*Server
+	for _, s := range r.Nodes {
+		if s != r.Primary() {
+			replicas = append(replicas, s)
+		}
+	}
+	return replicas
+}
+
+// AwaitReplicas waits until every replica has everything that the primary has. A detached or dead one never has.
+func (r *Replicated) AwaitReplicas(ctx context.Context, tb testing.TB) {
+	tb.Helper()
+	awaitReplicas(ctx, tb, r.Primary(), r.Replicas())
+}
+
+// Detach cuts a replica's link to its primary, so that it gets no more writes. It stays a read-only replica with the data
+// that it has. What the primary is sent from now on is lost if this replica is promoted: Detach, write, [Replicated.Promote]
+// is a failover that loses writes. (Pausing the replica would not do: it reads on where it stopped.)
+func (r *Replicated) Detach(tb testing.TB, replica *Server) {
+	tb.Helper()
+	replica.Command(tb, "REPLICAOF", "127.0.0.1", "1") // nobody listens there, and nobody may
+	port := ",port=" + strconv.Itoa(replica.port) + ","
+	if !eventually(patience, func() bool {
+		info, err := text(call(r.Primary().Addr(), "INFO", "replication"))
+		return err == nil && !strings.Contains(info, port)
+	}) {
+		tb.Fatal("detach: the primary still feeds the replica")
+	}
+}
+
+// Promote makes a replica the primary at once (REPLICAOF NO ONE): clients of [Replicated.Client] connect to it from now
+// on. Every other node that answers becomes its replica and forgets what the new primary does not have; a client
+// connected to the old one is told READONLY. The new primary does not know the scripts that the old one knew.
+func (r *Replicated) Promote(tb testing.TB, replica *Server) {
+	tb.Helper()
+	replica.Command(tb, "REPLICAOF", "NO", "ONE")
+	if role(replica.Addr()) != "master" {
+		tb.Fatal("promote: the replica does not become primary")
+	}
+	r.primary.Store(replica)
+	for _, s := range r.Replicas() {
+		_, _ = call(s.Addr(), "REPLICAOF", "127.0.0.1", strconv.Itoa(replica.port)) // it may be dead or paused
+	}
+}
+
+// Failover promotes the first replica that answers and returns it. Only what it had by then survives; see
+// [Replicated.AwaitReplicas] and [Replicated.Detach].
+func (r *Replicated) Failover(tb testing.TB) (promoted *Server) {
+	tb.Helper()
+	for _, s := range r.Replicas() {
+		if role(s.Addr()) == "slave" {
+			r.Promote(tb, s)
+			return s
+		}
+	}
+	tb.Fatal("failover: no replica answers")
+	return nil
+}
+
+// Rejoin makes a server that was dead, paused or promoted by mistake a replica of the primary and waits until it follows.
+func (r *Replicated) Rejoin(tb testing.TB, s *Server) {
+	tb.Helper()
+	s.Command(tb, "REPLICAOF", "127.0.0.1", strconv.Itoa(r.Primary().port))
+	awaitLink(tb, s)
+}
+
+// Client returns a client that connects to whichever server is the primary when it dials, as one does that knows the
+// primary by a name or an address that moves. It is closed when the test ends. Connections to a former primary are given
+// up when they break, or when it says that it is read-only by now. change may alter the options before use.
+func (r *Replicated) Client(tb testing.TB, change ...func(*redis.Options)) *redis.Client {
+	tb.Helper()
+	return NewClient(tb, r.Primary().Addr(), append([]func(*redis.Options){func(o *redis.Options) {
+		dialer := net.Dialer{Timeout: 5 * time.Second}
+		o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, r.Primary().Addr())
+		}
+	}}, change...)...)
+}
