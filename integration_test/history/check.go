@@ -16,6 +16,15 @@ type Config struct {
 	Recovery time.Duration // how long after a fault waiters and background work may need; see [WakeUps]
 	Faults   []Window
 	Limit    time.Duration // for the search of [Linearizable], for each name; 0: 30 s
+
+	// Local are the faults of single clients, by their numbers: they excuse what these do, and nobody else.
+	Local map[int][]Window
+	// Slack is of [Trust]; 0: not checked. Pauses are the times in which single clients did not run.
+	Slack  time.Duration
+	Pauses map[int][]Window
+	// Least is of [GivenUp]; 0: not checked. Refusals are the times in which servers answered with errors on purpose.
+	Least    time.Duration
+	Refusals []Window
 }
 
 // Check makes all checks.
@@ -27,7 +36,13 @@ func Check(ops []Op, c Config) (found []Violation) {
 	found = append(found, Tokens(ops)...)
 	found = append(found, Linearizable(ops, c.Lease+c.Recovery, c.Limit)...)
 	if c.Bound > 0 {
-		found = append(found, WakeUps(ops, c.Lease, c.Bound, c.Recovery, c.Faults)...)
+		found = append(found, wakeUps(ops, c)...)
+	}
+	if c.Slack > 0 {
+		found = append(found, Trust(ops, c.Slack, c.Pauses)...)
+	}
+	if c.Least > 0 {
+		found = append(found, GivenUp(ops, c.Least, c.Refusals)...)
 	}
 	return found
 }

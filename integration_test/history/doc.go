@@ -11,6 +11,8 @@
 //     reentrant lock with expiry answers as it did. This is where an operation that was carried out twice shows, because
 //     holders ask for their hold count. It is [Porcupine]'s work; the model is in linear.go.
 //   - [WakeUps]: a lock that is free while somebody waits is granted within a bound.
+//   - [Trust]: a hold ends by its deadline, and not before it without a reason.
+//   - [GivenUp]: an operation without an answer is repeated, and not given up at the first failure.
 //
 // What is not checked here: that operations succeed at all, and how fast. A history in which everything failed is a good
 // one, so who generates one also counts what was granted.

@@ -46,6 +46,7 @@ func tenures(ops []Op, lease time.Duration) []tenure {
 			for i := range list {
 				if t := &list[i]; t.op.Client == o.Client {
 					t.end(o.Call, lease)
+					t.released = max(t.released, after(o.Return, lease)) // what it did last may be as late as that
 				}
 			}
 			continue
@@ -58,11 +59,10 @@ func tenures(ops []Op, lease time.Duration) []tenure {
 		switch {
 		case o.Kind == End:
 			t.end(o.Call, lease)
-			if o.Deadline != 0 {
-				t.until = min(t.until, o.Deadline)
-			}
+			t.until = min(t.until, o.trusted())
 		case o.Kind == Unlock && o.Last:
 			t.end(o.Call, lease)
+			t.until = min(t.until, o.trusted())
 			if o.Result == OK {
 				t.released = min(t.released, o.Return)
 			}

@@ -192,3 +192,61 @@ func TestMerge(t *testing.T) {
 	all := Merge([]Op{{Actor: 0}, {Actor: 1}}, []Op{{Actor: 0}, {Actor: 0}})
 	require.Equal(t, []int{0, 1, 2, 2}, []int{all[0].Actor, all[1].Actor, all[2].Actor, all[3].Actor})
 }
+
+// TestCrashIsATime: who was killed some time between two moments may have lost the lock since the first, and may have taken
+// it until the second.
+func TestCrashIsATime(t *testing.T) {
+	crashed := func(from int64) []Op {
+		s := new(story).lock("a", 1)
+		s.add(Op{Client: 1, Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 5, Return: 110})
+		return s.add(Op{Kind: Crash, Call: from, Return: 120}).ops
+	}
+	require.Empty(t, checks(crashed(100)))
+	require.Contains(t, checks(crashed(115)), "linearizability")
+}
+
+// TestLateNews: a process that was paused tells of its end late. Its hold ended at its deadline.
+func TestLateNews(t *testing.T) {
+	for _, kind := range []Kind{End, Unlock} {
+		news := func(deadline int64) []Op {
+			return new(story).lock("a", 1).
+				add(Op{Client: 1, Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 5, Return: 110}).
+				add(Op{Kind: kind, Owner: "a", Token: 1, Last: true, Result: Lost, Call: 200, Return: 201, Deadline: deadline}).ops
+		}
+		require.Empty(t, checks(news(100)), kind)
+		require.Equal(t, []string{"exclusion", "linearizability"}, checks(news(150)), kind)
+	}
+}
+
+func TestTrust(t *testing.T) {
+	lost := Op{Client: 1, Name: "a", Kind: End, Owner: "a", Token: 1, Result: Lost, Call: 200, Return: 201, Deadline: 100}
+	require.Len(t, Trust([]Op{lost}, 50, nil), 1, "too late")
+	require.Empty(t, Trust([]Op{lost}, 100, nil), "late, but as a busy machine is")
+	require.Empty(t, Trust([]Op{lost}, 50, map[int][]Window{1: {{90, 150}}}), "it was paused")
+	require.Len(t, Trust([]Op{lost}, 50, map[int][]Window{2: {{90, 150}}}), 1, "another was paused")
+	lost.Deadline = 250
+	require.Len(t, Trust([]Op{lost}, 50, nil), 1, "too early")
+	require.Empty(t, Trust([]Op{lost, {Name: "a", Kind: Wipe}}, 50, nil), "early, because the data was lost")
+	lost.Kind, lost.Return, lost.Result = Unlock, 210, OK
+	require.Empty(t, Trust([]Op{lost}, 50, nil), "unlocked in time")
+	lost.Result = Lost
+	require.Len(t, Trust([]Op{lost}, 50, nil), 1, "an unlock that says lost without a reason")
+}
+
+func TestGivenUp(t *testing.T) {
+	failed := Op{Name: "a", Kind: Unlock, Result: Unknown, Call: 10, Return: 20}
+	require.Len(t, GivenUp([]Op{failed}, 50, nil), 1)
+	require.Empty(t, GivenUp([]Op{failed}, 10, nil), "it took its time")
+	require.Empty(t, GivenUp([]Op{failed}, 50, []Window{{15, 16}}), "it was refused")
+	failed.Return = Forever
+	require.Empty(t, GivenUp([]Op{failed}, 50, nil), "its process was killed")
+}
+
+// TestLocalFaults excuse the client that has them, and nobody else.
+func TestLocalFaults(t *testing.T) {
+	s := new(story).lock("a", 1).
+		add(Op{Client: 2, Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 3, Return: 50}).
+		add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: OK, Call: 5, Return: 6})
+	require.Empty(t, Check(s.ops, Config{Lease: lease, Bound: 10, Recovery: 5, Local: map[int][]Window{2: {{4, 40}}}}))
+	require.Len(t, Check(s.ops, Config{Lease: lease, Bound: 10, Recovery: 5, Local: map[int][]Window{1: {{4, 40}}}}), 1)
+}

@@ -147,6 +147,7 @@ func steps(ops []Op, lease time.Duration) (list []porcupine.Operation) {
 			add(settle, o, after(o.Return, lease))
 		case o.Kind == Unlock && o.Last && (o.Result == Unknown || o.Result == Lost),
 			o.Kind == End && o.Result != Released && o.Owner != "":
+			o.Call = o.trusted() // a process that was paused says so late
 			add(expire, o, Forever)
 		case o.Kind == State && o.Result == OK && o.Owner != "" && !unsure.count(o):
 			add(look, o, o.Return)

@@ -19,7 +19,7 @@ const (
 	State   Kind = "state" // Owner and Depth are what the server said
 	Force   Kind = "force" // ForceUnlock
 	End     Kind = "end"   // a grant's context was seen to have ended; Result says why, Deadline how long it was trusted
-	Crash   Kind = "crash" // Client stopped for good
+	Crash   Kind = "crash" // Client stopped for good: it did nothing after Return, and since Call perhaps nothing
 	Wipe    Kind = "wipe"  // the server lost its data; of Name, or of all names where that is empty
 )
 
@@ -56,11 +56,19 @@ type Op struct {
 
 	Result   Result `json:"result,omitempty"`
 	Error    string `json:"error,omitempty"`
-	Deadline int64  `json:"deadline,omitempty"` // End, and grants: until when the hold could be trusted
+	Deadline int64  `json:"deadline,omitempty"` // End, Unlock (at its call), and grants: until when the hold could be trusted
 }
 
 // granted tells whether the operation got its owner a new grant.
 func (o *Op) granted() bool { return (o.Kind == Lock || o.Kind == Try) && o.Result == OK }
+
+// trusted is when a hold stopped being one, as far as the end of it tells: at its deadline, if nobody looked until later.
+func (o *Op) trusted() int64 {
+	if o.Deadline == 0 {
+		return o.Call
+	}
+	return min(o.Call, o.Deadline)
+}
 
 // grantID is what all operations of one grant have in common. Owner ids are used again, tokens are not.
 type grantID struct {

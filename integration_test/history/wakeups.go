@@ -10,15 +10,19 @@ import (
 // WakeUps finds waiters that slept on although the lock was free for longer than bound. Time in a window, and for the
 // recovery time after it, does not count. lease is how long a grant may stand that nobody confirmed to be released.
 func WakeUps(ops []Op, lease, bound, recovery time.Duration, faults []Window) (found []Violation) {
+	return wakeUps(ops, Config{Lease: lease, Bound: bound, Recovery: recovery, Faults: faults})
+}
+
+func wakeUps(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
-		busy := occupied(ops, lease, recovery, faults)
+		busy := occupied(ops, c)
 		for _, o := range ops {
 			if o.Kind != Lock {
 				continue
 			}
 			from := o.Call
-			for _, w := range append(busy[:len(busy):len(busy)], Window{o.Return, Forever}) {
-				if until := min(w.From, o.Return); o.Return != Forever && until-from > int64(bound) {
+			for _, w := range sorted(busy, excused(c.Local[o.Client], c.Recovery), []Window{{o.Return, Forever}}) {
+				if until := min(w.From, o.Return); o.Return != Forever && until-from > int64(c.Bound) {
 					found = append(found, Violation{"wake-up", name, fmt.Sprintf("free for %s from %s on while this one waited",
 						time.Duration(until-from), time.Duration(from)), append([]Op{o}, ops...), nil})
 					break
@@ -31,36 +35,47 @@ func WakeUps(ops []Op, lease, bound, recovery time.Duration, faults []Window) (f
 }
 
 // occupied is when the lock may not have been free, or nobody can be expected to have got it, in order.
-func occupied(ops []Op, lease, recovery time.Duration, faults []Window) []Window {
-	var busy []Window
-	for _, f := range faults {
-		busy = append(busy, Window{f.From, after(f.To, recovery)})
-	}
-	for _, t := range tenures(ops, lease) {
+func occupied(ops []Op, c Config) []Window {
+	busy := excused(c.Faults, c.Recovery)
+	for _, t := range tenures(ops, c.Lease) {
 		busy = append(busy, Window{t.op.Return, t.released}) // it may have been granted earlier, but by little: the answer's way
 	}
 	for _, o := range ops {
 		// Who left may have been granted the lock in that moment. It is given back in the background.
 		if (o.Kind == Lock || o.Kind == Try) && o.Result != OK && o.Result != Denied {
-			stands := recovery
-			if disturbed(o, faults) {
-				stands = lease + recovery
+			stands := c.Recovery
+			if disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]) {
+				stands = c.Lease + c.Recovery
 			}
 			if o.Return == Forever { // its process was killed
-				busy = append(busy, crashOf(o, ops, lease))
+				busy = append(busy, crashOf(o, ops, c.Lease))
 				continue
 			}
-			busy = append(busy, Window{o.Return - int64(recovery), after(o.Return, stands)})
+			busy = append(busy, Window{o.Return - int64(c.Recovery), after(o.Return, stands)})
 		}
 	}
-	slices.SortFunc(busy, func(a, b Window) int { return cmp.Compare(a.From, b.From) })
-	return busy
+	return sorted(busy)
+}
+
+// excused are faults with the time after them in which not everything works again.
+func excused(faults []Window, recovery time.Duration) (list []Window) {
+	for _, f := range faults {
+		list = append(list, Window{f.From, after(f.To, recovery)})
+	}
+	return list
+}
+
+// sorted are all windows of some lists, in order.
+func sorted(lists ...[]Window) []Window {
+	all := slices.Concat(lists...)
+	slices.SortFunc(all, func(a, b Window) int { return cmp.Compare(a.From, b.From) })
+	return all
 }
 
 func crashOf(o Op, ops []Op, lease time.Duration) Window {
 	for _, c := range ops {
-		if c.Kind == Crash && c.Client == o.Client && c.Call >= o.Call {
-			return Window{o.Call, after(c.Call, lease)}
+		if c.Kind == Crash && c.Client == o.Client && c.Return >= o.Call {
+			return Window{o.Call, after(c.Return, lease)}
 		}
 	}
 	return Window{o.Call, Forever}

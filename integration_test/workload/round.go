@@ -112,6 +112,7 @@ func (r *round) unlock(ctx context.Context, i int) {
 	r.holds = append(r.holds[:i:i], r.holds[i+1:]...)
 	op := r.op(history.Unlock, h)
 	op.Last = len(r.holds) == 0
+	op.Deadline = r.Now() + int64(time.Until(h.Deadline()))
 	call := r.rec.Begin(op)
 	err := h.Unlock(ctx)
 	call.End(func(o *history.Op) { note(o, err) })

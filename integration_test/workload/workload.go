@@ -67,10 +67,10 @@ func (a *Actor) Run(ctx context.Context) {
 
 // round locks and unlocks once. It is false when the client was closed.
 func (a *Actor) round(ctx context.Context) bool {
-	switch { // an owner of its own for some rounds, else a fresh one for each
-	case a.rng.IntN(4) == 0:
+	switch chance := a.rng.IntN(16); { // an owner of its own for some rounds, else a fresh one for each
+	case chance < 4:
 		a.owner = holdfast.WithOwner(ctx)
-	case a.owner == nil, a.rng.IntN(4) == 0:
+	case a.owner == nil, chance < 7:
 		a.owner = ctx
 	}
 	name := a.Name(a.rng)

@@ -1,0 +1,59 @@
+package history
+
+import (
+	"fmt"
+	"time"
+)
+
+// Trust finds holds that went on after their deadline, and holds that were called lost before it although no data was.
+// slack is how late a process may be scheduled on a busy machine; the time that a client spent in a pause is added.
+func Trust(ops []Op, slack time.Duration, pauses map[int][]Window) (found []Violation) {
+	for name, ops := range byName(ops) {
+		excuse := false // the server's data was meddled with, so a loss has its reason
+		for _, o := range ops {
+			excuse = excuse || o.Kind == Wipe || o.Kind == Force
+		}
+		for _, o := range ops {
+			if o.Deadline == 0 || o.Kind != End && o.Kind != Unlock {
+				continue
+			}
+			late := o.Call - o.Deadline - paused(pauses[o.Client], o.Deadline, o.Call)
+			said := o.Return
+			if o.Kind == End {
+				said = o.Call
+			}
+			switch {
+			case late > int64(slack):
+				found = append(found, Violation{"trust", name, fmt.Sprintf("a hold went on for %s after its deadline",
+					time.Duration(late)), []Op{o}, nil})
+			case o.Result == Lost && said < o.Deadline && !excuse:
+				found = append(found, Violation{"trust", name, fmt.Sprintf("lost %s before its deadline, for no reason",
+					time.Duration(o.Deadline-said)), []Op{o}, nil})
+			}
+		}
+	}
+	return found
+}
+
+// paused is how much of a time lies in windows that do not overlap.
+func paused(windows []Window, from, to int64) (sum int64) {
+	for _, w := range windows {
+		sum += max(0, min(to, w.To)-max(from, w.From))
+	}
+	return sum
+}
+
+// GivenUp finds operations that were given up, their outcome unknown, sooner than the time for which the library promises
+// to repeat them. An operation that a server refused with an error, in a window, has its reason.
+func GivenUp(ops []Op, least time.Duration, refusals []Window) (found []Violation) {
+	for _, o := range ops {
+		switch o.Kind {
+		case Lock, Try, Reenter, Unlock:
+			if o.Result == Unknown && o.Return != Forever && o.Return-o.Call < int64(least) && !disturbed(o, refusals) {
+				found = append(found, Violation{"given up", o.Name, fmt.Sprintf("after %s", time.Duration(o.Return-o.Call)),
+					[]Op{o}, nil})
+			}
+		}
+	}
+	return found
+}
