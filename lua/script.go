@@ -55,6 +55,9 @@ func (s *Script) Name() string { return s.name }
 // Hash is the hexadecimal SHA-1 of the script, as EVALSHA takes it.
 func (s *Script) Hash() string { return s.sha.(string) }
 
+// Text is the script as EVAL and SCRIPT LOAD take it.
+func (s *Script) Text() string { return s.src.(string) }
+
 // Call is a script with its keys and arguments, ready to be sent any number of times.
 type Call struct {
 	script *Script

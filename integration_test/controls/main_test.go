@@ -1,0 +1,210 @@
+// Package controls_test shows of each defence of the library that it is one: the fault that it is there for is made, once
+// with the defence and once with it switched off. With it the promise is kept. Without it, it is broken, or the fault was
+// none.
+//
+// Defences of one package that need a look inside (the watchdog's verdicts, the hub's pings) have their controls beside that
+// package.
+package controls_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/mutant"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+const (
+	patience = 20 * time.Second
+	// never is how long a test waits for what must not come, or would come only when the lease of 30 s ends.
+	never = 1500 * time.Millisecond
+	name  = "orders:{42}"
+)
+
+// defence is one row of the table.
+type defence struct {
+	name, fault string
+	off         *control.Switch // what switches it off: a switch of the library, or
+	mutant      redis.Hook      // another script in place of its own
+	// try makes the fault, and returns how the promise was broken, or "".
+	try func(l *lab) (broken string)
+}
+
+// defences are listed in the files beside this one, by what they guard.
+func defences() []defence {
+	var all []defence
+	all = append(all, retryDefences...)
+	all = append(all, undoDefences...)
+	all = append(all, leaseDefences...)
+	all = append(all, wakeUpDefences...)
+	return append(all, ownerDefences...)
+}
+
+// TestControls prints the table. It must not run beside other tests: switches are global to the process.
+func TestControls(t *testing.T) {
+	const rounds = 2
+	var table strings.Builder
+	for _, d := range defences() {
+		t.Run(d.name, func(t *testing.T) {
+			with, without := 0, 0
+			for range rounds {
+				if broken := d.try(newLab(t, nil)); broken != "" {
+					with++
+					t.Errorf("with the defence: %s", broken)
+				}
+				if d.broken(t) != "" {
+					without++
+				}
+			}
+			fmt.Fprintf(&table, "proof:   %-28s %-62s %d of %d  %d of %d\n", d.name, d.fault, without, rounds, with, rounds)
+			require.Equal(t, rounds, without, "without the defence the promise is kept too: the fault is none")
+		})
+	}
+	fmt.Printf("\nproof: %-30s %-62s %s\n%s", "controls: defence", "fault", "violations without, with", table.String())
+}
+
+// broken is try with the defence switched off.
+func (d *defence) broken(t *testing.T) string {
+	if d.off != nil {
+		defer d.off.Without()()
+	}
+	return d.try(newLab(t, d.mutant))
+}
+
+// lab is a server of its own, with a proxy before it and a client that goes around it.
+type lab struct {
+	*testing.T
+	srv    *redistest.Server
+	proxy  *faultproxy.Proxy
+	direct *redis.Client
+	hook   redis.Hook
+}
+
+func newLab(t *testing.T, hook redis.Hook) *lab {
+	t.Helper()
+	srv := redistest.Start(t)
+	return &lab{t, srv, faultproxy.New(t, srv.Addr()), srv.Client(t), hook}
+}
+
+// client makes a client of the library behind the proxy. go-redis has its own repeats on, as users have.
+func (l *lab) client(opts *holdfast.Options) *holdfast.Client {
+	l.Helper()
+	rdb := redistest.NewClient(l, l.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
+	if l.hook != nil {
+		rdb.AddHook(l.hook)
+	}
+	c, err := holdfast.New(rdb, opts)
+	require.NoError(l, err)
+	l.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
+			l.Errorf("close: %v", err)
+		}
+	})
+	return c
+}
+
+// mutex makes the lock on a client of its own.
+func (l *lab) mutex(opts *holdfast.Options) *rlock.Mutex { return rlock.New(l.client(opts), name) }
+
+// lock gets the lock, which is free.
+func (l *lab) lock(m *rlock.Mutex, ctx context.Context, opts ...holdfast.Option) *holdfast.Hold {
+	l.Helper()
+	h, err := m.Lock(ctx, append(opts, holdfast.Wait(patience))...)
+	require.NoError(l, err)
+	return h
+}
+
+// warm makes all scripts known to the server, mutants included.
+func (l *lab) warm(m *rlock.Mutex) {
+	l.Helper()
+	h := l.lock(m, l.Context())
+	inner := l.lock(m, h.Context())
+	require.NoError(l, inner.Unlock(l.Context()))
+	require.NoError(l, h.Extend(l.Context(), time.Millisecond))
+	require.NoError(l, h.Unlock(l.Context()))
+	require.NoError(l, l.direct.FlushAll(l.Context()).Err())
+}
+
+// next adds a fault for the next sending of a script, mutated or not, known to the server or not.
+func (l *lab) next(s *lua.Script, action faultproxy.Action) *faultproxy.Rule {
+	return l.proxy.On(l.sends(s), 1, action)
+}
+
+func (l *lab) sends(s *lua.Script) func([]string) bool {
+	is, mutated := faultproxy.Script(s.Hash()), mutant.Hash(l.hook)
+	return func(args []string) bool { return is(args) || faultproxy.Script(mutated)(args) }
+}
+
+// within waits for a condition and reports whether it came true in time.
+func (l *lab) within(d time.Duration, cond func() bool) bool {
+	l.Helper()
+	limit := time.NewTimer(d)
+	defer limit.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if cond() {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			return false
+		}
+	}
+}
+
+// holder is who holds the lock in Redis, "" if nobody does.
+func (l *lab) holder() string {
+	l.Helper()
+	fields, err := l.direct.HKeys(context.Background(), name).Result()
+	require.NoError(l, err)
+	return strings.Join(fields, " and ")
+}
+
+func (l *lab) free() bool { return l.holder() == "" }
+
+// count is an owner's hold count in Redis.
+func (l *lab) count(h *holdfast.Hold) string {
+	return l.direct.HGet(context.Background(), name, h.Owner()).Val()
+}
+
+// background runs a Lock beside the test.
+func (l *lab) background(m *rlock.Mutex, ctx context.Context, opts ...holdfast.Option) <-chan *holdfast.Hold {
+	granted := make(chan *holdfast.Hold, 1)
+	go func() {
+		defer close(granted)
+		if h, err := m.Lock(ctx, opts...); err == nil {
+			granted <- h
+		}
+	}()
+	return granted
+}
+
+// outcome waits for a Lock that runs beside. open is false if it failed; without a hold and open it was not granted in time.
+func (l *lab) outcome(granted <-chan *holdfast.Hold) (h *holdfast.Hold, open bool) {
+	l.Helper()
+	limit := time.NewTimer(never)
+	defer limit.Stop()
+	select {
+	case h, open = <-granted:
+		return h, open
+	case <-limit.C:
+		return nil, true
+	}
+}

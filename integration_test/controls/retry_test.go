@@ -1,0 +1,70 @@
+package controls_test
+
+import (
+	"errors"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/mutant"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// Every operation happens at most once, and a fault of one command does not reach the caller.
+var retryDefences = []defence{
+	{
+		name: "commands without retry", fault: "reply of an acquisition lost, go-redis repeats it", off: &control.NoRetry,
+		try: lostAcquire,
+	},
+	{
+		name: "repeats know of the first", fault: "reply of an acquisition lost, the library repeats it",
+		mutant: mutant.Hook(lua.Acquire, "ARGV[4] == '1'", "ARGV[4] == 'never'"), try: lostAcquire,
+	},
+	{
+		name: "repeats", fault: "reply of an acquisition lost", off: &control.Resend, try: lostAcquire,
+	},
+	{
+		name: "absolute counts", fault: "reply of a re-entry lost",
+		mutant: mutant.Hook(lua.Recount, "call('HSET', name, owner, ARGV[2])", "call('HINCRBY', name, owner, 1)"),
+		try: func(l *lab) string {
+			m := l.mutex(nil)
+			l.warm(m)
+			h := l.lock(m, l.Context())
+			l.next(lua.Recount, faultproxy.DropReply)
+			l.lock(m, h.Context())
+			if got := l.count(h); got != "2" {
+				return "held twice, counted " + got
+			}
+			return ""
+		},
+	},
+	{
+		name: "a repeated release succeeds", fault: "reply of a release lost", off: &control.RepeatedGone,
+		try: func(l *lab) string {
+			m := l.mutex(nil)
+			l.warm(m)
+			h := l.lock(m, l.Context())
+			l.next(lua.Release, faultproxy.DropReply)
+			if err := h.Unlock(l.Context()); err != nil {
+				return "held to the end, and told: " + err.Error()
+			}
+			return ""
+		},
+	},
+}
+
+func lostAcquire(l *lab) string {
+	m := l.mutex(nil)
+	l.warm(m)
+	l.next(lua.Acquire, faultproxy.DropReply)
+	h, err := m.TryLock(l.Context())
+	switch {
+	case errors.Is(err, holdfast.ErrNotAcquired):
+		return "refused because of its own first attempt"
+	case err != nil:
+		return err.Error()
+	case l.count(h) != "1":
+		return "held once, counted " + l.count(h)
+	}
+	return ""
+}

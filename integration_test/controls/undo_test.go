@@ -1,0 +1,115 @@
+package controls_test
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// Nothing is left behind by who gives up.
+var undoDefences = []defence{
+	{
+		name: "background undo", fault: "caller cancelled after the grant, before its reply", off: &control.Undo,
+		try: func(l *lab) string {
+			m := l.mutex(nil)
+			l.warm(m)
+			l.abandon(m, l.Context(), faultproxy.HoldReply)
+			l.proxy.Clear()
+			if !l.within(never, l.free) {
+				return "granted to nobody, until the lease ends"
+			}
+			return ""
+		},
+	},
+	{
+		name: "undo is repeated", fault: "acquisition arrives after the release that undoes it", off: &control.UndoAgain,
+		try: func(l *lab) string {
+			m := l.mutex(nil)
+			l.warm(m)
+			undo := l.next(lua.Release, faultproxy.HoldReply)
+			straggler := l.abandon(m, l.Context(), faultproxy.BlackHole)
+			<-undo.Fired()
+			l.send(straggler)
+			l.proxy.Clear()
+			if !l.within(2*never, l.free) { // the last undo comes after 1.1 s
+				return "granted to nobody, until the lease ends"
+			}
+			return ""
+		},
+	},
+	{
+		name: "owner ids are not reused", fault: "an owner locks again while its undo is under way", off: &control.FreshOwner,
+		try: func(l *lab) string {
+			m := l.mutex(nil)
+			l.warm(m)
+			owner := holdfast.WithOwner(l.Context())
+			undo := l.proxy.On(l.sends(lua.Release), 2, faultproxy.HoldReply)
+			l.abandon(m, owner, faultproxy.BlackHole)
+			<-undo.Fired() // two more are to come
+			l.proxy.Clear()
+			h := l.lock(m, owner)
+			if l.within(never, l.free) {
+				return "released by the undo of an earlier attempt"
+			}
+			require.NoError(l, h.Unlock(l.Context()))
+			return ""
+		},
+	},
+	{
+		name: "detached unlock", fault: "context cancelled before Unlock", off: &control.Detach,
+		try: func(l *lab) string {
+			m := l.mutex(nil)
+			l.warm(m)
+			ctx, cancel := context.WithCancel(l.Context())
+			h := l.lock(m, ctx)
+			cancel()
+			// Without the undo too, which would hide it: that is for what is sent and not answered.
+			if control.Detach.Off() {
+				defer control.Undo.Without()()
+			}
+			err := h.Unlock(ctx)
+			if !l.free() {
+				return "still locked, and told: " + errors.Unwrap(err).Error()
+			}
+			return ""
+		},
+	},
+}
+
+// abandon begins to lock and cancels when the fault has met the acquisition. It returns that as it was sent.
+func (l *lab) abandon(m *rlock.Mutex, ctx context.Context, fault faultproxy.Action) (sent []string) {
+	l.Helper()
+	rule := l.next(lua.Acquire, fault)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		<-rule.Fired()
+		cancel()
+	}()
+	_, err := m.Lock(ctx)
+	require.ErrorIs(l, err, holdfast.ErrNotAcquired)
+	for _, args := range l.proxy.Requests() {
+		if l.sends(lua.Acquire)(args) {
+			sent = args
+		}
+	}
+	return sent
+}
+
+// send sends a command as it was caught.
+func (l *lab) send(args []string) {
+	l.Helper()
+	words := make([]any, len(args))
+	for i, a := range args {
+		words[i] = a
+	}
+	require.NoError(l, l.direct.Process(l.Context(), redis.NewCmd(l.Context(), words...)))
+}

@@ -1,0 +1,74 @@
+// Package mutant breaks a script of the library on purpose, on its way from one client to the server: a defence that is part
+// of a script is switched off that way, without a hook in the library.
+package mutant
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// Hook returns a go-redis hook that sends another text in place of the script's: its own with the edits made, which are
+// pairs of what stands there and what is to. It panics when the script does not say what is to be replaced, because the
+// mutation would then be none.
+func Hook(script *lua.Script, edits ...string) redis.Hook {
+	text := script.Text()
+	for i := 0; i < len(edits); i += 2 {
+		if !strings.Contains(text, edits[i]) {
+			panic("mutant: " + script.Name() + ".lua does not contain " + edits[i])
+		}
+		text = strings.ReplaceAll(text, edits[i], edits[i+1])
+	}
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // Redis names scripts by their SHA-1
+	return hook{script.Hash(), hex.EncodeToString(sum[:]), script.Text(), text}
+}
+
+type hook struct{ hash, mutated, text, mutatedText string }
+
+// swap edits the arguments in place. The library makes them anew for each operation, and its repeats may as well be mutated.
+func (h hook) swap(cmd redis.Cmder) {
+	args := cmd.Args()
+	if len(args) < 2 {
+		return
+	}
+	switch args[1] {
+	case h.hash:
+		args[1] = h.mutated
+	case h.text:
+		args[1] = h.mutatedText
+	}
+}
+
+func (h hook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.swap(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			h.swap(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// Hash is the SHA-1 of the text that a hook sends, "" for nil.
+func Hash(h redis.Hook) string {
+	if h, ok := h.(hook); ok {
+		return h.mutated
+	}
+	return ""
+}
