@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // conn is one client's connection and the one to the server behind it. Its two goroutines, one for each direction, end
@@ -16,7 +17,10 @@ type conn struct {
 	once           sync.Once
 	closed         chan struct{}
 
-	mute atomic.Bool // lost a request or a reply, so that nothing may pass any more
+	// A connection that has lost something in one direction loses all that follows in it: a later reply would be taken
+	// for an earlier one's.
+	deaf atomic.Bool // requests
+	mute atomic.Bool // replies
 
 	mu      sync.Mutex
 	pending []*request // forwarded and not answered, oldest first
@@ -50,7 +54,7 @@ func (c *conn) run() {
 	wg.Wait()
 }
 
-// requests passes on what the client sends. It keeps reading when the connection is mute, to notice that it is closed
+// requests passes on what the client sends. It keeps reading when the connection is deaf, to notice that it is closed
 // and so that the client can write.
 func (c *conn) requests() {
 	stay := false
@@ -70,10 +74,8 @@ func (c *conn) requests() {
 			continue // an empty line or array, which the server does not answer either
 		}
 		rule, held := c.p.arrive(args, subscribed)
-		if c.p.silenced() {
-			c.mute.Store(true)
-		}
-		if c.mute.Load() {
+		c.lose(c.p.standing(), true)
+		if c.deaf.Load() {
 			continue
 		}
 		if rule != nil {
@@ -90,9 +92,15 @@ func (c *conn) requests() {
 				rule.done()
 				return
 			case BlackHole:
+				c.deaf.Store(true)
 				c.mute.Store(true)
 				rule.done()
 				continue
+			case delayRequest:
+				rule.done()
+				if !c.wait(rule.delay, held) {
+					return
+				}
 			}
 		}
 		if !subscribed {
@@ -127,17 +135,18 @@ func (c *conn) replies() {
 		}
 		req, last := c.answered(raw[0] == '>', subscribed)
 		subscribed = subscribed || req != nil && req.subscribes
-		if c.p.silenced() && req != nil {
-			c.mute.Store(true)
+		if req != nil {
+			c.lose(c.p.standing(), false)
 		}
 		if req != nil && req.rule != nil && !c.mute.Load() && !c.apply(req) {
 			return
 		}
 		// Asked anew: silence may have come while the reply was held.
-		if c.p.silenced() || c.mute.Load() {
-			if req != nil {
-				c.mute.Store(true)
-			}
+		now := c.p.standing()
+		if req != nil {
+			c.lose(now, false)
+		}
+		if now.all || now.replies || c.mute.Load() {
 			continue
 		}
 		if _, err := c.client.Write(raw); err != nil || last {
@@ -160,17 +169,45 @@ func (c *conn) answered(push, subscribed bool) (req *request, last bool) {
 
 // apply does what the rule says to a reply, and says whether the reply is to be passed on.
 func (c *conn) apply(req *request) bool {
-	if req.rule.action == DropReply {
+	switch req.rule.action {
+	case DropReply:
 		c.close()
 		req.rule.done()
 		return false
+	case delayReply:
+		req.rule.done()
+		return c.wait(req.rule.delay, req.held)
+	case HoldReply:
+		req.rule.done()
+		select {
+		case <-req.held:
+		case <-c.closed:
+			return false
+		}
 	}
-	req.rule.done() // HoldReply
+	return true // the fault was to the request
+}
+
+// wait holds something back for so long, or until it is released. It is false when the connection is closed meanwhile.
+func (c *conn) wait(delay time.Duration, released <-chan struct{}) bool {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
 	select {
-	case <-req.held:
-		return true
+	case <-timer.C:
+	case <-released:
 	case <-c.closed:
 		return false
+	}
+	return true
+}
+
+// lose marks what the connection loses when a request, or a reply, meets this outage.
+func (c *conn) lose(o outage, request bool) {
+	if o.all || request && o.requests {
+		c.deaf.Store(true)
+	}
+	if o.all || !request && o.replies {
+		c.mute.Store(true)
 	}
 }
 

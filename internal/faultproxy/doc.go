@@ -6,6 +6,6 @@
 // test shows that the library survives a fault, a control without that protection shows that the fault is real.
 //
 // Not promised: pairing after CLIENT REPLY OFF or SKIP. A connection that has subscribed is passed on frame by frame:
-// rules for its requests still hold, but those for replies (DropReply, HoldReply) do not, as its answers and messages
-// cannot be told apart under RESP2. Delays and throttling are not offered.
+// rules for its requests still hold, but those for replies (DropReply, HoldReply, [Proxy.DelayReply]) do not, as its answers and messages
+// cannot be told apart under RESP2. Throttling is not offered.
 package faultproxy

@@ -18,7 +18,7 @@ type Proxy struct {
 	conns  map[*conn]struct{}
 	rules  []*Rule
 	log    [][]string
-	silent bool
+	outage outage
 
 	wg sync.WaitGroup // the accept loop and the connections' goroutines
 }
@@ -137,26 +137,29 @@ func (p *Proxy) CutAll() {
 	}
 }
 
-// Silence makes the proxy a black hole while it is on: connections are accepted and stay open, and nothing passes either way.
-// Silence(false) ends it for new connections and for those that lost no request and no reply meanwhile; the others stay
-// mute until they are closed, as a later reply would be taken for an earlier one's. Lost pub/sub messages are just lost.
-func (p *Proxy) Silence(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.silent = on
-}
-
-func (p *Proxy) silenced() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.silent
-}
-
 // On adds a rule: the nth request (1 is the next) that match matches from now on, on any connection, is subject to the
 // action; with nth 0 every one is, until Clear. A rule with nth > 0 fires once. Where several rules want the same
 // request, the oldest has it, but all count it. match gets the words of the request, the command's name first.
 func (p *Proxy) On(match func(args []string) bool, nth int, action Action) *Rule {
-	r := newRule(match, nth, action)
+	return p.add(newRule(match, nth, action))
+}
+
+// DelayRequest adds a rule like On that passes the request on so much later. What follows it on the connection waits
+// behind it, so that the delays of several requests in one pipeline add up.
+func (p *Proxy) DelayRequest(match func(args []string) bool, nth int, delay time.Duration) *Rule {
+	r := newRule(match, nth, delayRequest)
+	r.delay = delay
+	return p.add(r)
+}
+
+// DelayReply is DelayRequest for the reply: the server runs the request at once.
+func (p *Proxy) DelayReply(match func(args []string) bool, nth int, delay time.Duration) *Rule {
+	r := newRule(match, nth, delayReply)
+	r.delay = delay
+	return p.add(r)
+}
+
+func (p *Proxy) add(r *Rule) *Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = append(p.rules, r)
@@ -200,7 +203,7 @@ func (p *Proxy) arrive(args []string, subscribed bool) (rule *Rule, held <-chan 
 	defer p.mu.Unlock()
 	p.log = append(p.log, args)
 	for _, r := range p.rules {
-		if subscribed && (r.action == DropReply || r.action == HoldReply) {
+		if subscribed && (r.action == DropReply || r.action == HoldReply || r.action == delayReply) {
 			continue
 		}
 		if hit, h := r.hit(args); hit && rule == nil {

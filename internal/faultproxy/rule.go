@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Action is what a rule does to the request that fires it.
@@ -25,11 +26,15 @@ const (
 	HoldReply
 	// BlackHole swallows the request and everything after it on the connection, which stays open without a word.
 	BlackHole
+
+	// Those with a duration have methods of their own.
+	delayRequest
+	delayReply
 )
 
 // String names the action.
 func (a Action) String() string {
-	names := [...]string{"none", "DropReply", "DropRequest", "Cut", "HoldReply", "BlackHole"}
+	names := [...]string{"none", "DropReply", "DropRequest", "Cut", "HoldReply", "BlackHole", "DelayRequest", "DelayReply"}
 	if int(a) < len(names) {
 		return names[a]
 	}
@@ -41,6 +46,7 @@ type Rule struct {
 	match  func(args []string) bool
 	nth    int
 	action Action
+	delay  time.Duration
 
 	mu      sync.Mutex
 	seen    int
@@ -54,8 +60,8 @@ func newRule(match func([]string) bool, nth int, action Action) *Rule {
 	return &Rule{match: match, nth: nth, action: action, fired: make(chan struct{}), hold: make(chan struct{})}
 }
 
-// Fired is closed when the rule has taken effect for the first time: for DropReply and HoldReply after the server has
-// run the request, for the others when the request has been caught.
+// Fired is closed when the rule has taken effect for the first time: for DropReply, HoldReply and DelayReply after the
+// server has run the request, for the others when the request has been caught. A delay begins then.
 func (r *Rule) Fired() <-chan struct{} { return r.fired }
 
 // Count is how many requests the rule has caught. It is raised before the fault can be felt, so a client that has seen
@@ -66,7 +72,7 @@ func (r *Rule) Count() int {
 	return r.count
 }
 
-// Release passes on the replies that HoldReply holds now. A rule with nth 0 goes on holding later ones; any other, if
+// Release passes on what HoldReply or a delay holds now. A rule with nth 0 goes on holding later ones; any other, if
 // it has not fired yet, holds nothing any more.
 func (r *Rule) Release() {
 	r.mu.Lock()
