@@ -1,0 +1,92 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+)
+
+// audit looks at the server's keys all the time: each must have a time to live.
+func (w *World) audit(ctx context.Context) {
+	for w.sleep(ctx, w.Lease/3) {
+		for _, key := range w.server.Keys() {
+			if w.server.TTL(key) <= 0 && w.server.Exists(key) {
+				w.problem("left behind", fmt.Sprintf("key %s has no time to live at %s", key, time.Duration(w.Now())))
+			}
+		}
+	}
+}
+
+// depart waits until the last lease is over, and looks at what is left then.
+func (w *World) depart() {
+	if channels := w.server.PubSubChannels(""); len(channels) > 0 {
+		w.sleep(context.Background(), time.Minute) // connections that a client gave up still have an end under way
+		if channels = w.server.PubSubChannels(""); len(channels) > 0 {
+			w.problem("left behind", fmt.Sprintf("subscriptions: %v", channels))
+		}
+	}
+	w.sleep(context.Background(), 2*w.Lease+w.recovery())
+	w.skew(nil, "EVAL")
+	for _, key := range w.server.Keys() {
+		if !strings.HasPrefix(key, "redisson_lock_token:") {
+			w.problem("left behind", fmt.Sprintf("key %s", key))
+		}
+	}
+}
+
+func (w *World) result() Result {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := Result{Clients: w.clients, Length: time.Since(w.start), Problems: w.problems}
+	for f := range r.Faults {
+		r.Faults[f] = w.faults[f].Load()
+	}
+	slices.SortFunc(w.histories, func(a, b []history.Op) int {
+		if len(a) == 0 || len(b) == 0 {
+			return cmp.Compare(len(a), len(b))
+		}
+		return cmp.Compare(a[0].Client, b[0].Client)
+	})
+	r.Ops = history.Merge(w.histories...)
+	r.Problems = append(r.Problems, history.Check(r.Ops, history.Config{
+		Lease: w.Lease, Bound: w.bound(), Recovery: w.recovery(), Faults: w.windows,
+	})...)
+	r.Problems = append(r.Problems, deadlines(r.Ops)...)
+	r.Problems = append(r.Problems, w.bounded(r.Ops)...)
+	return r
+}
+
+// bound is how long a lock may be free while somebody waits for it and nothing disturbs anybody.
+func (w *World) bound() time.Duration {
+	return min(w.Lease/4+20*w.Latency, time.Second+20*w.Latency)
+}
+
+// deadlines finds holds that went on after they could be trusted. Virtual time makes that exact.
+func deadlines(ops []history.Op) (found []history.Violation) {
+	for _, o := range ops {
+		if o.Kind == history.End && o.Deadline != 0 && o.Call > o.Deadline {
+			found = append(found, history.Violation{Check: "deadline", Name: o.Name, Ops: []history.Op{o},
+				Text: fmt.Sprintf("trusted for %s too long", time.Duration(o.Call-o.Deadline))})
+		}
+	}
+	return found
+}
+
+// bounded finds unlocks that took longer than they may: the retry budget, and the last attempt, which may have to connect
+// (DialTimeout is that of one try), to shake hands, to be refused for an unknown script and to be sent again.
+func (w *World) bounded(ops []history.Op) (found []history.Violation) {
+	connect := time.Duration(w.DialerRetries) * (w.DialTimeout + 100*time.Millisecond)
+	limit := w.RetryBudget + connect + 3*w.ReadTimeout
+	for _, o := range ops {
+		if o.Kind == history.Unlock && o.Return != history.Forever && time.Duration(o.Return-o.Call) > limit {
+			found = append(found, history.Violation{Check: "unlock", Name: o.Name, Ops: []history.Op{o},
+				Text: fmt.Sprintf("took %s, which is more than %s", time.Duration(o.Return-o.Call), limit)})
+		}
+	}
+	return found
+}

@@ -1,0 +1,120 @@
+package simulation
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// inhabit lets one client live after the other until ctx ends. Each dies by a crash or is closed, but none after storm
+// has ended.
+func (w *World) inhabit(ctx, storm context.Context, rng source) {
+	for ctx.Err() == nil {
+		life, cancel := context.WithTimeout(storm, w.round(rng.random(w.Life)))
+		w.live(ctx, storm, life, rng.IntN(2) == 0)
+		cancel()
+		w.sleep(storm, rng.random(w.Lease/2))
+	}
+}
+
+// live is the life of one client.
+func (w *World) live(ctx, storm, life context.Context, crash bool) {
+	w.mu.Lock()
+	number := w.clients
+	w.clients++
+	n := newNetwork(w, number)
+	w.alive = append(w.alive, n)
+	w.mu.Unlock()
+
+	rdb := w.connect(n)
+	c, err := holdfast.New(rdb, &holdfast.Options{Lease: w.Lease, RetryBudget: w.RetryBudget})
+	if err != nil {
+		w.problem("simulation", err.Error())
+		return
+	}
+	rec := history.NewRecorder(w.Now)
+	work, cancel := context.WithCancel(ctx)
+	var actors sync.WaitGroup
+	for i := range w.Actors {
+		a := workload.New(w.actor(c), rec, number, i, newSource(w.Seed, 'a', uint64(number), uint64(i)).Rand)
+		actors.Go(func() { a.Run(work) })
+	}
+	<-life.Done()
+	switch {
+	case storm.Err() != nil:
+		<-ctx.Done() // the end of the run; this one has survived the faults
+	case crash:
+		w.faults[Crash].Add(1)
+		n.crash()
+		rec.Crash(number)
+		w.note(w.Now(), w.Now())
+	default:
+		w.faults[Close].Add(1)
+		w.close(c)
+	}
+	cancel()
+	actors.Wait()
+	w.close(c)
+	_ = rdb.Close()
+	w.remove(n)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.histories = append(w.histories, rec.Ops())
+}
+
+func (w *World) remove(n *network) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, other := range w.alive {
+		if other == n {
+			w.alive = append(w.alive[:i:i], w.alive[i+1:]...)
+			return
+		}
+	}
+}
+
+// close closes a client. It must be done in a time that the settings bound.
+func (w *World) close(c *holdfast.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), w.recovery()+time.Minute)
+	defer cancel()
+	if err := c.Close(ctx); err != nil {
+		w.problem("close", err.Error())
+		_ = c.Close(context.Background())
+	}
+}
+
+func (w *World) connect(n *network) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{
+		Addr: address.String(), Dialer: n.dial, DisableIdentity: true, PoolSize: 10,
+		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout, DialerRetries: w.DialerRetries,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	if w.Hook != nil {
+		rdb.AddHook(w.Hook)
+	}
+	return rdb
+}
+
+// actor is what the actors of a client do. Names are used for a few leases, and again some names later.
+func (w *World) actor(c *holdfast.Client) workload.Config {
+	return workload.Config{
+		Lock: func(name string) workload.Locker { return rlock.New(c, name) },
+		Name: func(rng *rand.Rand) string {
+			epoch := w.Now() / int64(6*w.Lease)
+			return strconv.FormatInt(epoch%4, 10) + "." + strconv.Itoa(rng.IntN(w.Names))
+		},
+		Think: w.Think, Hold: w.Hold, Wait: w.Wait,
+		Leases: []time.Duration{0, 0, w.Lease / 2, w.Lease / 7}, Plain: 6,
+		Patience: 10 * w.Lease, Now: w.Now,
+	}
+}

@@ -1,0 +1,61 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+)
+
+// Settings are what one run is like. [Draw] makes them of a seed.
+type Settings struct {
+	Seed    uint64
+	Length  time.Duration // of the part in which clients work
+	Lease   time.Duration // of the clients; some holds have a shorter one
+	Clients int           // at one time
+	Actors  int           // goroutines of each client
+	Names   int           // locks at one time; new ones every Lease or so
+	Quantum time.Duration // what happens happens at multiples of it, so that much happens at one moment; 0: not so
+
+	Think, Hold, Wait time.Duration // see workload.Config
+	Latency           time.Duration // of a message, on the average
+	Life              time.Duration // of a client, on the average
+
+	FaultGap, FaultLength time.Duration // on the average
+	Skew                  float64       // by how much the server's clock is faster
+
+	RetryBudget, ReadTimeout, DialTimeout time.Duration
+	DialerRetries                         int
+}
+
+// Draw chooses settings. A run is a few hundred leases long, whatever the lease: faults meet as many operations in an hour
+// of long leases as in a minute of short ones.
+func Draw(seed uint64) Settings {
+	rng := newSource(seed, 's')
+	lease := rng.between(500*time.Millisecond, 2*time.Hour)
+	s := Settings{
+		Seed:    seed,
+		Lease:   lease.Round(time.Millisecond),
+		Length:  60 * lease,
+		Clients: 2 + rng.IntN(3),
+		Actors:  1 + rng.IntN(3),
+		Names:   1 + rng.IntN(3),
+		Life:    20 * lease,
+
+		Think: rng.between(lease/4, 4*lease), Hold: rng.between(lease/20, lease), Wait: rng.between(lease/10, 2*lease),
+		Latency:  min(rng.between(50*time.Microsecond, 200*time.Millisecond), lease/50),
+		FaultGap: rng.between(lease/2, 8*lease), FaultLength: rng.between(lease/10, 2*lease),
+		Skew: 0.0095 * (2*rng.Float64() - 1),
+
+		RetryBudget:   rng.between(100*time.Millisecond, 10*time.Second),
+		ReadTimeout:   min(rng.between(100*time.Millisecond, 3*time.Second), lease/5),
+		DialTimeout:   min(5*time.Second, lease/5),
+		DialerRetries: 1 + 4*rng.IntN(2),
+	}
+	if rng.IntN(4) == 0 {
+		s.Quantum = max(s.Latency/4, time.Microsecond)
+	}
+	return s
+}
+
+func (s Settings) String() string {
+	return fmt.Sprintf("%+v", struct{ Settings }{s})
+}

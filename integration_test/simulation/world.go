@@ -1,0 +1,158 @@
+package simulation
+
+import (
+	"context"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+)
+
+// World is one run: a server, clients and what happens to them. It lives in a bubble.
+type World struct {
+	Settings
+	// Hook, if there is one, is added to every go-redis client. Mutated scripts are sent by it.
+	Hook redis.Hook
+
+	start   time.Time
+	server  *miniredis.Miniredis
+	faults  faultCounts
+	traffic sync.WaitGroup // goroutines of connections
+
+	mu        sync.Mutex // guards the rest
+	downUntil time.Time
+	alive     []*network
+	clients   int // so far
+	windows   []history.Window
+	histories [][]history.Op
+	problems  []history.Violation // found while it ran
+}
+
+// Result is what came of a run.
+type Result struct {
+	Ops      []history.Op
+	Faults   [kinds]int64
+	Clients  int
+	Length   time.Duration // in virtual time, all of it
+	Problems []history.Violation
+}
+
+// Run runs the world. It must be called in a bubble of synctest, and leaves no goroutine there.
+func (w *World) Run() Result {
+	w.start = time.Now()
+	w.server = miniredis.NewMiniRedis()
+	w.server.ClockTTL(true)
+	w.flush() // also starts it, without a listener
+	w.server.Server().SetPreHook(w.skew)
+
+	ctx, stop := context.WithCancel(context.Background())
+	storm, calm := context.WithCancel(ctx)
+	var group, weather sync.WaitGroup
+	weather.Go(func() { w.disturb(storm) })
+	weather.Go(func() { w.audit(ctx) })
+	for slot := range w.Clients {
+		group.Go(func() { w.inhabit(ctx, storm, newSource(w.Seed, 'g', uint64(slot))) })
+	}
+	w.sleep(ctx, w.Length)
+	calm()
+	w.sleep(ctx, w.recovery()+w.Lease) // what was disturbed has to come right again by itself
+	stop()
+	group.Wait()
+	weather.Wait()
+	w.depart()
+	w.server.Close()
+	w.traffic.Wait()
+	synctest.Wait()
+	return w.result()
+}
+
+// Now is the clock of all recorders.
+func (w *World) Now() int64 { return int64(time.Since(w.start)) }
+
+// recovery is how long after a fault clients may need to be as they were: a dead subscription is noticed after two pings of
+// 5 s each, what was sent last is tried again, and stragglers arrive.
+func (w *World) recovery() time.Duration {
+	return 12*time.Second + w.RetryBudget + 20*w.ReadTimeout + 5*w.DialTimeout + 100*w.Latency
+}
+
+// sleep returns after d, or false when ctx ends.
+func (w *World) sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(w.round(d))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// round moves a duration to a multiple of the quantum.
+func (w *World) round(d time.Duration) time.Duration {
+	if w.Quantum == 0 || d <= 0 {
+		return d
+	}
+	return (d + w.Quantum - 1) / w.Quantum * w.Quantum
+}
+
+// skew sets the server's clock before each script.
+func (w *World) skew(_ *server.Peer, cmd string, _ ...string) bool {
+	if cmd == "EVALSHA" || cmd == "EVAL" { // scripts call the server too, with its mutex held, but never these
+		past := time.Since(w.start)
+		w.server.SetTime(w.start.Add(past + time.Duration(float64(past)*w.Skew)))
+	}
+	return false
+}
+
+func (w *World) networks() []*network {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]*network(nil), w.alive...)
+}
+
+// flush has the server forget its scripts.
+func (w *World) flush() {
+	c, err := w.server.Dial()
+	if err != nil {
+		w.problem("simulation", err.Error())
+		return
+	}
+	defer c.Close()
+	var reply [16]byte
+	if _, err = c.Write([]byte("*2\r\n$6\r\nSCRIPT\r\n$5\r\nFLUSH\r\n")); err == nil {
+		_, err = c.Read(reply[:])
+	}
+	if err != nil || reply[0] != '+' {
+		w.problem("simulation", "SCRIPT FLUSH: "+string(reply[:]))
+	}
+}
+
+func (w *World) down() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Before(w.downUntil)
+}
+
+// restart has the server be gone for a time.
+func (w *World) restart(ctx context.Context, d time.Duration) {
+	w.mu.Lock()
+	w.downUntil = time.Now().Add(d)
+	w.mu.Unlock()
+	for _, n := range w.networks() {
+		n.cut()
+	}
+	w.sleep(ctx, d)
+	w.flush()
+}
+
+// problem notes what is wrong beside the histories.
+func (w *World) problem(check, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.problems = append(w.problems, history.Violation{Check: check, Text: text})
+}
