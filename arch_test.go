@@ -76,7 +76,7 @@ const (
 
 func layerOf(dir string) layer {
 	switch first, _, _ := strings.Cut(dir, "/"); {
-	case slices.Contains([]string{"internal/redistest", "internal/faultproxy", "internal/leak"}, dir):
+	case slices.Contains([]string{"internal/redistest", "internal/faultproxy", "internal/leak", "internal/model"}, dir):
 		return helpers
 	case first == "internal":
 		return internal
