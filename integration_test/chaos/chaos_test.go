@@ -1,0 +1,145 @@
+//go:build linux
+
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// The variables that repeat a run and make it longer.
+const (
+	seedEnv     = "HOLDFAST_SEED"
+	durationEnv = "HOLDFAST_DURATION"
+)
+
+// serverKinds are the faults that a single server bears.
+func serverKinds(t *target) (kinds []string) {
+	for kind := range global {
+		if (kind != "failover" || t.failover != nil) && (kind != "clock" || t.clock) {
+			kinds = append(kinds, kind)
+		}
+	}
+	if t.mode != single { // a server that is silent for long is replaced, with all that it has not passed on
+		kinds = []string{"failover", "kill-pubsub", "kill-clients", "script-flush", "out-of-memory"}
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// TestChaos divides its time over all servers that there are, in slices of at most 20 s, and a cluster.
+func TestChaos(t *testing.T) {
+	seed, duration := parameters(t)
+	replay := fmt.Sprintf("make chaos SEED=%d DURATION=%s", seed, duration)
+	t.Logf("replay: %s", replay)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	programs := redistest.Programs(t)
+	shares := len(programs)
+	withCluster := duration >= time.Minute
+	if withCluster {
+		shares++
+	}
+	if short := int(duration / (5 * time.Second)); short < shares { // the time is enough for some of them
+		rng.Shuffle(len(programs), func(i, k int) { programs[i], programs[k] = programs[k], programs[i] })
+		programs = programs[:max(short, 1)]
+		shares = len(programs)
+	}
+	share := duration / time.Duration(shares)
+	var total figures
+	var found []history.Violation
+	do := func(name string, start func(t testing.TB) *target) {
+		t.Run(name, func(t *testing.T) {
+			slices := max(1, int(share/(20*time.Second)))
+			target := start(t)
+			for i := range slices {
+				f, v := calmAfterStorm(rng.Uint64(), i, share/time.Duration(slices), target).run(t, target)
+				t.Logf("%s: %s", name, &f)
+				history.Report(t, v, replay)
+				total.add(f)
+				found = append(found, v...)
+			}
+		})
+	}
+	for _, p := range programs {
+		do(p.Name, func(t testing.TB) *target { return startServer(t, p) })
+	}
+	if withCluster {
+		p := programs[rng.IntN(len(programs))]
+		do("cluster-"+p.Name, func(t testing.TB) *target { return startCluster(t, p) })
+	}
+	t.Logf("%s", &total)
+	enough(t, &total, duration)
+	t.Logf("replay: %s", replay)
+}
+
+// parameters are the seed and how long it may take.
+func parameters(t *testing.T) (seed uint64, duration time.Duration) {
+	seed, duration = rand.Uint64()>>32, time.Minute
+	if testing.Short() {
+		duration = 5 * time.Second
+	}
+	var err error
+	if text := os.Getenv(seedEnv); text != "" {
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, seedEnv)
+	}
+	if text := os.Getenv(durationEnv); text != "" {
+		duration, err = time.ParseDuration(text)
+		require.NoError(t, err, durationEnv)
+	}
+	return seed, duration
+}
+
+// calmAfterStorm plans a slice. Every other one has leases that are much longer than a wake-up may take, so that who is not
+// woken is noticed, and not saved by the end of a lease.
+func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
+	p := plan{
+		seed: seed, lease: time.Second, processes: 3, actors: 4, gap: 250 * time.Millisecond,
+		local: slices.Sorted(maps.Keys(local)), global: serverKinds(t),
+	}
+	p.calm = min(d*2/5, 4*time.Second)
+	if i%2 == 1 && d > 12*time.Second {
+		p.lease, p.calm = 8*time.Second, 7*time.Second
+		p.local = without(p.local, "pause-beyond-lease", "kill-paused") // would take up the whole storm
+		p.global = without(p.global, "no-scripts", "no-publish")        // nothing but the lease helps against these
+	}
+	p.storm = d - p.calm
+	return p
+}
+
+func without(list []string, some ...string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(some, s) })
+}
+
+// enough fails the test if too little happened for the absence of violations to mean anything.
+func enough(t *testing.T, f *figures, d time.Duration) {
+	t.Helper()
+	require.Positive(t, f.grants)
+	require.Positive(t, f.reentries)
+	if d < time.Minute {
+		return
+	}
+	require.Greater(t, f.grants, 1000)
+	require.Greater(t, f.reentries, 100)
+	require.Positive(t, f.losses)
+	require.Positive(t, f.crashes)
+	for kind := range local {
+		require.Positive(t, f.kinds[kind], "no fault of the kind %s", kind)
+	}
+	for kind := range global {
+		if kind != "clock" || haveCompiler() {
+			require.Positive(t, f.kinds[kind], "no fault of the kind %s", kind)
+		}
+	}
+}

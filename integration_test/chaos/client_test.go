@@ -1,0 +1,155 @@
+//go:build linux
+
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// jobEnv makes the test binary a client process: its value is a job.
+const jobEnv = "HOLDFAST_CHAOS_CLIENT"
+
+const (
+	// budget is the clients' Options.RetryBudget. No single fault lasts longer.
+	budget = 3 * time.Second
+	// namePeriod is how long a lock name is in use. Short histories are searched quickly.
+	namePeriod = 3 * time.Second
+)
+
+// job is what a client process does.
+type job struct {
+	Client  int    // its number in the history
+	Seed    uint64 // of its choices
+	Actors  int
+	Names   int // in use at a time
+	Lease   time.Duration
+	Mode    mode
+	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
+	Proxies map[string]string // the address of each server, and of its proxy
+	Without []string          // defences that are switched off
+}
+
+// defences are those that a control may switch off.
+var defences = map[string]*control.Switch{
+	"NoRetry": &control.NoRetry, "Resend": &control.Resend, "RepeatedGone": &control.RepeatedGone, "Undo": &control.Undo,
+	"Detach": &control.Detach, "LeaseEnd": &control.LeaseEnd, "PassOn": &control.PassOn, "Deadline": &control.Deadline,
+	"Bound": &control.Bound, "Rewake": &control.Rewake, "FreshOwner": &control.FreshOwner, "UndoAgain": &control.UndoAgain,
+}
+
+// clientMain is the whole life of a client process. Its history goes to the standard output; commands come from the
+// standard input, one a line: "reopen" closes the client and opens another, "stop" and the end of the input end it all.
+func clientMain(text string) error {
+	var j job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return err
+	}
+	for _, name := range j.Without {
+		defences[name].Without()
+	}
+	rec := history.NewRecorder(now)
+	rec.Stream(os.Stdout)
+	commands := make(chan string)
+	go readCommands(os.Stdin, commands)
+	rng := rand.New(rand.NewPCG(j.Seed, uint64(j.Client)))
+	for stop := false; !stop; {
+		var err error
+		if stop, err = j.session(rec, rng, commands); err != nil {
+			return err
+		}
+	}
+	for range commands { // until the parent closes it, which ends the goroutine
+	}
+	if err := rec.Err(); err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	return goleak.Find()
+}
+
+func readCommands(in io.Reader, commands chan<- string) {
+	defer close(commands)
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		commands <- lines.Text()
+	}
+}
+
+// session is the life of one client of the library.
+func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan string) (stop bool, err error) {
+	rdb := j.connect()
+	c, err := holdfast.New(rdb, &holdfast.Options{Lease: j.Lease, RetryBudget: budget, Linger: 300 * time.Millisecond})
+	if err != nil {
+		return true, err
+	}
+	cfg := workload.Config{
+		Lock: func(name string) workload.Locker { return rlock.New(c, name) },
+		Name: func(rng *rand.Rand) string {
+			return fmt.Sprintf("chaos:%d:%d", now()/int64(namePeriod), rng.IntN(j.Names))
+		},
+		Think: 30 * time.Millisecond, Hold: 15 * time.Millisecond, Wait: 100 * time.Millisecond,
+		Leases: []time.Duration{0, j.Lease / 2}, Plain: 4, Patience: 20 * time.Second, Now: now,
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var group sync.WaitGroup
+	for n := range j.Actors {
+		a := workload.New(cfg, rec, j.Client, n, rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())))
+		group.Go(func() { a.Run(ctx) })
+	}
+	command := <-commands
+	closing, done := context.WithTimeout(context.Background(), 20*time.Second)
+	defer done()
+	if stop = command != "reopen"; stop {
+		cancel()
+		group.Wait()
+		err = c.Close(closing)
+	} else {
+		err = c.Close(closing) // under the actors, which stop when they see it
+		group.Wait()
+	}
+	if err != nil {
+		err = fmt.Errorf("close: %w", err)
+	}
+	return stop, errors.Join(err, rdb.Close())
+}
+
+// connect makes a go-redis client. Its retries stay on, as users have them.
+func (j *job) connect() redis.UniversalClient {
+	const patience = 300 * time.Millisecond
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if proxy, ok := j.Proxies[addr]; ok {
+			addr = proxy
+		}
+		return (&net.Dialer{Timeout: patience}).DialContext(ctx, network, addr)
+	}
+	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	switch j.Mode {
+	case cluster:
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: j.Addrs, Dialer: dial, DialerRetries: 1,
+			ReadTimeout: patience, WriteTimeout: patience, DisableIdentity: true, MaintNotificationsConfig: quiet})
+	case sentinel:
+		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: masterName, SentinelAddrs: j.Addrs, Dialer: dial,
+			DialerRetries: 1, ReadTimeout: patience, WriteTimeout: patience, DisableIdentity: true})
+	default:
+		return redis.NewClient(&redis.Options{Addr: j.Addrs[0], Dialer: dial, DialerRetries: 1, ReadTimeout: patience,
+			WriteTimeout: patience, DisableIdentity: true, MaintNotificationsConfig: quiet})
+	}
+}

@@ -1,0 +1,91 @@
+//go:build linux
+
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+)
+
+// figures are what happened in a run, or in several.
+type figures struct {
+	seconds    float64
+	processes  int
+	ops        int
+	grants     int
+	reentries  int
+	losses     int
+	crashes    int
+	unknown    int            // operations without a known outcome
+	kinds      map[string]int // faults
+	violations map[string]int // by check
+}
+
+func (f *figures) count(ops []history.Op) {
+	f.ops = len(ops)
+	for _, o := range ops {
+		switch {
+		case o.Kind == history.Crash:
+			f.crashes++
+		case o.Kind == history.End && o.Result == history.Lost:
+			f.losses++
+		case o.Result == history.Unknown:
+			f.unknown++
+		case o.Result != history.OK:
+		case o.Kind == history.Lock, o.Kind == history.Try:
+			f.grants++
+		case o.Kind == history.Reenter:
+			f.reentries++
+		}
+	}
+}
+
+func (f *figures) found(list []history.Violation) {
+	f.violations = make(map[string]int)
+	for _, v := range list {
+		f.violations[v.Check]++
+	}
+}
+
+// add joins the figures of another run.
+func (f *figures) add(other figures) {
+	f.seconds += other.seconds
+	f.processes += other.processes
+	f.ops += other.ops
+	f.grants += other.grants
+	f.reentries += other.reentries
+	f.losses += other.losses
+	f.crashes += other.crashes
+	f.unknown += other.unknown
+	f.kinds, f.violations = sum(f.kinds, other.kinds), sum(f.violations, other.violations)
+}
+
+func sum(a, b map[string]int) map[string]int {
+	all := make(map[string]int)
+	for _, m := range []map[string]int{a, b} {
+		for k, n := range m {
+			all[k] += n
+		}
+	}
+	return all
+}
+
+func (f *figures) String() string {
+	return fmt.Sprintf("%.0f s, %d processes, %d operations, %d grants, %d re-entries, %d losses, %d crashes, %d unknown; faults: %s; violations: %s",
+		f.seconds, f.processes, f.ops, f.grants, f.reentries, f.losses, f.crashes, f.unknown, list(f.kinds), list(f.violations))
+}
+
+func list(counts map[string]int) string {
+	if len(counts) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", k, counts[k]))
+	}
+	return strings.Join(parts, ", ")
+}

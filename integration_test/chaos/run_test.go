@@ -1,0 +1,145 @@
+//go:build linux
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+)
+
+// plan is one run.
+type plan struct {
+	seed        uint64
+	lease       time.Duration
+	storm, calm time.Duration
+	processes   int
+	actors      int
+	gap         time.Duration // mean time between the faults of one process, and of the servers
+	local       []string      // kinds of faults of processes
+	global      []string      // kinds of faults of servers
+	without     []string      // defences that are switched off
+}
+
+const (
+	recovery = 2500 * time.Millisecond // what a client may need after a fault until everything works again
+	bound    = 3 * time.Second         // of a wake-up, on a busy machine
+)
+
+// run does it all, and returns what it saw and what was wrong with it.
+func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
+	tb.Helper()
+	start := now()
+	rng := rand.New(rand.NewPCG(p.seed, 0))
+	clients := 0
+	var mu sync.Mutex
+	next := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		clients++
+		return clients
+	}
+	var slots []*slot
+	for range p.processes {
+		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: 3, Lease: p.lease, Without: p.without}
+		slots = append(slots, newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next))
+	}
+	w := &weather{tb: tb, t: t, lease: p.lease, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
+	ctx, cancel := context.WithTimeout(tb.Context(), p.storm)
+	defer cancel()
+	var group sync.WaitGroup
+	if len(p.local) > 0 {
+		for _, s := range slots {
+			group.Go(func() { s.storm(ctx, p.local, p.gap) })
+		}
+	}
+	if len(p.global) > 0 {
+		w.storm(ctx, p.global, p.gap) // in the goroutine of the test, which may give up
+	} else {
+		<-ctx.Done()
+	}
+	group.Wait()
+	quiet := now()
+	sleep(tb.Context(), p.calm)
+	return p.assess(tb, t, slots, w, start, quiet)
+}
+
+// assess stops the processes and checks what they did.
+func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start, quiet int64) (f figures, found []history.Violation) {
+	tb.Helper()
+	var group sync.WaitGroup
+	ends := make([][]history.Violation, len(slots))
+	for i, s := range slots {
+		if s.err != nil {
+			tb.Fatalf("a client process could not be started: %v", s.err)
+		}
+		group.Go(func() { ends[i] = s.p.stop() })
+	}
+	group.Wait()
+	c := history.Config{
+		Lease: p.lease, Bound: bound, Recovery: recovery, Faults: w.faults, Slack: hesitation, Least: 500 * time.Millisecond,
+		Refusals: w.refusals, Local: make(map[int][]history.Window), Pauses: make(map[int][]history.Window),
+	}
+	f.kinds = maps.Clone(w.count)
+	var histories [][]history.Op
+	for i, s := range slots {
+		found = append(found, ends[i]...)
+		for _, p := range append(s.past, s.p) {
+			histories = append(histories, p.ops)
+			c.Local[p.number], c.Pauses[p.number] = p.faults, p.pauses
+			f.processes++
+		}
+		for kind, n := range s.count {
+			f.kinds[kind] += n
+		}
+	}
+	ops := history.Merge(histories...)
+	f.count(ops)
+	found = append(found, history.Check(ops, c)...)
+	found = append(found, leftBehind(tb, t, quiet+int64(p.lease+time.Second), ops)...)
+	f.seconds = time.Duration(now() - start).Seconds()
+	f.found(found)
+	return f, found
+}
+
+// leftBehind is what is on the servers that should not be. From a moment on nothing is left of what happened in the storm, and
+// of what came after it everything was released.
+func leftBehind(tb testing.TB, t *target, from int64, ops []history.Op) (found []history.Violation) {
+	tb.Helper()
+	sleep(tb.Context(), time.Duration(from-now()))
+	add := func(name, format string, args ...any) {
+		v := history.Violation{Check: "left behind", Name: name, Text: fmt.Sprintf(format, args...)}
+		for _, o := range ops {
+			if o.Name == name {
+				v.Ops = append(v.Ops, o)
+			}
+		}
+		found = append(found, v)
+	}
+	for _, n := range t.nodes {
+		locks, eternal := keys(tb, n)
+		for _, name := range locks {
+			add(name, "still locked after all clients were closed: %v", n.Command(tb, "HGETALL", name))
+		}
+		for _, key := range eternal {
+			add(key, "without a time to live")
+		}
+		for _, channels := range []string{"CHANNELS", "SHARDCHANNELS"} {
+			if list, err := n.Try("PUBSUB", channels); err == nil && len(list.([]any)) > 0 {
+				for _, c := range list.([]any) {
+					if s := c.(string); !strings.HasPrefix(s, "__") { // Sentinels' own
+						add(s, "still subscribed")
+					}
+				}
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,98 @@
+//go:build linux
+
+package chaos
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+)
+
+// weather is what happens to the servers of a run.
+type weather struct {
+	tb       testing.TB
+	t        *target
+	lease    time.Duration
+	rng      *rand.Rand
+	faults   []history.Window
+	refusals []history.Window // those in which servers answer with errors
+	count    map[string]int
+}
+
+// storm makes faults of these kinds until ctx ends.
+func (w *weather) storm(ctx context.Context, kinds []string, gap time.Duration) {
+	deal := newBag(w.rng, kinds)
+	for sleep(ctx, random(w.rng, gap)) {
+		kind := deal.next()
+		w.count[kind]++
+		from := now()
+		global[kind](ctx, w)
+		window := history.Window{From: from, To: now()}
+		w.faults = append(w.faults, window)
+		if refuses[kind] {
+			w.refusals = append(w.refusals, window)
+		}
+	}
+}
+
+// during has all servers in some state for a time.
+func (w *weather) during(ctx context.Context, begin, end []string, shortest, longest time.Duration) {
+	w.t.each(begin...)
+	sleep(ctx, between(w.rng, shortest, longest))
+	w.t.each(end...)
+}
+
+func (w *weather) pause(ctx context.Context, d time.Duration) {
+	n := w.t.nodes[w.rng.IntN(len(w.t.nodes))]
+	n.Pause()
+	sleep(ctx, d)
+	n.Resume()
+}
+
+// refuses are the faults in which a server refuses what it is asked.
+var refuses = map[string]bool{"out-of-memory": true, "no-scripts": true, "no-publish": true}
+
+// global are the faults of servers, by name.
+var global = map[string]func(ctx context.Context, w *weather){
+	"server-pause": func(ctx context.Context, w *weather) {
+		w.pause(ctx, between(w.rng, 50*time.Millisecond, 500*time.Millisecond))
+	},
+	"server-pause-beyond-lease": func(ctx context.Context, w *weather) {
+		w.pause(ctx, min(w.lease+between(w.rng, 0, w.lease/2), budget/2))
+	},
+	"server-sleep": func(_ context.Context, w *weather) { // returns when it has slept
+		w.t.each("DEBUG", "SLEEP", strconv.FormatFloat(between(w.rng, 50*time.Millisecond, 600*time.Millisecond).Seconds(), 'f', 3, 64))
+	},
+	"client-pause": func(ctx context.Context, w *weather) {
+		d := between(w.rng, 50*time.Millisecond, 500*time.Millisecond)
+		w.t.each("CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10))
+		sleep(ctx, d)
+	},
+	"kill-pubsub":  func(_ context.Context, w *weather) { w.t.each("CLIENT", "KILL", "TYPE", "pubsub") },
+	"kill-clients": func(_ context.Context, w *weather) { w.t.each("CLIENT", "KILL", "TYPE", "normal") },
+	"script-flush": func(_ context.Context, w *weather) { w.t.each("SCRIPT", "FLUSH") },
+	"out-of-memory": func(ctx context.Context, w *weather) {
+		w.during(ctx, []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"},
+			50*time.Millisecond, 600*time.Millisecond)
+	},
+	"no-scripts": func(ctx context.Context, w *weather) {
+		w.during(ctx, []string{"ACL", "SETUSER", "default", "-evalsha", "-eval"},
+			[]string{"ACL", "SETUSER", "default", "+evalsha", "+eval"}, 50*time.Millisecond, 600*time.Millisecond)
+	},
+	"no-publish": func(ctx context.Context, w *weather) {
+		w.during(ctx, []string{"ACL", "SETUSER", "default", "-publish"}, []string{"ACL", "SETUSER", "default", "+publish"},
+			50*time.Millisecond, 600*time.Millisecond)
+	},
+	// The longest jump that all leases bear: they are trusted for 1 % less 2 ms. Jumps add up within a lease, and so come
+	// rarely (see the plan).
+	"clock": func(_ context.Context, w *weather) {
+		for _, n := range w.t.nodes {
+			n.MoveClock(w.tb, 2*time.Millisecond)
+		}
+	},
+	"failover": func(_ context.Context, w *weather) { w.t.failover(w.tb) },
+}

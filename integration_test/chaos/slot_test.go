@@ -1,0 +1,151 @@
+//go:build linux
+
+package chaos
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+)
+
+// slot is a place for one client process after another, with proxies that they share. One goroutine at a time uses it.
+type slot struct {
+	job     job
+	proxies []*faultproxy.Proxy
+	rng     *rand.Rand
+	next    func() int // the number of the next client
+	p       *process
+	past    []*process // those that were killed
+	err     error      // a process could not be started
+	count   map[string]int
+}
+
+// newSlot makes a slot with a process in it.
+func newSlot(tb testing.TB, t *target, j job, rng *rand.Rand, next func() int) *slot {
+	tb.Helper()
+	s := &slot{job: j, rng: rng, next: next, count: make(map[string]int)}
+	s.proxies, s.job.Proxies = t.proxies(tb)
+	s.job.Mode, s.job.Addrs = t.mode, t.addrs
+	s.launch()
+	if s.err != nil {
+		tb.Fatal(s.err)
+	}
+	tb.Cleanup(func() { // of a test that gave up
+		for _, p := range append(s.past, s.p) {
+			_ = p.cmd.Process.Kill()
+			<-p.ended
+		}
+	})
+	return s
+}
+
+func (s *slot) launch() {
+	s.job.Client = s.next()
+	if s.p, s.err = launch(s.job); s.err != nil {
+		s.p = nil
+	}
+}
+
+// storm makes faults of these kinds, each once before any comes again, until ctx ends.
+func (s *slot) storm(ctx context.Context, kinds []string, gap time.Duration) {
+	deal := newBag(s.rng, kinds)
+	for s.err == nil && sleep(ctx, random(s.rng, gap)) {
+		kind := deal.next()
+		s.count[kind]++
+		from := now()
+		local[kind](ctx, s)
+		if s.p != nil {
+			s.p.faults = append(s.p.faults, history.Window{From: from, To: now()})
+		}
+	}
+}
+
+// while has something be so for a time.
+func (s *slot) while(ctx context.Context, begin, end func(p *faultproxy.Proxy), shortest, longest time.Duration) {
+	for _, p := range s.proxies {
+		begin(p)
+	}
+	sleep(ctx, between(s.rng, shortest, longest))
+	for _, p := range s.proxies {
+		end(p)
+	}
+}
+
+// sometimes adds a rule for some of the commands.
+func (s *slot) sometimes(ctx context.Context, add func(p *faultproxy.Proxy, match func([]string) bool)) {
+	hit := s.rng.Float64()
+	dice := make(map[*faultproxy.Proxy]*rand.Rand) // each is used under the lock of its proxy
+	for _, p := range s.proxies {
+		dice[p] = rand.New(rand.NewPCG(s.rng.Uint64(), 0))
+	}
+	commands := faultproxy.Command("EVALSHA", "EVAL")
+	s.while(ctx, func(p *faultproxy.Proxy) {
+		add(p, func(args []string) bool { return commands(args) && dice[p].Float64() < hit })
+	}, (*faultproxy.Proxy).Clear, 200*time.Millisecond, time.Second)
+}
+
+// local are the faults of single clients, by name. Each lasts less than the clients' retry budget.
+var local = map[string]func(ctx context.Context, s *slot){
+	"drop-reply": func(ctx context.Context, s *slot) {
+		s.sometimes(ctx, func(p *faultproxy.Proxy, match func([]string) bool) { p.On(match, 0, faultproxy.DropReply) })
+	},
+	"drop-request": func(ctx context.Context, s *slot) {
+		s.sometimes(ctx, func(p *faultproxy.Proxy, match func([]string) bool) { p.On(match, 0, faultproxy.DropRequest) })
+	},
+	"delay-reply": func(ctx context.Context, s *slot) {
+		d := between(s.rng, 20*time.Millisecond, 450*time.Millisecond) // shorter and longer than the clients' timeout
+		s.sometimes(ctx, func(p *faultproxy.Proxy, match func([]string) bool) { p.DelayReply(match, 0, d) })
+	},
+	"delay-request": func(ctx context.Context, s *slot) {
+		d := between(s.rng, 20*time.Millisecond, 450*time.Millisecond)
+		s.sometimes(ctx, func(p *faultproxy.Proxy, match func([]string) bool) { p.DelayRequest(match, 0, d) })
+	},
+	"cut": func(_ context.Context, s *slot) {
+		for _, p := range s.proxies {
+			p.CutAll()
+		}
+	},
+	"black-hole": func(ctx context.Context, s *slot) {
+		s.while(ctx, func(p *faultproxy.Proxy) { p.Silence(true) }, func(p *faultproxy.Proxy) { p.Silence(false) },
+			100*time.Millisecond, 2*time.Second)
+	},
+	"lose-requests": func(ctx context.Context, s *slot) {
+		s.while(ctx, func(p *faultproxy.Proxy) { p.LoseRequests(true) }, func(p *faultproxy.Proxy) { p.LoseRequests(false) },
+			100*time.Millisecond, 1500*time.Millisecond)
+	},
+	"lose-replies": func(ctx context.Context, s *slot) {
+		s.while(ctx, func(p *faultproxy.Proxy) { p.LoseReplies(true) }, func(p *faultproxy.Proxy) { p.LoseReplies(false) },
+			100*time.Millisecond, 1500*time.Millisecond)
+	},
+	"refuse": func(ctx context.Context, s *slot) {
+		s.while(ctx, (*faultproxy.Proxy).Stop, (*faultproxy.Proxy).Start, 50*time.Millisecond, time.Second)
+	},
+	"pause": func(ctx context.Context, s *slot) {
+		s.p.pause()
+		sleep(ctx, between(s.rng, 10*time.Millisecond, 300*time.Millisecond))
+		s.p.resume()
+	},
+	"pause-beyond-lease": func(ctx context.Context, s *slot) {
+		s.p.pause()
+		sleep(ctx, s.job.Lease+between(s.rng, 0, s.job.Lease/2))
+		s.p.resume()
+	},
+	"kill": func(_ context.Context, s *slot) { s.replace() },
+	"kill-paused": func(ctx context.Context, s *slot) {
+		s.p.pause()
+		sleep(ctx, between(s.rng, 10*time.Millisecond, 2*s.job.Lease))
+		s.replace()
+	},
+	"reopen": func(_ context.Context, s *slot) { s.p.command("reopen") },
+}
+
+// replace kills the process and puts another in its place.
+func (s *slot) replace() {
+	s.p.kill()
+	s.past = append(s.past, s.p)
+	s.launch()
+}

@@ -1,0 +1,99 @@
+//go:build linux
+
+package chaos
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// mode is how clients connect.
+type mode string
+
+const (
+	single   mode = "single"
+	sentinel mode = "sentinel"
+	cluster  mode = "cluster"
+
+	masterName = redistest.SentinelMaster
+)
+
+// target is what a run is done to.
+type target struct {
+	name  string
+	mode  mode
+	nodes []*redistest.Server // that hold data
+	addrs []string            // for clients
+	clock bool                // the nodes' clocks can be moved
+	// failover replaces a primary without losing a write; nil where there is no other.
+	failover func(tb testing.TB)
+}
+
+// startServer makes a target of one server.
+func startServer(tb testing.TB, p redistest.Program) *target {
+	opts := []redistest.Option{redistest.Exec(p.Path), redistest.Debug()}
+	t := &target{name: p.Name, mode: single, clock: haveCompiler()}
+	if t.clock {
+		opts = append(opts, redistest.Clock())
+	}
+	s := redistest.Start(tb, opts...)
+	t.nodes, t.addrs = []*redistest.Server{s}, []string{s.Addr()}
+	return t
+}
+
+// haveCompiler tells whether servers can have clocks of their own. Without a compiler the others faults are still worth it.
+func haveCompiler() bool {
+	_, err := exec.LookPath("cc")
+	return err == nil
+}
+
+// startCluster makes a target of a cluster of three primaries with a replica each.
+func startCluster(tb testing.TB, p redistest.Program) *target {
+	c := redistest.StartCluster(tb, 3, 1, redistest.Exec(p.Path), redistest.Debug())
+	t := &target{name: "cluster-" + p.Name, mode: cluster, nodes: c.Nodes}
+	for _, n := range c.Nodes {
+		t.addrs = append(t.addrs, n.Addr())
+	}
+	t.failover = func(tb testing.TB) { c.Switch(tb, "chaos") }
+	return t
+}
+
+// proxies puts a fault proxy before each node, for one client process.
+func (t *target) proxies(tb testing.TB) (list []*faultproxy.Proxy, byAddr map[string]string) {
+	byAddr = make(map[string]string)
+	for _, n := range t.nodes {
+		p := faultproxy.New(tb, n.Addr())
+		list = append(list, p)
+		byAddr[n.Addr()] = p.Addr()
+	}
+	return list, byAddr
+}
+
+// each sends a command to all nodes. What one of them does not know, or cannot do now, is left.
+func (t *target) each(command ...string) {
+	for _, n := range t.nodes {
+		_, _ = n.Try(command...)
+	}
+}
+
+// keys are the keys of one node of the kind that locks are, and those without a time to live.
+func keys(tb testing.TB, n *redistest.Server) (locks, eternal []string) {
+	tb.Helper()
+	list, _ := n.Command(tb, "KEYS", "*").([]any)
+	for _, k := range list {
+		key := k.(string)
+		ttl, _ := n.Command(tb, "PTTL", key).(int64)
+		switch {
+		case ttl == -2: // it ended since
+		case ttl == -1:
+			eternal = append(eternal, key)
+		case !strings.HasPrefix(key, "redisson_lock_token:"):
+			locks = append(locks, key)
+		}
+	}
+	return locks, eternal
+}
