@@ -1,0 +1,139 @@
+package integration_test
+
+import "github.com/holdfast-go/holdfast/lua"
+
+// What the rows begin with.
+const (
+	heldByA   = "HSET LOCK a 1; PEXPIRE LOCK 10000; SET TOKEN 5000 PX 20000"
+	heldThree = "HSET LOCK a 3; PEXPIRE LOCK 10000; SET TOKEN 5000 PX 20000"
+	heldByB   = "HSET LOCK b 1; PEXPIRE LOCK 10000; SET TOKEN 5000 PX 20000"
+	notALock  = "SET LOCK text PX 10000"
+)
+
+// ARGV: owner, lease, time to live of the token's key, again.
+var acquireRows = []row{
+	{
+		name: "free", script: lua.Acquire, args: "a 30000 3600000 0",
+		reply: "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
+		cut: "call('PEXPIRE', name, ARGV[2])\ncall('SET'", paste: "call('SET'",
+	},
+	{
+		name: "free, a repeated call whose first attempt did not run", script: lua.Acquire, args: "a 30000 3600000 1",
+		reply: "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
+		cut: "call('SET', KEYS[2], token, 'PX', ARGV[3])", paste: "call('SET', KEYS[2], token)",
+	},
+	{
+		name: "free again after a lease has ended", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "HSET LOCK b 1; PEXPIRE LOCK 0; SET TOKEN 5000 PX 20000",
+		reply:  "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
+		cut: "call('HSET', name, owner, '1')", paste: "call('HSET', name, owner, '2')",
+	},
+	{
+		name: "clock ahead of the token", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "SET TOKEN 1000000000000000 PX 20000",
+		reply:  "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
+		cut: "last >= token)", paste: "true)\nthen token = '1' end\nif last and (false)",
+	},
+	{
+		name: "token ahead of the clock", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "SET TOKEN 9000000000000000 PX 20000",
+		reply:  "1 9000000000000001", hash: "a=1", lease: 30000, token: "9000000000000001", keep: 3600000,
+		cut: "math.max(n + 1,", paste: "math.max(n,",
+	},
+	{
+		name: "token shorter than the clock's, and greater as text", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "SET TOKEN 9 PX 20000",
+		reply:  "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
+		cut: "math.max(n + 1, tonumber(token))", paste: "n + 1",
+	},
+	{
+		name: "token longer than the clock's, and smaller as text", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "SET TOKEN 10000000000000000 PX 20000",
+		reply:  "!HOLDFAST", same: true,
+		cut: "(#last ~= #token or last >= token)", paste: "last >= token",
+	},
+	{
+		name: "greatest token", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "SET TOKEN 9007199254740990 PX 20000",
+		reply:  "1 9007199254740991", hash: "a=1", lease: 30000, token: "9007199254740991", keep: 3600000,
+		cut: "string.format('%.0f', ", paste: "tostring(",
+	},
+	{
+		name: "token that has no next one", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "SET TOKEN 9007199254740991 PX 20000",
+		reply:  "!HOLDFAST", same: true,
+		cut: "n >= 9007199254740991", paste: "n > 9007199254740991",
+	},
+	{
+		name: "token that is no number", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "SET TOKEN text PX 20000",
+		reply:  "!HOLDFAST", same: true,
+		cut: "if not n or n < 0 or", paste: "if not n then n = 0 end\nif n < 0 or",
+	},
+	{
+		name: "negative token", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "SET TOKEN -1 PX 20000",
+		reply:  "!HOLDFAST", same: true,
+		cut: "n < 0 or", paste: "",
+	},
+	{
+		name: "token without a time to live", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "SET TOKEN 9000000000000000",
+		reply:  "1 9000000000000001", hash: "a=1", lease: 30000, token: "9000000000000001", keep: 3600000,
+		cut: "'PX', ARGV[3])", paste: "'KEEPTTL')",
+	},
+	{
+		name: "token of another type", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "RPUSH TOKEN x; PEXPIRE TOKEN 20000",
+		reply:  "!WRONGTYPE", same: true,
+		cut: "local last, time = call('GET', KEYS[2])", paste: "call('HSET', name, owner, '1')\nlocal last, time = call('GET', KEYS[2])",
+	},
+	{
+		name: "key of another type", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: notALock,
+		reply:  "!WRONGTYPE", same: true,
+		cut: "if call('HLEN', name) > 0 then", paste: "call('DEL', name)\nif false then",
+	},
+	{
+		name: "another's", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: heldByB,
+		reply:  "0 ttl:10000", same: true,
+		cut: "return {0, call('PTTL', name)}\n", paste: "",
+	},
+	{
+		name: "another's, without a time to live", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "HSET LOCK b 1",
+		reply:  "0 -1", same: true,
+		cut: "return {0, call('PTTL', name)}\n", paste: "if call('PTTL', name) >= 0 then return {0, 1} end\n",
+	},
+	{
+		name: "another's, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
+		before: heldByB,
+		reply:  "0 ttl:10000", same: true,
+		cut: " and call('HEXISTS', name, owner) == 1", paste: "",
+	},
+	{
+		name: "the owner's own, by an earlier call", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: heldByA,
+		reply:  "0 ttl:10000", same: true,
+		cut: "ARGV[4] == '1' and ", paste: "",
+	},
+	{
+		name: "the owner's own, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
+		before: heldByA,
+		reply:  "1 5000", hash: "a=1", lease: 30000, token: "5000", keep: 20000,
+		cut: "    call('PEXPIRE', name, ARGV[2])\n    return", paste: "    return",
+	},
+	{
+		name: "the owner's own with another count, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
+		before: heldThree,
+		reply:  "1 5000", hash: "a=1", lease: 30000, token: "5000", keep: 20000,
+		cut: "    call('HSET', name, owner, 1)\n", paste: "",
+	},
+	{
+		name: "the owner's own without a time to live, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
+		before: "HSET LOCK a 1; SET TOKEN 5000 PX 20000",
+		reply:  "1 5000", hash: "a=1", lease: 30000, token: "5000", keep: 20000,
+		cut: "    call('PEXPIRE', name, ARGV[2])\n    return", paste: "    return",
+	},
+}

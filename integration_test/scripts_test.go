@@ -1,0 +1,246 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// The keys of the lock in the tables of the scripts, spelled out because the spelling is a promise to Redisson.
+const (
+	scriptLock    = "orders:42"
+	scriptToken   = "redisson_lock_token:{orders:42}"
+	scriptChannel = "redisson_lock__channel:{orders:42}"
+)
+
+// row is one call of a script. Rows are data, so that each can be run again with an edited script: a row that does not
+// fail then shows nothing.
+type row struct {
+	name   string
+	script *lua.Script
+	before string // commands, separated by ";"; LOCK and TOKEN stand for the keys
+	args   string // the script's ARGV
+
+	// reply is what is expected: the status and the values behind it. "clock" stands for the server's time in
+	// microseconds, "ttl:10000" for at most so many milliseconds and not much less, "!OOM" for that error.
+	reply string
+	same  bool   // every key is as it was; nothing below is looked at
+	hash  string // fields of the lock, sorted: "a=1"
+	lease int64  // its time to live as in "ttl:"
+	token string // value of the token's key, or "clock"
+	keep  int64  // its time to live as in "ttl:"
+
+	cut, paste string // the edit with which the row fails; an empty cut says that the row has no such edit
+}
+
+// onAllServers runs a test on every server program there is.
+func onAllServers(t *testing.T, test func(t *testing.T, p redistest.Program)) {
+	for _, p := range redistest.Programs(t) {
+		t.Run(p.Name, func(t *testing.T) { test(t, p) })
+	}
+}
+
+// allRows are the rows of all scripts.
+func allRows() []row {
+	return slices.Concat(acquireRows, recountRows, releaseRows, renewRows, stateRows)
+}
+
+// TestScripts runs every row on every server in each way in which scripts are sent, and once edited.
+func TestScripts(t *testing.T) {
+	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t)
+		for _, r := range allRows() {
+			t.Run(r.script.Name()+" "+r.name, func(t *testing.T) {
+				ctx := t.Context()
+				require.NoError(t, rdb.ScriptFlush(ctx).Err())
+				require.NoError(t, r.check(ctx, rdb, r.script, lua.Run), "unknown to the server: by EVAL")
+				require.NoError(t, r.check(ctx, rdb, r.script, lua.Run), "known to the server: by EVALSHA")
+				require.NoError(t, r.check(ctx, rdb, r.script, inPipeline), "in a pipeline")
+				require.NoError(t, rdb.ScriptFlush(ctx).Err())
+				require.NoError(t, r.check(ctx, rdb, r.script, inPipeline), "in a pipeline, unknown to the server")
+				if r.cut != "" {
+					require.Error(t, r.check(ctx, rdb, edited(t, r), lua.Run), "control: the row does not see the edit")
+				}
+			})
+		}
+	})
+}
+
+// TestEveryScriptHasRowsThatCanFail: most rows name an edit that they see, and every script has such rows.
+func TestEveryScriptHasRowsThatCanFail(t *testing.T) {
+	sharp := map[*lua.Script]int{}
+	for _, r := range allRows() {
+		if r.cut != "" {
+			sharp[r.script]++
+		}
+	}
+	for _, s := range []*lua.Script{lua.Acquire, lua.Recount, lua.Release, lua.Renew, lua.State} {
+		require.GreaterOrEqual(t, sharp[s], 3, s.Name())
+	}
+}
+
+// edited is the row's script with the row's edit.
+func edited(t *testing.T, r row) *lua.Script {
+	t.Helper()
+	require.Equal(t, 1, strings.Count(r.script.Text(), r.cut), "the edit fits one place: %s", r.cut)
+	keys := 2
+	if r.script == lua.Recount {
+		keys = 1
+	}
+	return lua.New(r.script.Name(), strings.Replace(r.script.Text(), r.cut, r.paste, 1), keys)
+}
+
+// inPipeline is lua.Run by way of lua.RunAll.
+func inPipeline(ctx context.Context, rdb lua.Processor, c lua.Call) (lua.Reply, error) {
+	results := lua.RunAll(ctx, rdb.(*redis.Client), []lua.Call{c})
+	return results[0].Reply, results[0].Err
+}
+
+type sender func(ctx context.Context, rdb lua.Processor, c lua.Call) (lua.Reply, error)
+
+// check runs the row on empty keys and tells what is not as it says.
+func (r row) check(ctx context.Context, rdb *redis.Client, script *lua.Script, send sender) error {
+	if err := prepare(ctx, rdb, r.before); err != nil {
+		return err
+	}
+	before, err := look(ctx, rdb)
+	if err != nil {
+		return err
+	}
+	early := rdb.Time(ctx).Val().UnixMicro()
+	reply, err := send(ctx, rdb, r.call(script))
+	span := clock{early, rdb.Time(ctx).Val().UnixMicro()}
+	if err := r.checkReply(reply, err, span); err != nil {
+		return err
+	}
+	after, err := look(ctx, rdb)
+	if err != nil {
+		return err
+	}
+	if r.same {
+		return before.unchanged(after)
+	}
+	return errors.Join(after.withTTL(),
+		r.checkKey("lock", r.hash, hashText(rdb.HGetAll(ctx, scriptLock).Val()), r.lease, after[scriptLock].ttl, span),
+		r.checkKey("token", r.token, rdb.Get(ctx, scriptToken).Val(), r.keep, after[scriptToken].ttl, span))
+}
+
+// prepare empties the server and runs the commands.
+func prepare(ctx context.Context, rdb *redis.Client, commands string) error {
+	if err := rdb.FlushAll(ctx).Err(); err != nil {
+		return err
+	}
+	for command := range strings.SplitSeq(commands, ";") {
+		var args []any
+		for word := range strings.FieldsSeq(command) {
+			switch word {
+			case "LOCK":
+				word = scriptLock
+			case "TOKEN":
+				word = scriptToken
+			}
+			args = append(args, word)
+		}
+		if len(args) == 0 {
+			continue
+		}
+		if err := rdb.Do(ctx, args...).Err(); err != nil {
+			return fmt.Errorf("%s: %w", command, err)
+		}
+	}
+	return nil
+}
+
+// call is the row's call of a script, its own or an edited one.
+func (r row) call(script *lua.Script) lua.Call {
+	args := []any{scriptLock}
+	switch r.script {
+	case lua.Acquire, lua.Renew, lua.State:
+		args = append(args, scriptToken)
+	case lua.Release:
+		args = append(args, scriptChannel)
+	}
+	for arg := range strings.FieldsSeq(r.args) {
+		args = append(args, arg)
+	}
+	return script.Call(args...)
+}
+
+// clock is the server's time before and after the call, in microseconds.
+type clock struct{ from, to int64 }
+
+func (c clock) spans(text string) bool {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return err == nil && c.from <= n && n <= c.to
+}
+
+// near tells whether a time to live is what was set, or less by no more than a busy machine takes for a row.
+func near(want, got int64) bool { return got <= want && got > want-8000 }
+
+func (r row) checkReply(reply lua.Reply, err error, span clock) error {
+	if kind, isError := strings.CutPrefix(r.reply, "!"); isError {
+		if !says(err, kind) {
+			return fmt.Errorf("reply %v, error %w; want the error %s", reply, err, kind)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	want := strings.Fields(r.reply)
+	if got := strconv.Itoa(int(reply.Status)); got != want[0] {
+		return fmt.Errorf("status %s, want %s", got, want[0])
+	}
+	values := want[1:]
+	for i, w := range append(values, "") { // one more, to see that there is none
+		got := reply.Text(i)
+		if n := reply.Int(i); n != 0 {
+			got = strconv.FormatInt(n, 10)
+		}
+		if left, ok := strings.CutPrefix(w, "ttl:"); ok {
+			ms, _ := strconv.ParseInt(left, 10, 64)
+			if near(ms, reply.Int(i)) {
+				continue
+			}
+		}
+		if got != w && (w != "clock" || !span.spans(got)) {
+			return fmt.Errorf("value %d of the reply is %q, want %q", i, got, w)
+		}
+	}
+	return nil
+}
+
+// says tells whether err is the server's error of that kind, in the words of any version.
+func says(err error, kind string) bool {
+	return lua.IsError(err, kind) || err != nil && strings.Contains(err.Error(), ": -"+kind+" ")
+}
+
+func (row) checkKey(what, want, got string, wantTTL int64, ttl time.Duration, span clock) error {
+	if got != want && (want != "clock" || !span.spans(got)) {
+		return fmt.Errorf("%s: %q, want %q", what, got, want)
+	}
+	if want != "" && !near(wantTTL, ttl.Milliseconds()) {
+		return fmt.Errorf("%s: time to live %v, want %d ms", what, ttl, wantTTL)
+	}
+	return nil
+}
+
+func hashText(hash map[string]string) string {
+	var fields []string
+	for f, v := range hash {
+		fields = append(fields, f+"="+v)
+	}
+	slices.Sort(fields)
+	return strings.Join(fields, " ")
+}
