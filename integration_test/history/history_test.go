@@ -197,11 +197,12 @@ func TestMerge(t *testing.T) {
 // it until the second.
 func TestCrashIsATime(t *testing.T) {
 	crashed := func(from int64) []Op {
-		s := new(story).lock("a", 1)
+		s := new(story).add(Op{Kind: Lock, Owner: "a", Token: 1, Result: OK, Call: 2, Return: 3})
 		s.add(Op{Client: 1, Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 5, Return: 110})
 		return s.add(Op{Kind: Crash, Call: from, Return: 120}).ops
 	}
 	require.Empty(t, checks(crashed(100)))
+	require.Empty(t, checks(crashed(1)), "it began before the grant")
 	require.Contains(t, checks(crashed(115)), "linearizability")
 }
 

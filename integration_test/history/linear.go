@@ -130,6 +130,7 @@ func steps(ops []Op, lease time.Duration) (list []porcupine.Operation) {
 	}
 	open := make(map[grantID]Op) // grants that nobody is known to have ended, by their Lock
 	unsure := doubtful(ops, lease)
+	var crashes []Op // each began before the last grants of its client, perhaps
 	for _, o := range ops {
 		switch {
 		case o.granted():
@@ -154,11 +155,14 @@ func steps(ops []Op, lease time.Duration) (list []porcupine.Operation) {
 		case o.Kind == Force && o.Result == OK, o.Kind == Wipe && o.Result != Unknown:
 			add(free, o, o.Return)
 		case o.Kind == Crash:
-			for _, g := range open {
-				if g.Client == o.Client {
-					g.Call = o.Call
-					add(expire, g, Forever)
-				}
+			crashes = append(crashes, o)
+		}
+	}
+	for _, o := range crashes {
+		for _, g := range open {
+			if g.Client == o.Client {
+				g.Call = max(g.Call, o.Call)
+				add(expire, g, Forever)
 			}
 		}
 	}
