@@ -42,7 +42,7 @@ func (w *World) depart() {
 func (w *World) result() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := Result{Clients: w.clients, Length: time.Since(w.start), Problems: w.problems}
+	r := Result{Clients: w.clients, Length: time.Since(w.start), Problems: w.problems, Windows: w.windows, Local: w.local}
 	for f := range r.Faults {
 		r.Faults[f] = w.faults[f].Load()
 	}
@@ -54,24 +54,29 @@ func (w *World) result() Result {
 	})
 	r.Ops = history.Merge(w.histories...)
 	r.Problems = append(r.Problems, history.Check(r.Ops, history.Config{
-		Lease: w.Lease, Bound: w.bound(), Recovery: w.recovery(), Faults: w.windows,
+		Lease: w.Lease + w.stale(), Bound: w.bound(), Recovery: w.recovery(), Faults: w.windows, Local: w.local,
+		Slack: 1, // virtual time is exact
+		Least: w.RetryBudget - lastBackoff,
 	})...)
-	r.Problems = append(r.Problems, deadlines(r.Ops)...)
+	r.Problems = append(r.Problems, confirmed(r.Ops)...)
 	r.Problems = append(r.Problems, w.bounded(r.Ops)...)
 	return r
 }
+
+// lastBackoff is the longest pause of the library between two attempts: it does not begin one that would not fit.
+const lastBackoff = 250 * time.Millisecond
 
 // bound is how long a lock may be free while somebody waits for it and nothing disturbs anybody.
 func (w *World) bound() time.Duration {
 	return min(w.Lease/4+20*w.Latency, time.Second+20*w.Latency)
 }
 
-// deadlines finds holds that went on after they could be trusted. Virtual time makes that exact.
-func deadlines(ops []history.Op) (found []history.Violation) {
+// confirmed finds unlocks that confirm a hold that could not be trusted any more when they were called.
+func confirmed(ops []history.Op) (found []history.Violation) {
 	for _, o := range ops {
-		if o.Kind == history.End && o.Deadline != 0 && o.Call > o.Deadline {
-			found = append(found, history.Violation{Check: "deadline", Name: o.Name, Ops: []history.Op{o},
-				Text: fmt.Sprintf("trusted for %s too long", time.Duration(o.Call-o.Deadline))})
+		if o.Kind == history.Unlock && o.Result == history.OK && o.Call > o.Deadline {
+			found = append(found, history.Violation{Check: "trust", Name: o.Name, Ops: []history.Op{o},
+				Text: fmt.Sprintf("confirmed %s after the deadline", time.Duration(o.Call-o.Deadline))})
 		}
 	}
 	return found

@@ -57,7 +57,6 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 		w.faults[Crash].Add(1)
 		n.crash()
 		rec.Crash(number)
-		w.note(w.Now(), w.Now())
 	default:
 		w.faults[Close].Add(1)
 		w.close(c)

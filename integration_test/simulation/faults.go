@@ -36,16 +36,25 @@ func (f Fault) String() string { return faultNames[f] }
 
 type faultCounts [kinds]atomic.Int64
 
-// disturb lets faults come and go until ctx ends, one window after the other.
-func (w *World) disturb(ctx context.Context) {
+// disturb lets faults come and go until the storm ends, one window after the other, each to its end.
+func (w *World) disturb(storm context.Context) {
 	rng := newSource(w.Seed, 'f')
-	for w.sleep(ctx, rng.random(w.FaultGap)) {
+	for w.sleep(storm, rng.random(w.FaultGap)) {
+		ctx := context.Background()
 		victims := w.victims(rng)
-		length := rng.random(w.FaultLength)
+		length := min(rng.random(w.FaultLength), 3*w.Lease)
 		from := w.Now()
-		w.inject(ctx, rng, victims, length)
-		w.calm(victims)
-		w.note(from, w.Now())
+		if rng.IntN(5) == 0 {
+			w.disturbServer(ctx, rng, length)
+			victims = nil
+		} else {
+			w.disturbNetwork(ctx, rng, victims, length)
+		}
+		for _, n := range victims {
+			n.disturb(profile{})
+			n.silence(0)
+		}
+		w.note(from, w.Now(), victims)
 	}
 }
 
@@ -58,36 +67,41 @@ func (w *World) victims(rng source) []*network {
 	return all[rng.IntN(len(all)):][:1]
 }
 
-// inject makes one fault, and returns when its time is over.
-func (w *World) inject(ctx context.Context, rng source, victims []*network, length time.Duration) {
-	apply := func(f Fault, p profile) {
-		w.faults[f].Add(1)
-		for _, n := range victims {
-			n.disturb(p)
-		}
-		w.sleep(ctx, length)
+// disturbServer makes a fault of the server, and returns when its time is over.
+func (w *World) disturbServer(ctx context.Context, rng source, length time.Duration) {
+	if rng.IntN(3) == 0 {
+		w.faults[Flush].Add(1)
+		w.flush()
+		return
 	}
-	lossy := profile{delay: 3 * w.ReadTimeout}
-	switch rng.IntN(9) {
+	w.faults[Restart].Add(1)
+	w.restart(ctx, rng.random(min(length, 10*time.Second)))
+}
+
+// disturbNetwork makes a fault of the victims' network, and returns when its time is over.
+func (w *World) disturbNetwork(ctx context.Context, rng source, victims []*network, length time.Duration) {
+	p := profile{delay: 3 * w.ReadTimeout}
+	switch rng.IntN(7) {
 	case 0: // each message may be lost, whichever way it goes
-		p := rng.Float64() * 0.5
-		lossy.loseRequest, lossy.loseReply = p, p
+		p.loseRequest = rng.Float64() / 2
+		p.loseReply = p.loseRequest
 	case 1:
-		lossy.loseReply = 1
+		p.loseReply = 1
 		length = min(length, 4*w.ReadTimeout)
 	case 2:
-		lossy.loseReply = rng.Float64()
+		p.loseReply = rng.Float64()
 	case 3: // late, most of them after the client has given them up
-		p := rng.Float64()
-		lossy.delayRequest, lossy.delayReply = p, p/2
+		p.delayRequest = rng.Float64()
+		p.delayReply = p.delayRequest / 2
 	case 4:
+		w.faults[Slow].Add(1)
+		p = profile{slow: 1 + 30*rng.Float64()}
+	case 5:
 		w.faults[Partition].Add(1)
 		for _, n := range victims {
 			n.silence(length)
 		}
-		w.sleep(ctx, length)
-		return
-	case 5:
+	case 6:
 		for range 1 + rng.IntN(5) {
 			w.faults[Cut].Add(1)
 			for _, n := range victims {
@@ -96,35 +110,22 @@ func (w *World) inject(ctx context.Context, rng source, victims []*network, leng
 			w.sleep(ctx, rng.random(length/5))
 		}
 		return
-	case 6:
-		apply(Slow, profile{slow: 1 + 30*rng.Float64()})
-		return
-	case 7:
-		w.faults[Restart].Add(1)
-		w.restart(ctx, rng.random(min(length, 10*time.Second)))
-		return
-	case 8:
-		w.faults[Flush].Add(1)
-		w.flush()
-		return
 	}
 	for _, n := range victims {
-		n.disturb(lossy)
+		n.disturb(p)
 	}
 	w.sleep(ctx, length)
 }
 
-// calm ends what was injected.
-func (w *World) calm(victims []*network) {
-	for _, n := range victims {
-		n.disturb(profile{})
-		n.silence(0)
-	}
-}
-
-// note records that there was a fault.
-func (w *World) note(from, to int64) {
+// note records that there was a fault. One of a single client excuses nobody else.
+func (w *World) note(from, to int64, victims []*network) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.windows = append(w.windows, history.Window{From: from, To: to})
+	window := history.Window{From: from, To: to}
+	if len(victims) != 1 {
+		w.windows = append(w.windows, window)
+		return
+	}
+	n := int(victims[0].client) //nolint:gosec // a small number
+	w.local[n] = append(w.local[n], window)
 }

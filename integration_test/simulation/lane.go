@@ -7,7 +7,8 @@ import (
 
 // lane is one direction of a connection: messages that arrive in the order in which they were sent, each after its time.
 type lane struct {
-	hold func() time.Duration // by how much longer the network keeps what is due
+	hold  func() time.Duration // by how much longer the network keeps what is due
+	stale time.Duration        // how long a message may be under way
 
 	mu       sync.Mutex // guards the rest
 	messages []message
@@ -18,6 +19,7 @@ type lane struct {
 type message struct {
 	data []byte
 	at   time.Time // when it arrives
+	last time.Time // after that it does not any more
 }
 
 const idle = time.Hour
@@ -29,11 +31,12 @@ func (l *lane) send(data []byte, delay time.Duration) {
 	if l.ended {
 		return
 	}
-	at := time.Now().Add(delay)
+	now := time.Now()
+	at := now.Add(delay)
 	if n := len(l.messages); n > 0 && l.messages[n-1].at.After(at) {
 		at = l.messages[n-1].at
 	}
-	l.messages = append(l.messages, message{data, at})
+	l.messages = append(l.messages, message{data, at, now.Add(l.stale)})
 	l.changeLocked()
 }
 
@@ -100,6 +103,10 @@ func (l *lane) dueLocked() time.Duration {
 	d := time.Until(m.at)
 	if d > 0 {
 		return d
+	}
+	if time.Now().After(m.last) { // with all that is behind it: a stream has no gaps
+		l.messages, l.ended = nil, true
+		return idle
 	}
 	if d = l.hold(); d > 0 {
 		m.at = time.Now().Add(d)

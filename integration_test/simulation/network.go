@@ -138,6 +138,7 @@ func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 	c := &conn{net: n, server: server, rng: rng}
 	c.up.hold, c.down.hold = n.hold, n.hold
+	c.up.stale, c.down.stale = n.w.stale(), n.w.stale()
 	n.conns = append(n.conns, c)
 	n.w.traffic.Go(c.carry)
 	n.w.traffic.Go(c.collect)

@@ -1,9 +1,6 @@
 package simulation
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Settings are what one run is like. [Draw] makes them of a seed.
 type Settings struct {
@@ -31,22 +28,23 @@ type Settings struct {
 func Draw(seed uint64) Settings {
 	rng := newSource(seed, 's')
 	lease := rng.between(500*time.Millisecond, 2*time.Hour)
+	timeout := min(rng.between(100*time.Millisecond, 3*time.Second), lease/5)
 	s := Settings{
 		Seed:    seed,
 		Lease:   lease.Round(time.Millisecond),
-		Length:  60 * lease,
+		Length:  12 * lease,
 		Clients: 2 + rng.IntN(3),
 		Actors:  1 + rng.IntN(3),
 		Names:   1 + rng.IntN(3),
-		Life:    20 * lease,
+		Life:    8 * lease,
 
 		Think: rng.between(lease/4, 4*lease), Hold: rng.between(lease/20, lease), Wait: rng.between(lease/10, 2*lease),
-		Latency:  min(rng.between(50*time.Microsecond, 200*time.Millisecond), lease/50),
+		Latency:  min(rng.between(50*time.Microsecond, 200*time.Millisecond), timeout/20), // else all times out always
 		FaultGap: rng.between(lease/2, 8*lease), FaultLength: rng.between(lease/10, 2*lease),
 		Skew: 0.0095 * (2*rng.Float64() - 1),
 
 		RetryBudget:   rng.between(100*time.Millisecond, 10*time.Second),
-		ReadTimeout:   min(rng.between(100*time.Millisecond, 3*time.Second), lease/5),
+		ReadTimeout:   timeout,
 		DialTimeout:   min(5*time.Second, lease/5),
 		DialerRetries: 1 + 4*rng.IntN(2),
 	}
@@ -54,8 +52,4 @@ func Draw(seed uint64) Settings {
 		s.Quantum = max(s.Latency/4, time.Microsecond)
 	}
 	return s
-}
-
-func (s Settings) String() string {
-	return fmt.Sprintf("%+v", struct{ Settings }{s})
 }

@@ -27,8 +27,9 @@ type World struct {
 	mu        sync.Mutex // guards the rest
 	downUntil time.Time
 	alive     []*network
-	clients   int // so far
-	windows   []history.Window
+	clients   int                      // so far
+	windows   []history.Window         // of faults that concern all
+	local     map[int][]history.Window // of those of single clients
 	histories [][]history.Op
 	problems  []history.Violation // found while it ran
 }
@@ -40,11 +41,13 @@ type Result struct {
 	Clients  int
 	Length   time.Duration // in virtual time, all of it
 	Problems []history.Violation
+	Windows  []history.Window         // faults that concerned all
+	Local    map[int][]history.Window // faults of single clients
 }
 
 // Run runs the world. It must be called in a bubble of synctest, and leaves no goroutine there.
 func (w *World) Run() Result {
-	w.start = time.Now()
+	w.start, w.local = time.Now(), make(map[int][]history.Window)
 	w.server = miniredis.NewMiniRedis()
 	w.server.ClockTTL(true)
 	w.flush() // also starts it, without a listener
@@ -52,18 +55,19 @@ func (w *World) Run() Result {
 
 	ctx, stop := context.WithCancel(context.Background())
 	storm, calm := context.WithCancel(ctx)
-	var group, weather sync.WaitGroup
+	var group, weather, audit sync.WaitGroup
 	weather.Go(func() { w.disturb(storm) })
-	weather.Go(func() { w.audit(ctx) })
+	audit.Go(func() { w.audit(ctx) })
 	for slot := range w.Clients {
 		group.Go(func() { w.inhabit(ctx, storm, newSource(w.Seed, 'g', uint64(slot))) })
 	}
 	w.sleep(ctx, w.Length)
 	calm()
+	weather.Wait()
 	w.sleep(ctx, w.recovery()+w.Lease) // what was disturbed has to come right again by itself
 	stop()
 	group.Wait()
-	weather.Wait()
+	audit.Wait()
 	w.depart()
 	w.server.Close()
 	w.traffic.Wait()
@@ -74,10 +78,13 @@ func (w *World) Run() Result {
 // Now is the clock of all recorders.
 func (w *World) Now() int64 { return int64(time.Since(w.start)) }
 
+// stale is after what time under way a message does not arrive any more: a kernel gives up at some time.
+func (w *World) stale() time.Duration { return 20 * w.ReadTimeout }
+
 // recovery is how long after a fault clients may need to be as they were: a dead subscription is noticed after two pings of
 // 5 s each, what was sent last is tried again, and stragglers arrive.
 func (w *World) recovery() time.Duration {
-	return 12*time.Second + w.RetryBudget + 20*w.ReadTimeout + 5*w.DialTimeout + 100*w.Latency
+	return 12*time.Second + w.RetryBudget + w.stale() + 5*w.DialTimeout + 100*w.Latency
 }
 
 // sleep returns after d, or false when ctx ends.
