@@ -38,29 +38,26 @@ func serverKinds(t *target) (kinds []string) {
 	return kinds
 }
 
-// TestChaos divides its time over all servers that there are, in slices of at most 20 s, and a cluster.
+// TestChaos divides its time over all servers that there are, in slices of 15 s or so, and a cluster.
 func TestChaos(t *testing.T) {
 	seed, duration := parameters(t)
 	replay := fmt.Sprintf("make chaos SEED=%d DURATION=%s", seed, duration)
 	t.Logf("replay: %s", replay)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	programs := redistest.Programs(t)
+	rng.Shuffle(len(programs), func(i, k int) { programs[i], programs[k] = programs[k], programs[i] })
+	programs = programs[:min(max(int(duration/(6*time.Second)), 1), len(programs))] // less time is not enough for all
 	shares := len(programs)
 	withCluster := duration >= time.Minute
 	if withCluster {
 		shares++
-	}
-	if short := int(duration / (5 * time.Second)); short < shares { // the time is enough for some of them
-		rng.Shuffle(len(programs), func(i, k int) { programs[i], programs[k] = programs[k], programs[i] })
-		programs = programs[:max(short, 1)]
-		shares = len(programs)
 	}
 	share := duration / time.Duration(shares)
 	var total figures
 	var found []history.Violation
 	do := func(name string, start func(t testing.TB) *target) {
 		t.Run(name, func(t *testing.T) {
-			slices := max(1, int(share/(20*time.Second)))
+			slices := max(1, int((share+5*time.Second)/(20*time.Second)))
 			target := start(t)
 			for i := range slices {
 				f, v := calmAfterStorm(rng.Uint64(), i, share/time.Duration(slices), target).run(t, target)
@@ -105,7 +102,7 @@ func parameters(t *testing.T) (seed uint64, duration time.Duration) {
 // woken is noticed, and not saved by the end of a lease.
 func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 	p := plan{
-		seed: seed, lease: time.Second, processes: 3, actors: 4, gap: 250 * time.Millisecond,
+		seed: seed, lease: time.Second, processes: 3, actors: 4, gap: 300 * time.Millisecond,
 		local: slices.Sorted(maps.Keys(local)), global: serverKinds(t),
 	}
 	p.calm = min(d*2/5, 4*time.Second)

@@ -104,7 +104,7 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 		Name: func(rng *rand.Rand) string {
 			return fmt.Sprintf("chaos:%d:%d", now()/int64(namePeriod), rng.IntN(j.Names))
 		},
-		Think: 30 * time.Millisecond, Hold: 15 * time.Millisecond, Wait: 100 * time.Millisecond,
+		Think: 10 * time.Millisecond, Hold: 5 * time.Millisecond, Wait: 100 * time.Millisecond,
 		Leases: []time.Duration{0, j.Lease / 2}, Plain: 4, Patience: 20 * time.Second, Now: now,
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -21,6 +21,8 @@ type weather struct {
 	faults   []history.Window
 	refusals []history.Window // those in which servers answer with errors
 	count    map[string]int
+
+	failedOver time.Time
 }
 
 // storm makes faults of these kinds until ctx ends.
@@ -94,5 +96,11 @@ var global = map[string]func(ctx context.Context, w *weather){
 			n.MoveClock(w.tb, 2*time.Millisecond)
 		}
 	},
-	"failover": func(_ context.Context, w *weather) { w.t.failover(w.tb) },
+	"failover": func(ctx context.Context, w *weather) {
+		// The nodes of a cluster do not vote twice for one shard within two node timeouts, which are a second here.
+		if sleep(ctx, time.Until(w.failedOver.Add(2*time.Second))) {
+			w.t.failover(w.tb, w.rng)
+			w.failedOver = time.Now()
+		}
+	},
 }

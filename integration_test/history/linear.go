@@ -146,7 +146,7 @@ func steps(ops []Op, lease time.Duration) (list []porcupine.Operation) {
 			add(leave, o, o.Return)
 		case o.Kind == Unlock && o.Result == Unknown && !o.Last:
 			add(settle, o, after(o.Return, lease))
-		case o.Kind == Unlock && o.Last && (o.Result == Unknown || o.Result == Lost),
+		case o.Kind == Unlock && o.Last && (o.Result == Unknown || o.Result == Lost || o.Result == Closed),
 			o.Kind == End && o.Result != Released && o.Owner != "":
 			o.Call = o.trusted() // a process that was paused says so late
 			add(expire, o, Forever)

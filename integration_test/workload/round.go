@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -13,23 +14,32 @@ type round struct {
 	*Actor
 	m     Locker
 	holds []*holdfast.Hold // oldest first
-	ended chan struct{}    // closed when the end of the grant's context was recorded, if it ended by itself
-	stop  func() bool
+
+	once  sync.Once      // for the record of the grant's end
+	group sync.WaitGroup // of what waits to record it
+	stops []func() bool  // end that waiting
 }
 
 func (a *Actor) begin(m Locker, h *holdfast.Hold) *round {
-	r := &round{Actor: a, m: m, holds: []*holdfast.Hold{h}, ended: make(chan struct{})}
-	r.stop = context.AfterFunc(h.Context(), func() {
-		defer close(r.ended)
+	r := &round{Actor: a, m: m}
+	r.add(h)
+	return r
+}
+
+// add has the grant's end recorded, if it ends by itself, by whichever hold is the first to notice.
+func (r *round) add(h *holdfast.Hold) {
+	r.holds = append(r.holds, h)
+	r.group.Add(1)
+	r.stops = append(r.stops, context.AfterFunc(h.Context(), func() {
+		defer r.group.Done()
 		o := r.op(history.End, h)
 		note(&o, context.Cause(h.Context()))
-		o.Deadline = a.Now() + int64(time.Until(h.Deadline()))
+		o.Deadline = r.Now() + int64(time.Until(h.Deadline()))
 		if o.Result != history.Lost && o.Result != history.Closed {
 			return // unlocked, which is recorded, or the caller's context ended, and the lock is held on
 		}
-		a.rec.Note(o)
-	})
-	return r
+		r.once.Do(func() { r.rec.Note(o) })
+	}))
 }
 
 func (r *round) op(kind history.Kind, h *holdfast.Hold) history.Op {
@@ -45,7 +55,7 @@ func (r *round) act(ctx context.Context) {
 		r.extend(ctx)
 	case inner > 0 && r.rng.IntN(2) == 0:
 		r.unlock(ctx, r.rng.IntN(inner+1))
-		r.look(ctx)
+		r.look(r.holds[0].Context())
 	default:
 		r.reenter(ctx)
 		r.look(ctx)
@@ -57,7 +67,7 @@ func (r *round) reenter(ctx context.Context) {
 	h, err := r.m.Lock(ctx)
 	call.End(func(o *history.Op) { note(o, err) })
 	if err == nil {
-		r.holds = append(r.holds, h)
+		r.add(h)
 	}
 }
 
@@ -96,9 +106,12 @@ func (r *round) leave(ctx context.Context) {
 	for len(r.holds) > 0 {
 		r.unlock(ctx, r.rng.IntN(len(r.holds)))
 	}
-	if !r.stop() { // it had ended before
-		<-r.ended
+	for _, stop := range r.stops {
+		if stop() {
+			r.group.Done()
+		}
 	}
+	r.group.Wait()
 }
 
 // unlock gives a hold back, under a context that is cancelled already in one case of four.

@@ -83,8 +83,9 @@ func (a *Actor) round(ctx context.Context) bool {
 	}
 	r := a.begin(m, h)
 	for range a.rng.IntN(4) {
-		a.pause(h.Context(), a.random(a.Hold))
-		r.act(h.Context())
+		held := r.holds[0].Context() // the first one may have been unlocked, and this one another
+		a.pause(held, a.random(a.Hold))
+		r.act(held)
 	}
 	r.leave(ctx)
 	return true
