@@ -27,5 +27,5 @@ func (s *Server) Field(tb testing.TB, section, name string) string {
 	if err != nil {
 		tb.Fatalf("INFO %s: %v", section, err)
 	}
-	return field(info, name)
+	return InfoField(info, name)
 }

@@ -39,13 +39,13 @@ func binary(tb testing.TB) string {
 	tb.Helper()
 	path, ok := Binary()
 	if !ok {
-		unavailable(tb, missing())
+		Unavailable(tb, missing())
 	}
 	return path
 }
 
-// unavailable skips the test, loudly, or fails it in CI.
-func unavailable(tb testing.TB, why string) {
+// Unavailable skips a test that lacks something of the machine, loudly, and fails it if CI=true.
+func Unavailable(tb testing.TB, why string) {
 	tb.Helper()
 	why = "REAL REDIS TEST NOT RUN: " + strings.TrimSpace(why)
 	if os.Getenv("CI") == "true" {

@@ -54,7 +54,7 @@ func newClock(tb testing.TB, dir string) *clock {
 	tb.Helper()
 	lib, err := offclock()
 	if err != nil {
-		unavailable(tb, err.Error())
+		Unavailable(tb, err.Error())
 	}
 	c := &clock{lib: filepath.Join(dir, "offclock.so"), file: filepath.Join(dir, "offset")}
 	if err := os.WriteFile(c.lib, lib, 0o600); err != nil {

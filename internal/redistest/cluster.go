@@ -136,14 +136,14 @@ func (c *Cluster) await(tb testing.TB, replicas int) {
 		var last string
 		if !eventually(time.Until(deadline), func() bool {
 			last, _ = text(call(s.Addr(), "CLUSTER", "INFO"))
-			if field(last, "cluster_state") != "ok" {
+			if InfoField(last, "cluster_state") != "ok" {
 				return false
 			}
 			last, _ = text(call(s.Addr(), "INFO", "replication"))
 			if i < c.masters {
-				return field(last, "connected_slaves") == strconv.Itoa(replicas)
+				return InfoField(last, "connected_slaves") == strconv.Itoa(replicas)
 			}
-			return field(last, "master_link_status") == "up"
+			return InfoField(last, "master_link_status") == "up"
 		}) {
 			tb.Fatalf("cluster node %s is not ready:\n%s\n%s", s.Addr(), last, s.proc.output())
 		}

@@ -55,7 +55,7 @@ func (c *Cluster) AwaitPromotion(tb testing.TB, key string, old *Server) (promot
 			}
 			info, _ := text(call(s.Addr(), "CLUSTER", "INFO"))
 			master := shards.master(slot)
-			if master == nil || master == old || promoted != nil && master != promoted || field(info, "cluster_state") != "ok" {
+			if master == nil || master == old || promoted != nil && master != promoted || InfoField(info, "cluster_state") != "ok" {
 				return false
 			}
 			promoted = master

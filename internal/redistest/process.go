@@ -82,7 +82,7 @@ func (p *process) ready(addr string) error {
 		if info, last = text(call(addr, "INFO", "server")); last != nil {
 			return false
 		}
-		if got := field(info, "process_id"); got != strconv.Itoa(p.cmd.Process.Pid) {
+		if got := InfoField(info, "process_id"); got != strconv.Itoa(p.cmd.Process.Pid) {
 			last = fmt.Errorf("process %s answers instead", got)
 		}
 		return true
@@ -122,8 +122,8 @@ func eventually(limit time.Duration, cond func() bool) bool {
 	return false
 }
 
-// field is the value of "name:value" in an answer of INFO, empty if there is none.
-func field(info, name string) string {
+// InfoField is the value of "name:value" in an answer of INFO, empty if there is none.
+func InfoField(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
 			return strings.TrimSpace(value)

@@ -36,7 +36,7 @@ func Programs(tb testing.TB) []Program {
 	}
 	if path, ok := Binary(); ok || len(paths) == 0 {
 		if !ok {
-			unavailable(tb, missing())
+			Unavailable(tb, missing())
 		}
 		paths = append(paths, path)
 	}

@@ -40,7 +40,7 @@ func awaitLink(tb testing.TB, replica *Server) {
 	tb.Helper()
 	if !eventually(patience, func() bool {
 		info, _ := text(call(replica.Addr(), "INFO", "replication"))
-		return field(info, "master_link_status") == "up"
+		return InfoField(info, "master_link_status") == "up"
 	}) {
 		tb.Fatalf("the replica does not follow:\n%s", replica.proc.output())
 	}
@@ -128,4 +128,20 @@ func (r *Replicated) Client(tb testing.TB, change ...func(*redis.Options)) *redi
 			return dialer.DialContext(ctx, network, r.Primary().Addr())
 		}
 	}}, change...)...)
+}
+
+// Strand pauses the replicas of a primary and cuts their links, so that they cannot get what it is sent from now on, not
+// even when they go on: they would connect to it again, so it has to be dead or paused by then. That loses writes where
+// somebody else than the test promotes replicas.
+func (s *Server) Strand(tb testing.TB, replicas []*Server) {
+	tb.Helper()
+	for _, r := range replicas {
+		r.Pause()
+	}
+	if !eventually(patience, func() bool {
+		s.Command(tb, "CLIENT", "KILL", "TYPE", "replica") // again: a replica may have connected anew before it stopped
+		return s.Field(tb, "replication", "connected_slaves") == "0"
+	}) {
+		tb.Fatal("strand: the primary keeps its replicas")
+	}
 }

@@ -113,10 +113,10 @@ func (s *Server) identify() error {
 	if err != nil {
 		return err
 	}
-	s.version = field(info, "valkey_version")
+	s.version = InfoField(info, "valkey_version")
 	s.valkey = s.version != ""
 	if !s.valkey {
-		s.version = field(info, "redis_version")
+		s.version = InfoField(info, "redis_version")
 	}
 	return nil
 }

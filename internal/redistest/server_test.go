@@ -144,7 +144,7 @@ func TestWithoutAServerTestsAreSkippedButFailInCI(t *testing.T) {
 
 func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	if _, ok := Binary(); !ok {
-		unavailable(t, missing())
+		Unavailable(t, missing())
 	}
 	bin, _ := Binary()
 	s := &Server{tb: t, bin: bin, dir: t.TempDir(), args: []string{"--no-such-option", "1"}}

@@ -63,6 +63,13 @@ func (c *Cluster) slot(tb testing.TB, key string) int64 {
 	return 0
 }
 
+// Replicas are the nodes that stand by for the master of the key.
+func (c *Cluster) Replicas(tb testing.TB, key string) []*Server {
+	tb.Helper()
+	_, replicas := c.shard(tb, key)
+	return replicas
+}
+
 // shard returns the master and the replicas that serve the key.
 func (c *Cluster) shard(tb testing.TB, key string) (master *Server, replicas []*Server) {
 	tb.Helper()

@@ -37,7 +37,7 @@ func isValkey(bin string) bool {
 // role is "master", "slave" or, if the server does not answer, empty.
 func role(addr string) string {
 	info, _ := text(call(addr, "INFO", "replication"))
-	return field(info, "role")
+	return InfoField(info, "role")
 }
 
 // awaitReplicas waits until the replicas have all that their primary had written when it was called. It asks the replicas
@@ -48,12 +48,12 @@ func awaitReplicas(ctx context.Context, tb testing.TB, primary *Server, replicas
 	if err != nil {
 		tb.Fatalf("replicas: %v", err)
 	}
-	want := field(info, "master_repl_offset")
+	want := InfoField(info, "master_repl_offset")
 	for _, s := range replicas {
 		if !eventually(patience, func() bool {
 			info, _ = text(call(s.Addr(), "INFO", "replication"))
-			follows := field(info, "master_link_status") == "up" && field(info, "master_port") == strconv.Itoa(primary.port)
-			return follows && atLeast(field(info, "slave_repl_offset"), want) || ctx.Err() != nil
+			follows := InfoField(info, "master_link_status") == "up" && InfoField(info, "master_port") == strconv.Itoa(primary.port)
+			return follows && atLeast(InfoField(info, "slave_repl_offset"), want) || ctx.Err() != nil
 		}) || ctx.Err() != nil {
 			tb.Fatalf("replica %s lags behind offset %s of %s:\n%s", s.Addr(), want, primary.Addr(), info)
 		}

@@ -1,0 +1,77 @@
+package topology
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// cluster is a Redis Cluster.
+type cluster struct {
+	about
+	c *redistest.Cluster
+}
+
+func (t *cluster) Nodes() []Node                          { return processes(t.c.Nodes) }
+func (t *cluster) Serving(tb testing.TB, key string) Node { return t.c.Master(tb, key) }
+
+// Connect leaves the interval at which go-redis reloads the map of slots at its default of a minute, as users do.
+func (t *cluster) Connect(tb testing.TB, change ...Change) redis.UniversalClient {
+	tb.Helper()
+	return closing(tb, redis.NewClusterClient(options(t.c.Addrs(), change).Cluster()))
+}
+
+func (t *cluster) Admin(tb testing.TB, change ...Change) redis.UniversalClient {
+	tb.Helper()
+	return t.Connect(tb, asDefault(change)...)
+}
+
+func (t *cluster) Failover(tb testing.TB, key string) Node {
+	tb.Helper()
+	return t.c.Switch(tb, key)
+}
+
+func (t *cluster) KillServing(tb testing.TB, key string) Node {
+	tb.Helper()
+	_, promoted := t.c.KillMaster(tb, key)
+	return promoted
+}
+
+func (t *cluster) LoseWrites(tb testing.TB, key string, during func()) Node {
+	tb.Helper()
+	t.c.AwaitReplicas(tb.Context(), tb, key)
+	master := t.c.Master(tb, key)
+	replicas := t.c.Replicas(tb, key)
+	master.Strand(tb, replicas)
+	during()
+	master.Kill()
+	for _, r := range replicas {
+		r.Resume()
+	}
+	return t.c.AwaitPromotion(tb, key, master)
+}
+
+func (t *cluster) Reshard(tb testing.TB, key string) {
+	tb.Helper()
+	t.c.MoveSlot(tb, key, t.other(tb, key))
+}
+
+func (t *cluster) BeginReshard(tb testing.TB, key string) *redistest.Move {
+	tb.Helper()
+	return t.c.BeginMove(tb, key, t.other(tb, key))
+}
+
+// other is a master that does not serve the key.
+func (t *cluster) other(tb testing.TB, key string) *redistest.Server {
+	tb.Helper()
+	serving := t.c.Master(tb, key)
+	for _, s := range t.c.Masters(tb) {
+		if s != serving {
+			return s
+		}
+	}
+	tb.Fatal("the cluster has one master only")
+	return nil
+}

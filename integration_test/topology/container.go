@@ -1,0 +1,178 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+	"github.com/redis/go-redis/v9"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/wait"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// patience is for what a healthy container does within a second, on a machine that is busy.
+const patience = 30 * time.Second
+
+// container is a server in a container, reached by its published port.
+type container struct {
+	tb    testing.TB
+	ctr   *testcontainers.DockerContainer
+	addr  string
+	admin *redis.Client
+}
+
+// quiet swallows the ten lines that each container would write into the log of its test. Errors are returned as well.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// startContainer starts a single server from an image. Its log line is waited for, and then an answer: the line is
+// written a moment before the port answers.
+func startContainer(tb testing.TB, name, image string) Topology {
+	tb.Helper()
+	defaults(tb)
+	ctr, err := testcontainers.Run(tb.Context(), image,
+		testcontainers.WithLogger(quiet{}),
+		testcontainers.WithExposedPorts("6379/tcp"),
+		testcontainers.WithCmdArgs("--save", "", "--appendonly", "no"),
+		testcontainers.WithWaitStrategy(wait.ForLog("Ready to accept connections").WithPollInterval(5*time.Millisecond)))
+	testcontainers.CleanupContainer(tb, ctr, testcontainers.StopTimeout(0)) // before err is looked at: it may have started
+	if err != nil {
+		redistest.Unavailable(tb, "no container of "+image+": "+err.Error())
+	}
+	addr, err := ctr.PortEndpoint(tb.Context(), "6379/tcp", "")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c := &container{tb: tb, ctr: ctr, addr: literal(addr)}
+	c.admin = redis.NewClient(asDefaultOptions(c.addr))
+	tb.Cleanup(func() { _ = c.admin.Close() })
+	about := about{kind: Single, name: name}
+	about.version, about.valkey = c.identify()
+	c.Command(tb, append([]string{"ACL", "SETUSER", User}, rule(about.version)...)...)
+	return &servers{about, []Node{c}}
+}
+
+// defaults sets what testcontainers needs unless somebody has chosen otherwise. Its own reaper would be one more image to
+// fetch: the cleanup stops containers, and they hold nothing. Inside a container, it would look for published ports on
+// the gateway.
+func defaults(tb testing.TB) {
+	tb.Helper()
+	for name, value := range map[string]string{
+		"TESTCONTAINERS_RYUK_DISABLED": "true",
+		"TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",
+	} {
+		if _, set := os.LookupEnv(name); !set {
+			if err := os.Setenv(name, value); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+}
+
+// literal turns localhost into an address: go-redis resolves names when it makes a client.
+func literal(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil && host == "localhost" {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return addr
+}
+
+// asDefaultOptions are those of an administrator who gets the replies of RESP2, as from redistest's servers.
+func asDefaultOptions(addr string) *redis.Options {
+	o := options([]string{addr}, asDefault(nil)).Simple()
+	o.Protocol = 2
+	return o
+}
+
+// identify waits for the server to answer and asks it what it is.
+func (c *container) identify() (version string, valkey bool) {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(c.tb.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		info := c.admin.InfoMap(ctx, "server")
+		if info.Err() == nil {
+			if v := info.Item("Server", "valkey_version"); v != "" {
+				return v, true
+			}
+			return info.Item("Server", "redis_version"), false
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			c.tb.Fatalf("the server in the container does not answer: %v", info.Err())
+		}
+	}
+}
+
+// Addr is the published port. It does not survive a restart of the container, so there is no Restart.
+func (c *container) Addr() string { return c.addr }
+
+func (c *container) Command(tb testing.TB, args ...string) any {
+	tb.Helper()
+	reply, err := c.Try(args...)
+	if err != nil {
+		tb.Fatalf("%v: %v", args, err)
+	}
+	return reply
+}
+
+func (c *container) Try(args ...string) (any, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	words := make([]any, len(args))
+	for i, a := range args {
+		words[i] = a
+	}
+	reply, err := c.admin.Do(ctx, words...).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return reply, err
+}
+
+// Pause freezes the container's processes.
+func (c *container) Pause() {
+	c.docker("pause", func(ctx context.Context, d *testcontainers.DockerClient) error {
+		_, err := d.ContainerPause(ctx, c.ctr.GetContainerID(), client.ContainerPauseOptions{})
+		return err
+	})
+}
+
+func (c *container) Resume() {
+	c.docker("unpause", func(ctx context.Context, d *testcontainers.DockerClient) error {
+		_, err := d.ContainerUnpause(ctx, c.ctr.GetContainerID(), client.ContainerUnpauseOptions{})
+		return err
+	})
+}
+
+func (c *container) Kill() {
+	c.docker("kill", func(ctx context.Context, d *testcontainers.DockerClient) error {
+		_, err := d.ContainerKill(ctx, c.ctr.GetContainerID(), client.ContainerKillOptions{Signal: "KILL"})
+		return err
+	})
+}
+
+func (c *container) docker(op string, f func(context.Context, *testcontainers.DockerClient) error) {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	d, err := testcontainers.NewDockerClientWithOpts(ctx)
+	if err != nil {
+		c.tb.Fatalf("%s: %v", op, err)
+	}
+	defer d.Close()
+	if err := f(ctx, d); err != nil {
+		c.tb.Fatalf("%s: %v", op, err)
+	}
+}

@@ -1,0 +1,90 @@
+package topology
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// about is what all topologies can say of themselves.
+type about struct {
+	kind    Kind
+	name    string
+	version string
+	valkey  bool
+}
+
+func (a about) Kind() Kind      { return a.kind }
+func (a about) Name() string    { return a.name }
+func (a about) Version() string { return a.version }
+func (a about) Valkey() bool    { return a.valkey }
+
+// servers are nodes without ties between them: one, or the masters of a quorum.
+type servers struct {
+	about
+	nodes []Node
+}
+
+func (s *servers) Nodes() []Node                       { return s.nodes }
+func (s *servers) Serving(_ testing.TB, _ string) Node { return s.nodes[0] }
+
+func (s *servers) Connect(tb testing.TB, change ...Change) redis.UniversalClient {
+	tb.Helper()
+	return connectTo(tb, s.nodes[0].Addr(), change)
+}
+
+func (s *servers) Admin(tb testing.TB, change ...Change) redis.UniversalClient {
+	tb.Helper()
+	return s.Connect(tb, asDefault(change)...)
+}
+
+// quorum is servers of which each has a client.
+type quorum struct{ servers }
+
+func (q *quorum) ConnectEach(tb testing.TB, change ...Change) []redis.UniversalClient {
+	tb.Helper()
+	var all []redis.UniversalClient
+	for _, n := range q.nodes {
+		all = append(all, connectTo(tb, n.Addr(), change))
+	}
+	return all
+}
+
+// processes are servers as nodes.
+func processes(all []*redistest.Server) []Node {
+	nodes := make([]Node, len(all))
+	for i, s := range all {
+		nodes[i] = s
+	}
+	return nodes
+}
+
+// start starts a topology of processes of this program. The user stands in the command line, so that a restarted server
+// has it.
+func start(tb testing.TB, kind Kind, p redistest.Program, opts []redistest.Option) Topology {
+	tb.Helper()
+	a := about{kind: kind, name: processName(kind, p), version: p.Version, valkey: p.Valkey}
+	user := redistest.Args(append([]string{"--user", User}, rule(p.Version)...)...)
+	opts = append([]redistest.Option{redistest.Exec(p.Path), user}, opts...)
+	switch kind {
+	case Single:
+		return &servers{a, processes(redistest.StartMasters(tb, 1, opts...))}
+	case Masters:
+		return &quorum{servers{a, processes(redistest.StartMasters(tb, 5, opts...))}}
+	case Replicated:
+		return &replicated{a, redistest.StartReplicated(tb, 2, opts...)}
+	case Sentinel:
+		return &sentinel{a, redistest.StartSentinel(tb, opts...)}
+	case Cluster:
+		return &cluster{a, redistest.StartCluster(tb, 3, 1, opts...)}
+	}
+	tb.Fatalf("topology: %d is not one kind", kind)
+	return nil
+}
+
+// processName is the name of the subtest.
+func processName(kind Kind, p redistest.Program) string {
+	return kind.String() + "/" + p.Name + "/process"
+}
