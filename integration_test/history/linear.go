@@ -131,6 +131,7 @@ func steps(ops []Op, lease time.Duration) (list []porcupine.Operation) {
 	open := make(map[grantID]Op) // grants that nobody is known to have ended, by their Lock
 	unsure := doubtful(ops, lease)
 	var crashes []Op // each began before the last grants of its client, perhaps
+	ended := make(map[grantID]bool)
 	for _, o := range ops {
 		switch {
 		case o.granted():
@@ -141,6 +142,7 @@ func steps(ops []Op, lease time.Duration) (list []porcupine.Operation) {
 		case o.Kind == Reenter && o.Result == OK:
 			add(reenter, o, o.Return)
 		case o.Kind == Unlock && o.Result == OK && o.Last:
+			ended[o.grant()] = true
 			add(release, o, o.Return)
 		case o.Kind == Unlock && o.Result == OK:
 			add(leave, o, o.Return)
@@ -148,8 +150,11 @@ func steps(ops []Op, lease time.Duration) (list []porcupine.Operation) {
 			add(settle, o, after(o.Return, lease))
 		case o.Kind == Unlock && o.Last && (o.Result == Unknown || o.Result == Lost || o.Result == Closed),
 			o.Kind == End && o.Result != Released && o.Owner != "":
-			o.Call = o.trusted() // a process that was paused says so late
-			add(expire, o, Forever)
+			if !ended[o.grant()] { // once is enough, and each makes the search longer
+				ended[o.grant()] = true
+				o.Call = o.trusted() // a process that was paused says so late
+				add(expire, o, Forever)
+			}
 		case o.Kind == State && o.Result == OK && o.Owner != "" && !unsure.count(o):
 			add(look, o, o.Return)
 		case o.Kind == Force && o.Result == OK, o.Kind == Wipe && o.Result != Unknown:
@@ -160,7 +165,7 @@ func steps(ops []Op, lease time.Duration) (list []porcupine.Operation) {
 	}
 	for _, o := range crashes {
 		for _, g := range open {
-			if g.Client == o.Client {
+			if g.Client == o.Client && !ended[g.grant()] {
 				g.Call = max(g.Call, o.Call)
 				add(expire, g, Forever)
 			}
