@@ -190,6 +190,7 @@ func TestIsError(t *testing.T) {
 		"READONLY You can't write against a read only replica. script: 1f2e, on @user_script:14.",
 		"ERR Error running script (call to f_1f2e): @user_script:14: -READONLY You can't write against a read only replica. ",
 		"ERR Error running script (call to f_1f2e): @user_script: 14: READONLY You can't write against a read only replica.",
+		"ERR Error running script (call to f_1f2e): @user_script:15: @user_script: 15: -READONLY You can't write against a read only replica.",
 	} {
 		require.True(t, IsError(proto(text), "READONLY"), text)
 		require.False(t, IsError(proto(text), "OOM"), text)

@@ -70,7 +70,8 @@ type Result struct {
 var _ redis.Cmder = command{}
 
 // IsError tells whether err is the server's error of this kind ("OOM", "READONLY", ...). Redis before 7 wraps what a
-// command in a script raised: "ERR Error running script (call to f_<sha>): @user_script:14: -READONLY ...".
+// command in a script raised: "ERR Error running script (call to f_<sha>): @user_script:14: -READONLY ...", 6.0 with
+// "@user_script: 14: " once more behind the first.
 func IsError(err error, kind string) bool {
 	if redis.HasErrorPrefix(err, kind) {
 		return true
@@ -79,10 +80,12 @@ func IsError(err error, kind string) bool {
 	if !errors.As(err, &reply) {
 		return false
 	}
-	_, inner, wrapped := strings.Cut(reply.Error(), "@user_script:")
-	if !wrapped {
+	const script = "@user_script:"
+	at := strings.LastIndex(reply.Error(), script)
+	if at < 0 {
 		return false
 	}
-	_, inner, _ = strings.Cut(strings.TrimLeft(inner, " "), ": ") // behind the number of the line
+	inner := strings.TrimLeft(reply.Error()[at+len(script):], " ")
+	_, inner, _ = strings.Cut(inner, ": ") // behind the number of the line
 	return strings.HasPrefix(strings.TrimPrefix(inner, "-"), kind)
 }
