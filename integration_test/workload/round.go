@@ -15,18 +15,23 @@ type round struct {
 	m     Locker
 	holds []*holdfast.Hold // oldest first
 
-	once  sync.Once      // for the record of the grant's end
-	group sync.WaitGroup // of what waits to record it
-	stops []func() bool  // end that waiting
+	// Re-entries are made under again. In nested rounds that is the first hold's context, and theirs end with it; that hold
+	// is then unlocked last, or else nobody would see why the others end.
+	again  context.Context
+	nested bool
+
+	end   sync.Once      // the end of the grant, if it ended by itself, is recorded by the first hold that sees it
+	group sync.WaitGroup // those that look out for it
+	stops []func() bool
 }
 
-func (a *Actor) begin(m Locker, h *holdfast.Hold) *round {
-	r := &round{Actor: a, m: m}
+func (a *Actor) begin(m Locker, h *holdfast.Hold, again context.Context, nested bool) *round {
+	r := &round{Actor: a, m: m, again: again, nested: nested}
 	r.add(h)
 	return r
 }
 
-// add has the grant's end recorded, if it ends by itself, by whichever hold is the first to notice.
+// add takes up a hold and looks out for its end.
 func (r *round) add(h *holdfast.Hold) {
 	r.holds = append(r.holds, h)
 	r.group.Add(1)
@@ -38,7 +43,7 @@ func (r *round) add(h *holdfast.Hold) {
 		if o.Result != history.Lost && o.Result != history.Closed {
 			return // unlocked, which is recorded, or the caller's context ended, and the lock is held on
 		}
-		r.once.Do(func() { r.rec.Note(o) })
+		r.end.Do(func() { r.rec.Note(o) })
 	}))
 }
 
@@ -54,17 +59,17 @@ func (r *round) act(ctx context.Context) {
 	case r.rng.IntN(6) == 0:
 		r.extend(ctx)
 	case inner > 0 && r.rng.IntN(2) == 0:
-		r.unlock(ctx, r.rng.IntN(inner+1))
+		r.unlock(ctx, r.any())
 		r.look(r.holds[0].Context())
 	default:
-		r.reenter(ctx)
+		r.reenter()
 		r.look(ctx)
 	}
 }
 
-func (r *round) reenter(ctx context.Context) {
+func (r *round) reenter() {
 	call := r.rec.Begin(r.op(history.Reenter, r.holds[0]))
-	h, err := r.m.Lock(ctx)
+	h, err := r.m.Lock(r.again)
 	call.End(func(o *history.Op) { note(o, err) })
 	if err == nil {
 		r.add(h)
@@ -104,7 +109,7 @@ func (r *round) look(ctx context.Context) {
 // leave unlocks all holds, in random order.
 func (r *round) leave(ctx context.Context) {
 	for len(r.holds) > 0 {
-		r.unlock(ctx, r.rng.IntN(len(r.holds)))
+		r.unlock(ctx, r.any())
 	}
 	for _, stop := range r.stops {
 		if stop() {
@@ -112,6 +117,14 @@ func (r *round) leave(ctx context.Context) {
 		}
 	}
 	r.group.Wait()
+}
+
+// any is the number of the hold to be unlocked next.
+func (r *round) any() int {
+	if r.nested && len(r.holds) > 1 {
+		return 1 + r.rng.IntN(len(r.holds)-1)
+	}
+	return r.rng.IntN(len(r.holds))
 }
 
 // unlock gives a hold back, under a context that is cancelled already in one case of four.

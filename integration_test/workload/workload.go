@@ -75,13 +75,22 @@ func (a *Actor) round(ctx context.Context) bool {
 	}
 	name := a.Name(a.rng)
 	m := a.Lock(name)
-	lockCtx, cancel := context.WithCancel(a.owner) // the hold's context derives from it
+	nested := a.rng.IntN(2) == 0
+	owner := a.owner
+	if !nested && owner == ctx {
+		owner = holdfast.WithOwner(ctx) // re-entries have to be made under something that carries it
+	}
+	lockCtx, cancel := context.WithCancel(owner) // the hold's context derives from it
 	defer cancel()
 	h, err := a.lock(lockCtx, cancel, m, name)
 	if err != nil {
 		return !errors.Is(err, holdfast.ErrClosed)
 	}
-	r := a.begin(m, h)
+	again := lockCtx
+	if nested {
+		again = h.Context()
+	}
+	r := a.begin(m, h, again, nested)
 	for range a.rng.IntN(4) {
 		held := r.holds[0].Context() // the first one may have been unlocked, and this one another
 		a.pause(held, a.random(a.Hold))
