@@ -105,6 +105,14 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	f.count(ops)
 	found = append(found, slices.DeleteFunc(history.Check(ops, c), func(v history.Violation) bool { return known(v, ops) })...)
 	found = append(found, leftBehind(tb, t, quiet+int64(p.lease+time.Second), ops)...)
+	if len(found) > 0 {
+		diary := w.diary
+		for _, s := range slots {
+			diary = append(diary, s.diary...)
+		}
+		slices.Sort(diary)
+		tb.Logf("the faults:\n%s", strings.Join(diary, "\n"))
+	}
 	f.seconds = time.Duration(now() - start).Seconds()
 	f.found(found)
 	return f, found

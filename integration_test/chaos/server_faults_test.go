@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -23,6 +24,7 @@ type weather struct {
 	count    map[string]int
 
 	failedOver time.Time
+	diary      []string
 }
 
 // storm makes faults of these kinds until ctx ends.
@@ -33,12 +35,18 @@ func (w *weather) storm(ctx context.Context, kinds []string, gap time.Duration) 
 		w.count[kind]++
 		from := now()
 		global[kind](ctx, w)
+		w.diary = append(w.diary, entry(from, "servers", kind))
 		window := history.Window{From: from, To: now()}
 		w.faults = append(w.faults, window)
 		if refuses[kind] {
 			w.refusals = append(w.refusals, window)
 		}
 	}
+}
+
+// entry is a line of a diary of faults; its moments compare with those in histories.
+func entry(from int64, who, kind string) string {
+	return fmt.Sprintf("%s to %s %s: %s", time.Duration(from), time.Duration(now()), who, kind)
 }
 
 // during has all servers in some state for a time.

@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ type slot struct {
 	past    []*process // those that were killed
 	err     error      // a process could not be started
 	count   map[string]int
+	diary   []string
 }
 
 // newSlot makes a slot with a process in it.
@@ -57,7 +59,9 @@ func (s *slot) storm(ctx context.Context, kinds []string, gap time.Duration) {
 		kind := deal.next()
 		s.count[kind]++
 		from := now()
+		client := s.p.number
 		local[kind](ctx, s)
+		s.diary = append(s.diary, entry(from, fmt.Sprintf("client %d", client), kind))
 		if s.p != nil {
 			s.p.faults = append(s.p.faults, history.Window{From: from, To: now()})
 		}
