@@ -39,14 +39,7 @@ func (t *replicated) Admin(tb testing.TB, change ...Change) redis.UniversalClien
 func (t *replicated) Failover(tb testing.TB, _ string) Node {
 	tb.Helper()
 	t.r.AwaitReplicas(tb.Context(), tb)
-	old := t.r.Primary()
-	promoted := t.r.Failover(tb)
-	if old.Major() < 7 {
-		// A client leaves a former primary when it reads READONLY. Redis 6 hides that word inside the message when a
-		// script raises it, so that connections have to be cut, as a Sentinel does.
-		old.Command(tb, "CLIENT", "KILL", "TYPE", "normal")
-	}
-	return promoted
+	return t.r.Failover(tb)
 }
 
 func (t *replicated) KillServing(tb testing.TB, _ string) Node {
