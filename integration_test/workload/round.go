@@ -25,7 +25,7 @@ type round struct {
 	stops []func() bool
 }
 
-func (a *Actor) begin(m Locker, h *holdfast.Hold, again context.Context, nested bool) *round {
+func (a *Actor) begin(again context.Context, m Locker, h *holdfast.Hold, nested bool) *round {
 	r := &round{Actor: a, m: m, again: again, nested: nested}
 	r.add(h)
 	return r
@@ -67,11 +67,23 @@ func (r *round) act(ctx context.Context) {
 	}
 }
 
+// reenter locks once more. If the grant is lost meanwhile, and it is not its hold's context under which it locks, that is a
+// grant of its own, recorded and given back as such.
 func (r *round) reenter() {
 	call := r.rec.Begin(r.op(history.Reenter, r.holds[0]))
-	h, err := r.m.Lock(r.again)
-	call.End(func(o *history.Op) { note(o, err) })
-	if err == nil {
+	h, err := r.m.Lock(r.again, holdfast.Wait(r.Patience))
+	fresh := err == nil && h.Token() != r.holds[0].Token()
+	call.End(func(o *history.Op) {
+		note(o, err)
+		if fresh {
+			o.Kind, o.Owner, o.Token = history.Lock, h.Owner(), h.Token()
+			o.Deadline = r.Now() + int64(time.Until(h.Deadline()))
+		}
+	})
+	switch {
+	case fresh:
+		(&round{Actor: r.Actor, m: r.m, holds: []*holdfast.Hold{h}}).leave(r.again)
+	case err == nil:
 		r.add(h)
 	}
 }

@@ -90,7 +90,7 @@ func (a *Actor) round(ctx context.Context) bool {
 	if nested {
 		again = h.Context()
 	}
-	r := a.begin(m, h, again, nested)
+	r := a.begin(again, m, h, nested)
 	for range a.rng.IntN(4) {
 		held := r.holds[0].Context() // the first one may have been unlocked, and this one another
 		a.pause(held, a.random(a.Hold))
