@@ -131,19 +131,19 @@ func (g *grant) attempt(ctx, wait context.Context, cfg config) (*Hold, time.Dura
 	switch {
 	case o.err != nil:
 		if o.stray {
-			b.undo(g.id)
+			g.undo()
 		}
 		return nil, 0, b.gaveUp(wait, o)
 	case o.reply.Status == lua.Denied:
 		return nil, time.Duration(o.reply.Int(0)) * time.Millisecond, nil
 	}
 	if cause := b.over(wait); cause != nil {
-		b.undo(g.id)
+		g.undo()
 		return nil, 0, b.left(cause)
 	}
 	h, err := g.activate(ctx, o, cfg)
 	if err != nil {
-		b.undo(g.id)
+		g.undo()
 	}
 	return h, 0, err
 }

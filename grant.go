@@ -207,12 +207,9 @@ func (g *grant) unlockLast(ctx context.Context) error {
 		return g.reason()
 	}
 	o := c.detached(ctx, g.release)
-	g.finish(ErrReleased, o.stray)
+	g.finish(ErrReleased, o.stray || o.err != nil) // without an answer, or refused, it goes on in the background
 	switch {
 	case o.err != nil:
-		if !o.stray { // else finish has seen to it
-			g.base.undo(g.id)
-		}
 		return g.base.uncertain(o)
 	case o.reply.Status == lua.Gone && (!o.stray || control.RepeatedGone.Off()):
 		return both{ErrLost, watchdog.ErrGone}
@@ -236,17 +233,17 @@ func (g *grant) reason() error {
 	return ErrLost
 }
 
-// finish ends the grant and the holds that are still in it. It reports whether this call was the one that ended it. What
-// may be left at the server is undone by the caller, stragglers excepted.
-func (g *grant) finish(reason error, stray bool) bool {
+// finish ends the grant and the holds that are still in it. It reports whether this call was the one that ended it. undo says
+// that it may stand at the server, or come to: a live grant is then given back in the background.
+func (g *grant) finish(reason error, undo bool) bool {
 	g.mu.Lock()
 	if g.ended != nil {
 		g.mu.Unlock()
 		return false
 	}
 	g.ended = reason
-	stray = stray || g.stray
-	live, holds := g.live, g.holds
+	g.stray = g.stray || undo
+	live, stray, holds := g.live, g.stray, g.holds
 	g.holds = nil
 	g.mu.Unlock()
 	for _, h := range holds {
@@ -257,7 +254,7 @@ func (g *grant) finish(reason error, stray bool) bool {
 		g.base.client.queue.Leave(g.base.key)
 	}
 	if live && stray {
-		g.base.undo(g.id) // a straggler of the acquisition could take the lock once more, for nobody
+		g.undo() // a straggler of the acquisition could also take the lock once more, for nobody
 	}
 	return true
 }
@@ -268,14 +265,12 @@ func (g *grant) Lost(reason error) { g.lose(reason) }
 
 func (g *grant) lose(reason error) {
 	g.base.client.dog.Forget(&g.watch)
-	if !g.finish(both{ErrLost, reason}, false) {
+	// After a deadline it may stand in Redis all the same, and would block others until its lease ends there.
+	if !g.finish(both{ErrLost, reason}, errors.Is(reason, watchdog.ErrDeadline)) {
 		return
 	}
 	g.base.client.opts.Logger.Warn("lock lost", "kind", g.base.key.Kind, "name", g.base.key.Name,
 		"owner", g.id, "token", g.token, "reason", reason)
-	if errors.Is(reason, watchdog.ErrDeadline) {
-		g.base.undo(g.id) // it may stand in Redis all the same, and would block others until its lease ends there
-	}
 }
 
 // releaseAtClose releases a grant of a closed client on its own, after the batch that it was in did not get through.

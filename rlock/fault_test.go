@@ -266,3 +266,35 @@ func TestUnlockIsDetachedControl(t *testing.T) {
 	require.Equal(t, before, p.proxy.Seen(script(lua.Release)))
 	require.False(t, free(t, p.direct, "a"))
 }
+
+// TestLostAndLockedAgain: an owner whose hold ran out locks again. What is still being sent to give the old one back does
+// not touch the new one.
+func TestLostAndLockedAgain(t *testing.T) {
+	again := func(t *testing.T) (p *proxied, h *holdfast.Hold) {
+		p = newProxied(t, nil)
+		warm(t, p)
+		owner := holdfast.WithOwner(t.Context())
+		undo := p.proxy.On(script(lua.Release), 2, faultproxy.HoldReply) // of four
+		first, err := p.mutex.Lock(owner, holdfast.Lease(100*time.Millisecond), holdfast.NoRenewal())
+		require.NoError(t, err)
+		require.ErrorIs(t, awaitEnd(t, first), holdfast.ErrLost)
+		<-undo.Fired()
+		h, err = p.mutex.Lock(owner)
+		require.NoError(t, err)
+		before := p.proxy.Seen(script(lua.Release))
+		p.proxy.Clear()
+		eventually(t, "the undo ends", func() bool { return p.proxy.Seen(script(lua.Release)) == before+2 })
+		require.NoError(t, p.direct.Ping(t.Context()).Err())
+		return p, h
+	}
+	t.Run("kept", func(t *testing.T) {
+		p, h := again(t)
+		require.NoError(t, h.Unlock(t.Context()))
+		p.nothingLeft(t)
+	})
+	t.Run("control", func(t *testing.T) {
+		t.Cleanup(control.FreshOwner.Without())
+		_, h := again(t)
+		require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+	})
+}
