@@ -6,14 +6,22 @@
 package integration_test
 
 import (
+	"context"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
 )
+
+// patience is how long a test waits for what must come, on however busy a machine.
+const patience = 30 * time.Second
 
 // TestServer proves that the suite runs on the server it was asked to run on, and names it in the log.
 func TestServer(t *testing.T) {
@@ -24,4 +32,47 @@ func TestServer(t *testing.T) {
 	t.Logf("%s, version %s, Valkey %t", bin, s.Version(), s.IsValkey())
 	require.Contains(t, string(says), "v="+s.Version())
 	require.Equal(t, strings.HasPrefix(string(says), "Valkey"), s.IsValkey())
+}
+
+// newClient makes a client of the library, closed at the end of the test.
+func newClient(t *testing.T, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(rdb, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return c
+}
+
+// mustLock gets a lock that is free, through whatever is left of a fault.
+func mustLock(t *testing.T, m *rlock.Mutex) *holdfast.Hold {
+	t.Helper()
+	h, err := m.Lock(t.Context(), holdfast.Wait(patience))
+	require.NoError(t, err)
+	return h
+}
+
+// waitFor locks and unlocks in the background; the channel is closed when that is done. It returns when the waiter stands
+// in line.
+func waitFor(ctx context.Context, t *testing.T, m *rlock.Mutex) <-chan struct{} {
+	t.Helper()
+	_, err := m.TryLock(ctx)
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h, err := m.Lock(ctx)
+		if err == nil {
+			err = h.Unlock(ctx)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	return done
 }

@@ -1,0 +1,142 @@
+package integration_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// TestStory: a lock's life on every topology and version, in several slots where there are slots.
+func TestStory(t *testing.T) {
+	topology.Each(t, topology.All, func(t *testing.T, top topology.Topology) {
+		t.Parallel()
+		names := []string{"orders:42"}
+		if top.Kind() == topology.Cluster {
+			names = append(names, "{orders}:43", "x", "y", "z")
+		}
+		for _, name := range names {
+			story(t, func() redis.UniversalClient { return top.Connect(t) }, name)
+		}
+		for _, name := range names {
+			nothingLeft(t, top, name)
+		}
+	})
+}
+
+// TestHeldThroughFailover: another server takes over under a holder and a waiter, once in good order and once because the
+// old one was killed. It has the lock, so the hold goes on, and the waiter is woken by its release.
+func TestHeldThroughFailover(t *testing.T) {
+	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
+		t.Parallel()
+		const name = "failover"
+		held := func(happen func()) {
+			h, err := rlock.New(newClient(t, top.Connect(t), nil), name).Lock(t.Context(), holdfast.Wait(patience))
+			require.NoError(t, err)
+			granted := waitFor(t.Context(), t, rlock.New(newClient(t, top.Connect(t), nil), name))
+			happen()
+			require.NoError(t, h.Unlock(t.Context()), "the new server knows the hold")
+			<-granted
+		}
+		held(func() { top.(topology.Failover).Failover(t, name) })
+		held(func() {
+			top.(topology.Replicator).AwaitReplicas(t, name)
+			top.(topology.Killer).KillServing(t, name)
+		})
+	})
+}
+
+// TestHeldThroughReshard: the slot of a lock moves to another master under a holder and a waiter; what they do while it is
+// half moved succeeds, as after it.
+func TestHeldThroughReshard(t *testing.T) {
+	topology.Each(t, topology.Cluster, func(t *testing.T, top topology.Topology) {
+		t.Parallel()
+		const name = "reshard"
+		m := rlock.New(newClient(t, top.Connect(t), nil), name)
+		h, err := m.Lock(t.Context(), holdfast.Wait(patience))
+		require.NoError(t, err)
+		granted := waitFor(t.Context(), t, rlock.New(newClient(t, top.Connect(t), nil), name))
+		move := top.(topology.Resharder).BeginReshard(t, name)
+		move.Key(t, name) // the lock is there, its token is here: scripts that need both must wait
+		inner, err := m.Lock(h.Context(), holdfast.Wait(patience))
+		require.NoError(t, err)
+		extended := make(chan error, 1)
+		go func() { extended <- h.Extend(t.Context(), time.Minute) }()
+		move.Keys(t)
+		require.NoError(t, <-extended)
+		move.Finish(t)
+		require.NoError(t, inner.Unlock(t.Context()))
+		require.NoError(t, h.Unlock(t.Context()), "the new master knows the hold")
+		<-granted
+		story(t, func() redis.UniversalClient { return top.Connect(t) }, name)
+	})
+}
+
+// story is a lock's whole life between two clients: exclusion, re-entry, state, wake-up over two hundred rounds, forced
+// unlock, and nothing left behind.
+func story(t *testing.T, connect func() redis.UniversalClient, name string) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	rdb := connect()
+	a := rlock.New(newClient(t, rdb, nil), name)
+	b := rlock.New(newClient(t, connect(), nil), name)
+
+	h, err := a.Lock(ctx)
+	require.NoError(t, err)
+	_, err = b.TryLock(ctx)
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	inner, err := a.Lock(h.Context())
+	require.NoError(t, err)
+	s, err := b.State(ctx)
+	require.NoError(t, err)
+	require.Equal(t, holdfast.State{Owner: h.Owner(), Count: 2, Remaining: s.Remaining, Token: h.Token(), Waiters: -1}, s)
+	require.NoError(t, h.Extend(ctx, time.Minute))
+	require.NoError(t, inner.Unlock(ctx))
+	require.NoError(t, h.Unlock(ctx))
+
+	var group sync.WaitGroup
+	var last atomic.Uint64
+	for _, m := range []*rlock.Mutex{a, b} {
+		group.Go(func() {
+			for range 100 {
+				h, err := m.Lock(ctx) // would a wake-up be lost, the lease of 30 s is longer than our patience
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if prior := last.Swap(h.Token()); prior >= h.Token() {
+					t.Errorf("token %d after %d", h.Token(), prior)
+				}
+				if err := h.Unlock(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+
+	h, err = a.Lock(ctx)
+	require.NoError(t, err)
+	there, err := b.ForceUnlock(ctx)
+	require.NoError(t, err)
+	require.True(t, there)
+	require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
+	require.Zero(t, rdb.Exists(ctx, name).Val())
+	require.Positive(t, rdb.PTTL(ctx, "redisson_lock_token:"+tagged(name)).Val(), "the token's key has a time to live")
+}
+
+// tagged is a name as it stands in derived keys.
+func tagged(name string) string {
+	if name[0] == '{' {
+		return name
+	}
+	return "{" + name + "}"
+}
