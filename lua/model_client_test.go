@@ -41,12 +41,12 @@ func (m *lock) wants(s state, c int, emit func(string, state)) {
 			} else {
 				begin(lUnlock, func(cl *client, op *call) { m.forget(cl); op.kind = release })
 			}
-			if m.long > m.lease && !cl.long {
+			if c < m.frail && m.long > m.lease && !cl.long {
 				begin(lExtend, func(cl *client, op *call) { cl.long = true; op.kind, op.lease = extend, m.long })
 			}
 		}
 	}
-	soon := cl.trust < m.trust(cl.lease) || m.long > m.lease && !cl.long // at once matters only before an extension
+	soon := cl.trust < m.trust(cl.lease) || c < m.frail && m.long > m.lease && !cl.long // at once matters only before an extension
 	if m.renews && cl.mode == holding && cl.renew.at == none && soon {
 		n := s
 		n.clients[c].renew = call{kind: renewal, at: sent, lease: cl.lease}

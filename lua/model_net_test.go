@@ -233,7 +233,7 @@ func (m *lock) time(s state, emit func(string, state)) {
 
 const (
 	clockStep = 3  // by which it is set back: less than a token's key lives
-	horizon   = 12 // of the clock, where there is one
+	horizon   = 10 // of the clock, where there is one
 )
 
 // clientTick ends what is trusted no more.

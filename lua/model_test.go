@@ -67,7 +67,7 @@ var (
 	reenters = lock{clients: 2, frail: 1, renews: true, messages: 1, lease: 3, long: 3, depth: 2, wishes: 1, faults: 1}
 	extends  = lock{clients: 2, frail: 1, renews: true, messages: 1, lease: 2, long: 4, depth: 1, wishes: 1, faults: 2}
 	leaves   = lock{clients: 2, frail: 1, messages: 2, lease: 2, long: 2, depth: 1, wishes: 2, faults: 1, leavers: 1, brief: true}
-	dies     = lock{clients: 2, frail: 1, renews: true, messages: 2, lease: 3, long: 3, depth: 1, wishes: 2, crashes: 1}
+	dies     = lock{clients: 2, frail: 1, renews: true, messages: 1, lease: 3, long: 3, depth: 1, wishes: 2, crashes: 1}
 	three    = lock{clients: 3, frail: 1, renews: true, messages: 1, lease: 2, long: 2, depth: 1, wishes: 1, faults: 1}
 	forgets  = lock{clients: 2, frail: 1, messages: 1, lease: 2, long: 2, depth: 1, wishes: 2, losses: 1}
 )
@@ -103,6 +103,7 @@ func TestModel(t *testing.T) {
 		{"server forgets", forgets},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
 			m := large(scenario.bound)
 			r := m.explore(t)
 			t.Logf("%d states, %d transitions, depth %d, %d messages cut off by the bounds %s",
