@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,10 @@ type container struct {
 	ctr   *testcontainers.DockerContainer
 	addr  string
 	admin *redis.Client
+
+	version string
+	valkey  bool
+	stopped atomic.Bool // paused or killed: asking it would take as long as our patience
 }
 
 // quiet swallows the ten lines that each container would write into the log of its test. Errors are returned as well.
@@ -32,15 +37,26 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// startContainer starts a single server from an image. Its log line is waited for, and then an answer: the line is
-// written a moment before the port answers.
-func startContainer(tb testing.TB, name, image string) Topology {
+// startContainer starts a topology of containers of this image.
+func startContainer(tb testing.TB, kind Kind, name, image string) Topology {
+	tb.Helper()
+	c := runContainer(tb, image)
+	about := about{kind: kind, name: name, version: c.version, valkey: c.valkey}
+	if kind == Replicated {
+		return replicate(tb, about, image, c)
+	}
+	return &servers{about, []Node{c}}
+}
+
+// runContainer starts one server. Its log line is waited for, and then an answer: the line is written a moment before the
+// port answers.
+func runContainer(tb testing.TB, image string) *container {
 	tb.Helper()
 	defaults(tb)
 	ctr, err := testcontainers.Run(tb.Context(), image,
 		testcontainers.WithLogger(quiet{}),
 		testcontainers.WithExposedPorts("6379/tcp"),
-		testcontainers.WithCmdArgs("--save", "", "--appendonly", "no"),
+		testcontainers.WithCmdArgs("--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"),
 		testcontainers.WithWaitStrategy(wait.ForLog("Ready to accept connections").WithPollInterval(5*time.Millisecond)))
 	testcontainers.CleanupContainer(tb, ctr, testcontainers.StopTimeout(0)) // before err is looked at: it may have started
 	if err != nil {
@@ -53,10 +69,9 @@ func startContainer(tb testing.TB, name, image string) Topology {
 	c := &container{tb: tb, ctr: ctr, addr: literal(addr)}
 	c.admin = redis.NewClient(asDefaultOptions(c.addr))
 	tb.Cleanup(func() { _ = c.admin.Close() })
-	about := about{kind: Single, name: name}
-	about.version, about.valkey = c.identify()
-	c.Command(tb, append([]string{"ACL", "SETUSER", User}, rule(about.version)...)...)
-	return &servers{about, []Node{c}}
+	c.version, c.valkey = c.identify()
+	c.Command(tb, append([]string{"ACL", "SETUSER", User}, rule(c.version)...)...)
+	return c
 }
 
 // defaults sets what testcontainers needs unless somebody has chosen otherwise. Its own reaper would be one more image to
@@ -143,6 +158,7 @@ func (c *container) Try(args ...string) (any, error) {
 
 // Pause freezes the container's processes.
 func (c *container) Pause() {
+	c.stopped.Store(true)
 	c.docker("pause", func(ctx context.Context, d *testcontainers.DockerClient) error {
 		_, err := d.ContainerPause(ctx, c.ctr.GetContainerID(), client.ContainerPauseOptions{})
 		return err
@@ -154,9 +170,11 @@ func (c *container) Resume() {
 		_, err := d.ContainerUnpause(ctx, c.ctr.GetContainerID(), client.ContainerUnpauseOptions{})
 		return err
 	})
+	c.stopped.Store(false)
 }
 
 func (c *container) Kill() {
+	c.stopped.Store(true)
 	c.docker("kill", func(ctx context.Context, d *testcontainers.DockerClient) error {
 		_, err := d.ContainerKill(ctx, c.ctr.GetContainerID(), client.ContainerKillOptions{Signal: "KILL"})
 		return err

@@ -36,8 +36,8 @@ func (l Line) has(p redistest.Program) bool {
 }
 
 // Each runs a test on each of the kinds, in a subtest for each version: a single server in all versions that can be had,
-// the others in the oldest and the newest Redis and the newest Valkey. opts are for the processes; containers, which
-// cannot follow them, are left out when there are any.
+// the others in the oldest and the newest Redis and the newest Valkey. Containers are for single servers and for a primary
+// with replicas. opts are for the processes; containers, which cannot follow them, are left out when there are any.
 func Each(t *testing.T, kinds Kind, test func(t *testing.T, top Topology), opts ...redistest.Option) {
 	t.Helper()
 	ran := 0
@@ -52,7 +52,7 @@ func Each(t *testing.T, kinds Kind, test func(t *testing.T, top Topology), opts 
 					redistest.Unavailable(t, c.missing)
 				}
 				if c.image != "" {
-					test(t, startContainer(t, c.name, c.image))
+					test(t, startContainer(t, kind, c.name, c.image))
 					return
 				}
 				test(t, start(t, kind, c.program, opts))
@@ -97,12 +97,26 @@ func choose(t *testing.T, kind Kind, containers bool) []choice {
 	for _, name := range missing {
 		choices = append(choices, choice{name: kind.String() + "/" + name + "/process", missing: "no program of " + name + " in " + dir})
 	}
-	if docker && containers && kind == Single {
-		for _, l := range Wanted {
+	if docker && containers {
+		for _, l := range images(kind) {
 			choices = append(choices, choice{name: kind.String() + "/" + l.Name + "/container", image: l.Image})
 		}
 	}
 	return choices
+}
+
+// images are the lines to run in containers: all for a single server, the outermost for a primary with replicas. The other
+// kinds announce addresses to their clients, which from outside are not those of the containers.
+func images(kind Kind) []Line {
+	switch kind {
+	case Single:
+		return Wanted
+	case Replicated:
+		return slices.DeleteFunc(slices.Clone(Wanted), func(l Line) bool {
+			return l.Name != "redis-6" && l.Name != "redis-8.6" && l.Name != "valkey-9"
+		})
+	}
+	return nil
 }
 
 // onlyLocal has it said once, and not by every test.

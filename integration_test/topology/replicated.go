@@ -22,13 +22,17 @@ func (t *replicated) Serving(_ testing.TB, _ string) Node { return t.r.Primary()
 
 func (t *replicated) Connect(tb testing.TB, change ...Change) redis.UniversalClient {
 	tb.Helper()
-	moving := func(o *redis.UniversalOptions) {
-		dialer := net.Dialer{Timeout: 5 * time.Second}
+	return connectTo(tb, t.r.Nodes[0].Addr(), append([]Change{moving(func() Node { return t.r.Primary() })}, change...))
+}
+
+// moving makes a client dial whichever server is the primary at that moment.
+func moving(primary func() Node) Change {
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	return func(o *redis.UniversalOptions) {
 		o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, t.r.Primary().Addr())
+			return dialer.DialContext(ctx, network, primary().Addr())
 		}
 	}
-	return connectTo(tb, t.r.Nodes[0].Addr(), append([]Change{moving}, change...))
 }
 
 func (t *replicated) Admin(tb testing.TB, change ...Change) redis.UniversalClient {

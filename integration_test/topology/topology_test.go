@@ -123,14 +123,7 @@ func TestAHoldOutlivesAFailover(t *testing.T) {
 func TestAHoldOutlivesAKilledServer(t *testing.T) {
 	Each(t, Replicated|Sentinel|Cluster, func(t *testing.T, top Topology) {
 		survives(t, top, func() {
-			switch top := top.(type) { // what is not replicated yet would be lost
-			case *replicated:
-				top.r.AwaitReplicas(within(t), t)
-			case *sentinel:
-				top.s.AwaitReplica(within(t), t)
-			case *cluster:
-				top.c.AwaitReplicas(within(t), t, "name")
-			}
+			top.(Replicator).AwaitReplicas(t, "name") // what is not replicated yet would be lost
 			top.(Killer).KillServing(t, "name")
 		})
 		require.Empty(t, refused(t, top))
