@@ -103,6 +103,7 @@ func parameters(t *testing.T) (seed uint64, duration time.Duration) {
 func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 	p := plan{
 		seed: seed, lease: time.Second, processes: 3, actors: 4, gap: 300 * time.Millisecond,
+		names: 3, period: 3 * time.Second, recovery: 2500 * time.Millisecond,
 		local: slices.Sorted(maps.Keys(local)), global: serverKinds(t),
 	}
 	p.calm = min(d*2/5, 4*time.Second)

@@ -29,19 +29,16 @@ import (
 // jobEnv makes the test binary a client process: its value is a job.
 const jobEnv = "HOLDFAST_CHAOS_CLIENT"
 
-const (
-	// budget is the clients' Options.RetryBudget. No single fault lasts longer.
-	budget = 3 * time.Second
-	// namePeriod is how long a lock name is in use. Short histories are searched quickly.
-	namePeriod = 3 * time.Second
-)
+// budget is the clients' Options.RetryBudget. No single fault lasts longer.
+const budget = 3 * time.Second
 
 // job is what a client process does.
 type job struct {
 	Client  int    // its number in the history
 	Seed    uint64 // of its choices
 	Actors  int
-	Names   int // in use at a time
+	Names   int           // in use at a time
+	Period  time.Duration // for which a name is in use
 	Lease   time.Duration
 	Mode    mode
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
@@ -102,7 +99,7 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 	cfg := workload.Config{
 		Lock: func(name string) workload.Locker { return rlock.New(c, name) },
 		Name: func(rng *rand.Rand) string {
-			return fmt.Sprintf("chaos:%d:%d", now()/int64(namePeriod), rng.IntN(j.Names))
+			return fmt.Sprintf("chaos:%d:%d", now()/int64(j.Period), rng.IntN(j.Names))
 		},
 		Think: 10 * time.Millisecond, Hold: 5 * time.Millisecond, Wait: 100 * time.Millisecond,
 		Leases: []time.Duration{0, j.Lease / 2}, Plain: 4, Patience: 20 * time.Second, Now: now,

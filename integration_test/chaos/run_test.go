@@ -27,12 +27,14 @@ type plan struct {
 	local       []string      // kinds of faults of processes
 	global      []string      // kinds of faults of servers
 	without     []string      // defences that are switched off
+	names       int           // of locks, at a time
+	period      time.Duration // for which a name is in use; short histories are searched quickly
+	recovery    time.Duration // what a client may need after a fault until everything works again
+	tidy        bool          // nothing is left behind that only the end of a lease takes away
 }
 
-const (
-	recovery = 2500 * time.Millisecond // what a client may need after a fault until everything works again
-	bound    = 3 * time.Second         // of a wake-up, on a busy machine
-)
+// bound is of a wake-up, on a busy machine.
+const bound = 3 * time.Second
 
 // run does it all, and returns what it saw and what was wrong with it.
 func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
@@ -49,7 +51,7 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 	}
 	var slots []*slot
 	for range p.processes {
-		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: 3, Lease: p.lease, Without: p.without}
+		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease, Without: p.without}
 		slots = append(slots, newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next))
 	}
 	w := &weather{tb: tb, t: t, lease: p.lease, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
@@ -85,7 +87,7 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	}
 	group.Wait()
 	c := history.Config{
-		Lease: p.lease, Bound: bound, Recovery: recovery, Faults: w.faults, Slack: hesitation, Least: 500 * time.Millisecond,
+		Lease: p.lease, Bound: bound, Recovery: p.recovery, Faults: w.faults, Slack: hesitation, Least: 500 * time.Millisecond,
 		Refusals: w.refusals, Local: make(map[int][]history.Window), Pauses: make(map[int][]history.Window),
 	}
 	f.kinds = maps.Clone(w.count)
@@ -104,7 +106,10 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	ops := history.Merge(histories...)
 	f.count(ops)
 	found = append(found, slices.DeleteFunc(history.Check(ops, c), func(v history.Violation) bool { return known(v, ops) })...)
-	found = append(found, leftBehind(tb, t, quiet+int64(p.lease+time.Second), ops)...)
+	if !p.tidy {
+		sleep(tb.Context(), time.Duration(quiet-now())+p.lease+time.Second)
+	}
+	found = append(found, leftBehind(tb, t, ops)...)
 	if len(found) > 0 {
 		diary := w.diary
 		for _, s := range slots {
@@ -131,11 +136,9 @@ func known(v history.Violation, ops []history.Op) bool {
 	})
 }
 
-// leftBehind is what is on the servers that should not be. From a moment on nothing is left of what happened in the storm, and
-// of what came after it everything was released.
-func leftBehind(tb testing.TB, t *target, from int64, ops []history.Op) (found []history.Violation) {
+// leftBehind is what is on the servers that should not be, after all clients were closed.
+func leftBehind(tb testing.TB, t *target, ops []history.Op) (found []history.Violation) {
 	tb.Helper()
-	sleep(tb.Context(), time.Duration(from-now()))
 	add := func(name, format string, args ...any) {
 		v := history.Violation{Check: "left behind", Name: name, Text: fmt.Sprintf(format, args...)}
 		for _, o := range ops {

@@ -251,3 +251,13 @@ func TestLocalFaults(t *testing.T) {
 	require.Empty(t, Check(s.ops, Config{Lease: lease, Bound: 10, Recovery: 5, Local: map[int][]Window{2: {{4, 40}}}}))
 	require.Len(t, Check(s.ops, Config{Lease: lease, Bound: 10, Recovery: 5, Local: map[int][]Window{1: {{4, 40}}}}), 1)
 }
+
+// TestLeftAtLast: that waiters leave, all at once at the end, does not hide that none of them was woken.
+func TestLeftAtLast(t *testing.T) {
+	s := new(story).lock("a", 1).unlock("a", 1)
+	for actor := range 2 {
+		s.add(Op{Client: 1, Actor: actor, Kind: Lock, Result: Left, Call: 3, Return: 17})
+	}
+	require.Equal(t, []string{"wake-up"}, checks(s.ops))
+	require.Empty(t, checks(s.ops, Window{8, 9}))
+}

@@ -51,7 +51,11 @@ func occupied(ops []Op, c Config) []Window {
 				busy = append(busy, crashOf(o, ops, c.Lease))
 				continue
 			}
-			busy = append(busy, Window{o.Return - int64(c.Recovery), after(o.Return, stands)})
+			last := o // the attempt that it left
+			if last.Call = max(o.Call, o.Return-int64(c.Recovery)); !disturbed(last, c.Faults) && !disturbed(last, c.Local[o.Client]) {
+				last.Call = o.Return // it took no time to speak of
+			}
+			busy = append(busy, Window{last.Call, after(o.Return, stands)})
 		}
 	}
 	return sorted(busy)

@@ -1,0 +1,95 @@
+//go:build linux
+
+package chaos
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// directed is a storm made for one defence: its faults come often, and others that would excuse what is looked for do not.
+type directed struct {
+	defence string
+	expect  []string // the checks of which at least one must find it
+	plan    plan
+}
+
+func directions() []directed {
+	// What is not given back stands for the whole lease, which is long, so it is noticed by those who wait, or at the end.
+	long := plan{lease: 10 * time.Second, storm: 3 * time.Second, calm: time.Second, processes: 3, actors: 4,
+		gap: 200 * time.Millisecond, names: 3, period: time.Second, recovery: 2500 * time.Millisecond, tidy: true}
+	long.local = []string{"drop-reply", "drop-request", "delay-reply", "delay-request"}
+	silent := long
+	silent.lease, silent.local = 500*time.Millisecond, []string{"black-hole", "lose-requests", "lose-replies"}
+	plain := long
+	plain.local = nil
+	// Who is not woken would be woken by the next release of the name, if names were not given up so soon.
+	wakes := long
+	wakes.local, wakes.global = nil, []string{"kill-pubsub"}
+	wakes.names, wakes.period, wakes.recovery = 6, 200*time.Millisecond, time.Second
+	wakes.calm = 2*wakes.recovery + bound + 1500*time.Millisecond // after the storm, and before they are stopped
+	kills := wakes
+	kills.lease, kills.gap, kills.tidy = time.Second, 800*time.Millisecond, false
+	kills.local, kills.global = []string{"kill"}, nil
+	return []directed{
+		{"Deadline", []string{"exclusion"}, silent},
+		{"Undo", []string{"left behind", "wake-up"}, long},
+		{"NoRetry", []string{"left behind", "wake-up"}, long},
+		{"Resend", []string{"given up"}, long},
+		{"RepeatedGone", []string{"trust"}, long},
+		{"Detach", []string{"given up"}, plain},
+		{"Rewake", []string{"wake-up"}, wakes},
+		{"LeaseEnd", []string{"wake-up"}, kills},
+		{"FreshOwner", []string{"trust", "linearizability", "exclusion"}, long},
+		{"UndoAgain", []string{"left behind"}, long},
+	}
+}
+
+// TestControls switches single defences of the library off in the client processes. The storm that does no harm with them
+// must do harm without them, and a check must find it.
+func TestControls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("CONTROLS NOT RUN: they take minutes; without -short they do")
+	}
+	seed, _ := parameters(t)
+	t.Logf("replay: %s=%d go test ./chaos -run %s", seedEnv, seed, t.Name())
+	table := []string{"defence | violations with it | without it | found by"}
+	for _, d := range directions() {
+		t.Run(d.defence, func(t *testing.T) {
+			target := startServer(t, redistest.Programs(t)[0])
+			p := d.plan
+			p.seed = seed
+			with, found := p.run(t, target)
+			history.Report(t, found, "none: with all defences there are no violations, or the storm shows nothing")
+			p.without = []string{d.defence}
+			var off figures
+			for range 3 { // it is chance, after all
+				f, _ := p.run(t, target)
+				off.add(f)
+				if hit(off, d.expect) {
+					break
+				}
+				p.seed++
+			}
+			table = append(table, fmt.Sprintf("%s | %s | %s", d.defence, list(with.violations), list(off.violations)))
+			require.True(t, hit(off, d.expect), "none of the checks %v noticed that it was missing: %s", d.expect, &off)
+		})
+	}
+	t.Logf("what the checks found:\n%s", strings.Join(table, "\n"))
+}
+
+func hit(f figures, checks []string) bool {
+	for _, c := range checks {
+		if f.violations[c] > 0 {
+			return true
+		}
+	}
+	return false
+}
