@@ -1,0 +1,123 @@
+package lua_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// huge are announcements of more than a hundred thousand elements or bytes. go-redis makes room for what is announced
+// before it arrives, so a server can make it use any amount of memory. That is not this library's to prevent, and the
+// fuzzer would find nothing else.
+var huge = regexp.MustCompile(`[0-9]{6,}`)
+
+// FuzzReply: whatever bytes come back for a script, through go-redis, there is an error or a reply of the promised shape:
+// a list that begins with an integer. There is no panic and no hang, and what a reply lacks reads as zero.
+func FuzzReply(f *testing.F) {
+	for _, reply := range []string{
+		"", ":1\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n$4\r\n1234\r\n", "*2\r\n:0\r\n:-1\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "_\r\n",
+		"-OOM command not allowed\r\n", "-NOSCRIPT No matching script\r\n", "*1\r\n$1\r\n1\r\n", "*2\r\n:1\r\n", "%1\r\n:1\r\n:2\r\n",
+		"*2\r\n:1\r\n*1\r\n:1\r\n", "~1\r\n:1\r\n", ">2\r\n+invalidate\r\n*0\r\n", "*1\r\n:9223372036854775808\r\n", "*1\r\n,1.5\r\n",
+		"*1\r\n#t\r\n", "*1\r\n(12\r\n", "*1\r\n_\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "*1\r\n!5\r\nERR x\r\n", "=7\r\ntxt:abc\r\n",
+		"*-5\r\n", "$-5\r\n", "|1\r\n+a\r\n+b\r\n*1\r\n:1\r\n",
+	} {
+		f.Add([]byte(reply))
+	}
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		if huge.Match(bytes) {
+			return
+		}
+		rdb := answering(bytes)
+		defer rdb.Close()
+		call := lua.Renew.Call("name", "token", "owner", 1000, 2000)
+		reply, err := lua.Run(t.Context(), rdb, call)
+		results := lua.RunAll(t.Context(), rdb, []lua.Call{call})
+		if len(results) != 1 {
+			t.Fatalf("%d results for one call", len(results))
+		}
+		for _, r := range append(results, lua.Result{Reply: reply, Err: err}) {
+			for i := range 4 {
+				_, _ = r.Reply.Int(i), r.Reply.Text(i)
+			}
+			switch begins := listOf.Match(bytes); {
+			case r.Err != nil:
+				_ = lua.IsError(r.Err, "OOM")
+			case !begins:
+				t.Fatalf("%q was taken for a reply: %+v", bytes, r.Reply)
+			}
+		}
+	})
+}
+
+// listOf is how the bytes of a reply of the promised shape begin: an array, a set or a push, behind which there is an
+// integer; an attribute may stand before each, and pushes of other kinds are skipped.
+var listOf = regexp.MustCompile(`(?s)(\*|~|>)\+?[0-9]+\r\n.*:[+-]?[0-9]+\r\n`)
+
+// answering is a go-redis client whose server answers the greeting, and then each script with these bytes before it hangs
+// up. A real server would not say such things.
+func answering(bytes []byte) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, ReadTimeout: 5 * time.Second,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go serve(theirs, bytes)
+			return ours, nil
+		},
+	})
+}
+
+// serve ends when the script was answered or the client hangs up.
+func serve(conn net.Conn, bytes []byte) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for {
+		name, err := command(in)
+		switch {
+		case err != nil:
+			return
+		case strings.EqualFold(name, "hello"):
+			if _, err := conn.Write([]byte("-ERR unknown command 'HELLO'\r\n")); err != nil {
+				return
+			}
+		default:
+			_, _ = conn.Write(bytes)
+			return
+		}
+	}
+}
+
+// command reads a command and returns its name.
+func command(in *bufio.Reader) (name string, err error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	count, err := strconv.Atoi(strings.Trim(line, "*\r\n"))
+	for i := 0; i < count && err == nil; i++ {
+		var size int
+		if line, err = in.ReadString('\n'); err != nil {
+			break
+		}
+		if size, err = strconv.Atoi(strings.Trim(line, "$\r\n")); err != nil {
+			break
+		}
+		word := make([]byte, size+2)
+		_, err = io.ReadFull(in, word)
+		if i == 0 {
+			name = string(word[:size])
+		}
+	}
+	return name, err
+}
