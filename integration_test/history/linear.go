@@ -188,8 +188,10 @@ func doubtful(ops []Op, lease time.Duration) (d doubts) {
 		switch o.Kind {
 		case Lock, Try, Force:
 			d.ghosts = append(d.ghosts, o)
-		case Reenter, Unlock:
+		case Unlock:
 			d.counts = append(d.counts, o)
+		case Reenter: // also a grant of its own, if the hold that was to be re-entered had been lost
+			d.counts, d.ghosts = append(d.counts, o), append(d.ghosts, o)
 		}
 	}
 	return d
