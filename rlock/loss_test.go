@@ -24,9 +24,9 @@ func TestPausedServer(t *testing.T) {
 	ends := time.Now().Add(pttl) // at the latest, as nothing can renew it now; a server that is stopped keeps time
 	p.srv.Pause()
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
-	told := time.Now()
 	p.srv.Resume()
-	require.True(t, told.Before(ends), "told %v after the lease had ended", told.Sub(ends))
+	// That a context ends at its deadline is shown in virtual time; here a busy machine may be late.
+	require.True(t, h.Deadline().Before(ends), "trusted for %v too long", h.Deadline().Sub(ends))
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
 }
 

@@ -1,7 +1,8 @@
 //go:build ignore
 
 // testsum reads the events of "go test -json" and prints what a person wants to see: a line per package, the whole output
-// of what failed, and from what passed the lines that begin with "proof:", which are the figures of a run. To the file named by its argument it appends one line per test, which test.sh counts:
+// of what failed, and in any case the lines with "proof:", which are the figures of a run. To the file named by its
+// argument it appends one line per test, which test.sh counts:
 // "pass", "fail NAME" or "skip NAME: REASON". The second argument goes before each name.
 //
 // It is a program and not a pipe of grep and awk because the output of tests that run at once is only told apart in the
@@ -53,8 +54,8 @@ func main() {
 			if e.Test == "" && (strings.HasPrefix(e.Output, "ok ") || strings.HasPrefix(e.Output, "FAIL\t")) {
 				fmt.Print(e.Output)
 			}
-			if strings.HasPrefix(e.Output, "proof:") {
-				fmt.Print(e.Output)
+			if _, figures, ok := strings.Cut(e.Output, "proof:"); ok {
+				fmt.Print("proof:", figures)
 			}
 		case e.Action == "build-fail":
 			fmt.Print(out)

@@ -73,7 +73,7 @@ func TestControls(t *testing.T) {
 			require.Equal(t, rounds, without, "without the defence the promise is kept too: the fault is none")
 		})
 	}
-	fmt.Printf("\nproof: %-30s %-62s %s\n%s", "controls: defence", "fault", "violations without, with", table.String())
+	t.Logf("proof: %-30s %-62s %s\n%s", "controls: defence", "fault", "violations without, with", table.String())
 }
 
 // broken is try with the defence switched off.
