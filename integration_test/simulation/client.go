@@ -59,11 +59,11 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 		rec.Crash(number)
 	default:
 		w.faults[Close].Add(1)
-		w.close(c)
+		w.close(c, number)
 	}
 	cancel()
 	actors.Wait()
-	w.close(c)
+	w.close(c, number)
 	_ = rdb.Close()
 	w.remove(n)
 	w.mu.Lock()
@@ -83,7 +83,13 @@ func (w *World) remove(n *network) {
 }
 
 // close closes a client. It must be done in a time that the settings bound.
-func (w *World) close(c *holdfast.Client) {
+func (w *World) close(c *holdfast.Client, number int) {
+	from := w.Now()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.closed[number] = append(w.closed[number], history.Window{From: from, To: history.Forever})
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), w.recovery()+time.Minute)
 	defer cancel()
 	if err := c.Close(ctx); err != nil {
@@ -95,6 +101,7 @@ func (w *World) close(c *holdfast.Client) {
 func (w *World) connect(n *network) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{
 		Addr: address.String(), Dialer: n.dial, DisableIdentity: true, PoolSize: 10,
+		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10, // most of the memory of a run, else
 		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout, DialerRetries: w.DialerRetries,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})

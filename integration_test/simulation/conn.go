@@ -110,7 +110,7 @@ func (c *conn) carry() {
 
 // collect takes replies from the server and sends them on their way.
 func (c *conn) collect() {
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, 4<<10)
 	for {
 		n, err := c.server.Read(buf)
 		if err != nil {

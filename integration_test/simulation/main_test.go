@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"runtime/debug"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -11,6 +12,8 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{}) // it would report every fault
+	debug.SetGCPercent(400)   // each script makes a Lua state of its own on the emulated server
+
 	leak.Main(m)
 }
 

@@ -1,14 +1,59 @@
 package simulation
 
 import (
+	"fmt"
 	"os"
+	"runtime"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
+
+const (
+	seedEnv  = "HOLDFAST_SEED"  // the first seed; without hours, the only one
+	hoursEnv = "HOLDFAST_HOURS" // for how many simulated hours
+)
+
+// hours is how long a run of all tests simulates: a minute or so with the race detector on two cores.
+const hours = 1000
+
+// TestSimulation runs one world after the other, each drawn from a seed, the first of which is random.
+func TestSimulation(t *testing.T) {
+	first, replay := number(t, seedEnv, uint64(time.Now().UnixNano()%1e9)) //nolint:gosec // positive
+	total, set := number(t, hoursEnv, hours)
+	if testing.Short() && !set {
+		total = hours / 10
+	}
+	only := replay && !set
+	t.Logf("first seed: %d", first)
+	var sum totals
+	var next atomic.Uint64
+	next.Store(first)
+	t.Run("worlds", func(t *testing.T) {
+		for worker := range runtime.GOMAXPROCS(0) {
+			if only && worker > 0 {
+				break
+			}
+			t.Run(strconv.Itoa(worker), func(t *testing.T) {
+				t.Parallel()
+				for more := true; more && !t.Failed(); more = !only && sum.hours() < float64(total) {
+					seed := next.Add(1) - 1
+					r := run(t, &World{Settings: Draw(seed)})
+					sum.add(r)
+					history.Report(t, r.Problems, fmt.Sprintf("%s=%d go test -race -run TestSimulation ./simulation", seedEnv, seed))
+				}
+			})
+		}
+	})
+	t.Log(&sum)
+	if !only && !t.Failed() {
+		sum.requireAll(t)
+	}
+}
 
 // run runs a world in a bubble of its own.
 func run(t *testing.T, w *World) (r Result) {
@@ -17,27 +62,16 @@ func run(t *testing.T, w *World) (r Result) {
 	return r
 }
 
-func number(t *testing.T, env string, otherwise uint64) uint64 {
+// number is that of a variable of the environment, if it is set.
+func number(t *testing.T, env string, otherwise uint64) (n uint64, set bool) {
 	t.Helper()
 	text := os.Getenv(env)
 	if text == "" {
-		return otherwise
+		return otherwise, false
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		t.Fatalf("%s: %v", env, err)
 	}
-	return n
-}
-
-func TestSimulation(t *testing.T) {
-	first := number(t, "HOLDFAST_SEED", uint64(time.Now().UnixNano()%1e6)) //nolint:gosec // positive
-	seeds := number(t, "HOLDFAST_SEEDS", 10)
-	for seed := first; seed < first+seeds; seed++ {
-		start := time.Now()
-		s := Draw(seed)
-		r := run(t, &World{Settings: s})
-		t.Logf("%d lease %v: %v in %v, %d ops, %v faults, %d clients", seed, s.Lease, r.Length, time.Since(start), len(r.Ops), r.Faults, r.Clients)
-		history.Report(t, r.Problems, "HOLDFAST_SEEDS=1 HOLDFAST_SEED="+strconv.FormatUint(seed, 10)+" go test -run TestSimulation ./simulation")
-	}
+	return n, true
 }

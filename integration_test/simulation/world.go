@@ -30,6 +30,7 @@ type World struct {
 	clients   int                      // so far
 	windows   []history.Window         // of faults that concern all
 	local     map[int][]history.Window // of those of single clients
+	closed    map[int][]history.Window // from when on clients were closed
 	histories [][]history.Op
 	problems  []history.Violation // found while it ran
 }
@@ -47,7 +48,7 @@ type Result struct {
 
 // Run runs the world. It must be called in a bubble of synctest, and leaves no goroutine there.
 func (w *World) Run() Result {
-	w.start, w.local = time.Now(), make(map[int][]history.Window)
+	w.start, w.local, w.closed = time.Now(), make(map[int][]history.Window), make(map[int][]history.Window)
 	w.server = miniredis.NewMiniRedis()
 	w.server.ClockTTL(true)
 	w.flush() // also starts it, without a listener

@@ -1,0 +1,89 @@
+package simulation
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+)
+
+// totals add up what runs have done, so that runs in which nothing happened do not pass for proof.
+type totals struct {
+	mu         sync.Mutex // guards the rest
+	seeds      int
+	clients    int
+	operations int
+	violations int
+	length     time.Duration
+	done       map[history.Kind]int
+	lost       int // holds that ended with ErrLost
+	unknown    int // operations of unknown outcome
+	faults     [kinds]int64
+}
+
+func (s *totals) add(r Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done == nil {
+		s.done = make(map[history.Kind]int)
+	}
+	s.seeds++
+	s.clients += r.Clients
+	s.operations += len(r.Ops)
+	s.violations += len(r.Problems)
+	s.length += r.Length
+	for _, o := range r.Ops {
+		switch {
+		case o.Kind == history.End && o.Result == history.Lost:
+			s.lost++
+		case o.Result == history.OK:
+			s.done[o.Kind]++
+		case o.Result == history.Unknown:
+			s.unknown++
+		}
+	}
+	for f, n := range r.Faults {
+		s.faults[f] += n
+	}
+}
+
+func (s *totals) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var faults []string
+	for f, n := range s.faults {
+		faults = append(faults, fmt.Sprintf("%d %v", n, Fault(f)))
+	}
+	return fmt.Sprintf("%.0f simulated hours, %d seeds, %d clients, %d operations: %d grants, %d re-entries, %d extensions, "+
+		"%d losses, %d of unknown outcome; faults: %s; %d violations", s.length.Hours(), s.seeds, s.clients, s.operations,
+		s.done[history.Lock]+s.done[history.Try], s.done[history.Reenter], s.done[history.Extend], s.lost, s.unknown,
+		strings.Join(faults, ", "), s.violations)
+}
+
+// requireAll fails unless everything has happened.
+func (s *totals) requireAll(t *testing.T) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, kind := range []history.Kind{
+		history.Lock, history.Try, history.Reenter, history.Unlock, history.Extend, history.State, history.Crash,
+	} {
+		require.Positive(t, s.done[kind], kind)
+	}
+	require.Positive(t, s.lost, "losses")
+	require.Positive(t, s.unknown, "unknown outcomes")
+	for f, n := range s.faults {
+		require.Positive(t, n, Fault(f).String())
+	}
+}
+
+func (s *totals) hours() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.length.Hours()
+}
