@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,6 +25,9 @@ func look(ctx context.Context, rdb *redis.Client) (dataset, error) {
 	d := dataset{}
 	for _, k := range all {
 		value, err := rdb.Dump(ctx, k).Result()
+		if errors.Is(err, redis.Nil) {
+			continue // it ended meanwhile
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -31,7 +35,9 @@ func look(ctx context.Context, rdb *redis.Client) (dataset, error) {
 		if err != nil {
 			return nil, err
 		}
-		d[k] = datum{value, ttl}
+		if ttl != -2 {
+			d[k] = datum{value, ttl}
+		}
 	}
 	return d, nil
 }

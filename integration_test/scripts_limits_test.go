@@ -84,7 +84,7 @@ func TestScriptsOnAReplica(t *testing.T) {
 			find(t, acquireRows, "the owner's own, repeated call"),
 		} {
 			reply, err := lua.Run(ctx, replica, r.call(r.script))
-			require.True(t, says(err, "READONLY"), "%s: %v, %v", r.script.Name(), reply, err)
+			require.True(t, lua.IsError(err, "READONLY"), "%s: %v, %v", r.script.Name(), reply, err)
 			_, err = lua.Run(ctx, primary, r.call(lua.State))
 			require.NoError(t, err)
 		}
@@ -100,7 +100,7 @@ func TestScriptsOnAReplica(t *testing.T) {
 		pair.AwaitReplicas(ctx, t)
 		r = find(t, acquireRows, "free")
 		_, err = lua.Run(ctx, replica, r.call(r.script))
-		require.True(t, says(err, "READONLY"), "acquire: %v", err)
+		require.True(t, lua.IsError(err, "READONLY"), "acquire: %v", err)
 		require.Equal(t, int64(1), replica.DBSize(ctx).Val(), "nothing but the token")
 	})
 }

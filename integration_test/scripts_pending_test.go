@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,18 +46,5 @@ func TestPendingRows(t *testing.T) {
 			require.Error(t, r.check(t.Context(), rdb, r.script, lua.Run), "%s: move it into the table of %s", r.name,
 				r.script.Name())
 		}
-	})
-}
-
-// TestPendingErrorsOfRedis6 fails as soon as lua.IsError knows what Redis 6.0 says of a command in a script that it does
-// not even begin: it names the line twice, "@user_script:39: @user_script: 39: -OOM ...". Then says is no longer needed.
-func TestPendingErrorsOfRedis6(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
-		rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t)
-		r := find(t, acquireRows, "free")
-		require.NoError(t, prepare(t.Context(), rdb, r.before))
-		_, err := whenFull(t, rdb)(t.Context(), rdb, r.call(r.script))
-		require.True(t, says(err, "OOM"))
-		require.Equal(t, p.Valkey || !strings.HasPrefix(p.Version, "6."), lua.IsError(err, "OOM"), "%v", err)
 	})
 }

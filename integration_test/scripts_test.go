@@ -190,7 +190,7 @@ func near(want, got int64) bool { return got <= want && got > want-8000 }
 
 func (r row) checkReply(reply lua.Reply, err error, span clock) error {
 	if kind, isError := strings.CutPrefix(r.reply, "!"); isError {
-		if !says(err, kind) {
+		if !lua.IsError(err, kind) {
 			return fmt.Errorf("reply %v, error %w; want the error %s", reply, err, kind)
 		}
 		return nil
@@ -219,11 +219,6 @@ func (r row) checkReply(reply lua.Reply, err error, span clock) error {
 		}
 	}
 	return nil
-}
-
-// says tells whether err is the server's error of that kind, in the words of any version.
-func says(err error, kind string) bool {
-	return lua.IsError(err, kind) || err != nil && strings.Contains(err.Error(), ": -"+kind+" ")
 }
 
 func (row) checkKey(what, want, got string, wantTTL int64, ttl time.Duration, span clock) error {

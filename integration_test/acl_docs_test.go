@@ -1,0 +1,30 @@
+package integration_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSecurityDocSaysWhatIsTested: the rule and the table of docs/security.md are those of the tests.
+func TestSecurityDocSaysWhatIsTested(t *testing.T) {
+	text, err := os.ReadFile("../docs/security.md")
+	require.NoError(t, err)
+	doc := string(text)
+	_, rest, _ := strings.Cut(doc, "```\nACL SETUSER orders on >password\n")
+	block, _, ok := strings.Cut(rest, "```")
+	require.True(t, ok)
+	require.Equal(t, strings.Fields(aclScripts+" "+aclKeys+" "+aclChannels+" "+aclSingle), strings.Fields(block))
+	require.Contains(t, doc, "`"+aclCluster+"`")
+	require.Contains(t, doc, "`"+aclSentinel+"`")
+	require.Contains(t, doc, "the last line and `+cluster|slots +command +asking`")
+
+	table := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]*)\\| ").FindAllStringSubmatch(doc, -1) {
+		table[m[1]] = strings.TrimSpace(m[2])
+	}
+	require.Equal(t, needs, table)
+}
