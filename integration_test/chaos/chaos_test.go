@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +39,8 @@ func serverKinds(t *target) (kinds []string) {
 	return kinds
 }
 
-// TestChaos divides its time over all servers that there are, in slices of 15 s or so, and a cluster.
+// TestChaos divides its time over all servers that there are, in slices of 15 s or so, and from a minute on a cluster, from two
+// on Sentinels.
 func TestChaos(t *testing.T) {
 	seed, duration := parameters(t)
 	replay := fmt.Sprintf("make chaos SEED=%d DURATION=%s", seed, duration)
@@ -48,9 +50,11 @@ func TestChaos(t *testing.T) {
 	rng.Shuffle(len(programs), func(i, k int) { programs[i], programs[k] = programs[k], programs[i] })
 	programs = programs[:min(max(int(duration/(6*time.Second)), 1), len(programs))] // less time is not enough for all
 	shares := len(programs)
-	withCluster := duration >= time.Minute
-	if withCluster {
-		shares++
+	withCluster, withSentinel := duration >= time.Minute, duration >= 2*time.Minute
+	for _, with := range []bool{withCluster, withSentinel} {
+		if with {
+			shares++
+		}
 	}
 	share := duration / time.Duration(shares)
 	var total figures
@@ -74,6 +78,13 @@ func TestChaos(t *testing.T) {
 	if withCluster {
 		p := programs[rng.IntN(len(programs))]
 		do("cluster-"+p.Name, func(t testing.TB) *target { return startCluster(t, p) })
+	}
+	if withSentinel {
+		modern := slices.DeleteFunc(slices.Clone(programs), func(p redistest.Program) bool { return strings.HasPrefix(p.Version, "6.") })
+		if len(modern) > 0 {
+			p := modern[rng.IntN(len(modern))]
+			do("sentinel-"+p.Name, func(t testing.TB) *target { return startSentinel(t, p) })
+		}
 	}
 	t.Logf("%s", &total)
 	enough(t, &total, duration)

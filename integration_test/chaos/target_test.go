@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -61,6 +64,24 @@ func startCluster(tb testing.TB, p redistest.Program) *target {
 		t.addrs = append(t.addrs, n.Addr())
 	}
 	t.failover = func(tb testing.TB, rng *rand.Rand) { c.Switch(tb, strconv.Itoa(rng.IntN(100))) }
+	return t
+}
+
+// startSentinel makes a target of a primary with a replica under Sentinels. The program knows CLIENT PAUSE WRITE, so it is
+// Redis 7 or later, or Valkey.
+func startSentinel(tb testing.TB, p redistest.Program) *target {
+	s := redistest.StartSentinel(tb, redistest.Exec(p.Path), redistest.Debug())
+	t := &target{name: "sentinel-" + p.Name, mode: sentinel, nodes: s.Nodes, addrs: s.Addrs()}
+	t.failover = func(tb testing.TB, _ *rand.Rand) {
+		// The old primary must take no write from before the replica has all until it knows that it is a replica itself, which
+		// the Sentinels tell it some seconds later.
+		old := s.Primary(tb)
+		old.Command(tb, "CLIENT", "PAUSE", "60000", "WRITE")
+		s.AwaitReplica(tb.Context(), tb)
+		s.Failover(tb)
+		require.Eventually(tb, func() bool { return old.Field(tb, "replication", "role") == "slave" }, 30*time.Second, 20*time.Millisecond)
+		old.Command(tb, "CLIENT", "UNPAUSE")
+	}
 	return t
 }
 
