@@ -192,7 +192,7 @@ func (m *lock) beginUndo(s *state, owner uint8) bool {
 func (m *lock) end(s *state, c int, undoing bool) {
 	cl := &s.clients[c]
 	gen := cl.gen
-	if cl.stray && !m.off.has(freshOwner) || (undoing || cl.op.at != none) && !m.off.has(freshUndo) {
+	if cl.stray && !m.off.has(freshOwner) || undoing && !m.off.has(freshUndo) {
 		gen++
 	}
 	m.abandon(s, c, cl.op)

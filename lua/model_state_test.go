@@ -22,7 +22,7 @@ const (
 	fromSending  // trust is counted from the sending, not from the reply
 	deadline     // trust ends by the client's own clock
 	freshOwner   // an owner id with a straggler is not used again
-	freshUndo    // nor is one that is being undone, or whose operation is still under way
+	freshUndo    // nor is one that is being undone
 	againWaiting // a waiter with a straggler says so in its next attempts
 	undoDenied   // a refusal after a straggler is followed by an undo
 	undo         // what was left is undone
