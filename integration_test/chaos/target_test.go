@@ -4,11 +4,11 @@ package chaos
 
 import (
 	"math/rand/v2"
+	"net"
 	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -73,13 +73,14 @@ func startSentinel(tb testing.TB, p redistest.Program) *target {
 	s := redistest.StartSentinel(tb, redistest.Exec(p.Path), redistest.Debug())
 	t := &target{name: "sentinel-" + p.Name, mode: sentinel, nodes: s.Nodes, addrs: s.Addrs()}
 	t.failover = func(tb testing.TB, _ *rand.Rand) {
-		// The old primary must take no write from before the replica has all until it knows that it is a replica itself, which
-		// the Sentinels tell it some seconds later.
+		// The old primary must take no write from before the replica has all until it is a replica itself. The Sentinels would
+		// tell it so in the end, but their own connections are paused too, by the PUBLISH that they send.
 		old := s.Primary(tb)
 		old.Command(tb, "CLIENT", "PAUSE", "60000", "WRITE")
 		s.AwaitReplica(tb.Context(), tb)
-		s.Failover(tb)
-		require.Eventually(tb, func() bool { return old.Field(tb, "replication", "role") == "slave" }, 30*time.Second, 20*time.Millisecond)
+		host, port, err := net.SplitHostPort(s.Failover(tb).Addr())
+		require.NoError(tb, err)
+		old.Command(tb, "REPLICAOF", host, port)
 		old.Command(tb, "CLIENT", "UNPAUSE")
 	}
 	return t
