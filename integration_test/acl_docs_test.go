@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/integration_test/topology"
 )
 
 // TestSecurityDocSaysWhatIsTested: the rule and the table of docs/security.md are those of the tests.
@@ -27,4 +29,18 @@ func TestSecurityDocSaysWhatIsTested(t *testing.T) {
 		table[m[1]] = strings.TrimSpace(m[2])
 	}
 	require.Equal(t, needs, table)
+}
+
+// TestTheSuiteRunsWithTheRule: the user of all topologies may run the same commands and no others.
+func TestTheSuiteRunsWithTheRule(t *testing.T) {
+	commands := func(rule string) map[string]bool {
+		set := map[string]bool{}
+		for word := range strings.FieldsSeq(rule) {
+			if strings.HasPrefix(word, "+") {
+				set[word] = true
+			}
+		}
+		return set
+	}
+	require.Equal(t, commands(strings.Join([]string{aclScripts, aclSingle, aclCluster}, " ")), commands(topology.Rule))
 }

@@ -35,3 +35,14 @@ func TestPendingPermissions(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, left.withTTL(), "orders:42 has no time to live", "acquire.lua undoes itself: see leavesTheLock")
 }
+
+// TestPendingWrongTypeOfTheToken: the error speaks of the lock's key, and it is the token's that holds something else.
+func TestPendingWrongTypeOfTheToken(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	m := rlock.New(newClient(t, rdb, nil), scriptLock)
+	require.NoError(t, prepare(t.Context(), rdb, "RPUSH TOKEN x; PEXPIRE TOKEN 20000"))
+	_, err := m.Lock(t.Context())
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.NotContains(t, err.Error(), scriptToken, "it is named now: demand it in TestWrongTypeNamesTheLock")
+}

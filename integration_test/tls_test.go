@@ -3,6 +3,8 @@ package integration_test
 import (
 	"context"
 	"crypto/tls"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,10 +24,21 @@ func overTLS(t *testing.T, srv *redistest.Server, conf *tls.Config) *redis.Clien
 	})
 }
 
+// needsTLS skips the test, loudly, where the program was built without TLS. Such a program does not know the directive;
+// others do not like its value. Neither starts.
+func needsTLS(t *testing.T, p redistest.Program) {
+	t.Helper()
+	out, _ := exec.Command(p.Path, "--tls-port", "none").CombinedOutput()
+	if strings.Contains(string(out), "Bad directive") {
+		redistest.Unavailable(t, p.Path+" was built without TLS")
+	}
+}
+
 // TestStoryOverTLS: a lock's whole life, wake-ups included, over TLS with client certificates. That the port asks for them
 // is the next test.
 func TestStoryOverTLS(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		needsTLS(t, p)
 		certs := redistest.NewCerts(t)
 		srv := redistest.Start(t, redistest.Exec(p.Path), redistest.TLS(certs))
 		story(t, func() redis.UniversalClient { return overTLS(t, srv, certs.Client()) }, "orders:42")
@@ -35,6 +48,7 @@ func TestStoryOverTLS(t *testing.T) {
 // TestRefusedByTLS: who is not let in is told why, within the retry budget and not at the end of the context.
 func TestRefusedByTLS(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		needsTLS(t, p)
 		t.Parallel()
 		certs, strangers := redistest.NewCerts(t), redistest.NewCerts(t)
 		srv := redistest.Start(t, redistest.Exec(p.Path), redistest.TLS(certs))

@@ -1,0 +1,36 @@
+package integration_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// TestWrongTypeNamesTheLock: a key that holds something else is an error that says which key and what to do, for every
+// operation, on every server; the key is not touched.
+func TestWrongTypeNamesTheLock(t *testing.T) {
+	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
+		h, err := rlock.New(newClient(t, rdb, nil), scriptLock).Lock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, rdb.Set(ctx, scriptLock, "text", time.Minute).Err())
+		m := rlock.New(newClient(t, rdb, nil), scriptLock) // a client of its own does not wait for the holder
+		for op, try := range map[string]func() error{
+			"lock":         func() error { _, err := m.Lock(ctx); return err },
+			"try":          func() error { _, err := m.TryLock(ctx); return err },
+			"extend":       func() error { return h.Extend(ctx, time.Minute) },
+			"state":        func() error { _, err := m.State(ctx); return err },
+			"force unlock": func() error { _, err := m.ForceUnlock(ctx); return err },
+		} {
+			err := try()
+			require.ErrorContains(t, err, `rlock: `+op+` "orders:42": the key holds something that is not a lock`)
+			require.ErrorContains(t, err, "WRONGTYPE")
+		}
+		require.Error(t, h.Unlock(ctx), "it was lost")
+		require.Equal(t, "text", rdb.Get(ctx, scriptLock).Val())
+	})
+}
