@@ -80,7 +80,6 @@ func TestUnderLoad(t *testing.T) {
 	replay := fmt.Sprintf("HOLDFAST_SEED=%d go test -race -run '^%s$' .", seed, t.Name())
 	t.Log("replay: " + replay)
 	topology.Each(t, topology.Single|topology.Replicated|topology.Cluster, func(t *testing.T, top topology.Topology) {
-		t.Parallel()
 		rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // chooses faults, guards nothing
 		l := newLoad(t, top, rng)
 		steps := stepsOf(top)

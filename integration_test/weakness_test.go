@@ -47,7 +47,6 @@ func TestTwoInside(t *testing.T) {
 // TestFailoverLosesWrites: the server dies before its replica has the lock.
 func TestFailoverLosesWrites(t *testing.T) {
 	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
-		t.Parallel()
 		m := rlock.New(newClient(t, top.Connect(t), &holdfast.Options{Lease: electionLease}), "weak")
 		require.NoError(t, mustLock(t, m).Unlock(t.Context()))
 		var h *holdfast.Hold

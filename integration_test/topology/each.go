@@ -35,7 +35,7 @@ func (l Line) has(p redistest.Program) bool {
 	return ok && strings.ContainsAny(rest[:1], ".-") // 8.0 is not 8.06
 }
 
-// Each runs a test on each of the kinds, in a subtest for each version: a single server in all versions that can be had,
+// Each runs a test, in parallel, on each of the kinds, in a subtest for each version: a single server in all versions that can be had,
 // the others in the oldest and the newest Redis and the newest Valkey. Containers are for single servers and for a primary
 // with replicas. opts are for the processes; containers, which cannot follow them, are left out when there are any.
 func Each(t *testing.T, kinds Kind, test func(t *testing.T, top Topology), opts ...redistest.Option) {
@@ -48,6 +48,7 @@ func Each(t *testing.T, kinds Kind, test func(t *testing.T, top Topology), opts 
 		for _, c := range choose(t, kind, len(opts) == 0) {
 			ran++
 			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
 				if c.missing != "" {
 					redistest.Unavailable(t, c.missing)
 				}
