@@ -24,6 +24,7 @@ type slot struct {
 	err     error      // a process could not be started
 	count   map[string]int
 	diary   []string
+	deaf    time.Duration // how long the last fault goes on after its end, as far as wake-ups are concerned
 }
 
 // newSlot makes a slot with a process in it.
@@ -60,10 +61,11 @@ func (s *slot) storm(ctx context.Context, kinds []string, gap time.Duration) {
 		s.count[kind]++
 		from := now()
 		client := s.p.number
+		s.deaf = 0
 		local[kind](ctx, s)
 		s.diary = append(s.diary, entry(from, fmt.Sprintf("client %d", client), kind))
 		if s.p != nil {
-			s.p.faults = append(s.p.faults, history.Window{From: from, To: now()})
+			s.p.faults = append(s.p.faults, history.Window{From: from, To: now() + int64(s.deaf)})
 		}
 	}
 }
@@ -77,6 +79,23 @@ func (s *slot) while(ctx context.Context, begin, end func(p *faultproxy.Proxy), 
 	for _, p := range s.proxies {
 		end(p)
 	}
+}
+
+// silence has something vanish for a time. The connections that it hit stay mute. Half of the time they are broken at the
+// end; else the client must find out about the one on which it is to hear of releases, by pings: it is pinged after 5 s of
+// silence, and given up after as much again.
+func (s *slot) silence(ctx context.Context, what func(p *faultproxy.Proxy, on bool), longest time.Duration) {
+	s.deaf = 10 * time.Second
+	broken := s.rng.IntN(2) == 0
+	if broken {
+		s.deaf = 0
+	}
+	s.while(ctx, func(p *faultproxy.Proxy) { what(p, true) }, func(p *faultproxy.Proxy) {
+		what(p, false)
+		if broken {
+			p.CutAll()
+		}
+	}, 100*time.Millisecond, longest)
 }
 
 // sometimes adds a rule for some of the commands.
@@ -113,17 +132,12 @@ var local = map[string]func(ctx context.Context, s *slot){
 			p.CutAll()
 		}
 	},
-	"black-hole": func(ctx context.Context, s *slot) {
-		s.while(ctx, func(p *faultproxy.Proxy) { p.Silence(true) }, func(p *faultproxy.Proxy) { p.Silence(false) },
-			100*time.Millisecond, 2*time.Second)
-	},
+	"black-hole": func(ctx context.Context, s *slot) { s.silence(ctx, (*faultproxy.Proxy).Silence, 2*time.Second) },
 	"lose-requests": func(ctx context.Context, s *slot) {
-		s.while(ctx, func(p *faultproxy.Proxy) { p.LoseRequests(true) }, func(p *faultproxy.Proxy) { p.LoseRequests(false) },
-			100*time.Millisecond, 1500*time.Millisecond)
+		s.silence(ctx, (*faultproxy.Proxy).LoseRequests, 1500*time.Millisecond)
 	},
 	"lose-replies": func(ctx context.Context, s *slot) {
-		s.while(ctx, func(p *faultproxy.Proxy) { p.LoseReplies(true) }, func(p *faultproxy.Proxy) { p.LoseReplies(false) },
-			100*time.Millisecond, 1500*time.Millisecond)
+		s.silence(ctx, (*faultproxy.Proxy).LoseReplies, 1500*time.Millisecond)
 	},
 	"refuse": func(ctx context.Context, s *slot) {
 		s.while(ctx, (*faultproxy.Proxy).Stop, (*faultproxy.Proxy).Start, 50*time.Millisecond, time.Second)
