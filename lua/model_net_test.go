@@ -74,9 +74,10 @@ func (m *lock) abandon(s *state, c int, op call) {
 	_ = m.keep(s, r)
 }
 
-// keep adds a message within the bounds.
+// keep adds a message within the bounds. Work in the background has room of its own, else a message that is late would keep
+// time from passing.
 func (m *lock) keep(s *state, r message) bool {
-	if s.room(m.messages) <= 0 || !s.put(r) {
+	if !r.background() && s.stragglers() >= m.messages || !s.put(r) {
 		m.cut++
 		return false
 	}
@@ -170,7 +171,7 @@ func (m *lock) crash(s *state, c int) {
 	var rest []message
 	for i := 0; i < maxMessages && s.net[i] != (message{}); {
 		r := s.net[i]
-		if owner, _ := ownerOf(r.id); owner != c || r.kind != undoer && r.kind != late {
+		if owner, _ := ownerOf(r.id); owner != c || !r.background() {
 			i++
 			continue
 		}
@@ -192,10 +193,8 @@ func (m *lock) crash(s *state, c int) {
 // busy tells whether a client does something in the background.
 func (m *lock) busy(s *state, c int) bool {
 	for _, r := range s.net {
-		if r.kind == undoer || r.kind == late {
-			if owner, _ := ownerOf(r.id); owner == c {
-				return true
-			}
+		if owner, _ := ownerOf(r.id); r.background() && owner == c {
+			return true
 		}
 	}
 	return false
@@ -272,7 +271,7 @@ func (m *lock) netTick(s *state) {
 			return
 		case r.kind == undoer && r.count == undoPause:
 			r.count++
-		case r.kind != undoer && r.kind != late && m.brief:
+		case !r.background() && m.brief:
 			continue
 		}
 		_ = s.put(r)

@@ -142,14 +142,18 @@ func (s *state) take(i int) {
 	s.net[maxMessages-1] = message{}
 }
 
-// room tells how many more messages there is place for within the bounds.
-func (s *state) room(bound int) int {
-	for i, m := range s.net {
-		if m == (message{}) {
-			return bound - i
+// background tells work that is under way from requests that were given up.
+func (r message) background() bool { return r.kind == undoer || r.kind == late }
+
+// stragglers counts the requests that were given up and may still arrive.
+func (s *state) stragglers() int {
+	n := 0
+	for _, r := range s.net {
+		if r != (message{}) && !r.background() {
+			n++
 		}
 	}
-	return bound - maxMessages
+	return n
 }
 
 func order(a, b message) int {

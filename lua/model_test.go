@@ -21,7 +21,7 @@ import (
 type lock struct {
 	clients     int
 	frail       int   // how many of them meet faults, leave and die; the others do not, and want the lock once
-	messages    int   // that nobody waits for, and undos, at a time
+	messages    int   // that were given up and may still arrive, at a time
 	lease, long uint8 // ticks: of a grant, and of one that was extended
 	depth       uint8 // of re-entries
 	wishes      uint8 // locks that a frail client wants, one after another
