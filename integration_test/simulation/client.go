@@ -121,6 +121,6 @@ func (w *World) actor(c *holdfast.Client) workload.Config {
 		},
 		Think: w.Think, Hold: w.Hold, Wait: w.Wait,
 		Leases: []time.Duration{0, 0, w.Lease / 2, w.Lease / 7}, Plain: 6,
-		Patience: 10 * w.Lease, Now: w.Now,
+		Patience: 10 * w.Lease, Round: w.round, Now: w.Now,
 	}
 }

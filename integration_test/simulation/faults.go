@@ -78,30 +78,37 @@ func (w *World) disturbServer(ctx context.Context, rng source, length time.Durat
 	w.restart(ctx, rng.random(min(length, 10*time.Second)))
 }
 
+// anyFault are the faults of the network, the more important ones more often.
+var anyFault = []Fault{LostRequest, LostReply, LostReply, DelayedRequest, Slow, Partition, Cut}
+
 // disturbNetwork makes a fault of the victims' network, and returns when its time is over.
 func (w *World) disturbNetwork(ctx context.Context, rng source, victims []*network, length time.Duration) {
+	from := w.Only
+	if len(from) == 0 {
+		from = anyFault
+	}
 	p := profile{delay: 3 * w.ReadTimeout}
-	switch rng.IntN(7) {
-	case 0: // each message may be lost, whichever way it goes
+	switch from[rng.IntN(len(from))] {
+	case LostRequest: // or the reply, whichever way it goes
 		p.loseRequest = rng.Float64() / 2
 		p.loseReply = p.loseRequest
-	case 1:
-		p.loseReply = 1
-		length = min(length, 4*w.ReadTimeout)
-	case 2:
+	case LostReply:
 		p.loseReply = rng.Float64()
-	case 3: // late, most of them after the client has given them up
+		if rng.IntN(2) == 0 { // all of them, for a short time
+			p.loseReply, length = 1, min(length, 4*w.ReadTimeout)
+		}
+	case DelayedRequest: // most of them after the client has given them up; and replies
 		p.delayRequest = rng.Float64()
 		p.delayReply = p.delayRequest / 2
-	case 4:
+	case Slow:
 		w.faults[Slow].Add(1)
 		p = profile{slow: 1 + 30*rng.Float64()}
-	case 5:
+	case Partition:
 		w.faults[Partition].Add(1)
 		for _, n := range victims {
 			n.silence(length)
 		}
-	case 6:
+	default:
 		for range 1 + rng.IntN(5) {
 			w.faults[Cut].Add(1)
 			for _, n := range victims {

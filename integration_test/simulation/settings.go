@@ -17,6 +17,7 @@ type Settings struct {
 	Life              time.Duration // of a client, on the average
 
 	FaultGap, FaultLength time.Duration // on the average
+	Only                  []Fault       // of those of the network; empty: any
 	Skew                  float64       // by how much the server's clock is faster
 
 	RetryBudget, ReadTimeout, DialTimeout time.Duration

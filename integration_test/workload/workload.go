@@ -33,6 +33,8 @@ type Config struct {
 	Plain  int
 	// Patience bounds every wait.
 	Patience time.Duration
+	// Round changes all these times, if it is there: for virtual time in which much is to happen at one moment.
+	Round func(time.Duration) time.Duration
 	// Now is the clock of the recorder.
 	Now func() int64
 }
@@ -144,7 +146,11 @@ func (a *Actor) options() (opts []holdfast.Option) {
 
 // random is a duration with this mean, short ones being the most frequent, so that many interleavings happen.
 func (a *Actor) random(mean time.Duration) time.Duration {
-	return time.Duration(min(a.rng.ExpFloat64(), 8) * float64(mean))
+	d := time.Duration(min(a.rng.ExpFloat64(), 8) * float64(mean))
+	if a.Round != nil {
+		return a.Round(d)
+	}
+	return d
 }
 
 func (a *Actor) pause(ctx context.Context, d time.Duration) {

@@ -1,0 +1,107 @@
+package simulation
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+)
+
+// patience is within how many seeds the lack of a defence has to show.
+const patience = 200
+
+// TestControls switches off one defence after the other, until a run shows it. A simulation that does not see what
+// is missing would prove nothing by seeing no violations. No other test runs meanwhile: switches are global.
+func TestControls(t *testing.T) {
+	var table strings.Builder
+	for i := range defences {
+		d := &defences[i]
+		s := search{defence: d}
+		if d.off != nil {
+			restore := d.off.Without()
+			defer restore()
+			s.run(t)
+			restore()
+		} else {
+			s.run(t)
+		}
+		fmt.Fprintf(&table, "%-40s %4d  %s\n", d.name, s.seed, strings.Join(s.found, ", "))
+		assert.NotEmpty(t, s.found, "%s: no violation within %d seeds", d.name, patience)
+	}
+	t.Logf("defence, seeds until it was missed, by what check\n%s", table.String())
+}
+
+// search is for a seed that shows that a defence is off.
+type search struct {
+	*defence
+
+	mu    sync.Mutex // guards the rest
+	seed  int        // the last one
+	found []string
+}
+
+func (s *search) run(t *testing.T) {
+	t.Helper()
+	t.Run(s.name, func(t *testing.T) {
+		for worker := range runtime.GOMAXPROCS(0) {
+			t.Run(strconv.Itoa(worker), func(t *testing.T) {
+				t.Parallel()
+				for seed := s.next(); seed > 0; seed = s.next() {
+					s.judge(run(t, s.world(seed)))
+				}
+			})
+		}
+	})
+}
+
+// next is the seed to try next, 0 if there is none.
+func (s *search) next() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.found) > 0 || s.seed == patience {
+		return 0
+	}
+	s.seed++
+	return s.seed
+}
+
+func (s *search) world(seed int) *World {
+	w := &World{Settings: Draw(uint64(seed))} //nolint:gosec // positive
+	if s.bias != nil {
+		s.bias(&w.Settings)
+	}
+	if s.mutant != nil {
+		w.Hook = s.mutant()
+	}
+	return w
+}
+
+func (s *search) judge(r Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range r.Problems {
+		if slices.Contains(s.checks, p.Check) && !slices.Contains(s.found, p.Check) {
+			s.found = append(s.found, p.Check)
+		}
+	}
+}
+
+// TestControlsHaveCause runs the worlds of [TestControls] with all defences on: what is found there is not found here.
+func TestControlsHaveCause(t *testing.T) {
+	for _, d := range defences {
+		s := search{defence: &defence{bias: d.bias}}
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := 1; seed <= 3; seed++ {
+				history.Report(t, run(t, s.world(seed)).Problems, d.name)
+			}
+		})
+	}
+}
