@@ -60,12 +60,26 @@ func (b *Base) left(cause error) error {
 	return both{ErrNotAcquired, cause}
 }
 
-// markStray remembers that a command for this grant may still be on its way. Its owner id is not used again then, lest the
-// straggler take a lock for nobody, or release one that was granted later.
+// markStray remembers that the server may have granted this, or may yet: a command for it may still be on its way. It is given
+// back at its end, and its owner id is not used again, lest the straggler take a lock for nobody, or release one that was
+// granted later.
 func (g *grant) markStray() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stray = true
+}
+
+// leaveUndo is markStray where the operation that is under way gives it back when it has ended.
+func (g *grant) leaveUndo() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stray, g.undone = true, true
+}
+
+func (g *grant) isStray() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.stray
 }
 
 func (g *grant) isLive() bool {
@@ -111,39 +125,38 @@ func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold
 	return g.wait(ctx, wait, cfg, denied)
 }
 
-// attempt asks the server once. Without a hold and an error the lock is another's, for at least the time returned.
+// attempt asks the server once. Without a hold and an error the lock is another's, for at least the time returned. What may
+// have been granted, or may be yet, is marked, and given back when the grant ends.
 func (g *grant) attempt(ctx, wait context.Context, cfg config) (*Hold, time.Duration, error) {
 	b := g.base
-	op := func(again bool) lua.Call { return b.protocol.Acquire(g.id, cfg.lease, again) }
-	// A caller that left in the middle of it may have been granted the lock: late gives it back.
+	before := g.isStray() // one of the attempts before this one may be what is in our way
+	op := func(again bool) lua.Call { return b.protocol.Acquire(g.id, cfg.lease, again || before) }
+	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
 	o, ok := b.client.call(wait, op, func(o outcome) {
-		if o.stray || o.err == nil && o.reply.Status == lua.Done {
+		if before || o.stray || o.err == nil && o.reply.Status == lua.Done {
 			b.undoNow(g.id)
 		}
 	})
-	switch {
-	case !ok:
-		g.markStray()
+	if !ok {
+		g.leaveUndo()
 		return nil, 0, b.left(because(context.Cause(wait), o.err))
-	case o.stray:
+	}
+	if o.stray {
 		g.markStray()
 	}
 	switch {
 	case o.err != nil:
-		if o.stray {
-			g.undo()
-		}
 		return nil, 0, b.gaveUp(wait, o)
 	case o.reply.Status == lua.Denied:
 		return nil, time.Duration(o.reply.Int(0)) * time.Millisecond, nil
 	}
 	if cause := b.over(wait); cause != nil {
-		g.undo()
+		g.markStray()
 		return nil, 0, b.left(cause)
 	}
 	h, err := g.activate(ctx, o, cfg)
 	if err != nil {
-		g.undo()
+		g.markStray()
 	}
 	return h, 0, err
 }
@@ -174,8 +187,8 @@ func (b *Base) sleep(wait context.Context, sub *pubsub.Subscription, timer *time
 	select {
 	case <-sub.Wake():
 		if err := sub.Err(); err != nil && b.over(wait) == nil {
-			return both{errors.New("cannot listen for the release on " + b.protocol.Channel() +
-				"; permit this user the channel"), err}
+			return both{errors.New("cannot listen for the release; permit this user to subscribe to " +
+				b.protocol.Channel()), err}
 		}
 	case <-timer.C:
 	case <-wait.Done():

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
@@ -126,13 +127,24 @@ func (b *Base) fail(op string, err error) error {
 
 // uncertain is the error of an operation that failed: whether it may have happened is part of it.
 func (b *Base) uncertain(o outcome) error {
-	switch {
-	case o.stray:
+	if o.stray {
 		return both{ErrUncertain, o.err}
-	case lua.IsError(o.err, "WRONGTYPE"):
-		return both{errors.New("the key holds something that is not a lock; choose another name"), o.err}
 	}
-	return o.err
+	return explain(b, o.err)
+}
+
+// explain adds to an error of Redis what its text does not say: which key, and what to do.
+func explain(b *Base, err error) error {
+	switch {
+	case lua.IsError(err, "WRONGTYPE"):
+		k := keys.For(b.key.Name)
+		return both{fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token; choose "+
+			"another name", k.Name, k.Token), err}
+	case lua.IsDenied(err):
+		return both{errors.New("this user lacks a permission; docs/security.md has the rule that it needs, and ACL LOG " +
+			"at the server says what was refused"), err}
+	}
+	return err
 }
 
 // gaveUp is the error of an acquisition that failed or was left. Nothing stays uncertain for its caller: what may have

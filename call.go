@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -88,6 +89,8 @@ func classify(err error) (sent, passing bool) {
 	}
 	var op *net.OpError
 	switch {
+	case isHandshake(err):
+		return false, false // certificates do not change by waiting
 	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		return false, true // it never left
 	case errors.Is(err, redis.ErrClosed):
@@ -96,6 +99,15 @@ func classify(err error) (sent, passing bool) {
 		return true, false // may come from the wait for a connection or from the read; assume the worse
 	}
 	return true, true
+}
+
+// isHandshake tells whether TLS failed before anything else was sent: we do not trust the server, or it told us that it does
+// not trust us, or it does not speak TLS.
+func isHandshake(err error) bool {
+	var untrusted *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	var op *net.OpError
+	return errors.As(err, &untrusted) || errors.As(err, &plain) || errors.As(err, &op) && op.Op == "remote error"
 }
 
 // call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a read. The operation
@@ -155,12 +167,19 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 	}
 	silent := false
 	for i, result := range lua.RunAll(ctx, c.rdb, calls) {
+		g := batch[i].Owner.(*grant)
 		switch {
 		case result.Err == nil && result.Reply.Status == lua.Done:
 			batch[i].Verdict = watchdog.Renewed
+			if g.refusal.Load() != nil {
+				g.refusal.Store(nil)
+			}
 		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
 			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
-		case !isReply(result.Err):
+		case isReply(result.Err):
+			refusal := explain(g.base, result.Err)
+			g.refusal.Store(&refusal)
+		default:
 			silent = true
 		}
 	}

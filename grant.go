@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
@@ -32,10 +33,14 @@ type grant struct {
 	// server an absolute hold count. It is a channel and not a mutex: a caller leaves by its context.
 	turn chan struct{}
 
+	refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
+
 	mu    sync.Mutex // guards the rest; never held over a network call
 	live  bool
 	ended error // why, nil before the end
 	stray bool  // a command for this grant may still arrive at the server
+	// undone says that it is being given back in the background.
+	undone bool
 	token uint64
 	lease time.Duration
 	renew bool
@@ -190,7 +195,7 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 		return g.base.uncertain(o)
 	case o.err != nil:
 		g.passTurn()
-		return o.err
+		return g.base.uncertain(o)
 	}
 	defer g.passTurn()
 	if o.reply.Status == lua.Gone {
@@ -215,7 +220,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 		return both{ErrLost, watchdog.ErrGone}
 	case o.reply.Text(0) != "":
 		return errors.New("released, but the waiters could not be told, and will find out when the lease that they know " +
-			"of ends; permit this user the channel " + g.base.protocol.Channel() + ": " + o.reply.Text(0))
+			"of ends; permit this user to publish on " + g.base.protocol.Channel() + ": " + o.reply.Text(0))
 	}
 	return nil
 }
@@ -234,7 +239,8 @@ func (g *grant) reason() error {
 }
 
 // finish ends the grant and the holds that are still in it. It reports whether this call was the one that ended it. undo says
-// that it may stand at the server, or come to: a live grant is then given back in the background.
+// that it may stand at the server; then, and if a straggler of it may take the lock once more, for nobody, it is given back
+// in the background.
 func (g *grant) finish(reason error, undo bool) bool {
 	g.mu.Lock()
 	if g.ended != nil {
@@ -243,7 +249,9 @@ func (g *grant) finish(reason error, undo bool) bool {
 	}
 	g.ended = reason
 	g.stray = g.stray || undo
-	live, stray, holds := g.live, g.stray, g.holds
+	stray, holds := g.stray, g.holds
+	undo = stray && !g.undone
+	g.undone = g.undone || undo
 	g.holds = nil
 	g.mu.Unlock()
 	for _, h := range holds {
@@ -253,8 +261,8 @@ func (g *grant) finish(reason error, undo bool) bool {
 	if g.front {
 		g.base.client.queue.Leave(g.base.key)
 	}
-	if live && stray {
-		g.undo() // a straggler of the acquisition could also take the lock once more, for nobody
+	if undo {
+		g.base.client.tasks.Go(func() { g.base.undoNow(g.id) })
 	}
 	return true
 }
@@ -265,8 +273,12 @@ func (g *grant) Lost(reason error) { g.lose(reason) }
 
 func (g *grant) lose(reason error) {
 	g.base.client.dog.Forget(&g.watch)
+	deadline := errors.Is(reason, watchdog.ErrDeadline)
+	if refusal := g.refusal.Load(); deadline && refusal != nil {
+		reason = both{reason, *refusal}
+	}
 	// After a deadline it may stand in Redis all the same, and would block others until its lease ends there.
-	if !g.finish(both{ErrLost, reason}, errors.Is(reason, watchdog.ErrDeadline)) {
+	if !g.finish(both{ErrLost, reason}, deadline) {
 		return
 	}
 	g.base.client.opts.Logger.Warn("lock lost", "kind", g.base.key.Kind, "name", g.base.key.Name,

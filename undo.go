@@ -13,14 +13,8 @@ import (
 // under way in the network.
 var undoPauses = []time.Duration{0, 0, 100 * time.Millisecond, time.Second}
 
-// undo gives back in the background what the server may have granted. The owner's id is not used again: the releases, which
-// are still to be sent for a while, must not find a later grant under it.
-func (g *grant) undo() {
-	g.markStray()
-	g.base.client.tasks.Go(func() { g.base.undoNow(g.id) })
-}
-
-// undoNow is undo for a caller that is in the background already. It is bounded by the retry budget per release; where
+// undoNow gives back what the server may have granted to an owner id that nobody uses any more, nor will: a release that is
+// still to be sent must not find a later grant. It is for the background, and bounded by the retry budget per release; where
 // that is not enough the lease ends by itself.
 func (b *Base) undoNow(id string) {
 	c := b.client

@@ -5,38 +5,48 @@
 --       4 '1' if an earlier attempt of this same call may have run, else '0'
 -- Reply {1, token}    granted: the owner holds it once; token is a decimal string, greater than every one before
 --       {0, pttl}     another owner holds it; pttl in ms, -1 if the hash has no time to live
--- Atomic: the hash, its time to live and the token change together or not at all. A repeated attempt gets the outcome of
--- the first, with the lease counted anew, because the caller trusts it from the moment of the *last* sending.
+-- Atomic: the hash, its time to live and the token change together or not at all, also where the user may not run one of
+-- the commands. A repeated attempt gets the outcome of the first, with the lease counted anew, because the caller trusts it
+-- from the moment of the *last* sending; if the token was evicted meanwhile, it gets a new one.
 --
 -- The uncontended path is what a lock costs, so it makes no call that it could spare: HLEN tells "free" and "not a hash"
 -- at once, and whether the owner is there already is asked only when it can be.
 local call = redis.call
 local name, owner = KEYS[1], ARGV[1]
+local last
 if call('HLEN', name) > 0 then
-  if ARGV[4] == '1' and call('HEXISTS', name, owner) == 1 then
-    local token = call('GET', KEYS[2]) or '0'
-    call('HSET', name, owner, 1)
-    call('PEXPIRE', name, ARGV[2])
-    return {1, token}
+  if ARGV[4] ~= '1' or call('HEXISTS', name, owner) == 0 then
+    return {0, call('PTTL', name)}
   end
-  return {0, call('PTTL', name)}
+  last = call('GET', KEYS[2])
+  if last then
+    if call('PTTL', name) < tonumber(ARGV[2]) then call('PEXPIRE', name, ARGV[2]) end -- it may come late, after an Extend
+    call('HSET', name, owner, 1)
+    return {1, last}
+  end
+else
+  last = call('GET', KEYS[2])
 end
 -- A token is the server's time in microseconds, or one more than the last if the clock does not allow that: tokens go on
 -- growing when a failover or a FLUSHALL loses the last one, and when the clock is set back. Both fit a double (< 2^53).
 -- Until the year 2286 both have 16 digits, so the usual case compares them as they stand: turning strings into numbers
 -- and back is most of what a script costs.
-local last, time = call('GET', KEYS[2]), call('TIME')
+local time = call('TIME')
 local micros = time[2]
 if #micros < 6 then micros = string.rep('0', 6 - #micros) .. micros end
 local token = time[1] .. micros
-if last and (#last ~= #token or last >= token) then
-  local n = tonumber(last)
-  if not n or n < 0 or n >= 9007199254740991 then
+if last and (#last ~= #token or last >= token or string.find(last, '%D')) then
+  local n = not string.find(last, '%D') and tonumber(last)
+  if not n or n >= 9007199254740991 then
     return redis.error_reply('HOLDFAST the token key ' .. KEYS[2] .. ' does not hold a token: ' .. last)
   end
   token = string.format('%.0f', math.max(n + 1, tonumber(token)))
 end
-call('HSET', name, owner, '1')
-call('PEXPIRE', name, ARGV[2])
 call('SET', KEYS[2], token, 'PX', ARGV[3])
+call('HSET', name, owner, '1')
+local limited = redis.pcall('PEXPIRE', name, ARGV[2])
+if type(limited) == 'table' then -- refused: without an end it must not stay
+  redis.pcall('DEL', name)
+  return limited
+end
 return {1, token}

@@ -24,16 +24,17 @@ type answer struct {
 
 // acquire is acquire.lua.
 func (k *keys) acquire(off defence, owner, lease uint8, again bool) answer {
-	if k.owner != 0 {
-		if again && k.owner == owner && !off.has(againFlag) {
-			k.count = 1
-			if k.ttl < lease || off.has(againKeeps) {
-				k.ttl = lease
-			}
-			return answer{status: lua.Done, token: k.token}
-		}
+	repeated := again && k.owner == owner && !off.has(againFlag)
+	switch {
+	case k.owner != 0 && !repeated:
 		return answer{status: lua.Denied, left: k.ttl}
-	}
+	case repeated && k.token != 0:
+		k.count = 1
+		if k.ttl < lease || off.has(againKeeps) {
+			k.ttl = lease
+		}
+		return answer{status: lua.Done, token: k.token}
+	} // repeated, but the token was evicted: as if it were free
 	token := max(k.token+1, k.clock)
 	switch {
 	case off.has(clockToken):
@@ -88,11 +89,11 @@ func (k *keys) renew(off defence, owner, lease uint8) answer {
 	default:
 		return answer{status: lua.Gone}
 	}
-	if k.ttl < lease || off.has(renewKeeps) {
+	if k.ttl <= lease || off.has(renewKeeps) { // of equal ticks a later lease ends later
 		k.ttl = lease
-	}
-	if k.token != 0 && k.clock != 0 {
-		k.tokenTTL = 2 * lease
+		if k.token != 0 && k.clock != 0 {
+			k.tokenTTL = 2 * lease
+		}
 	}
 	return answer{status: lua.Done}
 }

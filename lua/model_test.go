@@ -107,7 +107,7 @@ func TestModel(t *testing.T) {
 			t.Parallel()
 			m := large(scenario.bound)
 			r := m.explore(t)
-			t.Logf("%d states, %d transitions, depth %d, %d messages cut off by the bounds %s",
+			t.Logf("proof: model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds %s", scenario.name,
 				r.States, r.Transitions, r.Depth, m.cut, bounds(m))
 			if r.Violation != nil {
 				t.Error(r.Violation)
@@ -121,10 +121,6 @@ func bounds(m lock) string {
 		"losses %d, messages %d)", m.clients, m.frail, m.lease, m.long, m.depth, m.wishes, m.faults, m.leavers, m.crashes,
 		m.losses, m.messages)
 }
-
-// missing are defences that the protocol needs and the library does not have yet. The model has them; the controls show
-// what happens without, as it can today. Whoever adds one to the library takes it off this list.
-const missing = againKeeps | againWaiting | undoDenied
 
 // TestModelControls: without any one of the defences there is a way to break a promise, and the model finds it.
 func TestModelControls(t *testing.T) {
@@ -158,18 +154,14 @@ func TestModelControls(t *testing.T) {
 		m := c.in
 		m.off, m.only = c.off, c.want
 		r := m.explore(t)
-		note := ""
-		if c.off&^missing == 0 {
-			note = " (missing in the library)"
-		}
 		if r.Violation == nil {
 			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
 			continue
 		}
-		fmt.Fprintf(&table, "\n%-58s %2d steps: %v%s", c.what, len(r.Violation.Trace), r.Violation.Reason, note)
+		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps: %v", c.what, len(r.Violation.Trace), r.Violation.Reason)
 		if os.Getenv("HOLDFAST_MODEL") != "" {
 			t.Logf("without %q: %v", c.what, r.Violation)
 		}
 	}
-	t.Logf("without it                                                 there is a way of%s", table.String())
+	t.Logf("proof: model: without                                             there is a way of%s", table.String())
 }

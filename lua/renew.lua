@@ -5,7 +5,8 @@
 -- Reply {1}           renewed: the time to live is at least the lease
 --       {-1}          the owner does not hold the lock; nothing was changed, the key is never brought back
 -- Atomic, and harmless when repeated. Never shortens: an older renewal may arrive after a newer, longer one.
--- The token's key is kept with the lock, so that its value is known for as long as the lock is held.
+-- The token's key is kept with the lock, so that its value is known for as long as the lock is held. It outlives every lease
+-- that was set together with it, so it has time enough when the lease is left alone.
 local call = redis.call
 local name, lease = KEYS[1], tonumber(ARGV[2])
 if call('HEXISTS', name, ARGV[1]) == 0 then
@@ -13,6 +14,6 @@ if call('HEXISTS', name, ARGV[1]) == 0 then
 end
 if call('PTTL', name) < lease then
   call('PEXPIRE', name, lease)
+  call('PEXPIRE', KEYS[2], ARGV[3])
 end
-call('PEXPIRE', KEYS[2], ARGV[3])
 return {1}

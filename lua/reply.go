@@ -34,7 +34,7 @@ func parse(v any, err error) (Reply, error) {
 		return Reply{}, fmt.Errorf("script replied %T %.100v, which is not a list that begins with a status", v, v)
 	}
 	status, ok := list[0].(int64)
-	if !ok {
+	if !ok || status < int64(Gone) || status > int64(Done) {
 		return Reply{}, fmt.Errorf("script replied %.100v, which does not begin with a status", list)
 	}
 	return Reply{Status(status), list[1:]}, nil
@@ -68,6 +68,26 @@ type Result struct {
 
 // interface check: what Run and RunAll send is a command of go-redis.
 var _ redis.Cmder = command{}
+
+// IsDenied tells whether the server refused a command because of the user's permissions. Inside a script that has another
+// text in each version, and before 7 none says which command it was.
+func IsDenied(err error) bool {
+	if IsError(err, "NOPERM") {
+		return true
+	}
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	for _, text := range []string{
+		"ACL failure in script", "can't run this command", "can't access at least one of the keys", "can't publish to the channel",
+	} {
+		if strings.Contains(reply.Error(), text) {
+			return true
+		}
+	}
+	return false
+}
 
 // IsError tells whether err is the server's error of this kind ("OOM", "READONLY", ...). Redis before 7 wraps what a
 // command in a script raised: "ERR Error running script (call to f_<sha>): @user_script:14: -READONLY ...", 6.0 with

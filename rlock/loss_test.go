@@ -224,11 +224,11 @@ func TestPermissions(t *testing.T) {
 	if srv.Major() >= 7 || srv.Version() >= "6.2" { // channel rules are as old as that
 		deaf := as("deaf", "~*", "+@all", "resetchannels")
 		_, err = deaf.Lock(t.Context())
-		require.ErrorContains(t, err, "permit this user the channel")
+		require.ErrorContains(t, err, "permit this user to subscribe to redisson_lock__channel:{a}")
 		require.NoError(t, holder.Unlock(t.Context()))
 		mute, err := deaf.Lock(t.Context())
 		require.NoError(t, err)
-		require.ErrorContains(t, mute.Unlock(t.Context()), "permit this user the channel")
+		require.ErrorContains(t, mute.Unlock(t.Context()), "permit this user to publish on redisson_lock__channel:{a}")
 		require.True(t, free(t, rdb, "a"), "the lock is released all the same")
 		return
 	}

@@ -108,7 +108,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	m.base.Recheck()
 	if refused := r.Text(0); refused != "" {
 		return true, &holdfast.Error{Op: op, Kind: kindName, Name: m.Name(), Err: fmt.Errorf(
-			"released, but the waiters could not be told; permit this user the channel %s: %s", m.proto.Channel(), refused)}
+			"released, but the waiters could not be told; permit this user to publish on %s: %s", m.proto.Channel(), refused)}
 	}
 	return true, nil
 }

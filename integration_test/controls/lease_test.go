@@ -87,7 +87,7 @@ var leaseDefences = []defence{
 	},
 	{
 		name: "time to live on the lock", fault: "the holder's process dies",
-		mutant: mutant.Hook(lua.Acquire, "call('PEXPIRE', name, ARGV[2])\ncall('SET'", "call('SET'"),
+		mutant: mutant.Hook(lua.Acquire, "local limited = redis.pcall('PEXPIRE', name, ARGV[2])", "local limited"),
 		try: func(l *lab) string {
 			m := l.mutex(short)
 			l.lock(m, l.Context())

@@ -91,12 +91,13 @@ type lab struct {
 	proxy  *faultproxy.Proxy
 	direct *redis.Client
 	hook   redis.Hook
+	warmed int // requests that warm made
 }
 
 func newLab(t *testing.T, hook redis.Hook) *lab {
 	t.Helper()
 	srv := redistest.Start(t)
-	return &lab{t, srv, faultproxy.New(t, srv.Addr()), srv.Client(t), hook}
+	return &lab{T: t, srv: srv, proxy: faultproxy.New(t, srv.Addr()), direct: srv.Client(t), hook: hook}
 }
 
 // client makes a client of the library behind the proxy. go-redis has its own repeats on, as users have.
@@ -106,6 +107,14 @@ func (l *lab) client(opts *holdfast.Options) *holdfast.Client {
 	if l.hook != nil {
 		rdb.AddHook(l.hook)
 	}
+	return l.clientOn(rdb, opts)
+}
+
+// around makes a client of the library that meets no faults and no mutants.
+func (l *lab) around() *holdfast.Client { return l.clientOn(l.srv.Client(l), nil) }
+
+func (l *lab) clientOn(rdb *redis.Client, opts *holdfast.Options) *holdfast.Client {
+	l.Helper()
 	c, err := holdfast.New(rdb, opts)
 	require.NoError(l, err)
 	l.Cleanup(func() {
@@ -138,6 +147,7 @@ func (l *lab) warm(m *rlock.Mutex) {
 	require.NoError(l, h.Extend(l.Context(), time.Millisecond))
 	require.NoError(l, h.Unlock(l.Context()))
 	require.NoError(l, l.direct.FlushAll(l.Context()).Err())
+	l.warmed = len(l.proxy.Requests())
 }
 
 // next adds a fault for the next sending of a script, mutated or not, known to the server or not.

@@ -3,11 +3,14 @@ package controls_test
 import (
 	"errors"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/mutant"
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // Every operation happens at most once, and a fault of one command does not reach the caller.
@@ -18,7 +21,25 @@ var retryDefences = []defence{
 	},
 	{
 		name: "repeats know of the first", fault: "reply of an acquisition lost, the library repeats it",
-		mutant: mutant.Hook(lua.Acquire, "ARGV[4] == '1'", "ARGV[4] == 'never'"), try: lostAcquire,
+		mutant: mutant.Hook(lua.Acquire, "ARGV[4] ~= '1'", "ARGV[4] ~= 'never'"), try: lostAcquire,
+	},
+	{
+		name: "waiters know of the first", fault: "an attempt without an answer arrives while its waiter sleeps",
+		mutant: mutant.Hook(lua.Acquire, "ARGV[4] ~= '1'", "ARGV[4] ~= 'never'"), try: func(l *lab) string {
+			m, other := l.mutex(nil), rlock.New(l.around(), name)
+			l.warm(m)
+			l.lock(other, l.Context())
+			l.next(lua.Acquire, faultproxy.BlackHole)
+			granted := l.background(m, l.Context())
+			require.True(l, l.within(patience, func() bool { return len(l.caught(lua.Acquire)) == 3 }), "it sleeps")
+			require.NoError(l, l.direct.Del(l.Context(), name).Err())
+			l.send(l.caught(lua.Acquire)[0])
+			require.NoError(l, l.direct.Publish(l.Context(), "redisson_lock__channel:"+name, "0").Err())
+			if h, _ := l.outcome(granted); h == nil {
+				return "kept out by its own straggler"
+			}
+			return ""
+		},
 	},
 	{
 		name: "repeats", fault: "reply of an acquisition lost", off: &control.Resend, try: lostAcquire,

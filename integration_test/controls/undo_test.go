@@ -46,6 +46,28 @@ var undoDefences = []defence{
 		},
 	},
 	{
+		name: "undo after a refusal", fault: "acquisition arrives after its repeat was refused", off: &control.Undo,
+		try: func(l *lab) string {
+			m, other := l.mutex(nil), rlock.New(l.around(), name)
+			l.warm(m)
+			held := l.lock(other, l.Context())
+			undo := l.proxy.On(l.sends(lua.Release), 2, faultproxy.HoldReply)
+			l.next(lua.Acquire, faultproxy.BlackHole)
+			_, err := m.TryLock(l.Context())
+			require.ErrorIs(l, err, holdfast.ErrNotAcquired)
+			if !control.Undo.Off() {
+				<-undo.Fired() // two more are to come
+			}
+			require.NoError(l, held.Unlock(l.Context()))
+			l.send(l.caught(lua.Acquire)[0])
+			l.proxy.Clear()
+			if !l.within(2*never, l.free) {
+				return "granted to nobody, until the lease ends"
+			}
+			return ""
+		},
+	},
+	{
 		name: "owner ids are not reused", fault: "an owner locks again while its undo is under way", off: &control.FreshOwner,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
@@ -96,12 +118,18 @@ func (l *lab) abandon(m *rlock.Mutex, ctx context.Context, fault faultproxy.Acti
 	}()
 	_, err := m.Lock(ctx)
 	require.ErrorIs(l, err, holdfast.ErrNotAcquired)
-	for _, args := range l.proxy.Requests() {
-		if l.sends(lua.Acquire)(args) {
-			sent = args
+	all := l.caught(lua.Acquire)
+	return all[len(all)-1]
+}
+
+// caught are the sendings of a script since warm.
+func (l *lab) caught(s *lua.Script) (all [][]string) {
+	for _, args := range l.proxy.Requests()[l.warmed:] {
+		if l.sends(s)(args) {
+			all = append(all, args)
 		}
 	}
-	return sent
+	return all
 }
 
 // send sends a command as it was caught.
