@@ -5,26 +5,30 @@ package chaos
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
-// bag deals kinds of faults: each once, in random order, before any comes again.
+// bag deals kinds of faults: each once, in random order, before any comes again. What cannot be dealt in one run is the first
+// in a later one.
 type bag struct {
-	rng   *rand.Rand
-	kinds []string
-	left  []string
+	rng  *rand.Rand
+	left []string
 }
 
-func newBag(rng *rand.Rand, kinds []string) *bag { return &bag{rng: rng, kinds: kinds} }
-
-func (b *bag) next() (kind string) {
-	if len(b.left) == 0 {
-		for _, i := range b.rng.Perm(len(b.kinds)) {
-			b.left = append(b.left, b.kinds[i])
+// next deals one of kinds.
+func (b *bag) next(kinds []string) string {
+	for {
+		for i, kind := range b.left {
+			if slices.Contains(kinds, kind) {
+				b.left = slices.Delete(b.left, i, i+1)
+				return kind
+			}
+		}
+		for _, i := range b.rng.Perm(len(kinds)) {
+			b.left = append(b.left, kinds[i])
 		}
 	}
-	kind, b.left = b.left[0], b.left[1:]
-	return kind
 }
 
 // between is a duration in a range.

@@ -26,6 +26,7 @@ type plan struct {
 	gap         time.Duration // mean time between the faults of one process, and of the servers
 	local       []string      // kinds of faults of processes
 	global      []string      // kinds of faults of servers
+	deal        *bag          // of the kinds for servers, if runs share one
 	without     []string      // defences that are switched off
 	names       int           // of locks, at a time
 	period      time.Duration // for which a name is in use; short histories are searched quickly
@@ -55,6 +56,9 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 		slots = append(slots, newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next))
 	}
 	w := &weather{tb: tb, t: t, lease: p.lease, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
+	if w.deal = p.deal; w.deal == nil {
+		w.deal = &bag{rng: w.rng}
+	}
 	ctx, cancel := context.WithTimeout(tb.Context(), p.storm)
 	defer cancel()
 	var group sync.WaitGroup

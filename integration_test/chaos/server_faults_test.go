@@ -23,15 +23,15 @@ type weather struct {
 	refusals []history.Window // those in which servers answer with errors
 	count    map[string]int
 
+	deal       *bag
 	failedOver time.Time
 	diary      []string
 }
 
 // storm makes faults of these kinds until ctx ends.
 func (w *weather) storm(ctx context.Context, kinds []string, gap time.Duration) {
-	deal := newBag(w.rng, kinds)
 	for sleep(ctx, random(w.rng, gap)) {
-		kind := deal.next()
+		kind := w.deal.next(kinds)
 		w.count[kind]++
 		from := now()
 		global[kind](ctx, w)

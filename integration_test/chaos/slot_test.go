@@ -55,9 +55,9 @@ func (s *slot) launch() {
 
 // storm makes faults of these kinds, each once before any comes again, until ctx ends.
 func (s *slot) storm(ctx context.Context, kinds []string, gap time.Duration) {
-	deal := newBag(s.rng, kinds)
+	deal := bag{rng: s.rng}
 	for s.err == nil && sleep(ctx, random(s.rng, gap)) {
-		kind := deal.next()
+		kind := deal.next(kinds)
 		s.count[kind]++
 		from := now()
 		client := s.p.number
