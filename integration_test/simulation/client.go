@@ -47,7 +47,11 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 	var actors sync.WaitGroup
 	for i := range w.Actors {
 		a := workload.New(w.actor(c), rec, number, i, newSource(w.Seed, 'a', uint64(number), uint64(i)).Rand)
-		actors.Go(func() { a.Run(work) })
+		delay := time.Duration(1+number*w.Actors+i) * time.Millisecond // else they all begin at one moment, in any order
+		actors.Go(func() {
+			w.sleep(work, delay)
+			a.Run(work)
+		})
 	}
 	<-life.Done()
 	switch {

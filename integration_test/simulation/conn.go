@@ -24,7 +24,6 @@ type conn struct {
 	down   lane
 
 	mu       sync.Mutex // guards the rest
-	rng      source     // of what happens to messages
 	deadline time.Time  // of reads
 	closed   bool       // by the client
 	broken   error      // what reads return; nil while it works
@@ -49,30 +48,30 @@ func (c *conn) Write(p []byte) (int, error) {
 // sendLocked decides what becomes of a request.
 func (c *conn) sendLocked(data []byte) {
 	n := c.net
-	p := n.profile()
+	p, rng := n.profile(), n.moment('u', len(data))
 	switch {
-	case c.rng.chance(p.loseRequest):
+	case rng.chance(p.loseRequest):
 		n.count(LostRequest)
-		c.breakLocked()
+		c.breakLocked(rng)
 		return
-	case c.rng.chance(p.delayRequest):
+	case rng.chance(p.delayRequest):
 		n.count(DelayedRequest)
-		c.up.send(data, n.latency(&c.rng)+c.rng.random(p.delay))
+		c.up.send(data, n.latency(rng)+rng.random(p.delay))
 	default:
-		c.up.send(data, n.latency(&c.rng))
+		c.up.send(data, n.latency(rng))
 	}
-	if c.rng.chance(p.loseReply) {
+	if rng.chance(p.loseReply) {
 		n.count(LostReply)
-		c.breakLocked() // what is under way to the server still arrives
+		c.breakLocked(rng) // what is under way to the server still arrives
 	}
 }
 
 // breakLocked ends what the client can hear: with an error in one half of the cases, in the other without a word.
-func (c *conn) breakLocked() {
+func (c *conn) breakLocked(rng source) {
 	c.mute = true
 	c.up.end()
-	if c.rng.chance(0.5) {
-		time.AfterFunc(c.net.latency(&c.rng), func() { c.reset(errReset) })
+	if rng.chance(0.5) {
+		time.AfterFunc(c.net.latency(rng), func() { c.reset(errReset) })
 	}
 }
 
@@ -119,10 +118,11 @@ func (c *conn) collect() {
 		}
 		c.mu.Lock()
 		if !c.mute && !c.closed {
-			delay := c.net.latency(&c.rng)
-			if p := c.net.profile(); c.rng.chance(p.delayReply) {
+			rng := c.net.moment('r', n)
+			delay := c.net.latency(rng)
+			if p := c.net.profile(); rng.chance(p.delayReply) {
 				c.net.count(DelayedReply)
-				delay += c.rng.random(p.delay)
+				delay += rng.random(p.delay)
 			}
 			c.down.send(append([]byte(nil), buf[:n]...), delay)
 		}

@@ -50,8 +50,6 @@ type network struct {
 	client uint64
 
 	mu     sync.Mutex // guards the rest; never held while a conn's is taken
-	rng    source
-	dials  uint64
 	now    profile
 	silent time.Time // until when nothing arrives
 	dead   bool      // the client has crashed
@@ -59,9 +57,13 @@ type network struct {
 }
 
 func newNetwork(w *World, client int) *network {
-	n := &network{w: w, client: uint64(client)}
-	n.rng = newSource(w.Seed, 'n', n.client)
-	return n
+	return &network{w: w, client: uint64(client)} //nolint:gosec // not negative
+}
+
+// moment is what chance has for something that happens now. It does not depend on what else happens at this moment, nor
+// on the connection on which it does, which is any that is idle.
+func (n *network) moment(what uint64, size int) source {
+	return newSource(n.w.Seed, what, n.client, uint64(n.w.Now()), uint64(size)) //nolint:gosec // not negative
 }
 
 func (n *network) profile() profile {
@@ -89,13 +91,13 @@ func (n *network) hold() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if left := time.Until(n.silent); left > 0 {
-		return n.w.round(left + n.rng.random(n.w.Latency))
+		return n.w.round(left + n.moment('h', 0).random(n.w.Latency))
 	}
 	return 0
 }
 
 // latency is how long a message is under way.
-func (n *network) latency(rng *source) time.Duration {
+func (n *network) latency(rng source) time.Duration {
 	d := n.w.Latency/2 + rng.random(n.w.Latency/2)
 	if p := n.profile(); p.slow > 0 {
 		d = time.Duration(float64(d) * p.slow)
@@ -110,12 +112,7 @@ func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	failed := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "sim", Addr: address, Err: err}
 	}
-	n.mu.Lock()
-	n.dials++
-	number := n.dials
-	rng := newSource(n.w.Seed, 'c', n.client, number)
-	n.mu.Unlock()
-	for delay := 2 * n.latency(&rng); delay > 0; delay = n.hold() {
+	for delay := 2 * n.latency(n.moment('d', 0)); delay > 0; delay = n.hold() {
 		timer := time.NewTimer(delay)
 		select {
 		case <-timer.C:
@@ -136,7 +133,7 @@ func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if err != nil {
 		return failed(err)
 	}
-	c := &conn{net: n, server: server, rng: rng}
+	c := &conn{net: n, server: server}
 	c.up.hold, c.down.hold = n.hold, n.hold
 	c.up.stale, c.down.stale = n.w.stale(), n.w.stale()
 	n.conns = append(n.conns, c)

@@ -60,7 +60,10 @@ func (w *World) Run() Result {
 	weather.Go(func() { w.disturb(storm) })
 	audit.Go(func() { w.audit(ctx) })
 	for slot := range w.Clients {
-		group.Go(func() { w.inhabit(ctx, storm, newSource(w.Seed, 'g', uint64(slot))) })
+		group.Go(func() {
+			w.sleep(ctx, time.Duration(slot)*time.Microsecond) // else their numbers change
+			w.inhabit(ctx, storm, newSource(w.Seed, 'g', uint64(slot)))
+		})
 	}
 	w.sleep(ctx, w.Length)
 	calm()
