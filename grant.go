@@ -41,10 +41,10 @@ type grant struct {
 	stray bool  // a command for this grant may still arrive at the server
 	// undone says that it is being given back in the background.
 	undone bool
-	token uint64
-	lease time.Duration
-	renew bool
-	holds []*Hold // that have not ended, oldest first; their number is the hold count in Redis
+	token  uint64
+	lease  time.Duration
+	renew  bool
+	holds  []*Hold // that have not ended, oldest first; their number is the hold count in Redis
 }
 
 // newGrant makes a grant whose turn is its maker's.

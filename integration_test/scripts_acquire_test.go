@@ -15,7 +15,7 @@ var acquireRows = []row{
 	{
 		name: "free", script: lua.Acquire, args: "a 30000 3600000 0",
 		reply: "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "call('PEXPIRE', name, ARGV[2])\ncall('SET'", paste: "call('SET'",
+		cut: "redis.pcall('PEXPIRE', name, ARGV[2])", paste: "1",
 	},
 	{
 		name: "free, a repeated call whose first attempt did not run", script: lua.Acquire, args: "a 30000 3600000 1",
@@ -32,7 +32,7 @@ var acquireRows = []row{
 		name: "clock ahead of the token", script: lua.Acquire, args: "a 30000 3600000 0",
 		before: "SET TOKEN 1000000000000000 PX 20000",
 		reply:  "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "last >= token)", paste: "true)\nthen token = '1' end\nif last and (false)",
+		cut: "local token = time[1] .. micros", paste: "local token = '1000000000000000'",
 	},
 	{
 		name: "token ahead of the clock", script: lua.Acquire, args: "a 30000 3600000 0",
@@ -50,7 +50,7 @@ var acquireRows = []row{
 		name: "token longer than the clock's, and smaller as text", script: lua.Acquire, args: "a 30000 3600000 0",
 		before: "SET TOKEN 10000000000000000 PX 20000",
 		reply:  "!HOLDFAST", same: true,
-		cut: "(#last ~= #token or last >= token)", paste: "last >= token",
+		cut: "#last ~= #token or last", paste: "last",
 	},
 	{
 		name: "greatest token", script: lua.Acquire, args: "a 30000 3600000 0",
@@ -68,13 +68,13 @@ var acquireRows = []row{
 		name: "token that is no number", script: lua.Acquire, args: "a 30000 3600000 0",
 		before: "SET TOKEN text PX 20000",
 		reply:  "!HOLDFAST", same: true,
-		cut: "if not n or n < 0 or", paste: "if not n then n = 0 end\nif n < 0 or",
+		cut: "if not n or", paste: "if not n then n = 0 end\nif",
 	},
 	{
 		name: "negative token", script: lua.Acquire, args: "a 30000 3600000 0",
 		before: "SET TOKEN -1 PX 20000",
 		reply:  "!HOLDFAST", same: true,
-		cut: "n < 0 or", paste: "",
+		cut: "local n = not string.find(last, '%D') and", paste: "local n =",
 	},
 	{
 		name: "token without a time to live", script: lua.Acquire, args: "a 30000 3600000 0",
@@ -86,7 +86,7 @@ var acquireRows = []row{
 		name: "token of another type", script: lua.Acquire, args: "a 30000 3600000 0",
 		before: "RPUSH TOKEN x; PEXPIRE TOKEN 20000",
 		reply:  "!WRONGTYPE", same: true,
-		cut: "local last, time = call('GET', KEYS[2])", paste: "call('HSET', name, owner, '1')\nlocal last, time = call('GET', KEYS[2])",
+		cut: "else\n", paste: "else\n  call('HSET', name, owner, '1')\n",
 	},
 	{
 		name: "key of another type", script: lua.Acquire, args: "a 30000 3600000 0",
@@ -110,19 +110,19 @@ var acquireRows = []row{
 		name: "another's, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
 		before: heldByB,
 		reply:  "0 ttl:10000", same: true,
-		cut: " and call('HEXISTS', name, owner) == 1", paste: "",
+		cut: " or call('HEXISTS', name, owner) == 0", paste: "",
 	},
 	{
 		name: "the owner's own, by an earlier call", script: lua.Acquire, args: "a 30000 3600000 0",
 		before: heldByA,
 		reply:  "0 ttl:10000", same: true,
-		cut: "ARGV[4] == '1' and ", paste: "",
+		cut: "ARGV[4] ~= '1' or ", paste: "",
 	},
 	{
 		name: "the owner's own, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
 		before: heldByA,
 		reply:  "1 5000", hash: "a=1", lease: 30000, token: "5000", keep: 20000,
-		cut: "    call('PEXPIRE', name, ARGV[2])\n    return", paste: "    return",
+		cut: "then call('PEXPIRE', name, ARGV[2]) end", paste: "then end",
 	},
 	{
 		name: "the owner's own with another count, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
@@ -134,6 +134,30 @@ var acquireRows = []row{
 		name: "the owner's own without a time to live, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
 		before: "HSET LOCK a 1; SET TOKEN 5000 PX 20000",
 		reply:  "1 5000", hash: "a=1", lease: 30000, token: "5000", keep: 20000,
-		cut: "    call('PEXPIRE', name, ARGV[2])\n    return", paste: "    return",
+		cut: "then call('PEXPIRE', name, ARGV[2]) end", paste: "then end",
+	},
+	{
+		name: "the owner's own with more left, repeated call", script: lua.Acquire, args: "a 1000 3600000 1",
+		before: heldByA,
+		reply:  "1 5000", hash: "a=1", lease: 10000, token: "5000", keep: 20000,
+		cut: "if call('PTTL', name) < tonumber(ARGV[2]) then", paste: "if true then",
+	},
+	{
+		name: "the owner's own without a token, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
+		before: "HSET LOCK a 1; PEXPIRE LOCK 10000",
+		reply:  "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
+		cut: "  if last then\n", paste: "  if true then\n    last = last or '0'\n",
+	},
+	{
+		name: "token that is not a number by name", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "SET TOKEN nan PX 20000",
+		reply:  "!HOLDFAST", same: true,
+		cut: "local n = not string.find(last, '%D') and", paste: "local n =",
+	},
+	{
+		name: "token that is text of a token's length", script: lua.Acquire, args: "a 30000 3600000 0",
+		before: "SET TOKEN 000000000000text PX 20000",
+		reply:  "!HOLDFAST", same: true,
+		cut: " or string.find(last, '%D')) then", paste: ") then",
 	},
 }

@@ -105,7 +105,7 @@ var renewRows = []row{
 	},
 	{
 		name: "a lease shorter than what is left", script: lua.Renew, args: "a 1000 3600000", before: heldByA,
-		reply: "1", hash: "a=1", lease: 10000, token: "5000", keep: 3600000,
+		reply: "1", hash: "a=1", lease: 10000, token: "5000", keep: 20000,
 		cut: "if call('PTTL', name) < lease then", paste: "if true then",
 	},
 	{

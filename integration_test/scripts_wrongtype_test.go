@@ -27,10 +27,15 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 			"force unlock": func() error { _, err := m.ForceUnlock(ctx); return err },
 		} {
 			err := try()
-			require.ErrorContains(t, err, `rlock: `+op+` "orders:42": the key holds something that is not a lock`)
+			require.ErrorContains(t, err, `rlock: `+op+` "orders:42": the key orders:42 holds something that is not a lock, or `+scriptToken+` something that is not a token`)
 			require.ErrorContains(t, err, "WRONGTYPE")
 		}
 		require.Error(t, h.Unlock(ctx), "it was lost")
 		require.Equal(t, "text", rdb.Get(ctx, scriptLock).Val())
+
+		require.NoError(t, prepare(ctx, rdb, "RPUSH TOKEN x; PEXPIRE TOKEN 20000"))
+		_, err = m.Lock(ctx)
+		require.ErrorContains(t, err, scriptToken+" something that is not a token")
+		require.Zero(t, rdb.Exists(ctx, scriptLock).Val(), "nothing was locked")
 	})
 }

@@ -33,7 +33,8 @@ func TestTwoInside(t *testing.T) {
 		"clock jumps the lease": func(t *testing.T, srv *redistest.Server) { srv.MoveClock(t, 2*weakLease) },
 	} {
 		t.Run(fault, func(t *testing.T) {
-			eachProgram(t, func(t *testing.T, program redistest.Program) {
+			onAllServers(t, func(t *testing.T, program redistest.Program) {
+				t.Parallel()
 				srv := redistest.Start(t, redistest.Exec(program.Path), redistest.Clock())
 				first, second := srv.Client(t), srv.Client(t)
 				h := mustLock(t, rlock.New(newClient(t, first, &holdfast.Options{Lease: weakLease}), "weak"))
@@ -57,7 +58,8 @@ func TestFailoverLosesWrites(t *testing.T) {
 
 // TestClockSetBack: a lease then lasts longer at the server than its holder trusts it, which is safe, and tokens grow on.
 func TestClockSetBack(t *testing.T) {
-	eachProgram(t, func(t *testing.T, program redistest.Program) {
+	onAllServers(t, func(t *testing.T, program redistest.Program) {
+		t.Parallel()
 		srv := redistest.Start(t, redistest.Exec(program.Path), redistest.Clock())
 		m := rlock.New(newClient(t, srv.Client(t), nil), "weak")
 		h := mustLock(t, m)
@@ -88,14 +90,4 @@ func twoInside(t *testing.T, h *holdfast.Hold, rival *rlock.Mutex) {
 	require.NoError(t, err)
 	require.Equal(t, next.Owner(), s.Owner, "the second one's lock is not touched")
 	require.NoError(t, next.Unlock(t.Context()))
-}
-
-func eachProgram(t *testing.T, f func(t *testing.T, program redistest.Program)) {
-	t.Helper()
-	for _, program := range redistest.Programs(t) {
-		t.Run(program.Name, func(t *testing.T) {
-			t.Parallel()
-			f(t, program)
-		})
-	}
 }
