@@ -110,8 +110,7 @@ func (g *grant) reenter(ctx, wait context.Context, cfg config) (*Hold, error) {
 	}
 	defer g.passTurn()
 	if o.reply.Status == lua.Gone {
-		g.lose(watchdog.ErrGone)
-		return nil, ErrLost
+		return nil, g.gone()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -199,8 +198,7 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 	}
 	defer g.passTurn()
 	if o.reply.Status == lua.Gone {
-		g.lose(watchdog.ErrGone)
-		return ErrLost
+		return g.gone()
 	}
 	return nil
 }
@@ -285,6 +283,13 @@ func (g *grant) lose(reason error) {
 		"owner", g.id, "token", g.token, "reason", reason)
 }
 
+// gone ends a grant that the server does not know any more, and says why it ended: if the client is being closed, that
+// was before the release.
+func (g *grant) gone() error {
+	g.lose(watchdog.ErrGone)
+	return g.reason()
+}
+
 // releaseAtClose releases a grant of a closed client on its own, after the batch that it was in did not get through.
 func (g *grant) releaseAtClose() (ok bool) {
 	o := g.base.client.detached(context.Background(), g.release)
@@ -315,8 +320,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	case o.err != nil:
 		return g.base.uncertain(o)
 	case o.reply.Status == lua.Gone:
-		g.lose(watchdog.ErrGone)
-		return both{ErrLost, watchdog.ErrGone}
+		return g.gone()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

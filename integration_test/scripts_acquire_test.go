@@ -125,10 +125,10 @@ var acquireRows = []row{
 		cut: "then call('PEXPIRE', name, ARGV[2]) end", paste: "then end",
 	},
 	{
-		name: "the owner's own with another count, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
+		name: "the owner's own, re-entered since, repeated call that comes late", script: lua.Acquire, args: "a 30000 3600000 1",
 		before: heldThree,
-		reply:  "1 5000", hash: "a=1", lease: 30000, token: "5000", keep: 20000,
-		cut: "    call('HSET', name, owner, 1)\n", paste: "",
+		reply:  "1 5000", hash: "a=3", lease: 30000, token: "5000", keep: 20000,
+		cut: "    return {1, last}\n", paste: "    call('HSET', name, owner, '1')\n    return {1, last}\n",
 	},
 	{
 		name: "the owner's own without a time to live, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",

@@ -20,8 +20,8 @@ if call('HLEN', name) > 0 then
   end
   last = call('GET', KEYS[2])
   if last then
-    if call('PTTL', name) < tonumber(ARGV[2]) then call('PEXPIRE', name, ARGV[2]) end -- it may come late, after an Extend
-    call('HSET', name, owner, 1)
+    -- It may come late, after an Extend or a re-entry: neither the lease nor the count goes back.
+    if call('PTTL', name) < tonumber(ARGV[2]) then call('PEXPIRE', name, ARGV[2]) end
     return {1, last}
   end
 else

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/history"
@@ -51,6 +52,28 @@ var defences = map[string]*control.Switch{
 	"NoRetry": &control.NoRetry, "Resend": &control.Resend, "RepeatedGone": &control.RepeatedGone, "Undo": &control.Undo,
 	"Detach": &control.Detach, "LeaseEnd": &control.LeaseEnd, "PassOn": &control.PassOn, "Deadline": &control.Deadline,
 	"Bound": &control.Bound, "Rewake": &control.Rewake, "FreshOwner": &control.FreshOwner, "UndoAgain": &control.UndoAgain,
+}
+
+// asClient makes this process a client, if it was started as one, and is then its whole life.
+func asClient() bool {
+	text := os.Getenv(jobEnv)
+	if text == "" {
+		return false
+	}
+	if err := clientMain(text); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// now is the clock of all processes of a machine.
+func now() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic(err) // the kernel has this clock
+	}
+	return ts.Nano()
 }
 
 // clientMain is the whole life of a client process. Its history goes to the standard output; commands come from the

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package chaos runs many client processes on real servers while faults are drawn at random, and checks the history of all
 // that they did (package history). One seed decides the faults and what the clients try; who is first is up to the machine,
 // so the same seed leads to similar runs and not to the same one.
@@ -12,31 +10,13 @@
 package chaos
 
 import (
-	"fmt"
-	"os"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(jobEnv); text != "" {
-		if err := clientMain(text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+	if !asClient() {
+		redistest.Main(m)
 	}
-	redistest.Main(m)
-}
-
-// now is the clock of all processes of a machine.
-func now() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err) // the kernel has this clock
-	}
-	return ts.Nano()
 }

@@ -109,7 +109,7 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	}
 	ops := history.Merge(histories...)
 	f.count(ops)
-	found = append(found, slices.DeleteFunc(history.Check(ops, c), func(v history.Violation) bool { return known(v, ops) })...)
+	found = append(found, history.Check(ops, c)...)
 	if !p.tidy {
 		sleep(tb.Context(), time.Duration(quiet-now())+p.lease+time.Second)
 	}
@@ -125,19 +125,6 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	f.seconds = time.Duration(now() - start).Seconds()
 	f.found(found)
 	return f, found
-}
-
-// known tells a defect that is known from others. An inner unlock that is under way when its client is closed finds the lock
-// released, and says lost in place of closed.
-func known(v history.Violation, ops []history.Op) bool {
-	const around = int64(time.Second)
-	if v.Check != "trust" || v.Ops[0].Result != history.Lost {
-		return false
-	}
-	lost := v.Ops[0]
-	return slices.ContainsFunc(ops, func(o history.Op) bool {
-		return o.Client == lost.Client && o.Result == history.Closed && o.Return > lost.Call && o.Return < lost.Return+around
-	})
 }
 
 // leftBehind is what is on the servers that should not be, after all clients were closed.

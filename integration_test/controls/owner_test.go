@@ -40,7 +40,7 @@ var ownerDefences = []defence{
 	},
 	{
 		name: "written in the order allowed", fault: "the server is out of memory, a hold is given back",
-		mutant: mutant.Hook(lua.Recount, "call('PEXPIRE', name, math.max(tonumber(ARGV[3]), call('PTTL', name)))\n", ""),
+		mutant: mutant.Hook(lua.Recount, "call('PEXPIRE', name, left)\n", ""),
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			h := l.lock(m, l.Context())
