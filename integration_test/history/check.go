@@ -29,14 +29,11 @@ type Config struct {
 
 // Check makes all checks.
 func Check(ops []Op, c Config) (found []Violation) {
-	if c.Limit == 0 {
-		c.Limit = 30 * time.Second
-	}
 	found = append(found, Exclusion(ops)...)
 	found = append(found, Tokens(ops)...)
-	found = append(found, Linearizable(ops, c.Lease+c.Recovery, c.Limit)...)
+	found = append(found, Linearizable(ops, c)...)
 	if c.Bound > 0 {
-		found = append(found, wakeUps(ops, c)...)
+		found = append(found, WakeUps(ops, c)...)
 	}
 	if c.Slack > 0 {
 		found = append(found, Trust(ops, c.Slack, c.Pauses)...)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -128,6 +127,14 @@ func TestFaultsExcuse(t *testing.T) {
 		add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: OK, Call: 5, Return: 6})
 	require.Empty(t, checks(s.ops, Window{4, 40}))
 	require.Equal(t, []string{"wake-up"}, checks(s.ops, Window{4, 30}))
+
+	// Granted at first and never told, so that it blocked others until its lease was over; granted again after another.
+	s = new(story).add(Op{Kind: Lock, Owner: "a", Token: 2, Result: OK, Call: 1, Return: 120}).
+		add(Op{Actor: 1, Kind: Try, Result: Denied, Call: 10, Return: 11}).
+		add(Op{Actor: 1, Kind: Lock, Owner: "b", Token: 1, Result: OK, Call: 110, Return: 111}).
+		add(Op{Actor: 1, Kind: Unlock, Owner: "b", Token: 1, Last: true, Result: OK, Call: 112, Return: 113})
+	require.Empty(t, checks(s.ops, Window{1, 110}))
+	require.Equal(t, []string{"linearizability", "wake-up"}, checks(s.ops))
 }
 
 func TestRecorderStreamsWhatItRecords(t *testing.T) {
@@ -172,7 +179,7 @@ func TestReport(t *testing.T) {
 	t.Setenv(DirEnv, dir)
 	s := new(story).lock("a", 1).lock("b", 2)
 	var f failures
-	Report(&f, Linearizable(s.ops, lease, time.Second), "make chaos SEED=7")
+	Report(&f, Linearizable(s.ops, Config{Lease: lease}), "make chaos SEED=7")
 	require.Len(t, f, 1)
 	require.Contains(t, f[0], "SEED=7")
 	pages, err := filepath.Glob(filepath.Join(dir, "*", "history.html"))
@@ -183,7 +190,7 @@ func TestReport(t *testing.T) {
 	require.Contains(t, string(page), "<html")
 
 	f = nil
-	Report(&f, Linearizable(new(story).lock("a", 1).ops, lease, time.Second), "")
+	Report(&f, Linearizable(new(story).lock("a", 1).ops, Config{Lease: lease}), "")
 	require.Empty(t, f)
 }
 

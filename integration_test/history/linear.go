@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -101,11 +102,12 @@ func short(owner string) string {
 	return uuid[:4] + ":" + token
 }
 
-// Linearizable looks for an order of the operations in which a reentrant lock with expiry answers as it did. lease is as in
-// [WakeUps]. A name that is not decided within the time limit is a violation too, so that it is not taken for proof.
-func Linearizable(ops []Op, lease, limit time.Duration) (found []Violation) {
+// Linearizable looks for an order of the operations in which a reentrant lock with expiry answers as it did. A name that is
+// not decided within the time limit is a violation too, so that it is not taken for proof.
+func Linearizable(ops []Op, c Config) (found []Violation) {
+	limit := cmp.Or(c.Limit, 30*time.Second)
 	for name, ops := range byName(ops) {
-		result, info := porcupine.CheckOperationsVerbose(model, steps(ops, lease), limit)
+		result, info := porcupine.CheckOperationsVerbose(model, steps(ops, c), limit)
 		if result == porcupine.Ok {
 			continue
 		}
@@ -124,12 +126,13 @@ func Linearizable(ops []Op, lease, limit time.Duration) (found []Violation) {
 
 // steps turns operations of one name into what the model does. Those that tell nothing are left out: a wait that was left,
 // an extension, an unlock of a hold that had ended.
-func steps(ops []Op, lease time.Duration) (list []porcupine.Operation) {
+func steps(ops []Op, c Config) (list []porcupine.Operation) {
 	add := func(s step, o Op, until int64) {
 		list = append(list, porcupine.Operation{ClientId: o.Actor, Input: input{s, o}, Call: o.Call, Return: until})
 	}
 	open := make(map[grantID]Op) // grants that nobody is known to have ended, by their Lock
-	unsure := doubtful(ops, lease)
+	lease := c.Lease + c.Recovery
+	unsure := doubtful(ops, c)
 	var crashes []Op // each began before the last grants of its client, perhaps
 	ended := make(map[grantID]bool)
 	for _, o := range ops {
@@ -177,14 +180,23 @@ func steps(ops []Op, lease time.Duration) (list []porcupine.Operation) {
 // doubts are times in which operations of unknown outcome may still have been at work. They are closed here, where a purist
 // would hand Porcupine two open operations for each (it may have been granted, and given back): it cannot search that
 // for hundreds of waiters that left. What is lost is little. A refusal that only such a grant would explain is not used.
+//
+// Who got the lock in the end may have got it before and not known it: the reply was lost, and no attempt got through until
+// the lease was over.
 type doubts struct{ ghosts, counts []Op }
 
-func doubtful(ops []Op, lease time.Duration) (d doubts) {
+func doubtful(ops []Op, c Config) (d doubts) {
 	for _, o := range ops {
-		if o.Result == OK || o.Result == Denied {
+		switch {
+		case o.granted():
+			if disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]) {
+				d.ghosts = append(d.ghosts, o)
+			}
+			continue
+		case o.Result == OK || o.Result == Denied:
 			continue
 		}
-		o.Return = after(o.Return, lease)
+		o.Return = after(o.Return, c.Lease+c.Recovery)
 		switch o.Kind {
 		case Lock, Try, Force:
 			d.ghosts = append(d.ghosts, o)

@@ -7,13 +7,9 @@ import (
 	"time"
 )
 
-// WakeUps finds waiters that slept on although the lock was free for longer than bound. Time in a window, and for the
-// recovery time after it, does not count. lease is how long a grant may stand that nobody confirmed to be released.
-func WakeUps(ops []Op, lease, bound, recovery time.Duration, faults []Window) (found []Violation) {
-	return wakeUps(ops, Config{Lease: lease, Bound: bound, Recovery: recovery, Faults: faults})
-}
-
-func wakeUps(ops []Op, c Config) (found []Violation) {
+// WakeUps finds waiters that slept on although the lock was free for longer than the bound. Time in a fault, and for the
+// recovery time after it, does not count. A grant that nobody confirmed to be released may stand for a lease.
+func WakeUps(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		busy := occupied(ops, c)
 		for _, o := range ops {
