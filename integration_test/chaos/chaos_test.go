@@ -89,9 +89,8 @@ func TestChaos(t *testing.T) {
 			do("sentinel-"+p.Name, func(t testing.TB) *target { return startSentinel(t, p) })
 		}
 	}
-	t.Logf("%s", &total)
+	t.Logf("proof: chaos: seed %d: %s", seed, &total)
 	enough(t, &total, duration)
-	t.Logf("replay: %s", replay)
 }
 
 // parameters are the seed and how long it may take.

@@ -68,7 +68,7 @@ func TestControls(t *testing.T) {
 	}
 	seed, _ := parameters(t)
 	t.Logf("replay: %s=%d go test ./chaos -run %s", seedEnv, seed, t.Name())
-	table := []string{"defence | violations with it | without it | found by"}
+	table := []string{fmt.Sprintf("proof: chaos: %-20s %-20s %s", "defence", "violations with it", "without it")}
 	for _, d := range all {
 		t.Run(d.defence, func(t *testing.T) {
 			target := startServer(t, redistest.Programs(t)[0])
@@ -86,11 +86,11 @@ func TestControls(t *testing.T) {
 				}
 				p.seed++
 			}
-			table = append(table, fmt.Sprintf("%s | %s | %s", d.defence, list(with.violations), list(off.violations)))
+			table = append(table, fmt.Sprintf("proof:   %-25s %-20s %s", d.defence, list(with.violations), list(off.violations)))
 			require.True(t, hit(off, d.expect), "none of the checks %v noticed that it was missing: %s", d.expect, &off)
 		})
 	}
-	t.Logf("what the checks found:\n%s", strings.Join(table, "\n"))
+	t.Log(strings.Join(table, "\n"))
 }
 
 func hit(f figures, checks []string) bool {

@@ -128,6 +128,13 @@ func TestFaultsExcuse(t *testing.T) {
 	require.Empty(t, checks(s.ops, Window{4, 40}))
 	require.Equal(t, []string{"wake-up"}, checks(s.ops, Window{4, 30}))
 
+	// Meanwhile another may have had it, whose reply was lost: its client was disturbed, and not the one that waited.
+	s.add(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "c", Token: 3, Result: OK, Call: 5, Return: 60})
+	c := Config{Lease: lease, Bound: 10, Recovery: 5}
+	require.NotEmpty(t, WakeUps(s.ops, c))
+	c.Local = map[int][]Window{1: {{1, 40}}}
+	require.Empty(t, WakeUps(s.ops, c))
+
 	// Granted at first and never told, so that it blocked others until its lease was over; granted again after another.
 	s = new(story).add(Op{Kind: Lock, Owner: "a", Token: 2, Result: OK, Call: 1, Return: 120}).
 		add(Op{Actor: 1, Kind: Try, Result: Denied, Call: 10, Return: 11}).

@@ -17,7 +17,8 @@ func WakeUps(ops []Op, c Config) (found []Violation) {
 				continue
 			}
 			from := o.Call
-			for _, w := range sorted(busy, excused(c.Local[o.Client], c.Recovery), []Window{{o.Return, Forever}}) {
+			own := excused(c.Local[o.Client], c.Recovery)
+			for _, w := range sorted(busy, own, unknown(ops, o.Actor, c), []Window{{o.Return, Forever}}) {
 				if until := min(w.From, o.Return); o.Return != Forever && until-from > int64(c.Bound) {
 					found = append(found, Violation{"wake-up", name, fmt.Sprintf("free for %s from %s on while this one waited",
 						time.Duration(until-from), time.Duration(from)), append([]Op{o}, ops...), nil})
@@ -55,6 +56,22 @@ func occupied(ops []Op, c Config) []Window {
 		}
 	}
 	return sorted(busy)
+}
+
+// unknown is when others may have had the lock and not known it: the reply was lost, and came with a repeat later. That is
+// as long as a client repeats itself at most.
+func unknown(ops []Op, actor int, c Config) (list []Window) {
+	for _, o := range ops {
+		if !o.granted() || o.Actor == actor {
+			continue
+		}
+		for _, f := range excused(c.Local[o.Client], c.Recovery) {
+			if f.From < o.Return && f.To > o.Call {
+				list = append(list, Window{max(f.From, o.Call), min(f.To, o.Return)})
+			}
+		}
+	}
+	return list
 }
 
 // excused are faults with the time after them in which not everything works again.

@@ -32,10 +32,10 @@ func TestControls(t *testing.T) {
 		} else {
 			s.run(t)
 		}
-		fmt.Fprintf(&table, "%-40s %4d  %s\n", d.name, s.seed, strings.Join(s.found, ", "))
+		fmt.Fprintf(&table, "\nproof:   %-45s %4d  %s", d.name, s.seed, strings.Join(s.found, ", "))
 		assert.NotEmpty(t, s.found, "%s: no violation within %d seeds", d.name, patience)
 	}
-	t.Logf("defence, seeds until it was missed, by what check\n%s", table.String())
+	t.Logf("proof: simulation: without the defence       missed by seed, by the check%s", table.String())
 }
 
 // search is for a seed that shows that a defence is off.

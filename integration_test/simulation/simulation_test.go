@@ -29,7 +29,7 @@ func TestSimulation(t *testing.T) {
 		total = hours / 10
 	}
 	only := replay && !set
-	t.Logf("first seed: %d", first)
+	t.Logf("proof: simulation: first seed %d", first)
 	var sum totals
 	var next atomic.Uint64
 	next.Store(first)
@@ -49,7 +49,7 @@ func TestSimulation(t *testing.T) {
 			})
 		}
 	})
-	t.Log(&sum)
+	t.Logf("proof: simulation: %s", &sum)
 	if !only && !t.Failed() {
 		sum.requireAll(t)
 	}
