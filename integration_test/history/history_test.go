@@ -135,6 +135,11 @@ func TestFaultsExcuse(t *testing.T) {
 	c.Local = map[int][]Window{1: {{1, 40}}}
 	require.Empty(t, WakeUps(s.ops, c))
 
+	// A re-entry that was sent twice, and arrived once more after the unlock that followed.
+	s = new(story).lock("a", 1).inner(Reenter, "a", 1).inner(Unlock, "a", 1).count("a", 1, 2)
+	require.Empty(t, checks(s.ops, Window{3, 3}))
+	require.Equal(t, []string{"linearizability"}, checks(s.ops))
+
 	// Granted at first and never told, so that it blocked others until its lease was over; granted again after another.
 	s = new(story).add(Op{Kind: Lock, Owner: "a", Token: 2, Result: OK, Call: 1, Return: 120}).
 		add(Op{Actor: 1, Kind: Try, Result: Denied, Call: 10, Return: 11}).

@@ -182,18 +182,21 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 // for hundreds of waiters that left. What is lost is little. A refusal that only such a grant would explain is not used.
 //
 // Who got the lock in the end may have got it before and not known it: the reply was lost, and no attempt got through until
-// the lease was over.
+// the lease was over. And a count that was told twice, because the first reply was lost, may be put back by the first telling,
+// if that arrives late: the library leaves that to the next operation, because nothing is decided by the count in Redis.
 type doubts struct{ ghosts, counts []Op }
 
 func doubtful(ops []Op, c Config) (d doubts) {
 	for _, o := range ops {
-		switch {
-		case o.granted():
-			if disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]) {
+		if o.Result == OK || o.Result == Denied {
+			switch repeated := disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]); {
+			case !repeated:
+			case o.granted():
 				d.ghosts = append(d.ghosts, o)
+			case o.Kind == Reenter || o.Kind == Unlock:
+				o.Return = after(o.Return, c.Recovery)
+				d.counts = append(d.counts, o)
 			}
-			continue
-		case o.Result == OK || o.Result == Denied:
 			continue
 		}
 		o.Return = after(o.Return, c.Lease+c.Recovery)
