@@ -62,7 +62,7 @@ func (d dataset) unchanged(now dataset) error {
 // withTTL tells which key would stay for ever.
 func (d dataset) withTTL() error {
 	for k, is := range d {
-		if is.ttl <= 0 {
+		if is.ttl < 0 { // 0 is less than a millisecond
 			return fmt.Errorf("%s has no time to live", k)
 		}
 	}

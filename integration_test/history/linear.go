@@ -203,10 +203,12 @@ func doubtful(ops []Op, c Config) (d doubts) {
 		switch o.Kind {
 		case Lock, Try, Force:
 			d.ghosts = append(d.ghosts, o)
-		case Unlock:
+		case Reenter: // may be a grant of its own, if the hold that was to be re-entered had been lost
+			d.ghosts = append(d.ghosts, o)
+		}
+		if o.Kind == Reenter || o.Kind == Unlock { // for as long as nothing else is told, which may be to the end
+			o.Return = Forever
 			d.counts = append(d.counts, o)
-		case Reenter: // also a grant of its own, if the hold that was to be re-entered had been lost
-			d.counts, d.ghosts = append(d.counts, o), append(d.ghosts, o)
 		}
 	}
 	return d
