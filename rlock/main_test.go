@@ -30,13 +30,7 @@ func newClient(t testing.TB, rdb redis.UniversalClient, opts *holdfast.Options) 
 	t.Helper()
 	c, err := holdfast.New(rdb, opts)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := c.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
+	redistest.CloseAtEnd(t, c)
 	return c
 }
 

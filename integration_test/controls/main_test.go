@@ -117,13 +117,7 @@ func (l *lab) clientOn(rdb *redis.Client, opts *holdfast.Options) *holdfast.Clie
 	l.Helper()
 	c, err := holdfast.New(rdb, opts)
 	require.NoError(l, err)
-	l.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := c.Close(ctx); err != nil {
-			l.Errorf("close: %v", err)
-		}
-	})
+	redistest.CloseAtEnd(l.T, c)
 	return c
 }
 

@@ -24,13 +24,7 @@ func mutex(t *testing.T, rdb redis.UniversalClient, name string) *rlock.Mutex {
 	t.Helper()
 	c, err := holdfast.New(rdb, nil)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := c.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
+	redistest.CloseAtEnd(t, c)
 	return rlock.New(c, name)
 }
 
