@@ -94,6 +94,9 @@ func (g *grant) acquire(ctx, wait context.Context, once bool, cfg config) (*Hold
 	defer g.passTurn()
 	h, err := g.queueUp(ctx, wait, once, cfg)
 	if err != nil {
+		g.mu.Lock()
+		g.lease = cfg.lease // of what may have to be undone
+		g.mu.Unlock()
 		g.finish(err, false)
 	}
 	return h, err
@@ -134,7 +137,7 @@ func (g *grant) attempt(ctx, wait context.Context, cfg config) (*Hold, time.Dura
 	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
 	o, ok := b.client.call(wait, op, func(o outcome) {
 		if before || o.stray || o.err == nil && o.reply.Status == lua.Done {
-			b.undoNow(g.id)
+			b.undoNow(g.id, cfg.lease)
 		}
 	})
 	if !ok {

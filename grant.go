@@ -247,7 +247,7 @@ func (g *grant) finish(reason error, undo bool) bool {
 	}
 	g.ended = reason
 	g.stray = g.stray || undo
-	stray, holds := g.stray, g.holds
+	stray, holds, lease := g.stray, g.holds, g.lease
 	undo = stray && !g.undone
 	g.undone = g.undone || undo
 	g.holds = nil
@@ -260,7 +260,7 @@ func (g *grant) finish(reason error, undo bool) bool {
 		g.base.client.queue.Leave(g.base.key)
 	}
 	if undo {
-		g.base.client.tasks.Go(func() { g.base.undoNow(g.id) })
+		g.base.client.tasks.Go(func() { g.base.undoNow(g.id, lease) })
 	}
 	return true
 }

@@ -13,32 +13,46 @@ import (
 // under way in the network.
 var undoPauses = []time.Duration{0, 0, 100 * time.Millisecond, time.Second}
 
+// longestPause is between two releases that the server did not answer: the pauses double up to it.
+const longestPause = 30 * time.Second
+
 // undoNow gives back what the server may have granted to an owner id that nobody uses any more, nor will: a release that is
-// still to be sent must not find a later grant. It is for the background, and bounded by the retry budget per release; where
-// that is not enough the lease ends by itself.
-func (b *Base) undoNow(id string) {
-	c := b.client
+// still to be sent must not find a later grant. It is for the background.
+func (b *Base) undoNow(id string, lease time.Duration) {
 	if control.Undo.Off() {
 		return
 	}
-	release := (&grant{base: b, id: id}).release
+	limit := time.Now().Add(lease)
 	for _, pause := range undoPauses {
-		if pause > 0 && !c.pause(pause) {
-			return // closing: those two were for the unlikely
-		}
-		if o := c.detached(context.Background(), release); o.err != nil {
-			c.opts.Logger.Warn("could not give back a lock that may have been granted; its lease will end it",
-				"kind", b.key.Kind, "name", b.key.Name, "owner", id, "error", o.err)
-			return
-		}
-		if control.UndoAgain.Off() {
+		if !b.client.pause(pause) || !b.giveBack(id, limit) || control.UndoAgain.Off() {
 			return
 		}
 	}
 }
 
+// giveBack gets one release to the server. While that cannot be reached it goes on trying until the lease would have ended
+// by itself or the client is closed; it reports whether there was an answer.
+func (b *Base) giveBack(id string, limit time.Time) bool {
+	release := (&grant{base: b, id: id}).release
+	for pause := lastBackoff; ; pause = min(2*pause, longestPause) {
+		o := b.client.detached(context.Background(), release)
+		if o.err == nil {
+			return true
+		}
+		log := b.client.opts.Logger.With("kind", b.key.Kind, "name", b.key.Name, "owner", id, "error", o.err)
+		if time.Now().After(limit) || control.UndoAgain.Off() || !b.client.pause(pause) {
+			log.Warn("could not give back a lock that may have been granted; its lease ends it")
+			return false
+		}
+		log.Info("cannot give back a lock that may have been granted; trying again", "pause", pause)
+	}
+}
+
 // pause waits, but not for a client that is closing; it reports whether the time passed.
 func (c *Client) pause(d time.Duration) bool {
+	if d == 0 {
+		return true
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

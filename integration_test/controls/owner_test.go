@@ -1,6 +1,8 @@
 package controls_test
 
 import (
+	"time"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/integration_test/mutant"
@@ -45,6 +47,7 @@ var ownerDefences = []defence{
 			m := l.mutex(nil)
 			h := l.lock(m, l.Context())
 			inner := l.lock(m, h.Context())
+			require.NoError(l, l.direct.PExpire(l.Context(), name, time.Hour).Err()) // else the time to live is the first write
 			require.NoError(l, l.direct.ConfigSet(l.Context(), "maxmemory", "1").Err())
 			err := inner.Unlock(l.Context())
 			require.NoError(l, l.direct.ConfigSet(l.Context(), "maxmemory", "0").Err())

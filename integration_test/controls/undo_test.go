@@ -3,6 +3,8 @@ package controls_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -41,6 +43,23 @@ var undoDefences = []defence{
 			l.proxy.Clear()
 			if !l.within(2*never, l.free) { // the last undo comes after 1.1 s
 				return "granted to nobody, until the lease ends"
+			}
+			return ""
+		},
+	},
+	{
+		name: "undo goes on", fault: "network silent for longer than the retry budget, during an unlock", off: &control.UndoAgain,
+		try: func(l *lab) string {
+			failed := make(news, 1)
+			m := l.mutex(&holdfast.Options{RetryBudget: time.Millisecond, Logger: slog.New(slog.NewTextHandler(failed, nil))})
+			l.warm(m)
+			h := l.lock(m, l.Context())
+			l.proxy.LoseRequests(true)
+			require.ErrorIs(l, h.Unlock(l.Context()), holdfast.ErrUncertain)
+			<-failed // in the background too
+			l.proxy.LoseRequests(false)
+			if !l.within(2*never, l.free) {
+				return "never unlocked, until the lease ends"
 			}
 			return ""
 		},
@@ -104,6 +123,17 @@ var undoDefences = []defence{
 			return ""
 		},
 	},
+}
+
+// news is a log of which only that there is something in it matters.
+type news chan struct{}
+
+func (n news) Write(p []byte) (int, error) {
+	select {
+	case n <- struct{}{}:
+	default:
+	}
+	return len(p), nil
 }
 
 // abandon begins to lock and cancels when the fault has met the acquisition. It returns that as it was sent.

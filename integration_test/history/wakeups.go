@@ -58,8 +58,8 @@ func occupied(ops []Op, c Config) []Window {
 	return sorted(busy)
 }
 
-// unknown is when others may have had the lock and not known it: the reply was lost, and came with a repeat later. That is
-// as long as a client repeats itself at most.
+// unknown is when others may have had the lock and not known it: the reply was lost, and came with a repeat later; or the
+// first request arrived after all had been over, and had to be undone.
 func unknown(ops []Op, actor int, c Config) (list []Window) {
 	for _, o := range ops {
 		if !o.granted() || o.Actor == actor {
@@ -67,7 +67,7 @@ func unknown(ops []Op, actor int, c Config) (list []Window) {
 		}
 		for _, f := range excused(c.Local[o.Client], c.Recovery) {
 			if f.From < o.Return && f.To > o.Call {
-				list = append(list, Window{max(f.From, o.Call), min(f.To, o.Return)})
+				list = append(list, Window{max(f.From, o.Call), f.To})
 			}
 		}
 	}

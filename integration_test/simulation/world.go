@@ -86,9 +86,9 @@ func (w *World) Now() int64 { return int64(time.Since(w.start)) }
 func (w *World) stale() time.Duration { return 20 * w.ReadTimeout }
 
 // recovery is how long after a fault clients may need to be as they were: a dead subscription is noticed after two pings of
-// 5 s each, what was sent last is tried again, and stragglers arrive.
+// 5 s each, what was sent last is tried again, stragglers arrive, and what is undone may pause for 30 s before it is tried.
 func (w *World) recovery() time.Duration {
-	return 12*time.Second + w.RetryBudget + w.stale() + 5*w.DialTimeout + 100*w.Latency
+	return 12*time.Second + min(w.Lease, 30*time.Second) + w.RetryBudget + w.stale() + 5*w.DialTimeout + 100*w.Latency
 }
 
 // sleep returns after d, or false when ctx ends.
