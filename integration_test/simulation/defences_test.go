@@ -24,6 +24,7 @@ func mutant(script *lua.Script, body string) func() *mutation {
 //
 //   - UndoAgain. What it is against, a lock that stands for nobody until its lease ends, is excused here: it needs a
 //     request that is late, so there was a fault, and for a lease after faults nobody is expected to get the lock.
+//   - Bound. A lock that is renewed for nobody is undone at the same time, and a renewal never brings it back.
 //   - PassOn. It needs a waiter that is cancelled in the very moment in which the one before it leaves, and then nobody who
 //     leaves for a while: not seen in 200 seeds with all times rounded.
 //   - The owner check of renew.lua. An owner that is not the holder any more renews only if the server lost data or
@@ -37,7 +38,6 @@ var defences = []defence{
 	{name: "Detach", off: &control.Detach, checks: list("given up")},
 	{name: "LeaseEnd", off: &control.LeaseEnd, bias: deaths, checks: list("wake-up")},
 	{name: "Deadline", off: &control.Deadline, bias: partitions, checks: list("exclusion", "linearizability")},
-	{name: "Bound", off: &control.Bound, bias: partitions, checks: list("wake-up", "left behind")},
 	{name: "Rewake", off: &control.Rewake, bias: distance, checks: list("wake-up")},
 
 	{name: "acquire: a repeated one gets the first answer", bias: replies, checks: list("linearizability", "wake-up"),
