@@ -30,7 +30,7 @@ var needs = map[string]string{
 	"+ping":        "",
 
 	"~orders:*":                         "lock, re-enter, unlock, extend, renew, state, force unlock, wait",
-	"~redisson_lock_token:{orders:*":    "lock, re-enter, extend, renew, state, force unlock, wait",
+	"~redisson_lock_token:{orders:*":    "lock, extend, renew, state, force unlock, wait",
 	"~redisson_lock__channel:{orders:*": "unlock, force unlock",
 	"&redisson_lock__channel:{orders:*": "unlock, force unlock, wait",
 }

@@ -4,48 +4,43 @@ import "github.com/holdfast-go/holdfast/lua"
 
 // The rows of the scripts for whoever holds the lock.
 
-// ARGV: owner, count, lease, time to live of the token.
+// ARGV: owner, count, lease.
 var recountRows = []row{
 	{
-		name: "free", script: lua.Recount, args: "a 2 30000 60000", reply: "-1", same: true,
+		name: "free", script: lua.Recount, args: "a 2 30000", reply: "-1", same: true,
 		cut: "  return {-1}\n", paste: "",
 	},
 	{
-		name: "another's", script: lua.Recount, args: "a 2 30000 60000", before: heldByB, reply: "-1", same: true,
+		name: "another's", script: lua.Recount, args: "a 2 30000", before: heldByB, reply: "-1", same: true,
 		cut: "call('HEXISTS', name, owner)", paste: "call('EXISTS', name)",
 	},
 	{
-		name: "one more", script: lua.Recount, args: "a 2 30000 60000", before: heldByA,
-		reply: "1", hash: "a=2", lease: 30000, token: "5000", keep: 60000,
+		name: "one more", script: lua.Recount, args: "a 2 30000", before: heldByA,
+		reply: "1", hash: "a=2", lease: 30000, token: "5000", keep: 20000,
 		cut: "call('HSET', name, owner, ARGV[2])", paste: "",
 	},
 	{
-		name: "counted already, by a call whose reply was lost", script: lua.Recount, args: "a 3 30000 60000", before: heldThree,
-		reply: "1", hash: "a=3", lease: 30000, token: "5000", keep: 60000,
+		name: "counted already, by a call whose reply was lost", script: lua.Recount, args: "a 3 30000", before: heldThree,
+		reply: "1", hash: "a=3", lease: 30000, token: "5000", keep: 20000,
 		cut: "call('HSET', name, owner, ARGV[2])", paste: "call('HINCRBY', name, owner, 1)",
 	},
 	{
-		name: "one less", script: lua.Recount, args: "a 1 30000 60000", before: heldThree,
-		reply: "1", hash: "a=1", lease: 30000, token: "5000", keep: 60000,
+		name: "one less", script: lua.Recount, args: "a 1 30000", before: heldThree,
+		reply: "1", hash: "a=1", lease: 30000, token: "5000", keep: 20000,
 		cut: "owner, ARGV[2])", paste: "owner, math.max(ARGV[2], call('HGET', name, owner)))",
 	},
 	{
-		name: "a lease shorter than what is left", script: lua.Recount, args: "a 2 1000 60000", before: heldByA,
+		name: "a lease shorter than what is left", script: lua.Recount, args: "a 2 1000", before: heldByA,
 		reply: "1", hash: "a=2", lease: 10000, token: "5000", keep: 20000,
-		cut: "if left < lease then", paste: "if true then",
+		cut: "math.max(tonumber(ARGV[3]), call('PTTL', name))", paste: "ARGV[3]",
 	},
 	{
-		name: "the token lasts as long", script: lua.Recount, args: "a 2 30000 60000", before: heldByA,
-		reply: "1", hash: "a=2", lease: 30000, token: "5000", keep: 60000,
-		cut: "call('PEXPIRE', KEYS[2], ARGV[4])", paste: "",
-	},
-	{
-		name: "without a time to live", script: lua.Recount, args: "a 2 30000 60000", before: "HSET LOCK a 1",
+		name: "without a time to live", script: lua.Recount, args: "a 2 30000", before: "HSET LOCK a 1",
 		reply: "1", hash: "a=2", lease: 30000,
-		cut: "call('PEXPIRE', name, left)", paste: "",
+		cut: "call('PEXPIRE', name, math.max(tonumber(ARGV[3]), call('PTTL', name)))", paste: "",
 	},
 	{
-		name: "key of another type", script: lua.Recount, args: "a 2 30000 60000", before: notALock, reply: "!WRONGTYPE", same: true,
+		name: "key of another type", script: lua.Recount, args: "a 2 30000", before: notALock, reply: "!WRONGTYPE", same: true,
 		cut: "if call('HEXISTS', name, owner) == 0 then", paste: "call('PEXPIRE', name, 1000000)\nif call('HEXISTS', name, owner) == 0 then",
 	},
 }

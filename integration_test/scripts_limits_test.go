@@ -62,9 +62,9 @@ func TestScriptsOutOfMemory(t *testing.T) {
 		require.NoError(t, r.check(ctx, rdb, r.script, send), "who has the lock is told all the same")
 
 		// Control: what the order of commands in recount.lua is good for.
-		r = find(t, recountRows, "a lease shorter than what is left")
-		r.cut = "call('PEXPIRE', name, left)\ncall('HSET', name, owner, ARGV[2])"
-		r.paste = "call('HSET', name, owner, ARGV[2])\ncall('PEXPIRE', name, left)"
+		r = find(t, recountRows, "one more")
+		r.cut = "call('PEXPIRE', name, math.max(tonumber(ARGV[3]), call('PTTL', name)))\ncall('HSET', name, owner, ARGV[2])"
+		r.paste = "call('HSET', name, owner, ARGV[2])\ncall('PEXPIRE', name, ARGV[3])"
 		require.ErrorContains(t, r.check(ctx, rdb, edited(t, r), send), "OOM")
 	})
 }

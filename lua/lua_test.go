@@ -71,17 +71,17 @@ func TestAcquire(t *testing.T) {
 
 func TestRecount(t *testing.T) {
 	f := newFixture(t)
-	require.Equal(t, Gone, f.run(Recount.Call(f.name, f.token, "a", 2, 30000, 60000)).Status)
+	require.Equal(t, Gone, f.run(Recount.Call(f.name, "a", 2, 30000)).Status)
 	require.Empty(t, f.hash(), "it never makes the key")
 	f.acquire("a", "0")
 	for range 2 { // as often as one likes
-		require.Equal(t, Done, f.run(Recount.Call(f.name, f.token, "a", 2, 1000, 60000)).Status)
+		require.Equal(t, Done, f.run(Recount.Call(f.name, "a", 2, 1000)).Status)
 		require.Equal(t, map[string]string{"a": "2"}, f.hash())
 	}
 	require.Greater(t, f.pttl(f.name), 20*time.Second, "never shortens")
-	f.run(Recount.Call(f.name, f.token, "a", 1, 60000, 120000))
+	f.run(Recount.Call(f.name, "a", 1, 60000))
 	require.Greater(t, f.pttl(f.name), 50*time.Second)
-	require.Equal(t, Gone, f.run(Recount.Call(f.name, f.token, "b", 2, 1000, 60000)).Status)
+	require.Equal(t, Gone, f.run(Recount.Call(f.name, "b", 2, 1000)).Status)
 	require.Equal(t, map[string]string{"a": "1"}, f.hash())
 }
 
@@ -146,7 +146,7 @@ func TestWrongType(t *testing.T) {
 	require.NoError(t, f.rdb.Set(t.Context(), f.name, "mine", time.Minute).Err())
 	for _, c := range []Call{
 		Acquire.Call(f.name, f.token, "a", 30000, 3600000, "0"),
-		Recount.Call(f.name, f.token, "a", 1, 30000, 60000),
+		Recount.Call(f.name, "a", 1, 30000),
 		Release.Call(f.name, f.channel, "a", "PUBLISH"),
 		Renew.Call(f.name, f.token, "a", 30000, 3600000),
 		State.Call(f.name, f.token),

@@ -107,7 +107,7 @@ func (r *replay) step(off defence) string {
 		call = lua.Acquire.Call(r.name, r.token, field, ms, tokenMS, "1")
 	case n < 18:
 		what, want = "recount", r.model.recount(off, owner, count, lease)
-		call = lua.Recount.Call(r.name, r.token, field, count, ms, tokenMS)
+		call = lua.Recount.Call(r.name, field, count, ms)
 	case n < 23:
 		what, want = "release", r.model.release(off, owner)
 		call = lua.Release.Call(r.name, "channel:{"+r.name+"}", field, "PUBLISH")

@@ -57,7 +57,7 @@ func (k *keys) recount(off defence, owner, count, lease uint8) answer {
 	if k.owner != owner {
 		return answer{status: lua.Gone}
 	}
-	k.outlast(lease)
+	k.ttl = max(k.ttl, lease)
 	switch {
 	case !off.has(absolute):
 		k.count = count
@@ -88,22 +88,13 @@ func (k *keys) renew(off defence, owner, lease uint8) answer {
 	default:
 		return answer{status: lua.Gone}
 	}
-	if off.has(renewKeeps) {
-		k.ttl = 0
+	if k.ttl <= lease || off.has(renewKeeps) { // of equal ticks a later lease ends later
+		k.ttl = lease
+		if k.token != 0 && k.clock != 0 {
+			k.tokenTTL = 2 * lease
+		}
 	}
-	k.outlast(lease)
 	return answer{status: lua.Done}
-}
-
-// outlast makes the lock and its token last at least as long as a lease does that begins now.
-func (k *keys) outlast(lease uint8) {
-	if k.ttl > lease {
-		return
-	}
-	k.ttl = lease // of equal ticks a later lease ends later
-	if k.token != 0 && k.clock != 0 {
-		k.tokenTTL = 2 * lease
-	}
 }
 
 // tick is time that passes.

@@ -14,7 +14,7 @@ import (
 // The scripts. See the header of each file for its keys, arguments and replies.
 var (
 	Acquire = New("acquire", acquire, 2)
-	Recount = New("recount", recount, 2)
+	Recount = New("recount", recount, 1)
 	Release = New("release", release, 2)
 	Renew   = New("renew", renew, 2)
 	State   = New("state", state, 2)

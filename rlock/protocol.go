@@ -43,7 +43,7 @@ func (p *protocol) Acquire(owner string, lease time.Duration, again bool) lua.Ca
 }
 
 func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
-	return lua.Recount.Call(p.name, p.token, owner, count, kind.Millis(lease), tokenTTL(lease))
+	return lua.Recount.Call(p.name, owner, count, kind.Millis(lease))
 }
 
 func (p *protocol) Release(owner, publish string) lua.Call {

@@ -95,10 +95,10 @@ func confirmed(ops []history.Op) (found []history.Violation) {
 }
 
 // bounded finds unlocks that took longer than they may: the retry budget, and the last attempt, which may have to connect
-// (DialTimeout is that of one try), to shake hands, to be refused for an unknown script and to be sent again.
+// (DialTimeout is that of one try), to shake hands, to be refused for an unknown script, and to do all of that once more.
 func (w *World) bounded(ops []history.Op) (found []history.Violation) {
 	connect := time.Duration(w.DialerRetries) * (w.DialTimeout + 100*time.Millisecond)
-	limit := w.RetryBudget + connect + 3*w.ReadTimeout
+	limit := w.RetryBudget + 2*(connect+2*w.ReadTimeout)
 	for _, o := range ops {
 		if o.Kind == history.Unlock && o.Return != history.Forever && time.Duration(o.Return-o.Call) > limit {
 			found = append(found, history.Violation{Check: "unlock", Name: o.Name, Ops: []history.Op{o},

@@ -111,7 +111,7 @@ func (r *round) look(ctx context.Context) {
 		o.Depth = s.Count
 		if ctx.Err() != nil || !time.Now().Before(r.holds[0].Deadline()) {
 			o.Result = history.Unknown
-		} else if err == nil && (s.Owner != o.Owner || s.Token != o.Token) {
+		} else if err == nil && (s.Owner != o.Owner || s.Token != 0 && s.Token != o.Token) {
 			o.Depth = 0 // not ours although it is trusted: no count of ours explains that
 			o.Error = "the server names " + s.Owner
 		}
