@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
 )
@@ -107,6 +108,9 @@ func (g *grant) acquire(ctx, wait context.Context, once bool, cfg config) (*Hold
 func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold, error) {
 	b := g.base
 	c := b.client
+	if b.queuer != nil {
+		return g.standInLine(ctx, wait, once, cfg)
+	}
 	if c.queue.TryEnter(b.key) {
 		g.front = true
 	} else if !once {
@@ -118,7 +122,7 @@ func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold
 			return nil, b.left(cause)
 		}
 	}
-	h, denied, err := g.attempt(ctx, wait, cfg)
+	h, denied, err := g.attempt(ctx, wait, cfg, false)
 	switch {
 	case h != nil || err != nil:
 		return h, err
@@ -130,14 +134,19 @@ func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold
 
 // attempt asks the server once. Without a hold and an error the lock is another's, for at least the time returned. What may
 // have been granted, or may be yet, is marked, and given back when the grant ends.
-func (g *grant) attempt(ctx, wait context.Context, cfg config) (*Hold, time.Duration, error) {
+// place asks for a place in the queue of a kind that has one.
+func (g *grant) attempt(ctx, wait context.Context, cfg config, place bool) (*Hold, time.Duration, error) {
 	b := g.base
 	before := g.isStray() // one of the attempts before this one may be what is in our way
-	op := func(again bool) lua.Call { return b.protocol.Acquire(g.id, cfg.lease, again || before) }
+	op := func(again bool) lua.Call {
+		return b.protocol.Acquire(kind.Ask{
+			Owner: g.id, Lease: cfg.lease, Again: again || before, Place: place, Publish: b.client.publish,
+		})
+	}
 	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
 	o, ok := b.client.call(wait, op, func(o outcome) {
-		if before || o.stray || o.err == nil && o.reply.Status == lua.Done {
-			b.undoNow(g.id, cfg.lease)
+		if before || o.stray || place || o.err == nil && o.reply.Status == lua.Done {
+			b.undo(g.id, cfg.lease, true)
 		}
 	})
 	if !ok {
@@ -150,6 +159,9 @@ func (g *grant) attempt(ctx, wait context.Context, cfg config) (*Hold, time.Dura
 	switch {
 	case o.err != nil:
 		return nil, 0, b.gaveUp(wait, o)
+	case o.reply.Status == lua.Denied && place:
+		b.client.lines.sync(b.key, o.sent, o.reply.Text(1))
+		fallthrough
 	case o.reply.Status == lua.Denied:
 		return nil, time.Duration(o.reply.Int(0)) * time.Millisecond, nil
 	}
@@ -157,7 +169,7 @@ func (g *grant) attempt(ctx, wait context.Context, cfg config) (*Hold, time.Dura
 		g.markStray()
 		return nil, 0, b.left(cause)
 	}
-	h, err := g.activate(ctx, o, cfg)
+	h, err := g.activate(ctx, o.sent, o.reply.Text(0), cfg, cfg.lease)
 	if err != nil {
 		g.markStray()
 	}
@@ -177,7 +189,7 @@ func (g *grant) wait(ctx, wait context.Context, cfg config, left time.Duration) 
 		if err := b.sleep(wait, sub, timer); err != nil {
 			return nil, err
 		}
-		h, left, err := g.attempt(ctx, wait, cfg)
+		h, left, err := g.attempt(ctx, wait, cfg, false)
 		if h != nil || err != nil {
 			return h, err
 		}

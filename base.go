@@ -29,6 +29,7 @@ type Locker interface {
 type Base struct {
 	client   *Client
 	protocol kind.Protocol
+	queuer   kind.Queuer // the protocol, if its waiters have places at the server
 	key      queue.Key
 	defaults []Option
 	err      error // why the lock cannot be used: bad name, nil client
@@ -37,6 +38,7 @@ type Base struct {
 // NewBase is for the kinds of this module. Errors in its arguments are returned by the first operation.
 func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
 	b := &Base{client: c, protocol: p, key: queue.Key{Kind: p.Kind(), Name: p.Name()}, defaults: opts}
+	b.queuer, _ = p.(kind.Queuer)
 	switch err := keys.Check(p.Name()); {
 	case c == nil:
 		b.err = invalid("client is nil; make one with holdfast.New")
@@ -97,8 +99,8 @@ func (b *Base) configure(opts []Option) (config, error) {
 	return cfg, cfg.err
 }
 
-// Query runs a call that changes nothing, or that is harmless when repeated, for a kind's own operations.
-func (b *Base) Query(ctx context.Context, op string, build func(publish string) lua.Call) (lua.Reply, error) {
+// query runs a call that changes nothing, or that is harmless when repeated.
+func (b *Base) query(ctx context.Context, op string, build func(publish string) lua.Call) (lua.Reply, error) {
 	if b.err != nil {
 		return lua.Reply{}, b.fail(op, b.err)
 	}
@@ -116,8 +118,8 @@ func (b *Base) Query(ctx context.Context, op string, build func(publish string) 
 	return o.reply, nil
 }
 
-// Recheck renews this client's holds of the name now, so that one that was forced out is told at once.
-func (b *Base) Recheck() {
+// renewNow renews this client's holds of the name now, so that one that was forced out is told at once.
+func (b *Base) renewNow() {
 	b.client.dog.Poke(func(o watchdog.Owner) bool { return o.(*grant).base.key == b.key })
 }
 

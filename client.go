@@ -33,6 +33,7 @@ type Client struct {
 	dog   *watchdog.Watchdog
 	hub   *pubsub.Hub
 	queue queue.Queue
+	lines lines
 	tasks task.Group // operations that outlive their caller
 
 	ctx       context.Context // ends with ErrClosed when Close begins
@@ -66,6 +67,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		c.cluster, c.publish = cluster, "SPUBLISH"
 	}
+	c.lines.client = c
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.dog = watchdog.New(watchdog.Config{Renew: c.renew})
 	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger})

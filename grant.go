@@ -39,6 +39,8 @@ type grant struct {
 	live  bool
 	ended error // why, nil before the end
 	stray bool  // a command for this grant may still arrive at the server
+	// placed says that the owner may have a place in the queue of the server.
+	placed bool
 	// undone says that it is being given back in the background.
 	undone bool
 	token  uint64
@@ -70,22 +72,29 @@ func (g *grant) passTurn() { g.turn <- struct{}{} }
 
 func (g *grant) fail(op string, err error) error { return g.base.fail(op, err) }
 
-// activate makes a grant live whose script said so, and returns its first hold. It fails if the answer came so late that
-// the lease cannot be trusted any more, or if the client was closed meanwhile.
-func (g *grant) activate(ctx context.Context, o outcome, cfg config) (*Hold, error) {
-	token, err := strconv.ParseUint(o.reply.Text(0), 10, 64)
+// activate makes a grant live that stands for a time from sent on, and returns its first hold. It fails if the answer came so
+// late that the lease cannot be trusted any more, or if the client was closed meanwhile. What stands for less than the lease
+// has to be renewed to get that.
+func (g *grant) activate(ctx context.Context, sent time.Time, text string, cfg config, stands time.Duration) (*Hold, error) {
+	token, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return nil, errors.New("the server granted the lock with a token that is no number: " + o.reply.Text(0))
+		return nil, errors.New("the server granted the lock with a token that is no number: " + text)
 	}
-	if !time.Now().Before(o.sent.Add(watchdog.Trust(cfg.lease))) {
+	if !time.Now().Before(sent.Add(watchdog.Trust(stands))) {
 		return nil, both{ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease")}
 	}
 	h := &Hold{grant: g, parent: ctx, depth: 1, token: token}
 	g.mu.Lock()
-	g.live, g.token, g.lease, g.renew = true, token, cfg.lease, cfg.renew
+	g.live, g.token, g.lease, g.renew, g.placed = true, token, cfg.lease, cfg.renew, false
 	g.holds = append(g.holds, h)
 	g.mu.Unlock()
-	if !g.base.client.dog.Watch(&g.watch, g, o.sent, cfg.lease, cfg.renew) {
+	dog, watched := g.base.client.dog, false
+	if stands < cfg.lease {
+		watched = dog.Claim(&g.watch, g, sent, stands, cfg.lease)
+	} else {
+		watched = dog.Watch(&g.watch, g, sent, cfg.lease, cfg.renew)
+	}
+	if !watched {
 		return nil, ErrClosed
 	}
 	return h, nil
@@ -248,19 +257,19 @@ func (g *grant) finish(reason error, undo bool) bool {
 	g.ended = reason
 	g.stray = g.stray || undo
 	stray, holds, lease := g.stray, g.holds, g.lease
-	undo = stray && !g.undone
+	undo = (stray || g.placed) && !g.undone
 	g.undone = g.undone || undo
 	g.holds = nil
 	g.mu.Unlock()
 	for _, h := range holds {
 		_ = h.end(reason) // those that ended by themselves have their own reason
 	}
-	g.owner.drop(g, stray)
+	g.owner.drop(g, stray || undo)
 	if g.front {
 		g.base.client.queue.Leave(g.base.key)
 	}
 	if undo {
-		g.base.client.tasks.Go(func() { g.base.undoNow(g.id, lease) })
+		g.base.client.tasks.Go(func() { g.base.undo(g.id, lease, stray) })
 	}
 	return true
 }

@@ -1,6 +1,14 @@
 package holdfast
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // State is a lock as the server sees it at one moment. It is old news when it arrives: do not decide by it whether a lock
 // is held, but ask the [Hold].
@@ -10,4 +18,48 @@ type State struct {
 	Remaining time.Duration // lease left; negative if the key has none, which only something foreign can cause
 	Token     uint64        // last fencing token granted, 0: none known
 	Waiters   int           // in the visible queue; -1 where the kind keeps none
+}
+
+// State asks the server who holds the lock, in one round trip.
+func (b *Base) State(ctx context.Context) (State, error) {
+	r, err := b.query(ctx, "state", func(string) lua.Call { return b.protocol.State() })
+	if err != nil {
+		return State{}, err
+	}
+	var s State
+	at := 0 // of the token
+	if r.Status == lua.Done {
+		count, _ := strconv.Atoi(r.Text(1)) // a foreign field need not be a number; it holds the lock all the same
+		s.Owner, s.Count, s.Remaining = r.Text(0), count, time.Duration(r.Int(2))*time.Millisecond
+		at = 3
+	}
+	s.Token, _ = strconv.ParseUint(r.Text(at), 10, 64)
+	s.Waiters = -1
+	if _, queues := b.protocol.(kind.Queuer); queues {
+		s.Waiters = int(r.Int(at + 1))
+	}
+	return s, nil
+}
+
+// ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there was a holder.
+//
+// It asks who holds the lock and then releases that owner's, so that it forces out one holder and not the next one too
+// when a reply is lost and the release is sent again.
+func (b *Base) ForceUnlock(ctx context.Context) (bool, error) {
+	const op = "force unlock"
+	r, err := b.query(ctx, op, func(string) lua.Call { return b.protocol.State() })
+	if err != nil || r.Status != lua.Done {
+		return false, err
+	}
+	owner := r.Text(0)
+	r, err = b.query(ctx, op, func(publish string) lua.Call { return b.protocol.Release(owner, publish) })
+	if err != nil {
+		return false, err
+	}
+	b.renewNow()
+	if refused := r.Text(0); refused != "" {
+		return true, b.fail(op, fmt.Errorf("released, but the waiters could not be told; permit this user to publish on %s: %s",
+			b.protocol.Channel(), refused))
+	}
+	return true, nil
 }

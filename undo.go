@@ -16,15 +16,15 @@ var undoPauses = []time.Duration{0, 0, 100 * time.Millisecond, time.Second}
 // longestPause is between two releases that the server did not answer: the pauses double up to it.
 const longestPause = 30 * time.Second
 
-// undoNow gives back what the server may have granted to an owner id that nobody uses any more, nor will: a release that is
-// still to be sent must not find a later grant. It is for the background.
-func (b *Base) undoNow(id string, lease time.Duration) {
+// undo gives back what the server may have granted to an owner id that nobody uses any more, nor will: a release that is
+// still to be sent must not find a later grant. It is for the background. Without a straggler one release is enough.
+func (b *Base) undo(id string, lease time.Duration, stray bool) {
 	if control.Undo.Off() {
 		return
 	}
 	limit := time.Now().Add(lease)
 	for _, pause := range undoPauses {
-		if !b.client.pause(pause) || !b.giveBack(id, limit) || control.UndoAgain.Off() {
+		if !b.client.pause(pause) || !b.giveBack(id, limit) || !stray || control.UndoAgain.Off() {
 			return
 		}
 	}

@@ -60,6 +60,14 @@ func (r Reply) Text(i int) string {
 	return ""
 }
 
+// Texts are the strings from the i-th value on.
+func (r Reply) Texts(i int) (list []string) {
+	for ; i < len(r.values); i++ {
+		list = append(list, r.Text(i))
+	}
+	return list
+}
+
 // Result is the outcome of one call of a batch.
 type Result struct {
 	Reply Reply

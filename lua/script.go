@@ -18,7 +18,30 @@ var (
 	Release = New("release", release, 2)
 	Renew   = New("renew", renew, 2)
 	State   = New("state", state, 2)
+
+	// Of the fair lock, whose holders are told of their counts and renewed by the scripts above.
+	FairAcquire = New("fair_acquire", fair+fairAcquire, fairKeys)
+	FairRelease = New("fair_release", fair+fairRelease, fairKeys)
+	FairPoll    = New("fair_poll", fair+fairPoll, fairKeys)
+	FairState   = New("fair_state", fair+fairState, fairKeys)
 )
+
+const fairKeys = 5
+
+//go:embed fair.lua
+var fair string
+
+//go:embed fair_acquire.lua
+var fairAcquire string
+
+//go:embed fair_release.lua
+var fairRelease string
+
+//go:embed fair_poll.lua
+var fairPoll string
+
+//go:embed fair_state.lua
+var fairState string
 
 //go:embed acquire.lua
 var acquire string

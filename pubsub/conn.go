@@ -98,7 +98,7 @@ func (c *conn) receive() error {
 	c.hear()
 	switch msg := msg.(type) {
 	case *redis.Message:
-		c.link.hub.deliver(msg.Channel)
+		c.link.hub.deliver(msg.Channel, msg.Payload)
 	case *redis.Subscription:
 		switch msg.Kind {
 		case "subscribe", "ssubscribe":

@@ -106,22 +106,32 @@ func New(rdb redis.UniversalClient, opts Options) *Hub {
 // Subscribe joins those who wait for messages on channel. It never blocks and never touches the network: the server is
 // asked in the background, and what comes of it is told by [Subscription.Wake]. The subscription must be closed.
 func (h *Hub) Subscribe(channel string) *Subscription {
-	s := &Subscription{wake: make(chan struct{}, 1)}
+	return h.subscribe(channel, &Subscription{wake: make(chan struct{}, 1)})
+}
+
+// Listen is Subscribe for one who needs what the messages say. There is no Wake then.
+func (h *Hub) Listen(channel string, l Listener) *Subscription {
+	return h.subscribe(channel, &Subscription{hears: l})
+}
+
+func (h *Hub) subscribe(channel string, s *Subscription) *Subscription {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := h.topics[channel]
+	t, wake := h.topics[channel], false
 	switch {
 	case h.closed:
-		t = &topic{hub: h, channel: channel, err: ErrClosed} // its own: a closed hub keeps no topics
-		s.signal()
+		t, wake = &topic{hub: h, channel: channel, err: ErrClosed}, true // its own: a closed hub keeps no topics
 	case t == nil:
 		t = &topic{hub: h, channel: channel}
 		h.topics[channel] = t
 		h.placeLocked(t)
-	case t.state == confirmed && !h.off.joinWake:
-		s.signal()
+	case t.state == confirmed:
+		wake = !h.off.joinWake
 	}
 	t.addLocked(s)
+	if wake {
+		s.signal()
+	}
 	return s
 }
 
@@ -186,11 +196,13 @@ func (h *Hub) exit() {
 
 // deliver wakes everybody who waits for channel. It does not ask which link the message came by: a message that arrives
 // by a connection the topic has just left is as good a hint as any.
-func (h *Hub) deliver(channel string) {
+func (h *Hub) deliver(channel, payload string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t := h.topics[channel]; t != nil {
-		t.signalLocked()
+		for s := t.subs; s != nil; s = s.next {
+			s.message(payload)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import "time"
 // Subscription is one waiter's membership in a channel. It is made by [Hub.Subscribe].
 type Subscription struct {
 	wake  chan struct{} // 1-buffered: tokens coalesce, see the package comment
+	hears Listener      // in place of wake, if there is one
 	topic *topic        // never changes
 
 	// Guarded by the hub's mu. The topic's subscribers are a list through their own fields: joining and leaving
@@ -40,7 +41,39 @@ func (s *Subscription) Close() {
 	s.topic.removeLocked(s)
 }
 
-func (s *Subscription) signal() { kick(s.wake) }
+// Confirmed tells whether messages arrive, as far as is known.
+func (s *Subscription) Confirmed() bool {
+	h := s.topic.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return s.topic.state == confirmed
+}
+
+// Listener hears what a subscription is sent. Its methods are called one at a time, with the mutex of the hub held: they must
+// neither block nor call the hub or its subscriptions.
+type Listener interface {
+	// Message is called with each message.
+	Message(payload string)
+	// Look is called for everything else for which [Subscription.Wake] has a token: messages may have been missed, or from
+	// now on are. confirmed says that they arrive.
+	Look(confirmed bool)
+}
+
+func (s *Subscription) signal() {
+	if s.hears != nil {
+		s.hears.Look(s.topic.state == confirmed)
+		return
+	}
+	kick(s.wake)
+}
+
+func (s *Subscription) message(payload string) {
+	if s.hears != nil {
+		s.hears.Message(payload)
+		return
+	}
+	kick(s.wake)
+}
 
 // state is how far a topic has come, see the drawing in the package comment.
 type state int

@@ -11,11 +11,8 @@ package rlock
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/lua"
 )
 
 // Mutex is a lock by name. Any number of Mutexes, in any number of processes, with one name on one Redis are the same
@@ -70,19 +67,7 @@ func (m *Mutex) State(ctx context.Context) (holdfast.State, error) {
 	if err := m.check("state"); err != nil {
 		return holdfast.State{}, err
 	}
-	r, err := m.base.Query(ctx, "state", func(string) lua.Call { return m.proto.state() })
-	if err != nil {
-		return holdfast.State{}, err
-	}
-	s := holdfast.State{Waiters: -1}
-	token := r.Text(0)
-	if r.Status == lua.Done {
-		count, _ := strconv.Atoi(r.Text(1)) // a foreign field need not be a number; it holds the lock all the same
-		s.Owner, s.Count, s.Remaining = r.Text(0), count, time.Duration(r.Int(2))*time.Millisecond
-		token = r.Text(3)
-	}
-	s.Token, _ = strconv.ParseUint(token, 10, 64)
-	return s, nil
+	return m.base.State(ctx)
 }
 
 // ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there was a holder. A holder
@@ -92,25 +77,10 @@ func (m *Mutex) State(ctx context.Context) (holdfast.State, error) {
 // It asks who holds the lock and then releases that owner's, so that it forces out one holder and not the next one too
 // when a reply is lost and the release is sent again.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	const op = "force unlock"
-	if err := m.check(op); err != nil {
+	if err := m.check("force unlock"); err != nil {
 		return false, err
 	}
-	r, err := m.base.Query(ctx, op, func(string) lua.Call { return m.proto.state() })
-	if err != nil || r.Status != lua.Done {
-		return false, err
-	}
-	owner := r.Text(0)
-	r, err = m.base.Query(ctx, op, func(publish string) lua.Call { return m.proto.Release(owner, publish) })
-	if err != nil {
-		return false, err
-	}
-	m.base.Recheck()
-	if refused := r.Text(0); refused != "" {
-		return true, &holdfast.Error{Op: op, Kind: kindName, Name: m.Name(), Err: fmt.Errorf(
-			"released, but the waiters could not be told; permit this user to publish on %s: %s", m.proto.Channel(), refused)}
-	}
-	return true, nil
+	return m.base.ForceUnlock(ctx)
 }
 
 // check lets a zero or nil Mutex fail with an error and not with a panic.

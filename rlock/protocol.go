@@ -24,22 +24,16 @@ func newProtocol(name string) *protocol {
 	return &protocol{keys: k, name: k.Name, channel: k.Channel, token: k.Token}
 }
 
-// tokenTTL is the time to live of the fencing token's key, in milliseconds: an hour, or twice the lease if that is longer.
-// After that the server's clock alone makes the next token greater.
-func tokenTTL(lease time.Duration) int64 {
-	return max(time.Hour.Milliseconds(), 2*kind.Millis(lease))
-}
-
 func (p *protocol) Kind() string    { return kindName }
 func (p *protocol) Name() string    { return p.keys.Name }
 func (p *protocol) Channel() string { return p.keys.Channel }
 
-func (p *protocol) Acquire(owner string, lease time.Duration, again bool) lua.Call {
-	repeated := "0"
-	if again {
-		repeated = "1"
+func (p *protocol) Acquire(a kind.Ask) lua.Call {
+	again := "0"
+	if a.Again {
+		again = "1"
 	}
-	return lua.Acquire.Call(p.name, p.token, owner, kind.Millis(lease), tokenTTL(lease), repeated)
+	return lua.Acquire.Call(p.name, p.token, a.Owner, kind.Millis(a.Lease), kind.TokenTTL(a.Lease), again)
 }
 
 func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
@@ -51,7 +45,7 @@ func (p *protocol) Release(owner, publish string) lua.Call {
 }
 
 func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
-	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease), tokenTTL(lease))
+	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease), kind.TokenTTL(lease))
 }
 
-func (p *protocol) state() lua.Call { return lua.State.Call(p.name, p.token) }
+func (p *protocol) State() lua.Call { return lua.State.Call(p.name, p.token) }

@@ -33,6 +33,7 @@ type Owner interface {
 type Lease struct {
 	owner    Owner
 	length   time.Duration // for renewals to come
+	stands   time.Duration // that was confirmed last
 	renew    bool
 	deadline time.Time     // until when it is trusted. A Time, so that it can be shown and has its place in ends
 	sent     time.Duration // when the newest confirmed command was sent, since the watchdog's epoch
@@ -44,6 +45,9 @@ type Lease struct {
 
 // watched tells whether the lease is in a watchdog: all that are have a deadline.
 func (l *Lease) watched() bool { return l.place[ends] != 0 }
+
+// pace is the length by which renewals are timed: that of a claim is shorter than the one to come.
+func (l *Lease) pace() time.Duration { return min(l.length, l.stands) }
 
 const (
 	firstBackoff = 20 * time.Millisecond

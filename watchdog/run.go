@@ -61,16 +61,16 @@ func (w *Watchdog) due(timer *time.Timer) (lost []Owner, batch []Renewal) {
 func (w *Watchdog) batchLocked(now time.Duration) (batch []Renewal) {
 	for w.turns.len() > 0 && len(batch) < w.cfg.MaxBatch {
 		first := w.turns.entries[0]
-		l, early := first.l, slack(first.l.length)
+		l, early := first.l, slack(first.l.pace())
 		if w.off.narrow {
-			early = l.length / 30
+			early = l.pace() / 30
 		}
 		if first.at > now && (len(batch) == 0 || first.at-now > early) {
 			break
 		}
 		l.attempt++
 		batch = append(batch, Renewal{Owner: l.owner, Length: l.length, lease: l, life: l.life, attempt: l.attempt})
-		w.turns.put(l, now+overdue(l.length)) // unless the verdict comes first
+		w.turns.put(l, now+overdue(l.pace())) // unless the verdict comes first
 	}
 	return batch
 }
@@ -133,6 +133,7 @@ func (w *Watchdog) begin(batch []Renewal) (rest []Renewal, sent time.Time) {
 		if r.lease.life == r.life {
 			r.Length = r.lease.length // it may have been extended meanwhile
 		}
+		r.pace = r.lease.pace()
 		rest = append(rest, r)
 	}
 	return rest, sent
@@ -141,7 +142,7 @@ func (w *Watchdog) begin(batch []Renewal) (rest []Renewal, sent time.Time) {
 func (w *Watchdog) call(batch []Renewal) {
 	longest := time.Duration(0)
 	for _, r := range batch {
-		longest = max(longest, r.Length)
+		longest = max(longest, r.pace)
 	}
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	defer cancel(errReturned)
@@ -178,7 +179,7 @@ func (w *Watchdog) judge(batch []Renewal, sent time.Time) (gone []Owner) {
 			if l.attempt != r.attempt {
 				continue // confirmed elsewhere, or a newer attempt is under way: that one's verdict decides
 			}
-			l.backoff = nextBackoff(l.backoff, l.length)
+			l.backoff = nextBackoff(l.backoff, l.pace())
 			w.put(&w.turns, l, now.Sub(w.epoch)+jitter(l.backoff))
 		}
 	}

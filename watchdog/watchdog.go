@@ -27,6 +27,7 @@ type Renewal struct {
 	Verdict Verdict       // set by Renew
 
 	lease   *Lease
+	pace    time.Duration // of the lease, as it was then
 	life    uint64
 	attempt uint64
 }
@@ -108,6 +109,16 @@ func New(cfg Config) *Watchdog {
 // Watch begins to watch a lease that was granted by a command sent at sent, and renews it from a third of its length on
 // if renew is set. It returns false after Stop. A lease that is watched already is watched anew.
 func (w *Watchdog) Watch(l *Lease, o Owner, sent time.Time, length time.Duration, renew bool) bool {
+	return w.watch(l, o, sent, length, length, renew)
+}
+
+// Claim is Watch for a lease that stands for a claim only, and is to have its full length from its first renewal on. That
+// comes after a third of the claim.
+func (w *Watchdog) Claim(l *Lease, o Owner, sent time.Time, claim, length time.Duration) bool {
+	return w.watch(l, o, sent, claim, length, true)
+}
+
+func (w *Watchdog) watch(l *Lease, o Owner, sent time.Time, stands, length time.Duration, renew bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
@@ -115,7 +126,7 @@ func (w *Watchdog) Watch(l *Lease, o Owner, sent time.Time, length time.Duration
 	}
 	w.forgetLocked(l)
 	*l = Lease{owner: o, length: length, renew: renew, sent: sent.Sub(w.epoch), life: l.life + 1}
-	w.confirmLocked(l, sent, length)
+	w.confirmLocked(l, sent, stands)
 	if !w.running {
 		w.running = true
 		w.group.Go(w.run)
@@ -134,10 +145,11 @@ func (w *Watchdog) confirmLocked(l *Lease, sent time.Time, length time.Duration)
 		w.put(&w.ends, l, deadline.Sub(w.epoch))
 	}
 	l.sent = max(l.sent, sent.Sub(w.epoch)) // confirmations overtake each other
+	l.stands = length
 	l.backoff = 0
 	l.attempt++ // those under way do not matter any more if they fail
 	if l.renew {
-		w.put(&w.turns, l, l.sent+min(l.length/3, forever-max(l.sent, 0)))
+		w.put(&w.turns, l, l.sent+min(l.pace()/3, forever-max(l.sent, 0)))
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 const (
 	channelPrefix = "redisson_lock__channel"
 	tokenPrefix   = "redisson_lock_token"
+	queuePrefix   = "redisson_lock_queue"
+	timeoutPrefix = "redisson_lock_timeout"
 )
 
 // Lock is the set of keys of one lock. The hash itself is stored under the plain name.
@@ -23,6 +25,10 @@ type Lock struct {
 	Name    string // hash: owner -> hold count
 	Channel string // pub/sub channel on which a release is announced
 	Token   string // string: the fencing token granted last
+
+	// Of a fair lock.
+	Queue     string // list of owners that wait
+	Deadlines string // sorted set: owner -> until when its place counts
 }
 
 // ErrName is wrapped by every error of [Check].
@@ -30,8 +36,14 @@ var ErrName = errors.New("bad lock name")
 
 // For returns the keys of the lock called name, which must have passed [Check].
 func For(name string) Lock {
-	return Lock{Name: name, Channel: prefix(channelPrefix, name), Token: prefix(tokenPrefix, name)}
+	return Lock{
+		Name: name, Channel: prefix(channelPrefix, name), Token: prefix(tokenPrefix, name),
+		Queue: prefix(queuePrefix, name), Deadlines: prefix(timeoutPrefix, name),
+	}
 }
+
+// Mailbox is the channel on which one waiter of a fair lock is called: an owner, or a client for all of its own.
+func (l Lock) Mailbox(of string) string { return l.Channel + ":" + of }
 
 // prefix is Redisson's prefixName: a name with an opening brace brings its own hash tag.
 func prefix(p, name string) string {

@@ -16,9 +16,8 @@ type Protocol interface {
 	Name() string
 	// Channel is where a release is announced.
 	Channel() string
-	// Acquire asks for a free lock. again says that an earlier attempt of this call may have been executed.
-	// Replies: Done and the token as text, or Denied and the milliseconds left to the holder.
-	Acquire(owner string, lease time.Duration, again bool) lua.Call
+	// Acquire asks for a free lock. Replies: Done and the token as text, or Denied and the milliseconds left to the holder.
+	Acquire(Ask) lua.Call
 	// Recount sets the hold count of an owner that holds the lock. Replies: Done or Gone.
 	Recount(owner string, count int, lease time.Duration) lua.Call
 	// Release frees the lock of an owner and announces it; publish is PUBLISH or SPUBLISH. Replies: Done, with the reason
@@ -26,6 +25,31 @@ type Protocol interface {
 	Release(owner, publish string) lua.Call
 	// Renew makes the lease of an owner last at least so long from now. Replies: Done or Gone.
 	Renew(owner string, lease time.Duration) lua.Call
+	// State asks who holds the lock. Replies: Done, owner, count, milliseconds left and token; or Denied and the token.
+	// That of a [Queuer] has the number of waiters behind these.
+	State() lua.Call
+}
+
+// Ask is one attempt to get a lock.
+type Ask struct {
+	Owner   string
+	Lease   time.Duration
+	Again   bool   // an earlier attempt of this call may have been executed
+	Place   bool   // wait in the queue; only a [Queuer] has one
+	Publish string // PUBLISH or SPUBLISH
+}
+
+// Queuer is the protocol of a kind whose waiters have places in a queue at the server. Who releases the lock hands it to the
+// first of them, and says so in the mailbox of its client. Release also takes an owner's place out of the queue; Acquire
+// replies the server's time in microseconds behind the milliseconds of a refusal.
+type Queuer interface {
+	Protocol
+	// Mailbox is the channel for the waiters of a client, or on which Redisson calls a single owner. A message names the owner
+	// without its client, the token, the time of the grant in microseconds and for how many milliseconds it stands.
+	Mailbox(of string) string
+	// Poll keeps places from being taken for those of the dead. Replies: Done, milliseconds left to the holder, the server's
+	// time, the holder, the owner in front if it will be called by Redisson, and who has no place.
+	Poll(client, publish string, waiting []string) lua.Call
 }
 
 // Millis is a lease as scripts take it: whole milliseconds, rounded up so that it never becomes 0.
@@ -35,4 +59,10 @@ func Millis(d time.Duration) int64 {
 		ms++
 	}
 	return ms
+}
+
+// TokenTTL is the time to live of the fencing token's key, in milliseconds: an hour, or twice the lease if that is longer.
+// After that the server's clock alone makes the next token greater.
+func TokenTTL(lease time.Duration) int64 {
+	return max(time.Hour.Milliseconds(), 2*Millis(lease))
 }

@@ -1,0 +1,84 @@
+package fairlock
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+const kindName = "fairlock"
+
+const (
+	// claim is for how long the lock is handed to a waiter: time enough for the message and the first renewal. A waiter
+	// that died unnoticed costs no more.
+	claim = time.Second
+	// placeTTL is for how long a place counts without a word from its client.
+	placeTTL = 15 * time.Second
+)
+
+// protocol is a lock's keys and how its scripts take them.
+type protocol struct {
+	keys keys.Lock
+	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for each call allocates.
+	name, token, queue, deadlines, channel any
+}
+
+var _ kind.Queuer = (*protocol)(nil)
+
+func newProtocol(name string) *protocol {
+	k := keys.For(name)
+	return &protocol{keys: k, name: k.Name, token: k.Token, queue: k.Queue, deadlines: k.Deadlines, channel: k.Channel}
+}
+
+// Boxed once, like the keys.
+var (
+	claimMillis any = claim.Milliseconds()
+	placeMillis any = placeTTL.Milliseconds()
+	noPlace     any = 0
+	// keepMillis is the time to live of the token's key where no lease is known. Renewals make it longer where it has to be.
+	keepMillis any = kind.TokenTTL(0)
+)
+
+func (p *protocol) Kind() string             { return kindName }
+func (p *protocol) Name() string             { return p.keys.Name }
+func (p *protocol) Channel() string          { return p.keys.Channel }
+func (p *protocol) Mailbox(of string) string { return p.keys.Mailbox(of) }
+
+func (p *protocol) Acquire(a kind.Ask) lua.Call {
+	again, place := "0", noPlace
+	if a.Again {
+		again = "1"
+	}
+	if a.Place {
+		place = placeMillis
+	}
+	return lua.FairAcquire.Call(p.name, p.token, p.queue, p.deadlines, p.channel,
+		a.Owner, kind.Millis(a.Lease), kind.TokenTTL(a.Lease), again, place, claimMillis, a.Publish)
+}
+
+func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
+	return lua.Recount.Call(p.name, owner, count, kind.Millis(lease))
+}
+
+func (p *protocol) Release(owner, publish string) lua.Call {
+	return lua.FairRelease.Call(p.name, p.token, p.queue, p.deadlines, p.channel, owner, publish, claimMillis, keepMillis)
+}
+
+func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
+	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease), kind.TokenTTL(lease))
+}
+
+func (p *protocol) State() lua.Call {
+	return lua.FairState.Call(p.name, p.token, p.queue, p.deadlines, p.channel)
+}
+
+func (p *protocol) Poll(client, publish string, waiting []string) lua.Call {
+	args := make([]any, 0, 10+len(waiting))
+	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, client, publish, claimMillis, keepMillis, placeMillis)
+	for _, owner := range waiting {
+		args = append(args, owner)
+	}
+	return lua.FairPoll.Call(args...)
+}

@@ -1,0 +1,177 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/pubsub"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// standInLine gets a grant of a kind whose waiters have places at the server. Nobody waits here for another of this process:
+// the server's queue is the only one, so its order is that of all.
+//
+// The place is asked for when the mailbox is subscribed, since whoever releases the lock passes over those that it cannot
+// reach. So the first to come asks for the lock only; where somebody of this client waits already, both are one script.
+func (g *grant) standInLine(ctx, wait context.Context, once bool, cfg config) (*Hold, error) {
+	c := g.base.client
+	if once || !c.lines.listens(g.base.key) {
+		h, _, err := g.attempt(ctx, wait, cfg, false)
+		switch {
+		case h != nil || err != nil:
+			return h, err
+		case once:
+			return nil, ErrNotAcquired
+		}
+	}
+	p, err := c.lines.enter(wait, g.base, g.id)
+	if err != nil {
+		return nil, err
+	}
+	defer c.lines.leave(p)
+	g.mu.Lock()
+	g.placed = true // until it is live: whoever leaves gives its place back
+	g.mu.Unlock()
+	return g.awaitTurn(ctx, wait, cfg, p)
+}
+
+// awaitTurn asks for a place, and again when there is reason to think that it is gone, or that the lock was handed over
+// without a word that reached us.
+func (g *grant) awaitTurn(ctx, wait context.Context, cfg config, p *place) (*Hold, error) {
+	b := g.base
+	for {
+		h, _, err := g.attempt(ctx, wait, cfg, true)
+		if h != nil || err != nil {
+			return h, err
+		}
+		select {
+		case <-p.wake:
+		case <-wait.Done():
+		case <-b.client.ctx.Done():
+		}
+		if cause := b.over(wait); cause != nil {
+			return nil, b.left(cause)
+		}
+		if err := p.line.refused(); err != nil {
+			return nil, err
+		}
+		// A plain lease is not renewed, so it has to be asked for in full at once.
+		if got := p.take(); got.token != "" && cfg.renew && time.Now().Before(got.sent.Add(watchdog.Trust(got.claim))) {
+			return g.activate(ctx, got.sent, got.token, cfg, min(got.claim, cfg.lease))
+		}
+	}
+}
+
+// place is what a waiter has in a line.
+type place struct {
+	line  *line
+	owner string
+	wake  chan struct{} // 1-buffered: look at what was handed over, or ask the server
+
+	// Guarded by the lines' mu.
+	handed   handed
+	entering bool // waits for the mailbox to be confirmed
+}
+
+// handed is a grant of which a message told.
+type handed struct {
+	token string
+	sent  time.Time // not later than the grant, by this process's clock
+	claim time.Duration
+}
+
+func (p *place) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *place) take() handed {
+	p.line.lines.mu.Lock()
+	defer p.line.lines.mu.Unlock()
+	got := p.handed
+	p.handed = handed{}
+	return got
+}
+
+// line are the waiters of one client for one name. All of it is guarded by the lines' mu but base and sub.
+type line struct {
+	lines  *lines
+	base   *Base
+	sub    *pubsub.Subscription
+	places map[string]*place // by owner
+
+	confirmed bool      // the mailbox is subscribed
+	due       time.Time // for the next poll
+	refreshed time.Time // when the places were put off last
+
+	// A moment of the server and one of ours that was not later: what a message says of the server's time is counted from it.
+	sent   time.Time
+	micros int64
+
+	called *pubsub.Subscription // where Redisson calls our first waiter
+	caller string               // that waiter
+}
+
+var _ pubsub.Listener = (*line)(nil)
+
+// Message takes a grant out of the mailbox. It is called with the hub's mutex held.
+func (l *line) Message(payload string) {
+	fields := strings.Fields(payload)
+	if len(fields) != 4 {
+		return // not for us
+	}
+	l.lines.mu.Lock()
+	defer l.lines.mu.Unlock()
+	p := l.places[l.lines.client.id+":"+fields[0]]
+	if p == nil {
+		return // it left, and gives back what it is handed; or it has asked, and been told by the answer
+	}
+	if sent, claim, ok := l.trustLocked(fields[2], fields[3]); ok {
+		p.handed = handed{token: fields[1], sent: sent, claim: claim}
+	}
+	p.signal()
+}
+
+// Look is called with the hub's mutex held when messages may have been missed.
+func (l *line) Look(confirmed bool) {
+	l.lines.mu.Lock()
+	defer l.lines.mu.Unlock()
+	l.confirmed = confirmed
+	l.due = time.Time{}
+	for _, p := range l.places {
+		if p.entering || !confirmed { // else the poll tells whom it concerns
+			p.signal()
+		}
+	}
+	l.lines.kickLocked()
+}
+
+// trustLocked is when the server's moment was on our clock, or earlier, and how long the claim stands from then on. Clocks
+// run at rates within 1 % of each other. A server whose clock was set back gives no answer.
+func (l *line) trustLocked(micros, claim string) (sent time.Time, stands time.Duration, ok bool) {
+	at, err := strconv.ParseInt(micros, 10, 64)
+	ms, err2 := strconv.ParseInt(claim, 10, 64)
+	if err != nil || err2 != nil || l.sent.IsZero() || at < l.micros {
+		return sent, 0, false
+	}
+	past := time.Duration(at-l.micros) * time.Microsecond
+	if sent = l.sent.Add(past - past/100); sent.After(time.Now()) {
+		return sent, 0, false // its clock was set forward
+	}
+	return sent, time.Duration(ms) * time.Millisecond, true
+}
+
+// refused is why a waiter cannot wait.
+func (l *line) refused() error {
+	err := l.sub.Err()
+	if err == nil || errors.Is(err, pubsub.ErrClosed) {
+		return nil
+	}
+	return both{errors.New("cannot listen for the grant; permit this user to subscribe to " +
+		l.base.queuer.Mailbox(l.lines.client.id)), err}
+}

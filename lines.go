@@ -1,0 +1,285 @@
+package holdfast
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/pubsub"
+)
+
+const (
+	// pollGap is how often a client looks after a name that it waits for, if nothing happens: who was handed the lock may be
+	// dead, and Redisson tells nobody but the one in front.
+	pollGap = time.Second
+	// refreshGap is how often it puts off the deadlines of its places, which count for three times as long.
+	refreshGap = 5 * time.Second
+	// pollChunk is how many places are put off by one script at most.
+	pollChunk = 500
+)
+
+// lines are the waiters of a client in queues at the server. One goroutine looks after all of them, and runs while there are
+// any.
+type lines struct {
+	client *Client
+
+	// mu guards the rest. It may be taken with the hub's mutex held, so the hub is never called with it held; and it is never
+	// held over a network call.
+	mu      sync.Mutex
+	lines   map[queue.Key]*line
+	running bool
+	kick    chan struct{} // 1-buffered: something is due earlier
+}
+
+// listens tells whether a new waiter would be reached at once.
+func (ls *lines) listens(key queue.Key) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.lines[key]
+	return l != nil && l.confirmed
+}
+
+// sync notes a moment of the server: a script that was sent at that time said that it was so late there.
+func (ls *lines) sync(key queue.Key, sent time.Time, micros string) {
+	at, err := strconv.ParseInt(micros, 10, 64)
+	if err != nil {
+		return
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.lines[key]; l != nil && sent.After(l.sent) {
+		l.sent, l.micros = sent, at
+	}
+}
+
+// enter joins the waiters of a name, and returns when messages arrive.
+func (ls *lines) enter(wait context.Context, b *Base, owner string) (*place, error) {
+	p := &place{owner: owner, wake: make(chan struct{}, 1), entering: true}
+	ls.join(b, p)
+	for {
+		if cause := b.over(wait); cause != nil {
+			ls.leave(p)
+			return nil, b.left(cause)
+		}
+		if err := p.line.refused(); err != nil {
+			ls.leave(p)
+			return nil, err
+		}
+		if ls.entered(p) {
+			return p, nil
+		}
+		select {
+		case <-p.wake:
+		case <-wait.Done():
+		case <-ls.client.ctx.Done():
+		}
+	}
+}
+
+func (ls *lines) entered(p *place) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	p.entering = !p.line.confirmed
+	return !p.entering
+}
+
+// join puts a place into the line of its name, and makes that if there is none. The subscription is made before, because the
+// hub's mutex comes before ours; of two that are made at once one is closed again.
+func (ls *lines) join(b *Base, p *place) {
+	var fresh *line
+	for {
+		ls.mu.Lock()
+		if p.line = ls.lines[b.key]; p.line == nil && fresh != nil {
+			if ls.lines == nil {
+				ls.lines, ls.kick = make(map[queue.Key]*line), make(chan struct{}, 1)
+			}
+			ls.lines[b.key], p.line, fresh = fresh, fresh, nil
+			p.line.due, p.line.refreshed = time.Now().Add(pollGap), time.Now()
+		}
+		if p.line != nil {
+			p.line.places[p.owner] = p
+			if !ls.running {
+				ls.running = true
+				ls.client.tasks.Go(ls.run)
+			}
+		}
+		ls.mu.Unlock()
+		if p.line != nil {
+			break
+		}
+		fresh = &line{lines: ls, base: b, places: make(map[string]*place)}
+		fresh.sub = ls.client.hub.Listen(b.queuer.Mailbox(ls.client.id), fresh)
+	}
+	if fresh != nil {
+		fresh.sub.Close()
+	}
+}
+
+// leave takes a place out. The last one ends the line.
+func (ls *lines) leave(p *place) {
+	l := p.line
+	ls.mu.Lock()
+	delete(l.places, p.owner)
+	last := len(l.places) == 0
+	called := l.called
+	if last {
+		delete(ls.lines, l.base.key)
+		l.called = nil
+	}
+	ls.mu.Unlock()
+	if !last {
+		return
+	}
+	l.sub.Close()
+	if called != nil {
+		called.Close()
+	}
+}
+
+func (ls *lines) kickLocked() {
+	select {
+	case ls.kick <- struct{}{}:
+	default:
+	}
+}
+
+// run looks after the lines until there are none. A new line needs no kick: its first poll is not due before the next look.
+func (ls *lines) run() {
+	timer := time.NewTimer(pollGap)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ls.kick:
+		case <-ls.client.ctx.Done():
+			return
+		}
+		polls, more := ls.duePolls(time.Now())
+		if !more {
+			return
+		}
+		ls.send(polls)
+		timer.Reset(ls.pause())
+	}
+}
+
+// poll is one script that is due.
+type poll struct {
+	line *line
+	call lua.Call
+}
+
+// duePolls makes the scripts of the lines that are due. Without any line it ends the run.
+func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if len(ls.lines) == 0 {
+		ls.running = false
+		return nil, false
+	}
+	for _, l := range ls.lines {
+		if l.due.After(now) {
+			continue
+		}
+		l.due = now.Add(pollGap)
+		var owners []string
+		if now.Sub(l.refreshed) >= refreshGap {
+			l.refreshed = now
+			owners = slices.Collect(maps.Keys(l.places))
+		}
+		for first := true; first || len(owners) > 0; first = false {
+			n := min(len(owners), pollChunk)
+			polls = append(polls, poll{l, l.base.queuer.Poll(ls.client.id, ls.client.publish, owners[:n])})
+			owners = owners[n:]
+		}
+	}
+	return polls, true
+}
+
+// pause is how long nothing is due.
+func (ls *lines) pause() time.Duration {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	next := time.Now().Add(pollGap)
+	for _, l := range ls.lines {
+		if l.due.Before(next) {
+			next = l.due
+		}
+	}
+	return max(time.Until(next), 0)
+}
+
+// send runs the scripts in one pipeline. What fails is left to the next poll.
+func (ls *lines) send(polls []poll) {
+	if len(polls) == 0 {
+		return
+	}
+	calls := make([]lua.Call, len(polls))
+	for i, p := range polls {
+		calls[i] = p.call
+	}
+	sent, silent := time.Now(), false
+	for i, result := range lua.RunAll(ls.client.ctx, ls.client.rdb, calls) {
+		if result.Err != nil {
+			silent = silent || !isReply(result.Err)
+			continue
+		}
+		ls.settle(polls[i].line, sent, result.Reply)
+	}
+	if silent && ls.client.cluster != nil {
+		ls.client.cluster.ReloadState(ls.client.ctx)
+	}
+}
+
+// settle wakes those whom the reply to a poll concerns: who was handed the lock, and who has no place any more.
+func (ls *lines) settle(l *line, sent time.Time, r lua.Reply) {
+	ls.sync(l.base.key, sent, r.Text(1))
+	ls.mu.Lock()
+	for _, owner := range append(r.Texts(4), r.Text(2)) {
+		if p := l.places[owner]; p != nil {
+			p.signal()
+		}
+	}
+	if left := time.Duration(r.Int(0)) * time.Millisecond; left >= 0 && sent.Add(left).Before(l.due) {
+		l.due = sent.Add(left + time.Millisecond) // the holder's lease ends, and nobody tells
+	}
+	caller, old := r.Text(3), l.called
+	same := caller == l.caller || ls.lines[l.base.key] != l
+	ls.mu.Unlock()
+	if same {
+		return
+	}
+	var called *pubsub.Subscription
+	if caller != "" {
+		called = ls.client.hub.Listen(l.base.queuer.Mailbox(caller), (*calls)(l))
+	}
+	ls.mu.Lock()
+	if ls.lines[l.base.key] == l {
+		l.called, l.caller = called, caller
+	} else {
+		old = called // it ended meanwhile, and closed the old one
+	}
+	ls.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+}
+
+// calls is the line as a listener on the channel where Redisson calls its first waiter: a poll then takes the lock for it.
+type calls line
+
+// Message is called with the hub's mutex held.
+func (c *calls) Message(string) { c.Look(true) }
+
+// Look is called with the hub's mutex held.
+func (c *calls) Look(bool) {
+	c.lines.mu.Lock()
+	defer c.lines.mu.Unlock()
+	c.due = time.Time{}
+	c.lines.kickLocked()
+}

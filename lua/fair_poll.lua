@@ -1,0 +1,55 @@
+-- fair_poll: look after the waiters of one client: put off the deadlines of their places, and hand the lock on if it is free.
+--
+-- KEYS  see fair.lua
+-- ARGV  1 client's id   2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
+--       5 how long a place counts, ms   6... owners of the client that wait
+-- Reply {1, pttl, time, holder, called, missing...}
+--         pttl of the lock in ms; time of the server in us, as text; holder: the owner that holds the lock, '' if nobody does
+--         called: the head of the queue if it is the client's and the holder is Redisson's, who will call it on a channel of
+--         its own, else ''; missing: those of the owners that have no place
+-- Atomic, and harmless when repeated. A queue whose two keys do not tell the same is repaired.
+local id, place = ARGV[1], tonumber(ARGV[5])
+if call('LLEN', queue) ~= call('ZCARD', deadlines) then
+  local queued = {}
+  for _, owner in ipairs(call('LRANGE', queue, 0, -1)) do queued[owner] = true end
+  for _, owner in ipairs(call('ZRANGE', deadlines, 0, -1)) do
+    if not queued[owner] then call('ZREM', deadlines, owner) end
+  end
+  for owner in pairs(queued) do
+    if not call('ZSCORE', deadlines, owner) then call('LREM', queue, 0, owner) end
+  end
+end
+local missing = {}
+for i = 6, #ARGV do
+  if not call('ZSCORE', deadlines, ARGV[i]) then missing[#missing + 1] = ARGV[i] end
+end
+if #ARGV > 5 and mixed() then
+  -- Ours stay behind all that those of Redisson before them may take off.
+  local before, behind, others = now, now + place, false
+  for _, owner in ipairs(call('LRANGE', queue, 0, -1)) do
+    local deadline = tonumber(call('ZSCORE', deadlines, owner))
+    if not client(owner) then
+      others = true
+      behind = behind + math.max(foreignWait, deadline - before)
+    elseif others then
+      put(owner, math.max(math.floor(deadline), behind) + 0.5)
+    elseif deadline % 1 > 0 or deadline < behind then
+      put(owner, math.max(math.floor(deadline), behind))
+    end
+    before = deadline
+  end
+elseif #ARGV > 5 then
+  for i = 6, #ARGV do
+    local deadline = call('ZSCORE', deadlines, ARGV[i])
+    if deadline and tonumber(deadline) < now + place then call('ZADD', deadlines, now + place, ARGV[i]) end
+  end
+  if call('EXISTS', queue) == 1 then limit(now + place) end
+end
+if call('EXISTS', name) == 0 and call('EXISTS', queue) == 1 then
+  local failed = grant(ARGV[2], tonumber(ARGV[3]), ARGV[4], id)
+  if failed then return failed end
+end
+local holder = call('HKEYS', name)[1] or ''
+local called = head()
+if not called or client(called) ~= id or holder == '' or client(holder) then called = '' end
+return {1, call('PTTL', name), micros(), holder, called, unpack(missing)}

@@ -1,0 +1,25 @@
+-- fair_release: free a lock, or leave its queue, and hand a free lock to the next waiter.
+--
+-- KEYS  see fair.lua
+-- ARGV  1 owner       2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
+-- Reply {1}           released
+--       {1, error}    released, but the next waiter could not be told (no permission for the channel)
+--       {-1}          the owner did not hold the lock; it has no place in the queue any more
+-- Atomic: nobody sees the lock free while somebody waits who can be reached. Harmless when repeated: what another was handed
+-- meanwhile is not touched. Out of memory the release goes through, and the waiters find out by themselves.
+local owner = ARGV[1]
+local held = call('HEXISTS', name, owner) == 1
+if held then
+  call('DEL', name)
+elseif call('ZCARD', deadlines) > 0 then
+  drop(owner)
+end
+local unheard
+if (held or call('EXISTS', name) == 0) and call('EXISTS', queue) == 1 then
+  local failed
+  failed, unheard = grant(ARGV[2], tonumber(ARGV[3]), ARGV[4])
+  if failed and failed.err then unheard = failed.err end
+end
+if not held then return {-1} end
+if unheard then return {1, unheard} end
+return {1}
