@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
@@ -84,7 +85,7 @@ func (ls *lines) enter(wait context.Context, b *Base, owner string) (*place, err
 func (ls *lines) entered(p *place) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	p.entering = !p.line.confirmed
+	p.entering = !p.line.confirmed && !control.Listening.Off()
 	return !p.entering
 }
 
@@ -187,8 +188,11 @@ func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
 			continue
 		}
 		l.due = now.Add(pollGap)
+		if control.Poll.Off() {
+			continue
+		}
 		var owners []string
-		if now.Sub(l.refreshed) >= refreshGap {
+		if now.Sub(l.refreshed) >= refreshGap && !control.Refresh.Off() {
 			l.refreshed = now
 			owners = slices.Collect(maps.Keys(l.places))
 		}

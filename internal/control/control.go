@@ -23,6 +23,13 @@ var (
 	LeaseEnd     Switch // a waiter sleeps no longer than the lease that it knows of
 	PassOn       Switch // a waiter cancelled in the moment that it is woken passes the wake-up on
 
+	// Of waiters with places in a queue at the server.
+
+	Listening Switch // a place is asked for when the mailbox is subscribed, not before
+	Poll      Switch // a client that waits looks after the queue, also when nothing happens
+	Refresh   Switch // and puts off the deadlines of its places
+	GrantTime Switch // a grant is trusted from when it was made, not from when it was heard of
+
 	// These are read when a client is made.
 
 	Deadline Switch // a hold ends by the local clock when nobody confirms its lease
