@@ -108,6 +108,7 @@ type line struct {
 
 	confirmed bool      // the mailbox is subscribed
 	due       time.Time // for the next poll
+	left      time.Time // when somebody left last
 	refreshed time.Time // when the places were put off last
 
 	// A moment of the server and one of ours that was not later: what a message says of the server's time is counted from it.
@@ -153,11 +154,12 @@ func (l *line) Look(confirmed bool) {
 }
 
 // trustLocked is when the server's moment was on our clock, or earlier, and how long the claim stands from then on. Clocks
-// run at rates within 1 % of each other. A server whose clock was set back gives no answer.
+// run at rates within 1 % of each other; the moment may be before the one that we know, when a message was slower than an
+// answer. A server's clock that was set back makes it too early, and the trust is over.
 func (l *line) trustLocked(micros, claim string) (sent time.Time, stands time.Duration, ok bool) {
 	at, err := strconv.ParseInt(micros, 10, 64)
 	ms, err2 := strconv.ParseInt(claim, 10, 64)
-	if err != nil || err2 != nil || l.sent.IsZero() || at < l.micros {
+	if err != nil || err2 != nil || l.sent.IsZero() {
 		return sent, 0, false
 	}
 	stands = time.Duration(ms) * time.Millisecond
@@ -165,7 +167,7 @@ func (l *line) trustLocked(micros, claim string) (sent time.Time, stands time.Du
 		return time.Now(), stands, true
 	}
 	past := time.Duration(at-l.micros) * time.Microsecond
-	if sent = l.sent.Add(past - past/100); sent.After(time.Now()) {
+	if sent = l.sent.Add(past - past.Abs()/100); sent.After(time.Now()) {
 		return sent, 0, false // its clock was set forward
 	}
 	return sent, stands, true

@@ -121,25 +121,12 @@ func (ls *lines) join(b *Base, p *place) {
 	}
 }
 
-// leave takes a place out. The last one ends the line.
+// leave takes a place out. The line stays for a while, in case another comes.
 func (ls *lines) leave(p *place) {
-	l := p.line
 	ls.mu.Lock()
-	delete(l.places, p.owner)
-	last := len(l.places) == 0
-	called := l.called
-	if last {
-		delete(ls.lines, l.base.key)
-		l.called = nil
-	}
-	ls.mu.Unlock()
-	if !last {
-		return
-	}
-	l.sub.Close()
-	if called != nil {
-		called.Close()
-	}
+	defer ls.mu.Unlock()
+	delete(p.line.places, p.owner)
+	p.line.left = time.Now()
 }
 
 func (ls *lines) kickLocked() {
@@ -175,8 +162,13 @@ type poll struct {
 	call lua.Call
 }
 
-// duePolls makes the scripts of the lines that are due. Without any line it ends the run.
+// duePolls makes the scripts of the lines that are due, and ends those in which nobody has been for a while. Without any line
+// it ends the run.
 func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
+	ended := ls.endIdle(now)
+	for _, sub := range ended {
+		sub.Close()
+	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if len(ls.lines) == 0 {
@@ -188,7 +180,7 @@ func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
 			continue
 		}
 		l.due = now.Add(pollGap)
-		if control.Poll.Off() {
+		if len(l.places) == 0 || control.Poll.Off() {
 			continue
 		}
 		var owners []string
@@ -203,6 +195,25 @@ func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
 		}
 	}
 	return polls, true
+}
+
+// endIdle takes out the lines in which nobody has been for a poll's time, and returns their subscriptions: they are the hub's,
+// which is not called with our mutex held.
+func (ls *lines) endIdle(now time.Time) (ended []*pubsub.Subscription) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for key, l := range ls.lines {
+		if len(l.places) > 0 || now.Sub(l.left) < pollGap {
+			continue
+		}
+		delete(ls.lines, key)
+		ended = append(ended, l.sub)
+		if l.called != nil {
+			ended = append(ended, l.called)
+			l.called = nil
+		}
+	}
+	return ended
 }
 
 // pause is how long nothing is due.
