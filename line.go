@@ -71,6 +71,7 @@ type place struct {
 	line  *line
 	owner string
 	wake  chan struct{} // 1-buffered: look at what was handed over, or ask the server
+	since time.Time     // before the place was asked for
 
 	// Guarded by the lines' mu.
 	handed   handed
@@ -129,6 +130,7 @@ func (l *line) Message(payload string) {
 	}
 	l.lines.mu.Lock()
 	defer l.lines.mu.Unlock()
+	l.due = time.Now().Add(pollGap) // the queue moves without us
 	p := l.places[l.lines.client.id+":"+fields[0]]
 	if p == nil {
 		return // it left, and gives back what it is handed; or it has asked, and been told by the answer

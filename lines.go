@@ -2,8 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -60,7 +58,7 @@ func (ls *lines) sync(key queue.Key, sent time.Time, micros string) {
 
 // enter joins the waiters of a name, and returns when messages arrive.
 func (ls *lines) enter(wait context.Context, b *Base, owner string) (*place, error) {
-	p := &place{owner: owner, wake: make(chan struct{}, 1), entering: true}
+	p := &place{owner: owner, wake: make(chan struct{}, 1), since: time.Now(), entering: true}
 	ls.join(b, p)
 	for {
 		if cause := b.over(wait); cause != nil {
@@ -186,7 +184,7 @@ func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
 		var owners []string
 		if now.Sub(l.refreshed) >= refreshGap && !control.Refresh.Off() {
 			l.refreshed = now
-			owners = slices.Collect(maps.Keys(l.places))
+			owners = l.old(now)
 		}
 		for first := true; first || len(owners) > 0; first = false {
 			n := min(len(owners), pollChunk)
@@ -195,6 +193,16 @@ func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
 		}
 	}
 	return polls, true
+}
+
+// old are the owners whose places were made long enough ago to be put off.
+func (l *line) old(now time.Time) (owners []string) {
+	for owner, p := range l.places {
+		if now.Sub(p.since) >= refreshGap {
+			owners = append(owners, owner)
+		}
+	}
+	return owners
 }
 
 // endIdle takes out the lines in which nobody has been for a poll's time, and returns their subscriptions: they are the hub's,
