@@ -1,0 +1,180 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/integration_test/mutant"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+const (
+	// fairEnv makes the test binary a process whose goroutines lock again and again: "<address> <goroutines>".
+	fairEnv  = "HOLDFAST_TEST_FAIR"
+	fairLock = "fair"
+	// fairNext has an element for each goroutine that may go on; fairOrder is who was granted the lock, in that order.
+	fairNext, fairOrder = "fair:next", "fair:order"
+)
+
+// lockFairly is what that process does, until it is killed.
+func lockFairly(job string) error {
+	addr, text, _ := strings.Cut(job, " ")
+	goroutines, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 4 * goroutines})
+	defer rdb.Close()
+	c, err := holdfast.New(rdb, nil)
+	if err != nil {
+		return err
+	}
+	m := fairlock.New(c, fairLock)
+	turn := func() error {
+		if err := rdb.BLPop(ctx, 0, fairNext).Err(); err != nil {
+			return err
+		}
+		h, err := m.Lock(ctx)
+		if err != nil {
+			return err
+		}
+		if err := rdb.RPush(ctx, fairOrder, h.Owner()).Err(); err != nil {
+			return err
+		}
+		return h.Unlock(ctx)
+	}
+	failed := make(chan error)
+	for range goroutines {
+		go func() {
+			for {
+				if err := turn(); err != nil {
+					failed <- err
+				}
+			}
+		}()
+	}
+	return <-failed
+}
+
+// startFair starts such a process. It is killed at the end of the test.
+func startFair(t *testing.T, srv *redistest.Server, goroutines int) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", fairEnv, srv.Addr(), goroutines))
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// fairQueue are those that wait, the next one first.
+func fairQueue(t *testing.T, rdb *redis.Client) []string {
+	t.Helper()
+	list, err := rdb.LRange(t.Context(), "redisson_lock_queue:{"+fairLock+"}", 0, -1).Result()
+	require.NoError(t, err)
+	return list
+}
+
+func fairGo(t *testing.T, rdb *redis.Client, n int) {
+	t.Helper()
+	require.NoError(t, rdb.RPush(t.Context(), fairNext, make([]any, n)...).Err())
+}
+
+// TestFairOverProcesses: 32 waiters in four processes are granted the lock in the order in which they came to the server, a
+// hundred times.
+func TestFairOverProcesses(t *testing.T) {
+	const processes, goroutines, rounds = 4, 8, 100
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	for range processes {
+		startFair(t, srv, goroutines)
+	}
+	m := fairlock.New(newClient(t, rdb, nil), fairLock)
+	mixed := false // a round in which the processes took turns, so that it is the server's order and not a process's
+	for range rounds {
+		h, err := m.Lock(t.Context(), holdfast.Wait(patience))
+		require.NoError(t, err)
+		fairGo(t, rdb, processes*goroutines)
+		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == processes*goroutines }, patience, time.Millisecond)
+		want := fairQueue(t, rdb)
+		require.NoError(t, h.Unlock(t.Context()))
+		require.Eventually(t, func() bool { return rdb.LLen(t.Context(), fairOrder).Val() == processes*goroutines },
+			patience, time.Millisecond)
+		got, err := rdb.LRange(t.Context(), fairOrder, 0, -1).Result()
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.NoError(t, rdb.Del(t.Context(), fairOrder).Err())
+		mixed = mixed || uuidOf(got[0]) != uuidOf(got[1]) && uuidOf(got[1]) != uuidOf(got[2])
+	}
+	require.True(t, mixed)
+	require.Empty(t, fairQueue(t, rdb))
+}
+
+func uuidOf(owner string) string { return owner[:strings.LastIndexByte(owner, ':')] }
+
+// TestFairWaitersKilled: eight waiters of a process that is killed stand in front of a live one. The unlock itself hands the lock
+// to that one. Control: a release that does not look whether anybody listens hands it to a dead one.
+func TestFairWaitersKilled(t *testing.T) {
+	const dead = 8
+	unlock := func(t *testing.T, hook redis.Hook) (first, next, handed string) {
+		srv := redistest.Start(t)
+		rdb := srv.Client(t)
+		if hook != nil {
+			rdb.AddHook(hook)
+		}
+		cmd := startFair(t, srv, dead)
+		m := fairlock.New(newClient(t, rdb, nil), fairLock)
+		h, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		fairGo(t, rdb, dead)
+		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == dead }, patience, time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		defer group.Wait()
+		defer cancel()
+		release := make(chan struct{})
+		defer close(release)
+		group.Go(func() {
+			live, err := m.Lock(ctx)
+			if err == nil {
+				<-release
+				err = live.Unlock(context.Background())
+			}
+			if err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		})
+		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == dead+1 }, patience, time.Millisecond)
+		queue := fairQueue(t, rdb)
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		mailbox := "redisson_lock__channel:{" + fairLock + "}:" + uuidOf(queue[0])
+		require.Eventually(t, func() bool { return rdb.PubSubNumSub(t.Context(), mailbox).Val()[mailbox] == 0 },
+			patience, time.Millisecond)
+		require.NoError(t, h.Unlock(t.Context()))
+		s, err := m.State(t.Context())
+		require.NoError(t, err)
+		return queue[0], queue[dead], s.Owner
+	}
+	_, live, owner := unlock(t, nil)
+	require.Equal(t, live, owner)
+	first, _, owner := unlock(t, mutant.Hook(lua.FairRelease, "if heard ~= 0 or id == present then", "if true then"))
+	require.Equal(t, first, owner, "control")
+}
