@@ -20,6 +20,7 @@ func TestSecurityDocSaysWhatIsTested(t *testing.T) {
 	block, _, ok := strings.Cut(rest, "```")
 	require.True(t, ok)
 	require.Equal(t, strings.Fields(aclScripts+" "+aclKeys+" "+aclChannels+" "+aclSingle), strings.Fields(block))
+	require.Contains(t, strings.Join(strings.Fields(doc), " "), "`"+aclFair+"`")
 	require.Contains(t, doc, "`"+aclCluster+"`")
 	require.Contains(t, doc, "`"+aclSentinel+"`")
 	require.Contains(t, doc, "the last line and `+cluster|slots +command +asking`")
@@ -42,5 +43,5 @@ func TestTheSuiteRunsWithTheRule(t *testing.T) {
 		}
 		return set
 	}
-	require.Equal(t, commands(strings.Join([]string{aclScripts, aclSingle, aclCluster}, " ")), commands(topology.Rule))
+	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclSingle, aclCluster}, " ")), commands(topology.Rule))
 }

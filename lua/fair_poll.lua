@@ -43,13 +43,13 @@ elseif #ARGV > 5 then
     local deadline = call('ZSCORE', deadlines, ARGV[i])
     if deadline and tonumber(deadline) < now + place then call('ZADD', deadlines, now + place, ARGV[i]) end
   end
-  if call('EXISTS', queue) == 1 then limit(now + place) end
+  if call('LLEN', queue) > 0 then limit(now + place) end
 end
-if call('EXISTS', name) == 0 and call('EXISTS', queue) == 1 then
+if call('HLEN', name) == 0 and call('LLEN', queue) > 0 then
   local failed = grant(ARGV[2], tonumber(ARGV[3]), ARGV[4], id)
   if failed then return failed end
 end
-local holder = call('HKEYS', name)[1] or ''
+local holder = call('HGETALL', name)[1] or ''
 local called = head()
 if not called or client(called) ~= id or holder == '' or client(holder) then called = '' end
 return {1, call('PTTL', name), micros(), holder, called, unpack(missing)}

@@ -15,7 +15,7 @@ elseif call('ZCARD', deadlines) > 0 then
   drop(owner)
 end
 local unheard
-if (held or call('EXISTS', name) == 0) and call('EXISTS', queue) == 1 then
+if (held or call('HLEN', name) == 0) and call('LLEN', queue) > 0 then
   local failed
   failed, unheard = grant(ARGV[2], tonumber(ARGV[3]), ARGV[4])
   if failed and failed.err then unheard = failed.err end
