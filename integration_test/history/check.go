@@ -19,7 +19,9 @@ type Config struct {
 
 	// Local are the faults of single clients, by their numbers: they excuse what these do, and nobody else.
 	Local map[int][]Window
-	// Slack is of [Trust]; 0: not checked. Pauses are the times in which single clients did not run.
+	// Place is for how long the place of a waiter counts that is gone, in the queue of a fair lock.
+	Place time.Duration
+	// Slack is of [Trust], which is not checked if it is 0, and of [Fifo]. Pauses are the times in which single clients did not run.
 	Slack  time.Duration
 	Pauses map[int][]Window
 	// Least is of [GivenUp]; 0: not checked. Refusals are the times in which servers answered with errors on purpose.
@@ -32,6 +34,7 @@ func Check(ops []Op, c Config) (found []Violation) {
 	found = append(found, Exclusion(ops)...)
 	found = append(found, Tokens(ops)...)
 	found = append(found, Linearizable(ops, c)...)
+	found = append(found, Fifo(ops, c)...)
 	if c.Bound > 0 {
 		found = append(found, WakeUps(ops, c)...)
 	}

@@ -10,6 +10,8 @@
 //   - [Linearizable]: there is an order of the operations, each at a moment between its call and its return, in which a
 //     reentrant lock with expiry answers as it did. This is where an operation that was carried out twice shows, because
 //     holders ask for their hold count. It is [Porcupine]'s work; the model is in linear.go.
+//   - [Fifo]: nobody overtakes a waiter of a fair lock that had its place before, and could be reached. Who has a place is
+//     recorded as an operation of its own, within the Lock, by who sees what the server says.
 //   - [WakeUps]: a lock that is free while somebody waits is granted within a bound.
 //   - [Trust]: a hold ends by its deadline, and not before it without a reason.
 //   - [GivenUp]: an operation without an answer is repeated, and not given up at the first failure.

@@ -184,9 +184,12 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 // Who got the lock in the end may have got it before and not known it: the reply was lost, and no attempt got through until
 // the lease was over. And a count that was told twice, because the first reply was lost, may be put back by the first telling,
 // if that arrives late: the library leaves that to the next operation, because nothing is decided by the count in Redis.
+//
+// And a fair lock refuses who does not wait also while it is free, if others have places in its queue.
 type doubts struct{ ghosts, counts []Op }
 
 func doubtful(ops []Op, c Config) (d doubts) {
+	d.ghosts = crowded(ops, c)
 	for _, o := range ops {
 		if o.Result == OK || o.Result == Denied {
 			switch repeated := disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]); {
@@ -214,7 +217,7 @@ func doubtful(ops []Op, c Config) (d doubts) {
 	return d
 }
 
-// ghost tells whether a grant that nobody knows of may have stood in the way of an operation.
+// ghost tells whether a grant that nobody knows of, or a place, may have stood in the way of an operation.
 func (d doubts) ghost(o Op) bool { return overlaps(d.ghosts, o, func(Op) bool { return true }) }
 
 // count tells whether the hold count of an owner may have been in doubt during an operation.

@@ -18,6 +18,7 @@ const (
 	Extend  Kind = "extend"
 	State   Kind = "state" // Owner and Depth are what the server said
 	Force   Kind = "force" // ForceUnlock
+	Queue   Kind = "queue" // within a Lock: asks for a place in a fair lock's queue. OK: has one; Denied: was granted the lock
 	End     Kind = "end"   // a grant's context was seen to have ended; Result says why, Deadline how long it was trusted
 	Crash   Kind = "crash" // Client stopped for good: it did nothing after Return, and since Call perhaps nothing
 	Wipe    Kind = "wipe"  // the server lost its data; of Name, or of all names where that is empty

@@ -31,6 +31,9 @@ func (w *World) depart() {
 		}
 	}
 	w.sleep(context.Background(), 2*w.Lease+w.recovery())
+	if w.Fair {
+		w.sleep(context.Background(), 2*time.Minute) // the queue of those who died
+	}
 	w.skew(nil, "EVAL")
 	for _, key := range w.server.Keys() {
 		if !strings.HasPrefix(key, "redisson_lock_token:") {
@@ -57,6 +60,7 @@ func (w *World) result() Result {
 		Lease: w.Lease + w.Lease/100 + w.stale(), // by the slowest clock of a server
 		Bound: w.bound(), Recovery: w.recovery(), Faults: w.windows, Local: w.local,
 		Slack: 1, // virtual time is exact
+		Place: place + place/100,
 	})
 	r.Problems = append(r.Problems, found...)
 	for client, ops := range byClient(r.Ops) { // one that closes gives up early
@@ -77,6 +81,9 @@ func byClient(ops []history.Op) map[int][]history.Op {
 
 // lastBackoff is the longest pause of the library between two attempts: it does not begin one that would not fit.
 const lastBackoff = 250 * time.Millisecond
+
+// place is for how long the place of a waiter that is gone counts in the queue of a fair lock.
+const place = 15 * time.Second
 
 // bound is how long a lock may be free while somebody waits for it and nothing disturbs anybody.
 func (w *World) bound() time.Duration {

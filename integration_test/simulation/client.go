@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -109,6 +110,7 @@ func (w *World) connect(n *network) *redis.Client {
 		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout, DialerRetries: w.DialerRetries,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
+	rdb.AddHook(workload.Places{})
 	if w.Hook != nil {
 		rdb.AddHook(w.Hook)
 	}
@@ -118,7 +120,12 @@ func (w *World) connect(n *network) *redis.Client {
 // actor is what the actors of a client do. Names are used for a few leases, and again some names later.
 func (w *World) actor(c *holdfast.Client) workload.Config {
 	return workload.Config{
-		Lock: func(name string) workload.Locker { return rlock.New(c, name) },
+		Lock: func(name string) workload.Locker {
+			if w.Fair {
+				return fairlock.New(c, name)
+			}
+			return rlock.New(c, name)
+		},
 		Name: func(rng *rand.Rand) string {
 			epoch := w.Now() / int64(6*w.Lease)
 			return strconv.FormatInt(epoch%4, 10) + "." + strconv.Itoa(rng.IntN(w.Names))

@@ -5,6 +5,7 @@ import "time"
 // Settings are what one run is like. [Draw] makes them of a seed.
 type Settings struct {
 	Seed    uint64
+	Fair    bool          // the kind of the locks: fairlock, else rlock
 	Length  time.Duration // of the part in which clients work
 	Lease   time.Duration // of the clients; some holds have a shorter one
 	Clients int           // at one time
@@ -52,5 +53,6 @@ func Draw(seed uint64) Settings {
 	if rng.IntN(4) == 0 {
 		s.Quantum = max(s.Latency/4, time.Microsecond)
 	}
+	s.Fair = rng.IntN(2) == 0
 	return s
 }

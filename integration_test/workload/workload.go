@@ -2,7 +2,8 @@
 //
 // An [Actor] is one goroutine of a client. It locks, tries, waits for a while or until it is cancelled, re-enters, looks at
 // its hold count, extends, unlocks (under a context that is cancelled already, at times) and does so again, under owners
-// that it keeps for some rounds. It runs in real and in virtual time alike.
+// that it keeps for some rounds. It uses any kind of lock, and runs in real and in virtual time alike. [Places] records what
+// is seen of a fair lock's queue.
 //
 // Not promised: that two runs with one seed do the same. The choices are the same; what is chosen for depends on who gets a
 // lock first, which only virtual time repeats.
@@ -82,6 +83,7 @@ func (a *Actor) round(ctx context.Context) bool {
 	if !nested && owner == ctx {
 		owner = holdfast.WithOwner(ctx) // re-entries have to be made under something that carries it
 	}
+	owner = context.WithValue(owner, actorKey{}, a)
 	lockCtx, cancel := context.WithCancel(owner) // the hold's context derives from it
 	defer cancel()
 	h, err := a.lock(lockCtx, cancel, m, name)

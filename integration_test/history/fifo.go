@@ -1,0 +1,154 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// wait is a Lock that asked for places in the queue of a fair lock.
+type wait struct {
+	op     Op    // the Lock
+	asked  int64 // the call of the first attempt to get a place
+	queued int64 // when it surely had one: the return of the first attempt that was told so; Forever: never
+	until  int64 // when it stopped waiting: it returned, or its process died
+}
+
+type actorID struct{ client, actor int }
+
+// waits finds those who asked for places, in the order of their calls. Names whose lock has no queue have none.
+func waits(ops []Op) (list []wait) {
+	asked := make(map[actorID][]Op)
+	for _, o := range ops {
+		if o.Kind == Queue {
+			id := actorID{o.Client, o.Actor}
+			asked[id] = append(asked[id], o)
+		}
+	}
+	for _, o := range ops {
+		if o.Kind != Lock && o.Kind != Reenter {
+			continue
+		}
+		w := wait{op: o, asked: Forever, queued: Forever, until: o.Return}
+		for _, q := range asked[actorID{o.Client, o.Actor}] {
+			if q.Call < o.Call || q.Call > o.Return {
+				continue // another of its operations
+			}
+			w.asked = min(w.asked, q.Call)
+			if q.Result == OK {
+				w.queued = min(w.queued, q.Return)
+			}
+		}
+		if w.asked != Forever {
+			list = append(list, w)
+		}
+	}
+	for _, o := range ops {
+		for i := range list {
+			if o.Kind == Crash && o.Client == list[i].op.Client {
+				list[i].until = min(list[i].until, o.Call)
+			}
+		}
+	}
+	return list
+}
+
+// Fifo finds grants that overtook somebody who had a place in the queue before the one who was granted the lock asked for
+// one, or, if that one never had a place, before it called.
+//
+// Excused is a waiter who may have been out of reach while it waited: its own client was disturbed, or all were, or the server
+// lost data. Nobody else's faults are an excuse, nor that the waiter left, unless that was before.
+func Fifo(ops []Op, c Config) (found []Violation) {
+	for name, ops := range byName(ops) {
+		all := waits(ops)
+		if len(all) == 0 {
+			continue
+		}
+		grants := starts(ops, all)
+		var wipes []Window
+		for _, o := range ops {
+			if o.Kind == Wipe {
+				wipes = append(wipes, Window{o.Call, o.Return})
+			}
+		}
+		for _, a := range all {
+			if a.queued == Forever {
+				continue
+			}
+			first, _ := slices.BinarySearchFunc(grants, a.queued, func(g start, at int64) int { return cmp.Compare(g.at, at+1) })
+			for _, b := range grants[first:] {
+				if b.at >= a.until {
+					break
+				}
+				if !a.overtaken(b.op, c.Slack) {
+					continue
+				}
+				between := Op{Call: a.queued, Return: b.op.Return}
+				if !disturbed(between, excused(c.Local[a.op.Client], c.Recovery)) && !disturbed(between, excused(c.Faults, c.Recovery)) &&
+					!disturbed(between, wipes) {
+					found = append(found, Violation{"first come, first served", name, fmt.Sprintf(
+						"one that came at %s was granted the lock before one that had had its place since %s",
+						time.Duration(b.at), time.Duration(a.queued)), append([]Op{a.op, b.op}, ops...), nil})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// start is a grant and the moment from which on its owner may have had a place.
+type start struct {
+	op Op
+	at int64
+}
+
+// starts lists the grants of a name in the order of these moments.
+func starts(ops []Op, all []wait) (list []start) {
+	waited := make(map[grantID]wait)
+	for _, w := range all {
+		if w.op.granted() && w.queued != Forever {
+			waited[w.op.grant()] = w
+		}
+	}
+	for _, o := range ops {
+		if !o.granted() {
+			continue
+		}
+		at := o.Call // an attempt without a place was granted, or one with a place found that
+		if w, ok := waited[o.grant()]; ok {
+			at = w.asked
+		}
+		list = append(list, start{o, at})
+	}
+	slices.SortStableFunc(list, func(a, b start) int { return cmp.Compare(a.at, b.at) })
+	return list
+}
+
+// overtaken tells whether another, who came later, was granted the lock first. slack is how long it may take to say that one
+// has left.
+func (w *wait) overtaken(by Op, slack time.Duration) bool {
+	if w.op.granted() {
+		return by.Token < w.op.Token
+	}
+	return by.Return < w.until-int64(slack)
+}
+
+// crowded is when somebody may have had a place: until it was granted the lock, or until its place was given back, which who
+// was disturbed, or died, leaves to the end of the place.
+func crowded(ops []Op, c Config) (list []Op) {
+	for _, w := range waits(ops) {
+		o := w.op
+		o.Call = w.asked
+		troubled := disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client])
+		switch {
+		case o.granted() && !troubled:
+		case troubled || w.until != w.op.Return:
+			o.Return = after(w.until, c.Recovery+c.Place)
+		default:
+			o.Return = after(o.Return, c.Recovery)
+		}
+		list = append(list, o)
+	}
+	return list
+}
