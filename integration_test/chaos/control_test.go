@@ -78,7 +78,7 @@ func TestControls(t *testing.T) {
 			history.Report(t, found, "none: with all defences there are no violations, or the storm shows nothing")
 			p.without = []string{d.defence}
 			var off figures
-			for range 4 { // it is chance, after all
+			for range 15 { // it is chance, after all
 				f, _ := p.run(t, target)
 				off.add(f)
 				if hit(off, d.expect) {

@@ -23,7 +23,8 @@ type Cluster struct {
 	// Nodes are the servers: the first are the masters in the order of their slots, then each master's replicas. A
 	// failover changes the roles, not the order.
 	Nodes   []*Server
-	masters int // how many shards there are
+	masters int    // how many shards there are
+	id      uint64 // of this cluster, among all that run or have run here
 }
 
 // StartCluster starts a cluster of so many masters, each with so many replicas, and waits until every node calls it
@@ -53,7 +54,7 @@ func StartCluster(tb testing.TB, shards, replicas int, opts ...Option) *Cluster 
 // startCluster starts the nodes with a nodes.conf that already says who they are. Joining them by commands is no faster,
 // and CLUSTER MEET races with CLUSTER SET-CONFIG-EPOCH.
 func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, error) {
-	c := &Cluster{masters: shards}
+	c := &Cluster{masters: shards, id: rand.Uint64()}
 	flags := append([]string{
 		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "500",
 		"--cluster-replica-validity-factor", "0",
@@ -70,9 +71,9 @@ func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, e
 		}
 		role := fmt.Sprintf("master - 0 0 %d connected %d-%d", i+1, 16384*i/shards, 16384*(i+1)/shards-1)
 		if i >= shards {
-			role = fmt.Sprintf("slave %s 0 0 0 connected", nodeID((i-shards)/replicas))
+			role = fmt.Sprintf("slave %s 0 0 0 connected", c.nodeID((i-shards)/replicas))
 		}
-		lines = append(lines, fmt.Sprintf("%s 127.0.0.1:%d@%d %s", nodeID(i), port, port+10000, role))
+		lines = append(lines, fmt.Sprintf("%s 127.0.0.1:%d@%d %s", c.nodeID(i), port, port+10000, role))
 		node := conf.server(tb, flags...)
 		node.port = port
 		c.Nodes = append(c.Nodes, node)
@@ -103,7 +104,9 @@ func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, e
 	return c, nil
 }
 
-func nodeID(i int) string { return fmt.Sprintf("%040x", i+1) }
+// nodeID is one that no node of another cluster has, of another run at the same time or of one just before: nodes that find a
+// known id at an address that they remember take it for their own, and two clusters become one.
+func (c *Cluster) nodeID(i int) string { return fmt.Sprintf("%016x%024x", c.id, i+1) }
 
 // busPort finds a port p with p and p+10000 free, where Redis puts the cluster bus. Choosing the bus port came only with
 // 7.0 (--cluster-port), and the kernel's own choice is mostly above 55535, where p+10000 is no port. So p is drawn

@@ -24,7 +24,13 @@ func (c *Cluster) Switch(tb testing.TB, key string) (promoted *Server) {
 	tb.Helper()
 	old := c.Master(tb, key)
 	promoted = c.replica(tb, key)
-	promoted.Command(tb, "CLUSTER", "FAILOVER")
+	var err error
+	if !eventually(patience, func() bool { // a master that is slow for a moment is taken for dead
+		_, err = promoted.Try("CLUSTER", "FAILOVER")
+		return err == nil
+	}) {
+		tb.Fatalf("switch: %v", err)
+	}
 	c.AwaitPromotion(tb, key, old)
 	return promoted
 }
