@@ -71,7 +71,7 @@ func TestOrder(t *testing.T) {
 	require.Zero(t, rdb.Exists(t.Context(), name, "redisson_lock_timeout:{"+name+"}").Val())
 }
 
-// TestNobodyBarges: a free lock with a waiter is not for who comes by.
+// TestCancelledInFront: who leaves holds nobody up.
 func TestCancelledInFront(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	name := uniqueName(t)
