@@ -1,0 +1,199 @@
+package fairlock_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// waiter waits for a lock beside the test.
+type waiter struct {
+	t       *testing.T
+	granted chan *holdfast.Hold
+	failed  chan error
+}
+
+// wait starts a waiter and returns when it has its place, behind the others.
+func wait(ctx context.Context, t *testing.T, rdb *redis.Client, m *fairlock.Mutex, opts ...holdfast.Option) *waiter {
+	t.Helper()
+	before := len(queued(t, rdb, m.Name()))
+	w := &waiter{t, make(chan *holdfast.Hold, 1), make(chan error, 1)}
+	go func() {
+		h, err := m.Lock(ctx, opts...)
+		if err != nil {
+			w.failed <- err
+			return
+		}
+		w.granted <- h
+	}()
+	eventually(t, "a place", func() bool { return len(queued(t, rdb, m.Name())) == before+1 })
+	return w
+}
+
+func (w *waiter) hold() *holdfast.Hold {
+	w.t.Helper()
+	select {
+	case h := <-w.granted:
+		return h
+	case err := <-w.failed:
+		w.t.Fatal(err)
+	case <-time.After(patience):
+		w.t.Fatal("not granted")
+	}
+	return nil
+}
+
+// foreign puts an owner of another client into the queue that nobody can reach.
+func foreign(t *testing.T, rdb *redis.Client, name, owner string) {
+	t.Helper()
+	deadline := float64(time.Now().Add(time.Minute).UnixMilli())
+	require.NoError(t, rdb.RPush(t.Context(), "redisson_lock_queue:{"+name+"}", owner).Err())
+	require.NoError(t, rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}", redis.Z{Score: deadline, Member: owner}).Err())
+}
+
+// TestNobodyBarges: a free lock with a waiter is not for who comes by, and who cannot be reached keeps its place.
+func TestNobodyBarges(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
+	const away = "00000000-0000-0000-0000-000000000000:h1"
+	foreign(t, rdb, m.Name(), away)
+	_, err := m.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	_, err = m.Lock(t.Context(), holdfast.Wait(0))
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	s, err := m.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, holdfast.State{Waiters: 1}, s)
+
+	h, err := m.Lock(t.Context(), holdfast.Wait(patience)) // in line behind it, and the only one that can be reached
+	require.NoError(t, err)
+	require.Equal(t, []string{away}, queued(t, rdb, m.Name()))
+	require.NoError(t, h.Unlock(t.Context()))
+	require.Equal(t, []string{away}, queued(t, rdb, m.Name()))
+}
+
+// TestLostWithoutAWord: somebody deletes the key while another waits. No message tells of it; the waiter finds out by itself.
+// Control: without the polls it does not, and the lock is free for all that time.
+func TestLostWithoutAWord(t *testing.T) {
+	lost := func(t *testing.T) (*waiter, *redis.Client) {
+		srv := redistest.Start(t)
+		rdb := srv.Client(t)
+		holder, m := fairlock.New(newClient(t, rdb, nil), "lost"), fairlock.New(newClient(t, srv.Client(t), nil), "lost")
+		_, err := holder.Lock(t.Context(), holdfast.NoRenewal())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		w := wait(ctx, t, rdb, m)
+		require.NoError(t, rdb.Del(t.Context(), "lost").Err())
+		return w, rdb
+	}
+	w, _ := lost(t)
+	require.NoError(t, w.hold().Unlock(t.Context()))
+
+	defer control.Poll.Without()()
+	w, rdb := lost(t)
+	const never = 3 * time.Second // three polls
+	select {
+	case <-w.granted:
+		t.Fatal("control: told without a poll")
+	case <-time.After(never):
+	}
+	require.Len(t, queued(t, rdb, "lost"), 1)
+}
+
+// TestPlainLease: a hold that is not renewed has its whole lease, also when it was handed over with a claim.
+func TestPlainLease(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
+	first, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	w := wait(t.Context(), t, rdb, m, holdfast.NoRenewal(), holdfast.Lease(time.Minute))
+	require.NoError(t, first.Unlock(t.Context()))
+	h := w.hold()
+	require.Greater(t, time.Until(h.Deadline()), 50*time.Second)
+	s, err := m.State(t.Context())
+	require.NoError(t, err)
+	require.Greater(t, s.Remaining, 50*time.Second)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// TestReentryDoesNotQueue: the holder re-enters past those who wait, and an owner that waits in one goroutine is not another
+// waiter in a second.
+func TestReentryDoesNotQueue(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	w := wait(t.Context(), t, rdb, m)
+	inner, err := m.Lock(h.Context())
+	require.NoError(t, err)
+	tried, err := m.TryLock(h.Context())
+	require.NoError(t, err)
+	require.Equal(t, 3, tried.Count())
+	for _, h := range []*holdfast.Hold{tried, inner, h} {
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+	require.NoError(t, w.hold().Unlock(t.Context()))
+}
+
+// TestCloseTakesPlacesAway: the waiters of a client that is closed leave the queue.
+func TestCloseTakesPlacesAway(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	name := uniqueName(t)
+	c, err := holdfast.New(rdb, nil)
+	require.NoError(t, err)
+	m, other := fairlock.New(c, name), fairlock.New(newClient(t, rdb, nil), name)
+	h, err := other.Lock(t.Context())
+	require.NoError(t, err)
+	var waiters []*waiter
+	for range 5 {
+		waiters = append(waiters, wait(t.Context(), t, rdb, m))
+	}
+	require.NoError(t, c.Close(t.Context()))
+	for _, w := range waiters {
+		require.ErrorIs(t, <-w.failed, holdfast.ErrClosed)
+	}
+	require.Empty(t, queued(t, rdb, name))
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// TestCrowd: ten thousand waiters of one client have one connection and one subscription, and leave nothing behind.
+func TestCrowd(t *testing.T) {
+	const n = 10_000
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	m := fairlock.New(newClient(t, srv.Client(t), nil), "crowd")
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var group sync.WaitGroup
+	for range n {
+		group.Go(func() { _, _ = m.Lock(ctx) })
+	}
+	eventually(t, "all wait", func() bool { return rdb.LLen(t.Context(), "redisson_lock_queue:{crowd}").Val() == n })
+	channels, err := rdb.PubSubChannels(t.Context(), "*").Result()
+	require.NoError(t, err)
+	require.Len(t, channels, 1)
+	require.Equal(t, int64(1), rdb.PubSubNumSub(t.Context(), channels[0]).Val()[channels[0]])
+	s, err := m.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, n, s.Waiters)
+	cancel()
+	group.Wait()
+	eventually(t, "all have left", func() bool { return rdb.LLen(t.Context(), "redisson_lock_queue:{crowd}").Val() == 0 })
+	require.NoError(t, h.Unlock(t.Context()))
+	keys, err := rdb.Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	require.Equal(t, []string{"redisson_lock_token:{crowd}"}, keys)
+	eventually(t, "nobody listens", func() bool { return len(rdb.PubSubChannels(t.Context(), "*").Val()) == 0 })
+}
