@@ -130,7 +130,10 @@ func (l *line) Message(payload string) {
 	}
 	l.lines.mu.Lock()
 	defer l.lines.mu.Unlock()
-	l.due = time.Now().Add(pollGap) // the queue moves without us
+	// The queue moves without us. But places have to be put off.
+	if l.due = time.Now().Add(pollGap); l.due.After(l.refreshed.Add(refreshGap)) {
+		l.due = l.refreshed.Add(refreshGap)
+	}
 	p := l.places[l.lines.client.id+":"+fields[0]]
 	if p == nil {
 		return // it left, and gives back what it is handed; or it has asked, and been told by the answer

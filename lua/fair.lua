@@ -79,13 +79,31 @@ local function mixed()
   return not client(tail) or (tonumber(call('ZSCORE', deadlines, tail) or 0) % 1 > 0)
 end
 
--- limit gives the queue a time to live that is longer than all places.
+-- limit gives the queue a time to live that is longer than all places, by an hour: Redisson's waiters, who join it without
+-- saying so to us, are not to lose it when the last of ours has gone.
 local function limit(deadline)
-  local ttl = math.ceil(deadline - now) + 60000
-  if call('PTTL', queue) < ttl - 30000 then -- not each time
+  local ttl = math.ceil(deadline - now) + 3600000
+  if call('PTTL', queue) < ttl - 600000 then -- not each time
     call('PEXPIRE', queue, ttl)
     call('PEXPIRE', deadlines, ttl)
   end
+end
+
+-- behind walks through the queue, and calls visit with each owner of this library and the deadline that its place needs: each
+-- of Redisson's before it may take its wait off. Returns the deadline that another place at the end would need.
+local function behind(place, visit)
+  local before, needed, others = now, now + place, false
+  for _, owner in ipairs(call('LRANGE', queue, 0, -1)) do
+    local deadline = tonumber(call('ZSCORE', deadlines, owner) or now)
+    if not client(owner) then
+      others = true
+      needed = needed + math.max(foreignWait, deadline - before)
+    elseif visit then
+      visit(owner, deadline, needed, others)
+    end
+    before = deadline
+  end
+  return needed
 end
 
 local function put(owner, deadline)
@@ -96,10 +114,10 @@ end
 -- enqueue gives an owner a place at the end, unless it has one.
 local function enqueue(owner, place)
   if call('ZSCORE', deadlines, owner) then return end
-  local deadline, tail = now + place, call('LINDEX', queue, -1)
-  local before = tail and tonumber(call('ZSCORE', deadlines, tail) or 0)
-  if tail and (not client(tail) or before % 1 > 0) then
-    deadline = math.max(deadline, math.floor(before) + place) + 0.5
+  local deadline = now + place
+  if mixed() then
+    local last = call('ZSCORE', deadlines, call('LINDEX', queue, -1))
+    deadline = math.max(math.floor(behind(place)), math.floor(tonumber(last or 0)) + place) + 0.5
   end
   call('RPUSH', queue, owner)
   put(owner, deadline)
@@ -126,14 +144,13 @@ local function grant(command, claim, keep, present)
   for i = 0, call('LLEN', queue) - 1 do
     local owner = call('LINDEX', queue, i)
     local id, deadline = client(owner), call('ZSCORE', deadlines, owner)
-    if not deadline or tonumber(deadline) <= now then
-      deaf[id or owner] = true -- purged when it is the head
-    elseif not id then
+    local counts = deadline and tonumber(deadline) > now -- else it is purged when it is the head
+    if counts and not id then
       drop(owner)
       call('SET', tokens, token, 'PX', keep)
       local failed = hold(owner, '0', math.max(claim, 2000))
       return failed, select(2, publish(command, channel .. ':' .. owner, '0'))
-    elseif not deaf[id] then
+    elseif counts and not deaf[id] then
       local number = string.match(owner, 'h%d+$')
       local heard, unheard = publish(command, channel .. ':' .. id,
         number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim)

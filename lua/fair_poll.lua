@@ -19,25 +19,17 @@ if call('LLEN', queue) ~= call('ZCARD', deadlines) then
     if not call('ZSCORE', deadlines, owner) then call('LREM', queue, 0, owner) end
   end
 end
-local missing = {}
+local missing, asked = {}, {}
 for i = 6, #ARGV do
+  asked[ARGV[i]] = true
   if not call('ZSCORE', deadlines, ARGV[i]) then missing[#missing + 1] = ARGV[i] end
 end
 if #ARGV > 5 and mixed() then
-  -- Ours stay behind all that those of Redisson before them may take off.
-  local before, behind, others = now, now + place, false
-  for _, owner in ipairs(call('LRANGE', queue, 0, -1)) do
-    local deadline = tonumber(call('ZSCORE', deadlines, owner))
-    if not client(owner) then
-      others = true
-      behind = behind + math.max(foreignWait, deadline - before)
-    elseif others then
-      put(owner, math.max(math.floor(deadline), behind) + 0.5)
-    elseif deadline % 1 > 0 or deadline < behind then
-      put(owner, math.max(math.floor(deadline), behind))
-    end
-    before = deadline
-  end
+  behind(place, function(owner, deadline, needed, others)
+    if not asked[owner] then return end
+    deadline = math.floor(math.max(deadline, needed))
+    put(owner, others and deadline + 0.5 or deadline)
+  end)
 elseif #ARGV > 5 then
   for i = 6, #ARGV do
     local deadline = call('ZSCORE', deadlines, ARGV[i])

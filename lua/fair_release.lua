@@ -3,7 +3,7 @@
 -- KEYS  see fair.lua
 -- ARGV  1 owner       2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
 -- Reply {1}           released
---       {1, error}    released, but the next waiter could not be told (no permission for the channel)
+--       {1, error}    released, but the lock could not be handed to the next waiter, or that could not be told
 --       {-1}          the owner did not hold the lock; it has no place in the queue any more
 -- Atomic: nobody sees the lock free while somebody waits who can be reached. Harmless when repeated: what another was handed
 -- meanwhile is not touched. Out of memory the release goes through, and the waiters find out by themselves.
@@ -14,12 +14,13 @@ if held then
 elseif call('ZCARD', deadlines) > 0 then
   drop(owner)
 end
-local unheard
-if (held or call('HLEN', name) == 0) and call('LLEN', queue) > 0 then
-  local failed
-  failed, unheard = grant(ARGV[2], tonumber(ARGV[3]), ARGV[4])
-  if failed and failed.err then unheard = failed.err end
-end
+-- What fails from here on must not look as if nothing had been released.
+local ok, failed, unheard = pcall(function()
+  if (held or call('HLEN', name) == 0) and call('LLEN', queue) > 0 then
+    return grant(ARGV[2], tonumber(ARGV[3]), ARGV[4])
+  end
+end)
 if not held then return {-1} end
-if unheard then return {1, unheard} end
+if failed then unheard = type(failed) == 'table' and failed.err or failed end
+if unheard then return {1, tostring(unheard)} end
 return {1}

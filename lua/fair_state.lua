@@ -5,7 +5,7 @@
 -- Reply {1, owner, count, pttl, token, waiters}   held; token is '0' where none is known; waiters whose places count
 --       {0, token, waiters}                       free
 -- Reads only; all values are of one moment.
-local token, waiters = call('GET', tokens) or '0', call('ZCOUNT', deadlines, now, '+inf')
+local token, waiters = call('GET', tokens) or '0', call('ZCOUNT', deadlines, '(' .. now, '+inf')
 local hash = call('HGETALL', name)
 if not hash[1] then
   return {0, token, waiters}
