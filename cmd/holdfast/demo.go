@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -99,7 +100,7 @@ func onServer(ctx context.Context, srv *server, rdb redis.UniversalClient, scr *
 		screen: scr, rdb: rdb, began: time.Now(),
 		start: order{Op: "start", Redis: srv.address, Name: "demo-lock:" + tag, Store: "demo-store:" + tag, Lease: demoLease},
 	}
-	s.mutex = rlock.New(client, s.start.Name)
+	s.mutex, s.queue = rlock.New(client, s.start.Name), fairlock.New(client, fairName(s.start.Name))
 	defer func() {
 		s.cleanUp()
 		ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
@@ -133,7 +134,13 @@ func (s *story) cleanUp() {
 }
 
 func (s *story) deleteKeys(ctx context.Context) error {
-	return s.rdb.Del(ctx, s.start.Name, s.start.Store, keys.For(s.start.Name).Token).Err()
+	return s.rdb.Del(ctx, s.keys()...).Err()
+}
+
+// keys are all that the demo may leave in Redis.
+func (s *story) keys() []string {
+	plain, fair := keys.For(s.start.Name), keys.For(fairName(s.start.Name))
+	return []string{plain.Name, plain.Token, s.start.Store, fair.Name, fair.Token, fair.Queue, fair.Deadlines}
 }
 
 func couldNot(err error) error {

@@ -21,6 +21,7 @@ type member struct {
 	orders  *json.Encoder
 	answers chan result // closed when the worker's output ends, by the goroutine that reads it
 	losses  chan result // "lost", at most one for each grant
+	served  chan result // "served", one for each in the queue
 }
 
 // recruit starts a worker and waits until it has made its client.
@@ -41,7 +42,7 @@ func recruit(ctx context.Context, start order) (*member, error) {
 		return nil, err
 	}
 	cmd.Stdout = w
-	m := &member{in: in, orders: json.NewEncoder(in), answers: make(chan result, 1), losses: make(chan result, 8)}
+	m := &member{in: in, orders: json.NewEncoder(in), answers: make(chan result, 1), losses: make(chan result, 8), served: make(chan result, demoQueue)}
 	m.proc, err = launch(cmd, workerDeath)
 	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -64,9 +65,12 @@ func (m *member) listen(r io.ReadCloser) {
 		if err := in.Decode(&said); err != nil {
 			return
 		}
-		if said.Op == "lost" {
+		switch said.Op {
+		case "lost":
 			m.losses <- said
-		} else {
+		case "served":
+			m.served <- said
+		default:
 			m.answers <- said
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -21,6 +22,7 @@ type story struct {
 	*screen
 	rdb     redis.UniversalClient
 	mutex   *rlock.Mutex // the demo's own view; it never locks
+	queue   *fairlock.Mutex
 	start   order
 	began   time.Time
 	crew    []*member
@@ -40,7 +42,7 @@ func (s *story) tell(ctx context.Context) error {
 	s.note(fmt.Sprintf("workers A, B and C are the processes %d, %d and %d; lease %s, renewed every %s",
 		s.a.pid(), s.b.pid(), s.c.pid(), brief(demoLease), brief(demoLease/3)))
 	for _, chapter := range []func(context.Context) error{
-		s.reentry, s.renewal, s.handOver, s.killed, s.lost, s.fencing, s.afterwards,
+		s.reentry, s.renewal, s.handOver, s.killed, s.lost, s.fencing, s.fair, s.afterwards,
 	} {
 		if err := chapter(ctx); err != nil {
 			return err
@@ -233,7 +235,7 @@ func (s *story) afterwards(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	left, err := s.rdb.Exists(ctx, s.start.Name, s.start.Store, keys.For(s.start.Name).Token).Result()
+	left, err := s.rdb.Exists(ctx, s.keys()...).Result()
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -24,7 +25,7 @@ const workerCommand = "demo-worker"
 
 // order is a line that the demo writes to a worker.
 type order struct {
-	Op string // start, try, lock, unlock, write
+	Op string // start, try, lock, unlock, write, queue
 
 	// of "start"
 	Redis, Name, Store string
@@ -33,7 +34,7 @@ type order struct {
 	Value string // of "write"
 }
 
-// result is a line that a worker writes to the demo: the answer to an order, or "lost", which comes by itself. Times are
+// result is a line that a worker writes to the demo: the answer to an order, or "lost" or "served", which come by themselves. Times are
 // those of the machine's clock, because the processes compare them.
 type result struct {
 	Op      string
@@ -52,13 +53,14 @@ type worker struct {
 	rdb    redis.UniversalClient
 	client *holdfast.Client
 	mutex  *rlock.Mutex
+	fair   *fairlock.Mutex
 	store  string
 	holds  []*holdfast.Hold // the innermost last
 	token  uint64           // of the last grant; kept when that is over, as a paused process would
 
 	mu      sync.Mutex // guards out
 	out     *json.Encoder
-	watches sync.WaitGroup // goroutines that wait for the loss of a hold
+	watches sync.WaitGroup // goroutines that wait for the loss of a hold, or in the queue of the fair lock
 }
 
 func newWorker() *cobra.Command {
@@ -111,6 +113,9 @@ func (w *worker) obey(o order, r *result) (err error) {
 		h := w.holds[last]
 		w.holds = w.holds[:last]
 		return h.Unlock(ctx)
+	case "queue":
+		w.watches.Go(w.queue)
+		return nil
 	case "write":
 		r.Token = w.token
 		r.Written, err = writeFenced(ctx, w.rdb, w.store, o.Value, w.token)
@@ -124,7 +129,7 @@ func (w *worker) start(o order) (err error) {
 		return err
 	}
 	w.client, err = holdfast.New(w.rdb, &holdfast.Options{Lease: o.Lease})
-	w.mutex, w.store = rlock.New(w.client, o.Name), o.Store
+	w.mutex, w.fair, w.store = rlock.New(w.client, o.Name), fairlock.New(w.client, fairName(o.Name)), o.Store
 	return err
 }
 
@@ -149,6 +154,21 @@ func (w *worker) lock(once bool, r *result) error {
 	r.Owner, r.Token, r.Count = h.Owner(), h.Token(), h.Count()
 	return nil
 }
+
+// queue waits for the fair lock, gives it back at once and tells the demo.
+func (w *worker) queue() {
+	r := result{Op: "served", Began: time.Now()}
+	h, err := w.fair.Lock(context.Background())
+	if err == nil {
+		r.Ended, r.Owner, r.Token = time.Now(), h.Owner(), h.Token()
+		err = h.Unlock(context.Background())
+	}
+	r.refuse(err)
+	_ = w.tell(r)
+}
+
+// fairName is the name of the fair lock beside the other one: its own, because the two kinds share the key of a name.
+func fairName(name string) string { return name + ":fair" }
 
 // watch tells the demo when a hold is lost.
 func (w *worker) watch(h *holdfast.Hold) {
