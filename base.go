@@ -20,7 +20,7 @@ type Locker interface {
 	// Lock waits until the lock is granted, ctx ends or the time of [Wait] is over.
 	Lock(ctx context.Context, opts ...Option) (*Hold, error)
 	// TryLock returns [ErrNotAcquired] at once if another owner holds the lock. It waits for nobody, so it may pass
-	// those who wait.
+	// those who wait; where the kind is fair it is refused if there are any.
 	TryLock(ctx context.Context, opts ...Option) (*Hold, error)
 }
 
