@@ -87,7 +87,7 @@ func Fifo(ops []Op, c Config) (found []Violation) {
 				between := Op{Call: a.queued, Return: b.op.Return}
 				if !disturbed(between, excused(c.Local[a.op.Client], c.Recovery)) && !disturbed(between, excused(c.Faults, c.Recovery)) &&
 					!disturbed(between, wipes) {
-					found = append(found, Violation{"first come, first served", name, fmt.Sprintf(
+					found = append(found, Violation{"fifo", name, fmt.Sprintf(
 						"one that came at %s was granted the lock before one that had had its place since %s",
 						time.Duration(b.at), time.Duration(a.queued)), append([]Op{a.op, b.op}, ops...), nil})
 				}

@@ -7,7 +7,7 @@ import (
 
 // Violation is a promise that a history shows broken.
 type Violation struct {
-	Check   string // "exclusion", "tokens", "linearizability", "wake-up", "first come, first served", ...
+	Check   string // "exclusion", "tokens", "linearizability", "wake-up", "fifo", ...
 	Name    string // of the lock
 	Text    string
 	Ops     []Op   // those that contradict each other, or all of the name

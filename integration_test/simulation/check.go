@@ -32,7 +32,7 @@ func (w *World) depart() {
 	}
 	w.sleep(context.Background(), 2*w.Lease+w.recovery())
 	if w.Fair {
-		w.sleep(context.Background(), 2*time.Minute) // the queue of those who died
+		w.sleep(context.Background(), 2*time.Hour) // the queue of those who died
 	}
 	w.skew(nil, "EVAL")
 	for _, key := range w.server.Keys() {

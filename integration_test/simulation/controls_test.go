@@ -21,6 +21,7 @@ const patience = 200
 // is missing would prove nothing by seeing no violations. No other test runs meanwhile: switches are global.
 func TestControls(t *testing.T) {
 	var table strings.Builder
+	defences := slices.Concat(plainDefences, fairDefences)
 	for i := range defences {
 		d := &defences[i]
 		s := search{defence: d}
@@ -74,6 +75,7 @@ func (s *search) next() int {
 
 func (s *search) world(seed int) *World {
 	w := &World{Settings: Draw(uint64(seed))} //nolint:gosec // positive
+	w.Fair = s.fair
 	if s.bias != nil {
 		s.bias(&w.Settings)
 	}
@@ -95,8 +97,8 @@ func (s *search) judge(r Result) {
 
 // TestControlsHaveCause runs the worlds of [TestControls] with all defences on: what is found there is not found here.
 func TestControlsHaveCause(t *testing.T) {
-	for _, d := range defences {
-		s := search{defence: &defence{bias: d.bias}}
+	for _, d := range slices.Concat(plainDefences, fairDefences) {
+		s := search{defence: &defence{bias: d.bias, fair: d.fair}}
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := 1; seed <= 3; seed++ {

@@ -10,6 +10,7 @@ import (
 // defence is something that the library does against faults, and how to do without it.
 type defence struct {
 	name   string
+	fair   bool // shown with fair locks, else with plain ones
 	off    *control.Switch
 	mutant func() *mutation // or a script that does without it
 	bias   func(*Settings)  // makes frequent what it is against; nil: nothing
@@ -29,7 +30,7 @@ func mutant(script *lua.Script, body string) func() *mutation {
 //     leaves for a while: not seen in 200 seeds with all times rounded.
 //   - The owner check of renew.lua. An owner that is not the holder any more renews only if the server lost data or
 //     somebody forced it out, which is not simulated. Where the lease ended by time, Trust was over before that.
-var defences = []defence{
+var plainDefences = []defence{
 	{name: "NoRetry", off: &control.NoRetry, bias: replies, checks: list("trust", "wake-up", "linearizability")},
 	{name: "Resend", off: &control.Resend, bias: replies, checks: list("given up")},
 	{name: "RepeatedGone", off: &control.RepeatedGone, bias: replies, checks: list("trust")},

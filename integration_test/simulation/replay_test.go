@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
 
-// TestReplay: a seed gives the same again. Without faults the library draws no random number and the whole history comes
-// back. With faults what was injected comes back until the first retry of the library, whose pauses no seed reaches; how
+// TestReplay: a seed gives the same again. Without faults the library draws no random number and the whole history of plain
+// locks comes back. With faults what was injected comes back until the first retry of the library, whose pauses no seed reaches; how
 // much that is, is printed.
 func TestReplay(t *testing.T) {
 	s := Draw(7)
 	calm(&s)
-	s.Quantum = 0 // else goroutines that can run at one moment run in any order
+	s.Fair, s.Quantum = false, 0 // else goroutines that can run at one moment run in any order: one message may wake several
 	first := anonymous(run(t, &World{Settings: s}).Ops)
 	require.Greater(t, len(first), 50)
 	for range 3 {

@@ -60,8 +60,8 @@ func (s *totals) String() string {
 		faults = append(faults, fmt.Sprintf("%d %v", n, Fault(f)))
 	}
 	return fmt.Sprintf("%.0f simulated hours, %d seeds, %d clients, %d operations: %d grants, %d re-entries, %d extensions, "+
-		"%d losses, %d of unknown outcome; faults: %s; %d violations", s.length.Hours(), s.seeds, s.clients, s.operations,
-		s.done[history.Lock]+s.done[history.Try], s.done[history.Reenter], s.done[history.Extend], s.lost, s.unknown,
+		"%d places in queues, %d losses, %d of unknown outcome; faults: %s; %d violations", s.length.Hours(), s.seeds, s.clients, s.operations,
+		s.done[history.Lock]+s.done[history.Try], s.done[history.Reenter], s.done[history.Extend], s.done[history.Queue], s.lost, s.unknown,
 		strings.Join(faults, ", "), s.violations)
 }
 
@@ -72,6 +72,7 @@ func (s *totals) requireAll(t *testing.T) {
 	defer s.mu.Unlock()
 	for _, kind := range []history.Kind{
 		history.Lock, history.Try, history.Reenter, history.Unlock, history.Extend, history.State, history.Crash,
+		history.Queue,
 	} {
 		require.Positive(t, s.done[kind], kind)
 	}
