@@ -48,6 +48,9 @@ func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
 	return b
 }
 
+// Name is [Locker.Name].
+func (b *Base) Name() string { return b.key.Name }
+
 // Lock is [Locker.Lock].
 func (b *Base) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return b.lock(ctx, "lock", false, opts)

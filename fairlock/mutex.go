@@ -7,7 +7,7 @@
 //     neither by TryLock nor by asking at the right moment. Only re-entry does not wait.
 //   - The lock is handed on by the release itself, to the first waiter, whose client is told by a message. Nobody else wakes.
 //   - A waiter that leaves, or dies, holds up nobody for long. Whoever cannot be reached when the lock is handed on is passed
-//     over; a client that was reached and does not renew (its process is stopped, say) costs one claim, a second.
+//     over; a client that was reached and does not renew (its process is stopped, say) costs one claim, two seconds.
 //
 // Not promised: an order between requests that are under way to the server at one moment; the place of a waiter whose connection
 // for messages is down at the moment of a hand-over (it keeps its place for the next one); the place of a process that is
@@ -28,8 +28,7 @@ import (
 // Mutex is a lock by name. Any number of Mutexes, in any number of processes, with one name on one Redis are the same
 // lock. Make one with [New]; it holds no resources and needs no closing. All methods are safe for concurrent use.
 type Mutex struct {
-	base  *holdfast.Base
-	proto *protocol
+	base *holdfast.Base
 }
 
 var _ holdfast.Locker = (*Mutex)(nil)
@@ -39,16 +38,15 @@ var _ holdfast.Locker = (*Mutex)(nil)
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
-	p := newProtocol(name)
-	return &Mutex{base: holdfast.NewBase(c, p, opts...), proto: p}
+	return &Mutex{base: holdfast.NewBase(c, newProtocol(name), opts...)}
 }
 
 // Name is the name of the lock in Redis.
 func (m *Mutex) Name() string {
-	if m == nil || m.proto == nil {
+	if m == nil || m.base == nil {
 		return ""
 	}
-	return m.proto.keys.Name
+	return m.base.Name()
 }
 
 // Lock waits until the lock is granted. Under a context that carries the owner of a hold of this lock it re-enters. The

@@ -11,9 +11,9 @@ import (
 const kindName = "fairlock"
 
 const (
-	// claim is for how long the lock is handed to a waiter: time enough for the message and the first renewal. A waiter
-	// that died unnoticed costs no more.
-	claim = time.Second
+	// claim is for how long the lock is handed to a waiter: time enough for the message and the first renewal, also on a
+	// machine that is busy. A waiter that died unnoticed costs no more.
+	claim = 2 * time.Second
 	// placeTTL is for how long a place counts without a word from its client.
 	placeTTL = 15 * time.Second
 )
