@@ -22,6 +22,8 @@ const (
 	scriptLock    = "orders:42"
 	scriptToken   = "redisson_lock_token:{orders:42}"
 	scriptChannel = "redisson_lock__channel:{orders:42}"
+	scriptQueue   = "redisson_lock_queue:{orders:42}"
+	scriptEnds    = "redisson_lock_timeout:{orders:42}"
 )
 
 // row is one call of a script. Rows are data, so that each can be run again with an edited script: a row that does not
@@ -29,17 +31,19 @@ const (
 type row struct {
 	name   string
 	script *lua.Script
-	before string // commands, separated by ";"; LOCK and TOKEN stand for the keys
+	before string // commands, separated by ";"; LOCK, TOKEN, QUEUE and ENDS stand for keys, "@5" for 5 ms after this
 	args   string // the script's ARGV
 
 	// reply is what is expected: the status and the values behind it. "clock" stands for the server's time in
-	// microseconds, "ttl:10000" for at most so many milliseconds and not much less, "!OOM" for that error.
+	// microseconds, "error" for any text, "ttl:10000" for at most so many milliseconds and not much less, "''" for an empty text or a 0, "!OOM" for that error.
 	reply string
 	same  bool   // every key is as it was; nothing below is looked at
 	hash  string // fields of the lock, sorted: "a=1"
 	lease int64  // its time to live as in "ttl:"
 	token string // value of the token's key, or "clock"
 	keep  int64  // its time to live as in "ttl:"
+
+	fair // what is expected of the queue
 
 	cut, paste string // the edit with which the row fails
 }
@@ -53,7 +57,8 @@ func onAllServers(t *testing.T, test func(t *testing.T, p redistest.Program)) {
 
 // allRows are the rows of all scripts.
 func allRows() []row {
-	return slices.Concat(acquireRows, recountRows, releaseRows, renewRows, stateRows)
+	return slices.Concat(acquireRows, recountRows, releaseRows, renewRows, stateRows,
+		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows, fairStateRows)
 }
 
 // TestScripts runs every row on every server in each way in which scripts are sent, and once edited.
@@ -82,7 +87,10 @@ func TestEveryRowCanFail(t *testing.T) {
 		require.NotEmpty(t, r.cut, "%s %s", r.script.Name(), r.name)
 		rows[r.script]++
 	}
-	for _, s := range []*lua.Script{lua.Acquire, lua.Recount, lua.Release, lua.Renew, lua.State} {
+	for _, s := range []*lua.Script{
+		lua.Acquire, lua.Recount, lua.Release, lua.Renew, lua.State,
+		lua.FairAcquire, lua.FairRelease, lua.FairPoll, lua.FairState,
+	} {
 		require.Positive(t, rows[s], s.Name())
 	}
 }
@@ -91,11 +99,7 @@ func TestEveryRowCanFail(t *testing.T) {
 func edited(t *testing.T, r row) *lua.Script {
 	t.Helper()
 	require.Equal(t, 1, strings.Count(r.script.Text(), r.cut), "the edit fits one place: %s", r.cut)
-	keys := 2
-	if r.script == lua.Recount {
-		keys = 1
-	}
-	return lua.New(r.script.Name(), strings.Replace(r.script.Text(), r.cut, r.paste, 1), keys)
+	return lua.New(r.script.Name(), strings.Replace(r.script.Text(), r.cut, r.paste, 1), len(r.keys()))
 }
 
 // inPipeline is lua.Run by way of lua.RunAll.
@@ -108,16 +112,22 @@ type sender func(ctx context.Context, rdb lua.Processor, c lua.Call) (lua.Reply,
 
 // check runs the row on empty keys and tells what is not as it says.
 func (r row) check(ctx context.Context, rdb *redis.Client, script *lua.Script, send sender) error {
-	if err := prepare(ctx, rdb, r.before); err != nil {
+	start := rdb.Time(ctx).Val().UnixMilli()
+	if err := prepareAt(ctx, rdb, r.before, start); err != nil {
 		return err
 	}
+	ears, err := r.hear(ctx, rdb)
+	if err != nil {
+		return err
+	}
+	defer ears.close()
 	before, err := look(ctx, rdb)
 	if err != nil {
 		return err
 	}
 	early := rdb.Time(ctx).Val().UnixMicro()
 	reply, err := send(ctx, rdb, r.call(script))
-	span := clock{early, rdb.Time(ctx).Val().UnixMicro()}
+	span := clock{early, rdb.Time(ctx).Val().UnixMicro(), start}
 	if err := r.checkReply(reply, err, span); err != nil {
 		return err
 	}
@@ -125,16 +135,24 @@ func (r row) check(ctx context.Context, rdb *redis.Client, script *lua.Script, s
 	if err != nil {
 		return err
 	}
+	if err := r.checkTold(ctx, rdb, ears, span); err != nil {
+		return err
+	}
 	if r.same {
 		return before.unchanged(after)
 	}
-	return errors.Join(after.withTTL(),
+	return errors.Join(r.checkQueue(ctx, rdb, after, span), after.withTTL(),
 		r.checkKey("lock", r.hash, hashText(rdb.HGetAll(ctx, scriptLock).Val()), r.lease, after[scriptLock].ttl, span),
 		r.checkKey("token", r.token, rdb.Get(ctx, scriptToken).Val(), r.keep, after[scriptToken].ttl, span))
 }
 
 // prepare empties the server and runs the commands.
 func prepare(ctx context.Context, rdb *redis.Client, commands string) error {
+	return prepareAt(ctx, rdb, commands, rdb.Time(ctx).Val().UnixMilli())
+}
+
+// prepareAt is prepare with the moment from which "@" counts.
+func prepareAt(ctx context.Context, rdb *redis.Client, commands string, start int64) error {
 	if err := rdb.FlushAll(ctx).Err(); err != nil {
 		return err
 	}
@@ -146,8 +164,12 @@ func prepare(ctx context.Context, rdb *redis.Client, commands string) error {
 				word = scriptLock
 			case "TOKEN":
 				word = scriptToken
+			case "QUEUE":
+				word = scriptQueue
+			case "ENDS":
+				word = scriptEnds
 			}
-			args = append(args, word)
+			args = append(args, moment(word, start))
 		}
 		if len(args) == 0 {
 			continue
@@ -161,21 +183,28 @@ func prepare(ctx context.Context, rdb *redis.Client, commands string) error {
 
 // call is the row's call of a script, its own or an edited one.
 func (r row) call(script *lua.Script) lua.Call {
-	args := []any{scriptLock}
-	switch r.script {
-	case lua.Acquire, lua.Renew, lua.State:
-		args = append(args, scriptToken)
-	case lua.Release:
-		args = append(args, scriptChannel)
-	}
+	args := r.keys()
 	for arg := range strings.FieldsSeq(r.args) {
 		args = append(args, arg)
 	}
 	return script.Call(args...)
 }
 
-// clock is the server's time before and after the call, in microseconds.
-type clock struct{ from, to int64 }
+// keys are the script's KEYS.
+func (r row) keys() []any {
+	switch r.script {
+	case lua.Acquire, lua.Renew, lua.State:
+		return []any{scriptLock, scriptToken}
+	case lua.Release:
+		return []any{scriptLock, scriptChannel}
+	case lua.Recount:
+		return []any{scriptLock}
+	}
+	return []any{scriptLock, scriptToken, scriptQueue, scriptEnds, scriptChannel}
+}
+
+// clock is the server's time before and after the call in microseconds, and when the row was prepared in milliseconds.
+type clock struct{ from, to, start int64 }
 
 func (c clock) spans(text string) bool {
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -211,11 +240,24 @@ func (r row) checkReply(reply lua.Reply, err error, span clock) error {
 				continue
 			}
 		}
-		if got != w && (w != "clock" || !span.spans(got)) {
+		if !matches(w, got, span) {
 			return fmt.Errorf("value %d of the reply is %q, want %q", i, got, w)
 		}
 	}
 	return nil
+}
+
+// matches compares a value of a reply that is no time to live.
+func matches(want, got string, span clock) bool {
+	switch want {
+	case "clock":
+		return span.spans(got)
+	case "error":
+		return got != ""
+	case "''":
+		return got == ""
+	}
+	return got == want
 }
 
 func (row) checkKey(what, want, got string, wantTTL int64, ttl time.Duration, span clock) error {

@@ -1,0 +1,99 @@
+package integration_test
+
+import "github.com/holdfast-go/holdfast/lua"
+
+// A client's look at a queue in which Redisson waits too.
+var fairMixedRows = []row{
+	{
+		name: "in front of a Redisson holder", script: lua.FairPoll, args: fairPoll, before: heldByRedisson + waiting("c:h1@60000", "r:7@360000"),
+		reply: "1 ttl:10000 clock r:9 c:h1", same: true,
+		cut: "if not called or client(called) ~= id or holder == '' or client(holder) then", paste: "if true then",
+	},
+	{
+		name: "in front, when the head has ended", script: lua.FairPoll, args: fairPoll, before: heldByRedisson + waiting("r:7@0", "c:h1@60000"),
+		reply: "1 ttl:10000 clock r:9 c:h1", hash: "r:9=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "c:h1@60000", life: longLife},
+		cut:  "local called = head()", paste: "local called = call('LINDEX', queue, 0)",
+	},
+	{
+		name: "another's in front of a Redisson holder", script: lua.FairPoll, args: fairPoll, before: heldByRedisson + waiting("d:h1@60000", "c:h1@60000"),
+		reply: "1 ttl:10000 clock r:9 ''", same: true,
+		cut: "client(called) ~= id or", paste: "",
+	},
+	{
+		name: "in front of a holder of the library", script: lua.FairPoll, args: fairPoll, before: heldByX + waiting("c:h1@60000"),
+		reply: "1 ttl:10000 clock x:h1 ''", same: true,
+		cut: "or holder == '' or client(holder) then", paste: "then",
+	},
+	{
+		name: "behind Redisson's", script: lua.FairPoll, args: fairPoll + "c:h1", before: heldByX + waiting("r:7@310000", "c:h1@5000.5"),
+		reply: "1 ttl:10000 clock x:h1 ''", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "r:7@310000 c:h1@325000.5", life: longLife, listen: "r:7 c"},
+		cut:  "      needed = needed + math.max(foreignWait, deadline - before)\n", paste: "",
+	},
+	{
+		name: "behind Redisson's that has waited for long", script: lua.FairPoll, args: fairPoll + "c:h1",
+		before: heldByX + waiting("r:7@30000", "c:h1@45000.5"),
+		reply:  "1 ttl:10000 clock x:h1 ''", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "r:7@30000 c:h1+315000.5", life: longLife},
+		cut:  "local foreignWait = 300000", paste: "local foreignWait = 0",
+	},
+	{
+		name: "behind two of Redisson's", script: lua.FairPoll, args: fairPoll + "c:h1",
+		before: heldByX + waiting("r:7@310000", "r:8@610000", "c:h1@5000.5"),
+		reply:  "1 ttl:10000 clock x:h1 ''", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "r:7@310000 r:8@610000 c:h1@625000.5", life: longLife},
+		cut:  "needed = needed + math.max", paste: "needed = now + place + math.max",
+	},
+	{
+		name: "behind one of Redisson's that waits for longer", script: lua.FairPoll, args: fairPoll + "c:h1",
+		before: heldByX + waiting("r:7@310000", "r:8@1310000", "c:h1@5000.5"),
+		reply:  "1 ttl:10000 clock x:h1 ''", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "r:7@310000 r:8@1310000 c:h1@1325000.5", life: longLife},
+		cut:  "if #ARGV > 5 and mixed() then", paste: "if false then",
+	},
+	{
+		name: "before and behind Redisson's", script: lua.FairPoll, args: fairPoll + "c:h1 c:h2",
+		before: heldByX + waiting("c:h1@5000", "r:7@305000", "c:h2@15000.5"),
+		reply:  "1 ttl:10000 clock x:h1 ''", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "c:h1+15000 r:7@305000 c:h2+315000.5", life: longLife},
+		cut:  "if not asked[owner] then return end", paste: "if others then return end",
+	},
+	{
+		name: "a later deadline is kept", script: lua.FairPoll, args: fairPoll + "c:h1", before: heldByX + waiting("r:7@310000", "c:h1@700000.5"),
+		reply: "1 ttl:10000 clock x:h1 ''", same: true,
+		cut: "math.floor(math.max(deadline, needed))", paste: "math.floor(needed)",
+	},
+	{
+		name: "Redisson's have gone", script: lua.FairPoll, args: fairPoll + "c:h1", before: heldByX + waiting("c:h1@60000.5"),
+		reply: "1 ttl:10000 clock x:h1 ''", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "c:h1@60000", life: longLife},
+		cut:  "others and deadline + 0.5 or deadline", paste: "deadline + 0.5",
+	},
+	{
+		name: "no owners, nothing put off", script: lua.FairPoll, args: fairPoll, before: heldByX + waiting("r:7@310000", "c:h1@5000.5"),
+		reply: "1 ttl:10000 clock x:h1 ''", same: true,
+		cut: "if #ARGV > 5 and mixed() then", paste: "if mixed() then\n  put('c:h1', now + 60000)",
+	},
+	{
+		name: "another client's place is its own to put off", script: lua.FairPoll, args: fairPoll + "c:h1",
+		before: heldByX + waiting("d:h1@5000", "r:7@305000", "d:h2@315000.5", "c:h1@330000.5"),
+		reply:  "1 ttl:10000 clock x:h1 ''", same: true,
+		cut: "    if not asked[owner] then return end\n", paste: "",
+	},
+	{
+		name: "free, handed to Redisson's", script: lua.FairPoll, args: fairPoll, before: waiting("r:7@310000", "c:h1@325000.5"),
+		reply: "1 ttl:2000 clock r:7 c:h1", hash: "r:7=0", lease: 2000, token: "clock", keep: 3600000,
+		fair: fair{queue: "c:h1@325000.5", life: longLife, listen: "r:7 c", told: "r:7:0"},
+		cut:  "hold(owner, '0',", paste: "hold(owner, '1',",
+	},
+	{
+		// Equally many on both sides, and not the same.
+		name: "one without a deadline, one without a place", script: lua.FairPoll, args: fairPoll + "c:h1",
+		before: heldByX + waiting("r:7@310000") + "; RPUSH QUEUE r:8; ZADD ENDS @310000 r:6" +
+			"; RPUSH QUEUE c:h1; ZADD ENDS @800000.5 c:h1",
+		reply: "1 ttl:10000 clock x:h1 ''", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{broken: true, life: longLife},
+		cut:  "if #ARGV > 5 and mixed() then", paste: "if #ARGV > 5 and mixed() then\n  call('DEL', name)",
+	},
+}

@@ -1,0 +1,193 @@
+package integration_test
+
+import "github.com/holdfast-go/holdfast/lua"
+
+// The lock is another's: who waits takes a place.
+var fairPlaceRows = []row{
+	{
+		name: "place taken", script: lua.FairAcquire, args: fairWait, before: heldByX,
+		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "c:h1+15000", life: 3615000},
+		cut:  "  limit(deadline)\n", paste: "",
+	},
+	{
+		name: "repeated call whose first attempt did not run", script: lua.FairAcquire, args: fairWaitAgain, before: heldByX,
+		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "c:h1+15000", life: 3615000},
+		cut:  "    call('PEXPIRE', deadlines, ttl)\n", paste: "",
+	},
+	{
+		name: "no place for a try", script: lua.FairAcquire, args: fairTry, before: heldByX, reply: "0 ttl:10000 clock", same: true,
+		cut: "if place > 0 then enqueue", paste: "if true then enqueue",
+	},
+	{
+		name: "held without a time to live", script: lua.FairAcquire, args: fairTry, before: "HSET LOCK x:h1 1",
+		reply: "0 -1 clock", same: true,
+		cut: "return {0, call('PTTL', name), micros()}\n", paste: "return {0, math.max(0, call('PTTL', name)), micros()}\n",
+	},
+	{
+		name: "behind another", script: lua.FairAcquire, args: fairWait, before: heldByX + waiting("d:h1@9000"),
+		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "d:h1@9000 c:h1+15000", life: longLife, listen: "d"},
+		cut:  "call('RPUSH', queue, owner)", paste: "call('LPUSH', queue, owner)",
+	},
+	{
+		name: "place kept when asked again", script: lua.FairAcquire, args: fairWait, before: heldByX + waiting("c:h1@9000", "d:h1@60000"),
+		reply: "0 ttl:10000 clock", same: true,
+		cut: "if call('ZSCORE', deadlines, owner) then return end", paste: "drop(owner)",
+	},
+	{
+		name: "dead head purged", script: lua.FairAcquire, args: fairTry, before: heldByX + waiting("d:h1@0", "e:h1@60000"),
+		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "e:h1@60000", life: longLife, listen: "d e"},
+		cut:  "    call('LPOP', queue)\n", paste: "    call('RPOP', queue)\n",
+	},
+	{
+		name: "own place that has ended is taken anew, at the end", script: lua.FairAcquire, args: fairWait,
+		before: heldByX + waiting("c:h1@0", "d:h1@60000"),
+		reply:  "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "d:h1@60000 c:h1+15000", life: longLife},
+		cut:  "    call('ZREM', deadlines, first)\n", paste: "",
+	},
+	{
+		name: "behind Redisson's", script: lua.FairAcquire, args: fairWait, before: heldByX + waiting("r:7@310000"),
+		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "r:7@310000 c:h1@325000.5", life: longLife, listen: "r:7"},
+		cut:  " + 0.5\n", paste: "\n",
+	},
+	{
+		name: "behind Redisson's that has ended", script: lua.FairAcquire, args: fairWait,
+		before: heldByX + waiting("d:h1@60000", "r:7@-400000"),
+		reply:  "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "d:h1@60000 r:7@-400000 c:h1+315000.5", life: longLife},
+		cut:  "call('RPUSH', queue, owner)", paste: "call('LPUSH', queue, owner)",
+	},
+	{
+		// It waited for 280 s, and its grant will take 300 s off all the same.
+		name: "behind Redisson's that has waited for long", script: lua.FairAcquire, args: fairWait, before: heldByX + waiting("r:7@30000"),
+		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "r:7@30000 c:h1+315000.5", life: longLife},
+		cut:  "local foreignWait = 300000", paste: "local foreignWait = 0",
+	},
+	{
+		name: "behind two of Redisson's", script: lua.FairAcquire, args: fairWait, before: heldByX + waiting("r:7@310000", "r:8@610000"),
+		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "r:7@310000 r:8@610000 c:h1@625000.5", life: longLife},
+		cut:  " + 0.5\n", paste: "\n",
+	},
+	{
+		name: "a queue of Redisson's gets an end", script: lua.FairAcquire, args: fairWait, before: heldByX + "; " + queueOf("r:7@310000"),
+		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "r:7@310000 c:h1@325000.5", life: 3925001},
+		cut:  "    call('PEXPIRE', deadlines, ttl)\n", paste: "",
+	},
+	{
+		name: "time to live put off", script: lua.FairAcquire, args: fairWait, before: heldByX + "; " + queueOf("d:h1@9000") + lifeOf(30000),
+		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "d:h1@9000 c:h1+15000", life: 3615000},
+		cut:  "  limit(deadline)\n", paste: "",
+	},
+	{
+		name: "time to live long enough", script: lua.FairAcquire, args: fairWait, before: heldByX + "; " + queueOf("d:h1@9000") + lifeOf(3100000),
+		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
+		fair: fair{queue: "d:h1@9000 c:h1+15000", life: 3100000},
+		cut:  "< ttl - 600000", paste: "< ttl",
+	},
+	{
+		name: "held, queue of another type", script: lua.FairAcquire, args: fairWait, before: heldByX + notAQueue,
+		reply: "!WRONGTYPE", same: true,
+		cut: "local first = call('LINDEX', queue, 0)", paste: "call('DEL', queue)\n    local first = call('LINDEX', queue, 0)",
+	},
+	{
+		name: "held, deadlines of another type", script: lua.FairAcquire, args: fairWait, before: heldByX + notDeadlines,
+		reply: "!WRONGTYPE", same: true,
+		cut: "if call('ZSCORE', deadlines, owner) then return end", paste: "",
+	},
+}
+
+// The lock is free and others wait: it is handed to the first that can be reached.
+var fairHandRows = []row{
+	{
+		name: "nobody passes a waiter", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@60000"),
+		reply: "0 -2 clock", same: true,
+		cut: "(not first or first == owner)", paste: "true",
+	},
+	{
+		name: "out of reach", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@60000", "e:h1@60000"),
+		reply: "0 -2 clock", same: true,
+		cut: "heard ~= 0 or", paste: "true or",
+	},
+	{
+		name: "handed over", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@60000", "e:h1@60000"),
+		reply: "0 ttl:1000 clock", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000,
+		fair: fair{queue: "e:h1@60000", life: longLife, listen: "d e", told: "d:h1/1000"},
+		cut:  "        drop(owner)\n", paste: "",
+	},
+	{
+		name: "handed over, with the token's end", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@60000"),
+		reply: "0 ttl:1000 clock", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000,
+		fair: fair{listen: "d", told: "d:h1/1000"},
+		cut:  "        call('SET', tokens, token, 'PX', keep)\n", paste: "        call('SET', tokens, token)\n",
+	},
+	{
+		name: "handed over, and the caller waits behind", script: lua.FairAcquire, args: fairWait, before: waiting("d:h1@60000"),
+		reply: "0 ttl:1000 clock", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000,
+		fair: fair{queue: "c:h1+15000", life: longLife, listen: "c d", told: "d:h1/1000"},
+		cut:  "if place > 0 then enqueue(owner, place) end", paste: "",
+	},
+	{
+		name: "passed over", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@60000", "d:h2@60000", "e:h1@60000"),
+		reply: "0 ttl:1000 clock", hash: "e:h1=1", lease: 1000, token: "clock", keep: 3600000,
+		fair: fair{queue: "d:h1@60000 d:h2@60000", life: longLife, listen: "e", told: "e:h1/1000"},
+		cut:  "for i = 0, call('LLEN', queue) - 1 do", paste: "for i = 0, 1 do",
+	},
+	{
+		name: "a place that has ended behind one that is passed over", script: lua.FairAcquire, args: fairTry,
+		before: waiting("d:h1@60000", "e:h1@0", "f:h1@60000"),
+		reply:  "0 ttl:1000 clock", hash: "f:h1=1", lease: 1000, token: "clock", keep: 3600000,
+		fair: fair{queue: "d:h1@60000 e:h1@0", life: longLife, listen: "e f", told: "f:h1/1000"},
+		cut:  "local counts = deadline and tonumber(deadline) > now", paste: "local counts = deadline",
+	},
+	{
+		name: "a place that has ended is not its client's end", script: lua.FairAcquire, args: fairTry,
+		before: waiting("d:h1@60000", "e:h1@0", "e:h2@60000"),
+		reply:  "0 ttl:1000 clock", hash: "e:h2=1", lease: 1000, token: "clock", keep: 3600000,
+		fair: fair{queue: "d:h1@60000 e:h1@0", life: longLife, listen: "e", told: "e:h2/1000"},
+		cut:  "local counts = deadline and tonumber(deadline) > now", paste: "local counts = deadline",
+	},
+	{
+		name: "all before the caller are out of reach", script: lua.FairAcquire, args: fairWait, before: waiting("d:h1@60000"),
+		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
+		fair: fair{queue: "d:h1@60000", life: longLife},
+		cut:  " or id == present", paste: "",
+	},
+	{
+		name: "all before the caller are out of reach, for the whole lease", script: lua.FairAcquire, args: fairWait,
+		before: waiting("d:h1@60000", "c:h1@60000"),
+		reply:  "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
+		fair: fair{queue: "d:h1@60000", life: longLife, listen: "c", told: "c:h1/1000"},
+		cut:  "    call('PEXPIRE', name, lease)\n    return", paste: "    return",
+	},
+	{
+		name: "Redisson's first", script: lua.FairAcquire, args: fairTry, before: waiting("r:7@310000", "e:h1@325000.5"),
+		reply: "0 ttl:2000 clock", hash: "r:7=0", lease: 2000, token: "clock", keep: 3600000,
+		fair: fair{queue: "e:h1@325000.5", life: longLife, listen: "r:7 r e", told: "r:7:0"},
+		cut:  "hold(owner, '0',", paste: "hold(owner, '1',",
+	},
+	{
+		name: "Redisson's first before it has subscribed", script: lua.FairAcquire, args: "c:h1 30000 3600000 0 0 0 PUBLISH",
+		before: waiting("r:7@310000"), reply: "0 ttl:2000 clock", hash: "r:7=0", lease: 2000, token: "clock", keep: 3600000,
+		cut: "math.max(claim, 2000)", paste: "claim",
+	},
+	{
+		name: "Redisson's behind one that is passed over", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@60000", "r:7@360000"),
+		reply: "0 ttl:2000 clock", hash: "r:7=0", lease: 2000, token: "clock", keep: 3600000,
+		fair: fair{queue: "d:h1@60000", life: longLife, listen: "r:7", told: "r:7:0"},
+		cut:  "      drop(owner)\n      call('SET'", paste: "      call('SET'",
+	},
+	{
+		name: "free, with a token that is no number", script: lua.FairAcquire, args: fairTry,
+		before: "SET TOKEN text PX 20000" + waiting("d:h1@60000"), reply: "!HOLDFAST", same: true, fair: fair{listen: "d"},
+		cut: "if not token then return refused end\n  local deaf", paste: "if not token then return end\n  local deaf",
+	},
+}
