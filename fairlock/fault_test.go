@@ -1,0 +1,131 @@
+package fairlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// faults are what can happen to one command between client and server.
+var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
+
+// line is a lock that is held by somebody who meets no faults, with waiters behind a proxy and others around it.
+type line struct {
+	*testing.T
+	rdb    *redis.Client // around the proxy
+	proxy  *faultproxy.Proxy
+	held   *holdfast.Hold
+	faulty *fairlock.Mutex
+	other  *fairlock.Mutex
+}
+
+func newLine(t *testing.T) *line {
+	t.Helper()
+	srv := redistest.Start(t)
+	l := &line{T: t, rdb: srv.Client(t), proxy: faultproxy.New(t, srv.Addr())}
+	client := redistest.NewClient(t, l.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond })
+	l.faulty, l.other = fairlock.New(newClient(t, client, nil), "line"), fairlock.New(newClient(t, l.rdb, nil), "line")
+	// Scripts are known to the server from here on, and the mailbox of the faulty client is subscribed and lingers.
+	h, err := l.other.Lock(t.Context())
+	require.NoError(t, err)
+	w := wait(t.Context(), t, l.rdb, l.faulty)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, w.hold().Unlock(t.Context()))
+	l.held, err = l.other.Lock(t.Context())
+	require.NoError(t, err)
+	return l
+}
+
+// drained unlocks, lets the waiters have their turns, in this order, and looks what is left.
+func (l *line) drained(waiters ...*waiter) {
+	l.Helper()
+	last := l.held
+	for _, w := range waiters {
+		require.NoError(l, last.Unlock(l.Context()))
+		next := w.hold()
+		require.Greater(l, next.Token(), last.Token())
+		last = next
+	}
+	require.NoError(l, last.Unlock(l.Context()))
+	eventually(l.T, "nothing is left", func() bool {
+		return l.rdb.Exists(l.Context(), "line", "redisson_lock_queue:{line}", "redisson_lock_timeout:{line}").Val() == 0
+	})
+}
+
+func script(s *lua.Script) func([]string) bool { return faultproxy.Script(s.Hash()) }
+
+// TestEnqueueMeetsFaults: the request for a place, or its answer, is lost. There is one place, in the order of arrival, and one
+// grant.
+func TestEnqueueMeetsFaults(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			l := newLine(t)
+			rule := l.proxy.On(script(lua.FairAcquire), 1, fault)
+			first := wait(t.Context(), t, l.rdb, l.faulty)
+			second := wait(t.Context(), t, l.rdb, l.other)
+			require.Equal(t, 1, rule.Count())
+			l.drained(first, second)
+		})
+	}
+}
+
+// TestHandOverMeetsFaults: the unlock, or its answer, is lost. The lock is handed on once.
+func TestHandOverMeetsFaults(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			l := newLine(t)
+			first := wait(t.Context(), t, l.rdb, l.faulty)
+			second := wait(t.Context(), t, l.rdb, l.other)
+			require.NoError(t, l.held.Unlock(t.Context()))
+			h := first.hold()
+			rule := l.proxy.On(script(lua.FairRelease), 1, fault)
+			require.NoError(t, h.Unlock(t.Context()))
+			require.Equal(t, 1, rule.Count())
+			l.held = second.hold()
+			require.Greater(t, l.held.Token(), h.Token())
+			l.drained()
+		})
+	}
+}
+
+// TestLeaveMeetsFaults: who leaves is taken out of the queue, whatever becomes of the first word of it. Control: without the
+// undo it stays, and is in the way of the next.
+func TestLeaveMeetsFaults(t *testing.T) {
+	leave := func(t *testing.T, l *line) *waiter {
+		ctx, cancel := context.WithCancel(t.Context())
+		first := wait(ctx, t, l.rdb, l.faulty)
+		second := wait(t.Context(), t, l.rdb, l.other)
+		cancel()
+		require.ErrorIs(t, <-first.failed, context.Canceled)
+		return second
+	}
+	for _, fault := range faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			l := newLine(t)
+			l.proxy.On(script(lua.FairRelease), 1, fault)
+			second := leave(t, l)
+			eventually(t, "it has left", func() bool { return len(queued(t, l.rdb, "line")) == 1 })
+			l.drained(second)
+		})
+	}
+	t.Run("control", func(t *testing.T) {
+		defer control.Undo.Without()()
+		l := newLine(t)
+		second := leave(t, l)
+		require.NoError(t, l.held.Unlock(t.Context()))
+		s, err := l.other.State(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, s.Waiters, "the lock was handed to who has left")
+		require.NoError(t, second.hold().Unlock(t.Context())) // when the claim is over
+	})
+}
