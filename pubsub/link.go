@@ -281,8 +281,8 @@ func (l *link) lost(err error) {
 		case h.routed:
 			h.rerouteLocked(t)
 		default:
-			t.interruptLocked()
 			l.queueLocked(t)
+			t.interruptLocked()
 		}
 	}
 }

@@ -115,8 +115,8 @@ func (l *link) elsewhereLocked(t *topic) {
 		l.hub.rerouteLocked(t)
 		return
 	}
-	t.interruptLocked()
 	l.queueLocked(t)
+	t.interruptLocked()
 }
 
 // refused attributes an error reply. It returns the error if it must end the connection: when no command was under way,

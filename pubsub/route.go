@@ -83,10 +83,10 @@ func (h *Hub) rerouteLocked(t *topic) {
 	if t.link != nil {
 		t.link.removeLocked(t)
 	}
-	t.interruptLocked()
 	t.attempts++
 	t.due = time.Now().Add(backoff(t.attempts))
 	h.placeLocked(t)
+	t.interruptLocked()
 }
 
 // route is the router: a goroutine that lives while there are topics without a link. It is not the callers' business,

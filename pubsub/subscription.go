@@ -147,7 +147,7 @@ func (t *topic) confirmLocked() {
 	}
 }
 
-// interruptLocked tells the subscribers, once per outage, that messages may be missed from now on. They try for
+// interruptLocked tells the subscribers, once per outage and when the state says so, that messages may be missed from now on. They try for
 // themselves and see the state of the server, or its absence, sooner than by their own timers.
 func (t *topic) interruptLocked() {
 	if !t.told {
