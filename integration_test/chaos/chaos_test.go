@@ -69,7 +69,7 @@ func TestChaos(t *testing.T) {
 				p.deal = deal
 				f, v := p.run(t, target)
 				runs++
-				t.Logf("%s: %s", name, &f)
+				t.Logf("%s, fair %t: %s", name, p.fair, &f)
 				history.Report(t, v, replay)
 				total.add(f)
 			}
@@ -115,7 +115,7 @@ func parameters(t *testing.T) (seed uint64, duration time.Duration) {
 // woken is noticed, and not saved by the end of a lease.
 func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 	p := plan{
-		seed: seed, lease: time.Second, processes: 3, actors: 4, gap: 300 * time.Millisecond,
+		seed: seed, fair: seed%2 == 0, lease: time.Second, processes: 3, actors: 4, gap: 300 * time.Millisecond,
 		names: 3, period: 3 * time.Second, recovery: 2500 * time.Millisecond,
 		local: slices.Sorted(maps.Keys(local)), global: serverKinds(t),
 	}

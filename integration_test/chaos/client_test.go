@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
 	"github.com/holdfast-go/holdfast/internal/control"
@@ -41,6 +42,7 @@ type job struct {
 	Names   int           // in use at a time
 	Period  time.Duration // for which a name is in use
 	Lease   time.Duration
+	Fair    bool // the kind of the locks: fairlock, else rlock
 	Mode    mode
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
 	Proxies map[string]string // the address of each server, and of its proxy
@@ -52,6 +54,7 @@ var defences = map[string]*control.Switch{
 	"NoRetry": &control.NoRetry, "Resend": &control.Resend, "RepeatedGone": &control.RepeatedGone, "Undo": &control.Undo,
 	"Detach": &control.Detach, "LeaseEnd": &control.LeaseEnd, "PassOn": &control.PassOn, "Deadline": &control.Deadline,
 	"Bound": &control.Bound, "Rewake": &control.Rewake, "FreshOwner": &control.FreshOwner, "UndoAgain": &control.UndoAgain,
+	"Listening": &control.Listening, "Poll": &control.Poll, "Refresh": &control.Refresh, "GrantTime": &control.GrantTime,
 }
 
 // asClient makes this process a client, if it was started as one, and is then its whole life.
@@ -115,12 +118,18 @@ func readCommands(in io.Reader, commands chan<- string) {
 // session is the life of one client of the library.
 func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan string) (stop bool, err error) {
 	rdb := j.connect()
+	rdb.AddHook(workload.Places{})
 	c, err := holdfast.New(rdb, &holdfast.Options{Lease: j.Lease, RetryBudget: budget, Linger: 300 * time.Millisecond})
 	if err != nil {
 		return true, err
 	}
 	cfg := workload.Config{
-		Lock: func(name string) workload.Locker { return rlock.New(c, name) },
+		Lock: func(name string) workload.Locker {
+			if j.Fair {
+				return fairlock.New(c, name)
+			}
+			return rlock.New(c, name)
+		},
 		Name: func(rng *rand.Rand) string {
 			return fmt.Sprintf("chaos:%d:%d", now()/int64(j.Period), rng.IntN(j.Names))
 		},

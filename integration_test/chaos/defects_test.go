@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -75,4 +76,35 @@ func TestStragglerOfALock(t *testing.T) {
 	require.Equal(t, 2, s.Count)
 	require.NoError(t, inner.Unlock(t.Context()))
 	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// TestRefusedOnce: a waiter is refused the subscription that it needs. The next one, moments later, is not, because the
+// server permits it again.
+func TestRefusedOnce(t *testing.T) {
+	srv := redistest.Start(t)
+	holder, err := holdfast.New(srv.Client(t), nil)
+	require.NoError(t, err)
+	defer holder.Close(t.Context())
+	h, err := fairlock.New(holder, "refused").Lock(t.Context())
+	require.NoError(t, err)
+	waiter, err := holdfast.New(srv.Client(t), nil)
+	require.NoError(t, err)
+	defer waiter.Close(t.Context())
+	m := fairlock.New(waiter, "refused")
+
+	srv.Command(t, "ACL", "SETUSER", "default", "-subscribe")
+	_, err = m.Lock(t.Context())
+	require.ErrorContains(t, err, "cannot listen")
+	srv.Command(t, "ACL", "SETUSER", "default", "+subscribe")
+	granted := make(chan error, 1)
+	go func() {
+		_, err := m.Lock(t.Context(), holdfast.Wait(20*time.Second))
+		granted <- err
+	}()
+	require.Eventually(t, func() bool {
+		s, err := m.State(t.Context())
+		return err == nil && s.Waiters == 1 || len(granted) == 1
+	}, 20*time.Second, time.Millisecond)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, <-granted)
 }

@@ -19,6 +19,7 @@ import (
 // plan is one run.
 type plan struct {
 	seed        uint64
+	fair        bool // the kind of the locks: fairlock, else rlock
 	lease       time.Duration
 	storm, calm time.Duration
 	processes   int
@@ -34,8 +35,12 @@ type plan struct {
 	tidy        bool          // nothing is left behind that only the end of a lease takes away
 }
 
-// bound is of a wake-up, on a busy machine.
-const bound = 3 * time.Second
+const (
+	// bound is of a wake-up, on a busy machine.
+	bound = 3 * time.Second
+	// place is for how long the place of a waiter that is gone counts in the queue of a fair lock.
+	place = 15 * time.Second
+)
 
 // run does it all, and returns what it saw and what was wrong with it.
 func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
@@ -52,7 +57,8 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 	}
 	var slots []*slot
 	for range p.processes {
-		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease, Without: p.without}
+		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease,
+			Fair: p.fair, Without: p.without}
 		slots = append(slots, newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next))
 	}
 	w := &weather{tb: tb, t: t, lease: p.lease, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
@@ -92,7 +98,7 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	group.Wait()
 	c := history.Config{
 		Lease: p.lease, Bound: bound, Recovery: p.recovery, Faults: w.faults, Slack: hesitation, Least: 500 * time.Millisecond,
-		Refusals: w.refusals, Local: make(map[int][]history.Window), Pauses: make(map[int][]history.Window),
+		Place: place, Refusals: w.refusals, Local: make(map[int][]history.Window), Pauses: make(map[int][]history.Window),
 	}
 	f.kinds = maps.Clone(w.count)
 	var histories [][]history.Op
@@ -113,7 +119,7 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	if !p.tidy {
 		sleep(tb.Context(), time.Duration(quiet-now())+p.lease+time.Second)
 	}
-	found = append(found, leftBehind(tb, t, ops)...)
+	found = append(found, p.leftBehind(tb, t, ops)...)
 	if len(found) > 0 {
 		diary := w.diary
 		for _, s := range slots {
@@ -128,7 +134,7 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 }
 
 // leftBehind is what is on the servers that should not be, after all clients were closed.
-func leftBehind(tb testing.TB, t *target, ops []history.Op) (found []history.Violation) {
+func (p plan) leftBehind(tb testing.TB, t *target, ops []history.Op) (found []history.Violation) {
 	tb.Helper()
 	add := func(name, format string, args ...any) {
 		v := history.Violation{Check: "left behind", Name: name, Text: fmt.Sprintf(format, args...)}
@@ -140,7 +146,12 @@ func leftBehind(tb testing.TB, t *target, ops []history.Op) (found []history.Vio
 		found = append(found, v)
 	}
 	for _, n := range t.nodes {
-		locks, eternal := keys(tb, n)
+		locks, queues, eternal := keys(tb, n)
+		if p.tidy { // else those who were killed may have had places
+			for _, key := range queues {
+				add(key, "still there after all clients were closed")
+			}
+		}
 		for _, name := range locks {
 			add(name, "still locked after all clients were closed: %v", n.Command(tb, "HGETALL", name))
 		}

@@ -104,8 +104,8 @@ func (t *target) each(command ...string) {
 	}
 }
 
-// keys are the keys of one node of the kind that locks are, and those without a time to live.
-func keys(tb testing.TB, n *redistest.Server) (locks, eternal []string) {
+// keys are the keys of one node of the kind that locks are, those of queues, and those without a time to live.
+func keys(tb testing.TB, n *redistest.Server) (locks, queues, eternal []string) {
 	tb.Helper()
 	list, _ := n.Command(tb, "KEYS", "*").([]any)
 	for _, k := range list {
@@ -116,9 +116,11 @@ func keys(tb testing.TB, n *redistest.Server) (locks, eternal []string) {
 		case ttl == int64(-2): // it ended since
 		case ttl == int64(-1):
 			eternal = append(eternal, key)
+		case strings.HasPrefix(key, "redisson_lock_queue:"), strings.HasPrefix(key, "redisson_lock_timeout:"):
+			queues = append(queues, key)
 		case !strings.HasPrefix(key, "redisson_lock_token:"):
 			locks = append(locks, key)
 		}
 	}
-	return locks, eternal
+	return locks, queues, eternal
 }
