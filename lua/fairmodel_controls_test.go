@@ -1,0 +1,59 @@
+package lua_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/model"
+)
+
+// TestFairModelControls: without any one of the defences there is a way to break a promise, and the model finds it.
+func TestFairModelControls(t *testing.T) {
+	var table strings.Builder
+	for _, c := range []struct {
+		what string
+		off  fairDefence // one, and what would hide the harm
+		in   fair
+		want error
+	}{
+		{"grant: it matters whether anybody listens", heedsCount, handsOver, errDeaf},
+		{"grant: who cannot be reached keeps its place", keepsPlace, handsOver, errLostPlace},
+		{"grant: a claim has an end", claimEnds, perishes, errClaim},
+		{"the same, for those behind it", claimEnds, perishes, model.ErrStuck},
+		{"grant: a claim is for less than a lease that nobody renews", claimIsShort, perishes, errClaim},
+		{"acquire: nobody passes the head", asksHead, handsOver, errPassed},
+		{"acquire: who was handed the lock is told so", ownGrant, loses, errItself},
+		{"acquire: who has a place gets no other", oncePlaced, loses, errTwice},
+		{"release: who leaves has no place any more", leaverGone, departs, errPlaceLeft},
+		{"release: what is freed is handed on", leaverHandsOn, handsOver, errIdle},
+		{"the same, where nobody polls either", leaverHandsOn | fairPoll, handsOver, model.ErrStuck},
+		{"release: by the owner only", freesOwn, departs, errAnothers},
+		{"the same, as its victim sees it", freesOwn, departs, errCut},
+		{"poll: it tells who has no place", reportsMissing, wiped, model.ErrStuck},
+		{"client: it polls", fairPoll, perishes, model.ErrStuck},
+		{"client: the same, for a client that was not reached", fairPoll | noticesBreak, freezes, model.ErrStuck},
+		{"client: a claim is trusted from the grant on", grantTime, freezes, errTwo},
+		{"client: a message is for the place that it was sent for", ownMessage, again, errCut},
+		{"the same, with another who holds", ownMessage, again, errTwo},
+		{"client: an owner id with a straggler is not used again", fairFresh | fairFreshUndo | fairUndo, departs, errCut},
+		{"client: nor is one that is being given back", fairFreshUndo, departs, errCut},
+		{"client: what may be left is given back", fairUndo, departs, errPlaceLeft},
+		{"client: and given back again", fairUndoAgain, departs, errPlaceLeft},
+		{"the same, where a straggler takes the lock", fairUndoAgain, departs, errLeft},
+	} {
+		m := bounded(c.in)
+		m.off, m.only = c.off, c.want
+		r := m.explore(t)
+		if r.Violation == nil {
+			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
+			continue
+		}
+		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps: %v", c.what, len(r.Violation.Trace), r.Violation.Reason)
+		if os.Getenv("HOLDFAST_MODEL") != "" {
+			t.Logf("without %q: %v", c.what, r.Violation)
+		}
+	}
+	t.Logf("proof: fair model: without                                        there is a way of%s", table.String())
+}

@@ -1,0 +1,97 @@
+package lua_test
+
+// time is a tick of all clocks, and what can happen to the server as a whole.
+func (m *fair) time(s fairState, emit func(string, fairState)) {
+	n := s
+	n.tick()
+	n.claimed = n.claimed && n.owner != 0
+	m.netTick(&n)
+	ok := m.mailTick(&n)
+	for w := range m.waiters {
+		ok = ok && m.waiterTick(&n, w)
+	}
+	for c := range m.clients {
+		n.due.put(c, m.line(&n, c) && !n.dead.has(c))
+	}
+	if ok {
+		emit(tickLabel, n)
+	}
+	if s.over() {
+		n = s
+		n.queue = [fairPlaces]fairPlace{}
+		emit(endLabel, n)
+	}
+	if s.losses == 0 {
+		return
+	}
+	n = s
+	n.losses--
+	n.fairKeys = fairKeys{}
+	n.claimed = false
+	emit(lostLabel, n)
+	for c := range m.clients { // it was restarted
+		m.unsubscribe(&n, c)
+	}
+	emit(restartLabel, n)
+}
+
+// mailTick is false if a message would be on its way for too long: one that is later than its claim only wakes somebody, and so
+// does the poll. It waits for a process that stands still.
+func (m *fair) mailTick(s *fairState) bool {
+	for i := range s.mail {
+		mail := &s.mail[i]
+		if mail.owner != 0 && mail.left == 0 && !s.paused.has(m.of(mail.owner)) {
+			return false
+		}
+		less(&mail.left)
+	}
+	return true
+}
+
+// waiterTick ends what is trusted no more. A process that stands still finds that out when it goes on.
+func (m *fair) waiterTick(s *fairState, w uint8) bool {
+	wr := &s.waiters[w]
+	less(&wr.lasts)
+	less(&wr.renewed)
+	if less(&wr.stands); wr.stands == 0 {
+		wr.handed = 0
+	}
+	if wr.mode != has || wr.trust == 0 {
+		return true
+	}
+	wr.trust--
+	if wr.trust > 0 || s.paused.has(m.home[w]) {
+		return true
+	}
+	return m.undone(s, w, true)
+}
+
+// netTick ends the lives of stragglers, and the pauses of undos.
+func (m *fair) netTick(s *fairState) {
+	old := s.net
+	s.net = [fairMessages]fairMessage{}
+	for _, r := range old {
+		switch {
+		case r == (fairMessage{}):
+			return
+		case r.kind == undoer && r.step == fairUndoPause && !s.paused.has(m.of(r.id)):
+			r.step++
+		case !r.background():
+			continue
+		}
+		_ = s.put(r)
+	}
+}
+
+// forget takes out messages of grants that nobody will look at, so that they do not make more states.
+func (m *fair) forget(s *fairState) {
+	for i := 0; i < fairMails && s.mail[i] != (fairMail{}); {
+		w, gen := waiterOf(s.mail[i].owner)
+		wr := &s.waiters[w]
+		if wr.gen != gen || wr.wishes == 0 && (wr.mode == away || wr.mode == has) {
+			s.unpost(i)
+		} else {
+			i++
+		}
+	}
+}
