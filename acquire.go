@@ -160,7 +160,7 @@ func (g *grant) attempt(ctx, wait context.Context, cfg config, place bool) (*Hol
 	case o.err != nil:
 		return nil, 0, b.gaveUp(wait, o)
 	case o.reply.Status == lua.Denied && place:
-		b.client.lines.sync(b.key, o.sent, o.reply.Text(1))
+		g.refusedAt = b.client.lines.sync(b.key, o.sent, o.reply.Text(1))
 		fallthrough
 	case o.reply.Status == lua.Denied:
 		return nil, time.Duration(o.reply.Int(0)) * time.Millisecond, nil

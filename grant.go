@@ -28,6 +28,8 @@ type grant struct {
 	id    string // "<uuid>:h<n>"
 	watch watchdog.Lease
 	front bool // it has the front place of the local queue; set before it is live
+	// refusedAt is the server's time, in microseconds, when it last said that a place has not been granted yet. Of its waiter.
+	refusedAt int64
 
 	// turn holds one token. Operations that talk to the server about this grant take turns, because each tells the
 	// server an absolute hold count. It is a channel and not a mutex: a caller leaves by its context.

@@ -57,10 +57,14 @@ func (g *grant) awaitTurn(ctx, wait context.Context, cfg config, p *place) (*Hol
 			return nil, b.left(cause)
 		}
 		if err := p.line.refused(); err != nil {
+			b.client.lines.retire(p.line)
 			return nil, err
 		}
 		// A plain lease is not renewed, so it has to be asked for in full at once.
-		if got := p.take(); got.token != "" && cfg.renew && time.Now().Before(got.sent.Add(watchdog.Trust(got.claim))) {
+		// And the word of an earlier grant to the same owner may come late.
+		got := p.take()
+		fresh := got.micros > g.refusedAt || got.micros > 0 && control.OwnMessage.Off()
+		if fresh && cfg.renew && time.Now().Before(got.sent.Add(watchdog.Trust(got.claim))) {
 			return g.activate(ctx, got.sent, got.token, cfg, min(got.claim, cfg.lease))
 		}
 	}
@@ -80,9 +84,10 @@ type place struct {
 
 // handed is a grant of which a message told.
 type handed struct {
-	token string
-	sent  time.Time // not later than the grant, by this process's clock
-	claim time.Duration
+	token  string
+	micros int64     // when, by the server's clock
+	sent   time.Time // not later than that, by this process's clock
+	claim  time.Duration
 }
 
 func (p *place) signal() {
@@ -138,8 +143,9 @@ func (l *line) Message(payload string) {
 	if p == nil {
 		return // it left, and gives back what it is handed; or it has asked, and been told by the answer
 	}
-	if sent, claim, ok := l.trustLocked(fields[2], fields[3]); ok {
-		p.handed = handed{token: fields[1], sent: sent, claim: claim}
+	if got, ok := l.trustLocked(fields[2], fields[3]); ok {
+		p.handed = got
+		p.handed.token = fields[1]
 	}
 	p.signal()
 }
@@ -161,21 +167,21 @@ func (l *line) Look(confirmed bool) {
 // trustLocked is when the server's moment was on our clock, or earlier, and how long the claim stands from then on. Clocks
 // run at rates within 1 % of each other; the moment may be before the one that we know, when a message was slower than an
 // answer. A server's clock that was set back makes it too early, and the trust is over.
-func (l *line) trustLocked(micros, claim string) (sent time.Time, stands time.Duration, ok bool) {
+func (l *line) trustLocked(micros, claim string) (got handed, ok bool) {
 	at, err := strconv.ParseInt(micros, 10, 64)
 	ms, err2 := strconv.ParseInt(claim, 10, 64)
 	if err != nil || err2 != nil || l.sent.IsZero() {
-		return sent, 0, false
+		return got, false
 	}
-	stands = time.Duration(ms) * time.Millisecond
+	got = handed{micros: at, claim: time.Duration(ms) * time.Millisecond}
+	now := time.Now()
 	if control.GrantTime.Off() {
-		return time.Now(), stands, true
+		got.sent = now
+		return got, true
 	}
 	past := time.Duration(at-l.micros) * time.Microsecond
-	if sent = l.sent.Add(past - past.Abs()/100); sent.After(time.Now()) {
-		return sent, 0, false // its clock was set forward
-	}
-	return sent, stands, true
+	got.sent = l.sent.Add(past - past.Abs()/100)
+	return got, !got.sent.After(now) // else its clock was set forward
 }
 
 // refused is why a waiter cannot wait.

@@ -43,17 +43,19 @@ func (ls *lines) listens(key queue.Key) bool {
 	return l != nil && l.confirmed
 }
 
-// sync notes a moment of the server: a script that was sent at that time said that it was so late there.
-func (ls *lines) sync(key queue.Key, sent time.Time, micros string) {
+// sync notes a moment of the server: a script that was sent at that time said that it was so late there. It returns the moment
+// as a number.
+func (ls *lines) sync(key queue.Key, sent time.Time, micros string) int64 {
 	at, err := strconv.ParseInt(micros, 10, 64)
 	if err != nil {
-		return
+		return 0
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l := ls.lines[key]; l != nil && sent.After(l.sent) {
 		l.sent, l.micros = sent, at
 	}
+	return at
 }
 
 // enter joins the waiters of a name, and returns when messages arrive.
@@ -67,6 +69,7 @@ func (ls *lines) enter(wait context.Context, b *Base, owner string) (*place, err
 		}
 		if err := p.line.refused(); err != nil {
 			ls.leave(p)
+			ls.retire(p.line)
 			return nil, err
 		}
 		if ls.entered(p) {
@@ -125,6 +128,21 @@ func (ls *lines) leave(p *place) {
 	defer ls.mu.Unlock()
 	delete(p.line.places, p.owner)
 	p.line.left = time.Now()
+}
+
+// retire ends a line whose mailbox was refused, so that the next to come asks for it again.
+func (ls *lines) retire(l *line) {
+	ls.mu.Lock()
+	if ls.lines[l.base.key] == l {
+		delete(ls.lines, l.base.key)
+	}
+	called := l.called
+	l.called = nil
+	ls.mu.Unlock()
+	l.sub.Close()
+	if called != nil {
+		called.Close()
+	}
 }
 
 func (ls *lines) kickLocked() {

@@ -110,6 +110,50 @@ func TestLostWithoutAWord(t *testing.T) {
 	require.Len(t, queued(t, rdb, "lost"), 1)
 }
 
+// TestOldMessage: the word of a grant comes when that is over and its owner waits again. It is not taken for a new one. Control:
+// without a look at the time of the grant it is, and two are inside.
+func TestOldMessage(t *testing.T) {
+	old := func(t *testing.T) (w *waiter, first uint64, other *holdfast.Hold) {
+		rdb := redistest.Shared(t).Client(t)
+		name := uniqueName(t)
+		c := newClient(t, rdb, nil)
+		m, o := fairlock.New(c, name), fairlock.New(newClient(t, rdb, nil), name)
+		mailbox := "redisson_lock__channel:{" + name + "}:" + c.ID()
+		tap := rdb.Subscribe(t.Context(), mailbox)
+		defer tap.Close()
+		_, err := tap.Receive(t.Context())
+		require.NoError(t, err)
+		ctx := holdfast.WithOwner(t.Context())
+		other, err = o.Lock(t.Context())
+		require.NoError(t, err)
+		w = wait(ctx, t, rdb, m)
+		require.NoError(t, other.Unlock(t.Context()))
+		h := w.hold()
+		message, err := tap.ReceiveMessage(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock(t.Context()))
+		other, err = o.Lock(t.Context())
+		require.NoError(t, err)
+		w = wait(ctx, t, rdb, m)
+		require.Equal(t, h.Owner(), queued(t, rdb, name)[0], "the same owner")
+		require.EqualValues(t, 2, rdb.Publish(t.Context(), mailbox, message.Payload).Val())
+		return w, h.Token(), other
+	}
+	w, first, other := old(t)
+	require.NoError(t, other.Unlock(t.Context()))
+	h := w.hold()
+	require.Greater(t, h.Token(), other.Token())
+	require.Greater(t, h.Token(), first)
+	require.NoError(t, h.Unlock(t.Context()))
+
+	defer control.OwnMessage.Without()()
+	w, first, other = old(t)
+	h = w.hold()
+	require.Equal(t, first, h.Token(), "control")
+	require.NoError(t, other.Unlock(t.Context()))
+	_ = h.Unlock(t.Context())
+}
+
 // TestPlainLease: a hold that is not renewed has its whole lease, also when it was handed over with a claim.
 func TestPlainLease(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)

@@ -29,6 +29,8 @@ var (
 	Poll      Switch // a client that waits looks after the queue, also when nothing happens
 	Refresh   Switch // and puts off the deadlines of its places
 	GrantTime Switch // a grant is trusted from when it was made, not from when it was heard of
+	// OwnMessage is that the word of an earlier grant to the same owner is not taken for this one's.
+	OwnMessage Switch
 
 	// These are read when a client is made.
 
