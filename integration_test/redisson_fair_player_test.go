@@ -96,12 +96,14 @@ type java struct {
 	t    testing.TB
 	rdb  *redis.Client
 	id   string
-	wait time.Duration
+	wait time.Duration // of all its waiters
 	late time.Duration // how far its clock is behind
+
+	lease time.Duration
 }
 
 func newJava(t testing.TB, rdb *redis.Client, id string) *java {
-	return &java{t: t, rdb: rdb, id: id, wait: javaWait}
+	return &java{t: t, rdb: rdb, id: id, wait: javaWait, lease: javaLease}
 }
 
 func (j *java) owner(thread int) string { return j.id + ":" + strconv.Itoa(thread) }
@@ -115,17 +117,11 @@ func (j *java) attempt(ctx context.Context, thread int, place bool) (left time.D
 		waits = 1
 	}
 	ms, err := javaAcquire.Run(ctx, j.rdb, []string{javaName, javaQueue, javaEnds},
-		javaLease.Milliseconds(), j.owner(thread), j.wait.Milliseconds(), j.now(), waits).Int64()
+		j.lease.Milliseconds(), j.owner(thread), j.wait.Milliseconds(), j.now(), waits).Int64()
 	if errors.Is(err, redis.Nil) {
 		return 0, true, nil
 	}
 	return time.Duration(ms) * time.Millisecond, false, err
-}
-
-func (j *java) subscribe(ctx context.Context, thread int) (*redis.PubSub, error) {
-	sub := j.rdb.Subscribe(ctx, javaChannel+":"+j.owner(thread))
-	_, err := sub.Receive(ctx)
-	return sub, errors.Join(err, ctx.Err())
 }
 
 // lock waits as lock() does: a place, then the channel, then attempts: at a message and when the lease that it knows of ends.
@@ -138,9 +134,9 @@ func (j *java) lock(ctx context.Context, thread int, placed func()) error {
 	if placed != nil {
 		placed()
 	}
-	sub, err := j.subscribe(ctx, thread)
+	sub := j.rdb.Subscribe(ctx, javaChannel+":"+j.owner(thread))
 	defer sub.Close()
-	if err != nil {
+	if _, err := sub.Receive(ctx); err != nil {
 		return err
 	}
 	for {
@@ -159,7 +155,7 @@ func (j *java) lock(ctx context.Context, thread int, placed func()) error {
 
 func (j *java) unlock(ctx context.Context, thread int) error {
 	n, err := javaUnlock.Run(ctx, j.rdb, []string{javaName, javaQueue, javaEnds, javaChannel},
-		javaLease.Milliseconds(), j.owner(thread), j.now()).Int64()
+		j.lease.Milliseconds(), j.owner(thread), j.now()).Int64()
 	if err == nil && n != 1 {
 		err = fmt.Errorf("%s still holds it", j.owner(thread))
 	}
