@@ -19,7 +19,6 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
-	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // step is something that happens to servers while locks are in use. It loses no acknowledged write, so that the history
@@ -79,9 +78,9 @@ func TestUnderLoad(t *testing.T) {
 	}
 	replay := fmt.Sprintf("HOLDFAST_SEED=%d go test -race -run '^%s$' .", seed, t.Name())
 	t.Log("replay: " + replay)
-	topology.Each(t, topology.Single|topology.Replicated|topology.Cluster, func(t *testing.T, top topology.Topology) {
+	eachKind(t, topology.Single|topology.Replicated|topology.Cluster, func(t *testing.T, top topology.Topology, k kind) {
 		rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // chooses faults, guards nothing
-		l := newLoad(t, top, rng)
+		l := newLoad(t, top, k, rng)
 		steps := stepsOf(top)
 		for _, i := range rng.Perm(len(steps)) {
 			l.during(steps[i])
@@ -102,7 +101,7 @@ type load struct {
 	faults    []history.Window
 }
 
-func newLoad(t *testing.T, top topology.Topology, rng *rand.Rand) *load {
+func newLoad(t *testing.T, top topology.Topology, k kind, rng *rand.Rand) *load {
 	t.Helper()
 	start := time.Now()
 	l := &load{T: t, top: top, now: func() int64 { return int64(time.Since(start)) }}
@@ -113,12 +112,13 @@ func newLoad(t *testing.T, top topology.Topology, rng *rand.Rand) *load {
 		l.group.Wait()
 	})
 	for client := range 3 {
-		c := newClient(t, top.Connect(t, func(o *redis.UniversalOptions) { o.ReadTimeout = 500 * time.Millisecond }),
-			&holdfast.Options{Lease: loadLease})
+		rdb := top.Connect(t, func(o *redis.UniversalOptions) { o.ReadTimeout = 500 * time.Millisecond })
+		rdb.AddHook(workload.Places{})
+		c := newClient(t, rdb, &holdfast.Options{Lease: loadLease})
 		rec := history.NewRecorder(l.now)
 		l.clients, l.recorders = append(l.clients, c), append(l.recorders, rec)
 		cfg := workload.Config{
-			Lock:  func(name string) workload.Locker { return rlock.New(c, name) },
+			Lock:  func(name string) workload.Locker { return k.make(c, name) },
 			Name:  func(rng *rand.Rand) string { return loadKey + strconv.Itoa(rng.IntN(2)) },
 			Think: 10 * time.Millisecond, Hold: 5 * time.Millisecond, Wait: 20 * time.Millisecond, Patience: patience, Now: l.now,
 		}
@@ -172,6 +172,7 @@ func (l *load) finish(replay string) {
 	}
 	history.Report(l, history.Check(history.Merge(histories...), history.Config{
 		Lease: loadLease, Bound: loadLease * 6 / 10, Recovery: 10 * time.Second, Faults: l.faults,
+		Slack: 2 * time.Second, Place: 15 * time.Second,
 	}), replay)
 	nothingLeft(l.T, l.top, loadKey)
 }
