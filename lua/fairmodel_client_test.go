@@ -30,6 +30,9 @@ func (m *fair) next(s fairState, emit func(string, fairState)) {
 	m.time(s, out)
 }
 
+// frail tells whether a waiter meets faults, and leaves.
+func (m *fair) frail(w uint8) bool { return m.home[w] < m.harmed }
+
 // wants are what a user may want next.
 func (m *fair) wants(s fairState, w uint8, emit func(string, fairState)) {
 	wr := &s.waiters[w]
@@ -61,8 +64,20 @@ func (m *fair) join(s *fairState, w uint8) {
 	if s.known.has(m.home[w]) {
 		wr.mode, wr.wake = waiting, true
 	}
+}
+
+// refused is what a waiter makes of a refusal: a message of a grant from before it is not to be trusted. It told of another
+// grant to the same owner, or of one that was lost.
+func (m *fair) refused(s *fairState, w uint8) {
+	wr := &s.waiters[w]
+	wr.asked = true
+	if m.off.has(ownMessage) {
+		wr.wake = wr.handed != 0
+		return
+	}
+	wr.handed, wr.stands = 0, 0
 	for i := range s.mail {
-		if s.mail[i].owner == fairID(w, wr.gen) && !m.off.has(ownMessage) {
+		if s.mail[i].owner == fairID(w, wr.gen) {
 			s.mail[i].old = true
 		}
 	}
@@ -78,7 +93,7 @@ func (m *fair) attempts(s fairState, w uint8, emit func(string, fairState)) {
 		}
 		return
 	}
-	if wr.mode == waiting && wr.wake && wr.stands > 0 {
+	if wr.mode == waiting && wr.asked && wr.wake && wr.stands > 0 {
 		n := s
 		if m.take(&n, w, wr.handed, wr.stands) {
 			emit(fairLabels[w][fTakes], n)
@@ -90,15 +105,17 @@ func (m *fair) attempts(s fairState, w uint8, emit func(string, fairState)) {
 	request := fairMessage{kind: acquire, id: fairID(w, wr.gen), again: wr.stray, place: wr.mode == waiting}
 	n := s
 	nw := &n.waiters[w]
-	nw.handed, nw.stands, nw.wake = 0, 0, false
+	nw.wake = false
 	switch a := m.run(&n, request); {
 	case a.status == lua.Done:
 		nw.granted, nw.lasts = a.token, m.lease-1
 	case wr.mode == asking:
 		m.join(&n, w)
+	default:
+		m.refused(&n, w)
 	}
 	emit(fairLabels[w][fAsks], n)
-	if s.faults == 0 {
+	if s.faults == 0 || !m.frail(w) {
 		return
 	}
 	n = s
@@ -135,7 +152,7 @@ func (m *fair) holds(s fairState, w uint8, emit func(string, fairState)) {
 	if m.end(&n, w) {
 		emit(fairLabels[w][fUnlocks], n)
 	}
-	if s.faults > 0 {
+	if s.faults > 0 && m.frail(w) {
 		n = s
 		n.faults--
 		m.run(&n, fairMessage{kind: release, id: owner})
@@ -165,7 +182,7 @@ func (m *fair) renews(s fairState, w uint8, emit func(string, fairState)) {
 	if a := m.run(&n, request); a.status == lua.Done {
 		n.waiters[w].renewed = m.lease - 1
 		emit(fairLabels[w][fRenews], n)
-		if s.faults > 0 {
+		if s.faults > 0 && m.frail(w) {
 			n.faults--
 			n.waiters[w].renewed = 0
 			emit(fairLabels[w][fRenewalUnheard], n)
@@ -173,7 +190,7 @@ func (m *fair) renews(s fairState, w uint8, emit func(string, fairState)) {
 	} else if m.end(&n, w) {
 		emit(fairLabels[w][fRenews], n)
 	}
-	if s.faults > 0 {
+	if s.faults > 0 && m.frail(w) {
 		n = s
 		n.faults--
 		m.keep(&n, request)
@@ -191,7 +208,7 @@ func (m *fair) leaves(s fairState, w uint8, emit func(string, fairState)) {
 	if wr.stray && wr.wake && m.undone(&n, w, true) {
 		emit(fairLabels[w][fGivesUp], n)
 	}
-	if s.leaves == 0 {
+	if s.leaves == 0 || !m.frail(w) {
 		return
 	}
 	n = s

@@ -33,10 +33,11 @@ func TestFairModelControls(t *testing.T) {
 		{"the same, as its victim sees it", freesOwn, departs, errCut},
 		{"poll: it tells who has no place", reportsMissing, wiped, model.ErrStuck},
 		{"client: it polls", fairPoll, perishes, model.ErrStuck},
-		{"client: the same, for a client that was not reached", fairPoll | noticesBreak, freezes, model.ErrStuck},
+		{"client: the same, for a client that was not reached", fairPoll | noticesBreak, handsOver, model.ErrStuck},
 		{"client: a claim is trusted from the grant on", grantTime, freezes, errTwo},
-		{"client: a message is for the place that it was sent for", ownMessage, again, errCut},
+		{"client: no message is trusted from before a refusal", ownMessage, again, errCut},
 		{"the same, with another who holds", ownMessage, again, errTwo},
+		{"the same, after the server lost its keys", ownMessage, wiped, errPlaceLeft},
 		{"client: an owner id with a straggler is not used again", fairFresh | fairFreshUndo | fairUndo, departs, errCut},
 		{"client: nor is one that is being given back", fairFreshUndo, departs, errCut},
 		{"client: what may be left is given back", fairUndo, departs, errPlaceLeft},
@@ -50,7 +51,7 @@ func TestFairModelControls(t *testing.T) {
 			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
 			continue
 		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps: %v", c.what, len(r.Violation.Trace), r.Violation.Reason)
+		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States, r.Violation.Reason)
 		if os.Getenv("HOLDFAST_MODEL") != "" {
 			t.Logf("without %q: %v", c.what, r.Violation)
 		}

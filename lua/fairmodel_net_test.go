@@ -77,7 +77,7 @@ func (m *fair) wakeAll(s *fairState, c uint8) {
 
 // listens is the life of a client's mailbox.
 func (m *fair) listens(s fairState, c uint8, emit func(string, fairState)) {
-	if s.breaks > 0 && s.up.has(c) && !s.dead.has(c) {
+	if s.breaks > 0 && c < m.harmed && s.up.has(c) && !s.dead.has(c) {
 		n := s
 		n.breaks--
 		m.unsubscribe(&n, c)
@@ -170,7 +170,7 @@ func (m *fair) polls(s fairState, c uint8, emit func(string, fairState)) {
 		a := n.poll(m.terms(&n), c, owners)
 		m.judge(&n, &s.fairKeys, fairMessage{}, c)
 		m.mailed(&n, a.mail)
-		if s.faults > 0 {
+		if s.faults > 0 && c < m.harmed {
 			unheard := n
 			unheard.faults--
 			emit(clientLabels[c][fPollUnheard], unheard)
@@ -204,7 +204,7 @@ func (m *fair) process(s fairState, c uint8, emit func(string, fairState)) {
 		emit(clientLabels[c][fGoesOn], n)
 		return
 	}
-	if !m.busy(&s, c) {
+	if !m.busy(&s, c) || c >= m.harmed {
 		return
 	}
 	if s.pauses > 0 {
@@ -311,7 +311,7 @@ func (m *fair) network(s fairState, emit func(string, fairState)) {
 			if a := m.run(&n, r); a.status != lua.Done && !r.again && !r.place || m.beginUndo(&n, r.id, true) {
 				emit(fairLabels[w][fLateAnswer], n)
 			}
-			if s.faults > 0 {
+			if s.faults > 0 && m.frail(w) {
 				n = s
 				n.take(i)
 				n.faults--

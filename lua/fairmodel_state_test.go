@@ -26,7 +26,7 @@ const (
 	// In the client.
 	grantTime     // a claim is trusted from when it was handed over, not from when that was heard of
 	fairPoll      // somebody looks after the queue
-	ownMessage    // a message from before a place was asked for is not for that place
+	ownMessage    // a message of a grant from before a refusal is not trusted
 	fairFresh     // an owner id with a straggler is not used again
 	fairFreshUndo // nor is one that is being given back
 	fairUndo      // what a waiter may have left is given back
@@ -63,6 +63,7 @@ type waiter struct {
 	gen     uint8 // number of its owner id
 	wishes  uint8 // how often it may still want the lock
 	stray   bool  // a request with its owner id may still arrive
+	asked   bool  // and was refused, since it waits
 	wake    bool  // has reason to ask
 	handed  uint8 // token of a grant that a message told of, 0: none
 	stands  uint8 // for how long that can be trusted
@@ -89,7 +90,7 @@ func (r fairMessage) background() bool { return r.kind == undoer || r.kind == la
 type fairMail struct {
 	owner, token uint8
 	left         uint8 // for how long it can be trusted
-	old          bool  // it is from before its owner asked for the place that it has now
+	old          bool  // its owner was refused since
 }
 
 // set of clients
