@@ -22,6 +22,13 @@ type directed struct {
 	plan    plan
 }
 
+func (d *directed) name() string {
+	if d.plan.fair {
+		return "fair " + d.defence
+	}
+	return d.defence
+}
+
 func directions() []directed {
 	// What is not given back stands for the whole lease, which is long, so it is noticed by those who wait, or at the end.
 	long := plan{lease: 10 * time.Second, storm: 3 * time.Second, calm: time.Second, processes: 3, actors: 4,
@@ -43,7 +50,14 @@ func directions() []directed {
 	kills := wakes
 	kills.lease, kills.gap, kills.tidy = time.Second, 800*time.Millisecond, false
 	kills.local, kills.global = []string{"kill"}, nil
+	fair := func(p plan) plan {
+		p.fair = true
+		return p
+	}
 	return []directed{
+		{"Poll", []string{"wake-up"}, fair(kills)},
+		{"Undo", []string{"left behind", "wake-up"}, fair(leaves)},
+		{"Deadline", []string{"exclusion"}, fair(silent)},
 		{"Deadline", []string{"exclusion"}, silent},
 		{"Undo", []string{"left behind", "wake-up"}, leaves},
 		{"NoRetry", []string{"left behind", "wake-up"}, long},
@@ -70,7 +84,7 @@ func TestControls(t *testing.T) {
 	t.Logf("replay: %s=%d go test ./chaos -run %s", seedEnv, seed, t.Name())
 	table := []string{fmt.Sprintf("proof: chaos: %-20s %-20s %s", "defence", "violations with it", "without it")}
 	for _, d := range all {
-		t.Run(d.defence, func(t *testing.T) {
+		t.Run(d.name(), func(t *testing.T) {
 			target := startServer(t, redistest.Programs(t)[0])
 			p := d.plan
 			p.seed = seed
@@ -86,7 +100,7 @@ func TestControls(t *testing.T) {
 				}
 				p.seed++
 			}
-			table = append(table, fmt.Sprintf("proof:   %-25s %-20s %s", d.defence, list(with.violations), list(off.violations)))
+			table = append(table, fmt.Sprintf("proof:   %-25s %-20s %s", d.name(), list(with.violations), list(off.violations)))
 			require.True(t, hit(off, d.expect), "none of the checks %v noticed that it was missing: %s", d.expect, &off)
 		})
 	}
