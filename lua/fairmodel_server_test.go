@@ -76,10 +76,10 @@ func (k *fairKeys) enqueue(e *terms, owner uint8) {
 	}
 }
 
-// next is a token, and time goes on: no two grants are of one microsecond.
+// nextToken is greater than the last and no less than the clock, which goes on: no two grants are of one microsecond.
 func (k *fairKeys) nextToken() {
 	k.token = max(k.token+1, k.clock)
-	k.clock = max(k.clock, k.token) + 1
+	k.clock++
 }
 
 // hold writes a grant.
@@ -100,7 +100,7 @@ func (k *fairKeys) grant(e *terms, present uint8) (told fairMail) {
 		c := e.client(p.owner)
 		switch {
 		case p.left == 0 || deaf.has(c):
-		case e.up.has(c) || e.off.has(heedsCount) || c == present:
+		case e.up.has(c) || e.off.has(heedsCount) || c == present && !e.off.has(asksIsThere):
 			k.drop(p.owner)
 			k.hold(e, p.owner, e.claim)
 			switch {
@@ -189,7 +189,7 @@ func (k *fairKeys) poll(e *terms, c uint8, owners [fairWaiters]uint8) (a fairAns
 			a.missing |= 1 << i
 		}
 		if at >= 0 && !e.off.has(refreshes) {
-			k.queue[at].left = e.place
+			k.queue[at].left = max(k.queue[at].left, e.place)
 		}
 	}
 	if k.owner == 0 && k.queue[0].owner != 0 {

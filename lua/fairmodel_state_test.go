@@ -12,6 +12,7 @@ const (
 	// In the scripts.
 	heedsCount     fairDefence = 1 << iota // grant: who cannot be reached is passed over
 	keepsPlace                             // grant: and keeps its place, for it need not be dead
+	asksIsThere                            // grant: who asks can be told by the answer
 	claimIsShort                           // grant: and that is sooner than that of a lease
 	claimEnds                              // grant: a claim has an end
 	leaverGone                             // release: who leaves has no place any more
