@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -151,4 +152,27 @@ func TestFairRefusedMessage(t *testing.T) {
 		reply, err := lua.Run(ctx, limited, r.call(edited(t, r)))
 		require.True(t, err != nil || rdb.Exists(ctx, scriptLock).Val() == 0, "%v: handed over all the same", reply)
 	})
+}
+
+// TestFairCrowdOfTheDead: a release asks once for each client whether it is there, not once for each of its waiters.
+func TestFairCrowdOfTheDead(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb, ctx := srv.Client(t), t.Context()
+	var dead []string
+	for i := range 100 {
+		dead = append(dead, fmt.Sprintf("d:h%d@60000", i), fmt.Sprintf("e:h%d@60000", i))
+	}
+	asked := func(script *lua.Script) int64 {
+		require.NoError(t, prepare(ctx, rdb, heldByC+waiting(dead...)))
+		srv.ResetStats(t)
+		r := row{script: lua.FairRelease, args: fairRelease}
+		reply, err := lua.Run(ctx, rdb, r.call(script))
+		require.NoError(t, err)
+		require.Equal(t, lua.Done, reply.Status)
+		calls := srv.CommandCalls(t)
+		return calls["publish"] + calls["pubsub"] + calls["pubsub|numsub"]
+	}
+	require.Equal(t, int64(2), asked(lua.FairRelease))
+	r := row{script: lua.FairRelease, cut: "      deaf[id] = true\n", paste: ""}
+	require.Equal(t, int64(200), asked(edited(t, r)), "control")
 }
