@@ -115,6 +115,7 @@ type line struct {
 	confirmed bool      // the mailbox is subscribed
 	due       time.Time // for the next poll
 	left      time.Time // when somebody left last
+	doubted   time.Time // when the mailbox was found to be at the wrong server
 	refreshed time.Time // when the places were put off last
 
 	// A moment of the server and one of ours that was not later: what a message says of the server's time is counted from it.

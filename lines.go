@@ -18,6 +18,8 @@ const (
 	pollGap = time.Second
 	// refreshGap is how often it puts off the deadlines of its places, which count for three times as long.
 	refreshGap = 5 * time.Second
+	// doubtGap is how often a connection for messages is replaced because nobody seems to listen on it.
+	doubtGap = 3 * time.Second
 	// pollChunk is how many places are put off by one script at most.
 	pollChunk = 500
 )
@@ -174,8 +176,9 @@ func (ls *lines) run() {
 
 // poll is one script that is due.
 type poll struct {
-	line *line
-	call lua.Call
+	line      *line
+	call      lua.Call
+	confirmed bool // the mailbox was subscribed before
 }
 
 // duePolls makes the scripts of the lines that are due, and ends those in which nobody has been for a while. Without any line
@@ -206,7 +209,7 @@ func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
 		}
 		for first := true; first || len(owners) > 0; first = false {
 			n := min(len(owners), pollChunk)
-			polls = append(polls, poll{l, l.base.queuer.Poll(ls.client.id, ls.client.publish, owners[:n])})
+			polls = append(polls, poll{l, l.base.queuer.Poll(ls.client.id, ls.client.publish, owners[:n]), l.confirmed})
 			owners = owners[n:]
 		}
 	}
@@ -270,7 +273,7 @@ func (ls *lines) send(polls []poll) {
 			silent = silent || !isReply(result.Err)
 			continue
 		}
-		ls.settle(polls[i].line, sent, result.Reply)
+		ls.settle(polls[i], sent, result.Reply)
 	}
 	if silent && ls.client.cluster != nil {
 		ls.client.cluster.ReloadState(ls.client.ctx)
@@ -278,10 +281,11 @@ func (ls *lines) send(polls []poll) {
 }
 
 // settle wakes those whom the reply to a poll concerns: who was handed the lock, and who has no place any more.
-func (ls *lines) settle(l *line, sent time.Time, r lua.Reply) {
+func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
+	l := p.line
 	ls.sync(l.base.key, sent, r.Text(1))
 	ls.mu.Lock()
-	for _, owner := range append(r.Texts(4), r.Text(2)) {
+	for _, owner := range append(r.Texts(5), r.Text(2)) {
 		if p := l.places[owner]; p != nil {
 			p.signal()
 		}
@@ -289,9 +293,17 @@ func (ls *lines) settle(l *line, sent time.Time, r lua.Reply) {
 	if left := time.Duration(r.Int(0)) * time.Millisecond; left >= 0 && sent.Add(left).Before(l.due) {
 		l.due = sent.Add(left + time.Millisecond) // the holder's lease ends, and nobody tells
 	}
+	// We listen, and not where the lock is: the server that it is on has changed, and the old one did not close the connection.
+	deaf := p.confirmed && l.confirmed && r.Int(4) == 0 && sent.Sub(l.doubted) > doubtGap
+	if deaf {
+		l.doubted = sent
+	}
 	caller, old := r.Text(3), l.called
 	same := caller == l.caller || ls.lines[l.base.key] != l
 	ls.mu.Unlock()
+	if deaf {
+		l.sub.Doubt()
+	}
 	if same {
 		return
 	}

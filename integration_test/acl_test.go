@@ -18,7 +18,7 @@ import (
 const (
 	aclScripts = "+evalsha +eval +hlen +hexists +hgetall +hset +del +get +set +pexpire +pttl +time"
 	// A user of fair locks also needs these.
-	aclFair = "+lindex +llen +lpop +lrange +lrem +rpush +zadd +zcard +zcount +zrange +zrem +zscore " +
+	aclFair = "+lindex +llen +lpop +lrange +lrem +rpush +zadd +zcard +zcount +zrange +zrem +zscore +pubsub|numsub +pubsub|shardnumsub " +
 		"~redisson_lock_queue:{orders:* ~redisson_lock_timeout:{orders:*"
 	aclKeys     = "~orders:* ~redisson_lock_token:{orders:* ~redisson_lock__channel:{orders:*"
 	aclChannels = "&redisson_lock__channel:{orders:*" // since Redis 6.2

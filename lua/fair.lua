@@ -10,8 +10,9 @@
 --
 -- Granting: when the lock becomes free, the script that sees it hands it to the head, with a claim: a lease that is just long
 -- enough for the head's client to hear of it. It hears by its mailbox, the channel followed by ":" and the client's id:
--- "<number of the owner> <token> <time of the grant, us> <claim, ms>". PUBLISH tells whether anybody listens; a head that
--- cannot be reached is passed over, and keeps its place. One of Redisson's is handed the lock as count 0, which its own next
+-- "<number of the owner> <token> <time of the grant, us> <claim, ms>". A head on whose mailbox nobody listens at this server is
+-- passed over, and keeps its place. (Rejected: to send the message and see how many heard it, which spares the question. Replicas
+-- pass messages on, and whoever listens at one would believe what was then given to another.) One of Redisson's is handed the lock as count 0, which its own next
 -- attempt makes 1, and is called on the channel followed by ":" and its owner id.
 --
 -- Redisson's waiters: a deadline is taken off by each grant before it, by the wait of the one who was granted. So who stands
@@ -111,55 +112,60 @@ local function put(owner, deadline)
   limit(deadline)
 end
 
--- enqueue gives an owner a place at the end, unless it has one.
+-- enqueue gives an owner a place at the end, unless it has one. The first place, and those in a mixed queue, see to the time to
+-- live; for the others the polls do.
 local function enqueue(owner, place)
-  if call('ZSCORE', deadlines, owner) then return end
-  local deadline = now + place
-  if mixed() then
+  local deadline, others = now + place, mixed()
+  if others then
     local last = call('ZSCORE', deadlines, call('LINDEX', queue, -1))
     deadline = math.max(math.floor(behind(place)), math.floor(tonumber(last or 0)) + place) + 0.5
   end
-  call('RPUSH', queue, owner)
-  put(owner, deadline)
+  if call('ZADD', deadlines, 'NX', string.format('%.1f', deadline), owner) == 0 then return end
+  if call('RPUSH', queue, owner) == 1 or others then limit(deadline) end
 end
 
--- publish sends and returns how many heard it: nil if the server cannot know, which is so for classic channels of a cluster.
+-- publish sends, by the command of this server, and returns why that was refused.
 local function publish(command, to, text)
-  local heard = redis.pcall(command, to, text)
-  if type(heard) == 'table' and heard.err and command ~= 'PUBLISH' and string.find(heard.err, 'nknown') then
-    heard = redis.pcall('PUBLISH', to, text)
-    if type(heard) ~= 'table' then return nil end
+  local sent = redis.pcall(command, to, text)
+  if type(sent) == 'table' and sent.err and command ~= 'PUBLISH' and string.find(sent.err, 'nknown') then
+    sent = redis.pcall('PUBLISH', to, text)
   end
-  if type(heard) == 'table' and heard.err then return nil, heard.err end
-  return heard
+  return type(sent) == 'table' and sent.err or nil
 end
 
--- grant hands the free lock to the first waiter that can be reached. present is a client that is known to be there, whatever
--- PUBLISH says, because it asks. Returns an error for the caller to reply with, and why nobody could be told.
+-- listeners is how many listen on a channel at this server; nil if it does not know all of them, which is so for classic
+-- channels of a cluster.
+local function listeners(command, to)
+  local counted = redis.pcall('PUBSUB', command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', to)
+  return counted[2]
+end
+
+-- grant hands the free lock to the first waiter that can be reached. present is a client that is known to be there, whoever
+-- listens, because it asks. Returns an error for the caller to reply with, and why nobody could be told.
 local function grant(command, claim, keep, present)
-  if not head() then return end
+  local owner, i, deaf = head(), 0, {}
+  if not owner then return end
   local token, refused = nextToken()
   if not token then return refused end
-  local deaf = {}
-  for i = 0, call('LLEN', queue) - 1 do
-    local owner = call('LINDEX', queue, i)
-    local id, deadline = client(owner), call('ZSCORE', deadlines, owner)
-    local counts = deadline and tonumber(deadline) > now -- else it is purged when it is the head
-    if counts and not id then
-      drop(owner)
+  while owner do
+    local id = client(owner)
+    local reached = not id or id == present
+    if not reached and deaf[id] == nil then deaf[id] = listeners(command, channel .. ':' .. id) == 0 end
+    if reached or not deaf[id] then
+      call('ZREM', deadlines, owner)
+      if i == 0 then call('LPOP', queue) else call('LREM', queue, 1, owner) end
       call('SET', tokens, token, 'PX', keep)
-      local failed = hold(owner, '0', math.max(claim, 2000))
-      return failed, select(2, publish(command, channel .. ':' .. owner, '0'))
-    elseif counts and not deaf[id] then
-      local number = string.match(owner, 'h%d+$')
-      local heard, unheard = publish(command, channel .. ':' .. id,
-        number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim)
-      if heard ~= 0 or id == present then
-        drop(owner)
-        call('SET', tokens, token, 'PX', keep)
-        return hold(owner, '1', claim), unheard
-      end
-      deaf[id] = true
+      local failed = hold(owner, id and '1' or '0', id and claim or math.max(claim, 2000))
+      if failed then return failed end
+      if not id then return nil, publish(command, channel .. ':' .. owner, '0') end
+      return nil, publish(command, channel .. ':' .. id,
+        string.match(owner, 'h%d+$') .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim)
     end
+    local deadline
+    repeat -- those that have ended are purged when they are the head
+      i = i + 1
+      owner = call('LINDEX', queue, i)
+      deadline = owner and call('ZSCORE', deadlines, owner)
+    until not owner or deadline and tonumber(deadline) > now
   end
 end

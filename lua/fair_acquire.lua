@@ -21,13 +21,15 @@ if held and (ARGV[4] == '1' or place > 0) and call('HEXISTS', name, owner) == 1 
   drop(owner)
   return {1, token}
 end
-local first = head()
-if not held and (not first or first == owner) then
-  local token, refused = nextToken()
-  if not token then return refused end
-  if first then drop(owner) end
-  call('SET', tokens, token, 'PX', keep)
-  return hold(owner, '1', lease) or {1, token}
+if not held then
+  local first = head()
+  if not first or first == owner then
+    local token, refused = nextToken()
+    if not token then return refused end
+    if first then drop(owner) end
+    call('SET', tokens, token, 'PX', keep)
+    return hold(owner, '1', lease) or {1, token}
+  end
 end
 if place > 0 then enqueue(owner, place) end
 if not held then

@@ -3,10 +3,11 @@
 -- KEYS  see fair.lua
 -- ARGV  1 client's id   2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
 --       5 how long a place counts, ms   6... owners of the client that wait
--- Reply {1, pttl, time, holder, called, missing...}
+-- Reply {1, pttl, time, holder, called, heard, missing...}
 --         pttl of the lock in ms; time of the server in us, as text; holder: the owner that holds the lock, '' if nobody does
 --         called: the head of the queue if it is the client's and the holder is Redisson's, who will call it on a channel of
---         its own, else ''; missing: those of the owners that have no place
+--         its own, else ''; heard: how many listen on the client's mailbox at this server, -1 if it cannot know; missing: those of the
+--         owners that have no place
 -- Atomic, and harmless when repeated. A queue whose two keys do not tell the same is repaired.
 local id, place = ARGV[1], tonumber(ARGV[5])
 if call('LLEN', queue) ~= call('ZCARD', deadlines) then
@@ -44,4 +45,5 @@ end
 local holder = call('HGETALL', name)[1] or ''
 local called = head()
 if not called or client(called) ~= id or holder == '' or client(holder) then called = '' end
-return {1, call('PTTL', name), micros(), holder, called, unpack(missing)}
+local heard = listeners(ARGV[2], channel .. ':' .. id) or -1
+return {1, call('PTTL', name), micros(), holder, called, heard, unpack(missing)}

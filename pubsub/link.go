@@ -16,6 +16,8 @@ var (
 	errSilent = errors.New("pubsub: no answer to a ping")
 	errSlow   = errors.New("pubsub: connecting takes too long")
 	errUnused = errors.New("pubsub: connection no longer used")
+	// errDoubted is what [Subscription.Doubt] says.
+	errDoubted = errors.New("pubsub: messages are published elsewhere")
 )
 
 // link is the one subscriber connection to a server and what is, or is to be, subscribed on it.
@@ -31,6 +33,7 @@ type link struct {
 	sent     []command // of the present connection, awaiting replies, oldest first
 	sweeping bool      // the keeper knows that a topic is idle, or that all have gone
 	emptyAt  time.Time // when the last topic went
+	doubted  bool      // the present connection is to be replaced
 }
 
 func newLink(h *Hub, r route) *link {
@@ -118,6 +121,9 @@ func (l *link) serve(c *conn) error {
 		case <-timer.C:
 		}
 		next := l.sweep()
+		if up && l.isDoubted() {
+			return c.end(up, errDoubted)
+		}
 		if l.retire(false) {
 			return c.end(up, errUnused)
 		}
@@ -136,6 +142,15 @@ func (l *link) serve(c *conn) error {
 		}
 		timer.Reset(min(wait, next))
 	}
+}
+
+// isDoubted tells once that the connection is to be replaced.
+func (l *link) isDoubted() bool {
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	doubted := l.doubted
+	l.doubted = false
+	return doubted
 }
 
 // advance sends what is to be sent and pings a silent server. It returns when it wants to be called again.
@@ -273,7 +288,7 @@ func (l *link) lost(err error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l.want, l.drop, l.sent = nil, nil, nil
+	l.want, l.drop, l.sent, l.doubted = nil, nil, nil, false
 	for _, t := range l.topics {
 		switch {
 		case fatal:

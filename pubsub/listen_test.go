@@ -1,9 +1,14 @@
 package pubsub
 
 import (
+	"context"
+	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -69,4 +74,31 @@ func TestListen(t *testing.T) {
 	require.ErrorIs(t, s.Err(), ErrClosed)
 	_, looks = e.heard()
 	require.Equal(t, []bool{true, false, true, false}, looks)
+}
+
+// TestDoubt: a connection to the wrong server is replaced, and that is told as an outage.
+func TestDoubt(t *testing.T) {
+	old, next := redistest.Start(t), redistest.Start(t)
+	addr := atomic.Pointer[string]{}
+	first, second := old.Addr(), next.Addr()
+	addr.Store(&first)
+	rdb := redistest.NewClient(t, "", func(o *redis.Options) {
+		o.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", *addr.Load())
+		}
+	})
+	h := newHub(t, rdb, Options{})
+	e := &ear{}
+	s := h.Listen("name", e)
+	defer s.Close()
+	eventually(t, "confirmed", s.Confirmed)
+	addr.Store(&second) // the name of the primary means another one now
+	heard := func() bool { return next.Client(t).Publish(t.Context(), "name", "text").Val() == 1 }
+	require.False(t, heard(), "control")
+	s.Doubt()
+	eventually(t, "heard at the new one", heard)
+	eventually(t, "told", func() bool {
+		messages, looks := e.heard()
+		return len(messages) == 1 && slices.Equal(looks, []bool{true, false, true})
+	})
 }

@@ -49,6 +49,18 @@ func (s *Subscription) Confirmed() bool {
 	return s.topic.state == confirmed
 }
 
+// Doubt says that messages do not arrive although the subscription is confirmed: its server is not the one that messages are
+// published on any more. Its connection is replaced, which is told as any outage.
+func (s *Subscription) Doubt() {
+	h := s.topic.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.topic.state == confirmed && s.topic.link != nil {
+		s.topic.link.doubted = true
+		kick(s.topic.link.work)
+	}
+}
+
 // Listener hears what a subscription is sent. Its methods are called one at a time, with the mutex of the hub held: they must
 // neither block nor call the hub or its subscriptions.
 type Listener interface {

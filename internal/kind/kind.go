@@ -48,7 +48,8 @@ type Queuer interface {
 	// without its client, the token, the time of the grant in microseconds and for how many milliseconds it stands.
 	Mailbox(of string) string
 	// Poll keeps places from being taken for those of the dead. Replies: Done, milliseconds left to the holder, the server's
-	// time, the holder, the owner in front if it will be called by Redisson, and who has no place.
+	// time, the holder, the owner in front if it will be called by Redisson, how many listen on the client's mailbox (-1: not
+	// known), and who has no place.
 	Poll(client, publish string, waiting []string) lua.Call
 }
 
