@@ -147,7 +147,7 @@ func (m *fair) checkHold(s *fairState) error {
 }
 
 func (m *fair) checkQueue(s *fairState) error {
-	seen := uint16(0)
+	seen := uint32(0)
 	for _, p := range s.queue {
 		switch {
 		case p.owner == 0:

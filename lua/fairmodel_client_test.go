@@ -39,6 +39,9 @@ func (m *fair) wants(s fairState, w uint8, emit func(string, fairState)) {
 	if wr.mode != away || wr.wishes == 0 || wr.gen == fairGens {
 		return
 	}
+	if m.prompt && w > 0 && s.waiters[w-1].wishes > 0 {
+		return // they are all alike, so one order is enough
+	}
 	n := s
 	n.waiters[w].wishes--
 	n.waiters[w].mode, n.waiters[w].wake = asking, true
@@ -46,7 +49,7 @@ func (m *fair) wants(s fairState, w uint8, emit func(string, fairState)) {
 		m.join(&n, w)
 	}
 	emit(fairLabels[w][fWants], n)
-	if !m.tries {
+	if !m.tries || w+1 < m.waiters {
 		return
 	}
 	n = s

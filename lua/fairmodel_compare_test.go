@@ -68,8 +68,9 @@ func (r *fairReplay) comparePoll(want fairAnswer, got lua.Reply, asked []string)
 			missing = append(missing, owner)
 		}
 	}
-	if got.Text(2) != holder || got.Text(3) != "" || fmt.Sprint(got.Texts(4)) != fmt.Sprint(missing) {
-		r.differ("poll replied %v, the model %s and %v", got, holder, missing)
+	if got.Text(2) != holder || got.Text(3) != "" || got.Int(4) != int64(bit(want.heard)) ||
+		fmt.Sprint(got.Texts(5)) != fmt.Sprint(missing) {
+		r.differ("poll replied %v, the model %s, %v and %v", got, holder, want.heard, missing)
 	}
 }
 
@@ -121,7 +122,8 @@ func (r *fairReplay) difference() string {
 	return r.queueDiffers()
 }
 
-// queueDiffers compares the queue's two keys. Their own times to live only have to be longer than its places, by most of an hour.
+// queueDiffers compares the queue's two keys. That these have an end is enough: polls put it
+// off, by more than the ticks of a place that is in real time one of seconds.
 func (r *fairReplay) queueDiffers() string {
 	ctx := r.t.Context()
 	now := r.rdb.Time(ctx).Val()
@@ -133,7 +135,6 @@ func (r *fairReplay) queueDiffers() string {
 	if len(scores) != len(queued) {
 		return fmt.Sprintf("in the queue are %v, with deadlines %v", queued, scores)
 	}
-	longest := time.Duration(0)
 	for i, p := range r.model.queue {
 		if (p.owner == 0) != (i >= len(queued)) || p.owner != 0 && queued[i] != r.owner(p.owner) {
 			return fmt.Sprintf("in the queue are %v, the model's is %v", queued, r.model.queue)
@@ -142,14 +143,13 @@ func (r *fairReplay) queueDiffers() string {
 			break
 		}
 		left := time.UnixMilli(int64(scores[queued[i]])).Sub(now)
-		longest = max(longest, left)
 		if n := ticksLeft(max(left, -2)); n != p.left {
 			return fmt.Sprintf("the place of %s counts for %d ticks, the model's for %d", queued[i], n, p.left)
 		}
 	}
 	for _, key := range []string{r.queue, r.deadlines} {
-		if left := r.rdb.PTTL(ctx, key).Val(); len(queued) > 0 && left < longest+45*time.Minute {
-			return fmt.Sprintf("%s lives for %v, a place in it for %v", key, left, longest)
+		if left := r.rdb.PTTL(ctx, key).Val(); len(queued) > 0 && left < 45*time.Minute {
+			return fmt.Sprintf("%s lives for %v", key, left)
 		}
 	}
 	return ""

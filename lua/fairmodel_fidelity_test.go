@@ -139,7 +139,11 @@ func (r *fairReplay) step() string {
 	var call lua.Call
 	var asked []string
 	before := r.model.token
-	switch n := r.rnd.IntN(68); {
+	n := r.rnd.IntN(68)
+	if r.model.owner == 0 && r.model.queue[0].owner != 0 && r.few(2) == 0 { // seldom, and then scripts hand over
+		n = []int{0, 5, 32}[r.few(3)]
+	}
+	switch {
 	case n < 5:
 		what, want = "acquire", r.model.acquire(e, owner, false, false)
 		call = lua.FairAcquire.Call(append(keys, r.owner(owner), lease, keep, "0", 0, claim, "PUBLISH")...)

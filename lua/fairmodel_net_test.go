@@ -92,6 +92,7 @@ func (m *fair) listens(s fairState, c uint8, emit func(string, fairState)) {
 		m.unsubscribe(&n, c)
 		n.known.put(c, false)
 		n.due.put(c, false)
+		n.late.put(c, false)
 		emit(clientLabels[c][fLineEnds], n)
 	case s.known.has(c) && !s.up.has(c):
 		n.known.put(c, false)
@@ -123,7 +124,10 @@ func (m *fair) listens(s fairState, c uint8, emit func(string, fairState)) {
 
 // arrive is a message in the mailbox of a client.
 func (m *fair) arrive(s *fairState, c uint8, mail fairMail) {
-	s.due.put(c, false) // the queue moves without us
+	if !s.late.has(c) || m.off.has(pollInTime) { // the queue moves without us, but places have to be put off
+		s.due.put(c, false)
+		s.late.put(c, m.prompt)
+	}
 	w, gen := waiterOf(mail.owner)
 	wr := &s.waiters[w]
 	if wr.gen != gen || wr.mode != waiting && wr.mode != entering {
@@ -166,6 +170,7 @@ func (m *fair) polls(s fairState, c uint8, emit func(string, fairState)) {
 	}
 	n := s
 	n.due.put(c, false)
+	n.late.put(c, false)
 	if i > 0 {
 		a := n.poll(m.terms(&n), c, owners)
 		m.judge(&n, &s.fairKeys, fairMessage{}, c)
@@ -282,6 +287,7 @@ func (m *fair) crash(s *fairState, c uint8, asking bool) {
 	s.dead.put(c, true)
 	s.known.put(c, false)
 	s.due.put(c, false)
+	s.late.put(c, false)
 }
 
 // network is what happens to requests that no caller waits for.

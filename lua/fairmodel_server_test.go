@@ -35,6 +35,7 @@ type fairAnswer struct {
 	token   uint8 // of a grant
 	left    uint8 // of the lock: of a refusal, or of a poll's reply
 	holder  uint8 // of a poll's reply
+	heard   bool  // of a poll's reply: somebody listens for the client
 	missing uint8 // of a poll's reply: one bit for each of the owners that it was sent with
 	mail    fairMail
 }
@@ -136,11 +137,12 @@ func (k *fairKeys) acquire(e *terms, owner uint8, again, place bool) (a fairAnsw
 		k.drop(owner)
 		return fairAnswer{status: lua.Done, token: k.token}
 	}
-	first := k.head()
-	if !held && (first == 0 || first == owner || e.off.has(asksHead)) {
-		k.drop(owner)
-		k.hold(e, owner, e.lease)
-		return fairAnswer{status: lua.Done, token: k.token}
+	if !held {
+		if first := k.head(); first == 0 || first == owner || e.off.has(asksHead) {
+			k.drop(owner)
+			k.hold(e, owner, e.lease)
+			return fairAnswer{status: lua.Done, token: k.token}
+		}
 	}
 	if place {
 		k.enqueue(e, owner)
@@ -196,7 +198,7 @@ func (k *fairKeys) poll(e *terms, c uint8, owners [fairWaiters]uint8) (a fairAns
 		a.mail = k.grant(e, c)
 	}
 	k.head()
-	a.status, a.left, a.holder = lua.Done, k.ttl, k.owner
+	a.status, a.left, a.holder, a.heard = lua.Done, k.ttl, k.owner, e.up.has(c)
 	return a
 }
 

@@ -25,6 +25,7 @@ const (
 	reportsMissing                         // poll: who lost its place is told
 
 	// In the client.
+	pollInTime    // a poll is put off by messages, but not for ever
 	grantTime     // a claim is trusted from when it was handed over, not from when that was heard of
 	fairPoll      // somebody looks after the queue
 	ownMessage    // a message of a grant from before a refusal is not trusted
@@ -39,7 +40,7 @@ func (d fairDefence) has(one fairDefence) bool { return d&one != 0 }
 
 const (
 	fairClients  = 3
-	fairWaiters  = 3
+	fairWaiters  = 4
 	fairPlaces   = 5
 	fairMessages = 3
 	fairMails    = 3
@@ -115,11 +116,12 @@ type fairState struct {
 	up     set // clients that the server counts as listeners
 	known  set // clients that know that they listen
 	due    set // clients that are about to poll
+	late   set // clients whose poll was put off by a message
 	paused set // processes that stand still
 	dead   set
 
 	top     uint8  // the greatest token ever granted
-	crashed uint16 // owner ids whose process died
+	crashed uint32 // owner ids whose process died
 	claimed bool   // the lock was handed over, and its owner has not said anything since
 	wrong   fairWrong
 

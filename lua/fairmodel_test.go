@@ -1,6 +1,7 @@
 package lua_test
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"testing"
@@ -16,16 +17,17 @@ import (
 // grant by a message counts from the moment of the grant. The fields are the bounds.
 type fair struct {
 	clients, waiters         uint8
-	harmed                   uint8              // how many of the clients meet faults, leave, stand still and die
-	home                     [fairWaiters]uint8 // whose client's a waiter is
-	wishes                   [fairWaiters]uint8 // locks that a waiter wants, one after another
-	lease, claim, place      uint8              // ticks
-	messages                 int                // that were given up and may still arrive, at a time
-	faults                   uint8              // requests or answers that do not come in time
+	harmed                   uint8  // how many of the clients meet faults, leave, stand still and die
+	home                     homes  // whose client's a waiter is
+	wishes                   wishes // locks that a waiter wants, one after another
+	lease, claim, place      uint8  // ticks
+	messages                 int    // that were given up and may still arrive, at a time
+	faults                   uint8  // requests or answers that do not come in time
 	leavers, crashes, pauses uint8
 	breaks                   uint8 // of mailboxes
 	losses                   uint8 // of the server's keys
-	tries                    bool  // the lock is also tried without waiting
+	tries                    bool  // the last waiter also tries the lock without waiting
+	prompt                   bool  // clients do what they have to in time
 	off                      fairDefence
 	only                     error // look for this violation alone
 	cut, cutMail             int   // messages for which the bounds had no room
@@ -47,7 +49,7 @@ func (m *fair) start() fairState {
 // answers, unlocks and time, without a fault, a renewal or a new wish.
 func (m *fair) explore(t testing.TB) model.Report[fairState] {
 	t.Helper()
-	explored := model.Model[fairState]{Start: []fairState{m.start()}, Next: m.next, Check: m.check, MaxStates: 3_000_000}
+	explored := model.Model[fairState]{Start: []fairState{m.start()}, Next: m.next, Check: m.check, MaxStates: 8_000_000}
 	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
 		explored.Goal, explored.Quiet = m.calm, func(label string) bool { return !fairLoud[label] }
 	}
@@ -56,24 +58,38 @@ func (m *fair) explore(t testing.TB) model.Report[fairState] {
 	return r
 }
 
-// The scenarios. One with everything in it would not end.
+// The scenarios. One with everything in it would not end; each has what its defences are against.
 var (
-	handsOver = fair{clients: 3, waiters: 3, home: [3]uint8{0, 1, 2}, wishes: [3]uint8{1, 1, 1}, breaks: 1}
-	shares    = fair{clients: 2, waiters: 3, home: [3]uint8{0, 0, 1}, wishes: [3]uint8{1, 1, 1}, breaks: 1}
-	again     = fair{clients: 2, waiters: 2, home: [3]uint8{0, 1}, wishes: [3]uint8{2, 2}, tries: true}
-	loses     = fair{clients: 2, waiters: 2, home: [3]uint8{0, 1}, wishes: [3]uint8{2, 1}, messages: 1, faults: 1}
-	departs   = fair{clients: 2, waiters: 2, home: [3]uint8{0, 1}, wishes: [3]uint8{2, 1}, messages: 1, faults: 1, leavers: 1}
-	perishes  = fair{clients: 3, waiters: 3, home: [3]uint8{0, 1, 2}, wishes: [3]uint8{1, 1, 1}, messages: 1, crashes: 1}
-	freezes   = fair{clients: 2, waiters: 2, home: [3]uint8{0, 1}, wishes: [3]uint8{1, 2}, pauses: 1}
-	wiped     = fair{clients: 2, waiters: 2, home: [3]uint8{0, 1}, wishes: [3]uint8{2, 1}, losses: 1}
+	handsOver = fair{clients: 3, waiters: 3, home: homes{0, 1, 2}, wishes: wishes{1, 1, 1}, breaks: 1}
+	shares    = fair{clients: 2, waiters: 3, home: homes{0, 0, 1}, wishes: wishes{1, 1, 1}, breaks: 1, lease: 2}
+	again     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 2}, tries: true}
+	loses     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, messages: 1, faults: 1}
+	departs   = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, messages: 1, faults: 1, leavers: 1, lease: 2}
+	perishes  = fair{clients: 3, waiters: 3, home: homes{0, 1, 2}, wishes: wishes{1, 1, 1}, messages: 1, crashes: 1}
+	freezes   = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{1, 2}, pauses: 1}
+	waits     = fair{clients: 1, waiters: 4, wishes: wishes{1, 1, 1, 1}, lease: 2, place: 3, prompt: true}
+	wiped     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, losses: 1}
 )
 
-// bounded gives a scenario the times, and says how many clients meet faults. HOLDFAST_MODEL=large in the environment takes a
-// longer look.
+type (
+	homes  = [fairWaiters]uint8
+	wishes = [fairWaiters]uint8
+)
+
+// pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see all states.
+func pair(m fair) fair {
+	m.clients, m.waiters, m.home, m.wishes = 2, 2, homes{0, 1}, wishes{1, 1}
+	return m
+}
+
+// bounded gives a scenario its times, and says how many clients meet faults. HOLDFAST_MODEL=large in the environment chooses
+// the bounds for a longer look: all do, and places and leases last longer.
 func bounded(m fair) fair {
-	m.lease, m.claim, m.place, m.harmed = 3, 2, 2, 1
+	m.claim, m.harmed = 2, 1
+	m.lease, m.place = cmp.Or(m.lease, 3), cmp.Or(m.place, 2)
 	if os.Getenv("HOLDFAST_MODEL") == "large" {
-		m.place, m.harmed = 3, m.clients
+		m.harmed = m.clients
+		m.lease, m.place = max(m.lease, 3), max(m.place, 3)
 	}
 	return m
 }
@@ -85,7 +101,7 @@ func TestFairModel(t *testing.T) {
 		bound fair
 	}{
 		{"hands over", handsOver}, {"two of one client", shares}, {"the same owner again", again}, {"loses requests", loses},
-		{"leaves", departs}, {"dies", perishes}, {"stands still", freezes}, {"server forgets", wiped},
+		{"leaves", departs}, {"dies", perishes}, {"stands still", freezes}, {"waits long", waits}, {"server forgets", wiped},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()

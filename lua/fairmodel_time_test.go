@@ -10,6 +10,10 @@ func (m *fair) time(s fairState, emit func(string, fairState)) {
 	for w := range m.waiters {
 		ok = ok && m.waiterTick(&n, w)
 	}
+	if m.prompt {
+		ok = ok && !m.overdue(&s)
+		m.judgeDeadlines(&n)
+	}
 	for c := range m.clients {
 		n.due.put(c, m.line(&n, c) && !n.dead.has(c))
 	}
@@ -29,10 +33,37 @@ func (m *fair) time(s fairState, emit func(string, fairState)) {
 	n.fairKeys = fairKeys{}
 	n.claimed = false
 	emit(lostLabel, n)
+	if m.harmed < m.clients {
+		return // mailboxes that break have scenarios of their own
+	}
 	for c := range m.clients { // it was restarted
 		m.unsubscribe(&n, c)
 	}
 	emit(restartLabel, n)
+}
+
+// overdue tells whether somebody has to do something before time may pass.
+func (m *fair) overdue(s *fairState) bool {
+	for c := range m.clients {
+		if s.due.has(c) && m.line(s, c) && !m.off.has(fairPoll) {
+			return true
+		}
+	}
+	for w := range m.waiters {
+		if s.waiters[w].wake || s.waiters[w].granted != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeDeadlines: who waits, and polls in time, does not lose its place.
+func (m *fair) judgeDeadlines(s *fairState) {
+	for _, p := range s.queue {
+		if w, gen := waiterOf(max(p.owner, 1)); p.owner != 0 && p.left == 0 && s.waiters[w].gen == gen && s.waiters[w].mode == waiting {
+			s.wrong |= fairLostPlace
+		}
+	}
 }
 
 // mailTick is false if a message would be on its way for too long: one that is later than its claim only wakes somebody, and so
