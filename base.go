@@ -142,9 +142,12 @@ func (b *Base) uncertain(o outcome) error {
 func explain(b *Base, err error) error {
 	switch {
 	case lua.IsError(err, "WRONGTYPE"):
-		k := keys.For(b.key.Name)
-		return both{fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token; choose "+
-			"another name", k.Name, k.Token), err}
+		k, queue := keys.For(b.key.Name), ""
+		if b.queuer != nil {
+			queue = fmt.Sprintf(", or %s or %s something that is no queue", k.Queue, k.Deadlines)
+		}
+		return both{fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
+			"another name", k.Name, k.Token, queue), err}
 	case lua.IsDenied(err):
 		return both{errors.New("this user lacks a permission; docs/security.md has the rule that it needs, and ACL LOG " +
 			"at the server says what was refused"), err}

@@ -228,11 +228,27 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	case o.reply.Status == lua.Gone && (!o.stray || control.RepeatedGone.Off()):
 		return both{ErrLost, watchdog.ErrGone}
 	case o.reply.Text(0) != "":
-		return errors.New("released, but the waiters could not be told, and will find out when the lease that they know " +
-			"of ends; permit this user to publish on " + g.base.protocol.Channel() + ": " + o.reply.Text(0))
+		return errors.New("released, but the waiters could not be told, and will find out by themselves later; " +
+			untold(g.base, o.reply.Text(0)))
 	}
 	return nil
 }
+
+// untold is what to do about a release that nobody could be told of: text is what the server said.
+func untold(b *Base, text string) string {
+	if reply := serverError(text); !lua.IsDenied(reply) {
+		return explain(b, reply).Error()
+	}
+	return "permit this user to publish on " + b.protocol.Channel() + ": " + text
+}
+
+// serverError is an error of the server that came as a part of a reply.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// RedisError makes it an error of go-redis.
+func (e serverError) RedisError() {}
 
 // reason is why the watchdog does not know the grant any more. It takes a lease off its list before it says so here.
 func (g *grant) reason() error {

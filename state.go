@@ -2,7 +2,7 @@ package holdfast
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strconv"
 	"time"
 
@@ -58,8 +58,7 @@ func (b *Base) ForceUnlock(ctx context.Context) (bool, error) {
 	}
 	b.renewNow()
 	if refused := r.Text(0); refused != "" {
-		return true, b.fail(op, fmt.Errorf("released, but the waiters could not be told; permit this user to publish on %s: %s",
-			b.protocol.Channel(), refused))
+		return true, b.fail(op, errors.New("released, but the waiters could not be told; "+untold(b, refused)))
 	}
 	return true, nil
 }
