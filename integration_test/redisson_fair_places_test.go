@@ -14,7 +14,7 @@ import (
 // noRoom takes out what keeps our places behind Redisson's: nothing is added for them.
 func noRoom() []redis.Hook {
 	return []redis.Hook{
-		mutant.Hook(lua.FairAcquire, "if mixed() then", "if false then"),
+		mutant.Hook(lua.FairAcquire, "now + place, mixed()", "now + place, false"),
 		mutant.Hook(lua.FairPoll, "if #ARGV > 5 and mixed() then", "if false then"),
 	}
 }

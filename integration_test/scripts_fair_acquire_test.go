@@ -35,7 +35,7 @@ var fairAcquireRows = []row{
 	{
 		name: "free, a repeated call whose first attempt did not run", script: lua.FairAcquire, args: fairTryAgain,
 		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "  if first then drop(owner) end\n  call('SET', tokens, token, 'PX', keep)\n", paste: "  call('SET', tokens, token)\n",
+		cut: "    call('SET', tokens, token, 'PX', keep)\n    return hold", paste: "    call('SET', tokens, token)\n    return hold",
 	},
 	{
 		name: "free again after a lease has ended", script: lua.FairAcquire, args: fairTry,
@@ -123,7 +123,7 @@ var fairAcquireRows = []row{
 	{
 		name: "the owner is the head, try", script: lua.FairAcquire, args: fairTry, before: waiting("c:h1@9000"),
 		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "(not first or first == owner)", paste: "not first",
+		cut: "if not first or first == owner then", paste: "if not first then",
 	},
 }
 

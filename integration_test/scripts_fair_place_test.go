@@ -8,7 +8,7 @@ var fairPlaceRows = []row{
 		name: "place taken", script: lua.FairAcquire, args: fairWait, before: heldByX,
 		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
 		fair: fair{queue: "c:h1+15000", life: 3615000},
-		cut:  "  limit(deadline)\n", paste: "",
+		cut:  "if call('RPUSH', queue, owner) == 1 or others then limit(deadline) end", paste: "call('RPUSH', queue, owner)",
 	},
 	{
 		name: "repeated call whose first attempt did not run", script: lua.FairAcquire, args: fairWaitAgain, before: heldByX,
@@ -34,20 +34,18 @@ var fairPlaceRows = []row{
 	{
 		name: "place kept when asked again", script: lua.FairAcquire, args: fairWait, before: heldByX + waiting("c:h1@9000", "d:h1@60000"),
 		reply: "0 ttl:10000 clock", same: true,
-		cut: "if call('ZSCORE', deadlines, owner) then return end", paste: "drop(owner)",
+		cut: "'NX', ", paste: "",
 	},
 	{
-		name: "dead head purged", script: lua.FairAcquire, args: fairTry, before: heldByX + waiting("d:h1@0", "e:h1@60000"),
-		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
-		fair: fair{queue: "e:h1@60000", life: longLife, listen: "d e"},
-		cut:  "    call('LPOP', queue)\n", paste: "    call('RPOP', queue)\n",
+		name: "dead head left to who hands the lock on", script: lua.FairAcquire, args: fairTry, before: heldByX + waiting("d:h1@0", "e:h1@60000"),
+		reply: "0 ttl:10000 clock", same: true,
+		cut: "if not held then\n  local first = head()\n", paste: "local first = head()\nif not held then\n",
 	},
 	{
-		name: "own place that has ended is taken anew, at the end", script: lua.FairAcquire, args: fairWait,
+		name: "own place that has ended is left to the poll", script: lua.FairAcquire, args: fairWait,
 		before: heldByX + waiting("c:h1@0", "d:h1@60000"),
-		reply:  "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
-		fair: fair{queue: "d:h1@60000 c:h1+15000", life: longLife},
-		cut:  "    call('ZREM', deadlines, first)\n", paste: "",
+		reply:  "0 ttl:10000 clock", same: true,
+		cut: "'NX', ", paste: "",
 	},
 	{
 		name: "behind Redisson's", script: lua.FairAcquire, args: fairWait, before: heldByX + waiting("r:7@310000"),
@@ -82,26 +80,26 @@ var fairPlaceRows = []row{
 		cut:  "    call('PEXPIRE', deadlines, ttl)\n", paste: "",
 	},
 	{
-		name: "time to live put off", script: lua.FairAcquire, args: fairWait, before: heldByX + "; " + queueOf("d:h1@9000") + lifeOf(30000),
+		name: "time to live left to the polls", script: lua.FairAcquire, args: fairWait, before: heldByX + "; " + queueOf("d:h1@9000") + lifeOf(30000),
 		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
-		fair: fair{queue: "d:h1@9000 c:h1+15000", life: 3615000},
-		cut:  "  limit(deadline)\n", paste: "",
+		fair: fair{queue: "d:h1@9000 c:h1+15000", life: 30000},
+		cut:  "owner) == 1 or others then", paste: "owner) > 0 then",
 	},
 	{
-		name: "time to live long enough", script: lua.FairAcquire, args: fairWait, before: heldByX + "; " + queueOf("d:h1@9000") + lifeOf(3100000),
+		name: "time to live long enough", script: lua.FairAcquire, args: fairWait, before: heldByX + "; " + queueOf("r:7@310000") + lifeOf(3400000),
 		reply: "0 ttl:10000 clock", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
-		fair: fair{queue: "d:h1@9000 c:h1+15000", life: 3100000},
+		fair: fair{queue: "r:7@310000 c:h1@325000.5", life: 3400000},
 		cut:  "< ttl - 600000", paste: "< ttl",
 	},
 	{
 		name: "held, queue of another type", script: lua.FairAcquire, args: fairWait, before: heldByX + notAQueue,
 		reply: "!WRONGTYPE", same: true,
-		cut: "local first = call('LINDEX', queue, 0)", paste: "call('DEL', queue)\n    local first = call('LINDEX', queue, 0)",
+		cut: "local tail = call('LINDEX', queue, -1)", paste: "call('DEL', queue)\n  local tail = call('LINDEX', queue, -1)",
 	},
 	{
 		name: "held, deadlines of another type", script: lua.FairAcquire, args: fairWait, before: heldByX + notDeadlines,
 		reply: "!WRONGTYPE", same: true,
-		cut: "if call('ZSCORE', deadlines, owner) then return end", paste: "",
+		cut: "if call('ZADD', deadlines, 'NX',", paste: "call('RPUSH', queue, owner)\n  if call('ZADD', deadlines, 'NX',",
 	},
 }
 
@@ -110,24 +108,24 @@ var fairHandRows = []row{
 	{
 		name: "nobody passes a waiter", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@60000"),
 		reply: "0 -2 clock", same: true,
-		cut: "(not first or first == owner)", paste: "true",
+		cut: "if not first or first == owner then", paste: "if true then",
 	},
 	{
 		name: "out of reach", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@60000", "e:h1@60000"),
 		reply: "0 -2 clock", same: true,
-		cut: "heard ~= 0 or", paste: "true or",
+		cut: "if reached or not deaf[id] then", paste: "if true then",
 	},
 	{
 		name: "handed over", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@60000", "e:h1@60000"),
 		reply: "0 ttl:1000 clock", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000,
 		fair: fair{queue: "e:h1@60000", life: longLife, listen: "d e", told: "d:h1/1000"},
-		cut:  "        drop(owner)\n", paste: "",
+		cut:  "      call('ZREM', deadlines, owner)\n      if i", paste: "      if i",
 	},
 	{
 		name: "handed over, with the token's end", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@60000"),
 		reply: "0 ttl:1000 clock", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000,
 		fair: fair{listen: "d", told: "d:h1/1000"},
-		cut:  "        call('SET', tokens, token, 'PX', keep)\n", paste: "        call('SET', tokens, token)\n",
+		cut:  "call('SET', tokens, token, 'PX', keep)\n      local failed", paste: "call('SET', tokens, token)\n      local failed",
 	},
 	{
 		name: "handed over, and the caller waits behind", script: lua.FairAcquire, args: fairWait, before: waiting("d:h1@60000"),
@@ -139,21 +137,21 @@ var fairHandRows = []row{
 		name: "passed over", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@60000", "d:h2@60000", "e:h1@60000"),
 		reply: "0 ttl:1000 clock", hash: "e:h1=1", lease: 1000, token: "clock", keep: 3600000,
 		fair: fair{queue: "d:h1@60000 d:h2@60000", life: longLife, listen: "e", told: "e:h1/1000"},
-		cut:  "for i = 0, call('LLEN', queue) - 1 do", paste: "for i = 0, 1 do",
+		cut:  "i = i + 1", paste: "i = i + 100",
 	},
 	{
 		name: "a place that has ended behind one that is passed over", script: lua.FairAcquire, args: fairTry,
 		before: waiting("d:h1@60000", "e:h1@0", "f:h1@60000"),
 		reply:  "0 ttl:1000 clock", hash: "f:h1=1", lease: 1000, token: "clock", keep: 3600000,
 		fair: fair{queue: "d:h1@60000 e:h1@0", life: longLife, listen: "e f", told: "f:h1/1000"},
-		cut:  "local counts = deadline and tonumber(deadline) > now", paste: "local counts = deadline",
+		cut:  "until not owner or deadline and tonumber(deadline) > now", paste: "until true",
 	},
 	{
 		name: "a place that has ended is not its client's end", script: lua.FairAcquire, args: fairTry,
 		before: waiting("d:h1@60000", "e:h1@0", "e:h2@60000"),
 		reply:  "0 ttl:1000 clock", hash: "e:h2=1", lease: 1000, token: "clock", keep: 3600000,
 		fair: fair{queue: "d:h1@60000 e:h1@0", life: longLife, listen: "e", told: "e:h2/1000"},
-		cut:  "local counts = deadline and tonumber(deadline) > now", paste: "local counts = deadline",
+		cut:  "until not owner or deadline and tonumber(deadline) > now", paste: "until true",
 	},
 	{
 		name: "all before the caller are out of reach", script: lua.FairAcquire, args: fairWait, before: waiting("d:h1@60000"),
@@ -172,7 +170,7 @@ var fairHandRows = []row{
 		name: "Redisson's first", script: lua.FairAcquire, args: fairTry, before: waiting("r:7@310000", "e:h1@325000.5"),
 		reply: "0 ttl:2000 clock", hash: "r:7=0", lease: 2000, token: "clock", keep: 3600000,
 		fair: fair{queue: "e:h1@325000.5", life: longLife, listen: "r:7 r e", told: "r:7:0"},
-		cut:  "hold(owner, '0',", paste: "hold(owner, '1',",
+		cut:  "id and '1' or '0'", paste: "'1'",
 	},
 	{
 		name: "Redisson's first before it has subscribed", script: lua.FairAcquire, args: "c:h1 30000 3600000 0 0 0 PUBLISH",
@@ -183,11 +181,11 @@ var fairHandRows = []row{
 		name: "Redisson's behind one that is passed over", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@60000", "r:7@360000"),
 		reply: "0 ttl:2000 clock", hash: "r:7=0", lease: 2000, token: "clock", keep: 3600000,
 		fair: fair{queue: "d:h1@60000", life: longLife, listen: "r:7", told: "r:7:0"},
-		cut:  "      drop(owner)\n      call('SET'", paste: "      call('SET'",
+		cut:  "if i == 0 then call('LPOP', queue) else", paste: "if true then call('LPOP', queue) else",
 	},
 	{
 		name: "free, with a token that is no number", script: lua.FairAcquire, args: fairTry,
 		before: "SET TOKEN text PX 20000" + waiting("d:h1@60000"), reply: "!HOLDFAST", same: true, fair: fair{listen: "d"},
-		cut: "if not token then return refused end\n  local deaf", paste: "if not token then return end\n  local deaf",
+		cut: "if not token then return refused end\n  while", paste: "if not token then return end\n  while",
 	},
 }

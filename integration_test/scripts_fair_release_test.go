@@ -27,13 +27,13 @@ var fairReleaseRows = []row{
 	{
 		name: "held, the waiter is out of reach", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("d:h1@60000"),
 		reply: "1", token: "5000", keep: 20000, fair: fair{queue: "d:h1@60000", life: longLife},
-		cut: "heard ~= 0 or", paste: "true or",
+		cut: "if reached or not deaf[id] then", paste: "if true then",
 	},
 	{
 		name: "held, the waiter listens", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("d:h1@60000", "e:h1@60000"),
 		reply: "1", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000,
 		fair: fair{queue: "e:h1@60000", life: longLife, listen: "c d e", told: "d:h1/1000"},
-		cut:  "        drop(owner)\n", paste: "",
+		cut:  "      call('ZREM', deadlines, owner)\n      if i", paste: "      if i",
 	},
 	{
 		name: "held, a waiter of the same client listens", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("c:h2@60000"),
@@ -54,7 +54,7 @@ var fairReleaseRows = []row{
 	{
 		name: "held, all are dead", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("d:h1@0", "e:h1@-9", "r:7@0"),
 		reply: "1", token: "5000", keep: 20000, fair: fair{listen: "d e r:7"},
-		cut: "if not head() then return end", paste: "",
+		cut: "tonumber(deadline) > now then return first end", paste: "true then return first end",
 	},
 	{
 		name: "held, Redisson's is next", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("r:7@310000", "d:h1@325000.5"),
@@ -66,7 +66,7 @@ var fairReleaseRows = []row{
 		name: "held, Redisson's alone wait", script: lua.FairRelease, args: fairRelease, before: heldByC + "; " + queueOf("r:7@310000", "r:8@610000"),
 		reply: "1", hash: "r:7=0", lease: 2000, token: "clock", keep: 3600000,
 		fair: fair{queue: "r:8@610000", life: forever, listen: "r:7 r:8", told: "r:7:0"},
-		cut:  "hold(owner, '0',", paste: "hold(owner, '1',",
+		cut:  "id and '1' or '0'", paste: "'1'",
 	},
 	{
 		name: "another's, not in the queue", script: lua.FairRelease, args: fairRelease, before: heldByX + waiting("d:h1@60000"),
