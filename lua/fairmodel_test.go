@@ -60,9 +60,9 @@ func (m *fair) explore(t testing.TB) model.Report[fairState] {
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.
 var (
-	handsOver = fair{clients: 3, waiters: 3, home: homes{0, 1, 2}, wishes: wishes{1, 1, 1}, breaks: 1}
+	handsOver = fair{clients: 3, waiters: 3, home: homes{0, 1, 2}, wishes: wishes{1, 1, 1}, breaks: 1, lease: 2}
 	shares    = fair{clients: 2, waiters: 3, home: homes{0, 0, 1}, wishes: wishes{1, 1, 1}, breaks: 1, lease: 2}
-	again     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 2}, tries: true}
+	again     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 2}, tries: true, lease: 2}
 	loses     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, messages: 1, faults: 1}
 	departs   = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, messages: 1, faults: 1, leavers: 1, lease: 2}
 	perishes  = fair{clients: 3, waiters: 3, home: homes{0, 1, 2}, wishes: wishes{1, 1, 1}, messages: 1, crashes: 1}
