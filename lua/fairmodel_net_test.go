@@ -56,7 +56,7 @@ func (m *fair) keep(s *fairState, r fairMessage) {
 	}
 }
 
-// lines tells whether somebody of a client waits.
+// line tells whether somebody of a client waits.
 func (m *fair) line(s *fairState, c uint8) bool {
 	for w := range m.waiters {
 		if mode := s.waiters[w].mode; m.home[w] == c && (mode == waiting || mode == entering) {
@@ -66,7 +66,7 @@ func (m *fair) line(s *fairState, c uint8) bool {
 	return false
 }
 
-// wake gives all waiters of a client a reason to ask.
+// wakeAll gives all waiters of a client a reason to ask.
 func (m *fair) wakeAll(s *fairState, c uint8) {
 	for w := range m.waiters {
 		if m.home[w] == c && s.waiters[w].mode == waiting {

@@ -47,7 +47,7 @@ const (
 	fairGens     = 4 // owner ids of one waiter
 )
 
-// place is an entry of the queue: an owner, and for how many ticks its place counts. Zero: none.
+// fairPlace is an entry of the queue: an owner, and for how many ticks its place counts. Zero: none.
 type fairPlace struct{ owner, left uint8 }
 
 // What a waiter does.
@@ -95,7 +95,7 @@ type fairMail struct {
 	old          bool  // its owner was refused since
 }
 
-// set of clients
+// set is one of clients.
 type set uint8
 
 func (s set) has(c uint8) bool { return s&(1<<c) != 0 }

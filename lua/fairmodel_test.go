@@ -83,13 +83,17 @@ func pair(m fair) fair {
 }
 
 // bounded gives a scenario its times, and says how many clients meet faults. HOLDFAST_MODEL=large in the environment chooses
-// the bounds for a longer look: all do, and places and leases last longer.
+// the bounds for a longer look: all do, more goes wrong, and places and leases last longer.
 func bounded(m fair) fair {
 	m.claim, m.harmed = 2, 1
 	m.lease, m.place = cmp.Or(m.lease, 3), cmp.Or(m.place, 2)
 	if os.Getenv("HOLDFAST_MODEL") == "large" {
 		m.harmed = m.clients
 		m.lease, m.place = max(m.lease, 3), max(m.place, 3)
+		m.breaks, m.pauses, m.crashes = 2*m.breaks, 2*m.pauses, 2*m.crashes
+		if m.leavers == 0 {
+			m.messages, m.faults = 2*m.messages, 2*m.faults
+		}
 	}
 	return m
 }
