@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -37,5 +38,42 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 		_, err = m.Lock(ctx)
 		require.ErrorContains(t, err, scriptToken+" something that is not a token")
 		require.Zero(t, rdb.Exists(ctx, scriptLock).Val(), "nothing was locked")
+	})
+}
+
+// TestWrongTypeNamesTheFairLock: the same for a lock of four keys. A release goes through, and says what it could not do.
+func TestWrongTypeNamesTheFairLock(t *testing.T) {
+	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
+		m := fairlock.New(newClient(t, rdb, nil), scriptLock)
+		const someone = "RPUSH QUEUE d:h1; PEXPIRE QUEUE 20000"
+		for _, key := range []string{scriptLock, scriptToken, scriptQueue, scriptEnds} {
+			for op, try := range map[string]func() error{
+				"lock": func() error { _, err := m.Lock(ctx); return err },
+				"try":  func() error { _, err := m.TryLock(ctx); return err },
+			} {
+				require.NoError(t, prepare(ctx, rdb, someone))
+				require.NoError(t, rdb.Set(ctx, key, "text", time.Minute).Err())
+				err := try()
+				if key == scriptToken { // text is none either, but of the right type
+					require.ErrorContains(t, err, "HOLDFAST", op)
+				} else {
+					require.ErrorContains(t, err, "WRONGTYPE", op)
+				}
+				require.ErrorContains(t, err, key, "%s: it names the key", op)
+				require.Equal(t, "text", rdb.Get(ctx, key).Val())
+			}
+		}
+		for _, key := range []string{scriptQueue, scriptEnds} {
+			require.NoError(t, rdb.FlushAll(ctx).Err())
+			h, err := m.Lock(ctx)
+			require.NoError(t, err)
+			require.NoError(t, rdb.RPush(ctx, scriptQueue, "d:h1").Err())
+			require.NoError(t, rdb.Set(ctx, key, "text", time.Minute).Err())
+			err = h.Unlock(ctx)
+			require.ErrorContains(t, err, "released")
+			require.ErrorContains(t, err, "WRONGTYPE")
+			require.Zero(t, rdb.Exists(ctx, scriptLock).Val())
+		}
 	})
 }
