@@ -19,7 +19,7 @@ import (
 var fairDefences = []defence{
 	{
 		name: "who cannot hear is passed over", fault: "three waiters in front are dead",
-		mutant: mutant.Hook(lua.FairRelease, "heard ~= 0 or", "true or"),
+		mutant: mutant.Hook(lua.FairRelease, "if reached or not deaf[id] then", "if true then"),
 		try: func(l *lab) string {
 			holder, waiter := l.fair(), l.fair()
 			l.warmFair(holder)
@@ -35,7 +35,7 @@ var fairDefences = []defence{
 	},
 	{
 		name: "a claim ends", fault: "who is handed the lock hears of it and is dead",
-		mutant: mutant.Hook(lua.FairRelease, "return hold(owner, '1', claim), unheard", "return hold(owner, '1', 60000), unheard"),
+		mutant: mutant.Hook(lua.FairRelease, "id and claim or", "id and 60000 or"),
 		try: func(l *lab) string {
 			holder, waiter := l.fair(), l.fair()
 			l.warmFair(holder)
@@ -117,7 +117,7 @@ var fairDefences = []defence{
 	},
 	{
 		name: "nobody barges", fault: "the lock ends by its lease while somebody waits",
-		mutant: mutant.Hook(lua.FairAcquire, "if not held and (not first or first == owner) then", "if not held then"),
+		mutant: mutant.Hook(lua.FairAcquire, "if not first or first == owner then", "if true then"),
 		try: func(l *lab) string {
 			defer control.Poll.Without()() // the one who waits is not to be the first to see it
 			holder, waiter, other := l.fair(), l.fair(), l.fair()

@@ -62,39 +62,41 @@ func waits(ops []Op) (list []wait) {
 func Fifo(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		all := waits(ops)
-		if len(all) == 0 {
-			continue
-		}
 		grants := starts(ops, all)
-		var wipes []Window
-		for _, o := range ops {
-			if o.Kind == Wipe {
-				wipes = append(wipes, Window{o.Call, o.Return})
-			}
-		}
 		for _, a := range all {
-			if a.queued == Forever {
-				continue
-			}
-			first, _ := slices.BinarySearchFunc(grants, a.queued, func(g start, at int64) int { return cmp.Compare(g.at, at+1) })
-			for _, b := range grants[first:] {
-				if b.at >= a.until {
-					break
-				}
-				if !a.overtaken(b.op, c.Slack) {
-					continue
-				}
-				between := Op{Call: a.queued, Return: b.op.Return}
-				if !disturbed(between, excused(c.Local[a.op.Client], c.Recovery)) && !disturbed(between, excused(c.Faults, c.Recovery)) &&
-					!disturbed(between, wipes) {
-					found = append(found, Violation{"fifo", name, fmt.Sprintf(
-						"one that came at %s was granted the lock before one that had had its place since %s",
-						time.Duration(b.at), time.Duration(a.queued)), append([]Op{a.op, b.op}, ops...), nil})
-				}
+			if b, ok := c.overtaker(a, grants, ops); ok {
+				found = append(found, Violation{"fifo", name, fmt.Sprintf(
+					"one that came at %s was granted the lock before one that had had its place since %s:\n  %s\n  %s",
+					time.Duration(b.at), time.Duration(a.queued), &b.op, &a.op), ops, nil})
 			}
 		}
 	}
 	return found
+}
+
+// overtaker is the first grant that overtook a waiter without an excuse. One is enough: the others are mostly for the same
+// reason. grants are in the order of their starts.
+func (c *Config) overtaker(a wait, grants []start, ops []Op) (first start, ok bool) {
+	if a.queued == Forever {
+		return first, false
+	}
+	from, _ := slices.BinarySearchFunc(grants, a.queued+1, func(g start, at int64) int { return cmp.Compare(g.at, at) })
+	for _, b := range grants[from:] {
+		if b.at >= a.until {
+			break
+		}
+		if a.overtaken(b.op, c.Slack) && !c.outOfReach(a, b.op, ops) {
+			return b, true
+		}
+	}
+	return first, false
+}
+
+// outOfReach tells whether a waiter may not have been reached at a moment before another was granted the lock.
+func (c *Config) outOfReach(a wait, by Op, ops []Op) bool {
+	between := Op{Call: a.queued, Return: by.Return}
+	return disturbed(between, excused(c.Local[a.op.Client], c.Recovery)) || disturbed(between, excused(c.Faults, c.Recovery)) ||
+		slices.ContainsFunc(ops, func(o Op) bool { return o.Kind == Wipe && o.Call <= between.Return && o.Return >= between.Call })
 }
 
 // start is a grant and the moment from which on its owner may have had a place.
