@@ -113,7 +113,7 @@ func (m *fair) listens(s fairState, c uint8, emit func(string, fairState)) {
 		emit(clientLabels[c][fListens], n)
 	}
 	for i, mail := range s.mail {
-		if mail != (fairMail{}) && m.of(mail.owner) == c {
+		if mail.owner != 0 && m.of(mail.owner) == c {
 			n = s
 			n.unpost(i)
 			m.arrive(&n, c, mail)

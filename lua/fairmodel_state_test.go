@@ -187,28 +187,38 @@ func bit(b bool) int {
 	return 0
 }
 
-// tokens calls f for every token that somebody knows.
-func (s *fairState) tokens(f func(*uint8)) {
-	f(&s.token)
-	f(&s.top)
+// tokens are all that somebody knows, one bit for each number.
+func (s *fairState) tokens() uint64 {
+	seen := uint64(1) | 1<<s.token | 1<<s.top
 	for i := range s.waiters {
 		w := &s.waiters[i]
-		f(&w.handed)
-		f(&w.granted)
-		f(&w.token)
+		seen |= 1<<w.handed | 1<<w.granted | 1<<w.token
 	}
 	for i := range s.mail {
-		f(&s.mail[i].token)
+		seen |= 1 << s.mail[i].token
 	}
+	return seen
 }
 
 // compact gives the tokens new numbers, as small as can be and in the same order: no more than that is ever looked at. Else
 // claims that end unheard would make states without an end.
 func (s *fairState) compact() {
-	seen := uint64(1)
-	s.tokens(func(t *uint8) { seen |= 1 << *t })
-	if seen&(seen+1) != 0 { // there are gaps
-		s.tokens(func(t *uint8) { *t = uint8(bits.OnesCount64(seen & (1<<*t - 1))) }) //nolint:gosec // below 64
-	}
 	s.clock = s.top + 1 // later than all grants
+	seen := s.tokens()
+	if seen&(seen+1) == 0 {
+		return // no number is free
+	}
+	less := func(t *uint8) { *t = uint8(bits.OnesCount64(seen & (1<<*t - 1))) } //nolint:gosec // below 64
+	less(&s.token)
+	less(&s.top)
+	for i := range s.waiters {
+		w := &s.waiters[i]
+		less(&w.handed)
+		less(&w.granted)
+		less(&w.token)
+	}
+	for i := range s.mail {
+		less(&s.mail[i].token)
+	}
+	s.clock = s.top + 1
 }
