@@ -21,7 +21,7 @@ func (s *story) fair(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer hold.Unlock(ctx) // if the story breaks off
+	defer func() { _ = hold.Unlock(ctx) }() // if the story breaks off
 	for i := range demoQueue {
 		who := []*member{s.a, s.c}[i%2]
 		if _, err := who.do(ctx, order{Op: "queue"}); err != nil {

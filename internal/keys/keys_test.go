@@ -12,8 +12,14 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestForSpellsRedissonsNames(t *testing.T) {
-	require.Equal(t, Lock{"foo", "redisson_lock__channel:{foo}", "redisson_lock_token:{foo}"}, For("foo"))
-	require.Equal(t, Lock{"a:{b}:c", "redisson_lock__channel:a:{b}:c", "redisson_lock_token:a:{b}:c"}, For("a:{b}:c"))
+	require.Equal(t, Lock{
+		"foo", "redisson_lock__channel:{foo}", "redisson_lock_token:{foo}", "redisson_lock_queue:{foo}", "redisson_lock_timeout:{foo}",
+	}, For("foo"))
+	require.Equal(t, Lock{
+		"a:{b}:c", "redisson_lock__channel:a:{b}:c", "redisson_lock_token:a:{b}:c", "redisson_lock_queue:a:{b}:c",
+		"redisson_lock_timeout:a:{b}:c",
+	}, For("a:{b}:c"))
+	require.Equal(t, "redisson_lock__channel:{foo}:owner", For("foo").Mailbox("owner"))
 }
 
 func TestCheckSaysWhatToDo(t *testing.T) {
