@@ -55,8 +55,10 @@ func FuzzSlots(f *testing.F) {
 			return
 		}
 		a, b := For(one), For(other)
-		if slot(a.Name) != slot(a.Channel) || slot(a.Name) != slot(a.Token) {
-			t.Fatalf("the keys of %q are in slots %d, %d and %d", one, slot(a.Name), slot(a.Channel), slot(a.Token))
+		for _, key := range []string{a.Channel, a.Token, a.Queue, a.Deadlines, a.Mailbox("owner:h1")} {
+			if slot(a.Name) != slot(key) {
+				t.Fatalf("the keys of %q are in slots %d and %d (%s)", one, slot(a.Name), slot(key), key)
+			}
 		}
 		if a.Name != one || a.Token == b.Channel || a.Channel == a.Name || a.Token == a.Name {
 			t.Fatalf("the keys of %q are %+v", one, a)
