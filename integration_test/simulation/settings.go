@@ -29,10 +29,15 @@ type Settings struct {
 // of long leases as in a minute of short ones.
 func Draw(seed uint64) Settings {
 	rng := newSource(seed, 's')
-	lease := rng.between(500*time.Millisecond, 2*time.Hour)
+	fair, longest := newSource(seed, 'k').IntN(2) == 0, 2*time.Hour
+	if fair {
+		longest = 5 * time.Minute // who waits sends a script a second, and in hours of that nothing else happens
+	}
+	lease := rng.between(500*time.Millisecond, longest)
 	timeout := min(rng.between(100*time.Millisecond, 3*time.Second), lease/5)
 	s := Settings{
 		Seed:    seed,
+		Fair:    fair,
 		Lease:   lease.Round(time.Millisecond),
 		Length:  12 * lease,
 		Clients: 2 + rng.IntN(3),
@@ -53,6 +58,5 @@ func Draw(seed uint64) Settings {
 	if rng.IntN(4) == 0 {
 		s.Quantum = max(s.Latency/4, time.Microsecond)
 	}
-	s.Fair = rng.IntN(2) == 0
 	return s
 }
