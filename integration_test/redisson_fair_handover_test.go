@@ -16,11 +16,13 @@ import (
 // TestRedissonFairCallsUs: a holder of Redisson's that unlocks calls our waiter in front on the channel of its owner, where we
 // listen.
 func TestRedissonFairCallsUs(t *testing.T) {
+	t.Parallel()
 	require.Equal(t, int64(1), callsUs(t))
 }
 
 // TestRedissonFairCallsUsControl: without that nobody listens there, and only the poll finds the lock.
 func TestRedissonFairCallsUsControl(t *testing.T) {
+	t.Parallel()
 	require.Zero(t, callsUs(t, mutant.Hook(lua.FairPoll, "if not called or", "if true or")))
 }
 
@@ -44,11 +46,13 @@ func callsUs(t *testing.T, hooks ...redis.Hook) (heard int64) {
 
 // TestRedissonFairDeadJava: a waiter of Redisson's that died in front of ours is handed the lock, and has it for two seconds.
 func TestRedissonFairDeadJava(t *testing.T) {
+	t.Parallel()
 	require.LessOrEqual(t, deadJava(t), 2*time.Second)
 }
 
 // TestRedissonFairDeadJavaControl: by Redisson's own rules it would be for a lease.
 func TestRedissonFairDeadJavaControl(t *testing.T) {
+	t.Parallel()
 	require.Greater(t, deadJava(t, mutant.Hook(lua.FairRelease, "math.max(claim, 2000)", "6000")), 2*time.Second)
 }
 
@@ -84,11 +88,13 @@ func (s *shared) dieWaiting(script *lua.Script) {
 // TestRedissonFairDeadOurs: a dead waiter of ours in front of Redisson's costs them no more than the rest of its place's time,
 // or of their own sleep, when Redisson unlocks.
 func TestRedissonFairDeadOurs(t *testing.T) {
+	t.Parallel()
 	require.True(t, deadOurs(t, lua.FairAcquire))
 }
 
 // TestRedissonFairDeadOursControl: with a place that counts for longer they are not served in that time.
 func TestRedissonFairDeadOursControl(t *testing.T) {
+	t.Parallel()
 	endless := strings.Replace(lua.FairAcquire.Text(), "local deadline, others = now + place,", "local deadline, others = now + 60000,", 1)
 	require.NotEqual(t, lua.FairAcquire.Text(), endless)
 	require.False(t, deadOurs(t, lua.New("fair_acquire", endless, 5)))
@@ -118,11 +124,13 @@ func deadOurs(t *testing.T, script *lua.Script) bool {
 
 // TestRedissonFairDeadOursPassed: when a client of ours unlocks, the dead waiter is passed over at once.
 func TestRedissonFairDeadOursPassed(t *testing.T) {
+	t.Parallel()
 	require.Equal(t, "java:2", handedTo(t))
 }
 
 // TestRedissonFairDeadOursPassedControl: a release that does not look whether anybody listens hands the lock to the dead.
 func TestRedissonFairDeadOursPassedControl(t *testing.T) {
+	t.Parallel()
 	require.Equal(t, "dead:h1", handedTo(t, mutant.Hook(lua.FairRelease, "if reached or not deaf[id] then", "if true then")))
 }
 
@@ -143,11 +151,13 @@ func handedTo(t *testing.T, hooks ...redis.Hook) string {
 // TestRedissonFairQueueOutlivesUs: the queue, to which only our scripts give an end, does not end before the places of
 // Redisson's that joined it behind us.
 func TestRedissonFairQueueOutlivesUs(t *testing.T) {
+	t.Parallel()
 	require.Positive(t, spare(t))
 }
 
 // TestRedissonFairQueueOutlivesUsControl: with an end that is our own places' it would.
 func TestRedissonFairQueueOutlivesUsControl(t *testing.T) {
+	t.Parallel()
 	const slack, none = "+ 3600000\n", "+ 60000\n"
 	require.Negative(t, spare(t, mutant.Hook(lua.FairAcquire, slack, none), mutant.Hook(lua.FairPoll, slack, none)))
 }

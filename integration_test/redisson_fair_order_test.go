@@ -13,6 +13,7 @@ import (
 
 // TestRedissonFairOrder: 32 waiters of Go and Java are granted the lock in the order of the queue, several times.
 func TestRedissonFairOrder(t *testing.T) {
+	t.Parallel()
 	for range 3 {
 		want, got := mixedCrowd(t)
 		require.Len(t, want, 32)
@@ -22,6 +23,7 @@ func TestRedissonFairOrder(t *testing.T) {
 
 // TestRedissonFairOrderControl: a release that hands the lock to the last one is seen.
 func TestRedissonFairOrderControl(t *testing.T) {
+	t.Parallel()
 	want, got := mixedCrowd(t, mutant.Hook(lua.FairRelease,
 		"local owner, i, deaf = head(), 0, {}", "local owner, i, deaf = head() and call('LINDEX', queue, -1), 1, {}"))
 	require.ElementsMatch(t, want, got)
@@ -58,12 +60,14 @@ func mixedCrowd(t *testing.T, hooks ...redis.Hook) (want, got []string) {
 
 // TestRedissonFairLateSubscribe: Redisson's waiter is handed the lock after it has taken its place and before it listens.
 func TestRedissonFairLateSubscribe(t *testing.T) {
+	t.Parallel()
 	require.Equal(t, int64(0), lateSubscribe(t), "granted once: one unlock frees it")
 }
 
 // TestRedissonFairLateSubscribeControls: handed over as count 1 it would be locked for ever after its unlock; passed over for
 // want of a listener it would lose its turn.
 func TestRedissonFairLateSubscribeControls(t *testing.T) {
+	t.Parallel()
 	require.Equal(t, int64(1), lateSubscribe(t, mutant.Hook(lua.FairRelease, "id and '1' or '0'", "'1'")))
 	require.Equal(t, int64(-1), lateSubscribe(t, mutant.Hook(lua.FairRelease,
 		"if reached or not deaf[id] then",

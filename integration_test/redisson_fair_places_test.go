@@ -28,6 +28,7 @@ func noRefresh() []redis.Hook {
 // TestRedissonFairGrantsAhead: each grant of Redisson's takes 300 s off the places behind it, and its scripts purge; ours
 // stand all the same, in every round.
 func TestRedissonFairGrantsAhead(t *testing.T) {
+	t.Parallel()
 	for range 3 {
 		want, got := grantsAhead(t)
 		require.Equal(t, want, got)
@@ -36,6 +37,7 @@ func TestRedissonFairGrantsAhead(t *testing.T) {
 
 // TestRedissonFairGrantsAheadControl: without the room for them we lose our turn.
 func TestRedissonFairGrantsAheadControl(t *testing.T) {
+	t.Parallel()
 	want, got := grantsAhead(t, noRoom()...)
 	require.NotEqual(t, want, got)
 }
@@ -64,6 +66,7 @@ func grantsAhead(t *testing.T, hooks ...redis.Hook) (want, got []string) {
 // TestRedissonFairLongWait: Redisson's waiter has waited for almost 300 s when ours joins, or ours has waited as long behind
 // it. The grant ahead takes the 300 s off.
 func TestRedissonFairLongWait(t *testing.T) {
+	t.Parallel()
 	t.Run("joined late", func(t *testing.T) {
 		require.True(t, joinedLate(t))
 	})
@@ -74,6 +77,7 @@ func TestRedissonFairLongWait(t *testing.T) {
 
 // TestRedissonFairLongWaitControls: both need the room, and the second one the refresh too.
 func TestRedissonFairLongWaitControls(t *testing.T) {
+	t.Parallel()
 	t.Run("joined late, by the tail's deadline alone", func(t *testing.T) {
 		require.False(t, joinedLate(t, mutant.Hook(lua.FairAcquire, "math.floor(behind(place))", "0")))
 	})
@@ -132,11 +136,13 @@ func (s *shared) outlives(j *java, owner string) bool {
 
 // TestRedissonFairGivesUp: Redisson's waiters leave in front of ours, between them and behind, and take their 300 s with them.
 func TestRedissonFairGivesUp(t *testing.T) {
+	t.Parallel()
 	require.True(t, givesUp(t))
 }
 
 // TestRedissonFairGivesUpControl: without the room our places go with them.
 func TestRedissonFairGivesUpControl(t *testing.T) {
+	t.Parallel()
 	require.False(t, givesUp(t, noRoom()...))
 }
 
