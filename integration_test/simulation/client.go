@@ -105,7 +105,9 @@ func (w *World) close(c *holdfast.Client, number int) {
 
 func (w *World) connect(n *network) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{
-		Addr: address.String(), Dialer: n.dial, DisableIdentity: true, PoolSize: 10,
+		Addr: address.String(), Dialer: n.dial, DisableIdentity: true,
+		// Nobody waits for a connection: go-redis would do so with a timer that it shares between bubbles.
+		PoolSize:       max(10, 4*w.Actors),
 		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10, // most of the memory of a run, else
 		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout, DialerRetries: w.DialerRetries,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
