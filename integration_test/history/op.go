@@ -64,11 +64,19 @@ func (o *Op) granted() bool { return (o.Kind == Lock || o.Kind == Try) && o.Resu
 
 // trusted is when a hold stopped being one, as far as the end of it tells: at its deadline, if nobody looked until later.
 func (o *Op) trusted() int64 {
-	if o.Deadline == 0 {
-		return o.Call
+	at := o.Call
+	if o.Kind == End && o.Result == Closed {
+		at -= int64(reporting)
 	}
-	return min(o.Call, o.Deadline)
+	if o.Deadline == 0 {
+		return at
+	}
+	return min(at, o.Deadline)
 }
+
+// reporting is by how much the end of a hold may be told too late: a goroutine does it, which has to be scheduled. Where the
+// client was closed its own release may hand the lock to another process before that.
+const reporting = 50 * time.Millisecond
 
 // grantID is what all operations of one grant have in common. Owner ids are used again, tokens are not.
 type grantID struct {
