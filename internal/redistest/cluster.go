@@ -29,8 +29,8 @@ type Cluster struct {
 
 // StartCluster starts a cluster of so many masters, each with so many replicas, and waits until every node calls it
 // healthy and every replica follows. That takes 2 s, whatever the timeouts: a master that has just started refuses to
-// serve for so long. Tests of one package should share it. The node timeout is 500 ms: a killed master is replaced
-// within 1-2 s. It is killed when the test ends.
+// serve for so long. Tests of one package should share it. The node timeout is 1 s: a killed master is replaced
+// within 2-3 s. It is killed when the test ends.
 func StartCluster(tb testing.TB, shards, replicas int, opts ...Option) *Cluster {
 	tb.Helper()
 	conf := configure(tb, opts)
@@ -56,7 +56,7 @@ func StartCluster(tb testing.TB, shards, replicas int, opts ...Option) *Cluster 
 func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, error) {
 	c := &Cluster{masters: shards, id: rand.Uint64()}
 	flags := append([]string{
-		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "500",
+		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "1000",
 		"--cluster-replica-validity-factor", "0",
 	}, replication...)
 	if !strings.HasPrefix(serverVersion(conf.bin), "6.") { // came with 7.0; without it only a spare replica would move

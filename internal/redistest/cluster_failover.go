@@ -35,7 +35,7 @@ func (c *Cluster) Switch(tb testing.TB, key string) (promoted *Server) {
 	return promoted
 }
 
-// KillMaster kills the master of the key's shard and returns when the others have put a replica in its place, 1-2 s
+// KillMaster kills the master of the key's shard and returns when the others have put a replica in its place, 2-3 s
 // later. What the master had not replicated is lost.
 func (c *Cluster) KillMaster(tb testing.TB, key string) (killed, promoted *Server) {
 	tb.Helper()
