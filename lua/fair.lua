@@ -29,7 +29,8 @@ local function micros()
   return clock[1] .. string.rep('0', 6 - #clock[2]) .. clock[2]
 end
 
-local function client(owner) return string.match(owner, '^(.*):h%d+$') end
+-- client is the id of an owner's client, and the owner's number there; nil if it is Redisson's.
+local function client(owner) return string.match(owner, '^(.*):(h%d+)$') end
 
 -- nextToken is the time in microseconds, or one more than the last if the clock does not allow that; see acquire.lua.
 local function nextToken()
@@ -148,7 +149,7 @@ local function grant(command, claim, keep, present)
   local token, refused = nextToken()
   if not token then return refused end
   while owner do
-    local id = client(owner)
+    local id, number = client(owner)
     local reached = not id or id == present
     if not reached and deaf[id] == nil then deaf[id] = listeners(command, channel .. ':' .. id) == 0 end
     if reached or not deaf[id] then
@@ -159,7 +160,7 @@ local function grant(command, claim, keep, present)
       if failed then return failed end
       if not id then return nil, publish(command, channel .. ':' .. owner, '0') end
       return nil, publish(command, channel .. ':' .. id,
-        string.match(owner, 'h%d+$') .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim)
+        number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim)
     end
     local deadline
     repeat -- those that have ended are purged when they are the head

@@ -16,9 +16,7 @@ elseif call('ZCARD', deadlines) > 0 then
 end
 -- What fails from here on must not look as if nothing had been released.
 local ok, failed, unheard = pcall(function()
-  if (held or call('HLEN', name) == 0) and call('LLEN', queue) > 0 then
-    return grant(ARGV[2], tonumber(ARGV[3]), ARGV[4])
-  end
+  if held or call('HLEN', name) == 0 then return grant(ARGV[2], tonumber(ARGV[3]), ARGV[4]) end
 end)
 if not held then return {-1} end
 if failed then unheard = type(failed) == 'table' and failed.err or failed end
