@@ -38,7 +38,7 @@ var fairReleaseRows = []row{
 	{
 		name: "held, a waiter of the same client listens", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("c:h2@60000"),
 		reply: "1", hash: "c:h2=1", lease: 1000, token: "clock", keep: 3600000, fair: fair{listen: "c", told: "c:h2/1000"},
-		cut: "string.match(owner, 'h%d+$')", paste: "owner",
+		cut: "number .. ' ' .. token", paste: "owner .. ' ' .. token",
 	},
 	{
 		name: "held, the token is ahead of the clock", script: lua.FairRelease, args: fairRelease,
@@ -71,7 +71,7 @@ var fairReleaseRows = []row{
 	{
 		name: "another's, not in the queue", script: lua.FairRelease, args: fairRelease, before: heldByX + waiting("d:h1@60000"),
 		reply: "-1", same: true, fair: fair{listen: "d"},
-		cut: "(held or call('HLEN', name) == 0) and", paste: "true and",
+		cut: "held or call('HLEN', name) == 0 then", paste: "true then",
 	},
 	{
 		name: "another's, no queue", script: lua.FairRelease, args: fairRelease, before: heldByX, reply: "-1", same: true,
@@ -92,13 +92,13 @@ var fairReleaseRows = []row{
 	{
 		name: "free, in the queue", script: lua.FairRelease, args: fairRelease, before: waiting("c:h1@60000", "d:h1@60000"),
 		reply: "-1", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000, fair: fair{listen: "c d", told: "d:h1/1000"},
-		cut: "(held or call('HLEN', name) == 0) and", paste: "held and",
+		cut: "held or call('HLEN', name) == 0 then", paste: "held then",
 	},
 	{
 		name: "handed to another since, repeated call", script: lua.FairRelease, args: fairRelease,
 		before: "HSET LOCK d:h1 1; PEXPIRE LOCK 900; SET TOKEN 5000 PX 20000" + waiting("e:h1@60000"),
 		reply:  "-1", same: true, fair: fair{listen: "d e"},
-		cut: "(held or call('HLEN', name) == 0) and", paste: "true and",
+		cut: "held or call('HLEN', name) == 0 then", paste: "true then",
 	},
 	{
 		name: "held, with a token that is no number", script: lua.FairRelease, args: fairRelease,

@@ -117,7 +117,8 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	f.count(ops)
 	found = append(found, history.Check(ops, c)...)
 	if !p.tidy {
-		sleep(tb.Context(), time.Duration(quiet-now())+p.lease+time.Second)
+		// And whoever was closed last may have handed the lock to a waiter that was killed, for one claim.
+		sleep(tb.Context(), max(time.Duration(quiet-now())+p.lease, 2*time.Second)+time.Second)
 	}
 	found = append(found, p.leftBehind(tb, t, ops)...)
 	if len(found) > 0 {

@@ -41,7 +41,8 @@ func role(addr string) string {
 }
 
 // awaitReplicas waits until the replicas have all that their primary had written when it was called. It asks the replicas
-// themselves: what the primary knows of them is up to a second old.
+// themselves: what the primary knows of them is up to a second old. Sentinel makes a replica of a demoted primary when that has
+// been up for 8 s.
 func awaitReplicas(ctx context.Context, tb testing.TB, primary *Server, replicas []*Server) {
 	tb.Helper()
 	info, err := text(call(primary.Addr(), "INFO", "replication"))
@@ -50,7 +51,7 @@ func awaitReplicas(ctx context.Context, tb testing.TB, primary *Server, replicas
 	}
 	want := InfoField(info, "master_repl_offset")
 	for _, s := range replicas {
-		if !eventually(patience, func() bool {
+		if !eventually(3*patience, func() bool {
 			info, _ = text(call(s.Addr(), "INFO", "replication"))
 			follows := InfoField(info, "master_link_status") == "up" && InfoField(info, "master_port") == strconv.Itoa(primary.port)
 			return follows && atLeast(InfoField(info, "slave_repl_offset"), want) || ctx.Err() != nil
