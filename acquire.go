@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
 )
@@ -114,11 +115,16 @@ func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold
 	if c.queue.TryEnter(b.key) {
 		g.front = true
 	} else if !once {
-		if err := c.queue.Enter(wait, c.ctx, b.key); err != nil {
+		g.want, g.parent = cfg, ctx
+		turn, err := c.queue.Enter(wait, c.ctx, b.key, g)
+		switch {
+		case turn == queue.Handed:
+			return g.accept(wait, err)
+		case err != nil:
 			return nil, b.left(err)
 		}
 		g.front = true
-		if cause := b.over(wait); cause != nil {
+		if cause := b.yield(wait, turn); cause != nil {
 			return nil, b.left(cause)
 		}
 	}
@@ -137,16 +143,20 @@ func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold
 // place asks for a place in the queue of a kind that has one.
 func (g *grant) attempt(ctx, wait context.Context, cfg config, place bool) (*Hold, time.Duration, error) {
 	b := g.base
+	tokens := 1
+	if cfg.handOff && cfg.renew && b.client.queue.Waiting(b.key) > 0 {
+		tokens = b.client.wanted()
+	}
 	before := g.isStray() // one of the attempts before this one may be what is in our way
 	op := func(again bool) lua.Call {
 		return b.protocol.Acquire(kind.Ask{
-			Owner: g.id, Lease: cfg.lease, Again: again || before, Place: place, Publish: b.client.publish,
+			Owner: g.id, Lease: cfg.lease, Again: again || before, Place: place, Publish: b.client.publish, Tokens: tokens,
 		})
 	}
 	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
 	o, ok := b.client.call(wait, op, func(o outcome) {
 		if before || o.stray || place || o.err == nil && o.reply.Status == lua.Done {
-			b.undo(g.id, cfg.lease, true)
+			b.undo(kind.Names{g.id}, cfg.lease, true)
 		}
 	})
 	if !ok {
@@ -169,7 +179,7 @@ func (g *grant) attempt(ctx, wait context.Context, cfg config, place bool) (*Hol
 		g.markStray()
 		return nil, 0, b.left(cause)
 	}
-	h, err := g.activate(ctx, o.sent, o.reply.Text(0), cfg, cfg.lease)
+	h, err := g.activate(ctx, o.sent, o.reply.Text(0), o.reply.Text(1), cfg, cfg.lease)
 	if err != nil {
 		g.markStray()
 	}

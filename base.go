@@ -30,6 +30,7 @@ type Base struct {
 	client   *Client
 	protocol kind.Protocol
 	queuer   kind.Queuer // the protocol, if its waiters have places at the server
+	hander   kind.Hander // the protocol, if its holders hand the lock to others of this client
 	key      queue.Key
 	defaults []Option
 	err      error // why the lock cannot be used: bad name, nil client
@@ -39,6 +40,7 @@ type Base struct {
 func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
 	b := &Base{client: c, protocol: p, key: queue.Key{Kind: p.Kind(), Name: p.Name()}, defaults: opts}
 	b.queuer, _ = p.(kind.Queuer)
+	b.hander, _ = p.(kind.Hander)
 	switch err := keys.Check(p.Name()); {
 	case c == nil:
 		b.err = invalid("client is nil; make one with holdfast.New")
@@ -91,7 +93,7 @@ func (b *Base) configure(opts []Option) (config, error) {
 	if b.err != nil {
 		return config{}, b.err
 	}
-	cfg := config{lease: b.client.opts.Lease, renew: true}
+	cfg := config{lease: b.client.opts.Lease, renew: true, handOff: b.hander != nil}
 	for _, opt := range b.defaults {
 		opt(&cfg)
 	}
@@ -123,7 +125,7 @@ func (b *Base) query(ctx context.Context, op string, build func(publish string) 
 
 // renewNow renews this client's holds of the name now, so that one that was forced out is told at once.
 func (b *Base) renewNow() {
-	b.client.dog.Poke(func(o watchdog.Owner) bool { return o.(*grant).base.key == b.key })
+	b.client.dog.Poke(func(o watchdog.Owner) bool { return o.(*tenure).base.key == b.key })
 }
 
 func (b *Base) fail(op string, err error) error {

@@ -160,25 +160,27 @@ func (c *Client) detached(ctx context.Context, op operation) outcome {
 // renew is the watchdog's access to the server: one pipeline for all that are due. What got no answer keeps the verdict
 // [watchdog.Unknown].
 func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
-	calls := make([]lua.Call, len(batch))
+	calls, names, changes := make([]lua.Call, len(batch)), make([]string, len(batch)), make([]uint64, len(batch))
 	for i, r := range batch {
-		g := r.Owner.(*grant)
-		calls[i] = g.base.protocol.Renew(g.id, r.Length)
+		calls[i], names[i], changes[i] = r.Owner.(*tenure).renewal(r.Length)
 	}
 	silent := false
 	for i, result := range lua.RunAll(ctx, c.rdb, calls) {
-		g := batch[i].Owner.(*grant)
+		t := batch[i].Owner.(*tenure)
 		switch {
 		case result.Err == nil && result.Reply.Status == lua.Done:
 			batch[i].Verdict = watchdog.Renewed
-			if g.refusal.Load() != nil {
-				g.refusal.Store(nil)
+			t.renewed(names[i])
+			if t.refusal.Load() != nil {
+				t.refusal.Store(nil)
 			}
+		case result.Err == nil && !t.believes(changes[i]):
+			// It looked for a name that was changed meanwhile: it is asked again.
 		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
 			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
 		case isReply(result.Err):
-			refusal := explain(g.base, result.Err)
-			g.refusal.Store(&refusal)
+			refusal := explain(t.base, result.Err)
+			t.refusal.Store(&refusal)
 		default:
 			silent = true
 		}

@@ -29,6 +29,7 @@ type Client struct {
 	opts    Options
 	id      string
 	owners  atomic.Uint64 // number of the last owner
+	handed  atomic.Int64  // how many tokens were needed when a lock was handed on the last time
 
 	dog   *watchdog.Watchdog
 	hub   *pubsub.Hub
@@ -122,15 +123,16 @@ func (c *Client) close(ctx context.Context) error {
 // not answer it gives up; the leases end what is left.
 func (c *Client) releaseAll(owners []watchdog.Owner) {
 	for _, o := range owners {
-		o.(*grant).finish(ErrClosed, false) // every context ends before the first lock does
+		o.(*tenure).end().finish(ErrClosed, false) // every context ends before the first lock does
 	}
 	for batch := range slices.Chunk(owners, 500) {
 		calls := make([]lua.Call, len(batch))
 		for i, o := range batch {
-			calls[i] = o.(*grant).release(false)
+			t := o.(*tenure)
+			calls[i] = t.base.protocol.Release(t.known(), c.publish)
 		}
 		for i, result := range lua.RunAll(context.Background(), c.rdb, calls) {
-			if result.Err != nil && !batch[i].(*grant).releaseAtClose() {
+			if result.Err != nil && !batch[i].(*tenure).end().releaseAtClose() {
 				return
 			}
 		}

@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -26,16 +27,16 @@ type grant struct {
 	base  *Base
 	owner *owner
 	id    string // "<uuid>:h<n>"
-	watch watchdog.Lease
-	front bool // it has the front place of the local queue; set before it is live
+	front bool   // it has the front place of the local queue; set before it is live
+	// What it was asked for with, for whoever hands it the lock. Set before it queues.
+	want   config
+	parent context.Context
 	// refusedAt is the server's time, in microseconds, when it last said that a place has not been granted yet. Of its waiter.
 	refusedAt int64
 
 	// turn holds one token. Operations that talk to the server about this grant take turns, because each tells the
 	// server an absolute hold count. It is a channel and not a mutex: a caller leaves by its context.
 	turn chan struct{}
-
-	refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
 
 	mu    sync.Mutex // guards the rest; never held over a network call
 	live  bool
@@ -45,15 +46,23 @@ type grant struct {
 	placed bool
 	// undone says that it is being given back in the background.
 	undone bool
-	token  uint64
-	lease  time.Duration
-	renew  bool
-	holds  []*Hold // that have not ended, oldest first; their number is the hold count in Redis
+	// yielded says that the lock was given up for other clients.
+	yielded bool
+	token   uint64
+	lease   time.Duration
+	renew   bool
+	holds   []*Hold   // that have not ended, oldest first; their number is the hold count in Redis
+	tenure  *tenure   // own, or that of the grant that was handed on to this one
+	until   time.Time // the deadline when it was handed on
+
+	own tenure
 }
 
 // newGrant makes a grant whose turn is its maker's.
 func newGrant(b *Base, o *owner, id string) *grant {
-	return &grant{base: b, owner: o, id: id, turn: make(chan struct{}, 1)}
+	g := &grant{base: b, owner: o, id: id, turn: make(chan struct{}, 1)}
+	g.tenure, g.own.base = &g.own, b
+	return g
 }
 
 func (g *grant) takeTurn(ctx context.Context) error {
@@ -72,12 +81,15 @@ func (g *grant) takeTurn(ctx context.Context) error {
 
 func (g *grant) passTurn() { g.turn <- struct{}{} }
 
+// idle tells whether no operation that talks to the server about this grant is under way.
+func (g *grant) idle() bool { return len(g.turn) == 1 }
+
 func (g *grant) fail(op string, err error) error { return g.base.fail(op, err) }
 
 // activate makes a grant live that stands for a time from sent on, and returns its first hold. It fails if the answer came so
 // late that the lease cannot be trusted any more, or if the client was closed meanwhile. What stands for less than the lease
 // has to be renewed to get that.
-func (g *grant) activate(ctx context.Context, sent time.Time, text string, cfg config, stands time.Duration) (*Hold, error) {
+func (g *grant) activate(ctx context.Context, sent time.Time, text, last string, cfg config, stands time.Duration) (*Hold, error) {
 	token, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return nil, errors.New("the server granted the lock with a token that is no number: " + text)
@@ -85,16 +97,19 @@ func (g *grant) activate(ctx context.Context, sent time.Time, text string, cfg c
 	if !time.Now().Before(sent.Add(watchdog.Trust(stands))) {
 		return nil, both{ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease")}
 	}
+	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
+	g.own.begin(g, token, reserved)
 	h := &Hold{grant: g, parent: ctx, depth: 1, token: token}
 	g.mu.Lock()
+	g.want = cfg
 	g.live, g.token, g.lease, g.renew, g.placed = true, token, cfg.lease, cfg.renew, false
 	g.holds = append(g.holds, h)
 	g.mu.Unlock()
 	dog, watched := g.base.client.dog, false
 	if stands < cfg.lease {
-		watched = dog.Claim(&g.watch, g, sent, stands, cfg.lease)
+		watched = dog.Claim(&g.own.watch, &g.own, sent, stands, cfg.lease)
 	} else {
-		watched = dog.Watch(&g.watch, g, sent, cfg.lease, cfg.renew)
+		watched = dog.Watch(&g.own.watch, &g.own, sent, cfg.lease, cfg.renew)
 	}
 	if !watched {
 		return nil, ErrClosed
@@ -128,7 +143,7 @@ func (g *grant) reenter(ctx, wait context.Context, cfg config) (*Hold, error) {
 	if g.ended != nil {
 		return nil, g.ended
 	}
-	if !g.base.client.dog.Confirm(&g.watch, o.sent, lease, renew) {
+	if !g.base.client.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
 		return nil, ErrLost // its time is over; the watchdog is about to say so
 	}
 	h := &Hold{grant: g, parent: ctx, depth: count, token: g.token}
@@ -138,11 +153,7 @@ func (g *grant) reenter(ctx, wait context.Context, cfg config) (*Hold, error) {
 }
 
 func (g *grant) recount(count int, lease time.Duration) operation {
-	return func(bool) lua.Call { return g.base.protocol.Recount(g.id, count, lease) }
-}
-
-func (g *grant) release(bool) lua.Call {
-	return g.base.protocol.Release(g.id, g.base.client.publish)
+	return func(bool) lua.Call { return g.base.protocol.Recount(g.tenure.known(), count, lease) }
 }
 
 // settle tells the server the true hold count after an operation whose outcome nobody knows, and passes the turn on.
@@ -216,11 +227,15 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 
 // unlockLast frees the lock. Renewal ends before the release is sent, so that it cannot outlive it.
 func (g *grant) unlockLast(ctx context.Context) error {
+	if ended, err := g.handOff(ctx); ended {
+		return err
+	}
 	c := g.base.client
-	if !c.dog.Forget(&g.watch) {
+	if !c.dog.Forget(&g.tenure.watch) {
 		return g.reason()
 	}
-	o := c.detached(ctx, g.release)
+	g.tenure.used()
+	o := c.detached(ctx, g.base.release(g.tenure.known()))
 	g.finish(ErrReleased, o.stray || o.err != nil) // without an answer, or refused, it goes on in the background
 	switch {
 	case o.err != nil:
@@ -228,8 +243,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	case o.reply.Status == lua.Gone && (!o.stray || control.RepeatedGone.Off()):
 		return both{ErrLost, watchdog.ErrGone}
 	case o.reply.Text(0) != "":
-		return errors.New("released, but the waiters could not be told, and will find out by themselves later; " +
-			untold(g.base, o.reply.Text(0)))
+		return unannounced(g.base, o.reply.Text(0))
 	}
 	return nil
 }
@@ -278,28 +292,28 @@ func (g *grant) finish(reason error, undo bool) bool {
 	undo = (stray || g.placed) && !g.undone
 	g.undone = g.undone || undo
 	g.holds = nil
+	turn := queue.Free
+	if g.yielded {
+		turn = queue.Yielded
+	}
 	g.mu.Unlock()
 	for _, h := range holds {
 		_ = h.end(reason) // those that ended by themselves have their own reason
 	}
 	g.owner.drop(g, stray || undo)
 	if g.front {
-		g.base.client.queue.Leave(g.base.key)
+		g.base.client.queue.Leave(g.base.key, turn)
 	}
 	if undo {
-		g.base.client.tasks.Go(func() { g.base.undo(g.id, lease, stray) })
+		g.base.client.tasks.Go(func() { g.base.undo(g.names(), lease, stray) })
 	}
 	return true
 }
 
-// Lost is called by the watchdog when the server says that the owner does not hold the lock, or says nothing for too
-// long.
-func (g *grant) Lost(reason error) { g.lose(reason) }
-
 func (g *grant) lose(reason error) {
-	g.base.client.dog.Forget(&g.watch)
+	g.base.client.dog.Forget(&g.tenure.watch)
 	deadline := errors.Is(reason, watchdog.ErrDeadline)
-	if refusal := g.refusal.Load(); deadline && refusal != nil {
+	if refusal := g.tenure.refusal.Load(); deadline && refusal != nil {
 		reason = both{reason, *refusal}
 	}
 	// After a deadline it may stand in Redis all the same, and would block others until its lease ends there.
@@ -319,7 +333,7 @@ func (g *grant) gone() error {
 
 // releaseAtClose releases a grant of a closed client on its own, after the batch that it was in did not get through.
 func (g *grant) releaseAtClose() (ok bool) {
-	o := g.base.client.detached(context.Background(), g.release)
+	o := g.base.client.detached(context.Background(), g.base.release(g.tenure.known()))
 	if o.err != nil {
 		g.base.client.opts.Logger.Warn("locks not released at close; their leases will end them",
 			"kind", g.base.key.Kind, "name", g.base.key.Name, "owner", g.id, "error", o.err)
@@ -340,7 +354,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 		return ended
 	}
 	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller leaves early.
-	o, ok := g.base.client.call(ctx, func(bool) lua.Call { return g.base.protocol.Renew(g.id, lease) }, func(outcome) {})
+	o, ok := g.base.client.call(ctx, func(bool) lua.Call { return g.base.protocol.Renew(g.tenure.known(), "", lease) }, func(outcome) {})
 	switch {
 	case !ok:
 		return both{ErrUncertain, context.Cause(ctx)}
@@ -354,9 +368,28 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if g.ended != nil {
 		return g.ended
 	}
-	if !g.base.client.dog.Confirm(&g.watch, o.sent, lease, renew) {
+	if !g.base.client.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
 		return ErrLost // its time is over; the watchdog is about to say so
 	}
 	g.lease = lease
 	return nil
+}
+
+// names are by what the server may know it.
+func (g *grant) names() kind.Names {
+	if names := g.tenure.known(); len(names) > 0 {
+		return names
+	}
+	return kind.Names{g.id} // it never was live
+}
+
+// deadline is until when it is trusted.
+func (g *grant) deadline() time.Time {
+	g.mu.Lock()
+	until, t := g.until, g.tenure
+	g.mu.Unlock()
+	if !until.IsZero() {
+		return until
+	}
+	return g.base.client.dog.Deadline(&t.watch)
 }

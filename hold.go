@@ -76,7 +76,8 @@ func (h *Hold) Unlock(ctx context.Context) error {
 // that the lock protects, and let that refuse what is smaller than the greatest it has seen.
 func (h *Hold) Token() uint64 { return h.token }
 
-// Owner is "<client uuid>:<token>" as it stands in Redis.
+// Owner is "<client uuid>:<token>" as it stands in Redis; where the lock was handed on within the process, a tenth of a second
+// later at most.
 func (h *Hold) Owner() string { return h.grant.id }
 
 // Count is the depth of this re-entry: 1 for the outermost.
@@ -84,7 +85,7 @@ func (h *Hold) Count() int { return h.depth }
 
 // Deadline is until when the hold may be trusted without another word from Redis, by the monotonic clock. The watchdog
 // moves it on; after it the hold is lost.
-func (h *Hold) Deadline() time.Time { return h.grant.base.client.dog.Deadline(&h.grant.watch) }
+func (h *Hold) Deadline() time.Time { return h.grant.deadline() }
 
 // Extend makes the lease last at least lease from now, and lets later renewals use that. It never shortens what is left.
 // Errors: [ErrLost], [ErrReleased] or [ErrClosed] if the hold has ended; [ErrInvalid] for a lease under 1 ms.

@@ -65,7 +65,7 @@ func (g *grant) awaitTurn(ctx, wait context.Context, cfg config, p *place) (*Hol
 		got := p.take()
 		fresh := got.micros > g.refusedAt || got.micros > 0 && control.OwnMessage.Off()
 		if fresh && cfg.renew && time.Now().Before(got.sent.Add(watchdog.Trust(got.claim))) {
-			return g.activate(ctx, got.sent, got.token, cfg, min(got.claim, cfg.lease))
+			return g.activate(ctx, got.sent, got.token, "", cfg, min(got.claim, cfg.lease))
 		}
 	}
 }

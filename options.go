@@ -85,6 +85,7 @@ type config struct {
 	waitSet bool
 	lease   time.Duration
 	renew   bool
+	handOff bool
 	err     error // of the first bad option
 }
 
@@ -116,8 +117,14 @@ func Lease(d time.Duration) Option {
 	}
 }
 
+// NoHandoff keeps this acquisition out of hand-offs within the process: it asks the server for the lock, and its Unlock gives
+// that back to the server. For a kind that never hands off it changes nothing.
+func NoHandoff() Option {
+	return func(c *config) { c.handOff = false }
+}
+
 // NoRenewal makes a plain lease of the hold: nobody renews it, and it is lost when it has run out. A re-entry into a
-// renewed hold stays renewed.
+// renewed hold stays renewed. Such a hold is not handed on.
 func NoRenewal() Option {
 	return func(c *config) { c.renew = false }
 }

@@ -16,7 +16,7 @@ type State struct {
 	Owner     string        // "<uuid>:<token>", empty: free
 	Count     int           // hold count of Owner; where replies are lost, it may be that of before until the next operation
 	Remaining time.Duration // lease left; negative if the key has none, which only something foreign can cause
-	Token     uint64        // last fencing token granted, 0: none known
+	Token     uint64        // last fencing token granted, or reserved for a client that hands the lock on; 0: none known
 	Waiters   int           // in the visible queue; -1 where the kind keeps none
 }
 
@@ -52,7 +52,7 @@ func (b *Base) ForceUnlock(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	owner := r.Text(0)
-	r, err = b.query(ctx, op, func(publish string) lua.Call { return b.protocol.Release(owner, publish) })
+	r, err = b.query(ctx, op, func(publish string) lua.Call { return b.protocol.Release(kind.Names{owner}, publish) })
 	if err != nil {
 		return false, err
 	}

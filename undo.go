@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/kind"
 )
 
 // undoPauses are the pauses before the releases of one undo. Redis may execute a straggler, a command that was sent on a
@@ -18,13 +19,13 @@ const longestPause = 30 * time.Second
 
 // undo gives back what the server may have granted to an owner id that nobody uses any more, nor will: a release that is
 // still to be sent must not find a later grant. It is for the background. Without a straggler one release is enough.
-func (b *Base) undo(id string, lease time.Duration, stray bool) {
+func (b *Base) undo(names kind.Names, lease time.Duration, stray bool) {
 	if control.Undo.Off() {
 		return
 	}
 	limit := time.Now().Add(lease)
 	for _, pause := range undoPauses {
-		if !b.client.pause(pause) || !b.giveBack(id, limit) || !stray || control.UndoAgain.Off() {
+		if !b.client.pause(pause) || !b.giveBack(names, limit) || !stray || control.UndoAgain.Off() {
 			return
 		}
 	}
@@ -32,14 +33,14 @@ func (b *Base) undo(id string, lease time.Duration, stray bool) {
 
 // giveBack gets one release to the server. While that cannot be reached it goes on trying until the lease would have ended
 // by itself or the client is closed; it reports whether there was an answer.
-func (b *Base) giveBack(id string, limit time.Time) bool {
-	release := (&grant{base: b, id: id}).release
+func (b *Base) giveBack(names kind.Names, limit time.Time) bool {
+	release := b.release(names)
 	for pause := lastBackoff; ; pause = min(2*pause, longestPause) {
 		o := b.client.detached(context.Background(), release)
 		if o.err == nil {
 			return true
 		}
-		log := b.client.opts.Logger.With("kind", b.key.Kind, "name", b.key.Name, "owner", id, "error", o.err)
+		log := b.client.opts.Logger.With("kind", b.key.Kind, "name", b.key.Name, "owner", names[0], "error", o.err)
 		if time.Now().After(limit) || control.UndoAgain.Off() || !b.client.pause(pause) {
 			log.Warn("could not give back a lock that may have been granted; its lease ends it")
 			return false

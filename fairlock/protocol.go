@@ -58,16 +58,16 @@ func (p *protocol) Acquire(a kind.Ask) lua.Call {
 		a.Owner, kind.Millis(a.Lease), kind.TokenTTL(a.Lease), again, place, claimMillis, a.Publish)
 }
 
-func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
-	return lua.Recount.Call(p.name, owner, count, kind.Millis(lease))
+func (p *protocol) Recount(owner kind.Names, count int, lease time.Duration) lua.Call {
+	return lua.Recount.Call(p.name, owner[0], count, kind.Millis(lease))
 }
 
-func (p *protocol) Release(owner, publish string) lua.Call {
-	return lua.FairRelease.Call(p.name, p.token, p.queue, p.deadlines, p.channel, owner, publish, claimMillis, keepMillis)
+func (p *protocol) Release(owner kind.Names, publish string) lua.Call {
+	return lua.FairRelease.Call(p.name, p.token, p.queue, p.deadlines, p.channel, owner[0], publish, claimMillis, keepMillis)
 }
 
-func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
-	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease), kind.TokenTTL(lease))
+func (p *protocol) Renew(owner kind.Names, _ string, lease time.Duration) lua.Call {
+	return lua.Renew.Call(p.name, p.token, owner[0], kind.Millis(lease), kind.TokenTTL(lease))
 }
 
 func (p *protocol) State() lua.Call {

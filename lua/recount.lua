@@ -2,6 +2,7 @@
 --
 -- KEYS  1 lock hash
 -- ARGV  1 owner       2 hold count from now on, at least 1   3 lease, ms: the time to live is at least this afterwards
+--       4... other names that the owner may be known by; it keeps the one that it has
 -- Reply {1}           the count stands
 --       {-1}          the owner does not hold the lock; nothing was changed
 -- Atomic: count and time to live change together. The count is absolute, so running it again changes nothing.
@@ -9,8 +10,10 @@
 -- The token's key is left to renewals: with one key this works while a cluster moves the lock's slot, and with two it
 -- would have to wait whenever they are on different servers.
 local call = redis.call
-local name, owner = KEYS[1], ARGV[1]
-if call('HEXISTS', name, owner) == 0 then
+local name = KEYS[1]
+local owner = call('HEXISTS', name, ARGV[1]) == 1 and ARGV[1]
+for i = 4, #ARGV do owner = owner or call('HEXISTS', name, ARGV[i]) == 1 and ARGV[i] end
+if not owner then
   return {-1}
 end
 call('PEXPIRE', name, math.max(tonumber(ARGV[3]), call('PTTL', name)))

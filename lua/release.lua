@@ -1,7 +1,7 @@
 -- release: free a lock and wake those who wait for it.
 --
 -- KEYS  1 lock hash   2 channel
--- ARGV  1 owner       2 PUBLISH or SPUBLISH
+-- ARGV  1 owner       2 PUBLISH or SPUBLISH   3... other names that the owner may be known by
 -- Reply {1}           released, and announced
 --       {1, error}    released, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not hold the lock; nothing was changed
@@ -9,7 +9,9 @@
 -- A refused announcement must not keep the lock: waiters then come back when the lease that they know of ends.
 -- A cluster before Redis 7 does not know SPUBLISH, and its clients listen with SUBSCRIBE.
 local name = KEYS[1]
-if redis.call('HEXISTS', name, ARGV[1]) == 0 then
+local held = redis.call('HEXISTS', name, ARGV[1]) == 1
+for i = 3, #ARGV do held = held or redis.call('HEXISTS', name, ARGV[i]) == 1 end
+if not held then
   return {-1}
 end
 redis.call('DEL', name)

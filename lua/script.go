@@ -17,6 +17,7 @@ var (
 	Recount = New("recount", recount, 1)
 	Release = New("release", release, 2)
 	Renew   = New("renew", renew, 2)
+	Pass    = New("pass", pass, 3)
 	State   = New("state", state, 2)
 
 	// Of the fair lock, whose holders are told of their counts and renewed by the scripts above.
@@ -51,6 +52,9 @@ var recount string
 
 //go:embed release.lua
 var release string
+
+//go:embed pass.lua
+var pass string
 
 //go:embed renew.lua
 var renew string

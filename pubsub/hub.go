@@ -135,6 +135,19 @@ func (h *Hub) subscribe(channel string, s *Subscription) *Subscription {
 	return s
 }
 
+// Rest ends the subscription of a channel that only lingers, without waiting for that. With subscribers nothing happens.
+func (h *Hub) Rest(channel string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.topics[channel]
+	if t == nil || t.subs != nil || t.link == nil {
+		return
+	}
+	t.idleAt = t.idleAt.Add(-h.opts.Linger)
+	t.link.sweeping = true
+	kick(t.link.work)
+}
+
 // Close ends all connections and waits for the hub's goroutines, but not longer than ctx. All subscribers are woken and
 // find [ErrClosed]; so does everybody who subscribes later. Closing twice is harmless.
 func (h *Hub) Close(ctx context.Context) error {

@@ -17,7 +17,7 @@ type protocol struct {
 	name, channel, token any
 }
 
-var _ kind.Protocol = (*protocol)(nil)
+var _ kind.Hander = (*protocol)(nil)
 
 func newProtocol(name string) *protocol {
 	k := keys.For(name)
@@ -33,19 +33,29 @@ func (p *protocol) Acquire(a kind.Ask) lua.Call {
 	if a.Again {
 		again = "1"
 	}
+	if a.Tokens > 1 {
+		return lua.Acquire.Call(p.name, p.token, a.Owner, kind.Millis(a.Lease), kind.TokenTTL(a.Lease), again, a.Tokens)
+	}
 	return lua.Acquire.Call(p.name, p.token, a.Owner, kind.Millis(a.Lease), kind.TokenTTL(a.Lease), again)
 }
 
-func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
-	return lua.Recount.Call(p.name, owner, count, kind.Millis(lease))
+func (p *protocol) Recount(owner kind.Names, count int, lease time.Duration) lua.Call {
+	return lua.Recount.Call(owner.Args(p.name, owner[0], count, kind.Millis(lease))...)
 }
 
-func (p *protocol) Release(owner, publish string) lua.Call {
-	return lua.Release.Call(p.name, p.channel, owner, publish)
+func (p *protocol) Release(owner kind.Names, publish string) lua.Call {
+	return lua.Release.Call(owner.Args(p.name, p.channel, owner[0], publish)...)
 }
 
-func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
-	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease), kind.TokenTTL(lease))
+func (p *protocol) Renew(owner kind.Names, name string, lease time.Duration) lua.Call {
+	if name == "" && len(owner) == 1 {
+		return lua.Renew.Call(p.name, p.token, owner[0], kind.Millis(lease), kind.TokenTTL(lease))
+	}
+	return lua.Renew.Call(owner.Args(p.name, p.token, owner[0], kind.Millis(lease), kind.TokenTTL(lease), name)...)
+}
+
+func (p *protocol) Pass(owner kind.Names, lease time.Duration, tokens int, publish string) lua.Call {
+	return lua.Pass.Call(owner.Args(p.name, p.token, p.channel, owner[0], kind.Millis(lease), kind.TokenTTL(lease), publish, tokens)...)
 }
 
 func (p *protocol) State() lua.Call { return lua.State.Call(p.name, p.token) }

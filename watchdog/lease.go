@@ -39,6 +39,7 @@ type Lease struct {
 	sent     time.Duration // when the newest confirmed command was sent, since the watchdog's epoch
 	backoff  time.Duration // the last one; 0 after a confirmation
 	life     uint64        // counts Watch and Forget: a verdict of an earlier life is not for this one
+	by       time.Duration // when it is to be renewed at the latest, once; 0: no such wish
 	attempt  uint64        // the newest one in this life; of older ones only Renewed and Gone count
 	place    [heaps]int    // in each heap, counted from 1; 0: not in it
 }

@@ -69,6 +69,7 @@ func (w *Watchdog) batchLocked(now time.Duration) (batch []Renewal) {
 			break
 		}
 		l.attempt++
+		l.by = 0
 		batch = append(batch, Renewal{Owner: l.owner, Length: l.length, lease: l, life: l.life, attempt: l.attempt})
 		w.turns.put(l, now+overdue(l.pace())) // unless the verdict comes first
 	}

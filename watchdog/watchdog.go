@@ -149,7 +149,11 @@ func (w *Watchdog) confirmLocked(l *Lease, sent time.Time, length time.Duration)
 	l.backoff = 0
 	l.attempt++ // those under way do not matter any more if they fail
 	if l.renew {
-		w.put(&w.turns, l, l.sent+min(l.pace()/3, forever-max(l.sent, 0)))
+		at := l.sent + min(l.pace()/3, forever-max(l.sent, 0))
+		if l.by != 0 {
+			at = min(at, l.by)
+		}
+		w.put(&w.turns, l, at)
 	}
 }
 
@@ -205,6 +209,20 @@ func (w *Watchdog) forgetLocked(l *Lease) {
 	w.ends.remove(l)
 	w.turns.remove(l)
 	l.life++
+}
+
+// Hasten has a renewed lease renewed once after d at the latest, whatever is confirmed until then.
+func (w *Watchdog) Hasten(l *Lease, d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := l.place[turns] - 1
+	if i < 0 || l.by != 0 {
+		return
+	}
+	l.by = time.Since(w.epoch) + d
+	if w.turns.entries[i].at > l.by {
+		w.put(&w.turns, l, l.by)
+	}
 }
 
 // Deadline is until when the lease is trusted, also when it is watched no more. The zero time if it never was.

@@ -16,18 +16,41 @@ type Protocol interface {
 	Name() string
 	// Channel is where a release is announced.
 	Channel() string
-	// Acquire asks for a free lock. Replies: Done and the token as text, or Denied and the milliseconds left to the holder.
+	// Acquire asks for a free lock. Replies: Done and the token as text, with the last one of a block behind it if that was
+	// reserved; or Denied and the milliseconds left to the holder.
 	Acquire(Ask) lua.Call
 	// Recount sets the hold count of an owner that holds the lock. Replies: Done or Gone.
-	Recount(owner string, count int, lease time.Duration) lua.Call
+	Recount(owner Names, count int, lease time.Duration) lua.Call
 	// Release frees the lock of an owner and announces it; publish is PUBLISH or SPUBLISH. Replies: Done, with the reason
 	// as text if the announcement was refused, or Gone.
-	Release(owner, publish string) lua.Call
-	// Renew makes the lease of an owner last at least so long from now. Replies: Done or Gone.
-	Renew(owner string, lease time.Duration) lua.Call
+	Release(owner Names, publish string) lua.Call
+	// Renew makes the lease of an owner last at least so long from now, and makes the lock known to be its own by another
+	// name if that is not empty. Replies: Done or Gone.
+	Renew(owner Names, name string, lease time.Duration) lua.Call
 	// State asks who holds the lock. Replies: Done, owner, count, milliseconds left and token; or Denied and the token.
 	// That of a [Queuer] has the number of waiters behind these.
 	State() lua.Call
+}
+
+// Names are those by which a holder may be known to the server; the first is the likeliest. They are more than one after a lock was
+// handed on within a client, until an answer says which one stands.
+type Names []string
+
+// Args are scripts' arguments behind the first name.
+func (n Names) Args(args ...any) []any {
+	for _, name := range n[1:] {
+		args = append(args, name)
+	}
+	return args
+}
+
+// Hander is the protocol of a kind whose locks are handed on within a client.
+type Hander interface {
+	Protocol
+	// Pass keeps the lock of an owner for its client's next holder, or releases it if others listen for that. Replies: Done,
+	// and the first and the last of as many tokens as were wanted, or of fewer; Denied if it was released, with how many
+	// listen (-1: not known), and the reason as text if the announcement was refused; or Gone.
+	Pass(owner Names, lease time.Duration, tokens int, publish string) lua.Call
 }
 
 // Ask is one attempt to get a lock.
@@ -36,6 +59,7 @@ type Ask struct {
 	Lease   time.Duration
 	Again   bool   // an earlier attempt of this call may have been executed
 	Place   bool   // wait in the queue; only a [Queuer] has one
+	Tokens  int    // that are wanted, for those it is handed on to; only a [Hander] gives more than one
 	Publish string // PUBLISH or SPUBLISH
 }
 

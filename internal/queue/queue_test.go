@@ -28,14 +28,14 @@ func TestFirstInFirstOut(t *testing.T) {
 		var order []int
 		for i := range 10 {
 			go func() {
-				_ = q.Enter(t.Context(), t.Context(), key)
+				_, _ = q.Enter(t.Context(), t.Context(), key, nil)
 				order = append(order, i) // one at a time, by the queue itself
-				q.Leave(key)
+				q.Leave(key, Free)
 			}()
 			synctest.Wait()
 		}
 		require.Equal(t, 10, q.Waiting(key))
-		q.Leave(key)
+		q.Leave(key, Free)
 		synctest.Wait()
 		require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, order)
 		require.True(t, q.TryEnter(key), "the last one leaves nothing behind")
@@ -48,13 +48,17 @@ func TestGivingUpReturnsTheCause(t *testing.T) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
-	require.Equal(t, why, q.Enter(ctx, t.Context(), key))
-	require.Equal(t, why, q.Enter(t.Context(), ctx, key), "of either context")
+	enter := func(ctx, client context.Context) error {
+		_, err := q.Enter(ctx, client, key, nil)
+		return err
+	}
+	require.Equal(t, why, enter(ctx, t.Context()))
+	require.Equal(t, why, enter(t.Context(), ctx), "of either context")
 	require.Zero(t, q.Waiting(key))
-	q.Leave(key)
-	require.NoError(t, q.Enter(ctx, t.Context(), key), "a free place is given to a done context too")
+	q.Leave(key, Free)
+	require.NoError(t, enter(ctx, t.Context()), "a free place is given to a done context too")
 	require.Len(t, q.lines, 1)
-	q.Leave(key)
+	q.Leave(key, Free)
 	require.Empty(t, q.lines)
 }
 
@@ -65,17 +69,18 @@ func cancelWhileWoken(t *testing.T, q *Queue) (served bool) {
 		require.True(t, q.TryEnter(key))
 		ctx, cancel := context.WithCancel(t.Context())
 		behind, giveUp := context.WithCancel(t.Context())
-		go func() { _ = q.Enter(ctx, t.Context(), key) }()
+		go func() { _, _ = q.Enter(ctx, t.Context(), key, nil) }()
 		synctest.Wait()
 		go func() {
-			if served = q.Enter(behind, t.Context(), key) == nil; served {
-				q.Leave(key)
+			_, err := q.Enter(behind, t.Context(), key, nil)
+			if served = err == nil; served {
+				q.Leave(key, Free)
 			}
 		}()
 		synctest.Wait()
 		q.mu.Lock()
 		cancel() // it leaves its select and waits for the mutex ...
-		q.leaveLocked(key)
+		q.leaveLocked(key, Free)
 		q.mu.Unlock() // ... and finds that it was its turn
 		synctest.Wait()
 		giveUp()
@@ -98,9 +103,9 @@ func TestManyGiveUp(t *testing.T) {
 	for range 2000 {
 		ctx, cancel := context.WithCancel(t.Context())
 		group.Go(func() {
-			if q.Enter(ctx, t.Context(), key) == nil {
+			if _, err := q.Enter(ctx, t.Context(), key, nil); err == nil {
 				served.Add(1)
-				q.Leave(key)
+				q.Leave(key, Free)
 			}
 		})
 		if rand.N(2) == 0 {

@@ -1,0 +1,148 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// handOff ends the grant by leaving the lock to a waiter of this client, if that can be, instead of releasing it. It reports
+// whether the grant has ended, and then what Unlock is to return.
+func (g *grant) handOff(ctx context.Context) (ended bool, err error) {
+	switch {
+	case !g.mayHandOff():
+		return false, nil
+	case g.tenure.fresh():
+		return g.hand(), nil
+	}
+	return g.pass(ctx)
+}
+
+// mayHandOff tells whether there is somebody to hand the lock to, and time enough: where renewals fail, the lock goes back to
+// the server before its lease is nearly over.
+func (g *grant) mayHandOff() bool {
+	b := g.base
+	g.mu.Lock()
+	lease, can := g.lease, g.want.handOff && g.renew && !g.stray && g.ended == nil
+	g.mu.Unlock()
+	return can && b.client.ctx.Err() == nil && b.client.queue.Waiting(b.key) > 0 &&
+		time.Until(b.client.dog.Deadline(&g.tenure.watch)) > lease/2
+}
+
+// hand makes the first waiter of this client the holder. The id of this grant is not used again: the hash may name it for a while.
+func (g *grant) hand() bool {
+	b, t := g.base, g.tenure
+	deadline := b.client.dog.Deadline(&t.watch)
+	if !b.client.queue.Hand(b.key, func(who any) bool { return t.give(g, who.(*grant)) }) {
+		return false
+	}
+	g.mu.Lock()
+	g.ended, g.until, g.front = ErrReleased, deadline, false
+	g.mu.Unlock()
+	g.owner.drop(g, true)
+	return true
+}
+
+// pass asks the server to keep the lock for the waiters of this client, or to release it if others want it.
+func (g *grant) pass(ctx context.Context) (ended bool, err error) {
+	b, t := g.base, g.tenure
+	c := b.client
+	t.used()
+	t.setPassing(true) // a renewal that finds the lock released is not to call it lost
+	tokens := c.wanted()
+	o := c.detached(ctx, func(bool) lua.Call { return b.hander.Pass(t.known(), g.lease, tokens, c.publish) })
+	if o.err == nil && o.reply.Status == lua.Done {
+		t.setPassing(false)
+		return g.kept(o)
+	}
+	watched := c.dog.Forget(&t.watch)
+	t.setPassing(false)
+	switch {
+	case o.err != nil:
+		g.finish(ErrReleased, true) // goes on in the background
+		return true, b.uncertain(o)
+	case o.reply.Status == lua.Gone && !o.stray:
+		return true, g.gone()
+	}
+	g.yielded = true
+	g.finish(ErrReleased, o.stray)
+	if !watched {
+		return true, g.reason()
+	}
+	if o.reply.Status == lua.Denied {
+		c.hub.Rest(b.protocol.Channel()) // if it was our own subscription that was counted, the next time it is not
+		if o.reply.Text(1) != "" {
+			return true, unannounced(b, o.reply.Text(1))
+		}
+	}
+	return true, nil
+}
+
+// kept goes on after the server has kept the lock for this client.
+func (g *grant) kept(o outcome) (ended bool, err error) {
+	t := g.tenure
+	first, err := strconv.ParseUint(o.reply.Text(0), 10, 64)
+	last, err2 := strconv.ParseUint(o.reply.Text(1), 10, 64)
+	if err != nil || err2 != nil || !g.base.client.dog.Confirm(&t.watch, o.sent, g.lease, true) {
+		return false, nil // released like any other
+	}
+	t.mu.Lock()
+	t.reserveLocked(first, last)
+	t.mu.Unlock()
+	return g.hand(), nil // else everybody has left meanwhile
+}
+
+// accept is the end of the wait for one who was handed the lock.
+func (g *grant) accept(wait context.Context, err error) (*Hold, error) {
+	if err == nil {
+		err = g.base.over(wait)
+	}
+	g.mu.Lock()
+	holds, ended := g.holds, g.ended
+	g.mu.Unlock()
+	switch {
+	case ended != nil: // lost, or closed, in the meantime
+		return nil, ended
+	case err == nil:
+		return holds[0], nil
+	}
+	// It left when it was its turn: to the next one, or back to the server.
+	_ = holds[0].end(err)
+	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
+		g.base.client.dog.Forget(&g.tenure.watch)
+		g.mu.Lock()
+		g.placed = true
+		g.mu.Unlock()
+	}
+	return nil, g.base.left(err)
+}
+
+// yield lets other clients go first, after this one gave the lock up for them.
+func (b *Base) yield(wait context.Context, turn queue.Turn) error {
+	if turn != queue.Yielded {
+		return b.over(wait)
+	}
+	timer := time.NewTimer(letGo)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wait.Done():
+	case <-b.client.ctx.Done():
+	}
+	return b.over(wait)
+}
+
+// unannounced is the error of a release that nobody could be told of: text is what the server said.
+func unannounced(b *Base, text string) error {
+	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " + untold(b, text))
+}
+
+// release frees a lock that is known to be its owner's by these names.
+func (b *Base) release(names kind.Names) operation {
+	return func(bool) lua.Call { return b.protocol.Release(names, b.client.publish) }
+}
