@@ -38,4 +38,5 @@
 //
 // Of the goroutines of one process that want a name, one at a time deals with Redis; the others queue in memory. That one
 // subscribes to the lock's channel, looks again, and sleeps until a message, a new subscription, or the end of the lease.
+// A kind may let a process hand its lock from goroutine to goroutine without asking Redis, for a bounded time.
 package holdfast
