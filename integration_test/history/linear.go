@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,6 +160,9 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 				add(expire, o, Forever)
 			}
 		case o.Kind == State && o.Result == OK && o.Owner != "" && !unsure.count(o):
+			if o.Seen != "" && o.Seen != o.Owner && !held(ops, o.Seen, o) {
+				o.Depth = 0 // no count explains that
+			}
 			add(look, o, o.Return)
 		case o.Kind == Force && o.Result == OK, o.Kind == Wipe && o.Result != Unknown:
 			add(free, o, o.Return)
@@ -175,6 +179,14 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 		}
 	}
 	return list
+}
+
+// held tells whether an owner was known to have been granted the lock before an operation ended. Where a lock is handed on within
+// a client, the server may still name who had it before; but never one who has not had it yet.
+func held(ops []Op, owner string, o Op) bool {
+	return slices.ContainsFunc(ops, func(g Op) bool {
+		return g.granted() && g.Owner == owner && g.Client == o.Client && g.Return <= o.Return
+	})
 }
 
 // doubts are times in which operations of unknown outcome may still have been at work. They are closed here, where a purist

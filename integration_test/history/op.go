@@ -50,6 +50,7 @@ type Op struct {
 	Owner  string `json:"owner,omitempty"` // of the hold; of a lock that was not granted, empty
 	Token  uint64 `json:"token,omitempty"`
 	Depth  int    `json:"depth,omitempty"` // State: the hold count
+	Seen   string `json:"seen,omitempty"`  // State: the owner that the server named
 	Last   bool   `json:"last,omitempty"`  // Unlock: of the owner's last hold
 
 	Call   int64 `json:"call"` // nanoseconds, by the recorder's clock

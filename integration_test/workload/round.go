@@ -109,7 +109,7 @@ func (r *round) look(ctx context.Context) {
 	s, err := r.m.State(ctx)
 	call.End(func(o *history.Op) {
 		note(o, err)
-		o.Depth = s.Count
+		o.Depth, o.Seen = s.Count, s.Owner
 		if ctx.Err() != nil || !time.Now().Before(r.holds[0].Deadline()) {
 			o.Result = history.Unknown
 		} else if err == nil && !names(s, o) {
