@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
@@ -44,7 +45,7 @@ func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointe
 	start := time.Now()
 	o.sent = start
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
-		o.reply, o.err = lua.Run(ctx, c.rdb, op(o.stray))
+		o.reply, o.err = lua.Run(ctx, c.single, op(o.stray))
 		if o.err == nil {
 			return o
 		}
@@ -88,7 +89,10 @@ func classify(err error) (sent, passing bool) {
 		return false, false
 	}
 	var op *net.OpError
+	var unsent *combine.NotSentError
 	switch {
+	case errors.As(err, &unsent):
+		return false, true
 	case isHandshake(err):
 		return false, false // certificates do not change by waiting
 	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
