@@ -161,16 +161,21 @@ func (c *Client) detached(ctx context.Context, op operation) outcome {
 	return c.repeat(ctx, op, nil)
 }
 
-// renew is the watchdog's access to the server: one pipeline for all that are due. What got no answer keeps the verdict
-// [watchdog.Unknown].
+// renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts in it. What got no answer
+// keeps the verdict [watchdog.Unknown].
 func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 	calls := make([]lua.Call, len(batch))
 	for i, r := range batch {
 		g := r.Owner.(*grant)
 		calls[i] = g.base.protocol.Renew(g.id, r.Length)
 	}
+	run := lua.RunAll
+	if _, one := c.rdb.(*redis.Client); one {
+		// (Not in a cluster: a script's keys share a slot, and there are so many slots that those of names are rarely the same.)
+		run = lua.RenewAll
+	}
 	silent := false
-	for i, result := range lua.RunAll(ctx, c.rdb, calls) {
+	for i, result := range run(ctx, c.rdb, calls) {
 		g := batch[i].Owner.(*grant)
 		switch {
 		case result.Err == nil && result.Reply.Status == lua.Done:
