@@ -15,6 +15,7 @@ type protocol struct {
 	keys keys.Lock
 	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for each call allocates.
 	name, channel, token any
+	boxes                kind.Boxes
 }
 
 var _ kind.Protocol = (*protocol)(nil)
@@ -29,11 +30,8 @@ func (p *protocol) Name() string    { return p.keys.Name }
 func (p *protocol) Channel() string { return p.keys.Channel }
 
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
-	again := "0"
-	if a.Again {
-		again = "1"
-	}
-	return lua.Acquire.Call(p.name, p.token, a.Owner, kind.Millis(a.Lease), kind.TokenTTL(a.Lease), again)
+	lease, ttl := p.boxes.Lease(a.Lease)
+	return lua.Acquire.Call(p.name, p.token, a.Owner, lease, ttl, kind.Flag(a.Again))
 }
 
 func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
@@ -41,7 +39,7 @@ func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Cal
 }
 
 func (p *protocol) Release(owner, publish string) lua.Call {
-	return lua.Release.Call(p.name, p.channel, owner, publish)
+	return lua.Release.Call(p.name, p.channel, owner, kind.Publish(publish))
 }
 
 func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
