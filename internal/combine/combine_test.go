@@ -329,7 +329,7 @@ func TestLimit(t *testing.T) {
 		quick       time.Duration
 		wantFlights int
 	}{
-		{20, 0, fewFlights}, {20, 50 * time.Microsecond, fewFlights}, {20, 512 * time.Microsecond, 8},
+		{20, 0, fewFlights}, {20, 50 * time.Microsecond, fewFlights}, {20, 1250 * time.Microsecond, 8},
 		{20, time.Second, manyFlights}, {10, time.Second, 10}, {1, 0, 1}, {0, 0, 1},
 	} {
 		c := New(nil, row.conns)
