@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
@@ -44,7 +45,7 @@ func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointe
 	start := time.Now()
 	o.sent = start
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
-		o.reply, o.err = lua.Run(ctx, c.rdb, op(o.stray))
+		o.reply, o.err = lua.Run(ctx, c.single, op(o.stray))
 		if o.err == nil {
 			return o
 		}
@@ -88,7 +89,10 @@ func classify(err error) (sent, passing bool) {
 		return false, false
 	}
 	var op *net.OpError
+	var unsent *combine.NotSentError
 	switch {
+	case errors.As(err, &unsent):
+		return false, true
 	case isHandshake(err):
 		return false, false // certificates do not change by waiting
 	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
@@ -157,15 +161,20 @@ func (c *Client) detached(ctx context.Context, op operation) outcome {
 	return c.repeat(ctx, op, nil)
 }
 
-// renew is the watchdog's access to the server: one pipeline for all that are due. What got no answer keeps the verdict
-// [watchdog.Unknown].
+// renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts in it. What got no answer
+// keeps the verdict [watchdog.Unknown].
 func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 	calls, names, changes := make([]lua.Call, len(batch)), make([]string, len(batch)), make([]uint64, len(batch))
 	for i, r := range batch {
 		calls[i], names[i], changes[i] = r.Owner.(*tenure).renewal(r.Length)
 	}
+	run := lua.RunAll
+	if _, one := c.rdb.(*redis.Client); one {
+		// (Not in a cluster: a script's keys share a slot, and there are so many slots that those of names are rarely the same.)
+		run = lua.RenewAll
+	}
 	silent := false
-	for i, result := range lua.RunAll(ctx, c.rdb, calls) {
+	for i, result := range run(ctx, c.rdb, calls) {
 		t := batch[i].Owner.(*tenure)
 		switch {
 		case result.Err == nil && result.Reply.Status == lua.Done:

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/task"
 	"github.com/holdfast-go/holdfast/lua"
@@ -20,11 +21,15 @@ import (
 // Client is one participant: what a Redisson client is to Java. Locks of all kinds are made on it. Use one per process and
 // Redis, and Close it at the end. All methods are safe for concurrent use.
 //
+// Operations that many goroutines ask for at the same time travel together, in pipelines; hooks of go-redis see those. A
+// cluster is asked for each by itself, because a pipeline over several servers ends with the slowest of them.
+//
 // It holds one goroutine (the watchdog's, from the first lock on), and while somebody waits one connection per server
 // that it listens on. While nothing is held or waited for it sends nothing.
 type Client struct {
 	rdb     redis.UniversalClient
 	cluster *redis.ClusterClient // rdb if it is one, else nil
+	single  lua.Processor        // sends single operations: rdb, or a combiner on it
 	publish string               // command that announces a release
 	opts    Options
 	id      string
@@ -64,9 +69,12 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	if err != nil {
 		return nil, both{ErrInvalid, err}
 	}
-	c := &Client{rdb: rdb, publish: "PUBLISH", opts: o, id: id.String()}
-	if cluster, ok := rdb.(*redis.ClusterClient); ok {
-		c.cluster, c.publish = cluster, "SPUBLISH"
+	c := &Client{rdb: rdb, single: rdb, publish: "PUBLISH", opts: o, id: id.String()}
+	switch r := rdb.(type) {
+	case *redis.ClusterClient:
+		c.cluster, c.publish = r, "SPUBLISH"
+	case *redis.Client: // of another kind of client we do not know to how many servers it sends
+		c.single = combine.New(r, r.Options().PoolSize)
 	}
 	c.lines.client = c
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())

@@ -23,6 +23,7 @@ type protocol struct {
 	keys keys.Lock
 	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for each call allocates.
 	name, token, queue, deadlines, channel any
+	boxes                                  kind.Boxes
 }
 
 var _ kind.Queuer = (*protocol)(nil)
@@ -47,15 +48,13 @@ func (p *protocol) Channel() string          { return p.keys.Channel }
 func (p *protocol) Mailbox(of string) string { return p.keys.Mailbox(of) }
 
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
-	again, place := "0", noPlace
-	if a.Again {
-		again = "1"
-	}
+	place := noPlace
 	if a.Place {
 		place = placeMillis
 	}
+	lease, ttl := p.boxes.Lease(a.Lease)
 	return lua.FairAcquire.Call(p.name, p.token, p.queue, p.deadlines, p.channel,
-		a.Owner, kind.Millis(a.Lease), kind.TokenTTL(a.Lease), again, place, claimMillis, a.Publish)
+		a.Owner, lease, ttl, kind.Flag(a.Again), place, claimMillis, kind.Publish(a.Publish))
 }
 
 func (p *protocol) Recount(owner kind.Names, count int, lease time.Duration) lua.Call {
@@ -63,7 +62,7 @@ func (p *protocol) Recount(owner kind.Names, count int, lease time.Duration) lua
 }
 
 func (p *protocol) Release(owner kind.Names, publish string) lua.Call {
-	return lua.FairRelease.Call(p.name, p.token, p.queue, p.deadlines, p.channel, owner[0], publish, claimMillis, keepMillis)
+	return lua.FairRelease.Call(p.name, p.token, p.queue, p.deadlines, p.channel, owner[0], kind.Publish(publish), claimMillis, keepMillis)
 }
 
 func (p *protocol) Renew(owner kind.Names, _ string, lease time.Duration) lua.Call {

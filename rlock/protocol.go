@@ -15,6 +15,7 @@ type protocol struct {
 	keys keys.Lock
 	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for each call allocates.
 	name, channel, token any
+	boxes                kind.Boxes
 }
 
 var _ kind.Hander = (*protocol)(nil)
@@ -29,14 +30,11 @@ func (p *protocol) Name() string    { return p.keys.Name }
 func (p *protocol) Channel() string { return p.keys.Channel }
 
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
-	again := "0"
-	if a.Again {
-		again = "1"
-	}
+	lease, ttl := p.boxes.Lease(a.Lease)
 	if a.Tokens > 1 {
-		return lua.Acquire.Call(p.name, p.token, a.Owner, kind.Millis(a.Lease), kind.TokenTTL(a.Lease), again, a.Tokens)
+		return lua.Acquire.Call(p.name, p.token, a.Owner, lease, ttl, kind.Flag(a.Again), a.Tokens)
 	}
-	return lua.Acquire.Call(p.name, p.token, a.Owner, kind.Millis(a.Lease), kind.TokenTTL(a.Lease), again)
+	return lua.Acquire.Call(p.name, p.token, a.Owner, lease, ttl, kind.Flag(a.Again))
 }
 
 func (p *protocol) Recount(owner kind.Names, count int, lease time.Duration) lua.Call {
@@ -44,7 +42,7 @@ func (p *protocol) Recount(owner kind.Names, count int, lease time.Duration) lua
 }
 
 func (p *protocol) Release(owner kind.Names, publish string) lua.Call {
-	return lua.Release.Call(owner.Args(p.name, p.channel, owner[0], publish)...)
+	return lua.Release.Call(owner.Args(p.name, p.channel, owner[0], kind.Publish(publish))...)
 }
 
 func (p *protocol) Renew(owner kind.Names, name string, lease time.Duration) lua.Call {

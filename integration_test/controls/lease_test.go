@@ -2,6 +2,7 @@ package controls_test
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -133,7 +134,9 @@ var leaseDefences = []defence{
 	},
 }
 
-// renewals is how many renewals of a lock were sent, extensions included.
+// renewals is how many renewals of a lock were sent, alone or among others, extensions included.
 func (l *lab) renewals(key string) int {
-	return l.proxy.Seen(func(args []string) bool { return l.sends(lua.Renew)(args) && args[3] == key })
+	return l.proxy.Seen(func(args []string) bool {
+		return l.sends(lua.Renew)(args) && args[3] == key || l.sends(lua.RenewMany)(args) && slices.Contains(args[3:], key)
+	})
 }

@@ -22,6 +22,7 @@ var (
 	Detach       Switch // Unlock is sent although its context is cancelled
 	LeaseEnd     Switch // a waiter sleeps no longer than the lease that it knows of
 	PassOn       Switch // a waiter cancelled in the moment that it is woken passes the wake-up on
+	Overtake     Switch // commands do not wait for a sending that takes long
 
 	// Of waiters with places in a queue at the server.
 

@@ -1,0 +1,350 @@
+package combine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// once is a command that go-redis does not repeat, as the library's are.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+func command(ctx context.Context, args ...any) once { return once{redis.NewCmd(ctx, args...)} }
+
+// spy counts pipelines and the commands in them, and may do something to one after it was sent.
+type spy struct {
+	pipelines, piped atomic.Int64
+	held             atomic.Int64 // commands with this argument that ended
+	after            func(cmds []redis.Cmder)
+}
+
+func (s *spy) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *spy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if args := cmd.Args(); len(args) > 1 && args[1] == "held" {
+			s.held.Add(1)
+		}
+		return err
+	}
+}
+
+func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		if cmds[0].Name() != "hello" { // the beginning of a connection
+			s.pipelines.Add(1)
+			s.piped.Add(int64(len(cmds)))
+			if s.after != nil {
+				s.after(cmds)
+			}
+		}
+		return err
+	}
+}
+
+// echoes has many goroutines ask for something of their own each, and counts the wrong answers.
+func echoes(t *testing.T, c *Combiner) (wrong int64) {
+	t.Helper()
+	var count atomic.Int64
+	var g sync.WaitGroup
+	for i := range 64 {
+		g.Go(func() {
+			for j := range 100 {
+				text := fmt.Sprint(i, ":", j)
+				cmd := command(t.Context(), "echo", text)
+				if err := c.Process(t.Context(), cmd); err != nil || cmd.Val() != text {
+					count.Add(1)
+				}
+				bad := command(t.Context(), "nosuch"+text)
+				var reply redis.Error
+				if err := c.Process(t.Context(), bad); !errors.As(err, &reply) || bad.Err() == nil {
+					count.Add(1)
+				}
+			}
+		})
+	}
+	g.Wait()
+	return count.Load()
+}
+
+func TestEachGetsItsOwnAnswer(t *testing.T) {
+	rdb, seen := redistest.Shared(t).Client(t), &spy{}
+	rdb.AddHook(seen)
+	require.Zero(t, echoes(t, New(rdb, fewFlights)))
+	require.Greater(t, seen.piped.Load(), 2*seen.pipelines.Load(), "they did travel together")
+}
+
+// The control: an answer that goes to the wrong one is noticed.
+func TestEachGetsItsOwnAnswerControl(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	rdb.AddHook(&spy{after: func(cmds []redis.Cmder) {
+		if a, b := cmds[0].(once), cmds[len(cmds)-1].(once); a.Err() == nil && b.Err() == nil && a != b {
+			v := a.Val()
+			a.SetVal(b.Val())
+			b.SetVal(v)
+		}
+	}})
+	require.NotZero(t, echoes(t, New(rdb, fewFlights)))
+}
+
+func TestOneGoroutineSendsAlone(t *testing.T) {
+	rdb, seen := redistest.Shared(t).Client(t), &spy{}
+	rdb.AddHook(seen)
+	c := New(rdb, fewFlights)
+	for range 100 {
+		require.NoError(t, c.Process(t.Context(), command(t.Context(), "ping")))
+	}
+	require.Zero(t, seen.pipelines.Load())
+	require.Nil(t, c.timer, "and starts no timer")
+}
+
+// busy is a combiner whose sendings are all held up, so that what comes next gathers.
+type busy struct {
+	*Combiner
+	t      *testing.T
+	proxy  *faultproxy.Proxy
+	direct *redis.Client
+	seen   *spy
+	ended  chan string // the names of the commands, as they end
+	errs   sync.Map    // of the commands by name
+	before sync.Map    // how many that were held up had ended when it ended, by name
+}
+
+// newBusy fills a combiner with commands to which fault happens.
+func newBusy(t *testing.T, patience time.Duration, fault faultproxy.Action) *busy {
+	t.Helper()
+	srv := redistest.Start(t)
+	proxy := faultproxy.New(t, srv.Addr())
+	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 3 * time.Second })
+	b := &busy{New(rdb, fewFlights), t, proxy, srv.Client(t), &spy{}, make(chan string, 1000), sync.Map{}, sync.Map{}}
+	b.patience = patience
+	rdb.AddHook(b.seen)
+	rule := proxy.On(faultproxy.Arg(1, "held"), 0, fault)
+	for range fewFlights {
+		b.start(t.Context(), "held")
+	}
+	b.eventually(func() bool { return rule.Count() == fewFlights })
+	return b
+}
+
+// start sets a key of this name, in a goroutine.
+func (b *busy) start(ctx context.Context, name string) {
+	cmd := command(ctx, "set", name, "1")
+	go func() {
+		err := b.Process(ctx, cmd)
+		b.before.Store(name, b.seen.held.Load())
+		b.errs.Store(name, err)
+		b.ended <- name
+	}()
+}
+
+// gather starts commands and waits until all of them wait.
+func (b *busy) gather(ctx context.Context, names ...string) {
+	b.t.Helper()
+	for _, name := range names {
+		before := b.gathered()
+		b.start(ctx, name)
+		b.eventually(func() bool { return b.gathered() == before+1 })
+	}
+}
+
+func (b *busy) gathered() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting)
+}
+
+func (b *busy) eventually(ok func() bool) {
+	b.t.Helper()
+	require.Eventually(b.t, ok, 10*time.Second, time.Millisecond)
+}
+
+// join waits for the end of n commands and returns their names in that order.
+func (b *busy) join(n int) (order []string) {
+	b.t.Helper()
+	for range n {
+		select {
+		case name := <-b.ended:
+			order = append(order, name)
+		case <-time.After(30 * time.Second):
+			require.FailNow(b.t, "commands do not end", "%d of %d did: %v", len(order), n, order)
+		}
+	}
+	return order
+}
+
+func (b *busy) err(name string) error {
+	err, _ := b.errs.Load(name)
+	e, _ := err.(error)
+	return e
+}
+
+func (b *busy) exists(name string) bool { return b.direct.Exists(b.t.Context(), name).Val() == 1 }
+
+func TestWhatGatheredTravelsTogether(t *testing.T) {
+	b := newBusy(t, time.Hour, faultproxy.HoldReply)
+	b.gather(t.Context(), "a", "b", "c")
+	b.proxy.Clear()
+	b.join(fewFlights + 3)
+	for _, name := range []string{"a", "b", "c"} {
+		require.NoError(t, b.err(name))
+		require.True(t, b.exists(name))
+	}
+	require.Equal(t, int64(1), b.seen.pipelines.Load())
+	require.Equal(t, int64(3), b.seen.piped.Load())
+}
+
+// TestACutInTheMiddle: a connection breaks in the middle of what travels together. What was not answered has an error that
+// leaves open whether it ran, and nothing is sent twice.
+func TestACutInTheMiddle(t *testing.T) {
+	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole} {
+		t.Run(fault.String(), func(t *testing.T) {
+			b := newBusy(t, time.Hour, faultproxy.HoldReply)
+			b.gather(t.Context(), "a", "b", "c", "d", "e")
+			b.proxy.Clear()
+			rule := b.proxy.On(faultproxy.Arg(1, "c"), 0, fault)
+			b.join(fewFlights + 5)
+			for _, name := range []string{"c", "d", "e"} {
+				var reply redis.Error
+				var unsent *NotSentError
+				err := b.err(name)
+				require.Error(t, err)
+				require.False(t, errors.As(err, &reply) || errors.As(err, &unsent), "%s: %v", name, err)
+			}
+			require.True(t, b.exists("a") && b.exists("b"))
+			require.Equal(t, fault == faultproxy.DropReply, b.exists("c"))
+			require.Equal(t, 1, rule.Count(), "sent once")
+			require.NoError(t, b.Process(t.Context(), command(t.Context(), "ping")), "and later ones go on")
+		})
+	}
+}
+
+// TestTheStalledAreOvertaken: connections say nothing any more. Who comes after them does not wait for their end.
+func TestTheStalledAreOvertaken(t *testing.T) {
+	b := newBusy(t, patience, faultproxy.BlackHole)
+	for i := range 10 {
+		b.start(t.Context(), fmt.Sprint("other", i))
+	}
+	b.join(fewFlights + 10)
+	for i := range 10 {
+		before, _ := b.before.Load(fmt.Sprint("other", i))
+		require.Zero(t, before)
+	}
+	require.True(t, isTimeout(b.err("held")))
+}
+
+func TestTheStalledAreOvertakenControl(t *testing.T) {
+	t.Cleanup(control.Overtake.Without())
+	b := newBusy(t, patience, faultproxy.BlackHole)
+	b.start(t.Context(), "other")
+	b.join(fewFlights + 1)
+	before, _ := b.before.Load("other")
+	require.NotZero(t, before, "without the defence it waits for the end of one")
+}
+
+func isTimeout(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && e.Timeout()
+}
+
+// TestWhoLeftIsNotSent: a context ends while its command waits. Neither is it sent, nor do the others notice.
+func TestWhoLeftIsNotSent(t *testing.T) {
+	for left := range 3 {
+		names := []string{"first", "second", "third"}
+		b := newBusy(t, time.Hour, faultproxy.HoldReply)
+		ctx, cancel := context.WithCancel(t.Context())
+		for i, name := range names {
+			if i == left {
+				b.gather(ctx, name)
+			} else {
+				b.gather(t.Context(), name)
+			}
+		}
+		cancel()
+		b.proxy.Clear()
+		b.join(fewFlights + 3)
+		for i, name := range names {
+			var unsent *NotSentError
+			require.Equal(t, i == left, errors.As(b.err(name), &unsent), name)
+			require.Equal(t, i == left, errors.Is(b.err(name), context.Canceled), name)
+			require.Equal(t, i != left, b.exists(name), name)
+		}
+	}
+}
+
+// TestTooManyForOneJourney: what does not fit goes with the next.
+func TestTooManyForOneJourney(t *testing.T) {
+	const n = 2*maxBatch + 1
+	b := newBusy(t, time.Hour, faultproxy.HoldReply)
+	for i := range n {
+		b.start(t.Context(), fmt.Sprint(i))
+	}
+	b.eventually(func() bool { return b.gathered() == n })
+	b.proxy.Clear()
+	b.join(fewFlights + n)
+	for i := range n {
+		require.NoError(t, b.err(fmt.Sprint(i)))
+	}
+	require.GreaterOrEqual(t, b.seen.pipelines.Load(), int64(2))
+}
+
+// TestAPanicOfAHook: a user's hook panics in the goroutine that sends. The others get an error, and later ones go on.
+func TestAPanicOfAHook(t *testing.T) {
+	b := newBusy(t, time.Hour, faultproxy.HoldReply)
+	b.seen.after = func([]redis.Cmder) { panic("hook") }
+	go func() {
+		defer func() { b.ended <- fmt.Sprint(recover()) }()
+		_ = b.Process(t.Context(), command(t.Context(), "set", "leader", "1"))
+	}()
+	b.eventually(func() bool { return b.gathered() == 1 })
+	b.gather(t.Context(), "other")
+	b.proxy.Clear()
+	require.Contains(t, b.join(fewFlights+2), "hook")
+	require.ErrorIs(t, b.err("other"), errAborted)
+	require.NoError(t, b.Process(t.Context(), command(t.Context(), "ping")))
+}
+
+// TestLimit: the farther the server the more may be under way, within bounds.
+func TestLimit(t *testing.T) {
+	for _, row := range []struct {
+		conns       int
+		quick       time.Duration
+		wantFlights int
+	}{
+		{20, 0, fewFlights}, {20, 50 * time.Microsecond, fewFlights}, {20, 1250 * time.Microsecond, 8},
+		{20, time.Second, manyFlights}, {10, time.Second, 10}, {1, 0, 1}, {0, 0, 1},
+	} {
+		c := New(nil, row.conns)
+		if row.quick > 0 {
+			c.took(row.quick)
+		}
+		require.Equal(t, row.wantFlights, c.limit(), "%+v", row)
+	}
+	c := New(nil, 20)
+	for _, d := range []time.Duration{time.Second, 50 * time.Microsecond, 3 * time.Millisecond} {
+		c.took(d)
+	}
+	require.Equal(t, fewFlights, c.limit(), "one that was slow does not make the server a far one")
+	for range 1000 {
+		c.took(time.Millisecond)
+	}
+	require.Greater(t, c.limit(), fewFlights, "many do")
+}

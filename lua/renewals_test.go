@@ -1,0 +1,162 @@
+package lua
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// held makes n locks, of one owner each, and returns the calls that renew them to a minute.
+func held(tb testing.TB, rdb *redis.Client, n int) (calls []Call) {
+	tb.Helper()
+	ctx, pipe := tb.Context(), rdb.Pipeline()
+	for i := range n {
+		name := "many:" + strconv.Itoa(i)
+		pipe.HSet(ctx, name, "owner", 1)
+		pipe.PExpire(ctx, name, 10*time.Second)
+		calls = append(calls, Renew.Call(name, "token:"+name, "owner", 60000, 3600000))
+	}
+	_, err := pipe.Exec(ctx)
+	require.NoError(tb, err)
+	return calls
+}
+
+// TestRenewAll: many renewals go in few scripts, and each has its own answer.
+func TestRenewAll(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	for _, n := range []int{0, 1, 2, renewChunk, renewChunk + 1, 3 * renewChunk} {
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		calls := held(t, rdb, n)
+		srv.ResetStats(t)
+		for round := range 2 {
+			var gone, wrong string
+			if n > 1 && round == 1 {
+				gone, wrong = "many:0", "many:"+strconv.Itoa(n-1)
+				require.NoError(t, rdb.Del(t.Context(), gone, wrong).Err())
+				require.NoError(t, rdb.Set(t.Context(), wrong, "text", time.Minute).Err())
+			}
+			for i, result := range RenewAll(t.Context(), rdb, calls) {
+				switch name := calls[i].args[3]; name {
+				case gone:
+					require.NoError(t, result.Err)
+					require.Equal(t, Gone, result.Reply.Status)
+					require.Zero(t, rdb.Exists(t.Context(), gone).Val(), "never brought back")
+				case wrong:
+					require.True(t, IsError(result.Err, "WRONGTYPE"), "%v", result.Err)
+					require.Equal(t, "text", rdb.Get(t.Context(), wrong).Val())
+				default:
+					require.NoError(t, result.Err)
+					require.Equal(t, Done, result.Reply.Status)
+					require.Greater(t, rdb.PTTL(t.Context(), name.(string)).Val(), 30*time.Second, name)
+				}
+			}
+		}
+		chunks, ran := (n+renewChunk-1)/renewChunk, srv.CommandCalls(t)
+		// Twice; and once more by EVAL where the server did not know the script.
+		require.LessOrEqual(t, ran["evalsha"]+ran["eval"], int64(3*chunks), "%d renewals", n)
+	}
+}
+
+// TestRenewAllIsForRenewals: other calls go as they are.
+func TestRenewAllIsForRenewals(t *testing.T) {
+	f := newFixture(t)
+	f.acquire("a", "0")
+	results := RenewAll(t.Context(), f.rdb, []Call{State.Call(f.name, f.token), Renew.Call(f.name, f.token, "a", 60000, 3600000)})
+	require.Equal(t, "a", results[0].Reply.Text(0))
+	require.Equal(t, Done, results[1].Reply.Status)
+	require.Greater(t, f.pttl(f.name), 50*time.Second)
+}
+
+// TestRenewAllWithoutPermission: the user may not use one of the keys. The server refuses the script for all of them; the
+// others are renewed all the same.
+func TestRenewAllWithoutPermission(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	calls := held(t, rdb, 10)
+	user := []any{"acl", "setuser", "some", "on", ">secret", "+@all"}
+	for i := range 9 {
+		user = append(user, fmt.Sprint("~*many:", i))
+	}
+	require.NoError(t, rdb.Do(t.Context(), user...).Err())
+	some := srv.Client(t, func(o *redis.Options) { o.Username, o.Password = "some", "secret" })
+	merged := RunAll(t.Context(), some, []Call{merge(calls)})
+	require.True(t, IsDenied(merged[0].Err), "control: the script as a whole is refused: %v", merged[0].Err)
+	for i, result := range RenewAll(t.Context(), some, calls) {
+		if i == 9 {
+			require.True(t, IsDenied(result.Err), "%v", result.Err)
+			continue
+		}
+		require.NoError(t, result.Err)
+		require.Greater(t, rdb.PTTL(t.Context(), calls[i].args[3].(string)).Val(), 30*time.Second)
+	}
+}
+
+// TestRenewAllWithoutAServer: each has the error.
+func TestRenewAllWithoutAServer(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	calls := held(t, rdb, 3)
+	srv.Kill()
+	results := RenewAll(t.Context(), rdb, calls)
+	require.Len(t, results, 3)
+	for _, r := range results {
+		require.Error(t, r.Err)
+	}
+}
+
+// TestPartsAreNotTrusted: a reply of another shape is an error of every part.
+func TestPartsAreNotTrusted(t *testing.T) {
+	for _, values := range [][]any{nil, {int64(1)}, {int64(1), int64(1), int64(1)}, {[]any{}, nil}, {int64(7), []any{int64(1)}}} {
+		whole := Result{Reply: Reply{Done, values}}
+		for i := range 2 {
+			require.Error(t, whole.part(i, 2).Err, "%v", values)
+		}
+	}
+}
+
+// BenchmarkRenewals is 1000 renewals of held names, one by one in a pipeline and in few scripts, with what they cost the server.
+func BenchmarkRenewals(b *testing.B) {
+	rdb := redistest.Start(b).Client(b)
+	calls := held(b, rdb, 1000)
+	for name, run := range map[string]func() []Result{
+		"single": func() []Result { return RunAll(b.Context(), rdb, calls) },
+		"many":   func() []Result { return RenewAll(b.Context(), rdb, calls) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			before, n := serverTime(b, rdb), 0
+			for b.Loop() {
+				for _, r := range run() {
+					if r.Err != nil || r.Reply.Status != Done {
+						b.Fatal(r)
+					}
+				}
+				n += len(calls)
+			}
+			b.ReportMetric((serverTime(b, rdb)-before).Seconds()*1e6/float64(n), "server-us/renewal")
+			b.ReportMetric(b.Elapsed().Seconds()*1e6/float64(n), "us/renewal")
+		})
+	}
+}
+
+// serverTime is how much of a processor's time the server has used.
+func serverTime(tb testing.TB, rdb *redis.Client) (used time.Duration) {
+	tb.Helper()
+	for line := range strings.Lines(rdb.Info(tb.Context(), "cpu").Val()) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if key == "used_cpu_sys" || key == "used_cpu_user" {
+			seconds, err := strconv.ParseFloat(value, 64)
+			require.NoError(tb, err)
+			used += time.Duration(seconds * float64(time.Second))
+		}
+	}
+	return used
+}
