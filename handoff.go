@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/lua"
@@ -31,7 +32,7 @@ func (g *grant) mayHandOff() bool {
 	lease, can := g.lease, g.want.handOff && g.renew && !g.stray && g.ended == nil
 	g.mu.Unlock()
 	return can && b.client.ctx.Err() == nil && b.client.queue.Waiting(b.key) > 0 &&
-		time.Until(b.client.dog.Deadline(&g.tenure.watch)) > lease/2
+		(time.Until(b.client.dog.Deadline(&g.tenure.watch)) > lease/2 || control.Half.Off())
 }
 
 // hand makes the first waiter of this client the holder. The id of this grant is not used again: the hash may name it for a while.
@@ -113,6 +114,9 @@ func (g *grant) accept(wait context.Context, err error) (*Hold, error) {
 	}
 	// It left when it was its turn: to the next one, or back to the server.
 	_ = holds[0].end(err)
+	if control.HandBack.Off() {
+		return nil, g.base.left(err)
+	}
 	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 		g.base.client.dog.Forget(&g.tenure.watch)
 		g.mu.Lock()
@@ -124,7 +128,7 @@ func (g *grant) accept(wait context.Context, err error) (*Hold, error) {
 
 // yield lets other clients go first, after this one gave the lock up for them.
 func (b *Base) yield(wait context.Context, turn queue.Turn) error {
-	if turn != queue.Yielded {
+	if turn != queue.Yielded || control.LetGo.Off() {
 		return b.over(wait)
 	}
 	timer := time.NewTimer(letGo)
