@@ -120,6 +120,7 @@ var handOffDefences = []defence{
 			l.stand(m, ctx)
 			l.listen()
 			l.look()
+			require.NoError(l, l.direct.ScriptLoad(l.Context(), lua.Pass.Text()).Err()) // or it would be sent twice
 			rule := l.next(lua.Pass, faultproxy.HoldReply)
 			before := l.proxy.Seen(l.sends(lua.Renew))
 			failed := make(chan error, 1)
