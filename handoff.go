@@ -76,7 +76,9 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 		return true, g.reason()
 	}
 	if o.reply.Status == lua.Denied {
-		c.hub.Rest(b.protocol.Channel()) // if it was our own subscription that was counted, the next time it is not
+		if !control.Rest.Off() {
+			c.hub.Rest(b.protocol.Channel()) // if it was our own subscription that was counted, the next time it is not
+		}
 		if o.reply.Text(1) != "" {
 			return true, unannounced(b, o.reply.Text(1))
 		}

@@ -40,6 +40,7 @@ var (
 	Half     Switch // a lease that is half over is not handed on
 	Believes Switch // "not held" is not believed if the name that was asked for was changed meanwhile
 	Rename   Switch // the hash is told who holds the lock
+	Rest     Switch // a subscription of one's own that only lingers is not taken for another client twice
 	HandBack Switch // who is handed the lock when leaving hands it on, or back
 
 	// These are read when a client is made.
