@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/lua"
@@ -31,7 +32,7 @@ func (g *grant) mayHandOff() bool {
 	lease, can := g.lease, g.want.handOff && g.renew && !g.stray && g.ended == nil
 	g.mu.Unlock()
 	return can && b.client.ctx.Err() == nil && b.client.queue.Waiting(b.key) > 0 &&
-		time.Until(b.client.dog.Deadline(&g.tenure.watch)) > lease/2
+		(time.Until(b.client.dog.Deadline(&g.tenure.watch)) > lease/2 || control.Half.Off())
 }
 
 // hand makes the first waiter of this client the holder. The id of this grant is not used again: the hash may name it for a while.
@@ -79,7 +80,9 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 		return true, g.reason()
 	}
 	if o.reply.Status == lua.Denied {
-		c.hub.Rest(b.protocol.Channel()) // if it was our own subscription that was counted, the next time it is not
+		if !control.Rest.Off() {
+			c.hub.Rest(b.protocol.Channel()) // if it was our own subscription that was counted, the next time it is not
+		}
 		if o.reply.Text(1) != "" {
 			return true, unannounced(b, o.reply.Text(1))
 		}
@@ -117,6 +120,9 @@ func (g *grant) accept(wait context.Context, err error) (*Hold, error) {
 	}
 	// It left when it was its turn: to the next one, or back to the server.
 	_ = holds[0].end(err)
+	if control.HandBack.Off() {
+		return nil, g.base.left(err)
+	}
 	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 		g.base.client.dog.Forget(&g.tenure.watch)
 		g.mu.Lock()
@@ -128,7 +134,7 @@ func (g *grant) accept(wait context.Context, err error) (*Hold, error) {
 
 // yield lets other clients go first, after this one gave the lock up for them.
 func (b *Base) yield(wait context.Context, turn queue.Turn) error {
-	if turn != queue.Yielded {
+	if turn != queue.Yielded || control.LetGo.Off() {
 		return b.over(wait)
 	}
 	timer := time.NewTimer(letGo)

@@ -3,7 +3,9 @@ package rlock_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,4 +77,10 @@ func free(t testing.TB, rdb redis.UniversalClient, name string) bool {
 	n, err := rdb.Exists(context.Background(), name).Result()
 	require.NoError(t, err)
 	return n == 0
+}
+
+// queued is how many goroutines wait in the local queues of all clients.
+func queued() int {
+	stacks := make([]byte, 4<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "queue.(*Queue).Enter(")
 }

@@ -55,6 +55,7 @@ var defences = map[string]*control.Switch{
 	"Detach": &control.Detach, "LeaseEnd": &control.LeaseEnd, "PassOn": &control.PassOn, "Deadline": &control.Deadline,
 	"Bound": &control.Bound, "Rewake": &control.Rewake, "FreshOwner": &control.FreshOwner, "UndoAgain": &control.UndoAgain,
 	"Listening": &control.Listening, "Poll": &control.Poll, "Refresh": &control.Refresh, "GrantTime": &control.GrantTime,
+	"Reserved": &control.Reserved, "Half": &control.Half, "Believes": &control.Believes, "HandBack": &control.HandBack,
 }
 
 // asClient makes this process a client, if it was started as one, and is then its whole life.
@@ -119,6 +120,11 @@ func readCommands(in io.Reader, commands chan<- string) {
 func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan string) (stop bool, err error) {
 	rdb := j.connect()
 	rdb.AddHook(workload.Places{})
+	var granted *workload.Granted
+	if !j.Fair {
+		granted = &workload.Granted{}
+		rdb.AddHook(granted)
+	}
 	c, err := holdfast.New(rdb, &holdfast.Options{Lease: j.Lease, RetryBudget: budget, Linger: 300 * time.Millisecond})
 	if err != nil {
 		return true, err
@@ -134,7 +140,7 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 			return fmt.Sprintf("chaos:%d:%d", now()/int64(j.Period), rng.IntN(j.Names))
 		},
 		Think: 10 * time.Millisecond, Hold: 5 * time.Millisecond, Wait: 100 * time.Millisecond,
-		Leases: []time.Duration{0, j.Lease / 2}, Plain: 4, Patience: 20 * time.Second, Now: now,
+		Leases: []time.Duration{0, j.Lease / 2}, Plain: 4, Patience: 20 * time.Second, Now: now, Granted: granted,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -17,6 +17,7 @@ type figures struct {
 	processes  int
 	ops        int
 	grants     int
+	handed     int // of these the server did not make
 	reentries  int
 	losses     int
 	crashes    int
@@ -28,6 +29,9 @@ type figures struct {
 func (f *figures) count(ops []history.Op) {
 	f.ops = len(ops)
 	for _, o := range ops {
+		if o.Handed {
+			f.handed++
+		}
 		switch {
 		case o.Kind == history.Crash:
 			f.crashes++
@@ -57,6 +61,7 @@ func (f *figures) add(other figures) {
 	f.processes += other.processes
 	f.ops += other.ops
 	f.grants += other.grants
+	f.handed += other.handed
 	f.reentries += other.reentries
 	f.losses += other.losses
 	f.crashes += other.crashes
@@ -75,8 +80,8 @@ func sum(a, b map[string]int) map[string]int {
 }
 
 func (f *figures) String() string {
-	return fmt.Sprintf("%.0f s, %d processes, %d operations, %d grants, %d re-entries, %d losses, %d crashes, %d unknown; faults: %s; violations: %s",
-		f.seconds, f.processes, f.ops, f.grants, f.reentries, f.losses, f.crashes, f.unknown, list(f.kinds), list(f.violations))
+	return fmt.Sprintf("%.0f s, %d processes, %d operations, %d grants, %d of them handed on, %d re-entries, %d losses, %d crashes, %d unknown; faults: %s; violations: %s",
+		f.seconds, f.processes, f.ops, f.grants, f.handed, f.reentries, f.losses, f.crashes, f.unknown, list(f.kinds), list(f.violations))
 }
 
 func list(counts map[string]int) string {

@@ -54,7 +54,7 @@ var leaseDefences = []defence{
 	},
 	{
 		name: "renewal asks whose it is", fault: "the key is deleted, and another owner takes the lock",
-		mutant: mutant.Hook(lua.Renew, "call('HEXISTS', name, ARGV[1]) == 0", "call('EXISTS', name) == 0"),
+		mutant: mutant.Hook(lua.Renew, "if not known then", "if call('EXISTS', name) == 0 then"),
 		try: func(l *lab) string {
 			m := l.mutex(short)
 			l.warm(m)
@@ -70,7 +70,7 @@ var leaseDefences = []defence{
 	},
 	{
 		name: "leases are not shortened", fault: "an old renewal arrives after an extension",
-		mutant: mutant.Hook(lua.Renew, "if call('PTTL', name) < lease then", "if true then"),
+		mutant: mutant.Hook(lua.Renew, "if ttl < lease then", "if true then"),
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)
@@ -102,7 +102,7 @@ var leaseDefences = []defence{
 	},
 	{
 		name: "time to live on the token", fault: "a name is never used again",
-		mutant: mutant.Hook(lua.Acquire, "call('SET', KEYS[2], token, 'PX', ARGV[3])", "call('SET', KEYS[2], token)"),
+		mutant: mutant.Hook(lua.Acquire, "call('SET', KEYS[2], last, 'PX', ARGV[3])", "call('SET', KEYS[2], last)"),
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			require.NoError(l, l.lock(m, l.Context()).Unlock(l.Context()))
@@ -116,7 +116,7 @@ var leaseDefences = []defence{
 	},
 	{
 		name: "a token by the clock", fault: "the server loses its data",
-		mutant: mutant.Hook(lua.Acquire, "local token = time[1] .. micros", "local token = string.format('%016.0f', (tonumber(last) or 0) + 1)"),
+		mutant: mutant.Hook(lua.Acquire, "local token, block = time[1] .. micros", "local token, block = string.format('%016.0f', (tonumber(last) or 0) + 1)"),
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			var last uint64

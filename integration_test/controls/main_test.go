@@ -50,6 +50,7 @@ func defences() []defence {
 	all = append(all, undoDefences...)
 	all = append(all, leaseDefences...)
 	all = append(all, wakeUpDefences...)
+	all = append(all, handOffDefences...)
 	all = append(all, fairDefences...)
 	return append(all, ownerDefences...)
 }

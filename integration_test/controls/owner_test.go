@@ -11,7 +11,7 @@ import (
 var ownerDefences = []defence{
 	{
 		name: "a release asks whose it is", fault: "an unlock of who has lost the lock to another",
-		mutant: mutant.Hook(lua.Release, "redis.call('HEXISTS', name, ARGV[1]) == 0", "redis.call('EXISTS', name) == 0"),
+		mutant: mutant.Hook(lua.Release, "if not held then", "if redis.call('EXISTS', name) == 0 then"),
 		try: func(l *lab) string {
 			m, other := l.mutex(nil), l.mutex(nil)
 			h := l.lock(m, l.Context())
@@ -26,7 +26,7 @@ var ownerDefences = []defence{
 	},
 	{
 		name: "a re-entry asks whose it is", fault: "a re-entry of who has lost the lock to another",
-		mutant: mutant.Hook(lua.Recount, "call('HEXISTS', name, owner) == 0", "call('EXISTS', name) == 0"),
+		mutant: mutant.Hook(lua.Recount, "local owner = call('HEXISTS', name, ARGV[1]) == 1", "local owner = call('EXISTS', name) == 1"),
 		try: func(l *lab) string {
 			m, other := l.mutex(nil), l.mutex(nil)
 			h := l.lock(m, l.Context())

@@ -84,14 +84,14 @@ var wakeUpDefences = []defence{
 				rounds = 2000 // the moment is short; it ends with the first that meets it
 			}
 			for range rounds {
-				h := l.lock(m, l.Context())
+				h := l.lock(m, l.Context(), holdfast.NoHandoff())
 				ctx, cancel := context.WithCancel(l.Context())
 				var leaving []<-chan *holdfast.Hold
 				for range crowd {
-					leaving = append(leaving, l.background(m, ctx))
+					leaving = append(leaving, l.background(m, ctx, holdfast.NoHandoff()))
 				}
 				require.True(l, l.within(patience, func() bool { return queued() == before+crowd }))
-				staying := l.background(m, l.Context())
+				staying := l.background(m, l.Context(), holdfast.NoHandoff())
 				require.True(l, l.within(patience, func() bool { return queued() == before+crowd+1 }))
 				go cancel() // of so many at once, one is always about to leave when its turn comes
 				require.NoError(l, h.Unlock(l.Context()))

@@ -49,9 +49,10 @@ type Op struct {
 	Kind   Kind   `json:"kind"`
 	Owner  string `json:"owner,omitempty"` // of the hold; of a lock that was not granted, empty
 	Token  uint64 `json:"token,omitempty"`
-	Depth  int    `json:"depth,omitempty"` // State: the hold count
-	Seen   string `json:"seen,omitempty"`  // State: the owner that the server named
-	Last   bool   `json:"last,omitempty"`  // Unlock: of the owner's last hold
+	Depth  int    `json:"depth,omitempty"`  // State: the hold count
+	Seen   string `json:"seen,omitempty"`   // State: the owner that the server named
+	Last   bool   `json:"last,omitempty"`   // Unlock: of the owner's last hold
+	Handed bool   `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server
 
 	Call   int64 `json:"call"` // nanoseconds, by the recorder's clock
 	Return int64 `json:"return,omitempty"`
@@ -98,6 +99,9 @@ func (o *Op) String() string {
 	s := fmt.Sprintf("%d.%d %s %s [%s, %s] %s", o.Client, o.Actor, o.Kind, o.Name, at(o.Call), at(o.Return), o.Result)
 	if o.Owner != "" {
 		s += fmt.Sprintf(" %s token %d", o.Owner, o.Token)
+	}
+	if o.Handed {
+		s += " handed on"
 	}
 	if o.Depth != 0 {
 		s += fmt.Sprintf(" count %d", o.Depth)

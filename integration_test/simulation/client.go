@@ -113,6 +113,9 @@ func (w *World) connect(n *network) *redis.Client {
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	rdb.AddHook(workload.Places{})
+	if !w.Fair {
+		rdb.AddHook(&w.granted)
+	}
 	if w.Hook != nil {
 		rdb.AddHook(w.Hook)
 	}
@@ -121,6 +124,14 @@ func (w *World) connect(n *network) *redis.Client {
 
 // actor is what the actors of a client do. Names are used for a few leases, and again some names later.
 func (w *World) actor(c *holdfast.Client) workload.Config {
+	granted := &w.granted
+	if w.Fair {
+		granted = nil // nothing is handed on
+	}
+	leases, plain := []time.Duration{0, 0, w.Lease / 2, w.Lease / 7}, 6
+	if w.Alike {
+		leases, plain = []time.Duration{0, 0, 0, 0, 0, 0, 0, w.Lease / 2}, 24
+	}
 	return workload.Config{
 		Lock: func(name string) workload.Locker {
 			if w.Fair {
@@ -133,7 +144,7 @@ func (w *World) actor(c *holdfast.Client) workload.Config {
 			return strconv.FormatInt(epoch%4, 10) + "." + strconv.Itoa(rng.IntN(w.Names))
 		},
 		Think: w.Think, Hold: w.Hold, Wait: w.Wait,
-		Leases: []time.Duration{0, 0, w.Lease / 2, w.Lease / 7}, Plain: 6,
-		Patience: 10 * w.Lease, Round: w.round, Now: w.Now,
+		Leases: leases, Plain: plain,
+		Patience: 10 * w.Lease, Round: w.round, Now: w.Now, Granted: granted,
 	}
 }

@@ -11,6 +11,7 @@ type Settings struct {
 	Clients int           // at one time
 	Actors  int           // goroutines of each client
 	Names   int           // locks at one time; new ones every Lease or so
+	Alike   bool          // nearly all holds have the same lease, or it would not be handed on
 	Quantum time.Duration // what happens happens at multiples of it, so that much happens at one moment; 0: not so
 
 	Think, Hold, Wait time.Duration // see workload.Config
@@ -57,6 +58,10 @@ func Draw(seed uint64) Settings {
 	}
 	if rng.IntN(4) == 0 {
 		s.Quantum = max(s.Latency/4, time.Microsecond)
+	}
+	if !fair && rng.IntN(2) == 0 { // a crowd in each of few clients: the lock is handed on there
+		s.Clients, s.Names, s.Actors = 1+rng.IntN(2), 1, 3+rng.IntN(4)
+		s.Hold, s.Think, s.Alike = min(s.Hold, lease/8), min(s.Think, lease/2), true
 	}
 	return s
 }

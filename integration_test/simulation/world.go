@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
 )
 
 // World is one run: a server, clients and what happens to them. It lives in a bubble.
@@ -23,6 +24,7 @@ type World struct {
 	server  *miniredis.Miniredis
 	faults  faultCounts
 	traffic sync.WaitGroup // goroutines of connections
+	granted workload.Granted
 
 	mu        sync.Mutex // guards the rest
 	downUntil time.Time

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // round is one grant, from its Lock to its last Unlock.
@@ -112,18 +113,21 @@ func (r *round) look(ctx context.Context) {
 		o.Depth, o.Seen = s.Count, s.Owner
 		if ctx.Err() != nil || !time.Now().Before(r.holds[0].Deadline()) {
 			o.Result = history.Unknown
-		} else if err == nil && !names(s, o) {
+		} else if err == nil && !r.explains(s, o) {
 			o.Depth = 0 // not ours although it is trusted: no count of ours explains that
 			o.Error = "the server names " + s.Owner
 		}
 	})
 }
 
-// names tells whether what the server says of a lock can be so while o's owner holds it. Where the lock was handed on within a
-// client, the server may still have another of its owners for the holder, and tokens of the block may be left over.
-func names(s holdfast.State, o *history.Op) bool {
+// explains tells whether what the server says can be said of the holder of an operation. Where a lock is handed on within a client
+// it may still name the holder before, and its last token is the last of those that were reserved.
+func (r *round) explains(s holdfast.State, o *history.Op) bool {
 	client, _, _ := strings.Cut(o.Owner, ":")
-	return strings.HasPrefix(s.Owner, client+":") && (s.Token == 0 || s.Token >= o.Token && s.Token < o.Token+4096)
+	if _, hands := r.m.(*rlock.Mutex); hands {
+		return strings.HasPrefix(s.Owner, client+":") && (s.Token == 0 || s.Token >= o.Token && s.Token < o.Token+4096)
+	}
+	return s.Owner == o.Owner && (s.Token == 0 || s.Token == o.Token)
 }
 
 // leave unlocks all holds, in random order.

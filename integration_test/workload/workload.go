@@ -36,6 +36,8 @@ type Config struct {
 	Patience time.Duration
 	// Round changes all these times, if it is there: for virtual time in which much is to happen at one moment.
 	Round func(time.Duration) time.Duration
+	// Granted is the hook of the actor's client that tells grants of the server from hand-offs; nil: they are not told apart.
+	Granted *Granted
 	// Now is the clock of the recorder.
 	Now func() int64
 }
@@ -129,6 +131,7 @@ func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) 
 		note(o, err)
 		if h != nil {
 			o.Owner, o.Token, o.Deadline = h.Owner(), h.Token(), a.Now()+int64(time.Until(h.Deadline()))
+			o.Handed = a.Granted != nil && !a.Granted.by(name, h.Token())
 		}
 	})
 	return h, err

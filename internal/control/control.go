@@ -33,6 +33,17 @@ var (
 	// OwnMessage is that the word of an earlier grant to the same owner is not taken for this one's.
 	OwnMessage Switch
 
+	// Of locks that are handed on within a client.
+
+	Reserved Switch // a lock is handed on with a token that was reserved, never with a made-up one
+	Look     Switch // after a while the holder asks the server whether others want the lock
+	LetGo    Switch // and then its client lets them go first
+	Half     Switch // a lease that is half over is not handed on
+	Believes Switch // "not held" is not believed if the name that was asked for was changed meanwhile
+	Rename   Switch // the hash is told who holds the lock
+	Rest     Switch // a subscription of one's own that only lingers is not taken for another client twice
+	HandBack Switch // who is handed the lock when leaving hands it on, or back
+
 	// These are read when a client is made.
 
 	Deadline Switch // a hold ends by the local clock when nobody confirms its lease
