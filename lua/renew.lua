@@ -8,8 +8,9 @@
 -- Atomic, and harmless when repeated. Never shortens: an older renewal may arrive after a newer, longer one.
 -- The token's key is kept with the lock, so that its value is known for as long as the lock is held. It outlives every lease
 -- that was set together with it, so it has time enough when the lease is left alone.
--- A new name is for a lock that was handed on within a client. PEXPIRE comes before it because Redis allows that when out of
--- memory, and then allows the HSET behind it; and the hash never stays empty, or it would lose its time to live.
+-- A new name is for a lock that was handed on within a client. DEL comes first because Redis allows it when out of memory, and
+-- then allows what is behind it. (Rejected: HDEL, which leaves the hash its time to live if HSET comes before it. It is one more
+-- permission, and one that is missing would leave two owners in the hash.)
 local call = redis.call
 local name, lease = KEYS[1], tonumber(ARGV[2])
 local known = call('HEXISTS', name, ARGV[1]) == 1 and ARGV[1]
@@ -23,8 +24,9 @@ if ttl < lease then
   call('PEXPIRE', KEYS[2], ARGV[3])
 end
 if new ~= '' and new ~= known then
-  if ttl >= lease then call('PEXPIRE', name, ttl) end
-  call('HSET', name, new, call('HGET', name, known))
-  call('HDEL', name, known)
+  local count = call('HGETALL', name)[2]
+  call('DEL', name)
+  call('HSET', name, new, count)
+  call('PEXPIRE', name, math.max(ttl, lease))
 end
 return {1}
