@@ -18,13 +18,13 @@ import (
 const (
 	aclScripts = "+evalsha +eval +hlen +hexists +hgetall +hset +del +get +set +pexpire +pttl +time"
 	// A user of fair locks also needs these.
-	aclFair = "+lindex +llen +lpop +lrange +lrem +rpush +zadd +zcard +zcount +zrange +zrem +zscore +pubsub|numsub +pubsub|shardnumsub " +
+	aclFair = "+lindex +llen +lpop +lrange +lrem +rpush +zadd +zcard +zcount +zrange +zrem +zscore " +
 		"~redisson_lock_queue:{orders:* ~redisson_lock_timeout:{orders:*"
 	aclKeys     = "~orders:* ~redisson_lock_token:{orders:* ~redisson_lock__channel:{orders:*"
 	aclChannels = "&redisson_lock__channel:{orders:*" // since Redis 6.2
-	aclSingle   = "+publish +subscribe +unsubscribe +ping"
+	aclSingle   = "+publish +subscribe +unsubscribe +pubsub|numsub +ping"
 	// A cluster of Redis 7 or later announces by sharded pub/sub, and needs nothing of aclSingle but PING.
-	aclCluster = "+spublish +ssubscribe +sunsubscribe +ping +cluster|slots +command +asking"
+	aclCluster = "+spublish +ssubscribe +sunsubscribe +pubsub|shardnumsub +ping +cluster|slots +command +asking"
 	// What a client asks of Sentinels, as a user of theirs.
 	aclSentinel = "+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe +ping &+switch-master &+replica-reconf-done"
 )

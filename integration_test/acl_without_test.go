@@ -29,6 +29,8 @@ var needs = map[string]string{
 	"+unsubscribe": "",
 	"+ping":        "",
 
+	"+pubsub|numsub": "",
+
 	"~orders:*":                         "lock, re-enter, unlock, extend, renew, state, force unlock, wait",
 	"~redisson_lock_token:{orders:*":    "lock, extend, renew, state, force unlock, wait",
 	"~redisson_lock__channel:{orders:*": "unlock, force unlock",

@@ -10,7 +10,8 @@ const (
 	notALock  = "SET LOCK text PX 10000"
 )
 
-// ARGV: owner, lease, time to live of the token's key, again.
+// ARGV: owner, lease, time to live of the token's key, again, how many tokens. Rows with a block of those are in
+// scripts_block_test.go.
 var acquireRows = []row{
 	{
 		name: "free", script: lua.Acquire, args: "a 30000 3600000 0",
@@ -20,7 +21,7 @@ var acquireRows = []row{
 	{
 		name: "free, a repeated call whose first attempt did not run", script: lua.Acquire, args: "a 30000 3600000 1",
 		reply: "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "call('SET', KEYS[2], token, 'PX', ARGV[3])", paste: "call('SET', KEYS[2], token)",
+		cut: "call('SET', KEYS[2], last, 'PX', ARGV[3])", paste: "call('SET', KEYS[2], last)",
 	},
 	{
 		name: "free again after a lease has ended", script: lua.Acquire, args: "a 30000 3600000 0",
@@ -32,7 +33,7 @@ var acquireRows = []row{
 		name: "clock ahead of the token", script: lua.Acquire, args: "a 30000 3600000 0",
 		before: "SET TOKEN 1000000000000000 PX 20000",
 		reply:  "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "local token = time[1] .. micros", paste: "local token = '1000000000000000'",
+		cut: "local token, block = time[1] .. micros,", paste: "local token, block = '1000000000000000',",
 	},
 	{
 		name: "token ahead of the clock", script: lua.Acquire, args: "a 30000 3600000 0",
@@ -56,7 +57,7 @@ var acquireRows = []row{
 		name: "greatest token", script: lua.Acquire, args: "a 30000 3600000 0",
 		before: "SET TOKEN 9007199254740990 PX 20000",
 		reply:  "1 9007199254740991", hash: "a=1", lease: 30000, token: "9007199254740991", keep: 3600000,
-		cut: "string.format('%.0f', ", paste: "tostring(",
+		cut: "string.format('%.0f', math", paste: "tostring(math",
 	},
 	{
 		name: "token that has no next one", script: lua.Acquire, args: "a 30000 3600000 0",

@@ -17,7 +17,7 @@ import (
 type fair struct {
 	queue  string // the owners in order
 	life   int64  // time to live of both keys as in "ttl:"; forever: none, as Redisson leaves them
-	listen string // whose channels are listened to
+	listen string // whose channels are listened to; all: that of the lock
 	broken bool   // the two keys do not tell the same, and are not looked at
 	told   string // what was heard there, in the order of listen: "d:1/1000" the mailbox's client, number and claim; "r:7:0"
 }
@@ -68,13 +68,20 @@ type ears struct {
 func (f fair) hear(ctx context.Context, rdb *redis.Client) (*ears, error) {
 	e := &ears{of: strings.Fields(f.listen)}
 	for _, of := range e.of {
-		sub := rdb.Subscribe(ctx, scriptChannel+":"+of)
+		sub := rdb.Subscribe(ctx, channelOf(of))
 		e.subs = append(e.subs, sub)
 		if _, err := sub.Receive(ctx); err != nil {
 			return nil, errors.Join(err, e.close())
 		}
 	}
 	return e, nil
+}
+
+func channelOf(of string) string {
+	if of == "all" {
+		return scriptChannel
+	}
+	return scriptChannel + ":" + of
 }
 
 func (e *ears) close() error {
@@ -91,7 +98,7 @@ func (f fair) checkTold(ctx context.Context, rdb *redis.Client, e *ears, span cl
 	var told []string
 	for i, of := range e.of {
 		const last = "last"
-		if err := rdb.Publish(ctx, scriptChannel+":"+of, last).Err(); err != nil {
+		if err := rdb.Publish(ctx, channelOf(of), last).Err(); err != nil {
 			return err
 		}
 		for {

@@ -4,7 +4,7 @@ import "github.com/holdfast-go/holdfast/lua"
 
 // The rows of the scripts for whoever holds the lock.
 
-// ARGV: owner, count, lease.
+// ARGV: owner, count, lease, other names. Rows with those, and with a new name, are in scripts_names_test.go.
 var recountRows = []row{
 	{
 		name: "free", script: lua.Recount, args: "a 2 30000", reply: "-1", same: true,
@@ -12,7 +12,7 @@ var recountRows = []row{
 	},
 	{
 		name: "another's", script: lua.Recount, args: "a 2 30000", before: heldByB, reply: "-1", same: true,
-		cut: "call('HEXISTS', name, owner)", paste: "call('EXISTS', name)",
+		cut: "call('HEXISTS', name, ARGV[1])", paste: "call('EXISTS', name)",
 	},
 	{
 		name: "one more", script: lua.Recount, args: "a 2 30000", before: heldByA,
@@ -41,11 +41,11 @@ var recountRows = []row{
 	},
 	{
 		name: "key of another type", script: lua.Recount, args: "a 2 30000", before: notALock, reply: "!WRONGTYPE", same: true,
-		cut: "if call('HEXISTS', name, owner) == 0 then", paste: "call('PEXPIRE', name, 1000000)\nif call('HEXISTS', name, owner) == 0 then",
+		cut: "local owner = call", paste: "call('PEXPIRE', name, 1000000)\nlocal owner = call",
 	},
 }
 
-// ARGV: owner, command to announce.
+// ARGV: owner, command to announce, other names.
 var releaseRows = []row{
 	{
 		name: "free", script: lua.Release, args: "a PUBLISH", reply: "-1", same: true,
@@ -74,11 +74,11 @@ var releaseRows = []row{
 	},
 	{
 		name: "key of another type", script: lua.Release, args: "a PUBLISH", before: notALock, reply: "!WRONGTYPE", same: true,
-		cut: "if redis.call('HEXISTS', name, ARGV[1]) == 0 then", paste: "redis.call('DEL', name)\nif false then",
+		cut: "local held = redis.call", paste: "redis.call('DEL', name)\nlocal held = redis.call",
 	},
 }
 
-// ARGV: owner, lease, time to live of the token's key.
+// ARGV: owner, lease, time to live of the token's key, new name, other names.
 var renewRows = []row{
 	{
 		name: "free", script: lua.Renew, args: "a 30000 3600000", reply: "-1", same: true,
@@ -106,12 +106,12 @@ var renewRows = []row{
 	{
 		name: "a lease shorter than what is left", script: lua.Renew, args: "a 1000 3600000", before: heldByA,
 		reply: "1", hash: "a=1", lease: 10000, token: "5000", keep: 20000,
-		cut: "if call('PTTL', name) < lease then", paste: "if true then",
+		cut: "if ttl < lease then", paste: "if true then",
 	},
 	{
 		name: "without a time to live", script: lua.Renew, args: "a 30000 3600000", before: "HSET LOCK a 1; SET TOKEN 5000",
 		reply: "1", hash: "a=1", lease: 30000, token: "5000", keep: 3600000,
-		cut: "if call('PTTL', name) < lease then", paste: "if call('PTTL', name) >= 0 then",
+		cut: "if ttl < lease then", paste: "if ttl >= 0 then",
 	},
 	{
 		name: "no token is made", script: lua.Renew, args: "a 30000 3600000", before: "HSET LOCK a 1; PEXPIRE LOCK 10000",
@@ -120,7 +120,7 @@ var renewRows = []row{
 	},
 	{
 		name: "key of another type", script: lua.Renew, args: "a 30000 3600000", before: notALock, reply: "!WRONGTYPE", same: true,
-		cut: "if call('HEXISTS', name, ARGV[1]) == 0 then", paste: "call('PEXPIRE', name, lease)\nif call('HEXISTS', name, ARGV[1]) == 0 then",
+		cut: "local known = call", paste: "call('PEXPIRE', name, lease)\nlocal known = call",
 	},
 }
 

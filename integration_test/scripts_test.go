@@ -32,15 +32,16 @@ type row struct {
 	name   string
 	script *lua.Script
 	before string // commands, separated by ";"; LOCK, TOKEN, QUEUE and ENDS stand for keys, "@5" for 5 ms after this
-	args   string // the script's ARGV
+	args   string // the script's ARGV; "''" is an empty one
 
 	// reply is what is expected: the status and the values behind it. "clock" stands for the server's time in
-	// microseconds, "error" for any text, "ttl:10000" for at most so many milliseconds and not much less, "''" for an empty text or a 0, "!OOM" for that error.
+	// microseconds, "error" for any text, "ttl:10000" for at most so many milliseconds and not much less, "''" for an empty text or a 0,
+	// "last:16" for the last of so many tokens of which the value before is the first, "!OOM" for that error.
 	reply string
 	same  bool   // every key is as it was; nothing below is looked at
 	hash  string // fields of the lock, sorted: "a=1"
 	lease int64  // its time to live as in "ttl:"
-	token string // value of the token's key, or "clock"
+	token string // value of the token's key, or "clock", or "last" for the last one that the reply has
 	keep  int64  // its time to live as in "ttl:"
 
 	fair // what is expected of the queue
@@ -57,7 +58,8 @@ func onAllServers(t *testing.T, test func(t *testing.T, p redistest.Program)) {
 
 // allRows are the rows of all scripts.
 func allRows() []row {
-	return slices.Concat(acquireRows, recountRows, releaseRows, renewRows, stateRows,
+	return slices.Concat(acquireRows, blockRows, recountRows, releaseRows, renewRows, stateRows,
+		recountNameRows, releaseNameRows, renewNameRows, passRows, passTokenRows,
 		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows, fairStateRows)
 }
 
@@ -88,7 +90,7 @@ func TestEveryRowCanFail(t *testing.T) {
 		rows[r.script]++
 	}
 	for _, s := range []*lua.Script{
-		lua.Acquire, lua.Recount, lua.Release, lua.Renew, lua.State,
+		lua.Acquire, lua.Recount, lua.Release, lua.Renew, lua.Pass, lua.State,
 		lua.FairAcquire, lua.FairRelease, lua.FairPoll, lua.FairState,
 	} {
 		require.Positive(t, rows[s], s.Name())
@@ -141,6 +143,9 @@ func (r row) check(ctx context.Context, rdb *redis.Client, script *lua.Script, s
 	if r.same {
 		return before.unchanged(after)
 	}
+	if r.token == "last" {
+		r.token = reply.Text(1)
+	}
 	return errors.Join(r.checkQueue(ctx, rdb, after, span), after.withTTL(),
 		r.checkKey("lock", r.hash, hashText(rdb.HGetAll(ctx, scriptLock).Val()), r.lease, after[scriptLock].ttl, span),
 		r.checkKey("token", r.token, rdb.Get(ctx, scriptToken).Val(), r.keep, after[scriptToken].ttl, span))
@@ -185,7 +190,7 @@ func prepareAt(ctx context.Context, rdb *redis.Client, commands string, start in
 func (r row) call(script *lua.Script) lua.Call {
 	args := r.keys()
 	for arg := range strings.FieldsSeq(r.args) {
-		args = append(args, arg)
+		args = append(args, strings.Trim(arg, "'"))
 	}
 	return script.Call(args...)
 }
@@ -199,6 +204,8 @@ func (r row) keys() []any {
 		return []any{scriptLock, scriptChannel}
 	case lua.Recount:
 		return []any{scriptLock}
+	case lua.Pass:
+		return []any{scriptLock, scriptToken, scriptChannel}
 	}
 	return []any{scriptLock, scriptToken, scriptQueue, scriptEnds, scriptChannel}
 }
@@ -234,6 +241,9 @@ func (r row) checkReply(reply lua.Reply, err error, span clock) error {
 		if n := reply.Int(i); n != 0 {
 			got = strconv.FormatInt(n, 10)
 		}
+		if tokens, ok := strings.CutPrefix(w, "last:"); ok {
+			w = plus(reply.Text(i-1), tokens)
+		}
 		if left, ok := strings.CutPrefix(w, "ttl:"); ok {
 			ms, _ := strconv.ParseInt(left, 10, 64)
 			if near(ms, reply.Int(i)) {
@@ -245,6 +255,13 @@ func (r row) checkReply(reply lua.Reply, err error, span clock) error {
 		}
 	}
 	return nil
+}
+
+// plus is the last of so many tokens.
+func plus(first, tokens string) string {
+	n, _ := strconv.ParseInt(first, 10, 64)
+	more, _ := strconv.ParseInt(tokens, 10, 64)
+	return strconv.FormatInt(n+more-1, 10)
 }
 
 // matches compares a value of a reply that is no time to live.

@@ -1,0 +1,113 @@
+package lua_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/model"
+)
+
+// hand is the model of a lock that is handed on within clients: what the other model leaves out for its size. Client A has two
+// owners, and all that goes wrong happens to it; B has one, and is who is harmed.
+type hand struct {
+	lease    uint8 // ticks
+	block    uint16
+	wishes   [maxOwners]uint8 // of A's owners
+	rival    uint8            // wishes of B's owner
+	faults   uint8
+	late     uint8 // second attempts of renewals
+	messages int
+	crashes  uint8
+	enters   bool
+	leavers  bool // who is handed the lock may leave in that moment
+	brief    bool // messages do not live longer than a tick
+	off      handDefence
+	only     error
+	cut      int
+}
+
+func (m *hand) explore(t testing.TB) model.Report[handState] {
+	t.Helper()
+	s := handState{faults: m.faults, late: m.late, crashes: m.crashes}
+	s.clients[0].wishes, s.clients[1].wishes[0] = m.wishes, m.rival
+	explored := model.Model[handState]{Start: []handState{s}, Next: m.next, Check: m.check}
+	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
+		explored.Goal, explored.Quiet = m.free, func(label string) bool { return !handLoud[label] }
+	}
+	r, err := model.Explore(explored)
+	require.NoError(t, err)
+	return r
+}
+
+var (
+	once = [maxOwners]uint8{1, 1}
+
+	renames     = hand{lease: 3, block: 2, wishes: once, rival: 1, late: 1, enters: true}
+	loseReplies = hand{lease: 3, block: 2, wishes: once, rival: 1, faults: 1, messages: 1, brief: true, leavers: true}
+	repeats     = hand{lease: 3, block: 2, wishes: [maxOwners]uint8{2, 1}, faults: 1, messages: 1}
+	ending      = hand{lease: 4, block: 2, wishes: once, rival: 1, crashes: 1, leavers: true, brief: true}
+)
+
+// TestHandModel: in no state that can be reached is a promise broken.
+func TestHandModel(t *testing.T) {
+	for _, scenario := range []struct {
+		name string
+		m    hand
+	}{{"renames", renames}, {"loses", loseReplies}, {"again", repeats}, {"ends", ending}} {
+		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
+			m := scenario.m
+			r := m.explore(t)
+			t.Logf("proof: hand-off model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds", scenario.name,
+				r.States, r.Transitions, r.Depth, m.cut)
+			if r.Violation != nil {
+				t.Error(r.Violation)
+			}
+		})
+	}
+}
+
+// TestHandModelControls: without any one of the defences there is a way to break a promise.
+func TestHandModelControls(t *testing.T) {
+	var table strings.Builder
+	for _, c := range []struct {
+		what string
+		off  handDefence
+		in   hand
+		want error
+	}{
+		{"the tokens of a block are reserved at the grant", reserved, renames, errToken},
+		{"a release lists all names", knownRelease, loseReplies, errLeft},
+		{"a recount lists all names", knownRecount, renames, errFalse},
+		{"a pass lists all names", knownPass, repeats, errFalse},
+		{"a renewal lists all names", knownRenew, loseReplies, errFalse},
+		{"\"not held\" is not believed when names changed", believesNames, renames, errFalse},
+		{"nor while a pass is under way", believesPass, renames, errFalse},
+		{"no new name while the holder's command is under way", idleHolder, renames, errFalse},
+		{"an id that was handed away from is not used again", handedFresh, repeats, errCut},
+		{"nothing is handed on in the second half of a lease", halfLease, ending, errShort},
+		{"a pass that released hands nothing on", passReleases, renames, errTwo},
+		{"a grant with a straggler is not handed on", strayGrant, loseReplies, errLeft},
+		{"nor one whose pass has a straggler", strayPass, loseReplies, errTwo},
+		{"who leaves when it is handed the lock gives it back", leaverGives, ending, errLeft},
+		{"trust ends by the client's own clock", ownDeadline, renames, errTwo},
+	} {
+		m := c.in
+		m.off, m.only = c.off, c.want
+		r := m.explore(t)
+		if r.Violation == nil {
+			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
+			continue
+		}
+		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps: %v", c.what, len(r.Violation.Trace), r.Violation.Reason)
+		if os.Getenv("HOLDFAST_MODEL") != "" {
+			t.Logf("without %q: %v", c.what, r.Violation)
+		}
+	}
+	t.Logf("proof: hand-off model: without                                    there is a way of%s", table.String())
+}
