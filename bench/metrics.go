@@ -123,4 +123,6 @@ func summarise(results []*result, took float64, clients int) (map[string]float64
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-func quantile(h *hdrhistogram.Histogram, q float64) float64 { return seconds(h.ValueAtQuantile(q * 100)) }
+func quantile(h *hdrhistogram.Histogram, q float64) float64 {
+	return seconds(h.ValueAtQuantile(q * 100))
+}

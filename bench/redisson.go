@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 )
 
 // redissonSource is the worker in Java, which Maven builds on the machine that measures.
@@ -48,11 +49,21 @@ func buildRedisson(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	fmt.Fprintln(os.Stderr, "building the worker for Redisson with Maven; the first time it downloads what it needs")
-	build := exec.CommandContext(ctx, mvn, "-q", "-B", "-f", filepath.Join(dir, "redisson", "pom.xml"), "package")
+	build := exec.CommandContext(ctx, mvn, "-q", "-B", "-Dstyle.color=never", "-f", filepath.Join(dir, "redisson", "pom.xml"), "package")
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("mvn package failed: %w: %s", err, tail(string(out)))
+		return nil, fmt.Errorf("mvn package failed: %w: %s", err, firstError(string(out)))
 	}
 	return command, os.WriteFile(done, nil, 0o644)
+}
+
+// firstError is the line of Maven's output that says what is wrong; advice follows it.
+func firstError(out string) string {
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "[ERROR]") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return tail(out)
 }
 
 // redissonStamp changes with the source.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 )
 
 // run is the program: it measures, then writes what it found. The code is 1 if a lock of Holdfast did what it must not.
@@ -142,6 +143,7 @@ func (b *bench) all(ctx context.Context) ([]sample, error) {
 		}
 	}
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(),
+		progressbar.OptionSetVisibility(term.IsTerminal(int(os.Stderr.Fd()))),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
 	var samples []sample
 	for round := range b.Rounds {

@@ -13,17 +13,17 @@ import (
 )
 
 // waiters lets Count goroutines wait for one name that another client holds, weighs them, then lets each have it once.
-func (w *worker) waiters(ctx context.Context) (*result, error) {
+func (w *worker) waiters(ctx context.Context) (r *result, err error) {
 	c, ok := w.clients[0].(holdfastClient)
 	if !ok {
 		return nil, errors.New("only Holdfast's clients can be asked about waiters")
 	}
 	// The holder is a client of its own, as if it were in another process: its waiters must not know of it.
-	first, err := c.open(ctx, w.job)
+	first, err := openHoldfast(c.kind)(w.job)
 	if err != nil {
 		return nil, err
 	}
-	defer first.close()
+	defer func() { err = errors.Join(err, first.close()) }()
 	holder, err := first.locker(ctx, w.Name)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (w *worker) waiters(ctx context.Context) (*result, error) {
 	if err := unlock(); err != nil {
 		return nil, err
 	}
-	r := q.join()
+	r = q.join()
 	took := now() - began
 	after, err := scriptsRun(context.WithoutCancel(ctx), c.rdb)
 	if err != nil {
@@ -68,9 +68,6 @@ func (w *worker) waiters(ctx context.Context) (*result, error) {
 	r.Values = values
 	return r, nil
 }
-
-// open makes another client of the same kind.
-func (c holdfastClient) open(_ context.Context, j job) (client, error) { return openHoldfast(c.kind)(j) }
 
 // waitingQueue is goroutines that wait for one name; each gets it once.
 type waitingQueue struct {
