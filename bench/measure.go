@@ -201,7 +201,11 @@ func measurePairs(ctx context.Context, b *bench, s scenario, c contender, name s
 		return out, err
 	}
 	out.check(page, results)
-	if entries := out.Lost + out.Safety.Entries; entries > 0 && c.group != another {
+	entries := out.Lost + out.Safety.Entries
+	switch {
+	case entries == 0:
+		return out, errors.New("nobody got the lock; " + out.Error)
+	case c.group != another:
 		out.Metrics[metricCommands] = (after - commands) / float64(entries)
 	}
 	return out, nil

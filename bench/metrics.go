@@ -28,6 +28,7 @@ const (
 	metricLeastTrust    = "least-trust"
 	metricGoroutines    = "goroutines"
 	metricTakeover      = "takeover"
+	metricLease         = "lease"
 )
 
 // metric is what the reader of a table is told about a number.
@@ -58,7 +59,8 @@ var metrics = []metric{
 	{metricSubscriptions, "subscriptions", 1, true},
 	{metricScriptRate, "scripts/s", 1, true},
 	{metricLeastTrust, "least trust left, % of lease", 100, false},
-	{metricGoroutines, "goroutines", 1, true},
+	{metricGoroutines, "goroutines of the process", 1, true},
+	{metricLease, "lease s", 1, false},
 	{metricTakeover, "takeover ms", 1e3, true},
 }
 

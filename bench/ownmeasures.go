@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -19,7 +20,7 @@ func measureWaiters(ctx context.Context, b *bench, s scenario, c contender, name
 func measureHeld(ctx context.Context, b *bench, s scenario, c contender, name string) (sample, error) {
 	out, err := b.ask(ctx, s, c, func(j *job) { j.Task, j.Name, j.Count, j.Goroutines = taskHeld, name, b.Held, 64 })
 	if err == nil {
-		out.Metrics["lease"] = holdfast.DefaultLease.Seconds() // what the rate goes with
+		out.Metrics[metricLease] = cmp.Or(s.lease, holdfast.DefaultLease).Seconds() // the rate goes with it
 	}
 	return out, err
 }

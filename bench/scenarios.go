@@ -51,7 +51,7 @@ var scenarios = []scenario{
 	{name: "waiters", about: "many goroutines of one client wait for a name that another client holds; then each gets it once",
 		shows: []string{metricRate, metricMemory, metricScripts, metricSubscriptions}, measure: measureWaiters, onlyOwn: true},
 	{name: "held", about: "many names held for two thirds of the default lease",
-		shows:   []string{metricScriptRate, metricLeastTrust, metricGoroutines},
+		shows:   []string{metricScriptRate, metricLeastTrust, metricGoroutines, metricLease},
 		measure: measureHeld, onlyOwn: true},
 }
 

@@ -42,7 +42,9 @@ func spawn(cmd *exec.Cmd, log string) (*server, error) {
 func startRedis(ctx context.Context, dir string) (addr string, stop func(), err error) {
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
-		return "", nil, errors.New("no redis-server on the PATH; install one, or name a running server with -server")
+		if bin, err = exec.LookPath("valkey-server"); err != nil {
+			return "", nil, errors.New("no redis-server and no valkey-server on the PATH; install one, or name a running server with -server")
+		}
 	}
 	port, err := freePort()
 	if err != nil {

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-
-	"gonum.org/v1/gonum/stat"
 )
 
 // spread is a number over the rounds.
@@ -15,7 +13,8 @@ type spread struct{ median, min, max float64 }
 // spreadOf takes at least one value.
 func spreadOf(all []float64) spread {
 	sorted := slices.Sorted(slices.Values(all))
-	return spread{stat.Quantile(0.5, stat.LinInterp, sorted, nil), sorted[0], sorted[len(sorted)-1]}
+	n := len(sorted)
+	return spread{(sorted[(n-1)/2] + sorted[n/2]) / 2, sorted[0], sorted[n-1]} // gonum's quantiles of three numbers are not their median
 }
 
 func (s spread) scaled(by float64) spread { return spread{s.median * by, s.min * by, s.max * by} }
