@@ -17,14 +17,24 @@ const (
 	another group = "another" // a lock on something else
 )
 
+// need is a program or two that not every machine has.
+type need string
+
+const (
+	needNothing  need = ""
+	needJava     need = "java"
+	needPostgres need = "postgres"
+	needEtcd     need = "etcd"
+)
+
 // contender is one way to lock a name. It is used as its documentation advises; what was chosen stands beside it.
 type contender struct {
 	name  string
 	group group
 	// open makes one client of it in a worker. nil: it is no Go, and the workers are another program.
 	open func(j job) (client, error)
-	// lends says that locks end by a lease whose length can be set.
-	lends bool
+	// needs is what must be there beside Redis.
+	needs need
 }
 
 // client is one client in one worker: what a service would have one of.
@@ -40,15 +50,16 @@ type locker func(ctx context.Context) (unlock func() error, token uint64, err er
 
 // contenders are all of them, in the order in which tables show them.
 var contenders = []contender{
-	{name: "rlock", group: own, open: openHoldfast(rlockKind), lends: true},
-	{name: "fairlock", group: own, open: openHoldfast(fairlockKind), lends: true},
-	{name: "redsync", group: peer, open: openRedsync, lends: true},
-	{name: "redislock", group: peer, open: openRedislock, lends: true},
-	{name: "rueidislock", group: peer, open: openRueidislock, lends: true},
-	{name: "redisson", group: peer, lends: true},
-	{name: "redisson-fair", group: peer, lends: true},
-	{name: "floor", group: floor, open: openFloor, lends: true},
-	{name: "pg-advisory", group: another, open: openPostgres},
+	{name: "rlock", group: own, open: openHoldfast(rlockKind)},
+	{name: "fairlock", group: own, open: openHoldfast(fairlockKind)},
+	{name: "redsync", group: peer, open: openRedsync},
+	{name: "redislock", group: peer, open: openRedislock},
+	{name: "rueidislock", group: peer, open: openRueidislock},
+	{name: "redisson", group: peer, needs: needJava},
+	{name: "redisson-fair", group: peer, needs: needJava},
+	{name: "floor", group: floor, open: openFloor},
+	{name: "etcd", group: another, open: openEtcd, needs: needEtcd},
+	{name: "pg-advisory", group: another, open: openPostgres, needs: needPostgres},
 }
 
 // contenderNamed finds a contender. A name that came from a flag has been checked before.

@@ -19,13 +19,14 @@ type machine struct {
 	Go       string            `json:"go"`
 	Server   string            `json:"server"`
 	Postgres string            `json:"postgres,omitempty"`
+	Etcd     string            `json:"etcd,omitempty"`
 	Versions map[string]string `json:"versions"` // of libraries
 }
 
 // shown are the modules whose versions matter for what is compared.
 var shown = []string{
 	"github.com/redis/go-redis/v9", "github.com/go-redsync/redsync/v4", "github.com/bsm/redislock", "github.com/redis/rueidis",
-	"github.com/redis/rueidis/rueidislock", "github.com/jackc/pgx/v5", "github.com/holdfast-go/holdfast",
+	"github.com/redis/rueidis/rueidislock", "github.com/jackc/pgx/v5", "go.etcd.io/etcd/client/v3", "github.com/holdfast-go/holdfast",
 }
 
 // describe says what it can find out; what it cannot is left empty or "unknown".
@@ -42,6 +43,9 @@ func describe(ctx context.Context, b *bench) machine {
 		if v := field(info, "valkey_version"); v != "" {
 			m.Server = "Valkey " + v
 		}
+	}
+	if b.etcd != "" {
+		m.Etcd, _ = etcdVersion(ctx, b.etcd) // empty if it does not say
 	}
 	if b.dsn != "" {
 		m.Postgres = postgresVersion(ctx, b.dsn)

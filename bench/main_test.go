@@ -10,7 +10,7 @@ import (
 
 // TestMain makes workers of this binary as main does of the program, with a lock more: one that does not lock.
 func TestMain(m *testing.M) {
-	contenders = append(contenders, contender{name: "broken", group: own, open: openBroken, lends: true})
+	contenders = append(contenders, contender{name: "broken", group: own, open: openBroken})
 	if len(os.Args) > 1 && os.Args[1] == workerArg {
 		os.Exit(workerMain())
 	}

@@ -44,6 +44,7 @@ type bench struct {
 	rdb      *redis.Client // for statistics
 	addr     string
 	dsn      string // of PostgreSQL; empty: there is none
+	etcd     string // URL; empty: there is none
 	dir      string // for pages
 	worker   []string
 	redisson []string // command of the Java worker; empty: there is none
@@ -85,7 +86,7 @@ func (b *bench) measure(ctx context.Context, s scenario, c contender, round int)
 
 func (b *bench) job(s scenario, c contender, name, task, page string) job {
 	return job{
-		Task: task, Contender: c.name, Addr: b.addr, DSN: b.dsn, Page: page, Name: name, Each: s.each,
+		Task: task, Contender: c.name, Addr: b.addr, DSN: b.dsn, Etcd: b.etcd, Page: page, Name: name, Each: s.each,
 		Clients: max(s.clients, 1), Goroutines: max(s.goroutines, 1), Section: s.section, Lease: s.lease,
 	}
 }

@@ -88,7 +88,7 @@ func postgresUser() (*syscall.SysProcAttr, error) {
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres")
+		return nil, errors.New("no user postgres to run PostgreSQL as; it refuses root")
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {

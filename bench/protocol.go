@@ -30,6 +30,7 @@ type job struct {
 	Contender  string        `json:"contender"`
 	Addr       string        `json:"addr"` // of the Redis server
 	DSN        string        `json:"dsn"`  // of the PostgreSQL server
+	Etcd       string        `json:"etcd"` // URL of the etcd server
 	Page       string        `json:"page"` // file of the shared page
 	Name       string        `json:"name"`
 	Each       bool          `json:"each"` // a name per goroutine: Name and a number

@@ -31,17 +31,12 @@ func buildRedisson(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, errors.New("no mvn on the PATH")
 	}
-	cache, err := os.UserCacheDir()
+	done, err := redissonBuilt()
 	if err != nil {
 		return nil, err
 	}
-	stamp, err := redissonStamp()
-	if err != nil {
-		return nil, err
-	}
-	dir := filepath.Join(cache, "holdfast-bench", "redisson-"+stamp)
+	dir := filepath.Dir(done)
 	command := []string{java, "-cp", filepath.Join(dir, "redisson", "target", "*"), "holdfast.Worker"}
-	done := filepath.Join(dir, "built")
 	if _, err := os.Stat(done); err == nil {
 		return command, nil
 	}
@@ -64,6 +59,16 @@ func firstError(out string) string {
 		}
 	}
 	return tail(out)
+}
+
+// redissonBuilt is the file that says that the worker has been built from this source.
+func redissonBuilt() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	stamp, err := redissonStamp()
+	return filepath.Join(cache, "holdfast-bench", "redisson-"+stamp, "built"), err
 }
 
 // redissonStamp changes with the source.

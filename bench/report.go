@@ -16,7 +16,8 @@ import (
 type report struct {
 	Machine machine  `json:"machine"`
 	Config  config   `json:"config"`
-	Absent  []string `json:"absent"` // contenders left out, and why
+	Absent  []string `json:"absent"`           // contenders left out, and why
+	Broken  string   `json:"broken,omitempty"` // that the run ended early, and why
 	Samples []sample `json:"samples"`
 }
 

@@ -31,12 +31,15 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 2, err
 	}
 	defer close()
-	samples, err := b.all(ctx)
-	if err != nil {
-		return 2, err
+	samples, broken := b.all(ctx)
+	if len(samples) == 0 {
+		return 2, broken
 	}
-	r := report{Config: c, Machine: describe(ctx, b), Samples: samples, Absent: absent}
-	if err := r.write(c, os.Stdout); err != nil {
+	r := report{Config: c, Machine: describe(context.WithoutCancel(ctx), b), Samples: samples, Absent: absent}
+	if broken != nil {
+		r.Broken = fmt.Sprintf("after %d measurements: %v", len(samples), broken)
+	}
+	if err := errors.Join(r.write(c, os.Stdout), broken); err != nil {
 		return 2, err
 	}
 	fmt.Printf("written to %s: table.md, results.json, results.csv and a plot per scenario\n", c.Out)
@@ -83,16 +86,15 @@ func (b *bench) open(ctx context.Context) (closeAll func(), absent []string, err
 // prepare sets up what is not Redis and Go, and leaves out the contenders for which that is not to be had.
 func (b *bench) prepare(ctx context.Context) (stops []func(), absent []string) {
 	var ready []contender
-	tried := map[string]error{} // once for all contenders that need the same
+	tried := map[need]error{} // once for all contenders that need the same
 	for _, c := range b.contenders {
-		need := c.needs()
-		err, again := tried[need]
+		err, again := tried[c.needs]
 		if !again {
 			var stop func()
-			if stop, err = b.provide(ctx, need); stop != nil {
+			if stop, err = b.provide(ctx, c.needs); stop != nil {
 				stops = append(stops, stop)
 			}
-			tried[need] = err
+			tried[c.needs] = err
 		}
 		if err != nil {
 			absent = append(absent, fmt.Sprintf("%s: %v", c.name, err))
@@ -104,29 +106,14 @@ func (b *bench) prepare(ctx context.Context) (stops []func(), absent []string) {
 	return stops, absent
 }
 
-// Needs beside Redis.
-const (
-	needNothing  = ""
-	needJava     = "java"
-	needPostgres = "postgres"
-)
-
-func (c contender) needs() string {
-	switch {
-	case c.open == nil:
-		return needJava
-	case c.group == another:
-		return needPostgres
-	}
-	return needNothing
-}
-
-func (b *bench) provide(ctx context.Context, need string) (stop func(), err error) {
-	switch need {
+func (b *bench) provide(ctx context.Context, what need) (stop func(), err error) {
+	switch what {
 	case needJava:
 		b.redisson, err = buildRedisson(ctx)
 	case needPostgres:
 		b.dsn, stop, err = startPostgres(ctx, b.dir)
+	case needEtcd:
+		b.etcd, stop, err = startEtcd(ctx, b.dir)
 	}
 	return stop, err
 }
@@ -143,7 +130,7 @@ func (b *bench) all(ctx context.Context) ([]sample, error) {
 		}
 	}
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(),
-		progressbar.OptionSetVisibility(term.IsTerminal(int(os.Stderr.Fd()))),
+		progressbar.OptionSetVisibility(watched()),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
 	var samples []sample
 	for round := range b.Rounds {
@@ -152,7 +139,7 @@ func (b *bench) all(ctx context.Context) ([]sample, error) {
 				if !s.takes(c) {
 					continue
 				}
-				bar.Describe(fmt.Sprintf("round %d, %s, %s", round+1, s.name, c.name))
+				progress(bar, len(samples)+1, total, fmt.Sprintf("round %d, %s, %s", round+1, s.name, c.name))
 				one, err := b.measure(ctx, s, c, round+1)
 				if err != nil {
 					return samples, err
@@ -163,4 +150,14 @@ func (b *bench) all(ctx context.Context) ([]sample, error) {
 		}
 	}
 	return samples, bar.Finish()
+}
+
+// watched says whether somebody looks; else a bar would fill a log with itself.
+func watched() bool { return term.IsTerminal(int(os.Stderr.Fd())) }
+
+// progress says what is measured now: in the bar, or in a line of a log.
+func progress(bar *progressbar.ProgressBar, number, total int, what string) {
+	if bar.Describe(what); !watched() {
+		fmt.Fprintf(os.Stderr, "%d of %d: %s\n", number, total, what)
+	}
 }

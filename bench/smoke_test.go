@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,19 +36,18 @@ func pick(t *testing.T, scenarioName, contenderName string) (scenario, contender
 // Each lock in Go is measured, in one process and in two.
 func TestEachLockIsMeasured(t *testing.T) {
 	b := testBench(t)
-	for _, c := range contenders {
-		if c.name == "broken" || c.needs() == needJava {
-			continue
-		}
-		if c.needs() == needPostgres {
-			dsn, stop, err := startPostgres(t.Context(), b.dir)
-			if err != nil {
-				t.Logf("%s is left out, as the program leaves it out: %v", c.name, err)
-				continue
-			}
-			t.Cleanup(stop)
-			b.dsn = dsn
-		}
+	b.contenders = slices.DeleteFunc(slices.Clone(contenders), func(c contender) bool {
+		return c.name == "broken" || c.needs == needJava
+	})
+	stops, absent := b.prepare(t.Context())
+	for _, stop := range stops {
+		t.Cleanup(stop)
+	}
+	for _, why := range absent {
+		require.Regexp(t, "^(pg-advisory|etcd): no ", why, "only what is not installed is left out")
+		t.Log("left out, as the program leaves it out:", why)
+	}
+	for _, c := range b.contenders {
 		for _, name := range []string{"clients", "gap2", "names"} {
 			s, _ := pick(t, name, c.name)
 			got, err := b.measure(t.Context(), s, c, 1)

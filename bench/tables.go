@@ -47,14 +47,24 @@ func (r *report) preface() []string {
 	m, c := r.Machine, r.Config
 	lines := []string{
 		fmt.Sprintf("* Machine: %s, %d cores, %s; everything on it, over the loopback.", m.CPU, m.Cores, m.OS),
-		fmt.Sprintf("* %s, %s.", m.Go, strings.TrimSuffix(m.Server+", PostgreSQL "+m.Postgres, ", PostgreSQL ")),
 	}
+	servers := []string{m.Go, m.Server}
+	if m.Postgres != "" {
+		servers = append(servers, "PostgreSQL "+m.Postgres)
+	}
+	if m.Etcd != "" {
+		servers = append(servers, "etcd "+m.Etcd)
+	}
+	lines = append(lines, "* "+strings.Join(servers, ", ")+".")
 	var versions []string
 	for _, name := range slices.Sorted(maps.Keys(m.Versions)) {
 		versions = append(versions, name+" "+m.Versions[name])
 	}
 	lines = append(lines, "* "+strings.Join(versions, ", ")+".",
 		fmt.Sprintf("* %d rounds of %v each; in the tables the median of the rounds (least..most).", c.Rounds, c.Time))
+	if r.Broken != "" {
+		lines = append(lines, "* **The run ended early**, "+r.Broken+".")
+	}
 	for _, why := range r.Absent {
 		lines = append(lines, "* Left out: "+why+".")
 	}
