@@ -29,7 +29,7 @@ func TestTheWorkerInJavaFindsTwoInside(t *testing.T) {
 		team, err := assemble(t.Context(), b.command(c), jobs...)
 		require.NoError(t, err)
 		from := now()
-		require.NoError(t, team.tell(window{from, from + int64(time.Second)}))
+		require.NoError(t, team.tell(window{from, from + int64(500*time.Millisecond)}))
 		results, err := team.results(t.Context())
 		require.NoError(t, err)
 		var got sample

@@ -16,9 +16,12 @@ import (
 func testBench(t *testing.T) *bench {
 	self, err := os.Executable()
 	require.NoError(t, err)
+	dir, err := os.MkdirTemp("", "holdfast-bench-test-") // T.TempDir is closed to the user that PostgreSQL runs as
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	b := &bench{
 		config: config{Rounds: 1, Time: 200 * time.Millisecond, WarmUp: 50 * time.Millisecond, Waiters: 50, Held: 100, run: t.Name()},
-		addr:   redistest.Shared(t).Addr(), dir: t.TempDir(), worker: []string{self, workerArg},
+		addr:   redistest.Shared(t).Addr(), dir: dir, worker: []string{self, workerArg},
 	}
 	b.rdb = redis.NewClient(&redis.Options{Addr: b.addr})
 	t.Cleanup(func() { b.rdb.Close() })
@@ -48,7 +51,11 @@ func TestEachLockIsMeasured(t *testing.T) {
 		t.Log("left out, as the program leaves it out:", why)
 	}
 	for _, c := range b.contenders {
-		for _, name := range []string{"clients", "gap2", "names"} {
+		in := []string{"clients", "gap2"}
+		if c.name == "rlock" {
+			in = append(in, "names") // what differs is not the lock's
+		}
+		for _, name := range in {
 			s, _ := pick(t, name, c.name)
 			got, err := b.measure(t.Context(), s, c, 1)
 			require.NoError(t, err)
