@@ -53,7 +53,7 @@ var metrics = []metric{
 	{metricJain, "Jain", 1, false},
 	{metricJainProcesses, "Jain processes", 1, false},
 	{metricLeastShare, "least client's share %", 100, false},
-	{metricCommands, "commands/pair", 1, true},
+	{metricCommands, "commands/grant", 1, true},
 	{metricMemory, "bytes/waiter", 1, true},
 	{metricScripts, "scripts/grant", 1, true},
 	{metricSubscriptions, "subscriptions", 1, true},

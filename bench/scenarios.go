@@ -49,7 +49,7 @@ var scenarios = []scenario{
 	{name: "crash", about: "a holder is killed (SIGKILL), lease 2 s where there is one: time until a waiter of another process has the lock",
 		shows: []string{metricTakeover}, measure: measureCrash, lease: 2 * time.Second},
 	{name: "waiters", about: "many goroutines of one client wait for a name that another client holds; then each gets it once",
-		shows: []string{metricRate, metricMemory, metricScripts, metricSubscriptions}, measure: measureWaiters, onlyOwn: true},
+		shows: []string{metricRate, metricMemory, metricScripts, metricCommands, metricSubscriptions}, measure: measureWaiters, onlyOwn: true},
 	{name: "held", about: "many names held for two thirds of the default lease",
 		shows:   []string{metricScriptRate, metricLeastTrust, metricGoroutines, metricLease},
 		measure: measureHeld, onlyOwn: true},

@@ -117,6 +117,7 @@ func TestWaitersAndHeldNamesAreMeasured(t *testing.T) {
 		require.InDelta(t, 1, got.Metrics[metricSubscriptions], 0)
 		require.Positive(t, got.Metrics[metricMemory])
 		require.Positive(t, got.Metrics[metricScripts])
+		require.Greater(t, got.Metrics[metricCommands], got.Metrics[metricScripts], "what scripts call counts too")
 
 		s, c = pick(t, "held", lock)
 		s.lease = 3 * time.Second

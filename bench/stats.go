@@ -8,6 +8,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// counts are of a server, so far.
+type counts struct{ scripts, commands float64 }
+
+func serverCounts(ctx context.Context, rdb *redis.Client) (c counts, err error) {
+	if c.scripts, err = scriptsRun(ctx, rdb); err != nil {
+		return c, err
+	}
+	c.commands, err = commandsRun(ctx, rdb)
+	return c, err
+}
+
 // scriptsRun is how many scripts the server has run so far.
 func scriptsRun(ctx context.Context, rdb *redis.Client) (float64, error) {
 	info, err := rdb.Info(ctx, "commandstats").Result()

@@ -38,18 +38,18 @@ func (w *worker) waiters(ctx context.Context) (r *result, err error) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, timeAt(win.To))
 	defer cancel()
-	before := memory()
+	empty := memory()
 	q := startQueue(ctx, w, c)
 	values := map[string]float64{}
 	if err := q.settle(ctx); err != nil {
 		return nil, errors.Join(err, unlock())
 	}
-	values[metricMemory] = (memory() - before) / float64(w.Count)
+	values[metricMemory] = (memory() - empty) / float64(w.Count)
 	values[metricSubscriptions], err = subscriptions(ctx, c.rdb, w.Name)
 	if err != nil {
 		return nil, errors.Join(err, unlock())
 	}
-	scripts, err := scriptsRun(ctx, c.rdb)
+	before, err := serverCounts(ctx, c.rdb)
 	if err != nil {
 		return nil, errors.Join(err, unlock())
 	}
@@ -57,13 +57,16 @@ func (w *worker) waiters(ctx context.Context) (r *result, err error) {
 	if err := unlock(); err != nil {
 		return nil, err
 	}
-	r = q.join()
+	if r = q.join(); r.Entries == 0 {
+		return nil, errors.New("nobody was served: " + r.Error)
+	}
 	took := now() - began
-	after, err := scriptsRun(context.WithoutCancel(ctx), c.rdb)
+	after, err := serverCounts(context.WithoutCancel(ctx), c.rdb)
 	if err != nil {
 		return nil, err
 	}
-	values[metricScripts] = (after - scripts) / float64(r.Entries)
+	values[metricScripts] = (after.scripts - before.scripts) / float64(r.Entries)
+	values[metricCommands] = (after.commands - before.commands) / float64(r.Entries)
 	values[metricRate] = float64(r.Entries) / (float64(took) / 1e9)
 	r.Values = values
 	return r, nil
