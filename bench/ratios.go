@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// fairShare is how many of a contender's hand-overs must have gone to another goroutine for its gap to count as the best: who takes
-// the lock again itself has a short gap and lets others wait.
+// fairShare is how many of a peer's hand-overs must have gone to another goroutine for its gap to count as the best: who takes
+// the lock again itself has a short gap and lets others wait. Where ours does that too, peers that do it no more than ours count.
 const fairShare = 0.5
 
 // ratio compares one lock of Holdfast with others in one scenario. Above 1 Holdfast is better: it is theirs through ours where less is
@@ -42,7 +42,7 @@ func (r *report) ratio(s scenario, lock string, g group) (ratio, bool) {
 	out := ratio{scenario: s.name, metric: m.title, lock: lock, against: map[group]string{peer: "best peer", floor: "floor", another: "others"}[g]}
 	var perRound []float64
 	for _, ours := range r.of(s.name, lock) {
-		theirs, best := r.best(s, g, ours.Round, m)
+		theirs, best := r.best(s, g, ours, m)
 		mine, ok := ours.Metrics[m.name]
 		if !ok || best == "" || mine == 0 || theirs == 0 {
 			continue
@@ -63,14 +63,15 @@ func (r *report) ratio(s scenario, lock string, g group) (ratio, bool) {
 	return out, true
 }
 
-// best is the best of a group in one round.
-func (r *report) best(s scenario, g group, round int, m metric) (value float64, who string) {
+// best is the best of a group in the round of one of ours.
+func (r *report) best(s scenario, g group, ours sample, m metric) (value float64, who string) {
+	enough := min(fairShare, ours.Metrics[metricMoved])
 	for _, other := range r.of(s.name, "") {
 		v, ok := other.Metrics[m.name]
-		if !ok || other.Group != g || other.Round != round {
+		if !ok || other.Group != g || other.Round != ours.Round {
 			continue
 		}
-		if m.name == metricGapMean && g == peer && other.Metrics[metricMoved] < fairShare {
+		if m.name == metricGapMean && g == peer && other.Metrics[metricMoved] < enough {
 			continue
 		}
 		if who == "" || (v > value) != m.less {

@@ -33,6 +33,7 @@ func invented() *report {
 			one("clients", "rlock", 2, rate(300)), one("clients", "redsync", 2, rate(75)), one("clients", "redislock", 2, rate(60)),
 			one("clients", "floor", 1, rate(400)), one("clients", "floor", 2, rate(300)),
 			one("gap16", "fairlock", 1, gap(100e-6, 1)), one("gap16", "redsync", 1, gap(50e-6, 0.06)), one("gap16", "rueidislock", 1, gap(170e-6, 1)),
+			one("gap16", "rlock", 1, gap(100e-6, 0.05)),
 		},
 	}
 }
@@ -42,7 +43,7 @@ func TestRatiosArePerRound(t *testing.T) {
 	for _, x := range invented().ratios(scenarios) {
 		found[x.scenario+" "+x.lock+" "+x.against] = x
 	}
-	require.Len(t, found, 3)
+	require.Len(t, found, 4)
 	x := found["clients rlock best peer"]
 	require.Equal(t, "3.00 (2.00..4.00)", x.spread.String(), "another peer is the best in each round")
 	require.Equal(t, []string{"redislock", "redsync"}, x.best)
@@ -50,6 +51,9 @@ func TestRatiosArePerRound(t *testing.T) {
 	x = found["gap16 fairlock best peer"]
 	require.Equal(t, "1.70", x.spread.String(), "less is better")
 	require.Equal(t, []string{"rueidislock"}, x.best, "who takes it again itself is not compared with")
+	x = found["gap16 rlock best peer"]
+	require.Equal(t, "0.500", x.spread.String(), "unless ours does it too")
+	require.Equal(t, []string{"redsync"}, x.best)
 }
 
 func TestAllIsWritten(t *testing.T) {
