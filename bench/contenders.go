@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// group says what a contender is compared as.
+type group string
+
+const (
+	own     group = "Holdfast"
+	floor   group = "floor"   // the least that a lock on Redis can do
+	peer    group = "peer"    // another lock on Redis
+	another group = "another" // a lock on something else
+)
+
+// need is a program or two that not every machine has.
+type need string
+
+const (
+	needNothing  need = ""
+	needJava     need = "java"
+	needPostgres need = "postgres"
+	needEtcd     need = "etcd"
+)
+
+// contender is one way to lock a name. It is used as its documentation advises; what was chosen stands beside it.
+type contender struct {
+	name  string
+	group group
+	// open makes one client of it in a worker. nil: it is no Go, and the workers are another program.
+	open func(j job) (client, error)
+	// needs is what must be there beside Redis.
+	needs need
+}
+
+// client is one client in one worker: what a service would have one of.
+type client interface {
+	// locker is what one goroutine locks a name with. It is called once for each goroutine and name.
+	locker(ctx context.Context, name string) (locker, error)
+	// close gives back what the client holds; goroutines of this process that it leaves are its own affair.
+	close() error
+}
+
+// locker waits for a lock. token is 0 where the lock has none. unlock is called by the same goroutine.
+type locker func(ctx context.Context) (unlock func() error, token uint64, err error)
+
+// contenders are all of them, in the order in which tables show them.
+var contenders = []contender{
+	{name: "rlock", group: own, open: openHoldfast(rlockKind)},
+	{name: "fairlock", group: own, open: openHoldfast(fairlockKind)},
+	{name: "redsync", group: peer, open: openRedsync},
+	{name: "redislock", group: peer, open: openRedislock},
+	{name: "rueidislock", group: peer, open: openRueidislock},
+	{name: "redisson", group: peer, needs: needJava},
+	{name: "redisson-fair", group: peer, needs: needJava},
+	{name: "floor", group: floor, open: openFloor},
+	{name: "etcd", group: another, open: openEtcd, needs: needEtcd},
+	{name: "pg-advisory", group: another, open: openPostgres, needs: needPostgres},
+}
+
+// contenderNamed finds a contender. A name that came from a flag has been checked before.
+func contenderNamed(name string) (contender, bool) {
+	i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
+	if i < 0 {
+		return contender{}, false
+	}
+	return contenders[i], true
+}
+
+// choose picks what a flag names, a list with commas; empty: all.
+func choose[T any](flag, list string, all []T, name func(T) string) ([]T, error) {
+	if list == "" {
+		return all, nil
+	}
+	wanted := strings.Split(list, ",")
+	var chosen []T
+	for _, x := range all {
+		if i := slices.Index(wanted, name(x)); i >= 0 {
+			chosen = append(chosen, x)
+			wanted = slices.Delete(wanted, i, i+1)
+		}
+	}
+	if len(wanted) > 0 {
+		return nil, fmt.Errorf("-%s: there is no %q; -list shows what there is", flag, wanted[0])
+	}
+	return chosen, nil
+}
+
+// rotated is the order of round i (from 0): each goes first equally often, so that none always follows the same one.
+func rotated[T any](all []T, round int) []T {
+	if len(all) == 0 {
+		return nil
+	}
+	k := round % len(all)
+	return append(slices.Clone(all[k:]), all[:k]...)
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// TestMain makes workers of this binary as main does of the program, with a lock more: one that does not lock.
+func TestMain(m *testing.M) {
+	contenders = append(contenders, contender{name: "broken", group: own, open: openBroken})
+	if len(os.Args) > 1 && os.Args[1] == workerArg {
+		os.Exit(workerMain())
+	}
+	redistest.Main(m)
+}
+
+// brokenClient is the control: it lets everybody in and gives everybody the same token.
+type brokenClient struct{}
+
+func openBroken(job) (client, error) { return brokenClient{}, nil }
+
+func (brokenClient) locker(context.Context, string) (locker, error) {
+	return func(context.Context) (func() error, uint64, error) {
+		return func() error { return nil }, 1, nil
+	}, nil
+}
+
+func (brokenClient) close() error { return nil }

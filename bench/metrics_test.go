@@ -1,0 +1,97 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestJain(t *testing.T) {
+	require.InDelta(t, 1, jain([]float64{7, 7, 7}), 1e-9)
+	require.InDelta(t, 0.25, jain([]float64{0, 9, 0, 0}), 1e-9)
+	require.InDelta(t, 0.9, jain([]float64{1, 2}), 1e-9)
+	require.Zero(t, jain([]float64{0, 0}))
+}
+
+// counted is a result of goroutines that each waited 1, 2, ... n milliseconds, and handed over after 10 µs.
+func counted(t *testing.T, process, n int, grants ...int) *result {
+	win := window{0, 1e12}
+	var tallies []*tally
+	for i, each := range grants {
+		one := newTally(win)
+		for k := range each {
+			wait := int64(k%n+1) * 1e6
+			one.grant(newParticipant(process, i), 1e9, 1e9+wait, handover{newParticipant(9, 9), 1e9 + wait - 10e3})
+		}
+		tallies = append(tallies, one)
+	}
+	r, err := merge(tallies)
+	require.NoError(t, err)
+	return r
+}
+
+func TestResultsOfProcessesAreOneDistribution(t *testing.T) {
+	m, err := summarise([]*result{counted(t, 0, 100, 100, 100), counted(t, 1, 100, 100, 300)}, 2, 1)
+	require.NoError(t, err)
+	require.InDelta(t, 300, m[metricRate], 1e-9)
+	require.InEpsilon(t, 0.0505, m[metricWaitMean], 1e-9, "means are exact")
+	require.InEpsilon(t, 0.050, m[metricWaitP50], 0.002)
+	require.InEpsilon(t, 0.099, m[metricWaitP99], 0.002)
+	require.InEpsilon(t, 10e-6, m[metricGapP99], 0.002)
+	require.InEpsilon(t, 0.1, m[metricLongest], 1e-9)
+	require.InDelta(t, 1, m[metricMoved], 1e-9)
+	require.InDelta(t, jain([]float64{100, 100, 100, 300}), m[metricJain], 1e-9)
+	require.InDelta(t, jain([]float64{200, 400}), m[metricJainProcesses], 1e-9)
+	require.InDelta(t, 200/300., m[metricLeastShare], 1e-9, "of a fair share")
+}
+
+func TestOnlyTheWindowCounts(t *testing.T) {
+	me, other := newParticipant(0, 0), newParticipant(0, 1)
+	one := newTally(window{100, 200})
+	one.grant(me, 50, 99, handover{})
+	one.grant(me, 90, 110, handover{other, 95})   // counts, but its gap began before
+	one.grant(me, 120, 130, handover{other, 125}) // counts
+	one.grant(me, 140, 150, handover{me, 145})    // counts, and went to the same one
+	one.grant(me, 190, 200, handover{other, 195})
+	require.EqualValues(t, 3, one.count)
+	require.EqualValues(t, 5, one.Entries)
+	require.EqualValues(t, 2, one.Handover)
+	require.EqualValues(t, 1, one.Moved)
+	require.EqualValues(t, 10, one.GapSum)
+	require.EqualValues(t, 20, one.Longest)
+}
+
+func TestRoundsBeginWithAnotherEach(t *testing.T) {
+	all := []string{"a", "b", "c"}
+	require.Equal(t, []string{"a", "b", "c"}, rotated(all, 0))
+	require.Equal(t, []string{"b", "c", "a"}, rotated(all, 1))
+	require.Equal(t, []string{"a", "b", "c"}, rotated(all, 3))
+	require.Equal(t, []string{"a", "b", "c"}, all, "the list itself stays")
+	require.Empty(t, rotated([]string{}, 1))
+}
+
+func TestChoose(t *testing.T) {
+	all := []string{"a", "b", "c"}
+	self := func(s string) string { return s }
+	picked, err := choose("x", "c,a", all, self)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "c"}, picked)
+	picked, err = choose("x", "", all, self)
+	require.NoError(t, err)
+	require.Equal(t, all, picked)
+	_, err = choose("x", "a,d", all, self)
+	require.ErrorContains(t, err, `-x: there is no "d"`)
+}
+
+func TestSpread(t *testing.T) {
+	for want, of := range map[string][]float64{
+		"2.00 (1.00..3.00)":   {3, 1, 2},
+		"7.00":                {7},
+		"12300 (9880..12300)": {12345, 9876, 12345},
+		"0.0123 (0..0.0123)":  {0.01234, 0, 0.01234},
+		"15.0 (10.0..20.0)":   {10, 20},
+		"100 (99.9..100)":     {100, 99.94, 100},
+	} {
+		require.Equal(t, want, spreadOf(of).String())
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func testPage(t *testing.T) *page {
+	p, err := createPage(filepath.Join(t.TempDir(), "page"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.close()) })
+	return p
+}
+
+// compete lets goroutines lock and unlock until each has been inside 50 times, and returns what they counted.
+func compete(t *testing.T, p *page, lock locker) (entries int64) {
+	win := window{now(), now() + int64(time.Hour)}
+	var group sync.WaitGroup
+	tallies := make([]*tally, 4)
+	for i := range tallies {
+		tallies[i] = newTally(win)
+		g := goroutine{me: newParticipant(0, i), lock: lock, slot: p.slot(0), section: 100 * time.Microsecond, tally: tallies[i]}
+		group.Go(func() {
+			for range 50 {
+				g.pair(t.Context())
+			}
+		})
+	}
+	group.Wait()
+	r, err := merge(tallies)
+	require.NoError(t, err)
+	require.Zero(t, r.Errors, r.Error)
+	return r.Entries
+}
+
+func TestALockThatLocksIsNotBlamed(t *testing.T) {
+	p := testPage(t)
+	var mu sync.Mutex
+	token := uint64(0)
+	entries := compete(t, p, func(context.Context) (func() error, uint64, error) {
+		mu.Lock()
+		token++
+		return func() error { mu.Unlock(); return nil }, token, nil
+	})
+	require.Equal(t, safety{Entries: entries}, p.safety())
+}
+
+// The control: a lock that does not lock is counted, and so is a token that does not grow.
+func TestALockThatDoesNotLockIsCounted(t *testing.T) {
+	p := testPage(t)
+	broken, err := brokenClient{}.locker(t.Context(), "")
+	require.NoError(t, err)
+	entries := compete(t, p, broken)
+	s := p.safety()
+	require.Positive(t, s.Overlaps)
+	require.Equal(t, entries-1, s.Disorder, "all tokens but the first are old")
+}
+
+func TestTokensOutOfOrderAreCountedWithoutOverlap(t *testing.T) {
+	p := testPage(t)
+	me := newParticipant(0, 0)
+	for _, token := range []uint64{1, 2, 2, 1, 3, 0} { // 0: the lock has none
+		p.slot(0).enter(me, token)
+		p.slot(0).leave(me)
+	}
+	require.Equal(t, safety{Entries: 6, Disorder: 2}, p.safety())
+}
+
+// Who is killed leaves itself inside; that is no overlap of the next one. Of anybody else it is.
+func TestAHolderThatWasKilledIsNotMet(t *testing.T) {
+	for condemned, overlaps := range map[int]int64{0: 0, 2: 1} {
+		p := testPage(t)
+		p.condemn(condemned)
+		p.slot(0).enter(newParticipant(0, 0), 0)
+		p.slot(0).enter(newParticipant(1, 0), 0)
+		p.slot(0).leave(newParticipant(1, 0))
+		require.Equal(t, overlaps, p.safety().Overlaps, condemned)
+	}
+}
+
+func TestHandoversNameTheReleaser(t *testing.T) {
+	p := testPage(t)
+	a, b := newParticipant(0, 0), newParticipant(1, 0)
+	require.Zero(t, p.slot(1).enter(a, 0))
+	p.slot(1).leave(a)
+	h := p.slot(1).enter(b, 0)
+	require.Equal(t, a, h.from)
+	require.LessOrEqual(t, h.at, now())
+	require.Zero(t, p.slot(2).enter(a, 0), "each name has its own slot")
+}

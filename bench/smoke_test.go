@@ -1,0 +1,149 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// testBench measures for a moment, on the shared server, with workers that are processes of this test binary.
+func testBench(t *testing.T) *bench {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("", "holdfast-bench-test-") // T.TempDir is closed to the user that PostgreSQL runs as
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	b := &bench{
+		config: config{Rounds: 1, Time: 200 * time.Millisecond, WarmUp: 50 * time.Millisecond, Waiters: 50, Held: 100, run: t.Name()},
+		addr:   redistest.Shared(t).Addr(), dir: dir, worker: []string{self, workerArg},
+	}
+	b.rdb = redis.NewClient(&redis.Options{Addr: b.addr})
+	t.Cleanup(func() { b.rdb.Close() })
+	return b
+}
+
+func pick(t *testing.T, scenarioName, contenderName string) (scenario, contender) {
+	s, err := choose("scenario", scenarioName, scenarios, func(s scenario) string { return s.name })
+	require.NoError(t, err)
+	c, ok := contenderNamed(contenderName)
+	require.True(t, ok)
+	return s[0], c
+}
+
+// Each lock in Go is measured, in one process and in two.
+func TestEachLockIsMeasured(t *testing.T) {
+	b := testBench(t)
+	b.contenders = slices.DeleteFunc(slices.Clone(contenders), func(c contender) bool {
+		return c.name == "broken" || c.needs == needJava
+	})
+	stops, absent := b.prepare(t.Context())
+	for _, stop := range stops {
+		t.Cleanup(stop)
+	}
+	for _, why := range absent {
+		require.Regexp(t, "^(pg-advisory|etcd): no ", why, "only what is not installed is left out")
+		t.Log("left out, as the program leaves it out:", why)
+	}
+	for _, c := range b.contenders {
+		in := []string{"clients", "gap2"}
+		if c.name == "rlock" {
+			in = append(in, "names") // what differs is not the lock's
+		}
+		for _, name := range in {
+			s, _ := pick(t, name, c.name)
+			got, err := b.measure(t.Context(), s, c, 1)
+			require.NoError(t, err)
+			require.False(t, got.bad(), "%s: %+v", c.name, got)
+			require.Positive(t, got.Metrics[metricRate], c.name)
+			require.Positive(t, got.Safety.Entries, c.name)
+			if name == "gap2" {
+				require.Positive(t, got.Metrics[metricGapMean], c.name)
+			}
+		}
+	}
+}
+
+// The control: what does not lock is found out, also over two processes.
+func TestABrokenLockIsFoundOut(t *testing.T) {
+	b := testBench(t)
+	for _, name := range []string{"clients", "gap2"} {
+		s, c := pick(t, name, "broken")
+		got, err := b.measure(t.Context(), s, c, 1)
+		require.NoError(t, err)
+		require.Empty(t, got.Error)
+		require.Positive(t, got.Safety.Overlaps, name)
+		require.Positive(t, got.Safety.Disorder, name)
+		require.Equal(t, 1, (&report{Samples: []sample{got}}).code(), name)
+	}
+}
+
+func TestAKilledHolderIsFollowed(t *testing.T) {
+	b := testBench(t)
+	for _, lock := range []string{"rlock", "fairlock"} {
+		s, c := pick(t, "crash", lock)
+		got, err := b.measure(t.Context(), s, c, 1)
+		require.NoError(t, err)
+		require.False(t, got.bad(), "%+v", got)
+		require.Positive(t, got.Metrics[metricTakeover])
+	}
+}
+
+// The control: the waiter of a lock whose lease ends before its holder is killed is not taken for fast.
+func TestATakeoverBeforeTheCrashIsAFailure(t *testing.T) {
+	b := testBench(t)
+	s, c := pick(t, "crash", "floor")
+	s.lease = 100 * time.Millisecond // the holder lives for half a second at least, and the floor renews nothing
+	got, err := b.measure(t.Context(), s, c, 1)
+	require.NoError(t, err)
+	require.True(t, got.bad())
+	require.Contains(t, got.Error, "before its holder was killed")
+	require.Positive(t, got.Safety.Overlaps)
+}
+
+func TestWaitersAndHeldNamesAreMeasured(t *testing.T) {
+	b := testBench(t)
+	for _, lock := range []string{"rlock", "fairlock"} {
+		s, c := pick(t, "waiters", lock)
+		got, err := b.measure(t.Context(), s, c, 1)
+		require.NoError(t, err)
+		require.False(t, got.bad(), "%+v", got)
+		require.EqualValues(t, 50, got.Safety.Entries)
+		require.InDelta(t, 1, got.Metrics[metricSubscriptions], 0)
+		require.Positive(t, got.Metrics[metricMemory])
+		require.Positive(t, got.Metrics[metricScripts])
+		require.Greater(t, got.Metrics[metricCommands], got.Metrics[metricScripts], "what scripts call counts too")
+
+		s, c = pick(t, "held", lock)
+		s.lease = 3 * time.Second
+		got, err = b.measure(t.Context(), s, c, 1)
+		require.NoError(t, err)
+		require.False(t, got.bad(), "%+v", got)
+		require.Positive(t, got.Metrics[metricScriptRate], "renewals")
+		require.Positive(t, got.Metrics[metricLeastTrust])
+		require.InDelta(t, 3, got.Metrics[metricLease], 0)
+	}
+}
+
+// What a worker cannot do is the sample's error, and not a hang.
+func TestAWorkerThatFailsSaysWhy(t *testing.T) {
+	b := testBench(t)
+	s, c := pick(t, "single", "rlock")
+	b.addr = "127.0.0.1:1" // nobody listens there
+	got, err := b.measure(t.Context(), s, c, 1)
+	require.NoError(t, err)
+	require.True(t, got.bad())
+	s, c = pick(t, "waiters", "redsync")
+	got, err = b.measure(t.Context(), s, c, 1)
+	require.NoError(t, err)
+	require.Contains(t, got.Error, "only Holdfast")
+	b.worker = []string{"false"}
+	got, err = b.measure(t.Context(), s, c, 1)
+	require.NoError(t, err)
+	require.True(t, got.bad())
+}

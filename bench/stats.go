@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// counts are of a server, so far.
+type counts struct{ scripts, commands float64 }
+
+func serverCounts(ctx context.Context, rdb *redis.Client) (c counts, err error) {
+	if c.scripts, err = scriptsRun(ctx, rdb); err != nil {
+		return c, err
+	}
+	c.commands, err = commandsRun(ctx, rdb)
+	return c, err
+}
+
+// scriptsRun is how many scripts the server has run so far.
+func scriptsRun(ctx context.Context, rdb *redis.Client) (float64, error) {
+	info, err := rdb.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return 0, err
+	}
+	total := 0.0
+	for _, command := range []string{"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall"} {
+		_, calls, _ := strings.Cut(field(info, "cmdstat_"+command), "calls=")
+		calls, _, _ = strings.Cut(calls, ",")
+		n, _ := strconv.ParseFloat(calls, 64) // absent: none was run
+		total += n
+	}
+	return total, nil
+}
+
+// commandsRun is how many commands the server has run so far; what a script calls counts too.
+func commandsRun(ctx context.Context, rdb *redis.Client) (float64, error) {
+	info, err := rdb.Info(ctx, "stats").Result()
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(field(info, "total_commands_processed"), 64)
+}
+
+// field is what stands behind "name:" in an answer to INFO; empty if nothing does.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
