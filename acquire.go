@@ -94,6 +94,7 @@ func (g *grant) isLive() bool {
 // the new grant; it is passed on in any case, and if there is no grant the place is too.
 func (g *grant) acquire(ctx, wait context.Context, once bool, cfg config) (*Hold, error) {
 	defer g.passTurn()
+	defer g.uncount()
 	h, err := g.queueUp(ctx, wait, once, cfg)
 	if err != nil {
 		g.mu.Lock()
@@ -110,6 +111,9 @@ func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold
 	b := g.base
 	c := b.client
 	if b.queuer != nil {
+		if cause := g.count(wait); cause != nil {
+			return nil, b.left(cause)
+		}
 		return g.standInLine(ctx, wait, once, cfg)
 	}
 	if c.queue.TryEnter(b.key) {
@@ -128,6 +132,9 @@ func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold
 			return nil, b.left(cause)
 		}
 	}
+	if cause := g.count(wait); cause != nil {
+		return nil, b.left(cause)
+	}
 	h, denied, err := g.attempt(ctx, wait, cfg, false)
 	switch {
 	case h != nil || err != nil:
@@ -136,6 +143,20 @@ func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold
 		return nil, ErrNotAcquired
 	}
 	return g.wait(ctx, wait, cfg, denied)
+}
+
+// count makes Close wait for this acquisition from now on: what the server grants in that moment is given back before Close
+// returns. It fails if the wait is over. Those in the local queue are not counted; they have nothing to give back.
+func (g *grant) count(wait context.Context) error {
+	g.counted = true
+	g.base.client.tasks.Begin()
+	return g.base.over(wait)
+}
+
+func (g *grant) uncount() {
+	if g.counted {
+		g.base.client.tasks.End()
+	}
 }
 
 // attempt asks the server once. Without a hold and an error the lock is another's, for at least the time returned. What may

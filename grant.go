@@ -24,10 +24,11 @@ import (
 //	made ── activate ──> live ──> ended: last unlock, lost (watchdog), or client closed
 //	  └────── give up ───────────────┘
 type grant struct {
-	base  *Base
-	owner *owner
-	id    string // "<uuid>:h<n>"
-	front bool   // it has the front place of the local queue; set before it is live
+	base    *Base
+	owner   *owner
+	id      string // "<uuid>:h<n>"
+	front   bool   // it has the front place of the local queue; set before it is live
+	counted bool   // Close waits for its acquisition; of the goroutine that acquires
 	// What it was asked for with, for whoever hands it the lock. Set before it queues.
 	want   config
 	parent context.Context

@@ -118,7 +118,9 @@ func (g *grant) accept(wait context.Context, err error) (*Hold, error) {
 	case err == nil:
 		return holds[0], nil
 	}
-	// It left when it was its turn: to the next one, or back to the server.
+	// It left when it was its turn: to the next one, or back to the server. Counted first: if Close has stopped the watchdog
+	// already, it releases the lock itself.
+	_ = g.count(wait)
 	_ = holds[0].end(err)
 	if control.HandBack.Off() {
 		return nil, g.base.left(err)

@@ -18,16 +18,22 @@ type Group struct {
 
 // Go runs f in a goroutine of the group.
 func (g *Group) Go(f func()) {
-	g.mu.Lock()
-	g.n++
-	g.mu.Unlock()
+	g.Begin()
 	go func() {
-		defer g.done()
+		defer g.End()
 		f()
 	}()
 }
 
-func (g *Group) done() {
+// Begin counts the calling goroutine as one of the group until [Group.End], for work that may start others.
+func (g *Group) Begin() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.n++
+}
+
+// End is the end of what Begin began.
+func (g *Group) End() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.n--; g.n == 0 && g.idle != nil {
