@@ -48,7 +48,7 @@ var (
 	once = [maxOwners]uint8{1, 1}
 
 	renames     = hand{lease: 3, block: 2, wishes: once, rival: 1, late: 1, enters: true}
-	loseReplies = hand{lease: 3, block: 2, wishes: once, rival: 1, faults: 1, messages: 1, brief: true, leavers: true}
+	loseReplies = hand{lease: 3, block: 2, wishes: once, rival: 1, faults: 1, messages: 1, brief: true}
 	repeats     = hand{lease: 3, block: 2, wishes: [maxOwners]uint8{2, 1}, faults: 1, messages: 1}
 	ending      = hand{lease: 4, block: 2, wishes: once, rival: 1, crashes: 1, leavers: true, brief: true}
 )
