@@ -1,6 +1,10 @@
 package lua_test
 
-func (m *hand) next(s handState, emit func(string, handState)) {
+func (m *hand) next(s handState, see func(string, handState)) {
+	emit := func(label string, n handState) {
+		n.normal()
+		see(label, n)
+	}
 	for c := range handClients {
 		m.wants(s, c, emit)
 		m.holds(s, c, emit)
@@ -94,7 +98,7 @@ func (m *hand) holds(s handState, c int, emit func(string, handState)) {
 		emit(handLabels[c][hUnlocks], n)
 		return
 	}
-	if cl.next <= cl.last {
+	if cl.next != 0 && cl.next <= cl.last { // 0: they are used up
 		n = s
 		if cl.trust*2 <= m.lease {
 			n.wrong |= tooLate
@@ -155,7 +159,6 @@ func (m *hand) gets(s *handState, c int, token uint8) {
 		s.wrong |= smallToken
 	}
 	s.top = max(s.top, token)
-	s.clients[c].token = token
 }
 
 // finish ends the grant in front. With a straggler it is undone.

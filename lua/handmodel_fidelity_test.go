@@ -111,60 +111,15 @@ func handField(owner uint8) string { return "owner" + strconv.Itoa(int(owner)) }
 
 // step takes a random step on both sides and returns what it was, with the status of its reply.
 func (r *handReplay) step() string {
-	owner, lease := uint8(1+r.rnd.IntN(4)), uint8(2+r.rnd.IntN(3)) //nolint:gosec // small
-	n := names{owner, uint8(r.rnd.IntN(5))}                        //nolint:gosec // small
-	block := uint16(1 + r.rnd.IntN(3))                             //nolint:gosec // small
-	args := []any{handField(owner), (time.Duration(lease)*tickLength - tickLength/2).Milliseconds() + 10*int64(len(r.steps))}
-	life := (100 * tickLength).Milliseconds()
-	theirs := r.model // the model's side may be changed, for a control
-	seen, others, tokens := n, r.sub != nil, block
-	if c := r.change; c.names != nil {
-		seen = c.names(n)
-	}
-	if c := r.change; c.others != nil {
-		others = c.others(others)
-	}
-	if c := r.change; c.block != nil {
-		tokens = c.block(block)
-	}
-	var what string
-	var want handAnswer
-	var call lua.Call
-	list := func(args ...any) []any {
-		if n[1] != 0 {
-			return append(args, handField(n[1]))
-		}
-		return args
-	}
-	switch roll := r.rnd.IntN(44); {
-	case roll < 9:
-		again := roll < 4
-		what = map[bool]string{true: "acquire again", false: "acquire"}[again]
-		want = theirs.acquire(r.change.off, owner, lease, again, tokens)
-		call = lua.Acquire.Call(append(append([]any{r.name, r.token}, args...), life, strconv.Itoa(flag(again)), block)...)
-	case roll < 17:
-		what, want = "pass", theirs.pass(r.change.off, seen, lease, tokens, others)
-		call = lua.Pass.Call(list(append(append([]any{r.name, r.token, r.channel}, args...), life, "PUBLISH", block)...)...)
-	case roll < 22:
-		count := uint8(1 + r.rnd.IntN(3)) //nolint:gosec // small
-		what, want = "recount", theirs.recount(seen, count, lease)
-		call = lua.Recount.Call(list(r.name, args[0], count, args[1])...)
-	case roll < 25:
-		what, want = "release", theirs.release(seen)
-		call = lua.Release.Call(list(r.name, r.channel, args[0], "PUBLISH")...)
-	case roll < 34:
-		name, text := uint8(r.rnd.IntN(5)), "" //nolint:gosec // small
-		if what = "renew"; name != 0 {
-			what, text = "rename", handField(name)
-		}
-		want = theirs.renew(seen, name, lease)
-		call = lua.Renew.Call(list(append(append([]any{r.name, r.token}, args...), life, text)...)...)
-	default:
-		what = r.elsewise(roll)
+	roll := r.rnd.IntN(44)
+	if roll >= 34 {
+		what := r.elsewise(roll)
 		r.steps = append(r.steps, what)
 		return what
 	}
-	r.model = theirs
+	n := names{uint8(1 + r.rnd.IntN(4)), r.owner()}                 //nolint:gosec // small
+	lease, block := uint8(2+r.rnd.IntN(3)), uint16(1+r.rnd.IntN(3)) //nolint:gosec // small
+	what, want, call := r.command(roll, n, lease, block)
 	if r.model.token >= r.model.clock && r.model.token < 1000 { // the real one has gone on, by more than a block
 		r.model.clock = r.model.token + 1
 	}
@@ -173,6 +128,58 @@ func (r *handReplay) step() string {
 	r.steps = append(r.steps, fmt.Sprintf("%s %v, lease %d, block %d: %d", what, n, lease, block, got.Status))
 	r.compare(what, want, got)
 	return fmt.Sprintf("%s %d", what, got.Status)
+}
+
+// owner is one of four, or 0.
+func (r *handReplay) owner() uint8 { return uint8(r.rnd.IntN(5)) } //nolint:gosec // small
+
+// changed is what the model is told instead of the truth, for a control.
+func (r *handReplay) changed(n names, block uint16) (names, uint16, bool) {
+	others := r.sub != nil
+	if c := r.change; c.names != nil {
+		n = c.names(n)
+	}
+	if c := r.change; c.others != nil {
+		others = c.others(others)
+	}
+	if c := r.change; c.block != nil {
+		block = c.block(block)
+	}
+	return n, block, others
+}
+
+// command runs one on the model, and returns the call for the server.
+func (r *handReplay) command(roll int, n names, lease uint8, block uint16) (what string, want handAnswer, call lua.Call) {
+	seen, tokens, others := r.changed(n, block)
+	// As in the other model's, later leases of equal ticks are longer.
+	owner, ms := handField(n[0]), (time.Duration(lease)*tickLength-tickLength/2).Milliseconds()+10*int64(len(r.steps))
+	const life = 100 * 1000 * 1000
+	list := func(args ...any) []any {
+		if n[1] != 0 {
+			return append(args, handField(n[1]))
+		}
+		return args
+	}
+	switch {
+	case roll < 4:
+		return "acquire again", r.model.acquire(r.change.off, n[0], lease, true, tokens),
+			lua.Acquire.Call(r.name, r.token, owner, ms, life, "1", block)
+	case roll < 9:
+		return "acquire", r.model.acquire(r.change.off, n[0], lease, false, tokens),
+			lua.Acquire.Call(r.name, r.token, owner, ms, life, "0", block)
+	case roll < 17:
+		return "pass", r.model.pass(r.change.off, seen, lease, tokens, others),
+			lua.Pass.Call(list(r.name, r.token, r.channel, owner, ms, life, "PUBLISH", block)...)
+	case roll < 22:
+		count := uint8(1 + r.rnd.IntN(3)) //nolint:gosec // small
+		return "recount", r.model.recount(seen, count, lease), lua.Recount.Call(list(r.name, owner, count, ms)...)
+	case roll < 25:
+		return "release", r.model.release(seen), lua.Release.Call(list(r.name, r.channel, owner, "PUBLISH")...)
+	}
+	if name := r.owner(); name != 0 {
+		return "rename", r.model.renew(seen, name, lease), lua.Renew.Call(list(r.name, r.token, owner, ms, life, handField(name))...)
+	}
+	return "renew", r.model.renew(seen, 0, lease), lua.Renew.Call(list(r.name, r.token, owner, ms, life, "")...)
 }
 
 // elsewise is a step that is no command of ours.

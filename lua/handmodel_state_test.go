@@ -55,7 +55,6 @@ type handClient struct {
 	names   names
 	changes uint8
 	trust   uint8
-	token   uint8
 	next    uint8
 	last    uint8
 	op      handCall
@@ -123,4 +122,43 @@ func flag(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// normal makes states equal that differ only in what matters to nobody any more: tokens count from the least that is still
+// known, and what an unanswered or refused command does not have is zero.
+func (s *handState) normal() {
+	for c := range s.clients {
+		cl := &s.clients[c]
+		if cl.next > cl.last {
+			cl.next, cl.last = 0, 0
+		}
+		if cl.renews[0].at == none && cl.renews[1].at == none {
+			cl.changes = 0
+		}
+		for _, h := range []*handCall{&cl.op, &cl.renews[0], &cl.renews[1]} {
+			if h.at == denied || h.at == gone {
+				h.age = 0
+			}
+		}
+	}
+	known := []*uint8{&s.top}
+	for c := range s.clients {
+		cl := &s.clients[c]
+		known = append(known, &cl.next, &cl.last, &cl.op.lo, &cl.op.hi)
+	}
+	least := uint8(min(s.token, endless)) //nolint:gosec // as said
+	for _, n := range known {
+		if *n != 0 {
+			least = min(least, *n)
+		}
+	}
+	if least <= 1 || s.top == 0 {
+		return
+	}
+	s.token -= uint16(least - 1)
+	for _, n := range known {
+		if *n != 0 {
+			*n -= least - 1
+		}
+	}
 }

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-var all = []*Script{Acquire, Recount, Release, Renew, State}
+var all = []*Script{Acquire, Recount, Release, Renew, Pass, State}
 
 // fixture is one lock on a server of the test's own.
 type fixture struct {
@@ -128,6 +128,34 @@ func TestRenew(t *testing.T) {
 	require.Positive(t, f.pttl(f.name), "a key without a time to live gets one again")
 }
 
+// TestPass: kept while nobody listens, and released as soon as somebody does.
+func TestPass(t *testing.T) {
+	f := newFixture(t)
+	pass := Pass.Call(f.name, f.token, f.channel, "b", 60000, 3600000, "PUBLISH", 16, "a")
+	require.Equal(t, Gone, f.run(pass).Status)
+	require.Empty(t, f.hash(), "it never brings the key back")
+	f.acquire("a", "0")
+	kept := f.run(pass)
+	require.Equal(t, Done, kept.Status)
+	require.Less(t, kept.Text(0), kept.Text(1), "a block of tokens")
+	require.Equal(t, kept.Text(1), f.rdb.Get(t.Context(), f.token).Val(), "that nobody else gets")
+	require.Equal(t, map[string]string{"a": "1"}, f.hash())
+	require.Greater(t, f.pttl(f.name), 50*time.Second)
+
+	sub := f.rdb.Subscribe(t.Context(), f.channel)
+	defer sub.Close()
+	_, err := sub.Receive(t.Context())
+	require.NoError(t, err)
+	released := f.run(pass)
+	require.Equal(t, Denied, released.Status)
+	require.Equal(t, int64(1), released.Int(0))
+	require.Empty(t, f.hash())
+	msg, err := sub.ReceiveMessage(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "0", msg.Payload)
+	require.Equal(t, Gone, f.run(pass).Status)
+}
+
 func TestState(t *testing.T) {
 	f := newFixture(t)
 	free := f.run(State.Call(f.name, f.token))
@@ -149,6 +177,7 @@ func TestWrongType(t *testing.T) {
 		Recount.Call(f.name, "a", 1, 30000),
 		Release.Call(f.name, f.channel, "a", "PUBLISH"),
 		Renew.Call(f.name, f.token, "a", 30000, 3600000),
+		Pass.Call(f.name, f.token, f.channel, "a", 30000, 3600000, "PUBLISH", 16),
 		State.Call(f.name, f.token),
 	} {
 		_, err := Run(t.Context(), f.rdb, c)
