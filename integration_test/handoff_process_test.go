@@ -103,7 +103,7 @@ func TestChainKilled(t *testing.T) {
 // TestShares: four processes with four goroutines each want one lock always. Of many grants (a turn of one process is a few hundred) each has at least half of
 // what would be fair, and no token is granted twice.
 func TestShares(t *testing.T) {
-	const processes, grants = 4, 60_000
+	const processes, grants = 4, 200_000
 	srv := redistest.Start(t)
 	type grant struct {
 		process int
@@ -126,7 +126,7 @@ func TestShares(t *testing.T) {
 		})
 	}
 	defer group.Wait()
-	defer func() { // the readers end when nobody writes
+	defer func() { // the readers end when nobody writes, and what they have read is taken
 		for _, cmd := range cmds {
 			_ = cmd.Process.Kill()
 		}
@@ -134,7 +134,7 @@ func TestShares(t *testing.T) {
 			group.Wait()
 			close(all)
 		}()
-		for range all { //nolint:revive // drained, so that they can
+		for range all {
 		}
 	}()
 	var shares [processes]int
