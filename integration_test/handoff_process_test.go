@@ -100,8 +100,8 @@ func TestChainKilled(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// TestShares: four processes with four goroutines each want one lock always. Of many grants (a turn of one process is a few hundred) each has at least half of
-// what would be fair, and no token is granted twice.
+// TestShares: four processes with four goroutines each want one lock always. Each gets at least half of what would be fair. A turn of
+// one of them is a few hundred grants, so many are counted. No token is granted twice.
 func TestShares(t *testing.T) {
 	const processes, grants = 4, 200_000
 	srv := redistest.Start(t)

@@ -21,10 +21,10 @@ func TestHasten(t *testing.T) {
 				w.Hasten(&h.lease, hasty)
 				early = 1
 			}
-			time.Sleep(hasty - 1)
+			time.Sleep(hasty - time.Nanosecond)
 			synctest.Wait()
 			require.Zero(t, s.count())
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			require.Equal(t, early, s.count())
 			time.Sleep(lease/3 - hasty)
