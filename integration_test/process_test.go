@@ -27,7 +27,7 @@ const workerEnv = "HOLDFAST_TEST_WORKER"
 const workerLock = "processes"
 
 func TestMain(m *testing.M) {
-	for env, work := range map[string]func(string) error{workerEnv: work, lateEnv: writeLate, fairEnv: lockFairly} {
+	for env, work := range map[string]func(string) error{workerEnv: work, chainEnv: handOn, lateEnv: writeLate, fairEnv: lockFairly} {
 		if job := os.Getenv(env); job != "" {
 			if err := work(job); err != nil {
 				fmt.Println("error:", err)

@@ -57,7 +57,8 @@ func TestCloseInAChain(t *testing.T) {
 		}
 		require.NoError(t, c.Close(t.Context()))
 		group.Wait()
-		require.True(t, free(t, rdb, "a"), "round %d: %v", round, rdb.HGetAll(t.Context(), "a").Val())
+		// What was granted in the moment of the end is given back in the background. Its lease would end later than this waits.
+		eventually(t, "it is free", func() bool { return free(t, rdb, "a") })
 	}
 }
 

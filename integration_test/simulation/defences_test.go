@@ -28,6 +28,8 @@ func mutant(script *lua.Script, body string) func() *mutation {
 //   - Bound. A lock that is renewed for nobody is undone at the same time, and a renewal never brings it back.
 //   - PassOn. It needs a waiter that is cancelled in the very moment in which the one before it leaves, and then nobody who
 //     leaves for a while: not seen in 200 seeds with all times rounded.
+//   - Those of the hand-off within a client. HandBack is like PassOn; without Reserved nothing is wrong while the clock goes on; and
+//     without Believes a hold is given up too early, which no check refuses. Package controls shows them.
 //   - The owner check of renew.lua. An owner that is not the holder any more renews only if the server lost data or
 //     somebody forced it out, which is not simulated. Where the lease ended by time, Trust was over before that.
 var plainDefences = []defence{
