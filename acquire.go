@@ -22,7 +22,11 @@ func (b *Base) acquire(ctx, wait context.Context, once bool, cfg config) (*Hold,
 		}
 		g, first := own.enter(b)
 		if first {
-			return g.acquire(ctx, wait, once, cfg)
+			h, err := g.acquire(ctx, wait, once, cfg)
+			if errors.Is(err, errAgain) {
+				continue
+			}
+			return h, err
 		}
 		if once && !g.isLive() {
 			return nil, ErrNotAcquired // the owner itself is waiting for it, in another goroutine

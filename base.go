@@ -105,22 +105,22 @@ func (b *Base) configure(opts []Option) (config, error) {
 }
 
 // query runs a call that changes nothing, or that is harmless when repeated.
-func (b *Base) query(ctx context.Context, op string, build func(publish string) lua.Call) (lua.Reply, error) {
+func (b *Base) query(ctx context.Context, op string, build func(publish string) lua.Call) (outcome, error) {
 	if b.err != nil {
-		return lua.Reply{}, b.fail(op, b.err)
+		return outcome{}, b.fail(op, b.err)
 	}
 	if b.client.ctx.Err() != nil {
-		return lua.Reply{}, b.fail(op, ErrClosed)
+		return outcome{}, b.fail(op, ErrClosed)
 	}
 	call := build(b.client.publish)
 	o, ok := b.client.call(ctx, func(bool) lua.Call { return call }, func(outcome) {})
 	switch {
 	case !ok:
-		return o.reply, b.fail(op, both{ErrUncertain, context.Cause(ctx)})
+		return o, b.fail(op, both{ErrUncertain, context.Cause(ctx)})
 	case o.err != nil:
-		return o.reply, b.fail(op, b.uncertain(o))
+		return o, b.fail(op, b.uncertain(o))
 	}
-	return o.reply, nil
+	return o, nil
 }
 
 // renewNow renews this client's holds of the name now, so that one that was forced out is told at once.

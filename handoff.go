@@ -101,8 +101,11 @@ func (g *grant) kept(o outcome) (ended bool, err error) {
 	t.mu.Lock()
 	t.reserveLocked(first, last)
 	t.mu.Unlock()
-	return g.hand(), nil // else everybody has left meanwhile
+	return g.mayHandOff() && g.hand(), nil // everybody may have left meanwhile
 }
+
+// errAgain is for a waiter that was handed a lock which was lost in that moment: it begins anew.
+var errAgain = errors.New("the lock was lost while it was handed over")
 
 // accept is the end of the wait for one who was handed the lock.
 func (g *grant) accept(wait context.Context, err error) (*Hold, error) {
@@ -113,7 +116,9 @@ func (g *grant) accept(wait context.Context, err error) (*Hold, error) {
 	holds, ended := g.holds, g.ended
 	g.mu.Unlock()
 	switch {
-	case ended != nil: // lost, or closed, in the meantime
+	case err == nil && errors.Is(ended, ErrLost): // before it knew
+		return nil, errAgain
+	case ended != nil:
 		return nil, ended
 	case err == nil:
 		return holds[0], nil

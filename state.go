@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
@@ -22,10 +23,11 @@ type State struct {
 
 // State asks the server who holds the lock, in one round trip.
 func (b *Base) State(ctx context.Context) (State, error) {
-	r, err := b.query(ctx, "state", func(string) lua.Call { return b.protocol.State() })
+	o, err := b.query(ctx, "state", func(string) lua.Call { return b.protocol.State() })
 	if err != nil {
 		return State{}, err
 	}
+	r := o.reply
 	var s State
 	at := 0 // of the token
 	if r.Status == lua.Done {
@@ -44,20 +46,32 @@ func (b *Base) State(ctx context.Context) (State, error) {
 // ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there was a holder.
 //
 // It asks who holds the lock and then releases that owner's, so that it forces out one holder and not the next one too
-// when a reply is lost and the release is sent again.
+// when a reply is lost and the release is sent again. Where a client hands the lock on, its name may change in between: then
+// it asks again.
 func (b *Base) ForceUnlock(ctx context.Context) (bool, error) {
 	const op = "force unlock"
-	r, err := b.query(ctx, op, func(string) lua.Call { return b.protocol.State() })
-	if err != nil || r.Status != lua.Done {
-		return false, err
-	}
-	owner := r.Text(0)
-	r, err = b.query(ctx, op, func(publish string) lua.Call { return b.protocol.Release(kind.Names{owner}, publish) })
-	if err != nil {
-		return false, err
+	var released outcome
+	for holder := ""; ; { // the client of the one that was asked for last
+		o, err := b.query(ctx, op, func(string) lua.Call { return b.protocol.State() })
+		if err != nil {
+			return false, err
+		}
+		owner := o.reply.Text(0)
+		client, _, _ := strings.Cut(owner, ":")
+		if o.reply.Status != lua.Done || holder != "" && client != holder {
+			return holder != "", nil // free, or by now another's
+		}
+		released, err = b.query(ctx, op, func(publish string) lua.Call { return b.protocol.Release(kind.Names{owner}, publish) })
+		if err != nil {
+			return false, err
+		}
+		holder = client
+		if released.reply.Status != lua.Gone || released.stray || b.hander == nil {
+			break
+		}
 	}
 	b.renewNow()
-	if refused := r.Text(0); refused != "" {
+	if refused := released.reply.Text(0); refused != "" {
 		return true, b.fail(op, errors.New("released, but the waiters could not be told; "+untold(b, refused)))
 	}
 	return true, nil

@@ -51,6 +51,7 @@ type locker func(ctx context.Context) (unlock func() error, token uint64, err er
 // contenders are all of them, in the order in which tables show them.
 var contenders = []contender{
 	{name: "rlock", group: own, open: openHoldfast(rlockKind)},
+	{name: "rlock-nohandoff", group: own, open: openHoldfast(noHandoffKind)},
 	{name: "fairlock", group: own, open: openHoldfast(fairlockKind)},
 	{name: "redsync", group: peer, open: openRedsync},
 	{name: "redislock", group: peer, open: openRedislock},

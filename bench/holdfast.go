@@ -15,6 +15,11 @@ type maker func(c *holdfast.Client, name string) holdfast.Locker
 
 func rlockKind(c *holdfast.Client, name string) holdfast.Locker { return rlock.New(c, name) }
 
+// noHandoffKind is rlock where each goroutine asks the server.
+func noHandoffKind(c *holdfast.Client, name string) holdfast.Locker {
+	return rlock.New(c, name, holdfast.NoHandoff())
+}
+
 func fairlockKind(c *holdfast.Client, name string) holdfast.Locker { return fairlock.New(c, name) }
 
 type holdfastClient struct {
