@@ -58,7 +58,8 @@ func (h *Hold) end(reason error) (earlier error) {
 // Unlock gives the hold back; the outermost one frees the lock and wakes the waiters. The hold's context ends first.
 //
 // It is sent even if ctx is cancelled. It takes at most [Options.RetryBudget] and, where Redis is silent, one last attempt by
-// go-redis's DialTimeout and ReadTimeout. nil says that the lock was held until now and that Redis knows it to be released.
+// go-redis's DialTimeout and ReadTimeout. nil says that the lock was held until now, and that Redis knows it to be released or
+// another holder of this client has it.
 // Errors: [ErrReleased] for a second call, which is harmless; [ErrLost] if the hold was lost before, nothing is touched
 // then; [ErrUncertain] if Redis did not answer: the release is tried again in the background, until the lease has ended
 // the lock by itself.
