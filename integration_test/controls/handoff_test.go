@@ -66,7 +66,7 @@ func (l *lab) throng(m *rlock.Mutex) (stop func()) {
 				if err != nil {
 					return
 				}
-				for ctx.Err() == nil && queued() < before+3 { // one of them may not be in the queue yet, or not any more
+				for ctx.Err() == nil && queued() == before {
 					runtime.Gosched()
 				}
 				if err := h.Unlock(ctx); err != nil {
@@ -75,7 +75,9 @@ func (l *lab) throng(m *rlock.Mutex) (stop func()) {
 			}
 		})
 	}
-	require.True(l, l.within(patience, func() bool { return queued() > before }))
+	require.True(l, l.within(patience, func() bool { // whoever comes now finds it held
+		return queued() > before && l.direct.Exists(l.Context(), name).Val() == 1
+	}))
 	return func() { cancel(); group.Wait() }
 }
 

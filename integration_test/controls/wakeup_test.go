@@ -18,10 +18,16 @@ import (
 // crowd is how many waiters give up at once.
 const crowd = 100
 
-// queued is how many goroutines wait in the local queues of all clients.
-func queued() int {
+// queued is how many goroutines wait in the local queues of all clients, without those on their way in or out.
+func queued() (n int) {
 	stacks := make([]byte, 4<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "queue.(*Queue).Enter(")
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		state, frames, _ := strings.Cut(stack, "\n")
+		if strings.Contains(state, "[select") && strings.Contains(frames, "queue.(*Queue).Enter(") {
+			n++
+		}
+	}
+	return n
 }
 
 // No waiter sleeps through its wake-up. The lease is 30 s; what is granted later than that is never granted here.
