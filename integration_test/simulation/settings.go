@@ -29,9 +29,9 @@ type Settings struct {
 // of long leases as in a minute of short ones.
 func Draw(seed uint64) Settings {
 	rng := newSource(seed, 's')
-	fair, longest := newSource(seed, 'k').IntN(2) == 0, 2*time.Hour
+	fair, longest := newSource(seed, 'k').IntN(3) == 0, 2*time.Hour
 	if fair {
-		longest = 5 * time.Minute // who waits sends a script a second, and in hours of that nothing else happens
+		longest = 2 * time.Minute // who waits sends a script a second, and in hours of that nothing else happens
 	}
 	lease := rng.between(500*time.Millisecond, longest)
 	timeout := min(rng.between(100*time.Millisecond, 3*time.Second), lease/5)
