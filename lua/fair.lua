@@ -11,9 +11,9 @@
 -- Granting: when the lock becomes free, the script that sees it hands it to the head, with a claim: a lease that is just long
 -- enough for the head's client to hear of it. It hears by its mailbox, the channel followed by ":" and the client's id:
 -- "<number of the owner> <token> <time of the grant, us> <claim, ms>". A head on whose mailbox nobody listens at this server is
--- passed over, and keeps its place. (Rejected: to send the message and see how many heard it, which spares the question. Replicas
--- pass messages on, and whoever listens at one would believe what was then given to another.) One of Redisson's is handed the lock as count 0, which its own next
--- attempt makes 1, and is called on the channel followed by ":" and its owner id.
+-- passed over, and keeps its place. (Rejected: to send the message and see how many heard it, which spares the question.
+-- Replicas pass messages on, and whoever listens at one would believe what was then given to another.) One of Redisson's is
+-- handed the lock as count 0, which its own next attempt makes 1, and is called on the channel followed by ":" and its owner id.
 --
 -- Redisson's waiters: a deadline is taken off by each grant before it, by the wait of the one who was granted. So who stands
 -- behind one of them needs a later deadline, and what is added for that is inherited by those behind. Whether there is one

@@ -6,8 +6,8 @@
 -- Reply {1, pttl, time, holder, called, heard, missing...}
 --         pttl of the lock in ms; time of the server in us, as text; holder: the owner that holds the lock, '' if nobody does
 --         called: the head of the queue if it is the client's and the holder is Redisson's, who will call it on a channel of
---         its own, else ''; heard: how many listen on the client's mailbox at this server, -1 if it cannot know; missing: those of the
---         owners that have no place
+--         its own, else ''; heard: how many listen on the client's mailbox at this server, -1 if it cannot know; missing:
+--         those of the owners that have no place
 -- Atomic, and harmless when repeated. A queue whose two keys do not tell the same is repaired.
 local id, place = ARGV[1], tonumber(ARGV[5])
 if call('LLEN', queue) ~= call('ZCARD', deadlines) then
