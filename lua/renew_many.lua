@@ -1,19 +1,19 @@
 -- renew_many: renew the leases of many holders at once. In front of this stands renew.lua as the function renew.
 --
 -- KEYS  2 of each holder, as renew takes them
--- ARGV  1 how many arguments each holder has, then those, as renew takes them
+-- ARGV  for each holder how many arguments it has, then those, as renew takes them
 -- Reply {1, status, ...}: for each holder the status that renew replies, or the text of the error that it met
 -- Each holder is renewed or not as by renew alone: an error of one is no error of the others.
 -- Nobody else is served meanwhile, so a caller bounds the number of holders.
-local width, from = tonumber(ARGV[1]), 1
 -- One table of each for all holders: with new ones for each, a renewal cost the server a third more.
-local reply, keys, arguments = {1}, {}, {}
+local reply, keys, arguments, at = {1}, {}, {}, 1
 for i = 1, #KEYS / 2 do
   keys[1], keys[2] = KEYS[2 * i - 1], KEYS[2 * i]
-  for j = 1, width do
-    arguments[j] = ARGV[from + j]
+  local count = tonumber(ARGV[at])
+  for j = 1, math.max(count, #arguments) do
+    arguments[j] = j <= count and ARGV[at + j] or nil
   end
-  from = from + width
+  at = at + count + 1
   -- Not redis.pcall, which would have to stand at each call of renew. What is raised is a table from Redis 7 on.
   local ok, answer = pcall(renew, keys, arguments)
   if ok then

@@ -58,9 +58,9 @@ func RenewAll(ctx context.Context, rdb Pipeliner, calls []Call) []Result {
 	return results
 }
 
-// mergeable tells whether calls are all of Renew, with as many arguments. Another script in its place is sent as it is.
+// mergeable tells whether calls are all of Renew. Another script in its place is sent as it is.
 func mergeable(calls []Call) bool {
-	return !slices.ContainsFunc(calls, func(c Call) bool { return c.script != Renew || len(c.args) != len(calls[0].args) })
+	return !slices.ContainsFunc(calls, func(c Call) bool { return c.script != Renew })
 }
 
 // renewHead is what stands before the keys in the arguments of a call: command, hash and number of keys. renewKeys are those.
@@ -68,15 +68,13 @@ const renewHead, renewKeys = 3, 2
 
 // merge makes one call of many.
 func merge(calls []Call) Call {
-	width := len(calls[0].args) - renewHead - renewKeys
-	args := make([]any, 0, renewHead+1+len(calls)*(renewKeys+width))
-	args = append(args, "evalsha", RenewMany.sha, renewKeys*len(calls))
+	args := []any{"evalsha", RenewMany.sha, renewKeys * len(calls)}
 	for _, c := range calls {
 		args = append(args, c.args[renewHead:renewHead+renewKeys]...)
 	}
-	args = append(args, width)
 	for _, c := range calls {
-		args = append(args, c.args[renewHead+renewKeys:]...)
+		own := c.args[renewHead+renewKeys:]
+		args = append(append(args, len(own)), own...)
 	}
 	return Call{RenewMany, args}
 }

@@ -75,6 +75,28 @@ func TestRenewAllIsForRenewals(t *testing.T) {
 	require.Greater(t, f.pttl(f.name), 50*time.Second)
 }
 
+// TestRenewAllRenames: a holder whose name changes is renewed together with the others, whatever stands before and behind it.
+func TestRenewAllRenames(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	calls := held(t, rdb, 4)
+	rename := func(name string) Call {
+		return Renew.Call(name, "token:"+name, "another", 60000, 3600000, "new", "owner")
+	}
+	calls[0], calls[2] = rename("many:0"), rename("many:2")
+	srv.ResetStats(t)
+	for i, result := range RenewAll(t.Context(), rdb, calls) {
+		require.NoError(t, result.Err)
+		require.Equal(t, Done, result.Reply.Status)
+		holder := "owner"
+		if i%2 == 0 {
+			holder = "new"
+		}
+		require.Equal(t, map[string]string{holder: "1"}, rdb.HGetAll(t.Context(), "many:"+strconv.Itoa(i)).Val())
+	}
+	require.EqualValues(t, 1, srv.CommandCalls(t)["eval"], "one script for all of them")
+}
+
 // TestRenewAllWithoutPermission: the user may not use one of the keys. The server refuses the script for all of them; the
 // others are renewed all the same.
 func TestRenewAllWithoutPermission(t *testing.T) {
