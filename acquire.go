@@ -13,33 +13,26 @@ import (
 	"github.com/holdfast-go/holdfast/pubsub"
 )
 
-// acquire gets a hold for the owner that ctx carries: another one in the owner's grant if it has one, else a grant.
-func (b *Base) acquire(ctx, wait context.Context, once bool, cfg config) (*Hold, error) {
-	own := ownerOf(ctx)
-	for {
-		if cause := b.over(wait); cause != nil {
-			return nil, b.left(cause)
-		}
-		g, first := own.enter(b)
-		if first {
-			h, err := g.acquire(ctx, wait, once, cfg)
-			if errors.Is(err, errAgain) {
-				continue
-			}
-			return h, err
-		}
-		if once && !g.isLive() {
-			return nil, ErrNotAcquired // the owner itself is waiting for it, in another goroutine
-		}
-		if err := g.takeTurn(wait); err != nil {
-			return nil, b.left(err)
-		}
-		if g.isLive() {
-			return g.reenter(ctx, wait, cfg)
-		}
-		g.passTurn() // it ended while we waited for our turn: begin again
+// join gets a hold in a grant that the owner has already. It returns errAgain if that ends meanwhile.
+func (g *grant) join(r *request) (*Hold, error) {
+	if cause := g.base.over(r.wait); cause != nil {
+		return nil, g.base.left(cause)
 	}
+	if r.once && !g.isLive() {
+		return nil, ErrNotAcquired // the owner itself is waiting for it, in another goroutine
+	}
+	if err := g.takeTurn(r.wait); err != nil {
+		return nil, g.base.left(err)
+	}
+	if g.isLive() {
+		return g.reenter(r)
+	}
+	g.passTurn()
+	return nil, errAgain
 }
+
+// errAgain is for a caller that has to begin anew: what it was about to get has ended.
+var errAgain = errors.New("the lock was lost or released while it was handed over")
 
 // over is why nobody should wait any more: the caller's context or the client's end. A context that is done beats a lock
 // that is free.
@@ -94,67 +87,81 @@ func (g *grant) isLive() bool {
 	return g.live && g.ended == nil
 }
 
-// acquire takes the front place of the local queue and then gets the grant from the server. The caller has the turn of
-// the new grant; it is passed on in any case, and if there is no grant the place is too.
-func (g *grant) acquire(ctx, wait context.Context, once bool, cfg config) (*Hold, error) {
+// queueUp takes the front place of the local queue, or returns one behind others, to wait there. While nobody else of this process
+// wants the name that costs nothing: no timer, no context, no goroutine. TryLock asks the server even if the place is taken,
+// because only the server knows. Where the server has a queue, that is the only one. Who re-enters needs none.
+func (g *grant) queueUp(r *request) *queue.Place {
+	q, key := &g.base.client.queue, g.base.key
+	switch {
+	case g.asked != r, g.base.queuer != nil:
+	case r.once:
+		g.front = q.TryEnter(key)
+	default:
+		if r.place = q.Enter(key, g); r.place == nil {
+			g.front = true
+		} // else others see the grant from now on
+	}
+	return r.place
+}
+
+// acquire gets the hold, after the wait for a place in the local queue, if there was one.
+func (g *grant) acquire(r *request) (h *Hold, err error) {
+	if g.asked != r {
+		return g.join(r)
+	}
+	// The request has the turn of the new grant; it is passed on in any case, and if there is no grant the front place is too.
 	defer g.passTurn()
 	defer g.uncount()
-	h, err := g.queueUp(ctx, wait, once, cfg)
+	turn := queue.Free
+	if r.place != nil {
+		turn, err = r.place.Outcome()
+	}
+	switch {
+	case turn == queue.Handed:
+		h, err = g.accept(err)
+	case err != nil:
+		err = g.base.left(err)
+	default:
+		g.front = g.front || r.place != nil
+		h, err = g.ask(turn)
+	}
 	if err != nil {
 		g.mu.Lock()
-		g.lease = cfg.lease // of what may have to be undone
+		g.lease = r.want.lease // of what may have to be undone
 		g.mu.Unlock()
 		g.finish(err, false)
 	}
 	return h, err
 }
 
-// queueUp waits for the front place. While nobody else of this process wants the name that costs nothing: no timer, no
-// context, no goroutine. TryLock asks the server even if the place is taken, because only the server knows.
-func (g *grant) queueUp(ctx, wait context.Context, once bool, cfg config) (*Hold, error) {
-	b := g.base
-	c := b.client
-	if b.queuer != nil {
-		if cause := g.count(wait); cause != nil {
-			return nil, b.left(cause)
-		}
-		return g.standInLine(ctx, wait, once, cfg)
-	}
-	if c.queue.TryEnter(b.key) {
-		g.front = true
-	} else if !once {
-		g.want, g.parent = cfg, ctx
-		turn, err := c.queue.Enter(wait, c.ctx, b.key, g)
-		switch {
-		case turn == queue.Handed:
-			return g.accept(wait, err)
-		case err != nil:
-			return nil, b.left(err)
-		}
-		g.front = true
-		if cause := b.yield(wait, turn); cause != nil {
-			return nil, b.left(cause)
-		}
-	}
-	if cause := g.count(wait); cause != nil {
+// ask gets the grant from the server.
+func (g *grant) ask(turn queue.Turn) (*Hold, error) {
+	b, r := g.base, g.asked
+	if cause := b.yield(r.wait, turn); cause != nil {
 		return nil, b.left(cause)
 	}
-	h, denied, err := g.attempt(ctx, wait, cfg, false)
+	if cause := g.count(); cause != nil {
+		return nil, b.left(cause)
+	}
+	if b.queuer != nil {
+		return g.standInLine()
+	}
+	h, denied, err := g.attempt(false)
 	switch {
 	case h != nil || err != nil:
 		return h, err
-	case once:
+	case r.once:
 		return nil, ErrNotAcquired
 	}
-	return g.wait(ctx, wait, cfg, denied)
+	return g.wait(denied)
 }
 
 // count makes Close wait for this acquisition from now on: what the server grants in that moment is given back before Close
 // returns. It fails if the wait is over. Those in the local queue are not counted; they have nothing to give back.
-func (g *grant) count(wait context.Context) error {
+func (g *grant) count() error {
 	g.counted = true
 	g.base.client.tasks.Begin()
-	return g.base.over(wait)
+	return g.base.over(g.asked.wait)
 }
 
 func (g *grant) uncount() {
@@ -166,8 +173,8 @@ func (g *grant) uncount() {
 // attempt asks the server once. Without a hold and an error the lock is another's, for at least the time returned. What may
 // have been granted, or may be yet, is marked, and given back when the grant ends.
 // place asks for a place in the queue of a kind that has one.
-func (g *grant) attempt(ctx, wait context.Context, cfg config, place bool) (*Hold, time.Duration, error) {
-	b := g.base
+func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
+	b, wait, cfg := g.base, g.asked.wait, &g.asked.want
 	tokens := 1
 	if cfg.handOff && cfg.renew && b.client.queue.Waiting(b.key) > 0 {
 		tokens = b.client.wanted()
@@ -204,27 +211,27 @@ func (g *grant) attempt(ctx, wait context.Context, cfg config, place bool) (*Hol
 		g.markStray()
 		return nil, 0, b.left(cause)
 	}
-	h, err := g.activate(ctx, o.sent, o.reply.Text(0), o.reply.Text(1), cfg, cfg.lease)
+	h, err := g.activate(o.sent, o.reply.Text(0), o.reply.Text(1), cfg.lease)
 	if err != nil {
 		g.markStray()
 	}
 	return h, 0, err
 }
 
-// wait sleeps until the lock may be free and tries again, for as long as wait lasts. It subscribes first and then looks
+// wait sleeps until the lock may be free and tries again, for as long as the wait lasts. It subscribes first and then looks
 // once more, so a release in between is not missed: the confirmation of a subscription counts as a wake-up, and so does
 // every later one, after a lost connection. The end of the holder's lease is announced by nobody, so it is slept for.
-func (g *grant) wait(ctx, wait context.Context, cfg config, left time.Duration) (*Hold, error) {
+func (g *grant) wait(left time.Duration) (*Hold, error) {
 	b := g.base
 	sub := b.client.hub.Subscribe(b.protocol.Channel())
 	defer sub.Close()
 	timer := time.NewTimer(b.recheck(left))
 	defer timer.Stop()
 	for {
-		if err := b.sleep(wait, sub, timer); err != nil {
+		if err := b.sleep(g.asked.wait, sub, timer); err != nil {
 			return nil, err
 		}
-		h, left, err := g.attempt(ctx, wait, cfg, false)
+		h, left, err := g.attempt(false)
 		if h != nil || err != nil {
 			return h, err
 		}

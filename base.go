@@ -55,53 +55,80 @@ func (b *Base) Name() string { return b.key.Name }
 
 // Lock is [Locker.Lock].
 func (b *Base) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
-	return b.lock(ctx, "lock", false, opts)
+	return b.lock(&request{op: "lock", ctx: ctx}, opts)
 }
 
 // TryLock is [Locker.TryLock].
 func (b *Base) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
-	return b.lock(ctx, "try", true, opts)
+	return b.lock(&request{op: "try", ctx: ctx, once: true}, opts)
 }
 
-func (b *Base) lock(ctx context.Context, op string, once bool, opts []Option) (*Hold, error) {
-	cfg, err := b.configure(opts)
-	if err == nil && ctx == nil {
-		err = invalid("ctx is nil; use context.Background()")
+// lock gets a hold for the owner that the context carries: another one in the owner's grant if it has one, else a grant.
+func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
+	if err := b.prepare(r, opts); err != nil {
+		return nil, b.fail(r.op, err)
 	}
+	own := ownerOf(r.ctx, b.client)
+	h, err := (*Hold)(nil), errAgain
+	for errors.Is(err, errAgain) {
+		g := own.enter(b, r)
+		if p := g.queueUp(r); p != nil {
+			p.Wait(r.wait) // here, and not further down: see there
+		}
+		h, err = g.acquire(r)
+	}
+	r.cancel()
 	if err != nil {
-		return nil, b.fail(op, err)
-	}
-	wait := ctx // bounds the waiting; the hold derives from ctx itself
-	if cfg.waitSet && cfg.wait == 0 {
-		once = true
-	} else if cfg.waitSet && !once {
-		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeoutCause(ctx, cfg.wait, errWaited)
-		defer cancel()
-	}
-	h, err := b.acquire(ctx, wait, once, cfg)
-	if err != nil {
-		return nil, b.fail(op, err)
+		return nil, b.fail(r.op, err)
 	}
 	return h, nil
+}
+
+// request is one call of Lock or TryLock.
+type request struct {
+	op     string // for errors
+	want   config
+	ctx    context.Context // the caller's, from which the hold derives
+	wait   context.Context // bounds the waiting
+	cancel context.CancelFunc
+	once   bool         // the server is asked once
+	place  *queue.Place // in the local queue, if it had to wait there
+}
+
+// prepare applies the options to a request that has the rest.
+func (b *Base) prepare(r *request, opts []Option) error {
+	if err := b.configure(&r.want, opts); err != nil {
+		return err
+	}
+	if r.ctx == nil {
+		return invalid("ctx is nil; use context.Background()")
+	}
+	r.wait, r.cancel = r.ctx, func() {}
+	switch {
+	case r.want.waitSet && r.want.wait == 0:
+		r.once = true
+	case r.want.waitSet && !r.once:
+		r.wait, r.cancel = context.WithTimeoutCause(r.ctx, r.want.wait, errWaited)
+	}
+	return nil
 }
 
 var errWaited = errors.New("waited as long as Wait allows")
 
 // configure adds up the client's, the lock's and the call's options, the later ones winning.
-func (b *Base) configure(opts []Option) (config, error) {
+func (b *Base) configure(cfg *config, opts []Option) error {
 	if b.err != nil {
-		return config{}, b.err
+		return b.err
 	}
-	cfg := config{lease: b.client.opts.Lease, renew: true, handOff: b.hander != nil}
+	*cfg = config{lease: b.client.opts.Lease, renew: true, handOff: b.hander != nil}
 	for _, opt := range b.defaults {
-		opt(&cfg)
+		opt(cfg)
 	}
 	for _, opt := range opts {
-		opt(&cfg)
+		opt(cfg)
 	}
 	cfg.lease = time.Duration(kind.Millis(cfg.lease)) * time.Millisecond
-	return cfg, cfg.err
+	return cfg.err
 }
 
 // query runs a call that changes nothing, or that is harmless when repeated.

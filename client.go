@@ -117,6 +117,7 @@ func (c *Client) Close(ctx context.Context) error {
 
 func (c *Client) close(ctx context.Context) error {
 	c.cancel(ErrClosed)
+	c.queue.Close(ErrClosed)
 	rest := c.dog.Stop()
 	c.tasks.Go(func() { c.releaseAll(rest) })
 	c.tasks.Go(c.dog.Join)

@@ -26,12 +26,10 @@ import (
 type grant struct {
 	base    *Base
 	owner   *owner
-	id      string // "<uuid>:h<n>"
-	front   bool   // it has the front place of the local queue; set before it is live
-	counted bool   // Close waits for its acquisition; of the goroutine that acquires
-	// What it was asked for with, for whoever hands it the lock. Set before it queues.
-	want   config
-	parent context.Context
+	id      string   // "<uuid>:h<n>"
+	front   bool     // it has the front place of the local queue; set before it is live
+	counted bool     // Close waits for its acquisition; of the goroutine that acquires
+	asked   *request // that it was made for
 	// refusedAt is the server's time, in microseconds, when it last said that a place has not been granted yet. Of its waiter.
 	refusedAt int64
 
@@ -53,17 +51,13 @@ type grant struct {
 	lease   time.Duration
 	renew   bool
 	holds   []*Hold   // that have not ended, oldest first; their number is the hold count in Redis
-	tenure  *tenure   // own, or that of the grant that was handed on to this one
+	tenure  *tenure   // nil before it is live; begun by it, or by the grant that handed the lock on to it
 	until   time.Time // the deadline when it was handed on
-
-	own tenure
 }
 
-// newGrant makes a grant whose turn is its maker's.
-func newGrant(b *Base, o *owner, id string) *grant {
-	g := &grant{base: b, owner: o, id: id, turn: make(chan struct{}, 1)}
-	g.tenure, g.own.base = &g.own, b
-	return g
+// newGrant makes a grant whose turn is the request's.
+func newGrant(b *Base, o *owner, id string, r *request) *grant {
+	return &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1)}
 }
 
 func (g *grant) takeTurn(ctx context.Context) error {
@@ -90,7 +84,8 @@ func (g *grant) fail(op string, err error) error { return g.base.fail(op, err) }
 // activate makes a grant live that stands for a time from sent on, and returns its first hold. It fails if the answer came so
 // late that the lease cannot be trusted any more, or if the client was closed meanwhile. What stands for less than the lease
 // has to be renewed to get that.
-func (g *grant) activate(ctx context.Context, sent time.Time, text, last string, cfg config, stands time.Duration) (*Hold, error) {
+func (g *grant) activate(sent time.Time, text, last string, stands time.Duration) (*Hold, error) {
+	want := &g.asked.want
 	token, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return nil, errors.New("the server granted the lock with a token that is no number: " + text)
@@ -99,18 +94,18 @@ func (g *grant) activate(ctx context.Context, sent time.Time, text, last string,
 		return nil, both{ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease")}
 	}
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
-	g.own.begin(g, token, reserved)
-	h := &Hold{grant: g, parent: ctx, depth: 1, token: token}
+	t := &tenure{base: g.base}
+	t.begin(g, token, reserved)
+	h := &Hold{grant: g, parent: g.asked.ctx, depth: 1, token: token}
 	g.mu.Lock()
-	g.want = cfg
-	g.live, g.token, g.lease, g.renew, g.placed = true, token, cfg.lease, cfg.renew, false
+	g.tenure, g.live, g.token, g.lease, g.renew, g.placed = t, true, token, want.lease, want.renew, false
 	g.holds = append(g.holds, h)
 	g.mu.Unlock()
 	dog, watched := g.base.client.dog, false
-	if stands < cfg.lease {
-		watched = dog.Claim(&g.own.watch, &g.own, sent, stands, cfg.lease)
+	if stands < want.lease {
+		watched = dog.Claim(&t.watch, t, sent, stands, want.lease)
 	} else {
-		watched = dog.Watch(&g.own.watch, &g.own, sent, cfg.lease, cfg.renew)
+		watched = dog.Watch(&t.watch, t, sent, want.lease, want.renew)
 	}
 	if !watched {
 		return nil, ErrClosed
@@ -119,9 +114,10 @@ func (g *grant) activate(ctx context.Context, sent time.Time, text, last string,
 }
 
 // reenter adds a hold to a live grant. The caller has the turn, and must not pass it on: whoever ends the operation does.
-func (g *grant) reenter(ctx, wait context.Context, cfg config) (*Hold, error) {
+func (g *grant) reenter(r *request) (*Hold, error) {
+	wait := r.wait
 	g.mu.Lock()
-	count, lease, renew := len(g.holds)+1, max(g.lease, cfg.lease), g.renew || cfg.renew
+	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.lease), g.renew || r.want.renew
 	g.mu.Unlock()
 	o, ok := g.base.client.call(wait, g.recount(count, lease), func(o outcome) { g.settle() })
 	if !ok {
@@ -147,7 +143,7 @@ func (g *grant) reenter(ctx, wait context.Context, cfg config) (*Hold, error) {
 	if !g.base.client.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
 		return nil, ErrLost // its time is over; the watchdog is about to say so
 	}
-	h := &Hold{grant: g, parent: ctx, depth: count, token: g.token}
+	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token}
 	g.holds = append(g.holds, h)
 	g.lease, g.renew, g.stray = lease, renew, g.stray || o.stray
 	return h, nil
@@ -378,10 +374,10 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 
 // names are by what the server may know it.
 func (g *grant) names() kind.Names {
-	if names := g.tenure.known(); len(names) > 0 {
-		return names
+	if t := g.tenure; t != nil {
+		return t.known()
 	}
-	return kind.Names{g.id} // it never was live
+	return kind.Names{g.id}
 }
 
 // deadline is until when it is trusted.

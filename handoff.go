@@ -29,7 +29,7 @@ func (g *grant) handOff(ctx context.Context) (ended bool, err error) {
 func (g *grant) mayHandOff() bool {
 	b := g.base
 	g.mu.Lock()
-	lease, can := g.lease, g.want.handOff && g.renew && !g.stray && g.ended == nil
+	lease, can := g.lease, g.asked.want.handOff && g.renew && !g.stray && g.ended == nil
 	g.mu.Unlock()
 	return can && b.client.ctx.Err() == nil && b.client.queue.Waiting(b.key) > 0 &&
 		(time.Until(b.client.dog.Deadline(&g.tenure.watch)) > lease/2 || control.Half.Off())
@@ -104,13 +104,10 @@ func (g *grant) kept(o outcome) (ended bool, err error) {
 	return g.mayHandOff() && g.hand(), nil // everybody may have left meanwhile
 }
 
-// errAgain is for a waiter that was handed a lock which was lost in that moment: it begins anew.
-var errAgain = errors.New("the lock was lost while it was handed over")
-
 // accept is the end of the wait for one who was handed the lock.
-func (g *grant) accept(wait context.Context, err error) (*Hold, error) {
+func (g *grant) accept(err error) (*Hold, error) {
 	if err == nil {
-		err = g.base.over(wait)
+		err = g.base.over(g.asked.wait)
 	}
 	g.mu.Lock()
 	holds, ended := g.holds, g.ended
@@ -125,7 +122,7 @@ func (g *grant) accept(wait context.Context, err error) (*Hold, error) {
 	}
 	// It left when it was its turn: to the next one, or back to the server. Counted first: if Close has stopped the watchdog
 	// already, it releases the lock itself.
-	_ = g.count(wait)
+	_ = g.count()
 	_ = holds[0].end(err)
 	if control.HandBack.Off() {
 		return nil, g.base.left(err)

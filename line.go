@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -17,18 +16,18 @@ import (
 //
 // The place is asked for when the mailbox is subscribed, since whoever releases the lock passes over those that it cannot
 // reach. So the first to come asks for the lock only; where somebody of this client waits already, both are one script.
-func (g *grant) standInLine(ctx, wait context.Context, once bool, cfg config) (*Hold, error) {
-	c := g.base.client
-	if once || !c.lines.listens(g.base.key) {
-		h, _, err := g.attempt(ctx, wait, cfg, false)
+func (g *grant) standInLine() (*Hold, error) {
+	c, r := g.base.client, g.asked
+	if r.once || !c.lines.listens(g.base.key) {
+		h, _, err := g.attempt(false)
 		switch {
 		case h != nil || err != nil:
 			return h, err
-		case once:
+		case r.once:
 			return nil, ErrNotAcquired
 		}
 	}
-	p, err := c.lines.enter(wait, g.base, g.id)
+	p, err := c.lines.enter(r.wait, g.base, g.id)
 	if err != nil {
 		return nil, err
 	}
@@ -36,15 +35,15 @@ func (g *grant) standInLine(ctx, wait context.Context, once bool, cfg config) (*
 	g.mu.Lock()
 	g.placed = true // until it is live: whoever leaves gives its place back
 	g.mu.Unlock()
-	return g.awaitTurn(ctx, wait, cfg, p)
+	return g.awaitTurn(p)
 }
 
 // awaitTurn asks for a place, and again when there is reason to think that it is gone, or that the lock was handed over
 // without a word that reached us.
-func (g *grant) awaitTurn(ctx, wait context.Context, cfg config, p *place) (*Hold, error) {
-	b := g.base
+func (g *grant) awaitTurn(p *place) (*Hold, error) {
+	b, wait, want := g.base, g.asked.wait, &g.asked.want
 	for {
-		h, _, err := g.attempt(ctx, wait, cfg, true)
+		h, _, err := g.attempt(true)
 		if h != nil || err != nil {
 			return h, err
 		}
@@ -64,8 +63,8 @@ func (g *grant) awaitTurn(ctx, wait context.Context, cfg config, p *place) (*Hol
 		// And the word of an earlier grant to the same owner may come late.
 		got := p.take()
 		fresh := got.micros > g.refusedAt || got.micros > 0 && control.OwnMessage.Off()
-		if fresh && cfg.renew && time.Now().Before(got.sent.Add(watchdog.Trust(got.claim))) {
-			return g.activate(ctx, got.sent, got.token, "", cfg, min(got.claim, cfg.lease))
+		if fresh && want.renew && time.Now().Before(got.sent.Add(watchdog.Trust(got.claim))) {
+			return g.activate(got.sent, got.token, "", min(got.claim, want.lease))
 		}
 	}
 }

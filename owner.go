@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/control"
@@ -38,38 +39,31 @@ func WithOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, newOwner())
 }
 
-// ownerOf returns the owner that ctx carries, or a fresh one.
-func ownerOf(ctx context.Context) *owner {
+// ownerOf returns the owner that ctx carries, or a fresh one, which will use c.
+func ownerOf(ctx context.Context, c *Client) *owner {
 	if o, ok := ctx.Value(ownerKey{}).(*owner); ok {
 		return o
 	}
-	return newOwner()
+	o := newOwner()
+	o.ids = append(o.ids, ownerID{c, c.newOwnerID()})
+	return o
 }
 
-// enter returns the owner's grant of a lock. If there is none it makes one, and first is true: the caller has its turn
-// and has to get it from the server, or end it.
-func (o *owner) enter(b *Base) (g *grant, first bool) {
+// enter returns the owner's grant of a lock. If there is none it makes one for the request, which has to get it, or end it.
+func (o *owner) enter(b *Base, r *request) *grant {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, g := range o.grants {
-		if g.base.client == b.client && g.base.key == b.key {
-			return g, false
-		}
+	if i := slices.IndexFunc(o.grants, func(g *grant) bool { return g.base.client == b.client && g.base.key == b.key }); i >= 0 {
+		return o.grants[i]
 	}
-	g = newGrant(b, o, o.idLocked(b.client))
+	i := slices.IndexFunc(o.ids, func(known ownerID) bool { return known.client == b.client })
+	if i < 0 {
+		i = len(o.ids)
+		o.ids = append(o.ids, ownerID{b.client, b.client.newOwnerID()})
+	}
+	g := newGrant(b, o, o.ids[i].id, r)
 	o.grants = append(o.grants, g)
-	return g, true
-}
-
-func (o *owner) idLocked(c *Client) string {
-	for _, known := range o.ids {
-		if known.client == c {
-			return known.id
-		}
-	}
-	id := c.newOwnerID()
-	o.ids = append(o.ids, ownerID{c, id})
-	return id
+	return g
 }
 
 // drop forgets a grant that ended. If stray is set, a command that carried the owner's id may still arrive at the server
@@ -77,19 +71,9 @@ func (o *owner) idLocked(c *Client) string {
 func (o *owner) drop(g *grant, stray bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i, other := range o.grants {
-		if other == g {
-			o.grants = append(o.grants[:i], o.grants[i+1:]...)
-			break
-		}
-	}
+	o.grants = slices.DeleteFunc(o.grants, func(other *grant) bool { return other == g })
 	if !stray || control.FreshOwner.Off() {
 		return
 	}
-	for i, known := range o.ids {
-		if known.client == g.base.client && known.id == g.id {
-			o.ids = append(o.ids[:i], o.ids[i+1:]...)
-			break
-		}
-	}
+	o.ids = slices.DeleteFunc(o.ids, func(known ownerID) bool { return known.id == g.id })
 }

@@ -81,15 +81,16 @@ func (t *tenure) fresh() bool {
 func (t *tenure) give(from, to *grant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.over || t.holder != from || !to.want.handOff || !to.want.renew || to.want.lease != from.lease {
+	want := &to.asked.want
+	if t.over || t.holder != from || !want.handOff || !want.renew || want.lease != from.lease {
 		return false
 	}
-	h := &Hold{grant: to, parent: to.parent, depth: 1, token: t.next}
+	h := &Hold{grant: to, parent: to.asked.ctx, depth: 1, token: t.next}
 	t.next++
 	t.holder = to
 	to.mu.Lock()
 	to.live, to.front, to.tenure = true, true, t
-	to.token, to.lease, to.renew = h.token, to.want.lease, true
+	to.token, to.lease, to.renew = h.token, want.lease, true
 	to.holds = append(to.holds, h)
 	to.mu.Unlock()
 	t.hastenLocked()

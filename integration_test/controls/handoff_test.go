@@ -221,7 +221,7 @@ var handOffDefences = []defence{
 	{
 		name: "others are let go first", fault: "another client is a little further away", off: &control.LetGo,
 		try: func(l *lab) string {
-			const grants, most = 10, 100
+			const grants, most = 50, 190                          // each takes about two attempts, and eight without
 			m, other := rlock.New(l.around(), name), l.mutex(nil) // only the other one is behind the proxy
 			l.warm(other)
 			l.proxy.DelayRequest(l.sends(lua.Acquire), 0, time.Millisecond)

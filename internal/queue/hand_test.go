@@ -8,17 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// entered is what came of an Enter.
+// entered is what came of a wait.
 type entered struct {
 	turn Turn
 	err  error
 }
 
 // enter has somebody wait; the result comes later.
-func enter(ctx, client context.Context, q *Queue, who any) <-chan entered {
+func enter(ctx context.Context, q *Queue, who any) <-chan entered {
 	result := make(chan entered, 1)
 	go func() {
-		turn, err := q.Enter(ctx, client, key, who)
+		turn, err := enterAndWait(ctx, q, who)
 		result <- entered{turn, err}
 	}()
 	synctest.Wait()
@@ -33,7 +33,7 @@ func TestHand(t *testing.T) {
 		require.True(t, q.TryEnter(key))
 		require.False(t, q.Hand(key, yes), "nobody waits")
 		require.False(t, q.TryEnter(key), "and the place is kept")
-		first, second := enter(t.Context(), t.Context(), &q, "first"), enter(t.Context(), t.Context(), &q, "second")
+		first, second := enter(t.Context(), &q, "first"), enter(t.Context(), &q, "second")
 		var asked []any
 		require.False(t, q.Hand(key, func(who any) bool { asked = append(asked, who); return false }))
 		require.Equal(t, []any{"first"}, asked, "nobody is passed over")
@@ -43,45 +43,39 @@ func TestHand(t *testing.T) {
 		require.False(t, q.Hand(key, no))
 		q.Leave(key, Yielded)
 		require.Equal(t, entered{Yielded, nil}, <-second)
-		third := enter(t.Context(), t.Context(), &q, "third")
+		third := enter(t.Context(), &q, "third")
 		q.Leave(key, Free)
 		require.Equal(t, entered{Free, nil}, <-third)
 		q.Leave(key, Yielded)
 		require.Empty(t, q.lines)
-		require.Equal(t, entered{Free, nil}, <-enter(t.Context(), t.Context(), &q, "fourth"), "a place that nobody had is free")
+		require.Equal(t, entered{Free, nil}, <-enter(t.Context(), &q, "fourth"), "a place that nobody had is free")
 	})
 }
 
-// TestHandedToWhoLeaves: a waiter is handed the lock in the moment that its context ends, or its client's. It is told of both, has
-// the place, and it is its own business to give up the lock. With another turn, the place is passed on.
+// TestHandedToWhoLeaves: a waiter is handed the lock in the moment that its context ends. It is told of both, has the place, and it
+// is its own business to give up the lock. With another turn, the place is passed on.
 func TestHandedToWhoLeaves(t *testing.T) {
 	for _, turn := range []Turn{Handed, Yielded, Free} {
-		for _, client := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				var q Queue
-				require.True(t, q.TryEnter(key))
-				ctx, cancel := context.WithCancel(t.Context())
-				wait, life := ctx, t.Context()
-				if client {
-					wait, life = life, wait
-				}
-				leaving := enter(wait, life, &q, "leaving")
-				behind := enter(t.Context(), t.Context(), &q, "behind")
-				q.mu.Lock()
-				cancel() // it leaves its select and waits for the mutex ...
-				q.leaveLocked(key, turn)
-				q.mu.Unlock() // ... and finds that it was its turn
-				require.Equal(t, entered{turn, context.Canceled}, <-leaving)
-				synctest.Wait()
-				if turn == Handed {
-					require.Empty(t, behind, "the lock is not passed on by the queue")
-					q.Leave(key, Free)
-					turn = Free
-				}
-				require.Equal(t, entered{turn, nil}, <-behind)
+		synctest.Test(t, func(t *testing.T) {
+			var q Queue
+			require.True(t, q.TryEnter(key))
+			ctx, cancel := context.WithCancel(t.Context())
+			leaving := enter(ctx, &q, "leaving")
+			behind := enter(t.Context(), &q, "behind")
+			q.mu.Lock()
+			cancel() // it leaves its select and waits for the mutex ...
+			q.leaveLocked(key, turn)
+			q.mu.Unlock() // ... and finds that it was its turn
+			require.Equal(t, entered{turn, context.Canceled}, <-leaving)
+			synctest.Wait()
+			if turn == Handed {
+				require.Empty(t, behind, "the lock is not passed on by the queue")
 				q.Leave(key, Free)
-				require.Empty(t, q.lines)
-			})
-		}
+				turn = Free
+			}
+			require.Equal(t, entered{turn, nil}, <-behind)
+			q.Leave(key, Free)
+			require.Empty(t, q.lines)
+		})
 	}
 }

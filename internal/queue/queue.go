@@ -34,15 +34,20 @@ const (
 
 // Queue holds the places of one client. The zero value is ready.
 type Queue struct {
-	mu    sync.Mutex         // guards lines and all that hangs from it; never held while waiting
-	lines map[Key]*list.List // a name somebody is in front of -> those behind, oldest first; nil until somebody waits
+	mu     sync.Mutex         // guards the rest and all that hangs from it; never held while waiting
+	lines  map[Key]*list.List // a name somebody is in front of -> those behind, oldest first; nil until somebody waits
+	closed error              // why nobody waits any more
 }
 
-// place is one that waits.
-type place struct {
-	ready chan struct{} // closed, with the queue's mu held, when the front place is theirs
-	turn  Turn          // set before that
+// Place is that of one who waits.
+type Place struct {
+	queue *Queue
+	key   Key
 	who   any
+	ready chan struct{} // closed, with the queue's mu held, when the front place is theirs, or never will be
+	turn  Turn          // set before that, as is
+	err   error         // why it never will be theirs
+	entry *list.Element
 }
 
 // TryEnter takes the front place if nobody has it.
@@ -63,46 +68,75 @@ func (q *Queue) enterLocked(key Key) bool {
 	return true
 }
 
-// Enter takes the front place, waiting for it as long as both contexts allow: the caller's and the one of its client. (Two,
-// because one derived from both would cost every waiter half a kilobyte.) It returns nil with the place taken, or the
-// cause of the context that ended without it. A context that is done already still gets a place that is free: whether to
-// use it is the caller's decision. who is what [Queue.Hand] shows to the one that leaves.
-//
-// Handed comes with an error too, if the context ended in the moment that the lock was handed over: then the caller has the place
-// and the lock, and has to give up both.
-func (q *Queue) Enter(ctx, client context.Context, key Key, who any) (Turn, error) {
+// Enter takes the front place if nobody has it, and returns nil. Else it returns a place behind those who wait; the caller has to
+// call Wait. who is what [Queue.Hand] shows to the one that leaves.
+func (q *Queue) Enter(key Key, who any) *Place {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.enterLocked(key) {
-		q.mu.Unlock()
-		return Free, nil
+		return nil
 	}
-	p := &place{ready: make(chan struct{}), who: who}
 	line := q.lines[key]
 	if line == nil {
 		line = list.New()
 		q.lines[key] = line
 	}
-	e := line.PushBack(p)
-	q.mu.Unlock()
+	p := &Place{queue: q, key: key, who: who, ready: make(chan struct{}), err: q.closed}
+	if p.err != nil {
+		close(p.ready)
+		return p
+	}
+	p.entry = line.PushBack(p)
+	return p
+}
 
+// Wait waits for the front place as long as the context and the queue allow. What came of it is in Outcome.
+//
+// Ten thousand may be parked here. A goroutine's first stack, 2 KiB, does if Wait is called near the top of it.
+func (p *Place) Wait(ctx context.Context) {
 	select {
 	case <-p.ready:
-		return p.turn, nil
 	case <-ctx.Done():
-	case <-client.Done():
-		ctx = client
+		p.leave(context.Cause(ctx))
 	}
+}
+
+// Outcome is how the wait ended: without an error the front place is the caller's. Else the error is the cause of the context that
+// ended without it, or why the queue was closed, and the place has been given up.
+//
+// Handed comes with an error too, if the context ended in the moment that the lock was handed over: then the caller has the place
+// and the lock, and has to give up both.
+func (p *Place) Outcome() (Turn, error) { return p.turn, p.err }
+
+// leave gives up a place for a reason.
+func (p *Place) leave(reason error) {
+	q := p.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
 	case <-p.ready: // handed over in the moment we gave up: pass it on, or nobody would ever move again
-		if p.turn != Handed && !control.PassOn.Off() {
-			q.leaveLocked(key, p.turn)
+		if p.err == nil && p.turn != Handed && !control.PassOn.Off() {
+			q.leaveLocked(p.key, p.turn)
 		}
 	default:
-		line.Remove(e)
+		q.lines[p.key].Remove(p.entry)
 	}
-	return p.turn, context.Cause(ctx)
+	p.err = reason
+}
+
+// Close ends the wait of all who wait, for a reason, and of all who come after them. (Each of them could look at the context of
+// its client too. That would cost everybody 150 bytes, and the time to watch one more channel.)
+func (q *Queue) Close(reason error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = reason
+	for _, line := range q.lines {
+		for line != nil && line.Len() > 0 {
+			p := line.Remove(line.Front()).(*Place)
+			p.err = reason
+			close(p.ready)
+		}
+	}
 }
 
 // Leave gives up the front place, to the one who has waited longest if there is one. Only who has the place may call it. turn is
@@ -119,7 +153,7 @@ func (q *Queue) Hand(key Key, give func(who any) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	line := q.lines[key]
-	if line == nil || line.Len() == 0 || !give(line.Front().Value.(*place).who) {
+	if line == nil || line.Len() == 0 || !give(line.Front().Value.(*Place).who) {
 		return false
 	}
 	q.leaveLocked(key, Handed)
@@ -132,7 +166,7 @@ func (q *Queue) leaveLocked(key Key, turn Turn) {
 		delete(q.lines, key)
 		return
 	}
-	p := line.Remove(line.Front()).(*place)
+	p := line.Remove(line.Front()).(*Place)
 	p.turn = turn
 	close(p.ready)
 }

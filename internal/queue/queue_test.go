@@ -19,6 +19,15 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 var key = Key{"test", "a"}
 
+// enterAndWait takes the front place, or the next one in line.
+func enterAndWait(ctx context.Context, q *Queue, who any) (Turn, error) {
+	if p := q.Enter(key, who); p != nil {
+		p.Wait(ctx)
+		return p.Outcome()
+	}
+	return Free, nil
+}
+
 func TestFirstInFirstOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
@@ -28,7 +37,7 @@ func TestFirstInFirstOut(t *testing.T) {
 		var order []int
 		for i := range 10 {
 			go func() {
-				_, _ = q.Enter(t.Context(), t.Context(), key, nil)
+				_, _ = enterAndWait(t.Context(), &q, nil)
 				order = append(order, i) // one at a time, by the queue itself
 				q.Leave(key, Free)
 			}()
@@ -48,18 +57,53 @@ func TestGivingUpReturnsTheCause(t *testing.T) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
-	enter := func(ctx, client context.Context) error {
-		_, err := q.Enter(ctx, client, key, nil)
+	enter := func() error {
+		_, err := enterAndWait(ctx, &q, nil)
 		return err
 	}
-	require.Equal(t, why, enter(ctx, t.Context()))
-	require.Equal(t, why, enter(t.Context(), ctx), "of either context")
+	require.Equal(t, why, enter())
 	require.Zero(t, q.Waiting(key))
 	q.Leave(key, Free)
-	require.NoError(t, enter(ctx, t.Context()), "a free place is given to a done context too")
+	require.NoError(t, enter(), "a free place is given to a done context too")
 	require.Len(t, q.lines, 1)
 	q.Leave(key, Free)
 	require.Empty(t, q.lines)
+}
+
+// TestClose: all who wait are told why, and so is who comes later. The one in front leaves when it wants to.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q Queue
+		why := errors.New("why")
+		require.True(t, q.TryEnter(key))
+		require.True(t, q.TryEnter(Key{"test", "nobody waits"}))
+		first, second := enter(t.Context(), &q, "first"), enter(t.Context(), &q, "second")
+		require.Empty(t, first)
+		q.Close(why)
+		require.Equal(t, entered{Free, why}, <-first)
+		require.Equal(t, entered{Free, why}, <-second)
+		require.Equal(t, entered{Free, why}, <-enter(t.Context(), &q, "third"))
+		q.Leave(key, Free)
+		require.Len(t, q.lines, 1)
+	})
+}
+
+// TestClosedWhileLeaving: a waiter's context ends, and the queue is closed before it has left. It does not take the place of others.
+func TestClosedWhileLeaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q Queue
+		require.True(t, q.TryEnter(key))
+		ctx, cancel := context.WithCancel(t.Context())
+		leaving := enter(ctx, &q, nil)
+		q.mu.Lock()
+		cancel() // it leaves its select and waits for the mutex
+		p := q.lines[key].Remove(q.lines[key].Front()).(*Place)
+		p.err = errors.New("closed")
+		close(p.ready)
+		q.mu.Unlock()
+		require.Equal(t, entered{Free, context.Canceled}, <-leaving)
+		require.False(t, q.TryEnter(key), "the one in front is still there")
+	})
 }
 
 // cancelWhileWoken cancels a waiter, and gives it the place before it has noticed. It reports whether the waiter behind it
@@ -69,10 +113,10 @@ func cancelWhileWoken(t *testing.T, q *Queue) (served bool) {
 		require.True(t, q.TryEnter(key))
 		ctx, cancel := context.WithCancel(t.Context())
 		behind, giveUp := context.WithCancel(t.Context())
-		go func() { _, _ = q.Enter(ctx, t.Context(), key, nil) }()
+		go func() { _, _ = enterAndWait(ctx, q, nil) }()
 		synctest.Wait()
 		go func() {
-			_, err := q.Enter(behind, t.Context(), key, nil)
+			_, err := enterAndWait(behind, q, nil)
 			if served = err == nil; served {
 				q.Leave(key, Free)
 			}
@@ -103,7 +147,7 @@ func TestManyGiveUp(t *testing.T) {
 	for range 2000 {
 		ctx, cancel := context.WithCancel(t.Context())
 		group.Go(func() {
-			if _, err := q.Enter(ctx, t.Context(), key, nil); err == nil {
+			if _, err := enterAndWait(ctx, &q, nil); err == nil {
 				served.Add(1)
 				q.Leave(key, Free)
 			}
