@@ -59,7 +59,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	o := c.detached(ctx, func(bool) lua.Call { return b.hander.Pass(t.known(), g.lease, tokens, c.publish) })
 	if o.err == nil && o.reply.Status == lua.Done {
 		t.setPassing(false)
-		if o.stray { // an attempt that comes late may find others, and release the lock: it is not to be a later holder's
+		if o.stray && !control.LatePass.Off() { // an attempt that comes late may find others, and release the lock: it is not to be a later holder's
 			g.markStray()
 			return false, nil
 		}

@@ -140,6 +140,28 @@ var handOffDefences = []defence{
 		},
 	},
 	{
+		name: "a late pass finds nobody", fault: "asked twice, and the first question arrives under the next holder", off: &control.LatePass,
+		try: func(l *lab) string {
+			m := l.mutex(nil)
+			l.warm(m)
+			require.NoError(l, l.direct.ScriptLoad(l.Context(), lua.Pass.Text()).Err())
+			h := l.lock(m, l.Context())
+			granted := l.stand(m, l.Context())
+			l.look()
+			rule := l.proxy.DelayRequest(l.sends(lua.Pass), 1, time.Minute)
+			require.NoError(l, h.Unlock(l.Context()))
+			h, _ = l.outcome(granted)
+			require.NotNil(l, h)
+			l.listen()
+			rule.Release()
+			if l.within(never, l.free) {
+				return "released under the next holder"
+			}
+			require.NoError(l, h.Unlock(l.Context()))
+			return ""
+		},
+	},
+	{
 		name: "who leaves hands back", fault: "a waiter is cancelled in the moment it is handed the lock", off: &control.HandBack,
 		try: func(l *lab) string {
 			m := l.mutex(nil)

@@ -42,6 +42,7 @@ var (
 	Believes Switch // "not held" is not believed if the name that was asked for was changed meanwhile
 	Rename   Switch // the hash is told who holds the lock
 	Rest     Switch // a subscription of one's own that only lingers is not taken for another client twice
+	LatePass Switch // a lock is not handed on after a question that may reach the server late, and release it there
 	HandBack Switch // who is handed the lock when leaving hands it on, or back
 
 	// These are read when a client is made.
