@@ -90,18 +90,19 @@ func (g *grant) isLive() bool {
 // queueUp takes the front place of the local queue, or returns one behind others, to wait there. While nobody else of this process
 // wants the name that costs nothing: no timer, no context, no goroutine. TryLock asks the server even if the place is taken,
 // because only the server knows. Where the server has a queue, that is the only one. Who re-enters needs none.
-func (g *grant) queueUp(r *request) *queue.Place {
+func (g *grant) queueUp(r *request) (p *queue.Place) {
 	q, key := &g.base.client.queue, g.base.key
 	switch {
 	case g.asked != r, g.base.queuer != nil:
 	case r.once:
 		g.front = q.TryEnter(key)
 	default:
-		if r.place = q.Enter(key, g); r.place == nil {
+		if p = q.Enter(key, g); p == nil {
 			g.front = true
 		} // else others see the grant from now on
 	}
-	return r.place
+	r.place = p
+	return p
 }
 
 // acquire gets the hold, after the wait for a place in the local queue, if there was one.
