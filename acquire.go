@@ -135,10 +135,10 @@ func (g *grant) acquire(r *request) (h *Hold, err error) {
 	return h, err
 }
 
-// ask gets the grant from the server.
-func (g *grant) ask(turn queue.Turn) (*Hold, error) {
+// ask gets the grant from the server, after so many other clients.
+func (g *grant) ask(others queue.Turn) (*Hold, error) {
 	b, r := g.base, g.asked
-	if cause := b.yield(r.wait, turn); cause != nil {
+	if cause := b.yield(r.wait, &others); cause != nil {
 		return nil, b.left(cause)
 	}
 	if cause := g.count(); cause != nil {
@@ -154,7 +154,7 @@ func (g *grant) ask(turn queue.Turn) (*Hold, error) {
 	case r.once:
 		return nil, ErrNotAcquired
 	}
-	return g.wait(denied)
+	return g.wait(denied, others)
 }
 
 // count makes Close wait for this acquisition from now on: what the server grants in that moment is given back before Close
@@ -222,7 +222,7 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 // wait sleeps until the lock may be free and tries again, for as long as the wait lasts. It subscribes first and then looks
 // once more, so a release in between is not missed: the confirmation of a subscription counts as a wake-up, and so does
 // every later one, after a lost connection. The end of the holder's lease is announced by nobody, so it is slept for.
-func (g *grant) wait(left time.Duration) (*Hold, error) {
+func (g *grant) wait(left time.Duration, others queue.Turn) (*Hold, error) {
 	b := g.base
 	sub := b.client.hub.Subscribe(b.protocol.Channel())
 	defer sub.Close()
@@ -231,6 +231,9 @@ func (g *grant) wait(left time.Duration) (*Hold, error) {
 	for {
 		if err := b.sleep(g.asked.wait, sub, timer); err != nil {
 			return nil, err
+		}
+		if cause := b.yield(g.asked.wait, &others); cause != nil {
+			return nil, b.left(cause)
 		}
 		h, left, err := g.attempt(false)
 		if h != nil || err != nil {

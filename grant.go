@@ -45,8 +45,8 @@ type grant struct {
 	placed bool
 	// undone says that it is being given back in the background.
 	undone bool
-	// yielded says that the lock was given up for other clients.
-	yielded bool
+	// yielded is for how many other clients the lock was given up.
+	yielded int
 	token   uint64
 	lease   time.Duration
 	renew   bool
@@ -289,10 +289,7 @@ func (g *grant) finish(reason error, undo bool) bool {
 	undo = (stray || g.placed) && !g.undone
 	g.undone = g.undone || undo
 	g.holds = nil
-	turn := queue.Free
-	if g.yielded {
-		turn = queue.Yielded
-	}
+	turn := queue.Turn(g.yielded)
 	g.mu.Unlock()
 	for _, h := range holds {
 		_ = h.end(reason) // those that ended by themselves have their own reason

@@ -74,7 +74,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	case o.reply.Status == lua.Gone && !o.stray:
 		return true, g.gone()
 	}
-	g.yielded = true
+	g.yielded = max(int(o.reply.Int(0)), 1) // where it is not known how many listen, somebody may
 	g.finish(ErrReleased, o.stray)
 	if !watched {
 		return true, g.reason()
@@ -136,10 +136,16 @@ func (g *grant) accept(err error) (*Hold, error) {
 	return nil, g.base.left(err)
 }
 
-// yield lets other clients go first, after this one gave the lock up for them.
-func (b *Base) yield(wait context.Context, turn queue.Turn) error {
-	if turn != queue.Yielded || control.LetGo.Off() {
+// yield lets another client go first, if this one gave the lock up for some that have not had their turn yet. A client does that
+// once for each of them: after its own release, and after those that it hears of from then on. So the processes of a busy machine
+// take turns, and none is left out because it is slower than the others. (Rejected: to stay away until so many have released
+// the lock. Some only listen, and nobody would take it.)
+func (b *Base) yield(wait context.Context, others *queue.Turn) error {
+	if *others <= 0 || control.LetGo.Off() {
 		return b.over(wait)
+	}
+	if *others--; control.Turns.Off() {
+		*others = 0
 	}
 	timer := time.NewTimer(letGo)
 	defer timer.Stop()

@@ -42,7 +42,7 @@ type tenure struct {
 const (
 	// handOffFor is for how long a client hands a lock on before it looks whether other clients wait for it.
 	handOffFor = 10 * time.Millisecond
-	// letGo is how long its next waiter then lets the others try first.
+	// letGo is how long its next waiter then lets each of the others try first.
 	letGo = 2 * time.Millisecond
 	// renameAfter is how long the hash may have an earlier holder's name.
 	renameAfter = 100 * time.Millisecond

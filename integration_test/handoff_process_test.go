@@ -100,10 +100,10 @@ func TestChainKilled(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// TestShares: four processes with four goroutines each want one lock always. Each gets at least half of what would be fair. A turn of
+// TestShares: eight processes with four goroutines each want one lock always. Each gets at least half of what would be fair. A turn of
 // one of them is a few hundred grants, so many are counted. No token is granted twice.
 func TestShares(t *testing.T) {
-	const processes, grants = 4, 200_000
+	const processes, grants = 8, 200_000
 	srv := redistest.Start(t)
 	type grant struct {
 		process int

@@ -17,8 +17,8 @@ var renewMany string
 // RenewMany does for many holders what [Renew] does for one. See [RenewAll].
 var RenewMany = New("renew_many", asFunction("renew", renew)+renewMany, 0)
 
-// renewChunk is how many holders one script renews at most: the server serves nobody else meanwhile. Measured: 0.3 ms, and more
-// at once make a renewal no cheaper.
+// renewChunk is how many holders one script renews at most: the server serves nobody else meanwhile. Measured: half a millisecond
+// for 100, two thirds of what they cost one by one, and more at once make a renewal no cheaper.
 const renewChunk = 100
 
 // asFunction makes a script a local function that takes KEYS and ARGV.

@@ -12,9 +12,10 @@
 // Where several goroutines of a client want a name, Unlock hands the lock to the one that has waited longest, without asking the
 // server. Each is a holder like any other, with an owner, a context and a greater fencing token of its own; only the hash
 // may show an earlier owner for a tenth of a second. Every 10 ms the client looks whether others listen for a
-// release, and if so gives the lock up and lets them go first. So who waits in another process waits for 10 ms and for the
-// work of the holder at that moment, and for as long again for each other process that is faster. Where the server cannot tell who listens (a
-// cluster of Redis 6, or no permission to ask) the lock is given up every 10 ms.
+// release, and if so gives the lock up and lets each of them go first. So processes take turns: who waits in another one waits for
+// 10 ms and for the work of the holder at that moment, and for as long again for each other process that waits. (A preference, by
+// 2 ms each time, and no promise: a process that is slower than that misses its turn.) Where the server cannot tell who
+// listens (a cluster of Redis 6, or no permission to ask) the lock is given up every 10 ms.
 //
 // A lock is not handed on when renewals fail (half of the lease is left to the server), to or from a holder with a lease of
 // its own length or without renewal, and by or to who asked for it with [holdfast.NoHandoff].

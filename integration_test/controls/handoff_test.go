@@ -242,28 +242,37 @@ var handOffDefences = []defence{
 	},
 	{
 		name: "others are let go first", fault: "another client is a little further away", off: &control.LetGo,
-		try: func(l *lab) string {
-			const grants, most = 50, 190                          // each takes about two attempts, and eight without
-			m, other := rlock.New(l.around(), name), l.mutex(nil) // only the other one is behind the proxy
-			l.warm(other)
-			l.proxy.DelayRequest(l.sends(lua.Acquire), 0, time.Millisecond)
-			defer l.throng(m)()
-			ctx, cancel := context.WithCancel(l.Context())
-			defer cancel()
-			tries := func() int { return l.proxy.Seen(l.sends(lua.Acquire)) }
-			first := tries()
-			for range grants {
-				granted := l.background(other, ctx)
-				var h *holdfast.Hold
-				for h == nil {
-					if tries()-first > most {
-						return fmt.Sprintf("not %d times in %d attempts", grants, most)
-					}
-					h, _ = l.outcome(granted)
-				}
-				require.NoError(l, h.Unlock(l.Context()))
-			}
-			return ""
-		},
+		try: func(l *lab) string { return l.farAway(1, 50, 230) }, // it asks less than three times for each, and eight times without
 	},
+	{
+		name: "clients take turns", fault: "one of four clients is a little further away", off: &control.Turns,
+		try: func(l *lab) string { return l.farAway(3, 10, 150) }, // five times for each; without, hardly ever
+	},
+}
+
+// farAway has near clients use the lock all the time, and another one that is a millisecond away get it so many times. Asking more
+// often than most is too often.
+func (l *lab) farAway(near, grants, most int) string {
+	other := l.mutex(nil) // only this one is behind the proxy
+	l.warm(other)
+	l.proxy.DelayRequest(l.sends(lua.Acquire), 0, time.Millisecond)
+	for range near {
+		defer l.throng(rlock.New(l.around(), name))()
+	}
+	ctx, cancel := context.WithCancel(l.Context())
+	defer cancel()
+	tries := func() int { return l.proxy.Seen(l.sends(lua.Acquire)) }
+	first := tries()
+	for range grants {
+		granted := l.background(other, ctx)
+		var h *holdfast.Hold
+		for h == nil {
+			if tries()-first > most {
+				return fmt.Sprintf("not %d times in %d attempts", grants, most)
+			}
+			h, _ = l.outcome(granted)
+		}
+		require.NoError(l, h.Unlock(l.Context()))
+	}
+	return ""
 }

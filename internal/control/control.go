@@ -38,6 +38,7 @@ var (
 	Reserved Switch // a lock is handed on with a token that was reserved, never with a made-up one
 	Look     Switch // after a while the holder asks the server whether others want the lock
 	LetGo    Switch // and then its client lets them go first
+	Turns    Switch // each of them
 	Half     Switch // a lease that is half over is not handed on
 	Believes Switch // "not held" is not believed if the name that was asked for was changed meanwhile
 	Rename   Switch // the hash is told who holds the lock

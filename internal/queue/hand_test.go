@@ -41,12 +41,12 @@ func TestHand(t *testing.T) {
 		require.True(t, q.Hand(key, yes))
 		require.Equal(t, entered{Handed, nil}, <-first)
 		require.False(t, q.Hand(key, no))
-		q.Leave(key, Yielded)
-		require.Equal(t, entered{Yielded, nil}, <-second)
+		q.Leave(key, 3)
+		require.Equal(t, entered{3, nil}, <-second)
 		third := enter(t.Context(), &q, "third")
 		q.Leave(key, Free)
 		require.Equal(t, entered{Free, nil}, <-third)
-		q.Leave(key, Yielded)
+		q.Leave(key, 3)
 		require.Empty(t, q.lines)
 		require.Equal(t, entered{Free, nil}, <-enter(t.Context(), &q, "fourth"), "a place that nobody had is free")
 	})
@@ -55,7 +55,7 @@ func TestHand(t *testing.T) {
 // TestHandedToWhoLeaves: a waiter is handed the lock in the moment that its context ends. It is told of both, has the place, and it
 // is its own business to give up the lock. With another turn, the place is passed on.
 func TestHandedToWhoLeaves(t *testing.T) {
-	for _, turn := range []Turn{Handed, Yielded, Free} {
+	for _, turn := range []Turn{Handed, 3, Free} {
 		synctest.Test(t, func(t *testing.T) {
 			var q Queue
 			require.True(t, q.TryEnter(key))

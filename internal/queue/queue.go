@@ -20,16 +20,15 @@ import (
 // Key says what is queued for: kinds of locks that do not share a protocol do not share a queue.
 type Key struct{ Kind, Name string }
 
-// Turn is how the front place came free for the one who has it now.
+// Turn is how the front place came free for the one who has it now. One above [Free] says to how many other clients the lock was
+// left: they are to be let go first.
 type Turn int
 
 const (
-	// Free is a place that nobody had, or that was left: the lock has to be asked for.
-	Free Turn = iota
-	// Yielded is a place whose lock was left to other clients: they are to be let go first.
-	Yielded
 	// Handed is a place with the lock.
-	Handed
+	Handed Turn = -1
+	// Free is a place that nobody had, or that was left: the lock has to be asked for.
+	Free Turn = 0
 )
 
 // Queue holds the places of one client. The zero value is ready.
@@ -140,7 +139,7 @@ func (q *Queue) Close(reason error) {
 }
 
 // Leave gives up the front place, to the one who has waited longest if there is one. Only who has the place may call it. turn is
-// Free or Yielded.
+// not Handed.
 func (q *Queue) Leave(key Key, turn Turn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
