@@ -68,6 +68,7 @@ func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
 	if err := b.prepare(r, opts); err != nil {
 		return nil, b.fail(r.op, err)
 	}
+	defer r.cancel()
 	own := ownerOf(r.ctx, b.client)
 	h, err := (*Hold)(nil), errAgain
 	for errors.Is(err, errAgain) {
@@ -77,7 +78,6 @@ func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
 		}
 		h, err = g.acquire(r)
 	}
-	r.cancel()
 	if err != nil {
 		return nil, b.fail(r.op, err)
 	}
@@ -88,11 +88,11 @@ func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
 type request struct {
 	op     string // for errors
 	want   config
-	ctx    context.Context // the caller's, from which the hold derives
-	wait   context.Context // bounds the waiting
-	cancel context.CancelFunc
-	once   bool         // the server is asked once
-	place  *queue.Place // in the local queue, if it had to wait there
+	ctx    context.Context    // the caller's, from which the hold derives
+	wait   context.Context    // bounds the waiting
+	cancel context.CancelFunc // frees what wait takes
+	once   bool               // the server is asked once
+	place  *queue.Place       // in the local queue, if it had to wait there
 }
 
 // prepare applies the options to a request that has the rest.

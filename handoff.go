@@ -59,11 +59,12 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	o := c.detached(ctx, func(bool) lua.Call { return b.hander.Pass(t.known(), g.lease, tokens, c.publish) })
 	if o.err == nil && o.reply.Status == lua.Done {
 		t.setPassing(false)
-		if o.stray && !control.LatePass.Off() { // an attempt that comes late may find others, and release the lock: it is not to be a later holder's
-			g.markStray()
-			return false, nil
+		if !o.stray || control.LatePass.Off() {
+			return g.kept(o)
 		}
-		return g.kept(o)
+		// An attempt that comes late may find others, and release the lock: it is not to be a later holder's.
+		g.markStray()
+		return false, nil
 	}
 	watched := c.dog.Forget(&t.watch)
 	t.setPassing(false)
@@ -74,7 +75,9 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	case o.reply.Status == lua.Gone && !o.stray:
 		return true, g.gone()
 	}
+	g.mu.Lock()
 	g.yielded = max(int(o.reply.Int(0)), 1) // where it is not known how many listen, somebody may
+	g.mu.Unlock()
 	g.finish(ErrReleased, o.stray)
 	if !watched {
 		return true, g.reason()
@@ -113,7 +116,10 @@ func (g *grant) accept(err error) (*Hold, error) {
 	holds, ended := g.holds, g.ended
 	g.mu.Unlock()
 	switch {
-	case err == nil && errors.Is(ended, ErrLost): // before it knew
+	case errors.Is(ended, ErrLost): // before it knew
+		if err != nil {
+			return nil, g.base.left(err)
+		}
 		return nil, errAgain
 	case ended != nil:
 		return nil, ended

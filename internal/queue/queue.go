@@ -124,7 +124,7 @@ func (p *Place) leave(reason error) {
 }
 
 // Close ends the wait of all who wait, for a reason, and of all who come after them. (Each of them could look at the context of
-// its client too. That would cost everybody 150 bytes, and the time to watch one more channel.)
+// its client too. That would cost everybody a hundred bytes, and the time to watch one more channel.)
 func (q *Queue) Close(reason error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
