@@ -187,9 +187,9 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 		})
 	}
 	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
-	o, ok := b.client.call(wait, op, func(o outcome) {
+	o, ok := b.client.call(wait, g.server, op, func(o outcome) {
 		if before || o.stray || place || o.err == nil && o.reply.Status == lua.Done {
-			b.undo(kind.Names{g.id}, cfg.lease, true)
+			g.server.undo(b, kind.Names{g.id}, cfg.lease, true)
 		}
 	})
 	if !ok {

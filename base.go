@@ -140,7 +140,7 @@ func (b *Base) query(ctx context.Context, op string, build func(publish string) 
 		return outcome{}, b.fail(op, ErrClosed)
 	}
 	call := build(b.client.publish)
-	o, ok := b.client.call(ctx, func(bool) lua.Call { return call }, func(outcome) {})
+	o, ok := b.client.call(ctx, b.client, func(bool) lua.Call { return call }, func(outcome) {})
 	switch {
 	case !ok:
 		return o, b.fail(op, both{ErrUncertain, context.Cause(ctx)})

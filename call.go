@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -38,9 +39,18 @@ type outcome struct {
 // operation builds the call of an attempt; again says that an earlier one may have been executed.
 type operation func(again bool) lua.Call
 
+// server is what operations are sent to: that of a client, or several masters of which the majority decides.
+type server interface {
+	// repeat runs an operation until there is an answer, the retry budget is spent or ctx ends. Between attempts it gives up; during
+	// one it may not be able to. Each failure is left in failed, if that is given, for a caller that does not wait for the end.
+	repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome
+	// undo gives back what may have been granted to an owner id that nobody uses any more, nor will. It is for the background.
+	// Without a straggler one release is enough.
+	undo(b *Base, names kind.Names, lease time.Duration, stray bool)
+}
+
 // repeat runs an operation until the server answers, the retry budget is spent or ctx ends. Between attempts it gives
-// up; during one it cannot, because go-redis does not interrupt a read. [Client.call] can. Each failure is left in failed,
-// if that is given, for a caller that does not wait for the end.
+// up; during one it cannot, because go-redis does not interrupt a read. [Client.call] can.
 func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) (o outcome) {
 	start := time.Now()
 	o.sent = start
@@ -122,15 +132,15 @@ func isHandshake(err error) bool {
 // A context that cannot end costs nothing; for the others the operation runs in a goroutine of its own, because there
 // is no other way to leave a read. (Rejected: go-redis's ContextTimeoutEnabled. It is the user's setting, and it covers
 // deadlines but not cancellation.)
-func (c *Client) call(ctx context.Context, op operation, late func(outcome)) (o outcome, ok bool) {
+func (c *Client) call(ctx context.Context, s server, op operation, late func(outcome)) (o outcome, ok bool) {
 	if ctx.Done() == nil {
-		return c.repeat(ctx, op, nil), true
+		return s.repeat(ctx, op, nil), true
 	}
 	var failed atomic.Pointer[error]
 	var settled atomic.Bool // by the first of the two: result delivered, or caller gone
 	result := make(chan outcome, 1)
 	c.tasks.Go(func() {
-		o := c.repeat(ctx, op, &failed)
+		o := s.repeat(ctx, op, &failed)
 		if settled.CompareAndSwap(false, true) {
 			result <- o
 			return
@@ -154,11 +164,11 @@ func (c *Client) call(ctx context.Context, op operation, late func(outcome)) (o 
 // detached runs an operation that its caller cannot cancel, and returns when it is done or the retry budget is spent.
 // The last attempt may end later, by go-redis's ReadTimeout. (Rejected: a goroutine and a timer, as in call, which would
 // bound it to the millisecond. They cost every unlock a sixth of its time.)
-func (c *Client) detached(ctx context.Context, op operation) outcome {
+func detached(ctx context.Context, s server, op operation) outcome {
 	if ctx.Done() != nil && !control.Detach.Off() {
 		ctx = context.WithoutCancel(ctx)
 	}
-	return c.repeat(ctx, op, nil)
+	return s.repeat(ctx, op, nil)
 }
 
 // renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts in it. What got no answer

@@ -27,6 +27,7 @@ type grant struct {
 	base    *Base
 	owner   *owner
 	id      string   // "<uuid>:h<n>"
+	server  server   // that grants it
 	front   bool     // it has the front place of the local queue; set before it is live
 	counted bool     // Close waits for its acquisition; of the goroutine that acquires
 	asked   *request // that it was made for
@@ -57,7 +58,7 @@ type grant struct {
 
 // newGrant makes a grant whose turn is the request's.
 func newGrant(b *Base, o *owner, id string, r *request) *grant {
-	return &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1)}
+	return &grant{base: b, owner: o, id: id, server: b.client, asked: r, turn: make(chan struct{}, 1)}
 }
 
 func (g *grant) takeTurn(ctx context.Context) error {
@@ -119,7 +120,7 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	g.mu.Lock()
 	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.lease), g.renew || r.want.renew
 	g.mu.Unlock()
-	o, ok := g.base.client.call(wait, g.recount(count, lease), func(o outcome) { g.settle() })
+	o, ok := g.base.client.call(wait, g.server, g.recount(count, lease), func(o outcome) { g.settle() })
 	if !ok {
 		return nil, both{ErrNotAcquired, because(context.Cause(wait), o.err)} // settle passes the turn on
 	}
@@ -161,7 +162,7 @@ func (g *grant) settle() {
 	count, lease, ended := len(g.holds), g.lease, g.ended
 	g.mu.Unlock()
 	if ended == nil && count > 0 {
-		_ = g.base.client.detached(context.Background(), g.recount(count, lease))
+		_ = detached(context.Background(), g.server, g.recount(count, lease))
 	}
 }
 
@@ -203,7 +204,7 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 		defer g.passTurn()
 		return g.unlockLast(ctx)
 	}
-	o := g.base.client.detached(ctx, g.recount(count, lease))
+	o := detached(ctx, g.server, g.recount(count, lease))
 	if o.stray {
 		g.markStray()
 	}
@@ -232,7 +233,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 		return g.reason()
 	}
 	g.tenure.used()
-	o := c.detached(ctx, g.base.release(g.tenure.known()))
+	o := detached(ctx, g.server, g.base.release(g.tenure.known()))
 	g.finish(ErrReleased, o.stray || o.err != nil) // without an answer, or refused, it goes on in the background
 	switch {
 	case o.err != nil:
@@ -299,7 +300,7 @@ func (g *grant) finish(reason error, undo bool) bool {
 		g.base.client.queue.Leave(g.base.key, turn)
 	}
 	if undo {
-		g.base.client.tasks.Go(func() { g.base.undo(g.names(), lease, stray) })
+		g.base.client.tasks.Go(func() { g.server.undo(g.base, g.names(), lease, stray) })
 	}
 	return true
 }
@@ -327,7 +328,7 @@ func (g *grant) gone() error {
 
 // releaseAtClose releases a grant of a closed client on its own, after the batch that it was in did not get through.
 func (g *grant) releaseAtClose() (ok bool) {
-	o := g.base.client.detached(context.Background(), g.base.release(g.tenure.known()))
+	o := detached(context.Background(), g.server, g.base.release(g.tenure.known()))
 	if o.err != nil {
 		g.base.client.opts.Logger.Warn("locks not released at close; their leases will end them",
 			"kind", g.base.key.Kind, "name", g.base.key.Name, "owner", g.id, "error", o.err)
@@ -348,7 +349,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 		return ended
 	}
 	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller leaves early.
-	o, ok := g.base.client.call(ctx, func(bool) lua.Call { return g.base.protocol.Renew(g.tenure.known(), "", lease) }, func(outcome) {})
+	o, ok := g.base.client.call(ctx, g.server, func(bool) lua.Call { return g.base.protocol.Renew(g.tenure.known(), "", lease) }, func(outcome) {})
 	switch {
 	case !ok:
 		return both{ErrUncertain, context.Cause(ctx)}

@@ -17,15 +17,14 @@ var undoPauses = []time.Duration{0, 0, 100 * time.Millisecond, time.Second}
 // longestPause is between two releases that the server did not answer: the pauses double up to it.
 const longestPause = 30 * time.Second
 
-// undo gives back what the server may have granted to an owner id that nobody uses any more, nor will: a release that is
-// still to be sent must not find a later grant. It is for the background. Without a straggler one release is enough.
-func (b *Base) undo(names kind.Names, lease time.Duration, stray bool) {
+// undo is [server.undo]. The owner id is not used any more because a release that is still to be sent must not find a later grant.
+func (c *Client) undo(b *Base, names kind.Names, lease time.Duration, stray bool) {
 	if control.Undo.Off() {
 		return
 	}
 	limit := time.Now().Add(lease)
 	for _, pause := range undoPauses {
-		if !b.client.pause(pause) || !b.giveBack(names, limit) || !stray || control.UndoAgain.Off() {
+		if !c.pause(pause) || !c.giveBack(b, names, limit) || !stray || control.UndoAgain.Off() {
 			return
 		}
 	}
@@ -33,15 +32,15 @@ func (b *Base) undo(names kind.Names, lease time.Duration, stray bool) {
 
 // giveBack gets one release to the server. While that cannot be reached it goes on trying until the lease would have ended
 // by itself or the client is closed; it reports whether there was an answer.
-func (b *Base) giveBack(names kind.Names, limit time.Time) bool {
+func (c *Client) giveBack(b *Base, names kind.Names, limit time.Time) bool {
 	release := b.release(names)
 	for pause := lastBackoff; ; pause = min(2*pause, longestPause) {
-		o := b.client.detached(context.Background(), release)
+		o := detached(context.Background(), c, release)
 		if o.err == nil {
 			return true
 		}
-		log := b.client.opts.Logger.With("kind", b.key.Kind, "name", b.key.Name, "owner", names[0], "error", o.err)
-		if time.Now().After(limit) || control.UndoAgain.Off() || !b.client.pause(pause) {
+		log := c.opts.Logger.With("kind", b.key.Kind, "name", b.key.Name, "owner", names[0], "error", o.err)
+		if time.Now().After(limit) || control.UndoAgain.Off() || !c.pause(pause) {
 			log.Warn("could not give back a lock that may have been granted; its lease ends it")
 			return false
 		}
