@@ -10,7 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/lua"
-	"github.com/holdfast-go/holdfast/pubsub"
 )
 
 // join gets a hold in a grant that the owner has already. It returns errAgain if that ends meanwhile.
@@ -175,6 +174,9 @@ func (g *grant) uncount() {
 // have been granted, or may be yet, is marked, and given back when the grant ends.
 // place asks for a place in the queue of a kind that has one.
 func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
+	if g.base.quorum != nil {
+		return g.elect(g.refused)
+	}
 	b, wait, cfg := g.base, g.asked.wait, &g.asked.want
 	tokens := 1
 	if cfg.handOff && cfg.renew && b.client.queue.Waiting(b.key) > 0 {
@@ -224,7 +226,8 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 // every later one, after a lost connection. The end of the holder's lease is announced by nobody, so it is slept for.
 func (g *grant) wait(left time.Duration, others queue.Turn) (*Hold, error) {
 	b := g.base
-	sub := b.client.hub.Subscribe(b.protocol.Channel())
+	g.refused = true
+	sub := b.listen()
 	defer sub.Close()
 	timer := time.NewTimer(b.recheck(left))
 	defer timer.Stop()
@@ -244,12 +247,12 @@ func (g *grant) wait(left time.Duration, others queue.Turn) (*Hold, error) {
 }
 
 // sleep returns nil when it is time for another attempt.
-func (b *Base) sleep(wait context.Context, sub *pubsub.Subscription, timer *time.Timer) error {
+func (b *Base) sleep(wait context.Context, sub listening, timer *time.Timer) error {
 	select {
 	case <-sub.Wake():
 		if err := sub.Err(); err != nil && b.over(wait) == nil {
 			return both{errors.New("cannot listen for the release; permit this user to subscribe to " +
-				b.protocol.Channel()), err}
+				b.wire.Channel()), err}
 		}
 	case <-timer.C:
 	case <-wait.Done():
@@ -265,6 +268,8 @@ func (b *Base) sleep(wait context.Context, sub *pubsub.Subscription, timer *time
 // last one. A key without a time to live (-1) is nobody's lease; it is looked at once in a lease of our own.
 func (b *Base) recheck(left time.Duration) time.Duration {
 	switch {
+	case b.quorum != nil:
+		return left // has been made up there
 	case control.LeaseEnd.Off():
 		return math.MaxInt64
 	case left < 0:

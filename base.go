@@ -28,9 +28,12 @@ type Locker interface {
 // no need for it, and cannot make one, because a protocol is internal to this module.
 type Base struct {
 	client   *Client
-	protocol kind.Protocol
-	queuer   kind.Queuer // the protocol, if its waiters have places at the server
-	hander   kind.Hander // the protocol, if its holders hand the lock to others of this client
+	dog      *watchdog.Watchdog // that renews its holds
+	quorum   *quorum            // the masters that grant it together; nil where it is the client's server
+	wire     kind.Lock
+	protocol kind.Protocol // the same, if one server grants the lock
+	queuer   kind.Queuer   // the protocol, if its waiters have places at the server
+	hander   kind.Hander   // the protocol, if its holders hand the lock to others of this client
 	key      queue.Key
 	defaults []Option
 	err      error // why the lock cannot be used: bad name, nil client
@@ -38,14 +41,22 @@ type Base struct {
 
 // NewBase is for the kinds of this module. Errors in its arguments are returned by the first operation.
 func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
-	b := &Base{client: c, protocol: p, key: queue.Key{Kind: p.Kind(), Name: p.Name()}, defaults: opts}
+	b := newBase(c, p, opts)
+	b.protocol = p
 	b.queuer, _ = p.(kind.Queuer)
 	b.hander, _ = p.(kind.Hander)
-	switch err := keys.Check(p.Name()); {
+	return b
+}
+
+func newBase(c *Client, l kind.Lock, opts []Option) *Base {
+	b := &Base{client: c, wire: l, key: queue.Key{Kind: l.Kind(), Name: l.Name()}, defaults: opts}
+	switch err := keys.Check(l.Name()); {
 	case c == nil:
 		b.err = invalid("client is nil; make one with holdfast.New")
 	case err != nil:
 		b.err = both{ErrInvalid, err}
+	default:
+		b.dog = c.dog
 	}
 	return b
 }
@@ -128,6 +139,10 @@ func (b *Base) configure(cfg *config, opts []Option) error {
 		opt(cfg)
 	}
 	cfg.lease = time.Duration(kind.Millis(cfg.lease)) * time.Millisecond
+	if cfg.err == nil && b.quorum != nil && cfg.patience() >= watchdog.Trust(cfg.lease) {
+		return invalid("MasterTimeout is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
+			cfg.patience(), cfg.lease, watchdog.Trust(cfg.lease))
+	}
 	return cfg.err
 }
 
@@ -152,7 +167,7 @@ func (b *Base) query(ctx context.Context, op string, build func(publish string) 
 
 // renewNow renews this client's holds of the name now, so that one that was forced out is told at once.
 func (b *Base) renewNow() {
-	b.client.dog.Poke(func(o watchdog.Owner) bool { return o.(*tenure).base.key == b.key })
+	b.dog.Poke(func(o watchdog.Owner) bool { return o.(*tenure).base.key == b.key })
 }
 
 func (b *Base) fail(op string, err error) error {

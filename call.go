@@ -44,6 +44,8 @@ type server interface {
 	// repeat runs an operation until there is an answer, the retry budget is spent or ctx ends. Between attempts it gives up; during
 	// one it may not be able to. Each failure is left in failed, if that is given, for a caller that does not wait for the end.
 	repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome
+	// release gives the lock back. The caller cannot cancel it.
+	release(ctx context.Context, b *Base, names kind.Names) outcome
 	// undo gives back what may have been granted to an owner id that nobody uses any more, nor will. It is for the background.
 	// Without a straggler one release is enough.
 	undo(b *Base, names kind.Names, lease time.Duration, stray bool)
@@ -169,6 +171,11 @@ func detached(ctx context.Context, s server, op operation) outcome {
 		ctx = context.WithoutCancel(ctx)
 	}
 	return s.repeat(ctx, op, nil)
+}
+
+// release is [server.release].
+func (c *Client) release(ctx context.Context, b *Base, names kind.Names) outcome {
+	return detached(ctx, c, b.release(names))
 }
 
 // renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts in it. What got no answer

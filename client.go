@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/combine"
+	"github.com/holdfast-go/holdfast/internal/master"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/task"
 	"github.com/holdfast-go/holdfast/lua"
@@ -37,10 +38,14 @@ type Client struct {
 	handed  atomic.Int64  // how many tokens were needed when a lock was handed on the last time
 
 	dog   *watchdog.Watchdog
+	votes *watchdog.Watchdog // of locks that several masters grant: a master that is slow for those must not delay the others
 	hub   *pubsub.Hub
 	queue queue.Queue
 	lines lines
 	tasks task.Group // operations that outlive their caller
+
+	masterOnce sync.Once
+	master     *master.Master // set when the first quorum asks for it
 
 	ctx       context.Context // ends with ErrClosed when Close begins
 	cancel    context.CancelCauseFunc
@@ -79,6 +84,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	c.lines.client = c
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.dog = watchdog.New(watchdog.Config{Renew: c.renew})
+	c.votes = watchdog.New(watchdog.Config{Renew: c.renewVotes})
 	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger})
 	return c, nil
 }
@@ -118,9 +124,11 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) close(ctx context.Context) error {
 	c.cancel(ErrClosed)
 	c.queue.Close(ErrClosed)
-	rest := c.dog.Stop()
+	rest, votes := c.dog.Stop(), c.votes.Stop()
 	c.tasks.Go(func() { c.releaseAll(rest) })
+	c.tasks.Go(func() { c.withdrawAll(votes) })
 	c.tasks.Go(c.dog.Join)
+	c.tasks.Go(c.votes.Join)
 	hubErr := c.hub.Close(ctx)
 	if err := c.tasks.Wait(ctx); err != nil {
 		return err
@@ -131,19 +139,33 @@ func (c *Client) close(ctx context.Context) error {
 // releaseAll frees what the client held when it was closed, in batches: it may be a hundred thousand. If the server does
 // not answer it gives up; the leases end what is left.
 func (c *Client) releaseAll(owners []watchdog.Owner) {
-	for _, o := range owners {
-		o.(*tenure).end().finish(ErrClosed, false) // every context ends before the first lock does
-	}
+	endAll(owners)
 	for batch := range slices.Chunk(owners, 500) {
 		calls := make([]lua.Call, len(batch))
 		for i, o := range batch {
 			t := o.(*tenure)
-			calls[i] = t.base.protocol.Release(t.known(), c.publish)
+			calls[i] = t.base.wire.Release(t.known(), c.publish)
 		}
 		for i, result := range lua.RunAll(context.Background(), c.rdb, calls) {
 			if result.Err != nil && !batch[i].(*tenure).end().releaseAtClose() {
 				return
 			}
 		}
+	}
+}
+
+// endAll ends every context before the first lock is released.
+func endAll(owners []watchdog.Owner) {
+	for _, o := range owners {
+		o.(*tenure).end().finish(ErrClosed, false)
+	}
+}
+
+// withdrawAll is releaseAll for locks that several masters grant.
+func (c *Client) withdrawAll(owners []watchdog.Owner) {
+	endAll(owners)
+	for _, o := range owners {
+		b := o.(*tenure).server.(*ballot)
+		c.tasks.Go(func() { b.withdraw(context.Background()) })
 	}
 }

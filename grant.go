@@ -31,6 +31,7 @@ type grant struct {
 	front   bool     // it has the front place of the local queue; set before it is live
 	counted bool     // Close waits for its acquisition; of the goroutine that acquires
 	asked   *request // that it was made for
+	refused bool     // others want the lock; of the goroutine that acquires
 	// refusedAt is the server's time, in microseconds, when it last said that a place has not been granted yet. Of its waiter.
 	refusedAt int64
 
@@ -95,14 +96,14 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 		return nil, both{ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease")}
 	}
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
-	t := &tenure{base: g.base}
+	t := &tenure{base: g.base, server: g.server}
 	t.begin(g, token, reserved)
 	h := &Hold{grant: g, parent: g.asked.ctx, depth: 1, token: token}
 	g.mu.Lock()
 	g.tenure, g.live, g.token, g.lease, g.renew, g.placed = t, true, token, want.lease, want.renew, false
 	g.holds = append(g.holds, h)
 	g.mu.Unlock()
-	dog, watched := g.base.client.dog, false
+	dog, watched := g.base.dog, false
 	if stands < want.lease {
 		watched = dog.Claim(&t.watch, t, sent, stands, want.lease)
 	} else {
@@ -141,7 +142,7 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	if g.ended != nil {
 		return nil, g.ended
 	}
-	if !g.base.client.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
+	if !g.base.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
 		return nil, ErrLost // its time is over; the watchdog is about to say so
 	}
 	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token}
@@ -151,6 +152,9 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 }
 
 func (g *grant) recount(count int, lease time.Duration) operation {
+	if b, ok := g.server.(*ballot); ok {
+		return b.restand(count, lease, g.token)
+	}
 	return func(bool) lua.Call { return g.base.protocol.Recount(g.tenure.known(), count, lease) }
 }
 
@@ -228,12 +232,11 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	if ended, err := g.handOff(ctx); ended {
 		return err
 	}
-	c := g.base.client
-	if !c.dog.Forget(&g.tenure.watch) {
+	if !g.base.dog.Forget(&g.tenure.watch) {
 		return g.reason()
 	}
 	g.tenure.used()
-	o := detached(ctx, g.server, g.base.release(g.tenure.known()))
+	o := g.server.release(ctx, g.base, g.tenure.known())
 	g.finish(ErrReleased, o.stray || o.err != nil) // without an answer, or refused, it goes on in the background
 	switch {
 	case o.err != nil:
@@ -251,7 +254,7 @@ func untold(b *Base, text string) string {
 	if reply := serverError(text); !lua.IsDenied(reply) {
 		return explain(b, reply).Error()
 	}
-	return "permit this user to publish on " + b.protocol.Channel() + ": " + text
+	return "permit this user to publish on " + b.wire.Channel() + ": " + text
 }
 
 // serverError is an error of the server that came as a part of a reply.
@@ -306,7 +309,7 @@ func (g *grant) finish(reason error, undo bool) bool {
 }
 
 func (g *grant) lose(reason error) {
-	g.base.client.dog.Forget(&g.tenure.watch)
+	g.base.dog.Forget(&g.tenure.watch)
 	deadline := errors.Is(reason, watchdog.ErrDeadline)
 	if refusal := g.tenure.refusal.Load(); deadline && refusal != nil {
 		reason = both{reason, *refusal}
@@ -343,13 +346,17 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	}
 	defer g.passTurn()
 	g.mu.Lock()
-	ended, renew := g.ended, g.renew
+	ended, renew, count := g.ended, g.renew, len(g.holds)
 	g.mu.Unlock()
 	if ended != nil {
 		return ended
 	}
 	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller leaves early.
-	o, ok := g.base.client.call(ctx, g.server, func(bool) lua.Call { return g.base.protocol.Renew(g.tenure.known(), "", lease) }, func(outcome) {})
+	op := func(bool) lua.Call { return g.base.wire.Renew(g.tenure.known(), "", lease) }
+	if b, ok := g.server.(*ballot); ok {
+		op = b.restand(count, lease, g.token)
+	}
+	o, ok := g.base.client.call(ctx, g.server, op, func(outcome) {})
 	switch {
 	case !ok:
 		return both{ErrUncertain, context.Cause(ctx)}
@@ -363,7 +370,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if g.ended != nil {
 		return g.ended
 	}
-	if !g.base.client.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
+	if !g.base.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
 		return ErrLost // its time is over; the watchdog is about to say so
 	}
 	g.lease = lease
@@ -386,5 +393,5 @@ func (g *grant) deadline() time.Time {
 	if !until.IsZero() {
 		return until
 	}
-	return g.base.client.dog.Deadline(&t.watch)
+	return g.base.dog.Deadline(&t.watch)
 }

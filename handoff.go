@@ -32,13 +32,13 @@ func (g *grant) mayHandOff() bool {
 	lease, can := g.lease, g.asked.want.handOff && g.renew && !g.stray && g.ended == nil
 	g.mu.Unlock()
 	return can && b.client.ctx.Err() == nil && b.client.queue.Waiting(b.key) > 0 &&
-		(time.Until(b.client.dog.Deadline(&g.tenure.watch)) > lease/2 || control.Half.Off())
+		(time.Until(b.dog.Deadline(&g.tenure.watch)) > lease/2 || control.Half.Off())
 }
 
 // hand makes the first waiter of this client the holder. The id of this grant is not used again: the hash may name it for a while.
 func (g *grant) hand() bool {
 	b, t := g.base, g.tenure
-	deadline := b.client.dog.Deadline(&t.watch)
+	deadline := b.dog.Deadline(&t.watch)
 	if !b.client.queue.Hand(b.key, func(who any) bool { return t.give(g, who.(*grant)) }) {
 		return false
 	}
@@ -66,7 +66,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 		g.markStray()
 		return false, nil
 	}
-	watched := c.dog.Forget(&t.watch)
+	watched := b.dog.Forget(&t.watch)
 	t.setPassing(false)
 	switch {
 	case o.err != nil:
@@ -84,7 +84,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	}
 	if o.reply.Status == lua.Denied {
 		if !control.Rest.Off() {
-			c.hub.Rest(b.protocol.Channel()) // if it was our own subscription that was counted, the next time it is not
+			c.hub.Rest(b.wire.Channel()) // if it was our own subscription that was counted, the next time it is not
 		}
 		if o.reply.Text(1) != "" {
 			return true, unannounced(b, o.reply.Text(1))
@@ -98,7 +98,7 @@ func (g *grant) kept(o outcome) (ended bool, err error) {
 	t := g.tenure
 	first, err := strconv.ParseUint(o.reply.Text(0), 10, 64)
 	last, err2 := strconv.ParseUint(o.reply.Text(1), 10, 64)
-	if err != nil || err2 != nil || !g.base.client.dog.Confirm(&t.watch, o.sent, g.lease, true) {
+	if err != nil || err2 != nil || !g.base.dog.Confirm(&t.watch, o.sent, g.lease, true) {
 		return false, nil // released like any other
 	}
 	t.mu.Lock()
@@ -134,7 +134,7 @@ func (g *grant) accept(err error) (*Hold, error) {
 		return nil, g.base.left(err)
 	}
 	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
-		g.base.client.dog.Forget(&g.tenure.watch)
+		g.base.dog.Forget(&g.tenure.watch)
 		g.mu.Lock()
 		g.placed = true
 		g.mu.Unlock()
@@ -170,5 +170,5 @@ func unannounced(b *Base, text string) error {
 
 // release frees a lock that is known to be its owner's by these names.
 func (b *Base) release(names kind.Names) operation {
-	return func(bool) lua.Call { return b.protocol.Release(names, b.client.publish) }
+	return func(bool) lua.Call { return b.wire.Release(names, b.client.publish) }
 }

@@ -81,12 +81,14 @@ type Option func(*config)
 
 // config is what the options of one acquisition amount to.
 type config struct {
-	wait    time.Duration
-	waitSet bool
-	lease   time.Duration
-	renew   bool
-	handOff bool
-	err     error // of the first bad option
+	wait          time.Duration
+	waitSet       bool
+	lease         time.Duration
+	renew         bool
+	handOff       bool
+	masterTimeout time.Duration
+	trustRestarts bool
+	err           error // of the first bad option
 }
 
 func (c *config) refuse(err error) {
@@ -127,4 +129,24 @@ func NoHandoff() Option {
 // renewed hold stays renewed. Such a hold is not handed on.
 func NoRenewal() Option {
 	return func(c *config) { c.renew = false }
+}
+
+// MasterTimeout is for how long a lock that several masters grant together waits for each of them. Default [DefaultMasterTimeout], or
+// a quarter of the lease if that is shorter. A master that is slower than that is not waited for again until it has answered.
+// For other kinds it changes nothing.
+func MasterTimeout(d time.Duration) Option {
+	return func(c *config) {
+		if d <= 0 {
+			c.refuse(invalid("MasterTimeout is %v; use a positive duration, much shorter than the lease", d))
+		}
+		c.masterTimeout = d
+	}
+}
+
+// TrustRestarts lets masters vote that were started less than a lease ago. Without it their votes do not count, because
+// a master that has lost its data may have granted the lock to somebody else before. Use it where every master writes each change to its disk
+// before it answers (appendonly yes, appendfsync always). It is for locks that several masters grant together; for other kinds it
+// changes nothing.
+func TrustRestarts() Option {
+	return func(c *config) { c.trustRestarts = true }
 }

@@ -61,7 +61,7 @@ func (b *Base) ForceUnlock(ctx context.Context) (bool, error) {
 		if o.reply.Status != lua.Done || holder != "" && client != holder {
 			return holder != "", nil // free, or by now another's
 		}
-		released, err = b.query(ctx, op, func(publish string) lua.Call { return b.protocol.Release(kind.Names{owner}, publish) })
+		released, err = b.query(ctx, op, func(publish string) lua.Call { return b.wire.Release(kind.Names{owner}, publish) })
 		if err != nil {
 			return false, err
 		}

@@ -21,6 +21,7 @@ import (
 // if the names have not changed since they were made.
 type tenure struct {
 	base    *Base
+	server  server
 	watch   watchdog.Lease
 	refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
 
@@ -98,11 +99,21 @@ func (t *tenure) give(from, to *grant) bool {
 }
 
 func (t *tenure) hastenLocked() {
-	if t.hastened || slices.Contains(t.names, t.holder.id) {
+	if t.hastened || t.base.quorum != nil || slices.Contains(t.names, t.holder.id) {
 		return
 	}
 	t.hastened = true
-	t.base.client.dog.Hasten(&t.watch, renameAfter)
+	t.base.dog.Hasten(&t.watch, renameAfter)
+}
+
+// standing is what the server is to know of the holder.
+func (t *tenure) standing() (count int, token uint64) {
+	t.mu.Lock()
+	g := t.holder
+	t.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return max(len(g.holds), 1), g.token
 }
 
 // known is by which names the server may know the holder.
@@ -126,7 +137,7 @@ func (t *tenure) renewal(length time.Duration) (call lua.Call, name string, chan
 		t.names = kind.Names{t.names[0], name}
 		t.changes++
 	}
-	return t.base.protocol.Renew(t.names, name, length), name, t.changes
+	return t.base.wire.Renew(t.names, name, length), name, t.changes
 }
 
 // renewed notes that a renewal was confirmed.

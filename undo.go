@@ -24,7 +24,7 @@ func (c *Client) undo(b *Base, names kind.Names, lease time.Duration, stray bool
 	}
 	limit := time.Now().Add(lease)
 	for _, pause := range undoPauses {
-		if !c.pause(pause) || !c.giveBack(b, names, limit) || !stray || control.UndoAgain.Off() {
+		if !b.client.pause(pause) || !c.giveBack(b, names, limit) || !stray || control.UndoAgain.Off() {
 			return
 		}
 	}
@@ -39,8 +39,8 @@ func (c *Client) giveBack(b *Base, names kind.Names, limit time.Time) bool {
 		if o.err == nil {
 			return true
 		}
-		log := c.opts.Logger.With("kind", b.key.Kind, "name", b.key.Name, "owner", names[0], "error", o.err)
-		if time.Now().After(limit) || control.UndoAgain.Off() || !c.pause(pause) {
+		log := b.client.opts.Logger.With("kind", b.key.Kind, "name", b.key.Name, "owner", names[0], "error", o.err)
+		if time.Now().After(limit) || control.UndoAgain.Off() || !b.client.pause(pause) {
 			log.Warn("could not give back a lock that may have been granted; its lease ends it")
 			return false
 		}

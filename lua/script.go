@@ -20,6 +20,9 @@ var (
 	Pass    = New("pass", pass, 3)
 	State   = New("state", state, 2)
 
+	// Of the quorum lock, which is released and renewed by the scripts above.
+	Vote = New("vote", vote, 2)
+
 	// Of the fair lock, whose holders are told of their counts and renewed by the scripts above.
 	FairAcquire = New("fair_acquire", fair+fairAcquire, fairKeys)
 	FairRelease = New("fair_release", fair+fairRelease, fairKeys)
@@ -58,6 +61,9 @@ var pass string
 
 //go:embed renew.lua
 var renew string
+
+//go:embed vote.lua
+var vote string
 
 //go:embed state.lua
 var state string

@@ -46,6 +46,11 @@ var (
 	LatePass Switch // a lock is not handed on after a question that may reach the server late, and release it there
 	HandBack Switch // who is handed the lock when leaving hands it on, or back
 
+	// Of locks that several masters grant together.
+
+	Withdraw Switch // the votes of a minority are given back
+	Restarts Switch // a master that may have forgotten what it granted does not count
+
 	// These are read when a client is made.
 
 	Deadline Switch // a hold ends by the local clock when nobody confirms its lease

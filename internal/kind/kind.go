@@ -8,25 +8,30 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Protocol says how one lock of one kind speaks to the server. It has no state of its own and is used concurrently.
-type Protocol interface {
+// Lock says how one lock of one kind speaks to a server about who holds it. It has no state of its own and is used concurrently.
+type Lock interface {
 	// Kind is the name of the kind as it stands in errors: "rlock".
 	Kind() string
 	// Name is the name of the lock.
 	Name() string
 	// Channel is where a release is announced.
 	Channel() string
-	// Acquire asks for a free lock. Replies: Done and the token as text, with the last one of a block behind it if that was
-	// reserved; or Denied and the milliseconds left to the holder.
-	Acquire(Ask) lua.Call
-	// Recount sets the hold count of an owner that holds the lock. Replies: Done or Gone.
-	Recount(owner Names, count int, lease time.Duration) lua.Call
 	// Release frees the lock of an owner and announces it; publish is PUBLISH or SPUBLISH. Replies: Done, with the reason
 	// as text if the announcement was refused, or Gone.
 	Release(owner Names, publish string) lua.Call
 	// Renew makes the lease of an owner last at least so long from now, and makes the lock known to be its own by another
 	// name if that is not empty. Replies: Done or Gone.
 	Renew(owner Names, name string, lease time.Duration) lua.Call
+}
+
+// Protocol is the whole protocol of a kind whose locks are granted by one server.
+type Protocol interface {
+	Lock
+	// Acquire asks for a free lock. Replies: Done and the token as text, with the last one of a block behind it if that was
+	// reserved; or Denied and the milliseconds left to the holder.
+	Acquire(Ask) lua.Call
+	// Recount sets the hold count of an owner that holds the lock. Replies: Done or Gone.
+	Recount(owner Names, count int, lease time.Duration) lua.Call
 	// State asks who holds the lock. Replies: Done, owner, count, milliseconds left and token; or Denied and the token.
 	// That of a [Queuer] has the number of waiters behind these.
 	State() lua.Call
@@ -51,6 +56,14 @@ type Hander interface {
 	// and the first and the last of as many tokens as were wanted, or of fewer; Denied if it was released, with how many
 	// listen (-1: not known), and the reason as text if the announcement was refused; or Gone.
 	Pass(owner Names, lease time.Duration, tokens int, publish string) lua.Call
+}
+
+// Voter is the protocol of a kind whose locks are granted by several masters together. Its names are never changed.
+type Voter interface {
+	Lock
+	// Vote asks a master to grant the lock, or to agree to the count, the lease and the token of the one who holds it. Replies: Done, the
+	// token as text, and whether the owner held it before (1 or 0); or Denied, the milliseconds left to the holder, and the holder.
+	Vote(owner string, count int, lease time.Duration, token uint64) lua.Call
 }
 
 // Ask is one attempt to get a lock.

@@ -1,0 +1,128 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// names are those of the owner at every master.
+func (b *ballot) names() kind.Names { return kind.Names{b.id} }
+
+// giveBack sends a release to every master that has granted the lock, or may have, and hands each one's answer on. It goes on in the
+// background where there is none, and where a vote is still under way, or comes late. It returns how many answers there will be.
+//
+// Redis may execute the release before the vote, where the two travel by different connections. So it waits for the answer to that
+// a little, and is sent again when the vote has come after all.
+func (b *ballot) giveBack(ctx context.Context, hear func(i int, o outcome)) (asked int) {
+	b.mu.Lock()
+	b.over = true
+	to := b.q.all(func(i int) bool { return b.votes[i].asked && !b.votes[i].given })
+	b.mu.Unlock()
+	for _, i := range to {
+		v := b.q.voters[i]
+		before, done := v.lane.enter()
+		b.q.base.client.tasks.Go(func() {
+			v.wait(before, b.patience)
+			o, again := b.releaseAt(ctx, i)
+			close(done)
+			hear(i, o)
+			if again {
+				b.undoAt(i)
+			}
+		})
+	}
+	return len(to)
+}
+
+// releaseAt sends one release, if there may be something to release. again says that this may not have been enough.
+func (b *ballot) releaseAt(ctx context.Context, i int) (o outcome, again bool) {
+	b.mu.Lock()
+	vote := &b.votes[i]
+	vote.given = true
+	stray, nothing := vote.stray, vote.out == 0 && !vote.stray && !vote.held
+	b.mu.Unlock()
+	if nothing {
+		return outcome{reply: lua.Reply{Status: lua.Gone}}, false
+	}
+	o = detached(ctx, b.q.voters[i].client, b.q.base.release(b.names()))
+	if o.stray && o.err == nil {
+		o.reply.Status = lua.Done // the attempt before may have done it
+	}
+	return o, stray || o.stray || o.err != nil
+}
+
+// undoAt goes on releasing at a master until that must have been enough.
+func (b *ballot) undoAt(i int) {
+	b.mu.Lock()
+	lease := b.lease
+	b.mu.Unlock()
+	b.q.voters[i].client.undo(b.q.base, b.names(), lease, true)
+}
+
+// release is [server.release]: the answer of the majority.
+func (b *ballot) release(ctx context.Context, _ *Base, _ kind.Names) outcome {
+	type heard struct {
+		from int
+		outcome
+	}
+	answers := make(chan heard, len(b.votes))
+	asked := b.giveBack(ctx, func(i int, o outcome) { answers <- heard{i, o} })
+	p, none := b.q.newTally(), len(b.votes)-asked
+	for i := range p.answers {
+		p.answers[i] = answer{reply: lua.Reply{Status: lua.Gone}}
+	}
+	var reply lua.Reply
+	for range asked {
+		a := <-answers
+		p.answers[a.from] = answer{reply: a.reply, err: a.err}
+		if a.err == nil && a.reply.Status == lua.Done && (reply.Status != lua.Done || reply.Text(0) != "") {
+			reply = a.reply
+		}
+		switch {
+		case p.count((*answer).holds) >= b.q.need:
+			return outcome{reply: reply}
+		case p.refused() > len(b.votes)-b.q.need+none:
+			return outcome{reply: lua.Reply{Status: lua.Gone}}
+		}
+	}
+	return outcome{err: &quorumError{b.q, p}, stray: true}
+}
+
+// withdraw gives a ballot back that is of no use, and returns when the masters that had granted it have released it, or did not answer
+// in time.
+func (b *ballot) withdraw(ctx context.Context) {
+	if control.Withdraw.Off() {
+		return
+	}
+	b.mu.Lock()
+	held := b.q.all(func(i int) bool { return b.votes[i].held })
+	b.mu.Unlock()
+	answers := make(chan int, len(b.votes))
+	asked := b.giveBack(ctx, func(i int, _ outcome) { answers <- i })
+	timer := time.NewTimer(b.patience)
+	defer timer.Stop()
+	for missing := held; len(missing) > 0 && asked > 0; asked-- {
+		select {
+		case i := <-answers:
+			missing = without(missing, i)
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+func without(list []int, i int) (rest []int) {
+	for _, other := range list {
+		if other != i {
+			rest = append(rest, other)
+		}
+	}
+	return rest
+}
+
+// undo is [server.undo].
+func (b *ballot) undo(*Base, kind.Names, time.Duration, bool) { b.withdraw(context.Background()) }

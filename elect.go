@@ -1,0 +1,182 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+)
+
+// elect is attempt for a lock that a majority of masters grants. It goes on trying while too few of them answer, until the retry
+// budget is spent. contested says that others want the lock.
+func (g *grant) elect(contested bool) (*Hold, time.Duration, error) {
+	b, wait := g.base, g.asked.wait
+	start := time.Now()
+	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
+		e := b.quorum.election(wait, &g.asked.want, contested)
+		cause := b.over(wait)
+		if e.won && cause == nil {
+			return g.elected(e)
+		}
+		e.ballot.withdraw(context.WithoutCancel(wait))
+		var failure *quorumError
+		switch {
+		case cause != nil:
+			return nil, 0, b.left(because(cause, e.err))
+		case e.err == nil:
+			return nil, e.left, nil
+		case !errors.As(e.err, &failure) || failure.final() || time.Since(start)+delay > b.client.opts.RetryBudget:
+			return nil, 0, b.gaveUp(wait, outcome{err: e.err})
+		}
+		if cause := b.pause(wait, spread(delay)); cause != nil {
+			return nil, 0, b.left(because(cause, e.err))
+		}
+	}
+}
+
+// elected makes the grant live that has won an election.
+func (g *grant) elected(e election) (*Hold, time.Duration, error) {
+	g.id, g.server = e.ballot.id, e.ballot
+	h, err := g.activate(e.sent, strconv.FormatUint(e.token, 10), "", g.asked.want.lease)
+	if err != nil {
+		g.markStray()
+	}
+	return h, 0, err
+}
+
+// spread shortens a delay at random, so that those who failed together do not come back together.
+func spread(d time.Duration) time.Duration {
+	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
+}
+
+// pause returns why nobody should go on, nil when the time is over.
+func (b *Base) pause(wait context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wait.Done():
+	case <-b.client.ctx.Done():
+	}
+	return b.over(wait)
+}
+
+// election is one attempt to get the votes of a majority, and what came of it.
+type election struct {
+	*ballot
+	sent  time.Time // what is trusted is counted from here
+	won   bool
+	token uint64
+	left  time.Duration // if others hold the lock: when to try again if nobody tells
+	err   error         // too few answered
+}
+
+// election holds one. Where others want the lock, one master is asked first, and the rest only if that one grants it.
+func (q *quorum) election(ctx context.Context, cfg *config, contested bool) election {
+	e := election{ballot: q.newBallot(cfg), sent: time.Now()}
+	what, p := e.stand(1, cfg.lease, q.propose()), q.newTally()
+	rest := q.all(func(int) bool { return true })
+	if lead, ok := q.lead(e.patience); ok && contested {
+		e.ask(ctx, what, []int{lead}, p, func() bool { return false })
+		if p.refused() > 0 {
+			e.left = spread(lookAgain(time.Duration(p.answers[lead].reply.Int(0)) * time.Millisecond))
+			return e
+		}
+		rest = without(rest, lead)
+	}
+	e.ask(ctx, what, rest, p, func() bool {
+		return p.votes() >= q.need && !e.young(p) || p.refused() > len(q.voters)-q.need
+	})
+	switch {
+	case q.twins() != nil:
+		e.err = q.twins()
+	case p.votes() >= q.need && e.young(p) && e.contested(p):
+		e.left = e.defeat(p)
+	case p.votes() >= q.need:
+		e.agree(ctx, cfg, p)
+	case p.refused() > 0 && p.refused()+p.count((*answer).holds) >= q.need:
+		e.left = e.defeat(p)
+	default:
+		e.err = &quorumError{q, p}
+	}
+	return e
+}
+
+// agree makes the token of an election that is won known to a majority. Mostly it is: then they have all replied the same.
+func (e *election) agree(ctx context.Context, cfg *config, p *tally) {
+	same := 0
+	for i := range p.answers {
+		a := &p.answers[i]
+		if !a.counts {
+			continue
+		}
+		switch token, err := strconv.ParseUint(a.reply.Text(0), 10, 64); {
+		case err != nil:
+			e.err = errors.New("a master granted the lock with a token that is no number: " + a.reply.Text(0))
+			return
+		case token > e.token:
+			e.token, same = token, 1
+		case token == e.token:
+			same++
+		}
+	}
+	e.q.saw(e.token)
+	if e.won = same >= e.q.need; !e.won {
+		p := e.q.newTally()
+		text := strconv.FormatUint(e.token, 10)
+		agreed := func(a *answer) bool { return a.counts && a.reply.Text(0) == text }
+		e.ask(ctx, e.stand(1, cfg.lease, e.token), e.q.all(func(int) bool { return true }), p,
+			func() bool { return p.count(agreed) >= e.q.need })
+		if e.won = p.count(agreed) >= e.q.need; !e.won {
+			e.err = &quorumError{e.q, p}
+		}
+	}
+}
+
+// young tells whether there are votes of masters that were started less than a lease ago and are believed only because the others
+// are as young. Then it matters what all of them say.
+func (e *election) young(p *tally) bool {
+	return !e.trusts && !control.Restarts.Off() && p.count(func(a *answer) bool {
+		return a.counts && a.run != nil && time.Since(a.run.Since) < e.horizon()
+	}) > 0
+}
+
+// contested tells whether another owner would have a majority with the vote of one more master. One of the young ones may have been
+// its, and have forgotten it.
+func (e *election) contested(p *tally) bool {
+	holders, most := p.holders()
+	answered := p.count(func(a *answer) bool { return a.err == nil })
+	return len(holders) > 0 && most+1+len(p.answers)-answered >= e.q.need
+}
+
+// Delays until a lock is asked for again that was refused, if nobody tells that it is free.
+const (
+	maxLook = time.Second
+	// splitDelay is for votes that were split: nobody has the lock. It has to be long beside the time that an election takes.
+	splitDelay = 20 * time.Millisecond
+)
+
+// lookAgain is when to look after a lock of whose lease so much is left at one master.
+func lookAgain(left time.Duration) time.Duration {
+	if left < 0 {
+		return maxLook
+	}
+	return min(2*left+2*time.Millisecond, maxLook) // spread shortens it to half of that at most
+}
+
+// defeat is when to try again after an election that others have won, or nobody.
+func (e *election) defeat(p *tally) time.Duration {
+	left := maxLook
+	for i := range p.answers {
+		if a := &p.answers[i]; a.refuses() {
+			left = min(left, lookAgain(time.Duration(a.reply.Int(0))*time.Millisecond))
+		}
+	}
+	if _, most := p.holders(); most < e.q.need {
+		return spread(min(splitDelay+4*time.Since(e.sent), maxLook))
+	}
+	return spread(left)
+}

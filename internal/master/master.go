@@ -1,0 +1,91 @@
+// Package master knows of one server of a quorum what its vote is worth: whether the server answers, and whether it may have
+// forgotten what it granted because it was started, or took over, a short time ago.
+//
+// Sources: "Distributed Locks with Redis" of the Redis documentation, its section on crash recovery: an instance that restarts
+// without its data must not take part for as long as locks of before may count.
+//
+// Not promised: that every such start is noticed. The server tells the age of its process in whole seconds by its own clock, which
+// may have been set; and a failover behind an address is seen only by who had been talking to the server before.
+package master
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Master is one server, as a go-redis client reaches it. Make it with [New], once for a client. It is used concurrently.
+type Master struct {
+	rdb redis.UniversalClient
+
+	dials atomic.Uint64       // connections that were made, or not
+	run   atomic.Pointer[Run] // as of the last look
+
+	out    atomic.Int64 // questions under way
+	silent atomic.Int64 // since when questions got no answer, as nanoseconds since epoch; 0: the last one did
+}
+
+var epoch = time.Now()
+
+// New makes a master of the server that rdb reaches. It adds a hook to rdb that counts connections: a server that starts anew ends
+// those it had, so while no connection was made nothing can have happened to it.
+func New(rdb redis.UniversalClient) *Master {
+	m := &Master{rdb: rdb}
+	rdb.AddHook(dials{m})
+	return m
+}
+
+// dials is the hook.
+type dials struct{ m *Master }
+
+// DialHook counts when the connection is there: what uses it finds it counted.
+func (d dials) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		defer d.m.dials.Add(1)
+		return next(ctx, network, addr)
+	}
+}
+
+// ProcessHook changes nothing.
+func (dials) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook changes nothing.
+func (dials) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// Begin notes that a question is about to be sent. silent says that earlier ones have had no answer for longer than patience, so it is of no
+// use to wait for this one; send, whether to send it all the same: one at a time is enough to find out that the server is
+// back. After send, [Master.End] has to be called.
+func (m *Master) Begin(patience time.Duration) (send, silent bool) {
+	now := time.Since(epoch)
+	since := time.Duration(m.silent.Load())
+	if since == 0 {
+		m.silent.CompareAndSwap(0, int64(max(now, 1)))
+	}
+	silent = since != 0 && now-since > patience
+	if m.out.Add(1) > 1 && silent {
+		m.out.Add(-1)
+		return false, true
+	}
+	return true, silent
+}
+
+// End notes what became of a question: an error of the server is an answer too.
+func (m *Master) End(answered bool) {
+	if answered {
+		m.silent.Store(0)
+	}
+	m.out.Add(-1)
+}
+
+// Silence is for how long the server has not answered what it was asked, 0 if it has.
+func (m *Master) Silence() time.Duration {
+	if since := time.Duration(m.silent.Load()); since != 0 {
+		return time.Since(epoch) - since
+	}
+	return 0
+}

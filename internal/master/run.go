@@ -1,0 +1,96 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Run is one process of a server, from its start to its end.
+type Run struct {
+	// ID is what the server calls it.
+	ID string
+	// Since is from when on it has all that was granted by this server: its start, or when it took over from another one.
+	Since time.Time
+	// Follows says that the server was another process before. Else it is not known what was before.
+	Follows bool
+
+	dials uint64    // before it was looked at
+	seen  time.Time // for the last time
+}
+
+// together is how much later than the first of them the servers of a new quorum start.
+const together = 3 * time.Second
+
+// Doubt says why a vote of this run does not count yet, nil if it does. lease is the longest one that may have been granted by the
+// server and forgotten; first is the start of the oldest one of the masters. A server whose past is not known and which is as
+// young as all the others is taken for a new one.
+func (r *Run) Doubt(lease time.Duration, first time.Time) error {
+	age := time.Since(r.Since)
+	if age >= lease || !r.Follows && r.Since.Sub(first) <= together {
+		return nil
+	}
+	return fmt.Errorf("granted, but it started %v ago and may have forgotten an earlier grant: its vote counts in %v",
+		age.Round(time.Millisecond), (lease - age).Round(time.Millisecond))
+}
+
+// Known is the run as of the last look, nil if there was none.
+func (m *Master) Known() *Run { return m.run.Load() }
+
+// Run is the run of the server that has given the answers up to now. It asks the server if a connection was made since it did so
+// last.
+func (m *Master) Run(ctx context.Context) (*Run, error) {
+	dials := m.dials.Load()
+	if r := m.run.Load(); r != nil && r.dials == dials {
+		return r, nil
+	}
+	text, err := m.rdb.Info(ctx, "server").Result()
+	if err != nil {
+		return nil, fmt.Errorf("granted, but it does not tell since when it runs: %w", err)
+	}
+	now := time.Now()
+	id, age, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		before := m.run.Load()
+		r := &Run{ID: id, Since: now.Add(-age), dials: dials, seen: now}
+		switch {
+		case before == nil:
+		case before.ID == id: // what the server's clock makes of its age does not matter any more
+			r.Since, r.Follows = before.Since, before.Follows
+			if before.dials > dials {
+				return before, nil // somebody else has looked after us
+			}
+		default:
+			r.Follows = true
+			if r.Since.Before(before.seen) { // it was there beside the one before: a replica, or another server
+				r.Since = now
+			}
+		}
+		if m.run.CompareAndSwap(before, r) {
+			return r, nil
+		}
+	}
+}
+
+// parse reads what INFO says. The age is the least that it can be.
+func parse(info string) (id string, age time.Duration, err error) {
+	seconds := int64(-1)
+	for line := range strings.Lines(info) {
+		switch key, value, _ := strings.Cut(strings.TrimSpace(line), ":"); key {
+		case "run_id":
+			id = value
+		case "uptime_in_seconds":
+			seconds, err = strconv.ParseInt(value, 10, 64)
+		}
+	}
+	if id == "" || seconds < 0 || err != nil {
+		return "", 0, errors.New("granted, but INFO has no run_id and uptime_in_seconds, which tell since when it runs")
+	}
+	return id, time.Duration(min(seconds, int64(100*365*24*time.Hour/time.Second))) * time.Second, nil
+}

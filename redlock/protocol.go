@@ -1,0 +1,45 @@
+package redlock
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+const kindName = "redlock"
+
+// protocol is a lock's keys, the same at every master, and how its scripts take them.
+type protocol struct {
+	keys keys.Lock
+	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for each call allocates.
+	name, channel, token any
+	boxes                kind.Boxes
+}
+
+var _ kind.Voter = (*protocol)(nil)
+
+func newProtocol(name string) *protocol {
+	k := keys.For(name)
+	return &protocol{keys: k, name: k.Name, channel: k.Channel, token: k.Token}
+}
+
+func (p *protocol) Kind() string    { return kindName }
+func (p *protocol) Name() string    { return p.keys.Name }
+func (p *protocol) Channel() string { return p.keys.Channel }
+
+func (p *protocol) Vote(owner string, count int, lease time.Duration, token uint64) lua.Call {
+	millis, ttl := p.boxes.Lease(lease)
+	return lua.Vote.Call(p.name, p.token, owner, millis, ttl, count, strconv.FormatUint(token, 10))
+}
+
+func (p *protocol) Release(owner kind.Names, publish string) lua.Call {
+	return lua.Release.Call(owner.Args(p.name, p.channel, owner[0], kind.Publish(publish))...)
+}
+
+func (p *protocol) Renew(owner kind.Names, _ string, lease time.Duration) lua.Call {
+	millis, ttl := p.boxes.Lease(lease)
+	return lua.Renew.Call(p.name, p.token, owner[0], millis, ttl)
+}

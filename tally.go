@@ -1,0 +1,126 @@
+package holdfast
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/master"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// tally is what the masters said to one question.
+type tally struct {
+	answers []answer // one for each master
+	waiting int      // for how many it is too early to tell
+}
+
+// answer is what one master said, or why it said nothing.
+type answer struct {
+	reply  lua.Reply
+	err    error       // none came, or errWaiting
+	run    *master.Run // that gave it, if the owner holds the lock there only now
+	counts bool        // the owner holds the lock there, and the master can be believed
+	doubt  error       // why it cannot
+}
+
+var (
+	errWaiting = errors.New("no answer yet")
+	errClosing = errors.New("its client was closed")
+)
+
+func (q *quorum) newTally() *tally {
+	p := &tally{answers: make([]answer, len(q.voters))}
+	for i := range p.answers {
+		p.answers[i].err = errWaiting
+	}
+	return p
+}
+
+// holds tells whether the owner holds the lock at the master.
+func (a *answer) holds() bool { return a.err == nil && a.reply.Status == lua.Done }
+
+// refuses tells whether another owner holds the lock at the master, or this one does not.
+func (a *answer) refuses() bool { return a.err == nil && a.reply.Status != lua.Done }
+
+func (a *answer) String() string {
+	switch {
+	case a.doubt != nil:
+		return a.doubt.Error()
+	case a.err != nil:
+		return a.err.Error()
+	case a.reply.Status == lua.Denied:
+		return "held by " + a.reply.Text(1)
+	case a.reply.Status == lua.Gone:
+		return "not held"
+	}
+	return "granted"
+}
+
+// count is for how many masters something is so.
+func (p *tally) count(is func(*answer) bool) (n int) {
+	for i := range p.answers {
+		if is(&p.answers[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *tally) refused() int { return p.count((*answer).refuses) }
+
+// votes is how many masters count for the owner.
+func (p *tally) votes() int { return p.count(func(a *answer) bool { return a.counts }) }
+
+// holders are the other owners that hold the lock, and most is how many masters one of them has.
+func (p *tally) holders() (holders map[string]int, most int) {
+	for i := range p.answers {
+		if a := &p.answers[i]; a.err == nil && a.reply.Status == lua.Denied {
+			if holders == nil {
+				holders = map[string]int{}
+			}
+			holders[a.reply.Text(1)]++
+			most = max(most, holders[a.reply.Text(1)])
+		}
+	}
+	return holders, most
+}
+
+// quorumError is why a majority could not be asked.
+type quorumError struct {
+	q     *quorum
+	tally *tally
+}
+
+// Error says what each master said.
+func (e *quorumError) Error() string {
+	text := ""
+	for i := range e.tally.answers {
+		text += "; " + e.q.voters[i].place + ": " + e.tally.answers[i].String()
+	}
+	answered := e.tally.count(func(a *answer) bool { return a.err == nil || isReply(a.err) })
+	return fmt.Sprintf("%d of %d masters answered, and %d have to agree%s", answered, len(e.tally.answers), e.q.need, text)
+}
+
+// Unwrap is what went wrong at each of them, for errors.Is.
+func (e *quorumError) Unwrap() (errs []error) {
+	for _, a := range e.tally.answers {
+		for _, err := range []error{a.err, a.doubt} {
+			if err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errs
+}
+
+// final tells whether it is no use to ask again: so many masters refuse to serve that a majority cannot come about.
+func (e *quorumError) final() bool {
+	failed := e.tally.count(func(a *answer) bool {
+		if a.err == nil || errors.Is(a.err, errWaiting) || errors.Is(a.err, errSilent) {
+			return false
+		}
+		_, passing := classify(a.err)
+		return !passing
+	})
+	return failed > len(e.tally.answers)-e.q.need
+}
