@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
@@ -13,11 +14,11 @@ import (
 func (b *ballot) names() kind.Names { return kind.Names{b.id} }
 
 // giveBack sends a release to every master that has granted the lock, or may have, and hands each one's answer on. It goes on in the
-// background where there is none, and where a vote is still under way, or comes late. It returns how many answers there will be.
+// background where there is none, and where a vote is still under way, or comes late. It returns which masters will answer.
 //
 // Redis may execute the release before the vote, where the two travel by different connections. So it waits for the answer to that
 // a little, and is sent again when the vote has come after all.
-func (b *ballot) giveBack(ctx context.Context, hear func(i int, o outcome)) (asked int) {
+func (b *ballot) giveBack(ctx context.Context, hear func(i int, o outcome)) (asked []int) {
 	b.mu.Lock()
 	b.over = true
 	to := b.q.all(func(i int) bool { return b.votes[i].asked && !b.votes[i].given })
@@ -35,7 +36,7 @@ func (b *ballot) giveBack(ctx context.Context, hear func(i int, o outcome)) (ask
 			}
 		})
 	}
-	return len(to)
+	return to
 }
 
 // releaseAt sends one release, if there may be something to release. again says that this may not have been enough.
@@ -71,9 +72,11 @@ func (b *ballot) release(ctx context.Context, _ *Base, _ kind.Names) outcome {
 	}
 	answers := make(chan heard, len(b.votes))
 	asked := b.giveBack(ctx, func(i int, o outcome) { answers <- heard{i, o} })
-	p, none := b.q.newTally(), len(b.votes)-asked
+	p := b.q.newTally()
 	for i := range p.answers {
-		p.answers[i] = answer{reply: lua.Reply{Status: lua.Gone}}
+		if !slices.Contains(asked, i) {
+			p.answers[i] = answer{reply: lua.Reply{Status: lua.Gone}}
+		}
 	}
 	var reply lua.Reply
 	for range asked {
@@ -85,7 +88,7 @@ func (b *ballot) release(ctx context.Context, _ *Base, _ kind.Names) outcome {
 		switch {
 		case p.count((*answer).holds) >= b.q.need:
 			return outcome{reply: reply}
-		case p.refused() > len(b.votes)-b.q.need+none:
+		case p.refused() > len(b.votes)-b.q.need:
 			return outcome{reply: lua.Reply{Status: lua.Gone}}
 		}
 	}
@@ -102,7 +105,7 @@ func (b *ballot) withdraw(ctx context.Context) {
 	held := b.q.all(func(i int) bool { return b.votes[i].held })
 	b.mu.Unlock()
 	answers := make(chan int, len(b.votes))
-	asked := b.giveBack(ctx, func(i int, _ outcome) { answers <- i })
+	asked := len(b.giveBack(ctx, func(i int, _ outcome) { answers <- i }))
 	timer := time.NewTimer(b.patience)
 	defer timer.Stop()
 	for missing := held; len(missing) > 0 && asked > 0; asked-- {

@@ -1,0 +1,107 @@
+package redlock_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/redlock"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// patience is how long a test waits for what must come, on however slow a machine.
+const patience = 20 * time.Second
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
+}
+
+// lab is some masters and the ways to reach them.
+type lab struct {
+	*testing.T
+	masters []*redistest.Server
+	direct  []*redis.Client
+}
+
+func newLab(t *testing.T, n int) *lab {
+	t.Helper()
+	l := &lab{T: t, masters: redistest.StartMasters(t, n)}
+	for _, m := range l.masters {
+		l.direct = append(l.direct, m.Client(t))
+	}
+	return l
+}
+
+// party is one process: a client for each master, behind a proxy of its own.
+type party struct {
+	clients []*holdfast.Client
+	rdbs    []*redis.Client
+	proxies []*faultproxy.Proxy
+}
+
+// party makes one. Its calls give up a silent connection soon, so that a test need not wait long.
+func (l *lab) party(opts *holdfast.Options) *party {
+	l.Helper()
+	p := &party{}
+	for _, m := range l.masters {
+		proxy := faultproxy.New(l.T, m.Addr())
+		rdb := redistest.NewClient(l.T, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 500 * time.Millisecond })
+		c, err := holdfast.New(rdb, opts)
+		require.NoError(l, err)
+		p.proxies, p.rdbs, p.clients = append(p.proxies, proxy), append(p.rdbs, rdb), append(p.clients, c)
+	}
+	for _, c := range p.clients {
+		redistest.CloseAtEnd(l.T, c)
+	}
+	return p
+}
+
+// mutex is a lock of the party's.
+func (p *party) mutex(name string, opts ...holdfast.Option) *redlock.Mutex {
+	return redlock.New(p.clients, name, opts...)
+}
+
+// holders is what each master has: the owner and the count, or nothing.
+func (l *lab) holders(name string) (list []map[string]string) {
+	for _, rdb := range l.direct {
+		list = append(list, rdb.HGetAll(context.Background(), name).Val())
+	}
+	return list
+}
+
+// held is how many masters have a holder.
+func (l *lab) held(name string) (n int) {
+	for _, h := range l.holders(name) {
+		if len(h) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
+
+func uniqueName(t testing.TB) string {
+	return t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)
+}
+
+// awaitEnd waits until a hold's context ends and returns why.
+func awaitEnd(t *testing.T, h *holdfast.Hold) error {
+	t.Helper()
+	select {
+	case <-h.Context().Done():
+		return context.Cause(h.Context())
+	case <-time.After(patience):
+		t.Fatal("the hold's context does not end")
+		return nil
+	}
+}
