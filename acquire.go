@@ -170,6 +170,15 @@ func (g *grant) uncount() {
 	}
 }
 
+// tokens is how many to ask for: more than one if the lock may be handed on.
+func (g *grant) tokens() int {
+	b, cfg := g.base, &g.asked.want
+	if cfg.handOff && cfg.renew && b.client.queue.Waiting(b.key) > 0 {
+		return b.client.wanted()
+	}
+	return 1
+}
+
 // attempt asks the server once. Without a hold and an error the lock is another's, for at least the time returned. What may
 // have been granted, or may be yet, is marked, and given back when the grant ends.
 // place asks for a place in the queue of a kind that has one.
@@ -178,10 +187,7 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 		return g.elect(g.refused)
 	}
 	b, wait, cfg := g.base, g.asked.wait, &g.asked.want
-	tokens := 1
-	if cfg.handOff && cfg.renew && b.client.queue.Waiting(b.key) > 0 {
-		tokens = b.client.wanted()
-	}
+	tokens := g.tokens()
 	before := g.isStray() // one of the attempts before this one may be what is in our way
 	op := func(again bool) lua.Call {
 		return b.protocol.Acquire(kind.Ask{

@@ -131,7 +131,7 @@ func (b *Base) configure(cfg *config, opts []Option) error {
 	if b.err != nil {
 		return b.err
 	}
-	*cfg = config{lease: b.client.opts.Lease, renew: true, handOff: b.hander != nil}
+	*cfg = config{lease: b.client.opts.Lease, renew: true, handOff: b.hander != nil || b.quorum != nil}
 	for _, opt := range b.defaults {
 		opt(cfg)
 	}

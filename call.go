@@ -44,6 +44,8 @@ type server interface {
 	// repeat runs an operation until there is an answer, the retry budget is spent or ctx ends. Between attempts it gives up; during
 	// one it may not be able to. Each failure is left in failed, if that is given, for a caller that does not wait for the end.
 	repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome
+	// pass keeps the lock for this client's next holder, or releases it if others want it. The outcome is as [kind.Hander] has it.
+	pass(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome
 	// release gives the lock back. The caller cannot cancel it.
 	release(ctx context.Context, b *Base, names kind.Names) outcome
 	// undo gives back what may have been granted to an owner id that nobody uses any more, nor will. It is for the background.
@@ -171,6 +173,11 @@ func detached(ctx context.Context, s server, op operation) outcome {
 		ctx = context.WithoutCancel(ctx)
 	}
 	return s.repeat(ctx, op, nil)
+}
+
+// pass is [server.pass].
+func (c *Client) pass(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome {
+	return detached(ctx, c, func(bool) lua.Call { return t.base.hander.Pass(t.known(), lease, tokens, c.publish) })
 }
 
 // release is [server.release].

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -16,7 +17,7 @@ func (g *grant) elect(contested bool) (*Hold, time.Duration, error) {
 	b, wait := g.base, g.asked.wait
 	start := time.Now()
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
-		e := b.quorum.election(wait, &g.asked.want, contested)
+		e := b.quorum.election(wait, &g.asked.want, g.tokens(), contested)
 		cause := b.over(wait)
 		if e.won && cause == nil {
 			return g.elected(e)
@@ -40,7 +41,7 @@ func (g *grant) elect(contested bool) (*Hold, time.Duration, error) {
 // elected makes the grant live that has won an election.
 func (g *grant) elected(e election) (*Hold, time.Duration, error) {
 	g.id, g.server = e.ballot.id, e.ballot
-	h, err := g.activate(e.sent, strconv.FormatUint(e.token, 10), "", g.asked.want.lease)
+	h, err := g.activate(e.sent, strconv.FormatUint(e.first, 10), strconv.FormatUint(e.last, 10), g.asked.want.lease)
 	if err != nil {
 		g.markStray()
 	}
@@ -67,17 +68,18 @@ func (b *Base) pause(wait context.Context, d time.Duration) error {
 // election is one attempt to get the votes of a majority, and what came of it.
 type election struct {
 	*ballot
-	sent  time.Time // what is trusted is counted from here
-	won   bool
-	token uint64
-	left  time.Duration // if others hold the lock: when to try again if nobody tells
-	err   error         // too few answered
+	sent        time.Time // what is trusted is counted from here
+	won         bool
+	first, last uint64        // the tokens that are its own
+	left        time.Duration // if others hold the lock: when to try again if nobody tells
+	err         error         // too few answered
 }
 
-// election holds one. Where others want the lock, one master is asked first, and the rest only if that one grants it.
-func (q *quorum) election(ctx context.Context, cfg *config, contested bool) election {
-	e := election{ballot: q.newBallot(cfg), sent: time.Now()}
-	what, p := e.stand(1, cfg.lease, q.propose()), q.newTally()
+// election holds one, for so many tokens. Where others want the lock, one master is asked first, and the rest only if that one grants it.
+func (q *quorum) election(ctx context.Context, cfg *config, tokens int, contested bool) election {
+	e := election{ballot: q.newBallot(cfg), sent: time.Now(), first: q.propose()}
+	e.last = e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
+	what, p := e.stand(1, cfg.lease, e.last), q.newTally()
 	rest := q.all(func(int) bool { return true })
 	if lead, ok := q.lead(e.patience); ok && contested {
 		e.ask(ctx, what, []int{lead}, p, func() bool { return false })
@@ -105,35 +107,47 @@ func (q *quorum) election(ctx context.Context, cfg *config, contested bool) elec
 	return e
 }
 
-// agree makes the token of an election that is won known to a majority. Mostly it is: then they have all replied the same.
+// agree settles the tokens of an election that is won: the greatest that a master replied, once a majority knows it. Mostly it does: then
+// all have replied the same. If that is what was proposed, those before it are the owner's too, as far as no master knew them.
 func (e *election) agree(ctx context.Context, cfg *config, p *tally) {
-	same := 0
+	proposed, same := e.last, 0
+	e.last = 0
 	for i := range p.answers {
 		a := &p.answers[i]
 		if !a.counts {
 			continue
 		}
-		switch token, err := strconv.ParseUint(a.reply.Text(0), 10, 64); {
-		case err != nil:
-			e.err = errors.New("a master granted the lock with a token that is no number: " + a.reply.Text(0))
+		token, err := strconv.ParseUint(a.reply.Text(0), 10, 64)
+		known, err2 := strconv.ParseUint(a.reply.Text(2), 10, 64)
+		if err != nil || err2 != nil {
+			e.err = fmt.Errorf("a master granted the lock with tokens that are no numbers: %q, %q", a.reply.Text(0), a.reply.Text(2))
 			return
-		case token > e.token:
-			e.token, same = token, 1
-		case token == e.token:
+		}
+		e.first = max(e.first, known+1)
+		if token > e.last {
+			e.last, same = token, 0
+		}
+		if token == e.last {
 			same++
 		}
 	}
-	e.q.saw(e.token)
-	if e.won = same >= e.q.need; !e.won {
-		p := e.q.newTally()
-		text := strconv.FormatUint(e.token, 10)
-		agreed := func(a *answer) bool { return a.counts && a.reply.Text(0) == text }
-		e.ask(ctx, e.stand(1, cfg.lease, e.token), e.q.all(func(int) bool { return true }), p,
-			func() bool { return p.count(agreed) >= e.q.need })
-		if e.won = p.count(agreed) >= e.q.need; !e.won {
-			e.err = &quorumError{e.q, p}
-		}
+	if e.last != proposed {
+		e.first = e.last
 	}
+	e.q.saw(e.last)
+	e.won = same >= e.q.need || e.tell(ctx, cfg.lease, e.last)
+}
+
+// tell makes a token known to a majority.
+func (e *election) tell(ctx context.Context, lease time.Duration, token uint64) bool {
+	p, text := e.q.newTally(), strconv.FormatUint(token, 10)
+	agreed := func() int { return p.count(func(a *answer) bool { return a.counts && a.reply.Text(0) == text }) }
+	e.ask(ctx, e.stand(1, lease, token), e.q.all(func(int) bool { return true }), p, func() bool { return agreed() >= e.q.need })
+	if agreed() < e.q.need {
+		e.err = &quorumError{e.q, p}
+		return false
+	}
+	return true
 }
 
 // young tells whether there are votes of masters that were started less than a lease ago and are believed only because the others

@@ -56,7 +56,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	t.used()
 	t.setPassing(true) // a renewal that finds the lock released is not to call it lost
 	tokens := c.wanted()
-	o := detached(ctx, g.server, func(bool) lua.Call { return b.hander.Pass(t.known(), g.lease, tokens, c.publish) })
+	o := g.server.pass(ctx, t, g.lease, tokens)
 	if o.err == nil && o.reply.Status == lua.Done {
 		t.setPassing(false)
 		if !o.stray || control.LatePass.Off() {

@@ -90,7 +90,10 @@ func (t *tenure) give(from, to *grant) bool {
 	t.next++
 	t.holder = to
 	to.mu.Lock()
-	to.live, to.front, to.tenure = true, true, t
+	to.live, to.front, to.tenure, to.server = true, true, t, t.server
+	if t.base.quorum != nil {
+		to.id = t.names[0] // is not changed at the masters
+	}
 	to.token, to.lease, to.renew = h.token, want.lease, true
 	to.holds = append(to.holds, h)
 	to.mu.Unlock()

@@ -24,6 +24,9 @@ type Reply struct {
 	values []any // behind the status
 }
 
+// NewReply makes the reply of one who speaks for several servers.
+func NewReply(status Status, values ...any) Reply { return Reply{status, values} }
+
 // parse never trusts the shape of a reply: it may come from a proxy or from something that is no Redis.
 func parse(v any, err error) (Reply, error) {
 	if err != nil {

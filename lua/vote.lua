@@ -5,7 +5,8 @@
 -- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms   4 hold count   5 token that the owner proposes
 -- Reply {1, token, 1}    the owner held it before and holds it now, so many times; the token is the greater one of the last and
 --                        the proposed one, as decimal text
---       {1, token, 0}    the owner holds it now; the token is the proposed one, or one more than the last if that is not smaller
+--       {1, token, 0, last}   the owner holds it now; the token is the proposed one, or one more than the last if that is not smaller.
+--                        All above the last one are the owner's: it may use those up to the token for others that it hands the lock to
 --       {0, pttl, owner} another owner holds it; pttl in ms, -1 if the hash has no time to live
 -- Atomic, and harmless when repeated: who holds it keeps it, and the lease does not get shorter.
 -- A grant counts when a majority has replied with one and the same token, or has been told the greatest of them by this script. Tokens
@@ -38,4 +39,4 @@ if type(limited) == 'table' then -- refused: without an end it must not stay
   redis.pcall('DEL', name)
   return limited
 end
-return {1, token, 0}
+return {1, token, 0, last or '0'}

@@ -135,6 +135,16 @@ func (h *Hub) subscribe(channel string, s *Subscription) *Subscription {
 	return s
 }
 
+// Listens is how many connections of the hub are subscribed to a channel, as far as it knows: 1 or 0.
+func (h *Hub) Listens(channel string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.topics[channel]; t != nil && t.state == confirmed {
+		return 1
+	}
+	return 0
+}
+
 // Rest ends the subscription of a channel that only lingers, without waiting for that. With subscribers nothing happens.
 func (h *Hub) Rest(channel string) {
 	h.mu.Lock()

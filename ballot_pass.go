@@ -1,0 +1,52 @@
+package holdfast
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// pass is [server.pass]. One master is asked who listens for a release: the lock's waiters listen at all of them. If nobody else
+// does, a majority is told of more tokens.
+func (b *ballot) pass(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome {
+	others := b.others(context.WithoutCancel(ctx))
+	if others == 0 {
+		if o := b.reserve(ctx, t, lease, tokens); o.err == nil {
+			return o
+		}
+	}
+	o := b.release(ctx, t.base, nil)
+	if o.err == nil && o.reply.Status == lua.Done {
+		o.reply = lua.NewReply(lua.Denied, int64(others), o.reply.Text(0))
+	}
+	return o
+}
+
+// others is how many other clients listen for a release; -1 if no master tells.
+func (b *ballot) others(ctx context.Context) int {
+	lead, ok := b.q.lead(b.patience)
+	if !ok {
+		return -1
+	}
+	v, channel := b.q.voters[lead], b.q.voter.Channel()
+	ctx, cancel := context.WithTimeout(ctx, b.patience)
+	defer cancel()
+	heard, err := v.client.rdb.PubSubNumSub(ctx, channel).Result()
+	if err != nil {
+		return -1
+	}
+	return max(int(heard[channel])-v.client.hub.Listens(channel), 0)
+}
+
+// reserve tells a majority of tokens to come, which the owner then hands out.
+func (b *ballot) reserve(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome {
+	e := election{ballot: b, sent: time.Now(), first: b.q.propose()}
+	last := e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
+	if !e.tell(context.WithoutCancel(ctx), lease, last) {
+		return outcome{err: e.err}
+	}
+	b.q.saw(last)
+	return outcome{sent: e.sent, reply: lua.NewReply(lua.Done, strconv.FormatUint(e.first, 10), strconv.FormatUint(last, 10))}
+}

@@ -1,0 +1,68 @@
+package redlock_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// clientsOf makes a process's clients.
+func clientsOf(b *testing.B, masters []*redistest.Server, opts ...func(*redis.Options)) (list []*holdfast.Client) {
+	for _, m := range masters {
+		c, err := holdfast.New(m.Client(b, opts...), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		redistest.CloseAtEnd(b, c)
+		list = append(list, c)
+	}
+	return list
+}
+
+func pairs(b *testing.B, m holdfast.Locker, n int) {
+	for range n {
+		h, err := m.Lock(context.Background())
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		if err := h.Unlock(context.Background()); err != nil {
+			b.Error(err)
+			return
+		}
+	}
+}
+
+// BenchmarkPair is an uncontended lock and unlock: of one master, and of a quorum of several.
+func BenchmarkPair(b *testing.B) {
+	masters := redistest.StartMasters(b, 5)
+	clients := clientsOf(b, masters)
+	b.Run("rlock", func(b *testing.B) { pairs(b, rlock.New(clients[0], "r"), b.N) })
+	for _, n := range []int{1, 3, 5} {
+		b.Run("redlock-"+strconv.Itoa(n), func(b *testing.B) {
+			b.ReportAllocs()
+			pairs(b, redlock.New(clients[:n], "q", holdfast.TrustRestarts()), b.N)
+		})
+	}
+}
+
+// BenchmarkContended is one name, 64 goroutines of 8 processes' clients.
+func BenchmarkContended(b *testing.B) {
+	masters := redistest.StartMasters(b, 5)
+	var g sync.WaitGroup
+	for range 8 {
+		m := redlock.New(clientsOf(b, masters), "q", holdfast.TrustRestarts())
+		for range 8 {
+			g.Go(func() { pairs(b, m, b.N/64+1) })
+		}
+	}
+	g.Wait()
+}
