@@ -13,6 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// After a lost vote the floor pauses for so long, at random, so that those who split the votes do not meet again. With 1 ms, as on one
+// master, 64 goroutines do little else than to split votes; these two were the best of those tried.
+const leastPause, mostPause = 20 * time.Millisecond, 100 * time.Millisecond
+
 // quorumFloor is the floor on several masters: SET NX PX on all of them at once, held at the majority, compare-and-delete on all of them,
 // poll. A goroutine per master and operation, because go-redis does not interrupt a read; its owner is the client, whose close
 // joins them.
@@ -46,8 +50,7 @@ func (c quorumFloor) locker(_ context.Context, name string) (locker, error) {
 			if err := c.withdraw(b); err != nil {
 				return nil, 0, err
 			}
-			// At random, or those that split the votes meet again.
-			if pause(ctx, pollEvery/2+rand.N(pollEvery)); ctx.Err() != nil { //nolint:gosec // spreads load
+			if pause(ctx, leastPause+rand.N(mostPause-leastPause)); ctx.Err() != nil { //nolint:gosec // spreads load
 				return nil, 0, context.Cause(ctx)
 			}
 		}
