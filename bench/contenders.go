@@ -66,6 +66,7 @@ var contenders = []contender{
 	{name: "pg-advisory", group: another, open: openPostgres, needs: needPostgres},
 	{name: "redsync-5", group: peer, open: openRedsyncQuorum(), needs: needMasters},
 	{name: "redsync-5-failfast", group: peer, open: openRedsyncQuorum(redsync.WithFailFast(true)), needs: needMasters},
+	{name: "redsync-5-1ms", group: peer, open: openRedsyncQuorum(redsync.WithRetryDelay(pollEvery)), needs: needMasters},
 	{name: "rueidislock-5-keys", group: peer, open: openRueidislockKeys, needs: needMasters},
 	{name: "floor-5", group: floor, open: openFloorQuorum, needs: needMasters},
 }

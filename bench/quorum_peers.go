@@ -20,7 +20,7 @@ type redsyncQuorum struct {
 }
 
 // openRedsyncQuorum leaves its pauses between tries as they are, 50 to 250 ms at random, in its favour: with 1 ms, as it has with one
-// pool, 64 goroutines split the votes so often that it grants a tenth as many. Its default waits for an answer of every master; with
+// pool, 64 goroutines do little else than to split votes; redsync-5-1ms shows it. Its default waits for an answer of every master; with
 // fail-fast it goes on at the majority, and its unlock may then overtake a SET that is still on its way, whose key stands for a lease.
 func openRedsyncQuorum(opts ...redsync.Option) func(job) (client, error) {
 	return func(j job) (client, error) {
