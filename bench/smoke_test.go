@@ -104,17 +104,22 @@ func withMasters(t *testing.T, b *bench) {
 	b.masters = addrs
 }
 
-// The control: a quorum of less than a majority is found out.
+// The control: a quorum of less than a majority is found out, where the same with a majority lets nobody in.
 func TestAMinorityIsFoundOut(t *testing.T) {
 	b := testBench(t)
 	b.Time = time.Second
 	withMasters(t, b)
-	s, c := pick(t, "quorum8", "minority")
-	s.section = 5 * time.Millisecond // long enough for another one to come in
-	got, err := b.measure(t.Context(), s, c, 1)
-	require.NoError(t, err)
-	require.Positive(t, got.Safety.Overlaps)
-	require.Equal(t, 1, (&report{Samples: []sample{got}}).code())
+	measured := map[string]sample{}
+	for _, name := range []string{"minority", "floor-5"} {
+		s, c := pick(t, "quorum8", name)
+		s.section = 5 * time.Millisecond // long enough for another one to come in
+		got, err := b.measure(t.Context(), s, c, 1)
+		require.NoError(t, err)
+		measured[name] = got
+	}
+	require.Positive(t, measured["minority"].Safety.Overlaps)
+	require.Equal(t, 1, (&report{Samples: []sample{measured["minority"]}}).code())
+	require.Zero(t, measured["floor-5"].unsafe())
 }
 
 func TestTheFloorNeedsAMajorityOfMasters(t *testing.T) {
