@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/go-redsync/redsync/v4"
 )
 
 // group says what a contender is compared as.
@@ -25,6 +27,7 @@ const (
 	needJava     need = "java"
 	needPostgres need = "postgres"
 	needEtcd     need = "etcd"
+	needMasters  need = "masters" // several Redis servers that know nothing of each other
 )
 
 // contender is one way to lock a name. It is used as its documentation advises; what was chosen stands beside it.
@@ -33,7 +36,7 @@ type contender struct {
 	group group
 	// open makes one client of it in a worker. nil: it is no Go, and the workers are another program.
 	open func(j job) (client, error)
-	// needs is what must be there beside Redis.
+	// needs is what must be there beside Redis. Who needs masters takes part in the scenarios of a quorum, and in no others.
 	needs need
 }
 
@@ -61,6 +64,11 @@ var contenders = []contender{
 	{name: "floor", group: floor, open: openFloor},
 	{name: "etcd", group: another, open: openEtcd, needs: needEtcd},
 	{name: "pg-advisory", group: another, open: openPostgres, needs: needPostgres},
+	{name: "redsync-5", group: peer, open: openRedsyncQuorum(), needs: needMasters},
+	{name: "redsync-5-failfast", group: peer, open: openRedsyncQuorum(redsync.WithFailFast(true)), needs: needMasters},
+	{name: "redsync-5-1ms", group: peer, open: openRedsyncQuorum(redsync.WithRetryDelay(pollEvery)), needs: needMasters},
+	{name: "rueidislock-5-keys", group: peer, open: openRueidislockKeys, needs: needMasters},
+	{name: "floor-5", group: floor, open: openFloorQuorum, needs: needMasters},
 }
 
 // contenderNamed finds a contender. A name that came from a flag has been checked before.

@@ -8,14 +8,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestMain makes workers of this binary as main does of the program, with a lock more: one that does not lock.
+// TestMain makes workers of this binary as main does of the program, with two locks more, which do not lock.
 func TestMain(m *testing.M) {
-	contenders = append(contenders, contender{name: "broken", group: own, open: openBroken})
+	contenders = append(contenders, contender{name: "broken", group: own, open: openBroken},
+		contender{name: "minority", group: own, open: openMinority, needs: needMasters})
 	if len(os.Args) > 1 && os.Args[1] == workerArg {
 		os.Exit(workerMain())
 	}
 	redistest.Main(m)
 }
+
+// openMinority is the floor on several masters that is content with two votes of five.
+func openMinority(j job) (client, error) { return newQuorumFloor(j, 2), nil }
 
 // brokenClient is the control: it lets everybody in and gives everybody the same token.
 type brokenClient struct{}

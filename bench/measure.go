@@ -43,9 +43,10 @@ type bench struct {
 	config
 	rdb      *redis.Client // for statistics
 	addr     string
-	dsn      string // of PostgreSQL; empty: there is none
-	etcd     string // URL; empty: there is none
-	dir      string // for pages
+	masters  []string // of the scenarios of a quorum; empty: there are none
+	dsn      string   // of PostgreSQL; empty: there is none
+	etcd     string   // URL; empty: there is none
+	dir      string   // for pages
 	worker   []string
 	redisson []string // command of the Java worker; empty: there is none
 }
@@ -85,9 +86,28 @@ func (b *bench) measure(ctx context.Context, s scenario, c contender, round int)
 }
 
 func (b *bench) job(s scenario, c contender, name, task, page string) job {
-	return job{
+	j := job{
 		Task: task, Contender: c.name, Addr: b.addr, DSN: b.dsn, Etcd: b.etcd, Page: page, Name: name, Each: s.each,
 		Clients: max(s.clients, 1), Goroutines: max(s.goroutines, 1), Section: s.section, Lease: s.lease,
+	}
+	if s.quorum {
+		j.Addr, j.Masters = b.masters[0], b.masters
+	}
+	return j
+}
+
+// statistics is a client for each server that a scenario uses.
+func (b *bench) statistics(s scenario) (rdbs []*redis.Client, done func()) {
+	if !s.quorum {
+		return []*redis.Client{b.rdb}, func() {}
+	}
+	for _, addr := range b.masters {
+		rdbs = append(rdbs, redis.NewClient(&redis.Options{Addr: addr}))
+	}
+	return rdbs, func() {
+		for _, rdb := range rdbs {
+			_ = rdb.Close()
+		}
 	}
 }
 
@@ -180,7 +200,9 @@ func measurePairs(ctx context.Context, b *bench, s scenario, c contender, name s
 		return out, err
 	}
 	defer t.stop()
-	commands, err := commandsRun(ctx, b.rdb)
+	rdbs, done := b.statistics(s)
+	defer done()
+	commands, err := commandsRun(ctx, rdbs...)
 	if err != nil {
 		return out, err
 	}
@@ -194,7 +216,7 @@ func measurePairs(ctx context.Context, b *bench, s scenario, c contender, name s
 	if err != nil {
 		return out, err
 	}
-	after, err := commandsRun(ctx, b.rdb)
+	after, err := commandsRun(ctx, rdbs...)
 	if err != nil {
 		return out, err
 	}

@@ -8,27 +8,29 @@ import (
 
 // Metrics: names in results.json and results.csv.
 const (
-	metricRate          = "rate"
-	metricWaitMean      = "wait-mean"
-	metricWaitP50       = "wait-p50"
-	metricWaitP99       = "wait-p99"
-	metricLongest       = "wait-longest"
-	metricGapMean       = "gap-mean"
-	metricGapP50        = "gap-p50"
-	metricGapP99        = "gap-p99"
-	metricMoved         = "moved"
-	metricJain          = "jain-goroutines"
-	metricJainProcesses = "jain-processes"
-	metricLeastShare    = "least-client-share"
-	metricCommands      = "commands-per-grant"
-	metricMemory        = "memory-per-waiter"
-	metricScripts       = "scripts-per-grant"
-	metricSubscriptions = "subscriptions"
-	metricScriptRate    = "scripts-per-second"
-	metricLeastTrust    = "least-trust"
-	metricGoroutines    = "goroutines"
-	metricTakeover      = "takeover"
-	metricLease         = "lease"
+	metricRate           = "rate"
+	metricWaitMean       = "wait-mean"
+	metricWaitP50        = "wait-p50"
+	metricWaitP99        = "wait-p99"
+	metricLongest        = "wait-longest"
+	metricGapMean        = "gap-mean"
+	metricGapP50         = "gap-p50"
+	metricGapP99         = "gap-p99"
+	metricMoved          = "moved"
+	metricJain           = "jain-goroutines"
+	metricJainProcesses  = "jain-processes"
+	metricLeastShare     = "least-client-share"
+	metricLeastGoroutine = "least-goroutine-share"
+	metricMostGoroutine  = "most-goroutine-share"
+	metricCommands       = "commands-per-grant"
+	metricMemory         = "memory-per-waiter"
+	metricScripts        = "scripts-per-grant"
+	metricSubscriptions  = "subscriptions"
+	metricScriptRate     = "scripts-per-second"
+	metricLeastTrust     = "least-trust"
+	metricGoroutines     = "goroutines"
+	metricTakeover       = "takeover"
+	metricLease          = "lease"
 )
 
 // metric is what the reader of a table is told about a number.
@@ -53,6 +55,8 @@ var metrics = []metric{
 	{metricJain, "Jain", 1, false},
 	{metricJainProcesses, "Jain processes", 1, false},
 	{metricLeastShare, "least client's share %", 100, false},
+	{metricLeastGoroutine, "least goroutine's share %", 100, false},
+	{metricMostGoroutine, "most goroutine's share %", 100, true},
 	{metricCommands, "commands/grant", 1, true},
 	{metricMemory, "bytes/waiter", 1, true},
 	{metricScripts, "scripts/grant", 1, true},
@@ -114,6 +118,8 @@ func summarise(results []*result, took float64, clients int) (map[string]float64
 		m[metricWaitMean] = seconds(all.WaitSum) / grants
 		m[metricWaitP50], m[metricWaitP99] = quantile(waits, 0.5), quantile(waits, 0.99)
 		m[metricLeastShare] = slices.Min(perClient) * float64(len(perClient)) / grants
+		each := float64(len(perGoroutine)) / grants
+		m[metricLeastGoroutine], m[metricMostGoroutine] = slices.Min(perGoroutine)*each, slices.Max(perGoroutine)*each
 	}
 	if n := float64(all.Handover); n > 0 {
 		m[metricGapMean] = seconds(all.GapSum) / n

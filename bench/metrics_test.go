@@ -43,6 +43,8 @@ func TestResultsOfProcessesAreOneDistribution(t *testing.T) {
 	require.InDelta(t, jain([]float64{100, 100, 100, 300}), m[metricJain], 1e-9)
 	require.InDelta(t, jain([]float64{200, 400}), m[metricJainProcesses], 1e-9)
 	require.InDelta(t, 200/300., m[metricLeastShare], 1e-9, "of a fair share")
+	require.InDelta(t, 100/150., m[metricLeastGoroutine], 1e-9)
+	require.InDelta(t, 300/150., m[metricMostGoroutine], 1e-9)
 }
 
 func TestOnlyTheWindowCounts(t *testing.T) {

@@ -22,17 +22,21 @@ type redsyncClient struct {
 	rdb   *redis.Client
 	rs    *redsync.Redsync
 	lease time.Duration
+	opts  []redsync.Option // of its tries
 }
 
 // openRedsync takes one pool, and as many tries as the context allows.
 func openRedsync(j job) (client, error) {
 	rdb := redis.NewClient(&redis.Options{Addr: j.Addr})
-	return redsyncClient{rdb, redsync.New(redsyncgoredis.NewPool(rdb)), cmp.Or(j.Lease, 8*time.Second)}, nil
+	c := redsyncClient{rdb: rdb, rs: redsync.New(redsyncgoredis.NewPool(rdb)), lease: cmp.Or(j.Lease, 8*time.Second)}
+	c.opts = []redsync.Option{redsync.WithRetryDelay(pollEvery)}
+	return c, nil
 }
 
 func (c redsyncClient) locker(_ context.Context, name string) (locker, error) {
+	opts := append([]redsync.Option{redsync.WithTries(math.MaxInt32), redsync.WithExpiry(c.lease)}, c.opts...)
 	return func(ctx context.Context) (func() error, uint64, error) {
-		m := c.rs.NewMutex(name, redsync.WithTries(math.MaxInt32), redsync.WithRetryDelay(pollEvery), redsync.WithExpiry(c.lease))
+		m := c.rs.NewMutex(name, opts...)
 		if err := m.LockContext(ctx); err != nil {
 			return nil, 0, err
 		}

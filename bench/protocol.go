@@ -28,10 +28,11 @@ const (
 type job struct {
 	Task       string        `json:"task"`
 	Contender  string        `json:"contender"`
-	Addr       string        `json:"addr"` // of the Redis server
-	DSN        string        `json:"dsn"`  // of the PostgreSQL server
-	Etcd       string        `json:"etcd"` // URL of the etcd server
-	Page       string        `json:"page"` // file of the shared page
+	Addr       string        `json:"addr"`              // of the Redis server
+	Masters    []string      `json:"masters,omitempty"` // addresses, in scenarios of a quorum; Addr is the first
+	DSN        string        `json:"dsn"`               // of the PostgreSQL server
+	Etcd       string        `json:"etcd"`              // URL of the etcd server
+	Page       string        `json:"page"`              // file of the shared page
 	Name       string        `json:"name"`
 	Each       bool          `json:"each"` // a name per goroutine: Name and a number
 	Process    int           `json:"process"`

@@ -23,6 +23,9 @@ func (r *report) ratios(scenarios []scenario) []ratio {
 		if s.shows[0] == metricTakeover {
 			continue // it is what is left of the lease at a random moment; the best of several is the luckiest
 		}
+		if s.quorum {
+			continue // there one is compared with each; see versus
+		}
 		for _, c := range contenders {
 			if c.group != own || len(r.of(s.name, c.name)) == 0 {
 				continue

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/schollz/progressbar/v3"
@@ -78,7 +79,7 @@ func (b *bench) open(ctx context.Context) (closeAll func(), absent []string, err
 	stops, absent := b.prepare(ctx)
 	closers = append(closers, stops...)
 	if len(b.contenders) == 0 {
-		return closeAll, absent, errors.New("no contender is left: " + fmt.Sprint(absent))
+		return closeAll, absent, errors.New("no contender is left for these scenarios: " + fmt.Sprint(absent))
 	}
 	return closeAll, absent, nil
 }
@@ -88,6 +89,9 @@ func (b *bench) prepare(ctx context.Context) (stops []func(), absent []string) {
 	var ready []contender
 	tried := map[need]error{} // once for all contenders that need the same
 	for _, c := range b.contenders {
+		if !slices.ContainsFunc(b.scenarios, func(s scenario) bool { return s.takes(c) }) {
+			continue // it has nothing to do, so what it needs is not started
+		}
 		err, again := tried[c.needs]
 		if !again {
 			var stop func()
@@ -114,8 +118,15 @@ func (b *bench) provide(ctx context.Context, what need) (stop func(), err error)
 		b.dsn, stop, err = startPostgres(ctx, b.dir)
 	case needEtcd:
 		b.etcd, stop, err = startEtcd(ctx, b.dir)
+	case needMasters:
+		b.masters, stop, err = startMasters(ctx, b.dir)
 	}
 	return stop, err
+}
+
+// has says whether a contender takes part in a scenario of this run. Without masters nobody does in those of a quorum.
+func (b *bench) has(s scenario, c contender) bool {
+	return s.takes(c) && (!s.quorum || len(b.masters) > 0)
 }
 
 // all measures everything: in each round every scenario, and in each scenario the contenders one after the other, in an
@@ -124,7 +135,7 @@ func (b *bench) all(ctx context.Context) ([]sample, error) {
 	total := 0
 	for _, s := range b.scenarios {
 		for _, c := range b.contenders {
-			if s.takes(c) {
+			if b.has(s, c) {
 				total += b.Rounds
 			}
 		}
@@ -136,7 +147,7 @@ func (b *bench) all(ctx context.Context) ([]sample, error) {
 	for round := range b.Rounds {
 		for _, s := range b.scenarios {
 			for _, c := range rotated(b.contenders, round) {
-				if !s.takes(c) {
+				if !b.has(s, c) {
 					continue
 				}
 				progress(bar, len(samples)+1, total, fmt.Sprintf("round %d, %s, %s", round+1, s.name, c.name))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -22,12 +23,20 @@ type scenario struct {
 	onlyOwn bool
 	// lease is set where a contender has one. 0: its default.
 	lease time.Duration
+	// quorum is on several masters, for those who need them, and for those named in beside on the first of these masters.
+	quorum bool
+	beside []string
 }
 
 var (
 	showsPairs   = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricJain, metricCommands}
 	showsClients = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricMoved, metricJain, metricLeastShare, metricCommands}
 	showsGaps    = []string{metricGapMean, metricGapP50, metricGapP99, metricMoved, metricWaitP99, metricJain, metricJainProcesses, metricCommands}
+)
+
+var (
+	showsQuorum  = []string{metricRate, metricWaitMean, metricWaitP50, metricWaitP99, metricCommands}
+	showsQuorum8 = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricMoved, metricJain, metricLeastGoroutine, metricMostGoroutine, metricCommands}
 )
 
 // scenarios are all of them, in the order in which they run.
@@ -53,7 +62,16 @@ var scenarios = []scenario{
 	{name: "held", about: "many names held for two thirds of the default lease",
 		shows:   []string{metricScriptRate, metricLeastTrust, metricGoroutines, metricLease},
 		measure: measureHeld, onlyOwn: true},
+	{name: "quorum", about: "five masters, one goroutine, one name, nobody else; rlock and floor on one of these masters", shows: showsQuorum,
+		processes: 1, clients: 1, goroutines: 1, quorum: true, beside: []string{"rlock", "floor"}},
+	{name: "quorum8", about: "five masters, one name, 64 goroutines on 8 clients in one process", shows: showsQuorum8,
+		processes: 1, clients: 8, goroutines: 64, quorum: true},
 }
 
 // takes says whether a contender takes part.
-func (s scenario) takes(c contender) bool { return !s.onlyOwn || c.group == own }
+func (s scenario) takes(c contender) bool {
+	if (c.needs == needMasters) != s.quorum {
+		return slices.Contains(s.beside, c.name)
+	}
+	return !s.onlyOwn || c.group == own
+}

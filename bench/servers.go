@@ -66,6 +66,33 @@ func startRedis(ctx context.Context, dir string) (addr string, stop func(), err 
 	return addr, s.stop, nil
 }
 
+// masterCount is the number that the Redis documentation advises for a quorum.
+const masterCount = 5
+
+// startMasters starts servers that know nothing of each other.
+func startMasters(ctx context.Context, dir string) (addrs []string, stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, one := range stops {
+			one()
+		}
+	}
+	for i := range masterCount {
+		own := filepath.Join(dir, "master-"+strconv.Itoa(i))
+		if err := os.Mkdir(own, 0o700); err != nil {
+			stop()
+			return nil, nil, err
+		}
+		addr, stopOne, err := startRedis(ctx, own)
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		addrs, stops = append(addrs, addr), append(stops, stopOne)
+	}
+	return addrs, stop, nil
+}
+
 // eventually waits up to ten seconds for a server to be there.
 func eventually(ctx context.Context, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)

@@ -35,13 +35,20 @@ func scriptsRun(ctx context.Context, rdb *redis.Client) (float64, error) {
 	return total, nil
 }
 
-// commandsRun is how many commands the server has run so far; what a script calls counts too.
-func commandsRun(ctx context.Context, rdb *redis.Client) (float64, error) {
-	info, err := rdb.Info(ctx, "stats").Result()
-	if err != nil {
-		return 0, err
+// commandsRun is how many commands the servers have run so far, together; what a script calls counts too.
+func commandsRun(ctx context.Context, rdbs ...*redis.Client) (total float64, err error) {
+	for _, rdb := range rdbs {
+		info, err := rdb.Info(ctx, "stats").Result()
+		if err != nil {
+			return 0, err
+		}
+		n, err := strconv.ParseFloat(field(info, "total_commands_processed"), 64)
+		if err != nil {
+			return 0, err
+		}
+		total += n
 	}
-	return strconv.ParseFloat(field(info, "total_commands_processed"), 64)
+	return total, nil
 }
 
 // field is what stands behind "name:" in an answer to INFO; empty if nothing does.
