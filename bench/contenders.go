@@ -64,6 +64,7 @@ var contenders = []contender{
 	{name: "floor", group: floor, open: openFloor},
 	{name: "etcd", group: another, open: openEtcd, needs: needEtcd},
 	{name: "pg-advisory", group: another, open: openPostgres, needs: needPostgres},
+	{name: "redlock", group: own, open: openRedlock, needs: needMasters},
 	{name: "redsync-5", group: peer, open: openRedsyncQuorum(), needs: needMasters},
 	{name: "redsync-5-failfast", group: peer, open: openRedsyncQuorum(redsync.WithFailFast(true)), needs: needMasters},
 	{name: "redsync-5-1ms", group: peer, open: openRedsyncQuorum(redsync.WithRetryDelay(pollEvery)), needs: needMasters},
