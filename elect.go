@@ -92,6 +92,7 @@ func (q *quorum) election(ctx context.Context, cfg *config, tokens int, conteste
 	e.ask(ctx, what, rest, p, func() bool {
 		return p.votes() >= q.need && !e.young(p) || p.refused() > len(q.voters)-q.need
 	})
+	e.unanimous(p)
 	switch {
 	case q.twins() != nil:
 		e.err = q.twins()
@@ -153,9 +154,31 @@ func (e *election) tell(ctx context.Context, lease time.Duration, token uint64) 
 // young tells whether there are votes of masters that were started less than a lease ago and are believed only because the others
 // are as young. Then it matters what all of them say.
 func (e *election) young(p *tally) bool {
-	return !e.trusts && !control.Restarts.Off() && p.count(func(a *answer) bool {
-		return a.counts && a.run != nil && time.Since(a.run.Since) < e.horizon()
-	}) > 0
+	if e.trusts || control.Restarts.Off() {
+		return false
+	}
+	free := e.q.free.Load()
+	for i := range p.answers {
+		if a := &p.answers[i]; a.counts && time.Since(a.run.Since) < e.horizon() && (free == nil || (*free)[i] != a.run.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// unanimous notes that all masters granted the lock together, if they did.
+func (e *election) unanimous(p *tally) {
+	if e.q.free.Load() != nil && !e.young(p) || p.votes() < len(p.answers) {
+		return
+	}
+	runs := make([]string, len(p.answers))
+	for i := range p.answers {
+		if p.answers[i].run == nil {
+			return // trusted, and not known
+		}
+		runs[i] = p.answers[i].run.ID
+	}
+	e.q.free.Store(&runs)
 }
 
 // contested tells whether another owner would have a majority with the vote of one more master. One of the young ones may have been

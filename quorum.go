@@ -22,6 +22,9 @@ type quorum struct {
 	voters []*voter
 	need   int           // how many are a majority
 	last   atomic.Uint64 // the greatest token that this process has seen of the lock
+	// free are the runs of the masters that all granted the lock together: at that moment nobody else held it, and what they granted since
+	// then they know. nil until that has been.
+	free atomic.Pointer[[]string]
 }
 
 // voter is one master, as this lock sees it.
