@@ -122,8 +122,8 @@ type silence struct{ since time.Duration }
 func (s *silence) Error() string { return fmt.Sprintf("%v for %v", errSilent, s.since) }
 func (s *silence) Unwrap() error { return errSilent }
 
-// send sends a question to a master, in a goroutine of the home client's, and hands on the answer. The error is why that is not worth
-// waiting for.
+// send sends a question to a master, in a goroutine of the home client's, and hands on the answer. The error is why none is to be waited
+// for; then none is handed on.
 func (b *ballot) send(ctx context.Context, i int, what question, hear func(answer)) error {
 	v := b.q.voters[i]
 	if v.client.ctx.Err() != nil {
@@ -132,7 +132,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 	var err error
 	send, silent := v.Begin(b.patience)
 	if silent {
-		err = &silence{v.Silence().Round(time.Millisecond)}
+		err, hear = &silence{v.Silence().Round(time.Millisecond)}, func(answer) {}
 	}
 	switch {
 	case !send:

@@ -1,0 +1,167 @@
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// outage is a way for a master to be out of reach, of one process or of all.
+type outage struct {
+	name string
+	on   func(l *lab, p *party, i int)
+	off  func(l *lab, p *party, i int)
+}
+
+var outages = []outage{
+	{
+		name: "killed",
+		on:   func(l *lab, _ *party, i int) { l.masters[i].Kill() },
+		off:  func(l *lab, _ *party, i int) { l.masters[i].Restart() },
+	},
+	{
+		name: "stopped",
+		on:   func(l *lab, _ *party, i int) { l.masters[i].Pause() },
+		off:  func(l *lab, _ *party, i int) { l.masters[i].Resume() },
+	},
+	{
+		name: "cut off",
+		on:   func(_ *lab, p *party, i int) { p.proxies[i].Stop() },
+		off:  func(_ *lab, p *party, i int) { p.proxies[i].Start() },
+	},
+	{
+		name: "black hole",
+		on:   func(_ *lab, p *party, i int) { p.proxies[i].Silence(true) },
+		off:  func(_ *lab, p *party, i int) { p.proxies[i].Silence(false) },
+	},
+	{
+		name: "requests lost",
+		on:   func(_ *lab, p *party, i int) { p.proxies[i].LoseRequests(true) },
+		off:  func(_ *lab, p *party, i int) { p.proxies[i].LoseRequests(false) },
+	},
+	{
+		name: "replies lost",
+		on:   func(_ *lab, p *party, i int) { p.proxies[i].LoseReplies(true) },
+		off:  func(_ *lab, p *party, i int) { p.proxies[i].LoseReplies(false) },
+	},
+}
+
+// use locks, enters again, extends and unlocks.
+func use(ctx context.Context, m holdfast.Locker) error {
+	h, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	inner, err := m.Lock(h.Context())
+	if err != nil {
+		return err
+	}
+	if err := inner.Unlock(ctx); err != nil {
+		return err
+	}
+	if err := h.Extend(ctx, time.Minute); err != nil {
+		return err
+	}
+	return h.Unlock(ctx)
+}
+
+// With two of five masters out of reach everything works, also while they come and go.
+func TestMinorityIsOut(t *testing.T) {
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			l := newLab(t, 5)
+			p := l.party(nil)
+			m := p.mutex(uniqueName(t))
+			require.NoError(t, use(t.Context(), m))
+			for range 2 { // flapping
+				o.on(l, p, 1)
+				o.on(l, p, 3)
+				for range 5 {
+					require.NoError(t, use(t.Context(), m))
+				}
+				o.off(l, p, 1)
+				o.off(l, p, 3)
+			}
+			require.NoError(t, use(t.Context(), m))
+			for _, c := range p.clients {
+				require.NoError(t, c.Close(t.Context()))
+			}
+			eventually(t, "nothing is left", func() bool { return l.held(m.Name()) == 0 })
+		})
+	}
+}
+
+// With three of five masters out of reach nobody gets the lock: the error tells what each said, and nothing is left at the
+// two others.
+func TestMajorityIsOut(t *testing.T) {
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			l := newLab(t, 5)
+			p := l.party(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
+			m := p.mutex(uniqueName(t))
+			require.NoError(t, use(t.Context(), m))
+			eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
+			for i := range 3 {
+				o.on(l, p, i)
+			}
+			_, err := m.Lock(t.Context())
+			require.ErrorContains(t, err, "2 of 5 masters answered, and 3 have to agree; 1 (127.0.0.1:")
+			require.ErrorContains(t, err, "): granted")
+			require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+			left := 0
+			for _, rdb := range l.direct[3:] {
+				left += int(rdb.Exists(t.Context(), m.Name()).Val())
+			}
+			require.Zero(t, left, "the survivors hold nothing")
+			_, err = m.Lock(t.Context(), holdfast.Wait(50*time.Millisecond))
+			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+			require.ErrorContains(t, err, "of 5 masters answered")
+			for i := range 3 {
+				o.off(l, p, i)
+			}
+			if o.name == "killed" {
+				return // they do not vote yet
+			}
+			eventually(t, "it works again", func() bool { return use(t.Context(), m) == nil })
+		})
+	}
+}
+
+// Who loses the majority is told before anybody else can have the lock; who keeps it does not notice.
+func TestHoldAndOutage(t *testing.T) {
+	for _, o := range outages {
+		for _, out := range []int{2, 3} {
+			t.Run(o.name+" "+itoa(uint64(out)), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t, 5)
+				p := l.party(&holdfast.Options{Lease: 3 * time.Second})
+				m := p.mutex(uniqueName(t))
+				h, err := m.Lock(t.Context())
+				require.NoError(t, err)
+				for i := range out {
+					o.on(l, p, i)
+				}
+				if out == 2 {
+					begin := h.Deadline()
+					eventually(t, "renewed again and again", func() bool {
+						return h.Context().Err() != nil || h.Deadline().After(begin.Add(4*time.Second))
+					})
+					require.NoError(t, context.Cause(h.Context()))
+					require.NoError(t, h.Unlock(t.Context()))
+					return
+				}
+				deadline := h.Deadline()
+				require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+				require.ErrorContains(t, context.Cause(h.Context()), "of 5 masters answered")
+				require.False(t, h.Deadline().After(deadline.Add(3*time.Second)))
+				for i := range 3 {
+					o.off(l, p, i)
+				}
+			})
+		}
+	}
+}
