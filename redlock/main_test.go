@@ -105,3 +105,12 @@ func awaitEnd(t *testing.T, h *holdfast.Hold) error {
 		return nil
 	}
 }
+
+// lockOnce locks and unlocks.
+func lockOnce(ctx context.Context, m holdfast.Locker) error {
+	h, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return h.Unlock(ctx)
+}

@@ -1,0 +1,137 @@
+package redlock_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/control"
+)
+
+// A master that comes back without its data is asked at the next renewal to take the hold back, with count and token, and
+// those who unlock find it there.
+func TestMasterIsJoinedAgain(t *testing.T) {
+	l := newLab(t, 5)
+	p := l.party(&holdfast.Options{Lease: 3 * time.Second})
+	m := p.mutex(uniqueName(t))
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	inner, err := m.Lock(h.Context())
+	require.NoError(t, err)
+	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
+	for _, i := range []int{0, 4} { // the home too
+		l.masters[i].Restart()
+	}
+	for _, i := range []int{0, 4} {
+		eventually(t, "joined again", func() bool {
+			return l.direct[i].HGet(t.Context(), m.Name(), h.Owner()).Val() == "2"
+		})
+		require.Equal(t, itoa(h.Token()), l.direct[i].Get(t.Context(), "redisson_lock_token:{"+m.Name()+"}").Val())
+		require.Positive(t, l.direct[i].PTTL(t.Context(), m.Name()).Val())
+	}
+	// A minority that the hold stands on without those that came back.
+	require.NoError(t, h.Context().Err())
+	require.NoError(t, inner.Unlock(t.Context()))
+	require.NoError(t, h.Unlock(t.Context()))
+	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
+}
+
+// forgotten has a party hold the lock by masters 0, 1 and 2 alone, and has 2 forget it. The two others come back, and another party asks. It
+// returns what became of that.
+func forgotten(t *testing.T, knew bool, opts ...holdfast.Option) (second *holdfast.Hold, err error) {
+	t.Helper()
+	l := newLab(t, 5)
+	name := uniqueName(t)
+	lease := &holdfast.Options{Lease: 20 * time.Second, RetryBudget: 300 * time.Millisecond}
+	a, b := l.party(lease), l.party(lease)
+	if knew {
+		require.NoError(t, use(t.Context(), b.mutex("other", holdfast.Lease(time.Second))))
+	}
+	for _, i := range []int{3, 4} {
+		a.proxies[i].Stop()
+	}
+	h, err := a.mutex(name).Lock(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 3, l.held(name))
+	l.masters[2].Restart()
+	for _, i := range []int{3, 4} {
+		a.proxies[i].Start()
+	}
+	second, err = b.mutex(name, opts...).TryLock(t.Context())
+	require.NoError(t, h.Context().Err(), "the first one still holds it")
+	if err == nil {
+		require.Greater(t, second.Token(), h.Token(), "tokens tell")
+		require.NoError(t, second.Unlock(t.Context()))
+		return second, nil
+	}
+	eventually(t, "nothing of the second one is left", func() bool {
+		for _, owner := range l.holders(name) {
+			for id := range owner {
+				if id != h.Owner() {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost, "two masters of five know of it")
+	return nil, err
+}
+
+// A master that restarted without its data does not vote, so that there are not two holders.
+func TestDelayedRestart(t *testing.T) {
+	for name, knew := range map[string]bool{"it was known before": true, "it was not": false} {
+		t.Run(name, func(t *testing.T) {
+			second, err := forgotten(t, knew)
+			require.Nil(t, second)
+			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		})
+	}
+}
+
+// The controls: with the rule switched off, by the option or altogether, there are two.
+func TestDelayedRestartControl(t *testing.T) {
+	_, err := forgotten(t, true, holdfast.TrustRestarts())
+	require.NoError(t, err)
+	t.Cleanup(control.Restarts.Without())
+	for _, knew := range []bool{true, false} {
+		_, err = forgotten(t, knew)
+		require.NoError(t, err)
+	}
+}
+
+// A master that restarted votes again after a lease.
+func TestRestartedMasterVotesAgain(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(&holdfast.Options{Lease: 2 * time.Second, RetryBudget: 100 * time.Millisecond})
+	m := p.mutex(uniqueName(t))
+	require.NoError(t, lockOnce(t.Context(), m))
+	l.masters[0].Restart()
+	l.masters[1].Restart()
+	_, err := m.Lock(t.Context())
+	require.ErrorContains(t, err, "its vote counts in")
+	require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+	eventually(t, "it votes", func() bool {
+		h, err := m.TryLock(t.Context())
+		return err == nil && h.Unlock(t.Context()) == nil
+	})
+}
+
+// A server that does not say since when it runs does not vote, unless restarts are trusted.
+func TestInfoIsDenied(t *testing.T) {
+	l := newLab(t, 3)
+	for _, rdb := range l.direct {
+		require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-info").Err())
+	}
+	p := l.party(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	m := p.mutex(uniqueName(t))
+	_, err := m.Lock(t.Context())
+	require.ErrorContains(t, err, "does not tell since when it runs")
+	require.ErrorContains(t, err, "NOPERM")
+	require.False(t, errors.Is(err, holdfast.ErrNotAcquired))
+	eventually(t, "nothing is left", func() bool { return l.held(m.Name()) == 0 })
+	require.NoError(t, use(t.Context(), p.mutex(m.Name(), holdfast.TrustRestarts())))
+}
