@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/held"
 )
 
 // Hold is one acquisition of a lock. It ends once, for one reason: unlocked, lost, or its client closed.
@@ -33,7 +35,7 @@ func (h *Hold) Context() context.Context {
 	defer h.mu.Unlock()
 	if h.ctx == nil { // made on demand: who only locks and unlocks does not pay for it
 		ctx := context.WithValue(h.parent, ownerKey{}, h.grant.owner)
-		h.ctx, h.cancel = context.WithCancelCause(ctx)
+		h.ctx, h.cancel = context.WithCancelCause(held.With(ctx, h.grant.base.key.Name, h.token))
 		if h.ended != nil {
 			h.cancel(h.ended)
 		}

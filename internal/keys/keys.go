@@ -18,6 +18,7 @@ const (
 	tokenPrefix   = "redisson_lock_token"
 	queuePrefix   = "redisson_lock_queue"
 	timeoutPrefix = "redisson_lock_timeout"
+	fencePrefix   = "holdfast_fence" // ours: Redisson has none
 )
 
 // Lock is the set of keys of one lock. The hash itself is stored under the plain name.
@@ -44,6 +45,9 @@ func For(name string) Lock {
 
 // Mailbox is the channel on which one waiter of a fair lock is called: an owner, or a client for all of its own.
 func (l Lock) Mailbox(of string) string { return l.Channel + ":" + of }
+
+// Fence is the key of the last fencing token that has written to a key.
+func Fence(key string) string { return prefix(fencePrefix, key) }
 
 // prefix is Redisson's prefixName: a name with an opening brace brings its own hash tag.
 func prefix(p, name string) string {
