@@ -33,7 +33,7 @@ import (
 // [*StaleError] and name both tokens.
 var ErrStale = errors.New("stale fencing token")
 
-// ErrNoToken says that a context belongs to no hold. Pass on [holdfast.Hold.Context], or a context that derives from it.
+// ErrNoToken says that a context belongs to no hold. Pass on the Context of the hold, or a context that derives from it.
 var ErrNoToken = errors.New("the context carries no fencing token; pass on the context of the hold")
 
 // errZero is for a token that somebody forgot to fill in: no grant has it.

@@ -73,8 +73,8 @@ func (g *Redis) check(token uint64, key, command string, args []any) error {
 	if key == "" {
 		return errors.New("fence: key is empty; name the key that is written")
 	}
-	if err := keys.Check(key); err != nil {
-		return fmt.Errorf("fence: key: %w", err)
+	if err := keys.OneSlot("key", key); err != nil {
+		return fmt.Errorf("fence: %w", err)
 	}
 	switch {
 	case command == "":

@@ -12,7 +12,7 @@ if type(last) == 'table' then -- told apart from an error of the command, which 
   return redis.error_reply('HOLDFAST the key ' .. KEYS[1] .. ' cannot be read as a token: ' .. last.err)
 end
 if last and not string.find(last, '^[1-9]%d*$') then
-  return redis.error_reply('HOLDFAST the key ' .. KEYS[1] .. ' does not hold a token: ' .. last)
+  return redis.error_reply('HOLDFAST the key ' .. KEYS[1] .. ' does not hold a token: ' .. string.sub(last, 1, 40))
 end
 if last and (#last > #token or #last == #token and last > token) then return {0, last} end
 if last ~= token then redis.call('SET', KEYS[1], token) end
