@@ -24,7 +24,8 @@ const postgresDirs = "/usr/lib/postgresql/*/bin"
 // skipped loudly, and fails if CI=true. It listens on a socket and not on a port, which another could take.
 func startPostgres(t *testing.T) (dsn string) {
 	t.Helper()
-	initdb, postgres, owner := postgresProgram(t, "initdb"), postgresProgram(t, "postgres"), postgresUser(t)
+	initdb, owner := findInitdb(t), postgresUser(t)
+	postgres := filepath.Join(filepath.Dir(initdb), "postgres") // of the same version
 	dir, err := os.MkdirTemp("", "pg-") // t.TempDir can be too long a path for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
@@ -76,16 +77,19 @@ func serve(t *testing.T, cmd *exec.Cmd, log, dir string) {
 	t.Logf("PostgreSQL %s", version)
 }
 
-func postgresProgram(t *testing.T, name string) string {
+func findInitdb(t *testing.T) string {
 	t.Helper()
-	if path, err := exec.LookPath(name); err == nil {
-		return path
+	path, err := exec.LookPath("initdb")
+	if err != nil {
+		found, _ := filepath.Glob(filepath.Join(postgresDirs, "initdb")) // the pattern is well formed
+		if len(found) == 0 {
+			redistest.Unavailable(t, "no PostgreSQL server (initdb) on the PATH or in "+postgresDirs+"; install one (Debian: apt-get install postgresql)")
+		}
+		return slices.Max(found)
 	}
-	found, _ := filepath.Glob(filepath.Join(postgresDirs, name)) // the pattern is well formed
-	if len(found) == 0 {
-		redistest.Unavailable(t, "no PostgreSQL server ("+name+") on the PATH or in "+postgresDirs+"; install one (Debian: apt-get install postgresql)")
-	}
-	return slices.Max(found)
+	path, err = filepath.EvalSymlinks(path)
+	require.NoError(t, err)
+	return path
 }
 
 // postgresUser is whom the server runs as, nil for this one: PostgreSQL refuses root.
