@@ -24,7 +24,7 @@ type Hold struct {
 	cancel context.CancelCauseFunc
 }
 
-// Context carries the owner, so that Lock under it re-enters, and ends with the hold: its cause is then [ErrReleased],
+// Context carries the owner, so that Lock under it re-enters, and the token, and ends with the hold: its cause is then [ErrReleased],
 // [ErrLost] or [ErrClosed]. It derives from the context of the Lock call and ends with that too; the lock stays held
 // then, until Unlock.
 //
@@ -76,7 +76,8 @@ func (h *Hold) Unlock(ctx context.Context) error {
 }
 
 // Token is the fencing token: the same for re-entries, greater for every new grant of the name. Hand it to the resource
-// that the lock protects, and let that refuse what is smaller than the greatest it has seen.
+// that the lock protects, and let that refuse what is smaller than the greatest it has seen. Package fence has guards that do,
+// and reads the token from [Hold.Context].
 func (h *Hold) Token() uint64 { return h.token }
 
 // Owner is "<client uuid>:<token>" as it stands in Redis; where the lock was handed on within the process, a tenth of a second

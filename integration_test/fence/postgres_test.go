@@ -26,7 +26,7 @@ func startPostgres(t *testing.T) (dsn string) {
 	t.Helper()
 	initdb, owner := findInitdb(t), postgresUser(t)
 	postgres := filepath.Join(filepath.Dir(initdb), "postgres") // of the same version
-	dir, err := os.MkdirTemp("", "pg-") // t.TempDir can be too long a path for a socket
+	dir, err := os.MkdirTemp("", "pg-")                         // t.TempDir can be too long a path for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	if owner != nil {
