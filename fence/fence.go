@@ -72,6 +72,15 @@ func TokenOf(ctx context.Context, lock string) (token uint64, ok bool) {
 	return tokenOf(held.From(ctx).Of(lock))
 }
 
+// because adds to an error that says no more than that a context ended why it did: a lost lock, for example.
+func because(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil || errors.Is(err, cause) || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
 func tokenOf(h *held.Hold) (token uint64, ok bool) {
 	if h == nil {
 		return 0, false

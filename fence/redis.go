@@ -33,7 +33,7 @@ func NewRedis(rdb redis.UniversalClient) *Redis { return &Redis{rdb} }
 // int64 (rounded from 2^53 on), and nil is nil.
 //
 // Errors: [*StaleError]; [ErrNoToken]; one that names the argument and the remedy, before anything is sent; else that of the command or
-// of the network, wrapped. After a [redis.Error] the command has done nothing. After any other it may have been done, and nothing is
+// of the network, wrapped, with the cause of a context that has ended. After a [redis.Error] the command has done nothing. After any other it may have been done, and nothing is
 // repeated here: do that if it is harmless twice.
 func (g *Redis) Do(ctx context.Context, key, command string, args ...any) (reply any, err error) {
 	token, ok := Token(ctx)
@@ -54,7 +54,7 @@ func (g *Redis) DoToken(ctx context.Context, token uint64, key, command string, 
 	case lua.IsDenied(err):
 		return nil, fmt.Errorf("fence: %s %q: this user lacks a permission; docs/security.md has the rule that it needs: %w", command, key, err)
 	case err != nil:
-		return nil, fmt.Errorf("fence: %s %q: %w", command, key, err)
+		return nil, fmt.Errorf("fence: %s %q: %w", command, key, because(ctx, err))
 	case r.Status != lua.Denied:
 		return r.Value(0), nil
 	}

@@ -66,7 +66,7 @@ func (g *SQL) CheckToken(ctx context.Context, tx *sql.Tx, resource string, token
 	}
 	result, err := tx.ExecContext(ctx, g.note, resource, int64(token))
 	if err != nil {
-		return fmt.Errorf("fence: check of %q: %w", resource, err)
+		return fmt.Errorf("fence: check of %q: %w", resource, because(ctx, err))
 	}
 	noted, err := result.RowsAffected()
 	if err != nil {
@@ -77,7 +77,7 @@ func (g *SQL) CheckToken(ctx context.Context, tx *sql.Tx, resource string, token
 	}
 	var last int64
 	if err := tx.QueryRowContext(ctx, g.ask, resource).Scan(&last); err != nil {
-		return fmt.Errorf("fence: %q was refused, and the token that it has seen cannot be read: %w", resource, err)
+		return fmt.Errorf("fence: %q was refused, and the token that it has seen cannot be read: %w", resource, because(ctx, err))
 	}
 	return &StaleError{resource, token, uint64(last)}
 }
