@@ -120,6 +120,8 @@ func startWriter(t *testing.T, addr, name, dsn string) *writer {
 	w := &writer{T: t, cmd: exec.Command(os.Args[0])}
 	w.cmd.Env = append(os.Environ(), writerEnv+"="+addr+" "+name+" "+dsn)
 	w.cmd.Stderr = os.Stderr
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	dieWithParent(w.cmd.SysProcAttr, syscall.SIGKILL) // a stopped process would hear of nothing else
 	in, err := w.cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := w.cmd.StdoutPipe()

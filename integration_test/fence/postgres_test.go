@@ -36,7 +36,7 @@ func startPostgres(t *testing.T) (dsn string) {
 	program := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.Command(name, args...)
 		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: owner}
-		dieWithParent(cmd.SysProcAttr)
+		dieWithParent(cmd.SysProcAttr, syscall.SIGQUIT) // as below
 		return cmd
 	}
 	out, err := program(initdb, "-D", data, "-A", "trust", "-U", "test", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 )
 
@@ -116,6 +117,21 @@ func TestSQLiteOfTwo(t *testing.T) {
 	require.NoError(t, second.Rollback())
 	require.NoError(t, first.Commit())
 	requireStale(t, s.once("a", 11), "a", 11, 12)
+}
+
+// TestEndedContextSaysWhy: the error has the cause, such as a lost lock, and not only that the context has ended.
+func TestEndedContextSaysWhy(t *testing.T) {
+	db := open(t, "sqlite", ":memory:")
+	db.SetMaxOpenConns(1)
+	s := newStore(t, db, "last_tokens")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	tx := s.begin(sql.LevelDefault)
+	cancel(holdfast.ErrLost)
+	err := s.guard.CheckToken(ctx, tx, "a", 11)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	require.NotErrorIs(t, err, fence.ErrStale)
+	require.NoError(t, tx.Rollback())
 }
 
 // TestPostgres: the same in PostgreSQL, and what two transactions at once come to.

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package fence_test
-
-import "syscall"
-
-// dieWithParent: only Linux can. Elsewhere a test binary that is killed leaves its server behind.
-func dieWithParent(*syscall.SysProcAttr) {}
