@@ -68,7 +68,8 @@ type layer int
 const (
 	helpers layer = iota // imported by tests only
 	internal
-	base // lua, pubsub, watchdog: know nothing of locks as users see them
+	base   // lua, pubsub, watchdog: know nothing of locks as users see them
+	guards // fence: what stores do with tokens
 	root
 	kinds // one package per kind of lock; any directory that is none of the above
 	tools // scripts: programs
@@ -82,6 +83,8 @@ func layerOf(dir string) layer {
 		return internal
 	case first == "lua", first == "pubsub", first == "watchdog":
 		return base
+	case first == "fence":
+		return guards
 	case dir == ".":
 		return root
 	case first == "scripts":
@@ -118,6 +121,10 @@ func forbidden(from, to string) string {
 		return "servers, faults and leak checks are for tests; users would link them into their services"
 	case f == tools:
 		return "scripts must run when the library does not build"
+	case f == guards && (d == root || d == kinds || d == base && dir != "lua" || dir == "internal/kind"):
+		return "a guard is the store's, which knows tokens and no locks: whoever only writes needs none"
+	case d == guards:
+		return "what stores do with tokens is up to them; the library grants tokens and does not depend on it"
 	case f == base && d == base:
 		return "lua, pubsub and watchdog are each understood and tested alone; what joins them belongs in the root"
 	case f == base && d == root:
@@ -211,6 +218,12 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"rlock", "internal/faultproxy"}:           "for tests",
 		{"internal/queue", "internal/leak"}:        "for tests",
 		{"internal/redistest", ""}:                 "lean on",
+		{"fence", ""}:                              "tokens and no locks",
+		{"fence", "rlock"}:                         "tokens and no locks",
+		{"fence", "pubsub"}:                        "tokens and no locks",
+		{"fence", "internal/kind"}:                 "tokens and no locks",
+		{"rlock", "fence"}:                         "up to them",
+		{".", "fence"}:                             "up to them",
 		{"scripts", "lua"}:                         "does not build",
 		{".", "!testing"}:                          "registers flags",
 		{".", "!testing/synctest"}:                 "registers flags",
@@ -224,7 +237,8 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{".", "lua"}, {".", "pubsub"}, {".", "watchdog"}, {".", "internal/kind"}, {"rlock", ""}, {"fairlock", "lua"},
 		{"redlock", "internal/keys"}, {"internal/kind", "lua"}, {"pubsub", "internal/task"}, {"lua", "!fmt"},
 		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"}, {".", "!github.com/google/uuid"},
-		{"internal/faultproxy", "internal/redistest"},
+		{"internal/faultproxy", "internal/redistest"}, {"fence", "lua"}, {"fence", "internal/keys"}, {"fence", "internal/held"},
+		{".", "internal/held"},
 	} {
 		require.Empty(t, forbidden(edge[0], target(edge[1])), edge)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -34,6 +35,9 @@ var (
 	_ func(context.Context) context.Context                                                         = holdfast.WithOwner
 	_ func(context.Context, holdfast.Locker, func(context.Context) error, ...holdfast.Option) error = holdfast.Do
 
+	_ func(context.Context) (uint64, bool) = fence.Token
+
+	_ = []error{fence.ErrStale}
 	_ = []error{holdfast.ErrNotAcquired, holdfast.ErrLost, holdfast.ErrReleased, holdfast.ErrClosed}
 	_ = holdfast.Error{Op: "", Kind: "", Name: "", Err: error(nil)}
 	_ = holdfast.State{Owner: "", Count: 0, Remaining: time.Duration(0), Token: uint64(0), Waiters: 0}

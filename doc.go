@@ -8,7 +8,7 @@
 // at a time. A holder's context ends before the server may grant the name to anyone else, provided that clocks run at
 // rates within 1 % of each other and the process is scheduled. A pause longer than the lease, or a failover that loses
 // writes, can put two processes inside; nothing built on leases can prevent that, which is why every grant carries a
-// fencing token that grows with every grant of a name, for the resource to check ([Hold.Token]).
+// fencing token that grows with every grant of a name, for the resource to check ([Hold.Token]; package fence does that).
 //
 // Every operation happens at most once, also when a reply is lost and the call is repeated.
 //

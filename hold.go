@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/held"
 )
 
 // Hold is one acquisition of a lock. It ends once, for one reason: unlocked, lost, or its client closed.
@@ -22,7 +24,7 @@ type Hold struct {
 	cancel context.CancelCauseFunc
 }
 
-// Context carries the owner, so that Lock under it re-enters, and ends with the hold: its cause is then [ErrReleased],
+// Context carries the owner, so that Lock under it re-enters, and the token, and ends with the hold: its cause is then [ErrReleased],
 // [ErrLost] or [ErrClosed]. It derives from the context of the Lock call and ends with that too; the lock stays held
 // then, until Unlock.
 //
@@ -33,7 +35,7 @@ func (h *Hold) Context() context.Context {
 	defer h.mu.Unlock()
 	if h.ctx == nil { // made on demand: who only locks and unlocks does not pay for it
 		ctx := context.WithValue(h.parent, ownerKey{}, h.grant.owner)
-		h.ctx, h.cancel = context.WithCancelCause(ctx)
+		h.ctx, h.cancel = context.WithCancelCause(held.With(ctx, h.grant.base.key.Name, h.token))
 		if h.ended != nil {
 			h.cancel(h.ended)
 		}
@@ -74,7 +76,8 @@ func (h *Hold) Unlock(ctx context.Context) error {
 }
 
 // Token is the fencing token: the same for re-entries, greater for every new grant of the name. Hand it to the resource
-// that the lock protects, and let that refuse what is smaller than the greatest it has seen.
+// that the lock protects, and let that refuse what is smaller than the greatest it has seen. Package fence has guards that do,
+// and reads the token from [Hold.Context].
 func (h *Hold) Token() uint64 { return h.token }
 
 // Owner is "<client uuid>:<token>" as it stands in Redis; where the lock was handed on within the process, a tenth of a second

@@ -9,20 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadmeExampleIsTested: the README's Go code stands, line by line and in this order, in an example that is run.
-func TestReadmeExampleIsTested(t *testing.T) {
+// examples are where the README's blocks of Go code come from, in the order of the README.
+var examples = []string{"rlock/example_test.go", "integration_test/fence/example_test.go", "fence/example_test.go"}
+
+// TestReadmeExamplesAreTested: the README's Go code stands, line by line and in this order, in examples that are run.
+func TestReadmeExamplesAreTested(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	example, err := os.ReadFile("rlock/example_test.go")
-	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	require.Len(t, blocks, 1)
-	rest := string(example)
-	for line := range strings.Lines(blocks[0][1]) {
-		line = strings.TrimSpace(line)
-		_, after, found := strings.Cut(rest, line)
-		require.True(t, found, "not in the example, or not in this order: %s", line)
-		rest = after
+	require.Len(t, blocks, len(examples))
+	for i, file := range examples {
+		example, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Contains(t, string(readme), file)
+		rest := string(example)
+		for line := range strings.Lines(blocks[i][1]) {
+			line = strings.TrimSpace(line)
+			_, after, found := strings.Cut(rest, line)
+			require.True(t, found, "not in %s, or not in this order: %s", file, line)
+			rest = after
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ func TestSecurityDocSaysWhatIsTested(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, strings.Fields(aclScripts+" "+aclKeys+" "+aclChannels+" "+aclSingle), strings.Fields(block))
 	require.Contains(t, strings.Join(strings.Fields(doc), " "), "`"+aclFair+"`")
+	require.Contains(t, doc, "`"+aclFence+"`")
 	require.Contains(t, doc, "`"+aclCluster+"`")
 	require.Contains(t, doc, "`"+aclSentinel+"`")
 	require.Contains(t, doc, "the last line and `+cluster|slots +command +asking`")

@@ -43,6 +43,14 @@ func parse(v any, err error) (Reply, error) {
 	return Reply{Status(status), list[1:]}, nil
 }
 
+// Value is the i-th value behind the status as go-redis has it, or nil.
+func (r Reply) Value(i int) any {
+	if i < len(r.values) {
+		return r.values[i]
+	}
+	return nil
+}
+
 // Int is the i-th value behind the status, or 0 if that is no integer.
 func (r Reply) Int(i int) int64 {
 	if i < len(r.values) {

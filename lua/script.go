@@ -28,6 +28,9 @@ var (
 	FairRelease = New("fair_release", fair+fairRelease, fairKeys)
 	FairPoll    = New("fair_poll", fair+fairPoll, fairKeys)
 	FairState   = New("fair_state", fair+fairState, fairKeys)
+
+	// Of a store that checks fencing tokens.
+	Fence = New("fence", fence, 2)
 )
 
 const fairKeys = 5
@@ -46,6 +49,9 @@ var fairPoll string
 
 //go:embed fair_state.lua
 var fairState string
+
+//go:embed fence.lua
+var fence string
 
 //go:embed acquire.lua
 var acquire string

@@ -65,16 +65,40 @@ server() {
   else
     say "server: none on the PATH; installing redis-server"
     install redis-server
-    # Debian starts it as a service. Nobody asked for that.
-    local sudo=()
-    [ "$(id -u)" = 0 ] || sudo=(sudo)
-    if [ -d /run/systemd/system ]; then
-      "${sudo[@]}" systemctl disable --quiet --now redis-server && say "server: stopped the service that came with it"
-    elif "${sudo[@]}" service redis-server stop >/dev/null 2>&1; then
-      say "server: stopped the service that came with it"
-    fi
+    stop_service server redis-server
   fi
   "${HOLDFAST_REDIS_SERVER:-$(command -v redis-server || command -v valkey-server)}" --version
+}
+
+# stop_service LABEL SERVICE: Debian starts what it installs. Nobody asked for that.
+stop_service() {
+  local sudo=()
+  [ "$(id -u)" = 0 ] || sudo=(sudo)
+  if [ -d /run/systemd/system ]; then
+    "${sudo[@]}" systemctl disable --quiet --now "$2" && say "$1: stopped the service that came with it"
+  elif "${sudo[@]}" service "$2" stop >/dev/null 2>&1; then
+    say "$1: stopped the service that came with it"
+  fi
+}
+
+# The guard for databases is tested on a PostgreSQL that the tests start. It is no part of what most people change, so a machine that
+# cannot have one is no reason to stop: those tests say that they were skipped, and fail in CI.
+database() {
+  local programs=(/usr/lib/postgresql/*/bin/initdb)
+  if command -v initdb >/dev/null; then
+    say "database: $(command -v initdb), found on the PATH"
+  elif [ -x "${programs[-1]}" ]; then
+    say "database: ${programs[-1]}"
+  elif command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }; then
+    say "database: no PostgreSQL here; installing postgresql"
+    if install postgresql; then
+      stop_service database postgresql
+    else
+      say "database: PostgreSQL cannot be installed; its tests will say so"
+    fi
+  else
+    say "database: no PostgreSQL here, and no way to install one; its tests will say so"
+  fi
 }
 
 # Containers come on top: faults such as a stopped or killed process are tested on plain processes in any case.
@@ -124,6 +148,7 @@ command -v go >/dev/null || die "no go on the PATH; install Go 1.26"
 say "go: $(go version)"
 compiler
 server
+database
 containers
 if [ -n "$servers" ]; then
   export HOLDFAST_SERVERS=$servers

@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -195,16 +194,17 @@ func (s *story) fencing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.check(fresh.Written, "C writes with its token", "accepted: %d", fresh.Token)
+	s.check(fresh.Refusal == "", "C writes; its context carries its token", "accepted: %d", fresh.Token)
 	stale, err := s.a.do(ctx, order{Op: "write", Value: "from A"})
 	if err != nil {
 		return err
 	}
-	stored, err := s.rdb.HGet(ctx, s.start.Store, "value").Result()
+	stored, err := s.rdb.Get(ctx, s.start.Store).Result()
 	if err != nil {
 		return err
 	}
-	s.check(!stale.Written && stored == "from C", "A comes late, and writes with its old one", "refused:  %d", stale.Token)
+	s.check(stale.Refusal == "stale token" && stale.Seen == fresh.Token && stale.Token < fresh.Token && stored == "from C",
+		"A comes late: Redis refuses its older one", "refused: %d < %d", stale.Token, stale.Seen)
 
 	growing := len(s.tokens) == 4
 	for i := 1; i < len(s.tokens); i++ {
@@ -225,11 +225,15 @@ func (s *story) afterwards(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ttl, err := s.rdb.PTTL(ctx, keys.For(s.start.Name).Token).Result()
-	if err != nil {
-		return err
+	ends := true
+	for _, key := range s.keys() {
+		ttl, err := s.rdb.PTTL(ctx, key).Result()
+		if err != nil {
+			return err
+		}
+		ends = ends && ttl != -1
 	}
-	s.check(unlock.Refusal == "" && well && state.Owner == "" && ttl > 0, "C unlocks, and the processes end",
+	s.check(unlock.Refusal == "" && well && state.Owner == "" && ends, "C unlocks, and the processes end",
 		"the lock is free, and no key without a TTL")
 	err = s.deleteKeys(ctx)
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -43,8 +45,8 @@ type result struct {
 	Owner   string
 	Token   uint64
 	Count   int
-	Written bool
-	Refusal string // not-acquired, lost; other errors are only in Error
+	Seen    uint64 // the token for which a write was refused
+	Refusal string // not acquired, lost, stale; other errors are only in Error
 	Error   string
 }
 
@@ -55,8 +57,9 @@ type worker struct {
 	mutex  *rlock.Mutex
 	fair   *fairlock.Mutex
 	store  string
+	guard  *fence.Redis
 	holds  []*holdfast.Hold // the innermost last
-	token  uint64           // of the last grant; kept when that is over, as a paused process would
+	late   context.Context  // of the last grant; goes on when that is over, as a paused process would
 
 	mu      sync.Mutex // guards out
 	out     *json.Encoder
@@ -117,9 +120,7 @@ func (w *worker) obey(o order, r *result) (err error) {
 		w.watches.Go(w.queue)
 		return nil
 	case "write":
-		r.Token = w.token
-		r.Written, err = writeFenced(ctx, w.rdb, w.store, o.Value, w.token)
-		return err
+		return w.write(o.Value, r)
 	}
 	return fmt.Errorf("unknown order %q", o.Op)
 }
@@ -130,6 +131,7 @@ func (w *worker) start(o order) (err error) {
 	}
 	w.client, err = holdfast.New(w.rdb, &holdfast.Options{Lease: o.Lease})
 	w.mutex, w.fair, w.store = rlock.New(w.client, o.Name), fairlock.New(w.client, fairName(o.Name)), o.Store
+	w.guard = fence.NewRedis(w.rdb)
 	return err
 }
 
@@ -150,9 +152,17 @@ func (w *worker) lock(once bool, r *result) error {
 	if len(w.holds) == 0 {
 		w.watches.Go(func() { w.watch(h) })
 	}
-	w.holds, w.token = append(w.holds, h), h.Token()
+	w.holds, w.late = append(w.holds, h), context.WithoutCancel(h.Context())
 	r.Owner, r.Token, r.Count = h.Owner(), h.Token(), h.Count()
 	return nil
+}
+
+// write writes to the store that the lock protects, whether the lock is still held or not. The guard takes the token out of the
+// context. What the demo writes ends by itself, in case nobody can delete it.
+func (w *worker) write(value string, r *result) error {
+	r.Token, _ = fence.Token(w.late)
+	_, err := w.guard.Do(w.late, w.store, "SET", value, "PX", leftoverTTL.Milliseconds())
+	return errors.Join(err, w.rdb.PExpire(w.late, keys.Fence(w.store), leftoverTTL).Err())
 }
 
 // queue waits for the fair lock, gives it back at once and tells the demo.
@@ -199,6 +209,7 @@ func (w *worker) close() error {
 }
 
 func (r *result) refuse(err error) {
+	var stale *fence.StaleError
 	switch {
 	case err == nil:
 		return
@@ -206,6 +217,8 @@ func (r *result) refuse(err error) {
 		r.Refusal = "not acquired"
 	case errors.Is(err, holdfast.ErrLost):
 		r.Refusal = "lock lost"
+	case errors.As(err, &stale):
+		r.Refusal, r.Seen = "stale token", stale.Last
 	}
 	r.Error = err.Error()
 }

@@ -55,7 +55,7 @@ func FuzzSlots(f *testing.F) {
 			return
 		}
 		a, b := For(one), For(other)
-		for _, key := range []string{a.Channel, a.Token, a.Queue, a.Deadlines, a.Mailbox("owner:h1")} {
+		for _, key := range []string{a.Channel, a.Token, a.Queue, a.Deadlines, a.Mailbox("owner:h1"), Fence(one)} {
 			if slot(a.Name) != slot(key) {
 				t.Fatalf("the keys of %q are in slots %d and %d (%s)", one, slot(a.Name), slot(key), key)
 			}

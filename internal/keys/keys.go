@@ -18,6 +18,7 @@ const (
 	tokenPrefix   = "redisson_lock_token"
 	queuePrefix   = "redisson_lock_queue"
 	timeoutPrefix = "redisson_lock_timeout"
+	fencePrefix   = "holdfast_fence" // ours: Redisson has none
 )
 
 // Lock is the set of keys of one lock. The hash itself is stored under the plain name.
@@ -45,6 +46,10 @@ func For(name string) Lock {
 // Mailbox is the channel on which one waiter of a fair lock is called: an owner, or a client for all of its own.
 func (l Lock) Mailbox(of string) string { return l.Channel + ":" + of }
 
+// Fence is the key of the last fencing token that has written to a key, which must have passed [OneSlot]. "a" and "{a}" share one,
+// as they share the token of a lock: at worst a write is refused that nobody overtook.
+func Fence(key string) string { return prefix(fencePrefix, key) }
+
 // prefix is Redisson's prefixName: a name with an opening brace brings its own hash tag.
 func prefix(p, name string) string {
 	if strings.Contains(name, "{") {
@@ -53,29 +58,38 @@ func prefix(p, name string) string {
 	return p + ":{" + name + "}"
 }
 
-// Check refuses a name whose keys could not all be in one slot of a cluster. Redis hashes what stands between the first
-// "{" and the first "}" after it, if that is not empty, and else the whole key; Redisson tests only for "{", and its
+// Check refuses a name that no lock can have: an empty one, and those that [OneSlot] refuses.
+func Check(name string) error {
+	err := OneSlot("name", name)
+	if name == "" {
+		err = errors.New("name is empty; give the lock a name")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrName, err)
+	}
+	return nil
+}
+
+// OneSlot refuses a name whose keys could not all be in one slot of a cluster; what says what it is. Redis hashes what stands
+// between the first "{" and the first "}" after it, if that is not empty, and else the whole key; Redisson tests only for "{", and its
 // rule has to be kept, so the names for which the two disagree are refused. They are refused on a single server too: a
 // name that works there and breaks on the day of the move to a cluster would be a trap.
-func Check(name string) error {
-	if name == "" {
-		return fmt.Errorf("%w: name is empty; give the lock a name", ErrName)
-	}
+func OneSlot(what, name string) error {
 	_, tail, open := strings.Cut(name, "{")
 	if !open {
 		if strings.Contains(name, "}") {
-			return fmt.Errorf("%w: name %q has a closing brace without an opening one, which would put its keys "+
-				"into two cluster slots; remove it", ErrName, name)
+			return fmt.Errorf("%s %q has a closing brace without an opening one, which would put its keys "+
+				"into two cluster slots; remove it", what, name)
 		}
 		return nil
 	}
 	switch tag, _, closed := strings.Cut(tail, "}"); {
 	case !closed:
-		return fmt.Errorf("%w: name %q opens a hash tag and does not close it, which would put its keys into two "+
-			"cluster slots; close it or remove the brace", ErrName, name)
+		return fmt.Errorf("%s %q opens a hash tag and does not close it, which would put its keys into two "+
+			"cluster slots; close it or remove the brace", what, name)
 	case tag == "":
-		return fmt.Errorf("%w: name %q has an empty hash tag, which would put its keys into two cluster slots; "+
-			"fill it or remove the braces", ErrName, name)
+		return fmt.Errorf("%s %q has an empty hash tag, which would put its keys into two cluster slots; "+
+			"fill it or remove the braces", what, name)
 	}
 	return nil
 }

@@ -20,6 +20,8 @@ func TestForSpellsRedissonsNames(t *testing.T) {
 		"redisson_lock_timeout:a:{b}:c",
 	}, For("a:{b}:c"))
 	require.Equal(t, "redisson_lock__channel:{foo}:owner", For("foo").Mailbox("owner"))
+	require.Equal(t, "holdfast_fence:{foo}", Fence("foo"))
+	require.Equal(t, "holdfast_fence:a:{b}:c", Fence("a:{b}:c"))
 }
 
 func TestCheckSaysWhatToDo(t *testing.T) {

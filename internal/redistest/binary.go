@@ -47,7 +47,7 @@ func binary(tb testing.TB) string {
 // Unavailable skips a test that lacks something of the machine, loudly, and fails it if CI=true.
 func Unavailable(tb testing.TB, why string) {
 	tb.Helper()
-	why = "REAL REDIS TEST NOT RUN: " + strings.TrimSpace(why)
+	why = "REAL SERVER TEST NOT RUN: " + strings.TrimSpace(why)
 	if os.Getenv("CI") == "true" {
 		tb.Fatal(why)
 		return

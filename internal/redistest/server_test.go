@@ -133,12 +133,12 @@ func TestWithoutAServerTestsAreSkippedButFailInCI(t *testing.T) {
 	t.Setenv("CI", "")
 	p := &probe{TB: t}
 	binary(p)
-	require.Contains(t, p.skipped, "REAL REDIS TEST NOT RUN")
+	require.Contains(t, p.skipped, "REAL SERVER TEST NOT RUN")
 	require.Empty(t, p.failed)
 	t.Setenv("CI", "true")
 	p = &probe{TB: t}
 	binary(p)
-	require.Contains(t, p.failed, "REAL REDIS TEST NOT RUN")
+	require.Contains(t, p.failed, "REAL SERVER TEST NOT RUN")
 	require.Empty(t, p.skipped)
 }
 

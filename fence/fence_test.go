@@ -1,0 +1,117 @@
+package fence_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+func newClient(t *testing.T) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(redistest.Shared(t).Client(t), nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
+}
+
+func lock(t *testing.T, l holdfast.Locker, ctx context.Context) *holdfast.Hold {
+	t.Helper()
+	h, err := l.Lock(ctx)
+	require.NoError(t, err)
+	return h
+}
+
+// requireToken: the context tells that token, and TokenOf the same of that lock.
+func requireToken(t *testing.T, want uint64, ctx context.Context, lock string) {
+	t.Helper()
+	token, ok := fence.Token(ctx)
+	require.True(t, ok)
+	require.Equal(t, want, token)
+	token, ok = fence.TokenOf(ctx, lock)
+	require.True(t, ok)
+	require.Equal(t, want, token)
+}
+
+func TestTokenOfOneHold(t *testing.T) {
+	m := rlock.New(newClient(t), t.Name())
+	h := lock(t, m, t.Context())
+	requireToken(t, h.Token(), h.Context(), t.Name())
+
+	derived, cancel := context.WithCancel(h.Context())
+	cancel()
+	requireToken(t, h.Token(), derived, t.Name())
+	requireToken(t, h.Token(), context.WithoutCancel(h.Context()), t.Name())
+	requireToken(t, h.Token(), holdfast.WithOwner(h.Context()), t.Name())
+
+	again := lock(t, m, h.Context())
+	require.Equal(t, 2, again.Count())
+	requireToken(t, h.Token(), again.Context(), t.Name())
+
+	require.NoError(t, again.Unlock(t.Context()))
+	require.NoError(t, h.Unlock(t.Context()))
+	requireToken(t, h.Token(), h.Context(), t.Name())
+
+	next := lock(t, m, t.Context())
+	require.Greater(t, next.Token(), h.Token())
+	requireToken(t, next.Token(), next.Context(), t.Name())
+	requireToken(t, h.Token(), h.Context(), t.Name())
+	require.NoError(t, next.Unlock(t.Context()))
+}
+
+func TestTokensOfNestedHolds(t *testing.T) {
+	c := newClient(t)
+	stock, orders := rlock.New(c, t.Name()+":stock"), fairlock.New(c, t.Name()+":orders")
+	outer := lock(t, stock, t.Context())
+	inner := lock(t, orders, outer.Context())
+	require.NotEqual(t, outer.Token(), inner.Token())
+	requireToken(t, inner.Token(), inner.Context(), orders.Name())
+	requireToken(t, outer.Token(), outer.Context(), stock.Name())
+	of, ok := fence.TokenOf(inner.Context(), stock.Name())
+	require.True(t, ok)
+	require.Equal(t, outer.Token(), of, "the outer one can be told from within the inner one")
+	_, ok = fence.TokenOf(outer.Context(), orders.Name())
+	require.False(t, ok, "and the inner one is not known outside it")
+
+	again := lock(t, stock, inner.Context())
+	requireToken(t, outer.Token(), again.Context(), stock.Name())
+	require.NoError(t, errors.Join(again.Unlock(t.Context()), inner.Unlock(t.Context()), outer.Unlock(t.Context())))
+	requireToken(t, inner.Token(), inner.Context(), orders.Name())
+}
+
+// Do passes on the context of its hold.
+func TestTokenWithinDo(t *testing.T) {
+	m := rlock.New(newClient(t), t.Name())
+	require.NoError(t, holdfast.Do(t.Context(), m, func(ctx context.Context) error {
+		state, err := m.State(ctx)
+		requireToken(t, state.Token, ctx, t.Name())
+		return err
+	}))
+}
+
+func TestNoToken(t *testing.T) {
+	var none context.Context
+	for _, ctx := range []context.Context{none, context.Background(), t.Context(), holdfast.WithOwner(t.Context())} {
+		token, ok := fence.Token(ctx)
+		require.False(t, ok)
+		require.Zero(t, token)
+		token, ok = fence.TokenOf(ctx, "")
+		require.False(t, ok)
+		require.Zero(t, token)
+	}
+}
+
+func TestStaleErrorNamesBoth(t *testing.T) {
+	err := error(&fence.StaleError{Resource: "stock:7", Token: 11, Last: 12})
+	require.ErrorIs(t, err, fence.ErrStale)
+	require.EqualError(t, err, `stale fencing token: "stock:7" has seen 12, and this one is 11`)
+}

@@ -1,0 +1,88 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// maxArgs is how many arguments a command may have: Lua's stack has room for 8000.
+const maxArgs = 7000
+
+// Redis guards writes to keys of a Redis: a single server, Sentinel's or a cluster. It need not be the one that has the locks.
+// Make one with [NewRedis]; it is immutable.
+//
+// The last token of a key is in a key of its own, "holdfast_fence:{key}" ("holdfast_fence:" and the key if that brings a hash tag).
+// It has no time to live, because nobody knows how late a late writer is, and it has to survive whatever the key survives. Delete it
+// when the lock is never to be used again.
+type Redis struct{ rdb redis.UniversalClient }
+
+// NewRedis makes a guard on rdb, which stays the caller's.
+func NewRedis(rdb redis.UniversalClient) *Redis { return &Redis{rdb} }
+
+// Do runs a command whose first argument is the key, as in Do(ctx, "stock:7", "HSET", "count", 3), unless a greater token
+// than that of the context's hold has been there. One script does both. Other keys that the command writes are not guarded.
+//
+// It returns what the command replied, as a script sees it: status and bulk replies are strings, arrays and maps are []any, integers are
+// int64 (rounded from 2^53 on), and nil is nil.
+//
+// Errors: [*StaleError]; [ErrNoToken]; one that names the argument and the remedy, before anything is sent; else that of the command or
+// of the network, wrapped, with the cause of a context that has ended. After a [redis.Error] the command has done nothing. After any other it may have been done, and nothing is
+// repeated here: do that if it is harmless twice.
+func (g *Redis) Do(ctx context.Context, key, command string, args ...any) (reply any, err error) {
+	token, ok := Token(ctx)
+	if !ok {
+		return nil, ErrNoToken
+	}
+	return g.DoToken(ctx, token, key, command, args...)
+}
+
+// DoToken is Do for a token that came another way than by the context.
+func (g *Redis) DoToken(ctx context.Context, token uint64, key, command string, args ...any) (reply any, err error) {
+	if err := g.check(token, key, command, args); err != nil {
+		return nil, err
+	}
+	call := lua.Fence.Call(append([]any{keys.Fence(key), key, strconv.FormatUint(token, 10), command}, args...)...)
+	r, err := lua.Run(ctx, g.rdb, call)
+	switch {
+	case lua.IsDenied(err):
+		return nil, fmt.Errorf("fence: %s %q: this user lacks a permission; docs/security.md has the rule that it needs: %w", command, key, err)
+	case err != nil:
+		return nil, fmt.Errorf("fence: %s %q: %w", command, key, because(ctx, err))
+	case r.Status != lua.Denied:
+		return r.Value(0), nil
+	}
+	last, err := strconv.ParseUint(r.Text(0), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("fence: %s holds something that is not a token: %w", keys.Fence(key), err)
+	}
+	return nil, &StaleError{key, token, last}
+}
+
+// check looks at what can be told without the server.
+func (g *Redis) check(token uint64, key, command string, args []any) error {
+	if g == nil || g.rdb == nil {
+		return errors.New("fence: the guard has no Redis client; make it with fence.NewRedis")
+	}
+	if key == "" {
+		return errors.New("fence: key is empty; name the key that is written")
+	}
+	if err := keys.OneSlot("key", key); err != nil {
+		return fmt.Errorf("fence: %w", err)
+	}
+	switch {
+	case command == "":
+		return errors.New("fence: command is empty; name one that takes the key first, such as SET")
+	case token == 0:
+		return errZero
+	case len(args) > maxArgs:
+		return fmt.Errorf("fence: %s %q has %d arguments, and a script can pass on %d; split it into several", command, key, len(args), maxArgs)
+	}
+	return nil
+}

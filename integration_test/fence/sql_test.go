@@ -1,0 +1,182 @@
+package fence_test
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fence"
+)
+
+func open(t *testing.T, driver, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+// store is a table that a guard is for, with the guard's own table.
+type store struct {
+	*testing.T
+	db    *sql.DB
+	guard *fence.SQL
+}
+
+func newStore(t *testing.T, db *sql.DB, table string) *store {
+	t.Helper()
+	g, err := fence.NewSQL(table)
+	require.NoError(t, err)
+	s := &store{t, db, g}
+	s.exec(g.Schema())
+	s.exec(g.Schema()) // harmless twice
+	s.exec("CREATE TABLE IF NOT EXISTS stock (name TEXT PRIMARY KEY, value BIGINT NOT NULL)")
+	s.exec("DELETE FROM " + table)
+	s.exec("DELETE FROM stock")
+	s.exec("INSERT INTO stock VALUES ('a', 0), ('b', 0)")
+	return s
+}
+
+func (s *store) exec(statement string, args ...any) {
+	s.Helper()
+	_, err := s.db.ExecContext(s.Context(), statement, args...)
+	require.NoError(s, err, statement)
+}
+
+func (s *store) begin(level sql.IsolationLevel) *sql.Tx {
+	s.Helper()
+	tx, err := s.db.BeginTx(s.Context(), &sql.TxOptions{Isolation: level})
+	require.NoError(s, err)
+	s.Cleanup(func() { _ = tx.Rollback() }) // if the test broke off
+	return tx
+}
+
+// write is what a holder does in its transaction: it writes its token, after a check unless that is left out.
+func (s *store) write(ctx context.Context, tx *sql.Tx, resource string, token uint64, guarded bool) error {
+	if guarded {
+		if err := s.guard.CheckToken(ctx, tx, resource, token); err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE stock SET value = $1 WHERE name = $2", int64(token), resource)
+	return err
+}
+
+// once writes in a transaction of its own.
+func (s *store) once(resource string, token uint64) error {
+	s.Helper()
+	tx := s.begin(sql.LevelDefault)
+	if err := s.write(s.Context(), tx, resource, token, true); err != nil {
+		require.NoError(s, tx.Rollback())
+		return err
+	}
+	return tx.Commit()
+}
+
+func (s *store) value(resource string) (value uint64) {
+	s.Helper()
+	require.NoError(s, s.db.QueryRowContext(s.Context(), "SELECT value FROM stock WHERE name = $1", resource).Scan(&value))
+	return value
+}
+
+// requireStale: refused, with both tokens.
+func requireStale(t *testing.T, err error, resource string, token, last uint64) {
+	t.Helper()
+	require.ErrorIs(t, err, fence.ErrStale)
+	var stale *fence.StaleError
+	require.ErrorAs(t, err, &stale)
+	require.Equal(t, fence.StaleError{Resource: resource, Token: token, Last: last}, *stale)
+}
+
+// TestSQLite: what the guard says, in memory and in a file.
+func TestSQLite(t *testing.T) {
+	for name, dsn := range map[string]string{"memory": ":memory:", "file": filepath.Join(t.TempDir(), "store.db")} {
+		t.Run(name, func(t *testing.T) {
+			db := open(t, "sqlite", dsn)
+			db.SetMaxOpenConns(1) // each connection would have a memory of its own
+			newStore(t, db, "main.last_tokens").answers()
+		})
+	}
+}
+
+// TestSQLiteOfTwo: SQLite has one writer at a time; the other one is told so, and not that it is stale.
+func TestSQLiteOfTwo(t *testing.T) {
+	s := newStore(t, open(t, "sqlite", filepath.Join(t.TempDir(), "store.db")), "last_tokens")
+	first, second := s.begin(sql.LevelDefault), s.begin(sql.LevelDefault)
+	require.NoError(t, s.write(t.Context(), first, "a", 12, true))
+	err := s.write(t.Context(), second, "a", 11, true)
+	require.ErrorContains(t, err, `fence: check of "a": `)
+	require.ErrorContains(t, err, "SQLITE_BUSY")
+	require.NotErrorIs(t, err, fence.ErrStale)
+	require.NoError(t, second.Rollback())
+	require.NoError(t, first.Commit())
+	requireStale(t, s.once("a", 11), "a", 11, 12)
+}
+
+// TestEndedContextSaysWhy: the error has the cause, such as a lost lock, and not only that the context has ended.
+func TestEndedContextSaysWhy(t *testing.T) {
+	db := open(t, "sqlite", ":memory:")
+	db.SetMaxOpenConns(1)
+	s := newStore(t, db, "last_tokens")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	tx := s.begin(sql.LevelDefault)
+	cancel(holdfast.ErrLost)
+	err := s.guard.CheckToken(ctx, tx, "a", 11)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	require.NotErrorIs(t, err, fence.ErrStale)
+	require.NoError(t, tx.Rollback())
+}
+
+// TestPostgres: the same in PostgreSQL, and what two transactions at once come to.
+func TestPostgres(t *testing.T) {
+	dsn := startPostgres(t)
+	s := newStore(t, open(t, "pgx", dsn), "public.last_tokens")
+	t.Run("answers", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").answers() })
+	t.Run("own column", func(t *testing.T) { ownColumn(t, s.db) })
+	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+		t.Run(level.String(), func(t *testing.T) {
+			for _, r := range races {
+				t.Run(r.name, func(t *testing.T) { newStore(t, s.db, "public.last_tokens").race(level, r) })
+			}
+			t.Run("a snapshot hides nothing", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").snapshot(level) })
+			t.Run("crowd", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").crowd(level) })
+		})
+	}
+}
+
+// answers is what one transaction after another is told.
+func (s *store) answers() {
+	s.Helper()
+	require.NoError(s, s.once("a", 11), "the first")
+	require.NoError(s, s.once("a", 11), "an equal one")
+	require.NoError(s, s.once("a", 13), "a greater one")
+	for _, stale := range []uint64{1, 11, 12} {
+		requireStale(s.T, s.once("a", stale), "a", stale, 13)
+	}
+	require.Equal(s, uint64(13), s.value("a"))
+	require.NoError(s, s.once("b", 1), "another resource")
+	const odd = "it's; \"b\"\n$1"
+	require.NoError(s, s.once(odd, 2), "whatever it is called")
+	requireStale(s.T, s.once(odd, 1), odd, 1, 2)
+	require.NoError(s, s.once("b", math.MaxInt64), "the greatest of all")
+	requireStale(s.T, s.once("b", math.MaxInt64-1), "b", math.MaxInt64-1, math.MaxInt64)
+
+	tx := s.begin(sql.LevelDefault)
+	require.NoError(s, s.write(s.Context(), tx, "a", 20, true))
+	require.NoError(s, tx.Rollback())
+	require.NoError(s, s.once("a", 14), "what was rolled back was not noted")
+	require.ErrorIs(s, s.guard.CheckToken(s.Context(), tx, "a", 21), sql.ErrTxDone)
+
+	// Control: without the guard the late write lands.
+	tx = s.begin(sql.LevelDefault)
+	require.NoError(s, s.write(s.Context(), tx, "a", 11, false))
+	require.NoError(s, tx.Commit())
+	require.Equal(s, uint64(11), s.value("a"))
+}
