@@ -49,7 +49,10 @@ func (b *ballot) releaseAt(ctx context.Context, i int) (o outcome, again bool) {
 	if nothing {
 		return outcome{reply: lua.Reply{Status: lua.Gone}}, false
 	}
-	o = detached(ctx, b.q.voters[i].client, b.q.base.release(b.names()))
+	if ctx.Done() != nil && !control.Detach.Off() {
+		ctx = context.WithoutCancel(ctx)
+	}
+	o = b.q.voters[i].client.repeatFor(ctx, b.q.base.client, b.q.base.release(b.names()), nil)
 	if o.stray && o.err == nil {
 		o.reply.Status = lua.Done // the attempt before may have done it
 	}

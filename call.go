@@ -55,7 +55,12 @@ type server interface {
 
 // repeat runs an operation until the server answers, the retry budget is spent or ctx ends. Between attempts it gives
 // up; during one it cannot, because go-redis does not interrupt a read. [Client.call] can.
-func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) (o outcome) {
+func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
+	return c.repeatFor(ctx, c, op, failed)
+}
+
+// repeatFor is repeat for a lock whose holds belong to the home client: its options and its end count.
+func (c *Client) repeatFor(ctx context.Context, home *Client, op operation, failed *atomic.Pointer[error]) (o outcome) {
 	start := time.Now()
 	o.sent = start
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
@@ -69,8 +74,8 @@ func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointe
 		}
 		sent, passing := classify(o.err)
 		o.stray = o.stray || sent
-		budget := c.opts.RetryBudget
-		if c.ctx.Err() != nil {
+		budget := home.opts.RetryBudget
+		if home.ctx.Err() != nil {
 			budget = min(budget, closingBudget)
 		}
 		if !passing || control.Resend.Off() || time.Since(start)+delay > budget {

@@ -74,6 +74,7 @@ func NewQuorumBase(clients []*Client, v kind.Voter, opts ...Option) *Base {
 		if rdb, ok := c.rdb.(*redis.Client); ok {
 			place += " (" + rdb.Options().Addr + ")"
 		}
+		b.key.Servers += " " + c.id
 		b.quorum.voters = append(b.quorum.voters, &voter{Master: c.asMaster(), client: c, place: place})
 	}
 	return b
@@ -103,11 +104,11 @@ func (c *Client) asMaster() *master.Master {
 }
 
 // patience is how long a master is waited for.
-func (cfg *config) patience() time.Duration {
-	if cfg.masterTimeout > 0 {
-		return cfg.masterTimeout
+func (c *config) patience() time.Duration {
+	if c.masterTimeout > 0 {
+		return c.masterTimeout
 	}
-	return min(DefaultMasterTimeout, cfg.lease/4)
+	return min(DefaultMasterTimeout, c.lease/4)
 }
 
 // propose is a token greater than all that this process has seen of the lock, and than the clock shows, so that tokens go on growing if the

@@ -35,7 +35,7 @@ func (c *Client) undo(b *Base, names kind.Names, lease time.Duration, stray bool
 func (c *Client) giveBack(b *Base, names kind.Names, limit time.Time) bool {
 	release := b.release(names)
 	for pause := lastBackoff; ; pause = min(2*pause, longestPause) {
-		o := detached(context.Background(), c, release)
+		o := c.repeatFor(context.Background(), b.client, release, nil)
 		if o.err == nil {
 			return true
 		}

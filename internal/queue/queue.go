@@ -17,8 +17,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 )
 
-// Key says what is queued for: kinds of locks that do not share a protocol do not share a queue.
-type Key struct{ Kind, Name string }
+// Key says what is queued for: kinds of locks that do not share a protocol do not share a queue, nor do locks on other servers.
+type Key struct {
+	Kind, Name string
+	Servers    string // where they are not those of the client alone
+}
 
 // Turn is how the front place came free for the one who has it now. One above [Free] says to how many other clients the lock was
 // left: they are to be let go first.

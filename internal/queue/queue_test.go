@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-var key = Key{"test", "a"}
+var key = Key{Kind: "test", Name: "a"}
 
 // enterAndWait takes the front place, or the next one in line.
 func enterAndWait(ctx context.Context, q *Queue, who any) (Turn, error) {
@@ -33,7 +33,7 @@ func TestFirstInFirstOut(t *testing.T) {
 		var q Queue
 		require.True(t, q.TryEnter(key))
 		require.False(t, q.TryEnter(key))
-		require.True(t, q.TryEnter(Key{"test", "b"}), "names are independent")
+		require.True(t, q.TryEnter(Key{Kind: "test", Name: "b"}), "names are independent")
 		var order []int
 		for i := range 10 {
 			go func() {
@@ -76,7 +76,7 @@ func TestClose(t *testing.T) {
 		var q Queue
 		why := errors.New("why")
 		require.True(t, q.TryEnter(key))
-		require.True(t, q.TryEnter(Key{"test", "nobody waits"}))
+		require.True(t, q.TryEnter(Key{Kind: "test", Name: "nobody waits"}))
 		first, second := enter(t.Context(), &q, "first"), enter(t.Context(), &q, "second")
 		require.Empty(t, first)
 		q.Close(why)
