@@ -2,9 +2,11 @@ package redlock_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -50,6 +52,43 @@ func BenchmarkPair(b *testing.B) {
 		b.Run("redlock-"+strconv.Itoa(n), func(b *testing.B) {
 			b.ReportAllocs()
 			pairs(b, redlock.New(clients[:n], "q", holdfast.TrustRestarts()), b.N)
+		})
+	}
+}
+
+// BenchmarkMinorityIsOut is a pair with two of five masters gone: the median, and the longest lock and unlock, of which the first ones
+// notice it.
+func BenchmarkMinorityIsOut(b *testing.B) {
+	for name, out := range map[string]func(*redistest.Server){
+		"none":    func(*redistest.Server) {},
+		"killed":  (*redistest.Server).Kill,
+		"stopped": (*redistest.Server).Pause,
+	} {
+		b.Run(name, func(b *testing.B) {
+			masters := redistest.StartMasters(b, 5)
+			m := redlock.New(clientsOf(b, masters), "q")
+			pairs(b, m, 100)
+			out(masters[1])
+			out(masters[3])
+			var locks, unlocks []time.Duration
+			b.ResetTimer()
+			for range b.N {
+				start := time.Now()
+				h, err := m.Lock(context.Background())
+				locked := time.Now()
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := h.Unlock(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				locks, unlocks = append(locks, locked.Sub(start)), append(unlocks, time.Since(locked))
+			}
+			for what, list := range map[string][]time.Duration{"lock": locks, "unlock": unlocks} {
+				slices.Sort(list)
+				b.ReportMetric(float64(list[len(list)/2].Microseconds()), what+"-p50-us")
+				b.ReportMetric(float64(list[len(list)-1].Microseconds())/1000, what+"-max-ms")
+			}
 		})
 	}
 }

@@ -1,0 +1,129 @@
+package master
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// A server is looked at again only when a connection to it was made, and every restart makes one.
+func TestRun(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	m := New(rdb)
+	require.Nil(t, m.Known())
+	look := func() (*Run, error) { return m.Run(t.Context()) }
+	first, err := look()
+	require.NoError(t, err)
+	require.NotEmpty(t, first.ID)
+	require.False(t, first.Follows, "nothing is known of what was before")
+	require.WithinDuration(t, time.Now(), first.Since, 10*time.Second)
+	settled, err := look() // the first look made a connection itself
+	require.NoError(t, err)
+	again, err := look()
+	require.NoError(t, err)
+	require.Same(t, settled, again, "nothing is asked while no connection is made")
+	require.Equal(t, first.Since, again.Since, "the age is taken once")
+
+	srv.Restart()
+	var next *Run
+	require.Eventually(t, func() bool {
+		next, err = look()
+		return rdb.Ping(t.Context()).Err() == nil && err == nil && next.ID != first.ID
+	}, 10*time.Second, time.Millisecond)
+	require.True(t, next.Follows)
+	require.Same(t, next, m.Known())
+}
+
+// A server that was there before the one that it follows took over from it, as a replica does: its age says nothing.
+func TestTakeOver(t *testing.T) {
+	srv := redistest.Start(t)
+	m := New(srv.Client(t))
+	m.run.Store(&Run{ID: "another", Since: time.Now().Add(-time.Hour), seen: time.Now().Add(time.Hour), dials: 1000})
+	r, err := m.Run(t.Context())
+	require.NoError(t, err)
+	require.True(t, r.Follows)
+	require.WithinDuration(t, time.Now(), r.Since, 10*time.Second)
+}
+
+func TestDoubt(t *testing.T) {
+	now, lease := time.Now(), time.Minute
+	for what, c := range map[string]struct {
+		run    Run
+		first  time.Duration // age of the oldest
+		doubts bool
+	}{
+		"old":                                 {Run{Since: now.Add(-2 * time.Minute)}, time.Hour, false},
+		"old, and follows another":            {Run{Since: now.Add(-2 * time.Minute), Follows: true}, time.Hour, false},
+		"young, and follows another":          {Run{Since: now, Follows: true}, 0, true},
+		"young as all the others":             {Run{Since: now}, time.Second, false},
+		"young, and others are older":         {Run{Since: now}, 10 * time.Second, true},
+		"nearly old enough, others are older": {Run{Since: now.Add(-59 * time.Second)}, time.Hour, true},
+	} {
+		err := c.run.Doubt(lease, now.Add(-c.first))
+		require.Equal(t, c.doubts, err != nil, what)
+		if err != nil {
+			require.ErrorContains(t, err, "its vote counts in")
+		}
+	}
+}
+
+// Who does not answer is asked one question at a time, and not waited for.
+func TestSilence(t *testing.T) {
+	m := New(redistest.Shared(t).Client(t))
+	begin := func(patience time.Duration) (bool, bool) { return m.Begin(patience) }
+	send, silent := begin(time.Hour)
+	require.True(t, send)
+	require.False(t, silent)
+	require.Eventually(t, func() bool { return m.Silence() > time.Millisecond }, time.Second, time.Microsecond)
+
+	send, silent = begin(time.Millisecond)
+	require.False(t, send, "one is under way")
+	require.True(t, silent)
+	send, silent = begin(time.Hour)
+	require.True(t, send, "it may still answer")
+	require.False(t, silent)
+	m.End(false)
+	m.End(false)
+	send, silent = begin(time.Millisecond)
+	require.True(t, send, "to find out")
+	require.True(t, silent)
+	m.End(true)
+	require.Zero(t, m.Silence())
+	send, silent = begin(time.Nanosecond)
+	require.True(t, send)
+	require.False(t, silent)
+	m.End(true)
+}
+
+func TestParse(t *testing.T) {
+	id, age, err := parse("# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nuptime_in_seconds:12\r\nuptime_in_days:0\r\n")
+	require.NoError(t, err)
+	require.Equal(t, "abc", id)
+	require.Equal(t, 12*time.Second, age)
+	for _, bad := range []string{"", "run_id:abc", "uptime_in_seconds:1", "run_id:abc\nuptime_in_seconds:x", "run_id:abc\nuptime_in_seconds:-1"} {
+		_, _, err := parse(bad)
+		require.ErrorContains(t, err, "INFO has no run_id", bad)
+	}
+	_, age, err = parse("run_id:abc\nuptime_in_seconds:" + strings.Repeat("9", 18))
+	require.NoError(t, err)
+	require.Positive(t, age)
+}
+
+func TestInfoFails(t *testing.T) {
+	srv := redistest.Start(t)
+	m := New(srv.Client(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := m.Run(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "since when it runs")
+	require.Nil(t, m.Known())
+}
