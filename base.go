@@ -128,6 +128,7 @@ func (b *Base) configure(cfg *config, opts []Option) error {
 		opt(cfg)
 	}
 	cfg.lease = time.Duration(kind.Millis(cfg.lease)) * time.Millisecond
+	cfg.refuse(cfg.replicas.check(b.client, cfg.lease))
 	return cfg.err
 }
 

@@ -51,11 +51,20 @@ type server interface {
 
 // repeat runs an operation until the server answers, the retry budget is spent or ctx ends. Between attempts it gives
 // up; during one it cannot, because go-redis does not interrupt a read. [Client.call] can.
-func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) (o outcome) {
+func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
+	return c.persist(ctx, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
+		return lua.Run(ctx, c.single, call)
+	})
+}
+
+// persist is repeat with another way of running an attempt.
+func (c *Client) persist(ctx context.Context, op operation, failed *atomic.Pointer[error],
+	run func(context.Context, lua.Call) (lua.Reply, error),
+) (o outcome) {
 	start := time.Now()
 	o.sent = start
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
-		o.reply, o.err = lua.Run(ctx, c.single, op(o.stray))
+		o.reply, o.err = run(ctx, op(o.stray))
 		if o.err == nil {
 			return o
 		}
@@ -90,7 +99,7 @@ func classify(err error) (sent, passing bool) {
 	if isReply(err) {
 		for _, prefix := range []string{
 			"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "NOREPLICAS", "BUSY ", "MOVED", "ASK",
-			"max number of clients",
+			"max number of clients", "UNBLOCKED", "ERR WAIT cannot", "ERR WAITAOF cannot", // the last three: it was demoted
 		} {
 			if lua.IsError(err, prefix) {
 				return false, true // the server did not begin; soon it may
@@ -101,6 +110,8 @@ func classify(err error) (sent, passing bool) {
 	var op *net.OpError
 	var unsent *combine.NotSentError
 	switch {
+	case errors.Is(err, ErrNotReplicated):
+		return false, false // an answer too
 	case errors.As(err, &unsent):
 		return false, true
 	case isHandshake(err):

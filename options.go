@@ -81,12 +81,13 @@ type Option func(*config)
 
 // config is what the options of one acquisition amount to.
 type config struct {
-	wait    time.Duration
-	waitSet bool
-	lease   time.Duration
-	renew   bool
-	handOff bool
-	err     error // of the first bad option
+	wait     time.Duration
+	waitSet  bool
+	lease    time.Duration
+	renew    bool
+	handOff  bool
+	replicas replicas
+	err      error // of the first bad option
 }
 
 func (c *config) refuse(err error) {

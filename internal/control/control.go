@@ -46,6 +46,8 @@ var (
 	LatePass Switch // a lock is not handed on after a question that may reach the server late, and release it there
 	HandBack Switch // who is handed the lock when leaving hands it on, or back
 
+	Replicas Switch // a grant that too few replicas have is none
+
 	// These are read when a client is made.
 
 	Deadline Switch // a hold ends by the local clock when nobody confirms its lease

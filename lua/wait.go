@@ -1,0 +1,51 @@
+package lua
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// RunWait is [Run] with a command behind it that waits for replicas, WAIT or WAITAOF, and returns how many have what the call
+// wrote. The two are one pipeline, since only that is sure to go over one connection: on another one such a command counts
+// other writes, or none. If the call was refused, or its status is not Done, nobody was counted.
+//
+// The call has to write something each time it is [Done]. Since 7.2 a server waits for the last write of the connection, and
+// without one it counts every replica.
+func RunWait(ctx context.Context, rdb Pipeliner, c Call, wait ...any) (Reply, int64, error) {
+	reply, n, err := sendWait(ctx, rdb, c.args, wait)
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, n, err = sendWait(ctx, rdb, c.withText(), wait)
+	}
+	return reply, n, err
+}
+
+func sendWait(ctx context.Context, rdb Pipeliner, args, wait []any) (Reply, int64, error) {
+	script, waited := command{redis.NewCmd(ctx, args...)}, command{redis.NewCmd(ctx, wait...)}
+	pipe := rdb.Pipeline()
+	_ = pipe.BatchProcess(ctx, script, waited)
+	_, _ = pipe.Exec(ctx) // each command keeps its own error
+	reply, err := parse(script.Result())
+	if err != nil || reply.Status != Done {
+		return reply, 0, err
+	}
+	n, err := counted(waited.Result())
+	return reply, n, err
+}
+
+// counted is the number of replicas in the reply of WAIT, which is a number, or of WAITAOF, where it stands behind that of the
+// server itself.
+func counted(v any, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	if list, ok := v.([]any); ok && len(list) == 2 {
+		v = list[1]
+	}
+	n, ok := v.(int64)
+	if !ok {
+		return 0, fmt.Errorf("the server replied %T %.100v when asked how many replicas have a write", v, v)
+	}
+	return n, nil
+}
