@@ -13,16 +13,10 @@ import (
 //
 // The call has to write something each time it is [Done]. Since 7.2 a server waits for the last write of the connection, and
 // without one it counts every replica.
+//
+// The script is sent as text, which every server knows: behind one that it has forgotten, it would wait all the same.
 func RunWait(ctx context.Context, rdb Pipeliner, c Call, wait ...any) (Reply, int64, error) {
-	reply, n, err := sendWait(ctx, rdb, c.args, wait)
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, n, err = sendWait(ctx, rdb, c.withText(), wait)
-	}
-	return reply, n, err
-}
-
-func sendWait(ctx context.Context, rdb Pipeliner, args, wait []any) (Reply, int64, error) {
-	script, waited := command{redis.NewCmd(ctx, args...)}, command{redis.NewCmd(ctx, wait...)}
+	script, waited := command{redis.NewCmd(ctx, c.withText()...)}, command{redis.NewCmd(ctx, wait...)}
 	pipe := rdb.Pipeline()
 	_ = pipe.BatchProcess(ctx, script, waited)
 	_, _ = pipe.Exec(ctx) // each command keeps its own error
