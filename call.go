@@ -99,7 +99,7 @@ func classify(err error) (sent, passing bool) {
 	if isReply(err) {
 		for _, prefix := range []string{
 			"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "NOREPLICAS", "BUSY ", "MOVED", "ASK",
-			"max number of clients", "UNBLOCKED", "ERR WAIT cannot", "ERR WAITAOF cannot", // the last three: it was demoted
+			"max number of clients", "UNBLOCKED", "WAIT cannot", "WAITAOF cannot", // the last three: it was demoted
 		} {
 			if lua.IsError(err, prefix) {
 				return false, true // the server did not begin; soon it may

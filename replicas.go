@@ -102,12 +102,10 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	}
 	var err error
 	switch cause := b.over(wait); {
-	case !ok:
-		err = b.left(because(context.Cause(wait), o.err))
-	case o.err != nil && !(control.Replicas.Off() && errors.Is(o.err, ErrNotReplicated)):
-		err = b.gaveUp(wait, outcome{err: o.err}) // nothing stays uncertain: it is given back
 	case cause != nil:
-		err = b.left(cause)
+		err = b.left(because(cause, o.err))
+	case o.err != nil && (!control.Replicas.Off() || !errors.Is(o.err, ErrNotReplicated)):
+		err = explain(b, o.err) // nothing stays uncertain: it is given back
 	case o.reply.Status == lua.Gone:
 		err = g.gone()
 	case !b.client.dog.Confirm(&g.tenure.watch, o.sent, want.lease, want.renew):
@@ -175,6 +173,8 @@ func (s *replicated) run(ctx context.Context, call lua.Call) (lua.Reply, error) 
 	}
 	reply, n, err := lua.RunWait(ctx, patient, call, wait...)
 	switch {
+	case s.want.onDisk && lua.IsError(err, "unknown command"):
+		err = both{errors.New("WithReplicasOnDisk needs Redis 7.2 or Valkey; use WithReplicas"), err}
 	case c.cluster != nil && lua.IsError(err, "MOVED"):
 		c.cluster.ReloadState(ctx) // a single server's client does not follow it
 	case err == nil && reply.Status == lua.Done && n < int64(s.want.n):

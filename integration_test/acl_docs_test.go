@@ -22,6 +22,9 @@ func TestSecurityDocSaysWhatIsTested(t *testing.T) {
 	require.Equal(t, strings.Fields(aclScripts+" "+aclKeys+" "+aclChannels+" "+aclSingle), strings.Fields(block))
 	require.Contains(t, strings.Join(strings.Fields(doc), " "), "`"+aclFair+"`")
 	require.Contains(t, doc, "`"+aclCluster+"`")
+	for _, more := range []string{aclReplicas, aclOnDisk, aclHint} {
+		require.Contains(t, doc, "`"+more+"`")
+	}
 	require.Contains(t, doc, "`"+aclSentinel+"`")
 	require.Contains(t, doc, "the last line and `+cluster|slots +command +asking`")
 
@@ -43,5 +46,5 @@ func TestTheSuiteRunsWithTheRule(t *testing.T) {
 		}
 		return set
 	}
-	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclSingle, aclCluster}, " ")), commands(topology.Rule))
+	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclSingle, aclCluster, aclReplicas}, " ")), commands(topology.Rule))
 }
