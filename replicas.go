@@ -33,6 +33,9 @@ import (
 //
 // A lock is handed on within the process only to those who want no more replicas than it was granted with.
 //
+// While a cluster moves the lock's slot, an acquisition may have to wait for the end of that, for as long as
+// [Options.RetryBudget].
+//
 // Each acquisition takes another round trip, and a connection for up to timeout. That is rounded up to whole milliseconds, and has
 // to be shorter than the lease. The client has to be a *redis.Client or a *redis.ClusterClient, and a user with few
 // permissions needs that for WAIT.

@@ -106,18 +106,30 @@ func TestReplicasConfirmOnDisk(t *testing.T) {
 	})
 }
 
+// replicasOf is how many there are of each server: if all have a grant, whichever is promoted has it.
+func replicasOf(top topology.Topology) int {
+	if top.Kind() == topology.Replicated {
+		return 2
+	}
+	return 1
+}
+
 // TestReplicasInEveryTopology: also where the client has to find the server first, and after a failover, when it is another one.
 func TestReplicasInEveryTopology(t *testing.T) {
 	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		for kind, m := range locks(newClient(t, top.Connect(t), nil), "orders") {
 			lock := func() {
-				h, err := m.Lock(t.Context(), holdfast.WithReplicas(1, amply), holdfast.Wait(patience))
+				h, err := m.Lock(t.Context(), holdfast.WithReplicas(replicasOf(top), amply), holdfast.Wait(patience))
 				require.NoError(t, err, kind)
 				require.NoError(t, h.Unlock(t.Context()))
 			}
 			lock()
 			top.(topology.Failover).Failover(t, m.Name())
 			lock()
+			if cluster, ok := top.(topology.Resharder); ok {
+				cluster.Reshard(t, m.Name())
+				lock()
+			}
 			_, err := m.Lock(t.Context(), holdfast.WithReplicas(9, briefly), holdfast.Wait(patience))
 			require.ErrorIs(t, err, holdfast.ErrNotReplicated)
 			h, err := m.TryLock(t.Context())
@@ -130,12 +142,8 @@ func TestReplicasInEveryTopology(t *testing.T) {
 // TestFailoverAndReplicas: the primary dies right after the grant. The lock is at the new one, which refuses it to others.
 func TestFailoverAndReplicas(t *testing.T) {
 	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
-		all := 1 // replicas: whichever is promoted has it
-		if top.Kind() == topology.Replicated {
-			all = 2
-		}
 		m := rlock.New(newClient(t, top.Connect(t), &holdfast.Options{Lease: 2 * electionLease}), "orders")
-		h, err := m.Lock(t.Context(), holdfast.WithReplicas(all, amply))
+		h, err := m.Lock(t.Context(), holdfast.WithReplicas(replicasOf(top), amply))
 		require.NoError(t, err)
 		top.(topology.Killer).KillServing(t, "orders")
 		rival := rlock.New(newClient(t, top.Connect(t), nil), "orders")

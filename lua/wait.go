@@ -9,10 +9,12 @@ import (
 
 // RunWait is [Run] with a command behind it that waits for replicas, WAIT or WAITAOF, and returns how many have what the call
 // wrote. The two are one pipeline, since only that is sure to go over one connection: on another one such a command counts
-// other writes, or none. If the call was refused, or its status is not Done, nobody was counted.
+// other writes, or none. An error may be of either.
 //
 // The call has to write something each time it is [Done]. Since 7.2 a server waits for the last write of the connection, and
 // without one it counts every replica.
+//
+// "Not held" counts only without an error too: a replica says that of what it does not have yet, and refuses to wait.
 //
 // The script is sent as text, which every server knows: behind one that it has forgotten, it would wait all the same.
 func RunWait(ctx context.Context, rdb Pipeliner, c Call, wait ...any) (Reply, int64, error) {
@@ -21,7 +23,7 @@ func RunWait(ctx context.Context, rdb Pipeliner, c Call, wait ...any) (Reply, in
 	_ = pipe.BatchProcess(ctx, script, waited)
 	_, _ = pipe.Exec(ctx) // each command keeps its own error
 	reply, err := parse(script.Result())
-	if err != nil || reply.Status != Done {
+	if err != nil {
 		return reply, 0, err
 	}
 	n, err := counted(waited.Result())
