@@ -1,7 +1,11 @@
 package integration_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,7 +65,32 @@ func TestReplicasConfirm(t *testing.T) {
 			require.Equal(t, "1", replica.Command(t, "HGET", m.Name(), h.Owner()))
 			require.NoError(t, h.Unlock(t.Context()))
 		}
+		// Over many connections, which have all written before: that is not what is to be waited for.
+		crowd := func(timeout time.Duration) (refused int32) {
+			var group sync.WaitGroup
+			var n atomic.Int32
+			for i := range 16 {
+				group.Go(func() {
+					h, err := rlock.New(c, fmt.Sprint("orders:", i)).Lock(t.Context(), holdfast.WithReplicas(1, timeout))
+					switch {
+					case errors.Is(err, holdfast.ErrNotReplicated):
+						n.Add(1)
+					case err == nil:
+						err = h.Unlock(t.Context())
+						fallthrough
+					default:
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			group.Wait()
+			return n.Load()
+		}
+		require.Zero(t, crowd(amply))
 		replica.Pause()
+		require.EqualValues(t, 16, crowd(briefly))
 		rivals := locks(rival, "orders")
 		for kind, m := range locks(c, "orders") {
 			for range 2 { // the second time over a connection that has written much that the replica has
@@ -188,7 +217,7 @@ func TestDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 // TestFailoverWithoutReplicas: replication is held back and then the primary dies. With WithReplicas there is no grant that could
 // be lost. Controls: without it, and with it but no look at what WAIT counted, two are inside.
 func TestFailoverWithoutReplicas(t *testing.T) {
-	lose := func(t *testing.T, opts ...holdfast.Option) (h *holdfast.Hold, err error, rival *rlock.Mutex) {
+	lose := func(t *testing.T, opts ...holdfast.Option) (h *holdfast.Hold, rival *rlock.Mutex, err error) {
 		top := redistest.StartReplicated(t, 1)
 		top.Primary().Command(t, "WAIT", "1", "0")
 		replica := top.Replicas()[0]
@@ -199,18 +228,18 @@ func TestFailoverWithoutReplicas(t *testing.T) {
 		h, err = m.Lock(t.Context(), opts...)
 		top.Primary().Kill()
 		top.Promote(t, replica)
-		return h, err, rlock.New(newClient(t, top.Client(t), nil), "weak")
+		return h, rlock.New(newClient(t, top.Client(t), nil), "weak"), err
 	}
-	_, err, rival := lose(t, holdfast.WithReplicas(1, briefly))
+	_, rival, err := lose(t, holdfast.WithReplicas(1, briefly))
 	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
 	require.NoError(t, mustLock(t, rival).Unlock(t.Context()))
 
-	h, err, rival := lose(t)
+	h, rival, err := lose(t)
 	require.NoError(t, err)
 	twoInside(t, h, rival)
 
 	defer control.Replicas.Without()()
-	h, err, rival = lose(t, holdfast.WithReplicas(1, briefly))
+	h, rival, err = lose(t, holdfast.WithReplicas(1, briefly))
 	require.NoError(t, err)
 	twoInside(t, h, rival)
 }

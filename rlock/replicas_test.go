@@ -76,6 +76,17 @@ func TestTooFewReplicas(t *testing.T) {
 	require.EqualError(t, err, `rlock: try "a": not replicated: 0 of 1 replicas confirmed within 300ms`)
 	requireGivenBack(t, r.Primary(), "a")
 
+	failed := make(chan error, 2)
+	for range cap(failed) { // one waits for the other, and is not handed what no replica has
+		go func() {
+			_, err := rlock.New(c, "a").Lock(t.Context(), holdfast.WithReplicas(1, soon))
+			failed <- err
+		}()
+	}
+	require.ErrorIs(t, <-failed, holdfast.ErrNotReplicated)
+	require.ErrorIs(t, <-failed, holdfast.ErrNotReplicated)
+	requireGivenBack(t, r.Primary(), "a")
+
 	r.Replicas()[0].Resume()
 	h, err := rlock.New(c, "a").Lock(owner, holdfast.WithReplicas(1, patience))
 	require.NoError(t, err)
