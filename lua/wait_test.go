@@ -2,6 +2,8 @@ package lua
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,19 +35,28 @@ func TestRunWaitIsOneConnection(t *testing.T) {
 	require.Equal(t, Done, reply.Status)
 	require.Zero(t, n)
 
-	_, err = Run(ctx, rdb, call)
+	require.NoError(t, RunAll(ctx, rdb, []Call{call})[0].Err)
+	pipe := rdb.Pipeline()
+	waited := pipe.Do(ctx, "wait", 1, millis)
+	_, err = pipe.Exec(ctx)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, rdb.Wait(ctx, 1, millis*time.Millisecond).Val(), "control")
+	require.EqualValues(t, 1, waited.Val(), "control")
 }
 
-// manyConns makes some connections that take turns.
+// manyConns makes some connections for pipelines, which take turns from then on.
 func manyConns(ctx context.Context, t *testing.T, rdb *redis.Client) {
 	t.Helper()
+	var group sync.WaitGroup
 	for range 8 {
-		conn := rdb.Conn()
-		defer conn.Close()
-		require.NoError(t, conn.Ping(ctx).Err())
+		group.Go(func() {
+			pipe := rdb.Pipeline()
+			pipe.BLPop(ctx, 200*time.Millisecond, "nothing") // so that the others need one of their own
+			if _, err := pipe.Exec(ctx); !errors.Is(err, redis.Nil) {
+				t.Error(err)
+			}
+		})
 	}
+	group.Wait()
 }
 
 // TestRunWaitErrors: of the script, of the wait, and of a replica that says "not held" of what it does not have.
