@@ -110,7 +110,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	case o.err != nil && (!control.Replicas.Off() || !errors.Is(o.err, ErrNotReplicated)):
 		err = explain(b, o.err) // nothing stays uncertain: it is given back
 	case o.reply.Status == lua.Gone:
-		err = g.gone()
+		err = both{ErrNotReplicated, watchdog.ErrGone} // a failover came first
 	case !b.client.dog.Confirm(&g.tenure.watch, o.sent, want.lease, want.renew):
 		err = g.reason()
 	default:

@@ -119,6 +119,25 @@ func TestReplicasAreWaitedForAgain(t *testing.T) {
 	}
 }
 
+// TestLostBeforeReplicasHaveIt: the key vanishes between the grant and its confirmation, as in a failover.
+func TestLostBeforeReplicasHaveIt(t *testing.T) {
+	r, proxy, c := replicatedLab(t)
+	rdb := r.Primary().Client(t)
+	late := proxy.DelayRequest(faultproxy.Script(lua.Recount.Hash()), 1, patience)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := rlock.New(c, "a").Lock(t.Context(), holdfast.WithReplicas(1, soon))
+		failed <- err
+	}()
+	<-late.Fired()
+	require.NoError(t, rdb.Del(t.Context(), "a").Err())
+	late.Release()
+	err := <-failed
+	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
+	require.ErrorContains(t, err, "not held by this owner")
+	requireGivenBack(t, r.Primary(), "a")
+}
+
 // TestLeavingWhileReplicasAreWaitedFor: the caller leaves, its client is closed, the wait is over. Nothing is left behind.
 func TestLeavingWhileReplicasAreWaitedFor(t *testing.T) {
 	lock := func(t *testing.T, leave func(c *holdfast.Client, cancel func()), opts ...holdfast.Option) (*redistest.Replicated, error) {
