@@ -21,14 +21,15 @@ import (
 // not try again by itself: it would take the lock and give it back, in the way of others, for as long as replicas are missing.
 //
 // It narrows the window in which a failover loses a lock that is held, and does not close it. A replica that is not among the n may
-// be promoted, unless n is all of them, and one that confirmed may lose its memory before it is. Only the fencing token
-// protects from that.
+// be promoted: only an n of all there are, connected or not, rules that out. One that confirmed may lose its memory before it is
+// promoted. Only the fencing token protects from that.
 //
 // Only the grant is waited for: who holds the lock. Not waited for are
 //   - re-entries and inner unlocks: they change a count that the client knows. But who re-enters a hold with more replicas than
 //     that was granted with waits for those;
 //   - renewals: a failover may set the end of the lease back to that of an earlier renewal. The next one comes before
-//     that end if the new server is up by then and the replica was not far behind, a third of the lease in all;
+//     that end if the replica was less than a third of the lease behind, and the new server takes writes within another
+//     third. Else the lock may be granted to another while it is held;
 //   - the last Unlock: after a failover the lock may stand until its lease ends.
 //
 // A lock is handed on within the process only to those who want no more replicas than it was granted with.
