@@ -124,6 +124,9 @@ func (g *grant) acquire(r *request) (h *Hold, err error) {
 	default:
 		g.front = g.front || r.place != nil
 		h, err = g.ask(turn)
+		if err == nil {
+			h, err = g.confirm(h)
+		}
 	}
 	if err != nil {
 		g.mu.Lock()

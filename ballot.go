@@ -267,7 +267,7 @@ func (b *ballot) repeat(ctx context.Context, op operation, failed *atomic.Pointe
 			return outcome{reply: lua.Reply{Status: lua.Gone}, sent: o.sent}
 		}
 		failure := &quorumError{b.q, p}
-		o.err, o.stray = failure, true
+		o.err, o.stray = failure, o.stray || failure.open()
 		if failed != nil {
 			failed.Store(&o.err)
 		}

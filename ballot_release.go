@@ -95,7 +95,8 @@ func (b *ballot) release(ctx context.Context, _ *Base, _ kind.Names) outcome {
 			return outcome{reply: lua.Reply{Status: lua.Gone}}
 		}
 	}
-	return outcome{err: &quorumError{b.q, p}, stray: true}
+	failure := &quorumError{b.q, p}
+	return outcome{err: failure, stray: failure.open()}
 }
 
 // withdraw gives a ballot back that is of no use, and returns when the masters that had granted it have released it, or did not answer

@@ -143,6 +143,7 @@ func (b *Base) configure(cfg *config, opts []Option) error {
 		return invalid("MasterTimeout is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
 			cfg.patience(), cfg.lease, watchdog.Trust(cfg.lease))
 	}
+	cfg.refuse(cfg.replicas.check(b, cfg.lease))
 	return cfg.err
 }
 

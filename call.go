@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"time"
@@ -60,11 +59,20 @@ func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointe
 }
 
 // repeatFor is repeat for a lock whose holds belong to the home client: its options and its end count.
-func (c *Client) repeatFor(ctx context.Context, home *Client, op operation, failed *atomic.Pointer[error]) (o outcome) {
+func (c *Client) repeatFor(ctx context.Context, home *Client, op operation, failed *atomic.Pointer[error]) outcome {
+	return c.persist(ctx, home, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
+		return lua.Run(ctx, c.single, call)
+	})
+}
+
+// persist is repeatFor with another way of running an attempt.
+func (c *Client) persist(ctx context.Context, home *Client, op operation, failed *atomic.Pointer[error],
+	run func(context.Context, lua.Call) (lua.Reply, error),
+) (o outcome) {
 	start := time.Now()
 	o.sent = start
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
-		o.reply, o.err = lua.Run(ctx, c.single, op(o.stray))
+		o.reply, o.err = run(ctx, op(o.stray))
 		if o.err == nil {
 			return o
 		}
@@ -86,7 +94,7 @@ func (c *Client) repeatFor(ctx context.Context, home *Client, op operation, fail
 			c.cluster.ReloadState(ctx)
 		}
 		select {
-		case <-time.After(delay/2 + rand.N(delay/2+1)): //nolint:gosec // spreads load, guards nothing
+		case <-time.After(spread(delay)):
 		case <-ctx.Done():
 			return o
 		}
@@ -99,7 +107,7 @@ func classify(err error) (sent, passing bool) {
 	if isReply(err) {
 		for _, prefix := range []string{
 			"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "NOREPLICAS", "BUSY ", "MOVED", "ASK",
-			"max number of clients",
+			"max number of clients", "UNBLOCKED", "WAIT cannot", "WAITAOF cannot", // the last three: it was demoted
 		} {
 			if lua.IsError(err, prefix) {
 				return false, true // the server did not begin; soon it may
@@ -110,6 +118,8 @@ func classify(err error) (sent, passing bool) {
 	var op *net.OpError
 	var unsent *combine.NotSentError
 	switch {
+	case errors.Is(err, ErrNotReplicated):
+		return false, false // an answer too
 	case errors.As(err, &unsent):
 		return false, true
 	case isHandshake(err):

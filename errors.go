@@ -23,6 +23,9 @@ var (
 	// ErrUncertain says that the operation may have happened on the server: it was sent, and no answer came. What can
 	// be undone is undone in the background; a lease that cannot be reached ends by itself.
 	ErrUncertain = errors.New("outcome unknown")
+	// ErrNotReplicated says that fewer replicas than [WithReplicas] asks for had the grant in time, or that a failover lost it
+	// before that. The lock is not held. The text says how many had it.
+	ErrNotReplicated = errors.New("not replicated")
 	// ErrInvalid says that an argument was refused before anything was sent. The text names it and the remedy.
 	ErrInvalid = errors.New("invalid argument")
 )

@@ -52,9 +52,11 @@ type grant struct {
 	token   uint64
 	lease   time.Duration
 	renew   bool
-	holds   []*Hold   // that have not ended, oldest first; their number is the hold count in Redis
-	tenure  *tenure   // nil before it is live; begun by it, or by the grant that handed the lock on to it
-	until   time.Time // the deadline when it was handed on
+	holds   []*Hold // that have not ended, oldest first; their number is the hold count in Redis
+	tenure  *tenure // nil before it is live; begun by it, or by the grant that handed the lock on to it
+	// confirmed is what replicas are known to have it.
+	confirmed replicas
+	until     time.Time // the deadline when it was handed on
 }
 
 // newGrant makes a grant whose turn is the request's.
@@ -121,12 +123,13 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	g.mu.Lock()
 	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.lease), g.renew || r.want.renew
 	g.mu.Unlock()
-	o, ok := g.base.client.call(wait, g.server, g.recount(count, lease), func(o outcome) { g.settle() })
+	s := g.confirming(r)
+	o, ok := g.base.client.call(wait, s, g.recount(count, lease), func(o outcome) { g.settle() })
 	if !ok {
 		return nil, both{ErrNotAcquired, because(context.Cause(wait), o.err)} // settle passes the turn on
 	}
 	switch {
-	case o.err != nil && o.stray:
+	case o.err != nil && (o.stray || s != g.server):
 		g.base.client.tasks.Go(g.settle)
 		return nil, g.base.gaveUp(wait, o)
 	case o.err != nil:
@@ -148,6 +151,9 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token}
 	g.holds = append(g.holds, h)
 	g.lease, g.renew, g.stray = lease, renew, g.stray || o.stray
+	if s != g.server {
+		g.confirmed = r.want.replicas
+	}
 	return h, nil
 }
 

@@ -86,6 +86,7 @@ type config struct {
 	lease         time.Duration
 	renew         bool
 	handOff       bool
+	replicas      replicas
 	masterTimeout time.Duration
 	trustRestarts bool
 	err           error // of the first bad option

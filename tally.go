@@ -115,12 +115,21 @@ func (e *quorumError) Unwrap() (errs []error) {
 
 // final tells whether it is no use to ask again: so many masters refuse to serve that a majority cannot come about.
 func (e *quorumError) final() bool {
-	failed := e.tally.count(func(a *answer) bool {
-		if a.err == nil || errors.Is(a.err, errWaiting) || errors.Is(a.err, errSilent) {
-			return false
-		}
-		_, passing := classify(a.err)
-		return !passing
-	})
-	return failed > len(e.tally.answers)-e.q.need
+	refusals := e.tally.count(func(a *answer) bool { return refusal(a.err) || isReply(a.doubt) && refusal(a.doubt) })
+	return refusals > len(e.tally.answers)-e.q.need
+}
+
+func refusal(err error) bool {
+	if err == nil || errors.Is(err, errWaiting) || errors.Is(err, errSilent) {
+		return false
+	}
+	_, passing := classify(err)
+	return !passing
+}
+
+// open tells whether a master may have done what it was asked, without an answer.
+func (e *quorumError) open() bool {
+	return e.tally.count(func(a *answer) bool {
+		return a.err != nil && !isReply(a.err) && !errors.Is(a.err, errClosing)
+	}) > 0
 }

@@ -83,7 +83,8 @@ func (t *tenure) give(from, to *grant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	want := &to.asked.want
-	if t.over || t.holder != from || !want.handOff || !want.renew || want.lease != from.lease {
+	if t.over || t.holder != from || !want.handOff || !want.renew || want.lease != from.lease ||
+		!from.confirmed.cover(want.replicas) {
 		return false
 	}
 	h := &Hold{grant: to, parent: to.asked.ctx, depth: 1, token: t.next}
@@ -94,7 +95,7 @@ func (t *tenure) give(from, to *grant) bool {
 	if t.base.quorum != nil {
 		to.id = t.names[0] // is not changed at the masters
 	}
-	to.token, to.lease, to.renew = h.token, want.lease, true
+	to.token, to.lease, to.renew, to.confirmed = h.token, want.lease, true, from.confirmed
 	to.holds = append(to.holds, h)
 	to.mu.Unlock()
 	t.hastenLocked()

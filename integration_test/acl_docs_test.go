@@ -23,6 +23,9 @@ func TestSecurityDocSaysWhatIsTested(t *testing.T) {
 	require.Contains(t, strings.Join(strings.Fields(doc), " "), "`"+aclFair+"`")
 	require.Contains(t, doc, "`"+aclFence+"`")
 	require.Contains(t, doc, "`"+aclCluster+"`")
+	for _, more := range []string{aclReplicas, aclOnDisk, aclHint} {
+		require.Contains(t, doc, "`"+more+"`")
+	}
 	require.Contains(t, doc, "`"+aclSentinel+"`")
 	require.Contains(t, doc, "the last line and `+cluster|slots +command +asking`")
 
@@ -44,5 +47,5 @@ func TestTheSuiteRunsWithTheRule(t *testing.T) {
 		}
 		return set
 	}
-	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclSingle, aclCluster}, " ")), commands(topology.Rule))
+	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclSingle, aclCluster, aclReplicas}, " ")), commands(topology.Rule))
 }

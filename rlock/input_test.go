@@ -23,6 +23,7 @@ func TestBadInput(t *testing.T) {
 		return err
 	}
 	good := rlock.New(c, "good")
+	unknown := newClient(t, struct{ redis.UniversalClient }{srv.Client(t)}, nil)
 	var zero rlock.Mutex
 	_, zeroState := zero.State(ctx)
 	_, zeroForce := zero.ForceUnlock(ctx)
@@ -48,6 +49,12 @@ func TestBadInput(t *testing.T) {
 		"endless lease":  {try(good, holdfast.Lease(math.MaxInt64)), "at most"},
 		"lowest lease":   {try(good, holdfast.Lease(math.MinInt64)), "at least 1ms"},
 		"negative wait":  {try(good, holdfast.Wait(-1)), "use 0 to try once"},
+		"no replicas":    {try(good, holdfast.WithReplicas(0, time.Second)), "n = 0; use at least 1"},
+		"few replicas":   {try(good, holdfast.WithReplicasOnDisk(-1, time.Second)), "WithReplicasOnDisk has n = -1"},
+		"no timeout":     {try(good, holdfast.WithReplicas(1, 0)), "timeout = 0s; use a positive duration"},
+		"long timeout":   {try(good, holdfast.WithReplicas(1, 29698*time.Millisecond)), "use a shorter timeout or a longer lease"},
+		"short for that": {try(good, holdfast.WithReplicas(1, time.Second), holdfast.Lease(time.Second)), "is trusted for 988ms"},
+		"unknown client": {try(rlock.New(unknown, "good"), holdfast.WithReplicas(1, time.Second)), "use a *redis.Client or"},
 		"in New":         {try(rlock.New(c, "good", holdfast.Wait(-1))), "use 0 to try once"},
 		"first of two":   {try(good, holdfast.Wait(-1), holdfast.Lease(0)), "Wait is -1ns"},
 		"nil client":     {try(rlock.New(nil, "good")), "holdfast.New"},

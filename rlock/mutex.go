@@ -56,8 +56,9 @@ func (m *Mutex) Name() string {
 // context bounds the wait, and so does [holdfast.Wait].
 //
 // Errors: [holdfast.ErrNotAcquired] if the wait was over first, and then errors.Is is true for the cause of the context
-// too; [holdfast.ErrClosed]; [holdfast.ErrInvalid]; [holdfast.ErrLost] if the hold to be re-entered is lost; else an
-// error of Redis. After any error the lock is not held, and what the server may have granted is given back.
+// too; [holdfast.ErrClosed]; [holdfast.ErrInvalid]; [holdfast.ErrLost] if the hold to be re-entered is lost;
+// [holdfast.ErrNotReplicated], only with [holdfast.WithReplicas]; else an error of Redis. After any error the lock is not held,
+// and what the server may have granted is given back.
 func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	if err := m.check("lock"); err != nil {
 		return nil, err

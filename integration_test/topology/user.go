@@ -17,7 +17,7 @@ const (
 const Rule = "~* &* " +
 	"+eval +evalsha +hlen +hexists +hset +hgetall +get +set +del +pexpire +pttl +time +publish +spublish " +
 	"+lindex +llen +lpop +lrange +lrem +rpush +zadd +zcard +zcount +zrange +zrem +zscore +pubsub|numsub +pubsub|shardnumsub " +
-	"+subscribe +unsubscribe +ssubscribe +sunsubscribe +ping " +
+	"+subscribe +unsubscribe +ssubscribe +sunsubscribe +ping +wait " +
 	"+cluster|slots +command +asking"
 
 // rule is Rule for a server of this version: Redis 6.0 knows neither rules for channels nor sharded pub/sub and refuses

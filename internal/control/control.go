@@ -50,6 +50,7 @@ var (
 
 	Withdraw Switch // the votes of a minority are given back
 	Restarts Switch // a master that may have forgotten what it granted does not count
+	Replicas Switch // a grant that too few replicas have is none
 
 	// These are read when a client is made.
 

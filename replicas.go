@@ -1,0 +1,205 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// WithReplicas makes a grant count only when n replicas of the server have it (WAIT), which they are given timeout for. If
+// fewer have, the lock is given back, and Lock and TryLock return [ErrNotReplicated] and say how many it were. Lock does
+// not try again by itself: it would take the lock and give it back, in the way of others, for as long as replicas are missing.
+//
+// It narrows the window in which a failover loses a lock that is held, and does not close it. A replica that is not among the n may
+// be promoted: only an n of all there are, connected or not, rules that out. One that confirmed may lose its memory before it is
+// promoted. Only the fencing token protects from that.
+//
+// Only the grant is waited for: who holds the lock. Not waited for are
+//   - re-entries and inner unlocks: they change a count that the client knows. But who re-enters a hold with more replicas than
+//     that was granted with waits for those;
+//   - renewals: a failover may set the end of the lease back to that of an earlier renewal. The next one comes before
+//     that end if the replica was less than a third of the lease behind, and the new server takes writes within another
+//     third. Else the lock may be granted to another while it is held;
+//   - the last Unlock: after a failover the lock may stand until its lease ends.
+//
+// A lock is handed on within the process only to those who want no more replicas than it was granted with.
+//
+// While a cluster moves the lock's slot, an acquisition may have to wait for the end of that, for as long as
+// [Options.RetryBudget].
+//
+// Each acquisition takes another round trip, and a connection for up to timeout. That is rounded up to whole milliseconds, and has
+// to be shorter than the lease. The client has to be a *redis.Client or a *redis.ClusterClient, and a user with few
+// permissions needs that for WAIT.
+func WithReplicas(n int, timeout time.Duration) Option {
+	return func(c *config) { c.waitFor("WithReplicas", replicas{n: n, timeout: timeout}) }
+}
+
+// WithReplicasOnDisk is [WithReplicas] for replicas that have the grant in their append-only file, and that on the disk (WAITAOF). So
+// it also survives that they are restarted. Replicas without appendonly never count. With appendfsync everysec a grant takes
+// up to a second, so timeout should be more than that. Needs Redis 7.2 or Valkey; an older server refuses it, and
+// then the lock is not held.
+func WithReplicasOnDisk(n int, timeout time.Duration) Option {
+	return func(c *config) { c.waitFor("WithReplicasOnDisk", replicas{n: n, timeout: timeout, onDisk: true}) }
+}
+
+// replicas says how many of them must have a grant. None are needed if n is 0.
+type replicas struct {
+	n       int
+	timeout time.Duration
+	onDisk  bool
+}
+
+func (c *config) waitFor(option string, r replicas) {
+	if r.n < 1 {
+		c.refuse(invalid("%s has n = %d; use at least 1, or leave the option out", option, r.n))
+	}
+	if r.timeout <= 0 {
+		c.refuse(invalid("%s has timeout = %v; use a positive duration, such as 100ms", option, r.timeout))
+	}
+	c.replicas = r
+}
+
+// check looks at what only the whole of an acquisition shows.
+func (r replicas) check(b *Base, lease time.Duration) error {
+	c := b.client
+	switch {
+	case r.n == 0:
+		return nil
+	case b.quorum != nil:
+		return invalid("WithReplicas is for locks that one server grants; a quorum is one of masters without replicas, leave it out")
+	}
+	if trust := watchdog.Trust(lease); r.timeout >= trust {
+		return invalid("timeout of WithReplicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
+			r.timeout, lease, trust)
+	}
+	if _, single := c.rdb.(*redis.Client); !single && c.cluster == nil {
+		return invalid("WithReplicas on a %T, of which it is not known to which server it sends; use a *redis.Client or a "+
+			"*redis.ClusterClient", c.rdb)
+	}
+	return nil
+}
+
+// cover tells whether a grant that these have is good for who wants those.
+func (r replicas) cover(want replicas) bool { return want.n <= r.n && (r.onDisk || !want.onDisk) }
+
+// confirm makes a new grant count: it is written once more, and that has to reach the replicas. Replication is a stream, so who
+// has the later write has the grant, whichever connection or client that came by; and if there was a failover in between, the
+// write finds the grant or does not. Meanwhile the grant is live already, and renewed.
+//
+// (Rejected: to wait right behind the script that asks for the lock, which would spare a round trip. Who is denied would wait
+// too, for the whole timeout where replicas are missing; an attempt that is repeated may find nothing left to write, and then
+// nothing is waited for; and a lock that was handed over by message is not asked for at all.)
+func (g *grant) confirm(h *Hold) (*Hold, error) {
+	b, wait, want := g.base, g.asked.wait, &g.asked.want
+	if want.replicas.n == 0 {
+		return h, nil
+	}
+	o, ok := b.client.call(wait, &replicated{b.client, b, want.replicas}, g.recount(1, want.lease), func(outcome) {})
+	if !ok || o.stray { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
+		g.markStray()
+	}
+	var err error
+	switch cause := b.over(wait); {
+	case cause != nil:
+		err = b.left(because(cause, o.err))
+	case o.err != nil && (!control.Replicas.Off() || !errors.Is(o.err, ErrNotReplicated)):
+		err = explain(b, o.err) // nothing stays uncertain: it is given back
+	case o.reply.Status == lua.Gone:
+		err = both{ErrNotReplicated, watchdog.ErrGone} // a failover came first
+	case !b.client.dog.Confirm(&g.tenure.watch, o.sent, want.lease, want.renew):
+		err = g.reason()
+	default:
+		g.mu.Lock()
+		g.confirmed = want.replicas
+		g.mu.Unlock()
+		return h, nil
+	}
+	b.client.dog.Forget(&g.tenure.watch)
+	if ok { // else its caller has left, and does not wait for this either
+		// Not handed on: nobody in this client could know how many replicas have it.
+		if back := detached(wait, g.server, b.release(g.tenure.known())); back.stray || back.err != nil {
+			g.markStray()
+		}
+	}
+	return nil, err
+}
+
+// confirming is what a re-entry is sent to.
+func (g *grant) confirming(r *request) server {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.confirmed.cover(r.want.replicas) {
+		return g.server
+	}
+	return &replicated{g.base.client, g.base, r.want.replicas}
+}
+
+// replicated is a server whose word counts when replicas have what an operation wrote. If too few have, that is an error, and the
+// write stands: it is the caller's to take it back.
+type replicated struct {
+	*Client // for all that is not to be waited for
+	base    *Base
+	want    replicas
+}
+
+var _ server = (*replicated)(nil)
+
+// repeat is [server.repeat]. It bypasses the combiner: commands that travelled with it would wait too.
+func (s *replicated) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
+	return s.persist(ctx, s.Client, op, failed, s.run)
+}
+
+func (s *replicated) run(ctx context.Context, call lua.Call) (lua.Reply, error) {
+	c := s.Client
+	node, _ := c.rdb.(*redis.Client)
+	if c.cluster != nil { // it would send a command without a key to any server
+		var err error
+		if node, err = c.cluster.MasterForKey(ctx, s.base.key.Name); err != nil {
+			return lua.Reply{}, err
+		}
+	}
+	patient, millis := node, kind.Millis(s.want.timeout)
+	if usual := node.Options().ReadTimeout; usual > 0 { // go-redis reads the replies of a pipeline for so long, whatever is in it
+		patient = node.WithTimeout(usual + s.want.timeout)
+	}
+	wait := []any{"wait", s.want.n, millis}
+	if s.want.onDisk {
+		wait = []any{"waitaof", 0, s.want.n, millis}
+	}
+	reply, n, err := lua.RunWait(ctx, patient, call, wait...)
+	switch {
+	case s.want.onDisk && lua.IsError(err, "unknown command"):
+		err = both{errors.New("WithReplicasOnDisk needs Redis 7.2 or Valkey; use WithReplicas"), err}
+	case c.cluster != nil && lua.IsError(err, "MOVED"):
+		c.cluster.ReloadState(ctx) // a single server's client does not follow it
+	case err == nil && reply.Status == lua.Done && n < int64(s.want.n):
+		err = s.tooFew(ctx, node, n)
+	}
+	return reply, err
+}
+
+// tooFew says how many replicas confirmed, and what can be seen of the reason.
+func (s *replicated) tooFew(ctx context.Context, node *redis.Client, n int64) error {
+	var hint string
+	var has int
+	info, _ := node.Info(ctx, "replication").Result() // it may not be permitted
+	if _, rest, ok := strings.Cut(info, "connected_slaves:"); ok {
+		if _, err := fmt.Sscan(rest, &has); err == nil && has < s.want.n {
+			hint = fmt.Sprintf("; the server has %d, so the lock cannot be had: want fewer, or look after the replicas", has)
+		}
+	}
+	if hint == "" && s.want.onDisk {
+		hint = "; those without appendonly never do"
+	}
+	return both{ErrNotReplicated, fmt.Errorf("%d of %d replicas confirmed within %v%s", n, s.want.n, s.want.timeout, hint)}
+}

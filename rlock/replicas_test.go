@@ -1,0 +1,252 @@
+package rlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// soon is what replicas are given that will not confirm, and longer than those that will need.
+const soon = 300 * time.Millisecond
+
+var waits = faultproxy.Command("WAIT")
+
+// replicatedLab is a primary with a replica, and a client before which there is a proxy.
+func replicatedLab(t *testing.T, change ...func(*redis.Options)) (*redistest.Replicated, *faultproxy.Proxy, *holdfast.Client) {
+	t.Helper()
+	r := redistest.StartReplicated(t, 1)
+	r.Primary().Command(t, "WAIT", "1", "0") // a replica counts when it has spoken for the first time
+	proxy := faultproxy.New(t, r.Primary().Addr())
+	return r, proxy, newClient(t, redistest.NewClient(t, proxy.Addr(), change...), nil)
+}
+
+// requireGivenBack: nothing is held, and another client has the lock at once.
+func requireGivenBack(t *testing.T, srv *redistest.Server, name string) {
+	t.Helper()
+	rdb := srv.Client(t)
+	require.True(t, free(t, rdb, name), "given back before the error was told")
+	h, err := rlock.New(newClient(t, rdb, nil), name).TryLock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// TestWithReplicas: the grant is at the replica when Lock returns. Also if the server did not know any script.
+func TestWithReplicas(t *testing.T) {
+	r, proxy, c := replicatedLab(t)
+	m := rlock.New(c, "a", holdfast.WithReplicas(1, patience))
+	for range 3 {
+		r.Primary().Command(t, "SCRIPT", "FLUSH")
+		h, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "1", r.Replicas()[0].Command(t, "HGET", "a", h.Owner()))
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+	before := proxy.Seen(waits)
+	require.NotZero(t, before)
+	h, err := rlock.New(c, "a").Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.Equal(t, before, proxy.Seen(waits), "nobody asked for replicas")
+}
+
+// TestTooFewReplicas: a replica that does not follow, and one that is not there.
+func TestTooFewReplicas(t *testing.T) {
+	r, _, c := replicatedLab(t, func(o *redis.Options) { o.ReadTimeout = soon / 2 }) // less than a replica is given
+	_, err := rlock.New(c, "a").Lock(t.Context(), holdfast.WithReplicas(2, soon))
+	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
+	require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.NotErrorIs(t, err, holdfast.ErrUncertain)
+	require.EqualError(t, err, `rlock: lock "a": not replicated: 1 of 2 replicas confirmed within 300ms; the server has 1, `+
+		`so the lock cannot be had: want fewer, or look after the replicas`)
+	requireGivenBack(t, r.Primary(), "a")
+
+	r.Replicas()[0].Pause()
+	owner := holdfast.WithOwner(t.Context())
+	_, err = rlock.New(c, "a").TryLock(owner, holdfast.WithReplicas(1, soon))
+	require.EqualError(t, err, `rlock: try "a": not replicated: 0 of 1 replicas confirmed within 300ms`)
+	requireGivenBack(t, r.Primary(), "a")
+
+	failed := make(chan error, 2)
+	for range cap(failed) { // one waits for the other, and is not handed what no replica has
+		go func() {
+			_, err := rlock.New(c, "a").Lock(t.Context(), holdfast.WithReplicas(1, soon))
+			failed <- err
+		}()
+	}
+	require.ErrorIs(t, <-failed, holdfast.ErrNotReplicated)
+	require.ErrorIs(t, <-failed, holdfast.ErrNotReplicated)
+	requireGivenBack(t, r.Primary(), "a")
+
+	r.Replicas()[0].Resume()
+	h, err := rlock.New(c, "a").Lock(owner, holdfast.WithReplicas(1, patience))
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// TestReplicasAreWaitedForAgain: a reply is lost, that of the write or the one to WAIT, and all is sent again.
+func TestReplicasAreWaitedForAgain(t *testing.T) {
+	for what, lost := range map[string]func([]string) bool{"write": faultproxy.Script(lua.Recount.Hash()), "wait": waits} {
+		for _, action := range []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut} {
+			t.Run(what+" "+action.String(), func(t *testing.T) {
+				t.Parallel()
+				r, proxy, c := replicatedLab(t)
+				m := rlock.New(c, "a", holdfast.WithReplicas(1, patience))
+				fault := proxy.On(lost, 1, action)
+				h, err := m.Lock(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, 1, fault.Count())
+				require.Equal(t, 1, count(t, r.Primary().Client(t), "a", h.Owner()))
+				require.NoError(t, h.Unlock(t.Context()))
+
+				r.Replicas()[0].Pause()
+				fault = proxy.On(lost, 1, action)
+				_, err = m.Lock(t.Context(), holdfast.WithReplicas(1, soon))
+				require.ErrorIs(t, err, holdfast.ErrNotReplicated, "and counted again")
+				require.Equal(t, 1, fault.Count())
+				requireGivenBack(t, r.Primary(), "a")
+			})
+		}
+	}
+}
+
+// TestLostBeforeReplicasHaveIt: the key vanishes between the grant and its confirmation, as in a failover.
+func TestLostBeforeReplicasHaveIt(t *testing.T) {
+	r, proxy, c := replicatedLab(t)
+	rdb := r.Primary().Client(t)
+	late := proxy.DelayRequest(faultproxy.Script(lua.Recount.Hash()), 1, patience)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := rlock.New(c, "a").Lock(t.Context(), holdfast.WithReplicas(1, soon))
+		failed <- err
+	}()
+	<-late.Fired()
+	require.NoError(t, rdb.Del(t.Context(), "a").Err())
+	late.Release()
+	err := <-failed
+	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
+	require.ErrorContains(t, err, "not held by this owner")
+	requireGivenBack(t, r.Primary(), "a")
+}
+
+// TestLeavingWhileReplicasAreWaitedFor: the caller leaves, its client is closed, the wait is over. Nothing is left behind.
+func TestLeavingWhileReplicasAreWaitedFor(t *testing.T) {
+	lock := func(t *testing.T, leave func(c *holdfast.Client, cancel func()), opts ...holdfast.Option) (*redistest.Replicated, error) {
+		r, proxy, c := replicatedLab(t)
+		r.Replicas()[0].Pause()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		failed := make(chan error, 1)
+		go func() {
+			_, err := rlock.New(c, "a").Lock(ctx, append(opts, holdfast.WithReplicas(1, 3*time.Second))...)
+			failed <- err
+		}()
+		eventually(t, "waited for", func() bool { return proxy.Seen(waits) > 0 })
+		leave(c, cancel)
+		err := <-failed
+		eventually(t, "given back", func() bool { return free(t, r.Primary().Client(t), "a") })
+		return r, err
+	}
+	t.Run("cancel", func(t *testing.T) {
+		t.Parallel()
+		r, err := lock(t, func(_ *holdfast.Client, cancel func()) { cancel() })
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.ErrorIs(t, err, context.Canceled)
+		requireGivenBack(t, r.Primary(), "a")
+	})
+	t.Run("Wait", func(t *testing.T) {
+		t.Parallel()
+		r, err := lock(t, func(*holdfast.Client, func()) {}, holdfast.Wait(soon))
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		requireGivenBack(t, r.Primary(), "a")
+	})
+	t.Run("Close", func(t *testing.T) {
+		t.Parallel()
+		r, err := lock(t, func(c *holdfast.Client, _ func()) { require.NoError(t, c.Close(t.Context())) })
+		require.ErrorIs(t, err, holdfast.ErrClosed)
+		requireGivenBack(t, r.Primary(), "a")
+	})
+}
+
+// TestReentryAndReplicas: who re-enters waits for replicas only if it wants more than the hold has.
+func TestReentryAndReplicas(t *testing.T) {
+	r, proxy, c := replicatedLab(t)
+	m, rdb := rlock.New(c, "a"), r.Primary().Client(t)
+	seen := func() int { return proxy.Seen(waits) }
+	outer, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, seen())
+
+	r.Replicas()[0].Pause()
+	_, err = m.Lock(outer.Context(), holdfast.WithReplicas(1, soon))
+	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
+	require.NoError(t, outer.Context().Err(), "the hold that it was to enter stands")
+	eventually(t, "the count is taken back", func() bool { return count(t, rdb, "a", outer.Owner()) == 1 })
+	r.Replicas()[0].Resume()
+
+	inner, err := m.Lock(outer.Context(), holdfast.WithReplicas(1, patience))
+	require.NoError(t, err)
+	require.Equal(t, "2", r.Replicas()[0].Command(t, "HGET", "a", outer.Owner()))
+	before := seen()
+	r.Replicas()[0].Pause()
+	third, err := m.Lock(inner.Context(), holdfast.WithReplicas(1, patience))
+	require.NoError(t, err)
+	require.Equal(t, before, seen(), "it is confirmed already")
+	for _, h := range []*holdfast.Hold{third, inner, outer} {
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+	require.True(t, free(t, rdb, "a"))
+}
+
+// TestHandOffAndReplicas: who waits in the same client is handed the lock only if it wants no more replicas than were waited for.
+func TestHandOffAndReplicas(t *testing.T) {
+	_, proxy, c := replicatedLab(t)
+	m := rlock.New(c, "a")
+	acquired := faultproxy.Script(lua.Acquire.Hash())
+	asked := func(first, next []holdfast.Option) (acquires, waited int) {
+		h, err := m.Lock(t.Context(), first...)
+		require.NoError(t, err)
+		granted := make(chan *holdfast.Hold)
+		go func() {
+			h, err := m.Lock(t.Context(), next...)
+			if err != nil {
+				t.Error(err)
+			}
+			granted <- h
+		}()
+		eventually(t, "a waiter", func() bool { return queued() == 1 })
+		acquires, waited = proxy.Seen(acquired), proxy.Seen(waits)
+		defer control.Look.Without()() // however long that took
+		defer control.Reserved.Without()()
+		require.NoError(t, h.Unlock(t.Context()))
+		next2 := <-granted
+		require.NoError(t, next2.Unlock(t.Context()))
+		return proxy.Seen(acquired) - acquires, proxy.Seen(waits) - waited
+	}
+	plain, confirmed := []holdfast.Option(nil), []holdfast.Option{holdfast.WithReplicas(1, patience)}
+	for _, c := range []struct {
+		name             string
+		first, next      []holdfast.Option
+		acquires, waited int
+	}{
+		{"both", confirmed, confirmed, 0, 0},
+		{"first", confirmed, plain, 0, 0},
+		{"none", plain, plain, 0, 0},
+		{"next", plain, confirmed, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			acquires, waited := asked(c.first, c.next)
+			require.Equal(t, c.acquires, acquires)
+			require.Equal(t, c.waited, waited)
+		})
+	}
+}
