@@ -66,8 +66,8 @@ func TestTooFewReplicas(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
 	require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.NotErrorIs(t, err, holdfast.ErrUncertain)
-	require.EqualError(t, err, `rlock: lock "a": not replicated: 1 of 2 replicas confirmed within 300ms; the server has 1, `+
-		`so the lock cannot be had: want fewer, or look after the replicas`)
+	require.Regexp(t, `^rlock: lock "a": not replicated: [01] of 2 replicas confirmed within 300ms; the server has 1, `+
+		`so the lock cannot be had: want fewer, or look after the replicas$`, err.Error()) // a busy one may be late
 	requireGivenBack(t, r.Primary(), "a")
 
 	r.Replicas()[0].Pause()
