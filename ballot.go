@@ -215,30 +215,28 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	}
 }
 
-// judge decides which of the masters that grant the lock are believed.
+// judge decides which of the masters that grant the lock are believed. Each answer may change that of the others: a master that was
+// taken for a new one, among others as young, is none when an older one is heard.
 func (b *ballot) judge(p *tally) {
 	first := b.q.first()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for i := range p.answers {
 		a := &p.answers[i]
-		if a.counts || !a.holds() || a.run == nil && a.doubt != nil {
-			continue
+		if a.run == nil && !b.trusts || !a.holds() {
+			continue // it counts already, or does not
 		}
-		if a.doubt = b.doubt(a.run, first); a.doubt == nil {
-			a.counts = true
-			b.mu.Lock()
-			b.votes[i].counts = b.votes[i].held
-			b.mu.Unlock()
-		}
+		a.doubt = b.doubtLocked(a.run, first)
+		a.counts = a.doubt == nil
+		b.votes[i].counts = a.counts && b.votes[i].held
 	}
 }
 
-// doubt is why a vote does not count yet.
-func (b *ballot) doubt(run *master.Run, first time.Time) error {
+// doubtLocked is why a vote does not count yet.
+func (b *ballot) doubtLocked(run *master.Run, first time.Time) error {
 	if b.trusts || control.Restarts.Off() {
 		return nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	return run.Doubt(b.horizonLocked(), first)
 }
 
