@@ -57,20 +57,20 @@ var releaseRows = []row{
 	},
 	{
 		name: "held", script: lua.Release, args: "a PUBLISH", before: heldByA, reply: "1", token: "5000", keep: 20000,
-		cut: "redis.call('DEL', name)", paste: "",
+		cut: "\nredis.call('DEL', name)", paste: "\n",
 	},
 	{
 		name: "held, by SPUBLISH or what the server has instead", script: lua.Release, args: "a SPUBLISH", before: heldByA,
 		reply: "1", token: "5000", keep: 20000,
-		cut: "redis.call('DEL', name)", paste: "",
+		cut: "\nredis.call('DEL', name)", paste: "\n",
 	},
 	{
 		name: "held more than once", script: lua.Release, args: "a PUBLISH", before: heldThree, reply: "1", token: "5000", keep: 20000,
-		cut: "redis.call('DEL', name)", paste: "redis.call('HINCRBY', name, ARGV[1], -1)",
+		cut: "\nredis.call('DEL', name)", paste: "\nredis.call('HINCRBY', name, ARGV[1], -1)",
 	},
 	{
 		name: "without a time to live", script: lua.Release, args: "a PUBLISH", before: "HSET LOCK a 1", reply: "1",
-		cut: "redis.call('DEL', name)", paste: "redis.call('PEXPIRE', name, 100000)",
+		cut: "\nredis.call('DEL', name)", paste: "\nredis.call('PEXPIRE', name, 100000)",
 	},
 	{
 		name: "key of another type", script: lua.Release, args: "a PUBLISH", before: notALock, reply: "!WRONGTYPE", same: true,

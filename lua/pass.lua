@@ -11,10 +11,13 @@
 -- Who listens on the channel is whoever waits for the lock in another client, of this library or of Redisson, or did so a moment ago.
 -- Tokens are reserved by the block only while the clock is ahead of the last one, so they are never further ahead of the
 -- clock than one block. PEXPIRE comes first, because Redis allows it when out of memory, and what is behind it then too.
+-- "Not held" is said after a write that changes nothing, which a replica refuses: it may not have heard of the holder yet, and old
+-- connections may lead to a primary that has become one.
 local call = redis.call
 local name, tokens, channel = KEYS[1], KEYS[2], KEYS[3]
 local held = call('HEXISTS', name, ARGV[1]) == 1
 for i = 6, #ARGV do held = held or call('HEXISTS', name, ARGV[i]) == 1 end
+if not held and call('HLEN', name) == 0 then call('DEL', name) end
 if not held then return {-1} end
 
 local counted = redis.pcall('PUBSUB', ARGV[4] == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', channel)

@@ -8,9 +8,12 @@
 -- Atomic: nobody sees the lock free before the announcement is on its way. DEL is allowed when out of memory.
 -- A refused announcement must not keep the lock: waiters then come back when the lease that they know of ends.
 -- A cluster before Redis 7 does not know SPUBLISH, and its clients listen with SUBSCRIBE.
+-- "Not held" is said after a write that changes nothing, which a replica refuses: it may not have heard of the holder yet, and old
+-- connections may lead to a primary that has become one.
 local name = KEYS[1]
 local held = redis.call('HEXISTS', name, ARGV[1]) == 1
 for i = 3, #ARGV do held = held or redis.call('HEXISTS', name, ARGV[i]) == 1 end
+if not held and redis.call('HLEN', name) == 0 then redis.call('DEL', name) end
 if not held then
   return {-1}
 end

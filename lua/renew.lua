@@ -11,10 +11,13 @@
 -- A new name is for a lock that was handed on within a client. DEL comes first because Redis allows it when out of memory, and
 -- then allows what is behind it. (Rejected: HDEL, which leaves the hash its time to live if HSET comes before it. It is one more
 -- permission, and one that is missing would leave two owners in the hash.)
+-- "Not held" is said after a write that changes nothing, which a replica refuses: it may not have heard of the holder yet, and old
+-- connections may lead to a primary that has become one.
 local call = redis.call
 local name, lease = KEYS[1], tonumber(ARGV[2])
 local known = call('HEXISTS', name, ARGV[1]) == 1 and ARGV[1]
 for i = 5, #ARGV do known = known or call('HEXISTS', name, ARGV[i]) == 1 and ARGV[i] end
+if not known and call('HLEN', name) == 0 then call('DEL', name) end
 if not known then
   return {-1}
 end
