@@ -277,10 +277,10 @@ func (b *Base) sleep(wait context.Context, sub listening, timer *time.Timer) err
 // last one. A key without a time to live (-1) is nobody's lease; it is looked at once in a lease of our own.
 func (b *Base) recheck(left time.Duration) time.Duration {
 	switch {
-	case b.quorum != nil:
-		return left // has been made up there
 	case control.LeaseEnd.Off():
 		return math.MaxInt64
+	case b.quorum != nil:
+		return left // has been made up there
 	case left < 0:
 		return b.client.opts.Lease
 	}

@@ -269,7 +269,8 @@ func (b *ballot) repeat(ctx context.Context, op operation, failed *atomic.Pointe
 		if failed != nil {
 			failed.Store(&o.err)
 		}
-		if failure.final() || time.Since(start)+delay > b.q.base.client.opts.RetryBudget || b.q.base.pause(ctx, spread(delay)) != nil {
+		if failure.final() || control.Resend.Off() || time.Since(start)+delay > b.q.base.client.opts.RetryBudget ||
+			b.q.base.pause(ctx, spread(delay)) != nil {
 			return o
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -158,6 +159,9 @@ func (b *ballot) holds(i int) bool {
 
 // join asks a master to take the hold back.
 func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {
+	if control.Join.Off() {
+		return
+	}
 	err := r.send(ctx, i, r.stand(r.count, r.length, r.token), func(a answer) { answers <- said{to, i, a} })
 	if err != nil {
 		r.tally.answers[i].err = err

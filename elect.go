@@ -29,7 +29,7 @@ func (g *grant) elect(contested bool) (*Hold, time.Duration, error) {
 			return nil, 0, b.left(because(cause, e.err))
 		case e.err == nil:
 			return nil, e.left, nil
-		case !errors.As(e.err, &failure) || failure.final() || time.Since(start)+delay > b.client.opts.RetryBudget:
+		case !errors.As(e.err, &failure) || failure.final() || control.Resend.Off() || time.Since(start)+delay > b.client.opts.RetryBudget:
 			return nil, 0, b.gaveUp(wait, outcome{err: e.err})
 		}
 		if cause := b.pause(wait, spread(delay)); cause != nil {
@@ -136,7 +136,7 @@ func (e *election) agree(ctx context.Context, cfg *config, p *tally) {
 		e.first = e.last
 	}
 	e.q.saw(e.last)
-	e.won = same >= e.q.need || e.tell(ctx, cfg.lease, e.last)
+	e.won = same >= e.q.need || control.Tell.Off() || e.tell(ctx, cfg.lease, e.last)
 }
 
 // tell makes a token known to a majority.

@@ -190,31 +190,3 @@ func TestClose(t *testing.T) {
 	}
 	l.nothingLeft(m.Name())
 }
-
-// A waiter is woken by the release, whichever masters it can hear, and long before it would look by itself.
-func TestWaiterIsWoken(t *testing.T) {
-	for _, deaf := range [][]int{nil, {0, 1}, {3, 4}} {
-		l := newLab(t, 5)
-		holder, waiter := l.party(nil), l.party(nil)
-		name := uniqueName(t)
-		h, err := holder.mutex(name).Lock(t.Context())
-		require.NoError(t, err)
-		for _, i := range deaf {
-			waiter.proxies[i].Stop()
-		}
-		granted := make(chan error, 1)
-		go func() { granted <- lockOnce(t.Context(), waiter.mutex(name)) }()
-		eventually(t, "it listens", func() bool {
-			n := 0
-			for _, rdb := range l.direct {
-				for _, m := range rdb.PubSubNumSub(t.Context(), "redisson_lock__channel:{"+name+"}").Val() {
-					n += int(m)
-				}
-			}
-			return n >= 5-len(deaf)
-		})
-		require.NoError(t, h.Unlock(t.Context()))
-		require.NoError(t, <-granted)
-		l.nothingLeft(name)
-	}
-}

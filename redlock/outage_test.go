@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/control"
 )
 
 // outage is a way for a master to be out of reach, of one process or of all.
@@ -128,6 +129,27 @@ func TestMajorityIsOut(t *testing.T) {
 			}
 			eventually(t, "it works again", func() bool { return use(t.Context(), m) == nil })
 		})
+	}
+}
+
+// The control: without the local clock nobody is told of the lost majority. (Read when a client is made.)
+func TestHoldAndOutageControl(t *testing.T) {
+	t.Cleanup(control.Deadline.Without())
+	l := newLab(t, 3)
+	p := l.party(&holdfast.Options{Lease: 300 * time.Millisecond, RetryBudget: 100 * time.Millisecond})
+	other := l.party(&holdfast.Options{Lease: 300 * time.Millisecond})
+	m := p.mutex(uniqueName(t))
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	for _, proxy := range p.proxies {
+		proxy.Silence(true)
+	}
+	second, err := other.mutex(m.Name()).Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Context().Err(), "two holders")
+	require.NoError(t, second.Unlock(t.Context()))
+	for _, proxy := range p.proxies {
+		proxy.Silence(false)
 	}
 }
 

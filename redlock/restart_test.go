@@ -39,6 +39,20 @@ func TestMasterIsJoinedAgain(t *testing.T) {
 	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
 }
 
+// The control: without it the master stays without the hold.
+func TestMasterIsJoinedAgainControl(t *testing.T) {
+	t.Cleanup(control.Join.Without())
+	l := newLab(t, 3)
+	m := l.party(&holdfast.Options{Lease: time.Second}).mutex(uniqueName(t))
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	l.masters[0].Restart()
+	begin := h.Deadline()
+	eventually(t, "renewed a few times", func() bool { return h.Deadline().After(begin.Add(2 * time.Second)) })
+	require.Zero(t, l.direct[0].Exists(t.Context(), m.Name()).Val())
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
 // forgotten has a party hold the lock by masters 0, 1 and 2 alone, and has 2 forget it. The two others come back, and another party asks. It
 // returns what became of that.
 func forgotten(t *testing.T, knew bool, opts ...holdfast.Option) (second *holdfast.Hold, err error) {

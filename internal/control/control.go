@@ -49,6 +49,8 @@ var (
 	// Of locks that several masters grant together.
 
 	Withdraw Switch // the votes of a minority are given back
+	Tell     Switch // a majority is told of a token that the others do not have
+	Join     Switch // a master that has forgotten a hold is asked to take it back
 	Restarts Switch // a master that may have forgotten what it granted does not count
 	Replicas Switch // a grant that too few replicas have is none
 

@@ -1,0 +1,155 @@
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// never is how long a test watches that something does not happen.
+const never = time.Second
+
+// late has a vote reach one master long after the lock was released, and tells whether it is still there when everything has
+// been done.
+func late(t *testing.T) (left bool) {
+	t.Helper()
+	l := newLab(t, 3)
+	p := l.party(nil)
+	m := p.mutex(uniqueName(t), holdfast.MasterTimeout(20*time.Millisecond))
+	require.NoError(t, use(t.Context(), m))
+	eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
+	rule := p.proxies[2].DelayRequest(faultproxy.Script(lua.Vote.Hash()), 1, 400*time.Millisecond)
+	require.NoError(t, lockOnce(t.Context(), m))
+	<-rule.Fired()
+	eventually(t, "the release came first", func() bool { return p.proxies[2].Seen(faultproxy.Script(lua.Release.Hash())) > 0 })
+	eventually(t, "the vote came at last", func() bool {
+		return l.direct[2].HLen(t.Context(), m.Name()).Val() > 0 || p.clients[2].Close(t.Context()) == nil
+	})
+	require.NoError(t, p.clients[0].Close(t.Context())) // joins what is done in the background
+	return l.held(m.Name()) > 0
+}
+
+// A vote that comes after the release is given back when it comes.
+func TestLateVoteIsGivenBack(t *testing.T) { require.False(t, late(t)) }
+
+// The control.
+func TestLateVoteIsGivenBackControl(t *testing.T) {
+	t.Cleanup(control.Undo.Without())
+	require.True(t, late(t))
+}
+
+// tokens has a holder's token come from a master whose last one is far ahead, and returns it and that of the next holder, who does not reach
+// that master.
+func tokens(t *testing.T) (first, second uint64) {
+	t.Helper()
+	l := newLab(t, 3)
+	a, b := l.party(nil), l.party(nil)
+	name := uniqueName(t)
+	ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
+	require.NoError(t, l.direct[0].Set(t.Context(), "redisson_lock_token:{"+name+"}", ahead, time.Hour).Err())
+	a.proxies[2].Stop()
+	b.proxies[0].Stop()
+	h, err := a.mutex(name).Lock(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, ahead+1, h.Token())
+	require.NoError(t, h.Unlock(t.Context()))
+	next, err := b.mutex(name).Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, next.Unlock(t.Context()))
+	return h.Token(), next.Token()
+}
+
+// A token that only one master knew is told to a majority before the grant counts, so the next one is greater.
+func TestTokenIsTold(t *testing.T) {
+	first, second := tokens(t)
+	require.Greater(t, second, first)
+}
+
+// The control.
+func TestTokenIsToldControl(t *testing.T) {
+	t.Cleanup(control.Tell.Without())
+	first, second := tokens(t)
+	require.Less(t, second, first)
+}
+
+// The controls of the faults at each command: without the library's repeats they reach the caller.
+func TestFaultsControl(t *testing.T) {
+	t.Cleanup(control.Resend.Without())
+	for _, fault := range faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			p := newLab(t, 3).party(nil)
+			m := p.mutex(uniqueName(t))
+			h, err := m.Lock(t.Context())
+			require.NoError(t, err)
+			p.strike(lua.Vote, fault, 0, 1, 2)
+			_, err = m.Lock(h.Context())
+			require.ErrorIs(t, err, holdfast.ErrUncertain)
+
+			p = newLab(t, 3).party(nil)
+			m = p.mutex(uniqueName(t))
+			require.NoError(t, lockOnce(t.Context(), m))
+			p.strike(lua.Vote, fault, 0, 1, 2)
+			_, err = m.Lock(t.Context())
+			require.ErrorContains(t, err, "0 of 3 masters answered")
+		})
+	}
+}
+
+// wait has a waiter that hears some of the masters, and looks for the lock by itself never. It is told of the grant.
+func wait(t *testing.T, deaf ...int) (granted chan error, unlock func()) {
+	t.Helper()
+	t.Cleanup(control.LeaseEnd.Without())
+	l := newLab(t, 5)
+	holder, waiter := l.party(nil), l.party(nil)
+	name := uniqueName(t)
+	h, err := holder.mutex(name).Lock(t.Context())
+	require.NoError(t, err)
+	for _, i := range deaf {
+		waiter.proxies[i].On(faultproxy.Command("SUBSCRIBE"), 1, faultproxy.BlackHole)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	granted = make(chan error, 1)
+	go func() { granted <- lockOnce(ctx, waiter.mutex(name)) }()
+	channel := "redisson_lock__channel:{" + name + "}"
+	eventually(t, "it listens", func() bool {
+		n := 0
+		for _, rdb := range l.direct {
+			n += int(rdb.PubSubNumSub(t.Context(), channel).Val()[channel])
+		}
+		return n >= 5-len(deaf)
+	})
+	return granted, func() { require.NoError(t, h.Unlock(t.Context())) }
+}
+
+// A waiter is woken by the release, whichever masters it can hear.
+func TestWaiterIsWoken(t *testing.T) {
+	for _, deaf := range [][]int{nil, {0, 1, 2, 3}, {1, 2, 3, 4}} {
+		granted, unlock := wait(t, deaf...)
+		unlock()
+		select {
+		case err := <-granted:
+			require.NoError(t, err)
+		case <-time.After(patience):
+			t.Fatalf("deaf to %v, it sleeps on", deaf)
+		}
+	}
+}
+
+// The control: one that hears none of them sleeps on.
+func TestWaiterIsWokenControl(t *testing.T) {
+	granted, unlock := wait(t, 0, 1, 2, 3, 4)
+	unlock()
+	select {
+	case err := <-granted:
+		t.Fatal("woken all the same", err)
+	case <-time.After(never):
+	}
+}
