@@ -68,16 +68,6 @@ func (b *ballot) restand(count int, lease time.Duration, token uint64) operation
 	return func(bool) lua.Call { return what.call }
 }
 
-// all are the masters.
-func (q *quorum) all(is func(i int) bool) (list []int) {
-	for i := range q.voters {
-		if is(i) {
-			list = append(list, i)
-		}
-	}
-	return list
-}
-
 // ask sends a question to some masters and collects their answers in p until that is enough, all are there, or it took too long. What
 // comes later is noted in the ballot all the same.
 func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, enough func() bool) {
@@ -255,7 +245,7 @@ func (b *ballot) repeat(ctx context.Context, op operation, failed *atomic.Pointe
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
 		o.sent = time.Now()
 		p := b.q.newTally()
-		b.ask(ctx, question{op(o.stray), true}, b.q.all(func(int) bool { return true }), p, func() bool {
+		b.ask(ctx, question{op(o.stray), true}, b.q.all, p, func() bool {
 			return p.votes() >= b.q.need || p.refused() > len(b.votes)-b.q.need
 		})
 		switch {

@@ -21,7 +21,7 @@ func (b *ballot) names() kind.Names { return kind.Names{b.id} }
 func (b *ballot) giveBack(ctx context.Context, hear func(i int, o outcome)) (asked []int) {
 	b.mu.Lock()
 	b.over = true
-	to := b.q.all(func(i int) bool { return b.votes[i].asked && !b.votes[i].given })
+	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.given })
 	b.mu.Unlock()
 	for _, i := range to {
 		v := b.q.voters[i]
@@ -106,7 +106,7 @@ func (b *ballot) withdraw(ctx context.Context) {
 		return
 	}
 	b.mu.Lock()
-	held := b.q.all(func(i int) bool { return b.votes[i].held })
+	held := b.whereLocked(func(v *vote) bool { return v.held })
 	b.mu.Unlock()
 	answers := make(chan int, len(b.votes))
 	asked := len(b.giveBack(ctx, func(i int, _ outcome) { answers <- i }))
@@ -120,6 +120,16 @@ func (b *ballot) withdraw(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// whereLocked are the masters of whose votes something is so.
+func (b *ballot) whereLocked(is func(*vote) bool) (list []int) {
+	for i := range b.votes {
+		if is(&b.votes[i]) {
+			list = append(list, i)
+		}
+	}
+	return list
 }
 
 func without(list []int, i int) (rest []int) {

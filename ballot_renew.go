@@ -52,7 +52,15 @@ func (c *Client) renewVotes(ctx context.Context, batch []watchdog.Renewal) {
 		patience = max(patience, b.patience)
 	}
 	answers := make(chan said, 2*votersOf(due)) // each may be asked twice
-	open := renewAll(ctx, due, answers)
+	for _, e := range errands(ctx, due, answers) {
+		c.run(ctx, e, due, patience, answers)
+	}
+	open := 0
+	for _, r := range due {
+		if !r.settled() {
+			open++
+		}
+	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for open > 0 {
@@ -91,63 +99,62 @@ func votersOf(due []*renewal) (n int) {
 // settled tells whether no answer that is missing can change anything.
 func (r *renewal) settled() bool { return r.missing == 0 || r.verdict() != watchdog.Unknown }
 
-// renewAll sends renewals, and returns of how many holds the outcome is open.
-func renewAll(ctx context.Context, due []*renewal, answers chan<- said) (open int) {
-	type part struct {
-		calls []lua.Call
-		of    []said
-	}
-	parts := map[*voter]*part{}
-	byClient := map[*Client]*voter{}
+// errand is all that is to be renewed at one master.
+type errand struct {
+	voter *voter
+	calls []lua.Call
+	of    []said // whose they are
+}
+
+// errands are the renewals at each master. Holds that a master does not know are not among them: it is asked to take those back.
+func errands(ctx context.Context, due []*renewal, answers chan<- said) (list []*errand) {
+	at := map[*Client]*errand{}
 	for to, r := range due {
 		for i, v := range r.q.voters {
 			if !r.holds(i) {
 				r.join(ctx, to, i, answers)
 				continue
 			}
-			first := byClient[v.client]
-			if first == nil {
-				first = v
-				byClient[v.client], parts[v] = v, &part{}
+			e := at[v.client]
+			if e == nil {
+				e = &errand{voter: v}
+				at[v.client] = e
+				list = append(list, e)
 			}
-			p := parts[first]
-			p.calls = append(p.calls, r.q.voter.Renew(r.names(), "", r.length))
-			p.of = append(p.of, said{to: to, from: i})
+			e.calls = append(e.calls, r.q.voter.Renew(r.names(), "", r.length))
+			e.of = append(e.of, said{to: to, from: i})
 			r.missing++
 		}
 	}
-	for v, p := range parts {
-		home := due[0].q.base.client
-		send, silent := v.Begin(due[0].patience)
-		if !send || silent {
-			for _, a := range p.of {
-				due[a.to].tally.answers[a.from].err = &silence{v.Silence().Round(time.Millisecond)}
-				due[a.to].missing--
-			}
-		}
-		if !send {
-			continue
-		}
-		home.tasks.Go(func() {
-			answered := false
-			for n, result := range lua.RenewAll(context.WithoutCancel(ctx), v.client.rdb, p.calls) {
-				a := p.of[n]
-				a.reply, a.err = result.Reply, result.Err
-				answered = answered || a.err == nil || isReply(a.err)
-				due[a.to].note(ctx, a.from, question{}, &a.answer)
-				if !silent {
-					answers <- a
-				}
-			}
-			v.End(answered)
-		})
-	}
-	for _, r := range due {
-		if !r.settled() {
-			open++
+	return list
+}
+
+// run sends an errand, in one pipeline. A master that is known to be silent is not waited for.
+func (c *Client) run(ctx context.Context, e *errand, due []*renewal, patience time.Duration, answers chan<- said) {
+	v := e.voter
+	send, silent := v.Begin(patience)
+	if silent {
+		for _, a := range e.of {
+			due[a.to].tally.answers[a.from].err = &silence{v.Silence().Round(time.Millisecond)}
+			due[a.to].missing--
 		}
 	}
-	return open
+	if !send {
+		return
+	}
+	c.tasks.Go(func() {
+		answered := false
+		for n, result := range lua.RenewAll(context.WithoutCancel(ctx), v.client.rdb, e.calls) {
+			a := e.of[n]
+			a.reply, a.err = result.Reply, result.Err
+			answered = answered || a.err == nil || isReply(a.err)
+			due[a.to].note(ctx, a.from, question{}, &a.answer)
+			if !silent {
+				answers <- a
+			}
+		}
+		v.End(answered)
+	})
 }
 
 // holds tells whether a master is believed to know the hold.

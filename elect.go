@@ -80,7 +80,7 @@ func (q *quorum) election(ctx context.Context, cfg *config, tokens int, conteste
 	e := election{ballot: q.newBallot(cfg), sent: time.Now(), first: q.propose()}
 	e.last = e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
 	what, p := e.stand(1, cfg.lease, e.last), q.newTally()
-	rest := q.all(func(int) bool { return true })
+	rest := q.all
 	if lead, ok := q.lead(e.patience); ok && contested {
 		e.ask(ctx, what, []int{lead}, p, func() bool { return false })
 		if p.refused() > 0 {
@@ -143,7 +143,7 @@ func (e *election) agree(ctx context.Context, cfg *config, p *tally) {
 func (e *election) tell(ctx context.Context, lease time.Duration, token uint64) bool {
 	p, text := e.q.newTally(), strconv.FormatUint(token, 10)
 	agreed := func() int { return p.count(func(a *answer) bool { return a.counts && a.reply.Text(0) == text }) }
-	e.ask(ctx, e.stand(1, lease, token), e.q.all(func(int) bool { return true }), p, func() bool { return agreed() >= e.q.need })
+	e.ask(ctx, e.stand(1, lease, token), e.q.all, p, func() bool { return agreed() >= e.q.need })
 	if agreed() < e.q.need {
 		e.err = &quorumError{e.q, p}
 		return false

@@ -20,6 +20,7 @@ type quorum struct {
 	base   *Base
 	voter  kind.Voter
 	voters []*voter
+	all    []int         // the masters, by their places in voters. Never written
 	need   int           // how many are a majority
 	last   atomic.Uint64 // the greatest token that this process has seen of the lock
 	// free are the runs of the masters that all granted the lock together: at that moment nobody else held it, and what they granted since
@@ -70,6 +71,7 @@ func NewQuorumBase(clients []*Client, v kind.Voter, opts ...Option) *Base {
 	b.dog = home.votes
 	b.quorum = &quorum{base: b, voter: v, need: len(clients)/2 + 1}
 	for i, c := range clients {
+		b.quorum.all = append(b.quorum.all, i)
 		place := strconv.Itoa(i + 1)
 		if rdb, ok := c.rdb.(*redis.Client); ok {
 			place += " (" + rdb.Options().Addr + ")"
