@@ -81,7 +81,7 @@ func (h *Hold) Unlock(ctx context.Context) error {
 func (h *Hold) Token() uint64 { return h.token }
 
 // Owner is "<client uuid>:<token>" as it stands in Redis; where the lock was handed on within the process, a tenth of a second
-// later at most.
+// later at most. Where several masters grant the lock together, those it is handed to have the owner of the first.
 func (h *Hold) Owner() string { return h.grant.id }
 
 // Count is the depth of this re-entry: 1 for the outermost.

@@ -21,7 +21,14 @@
 // A master that was started less than a lease ago does not vote if it may have granted the lock before and lost its data: if the
 // client knew an earlier process of it, if the other masters are older, or if its vote would decide against a holder. The lease is the
 // longest of that of the acquisition and of [holdfast.Options].Lease, so give all who use a lock the same. [holdfast.TrustRestarts]
-// turns the rule off, for masters that write each change to the disk before they answer.
+// turns the rule off, for masters that write each change to the disk before they answer. It needs the permission for INFO. Masters
+// that are all young, and that the client meets for the first time, it takes for new ones; so new masters can be used at once.
+//
+// # Hand-off
+//
+// Within a process the lock is handed from goroutine to goroutine as that of package rlock is, each with a greater token of its own, for 10 ms
+// at a time while others wait. The masters know all of them by the name of the first, and so does [holdfast.Hold.Owner].
+// [holdfast.NoHandoff] turns it off.
 //
 // # Not promised
 //
