@@ -62,7 +62,7 @@ func (s *story) elected(ctx context.Context, name string) (grant result, err err
 	if err != nil {
 		return grant, err
 	}
-	s.check(grant.Refusal == "", "D locks", "%d of %d masters say so; token %d", len(s.masters), len(s.masters), grant.Token)
+	s.check(grant.Refusal == "", "D locks", "%d of %d say so; token %d", len(s.masters), len(s.masters), grant.Token)
 	try, err := s.e.do(ctx, order{Op: "try"})
 	if err != nil {
 		return grant, err
