@@ -106,7 +106,7 @@ func (s *story) minority(ctx context.Context, name string, first result) (second
 		return second, err
 	}
 	s.check(unlock.Refusal == "" && second.Refusal == "" && second.Token > first.Token && n == len(alive),
-		"D unlocks, and E gets it", "by %d of %d, after %s, with a greater token", n, len(s.masters), brief(second.Ended.Sub(unlock.Began)))
+		"D unlocks, and E gets it", "by %d of %d, after %s; a greater token", n, len(s.masters), brief(second.Ended.Sub(unlock.Began)))
 	return second, nil
 }
 

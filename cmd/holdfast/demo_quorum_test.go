@@ -46,7 +46,7 @@ func TestDemoFailsOnBrokenMasters(t *testing.T) {
 			}
 		})
 		require.ErrorContains(t, err, "no word from the worker", "that its lock is lost")
-		require.Contains(t, screen, "ok      D unlocks, and E gets it")
+		require.Contains(t, screen, "D unlocks, and E gets it")
 	})
 	t.Run("they die together", func(t *testing.T) {
 		_, screen, err := tellOfMasters(t, func(masters []*master) {

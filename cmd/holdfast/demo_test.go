@@ -27,25 +27,30 @@ func TestDemo(t *testing.T) {
 	require.NoError(t, err, string(out))
 
 	t.Run("private server", func(t *testing.T) {
+		t.Parallel()
 		redistest.Shared(t) // skips, or fails in CI, where there is none
 		p := inEmptyDir(t, bin, "demo")
 		requireGreen(t, p)
 		require.Contains(t, p.stdout.String(), "started for this demo")
 	})
 	t.Run("emulation", func(t *testing.T) {
+		t.Parallel()
 		requireGreen(t, inEmptyDir(t, bin, "demo", "--emulation"))
 	})
 	t.Run("nothing on the PATH", func(t *testing.T) {
+		t.Parallel()
 		p := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, "PATH=", serverEnv+"=") }, "demo")
 		requireGreen(t, p)
 		require.Contains(t, p.stdout.String(), "emulation of Redis (miniredis), there is no redis-server on the PATH")
 	})
 	t.Run("a server that does not start", func(t *testing.T) {
+		t.Parallel()
 		p := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, serverEnv+"=false") }, "demo")
 		requireGreen(t, p)
 		require.Contains(t, p.stdout.String(), "false did not start: it ended at once")
 	})
 	t.Run("user's server", func(t *testing.T) {
+		t.Parallel()
 		srv := redistest.Start(t)
 		p := start(t, bin, nil, "demo", "--redis", "redis://"+srv.Addr())
 		requireGreen(t, p)
@@ -196,10 +201,12 @@ func tmpOf(p *program) string {
 // The demo is the same behind Sentinel and on a Cluster.
 func TestDemoOnOtherTopologies(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
 		cluster := redistest.StartCluster(t, 3, 0)
 		requireGreen(t, start(t, os.Args[0], nil, "demo", "--redis", "redis+cluster://"+strings.Join(cluster.Addrs(), ",")))
 	})
 	t.Run("sentinel", func(t *testing.T) {
+		t.Parallel()
 		sentinel := redistest.StartSentinel(t)
 		requireGreen(t, start(t, os.Args[0], nil, "demo", "--redis",
 			"redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.SentinelMaster))
