@@ -51,7 +51,15 @@ func (s *story) onMasters(ctx context.Context) error {
 }
 
 // elected has D lock, and E try.
+//
+// Before that E locks once. The masters are younger than a lease, and a process that has not seen all of them grant the lock together may
+// have to wait until they are older, once some of them are dead.
 func (s *story) elected(ctx context.Context, name string) (grant result, err error) {
+	for _, op := range []string{"lock", "unlock"} {
+		if _, err := s.e.do(ctx, order{Op: op}); err != nil {
+			return grant, err
+		}
+	}
 	if grant, err = s.d.do(ctx, order{Op: "lock"}); err != nil {
 		return grant, err
 	}
