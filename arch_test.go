@@ -210,6 +210,7 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{".", "fairlock"}:                          "which kinds there are",
 		{"internal/kind", "rlock"}:                 "which kinds there are",
 		{"internal/kind", ""}:                      "below the root",
+		{"internal/master", ""}:                    "below the root",
 		{"internal/task", "watchdog"}:              "below pubsub and watchdog",
 		{"rlock", "fairlock"}:                      "independent of each other",
 		{"redlock", "rlock"}:                       "independent of each other",
@@ -238,7 +239,7 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"redlock", "internal/keys"}, {"internal/kind", "lua"}, {"pubsub", "internal/task"}, {"lua", "!fmt"},
 		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"}, {".", "!github.com/google/uuid"},
 		{"internal/faultproxy", "internal/redistest"}, {"fence", "lua"}, {"fence", "internal/keys"}, {"fence", "internal/held"},
-		{".", "internal/held"},
+		{".", "internal/held"}, {".", "internal/master"}, {"redlock", "lua"}, {"redlock", "internal/kind"},
 	} {
 		require.Empty(t, forbidden(edge[0], target(edge[1])), edge)
 	}

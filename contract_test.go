@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -49,4 +50,12 @@ var (
 	_ func(*rlock.Mutex) string                                                       = (*rlock.Mutex).Name
 	_ func(*rlock.Mutex, context.Context, ...holdfast.Option) (*holdfast.Hold, error) = (*rlock.Mutex).Lock
 	_ func(*rlock.Mutex, context.Context, ...holdfast.Option) (*holdfast.Hold, error) = (*rlock.Mutex).TryLock
+
+	_ holdfast.Locker                                                                   = (*redlock.Mutex)(nil)
+	_ func([]*holdfast.Client, string, ...holdfast.Option) *redlock.Mutex               = redlock.New
+	_ func(*redlock.Mutex) string                                                       = (*redlock.Mutex).Name
+	_ func(*redlock.Mutex, context.Context, ...holdfast.Option) (*holdfast.Hold, error) = (*redlock.Mutex).Lock
+	_ func(*redlock.Mutex, context.Context, ...holdfast.Option) (*holdfast.Hold, error) = (*redlock.Mutex).TryLock
+	_ func(time.Duration) holdfast.Option                                               = holdfast.MasterTimeout
+	_ func() holdfast.Option                                                            = holdfast.TrustRestarts
 )

@@ -1,6 +1,7 @@
 // Package holdfast is a set of distributed locks on Redis for Go services, in the style of Redisson and on its keys:
 // reentrant, renewed by a watchdog, woken by pub/sub, fenced, and told when they are lost. This package holds what the
-// kinds of lock share (client, hold, options, errors); package rlock is the reentrant lock.
+// kinds of lock share (client, hold, options, errors). Package rlock is the reentrant lock, fairlock the one that is first come, first
+// served, and redlock the one that a majority of independent masters grants.
 //
 // # What is promised
 //
@@ -19,8 +20,9 @@
 // # What is not promised
 //
 // That nobody else works while you do: see above, and let the resource check the fencing token. That a lock survives the
-// loss of its Redis master: replication is asynchronous. That waiters of different processes are served in order. That an
-// operation whose error is [ErrUncertain] did not happen.
+// loss of its Redis master: replication is asynchronous; package redlock stands the loss of a minority of several masters. That
+// waiters of different processes are served in order, but by package fairlock. That an operation whose error is [ErrUncertain] did
+// not happen.
 //
 // # Owners
 //

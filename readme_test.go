@@ -10,7 +10,8 @@ import (
 )
 
 // examples are where the README's blocks of Go code come from, in the order of the README.
-var examples = []string{"rlock/example_test.go", "integration_test/fence/example_test.go", "fence/example_test.go"}
+var examples = []string{"rlock/example_test.go", "integration_test/fence/example_test.go", "fence/example_test.go",
+	"redlock/example_test.go"}
 
 // TestReadmeExamplesAreTested: the README's Go code stands, line by line and in this order, in examples that are run.
 func TestReadmeExamplesAreTested(t *testing.T) {

@@ -26,11 +26,13 @@ const (
 	leftoverTTL = time.Minute            // of what the demo itself writes, in case it cannot delete it
 )
 
-const demoLong = `Shows on one screen, in about five seconds, what the library does: re-entry, renewal, hand-over, take-over from a
-killed process, loss, and fencing. Three worker processes compete for one lock. Everything shown is checked.
+const demoLong = `Shows on one page, in about eight seconds, what the library does: re-entry, renewal, hand-over, take-over from a
+killed process, loss, fencing, a queue, and a lock of five masters. Five worker processes compete for these locks.
+Everything shown is checked.
 
-It needs nothing: it starts a redis-server or valkey-server of its own if one is on the PATH ($HOLDFAST_REDIS_SERVER
-names another one), and else an emulation inside this process. Nothing is left behind.
+It needs nothing: it starts redis-server or valkey-server if one is on the PATH ($HOLDFAST_REDIS_SERVER names another
+one), and else an emulation inside this process. The five masters are always its own; to be killed is, for an emulation,
+to be closed. (One that came back without its data would not vote for as long as a lease.) Nothing is left behind.
 
 Exit codes:
   0      everything was as it should be
@@ -46,7 +48,7 @@ func newDemo() *cobra.Command {
 	var emulate bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show the whole story on one screen, and check it",
+		Short: "Show the whole story on one page, and check it",
 		Long:  demoLong,
 		Example: `  holdfast demo
   holdfast demo --redis redis://127.0.0.1:6379    # on a server of yours; its keys are deleted afterwards`,
@@ -58,7 +60,7 @@ func newDemo() *cobra.Command {
 			return demo(address, emulate, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&address, "redis", "", "run on this server, given as a `URL`, instead of a private one")
+	cmd.Flags().StringVar(&address, "redis", "", "run on this server, given as a `URL`, instead of a private one; five masters are private")
 	cmd.Flags().BoolVar(&emulate, "emulation", false, "use the emulation even if there is a redis-server")
 	return cmd
 }
@@ -97,7 +99,7 @@ func onServer(ctx context.Context, srv *server, rdb redis.UniversalClient, scr *
 	// A hash tag in the name, so that the store is in the same slot of a cluster.
 	tag := "{" + rand.Text()[:8] + "}"
 	s := &story{
-		screen: scr, rdb: rdb, began: time.Now(),
+		screen: scr, rdb: rdb, began: time.Now(), emulate: srv.emulated,
 		start: order{Op: "start", Redis: srv.address, Name: "demo-lock:" + tag, Store: "demo-store:" + tag, Lease: demoLease},
 	}
 	s.mutex, s.queue = rlock.New(client, s.start.Name), fairlock.New(client, fairName(s.start.Name))
@@ -123,11 +125,12 @@ func onServer(ctx context.Context, srv *server, rdb redis.UniversalClient, scr *
 	return nil
 }
 
-// cleanUp ends the workers that are left and deletes the keys.
+// cleanUp ends the workers that are left and the masters, and deletes the keys.
 func (s *story) cleanUp() {
 	for _, m := range s.crew {
 		m.kill()
 	}
+	stopMasters(s.masters)
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
 	_ = s.deleteKeys(ctx) // on the demo's own server it does not matter, and elsewhere they have a time to live

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
 )
@@ -61,21 +60,8 @@ func (s *story) fair(ctx context.Context) error {
 
 // waiting returns when so many wait for the fair lock.
 func (s *story) waiting(ctx context.Context, n int) error {
-	limit := time.Now().Add(orderWithin)
-	for {
+	return until(ctx, fmt.Sprintf("%d wait", n), func() (bool, error) {
 		state, err := s.queue.State(ctx)
-		switch {
-		case err != nil:
-			return err
-		case state.Waiters >= n:
-			return nil
-		case time.Now().After(limit):
-			return fmt.Errorf("%d of %d wait after %v", state.Waiters, n, orderWithin)
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+		return state.Waiters >= n, err
+	})
 }

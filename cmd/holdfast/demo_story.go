@@ -26,7 +26,11 @@ type story struct {
 	began   time.Time
 	crew    []*member
 	a, b, c *member
-	tokens  []uint64 // of every grant, in order
+	tokens  []uint64 // of every grant of the first lock, in order
+	emulate bool     // the masters too
+
+	masters []*master
+	d, e    *member // compete for their lock
 }
 
 func (s *story) tell(ctx context.Context) error {
@@ -41,7 +45,7 @@ func (s *story) tell(ctx context.Context) error {
 	s.note(fmt.Sprintf("workers A, B and C are the processes %d, %d and %d; lease %s, renewed every %s",
 		s.a.pid(), s.b.pid(), s.c.pid(), brief(demoLease), brief(demoLease/3)))
 	for _, chapter := range []func(context.Context) error{
-		s.reentry, s.renewal, s.handOver, s.killed, s.lost, s.fencing, s.fair, s.afterwards,
+		s.reentry, s.renewal, s.handOver, s.killed, s.lost, s.fencing, s.fair, s.quorum, s.afterwards,
 	} {
 		if err := chapter(ctx); err != nil {
 			return err
@@ -220,7 +224,10 @@ func (s *story) afterwards(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	well := s.a.dismiss(ctx) && s.c.dismiss(ctx)
+	well := true
+	for _, m := range []*member{s.a, s.c, s.d, s.e} {
+		well = m.dismiss(ctx) && well
+	}
 	state, err := s.mutex.State(ctx)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -27,11 +28,13 @@ const workerCommand = "demo-worker"
 
 // order is a line that the demo writes to a worker.
 type order struct {
-	Op string // start, try, lock, unlock, write, queue
+	Op string // start, try, lock, unlock, look, write, queue
 
 	// of "start"
 	Redis, Name, Store string
 	Lease              time.Duration
+	Masters            []string // in place of Redis: the lock is one of a quorum
+	Emulated           bool     // they cannot tell since when they run
 
 	Value string // of "write"
 }
@@ -45,21 +48,22 @@ type result struct {
 	Owner   string
 	Token   uint64
 	Count   int
-	Seen    uint64 // the token for which a write was refused
-	Refusal string // not acquired, lost, stale; other errors are only in Error
+	Trusted time.Time // of "look": for how long without another word from Redis
+	Seen    uint64    // the token for which a write was refused
+	Refusal string    // not acquired, lost, stale; other errors are only in Error
 	Error   string
 }
 
 // worker is the process that does what it is told with one lock.
 type worker struct {
-	rdb    redis.UniversalClient
-	client *holdfast.Client
-	mutex  *rlock.Mutex
-	fair   *fairlock.Mutex
-	store  string
-	guard  *fence.Redis
-	holds  []*holdfast.Hold // the innermost last
-	late   context.Context  // of the last grant; goes on when that is over, as a paused process would
+	rdbs    []redis.UniversalClient
+	clients []*holdfast.Client // of the same; several if the lock is one of a quorum
+	mutex   holdfast.Locker
+	fair    *fairlock.Mutex
+	store   string
+	guard   *fence.Redis
+	holds   []*holdfast.Hold // the innermost last
+	late    context.Context  // of the last grant; goes on when that is over, as a paused process would
 
 	mu      sync.Mutex // guards out
 	out     *json.Encoder
@@ -105,6 +109,9 @@ func (w *worker) obey(o order, r *result) (err error) {
 	ctx := context.Background()
 	switch o.Op {
 	case "start":
+		if len(o.Masters) > 0 {
+			return w.startQuorum(o)
+		}
 		return w.start(o)
 	case "try", "lock":
 		return w.lock(o.Op == "try", r)
@@ -116,6 +123,8 @@ func (w *worker) obey(o order, r *result) (err error) {
 		h := w.holds[last]
 		w.holds = w.holds[:last]
 		return h.Unlock(ctx)
+	case "look":
+		return w.look(r)
 	case "queue":
 		w.watches.Go(w.queue)
 		return nil
@@ -125,14 +134,53 @@ func (w *worker) obey(o order, r *result) (err error) {
 	return fmt.Errorf("unknown order %q", o.Op)
 }
 
-func (w *worker) start(o order) (err error) {
-	if w.rdb, err = connect(o.Redis); err != nil {
+func (w *worker) start(o order) error {
+	if err := w.connect(o.Redis, &holdfast.Options{Lease: o.Lease}); err != nil {
 		return err
 	}
-	w.client, err = holdfast.New(w.rdb, &holdfast.Options{Lease: o.Lease})
-	w.mutex, w.fair, w.store = rlock.New(w.client, o.Name), fairlock.New(w.client, fairName(o.Name)), o.Store
-	w.guard = fence.NewRedis(w.rdb)
-	return err
+	client := w.clients[0]
+	w.mutex, w.fair, w.store = rlock.New(client, o.Name), fairlock.New(client, fairName(o.Name)), o.Store
+	w.guard = fence.NewRedis(w.rdbs[0])
+	return nil
+}
+
+// startQuorum takes a lock that a majority of masters grants. That they do not answer is told soon, because the demo shows it.
+func (w *worker) startQuorum(o order) error {
+	for _, address := range o.Masters {
+		if err := w.connect(address, &holdfast.Options{Lease: o.Lease, RetryBudget: quorumLease / 4}); err != nil {
+			return err
+		}
+	}
+	var opts []holdfast.Option
+	if o.Emulated {
+		opts = append(opts, holdfast.TrustRestarts())
+	}
+	w.mutex = redlock.New(w.clients, o.Name, opts...)
+	return nil
+}
+
+func (w *worker) connect(address string, opts *holdfast.Options) error {
+	rdb, err := connect(address)
+	if err != nil {
+		return err
+	}
+	w.rdbs = append(w.rdbs, rdb)
+	client, err := holdfast.New(rdb, opts)
+	if err != nil {
+		return err
+	}
+	w.clients = append(w.clients, client)
+	return nil
+}
+
+// look tells how the innermost hold stands.
+func (w *worker) look(r *result) error {
+	if len(w.holds) == 0 {
+		return errors.New("nothing to look at")
+	}
+	h := w.holds[len(w.holds)-1]
+	r.Trusted = h.Deadline()
+	return context.Cause(h.Context())
 }
 
 // lock locks under the context of the innermost hold, which makes it a re-entry.
@@ -162,7 +210,7 @@ func (w *worker) lock(once bool, r *result) error {
 func (w *worker) write(value string, r *result) error {
 	r.Token, _ = fence.Token(w.late)
 	_, err := w.guard.Do(w.late, w.store, "SET", value, "PX", leftoverTTL.Milliseconds())
-	return errors.Join(err, w.rdb.PExpire(w.late, keys.Fence(w.store), leftoverTTL).Err())
+	return errors.Join(err, w.rdbs[0].PExpire(w.late, keys.Fence(w.store), leftoverTTL).Err())
 }
 
 // queue waits for the fair lock, gives it back at once and tells the demo.
@@ -198,14 +246,17 @@ func (w *worker) tell(r result) error {
 
 // close gives back what is held, which ends the watches too.
 func (w *worker) close() error {
-	if w.client == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
-	err := w.client.Close(ctx)
+	var errs []error
+	for _, c := range w.clients { // the first one has the holds
+		errs = append(errs, c.Close(ctx))
+	}
 	w.watches.Wait()
-	return errors.Join(err, w.rdb.Close())
+	for _, rdb := range w.rdbs {
+		errs = append(errs, rdb.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func (r *result) refuse(err error) {

@@ -1,6 +1,6 @@
 // Command holdfast shows the library at work, and runs commands while a distributed lock is held.
 //
-//	holdfast demo                                        # the whole story on one screen
+//	holdfast demo                                        # the whole story on one page
 //	holdfast run --name nightly-report -- ./report.sh    # one at a time, over all machines
 //
 // It is a module of its own, so that what it needs (a parser of flags, an emulation of Redis) is not among the library's

@@ -25,7 +25,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "Distributed locks on Redis: see them work, and run commands under them",
-		Example: `  holdfast demo                                        # the whole story on one screen
+		Example: `  holdfast demo                                        # the whole story on one page
   holdfast run --name nightly-report -- ./report.sh    # one at a time, over all machines`,
 		SilenceUsage:      true, // a page of help buries the one line that says what is wrong
 		SilenceErrors:     true,

@@ -20,9 +20,10 @@ const serverEnv = "HOLDFAST_REDIS_SERVER"
 
 // server is what the demo runs on. stop ends it if it is the demo's own.
 type server struct {
-	address string // for connect
-	about   string
-	stop    func()
+	address  string // for connect
+	about    string
+	emulated bool
+	stop     func() // as a crash does; a second call does nothing
 }
 
 // startServer starts a private redis-server or valkey-server. Where there is none, or none that starts, it is an emulation
@@ -33,13 +34,19 @@ func startServer(ctx context.Context, emulate bool) (*server, error) {
 	}
 	bin := findServer()
 	if bin == "" {
-		return emulation("there is no redis-server on the PATH")
+		return emulation(noServer)
 	}
 	s, err := private(ctx, bin)
 	if err != nil && ctx.Err() == nil {
-		return emulation(fmt.Sprintf("%s did not start: %v", filepath.Base(bin), err))
+		return emulation(notStarted(bin, err))
 	}
 	return s, err
+}
+
+const noServer = "there is no redis-server on the PATH"
+
+func notStarted(bin string, err error) string {
+	return fmt.Sprintf("%s did not start: %v", filepath.Base(bin), err)
 }
 
 func findServer() string {
@@ -62,7 +69,7 @@ func emulation(why string) (*server, error) {
 	if err := m.Start(); err != nil {
 		return nil, err
 	}
-	return &server{"redis://" + m.Addr(), "an emulation of Redis (miniredis), " + why, m.Close}, nil
+	return &server{"redis://" + m.Addr(), "an emulation of Redis (miniredis), " + why, true, m.Close}, nil
 }
 
 // private starts a server that listens on a socket in a directory of its own and nowhere else, so it needs no port that
@@ -88,7 +95,7 @@ func private(ctx context.Context, bin string) (*server, error) {
 		stop()
 		return nil, err
 	}
-	return &server{"unix://" + socket, about + ", started for this demo", stop}, nil
+	return &server{"unix://" + socket, about + ", started for this demo", false, stop}, nil
 }
 
 // awaitServer waits until the server answers, and returns what it is. It looks for the socket first, because go-redis takes

@@ -18,3 +18,22 @@ func ForExample() (addr string) {
 	}
 	return shared.server.Addr()
 }
+
+// ForExamples is ForExample for n servers that know nothing of each other, started at each call. [Main] stops them.
+func ForExamples(n int) (addrs []string) {
+	bin, ok := Binary()
+	if !ok {
+		panic("redistest: " + missing())
+	}
+	shared.Lock()
+	defer shared.Unlock()
+	for range n {
+		s, err := startShared(bin)
+		if err != nil {
+			panic(err)
+		}
+		shared.more = append(shared.more, s)
+		addrs = append(addrs, s.Addr())
+	}
+	return addrs
+}

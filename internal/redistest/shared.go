@@ -14,6 +14,7 @@ var shared struct {
 	tried  bool
 	server *Server
 	err    error
+	more   []*Server // of examples
 }
 
 // Shared returns the one server that the tests of a package share, started at the first call. Tests on it use names of
@@ -50,11 +51,15 @@ func startShared(bin string) (*Server, error) {
 func stopShared() {
 	shared.Lock()
 	defer shared.Unlock()
-	if s := shared.server; s != nil {
+	servers := shared.more
+	if shared.server != nil {
+		servers = append(servers, shared.server)
+	}
+	for _, s := range servers {
 		s.proc.kill()
 		s.remove()
 	}
-	shared.server, shared.err, shared.tried = nil, nil, false
+	shared.server, shared.more, shared.err, shared.tried = nil, nil, nil, false
 }
 
 // Main runs the tests of a package that uses [Shared]: it stops the shared server, then fails when a test left a

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// quorumLease is longer than demoLease: who holds such a lock is told of its loss by a hundredth of the lease before the end, and
+// that has to be longer than a busy machine keeps a process waiting.
+const quorumLease = 2 * time.Second
+
+// quorum starts five masters and two more workers, D and E.
+func (s *story) quorum(ctx context.Context) (err error) {
+	if s.masters, err = startMasters(ctx, s.emulate); err != nil {
+		return err
+	}
+	s.chapter("Five masters grant a lock together, and three of them die")
+	return s.onMasters(ctx)
+}
+
+// onMasters has two workers compete for the lock of a majority while masters are killed.
+func (s *story) onMasters(ctx context.Context) error {
+	lock := order{Op: "start", Name: s.start.Name + ":quorum", Lease: quorumLease}
+	for _, m := range s.masters {
+		lock.Masters = append(lock.Masters, m.address)
+		lock.Emulated = lock.Emulated || m.emulated
+	}
+	for _, m := range []**member{&s.d, &s.e} {
+		w, err := recruit(ctx, lock)
+		if err != nil {
+			return err
+		}
+		*m = w
+		s.crew = append(s.crew, w)
+	}
+	s.note("  each master is " + s.masters[0].about)
+	s.note(fmt.Sprintf("  workers D and E are the processes %d and %d; lease %s, renewed every %s",
+		s.d.pid(), s.e.pid(), brief(quorumLease), brief(quorumLease/3)))
+	first, err := s.elected(ctx, lock.Name)
+	if err != nil {
+		return err
+	}
+	second, err := s.minority(ctx, lock.Name, first)
+	if err != nil {
+		return err
+	}
+	return s.majority(ctx, lock.Name, second)
+}
+
+// elected has D lock, and E try.
+//
+// Before that E locks once. The masters are younger than a lease, and a process that has not seen all of them grant the lock together may
+// have to wait until they are older, once some of them are dead.
+func (s *story) elected(ctx context.Context, name string) (grant result, err error) {
+	for _, op := range []string{"lock", "unlock"} {
+		if _, err := s.e.do(ctx, order{Op: op}); err != nil {
+			return grant, err
+		}
+	}
+	if grant, err = s.d.do(ctx, order{Op: "lock"}); err != nil {
+		return grant, err
+	}
+	err = until(ctx, "all masters grant the lock", func() (bool, error) {
+		n, err := agreeing(ctx, s.masters, name, grant.Owner)
+		return n == len(s.masters), err
+	})
+	if err != nil {
+		return grant, err
+	}
+	s.check(grant.Refusal == "", "D locks", "%d of %d say so; token %d", len(s.masters), len(s.masters), grant.Token)
+	try, err := s.e.do(ctx, order{Op: "try"})
+	if err != nil {
+		return grant, err
+	}
+	s.check(try.Refusal == "not acquired", "E tries, without waiting", "%s", outcomeOf(try))
+	return grant, nil
+}
+
+// minority kills two masters while D holds the lock and E waits. D is to keep it, and E to get it when D unlocks.
+func (s *story) minority(ctx context.Context, name string, first result) (second result, err error) {
+	if err := s.e.order(order{Op: "lock"}); err != nil {
+		return second, err
+	}
+	s.masters[0].stop()
+	s.masters[1].stop()
+	alive, killed := s.masters[2:], time.Now()
+	var hold result
+	err = until(ctx, "the hold is renewed", func() (_ bool, err error) {
+		hold, err = s.d.do(ctx, order{Op: "look"})
+		// That far it is trusted only if what was sent after the kill was confirmed.
+		return hold.Refusal != "" || hold.Trusted.After(killed.Add(quorumLease*99/100)), err
+	})
+	if err != nil {
+		return second, err
+	}
+	n, err := agreeing(ctx, alive, name, first.Owner)
+	if err != nil {
+		return second, err
+	}
+	s.check(hold.Refusal == "" && n == len(alive), "two masters are killed: D's hold is renewed",
+		"by %d of %d, after %s", n, len(s.masters), brief(hold.Began.Sub(killed)))
+
+	unlock, err := s.d.do(ctx, order{Op: "unlock"})
+	if err != nil {
+		return second, err
+	}
+	if second, err = s.e.answer(ctx); err != nil {
+		return second, err
+	}
+	if n, err = agreeing(ctx, alive, name, second.Owner); err != nil {
+		return second, err
+	}
+	s.check(unlock.Refusal == "" && second.Refusal == "" && second.Token > first.Token && n == len(alive),
+		"D unlocks, and E gets it", "by %d of %d, after %s; a greater token", n, len(s.masters), brief(second.Ended.Sub(unlock.Began)))
+	return second, nil
+}
+
+// majority kills a third master while E holds the lock.
+func (s *story) majority(ctx context.Context, name string, second result) error {
+	// The first renewal comes much later than the kill, so this is the last lease that the third one grants.
+	end, err := s.masters[2].leaseEnd(ctx, name)
+	if err != nil {
+		return err
+	}
+	s.masters[2].stop()
+	loss, err := s.e.loss(ctx)
+	if err != nil {
+		return err
+	}
+	s.check(loss.Refusal == "lock lost" && loss.Token == second.Token && loss.Ended.Before(end), "a third one is killed: E is told in time",
+		"%s, %s before its lease ended", loss.Refusal, brief(end.Sub(loss.Ended)))
+
+	if err := s.d.order(order{Op: "lock"}); err != nil {
+		return err
+	}
+	_, err = s.d.answer(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err == nil {
+		err = errors.New("granted, or refused")
+	}
+	_, said, _ := strings.Cut(err.Error(), name+`": `)
+	what, each, _ := strings.Cut(said, "; ")
+	s.check(strings.HasPrefix(what, "2 of 5 masters answered"), "D locks: an error says what is wrong", "%s", what)
+	for line := range strings.SplitSeq(each, "; ") {
+		s.note("          " + line)
+	}
+	return nil
+}
