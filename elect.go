@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -181,12 +182,17 @@ func (e *election) unanimous(p *tally) {
 	e.q.free.Store(&runs)
 }
 
-// contested tells whether another owner would have a majority with the vote of one more master. One of the young ones may have been
-// its, and have forgotten it.
+// contested tells whether another owner would have a majority with the vote of one more master, which has forgotten it. A young one that
+// knows the token of that owner has not.
 func (e *election) contested(p *tally) bool {
-	holders, most := p.holders()
 	answered := p.count(func(a *answer) bool { return a.err == nil })
-	return len(holders) > 0 && most+1+len(p.answers)-answered >= e.q.need
+	for _, rival := range p.rivals() {
+		forgot := p.count(func(a *answer) bool { return a.counts && a.reply.Text(2) != rival.token })
+		if forgot > 0 && rival.masters+1+len(p.answers)-answered >= e.q.need {
+			return true
+		}
+	}
+	return false
 }
 
 // Delays until a lock is asked for again that was refused, if nobody tells that it is free.
@@ -212,7 +218,7 @@ func (e *election) defeat(p *tally) time.Duration {
 			left = min(left, lookAgain(time.Duration(a.reply.Int(0))*time.Millisecond))
 		}
 	}
-	if _, most := p.holders(); most < e.q.need {
+	if !slices.ContainsFunc(p.rivals(), func(r rival) bool { return r.masters >= e.q.need }) {
 		return spread(min(splitDelay+4*time.Since(e.sent), maxLook))
 	}
 	return spread(left)

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/master"
 	"github.com/holdfast-go/holdfast/lua"
@@ -71,18 +72,26 @@ func (p *tally) refused() int { return p.count((*answer).refuses) }
 // votes is how many masters count for the owner.
 func (p *tally) votes() int { return p.count(func(a *answer) bool { return a.counts }) }
 
-// holders are the other owners that hold the lock, and most is how many masters one of them has.
-func (p *tally) holders() (holders map[string]int, most int) {
+// rival is another owner that holds the lock.
+type rival struct {
+	owner, token string
+	masters      int // at so many
+}
+
+func (p *tally) rivals() (list []rival) {
 	for i := range p.answers {
-		if a := &p.answers[i]; a.err == nil && a.reply.Status == lua.Denied {
-			if holders == nil {
-				holders = map[string]int{}
-			}
-			holders[a.reply.Text(1)]++
-			most = max(most, holders[a.reply.Text(1)])
+		a := &p.answers[i]
+		if a.err != nil || a.reply.Status != lua.Denied {
+			continue
 		}
+		at := slices.IndexFunc(list, func(r rival) bool { return r.owner == a.reply.Text(1) })
+		if at < 0 {
+			at = len(list)
+			list = append(list, rival{owner: a.reply.Text(1), token: a.reply.Text(2)})
+		}
+		list[at].masters++
 	}
-	return holders, most
+	return list
 }
 
 // quorumError is why a majority could not be asked.

@@ -7,7 +7,8 @@
 --                        the proposed one, as decimal text
 --       {1, token, 0, last}   the owner holds it now; the token is the proposed one, or one more than the last if that is not smaller.
 --                        All above the last one are the owner's: it may use those up to the token for others that it hands the lock to
---       {0, pttl, owner} another owner holds it; pttl in ms, -1 if the hash has no time to live
+--       {0, pttl, owner, last}   another owner holds it; pttl in ms, -1 if the hash has no time to live; last: its token, '0' if there
+--                        is none
 -- Atomic, and harmless when repeated: who holds it keeps it, and the lease does not get shorter.
 -- A grant counts when a majority has replied with one and the same token, or has been told the greatest of them by this script. Tokens
 -- are proposed, because the masters' clocks differ: what each took from its own would have to be told to the others every
@@ -16,7 +17,7 @@ local call = redis.call
 local name, owner, token = KEYS[1], ARGV[1], ARGV[5]
 local held = call('HLEN', name) > 0
 if held and call('HEXISTS', name, owner) == 0 then
-  return {0, call('PTTL', name), call('HKEYS', name)[1]}
+  return {0, call('PTTL', name), call('HKEYS', name)[1], call('GET', KEYS[2]) or '0'}
 end
 local last = call('GET', KEYS[2])
 if last and (#last > #token or #last == #token and last >= token or string.find(last, '%D')) then

@@ -149,3 +149,36 @@ func TestInfoIsDenied(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return l.held(m.Name()) == 0 })
 	require.NoError(t, use(t.Context(), p.mutex(m.Name(), holdfast.TrustRestarts())))
 }
+
+// Masters that are all new, and were never met before, can be used at once: also if two of five cannot be reached, or are held by somebody who left
+// them behind.
+func TestNewMasters(t *testing.T) {
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, 5)
+			a, b := l.party(nil), l.party(nil)
+			m := b.mutex(uniqueName(t))
+			h, err := a.mutex(m.Name()).Lock(t.Context())
+			require.NoError(t, err)
+			for _, i := range []int{0, 4} {
+				o.on(l, a, i)
+			}
+			require.NoError(t, h.Unlock(t.Context()))
+			require.NoError(t, lockOnce(t.Context(), m))
+		})
+	}
+	t.Run("held by hand", func(t *testing.T) {
+		l := newLab(t, 5)
+		for n := 1; n <= 3; n++ {
+			name := uniqueName(t)
+			for _, rdb := range l.direct[:n] {
+				require.NoError(t, rdb.HSet(t.Context(), name, "somebody:1", 1).Err())
+				require.NoError(t, rdb.PExpire(t.Context(), name, time.Minute).Err())
+			}
+			_, err := l.party(nil).mutex(name).TryLock(t.Context())
+			require.Equal(t, n == 3, errors.Is(err, holdfast.ErrNotAcquired), err)
+			require.Equal(t, n < 3, err == nil, err)
+		}
+	})
+}
