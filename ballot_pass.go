@@ -31,13 +31,27 @@ func (b *ballot) others(ctx context.Context) int {
 		return -1
 	}
 	v, channel := b.q.voters[lead], b.q.voter.Channel()
-	ctx, cancel := context.WithTimeout(ctx, b.patience)
-	defer cancel()
-	heard, err := v.client.rdb.PubSubNumSub(ctx, channel).Result()
-	if err != nil {
+	if send, _ := v.Begin(b.patience); !send {
 		return -1
 	}
-	return max(int(heard[channel])-v.client.hub.Listens(channel), 0)
+	heard := make(chan int, 1)
+	b.q.base.client.tasks.Go(func() {
+		counts, err := v.client.rdb.PubSubNumSub(ctx, channel).Result()
+		v.End(err == nil || isReply(err))
+		if err != nil {
+			heard <- -1
+			return
+		}
+		heard <- max(int(counts[channel])-v.client.hub.Listens(channel), 0)
+	})
+	timer := time.NewTimer(b.patience)
+	defer timer.Stop()
+	select {
+	case n := <-heard:
+		return n
+	case <-timer.C:
+		return -1
+	}
 }
 
 // reserve tells a majority of tokens to come, which the owner then hands out.

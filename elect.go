@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // elect is attempt for a lock that a majority of masters grants. It goes on trying while too few of them answer, until the retry
@@ -24,13 +25,12 @@ func (g *grant) elect(contested bool) (*Hold, time.Duration, error) {
 			return g.elected(e)
 		}
 		e.ballot.withdraw(context.WithoutCancel(wait))
-		var failure *quorumError
 		switch {
 		case cause != nil:
 			return nil, 0, b.left(because(cause, e.err))
 		case e.err == nil:
 			return nil, e.left, nil
-		case !errors.As(e.err, &failure) || failure.final() || control.Resend.Off() || time.Since(start)+delay > b.client.opts.RetryBudget:
+		case !e.passing() || control.Resend.Off() || time.Since(start)+delay > b.client.opts.RetryBudget:
 			return nil, 0, b.gaveUp(wait, outcome{err: e.err})
 		}
 		if cause := b.pause(wait, spread(delay)); cause != nil {
@@ -138,6 +138,17 @@ func (e *election) agree(ctx context.Context, cfg *config, p *tally) {
 	}
 	e.q.saw(e.last)
 	e.won = same >= e.q.need || control.Tell.Off() || e.tell(ctx, cfg.lease, e.last)
+	if e.won && !time.Now().Before(e.sent.Add(watchdog.Trust(cfg.lease))) {
+		e.won, e.err = false, errSlow
+	}
+}
+
+var errSlow = errors.New("the masters took longer to grant the lock than it can be trusted; use a longer lease")
+
+// passing tells whether another election may end better than one that failed.
+func (e *election) passing() bool {
+	var failure *quorumError
+	return errors.Is(e.err, errSlow) || errors.As(e.err, &failure) && !failure.final()
 }
 
 // tell makes a token known to a majority.

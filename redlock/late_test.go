@@ -79,6 +79,32 @@ func TestTokenIsToldControl(t *testing.T) {
 	require.Less(t, second, first)
 }
 
+// A majority that grants the lock too late to be trusted is given back, and asked again.
+func TestSlowMajority(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(&holdfast.Options{Lease: time.Second})
+	require.NoError(t, lockOnce(t.Context(), p.mutex("warm")))
+	for i, rdb := range l.direct { // three tokens, so that there are two rounds
+		ahead := time.Now().Add(time.Duration(i+1) * time.Hour).UnixMicro()
+		require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{slow}", ahead, time.Hour).Err())
+	}
+	var rules []*faultproxy.Rule
+	for i, proxy := range p.proxies {
+		for nth := 1; nth <= 2; nth++ {
+			rules = append(rules, proxy.DelayReply(faultproxy.Script(lua.Vote.Hash()), nth, time.Duration(500+i)*time.Millisecond))
+		}
+	}
+	before := p.votes()
+	h, err := p.mutex("slow", holdfast.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
+	require.NoError(t, err)
+	for _, r := range rules {
+		require.Equal(t, 1, r.Count())
+	}
+	require.GreaterOrEqual(t, p.votes()-before, 9, "a third round, which is another election's")
+	require.True(t, time.Now().Before(h.Deadline()))
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
 // The controls of the faults at each command: without the library's repeats they reach the caller.
 func TestFaultsControl(t *testing.T) {
 	t.Cleanup(control.Resend.Without())
