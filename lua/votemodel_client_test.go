@@ -46,7 +46,7 @@ func (m *voting) wants(s voteState, c int, emit func(string, voteState)) {
 // stand begins an election; false if the bounds have no room for another one.
 func (m *voting) stand(s *voteState, c int) bool {
 	cl := &s.candidates[c]
-	if m.wishes != 0 && s.stood[c] >= m.wishes {
+	if m.wishes[c] != 0 && s.stood[c] >= m.wishes[c] {
 		return false
 	}
 	gen := uint8(0)
@@ -56,7 +56,7 @@ func (m *voting) stand(s *voteState, c int) bool {
 			return false
 		}
 	}
-	if m.wishes != 0 {
+	if m.wishes[c] != 0 {
 		s.stood[c]++
 	}
 	*cl = candidate{mode: electing, gen: gen, free: cl.free}
@@ -111,6 +111,9 @@ func (m *voting) answers(s voteState, c, i int, emit func(string, voteState)) {
 		if m.weak && b.op == acquire {
 			b.holds = a.holder
 		}
+		if c >= m.slow && !m.hears(&s, c, i) {
+			return
+		}
 		emit(voteLabels[c][vMaster], s)
 	default:
 		if m.hears(&s, c, i) {
@@ -126,7 +129,7 @@ func (m *voting) hears(s *voteState, c, i int) bool {
 	op, at := b.op, b.at
 	b.op, b.at = none, none
 	if op == release {
-		return m.released(s, c, i)
+		return m.released(s, c, i) && m.left(s, c)
 	}
 	m.note(s, v, c, op, at)
 	switch {
@@ -198,6 +201,9 @@ func (m *voting) need() int {
 // decide ends a round when it is clear how it ends.
 func (m *voting) decide(s *voteState, c int) bool {
 	cl := &s.candidates[c]
+	if m.rejudges {
+		m.judge(s, c)
+	}
 	votes, refused := m.count(s, c, yes|counts), m.count(s, c, no)
 	all := m.count(s, c, yes)+refused+m.count(s, c, failed) == m.voters
 	switch cl.mode {
@@ -299,6 +305,9 @@ func (m *voting) wins(s *voteState, c int) bool {
 		s.wrong |= oldToken
 	}
 	s.top = max(s.top, cl.token)
+	if !m.renews {
+		cl.token = 0 // nobody is told of it any more
+	}
 	cl.mode, cl.trust = holding, trust
 	m.endRound(s, c)
 	return true

@@ -61,6 +61,11 @@ func (m *voting) leaveAt(s *voteState, c, i int) bool {
 	}
 	b.op, b.at = release, sent
 	b.marks &= strayed
+	if m.quick {
+		m.run(s, &s.voters[i], letter{kind: release, id: ballotID(c, s.candidates[c].gen)})
+		b.op, b.at = none, none
+		return m.released(s, c, i)
+	}
 	return true
 }
 
@@ -69,10 +74,7 @@ func (m *voting) released(s *voteState, c, i int) bool {
 	b := &s.voters[i].ballots[c]
 	stray := b.marks.has(strayed)
 	b.marks = 0
-	if stray && !m.undoAt(s, i, ballotID(c, s.candidates[c].gen), undoStray) {
-		return false
-	}
-	return m.left(s, c)
+	return !stray || m.undoAt(s, i, ballotID(c, s.candidates[c].gen), undoStray)
 }
 
 // left makes a client idle when nothing of its ballot is under way.
@@ -283,6 +285,9 @@ func (m *voting) restarts(s voteState, i int, emit func(string, voteState)) {
 
 // time is a tick of all clocks.
 func (m *voting) time(s voteState, emit func(string, voteState)) {
+	if m.still {
+		return
+	}
 	for i := range m.voters {
 		v := &s.voters[i]
 		v.tick()

@@ -99,7 +99,7 @@ type voter struct {
 // What a client does, beside idle, holding and leaving.
 const (
 	electing uint8 = leaving + 1 + iota
-	telling                             // a majority of the token
+	telling        // a majority of the token
 )
 
 // candidate is a process. Each election that it stands for is a ballot with an owner id of its own.

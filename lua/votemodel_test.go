@@ -17,21 +17,25 @@ import (
 // masters are always scheduled. All masters are asked at once: that one is asked first where many want the lock makes fewer
 // interleavings, not others. The fields are the bounds.
 type voting struct {
-	voters  int
-	lease   uint8 // ticks
-	wishes  uint8 // elections that each client stands for; 0: as many as it likes
-	tokens  bool
-	renews  bool // there is a watchdog
-	faults  uint8
-	letters int // that were given up and may still arrive, at a time
-	crashes uint8
-	losses  uint8
-	weak    bool // masters that were started together vote, see believes
-	shy     bool // no answer may be a holder's, see contested
-	brief   bool // messages do not live longer than a tick
-	off     voteDefence
-	only    error
-	cut     int // messages for which the bounds had no room
+	voters   int
+	lease    uint8             // ticks
+	wishes   [candidates]uint8 // elections that a client stands for; 0: as many as it likes
+	slow     int               // clients whose answers take time
+	tokens   bool
+	renews   bool // there is a watchdog
+	faults   uint8
+	letters  int // that were given up and may still arrive, at a time
+	crashes  uint8
+	losses   uint8
+	weak     bool // masters that were started together vote, see believes
+	shy      bool // no answer may be a holder's, see contested
+	quick    bool // releases are executed at once
+	rejudges bool // see believes
+	still    bool // no time passes
+	brief    bool // messages do not live longer than a tick
+	off      voteDefence
+	only     error
+	cut      int // messages for which the bounds had no room
 }
 
 func (m *voting) start() voteState {
@@ -50,7 +54,7 @@ func (m *voting) start() voteState {
 // explore looks whether a goal can be reached from everywhere, by steps that are no faults.
 func (m *voting) explore(t testing.TB, goal func(voteState) bool, quiet func(string) bool) model.Report[voteState] {
 	t.Helper()
-	explored := model.Model[voteState]{Start: []voteState{m.start()}, Next: m.next, Check: m.check, MaxStates: 4_000_000}
+	explored := model.Model[voteState]{Start: []voteState{m.start()}, Next: m.next, Check: m.check, MaxStates: 2_000_000}
 	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
 		explored.Goal, explored.Quiet = goal, quiet
 	}
@@ -65,16 +69,29 @@ func (m *voting) frees(t testing.TB) model.Report[voteState] {
 	return m.explore(t, m.free, func(label string) bool { return !voteLoud[label] && !voteStands[label] })
 }
 
+type ballots = [candidates]uint8
+
+// The scenarios. One with everything in it would not end; each has what its defences are against.
 var (
-	splits   = voting{voters: 3, lease: 2}
-	renewals = voting{voters: 3, lease: 3, renews: true}
+	splits     = voting{voters: 3, lease: 2, slow: 2}
+	forgetting = voting{voters: 3, lease: 2, slow: 1, losses: 2, quick: true}
+	rejoins    = voting{voters: 3, lease: 3, slow: 1, renews: true, wishes: ballots{1, 1}, losses: 1, quick: true}
+	silent     = voting{voters: 3, lease: 2, slow: 1, faults: 1, letters: 1, wishes: ballots{1, 1}, brief: true}
+	lateOnes   = voting{voters: 3, lease: 2, slow: 1, faults: 1, letters: 1, wishes: ballots{2, 1}, brief: true, quick: true}
+	lateRenews = voting{voters: 3, lease: 3, slow: 1, renews: true, faults: 1, letters: 1, wishes: ballots{1, 1}, quick: true}
+	numbers    = voting{voters: 3, lease: 2, slow: 1, tokens: true, wishes: ballots{2, 2}, quick: true, still: true}
+	numberLoss = voting{voters: 3, lease: 2, tokens: true, wishes: ballots{1, 1}, losses: 1, quick: true}
+	perish     = voting{voters: 3, lease: 2, slow: 1, crashes: 1, letters: 1, losses: 1, wishes: ballots{1, 1}}
+	newOnes    = voting{voters: 3, lease: 2, slow: 1, weak: true, losses: 1, wishes: ballots{1, 1}, quick: true}
+	five       = voting{voters: 5, lease: 2, wishes: ballots{1, 1}, losses: 2, quick: true}
 )
 
 func TestVoteModel(t *testing.T) {
 	for _, scenario := range []struct {
 		name string
 		m    voting
-	}{{"splits", splits}, {"renews", renewals}} {
+	}{{"splits", splits}, {"forgets", forgetting}, {"takes back", rejoins}, {"silent", silent}, {"late", lateOnes}, {"renews late", lateRenews},
+		{"tokens", numbers}, {"tokens forgotten", numberLoss}, {"dies", perish}, {"new masters", newOnes}} {
 		t.Run(scenario.name, func(t *testing.T) {
 			m := scenario.m
 			r := m.frees(t)

@@ -30,6 +30,19 @@ func (m *voting) believes(s *voteState, v *voter, c int) bool {
 	return true
 }
 
+// judge takes back what was believed of a master because none was known that is older. Of masters that the client has known for longer
+// than this election it has been settled.
+func (m *voting) judge(s *voteState, c int) {
+	if cl := &s.candidates[c]; cl.mode != electing {
+		return
+	}
+	for i := range m.voters {
+		if v := &s.voters[i]; v.ballots[c].marks.has(yes|counts) && !m.believes(s, v, c) {
+			v.ballots[c].marks &^= counts
+		}
+	}
+}
+
 // young tells whether there are votes that count only because all masters are young.
 func (m *voting) young(s *voteState, c int) bool {
 	for i := range m.voters {
