@@ -160,7 +160,7 @@ func (m *voting) note(s *voteState, v *voter, c int, op, at uint8) {
 	if at == done {
 		b.marks |= held
 	}
-	if at != done || op == acquire && !b.marks.has(regrant) && !m.off.has(countsAfresh) {
+	if at != done || op == acquire && !b.marks.has(regrant) {
 		b.marks &^= counts
 	}
 	b.marks &^= regrant

@@ -140,7 +140,7 @@ func (m *voting) stragglers(s *voteState) (n int) {
 // fails are answers that do not come, or not in time.
 func (m *voting) fails(s voteState, c, i int, emit func(string, voteState)) {
 	cl, b := &s.candidates[c], &s.voters[i].ballots[c]
-	if s.faults == 0 || c > 0 || b.op == none {
+	if s.faults == 0 || c >= m.frail || b.op == none {
 		return
 	}
 	s.faults--
@@ -182,8 +182,8 @@ func (m *voting) fails(s voteState, c, i int, emit func(string, voteState)) {
 // leaves are candidates that have waited long enough for the others, and a process that dies.
 func (m *voting) leaves(s voteState, c int, emit func(string, voteState)) {
 	cl := &s.candidates[c]
-	if c > 0 {
-		return // one is enough: the other is who is harmed
+	if c >= m.frail {
+		return
 	}
 	if s.faults > 0 && (cl.mode == electing || cl.mode == telling) {
 		n := s

@@ -37,6 +37,9 @@ func (k *voterKeys) vote(off voteDefence, owner, count, lease, token uint8) vote
 	if again && !off.has(voteKeeps) {
 		lease = max(lease, k.ttl)
 	}
+	if off.has(voteEnds) {
+		lease = endless
+	}
 	*k = voterKeys{owner, count, lease, token}
 	if again {
 		last = 0
@@ -68,7 +71,7 @@ func (k *voterKeys) renew(off voteDefence, owner, lease uint8) voteAnswer {
 
 // tick is time that passes. The token's key outlives every lease; what its end would do, a loss of all keys does too.
 func (k *voterKeys) tick() {
-	if k.ttl != 0 {
+	if k.ttl != 0 && k.ttl != endless {
 		if k.ttl--; k.ttl == 0 {
 			k.owner, k.count = 0, 0
 		}

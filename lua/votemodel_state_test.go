@@ -12,6 +12,7 @@ const (
 	// In the scripts.
 	votesOnce  voteDefence = 1 << iota // vote: who has it keeps it
 	voteKeeps                          // vote: never shortens
+	voteEnds                           // vote: a grant has a time to live
 	aboveLast                          // vote: a token is greater than the last
 	freesOwner                         // release: only by the owner
 	renewPure                          // renew: never brings the key back
@@ -20,7 +21,6 @@ const (
 	majority     // more than half have to agree
 	restarts     // a master that was started less than a lease ago does not count
 	joinsYoung   // nor for a holder that it takes back
-	countsAfresh // a vote that was granted afresh has to be judged anew
 	withdraws    // an election that is not won is given back
 	freshBallot  // each election has an owner id of its own
 	undoLate     // a release is repeated when a vote comes behind it
@@ -84,7 +84,7 @@ type letter struct {
 
 const (
 	candidates   = 2
-	maxVoters    = 3
+	maxVoters    = 5
 	voterLetters = 2
 )
 

@@ -23,6 +23,7 @@ type voting struct {
 	slow     int               // clients whose answers take time
 	tokens   bool
 	renews   bool // there is a watchdog
+	frail    int  // clients that miss answers and die: the others are harmed
 	faults   uint8
 	letters  int // that were given up and may still arrive, at a time
 	crashes  uint8
@@ -76,12 +77,12 @@ var (
 	splits     = voting{voters: 3, lease: 2, slow: 2}
 	forgetting = voting{voters: 3, lease: 2, slow: 1, losses: 2, quick: true}
 	rejoins    = voting{voters: 3, lease: 3, slow: 1, renews: true, wishes: ballots{1, 1}, losses: 1, quick: true}
-	silent     = voting{voters: 3, lease: 2, slow: 1, faults: 1, letters: 1, wishes: ballots{1, 1}, brief: true}
-	lateOnes   = voting{voters: 3, lease: 2, slow: 1, faults: 1, letters: 1, wishes: ballots{2, 1}, brief: true, quick: true}
-	lateRenews = voting{voters: 3, lease: 3, slow: 1, renews: true, faults: 1, letters: 1, wishes: ballots{1, 1}, quick: true}
+	silent     = voting{voters: 3, lease: 2, slow: 1, frail: 1, faults: 1, letters: 1, wishes: ballots{1, 1}, brief: true}
+	lateOnes   = voting{voters: 3, lease: 2, slow: 1, frail: 1, faults: 1, letters: 1, wishes: ballots{2, 1}, brief: true, quick: true}
+	lateRenews = voting{voters: 3, lease: 3, slow: 1, renews: true, frail: 1, faults: 1, letters: 1, wishes: ballots{1, 1}, quick: true}
 	numbers    = voting{voters: 3, lease: 2, slow: 1, tokens: true, wishes: ballots{2, 2}, quick: true, still: true}
 	numberLoss = voting{voters: 3, lease: 2, tokens: true, wishes: ballots{1, 1}, losses: 1, quick: true}
-	perish     = voting{voters: 3, lease: 2, slow: 1, crashes: 1, letters: 1, losses: 1, wishes: ballots{1, 1}}
+	perish     = voting{voters: 3, lease: 2, slow: 1, frail: 1, crashes: 1, letters: 1, losses: 1, wishes: ballots{1, 1}}
 	newOnes    = voting{voters: 3, lease: 2, slow: 1, weak: true, losses: 1, wishes: ballots{1, 1}, quick: true}
 	five       = voting{voters: 5, lease: 2, wishes: ballots{1, 1}, losses: 2, quick: true}
 )
