@@ -61,15 +61,13 @@ func (m *voting) stand(s *voteState, c int) bool {
 	}
 	*cl = candidate{mode: electing, gen: gen, free: cl.free}
 	if s.clock != 0 {
-		cl.token = s.clock
+		cl.first = s.clock
 		if s.clock++; m.off.has(clockAhead) {
-			cl.token = 1
+			cl.first = 1
 		}
+		cl.token = cl.first + max(m.block, 1) - 1
 	}
 	m.askAll(s, c)
-	if cl.mode == electing {
-		cl.token = 0
-	}
 	return true
 }
 
@@ -90,7 +88,7 @@ func (m *voting) ask(s *voteState, c, i int) {
 	cl, b := &s.candidates[c], &s.voters[i].ballots[c]
 	b.marks |= asked
 	b.op, b.at = acquire, sent
-	b.token = cl.token
+	b.token, b.last = cl.token, 0
 	if cl.mode == holding && b.marks.has(held) {
 		b.op, b.token = renewal, 0
 	}
@@ -105,6 +103,9 @@ func (m *voting) answers(s voteState, c, i int, emit func(string, voteState)) {
 	case sent:
 		a := m.run(&s, v, letter{kind: b.op, id: ballotID(c, s.candidates[c].gen), token: b.token})
 		b.at, b.token = voteOutcome(a), a.token
+		if m.block > 1 {
+			b.last = a.last
+		}
 		if a.again {
 			b.marks |= regrant
 		}
@@ -136,7 +137,7 @@ func (m *voting) hears(s *voteState, c, i int) bool {
 	case cl.mode == leaving:
 		return m.leaveAt(s, c, i) && m.left(s, c)
 	case cl.mode == holding && !cl.round:
-		b.token = 0
+		b.token, b.last = 0, 0
 		return true
 	case !b.marks.has(asked):
 		m.ask(s, c, i)
@@ -165,7 +166,7 @@ func (m *voting) note(s *voteState, v *voter, c int, op, at uint8) {
 	}
 	b.marks &^= regrant
 	if at != done {
-		b.token = 0
+		b.token, b.last = 0, 0
 		return
 	}
 	if b.marks.has(counts) {
@@ -201,7 +202,7 @@ func (m *voting) need() int {
 // decide ends a round when it is clear how it ends.
 func (m *voting) decide(s *voteState, c int) bool {
 	cl := &s.candidates[c]
-	if m.rejudges {
+	if m.weak && !m.off.has(judgedAnew) {
 		m.judge(s, c)
 	}
 	votes, refused := m.count(s, c, yes|counts), m.count(s, c, no)
@@ -252,7 +253,7 @@ func (m *voting) endRound(s *voteState, c int) {
 		b.marks &^= asked | yes | no | failed
 		b.holds = 0
 		if b.op == none {
-			b.token = 0
+			b.token, b.last = 0, 0
 		}
 	}
 }
@@ -268,12 +269,15 @@ func (m *voting) trusted(cl *candidate) uint8 {
 // agree settles the token of an election that is won.
 func (m *voting) agree(s *voteState, c int) bool {
 	cl := &s.candidates[c]
-	least, same := uint8(endless), 0
+	proposed, least, same := cl.token, uint8(endless), 0
 	cl.token = 0
 	for i := range m.voters {
 		b := &s.voters[i].ballots[c]
 		if !b.marks.has(yes | counts) {
 			continue
+		}
+		if m.block > 1 && !m.off.has(aboveKnown) {
+			cl.first = max(cl.first, b.last+1)
 		}
 		if b.token > cl.token {
 			cl.token, same = b.token, 0
@@ -285,6 +289,9 @@ func (m *voting) agree(s *voteState, c int) bool {
 	}
 	if m.off.has(greatest) {
 		cl.token = least
+	}
+	if cl.token != proposed {
+		cl.first = cl.token
 	}
 	if same >= m.need() || m.off.has(tellsToken) || m.off.has(greatest) || s.clock == 0 {
 		return m.wins(s, c)
@@ -301,10 +308,10 @@ func (m *voting) wins(s *voteState, c int) bool {
 	if trust == 0 {
 		return m.leave(s, c)
 	}
-	if cl.token <= s.top && s.clock != 0 {
+	if cl.first <= s.top && s.clock != 0 {
 		s.wrong |= oldToken
 	}
-	s.top = max(s.top, cl.token)
+	s.top, cl.first = max(s.top, cl.token), 0
 	if !m.renews {
 		cl.token = 0 // nobody is told of it any more
 	}

@@ -54,7 +54,7 @@ func (m *voting) leave(s *voteState, c int) bool {
 // leaveAt sends the release to a master, if there may be something to release.
 func (m *voting) leaveAt(s *voteState, c, i int) bool {
 	b := &s.voters[i].ballots[c]
-	b.token = 0
+	b.token, b.last = 0, 0
 	if b.marks&(held|strayed) == 0 {
 		b.marks = 0
 		return true
@@ -122,7 +122,7 @@ func (m *voting) abandon(s *voteState, c, i int, unheard bool) {
 			m.cut++
 		}
 	}
-	b.op, b.at, b.token = none, none, 0
+	b.op, b.at, b.token, b.last = none, none, 0, 0
 	b.marks &^= regrant
 }
 

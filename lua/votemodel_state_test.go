@@ -30,10 +30,12 @@ const (
 	voteDeadline // trust ends by the client's own clock
 	tellsToken   // a token counts when a majority knows it
 	greatest     // it is the greatest that was replied
+	aboveKnown   // of several tokens those are left out that a master may have granted before
+	judgedAnew   // a master that is believed for want of an older one is not believed when one is known
+	silence      // who does not answer may have granted the lock to another
 	clockAhead   // a proposal is no less than the clock
 	contests     // a vote that may decide against a holder does not count where all are young
-	follows      // a master that this client knew as another process is young
-	together     // so is one that is younger than the others
+	together     // a master is young that is younger than the others
 )
 
 func (d voteDefence) has(one voteDefence) bool { return d&one != 0 }
@@ -59,6 +61,7 @@ type ballotAt struct {
 	op    uint8 // none, acquire (a vote), renewal or release
 	at    uint8 // sent, done, denied, gone
 	token uint8 // of the request, then of the answer
+	last  uint8 // of the answer to a vote, where grants have several tokens: the greatest one before
 	holds uint8 // of a refusal: whom the master named
 	marks marks
 	knows uint8 // what the client knows of the master's process
@@ -108,9 +111,10 @@ type candidate struct {
 	gen   uint8
 	age   uint8 // ticks since the round was sent
 	trust uint8
-	token uint8
-	round bool // a renewal is under way
-	free  bool // all masters have granted the lock together, and the processes they were are known
+	first uint8 // of the tokens of an election
+	token uint8 // the last of them
+	round bool  // a renewal is under way
+	free  bool  // all masters have granted the lock together, and the processes they were are known
 }
 
 type voteState struct {
@@ -162,7 +166,7 @@ func (l letter) order(o letter) int {
 }
 
 func (b *ballotAt) order(o *ballotAt) int {
-	return cmp.Or(cmp.Compare(b.op, o.op), cmp.Compare(b.at, o.at), cmp.Compare(b.token, o.token), cmp.Compare(b.holds, o.holds),
+	return cmp.Or(cmp.Compare(b.op, o.op), cmp.Compare(b.at, o.at), cmp.Compare(b.token, o.token), cmp.Compare(b.last, o.last), cmp.Compare(b.holds, o.holds),
 		cmp.Compare(b.marks, o.marks), cmp.Compare(b.knows, o.knows))
 }
 
@@ -195,16 +199,16 @@ func (s *voteState) normal(voters int) {
 	if s.clock == 0 {
 		return
 	}
-	var known [3*maxVoters*candidates + 8]*uint8
+	var known [64]*uint8
 	list := append(known[:0], &s.clock, &s.top)
 	for c := range s.candidates {
-		list = append(list, &s.candidates[c].token)
+		list = append(list, &s.candidates[c].first, &s.candidates[c].token)
 	}
 	for i := range s.voters {
 		v := &s.voters[i]
 		list = append(list, &v.token)
 		for c := range v.ballots {
-			list = append(list, &v.ballots[c].token)
+			list = append(list, &v.ballots[c].token, &v.ballots[c].last)
 		}
 		for n := range v.net {
 			list = append(list, &v.net[n].token)

@@ -19,7 +19,7 @@ func (m *voting) believes(s *voteState, v *voter, c int) bool {
 	if v.age >= m.lease || m.off.has(restarts) {
 		return true
 	}
-	if !m.weak || v.ballots[c].knows&^metFree != met && !m.off.has(follows) {
+	if !m.weak || v.ballots[c].knows&^metFree != met {
 		return false
 	}
 	for i := range m.voters {
@@ -78,5 +78,5 @@ func (m *voting) contested(s *voteState, c int) bool {
 		}
 		most = max(most, n)
 	}
-	return (most > 0 || m.shy) && most+1+m.voters-answered >= m.need()
+	return (most > 0 || !m.off.has(silence)) && most+1+m.voters-answered >= m.need()
 }
