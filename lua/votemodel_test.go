@@ -74,7 +74,7 @@ type ballots = [candidates]uint8
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.
 var (
-	splits     = voting{voters: 3, lease: 2, slow: 2}
+	splits     = voting{voters: 3, lease: 2, slow: 2, quick: true}
 	forgetting = voting{voters: 3, lease: 2, slow: 1, losses: 2, quick: true}
 	rejoins    = voting{voters: 3, lease: 4, renews: true, wishes: ballots{1, 1}, losses: 1, quick: true}
 	silent     = voting{voters: 3, lease: 2, slow: 1, frail: 1, faults: 1, letters: 1, wishes: ballots{1, 1}, brief: true}
@@ -83,17 +83,20 @@ var (
 	numbers    = voting{voters: 3, lease: 2, slow: 1, tokens: true, block: 2, wishes: ballots{2, 2}, quick: true, still: true}
 	numberLoss = voting{voters: 3, lease: 2, tokens: true, wishes: ballots{1, 1}, losses: 1, quick: true}
 	perish     = voting{voters: 3, lease: 2, slow: 1, frail: 1, crashes: 1, letters: 1, losses: 1, wishes: ballots{1, 1}, quick: true}
-	newOnes    = voting{voters: 3, lease: 2, slow: 1, weak: true, losses: 1, wishes: ballots{1, 1}, quick: true}
-	five       = voting{voters: 5, lease: 2, wishes: ballots{1, 1}, losses: 2, quick: true}
+	newOnes    = voting{voters: 3, lease: 2, slow: 1, weak: true, off: asIs, losses: 1, wishes: ballots{1, 1}, quick: true}
+	five       = voting{voters: 5, lease: 2, wishes: ballots{1, 1}, losses: 1, quick: true}
 	fiveLate   = voting{voters: 5, lease: 2, frail: 1, faults: 1, letters: 1, wishes: ballots{1, 1}, brief: true, quick: true}
 )
 
 // oneSilent is newOnes where one answer does not come.
 var oneSilent = func() voting {
 	m := newOnes
-	m.frail, m.faults = 1, 1
+	m.slow, m.frail, m.faults, m.off = 0, 1, 1, 0
 	return m
 }()
+
+// asIs are the defences that the library does not have, see TestVoteModelNotProtected.
+const asIs = judgedAnew | silence
 
 // voteLarge are the bounds for a longer look, chosen as those of the other models are.
 func voteLarge(m voting) voting {
@@ -138,14 +141,18 @@ func TestVoteModel(t *testing.T) {
 // TestVoteModelServes: from every state the lock can be had, without another fault: no votes are split for ever, and no masters that
 // were started anew keep it from everybody.
 func TestVoteModelServes(t *testing.T) {
-	for name, m := range map[string]voting{"splits": splits, "forgets": forgetting} {
+	slow := splits
+	slow.slow = 1
+	again := forgetting
+	again.losses = 1
+	for name, m := range map[string]voting{"splits": slow, "forgets": again} {
 		r := m.explore(t, m.taken, func(label string) bool { return !voteLoud[label] })
 		t.Logf("proof: quorum model, %s, can be had from everywhere: %d states", name, r.States)
 		if r.Violation != nil {
 			t.Error(r.Violation)
 		}
 	}
-	m := splits
+	m := slow
 	m.off, m.only = barren, model.ErrStuck
 	r := m.explore(t, m.taken, func(label string) bool { return !voteLoud[label] })
 	require.NotNil(t, r.Violation, "control: what is granted for ever to one who failed is to be had by nobody")
