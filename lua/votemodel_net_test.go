@@ -35,17 +35,16 @@ func (m *voting) leave(s *voteState, c int) bool {
 		b := &s.voters[i].ballots[c]
 		b.marks &= held | counts | strayed | regrant
 		b.holds = 0
-		if m.off.has(withdraws) && !elected {
+		switch failed := !elected; {
+		case failed && m.off.has(withdraws):
 			m.abandon(s, c, i, true)
 			b.marks = 0
-			continue
-		}
-		if b.op == acquire {
-			continue // the release follows it
-		}
-		m.abandon(s, c, i, true)
-		if !m.leaveAt(s, c, i) {
-			return false
+		case b.op == acquire: // the release follows it
+		default:
+			m.abandon(s, c, i, true)
+			if !m.leaveAt(s, c, i) {
+				return false
+			}
 		}
 	}
 	return m.left(s, c)
