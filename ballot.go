@@ -254,14 +254,28 @@ func (b *ballot) repeat(ctx context.Context, op operation, failed *atomic.Pointe
 		case p.refused() > len(b.votes)-b.q.need:
 			return outcome{reply: lua.Reply{Status: lua.Gone}, sent: o.sent}
 		}
+		if b.given() {
+			return outcome{reply: lua.Reply{Status: lua.Gone}, sent: o.sent} // by Close; what was asked came too late
+		}
 		failure := &quorumError{b.q, p}
 		o.err, o.stray = failure, o.stray || failure.open()
 		if failed != nil {
 			failed.Store(&o.err)
 		}
-		if failure.final() || control.Resend.Off() || time.Since(start)+delay > b.q.base.client.opts.RetryBudget ||
-			b.q.base.pause(ctx, spread(delay)) != nil {
+		if failure.final() || control.Resend.Off() || time.Since(start)+delay > b.q.base.client.budget() {
+			return o
+		}
+		select {
+		case <-time.After(spread(delay)):
+		case <-ctx.Done():
 			return o
 		}
 	}
+}
+
+// given tells whether it is being given back.
+func (b *ballot) given() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.over
 }

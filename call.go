@@ -82,11 +82,7 @@ func (c *Client) persist(ctx context.Context, home *Client, op operation, failed
 		}
 		sent, passing := classify(o.err)
 		o.stray = o.stray || sent
-		budget := home.opts.RetryBudget
-		if home.ctx.Err() != nil {
-			budget = min(budget, closingBudget)
-		}
-		if !passing || control.Resend.Off() || time.Since(start)+delay > budget {
+		if !passing || control.Resend.Off() || time.Since(start)+delay > home.budget() {
 			return o
 		}
 		if !isReply(o.err) && c.cluster != nil {
@@ -100,6 +96,14 @@ func (c *Client) persist(ctx context.Context, home *Client, op operation, failed
 		}
 		o.sent = time.Now()
 	}
+}
+
+// budget is for how long an operation may go on.
+func (c *Client) budget() time.Duration {
+	if c.ctx.Err() != nil {
+		return min(c.opts.RetryBudget, closingBudget)
+	}
+	return c.opts.RetryBudget
 }
 
 // classify tells of an error whether the command may have run all the same, and whether it is worth another attempt.

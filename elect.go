@@ -30,7 +30,7 @@ func (g *grant) elect(contested bool) (*Hold, time.Duration, error) {
 			return nil, 0, b.left(because(cause, e.err))
 		case e.err == nil:
 			return nil, e.left, nil
-		case !e.passing() || control.Resend.Off() || time.Since(start)+delay > b.client.opts.RetryBudget:
+		case !e.passing() || control.Resend.Off() || time.Since(start)+delay > b.client.budget():
 			return nil, 0, b.gaveUp(wait, outcome{err: e.err})
 		}
 		if cause := b.pause(wait, spread(delay)); cause != nil {
@@ -43,8 +43,11 @@ func (g *grant) elect(contested bool) (*Hold, time.Duration, error) {
 func (g *grant) elected(e election) (*Hold, time.Duration, error) {
 	g.id, g.server = e.ballot.id, e.ballot
 	h, err := g.activate(e.sent, strconv.FormatUint(e.first, 10), strconv.FormatUint(e.last, 10), g.asked.want.lease)
-	if err != nil {
+	switch {
+	case err != nil:
 		g.markStray()
+	case e.refused > 0: // a rival's votes, mostly, who has lost: it is not good to stand on a bare majority for long
+		g.base.dog.Hasten(&g.tenure.watch, joinAfter)
 	}
 	return h, 0, err
 }
@@ -74,6 +77,7 @@ type election struct {
 	first, last uint64        // the tokens that are its own
 	left        time.Duration // if others hold the lock: when to try again if nobody tells
 	err         error         // too few answered
+	refused     int           // masters
 }
 
 // election holds one, for so many tokens. Where others want the lock, one master is asked first, and the rest only if that one grants it.
@@ -94,6 +98,7 @@ func (q *quorum) election(ctx context.Context, cfg *config, tokens int, conteste
 		return p.votes() >= q.need && !e.young(p) || p.refused() > len(q.voters)-q.need
 	})
 	e.unanimous(p)
+	e.refused = p.refused()
 	switch {
 	case q.twins() != nil:
 		e.err = q.twins()
@@ -211,6 +216,8 @@ const (
 	maxLook = time.Second
 	// splitDelay is for votes that were split: nobody has the lock. It has to be long beside the time that an election takes.
 	splitDelay = 20 * time.Millisecond
+	// joinAfter is when masters are asked again that refused a lock which others granted.
+	joinAfter = 100 * time.Millisecond
 )
 
 // lookAgain is when to look after a lock of whose lease so much is left at one master.

@@ -38,6 +38,7 @@ func TestVoteModelControls(t *testing.T) {
 		{"of several tokens those are left out that are known", aboveKnown, numbers, errToken},
 		{"a proposal is no less than the clock", clockAhead, numberLoss, errToken},
 		{"new masters: none may decide against a holder", contests, newOnes, errTwo},
+		{"new masters: each is judged anew when an older one is heard", judgedAnew | silence, oneSilent, errTwo},
 		{"new masters: one that is younger than the others is not new", together | silence, oneSilent, errTwo},
 	} {
 		m := c.in

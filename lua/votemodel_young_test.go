@@ -66,7 +66,8 @@ func (m *voting) unanimous(s *voteState, c int) {
 	}
 }
 
-// contested tells whether another owner would have a majority with the vote of one more master, which may have forgotten it.
+// contested tells whether another owner would have a majority with the vote of one more master, which may have forgotten it. (In the
+// library it has not if it knows the very token of that owner. The model makes no such exception.)
 func (m *voting) contested(s *voteState, c int) bool {
 	most, answered := 0, m.count(s, c, yes)+m.count(s, c, no)
 	for i := range m.voters {

@@ -59,7 +59,7 @@ func manyConns(ctx context.Context, t *testing.T, rdb *redis.Client) {
 	group.Wait()
 }
 
-// TestRunWaitErrors: of the script, of the wait, and of a replica that says "not held" of what it does not have.
+// TestRunWaitErrors: of the script, of the wait, and of a replica.
 func TestRunWaitErrors(t *testing.T) {
 	r := redistest.StartReplicated(t, 1)
 	primary, replica := r.Primary().Client(t), r.Replicas()[0].Client(t)
@@ -69,6 +69,8 @@ func TestRunWaitErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Gone, reply.Status)
 	_, _, err = RunWait(ctx, replica, call, "wait", 0, 0)
+	require.True(t, IsError(err, "READONLY"), "%v", err)
+	_, _, err = RunWait(ctx, replica, State.Call("a", "token"), "wait", 0, 0)
 	require.ErrorContains(t, err, "WAIT cannot be used with replica instances")
 	_, _, err = RunWait(ctx, primary, call, "ping")
 	require.ErrorContains(t, err, "PONG")

@@ -5,7 +5,7 @@
 // without its data must not take part for as long as locks of before may count.
 //
 // Not promised: that every such start is noticed. The server tells the age of its process in whole seconds by its own clock, which
-// may have been set; and a failover behind an address is seen only by who had been talking to the server before.
+// may have been set: then it seems older than it is, and the others younger beside it. And a failover behind an address is seen only by who had been talking to the server before.
 package master
 
 import (

@@ -22,7 +22,8 @@ type Run struct {
 	seen  time.Time // for the last time
 }
 
-// together is how much later than the first of them the servers of a new quorum start.
+// together is how much later than the first of them the servers of a new quorum start, as far as their ages tell, which are up to
+// two seconds less than they are.
 const together = 3 * time.Second
 
 // Doubt says why a vote of this run does not count yet, nil if it does. lease is the longest one that may have been granted by the
@@ -92,5 +93,6 @@ func parse(info string) (id string, age time.Duration, err error) {
 	if id == "" || seconds < 0 || err != nil {
 		return "", 0, errors.New("granted, but INFO has no run_id and uptime_in_seconds, which tell since when it runs")
 	}
-	return id, time.Duration(min(seconds, int64(100*365*24*time.Hour/time.Second))) * time.Second, nil
+	// The server takes the difference of two times that are both cut to whole seconds.
+	return id, time.Duration(min(max(seconds-1, 0), int64(100*365*24*time.Hour/time.Second))) * time.Second, nil
 }
