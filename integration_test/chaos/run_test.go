@@ -19,7 +19,8 @@ import (
 // plan is one run.
 type plan struct {
 	seed        uint64
-	fair        bool // the kind of the locks: fairlock, else rlock
+	fair        bool // the kind of the locks: fairlock, else rlock; on masters of a quorum redlock
+	alone       bool // quorum locks are not handed on within a process
 	lease       time.Duration
 	storm, calm time.Duration
 	processes   int
@@ -58,10 +59,11 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 	var slots []*slot
 	for range p.processes {
 		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease,
-			Fair: p.fair, Without: p.without}
+			Fair: p.fair, Alone: p.alone, Without: p.without}
 		slots = append(slots, newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next))
 	}
-	w := &weather{tb: tb, t: t, lease: p.lease, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
+	w := &weather{tb: tb, t: t, lease: p.lease, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int),
+		begun: time.Now()}
 	if w.deal = p.deal; w.deal == nil {
 		w.deal = &bag{rng: w.rng}
 	}
@@ -114,6 +116,9 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 		}
 	}
 	ops := history.Merge(histories...)
+	if t.mode == quorum {
+		ops = withoutSplits(ops)
+	}
 	f.count(ops)
 	found = append(found, history.Check(ops, c)...)
 	if !p.tidy {

@@ -23,6 +23,7 @@ const (
 	single   mode = "single"
 	sentinel mode = "sentinel"
 	cluster  mode = "cluster"
+	quorum   mode = "quorum"
 
 	masterName = redistest.SentinelMaster
 )

@@ -1,0 +1,71 @@
+//go:build linux
+
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// quorumPlan is a storm over masters of a quorum and the processes that lock there, without what only the end of a lease helps against
+// in the calm.
+func quorumPlan(seed uint64, storm time.Duration) plan {
+	return plan{
+		seed: seed, lease: time.Second, storm: storm, calm: 2500 * time.Millisecond, processes: 3, actors: 4,
+		gap: 300 * time.Millisecond, names: 3, period: 2 * time.Second, recovery: 2500 * time.Millisecond,
+		local: slices.Sorted(maps.Keys(local)), global: without(slices.Sorted(maps.Keys(ofMasters)), "clock"),
+	}
+}
+
+// TestQuorum: masters are stopped, emptied and out of memory, a minority at a time, and processes cut off from some of them or all, in
+// one direction or both, misled, stopped and killed. And in a storm of its own the clocks of single masters jump.
+func TestQuorum(t *testing.T) {
+	seed, duration := parameters(t)
+	replay := fmt.Sprintf("%s=%d %s=%s go test -race ./chaos -run %s", seedEnv, seed, durationEnv, duration, t.Name())
+	t.Logf("replay: %s", replay)
+	rng := rand.New(rand.NewPCG(seed, 3))
+	programs := redistest.Programs(t)
+	storm := max(duration/6, 3*time.Second)
+	handed := quorumPlan(rng.Uint64(), storm)
+	handed.processes, handed.actors, handed.names = 2, 8, 2
+	alone := quorumPlan(rng.Uint64(), storm)
+	alone.alone = true
+	clock := quorumPlan(rng.Uint64(), storm/2)
+	clock.local, clock.global = nil, []string{"clock"}
+	var total figures
+	for _, s := range []struct {
+		name string
+		plan plan
+	}{{"handed on", handed}, {"alone", alone}, {"clock", clock}} {
+		t.Run(s.name, func(t *testing.T) {
+			target := startMasters(t, programs[rng.IntN(len(programs))])
+			if s.name == "clock" && !target.clock {
+				redistest.Unavailable(t, "moving a server's clock needs a C compiler")
+			}
+			f, found := s.plan.run(t, target)
+			t.Logf("%s, %s: %s", target.name, s.name, &f)
+			history.Report(t, found, replay)
+			total.add(f)
+		})
+	}
+	t.Logf("proof: chaos of quorums: seed %d: %s", seed, &total)
+	require.Positive(t, total.grants)
+	require.Positive(t, total.reentries)
+	if duration >= time.Minute {
+		require.Greater(t, total.grants, 500)
+		require.Positive(t, total.handed)
+		require.Positive(t, total.crashes)
+		for _, kind := range append(handed.local, handed.global...) {
+			require.Positive(t, total.kinds[kind], "no fault of the kind %s", kind)
+		}
+	}
+}
