@@ -42,8 +42,9 @@ type job struct {
 	Names   int           // in use at a time
 	Period  time.Duration // for which a name is in use
 	Lease   time.Duration
-	Fair    bool // the kind of the locks: fairlock, else rlock; where the servers are masters of a quorum, redlock
-	Alone   bool // quorum locks are not handed on within the process
+	Hold    time.Duration // mean time between what a holder does
+	Fair    bool          // the kind of the locks: fairlock, else rlock; where the servers are masters of a quorum, redlock
+	Alone   bool          // quorum locks are not handed on within the process
 	Mode    mode
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
 	Proxies map[string]string // the address of each server, and of its proxy
@@ -127,7 +128,7 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 	cfg.Name = func(rng *rand.Rand) string {
 		return fmt.Sprintf("chaos:%d:%d", now()/int64(j.Period), rng.IntN(j.Names))
 	}
-	cfg.Think, cfg.Hold, cfg.Wait = 10*time.Millisecond, 5*time.Millisecond, 100*time.Millisecond
+	cfg.Think, cfg.Hold, cfg.Wait = 10*time.Millisecond, j.Hold, 100*time.Millisecond
 	cfg.Leases, cfg.Plain, cfg.Patience, cfg.Now = []time.Duration{0, j.Lease / 2}, 4, 20*time.Second, now
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

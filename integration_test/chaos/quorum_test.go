@@ -23,7 +23,7 @@ import (
 
 // startMasters makes a target of independent masters.
 func startMasters(tb testing.TB, p redistest.Program) *target {
-	t := &target{name: "quorum-" + p.Name, mode: quorum, clock: haveCompiler()}
+	t := &target{name: "quorum-" + p.Name, mode: quorum, clock: haveCompiler(), begun: time.Now()}
 	opts := []redistest.Option{redistest.Exec(p.Path)}
 	if t.clock {
 		opts = append(opts, redistest.Clock())
@@ -106,21 +106,16 @@ var ofMasters = map[string]func(ctx context.Context, w *weather){
 	"pause-beyond-lease": func(ctx context.Context, w *weather) {
 		w.freeze(ctx, min(w.lease+between(w.rng, 0, w.lease/2), budget/2))
 	},
+	// Not while a lease is in force from before others lost their data: together they were a majority.
 	"restart": func(ctx context.Context, w *weather) {
-		// Not while a lease is in force from before others lost their data: together they were a majority. Nor among masters that are so
-		// young that all are taken for new ones.
-		if !sleep(ctx, max(time.Until(w.emptied.Add(w.lease+2*time.Second)), time.Until(w.begun.Add(4*time.Second)))) {
-			return
+		if w.old(ctx) && sleep(ctx, time.Until(w.emptied.Add(w.lease+2*time.Second))) {
+			w.restart(ctx, w.minority())
 		}
-		hit := w.minority()
-		for _, n := range hit {
-			n.Kill()
+	},
+	"restart-middle": func(ctx context.Context, w *weather) { // after which it has voted again for a moment
+		if w.old(ctx) && sleep(ctx, time.Until(w.emptied.Add(w.lease+1500*time.Millisecond))) {
+			w.restart(ctx, w.t.nodes[2:3])
 		}
-		sleep(ctx, between(w.rng, 0, 400*time.Millisecond))
-		for _, n := range hit {
-			n.Restart()
-		}
-		w.emptied = time.Now()
 	},
 	"kill-clients": func(_ context.Context, w *weather) { w.tell("CLIENT", "KILL", "TYPE", "normal") },
 	"kill-pubsub":  func(_ context.Context, w *weather) { w.tell("CLIENT", "KILL", "TYPE", "pubsub") },
@@ -140,6 +135,34 @@ var ofMasters = map[string]func(ctx context.Context, w *weather){
 		w.t.nodes[w.rng.IntN(len(w.t.nodes))].MoveClock(w.tb, 2*w.lease)
 		sleep(ctx, w.lease)
 	},
+}
+
+// old waits until the masters are so old that one which starts anew is not taken for a new one among new ones.
+func (w *weather) old(ctx context.Context) bool {
+	return sleep(ctx, time.Until(w.t.begun.Add(4*time.Second)))
+}
+
+// restart has masters lose their data.
+func (w *weather) restart(ctx context.Context, hit []*redistest.Server) {
+	for _, n := range hit {
+		n.Kill()
+	}
+	sleep(ctx, between(w.rng, 0, 400*time.Millisecond))
+	for _, n := range hit {
+		n.Restart()
+	}
+	w.emptied = time.Now()
+}
+
+// part cuts the process off from two masters for good.
+func (s *slot) part(first bool) {
+	gone := s.proxies[:2]
+	if !first {
+		gone = s.proxies[3:]
+	}
+	for _, p := range gone {
+		p.Stop()
+	}
 }
 
 // tell sends a command to a minority.

@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -33,6 +34,8 @@ type plan struct {
 	names       int           // of locks, at a time
 	period      time.Duration // for which a name is in use; short histories are searched quickly
 	recovery    time.Duration // what a client may need after a fault until everything works again
+	hold        time.Duration // mean time between what a holder does; 0: 5 ms
+	parted      bool          // half of the processes never reach the first two masters, the others never the last two
 	tidy        bool          // nothing is left behind that only the end of a lease takes away
 }
 
@@ -57,13 +60,17 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 		return clients
 	}
 	var slots []*slot
-	for range p.processes {
+	for i := range p.processes {
 		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease,
-			Fair: p.fair, Alone: p.alone, Without: p.without}
-		slots = append(slots, newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next))
+			Fair: p.fair, Alone: p.alone, Without: p.without,
+			Hold: cmp.Or(p.hold, 5*time.Millisecond)}
+		s := newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next)
+		if p.parted {
+			s.part(i%2 == 0)
+		}
+		slots = append(slots, s)
 	}
-	w := &weather{tb: tb, t: t, lease: p.lease, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int),
-		begun: time.Now()}
+	w := &weather{tb: tb, t: t, lease: p.lease, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
 	if w.deal = p.deal; w.deal == nil {
 		w.deal = &bag{rng: w.rng}
 	}

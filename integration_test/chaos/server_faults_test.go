@@ -25,7 +25,6 @@ type weather struct {
 
 	deal       *bag
 	failedOver time.Time
-	begun      time.Time // the run
 	emptied    time.Time // when masters lost their data last
 	diary      []string
 }
