@@ -22,7 +22,7 @@ func quorumDirections() []directed {
 		names: 2, period: time.Second, recovery: 2500 * time.Millisecond, tidy: true}
 	// The master that both halves reach loses its data while one of them holds the lock, and then the other half asks. In the
 	// first lease after that there is nobody who can have it.
-	restarts := plan{lease: time.Second, storm: 6 * time.Second, calm: 500 * time.Millisecond, processes: 4, actors: 2, alone: true,
+	restarts := plan{lease: time.Second, storm: 5 * time.Second, calm: 500 * time.Millisecond, processes: 4, actors: 2, alone: true,
 		names: 1, period: time.Minute, hold: 150 * time.Millisecond, recovery: 4 * time.Second, parted: true,
 		gap: 100 * time.Millisecond, global: []string{"restart-middle"}}
 	return []directed{

@@ -34,7 +34,7 @@ func TestQuorum(t *testing.T) {
 	t.Logf("replay: %s", replay)
 	rng := rand.New(rand.NewPCG(seed, 3))
 	programs := redistest.Programs(t)
-	storm := max(duration/8, 3*time.Second)
+	storm := max(duration/10, 3*time.Second)
 	handed := quorumPlan(rng.Uint64(), storm)
 	handed.processes, handed.actors, handed.names = 2, 8, 2
 	alone := quorumPlan(rng.Uint64(), storm)

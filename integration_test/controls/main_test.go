@@ -52,6 +52,7 @@ func defences() []defence {
 	all = append(all, wakeUpDefences...)
 	all = append(all, handOffDefences...)
 	all = append(all, fairDefences...)
+	all = append(all, quorumDefences...)
 	return append(all, ownerDefences...)
 }
 
