@@ -5,12 +5,14 @@ package chaos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/history"
@@ -80,6 +82,28 @@ func withoutSplits(ops []history.Op) []history.Op {
 	})
 }
 
+// stalled tells whether a client was granted nothing from a moment on.
+func stalled(ops []history.Op, client int, from int64) (found []history.Violation) {
+	for _, o := range ops {
+		if o.Client == client && (o.Kind == history.Lock || o.Kind == history.Try) && o.Result == history.OK && o.Return >= from {
+			return nil
+		}
+	}
+	return []history.Violation{{Check: "progress", Text: fmt.Sprintf("client %d was granted nothing after the storm", client)}}
+}
+
+// TestStalled: what the check accepts and refuses.
+func TestStalled(t *testing.T) {
+	ops := []history.Op{
+		{Client: 1, Kind: history.Lock, Result: history.OK, Return: 9}, {Client: 1, Kind: history.Lock, Result: history.Unknown, Return: 12},
+		{Client: 2, Kind: history.Try, Result: history.OK, Return: 11}, {Client: 2, Kind: history.Reenter, Result: history.OK, Return: 12},
+		{Client: 3, Kind: history.Reenter, Result: history.OK, Return: 12},
+	}
+	require.Len(t, stalled(ops, 1, 10), 1, "granted before, and then in vain")
+	require.Empty(t, stalled(ops, 2, 10))
+	require.Len(t, stalled(ops, 3, 10), 1, "a re-entry is no grant")
+}
+
 // some are one of a list, a minority of it, or all.
 func some[T any](rng *rand.Rand, list []T) []T {
 	n := len(list)
@@ -110,6 +134,8 @@ var ofMasters = map[string]func(ctx context.Context, w *weather){
 	"restart": func(ctx context.Context, w *weather) {
 		if w.old(ctx) && sleep(ctx, time.Until(w.emptied.Add(w.lease+2*time.Second))) {
 			w.restart(ctx, w.minority())
+		} else {
+			w.count["restart"]--
 		}
 	},
 	"restart-middle": func(ctx context.Context, w *weather) { // after which it has voted again for a moment

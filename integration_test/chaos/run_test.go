@@ -36,6 +36,7 @@ type plan struct {
 	recovery    time.Duration // what a client may need after a fault until everything works again
 	hold        time.Duration // mean time between what a holder does; 0: 5 ms
 	parted      bool          // half of the processes never reach the first two masters, the others never the last two
+	progress    bool          // every process is granted something in the calm
 	tidy        bool          // nothing is left behind that only the end of a lease takes away
 }
 
@@ -128,9 +129,17 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	}
 	f.count(ops)
 	found = append(found, history.Check(ops, c)...)
+	if p.progress {
+		for _, s := range slots {
+			found = append(found, stalled(ops, s.p.number, quiet)...)
+		}
+	}
 	if !p.tidy {
-		// And whoever was closed last may have handed the lock to a waiter that was killed, for one claim.
-		sleep(tb.Context(), max(time.Duration(quiet-now())+p.lease, 2*time.Second)+time.Second)
+		rest := time.Duration(quiet-now()) + p.lease
+		if t.mode != quorum { // whoever was closed last may have handed the lock to a waiter that was killed, for one claim
+			rest = max(rest, 2*time.Second)
+		}
+		sleep(tb.Context(), max(rest, 0)+time.Second)
 	}
 	found = append(found, p.leftBehind(tb, t, ops)...)
 	if len(found) > 0 {
