@@ -48,11 +48,11 @@ func defences() []defence {
 	var all []defence
 	all = append(all, retryDefences...)
 	all = append(all, undoDefences...)
+	all = append(all, quorumDefences...)
 	all = append(all, leaseDefences...)
 	all = append(all, wakeUpDefences...)
 	all = append(all, handOffDefences...)
 	all = append(all, fairDefences...)
-	all = append(all, quorumDefences...)
 	return append(all, ownerDefences...)
 }
 
