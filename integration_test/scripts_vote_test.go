@@ -26,29 +26,40 @@ var voteRows = []row{
 	},
 	{
 		name: "another's", script: lua.Vote, args: "a 30000 3600000 1 6000", before: heldByB,
-		reply: "0 ttl:10000 b", same: true,
+		reply: "0 ttl:10000 b 5000", same: true,
 		cut: "call('HKEYS', name)[1]", paste: "owner",
 	},
 	{
 		name: "another's, for so long", script: lua.Vote, args: "a 30000 3600000 1 6000", before: heldByB,
-		reply: "0 ttl:10000 b", same: true,
+		reply: "0 ttl:10000 b 5000", same: true,
 		cut: "{0, call('PTTL', name),", paste: "{0, 30000,",
 	},
 	{
 		name: "another's, is not taken", script: lua.Vote, args: "a 30000 3600000 1 6000", before: heldByB,
-		reply: "0 ttl:10000 b", same: true,
+		reply: "0 ttl:10000 b 5000", same: true,
 		cut: "call('HEXISTS', name, owner) == 0", paste: "false",
 	},
 	{
 		name: "another's, without a time to live", script: lua.Vote, args: "a 30000 3600000 1 6000", before: "HSET LOCK b 1",
-		reply: "0 -1 b", same: true,
+		reply: "0 -1 b 0", same: true,
 		cut: "{0, call('PTTL', name),", paste: "{0, math.max(1, call('PTTL', name)),",
 	},
 	{
-		name: "another's, whose token is none", script: lua.Vote, args: "a 30000 3600000 1 6000",
+		name: "another's, and its token", script: lua.Vote, args: "a 30000 3600000 1 6000", before: heldByB,
+		reply: "0 ttl:10000 b 5000", same: true,
+		cut: "call('GET', KEYS[2]) or '0'}", paste: "'0'}",
+	},
+	{
+		name: "another's, whose token was evicted", script: lua.Vote, args: "a 30000 3600000 1 6000",
+		before: "HSET LOCK b 1; PEXPIRE LOCK 10000",
+		reply:  "0 ttl:10000 b 0", same: true,
+		cut: "call('GET', KEYS[2]) or '0'}", paste: "call('GET', KEYS[2])}",
+	},
+	{
+		name: "another's, whose token is of another type", script: lua.Vote, args: "a 30000 3600000 1 6000",
 		before: "HSET LOCK b 1; PEXPIRE LOCK 10000; RPUSH TOKEN x; PEXPIRE TOKEN 20000",
-		reply:  "0 ttl:10000 b", same: true,
-		cut: "if held and call('HEXISTS'", paste: "call('GET', KEYS[2])\nif held and call('HEXISTS'",
+		reply:  "!WRONGTYPE", same: true,
+		cut: "call('GET', KEYS[2]) or '0'}", paste: "'0'}",
 	},
 	{
 		name: "key of another type", script: lua.Vote, args: "a 30000 3600000 1 6000", before: notALock,
