@@ -157,7 +157,8 @@ var ofMasters = map[string]func(ctx context.Context, w *weather){
 		}
 	},
 	// As far as all leases bear. Beyond that a clock takes the master's vote away, and a hold that two masters have refused, because a rival
-	// had their votes for a moment, has none to spare until its first renewal. TestQuorumClock has a jump that harms nothing, and one that does.
+	// had their votes for a moment, has none to spare until they are asked again. One folder up there is a jump that harms nothing, and one that
+	// does.
 	"clock": func(_ context.Context, w *weather) {
 		for _, n := range w.minority() {
 			n.MoveClock(w.tb, 2*time.Millisecond)
