@@ -59,7 +59,7 @@ func onAllServers(t *testing.T, test func(t *testing.T, p redistest.Program)) {
 // allRows are the rows of all scripts.
 func allRows() []row {
 	return slices.Concat(acquireRows, blockRows, recountRows, releaseRows, renewRows, stateRows,
-		recountNameRows, releaseNameRows, renewNameRows, passRows, passTokenRows,
+		recountNameRows, releaseNameRows, renewNameRows, passRows, passTokenRows, voteRows, voteTokenRows,
 		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows, fairStateRows)
 }
 
@@ -90,7 +90,7 @@ func TestEveryRowCanFail(t *testing.T) {
 		rows[r.script]++
 	}
 	for _, s := range []*lua.Script{
-		lua.Acquire, lua.Recount, lua.Release, lua.Renew, lua.Pass, lua.State,
+		lua.Acquire, lua.Recount, lua.Release, lua.Renew, lua.Pass, lua.State, lua.Vote,
 		lua.FairAcquire, lua.FairRelease, lua.FairPoll, lua.FairState,
 	} {
 		require.Positive(t, rows[s], s.Name())
@@ -198,7 +198,7 @@ func (r row) call(script *lua.Script) lua.Call {
 // keys are the script's KEYS.
 func (r row) keys() []any {
 	switch r.script {
-	case lua.Acquire, lua.Renew, lua.State:
+	case lua.Acquire, lua.Renew, lua.State, lua.Vote:
 		return []any{scriptLock, scriptToken}
 	case lua.Release:
 		return []any{scriptLock, scriptChannel}

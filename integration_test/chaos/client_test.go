@@ -42,7 +42,9 @@ type job struct {
 	Names   int           // in use at a time
 	Period  time.Duration // for which a name is in use
 	Lease   time.Duration
-	Fair    bool // the kind of the locks: fairlock, else rlock
+	Hold    time.Duration // mean time between what a holder does
+	Fair    bool          // the kind of the locks: fairlock, else rlock; where the servers are masters of a quorum, redlock
+	Alone   bool          // quorum locks are not handed on within the process
 	Mode    mode
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
 	Proxies map[string]string // the address of each server, and of its proxy
@@ -56,6 +58,7 @@ var defences = map[string]*control.Switch{
 	"Bound": &control.Bound, "Rewake": &control.Rewake, "FreshOwner": &control.FreshOwner, "UndoAgain": &control.UndoAgain,
 	"Listening": &control.Listening, "Poll": &control.Poll, "Refresh": &control.Refresh, "GrantTime": &control.GrantTime,
 	"Reserved": &control.Reserved, "Half": &control.Half, "Believes": &control.Believes, "HandBack": &control.HandBack,
+	"Withdraw": &control.Withdraw, "Restarts": &control.Restarts,
 }
 
 // asClient makes this process a client, if it was started as one, and is then its whole life.
@@ -106,7 +109,8 @@ func clientMain(text string) error {
 	if err := rec.Err(); err != nil {
 		return fmt.Errorf("history: %w", err)
 	}
-	return goleak.Find()
+	// A pool of go-redis whose server refuses connections notices within a second that it was closed.
+	return goleak.Find(goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 func readCommands(in io.Reader, commands chan<- string) {
@@ -118,30 +122,15 @@ func readCommands(in io.Reader, commands chan<- string) {
 
 // session is the life of one client of the library.
 func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan string) (stop bool, err error) {
-	rdb := j.connect()
-	rdb.AddHook(workload.Places{})
-	var granted *workload.Granted
-	if !j.Fair {
-		granted = &workload.Granted{}
-		rdb.AddHook(granted)
-	}
-	c, err := holdfast.New(rdb, &holdfast.Options{Lease: j.Lease, RetryBudget: budget, Linger: 300 * time.Millisecond})
+	cfg, shut, err := j.open()
 	if err != nil {
 		return true, err
 	}
-	cfg := workload.Config{
-		Lock: func(name string) workload.Locker {
-			if j.Fair {
-				return fairlock.New(c, name)
-			}
-			return rlock.New(c, name)
-		},
-		Name: func(rng *rand.Rand) string {
-			return fmt.Sprintf("chaos:%d:%d", now()/int64(j.Period), rng.IntN(j.Names))
-		},
-		Think: 10 * time.Millisecond, Hold: 5 * time.Millisecond, Wait: 100 * time.Millisecond,
-		Leases: []time.Duration{0, j.Lease / 2}, Plain: 4, Patience: 20 * time.Second, Now: now, Granted: granted,
+	cfg.Name = func(rng *rand.Rand) string {
+		return fmt.Sprintf("chaos:%d:%d", now()/int64(j.Period), rng.IntN(j.Names))
 	}
+	cfg.Think, cfg.Hold, cfg.Wait = 10*time.Millisecond, j.Hold, 100*time.Millisecond
+	cfg.Leases, cfg.Plain, cfg.Patience, cfg.Now = []time.Duration{0, j.Lease / 2}, 4, 20*time.Second, now
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var group sync.WaitGroup
@@ -155,19 +144,44 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 	if stop = command != "reopen"; stop {
 		cancel()
 		group.Wait()
-		err = c.Close(closing)
+		err = shut(closing)
 	} else {
-		err = c.Close(closing) // under the actors, which stop when they see it
+		err = shut(closing) // under the actors, which stop when they see it
 		group.Wait()
 	}
 	if err != nil {
 		err = fmt.Errorf("close: %w", err)
 	}
-	return stop, errors.Join(err, rdb.Close())
+	return stop, err
+}
+
+// open makes a client of the library, and returns how actors get their locks of it, and how to close it.
+func (j *job) open() (cfg workload.Config, shut func(context.Context) error, err error) {
+	opts := &holdfast.Options{Lease: j.Lease, RetryBudget: budget, Linger: 300 * time.Millisecond}
+	if j.Mode == quorum {
+		return j.openQuorum(opts)
+	}
+	rdb := j.connect()
+	rdb.AddHook(workload.Places{})
+	if !j.Fair {
+		cfg.Granted = &workload.Granted{}
+		rdb.AddHook(cfg.Granted)
+	}
+	c, err := holdfast.New(rdb, opts)
+	cfg.Lock = func(name string) workload.Locker {
+		if j.Fair {
+			return fairlock.New(c, name)
+		}
+		return rlock.New(c, name)
+	}
+	return cfg, func(ctx context.Context) error { return errors.Join(c.Close(ctx), rdb.Close()) }, err
 }
 
 // connect makes a go-redis client. Its retries stay on, as users have them.
-func (j *job) connect() redis.UniversalClient {
+func (j *job) connect() redis.UniversalClient { return j.connectTo(j.Addrs[0]) }
+
+// connectTo is connect to a single server of several.
+func (j *job) connectTo(addr string) redis.UniversalClient {
 	const patience = 300 * time.Millisecond
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if proxy, ok := j.Proxies[addr]; ok {
@@ -184,7 +198,7 @@ func (j *job) connect() redis.UniversalClient {
 		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: masterName, SentinelAddrs: j.Addrs, Dialer: dial,
 			DialerRetries: 1, ReadTimeout: patience, WriteTimeout: patience, DisableIdentity: true})
 	default:
-		return redis.NewClient(&redis.Options{Addr: j.Addrs[0], Dialer: dial, DialerRetries: 1, ReadTimeout: patience,
+		return redis.NewClient(&redis.Options{Addr: addr, Dialer: dial, DialerRetries: 1, ReadTimeout: patience,
 			WriteTimeout: patience, DisableIdentity: true, MaintNotificationsConfig: quiet})
 	}
 }

@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -19,7 +20,8 @@ import (
 // plan is one run.
 type plan struct {
 	seed        uint64
-	fair        bool // the kind of the locks: fairlock, else rlock
+	fair        bool // the kind of the locks: fairlock, else rlock; on masters of a quorum redlock
+	alone       bool // quorum locks are not handed on within a process
 	lease       time.Duration
 	storm, calm time.Duration
 	processes   int
@@ -32,6 +34,9 @@ type plan struct {
 	names       int           // of locks, at a time
 	period      time.Duration // for which a name is in use; short histories are searched quickly
 	recovery    time.Duration // what a client may need after a fault until everything works again
+	hold        time.Duration // mean time between what a holder does; 0: 5 ms
+	parted      bool          // half of the processes never reach the first two masters, the others never the last two
+	progress    bool          // every process is granted something in the calm
 	tidy        bool          // nothing is left behind that only the end of a lease takes away
 }
 
@@ -56,10 +61,15 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 		return clients
 	}
 	var slots []*slot
-	for range p.processes {
+	for i := range p.processes {
 		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease,
-			Fair: p.fair, Without: p.without}
-		slots = append(slots, newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next))
+			Fair: p.fair, Alone: p.alone, Without: p.without,
+			Hold: cmp.Or(p.hold, 5*time.Millisecond)}
+		s := newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next)
+		if p.parted {
+			s.part(i%2 == 0)
+		}
+		slots = append(slots, s)
 	}
 	w := &weather{tb: tb, t: t, lease: p.lease, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
 	if w.deal = p.deal; w.deal == nil {
@@ -114,11 +124,22 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 		}
 	}
 	ops := history.Merge(histories...)
+	if t.mode == quorum {
+		ops = withoutSplits(ops)
+	}
 	f.count(ops)
 	found = append(found, history.Check(ops, c)...)
+	if p.progress {
+		for _, s := range slots {
+			found = append(found, stalled(ops, s.p.number, quiet)...)
+		}
+	}
 	if !p.tidy {
-		// And whoever was closed last may have handed the lock to a waiter that was killed, for one claim.
-		sleep(tb.Context(), max(time.Duration(quiet-now())+p.lease, 2*time.Second)+time.Second)
+		rest := time.Duration(quiet-now()) + p.lease
+		if t.mode != quorum { // whoever was closed last may have handed the lock to a waiter that was killed, for one claim
+			rest = max(rest, 2*time.Second)
+		}
+		sleep(tb.Context(), max(rest, 0)+time.Second)
 	}
 	found = append(found, p.leftBehind(tb, t, ops)...)
 	if len(found) > 0 {

@@ -25,6 +25,7 @@ type weather struct {
 
 	deal       *bag
 	failedOver time.Time
+	emptied    time.Time // when masters lost their data last
 	diary      []string
 }
 
@@ -34,7 +35,7 @@ func (w *weather) storm(ctx context.Context, kinds []string, gap time.Duration) 
 		kind := w.deal.next(kinds)
 		w.count[kind]++
 		from := now()
-		global[kind](ctx, w)
+		w.fault(kind)(ctx, w)
 		w.diary = append(w.diary, entry(from, "servers", kind))
 		window := history.Window{From: from, To: now()}
 		w.faults = append(w.faults, window)
@@ -42,6 +43,14 @@ func (w *weather) storm(ctx context.Context, kinds []string, gap time.Duration) 
 			w.refusals = append(w.refusals, window)
 		}
 	}
+}
+
+// fault is a fault of servers, or of masters of a quorum, of which it hits a minority.
+func (w *weather) fault(kind string) func(ctx context.Context, w *weather) {
+	if w.t.mode == quorum {
+		return ofMasters[kind]
+	}
+	return global[kind]
 }
 
 // entry is a line of a diary of faults; its moments compare with those in histories.

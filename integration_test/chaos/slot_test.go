@@ -17,6 +17,7 @@ import (
 type slot struct {
 	job     job
 	proxies []*faultproxy.Proxy
+	hit     []*faultproxy.Proxy // those that the fault under way is made at
 	rng     *rand.Rand
 	next    func() int // the number of the next client
 	p       *process
@@ -62,6 +63,10 @@ func (s *slot) storm(ctx context.Context, kinds []string, gap time.Duration) {
 		from := now()
 		client := s.p.number
 		s.deaf = 0
+		s.hit = s.proxies
+		if s.job.Mode == quorum {
+			s.hit = some(s.rng, s.proxies)
+		}
 		local[kind](ctx, s)
 		s.diary = append(s.diary, entry(from, fmt.Sprintf("client %d", client), kind))
 		if s.p != nil {
@@ -72,11 +77,11 @@ func (s *slot) storm(ctx context.Context, kinds []string, gap time.Duration) {
 
 // while has something be so for a time.
 func (s *slot) while(ctx context.Context, begin, end func(p *faultproxy.Proxy), shortest, longest time.Duration) {
-	for _, p := range s.proxies {
+	for _, p := range s.hit {
 		begin(p)
 	}
 	sleep(ctx, between(s.rng, shortest, longest))
-	for _, p := range s.proxies {
+	for _, p := range s.hit {
 		end(p)
 	}
 }
@@ -102,7 +107,7 @@ func (s *slot) silence(ctx context.Context, what func(p *faultproxy.Proxy, on bo
 func (s *slot) sometimes(ctx context.Context, add func(p *faultproxy.Proxy, match func([]string) bool)) {
 	hit := s.rng.Float64()
 	dice := make(map[*faultproxy.Proxy]*rand.Rand) // each is used under the lock of its proxy
-	for _, p := range s.proxies {
+	for _, p := range s.hit {
 		dice[p] = rand.New(rand.NewPCG(s.rng.Uint64(), 0))
 	}
 	commands := faultproxy.Command("EVALSHA", "EVAL")
@@ -128,8 +133,14 @@ var local = map[string]func(ctx context.Context, s *slot){
 		s.sometimes(ctx, func(p *faultproxy.Proxy, match func([]string) bool) { p.DelayRequest(match, 0, d) })
 	},
 	"cut": func(_ context.Context, s *slot) {
-		for _, p := range s.proxies {
+		for _, p := range s.hit {
 			p.CutAll()
+		}
+	},
+	"flap": func(ctx context.Context, s *slot) {
+		for range 2 + s.rng.IntN(4) {
+			s.while(ctx, (*faultproxy.Proxy).Stop, (*faultproxy.Proxy).Start, 5*time.Millisecond, 60*time.Millisecond)
+			sleep(ctx, between(s.rng, 5*time.Millisecond, 60*time.Millisecond))
 		}
 	},
 	"black-hole": func(ctx context.Context, s *slot) { s.silence(ctx, (*faultproxy.Proxy).Silence, 2*time.Second) },

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,6 +24,7 @@ const (
 	single   mode = "single"
 	sentinel mode = "sentinel"
 	cluster  mode = "cluster"
+	quorum   mode = "quorum"
 
 	masterName = redistest.SentinelMaster
 )
@@ -34,6 +36,7 @@ type target struct {
 	nodes []*redistest.Server // that hold data
 	addrs []string            // for clients
 	clock bool                // the nodes' clocks can be moved
+	begun time.Time           // of masters of a quorum
 	// failover replaces a primary without losing a write; nil where there is no other.
 	failover func(tb testing.TB, rng *rand.Rand)
 }

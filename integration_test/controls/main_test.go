@@ -48,6 +48,7 @@ func defences() []defence {
 	var all []defence
 	all = append(all, retryDefences...)
 	all = append(all, undoDefences...)
+	all = append(all, quorumDefences...)
 	all = append(all, leaseDefences...)
 	all = append(all, wakeUpDefences...)
 	all = append(all, handOffDefences...)

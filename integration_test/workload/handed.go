@@ -11,22 +11,28 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Granted is a hook of go-redis that notes which tokens the server granted plain locks with. A grant with another token was none of
-// the server's: the lock was handed on within the client. The zero value is ready, and may be shared by clients.
+// Granted is a hook of go-redis that notes which tokens the server granted plain locks with, and which owners asked masters for their
+// votes. A grant with another token was none of the servers', nor was a second one to such an owner: the lock was handed on within the
+// client. The zero value is ready, and may be shared by clients.
 type Granted struct {
-	mu     sync.Mutex // guards tokens
+	mu     sync.Mutex // guards the rest
 	tokens map[grantedToken]bool
+	owners map[string]bool // who asked for votes: true until granted the lock
 }
 
 type grantedToken struct{ name, token string }
 
 var _ redis.Hook = (*Granted)(nil)
 
-// by tells whether the server made a grant.
-func (g *Granted) by(name string, token uint64) bool {
+// by tells whether the server, or masters, made a grant. It is asked once for each.
+func (g *Granted) by(name, owner string, token uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.tokens[grantedToken{name, strconv.FormatUint(token, 10)}]
+	voted := g.owners[owner]
+	if voted { // each attempt has an owner id of its own, which the masters go on knowing the lock by
+		g.owners[owner] = false
+	}
+	return voted || g.tokens[grantedToken{name, strconv.FormatUint(token, 10)}]
 }
 
 // DialHook is part of redis.Hook.
@@ -37,11 +43,10 @@ func (g *Granted) DialHook(next redis.DialHook) redis.DialHook {
 // ProcessHook is part of redis.Hook.
 func (g *Granted) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		args := cmd.Args()
-		asks := len(args) > 3 && (args[1] == any(lua.Acquire.Hash()) || args[1] == any(lua.Acquire.Text()))
+		g.noteVote(cmd)
 		err := next(ctx, cmd)
-		if asks && err == nil {
-			g.note(args[3], cmd)
+		if args := cmd.Args(); runs(args, lua.Acquire) && err == nil {
+			g.note(args[firstKey], cmd)
 		}
 		return err
 	}
@@ -49,7 +54,45 @@ func (g *Granted) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // ProcessPipelineHook is part of redis.Hook.
 func (g *Granted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds) }
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			g.noteVote(cmd)
+		}
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			if args := cmd.Args(); runs(args, lua.Acquire) && cmd.Err() == nil {
+				g.note(args[firstKey], cmd)
+			}
+		}
+		return err
+	}
+}
+
+// firstKey is where the keys of a script begin: behind the command, the script and the number of keys.
+const firstKey = 3
+
+// runs tells whether a command runs a script.
+func runs(args []any, script *lua.Script) bool {
+	return len(args) > firstKey && (args[1] == any(script.Hash()) || args[1] == any(script.Text()))
+}
+
+// noteVote notes the owner who asks for a vote.
+func (g *Granted) noteVote(cmd redis.Cmder) {
+	const keys = 2
+	args := cmd.Args()
+	if !runs(args, lua.Vote) || len(args) <= firstKey+keys {
+		return
+	}
+	owner, _ := args[firstKey+keys].(string)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, known := g.owners[owner]; known {
+		return
+	}
+	if g.owners == nil {
+		g.owners = make(map[string]bool)
+	}
+	g.owners[owner] = true
 }
 
 // note notes the token of a reply {1, token, ...}.

@@ -131,7 +131,7 @@ func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) 
 		note(o, err)
 		if h != nil {
 			o.Owner, o.Token, o.Deadline = h.Owner(), h.Token(), a.Now()+int64(time.Until(h.Deadline()))
-			o.Handed = a.Granted != nil && !a.Granted.by(name, h.Token())
+			o.Handed = a.Granted != nil && !a.Granted.by(name, h.Owner(), h.Token())
 		}
 	})
 	return h, err

@@ -1,0 +1,214 @@
+//go:build linux
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/redlock"
+)
+
+// Quorum locks: five masters that know nothing of each other. A process has a proxy of its own before each, and its faults hit some of them.
+
+// startMasters makes a target of independent masters.
+func startMasters(tb testing.TB, p redistest.Program) *target {
+	t := &target{name: "quorum-" + p.Name, mode: quorum, clock: haveCompiler(), begun: time.Now()}
+	opts := []redistest.Option{redistest.Exec(p.Path)}
+	if t.clock {
+		opts = append(opts, redistest.Clock())
+	}
+	t.nodes = redistest.StartMasters(tb, 5, opts...)
+	for _, n := range t.nodes {
+		t.addrs = append(t.addrs, n.Addr())
+	}
+	return t
+}
+
+// quorumLock is a lock that nobody can ask for its state.
+type quorumLock struct{ *redlock.Mutex }
+
+func (quorumLock) State(context.Context) (holdfast.State, error) {
+	return holdfast.State{}, errors.ErrUnsupported // which counts for nothing in a history
+}
+
+// openQuorum makes a client of each master.
+func (j *job) openQuorum(opts *holdfast.Options) (cfg workload.Config, shut func(context.Context) error, err error) {
+	var clients []*holdfast.Client
+	var rdbs []redis.UniversalClient
+	cfg.Granted = &workload.Granted{}
+	for _, addr := range j.Addrs {
+		rdb := j.connectTo(addr)
+		rdb.AddHook(cfg.Granted)
+		c, err := holdfast.New(rdb, opts)
+		if err != nil {
+			return cfg, nil, err
+		}
+		clients, rdbs = append(clients, c), append(rdbs, rdb)
+	}
+	var own []holdfast.Option
+	if j.Alone {
+		own = append(own, holdfast.NoHandoff())
+	}
+	cfg.Lock = func(name string) workload.Locker { return quorumLock{redlock.New(clients, name, own...)} }
+	return cfg, func(ctx context.Context) (err error) {
+		for _, c := range clients {
+			err = errors.Join(err, c.Close(ctx))
+		}
+		for _, rdb := range rdbs {
+			err = errors.Join(err, rdb.Close())
+		}
+		return err
+	}, nil
+}
+
+// withoutSplits leaves out who tried and was refused: it may only have met others that tried, and nobody held the lock. And who asked for
+// the state, which quorum locks do not have.
+func withoutSplits(ops []history.Op) []history.Op {
+	return slices.DeleteFunc(ops, func(o history.Op) bool {
+		return o.Kind == history.Try && o.Result == history.Denied || o.Kind == history.State
+	})
+}
+
+// stalled tells whether a client was granted nothing from a moment on.
+func stalled(ops []history.Op, client int, from int64) (found []history.Violation) {
+	for _, o := range ops {
+		if o.Client == client && (o.Kind == history.Lock || o.Kind == history.Try) && o.Result == history.OK && o.Return >= from {
+			return nil
+		}
+	}
+	return []history.Violation{{Check: "progress", Text: fmt.Sprintf("client %d was granted nothing after the storm", client)}}
+}
+
+// TestStalled: what the check accepts and refuses.
+func TestStalled(t *testing.T) {
+	ops := []history.Op{
+		{Client: 1, Kind: history.Lock, Result: history.OK, Return: 9}, {Client: 1, Kind: history.Lock, Result: history.Unknown, Return: 12},
+		{Client: 2, Kind: history.Try, Result: history.OK, Return: 11}, {Client: 2, Kind: history.Reenter, Result: history.OK, Return: 12},
+		{Client: 3, Kind: history.Reenter, Result: history.OK, Return: 12},
+	}
+	require.Len(t, stalled(ops, 1, 10), 1, "granted before, and then in vain")
+	require.Empty(t, stalled(ops, 2, 10))
+	require.Len(t, stalled(ops, 3, 10), 1, "a re-entry is no grant")
+}
+
+// some are one of a list, a minority of it, or all.
+func some[T any](rng *rand.Rand, list []T) []T {
+	n := len(list)
+	if rng.IntN(3) > 0 {
+		n = 1 + rng.IntN((n-1)/2)
+	}
+	hit := slices.Clone(list)
+	rng.Shuffle(len(hit), func(i, k int) { hit[i], hit[k] = hit[k], hit[i] })
+	return hit[:n]
+}
+
+// minority is one or two of five masters.
+func (w *weather) minority() []*redistest.Server {
+	hit := slices.Clone(w.t.nodes)
+	w.rng.Shuffle(len(hit), func(i, k int) { hit[i], hit[k] = hit[k], hit[i] })
+	return hit[:1+w.rng.IntN((len(hit)-1)/2)]
+}
+
+// ofMasters are the faults of masters of a quorum, by name. Each hits a minority.
+var ofMasters = map[string]func(ctx context.Context, w *weather){
+	"pause": func(ctx context.Context, w *weather) {
+		w.freeze(ctx, between(w.rng, 50*time.Millisecond, 500*time.Millisecond))
+	},
+	"pause-beyond-lease": func(ctx context.Context, w *weather) {
+		w.freeze(ctx, min(w.lease+between(w.rng, 0, w.lease/2), budget/2))
+	},
+	// Not while a lease is in force from before others lost their data: together they were a majority.
+	"restart": func(ctx context.Context, w *weather) {
+		if w.old(ctx) && sleep(ctx, time.Until(w.emptied.Add(w.lease+2*time.Second))) {
+			w.restart(ctx, w.minority())
+		} else {
+			w.count["restart"]--
+		}
+	},
+	"restart-middle": func(ctx context.Context, w *weather) { // after which it has voted again for a moment
+		if w.old(ctx) && sleep(ctx, time.Until(w.emptied.Add(w.lease+1500*time.Millisecond))) {
+			w.restart(ctx, w.t.nodes[2:3])
+		}
+	},
+	"kill-clients": func(_ context.Context, w *weather) { w.tell("CLIENT", "KILL", "TYPE", "normal") },
+	"kill-pubsub":  func(_ context.Context, w *weather) { w.tell("CLIENT", "KILL", "TYPE", "pubsub") },
+	"script-flush": func(_ context.Context, w *weather) { w.tell("SCRIPT", "FLUSH") },
+	"out-of-memory": func(ctx context.Context, w *weather) {
+		hit := w.minority()
+		for _, n := range hit {
+			_, _ = n.Try("CONFIG", "SET", "maxmemory", "1")
+		}
+		sleep(ctx, between(w.rng, 50*time.Millisecond, 600*time.Millisecond))
+		for _, n := range hit {
+			_, _ = n.Try("CONFIG", "SET", "maxmemory", "0")
+		}
+	},
+	// As far as all leases bear. Beyond that a clock takes the master's vote away, and a hold that two masters have refused, because a rival
+	// had their votes for a moment, has none to spare until they are asked again. One folder up there is a jump that harms nothing, and one that
+	// does.
+	"clock": func(_ context.Context, w *weather) {
+		for _, n := range w.minority() {
+			n.MoveClock(w.tb, 2*time.Millisecond)
+		}
+	},
+}
+
+// old waits until the masters are so old that one which starts anew is not taken for a new one among new ones.
+func (w *weather) old(ctx context.Context) bool {
+	return sleep(ctx, time.Until(w.t.begun.Add(4*time.Second)))
+}
+
+// restart has masters lose their data.
+func (w *weather) restart(ctx context.Context, hit []*redistest.Server) {
+	for _, n := range hit {
+		n.Kill()
+	}
+	sleep(ctx, between(w.rng, 0, 400*time.Millisecond))
+	for _, n := range hit {
+		n.Restart()
+	}
+	w.emptied = time.Now()
+}
+
+// part cuts the process off from two masters for good.
+func (s *slot) part(first bool) {
+	gone := s.proxies[:2]
+	if !first {
+		gone = s.proxies[3:]
+	}
+	for _, p := range gone {
+		p.Stop()
+	}
+}
+
+// tell sends a command to a minority.
+func (w *weather) tell(command ...string) {
+	for _, n := range w.minority() {
+		_, _ = n.Try(command...)
+	}
+}
+
+// freeze stops a minority for a time.
+func (w *weather) freeze(ctx context.Context, d time.Duration) {
+	hit := w.minority()
+	for _, n := range hit {
+		n.Pause()
+	}
+	sleep(ctx, d)
+	for _, n := range hit {
+		n.Resume()
+	}
+}

@@ -1,0 +1,146 @@
+package integration_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/redlock"
+)
+
+// quorumOf makes a process's clients, one for each address.
+func quorumOf(t *testing.T, opts *holdfast.Options, addrs ...string) (clients []*holdfast.Client) {
+	t.Helper()
+	for _, addr := range addrs {
+		clients = append(clients, newClient(t, redistest.NewClient(t, addr), opts))
+	}
+	return clients
+}
+
+func addrsOf(masters []*redistest.Server) (list []string) {
+	for _, m := range masters {
+		list = append(list, m.Addr())
+	}
+	return list
+}
+
+// holdersOf is who holds the lock at each master, "" if nobody does.
+func holdersOf(ctx context.Context, rdbs []*redis.Client, name string) []string {
+	list := make([]string, len(rdbs))
+	for i, rdb := range rdbs {
+		if fields := rdb.HKeys(ctx, name).Val(); len(fields) > 0 {
+			list[i] = fields[0]
+		}
+	}
+	return list
+}
+
+// acquainted has a lock's clients ask all masters since when they run. Who does so after a clock has jumped takes that master for much
+// older than the others, and these, which are seconds old in a test, for ones that were started anew.
+func acquainted(t *testing.T, m *redlock.Mutex) *redlock.Mutex {
+	t.Helper()
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+	return m
+}
+
+func directly(t *testing.T, masters []*redistest.Server) (list []*redis.Client) {
+	for _, m := range masters {
+		list = append(list, m.Client(t))
+	}
+	return list
+}
+
+// TestQuorumClock: the clocks of two masters of five jump beyond the lease. A hold that all five know of stands, nobody else gets the
+// lock, and the two are asked to take it back.
+func TestQuorumClock(t *testing.T) {
+	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		t.Parallel()
+		masters := redistest.StartMasters(t, 5, redistest.Exec(p.Path), redistest.Clock())
+		rdbs, ctx := directly(t, masters), t.Context()
+		opts := &holdfast.Options{Lease: weakLease}
+		m := redlock.New(quorumOf(t, opts, addrsOf(masters)...), "weak")
+		rival := acquainted(t, redlock.New(quorumOf(t, opts, addrsOf(masters)...), "weak"))
+		h, err := m.Lock(ctx)
+		require.NoError(t, err)
+		everywhere := func() bool {
+			for _, owner := range holdersOf(ctx, rdbs, "weak") {
+				if owner != h.Owner() {
+					return false
+				}
+			}
+			return true
+		}
+		require.Eventually(t, everywhere, patience, time.Millisecond, "all five know of it")
+		for _, i := range []int{1, 3} {
+			masters[i].MoveClock(t, 10*weakLease)
+		}
+		_, err = rival.TryLock(ctx)
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.NoError(t, h.Context().Err())
+		require.Eventually(t, everywhere, patience, time.Millisecond, "the two take it back")
+		require.NoError(t, h.Context().Err())
+		require.NoError(t, h.Unlock(ctx))
+		var next *holdfast.Hold
+		require.Eventually(t, func() bool { next, err = rival.TryLock(ctx); return err == nil }, patience, time.Millisecond)
+		require.Greater(t, next.Token(), h.Token())
+		require.NoError(t, next.Unlock(ctx))
+	})
+}
+
+// TestQuorumClockWeakness: three masters of five have granted the lock, the two others are out of the holder's reach, and the clock of
+// one of the three jumps beyond the lease. A second owner gets the lock while the first one still trusts its hold. What is promised then:
+// the second one's token is greater, the first one is told by a renewal that reaches a majority, and the second one's lock is not touched.
+func TestQuorumClockWeakness(t *testing.T) {
+	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		t.Parallel()
+		masters := redistest.StartMasters(t, 5, redistest.Exec(p.Path), redistest.Clock())
+		rdbs, ctx := directly(t, masters), t.Context()
+		addrs := addrsOf(masters)
+		rival := acquainted(t, redlock.New(quorumOf(t, &holdfast.Options{Lease: weakLease}, addrs...), "weak"))
+		var apart []*faultproxy.Proxy
+		for i := 3; i < 5; i++ {
+			apart = append(apart, faultproxy.New(t, addrs[i]))
+			addrs[i] = apart[i-3].Addr()
+			apart[i-3].Stop()
+		}
+		require.Eventually(t, func() bool { return strings.Join(holdersOf(ctx, rdbs, "weak"), "") == "" }, patience, time.Millisecond)
+		h, err := redlock.New(quorumOf(t, &holdfast.Options{Lease: weakLease}, addrs...), "weak").Lock(ctx)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return holdersOf(ctx, rdbs, "weak")[2] == h.Owner() }, patience, time.Millisecond)
+		require.Equal(t, []string{h.Owner(), h.Owner(), h.Owner(), "", ""}, holdersOf(ctx, rdbs, "weak"))
+
+		_, err = rival.TryLock(ctx)
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired, "without the jump it is refused")
+		var next *holdfast.Hold
+		require.Eventually(t, func() bool { // a renewal may come between the two, and have the master take the hold back
+			masters[2].MoveClock(t, 2*weakLease)
+			next, err = rival.TryLock(ctx)
+			return err == nil
+		}, patience, time.Millisecond)
+		require.NoError(t, h.Context().Err(), "the weakness: both are inside")
+		require.Greater(t, next.Token(), h.Token(), "the resource can tell them apart")
+
+		for _, p := range apart {
+			p.Start()
+		}
+		select {
+		case <-h.Context().Done():
+		case <-time.After(patience):
+			t.Fatal("the first holder is not told")
+		}
+		require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
+		require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
+		require.NoError(t, next.Context().Err())
+		require.Equal(t, []string{next.Owner(), next.Owner(), next.Owner()}, holdersOf(ctx, rdbs, "weak")[2:])
+		require.NoError(t, next.Unlock(ctx))
+	})
+}
