@@ -82,21 +82,22 @@ func (b *ballot) release(ctx context.Context, _ *Base, _ kind.Names) outcome {
 		}
 	}
 	var reply lua.Reply
-	for range asked {
-		a := <-answers
-		p.answers[a.from] = answer{reply: a.reply, err: a.err}
-		if a.err == nil && a.reply.Status == lua.Done && (reply.Status != lua.Done || reply.Text(0) != "") {
-			reply = a.reply
-		}
+	for missing := len(asked); ; missing-- {
 		switch {
 		case p.count((*answer).holds) >= b.q.need:
 			return outcome{reply: reply}
 		case p.refused() > len(b.votes)-b.q.need:
 			return outcome{reply: lua.Reply{Status: lua.Gone}}
+		case missing == 0:
+			failure := &quorumError{b.q, p}
+			return outcome{err: failure, stray: failure.open()}
+		}
+		a := <-answers
+		p.answers[a.from] = answer{reply: a.reply, err: a.err}
+		if a.err == nil && a.reply.Status == lua.Done && (reply.Status != lua.Done || reply.Text(0) != "") {
+			reply = a.reply // of one that announced it, if there is one
 		}
 	}
-	failure := &quorumError{b.q, p}
-	return outcome{err: failure, stray: failure.open()}
 }
 
 // withdraw gives a ballot back that is of no use, and returns when the masters that had granted it have released it, or did not answer

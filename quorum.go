@@ -130,7 +130,7 @@ func (q *quorum) saw(token uint64) {
 }
 
 // lead is the master that is asked first where others want the lock too: the same one for all of them, whatever order their clients are in.
-// So they meet at one master, and do not split the votes. It is nil while none is known.
+// So they meet at one master, and do not split the votes. None is if none is known.
 func (q *quorum) lead(patience time.Duration) (lead int, ok bool) {
 	id := ""
 	for i, v := range q.voters {
