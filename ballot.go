@@ -132,7 +132,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 		return ErrReleased
 	}
 	before, done := v.lane.enter()
-	ctx = context.WithoutCancel(ctx)
+	ctx = detach(ctx)
 	b.q.base.client.tasks.Go(func() {
 		defer close(done)
 		v.wait(before, b.patience)

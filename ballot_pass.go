@@ -11,7 +11,7 @@ import (
 // pass is [server.pass]. One master is asked who listens for a release: the lock's waiters listen at all of them. If nobody else
 // does, a majority is told of more tokens.
 func (b *ballot) pass(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome {
-	others := b.others(context.WithoutCancel(ctx))
+	others := b.others(detach(ctx))
 	if others == 0 {
 		if o := b.reserve(ctx, t, lease, tokens); o.err == nil {
 			return o
@@ -58,7 +58,7 @@ func (b *ballot) others(ctx context.Context) int {
 func (b *ballot) reserve(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome {
 	e := election{ballot: b, sent: time.Now(), first: b.q.propose()}
 	last := e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
-	if !e.tell(context.WithoutCancel(ctx), lease, last) {
+	if !e.tell(detach(ctx), lease, last) {
 		return outcome{err: e.err}
 	}
 	b.q.saw(last)

@@ -23,12 +23,16 @@ func (b *ballot) giveBack(ctx context.Context, hear func(i int, o outcome)) (ask
 	b.over = true
 	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.given })
 	b.mu.Unlock()
+	if !control.Detach.Off() {
+		ctx = detach(ctx)
+	}
+	call := b.q.base.release(b.names())(false) // the same for all
 	for _, i := range to {
 		v := b.q.voters[i]
 		before, done := v.lane.enter()
 		b.q.base.client.tasks.Go(func() {
 			v.wait(before, b.patience)
-			o, again := b.releaseAt(ctx, i)
+			o, again := b.releaseAt(ctx, i, call)
 			close(done)
 			hear(i, o)
 			if again {
@@ -40,7 +44,7 @@ func (b *ballot) giveBack(ctx context.Context, hear func(i int, o outcome)) (ask
 }
 
 // releaseAt sends one release, if there may be something to release. again says that this may not have been enough.
-func (b *ballot) releaseAt(ctx context.Context, i int) (o outcome, again bool) {
+func (b *ballot) releaseAt(ctx context.Context, i int, call lua.Call) (o outcome, again bool) {
 	b.mu.Lock()
 	vote := &b.votes[i]
 	vote.given = true
@@ -49,10 +53,7 @@ func (b *ballot) releaseAt(ctx context.Context, i int) (o outcome, again bool) {
 	if nothing {
 		return outcome{reply: lua.Reply{Status: lua.Gone}}, false
 	}
-	if ctx.Done() != nil && !control.Detach.Off() {
-		ctx = context.WithoutCancel(ctx)
-	}
-	o = b.q.voters[i].client.repeatFor(ctx, b.q.base.client, b.q.base.release(b.names()), nil)
+	o = b.q.voters[i].client.repeatFor(ctx, b.q.base.client, func(bool) lua.Call { return call }, nil)
 	if o.stray && o.err == nil {
 		o.reply.Status = lua.Done // the attempt before may have done it
 	}

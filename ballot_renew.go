@@ -144,7 +144,7 @@ func (c *Client) run(ctx context.Context, e *errand, due []*renewal, patience ti
 	}
 	c.tasks.Go(func() {
 		answered := false
-		for n, result := range lua.RenewAll(context.WithoutCancel(ctx), v.client.rdb, e.calls) {
+		for n, result := range lua.RenewAll(detach(ctx), v.client.rdb, e.calls) {
 			a := e.of[n]
 			a.reply, a.err = result.Reply, result.Err
 			answered = answered || a.err == nil || isReply(a.err)

@@ -188,10 +188,18 @@ func (c *Client) call(ctx context.Context, s server, op operation, late func(out
 // The last attempt may end later, by go-redis's ReadTimeout. (Rejected: a goroutine and a timer, as in call, which would
 // bound it to the millisecond. They cost every unlock a sixth of its time.)
 func detached(ctx context.Context, s server, op operation) outcome {
-	if ctx.Done() != nil && !control.Detach.Off() {
-		ctx = context.WithoutCancel(ctx)
+	if !control.Detach.Off() {
+		ctx = detach(ctx)
 	}
 	return s.repeat(ctx, op, nil)
+}
+
+// detach is a context that does not end with the one given.
+func detach(ctx context.Context) context.Context {
+	if ctx.Done() == nil {
+		return ctx // spares what a wrapper costs
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // pass is [server.pass].

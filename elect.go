@@ -24,7 +24,7 @@ func (g *grant) elect(contested bool) (*Hold, time.Duration, error) {
 		if e.won && cause == nil {
 			return g.elected(e)
 		}
-		e.ballot.withdraw(context.WithoutCancel(wait))
+		e.ballot.withdraw(detach(wait))
 		switch {
 		case cause != nil:
 			return nil, 0, b.left(because(cause, e.err))
