@@ -133,7 +133,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 	}
 	before, done := v.lane.enter()
 	ctx = detach(ctx)
-	b.q.base.client.tasks.Go(func() {
+	b.q.base.client.tasks.Often(func() {
 		defer close(done)
 		v.wait(before, b.patience)
 		a := answer{}

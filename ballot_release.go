@@ -30,7 +30,7 @@ func (b *ballot) giveBack(ctx context.Context, hear func(i int, o outcome)) (ask
 	for _, i := range to {
 		v := b.q.voters[i]
 		before, done := v.lane.enter()
-		b.q.base.client.tasks.Go(func() {
+		b.q.base.client.tasks.Often(func() {
 			v.wait(before, b.patience)
 			o, again := b.releaseAt(ctx, i, call)
 			close(done)
