@@ -103,13 +103,17 @@ func (s *Server) run() error {
 		proc.kill()
 		return err
 	}
+	if err := s.identify(); err != nil {
+		proc.kill() // whoever tries again starts another one
+		return err
+	}
 	s.proc = proc
-	return s.identify()
+	return nil
 }
 
 // identify asks the server what it is.
 func (s *Server) identify() error {
-	info, err := text(call(s.Addr(), "INFO", "server"))
+	info, err := text(callWithin(patience, s.Addr(), "INFO", "server"))
 	if err != nil {
 		return err
 	}
