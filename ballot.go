@@ -31,12 +31,13 @@ type ballot struct {
 
 // vote is what is known of the owner id at one master.
 type vote struct {
-	asked  bool // a command was sent that may have granted it
-	out    int  // such commands that have no answer yet
-	stray  bool // one of them will never have one
-	held   bool // the last answer said so
-	counts bool // it counts: the master cannot have forgotten what it granted to others before
-	given  bool // a release was sent
+	asked   bool // a command was sent that may have granted it
+	out     int  // such commands that have no answer yet
+	stray   bool // one of them will never have one
+	held    bool // the last answer said so
+	granted bool // an answer said so once: answers overtake each other, so this and not the last one says what to give back
+	counts  bool // it counts: the master cannot have forgotten what it granted to others before
+	given   bool // a release was sent
 }
 
 var _ server = (*ballot)(nil)
@@ -184,6 +185,7 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	}
 	if a.err == nil {
 		vote.held = a.holds()
+		vote.granted = vote.granted || vote.held
 		vote.counts = vote.counts && vote.held && (!what.grants || a.reply.Int(1) == 1)
 		a.counts = vote.counts
 	}

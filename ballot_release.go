@@ -48,7 +48,7 @@ func (b *ballot) releaseAt(ctx context.Context, i int, call lua.Call) (o outcome
 	b.mu.Lock()
 	vote := &b.votes[i]
 	vote.given = true
-	stray, nothing := vote.stray, vote.out == 0 && !vote.stray && !vote.held
+	stray, nothing := vote.stray, vote.out == 0 && !vote.stray && !vote.granted
 	b.mu.Unlock()
 	if nothing {
 		return outcome{reply: lua.Reply{Status: lua.Gone}}, false
