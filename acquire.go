@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -9,19 +10,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
 // join gets a hold in a grant that the owner has already. It returns errAgain if that ends meanwhile.
 func (g *grant) join(r *request) (*Hold, error) {
 	if cause := g.base.over(r.wait); cause != nil {
-		return nil, g.base.left(cause)
+		return nil, g.left(cause)
 	}
 	if r.once && !g.isLive() {
-		return nil, ErrNotAcquired // the owner itself is waiting for it, in another goroutine
+		return nil, g.left(nil) // the owner itself is waiting for it, in another goroutine
 	}
 	if err := g.takeTurn(r.wait); err != nil {
-		return nil, g.base.left(err)
+		return nil, g.left(err)
 	}
 	if g.isLive() {
 		return g.reenter(r)
@@ -40,22 +42,6 @@ func (b *Base) over(wait context.Context) error {
 		return ErrClosed
 	}
 	return context.Cause(wait)
-}
-
-// because adds to the end of a wait what had kept it from succeeding: an error of Redis must not hide behind a timeout.
-func because(cause, failure error) error {
-	if failure == nil || errors.Is(failure, cause) {
-		return cause
-	}
-	return both{cause, failure}
-}
-
-// left is the error of a caller that stopped waiting because of cause.
-func (b *Base) left(cause error) error {
-	if errors.Is(cause, ErrClosed) {
-		return ErrClosed
-	}
-	return both{ErrNotAcquired, cause}
 }
 
 // markStray remembers that the server may have granted this, or may yet: a command for it may still be on its way. It is given
@@ -94,7 +80,7 @@ func (g *grant) queueUp(r *request) (p *queue.Place) {
 	switch {
 	case g.asked != r, g.base.queuer != nil:
 	case r.once:
-		g.front = q.TryEnter(key)
+		g.front = q.TryEnter(key, g)
 	default:
 		if p = q.Enter(key, g); p == nil {
 			g.front = true
@@ -113,38 +99,46 @@ func (g *grant) acquire(r *request) (h *Hold, err error) {
 	defer g.passTurn()
 	defer g.uncount()
 	turn := queue.Free
-	if r.place != nil {
-		turn, err = r.place.Outcome()
+	if p := r.place; p != nil {
+		r.place = nil // by it hangs the one ahead, and by that the one before
+		turn, err = p.Outcome()
+		if err != nil || turn != queue.Handed {
+			g.hear(p.Ahead(), err != nil)
+			g.owe(turn, p.Ahead())
+		}
+		if err == nil && turn != queue.Handed { // who hands it over sets it
+			g.front = true
+		}
 	}
 	switch {
 	case turn == queue.Handed:
 		h, err = g.accept(err)
 	case err != nil:
-		err = g.base.left(err)
+		err = g.left(err)
 	default:
-		g.front = g.front || r.place != nil
-		h, err = g.ask(turn)
+		h, err = g.ask()
 		if err == nil {
 			h, err = g.confirm(h)
 		}
 	}
 	if err != nil {
 		g.mu.Lock()
-		g.lease = r.want.lease // of what may have to be undone
+		g.lease = r.want.stands() // of what may have to be undone
+		g.atLeast = 0             // nothing has run under it
 		g.mu.Unlock()
 		g.finish(err, false)
 	}
 	return h, err
 }
 
-// ask gets the grant from the server, after so many other clients.
-func (g *grant) ask(others queue.Turn) (*Hold, error) {
+// ask gets the grant from the server, after those that it owes that to.
+func (g *grant) ask() (*Hold, error) {
 	b, r := g.base, g.asked
-	if cause := b.yield(r.wait, &others); cause != nil {
-		return nil, b.left(cause)
+	if cause := g.yield(nil); cause != nil {
+		return nil, g.left(cause)
 	}
 	if cause := g.count(); cause != nil {
-		return nil, b.left(cause)
+		return nil, g.left(cause)
 	}
 	if b.queuer != nil {
 		return g.standInLine()
@@ -154,9 +148,9 @@ func (g *grant) ask(others queue.Turn) (*Hold, error) {
 	case h != nil || err != nil:
 		return h, err
 	case r.once:
-		return nil, ErrNotAcquired
+		return nil, g.left(nil)
 	}
-	return g.wait(denied, others)
+	return g.wait(denied)
 }
 
 // count makes Close wait for this acquisition from now on: what the server grants in that moment is given back before Close
@@ -187,41 +181,57 @@ func (g *grant) tokens() int {
 // place asks for a place in the queue of a kind that has one.
 func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 	if g.base.quorum != nil {
-		return g.elect(g.refused)
+		return g.elect()
 	}
 	b, wait, cfg := g.base, g.asked.wait, &g.asked.want
 	tokens := g.tokens()
+	start, vain := g.headStart(), g.courtesy.vain
+	g.courtesy.vain, g.courtesy.asked = 0, max(g.courtesy.asked, start)
+	ends := max(g.courtesy.asked, vain)
 	before := g.isStray() // one of the attempts before this one may be what is in our way
 	op := func(again bool) lua.Call {
 		return b.protocol.Acquire(kind.Ask{
-			Owner: g.id, Lease: cfg.lease, Again: again || before, Place: place, Publish: b.client.publish, Tokens: tokens,
+			Owner: g.id, Lease: cfg.stands(), Again: again || before, Place: place, Publish: b.client.publish, Tokens: tokens,
+			Until: b.client.clock.limit(), HeadStart: start, Ends: ends,
 		})
 	}
+	asked := g.server
+	if g.asked.once {
+		asked = once{b.client}
+	}
 	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
-	o, ok := b.client.call(wait, g.server, op, func(o outcome) {
+	o, ok := b.client.callNoting(wait, asked, op, &g.failed, func(o outcome) {
 		if before || o.stray || place || o.err == nil && o.reply.Status == lua.Done {
-			g.server.undo(b, kind.Names{g.id}, cfg.lease, true)
+			g.server.undo(b, g.id, cfg.stands(), true)
 		}
 	})
 	if !ok {
 		g.leaveUndo()
-		return nil, 0, b.left(because(context.Cause(wait), o.err))
+		return nil, 0, g.left(context.Cause(wait))
 	}
 	if o.stray {
 		g.markStray()
 	}
+	g.noteClock(o)
 	switch {
 	case o.err != nil:
-		return nil, 0, b.gaveUp(wait, o)
+		return nil, 0, g.gaveUp(wait, o)
 	case o.reply.Status == lua.Denied && place:
 		g.refusedAt = b.client.lines.sync(b.key, o.sent, o.reply.Text(1))
+		g.foreign = o.reply.Int(2) == 1
 		fallthrough
 	case o.reply.Status == lua.Denied:
-		return nil, time.Duration(o.reply.Int(0)) * time.Millisecond, nil
+		fields := 1
+		if b.queuer != nil {
+			fields = 3
+		}
+		by := refusedBy(o.reply, fields)
+		g.denied(by)
+		return nil, by.left, nil
 	}
 	if cause := b.over(wait); cause != nil {
 		g.markStray()
-		return nil, 0, b.left(cause)
+		return nil, 0, g.left(cause)
 	}
 	h, err := g.activate(o.sent, o.reply.Text(0), o.reply.Text(1), cfg.lease)
 	if err != nil {
@@ -230,22 +240,36 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 	return h, 0, err
 }
 
+// noteClock notes the server's time where the answer to an acquisition has it.
+func (g *grant) noteClock(o outcome) {
+	k := &g.base.client.clock
+	if o.err == nil {
+		g.base.client.way.took(suspend.System.Now().Sub(o.sent))
+	}
+	switch {
+	case o.err != nil:
+	case o.reply.Status == lua.Done:
+		k.saw(o.sent, cmp.Or(o.reply.Text(2), o.reply.Text(0)))
+	case g.base.queuer != nil:
+		k.saw(o.sent, o.reply.Text(1))
+	}
+}
+
 // wait sleeps until the lock may be free and tries again, for as long as the wait lasts. It subscribes first and then looks
 // once more, so a release in between is not missed: the confirmation of a subscription counts as a wake-up, and so does
 // every later one, after a lost connection. The end of the holder's lease is announced by nobody, so it is slept for.
-func (g *grant) wait(left time.Duration, others queue.Turn) (*Hold, error) {
+func (g *grant) wait(left time.Duration) (*Hold, error) {
 	b := g.base
-	g.refused = true
 	sub := b.listen()
 	defer sub.Close()
 	timer := time.NewTimer(b.recheck(left))
 	defer timer.Stop()
 	for {
-		if err := b.sleep(g.asked.wait, sub, timer); err != nil {
+		if err := g.sleep(sub, timer); err != nil {
 			return nil, err
 		}
-		if cause := b.yield(g.asked.wait, &others); cause != nil {
-			return nil, b.left(cause)
+		if cause := g.yield(sub.Wake()); cause != nil {
+			return nil, g.left(cause)
 		}
 		h, left, err := g.attempt(false)
 		if h != nil || err != nil {
@@ -256,7 +280,8 @@ func (g *grant) wait(left time.Duration, others queue.Turn) (*Hold, error) {
 }
 
 // sleep returns nil when it is time for another attempt.
-func (b *Base) sleep(wait context.Context, sub listening, timer *time.Timer) error {
+func (g *grant) sleep(sub listening, timer *time.Timer) error {
+	b, wait := g.base, g.asked.wait
 	select {
 	case <-sub.Wake():
 		if err := sub.Err(); err != nil && b.over(wait) == nil {
@@ -268,7 +293,7 @@ func (b *Base) sleep(wait context.Context, sub listening, timer *time.Timer) err
 	case <-b.client.ctx.Done():
 	}
 	if cause := b.over(wait); cause != nil {
-		return b.left(cause)
+		return g.left(cause)
 	}
 	return nil
 }

@@ -66,18 +66,19 @@ func sources(t *testing.T) []*source {
 type layer int
 
 const (
-	helpers layer = iota // imported by tests only
+	helpers layer = iota // internal/testkit: imported by tests only
 	internal
 	base   // lua, pubsub, watchdog: know nothing of locks as users see them
 	guards // fence: what stores do with tokens
 	root
-	kinds // one package per kind of lock; any directory that is none of the above
-	tools // scripts: programs
+	kinds    // one package per kind of lock; any directory that is none of the above
+	tools    // scripts: programs
+	programs // cmd: what users install; they may depend on more
 )
 
 func layerOf(dir string) layer {
 	switch first, _, _ := strings.Cut(dir, "/"); {
-	case slices.Contains([]string{"internal/redistest", "internal/faultproxy", "internal/leak", "internal/model"}, dir):
+	case strings.HasPrefix(dir+"/", "internal/testkit/"):
 		return helpers
 	case first == "internal":
 		return internal
@@ -89,8 +90,16 @@ func layerOf(dir string) layer {
 		return root
 	case first == "scripts":
 		return tools
+	case first == "cmd":
+		return programs
 	}
 	return kinds
+}
+
+// ofScripts reports whether the helpers in dir are made for the scripts, so that they may name them. The tests of lua
+// use the other helpers, which must not.
+func ofScripts(dir string) bool {
+	return dir == "internal/testkit/mutant" || strings.HasPrefix(dir, "internal/testkit/model/")
 }
 
 // external are the modules that the library may import, and why.
@@ -104,6 +113,9 @@ var external = map[string]string{
 // code of the library, not for tests.
 func forbidden(from, to string) string {
 	if !strings.HasPrefix(to+"/", module+"/") {
+		if layerOf(from) == programs {
+			return "" // a module of its own: users of the library do not get its dependencies
+		}
 		return forbiddenOutside(to)
 	}
 	dir := strings.TrimPrefix(strings.TrimPrefix(to, module), "/")
@@ -113,12 +125,14 @@ func forbidden(from, to string) string {
 	f, d := layerOf(from), layerOf(dir)
 	switch {
 	case f == helpers:
-		if d != helpers && d != internal {
-			return "what tests lean on must not lean on what they test"
+		if d == helpers || d == internal || dir == "lua" && ofScripts(from) {
+			return ""
 		}
-		return ""
+		return "what tests lean on must not lean on what they test"
 	case d == helpers:
 		return "servers, faults and leak checks are for tests; users would link them into their services"
+	case f == programs:
+		return ""
 	case f == tools:
 		return "scripts must run when the library does not build"
 	case f == guards && (d == root || d == kinds || d == base && dir != "lua" || dir == "internal/kind"):
@@ -163,8 +177,8 @@ func forbiddenOutside(to string) string {
 
 func TestImportsGoDownwards(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.nested || layerOf(s.dir) == helpers {
-			continue // nested modules use the library as anybody does
+		if s.nested && layerOf(s.dir) != programs || layerOf(s.dir) == helpers {
+			continue // nested modules use the library as anybody does, and some of them are for tests only
 		}
 		for name, f := range s.files {
 			if strings.HasSuffix(name, "_test.go") {
@@ -202,35 +216,42 @@ func TestTestHelpersStandAlone(t *testing.T) {
 // The control: the rules do refuse, each for its reason, and allow what there is.
 func TestTheRulesRefuseAndAllow(t *testing.T) {
 	for edge, why := range map[[2]string]string{
-		{"lua", "pubsub"}:                          "understood and tested alone",
-		{"watchdog", "lua"}:                        "understood and tested alone",
-		{"pubsub", ""}:                             "built on lua",
-		{"lua", "internal/kind"}:                   "know nothing",
-		{"lua", "rlock"}:                           "which kinds there are",
-		{".", "fairlock"}:                          "which kinds there are",
-		{"internal/kind", "rlock"}:                 "which kinds there are",
-		{"internal/kind", ""}:                      "below the root",
-		{"internal/master", ""}:                    "below the root",
-		{"internal/task", "watchdog"}:              "below pubsub and watchdog",
-		{"rlock", "fairlock"}:                      "independent of each other",
-		{"redlock", "rlock"}:                       "independent of each other",
-		{"rlock", "watchdog"}:                      "the same for all kinds",
-		{".", "internal/redistest"}:                "for tests",
-		{"rlock", "internal/faultproxy"}:           "for tests",
-		{"internal/queue", "internal/leak"}:        "for tests",
-		{"internal/redistest", ""}:                 "lean on",
-		{"fence", ""}:                              "tokens and no locks",
-		{"fence", "rlock"}:                         "tokens and no locks",
-		{"fence", "pubsub"}:                        "tokens and no locks",
-		{"fence", "internal/kind"}:                 "tokens and no locks",
-		{"rlock", "fence"}:                         "up to them",
-		{".", "fence"}:                             "up to them",
-		{"scripts", "lua"}:                         "does not build",
-		{".", "!testing"}:                          "registers flags",
-		{".", "!testing/synctest"}:                 "registers flags",
-		{"rlock", "!github.com/stretchr/testify"}:  "only go-redis",
-		{"lua", "!github.com/redis/go-redis/v90"}:  "only go-redis",
-		{"lua", "!github.com/holdfast-go/holdfas"}: "only go-redis",
+		{"lua", "pubsub"}:                           "understood and tested alone",
+		{"watchdog", "lua"}:                         "understood and tested alone",
+		{"pubsub", ""}:                              "built on lua",
+		{"lua", "internal/kind"}:                    "know nothing",
+		{"lua", "rlock"}:                            "which kinds there are",
+		{".", "fairlock"}:                           "which kinds there are",
+		{"internal/kind", "rlock"}:                  "which kinds there are",
+		{"internal/kind", ""}:                       "below the root",
+		{"internal/master", ""}:                     "below the root",
+		{"internal/task", "watchdog"}:               "below pubsub and watchdog",
+		{"rlock", "fairlock"}:                       "independent of each other",
+		{"redlock", "rlock"}:                        "independent of each other",
+		{"rlock", "watchdog"}:                       "the same for all kinds",
+		{".", "internal/testkit/redistest"}:         "for tests",
+		{"fence", "internal/testkit/mutant"}:        "for tests",
+		{"lua", "internal/testkit/model/plain"}:     "for tests",
+		{"redlock", "internal/testkit/unheard"}:     "for tests",
+		{"cmd/holdfast", "internal/testkit/leak"}:   "for tests",
+		{"rlock", "internal/testkit/faultproxy"}:    "for tests",
+		{"internal/queue", "internal/testkit/leak"}: "for tests",
+		{"internal/testkit/redistest", ""}:          "lean on",
+		{"internal/testkit/redistest", "lua"}:       "lean on",
+		{"internal/testkit/model", "lua"}:           "lean on",
+		{"internal/testkit/mutant", "rlock"}:        "lean on",
+		{"fence", ""}:                               "tokens and no locks",
+		{"fence", "rlock"}:                          "tokens and no locks",
+		{"fence", "pubsub"}:                         "tokens and no locks",
+		{"fence", "internal/kind"}:                  "tokens and no locks",
+		{"rlock", "fence"}:                          "up to them",
+		{".", "fence"}:                              "up to them",
+		{"scripts", "lua"}:                          "does not build",
+		{".", "!testing"}:                           "registers flags",
+		{".", "!testing/synctest"}:                  "registers flags",
+		{"rlock", "!github.com/stretchr/testify"}:   "only go-redis",
+		{"lua", "!github.com/redis/go-redis/v90"}:   "only go-redis",
+		{"lua", "!github.com/holdfast-go/holdfas"}:  "only go-redis",
 	} {
 		require.Contains(t, forbidden(edge[0], target(edge[1])), why, edge)
 	}
@@ -238,7 +259,9 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{".", "lua"}, {".", "pubsub"}, {".", "watchdog"}, {".", "internal/kind"}, {"rlock", ""}, {"fairlock", "lua"},
 		{"redlock", "internal/keys"}, {"internal/kind", "lua"}, {"pubsub", "internal/task"}, {"lua", "!fmt"},
 		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"}, {".", "!github.com/google/uuid"},
-		{"internal/faultproxy", "internal/redistest"}, {"fence", "lua"}, {"fence", "internal/keys"}, {"fence", "internal/held"},
+		{"internal/testkit/faultproxy", "internal/testkit/redistest"}, {"internal/testkit/mutant", "lua"},
+		{"internal/testkit/model/plain", "lua"}, {"cmd/holdfast", "fence"}, {"cmd/holdfast", "!example.org/words"},
+		{"fence", "lua"}, {"fence", "internal/keys"}, {"fence", "internal/held"},
 		{".", "internal/held"}, {".", "internal/master"}, {"redlock", "lua"}, {"redlock", "internal/kind"},
 	} {
 		require.Empty(t, forbidden(edge[0], target(edge[1])), edge)

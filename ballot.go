@@ -8,9 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/master"
+	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // ballot is one owner id before all masters of a quorum: an attempt to get the lock and, if that succeeds, the hold. Each attempt
@@ -23,10 +27,15 @@ type ballot struct {
 	patience time.Duration // that each master has for an answer
 	trusts   bool          // a master that has been started a moment ago
 
-	mu    sync.Mutex    // guards the rest; never held over a network call
-	lease time.Duration // the longest that was asked for
-	votes []vote        // one for each master
-	over  bool          // nothing that grants is sent any more
+	mu     sync.Mutex      // guards the rest; never held over a network call
+	lease  time.Duration   // the longest that was asked for
+	votes  []vote          // one for each master
+	won    time.Time       // when it was made the holder
+	before uint64          // the greatest token that the masters knew which made it that
+	watch  *watchdog.Lease // of the hold; nil until there is one
+	over   bool            // nothing that grants is sent any more
+	leave  func() lua.Call // what is sent in place of a release, if the lock is to stay for a while; else nil
+	why    error           // the hold is lost
 }
 
 // vote is what is known of the owner id at one master.
@@ -38,6 +47,12 @@ type vote struct {
 	granted bool // an answer said so once: answers overtake each other, so this and not the last one says what to give back
 	counts  bool // it counts: the master cannot have forgotten what it granted to others before
 	given   bool // a release was sent
+
+	token uint64    // the greatest that the master has told the owner
+	run   string    // of the master when it did
+	seen  time.Time // when the last question was sent that it answered with "held"
+	open  time.Time // from when on it may not have held the lock, if it is not known to hold it now
+	gap   gap       // the last one that has ended
 }
 
 var _ server = (*ballot)(nil)
@@ -51,22 +66,22 @@ func (q *quorum) newBallot(cfg *config) *ballot {
 
 // question is what is sent to masters.
 type question struct {
-	call   lua.Call
-	grants bool // the lock, where it is free
+	// call is what is sent to one of them, for which it is not too late until then by its clock, in microseconds.
+	call   func(until int64) lua.Call
+	grants bool // the lock, where it is free, and refuses itself when it is late
 }
 
 // stand is the question that makes masters grant, or agree.
 func (b *ballot) stand(count int, lease time.Duration, token uint64) question {
-	b.mu.Lock()
-	b.lease = max(b.lease, lease)
-	b.mu.Unlock()
-	return question{b.q.voter.Vote(b.id, count, lease, token), true}
+	b.longer(lease)
+	return question{func(until int64) lua.Call { return b.q.voter.Vote(b.id, count, lease, token, until) }, true}
 }
 
-// restand is stand as an operation.
-func (b *ballot) restand(count int, lease time.Duration, token uint64) operation {
-	what := b.stand(count, lease, token)
-	return func(bool) lua.Call { return what.call }
+// longer notes that the lock is about to be held for so long.
+func (b *ballot) longer(lease time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lease = max(b.lease, lease)
 }
 
 // ask sends a question to some masters and collects their answers in p until that is enough, all are there, or it took too long. What
@@ -95,7 +110,7 @@ func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, eno
 		case <-timer.C:
 			for _, i := range to {
 				if a := &p.answers[i]; errors.Is(a.err, errWaiting) {
-					a.err = &silence{b.patience}
+					a.err = b.q.voters[i].silence(b.patience)
 				}
 			}
 			p.waiting = 0
@@ -108,10 +123,36 @@ func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, eno
 // errSilent is that a master does not answer.
 var errSilent = errors.New("no answer")
 
-type silence struct{ since time.Duration }
+type silence struct {
+	since time.Duration
+	why   error // the last failure, if there was one
+}
 
-func (s *silence) Error() string { return fmt.Sprintf("%v for %v", errSilent, s.since) }
-func (s *silence) Unwrap() error { return errSilent }
+// silence is why a master that has said nothing for so long is not waited for.
+func (v *voter) silence(since time.Duration) *silence { return &silence{since, v.Failure()} }
+
+func (s *silence) Error() string {
+	text := fmt.Sprintf("%v for %v", errSilent, s.since.Round(time.Millisecond))
+	if s.why != nil {
+		text += ": " + s.why.Error()
+	}
+	return text
+}
+
+func (s *silence) Unwrap() []error {
+	if s.why == nil {
+		return []error{errSilent}
+	}
+	return []error{errSilent, s.why}
+}
+
+// unanswered is why there is no answer, nil if there is one.
+func unanswered(err error) error {
+	if isReply(err) || errors.Is(err, errLate) {
+		return nil
+	}
+	return err
+}
 
 // send sends a question to a master, in a goroutine of the home client's, and hands on the answer. The error is why none is to be waited
 // for; then none is handed on.
@@ -120,30 +161,76 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 	if v.client.ctx.Err() != nil {
 		return errClosing
 	}
+	if what.grants && !b.mayGrant(i) { // before the question begins: a master that is not asked is not silent
+		return ErrReleased
+	}
 	var err error
 	send, silent := v.Begin(b.patience)
 	if silent {
-		err, hear = &silence{v.Silence().Round(time.Millisecond)}, func(answer) {}
+		err, hear = v.silence(v.Silence()), func(answer) {}
 	}
-	switch {
-	case !send:
+	if !send {
+		if what.grants {
+			b.unsent(i)
+		}
 		return err
-	case what.grants && !b.mayGrant(i):
-		v.End(false)
-		return ErrReleased
 	}
 	before, done := v.lane.enter()
 	ctx = detach(ctx)
 	b.q.base.client.tasks.Often(func() {
 		defer close(done)
 		v.wait(before, b.patience)
-		a := answer{}
-		a.reply, a.err = lua.Run(ctx, v.client.single, what.call)
-		v.End(a.err == nil || isReply(a.err))
+		a := b.attempt(ctx, v, what)
+		if what.grants && errors.Is(a.err, errLate) && !b.given() {
+			a = b.attempt(ctx, v, what) // now the clock is known: at once
+		}
+		v.End(unanswered(a.err))
+		if a.err == nil {
+			v.Took(time.Since(a.sent))
+		}
 		b.note(ctx, i, what, &a)
+		b.settle(i, &a)
 		hear(a)
+		if a.refuses() && v.Known() == nil { // who is only ever refused has to know the masters too, to ask the same one first as the others
+			b.q.base.client.tasks.Go(func() { _, _ = v.Run(ctx) })
+		}
 	})
 	return err
+}
+
+// attempt sends a question to a master once. One that grants has to be refused when it is late, so the master's clock is asked for where it is
+// not known.
+func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer) {
+	if !what.grants {
+		a.sent = suspend.System.Now()
+		a.reply, a.err = lua.Run(ctx, v.client.single, what.call(0))
+		return a
+	}
+	k := &v.client.clock
+	if a.err = v.client.meet(ctx); a.err != nil {
+		return a
+	}
+	a.sent = suspend.System.Now()
+	call := what.call(k.limit())
+	if b.trusts {
+		a.reply, a.err = lua.Run(ctx, v.client.single, call)
+	} else {
+		var info *redis.StringCmd
+		a.reply, a.err = lua.RunBefore(ctx, v.client.rdb, call, func() redis.Cmder {
+			info = redis.NewStringCmd(ctx, "info", "server")
+			return info
+		})
+		a.run, a.doubt = v.Heard(info.Result())
+	}
+	switch {
+	case a.err != nil:
+	case a.reply.Status == lua.Late: // no word of who holds the lock
+		k.refused(a.sent, a.reply.Text(0))
+		a.err = errLate
+	default:
+		k.saw(a.sent, a.reply.Text(3))
+	}
+	return a
 }
 
 // mayGrant notes that a command is about to be sent that may grant the lock. None is once it is being given back.
@@ -156,6 +243,13 @@ func (b *ballot) mayGrant(i int) bool {
 	b.votes[i].asked = true
 	b.votes[i].out++
 	return true
+}
+
+// unsent takes back that a command is about to be sent.
+func (b *ballot) unsent(i int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.votes[i].out--
 }
 
 // wait waits until what was sent before has its answer, but not for long.
@@ -184,6 +278,7 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 		vote.out--
 	}
 	if a.err == nil {
+		b.trackLocked(i, what, a)
 		vote.held = a.holds()
 		vote.granted = vote.granted || vote.held
 		vote.counts = vote.counts && vote.held && (!what.grants || a.reply.Int(1) == 1)
@@ -191,19 +286,24 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	}
 	sent := false
 	if a.err != nil {
+		b.q.base.client.notePanic(a.err)
 		sent, _ = classify(a.err)
 	}
 	vote.stray = vote.stray || what.grants && sent
 	late := vote.given && what.grants && (sent || a.holds()) // the release came before it, or may have
 	b.mu.Unlock()
 	if late {
-		b.q.base.client.tasks.Go(func() { b.undoAt(i) })
+		b.undoAt(i)
 	}
-	if a.holds() && !a.counts {
+	switch {
+	case !a.holds() || a.counts:
+		a.run, a.doubt = nil, nil
+		return
+	case a.run == nil && a.doubt == nil:
 		a.run, a.doubt = b.q.voters[i].Run(ctx)
-		if b.trusts {
-			a.doubt = nil
-		}
+	}
+	if b.trusts {
+		a.doubt = nil
 	}
 }
 
@@ -219,6 +319,9 @@ func (b *ballot) judge(p *tally) {
 			continue // it counts already, or does not
 		}
 		a.doubt = b.doubtLocked(a.run, first)
+		if a.doubt == nil {
+			a.doubt = b.votes[i].gap.doubt()
+		}
 		a.counts = a.doubt == nil
 		b.votes[i].counts = a.counts && b.votes[i].held
 	}
@@ -241,28 +344,30 @@ func (b *ballot) horizon() time.Duration {
 
 func (b *ballot) horizonLocked() time.Duration { return max(b.lease, b.q.base.client.opts.Lease) }
 
-// repeat is [server.repeat]. It goes on while a majority neither agrees nor says that the owner does not hold the lock.
+// repeat is [server.repeat], for operations of the holder, which grant nothing. It goes on while a majority neither agrees nor says that
+// the owner does not hold the lock.
 func (b *ballot) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) (o outcome) {
 	start := time.Now()
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
-		o.sent = time.Now()
+		o.sent = suspend.System.Now()
 		p := b.q.newTally()
-		b.ask(ctx, question{op(o.stray), true}, b.q.all, p, func() bool {
+		call := op(o.stray)
+		b.ask(ctx, question{call: func(int64) lua.Call { return call }}, b.q.all, p, func() bool {
 			return p.votes() >= b.q.need || p.refused() > len(b.votes)-b.q.need
 		})
 		switch {
-		case p.votes() >= b.q.need:
+		case p.refused() > len(b.votes)-b.q.need || b.lost(p):
+			return b.gone(p)
+		case p.votes() >= b.q.need && !b.overtaken(none):
 			return outcome{reply: lua.Reply{Status: lua.Done}, sent: o.sent}
-		case p.refused() > len(b.votes)-b.q.need:
+		case b.given(): // by Close; what was asked came too late
 			return outcome{reply: lua.Reply{Status: lua.Gone}, sent: o.sent}
 		}
-		if b.given() {
-			return outcome{reply: lua.Reply{Status: lua.Gone}, sent: o.sent} // by Close; what was asked came too late
-		}
-		failure := &quorumError{b.q, p}
+		failure := &quorumError{b.q, p, p.votes()}
 		o.err, o.stray = failure, o.stray || failure.open()
 		if failed != nil {
-			failed.Store(&o.err)
+			err := o.err // for the caller, who may read it while the next attempt fails
+			failed.Store(&err)
 		}
 		if failure.final() || control.Resend.Off() || time.Since(start)+delay > b.q.base.client.budget() {
 			return o

@@ -5,11 +5,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// pass is [server.pass]. One master is asked who listens for a release: the lock's waiters listen at all of them. If nobody else
-// does, a majority is told of more tokens.
+// pass is [server.pass]. A majority of the masters is asked who listens for a release. If nobody else does, a majority is told of more
+// tokens.
 func (b *ballot) pass(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome {
 	others := b.others(detach(ctx))
 	if others == 0 {
@@ -17,50 +20,73 @@ func (b *ballot) pass(ctx context.Context, t *tenure, lease time.Duration, token
 			return o
 		}
 	}
-	o := b.release(ctx, t.base, nil)
+	o := b.release(ctx, t.base, t.id)
 	if o.err == nil && o.reply.Status == lua.Done {
 		o.reply = lua.NewReply(lua.Denied, int64(others), o.reply.Text(0))
 	}
 	return o
 }
 
-// others is how many other clients listen for a release; -1 if no master tells.
-func (b *ballot) others(ctx context.Context) int {
-	lead, ok := b.q.lead(b.patience)
-	if !ok {
-		return -1
+// others is how many other clients listen for a release; -1 if fewer than a majority of the masters tell. Waiters listen at all masters that
+// they can reach. Whoever can be granted the lock reaches a majority of them, and any two majorities have a master in common: so the most
+// that a majority says is none only if there is none.
+func (b *ballot) others(ctx context.Context) (most int) {
+	voters, need, asked := b.q.voters, b.q.need, 0
+	if control.Listeners.Off() {
+		voters, need = voters[:1], 1
 	}
-	v, channel := b.q.voters[lead], b.q.voter.Channel()
-	if send, _ := v.Begin(b.patience); !send {
-		return -1
-	}
-	heard := make(chan int, 1)
-	b.q.base.client.tasks.Go(func() {
-		counts, err := v.client.rdb.PubSubNumSub(ctx, channel).Result()
-		v.End(err == nil || isReply(err))
-		if err != nil {
-			heard <- -1
-			return
+	answers := make(chan int, len(voters))
+	for _, v := range voters {
+		if send, _ := v.Begin(b.patience); send {
+			asked++
+			b.q.base.client.tasks.Often(func() { answers <- b.listeners(ctx, v) })
 		}
-		heard <- max(int(counts[channel])-v.client.hub.Listens(channel), 0)
-	})
+	}
 	timer := time.NewTimer(b.patience)
 	defer timer.Stop()
-	select {
-	case n := <-heard:
-		return n
-	case <-timer.C:
+	for told := 0; told < need; asked-- {
+		if asked == 0 {
+			return -1
+		}
+		select {
+		case n := <-answers:
+			if n >= 0 {
+				told++
+			}
+			most = max(most, n)
+		case <-timer.C:
+			return -1
+		}
+	}
+	return most
+}
+
+// listeners is how many other clients listen at one master, -1 if it does not tell.
+func (b *ballot) listeners(ctx context.Context, v *voter) int {
+	channel := b.q.voter.Channel()
+	counts, err := v.client.numSub(ctx, channel)
+	v.End(unanswered(err))
+	if err != nil {
 		return -1
 	}
+	return max(int(counts[channel])-v.client.hub.Listens(channel), 0)
 }
 
 // reserve tells a majority of tokens to come, which the owner then hands out.
 func (b *ballot) reserve(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome {
-	e := election{ballot: b, sent: time.Now(), first: b.q.propose()}
+	e := election{ballot: b, sent: suspend.System.Now(), first: b.q.propose()}
 	last := e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
 	if !e.tell(detach(ctx), lease, last) {
 		return outcome{err: e.err}
 	}
 	b.q.saw(last)
+	if b.overtaken(none) {
+		return b.gone(nil)
+	}
 	return outcome{sent: e.sent, reply: lua.NewReply(lua.Done, strconv.FormatUint(e.first, 10), strconv.FormatUint(last, 10))}
+}
+
+func (c *Client) numSub(ctx context.Context, channel string) (counts map[string]int64, err error) {
+	defer panics.Into(&err)
+	return c.rdb.PubSubNumSub(ctx, channel).Result()
 }

@@ -6,27 +6,28 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/lua"
 )
-
-// names are those of the owner at every master.
-func (b *ballot) names() kind.Names { return kind.Names{b.id} }
 
 // giveBack sends a release to every master that has granted the lock, or may have, and hands each one's answer on. It goes on in the
 // background where there is none, and where a vote is still under way, or comes late. It returns which masters will answer.
 //
 // Redis may execute the release before the vote, where the two travel by different connections. So it waits for the answer to that
 // a little, and is sent again when the vote has come after all.
-func (b *ballot) giveBack(ctx context.Context, hear func(i int, o outcome)) (asked []int) {
+func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, o outcome)) (asked []int) {
 	b.mu.Lock()
 	b.over = true
 	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.given })
+	leave := b.leave
 	b.mu.Unlock()
 	if !control.Detach.Off() {
 		ctx = detach(ctx)
 	}
-	call := b.q.base.release(b.names())(false) // the same for all
+	release := b.q.voter.Release(b.id, publish) // the same for all
+	call := func(bool) lua.Call { return release }
+	if leave != nil {
+		call = func(bool) lua.Call { return leave() }
+	}
 	for _, i := range to {
 		v := b.q.voters[i]
 		before, done := v.lane.enter()
@@ -35,7 +36,7 @@ func (b *ballot) giveBack(ctx context.Context, hear func(i int, o outcome)) (ask
 			o, again := b.releaseAt(ctx, i, call)
 			close(done)
 			hear(i, o)
-			if again {
+			if again && leave == nil { // else it ends by itself
 				b.undoAt(i)
 			}
 		})
@@ -43,8 +44,15 @@ func (b *ballot) giveBack(ctx context.Context, hear func(i int, o outcome)) (ask
 	return to
 }
 
+// leaveBy has the lock left in place of being released.
+func (b *ballot) leaveBy(build func() lua.Call) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.leave = build
+}
+
 // releaseAt sends one release, if there may be something to release. again says that this may not have been enough.
-func (b *ballot) releaseAt(ctx context.Context, i int, call lua.Call) (o outcome, again bool) {
+func (b *ballot) releaseAt(ctx context.Context, i int, call operation) (o outcome, again bool) {
 	b.mu.Lock()
 	vote := &b.votes[i]
 	vote.given = true
@@ -53,29 +61,29 @@ func (b *ballot) releaseAt(ctx context.Context, i int, call lua.Call) (o outcome
 	if nothing {
 		return outcome{reply: lua.Reply{Status: lua.Gone}}, false
 	}
-	o = b.q.voters[i].client.repeatFor(ctx, b.q.base.client, func(bool) lua.Call { return call }, nil)
+	o = b.q.voters[i].client.repeatFor(ctx, b.q.base.client, call, nil)
 	if o.stray && o.err == nil {
 		o.reply.Status = lua.Done // the attempt before may have done it
 	}
 	return o, stray || o.stray || o.err != nil
 }
 
-// undoAt goes on releasing at a master until that must have been enough.
+// undoAt has the home client go on releasing at a master until that must have been enough.
 func (b *ballot) undoAt(i int) {
 	b.mu.Lock()
 	lease := b.lease
 	b.mu.Unlock()
-	b.q.voters[i].client.undo(b.q.base, b.names(), lease, true)
+	b.q.base.client.undoAt(b.q.voters[i].client, b.q.base, b.id, lease, true)
 }
 
 // release is [server.release]: the answer of the majority.
-func (b *ballot) release(ctx context.Context, _ *Base, _ kind.Names) outcome {
+func (b *ballot) release(ctx context.Context, _ *Base, _ string) outcome {
 	type heard struct {
 		from int
 		outcome
 	}
 	answers := make(chan heard, len(b.votes))
-	asked := b.giveBack(ctx, func(i int, o outcome) { answers <- heard{i, o} })
+	asked := b.giveBack(ctx, b.q.base.client.publish, func(i int, o outcome) { answers <- heard{i, o} })
 	p := b.q.newTally()
 	for i := range p.answers {
 		if !slices.Contains(asked, i) {
@@ -85,12 +93,12 @@ func (b *ballot) release(ctx context.Context, _ *Base, _ kind.Names) outcome {
 	var reply lua.Reply
 	for missing := len(asked); ; missing-- {
 		switch {
-		case p.count((*answer).holds) >= b.q.need:
+		case p.count((*answer).holds) >= b.q.need && !b.overtaken(none):
 			return outcome{reply: reply}
-		case p.refused() > len(b.votes)-b.q.need:
-			return outcome{reply: lua.Reply{Status: lua.Gone}}
+		case p.refused() > len(b.votes)-b.q.need || p.count((*answer).holds) >= b.q.need:
+			return b.gone(p)
 		case missing == 0:
-			failure := &quorumError{b.q, p}
+			failure := &quorumError{b.q, p, p.count((*answer).holds)}
 			return outcome{err: failure, stray: failure.open()}
 		}
 		a := <-answers
@@ -102,16 +110,25 @@ func (b *ballot) release(ctx context.Context, _ *Base, _ kind.Names) outcome {
 }
 
 // withdraw gives a ballot back that is of no use, and returns when the masters that had granted it have released it, or did not answer
-// in time.
-func (b *ballot) withdraw(ctx context.Context) {
+// in time; it says how many those are.
+//
+// It is announced only if others may have seen this owner at a majority, for then they wait to be told. Votes of a minority keep
+// nobody from looking again soon, and the first whom such an announcement would wake is the one who withdraws: without end, while
+// somebody else holds the lock.
+func (b *ballot) withdraw(ctx context.Context) (granted int) {
 	if control.Withdraw.Off() {
-		return
+		return 0
 	}
 	b.mu.Lock()
 	held := b.whereLocked(func(v *vote) bool { return v.held })
+	seen := b.whereLocked(func(v *vote) bool { return v.granted || v.stray || v.out > 0 })
 	b.mu.Unlock()
+	publish := ""
+	if len(seen) >= b.q.need || control.Quiet.Off() {
+		publish = b.q.base.client.publish
+	}
 	answers := make(chan int, len(b.votes))
-	asked := len(b.giveBack(ctx, func(i int, _ outcome) { answers <- i }))
+	asked := len(b.giveBack(ctx, publish, func(i int, _ outcome) { answers <- i }))
 	timer := time.NewTimer(b.patience)
 	defer timer.Stop()
 	for missing := held; len(missing) > 0 && asked > 0; asked-- {
@@ -119,9 +136,10 @@ func (b *ballot) withdraw(ctx context.Context) {
 		case i := <-answers:
 			missing = without(missing, i)
 		case <-timer.C:
-			return
+			return len(held)
 		}
 	}
+	return len(held)
 }
 
 // whereLocked are the masters of whose votes something is so.
@@ -144,4 +162,6 @@ func without(list []int, i int) (rest []int) {
 }
 
 // undo is [server.undo].
-func (b *ballot) undo(*Base, kind.Names, time.Duration, bool) { b.withdraw(context.Background()) }
+func (b *ballot) undo(*Base, string, time.Duration, bool) {
+	b.q.base.client.tasks.Go(func() { b.withdraw(context.Background()) })
+}

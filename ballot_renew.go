@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -20,15 +22,17 @@ type renewal struct {
 	missing int // answers
 }
 
-// verdict is what follows from the answers so far. A majority that is renewed is enough; the lock is lost when other owners have so
-// many masters that there can be none.
+// verdict is what follows from the answers so far. A majority that is renewed is enough; the
+// lock is lost when a majority may have granted it to another owner, see [gap], or when one keeps it from having a majority. Where
+// others hold it who are not the same it is too early to tell: mostly they have asked for it in vain, and will give it back.
 func (r *renewal) verdict() watchdog.Verdict {
 	r.judge(r.tally)
 	switch {
-	case r.tally.votes() >= r.q.need:
-		return watchdog.Renewed
-	case r.tally.refused() > len(r.votes)-r.q.need:
+	case r.lost(r.tally):
+		r.gone(r.tally)
 		return watchdog.Gone
+	case r.tally.votes() >= r.q.need && !r.overtaken(none):
+		return watchdog.Renewed
 	}
 	return watchdog.Unknown
 }
@@ -79,9 +83,12 @@ func (c *Client) renewVotes(ctx context.Context, batch []watchdog.Renewal) {
 	}
 	for i, r := range due {
 		batch[i].Verdict = r.verdict()
+		if batch[i].Verdict == watchdog.Gone && r.tenure.isPassing() {
+			batch[i].Verdict = watchdog.Unknown // it may be that command's work
+		}
 		var reason error
 		if batch[i].Verdict == watchdog.Unknown {
-			reason = &quorumError{r.q, r.tally}
+			reason = panics.Text(&quorumError{r.q, r.tally, r.tally.votes()}) // not the panic of who hears of it
 			r.tenure.refusal.Store(&reason)
 		} else if r.tenure.refusal.Load() != nil {
 			r.tenure.refusal.Store(nil)
@@ -121,7 +128,7 @@ func errands(ctx context.Context, due []*renewal, answers chan<- said) (list []*
 				at[v.client] = e
 				list = append(list, e)
 			}
-			e.calls = append(e.calls, r.q.voter.Renew(r.names(), "", r.length))
+			e.calls = append(e.calls, r.q.voter.Renew(r.id, r.length))
 			e.of = append(e.of, said{to: to, from: i})
 			r.missing++
 		}
@@ -135,7 +142,7 @@ func (c *Client) run(ctx context.Context, e *errand, due []*renewal, patience ti
 	send, silent := v.Begin(patience)
 	if silent {
 		for _, a := range e.of {
-			due[a.to].tally.answers[a.from].err = &silence{v.Silence().Round(time.Millisecond)}
+			due[a.to].tally.answers[a.from].err = v.silence(v.Silence())
 			due[a.to].missing--
 		}
 	}
@@ -143,17 +150,19 @@ func (c *Client) run(ctx context.Context, e *errand, due []*renewal, patience ti
 		return
 	}
 	c.tasks.Go(func() {
-		answered := false
+		failure, sent := errSilent, suspend.System.Now()
 		for n, result := range lua.RenewAll(detach(ctx), v.client.rdb, e.calls) {
 			a := e.of[n]
-			a.reply, a.err = result.Reply, result.Err
-			answered = answered || a.err == nil || isReply(a.err)
+			a.reply, a.err, a.sent = result.Reply, result.Err, sent
+			if failure != nil {
+				failure = unanswered(a.err)
+			}
 			due[a.to].note(ctx, a.from, question{}, &a.answer)
 			if !silent {
 				answers <- a
 			}
 		}
-		v.End(answered)
+		v.End(failure)
 	})
 }
 
@@ -175,6 +184,32 @@ func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {
 		return
 	}
 	r.missing++
+}
+
+// live notes that the owner has a hold, which is watched. refused tells whether a master refused it that may be asked again soon.
+func (b *ballot) live(watch *watchdog.Lease, refused bool) {
+	b.mu.Lock()
+	b.watch = watch
+	b.mu.Unlock()
+	if refused {
+		b.q.base.dog.Hasten(watch, joinAfter)
+	}
+}
+
+// settle has the hold renewed soon if master i has just refused it, and was asked before it was won; and once more when the gap is over that
+// ended with the master's first grant.
+func (b *ballot) settle(i int, a *answer) {
+	b.mu.Lock()
+	watch, early, g := b.watch, a.sent.Before(b.won), b.votes[i].gap
+	b.mu.Unlock()
+	left := time.Until(g.until)
+	switch {
+	case watch == nil || control.Settle.Off():
+	case a.refuses() && early:
+		b.q.base.dog.Hasten(watch, joinAfter)
+	case a.holds() && left > 0 && !g.again.Equal(g.until):
+		b.q.base.dog.Hasten(watch, left)
+	}
 }
 
 // hear takes an answer.

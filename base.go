@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
@@ -19,8 +20,12 @@ type Locker interface {
 	Name() string
 	// Lock waits until the lock is granted, ctx ends or the time of [Wait] is over.
 	Lock(ctx context.Context, opts ...Option) (*Hold, error)
-	// TryLock returns [ErrNotAcquired] at once if another owner holds the lock. It waits for nobody, so it may pass
-	// those who wait; where the kind is fair it is refused if there are any.
+	// TryLock returns [ErrNotAcquired] at once if another owner holds the lock. It waits for nobody,
+	// so it may pass those who wait. Where the kind is fair, it is refused while anybody waits.
+	//
+	// A server that does not answer is asked once, within go-redis's DialTimeout and ReadTimeout, and
+	// for no longer than [Options.RetryBudget] and one ReadTimeout. It is asked once more only if an
+	// idle connection was found closed.
 	TryLock(ctx context.Context, opts ...Option) (*Hold, error)
 }
 
@@ -50,13 +55,13 @@ func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
 
 func newBase(c *Client, l kind.Lock, opts []Option) *Base {
 	b := &Base{client: c, wire: l, key: queue.Key{Kind: l.Kind(), Name: l.Name()}, defaults: opts}
-	switch err := keys.Check(l.Name()); {
-	case c == nil:
-		b.err = invalid("client is nil; make one with holdfast.New")
-	case err != nil:
+	if err := c.check(); err != nil {
+		b.err = err
+		return b
+	}
+	b.dog = c.dog
+	if err := keys.Check(l.Name()); err != nil {
 		b.err = both{ErrInvalid, err}
-	default:
-		b.dog = c.dog
 	}
 	return b
 }
@@ -80,17 +85,24 @@ func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
 		return nil, b.fail(r.op, err)
 	}
 	defer r.cancel()
-	own := ownerOf(r.ctx, b.client)
+	late := r.ctx.Err() != nil
+	own := ownerOf(r.ctx, b)
 	h, err := (*Hold)(nil), errAgain
 	for errors.Is(err, errAgain) {
-		g := own.enter(b, r)
+		g, failed := own.enter(b, r)
+		if failed != nil {
+			return nil, b.fail(r.op, failed)
+		}
 		if p := g.queueUp(r); p != nil {
 			p.Wait(r.wait) // here, and not further down: see there
 		}
 		h, err = g.acquire(r)
 	}
+	if late && errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotAcquired) {
+		err = unasked{b.over(r.ctx)}
+	}
 	if err != nil {
-		return nil, b.fail(r.op, err)
+		return nil, b.fail(r.op, under(r.ctx, err))
 	}
 	return h, nil
 }
@@ -111,8 +123,8 @@ func (b *Base) prepare(r *request, opts []Option) error {
 	if err := b.configure(&r.want, opts); err != nil {
 		return err
 	}
-	if r.ctx == nil {
-		return invalid("ctx is nil; use context.Background()")
+	if err := checkContext(r.ctx); err != nil {
+		return err
 	}
 	r.wait, r.cancel = r.ctx, func() {}
 	switch {
@@ -132,36 +144,58 @@ func (b *Base) configure(cfg *config, opts []Option) error {
 		return b.err
 	}
 	*cfg = config{lease: b.client.opts.Lease, renew: true, handOff: b.hander != nil || b.quorum != nil}
-	for _, opt := range b.defaults {
-		opt(cfg)
-	}
-	for _, opt := range opts {
-		opt(cfg)
+	for _, list := range [][]Option{b.defaults, opts} {
+		for i, opt := range list {
+			if opt == nil {
+				cfg.refuse(invalid("option %d is nil; leave it out", i+1))
+				continue
+			}
+			opt(cfg)
+		}
 	}
 	cfg.lease = time.Duration(kind.Millis(cfg.lease)) * time.Millisecond
 	if cfg.err == nil && b.quorum != nil && cfg.patience() >= watchdog.Trust(cfg.lease) {
 		return invalid("MasterTimeout is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
 			cfg.patience(), cfg.lease, watchdog.Trust(cfg.lease))
 	}
+	cfg.handOff = cfg.handOff && cfg.atLeast == 0
 	cfg.refuse(cfg.replicas.check(b, cfg.lease))
 	return cfg.err
 }
 
+// What a query may leave at the server when it has no answer.
+const (
+	reads   = false // nothing, so there is no outcome to be unknown
+	changes = true  // what it does, which is harmless when repeated
+)
+
 // query runs a call that changes nothing, or that is harmless when repeated.
-func (b *Base) query(ctx context.Context, op string, build func(publish string) lua.Call) (outcome, error) {
+func (b *Base) query(ctx context.Context, op string, changes bool, build func(publish string) lua.Call) (outcome, error) {
 	if b.err != nil {
 		return outcome{}, b.fail(op, b.err)
+	}
+	if err := checkContext(ctx); err != nil {
+		return outcome{}, b.fail(op, err)
 	}
 	if b.client.ctx.Err() != nil {
 		return outcome{}, b.fail(op, ErrClosed)
 	}
+	if ctx.Err() != nil {
+		return outcome{}, b.fail(op, under(ctx, unasked{context.Cause(ctx)}))
+	}
 	call := build(b.client.publish)
 	o, ok := b.client.call(ctx, b.client, func(bool) lua.Call { return call }, func(outcome) {})
 	switch {
+	case !ok && changes:
+		return o, b.fail(op, under(ctx, outage(both{ErrUncertain, because(context.Cause(ctx), o.err)})))
 	case !ok:
-		return o, b.fail(op, both{ErrUncertain, context.Cause(ctx)})
+		return o, b.fail(op, under(ctx, outage(because(context.Cause(ctx), o.err))))
 	case o.err != nil:
-		return o, b.fail(op, b.uncertain(o))
+		o.stray = o.stray && changes
+		if cause := context.Cause(ctx); cause != nil && isOutage(o.err) {
+			o.err = because(cause, o.err) // it ended between two attempts
+		}
+		return o, b.fail(op, under(ctx, b.uncertain(o)))
 	}
 	return o, nil
 }
@@ -171,16 +205,25 @@ func (b *Base) renewNow() {
 	b.dog.Poke(func(o watchdog.Owner) bool { return o.(*tenure).base.key == b.key })
 }
 
+// fail is the error of an operation, at its end. If what failed is a hook of go-redis that panicked, that goes on to the caller: all
+// that the operation had by then has been given back, or will be.
 func (b *Base) fail(op string, err error) error {
+	if p := panics.In(err); p != nil {
+		panic(p.Value)
+	}
 	return &Error{Op: op, Kind: b.key.Kind, Name: b.key.Name, Err: err}
 }
 
-// uncertain is the error of an operation that failed: whether it may have happened is part of it.
+// uncertain is the error of an operation that failed: whether it may have happened is part of it, and whether there was an answer.
 func (b *Base) uncertain(o outcome) error {
+	err := explain(b, o.err)
 	if o.stray {
-		return both{ErrUncertain, o.err}
+		err = both{ErrUncertain, err}
 	}
-	return explain(b, o.err)
+	if isOutage(o.err) {
+		err = outage(err)
+	}
+	return err
 }
 
 // explain adds to an error of Redis what its text does not say: which key, and what to do.
@@ -193,18 +236,14 @@ func explain(b *Base, err error) error {
 		}
 		return both{fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
 			"another name", k.Name, k.Token, queue), err}
+	case lua.IsError(err, "NOAUTH"), lua.IsError(err, "Protocol error: unauthenticated"): // the second of long commands, since Redis 7
+		return both{errors.New("the server wants a password, and none was given; set Password, and Username if it is not the default one, in the " +
+			"options of go-redis"), err}
+	case lua.IsError(err, "WRONGPASS"):
+		return both{errors.New("the server does not know this user with this password; check Username and Password in the options of go-redis"), err}
 	case lua.IsDenied(err):
 		return both{errors.New("this user lacks a permission; docs/security.md has the rule that it needs, and ACL LOG " +
 			"at the server says what was refused"), err}
 	}
 	return err
-}
-
-// gaveUp is the error of an acquisition that failed or was left. Nothing stays uncertain for its caller: what may have
-// been granted is undone.
-func (b *Base) gaveUp(wait context.Context, o outcome) error {
-	if cause := context.Cause(wait); cause != nil {
-		return both{ErrNotAcquired, because(cause, o.err)}
-	}
-	return b.uncertain(o)
 }

@@ -4,15 +4,18 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -25,6 +28,8 @@ const (
 	// closingBudget is the retry budget of a client that is closing: long enough for connections that a restart of the
 	// server left behind, short enough not to hold up a process that ends.
 	closingBudget = time.Second
+	// leastDial is how long a connection is waited for, however short the budget: each operation is tried once.
+	leastDial = time.Second
 )
 
 // outcome is what one operation, with all its attempts, came to.
@@ -45,11 +50,26 @@ type server interface {
 	repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome
 	// pass keeps the lock for this client's next holder, or releases it if others want it. The outcome is as [kind.Hander] has it.
 	pass(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome
-	// release gives the lock back. The caller cannot cancel it.
-	release(ctx context.Context, b *Base, names kind.Names) outcome
-	// undo gives back what may have been granted to an owner id that nobody uses any more, nor will. It is for the background.
-	// Without a straggler one release is enough.
-	undo(b *Base, names kind.Names, lease time.Duration, stray bool)
+	// release gives back the lock of an owner id. The caller cannot cancel it.
+	release(ctx context.Context, b *Base, id string) outcome
+	// undo gives back what may have been granted to an owner id that nobody uses any more, nor will. That is done in the
+	// background; Close waits for it. Without a straggler one release is enough.
+	undo(b *Base, id string, lease time.Duration, stray bool)
+}
+
+// errLate is that a request was on its way for too long. The server has done nothing.
+var errLate = errors.New("the request reached the server later than it was to be executed")
+
+// errBudget is that an operation has taken as long as it may.
+var errBudget = errors.New("no answer within the retry budget")
+
+// spent is the end of an operation that has taken as long as it may, because of the last failure of the network, if there was one. What the last
+// attempt said is that its context ended: that is ours, so nobody is told of it, who might take it for the caller's.
+func spent(failure error) error {
+	if failure == nil {
+		return errBudget
+	}
+	return both{errBudget, failure}
 }
 
 // repeat runs an operation until the server answers, the retry budget is spent or ctx ends. Between attempts it gives
@@ -65,24 +85,85 @@ func (c *Client) repeatFor(ctx context.Context, home *Client, op operation, fail
 	})
 }
 
-// persist is repeatFor with another way of running an attempt.
+// once is a server that is asked once, for [Base.TryLock], and once more only where a connection that had been idle was found
+// closed: that says nothing of the server.
+type once struct{ *Client }
+
+// repeat is [server.repeat].
+func (s once) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
+	tried := false
+	return s.persist(ctx, s.Client, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
+		reply, err := lua.Run(ctx, s.single, call)
+		if err != nil && (tried || !isStale(err)) {
+			err = &lastError{err}
+		}
+		tried = true
+		return reply, err
+	})
+}
+
+// lastError is after which there is no other attempt.
+type lastError struct{ error }
+
+func (e *lastError) Unwrap() error { return e.error }
+
+// isStale tells whether the connection had been closed by the other side.
+func isStale(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// bounded is a context that its caller cannot end, for operations that share one retry budget.
+type bounded struct {
+	context.Context
+	until time.Time
+}
+
+// persist is repeatFor with another way of running an attempt. What is left of the budget also bounds the wait for a connection, which
+// go-redis makes anew five times, and with TLS for the whole DialTimeout each time. (A read it does not bound.)
 func (c *Client) persist(ctx context.Context, home *Client, op operation, failed *atomic.Pointer[error],
 	run func(context.Context, lua.Call) (lua.Reply, error),
 ) (o outcome) {
-	start := time.Now()
+	start, late, failure := suspend.System.Now(), false, error(nil)
 	o.sent = start
+	end := start.Add(home.budget())
+	if b, ok := ctx.(bounded); ok && b.until.Before(end) {
+		end = b.until
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, latest(end, start.Add(leastDial)), errBudget)
+	defer cancel()
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
 		o.reply, o.err = run(ctx, op(o.stray))
+		if o.err == nil && o.reply.Status == lua.Late {
+			c.clock.refused(o.sent, o.reply.Text(0))
+			if o.err = errLate; !late && ctx.Err() == nil {
+				late, o.sent = true, suspend.System.Now()
+				continue // now the clock is known: at once
+			}
+		}
 		if o.err == nil {
 			return o
 		}
-		if failed != nil {
+		if isContext(o.err) && errors.Is(context.Cause(ctx), errBudget) {
+			o.err = spent(failure)
+		}
+		failure = o.err
+		home.notePanic(o.err)
+		if failed != nil && (ctx.Err() == nil || !isContext(o.err)) {
 			err := o.err
 			failed.Store(&err)
 		}
 		sent, passing := classify(o.err)
 		o.stray = o.stray || sent
-		if !passing || control.Resend.Off() || time.Since(start)+delay > home.budget() {
+		var last *lastError
+		if !passing || errors.As(o.err, &last) || control.Resend.Off() || time.Since(start)+delay > home.budget() ||
+			time.Until(end) < delay {
 			return o
 		}
 		if !isReply(o.err) && c.cluster != nil {
@@ -94,7 +175,15 @@ func (c *Client) persist(ctx context.Context, home *Client, op operation, failed
 		case <-ctx.Done():
 			return o
 		}
-		o.sent = time.Now()
+		o.sent = suspend.System.Now()
+	}
+}
+
+// notePanic logs the panic of a hook or dialer of go-redis, if it is one: there may be no caller whom it could reach, and who is
+// reached does not see where it was.
+func (c *Client) notePanic(err error) {
+	if p := panics.In(err); p != nil {
+		c.opts.Logger.Error("a command failed", "error", p, "stack", string(p.Stack))
 	}
 }
 
@@ -108,6 +197,9 @@ func (c *Client) budget() time.Duration {
 
 // classify tells of an error whether the command may have run all the same, and whether it is worth another attempt.
 func classify(err error) (sent, passing bool) {
+	if errors.Is(err, errBudget) {
+		return true, false // from the wait for a connection or from the read; assume the worse
+	}
 	if isReply(err) {
 		for _, prefix := range []string{
 			"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "NOREPLICAS", "BUSY ", "MOVED", "ASK",
@@ -124,6 +216,10 @@ func classify(err error) (sent, passing bool) {
 	switch {
 	case errors.Is(err, ErrNotReplicated):
 		return false, false // an answer too
+	case errors.Is(err, errLate):
+		return false, true // the next one gets more time
+	case panics.In(err) != nil:
+		return true, false // it goes on to the caller, if there is one, and not through a hook that has just panicked
 	case errors.As(err, &unsent):
 		return false, true
 	case isHandshake(err):
@@ -136,6 +232,11 @@ func classify(err error) (sent, passing bool) {
 		return true, false // may come from the wait for a connection or from the read; assume the worse
 	}
 	return true, true
+}
+
+// isContext tells whether an operation failed because its context ended: that says nothing of the server.
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // isHandshake tells whether TLS failed before anything else was sent: we do not trust the server, or it told us that it does
@@ -159,11 +260,18 @@ func (c *Client) call(ctx context.Context, s server, op operation, late func(out
 	if ctx.Done() == nil {
 		return s.repeat(ctx, op, nil), true
 	}
-	var failed atomic.Pointer[error]
+	return c.callNoting(ctx, s, op, new(atomic.Pointer[error]), late)
+}
+
+// callNoting is call with the failures of the attempts left where others can see them meanwhile.
+func (c *Client) callNoting(ctx context.Context, s server, op operation, failed *atomic.Pointer[error], late func(outcome)) (o outcome, ok bool) {
+	if ctx.Done() == nil {
+		return s.repeat(ctx, op, failed), true
+	}
 	var settled atomic.Bool // by the first of the two: result delivered, or caller gone
 	result := make(chan outcome, 1)
 	c.tasks.Go(func() {
-		o := s.repeat(ctx, op, &failed)
+		o := s.repeat(ctx, op, failed)
 		if settled.CompareAndSwap(false, true) {
 			result <- o
 			return
@@ -204,20 +312,22 @@ func detach(ctx context.Context) context.Context {
 
 // pass is [server.pass].
 func (c *Client) pass(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome {
-	return detached(ctx, c, func(bool) lua.Call { return t.base.hander.Pass(t.known(), lease, tokens, c.publish) })
+	return detached(ctx, c, func(bool) lua.Call { return t.base.hander.Pass(t.id, lease, tokens, c.publish) })
 }
 
 // release is [server.release].
-func (c *Client) release(ctx context.Context, b *Base, names kind.Names) outcome {
-	return detached(ctx, c, b.release(names))
+func (c *Client) release(ctx context.Context, b *Base, id string) outcome {
+	return detached(ctx, c, b.release(id))
 }
 
 // renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts in it. What got no answer
 // keeps the verdict [watchdog.Unknown].
 func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
-	calls, names, changes := make([]lua.Call, len(batch)), make([]string, len(batch)), make([]uint64, len(batch))
+	calls := make([]lua.Call, len(batch))
 	for i, r := range batch {
-		calls[i], names[i], changes[i] = r.Owner.(*tenure).renewal(r.Length)
+		t := r.Owner.(*tenure)
+		t.unheard.Add(1)
+		calls[i] = t.base.wire.Renew(t.id, r.Length)
 	}
 	run := lua.RunAll
 	if _, one := c.rdb.(*redis.Client); one {
@@ -225,17 +335,21 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 		run = lua.RenewAll
 	}
 	silent := false
-	for i, result := range run(ctx, c.rdb, calls) {
+	results := run(ctx, c.rdb, calls)
+	c.notePanic(results[0].Err)
+	for i, result := range results {
 		t := batch[i].Owner.(*tenure)
+		if result.Err == nil || isReply(result.Err) {
+			t.unheard.Add(-1)
+		}
 		switch {
 		case result.Err == nil && result.Reply.Status == lua.Done:
 			batch[i].Verdict = watchdog.Renewed
-			t.renewed(names[i])
 			if t.refusal.Load() != nil {
 				t.refusal.Store(nil)
 			}
-		case result.Err == nil && !t.believes(changes[i]):
-			// It looked for a name that was changed meanwhile: it is asked again.
+		case result.Err == nil && t.isPassing():
+			// It was given up, perhaps, which is no loss.
 		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
 			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
 		case isReply(result.Err):

@@ -2,7 +2,7 @@ package holdfast
 
 import (
 	"context"
-	"slices"
+	"log/slog"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/combine"
+	"github.com/holdfast-go/holdfast/internal/logqueue"
 	"github.com/holdfast-go/holdfast/internal/master"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/task"
@@ -19,14 +20,19 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Client is one participant: what a Redisson client is to Java. Locks of all kinds are made on it. Use one per process and
-// Redis, and Close it at the end. All methods are safe for concurrent use.
+// Client is one participant: what a Redisson client is to Java. Locks of all kinds are made on it.
+// Use one per process and Redis, and Close it at the end. All methods are safe for concurrent use.
 //
-// Operations that many goroutines ask for at the same time travel together, in pipelines; hooks of go-redis see those. A
-// cluster is asked for each by itself, because a pipeline over several servers ends with the slowest of them.
+// Operations that many goroutines ask for at the same time travel together in pipelines, and hooks
+// of go-redis see those. A cluster gets each operation by itself, because a pipeline over several
+// servers ends with the slowest of them.
 //
-// It holds one goroutine (the watchdog's, from the first lock on), and while somebody waits one connection per server
-// that it listens on. While nothing is held or waited for it sends nothing.
+// A hook or dialer of go-redis may panic. The operation it was called for has then failed, and the
+// panic goes on to that operation's caller when all has been given back. Where there is no caller,
+// the panic is logged.
+//
+// A client has one goroutine (the watchdog's, from the first lock on), and while somebody waits one
+// connection per server that it listens on. While nothing is held or waited for it sends nothing.
 type Client struct {
 	rdb     redis.UniversalClient
 	cluster *redis.ClusterClient // rdb if it is one, else nil
@@ -35,15 +41,23 @@ type Client struct {
 	opts    Options
 	id      string
 	owners  atomic.Uint64 // number of the last owner
-	handed  atomic.Int64  // how many tokens were needed when a lock was handed on the last time
+	way     way
+	handed  atomic.Int64 // how many tokens were needed when a lock was handed on the last time
 
-	dog   *watchdog.Watchdog
-	votes *watchdog.Watchdog // of locks that several masters grant: a master that is slow for those must not delay the others
-	hub   *pubsub.Hub
-	queue queue.Queue
-	lines lines
-	tasks task.Group // operations that outlive their caller
+	dog    *watchdog.Watchdog
+	votes  *watchdog.Watchdog // of locks that several masters grant: a master that is slow for those must not delay the others
+	hub    *pubsub.Hub
+	queue  queue.Queue
+	lines  lines
+	losses losses
+	tasks  task.Group // operations that outlive their caller
+	clock  clock      // of the server
 
+	undoMu  sync.Mutex
+	undoers map[undoing]*undoer // guarded by undoMu
+
+	rivals     rivals // for locks of several masters
+	homes      homes  // of those
 	masterOnce sync.Once
 	master     *master.Master // set when the first quorum asks for it
 
@@ -51,20 +65,24 @@ type Client struct {
 	cancel    context.CancelCauseFunc
 	closeOnce sync.Once
 	closeErr  error
+	left      leftovers
 }
 
-// New makes a client on rdb, which stays the caller's: Close does not close it. nil options stand for the defaults.
-// Nothing is sent.
+// New makes a client on rdb, which stays the caller's: Close does not close it. nil options stand
+// for the defaults. Nothing is sent.
 //
-// It returns an error that wraps [ErrInvalid] for options that contradict each other and for a *redis.Ring: a Ring moves
-// names to another server when one does not answer, and with them every lock.
+// rdb is a *redis.Client (one server, or Sentinel) or a *redis.ClusterClient. A client with
+// ClusterSlots in its options, as redis.NewFailoverClusterClient makes it, is taken for servers
+// that are no Redis Cluster. All that concerns locks goes to masters, wherever such a client sends
+// its reads.
+//
+// New returns an error that wraps [ErrInvalid] for options that contradict each other and for any
+// other client. A *redis.Ring moves names to another server when one does not answer, and with them
+// every lock. For a type that embeds a client, it cannot be known where it sends. Hooks of go-redis
+// see and change commands without such a type.
 func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
-	if isNil(rdb) {
-		return nil, invalid("rdb is nil; pass a go-redis client, for example redis.NewClient(&redis.Options{})")
-	}
-	if _, ring := rdb.(*redis.Ring); ring {
-		return nil, invalid("rdb is a *redis.Ring, which grants a lock twice when a server does not answer; use a " +
-			"single server, Sentinel or a Cluster")
+	if err := checkRedis(rdb); err != nil {
+		return nil, err
 	}
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -74,36 +92,69 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	if err != nil {
 		return nil, both{ErrInvalid, err}
 	}
-	c := &Client{rdb: rdb, single: rdb, publish: "PUBLISH", opts: o, id: id.String()}
+	c := &Client{rdb: rdb, single: rdb, publish: "PUBLISH", opts: o, id: id.String(), clock: newClock(rdb)}
 	switch r := rdb.(type) {
 	case *redis.ClusterClient:
-		c.cluster, c.publish = r, "SPUBLISH"
-	case *redis.Client: // of another kind of client we do not know to how many servers it sends
+		c.cluster = r
+		if r.Options().ClusterSlots == nil { // as pubsub has it
+			c.publish = "SPUBLISH"
+		}
+	case *redis.Client:
 		c.single = combine.New(r, r.Options().PoolSize)
 	}
-	c.lines.client = c
+	c.lines.client, c.losses.client = c, c
+	if o.Logger != nil {
+		c.opts.Logger = logqueue.New(o.Logger, c.tasks.Go)
+	} else {
+		c.opts.Logger = slog.New(slog.DiscardHandler)
+	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.dog = watchdog.New(watchdog.Config{Renew: c.renew})
+	c.dog = watchdog.New(watchdog.Config{Renew: c.renew, Lane: c.lane()})
 	c.votes = watchdog.New(watchdog.Config{Renew: c.renewVotes})
 	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger})
 	return c, nil
 }
 
-// isNil also sees a nil pointer of a client's type, the usual result of an ignored error.
-func isNil(rdb redis.UniversalClient) bool {
-	switch c := rdb.(type) {
-	case nil:
-		return true
+// checkRedis also sees a nil pointer of a client's type, the usual result of an ignored error.
+func checkRedis(rdb redis.UniversalClient) error {
+	switch r := rdb.(type) {
 	case *redis.Client:
-		return c == nil
+		if r != nil {
+			return nil
+		}
 	case *redis.ClusterClient:
-		return c == nil
+		if r != nil {
+			return nil
+		}
+	case *redis.Ring:
+		return invalid("rdb is a *redis.Ring, which grants a lock twice when a server does not answer; use a " +
+			"single server, Sentinel or a Cluster")
+	case nil:
+	default:
+		return invalid("rdb is a %T, of which it is not known where it sends; pass the *redis.Client or *redis.ClusterClient "+
+			"in it, and use AddHook of that to see or change commands", rdb)
 	}
-	return false
+	return invalid("rdb is nil; pass a go-redis client, for example redis.NewClient(&redis.Options{})")
 }
 
 // ID is the client's UUID, the first part of every owner of its.
-func (c *Client) ID() string { return c.id }
+func (c *Client) ID() string {
+	if c == nil {
+		return ""
+	}
+	return c.id
+}
+
+// check refuses a client that New did not make.
+func (c *Client) check() error {
+	switch {
+	case c == nil:
+		return invalid("client is nil; make one with holdfast.New")
+	case c.rdb == nil:
+		return invalid("client is a zero Client; make one with holdfast.New")
+	}
+	return nil
+}
 
 // newOwnerID numbers an owner. The h tells our owners from Redisson's thread numbers in a queue that both share.
 func (c *Client) newOwnerID() string {
@@ -111,61 +162,4 @@ func (c *Client) newOwnerID() string {
 	id := append(buf[:0], c.id...)
 	id = append(id, ":h"...)
 	return string(strconv.AppendUint(id, c.owners.Add(1), 10))
-}
-
-// Close releases the client's holds (their contexts end with ErrClosed first), wakes its waiters with ErrClosed and joins
-// its goroutines. It returns an error if ctx ended before that was done; what is still held then ends with its lease.
-// A second call waits for the first and returns the same.
-func (c *Client) Close(ctx context.Context) error {
-	c.closeOnce.Do(func() { c.closeErr = c.close(ctx) })
-	return c.closeErr
-}
-
-func (c *Client) close(ctx context.Context) error {
-	c.cancel(ErrClosed)
-	c.queue.Close(ErrClosed)
-	rest, votes := c.dog.Stop(), c.votes.Stop()
-	c.tasks.Go(func() { c.releaseAll(rest) })
-	c.tasks.Go(func() { c.withdrawAll(votes) })
-	c.tasks.Go(c.dog.Join)
-	c.tasks.Go(c.votes.Join)
-	hubErr := c.hub.Close(ctx)
-	if err := c.tasks.Wait(ctx); err != nil {
-		return err
-	}
-	return hubErr
-}
-
-// releaseAll frees what the client held when it was closed, in batches: it may be a hundred thousand. If the server does
-// not answer it gives up; the leases end what is left.
-func (c *Client) releaseAll(owners []watchdog.Owner) {
-	endAll(owners)
-	for batch := range slices.Chunk(owners, 500) {
-		calls := make([]lua.Call, len(batch))
-		for i, o := range batch {
-			t := o.(*tenure)
-			calls[i] = t.base.wire.Release(t.known(), c.publish)
-		}
-		for i, result := range lua.RunAll(context.Background(), c.rdb, calls) {
-			if result.Err != nil && !batch[i].(*tenure).end().releaseAtClose() {
-				return
-			}
-		}
-	}
-}
-
-// endAll ends every context before the first lock is released.
-func endAll(owners []watchdog.Owner) {
-	for _, o := range owners {
-		o.(*tenure).end().finish(ErrClosed, false)
-	}
-}
-
-// withdrawAll is releaseAll for locks that several masters grant.
-func (c *Client) withdrawAll(owners []watchdog.Owner) {
-	endAll(owners)
-	for _, o := range owners {
-		b := o.(*tenure).server.(*ballot)
-		c.tasks.Go(func() { b.withdraw(context.Background()) })
-	}
 }

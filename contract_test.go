@@ -32,6 +32,7 @@ var (
 	_ func(time.Duration) holdfast.Option                                                           = holdfast.Wait
 	_ func(time.Duration) holdfast.Option                                                           = holdfast.Lease
 	_ func() holdfast.Option                                                                        = holdfast.NoRenewal
+	_ func(time.Duration) holdfast.Option                                                           = holdfast.HoldAtLeast
 	_ func(context.Context, holdfast.Locker) sync.Locker                                            = holdfast.SyncLocker
 	_ func(context.Context) context.Context                                                         = holdfast.WithOwner
 	_ func(context.Context, holdfast.Locker, func(context.Context) error, ...holdfast.Option) error = holdfast.Do
@@ -39,7 +40,7 @@ var (
 	_ func(context.Context) (uint64, bool) = fence.Token
 
 	_ = []error{fence.ErrStale}
-	_ = []error{holdfast.ErrNotAcquired, holdfast.ErrLost, holdfast.ErrReleased, holdfast.ErrClosed}
+	_ = []error{holdfast.ErrNotAcquired, holdfast.ErrLost, holdfast.ErrReleased, holdfast.ErrClosed, holdfast.ErrUnavailable}
 	_ = holdfast.Error{Op: "", Kind: "", Name: "", Err: error(nil)}
 	_ = holdfast.State{Owner: "", Count: 0, Remaining: time.Duration(0), Token: uint64(0), Waiters: 0}
 

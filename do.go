@@ -2,13 +2,14 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"sync"
 )
 
-// Do calls fn while l is held, under the hold's context, and unlocks, also if fn panics. It returns nil only if the lock
-// was held from the start of fn to its end and fn returned nil. If the hold was lost on the way, errors.Is is true for
-// [ErrLost] beside fn's own error: fn may then have run together with another holder.
+// Do calls fn under the hold's context while l is held, and then unlocks, even if fn panics. It
+// returns nil only if the lock was held from the start of fn to its end and fn returned nil. If the
+// hold was lost on the way, errors.Is is true for [ErrLost] beside fn's own error: fn may then have
+// run together with another holder. Where the lock is handed on within the process, "held" means
+// what [Hold.Unlock] says.
 func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...Option) (err error) {
 	if l == nil {
 		return invalid("locker is nil; make one with rlock.New")
@@ -20,12 +21,13 @@ func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...O
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, hold.Unlock(ctx)) }()
+	defer func() { err = together(err, hold.Unlock(ctx)) }()
 	return fn(hold.Context())
 }
 
-// SyncLocker makes a sync.Locker of l, for code that takes one. Lock and Unlock panic where they cannot return an error:
-// ctx ended, Redis did not answer, the lock was lost. Loss in between goes unnoticed until Unlock; prefer the [Hold].
+// SyncLocker makes a sync.Locker of l, for code that takes one. Lock and Unlock panic where they
+// cannot return an error: ctx ended, Redis did not answer, or the lock was lost. A loss in between
+// goes unnoticed until Unlock; prefer the [Hold].
 func SyncLocker(ctx context.Context, l Locker) sync.Locker {
 	return &syncLocker{ctx: ctx, locker: l}
 }
@@ -39,6 +41,9 @@ type syncLocker struct {
 }
 
 func (s *syncLocker) Lock() {
+	if s.locker == nil {
+		panic(invalid("locker is nil; make one with rlock.New"))
+	}
 	hold, err := s.locker.Lock(s.ctx)
 	if err != nil {
 		panic(err)
@@ -53,7 +58,11 @@ func (s *syncLocker) Unlock() {
 	n := len(s.holds)
 	if n == 0 {
 		s.mu.Unlock()
-		panic("holdfast: unlock of unlocked lock " + s.locker.Name())
+		name := "of nil"
+		if s.locker != nil {
+			name = s.locker.Name()
+		}
+		panic("holdfast: unlock of unlocked lock " + name)
 	}
 	hold := s.holds[n-1]
 	s.holds = s.holds[:n-1]

@@ -10,31 +10,56 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// elect is attempt for a lock that a majority of masters grants. It goes on trying while too few of them answer, until the retry
-// budget is spent. contested says that others want the lock.
-func (g *grant) elect(contested bool) (*Hold, time.Duration, error) {
-	b, wait := g.base, g.asked.wait
-	start := time.Now()
+// elect is attempt for a lock that a majority of masters grants. It goes on trying while too few of them agree, until the retry
+// budget is spent; for TryLock only once more, for connections that had gone stale, and for two timeouts of a master in all.
+func (g *grant) elect() (*Hold, time.Duration, error) {
+	b, wait, c := g.base, g.asked.wait, &g.contest
+	c.on = c.on || b.client.rivals.lately(b.key)
+	if d := time.Until(c.rest); d > 0 {
+		if cause := b.pause(wait, d); cause != nil {
+			return nil, 0, g.left(cause)
+		}
+	}
+	start, limit, asking := time.Now(), b.client.budget(), wait
+	if g.asked.once {
+		var cancel context.CancelFunc
+		limit = g.asked.want.patience()
+		asking, cancel = context.WithTimeout(wait, 2*limit)
+		defer cancel()
+	}
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
-		e := b.quorum.election(wait, &g.asked.want, g.tokens(), contested)
+		e := b.quorum.election(asking, &g.asked.want, g.tokens(), c, g.asked.once)
 		cause := b.over(wait)
 		if e.won && cause == nil {
 			return g.elected(e)
 		}
-		e.ballot.withdraw(detach(wait))
+		if e.ballot.withdraw(detach(wait)) > 0 { // its rivals may have withdrawn too: not at once again
+			c.rest = time.Now().Add(spread(splitDelay))
+		}
+		switch {
+		case e.err == nil && !e.won:
+			g.denied(e.by.blocker())
+		case e.err != nil && cause == nil:
+			g.failed.Store(&e.err)
+		}
 		switch {
 		case cause != nil:
-			return nil, 0, b.left(because(cause, e.err))
+			return nil, 0, g.left(cause)
 		case e.err == nil:
+			c.on, c.look = true, time.Now().Add(e.left)
 			return nil, e.left, nil
-		case !e.passing() || control.Resend.Off() || time.Since(start)+delay > b.client.budget():
-			return nil, 0, b.gaveUp(wait, outcome{err: e.err})
+		case !e.passing() || control.Resend.Off() || time.Since(start)+delay > limit:
+			return nil, 0, g.gaveUp(wait, outcome{err: e.err})
 		}
 		if cause := b.pause(wait, spread(delay)); cause != nil {
-			return nil, 0, b.left(because(cause, e.err))
+			return nil, 0, g.left(cause)
+		}
+		if g.asked.once {
+			limit = 0
 		}
 	}
 }
@@ -43,11 +68,10 @@ func (g *grant) elect(contested bool) (*Hold, time.Duration, error) {
 func (g *grant) elected(e election) (*Hold, time.Duration, error) {
 	g.id, g.server = e.ballot.id, e.ballot
 	h, err := g.activate(e.sent, strconv.FormatUint(e.first, 10), strconv.FormatUint(e.last, 10), g.asked.want.lease)
-	switch {
-	case err != nil:
+	if err != nil {
 		g.markStray()
-	case e.refused > 0: // a rival's votes, mostly, who has lost: it is not good to stand on a bare majority for long
-		g.base.dog.Hasten(&g.tenure.watch, joinAfter)
+	} else {
+		e.live(&g.tenure.watch, e.refused > 0)
 	}
 	return h, 0, err
 }
@@ -76,28 +100,34 @@ type election struct {
 	won         bool
 	first, last uint64        // the tokens that are its own
 	left        time.Duration // if others hold the lock: when to try again if nobody tells
-	err         error         // too few answered
+	by          rival         // who holds it then, as far as it is known
+	err         error         // no majority came about
 	refused     int           // masters
 }
 
-// election holds one, for so many tokens. Where others want the lock, one master is asked first, and the rest only if that one grants it.
-func (q *quorum) election(ctx context.Context, cfg *config, tokens int, contested bool) election {
-	e := election{ballot: q.newBallot(cfg), sent: time.Now(), first: q.propose()}
+// election holds one, for so many tokens. Where others want the lock, its lead is asked first. once says that there will be no second look,
+// so the rest is asked whatever that one says.
+func (q *quorum) election(ctx context.Context, cfg *config, tokens int, c *contest, once bool) election {
+	e := election{ballot: q.newBallot(cfg), by: rival{left: -1}}
+	e.meet(ctx)
+	e.sent, e.first = suspend.System.Now(), q.propose()
 	e.last = e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
-	what, p := e.stand(1, cfg.lease, e.last), q.newTally()
+	what, p := e.stand(1, cfg.stands(), e.last), q.newTally()
 	rest := q.all
-	if lead, ok := q.lead(e.patience); ok && contested {
+	if lead, ok := q.lead(e.patience); ok && c.on {
 		e.ask(ctx, what, []int{lead}, p, func() bool { return false })
-		if p.refused() > 0 {
-			e.left = spread(lookAgain(time.Duration(p.answers[lead].reply.Int(0)) * time.Millisecond))
+		if a := &p.answers[lead]; a.refuses() && !c.passes(a.reply.Text(1)) && !once {
+			q.rivals().note(q.base.key, p, q.voters, q.need, false)
+			e.left, e.by = e.soon(), p.rivals()[0]
 			return e
 		}
 		rest = without(rest, lead)
 	}
-	e.ask(ctx, what, rest, p, func() bool {
-		return p.votes() >= q.need && !e.young(p) || p.refused() > len(q.voters)-q.need
-	})
-	e.unanimous(p)
+	if ctx.Err() == nil { // else who asks has left meanwhile
+		e.ask(ctx, what, rest, p, func() bool {
+			return p.votes() >= q.need && !e.young(p) || p.refused() >= q.need // and then it is known who holds it
+		})
+	}
 	e.refused = p.refused()
 	switch {
 	case q.twins() != nil:
@@ -106,16 +136,21 @@ func (q *quorum) election(ctx context.Context, cfg *config, tokens int, conteste
 		e.left = e.defeat(p)
 	case p.votes() >= q.need:
 		e.agree(ctx, cfg, p)
-	case p.refused() > 0 && p.refused()+p.count((*answer).holds) >= q.need:
+	case p.refused() > len(q.voters)-q.need, p.refused() > 0 && p.refused()+p.count((*answer).holds) >= q.need:
 		e.left = e.defeat(p)
 	default:
-		e.err = &quorumError{q, p}
+		e.err = &quorumError{q, p, p.votes()}
+	}
+	if e.refused > 0 {
+		q.rivals().note(q.base.key, p, q.voters, q.need, e.won)
 	}
 	return e
 }
 
 // agree settles the tokens of an election that is won: the greatest that a master replied, once a majority knows it. Mostly it does: then
 // all have replied the same. If that is what was proposed, those before it are the owner's too, as far as no master knew them.
+//
+// A token below what the masters' clocks show, which their answers have told, was proposed by one who did not know them, or not well.
 func (e *election) agree(ctx context.Context, cfg *config, p *tally) {
 	proposed, same := e.last, 0
 	e.last = 0
@@ -138,22 +173,39 @@ func (e *election) agree(ctx context.Context, cfg *config, p *tally) {
 			same++
 		}
 	}
+	if shown := e.q.shown(e.sent); e.last+unsureClocks < shown {
+		e.last, same = shown, 0
+	}
 	if e.last != proposed {
 		e.first = e.last
 	}
 	e.q.saw(e.last)
-	e.won = same >= e.q.need || control.Tell.Off() || e.tell(ctx, cfg.lease, e.last)
-	if e.won && !time.Now().Before(e.sent.Add(watchdog.Trust(cfg.lease))) {
+	e.won = same >= e.q.need || control.Tell.Off() || e.tell(ctx, cfg.stands(), e.last)
+	switch took := time.Since(e.sent); {
+	case !e.won:
+	case took >= watchdog.Trust(cfg.lease):
 		e.won, e.err = false, errSlow
+	case took > e.lasts():
+		e.won, e.err = false, errHeldUp
+	}
+	if e.won {
+		e.begin(p)
 	}
 }
 
+// unsureClocks is by how many microseconds a token may be below the masters' clocks, so that what is not known of them exactly, while
+// answers are slow, costs no round trip. It is short beside a restart.
+const unsureClocks = 100_000
+
 var errSlow = errors.New("the masters took longer to grant the lock than it can be trusted; use a longer lease")
+
+// errHeldUp is of an election that others do not expect to go on, see [gap].
+var errHeldUp = errors.New("the process was held up while the masters granted the lock")
 
 // passing tells whether another election may end better than one that failed.
 func (e *election) passing() bool {
 	var failure *quorumError
-	return errors.Is(e.err, errSlow) || errors.As(e.err, &failure) && !failure.final()
+	return errors.Is(e.err, errSlow) || errors.Is(e.err, errHeldUp) || errors.As(e.err, &failure) && !failure.final()
 }
 
 // tell makes a token known to a majority.
@@ -162,40 +214,25 @@ func (e *election) tell(ctx context.Context, lease time.Duration, token uint64) 
 	agreed := func() int { return p.count(func(a *answer) bool { return a.counts && a.reply.Text(0) == text }) }
 	e.ask(ctx, e.stand(1, lease, token), e.q.all, p, func() bool { return agreed() >= e.q.need })
 	if agreed() < e.q.need {
-		e.err = &quorumError{e.q, p}
+		e.err = &quorumError{e.q, p, agreed()}
 		return false
 	}
 	return true
 }
 
 // young tells whether there are votes of masters that were started less than a lease ago and are believed only because the others
-// are as young. Then it matters what all of them say.
+// are as young. Then it matters what all of them say. (Rejected: to remember that all of them granted a lock together, after which a
+// majority would do. That is for the first lease of a deployment, and for those who keep a Mutex for so long.)
 func (e *election) young(p *tally) bool {
 	if e.trusts || control.Restarts.Off() {
 		return false
 	}
-	free := e.q.free.Load()
 	for i := range p.answers {
-		if a := &p.answers[i]; a.counts && time.Since(a.run.Since) < e.horizon() && (free == nil || (*free)[i] != a.run.ID) {
+		if a := &p.answers[i]; a.counts && time.Since(a.run.Since) < e.horizon() {
 			return true
 		}
 	}
 	return false
-}
-
-// unanimous notes that all masters granted the lock together, if they did.
-func (e *election) unanimous(p *tally) {
-	if e.q.free.Load() != nil && !e.young(p) || p.votes() < len(p.answers) {
-		return
-	}
-	runs := make([]string, len(p.answers))
-	for i := range p.answers {
-		if p.answers[i].run == nil {
-			return // trusted, and not known
-		}
-		runs[i] = p.answers[i].run.ID
-	}
-	e.q.free.Store(&runs)
 }
 
 // contested tells whether another owner would have a majority with the vote of one more master, which has forgotten it. A young one that
@@ -216,9 +253,17 @@ const (
 	maxLook = time.Second
 	// splitDelay is for votes that were split: nobody has the lock. It has to be long beside the time that an election takes.
 	splitDelay = 20 * time.Millisecond
-	// joinAfter is when masters are asked again that refused a lock which others granted.
+	// joinAfter is when masters are asked again that refused a lock which others granted: a rival's votes, mostly, who has lost. It is not good
+	// to stand on a bare majority for long.
 	joinAfter = 100 * time.Millisecond
 )
+
+// remaining is what a server says that is left of a lease, in milliseconds; -1 of one without an end. What is longer than a century is not
+// told apart: sums of it stay within what a Duration can be.
+func remaining(millis int64) time.Duration {
+	const century = 100 * 365 * 24 * time.Hour
+	return time.Duration(min(max(millis, -1), century.Milliseconds())) * time.Millisecond
+}
 
 // lookAgain is when to look after a lock of whose lease so much is left at one master.
 func lookAgain(left time.Duration) time.Duration {
@@ -228,16 +273,24 @@ func lookAgain(left time.Duration) time.Duration {
 	return min(2*left+2*time.Millisecond, maxLook) // spread shortens it to half of that at most
 }
 
+// soon is when to try again where nobody seems to have the lock yet.
+func (e *election) soon() time.Duration {
+	return spread(min(splitDelay+4*time.Since(e.sent), maxLook))
+}
+
 // defeat is when to try again after an election that others have won, or nobody.
 func (e *election) defeat(p *tally) time.Duration {
 	left := maxLook
 	for i := range p.answers {
 		if a := &p.answers[i]; a.refuses() {
-			left = min(left, lookAgain(time.Duration(a.reply.Int(0))*time.Millisecond))
+			left = min(left, lookAgain(remaining(a.reply.Int(0))))
 		}
 	}
-	if !slices.ContainsFunc(p.rivals(), func(r rival) bool { return r.masters >= e.q.need }) {
-		return spread(min(splitDelay+4*time.Since(e.sent), maxLook))
+	list := p.rivals()
+	holder := slices.IndexFunc(list, func(r rival) bool { return r.masters >= e.q.need })
+	if holder < 0 {
+		return e.soon()
 	}
+	e.by = list[holder]
 	return spread(left)
 }

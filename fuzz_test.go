@@ -37,8 +37,8 @@ type fault struct{ field, remedy string }
 
 func faultOfLease(field string, d time.Duration) *fault {
 	switch {
-	case d < time.Millisecond:
-		return &fault{field, "at least 1ms"}
+	case d < 4*time.Millisecond:
+		return &fault{field, "at least 4ms"}
 	case d > math.MaxInt64-time.Millisecond:
 		return &fault{field, "at most"}
 	}
@@ -60,7 +60,7 @@ func (f *fault) refused(t *testing.T, err error, value time.Duration) {
 
 // extremes are durations at which something changes or overflows.
 var extremes = []time.Duration{
-	math.MinInt64, -1, 0, 1, time.Millisecond - 1, time.Millisecond, time.Hour, 1 << 53, math.MaxInt64 / 2,
+	math.MinInt64, -1, 0, 1, time.Millisecond, 4*time.Millisecond - 1, 4 * time.Millisecond, time.Hour, 1 << 53, math.MaxInt64 / 2,
 	math.MaxInt64 - time.Millisecond, math.MaxInt64 - time.Millisecond + 1, math.MaxInt64,
 }
 

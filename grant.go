@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
@@ -26,14 +26,19 @@ import (
 type grant struct {
 	base    *Base
 	owner   *owner
-	id      string   // "<uuid>:h<n>"
+	id      string   // "<uuid>:h<n>", as the server knows it; of one that was handed the lock, that of the first holder. Set before it is live
 	server  server   // that grants it
 	front   bool     // it has the front place of the local queue; set before it is live
 	counted bool     // Close waits for its acquisition; of the goroutine that acquires
 	asked   *request // that it was made for
-	refused bool     // others want the lock; of the goroutine that acquires
+	contest contest  // of several masters
+	// courtesy is what it owes to other clients.
+	courtesy courtesy
 	// refusedAt is the server's time, in microseconds, when it last said that a place has not been granted yet. Of its waiter.
 	refusedAt int64
+	failed    atomic.Pointer[error] // what the last attempt came to that got no answer; nil since there was one
+	// foreign says that one of Redisson's may be the one that calls this owner next. Of its waiter.
+	foreign bool
 
 	// turn holds one token. Operations that talk to the server about this grant take turns, because each tells the
 	// server an absolute hold count. It is a channel and not a mutex: a caller leaves by its context.
@@ -49,14 +54,19 @@ type grant struct {
 	undone bool
 	// yielded is for how many other clients the lock was given up.
 	yielded int
+	longest time.Duration // for how long one of them needs a head start
 	token   uint64
 	lease   time.Duration
-	renew   bool
+	longer  bool    // the lease may stand for longer than was asked for
+	renew   bool    // one of the holds is to be renewed
+	said    word    // what a server said last, before it is live
 	holds   []*Hold // that have not ended, oldest first; their number is the hold count in Redis
 	tenure  *tenure // nil before it is live; begun by it, or by the grant that handed the lock on to it
 	// confirmed is what replicas are known to have it.
 	confirmed replicas
-	until     time.Time // the deadline when it was handed on
+	until     time.Time     // the deadline when it was handed on; else zero
+	granted   time.Time     // not before that, by this clock
+	atLeast   time.Duration // for how long the lock stays taken since then; 0: for as long as it is held
 }
 
 // newGrant makes a grant whose turn is the request's.
@@ -80,9 +90,6 @@ func (g *grant) takeTurn(ctx context.Context) error {
 
 func (g *grant) passTurn() { g.turn <- struct{}{} }
 
-// idle tells whether no operation that talks to the server about this grant is under way.
-func (g *grant) idle() bool { return len(g.turn) == 1 }
-
 func (g *grant) fail(op string, err error) error { return g.base.fail(op, err) }
 
 // activate makes a grant live that stands for a time from sent on, and returns its first hold. It fails if the answer came so
@@ -98,11 +105,13 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 		return nil, both{ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease")}
 	}
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
-	t := &tenure{base: g.base, server: g.server}
+	t := &tenure{base: g.base, server: g.server, id: g.id}
 	t.begin(g, token, reserved)
-	h := &Hold{grant: g, parent: g.asked.ctx, depth: 1, token: token}
+	h := &Hold{grant: g, parent: g.asked.ctx, depth: 1, token: token, renewed: want.renew}
 	g.mu.Lock()
+	g.said = word{} // what it asks for from now on is its own
 	g.tenure, g.live, g.token, g.lease, g.renew, g.placed = t, true, token, want.lease, want.renew, false
+	g.granted, g.atLeast = time.Now(), want.atLeast
 	g.holds = append(g.holds, h)
 	g.mu.Unlock()
 	dog, watched := g.base.dog, false
@@ -122,19 +131,20 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	wait := r.wait
 	g.mu.Lock()
 	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.lease), g.renew || r.want.renew
+	g.longer = g.longer || lease > g.asked.want.lease || lease < g.lease // what the server has is never shortened
 	g.mu.Unlock()
 	s := g.confirming(r)
 	o, ok := g.base.client.call(wait, s, g.recount(count, lease), func(o outcome) { g.settle() })
 	if !ok {
-		return nil, both{ErrNotAcquired, because(context.Cause(wait), o.err)} // settle passes the turn on
+		return nil, outage(because(context.Cause(wait), o.err)) // settle passes the turn on
 	}
 	switch {
 	case o.err != nil && (o.stray || s != g.server):
 		g.base.client.tasks.Go(g.settle)
-		return nil, g.base.gaveUp(wait, o)
+		return nil, g.gaveUp(wait, o)
 	case o.err != nil:
 		g.passTurn()
-		return nil, g.base.gaveUp(wait, o)
+		return nil, g.gaveUp(wait, o)
 	}
 	defer g.passTurn()
 	if o.reply.Status == lua.Gone {
@@ -148,7 +158,7 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	if !g.base.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
 		return nil, ErrLost // its time is over; the watchdog is about to say so
 	}
-	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token}
+	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token, renewed: renew}
 	g.holds = append(g.holds, h)
 	g.lease, g.renew, g.stray = lease, renew, g.stray || o.stray
 	if s != g.server {
@@ -159,9 +169,9 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 
 func (g *grant) recount(count int, lease time.Duration) operation {
 	if b, ok := g.server.(*ballot); ok {
-		return b.restand(count, lease, g.token)
+		b.longer(lease)
 	}
-	return func(bool) lua.Call { return g.base.protocol.Recount(g.tenure.known(), count, lease) }
+	return func(bool) lua.Call { return g.base.wire.Recount(g.id, count, lease) }
 }
 
 // settle tells the server the true hold count after an operation whose outcome nobody knows, and passes the turn on.
@@ -181,6 +191,9 @@ var errBusy = errors.New("another operation of the same owner got no answer from
 
 // unlock takes a hold that has ended out of the grant. The last one releases the lock.
 func (g *grant) unlock(ctx context.Context, h *Hold) error {
+	if !control.Detach.Off() { // one budget for all: the wait for the turn, the question who else wants the lock, the release
+		ctx = bounded{detach(ctx), time.Now().Add(g.base.client.budget())}
+	}
 	select {
 	case <-g.turn:
 	default: // another operation of the same owner is under way
@@ -209,7 +222,12 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 	}
 	g.holds = slices.DeleteFunc(g.holds, func(other *Hold) bool { return other == h })
 	count, lease := len(g.holds), g.lease
+	plain := g.renew && !slices.ContainsFunc(g.holds, func(h *Hold) bool { return h.renewed }) && !control.Inner.Off()
+	g.renew = g.renew && !plain
 	g.mu.Unlock()
+	if plain && count > 0 {
+		g.base.dog.Rest(&g.tenure.watch) // what is left is a plain lease, as it was before
+	}
 	if count == 0 {
 		defer g.passTurn()
 		return g.unlockLast(ctx)
@@ -242,13 +260,16 @@ func (g *grant) unlockLast(ctx context.Context) error {
 		return g.reason()
 	}
 	g.tenure.used()
-	o := g.server.release(ctx, g.base, g.tenure.known())
+	if g.rest() > 0 {
+		return g.leaveTaken(ctx)
+	}
+	o := g.server.release(ctx, g.base, g.id)
 	g.finish(ErrReleased, o.stray || o.err != nil) // without an answer, or refused, it goes on in the background
 	switch {
 	case o.err != nil:
 		return g.base.uncertain(o)
 	case o.reply.Status == lua.Gone && (!o.stray || control.RepeatedGone.Off()):
-		return both{ErrLost, watchdog.ErrGone}
+		return both{ErrLost, g.notHeld()}
 	case o.reply.Text(0) != "":
 		return unannounced(g.base, o.reply.Text(0))
 	}
@@ -288,6 +309,15 @@ func (g *grant) reason() error {
 // that it may stand at the server; then, and if a straggler of it may take the lock once more, for nobody, it is given back
 // in the background.
 func (g *grant) finish(reason error, undo bool) bool {
+	if !g.end(reason, undo) {
+		return false
+	}
+	g.leave()
+	return true
+}
+
+// end is the part of finish that cannot wait: it marks the grant, and its holds' contexts end. Who ended it has to call leave.
+func (g *grant) end(reason error, undo bool) bool {
 	g.mu.Lock()
 	if g.ended != nil {
 		g.mu.Unlock()
@@ -295,37 +325,98 @@ func (g *grant) finish(reason error, undo bool) bool {
 	}
 	g.ended = reason
 	g.stray = g.stray || undo
-	stray, holds, lease := g.stray, g.holds, g.lease
-	undo = (stray || g.placed) && !g.undone
-	g.undone = g.undone || undo
+	holds := g.holds
 	g.holds = nil
-	turn := queue.Turn(g.yielded)
 	g.mu.Unlock()
 	for _, h := range holds {
 		_ = h.end(reason) // those that ended by themselves have their own reason
 	}
-	g.owner.drop(g, stray || undo)
+	return true
+}
+
+// leave is the rest: the owner, the local queue and the server forget the grant.
+func (g *grant) leave() {
+	g.mu.Lock()
+	stray, lease := g.stray, g.lease
+	undo := (stray || g.placed) && !g.undone
+	if g.staysLocked() {
+		undo, g.undone = false, true
+	}
+	g.undone = g.undone || undo
+	turn, spent := queue.Turn(g.yielded), g.spentLocked()
+	g.mu.Unlock()
+	g.owner.drop(g, spent)
 	if g.front {
 		g.base.client.queue.Leave(g.base.key, turn)
 	}
 	if undo {
-		g.base.client.tasks.Go(func() { g.server.undo(g.base, g.names(), lease, stray) })
+		g.server.undo(g.base, g.id, lease, stray)
 	}
-	return true
 }
 
+// isOver tells whether it has ended, and whether its owner's id is then not to be used again.
+func (g *grant) isOver() (over, spent bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.ended != nil, g.spentLocked()
+}
+
+// spentLocked tells whether the owner's id is not to be used again: something that carries it may still come to the server, be it a renewal, the
+// hash still names it, also because the lock stays taken for a while, or somebody has forced it out and may do so once more.
+func (g *grant) spentLocked() bool {
+	return g.tenure != nil && g.tenure.unheard.Load() > 0 || g.stray || g.placed || g.staysLocked() || !g.until.IsZero() || errors.Is(g.ended, ErrLost)
+}
+
+// lose ends a grant of which the server, or the clock, says that the lock is lost.
 func (g *grant) lose(reason error) {
+	if reason = g.endLost(reason); reason != nil {
+		g.leaveLost(reason)
+	}
+}
+
+// endLost is [grant.end] for a loss. It returns the reason to tell, nil if the grant had ended before.
+func (g *grant) endLost(reason error) error {
 	g.base.dog.Forget(&g.tenure.watch)
-	deadline := errors.Is(reason, watchdog.ErrDeadline)
-	if refusal := g.tenure.refusal.Load(); deadline && refusal != nil {
-		reason = both{reason, *refusal}
-	}
+	reason = g.inFull(reason)
 	// After a deadline it may stand in Redis all the same, and would block others until its lease ends there.
-	if !g.finish(both{ErrLost, reason}, deadline) {
-		return
+	// A quorum lock that others may have taken may stand at a minority still.
+	if !g.end(both{ErrLost, reason}, pastDeadline(reason) || g.base.quorum != nil) {
+		return nil
 	}
+	return reason
+}
+
+func pastDeadline(reason error) bool {
+	return errors.Is(reason, watchdog.ErrDeadline) || errors.Is(reason, watchdog.ErrEnded)
+}
+
+// inFull is the watchdog's reason for a loss, with what servers said.
+func (g *grant) inFull(reason error) error {
+	if refusal := g.tenure.refusal.Load(); refusal != nil && pastDeadline(reason) {
+		return both{reason, *refusal}
+	}
+	if errors.Is(reason, watchdog.ErrGone) {
+		return g.notHeld()
+	}
+	return reason
+}
+
+func (g *grant) leaveLost(reason error) {
+	g.leave()
 	g.base.client.opts.Logger.Warn("lock lost", "kind", g.base.key.Kind, "name", g.base.key.Name,
 		"owner", g.id, "token", g.token, "reason", reason)
+}
+
+// notHeld is [watchdog.ErrGone], with what the masters of a quorum said.
+func (g *grant) notHeld() error {
+	if b, ok := g.server.(*ballot); ok {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.why != nil {
+			return both{watchdog.ErrGone, b.why}
+		}
+	}
+	return watchdog.ErrGone
 }
 
 // gone ends a grant that the server does not know any more, and says why it ended: if the client is being closed, that
@@ -335,37 +426,34 @@ func (g *grant) gone() error {
 	return g.reason()
 }
 
-// releaseAtClose releases a grant of a closed client on its own, after the batch that it was in did not get through.
-func (g *grant) releaseAtClose() (ok bool) {
-	o := detached(context.Background(), g.server, g.base.release(g.tenure.known()))
-	if o.err != nil {
-		g.base.client.opts.Logger.Warn("locks not released at close; their leases will end them",
-			"kind", g.base.key.Kind, "name", g.base.key.Name, "owner", g.id, "error", o.err)
-	}
-	return o.err == nil
-}
-
 // extend lengthens the lease.
 func (g *grant) extend(ctx context.Context, lease time.Duration) error {
+	if ctx.Err() != nil {
+		return under(ctx, unasked{context.Cause(ctx)})
+	}
 	if err := g.takeTurn(ctx); err != nil {
-		return err
+		return under(ctx, unasked{err})
 	}
 	defer g.passTurn()
 	g.mu.Lock()
-	ended, renew, count := g.ended, g.renew, len(g.holds)
+	ended, renew := g.ended, g.renew
+	g.longer = g.longer || lease > g.asked.want.lease || lease < g.lease // what the server has is never shortened
 	g.mu.Unlock()
 	if ended != nil {
 		return ended
 	}
 	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller leaves early.
-	op := func(bool) lua.Call { return g.base.wire.Renew(g.tenure.known(), "", lease) }
+	op := func(bool) lua.Call { return g.base.wire.Renew(g.id, lease) }
 	if b, ok := g.server.(*ballot); ok {
-		op = b.restand(count, lease, g.token)
+		b.longer(lease)
 	}
 	o, ok := g.base.client.call(ctx, g.server, op, func(outcome) {})
+	if !ok || o.stray {
+		g.tenure.unheard.Add(1)
+	}
 	switch {
 	case !ok:
-		return both{ErrUncertain, context.Cause(ctx)}
+		return outage(both{ErrUncertain, because(context.Cause(ctx), o.err)})
 	case o.err != nil:
 		return g.base.uncertain(o)
 	case o.reply.Status == lua.Gone:
@@ -381,14 +469,6 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	}
 	g.lease = lease
 	return nil
-}
-
-// names are by what the server may know it.
-func (g *grant) names() kind.Names {
-	if t := g.tenure; t != nil {
-		return t.known()
-	}
-	return kind.Names{g.id}
 }
 
 // deadline is until when it is trusted.

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/kind"
-	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -25,17 +23,20 @@ func (g *grant) handOff(ctx context.Context) (ended bool, err error) {
 }
 
 // mayHandOff tells whether there is somebody to hand the lock to, and time enough: where renewals fail, the lock goes back to
-// the server before its lease is nearly over.
+// the server before its lease is nearly over. Nor is a lease handed on that stands for longer than the next one asks for, or may; and who
+// has the lock by TryLock, and not the front place, leaves it to the one who has that, who asks the server.
 func (g *grant) mayHandOff() bool {
-	b := g.base
+	b, want := g.base, &g.asked.want
 	g.mu.Lock()
-	lease, can := g.lease, g.asked.want.handOff && g.renew && !g.stray && g.ended == nil
+	lease, can := g.lease, want.handOff && want.renew && !g.stray && g.ended == nil
+	can = can && (!g.longer || control.Longer.Off()) && (g.front || control.Front.Off())
 	g.mu.Unlock()
 	return can && b.client.ctx.Err() == nil && b.client.queue.Waiting(b.key) > 0 &&
 		(time.Until(b.dog.Deadline(&g.tenure.watch)) > lease/2 || control.Half.Off())
 }
 
-// hand makes the first waiter of this client the holder. The id of this grant is not used again: the hash may name it for a while.
+// hand makes the first waiter of this client the holder. The hash goes on naming it by the id of this grant, which is not used again:
+// else the owner that the lock was handed on from would be taken for the one that has it.
 func (g *grant) hand() bool {
 	b, t := g.base, g.tenure
 	deadline := b.dog.Deadline(&t.watch)
@@ -54,7 +55,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	b, t := g.base, g.tenure
 	c := b.client
 	t.used()
-	t.setPassing(true) // a renewal that finds the lock released is not to call it lost
+	t.setPassing(true)
 	tokens := c.wanted()
 	o := g.server.pass(ctx, t, g.lease, tokens)
 	if o.err == nil && o.reply.Status == lua.Done {
@@ -77,6 +78,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	}
 	g.mu.Lock()
 	g.yielded = max(int(o.reply.Int(0)), 1) // where it is not known how many listen, somebody may
+	g.longest = time.Duration(o.reply.Int(2)) * time.Millisecond
 	g.mu.Unlock()
 	g.finish(ErrReleased, o.stray)
 	if !watched {
@@ -118,7 +120,7 @@ func (g *grant) accept(err error) (*Hold, error) {
 	switch {
 	case errors.Is(ended, ErrLost): // before it knew
 		if err != nil {
-			return nil, g.base.left(err)
+			return nil, g.left(err)
 		}
 		return nil, errAgain
 	case ended != nil:
@@ -131,7 +133,7 @@ func (g *grant) accept(err error) (*Hold, error) {
 	_ = g.count()
 	_ = holds[0].end(err)
 	if control.HandBack.Off() {
-		return nil, g.base.left(err)
+		return nil, g.left(err)
 	}
 	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 		g.base.dog.Forget(&g.tenure.watch)
@@ -139,28 +141,7 @@ func (g *grant) accept(err error) (*Hold, error) {
 		g.placed = true
 		g.mu.Unlock()
 	}
-	return nil, g.base.left(err)
-}
-
-// yield lets another client go first, if this one gave the lock up for some that have not had their turn yet. A client does that
-// once for each of them: after its own release, and after those that it hears of from then on. So the processes of a busy machine
-// take turns, and none is left out because it is slower than the others. (Rejected: to stay away until so many have released
-// the lock. Some only listen, and nobody would take it.)
-func (b *Base) yield(wait context.Context, others *queue.Turn) error {
-	if *others <= 0 || control.LetGo.Off() {
-		return b.over(wait)
-	}
-	if *others--; control.Turns.Off() {
-		*others = 0
-	}
-	timer := time.NewTimer(letGo)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-wait.Done():
-	case <-b.client.ctx.Done():
-	}
-	return b.over(wait)
+	return nil, g.left(err)
 }
 
 // unannounced is the error of a release that nobody could be told of: text is what the server said.
@@ -168,7 +149,7 @@ func unannounced(b *Base, text string) error {
 	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " + untold(b, text))
 }
 
-// release frees a lock that is known to be its owner's by these names.
-func (b *Base) release(names kind.Names) operation {
-	return func(bool) lua.Call { return b.wire.Release(names, b.client.publish) }
+// release frees the lock of an owner.
+func (b *Base) release(id string) operation {
+	return func(bool) lua.Call { return b.wire.Release(id, b.client.publish) }
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/pubsub"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -24,10 +25,10 @@ func (g *grant) standInLine() (*Hold, error) {
 		case h != nil || err != nil:
 			return h, err
 		case r.once:
-			return nil, ErrNotAcquired
+			return nil, g.left(nil)
 		}
 	}
-	p, err := c.lines.enter(r.wait, g.base, g.id)
+	p, err := c.lines.enter(g)
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +43,20 @@ func (g *grant) standInLine() (*Hold, error) {
 // without a word that reached us.
 func (g *grant) awaitTurn(p *place) (*Hold, error) {
 	b, wait, want := g.base, g.asked.wait, &g.asked.want
+	var own *pubsub.Subscription // where Redisson calls this waiter
+	defer func() {
+		if own != nil {
+			own.Close()
+		}
+	}()
 	for {
 		h, _, err := g.attempt(true)
 		if h != nil || err != nil {
 			return h, err
+		}
+		// A poll would find that it is to be called, a second later. (Not for all: it is a channel for each waiter.)
+		if g.foreign && own == nil {
+			own = b.client.hub.Listen(b.queuer.Mailbox(g.id), (*calls)(p.line))
 		}
 		select {
 		case <-p.wake:
@@ -53,7 +64,8 @@ func (g *grant) awaitTurn(p *place) (*Hold, error) {
 		case <-b.client.ctx.Done():
 		}
 		if cause := b.over(wait); cause != nil {
-			return nil, b.left(cause)
+			g.missed(p)
+			return nil, g.left(cause)
 		}
 		if err := p.line.refused(); err != nil {
 			b.client.lines.retire(p.line)
@@ -63,9 +75,25 @@ func (g *grant) awaitTurn(p *place) (*Hold, error) {
 		// And the word of an earlier grant to the same owner may come late.
 		got := p.take()
 		fresh := got.micros > g.refusedAt || got.micros > 0 && control.OwnMessage.Off()
-		if fresh && want.renew && time.Now().Before(got.sent.Add(watchdog.Trust(got.claim))) {
+		// And so does one that is to stay for longer than the lease.
+		if fresh && want.renew && want.atLeast == 0 && time.Now().Before(got.sent.Add(watchdog.Trust(got.claim))) {
 			return g.activate(got.sent, got.token, "", min(got.claim, want.lease))
 		}
+	}
+}
+
+// missed notes, for a waiter that leaves, what its client's last poll said of the holder, or that it had no answer.
+func (g *grant) missed(p *place) {
+	p.line.lines.mu.Lock()
+	err, said := p.line.failed, p.line.said
+	p.line.lines.mu.Unlock()
+	if err != nil {
+		g.failed.Store(&err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if said.at.After(g.said.at) {
+		g.said = said
 	}
 }
 
@@ -116,6 +144,10 @@ type line struct {
 	left      time.Time // when somebody left last
 	doubted   time.Time // when the mailbox was found to be at the wrong server
 	refreshed time.Time // when the places were put off last
+	failed    error     // of the last poll; nil if there was an answer
+	said      word      // the last answer that named a holder
+	far       bool      // several other clients stand before all of ours
+	lost      bool      // a place was gone, so all are looked for
 
 	// A moment of the server and one of ours that was not later: what a message says of the server's time is counted from it.
 	sent   time.Time
@@ -136,7 +168,7 @@ func (l *line) Message(payload string) {
 	l.lines.mu.Lock()
 	defer l.lines.mu.Unlock()
 	// The queue moves without us. But places have to be put off.
-	if l.due = time.Now().Add(pollGap); l.due.After(l.refreshed.Add(refreshGap)) {
+	if l.due = time.Now().Add(l.gap()); l.due.After(l.refreshed.Add(refreshGap)) {
 		l.due = l.refreshed.Add(refreshGap)
 	}
 	p := l.places[l.lines.client.id+":"+fields[0]]
@@ -164,6 +196,14 @@ func (l *line) Look(confirmed bool) {
 	l.lines.kickLocked()
 }
 
+// gap is how long nothing need be asked, if nothing happens.
+func (l *line) gap() time.Duration {
+	if l.far {
+		return refreshGap
+	}
+	return pollGap
+}
+
 // trustLocked is when the server's moment was on our clock, or earlier, and how long the claim stands from then on. Clocks
 // run at rates within 1 % of each other; the moment may be before the one that we know, when a message was slower than an
 // answer. A server's clock that was set back makes it too early, and the trust is over.
@@ -174,13 +214,14 @@ func (l *line) trustLocked(micros, claim string) (got handed, ok bool) {
 		return got, false
 	}
 	got = handed{micros: at, claim: time.Duration(ms) * time.Millisecond}
-	now := time.Now()
+	now := suspend.System.Now()
 	if control.GrantTime.Off() {
 		got.sent = now
 		return got, true
 	}
 	past := time.Duration(at-l.micros) * time.Microsecond
-	got.sent = l.sent.Add(past - past.Abs()/100)
+	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(l.sent) // which our clock has left out, and the server's not
+	got.sent = l.sent.Add(past - past.Abs()/100 - slept)
 	return got, !got.sent.After(now) // else its clock was set forward
 }
 

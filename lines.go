@@ -1,20 +1,24 @@
 package holdfast
 
 import (
-	"context"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
 )
 
 const (
 	// pollGap is how often a client looks after a name that it waits for, if nothing happens: who was handed the lock may be
-	// dead, and Redisson tells nobody but the one in front.
+	// dead, and Redisson tells nobody but the one in front. A client that stands behind several others leaves that to them, and
+	// only puts off its places.
 	pollGap = time.Second
 	// refreshGap is how often it puts off the deadlines of its places, which count for three times as long.
 	refreshGap = 5 * time.Second
@@ -25,7 +29,7 @@ const (
 )
 
 // lines are the waiters of a client in queues at the server. One goroutine looks after all of them, and runs while there are
-// any.
+// any; it waits for no server.
 type lines struct {
 	client *Client
 
@@ -33,6 +37,7 @@ type lines struct {
 	// held over a network call.
 	mu      sync.Mutex
 	lines   map[queue.Key]*line
+	asked   map[*redis.Client]bool // masters whose polls are under way
 	running bool
 	kick    chan struct{} // 1-buffered: something is due earlier
 }
@@ -61,13 +66,14 @@ func (ls *lines) sync(key queue.Key, sent time.Time, micros string) int64 {
 }
 
 // enter joins the waiters of a name, and returns when messages arrive.
-func (ls *lines) enter(wait context.Context, b *Base, owner string) (*place, error) {
-	p := &place{owner: owner, wake: make(chan struct{}, 1), since: time.Now(), entering: true}
+func (ls *lines) enter(g *grant) (*place, error) {
+	b, wait := g.base, g.asked.wait
+	p := &place{owner: g.id, wake: make(chan struct{}, 1), since: time.Now(), entering: true}
 	ls.join(b, p)
 	for {
 		if cause := b.over(wait); cause != nil {
 			ls.leave(p)
-			return nil, b.left(cause)
+			return nil, g.left(cause)
 		}
 		if err := p.line.refused(); err != nil {
 			ls.leave(p)
@@ -100,7 +106,7 @@ func (ls *lines) join(b *Base, p *place) {
 		ls.mu.Lock()
 		if p.line = ls.lines[b.key]; p.line == nil && fresh != nil {
 			if ls.lines == nil {
-				ls.lines, ls.kick = make(map[queue.Key]*line), make(chan struct{}, 1)
+				ls.lines, ls.asked, ls.kick = make(map[queue.Key]*line), make(map[*redis.Client]bool), make(chan struct{}, 1)
 			}
 			ls.lines[b.key], p.line, fresh = fresh, fresh, nil
 			p.line.due, p.line.refreshed = time.Now().Add(pollGap), time.Now()
@@ -179,6 +185,7 @@ type poll struct {
 	line      *line
 	call      lua.Call
 	confirmed bool // the mailbox was subscribed before
+	probes    bool // only one of the places was asked about
 }
 
 // duePolls makes the scripts of the lines that are due, and ends those in which nobody has been for a while. Without any line
@@ -195,35 +202,49 @@ func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
 		return nil, false
 	}
 	for _, l := range ls.lines {
-		if l.due.After(now) {
+		if l.due.After(now) || ls.askedLocked(l) {
 			continue
 		}
-		l.due = now.Add(pollGap)
+		l.due = now.Add(l.gap())
 		if len(l.places) == 0 || control.Poll.Off() {
 			continue
 		}
-		var owners []string
-		if now.Sub(l.refreshed) >= refreshGap && !control.Refresh.Off() {
+		owners, all := l.probe(now), l.lost || now.Sub(l.refreshed) >= refreshGap
+		if all && !control.Refresh.Off() {
 			l.refreshed = now
 			owners = l.old(now)
 		}
 		for first := true; first || len(owners) > 0; first = false {
 			n := min(len(owners), pollChunk)
-			polls = append(polls, poll{l, l.base.queuer.Poll(ls.client.id, ls.client.publish, owners[:n]), l.confirmed})
+			polls = append(polls, poll{l, l.base.queuer.Poll(ls.client.id, ls.client.publish, owners[:n]), l.confirmed, !all})
 			owners = owners[n:]
 		}
 	}
 	return polls, true
 }
 
-// old are the owners whose places were made long enough ago to be put off.
+// old are the owners whose places were made long enough ago to be put off, or all, if places were lost.
 func (l *line) old(now time.Time) (owners []string) {
 	for owner, p := range l.places {
-		if now.Sub(p.since) >= refreshGap {
+		if l.lost || now.Sub(p.since) >= refreshGap {
 			owners = append(owners, owner)
 		}
 	}
+	l.lost = false
 	return owners
+}
+
+// probe is an owner of any place that is not quite new. If the server has lost it, it may have lost them all.
+func (l *line) probe(now time.Time) []string {
+	if control.Refresh.Off() {
+		return nil
+	}
+	for owner, p := range l.places {
+		if now.Sub(p.since) >= pollGap {
+			return []string{owner}
+		}
+	}
+	return nil
 }
 
 // endIdle takes out the lines in which nobody has been for a poll's time, and returns their subscriptions: they are the hub's,
@@ -251,26 +272,56 @@ func (ls *lines) pause() time.Duration {
 	defer ls.mu.Unlock()
 	next := time.Now().Add(pollGap)
 	for _, l := range ls.lines {
-		if l.due.Before(next) {
+		if l.due.Before(next) && !ls.askedLocked(l) {
 			next = l.due
 		}
 	}
 	return max(time.Until(next), 0)
 }
 
-// send runs the scripts in one pipeline. What fails is left to the next poll.
+// send has the scripts run beside the one goroutine: a master that hangs keeps its own lines only.
 func (ls *lines) send(polls []poll) {
-	if len(polls) == 0 {
+	for master, due := range byMaster(ls.client, polls, func(p poll) string { return p.line.base.key.Name }) {
+		ls.setAsked(master, true)
+		ls.client.tasks.Go(func() {
+			defer ls.setAsked(master, false)
+			ls.sendTo(due)
+		})
+	}
+}
+
+// setAsked notes that the polls of a master are under way. Until they have ended its lines have no others, so that one that does not
+// answer costs a goroutine and a connection and not more and more of them.
+func (ls *lines) setAsked(master *redis.Client, asked bool) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if asked {
+		ls.asked[master] = true
 		return
 	}
+	delete(ls.asked, master)
+	ls.kickLocked()
+}
+
+func (ls *lines) askedLocked(l *line) bool {
+	return len(ls.asked) > 0 && ls.asked[ls.client.masterOf(l.base.key.Name)]
+}
+
+// sendTo runs the scripts in one pipeline. What fails is left to the next poll.
+func (ls *lines) sendTo(polls []poll) {
 	calls := make([]lua.Call, len(polls))
 	for i, p := range polls {
 		calls[i] = p.call
 	}
-	sent, silent := time.Now(), false
-	for i, result := range lua.RunAll(ls.client.ctx, ls.client.rdb, calls) {
+	sent, silent := suspend.System.Now(), false
+	results := lua.RunAll(ls.client.ctx, ls.client.rdb, calls)
+	ls.client.notePanic(results[0].Err)
+	for i, result := range results {
 		if result.Err != nil {
 			silent = silent || !isReply(result.Err)
+			ls.mu.Lock()
+			polls[i].line.failed = panics.Text(result.Err)
+			ls.mu.Unlock()
 			continue
 		}
 		ls.settle(polls[i], sent, result.Reply)
@@ -282,13 +333,21 @@ func (ls *lines) send(polls []poll) {
 
 // settle wakes those whom the reply to a poll concerns: who was handed the lock, and who has no place any more.
 func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
-	l := p.line
+	l, missing := p.line, r.Texts(6)
 	ls.sync(l.base.key, sent, r.Text(1))
 	ls.mu.Lock()
-	for _, owner := range append(r.Texts(5), r.Text(2)) {
+	l.failed = nil
+	if holder := r.Text(2); holder != "" {
+		l.said = word{time.Now(), inTheWay(r.Int(0), holder)}
+	}
+	for _, owner := range append(missing, r.Text(2)) {
 		if p := l.places[owner]; p != nil {
 			p.signal()
 		}
+	}
+	l.far = r.Int(5) == 1
+	if p.probes && len(missing) > 0 && missing[0] != r.Text(2) && len(l.places) > 1 {
+		l.lost, l.due = true, sent
 	}
 	if left := time.Duration(r.Int(0)) * time.Millisecond; left >= 0 && sent.Add(left).Before(l.due) {
 		l.due = sent.Add(left + time.Millisecond) // the holder's lease ends, and nobody tells

@@ -3,7 +3,7 @@ package holdfast_test
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

@@ -1,21 +1,24 @@
 package holdfast
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/master"
 )
 
 // quorum is the masters that grant one lock together: whoever has the votes of a majority holds it.
 //
-// The first client is the home of the lock's holds: its queue, owners and watchdog serve them, and its Close ends them. Of the others
-// only the connections are used.
+// One client is the home of the lock's holds: its queue, owners and watchdog serve them, and its Close ends them. Of the others
+// only the connections are used. See [homeOf].
 type quorum struct {
 	base   *Base
 	voter  kind.Voter
@@ -23,9 +26,6 @@ type quorum struct {
 	all    []int         // the masters, by their places in voters. Never written
 	need   int           // how many are a majority
 	last   atomic.Uint64 // the greatest token that this process has seen of the lock
-	// free are the runs of the masters that all granted the lock together: at that moment nobody else held it, and what they granted since
-	// then they know. nil until that has been.
-	free atomic.Pointer[[]string]
 }
 
 // voter is one master, as this lock sees it.
@@ -62,13 +62,15 @@ func NewQuorumBase(clients []*Client, v kind.Voter, opts ...Option) *Base {
 		home = clients[0]
 	}
 	b := newBase(home, v, opts)
-	if b.err == nil {
-		b.err = checkMasters(clients)
+	if err := checkMasters(clients); err != nil {
+		b.err = err
 	}
 	if b.err != nil {
 		return b
 	}
-	b.dog = home.votes
+	s := homeOf(clients)
+	b.client, b.key.Servers = s.home, s.servers
+	b.dog = b.client.votes
 	b.quorum = &quorum{base: b, voter: v, need: len(clients)/2 + 1}
 	for i, c := range clients {
 		b.quorum.all = append(b.quorum.all, i)
@@ -76,17 +78,74 @@ func NewQuorumBase(clients []*Client, v kind.Voter, opts ...Option) *Base {
 		if rdb, ok := c.rdb.(*redis.Client); ok {
 			place += " (" + rdb.Options().Addr + ")"
 		}
-		b.key.Servers += " " + c.id
 		b.quorum.voters = append(b.quorum.voters, &voter{Master: c.asMaster(), client: c, place: place})
 	}
 	return b
 }
 
+// seat is where the locks of some clients belong.
+type seat struct {
+	home    *Client // whose the holds are
+	servers string  // what sets these locks apart from those of other clients
+}
+
+// homes are the seats that a client keeps.
+type homes struct {
+	lists sync.Map // by the ids of a list that it is the first of: a seat. A lock is made for each call, by many at once
+
+	mu sync.Mutex // guards of
+	of map[string]*Client
+}
+
+// homeOf is the seat of the locks of these clients, the same in whatever order they are: the home is the first one of the list that a
+// lock was made with first, until that client is closed. The client with the least id keeps which one that is. (Rejected: that client
+// itself, for who closes clients would not know which one it is.)
+func homeOf(clients []*Client) seat {
+	list := ""
+	for _, c := range clients {
+		list += " " + c.id
+	}
+	lists := &clients[0].homes.lists
+	if known, ok := lists.Load(list); ok && known.(seat).home.ctx.Err() == nil {
+		return known.(seat)
+	}
+	sorted := slices.SortedFunc(slices.Values(clients), func(a, b *Client) int { return strings.Compare(a.id, b.id) })
+	s := seat{}
+	for _, c := range sorted {
+		s.servers += " " + c.id
+	}
+	s.home = sorted[0].homes.keep(s.servers, clients[0])
+	lists.Store(list, s)
+	return s
+}
+
+// keep returns the home of these servers, which is the given client if there is none.
+func (h *homes) keep(servers string, first *Client) *Client {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if home := h.of[servers]; home != nil && home.ctx.Err() == nil {
+		return home
+	}
+	if h.of == nil {
+		h.of = make(map[string]*Client)
+	}
+	for other, c := range h.of {
+		if c.ctx.Err() != nil {
+			delete(h.of, other)
+		}
+	}
+	h.of[servers] = first
+	return first
+}
+
 func checkMasters(clients []*Client) error {
+	if len(clients) == 0 {
+		return invalid("clients is empty; give one client for each independent master, three or five of them")
+	}
 	for i, c := range clients {
 		switch {
-		case c == nil:
-			return invalid("clients[%d] is nil; make one with holdfast.New for each master", i)
+		case c.check() != nil:
+			return invalid("clients[%d] is nil or a zero Client; make one with holdfast.New for each master", i)
 		case c.cluster != nil:
 			return invalid("clients[%d] is one of a Cluster, in which a name has one master; give one client for each independent master", i)
 		}
@@ -113,10 +172,28 @@ func (c *config) patience() time.Duration {
 	return min(DefaultMasterTimeout, c.lease/4)
 }
 
-// propose is a token greater than all that this process has seen of the lock, and than the clock shows, so that tokens go on growing if the
-// masters forget the last ones.
-func (q *quorum) propose() uint64 {
-	return max(uint64(time.Now().UnixMicro()), q.last.Load()+1) //nolint:gosec // after 1970
+// propose is a token greater than all that this process has seen of the lock, and not below what the masters' clocks show, so that tokens
+// go on growing if the masters forget the last ones. While too few clocks are known, see [ballot.meet], it is too small, and the winner raises it.
+func (q *quorum) propose() uint64 { return max(q.shown(time.Now()), q.last.Load()+1) }
+
+// shown is the greatest time that a majority of the masters shows at a moment, by what is known of their clocks, in microseconds; 0 if too
+// few are known. It is the latest that they may show: then it is not below a token that was granted before, by any client, unless that one was
+// further ahead of the masters than it took it to be granted. Mostly it was not, for what is unsure of a clock is less than the shortest
+// round trip before.
+//
+// So a minority whose clocks are wrong does not matter while all are known, and those of other machines never do.
+// (Rejected: the wall clock here. A token of a machine whose clock is ahead would be above those of all others that come after the masters
+// have forgotten it. Also rejected: the greatest time of all, for then one master that is ahead does the same when it fails.)
+func (q *quorum) shown(t time.Time) uint64 {
+	if control.Clocks.Off() {
+		return uint64(t.UnixMicro()) //nolint:gosec // after 1970
+	}
+	times := make([]int64, len(q.voters))
+	for i, v := range q.voters {
+		times[i] = v.client.clock.at(t)
+	}
+	slices.Sort(times)
+	return uint64(times[len(times)-q.need]) //nolint:gosec // at least 0
 }
 
 // saw notes a token.
@@ -127,22 +204,6 @@ func (q *quorum) saw(token uint64) {
 			return
 		}
 	}
-}
-
-// lead is the master that is asked first where others want the lock too: the same one for all of them, whatever order their clients are in.
-// So they meet at one master, and do not split the votes. None is if none is known.
-func (q *quorum) lead(patience time.Duration) (lead int, ok bool) {
-	id := ""
-	for i, v := range q.voters {
-		run := v.Known()
-		if run == nil || v.Silence() > patience || v.client.ctx.Err() != nil {
-			continue
-		}
-		if id == "" || run.ID < id {
-			lead, id = i, run.ID
-		}
-	}
-	return lead, id != ""
 }
 
 // twins is an error if two of the clients reach the same server, as far as is known.

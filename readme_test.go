@@ -1,7 +1,11 @@
 package holdfast_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -9,38 +13,136 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// examples are where the README's blocks of Go code come from, in the order of the README.
-var examples = []string{"rlock/example_test.go", "integration_test/fence/example_test.go", "fence/example_test.go",
-	"redlock/example_test.go"}
+// examples are where the Go code of the documents comes from, in the order of its blocks there.
+var examples = map[string][]string{
+	"README.md": {"rlock/example_test.go"},
+	"docs/how-it-works.md": {
+		"integration_test/fence/example_test.go", "fence/example_test.go", "redlock/example_test.go",
+	},
+}
 
-// TestReadmeExamplesAreTested: the README's Go code stands, line by line and in this order, in examples that are run.
-func TestReadmeExamplesAreTested(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+func readDoc(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	require.Len(t, blocks, len(examples))
-	for i, file := range examples {
-		example, err := os.ReadFile(file)
-		require.NoError(t, err)
-		require.Contains(t, string(readme), file)
-		rest := string(example)
-		for line := range strings.Lines(blocks[i][1]) {
-			line = strings.TrimSpace(line)
-			_, after, found := strings.Cut(rest, line)
-			require.True(t, found, "not in %s, or not in this order: %s", file, line)
-			rest = after
+	return string(text)
+}
+
+// TestDocumentExamplesAreTested: the documents' Go code stands, line by line and in this order, in examples that are run.
+func TestDocumentExamplesAreTested(t *testing.T) {
+	for doc, files := range examples {
+		text := readDoc(t, doc)
+		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(text, -1)
+		require.Len(t, blocks, len(files), doc)
+		for i, file := range files {
+			require.Contains(t, text, file)
+			rest := readDoc(t, file)
+			for line := range strings.Lines(blocks[i][1]) {
+				line = strings.TrimSpace(line)
+				_, after, found := strings.Cut(rest, line)
+				require.True(t, found, "not in %s, or not in this order: %s", file, line)
+				rest = after
+			}
 		}
 	}
 }
 
 // TestReadmeCommands: the two commands of the first screen are there.
 func TestReadmeCommands(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	readme := readDoc(t, "README.md")
 	for _, command := range []string{"go run ./cmd/holdfast demo", "./scripts/test.sh"} {
-		require.Contains(t, string(readme), command)
+		require.Contains(t, readme, command)
 	}
 	for _, file := range []string{"cmd/holdfast/main.go", "scripts/test.sh"} {
 		require.FileExists(t, file)
 	}
+}
+
+// TestDocumentLinks: what a document links to within the repository is there, headings too.
+func TestDocumentLinks(t *testing.T) {
+	docs, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	links := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, doc := range append(docs, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md") {
+		for _, link := range links.FindAllStringSubmatch(readDoc(t, doc), -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			path, heading, _ := strings.Cut(link[1], "#")
+			target := filepath.Join(filepath.Dir(doc), path)
+			if path == "" {
+				target = doc
+			}
+			_, err := os.Stat(target)
+			require.NoError(t, err, "%s links to %s", doc, link[1])
+			if heading != "" {
+				require.Contains(t, anchors(readDoc(t, target)), heading, "%s links to %s", doc, link[1])
+			}
+		}
+	}
+}
+
+// anchors are the names by which a document's headings can be linked to.
+func anchors(doc string) (list []string) {
+	other := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(doc, -1) {
+		list = append(list, strings.ReplaceAll(strings.ToLower(other.ReplaceAllString(heading[1], "")), " ", "-"))
+	}
+	return list
+}
+
+// TestSettingsAreDocumented: docs/settings.md has a heading for each field of Options and each Option.
+func TestSettingsAreDocumented(t *testing.T) {
+	headings := map[string]bool{}
+	for _, heading := range regexp.MustCompile("(?m)^### (.*)$").FindAllStringSubmatch(readDoc(t, "docs/settings.md"), -1) {
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(heading[1], -1) {
+			headings[name[1]] = true
+		}
+	}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	kinds, err := filepath.Glob("redlock/*.go")
+	require.NoError(t, err)
+	settings := map[string]bool{}
+	for _, path := range append(files, kinds...) {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		require.NoError(t, err)
+		for _, name := range settingsIn(file) {
+			settings[name] = true
+		}
+	}
+	require.Equal(t, settings, headings)
+}
+
+// settingsIn are the fields of Options and the functions that return an Option.
+func settingsIn(file *ast.File) (names []string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Recv == nil && n.Name.IsExported() && n.Type.Results.NumFields() == 1 && isOption(n.Type.Results.List[0].Type) {
+				names = append(names, n.Name.Name)
+			}
+		case *ast.TypeSpec:
+			if fields, ok := n.Type.(*ast.StructType); ok && n.Name.Name == "Options" {
+				for _, field := range fields.Fields.List {
+					for _, name := range field.Names {
+						names = append(names, name.Name)
+					}
+				}
+			}
+		}
+		return true
+	})
+	return names
+}
+
+func isOption(result ast.Expr) bool {
+	if s, ok := result.(*ast.SelectorExpr); ok {
+		result = s.Sel
+	}
+	name, ok := result.(*ast.Ident)
+	return ok && name.Name == "Option"
 }

@@ -16,38 +16,43 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// WithReplicas makes a grant count only when n replicas of the server have it (WAIT), which they are given timeout for. If
-// fewer have, the lock is given back, and Lock and TryLock return [ErrNotReplicated] and say how many it were. Lock does
-// not try again by itself: it would take the lock and give it back, in the way of others, for as long as replicas are missing.
+// WithReplicas makes a grant count only when n replicas of the server have it (WAIT). They have
+// timeout to confirm it. If fewer confirm, the lock is given back, and Lock and TryLock return
+// [ErrNotReplicated] and say how many confirmed. Lock does not try again by itself: as long as
+// replicas are missing it would take the lock and give it back, and be in the way of others.
 //
-// It narrows the window in which a failover loses a lock that is held, and does not close it. A replica that is not among the n may
-// be promoted: only an n of all there are, connected or not, rules that out. One that confirmed may lose its memory before it is
-// promoted. Only the fencing token protects from that.
+// It narrows the window in which a failover loses a lock that is held, and does not close it. A
+// replica that is not among the n may be promoted. Only an n of all replicas there are, connected
+// or not, rules that out. A replica that confirmed may lose its memory before it is promoted. Only
+// the fencing token protects from that.
 //
-// Only the grant is waited for: who holds the lock. Not waited for are
-//   - re-entries and inner unlocks: they change a count that the client knows. But who re-enters a hold with more replicas than
-//     that was granted with waits for those;
-//   - renewals: a failover may set the end of the lease back to that of an earlier renewal. The next one comes before
-//     that end if the replica was less than a third of the lease behind, and the new server takes writes within another
-//     third. Else the lock may be granted to another while it is held;
-//   - the last Unlock: after a failover the lock may stand until its lease ends.
+// Replicas are waited for only where a new owner gets the lock. Nothing is waited for with
+//   - re-entries and inner unlocks: they change a count that the client knows. But a re-entry that
+//     asks for more replicas than the hold was granted with waits for them;
+//   - renewals: a failover may set the end of the lease back to that of an earlier renewal. The
+//     next renewal comes before that end if the replica was less than a third of the lease behind,
+//     and the new server takes writes within another third. Otherwise the lock may be granted to
+//     another owner while it is held;
+//   - the last Unlock: after a failover the lock may stay taken until its lease ends.
 //
-// A lock is handed on within the process only to those who want no more replicas than it was granted with.
+// A lock is handed on within the process only to holders that want no more replicas than it was
+// granted with.
 //
-// While a cluster moves the lock's slot, an acquisition may have to wait for the end of that, for as long as
-// [Options.RetryBudget].
+// While a cluster moves the lock's slot, an acquisition may have to wait until the move ends, for
+// as long as [Options.RetryBudget].
 //
-// Each acquisition takes another round trip, and a connection for up to timeout. That is rounded up to whole milliseconds, and has
-// to be shorter than the lease. The client has to be a *redis.Client or a *redis.ClusterClient, and a user with few
-// permissions needs that for WAIT.
+// Each acquisition takes another round trip, and a connection for up to timeout. timeout is rounded
+// up to whole milliseconds, and must be shorter than the lease. A user with few permissions needs
+// the permission for WAIT.
 func WithReplicas(n int, timeout time.Duration) Option {
 	return func(c *config) { c.waitFor("WithReplicas", replicas{n: n, timeout: timeout}) }
 }
 
-// WithReplicasOnDisk is [WithReplicas] for replicas that have the grant in their append-only file, and that on the disk (WAITAOF). So
-// it also survives that they are restarted. Replicas without appendonly never count. With appendfsync everysec a grant takes
-// up to a second, so timeout should be more than that. Needs Redis 7.2 or Valkey; an older server refuses it, and
-// then the lock is not held.
+// WithReplicasOnDisk is [WithReplicas], except that a replica counts only when it has written the
+// grant to the append-only file on its disk (WAITAOF). So the grant also survives a restart of the
+// replicas. Replicas without appendonly never count. With appendfsync everysec a grant takes up to
+// a second, so timeout should be longer. It needs Redis 7.2 or Valkey; an older server refuses it,
+// and the lock is not held then.
 func WithReplicasOnDisk(n int, timeout time.Duration) Option {
 	return func(c *config) { c.waitFor("WithReplicasOnDisk", replicas{n: n, timeout: timeout, onDisk: true}) }
 }
@@ -71,7 +76,6 @@ func (c *config) waitFor(option string, r replicas) {
 
 // check looks at what only the whole of an acquisition shows.
 func (r replicas) check(b *Base, lease time.Duration) error {
-	c := b.client
 	switch {
 	case r.n == 0:
 		return nil
@@ -81,10 +85,6 @@ func (r replicas) check(b *Base, lease time.Duration) error {
 	if trust := watchdog.Trust(lease); r.timeout >= trust {
 		return invalid("timeout of WithReplicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
 			r.timeout, lease, trust)
-	}
-	if _, single := c.rdb.(*redis.Client); !single && c.cluster == nil {
-		return invalid("WithReplicas on a %T, of which it is not known to which server it sends; use a *redis.Client or a "+
-			"*redis.ClusterClient", c.rdb)
 	}
 	return nil
 }
@@ -104,14 +104,14 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	if want.replicas.n == 0 {
 		return h, nil
 	}
-	o, ok := b.client.call(wait, &replicated{b.client, b, want.replicas}, g.recount(1, want.lease), func(outcome) {})
+	o, ok := b.client.callNoting(wait, &replicated{b.client, b, want.replicas}, g.recount(1, want.lease), &g.failed, func(outcome) {})
 	if !ok || o.stray { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
 		g.markStray()
 	}
 	var err error
 	switch cause := b.over(wait); {
 	case cause != nil:
-		err = b.left(because(cause, o.err))
+		err = g.left(cause)
 	case o.err != nil && (!control.Replicas.Off() || !errors.Is(o.err, ErrNotReplicated)):
 		err = explain(b, o.err) // nothing stays uncertain: it is given back
 	case o.reply.Status == lua.Gone:
@@ -127,7 +127,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	b.client.dog.Forget(&g.tenure.watch)
 	if ok { // else its caller has left, and does not wait for this either
 		// Not handed on: nobody in this client could know how many replicas have it.
-		if back := detached(wait, g.server, b.release(g.tenure.known())); back.stray || back.err != nil {
+		if back := detached(wait, g.server, b.release(g.id)); back.stray || back.err != nil {
 			g.markStray()
 		}
 	}

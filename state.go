@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
@@ -14,16 +13,16 @@ import (
 // State is a lock as the server sees it at one moment. It is old news when it arrives: do not decide by it whether a lock
 // is held, but ask the [Hold].
 type State struct {
-	Owner     string        // "<uuid>:<token>", empty: free
+	Owner     string        // "<client uuid>:h<number>", Redisson's without the h; empty: free
 	Count     int           // hold count of Owner; where replies are lost, it may be that of before until the next operation
 	Remaining time.Duration // lease left; negative if the key has none, which only something foreign can cause
 	Token     uint64        // last fencing token granted, or reserved for a client that hands the lock on; 0: none known
 	Waiters   int           // in the visible queue; -1 where the kind keeps none
 }
 
-// State asks the server who holds the lock, in one round trip.
+// State asks the server who holds the lock, in one round trip. A hash of more than 128 fields is no lock, and an error.
 func (b *Base) State(ctx context.Context) (State, error) {
-	o, err := b.query(ctx, "state", func(string) lua.Call { return b.protocol.State() })
+	o, err := b.query(ctx, "state", reads, func(string) lua.Call { return b.protocol.State() })
 	if err != nil {
 		return State{}, err
 	}
@@ -46,29 +45,21 @@ func (b *Base) State(ctx context.Context) (State, error) {
 // ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there was a holder.
 //
 // It asks who holds the lock and then releases that owner's, so that it forces out one holder and not the next one too
-// when a reply is lost and the release is sent again. Where a client hands the lock on, its name may change in between: then
-// it asks again.
+// when a reply is lost and the release is sent again. A hash whose field is no owner is left alone, and an error: it is not this library's to delete. Where a client hands the lock on among its goroutines, those are one owner:
+// whoever of them has the lock then, or is handed it within 10 ms, is told of the loss by the next renewal.
 func (b *Base) ForceUnlock(ctx context.Context) (bool, error) {
 	const op = "force unlock"
-	var released outcome
-	for holder := ""; ; { // the client of the one that was asked for last
-		o, err := b.query(ctx, op, func(string) lua.Call { return b.protocol.State() })
-		if err != nil {
-			return false, err
-		}
-		owner := o.reply.Text(0)
-		client, _, _ := strings.Cut(owner, ":")
-		if o.reply.Status != lua.Done || holder != "" && client != holder {
-			return holder != "", nil // free, or by now another's
-		}
-		released, err = b.query(ctx, op, func(publish string) lua.Call { return b.wire.Release(kind.Names{owner}, publish) })
-		if err != nil {
-			return false, err
-		}
-		holder = client
-		if released.reply.Status != lua.Gone || released.stray || b.hander == nil {
-			break
-		}
+	state, err := b.query(ctx, op, reads, func(string) lua.Call { return b.protocol.State() })
+	if err != nil || state.reply.Status != lua.Done {
+		return false, err
+	}
+	owner := state.reply.Text(0)
+	if !isOwner(owner) {
+		return false, b.fail(op, errors.New("not released: "+inTheWay(state.reply.Int(2), owner).text(0)))
+	}
+	released, err := b.query(ctx, op, changes, func(publish string) lua.Call { return b.wire.Release(owner, publish) })
+	if err != nil {
+		return false, err
 	}
 	b.renewNow()
 	if refused := released.reply.Text(0); refused != "" {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/master"
 	"github.com/holdfast-go/holdfast/lua"
@@ -18,6 +19,7 @@ type tally struct {
 // answer is what one master said, or why it said nothing.
 type answer struct {
 	reply  lua.Reply
+	sent   time.Time   // when the question was
 	err    error       // none came, or errWaiting
 	run    *master.Run // that gave it, if the owner holds the lock there only now
 	counts bool        // the owner holds the lock there, and the master can be believed
@@ -75,7 +77,18 @@ func (p *tally) votes() int { return p.count(func(a *answer) bool { return a.cou
 // rival is another owner that holds the lock.
 type rival struct {
 	owner, token string
-	masters      int // at so many
+	masters      int           // at so many
+	left         time.Duration // the most of the lease that is left at one of them; -1 if none has an end
+}
+
+// blocker is what is told of it. Without an owner nothing is known.
+func (r rival) blocker() blocker {
+	if r.owner == "" {
+		return blocker{left: -1}
+	}
+	b := inTheWay(-1, r.owner)
+	b.left, b.endless = r.left, r.left < 0
+	return b
 }
 
 func (p *tally) rivals() (list []rival) {
@@ -87,27 +100,44 @@ func (p *tally) rivals() (list []rival) {
 		at := slices.IndexFunc(list, func(r rival) bool { return r.owner == a.reply.Text(1) })
 		if at < 0 {
 			at = len(list)
-			list = append(list, rival{owner: a.reply.Text(1), token: a.reply.Text(2)})
+			list = append(list, rival{owner: a.reply.Text(1), token: a.reply.Text(2), left: -1})
 		}
 		list[at].masters++
+		list[at].left = max(list[at].left, remaining(a.reply.Int(0)))
 	}
 	return list
 }
 
-// quorumError is why a majority could not be asked.
+// owned is at how many masters, of those that count, the lock is held by the one of the others who has most.
+func (p *tally) owned(counts func(i int) bool) (most int) {
+	at := make(map[string]int)
+	for i := range p.answers {
+		if a := &p.answers[i]; a.err == nil && a.reply.Status == lua.Denied && counts(i) {
+			at[a.reply.Text(1)]++
+			most = max(most, at[a.reply.Text(1)])
+		}
+	}
+	return most
+}
+
+// quorumError is why no majority came about.
 type quorumError struct {
-	q     *quorum
-	tally *tally
+	q      *quorum
+	tally  *tally
+	agreed int // masters; an answer alone is no consent
 }
 
 // Error says what each master said.
 func (e *quorumError) Error() string {
-	text := ""
-	for i := range e.tally.answers {
-		text += "; " + e.q.voters[i].place + ": " + e.tally.answers[i].String()
+	return fmt.Sprintf("%d of %d masters agreed, and %d have to%s", e.agreed, len(e.tally.answers), e.q.need, e.tally.text(e.q))
+}
+
+// text says what each master said.
+func (p *tally) text(q *quorum) (text string) {
+	for i := range p.answers {
+		text += "; " + q.voters[i].place + ": " + p.answers[i].String()
 	}
-	answered := e.tally.count(func(a *answer) bool { return a.err == nil || isReply(a.err) })
-	return fmt.Sprintf("%d of %d masters answered, and %d have to agree%s", answered, len(e.tally.answers), e.q.need, text)
+	return text
 }
 
 // Unwrap is what went wrong at each of them, for errors.Is.
@@ -122,9 +152,17 @@ func (e *quorumError) Unwrap() (errs []error) {
 	return errs
 }
 
-// final tells whether it is no use to ask again: so many masters refuse to serve that a majority cannot come about.
-func (e *quorumError) final() bool {
-	refusals := e.tally.count(func(a *answer) bool { return refusal(a.err) || isReply(a.doubt) && refusal(a.doubt) })
+// final tells whether it is no use to ask again: so many masters refuse to serve, or cannot be asked by this client, that a majority cannot
+// come about.
+func (e *quorumError) final() bool { return e.hopeless(refusal) }
+
+// forbidden tells whether the masters said so.
+func (e *quorumError) forbidden() bool {
+	return e.hopeless(func(err error) bool { return isReply(err) && refusal(err) })
+}
+
+func (e *quorumError) hopeless(refused func(error) bool) bool {
+	refusals := e.tally.count(func(a *answer) bool { return refused(a.err) || isReply(a.doubt) && refusal(a.doubt) })
 	return refusals > len(e.tally.answers)-e.q.need
 }
 
@@ -139,6 +177,6 @@ func refusal(err error) bool {
 // open tells whether a master may have done what it was asked, without an answer.
 func (e *quorumError) open() bool {
 	return e.tally.count(func(a *answer) bool {
-		return a.err != nil && !isReply(a.err) && !errors.Is(a.err, errClosing)
+		return unanswered(a.err) != nil && !errors.Is(a.err, errClosing)
 	}) > 0
 }

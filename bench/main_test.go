@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // TestMain makes workers of this binary as main does of the program, with two locks more, which do not lock.

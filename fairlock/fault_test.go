@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -128,4 +128,27 @@ func TestLeaveMeetsFaults(t *testing.T) {
 		require.Equal(t, 1, s.Waiters, "the lock was handed to who has left")
 		require.NoError(t, second.hold().Unlock(t.Context())) // when the claim is over
 	})
+}
+
+// TestLeaveInASilentTime: the network is silent for longer than the lease when a waiter leaves. Its place counts for longer than that,
+// and is given back when the network works again.
+func TestLeaveInASilentTime(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb, proxy := srv.Client(t), faultproxy.New(t, srv.Addr())
+	client := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond })
+	m := fairlock.New(newClient(t, client, &holdfast.Options{Lease: 200 * time.Millisecond}), "silent")
+	other := fairlock.New(newClient(t, rdb, nil), "silent")
+	held, err := other.Lock(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	w := wait(ctx, t, rdb, m)
+	lost := proxy.On(script(lua.FairRelease), 0, faultproxy.DropRequest)
+	cancel()
+	require.ErrorIs(t, <-w.failed, context.Canceled)
+	// Pauses double from 5 ms to 1 s: when so many were lost, the lease has ended, and what may be executed late is refused.
+	eventually(t, "it goes on", func() bool { return lost.Count() >= 13 })
+	require.Len(t, queued(t, rdb, "silent"), 1)
+	proxy.Clear()
+	eventually(t, "the place is given back", func() bool { return len(queued(t, rdb, "silent")) == 0 })
+	require.NoError(t, held.Unlock(t.Context()))
 }

@@ -54,19 +54,23 @@ func (p *protocol) Acquire(a kind.Ask) lua.Call {
 	}
 	lease, ttl := p.boxes.Lease(a.Lease)
 	return lua.FairAcquire.Call(p.name, p.token, p.queue, p.deadlines, p.channel,
-		a.Owner, lease, ttl, kind.Flag(a.Again), place, claimMillis, kind.Publish(a.Publish))
+		a.Owner, lease, ttl, kind.Flag(a.Again), place, claimMillis, kind.Publish(a.Publish), a.Until)
 }
 
-func (p *protocol) Recount(owner kind.Names, count int, lease time.Duration) lua.Call {
-	return lua.Recount.Call(p.name, owner[0], count, kind.Millis(lease))
+func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
+	return lua.Recount.Call(p.name, owner, count, kind.Millis(lease))
 }
 
-func (p *protocol) Release(owner kind.Names, publish string) lua.Call {
-	return lua.FairRelease.Call(p.name, p.token, p.queue, p.deadlines, p.channel, owner[0], kind.Publish(publish), claimMillis, keepMillis)
+func (p *protocol) Release(owner, publish string) lua.Call {
+	return lua.FairRelease.Call(p.name, p.token, p.queue, p.deadlines, p.channel, owner, kind.Publish(publish), claimMillis, keepMillis)
 }
 
-func (p *protocol) Renew(owner kind.Names, _ string, lease time.Duration) lua.Call {
-	return lua.Renew.Call(p.name, p.token, owner[0], kind.Millis(lease), kind.TokenTTL(lease))
+func (p *protocol) Leave(owner string, rest time.Duration, publish string) lua.Call {
+	return lua.Leave.Call(p.name, p.channel, owner, kind.Millis(rest), kind.Publish(publish))
+}
+
+func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
+	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease), kind.TokenTTL(lease))
 }
 
 func (p *protocol) State() lua.Call {

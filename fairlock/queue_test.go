@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // waiter waits for a lock beside the test.
@@ -60,24 +60,37 @@ func foreign(t *testing.T, rdb *redis.Client, name, owner string) {
 	require.NoError(t, rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}", redis.Z{Score: deadline, Member: owner}).Err())
 }
 
-// TestNobodyBarges: a free lock with a waiter is not for who comes by, and who cannot be reached keeps its place.
+// TestNobodyBarges: a free lock with a waiter that can be reached is not for who comes by.
 func TestNobodyBarges(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
-	const away = "00000000-0000-0000-0000-000000000000:h1"
-	foreign(t, rdb, m.Name(), away)
-	_, err := m.TryLock(t.Context())
+	const there = "00000000-0000-0000-0000-000000000000"
+	sub := rdb.Subscribe(t.Context(), "redisson_lock__channel:{"+m.Name()+"}:"+there)
+	defer sub.Close()
+	_, err := sub.Receive(t.Context())
+	require.NoError(t, err)
+	foreign(t, rdb, m.Name(), there+":h1")
+	_, err = m.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	_, err = m.Lock(t.Context(), holdfast.Wait(0))
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	s, err := m.State(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, holdfast.State{Waiters: 1}, s)
+	require.Equal(t, there+":h1", s.Owner, "it was handed the lock instead")
+}
 
-	h, err := m.Lock(t.Context(), holdfast.Wait(patience)) // in line behind it, and the only one that can be reached
-	require.NoError(t, err)
-	require.Equal(t, []string{away}, queued(t, rdb, m.Name()))
-	require.NoError(t, h.Unlock(t.Context()))
+// TestOnlyTheDeadAreQueued: who cannot be reached keeps its place, and keeps nobody from a free lock.
+func TestOnlyTheDeadAreQueued(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
+	const away = "00000000-0000-0000-0000-000000000000:h1"
+	foreign(t, rdb, m.Name(), away)
+	for _, lock := range []func(context.Context, ...holdfast.Option) (*holdfast.Hold, error){m.TryLock, m.Lock} {
+		h, err := lock(t.Context(), holdfast.Wait(patience))
+		require.NoError(t, err)
+		require.Equal(t, []string{away}, queued(t, rdb, m.Name()))
+		require.NoError(t, h.Unlock(t.Context()))
+	}
 	require.Equal(t, []string{away}, queued(t, rdb, m.Name()))
 }
 

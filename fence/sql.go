@@ -24,8 +24,9 @@ type SQL struct {
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
-// NewSQL makes a guard with a table, whose columns are those of [SQL.Schema]. The error is for a name that is none: it is
-// written into statements as it stands.
+// NewSQL makes a guard with a table, whose columns are those of [SQL.Schema]. table is a name of
+// letters, digits and underscores, with the schema and a dot before it if need be. Any other name
+// is refused, because the name is written into statements unchanged.
 func NewSQL(table string) (*SQL, error) {
 	if !tableName.MatchString(table) {
 		return nil, fmt.Errorf("fence: table is %q; use letters, digits and underscores, with the schema and a dot before it if need be",

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
@@ -24,14 +24,15 @@ const aclQuorum = "+hkeys +info|server"
 var quorumNeeds = map[string]string{
 	"+evalsha":     "lock, re-enter, unlock, extend, renew, wait",
 	"+eval":        "lock, re-enter, unlock, extend, renew, wait",
-	"+hlen":        "lock, re-enter, extend, wait",
+	"+hlen":        "lock, wait",
 	"+hexists":     "re-enter, unlock, extend, renew, wait",
-	"+hset":        "lock, re-enter, extend, wait",
+	"+hset":        "lock, re-enter, wait",
 	"+del":         "unlock",
-	"+get":         "lock, re-enter, extend, wait",
-	"+set":         "lock, re-enter, extend, wait",
+	"+get":         "lock, wait",
+	"+set":         "lock, wait",
 	"+pexpire":     "lock, re-enter, extend, renew, wait",
 	"+pttl":        "re-enter, extend, renew, wait",
+	"+time":        "lock, wait",
 	"+publish":     "unlock",
 	"+subscribe":   "wait",
 	"+hkeys":       "wait",

@@ -11,14 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // The smallest rule of a user that works with locks called orders:*, as docs/security.md has it.
 const (
 	aclScripts = "+evalsha +eval +hlen +hexists +hgetall +hset +del +get +set +pexpire +pttl +time"
 	// A user of fair locks also needs these.
-	aclFair = "+lindex +llen +lpop +lrange +lrem +rpush +zadd +zcard +zcount +zrange +zrem +zscore " +
+	aclFair = "+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore " +
 		"~redisson_lock_queue:{orders:* ~redisson_lock_timeout:{orders:*"
 	aclKeys     = "~orders:* ~redisson_lock_token:{orders:* ~redisson_lock__channel:{orders:*"
 	aclChannels = "&redisson_lock__channel:{orders:*" // since Redis 6.2

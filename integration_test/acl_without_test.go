@@ -7,14 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // needs says which operations fail without a permission of a single server. docs/security.md has the same table.
 var needs = map[string]string{
 	"+evalsha":     "lock, re-enter, unlock, extend, renew, state, force unlock, wait",
 	"+eval":        "lock, re-enter, unlock, extend, renew, state, force unlock, wait",
-	"+hlen":        "lock, wait",
+	"+hlen":        "lock, state, force unlock, wait",
 	"+hexists":     "re-enter, unlock, extend, renew, force unlock",
 	"+hgetall":     "state, force unlock",
 	"+hset":        "lock, re-enter, wait",
@@ -37,6 +37,10 @@ var needs = map[string]string{
 	"&redisson_lock__channel:{orders:*": "unlock, force unlock, wait",
 }
 
+// needsFar is what may fail, too, on a busy machine, where a client takes itself to be far from the server: it asks for a head start.
+// docs/security.md says so in words.
+var needsFar = map[string]string{"~redisson_lock__channel:{orders:*": "lock, wait"}
+
 // TestWithoutAPermission takes each permission away in turn. What needs it says so at once, and nothing else is hurt.
 func TestWithoutAPermission(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
@@ -53,7 +57,8 @@ func TestWithoutAPermission(t *testing.T) {
 					setUser(t, srv, "limited", rule)
 					err := s.try(op, func() { setUser(t, srv, "limited", without(rule, word)) },
 						func() { setUser(t, srv, "limited", rule) })
-					s.expect(op, err, slices.Contains(strings.Split(fails, ", "), op))
+					may := err != nil && slices.Contains(strings.Split(needsFar[word], ", "), op)
+					s.expect(op, err, may || slices.Contains(strings.Split(fails, ", "), op))
 					s.leftBehind(op)
 				}
 			})

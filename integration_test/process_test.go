@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -27,7 +27,7 @@ const workerEnv = "HOLDFAST_TEST_WORKER"
 const workerLock = "processes"
 
 func TestMain(m *testing.M) {
-	for env, work := range map[string]func(string) error{workerEnv: work, chainEnv: handOn, lateEnv: writeLate, fairEnv: lockFairly} {
+	for env, work := range map[string]func(string) error{workerEnv: work, chainEnv: handOn, lateEnv: writeLate, fairEnv: lockFairly, waitersEnv: waitFairly} {
 		if job := os.Getenv(env); job != "" {
 			if err := work(job); err != nil {
 				fmt.Println("error:", err)

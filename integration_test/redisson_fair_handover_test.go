@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/integration_test/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -20,10 +20,16 @@ func TestRedissonFairCallsUs(t *testing.T) {
 	require.Equal(t, int64(1), callsUs(t))
 }
 
+// TestRedissonFairCallsUsAtOnce: that does not take a poll. Else each hand-over from Redisson's to ours would wait for one.
+func TestRedissonFairCallsUsAtOnce(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, int64(1), callsUs(t, mutant.Hook(lua.FairPoll, "if not called or", "if true or")))
+}
+
 // TestRedissonFairCallsUsControl: without that nobody listens there, and only the poll finds the lock.
 func TestRedissonFairCallsUsControl(t *testing.T) {
 	t.Parallel()
-	require.Zero(t, callsUs(t, mutant.Hook(lua.FairPoll, "if not called or", "if true or")))
+	require.Zero(t, callsUs(t, mutant.Hook(lua.FairPoll, "if not called or", "if true or"), mutant.Hook(lua.FairAcquire, "foreign and 1 or 0, hash[1]", "0, hash[1]")))
 }
 
 // callsUs returns how many heard Redisson's call. Ours is granted the lock in any case.
@@ -95,7 +101,7 @@ func TestRedissonFairDeadOurs(t *testing.T) {
 // TestRedissonFairDeadOursControl: with a place that counts for longer they are not served in that time.
 func TestRedissonFairDeadOursControl(t *testing.T) {
 	t.Parallel()
-	endless := strings.Replace(lua.FairAcquire.Text(), "local deadline, others = now + place,", "local deadline, others = now + 60000,", 1)
+	endless := strings.Replace(lua.FairAcquire.Text(), "local deadline, n = now + place,", "local deadline, n = now + 60000,", 1)
 	require.NotEqual(t, lua.FairAcquire.Text(), endless)
 	require.False(t, deadOurs(t, lua.New("fair_acquire", endless, 5)))
 }
@@ -131,7 +137,7 @@ func TestRedissonFairDeadOursPassed(t *testing.T) {
 // TestRedissonFairDeadOursPassedControl: a release that does not look whether anybody listens hands the lock to the dead.
 func TestRedissonFairDeadOursPassedControl(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "dead:h1", handedTo(t, mutant.Hook(lua.FairRelease, "if reached or not deaf[id] then", "if true then")))
+	require.Equal(t, "dead:h1", handedTo(t, mutant.Hook(lua.FairRelease, "if deaf[id] then return nil end", "")))
 }
 
 // handedTo returns who has the lock behind a dead waiter, while its place counts.

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/integration_test/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -25,7 +25,8 @@ func TestRedissonFairOrder(t *testing.T) {
 func TestRedissonFairOrderControl(t *testing.T) {
 	t.Parallel()
 	want, got := mixedCrowd(t, mutant.Hook(lua.FairRelease,
-		"local owner, i, deaf = head(), 0, {}", "local owner, i, deaf = head() and call('LINDEX', queue, -1), 1, {}"))
+		"local deadline = hears(first)\n  if deadline then return hand(first, 1, deadline) end",
+		"local last = call('LINDEX', queue, -1)\n  if hears(last) then return hand(last, 2, hears(last)) end\n  local deadline"))
 	require.ElementsMatch(t, want, got)
 	require.NotEqual(t, want, got)
 }
@@ -70,8 +71,8 @@ func TestRedissonFairLateSubscribeControls(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(1), lateSubscribe(t, mutant.Hook(lua.FairRelease, "id and '1' or '0'", "'1'")))
 	require.Equal(t, int64(-1), lateSubscribe(t, mutant.Hook(lua.FairRelease,
-		"if reached or not deaf[id] then",
-		"if reached and (id or call('PUBSUB', 'NUMSUB', channel .. ':' .. owner)[2] > 0) or id and not deaf[id] then")))
+		"    local deadline = ends(owner)\n    if not deadline or deadline <= now then return nil end\n",
+		"    if not id and call('PUBSUB', 'NUMSUB', channel .. ':' .. owner)[2] == 0 then return nil end\n    local deadline = ends(owner)\n")))
 }
 
 // lateSubscribe returns the waiter's count when it has unlocked once, or -1 if it was not handed the lock.

@@ -7,15 +7,14 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/integration_test/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
 // noRoom takes out what keeps our places behind Redisson's: nothing is added for them, neither at first nor by polls.
 func noRoom() []redis.Hook {
 	return []redis.Hook{
-		mutant.Hook(lua.FairAcquire,
-			"deadline = math.max(math.floor(behind(place)), math.floor(tonumber(last or 0)) + place) + 0.5", "last = nil"),
+		mutant.Hook(lua.FairAcquire, "deadline, others = behind(place)", "deadline = now + place"),
 		noRefresh(),
 	}
 }
@@ -24,7 +23,7 @@ func noRoom() []redis.Hook {
 // came between an unlock and the next lock of Redisson's would spare us what Redisson's own grant takes off.
 func noRefresh() redis.Hook {
 	return mutant.Hook(lua.FairPoll,
-		"if #ARGV > 5 and mixed() then", "if true then\nelseif false then",
+		"    asked[ARGV[i]] = deadline\n", "", "if first and (mixed()", "if false and (mixed()",
 		"if call('HLEN', name) == 0 and call('LLEN', queue) > 0 then", "if false then")
 }
 
@@ -82,7 +81,7 @@ func TestRedissonFairLongWait(t *testing.T) {
 func TestRedissonFairLongWaitControls(t *testing.T) {
 	t.Parallel()
 	t.Run("joined late, by the tail's deadline alone", func(t *testing.T) {
-		require.False(t, joinedLate(t, mutant.Hook(lua.FairAcquire, "math.floor(behind(place))", "0"), noRefresh()))
+		require.False(t, joinedLate(t, mutant.Hook(lua.FairAcquire, "deadline, others = behind(place)", "deadline = last + place"), noRefresh()))
 	})
 	t.Run("waited long, not put off", func(t *testing.T) {
 		require.False(t, waitedLong(t, noRefresh()))

@@ -13,7 +13,7 @@ var blockRows = []row{
 		name: "free, the key has the last of the block", script: lua.Acquire, args: "a 30000 3600000 0 16",
 		before: "SET TOKEN 1000000000000000 PX 20000",
 		reply:  "1 clock last:16", hash: "a=1", lease: 30000, token: "last", keep: 3600000,
-		cut: "call('SET', KEYS[2], last,", paste: "call('SET', KEYS[2], token,",
+		cut: "call('SET', tokens, last,", paste: "call('SET', tokens, token,",
 	},
 	{
 		name: "free, a block of one", script: lua.Acquire, args: "a 30000 3600000 0 1",
@@ -23,7 +23,7 @@ var blockRows = []row{
 	{
 		name: "the clock is behind the last token: one", script: lua.Acquire, args: "a 30000 3600000 0 16",
 		before: "SET TOKEN 9000000000000000 PX 20000",
-		reply:  "1 9000000000000001", hash: "a=1", lease: 30000, token: "9000000000000001", keep: 3600000,
+		reply:  "1 9000000000000001 9000000000000001 clock", hash: "a=1", lease: 30000, token: "9000000000000001", keep: 3600000,
 		cut: "if n >= tonumber(token) then block = 1 end", paste: "",
 	},
 	{
@@ -35,8 +35,8 @@ var blockRows = []row{
 	{
 		name: "the owner's own, repeated call: the last of the first attempt's", script: lua.Acquire, args: "a 30000 3600000 1 16",
 		before: heldByA,
-		reply:  "1 5000", hash: "a=1", lease: 30000, token: "5000", keep: 20000,
-		cut: "    return {1, last}\n", paste: "    return {1, last, last}\n",
+		reply:  "1 5000 5000 clock", hash: "a=1", lease: 30000, token: "5000", keep: 20000,
+		cut: "    return {1, last, last, clock}\n", paste: "    return {1, last, last}\n",
 	},
 	{
 		name: "the owner's own without a token, repeated call: a new block", script: lua.Acquire, args: "a 30000 3600000 1 16",
@@ -47,13 +47,13 @@ var blockRows = []row{
 	{
 		name: "another's: nothing is reserved", script: lua.Acquire, args: "a 30000 3600000 0 16",
 		before: heldByB,
-		reply:  "0 ttl:10000", same: true,
-		cut: "    return {0, call('PTTL', name)}\n", paste: "    call('INCRBY', KEYS[2], 16)\n    return {0, call('PTTL', name)}\n",
+		reply:  "0 ttl:10000 b", same: true,
+		cut: "    local hash =", paste: "    call('INCRBY', tokens, 16)\n    local hash =",
 	},
 	{
 		name: "another's, repeated call", script: lua.Acquire, args: "a 30000 3600000 1 16",
 		before: heldByB,
-		reply:  "0 ttl:10000", same: true,
+		reply:  "0 ttl:10000 b", same: true,
 		cut: " or call('HEXISTS', name, owner) == 0", paste: "",
 	},
 }

@@ -12,7 +12,7 @@ const (
 	notAToken      = "; RPUSH TOKEN x; PEXPIRE TOKEN 20000"
 )
 
-// ARGV: owner, lease, time to live of the token's key, again, how long a place counts, claim, command to announce.
+// ARGV: owner, lease, time to live of the token's key, again, how long a place counts, claim, command to announce, until when.
 const (
 	fairTry       = "c:h1 30000 3600000 0 0 1000 PUBLISH"
 	fairTryAgain  = "c:h1 30000 3600000 1 0 1000 PUBLISH"
@@ -22,6 +22,32 @@ const (
 
 // A lock that is free, without anybody who could be handed it.
 var fairAcquireRows = []row{
+	{
+		name: "free, in time", script: lua.FairAcquire, args: fairTry + " 9000000000000000",
+		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
+		cut: "limit < clock)", paste: "limit > clock)",
+	},
+	{
+		name: "free, in time by more digits", script: lua.FairAcquire, args: fairTry + " 10000000000000000",
+		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
+		cut: "#limit == #clock and ", paste: "",
+	},
+	{
+		name: "free, too late", script: lua.FairAcquire, args: fairTry + " 1000000000000000",
+		reply: "-2 clock", same: true, cut: "then return {-2, clock} end", paste: "then end",
+	},
+	{
+		name: "too late for a place", script: lua.FairAcquire, args: fairWait + " 1000000000000000", before: heldByX,
+		reply: "-2 clock", same: true, cut: "then return {-2, clock} end", paste: "then end",
+	},
+	{
+		name: "the server's clock is not known", script: lua.FairAcquire, args: fairWait + " 0", before: heldByX,
+		reply: "-2 clock", same: true, cut: "then return {-2, clock} end", paste: "then end",
+	},
+	{
+		name: "too late, by fewer digits", script: lua.FairAcquire, args: fairTry + " 999999999999999",
+		reply: "-2 clock", same: true, cut: "#limit < #clock or ", paste: "",
+	},
 	{
 		name: "free, try", script: lua.FairAcquire, args: fairTry,
 		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
@@ -35,7 +61,7 @@ var fairAcquireRows = []row{
 	{
 		name: "free, a repeated call whose first attempt did not run", script: lua.FairAcquire, args: fairTryAgain,
 		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "    call('SET', tokens, token, 'PX', keep)\n    return hold", paste: "    call('SET', tokens, token)\n    return hold",
+		cut: "  call('SET', tokens, token, 'PX', keep)\n  return hold", paste: "  call('SET', tokens, token)\n  return hold",
 	},
 	{
 		name: "free again after a lease has ended", script: lua.FairAcquire, args: fairTry,
@@ -50,7 +76,7 @@ var fairAcquireRows = []row{
 	},
 	{
 		name: "token ahead of the clock", script: lua.FairAcquire, args: fairTry, before: "SET TOKEN 9000000000000000 PX 20000",
-		reply: "1 9000000000000001", hash: "c:h1=1", lease: 30000, token: "9000000000000001", keep: 3600000,
+		reply: "1 9000000000000001 9000000000000001 clock", hash: "c:h1=1", lease: 30000, token: "9000000000000001", keep: 3600000,
 		cut: "math.max(n + 1,", paste: "math.max(n,",
 	},
 	{
@@ -86,7 +112,7 @@ var fairAcquireRows = []row{
 	{
 		name: "key of another type", script: lua.FairAcquire, args: fairTry,
 		before: notALock, reply: "!WRONGTYPE", same: true,
-		cut: "local held = call('HLEN', name) > 0", paste: "call('DEL', name)\nlocal held = false",
+		cut: "local fields = call('HLEN', name)", paste: "call('DEL', name)\nlocal fields = 0",
 	},
 	{
 		name: "queue of another type", script: lua.FairAcquire, args: fairTry,
@@ -96,34 +122,34 @@ var fairAcquireRows = []row{
 	{
 		name: "deadlines of another type", script: lua.FairAcquire, args: fairTry,
 		before: "RPUSH QUEUE d:h1; PEXPIRE QUEUE 20000" + notDeadlines, reply: "!WRONGTYPE", same: true,
-		cut: "local deadline = call('ZSCORE', deadlines, first)", paste: "local deadline = false",
+		cut: "local deadline = tonumber(call('ZSCORE', deadlines, owner) or nil)", paste: "local deadline = 0",
 	},
 	{
 		name: "dead head", script: lua.FairAcquire, args: fairTry, before: waiting("d:h1@0"),
 		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "if deadline and tonumber(deadline) > now then return first end", paste: "if deadline then return first end",
+		cut: "(ends(some[n + 1]) or 0) <= now do", paste: "not ends(some[n + 1]) do",
 	},
 	{
 		name: "head without a deadline", script: lua.FairAcquire, args: fairTry, before: "RPUSH QUEUE d:h1",
 		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "if deadline and tonumber(deadline) > now", paste: "if not deadline or tonumber(deadline) > now",
+		cut: "(ends(some[n + 1]) or 0) <= now do", paste: "(ends(some[n + 1]) or now + 1) <= now do",
 	},
 	{
 		name: "two dead heads before one that counts", script: lua.FairAcquire, args: fairTry,
 		before: waiting("d:h1@0", "r:7@-5", "e:h1@60000"),
-		reply:  "0 -2 clock", fair: fair{queue: "e:h1@60000", life: longLife},
-		cut: "    call('ZREM', deadlines, first)\n", paste: "",
+		reply:  "0 ttl:1000 clock '' e:h1", hash: "e:h1=1", lease: 1000, token: "clock", keep: 3600000, fair: fair{listen: "e", told: "e:h1/1000"},
+		cut: "  call('ZREM', deadlines, unpack(some, 1, n))\n", paste: "",
 	},
 	{
 		name: "the owner is the head, wait", script: lua.FairAcquire, args: fairWait, before: waiting("c:h1@9000", "d:h1@60000"),
 		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
 		fair: fair{queue: "d:h1@60000", life: longLife, listen: "c d"},
-		cut:  "if first then drop(owner) end", paste: "",
+		cut:  "if placed then drop(owner) end", paste: "",
 	},
 	{
 		name: "the owner is the head, try", script: lua.FairAcquire, args: fairTry, before: waiting("c:h1@9000"),
 		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "if not first or first == owner then", paste: "if not first then",
+		cut: "if placed then drop(owner) end", paste: "",
 	},
 }
 
@@ -132,7 +158,7 @@ var fairOwnRows = []row{
 	{
 		name: "handed over, and the word of it lost", script: lua.FairAcquire, args: fairWait,
 		before: "HSET LOCK c:h1 1; PEXPIRE LOCK 900; SET TOKEN 5000 PX 20000" + waiting("d:h1@60000"),
-		reply:  "1 5000", hash: "c:h1=1", lease: 30000, token: "5000", keep: 20000,
+		reply:  "1 5000 5000 clock", hash: "c:h1=1", lease: 30000, token: "5000", keep: 20000,
 		fair: fair{queue: "d:h1@60000", life: longLife, listen: "d"},
 		cut:  "(ARGV[4] == '1' or place > 0)", paste: "ARGV[4] == '1'",
 	},
@@ -143,24 +169,24 @@ var fairOwnRows = []row{
 	},
 	{
 		name: "repeated call", script: lua.FairAcquire, args: fairTryAgain, before: heldByC,
-		reply: "1 5000", hash: "c:h1=1", lease: 30000, token: "5000", keep: 20000,
+		reply: "1 5000 5000 clock", hash: "c:h1=1", lease: 30000, token: "5000", keep: 20000,
 		cut: "ARGV[4] == '1' or ", paste: "",
 	},
 	{
 		name: "repeated call with a place", script: lua.FairAcquire, args: fairWaitAgain, before: heldByC + waiting("c:h1@9000", "d:h1@60000"),
-		reply: "1 5000", hash: "c:h1=1", lease: 30000, token: "5000", keep: 20000,
+		reply: "1 5000 5000 clock", hash: "c:h1=1", lease: 30000, token: "5000", keep: 20000,
 		fair: fair{queue: "d:h1@60000", life: longLife},
-		cut:  "  drop(owner)\n  return {1, token}", paste: "  return {1, token}",
+		cut:  "  drop(owner)\n  return granted(token)", paste: "  return granted(token)",
 	},
 	{
 		name: "re-entered since, repeated call that comes late", script: lua.FairAcquire, args: fairTryAgain,
 		before: "HSET LOCK c:h1 3; PEXPIRE LOCK 10000; SET TOKEN 5000 PX 20000",
-		reply:  "1 5000", hash: "c:h1=3", lease: 30000, token: "5000", keep: 20000,
-		cut: "  drop(owner)\n  return {1, token}", paste: "  call('HSET', name, owner, '1')\n  return {1, token}",
+		reply:  "1 5000 5000 clock", hash: "c:h1=3", lease: 30000, token: "5000", keep: 20000,
+		cut: "  drop(owner)\n  return granted(token)", paste: "  call('HSET', name, owner, '1')\n  return granted(token)",
 	},
 	{
 		name: "more left, repeated call", script: lua.FairAcquire, args: "c:h1 1000 3600000 1 15000 1000 PUBLISH", before: heldByC,
-		reply: "1 5000", hash: "c:h1=1", lease: 10000, token: "5000", keep: 20000,
+		reply: "1 5000 5000 clock", hash: "c:h1=1", lease: 10000, token: "5000", keep: 20000,
 		cut: "if call('PTTL', name) < tonumber(lease) then", paste: "if true then",
 	},
 	{
@@ -170,11 +196,11 @@ var fairOwnRows = []row{
 		cut: "    call('SET', tokens, token, 'PX', keep)\n  end\n  if call('PTTL'", paste: "  end\n  if call('PTTL'",
 	},
 	{
-		name: "by an earlier call", script: lua.FairAcquire, args: fairTry, before: heldByC, reply: "0 ttl:10000 clock", same: true,
+		name: "by an earlier call", script: lua.FairAcquire, args: fairTry, before: heldByC, reply: "0 ttl:10000 clock '' c:h1", same: true,
 		cut: "(ARGV[4] == '1' or place > 0)", paste: "true",
 	},
 	{
-		name: "another's, repeated call", script: lua.FairAcquire, args: fairTryAgain, before: heldByX, reply: "0 ttl:10000 clock", same: true,
+		name: "another's, repeated call", script: lua.FairAcquire, args: fairTryAgain, before: heldByX, reply: "0 ttl:10000 clock '' x:h1", same: true,
 		cut: " and call('HEXISTS', name, owner) == 1 then\n  local token", paste: " then\n  local token",
 	},
 }

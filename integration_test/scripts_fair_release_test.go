@@ -27,13 +27,13 @@ var fairReleaseRows = []row{
 	{
 		name: "held, the waiter is out of reach", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("d:h1@60000"),
 		reply: "1", token: "5000", keep: 20000, fair: fair{queue: "d:h1@60000", life: longLife},
-		cut: "if reached or not deaf[id] then", paste: "if true then",
+		cut: "if deaf[id] then return nil end", paste: "",
 	},
 	{
 		name: "held, the waiter listens", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("d:h1@60000", "e:h1@60000"),
 		reply: "1", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000,
 		fair: fair{queue: "e:h1@60000", life: longLife, listen: "c d e", told: "d:h1/1000"},
-		cut:  "      call('ZREM', deadlines, owner)\n      if i", paste: "      if i",
+		cut:  "handed + now + claim), owner)", paste: "handed + now + claim), owner)\n      call('RPUSH', queue, owner)",
 	},
 	{
 		name: "held, a waiter of the same client listens", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("c:h2@60000"),
@@ -49,23 +49,23 @@ var fairReleaseRows = []row{
 	{
 		name: "held, the head is dead", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("d:h1@0", "e:h1@60000"),
 		reply: "1", hash: "e:h1=1", lease: 1000, token: "clock", keep: 3600000, fair: fair{listen: "d e", told: "e:h1/1000"},
-		cut: "tonumber(deadline) > now then return first end", paste: "true then return first end",
+		cut: "(ends(some[n + 1]) or 0) <= now do", paste: "not ends(some[n + 1]) do",
 	},
 	{
 		name: "held, all are dead", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("d:h1@0", "e:h1@-9", "r:7@0"),
 		reply: "1", token: "5000", keep: 20000, fair: fair{listen: "d e r:7"},
-		cut: "tonumber(deadline) > now then return first end", paste: "true then return first end",
+		cut: "(ends(some[n + 1]) or 0) <= now do", paste: "not ends(some[n + 1]) do",
 	},
 	{
 		name: "held, Redisson's is next", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("r:7@310000", "d:h1@325000.5"),
 		reply: "1", hash: "r:7=0", lease: 2000, token: "clock", keep: 3600000,
-		fair: fair{queue: "d:h1@325000.5", life: longLife, listen: "r:7 d", told: "r:7:0"},
+		fair: fair{queue: "d:h1+15000.5", life: longLife, listen: "r:7 d", told: "r:7:0"},
 		cut:  "channel .. ':' .. owner, '0')", paste: "channel .. ':' .. owner, '1')",
 	},
 	{
 		name: "held, Redisson's alone wait", script: lua.FairRelease, args: fairRelease, before: heldByC + "; " + queueOf("r:7@310000", "r:8@610000"),
 		reply: "1", hash: "r:7=0", lease: 2000, token: "clock", keep: 3600000,
-		fair: fair{queue: "r:8@610000", life: forever, listen: "r:7 r:8", told: "r:7:0"},
+		fair: fair{queue: "r:8+300000", life: forever, listen: "r:7 r:8", told: "r:7:0"},
 		cut:  "id and '1' or '0'", paste: "'1'",
 	},
 	{
@@ -104,7 +104,7 @@ var fairReleaseRows = []row{
 		name: "held, with a token that is no number", script: lua.FairRelease, args: fairRelease,
 		before: "HSET LOCK c:h1 1; SET TOKEN text PX 20000" + waiting("d:h1@60000"),
 		reply:  "1 error", token: "text", keep: 20000, fair: fair{queue: "d:h1@60000", life: longLife, listen: "d"},
-		cut: "return nil, redis.error_reply(", paste: "return nil, nil, (",
+		cut: "if refused then return refused end", paste: "if refused then return end",
 	},
 	{
 		name: "held, with a token of another type", script: lua.FairRelease, args: fairRelease,

@@ -45,6 +45,9 @@ func queueOf(owners ...string) string {
 
 // moment replaces "@5" by the time in milliseconds that is 5 after start.
 func moment(word string, start int64) string {
+	if word == "ENDED" { // the end of a claim, half a second before start
+		return text(float64(start) - 500 - 9e15)
+	}
 	after, ok := strings.CutPrefix(word, "@")
 	if !ok {
 		return word
@@ -137,6 +140,12 @@ func (r row) checkQueue(ctx context.Context, rdb *redis.Client, after dataset, s
 	list, err := rdb.LRange(ctx, scriptQueue, 0, -1).Result()
 	if err != nil {
 		return err
+	}
+	got, handed := slices.DeleteFunc(got, func(z redis.Z) bool { return z.Score < 0 }), len(got)
+	if handed -= len(got); handed > 0 && len(list) == 0 {
+		if d := after[scriptEnds]; d.ttl > 0 {
+			delete(after, scriptEnds) // it has an end, and nobody waits
+		}
 	}
 	want := strings.Fields(r.queue)
 	if len(got) != len(want) || len(list) != len(want) {

@@ -5,13 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
 const noToken = "HSET LOCK a 1; PEXPIRE LOCK 10000"
 
-// ARGV: owner, lease, time to live of the token's key, command to announce, how many tokens, other names.
+// ARGV: owner, lease, time to live of the token's key, command to announce, how many tokens.
 var passRows = []row{
 	{
 		name: "nobody listens", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16", before: heldByA,
@@ -41,7 +41,7 @@ var passRows = []row{
 	{
 		name: "others listen: announced", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16", before: heldByA,
 		reply: "0 1", token: "5000", keep: 20000, fair: fair{listen: "all", told: "all:0"},
-		cut: "local sent = redis.pcall(ARGV[4], channel, '0')", paste: "local sent = 1",
+		cut: "local sent = redis.pcall(command, to, text)", paste: "local sent = 1",
 	},
 	{
 		name: "others listen, two of them", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16", before: heldByA,
@@ -72,21 +72,6 @@ var passRows = []row{
 		name: "another's, nobody listens", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16", before: heldByB,
 		reply: "-1", same: true,
 		cut: "call('HEXISTS', name, ARGV[1]) == 1", paste: "true",
-	},
-	{
-		name: "known by the last of its names", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16 x b", before: heldByB,
-		reply: "1 clock last:16", hash: "b=1", lease: 30000, token: "last", keep: 3600000,
-		cut: "for i = 6, #ARGV do", paste: "for i = 6, 6 do",
-	},
-	{
-		name: "known by the last of its names, others listen", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16 x b", before: heldByB,
-		reply: "0 1", token: "5000", keep: 20000, fair: fair{listen: "all", told: "all:0"},
-		cut: "for i = 6, #ARGV do", paste: "for i = 6, 6 do",
-	},
-	{
-		name: "known by none of its names", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16 b c", before: heldByD,
-		reply: "-1", same: true,
-		cut: "held or call('HEXISTS', name, ARGV[i]) == 1", paste: "true",
 	},
 	{
 		name: "key of another type", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16", before: notALock,

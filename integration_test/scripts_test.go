@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -31,7 +31,7 @@ const (
 type row struct {
 	name   string
 	script *lua.Script
-	before string // commands, separated by ";"; LOCK, TOKEN, QUEUE and ENDS stand for keys, "@5" for 5 ms after this
+	before string // commands, separated by ";"; LOCK, TOKEN, QUEUE, ENDS and CHANNEL stand for keys, "@5" for 5 ms after this
 	args   string // the script's ARGV; "''" is an empty one
 
 	// reply is what is expected: the status and the values behind it. "clock" stands for the server's time in
@@ -43,6 +43,8 @@ type row struct {
 	lease int64  // its time to live as in "ttl:"
 	token string // value of the token's key, or "clock", or "last" for the last one that the reply has
 	keep  int64  // its time to live as in "ttl:"
+	start string // longest head start
+	until int64  // its time to live as in "ttl:"
 
 	fair // what is expected of the queue
 
@@ -58,9 +60,9 @@ func onAllServers(t *testing.T, test func(t *testing.T, p redistest.Program)) {
 
 // allRows are the rows of all scripts.
 func allRows() []row {
-	return slices.Concat(acquireRows, blockRows, recountRows, releaseRows, renewRows, stateRows,
-		recountNameRows, releaseNameRows, renewNameRows, passRows, passTokenRows, voteRows, voteTokenRows,
-		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows, fairStateRows)
+	return slices.Concat(acquireRows, blockRows, startRows, recountRows, releaseRows, leaveRows, renewRows, stateRows,
+		passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows,
+		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows, fairStateRows, manyRows)
 }
 
 // TestScripts runs every row on every server in each way in which scripts are sent, and once edited.
@@ -90,7 +92,7 @@ func TestEveryRowCanFail(t *testing.T) {
 		rows[r.script]++
 	}
 	for _, s := range []*lua.Script{
-		lua.Acquire, lua.Recount, lua.Release, lua.Renew, lua.Pass, lua.State, lua.Vote,
+		lua.Acquire, lua.HeadStart, lua.Recount, lua.Release, lua.Leave, lua.Renew, lua.Pass, lua.State, lua.Vote,
 		lua.FairAcquire, lua.FairRelease, lua.FairPoll, lua.FairState,
 	} {
 		require.Positive(t, rows[s], s.Name())
@@ -148,7 +150,8 @@ func (r row) check(ctx context.Context, rdb *redis.Client, script *lua.Script, s
 	}
 	return errors.Join(r.checkQueue(ctx, rdb, after, span), after.withTTL(),
 		r.checkKey("lock", r.hash, hashText(rdb.HGetAll(ctx, scriptLock).Val()), r.lease, after[scriptLock].ttl, span),
-		r.checkKey("token", r.token, rdb.Get(ctx, scriptToken).Val(), r.keep, after[scriptToken].ttl, span))
+		r.checkKey("token", r.token, rdb.Get(ctx, scriptToken).Val(), r.keep, after[scriptToken].ttl, span),
+		r.checkKey("head start", r.start, rdb.Get(ctx, scriptChannel).Val(), r.until, after[scriptChannel].ttl, span))
 }
 
 // prepare empties the server and runs the commands.
@@ -173,6 +176,8 @@ func prepareAt(ctx context.Context, rdb *redis.Client, commands string, start in
 				word = scriptQueue
 			case "ENDS":
 				word = scriptEnds
+			case "CHANNEL":
+				word = scriptChannel
 			}
 			args = append(args, moment(word, start))
 		}
@@ -200,11 +205,11 @@ func (r row) keys() []any {
 	switch r.script {
 	case lua.Acquire, lua.Renew, lua.State, lua.Vote:
 		return []any{scriptLock, scriptToken}
-	case lua.Release:
+	case lua.Release, lua.Leave:
 		return []any{scriptLock, scriptChannel}
 	case lua.Recount:
 		return []any{scriptLock}
-	case lua.Pass:
+	case lua.Pass, lua.HeadStart:
 		return []any{scriptLock, scriptToken, scriptChannel}
 	}
 	return []any{scriptLock, scriptToken, scriptQueue, scriptEnds, scriptChannel}

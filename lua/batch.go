@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
 // Pipeliner is the part of a go-redis client that sends several commands in one round trip.
@@ -37,11 +39,39 @@ func runSome(ctx context.Context, rdb Pipeliner, which []int, results []Result, 
 	pipe := rdb.Pipeline()
 	cmds := make([]command, len(which))
 	for j, i := range which {
-		cmds[j] = command{redis.NewCmd(ctx, args(i)...)}
+		cmds[j] = newCommand(ctx, args(i))
 		_ = pipe.Process(ctx, cmds[j])
 	}
-	_, _ = pipe.Exec(ctx) // each command keeps its own error
+	failure := exec(ctx, pipe)
 	for j, i := range which {
-		results[i].Reply, results[i].Err = parse(cmds[j].Result())
+		if results[i].Err = failure; failure == nil {
+			results[i].Reply, results[i].Err = parse(cmds[j].Result())
+		}
 	}
+}
+
+// exec runs a pipeline. Its error is a panic only: each command keeps its own.
+func exec(ctx context.Context, pipe redis.Pipeliner) (failure error) {
+	defer panics.Into(&failure)
+	_, _ = pipe.Exec(ctx)
+	return nil
+}
+
+// RunBefore is [Run] for a call that is followed by another command, in one round trip and on one connection: so the server executes
+// that after the call. build makes the command anew for each attempt.
+func RunBefore(ctx context.Context, rdb Pipeliner, c Call, build func() redis.Cmder) (Reply, error) {
+	attempt := func(args []any) (Reply, error) {
+		pipe, cmd := rdb.Pipeline(), newCommand(ctx, args)
+		_ = pipe.Process(ctx, cmd)
+		_ = pipe.Process(ctx, build())
+		if err := exec(ctx, pipe); err != nil {
+			return Reply{}, err
+		}
+		return parse(cmd.Result())
+	}
+	reply, err := attempt(c.args)
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, err = attempt(c.withText())
+	}
+	return reply, err
 }

@@ -1,6 +1,7 @@
 // Package lua holds the scripts that change a lock in Redis, and runs them at most once per call.
 //
-// Each script is a .lua file whose header names its KEYS, its ARGV, every reply and what is atomic. The rules they keep:
+// Each script is a .lua file whose header names its KEYS, its ARGV, every reply and what is atomic. What several scripts have in
+// common is a part, which is pasted into them when the package is initialised. The rules they keep:
 //
 //   - A reply begins with a [Status]. A time to live is never a status: 0 and -1 are both real times to live.
 //   - All checks come before the first write, so an error leaves nothing half done.

@@ -1,49 +1,68 @@
 -- fair_poll: look after the waiters of one client: put off the deadlines of their places, and hand the lock on if it is free.
 --
--- KEYS  see fair.lua
+-- KEYS  see part/queue.lua
 -- ARGV  1 client's id   2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
 --       5 how long a place counts, ms   6... owners of the client that wait
--- Reply {1, pttl, time, holder, called, heard, missing...}
---         pttl of the lock in ms; time of the server in us, as text; holder: the owner that holds the lock, '' if nobody does
+-- Reply {1, pttl, time, holder, called, heard, far, missing...}
+--         pttl of the lock in ms; time of the server in us, as text; holder: the owner that holds the lock, '' if nobody does, how many
+--         fields there are if it is no lock
 --         called: the head of the queue if it is the client's and the holder is Redisson's, who will call it on a channel of
---         its own, else ''; heard: how many listen on the client's mailbox at this server, -1 if it cannot know; missing:
---         those of the owners that have no place
--- Atomic, and harmless when repeated. A queue whose two keys do not tell the same is repaired.
+--         its own, else ''; heard: how many listen on the client's mailbox at this server, -1 if it cannot know; far: 1 if several
+--         other clients stand before all of this one, else 0; missing: those of the owners that have no place
+-- Atomic, and harmless when repeated. A queue whose two keys do not tell the same is repaired, which looks at all of it.
+-- In a queue with Redisson's waiters the first places are given the room that they need, no more: that of the dead too.
+
+-- include queue
+
 local id, place = ARGV[1], tonumber(ARGV[5])
-if call('LLEN', queue) ~= call('ZCARD', deadlines) then
+if call('LLEN', queue) ~= call('ZCARD', deadlines) - call('ZCOUNT', deadlines, '-inf', past) then
   local queued = {}
-  for _, owner in ipairs(call('LRANGE', queue, 0, -1)) do queued[owner] = true end
+  for _, owner in ipairs(call('LRANGE', queue, 0, -1)) do
+    if queued[owner] then call('LREM', queue, -1, owner) end
+    queued[owner] = true
+  end
   for _, owner in ipairs(call('ZRANGE', deadlines, 0, -1)) do
-    if not queued[owner] then call('ZREM', deadlines, owner) end
+    if not queued[owner] and ends(owner) then call('ZREM', deadlines, owner) end
   end
   for owner in pairs(queued) do
-    if not call('ZSCORE', deadlines, owner) then call('LREM', queue, 0, owner) end
+    if not ends(owner) then call('LREM', queue, 0, owner) end
   end
 end
-local missing, asked = {}, {}
+local missing, asked, latest = {}, {}, 0
 for i = 6, #ARGV do
-  asked[ARGV[i]] = true
-  if not call('ZSCORE', deadlines, ARGV[i]) then missing[#missing + 1] = ARGV[i] end
-end
-if #ARGV > 5 and mixed() then
-  behind(place, function(owner, deadline, needed, others)
-    if not asked[owner] then return end
-    deadline = math.floor(math.max(deadline, needed))
-    put(owner, others and deadline + 0.5 or deadline)
-  end)
-elseif #ARGV > 5 then
-  for i = 6, #ARGV do
-    local deadline = call('ZSCORE', deadlines, ARGV[i])
-    if deadline and tonumber(deadline) < now + place then call('ZADD', deadlines, now + place, ARGV[i]) end
+  local deadline = ends(ARGV[i])
+  if deadline and deadline >= cancelled then
+    asked[ARGV[i]] = deadline
+  else
+    missing[#missing + 1] = ARGV[i]
   end
-  if call('LLEN', queue) > 0 then limit(now + place) end
 end
+local first = call('LINDEX', queue, 0)
+if first and (mixed() or not client(first) or (ends(first) or 0) % 1 > 0) then
+  behind(place, function(owner, deadline, needed)
+    local room = deadline >= cancelled and deadline % 1 > 0
+    if asked[owner] and deadline < needed or room and deadline > needed then put(owner, needed) end
+    asked[owner] = nil
+    return room and math.max(0, math.floor(deadline) - math.floor(needed)) or 0
+  end)
+end
+for owner, deadline in pairs(asked) do
+  latest = now + place
+  if deadline < latest then call('ZADD', deadlines, string.format('%.1f', latest + deadline % 1), owner) end
+end
+if latest > 0 then limit(latest) end
 if call('HLEN', name) == 0 and call('LLEN', queue) > 0 then
   local failed = grant(ARGV[2], tonumber(ARGV[3]), ARGV[4], id)
   if failed then return failed end
 end
-local holder = call('HGETALL', name)[1] or ''
+local holder = whose() or ''
 local called = head()
 if not called or client(called) ~= id or holder == '' or client(holder) then called = '' end
-local heard = listeners(ARGV[2], channel .. ':' .. id) or -1
-return {1, call('PTTL', name), micros(), holder, called, heard, unpack(missing)}
+local heard, before, seen = listeners(ARGV[2], channel .. ':' .. id) or -1, 0, {}
+for _, owner in ipairs(call('LRANGE', queue, 0, 31)) do
+  local of = client(owner) or owner
+  if of == id then break end
+  if not seen[of] then before = before + 1 end
+  seen[of] = true
+end
+return {1, call('PTTL', name), micros(), holder, called, heard, before > 3 and 1 or 0, unpack(missing)}

@@ -1,12 +1,15 @@
 -- fair_release: free a lock, or leave its queue, and hand a free lock to the next waiter.
 --
--- KEYS  see fair.lua
+-- KEYS  see part/queue.lua
 -- ARGV  1 owner       2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
 -- Reply {1}           released
 --       {1, error}    released, but the lock could not be handed to the next waiter, or that could not be told
 --       {-1}          the owner did not hold the lock; it has no place in the queue any more
 -- Atomic: nobody sees the lock free while somebody waits who can be reached. Harmless when repeated: what another was handed
 -- meanwhile is not touched. Out of memory the release goes through, and the waiters find out by themselves.
+
+-- include queue
+
 local owner = ARGV[1]
 local held = call('HEXISTS', name, owner) == 1
 if held then
@@ -16,6 +19,7 @@ elseif call('ZCARD', deadlines) > 0 then
 end
 -- What fails from here on must not look as if nothing had been released.
 local ok, failed, unheard = pcall(function()
+  if held then call('ZREM', deadlines, owner) end -- it has taken what it was handed
   if held or call('HLEN', name) == 0 then return grant(ARGV[2], tonumber(ARGV[3]), ARGV[4]) end
 end)
 if not held then return {-1} end

@@ -2,8 +2,8 @@ package lua
 
 import (
 	"context"
-	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,12 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-var all = []*Script{Acquire, Recount, Release, Renew, Pass, State}
+var all = []*Script{HeadStart, Recount, Release, Renew, Leave, Pass, State}
 
 // fixture is one lock on a server of the test's own.
 type fixture struct {
@@ -60,13 +60,39 @@ func TestAcquire(t *testing.T) {
 
 	require.NoError(t, f.rdb.PExpire(t.Context(), f.name, time.Second).Err())
 	again := f.acquire("a", "1")
-	require.Equal(t, first, again, "a repeated attempt gets the outcome of the first")
+	require.Equal(t, first.Text(0), again.Text(0), "a repeated attempt gets the outcome of the first")
+	require.Greater(t, again.Text(2), first.Text(0), "and the time of its own")
 	require.InDelta(t, 30*time.Second, f.pttl(f.name), float64(5*time.Second), "with the lease counted anew")
 	require.Equal(t, map[string]string{"a": "1"}, f.hash())
 	require.Equal(t, Denied, f.acquire("b", "1").Status, "but not another's")
 
 	require.NoError(t, f.rdb.Persist(t.Context(), f.name).Err())
 	require.Equal(t, int64(-1), f.acquire("b", "0").Int(0), "no time to live is an answer and not a grant")
+}
+
+// TestLate: a request that reaches the server after its time does nothing, whatever it finds there.
+func TestLate(t *testing.T) {
+	f := newFixture(t)
+	now := f.rdb.Time(t.Context()).Val().UnixMicro()
+	fair := []any{f.name, f.token, "queue:" + f.name, "deadlines:" + f.name, "channel:" + f.name, "a", 30000, 3600000}
+	for name, call := range map[string]func(until int64) Call{
+		"acquire":       func(until int64) Call { return Acquire.Call(f.name, f.token, "a", 30000, 3600000, "0", 1, until) },
+		"acquire again": func(until int64) Call { return Acquire.Call(f.name, f.token, "a", 30000, 3600000, "1", 1, until) },
+		"fair":          func(until int64) Call { return FairAcquire.Call(append(fair, "0", 0, 2000, "PUBLISH", until)...) },
+		"fair place":    func(until int64) Call { return FairAcquire.Call(append(fair, "1", 15000, 2000, "PUBLISH", until)...) },
+	} {
+		for _, until := range []int64{0, 1, 999, now - 1} {
+			late := f.run(call(until))
+			require.Equal(t, Late, late.Status, name)
+			require.GreaterOrEqual(t, late.Text(0), strconv.FormatInt(now, 10), "it tells the server's time")
+			require.Zero(t, f.rdb.Exists(t.Context(), f.name, f.token, "queue:"+f.name, "deadlines:"+f.name).Val(), name)
+		}
+		for _, until := range []int64{now + time.Hour.Microseconds(), 99 * now} {
+			require.Equal(t, Done, f.run(call(until)).Status, name)
+			require.NoError(t, f.rdb.Del(t.Context(), f.name).Err())
+		}
+		require.NoError(t, f.rdb.Del(t.Context(), f.token).Err())
+	}
 }
 
 func TestRecount(t *testing.T) {
@@ -131,7 +157,7 @@ func TestRenew(t *testing.T) {
 // TestPass: kept while nobody listens, and released as soon as somebody does.
 func TestPass(t *testing.T) {
 	f := newFixture(t)
-	pass := Pass.Call(f.name, f.token, f.channel, "b", 60000, 3600000, "PUBLISH", 16, "a")
+	pass := Pass.Call(f.name, f.token, f.channel, "a", 60000, 3600000, "PUBLISH", 16)
 	require.Equal(t, Gone, f.run(pass).Status)
 	require.Empty(t, f.hash(), "it never brings the key back")
 	f.acquire("a", "0")
@@ -238,10 +264,7 @@ func (proto) RedisError()     {}
 func TestHeaders(t *testing.T) {
 	keys, argv := regexp.MustCompile(`KEYS\[(\d+)\]`), regexp.MustCompile(`ARGV\[(\d+)\]`)
 	for _, s := range all {
-		text, err := os.ReadFile(s.Name() + ".lua")
-		require.NoError(t, err)
-		require.Equal(t, string(text), s.src)
-		header, body, ok := strings.Cut(string(text), "\nlocal ")
+		header, body, ok := strings.Cut(s.Text(), "\nlocal ")
 		require.True(t, ok)
 		require.True(t, strings.HasPrefix(header, "-- "+s.Name()+": "))
 		for _, part := range []string{"-- KEYS", "-- ARGV", "-- Reply", "Atomic"} {

@@ -1,10 +1,13 @@
--- renew_many: renew the leases of many holders at once. In front of this stands renew.lua as the function renew.
+-- renew_many: renew the leases of many holders at once.
 --
 -- KEYS  2 of each holder, as renew takes them
 -- ARGV  for each holder how many arguments it has, then those, as renew takes them
 -- Reply {1, status, ...}: for each holder the status that renew replies, or the text of the error that it met
 -- Each holder is renewed or not as by renew alone: an error of one is no error of the others.
 -- Nobody else is served meanwhile, so a caller bounds the number of holders.
+local function renew(KEYS, ARGV)
+  -- include renew
+end
 -- One table of each for all holders: with new ones for each, a renewal cost the server a third more.
 local reply, keys, arguments, at = {1}, {}, {}, 1
 for i = 1, #KEYS / 2 do

@@ -2,7 +2,6 @@ package lua
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,20 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed renew_many.lua
-var renewMany string
-
 // RenewMany does for many holders what [Renew] does for one. See [RenewAll].
-var RenewMany = New("renew_many", asFunction("renew", renew)+renewMany, 0)
+var RenewMany = load("renew_many", 0)
 
 // renewChunk is how many holders one script renews at most: the server serves nobody else meanwhile. Measured: half a millisecond
 // for 100, two thirds of what they cost one by one, and more at once make a renewal no cheaper.
 const renewChunk = 100
-
-// asFunction makes a script a local function that takes KEYS and ARGV.
-func asFunction(name, src string) string {
-	return "local function " + name + "(KEYS, ARGV)\n" + src + "\nend\n"
-}
 
 // RenewAll is [RunAll] for calls of [Renew] to one server (not to a cluster, where the names have slots of their own): it puts
 // many into one script, which costs the server and the network a fraction. Each has its own result all the same. If a server

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // held makes n locks, of one owner each, and returns the calls that renew them to a minute.
@@ -73,28 +73,6 @@ func TestRenewAllIsForRenewals(t *testing.T) {
 	require.Equal(t, "a", results[0].Reply.Text(0))
 	require.Equal(t, Done, results[1].Reply.Status)
 	require.Greater(t, f.pttl(f.name), 50*time.Second)
-}
-
-// TestRenewAllRenames: a holder whose name changes is renewed together with the others, whatever stands before and behind it.
-func TestRenewAllRenames(t *testing.T) {
-	srv := redistest.Start(t)
-	rdb := srv.Client(t)
-	calls := held(t, rdb, 4)
-	rename := func(name string) Call {
-		return Renew.Call(name, "token:"+name, "another", 60000, 3600000, "new", "owner")
-	}
-	calls[0], calls[2] = rename("many:0"), rename("many:2")
-	srv.ResetStats(t)
-	for i, result := range RenewAll(t.Context(), rdb, calls) {
-		require.NoError(t, result.Err)
-		require.Equal(t, Done, result.Reply.Status)
-		holder := "owner"
-		if i%2 == 0 {
-			holder = "new"
-		}
-		require.Equal(t, map[string]string{holder: "1"}, rdb.HGetAll(t.Context(), "many:"+strconv.Itoa(i)).Val())
-	}
-	require.EqualValues(t, 1, srv.CommandCalls(t)["eval"], "one script for all of them")
 }
 
 // TestRenewAllWithoutPermission: the user may not use one of the keys. The server refuses the script for all of them; the

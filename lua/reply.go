@@ -16,6 +16,7 @@ const (
 	Done   Status = 1  // it was done, or had been done by an earlier attempt
 	Denied Status = 0  // another owner holds the lock, or nobody does
 	Gone   Status = -1 // the owner does not hold the lock
+	Late   Status = -2 // it was executed later than it might be, and did nothing; the server's time in microseconds follows
 )
 
 // Reply is what a script answered.
@@ -37,7 +38,7 @@ func parse(v any, err error) (Reply, error) {
 		return Reply{}, fmt.Errorf("script replied %T %.100v, which is not a list that begins with a status", v, v)
 	}
 	status, ok := list[0].(int64)
-	if !ok || status < int64(Gone) || status > int64(Done) {
+	if !ok || status < int64(Late) || status > int64(Done) {
 		return Reply{}, fmt.Errorf("script replied %.100v, which does not begin with a status", list)
 	}
 	return Reply{Status(status), list[1:]}, nil

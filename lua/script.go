@@ -3,76 +3,40 @@ package lua
 import (
 	"context"
 	"crypto/sha1"
-	_ "embed"
 	"encoding/hex"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
 // The scripts. See the header of each file for its keys, arguments and replies.
 var (
-	Acquire = New("acquire", acquire, 2)
-	Recount = New("recount", recount, 1)
-	Release = New("release", release, 2)
-	Renew   = New("renew", renew, 2)
-	Pass    = New("pass", pass, 3)
-	State   = New("state", state, 2)
+	Acquire = load("acquire", 2)
+	// HeadStart is Acquire by one who needs a head start, or has given one.
+	HeadStart = load("acquire", 3)
+	Recount   = load("recount", 1)
+	Release   = load("release", 2)
+	Leave     = load("leave", 2)
+	Renew     = load("renew", 2)
+	Pass      = load("pass", 3)
+	State     = load("state", 2)
 
-	// Of the quorum lock, which is released and renewed by the scripts above.
-	Vote = New("vote", vote, 2)
+	// Of the quorum lock, which is released, left and renewed by the scripts above.
+	Vote = load("vote", 2)
 
 	// Of the fair lock, whose holders are told of their counts and renewed by the scripts above.
-	FairAcquire = New("fair_acquire", fair+fairAcquire, fairKeys)
-	FairRelease = New("fair_release", fair+fairRelease, fairKeys)
-	FairPoll    = New("fair_poll", fair+fairPoll, fairKeys)
-	FairState   = New("fair_state", fair+fairState, fairKeys)
+	FairAcquire = load("fair_acquire", fairKeys)
+	FairRelease = load("fair_release", fairKeys)
+	FairPoll    = load("fair_poll", fairKeys)
+	FairState   = load("fair_state", fairKeys)
 
 	// Of a store that checks fencing tokens.
-	Fence = New("fence", fence, 2)
+	Fence = load("fence", 2)
 )
 
 const fairKeys = 5
-
-//go:embed fair.lua
-var fair string
-
-//go:embed fair_acquire.lua
-var fairAcquire string
-
-//go:embed fair_release.lua
-var fairRelease string
-
-//go:embed fair_poll.lua
-var fairPoll string
-
-//go:embed fair_state.lua
-var fairState string
-
-//go:embed fence.lua
-var fence string
-
-//go:embed acquire.lua
-var acquire string
-
-//go:embed recount.lua
-var recount string
-
-//go:embed release.lua
-var release string
-
-//go:embed pass.lua
-var pass string
-
-//go:embed renew.lua
-var renew string
-
-//go:embed vote.lua
-var vote string
-
-//go:embed state.lua
-var state string
 
 // Script is one script and the hash by which the server knows it.
 type Script struct {
@@ -87,6 +51,9 @@ func New(name, src string, keys int) *Script {
 	sum := sha1.Sum([]byte(src)) //nolint:gosec // Redis names scripts by their SHA-1; nothing is protected by it
 	return &Script{name: name, src: src, sha: hex.EncodeToString(sum[:]), keys: keys}
 }
+
+// load makes a script of its file and of the parts that this includes.
+func load(name string, keys int) *Script { return New(name, assemble(files, name), keys) }
 
 // Name is the name of the script's file without its ending.
 func (s *Script) Name() string { return s.name }
@@ -115,6 +82,15 @@ func (s *Script) Call(keysAndArgs ...any) Call {
 // anybody. MOVED, ASK and READONLY are still followed, because the server did not run the script then.
 type command struct{ *redis.Cmd }
 
+// newCommand also says in what steps keys follow each other. A script's keys do not, but where that is not said a ClusterClient asks
+// any server for all that it knows about commands (COMMAND), and has all other commands wait for the answer, again and again if it
+// is a refusal or that server hangs.
+func newCommand(ctx context.Context, args []any) command {
+	cmd := command{redis.NewCmd(ctx, args...)}
+	cmd.SetStepCount(1)
+	return cmd
+}
+
 // NoRetry is asked by go-redis.
 func (command) NoRetry() bool { return !control.NoRetry.Off() }
 
@@ -135,8 +111,9 @@ func Run(ctx context.Context, rdb Processor, c Call) (Reply, error) {
 	return reply, err
 }
 
-func send(ctx context.Context, rdb Processor, args []any) (Reply, error) {
-	cmd := command{redis.NewCmd(ctx, args...)}
+func send(ctx context.Context, rdb Processor, args []any) (r Reply, err error) {
+	defer panics.Into(&err)
+	cmd := newCommand(ctx, args)
 	_ = rdb.Process(ctx, cmd) // the command keeps its error
 	return parse(cmd.Result())
 }

@@ -3,8 +3,6 @@ package lua
 import (
 	"context"
 	"fmt"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // RunWait is [Run] with a command behind it that waits for replicas, WAIT or WAITAOF, and returns how many have what the call
@@ -18,10 +16,12 @@ import (
 //
 // The script is sent as text, which every server knows: behind one that it has forgotten, it would wait all the same.
 func RunWait(ctx context.Context, rdb Pipeliner, c Call, wait ...any) (Reply, int64, error) {
-	script, waited := command{redis.NewCmd(ctx, c.withText()...)}, command{redis.NewCmd(ctx, wait...)}
+	script, waited := newCommand(ctx, c.withText()), newCommand(ctx, wait)
 	pipe := rdb.Pipeline()
 	_ = pipe.BatchProcess(ctx, script, waited)
-	_, _ = pipe.Exec(ctx) // each command keeps its own error
+	if err := exec(ctx, pipe); err != nil {
+		return Reply{}, 0, err
+	}
 	reply, err := parse(script.Result())
 	if err != nil {
 		return reply, 0, err

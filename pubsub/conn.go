@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
 var errEnded = errors.New("pubsub: connection ended before a write")
@@ -41,6 +43,7 @@ func (l *link) dial() *conn {
 func (c *conn) read() {
 	defer close(c.done)
 	defer c.cancel()
+	defer panics.Into(&c.err)                 // of a dialer: one more connection that was lost
 	c.ps = c.link.route.node.Subscribe(c.ctx) // without channels: nothing is sent yet
 	defer func() { _ = c.ps.Close() }()       // its error tells that the keeper was first
 	if c.err = c.open(); c.err != nil {

@@ -68,6 +68,9 @@
 // anew. A node that does not know SSUBSCRIBE (Redis before 7) is remembered for a minute, and its channels use one link
 // with the classic SUBSCRIBE, which any node of a cluster serves for all.
 //
+// A ClusterClient that was given its map of slots (ClusterSlots, as redis.NewFailoverClusterClient does) has servers that are no
+// cluster. What is published there is classic, and is heard at the channel's master.
+//
 // # Errors
 //
 // An error reply to SUBSCRIBE that trying again does not mend (an ACL that forbids the channel, a missing password)

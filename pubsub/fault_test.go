@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // quick lets go-redis give up on a silent server soon.
@@ -39,6 +39,26 @@ func TestKilledConnectionIsReplaced(t *testing.T) {
 		woken(t, s)
 	}
 	require.NoError(t, s.Err())
+}
+
+// TestPanickingDialer: a dialer of the user's that panics is one that failed.
+func TestPanickingDialer(t *testing.T) {
+	server := redistest.Start(t)
+	var dials atomic.Int32
+	rdb := server.Client(t, func(o *redis.Options) {
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dials.Add(1) <= 2 {
+				panic("dialer")
+			}
+			var d net.Dialer
+			return d.DialContext(ctx, network, addr)
+		}
+	})
+	h := newHub(t, rdb, Options{})
+	s := h.Subscribe("name")
+	defer s.Close()
+	awaitConfirmed(t, h, "name")
+	require.EqualValues(t, 3, dials.Load())
 }
 
 func TestServerRestarts(t *testing.T) {

@@ -81,6 +81,7 @@ type Hub struct {
 	routing     []*topic           // topics without a link, for the router
 	router      bool               // whether the router goroutine runs
 	classic     map[node]time.Time // nodes without SSUBSCRIBE -> when that was seen
+	swept       int                // how many idle topics were looked at; for tests
 }
 
 // New makes a hub. It sends nothing and starts nothing before the first [Hub.Subscribe]. The client stays the caller's,
@@ -154,6 +155,7 @@ func (h *Hub) Rest(channel string) {
 		return
 	}
 	t.idleAt = t.idleAt.Add(-h.opts.Linger)
+	t.link.idle.hurry(t)
 	t.link.sweeping = true
 	kick(t.link.work)
 }

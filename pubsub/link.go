@@ -28,6 +28,7 @@ type link struct {
 
 	// Guarded by hub.mu.
 	topics   map[string]*topic
+	idle     idle      // those of the topics that nobody waits for
 	want     []*topic  // to subscribe; those no longer queued here are skipped
 	drop     []string  // to unsubscribe, always before what is in want: a name that is in both is wanted again
 	sent     []command // of the present connection, awaiting replies, oldest first
@@ -52,11 +53,18 @@ func (l *link) removeLocked(t *topic) {
 		return
 	}
 	delete(l.topics, t.channel)
+	l.idle.remove(t)
 	t.link = nil
 	if len(l.topics) == 0 {
 		l.emptyAt = time.Now()
 		l.idlingLocked()
 	}
+}
+
+// leftLocked notes that nobody waits for t any more.
+func (l *link) leftLocked(t *topic) {
+	l.idle.push(t)
+	l.idlingLocked()
 }
 
 // idlingLocked makes the keeper look for what has lingered long enough. It is woken for the first only: where a name is
@@ -178,41 +186,6 @@ func (l *link) advance(c *conn) (time.Duration, error) {
 	cmd := command{kind: pingCommand}
 	l.note(cmd)
 	return ping, c.write(cmd)
-}
-
-// sweep drops the topics that have lingered and returns when to look again: not for each as its time comes, but for
-// those of a quarter of the time together.
-func (l *link) sweep() time.Duration {
-	h := l.hub
-	linger := h.opts.Linger
-	next := time.Duration(1<<63 - 1)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !l.sweeping {
-		return next
-	}
-	now := time.Now()
-	l.sweeping = len(l.topics) == 0
-	if l.sweeping {
-		next = linger - now.Sub(l.emptyAt)
-	}
-	for _, t := range l.topics {
-		if t.subs != nil {
-			continue
-		}
-		if left := linger - now.Sub(t.idleAt); left > 0 {
-			next = min(next, left)
-			l.sweeping = true
-			continue
-		}
-		if t.state == subscribing || t.state == confirmed {
-			l.drop = append(l.drop, t.channel)
-		}
-		h.forgetLocked(t)
-		next = min(next, linger) // if it was the last one: the connection's time begins
-		l.sweeping = true
-	}
-	return max(next, linger/4)
 }
 
 // retire takes the link out of the hub if it has no topics and has been so for the linger time, or (now) at once. That

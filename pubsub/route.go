@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
 const (
@@ -40,12 +42,16 @@ func needsRouting(rdb redis.UniversalClient) bool {
 }
 
 // find asks the client where channel belongs. In a cluster whose state has not been loaded yet that is network I/O.
-func (h *Hub) find(ctx context.Context, channel string) (route, error) {
+func (h *Hub) find(ctx context.Context, channel string) (r route, err error) {
+	defer panics.Into(&err)
 	switch rdb := h.rdb.(type) {
 	case *redis.ClusterClient:
 		n, err := rdb.MasterForKey(ctx, channel)
 		if err != nil {
 			return route{}, err
+		}
+		if rdb.Options().ClusterSlots != nil { // servers that are no Redis Cluster: each hears what is published on itself
+			return route{node: n}, nil
 		}
 		if h.isClassic(n) {
 			return h.home, nil
@@ -151,6 +157,9 @@ func (h *Hub) settle(t *topic, r route, err error) {
 	case h.closed || t.state != unrouted:
 	case err == nil:
 		h.attachLocked(t, r)
+		if t.subs == nil { // they left while it was routed
+			t.link.leftLocked(t)
+		}
 	case permanent(err):
 		h.failLocked(t, err)
 	default:

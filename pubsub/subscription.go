@@ -111,11 +111,17 @@ type topic struct {
 	told  bool          // subscribers have been woken for the present outage
 
 	idleAt   time.Time // when the last subscriber left; meaningful while subs is nil
+	idles    bool      // it is in its link's list of those, between these two
+	before   *topic
+	after    *topic
 	attempts int       // routings since the last confirmation
 	due      time.Time // when the router may try again
 }
 
 func (t *topic) addLocked(s *Subscription) {
+	if t.link != nil {
+		t.link.idle.remove(t)
+	}
 	s.topic = t
 	s.next = t.subs
 	if s.next != nil {
@@ -139,7 +145,7 @@ func (t *topic) removeLocked(s *Subscription) {
 	if t.subs == nil && t.state != gone && t.err == nil {
 		t.idleAt = time.Now()
 		if t.link != nil {
-			t.link.idlingLocked()
+			t.link.leftLocked(t)
 		}
 	}
 }

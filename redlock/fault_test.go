@@ -10,7 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
@@ -52,7 +52,7 @@ func TestFaultsAtEachCommand(t *testing.T) {
 			t.Run(fault.String()+" at "+itoa(uint64(len(at))), func(t *testing.T) {
 				t.Parallel()
 				l := newLab(t, 5)
-				p := l.party(nil)
+				p := l.party(&holdfast.Options{Lease: 3 * time.Second})
 				m := p.mutex(uniqueName(t))
 				ctx := t.Context()
 				require.NoError(t, use(ctx, m)) // the scripts are known, the connections there
@@ -71,15 +71,21 @@ func TestFaultsAtEachCommand(t *testing.T) {
 				outer, err := m.Lock(ctx)
 				require.NoError(t, err)
 				eventually(t, "the fault was met", func() bool { return met() > 0 })
+				renewed := func() {
+					before := outer.Deadline()
+					eventually(t, "renewed, and everywhere", func() bool { return outer.Deadline().After(before) && l.held(m.Name()) == 5 })
+				}
 				eventually(t, "a majority knows", func() bool { return l.held(m.Name()) >= 3 })
 
-				met = p.strike(lua.Vote, fault, at...)
+				renewed() // all masters have the hold, and none is waited for
+				met = p.strike(lua.Recount, fault, at...)
 				inner, err := m.Lock(outer.Context())
 				require.NoError(t, err)
 				eventually(t, "the fault was met", func() bool { return met() > 0 })
 				counts(outer.Owner(), "2")
 
-				met = p.strike(lua.Vote, fault, at...)
+				renewed() // all masters have the hold, and none is waited for
+				met = p.strike(lua.Recount, fault, at...)
 				require.NoError(t, inner.Unlock(ctx))
 				eventually(t, "the fault was met", func() bool { return met() > 0 })
 				counts(outer.Owner(), "1")
@@ -120,7 +126,7 @@ func TestLeavingInTheMiddle(t *testing.T) {
 			}
 			cancel(why)
 			err := <-result
-			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+			require.ErrorIs(t, err, holdfast.ErrUnavailable)
 			require.ErrorIs(t, err, why)
 			for _, r := range rules {
 				r.Release()
@@ -133,12 +139,46 @@ func TestLeavingInTheMiddle(t *testing.T) {
 	}
 }
 
+// Who leaves while the masters are asked again and again has an error that the attempts which go on meanwhile do not write to.
+func TestLeavingWhileItFails(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(&holdfast.Options{RetryBudget: time.Minute})
+	m := p.mutex(uniqueName(t))
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	recounts := faultproxy.Script(lua.Recount.Hash())
+	var later []*faultproxy.Rule
+	for _, proxy := range p.proxies[:2] {
+		for nth := range 3 { // whatever is sent twice because a connection may have been stale
+			proxy.On(recounts, nth+1, faultproxy.DropRequest)
+		}
+		later = append(later, proxy.On(recounts, 4, faultproxy.BlackHole))
+	}
+	ctx, cancel := context.WithCancel(h.Context())
+	result := make(chan error, 1)
+	go func() {
+		_, err := m.Lock(ctx)
+		result <- err
+	}()
+	for _, r := range later {
+		<-r.Fired()
+	}
+	cancel()
+	err = <-result
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.ErrorIs(t, err, context.Canceled)
+	text := err.Error()
+	eventually(t, "it goes on", func() bool { return p.proxies[0].Seen(recounts) >= 5 })
+	require.Equal(t, text, err.Error())
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
 // minority has a lock refused because two masters of three are out of reach, and returns how many hold it then.
 func minority(t *testing.T) (left int) {
 	t.Helper()
 	l := newLab(t, 3)
 	p := l.party(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
-	m := p.mutex(uniqueName(t))
+	m := p.mutex(uniqueName(t), holdfast.MasterTimeout(patience)) // the budget is for those that refuse
 	require.NoError(t, use(t.Context(), m))
 	eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
 	for _, proxy := range p.proxies[1:] {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -114,7 +114,7 @@ func TestFaultsControl(t *testing.T) {
 			m := p.mutex(uniqueName(t))
 			h, err := m.Lock(t.Context())
 			require.NoError(t, err)
-			p.strike(lua.Vote, fault, 0, 1, 2)
+			p.strike(lua.Recount, fault, 0, 1, 2)
 			_, err = m.Lock(h.Context())
 			require.ErrorIs(t, err, holdfast.ErrUncertain)
 
@@ -123,7 +123,7 @@ func TestFaultsControl(t *testing.T) {
 			require.NoError(t, lockOnce(t.Context(), m))
 			p.strike(lua.Vote, fault, 0, 1, 2)
 			_, err = m.Lock(t.Context())
-			require.ErrorContains(t, err, "0 of 3 masters answered")
+			require.ErrorContains(t, err, "0 of 3 masters agreed")
 		})
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
@@ -51,10 +51,16 @@ type party struct {
 // party makes one. Its calls give up a silent connection soon, so that a test need not wait long.
 func (l *lab) party(opts *holdfast.Options) *party {
 	l.Helper()
+	return l.patient(opts, 500*time.Millisecond)
+}
+
+// patient is a party whose calls give up a silent connection after so long.
+func (l *lab) patient(opts *holdfast.Options, read time.Duration) *party {
+	l.Helper()
 	p := &party{}
 	for _, m := range l.masters {
 		proxy := faultproxy.New(l.T, m.Addr())
-		rdb := redistest.NewClient(l.T, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 500 * time.Millisecond })
+		rdb := redistest.NewClient(l.T, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = read })
 		c, err := holdfast.New(rdb, opts)
 		require.NoError(l, err)
 		p.proxies, p.rdbs, p.clients = append(p.proxies, proxy), append(p.rdbs, rdb), append(p.clients, c)

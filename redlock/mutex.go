@@ -1,42 +1,74 @@
-// Package redlock is a reentrant lock on several independent Redis masters: who has the votes of a majority holds it. It goes on
-// working while a minority of them is dead, and a master that fails takes no lock with it.
+// Package redlock is a reentrant lock on several independent Redis masters. Whoever has the votes
+// of a majority holds it. The lock goes on working while a minority of the masters is dead, and a
+// master that fails takes no lock with it.
 //
-// Sources: "Distributed Locks with Redis" (the Redlock algorithm) of the Redis documentation; M. Kleppmann, "How to do distributed
-// locking", for what it cannot do.
+// Sources: "Distributed Locks with Redis" (the Redlock algorithm) of the Redis documentation; M.
+// Kleppmann, "How to do distributed locking", for what the algorithm cannot do.
 //
-// All masters are asked in parallel. The lock is held on a majority, and can be trusted for the lease less 1 % and 2 ms, counted from
-// before the first was asked; what a minority granted is given back at once. The watchdog renews on all, and a majority is enough; a
-// master that comes back is asked to take the hold back. The fencing token is greater than every one that a majority knew before, and
-// a majority knows it before the grant counts.
+// All masters are asked in parallel. The lock is held on a majority. It can be trusted for the
+// lease less 1 % and 2 ms, counted from before the first master was asked. What a minority granted
+// is given back at once.
+//
+// The watchdog renews on all masters, and a majority is enough. A master that comes back is asked
+// to take the hold back. A master that has forgotten the hold, with its data or alone, does not
+// count for a lease. Where a majority may have granted the lock to another owner since, the hold is
+// lost, even if that owner has gone.
+//
+// The fencing token is greater than every token that a majority knew before, and a majority knows
+// it before the grant counts.
 //
 // # Masters
 //
-// The clients are one for each master: single servers without replicas, or with ones that never take over by themselves. N masters stand
-// the failure of (N-1)/2, rounded down: five stand two, three stand one. An even number is allowed and buys nothing: four stand
-// one as three do, and of four three have to agree. One master is a lock like rlock, with a token and a restart rule of its own. Two
-// clients that reach the same server are refused.
+// The clients are one for each master. A master is a single server without replicas, or with
+// replicas that never take over by themselves. N masters survive the failure of (N-1)/2, rounded
+// down: five survive two, three survive one. An even number is allowed and buys nothing: four
+// survive one as three do, and three of the four have to agree. One master is a lock like rlock,
+// with a token and a restart rule of its own. Two clients that reach the same server are refused.
 //
-// The holds belong to the first client: close that one first, or all.
+// The holds belong to the first client: close that client first, or close all. A list with the same
+// clients in another order means the same locks. Their holds belong to the first client of the list
+// that was used first.
 //
-// A master that was started less than a lease ago does not vote if it may have granted the lock before and lost its data: if the
-// client knew an earlier process of it, if the other masters are older, or if its vote would decide against a holder. The lease is the
-// longest of that of the acquisition and of [holdfast.Options].Lease, so give all who use a lock the same. [holdfast.TrustRestarts]
-// turns the rule off, for masters that write each change to the disk before they answer. It needs the permission for INFO. Masters
-// that are all young, and that the client meets for the first time, it takes for new ones; so new masters can be used at once.
+// A master that was started less than a lease ago does not vote if it may have granted the lock
+// before and lost its data: if the client knew an earlier process of it, if the other masters are
+// older, or if its vote would decide against a holder. The lease here is the longer one of the
+// acquisition's and of [holdfast.Options].Lease, so give all who use a lock the same. Masters that
+// are all young, and that the client meets for the first time, count as new, so new masters can be
+// used at once. The rule needs the permission for INFO. [holdfast.TrustRestarts] turns it off, for
+// masters that write each change to the disk before they answer.
 //
 // # Hand-off
 //
-// Within a process the lock is handed from goroutine to goroutine as that of package rlock is, each with a greater token of its own, for 10 ms
-// at a time while others wait. The masters know all of them by the name of the first, and so does [holdfast.Hold.Owner].
-// [holdfast.NoHandoff] turns it off.
+// Within a process the lock is handed from goroutine to goroutine as a lock of package rlock is,
+// for 10 ms at a time while others wait. Each holder has a greater token of its own. The masters
+// know all of them by the owner of the first, and so does [holdfast.Hold.Owner].
+// [holdfast.NoHandoff] turns hand-off off.
 //
 // # Not promised
 //
-// That two processes never are inside. Where clocks jump, where all masters lose their data at once, or where a process pauses for
-// longer than the lease, they can be: a quorum narrows the window that a single master's failure opens, and the fencing token, checked by the
-// resource, closes it. Nor an order among waiters, of which those of one process are served first come, first served; nor that TryLock
-// is granted if several ask for a free lock at the same time, for their votes may be split; nor anything if the masters are not
-// independent.
+//   - That two processes never are inside. They can be where clocks jump, where all masters lose
+//     their data at once, or where a process pauses for longer than the lease. A quorum narrows the
+//     window that a single master's failure opens. The fencing token, checked by the resource,
+//     closes it.
+//   - An order among waiters of different processes. Those of one process are served first come,
+//     first served.
+//   - That TryLock is granted if several ask for a free lock at the same time: their votes may be
+//     split.
+//   - Anything if the masters are not independent.
+//   - That a hold survives the failure of a single master in the moment after it was won. A master
+//     whose vote another client had then (which is usual where many want the lock) counts for the
+//     hold only four times [holdfast.MasterTimeout] after it has granted the lock, a second or so.
+//     If another master loses its data before that, the two are a majority of three. The hold is
+//     then lost, though mostly nobody else had the lock.
+//   - That a Redisson lock at the masters is noticed which came and went after somebody deleted the
+//     keys: it raises no token.
+//   - That tokens grow where one clock is wrong, another master is down, and the masters have
+//     forgotten the last tokens, which they do after an hour. Of two clocks nobody can tell which
+//     one is wrong.
+//   - That another kind of lock of the name, at one of the masters, is noticed. (One server that
+//     grants both kinds notices.) That master refuses this lock and the others grant it. The same
+//     is true of the same owner, who waits for itself where a majority of the masters refuses. Use
+//     one kind for a name.
 package redlock
 
 import (
@@ -71,13 +103,21 @@ func (m *Mutex) Name() string {
 	return m.base.Name()
 }
 
-// Lock waits until a majority of the masters grants the lock. Under a context that carries the owner of a hold of this lock it re-enters. The
-// context bounds the wait, and so does [holdfast.Wait].
+// Lock waits until a majority of the masters grants the lock. Under a context that carries the
+// owner of a hold of this lock it re-enters. The context bounds the wait, and so does
+// [holdfast.Wait].
 //
-// Errors: [holdfast.ErrNotAcquired] if the wait was over first, and then errors.Is is true for the cause of the context
-// too; [holdfast.ErrClosed]; [holdfast.ErrInvalid]; [holdfast.ErrLost] if the hold to be re-entered is lost. Where too few masters answer
-// for longer than [holdfast.Options].RetryBudget, the error says how many did and what each said. After any error the lock is not
-// held, and what masters may have granted is given back.
+// Errors:
+//   - [holdfast.ErrNotAcquired] if the wait was over first and somebody else has the lock;
+//   - [holdfast.ErrUnavailable] if no majority of masters said who has it;
+//   - [holdfast.ErrClosed] if the client was closed;
+//   - [holdfast.ErrInvalid] for a bad argument;
+//   - [holdfast.ErrLost] if the hold to be re-entered is lost.
+//
+// With the first two, errors.Is is true for the cause of the context too. Where too few masters
+// agree for longer than [holdfast.Options].RetryBudget, the error says how many agreed and what
+// each said, or why it said nothing. After any error the lock is not held, and what masters may
+// have granted is given back.
 func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	if err := m.check("lock"); err != nil {
 		return nil, err
@@ -86,7 +126,8 @@ func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Ho
 }
 
 // TryLock is Lock without waiting: if another owner holds the lock, or several ask for it at once, it returns
-// [holdfast.ErrNotAcquired].
+// [holdfast.ErrNotAcquired]. If too few masters agree it asks once more, because connections may have gone stale, and waits no
+// longer than two times [holdfast.MasterTimeout] for their answers.
 func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	if err := m.check("try"); err != nil {
 		return nil, err
@@ -97,7 +138,7 @@ func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast
 // check lets a zero or nil Mutex fail with an error and not with a panic.
 func (m *Mutex) check(op string) error {
 	if m == nil || m.base == nil {
-		return &holdfast.Error{Op: op, Kind: kindName, Err: fmt.Errorf("%w: zero Mutex; make one with redlock.New",
+		return &holdfast.Error{Op: op, Kind: kindName, Err: fmt.Errorf("%w: nil or zero Mutex; make one with redlock.New",
 			holdfast.ErrInvalid)}
 	}
 	return nil

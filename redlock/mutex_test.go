@@ -115,7 +115,7 @@ func TestInput(t *testing.T) {
 	p := l.party(nil)
 	twice := []*holdfast.Client{p.clients[0], p.clients[1], p.clients[0]}
 	for what, m := range map[string]*redlock.Mutex{
-		"client is nil":       redlock.New(nil, "a"),
+		"clients is empty":    redlock.New(nil, "a"),
 		"clients[1] is nil":   redlock.New([]*holdfast.Client{p.clients[0], nil}, "a"),
 		"are the same":        redlock.New(twice, "a"),
 		"MasterTimeout is 0s": p.mutex("a", holdfast.MasterTimeout(0)),

@@ -30,16 +30,25 @@ func (p *protocol) Kind() string    { return kindName }
 func (p *protocol) Name() string    { return p.keys.Name }
 func (p *protocol) Channel() string { return p.keys.Channel }
 
-func (p *protocol) Vote(owner string, count int, lease time.Duration, token uint64) lua.Call {
+func (p *protocol) Vote(owner string, count int, lease time.Duration, token uint64, until int64) lua.Call {
 	millis, ttl := p.boxes.Lease(lease)
-	return lua.Vote.Call(p.name, p.token, owner, millis, ttl, count, strconv.FormatUint(token, 10))
+	return lua.Vote.Call(p.name, p.token, owner, millis, ttl, count, strconv.FormatUint(token, 10), until)
 }
 
-func (p *protocol) Release(owner kind.Names, publish string) lua.Call {
-	return lua.Release.Call(owner.Args(p.name, p.channel, owner[0], kind.Publish(publish))...)
+func (p *protocol) Release(owner, publish string) lua.Call {
+	return lua.Release.Call(p.name, p.channel, owner, kind.Publish(publish))
 }
 
-func (p *protocol) Renew(owner kind.Names, _ string, lease time.Duration) lua.Call {
+func (p *protocol) Leave(owner string, rest time.Duration, publish string) lua.Call {
+	return lua.Leave.Call(p.name, p.channel, owner, kind.Millis(rest), kind.Publish(publish))
+}
+
+func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
 	millis, ttl := p.boxes.Lease(lease)
-	return lua.Renew.Call(p.name, p.token, owner[0], millis, ttl)
+	return lua.Renew.Call(p.name, p.token, owner, millis, ttl)
+}
+
+func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
+	millis, _ := p.boxes.Lease(lease)
+	return lua.Recount.Call(p.name, owner, count, millis)
 }

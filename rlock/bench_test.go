@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -102,4 +102,20 @@ func BenchmarkContended(b *testing.B) {
 			rlockPair(context.Background(), b, m)
 		}
 	})
+}
+
+// BenchmarkErr asks a hold's context, which looks at the clock each time.
+func BenchmarkErr(b *testing.B) {
+	c, _ := shared(b, nil)
+	h, err := rlock.New(c, uniqueName(b)).Lock(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := h.Context()
+	for b.Loop() {
+		if ctx.Err() != nil {
+			b.Fatal("it ended")
+		}
+	}
+	_ = h.Unlock(b.Context())
 }

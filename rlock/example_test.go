@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -42,7 +42,7 @@ func ExampleMutex() {
 
 		hold, err := rlock.New(client, "orders:42").Lock(ctx, holdfast.Wait(5*time.Second))
 		if err != nil {
-			return err // errors.Is(err, holdfast.ErrNotAcquired): somebody else has it
+			return err // errors.Is(err, holdfast.ErrNotAcquired): somebody else has it; ErrUnavailable: nobody knows
 		}
 		defer hold.Unlock(ctx)                    // sent even if ctx is cancelled by then
 		return work(hold.Context(), hold.Token()) // the context ends if the lock is lost; Lock under it re-enters

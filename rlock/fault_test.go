@@ -10,8 +10,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -111,6 +111,11 @@ func TestResendControl(t *testing.T) {
 		p.proxy.On(faultproxy.Command("EVALSHA"), 1, fault)
 		_, err := p.mutex.Lock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrUncertain, fault.String())
+
+		p.proxy.On(faultproxy.Script(lua.State.Hash()), 1, fault)
+		_, err = p.mutex.State(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrUnavailable, fault.String())
+		require.NotErrorIs(t, err, holdfast.ErrUncertain, "who only looks leaves nothing open")
 	}
 }
 
@@ -124,7 +129,7 @@ func abandon(t *testing.T, p *proxied) {
 		cancel()
 	}()
 	_, err := p.mutex.Lock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.ErrorIs(t, err, context.Canceled)
 	require.False(t, free(t, p.direct, "a"), "granted to nobody")
 	p.proxy.Clear()
@@ -162,7 +167,7 @@ func TestAbandonedReentry(t *testing.T) {
 		cancel()
 	}()
 	_, err = p.mutex.Lock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.Equal(t, 2, count(t, p.direct, "a", h.Owner()), "counted for nobody")
 	p.proxy.Clear()
 	eventually(t, "the count is put right", func() bool { return count(t, p.direct, "a", h.Owner()) == 1 })
@@ -222,7 +227,7 @@ func TestStragglersOfAPausedServer(t *testing.T) {
 	for range 5 {
 		p.srv.Pause()
 		_, err := p.mutex.Lock(t.Context(), holdfast.Wait(50*time.Millisecond))
-		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
 		p.srv.Resume()
 		h, err := p.mutex.Lock(t.Context(), holdfast.Wait(patience)) // waits for the undo, not for the lease of 30 s
 		require.NoError(t, err)
@@ -274,7 +279,7 @@ func TestLostAndLockedAgain(t *testing.T) {
 		p = newProxied(t, nil)
 		warm(t, p)
 		owner := holdfast.WithOwner(t.Context())
-		undo := p.proxy.On(script(lua.Release), 2, faultproxy.HoldReply) // of four
+		undo := p.proxy.On(script(lua.Release), 2, faultproxy.HoldReply) // of three
 		first, err := p.mutex.Lock(owner, holdfast.Lease(100*time.Millisecond), holdfast.NoRenewal())
 		require.NoError(t, err)
 		require.ErrorIs(t, awaitEnd(t, first), holdfast.ErrLost)
@@ -283,7 +288,7 @@ func TestLostAndLockedAgain(t *testing.T) {
 		require.NoError(t, err)
 		before := p.proxy.Seen(script(lua.Release))
 		p.proxy.Clear()
-		eventually(t, "the undo ends", func() bool { return p.proxy.Seen(script(lua.Release)) == before+2 })
+		eventually(t, "the undo goes on", func() bool { return p.proxy.Seen(script(lua.Release)) > before })
 		require.NoError(t, p.direct.Ping(t.Context()).Err())
 		return p, h
 	}

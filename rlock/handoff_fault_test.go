@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -170,13 +170,15 @@ func TestHalfALeaseIsNotHandedOn(t *testing.T) {
 	renewed := func(t *testing.T) bool { // whether the next one has a whole lease
 		p := newProxied(t, &holdfast.Options{Lease: lease})
 		p.warmPass(t)
-		defer control.Look.Without()() // else the server is asked for that
+		defer control.Look.Without()() // else the server is asked for that, and for more tokens
+		defer control.Reserved.Without()()
 		l := p.lineUp(t, t.Context(), 1)
 		l.silence(t, lease)
+		before := l.holder.Deadline()
 		require.NoError(t, l.holder.Unlock(t.Context()))
 		h, err := l.outcome(t, 0)
 		require.NoError(t, err)
-		fresh := h.Deadline().After(l.holder.Deadline())
+		fresh := h.Deadline().After(before)
 		l.proxy.Clear()
 		_ = h.Unlock(t.Context())
 		return fresh

@@ -1,6 +1,7 @@
 package rlock_test
 
 import (
+	"context"
 	"math"
 	"testing"
 	"time"
@@ -9,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -23,16 +24,27 @@ func TestBadInput(t *testing.T) {
 		return err
 	}
 	good := rlock.New(c, "good")
-	unknown := newClient(t, struct{ redis.UniversalClient }{srv.Client(t)}, nil)
 	var zero rlock.Mutex
 	_, zeroState := zero.State(ctx)
 	_, zeroForce := zero.ForceUnlock(ctx)
 	_, zeroTry := (*rlock.Mutex)(nil).TryLock(ctx)
 	_, nilClient := holdfast.New(nil, nil)
 	_, nilPointer := holdfast.New((*redis.Client)(nil), nil)
+	_, nilCluster := holdfast.New((*redis.ClusterClient)(nil), nil)
+	ring := redis.NewRing(&redis.RingOptions{})
+	defer ring.Close()
+	_, aRing := holdfast.New(ring, nil)
+	_, inRing := holdfast.New(struct{ *redis.Ring }{ring}, nil)
+	_, unknown := holdfast.New(struct{ redis.UniversalClient }{srv.Client(t)}, nil)
 	_, badLease := holdfast.New(srv.Client(t), &holdfast.Options{Lease: time.Microsecond})
 	_, badBudget := holdfast.New(srv.Client(t), &holdfast.Options{RetryBudget: -1})
 	_, badLinger := holdfast.New(srv.Client(t), &holdfast.Options{Linger: -1})
+	var zeroClient holdfast.Client
+	_, nilState := good.State(nil)       //nolint:staticcheck // that is the point
+	_, nilForce := good.ForceUnlock(nil) //nolint:staticcheck // likewise
+	_, nilContext := good.Lock(nil)      //nolint:staticcheck // likewise
+	var nilHold *holdfast.Hold
+	var zeroHold holdfast.Hold
 	srv.ResetStats(t)
 
 	for what, c := range map[string]struct {
@@ -43,30 +55,47 @@ func TestBadInput(t *testing.T) {
 		"open brace":     {try(rlock.New(c, "a{b")), "close it"},
 		"empty tag":      {try(rlock.New(c, "a{}b")), "fill it"},
 		"closing brace":  {try(rlock.New(c, "a}b")), "remove it"},
-		"short lease":    {try(good, holdfast.Lease(time.Millisecond-1)), "at least 1ms"},
-		"no lease":       {try(good, holdfast.Lease(0)), "at least 1ms"},
-		"negative lease": {try(good, holdfast.Lease(-time.Second)), "at least 1ms"},
+		"short lease":    {try(good, holdfast.Lease(4*time.Millisecond-1)), "at least 4ms"},
+		"no lease":       {try(good, holdfast.Lease(0)), "at least 4ms"},
+		"negative lease": {try(good, holdfast.Lease(-time.Second)), "at least 4ms"},
 		"endless lease":  {try(good, holdfast.Lease(math.MaxInt64)), "at most"},
-		"lowest lease":   {try(good, holdfast.Lease(math.MinInt64)), "at least 1ms"},
+		"lowest lease":   {try(good, holdfast.Lease(math.MinInt64)), "at least 4ms"},
 		"negative wait":  {try(good, holdfast.Wait(-1)), "use 0 to try once"},
 		"no replicas":    {try(good, holdfast.WithReplicas(0, time.Second)), "n = 0; use at least 1"},
 		"few replicas":   {try(good, holdfast.WithReplicasOnDisk(-1, time.Second)), "WithReplicasOnDisk has n = -1"},
 		"no timeout":     {try(good, holdfast.WithReplicas(1, 0)), "timeout = 0s; use a positive duration"},
 		"long timeout":   {try(good, holdfast.WithReplicas(1, 29698*time.Millisecond)), "use a shorter timeout or a longer lease"},
 		"short for that": {try(good, holdfast.WithReplicas(1, time.Second), holdfast.Lease(time.Second)), "is trusted for 988ms"},
-		"unknown client": {try(rlock.New(unknown, "good"), holdfast.WithReplicas(1, time.Second)), "use a *redis.Client or"},
 		"in New":         {try(rlock.New(c, "good", holdfast.Wait(-1))), "use 0 to try once"},
 		"first of two":   {try(good, holdfast.Wait(-1), holdfast.Lease(0)), "Wait is -1ns"},
 		"nil client":     {try(rlock.New(nil, "good")), "holdfast.New"},
 		"nil redis":      {nilClient, "redis.NewClient"},
 		"nil pointer":    {nilPointer, "redis.NewClient"},
-		"Options.Lease":  {badLease, "at least 1ms"},
+		"nil cluster":    {nilCluster, "redis.NewClient"},
+		"ring":           {aRing, "use a single server"},
+		"ring within":    {inRing, "pass the *redis.Client or"},
+		"unknown client": {unknown, "use AddHook"},
+		"Options.Lease":  {badLease, "at least 4ms"},
 		"RetryBudget":    {badBudget, "positive duration"},
 		"Linger":         {badLinger, "positive duration"},
 		"zero Mutex":     {try(&zero), "rlock.New"},
 		"zero State":     {zeroState, "rlock.New"},
 		"zero Force":     {zeroForce, "rlock.New"},
-		"nil Mutex":      {zeroTry, "rlock.New"},
+		"nil Mutex":      {zeroTry, "nil or zero Mutex; make one with rlock.New"},
+		"zero client":    {try(rlock.New(&zeroClient, "good")), "client is a zero Client; make one with holdfast.New"},
+		"close a zero":   {zeroClient.Close(ctx), "make one with holdfast.New"},
+		"close nil":      {(*holdfast.Client)(nil).Close(ctx), "client is nil"},
+		"nil context":    {nilContext, "ctx is nil; use context.Background()"},
+		"nil in State":   {nilState, "ctx is nil; use context.Background()"},
+		"nil in Force":   {nilForce, "ctx is nil; use context.Background()"},
+		"nil option":     {try(good, holdfast.Wait(0), nil), "option 2 is nil; leave it out"},
+		"nil in New":     {try(rlock.New(c, "good", nil)), "option 1 is nil; leave it out"},
+		"nil hold":       {nilHold.Unlock(ctx), "hold is nil; use the one that Lock returned"},
+		"extend nil":     {nilHold.Extend(ctx, time.Second), "hold is nil"},
+		"zero hold":      {zeroHold.Unlock(ctx), "zero Hold; use the one that Lock returned"},
+		"extend zero":    {zeroHold.Extend(ctx, time.Second), "zero Hold"},
+		"nil's context":  {context.Cause(nilHold.Context()), "hold is nil"},
+		"zero's context": {context.Cause(zeroHold.Context()), "zero Hold"},
 		"nil Locker":     {holdfast.Do(ctx, nil, nil), "rlock.New"},
 		"nil function":   {holdfast.Do(ctx, good, nil), "pass the function"},
 	} {
@@ -76,5 +105,37 @@ func TestBadInput(t *testing.T) {
 		})
 	}
 	require.Empty(t, zero.Name())
+	require.Empty(t, nilHold.Owner()+zeroHold.Owner()+zeroClient.ID()+(*holdfast.Client)(nil).ID())
+	require.Zero(t, nilHold.Count()+zeroHold.Count())
+	require.Zero(t, nilHold.Token()+zeroHold.Token())
+	require.True(t, nilHold.Deadline().IsZero() && zeroHold.Deadline().IsZero())
 	require.Empty(t, srv.CommandCalls(t), "nothing was sent")
+}
+
+// TestNilContexts: what gives back goes out also with a nil context, and what asks for more does not.
+func TestNilContexts(t *testing.T) {
+	c, rdb := shared(t, nil)
+	name := uniqueName(t)
+	h, err := rlock.New(c, name).Lock(holdfast.WithOwner(nil)) //nolint:staticcheck // that is the point
+	require.NoError(t, err)
+	require.ErrorIs(t, h.Extend(nil, time.Minute), holdfast.ErrInvalid) //nolint:staticcheck // likewise
+	require.NoError(t, h.Unlock(nil))                                   //nolint:staticcheck // likewise
+	require.True(t, free(t, rdb, name))
+	_, err = rlock.New(c, name).Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, c.Close(nil)) //nolint:staticcheck // likewise
+	require.True(t, free(t, rdb, name))
+}
+
+// TestShortestLease: the shortest lease that is accepted can be granted. (Those of 1 and 2 ms never could: nothing of them is trusted.)
+func TestShortestLease(t *testing.T) {
+	c, _ := shared(t, nil)
+	m := rlock.New(c, uniqueName(t), holdfast.Lease(4*time.Millisecond))
+	eventually(t, "granted", func() bool {
+		h, err := m.TryLock(t.Context())
+		if err == nil {
+			_ = h.Unlock(t.Context())
+		}
+		return err == nil
+	})
 }

@@ -1,24 +1,40 @@
-// Package rlock is a reentrant lock on Redis: Redisson's RLock for Go, on the same keys, so that Go and Java services can
-// share a lock.
+// Package rlock is a reentrant lock on Redis: Redisson's RLock for Go, on the same keys, so that Go
+// and Java services can share a lock.
 //
-// What it promises is in the comment of package holdfast. Not promised: an order among waiters of different processes
-// (whoever asks first after a release gets the lock; within a process waiters are served first come, first served), and
-// that TryLock lets waiters go first.
+// The comment of package holdfast says what every lock promises. This package does not promise an
+// order among waiters of different processes: whoever asks first after a release gets the lock.
+// Within a process waiters are served first come, first served. Nor does it promise that TryLock
+// lets waiters go first.
 //
-// Cost: a lock and its unlock are one round trip each, and nothing else, when nobody else wants the name.
+// Cost: when nobody else wants the name, a lock and its unlock are one round trip each, and nothing
+// else.
 //
 // # Hand-off
 //
-// Where several goroutines of a client want a name, Unlock hands the lock to the one that has waited longest, without asking the
-// server. Each is a holder like any other, with an owner, a context and a greater fencing token of its own; only the hash
-// may show an earlier owner for a tenth of a second. Every 10 ms the client looks whether others listen for a
-// release, and if so gives the lock up and lets each of them go first. So processes take turns: who waits in another one waits for
-// 10 ms and for the work of the holder at that moment, and for as long again for each other process that waits. (A preference, by
-// 2 ms each time, and no promise: a process that is slower than that misses its turn.) Where the server cannot tell who
-// listens (a cluster of Redis 6, or no permission to ask) the lock is given up every 10 ms.
+// Where several goroutines of a client want a name, Unlock hands the lock to the one that has
+// waited longest, without asking the server. Each of them is a holder like any other, with an
+// owner, a context and a greater fencing token of its own. Only the hash may show an earlier owner,
+// for a tenth of a second.
 //
-// A lock is not handed on when renewals fail (half of the lease is left to the server), to or from a holder with a lease of
-// its own length or without renewal, and by or to who asked for it with [holdfast.NoHandoff].
+// Every 10 ms the client looks whether others listen for a release. If so, it gives the lock up and
+// lets each of them go first. So processes take turns. A waiter in another process waits for 10 ms
+// and for the work of the holder at that moment, and for as long again for each other process that
+// waits.
+//
+// Each other process is let go first for 2 ms. A process whose round trips to the server take
+// longer than that allows asks for a head start of one and a half round trips, up to 0.1 s. So
+// processes up to some 30 ms away take part in the turns. This is a preference and no promise: a
+// slower process misses its turn, and processes that do not hand the lock on let nobody go first.
+//
+// A turn is up to 10 ms of hand-offs in one process, and one grant in a process that has nobody to
+// hand the lock to. So near processes have more grants than with [holdfast.NoHandoff]. Where the
+// server cannot tell who listens (a cluster of Redis 6, or no permission to ask), the lock is given
+// up every 10 ms.
+//
+// A lock is not handed on
+//   - when renewals fail: half of the lease is left to the server;
+//   - to or from a holder with a lease of its own length or without renewal;
+//   - by or to a holder that asked for the lock with [holdfast.NoHandoff].
 package rlock
 
 import (
@@ -52,13 +68,20 @@ func (m *Mutex) Name() string {
 	return m.base.Name()
 }
 
-// Lock waits until the lock is granted. Under a context that carries the owner of a hold of this lock it re-enters. The
-// context bounds the wait, and so does [holdfast.Wait].
+// Lock waits until the lock is granted. Under a context that carries the owner of a hold of this
+// lock it re-enters. The context bounds the wait, and so does [holdfast.Wait].
 //
-// Errors: [holdfast.ErrNotAcquired] if the wait was over first, and then errors.Is is true for the cause of the context
-// too; [holdfast.ErrClosed]; [holdfast.ErrInvalid]; [holdfast.ErrLost] if the hold to be re-entered is lost;
-// [holdfast.ErrNotReplicated], only with [holdfast.WithReplicas]; else an error of Redis. After any error the lock is not held,
-// and what the server may have granted is given back.
+// Errors:
+//   - [holdfast.ErrNotAcquired] if the wait was over first and somebody else has the lock;
+//   - [holdfast.ErrUnavailable] if Redis did not say who has it;
+//   - [holdfast.ErrClosed] if the client was closed;
+//   - [holdfast.ErrInvalid] for a bad argument;
+//   - [holdfast.ErrLost] if the hold to be re-entered is lost;
+//   - [holdfast.ErrNotReplicated], only with [holdfast.WithReplicas];
+//   - otherwise an error of Redis.
+//
+// With the first two, errors.Is is true for the cause of the context too. After any error the lock
+// is not held, and what the server may have granted is given back.
 func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	if err := m.check("lock"); err != nil {
 		return nil, err
@@ -82,12 +105,13 @@ func (m *Mutex) State(ctx context.Context) (holdfast.State, error) {
 	return m.base.State(ctx)
 }
 
-// ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there was a holder. A holder
-// of this client is told at once, others at their next renewal, within a third of their lease: until then they work on.
-// Use it for a lock whose holder is known to be dead; only fencing tokens protect from one who is not.
+// ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there
+// was a holder. A holder of this client learns of it at once. Other holders learn of it at their
+// next renewal, within a third of their lease, and work on until then. Use it for a lock whose
+// holder is known to be dead. Only fencing tokens protect from a holder who is not.
 //
-// It asks who holds the lock and then releases that owner's, so that it forces out one holder and not the next one too
-// when a reply is lost and the release is sent again.
+// It asks who holds the lock and then releases that owner's hold. So it forces out one holder, and
+// not the next one too, when a reply is lost and the release is sent again.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	if err := m.check("force unlock"); err != nil {
 		return false, err
@@ -98,7 +122,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 // check lets a zero or nil Mutex fail with an error and not with a panic.
 func (m *Mutex) check(op string) error {
 	if m == nil || m.base == nil {
-		return &holdfast.Error{Op: op, Kind: kindName, Err: fmt.Errorf("%w: zero Mutex; make one with rlock.New",
+		return &holdfast.Error{Op: op, Kind: kindName, Err: fmt.Errorf("%w: nil or zero Mutex; make one with rlock.New",
 			holdfast.ErrInvalid)}
 	}
 	return nil

@@ -241,6 +241,19 @@ func TestExtend(t *testing.T) {
 	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), holdfast.ErrReleased)
 }
 
+// TestForceUnlockLeavesOthersAlone: what is at the name and is no lock is not deleted.
+func TestForceUnlockLeavesOthersAlone(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m := rlock.New(c, uniqueName(t))
+	for _, field := range []string{"name", "mode", "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47:write"} {
+		require.NoError(t, rdb.HSet(t.Context(), m.Name(), field, "Ann", "balance", 100).Err())
+		there, err := m.ForceUnlock(t.Context())
+		require.ErrorContains(t, err, "not released: its key has no time to live, and ")
+		require.False(t, there)
+		require.Equal(t, int64(1), rdb.Del(t.Context(), m.Name()).Val(), "it is still there")
+	}
+}
+
 func TestForceUnlock(t *testing.T) {
 	c, rdb := shared(t, nil)
 	other, _ := shared(t, nil)
@@ -323,4 +336,13 @@ func TestSyncLockerAndDo(t *testing.T) {
 		return nil
 	})
 	require.ErrorIs(t, err, holdfast.ErrLost, "nil only if held from start to end")
+	err = holdfast.Do(t.Context(), m, func(ctx context.Context) error {
+		require.NoError(t, rdb.Del(ctx, m.Name()).Err())
+		return work
+	})
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	require.ErrorIs(t, err, work)
+	require.NotContains(t, err.Error(), "\n", "two errors in one line")
+	require.PanicsWithValue(t, "holdfast: unlock of unlocked lock of nil", holdfast.SyncLocker(t.Context(), nil).Unlock)
+	require.Panics(t, holdfast.SyncLocker(t.Context(), nil).Lock)
 }

@@ -31,29 +31,31 @@ func (p *protocol) Channel() string { return p.keys.Channel }
 
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
 	lease, ttl := p.boxes.Lease(a.Lease)
-	if a.Tokens > 1 {
-		return lua.Acquire.Call(p.name, p.token, a.Owner, lease, ttl, kind.Flag(a.Again), a.Tokens)
+	if ends := max(a.HeadStart, a.Ends); ends > 0 {
+		return lua.HeadStart.Call(p.name, p.token, p.channel, a.Owner, lease, ttl, kind.Flag(a.Again), a.Tokens, a.Until,
+			kind.Millis(a.HeadStart), kind.Millis(ends))
 	}
-	return lua.Acquire.Call(p.name, p.token, a.Owner, lease, ttl, kind.Flag(a.Again))
+	return lua.Acquire.Call(p.name, p.token, a.Owner, lease, ttl, kind.Flag(a.Again), a.Tokens, a.Until)
 }
 
-func (p *protocol) Recount(owner kind.Names, count int, lease time.Duration) lua.Call {
-	return lua.Recount.Call(owner.Args(p.name, owner[0], count, kind.Millis(lease))...)
+func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
+	return lua.Recount.Call(p.name, owner, count, kind.Millis(lease))
 }
 
-func (p *protocol) Release(owner kind.Names, publish string) lua.Call {
-	return lua.Release.Call(owner.Args(p.name, p.channel, owner[0], kind.Publish(publish))...)
+func (p *protocol) Release(owner, publish string) lua.Call {
+	return lua.Release.Call(p.name, p.channel, owner, kind.Publish(publish))
 }
 
-func (p *protocol) Renew(owner kind.Names, name string, lease time.Duration) lua.Call {
-	if name == "" && len(owner) == 1 {
-		return lua.Renew.Call(p.name, p.token, owner[0], kind.Millis(lease), kind.TokenTTL(lease))
-	}
-	return lua.Renew.Call(owner.Args(p.name, p.token, owner[0], kind.Millis(lease), kind.TokenTTL(lease), name)...)
+func (p *protocol) Leave(owner string, rest time.Duration, publish string) lua.Call {
+	return lua.Leave.Call(p.name, p.channel, owner, kind.Millis(rest), kind.Publish(publish))
 }
 
-func (p *protocol) Pass(owner kind.Names, lease time.Duration, tokens int, publish string) lua.Call {
-	return lua.Pass.Call(owner.Args(p.name, p.token, p.channel, owner[0], kind.Millis(lease), kind.TokenTTL(lease), publish, tokens)...)
+func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
+	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease), kind.TokenTTL(lease))
+}
+
+func (p *protocol) Pass(owner string, lease time.Duration, tokens int, publish string) lua.Call {
+	return lua.Pass.Call(p.name, p.token, p.channel, owner, kind.Millis(lease), kind.TokenTTL(lease), publish, tokens)
 }
 
 func (p *protocol) State() lua.Call { return lua.State.Call(p.name, p.token) }

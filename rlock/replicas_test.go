@@ -10,8 +10,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -159,14 +159,14 @@ func TestLeavingWhileReplicasAreWaitedFor(t *testing.T) {
 	t.Run("cancel", func(t *testing.T) {
 		t.Parallel()
 		r, err := lock(t, func(_ *holdfast.Client, cancel func()) { cancel() })
-		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
 		require.ErrorIs(t, err, context.Canceled)
 		requireGivenBack(t, r.Primary(), "a")
 	})
 	t.Run("Wait", func(t *testing.T) {
 		t.Parallel()
 		r, err := lock(t, func(*holdfast.Client, func()) {}, holdfast.Wait(soon))
-		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
 		requireGivenBack(t, r.Primary(), "a")
 	})
 	t.Run("Close", func(t *testing.T) {

@@ -2,9 +2,10 @@
 # Runs the tests of all modules, with the race detector, against a real server. On a Debian or Ubuntu machine with Go and
 # git it installs what else it needs; it says what it chose and why.
 #
-#   scripts/test.sh [--short] [--lint] [--all-servers DIR]
+#   scripts/test.sh [--long] [--lint] [--all-servers DIR]
 #
-#   --short            leave out the long tests (go test -short)
+#   --long             models, simulation, storms and controls in full, as .ci/run has them. Without it they are short
+#                      (go test -short): fewer simulated hours, smaller models, and only some storms without a defence
 #   --lint             also check the formatting and run golangci-lint, which is built into bin/ the first time
 #   --all-servers DIR  test with all the servers in DIR/bin/*-server, of every version that is supported, instead of with one
 #
@@ -13,10 +14,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 
-short=() lint=0 servers=''
+short=(-short) lint=0 servers=''
 while [ $# -gt 0 ]; do
   case $1 in
-    --short) short=(-short) ;;
+    --long) short=() ;;
     --lint) lint=1 ;;
     --all-servers) servers=$(realpath -m "${2:?--all-servers needs a directory}"); shift ;;
     -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
@@ -119,11 +120,17 @@ trap 'rm -f "$results"' EXIT
 failed=0
 fail() { say "FAILED: $*"; failed=1; }
 
+# took SECONDS, in minutes.
+took() { printf '%d:%02d min' $(($1 / 60)) $(($1 % 60)); }
+
 # run LABEL: the tests of the module in the current directory.
+times=''
 run() {
+  local from=$SECONDS
   say "$1: go test -race"
-  go test -race -count=1 -timeout 20m -json "${short[@]}" ./... 2>&1 | go run "$root/scripts/testsum.go" "$results" "[$1]" ||
+  go test -race -count=1 -timeout 35m -json "${short[@]}" ./... 2>&1 | go run "$root/scripts/testsum.go" "$results" "[$1]" ||
     fail "$1: tests"
+  times+="  $(took $((SECONDS - from)))  $1"$'\n'
 }
 
 linter=golangci-lint linter_version=2.15.0
@@ -179,6 +186,8 @@ if grep '^skip ' "$results" >/dev/null; then
   [ "${CI:-}" != true ] || fail "tests were skipped, and CI=true"
 fi
 [ $failed = 0 ] && say "all is well" || say "there were failures"
+say "the tests took, by module and in all:"
+printf '%s  %s\n' "$times" "$(took $SECONDS)"
 count() { grep -c "^$1\b" "$results" || true; }
 echo "$(count pass) passed, $(count fail) failed, $(count skip) skipped"
 exit $failed

@@ -44,10 +44,9 @@ func BenchmarkRenew(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w.mu.Lock()
-		batch := w.batchLocked(time.Since(w.epoch) + time.Hour)
-		w.inFlight++
+		batches, _ := w.batchesLocked(time.Since(w.epoch) + time.Hour)
 		w.mu.Unlock()
-		w.renew(batch)
+		w.renew(batches[0])
 	}
 	w.Stop()
 }

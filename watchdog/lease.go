@@ -3,45 +3,65 @@ package watchdog
 import (
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 )
 
 // The reasons that an owner is given for a loss.
 var (
-	// ErrDeadline says that nobody confirmed the lease in time. It may stand on the server all the same.
+	// ErrDeadline says that nobody confirmed a lease in time that was to be renewed. It may stand on the server all the same.
 	ErrDeadline = errors.New("the lease could not be renewed in time")
+	// ErrEnded says that the lease was not to be renewed, and is over. It may stand on the server for a moment, by its clock.
+	ErrEnded = errors.New("its lease ended, and it was taken with NoRenewal")
 	// ErrGone says that the server does not know the owner as the holder any more.
 	ErrGone = errors.New("the server says that the lock is not held by this owner")
 )
+
+// Drift is the part by which the rates of clocks may differ: one in so many.
+const Drift = 100
 
 // Trust is how long a lease of this length may be trusted after the command that set it was sent: 1 % less, because the
 // server's clock may run that much faster than ours, and 2 ms less, because the server counts in whole milliseconds, once
 // when the lease is set and once when it looks whether it ended. Never negative.
 func Trust(length time.Duration) time.Duration {
-	return max(0, length-length/100-2*time.Millisecond)
+	return max(0, length-length/Drift-2*time.Millisecond)
 }
 
 // Owner is who is told of a loss.
 type Owner interface {
-	// Lost is called at most once per Watch, from a goroutine of the watchdog's and without its mutex. It must not
+	// Lost is called at most once per Watch, from a goroutine of the watchdog's or by Expire, and without its mutex. It must not
 	// block: deadlines of others wait for it.
 	Lost(reason error)
 }
 
 // Lease is one hold under watch, meant to be a field of the owner. The zero value is ready for [Watchdog.Watch]; it must
-// not be copied afterwards. Its fields are guarded by the watchdog's mutex.
+// not be copied afterwards.
 type Lease struct {
+	guarded
+	until atomic.Int64 // the deadline, in nanoseconds, for those who look without the mutex
+}
+
+// guarded is what the watchdog's mutex guards.
+type guarded struct {
 	owner    Owner
 	length   time.Duration // for renewals to come
 	stands   time.Duration // that was confirmed last
 	renew    bool
-	deadline time.Time     // until when it is trusted. A Time, so that it can be shown and has its place in ends
-	sent     time.Duration // when the newest confirmed command was sent, since the watchdog's epoch
+	deadline time.Duration // until when it is trusted. This and all moments as [Watchdog.now] counts them
+	sent     time.Duration // when the newest confirmed command was sent
 	backoff  time.Duration // the last one; 0 after a confirmation
-	life     uint64        // counts Watch and Forget: a verdict of an earlier life is not for this one
+	life     uint64        // counts Watch, Forget and Rest: a verdict of an earlier life is not for this one
 	by       time.Duration // when it is to be renewed at the latest, once; 0: no such wish
 	attempt  uint64        // the newest one in this life; of older ones only Renewed and Gone count
 	place    [heaps]int    // in each heap, counted from 1; 0: not in it
+}
+
+// over is why it is lost at its deadline.
+func (l *Lease) over() error {
+	if l.renew {
+		return ErrDeadline
+	}
+	return ErrEnded
 }
 
 // watched tells whether the lease is in a watchdog: all that are have a deadline.

@@ -2,6 +2,7 @@ package watchdog
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -17,79 +18,111 @@ func (w *Watchdog) run() {
 		case <-timer.C:
 		}
 		for {
-			lost, batch := w.due(timer)
-			for _, o := range lost {
-				o.Lost(ErrDeadline)
+			lost, batches, more := w.due(timer)
+			for _, l := range lost {
+				l.owner.Lost(l.reason)
 			}
-			if len(batch) > 0 {
-				w.send(batch)
+			for _, b := range batches {
+				w.send(b)
 			}
-			if len(lost)+len(batch) == 0 {
+			if !more {
 				break
 			}
 		}
 	}
 }
 
-// due takes what is to be done now: deadlines first, then a batch of renewals. Never more than a batch, so that the mutex
-// is not held for long when 100 000 are due. If there is nothing it sets the timer for what comes next.
-func (w *Watchdog) due(timer *time.Timer) (lost []Owner, batch []Renewal) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Since(w.epoch)
-	for w.ends.len() > 0 && w.ends.entries[0].at <= now {
-		if len(lost) == w.cfg.MaxBatch {
-			return lost, nil // renewals are for what is not lost, so all deadlines come first
-		}
-		l := w.ends.entries[0].l
-		lost = append(lost, l.owner)
-		w.forgetLocked(l)
-	}
-	if w.inFlight < maxInFlight {
-		batch = w.batchLocked(now)
-	}
-	switch {
-	case len(batch) > 0:
-		w.inFlight++
-	case len(lost) == 0:
-		w.sleepLocked(timer, now)
-	}
-	return lost, batch
+// loss is who is to be told of what.
+type loss struct {
+	owner  Owner
+	reason error
 }
 
-// batchLocked takes the leases that are due, and with them those that are soon.
-func (w *Watchdog) batchLocked(now time.Duration) (batch []Renewal) {
-	for w.turns.len() > 0 && len(batch) < w.cfg.MaxBatch {
+// due takes what is to be done now: deadlines first, then a batch of renewals for each lane. Never more than a batch in all, so that
+// the mutex is not held for long when 100 000 are due; more says that there may be others. If there is nothing it sets the timer
+// for what comes next.
+func (w *Watchdog) due(timer *time.Timer) (lost []loss, batches []batch, more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	if doubts := w.clock.Doubts(); doubts != w.doubts {
+		w.doubts = doubts
+		if !w.off.doubt {
+			w.pokeLocked(func(Owner) bool { return true }, now)
+		}
+	}
+	for w.ends.len() > 0 && w.ends.entries[0].at <= now {
+		if len(lost) == w.cfg.MaxBatch {
+			return lost, nil, true // renewals are for what is not lost, so all deadlines come first
+		}
+		l := w.ends.entries[0].l
+		lost = append(lost, loss{l.owner, l.over()})
+		w.forgetLocked(l)
+	}
+	batches, looked := w.batchesLocked(now)
+	more = len(lost)+looked > 0
+	if !more {
+		w.sleepLocked(timer, now)
+	}
+	return lost, batches, more
+}
+
+// batchesLocked takes the leases that are due, and with them those that are soon. looked is how many were taken or parked.
+func (w *Watchdog) batchesLocked(now time.Duration) (batches []batch, looked int) {
+	for ; w.turns.len() > 0 && looked < w.cfg.MaxBatch; looked++ {
 		first := w.turns.entries[0]
 		l, early := first.l, slack(first.l.pace())
 		if w.off.narrow {
 			early = l.pace() / 30
 		}
-		if first.at > now && (len(batch) == 0 || first.at-now > early) {
+		if first.at > now && (len(batches) == 0 || first.at-now > early) {
 			break
+		}
+		key := w.laneOf(l)
+		i := slices.IndexFunc(batches, func(b batch) bool { return b.lane == key })
+		switch {
+		case i >= 0:
+		case !w.lanes.full(key):
+			w.lanes.take(key)
+			i, batches = len(batches), append(batches, batch{lane: key})
+		case first.at > now:
+			return batches, looked
+		default:
+			w.park(key, l, first.at)
+			continue
 		}
 		l.attempt++
 		l.by = 0
-		batch = append(batch, Renewal{Owner: l.owner, Length: l.length, lease: l, life: l.life, attempt: l.attempt})
+		batches[i].renewals = append(batches[i].renewals,
+			Renewal{Owner: l.owner, Length: l.length, lease: l, life: l.life, attempt: l.attempt})
 		w.turns.put(l, now+overdue(l.pace())) // unless the verdict comes first
 	}
-	return batch
+	return batches, looked
 }
 
-// sleepLocked sets the timer for the next moment. While no batch may start, renewals are none: the next to end looks for
-// them. When there is nothing to wait for, it keeps the moment that it last slept for. That costs one look for nothing,
-// and spares the next lease a poke: a client that takes and releases one lock would else poke every time that the
-// goroutine happens to look in between.
+func (w *Watchdog) laneOf(l *Lease) any {
+	if w.cfg.Lane == nil {
+		return nil
+	}
+	return w.cfg.Lane(l.owner)
+}
+
+// sleepLocked sets the timer for the next moment. When there is nothing to wait for, it keeps the moment that it last slept for. That
+// costs one look for nothing, and spares the next lease a poke: a client that takes and releases one lock would else poke every time
+// that the goroutine happens to look in between.
 func (w *Watchdog) sleepLocked(timer *time.Timer, now time.Duration) {
 	next := forever
 	if w.ends.len() > 0 {
 		next = w.ends.entries[0].at
 	}
-	if w.inFlight < maxInFlight && w.turns.len() > 0 {
+	if w.turns.len() > 0 {
 		next = min(next, w.turns.entries[0].at)
 	}
 	if next == forever && w.wake > now {
 		next = w.wake
+	}
+	if w.ends.len() > 0 {
+		next = min(next, now+glance)
 	}
 	w.wake = next
 	if next != forever {
@@ -98,23 +131,23 @@ func (w *Watchdog) sleepLocked(timer *time.Timer, now time.Duration) {
 }
 
 // send renews a batch beside the clock, so that a server that is silent does not stop it.
-func (w *Watchdog) send(batch []Renewal) {
+func (w *Watchdog) send(b batch) {
 	if w.off.beside {
-		w.renew(batch)
+		w.renew(b)
 		return
 	}
-	w.group.Go(func() { w.renew(batch) })
+	w.group.Go(func() { w.renew(b) })
 }
 
-func (w *Watchdog) renew(batch []Renewal) {
+func (w *Watchdog) renew(b batch) {
 	if w.off.beforeRun != nil {
 		w.off.beforeRun()
 	}
-	batch, sent := w.begin(batch)
-	if len(batch) > 0 {
-		w.call(batch)
+	rest, sent := w.begin(b.renewals)
+	if len(rest) > 0 {
+		w.call(rest)
 	}
-	for _, o := range w.judge(batch, sent) {
+	for _, o := range w.judge(b.lane, rest, sent) {
 		o.Lost(ErrGone)
 	}
 }
@@ -125,10 +158,10 @@ func (w *Watchdog) renew(batch []Renewal) {
 func (w *Watchdog) begin(batch []Renewal) (rest []Renewal, sent time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	sent = time.Now()
+	sent = w.clock.Now()
 	rest = batch[:0]
 	for _, r := range batch {
-		if !w.off.recheck && (r.lease.life != r.life || !r.lease.deadline.After(sent)) {
+		if !w.off.recheck && (r.lease.life != r.life || r.lease.deadline <= w.at(sent)) {
 			continue
 		}
 		if r.lease.life == r.life {
@@ -152,18 +185,18 @@ func (w *Watchdog) call(batch []Renewal) {
 	w.cfg.Renew(ctx, batch)
 }
 
-// judge applies the verdicts, and returns who has to be told.
-func (w *Watchdog) judge(batch []Renewal, sent time.Time) (gone []Owner) {
+// judge applies the verdicts of a batch, gives its place back, and returns who has to be told.
+func (w *Watchdog) judge(lane any, batch []Renewal, sent time.Time) (gone []Owner) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.inFlight--
-	now := time.Now()
+	defer w.leaveLocked(lane)
+	now := w.now()
 	for _, r := range batch {
 		l := r.lease
 		switch {
 		case !l.watched(), l.life != r.life && !w.off.life:
 			continue // forgotten, or watched anew
-		case !l.deadline.After(now) && !w.off.deadline:
+		case l.deadline <= now && !w.off.deadline:
 			continue // lost before the answer came, and about to be told
 		}
 		switch r.Verdict {
@@ -181,11 +214,8 @@ func (w *Watchdog) judge(batch []Renewal, sent time.Time) (gone []Owner) {
 				continue // confirmed elsewhere, or a newer attempt is under way: that one's verdict decides
 			}
 			l.backoff = nextBackoff(l.backoff, l.pace())
-			w.put(&w.turns, l, now.Sub(w.epoch)+jitter(l.backoff))
+			w.put(&w.turns, l, now+jitter(l.backoff))
 		}
-	}
-	if w.turns.len() > 0 {
-		w.wakeBy(w.turns.entries[0].at) // there is a place for another batch
 	}
 	return gone
 }

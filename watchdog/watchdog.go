@@ -3,11 +3,11 @@ package watchdog
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/suspend"
 )
 
 // Verdict is what came of an attempt to renew.
@@ -32,14 +32,7 @@ type Renewal struct {
 	attempt uint64
 }
 
-const (
-	defaultBatch = 500
-	// maxInFlight is how many batches are under way at most. More than one, because one may be stuck with a silent
-	// server while the others reach theirs; few, so that 100 000 leases cost no more goroutines than one.
-	maxInFlight = 4
-
-	forever = time.Duration(math.MaxInt64)
-)
+const defaultBatch = 500
 
 // The causes with which the context of a renewal ends.
 var (
@@ -52,8 +45,12 @@ var (
 type Config struct {
 	// Renew renews a batch and sets the verdicts. It is called from several goroutines, and must neither keep the batch
 	// nor change its order. It should return when ctx ends; what it has not decided by then is tried again. While it
-	// does not return it takes one of the four places for batches, but delays no deadline.
+	// does not return it takes one of the four places for batches of its lane, but delays no deadline.
 	Renew func(ctx context.Context, batch []Renewal)
+	// Lane tells apart what must not wait for each other: leases of different servers, of which one may hang. Owners whose lanes are
+	// equal share batches and places, others never. What it returns is a key of maps; it is asked anew for each attempt, with the
+	// mutex of the watchdog held, so it must neither block nor call the watchdog. nil: all are one lane.
+	Lane func(Owner) any
 	// MaxBatch is how many leases share a call of Renew at most. Default 500.
 	MaxBatch int
 }
@@ -62,20 +59,22 @@ type Config struct {
 // goroutine, also from Renew and Lost, except Join.
 type Watchdog struct {
 	cfg    Config
-	epoch  time.Time       // what the heaps count from
+	clock  *suspend.Clock
+	epoch  time.Time       // what moments are counted from: the heaps', and those of leases; see now
 	ctx    context.Context // of renewals; ends with Stop
 	cancel context.CancelCauseFunc
 	poke   chan struct{} // 1-buffered: an earlier moment came up, look again. Coalesces, because one look sees all
 	group  sync.WaitGroup
 	off    controls
 
-	mu       sync.Mutex // guards the rest and all leases; never held over Renew or Lost
-	ends     leases
-	turns    leases
-	running  bool          // the goroutine was started
-	stopped  bool          // no more Watch
-	wake     time.Duration // when the goroutine looks next without being poked
-	inFlight int           // batches that have their place
+	mu      sync.Mutex // guards the rest and all leases; never held over Renew or Lost
+	ends    leases
+	turns   leases
+	lanes   lanes
+	running bool          // the goroutine was started
+	stopped bool          // no more Watch
+	wake    time.Duration // when the goroutine looks next without being poked
+	doubts  int64         // of the clock, for which all was renewed
 }
 
 // controls switch single defences off, so that a test can show that the fault it makes is real: without the defence the
@@ -89,6 +88,8 @@ type controls struct {
 	clock     bool   // what is not confirmed is lost at its deadline
 	bound     bool   // Forget ends the renewals
 	narrow    bool   // slack is less than what an attempt may take
+	asleep    bool   // the time that the machine slept counts
+	doubt     bool   // after what may have been a sleep all is renewed
 	beforeRun func() // not a defence: runs in the goroutine of a batch before it is sent
 }
 
@@ -98,16 +99,17 @@ func New(cfg Config) *Watchdog {
 		cfg.MaxBatch = defaultBatch
 	}
 	w := &Watchdog{
-		cfg: cfg, epoch: time.Now(), poke: make(chan struct{}, 1), wake: forever,
-		ends: leases{kind: ends}, turns: leases{kind: turns},
+		cfg: cfg, clock: suspend.System, epoch: suspend.System.Now(), poke: make(chan struct{}, 1), wake: forever,
+		ends: leases{kind: ends}, turns: leases{kind: turns}, lanes: make(lanes),
 	}
-	w.off.clock, w.off.bound = control.Deadline.Off(), control.Bound.Off()
+	w.doubts = w.clock.Doubts()
+	w.off.clock, w.off.bound, w.off.asleep = control.Deadline.Off(), control.Bound.Off(), control.Asleep.Off()
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	return w
 }
 
-// Watch begins to watch a lease that was granted by a command sent at sent, and renews it from a third of its length on
-// if renew is set. It returns false after Stop. A lease that is watched already is watched anew.
+// Watch begins to watch a lease that was granted by a command sent at sent, a time from [suspend.Clock.Now], and renews it from a third of
+// its length on if renew is set. It returns false after Stop. A lease that is watched already is watched anew.
 func (w *Watchdog) Watch(l *Lease, o Owner, sent time.Time, length time.Duration, renew bool) bool {
 	return w.watch(l, o, sent, length, length, renew)
 }
@@ -125,7 +127,7 @@ func (w *Watchdog) watch(l *Lease, o Owner, sent time.Time, stands, length time.
 		return false
 	}
 	w.forgetLocked(l)
-	*l = Lease{owner: o, length: length, renew: renew, sent: sent.Sub(w.epoch), life: l.life + 1}
+	l.guarded = guarded{owner: o, length: length, renew: renew, deadline: never, sent: w.at(sent), life: l.life + 1}
 	w.confirmLocked(l, sent, stands)
 	if !w.running {
 		w.running = true
@@ -140,16 +142,18 @@ func (w *Watchdog) confirmLocked(l *Lease, sent time.Time, length time.Duration)
 	if w.off.clock {
 		trust = 1000 * length
 	}
-	if deadline := sent.Add(trust); deadline.After(l.deadline) {
+	at := w.at(sent)
+	if deadline := later(at, trust); deadline > l.deadline {
 		l.deadline = deadline
-		w.put(&w.ends, l, deadline.Sub(w.epoch))
+		l.until.Store(int64(deadline))
+		w.put(&w.ends, l, deadline)
 	}
-	l.sent = max(l.sent, sent.Sub(w.epoch)) // confirmations overtake each other
+	l.sent = max(l.sent, at) // confirmations overtake each other
 	l.stands = length
 	l.backoff = 0
 	l.attempt++ // those under way do not matter any more if they fail
 	if l.renew {
-		at := l.sent + min(l.pace()/3, forever-max(l.sent, 0))
+		at := later(l.sent, l.pace()/3)
 		if l.by != 0 {
 			at = min(at, l.by)
 		}
@@ -176,12 +180,12 @@ func (w *Watchdog) wakeBy(at time.Duration) {
 }
 
 // Confirm notes that a command sent at sent has set the lease to length or left it longer, and renews it at this length
-// from now on. Renewal can be switched on, not off. The deadline never moves back. It returns false, and leaves the lease
+// from now on. Renewal can be switched on, not off, see [Watchdog.Rest]. The deadline never moves back. It returns false, and leaves the lease
 // alone, if that is not watched or its deadline has passed: then its owner is told of the loss, or will be.
 func (w *Watchdog) Confirm(l *Lease, sent time.Time, length time.Duration, renew bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !l.watched() || !l.deadline.After(time.Now()) {
+	if !l.watched() || l.deadline <= w.now() {
 		return false
 	}
 	l.length, l.renew = length, l.renew || renew
@@ -196,7 +200,7 @@ func (w *Watchdog) Confirm(l *Lease, sent time.Time, length time.Duration, renew
 func (w *Watchdog) Forget(l *Lease) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !l.watched() || !l.deadline.After(time.Now()) {
+	if !l.watched() || l.deadline <= w.now() {
 		return false
 	}
 	if !w.off.bound {
@@ -219,17 +223,56 @@ func (w *Watchdog) Hasten(l *Lease, d time.Duration) {
 	if i < 0 || l.by != 0 {
 		return
 	}
-	l.by = time.Since(w.epoch) + d
+	l.by = w.now() + d
 	if w.turns.entries[i].at > l.by {
 		w.put(&w.turns, l, l.by)
 	}
+}
+
+// Rest ends the renewal of a lease, which is watched on: it is lost at its deadline, unless it is confirmed again. As after Forget,
+// verdicts of renewals that are under way are ignored.
+func (w *Watchdog) Rest(l *Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.renew = false
+	l.life++
+	w.turns.remove(l)
 }
 
 // Deadline is until when the lease is trusted, also when it is watched no more. The zero time if it never was.
 func (w *Watchdog) Deadline(l *Lease) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return l.deadline
+	if l.life == 0 {
+		return time.Time{}
+	}
+	return w.epoch.Add(l.deadline - w.sleptBy(w.clock.Now()))
+}
+
+// Reason is why a lease is lost whose deadline has passed: [ErrDeadline] or [ErrEnded].
+func (w *Watchdog) Reason(l *Lease) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return l.over()
+}
+
+// Over tells whether the deadline of a lease that is or was watched has passed. It takes no mutex, so that it can be asked often.
+func (w *Watchdog) Over(l *Lease) bool { return int64(w.now()) >= l.until.Load() }
+
+// Expire tells the owner of a lease whose deadline has passed of its loss, in place of the goroutine that keeps the time: that may
+// not have run yet, where the process stood still. It returns false if there is nothing to tell: the lease was confirmed
+// meanwhile, or it is not watched any more, and then its owner is told already, or about to be.
+func (w *Watchdog) Expire(l *Lease) bool {
+	w.mu.Lock()
+	if !l.watched() || l.deadline > w.now() {
+		w.mu.Unlock()
+		return false
+	}
+	o, reason := l.owner, l.over()
+	w.forgetLocked(l)
+	w.mu.Unlock()
+	o.Lost(reason)
+	return true
 }
 
 // Poke has the renewed leases that match renewed now. It goes through all of them with the mutex held, so it is for rare
@@ -237,13 +280,16 @@ func (w *Watchdog) Deadline(l *Lease) time.Time {
 func (w *Watchdog) Poke(match func(Owner) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.pokeLocked(match, w.now())
+}
+
+func (w *Watchdog) pokeLocked(match func(Owner) bool, now time.Duration) {
 	var found []*Lease // moving them reorders what is gone through
 	for _, e := range w.turns.entries {
 		if match(e.l.owner) {
 			found = append(found, e.l)
 		}
 	}
-	now := time.Since(w.epoch)
 	for _, l := range found {
 		l.attempt++ // the failure of one that is under way does not put this one off
 		w.put(&w.turns, l, now)

@@ -58,7 +58,7 @@ func TestPlainLeaseEnds(t *testing.T) {
 		h := watch(t, w, false)
 		time.Sleep(time.Minute)
 		lost, at := h.told()
-		require.Equal(t, []error{ErrDeadline}, lost)
+		require.Equal(t, []error{ErrEnded}, lost)
 		require.Equal(t, Trust(lease), at.Sub(start))
 		require.Zero(t, s.count())
 		require.False(t, w.Forget(&h.lease))
@@ -204,7 +204,7 @@ func TestWatchAnew(t *testing.T) {
 		require.True(t, w.Watch(&h.lease, h, time.Now(), lease, false))
 		time.Sleep(time.Hour)
 		lost, _ := h.told()
-		require.Equal(t, []error{ErrDeadline}, lost)
+		require.Equal(t, []error{ErrEnded}, lost)
 		require.Zero(t, s.count())
 	})
 }
@@ -289,6 +289,6 @@ func TestChurn(t *testing.T) {
 		require.Positive(t, lost.Load())
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		require.Zero(t, w.ends.len()+w.turns.len()+w.inFlight, "nothing is left")
+		require.Zero(t, w.ends.len()+w.turns.len()+len(w.lanes), "nothing is left")
 	})
 }

@@ -30,7 +30,15 @@ func connect(address string) (redis.UniversalClient, error) {
 	switch {
 	case a.sentinel:
 		var opts *redis.FailoverOptions
-		if opts, err = redis.ParseFailoverURL(a.url()); err == nil {
+		if opts, err = redis.ParseFailoverURL(a.url()); err != nil {
+			break
+		}
+		switch { // of which NewFailoverClient panics
+		case opts.RouteByLatency:
+			err = errors.New("route_by_latency is for reading from replicas, and locks are asked of the master alone: leave it out")
+		case opts.RouteRandomly:
+			err = errors.New("route_randomly is for reading from replicas, and locks are asked of the master alone: leave it out")
+		default:
 			rdb = redis.NewFailoverClient(opts)
 		}
 	case a.cluster:

@@ -143,7 +143,7 @@ func (s *story) deleteKeys(ctx context.Context) error {
 // keys are all that the demo may leave in Redis.
 func (s *story) keys() []string {
 	plain, fair := keys.For(s.start.Name), keys.For(fairName(s.start.Name))
-	return []string{plain.Name, plain.Token, s.start.Store, keys.Fence(s.start.Store), fair.Name, fair.Token, fair.Queue, fair.Deadlines}
+	return []string{plain.Name, plain.Token, plain.Channel, s.start.Store, keys.Fence(s.start.Store), fair.Name, fair.Token, fair.Queue, fair.Deadlines}
 }
 
 func couldNot(err error) error {

@@ -144,10 +144,18 @@ func (s *story) majority(ctx context.Context, name string, second result) error 
 		err = errors.New("granted, or refused")
 	}
 	_, said, _ := strings.Cut(err.Error(), name+`": `)
-	what, each, _ := strings.Cut(said, "; ")
-	s.check(strings.HasPrefix(what, "2 of 5 masters answered"), "D locks: an error says what is wrong", "%s", what)
+	what, each, _ := strings.Cut(strings.TrimPrefix(said, "unavailable: "), "; ") // short enough for a screen
+	s.check(strings.Contains(what, "2 of 5 masters agreed"), "D locks: an error says what is wrong", "%s", what)
 	for line := range strings.SplitSeq(each, "; ") {
-		s.note("          " + line)
+		s.note("          " + fit(line, 85))
 	}
 	return nil
+}
+
+// fit cuts a text that is longer than so many characters.
+func fit(text string, width int) string {
+	if runes := []rune(text); len(runes) > width {
+		return string(runes[:width-1]) + "…"
+	}
+	return text
 }

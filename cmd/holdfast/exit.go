@@ -7,14 +7,16 @@ import (
 	"syscall"
 )
 
-// Exit codes of "run" and of errors. 64 and 75 are EX_USAGE and EX_TEMPFAIL of sysexits.h, 76 its neighbour; 125 to 127 are
-// those of env, timeout and the shells.
+// Exit codes of "run" and of errors. 64, 69 and 75 are EX_USAGE, EX_UNAVAILABLE and EX_TEMPFAIL of sysexits.h, 76 its
+// neighbour; 125 to 127 are those of env, timeout and the shells. 69 is apart from 75 because an outage is no reason to skip a job
+// in silence: with 75 somebody else has the lock.
 const (
 	exitFailed   = 1   // demo: something was not as it should be
 	exitUsage    = 64  // bad flag or argument
-	exitNotHeld  = 75  // the lock was not acquired in time; try again later
+	exitNoServer = 69  // Redis did not say who has the lock
+	exitNotHeld  = 75  // somebody else has the lock, and had it for as long as was waited
 	exitLost     = 76  // the lock was lost while the command ran
-	exitHoldfast = 125 // holdfast itself failed, for example because Redis does not answer
+	exitHoldfast = 125 // holdfast itself failed, for example because Redis refuses its password
 	exitCannot   = 126 // the command was found and cannot be executed
 	exitNotFound = 127 // the command was not found
 	exitSignal   = 128 // plus the number of a signal

@@ -36,7 +36,7 @@ func endedBy(state *os.ProcessState) (syscall.Signal, bool) {
 func forwarded() []os.Signal {
 	var sigs []os.Signal
 	for _, sig := range []syscall.Signal{
-		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 	} {
 		if !signal.Ignored(sig) {
 			sigs = append(sigs, sig)

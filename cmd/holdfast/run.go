@@ -14,6 +14,7 @@ type runConfig struct {
 	redis string
 	wait  span
 	lease span
+	least span
 	grace span
 	argv  []string
 }
@@ -23,7 +24,7 @@ const runLong = `Runs CMD while the lock NAME is held, and unlocks when CMD has 
 CMD gets HOLDFAST_NAME, HOLDFAST_OWNER and HOLDFAST_TOKEN in its environment. The token grows with every grant of the
 name: let what CMD writes to refuse a token smaller than the greatest it has seen.
 
-CMD runs in a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to the group. If the
+CMD runs in a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to it. If the
 lock is lost the group gets SIGTERM, and SIGKILL after --grace; until it has ended it may run together with the next
 holder. On Linux CMD also gets SIGTERM if holdfast itself is killed. Processes that CMD leaves behind are not waited
 for. stdin is passed on, except from a terminal, which only the foreground's process group could read.
@@ -32,16 +33,17 @@ Exit codes:
   n      that of CMD
   128+n  CMD was ended by signal n, or signal n ended the wait for the lock
   64     bad flag or argument
-  75     the lock was not acquired within --wait (EX_TEMPFAIL); CMD did not run
+  69     Redis did not answer, so nobody knows who has the lock (EX_UNAVAILABLE); CMD did not run
+  75     somebody else had the lock for all of --wait (EX_TEMPFAIL); CMD did not run
   76     the lock was lost while CMD ran; CMD was ended
-  125    holdfast failed, for example because Redis does not answer; CMD did not run
+  125    holdfast failed, for example because Redis refuses its password; CMD did not run
   126    CMD was found and cannot be executed
   127    CMD was not found
 
 ` + redisForms
 
-const runExample = `  # in a crontab, on every machine: one of them runs it, the others skip it
-  holdfast run --name nightly-report --wait 0 -- ./report.sh || [ $? -eq 75 ]
+const runExample = `  # in a crontab, on every machine: one of them runs it, the others skip it, also if it is short and their clocks are minutes apart
+  holdfast run --name nightly-report --wait 0 --at-least 10m -- ./report.sh || [ $? -eq 75 ]
 
   # wait for up to ten minutes, on a server of your own
   holdfast run --name migrate --wait 10m --redis redis://:secret@db:6379/1 -- ./migrate up
@@ -53,10 +55,11 @@ func newRun() *cobra.Command {
 	c := runConfig{
 		wait:  span{5 * time.Second, 0, "5s, 500ms or 1m30s (0 tries once)"},
 		lease: span{30 * time.Second, 100 * time.Millisecond, "30s"},
+		least: span{0, 0, "10m, about half of the time between two runs (0 unlocks when CMD ends)"},
 		grace: span{5 * time.Second, 0, "5s (0 kills at once)"},
 	}
 	cmd := &cobra.Command{
-		Use:                   "run --name NAME [--wait 5s] [--lease 30s] [--grace 5s] [--redis URL] -- CMD [ARG...]",
+		Use:                   "run --name NAME [--wait 5s] [--lease 30s] [--at-least 10m] [--grace 5s] [--redis URL] -- CMD [ARG...]",
 		Short:                 "Run a command while a lock is held",
 		Long:                  runLong,
 		Example:               runExample,
@@ -74,6 +77,7 @@ func newRun() *cobra.Command {
 	f.StringVar(&c.name, "name", "", "`name` of the lock, and its key in Redis (required)")
 	f.Var(&c.wait, "wait", "how long to wait for the lock; 0 tries once")
 	f.Var(&c.lease, "lease", "how long the lock outlives a holdfast that died; renewed every third of it")
+	f.Var(&c.least, "at-least", "how long the lock stays taken from when it was granted, also if CMD ends before: for one run in a period")
 	f.Var(&c.grace, "grace", "time between SIGTERM and SIGKILL for CMD when the lock is lost")
 	f.StringVar(&c.redis, "redis", cmp.Or(os.Getenv(redisEnv), redisDefault), "Redis server, as a `URL`; see above")
 	// The environment may hold a password, so the help shows what stands behind it.

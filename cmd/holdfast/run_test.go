@@ -17,7 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/keys"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -111,6 +111,8 @@ func TestRunExitCodes(t *testing.T) {
 		"no such file":   {[]string{"/no/such/file"}, exitNotFound, "/no/such/file: command not found"},
 		"not executable": {[]string{plain}, exitCannot, "not executable; chmod +x it"},
 		"no program":     {[]string{broken}, exitCannot, "cannot execute"},
+		"a directory":    {[]string{t.TempDir()}, exitCannot, "is a directory; give the path of a program"},
+		"nothing":        {[]string{""}, exitNotFound, `the command is ""`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			args := append([]string{"run", "--name", t.Name(), "--"}, c.argv...)
@@ -133,11 +135,34 @@ func TestRunNotAcquired(t *testing.T) {
 		p := command(t, srv, "run", "--name", t.Name(), "--wait", wait, "--", "echo", "ran")
 		require.Equal(t, exitNotHeld, p.end())
 		require.Empty(t, p.stdout.String())
-		require.Contains(t, p.stderr.String(), "not acquired within "+strings.TrimSuffix(wait, "0")) // "0s" for "0"
-		require.Contains(t, p.stderr.String(), h.Owner(), "who holds it")
+		require.Contains(t, p.stderr.String(), "--wait is "+strings.TrimSuffix(wait, "0")) // "0s" for "0"
+		require.Contains(t, p.stderr.String(), "was not acquired: ")
+		require.Contains(t, p.stderr.String(), "held by "+h.Owner()+", whose lease ha", "who holds it, and for how long still")
 	}
 	require.NoError(t, h.Unlock(context.Background()))
 	require.Zero(t, command(t, srv, "run", "--name", t.Name(), "--wait", "0", "--", "true").end())
+}
+
+// TestRunOncePerPeriod: on two machines, whose clocks are apart by more than the job takes, a job is due. One of them runs it. The control:
+// without the flag both do, as the lock is free again when the second one comes.
+func TestRunOncePerPeriod(t *testing.T) {
+	srv := redistest.Shared(t)
+	job := func(flags ...string) (ran int) {
+		for range 2 {
+			args := append([]string{"run", "--name", t.Name() + strings.Join(flags, ""), "--wait", "0"}, flags...)
+			p := command(t, srv, append(args, "--", "echo", "ran")...)
+			if code := p.end(); code == 0 {
+				ran++
+			} else {
+				require.Equal(t, exitNotHeld, code)
+			}
+			require.Equal(t, p.ProcessState.Success(), p.stdout.String() == "ran\n")
+		}
+		return ran
+	}
+	require.Equal(t, 1, job("--at-least", "10m"))
+	require.Equal(t, 2, job())
+	require.Contains(t, runExample, "--wait 0 --at-least 10m --", "the help's crontab has it")
 }
 
 // A signal ends the wait, and nobody is left waiting.
@@ -156,7 +181,7 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 func TestRunForwardsSignals(t *testing.T) {
 	srv := redistest.Shared(t)
 	for name, sig := range map[string]syscall.Signal{
-		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
+		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c", "trap 'echo trapped; exit 9' "+name+endless)
@@ -218,9 +243,48 @@ func TestRunRedisIsNotThere(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Kill()
 	p := command(t, srv, "run", "--name", t.Name(), "--wait", "10ms", "--", "echo", "ran")
-	require.Equal(t, exitHoldfast, p.end())
+	require.Equal(t, exitNoServer, p.end())
 	require.Contains(t, p.stderr.String(), "no answer from Redis at redis://"+srv.Addr())
 	require.Empty(t, p.stdout.String())
+}
+
+// Nor is a Redis that answers a greeting and nothing else.
+func TestRunRedisIsSilent(t *testing.T) {
+	srv := redistest.Start(t)
+	require.NoError(t, srv.Client(t).Do(t.Context(), "client", "pause", "60000", "write").Err())
+	p := command(t, srv, "run", "--name", t.Name(), "--wait", "100ms", "--", "echo", "ran")
+	require.Equal(t, exitNoServer, p.end())
+	require.Contains(t, p.stderr.String(), "unavailable: waited as long as Wait allows: no answer")
+	require.Empty(t, p.stdout.String())
+}
+
+// A Redis that wants a password, or another one, is told from one that is not there, and the remedy is one for this command.
+func TestRunRedisWantsAPassword(t *testing.T) {
+	srv := redistest.Start(t)
+	require.NoError(t, srv.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
+	for user, code := range map[string]int{"": exitHoldfast, "default:wrong@": exitHoldfast, "default:secret@": 0} {
+		p := command(t, srv, "run", "--redis", "redis://"+user+srv.Addr(), "--name", t.Name(), "--", "true")
+		require.Equal(t, code, p.end(), p.stderr.String())
+		if code != 0 {
+			require.Contains(t, p.stderr.String(), "password into --redis")
+		}
+	}
+}
+
+// TestRunInACrontab: the idiom of the help swallows that somebody else has the lock, and nothing else.
+func TestRunInACrontab(t *testing.T) {
+	const idiom = `"$@" || [ $? -eq 75 ]`
+	require.Contains(t, runExample, strings.TrimPrefix(idiom, `"$@" `))
+	srv := redistest.Start(t)
+	run := func(wait string) *exec.Cmd {
+		return start(t, "sh", nil, "-c", idiom, "sh", os.Args[0], "run", "--redis", "redis://"+srv.Addr(), "--name", t.Name(),
+			"--wait", wait, "--", "true").Cmd
+	}
+	h := hold(t, srv)
+	require.NoError(t, run("0").Wait())
+	require.NoError(t, h.Unlock(t.Context()))
+	srv.Kill()
+	require.Error(t, run("0").Wait())
 }
 
 // When holdfast is killed the command gets SIGTERM, and the lock ends with its lease.

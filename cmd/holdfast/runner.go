@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// answerWithin bounds the questions that are asked beside the lock: does Redis answer, who holds it. closeWithin bounds the goodbye.
+// answerWithin bounds the question that is asked beside the lock: does Redis answer. closeWithin bounds the goodbye.
 const (
 	answerWithin = 5 * time.Second
 	closeWithin  = time.Second
@@ -100,7 +102,11 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 	go func() {
 		defer close(done)
 		if err = r.ping(ctx); err == nil {
-			hold, err = r.mutex.Lock(ctx, holdfast.Wait(r.wait.Duration), holdfast.Lease(r.lease.Duration))
+			opts := []holdfast.Option{holdfast.Wait(r.wait.Duration), holdfast.Lease(r.lease.Duration)}
+			if r.least.Duration > 0 {
+				opts = append(opts, holdfast.HoldAtLeast(r.least.Duration))
+			}
+			hold, err = r.mutex.Lock(ctx, opts...)
 		}
 	}()
 	select {
@@ -117,19 +123,37 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 		}
 		return nil, why
 	}
+	var f failure
 	switch {
 	case err == nil:
 		return hold, nil
+	case errors.As(err, &f):
+		return nil, err
+	case errors.Is(err, holdfast.ErrUnavailable): // also if somebody had it before: that may be over
+		return nil, failure{exitNoServer, err}
 	case errors.Is(err, holdfast.ErrNotAcquired):
-		return nil, fail(exitNotHeld, "%q was not acquired within %v%s", r.name, r.wait.Duration, r.holder())
+		why := err
+		var e *holdfast.Error
+		if errors.As(err, &e) {
+			why = e.Err // without the name, which stands before it
+		}
+		return nil, fail(exitNotHeld, "--wait is %v, and %q was %w", r.wait.Duration, r.name, why)
 	case errors.Is(err, holdfast.ErrInvalid):
 		return nil, failure{exitUsage, err}
+	case wantsPassword(err):
+		return nil, fail(exitHoldfast, "%w; put user and password into --redis (or HOLDFAST_REDIS), as in redis://user:password@host:port", err)
 	}
 	return nil, failure{exitHoldfast, err}
 }
 
-// ping tells a Redis that does not answer from a lock that is taken: a wait that ends says only that the lock was not
-// acquired. An answer of any kind will do; what is wrong with it the lock will say.
+// wantsPassword tells whether a server refused to talk to us without another password than the one it got.
+func wantsPassword(err error) bool {
+	text := err.Error()
+	return slices.ContainsFunc([]string{"NOAUTH", "WRONGPASS", "unauthenticated"}, func(word string) bool { return strings.Contains(text, word) })
+}
+
+// ping tells at once of a Redis that cannot be reached; the lock would say so when --wait is over. An answer of any kind will do; what
+// is wrong with it the lock will say.
 func (r *runner) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -138,18 +162,7 @@ func (r *runner) ping(ctx context.Context) error {
 	if err == nil || errors.As(err, &reply) {
 		return nil
 	}
-	return fmt.Errorf("no answer from Redis at %s: %w; is it running, and is --redis right?", hidePassword(r.redis), err)
-}
-
-// holder describes who has the lock, as far as Redis says.
-func (r *runner) holder() string {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
-	defer cancel()
-	state, err := r.mutex.State(ctx)
-	if err != nil || state.Owner == "" {
-		return ""
-	}
-	return fmt.Sprintf("; held by %s, whose lease has %v left", state.Owner, state.Remaining)
+	return fail(exitNoServer, "no answer from Redis at %s: %w; is it running, and is --redis right?", hidePassword(r.redis), err)
 }
 
 // supervise runs the command to its end, and ends it if the lock is lost.
@@ -219,8 +232,12 @@ func find(name string) (string, error) {
 		return path, nil
 	case errors.Is(err, exec.ErrDot):
 		return "", fail(exitNotFound, "%s: not found on the PATH, only in the current directory; use ./%s for that", name, name)
+	case errors.Is(err, syscall.EISDIR):
+		return "", fail(exitCannot, "%s: is a directory; give the path of a program", name)
 	case errors.Is(err, fs.ErrPermission):
 		return "", fail(exitCannot, "%s: not executable; chmod +x it", name)
+	case name == "":
+		return "", fail(exitNotFound, `the command is ""; put one behind "--"`)
 	}
 	return "", fail(exitNotFound, "%s: command not found; give a path, or one that is on the PATH", name)
 }

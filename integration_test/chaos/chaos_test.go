@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // The variables that repeat a run and make it longer.
@@ -24,6 +24,9 @@ const (
 	seedEnv     = "HOLDFAST_SEED"
 	durationEnv = "HOLDFAST_DURATION"
 )
+
+// localKinds are the faults of single processes that are drawn at random.
+func localKinds() []string { return without(slices.Sorted(maps.Keys(local)), "next-link") }
 
 // serverKinds are the faults that a single server bears.
 func serverKinds(t *target) (kinds []string) {
@@ -116,8 +119,8 @@ func parameters(t *testing.T) (seed uint64, duration time.Duration) {
 func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 	p := plan{
 		seed: seed, fair: seed%2 == 0, lease: time.Second, processes: 3, actors: 4, gap: 300 * time.Millisecond,
-		names: 3, period: 3 * time.Second, recovery: 2500 * time.Millisecond,
-		local: slices.Sorted(maps.Keys(local)), global: serverKinds(t),
+		names: 3, period: 3 * time.Second, recovery: 2500 * time.Millisecond, shape: drawShape,
+		local: localKinds(), global: serverKinds(t),
 	}
 	p.calm = min(d*2/5, 4*time.Second)
 	if i%2 == 1 && d > 12*time.Second {
@@ -145,7 +148,8 @@ func enough(t *testing.T, f *figures, d time.Duration) {
 	require.Greater(t, f.reentries, 100)
 	require.Positive(t, f.losses)
 	require.Positive(t, f.crashes)
-	for kind := range local {
+	require.Positive(t, f.panics)
+	for _, kind := range localKinds() {
 		require.Positive(t, f.kinds[kind], "no fault of the kind %s", kind)
 	}
 	for kind := range global {

@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
@@ -49,6 +47,7 @@ type job struct {
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
 	Proxies map[string]string // the address of each server, and of its proxy
 	Without []string          // defences that are switched off
+	Shape   shape
 }
 
 // defences are those that a control may switch off.
@@ -58,7 +57,7 @@ var defences = map[string]*control.Switch{
 	"Bound": &control.Bound, "Rewake": &control.Rewake, "FreshOwner": &control.FreshOwner, "UndoAgain": &control.UndoAgain,
 	"Listening": &control.Listening, "Poll": &control.Poll, "Refresh": &control.Refresh, "GrantTime": &control.GrantTime,
 	"Reserved": &control.Reserved, "Half": &control.Half, "Believes": &control.Believes, "HandBack": &control.HandBack,
-	"Withdraw": &control.Withdraw, "Restarts": &control.Restarts,
+	"Withdraw": &control.Withdraw, "Restarts": &control.Restarts, "Panics": &control.Panics, "Lanes": &control.Lanes,
 }
 
 // asClient makes this process a client, if it was started as one, and is then its whole life.
@@ -110,7 +109,11 @@ func clientMain(text string) error {
 		return fmt.Errorf("history: %w", err)
 	}
 	// A pool of go-redis whose server refuses connections notices within a second that it was closed.
-	return goleak.Find(goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	// NewFailoverClusterClient leaves three goroutines for good.
+	const goRedis = "github.com/redis/go-redis/v9"
+	return goleak.Find(goleak.IgnoreAnyFunction(goRedis+"/internal/pool.(*ConnPool).tryDial"),
+		goleak.IgnoreAnyFunction(goRedis+".(*sentinelFailover).listen"), goleak.IgnoreAnyFunction(goRedis+".(*channel).initMsgChan.func1"),
+		goleak.IgnoreAnyFunction(goRedis+".(*channel).initHealthCheck.func1"))
 }
 
 func readCommands(in io.Reader, commands chan<- string) {
@@ -122,15 +125,16 @@ func readCommands(in io.Reader, commands chan<- string) {
 
 // session is the life of one client of the library.
 func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan string) (stop bool, err error) {
-	cfg, shut, err := j.open()
+	cfg, shut, err := j.open(rng)
 	if err != nil {
 		return true, err
 	}
 	cfg.Name = func(rng *rand.Rand) string {
-		return fmt.Sprintf("chaos:%d:%d", now()/int64(j.Period), rng.IntN(j.Names))
+		return nameOf(now()/int64(j.Period), rng.IntN(j.Names))
 	}
 	cfg.Think, cfg.Hold, cfg.Wait = 10*time.Millisecond, j.Hold, 100*time.Millisecond
-	cfg.Leases, cfg.Plain, cfg.Patience, cfg.Now = []time.Duration{0, j.Lease / 2}, 4, 20*time.Second, now
+	cfg.Lease, cfg.Leases, cfg.Plain = j.Lease, []time.Duration{0, j.Lease / 2}, 4
+	cfg.Extends, cfg.Patience, cfg.Now = []time.Duration{j.Lease / 2, j.Lease}, 20*time.Second, now
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var group sync.WaitGroup
@@ -156,49 +160,35 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 }
 
 // open makes a client of the library, and returns how actors get their locks of it, and how to close it.
-func (j *job) open() (cfg workload.Config, shut func(context.Context) error, err error) {
+func (j *job) open(rng *rand.Rand) (cfg workload.Config, shut func(context.Context) error, err error) {
 	opts := &holdfast.Options{Lease: j.Lease, RetryBudget: budget, Linger: 300 * time.Millisecond}
 	if j.Mode == quorum {
-		return j.openQuorum(opts)
+		return j.openQuorum(opts, rng)
 	}
-	rdb := j.connect()
+	rdb := j.connectTo(j.Addrs[0])
+	rdb.AddHook(j.nerves(rng))
 	rdb.AddHook(workload.Places{})
 	if !j.Fair {
 		cfg.Granted = &workload.Granted{}
 		rdb.AddHook(cfg.Granted)
 	}
 	c, err := holdfast.New(rdb, opts)
-	cfg.Lock = func(name string) workload.Locker {
-		if j.Fair {
-			return fairlock.New(c, name)
-		}
-		return rlock.New(c, name)
+	plain := func(name string) workload.Locker { return rlock.New(c, name) }
+	fair := func(name string) workload.Locker { return fairlock.New(c, name) }
+	cfg.Lock, cfg.Other = plain, fair
+	if j.Fair {
+		cfg.Lock, cfg.Other = fair, plain
 	}
-	return cfg, func(ctx context.Context) error { return errors.Join(c.Close(ctx), rdb.Close()) }, err
+	return cfg, func(ctx context.Context) error { return errors.Join(workload.Closed(c.Close(ctx)), rdb.Close()) }, err
 }
 
-// connect makes a go-redis client. Its retries stay on, as users have them.
-func (j *job) connect() redis.UniversalClient { return j.connectTo(j.Addrs[0]) }
+// patience is for how long clients wait for an answer.
+const patience = 300 * time.Millisecond
 
-// connectTo is connect to a single server of several.
-func (j *job) connectTo(addr string) redis.UniversalClient {
-	const patience = 300 * time.Millisecond
-	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if proxy, ok := j.Proxies[addr]; ok {
-			addr = proxy
-		}
-		return (&net.Dialer{Timeout: patience}).DialContext(ctx, network, addr)
+// dial connects through the proxy of a server.
+func (j *job) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if proxy, ok := j.Proxies[addr]; ok {
+		addr = proxy
 	}
-	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	switch j.Mode {
-	case cluster:
-		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: j.Addrs, Dialer: dial, DialerRetries: 1,
-			ReadTimeout: patience, WriteTimeout: patience, DisableIdentity: true, MaintNotificationsConfig: quiet})
-	case sentinel:
-		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: masterName, SentinelAddrs: j.Addrs, Dialer: dial,
-			DialerRetries: 1, ReadTimeout: patience, WriteTimeout: patience, DisableIdentity: true})
-	default:
-		return redis.NewClient(&redis.Options{Addr: addr, Dialer: dial, DialerRetries: 1, ReadTimeout: patience,
-			WriteTimeout: patience, DisableIdentity: true, MaintNotificationsConfig: quiet})
-	}
+	return (&net.Dialer{Timeout: patience}).DialContext(ctx, network, addr)
 }

@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // directed is a storm made for one defence: its faults come often, and others that would excuse what is looked for do not.
@@ -50,6 +51,9 @@ func directions() []directed {
 	kills := wakes
 	kills.lease, kills.gap, kills.tidy = time.Second, 800*time.Millisecond, false
 	kills.local, kills.global = []string{"kill"}, nil
+	frights := long
+	frights.local, frights.lease, frights.calm = nil, 30*time.Second, bound+2*time.Second
+	frights.shape = func(*rand.Rand) shape { return shape{Panics: 0.02} }
 	fair := func(p plan) plan {
 		p.fair = true
 		return p
@@ -60,6 +64,7 @@ func directions() []directed {
 		{"Deadline", []string{"exclusion"}, fair(silent)},
 		{"Deadline", []string{"exclusion"}, silent},
 		{"Undo", []string{"left behind", "wake-up"}, leaves},
+		{"Panics", []string{"wake-up", "end"}, frights},
 		{"NoRetry", []string{"left behind", "wake-up"}, long},
 		{"Resend", []string{"given up"}, long},
 		{"RepeatedGone", []string{"trust"}, long},

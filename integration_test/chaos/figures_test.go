@@ -21,6 +21,7 @@ type figures struct {
 	reentries  int
 	losses     int
 	crashes    int
+	panics     int            // of hooks, as they came to callers
 	unknown    int            // operations without a known outcome
 	kinds      map[string]int // faults
 	violations map[string]int // by check
@@ -31,6 +32,9 @@ func (f *figures) count(ops []history.Op) {
 	for _, o := range ops {
 		if o.Handed {
 			f.handed++
+		}
+		if o.Panic {
+			f.panics++
 		}
 		switch {
 		case o.Kind == history.Crash:
@@ -66,6 +70,7 @@ func (f *figures) add(other figures) {
 	f.losses += other.losses
 	f.crashes += other.crashes
 	f.unknown += other.unknown
+	f.panics += other.panics
 	f.kinds, f.violations = sum(f.kinds, other.kinds), sum(f.violations, other.violations)
 }
 
@@ -80,8 +85,8 @@ func sum(a, b map[string]int) map[string]int {
 }
 
 func (f *figures) String() string {
-	return fmt.Sprintf("%.0f s, %d processes, %d operations, %d grants, %d of them handed on, %d re-entries, %d losses, %d crashes, %d unknown; faults: %s; violations: %s",
-		f.seconds, f.processes, f.ops, f.grants, f.handed, f.reentries, f.losses, f.crashes, f.unknown, list(f.kinds), list(f.violations))
+	return fmt.Sprintf("%.0f s, %d processes, %d operations, %d grants, %d of them handed on, %d re-entries, %d losses, %d crashes, %d panics of hooks, %d unknown; faults: %s; violations: %s",
+		f.seconds, f.processes, f.ops, f.grants, f.handed, f.reentries, f.losses, f.crashes, f.panics, f.unknown, list(f.kinds), list(f.violations))
 }
 
 func list(counts map[string]int) string {

@@ -12,7 +12,7 @@ package chaos
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 func TestMain(m *testing.M) {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
@@ -45,12 +45,14 @@ func (quorumLock) State(context.Context) (holdfast.State, error) {
 }
 
 // openQuorum makes a client of each master.
-func (j *job) openQuorum(opts *holdfast.Options) (cfg workload.Config, shut func(context.Context) error, err error) {
+func (j *job) openQuorum(opts *holdfast.Options, rng *rand.Rand) (cfg workload.Config, shut func(context.Context) error, err error) {
 	var clients []*holdfast.Client
 	var rdbs []redis.UniversalClient
 	cfg.Granted = &workload.Granted{}
+	nerves := j.nerves(rng)
 	for _, addr := range j.Addrs {
 		rdb := j.connectTo(addr)
+		rdb.AddHook(nerves)
 		rdb.AddHook(cfg.Granted)
 		c, err := holdfast.New(rdb, opts)
 		if err != nil {
@@ -65,7 +67,7 @@ func (j *job) openQuorum(opts *holdfast.Options) (cfg workload.Config, shut func
 	cfg.Lock = func(name string) workload.Locker { return quorumLock{redlock.New(clients, name, own...)} }
 	return cfg, func(ctx context.Context) (err error) {
 		for _, c := range clients {
-			err = errors.Join(err, c.Close(ctx))
+			err = errors.Join(err, workload.Closed(c.Close(ctx)))
 		}
 		for _, rdb := range rdbs {
 			err = errors.Join(err, rdb.Close())
@@ -143,6 +145,7 @@ var ofMasters = map[string]func(ctx context.Context, w *weather){
 			w.restart(ctx, w.t.nodes[2:3])
 		}
 	},
+	"foreign":      func(ctx context.Context, w *weather) { w.foreign(ctx) },
 	"kill-clients": func(_ context.Context, w *weather) { w.tell("CLIENT", "KILL", "TYPE", "normal") },
 	"kill-pubsub":  func(_ context.Context, w *weather) { w.tell("CLIENT", "KILL", "TYPE", "pubsub") },
 	"script-flush": func(_ context.Context, w *weather) { w.tell("SCRIPT", "FLUSH") },
@@ -171,8 +174,10 @@ func (w *weather) old(ctx context.Context) bool {
 	return sleep(ctx, time.Until(w.t.begun.Add(4*time.Second)))
 }
 
-// restart has masters lose their data.
+// restart has masters lose their data. With them goes a hold that could not reach the others: those who granted it are a minority
+// then, and for a lease nobody can tell whether it was alone.
 func (w *weather) restart(ctx context.Context, hit []*redistest.Server) {
+	from := now()
 	for _, n := range hit {
 		n.Kill()
 	}
@@ -181,6 +186,7 @@ func (w *weather) restart(ctx context.Context, hit []*redistest.Server) {
 		n.Restart()
 	}
 	w.emptied = time.Now()
+	w.lapses = append(w.lapses, history.Window{From: from, To: now() + int64(2*w.lease)})
 }
 
 // part cuts the process off from two masters for good.

@@ -26,18 +26,21 @@ type plan struct {
 	storm, calm time.Duration
 	processes   int
 	actors      int
-	gap         time.Duration // mean time between the faults of one process, and of the servers
-	local       []string      // kinds of faults of processes
-	global      []string      // kinds of faults of servers
-	deal        *bag          // of the kinds for servers, if runs share one
-	without     []string      // defences that are switched off
-	names       int           // of locks, at a time
-	period      time.Duration // for which a name is in use; short histories are searched quickly
-	recovery    time.Duration // what a client may need after a fault until everything works again
-	hold        time.Duration // mean time between what a holder does; 0: 5 ms
-	parted      bool          // half of the processes never reach the first two masters, the others never the last two
-	progress    bool          // every process is granted something in the calm
-	tidy        bool          // nothing is left behind that only the end of a lease takes away
+	gap         time.Duration                         // mean time between the faults of one process, and of the servers
+	local       []string                              // kinds of faults of processes
+	global      []string                              // kinds of faults of servers
+	deal        *bag                                  // of the kinds for servers, if runs share one
+	without     []string                              // defences that are switched off
+	names       int                                   // of locks, at a time
+	period      time.Duration                         // for which a name is in use; short histories are searched quickly
+	recovery    time.Duration                         // what a client may need after a fault until everything works again
+	hold        time.Duration                         // mean time between what a holder does; 0: 5 ms
+	parted      bool                                  // half of the processes never reach the first two masters, the others never the last two
+	course      func(ctx context.Context, w *weather) // what happens to the servers, in place of faults that are drawn
+	linkDown    bool                                  // each process never reaches one of the servers
+	progress    bool                                  // every process is granted something in the calm
+	shape       func(rng *rand.Rand) shape            // draws that of a process's clients; nil: as go-redis makes them
+	tidy        bool                                  // nothing is left behind that only the end of a lease takes away
 }
 
 const (
@@ -45,6 +48,8 @@ const (
 	bound = 3 * time.Second
 	// place is for how long the place of a waiter that is gone counts in the queue of a fair lock.
 	place = 15 * time.Second
+	// claim is for how long such a lock is kept for the one whose turn it is.
+	claim = 2 * time.Second
 )
 
 // run does it all, and returns what it saw and what was wrong with it.
@@ -65,13 +70,16 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease,
 			Fair: p.fair, Alone: p.alone, Without: p.without,
 			Hold: cmp.Or(p.hold, 5*time.Millisecond)}
-		s := newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next)
+		s := newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next, p.shape)
 		if p.parted {
 			s.part(i%2 == 0)
 		}
+		if p.linkDown {
+			s.nextLink()
+		}
 		slots = append(slots, s)
 	}
-	w := &weather{tb: tb, t: t, lease: p.lease, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
+	w := &weather{tb: tb, t: t, lease: p.lease, names: p.names, period: p.period, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
 	if w.deal = p.deal; w.deal == nil {
 		w.deal = &bag{rng: w.rng}
 	}
@@ -83,11 +91,13 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 			group.Go(func() { s.storm(ctx, p.local, p.gap) })
 		}
 	}
-	if len(p.global) > 0 {
-		w.storm(ctx, p.global, p.gap) // in the goroutine of the test, which may give up
-	} else {
-		<-ctx.Done()
+	switch { // in the goroutine of the test, which may give up
+	case p.course != nil:
+		p.course(ctx, w)
+	case len(p.global) > 0:
+		w.storm(ctx, p.global, p.gap)
 	}
+	<-ctx.Done()
 	group.Wait()
 	quiet := now()
 	sleep(tb.Context(), p.calm)
@@ -108,7 +118,10 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	group.Wait()
 	c := history.Config{
 		Lease: p.lease, Bound: bound, Recovery: p.recovery, Faults: w.faults, Slack: hesitation, Least: 500 * time.Millisecond,
-		Place: place, Refusals: w.refusals, Local: make(map[int][]history.Window), Pauses: make(map[int][]history.Window),
+		Place: place, Refusals: w.refusals, Lapses: w.lapses, Local: make(map[int][]history.Window), Pauses: make(map[int][]history.Window),
+	}
+	if p.fair && t.mode != quorum {
+		c.Claim = claim
 	}
 	f.kinds = maps.Clone(w.count)
 	var histories [][]history.Op
@@ -129,6 +142,9 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	}
 	f.count(ops)
 	found = append(found, history.Check(ops, c)...)
+	if t.cluster != nil {
+		found = append(found, lostElsewhere(tb, t.cluster, ops)...)
+	}
 	if p.progress {
 		for _, s := range slots {
 			found = append(found, stalled(ops, s.p.number, quiet)...)

@@ -18,9 +18,12 @@ type weather struct {
 	tb       testing.TB
 	t        *target
 	lease    time.Duration
+	names    int // in use in each period
+	period   time.Duration
 	rng      *rand.Rand
 	faults   []history.Window
 	refusals []history.Window // those in which servers answer with errors
+	lapses   []history.Window // those in which a hold may be lost because masters lost their data
 	count    map[string]int
 
 	deal       *bag
@@ -38,7 +41,9 @@ func (w *weather) storm(ctx context.Context, kinds []string, gap time.Duration) 
 		w.fault(kind)(ctx, w)
 		w.diary = append(w.diary, entry(from, "servers", kind))
 		window := history.Window{From: from, To: now()}
-		w.faults = append(w.faults, window)
+		if kind != "foreign" {
+			w.faults = append(w.faults, window)
+		}
 		if refuses[kind] {
 			w.refusals = append(w.refusals, window)
 		}

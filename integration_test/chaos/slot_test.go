@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 )
 
 // slot is a place for one client process after another, with proxies that they share. One goroutine at a time uses it.
@@ -19,9 +19,12 @@ type slot struct {
 	proxies []*faultproxy.Proxy
 	hit     []*faultproxy.Proxy // those that the fault under way is made at
 	rng     *rand.Rand
-	next    func() int // the number of the next client
+	next    func() int                 // the number of the next client
+	shape   func(rng *rand.Rand) shape // draws that of the next one; nil: as go-redis makes them
 	p       *process
 	past    []*process // those that were killed
+	down    int        // which server the process does not reach, if mend is there
+	mend    func()     // puts an end to that
 	err     error      // a process could not be started
 	count   map[string]int
 	diary   []string
@@ -29,9 +32,9 @@ type slot struct {
 }
 
 // newSlot makes a slot with a process in it.
-func newSlot(tb testing.TB, t *target, j job, rng *rand.Rand, next func() int) *slot {
+func newSlot(tb testing.TB, t *target, j job, rng *rand.Rand, next func() int, draw func(*rand.Rand) shape) *slot {
 	tb.Helper()
-	s := &slot{job: j, rng: rng, next: next, count: make(map[string]int)}
+	s := &slot{job: j, rng: rng, next: next, shape: draw, count: make(map[string]int)}
 	s.proxies, s.job.Proxies = t.proxies(tb)
 	s.job.Mode, s.job.Addrs = t.mode, t.addrs
 	s.launch()
@@ -49,6 +52,12 @@ func newSlot(tb testing.TB, t *target, j job, rng *rand.Rand, next func() int) *
 
 func (s *slot) launch() {
 	s.job.Client = s.next()
+	if s.shape != nil {
+		s.job.Shape = s.shape(s.rng)
+		for _, name := range s.job.Shape.names(s.job.Mode) {
+			s.count[name]++
+		}
+	}
 	if s.p, s.err = launch(s.job); s.err != nil {
 		s.p = nil
 	}
@@ -169,7 +178,8 @@ var local = map[string]func(ctx context.Context, s *slot){
 		sleep(ctx, between(s.rng, 10*time.Millisecond, 2*s.job.Lease))
 		s.replace()
 	},
-	"reopen": func(_ context.Context, s *slot) { s.p.command("reopen") },
+	"next-link": func(_ context.Context, s *slot) { s.nextLink() },
+	"reopen":    func(_ context.Context, s *slot) { s.p.command("reopen") },
 }
 
 // replace kills the process and puts another in its place.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // mode is how clients connect.
@@ -31,12 +31,13 @@ const (
 
 // target is what a run is done to.
 type target struct {
-	name  string
-	mode  mode
-	nodes []*redistest.Server // that hold data
-	addrs []string            // for clients
-	clock bool                // the nodes' clocks can be moved
-	begun time.Time           // of masters of a quorum
+	name    string
+	mode    mode
+	nodes   []*redistest.Server // that hold data
+	addrs   []string            // for clients
+	clock   bool                // the nodes' clocks can be moved
+	cluster *redistest.Cluster  // of which one node hangs; else nil
+	begun   time.Time           // of masters of a quorum
 	// failover replaces a primary without losing a write; nil where there is no other.
 	failover func(tb testing.TB, rng *rand.Rand)
 }
@@ -121,7 +122,7 @@ func keys(tb testing.TB, n *redistest.Server) (locks, queues, eternal []string) 
 			eternal = append(eternal, key)
 		case strings.HasPrefix(key, "redisson_lock_queue:"), strings.HasPrefix(key, "redisson_lock_timeout:"):
 			queues = append(queues, key)
-		case !strings.HasPrefix(key, "redisson_lock_token:"):
+		case !strings.HasPrefix(key, "redisson_lock_token:") && !strings.HasPrefix(key, "redisson_lock__channel:"): // how far waiters are
 			locks = append(locks, key)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/integration_test/mutant"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -19,17 +19,22 @@ import (
 var fairDefences = []defence{
 	{
 		name: "who cannot hear is passed over", fault: "three waiters in front are dead",
-		mutant: mutant.Hook(lua.FairRelease, "if reached or not deaf[id] then", "if true then"),
+		mutant: mutant.Hook(lua.FairRelease, "if deaf[id] then return nil end", ""),
 		try: func(l *lab) string {
 			holder, waiter := l.fair(), l.fair()
 			l.warmFair(holder)
 			h := l.lockFair(holder)
-			for range 3 {
-				l.deadWaiter()
+			for _, client := range []string{"one", "two", "three"} { // of one client, one claim would be enough
+				l.deadWaiter(client)
 			}
 			granted := l.inQueue(waiter, l.Context())
 			require.NoError(l, h.Unlock(l.Context()))
-			// Each of them would be handed the lock for a claim of a second.
+			// Whoever comes first is handed the lock by the unlock itself.
+			for _, holder := range l.direct.HKeys(l.Context(), name).Val() {
+				if holder == "one:h1" {
+					return "the dead one holds the lock"
+				}
+			}
 			return l.notGranted(granted)
 		},
 	},
@@ -44,10 +49,10 @@ var fairDefences = []defence{
 			defer sub.Close()
 			_, err := sub.Receive(l.Context())
 			require.NoError(l, err)
-			l.deadWaiter()
+			l.deadWaiter("dead")
 			granted := l.inQueue(waiter, l.Context())
 			require.NoError(l, h.Unlock(l.Context()))
-			if !l.within(2*never, func() bool { return len(granted) > 0 }) {
+			if !l.comes(func() bool { return len(granted) > 0 }) {
 				return "the dead one holds the lock"
 			}
 			return ""
@@ -62,7 +67,7 @@ var fairDefences = []defence{
 			granted := l.inQueue(waiter, l.Context())
 			require.NoError(l, l.direct.Del(l.Context(), name).Err()) // nobody tells of it
 			defer func() { _ = h.Unlock(l.Context()) }()
-			if !l.within(2*never, func() bool { return len(granted) > 0 }) {
+			if !l.comes(func() bool { return len(granted) > 0 }) {
 				return "slept on while the lock was free"
 			}
 			return ""
@@ -79,7 +84,8 @@ var fairDefences = []defence{
 			key := "redisson_lock_timeout:" + name
 			before := l.direct.ZScore(l.Context(), key, owner).Val()
 			defer func() { _ = h.Unlock(l.Context()) }()
-			if !l.within(8*time.Second, func() bool { return l.direct.ZScore(l.Context(), key, owner).Val() > before }) {
+			long := max(l.forWhatComes(), 8*time.Second) // it is done every 5 s
+			if !l.within(long, func() bool { return l.direct.ZScore(l.Context(), key, owner).Val() > before }) {
 				return "its place is left to end"
 			}
 			return ""
@@ -96,7 +102,7 @@ var fairDefences = []defence{
 			granted := l.inQueue(waiter, ctx)
 			cancel()
 			<-granted
-			if !l.within(never, func() bool { return len(l.queue()) == 0 }) {
+			if !l.comes(func() bool { return len(l.queue()) == 0 }) {
 				return "its place stays"
 			}
 			return ""
@@ -145,7 +151,7 @@ var fairDefences = []defence{
 redis.call('HSET', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], 10000) return 1`,
 				[]string{name, "redisson_lock_queue:" + name, "redisson_lock_timeout:" + name}, owner).Err())
 			defer func() { _ = h.Unlock(l.Context()) }()
-			if !l.within(2*never, func() bool { return len(granted) > 0 }) {
+			if !l.comes(func() bool { return len(granted) > 0 }) {
 				return "waits behind itself"
 			}
 			return ""
@@ -161,7 +167,7 @@ redis.call('HSET', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], 10000) re
 			defer rule.Release()
 			l.enter(first, l.Context())
 			<-rule.Fired()
-			placed := l.within(never/3, func() bool { return len(l.queue()) > 0 })
+			placed := l.happens(func() bool { return len(l.queue()) > 0 })
 			granted := l.inQueue(second, l.Context())
 			require.NoError(l, h.Unlock(l.Context()))
 			if l.notGranted(granted) == "" && placed {
@@ -228,9 +234,9 @@ func (l *lab) queue() []string {
 }
 
 // deadWaiter puts one into the queue whose process is gone.
-func (l *lab) deadWaiter() {
+func (l *lab) deadWaiter(client string) {
 	l.Helper()
-	owner := "dead:h" + string(rune('1'+len(l.queue())))
+	owner := client + ":h" + string(rune('1'+len(l.queue())))
 	until := time.Now().Add(time.Minute).UnixMilli()
 	require.NoError(l, l.direct.Eval(l.Context(), strings.Join([]string{
 		`redis.call('RPUSH', KEYS[1], ARGV[1])`, `redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])`,

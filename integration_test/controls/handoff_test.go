@@ -14,8 +14,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -84,33 +84,6 @@ func (l *lab) throng(m *rlock.Mutex) (stop func()) {
 // A lock that is handed on within a client is as good as one from the server.
 var handOffDefences = []defence{
 	{
-		name: "names are compared", fault: "a renewal arrives after the hash got another name", off: &control.Believes,
-		try: func(l *lab) string {
-			m := l.patient(&holdfast.Options{Lease: 3 * time.Second})
-			l.warm(m)
-			rule := l.proxy.DelayRequest(l.sends(lua.Renew), 1, time.Minute)
-			h := l.lock(m, l.Context())
-			granted := l.stand(m, l.Context())
-			<-rule.Fired() // a renewal of the first holder's is under way
-			require.NoError(l, h.Unlock(l.Context()))
-			h, _ = l.outcome(granted)
-			require.NotNil(l, h)
-			require.True(l, l.within(patience, func() bool { return l.count(h) == "1" }), "the hash gets the new name")
-			deadline := h.Deadline()
-			later := func() bool { return h.Deadline().After(deadline) || h.Context().Err() != nil }
-			require.True(l, l.within(patience, later), "and the client knows")
-			rule.Release()
-			for range 2 { // renewals, so that the verdict on the late one has been passed
-				deadline = h.Deadline()
-				require.True(l, l.within(patience, later))
-			}
-			if err := h.Unlock(l.Context()); err != nil {
-				return "lost, while the server knew the holder: " + err.Error()
-			}
-			return ""
-		},
-	},
-	{
 		name: "pass outranks renewals", fault: "a renewal finds what pass has released, whose reply is late", off: &control.Believes,
 		try: func(l *lab) string {
 			heard := make(news, 1)
@@ -154,7 +127,7 @@ var handOffDefences = []defence{
 			require.NotNil(l, h)
 			l.listen()
 			rule.Release()
-			if l.within(never, l.free) {
+			if l.happens(l.free) {
 				return "released under the next holder"
 			}
 			require.NoError(l, h.Unlock(l.Context()))
@@ -245,15 +218,24 @@ var handOffDefences = []defence{
 		try: func(l *lab) string { return l.farAway(1, 50, 230) }, // it asks less than three times for each, and eight times without
 	},
 	{
+		name: "head starts", fault: "another client is 20 ms away", off: &control.HeadStart,
+		try: func(l *lab) string { return l.tooLate(1, 20*time.Millisecond, 5, 30) }, // about once for each; without, never
+	},
+	{
+		name: "all keep to head starts", fault: "one of four clients is 20 ms away", off: &control.HeadStart,
+		try: func(l *lab) string { return l.tooLate(3, 20*time.Millisecond, 5, 60) },
+	},
+	{
 		name: "clients take turns", fault: "one of four clients is a little further away", off: &control.Turns,
-		try: func(l *lab) string { return l.farAway(3, 10, 150) }, // five times for each; without, hardly ever
+		try: func(l *lab) string { return l.farAway(3, 20, 300) }, // six times for each; without, a hundred times
 	},
 }
 
 // farAway has near clients use the lock all the time, and another one that is a millisecond away get it so many times. Asking more
 // often than most is too often.
 func (l *lab) farAway(near, grants, most int) string {
-	other := l.mutex(nil) // only this one is behind the proxy
+	defer control.HeadStart.Without()() // it would do for so near a client
+	other := l.mutex(nil)               // only this one is behind the proxy
 	l.warm(other)
 	l.proxy.DelayRequest(l.sends(lua.Acquire), 0, time.Millisecond)
 	for range near {

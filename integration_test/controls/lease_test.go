@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/integration_test/mutant"
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -54,7 +54,7 @@ var leaseDefences = []defence{
 	},
 	{
 		name: "renewal asks whose it is", fault: "the key is deleted, and another owner takes the lock",
-		mutant: mutant.Hook(lua.Renew, "if not known then", "if call('EXISTS', name) == 0 then"),
+		mutant: mutant.Hook(lua.Renew, "if not held then", "if call('EXISTS', name) == 0 then"),
 		try: func(l *lab) string {
 			m := l.mutex(short)
 			l.warm(m)
@@ -62,7 +62,7 @@ var leaseDefences = []defence{
 			require.NoError(l, l.direct.Del(l.Context(), name).Err())
 			require.NoError(l, l.direct.HSet(l.Context(), name, "another", 1).Err())
 			require.NoError(l, l.direct.PExpire(l.Context(), name, time.Minute).Err())
-			if !l.within(never, func() bool { return h.Context().Err() != nil }) {
+			if !l.comes(func() bool { return h.Context().Err() != nil }) {
 				return "not told that another has it"
 			}
 			return ""
@@ -70,7 +70,7 @@ var leaseDefences = []defence{
 	},
 	{
 		name: "leases are not shortened", fault: "an old renewal arrives after an extension",
-		mutant: mutant.Hook(lua.Renew, "if ttl < lease then", "if true then"),
+		mutant: mutant.Hook(lua.Renew, "if call('PTTL', name) < lease then", "if true then"),
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)
@@ -88,13 +88,13 @@ var leaseDefences = []defence{
 	},
 	{
 		name: "time to live on the lock", fault: "the holder's process dies",
-		mutant: mutant.Hook(lua.Acquire, "local limited = redis.pcall('PEXPIRE', name, ARGV[2])", "local limited"),
+		mutant: mutant.Hook(lua.Acquire, "local limited = redis.pcall('PEXPIRE', name, lease)", "local limited"),
 		try: func(l *lab) string {
 			m := l.mutex(short)
 			l.lock(m, l.Context())
 			l.proxy.Stop()
 			defer l.proxy.Start()
-			if !l.within(never, l.free) {
+			if !l.comes(l.free) {
 				return "locked for ever"
 			}
 			return ""
@@ -102,7 +102,7 @@ var leaseDefences = []defence{
 	},
 	{
 		name: "time to live on the token", fault: "a name is never used again",
-		mutant: mutant.Hook(lua.Acquire, "call('SET', KEYS[2], last, 'PX', ARGV[3])", "call('SET', KEYS[2], last)"),
+		mutant: mutant.Hook(lua.Acquire, "call('SET', tokens, last, 'PX', ARGV[3])", "call('SET', tokens, last)"),
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			require.NoError(l, l.lock(m, l.Context()).Unlock(l.Context()))
@@ -116,7 +116,8 @@ var leaseDefences = []defence{
 	},
 	{
 		name: "a token by the clock", fault: "the server loses its data",
-		mutant: mutant.Hook(lua.Acquire, "local token, block = time[1] .. micros", "local token, block = string.format('%016.0f', (tonumber(last) or 0) + 1)"),
+		mutant: mutant.Hook(lua.Acquire, "local limit, last = ARGV[6], nil", "local limit, last = ARGV[6], nil\n"+
+			"token = string.format('%016.0f', (tonumber(call('GET', tokens)) or 0) + 1)"),
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			var last uint64

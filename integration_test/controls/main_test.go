@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/integration_test/mutant"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 const (
 	patience = 20 * time.Second
-	// never is how long a test waits for what must not come, or would come only when the lease of 30 s ends.
-	never = 1500 * time.Millisecond
+	// never is how long a test waits for what is not to come, or only when the lease of 30 s ends.
+	never = 3 * time.Second
 	name  = "orders:{42}"
 )
 
@@ -59,7 +59,10 @@ func defences() []defence {
 
 // TestControls prints the table. It must not run beside other tests: switches are global to the process.
 func TestControls(t *testing.T) {
-	const rounds = 2
+	rounds := 2
+	if testing.Short() {
+		rounds = 1
+	}
 	var table strings.Builder
 	for _, d := range defences() {
 		t.Run(d.name, func(t *testing.T) {
@@ -85,7 +88,9 @@ func (d *defence) broken(t *testing.T) string {
 	if d.off != nil {
 		defer d.off.Without()()
 	}
-	return d.try(newLab(t, d.mutant))
+	l := newLab(t, d.mutant)
+	l.off = true
+	return d.try(l)
 }
 
 // lab is a server of its own, with a proxy before it and a client that goes around it.
@@ -95,7 +100,8 @@ type lab struct {
 	proxy  *faultproxy.Proxy
 	direct *redis.Client
 	hook   redis.Hook
-	warmed int // requests that warm made
+	warmed int  // requests that warm made
+	off    bool // without the defence
 }
 
 func newLab(t *testing.T, hook redis.Hook) *lab {
@@ -177,6 +183,29 @@ func (l *lab) within(d time.Duration, cond func() bool) bool {
 	}
 }
 
+// comes waits for what the promise says, and reports whether it came: with the defence it is given all the time that a busy machine
+// may need. Without it, it is not expected.
+func (l *lab) comes(cond func() bool) bool {
+	l.Helper()
+	return l.within(l.forWhatComes(), cond)
+}
+
+func (l *lab) forWhatComes() time.Duration {
+	if l.off {
+		return never
+	}
+	return patience
+}
+
+// happens is comes for what breaks the promise: it is waited for patiently where it is expected, without the defence.
+func (l *lab) happens(cond func() bool) bool {
+	l.Helper()
+	if l.off {
+		return l.within(patience, cond)
+	}
+	return l.within(never, cond)
+}
+
 // holder is who holds the lock in Redis, "" if nobody does.
 func (l *lab) holder() string {
 	l.Helper()
@@ -207,7 +236,7 @@ func (l *lab) background(m *rlock.Mutex, ctx context.Context, opts ...holdfast.O
 // outcome waits for a Lock that runs beside. open is false if it failed; without a hold and open it was not granted in time.
 func (l *lab) outcome(granted <-chan *holdfast.Hold) (h *holdfast.Hold, open bool) {
 	l.Helper()
-	limit := time.NewTimer(never)
+	limit := time.NewTimer(l.forWhatComes())
 	defer limit.Stop()
 	select {
 	case h, open = <-granted:

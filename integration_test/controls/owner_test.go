@@ -3,7 +3,7 @@ package controls_test
 import (
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/integration_test/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -26,7 +26,7 @@ var ownerDefences = []defence{
 	},
 	{
 		name: "a re-entry asks whose it is", fault: "a re-entry of who has lost the lock to another",
-		mutant: mutant.Hook(lua.Recount, "local owner = call('HEXISTS', name, ARGV[1]) == 1", "local owner = call('EXISTS', name) == 1"),
+		mutant: mutant.Hook(lua.Recount, "local held = call('HEXISTS', name, ARGV[1]) == 1", "local held = call('EXISTS', name) == 1"),
 		try: func(l *lab) string {
 			m, other := l.mutex(nil), l.mutex(nil)
 			h := l.lock(m, l.Context())

@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/integration_test/mutant"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -46,7 +46,7 @@ var retryDefences = []defence{
 	},
 	{
 		name: "absolute counts", fault: "reply of a re-entry lost",
-		mutant: mutant.Hook(lua.Recount, "call('HSET', name, owner, ARGV[2])", "call('HINCRBY', name, owner, 1)"),
+		mutant: mutant.Hook(lua.Recount, "call('HSET', name, ARGV[1], ARGV[2])", "call('HINCRBY', name, ARGV[1], 1)"),
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)

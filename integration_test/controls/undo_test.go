@@ -11,7 +11,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -25,7 +26,7 @@ var undoDefences = []defence{
 			l.warm(m)
 			l.abandon(m, l.Context(), faultproxy.HoldReply)
 			l.proxy.Clear()
-			if !l.within(never, l.free) {
+			if !l.comes(l.free) {
 				return "granted to nobody, until the lease ends"
 			}
 			return ""
@@ -41,7 +42,23 @@ var undoDefences = []defence{
 			<-undo.Fired()
 			l.send(straggler)
 			l.proxy.Clear()
-			if !l.within(2*never, l.free) { // the last undo comes after 1.1 s
+			if !l.comes(l.free) { // the last release comes when the acquisition would be too late, after 1.3 s
+				return "granted to nobody, until the lease ends"
+			}
+			return ""
+		},
+	},
+	{
+		name: "late acquisitions refuse themselves", fault: "acquisition arrives after all releases that undo it",
+		mutant: mutant.Hook(lua.Acquire, "then return {-2, clock} end", "then end"),
+		try: func(l *lab) string {
+			m := l.mutex(nil)
+			l.warm(m)
+			straggler := l.abandon(m, l.Context(), faultproxy.BlackHole)
+			l.proxy.Clear()
+			require.True(l, l.within(patience, func() bool { return len(l.caught(lua.Release)) >= 3 }))
+			l.send(straggler)
+			if !l.free() {
 				return "granted to nobody, until the lease ends"
 			}
 			return ""
@@ -58,7 +75,7 @@ var undoDefences = []defence{
 			require.ErrorIs(l, h.Unlock(l.Context()), holdfast.ErrUncertain)
 			<-failed // in the background too
 			l.proxy.LoseRequests(false)
-			if !l.within(2*never, l.free) {
+			if !l.comes(l.free) {
 				return "never unlocked, until the lease ends"
 			}
 			return ""
@@ -72,7 +89,7 @@ var undoDefences = []defence{
 			held := l.lock(other, l.Context())
 			undo := l.proxy.On(l.sends(lua.Release), 2, faultproxy.HoldReply)
 			l.next(lua.Acquire, faultproxy.BlackHole)
-			_, err := m.TryLock(l.Context())
+			_, err := m.Lock(l.Context(), holdfast.Wait(800*time.Millisecond)) // it is sent again, and refused
 			require.ErrorIs(l, err, holdfast.ErrNotAcquired)
 			if !control.Undo.Off() {
 				<-undo.Fired() // two more are to come
@@ -80,7 +97,7 @@ var undoDefences = []defence{
 			require.NoError(l, held.Unlock(l.Context()))
 			l.send(l.caught(lua.Acquire)[0])
 			l.proxy.Clear()
-			if !l.within(2*never, l.free) {
+			if !l.comes(l.free) {
 				return "granted to nobody, until the lease ends"
 			}
 			return ""
@@ -97,7 +114,7 @@ var undoDefences = []defence{
 			<-undo.Fired() // two more are to come
 			l.proxy.Clear()
 			h := l.lock(m, owner)
-			if l.within(never, l.free) {
+			if l.happens(l.free) {
 				return "released by the undo of an earlier attempt"
 			}
 			require.NoError(l, h.Unlock(l.Context()))
@@ -147,7 +164,7 @@ func (l *lab) abandon(m *rlock.Mutex, ctx context.Context, fault faultproxy.Acti
 		cancel()
 	}()
 	_, err := m.Lock(ctx)
-	require.ErrorIs(l, err, holdfast.ErrNotAcquired)
+	require.ErrorIs(l, err, holdfast.ErrUnavailable)
 	all := l.caught(lua.Acquire)
 	return all[len(all)-1]
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/integration_test/mutant"
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -63,7 +63,7 @@ var wakeUpDefences = []defence{
 	},
 	{
 		name: "releases are announced", fault: "none: a lock is unlocked",
-		mutant: mutant.Hook(lua.Release, "local sent = redis.pcall(ARGV[2], KEYS[2], '0')", "local sent = 0"),
+		mutant: mutant.Hook(lua.Release, "local sent = redis.pcall(command, to, text)", "local sent = 0"),
 		try: func(l *lab) string {
 			m, waiter := l.mutex(nil), l.mutex(nil)
 			l.warm(m)
@@ -71,8 +71,8 @@ var wakeUpDefences = []defence{
 			tries := l.sends(lua.Acquire)
 			before := l.proxy.Seen(tries)
 			granted := l.background(waiter, l.Context())
-			// It tries once more when it is subscribed.
-			require.True(l, l.within(patience, func() bool { return l.proxy.Seen(tries) == before+2 }), "the waiter sleeps")
+			// It tries once to be told the time, once for the lock, and once more when it is subscribed.
+			require.True(l, l.within(patience, func() bool { return l.proxy.Seen(tries) == before+3 }), "the waiter sleeps")
 			require.NoError(l, h.Unlock(l.Context()))
 			if h, _ := l.outcome(granted); h == nil {
 				return "slept on while the lock was free"

@@ -19,11 +19,22 @@ type Config struct {
 
 	// Local are the faults of single clients, by their numbers: they excuse what these do, and nobody else.
 	Local map[int][]Window
+	// Late is how much later than anything else a request may reach the server that its client has given up.
+	Late time.Duration
+	// Undo is of [Ghosts]: how long it takes, when nothing disturbs it, until that is given back which nobody got. Samples are what
+	// the server said of the locks, and Closed from when on clients were.
+	Undo    time.Duration
+	Samples []Sample
+	Closed  map[int][]Window
 	// Place is for how long the place of a waiter counts that is gone, in the queue of a fair lock.
 	Place time.Duration
-	// Slack is of [Trust], which is not checked if it is 0, and of [Fifo]. Pauses are the times in which single clients did not run.
+	// Claim is for how long such a lock is kept for one whose turn it is, however short the lease that it asks for.
+	Claim time.Duration
+	// Slack is of [Trust] and [Overtaken], which are not checked if it is 0, and of [Fifo]. Pauses are the times in which single clients
+	// did not run, and Lapses those in which holds may be lost because servers lost their data.
 	Slack  time.Duration
 	Pauses map[int][]Window
+	Lapses []Window
 	// Least is of [GivenUp]; 0: not checked. Refusals are the times in which servers answered with errors on purpose.
 	Least    time.Duration
 	Refusals []Window
@@ -38,8 +49,14 @@ func Check(ops []Op, c Config) (found []Violation) {
 	if c.Bound > 0 {
 		found = append(found, WakeUps(ops, c)...)
 	}
+	found = append(found, Leases(ops, c.Claim)...)
+	found = append(found, Kinds(ops)...)
+	if c.Undo > 0 {
+		found = append(found, Ghosts(ops, c)...)
+	}
 	if c.Slack > 0 {
-		found = append(found, Trust(ops, c.Slack, c.Pauses)...)
+		found = append(found, Overtaken(ops, c.Slack)...)
+		found = append(found, Trust(ops, c.Slack, c.Pauses, c.Lapses)...)
 	}
 	if c.Least > 0 {
 		found = append(found, GivenUp(ops, c.Least, c.Refusals)...)

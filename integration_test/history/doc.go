@@ -12,7 +12,12 @@
 //     holders ask for their hold count. It is [Porcupine]'s work; the model is in linear.go.
 //   - [Fifo]: nobody overtakes a waiter of a fair lock that had its place before, and could be reached. Who has a place is
 //     recorded as an operation of its own, within the Lock, by who sees what the server says.
+//   - [Overtaken]: nor one of the same client, when the lock is handed on there.
+//   - [Leases]: the server keeps a lock no longer than its holder asked for, and a plain lease goes on for nobody.
+//   - [Kinds]: the holder of a name is refused another kind of lock of it.
 //   - [WakeUps]: a lock that is free while somebody waits is granted within a bound.
+//   - [Ghosts]: a lock is held by nobody who is not inside a call, does not hold it and did not do so just before, by samples
+//     of what the server says.
 //   - [Trust]: a hold ends by its deadline, and not before it without a reason.
 //   - [GivenUp]: an operation without an answer is repeated, and not given up at the first failure.
 //

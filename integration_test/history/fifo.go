@@ -58,7 +58,8 @@ func waits(ops []Op) (list []wait) {
 // one, or, if that one never had a place, before it called.
 //
 // Excused is a waiter who may have been out of reach while it waited: its own client was disturbed, or all were, or the server
-// lost data. Nobody else's faults are an excuse, nor that the waiter left, unless that was before.
+// lost data. So is one whose client lost the same lock meanwhile: where it did not take in time what it had been handed, its other
+// places are passed over until it is heard of. Nobody else's faults are an excuse, nor that the waiter left, unless that was before.
 func Fifo(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		all := waits(ops)
@@ -96,7 +97,10 @@ func (c *Config) overtaker(a wait, grants []start, ops []Op) (first start, ok bo
 func (c *Config) outOfReach(a wait, by Op, ops []Op) bool {
 	between := Op{Call: a.queued, Return: by.Return}
 	return disturbed(between, excused(c.Local[a.op.Client], c.Recovery)) || disturbed(between, excused(c.Faults, c.Recovery)) ||
-		slices.ContainsFunc(ops, func(o Op) bool { return o.Kind == Wipe && o.Call <= between.Return && o.Return >= between.Call })
+		slices.ContainsFunc(ops, func(o Op) bool {
+			lost := o.Kind == End && o.Result == Lost && o.Client == a.op.Client
+			return (lost || o.Kind == Wipe) && o.Call <= between.Return && o.Return >= between.Call
+		})
 }
 
 // start is a grant and the moment from which on its owner may have had a place.

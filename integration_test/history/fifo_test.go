@@ -20,6 +20,11 @@ func granted(owner string, token uint64, at int64) Op {
 	return Op{Owner: owner, Token: token, Result: OK, Return: at}
 }
 
+// lostBy is the end of a hold of another owner of a client.
+func lostBy(client int, at int64) Op {
+	return Op{Client: client, Actor: 9, Name: "a", Kind: End, Owner: "z", Token: 1, Result: Lost, Call: at, Return: at}
+}
+
 // TestFifo: two waiters, of which the first surely had its place at 5. What the second does decides.
 func TestFifo(t *testing.T) {
 	first := granted("a", 2, 40)
@@ -59,6 +64,10 @@ func TestFifo(t *testing.T) {
 			add(Op{Client: 2, Actor: 2, Name: "b", Kind: Try, Owner: "b", Token: 1, Result: OK, Call: 6, Return: 7}), false},
 		{"the data was lost", new(story).waiter(1, 4, 5, first).add(Op{Kind: Wipe, Result: OK, Call: 10, Return: 11}).
 			waiter(2, 6, 7, granted("b", 1, 20)), false},
+		{"its client lost the lock", new(story).waiter(1, 4, 5, first).add(lostBy(1, 10)).waiter(2, 6, 7, granted("b", 1, 20)), false},
+		{"its client lost it before", new(story).waiter(1, 4, 5, first).add(lostBy(1, 4)).waiter(2, 6, 7, granted("b", 1, 20)), true},
+		{"its client lost it later", new(story).waiter(1, 4, 5, first).add(lostBy(1, 21)).waiter(2, 6, 7, granted("b", 1, 20)), true},
+		{"another client lost it", new(story).waiter(1, 4, 5, first).add(lostBy(3, 10)).waiter(2, 6, 7, granted("b", 1, 20)), true},
 	} {
 		found := Fifo(c.s.ops, Config{Recovery: 5})
 		require.Equal(t, c.wrong, len(found) > 0, c.what)

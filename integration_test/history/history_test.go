@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/leak"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -240,17 +240,19 @@ func TestLateNews(t *testing.T) {
 
 func TestTrust(t *testing.T) {
 	lost := Op{Client: 1, Name: "a", Kind: End, Owner: "a", Token: 1, Result: Lost, Call: 200, Return: 201, Deadline: 100}
-	require.Len(t, Trust([]Op{lost}, 50, nil), 1, "too late")
-	require.Empty(t, Trust([]Op{lost}, 100, nil), "late, but as a busy machine is")
-	require.Empty(t, Trust([]Op{lost}, 50, map[int][]Window{1: {{90, 150}}}), "it was paused")
-	require.Len(t, Trust([]Op{lost}, 50, map[int][]Window{2: {{90, 150}}}), 1, "another was paused")
+	require.Len(t, Trust([]Op{lost}, 50, nil, nil), 1, "too late")
+	require.Empty(t, Trust([]Op{lost}, 100, nil, nil), "late, but as a busy machine is")
+	require.Empty(t, Trust([]Op{lost}, 50, map[int][]Window{1: {{90, 150}}}, nil), "it was paused")
+	require.Len(t, Trust([]Op{lost}, 50, map[int][]Window{2: {{90, 150}}}, nil), 1, "another was paused")
 	lost.Deadline = 250
-	require.Len(t, Trust([]Op{lost}, 50, nil), 1, "too early")
-	require.Empty(t, Trust([]Op{lost, {Name: "a", Kind: Wipe}}, 50, nil), "early, because the data was lost")
+	require.Len(t, Trust([]Op{lost}, 50, nil, nil), 1, "too early")
+	require.Empty(t, Trust([]Op{lost, {Name: "a", Kind: Wipe}}, 50, nil, nil), "early, because the data was lost")
+	require.Empty(t, Trust([]Op{lost}, 50, nil, []Window{{lost.Call, lost.Call}}), "early, because a server lost its data")
+	require.Len(t, Trust([]Op{lost}, 50, nil, []Window{{lost.Call + 1, lost.Call + 2}}), 1, "a server lost its data later")
 	lost.Kind, lost.Return, lost.Result = Unlock, 210, OK
-	require.Empty(t, Trust([]Op{lost}, 50, nil), "unlocked in time")
+	require.Empty(t, Trust([]Op{lost}, 50, nil, nil), "unlocked in time")
 	lost.Result = Lost
-	require.Len(t, Trust([]Op{lost}, 50, nil), 1, "an unlock that says lost without a reason")
+	require.Len(t, Trust([]Op{lost}, 50, nil, nil), 1, "an unlock that says lost without a reason")
 }
 
 func TestGivenUp(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -160,7 +159,7 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 				add(expire, o, Forever)
 			}
 		case o.Kind == State && o.Result == OK && o.Owner != "" && !unsure.count(o):
-			if o.Seen != "" && o.Seen != o.Owner && !held(ops, o.Seen, o) {
+			if o.Seen != "" && o.Seen != o.Owner {
 				o.Depth = 0 // no count explains that
 			}
 			add(look, o, o.Return)
@@ -179,14 +178,6 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 		}
 	}
 	return list
-}
-
-// held tells whether an owner was known to have been granted the lock before an operation ended. Where a lock is handed on within
-// a client, the server may still name who had it before; but never one who has not had it yet.
-func held(ops []Op, owner string, o Op) bool {
-	return slices.ContainsFunc(ops, func(g Op) bool {
-		return g.granted() && g.Owner == owner && g.Client == o.Client && g.Return <= o.Return
-	})
 }
 
 // doubts are times in which operations of unknown outcome may still have been at work. They are closed here, where a purist
@@ -209,7 +200,7 @@ func doubtful(ops []Op, c Config) (d doubts) {
 			case o.granted():
 				d.ghosts = append(d.ghosts, o)
 			case o.Kind == Reenter || o.Kind == Unlock:
-				o.Return = after(o.Return, c.Recovery)
+				o.Return = after(o.Return, c.Recovery+c.Late)
 				d.counts = append(d.counts, o)
 			}
 			continue

@@ -21,6 +21,7 @@ const (
 	Queue   Kind = "queue" // within a Lock: asks for a place in a fair lock's queue. OK: has one; Denied: was granted the lock
 	End     Kind = "end"   // a grant's context was seen to have ended; Result says why, Deadline how long it was trusted
 	Crash   Kind = "crash" // Client stopped for good: it did nothing after Return, and since Call perhaps nothing
+	Mixed   Kind = "mixed" // TryLock of another kind of lock on the name, under the context of a hold
 	Wipe    Kind = "wipe"  // the server lost its data; of Name, or of all names where that is empty
 )
 
@@ -35,6 +36,7 @@ const (
 	Lost     Result = "lost"     // ErrLost
 	Released Result = "released" // ErrReleased
 	Closed   Result = "closed"   // ErrClosed
+	Refused  Result = "refused"  // ErrInvalid
 	Unknown  Result = "unknown"  // anything else: it may have been carried out or not, or may yet be
 )
 
@@ -48,11 +50,16 @@ type Op struct {
 	Name   string `json:"name,omitempty"`
 	Kind   Kind   `json:"kind"`
 	Owner  string `json:"owner,omitempty"` // of the hold; of a lock that was not granted, empty
+	Asked  string `json:"asked,omitempty"` // Lock, Try, Reenter, Mixed: as which owner it asked the server last, if that was seen
 	Token  uint64 `json:"token,omitempty"`
 	Depth  int    `json:"depth,omitempty"`  // State: the hold count
 	Seen   string `json:"seen,omitempty"`   // State: the owner that the server named
 	Last   bool   `json:"last,omitempty"`   // Unlock: of the owner's last hold
+	Panic  bool   `json:"panic,omitempty"`  // it ended by the panic of a hook, or of one whose command travelled with another's
 	Handed bool   `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server
+	Lease  int64  `json:"lease,omitempty"`  // Lock, Try, Reenter, Extend: that was asked for, in nanoseconds; 0: not known
+	Plain  bool   `json:"plain,omitempty"`  // Lock, Try, Reenter, and Unlock of their holds: nobody renews them
+	Left   int64  `json:"left,omitempty"`   // State: what is left of the lease, in nanoseconds, at the server
 
 	Call   int64 `json:"call"` // nanoseconds, by the recorder's clock
 	Return int64 `json:"return,omitempty"`

@@ -2,12 +2,14 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
 // Trust finds holds that went on after their deadline, and holds that were called lost before it although no data was.
-// slack is how late a process may be scheduled on a busy machine; the time that a client spent in a pause is added.
-func Trust(ops []Op, slack time.Duration, pauses map[int][]Window) (found []Violation) {
+// slack is how late a process may be scheduled on a busy machine; the time that a client spent in a pause is added. lapses are the times
+// in which a loss may come of data that servers lost by a fault.
+func Trust(ops []Op, slack time.Duration, pauses map[int][]Window, lapses []Window) (found []Violation) {
 	for name, ops := range byName(ops) {
 		excuse := false // the server's data was meddled with, so a loss has its reason
 		for _, o := range ops {
@@ -26,13 +28,20 @@ func Trust(ops []Op, slack time.Duration, pauses map[int][]Window) (found []Viol
 			case o.Kind == End && late > int64(slack): // an unlock may come when it likes, if the hold has ended by then
 				found = append(found, Violation{"trust", name, fmt.Sprintf("a hold went on for %s after its deadline",
 					time.Duration(late)), []Op{o}, nil})
-			case o.Result == Lost && said < o.Deadline && !excuse:
-				found = append(found, Violation{"trust", name, fmt.Sprintf("lost %s before its deadline, for no reason",
-					time.Duration(o.Deadline-said)), []Op{o}, nil})
+			case o.Result == Lost && said < o.Deadline && !excuse && !within(said, lapses):
+				before := ""
+				if o.Deadline != Forever {
+					before = time.Duration(o.Deadline-said).String() + " "
+				}
+				found = append(found, Violation{"trust", name, "lost " + before + "before its deadline, for no reason", []Op{o}, nil})
 			}
 		}
 	}
 	return found
+}
+
+func within(at int64, windows []Window) bool {
+	return slices.ContainsFunc(windows, func(w Window) bool { return w.From <= at && at <= w.To })
 }
 
 // paused is how much of a time lies in windows that do not overlap.
@@ -44,12 +53,13 @@ func paused(windows []Window, from, to int64) (sum int64) {
 }
 
 // GivenUp finds operations that were given up, their outcome unknown, sooner than the time for which the library promises
-// to repeat them. An operation that a server refused with an error, in a window, has its reason.
+// to repeat them. An operation that a server refused with an error, in a window, has its
+// reason, and so has one in which a hook panicked.
 func GivenUp(ops []Op, least time.Duration, refusals []Window) (found []Violation) {
 	for _, o := range ops {
 		switch o.Kind {
-		case Lock, Try, Reenter, Unlock:
-			if o.Result == Unknown && o.Return != Forever && o.Return-o.Call < int64(least) && !disturbed(o, refusals) {
+		case Lock, Reenter, Unlock: // TryLock does not repeat itself
+			if o.Result == Unknown && !o.Panic && o.Return != Forever && o.Return-o.Call < int64(least) && !disturbed(o, refusals) {
 				found = append(found, Violation{"given up", o.Name, fmt.Sprintf("after %s", time.Duration(o.Return-o.Call)),
 					[]Op{o}, nil})
 			}

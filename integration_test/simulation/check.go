@@ -11,14 +11,29 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
 
-// audit looks at the server's keys all the time: each must have a time to live.
+// audit looks at the server's keys all the time: each must have a time to live. And it notes who holds the locks.
 func (w *World) audit(ctx context.Context) {
 	for w.sleep(ctx, w.Lease/3) {
+		w.skew(nil, "EVAL") // no script may have run for a while
 		for _, key := range w.server.Keys() {
+			w.sample(key)
 			if w.server.TTL(key) <= 0 && w.server.Exists(key) {
 				w.problem("left behind", fmt.Sprintf("key %s has no time to live at %s", key, time.Duration(w.Now())))
 			}
 		}
+	}
+}
+
+// sample notes who holds a lock.
+func (w *World) sample(key string) {
+	owners, err := w.server.HKeys(key)
+	if err != nil {
+		return // no lock
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, owner := range owners {
+		w.samples = append(w.samples, history.Sample{At: w.Now(), Name: key, Owner: owner})
 	}
 }
 
@@ -60,7 +75,9 @@ func (w *World) result() Result {
 		Lease: w.Lease + w.Lease/100 + w.stale(), // by the slowest clock of a server
 		Bound: w.bound(), Recovery: w.recovery(), Faults: w.windows, Local: w.local,
 		Slack: 1, // virtual time is exact
-		Place: place + place/100,
+		Late:  w.late(), Samples: w.samples, Closed: w.closed,
+		Undo:  2*(time.Second+w.ReadTimeout) + w.RetryBudget,
+		Place: place + place/100, Claim: w.claim(),
 	})
 	r.Problems = append(r.Problems, found...)
 	for client, ops := range byClient(r.Ops) { // one that closes gives up early
@@ -68,6 +85,9 @@ func (w *World) result() Result {
 	}
 	r.Problems = append(r.Problems, confirmed(r.Ops)...)
 	r.Problems = append(r.Problems, w.bounded(r.Ops)...)
+	if !w.Fair {
+		r.Problems = append(r.Problems, w.starved(r.Ops)...)
+	}
 	return r
 }
 
@@ -85,15 +105,23 @@ const lastBackoff = 250 * time.Millisecond
 // place is for how long the place of a waiter that is gone counts in the queue of a fair lock.
 const place = 15 * time.Second
 
+// claim is for how long a fair lock is kept for the one whose turn it is.
+func (w *World) claim() time.Duration {
+	if !w.Fair {
+		return 0
+	}
+	return 2 * time.Second
+}
+
 // bound is how long a lock may be free while somebody waits for it and nothing disturbs anybody.
 func (w *World) bound() time.Duration {
-	return min(w.Lease/4+20*w.Latency, time.Second+20*w.Latency)
+	return min(w.Lease/4+20*w.slowest(), time.Second+20*w.slowest())
 }
 
 // confirmed finds unlocks that confirm a hold that could not be trusted any more when they were called.
 func confirmed(ops []history.Op) (found []history.Violation) {
 	for _, o := range ops {
-		if o.Kind == history.Unlock && o.Result == history.OK && o.Call > o.Deadline {
+		if o.Kind == history.Unlock && o.Result == history.OK && o.Deadline != 0 && o.Call > o.Deadline {
 			found = append(found, history.Violation{Check: "trust", Name: o.Name, Ops: []history.Op{o},
 				Text: fmt.Sprintf("confirmed %s after the deadline", time.Duration(o.Call-o.Deadline))})
 		}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -38,7 +39,8 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 	w.mu.Unlock()
 
 	rdb := w.connect(n)
-	c, err := holdfast.New(rdb, &holdfast.Options{Lease: w.Lease, RetryBudget: w.RetryBudget})
+	log := slog.New(&slowLog{world: w, life: life, rng: newSource(w.Seed, 'l', uint64(number))})
+	c, err := holdfast.New(rdb, &holdfast.Options{Lease: w.Lease, RetryBudget: w.RetryBudget, Logger: log})
 	if err != nil {
 		w.problem("simulation", err.Error())
 		return
@@ -97,7 +99,7 @@ func (w *World) close(c *holdfast.Client, number int) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), w.recovery()+time.Minute)
 	defer cancel()
-	if err := c.Close(ctx); err != nil {
+	if err := workload.Closed(c.Close(ctx)); err != nil {
 		w.problem("close", err.Error())
 		_ = c.Close(context.Background())
 	}
@@ -113,6 +115,7 @@ func (w *World) connect(n *network) *redis.Client {
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	rdb.AddHook(workload.Places{})
+	rdb.AddHook(workload.Asked{})
 	if !w.Fair {
 		rdb.AddHook(&w.granted)
 	}
@@ -129,22 +132,23 @@ func (w *World) actor(c *holdfast.Client) workload.Config {
 		granted = nil // nothing is handed on
 	}
 	leases, plain := []time.Duration{0, 0, w.Lease / 2, w.Lease / 7}, 6
-	if w.Alike {
-		leases, plain = []time.Duration{0, 0, 0, 0, 0, 0, 0, w.Lease / 2}, 24
+	if half := w.Lease / 2; w.Alike { // and extended to twice that
+		leases, plain = []time.Duration{half, half, half, half, half, half, half, 0}, 24
+	}
+	plainly := func(name string) workload.Locker { return rlock.New(c, name) }
+	fairly := func(name string) workload.Locker { return fairlock.New(c, name) }
+	lock, other := plainly, fairly
+	if w.Fair {
+		lock, other = fairly, plainly
 	}
 	return workload.Config{
-		Lock: func(name string) workload.Locker {
-			if w.Fair {
-				return fairlock.New(c, name)
-			}
-			return rlock.New(c, name)
-		},
+		Lock: lock, Other: other,
 		Name: func(rng *rand.Rand) string {
 			epoch := w.Now() / int64(6*w.Lease)
 			return strconv.FormatInt(epoch%4, 10) + "." + strconv.Itoa(rng.IntN(w.Names))
 		},
 		Think: w.Think, Hold: w.Hold, Wait: w.Wait,
-		Leases: leases, Plain: plain,
+		Lease: w.Lease, Leases: leases, Extends: []time.Duration{w.Lease / 7, w.Lease / 2, w.Lease}, Plain: plain,
 		Patience: 10 * w.Lease, Round: w.round, Now: w.Now, Granted: granted,
 	}
 }

@@ -57,6 +57,9 @@ func (c *conn) sendLocked(data []byte) {
 	case rng.chance(p.delayRequest):
 		n.count(DelayedRequest)
 		c.up.send(data, n.latency(rng)+rng.random(p.delay))
+	case rng.chance(p.holdRequest): // its client takes another connection
+		n.count(HeldRequest)
+		c.up.send(data, n.latency(rng)+n.w.round(time.Duration(rng.Float64()*float64(n.w.Lease))))
 	default:
 		c.up.send(data, n.latency(rng))
 	}

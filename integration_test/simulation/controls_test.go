@@ -22,6 +22,7 @@ const patience = 200
 func TestControls(t *testing.T) {
 	var table strings.Builder
 	defences := slices.Concat(plainDefences, fairDefences)
+	left := 0 // for which there was no time
 	for i := range defences {
 		d := &defences[i]
 		s := search{defence: d}
@@ -33,10 +34,18 @@ func TestControls(t *testing.T) {
 		} else {
 			s.run(t)
 		}
+		if len(s.found) == 0 && s.seed < patience && !t.Failed() {
+			left++
+			continue
+		}
 		fmt.Fprintf(&table, "\nproof:   %-45s %4d  %s", d.name, s.seed, strings.Join(s.found, ", "))
 		assert.NotEmpty(t, s.found, "%s: no violation within %d seeds", d.name, patience)
 	}
 	t.Logf("proof: simulation: without the defence       missed by seed, by the check%s", table.String())
+	if left > 0 && !t.Failed() {
+		t.Skipf("%d of %d defences are missed, for the others there was no time: raise -timeout, or leave the machine to the test",
+			len(defences)-left, len(defences))
+	}
 }
 
 // search is for a seed that shows that a defence is off.
@@ -54,7 +63,7 @@ func (s *search) run(t *testing.T) {
 		for worker := range runtime.GOMAXPROCS(0) {
 			t.Run(strconv.Itoa(worker), func(t *testing.T) {
 				t.Parallel()
-				for seed := s.next(); seed > 0; seed = s.next() {
+				for seed := s.next(t); seed > 0; seed = s.next(t) {
 					s.judge(run(t, s.world(seed)))
 				}
 			})
@@ -63,10 +72,11 @@ func (s *search) run(t *testing.T) {
 }
 
 // next is the seed to try next, 0 if there is none.
-func (s *search) next() int {
+func (s *search) next(t *testing.T) int {
+	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.found) > 0 || s.seed == patience {
+	if len(s.found) > 0 || s.seed == patience || !room(t, controlsUntil) {
 		return 0
 	}
 	s.seed++
@@ -98,10 +108,13 @@ func (s *search) judge(r Result) {
 // TestControlsHaveCause runs the worlds of [TestControls] with all defences on: what is found there is not found here.
 func TestControlsHaveCause(t *testing.T) {
 	for _, d := range slices.Concat(plainDefences, fairDefences) {
+		if d.bias == nil {
+			continue // TestSimulation runs those
+		}
 		s := search{defence: &defence{bias: d.bias, fair: d.fair}}
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			for seed := 1; seed <= 3; seed++ {
+			for seed := 1; seed <= 3 && room(t, causesUntil); seed++ {
 				history.Report(t, run(t, s.world(seed)).Problems, d.name)
 			}
 		})

@@ -28,6 +28,8 @@ var fairDefences = []defence{
 
 	{name: "fair_acquire: nobody barges", fair: true, bias: orphans, checks: list(fifo),
 		mutant: mutant(lua.FairAcquire, "if cmd == 'LINDEX' then return false end")},
+	{name: "fair_acquire: one that comes late refuses itself", fair: true, bias: shorter(held, 10), checks: list("ghost"),
+		mutant: mutant(lua.FairAcquire, "if cmd == 'TIME' then ARGV[8] = nil end")},
 	{name: "fair_acquire: finds what it was handed", fair: true, bias: quickQueue, checks: list("wake-up", fifo),
 		mutant: mutant(lua.FairAcquire, "if cmd == 'HEXISTS' then return 0 end")},
 	{name: "fair_acquire: the queue gets a time to live", fair: true, bias: quickQueue, checks: list("left behind"),

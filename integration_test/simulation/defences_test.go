@@ -23,12 +23,10 @@ func mutant(script *lua.Script, body string) func() *mutation {
 
 // Not among them, because nothing here shows them, for good reasons; tests of the root, of rlock and of lua do:
 //
-//   - UndoAgain. What it is against, a lock that stands for nobody until its lease ends, is excused here: it needs a
-//     request that is late, so there was a fault, and for a lease after faults nobody is expected to get the lock.
 //   - Bound. A lock that is renewed for nobody is undone at the same time, and a renewal never brings it back.
 //   - PassOn. It needs a waiter that is cancelled in the very moment in which the one before it leaves, and then nobody who
 //     leaves for a while: not seen in 200 seeds with all times rounded.
-//   - Those of the hand-off within a client. HandBack is like PassOn; without Reserved nothing is wrong while the clock goes on; and
+//   - Most of those of the hand-off within a client. HandBack is like PassOn; without Reserved nothing is wrong while the clock goes on; and
 //     without Believes a hold is given up too early, which no check refuses. Package controls shows them.
 //   - The owner check of renew.lua. An owner that is not the holder any more renews only if the server lost data or
 //     somebody forced it out, which is not simulated. Where the lease ended by time, Trust was over before that.
@@ -36,12 +34,20 @@ var plainDefences = []defence{
 	{name: "NoRetry", off: &control.NoRetry, bias: replies, checks: list("trust", "wake-up", "linearizability")},
 	{name: "Resend", off: &control.Resend, bias: replies, checks: list("given up")},
 	{name: "RepeatedGone", off: &control.RepeatedGone, bias: replies, checks: list("trust")},
-	{name: "Undo", off: &control.Undo, bias: impatience, checks: list("wake-up")},
+	{name: "Undo", off: &control.Undo, bias: impatience, checks: list("wake-up", "ghost")},
 	{name: "FreshOwner", off: &control.FreshOwner, bias: stragglers, checks: list("trust", "exclusion", "linearizability")},
+	{name: "UndoAgain", off: &control.UndoAgain, bias: held, checks: list("ghost")},
 	{name: "Detach", off: &control.Detach, checks: list("given up")},
 	{name: "LeaseEnd", off: &control.LeaseEnd, bias: deaths, checks: list("wake-up")},
 	{name: "Deadline", off: &control.Deadline, bias: partitions, checks: list("exclusion", "linearizability")},
 	{name: "Rewake", off: &control.Rewake, bias: distance, checks: list("wake-up")},
+	{name: "Aside", off: &control.Aside, bias: reports, checks: list("trust", "exclusion", "linearizability")},
+
+	{name: "Longer", off: &control.Longer, bias: crowd, checks: list("lease")},
+	{name: "Inner", off: &control.Inner, bias: nested, checks: list("lease")},
+	{name: "Front", off: &control.Front, bias: crowd, checks: list("overtaken")},
+	{name: "HeadStart", off: &control.HeadStart, bias: apart, checks: list("starved")},
+	{name: "OneKind", off: &control.OneKind, checks: list("kinds")},
 
 	{name: "acquire: a repeated one gets the first answer", bias: replies, checks: list("linearizability", "wake-up"),
 		mutant: mutant(lua.Acquire, "ARGV[4] = '0'")},
@@ -51,7 +57,9 @@ var plainDefences = []defence{
 		mutant: mutant(lua.Acquire, "if cmd == 'HLEN' then return 0 end")},
 	{name: "acquire: tokens go by the clock too", bias: oblivion, checks: list("tokens"),
 		mutant: mutant(lua.Acquire, "if cmd == 'TIME' then return {'0', '1'} end")},
-	{name: "recount: counts are absolute", bias: replies, checks: list("linearizability"),
+	{name: "acquire: one that comes late refuses itself", bias: held, checks: list("ghost"),
+		mutant: mutant(lua.Acquire, "if cmd == 'TIME' then ARGV[6] = nil end")},
+	{name: "recount: counts are absolute", bias: blinks, checks: list("linearizability"),
 		mutant: mutant(lua.Recount, `if cmd == 'HSET' then
 			return call('HINCRBY', key, ARGV[1], tonumber(ARGV[2]) > tonumber(call('HGET', key, ARGV[1])) and 1 or -1)
 		end`)},
@@ -73,12 +81,27 @@ func replies(s *Settings) {
 	s.Think = min(s.Think, s.Lease)
 }
 
+// blinks: replies get lost for so short a time that what is sent again is answered. Long after that holders look at the count.
+func blinks(s *Settings) {
+	calm(s)
+	s.ReadTimeout, s.RetryBudget, s.Latency = time.Second, 10*time.Second, time.Millisecond
+	s.Hold, s.Names = s.Lease/4, 1
+	s.Only, s.FaultGap, s.FaultLength = []Fault{LostReply}, s.Lease/8, s.Lease/8
+}
+
 // stragglers arrive all the time, and owners lock again soon.
 func stragglers(s *Settings) {
 	s.ReadTimeout, s.Latency, s.Names = 200*time.Millisecond, time.Millisecond, 1
 	s.Lease, s.Length, s.Life = 4*time.Second, time.Minute, time.Minute
 	s.Only, s.FaultGap, s.FaultLength = []Fault{DelayedRequest}, s.Lease/2, 2*s.Lease
 	s.Think, s.Hold, s.Wait = s.ReadTimeout, s.ReadTimeout, s.Lease
+}
+
+// held are requests of single clients, for up to a lease; and whoever cannot wait leaves.
+func held(s *Settings) {
+	calm(s)
+	s.Only, s.FaultGap, s.FaultLength = []Fault{HeldRequest}, s.Lease/2, s.Lease/4
+	s.Length, s.ReadTimeout, s.Latency, s.RetryBudget = 20*s.Lease, time.Second, time.Millisecond, 100*time.Millisecond
 }
 
 // partitions of single clients last for longer than anybody tries.
@@ -94,6 +117,15 @@ func impatience(s *Settings) {
 	calm(s)
 	s.ReadTimeout, s.Latency = 3*time.Second, 150*time.Millisecond
 	s.Wait, s.Hold, s.Think, s.Names, s.Actors = 300*time.Millisecond, 10*time.Second, s.Lease/10, 1, 3
+}
+
+// apart: goroutines of clients at different distances hand a lock on among themselves, and all wait for as long as it takes.
+func apart(s *Settings) {
+	calm(s)
+	s.Apart, s.Alike, s.Clients, s.Names, s.Actors = true, true, 2, 1, 6
+	s.Latency, s.ReadTimeout, s.Quantum = 100*time.Microsecond, 3*time.Second, 0
+	s.Lease, s.Length, s.Life = 10*time.Second, 5*time.Minute, time.Hour
+	s.Hold, s.Think, s.Wait = s.Lease/20, s.Lease/100, time.Hour
 }
 
 // distance: a message takes as long as a lock is held, so it is released while somebody subscribes.
@@ -114,6 +146,26 @@ func oblivion(s *Settings) {
 	calm(s)
 	s.Lease, s.Think = 2*time.Hour, 4*time.Hour
 	s.Length = 60 * s.Lease
+}
+
+// reports are frequent, of plain leases that ran out, and each takes longer than others last.
+func reports(s *Settings) {
+	calm(s)
+	s.Length, s.Clients, s.Names, s.Actors, s.Hold = 3*s.Lease, 2, 3, 4, s.Lease
+	s.Log, s.LogPanics = 2*s.Lease, false // without the defence a panic would end the test
+}
+
+// crowd: many wait for one lock in each of two clients, so it is handed on, and who tries it meets others that wait.
+func crowd(s *Settings) {
+	s.Clients, s.Names, s.Actors, s.Alike = 2, 1, 6, true
+	s.Hold, s.Think, s.Wait = s.Lease/8, s.Lease/2, s.Lease
+	s.Length, s.FaultGap = 30*s.Lease, 4*s.Lease
+}
+
+// nested: there is time for renewals between the unlock of an inner hold and that of the outer one.
+func nested(s *Settings) {
+	calm(s)
+	s.Hold, s.Length = s.Lease/2, 20*s.Lease
 }
 
 // calm has no faults, and a lease that is long against all that recovery takes.

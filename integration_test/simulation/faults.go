@@ -17,18 +17,19 @@ const (
 	LostReply
 	DelayedRequest
 	DelayedReply
-	Cut       // all connections of a client break
-	Partition // nothing of a client arrives for a time, and then it does
-	Slow      // messages take many times longer
-	Restart   // the server is gone for a time, keeps its data and forgets its scripts
-	Flush     // the server forgets its scripts
-	Crash     // a client is gone for good
-	Close     // a client is closed while its actors work
+	HeldRequest // for up to a lease, with its connection, while the others work
+	Cut         // all connections of a client break
+	Partition   // nothing of a client arrives for a time, and then it does
+	Slow        // messages take many times longer
+	Restart     // the server is gone for a time, keeps its data and forgets its scripts
+	Flush       // the server forgets its scripts
+	Crash       // a client is gone for good
+	Close       // a client is closed while its actors work
 	kinds
 )
 
 var faultNames = [kinds]string{
-	"lost requests", "lost replies", "delayed requests", "delayed replies", "cuts", "partitions", "slow spells", "restarts",
+	"lost requests", "lost replies", "delayed requests", "delayed replies", "held requests", "cuts", "partitions", "slow spells", "restarts",
 	"script flushes", "crashes", "closes",
 }
 
@@ -79,7 +80,7 @@ func (w *World) disturbServer(ctx context.Context, rng source, length time.Durat
 }
 
 // anyFault are the faults of the network, the more important ones more often.
-var anyFault = []Fault{LostRequest, LostReply, LostReply, DelayedRequest, Slow, Partition, Cut}
+var anyFault = []Fault{LostRequest, LostReply, LostReply, DelayedRequest, HeldRequest, Slow, Partition, Cut}
 
 // disturbNetwork makes a fault of the victims' network, and returns when its time is over.
 func (w *World) disturbNetwork(ctx context.Context, rng source, victims []*network, length time.Duration) {
@@ -100,6 +101,8 @@ func (w *World) disturbNetwork(ctx context.Context, rng source, victims []*netwo
 	case DelayedRequest: // most of them after the client has given them up; and replies
 		p.delayRequest = rng.Float64()
 		p.delayReply = p.delayRequest / 2
+	case HeldRequest:
+		p.holdRequest = rng.Float64() / 2
 	case Slow:
 		w.faults[Slow].Add(1)
 		p = profile{slow: 1 + 30*rng.Float64()}

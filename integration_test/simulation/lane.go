@@ -8,7 +8,7 @@ import (
 // lane is one direction of a connection: messages that arrive in the order in which they were sent, each after its time.
 type lane struct {
 	hold  func() time.Duration // by how much longer the network keeps what is due
-	stale time.Duration        // how long a message may be under way
+	stale time.Duration        // how long a message may be under way that was not sent to be longer
 
 	mu       sync.Mutex // guards the rest
 	messages []message
@@ -36,8 +36,15 @@ func (l *lane) send(data []byte, delay time.Duration) {
 	if n := len(l.messages); n > 0 && l.messages[n-1].at.After(at) {
 		at = l.messages[n-1].at
 	}
-	l.messages = append(l.messages, message{data, at, now.Add(l.stale)})
+	l.messages = append(l.messages, message{data, at, latest(at, now.Add(l.stale))})
 	l.changeLocked()
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // end lets what is on its way arrive, and nothing after it.

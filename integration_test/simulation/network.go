@@ -39,15 +39,16 @@ func (s source) between(low, high time.Duration) time.Duration {
 
 // profile is what may happen to a message, as probabilities, and how long a delayed one takes on the average.
 type profile struct {
-	loseRequest, loseReply, delayRequest, delayReply float64
-	delay                                            time.Duration
-	slow                                             float64 // by how many times latency is greater; 0: not
+	loseRequest, loseReply, delayRequest, delayReply, holdRequest float64
+	delay                                                         time.Duration
+	slow                                                          float64 // by how many times latency is greater; 0: not
 }
 
 // network is the way of one client to the server.
 type network struct {
 	w      *World
 	client uint64
+	far    time.Duration // one way, beside the latency
 
 	mu     sync.Mutex // guards the rest; never held while a conn's is taken
 	now    profile
@@ -57,7 +58,11 @@ type network struct {
 }
 
 func newNetwork(w *World, client int) *network {
-	return &network{w: w, client: uint64(client)} //nolint:gosec // not negative
+	n := &network{w: w, client: uint64(client)} //nolint:gosec // not negative
+	if w.Apart {
+		n.far = distances[newSource(w.Seed, 'f', n.client).IntN(len(distances))]
+	}
+	return n
 }
 
 // moment is what chance has for something that happens now. It does not depend on what else happens at this moment, nor
@@ -98,7 +103,7 @@ func (n *network) hold() time.Duration {
 
 // latency is how long a message is under way.
 func (n *network) latency(rng source) time.Duration {
-	d := n.w.Latency/2 + rng.random(n.w.Latency/2)
+	d := n.far + n.w.Latency/2 + rng.random(n.w.Latency/2)
 	if p := n.profile(); p.slow > 0 {
 		d = time.Duration(float64(d) * p.slow)
 	}

@@ -39,7 +39,7 @@ func TestReplay(t *testing.T) {
 func anonymous(ops []history.Op) []history.Op {
 	const length = 36 // of a UUID
 	for i := range ops {
-		for _, owner := range []*string{&ops[i].Owner, &ops[i].Seen} {
+		for _, owner := range []*string{&ops[i].Owner, &ops[i].Seen, &ops[i].Asked} {
 			if len(*owner) > length {
 				*owner = (*owner)[length:]
 			}

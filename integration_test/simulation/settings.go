@@ -16,14 +16,29 @@ type Settings struct {
 
 	Think, Hold, Wait time.Duration // see workload.Config
 	Latency           time.Duration // of a message, on the average
+	Apart             bool          // clients are at different distances from the server
 	Life              time.Duration // of a client, on the average
 
 	FaultGap, FaultLength time.Duration // on the average
 	Only                  []Fault       // of those of the network; empty: any
 	Skew                  float64       // by how much the server's clock is faster
 
+	Log       time.Duration // that a client's log takes for a record, on the average
+	LogPanics bool          // now and then
+
 	RetryBudget, ReadTimeout, DialTimeout time.Duration
 	DialerRetries                         int
+}
+
+// distances are how far clients may be, one way.
+var distances = [...]time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond}
+
+// slowest is how long a message is under way on the average, to or from the client that is the farthest away.
+func (s *Settings) slowest() time.Duration {
+	if s.Apart {
+		return s.Latency + distances[len(distances)-1]
+	}
+	return s.Latency
 }
 
 // Draw chooses settings. A run is a few hundred leases long, whatever the lease: faults meet as many operations in an hour
@@ -56,6 +71,10 @@ func Draw(seed uint64) Settings {
 		DialTimeout:   min(5*time.Second, lease/5),
 		DialerRetries: 1 + 4*rng.IntN(2),
 	}
+	if log := newSource(seed, 'l'); log.IntN(2) == 0 {
+		s.Log, s.LogPanics = log.between(time.Millisecond, 2*lease), log.IntN(2) == 0
+	}
+	s.Apart = newSource(seed, 'a').IntN(2) == 0
 	if rng.IntN(4) == 0 {
 		s.Quantum = max(s.Latency/4, time.Microsecond)
 	}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -34,6 +35,7 @@ type World struct {
 	local     map[int][]history.Window // of those of single clients
 	closed    map[int][]history.Window // from when on clients were closed
 	histories [][]history.Op
+	samples   []history.Sample
 	problems  []history.Violation // found while it ran
 }
 
@@ -84,13 +86,22 @@ func (w *World) Run() Result {
 // Now is the clock of all recorders.
 func (w *World) Now() int64 { return int64(time.Since(w.start)) }
 
-// stale is after what time under way a message does not arrive any more: a kernel gives up at some time.
+// stale is after what time under way a message does not arrive any more: a kernel gives up at some time. Those that are held for longer on
+// purpose do arrive.
 func (w *World) stale() time.Duration { return 20 * w.ReadTimeout }
+
+// late is how much later than anything else a request may reach the server.
+func (w *World) late() time.Duration {
+	if len(w.Only) > 0 && !slices.Contains(w.Only, HeldRequest) {
+		return 0
+	}
+	return w.Lease
+}
 
 // recovery is how long after a fault clients may need to be as they were: a dead subscription is noticed after two pings of
 // 5 s each, what was sent last is tried again, stragglers arrive, and what is undone may pause for 30 s before it is tried.
 func (w *World) recovery() time.Duration {
-	return 12*time.Second + min(w.Lease, 30*time.Second) + w.RetryBudget + w.stale() + 5*w.DialTimeout + 100*w.Latency
+	return 12*time.Second + min(w.Lease, 30*time.Second) + w.RetryBudget + w.stale() + 5*w.DialTimeout + 100*w.slowest()
 }
 
 // sleep returns after d, or false when ctx ends.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // DockerEnv names the environment variable that, if it is 1, has images tested in containers.

@@ -16,7 +16,7 @@ const (
 // restricted, because tests choose their names.
 const Rule = "~* &* " +
 	"+eval +evalsha +hlen +hexists +hset +hgetall +get +set +del +pexpire +pttl +time +publish +spublish " +
-	"+lindex +llen +lpop +lrange +lrem +rpush +zadd +zcard +zcount +zrange +zrem +zscore +pubsub|numsub +pubsub|shardnumsub " +
+	"+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore +pubsub|numsub +pubsub|shardnumsub " +
 	"+subscribe +unsubscribe +ssubscribe +sunsubscribe +ping +wait " +
 	"+cluster|slots +command +asking"
 

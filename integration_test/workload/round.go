@@ -2,7 +2,7 @@ package workload
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +15,7 @@ import (
 type round struct {
 	*Actor
 	m     Locker
-	holds []*holdfast.Hold // oldest first
+	holds []held // oldest first
 
 	// Re-entries are made under again. In nested rounds that is the first hold's context, and theirs end with it; that hold
 	// is then unlocked last, or else nobody would see why the others end.
@@ -27,21 +27,29 @@ type round struct {
 	stops []func() bool
 }
 
-func (a *Actor) begin(again context.Context, m Locker, h *holdfast.Hold, nested bool) *round {
+// held is a hold and how it was asked for.
+type held struct {
+	*holdfast.Hold
+	plain bool
+}
+
+func (a *Actor) begin(again context.Context, m Locker, h *holdfast.Hold, nested, plain bool) *round {
 	r := &round{Actor: a, m: m, again: again, nested: nested}
-	r.add(h)
+	r.add(held{h, plain})
 	return r
 }
 
 // add takes up a hold and looks out for its end.
-func (r *round) add(h *holdfast.Hold) {
+func (r *round) add(h held) {
 	r.holds = append(r.holds, h)
 	r.group.Add(1)
 	r.stops = append(r.stops, context.AfterFunc(h.Context(), func() {
 		defer r.group.Done()
 		o := r.op(history.End, h)
 		note(&o, context.Cause(h.Context()))
-		o.Deadline = r.Now() + int64(time.Until(h.Deadline()))
+		if o.Deadline = r.until(h.Hold); o.Deadline == 0 && o.Result == history.Lost {
+			o.Deadline = history.Forever // it is not told any more, but was not over
+		}
 		if o.Result != history.Lost && o.Result != history.Closed {
 			return // unlocked, which is recorded, or the caller's context ended, and the lock is held on
 		}
@@ -49,7 +57,7 @@ func (r *round) add(h *holdfast.Hold) {
 	}))
 }
 
-func (r *round) op(kind history.Kind, h *holdfast.Hold) history.Op {
+func (r *round) op(kind history.Kind, h held) history.Op {
 	return history.Op{Client: r.client, Actor: r.number, Name: r.m.Name(), Kind: kind, Owner: h.Owner(), Token: h.Token()}
 }
 
@@ -60,6 +68,9 @@ func (r *round) act(ctx context.Context) {
 		r.look(ctx)
 	case r.rng.IntN(6) == 0:
 		r.extend(ctx)
+		r.look(ctx)
+	case r.Other != nil && r.rng.IntN(12) == 0:
+		r.mix()
 	case inner > 0 && r.rng.IntN(2) == 0:
 		r.unlock(ctx, r.any())
 		r.look(r.holds[0].Context())
@@ -72,45 +83,76 @@ func (r *round) act(ctx context.Context) {
 // reenter locks once more. If the grant is lost meanwhile, and it is not its hold's context under which it locks, that is a
 // grant of its own, recorded and given back as such.
 func (r *round) reenter() {
-	call := r.rec.Begin(r.op(history.Reenter, r.holds[0]))
-	h, err := r.m.Lock(r.again, holdfast.Wait(r.Patience))
+	op := r.op(history.Reenter, r.holds[0])
+	opts := append(r.options(&op), holdfast.Wait(r.Patience))
+	// Into a renewed hold it stays renewed.
+	op.Plain = op.Plain && !slices.ContainsFunc(r.holds, func(h held) bool { return !h.plain })
+	ctx, asked := asking(r.again)
+	call := r.rec.Begin(op)
+	var h *holdfast.Hold
+	err := survive(func() (err error) {
+		h, err = r.m.Lock(ctx, opts...)
+		return err
+	})
 	fresh := err == nil && h.Token() != r.holds[0].Token()
 	call.End(func(o *history.Op) {
 		note(o, err)
+		o.Asked = asked()
 		if fresh {
 			o.Kind, o.Owner, o.Token = history.Lock, h.Owner(), h.Token()
-			o.Deadline = r.Now() + int64(time.Until(h.Deadline()))
+			o.Deadline = r.until(h)
 		}
 	})
 	switch {
 	case fresh:
-		(&round{Actor: r.Actor, m: r.m, holds: []*holdfast.Hold{h}}).leave(r.again)
+		(&round{Actor: r.Actor, m: r.m, holds: []held{{h, op.Plain}}}).leave(r.again)
 	case err == nil:
-		r.add(h)
+		r.add(held{h, op.Plain})
 	}
 }
 
 func (r *round) extend(ctx context.Context) {
-	lease := time.Duration(0)
-	if len(r.Leases) > 0 {
-		lease = r.Leases[r.rng.IntN(len(r.Leases))]
-	}
-	if lease == 0 {
+	if len(r.Extends) == 0 {
 		return
 	}
-	call := r.rec.Begin(r.op(history.Extend, r.holds[0]))
-	err := r.holds[0].Extend(ctx, lease)
+	lease := r.Extends[r.rng.IntN(len(r.Extends))]
+	op := r.op(history.Extend, r.holds[0])
+	op.Lease = int64(lease)
+	call := r.rec.Begin(op)
+	err := survive(func() error { return r.holds[0].Extend(ctx, lease) })
 	call.End(func(o *history.Op) { note(o, err) })
+}
+
+// mix tries another kind of lock on the name, as the same owner. It is refused as long as this one is held.
+func (r *round) mix() {
+	ctx, asked := asking(r.holds[0].Context())
+	call := r.rec.Begin(r.op(history.Mixed, r.holds[0]))
+	var h *holdfast.Hold
+	err := survive(func() (err error) {
+		h, err = r.Other(r.m.Name()).TryLock(ctx)
+		return err
+	})
+	call.End(func(o *history.Op) {
+		note(o, err)
+		o.Asked = asked()
+	})
+	if err == nil { // which is wrong, or it was lost meanwhile
+		_ = survive(func() error { return h.Unlock(r.again) })
+	}
 }
 
 // look asks the server who holds the lock. The answer counts only while the hold is trusted at both ends of the call: a
 // holder that was lost meanwhile would find another owner, which is no contradiction.
 func (r *round) look(ctx context.Context) {
 	call := r.rec.Begin(r.op(history.State, r.holds[0]))
-	s, err := r.m.State(ctx)
+	var s holdfast.State
+	err := survive(func() (err error) {
+		s, err = r.m.State(ctx)
+		return err
+	})
 	call.End(func(o *history.Op) {
 		note(o, err)
-		o.Depth, o.Seen = s.Count, s.Owner
+		o.Depth, o.Seen, o.Left = s.Count, s.Owner, int64(s.Remaining)
 		if ctx.Err() != nil || !time.Now().Before(r.holds[0].Deadline()) {
 			o.Result = history.Unknown
 		} else if err == nil && !r.explains(s, o) {
@@ -120,14 +162,14 @@ func (r *round) look(ctx context.Context) {
 	})
 }
 
-// explains tells whether what the server says can be said of the holder of an operation. Where a lock is handed on within a client
-// it may still name the holder before, and its last token is the last of those that were reserved.
+// explains tells whether what the server says can be said of the holder of an operation. Where a lock is handed on within a client,
+// its last token is the last of those that were reserved.
 func (r *round) explains(s holdfast.State, o *history.Op) bool {
-	client, _, _ := strings.Cut(o.Owner, ":")
+	last := o.Token
 	if _, hands := r.m.(*rlock.Mutex); hands {
-		return strings.HasPrefix(s.Owner, client+":") && (s.Token == 0 || s.Token >= o.Token && s.Token < o.Token+4096)
+		last += 4096
 	}
-	return s.Owner == o.Owner && (s.Token == 0 || s.Token == o.Token)
+	return s.Owner == o.Owner && (s.Token == 0 || s.Token >= o.Token && s.Token <= last)
 }
 
 // leave unlocks all holds, in random order.
@@ -161,9 +203,9 @@ func (r *round) unlock(ctx context.Context, i int) {
 	h := r.holds[i]
 	r.holds = append(r.holds[:i:i], r.holds[i+1:]...)
 	op := r.op(history.Unlock, h)
-	op.Last = len(r.holds) == 0
-	op.Deadline = r.Now() + int64(time.Until(h.Deadline()))
+	op.Last, op.Plain = len(r.holds) == 0, h.plain
+	op.Deadline = r.until(h.Hold)
 	call := r.rec.Begin(op)
-	err := h.Unlock(ctx)
+	err := survive(func() error { return h.Unlock(ctx) })
 	call.End(func(o *history.Op) { note(o, err) })
 }

@@ -15,6 +15,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
@@ -28,10 +30,14 @@ type Config struct {
 	// Think is the mean pause between rounds, Hold that between the operations of a holder, Wait the mean of how long one
 	// waits that does not wait for ever.
 	Think, Hold, Wait time.Duration
-	// Leases are what holds are locked with; 0 stands for the client's. Plain makes one hold in so many a lease without
-	// renewal, 0 none.
-	Leases []time.Duration
-	Plain  int
+	// Leases are what holds are locked with, and re-entered; 0 stands for the client's, which is Lease. Plain makes one hold in so many a
+	// lease without renewal, 0 none. Extends are what holds are extended to, longer and shorter than they were asked for; none: they
+	// are not.
+	Lease           time.Duration
+	Leases, Extends []time.Duration
+	Plain           int
+	// Other makes another kind of lock of the name, of which a holder is refused one; nil: nobody tries.
+	Other func(name string) Locker
 	// Patience bounds every wait.
 	Patience time.Duration
 	// Round changes all these times, if it is there: for virtual time in which much is to happen at one moment.
@@ -88,7 +94,7 @@ func (a *Actor) round(ctx context.Context) bool {
 	owner = context.WithValue(owner, actorKey{}, a)
 	lockCtx, cancel := context.WithCancel(owner) // the hold's context derives from it
 	defer cancel()
-	h, err := a.lock(lockCtx, cancel, m, name)
+	h, plain, err := a.lock(lockCtx, cancel, m, name)
 	if err != nil {
 		return !errors.Is(err, holdfast.ErrClosed)
 	}
@@ -96,7 +102,7 @@ func (a *Actor) round(ctx context.Context) bool {
 	if nested {
 		again = h.Context()
 	}
-	r := a.begin(again, m, h, nested)
+	r := a.begin(again, m, h, nested, plain)
 	for range a.rng.IntN(4) {
 		held := r.holds[0].Context() // the first one may have been unlocked, and this one another
 		a.pause(held, a.random(a.Hold))
@@ -106,45 +112,59 @@ func (a *Actor) round(ctx context.Context) bool {
 	return true
 }
 
-// lock makes one attempt of a random kind to get the lock. cancel ends ctx.
-func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) (*holdfast.Hold, error) {
-	opts := append(a.options(), holdfast.Wait(a.Patience))
-	kind := history.Lock
+// lock makes one attempt of a random kind to get the lock, perhaps without renewal. cancel ends ctx.
+func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) (h *holdfast.Hold, plain bool, err error) {
+	op := history.Op{Client: a.client, Actor: a.number, Name: name, Kind: history.Lock}
+	opts := append(a.options(&op), holdfast.Wait(a.Patience))
 	switch a.rng.IntN(8) {
 	case 0, 1:
-		kind = history.Try
+		op.Kind = history.Try
 	case 2:
 		opts = append(opts, holdfast.Wait(a.random(a.Wait)))
 	case 3: // cancelled at some moment
 		timer := time.AfterFunc(a.random(a.Wait), cancel)
 		defer timer.Stop()
 	}
-	call := a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Name: name, Kind: kind})
-	var h *holdfast.Hold
-	var err error
-	if kind == history.Try {
-		h, err = m.TryLock(ctx, opts...)
-	} else {
-		h, err = m.Lock(ctx, opts...)
-	}
+	ctx, asked := asking(ctx)
+	call := a.rec.Begin(op)
+	err = survive(func() (err error) {
+		if op.Kind == history.Try {
+			h, err = m.TryLock(ctx, opts...)
+		} else {
+			h, err = m.Lock(ctx, opts...)
+		}
+		return err
+	})
 	call.End(func(o *history.Op) {
 		note(o, err)
+		o.Asked = asked()
 		if h != nil {
-			o.Owner, o.Token, o.Deadline = h.Owner(), h.Token(), a.Now()+int64(time.Until(h.Deadline()))
+			o.Owner, o.Token, o.Deadline = h.Owner(), h.Token(), a.until(h)
 			o.Handed = a.Granted != nil && !a.Granted.by(name, h.Owner(), h.Token())
 		}
 	})
-	return h, err
+	return h, op.Plain, err
 }
 
-func (a *Actor) options() (opts []holdfast.Option) {
+// until is a hold's deadline by the recorder's clock; 0: it has none any more.
+func (a *Actor) until(h *holdfast.Hold) int64 {
+	at := a.Now()
+	if deadline := h.Deadline(); !deadline.IsZero() {
+		return at + int64(time.Until(deadline))
+	}
+	return 0
+}
+
+// options chooses what a lock is asked for with, and notes it.
+func (a *Actor) options(o *history.Op) (opts []holdfast.Option) {
+	o.Lease = int64(a.Lease)
 	if len(a.Leases) > 0 {
 		if lease := a.Leases[a.rng.IntN(len(a.Leases))]; lease > 0 {
-			opts = append(opts, holdfast.Lease(lease))
+			opts, o.Lease = append(opts, holdfast.Lease(lease)), int64(lease)
 		}
 	}
 	if a.Plain > 0 && a.rng.IntN(a.Plain) == 0 {
-		opts = append(opts, holdfast.NoRenewal())
+		opts, o.Plain = append(opts, holdfast.NoRenewal()), true
 	}
 	return opts
 }
@@ -172,23 +192,37 @@ func note(o *history.Op, err error) {
 	if err != nil {
 		o.Error = err.Error()
 	}
-	var e *holdfast.Error
+	o.Panic = ofPanic(err)
+	asks := o.Kind == history.Lock || o.Kind == history.Try || o.Kind == history.Reenter
+	silent := errors.Is(err, holdfast.ErrUnavailable)
 	switch {
 	case err == nil:
 		o.Result = history.OK
-	case errors.As(err, &e) && e.Err == holdfast.ErrNotAcquired: //nolint:errorlint // alone, without another reason
+	case o.Kind == history.Try && errors.Is(err, holdfast.ErrNotAcquired) && !silent:
 		o.Result = history.Denied
+	case errors.Is(err, redis.ErrClosed): // which is closed after the client, under who is still at it
+		o.Result = history.Closed
 	case errors.Is(err, holdfast.ErrUncertain):
 		o.Result = history.Unknown
 	case errors.Is(err, holdfast.ErrClosed):
 		o.Result = history.Closed
+	case errors.Is(err, holdfast.ErrInvalid):
+		o.Result = history.Refused
 	case errors.Is(err, holdfast.ErrLost):
 		o.Result = history.Lost
 	case errors.Is(err, holdfast.ErrReleased):
 		o.Result = history.Released
-	case errors.Is(err, holdfast.ErrNotAcquired):
+	case errors.Is(err, holdfast.ErrNotAcquired), asks && (silent || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		o.Result = history.Left
 	default:
 		o.Result = history.Unknown
 	}
+}
+
+// Closed is what Close of a client did wrong. That locks are left is no mistake where servers do not answer.
+func Closed(err error) error {
+	if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrUncertain) {
+		return nil
+	}
+	return err
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/history"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -36,7 +37,8 @@ func TestEverythingHappens(t *testing.T) {
 			Lock:  func(name string) Locker { return rlock.New(c, name) },
 			Name:  func(rng *rand.Rand) string { return []string{"workload:a", "workload:b"}[rng.IntN(2)] },
 			Think: time.Millisecond, Hold: time.Millisecond, Wait: 5 * time.Millisecond,
-			Leases: []time.Duration{0, 10 * time.Second}, Plain: 4, Patience: 20 * time.Second, Now: now,
+			Lease: 30 * time.Second, Leases: []time.Duration{0, 10 * time.Second}, Extends: []time.Duration{time.Minute, 10 * time.Second}, Plain: 4,
+			Other: func(name string) Locker { return fairlock.New(c, name) }, Patience: 20 * time.Second, Now: now,
 		}
 		for actor := range 3 {
 			a := New(cfg, rec, client, actor, rand.New(rand.NewPCG(1, uint64(10*client+actor))))
@@ -67,6 +69,6 @@ func TestEverythingHappens(t *testing.T) {
 	for _, r := range recorders {
 		histories = append(histories, r.Ops())
 	}
-	history.Report(t, history.Check(history.Merge(histories...), history.Config{Lease: 30 * time.Second,
+	history.Report(t, history.Check(history.Merge(histories...), history.Config{Lease: time.Minute,
 		Bound: 5 * time.Second, Recovery: 5 * time.Second}), "go test ./workload")
 }

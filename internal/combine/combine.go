@@ -174,11 +174,29 @@ func (c *Combiner) send(s *seat) error {
 	if len(s.cmds) > 0 {
 		pipe := c.rdb.Pipeline()
 		_ = pipe.BatchProcess(s.ctx, s.cmds...)
-		// One caller's impatience must not fail the others. Hooks see the pipeline as a part of what its sender does.
-		_, _ = pipe.Exec(context.WithoutCancel(s.ctx)) // each command keeps its own error
+		ctx, cancel := s.patient()
+		_, _ = pipe.Exec(ctx) // each command keeps its own error
+		cancel()
 	}
 	s.cmds = s.cmds[:0] // all have their answers
 	return s.cmd.Err()
+}
+
+// patient is the context for all that a sender takes along. One caller's impatience must not fail the others, so it ends when the
+// last of their deadlines is over, if all have one. Hooks see the pipeline as a part of what its sender does.
+func (s *seat) patient() (context.Context, context.CancelFunc) {
+	ctx := context.WithoutCancel(s.ctx)
+	last, all := s.ctx.Deadline()
+	for _, o := range s.others {
+		end, ok := o.ctx.Deadline()
+		if all = all && ok; end.After(last) {
+			last = end
+		}
+	}
+	if !all {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, last)
 }
 
 // add takes the command of a seat along, unless its caller has left.

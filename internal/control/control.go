@@ -19,10 +19,17 @@ var (
 	Undo         Switch // an acquisition that its caller left is given back
 	UndoAgain    Switch // and given back again, for a straggler of it that arrives after the first time
 	FreshOwner   Switch // an owner id with a command that may still arrive is not used again
+	KindIDs      Switch // each kind of lock knows an owner by an id of its own
+	OneKind      Switch // a name that the owner holds by another kind is refused
 	Detach       Switch // Unlock is sent although its context is cancelled
 	LeaseEnd     Switch // a waiter sleeps no longer than the lease that it knows of
 	PassOn       Switch // a waiter cancelled in the moment that it is woken passes the wake-up on
 	Overtake     Switch // commands do not wait for a sending that takes long
+	Aside        Switch // what follows a loss, the log above all, keeps nobody waiting
+	Lanes        Switch // what goes to one master of a cluster does not wait for another
+	Panics       Switch // a command in which a hook of go-redis panics is one that failed
+	Glance       Switch // who asks a hold's context has it look at the clock
+	Outage       Switch // who was refused by nobody is not told that somebody has the lock
 
 	// Of waiters with places in a queue at the server.
 
@@ -35,29 +42,42 @@ var (
 
 	// Of locks that are handed on within a client.
 
-	Reserved Switch // a lock is handed on with a token that was reserved, never with a made-up one
-	Look     Switch // after a while the holder asks the server whether others want the lock
-	LetGo    Switch // and then its client lets them go first
-	Turns    Switch // each of them
-	Half     Switch // a lease that is half over is not handed on
-	Believes Switch // "not held" is not believed if the name that was asked for was changed meanwhile
-	Rename   Switch // the hash is told who holds the lock
-	Rest     Switch // a subscription of one's own that only lingers is not taken for another client twice
-	LatePass Switch // a lock is not handed on after a question that may reach the server late, and release it there
-	HandBack Switch // who is handed the lock when leaving hands it on, or back
+	Reserved  Switch // a lock is handed on with a token that was reserved, never with a made-up one
+	Look      Switch // after a while the holder asks the server whether others want the lock
+	LetGo     Switch // and then its client lets them go first
+	Turns     Switch // each of them
+	HeadStart Switch // for as long as one who is far away needs
+	Half      Switch // a lease that is half over is not handed on
+	Believes  Switch // "not held" is not believed while a command is out that may have released the lock
+	Rest      Switch // a subscription of one's own that only lingers is not taken for another client twice
+	Longer    Switch // a lease that stands for longer than was asked for is not handed on
+	Front     Switch // nor is a lock by one who does not have the front place
+	Inner     Switch // a plain lease is renewed only while a renewed hold in it lasts
+	LatePass  Switch // a lock is not handed on after a question that may reach the server late, and release it there
+	HandBack  Switch // who is handed the lock when leaving hands it on, or back
 
 	// Of locks that several masters grant together.
 
-	Withdraw Switch // the votes of a minority are given back
-	Tell     Switch // a majority is told of a token that the others do not have
-	Join     Switch // a master that has forgotten a hold is asked to take it back
-	Restarts Switch // a master that may have forgotten what it granted does not count
-	Replicas Switch // a grant that too few replicas have is none
+	Withdraw  Switch // the votes of a minority are given back
+	Quiet     Switch // and that is announced to nobody
+	LastWord  Switch // a refusal by the master that is asked first is not the last word
+	Remember  Switch // who was refused a lock a moment ago asks one master first
+	Listeners Switch // a majority is asked who waits for a lock that is handed on, not one master
+	Tell      Switch // a majority is told of a token that the others do not have
+	Join      Switch // a master that has forgotten a hold is asked to take it back
+	Restarts  Switch // a master that may have forgotten what it granted does not count
+	Replicas  Switch // a grant that too few replicas have is none
+	Gaps      Switch // a hold is lost when a majority may have granted the lock to somebody else meanwhile
+	Anew      Switch // but not because masters were started anew, whose votes count for nobody then
+	Settle    Switch // a hold is renewed once more when a master that was another's has granted it for so long that it counts as never lost
+	Clocks    Switch // tokens are proposed by the clocks of the masters, not by that of the client
+	Stay      Switch // a lock that is to stay taken for a while is not released before
 
 	// These are read when a client is made.
 
 	Deadline Switch // a hold ends by the local clock when nobody confirms its lease
 	Bound    Switch // renewal ends with the hold
+	Asleep   Switch // the time for which the machine slept counts
 	Rewake   Switch // a subscription that is confirmed, for the first time or again, is a wake-up
 )
 

@@ -24,7 +24,7 @@ const (
 // Lock is the set of keys of one lock. The hash itself is stored under the plain name.
 type Lock struct {
 	Name    string // hash: owner -> hold count
-	Channel string // pub/sub channel on which a release is announced
+	Channel string // pub/sub channel on which a release is announced, and the key of the longest head start
 	Token   string // string: the fencing token granted last
 
 	// Of a fair lock.

@@ -16,37 +16,28 @@ type Lock interface {
 	Name() string
 	// Channel is where a release is announced.
 	Channel() string
-	// Release frees the lock of an owner and announces it; publish is PUBLISH or SPUBLISH. Replies: Done, with the reason
+	// Release frees the lock of an owner and announces it; publish is PUBLISH or SPUBLISH, or empty to tell nobody. Replies: Done, with the reason
 	// as text if the announcement was refused, or Gone.
-	Release(owner Names, publish string) lua.Call
-	// Renew makes the lease of an owner last at least so long from now, and makes the lock known to be its own by another
-	// name if that is not empty. Replies: Done or Gone.
-	Renew(owner Names, name string, lease time.Duration) lua.Call
+	Release(owner, publish string) lua.Call
+	// Leave has the lock of an owner end by itself when so much time is over, and announces it. It lengthens nothing. Replies as
+	// those of Release.
+	Leave(owner string, rest time.Duration, publish string) lua.Call
+	// Renew makes the lease of an owner last at least so long from now. Replies: Done or Gone.
+	Renew(owner string, lease time.Duration) lua.Call
+	// Recount sets the hold count of an owner that holds the lock. Replies: Done or Gone.
+	Recount(owner string, count int, lease time.Duration) lua.Call
 }
 
 // Protocol is the whole protocol of a kind whose locks are granted by one server.
 type Protocol interface {
 	Lock
 	// Acquire asks for a free lock. Replies: Done and the token as text, with the last one of a block behind it if that was
-	// reserved; or Denied and the milliseconds left to the holder.
+	// reserved, and the server's time in microseconds behind that, if it is not the token; Denied, the milliseconds left to
+	// the holder, and the fields of the hash, or how many they are; or Late.
 	Acquire(Ask) lua.Call
-	// Recount sets the hold count of an owner that holds the lock. Replies: Done or Gone.
-	Recount(owner Names, count int, lease time.Duration) lua.Call
 	// State asks who holds the lock. Replies: Done, owner, count, milliseconds left and token; or Denied and the token.
 	// That of a [Queuer] has the number of waiters behind these.
 	State() lua.Call
-}
-
-// Names are those by which a holder may be known to the server; the first is the likeliest. They are more than one after a lock was
-// handed on within a client, until an answer says which one stands.
-type Names []string
-
-// Args are scripts' arguments behind the first name.
-func (n Names) Args(args ...any) []any {
-	for _, name := range n[1:] {
-		args = append(args, name)
-	}
-	return args
 }
 
 // Hander is the protocol of a kind whose locks are handed on within a client.
@@ -54,16 +45,18 @@ type Hander interface {
 	Protocol
 	// Pass keeps the lock of an owner for its client's next holder, or releases it if others listen for that. Replies: Done,
 	// and the first and the last of as many tokens as were wanted, or of fewer; Denied if it was released, with how many
-	// listen (-1: not known), and the reason as text if the announcement was refused; or Gone.
-	Pass(owner Names, lease time.Duration, tokens int, publish string) lua.Call
+	// listen (-1: not known), the reason as text if the announcement was refused, and the longest head start in milliseconds; or Gone.
+	Pass(owner string, lease time.Duration, tokens int, publish string) lua.Call
 }
 
-// Voter is the protocol of a kind whose locks are granted by several masters together. Its names are never changed.
+// Voter is the protocol of a kind whose locks are granted by several masters together.
 type Voter interface {
 	Lock
 	// Vote asks a master to grant the lock, or to agree to the count, the lease and the token of the one who holds it. Replies: Done, the
-	// token as text, and whether the owner held it before (1 or 0); or Denied, the milliseconds left to the holder, and the holder.
-	Vote(owner string, count int, lease time.Duration, token uint64) lua.Call
+	// token as text, whether the owner held it before (1 or 0), the last token before; or Denied, the milliseconds left to the holder, the
+	// holder, and its token; and in both cases the master's time in microseconds as text; or Late and that time. until is until when it may be
+	// executed, in microseconds by the master's clock.
+	Vote(owner string, count int, lease time.Duration, token uint64, until int64) lua.Call
 }
 
 // Ask is one attempt to get a lock.
@@ -74,11 +67,17 @@ type Ask struct {
 	Place   bool   // wait in the queue; only a [Queuer] has one
 	Tokens  int    // that are wanted, for those it is handed on to; only a [Hander] gives more than one
 	Publish string // PUBLISH or SPUBLISH
+	// Until is until when it may be executed, in microseconds by the server's clock.
+	Until int64
+	// HeadStart is for how long the client is to be let go first if this is refused, and Ends the longest head start that is over if it is
+	// granted. Zero: none. Only a [Hander] knows them.
+	HeadStart, Ends time.Duration
 }
 
 // Queuer is the protocol of a kind whose waiters have places in a queue at the server. Who releases the lock hands it to the
 // first of them, and says so in the mailbox of its client. Release also takes an owner's place out of the queue; Acquire
-// replies the server's time in microseconds behind the milliseconds of a refusal.
+// replies the server's time in microseconds behind the milliseconds of a refusal, and 1 if Redisson may be the one that calls
+// the owner next, before the fields of the hash.
 type Queuer interface {
 	Protocol
 	// Mailbox is the channel for the waiters of a client, or on which Redisson calls a single owner. A message names the owner
@@ -86,7 +85,7 @@ type Queuer interface {
 	Mailbox(of string) string
 	// Poll keeps places from being taken for those of the dead. Replies: Done, milliseconds left to the holder, the server's
 	// time, the holder, the owner in front if it will be called by Redisson, how many listen on the client's mailbox (-1: not
-	// known), and who has no place.
+	// known), 1 if several other clients stand before all of this one, and who has no place.
 	Poll(client, publish string, waiting []string) lua.Call
 }
 

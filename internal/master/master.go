@@ -26,12 +26,15 @@ type Master struct {
 
 	out    atomic.Int64 // questions under way
 	silent atomic.Int64 // since when questions got no answer, as nanoseconds since epoch; 0: the last one did
+
+	pace    atomic.Int64          // how long answers take, in nanoseconds, smoothed; 0: not known
+	failure atomic.Pointer[error] // why the last connection or question came to nothing; nil after an answer
 }
 
 var epoch = time.Now()
 
 // New makes a master of the server that rdb reaches. It adds a hook to rdb that counts connections: a server that starts anew ends
-// those it had, so while no connection was made nothing can have happened to it.
+// those it had, so while no connection was made nothing can have happened to it, unless a proxy keeps them; so votes bring INFO with them, see [Master.Heard].
 func New(rdb redis.UniversalClient) *Master {
 	m := &Master{rdb: rdb}
 	rdb.AddHook(dials{m})
@@ -41,11 +44,16 @@ func New(rdb redis.UniversalClient) *Master {
 // dials is the hook.
 type dials struct{ m *Master }
 
-// DialHook counts when the connection is there: what uses it finds it counted.
+// DialHook counts when the connection is there: what uses it finds it counted. It also notes why there is none. go-redis dials several times
+// before it says so, and questions are not waited for so long.
 func (d dials) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		defer d.m.dials.Add(1)
-		return next(ctx, network, addr)
+		conn, err := next(ctx, network, addr)
+		if err != nil {
+			d.m.failure.Store(&err)
+		}
+		return conn, err
 	}
 }
 
@@ -74,12 +82,35 @@ func (m *Master) Begin(patience time.Duration) (send, silent bool) {
 	return true, silent
 }
 
-// End notes what became of a question: an error of the server is an answer too.
-func (m *Master) End(answered bool) {
-	if answered {
+// End notes what became of a question: nil if there was an answer, which an error of the server is too, else why there was none.
+func (m *Master) End(failure error) {
+	if failure == nil {
 		m.silent.Store(0)
+		m.failure.Store(nil)
+	} else {
+		m.failure.Store(&failure)
 	}
 	m.out.Add(-1)
+}
+
+// Took notes how long an answer took.
+func (m *Master) Took(d time.Duration) {
+	pace := m.pace.Load()
+	if pace == 0 {
+		pace = int64(d)
+	}
+	m.pace.Store(max(pace+(int64(d)-pace)/4, 1)) // of two that are noted at once, one counts
+}
+
+// Pace is how long answers took lately, 0 if that is not known.
+func (m *Master) Pace() time.Duration { return time.Duration(m.pace.Load()) }
+
+// Failure is why the server was not reached the last time, nil if it answered since, or if nothing is known but its silence.
+func (m *Master) Failure() error {
+	if failure := m.failure.Load(); failure != nil {
+		return *failure
+	}
+	return nil
 }
 
 // Silence is for how long the server has not answered what it was asked, 0 if it has.

@@ -2,13 +2,17 @@ package master
 
 import (
 	"context"
+	"errors"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -90,17 +94,20 @@ func TestSilence(t *testing.T) {
 	send, silent = begin(time.Hour)
 	require.True(t, send, "it may still answer")
 	require.False(t, silent)
-	m.End(false)
-	m.End(false)
+	why := errors.New("why")
+	m.End(why)
+	m.End(why)
+	require.Equal(t, why, m.Failure())
 	send, silent = begin(time.Millisecond)
 	require.True(t, send, "to find out")
 	require.True(t, silent)
-	m.End(true)
+	m.End(nil)
 	require.Zero(t, m.Silence())
+	require.NoError(t, m.Failure())
 	send, silent = begin(time.Nanosecond)
 	require.True(t, send)
 	require.False(t, silent)
-	m.End(true)
+	m.End(nil)
 }
 
 func TestParse(t *testing.T) {
@@ -108,10 +115,13 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "abc", id)
 	require.Equal(t, 11*time.Second, age, "it may have been cut")
-	for _, bad := range []string{"", "run_id:abc", "uptime_in_seconds:1", "run_id:abc\nuptime_in_seconds:x", "run_id:abc\nuptime_in_seconds:-1"} {
+	for _, bad := range []string{"", "run_id:abc", "uptime_in_seconds:1", "run_id:abc\nuptime_in_seconds:x"} {
 		_, _, err := parse(bad)
 		require.ErrorContains(t, err, "INFO has no run_id", bad)
 	}
+	_, age, err = parse("run_id:abc\nuptime_in_seconds:-7194")
+	require.NoError(t, err, "its clock was set back")
+	require.Zero(t, age)
 	_, age, err = parse("run_id:abc\nuptime_in_seconds:" + strings.Repeat("9", 18))
 	require.NoError(t, err)
 	require.Positive(t, age)
@@ -126,4 +136,36 @@ func TestInfoFails(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "since when it runs")
 	require.Nil(t, m.Known())
+}
+
+// The pace follows the last answers.
+func TestPace(t *testing.T) {
+	var m Master
+	require.Zero(t, m.Pace())
+	m.Took(time.Millisecond)
+	require.Equal(t, time.Millisecond, m.Pace())
+	for range 20 {
+		m.Took(time.Second)
+	}
+	require.Greater(t, m.Pace(), 900*time.Millisecond)
+	for range 40 {
+		m.Took(0)
+	}
+	require.Less(t, m.Pace(), time.Millisecond)
+}
+
+// Why there is no connection is known before go-redis says so: it dials again first.
+func TestFailureToDial(t *testing.T) {
+	dialled := make(chan struct{}, 100)
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dialled <- struct{}{}
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}})
+	m := New(rdb)
+	done := make(chan error)
+	go func() { done <- rdb.Ping(t.Context()).Err() }()
+	<-dialled
+	require.Eventually(t, func() bool { return errors.Is(m.Failure(), syscall.ECONNREFUSED) }, 10*time.Second, time.Millisecond)
+	require.Error(t, <-done)
+	require.NoError(t, rdb.Close())
 }

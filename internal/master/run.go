@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
 // Run is one process of a server, from its start to its end.
@@ -48,7 +50,18 @@ func (m *Master) Run(ctx context.Context) (*Run, error) {
 	if r := m.run.Load(); r != nil && r.dials == dials {
 		return r, nil
 	}
-	text, err := m.rdb.Info(ctx, "server").Result()
+	text, err := m.info(ctx)
+	return m.heard(text, err, dials)
+}
+
+// Heard is the run of a server that has just replied to INFO, or why it did not. Asked behind a vote on the same connection, this is the run
+// that gave the vote or a later one, which counts less. A connection alone does not tell: a proxy may keep it while the server is
+// started anew. (Rejected: INFO in the script itself, which every vote would wait for that is refused, too.)
+func (m *Master) Heard(text string, err error) (*Run, error) {
+	return m.heard(text, err, m.dials.Load())
+}
+
+func (m *Master) heard(text string, err error, dials uint64) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("granted, but it does not tell since when it runs: %w", err)
 	}
@@ -79,20 +92,27 @@ func (m *Master) Run(ctx context.Context) (*Run, error) {
 	}
 }
 
+func (m *Master) info(ctx context.Context) (text string, err error) {
+	defer panics.Into(&err)
+	return m.rdb.Info(ctx, "server").Result()
+}
+
 // parse reads what INFO says. The age is the least that it can be.
 func parse(info string) (id string, age time.Duration, err error) {
-	seconds := int64(-1)
+	seconds, told := int64(0), false
 	for line := range strings.Lines(info) {
 		switch key, value, _ := strings.Cut(strings.TrimSpace(line), ":"); key {
 		case "run_id":
 			id = value
 		case "uptime_in_seconds":
 			seconds, err = strconv.ParseInt(value, 10, 64)
+			told = true
 		}
 	}
-	if id == "" || seconds < 0 || err != nil {
+	if id == "" || !told || err != nil {
 		return "", 0, errors.New("granted, but INFO has no run_id and uptime_in_seconds, which tell since when it runs")
 	}
-	// The server takes the difference of two times that are both cut to whole seconds.
+	// The server takes the difference of two times that are both cut to whole seconds. It is negative if its clock was set back since it
+	// started: then it is as if it started when it was asked first.
 	return id, time.Duration(min(max(seconds-1, 0), int64(100*365*24*time.Hour/time.Second))) * time.Second, nil
 }

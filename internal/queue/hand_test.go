@@ -30,9 +30,9 @@ func TestHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
 		yes, no := func(any) bool { return true }, func(any) bool { return false }
-		require.True(t, q.TryEnter(key))
+		require.True(t, q.TryEnter(key, "front"))
 		require.False(t, q.Hand(key, yes), "nobody waits")
-		require.False(t, q.TryEnter(key), "and the place is kept")
+		require.False(t, q.TryEnter(key, "front"), "and the place is kept")
 		first, second := enter(t.Context(), &q, "first"), enter(t.Context(), &q, "second")
 		var asked []any
 		require.False(t, q.Hand(key, func(who any) bool { asked = append(asked, who); return false }))
@@ -58,7 +58,7 @@ func TestHandedToWhoLeaves(t *testing.T) {
 	for _, turn := range []Turn{Handed, 3, Free} {
 		synctest.Test(t, func(t *testing.T) {
 			var q Queue
-			require.True(t, q.TryEnter(key))
+			require.True(t, q.TryEnter(key, "front"))
 			ctx, cancel := context.WithCancel(t.Context())
 			leaving := enter(ctx, &q, "leaving")
 			behind := enter(t.Context(), &q, "behind")

@@ -36,59 +36,65 @@ const (
 
 // Queue holds the places of one client. The zero value is ready.
 type Queue struct {
-	mu     sync.Mutex         // guards the rest and all that hangs from it; never held while waiting
-	lines  map[Key]*list.List // a name somebody is in front of -> those behind, oldest first; nil until somebody waits
-	closed error              // why nobody waits any more
+	mu     sync.Mutex   // guards the rest and all that hangs from it; never held while waiting
+	lines  map[Key]line // of the names that somebody is in front of
+	closed error        // why nobody waits any more
+}
+
+// line is one name's: who is in front, and those behind, oldest first; nil until somebody waits.
+type line struct {
+	front  any
+	behind *list.List
 }
 
 // Place is that of one who waits.
 type Place struct {
 	queue *Queue
 	key   Key
-	who   any
+	who   any           // once it is ready or left: who was in front until then
 	ready chan struct{} // closed, with the queue's mu held, when the front place is theirs, or never will be
 	turn  Turn          // set before that, as is
 	err   error         // why it never will be theirs
 	entry *list.Element
 }
 
-// TryEnter takes the front place if nobody has it.
-func (q *Queue) TryEnter(key Key) bool {
+// TryEnter takes the front place if nobody has it. who is what those behind are told of it: see [Place.Ahead].
+func (q *Queue) TryEnter(key Key, who any) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.enterLocked(key)
+	return q.enterLocked(key, who)
 }
 
-func (q *Queue) enterLocked(key Key) bool {
+func (q *Queue) enterLocked(key Key, who any) bool {
 	if _, taken := q.lines[key]; taken {
 		return false
 	}
 	if q.lines == nil {
-		q.lines = make(map[Key]*list.List)
+		q.lines = make(map[Key]line)
 	}
-	q.lines[key] = nil
+	q.lines[key] = line{front: who}
 	return true
 }
 
 // Enter takes the front place if nobody has it, and returns nil. Else it returns a place behind those who wait; the caller has to
-// call Wait. who is what [Queue.Hand] shows to the one that leaves.
+// call Wait. who is what [Queue.Hand] shows to the one that leaves, and what those behind are told.
 func (q *Queue) Enter(key Key, who any) *Place {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.enterLocked(key) {
+	if q.enterLocked(key, who) {
 		return nil
 	}
-	line := q.lines[key]
-	if line == nil {
-		line = list.New()
-		q.lines[key] = line
+	l := q.lines[key]
+	if l.behind == nil {
+		l.behind = list.New()
+		q.lines[key] = l
 	}
 	p := &Place{queue: q, key: key, who: who, ready: make(chan struct{}), err: q.closed}
 	if p.err != nil {
 		close(p.ready)
 		return p
 	}
-	p.entry = line.PushBack(p)
+	p.entry = l.behind.PushBack(p)
 	return p
 }
 
@@ -110,6 +116,9 @@ func (p *Place) Wait(ctx context.Context) {
 // and the lock, and has to give up both.
 func (p *Place) Outcome() (Turn, error) { return p.turn, p.err }
 
+// Ahead is who was in front when the wait ended without the place, or until the place came free. For who has waited, in vain or not.
+func (p *Place) Ahead() any { return p.who }
+
 // leave gives up a place for a reason.
 func (p *Place) leave(reason error) {
 	q := p.queue
@@ -121,7 +130,9 @@ func (p *Place) leave(reason error) {
 			q.leaveLocked(p.key, p.turn)
 		}
 	default:
-		q.lines[p.key].Remove(p.entry)
+		l := q.lines[p.key]
+		l.behind.Remove(p.entry)
+		p.who = l.front
 	}
 	p.err = reason
 }
@@ -132,9 +143,9 @@ func (q *Queue) Close(reason error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = reason
-	for _, line := range q.lines {
-		for line != nil && line.Len() > 0 {
-			p := line.Remove(line.Front()).(*Place)
+	for _, l := range q.lines {
+		for l.behind != nil && l.behind.Len() > 0 {
+			p := l.behind.Remove(l.behind.Front()).(*Place)
 			p.err = reason
 			close(p.ready)
 		}
@@ -154,8 +165,8 @@ func (q *Queue) Leave(key Key, turn Turn) {
 func (q *Queue) Hand(key Key, give func(who any) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	line := q.lines[key]
-	if line == nil || line.Len() == 0 || !give(line.Front().Value.(*Place).who) {
+	behind := q.lines[key].behind
+	if behind == nil || behind.Len() == 0 || !give(behind.Front().Value.(*Place).who) {
 		return false
 	}
 	q.leaveLocked(key, Handed)
@@ -163,12 +174,14 @@ func (q *Queue) Hand(key Key, give func(who any) bool) bool {
 }
 
 func (q *Queue) leaveLocked(key Key, turn Turn) {
-	line := q.lines[key]
-	if line == nil || line.Len() == 0 {
+	l := q.lines[key]
+	if l.behind == nil || l.behind.Len() == 0 {
 		delete(q.lines, key)
 		return
 	}
-	p := line.Remove(line.Front()).(*Place)
+	p := l.behind.Remove(l.behind.Front()).(*Place)
+	p.who, l.front = l.front, p.who
+	q.lines[key] = l
 	p.turn = turn
 	close(p.ready)
 }
@@ -177,8 +190,8 @@ func (q *Queue) leaveLocked(key Key, turn Turn) {
 func (q *Queue) Waiting(key Key) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if line := q.lines[key]; line != nil {
-		return line.Len()
+	if l := q.lines[key]; l.behind != nil {
+		return l.behind.Len()
 	}
 	return 0
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/leak"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -31,9 +31,9 @@ func enterAndWait(ctx context.Context, q *Queue, who any) (Turn, error) {
 func TestFirstInFirstOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
-		require.True(t, q.TryEnter(key))
-		require.False(t, q.TryEnter(key))
-		require.True(t, q.TryEnter(Key{Kind: "test", Name: "b"}), "names are independent")
+		require.True(t, q.TryEnter(key, "front"))
+		require.False(t, q.TryEnter(key, "front"))
+		require.True(t, q.TryEnter(Key{Kind: "test", Name: "b"}, "front"), "names are independent")
 		var order []int
 		for i := range 10 {
 			go func() {
@@ -47,13 +47,13 @@ func TestFirstInFirstOut(t *testing.T) {
 		q.Leave(key, Free)
 		synctest.Wait()
 		require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, order)
-		require.True(t, q.TryEnter(key), "the last one leaves nothing behind")
+		require.True(t, q.TryEnter(key, "front"), "the last one leaves nothing behind")
 	})
 }
 
 func TestGivingUpReturnsTheCause(t *testing.T) {
 	var q Queue
-	require.True(t, q.TryEnter(key))
+	require.True(t, q.TryEnter(key, "front"))
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
@@ -75,8 +75,8 @@ func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
 		why := errors.New("why")
-		require.True(t, q.TryEnter(key))
-		require.True(t, q.TryEnter(Key{Kind: "test", Name: "nobody waits"}))
+		require.True(t, q.TryEnter(key, "front"))
+		require.True(t, q.TryEnter(Key{Kind: "test", Name: "nobody waits"}, "front"))
 		first, second := enter(t.Context(), &q, "first"), enter(t.Context(), &q, "second")
 		require.Empty(t, first)
 		q.Close(why)
@@ -92,17 +92,17 @@ func TestClose(t *testing.T) {
 func TestClosedWhileLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
-		require.True(t, q.TryEnter(key))
+		require.True(t, q.TryEnter(key, "front"))
 		ctx, cancel := context.WithCancel(t.Context())
 		leaving := enter(ctx, &q, nil)
 		q.mu.Lock()
 		cancel() // it leaves its select and waits for the mutex
-		p := q.lines[key].Remove(q.lines[key].Front()).(*Place)
+		p := q.lines[key].behind.Remove(q.lines[key].behind.Front()).(*Place)
 		p.err = errors.New("closed")
 		close(p.ready)
 		q.mu.Unlock()
 		require.Equal(t, entered{Free, context.Canceled}, <-leaving)
-		require.False(t, q.TryEnter(key), "the one in front is still there")
+		require.False(t, q.TryEnter(key, "front"), "the one in front is still there")
 	})
 }
 
@@ -110,7 +110,7 @@ func TestClosedWhileLeaving(t *testing.T) {
 // is served all the same.
 func cancelWhileWoken(t *testing.T, q *Queue) (served bool) {
 	synctest.Test(t, func(t *testing.T) {
-		require.True(t, q.TryEnter(key))
+		require.True(t, q.TryEnter(key, "front"))
 		ctx, cancel := context.WithCancel(t.Context())
 		behind, giveUp := context.WithCancel(t.Context())
 		go func() { _, _ = enterAndWait(ctx, q, nil) }()
@@ -161,4 +161,25 @@ func TestManyGiveUp(t *testing.T) {
 	group.Wait()
 	require.GreaterOrEqual(t, served.Load(), int64(900))
 	require.Empty(t, q.lines)
+}
+
+// TestAhead: who has waited knows who was in front, whether the place came free or the wait was over.
+func TestAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q Queue
+		require.True(t, q.TryEnter(key, "first"))
+		second, third := q.Enter(key, "second"), q.Enter(key, "third")
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		third.Wait(over)
+		require.Equal(t, "first", third.Ahead())
+		q.Leave(key, Free)
+		second.Wait(t.Context())
+		require.Equal(t, "first", second.Ahead())
+		fourth := q.Enter(key, "fourth")
+		fourth.Wait(over)
+		require.Equal(t, "second", fourth.Ahead())
+		q.Leave(key, Free)
+		require.Empty(t, q.lines)
+	})
 }

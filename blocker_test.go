@@ -1,0 +1,128 @@
+package holdfast_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// everyKind are all everyKind, on one server each.
+var everyKind = map[string]func(*testing.T, redis.UniversalClient) func(name string) holdfast.Locker{
+	"rlock": func(t *testing.T, rdb redis.UniversalClient) func(string) holdfast.Locker {
+		c := newClient(t, rdb)
+		return func(name string) holdfast.Locker { return rlock.New(c, name) }
+	},
+	"fairlock": func(t *testing.T, rdb redis.UniversalClient) func(string) holdfast.Locker {
+		c := newClient(t, rdb)
+		return func(name string) holdfast.Locker { return fairlock.New(c, name) }
+	},
+	"redlock": func(t *testing.T, rdb redis.UniversalClient) func(string) holdfast.Locker {
+		c := []*holdfast.Client{newClient(t, rdb)}
+		return func(name string) holdfast.Locker { return redlock.New(c, name, holdfast.MasterTimeout(5*time.Second)) }
+	},
+}
+
+func newClient(t *testing.T, rdb redis.UniversalClient) *holdfast.Client {
+	c, err := holdfast.New(rdb, nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
+}
+
+// keptOut tries the lock, and waits for it, and demands that both say what is in the way.
+func keptOut(t *testing.T, l holdfast.Locker, says ...string) {
+	t.Helper()
+	_, try := l.TryLock(t.Context())
+	_, wait := l.Lock(t.Context(), holdfast.Wait(20*time.Millisecond))
+	for _, err := range []error{try, wait} {
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.NotErrorIs(t, err, holdfast.ErrUnavailable)
+		for _, text := range says {
+			require.ErrorContains(t, err, text)
+		}
+	}
+	require.ErrorContains(t, wait, "waited as long as Wait allows; ")
+}
+
+// TestRefusalSaysWho: who is kept out by another client is told by whom, as it stands in Redis, and for how long still.
+func TestRefusalSaysWho(t *testing.T) {
+	for kind, of := range everyKind {
+		t.Run(kind, func(t *testing.T) {
+			rdb := redistest.Shared(t).Client(t)
+			mine, others := of(t, rdb), of(t, rdb)
+			name := t.Name()
+			h, err := mine(name).Lock(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, []string{h.Owner()}, rdb.HKeys(t.Context(), name).Val())
+			keptOut(t, others(name), "held by "+h.Owner()+", whose lease ha") // has or, on a busy machine, had
+			require.NoError(t, h.Unlock(t.Context()))
+		})
+	}
+}
+
+// TestForeignHash: what is in the way and is no lock is named, and is not taken for a busy one.
+func TestForeignHash(t *testing.T) {
+	uuid := "3f0c2a4e-0c67-4f0e-9a52-6d9d6f1a7b11"
+	many := []any{}
+	for i := range 20 {
+		many = append(many, "field "+strconv.Itoa(i), i)
+	}
+	rows := map[string]struct {
+		fields []any
+		says   []string
+	}{
+		"somebody's data":     {[]any{"colour", "red"}, []string{`holds what is no lock owner ("colour"), so it is no lock`, "delete it or choose another name"}},
+		"a read-write lock":   {[]any{"mode", "read", uuid + ":7", 1}, []string{"is a lock of another kind"}},
+		"many fields":         {many, []string{"so it is no lock of this library"}},
+		"a number for a name": {[]any{uuid + ":main", 1}, []string{"holds what is no lock owner ("}},
+	}
+	for kind, of := range everyKind {
+		for what, row := range rows {
+			t.Run(kind+" and "+what, func(t *testing.T) {
+				rdb := redistest.Shared(t).Client(t)
+				l := of(t, rdb)(t.Name())
+				require.NoError(t, rdb.HSet(t.Context(), l.Name(), row.fields...).Err())
+				keptOut(t, l, append(row.says, "its key has no time to live")...)
+				require.NoError(t, rdb.PExpire(t.Context(), l.Name(), time.Hour).Err())
+				keptOut(t, l, append(row.says, "its key has ", " to live, and ")...)
+				require.NoError(t, rdb.Del(t.Context(), l.Name()).Err())
+				require.NoError(t, once(t, l), "and it is no obstacle any more")
+			})
+		}
+		t.Run(kind+" and a lock without an end", func(t *testing.T) {
+			rdb := redistest.Shared(t).Client(t)
+			l := of(t, rdb)(t.Name())
+			require.NoError(t, rdb.HSet(t.Context(), l.Name(), uuid+":7", 1).Err())
+			keptOut(t, l, "its key has no time to live, so it is no lock")
+			require.NoError(t, rdb.PExpire(t.Context(), l.Name(), time.Hour).Err())
+			keptOut(t, l, "held by "+uuid+":7, whose lease ha")
+			require.NoError(t, rdb.Del(t.Context(), l.Name()).Err())
+		})
+	}
+}
+
+func once(t *testing.T, l holdfast.Locker) error {
+	return holdfast.Do(t.Context(), l, func(context.Context) error { return nil })
+}
+
+// TestRefusalWithoutPermission: a user who may not read the hash is kept out as any other, and only not told by whom.
+func TestRefusalWithoutPermission(t *testing.T) {
+	srv := redistest.Start(t)
+	admin := srv.Client(t)
+	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "limited", "on", "nopass", "~*", "&*", "+@all", "-hgetall").Err())
+	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.Username, o.Password = "limited", "any" })
+	h, err := everyKind["rlock"](t, admin)("a").Lock(t.Context())
+	require.NoError(t, err)
+	keptOut(t, everyKind["rlock"](t, rdb)("a"), "held by another owner, whose lease ha")
+	require.NoError(t, h.Unlock(t.Context()))
+}

@@ -1,0 +1,183 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// Close releases the client's holds, wakes its waiters with [ErrClosed] and joins its goroutines,
+// also those in which the Logger or a hook of go-redis runs. The contexts of the holds end first,
+// with [ErrClosed]. A server that does not answer is tried for a second, or for
+// [Options.RetryBudget] if that is shorter, and for as long as go-redis takes for the last answer.
+// If ctx has ended before, as it has where a signal ends the process, that second is what Close has
+// in all.
+//
+// Close the client before the go-redis client, which Close needs. Deferred calls run in reverse, so
+// defer the Close of go-redis first.
+//
+// Close does not wait for requests that callers gave up a moment ago and that the network still
+// keeps: for go-redis's ReadTimeout and a second. Such a request may arrive after Close has
+// returned, and before it is so late that it refuses itself. It then locks the name for nobody
+// until its lease ends, or for as long as HoldAtLeast says.
+//
+// Close returns an error if ctx ended before all was done. It also returns one if holds could not
+// be released. That error says why, and how many locks may be left in Redis until their leases end
+// them. It wraps [ErrUnavailable] where no server answered, and [ErrUncertain] where releases were
+// sent. A second call waits for the first and returns the same.
+func (c *Client) Close(ctx context.Context) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		ctx = context.Background() // what is held has to be released in any case
+	}
+	c.closeOnce.Do(func() { c.closeErr = c.close(ctx) })
+	return c.closeErr
+}
+
+func (c *Client) close(ctx context.Context) error {
+	c.cancel(ErrClosed)
+	c.queue.Close(ErrClosed)
+	rest, votes := c.dog.Stop(), c.votes.Stop()
+	endAll(rest)
+	endAll(votes)
+	if ctx.Err() != nil {
+		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.budget(), context.Cause(ctx))
+		defer cancel()
+		ctx = limit
+	}
+	c.tasks.Go(func() { c.releaseAll(rest) })
+	c.tasks.Go(func() { c.withdrawAll(votes) })
+	c.tasks.Go(c.dog.Join)
+	c.tasks.Go(c.votes.Join)
+	hubErr := c.hub.Close(ctx)
+	if err := c.tasks.Wait(ctx); err != nil {
+		return err
+	}
+	if err := c.left.error(); err != nil {
+		return err
+	}
+	return hubErr
+}
+
+// leftovers are the locks that Close could not release.
+type leftovers struct {
+	mu    sync.Mutex // guards the rest
+	locks int
+	why   error // of one of them
+}
+
+func (l *leftovers) add(locks int, why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.locks += locks
+	l.why = why
+}
+
+func (l *leftovers) error() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.locks == 0 {
+		return nil
+	}
+	remedy := ""
+	if errors.Is(l.why, redis.ErrClosed) {
+		remedy = "; close this client before the one of go-redis"
+	}
+	return fmt.Errorf("%d of the locks held may be left in Redis until their leases end%s: %w", l.locks, remedy, l.why)
+}
+
+// releaseAll frees what the client held when it was closed. A master that does not answer keeps its own locks only.
+func (c *Client) releaseAll(owners []watchdog.Owner) {
+	for _, held := range byMaster(c, owners, nameOf) {
+		c.tasks.Go(func() { c.leave(c.releaseAt(held)) })
+	}
+}
+
+// leave notes, and logs, that locks are left.
+func (c *Client) leave(locks int, why error) {
+	if locks == 0 {
+		return
+	}
+	c.left.add(locks, why)
+	c.opts.Logger.Warn("locks not released at close; their leases will end them", "locks", locks, "error", why)
+}
+
+// releaseAt frees locks of one master in batches: there may be a hundred thousand. If it does not answer it gives up; the leases
+// end what is left, which it counts.
+func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
+	for batch := range slices.Chunk(owners, 500) {
+		calls := make([]lua.Call, len(batch))
+		for i, o := range batch {
+			t := o.(*tenure)
+			calls[i] = t.end().farewell()
+		}
+		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.budget(), leastDial), errBudget)
+		results := lua.RunAll(ctx, c.rdb, calls)
+		cancel()
+		for i, result := range results {
+			switch {
+			case result.Err == nil:
+			case why != nil:
+				left++
+			default:
+				if why = batch[i].(*tenure).end().releaseAtClose(); why != nil {
+					left++
+				}
+			}
+		}
+		owners = owners[len(batch):]
+		if why != nil {
+			return left + len(owners), why
+		}
+	}
+	return 0, nil
+}
+
+// releaseAtClose releases a grant of a closed client on its own, after the batch that it was in did not get through.
+func (g *grant) releaseAtClose() error {
+	o := detached(context.Background(), g.server, func(bool) lua.Call { return g.farewell() })
+	if o.err != nil {
+		return g.base.uncertain(o)
+	}
+	return nil
+}
+
+// endAll ends every context before the first lock is released.
+func endAll(owners []watchdog.Owner) {
+	for _, o := range owners {
+		o.(*tenure).end().finish(ErrClosed, false)
+	}
+}
+
+// withdrawAll is releaseAll for locks that several masters grant. What is left at a minority of them keeps nobody out.
+func (c *Client) withdrawAll(owners []watchdog.Owner) {
+	if control.Withdraw.Off() {
+		return
+	}
+	var all sync.WaitGroup
+	var failed leftovers
+	for _, o := range owners {
+		t := o.(*tenure)
+		b, g := t.server.(*ballot), t.end()
+		if g.rest() > 0 {
+			b.leaveBy(g.farewell)
+		}
+		all.Go(func() {
+			if o := b.release(context.Background(), g.base, g.id); o.err != nil {
+				failed.add(1, g.base.uncertain(o))
+			}
+		})
+	}
+	all.Wait()
+	c.leave(failed.locks, failed.why)
+}

@@ -1,0 +1,111 @@
+package history
+
+import (
+	"fmt"
+	"time"
+)
+
+// Leases finds locks that the server keeps for longer than their holders asked for, and holds that go on although nobody renews them: those of
+// which all that last are plain leases. A hold that is asked for anew, or lengthened, goes on from then. No lease is shorter than a claim.
+func Leases(ops []Op, claim time.Duration) (found []Violation) {
+	for name, ops := range byName(ops) {
+		grants := make(map[grantID]*leased)
+		for i, o := range ops { // by call
+			if o.granted() && o.Lease > 0 {
+				grants[o.grant()] = &leased{asked: int64(claim)}
+			}
+			l := grants[o.grant()]
+			if l == nil {
+				continue
+			}
+			if text := l.contradiction(&ops[i]); text != "" {
+				found = append(found, Violation{"lease", name, text, of(ops, o.grant()), nil})
+				delete(grants, o.grant())
+				continue
+			}
+			l.note(&ops[i])
+		}
+	}
+	return found
+}
+
+// of are the operations of one grant.
+func of(ops []Op, g grantID) (list []Op) {
+	for _, o := range ops {
+		if o.grant() == g {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// leased is what is known of a grant's lease.
+type leased struct {
+	asked   int64 // the longest
+	renewed int   // holds in it that are to be renewed; or may be, after an unlock of unknown outcome
+	last    int64 // when something was done last that may have lengthened it
+}
+
+func (l *leased) note(o *Op) {
+	switch o.Kind {
+	case Lock, Try, Reenter:
+		l.asked = max(l.asked, o.Lease)
+		if o.Result == OK && !o.Plain {
+			l.renewed++
+		}
+	case Extend:
+		l.asked = max(l.asked, o.Lease)
+	case Unlock:
+		if o.Result == OK && !o.Plain {
+			l.renewed--
+		}
+	default:
+		return
+	}
+	l.last = max(l.last, o.Return)
+}
+
+// contradiction is what is wrong with a lease by what was seen of it; empty: nothing.
+func (l *leased) contradiction(o *Op) string {
+	switch {
+	case o.Kind == State && o.Result == OK && o.Seen == o.Owner && o.Left > l.asked:
+		return fmt.Sprintf("%s are left of a lease of %s", time.Duration(o.Left), time.Duration(l.asked))
+	case (o.Kind == Unlock || o.Kind == End) && l.renewed == 0 && l.last != Forever && o.Deadline > after(l.last, time.Duration(l.asked)):
+		return fmt.Sprintf("nobody renews it, and it went on for %s", time.Duration(o.Deadline-l.last))
+	}
+	return ""
+}
+
+// Kinds finds locks of another kind that an owner was not refused while it held the name.
+func Kinds(ops []Op) (found []Violation) {
+	for name, ops := range byName(ops) {
+		until := make(map[grantID]int64)
+		for _, t := range tenures(ops, 0) {
+			until[t.op.grant()] = t.until
+		}
+		for _, o := range ops {
+			if o.Kind == Mixed && o.Result != Refused && o.Return < until[o.grant()] {
+				found = append(found, Violation{"kinds", name, "another kind of lock of the name was not refused", of(ops, o.grant()), nil})
+			}
+		}
+	}
+	return found
+}
+
+// Overtaken finds waiters past whom the lock was handed to one of the same client that came later.
+func Overtaken(ops []Op, slack time.Duration) (found []Violation) {
+	for name, ops := range byName(ops) {
+		for _, late := range ops {
+			if !late.Handed || late.Result != OK {
+				continue
+			}
+			for _, o := range ops {
+				if o.Kind == Lock && o.Client == late.Client && after(o.Call, slack) < late.Call && o.Return > after(late.Return, slack) {
+					found = append(found, Violation{"overtaken", name, "the lock was handed on past one that waited", []Op{o, late}, nil})
+					break
+				}
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,245 @@
+package integration_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// visits is a random history of a queue in which Redisson's waiters come and go among ours, live and dead, in virtual time.
+type visits struct {
+	s       *shared
+	rnd     *rand.Rand
+	j       *java
+	scripts map[*lua.Script]*lua.Script // what is run in place of a script
+	last    int                         // number of the last waiter
+	java    []int                       // threads that wait
+	waits   map[int]time.Duration       // for so long each
+	live    map[string]bool             // ours that poll; the others are dead
+	silent  time.Duration               // since the last poll
+	steps   []string
+}
+
+const (
+	visitPlace = 15 * time.Second
+	visitPoll  = 10 * time.Second // at the latest
+)
+
+func (v *visits) run(s *lua.Script, args ...any) lua.Reply {
+	v.s.t.Helper()
+	if other := v.scripts[s]; other != nil {
+		s = other
+	}
+	r, err := lua.Run(v.s.ctx, v.s.rdb, s.Call(append([]any{
+		javaName, "redisson_lock_token:{fair}", javaQueue, javaEnds, javaChannel,
+	}, args...)...))
+	require.NoError(v.s.t, err)
+	return r
+}
+
+// poll is of one of our clients, with its waiters that live.
+func (v *visits) poll(client string) {
+	args := []any{client, "PUBLISH", 1000, 330000, visitPlace.Milliseconds()}
+	for owner := range v.live {
+		if strings.HasPrefix(owner, client+":") {
+			args = append(args, owner)
+		}
+	}
+	v.run(lua.FairPoll, args...)
+	v.silent = 0
+}
+
+// pass lets time go by: all deadlines come nearer. Who lives polls in time.
+func (v *visits) pass(d time.Duration) {
+	for d > 0 {
+		now := min(d, visitPoll-v.silent)
+		require.NoError(v.s.t, nearer.Run(v.s.ctx, v.s.rdb, []string{javaEnds}, now.Milliseconds()).Err())
+		d -= now
+		if v.silent += now; v.silent >= visitPoll {
+			v.poll("go")
+		}
+	}
+}
+
+// nearer puts all deadlines forward.
+var nearer = redis.NewScript(`for _, owner in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZINCRBY', KEYS[1], -ARGV[1], owner) end return 1`)
+
+// holder is who has the lock, as far as it is one of those that live.
+func (v *visits) holder() string {
+	for owner := range v.s.rdb.HGetAll(v.s.ctx, javaName).Val() {
+		return owner
+	}
+	return ""
+}
+
+func (v *visits) step() {
+	s := v.s
+	holder := v.holder()
+	switch n := v.rnd.IntN(20); {
+	case n < 6: // one of ours queues, most of them alive
+		v.last++
+		owner := fmt.Sprintf("go:h%d", v.last)
+		if v.rnd.IntN(6) == 0 {
+			owner = fmt.Sprintf("gone:h%d", v.last)
+		}
+		v.steps = append(v.steps, "queue "+owner)
+		r := v.run(lua.FairAcquire, owner, 30000, 330000, "0", visitPlace.Milliseconds(), 30000, "PUBLISH")
+		if r.Status == lua.Denied && strings.HasPrefix(owner, "go:") {
+			v.live[owner] = true
+		}
+	case n < 11: // Redisson's tryLock with a time, which mostly leaves
+		v.last++
+		v.j.wait = []time.Duration{100 * time.Millisecond, time.Minute, javaWait, javaWait, javaWait, javaWait}[v.rnd.IntN(6)]
+		v.steps = append(v.steps, fmt.Sprint("java ", v.last, " ", v.j.wait))
+		if _, granted, err := v.j.attempt(s.ctx, v.last, true); err == nil && !granted {
+			v.java, v.waits[v.last] = append(v.java, v.last), v.j.wait
+		}
+		if len(v.java) > 0 && v.rnd.IntN(4) == 0 {
+			v.steps = append(v.steps, fmt.Sprint("java leaves ", v.java[0]))
+			v.j.wait = v.waits[v.java[0]]
+			v.j.giveUp(s.ctx, v.java[0])
+			v.java = v.java[1:]
+		}
+	case n < 18 && strings.HasPrefix(holder, "java:"): // it unlocks, and calls the next; count 0 is made 1 before
+		var thread int
+		_, _ = fmt.Sscanf(holder, "java:%d", &thread)
+		v.steps = append(v.steps, "java unlocks "+holder)
+		if s.rdb.HGet(s.ctx, javaName, holder).Val() == "0" {
+			_, _, err := v.j.attempt(s.ctx, thread, true)
+			require.NoError(s.t, err)
+		}
+		require.NoError(s.t, v.j.unlock(s.ctx, thread))
+		v.javaNext()
+	case n < 18:
+		v.steps = append(v.steps, "release "+holder)
+		delete(v.live, holder)
+		v.run(lua.FairRelease, holder, "PUBLISH", 30000, 330000)
+		if holder := v.holder(); holder != "" {
+			delete(v.live, holder) // it waits no longer
+		}
+	default:
+		v.steps = append(v.steps, "time passes")
+		v.pass([]time.Duration{time.Second, 3 * time.Second, 20 * time.Second}[v.rnd.IntN(3)])
+	}
+}
+
+// javaNext is what a called waiter of Redisson's does, or our client in its place.
+func (v *visits) javaNext() {
+	for i, thread := range v.java {
+		if q := v.s.queue(); len(q) > 0 && q[0] == v.j.owner(thread) {
+			v.j.wait = v.waits[thread]
+			_, _, err := v.j.attempt(v.s.ctx, thread, true)
+			require.NoError(v.s.t, err)
+			v.java = append(v.java[:i:i], v.java[i+1:]...)
+			return
+		}
+	}
+	v.poll("go")
+	delete(v.live, v.holder())
+}
+
+// wrong is what is not as it should be: a place of a waiter that lives that is gone, or, when one of our clients has looked at the queue,
+// one that counts for longer than for 15 s and an hour for each of Redisson's before it. Mostly nobody looks: many are granted the lock
+// between two polls.
+func (v *visits) wrong() string {
+	looks := v.rnd.IntN(8) == 0
+	if looks {
+		v.steps = append(v.steps, "poll")
+		for range 2 { // the first one may hand the lock on
+			v.poll("go")
+			delete(v.live, v.holder())
+		}
+	}
+	rest := visitPlace + time.Second
+	queued := map[string]bool{}
+	for _, owner := range v.s.queue() {
+		queued[owner] = true
+		if strings.HasPrefix(owner, "java:") {
+			rest += time.Hour // as far as room is left for its wait
+			continue
+		}
+		if left, _ := v.s.left(owner); looks && left > float64(rest.Milliseconds()) {
+			return fmt.Sprintf("the place of %s counts for %.0f s, and may for %v", owner, left/1000, rest)
+		}
+	}
+	for owner := range v.live {
+		if !queued[owner] {
+			return "the place of " + owner + " is lost"
+		}
+	}
+	return ""
+}
+
+// visit runs a history and returns what was wrong.
+func visit(t *testing.T, seed uint64, edits map[*lua.Script][]string) string {
+	t.Helper()
+	s := newShared(t)
+	v := &visits{
+		s: s, rnd: rand.New(rand.NewPCG(seed, 1)), j: newJava(t, s.rdb, "java"), live: map[string]bool{}, waits: map[int]time.Duration{}, //nolint:gosec // for tests
+		scripts: map[*lua.Script]*lua.Script{},
+	}
+	for script, edit := range edits {
+		text := strings.NewReplacer(edit...).Replace(script.Text())
+		require.NotEqual(t, script.Text(), text)
+		v.scripts[script] = lua.New(script.Name(), text, 5)
+	}
+	sub := s.rdb.Subscribe(s.ctx, javaChannel+":go")
+	defer sub.Close()
+	_, err := sub.Receive(s.ctx)
+	require.NoError(t, err)
+	v.run(lua.FairAcquire, "first:h1", 30000, 330000, "0", 0, 1000, "PUBLISH")
+	for range 300 {
+		v.step()
+		if wrong := v.wrong(); wrong != "" {
+			return fmt.Sprintf("seed %d: %s\nafter %v\nqueue %v", seed, wrong, v.steps[max(0, len(v.steps)-30):], s.queue())
+		}
+	}
+	return ""
+}
+
+// TestRedissonFairVisits: whatever waiters of Redisson's come and go, in random histories, no place of ours counts for longer than it
+// may, and none of a waiter that lives is lost.
+func TestRedissonFairVisits(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number is as good
+	for i := range uint64(10) {
+		require.Empty(t, visit(t, seed+i, nil))
+	}
+}
+
+// TestRedissonFairVisitsControls: what each rule is against is found within a few histories.
+func TestRedissonFairVisitsControls(t *testing.T) {
+	t.Parallel()
+	shortened := map[*lua.Script][]string{}
+	for _, s := range []*lua.Script{lua.FairAcquire, lua.FairRelease, lua.FairPoll} {
+		shortened[s] = []string{"math.floor(needed) + deadline % 1)", "now + silence + deadline % 1)"}
+	}
+	for name, edits := range map[string]map[*lua.Script][]string{
+		"a place lasts longer than the one before": {
+			lua.FairAcquire: {"deadline, others = behind(place)", "deadline = math.floor(math.max(last + place, (behind(place))))"},
+			lua.FairPoll:    {" or room and deadline > needed", ""},
+		},
+		"all that was left of the granted one's time is taken off": shortened,
+		"room is forgotten when Redisson's have gone":              {lua.FairAcquire: {"deadline = deadline + 0.5", "deadline = deadline + (others and 0.5 or 0)"}},
+		"polls take nothing away":                                  {lua.FairPoll: {" or room and deadline > needed", ""}},
+		"no room":                                                  {lua.FairAcquire: {"deadline, others = behind(place)", "deadline = now + place"}, lua.FairPoll: {"asked[owner] and deadline < needed or", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(40) {
+				if found := visit(t, seed, edits); found != "" {
+					t.Logf("proof: fair queue with Redisson: without %q: %.120s", name, found)
+					return
+				}
+			}
+			t.Error("nothing was found")
+		})
+	}
+}

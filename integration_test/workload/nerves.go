@@ -1,0 +1,95 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Nerves is a hook of go-redis such as users have, gone wrong: now and then it takes long, and now and then it panics, before the script was
+// sent or after. Actors survive that. It is to be the first hook of a client, or those before it do not see the end of a command.
+type Nerves struct {
+	Slow, Panics float64       // how often, as probabilities
+	Longest      time.Duration // that it takes
+
+	mu  sync.Mutex // guards rng
+	rng *rand.Rand
+}
+
+var _ redis.Hook = (*Nerves)(nil)
+
+// NewNerves makes a hook with random numbers of its own. It is calm unless its fields say otherwise.
+func NewNerves(rng *rand.Rand) *Nerves { return &Nerves{rng: rng} }
+
+// fright is what it panics with.
+type fright struct{}
+
+var errFright = errors.New("the panic of a hook came through")
+
+// survive is a call whose caller bears the panics of hooks.
+func survive(call func() error) (err error) {
+	defer func() {
+		switch v := recover(); v {
+		case nil:
+		case fright{}:
+			err = errFright
+		default:
+			panic(v)
+		}
+	}()
+	return call()
+}
+
+// ofPanic tells whether an error comes of a panic, perhaps of another's command that travelled with this one's.
+func ofPanic(err error) bool {
+	return errors.Is(err, errFright) || err != nil && strings.Contains(err.Error(), "go-redis panicked")
+}
+
+// DialHook is part of redis.Hook.
+func (n *Nerves) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessHook is part of redis.Hook.
+func (n *Nerves) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) (err error) {
+		n.around([]redis.Cmder{cmd}, func() { err = next(ctx, cmd) })
+		return err
+	}
+}
+
+// ProcessPipelineHook is part of redis.Hook.
+func (n *Nerves) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) (err error) {
+		n.around(cmds, func() { err = next(ctx, cmds) })
+		return err
+	}
+}
+
+func (n *Nerves) around(cmds []redis.Cmder, send func()) {
+	if !slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Name() == "evalsha" || c.Name() == "eval" }) {
+		send()
+		return
+	}
+	n.mu.Lock()
+	slow, panics, before := n.rng.Float64() < n.Slow, n.rng.Float64() < n.Panics, n.rng.IntN(2) == 0
+	pause := time.Duration(n.rng.Float64() * float64(n.Longest))
+	n.mu.Unlock()
+	if slow {
+		<-time.After(pause) // whatever its caller's context says
+	}
+	if panics && before {
+		panic(fright{})
+	}
+	send()
+	if panics {
+		panic(fright{})
+	}
+}

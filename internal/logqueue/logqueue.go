@@ -1,0 +1,140 @@
+// Package logqueue takes log records to a handler of the user's in a goroutine of their own, so that one who logs never waits for it:
+// it may be slow, block for ever or panic.
+//
+// Not promised: that a record arrives. Of those that come while too many wait, and of those at which the handler panics, only the
+// number is told, with the next record that gets through.
+package logqueue
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+)
+
+// Room is how many records wait at most.
+const Room = 1000
+
+// Dropped is the key of the number of records that did not get through.
+const Dropped = "dropped"
+
+// New makes a logger whose records go to the handler of another one. start runs a function in a goroutine: there is one while
+// there are records, and none else. It is owned by whoever start belongs to, and lasts for as long as the handler blocks.
+func New(to *slog.Logger, start func(func())) *slog.Logger {
+	q := &queue{start: start}
+	return slog.New(&handler{queue: q, to: to.Handler})
+}
+
+// handler is what a logger sees. It calls nothing of the user's.
+type handler struct {
+	queue *queue
+	to    func() slog.Handler // makes the user's; called in the queue's goroutine
+}
+
+// Enabled says yes: whether a record is wanted is the user's code to say, and that is called later.
+func (*handler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *handler) Handle(_ context.Context, r slog.Record) error {
+	if control.Aside.Off() {
+		return deliver(h.to, r)
+	}
+	h.queue.put(entry{h.to, r.Clone()})
+	return nil
+}
+
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &handler{h.queue, func() slog.Handler { return h.to().WithAttrs(attrs) }}
+}
+
+func (h *handler) WithGroup(name string) slog.Handler {
+	return &handler{h.queue, func() slog.Handler { return h.to().WithGroup(name) }}
+}
+
+func deliver(to func() slog.Handler, r slog.Record) error {
+	h := to()
+	if !h.Enabled(context.Background(), r.Level) {
+		return nil
+	}
+	return h.Handle(context.Background(), r)
+}
+
+type entry struct {
+	to     func() slog.Handler
+	record slog.Record
+}
+
+// queue is what all handlers of a logger share.
+type queue struct {
+	start func(func())
+
+	mu      sync.Mutex // guards the rest; never held while the user's handler runs
+	waiting []entry    // oldest first
+	dropped int        // since the last record that got through
+	running bool       // a goroutine takes them
+}
+
+func (q *queue) put(e entry) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) >= Room {
+		q.dropped++
+		return
+	}
+	q.waiting = append(q.waiting, e)
+	if !q.running {
+		q.running = true
+		q.start(q.run)
+	}
+}
+
+// run hands over what waits. If the handler ends the goroutine, another one goes on.
+func (q *queue) run() {
+	done := false
+	defer func() {
+		if !done {
+			q.start(q.run)
+		}
+	}()
+	for {
+		e, dropped, ok := q.next()
+		if !ok {
+			done = true
+			return
+		}
+		q.hand(e, dropped)
+	}
+}
+
+func (q *queue) next() (e entry, dropped int, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		q.waiting, q.running = nil, false // the array goes too
+		return e, 0, false
+	}
+	e = q.waiting[0]
+	q.waiting[0] = entry{}
+	q.waiting = q.waiting[1:]
+	dropped, q.dropped = q.dropped, 0
+	return e, dropped, true
+}
+
+// hand gives the user's handler one record. Its errors are its own affair, as they are for slog.
+func (q *queue) hand(e entry, dropped int) {
+	arrived := false
+	defer func() {
+		if arrived {
+			return
+		}
+		_ = recover() // it must not end the process, and there is nobody to log it to
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.dropped += dropped + 1
+	}()
+	if dropped > 0 {
+		e.record.AddAttrs(slog.Int(Dropped, dropped))
+	}
+	_ = deliver(e.to, e.record)
+	arrived = true
+}

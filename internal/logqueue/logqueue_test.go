@@ -1,0 +1,128 @@
+package logqueue_test
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/logqueue"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// sink notes what it is told, after an action of the test's.
+type sink struct {
+	act  func(msg string)
+	said strings.Builder
+}
+
+func (s *sink) Write(line []byte) (int, error) {
+	if s.act != nil {
+		s.act(string(line))
+	}
+	return s.said.Write(line)
+}
+
+func (s *sink) logger(group *sync.WaitGroup) *slog.Logger {
+	plain := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	return logqueue.New(slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{ReplaceAttr: plain})).With("a", 1), group.Go)
+}
+
+// TestRecords: they arrive in order and whole, with what was given to the user's logger and to ours; what the user's
+// handler does not want does not.
+func TestRecords(t *testing.T) {
+	var s sink
+	var group sync.WaitGroup
+	log := s.logger(&group)
+	log.Info("one", "x", 1)
+	log.Debug("not wanted")
+	log.With("b", 2).WithGroup("g").Warn("two", "x", 2)
+	group.Wait()
+	require.Equal(t, "level=INFO msg=one a=1 x=1\nlevel=WARN msg=two a=1 b=2 g.x=2\n", s.said.String())
+}
+
+// TestBlocked: a handler that blocks keeps nobody waiting, and takes no more memory than so many records. How many were
+// dropped is told when it goes on. Control: without the queue the caller waits.
+func TestBlocked(t *testing.T) {
+	blocked, release := make(chan bool), make(chan bool)
+	var once sync.Once
+	s := sink{act: func(string) {
+		once.Do(func() {
+			close(blocked)
+			<-release
+		})
+	}}
+	var group sync.WaitGroup
+	log := s.logger(&group)
+	log.Info("first")
+	<-blocked
+	for range logqueue.Room + 7 {
+		log.Info("next")
+	}
+	close(release)
+	group.Wait()
+	lines := strings.Split(strings.TrimSpace(s.said.String()), "\n")
+	require.Len(t, lines, 1+logqueue.Room)
+	require.Equal(t, "level=INFO msg=next a=1 dropped=7", lines[1])
+	require.NotContains(t, strings.Join(lines[2:], " "), logqueue.Dropped)
+
+	defer control.Aside.Without()()
+	here := goroutine()
+	s.act = func(string) { require.Equal(t, here, goroutine(), "control") }
+	log.Info("in the way of who logs")
+}
+
+// goroutine is the name of the goroutine that calls it.
+func goroutine() string {
+	buf := make([]byte, 64)
+	name, _, _ := strings.Cut(string(buf[:runtime.Stack(buf, false)]), "[")
+	return name
+}
+
+// TestPanic: a handler that panics, or ends its goroutine, ends neither the process nor the log.
+func TestPanic(t *testing.T) {
+	s := sink{act: func(line string) {
+		switch {
+		case strings.Contains(line, "panics"):
+			panic("logger")
+		case strings.Contains(line, "exits"):
+			runtime.Goexit()
+		}
+	}}
+	var group sync.WaitGroup
+	log := s.logger(&group)
+	for _, msg := range []string{"panics", "exits", "exits", "good", "good"} {
+		log.Info(msg)
+	}
+	group.Wait()
+	require.Equal(t, "level=INFO msg=good a=1 dropped=3\nlevel=INFO msg=good a=1\n", s.said.String())
+}
+
+// TestNoGoroutine: there is one while there is something to log, and then none.
+func TestNoGoroutine(t *testing.T) {
+	var s sink
+	started := 0
+	var f func()
+	log := logqueue.New(slog.New(slog.NewTextHandler(&s, nil)), func(run func()) { started, f = started+1, run })
+	require.Zero(t, started)
+	log.InfoContext(context.Background(), "one")
+	log.Info("two")
+	require.Equal(t, 1, started)
+	f()
+	log.Info("three")
+	require.Equal(t, 2, started)
+	f()
+	require.Equal(t, 3, strings.Count(s.said.String(), "\n"))
+}

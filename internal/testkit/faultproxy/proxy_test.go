@@ -1,0 +1,284 @@
+package faultproxy
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+const text = "return redis.call('INCR', KEYS[1])"
+
+// hash is the script's SHA-1.
+var hash = func() string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}()
+
+// setup returns a proxy, a client through it and one that goes straight to the server.
+func setup(t *testing.T, change ...func(*redis.Options)) (p *Proxy, through, direct *redis.Client) {
+	t.Helper()
+	s := redistest.Shared(t)
+	p = New(t, s.Addr())
+	direct = s.Client(t)
+	t.Cleanup(func() { direct.Del(context.Background(), t.Name(), t.Name()+":n", t.Name()+":h") }) // for -count
+	return p, redistest.NewClient(t, p.Addr(), change...), direct
+}
+
+func noRetries(o *redis.Options) { o.MaxRetries = -1 }
+
+func impatient(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, 200*time.Millisecond }
+
+// once is a command that go-redis does not send again.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+func incr(ctx context.Context, t *testing.T, rdb *redis.Client) error {
+	return rdb.Eval(ctx, text, []string{t.Name()}).Err()
+}
+
+// count is how often the script has run.
+func count(t *testing.T, direct *redis.Client) int {
+	n, err := direct.Get(t.Context(), t.Name()).Int()
+	if err != nil {
+		require.ErrorIs(t, err, redis.Nil)
+	}
+	return n
+}
+
+func fired(t *testing.T, r *Rule) {
+	t.Helper()
+	select {
+	case <-r.Fired():
+	case <-time.After(5 * time.Second):
+		t.Fatal("the rule does not fire")
+	}
+}
+
+// The control that gives DropReply its worth: go-redis's own retry runs a script twice and reports success.
+func TestDropReplyRunsAScriptTwiceWithGoRedisRetries(t *testing.T) {
+	p, rdb, direct := setup(t)
+	r := p.On(Script(hash), 1, DropReply)
+	n, err := rdb.Eval(t.Context(), text, []string{t.Name()}).Int()
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	require.Equal(t, 2, count(t, direct))
+	require.Equal(t, 2, p.Seen(Script(hash)))
+	require.Equal(t, 1, r.Count())
+}
+
+func TestDropReplyRunsACommandWithoutRetryOnce(t *testing.T) {
+	p, rdb, direct := setup(t)
+	r := p.On(Command("eval"), 1, DropReply)
+	cmd := once{redis.NewCmd(t.Context(), "eval", text, 1, t.Name())}
+	require.ErrorContains(t, rdb.Process(t.Context(), cmd), "EOF")
+	fired(t, r)
+	require.Equal(t, 1, count(t, direct))
+	require.NoError(t, rdb.Ping(t.Context()).Err(), "a new connection works")
+}
+
+func TestDropRequestAndCutRunNothing(t *testing.T) {
+	for _, action := range []Action{DropRequest, Cut} {
+		t.Run(action.String(), func(t *testing.T) {
+			p, rdb, direct := setup(t, noRetries)
+			r := p.On(Script(hash), 2, action)
+			require.NoError(t, incr(t.Context(), t, rdb))
+			require.Error(t, incr(t.Context(), t, rdb), "the second")
+			fired(t, r)
+			require.NoError(t, incr(t.Context(), t, rdb), "only the second")
+			require.Equal(t, 2, count(t, direct))
+			require.Equal(t, 3, p.Seen(Script(hash)))
+		})
+	}
+}
+
+func TestZeroMeansEveryOneUntilClear(t *testing.T) {
+	p, rdb, direct := setup(t, noRetries)
+	r := p.On(Script(hash), 0, DropRequest)
+	for range 3 {
+		require.Error(t, incr(t.Context(), t, rdb))
+	}
+	require.Equal(t, 3, r.Count())
+	p.Clear()
+	require.NoError(t, incr(t.Context(), t, rdb))
+	require.Equal(t, 1, count(t, direct))
+}
+
+func TestHoldReplyHasRunAndWaitsForRelease(t *testing.T) {
+	p, rdb, direct := setup(t)
+	r := p.On(All(Command("EVAL"), Arg(3, t.Name())), 1, HoldReply)
+	result := make(chan error, 1)
+	go func() { result <- incr(t.Context(), t, rdb) }()
+	fired(t, r)
+	require.Equal(t, 1, count(t, direct), "it has run")
+	require.Empty(t, result, "its reply is held")
+	r.Release()
+	require.NoError(t, <-result)
+}
+
+func TestAHeldReplyDoesNotKeepAClosedConnection(t *testing.T) {
+	p, rdb, direct := setup(t, impatient)
+	r := p.On(Script(hash), 0, HoldReply)
+	require.ErrorContains(t, incr(t.Context(), t, rdb), "i/o timeout")
+	fired(t, r)
+	require.Equal(t, 1, count(t, direct))
+	require.Eventually(t, func() bool { return p.connections() == 0 }, 5*time.Second, 2*time.Millisecond)
+}
+
+// connections is the number of open connections.
+func (p *Proxy) connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns)
+}
+
+func TestBlackHoleKeepsTheConnectionOpen(t *testing.T) {
+	p, rdb, direct := setup(t, impatient)
+	r := p.On(Script(hash), 1, BlackHole)
+	require.ErrorContains(t, incr(t.Context(), t, rdb), "i/o timeout")
+	fired(t, r)
+	require.Zero(t, count(t, direct))
+	require.NoError(t, incr(t.Context(), t, rdb), "another connection is not hit")
+}
+
+func TestSilenceEndsForConnectionsThatLostNothing(t *testing.T) {
+	p, rdb, direct := setup(t, impatient)
+	sub := rdb.Subscribe(t.Context(), t.Name())
+	defer sub.Close()
+	_, err := sub.Receive(t.Context())
+	require.NoError(t, err)
+	p.Silence(true)
+	require.ErrorContains(t, rdb.Ping(t.Context()).Err(), "i/o timeout")
+	require.EqualValues(t, 1, direct.Publish(t.Context(), t.Name(), "lost").Val())
+	_, err = sub.ReceiveTimeout(t.Context(), 100*time.Millisecond)
+	require.ErrorContains(t, err, "i/o timeout")
+	p.Silence(false)
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	direct.Publish(t.Context(), t.Name(), "heard")
+	msg, err := sub.ReceiveMessage(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "heard", msg.Payload)
+}
+
+func TestCutAllStopAndStart(t *testing.T) {
+	p, rdb, _ := setup(t, noRetries)
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	p.CutAll()
+	require.Eventually(t, func() bool { return rdb.Ping(t.Context()).Err() == nil }, 5*time.Second, time.Millisecond)
+	addr := p.Addr()
+	p.Stop()
+	p.Stop()
+	require.Zero(t, p.connections())
+	require.Eventually(t, func() bool { return rdb.Ping(t.Context()).Err() != nil }, 5*time.Second, time.Millisecond)
+	_, err := net.Dial("tcp", addr)
+	require.ErrorContains(t, err, "refused")
+	p.Start()
+	p.Start()
+	require.Equal(t, addr, p.Addr())
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+}
+
+func TestAStoppedServerIsAClosedConnection(t *testing.T) {
+	s := redistest.Start(t)
+	p := New(t, s.Addr())
+	rdb := redistest.NewClient(t, p.Addr(), noRetries)
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	s.Kill()
+	require.Error(t, rdb.Ping(t.Context()).Err())
+	s.Restart()
+	require.Eventually(t, func() bool { return rdb.Ping(t.Context()).Err() == nil }, 5*time.Second, 2*time.Millisecond)
+}
+
+// A pipeline is many requests in one packet: the fault hits one of them, and those before it get their replies. It is
+// written by hand because go-redis reports one lost reply as the loss of them all.
+func TestPipelineIsPairedInOrder(t *testing.T) {
+	for hello, replies := range map[string]string{
+		"":                                 "*2\r\n$1\r\na\r\n$1\r\n1\r\n:1\r\n",
+		"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n": "%1\r\n$1\r\na\r\n$1\r\n1\r\n:1\r\n",
+	} {
+		t.Run(fmt.Sprintf("hello=%t", hello != ""), func(t *testing.T) {
+			p, _, direct := setup(t)
+			hash, counter := t.Name()+":h", t.Name()+":n"
+			direct.HSet(t.Context(), hash, "a", 1)
+			p.On(Arg(1, counter), 5, DropReply)
+			conn, err := net.Dial("tcp", p.Addr())
+			require.NoError(t, err)
+			defer conn.Close()
+			var sent, want strings.Builder
+			sent.WriteString(hello)
+			for i := range 8 {
+				fmt.Fprintf(&sent, "HGETALL %s\r\n*2\r\n$4\r\nINCR\r\n$%d\r\n%s\r\n", hash, len(counter), counter)
+				if i < 4 {
+					want.WriteString(strings.Replace(replies, ":1", fmt.Sprint(":", i+1), 1))
+				} else if i == 4 {
+					before, _, _ := strings.Cut(replies, ":1")
+					want.WriteString(before)
+				}
+			}
+			_, err = conn.Write([]byte(sent.String()))
+			require.NoError(t, err)
+			got, err := io.ReadAll(conn)
+			if err != nil {
+				require.ErrorIs(t, err, syscall.ECONNRESET) // closed with requests unread
+			}
+			if hello != "" {
+				require.Regexp(t, "^%", string(got))
+				got = got[strings.Index(string(got), "%1\r\n$1\r\na"):]
+			}
+			require.Equal(t, want.String(), string(got))
+			n, _ := direct.Get(t.Context(), counter).Int()
+			require.GreaterOrEqual(t, n, 5, "executed")
+		})
+	}
+}
+
+func TestSubscribedConnectionsPassMessages(t *testing.T) {
+	for _, protocol := range []int{2, 3} {
+		t.Run(fmt.Sprint("RESP", protocol), func(t *testing.T) {
+			p, rdb, direct := setup(t, func(o *redis.Options) { o.Protocol = protocol })
+			p.On(Command("PING"), 0, DropReply) // not for a subscribed connection
+			sub := rdb.Subscribe(t.Context(), "a"+t.Name(), "b"+t.Name())
+			defer sub.Close()
+			require.NoError(t, sub.Ping(t.Context()))
+			for i := range 50 {
+				require.Eventually(t, func() bool { // SUBSCRIBE may still be on its way
+					return direct.PubSubNumSub(t.Context(), "b"+t.Name()).Val()["b"+t.Name()] == 1
+				}, 5*time.Second, time.Millisecond)
+				direct.Publish(t.Context(), "b"+t.Name(), i)
+			}
+			for i := range 50 {
+				msg, err := sub.ReceiveMessage(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, fmt.Sprint(i), msg.Payload)
+			}
+		})
+	}
+}
+
+func TestTheConfirmationOfASubscriptionCanBeLost(t *testing.T) {
+	p, rdb, direct := setup(t)
+	r := p.On(Command("SUBSCRIBE"), 1, DropReply)
+	sub := rdb.Subscribe(t.Context(), t.Name())
+	defer sub.Close()
+	_, err := sub.Receive(t.Context())
+	require.Error(t, err)
+	fired(t, r)
+	require.Eventually(t, func() bool { // go-redis subscribes again when it next receives
+		_, err := sub.ReceiveTimeout(t.Context(), 100*time.Millisecond)
+		return err == nil && direct.PubSubNumSub(t.Context(), t.Name()).Val()[t.Name()] == 1
+	}, 5*time.Second, 5*time.Millisecond)
+}

@@ -1,0 +1,129 @@
+package handoff
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// hand is the model of a lock that is handed on within clients: what the plain lock's model leaves out for its size. Client A has two
+// owners, and all that goes wrong happens to it; B has one, and is who is harmed.
+type hand struct {
+	lease    uint8 // ticks
+	block    uint16
+	wishes   [maxOwners]uint8 // of A's owners
+	rival    uint8            // wishes of B's owner
+	faults   uint8
+	messages int
+	crashes  uint8
+	tries    uint8 // attempts of owners beside the one in front
+	enters   bool
+	leavers  bool // who is handed the lock may leave in that moment
+	brief    bool // messages do not live longer than a tick
+	off      defence
+	only     error
+	cut      int
+}
+
+func (m *hand) explore(t testing.TB) model.Report[state] {
+	t.Helper()
+	s := state{faults: m.faults, tries: m.tries, crashes: m.crashes}
+	s.clients[0].wishes, s.clients[1].wishes[0] = m.wishes, m.rival
+	explored := model.Model[state]{Start: []state{s}, Next: m.next, Check: m.check}
+	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
+		explored.Goal, explored.Quiet = m.free, func(label string) bool { return !loud[label] }
+	}
+	r, err := model.Explore(explored)
+	require.NoError(t, err)
+	return r
+}
+
+var (
+	once = [maxOwners]uint8{1, 1}
+
+	hands       = hand{lease: 3, block: 2, wishes: once, rival: 1, enters: true}
+	loseReplies = hand{lease: 3, block: 2, wishes: once, rival: 1, faults: 1, messages: 1, brief: true}
+	repeats     = hand{lease: 3, block: 2, wishes: [maxOwners]uint8{2, 1}, faults: 1, messages: 1}
+	besides     = hand{lease: 3, block: 2, wishes: once, faults: 1, messages: 1, tries: 1}
+	ending      = hand{lease: 4, block: 2, wishes: once, rival: 1, crashes: 1, leavers: true, brief: true}
+)
+
+// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment.
+func large(m hand) hand {
+	if os.Getenv("HOLDFAST_MODEL") != "large" {
+		return m
+	}
+	switch {
+	case m.crashes > 0:
+		m.enters = true
+	case m.brief:
+		m.enters, m.leavers = true, true
+	case m.faults > 0:
+		m.messages, m.faults = 2, 2
+	default:
+		m.lease, m.leavers = 4, true
+	}
+	return m
+}
+
+// TestHandModel: in no state that can be reached is a promise broken.
+func TestHandModel(t *testing.T) {
+	for _, scenario := range []struct {
+		name string
+		m    hand
+	}{{"hands", hands}, {"loses", loseReplies}, {"again", repeats}, {"besides", besides}, {"ends", ending}} {
+		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
+			m := large(scenario.m)
+			r := m.explore(t)
+			t.Logf("proof: hand-off model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds", scenario.name,
+				r.States, r.Transitions, r.Depth, m.cut)
+			if r.Violation != nil {
+				t.Error(r.Violation)
+			}
+		})
+	}
+}
+
+// TestHandModelControls: without any one of the defences there is a way to break a promise.
+func TestHandModelControls(t *testing.T) {
+	var table strings.Builder
+	for _, c := range []struct {
+		what string
+		off  defence
+		in   hand
+		want error
+	}{
+		{"the tokens of a block are reserved at the grant", reserved, hands, errToken},
+		{"\"not held\" is not believed while a pass is under way", believesPass, hands, errFalse},
+		{"an id that was handed away from is not used again", handedFresh, besides, errTwo},
+		{"nothing is handed on in the second half of a lease", halfLease, ending, errShort},
+		{"a pass that released hands nothing on", passReleases, hands, errTwo},
+		{"a grant with a straggler is not handed on", strayGrant, loseReplies, errLeft},
+		{"nor one whose pass has a straggler", strayPass, loseReplies, errTwo},
+		{"who leaves when it is handed the lock gives it back", leaverGives, ending, errLeft},
+		{"trust ends by the client's own clock", ownDeadline, hands, errTwo},
+	} {
+		m := c.in
+		m.off, m.only = c.off, c.want
+		r := m.explore(t)
+		if r.Violation == nil {
+			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
+			continue
+		}
+		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps: %v", c.what, len(r.Violation.Trace), r.Violation.Reason)
+		if os.Getenv("HOLDFAST_MODEL") != "" {
+			t.Logf("without %q: %v", c.what, r.Violation)
+		}
+	}
+	t.Logf("proof: hand-off model: without                                    there is a way of%s", table.String())
+}

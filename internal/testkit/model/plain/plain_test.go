@@ -1,0 +1,171 @@
+package plain
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// lock is the model of a lock: what the scripts do to its keys, what clients do when answers come, come late or do not
+// come, and a network that loses, delays and reorders what was sent on different connections. A request arrives twice only
+// because its client sent it twice, for that is what TCP and commands that refuse go-redis's retries leave possible.
+//
+// Time goes in ticks, for all clocks alike; a hold is trusted for a tick less than its lease. Processes are always
+// scheduled: a client notices in the same tick that its trust is over. The fields are the bounds.
+type lock struct {
+	clients     int
+	frail       int   // how many of them meet faults, leave and die; the others do not, and want the lock once
+	messages    int   // that were given up and may still arrive, at a time
+	lease, long uint8 // ticks: of a grant, and of one that was extended
+	depth       uint8 // of re-entries
+	wishes      uint8 // locks that a frail client wants, one after another
+	faults      uint8 // answers that do not come in time
+	leavers     uint8 // callers that leave while their command is under way
+	crashes     uint8
+	losses      uint8 // of the server's keys, or of its time
+	renews      bool  // there is a watchdog
+	brief       bool  // of late messages only those that may take the lock arrive
+	off         defence
+	only        error // look for this violation alone
+	cut         int   // messages for which the bounds had no room
+}
+
+func (m *lock) start() state {
+	s := state{faults: m.faults, leaves: m.leavers, crashes: m.crashes, loss: m.losses}
+	if m.losses > 0 {
+		s.clock = 2 * clockStep
+	}
+	for c := range m.clients {
+		if s.clients[c].wishes = 1; c < m.frail {
+			s.clients[c].wishes = m.wishes
+		}
+	}
+	return s
+}
+
+// explore also looks whether the lock can become free from everywhere: by messages that arrive or are lost, answers that
+// come, unlocks and time, without a fault, a renewal or a new wish. Since no time to live is longer than the longest lease,
+// and nothing lengthens one then but the few messages still under way, that is bounded by a lease.
+func (m *lock) explore(t testing.TB) model.Report[state] {
+	t.Helper()
+	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check}
+	if m.losses == 0 && (m.only == nil || errors.Is(m.only, model.ErrStuck)) {
+		explored.Goal, explored.Quiet = m.free, func(label string) bool { return !loud[label] }
+	}
+	r, err := model.Explore(explored)
+	require.NoError(t, err)
+	return r
+}
+
+// The scenarios. One with everything in it would not end; each has what its defences are against.
+var (
+	reenters = lock{clients: 2, frail: 1, renews: true, messages: 1, lease: 3, long: 3, depth: 2, wishes: 1, faults: 1}
+	extends  = lock{clients: 2, frail: 1, renews: true, messages: 1, lease: 2, long: 4, depth: 1, wishes: 1, faults: 2}
+	leaves   = lock{clients: 2, frail: 1, messages: 2, lease: 2, long: 2, depth: 1, wishes: 2, faults: 1, leavers: 1, brief: true}
+	dies     = lock{clients: 2, frail: 1, renews: true, messages: 1, lease: 3, long: 3, depth: 1, wishes: 2, crashes: 1}
+	three    = lock{clients: 3, frail: 1, renews: true, messages: 1, lease: 2, long: 2, depth: 1, wishes: 1, faults: 1}
+	forgets  = lock{clients: 2, frail: 1, messages: 1, lease: 2, long: 2, depth: 1, wishes: 2, losses: 1}
+)
+
+// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment: both clients frail, more of
+// what goes wrong, longer leases. They take a minute without the race detector, and five with it.
+func large(m lock) lock {
+	if os.Getenv("HOLDFAST_MODEL") != "large" {
+		return m
+	}
+	if m.losses > 0 {
+		m.frail = 2
+		return m
+	}
+	if m.clients == 2 && m.long == m.lease && m.wishes == 1 {
+		m.frail = 2
+	}
+	m.messages = max(m.messages, 2)
+	m.lease, m.long = max(m.lease, 3), max(m.long, 3)
+	if m.crashes > 0 {
+		m.faults = 1
+	}
+	return m
+}
+
+// TestModel: in no state that can be reached is a promise broken.
+func TestModel(t *testing.T) {
+	for _, scenario := range []struct {
+		name  string
+		bound lock
+	}{
+		{"re-enters", reenters}, {"extends", extends}, {"leaves", leaves}, {"dies", dies}, {"three clients", three},
+		{"server forgets", forgets},
+	} {
+		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
+			m := large(scenario.bound)
+			r := m.explore(t)
+			t.Logf("proof: model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds %s", scenario.name,
+				r.States, r.Transitions, r.Depth, m.cut, bounds(m))
+			if r.Violation != nil {
+				t.Error(r.Violation)
+			}
+		})
+	}
+}
+
+func bounds(m lock) string {
+	return fmt.Sprintf("(clients %d, frail %d, leases %d and %d ticks, depth %d, wishes %d, faults %d, leavers %d, crashes %d, "+
+		"losses %d, messages %d)", m.clients, m.frail, m.lease, m.long, m.depth, m.wishes, m.faults, m.leavers, m.crashes,
+		m.losses, m.messages)
+}
+
+// TestModelControls: without any one of the defences there is a way to break a promise, and the model finds it.
+func TestModelControls(t *testing.T) {
+	var table strings.Builder
+	for _, c := range []struct {
+		what string
+		off  defence // one, and what would hide the harm: an undo would do it too, before a straggler could
+		in   lock
+		want error
+	}{
+		{"acquire: a repeated attempt gets the outcome of the first", againFlag, reenters, errItself},
+		{"acquire: a repeated attempt never shortens", againKeeps, extends, errCut},
+		{"acquire: a grant has a time to live", leaseOfGrant, reenters, errEndless},
+		{"the same, when a process dies", leaseOfGrant, dies, model.ErrStuck},
+		{"acquire: a token is no less than the clock", clockToken, forgets, errToken},
+		{"acquire: a token is greater than the last", lastToken, forgets, errToken},
+		{"acquire: one that comes late refuses itself", lateness, leaves, errLeft},
+		{"recount: counts are absolute", absolute, reenters, errCount},
+		{"release: by the owner only", releaseOwner, reenters, errCut},
+		{"renew: by the owner only", renewOwner, reenters, errAnothers},
+		{"renew: never brings back", renewExists, reenters, errBack},
+		{"renew: never shortens", renewKeeps, extends, errCut},
+		{"client: trust counts from the sending", fromSending, reenters, errTwo},
+		{"client: trust ends by its own clock", deadline, reenters, errTwo},
+		{"client: an owner id with a straggler is not used again", freshOwner | freshUndo | undo, leaves, errCut},
+		{"client: nor is one that is being undone", freshUndo, leaves, errCut},
+		{"client: a waiter with a straggler says so", againWaiting, reenters, errItself},
+		{"client: what may be left is undone", undo, leaves, errLeft},
+		{"client: also after a refusal", undoDenied, leaves, errLeft},
+		{"client: and undone again", undoAgain, leaves, errLeft},
+	} {
+		m := c.in
+		m.off, m.only = c.off, c.want
+		r := m.explore(t)
+		if r.Violation == nil {
+			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
+			continue
+		}
+		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps: %v", c.what, len(r.Violation.Trace), r.Violation.Reason)
+		if os.Getenv("HOLDFAST_MODEL") != "" {
+			t.Logf("without %q: %v", c.what, r.Violation)
+		}
+	}
+	t.Logf("proof: model: without                                             there is a way of%s", table.String())
+}

@@ -1,0 +1,225 @@
+package quorum
+
+// What a holder makes of masters that forgot it: the rule of ballot_gap.go. Times are ticks from now on, less than 0 if they are past. Where two
+// events are in one tick, what ends there ends after what begins.
+
+// gapAt is what a holder knows of one master. It is kept where there is a watchdog.
+type gapAt struct {
+	told  uint8 // the greatest token that the master has told the owner
+	since int8  // the request that is under way was sent
+	seen  int8  // while held: the last question was sent that it answered with "held"
+	open  int8  // while opened: from then on it may not have held the lock
+	from  int8  // the last gap that has ended
+	until int8  // the same; both are 0 if there is none
+	again int8  // while more than 0: from then on its vote counts again
+}
+
+func (g *gapAt) gapped() bool { return g.from != 0 || g.until != 0 }
+
+// heardAll is a second renewal after a visit. The first one is confirmed by the majority that answers first, and who is not heard counts as
+// before. No time passes in these scenarios until the others have answered, so the second one knows what they said.
+const heardAll = 3
+
+// watched tells whether a client has a watchdog.
+func (m *voting) watched(c int) bool { return m.renews && (c == 0 || !m.visits) }
+
+func (m *voting) gaps(c int) bool { return m.forgets > 0 && m.watched(c) && !m.off.has(gapsKept) }
+
+// track notes what an answer says of gaps, before anything else of it is noted.
+func (m *voting) track(s *state, v *voter, c int, op, at uint8) {
+	b := &v.ballots[c]
+	fresh := op == acquire && at == done && !b.marks.has(regrant)
+	if b.marks.has(held) && !b.marks.has(opened) && (fresh || at != done) {
+		b.open = b.seen
+		b.marks |= opened
+	}
+	if at != done {
+		b.seen = 0
+		return
+	}
+	if b.marks.has(opened) {
+		m.close(s, v, c, fresh)
+	}
+	if !b.marks.has(held) || b.since > b.seen {
+		b.seen = b.since
+	}
+	if op == acquire {
+		b.told = max(b.told, b.token)
+		b.marks |= granted
+		b.marks &^= renewed
+	}
+}
+
+// close ends a gap.
+func (m *voting) close(s *state, v *voter, c int, fresh bool) {
+	b := &v.ballots[c]
+	from, until, before := b.open, int8(1), s.candidates[c].before
+	b.open = 0
+	b.marks &^= opened
+	switch first := !b.marks.has(granted); {
+	case m.off.has(tokenSpares):
+	case first && fresh && b.last == 0 && !b.marks.has(early) && !m.off.has(firstLater): // all keys may have been lost
+	case first && fresh && (b.last <= before || m.off.has(firstKnown)):
+		return
+	case !first && fresh && b.last != 0 && (b.last == b.told || b.last > b.told && m.off.has(exactToken)):
+		return
+	case !first && fresh && b.marks.has(renewed) && v.age < m.lease && -from < int8(m.lease) && !m.off.has(anewSpares): //nolint:gosec // few
+		return
+	}
+	switch {
+	case b.marks.has(granted) && !m.off.has(gapLonger):
+		until = int8(m.lease) //nolint:gosec // few
+	case !b.marks.has(granted) && !m.off.has(gapElects):
+		until += int8(m.patience) //nolint:gosec // few
+	}
+	if b.marks.has(granted) {
+		b.again = until
+	}
+	if b.gapped() && b.until > from {
+		from = b.from
+	}
+	b.from, b.until = from, until
+}
+
+// begin: the masters that have not granted the lock when it is won may grant it to others.
+func (m *voting) begin(s *state, c int) {
+	for i := range m.voters {
+		if b := &s.voters[i].ballots[c]; b.marks&(held|opened) == 0 {
+			b.open = 0
+			b.marks |= opened
+			if b.op == acquire {
+				b.marks |= early
+			}
+		}
+	}
+}
+
+// overtaken tells whether a majority may have granted the lock to another at one moment. Gaps that go on at those of whom more will be known
+// are left out, if told so: others hold it there, or there is no answer yet.
+func (m *voting) overtaken(s *state, c int, leaveOut, final bool) bool {
+	if !m.gaps(c) {
+		return false
+	}
+	covers := func(b *ballot, at int8) bool {
+		more := leaveOut && (b.marks.has(no) || !b.marks.has(yes) && !final)
+		return b.from <= at && at < b.until || b.marks.has(opened) && b.open <= at && !more
+	}
+	for i := range m.voters {
+		b := &s.voters[i].ballots[c]
+		for k, at := range [2]int8{b.from, b.open} {
+			if k == 0 && !b.gapped() || k == 1 && !b.marks.has(opened) {
+				continue
+			}
+			n := 0
+			for j := range m.voters {
+				if covers(&s.voters[j].ballots[c], at) {
+					n++
+				}
+			}
+			if n >= m.voters/2+1 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// owned is at how many masters one other owner holds the lock, the one who has most.
+func (m *voting) owned(s *state, c int) (most int) {
+	for i := range m.voters {
+		n := 0
+		for j := range m.voters {
+			a, b := &s.voters[i].ballots[c], &s.voters[j].ballots[c]
+			if a.marks.has(no) && b.marks.has(no) && a.holds == b.holds {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// settled tells whether a visit cannot do harm any more: A has ended its only hold, or B its only election without a win, or it takes too long.
+func (m *voting) settled(s *state) bool {
+	ended := func(c int) bool {
+		cl := &s.candidates[c]
+		waits := cl.mode == electing || cl.mode == telling
+		return s.stood[c] > 0 && s.stood[c] == m.wishes[c] && (cl.mode == idle || cl.mode == leaving || waits && m.trusted(cl) == 0)
+	}
+	return m.visits && (ended(0) || ended(1) && s.candidates[0].visited == 0)
+}
+
+// busy tells whether requests are under way that no time passes for.
+func (m *voting) busy(s *state) bool {
+	for i := range m.voters {
+		for c := range s.candidates {
+			if s.voters[i].ballots[c].op != none && (c == 0 || !m.dawdles) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// gapTick makes all moments older by a tick, and forgets gaps that are over and were before all that may still be a gap.
+func (m *voting) gapTick(s *state, c int) {
+	if mode := s.candidates[c].mode; !m.gaps(c) || mode == idle || mode == leaving {
+		return
+	}
+	past := int8(-2 * int(m.lease)) //nolint:gosec // few
+	older := func(at *int8, is bool) {
+		if is {
+			*at = max(*at-1, past)
+		}
+	}
+	for i := range m.voters {
+		b := &s.voters[i].ballots[c]
+		older(&b.since, b.op != none)
+		older(&b.seen, b.marks.has(held))
+		older(&b.open, b.marks.has(opened))
+		ended := b.gapped()
+		older(&b.from, ended)
+		older(&b.until, ended)
+		b.again = max(b.again-1, 0)
+	}
+	for i := range m.voters {
+		b := &s.voters[i].ballots[c]
+		needed := b.until > 0
+		for j := range m.voters {
+			o := &s.voters[j].ballots[c]
+			needed = needed || i != j && (o.marks.has(held) && o.seen < b.until || o.marks.has(opened) && o.open < b.until ||
+				o.gapped() && o.from < b.until)
+		}
+		if !needed {
+			b.from, b.until = 0, 0
+		}
+	}
+}
+
+// forgetsKeys are keys that go while the process of a master stays and A holds the lock: the hash is deleted, or the clock is set forward and it
+// expires, which is the same; or all keys are deleted. While A's first vote is still under way to the master the latter is not protected: see
+// TestVoteModelNotProtected.
+func (m *voting) forgetsKeys(s state, i int, emit func(string, state)) {
+	if s.forgets == 0 || s.candidates[0].mode != holding {
+		return
+	}
+	s.forgets--
+	v := &s.voters[i]
+	had := v.owner != 0
+	v.owner, v.count, v.ttl = 0, 0, 0
+	if had {
+		emit(deletedLabel, s)
+	}
+	if v.token != 0 && (m.flushAny || m.flush && !v.ballots[0].marks.has(early)) {
+		v.token = 0
+		emit(flushedLabel, s)
+	}
+}
+
+// spared is what is wrong with a loss where nobody else ever wanted the lock and tokens were kept.
+func (m *voting) spared() wrong {
+	if m.alone && !m.flush {
+		return falselyLost
+	}
+	return 0
+}

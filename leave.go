@@ -1,0 +1,88 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// HoldAtLeast keeps the lock taken until d after the grant, however early it is unlocked. So what
+// runs under the lock runs once per period, even if it is short and the clocks of the machines
+// differ. Unlock then leaves the lock with exactly what is left of d. It ends the hold all the
+// same: the context ends with [ErrReleased], nobody renews the lock any more, and nobody can
+// re-enter it. Those who wait get the lock when d is over.
+//
+// d counts from the moment at which the server's answer arrived. One per cent is added for clocks
+// that run at different rates. So by the server's clock the lock is never taken for less than d, and
+// it is taken for longer by a round trip and that per cent.
+//
+// d may be longer or shorter than the lease. The lock is asked for with the longer of the two as
+// its time to live. So it stays taken for d even if the process dies, if the hold is lost while
+// Redis is silent, or if the client is closed.
+//
+// Of nested holds, the option of the outermost counts. Such a hold is never handed on within the
+// process. A quorum that has such locks ignores masters that were started less than d ago, because
+// they may have forgotten one; see [TrustRestarts].
+func HoldAtLeast(d time.Duration) Option {
+	return func(c *config) {
+		if d < minAtLeast || d > maxLease {
+			c.refuse(invalid("HoldAtLeast is %v; use at least %v and at most %v, such as half of the period, or leave it out",
+				d, minAtLeast, maxLease))
+		}
+		c.atLeast = d
+	}
+}
+
+const minAtLeast = time.Millisecond
+
+// stands is for how long the lock is asked for.
+func (c *config) stands() time.Duration { return max(c.lease, c.atLeast) }
+
+// rest is for how long the lock has to stay taken. Zero: it may be released. Elapsed time counts less than it seems: this clock may be
+// faster than the server's.
+func (g *grant) rest() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.staysLocked() {
+		return 0
+	}
+	past := time.Since(g.granted)
+	return max(g.atLeast-(past-past/watchdog.Drift), 0)
+}
+
+// staysLocked tells whether the lock ends by itself, and is not to be given back before.
+func (g *grant) staysLocked() bool { return g.live && g.atLeast > 0 && !control.Stay.Off() }
+
+// farewell is the command that ends the lock for its owner: at once, or when it has stayed for long enough.
+func (g *grant) farewell() lua.Call {
+	b := g.base
+	if rest := g.rest(); rest > 0 {
+		return b.wire.Leave(g.id, rest, b.client.publish)
+	}
+	return b.wire.Release(g.id, b.client.publish)
+}
+
+// leaveTaken is the last unlock of a lock that has to stay. Nothing of it is undone in the background: the lock ends by itself, and what got
+// no answer can only make that earlier, never before its time.
+func (g *grant) leaveTaken(ctx context.Context) error {
+	var o outcome
+	if b, ok := g.server.(*ballot); ok {
+		b.leaveBy(g.farewell)
+		o = b.release(ctx, g.base, g.id)
+	} else {
+		o = detached(ctx, g.server, func(bool) lua.Call { return g.farewell() })
+	}
+	g.finish(ErrReleased, false) // which drops the owner id: the hash has it still, and it must not be taken for a grant
+	switch {
+	case o.err != nil:
+		return g.base.uncertain(o)
+	case o.reply.Status == lua.Gone && !o.stray:
+		return both{ErrLost, g.notHeld()}
+	case o.reply.Text(0) != "":
+		return unannounced(g.base, o.reply.Text(0))
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package lua_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// costing stands in front of a script and makes it count its calls, and what goes into and comes out of them. A search in a list
+// counts as far as it goes. What DEL frees does not count, as each is freed once, nor who hears a message.
+const costing = `
+local server, cost = redis, {0, 0}
+local function counted(how)
+  return function(command, ...)
+    cost[1] = cost[1] + 1
+    if command == 'LREM' then
+      local n, at = server.call('LLEN', (...)), server.call('LPOS', (...), (select(3, ...))) or 0
+      cost[2] = cost[2] + ((select(2, ...)) + 0 < 0 and n - at or at)
+    end
+    local reply = how(command, ...)
+    cost[2] = cost[2] + select('#', ...) + (type(reply) == 'table' and #reply or 1)
+    server.call('HSET', 'cost', 'calls', cost[1], 'elements', cost[2])
+    return reply
+  end
+end
+local redis = {call = counted(server.call), pcall = counted(server.pcall), error_reply = server.error_reply}
+`
+
+// costOf runs a script and tells how many calls it made, and how many elements those took and gave.
+func costOf(t *testing.T, rdb *redis.Client, name, text string, keys, args []any) (calls, elements int) {
+	t.Helper()
+	require.NoError(t, rdb.Del(t.Context(), "cost").Err())
+	_, err := lua.Run(t.Context(), rdb, lua.New(name, costing+text, len(keys)).Call(slices.Concat(keys, args)...))
+	if !lua.IsError(err, "HOLDFAST") { // says that it is no lock
+		require.NoError(t, err, name)
+	}
+	cost := rdb.HGetAll(t.Context(), "cost").Val()
+	calls, _ = strconv.Atoi(cost["calls"])
+	elements, _ = strconv.Atoi(cost["elements"])
+	return calls, elements
+}
+
+// For each lock that a plain script looks at it makes so many calls, and gives and gets so many elements, at most: all that stands in
+// a hash that may be a lock.
+const (
+	mostCalls    = 12
+	mostElements = 300
+)
+
+// costly is a call of a script of one lock, or of many.
+type costly struct {
+	script *lua.Script
+	locks  int
+	keys   []any
+	args   []any
+}
+
+// costs are calls of all scripts that know no queue. The lock is "x".
+func costs() []costly {
+	const owner, lease, keep, token, channel = "a:0", 30000, 60000, "token", "channel"
+	list := []costly{
+		{lua.Acquire, 1, []any{"x", token}, []any{owner, lease, keep, "0"}},
+		{lua.Acquire, 1, []any{"x", token}, []any{owner, lease, keep, "1", 16, "9007199254740991"}},
+		{lua.Recount, 1, []any{"x"}, []any{owner, 2, lease}},
+		{lua.Release, 1, []any{"x", channel}, []any{owner, "PUBLISH"}},
+		{lua.Release, 1, []any{"x", channel}, []any{owner, "SPUBLISH"}},
+		{lua.Leave, 1, []any{"x", channel}, []any{owner, 1000, "SPUBLISH"}},
+		{lua.Renew, 1, []any{"x", token}, []any{owner, lease, keep}},
+		{lua.Pass, 1, []any{"x", token, channel}, []any{owner, lease, keep, "PUBLISH", 16}},
+		{lua.Pass, 1, []any{"x", token, channel}, []any{owner, lease, keep, "SPUBLISH", 10000}},
+		{lua.Vote, 1, []any{"x", token}, []any{owner, lease, keep, 1, "1"}},
+		{lua.State, 1, []any{"x", token}, nil},
+		{lua.Fence, 1, []any{"guard", "x"}, []any{"7", "HSET", "field", 1}},
+	}
+	for _, n := range []int{1, 10, 100} {
+		many := costly{lua.RenewMany, n, nil, nil}
+		for range n {
+			many.keys = append(many.keys, "x", token)
+			many.args = append(many.args, 3, owner, lease, keep)
+		}
+		list = append(list, many)
+	}
+	return list
+}
+
+// costHashes are what stands at a lock's name, beside n fields of others.
+var costHashes = map[string]func(t *testing.T, rdb *redis.Client, n int){
+	"nothing": func(*testing.T, *redis.Client, int) {},
+	"the owner": func(t *testing.T, rdb *redis.Client, _ int) {
+		require.NoError(t, rdb.HSet(t.Context(), "x", "a:0", 1).Err())
+	},
+	"the owner and others": fillHash(0),
+	"others":               fillHash(1),
+}
+
+func fillHash(first int) func(t *testing.T, rdb *redis.Client, n int) {
+	return func(t *testing.T, rdb *redis.Client, n int) {
+		t.Helper()
+		const fill = "for i = ARGV[1], ARGV[1] + ARGV[2] - 1 do redis.call('HSET', 'x', 'a:' .. i, 1) end return 1"
+		require.NoError(t, rdb.Eval(t.Context(), fill, nil, first, n).Err())
+	}
+}
+
+// TestCosts: what a script of a plain lock, of a quorum's master or of a guard does at the server is bounded, whoever stands in the
+// hash: nobody, the owner, or thousands of others' fields.
+func TestCosts(t *testing.T) {
+	for _, p := range redistest.Programs(t) {
+		t.Run(p.Name, func(t *testing.T) {
+			rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t)
+			for _, c := range costs() {
+				for state, fill := range costHashes {
+					for _, n := range []int{10, 100, 10000} {
+						require.NoError(t, rdb.FlushAll(t.Context()).Err())
+						fill(t, rdb, n)
+						calls, elements := costOf(t, rdb, c.script.Name(), c.script.Text(), c.keys, c.args)
+						require.LessOrEqual(t, calls, mostCalls*c.locks, "%s beside %s, %d", c.script.Name(), state, n)
+						require.LessOrEqual(t, elements, mostElements*c.locks, "%s beside %s, %d", c.script.Name(), state, n)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestCostsControl: in each of the calls a look at all of the hash is seen, and so is a walk through it.
+func TestCostsControl(t *testing.T) {
+	const (
+		look = "for _ = 1, math.max(1, #KEYS / 2) do redis.call('HKEYS', 'x') end\n"
+		walk = "for _, field in ipairs(redis.call('HKEYS', 'x')) do redis.call('HGET', 'x', field) end\n"
+	)
+	rdb := redistest.Start(t).Client(t)
+	for _, c := range costs() {
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		fillHash(0)(t, rdb, 10000)
+		_, elements := costOf(t, rdb, c.script.Name(), look+c.script.Text(), c.keys, c.args)
+		require.Greater(t, elements, mostElements*c.locks, c.script.Name())
+		fillHash(0)(t, rdb, 10000)
+		calls, _ := costOf(t, rdb, c.script.Name(), walk+c.script.Text(), c.keys, c.args)
+		require.Greater(t, calls, mostCalls*c.locks, c.script.Name())
+	}
+}
+
+// TestCostsOfAll: no script is without a row.
+func TestCostsOfAll(t *testing.T) {
+	have := []string{"fair_acquire", "fair_release", "fair_poll", "fair_state"} // of TestFairCosts
+	for _, c := range costs() {
+		have = append(have, c.script.Name())
+	}
+	files, err := filepath.Glob("*.lua")
+	require.NoError(t, err)
+	for _, file := range files {
+		require.Contains(t, have, strings.TrimSuffix(file, ".lua"))
+	}
+}

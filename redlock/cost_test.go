@@ -1,0 +1,114 @@
+package redlock_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// rounds has three processes take a lock in turns, while one master answers late. It returns how many votes they sent for each grant.
+func rounds(t *testing.T, late time.Duration, at int) (perGrant float64) {
+	t.Helper()
+	const processes, each = 3, 30
+	l := newLab(t, 5)
+	name := "cost" // the same master is asked first for each run
+	var all []*party
+	for range processes {
+		p := l.versed(nil)
+		p.proxies[at].DelayReply(faultproxy.Script(lua.Vote.Hash()), 0, late)
+		require.NoError(t, lockOnce(t.Context(), p.mutex("late", holdfast.TrustRestarts())))
+		all = append(all, p)
+	}
+	before := 0
+	for _, p := range all {
+		before += p.votes()
+	}
+	begin := time.Now()
+	var g sync.WaitGroup
+	for _, p := range all {
+		g.Go(func() {
+			for range each {
+				if err := lockOnce(context.Background(), p.mutex(name, holdfast.NoHandoff(), holdfast.TrustRestarts())); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	g.Wait()
+	for _, p := range all {
+		perGrant += float64(p.votes())
+	}
+	perGrant = (perGrant - float64(before)) / (processes * each)
+	t.Logf("master %d %v late: %.1f votes for each grant, every %v", at, late, perGrant, time.Since(begin)/(processes*each))
+	return perGrant
+}
+
+// Three processes that want a lock send no more than three times the votes that one would, also with a master that is slow. (That they
+// remember that the lock is contended makes no difference to this: see TestRefusedIsRemembered.)
+func TestVotesForEachGrant(t *testing.T) {
+	for _, late := range []time.Duration{0, 10 * time.Millisecond, 50 * time.Millisecond} {
+		for at := range 5 {
+			require.Less(t, rounds(t, late, at), 15.0)
+			if late == 0 {
+				break
+			}
+		}
+	}
+}
+
+// questions has processes that were refused a lock ask for it again, each in another call, and returns how many votes that sends before there is
+// an answer. Then the caller leaves, and there is no second look.
+func questions(t *testing.T) (perCall int) {
+	t.Helper()
+	const processes, masters = 5, 5
+	l := newLab(t, masters)
+	for _, rdb := range l.direct {
+		require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Vote.Text()).Err())
+	}
+	name := uniqueName(t)
+	h, err := l.party(nil).mutex(name).Lock(t.Context())
+	require.NoError(t, err)
+	votes := 0
+	for range processes {
+		p := l.versed(nil)
+		m := p.mutex(name, holdfast.MasterTimeout(patience))
+		_, err = m.TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		eventually(t, "both have asked all masters", func() bool { return p.votes() == 2*masters })
+		for _, proxy := range p.proxies {
+			proxy.On(isVote, 1, faultproxy.HoldReply)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- lockOnce(ctx, m) }()
+		eventually(t, "it asks", func() bool { return p.votes() > 2*masters })
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		for _, proxy := range p.proxies {
+			proxy.Clear()
+		}
+		for _, c := range p.clients {
+			require.NoError(t, c.Close(t.Context())) // joins what is under way
+		}
+		votes += p.votes() - 2*masters
+	}
+	require.NoError(t, h.Unlock(t.Context()))
+	return votes / processes
+}
+
+// A lock that was refused a moment ago is asked for at one master, by the next call too.
+func TestRefusedIsRemembered(t *testing.T) { require.Less(t, questions(t), 3) }
+
+// The control: each call asks all masters at once.
+func TestRefusedIsRememberedControl(t *testing.T) {
+	t.Cleanup(control.Remember.Without())
+	require.GreaterOrEqual(t, questions(t), 4)
+}

@@ -1,0 +1,32 @@
+package redlock_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// Another kind of lock of the name, at one of the masters and by the same owner, is another lock: neither is re-entered by the other.
+func TestAnotherKindOfTheName(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(nil)
+	m := p.mutex(uniqueName(t), holdfast.TrustRestarts()) // the masters are young, and one more may be somebody else's
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 })
+	single := rlock.New(p.clients[1], m.Name())
+	_, err = single.TryLock(h.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "the master has granted it already")
+	require.NoError(t, h.Unlock(t.Context()))
+	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
+
+	h, err = single.Lock(t.Context())
+	require.NoError(t, err)
+	other, err := m.TryLock(h.Context())
+	require.NoError(t, err, "the other two have")
+	require.NoError(t, other.Unlock(t.Context()))
+	require.NoError(t, h.Unlock(t.Context()))
+}

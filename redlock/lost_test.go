@@ -1,0 +1,253 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// lapses make masters forget the lock.
+var lapses = map[string]func(l *lab, name string, masters ...int){
+	"deleted": func(l *lab, name string, masters ...int) {
+		for _, i := range masters {
+			require.NoError(l, l.direct[i].Del(l.Context(), name).Err())
+		}
+	},
+	"flushed": func(l *lab, _ string, masters ...int) {
+		for _, i := range masters {
+			require.NoError(l, l.direct[i].FlushAll(l.Context()).Err())
+		}
+	},
+}
+
+// visited has a party hold the lock, some masters forget it, and another party hold it in between.
+func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *holdfast.Hold) {
+	t.Helper()
+	l := newLab(t, 5)
+	opts := &holdfast.Options{Lease: 3 * time.Second}
+	a, b := l.party(opts), l.party(opts)
+	m = a.mutex(uniqueName(t))
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
+	rival := b.mutex(m.Name(), holdfast.TrustRestarts())
+	var other *holdfast.Hold
+	eventually(t, "the rival is granted it", func() bool { // unless a renewal comes first, and joins again
+		lapses[lapse](l, m.Name(), masters...)
+		other, err = rival.TryLock(t.Context())
+		return err == nil
+	})
+	require.Greater(t, other.Token(), h.Token())
+	require.NoError(t, h.Context().Err(), "it cannot know yet")
+	require.NoError(t, other.Unlock(t.Context()))
+	return m, h
+}
+
+// A holder is told when a majority may have granted the lock to somebody else, also when that one has gone before it asks.
+func TestVisitedHoldIsLost(t *testing.T) {
+	for lapse := range lapses {
+		for _, masters := range [][]int{{0, 1, 2}, {2, 3, 4}, {0, 1, 2, 3, 4}} {
+			t.Run(fmt.Sprint(lapse, masters), func(t *testing.T) {
+				t.Parallel()
+				_, h := visited(t, lapse, masters...)
+				cause := awaitEnd(t, h)
+				require.ErrorIs(t, cause, holdfast.ErrLost)
+				for _, i := range masters {
+					require.Regexp(t, fmt.Sprintf(`others may have held it at .*%d \(`, i+1), cause.Error())
+				}
+				require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+			})
+		}
+		t.Run(lapse+", entered again", func(t *testing.T) {
+			t.Parallel()
+			m, h := visited(t, lapse, 1, 2, 3)
+			_, err := m.Lock(h.Context())
+			require.ErrorIs(t, err, holdfast.ErrLost)
+			require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+		})
+		t.Run(lapse+", extended", func(t *testing.T) {
+			t.Parallel()
+			_, h := visited(t, lapse, 1, 2, 3)
+			require.ErrorIs(t, h.Extend(t.Context(), time.Minute), holdfast.ErrLost)
+			require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
+		})
+		t.Run(lapse+", unlocked", func(t *testing.T) {
+			t.Parallel()
+			_, h := visited(t, lapse, 1, 2, 3)
+			require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+		})
+	}
+}
+
+// The control: without the rule the hold is renewed as if nothing had been.
+func TestVisitedHoldIsLostControl(t *testing.T) {
+	t.Cleanup(control.Gaps.Without())
+	_, h := visited(t, "deleted", 0, 1, 2)
+	before := h.Deadline()
+	eventually(t, "renewed twice", func() bool { return h.Deadline().After(before.Add(1500 * time.Millisecond)) })
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// Masters that forget the lock, and do not grant it to anybody else, do no harm: a minority that has lost its data, and any number that have
+// only lost the lock, which their tokens show.
+func TestForgottenHoldIsKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		lapse   string
+		masters []int
+	}{"all": {"deleted", []int{0, 1, 2, 3, 4}}, "first": {"flushed", []int{0, 1}}, "last": {"flushed", []int{3, 4}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, 5)
+			// All are waited for: who is asked a second time might have granted it to somebody and forgotten that.
+			m := l.party(&holdfast.Options{Lease: 2 * time.Second}).mutex(uniqueName(t), holdfast.MasterTimeout(1500*time.Millisecond))
+			h, err := m.Lock(t.Context())
+			require.NoError(t, err)
+			eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
+			lapses[c.lapse](l, m.Name(), c.masters...)
+			before := h.Deadline()
+			eventually(t, "renewed often", func() bool { return h.Deadline().After(before.Add(3*time.Second)) || h.Context().Err() != nil })
+			require.NoError(t, context.Cause(h.Context()))
+			require.Equal(t, 5, l.held(m.Name()))
+			require.NoError(t, h.Unlock(t.Context()))
+		})
+	}
+}
+
+// refused has three of five masters name others, who are not the same if apart is set, in place of the holder.
+func refused(t *testing.T, apart bool) (l *lab, h *holdfast.Hold, name string) {
+	t.Helper()
+	l = newLab(t, 5)
+	name = uniqueName(t)
+	p := l.party(&holdfast.Options{Lease: 4 * time.Second})
+	h, err := p.mutex(name).Lock(t.Context())
+	require.NoError(t, err)
+	eventually(t, "everywhere", func() bool { return l.held(name) == 5 })
+	seen := len(p.proxies[0].Requests())
+	for i := range 3 {
+		owner := "somebody:1"
+		if apart {
+			owner = fmt.Sprint("somebody:", i)
+		}
+		require.NoError(t, l.direct[i].Del(t.Context(), name).Err())
+		require.NoError(t, l.direct[i].HSet(t.Context(), name, owner, 1).Err())
+		require.NoError(t, l.direct[i].PExpire(t.Context(), name, time.Hour).Err())
+	}
+	eventually(t, "asked to renew, and to take the hold back, and that again", func() bool {
+		return len(p.proxies[0].Requests()) >= seen+3 || h.Context().Err() != nil
+	})
+	return l, h, name
+}
+
+// Different owners at a majority of the masters are none: those who asked in vain go again.
+func TestTransientRefusals(t *testing.T) {
+	l, h, name := refused(t, true)
+	require.NoError(t, context.Cause(h.Context()))
+	lapses["deleted"](l, name, 0, 1, 2)
+	eventually(t, "everywhere again", func() bool {
+		for _, owner := range l.holders(name) {
+			if owner[h.Owner()] == "" {
+				return h.Context().Err() != nil
+			}
+		}
+		return true
+	})
+	require.NoError(t, context.Cause(h.Context()))
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// One owner there is one, and the hold is lost at once. What stands at a minority is given back.
+func TestLostHoldLeavesNothing(t *testing.T) {
+	l, h, name := refused(t, false)
+	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+	eventually(t, "given back", func() bool { return l.held(name) == 3 })
+}
+
+// The control.
+func TestLostHoldLeavesNothingControl(t *testing.T) {
+	t.Cleanup(control.Withdraw.Without())
+	l, h, name := refused(t, false)
+	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+	require.Equal(t, 5, l.held(name))
+	require.Positive(t, l.direct[4].PTTL(t.Context(), name).Val(), "a lease, nearly")
+}
+
+// firstGrant has one of three masters grant the lock to its holder for the first time when it has granted it to another party meanwhile, which
+// has gone, and has lost all keys since.
+func firstGrant(t *testing.T) *holdfast.Hold {
+	t.Helper()
+	l := newLab(t, 3)
+	opts := &holdfast.Options{Lease: 6 * time.Second}
+	a, b := l.party(opts), l.party(opts)
+	a.proxies[2].Stop()
+	m := a.mutex(uniqueName(t))
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	rival := b.mutex(m.Name(), holdfast.TrustRestarts())
+	var other *holdfast.Hold
+	eventually(t, "the rival is granted it", func() bool { // unless a renewal comes first, and joins again
+		lapses["deleted"](l, m.Name(), 1)
+		other, err = rival.TryLock(t.Context())
+		return err == nil
+	})
+	require.NoError(t, other.Unlock(t.Context()))
+	eventually(t, "released", func() bool { return len(l.holders(m.Name())[2]) == 0 })
+	lapses["flushed"](l, m.Name(), 2)
+	a.proxies[2].Start()
+	return h
+}
+
+// A master that has no token may have granted the lock to anybody before it grants it to the holder for the first time.
+func TestFirstGrantProvesNothing(t *testing.T) {
+	h := firstGrant(t)
+	err := awaitEnd(t, h)
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	require.ErrorIs(t, err, watchdog.ErrGone, "told by the masters, and not because they are silent")
+}
+
+// A master that grants the lock to its holder for the first time may have forgotten a vote that somebody else still counts, who gets another one
+// later. Three masters, of which the first has granted the lock to the holder and forgets it, and the last one is slow.
+func TestForgottenVoteIsCounted(t *testing.T) {
+	l := newLab(t, 3)
+	opts := &holdfast.Options{Lease: 10 * time.Second}
+	a, b := l.patient(opts, patience), l.patient(opts, patience)
+	for _, p := range []*party{a, b} { // the scripts are known, and the clocks
+		require.NoError(t, lockOnce(t.Context(), p.mutex("warm")))
+	}
+	name, slow := uniqueName(t), []holdfast.Option{holdfast.TrustRestarts(), holdfast.MasterTimeout(5 * time.Second)}
+	vote := func(args []string) bool { return isVote(args) && slices.Contains(args, name) }
+	ours := a.proxies[2].DelayRequest(vote, 1, time.Hour)
+	h, err := a.mutex(name, slow...).Lock(t.Context())
+	require.NoError(t, err)
+	<-ours.Fired()
+
+	theirs := b.proxies[0].DelayRequest(vote, 1, time.Hour)
+	got := make(chan error, 1)
+	go func() {
+		other, err := b.mutex(name, append(slow, holdfast.Wait(patience))...).Lock(t.Context())
+		if err == nil {
+			_ = other.Unlock(t.Context()) // it may be told that the last one has forgotten it
+		}
+		got <- err
+	}()
+	<-theirs.Fired()
+	eventually(t, "the last one has voted", func() bool { return len(l.holders(name)[2]) > 0 })
+	lapses["deleted"](l, name, 2)
+	ours.Release()
+	eventually(t, "and votes again", func() bool { return l.holders(name)[2][h.Owner()] != "" })
+	require.NoError(t, h.Extend(t.Context(), opts.Lease), "held at the others until then, and at the last one from then on")
+
+	lapses["deleted"](l, name, 0)
+	theirs.Release()
+	require.NoError(t, <-got, "the vote that was forgotten, and that one")
+	err = awaitEnd(t, h)
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	require.ErrorIs(t, err, watchdog.ErrGone)
+}

@@ -1,0 +1,35 @@
+package redlock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// A renewal that the masters execute behind the release finds nothing. That is the release's work, and no loss.
+func TestReleaseOvertakesRenewal(t *testing.T) {
+	l := newLab(t, 3)
+	a := l.party(nil)
+	for _, rdb := range l.direct {
+		for _, s := range []*lua.Script{lua.Release, lua.Renew, lua.RenewMany} {
+			require.NoError(t, rdb.ScriptLoad(t.Context(), s.Text()).Err())
+		}
+	}
+	h, err := a.mutex(uniqueName(t), holdfast.Lease(3*time.Second), holdfast.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
+	require.NoError(t, err)
+	var renewals []*faultproxy.Rule
+	for _, p := range a.proxies {
+		renewals = append(renewals, p.DelayRequest(faultproxy.Script(lua.Renew.Hash()), 1, 30*time.Millisecond))
+		p.DelayReply(faultproxy.Script(lua.Release.Hash()), 1, 60*time.Millisecond)
+	}
+	for _, r := range renewals {
+		<-r.Fired()
+	}
+	require.NoError(t, h.Context().Err())
+	require.NoError(t, h.Unlock(t.Context()))
+}

@@ -1,0 +1,66 @@
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// contested has a party win a lock with two of three masters, while another client that asked in vain has the vote of the third one, which it
+// gives back. The holder has joined that one when it returns.
+func contested(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold) {
+	t.Helper()
+	l = newLab(t, 3)
+	p = l.versed(&holdfast.Options{Lease: 12 * time.Second}) // a renewal is due after a third of that
+	for _, rdb := range l.direct {
+		require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Renew.Text()).Err()) // each renewal is one request
+	}
+	name = uniqueName(t)
+	m := p.mutex(name, holdfast.TrustRestarts())
+	require.NoError(t, lockOnce(t.Context(), m)) // the tokens are known
+	eventually(t, "released", func() bool { return l.held(name) == 0 })
+
+	const rival = "11111111-1111-1111-1111-111111111111:h7"
+	third, token := l.direct[2], "redisson_lock_token:{"+name+"}"
+	require.NoError(t, third.HSet(t.Context(), name, rival, 1).Err())
+	require.NoError(t, third.PExpire(t.Context(), name, time.Hour).Err())
+	require.NoError(t, third.IncrBy(t.Context(), token, 1000).Err())
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, third.HDel(t.Context(), name, rival).Err())
+	eventually(t, "the third one has joined", func() bool { return l.held(name) == 3 })
+	return l, p, name, h
+}
+
+// A hold that was won against somebody survives, a moment later, that another master forgets it.
+func TestContestedHoldSettles(t *testing.T) {
+	l, p, name, h := contested(t)
+	eventually(t, "renewed with that one, and once more", func() bool {
+		n := 0
+		for _, args := range p.proxies[0].Requests() {
+			if faultproxy.Script(lua.Renew.Hash())(args) {
+				n++
+			}
+		}
+		return n >= 2
+	})
+	lapses["flushed"](l, name, 0)
+	eventually(t, "joined again", func() bool { return l.held(name) == 3 || h.Context().Err() != nil })
+	require.NoError(t, context.Cause(h.Context()))
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// The control: what the others said last was before the third one counts as never lost.
+func TestContestedHoldSettlesControl(t *testing.T) {
+	t.Cleanup(control.Settle.Without())
+	l, _, name, h := contested(t)
+	lapses["flushed"](l, name, 0)
+	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+}

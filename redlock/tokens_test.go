@@ -1,0 +1,191 @@
+package redlock_test
+
+import (
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// newClockLab is newLab with clocks that can be moved.
+func newClockLab(t *testing.T, n int) *lab {
+	t.Helper()
+	l := &lab{T: t, masters: redistest.StartMasters(t, n, redistest.Clock())}
+	for _, m := range l.masters {
+		l.direct = append(l.direct, m.Client(t))
+	}
+	return l
+}
+
+// time is what a master's clock shows, as tokens count it.
+func (l *lab) time(i int) uint64 {
+	return uint64(l.direct[i].Time(l.Context()).Val().UnixMicro()) //nolint:gosec // after 1970
+}
+
+// forget has all masters lose their data. They are empty then, and nobody holds anything.
+func (l *lab) forget() {
+	for _, rdb := range l.direct {
+		require.NoError(l, rdb.FlushAll(l.Context()).Err())
+	}
+}
+
+// token is that of a hold of the party's, which is released. (Since when a master runs is told by its clock.)
+func (l *lab) token(p *party, name string) uint64 {
+	l.Helper()
+	h, err := p.mutex(name, holdfast.TrustRestarts()).Lock(l.Context())
+	require.NoError(l, err)
+	require.NoError(l, h.Unlock(l.Context()))
+	return h.Token()
+}
+
+// Tokens are by the masters' clocks, whatever that of the client shows: here it is an hour ahead of them.
+func TestTokensAreByTheMastersClocks(t *testing.T) {
+	l := newClockLab(t, 3)
+	for _, m := range l.masters {
+		m.MoveClock(t, -time.Hour)
+	}
+	name := uniqueName(t)
+	before := l.time(0) - uint64(time.Second.Microseconds())
+	first := l.token(l.party(nil), name)
+	require.Greater(t, first, before)
+	require.Less(t, first, l.time(0)+uint64(time.Second.Microseconds()))
+	l.forget()
+	require.Greater(t, l.token(l.party(nil), name), first, "another client, and no master knows the last token")
+}
+
+// The control: a client that proposes by its own clock leaves tokens that those after it do not reach.
+func TestTokensAreByTheMastersClocksControl(t *testing.T) {
+	l := newClockLab(t, 3)
+	for _, m := range l.masters {
+		m.MoveClock(t, -time.Hour)
+	}
+	name := uniqueName(t)
+	restore := control.Clocks.Without()
+	t.Cleanup(restore)
+	first := l.token(l.party(nil), name)
+	restore()
+	l.forget()
+	require.Less(t, l.token(l.party(nil), name), first)
+}
+
+// A minority of the masters may show any time, also when it fails afterwards.
+func TestTokensWithAClockThatIsWrong(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for what, d := range map[string]time.Duration{"ahead": 10 * year, "behind": -10 * year} {
+		t.Run(what, func(t *testing.T) {
+			l := newClockLab(t, 3)
+			l.masters[1].MoveClock(t, d)
+			name, p := uniqueName(t), l.party(nil)
+			first := l.token(p, name)
+			require.Less(t, first, max(l.time(0), l.time(1))+uint64(time.Second.Microseconds()), "what is unsure of a clock is on top")
+			l.forget()
+			next := l.token(p, name)
+			require.Greater(t, next, first)
+			require.Less(t, next, l.time(0)+uint64(time.Second.Microseconds()), "as the other two show")
+			l.forget()
+			// What a slow answer left unsure of their clocks may be in that token, and not in the next one.
+			eventually(t, "the masters are past that token", func() bool { return min(l.time(0), l.time(2)) > next })
+			p.proxies[1].Silence(true)
+			require.Greater(t, l.token(p, name), next)
+			p.proxies[1].Silence(false)
+		})
+	}
+}
+
+// A process for which a master is farther away than the others waits for that one's clock too, before it proposes its first token: of two
+// clocks nobody can tell which one is wrong.
+func TestFirstTokenWaitsForAllClocks(t *testing.T) {
+	l := newClockLab(t, 3)
+	l.masters[2].MoveClock(t, -2*time.Hour)
+	name := uniqueName(t)
+	first := l.token(l.party(nil), name)
+	l.forget()
+	far := &party{}
+	for i, m := range l.masters {
+		addr := m.Addr()
+		if i == 1 {
+			addr = faultproxy.Distance(t, addr, 20*time.Millisecond)
+		}
+		c, err := holdfast.New(redistest.NewClient(t, addr), nil)
+		require.NoError(t, err)
+		redistest.CloseAtEnd(t, c)
+		far.clients = append(far.clients, c)
+	}
+	h, err := far.mutex(name, holdfast.TrustRestarts(), holdfast.MasterTimeout(patience)).Lock(t.Context())
+	require.NoError(t, err)
+	require.Greater(t, h.Token(), first)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// Clocks that are set back, or forward, do not make tokens smaller.
+func TestTokensGrowWhenClocksAreSet(t *testing.T) {
+	l := newClockLab(t, 3)
+	name, p := uniqueName(t), l.party(nil)
+	last := l.token(p, name)
+	for _, d := range []time.Duration{-time.Hour, -48 * time.Hour, 100 * time.Hour, 365 * 24 * time.Hour} {
+		for _, m := range l.masters {
+			m.MoveClock(t, d)
+		}
+		for _, q := range []*party{p, l.party(nil)} {
+			token := l.token(q, name)
+			require.Greater(t, token, last, d)
+			last = token
+		}
+	}
+	require.Greater(t, last, l.time(0)-uint64(time.Minute.Microseconds()), "they follow a clock that is set forward")
+}
+
+// Who proposes by a clock of years ahead neither jams the lock nor leaves a token that those after it do not reach.
+func TestAbsurdProposals(t *testing.T) {
+	l := newLab(t, 3)
+	name, p := uniqueName(t), l.party(nil)
+	last := l.token(p, name)
+	for _, proposal := range []uint64{
+		uint64(time.Now().AddDate(1, 0, 0).UnixMicro()), 1<<53 - 2, 1<<53 - 1, 1 << 53, math.MaxUint64, //nolint:gosec // after 1970
+	} {
+		eventually(t, "released", func() bool { return l.held(name) == 0 })
+		for _, rdb := range l.direct {
+			key := "redisson_lock_token:{" + name + "}"
+			reply, err := lua.Run(t.Context(), rdb, lua.Vote.Call(name, key, "hostile:1", 30000, 3600000, 1, strconv.FormatUint(proposal, 10)))
+			require.NoError(t, err)
+			require.Equal(t, lua.Done, reply.Status)
+			require.NoError(t, rdb.Del(t.Context(), name).Err())
+		}
+		token := l.token(p, name)
+		require.Greater(t, token, last)
+		require.Less(t, token, l.time(0)+uint64(time.Second.Microseconds()), "by the clock")
+		last = token
+	}
+	l.forget()
+	require.Greater(t, l.token(l.party(nil), name), last)
+}
+
+// An election is one script at each master once the clocks are known.
+func TestElectionIsOneRoundTrip(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(nil)
+	votes := func() (n int) {
+		for _, proxy := range p.proxies {
+			n += proxy.Seen(faultproxy.Script(lua.Vote.Hash()))
+		}
+		return n
+	}
+	require.NoError(t, lockOnce(t.Context(), p.mutex(uniqueName(t))))
+	for range 5 {
+		m := p.mutex(uniqueName(t), holdfast.NoHandoff())
+		before := votes()
+		h, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		eventually(t, "all have voted", func() bool { return l.held(m.Name()) == 3 })
+		require.Equal(t, 3, votes()-before)
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+}

@@ -1,0 +1,136 @@
+package redlock_test
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/redlock"
+)
+
+// oneOfThree are clients of which only the first reaches a master.
+func oneOfThree(t *testing.T, wrong string) []*holdfast.Client {
+	t.Helper()
+	list := []*holdfast.Client{}
+	for _, addr := range []string{redistest.Start(t).Addr(), wrong, wrong} {
+		c, err := holdfast.New(redistest.NewClient(t, addr), &holdfast.Options{RetryBudget: 100 * time.Millisecond})
+		require.NoError(t, err)
+		redistest.CloseAtEnd(t, c)
+		list = append(list, c)
+	}
+	return list
+}
+
+// Why masters do not answer is in the error, in its text and its chain.
+func TestWhyMastersAreSilent(t *testing.T) {
+	for what, wrong := range map[string]string{"connection refused": "127.0.0.1:1", "lookup": "nosuchhost.invalid:6379"} {
+		m := redlock.New(oneOfThree(t, wrong), uniqueName(t), holdfast.MasterTimeout(2*time.Second))
+		for _, lock := range []func() (*holdfast.Hold, error){
+			func() (*holdfast.Hold, error) { return m.TryLock(t.Context()) },
+			func() (*holdfast.Hold, error) { return m.Lock(t.Context()) },
+			func() (*holdfast.Hold, error) { return m.Lock(t.Context(), holdfast.Wait(500*time.Millisecond)) },
+		} {
+			_, err := lock()
+			require.ErrorIs(t, err, holdfast.ErrUnavailable)
+			require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+			require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to")
+			require.ErrorContains(t, err, what)
+			var dns *net.DNSError
+			require.True(t, errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &dns), "%v", err)
+		}
+	}
+}
+
+// Who closed the go-redis clients first is told so, and that nobody said who has the lock.
+func TestGoRedisIsClosed(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.versed(nil)
+	for _, rdb := range p.rdbs[1:] {
+		require.NoError(t, rdb.Close())
+	}
+	m := p.mutex(uniqueName(t))
+	for _, lock := range []func() (*holdfast.Hold, error){
+		func() (*holdfast.Hold, error) { return m.TryLock(t.Context()) },
+		func() (*holdfast.Hold, error) { return m.Lock(t.Context()) },
+	} {
+		_, err := lock()
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
+		require.ErrorIs(t, err, redis.ErrClosed)
+		require.ErrorContains(t, err, "client is closed")
+	}
+}
+
+// A majority that refuses is contention, and the error says who has the lock.
+func TestMajorityRefuses(t *testing.T) {
+	l := newLab(t, 5)
+	a, b := l.party(nil), l.versed(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	name := uniqueName(t)
+	h, err := a.mutex(name).Lock(t.Context())
+	require.NoError(t, err)
+	eventually(t, "held everywhere", func() bool { return l.held(name) == 5 })
+	for _, wait := range []holdfast.Option{holdfast.Wait(0), holdfast.Wait(50 * time.Millisecond)} {
+		_, err = b.mutex(name).Lock(t.Context(), wait)
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.NotErrorIs(t, err, holdfast.ErrUnavailable)
+		require.ErrorContains(t, err, "held by "+h.Owner()+", whose lease has ")
+	}
+	for _, i := range []int{0, 1} { // with two out of reach it still is
+		b.proxies[i].Stop()
+	}
+	_, err = b.mutex(name).TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.NotErrorIs(t, err, holdfast.ErrUnavailable)
+	b.proxies[2].Stop()
+	_, err = b.mutex(name).TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.ErrorContains(t, err, "0 of 5 masters agreed, and 3 have to")
+	require.ErrorContains(t, err, "held by "+h.Owner())
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// TryLock asks a majority that is out of reach once, or twice where it does not take long.
+func TestTryLockAndOutage(t *testing.T) {
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			l := newLab(t, 3)
+			p := l.party(nil)
+			m := p.mutex(uniqueName(t))
+			require.NoError(t, lockOnce(t.Context(), m))
+			o.on(l, p, 0)
+			o.on(l, p, 1)
+			before := p.proxies[2].Seen(faultproxy.Script(lua.Vote.Hash()))
+			_, err := m.TryLock(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrUnavailable)
+			n := p.proxies[2].Seen(faultproxy.Script(lua.Vote.Hash())) - before
+			require.Positive(t, n)
+			require.LessOrEqual(t, n, 2, "elections")
+			o.off(l, p, 0)
+			o.off(l, p, 1)
+		})
+	}
+}
+
+// TryLock gets the lock over connections that a restart of proxies has left behind.
+func TestTryLockOverStaleConnections(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(nil)
+	m := p.mutex(uniqueName(t))
+	require.NoError(t, lockOnce(t.Context(), m))
+	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
+	for _, proxy := range p.proxies {
+		proxy.CutAll()
+	}
+	h, err := m.TryLock(t.Context(), holdfast.MasterTimeout(5*time.Second))
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+}

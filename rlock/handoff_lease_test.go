@@ -1,0 +1,162 @@
+package rlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// TestLongerLeaseIsNotHandedOn: a hold was extended, by an answer or by a request that comes late, or entered for longer. The next one of
+// the client asks the server, and has the lease that it wants.
+func TestLongerLeaseIsNotHandedOn(t *testing.T) {
+	for name, lengthen := range map[string]func(t *testing.T, p *proxied, h *holdfast.Hold){
+		"extended": func(t *testing.T, _ *proxied, h *holdfast.Hold) {
+			require.NoError(t, h.Extend(t.Context(), time.Hour))
+			require.NoError(t, h.Extend(t.Context(), holdfast.DefaultLease), "which does not shorten it")
+		},
+		"extended, and not answered": func(t *testing.T, p *proxied, h *holdfast.Hold) {
+			require.NoError(t, p.direct.ScriptLoad(t.Context(), lua.Renew.Text()).Err())
+			rule := p.proxy.On(script(lua.Renew), 1, faultproxy.HoldReply)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { <-rule.Fired(); cancel() }()
+			require.Error(t, h.Extend(ctx, time.Hour))
+			rule.Release()
+		},
+		"entered for longer": func(t *testing.T, p *proxied, h *holdfast.Hold) {
+			inner, err := p.mutex.Lock(h.Context(), holdfast.Lease(time.Hour))
+			require.NoError(t, err)
+			require.NoError(t, inner.Unlock(t.Context()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inherits := func() bool {
+				p := newProxied(t, nil)
+				warm(t, p)
+				l := p.lineUp(t, t.Context(), 1)
+				lengthen(t, p, l.holder)
+				defer control.Look.Without()() // else the server is asked for that
+				require.NoError(t, l.holder.Unlock(t.Context()))
+				h, err := l.outcome(t, 0)
+				require.NoError(t, err)
+				long := p.direct.PTTL(t.Context(), "a").Val() > 2*holdfast.DefaultLease
+				require.NoError(t, h.Unlock(t.Context()))
+				return long
+			}
+			require.False(t, inherits())
+			if name == "extended" { // else g.lease itself, or the reply of the pass, is in the way
+				defer control.Longer.Without()()
+				require.True(t, inherits(), "control: the next one has an hour")
+			}
+		})
+	}
+}
+
+// TestInnerHoldDoesNotRenewForGood: a plain lease is renewed while a renewed hold in it lasts, and not after that.
+func TestInnerHoldDoesNotRenewForGood(t *testing.T) {
+	ends := func(t *testing.T) bool { // whether it ended, before it was renewed twice more
+		c, _ := shared(t, nil)
+		m := rlock.New(c, uniqueName(t), holdfast.Lease(900*time.Millisecond))
+		h, err := m.Lock(t.Context(), holdfast.NoRenewal())
+		require.NoError(t, err)
+		inner, err := m.Lock(h.Context())
+		require.NoError(t, err)
+		renewed := func() func() bool {
+			before := h.Deadline()
+			return func() bool { return h.Deadline().After(before) || context.Cause(h.Context()) != nil }
+		}
+		eventually(t, "it is renewed within", renewed())
+		require.NoError(t, context.Cause(h.Context()))
+		require.NoError(t, inner.Unlock(t.Context()))
+		for range 2 {
+			eventually(t, "it is renewed, or ends", renewed())
+		}
+		defer func() { _ = h.Unlock(t.Context()) }()
+		return context.Cause(h.Context()) != nil
+	}
+	require.True(t, ends(t))
+	defer control.Inner.Without()()
+	require.False(t, ends(t), "control: nobody ends it")
+}
+
+// TestTryLockLeavesTheFront: a hold that was got by TryLock, while others of the client wait, goes back to the server, which the one in
+// front asks. It is not handed to the one behind that.
+func TestTryLockLeavesTheFront(t *testing.T) {
+	first := func(t *testing.T) int {
+		p := newProxied(t, nil)
+		warm(t, p)
+		other, err := rlock.New(newClient(t, p.srv.Client(t), nil), "a").Lock(t.Context())
+		require.NoError(t, err)
+		l := &line{proxied: p, holder: other}
+		granted := make(chan *holdfast.Hold, 1)
+		go func() { // it has the front place, and asks the server
+			h, err := p.mutex.Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			granted <- h
+		}()
+		awaitSubscriber(t, p.direct, "a")
+		l.join(t, t.Context())
+		require.NoError(t, p.direct.Del(t.Context(), "a").Err()) // free, and nobody is told
+		h, err := p.mutex.TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock(t.Context()))
+		order := 0
+		for range 2 {
+			select {
+			case h = <-granted:
+				granted = nil
+				if order == 0 {
+					order = 1
+				}
+			case h = <-l.next[0]:
+				l.next[0] = nil
+				if order == 0 {
+					order = 2
+				}
+			case <-time.After(patience):
+				t.Fatal("a waiter waits for ever")
+			}
+			_ = h.Unlock(t.Context())
+		}
+		_ = other.Unlock(t.Context())
+		return order
+	}
+	require.Equal(t, 1, first(t))
+	defer control.Front.Without()()
+	require.Equal(t, 2, first(t), "control: it goes past the front")
+}
+
+// TestForcedOutJustBeforeAHandOff: nobody asks the server when the lock is handed on, so who unlocks is not told that it was forced out a
+// moment ago. The next one is, by the renewal.
+func TestForcedOutJustBeforeAHandOff(t *testing.T) {
+	p := newProxied(t, &holdfast.Options{Lease: 3 * time.Second})
+	warm(t, p)
+	l := p.lineUp(t, t.Context(), 2)
+	require.NoError(t, l.holder.Unlock(t.Context())) // asks for tokens
+	holder, err := l.outcome(t, 0)
+	require.NoError(t, err)
+	there, err := rlock.New(newClient(t, p.srv.Client(t), nil), "a").ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, there)
+	restore := control.Look.Without() // it is within 10 ms
+	err = holder.Unlock(t.Context())
+	restore()
+	require.NoError(t, err)
+	h, err := l.outcome(t, 1)
+	require.NoError(t, err)
+	lost := awaitEnd(t, h)
+	require.ErrorIs(t, lost, holdfast.ErrLost)
+	require.ErrorIs(t, lost, watchdog.ErrGone, "a renewal said so, before its deadline")
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+	require.True(t, free(t, p.direct, "a"), "it never brings the lock back")
+}

@@ -1,0 +1,66 @@
+package holdfast_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// slept returns a hold of a lock on a machine that has slept since for as long as its lease.
+func slept(t *testing.T, kind string) (holdfast.Locker, *holdfast.Hold) {
+	t.Helper()
+	l := everyKind[kind](t, redistest.Shared(t).Client(t))(t.Name())
+	h, err := l.Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Context().Err())
+	suspend.Pretend(30 * time.Second)
+	return l, h
+}
+
+// TestMachineSlept: the monotonic clock says that the lease has only begun. The hold is lost for whoever looks first, and what is locked
+// from then on is not.
+func TestMachineSlept(t *testing.T) {
+	for kind := range everyKind {
+		for what, ask := range map[string]func(h *holdfast.Hold){
+			"Err":      func(h *holdfast.Hold) { require.ErrorIs(t, h.Context().Err(), context.Canceled) },
+			"Deadline": func(h *holdfast.Hold) { require.False(t, h.Deadline().After(time.Now())) },
+			"Unlock":   func(h *holdfast.Hold) { require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost) },
+			"Extend": func(h *holdfast.Hold) {
+				require.ErrorIs(t, h.Extend(t.Context(), time.Hour), holdfast.ErrLost)
+			},
+			"Done": func(h *holdfast.Hold) { <-h.Context().Done() },
+		} {
+			t.Run(kind+" "+what, func(t *testing.T) {
+				l, h := slept(t, kind)
+				ask(h)
+				<-h.Context().Done()
+				require.Error(t, h.Unlock(t.Context()))
+				again, err := l.Lock(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, again.Context().Err())
+				require.Greater(t, again.Token(), h.Token())
+				require.NoError(t, again.Unlock(t.Context()))
+			})
+		}
+	}
+}
+
+// TestMachineSleptControl: by the monotonic clock alone the hold is trusted.
+func TestMachineSleptControl(t *testing.T) {
+	defer control.Asleep.Without()()
+	for kind := range everyKind {
+		t.Run(kind, func(t *testing.T) {
+			_, h := slept(t, kind)
+			require.NoError(t, h.Context().Err())
+			require.True(t, h.Deadline().After(time.Now()))
+			require.NoError(t, h.Unlock(t.Context()))
+		})
+	}
+}
