@@ -77,12 +77,15 @@ func (c *conn) count(n int) {
 	c.link.hub.connections += n
 }
 
-// end closes the connection, waits for its reader, and returns why. Only an open connection is closed from here: the
-// PubSub holds a mutex while it dials, and the reader sees the cancelled context by itself.
-func (c *conn) end(up bool, why error) error {
+// end closes the connection, waits for its reader, and returns why. One that still dials is not closed from here, since the
+// PubSub holds a mutex meanwhile: its reader sees the cancelled context. But it may have looked just before that, so that the
+// connection opens, and reads on, although the keeper has never seen it open.
+func (c *conn) end(why error) error {
 	c.cancel()
-	if up {
+	select {
+	case <-c.opened:
 		_ = c.ps.Close()
+	case <-c.done:
 	}
 	<-c.done
 	return why

@@ -61,6 +61,29 @@ func TestPanickingDialer(t *testing.T) {
 	require.EqualValues(t, 3, dials.Load())
 }
 
+// TestEndsWhileItOpens: a connection that opens in the moment in which it is to end ends, however the keeper's choice between the two
+// falls. It read on for ever, and Close waited for it, half of the time.
+func TestEndsWhileItOpens(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	for range 20 {
+		h := newHub(t, rdb, Options{})
+		l := newLink(h, h.home)
+		c := l.dial()
+		<-c.opened
+		h.cancel()
+		served := make(chan error, 1)
+		go func() { served <- l.serve(c) }()
+		limit := time.NewTimer(patience)
+		defer limit.Stop()
+		select {
+		case err := <-served:
+			require.Error(t, err)
+		case <-limit.C:
+			t.Fatal("the connection reads on")
+		}
+	}
+}
+
 func TestServerRestarts(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t, quick)

@@ -122,7 +122,7 @@ func (l *link) serve(c *conn) error {
 		case <-c.done:
 			return c.err
 		case <-l.hub.ctx.Done():
-			return c.end(up, context.Cause(l.hub.ctx))
+			return c.end(context.Cause(l.hub.ctx))
 		case <-opened:
 			up, opened = true, nil
 		case <-l.work:
@@ -130,16 +130,16 @@ func (l *link) serve(c *conn) error {
 		}
 		next := l.sweep()
 		if up && l.isDoubted() {
-			return c.end(up, errDoubted)
+			return c.end(errDoubted)
 		}
 		if l.retire(false) {
-			return c.end(up, errUnused)
+			return c.end(errUnused)
 		}
 		var wait time.Duration
 		if up {
 			var err error
 			if wait, err = l.advance(c); err != nil {
-				return c.end(up, err)
+				return c.end(err)
 			}
 		} else if wait = time.Until(slowAt); wait <= 0 {
 			// The dial cannot always be cut off (see the package comment), but the topics can go elsewhere.
