@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // clock is what a client knows of its server's clock. It is for two things: to tell the server until when a request may be
@@ -14,7 +16,8 @@ import (
 //
 // Nobody trusts a lock because of it. Where it is wrong (the server's clock was set, another server took over, the nodes of a
 // cluster disagree) a request is refused once, and the refusal tells the time; or it is not refused although it is late, until
-// the next answer tells the time. So it needs no margin for clocks that run at different rates either.
+// the next answer tells the time. So a request needs no margin for clocks that run at different rates. The moment after which none
+// is executed any more does: what is known of the server's clock may be hours old by then. See [clock.closed].
 //
 // What is kept is how far the server's clock is ahead of ours, as an interval: the server read its clock after the request was
 // sent and before the answer was there. Answers narrow it down, and one that contradicts the earlier ones replaces them.
@@ -27,6 +30,8 @@ type clock struct {
 	mu            sync.Mutex // guards the rest; never held over a network call
 	known         time.Time  // since when the server's clock is; zero: it is not
 	atLeast, most int64      // microseconds that it is ahead
+	seen          time.Time  // when the last answer was there
+	newest        int64      // atLeast by that answer alone: the interval may be narrower than clocks of different rates allow
 	late          int        // how many requests in a row were refused
 	open          time.Time  // until then one that was sent may be executed
 }
@@ -69,8 +74,8 @@ func (k *clock) limit() int64 {
 	}
 	attempt := k.attempt << min(k.late, maxLate)
 	until := now.Add(attempt)
-	unsure := time.Duration(k.most-k.atLeast) * time.Microsecond
-	if open := until.Add(unsure + attempt/100); open.After(k.open) {
+	unsure := time.Duration(k.most-k.newest) * time.Microsecond
+	if open := until.Add(unsure + until.Sub(k.seen)/watchdog.Drift); open.After(k.open) {
 		k.open = open
 	}
 	return max(k.micros(until)+k.most, 0)
@@ -108,6 +113,7 @@ func (k *clock) sawLocked(sent time.Time, text string) {
 	}
 	now := time.Now()
 	atLeast, most := micros-k.micros(now), micros-k.micros(sent)
+	k.seen, k.newest = now, atLeast
 	if k.known.IsZero() || atLeast > k.most || most < k.atLeast {
 		k.known, k.atLeast, k.most = now, atLeast, most
 		return
