@@ -35,6 +35,8 @@ type Base struct {
 	client   *Client
 	dog      *watchdog.Watchdog // that renews its holds
 	quorum   *quorum            // the masters that grant it together; nil where it is the client's server
+	backend  backend
+	traits   traits // of the backend
 	wire     kind.Lock
 	protocol kind.Protocol // the same, if one server grants the lock
 	queuer   kind.Queuer   // the protocol, if its waiters have places at the server
@@ -50,6 +52,7 @@ func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
 	b.protocol = p
 	b.queuer, _ = p.(kind.Queuer)
 	b.hander, _ = p.(kind.Hander)
+	b.use(newOneServer(c, p))
 	return b
 }
 
@@ -65,6 +68,8 @@ func newBase(c *Client, l kind.Lock, opts []Option) *Base {
 	}
 	return b
 }
+
+func (b *Base) use(be backend) { b.backend, b.traits = be, be.traits() }
 
 // Name is [Locker.Name].
 func (b *Base) Name() string { return b.key.Name }
@@ -143,7 +148,7 @@ func (b *Base) configure(cfg *config, opts []Option) error {
 	if b.err != nil {
 		return b.err
 	}
-	*cfg = config{lease: b.client.opts.Lease, renew: true, handOff: b.hander != nil || b.quorum != nil}
+	*cfg = config{lease: b.client.opts.Lease, renew: true, handOff: b.traits.handsOff}
 	for _, list := range [][]Option{b.defaults, opts} {
 		for i, opt := range list {
 			if opt == nil {

@@ -80,8 +80,12 @@ func NewQuorumBase(clients []*Client, v kind.Voter, opts ...Option) *Base {
 		}
 		b.quorum.voters = append(b.quorum.voters, &voter{Master: c.asMaster(), client: c, place: place})
 	}
+	b.use(b.quorum)
 	return b
 }
+
+// traits is [backend.traits].
+func (q *quorum) traits() traits { return traits{handsOff: true} }
 
 // seat is where the locks of some clients belong.
 type seat struct {

@@ -1,0 +1,12 @@
+package holdfast
+
+// backend is where the entries of one lock live: one server, or several masters of which a majority decides. The rest of
+// this package does not know which: it asks the backend, or looks at its traits.
+type backend interface {
+	traits() traits
+}
+
+// traits are what sets the locks of a backend apart. They are asked for once, when a lock is made.
+type traits struct {
+	handsOff bool // an entry can be kept for the client's next holder
+}

@@ -1,0 +1,21 @@
+package holdfast
+
+import "github.com/holdfast-go/holdfast/internal/kind"
+
+// oneServer is the backend of a lock that the client's own server grants.
+type oneServer struct {
+	client   *Client
+	protocol kind.Protocol
+	hander   kind.Hander // the protocol, if its holders hand the lock to others of this client
+}
+
+var _ backend = (*oneServer)(nil)
+
+func newOneServer(c *Client, p kind.Protocol) *oneServer {
+	s := &oneServer{client: c, protocol: p}
+	s.hander, _ = p.(kind.Hander)
+	return s
+}
+
+// traits is [backend.traits].
+func (s *oneServer) traits() traits { return traits{handsOff: s.hander != nil} }
