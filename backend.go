@@ -4,6 +4,8 @@ package holdfast
 // this package does not know which: it asks the backend, or looks at its traits.
 type backend interface {
 	traits() traits
+	// check refuses what only the whole of the options shows: that this backend cannot serve them.
+	check(*config) error
 }
 
 // traits are what sets the locks of a backend apart. They are asked for once, when a lock is made.

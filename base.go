@@ -159,13 +159,11 @@ func (b *Base) configure(cfg *config, opts []Option) error {
 		}
 	}
 	cfg.lease = time.Duration(kind.Millis(cfg.lease)) * time.Millisecond
-	if cfg.err == nil && b.quorum != nil && cfg.patience() >= watchdog.Trust(cfg.lease) {
-		return invalid("MasterTimeout is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
-			cfg.patience(), cfg.lease, watchdog.Trust(cfg.lease))
-	}
 	cfg.handOff = cfg.handOff && cfg.atLeast == 0
-	cfg.refuse(cfg.replicas.check(b, cfg.lease))
-	return cfg.err
+	if cfg.err != nil {
+		return cfg.err
+	}
+	return b.backend.check(cfg)
 }
 
 // What a query may leave at the server when it has no answer.

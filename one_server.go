@@ -19,3 +19,6 @@ func newOneServer(c *Client, p kind.Protocol) *oneServer {
 
 // traits is [backend.traits].
 func (s *oneServer) traits() traits { return traits{handsOff: s.hander != nil} }
+
+// check is [backend.check].
+func (s *oneServer) check(cfg *config) error { return cfg.replicas.check(cfg.lease) }

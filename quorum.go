@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/master"
+	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // quorum is the masters that grant one lock together: whoever has the votes of a majority holds it.
@@ -86,6 +87,18 @@ func NewQuorumBase(clients []*Client, v kind.Voter, opts ...Option) *Base {
 
 // traits is [backend.traits].
 func (q *quorum) traits() traits { return traits{handsOff: true} }
+
+// check is [backend.check].
+func (q *quorum) check(cfg *config) error {
+	if trust := watchdog.Trust(cfg.lease); cfg.patience() >= trust {
+		return invalid("MasterTimeout is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
+			cfg.patience(), cfg.lease, trust)
+	}
+	if cfg.replicas.n > 0 {
+		return invalid("WithReplicas is for locks that one server grants; a quorum is one of masters without replicas, leave it out")
+	}
+	return nil
+}
 
 // seat is where the locks of some clients belong.
 type seat struct {

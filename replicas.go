@@ -75,14 +75,8 @@ func (c *config) waitFor(option string, r replicas) {
 }
 
 // check looks at what only the whole of an acquisition shows.
-func (r replicas) check(b *Base, lease time.Duration) error {
-	switch {
-	case r.n == 0:
-		return nil
-	case b.quorum != nil:
-		return invalid("WithReplicas is for locks that one server grants; a quorum is one of masters without replicas, leave it out")
-	}
-	if trust := watchdog.Trust(lease); r.timeout >= trust {
+func (r replicas) check(lease time.Duration) error {
+	if trust := watchdog.Trust(lease); r.n > 0 && r.timeout >= trust {
 		return invalid("timeout of WithReplicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
 			r.timeout, lease, trust)
 	}
