@@ -260,7 +260,7 @@ func (g *grant) noteClock(o outcome) {
 // every later one, after a lost connection. The end of the holder's lease is announced by nobody, so it is slept for.
 func (g *grant) wait(left time.Duration) (*Hold, error) {
 	b := g.base
-	sub := b.listen()
+	sub := b.backend.listen()
 	defer sub.Close()
 	timer := time.NewTimer(b.recheck(left))
 	defer timer.Stop()

@@ -6,9 +6,20 @@ type backend interface {
 	traits() traits
 	// check refuses what only the whole of the options shows: that this backend cannot serve them.
 	check(*config) error
+	// listen hears releases.
+	listen() listening
 }
 
 // traits are what sets the locks of a backend apart. They are asked for once, when a lock is made.
 type traits struct {
 	handsOff bool // an entry can be kept for the client's next holder
+}
+
+// listening is a waiter's ear for releases.
+type listening interface {
+	// Wake has a token when it is time to look again.
+	Wake() <-chan struct{}
+	// Err is why no release can be heard.
+	Err() error
+	Close()
 }

@@ -2,29 +2,14 @@ package holdfast
 
 import "github.com/holdfast-go/holdfast/pubsub"
 
-// listening is a waiter's ear for releases.
-type listening interface {
-	// Wake has a token when it is time to look again.
-	Wake() <-chan struct{}
-	// Err is why no release can be heard.
-	Err() error
-	Close()
-}
-
-func (b *Base) listen() listening {
-	if b.quorum != nil {
-		return b.quorum.listen()
-	}
-	return b.client.hub.Subscribe(b.wire.Channel())
-}
-
 // ears listen at all masters for a release.
 type ears struct {
 	wake chan struct{}
 	subs []*pubsub.Subscription
 }
 
-func (q *quorum) listen() *ears {
+// listen is [backend.listen].
+func (q *quorum) listen() listening {
 	e := &ears{wake: make(chan struct{}, 1)}
 	for _, v := range q.voters {
 		e.subs = append(e.subs, v.client.hub.Listen(q.voter.Channel(), e))

@@ -22,3 +22,6 @@ func (s *oneServer) traits() traits { return traits{handsOff: s.hander != nil} }
 
 // check is [backend.check].
 func (s *oneServer) check(cfg *config) error { return cfg.replicas.check(cfg.lease) }
+
+// listen is [backend.listen].
+func (s *oneServer) listen() listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
