@@ -8,6 +8,8 @@ type backend interface {
 	check(*config) error
 	// listen hears releases.
 	listen() listening
+	// explain says what an error of Redis means for the lock's keys, and what to do.
+	explain(error) error
 }
 
 // traits are what sets the locks of a backend apart. They are asked for once, when a lock is made.

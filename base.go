@@ -219,7 +219,7 @@ func (b *Base) fail(op string, err error) error {
 
 // uncertain is the error of an operation that failed: whether it may have happened is part of it, and whether there was an answer.
 func (b *Base) uncertain(o outcome) error {
-	err := explain(b, o.err)
+	err := b.backend.explain(o.err)
 	if o.stray {
 		err = both{ErrUncertain, err}
 	}
@@ -229,12 +229,13 @@ func (b *Base) uncertain(o outcome) error {
 	return err
 }
 
-// explain adds to an error of Redis what its text does not say: which key, and what to do.
-func explain(b *Base, err error) error {
+// explain adds to an error of Redis what its text does not say: which key of the lock, and what to do. queues says that the lock
+// has a queue at the server.
+func explain(err error, name string, queues bool) error {
 	switch {
 	case lua.IsError(err, "WRONGTYPE"):
-		k, queue := keys.For(b.key.Name), ""
-		if b.queuer != nil {
+		k, queue := keys.For(name), ""
+		if queues {
 			queue = fmt.Sprintf(", or %s or %s something that is no queue", k.Queue, k.Deadlines)
 		}
 		return both{fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+

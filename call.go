@@ -353,7 +353,7 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
 			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
 		case isReply(result.Err):
-			refusal := explain(t.base, result.Err)
+			refusal := t.base.backend.explain(result.Err)
 			t.refusal.Store(&refusal)
 		default:
 			silent = true

@@ -279,7 +279,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 // untold is what to do about a release that nobody could be told of: text is what the server said.
 func untold(b *Base, text string) string {
 	if reply := serverError(text); !lua.IsDenied(reply) {
-		return explain(b, reply).Error()
+		return b.backend.explain(reply).Error()
 	}
 	return "permit this user to publish on " + b.wire.Channel() + ": " + text
 }

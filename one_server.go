@@ -6,6 +6,7 @@ import "github.com/holdfast-go/holdfast/internal/kind"
 type oneServer struct {
 	client   *Client
 	protocol kind.Protocol
+	queuer   kind.Queuer // the protocol, if its waiters have places at the server
 	hander   kind.Hander // the protocol, if its holders hand the lock to others of this client
 }
 
@@ -13,6 +14,7 @@ var _ backend = (*oneServer)(nil)
 
 func newOneServer(c *Client, p kind.Protocol) *oneServer {
 	s := &oneServer{client: c, protocol: p}
+	s.queuer, _ = p.(kind.Queuer)
 	s.hander, _ = p.(kind.Hander)
 	return s
 }
@@ -25,3 +27,6 @@ func (s *oneServer) check(cfg *config) error { return cfg.replicas.check(cfg.lea
 
 // listen is [backend.listen].
 func (s *oneServer) listen() listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
+
+// explain is [backend.explain].
+func (s *oneServer) explain(err error) error { return explain(err, s.protocol.Name(), s.queuer != nil) }

@@ -100,6 +100,9 @@ func (q *quorum) check(cfg *config) error {
 	return nil
 }
 
+// explain is [backend.explain].
+func (q *quorum) explain(err error) error { return explain(err, q.voter.Name(), false) }
+
 // seat is where the locks of some clients belong.
 type seat struct {
 	home    *Client // whose the holds are

@@ -107,7 +107,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	case cause != nil:
 		err = g.left(cause)
 	case o.err != nil && (!control.Replicas.Off() || !errors.Is(o.err, ErrNotReplicated)):
-		err = explain(b, o.err) // nothing stays uncertain: it is given back
+		err = b.backend.explain(o.err) // nothing stays uncertain: it is given back
 	case o.reply.Status == lua.Gone:
 		err = both{ErrNotReplicated, watchdog.ErrGone} // a failover came first
 	case !b.client.dog.Confirm(&g.tenure.watch, o.sent, want.lease, want.renew):
