@@ -115,10 +115,10 @@ func (o *owner) idLocked(b *Base) string {
 	return o.ids[i].id
 }
 
-// otherKindLocked is as which other kind the owner holds the name, in the same keys; empty if it does not. Of locks that several masters
-// grant that cannot be told: it may have the others of them.
+// otherKindLocked is as which other kind the owner holds the name, in the same keys; empty if it does not. Of locks on other servers than
+// the client's own that cannot be told: it may have the others of them.
 func (o *owner) otherKindLocked(b *Base) string {
-	if b.quorum != nil || control.OneKind.Off() {
+	if b.key.Servers != "" || control.OneKind.Off() {
 		return ""
 	}
 	for _, known := range o.ids {
