@@ -176,8 +176,8 @@ func (g *grant) tokens() int {
 	return 1
 }
 
-// attempt asks the server once. Without a hold and an error the lock is another's, for at least the time returned. What may
-// have been granted, or may be yet, is marked, and given back when the grant ends.
+// attempt asks the server once. Without a hold and an error the lock is another's; the time returned is when to ask again
+// if nobody tells. What may have been granted, or may be yet, is marked, and given back when the grant ends.
 // place asks for a place in the queue of a kind that has one.
 func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 	if g.base.quorum != nil {
@@ -227,7 +227,7 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 		}
 		by := refusedBy(o.reply, fields)
 		g.denied(by)
-		return nil, by.left, nil
+		return nil, b.recheck(by.left), nil
 	}
 	if cause := b.over(wait); cause != nil {
 		g.markStray()
@@ -262,7 +262,7 @@ func (g *grant) wait(left time.Duration) (*Hold, error) {
 	b := g.base
 	sub := b.backend.listen()
 	defer sub.Close()
-	timer := time.NewTimer(b.recheck(left))
+	timer := time.NewTimer(asleep(left))
 	defer timer.Stop()
 	for {
 		if err := g.sleep(sub, timer); err != nil {
@@ -275,7 +275,7 @@ func (g *grant) wait(left time.Duration) (*Hold, error) {
 		if h != nil || err != nil {
 			return h, err
 		}
-		timer.Reset(b.recheck(left))
+		timer.Reset(asleep(left))
 	}
 }
 
@@ -301,13 +301,16 @@ func (g *grant) sleep(sub listening, timer *time.Timer) error {
 // recheck is when a lease of which so much is left will have ended, a millisecond added because a key lives through its
 // last one. A key without a time to live (-1) is nobody's lease; it is looked at once in a lease of our own.
 func (b *Base) recheck(left time.Duration) time.Duration {
-	switch {
-	case control.LeaseEnd.Off():
-		return math.MaxInt64
-	case b.quorum != nil:
-		return left // has been made up there
-	case left < 0:
+	if left < 0 {
 		return b.client.opts.Lease
 	}
 	return left + time.Millisecond
+}
+
+// asleep is for how long a waiter sleeps that is to ask again after so much time.
+func asleep(d time.Duration) time.Duration {
+	if control.LeaseEnd.Off() {
+		return math.MaxInt64
+	}
+	return d
 }
