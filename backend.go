@@ -8,6 +8,8 @@ type backend interface {
 	check(*config) error
 	// listen hears releases.
 	listen() listening
+	// renewer renews what its owners hold.
+	renewer() renewer
 	// explain says what an error of Redis means for the lock's keys, and what to do.
 	explain(error) error
 }

@@ -44,9 +44,16 @@ type said struct {
 	answer
 }
 
-// renewVotes is the watchdog's access to masters: one pipeline to each for all holds that it has granted. A master that does not know a
+// votes renews the locks that masters have granted whose holds are a client's. A master that is slow for those must not delay locks of
+// that client's own server, so they have a watchdog of their own.
+type votes struct{ home *Client }
+
+// lane is [renewer.lane].
+func (votes) lane() func(watchdog.Owner) any { return nil }
+
+// renew is the watchdog's access to masters: one pipeline to each for all holds that it has granted. A master that does not know a
 // hold, because it was started anew or out of reach, is asked to take it back.
-func (c *Client) renewVotes(ctx context.Context, batch []watchdog.Renewal) {
+func (v votes) renew(ctx context.Context, batch []watchdog.Renewal) {
 	due, patience := make([]*renewal, len(batch)), time.Duration(0)
 	for i, r := range batch {
 		t := r.Owner.(*tenure)
@@ -57,7 +64,7 @@ func (c *Client) renewVotes(ctx context.Context, batch []watchdog.Renewal) {
 	}
 	answers := make(chan said, 2*votersOf(due)) // each may be asked twice
 	for _, e := range errands(ctx, due, answers) {
-		c.run(ctx, e, due, patience, answers)
+		v.home.run(ctx, e, due, patience, answers)
 	}
 	open := 0
 	for _, r := range due {

@@ -52,7 +52,9 @@ func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
 	b.protocol = p
 	b.queuer, _ = p.(kind.Queuer)
 	b.hander, _ = p.(kind.Hander)
-	b.use(newOneServer(c, p))
+	if b.err == nil {
+		b.use(newOneServer(c, p))
+	}
 	return b
 }
 
@@ -62,14 +64,15 @@ func newBase(c *Client, l kind.Lock, opts []Option) *Base {
 		b.err = err
 		return b
 	}
-	b.dog = c.dog
 	if err := keys.Check(l.Name()); err != nil {
 		b.err = both{ErrInvalid, err}
 	}
 	return b
 }
 
-func (b *Base) use(be backend) { b.backend, b.traits = be, be.traits() }
+func (b *Base) use(be backend) {
+	b.backend, b.traits, b.dog = be, be.traits(), b.client.dogs.get(be.renewer())
+}
 
 // Name is [Locker.Name].
 func (b *Base) Name() string { return b.key.Name }

@@ -17,7 +17,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/task"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
-	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // Client is one participant: what a Redisson client is to Java. Locks of all kinds are made on it.
@@ -44,8 +43,7 @@ type Client struct {
 	way     way
 	handed  atomic.Int64 // how many tokens were needed when a lock was handed on the last time
 
-	dog    *watchdog.Watchdog
-	votes  *watchdog.Watchdog // of locks that several masters grant: a master that is slow for those must not delay the others
+	dogs   watchdogs
 	hub    *pubsub.Hub
 	queue  queue.Queue
 	lines  lines
@@ -109,8 +107,6 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 		c.opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.dog = watchdog.New(watchdog.Config{Renew: c.renew, Lane: c.lane()})
-	c.votes = watchdog.New(watchdog.Config{Renew: c.renewVotes})
 	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger})
 	return c, nil
 }

@@ -47,18 +47,19 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) close(ctx context.Context) error {
 	c.cancel(ErrClosed)
 	c.queue.Close(ErrClosed)
-	rest, votes := c.dog.Stop(), c.votes.Stop()
-	endAll(rest)
-	endAll(votes)
+	rest := c.dogs.stop()
+	for _, w := range rest {
+		endAll(w.owners)
+	}
 	if ctx.Err() != nil {
 		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.budget(), context.Cause(ctx))
 		defer cancel()
 		ctx = limit
 	}
-	c.tasks.Go(func() { c.releaseAll(rest) })
-	c.tasks.Go(func() { c.withdrawAll(votes) })
-	c.tasks.Go(c.dog.Join)
-	c.tasks.Go(c.votes.Join)
+	for _, w := range rest {
+		c.tasks.Go(func() { w.renewer.releaseAll(w.owners) })
+		c.tasks.Go(w.dog.Join)
+	}
 	hubErr := c.hub.Close(ctx)
 	if err := c.tasks.Wait(ctx); err != nil {
 		return err
@@ -96,7 +97,7 @@ func (l *leftovers) error() error {
 	return fmt.Errorf("%d of the locks held may be left in Redis until their leases end%s: %w", l.locks, remedy, l.why)
 }
 
-// releaseAll frees what the client held when it was closed. A master that does not answer keeps its own locks only.
+// releaseAll is [renewer.releaseAll]. A master that does not answer keeps its own locks only.
 func (c *Client) releaseAll(owners []watchdog.Owner) {
 	for _, held := range byMaster(c, owners, nameOf) {
 		c.tasks.Go(func() { c.leave(c.releaseAt(held)) })
@@ -159,8 +160,8 @@ func endAll(owners []watchdog.Owner) {
 	}
 }
 
-// withdrawAll is releaseAll for locks that several masters grant. What is left at a minority of them keeps nobody out.
-func (c *Client) withdrawAll(owners []watchdog.Owner) {
+// releaseAll is [renewer.releaseAll]. What is left at a minority of the masters keeps nobody out.
+func (v votes) releaseAll(owners []watchdog.Owner) {
 	if control.Withdraw.Off() {
 		return
 	}
@@ -179,5 +180,5 @@ func (c *Client) withdrawAll(owners []watchdog.Owner) {
 		})
 	}
 	all.Wait()
-	c.leave(failed.locks, failed.why)
+	v.home.leave(failed.locks, failed.why)
 }

@@ -30,3 +30,6 @@ func (s *oneServer) listen() listening { return s.client.hub.Subscribe(s.protoco
 
 // explain is [backend.explain].
 func (s *oneServer) explain(err error) error { return explain(err, s.protocol.Name(), s.queuer != nil) }
+
+// renewer is [backend.renewer].
+func (s *oneServer) renewer() renewer { return s.client }

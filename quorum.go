@@ -71,7 +71,6 @@ func NewQuorumBase(clients []*Client, v kind.Voter, opts ...Option) *Base {
 	}
 	s := homeOf(clients)
 	b.client, b.key.Servers = s.home, s.servers
-	b.dog = b.client.votes
 	b.quorum = &quorum{base: b, voter: v, need: len(clients)/2 + 1}
 	for i, c := range clients {
 		b.quorum.all = append(b.quorum.all, i)
@@ -99,6 +98,9 @@ func (q *quorum) check(cfg *config) error {
 	}
 	return nil
 }
+
+// renewer is [backend.renewer].
+func (q *quorum) renewer() renewer { return votes{q.base.client} }
 
 // explain is [backend.explain].
 func (q *quorum) explain(err error) error { return explain(err, q.voter.Name(), false) }

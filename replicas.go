@@ -110,7 +110,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 		err = b.backend.explain(o.err) // nothing stays uncertain: it is given back
 	case o.reply.Status == lua.Gone:
 		err = both{ErrNotReplicated, watchdog.ErrGone} // a failover came first
-	case !b.client.dog.Confirm(&g.tenure.watch, o.sent, want.lease, want.renew):
+	case !b.dog.Confirm(&g.tenure.watch, o.sent, want.lease, want.renew):
 		err = g.reason()
 	default:
 		g.mu.Lock()
@@ -118,7 +118,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 		g.mu.Unlock()
 		return h, nil
 	}
-	b.client.dog.Forget(&g.tenure.watch)
+	b.dog.Forget(&g.tenure.watch)
 	if ok { // else its caller has left, and does not wait for this either
 		// Not handed on: nobody in this client could know how many replicas have it.
 		if back := detached(wait, g.server, b.release(g.id)); back.stray || back.err != nil {
