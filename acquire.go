@@ -140,6 +140,7 @@ func (g *grant) ask() (*Hold, error) {
 	if cause := g.count(); cause != nil {
 		return nil, g.left(cause)
 	}
+	g.entry = b.backend.newEntry(g.id)
 	if b.queuer != nil {
 		return g.standInLine()
 	}
@@ -195,14 +196,14 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 			Until: b.client.clock.limit(), HeadStart: start, Ends: ends,
 		})
 	}
-	asked := g.server
+	asked := repeater(g.entry)
 	if g.asked.once {
 		asked = once{b.client}
 	}
 	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
 	o, ok := b.client.callNoting(wait, asked, op, &g.failed, func(o outcome) {
 		if before || o.stray || place || o.err == nil && o.reply.Status == lua.Done {
-			g.server.undo(b, g.id, cfg.stands(), true)
+			g.entry.undo(cfg.stands(), true)
 		}
 	})
 	if !ok {

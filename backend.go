@@ -6,6 +6,8 @@ type backend interface {
 	traits() traits
 	// check refuses what only the whole of the options shows: that this backend cannot serve them.
 	check(*config) error
+	// newEntry is for an owner that has nothing at the server yet. It sends nothing.
+	newEntry(owner string) entry
 	// listen hears releases.
 	listen() listening
 	// renewer renews what its owners hold.

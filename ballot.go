@@ -20,7 +20,7 @@ import (
 // ballot is one owner id before all masters of a quorum: an attempt to get the lock and, if that succeeds, the hold. Each attempt
 // has an id of its own, so what comes late of an earlier one can neither grant nor release anything in this one.
 //
-// It is the server of the grant that it gets the lock for, and of those that this one is handed on to.
+// It is the entry of the grant that it gets the lock for, and of those that this one is handed on to.
 type ballot struct {
 	q        *quorum
 	id       string
@@ -55,7 +55,7 @@ type vote struct {
 	gap   gap       // the last one that has ended
 }
 
-var _ server = (*ballot)(nil)
+var _ entry = (*ballot)(nil)
 
 func (q *quorum) newBallot(cfg *config) *ballot {
 	return &ballot{
@@ -63,6 +63,9 @@ func (q *quorum) newBallot(cfg *config) *ballot {
 		lease: cfg.lease, votes: make([]vote, len(q.voters)),
 	}
 }
+
+// owner is [entry.owner].
+func (b *ballot) owner() string { return b.id }
 
 // question is what is sent to masters.
 type question struct {
@@ -344,7 +347,7 @@ func (b *ballot) horizon() time.Duration {
 
 func (b *ballot) horizonLocked() time.Duration { return max(b.lease, b.q.base.client.opts.Lease) }
 
-// repeat is [server.repeat], for operations of the holder, which grant nothing. It goes on while a majority neither agrees nor says that
+// repeat is [repeater.repeat], for operations of the holder, which grant nothing. It goes on while a majority neither agrees nor says that
 // the owner does not hold the lock.
 func (b *ballot) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) (o outcome) {
 	start := time.Now()

@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// pass is [server.pass]. A majority of the masters is asked who listens for a release. If nobody else does, a majority is told of more
+// pass is [entry.pass]. A majority of the masters is asked who listens for a release. If nobody else does, a majority is told of more
 // tokens.
-func (b *ballot) pass(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome {
+func (b *ballot) pass(ctx context.Context, lease time.Duration, tokens int) outcome {
 	others := b.others(detach(ctx))
 	if others == 0 {
-		if o := b.reserve(ctx, t, lease, tokens); o.err == nil {
+		if o := b.reserve(ctx, lease, tokens); o.err == nil {
 			return o
 		}
 	}
-	o := b.release(ctx, t.base, t.id)
+	o := b.release(ctx)
 	if o.err == nil && o.reply.Status == lua.Done {
 		o.reply = lua.NewReply(lua.Denied, int64(others), o.reply.Text(0))
 	}
@@ -73,7 +73,7 @@ func (b *ballot) listeners(ctx context.Context, v *voter) int {
 }
 
 // reserve tells a majority of tokens to come, which the owner then hands out.
-func (b *ballot) reserve(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome {
+func (b *ballot) reserve(ctx context.Context, lease time.Duration, tokens int) outcome {
 	e := election{ballot: b, sent: suspend.System.Now(), first: b.q.propose()}
 	last := e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
 	if !e.tell(detach(ctx), lease, last) {

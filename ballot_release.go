@@ -76,8 +76,8 @@ func (b *ballot) undoAt(i int) {
 	b.q.base.client.undoAt(b.q.voters[i].client, b.q.base, b.id, lease, true)
 }
 
-// release is [server.release]: the answer of the majority.
-func (b *ballot) release(ctx context.Context, _ *Base, _ string) outcome {
+// release is [entry.release]: the answer of the majority.
+func (b *ballot) release(ctx context.Context) outcome {
 	type heard struct {
 		from int
 		outcome
@@ -161,7 +161,7 @@ func without(list []int, i int) (rest []int) {
 	return rest
 }
 
-// undo is [server.undo].
-func (b *ballot) undo(*Base, string, time.Duration, bool) {
+// undo is [entry.undo].
+func (b *ballot) undo(time.Duration, bool) {
 	b.q.base.client.tasks.Go(func() { b.withdraw(context.Background()) })
 }

@@ -57,7 +57,7 @@ func (v votes) renew(ctx context.Context, batch []watchdog.Renewal) {
 	due, patience := make([]*renewal, len(batch)), time.Duration(0)
 	for i, r := range batch {
 		t := r.Owner.(*tenure)
-		b := t.server.(*ballot)
+		b := t.entry.(*ballot)
 		due[i] = &renewal{ballot: b, tenure: t, length: r.Length, tally: b.q.newTally()}
 		due[i].count, due[i].token = t.standing()
 		patience = max(patience, b.patience)

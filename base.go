@@ -53,7 +53,7 @@ func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
 	b.queuer, _ = p.(kind.Queuer)
 	b.hander, _ = p.(kind.Hander)
 	if b.err == nil {
-		b.use(newOneServer(c, p))
+		b.use(newOneServer(b, p))
 	}
 	return b
 }

@@ -43,20 +43,6 @@ type outcome struct {
 // operation builds the call of an attempt; again says that an earlier one may have been executed.
 type operation func(again bool) lua.Call
 
-// server is what operations are sent to: that of a client, or several masters of which the majority decides.
-type server interface {
-	// repeat runs an operation until there is an answer, the retry budget is spent or ctx ends. Between attempts it gives up; during
-	// one it may not be able to. Each failure is left in failed, if that is given, for a caller that does not wait for the end.
-	repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome
-	// pass keeps the lock for this client's next holder, or releases it if others want it. The outcome is as [kind.Hander] has it.
-	pass(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome
-	// release gives back the lock of an owner id. The caller cannot cancel it.
-	release(ctx context.Context, b *Base, id string) outcome
-	// undo gives back what may have been granted to an owner id that nobody uses any more, nor will. That is done in the
-	// background; Close waits for it. Without a straggler one release is enough.
-	undo(b *Base, id string, lease time.Duration, stray bool)
-}
-
 // errLate is that a request was on its way for too long. The server has done nothing.
 var errLate = errors.New("the request reached the server later than it was to be executed")
 
@@ -89,7 +75,7 @@ func (c *Client) repeatFor(ctx context.Context, home *Client, op operation, fail
 // closed: that says nothing of the server.
 type once struct{ *Client }
 
-// repeat is [server.repeat].
+// repeat is [repeater.repeat].
 func (s once) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
 	tried := false
 	return s.persist(ctx, s.Client, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
@@ -256,7 +242,7 @@ func isHandshake(err error) bool {
 // A context that cannot end costs nothing; for the others the operation runs in a goroutine of its own, because there
 // is no other way to leave a read. (Rejected: go-redis's ContextTimeoutEnabled. It is the user's setting, and it covers
 // deadlines but not cancellation.)
-func (c *Client) call(ctx context.Context, s server, op operation, late func(outcome)) (o outcome, ok bool) {
+func (c *Client) call(ctx context.Context, s repeater, op operation, late func(outcome)) (o outcome, ok bool) {
 	if ctx.Done() == nil {
 		return s.repeat(ctx, op, nil), true
 	}
@@ -264,7 +250,7 @@ func (c *Client) call(ctx context.Context, s server, op operation, late func(out
 }
 
 // callNoting is call with the failures of the attempts left where others can see them meanwhile.
-func (c *Client) callNoting(ctx context.Context, s server, op operation, failed *atomic.Pointer[error], late func(outcome)) (o outcome, ok bool) {
+func (c *Client) callNoting(ctx context.Context, s repeater, op operation, failed *atomic.Pointer[error], late func(outcome)) (o outcome, ok bool) {
 	if ctx.Done() == nil {
 		return s.repeat(ctx, op, failed), true
 	}
@@ -295,7 +281,7 @@ func (c *Client) callNoting(ctx context.Context, s server, op operation, failed 
 // detached runs an operation that its caller cannot cancel, and returns when it is done or the retry budget is spent.
 // The last attempt may end later, by go-redis's ReadTimeout. (Rejected: a goroutine and a timer, as in call, which would
 // bound it to the millisecond. They cost every unlock a sixth of its time.)
-func detached(ctx context.Context, s server, op operation) outcome {
+func detached(ctx context.Context, s repeater, op operation) outcome {
 	if !control.Detach.Off() {
 		ctx = detach(ctx)
 	}
@@ -310,16 +296,6 @@ func detach(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// pass is [server.pass].
-func (c *Client) pass(ctx context.Context, t *tenure, lease time.Duration, tokens int) outcome {
-	return detached(ctx, c, func(bool) lua.Call { return t.base.hander.Pass(t.id, lease, tokens, c.publish) })
-}
-
-// release is [server.release].
-func (c *Client) release(ctx context.Context, b *Base, id string) outcome {
-	return detached(ctx, c, b.release(id))
-}
-
 // renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts in it. What got no answer
 // keeps the verdict [watchdog.Unknown].
 func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
@@ -327,7 +303,7 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 	for i, r := range batch {
 		t := r.Owner.(*tenure)
 		t.unheard.Add(1)
-		calls[i] = t.base.wire.Renew(t.id, r.Length)
+		calls[i] = t.base.wire.Renew(t.entry.owner(), r.Length)
 	}
 	run := lua.RunAll
 	if _, one := c.rdb.(*redis.Client); one {

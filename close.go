@@ -146,7 +146,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 
 // releaseAtClose releases a grant of a closed client on its own, after the batch that it was in did not get through.
 func (g *grant) releaseAtClose() error {
-	o := detached(context.Background(), g.server, func(bool) lua.Call { return g.farewell() })
+	o := detached(context.Background(), g.entry, func(bool) lua.Call { return g.farewell() })
 	if o.err != nil {
 		return g.base.uncertain(o)
 	}
@@ -169,12 +169,12 @@ func (v votes) releaseAll(owners []watchdog.Owner) {
 	var failed leftovers
 	for _, o := range owners {
 		t := o.(*tenure)
-		b, g := t.server.(*ballot), t.end()
+		b, g := t.entry.(*ballot), t.end()
 		if g.rest() > 0 {
 			b.leaveBy(g.farewell)
 		}
 		all.Go(func() {
-			if o := b.release(context.Background(), g.base, g.id); o.err != nil {
+			if o := b.release(context.Background()); o.err != nil {
 				failed.add(1, g.base.uncertain(o))
 			}
 		})

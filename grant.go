@@ -27,7 +27,7 @@ type grant struct {
 	base    *Base
 	owner   *owner
 	id      string   // "<uuid>:h<n>", as the server knows it; of one that was handed the lock, that of the first holder. Set before it is live
-	server  server   // that grants it
+	entry   entry    // what it has at the server; nil before it asks, or is handed the lock
 	front   bool     // it has the front place of the local queue; set before it is live
 	counted bool     // Close waits for its acquisition; of the goroutine that acquires
 	asked   *request // that it was made for
@@ -71,7 +71,7 @@ type grant struct {
 
 // newGrant makes a grant whose turn is the request's.
 func newGrant(b *Base, o *owner, id string, r *request) *grant {
-	return &grant{base: b, owner: o, id: id, server: b.client, asked: r, turn: make(chan struct{}, 1)}
+	return &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1)}
 }
 
 func (g *grant) takeTurn(ctx context.Context) error {
@@ -105,7 +105,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 		return nil, both{ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease")}
 	}
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
-	t := &tenure{base: g.base, server: g.server, id: g.id}
+	t := &tenure{base: g.base, entry: g.entry}
 	t.begin(g, token, reserved)
 	h := &Hold{grant: g, parent: g.asked.ctx, depth: 1, token: token, renewed: want.renew}
 	g.mu.Lock()
@@ -139,7 +139,7 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 		return nil, outage(because(context.Cause(wait), o.err)) // settle passes the turn on
 	}
 	switch {
-	case o.err != nil && (o.stray || s != g.server):
+	case o.err != nil && (o.stray || s != g.entry):
 		g.base.client.tasks.Go(g.settle)
 		return nil, g.gaveUp(wait, o)
 	case o.err != nil:
@@ -161,14 +161,14 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token, renewed: renew}
 	g.holds = append(g.holds, h)
 	g.lease, g.renew, g.stray = lease, renew, g.stray || o.stray
-	if s != g.server {
+	if s != g.entry {
 		g.confirmed = r.want.replicas
 	}
 	return h, nil
 }
 
 func (g *grant) recount(count int, lease time.Duration) operation {
-	if b, ok := g.server.(*ballot); ok {
+	if b, ok := g.entry.(*ballot); ok {
 		b.longer(lease)
 	}
 	return func(bool) lua.Call { return g.base.wire.Recount(g.id, count, lease) }
@@ -182,7 +182,7 @@ func (g *grant) settle() {
 	count, lease, ended := len(g.holds), g.lease, g.ended
 	g.mu.Unlock()
 	if ended == nil && count > 0 {
-		_ = detached(context.Background(), g.server, g.recount(count, lease))
+		_ = detached(context.Background(), g.entry, g.recount(count, lease))
 	}
 }
 
@@ -232,7 +232,7 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 		defer g.passTurn()
 		return g.unlockLast(ctx)
 	}
-	o := detached(ctx, g.server, g.recount(count, lease))
+	o := detached(ctx, g.entry, g.recount(count, lease))
 	if o.stray {
 		g.markStray()
 	}
@@ -263,7 +263,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	if g.rest() > 0 {
 		return g.leaveTaken(ctx)
 	}
-	o := g.server.release(ctx, g.base, g.id)
+	o := g.entry.release(ctx)
 	g.finish(ErrReleased, o.stray || o.err != nil) // without an answer, or refused, it goes on in the background
 	switch {
 	case o.err != nil:
@@ -350,7 +350,7 @@ func (g *grant) leave() {
 		g.base.client.queue.Leave(g.base.key, turn)
 	}
 	if undo {
-		g.server.undo(g.base, g.id, lease, stray)
+		g.entry.undo(lease, stray)
 	}
 }
 
@@ -409,7 +409,7 @@ func (g *grant) leaveLost(reason error) {
 
 // notHeld is [watchdog.ErrGone], with what the masters of a quorum said.
 func (g *grant) notHeld() error {
-	if b, ok := g.server.(*ballot); ok {
+	if b, ok := g.entry.(*ballot); ok {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.why != nil {
@@ -444,10 +444,10 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	}
 	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller leaves early.
 	op := func(bool) lua.Call { return g.base.wire.Renew(g.id, lease) }
-	if b, ok := g.server.(*ballot); ok {
+	if b, ok := g.entry.(*ballot); ok {
 		b.longer(lease)
 	}
-	o, ok := g.base.client.call(ctx, g.server, op, func(outcome) {})
+	o, ok := g.base.client.call(ctx, g.entry, op, func(outcome) {})
 	if !ok || o.stray {
 		g.tenure.unheard.Add(1)
 	}

@@ -57,7 +57,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	t.used()
 	t.setPassing(true)
 	tokens := c.wanted()
-	o := g.server.pass(ctx, t, g.lease, tokens)
+	o := g.entry.pass(ctx, g.lease, tokens)
 	if o.err == nil && o.reply.Status == lua.Done {
 		t.setPassing(false)
 		if !o.stray || control.LatePass.Off() {
@@ -147,9 +147,4 @@ func (g *grant) accept(err error) (*Hold, error) {
 // unannounced is the error of a release that nobody could be told of: text is what the server said.
 func unannounced(b *Base, text string) error {
 	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " + untold(b, text))
-}
-
-// release frees the lock of an owner.
-func (b *Base) release(id string) operation {
-	return func(bool) lua.Call { return b.wire.Release(id, b.client.publish) }
 }

@@ -69,11 +69,11 @@ func (g *grant) farewell() lua.Call {
 // no answer can only make that earlier, never before its time.
 func (g *grant) leaveTaken(ctx context.Context) error {
 	var o outcome
-	if b, ok := g.server.(*ballot); ok {
+	if b, ok := g.entry.(*ballot); ok {
 		b.leaveBy(g.farewell)
-		o = b.release(ctx, g.base, g.id)
+		o = b.release(ctx)
 	} else {
-		o = detached(ctx, g.server, func(bool) lua.Call { return g.farewell() })
+		o = detached(ctx, g.entry, func(bool) lua.Call { return g.farewell() })
 	}
 	g.finish(ErrReleased, false) // which drops the owner id: the hash has it still, and it must not be taken for a grant
 	switch {

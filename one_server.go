@@ -4,6 +4,7 @@ import "github.com/holdfast-go/holdfast/internal/kind"
 
 // oneServer is the backend of a lock that the client's own server grants.
 type oneServer struct {
+	base     *Base
 	client   *Client
 	protocol kind.Protocol
 	queuer   kind.Queuer // the protocol, if its waiters have places at the server
@@ -12,8 +13,8 @@ type oneServer struct {
 
 var _ backend = (*oneServer)(nil)
 
-func newOneServer(c *Client, p kind.Protocol) *oneServer {
-	s := &oneServer{client: c, protocol: p}
+func newOneServer(b *Base, p kind.Protocol) *oneServer {
+	s := &oneServer{base: b, client: b.client, protocol: p}
 	s.queuer, _ = p.(kind.Queuer)
 	s.hander, _ = p.(kind.Hander)
 	return s
@@ -33,3 +34,6 @@ func (s *oneServer) explain(err error) error { return explain(err, s.protocol.Na
 
 // renewer is [backend.renewer].
 func (s *oneServer) renewer() renewer { return s.client }
+
+// newEntry is [backend.newEntry].
+func (s *oneServer) newEntry(owner string) entry { return &field{s.base, owner} }

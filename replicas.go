@@ -98,7 +98,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	if want.replicas.n == 0 {
 		return h, nil
 	}
-	o, ok := b.client.callNoting(wait, &replicated{b.client, b, want.replicas}, g.recount(1, want.lease), &g.failed, func(outcome) {})
+	o, ok := b.client.callNoting(wait, &replicated{b, want.replicas}, g.recount(1, want.lease), &g.failed, func(outcome) {})
 	if !ok || o.stray { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
 		g.markStray()
 	}
@@ -121,7 +121,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	b.dog.Forget(&g.tenure.watch)
 	if ok { // else its caller has left, and does not wait for this either
 		// Not handed on: nobody in this client could know how many replicas have it.
-		if back := detached(wait, g.server, b.release(g.id)); back.stray || back.err != nil {
+		if back := g.entry.release(wait); back.stray || back.err != nil {
 			g.markStray()
 		}
 	}
@@ -129,32 +129,32 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 }
 
 // confirming is what a re-entry is sent to.
-func (g *grant) confirming(r *request) server {
+func (g *grant) confirming(r *request) repeater {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.confirmed.cover(r.want.replicas) {
-		return g.server
+		return g.entry
 	}
-	return &replicated{g.base.client, g.base, r.want.replicas}
+	return &replicated{g.base, r.want.replicas}
 }
 
 // replicated is a server whose word counts when replicas have what an operation wrote. If too few have, that is an error, and the
 // write stands: it is the caller's to take it back.
 type replicated struct {
-	*Client // for all that is not to be waited for
-	base    *Base
-	want    replicas
+	base *Base
+	want replicas
 }
 
-var _ server = (*replicated)(nil)
+var _ repeater = (*replicated)(nil)
 
-// repeat is [server.repeat]. It bypasses the combiner: commands that travelled with it would wait too.
+// repeat is [repeater.repeat]. It bypasses the combiner: commands that travelled with it would wait too.
 func (s *replicated) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
-	return s.persist(ctx, s.Client, op, failed, s.run)
+	c := s.base.client
+	return c.persist(ctx, c, op, failed, s.run)
 }
 
 func (s *replicated) run(ctx context.Context, call lua.Call) (lua.Reply, error) {
-	c := s.Client
+	c := s.base.client
 	node, _ := c.rdb.(*redis.Client)
 	if c.cluster != nil { // it would send a command without a key to any server
 		var err error

@@ -17,8 +17,7 @@ import (
 // put the id of each in the hash, by renewals. While the answer to one is out, nobody knows which of two stands.)
 type tenure struct {
 	base    *Base
-	server  server
-	id      string // as which the server knows every holder
+	entry   entry // every holder's
 	watch   watchdog.Lease
 	refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
 	unheard atomic.Int32          // renewals without an answer, which may still come to the server and lengthen what this owner has then
@@ -79,7 +78,7 @@ func (t *tenure) give(from, to *grant) bool {
 	t.next++
 	t.holder = to
 	to.mu.Lock()
-	to.live, to.front, to.tenure, to.server, to.id = true, true, t, t.server, t.id
+	to.live, to.front, to.tenure, to.entry, to.id = true, true, t, t.entry, t.entry.owner()
 	to.token, to.lease, to.renew, to.confirmed = h.token, want.lease, true, from.confirmed
 	to.holds = append(to.holds, h)
 	to.mu.Unlock()

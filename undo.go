@@ -52,12 +52,7 @@ const (
 	longestPlace = 24 * time.Hour
 )
 
-// undo is [server.undo].
-func (c *Client) undo(b *Base, id string, lease time.Duration, stray bool) {
-	b.client.undoAt(c, b, id, lease, stray)
-}
-
-// undoAt is undo at the server of another client, which may be closed already.
+// undoAt is [entry.undo] for an owner id at the server of a client. The holds are this one's; the other may be closed already.
 func (c *Client) undoAt(to *Client, b *Base, id string, lease time.Duration, stray bool) {
 	if control.Undo.Off() {
 		return
