@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
@@ -190,18 +191,20 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 	g.courtesy.vain, g.courtesy.asked = 0, max(g.courtesy.asked, start)
 	ends := max(g.courtesy.asked, vain)
 	before := g.isStray() // one of the attempts before this one may be what is in our way
-	op := func(again bool) lua.Call {
-		return b.protocol.Acquire(kind.Ask{
-			Owner: g.id, Lease: cfg.stands(), Again: again || before, Place: place, Publish: b.client.publish, Tokens: tokens,
-			Until: b.client.clock.limit(), HeadStart: start, Ends: ends,
-		})
-	}
-	asked := repeater(g.entry)
-	if g.asked.once {
-		asked = once{b.client}
+	run := func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
+		op := func(again bool) lua.Call {
+			return b.protocol.Acquire(kind.Ask{
+				Owner: g.id, Lease: cfg.stands(), Again: again || before, Place: place, Publish: b.client.publish, Tokens: tokens,
+				Until: b.client.clock.limit(), HeadStart: start, Ends: ends,
+			})
+		}
+		if g.asked.once {
+			return once{b.client}.repeat(ctx, op, failed)
+		}
+		return b.client.repeat(ctx, op, failed)
 	}
 	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
-	o, ok := b.client.callNoting(wait, asked, op, &g.failed, func(o outcome) {
+	o, ok := b.client.callNoting(wait, run, &g.failed, func(o outcome) {
 		if before || o.stray || place || o.err == nil && o.reply.Status == lua.Done {
 			g.entry.undo(cfg.stands(), true)
 		}

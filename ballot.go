@@ -347,7 +347,19 @@ func (b *ballot) horizon() time.Duration {
 
 func (b *ballot) horizonLocked() time.Duration { return max(b.lease, b.q.base.client.opts.Lease) }
 
-// repeat is [repeater.repeat], for operations of the holder, which grant nothing. It goes on while a majority neither agrees nor says that
+// set is [entry.set]. It is for no replicas: [quorum.check] refuses those.
+func (b *ballot) set(ctx context.Context, count int, lease time.Duration, _ replicas, failed *atomic.Pointer[error]) outcome {
+	b.longer(lease)
+	return b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Recount(b.id, count, lease) }, failed)
+}
+
+// extend is [entry.extend].
+func (b *ballot) extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) outcome {
+	b.longer(lease)
+	return b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Renew(b.id, lease) }, failed)
+}
+
+// repeat is [Client.repeat], for operations of the holder, which grant nothing. It goes on while a majority neither agrees nor says that
 // the owner does not hold the lock.
 func (b *ballot) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) (o outcome) {
 	start := time.Now()

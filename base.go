@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
@@ -190,7 +191,9 @@ func (b *Base) query(ctx context.Context, op string, changes bool, build func(pu
 		return outcome{}, b.fail(op, under(ctx, unasked{context.Cause(ctx)}))
 	}
 	call := build(b.client.publish)
-	o, ok := b.client.call(ctx, b.client, func(bool) lua.Call { return call }, func(outcome) {})
+	o, ok := b.client.call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
+		return b.client.repeat(ctx, func(bool) lua.Call { return call }, failed)
+	}, func(outcome) {})
 	switch {
 	case !ok && changes:
 		return o, b.fail(op, under(ctx, outage(both{ErrUncertain, because(context.Cause(ctx), o.err)})))

@@ -43,6 +43,10 @@ type outcome struct {
 // operation builds the call of an attempt; again says that an earlier one may have been executed.
 type operation func(again bool) lua.Call
 
+// action runs one operation until there is an answer, the retry budget is spent or ctx ends. Between attempts it gives up;
+// during one it may not be able to. Each failure is left in failed, if that is given, for a caller that does not wait for the end.
+type action func(ctx context.Context, failed *atomic.Pointer[error]) outcome
+
 // errLate is that a request was on its way for too long. The server has done nothing.
 var errLate = errors.New("the request reached the server later than it was to be executed")
 
@@ -75,7 +79,7 @@ func (c *Client) repeatFor(ctx context.Context, home *Client, op operation, fail
 // closed: that says nothing of the server.
 type once struct{ *Client }
 
-// repeat is [repeater.repeat].
+// repeat is [Client.repeat].
 func (s once) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
 	tried := false
 	return s.persist(ctx, s.Client, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
@@ -242,22 +246,22 @@ func isHandshake(err error) bool {
 // A context that cannot end costs nothing; for the others the operation runs in a goroutine of its own, because there
 // is no other way to leave a read. (Rejected: go-redis's ContextTimeoutEnabled. It is the user's setting, and it covers
 // deadlines but not cancellation.)
-func (c *Client) call(ctx context.Context, s repeater, op operation, late func(outcome)) (o outcome, ok bool) {
+func (c *Client) call(ctx context.Context, run action, late func(outcome)) (o outcome, ok bool) {
 	if ctx.Done() == nil {
-		return s.repeat(ctx, op, nil), true
+		return run(ctx, nil), true
 	}
-	return c.callNoting(ctx, s, op, new(atomic.Pointer[error]), late)
+	return c.callNoting(ctx, run, new(atomic.Pointer[error]), late)
 }
 
 // callNoting is call with the failures of the attempts left where others can see them meanwhile.
-func (c *Client) callNoting(ctx context.Context, s repeater, op operation, failed *atomic.Pointer[error], late func(outcome)) (o outcome, ok bool) {
+func (c *Client) callNoting(ctx context.Context, run action, failed *atomic.Pointer[error], late func(outcome)) (o outcome, ok bool) {
 	if ctx.Done() == nil {
-		return s.repeat(ctx, op, failed), true
+		return run(ctx, failed), true
 	}
 	var settled atomic.Bool // by the first of the two: result delivered, or caller gone
 	result := make(chan outcome, 1)
 	c.tasks.Go(func() {
-		o := s.repeat(ctx, op, failed)
+		o := run(ctx, failed)
 		if settled.CompareAndSwap(false, true) {
 			result <- o
 			return
@@ -281,11 +285,16 @@ func (c *Client) callNoting(ctx context.Context, s repeater, op operation, faile
 // detached runs an operation that its caller cannot cancel, and returns when it is done or the retry budget is spent.
 // The last attempt may end later, by go-redis's ReadTimeout. (Rejected: a goroutine and a timer, as in call, which would
 // bound it to the millisecond. They cost every unlock a sixth of its time.)
-func detached(ctx context.Context, s repeater, op operation) outcome {
-	if !control.Detach.Off() {
-		ctx = detach(ctx)
+func (c *Client) detached(ctx context.Context, op operation) outcome {
+	return c.repeat(lasting(ctx), op, nil)
+}
+
+// lasting is the context of an operation that its caller cannot cancel.
+func lasting(ctx context.Context) context.Context {
+	if control.Detach.Off() {
+		return ctx
 	}
-	return s.repeat(ctx, op, nil)
+	return detach(ctx)
 }
 
 // detach is a context that does not end with the one given.

@@ -146,7 +146,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 
 // releaseAtClose releases a grant of a closed client on its own, after the batch that it was in did not get through.
 func (g *grant) releaseAtClose() error {
-	o := detached(context.Background(), g.entry, func(bool) lua.Call { return g.farewell() })
+	o := g.base.client.detached(context.Background(), func(bool) lua.Call { return g.farewell() })
 	if o.err != nil {
 		return g.base.uncertain(o)
 	}

@@ -8,18 +8,15 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// repeater is what operations are sent to.
-type repeater interface {
-	// repeat runs an operation until there is an answer, the retry budget is spent or ctx ends. Between attempts it gives up; during
-	// one it may not be able to. Each failure is left in failed, if that is given, for a caller that does not wait for the end.
-	repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome
-}
-
 // entry is what one owner has at the server, or at several masters of which the majority decides, or may have.
 type entry interface {
-	repeater
 	// owner is the owner as the server knows it, "<uuid>:h<n>".
 	owner() string
+	// set tells the hold count, and makes the lease last at least so long. It counts when the replicas have it that are wanted; if too
+	// few have, that is an error, and the count stands: it is the caller's to take it back. It is an [action].
+	set(ctx context.Context, count int, lease time.Duration, want replicas, failed *atomic.Pointer[error]) outcome
+	// extend makes the lease last at least so long from now. It is an [action].
+	extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) outcome
 	// pass keeps the lock for this client's next holder, or releases it if others want it. The outcome is as [kind.Hander] has it.
 	pass(ctx context.Context, lease time.Duration, tokens int) outcome
 	// release gives the lock back. The caller cannot cancel it.
@@ -37,24 +34,33 @@ type field struct {
 
 var _ entry = (*field)(nil)
 
-// repeat is [repeater.repeat].
-func (f *field) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
+// owner is [entry.owner].
+func (f *field) owner() string { return f.id }
+
+// set is [entry.set].
+func (f *field) set(ctx context.Context, count int, lease time.Duration, want replicas, failed *atomic.Pointer[error]) outcome {
+	op := func(bool) lua.Call { return f.base.wire.Recount(f.id, count, lease) }
+	if want.n > 0 {
+		return (&replicated{f.base, want}).repeat(ctx, op, failed)
+	}
 	return f.base.client.repeat(ctx, op, failed)
 }
 
-// owner is [entry.owner].
-func (f *field) owner() string { return f.id }
+// extend is [entry.extend].
+func (f *field) extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) outcome {
+	return f.base.client.repeat(ctx, func(bool) lua.Call { return f.base.wire.Renew(f.id, lease) }, failed)
+}
 
 // pass is [entry.pass].
 func (f *field) pass(ctx context.Context, lease time.Duration, tokens int) outcome {
 	b := f.base
-	return detached(ctx, f, func(bool) lua.Call { return b.hander.Pass(f.id, lease, tokens, b.client.publish) })
+	return b.client.detached(ctx, func(bool) lua.Call { return b.hander.Pass(f.id, lease, tokens, b.client.publish) })
 }
 
 // release is [entry.release].
 func (f *field) release(ctx context.Context) outcome {
 	b := f.base
-	return detached(ctx, f, func(bool) lua.Call { return b.wire.Release(f.id, b.client.publish) })
+	return b.client.detached(ctx, func(bool) lua.Call { return b.wire.Release(f.id, b.client.publish) })
 }
 
 // undo is [entry.undo].

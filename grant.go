@@ -133,13 +133,15 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.lease), g.renew || r.want.renew
 	g.longer = g.longer || lease > g.asked.want.lease || lease < g.lease // what the server has is never shortened
 	g.mu.Unlock()
-	s := g.confirming(r)
-	o, ok := g.base.client.call(wait, s, g.recount(count, lease), func(o outcome) { g.settle() })
+	want := g.missing(r)
+	o, ok := g.base.client.call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
+		return g.entry.set(ctx, count, lease, want, failed)
+	}, func(o outcome) { g.settle() })
 	if !ok {
 		return nil, outage(because(context.Cause(wait), o.err)) // settle passes the turn on
 	}
 	switch {
-	case o.err != nil && (o.stray || s != g.entry):
+	case o.err != nil && (o.stray || want.n > 0):
 		g.base.client.tasks.Go(g.settle)
 		return nil, g.gaveUp(wait, o)
 	case o.err != nil:
@@ -161,17 +163,10 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token, renewed: renew}
 	g.holds = append(g.holds, h)
 	g.lease, g.renew, g.stray = lease, renew, g.stray || o.stray
-	if s != g.entry {
+	if want.n > 0 {
 		g.confirmed = r.want.replicas
 	}
 	return h, nil
-}
-
-func (g *grant) recount(count int, lease time.Duration) operation {
-	if b, ok := g.entry.(*ballot); ok {
-		b.longer(lease)
-	}
-	return func(bool) lua.Call { return g.base.wire.Recount(g.id, count, lease) }
 }
 
 // settle tells the server the true hold count after an operation whose outcome nobody knows, and passes the turn on.
@@ -182,7 +177,7 @@ func (g *grant) settle() {
 	count, lease, ended := len(g.holds), g.lease, g.ended
 	g.mu.Unlock()
 	if ended == nil && count > 0 {
-		_ = detached(context.Background(), g.entry, g.recount(count, lease))
+		_ = g.entry.set(context.Background(), count, lease, replicas{}, nil)
 	}
 }
 
@@ -232,7 +227,7 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 		defer g.passTurn()
 		return g.unlockLast(ctx)
 	}
-	o := detached(ctx, g.entry, g.recount(count, lease))
+	o := g.entry.set(lasting(ctx), count, lease, replicas{}, nil)
 	if o.stray {
 		g.markStray()
 	}
@@ -443,11 +438,9 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 		return ended
 	}
 	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller leaves early.
-	op := func(bool) lua.Call { return g.base.wire.Renew(g.id, lease) }
-	if b, ok := g.entry.(*ballot); ok {
-		b.longer(lease)
-	}
-	o, ok := g.base.client.call(ctx, g.entry, op, func(outcome) {})
+	o, ok := g.base.client.call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
+		return g.entry.extend(ctx, lease, failed)
+	}, func(outcome) {})
 	if !ok || o.stray {
 		g.tenure.unheard.Add(1)
 	}

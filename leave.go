@@ -73,7 +73,7 @@ func (g *grant) leaveTaken(ctx context.Context) error {
 		b.leaveBy(g.farewell)
 		o = b.release(ctx)
 	} else {
-		o = detached(ctx, g.entry, func(bool) lua.Call { return g.farewell() })
+		o = g.base.client.detached(ctx, func(bool) lua.Call { return g.farewell() })
 	}
 	g.finish(ErrReleased, false) // which drops the owner id: the hash has it still, and it must not be taken for a grant
 	switch {

@@ -98,7 +98,9 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	if want.replicas.n == 0 {
 		return h, nil
 	}
-	o, ok := b.client.callNoting(wait, &replicated{b, want.replicas}, g.recount(1, want.lease), &g.failed, func(outcome) {})
+	o, ok := b.client.callNoting(wait, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
+		return g.entry.set(ctx, 1, want.lease, want.replicas, failed)
+	}, &g.failed, func(outcome) {})
 	if !ok || o.stray { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
 		g.markStray()
 	}
@@ -128,14 +130,14 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	return nil, err
 }
 
-// confirming is what a re-entry is sent to.
-func (g *grant) confirming(r *request) repeater {
+// missing is which replicas a re-entry has to wait for.
+func (g *grant) missing(r *request) replicas {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.confirmed.cover(r.want.replicas) {
-		return g.entry
+		return replicas{}
 	}
-	return &replicated{g.base, r.want.replicas}
+	return r.want.replicas
 }
 
 // replicated is a server whose word counts when replicas have what an operation wrote. If too few have, that is an error, and the
@@ -145,9 +147,7 @@ type replicated struct {
 	want replicas
 }
 
-var _ repeater = (*replicated)(nil)
-
-// repeat is [repeater.repeat]. It bypasses the combiner: commands that travelled with it would wait too.
+// repeat is [Client.repeat]. It bypasses the combiner: commands that travelled with it would wait too.
 func (s *replicated) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
 	c := s.base.client
 	return c.persist(ctx, c, op, failed, s.run)
