@@ -20,7 +20,7 @@ func (b *ballot) pass(ctx context.Context, lease time.Duration, tokens int) outc
 			return o
 		}
 	}
-	o := b.release(ctx)
+	o := b.release(ctx, nothing)
 	if o.err == nil && o.reply.Status == lua.Done {
 		o.reply = lua.NewReply(lua.Denied, int64(others), o.reply.Text(0))
 	}

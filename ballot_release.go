@@ -44,11 +44,17 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 	return to
 }
 
-// leaveBy has the lock left in place of being released.
-func (b *ballot) leaveBy(build func() lua.Call) {
+// leaveBy has the lock left, for what is then the rest of its time, in place of being released.
+func (b *ballot) leaveBy(rest func() time.Duration) {
+	publish := b.q.base.client.publish
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.leave = build
+	b.leave = func() lua.Call {
+		if left := rest(); left > 0 {
+			return b.q.voter.Leave(b.id, left, publish)
+		}
+		return b.q.voter.Release(b.id, publish)
+	}
 }
 
 // releaseAt sends one release, if there may be something to release. again says that this may not have been enough.
@@ -77,7 +83,10 @@ func (b *ballot) undoAt(i int) {
 }
 
 // release is [entry.release]: the answer of the majority.
-func (b *ballot) release(ctx context.Context) outcome {
+func (b *ballot) release(ctx context.Context, rest func() time.Duration) outcome {
+	if rest() > 0 {
+		b.leaveBy(rest)
+	}
 	type heard struct {
 		from int
 		outcome

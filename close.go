@@ -119,8 +119,8 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 	for batch := range slices.Chunk(owners, 500) {
 		calls := make([]lua.Call, len(batch))
 		for i, o := range batch {
-			t := o.(*tenure)
-			calls[i] = t.end().farewell()
+			g := o.(*tenure).end()
+			calls[i] = g.entry.(*field).farewell(g.rest())
 		}
 		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.budget(), leastDial), errBudget)
 		results := lua.RunAll(ctx, c.rdb, calls)
@@ -146,8 +146,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 
 // releaseAtClose releases a grant of a closed client on its own, after the batch that it was in did not get through.
 func (g *grant) releaseAtClose() error {
-	o := g.base.client.detached(context.Background(), func(bool) lua.Call { return g.farewell() })
-	if o.err != nil {
+	if o := g.entry.release(context.Background(), g.rest); o.err != nil {
 		return g.base.uncertain(o)
 	}
 	return nil
@@ -168,13 +167,9 @@ func (v votes) releaseAll(owners []watchdog.Owner) {
 	var all sync.WaitGroup
 	var failed leftovers
 	for _, o := range owners {
-		t := o.(*tenure)
-		b, g := t.entry.(*ballot), t.end()
-		if g.rest() > 0 {
-			b.leaveBy(g.farewell)
-		}
+		g := o.(*tenure).end()
 		all.Go(func() {
-			if o := b.release(context.Background()); o.err != nil {
+			if o := g.entry.release(context.Background(), g.rest); o.err != nil {
 				failed.add(1, g.base.uncertain(o))
 			}
 		})

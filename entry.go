@@ -19,8 +19,9 @@ type entry interface {
 	extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) outcome
 	// pass keeps the lock for this client's next holder, or releases it if others want it. The outcome is as [kind.Hander] has it.
 	pass(ctx context.Context, lease time.Duration, tokens int) outcome
-	// release gives the lock back. The caller cannot cancel it.
-	release(ctx context.Context) outcome
+	// release gives the lock back, or has it stay for the rest of its time, if there is any. Each attempt asks for that anew. The
+	// caller cannot cancel it.
+	release(ctx context.Context, rest func() time.Duration) outcome
 	// undo gives back what may have been granted to an owner that is not used any more, nor will be. That is done in the
 	// background; Close waits for it. Without a straggler one release is enough.
 	undo(lease time.Duration, stray bool)
@@ -58,9 +59,17 @@ func (f *field) pass(ctx context.Context, lease time.Duration, tokens int) outco
 }
 
 // release is [entry.release].
-func (f *field) release(ctx context.Context) outcome {
+func (f *field) release(ctx context.Context, rest func() time.Duration) outcome {
+	return f.base.client.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) })
+}
+
+// farewell is the command that ends the lock for its owner: at once, or when it has stayed for so long.
+func (f *field) farewell(rest time.Duration) lua.Call {
 	b := f.base
-	return b.client.detached(ctx, func(bool) lua.Call { return b.wire.Release(f.id, b.client.publish) })
+	if rest > 0 {
+		return b.wire.Leave(f.id, rest, b.client.publish)
+	}
+	return b.wire.Release(f.id, b.client.publish)
 }
 
 // undo is [entry.undo].
@@ -68,3 +77,6 @@ func (f *field) undo(lease time.Duration, stray bool) {
 	c := f.base.client
 	c.undoAt(c, f.base, f.id, lease, stray)
 }
+
+// nothing is the rest of a lock that is to be released at once.
+func nothing() time.Duration { return 0 }

@@ -258,7 +258,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	if g.rest() > 0 {
 		return g.leaveTaken(ctx)
 	}
-	o := g.entry.release(ctx)
+	o := g.entry.release(ctx, nothing)
 	g.finish(ErrReleased, o.stray || o.err != nil) // without an answer, or refused, it goes on in the background
 	switch {
 	case o.err != nil:

@@ -56,25 +56,10 @@ func (g *grant) rest() time.Duration {
 // staysLocked tells whether the lock ends by itself, and is not to be given back before.
 func (g *grant) staysLocked() bool { return g.live && g.atLeast > 0 && !control.Stay.Off() }
 
-// farewell is the command that ends the lock for its owner: at once, or when it has stayed for long enough.
-func (g *grant) farewell() lua.Call {
-	b := g.base
-	if rest := g.rest(); rest > 0 {
-		return b.wire.Leave(g.id, rest, b.client.publish)
-	}
-	return b.wire.Release(g.id, b.client.publish)
-}
-
 // leaveTaken is the last unlock of a lock that has to stay. Nothing of it is undone in the background: the lock ends by itself, and what got
 // no answer can only make that earlier, never before its time.
 func (g *grant) leaveTaken(ctx context.Context) error {
-	var o outcome
-	if b, ok := g.entry.(*ballot); ok {
-		b.leaveBy(g.farewell)
-		o = b.release(ctx)
-	} else {
-		o = g.base.client.detached(ctx, func(bool) lua.Call { return g.farewell() })
-	}
+	o := g.entry.release(ctx, g.rest)
 	g.finish(ErrReleased, false) // which drops the owner id: the hash has it still, and it must not be taken for a grant
 	switch {
 	case o.err != nil:

@@ -123,7 +123,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	b.dog.Forget(&g.tenure.watch)
 	if ok { // else its caller has left, and does not wait for this either
 		// Not handed on: nobody in this client could know how many replicas have it.
-		if back := g.entry.release(wait); back.stray || back.err != nil {
+		if back := g.entry.release(wait, nothing); back.stray || back.err != nil {
 			g.markStray()
 		}
 	}
