@@ -6,6 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 )
 
 // Pipeliner is the part of a go-redis client that sends several commands in one round trip.
@@ -53,7 +54,7 @@ func runSome(ctx context.Context, rdb Pipeliner, which []int, results []Result, 
 // exec runs a pipeline. Its error is a panic only: each command keeps its own.
 func exec(ctx context.Context, pipe redis.Pipeliner) (failure error) {
 	defer panics.Into(&failure)
-	_, _ = pipe.Exec(ctx)
+	pipeline.Exec(ctx, pipe)
 	return nil
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 )
 
 const (
@@ -175,7 +176,7 @@ func (c *Combiner) send(s *seat) error {
 		pipe := c.rdb.Pipeline()
 		_ = pipe.BatchProcess(s.ctx, s.cmds...)
 		ctx, cancel := s.patient()
-		_, _ = pipe.Exec(ctx) // each command keeps its own error
+		pipeline.Exec(ctx, pipe)
 		cancel()
 	}
 	s.cmds = s.cmds[:0] // all have their answers
