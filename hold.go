@@ -86,7 +86,7 @@ func (h *Hold) end(reason error) (earlier error) {
 	return nil
 }
 
-// Unlock gives the hold back. The outermost Unlock frees the lock and wakes the waiters. The hold's
+// Unlock gives the hold back. The last of an owner's holds to be unlocked frees the lock and wakes the waiters. The hold's
 // context ends first.
 //
 // The release is sent even if ctx is cancelled. Unlock takes at most [Options.RetryBudget] for all

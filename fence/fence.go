@@ -17,8 +17,9 @@
 // Anything about writes that go around the guard, or about what was seen if the store itself forgets: a guard is as durable as the
 // store that it is in.
 //
-// Any order between the tokens of different locks. One resource is to be guarded by one lock; where holds of several are nested, say
-// which one by [TokenOf].
+// Any order between the tokens of different locks. One resource is guarded by one lock. Under nested holds of several locks a guard
+// refuses to choose one ([ErrSeveralLocks]): say which one by [TokenOf]. The token of an inner lock, which a late holder has just
+// got, would let it past those who have overtaken it.
 package fence
 
 import (
@@ -35,6 +36,10 @@ var ErrStale = errors.New("stale fencing token")
 
 // ErrNoToken says that a context belongs to no hold. Pass on the Context of the hold, or a context that derives from it.
 var ErrNoToken = errors.New("the context carries no fencing token; pass on the context of the hold")
+
+// ErrSeveralLocks says that a context belongs to holds of several locks. Their tokens have no order, so say which lock guards the
+// resource: take its token by [TokenOf], and pass that to [SQL.CheckToken] or [Redis.DoToken].
+var ErrSeveralLocks = errors.New("the context belongs to holds of several locks")
 
 // errZero is for a token that somebody forgot to fill in: no grant has it.
 var errZero = errors.New("fence: token is 0, which no hold has; pass on the token of the hold")
@@ -70,6 +75,19 @@ func TokenOf(ctx context.Context, lock string) (token uint64, ok bool) {
 		return 0, false
 	}
 	return tokenOf(held.From(ctx).Of(lock))
+}
+
+// only is the token of the only lock that the context holds.
+func only(ctx context.Context) (uint64, error) {
+	token, ok := Token(ctx)
+	if !ok {
+		return 0, ErrNoToken
+	}
+	if locks := held.From(ctx).Locks(); len(locks) > 1 {
+		return 0, fmt.Errorf("fence: %w (%q); take the token of the one that guards this resource, by TokenOf, and pass it to CheckToken or DoToken",
+			ErrSeveralLocks, locks)
+	}
+	return token, nil
 }
 
 // because adds to an error that says no more than that a context ended why it did: a lost lock, for example.

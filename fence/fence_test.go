@@ -88,6 +88,34 @@ func TestTokensOfNestedHolds(t *testing.T) {
 	requireToken(t, inner.Token(), inner.Context(), orders.Name())
 }
 
+// TestSeveralLocks: under holds of two locks a guard does not choose. A holder who comes late for one of them would get past those who
+// have overtaken it with the token of the other, which it has just got.
+func TestSeveralLocks(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	c := newClient(t)
+	orders, audit := rlock.New(c, t.Name()+":orders"), rlock.New(c, t.Name()+":audit")
+	guard := fence.NewRedis(rdb)
+	late := lock(t, orders, t.Context())
+	_, err := guard.Do(late.Context(), "stock", "SET", "late")
+	require.NoError(t, err)
+	again := lock(t, orders, late.Context())
+	_, err = guard.Do(again.Context(), "stock", "SET", "re-entered")
+	require.NoError(t, err, "one lock, held twice")
+
+	inner := lock(t, audit, again.Context())
+	_, err = guard.Do(inner.Context(), "stock", "SET", "which?")
+	require.ErrorIs(t, err, fence.ErrSeveralLocks)
+	require.ErrorContains(t, err, orders.Name())
+	require.ErrorContains(t, err, audit.Name())
+	require.Equal(t, "re-entered", rdb.Get(t.Context(), "stock").Val(), "nothing was written")
+	token, ok := fence.TokenOf(inner.Context(), orders.Name())
+	require.True(t, ok)
+	_, err = guard.DoToken(inner.Context(), token, "stock", "SET", "chosen")
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(inner.Unlock(t.Context()), again.Unlock(t.Context()), late.Unlock(t.Context())))
+}
+
 // Do passes on the context of its hold.
 func TestTokenWithinDo(t *testing.T) {
 	m := rlock.New(newClient(t), t.Name())

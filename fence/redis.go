@@ -32,13 +32,13 @@ func NewRedis(rdb redis.UniversalClient) *Redis { return &Redis{rdb} }
 // It returns what the command replied, as a script sees it: status and bulk replies are strings, arrays and maps are []any, integers are
 // int64 (rounded from 2^53 on), and nil is nil.
 //
-// Errors: [*StaleError]; [ErrNoToken]; one that names the argument and the remedy, before anything is sent; else that of the command or
-// of the network, wrapped, with the cause of a context that has ended. After a [redis.Error] the command has done nothing. After any other it may have been done, and nothing is
-// repeated here: do that if it is harmless twice.
+// Errors: [*StaleError]; [ErrNoToken]; [ErrSeveralLocks]; one that names the argument and the remedy, before anything is sent; else
+// that of the command or of the network, wrapped, with the cause of a context that has ended. After a [redis.Error] the command has
+// done nothing. After any other it may have been done, and nothing is repeated here: do that if it is harmless twice.
 func (g *Redis) Do(ctx context.Context, key, command string, args ...any) (reply any, err error) {
-	token, ok := Token(ctx)
-	if !ok {
-		return nil, ErrNoToken
+	token, err := only(ctx)
+	if err != nil {
+		return nil, err
 	}
 	return g.DoToken(ctx, token, key, command, args...)
 }

@@ -49,13 +49,13 @@ func (g *SQL) Schema() string { return g.schema }
 // the writes depend on is read, and roll back if it fails. The row of the resource is locked until the transaction ends, so
 // those who write to one resource come one after another, and a transaction that is rolled back has noted nothing.
 //
-// Errors: [*StaleError]; [ErrNoToken]; one that names the argument and the remedy, before anything is sent; else the database's,
+// Errors: [*StaleError]; [ErrNoToken]; [ErrSeveralLocks]; one that names the argument and the remedy, before anything is sent; else the database's,
 // wrapped. Among those is the one that asks for the transaction to be repeated (40001 in PostgreSQL, from REPEATABLE READ up),
 // as from any other statement: the repeated one is refused if it has become stale.
 func (g *SQL) Check(ctx context.Context, tx *sql.Tx, resource string) error {
-	token, ok := Token(ctx)
-	if !ok {
-		return ErrNoToken
+	token, err := only(ctx)
+	if err != nil {
+		return err
 	}
 	return g.CheckToken(ctx, tx, resource, token)
 }

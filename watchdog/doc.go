@@ -44,6 +44,6 @@
 // Times are those of the monotonic clock, to which the time is added for which the machine slept: most systems stop that clock
 // then, and servers' clocks go on. So a lease that ended in a sleep is over for whoever looks first, and its owner is told within a second
 // of waking. Send times must come from the Now of internal/suspend; what was sent before a sleep was noticed counts as sent before it.
-// Where the system does not count its sleep (Linux does), a wall clock that jumped forward is the only sign, and may have
+// Linux counts the time that a machine sleeps. On systems that do not, a wall clock that jumped forward is the only sign, and may have
 // been set: then all is renewed at once, and the server decides.
 package watchdog

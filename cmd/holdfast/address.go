@@ -95,6 +95,10 @@ func splitAddress(address string) (a target, err error) {
 	if !ok {
 		scheme, rest = "redis", address
 	}
+	if at := strings.LastIndex(rest, "@"); scheme != "unix" && at >= 0 && strings.ContainsAny(rest[:at], "@/?#") {
+		// Else a part of a password would be taken for something else, and shown.
+		return a, errors.New("the part before the last @ has one of @/?# in it; write @ as %40, / as %2F, ? as %3F and # as %23")
+	}
 	rest, query, _ := strings.Cut(rest, "?")
 	if a.query, err = url.ParseQuery(query); err != nil {
 		return a, fmt.Errorf("options after the question mark: %w", err)

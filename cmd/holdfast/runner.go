@@ -81,7 +81,7 @@ func (r *runner) lockAndRun() error {
 	case lost || errors.Is(unlockErr, holdfast.ErrLost):
 		return fail(exitLost, "the lock %q was lost while the command ran", r.name)
 	case unlockErr != nil:
-		r.say("%v; the lock ends with its lease of %v at the latest", unlockErr, r.lease.Duration)
+		r.notUnlocked(unlockErr)
 	}
 	switch {
 	case err != nil:
@@ -90,6 +90,11 @@ func (r *runner) lockAndRun() error {
 		return exited(code)
 	}
 	return nil
+}
+
+// notUnlocked says how long the lock may stay now.
+func (r *runner) notUnlocked(err error) {
+	r.say("%v; if it is still there, the lock ends by itself within %v", err, max(r.lease.Duration, r.least.Duration))
 }
 
 // lock waits for the lock, a signal, or the end of --wait.
@@ -119,7 +124,7 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 			return nil, why
 		}
 		if err := hold.Unlock(context.Background()); err != nil { // granted in the same moment
-			r.say("%v; the lock ends with its lease of %v at the latest", err, r.lease.Duration)
+			r.notUnlocked(err)
 		}
 		return nil, why
 	}

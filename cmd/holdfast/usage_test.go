@@ -29,6 +29,8 @@ func TestUsage(t *testing.T) {
 		"run --name n --redis redis+sentinel://h true":                           {"master's name", "/mymaster"},
 		"run --name n --redis redis+sentinel://:pw@h/m?route_by_latency=1 true":  {"route_by_latency", "leave it out"},
 		"run --name n --redis redis+sentinel://:pw@h/m?route_randomly=true true": {"route_randomly", "leave it out"},
+		"run --name n --redis redis://:p@pw/pw@h true":                           {`"redis://***@h"`, "write @ as %40, / as %2F"},
+		"run --name n --redis redis://:pw?pw@h true":                             {"? as %3F"},
 		"run --name n --redis redis+cluster://h/1 true":                          {"only database 0"},
 		"demo now":                     {`"holdfast demo" takes no argument`, `"now"`},
 		"demo --emulation --redis h":   {"leave one out"},

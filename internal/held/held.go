@@ -3,7 +3,10 @@
 // Not promised: that a hold lasts. What a context says of it stays true of the grant, also when that is over.
 package held
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Hold is what a context says of a hold that it belongs to. It is immutable.
 type Hold struct {
@@ -23,6 +26,16 @@ func With(ctx context.Context, lock string, token uint64) context.Context {
 func From(ctx context.Context) *Hold {
 	h, _ := ctx.Value(key{}).(*Hold)
 	return h
+}
+
+// Locks returns the names of the locks of h and of the holds around it, the innermost first and each once.
+func (h *Hold) Locks() (names []string) {
+	for ; h != nil; h = h.outer {
+		if !slices.Contains(names, h.Lock) {
+			names = append(names, h.Lock)
+		}
+	}
+	return names
 }
 
 // Of returns the innermost hold of that lock, h or one around it; nil if there is none, or no h.
