@@ -39,8 +39,8 @@ type clock struct {
 const (
 	// transit is how much longer than go-redis waits for an answer a request may be under way.
 	transit = time.Second
-	// usualRead is for how long go-redis waits for an answer by default. One that is set to wait longer is not
-	// waited for longer here: it only costs who is that slow another round trip.
+	// usualRead bounds what is assumed of go-redis's ReadTimeout, which is 5 s by default. A request that takes longer is refused,
+	// and sent again with more time: that costs who is so slow another round trip, and nobody else a wait for what comes late.
 	usualRead = 3 * time.Second
 	// maxLate bounds by how much more time the requests of a slow way are given.
 	maxLate = 5
