@@ -242,3 +242,10 @@ func number(text string) uint64 {
 	}
 	return n
 }
+
+// lossCause is [entry.lossCause].
+func (b *ballot) lossCause() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.why
+}

@@ -22,6 +22,8 @@ type entry interface {
 	// release gives the lock back, or has it stay for the rest of its time, if there is any. Each attempt asks for that anew. The
 	// caller cannot cancel it.
 	release(ctx context.Context, rest func() time.Duration) outcome
+	// lossCause is what is known of how the lock was lost; nil if no more than that it is.
+	lossCause() error
 	// undo gives back what may have been granted to an owner that is not used any more, nor will be. That is done in the
 	// background; Close waits for it. Without a straggler one release is enough.
 	undo(lease time.Duration, stray bool)
@@ -71,6 +73,9 @@ func (f *field) farewell(rest time.Duration) lua.Call {
 	}
 	return b.wire.Release(f.id, b.client.publish)
 }
+
+// lossCause is [entry.lossCause].
+func (f *field) lossCause() error { return nil }
 
 // undo is [entry.undo].
 func (f *field) undo(lease time.Duration, stray bool) {

@@ -402,14 +402,10 @@ func (g *grant) leaveLost(reason error) {
 		"owner", g.id, "token", g.token, "reason", reason)
 }
 
-// notHeld is [watchdog.ErrGone], with what the masters of a quorum said.
+// notHeld is [watchdog.ErrGone], with what is known of how the lock was lost.
 func (g *grant) notHeld() error {
-	if b, ok := g.entry.(*ballot); ok {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.why != nil {
-			return both{watchdog.ErrGone, b.why}
-		}
+	if why := g.entry.lossCause(); why != nil {
+		return both{watchdog.ErrGone, why}
 	}
 	return watchdog.ErrGone
 }
