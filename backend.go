@@ -18,6 +18,7 @@ type backend interface {
 
 // traits are what sets the locks of a backend apart. They are asked for once, when a lock is made.
 type traits struct {
+	several  bool // several servers grant the lock
 	handsOff bool // an entry can be kept for the client's next holder
 }
 

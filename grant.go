@@ -374,8 +374,8 @@ func (g *grant) endLost(reason error) error {
 	g.base.dog.Forget(&g.tenure.watch)
 	reason = g.inFull(reason)
 	// After a deadline it may stand in Redis all the same, and would block others until its lease ends there.
-	// A quorum lock that others may have taken may stand at a minority still.
-	if !g.end(both{ErrLost, reason}, pastDeadline(reason) || g.base.quorum != nil) {
+	// Of several servers, it may stand at some still that others have taken at the rest.
+	if !g.end(both{ErrLost, reason}, pastDeadline(reason) || g.base.traits.several) {
 		return nil
 	}
 	return reason

@@ -85,7 +85,7 @@ func NewQuorumBase(clients []*Client, v kind.Voter, opts ...Option) *Base {
 }
 
 // traits is [backend.traits].
-func (q *quorum) traits() traits { return traits{handsOff: true} }
+func (q *quorum) traits() traits { return traits{several: true, handsOff: true} }
 
 // check is [backend.check].
 func (q *quorum) check(cfg *config) error {
