@@ -22,6 +22,7 @@ import (
 //
 // It is the entry of the grant that it gets the lock for, and of those that this one is handed on to.
 type ballot struct {
+	uncertainty
 	q        *quorum
 	id       string
 	patience time.Duration // that each master has for an answer

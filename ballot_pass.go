@@ -14,6 +14,10 @@ import (
 // pass is [entry.pass]. A majority of the masters is asked who listens for a release. If nobody else does, a majority is told of more
 // tokens.
 func (b *ballot) pass(ctx context.Context, lease time.Duration, tokens int) outcome {
+	return b.passed(func() outcome { return b.reserveOrRelease(ctx, lease, tokens) })
+}
+
+func (b *ballot) reserveOrRelease(ctx context.Context, lease time.Duration, tokens int) outcome {
 	others := b.others(detach(ctx))
 	if others == 0 {
 		if o := b.reserve(ctx, lease, tokens); o.err == nil {

@@ -90,7 +90,7 @@ func (v votes) renew(ctx context.Context, batch []watchdog.Renewal) {
 	}
 	for i, r := range due {
 		batch[i].Verdict = r.verdict()
-		if batch[i].Verdict == watchdog.Gone && r.tenure.isPassing() {
+		if batch[i].Verdict == watchdog.Gone && r.isPassing() {
 			batch[i].Verdict = watchdog.Unknown // it may be that command's work
 		}
 		var reason error

@@ -333,7 +333,7 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 			if t.refusal.Load() != nil {
 				t.refusal.Store(nil)
 			}
-		case result.Err == nil && t.isPassing():
+		case result.Err == nil && t.entry.(*field).isPassing():
 			// It was given up, perhaps, which is no loss.
 		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
 			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all

@@ -31,6 +31,7 @@ type entry interface {
 
 // field is the entry of an owner at one server: a field of the lock's hash.
 type field struct {
+	uncertainty
 	base *Base
 	id   string
 }
@@ -57,7 +58,9 @@ func (f *field) extend(ctx context.Context, lease time.Duration, failed *atomic.
 // pass is [entry.pass].
 func (f *field) pass(ctx context.Context, lease time.Duration, tokens int) outcome {
 	b := f.base
-	return b.client.detached(ctx, func(bool) lua.Call { return b.hander.Pass(f.id, lease, tokens, b.client.publish) })
+	return f.passed(func() outcome {
+		return b.client.detached(ctx, func(bool) lua.Call { return b.hander.Pass(f.id, lease, tokens, b.client.publish) })
+	})
 }
 
 // release is [entry.release].

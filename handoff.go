@@ -55,11 +55,9 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	b, t := g.base, g.tenure
 	c := b.client
 	t.used()
-	t.setPassing(true)
 	tokens := c.wanted()
 	o := g.entry.pass(ctx, g.lease, tokens)
 	if o.err == nil && o.reply.Status == lua.Done {
-		t.setPassing(false)
 		if !o.stray || control.LatePass.Off() {
 			return g.kept(o)
 		}
@@ -68,7 +66,6 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 		return false, nil
 	}
 	watched := b.dog.Forget(&t.watch)
-	t.setPassing(false)
 	switch {
 	case o.err != nil:
 		g.finish(ErrReleased, true) // goes on in the background

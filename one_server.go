@@ -36,4 +36,4 @@ func (s *oneServer) explain(err error) error { return explain(err, s.protocol.Na
 func (s *oneServer) renewer() renewer { return s.client }
 
 // newEntry is [backend.newEntry].
-func (s *oneServer) newEntry(owner string) entry { return &field{s.base, owner} }
+func (s *oneServer) newEntry(owner string) entry { return &field{base: s.base, id: owner} }

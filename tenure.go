@@ -22,14 +22,13 @@ type tenure struct {
 	refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
 	unheard atomic.Int32          // renewals without an answer, which may still come to the server and lengthen what this owner has then
 
-	mu      sync.Mutex // guards the rest. It is taken after the queue's and before a grant's; never held over a network call
-	holder  *grant
-	passing bool   // a command is out that may release the lock: a renewal that does not find it says nothing
-	first   uint64 // of the tokens that were reserved
-	next    uint64
-	last    uint64
-	look    time.Time // when to look for others who want the lock
-	over    bool
+	mu     sync.Mutex // guards the rest. It is taken after the queue's and before a grant's; never held over a network call
+	holder *grant
+	first  uint64 // of the tokens that were reserved
+	next   uint64
+	last   uint64
+	look   time.Time // when to look for others who want the lock
+	over   bool
 }
 
 const (
@@ -93,19 +92,6 @@ func (t *tenure) standing() (count int, token uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return max(len(g.holds), 1), g.token
-}
-
-// isPassing tells whether "not held" in reply to a renewal may be the work of a command that is out, and no loss.
-func (t *tenure) isPassing() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.passing && !control.Believes.Off()
-}
-
-func (t *tenure) setPassing(passing bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.passing = passing
 }
 
 // end ends it and returns who holds the lock.
