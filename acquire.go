@@ -45,28 +45,6 @@ func (b *Base) over(wait context.Context) error {
 	return context.Cause(wait)
 }
 
-// markStray remembers that the server may have granted this, or may yet: a command for it may still be on its way. It is given
-// back at its end, and its owner id is not used again, lest the straggler take a lock for nobody, or release one that was
-// granted later.
-func (g *grant) markStray() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.stray = true
-}
-
-// leaveUndo is markStray where the operation that is under way gives it back when it has ended.
-func (g *grant) leaveUndo() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.stray, g.undone = true, true
-}
-
-func (g *grant) isStray() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.stray
-}
-
 func (g *grant) isLive() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,7 +119,7 @@ func (g *grant) ask() (*Hold, error) {
 	if cause := g.count(); cause != nil {
 		return nil, g.left(cause)
 	}
-	g.entry = b.backend.newEntry(g.id)
+	g.become(g.id, b.backend.newEntry(g.id))
 	if b.queuer != nil {
 		return g.standInLine()
 	}
@@ -190,7 +168,7 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 	start, vain := g.headStart(), g.courtesy.vain
 	g.courtesy.vain, g.courtesy.asked = 0, max(g.courtesy.asked, start)
 	ends := max(g.courtesy.asked, vain)
-	before := g.isStray() // one of the attempts before this one may be what is in our way
+	before := g.entry.isStray() // one of the attempts before this one may be what is in our way
 	run := func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
 		op := func(again bool) lua.Call {
 			return b.protocol.Acquire(kind.Ask{
@@ -210,11 +188,11 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 		}
 	})
 	if !ok {
-		g.leaveUndo()
+		g.entry.leaveUndo()
 		return nil, 0, g.left(context.Cause(wait))
 	}
 	if o.stray {
-		g.markStray()
+		g.entry.markStray()
 	}
 	g.noteClock(o)
 	switch {
@@ -234,12 +212,12 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 		return nil, b.recheck(by.left), nil
 	}
 	if cause := b.over(wait); cause != nil {
-		g.markStray()
+		g.entry.markStray()
 		return nil, 0, g.left(cause)
 	}
 	h, err := g.activate(o.sent, o.reply.Text(0), o.reply.Text(1), cfg.lease)
 	if err != nil {
-		g.markStray()
+		g.entry.markStray()
 	}
 	return h, 0, err
 }

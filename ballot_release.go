@@ -174,3 +174,10 @@ func without(list []int, i int) (rest []int) {
 func (b *ballot) undo(time.Duration, bool) {
 	b.q.base.client.tasks.Go(func() { b.withdraw(context.Background()) })
 }
+
+// abandon is [entry.abandon].
+func (b *ballot) abandon(lease time.Duration) {
+	if undo, stray := b.takeUndo(); undo {
+		b.undo(lease, stray)
+	}
+}

@@ -310,9 +310,9 @@ func detach(ctx context.Context) context.Context {
 func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 	calls := make([]lua.Call, len(batch))
 	for i, r := range batch {
-		t := r.Owner.(*tenure)
-		t.unheard.Add(1)
-		calls[i] = t.base.wire.Renew(t.entry.owner(), r.Length)
+		f := r.Owner.(*tenure).entry.(*field)
+		f.unheard.Add(1)
+		calls[i] = f.base.wire.Renew(f.id, r.Length)
 	}
 	run := lua.RunAll
 	if _, one := c.rdb.(*redis.Client); one {
@@ -324,8 +324,9 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 	c.notePanic(results[0].Err)
 	for i, result := range results {
 		t := batch[i].Owner.(*tenure)
+		f := t.entry.(*field)
 		if result.Err == nil || isReply(result.Err) {
-			t.unheard.Add(-1)
+			f.unheard.Add(-1)
 		}
 		switch {
 		case result.Err == nil && result.Reply.Status == lua.Done:
@@ -333,7 +334,7 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 			if t.refusal.Load() != nil {
 				t.refusal.Store(nil)
 			}
-		case result.Err == nil && t.entry.(*field).isPassing():
+		case result.Err == nil && f.isPassing():
 			// It was given up, perhaps, which is no loss.
 		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
 			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all

@@ -66,10 +66,10 @@ func (g *grant) elect() (*Hold, time.Duration, error) {
 
 // elected makes the grant live that has won an election.
 func (g *grant) elected(e election) (*Hold, time.Duration, error) {
-	g.id, g.entry = e.ballot.id, e.ballot
+	g.become(e.ballot.id, e.ballot)
 	h, err := g.activate(e.sent, strconv.FormatUint(e.first, 10), strconv.FormatUint(e.last, 10), g.asked.want.lease)
 	if err != nil {
-		g.markStray()
+		g.entry.markStray()
 	} else {
 		e.live(&g.tenure.watch, e.refused > 0)
 	}

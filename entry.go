@@ -27,6 +27,17 @@ type entry interface {
 	// undo gives back what may have been granted to an owner that is not used any more, nor will be. That is done in the
 	// background; Close waits for it. Without a straggler one release is enough.
 	undo(lease time.Duration, stray bool)
+	// abandon is undo where something may stand, or come to stand, unless that is being given back already.
+	abandon(lease time.Duration)
+
+	// The rest is as [uncertainty] has it.
+
+	markStray()
+	leaveUndo()
+	isStray() bool
+	setPlaced(placed bool)
+	noteUnheard()
+	tainted() bool
 }
 
 // field is the entry of an owner at one server: a field of the lock's hash.
@@ -88,3 +99,10 @@ func (f *field) undo(lease time.Duration, stray bool) {
 
 // nothing is the rest of a lock that is to be released at once.
 func nothing() time.Duration { return 0 }
+
+// abandon is [entry.abandon].
+func (f *field) abandon(lease time.Duration) {
+	if undo, stray := f.takeUndo(); undo {
+		f.undo(lease, stray)
+	}
+}

@@ -27,7 +27,7 @@ type grant struct {
 	base    *Base
 	owner   *owner
 	id      string   // "<uuid>:h<n>", as the server knows it; of one that was handed the lock, that of the first holder. Set before it is live
-	entry   entry    // what it has at the server; nil before it asks, or is handed the lock
+	entry   entry    // what it has at the server; nil before it asks, or is handed the lock. Set before it is live, with mu held
 	front   bool     // it has the front place of the local queue; set before it is live
 	counted bool     // Close waits for its acquisition; of the goroutine that acquires
 	asked   *request // that it was made for
@@ -47,11 +47,6 @@ type grant struct {
 	mu    sync.Mutex // guards the rest; never held over a network call
 	live  bool
 	ended error // why, nil before the end
-	stray bool  // a command for this grant may still arrive at the server
-	// placed says that the owner may have a place in the queue of the server.
-	placed bool
-	// undone says that it is being given back in the background.
-	undone bool
 	// yielded is for how many other clients the lock was given up.
 	yielded int
 	longest time.Duration // for how long one of them needs a head start
@@ -92,6 +87,13 @@ func (g *grant) passTurn() { g.turn <- struct{}{} }
 
 func (g *grant) fail(op string, err error) error { return g.base.fail(op, err) }
 
+// become gives the grant an entry, before it is live.
+func (g *grant) become(id string, e entry) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.id, g.entry = id, e
+}
+
 // activate makes a grant live that stands for a time from sent on, and returns its first hold. It fails if the answer came so
 // late that the lease cannot be trusted any more, or if the client was closed meanwhile. What stands for less than the lease
 // has to be renewed to get that.
@@ -110,7 +112,8 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	h := &Hold{grant: g, parent: g.asked.ctx, depth: 1, token: token, renewed: want.renew}
 	g.mu.Lock()
 	g.said = word{} // what it asks for from now on is its own
-	g.tenure, g.live, g.token, g.lease, g.renew, g.placed = t, true, token, want.lease, want.renew, false
+	g.tenure, g.live, g.token, g.lease, g.renew = t, true, token, want.lease, want.renew
+	g.entry.setPlaced(false)
 	g.granted, g.atLeast = time.Now(), want.atLeast
 	g.holds = append(g.holds, h)
 	g.mu.Unlock()
@@ -162,7 +165,10 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	}
 	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token, renewed: renew}
 	g.holds = append(g.holds, h)
-	g.lease, g.renew, g.stray = lease, renew, g.stray || o.stray
+	g.lease, g.renew = lease, renew
+	if o.stray {
+		g.entry.markStray()
+	}
 	if want.n > 0 {
 		g.confirmed = r.want.replicas
 	}
@@ -172,8 +178,8 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 // settle tells the server the true hold count after an operation whose outcome nobody knows, and passes the turn on.
 func (g *grant) settle() {
 	defer g.passTurn()
+	g.entry.markStray()
 	g.mu.Lock()
-	g.stray = true
 	count, lease, ended := len(g.holds), g.lease, g.ended
 	g.mu.Unlock()
 	if ended == nil && count > 0 {
@@ -229,7 +235,7 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 	}
 	o := g.entry.set(lasting(ctx), count, lease, replicas{}, nil)
 	if o.stray {
-		g.markStray()
+		g.entry.markStray()
 	}
 	switch {
 	case o.err != nil && o.stray:
@@ -319,7 +325,9 @@ func (g *grant) end(reason error, undo bool) bool {
 		return false
 	}
 	g.ended = reason
-	g.stray = g.stray || undo
+	if undo {
+		g.entry.markStray()
+	}
 	holds := g.holds
 	g.holds = nil
 	g.mu.Unlock()
@@ -332,20 +340,15 @@ func (g *grant) end(reason error, undo bool) bool {
 // leave is the rest: the owner, the local queue and the server forget the grant.
 func (g *grant) leave() {
 	g.mu.Lock()
-	stray, lease := g.stray, g.lease
-	undo := (stray || g.placed) && !g.undone
-	if g.staysLocked() {
-		undo, g.undone = false, true
-	}
-	g.undone = g.undone || undo
+	lease, stays := g.lease, g.staysLocked()
 	turn, spent := queue.Turn(g.yielded), g.spentLocked()
 	g.mu.Unlock()
 	g.owner.drop(g, spent)
 	if g.front {
 		g.base.client.queue.Leave(g.base.key, turn)
 	}
-	if undo {
-		g.entry.undo(lease, stray)
+	if g.entry != nil && !stays {
+		g.entry.abandon(lease)
 	}
 }
 
@@ -359,7 +362,7 @@ func (g *grant) isOver() (over, spent bool) {
 // spentLocked tells whether the owner's id is not to be used again: something that carries it may still come to the server, be it a renewal, the
 // hash still names it, also because the lock stays taken for a while, or somebody has forced it out and may do so once more.
 func (g *grant) spentLocked() bool {
-	return g.tenure != nil && g.tenure.unheard.Load() > 0 || g.stray || g.placed || g.staysLocked() || !g.until.IsZero() || errors.Is(g.ended, ErrLost)
+	return g.entry != nil && g.entry.tainted() || g.staysLocked() || !g.until.IsZero() || errors.Is(g.ended, ErrLost)
 }
 
 // lose ends a grant of which the server, or the clock, says that the lock is lost.
@@ -438,7 +441,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 		return g.entry.extend(ctx, lease, failed)
 	}, func(outcome) {})
 	if !ok || o.stray {
-		g.tenure.unheard.Add(1)
+		g.entry.noteUnheard()
 	}
 	switch {
 	case !ok:

@@ -28,7 +28,7 @@ func (g *grant) handOff(ctx context.Context) (ended bool, err error) {
 func (g *grant) mayHandOff() bool {
 	b, want := g.base, &g.asked.want
 	g.mu.Lock()
-	lease, can := g.lease, want.handOff && want.renew && !g.stray && g.ended == nil
+	lease, can := g.lease, want.handOff && want.renew && !g.entry.isStray() && g.ended == nil
 	can = can && (!g.longer || control.Longer.Off()) && (g.front || control.Front.Off())
 	g.mu.Unlock()
 	return can && b.client.ctx.Err() == nil && b.client.queue.Waiting(b.key) > 0 &&
@@ -62,7 +62,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 			return g.kept(o)
 		}
 		// An attempt that comes late may find others, and release the lock: it is not to be a later holder's.
-		g.markStray()
+		g.entry.markStray()
 		return false, nil
 	}
 	watched := b.dog.Forget(&t.watch)
@@ -134,9 +134,7 @@ func (g *grant) accept(err error) (*Hold, error) {
 	}
 	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 		g.base.dog.Forget(&g.tenure.watch)
-		g.mu.Lock()
-		g.placed = true
-		g.mu.Unlock()
+		g.entry.setPlaced(true)
 	}
 	return nil, g.left(err)
 }

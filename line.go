@@ -33,9 +33,7 @@ func (g *grant) standInLine() (*Hold, error) {
 		return nil, err
 	}
 	defer c.lines.leave(p)
-	g.mu.Lock()
-	g.placed = true // until it is live: whoever leaves gives its place back
-	g.mu.Unlock()
+	g.entry.setPlaced(true) // until it is live: whoever leaves gives its place back
 	return g.awaitTurn(p)
 }
 

@@ -102,7 +102,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 		return g.entry.set(ctx, 1, want.lease, want.replicas, failed)
 	}, &g.failed, func(outcome) {})
 	if !ok || o.stray { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
-		g.markStray()
+		g.entry.markStray()
 	}
 	var err error
 	switch cause := b.over(wait); {
@@ -124,7 +124,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	if ok { // else its caller has left, and does not wait for this either
 		// Not handed on: nobody in this client could know how many replicas have it.
 		if back := g.entry.release(wait, nothing); back.stray || back.err != nil {
-			g.markStray()
+			g.entry.markStray()
 		}
 	}
 	return nil, err

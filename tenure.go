@@ -20,7 +20,6 @@ type tenure struct {
 	entry   entry // every holder's
 	watch   watchdog.Lease
 	refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
-	unheard atomic.Int32          // renewals without an answer, which may still come to the server and lengthen what this owner has then
 
 	mu     sync.Mutex // guards the rest. It is taken after the queue's and before a grant's; never held over a network call
 	holder *grant
