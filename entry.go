@@ -94,6 +94,9 @@ func (f *field) lossCause() error { return nil }
 // undo is [entry.undo].
 func (f *field) undo(lease time.Duration, stray bool) {
 	c := f.base.client
+	if f.base.queuer != nil { // its place may be there for longer, and who is called then is not there
+		lease = max(lease, longestPlace)
+	}
 	c.undoAt(c, f.base, f.id, lease, stray)
 }
 

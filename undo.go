@@ -62,9 +62,6 @@ func (c *Client) undoAt(to *Client, b *Base, id string, lease time.Duration, str
 	if stray && !control.UndoAgain.Off() {
 		u.left = 3
 	}
-	if b.queuer != nil { // its place may be there for longer, and who is called then is not there
-		lease = max(lease, longestPlace)
-	}
 	u.limit = now.Add(lease)
 	if u.late.After(now) {
 		u.limit = u.late.Add(lease)
