@@ -57,7 +57,7 @@ func (g *grant) isLive() bool {
 func (g *grant) queueUp(r *request) (p *queue.Place) {
 	q, key := &g.base.client.queue, g.base.key
 	switch {
-	case g.asked != r, g.base.queuer != nil:
+	case g.asked != r, g.base.waiter != nil:
 	case r.once:
 		g.front = q.TryEnter(key, g)
 	default:
@@ -120,8 +120,8 @@ func (g *grant) ask() (*Hold, error) {
 		return nil, g.left(cause)
 	}
 	g.become(g.id, b.backend.newEntry(g.id))
-	if b.queuer != nil {
-		return g.standInLine()
+	if b.waiter != nil {
+		return b.waiter.wait(g)
 	}
 	h, denied, err := g.attempt(false)
 	switch {

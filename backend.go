@@ -30,3 +30,9 @@ type listening interface {
 	Err() error
 	Close()
 }
+
+// waiter is a backend whose waiters have places at the server. They are not queued in the process.
+type waiter interface {
+	// wait gets the grant a hold. What was said is left in the grant.
+	wait(g *grant) (*Hold, error)
+}

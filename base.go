@@ -38,6 +38,7 @@ type Base struct {
 	quorum   *quorum            // the masters that grant it together; nil where it is the client's server
 	backend  backend
 	traits   traits // of the backend
+	waiter   waiter // the backend, if its waiters have places at the server
 	wire     kind.Lock
 	protocol kind.Protocol // the same, if one server grants the lock
 	queuer   kind.Queuer   // the protocol, if its waiters have places at the server
@@ -73,6 +74,7 @@ func newBase(c *Client, l kind.Lock, opts []Option) *Base {
 
 func (b *Base) use(be backend) {
 	b.backend, b.traits, b.dog = be, be.traits(), b.client.dogs.get(be.renewer())
+	b.waiter, _ = be.(waiter)
 }
 
 // Name is [Locker.Name].

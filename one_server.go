@@ -13,10 +13,13 @@ type oneServer struct {
 
 var _ backend = (*oneServer)(nil)
 
-func newOneServer(b *Base, p kind.Protocol) *oneServer {
+func newOneServer(b *Base, p kind.Protocol) backend {
 	s := &oneServer{base: b, client: b.client, protocol: p}
 	s.queuer, _ = p.(kind.Queuer)
 	s.hander, _ = p.(kind.Hander)
+	if s.queuer != nil {
+		return queueServer{s}
+	}
 	return s
 }
 
@@ -37,3 +40,11 @@ func (s *oneServer) renewer() renewer { return s.client }
 
 // newEntry is [backend.newEntry].
 func (s *oneServer) newEntry(owner string) entry { return &field{base: s.base, id: owner} }
+
+// queueServer is oneServer for a kind whose waiters have places in a queue there.
+type queueServer struct{ *oneServer }
+
+var _ waiter = queueServer{}
+
+// wait is [waiter.wait].
+func (queueServer) wait(g *grant) (*Hold, error) { return g.standInLine() }
