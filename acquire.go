@@ -156,13 +156,13 @@ func (g *grant) tokens() int {
 	return 1
 }
 
-// attempt asks the server once. Without a hold and an error the lock is another's; the time returned is when to ask again
-// if nobody tells. What may have been granted, or may be yet, is marked, and given back when the grant ends.
-// place asks for a place in the queue of a kind that has one.
+// attempt is [backend.attempt].
 func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
-	if g.base.quorum != nil {
-		return g.elect()
-	}
+	return g.base.backend.attempt(g, place)
+}
+
+// attempt is [backend.attempt]: it asks the server once.
+func (*oneServer) attempt(g *grant, place bool) (*Hold, time.Duration, error) {
 	b, wait, cfg := g.base, g.asked.wait, &g.asked.want
 	tokens := g.tokens()
 	start, vain := g.headStart(), g.courtesy.vain

@@ -1,5 +1,7 @@
 package holdfast
 
+import "time"
+
 // backend is where the entries of one lock live: one server, or several masters of which a majority decides. The rest of
 // this package does not know which: it asks the backend, or looks at its traits.
 type backend interface {
@@ -8,6 +10,10 @@ type backend interface {
 	check(*config) error
 	// newEntry is for an owner that has nothing at the server yet. It sends nothing.
 	newEntry(owner string) entry
+	// attempt asks for the lock. Without a hold and an error it is another's; the time returned is when to ask again if nobody
+	// tells. What may have been granted, or may be yet, is marked, and given back when the grant ends. place asks for a place in
+	// the queue of a [waiter].
+	attempt(g *grant, place bool) (*Hold, time.Duration, error)
 	// listen hears releases.
 	listen() listening
 	// renewer renews what its owners hold.

@@ -35,7 +35,6 @@ type Locker interface {
 type Base struct {
 	client   *Client
 	dog      *watchdog.Watchdog // that renews its holds
-	quorum   *quorum            // the masters that grant it together; nil where it is the client's server
 	backend  backend
 	traits   traits // of the backend
 	waiter   waiter // the backend, if its waiters have places at the server

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// elect is attempt for a lock that a majority of masters grants. It goes on trying while too few of them agree, until the retry
+// attempt is [backend.attempt]. It goes on trying while too few of them agree, until the retry
 // budget is spent; for TryLock only once more, for connections that had gone stale, and for two timeouts of a master in all.
-func (g *grant) elect() (*Hold, time.Duration, error) {
+func (q *quorum) attempt(g *grant, _ bool) (*Hold, time.Duration, error) {
 	b, wait, c := g.base, g.asked.wait, &g.contest
 	c.on = c.on || b.client.rivals.lately(b.key)
 	if d := time.Until(c.rest); d > 0 {
@@ -32,7 +32,7 @@ func (g *grant) elect() (*Hold, time.Duration, error) {
 		defer cancel()
 	}
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
-		e := b.quorum.election(asking, &g.asked.want, g.tokens(), c, g.asked.once)
+		e := q.election(asking, &g.asked.want, g.tokens(), c, g.asked.once)
 		cause := b.over(wait)
 		if e.won && cause == nil {
 			return g.elected(e)

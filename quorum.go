@@ -71,16 +71,16 @@ func NewQuorumBase(clients []*Client, v kind.Voter, opts ...Option) *Base {
 	}
 	s := homeOf(clients)
 	b.client, b.key.Servers = s.home, s.servers
-	b.quorum = &quorum{base: b, voter: v, need: len(clients)/2 + 1}
+	q := &quorum{base: b, voter: v, need: len(clients)/2 + 1}
 	for i, c := range clients {
-		b.quorum.all = append(b.quorum.all, i)
+		q.all = append(q.all, i)
 		place := strconv.Itoa(i + 1)
 		if rdb, ok := c.rdb.(*redis.Client); ok {
 			place += " (" + rdb.Options().Addr + ")"
 		}
-		b.quorum.voters = append(b.quorum.voters, &voter{Master: c.asMaster(), client: c, place: place})
+		q.voters = append(q.voters, &voter{Master: c.asMaster(), client: c, place: place})
 	}
-	b.use(b.quorum)
+	b.use(q)
 	return b
 }
 
