@@ -1,6 +1,8 @@
 package watchdog
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,6 +55,49 @@ func TestHastenIsKept(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, s.count(), "once")
 	})
+}
+
+// TestHastenIsNotEarly: the renewal that was wished for does not come early to share another one's batch.
+func TestHastenIsNotEarly(t *testing.T) {
+	for _, off := range []bool{false, true} { // the second one is the control
+		bubble(t, controls{wish: off}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+			var mu sync.Mutex // guards of
+			of := map[Owner][]time.Duration{}
+			start := time.Now()
+			s.say(func(ctx context.Context, batch []Renewal) {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, r := range batch {
+					of[r.Owner] = append(of[r.Owner], time.Since(start))
+				}
+				confirm(ctx, batch)
+			})
+			when := func(h *holder) []time.Duration {
+				mu.Lock()
+				defer mu.Unlock()
+				return of[h]
+			}
+			first, second := &holder{}, &holder{}
+			for _, h := range []*holder{first, second} {
+				require.True(t, w.Watch(&h.lease, h, start, lease, true))
+			}
+			require.Less(t, hasty, slack(lease))
+			w.Hasten(&first.lease, hasty)
+			w.Hasten(&second.lease, 2*hasty)
+			time.Sleep(2*hasty + time.Nanosecond)
+			synctest.Wait()
+			require.Equal(t, []time.Duration{hasty}, when(first))
+			if off {
+				require.Equal(t, []time.Duration{hasty}, when(second), "control: with the first one, and not when it was to be")
+				return
+			}
+			require.Equal(t, []time.Duration{2 * hasty}, when(second))
+			time.Sleep(lease / 3)
+			synctest.Wait()
+			require.Equal(t, 3, s.count(), "then they share a batch again")
+			require.Equal(t, when(first)[1], when(second)[1])
+		})
+	}
 }
 
 // TestHastenInVain: who is not renewed, or not watched, is not hastened.

@@ -71,10 +71,8 @@ func (w *Watchdog) due(timer *time.Timer) (lost []loss, batches []batch, more bo
 func (w *Watchdog) batchesLocked(now time.Duration) (batches []batch, looked int) {
 	for ; w.turns.len() > 0 && looked < w.cfg.MaxBatch; looked++ {
 		first := w.turns.entries[0]
-		l, early := first.l, slack(first.l.pace())
-		if w.off.narrow {
-			early = l.pace() / 30
-		}
+		l := first.l
+		early := w.earlyLocked(l)
 		if first.at > now && (len(batches) == 0 || first.at-now > early) {
 			break
 		}
@@ -98,6 +96,17 @@ func (w *Watchdog) batchesLocked(now time.Duration) (batches []batch, looked int
 		w.turns.put(l, now+overdue(l.pace())) // unless the verdict comes first
 	}
 	return batches, looked
+}
+
+// earlyLocked is by how much the renewal of a lease may come early.
+func (w *Watchdog) earlyLocked(l *Lease) time.Duration {
+	switch {
+	case l.by != 0 && !w.off.wish: // the wish is for what is over only then
+		return 0
+	case w.off.narrow:
+		return l.pace() / 30
+	}
+	return slack(l.pace())
 }
 
 func (w *Watchdog) laneOf(l *Lease) any {

@@ -88,6 +88,7 @@ type controls struct {
 	clock     bool   // what is not confirmed is lost at its deadline
 	bound     bool   // Forget ends the renewals
 	narrow    bool   // slack is less than what an attempt may take
+	wish      bool   // a lease that was hastened is not renewed before the moment that was wished for to share a batch
 	asleep    bool   // the time that the machine slept counts
 	doubt     bool   // after what may have been a sleep all is renewed
 	beforeRun func() // not a defence: runs in the goroutine of a batch before it is sent
@@ -215,7 +216,8 @@ func (w *Watchdog) forgetLocked(l *Lease) {
 	l.life++
 }
 
-// Hasten has a renewed lease renewed once after d at the latest, whatever is confirmed until then.
+// Hasten has a renewed lease renewed once after d at the latest, whatever is confirmed until then. If it is due in the ordinary way before,
+// that is the one. It does not come earlier than these two to share a batch with others: what it is to come after may not be over then.
 func (w *Watchdog) Hasten(l *Lease, d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
