@@ -162,7 +162,7 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 }
 
 // attempt is [backend.attempt]: it asks the server once.
-func (*oneServer) attempt(g *grant, place bool) (*Hold, time.Duration, error) {
+func (s *oneServer) attempt(g *grant, place bool) (*Hold, time.Duration, error) {
 	b, wait, cfg := g.base, g.asked.wait, &g.asked.want
 	tokens := g.tokens()
 	start, vain := g.headStart(), g.courtesy.vain
@@ -171,7 +171,7 @@ func (*oneServer) attempt(g *grant, place bool) (*Hold, time.Duration, error) {
 	before := g.entry.isStray() // one of the attempts before this one may be what is in our way
 	run := func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
 		op := func(again bool) lua.Call {
-			return b.protocol.Acquire(kind.Ask{
+			return s.protocol.Acquire(kind.Ask{
 				Owner: g.id, Lease: cfg.stands(), Again: again || before, Place: place, Publish: b.client.publish, Tokens: tokens,
 				Until: b.client.clock.limit(), HeadStart: start, Ends: ends,
 			})
@@ -194,7 +194,7 @@ func (*oneServer) attempt(g *grant, place bool) (*Hold, time.Duration, error) {
 	if o.stray {
 		g.entry.markStray()
 	}
-	g.noteClock(o)
+	s.noteClock(o)
 	switch {
 	case o.err != nil:
 		return nil, 0, g.gaveUp(wait, o)
@@ -204,7 +204,7 @@ func (*oneServer) attempt(g *grant, place bool) (*Hold, time.Duration, error) {
 		fallthrough
 	case o.reply.Status == lua.Denied:
 		fields := 1
-		if b.queuer != nil {
+		if s.queuer != nil {
 			fields = 3
 		}
 		by := refusedBy(o.reply, fields)
@@ -223,16 +223,16 @@ func (*oneServer) attempt(g *grant, place bool) (*Hold, time.Duration, error) {
 }
 
 // noteClock notes the server's time where the answer to an acquisition has it.
-func (g *grant) noteClock(o outcome) {
-	k := &g.base.client.clock
+func (s *oneServer) noteClock(o outcome) {
+	k := &s.client.clock
 	if o.err == nil {
-		g.base.client.way.took(suspend.System.Now().Sub(o.sent))
+		s.client.way.took(suspend.System.Now().Sub(o.sent))
 	}
 	switch {
 	case o.err != nil:
 	case o.reply.Status == lua.Done:
 		k.saw(o.sent, cmp.Or(o.reply.Text(2), o.reply.Text(0)))
-	case g.base.queuer != nil:
+	case s.queuer != nil:
 		k.saw(o.sent, o.reply.Text(1))
 	}
 }

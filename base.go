@@ -41,7 +41,6 @@ type Base struct {
 	wire     kind.Lock
 	protocol kind.Protocol // the same, if one server grants the lock
 	queuer   kind.Queuer   // the protocol, if its waiters have places at the server
-	hander   kind.Hander   // the protocol, if its holders hand the lock to others of this client
 	key      queue.Key
 	defaults []Option
 	err      error // why the lock cannot be used: bad name, nil client
@@ -52,7 +51,6 @@ func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
 	b := newBase(c, p, opts)
 	b.protocol = p
 	b.queuer, _ = p.(kind.Queuer)
-	b.hander, _ = p.(kind.Hander)
 	if b.err == nil {
 		b.use(newOneServer(b, p))
 	}

@@ -312,7 +312,7 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 	for i, r := range batch {
 		f := r.Owner.(*tenure).entry.(*field)
 		f.unheard.Add(1)
-		calls[i] = f.base.wire.Renew(f.id, r.Length)
+		calls[i] = f.server.protocol.Renew(f.id, r.Length)
 	}
 	run := lua.RunAll
 	if _, one := c.rdb.(*redis.Client); one {

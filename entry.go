@@ -43,8 +43,8 @@ type entry interface {
 // field is the entry of an owner at one server: a field of the lock's hash.
 type field struct {
 	uncertainty
-	base *Base
-	id   string
+	server *oneServer
+	id     string
 }
 
 var _ entry = (*field)(nil)
@@ -54,38 +54,38 @@ func (f *field) owner() string { return f.id }
 
 // set is [entry.set].
 func (f *field) set(ctx context.Context, count int, lease time.Duration, want replicas, failed *atomic.Pointer[error]) outcome {
-	op := func(bool) lua.Call { return f.base.wire.Recount(f.id, count, lease) }
+	op := func(bool) lua.Call { return f.server.protocol.Recount(f.id, count, lease) }
 	if want.n > 0 {
-		return (&replicated{f.base, want}).repeat(ctx, op, failed)
+		return (&replicated{f.server.base, want}).repeat(ctx, op, failed)
 	}
-	return f.base.client.repeat(ctx, op, failed)
+	return f.server.client.repeat(ctx, op, failed)
 }
 
 // extend is [entry.extend].
 func (f *field) extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) outcome {
-	return f.base.client.repeat(ctx, func(bool) lua.Call { return f.base.wire.Renew(f.id, lease) }, failed)
+	return f.server.client.repeat(ctx, func(bool) lua.Call { return f.server.protocol.Renew(f.id, lease) }, failed)
 }
 
 // pass is [entry.pass].
 func (f *field) pass(ctx context.Context, lease time.Duration, tokens int) outcome {
-	b := f.base
+	s := f.server
 	return f.passed(func() outcome {
-		return b.client.detached(ctx, func(bool) lua.Call { return b.hander.Pass(f.id, lease, tokens, b.client.publish) })
+		return s.client.detached(ctx, func(bool) lua.Call { return s.hander.Pass(f.id, lease, tokens, s.client.publish) })
 	})
 }
 
 // release is [entry.release].
 func (f *field) release(ctx context.Context, rest func() time.Duration) outcome {
-	return f.base.client.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) })
+	return f.server.client.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) })
 }
 
 // farewell is the command that ends the lock for its owner: at once, or when it has stayed for so long.
 func (f *field) farewell(rest time.Duration) lua.Call {
-	b := f.base
+	s := f.server
 	if rest > 0 {
-		return b.wire.Leave(f.id, rest, b.client.publish)
+		return s.protocol.Leave(f.id, rest, s.client.publish)
 	}
-	return b.wire.Release(f.id, b.client.publish)
+	return s.protocol.Release(f.id, s.client.publish)
 }
 
 // lossCause is [entry.lossCause].
@@ -93,11 +93,11 @@ func (f *field) lossCause() error { return nil }
 
 // undo is [entry.undo].
 func (f *field) undo(lease time.Duration, stray bool) {
-	c := f.base.client
-	if f.base.queuer != nil { // its place may be there for longer, and who is called then is not there
+	c := f.server.client
+	if f.server.queuer != nil { // its place may be there for longer, and who is called then is not there
 		lease = max(lease, longestPlace)
 	}
-	c.undoAt(c, f.base, f.id, lease, stray)
+	c.undoAt(c, f.server.base, f.id, lease, stray)
 }
 
 // nothing is the rest of a lock that is to be released at once.

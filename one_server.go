@@ -39,7 +39,7 @@ func (s *oneServer) explain(err error) error { return explain(err, s.protocol.Na
 func (s *oneServer) renewer() renewer { return s.client }
 
 // newEntry is [backend.newEntry].
-func (s *oneServer) newEntry(owner string) entry { return &field{base: s.base, id: owner} }
+func (s *oneServer) newEntry(owner string) entry { return &field{server: s, id: owner} }
 
 // queueServer is oneServer for a kind whose waiters have places in a queue there.
 type queueServer struct{ *oneServer }
