@@ -351,7 +351,7 @@ func (b *ballot) horizonLocked() time.Duration { return max(b.lease, b.q.base.cl
 // set is [entry.set]. It is for no replicas: [quorum.check] refuses those.
 func (b *ballot) set(ctx context.Context, count int, lease time.Duration, _ replicas, failed *atomic.Pointer[error]) outcome {
 	b.longer(lease)
-	return b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Recount(b.id, count, lease) }, failed)
+	return b.sent(b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Recount(b.id, count, lease) }, failed))
 }
 
 // extend is [entry.extend].

@@ -108,7 +108,7 @@ func (b *ballot) release(ctx context.Context, rest func() time.Duration) outcome
 			return b.gone(p)
 		case missing == 0:
 			failure := &quorumError{b.q, p, p.count((*answer).holds)}
-			return outcome{err: failure, stray: failure.open()}
+			return b.released(outcome{err: failure, stray: failure.open()})
 		}
 		a := <-answers
 		p.answers[a.from] = answer{reply: a.reply, err: a.err}

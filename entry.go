@@ -56,9 +56,9 @@ func (f *field) owner() string { return f.id }
 func (f *field) set(ctx context.Context, count int, lease time.Duration, want replicas, failed *atomic.Pointer[error]) outcome {
 	op := func(bool) lua.Call { return f.server.protocol.Recount(f.id, count, lease) }
 	if want.n > 0 {
-		return (&replicated{f.server.base, want}).repeat(ctx, op, failed)
+		return f.sent((&replicated{f.server.base, want}).repeat(ctx, op, failed))
 	}
-	return f.server.client.repeat(ctx, op, failed)
+	return f.sent(f.server.client.repeat(ctx, op, failed))
 }
 
 // extend is [entry.extend].
@@ -76,7 +76,7 @@ func (f *field) pass(ctx context.Context, lease time.Duration, tokens int) outco
 
 // release is [entry.release].
 func (f *field) release(ctx context.Context, rest func() time.Duration) outcome {
-	return f.server.client.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) })
+	return f.released(f.server.client.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))
 }
 
 // farewell is the command that ends the lock for its owner: at once, or when it has stayed for so long.

@@ -166,9 +166,6 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token, renewed: renew}
 	g.holds = append(g.holds, h)
 	g.lease, g.renew = lease, renew
-	if o.stray {
-		g.entry.markStray()
-	}
 	if want.n > 0 {
 		g.confirmed = r.want.replicas
 	}
@@ -234,9 +231,6 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 		return g.unlockLast(ctx)
 	}
 	o := g.entry.set(lasting(ctx), count, lease, replicas{}, nil)
-	if o.stray {
-		g.entry.markStray()
-	}
 	switch {
 	case o.err != nil && o.stray:
 		g.base.client.tasks.Go(g.settle)
@@ -265,7 +259,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 		return g.leaveTaken(ctx)
 	}
 	o := g.entry.release(ctx, nothing)
-	g.finish(ErrReleased, o.stray || o.err != nil) // without an answer, or refused, it goes on in the background
+	g.finish(ErrReleased, false) // without an answer, or refused, it goes on in the background: the entry knows
 	switch {
 	case o.err != nil:
 		return g.base.uncertain(o)

@@ -101,7 +101,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	o, ok := b.client.callNoting(wait, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
 		return g.entry.set(ctx, 1, want.lease, want.replicas, failed)
 	}, &g.failed, func(outcome) {})
-	if !ok || o.stray { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
+	if !ok { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
 		g.entry.markStray()
 	}
 	var err error
@@ -123,9 +123,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	b.dog.Forget(&g.tenure.watch)
 	if ok { // else its caller has left, and does not wait for this either
 		// Not handed on: nobody in this client could know how many replicas have it.
-		if back := g.entry.release(wait, nothing); back.stray || back.err != nil {
-			g.entry.markStray()
-		}
+		g.entry.release(wait, nothing)
 	}
 	return nil, err
 }

@@ -81,3 +81,19 @@ func (u *uncertainty) passed(run func() outcome) outcome {
 
 // noteUnheard notes an extension without an answer.
 func (u *uncertainty) noteUnheard() { u.unheard.Add(1) }
+
+// sent remembers of a command whether an attempt of it got no answer.
+func (u *uncertainty) sent(o outcome) outcome {
+	if o.stray {
+		u.markStray()
+	}
+	return o
+}
+
+// released is sent for a release. One that failed is still to be done.
+func (u *uncertainty) released(o outcome) outcome {
+	if o.stray || o.err != nil {
+		u.markStray()
+	}
+	return o
+}
