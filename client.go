@@ -12,7 +12,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/logqueue"
-	"github.com/holdfast-go/holdfast/internal/master"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/task"
 	"github.com/holdfast-go/holdfast/lua"
@@ -54,10 +53,7 @@ type Client struct {
 	undoMu  sync.Mutex
 	undoers map[undoing]*undoer // guarded by undoMu
 
-	rivals     rivals // for locks of several masters
-	homes      homes  // of those
-	masterOnce sync.Once
-	master     *master.Master // set when the first quorum asks for it
+	attachments attachments
 
 	ctx       context.Context // ends with ErrClosed when Close begins
 	cancel    context.CancelCauseFunc

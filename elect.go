@@ -18,7 +18,7 @@ import (
 // budget is spent; for TryLock only once more, for connections that had gone stale, and for two timeouts of a master in all.
 func (q *quorum) attempt(g *grant, _ bool) (*Hold, time.Duration, error) {
 	b, wait, c := g.base, g.asked.wait, &g.contest
-	c.on = c.on || b.client.rivals.lately(b.key)
+	c.on = c.on || q.rivals().lately(b.key)
 	if d := time.Until(c.rest); d > 0 {
 		if cause := b.pause(wait, d); cause != nil {
 			return nil, 0, g.left(cause)

@@ -53,7 +53,9 @@ func score(name, id string) uint64 {
 	return h
 }
 
-func (q *quorum) rivals() *rivals { return &q.base.client.rivals }
+func (q *quorum) rivals() *rivals {
+	return attached(q.base.client, func(*Client) *rivals { return new(rivals) })
+}
 
 // contest is what who wants a lock knows of the others that do. It is of the goroutine that acquires.
 type contest struct {

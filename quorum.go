@@ -122,6 +122,8 @@ type homes struct {
 	of map[string]*Client
 }
 
+func homesOf(c *Client) *homes { return attached(c, func(*Client) *homes { return new(homes) }) }
+
 // homeOf is the seat of the locks of these clients, the same in whatever order they are: the home is the first one of the list that a
 // lock was made with first, until that client is closed. The client with the least id keeps which one that is. (Rejected: that client
 // itself, for who closes clients would not know which one it is.)
@@ -130,7 +132,7 @@ func homeOf(clients []*Client) seat {
 	for _, c := range clients {
 		list += " " + c.id
 	}
-	lists := &clients[0].homes.lists
+	lists := &homesOf(clients[0]).lists
 	if known, ok := lists.Load(list); ok && known.(seat).home.ctx.Err() == nil {
 		return known.(seat)
 	}
@@ -139,7 +141,7 @@ func homeOf(clients []*Client) seat {
 	for _, c := range sorted {
 		s.servers += " " + c.id
 	}
-	s.home = sorted[0].homes.keep(s.servers, clients[0])
+	s.home = homesOf(sorted[0]).keep(s.servers, clients[0])
 	lists.Store(list, s)
 	return s
 }
@@ -185,8 +187,7 @@ func checkMasters(clients []*Client) error {
 
 // asMaster is what quorums know of the client's server. The first call adds a hook to the go-redis client.
 func (c *Client) asMaster() *master.Master {
-	c.masterOnce.Do(func() { c.master = master.New(c.rdb) })
-	return c.master
+	return attached(c, func(c *Client) *master.Master { return master.New(c.rdb) })
 }
 
 // patience is how long a master is waited for.
