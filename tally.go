@@ -156,9 +156,9 @@ func (e *quorumError) Unwrap() (errs []error) {
 // come about.
 func (e *quorumError) final() bool { return e.hopeless(refusal) }
 
-// forbidden tells whether the masters said so.
-func (e *quorumError) forbidden() bool {
-	return e.hopeless(func(err error) bool { return isReply(err) && refusal(err) })
+// isOutage tells whether it is an outage: unless the masters themselves said that asking again is no use.
+func (e *quorumError) isOutage() bool {
+	return !e.hopeless(func(err error) bool { return isReply(err) && refusal(err) })
 }
 
 func (e *quorumError) hopeless(refused func(error) bool) bool {

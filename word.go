@@ -157,14 +157,17 @@ func because(cause, failure error) error {
 // isOutage tells whether an error leaves open who has the lock: there was no answer, or one that the server cannot serve now. What a
 // server refuses for good, such as a missing permission, is none.
 func isOutage(err error) bool {
-	var masters *quorumError
+	var own interface {
+		error
+		isOutage() bool
+	}
 	switch {
 	case errors.Is(err, ErrNotReplicated), errors.Is(err, ErrInvalid):
 		return false
 	case errors.Is(err, errBudget):
 		return true
-	case errors.As(err, &masters):
-		return !masters.forbidden()
+	case errors.As(err, &own): // of several servers, of which each said something else
+		return own.isOutage()
 	case isReply(err):
 		_, passing := classify(err)
 		return passing
