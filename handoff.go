@@ -50,6 +50,26 @@ func (g *grant) hand() bool {
 	return true
 }
 
+// give makes a waiter of this client the holder in place of the one that leaves. It is called with the queue's mutex held.
+func (t *tenure) give(from, to *grant) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	want := &to.asked.want
+	if t.over || t.holder != from || !want.handOff || !want.renew || want.lease != from.lease ||
+		!from.confirmed.cover(want.replicas) {
+		return false
+	}
+	h := &Hold{grant: to, parent: to.asked.ctx, depth: 1, token: t.next, renewed: true}
+	t.next++
+	t.holder = to
+	to.mu.Lock()
+	to.live, to.front, to.tenure, to.entry, to.id = true, true, t, t.entry, t.entry.owner()
+	to.token, to.lease, to.renew, to.confirmed = h.token, want.lease, true, from.confirmed
+	to.holds = append(to.holds, h)
+	to.mu.Unlock()
+	return true
+}
+
 // pass asks the server to keep the lock for the waiters of this client, or to release it if others want it.
 func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	b, t := g.base, g.tenure

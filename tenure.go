@@ -63,26 +63,6 @@ func (t *tenure) fresh() bool {
 	return (t.next <= t.last || control.Reserved.Off()) && (time.Now().Before(t.look) || control.Look.Off())
 }
 
-// give makes a waiter of this client the holder in place of the one that leaves. It is called with the queue's mutex held.
-func (t *tenure) give(from, to *grant) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	want := &to.asked.want
-	if t.over || t.holder != from || !want.handOff || !want.renew || want.lease != from.lease ||
-		!from.confirmed.cover(want.replicas) {
-		return false
-	}
-	h := &Hold{grant: to, parent: to.asked.ctx, depth: 1, token: t.next, renewed: true}
-	t.next++
-	t.holder = to
-	to.mu.Lock()
-	to.live, to.front, to.tenure, to.entry, to.id = true, true, t, t.entry, t.entry.owner()
-	to.token, to.lease, to.renew, to.confirmed = h.token, want.lease, true, from.confirmed
-	to.holds = append(to.holds, h)
-	to.mu.Unlock()
-	return true
-}
-
 // standing is what the server is to know of the holder.
 func (t *tenure) standing() (count int, token uint64) {
 	t.mu.Lock()
