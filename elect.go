@@ -130,8 +130,8 @@ func (q *quorum) election(ctx context.Context, cfg *config, tokens int, c *conte
 	}
 	e.refused = p.refused()
 	switch {
-	case q.twins() != nil:
-		e.err = q.twins()
+	case q.duplicates() != nil:
+		e.err = q.duplicates()
 	case p.votes() >= q.need && e.young(p) && e.contested(p):
 		e.left = e.defeat(p)
 	case p.votes() >= q.need:

@@ -232,8 +232,8 @@ func (q *quorum) saw(token uint64) {
 	}
 }
 
-// twins is an error if two of the clients reach the same server, as far as is known.
-func (q *quorum) twins() error {
+// duplicates is an error if two of the clients reach the same server, as far as is known.
+func (q *quorum) duplicates() error {
 	for i, v := range q.voters {
 		for j, other := range q.voters[:i] {
 			if a, b := v.Known(), other.Known(); a != nil && b != nil && a.ID == b.ID {
