@@ -336,17 +336,17 @@ func (b *ballot) doubtLocked(run *master.Run, first time.Time) error {
 	if b.trusts || control.Restarts.Off() {
 		return nil
 	}
-	return run.Doubt(b.horizonLocked(), first)
+	return run.Doubt(b.longestLeaseLocked(), first)
 }
 
-// horizon is for how long a master may matter that has forgotten a grant: the longest lease that is known of.
-func (b *ballot) horizon() time.Duration {
+// longestLease is the longest that is known of: for so long a master may matter that has forgotten a grant.
+func (b *ballot) longestLease() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.horizonLocked()
+	return b.longestLeaseLocked()
 }
 
-func (b *ballot) horizonLocked() time.Duration { return max(b.lease, b.q.base.client.opts.Lease) }
+func (b *ballot) longestLeaseLocked() time.Duration { return max(b.lease, b.q.base.client.opts.Lease) }
 
 // set is [entry.set]. It is for no replicas: [quorum.check] refuses those.
 func (b *ballot) set(ctx context.Context, count int, lease time.Duration, _ replicas, failed *atomic.Pointer[error]) outcome {

@@ -83,12 +83,12 @@ func (b *ballot) closeLocked(v *vote, fresh bool, a *answer) {
 		return
 	case v.granted && fresh && last == v.token && last != 0:
 		return
-	case v.granted && fresh && b.restartedLocked(v, a) && now.Sub(from) < b.horizonLocked():
+	case v.granted && fresh && b.restartedLocked(v, a) && now.Sub(from) < b.longestLeaseLocked():
 		return
 	}
-	until := now.Add(min(b.lasts(), b.horizonLocked()))
+	until := now.Add(min(b.lasts(), b.longestLeaseLocked()))
 	if v.granted {
-		until = now.Add(b.horizonLocked())
+		until = now.Add(b.longestLeaseLocked())
 		again = until
 	}
 	if v.gap.until.After(from) {

@@ -228,7 +228,7 @@ func (e *election) young(p *tally) bool {
 		return false
 	}
 	for i := range p.answers {
-		if a := &p.answers[i]; a.counts && time.Since(a.run.Since) < e.horizon() {
+		if a := &p.answers[i]; a.counts && time.Since(a.run.Since) < e.longestLease() {
 			return true
 		}
 	}
