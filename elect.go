@@ -125,14 +125,14 @@ func (q *quorum) election(ctx context.Context, cfg *config, tokens int, c *conte
 	}
 	if ctx.Err() == nil { // else who asks has left meanwhile
 		e.ask(ctx, what, rest, p, func() bool {
-			return p.votes() >= q.need && !e.young(p) || p.refused() >= q.need // and then it is known who holds it
+			return p.votes() >= q.need && !e.recentlyStarted(p) || p.refused() >= q.need // and then it is known who holds it
 		})
 	}
 	e.refused = p.refused()
 	switch {
 	case q.duplicates() != nil:
 		e.err = q.duplicates()
-	case p.votes() >= q.need && e.young(p) && e.contested(p):
+	case p.votes() >= q.need && e.recentlyStarted(p) && e.contested(p):
 		e.left = e.defeat(p)
 	case p.votes() >= q.need:
 		e.agree(ctx, cfg, p)
@@ -220,10 +220,10 @@ func (e *election) tell(ctx context.Context, lease time.Duration, token uint64) 
 	return true
 }
 
-// young tells whether there are votes of masters that were started less than a lease ago and are believed only because the others
-// are as young. Then it matters what all of them say. (Rejected: to remember that all of them granted a lock together, after which a
-// majority would do. That is for the first lease of a deployment, and for those who keep a Mutex for so long.)
-func (e *election) young(p *tally) bool {
+// recentlyStarted tells whether there are votes of masters that were started less than a lease ago and are believed only because
+// the others are as young. Then it matters what all of them say. (Rejected: to remember that all of them granted a lock together,
+// after which a majority would do. That is for the first lease of a deployment, and for those who keep a Mutex for so long.)
+func (e *election) recentlyStarted(p *tally) bool {
 	if e.trusts || control.Restarts.Off() {
 		return false
 	}
