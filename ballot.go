@@ -179,7 +179,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 		}
 		return err
 	}
-	before, done := v.lane.enter()
+	before, done := v.sequence.enter()
 	ctx = detach(ctx)
 	b.q.base.client.tasks.Often(func() {
 		defer close(done)

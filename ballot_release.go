@@ -30,7 +30,7 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 	}
 	for _, i := range to {
 		v := b.q.voters[i]
-		before, done := v.lane.enter()
+		before, done := v.sequence.enter()
 		b.q.base.client.tasks.Often(func() {
 			v.wait(before, b.patience)
 			o, again := b.releaseAt(ctx, i, call)

@@ -32,20 +32,20 @@ type quorum struct {
 // voter is one master, as this lock sees it.
 type voter struct {
 	*master.Master
-	client *Client
-	place  string // how errors call it
-	lane   lane
+	client   *Client
+	place    string // how errors call it
+	sequence sequence
 }
 
-// lane keeps what is sent to one master about one lock in order. A release that is to undo a vote comes after it, and the next vote
+// sequence keeps what is sent to one master about one lock in order. A release that is to undo a vote comes after it, and the next vote
 // comes after the release; unless that takes long, for another connection may be better.
-type lane struct {
+type sequence struct {
 	mu   sync.Mutex
 	last chan struct{} // closed when what was sent last has its answer; nil at first
 }
 
 // enter returns what to wait for before sending, and what to close when the answer is there.
-func (l *lane) enter() (before <-chan struct{}, done chan struct{}) {
+func (l *sequence) enter() (before <-chan struct{}, done chan struct{}) {
 	done = make(chan struct{})
 	l.mu.Lock()
 	defer l.mu.Unlock()
