@@ -28,7 +28,7 @@ type traits struct {
 	handsOff bool // an entry can be kept for the client's next holder
 }
 
-// listening is a waiter's ear for releases.
+// listening is how a waiter hears releases.
 type listening interface {
 	// Wake has a token when it is time to look again.
 	Wake() <-chan struct{}

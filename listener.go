@@ -2,15 +2,15 @@ package holdfast
 
 import "github.com/holdfast-go/holdfast/pubsub"
 
-// ears listen at all masters for a release.
-type ears struct {
+// listener listens at all masters for a release.
+type listener struct {
 	wake chan struct{}
 	subs []*pubsub.Subscription
 }
 
 // listen is [backend.listen].
 func (q *quorum) listen() listening {
-	e := &ears{wake: make(chan struct{}, 1)}
+	e := &listener{wake: make(chan struct{}, 1)}
 	for _, v := range q.voters {
 		e.subs = append(e.subs, v.client.hub.Listen(q.voter.Channel(), e))
 	}
@@ -18,10 +18,10 @@ func (q *quorum) listen() listening {
 }
 
 // Message is [pubsub.Listener].
-func (e *ears) Message(string) { e.Look(true) }
+func (e *listener) Message(string) { e.Look(true) }
 
 // Look is [pubsub.Listener].
-func (e *ears) Look(bool) {
+func (e *listener) Look(bool) {
 	select {
 	case e.wake <- struct{}{}:
 	default:
@@ -29,10 +29,10 @@ func (e *ears) Look(bool) {
 }
 
 // Wake is [listening].
-func (e *ears) Wake() <-chan struct{} { return e.wake }
+func (e *listener) Wake() <-chan struct{} { return e.wake }
 
-// Err is [listening]: one ear is enough.
-func (e *ears) Err() (err error) {
+// Err is [listening]: one master is enough.
+func (e *listener) Err() (err error) {
 	for _, s := range e.subs {
 		if err = s.Err(); err == nil {
 			return nil
@@ -42,7 +42,7 @@ func (e *ears) Err() (err error) {
 }
 
 // Close is [listening].
-func (e *ears) Close() {
+func (e *listener) Close() {
 	for _, s := range e.subs {
 		s.Close()
 	}
