@@ -70,7 +70,8 @@ func (l *leased) contradiction(o *Op) string {
 	switch {
 	case o.Kind == State && o.Result == OK && o.Seen == o.Owner && o.Left > l.asked:
 		return fmt.Sprintf("%s are left of a lease of %s", time.Duration(o.Left), time.Duration(l.asked))
-	case (o.Kind == Unlock || o.Kind == End) && l.renewed == 0 && l.last != Forever && o.Deadline > after(l.last, time.Duration(l.asked)):
+	case o.Kind != Unlock && o.Kind != End, o.Deadline == Forever: // of a hold that was lost its deadline may not be told
+	case l.renewed == 0 && l.last != Forever && o.Deadline > after(l.last, time.Duration(l.asked)):
 		return fmt.Sprintf("nobody renews it, and it went on for %s", time.Duration(o.Deadline-l.last))
 	}
 	return ""

@@ -42,6 +42,7 @@ func TestLeases(t *testing.T) {
 		"entered for longer":             {ops: leaseOps(false, Op{Kind: Reenter, Lease: 200}, state(200))},
 		"plain":                          {ops: leaseOps(true, last(102))},
 		"plain, and it goes on":          {ops: leaseOps(true, last(103)), bad: true},
+		"plain, and lost before":         {ops: leaseOps(true, Op{Kind: End, Result: Lost, Deadline: Forever})},
 		"renewed":                        {ops: leaseOps(false, last(1000))},
 		"renewed within":                 {ops: leaseOps(true, inner, last(1000))},
 		"renewed within, and ended":      {ops: leaseOps(true, inner, Op{Kind: Unlock}, last(125))},
