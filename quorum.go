@@ -212,7 +212,7 @@ func (q *quorum) propose() uint64 { return max(q.shown(time.Now()), q.last.Load(
 // have forgotten it. Also rejected: the greatest time of all, for then one master that is ahead does the same when it fails.)
 func (q *quorum) shown(t time.Time) uint64 {
 	if control.Clocks.Off() {
-		return uint64(t.UnixMicro()) //nolint:gosec // after 1970
+		return uint64(control.Wall(t).UnixMicro()) //nolint:gosec // after 1970
 	}
 	times := make([]int64, len(q.voters))
 	for i, v := range q.voters {

@@ -39,6 +39,8 @@ type job struct {
 	Actors  int
 	Names   int           // in use at a time
 	Period  time.Duration // for which a name is in use
+	Cycle   int64         // after so many periods it is in use again; 0: never
+	Wall    time.Duration // that its wall clock is ahead, see control.Wall
 	Lease   time.Duration
 	Hold    time.Duration // mean time between what a holder does
 	Fair    bool          // the kind of the locks: fairlock, else rlock; where the servers are masters of a quorum, redlock
@@ -46,7 +48,7 @@ type job struct {
 	Mode    mode
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
 	Proxies map[string]string // the address of each server, and of its proxy
-	Without []string          // defences that are switched off
+	Without []string          // defences that are switched off, or defects that are put back
 	Shape   shape
 }
 
@@ -58,6 +60,7 @@ var defences = map[string]*control.Switch{
 	"Listening": &control.Listening, "Poll": &control.Poll, "Refresh": &control.Refresh, "GrantTime": &control.GrantTime,
 	"Reserved": &control.Reserved, "Half": &control.Half, "Believes": &control.Believes, "HandBack": &control.HandBack,
 	"Withdraw": &control.Withdraw, "Restarts": &control.Restarts, "Panics": &control.Panics, "Lanes": &control.Lanes,
+	"LastWord": &control.LastWord, "Listeners": &control.Listeners, "Heard": &control.Heard, "Clocks": &control.Clocks,
 }
 
 // asClient makes this process a client, if it was started as one, and is then its whole life.
@@ -89,8 +92,13 @@ func clientMain(text string) error {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
+	control.SetWall(j.Wall)
 	for _, name := range j.Without {
-		defences[name].Without()
+		if defence, ok := defences[name]; ok {
+			defence.Without()
+		} else if defects[name] == nil {
+			return fmt.Errorf("there is no defence %s", name)
+		}
 	}
 	rec := history.NewRecorder(now)
 	rec.Stream(os.Stdout)
@@ -130,7 +138,7 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 		return true, err
 	}
 	cfg.Name = func(rng *rand.Rand) string {
-		return nameOf(now()/int64(j.Period), rng.IntN(j.Names))
+		return nameOf(periodAt(now(), j.Period, j.Cycle), rng.IntN(j.Names))
 	}
 	cfg.Think, cfg.Hold, cfg.Wait = 10*time.Millisecond, j.Hold, 100*time.Millisecond
 	cfg.Lease, cfg.Leases, cfg.Plain = j.Lease, []time.Duration{0, j.Lease / 2}, 4
@@ -172,6 +180,7 @@ func (j *job) open(rng *rand.Rand) (cfg workload.Config, shut func(context.Conte
 		cfg.Granted = &workload.Granted{}
 		rdb.AddHook(cfg.Granted)
 	}
+	j.spoil(rdb)
 	c, err := holdfast.New(rdb, opts)
 	plain := func(name string) workload.Locker { return rlock.New(c, name) }
 	fair := func(name string) workload.Locker { return fairlock.New(c, name) }

@@ -21,6 +21,7 @@ type directed struct {
 	defence string
 	expect  []string // the checks of which at least one must find it
 	plan    plan
+	start   func(tb testing.TB) *target // what the plan needs; nil: what the others have
 }
 
 func (d *directed) name() string {
@@ -54,25 +55,42 @@ func directions() []directed {
 	frights := long
 	frights.local, frights.lease, frights.calm = nil, 30*time.Second, bound+2*time.Second
 	frights.shape = func(*rand.Rand) shape { return shape{Panics: 0.02} }
+	// Half of the clients are those for clusters, of servers that are none.
+	mixed := wakes
+	mixed.global, mixed.lease, mixed.processes = nil, 10*time.Second, 4
+	mixed.storm, mixed.calm = time.Second, bound+1500*time.Millisecond
+	mixed.shape = func(rng *rand.Rand) shape { return shape{Randomly: rng.IntN(2) == 0} }
 	fair := func(p plan) plan {
 		p.fair = true
 		return p
 	}
 	return []directed{
-		{"Poll", []string{"wake-up"}, fair(kills)},
-		{"Undo", []string{"left behind", "wake-up"}, fair(leaves)},
-		{"Deadline", []string{"exclusion"}, fair(silent)},
-		{"Deadline", []string{"exclusion"}, silent},
-		{"Undo", []string{"left behind", "wake-up"}, leaves},
-		{"Panics", []string{"wake-up", "end"}, frights},
-		{"NoRetry", []string{"left behind", "wake-up"}, long},
-		{"Resend", []string{"given up"}, long},
-		{"RepeatedGone", []string{"trust"}, long},
-		{"Detach", []string{"given up"}, plain},
-		{"Rewake", []string{"wake-up"}, wakes},
-		{"LeaseEnd", []string{"wake-up"}, kills},
-		{"FreshOwner", []string{"trust", "linearizability", "exclusion"}, long},
+		{"Poll", []string{"wake-up"}, fair(kills), nil},
+		{"Undo", []string{"left behind", "wake-up"}, fair(leaves), nil},
+		{"Deadline", []string{"exclusion"}, fair(silent), nil},
+		{"Deadline", []string{"exclusion"}, silent, nil},
+		{"Undo", []string{"left behind", "wake-up"}, leaves, nil},
+		{"Panics", []string{"wake-up", "end"}, frights, nil},
+		{"NoRetry", []string{"left behind", "wake-up"}, long, nil},
+		{"Resend", []string{"given up"}, long, nil},
+		{"RepeatedGone", []string{"trust"}, long, nil},
+		{"Detach", []string{"given up"}, plain, nil},
+		{"Rewake", []string{"wake-up"}, wakes, nil},
+		{"LeaseEnd", []string{"wake-up"}, kills, nil},
+		{"FreshOwner", []string{"trust", "linearizability", "exclusion"}, long, nil},
+		{"sharded", []string{"wake-up"}, mixed, anySentinel},
 	}
+}
+
+// anySentinel is of servers that know SPUBLISH.
+func anySentinel(tb testing.TB) *target {
+	for _, p := range redistest.Programs(tb) {
+		if !strings.HasPrefix(p.Version, "6.") {
+			return startSentinel(tb, p)
+		}
+	}
+	tb.Skip("no server here knows SPUBLISH")
+	return nil
 }
 
 // Not here: defences against what is too rare for some seconds of chance (UndoAgain, PassOn), and Bound, without which a
@@ -90,7 +108,10 @@ func TestControls(t *testing.T) {
 	table := []string{fmt.Sprintf("proof: chaos: %-20s %-20s %s", "defence", "violations with it", "without it")}
 	for _, d := range all {
 		t.Run(d.name(), func(t *testing.T) {
-			target := startServer(t, redistest.Programs(t)[0])
+			if d.start == nil {
+				d.start = func(tb testing.TB) *target { return startServer(tb, redistest.Programs(tb)[0]) }
+			}
+			target := d.start(t)
 			p := d.plan
 			p.seed = seed
 			with, found := p.run(t, target)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // linksPlan is a storm in which each process never reaches one of the masters, now this one and now that, and somebody else's keys stand
@@ -48,6 +50,13 @@ const foreignLife = bound + time.Second
 // foreign puts keys that are no locks of ours, for a time, where nobody holds the names that are in use, at one master: a string, or a hash
 // with a field that is no owner. That excuses nobody.
 func (w *weather) foreign(ctx context.Context) {
+	d := between(w.rng, 100*time.Millisecond, foreignLife)
+	w.occupy(w.t.nodes[w.rng.IntN(len(w.t.nodes))], d)
+	sleep(ctx, d)
+}
+
+// occupy does that at a master.
+func (w *weather) occupy(n *redistest.Server, d time.Duration) {
 	const script = `
 for _, name in ipairs(KEYS) do
   if redis.call('EXISTS', name) == 0 then
@@ -55,17 +64,23 @@ for _, name in ipairs(KEYS) do
     redis.call('PEXPIRE', name, ARGV[1])
   end
 end`
-	d := between(w.rng, 100*time.Millisecond, foreignLife)
 	command := []string{"EVAL", script, fmt.Sprint(2 * w.names)}
 	for _, epoch := range []int64{0, 1} { // they are in use when the next ones are
 		for i := range w.names {
-			command = append(command, nameOf(now()/int64(w.period)+epoch, i))
+			command = append(command, nameOf(periodAt(now(), w.period, w.cycle)+epoch, i))
 		}
 	}
-	n := w.t.nodes[w.rng.IntN(len(w.t.nodes))]
 	_, err := n.Try(append(command, fmt.Sprint(d.Milliseconds()), fmt.Sprint(w.rng.IntN(2)))...)
 	require.NoError(w.tb, err)
-	sleep(ctx, d)
+}
+
+// periodAt is the number of a period; they begin anew after a cycle.
+func periodAt(at int64, period time.Duration, cycle int64) int64 {
+	n := at / int64(period)
+	if cycle > 0 {
+		n %= cycle
+	}
+	return n
 }
 
 // nameOf is one of the names that are in use in a period.

@@ -23,9 +23,10 @@ import (
 
 // Quorum locks: five masters that know nothing of each other. A process has a proxy of its own before each, and its faults hit some of them.
 
-// startMasters makes a target of independent masters.
-func startMasters(tb testing.TB, p redistest.Program) *target {
-	t := &target{name: "quorum-" + p.Name, mode: quorum, clock: haveCompiler(), begun: time.Now()}
+// startMasters makes a target of independent masters, whose clocks are so far ahead; those that are not told of are
+// right.
+func startMasters(tb testing.TB, p redistest.Program, ahead ...time.Duration) *target {
+	t := &target{name: "quorum-" + p.Name, mode: quorum, clock: haveCompiler()}
 	opts := []redistest.Option{redistest.Exec(p.Path)}
 	if t.clock {
 		opts = append(opts, redistest.Clock())
@@ -34,7 +35,23 @@ func startMasters(tb testing.TB, p redistest.Program) *target {
 	for _, n := range t.nodes {
 		t.addrs = append(t.addrs, n.Addr())
 	}
+	if t.clock {
+		for i, d := range ahead {
+			t.nodes[i].MoveClock(tb, d)
+			t.nodes[i].Restart() // it tells since when it runs by the clock
+		}
+	}
+	t.begun = time.Now()
 	return t
+}
+
+// apart draws clocks of masters: half of them are right, the others months ahead or behind.
+func apart(rng *rand.Rand) (ahead []time.Duration) {
+	const months = 100 * 24 * time.Hour
+	for range 5 {
+		ahead = append(ahead, time.Duration(rng.IntN(2))*between(rng, -months, months))
+	}
+	return ahead
 }
 
 // quorumLock is a lock that nobody can ask for its state.
@@ -54,6 +71,7 @@ func (j *job) openQuorum(opts *holdfast.Options, rng *rand.Rand) (cfg workload.C
 		rdb := j.connectTo(addr)
 		rdb.AddHook(nerves)
 		rdb.AddHook(cfg.Granted)
+		j.spoil(rdb)
 		c, err := holdfast.New(rdb, opts)
 		if err != nil {
 			return cfg, nil, err
@@ -169,10 +187,11 @@ var ofMasters = map[string]func(ctx context.Context, w *weather){
 	},
 }
 
-// old waits until the masters are so old that one which starts anew is not taken for a new one among new ones.
-func (w *weather) old(ctx context.Context) bool {
-	return sleep(ctx, time.Until(w.t.begun.Add(4*time.Second)))
-}
+// grown is how old masters are to be, so that one which starts anew is not taken for a new one among new ones.
+const grown = 4 * time.Second
+
+// old waits until the masters are so old.
+func (w *weather) old(ctx context.Context) bool { return sleep(ctx, time.Until(w.t.begun.Add(grown))) }
 
 // restart has masters lose their data. With them goes a hold that could not reach the others: those who granted it are a minority
 // then, and for a lease nobody can tell whether it was alone.

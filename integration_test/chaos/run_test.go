@@ -33,10 +33,13 @@ type plan struct {
 	without     []string                              // defences that are switched off
 	names       int                                   // of locks, at a time
 	period      time.Duration                         // for which a name is in use; short histories are searched quickly
+	cycle       int64                                 // after so many periods names are in use again; 0: never
 	recovery    time.Duration                         // what a client may need after a fault until everything works again
 	hold        time.Duration                         // mean time between what a holder does; 0: 5 ms
 	parted      bool                                  // half of the processes never reach the first two masters, the others never the last two
 	course      func(ctx context.Context, w *weather) // what happens to the servers, in place of faults that are drawn
+	kept        float64                               // how many processes have proxies that keep connections
+	walls       time.Duration                         // that processes' wall clocks are ahead, or behind, in turn
 	linkDown    bool                                  // each process never reaches one of the servers
 	progress    bool                                  // every process is granted something in the calm
 	shape       func(rng *rand.Rand) shape            // draws that of a process's clients; nil: as go-redis makes them
@@ -69,8 +72,11 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 	for i := range p.processes {
 		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease,
 			Fair: p.fair, Alone: p.alone, Without: p.without,
-			Hold: cmp.Or(p.hold, 5*time.Millisecond)}
+			Hold: cmp.Or(p.hold, 5*time.Millisecond), Cycle: p.cycle, Wall: p.walls * time.Duration(1-i%2*2)}
 		s := newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next, p.shape)
+		if s.rng.Float64() < p.kept {
+			s.keepConnections()
+		}
 		if p.parted {
 			s.part(i%2 == 0)
 		}
@@ -79,7 +85,8 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 		}
 		slots = append(slots, s)
 	}
-	w := &weather{tb: tb, t: t, lease: p.lease, names: p.names, period: p.period, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
+	w := &weather{tb: tb, t: t, lease: p.lease, names: p.names, period: p.period, cycle: p.cycle,
+		rest: p.storm + p.calm, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
 	if w.deal = p.deal; w.deal == nil {
 		w.deal = &bag{rng: w.rng}
 	}
@@ -150,12 +157,18 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 			found = append(found, stalled(ops, s.p.number, quiet)...)
 		}
 	}
+	if p.fair { // a release that comes late hands the lock to a waiter that was killed, for one claim
+		deliver(slots)
+	}
 	if !p.tidy {
 		rest := time.Duration(quiet-now()) + p.lease
 		if t.mode != quorum { // whoever was closed last may have handed the lock to a waiter that was killed, for one claim
 			rest = max(rest, 2*time.Second)
 		}
 		sleep(tb.Context(), max(rest, 0)+time.Second)
+	}
+	if !p.fair {
+		deliver(slots)
 	}
 	found = append(found, p.leftBehind(tb, t, ops)...)
 	if len(found) > 0 {
@@ -169,6 +182,15 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	f.seconds = time.Duration(now() - start).Seconds()
 	f.found(found)
 	return f, found
+}
+
+// deliver hands over what the network has kept to the end, which must not lock anything for those who are gone.
+func deliver(slots []*slot) {
+	for _, s := range slots {
+		for _, proxy := range s.proxies {
+			proxy.Deliver()
+		}
+	}
 }
 
 // leftBehind is what is on the servers that should not be, after all clients were closed.

@@ -20,6 +20,8 @@ type weather struct {
 	lease    time.Duration
 	names    int // in use in each period
 	period   time.Duration
+	cycle    int64
+	rest     time.Duration // of the storm and the calm, when the storm begins
 	rng      *rand.Rand
 	faults   []history.Window
 	refusals []history.Window // those in which servers answer with errors

@@ -125,6 +125,14 @@ func (s *slot) sometimes(ctx context.Context, add func(p *faultproxy.Proxy, matc
 	}, (*faultproxy.Proxy).Clear, 200*time.Millisecond, time.Second)
 }
 
+// keepConnections has the proxies keep the process's connections when a server is started anew.
+func (s *slot) keepConnections() {
+	s.count["keeps connections"]++
+	for _, p := range s.proxies {
+		p.KeepConnections()
+	}
+}
+
 // local are the faults of single clients, by name. Each lasts less than the clients' retry budget.
 var local = map[string]func(ctx context.Context, s *slot){
 	"drop-reply": func(ctx context.Context, s *slot) {
@@ -140,6 +148,16 @@ var local = map[string]func(ctx context.Context, s *slot){
 	"delay-request": func(ctx context.Context, s *slot) {
 		d := between(s.rng, 20*time.Millisecond, 450*time.Millisecond)
 		s.sometimes(ctx, func(p *faultproxy.Proxy, match func([]string) bool) { p.DelayRequest(match, 0, d) })
+	},
+	// Some requests come much later than everything that follows them: within the time for which they are good, or
+	// after it, and some when all is over.
+	"keep-request": func(ctx context.Context, s *slot) {
+		d := time.Hour
+		if s.rng.IntN(2) == 0 {
+			d = between(s.rng, 50*time.Millisecond, 3*time.Second)
+			s.deaf = d
+		}
+		s.sometimes(ctx, func(p *faultproxy.Proxy, match func([]string) bool) { p.KeepRequest(match, 0, d) })
 	},
 	"cut": func(_ context.Context, s *slot) {
 		for _, p := range s.hit {

@@ -66,11 +66,12 @@ var (
 	Tell      Switch // a majority is told of a token that the others do not have
 	Join      Switch // a master that has forgotten a hold is asked to take it back
 	Restarts  Switch // a master that may have forgotten what it granted does not count
+	Heard     Switch // a vote tells since when its master runs, also over a connection that was there before
 	Replicas  Switch // a grant that too few replicas have is none
 	Gaps      Switch // a hold is lost when a majority may have granted the lock to somebody else meanwhile
 	Anew      Switch // but not because masters were started anew, whose votes count for nobody then
 	Settle    Switch // a hold is renewed once more when a master that was another's has granted it for so long that it counts as never lost
-	Clocks    Switch // tokens are proposed by the clocks of the masters, not by that of the client
+	Clocks    Switch // tokens are proposed by the clocks of the masters, not by that of the client, see [Wall]
 	Stay      Switch // a lock that is to stay taken for a while is not released before
 
 	// These are read when a client is made.

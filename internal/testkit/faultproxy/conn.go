@@ -12,10 +12,11 @@ import (
 // conn is one client's connection and the one to the server behind it. Its two goroutines, one for each direction, end
 // when it is closed; run joins them.
 type conn struct {
-	p              *Proxy
-	client, server net.Conn
-	once           sync.Once
-	closed         chan struct{}
+	p      *Proxy
+	client net.Conn
+	once   sync.Once
+	closed chan struct{}
+	anew   chan net.Conn // connections to a server that was started anew, see [Proxy.KeepConnections]
 
 	// A connection that has lost something in one direction loses all that follows in it: a later reply would be taken
 	// for an earlier one's.
@@ -23,6 +24,7 @@ type conn struct {
 	mute atomic.Bool // replies
 
 	mu      sync.Mutex
+	server  net.Conn   // nil: it has ended, and the client's goes on
 	pending []*request // forwarded and not answered, oldest first
 	last    bool       // no request is read any more: close when nothing is pending
 }
@@ -35,15 +37,19 @@ type request struct {
 }
 
 func newConn(p *Proxy, client, server net.Conn) *conn {
-	return &conn{p: p, client: client, server: server, closed: make(chan struct{})}
+	return &conn{p: p, client: client, server: server, closed: make(chan struct{}), anew: make(chan net.Conn, 1)}
 }
 
 // close ends both connections. It may be called by anybody, any number of times.
 func (c *conn) close() {
 	c.once.Do(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		close(c.closed)
 		_ = c.client.Close()
-		_ = c.server.Close()
+		if c.server != nil {
+			_ = c.server.Close()
+		}
 	})
 }
 
@@ -96,6 +102,12 @@ func (c *conn) requests() {
 				c.mute.Store(true)
 				rule.done()
 				continue
+			case keepRequest:
+				c.deaf.Store(true)
+				c.mute.Store(true)
+				c.p.keep(raw, rule.delay)
+				rule.done()
+				continue
 			case delayRequest:
 				rule.done()
 				if !c.wait(rule.delay, held) {
@@ -103,13 +115,17 @@ func (c *conn) requests() {
 				}
 			}
 		}
+		server := c.upstream(subscribed)
+		if server == nil {
+			return
+		}
 		if !subscribed {
 			subscribed = isSubscribe(args[0])
 			c.mu.Lock()
 			c.pending = append(c.pending, &request{rule, held, subscribed}) // before the reply can come
 			c.mu.Unlock()
 		}
-		if _, err := c.server.Write(raw); err != nil {
+		if _, err := server.Write(raw); err != nil {
 			return
 		}
 	}
@@ -123,15 +139,22 @@ func (c *conn) finish() (due bool) {
 	return len(c.pending) > 0
 }
 
-// replies passes on what the server sends.
+// replies passes on what the server sends, and the one after it.
 func (c *conn) replies() {
 	defer c.close()
-	in := bufio.NewReader(c.server)
+	for server := c.upstream(true); server != nil && c.pass(server); {
+		server = c.next()
+	}
+}
+
+// pass passes on what a server sends. It is true if the server ended the connection.
+func (c *conn) pass(server net.Conn) (ended bool) {
+	in := bufio.NewReader(server)
 	subscribed := false
 	for {
 		raw, err := readReply(in, nil)
 		if err != nil {
-			return
+			return true
 		}
 		req, last := c.answered(raw[0] == '>', subscribed)
 		subscribed = subscribed || req != nil && req.subscribes
@@ -139,7 +162,7 @@ func (c *conn) replies() {
 			c.lose(c.p.standing(), false)
 		}
 		if req != nil && req.rule != nil && !c.mute.Load() && !c.apply(req) {
-			return
+			return false
 		}
 		// Asked anew: silence may have come while the reply was held.
 		now := c.p.standing()
@@ -150,7 +173,7 @@ func (c *conn) replies() {
 			continue
 		}
 		if _, err := c.client.Write(raw); err != nil || last {
-			return
+			return false
 		}
 	}
 }

@@ -13,21 +13,24 @@ type Proxy struct {
 	upstream string
 	addr     string // never changes
 
-	mu     sync.Mutex // guards what follows; never held during I/O except the instant closes
-	ln     net.Listener
-	conns  map[*conn]struct{}
-	rules  []*Rule
-	log    [][]string
-	outage outage
+	mu      sync.Mutex // guards what follows; never held during I/O except the instant closes
+	ln      net.Listener
+	conns   map[*conn]struct{}
+	rules   []*Rule
+	log     [][]string
+	outage  outage
+	keeps   bool          // connections, when the server ends its own
+	deliver chan struct{} // closed by Deliver
 
-	wg sync.WaitGroup // the accept loop and the connections' goroutines
+	wg   sync.WaitGroup // the accept loop and the connections' goroutines
+	late sync.WaitGroup // requests that are kept
 }
 
 // New starts a proxy to a server on a port of its own. When the test ends it closes all connections and waits for its
 // goroutines.
 func New(tb testing.TB, upstreamAddr string) *Proxy {
 	tb.Helper()
-	p := &Proxy{upstream: upstreamAddr, conns: make(map[*conn]struct{})}
+	p := &Proxy{upstream: upstreamAddr, conns: make(map[*conn]struct{}), deliver: make(chan struct{})}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatalf("faultproxy: %v", err)
@@ -37,6 +40,7 @@ func New(tb testing.TB, upstreamAddr string) *Proxy {
 	tb.Cleanup(func() {
 		p.Clear()
 		p.Stop()
+		p.Deliver()
 	})
 	return p
 }

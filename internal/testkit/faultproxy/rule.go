@@ -30,11 +30,15 @@ const (
 	// Those with a duration have methods of their own.
 	delayRequest
 	delayReply
+	keepRequest
 )
 
 // String names the action.
 func (a Action) String() string {
-	names := [...]string{"none", "DropReply", "DropRequest", "Cut", "HoldReply", "BlackHole", "DelayRequest", "DelayReply"}
+	names := [...]string{
+		"none", "DropReply", "DropRequest", "Cut", "HoldReply", "BlackHole", "DelayRequest", "DelayReply",
+		"KeepRequest",
+	}
 	if int(a) < len(names) {
 		return names[a]
 	}

@@ -1,0 +1,64 @@
+//go:build linux
+
+package chaos
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// defects are those that controls put back where no switch does, as hooks of go-redis.
+var defects = map[string]func() redis.Hook{
+	// A vote is executed however late it comes.
+	"late votes": func() redis.Hook { return mutant.Hook(lua.Vote, "then return {-2, clock} end", "then end") },
+	// What is made for servers behind Sentinels publishes as in a cluster, because go-redis has one type for both.
+	"sharded": func() redis.Hook { return sharded{} },
+}
+
+// spoil puts the process's defects back into a client.
+func (j *job) spoil(rdb redis.UniversalClient) {
+	for _, name := range j.Without {
+		if hook, ok := defects[name]; ok && (name != "sharded" || routed(rdb)) {
+			rdb.AddHook(hook())
+		}
+	}
+}
+
+// routed tells whether a client of servers that are no cluster has the type of one.
+func routed(rdb redis.UniversalClient) bool {
+	c, ok := rdb.(*redis.ClusterClient)
+	return ok && c.Options().ClusterSlots != nil
+}
+
+// sharded sends SPUBLISH where scripts are told to publish.
+type sharded struct{ redis.Hook }
+
+func (sharded) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (sharded) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		shard(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (sharded) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			shard(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func shard(cmd redis.Cmder) {
+	for i, arg := range cmd.Args() {
+		if arg == any("PUBLISH") {
+			cmd.Args()[i] = "SPUBLISH"
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package faultproxy
+
+import (
+	"bufio"
+	"net"
+	"time"
+)
+
+// KeepConnections makes the proxy keep its clients' connections when the server ends its own, as one that pools
+// connections does: the next request makes a new connection to the server. A client whose request has no answer yet is
+// cut off all the same, for it could not tell what became of that; and one that has subscribed hears nothing more until
+// it says something, and is cut off then.
+func (p *Proxy) KeepConnections() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keeps = true
+}
+
+func (p *Proxy) keepsConnections() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keeps
+}
+
+// comeback is for how long a server that was started anew is waited for.
+const comeback = time.Second
+
+// upstream is the connection to the server, a new one if that has ended; nil if there is none, and none for one that
+// has subscribed.
+func (c *conn) upstream(subscribed bool) net.Conn {
+	c.mu.Lock()
+	server := c.server
+	c.mu.Unlock()
+	if server != nil || subscribed {
+		return server
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); time.Since(begin) < comeback; {
+		if s, err := net.DialTimeout("tcp", c.p.upstream, comeback); err == nil {
+			return c.adopt(s)
+		}
+		select {
+		case <-tick.C:
+		case <-c.closed:
+			return nil
+		}
+	}
+	return nil
+}
+
+// adopt takes a new connection to the server into use.
+func (c *conn) adopt(server net.Conn) net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.closed:
+		_ = server.Close()
+		return nil
+	default:
+	}
+	c.server = server
+	c.anew <- server // there is room: the one before it was taken
+	return server
+}
+
+// next waits for the connection after one that the server has ended; nil if the client's ends with it.
+func (c *conn) next() net.Conn {
+	if !c.p.keepsConnections() {
+		return nil
+	}
+	c.mu.Lock()
+	if len(c.pending) > 0 || c.last {
+		c.mu.Unlock()
+		return nil
+	}
+	if c.server != nil {
+		_ = c.server.Close()
+		c.server = nil
+	}
+	c.mu.Unlock()
+	select {
+	case server := <-c.anew:
+		return server
+	case <-c.closed:
+		return nil
+	}
+}
+
+// KeepRequest adds a rule like On that keeps the request for so long, and then hands it to the server on a connection
+// of its own, whatever has become of the client and of the rule: as a network does that sends a packet again and again.
+// The client hears nothing more on its connection.
+func (p *Proxy) KeepRequest(match func(args []string) bool, nth int, delay time.Duration) *Rule {
+	r := newRule(match, nth, keepRequest)
+	r.delay = delay
+	return p.add(r)
+}
+
+// Deliver hands over all requests that are kept, and returns when the server has answered them.
+func (p *Proxy) Deliver() {
+	p.mu.Lock()
+	now := p.deliver
+	p.deliver = make(chan struct{})
+	p.mu.Unlock()
+	close(now)
+	p.late.Wait()
+}
+
+func (p *Proxy) keep(raw []byte, delay time.Duration) {
+	p.mu.Lock()
+	now := p.deliver
+	p.mu.Unlock()
+	p.late.Go(func() {
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-now:
+		}
+		server, err := net.DialTimeout("tcp", p.upstream, comeback)
+		if err != nil {
+			return // then it is lost
+		}
+		defer func() { _ = server.Close() }()
+		if _, err = server.Write(raw); err == nil {
+			_ = server.SetReadDeadline(time.Now().Add(patient))
+			_, _ = readReply(bufio.NewReader(server), nil)
+		}
+	})
+}
+
+// patient is for how long a server that got a late request is waited for.
+const patient = 5 * time.Second

@@ -1,0 +1,74 @@
+package holdfast_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// wallReadings are the methods of a time.Time that read the wall clock in it. All else (differences, timers, what is
+// before what) goes by the monotonic one, as long as the time comes from time.Now.
+var wallReadings = []string{
+	"Unix", "UnixMilli", "UnixMicro", "UnixNano", "Format", "AppendFormat", "Date", "Clock", "Nanosecond",
+}
+
+// readWall are the places of the library that do, and why nothing of that reaches a server.
+var readWall = map[string]string{
+	"meet.go UnixMicro":                    "the time in it is a server's answer",
+	"quorum.go UnixMicro":                  "a defence that is switched off, see control.Wall",
+	"internal/suspend/suspend.go UnixNano": "compares the clock with itself, to notice that the machine slept",
+}
+
+// readings are the wall readings in a file.
+func readings(f *ast.File) (found []string) {
+	ast.Inspect(f, func(node ast.Node) bool {
+		if call, ok := node.(*ast.CallExpr); ok {
+			if sel, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(wallReadings, sel.Sel.Name) {
+				found = append(found, sel.Sel.Name)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// TestNoWallClockIsSent: nobody has to set the clocks of the machines that lock. No command has a client's wall clock
+// in it, because nothing reads it.
+func TestNoWallClockIsSent(t *testing.T) {
+	var found []string
+	for _, s := range sources(t) {
+		if s.nested || strings.HasPrefix(s.dir, "internal/testkit") || s.dir == "scripts" {
+			continue
+		}
+		for name, f := range s.files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			for _, method := range readings(f) {
+				found = append(found, strings.TrimPrefix(s.dir+"/", "./")+name+" "+method)
+			}
+		}
+	}
+	for _, where := range found {
+		require.Contains(t, readWall, where, "reads the wall clock of a client, which may show any time")
+	}
+	for where := range readWall {
+		require.Contains(t, found, where, "is no more; take it off the list")
+	}
+}
+
+// The control: what a reading is.
+func TestWallReadingsAreTold(t *testing.T) {
+	for expr, want := range map[string]int{
+		"time.Now().UnixMicro()": 1, "f(t.Unix())": 1, "time.Since(t).Microseconds()": 0, "t.Sub(u)": 0,
+	} {
+		f, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\nvar _ = "+expr, 0)
+		require.NoError(t, err)
+		require.Len(t, readings(f), want, expr)
+	}
+}
