@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -116,6 +117,7 @@ func (c *Client) leave(locks int, why error) {
 // releaseAt frees locks of one master in batches: there may be a hundred thousand. If it does not answer it gives up; the leases
 // end what is left, which it counts.
 func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
+	start := suspend.System.Now()
 	for batch := range slices.Chunk(owners, 500) {
 		calls := make([]lua.Call, len(batch))
 		for i, o := range batch {
@@ -129,6 +131,10 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 			switch {
 			case result.Err == nil:
 			case why != nil:
+				left++
+			case !isReply(result.Err) && suspend.System.Now().Sub(start) > c.budget():
+				// It was silent for as long as it may be. To ask once more would take another ReadTimeout.
+				why = batch[i].(*tenure).base.uncertain(outcome{stray: true, err: result.Err})
 				left++
 			default:
 				if why = batch[i].(*tenure).end().releaseAtClose(); why != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +64,57 @@ func TestClosedWithoutAServer(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.ErrorContains(t, err, "2 of the locks held may be left in Redis until their leases end: ")
 	require.NotContains(t, err.Error(), "go-redis")
+}
+
+// batches counts the pipelines and single commands by which a client runs scripts, from when it is told to.
+type batches struct {
+	on   atomic.Bool
+	sent atomic.Int64
+}
+
+func (b *batches) count(first redis.Cmder) {
+	if b.on.Load() && first.Name() == "evalsha" {
+		b.sent.Add(1)
+	}
+}
+
+func (b *batches) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b *batches) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		b.count(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (b *batches) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		b.count(cmds[0])
+		return next(ctx, cmds)
+	}
+}
+
+// TestCloseAsksASilentServerOnce: a server that has said nothing for the retry budget is not waited for again, which would take another
+// ReadTimeout.
+func TestCloseAsksASilentServerOnce(t *testing.T) {
+	srv := redistest.Start(t)
+	count := &batches{}
+	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, 300*time.Millisecond })
+	rdb.AddHook(count)
+	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	require.NoError(t, err)
+	for _, name := range []string{"a", "b"} {
+		_, err = rlock.New(c, name).Lock(t.Context())
+		require.NoError(t, err)
+	}
+	srv.Pause()
+	defer srv.Resume()
+	count.on.Store(true)
+	err = c.Close(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.ErrorIs(t, err, holdfast.ErrUncertain)
+	require.ErrorContains(t, err, "2 of the locks held may be left in Redis until their leases end: ")
+	require.EqualValues(t, 1, count.sent.Load(), "one batch for both")
 }
 
 // TestPlainLeaseEnds: a plain lease that ends was not to be renewed, so nobody is told that it could not be. One of which Redis
