@@ -51,6 +51,7 @@ func Check(ops []Op, c Config) (found []Violation) {
 	}
 	found = append(found, Leases(ops, c.Claim)...)
 	found = append(found, Kinds(ops)...)
+	found = append(found, Periods(ops)...)
 	if c.Undo > 0 {
 		found = append(found, Ghosts(ops, c)...)
 	}

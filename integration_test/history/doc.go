@@ -14,6 +14,8 @@
 //     recorded as an operation of its own, within the Lock, by who sees what the server says.
 //   - [Overtaken]: nor one of the same client, when the lock is handed on there.
 //   - [Leases]: the server keeps a lock no longer than its holder asked for, and a plain lease goes on for nobody.
+//   - [Periods]: a lock that is to stay taken for a while is granted to nobody before.
+//   - [Refusals], not by [Check]: who is refused a lock is told who has it, or what stands there in its place.
 //   - [Kinds]: the holder of a name is refused another kind of lock of it.
 //   - [WakeUps]: a lock that is free while somebody waits is granted within a bound.
 //   - [Ghosts]: a lock is held by nobody who is not inside a call, does not hold it and did not do so just before, by samples

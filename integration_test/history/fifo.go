@@ -99,7 +99,7 @@ func (c *Config) outOfReach(a wait, by Op, ops []Op) bool {
 	return disturbed(between, excused(c.Local[a.op.Client], c.Recovery)) || disturbed(between, excused(c.Faults, c.Recovery)) ||
 		slices.ContainsFunc(ops, func(o Op) bool {
 			lost := o.Kind == End && o.Result == Lost && o.Client == a.op.Client
-			return (lost || o.Kind == Wipe) && o.Call <= between.Return && o.Return >= between.Call
+			return (lost || o.Kind == Wipe || o.Kind == Foreign) && o.Call <= between.Return && o.Return >= between.Call
 		})
 }
 

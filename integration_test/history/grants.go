@@ -11,6 +11,9 @@ type tenure struct {
 	op       Op    // the Lock or Try
 	until    int64 // the end of the trust that the holder could have in it: it must not overlap another's
 	released int64 // when the server had surely given it up, as far as the history tells
+
+	longest  int64 // lease that was asked for
+	unlocked bool  // and that was confirmed
 }
 
 // byName sorts the operations under their names. What concerns all names (a crash, a wipe) is under each.
@@ -38,7 +41,7 @@ func tenures(ops []Op, lease time.Duration) []tenure {
 	for _, o := range ops {
 		if o.granted() {
 			index[o.grant()] = len(list)
-			list = append(list, tenure{op: o, until: Forever, released: Forever})
+			list = append(list, tenure{op: o, until: Forever, released: Forever, longest: o.Lease})
 		}
 	}
 	for _, o := range ops {
@@ -57,14 +60,17 @@ func tenures(ops []Op, lease time.Duration) []tenure {
 		}
 		t := &list[i]
 		switch {
+		case o.Kind == Reenter, o.Kind == Extend:
+			t.longest = max(t.longest, o.Lease)
 		case o.Kind == End:
 			t.end(o.Call, lease)
 			t.until = min(t.until, o.trusted())
 		case o.Kind == Unlock && o.Last:
+			t.unlocked = t.unlocked || o.Result == OK
 			t.end(o.Call, lease)
 			t.until = min(t.until, o.trusted())
 			if o.Result == OK {
-				t.released = min(t.released, o.Return)
+				t.released = min(t.released, max(o.Return, t.stays(o.Return)))
 			}
 		}
 	}
@@ -75,5 +81,5 @@ func tenures(ops []Op, lease time.Duration) []tenure {
 // end notes that the holder has stopped trusting the grant at a moment.
 func (t *tenure) end(at int64, lease time.Duration) {
 	t.until = min(t.until, at)
-	t.released = min(t.released, at+int64(lease))
+	t.released = min(t.released, max(at+int64(lease), t.stays(at)))
 }

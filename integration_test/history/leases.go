@@ -12,7 +12,7 @@ func Leases(ops []Op, claim time.Duration) (found []Violation) {
 		grants := make(map[grantID]*leased)
 		for i, o := range ops { // by call
 			if o.granted() && o.Lease > 0 {
-				grants[o.grant()] = &leased{asked: int64(claim)}
+				grants[o.grant()] = &leased{asked: int64(claim), least: o.Least}
 			}
 			l := grants[o.grant()]
 			if l == nil {
@@ -42,6 +42,7 @@ func of(ops []Op, g grantID) (list []Op) {
 // leased is what is known of a grant's lease.
 type leased struct {
 	asked   int64 // the longest
+	least   int64 // for which the lock stays taken in any case
 	renewed int   // holds in it that are to be renewed; or may be, after an unlock of unknown outcome
 	last    int64 // when something was done last that may have lengthened it
 }
@@ -68,8 +69,8 @@ func (l *leased) note(o *Op) {
 // contradiction is what is wrong with a lease by what was seen of it; empty: nothing.
 func (l *leased) contradiction(o *Op) string {
 	switch {
-	case o.Kind == State && o.Result == OK && o.Seen == o.Owner && o.Left > l.asked:
-		return fmt.Sprintf("%s are left of a lease of %s", time.Duration(o.Left), time.Duration(l.asked))
+	case o.Kind == State && o.Result == OK && o.Seen == o.Owner && o.Left > max(l.asked, l.least):
+		return fmt.Sprintf("%s are left of a lease of %s", time.Duration(o.Left), time.Duration(max(l.asked, l.least)))
 	case o.Kind != Unlock && o.Kind != End, o.Deadline == Forever: // of a hold that was lost its deadline may not be told
 	case l.renewed == 0 && l.last != Forever && o.Deadline > after(l.last, time.Duration(l.asked)):
 		return fmt.Sprintf("nobody renews it, and it went on for %s", time.Duration(o.Deadline-l.last))

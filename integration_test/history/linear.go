@@ -25,6 +25,7 @@ const (
 	refuse              // held by somebody
 	reenter             // count + 1
 	leave               // count - 1
+	stay                // held, and from now on for nobody
 	settle              // the same, or nothing if the owner does not hold it any more
 	release             // held -> free, whatever the count: that is how the library's last unlock works
 	expire              // free if the owner still holds it; else nothing. Never refused, so it can be left for the end
@@ -52,6 +53,8 @@ var model = porcupine.Model{
 			return mine, lock{s.owner, s.count + 1, s.token}
 		case leave:
 			return mine && s.count > 1, lock{s.owner, s.count - 1, s.token}
+		case stay:
+			return mine, s
 		case settle:
 			if mine && s.count > 1 {
 				s.count--
@@ -144,6 +147,12 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 			add(refuse, o, o.Return)
 		case o.Kind == Reenter && o.Result == OK:
 			add(reenter, o, o.Return)
+		case o.Kind == Unlock && o.Result == OK && o.Last && open[o.grant()].Least > 0:
+			ended[o.grant()] = true
+			add(stay, o, o.Return)
+			t := tenure{op: open[o.grant()], unlocked: true}
+			o.Call = max(o.Call, t.free())
+			add(expire, o, Forever)
 		case o.Kind == Unlock && o.Result == OK && o.Last:
 			ended[o.grant()] = true
 			add(release, o, o.Return)
@@ -194,6 +203,11 @@ type doubts struct{ ghosts, counts []Op }
 func doubtful(ops []Op, c Config) (d doubts) {
 	d.ghosts = crowded(ops, c)
 	for _, o := range ops {
+		if o.Kind == Foreign {
+			o.Call, o.Return = o.Call-int64(c.Recovery), after(o.Return, c.Recovery)
+			d.ghosts = append(d.ghosts, o)
+			continue
+		}
 		if o.Result == OK || o.Result == Denied {
 			switch repeated := disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]); {
 			case !repeated:

@@ -16,13 +16,14 @@ const (
 	Reenter Kind = "reenter" // Lock or TryLock under the context of a hold
 	Unlock  Kind = "unlock"
 	Extend  Kind = "extend"
-	State   Kind = "state" // Owner and Depth are what the server said
-	Force   Kind = "force" // ForceUnlock
-	Queue   Kind = "queue" // within a Lock: asks for a place in a fair lock's queue. OK: has one; Denied: was granted the lock
-	End     Kind = "end"   // a grant's context was seen to have ended; Result says why, Deadline how long it was trusted
-	Crash   Kind = "crash" // Client stopped for good: it did nothing after Return, and since Call perhaps nothing
-	Mixed   Kind = "mixed" // TryLock of another kind of lock on the name, under the context of a hold
-	Wipe    Kind = "wipe"  // the server lost its data; of Name, or of all names where that is empty
+	State   Kind = "state"   // Owner and Depth are what the server said
+	Force   Kind = "force"   // ForceUnlock
+	Queue   Kind = "queue"   // within a Lock: asks for a place in a fair lock's queue. OK: has one; Denied: was granted the lock
+	End     Kind = "end"     // a grant's context was seen to have ended; Result says why, Deadline how long it was trusted
+	Crash   Kind = "crash"   // Client stopped for good: it did nothing after Return, and since Call perhaps nothing
+	Mixed   Kind = "mixed"   // TryLock of another kind of lock on the name, under the context of a hold
+	Foreign Kind = "foreign" // something that is no lock of ours was surely under Name all the time. Seen is what refusals say of it
+	Wipe    Kind = "wipe"    // the server lost its data; of Name, or of all names where that is empty
 )
 
 // Result is how an operation ended.
@@ -58,6 +59,7 @@ type Op struct {
 	Panic  bool   `json:"panic,omitempty"`  // it ended by the panic of a hook, or of one whose command travelled with another's
 	Handed bool   `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server
 	Lease  int64  `json:"lease,omitempty"`  // Lock, Try, Reenter, Extend: that was asked for, in nanoseconds; 0: not known
+	Least  int64  `json:"least,omitempty"`  // Lock, Try: for how long the lock is to stay taken, in nanoseconds; 0: as long as it is held
 	Plain  bool   `json:"plain,omitempty"`  // Lock, Try, Reenter, and Unlock of their holds: nobody renews them
 	Left   int64  `json:"left,omitempty"`   // State: what is left of the lease, in nanoseconds, at the server
 

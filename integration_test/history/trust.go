@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -53,13 +54,13 @@ func paused(windows []Window, from, to int64) (sum int64) {
 }
 
 // GivenUp finds operations that were given up, their outcome unknown, sooner than the time for which the library promises
-// to repeat them. An operation that a server refused with an error, in a window, has its
+// to repeat them. An operation that a server refused with an error, in a window or because something else than a lock is there, has its
 // reason, and so has one in which a hook panicked.
 func GivenUp(ops []Op, least time.Duration, refusals []Window) (found []Violation) {
 	for _, o := range ops {
 		switch o.Kind {
 		case Lock, Reenter, Unlock: // TryLock does not repeat itself
-			if o.Result == Unknown && !o.Panic && o.Return != Forever && o.Return-o.Call < int64(least) && !disturbed(o, refusals) {
+			if o.Result == Unknown && !o.Panic && !strings.Contains(o.Error, "WRONGTYPE") && o.Return != Forever && o.Return-o.Call < int64(least) && !disturbed(o, refusals) {
 				found = append(found, Violation{"given up", o.Name, fmt.Sprintf("after %s", time.Duration(o.Return-o.Call)),
 					[]Op{o}, nil})
 			}

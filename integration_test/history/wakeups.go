@@ -35,9 +35,16 @@ func WakeUps(ops []Op, c Config) (found []Violation) {
 func occupied(ops []Op, c Config) []Window {
 	busy := excused(c.Faults, c.Recovery)
 	for _, t := range tenures(ops, c.Lease) {
+		if t.op.Least > 0 { // who has a place in a queue is not told of the new end, and looks once a second
+			t.released = after(t.released, c.Claim)
+		}
 		busy = append(busy, Window{t.op.Return, t.released}) // it may have been granted earlier, but by little: the answer's way
 	}
 	for _, o := range ops {
+		if o.Kind == Foreign { // who waits for what never ends looks once in a lease
+			busy = append(busy, Window{o.Call - int64(c.Recovery), after(o.Return, c.Lease+c.Recovery)})
+			continue
+		}
 		// Who left may have been granted the lock in that moment. It is given back in the background.
 		if (o.Kind == Lock || o.Kind == Try) && o.Result != OK && o.Result != Denied {
 			stands := c.Recovery

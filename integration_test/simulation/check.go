@@ -17,7 +17,7 @@ func (w *World) audit(ctx context.Context) {
 		w.skew(nil, "EVAL") // no script may have run for a while
 		for _, key := range w.server.Keys() {
 			w.sample(key)
-			if w.server.TTL(key) <= 0 && w.server.Exists(key) {
+			if w.server.TTL(key) <= 0 && w.server.Exists(key) && !w.isForeign(key) {
 				w.problem("left behind", fmt.Sprintf("key %s has no time to live at %s", key, time.Duration(w.Now())))
 			}
 		}
@@ -75,7 +75,7 @@ func (w *World) result() Result {
 		Lease: w.Lease + w.Lease/100 + w.stale(), // by the slowest clock of a server
 		Bound: w.bound(), Recovery: w.recovery(), Faults: w.windows, Local: w.local,
 		Slack: 1, // virtual time is exact
-		Late:  w.late(), Samples: w.samples, Closed: w.closed,
+		Late:  w.late(), Samples: append(w.samples, history.Named(r.Ops)...), Closed: w.closed,
 		Undo:  2*(time.Second+w.ReadTimeout) + w.RetryBudget,
 		Place: place + place/100, Claim: w.claim(),
 	})
@@ -83,6 +83,7 @@ func (w *World) result() Result {
 	for client, ops := range byClient(r.Ops) { // one that closes gives up early
 		r.Problems = append(r.Problems, history.GivenUp(ops, w.RetryBudget-lastBackoff, w.closed[client])...)
 	}
+	r.Problems = append(r.Problems, history.Refusals(r.Ops)...)
 	r.Problems = append(r.Problems, confirmed(r.Ops)...)
 	r.Problems = append(r.Problems, w.bounded(r.Ops)...)
 	if !w.Fair {

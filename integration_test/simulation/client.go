@@ -125,6 +125,12 @@ func (w *World) connect(n *network) *redis.Client {
 	return rdb
 }
 
+// name is one of the locks that are in use now.
+func (w *World) name(rng *rand.Rand) string {
+	epoch := w.Now() / int64(6*w.Lease)
+	return strconv.FormatInt(epoch%4, 10) + "." + strconv.Itoa(rng.IntN(w.Names))
+}
+
 // actor is what the actors of a client do. Names are used for a few leases, and again some names later.
 func (w *World) actor(c *holdfast.Client) workload.Config {
 	granted := &w.granted
@@ -143,12 +149,10 @@ func (w *World) actor(c *holdfast.Client) workload.Config {
 	}
 	return workload.Config{
 		Lock: lock, Other: other,
-		Name: func(rng *rand.Rand) string {
-			epoch := w.Now() / int64(6*w.Lease)
-			return strconv.FormatInt(epoch%4, 10) + "." + strconv.Itoa(rng.IntN(w.Names))
-		},
+		Name:  w.name,
 		Think: w.Think, Hold: w.Hold, Wait: w.Wait,
 		Lease: w.Lease, Leases: leases, Extends: []time.Duration{w.Lease / 7, w.Lease / 2, w.Lease}, Plain: plain,
+		Staying: w.Staying, Stays: []time.Duration{w.Lease / 20, w.Lease / 4, w.Lease},
 		Patience: 10 * w.Lease, Round: w.round, Now: w.Now, Granted: granted,
 	}
 }

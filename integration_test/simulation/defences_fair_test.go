@@ -20,6 +20,7 @@ var fairDefences = []defence{
 	{name: "fair: FreshOwner", fair: true, off: &control.FreshOwner, bias: stragglers, checks: list("trust", "exclusion", "linearizability")},
 	{name: "fair: Deadline", fair: true, off: &control.Deadline, bias: shorter(partitions, 5), checks: list("exclusion", "linearizability")},
 
+	{name: "fair: Stay", fair: true, off: &control.Stay, bias: staying, checks: list("period")},
 	{name: "Listening", fair: true, off: &control.Listening, bias: newcomers, checks: list(fifo)},
 	{name: "Poll", fair: true, off: &control.Poll, bias: deaths, checks: list("wake-up")},
 	{name: "Refresh", fair: true, off: &control.Refresh, bias: patientQueue, checks: list(fifo)},
@@ -28,6 +29,10 @@ var fairDefences = []defence{
 
 	{name: "fair_acquire: nobody barges", fair: true, bias: orphans, checks: list(fifo),
 		mutant: mutant(lua.FairAcquire, "if cmd == 'LINDEX' then return false end")},
+	{name: "fair_acquire: what is no lock is in the way", fair: true, bias: shorter(visited, 20), checks: list("foreign", "refusal"),
+		mutant: mutant(lua.FairAcquire, "if cmd == 'HLEN' then return 0 end")},
+	{name: "fair_acquire: says what is in the way", fair: true, bias: shorter(visited, 20), checks: list("refusal"),
+		mutant: mutant(lua.FairAcquire, "if cmd == 'HGETALL' then return {} end")},
 	{name: "fair_acquire: one that comes late refuses itself", fair: true, bias: shorter(held, 10), checks: list("ghost"),
 		mutant: mutant(lua.FairAcquire, "if cmd == 'TIME' then ARGV[8] = nil end")},
 	{name: "fair_acquire: finds what it was handed", fair: true, bias: quickQueue, checks: list("wake-up", fifo),
@@ -52,7 +57,7 @@ var fairDefences = []defence{
 func shorter(bias func(*Settings), by time.Duration) func(*Settings) {
 	return func(s *Settings) {
 		bias(s)
-		for _, d := range []*time.Duration{&s.Lease, &s.Length, &s.Life, &s.Think, &s.FaultGap, &s.FaultLength} {
+		for _, d := range []*time.Duration{&s.Lease, &s.Length, &s.Life, &s.Think, &s.FaultGap, &s.FaultLength, &s.Strangers} {
 			*d /= by
 		}
 	}

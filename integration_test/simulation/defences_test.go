@@ -47,6 +47,7 @@ var plainDefences = []defence{
 	{name: "Inner", off: &control.Inner, bias: nested, checks: list("lease")},
 	{name: "Front", off: &control.Front, bias: crowd, checks: list("overtaken")},
 	{name: "HeadStart", off: &control.HeadStart, bias: apart, checks: list("starved")},
+	{name: "Stay", off: &control.Stay, bias: staying, checks: list("period")},
 	{name: "OneKind", off: &control.OneKind, checks: list("kinds")},
 
 	{name: "acquire: a repeated one gets the first answer", bias: replies, checks: list("linearizability", "wake-up"),
@@ -55,6 +56,10 @@ var plainDefences = []defence{
 		mutant: mutant(lua.Acquire, "if cmd == 'PEXPIRE' then return 1 end")},
 	{name: "acquire: only a free lock is granted", checks: list("exclusion"),
 		mutant: mutant(lua.Acquire, "if cmd == 'HLEN' then return 0 end")},
+	{name: "acquire: what is no lock is in the way", bias: visited, checks: list("foreign", "refusal"),
+		mutant: mutant(lua.Acquire, "if cmd == 'HLEN' then return 0 end")},
+	{name: "acquire: says what is in the way", bias: visited, checks: list("refusal"),
+		mutant: mutant(lua.Acquire, "if cmd == 'HGETALL' then return {} end")},
 	{name: "acquire: tokens go by the clock too", bias: oblivion, checks: list("tokens"),
 		mutant: mutant(lua.Acquire, "if cmd == 'TIME' then return {'0', '1'} end")},
 	{name: "acquire: one that comes late refuses itself", bias: held, checks: list("ghost"),
@@ -160,6 +165,17 @@ func crowd(s *Settings) {
 	s.Clients, s.Names, s.Actors, s.Alike = 2, 1, 6, true
 	s.Hold, s.Think, s.Wait = s.Lease/8, s.Lease/2, s.Lease
 	s.Length, s.FaultGap = 30*s.Lease, 4*s.Lease
+}
+
+// staying: every other lock is to stay taken for a while.
+func staying(s *Settings) {
+	s.Staying, s.Wait = 2, s.Lease
+}
+
+// visited: strangers come all the time.
+func visited(s *Settings) {
+	calm(s)
+	s.Names, s.Strangers, s.Length = 1, s.Lease/4, 10*s.Lease
 }
 
 // nested: there is time for renewals between the unlock of an inner hold and that of the outer one.

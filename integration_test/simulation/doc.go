@@ -13,6 +13,8 @@
 //     real servers.
 //   - That it is the same on a real server. The emulation runs the library's own scripts, in another Lua.
 //
+// At times a stranger puts things of its own under the names of locks: strings, hashes that are none, locks without an end.
+//
 // The clock of the server is not that of the clients: it runs up to a little less than one per cent faster or slower.
 //
 // Not promised: that a seed gives the same history twice. All choices of the simulation are the same, but goroutines that

@@ -12,6 +12,7 @@ type Settings struct {
 	Actors  int           // goroutines of each client
 	Names   int           // locks at one time; new ones every Lease or so
 	Alike   bool          // nearly all holds have the same lease, or it would not be handed on
+	Staying int           // one lock in so many stays taken for a while, whenever it is unlocked; 0: none
 	Quantum time.Duration // what happens happens at multiples of it, so that much happens at one moment; 0: not so
 
 	Think, Hold, Wait time.Duration // see workload.Config
@@ -22,6 +23,8 @@ type Settings struct {
 	FaultGap, FaultLength time.Duration // on the average
 	Only                  []Fault       // of those of the network; empty: any
 	Skew                  float64       // by how much the server's clock is faster
+
+	Strangers time.Duration // between visits of one that puts things under the names of locks that are none, on the average; 0: none comes
 
 	Log       time.Duration // that a client's log takes for a record, on the average
 	LogPanics bool          // now and then
@@ -73,6 +76,12 @@ func Draw(seed uint64) Settings {
 	}
 	if log := newSource(seed, 'l'); log.IntN(2) == 0 {
 		s.Log, s.LogPanics = log.between(time.Millisecond, 2*lease), log.IntN(2) == 0
+	}
+	if stay := newSource(seed, 'h'); stay.IntN(2) == 0 {
+		s.Staying = 4 + stay.IntN(28)
+	}
+	if visits := newSource(seed, 'v'); visits.IntN(4) == 0 {
+		s.Strangers = visits.between(lease/2, 4*lease)
 	}
 	s.Apart = newSource(seed, 'a').IntN(2) == 0
 	if rng.IntN(4) == 0 {

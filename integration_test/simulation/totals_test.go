@@ -22,6 +22,7 @@ type totals struct {
 	length     time.Duration
 	done       map[history.Kind]int
 	handed     int // grants that the server did not make
+	stayed     int // of locks that are to stay taken
 	lost       int // holds that ended with ErrLost
 	unknown    int // operations of unknown outcome
 	faults     [kinds]int64
@@ -41,6 +42,9 @@ func (s *totals) add(r Result) {
 	for _, o := range r.Ops {
 		if o.Handed {
 			s.handed++
+		}
+		if o.Least > 0 && o.Kind != history.Reenter && o.Result == history.OK {
+			s.stayed++
 		}
 		switch {
 		case o.Kind == history.End && o.Result == history.Lost:
@@ -63,9 +67,9 @@ func (s *totals) String() string {
 	for f, n := range s.faults {
 		faults = append(faults, fmt.Sprintf("%d %v", n, Fault(f)))
 	}
-	return fmt.Sprintf("%.0f simulated hours, %d seeds, %d clients, %d operations: %d grants, %d of them handed on within a client, %d re-entries, %d extensions, "+
+	return fmt.Sprintf("%.0f simulated hours, %d seeds, %d clients, %d operations: %d grants, %d of them handed on within a client, %d to stay taken for a while, %d re-entries, %d extensions, "+
 		"%d places in queues, %d losses, %d of unknown outcome; faults: %s; %d violations", s.length.Hours(), s.seeds, s.clients, s.operations,
-		s.done[history.Lock]+s.done[history.Try], s.handed, s.done[history.Reenter], s.done[history.Extend], s.done[history.Queue], s.lost, s.unknown,
+		s.done[history.Lock]+s.done[history.Try], s.handed, s.stayed, s.done[history.Reenter], s.done[history.Extend], s.done[history.Queue], s.lost, s.unknown,
 		strings.Join(faults, ", "), s.violations)
 }
 
@@ -81,6 +85,7 @@ func (s *totals) requireAll(t *testing.T) {
 		require.Positive(t, s.done[kind], kind)
 	}
 	require.Positive(t, s.handed, "locks handed on within a client")
+	require.Positive(t, s.stayed, "locks that are to stay taken")
 	require.Positive(t, s.lost, "losses")
 	require.Positive(t, s.unknown, "unknown outcomes")
 	for f, n := range s.faults {

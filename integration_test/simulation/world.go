@@ -37,6 +37,7 @@ type World struct {
 	histories [][]history.Op
 	samples   []history.Sample
 	problems  []history.Violation // found while it ran
+	foreign   map[string]bool     // names under which a stranger may have put something
 }
 
 // Result is what came of a run.
@@ -63,6 +64,7 @@ func (w *World) Run() Result {
 	var group, weather, audit sync.WaitGroup
 	weather.Go(func() { w.disturb(storm) })
 	audit.Go(func() { w.audit(ctx) })
+	weather.Go(func() { w.visit(storm) })
 	for slot := range w.Clients {
 		group.Go(func() {
 			w.sleep(ctx, time.Duration(slot)*time.Microsecond) // else their numbers change

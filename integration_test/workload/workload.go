@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,6 +37,10 @@ type Config struct {
 	Lease           time.Duration
 	Leases, Extends []time.Duration
 	Plain           int
+	// Stays are for how long locks are to stay taken, whenever they are unlocked: one in Staying of those that are asked for, none if
+	// that is 0.
+	Stays   []time.Duration
+	Staying int
 	// Other makes another kind of lock of the name, of which a holder is refused one; nil: nobody tries.
 	Other func(name string) Locker
 	// Patience bounds every wait.
@@ -166,6 +171,10 @@ func (a *Actor) options(o *history.Op) (opts []holdfast.Option) {
 	if a.Plain > 0 && a.rng.IntN(a.Plain) == 0 {
 		opts, o.Plain = append(opts, holdfast.NoRenewal()), true
 	}
+	if a.Staying > 0 && a.rng.IntN(a.Staying) == 0 {
+		stay := a.Stays[a.rng.IntN(len(a.Stays))]
+		opts, o.Least = append(opts, holdfast.HoldAtLeast(stay)), int64(stay)
+	}
 	return opts
 }
 
@@ -206,7 +215,7 @@ func note(o *history.Op, err error) {
 		o.Result = history.Unknown
 	case errors.Is(err, holdfast.ErrClosed):
 		o.Result = history.Closed
-	case errors.Is(err, holdfast.ErrInvalid):
+	case errors.Is(err, holdfast.ErrInvalid), asks && strings.Contains(err.Error(), "WRONGTYPE"): // something else is there
 		o.Result = history.Refused
 	case errors.Is(err, holdfast.ErrLost):
 		o.Result = history.Lost

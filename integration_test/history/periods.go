@@ -1,0 +1,62 @@
+package history
+
+import (
+	"fmt"
+	"time"
+)
+
+// Periods finds locks that were granted anew before the time was over for which their holder had asked them to stay taken, by a server's
+// clock that is a per cent fast.
+func Periods(ops []Op) (found []Violation) {
+	for name, ops := range byName(ops) {
+		all := tenures(ops, 0)
+		for _, t := range all {
+			if t.op.Least == 0 || forced(ops) {
+				continue
+			}
+			free := t.free()
+			for _, next := range all {
+				if next.op.Token > t.op.Token && next.op.Return < free {
+					found = append(found, Violation{"period", name, fmt.Sprintf("granted %s before the lock was to be free",
+						time.Duration(free-next.op.Return)), []Op{t.op, next.op}, nil})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// forced tells whether somebody else than the holders ended a lock.
+func forced(ops []Op) bool {
+	for _, o := range ops {
+		if o.Kind == Wipe || o.Kind == Force {
+			return true
+		}
+	}
+	return false
+}
+
+// free is before when the server may not grant a lock anew that is to stay taken. Who unlocked it counted from the answer; for who did not,
+// the server did, which was asked no later than the lease before the deadline.
+func (t *tenure) free() int64 {
+	from := t.op.Return
+	if !t.unlocked {
+		from = t.op.Call
+		if t.op.Deadline != 0 {
+			from = max(from, t.op.Deadline-t.op.Lease)
+		}
+	}
+	return from + t.op.Least*100/101
+}
+
+// stays is until when the server keeps a lock that its holder gave up then, at the latest, by a clock that is a per cent slow: until its
+// time is over, or, where nobody could say so, until its lease is.
+func (t *tenure) stays(at int64) int64 {
+	if t.op.Least == 0 {
+		return at
+	}
+	if t.unlocked {
+		return t.op.Return + t.op.Least*102/100
+	}
+	return at + max(t.op.Least, t.longest)*102/100
+}

@@ -1,0 +1,34 @@
+package history
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPeriods: who is granted a lock that was to stay taken, and when.
+func TestPeriods(t *testing.T) {
+	first := Op{Kind: Lock, Name: "a", Result: OK, Owner: "x", Token: 1, Lease: 10, Least: 101, Call: 0, Return: 20, Deadline: 25}
+	unlock := Op{Kind: Unlock, Name: "a", Result: OK, Owner: "x", Token: 1, Last: true, Call: 22, Return: 23}
+	next := func(at int64) Op {
+		return Op{Kind: Lock, Name: "a", Result: OK, Owner: "y", Token: 2, Lease: 10, Call: 1, Return: at}
+	}
+	lost := unlock
+	lost.Result = Unknown
+	plain := first
+	plain.Least = 0
+	for name, row := range map[string]struct {
+		ops []Op
+		bad bool
+	}{
+		"when it is over":             {ops: []Op{first, unlock, next(120)}},
+		"too early":                   {ops: []Op{first, unlock, next(119)}, bad: true},
+		"while it is held":            {ops: []Op{first, next(22)}, bad: true},
+		"not unlocked: by the server": {ops: []Op{first, lost, next(115)}},
+		"but not earlier":             {ops: []Op{first, lost, next(114)}, bad: true},
+		"not to stay":                 {ops: []Op{plain, unlock, next(30)}},
+		"forced out":                  {ops: []Op{first, {Kind: Force, Name: "a", Result: OK}, next(22)}},
+	} {
+		require.Equal(t, row.bad, len(Periods(row.ops)) > 0, name)
+	}
+}
