@@ -36,17 +36,17 @@ func forced(ops []Op) bool {
 	return false
 }
 
-// free is before when the server may not grant a lock anew that is to stay taken. Who unlocked it counted from the answer; for who did not,
-// the server did, which was asked no later than the lease before the deadline.
+// free is before when the server may not grant a lock anew that is to stay taken. The server, which was asked no later than the lease before
+// the deadline, keeps it for that time or for the lease, if that is longer. Who unlocks it counts from the answer, and so may end it earlier.
 func (t *tenure) free() int64 {
-	from := t.op.Return
-	if !t.unlocked {
-		from = t.op.Call
-		if t.op.Deadline != 0 {
-			from = max(from, t.op.Deadline-t.op.Lease)
-		}
+	asked := t.op.Call
+	if t.op.Deadline != 0 {
+		asked = max(asked, t.op.Deadline-t.op.Lease)
 	}
-	return from + t.op.Least*100/101
+	if !t.unlocked {
+		return asked + t.op.Least*100/101
+	}
+	return min(asked+max(t.op.Least, t.op.Lease)*100/101, t.op.Return+t.op.Least*100/101)
 }
 
 // stays is until when the server keeps a lock that its holder gave up then, at the latest, by a clock that is a per cent slow: until its

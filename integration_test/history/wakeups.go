@@ -38,6 +38,9 @@ func occupied(ops []Op, c Config) []Window {
 		if t.op.Least > 0 { // who has a place in a queue is not told of the new end, and looks once a second
 			t.released = after(t.released, c.Claim)
 		}
+		if c.renewedLate(t.op, ops) {
+			t.released = after(t.released, c.Late)
+		}
 		busy = append(busy, Window{t.op.Return, t.released}) // it may have been granted earlier, but by little: the answer's way
 	}
 	for _, o := range ops {
@@ -63,6 +66,15 @@ func occupied(ops []Op, c Config) []Window {
 		}
 	}
 	return sorted(busy)
+}
+
+// renewedLate tells whether a renewal by a client that was killed may have come late: its way was disturbed while it held the lock.
+func (c *Config) renewedLate(held Op, ops []Op) bool {
+	return slices.ContainsFunc(ops, func(o Op) bool {
+		held.Return = o.Return
+		return o.Kind == Crash && o.Client == held.Client && o.Return >= held.Call &&
+			(disturbed(held, c.Faults) || disturbed(held, c.Local[o.Client]))
+	})
 }
 
 // unknown is when others may have had the lock and not known it: the reply was lost, and came with a repeat later; or the

@@ -84,6 +84,7 @@ func (w *World) result() Result {
 		r.Problems = append(r.Problems, history.GivenUp(ops, w.RetryBudget-lastBackoff, w.closed[client])...)
 	}
 	r.Problems = append(r.Problems, history.Refusals(r.Ops)...)
+	r.Problems = append(r.Problems, w.told(r.Ops)...)
 	r.Problems = append(r.Problems, confirmed(r.Ops)...)
 	r.Problems = append(r.Problems, w.bounded(r.Ops)...)
 	if !w.Fair {

@@ -56,6 +56,9 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 			a.Run(work)
 		})
 	}
+	if w.Many > 0 && number%3 == 0 {
+		actors.Go(func() { w.collect(work, c, rec, number) })
+	}
 	<-life.Done()
 	switch {
 	case storm.Err() != nil:
@@ -109,7 +112,7 @@ func (w *World) connect(n *network) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{
 		Addr: address.String(), Dialer: n.dial, DisableIdentity: true,
 		// Nobody waits for a connection: go-redis would do so with a timer that it shares between bubbles.
-		PoolSize:       max(10, 4*w.Actors),
+		PoolSize:       max(10, 4*w.Actors) + 2*w.Many,
 		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10, // most of the memory of a run, else
 		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout, DialerRetries: w.DialerRetries,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},

@@ -74,6 +74,8 @@ var plainDefences = []defence{
 		mutant: mutant(lua.Release, "if cmd == 'HEXISTS' then return 1 end")},
 	{name: "release: is announced", checks: list("wake-up"),
 		mutant: mutant(lua.Release, "if cmd == 'PUBLISH' then return 0 end")},
+	{name: "renew_many: of the owner only", bias: collecting, checks: list("told"),
+		mutant: mutant(lua.RenewMany, "if cmd == 'HEXISTS' then return 1 end")},
 	{name: "renew: the lease gets longer", checks: list("exclusion", "trust"),
 		mutant: mutant(lua.Renew, "if cmd == 'PEXPIRE' then return 1 end")},
 }
@@ -176,6 +178,12 @@ func staying(s *Settings) {
 func visited(s *Settings) {
 	calm(s)
 	s.Names, s.Strangers, s.Length = 1, s.Lease/4, 10*s.Lease
+}
+
+// collecting: one owner has fifty locks at once, and loses them.
+func collecting(s *Settings) {
+	calm(s)
+	s.Clients, s.Actors, s.Many = 1, 1, 50
 }
 
 // nested: there is time for renewals between the unlock of an inner hold and that of the outer one.

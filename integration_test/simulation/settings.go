@@ -12,6 +12,7 @@ type Settings struct {
 	Actors  int           // goroutines of each client
 	Names   int           // locks at one time; new ones every Lease or so
 	Alike   bool          // nearly all holds have the same lease, or it would not be handed on
+	Many    int           // locks that one owner of every third client holds now and then, all at once; 0: none does
 	Staying int           // one lock in so many stays taken for a while, whenever it is unlocked; 0: none
 	Quantum time.Duration // what happens happens at multiples of it, so that much happens at one moment; 0: not so
 
@@ -82,6 +83,9 @@ func Draw(seed uint64) Settings {
 	}
 	if visits := newSource(seed, 'v'); visits.IntN(4) == 0 {
 		s.Strangers = visits.between(lease/2, 4*lease)
+	}
+	if many := newSource(seed, 'm'); many.IntN(16) == 0 {
+		s.Many = int(many.between(10, 150))
 	}
 	s.Apart = newSource(seed, 'a').IntN(2) == 0
 	if rng.IntN(4) == 0 {

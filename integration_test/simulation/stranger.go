@@ -2,15 +2,16 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
@@ -22,7 +23,7 @@ type stranger struct {
 	rdb *redis.Client
 }
 
-// strangers is the number of a network that no client has.
+// strangers is the number of a client that there is none of.
 const strangers = 1 << 20
 
 // thing is what a stranger keeps, and what who is refused the lock is told of it.
@@ -33,18 +34,20 @@ type thing struct {
 	says   string
 }
 
-// visit has a stranger come and go until the storm ends. Nobody disturbs it.
+// visit has a stranger come and go until the storm ends. It stands beside the server, and nobody disturbs it.
 func (w *World) visit(storm context.Context) {
 	if w.Strangers == 0 {
 		return
 	}
-	n := newNetwork(w, strangers)
-	s := &stranger{World: w, rng: newSource(w.Seed, 'x'), rdb: w.connect(n)}
+	s := &stranger{World: w, rng: newSource(w.Seed, 'x'), rdb: redis.NewClient(&redis.Options{
+		Dialer:          func(context.Context, string, string) (net.Conn, error) { return w.server.Dial() },
+		DisableIdentity: true, MaxRetries: -1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})}
 	for w.sleep(storm, s.rng.random(w.Strangers)) {
 		s.stay(storm, s.name(s.rng.Rand), s.any())
 	}
 	_ = s.rdb.Close()
-	n.cut()
 }
 
 // any is one of the things that there may be. The owner in some of them is nobody.
@@ -79,13 +82,10 @@ func (s *stranger) owner() string {
 	return id.String() + ":7"
 }
 
-// put keeps it under a name that is free. Replies 0 if the name is taken; sent again, that it is there.
+// put keeps it under a name that is free. Replies 0 if the name is taken.
 const put = `
 local name, ttl, text, first = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-if redis.call('EXISTS', name) == 1 then
-  if redis.call('TYPE', name).ok == 'string' then return 1 end
-  return first and redis.call('HEXISTS', name, first) or 0
-end
+if redis.call('EXISTS', name) == 1 then return 0 end
 if first then
   for i = 3, #ARGV do redis.call('HSET', name, ARGV[i], '1') end
 else
@@ -96,64 +96,51 @@ return 1`
 
 // stay keeps a thing under a name until it ends by itself, or the stranger takes it away.
 func (s *stranger) stay(storm context.Context, name string, t thing) {
+	ctx := context.Background()
 	s.own(name, true)
 	defer s.own(name, false)
-	if !s.put(name, t) {
+	args := []any{t.ttl.Milliseconds(), t.text}
+	for _, field := range slices.Sorted(maps.Keys(t.fields)) {
+		args = append(args, field)
+	}
+	switch there, err := s.rdb.Eval(ctx, put, []string{name}, args...).Int(); {
+	case err != nil:
+		s.problem("simulation", err.Error())
+		return
+	case there == 0:
 		return
 	}
 	o := history.Op{Client: strangers, Name: name, Kind: history.Foreign, Seen: t.says, Call: s.Now(), Result: history.OK}
-	stays := s.rng.random(s.Lease / 2)
 	if t.ttl > 0 {
-		stays = t.ttl * 9 / 10
+		s.sleep(ctx, t.ttl*9/10)
+	} else {
+		s.sleep(storm, s.rng.random(s.Lease/2))
 	}
-	s.sleep(storm, stays)
 	o.Return = s.Now()
-	s.compare(name, t)
-	for s.rdb.Del(context.Background(), name).Err() != nil {
-		s.sleep(context.Background(), time.Second)
+	s.skew(nil, "EVAL") // no script may have run for a while
+	s.compare(ctx, name, t)
+	if t.ttl > 0 {
+		s.sleep(ctx, t.ttl/5)
+	} else if err := s.rdb.Del(ctx, name).Err(); err != nil {
+		s.problem("simulation", err.Error())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.histories = append(s.histories, []history.Op{o})
 }
 
-// put is false if somebody has the name.
-func (s *stranger) put(name string, t thing) bool {
-	args := []any{t.ttl.Milliseconds(), t.text}
-	for _, field := range slices.Sorted(maps.Keys(t.fields)) {
-		args = append(args, field)
-	}
-	for {
-		there, err := s.rdb.Eval(context.Background(), put, []string{name}, args...).Int()
-		if err == nil {
-			return there == 1
-		}
-		s.sleep(context.Background(), time.Second)
-	}
-}
-
 // compare demands that all is as it was put there.
-func (s *stranger) compare(name string, t thing) {
-	ctx, is := context.Background(), thing{text: t.text, fields: t.fields, ttl: t.ttl}
-	for {
-		var err error
-		if t.fields == nil {
-			is.text, err = s.rdb.Get(ctx, name).Result()
-		} else {
-			is.fields, err = s.rdb.HGetAll(ctx, name).Result()
-		}
-		if err == nil {
-			is.ttl, err = s.rdb.PTTL(ctx, name).Result()
-		}
-		var reply redis.Error
-		if errors.As(err, &reply) || err == nil {
-			kept := is.ttl < 0 && t.ttl == 0 || is.ttl > 0 && is.ttl <= t.ttl
-			if err != nil || is.text != t.text || !maps.Equal(is.fields, t.fields) || !kept {
-				s.problem("foreign", fmt.Sprintf("under %s there is %+v (%v) at %s, and %+v was put there", name, is, err, time.Duration(s.Now()), t))
-			}
-			return
-		}
-		s.sleep(ctx, time.Second)
+func (s *stranger) compare(ctx context.Context, name string, t thing) {
+	is, err := thing{says: t.says}, error(nil)
+	if t.fields == nil {
+		is.text, err = s.rdb.Get(ctx, name).Result()
+	} else {
+		is.fields, err = s.rdb.HGetAll(ctx, name).Result()
+	}
+	is.ttl = s.rdb.PTTL(ctx, name).Val()
+	kept := is.ttl < 0 && t.ttl == 0 || is.ttl > 0 && is.ttl <= t.ttl
+	if err != nil || is.text != t.text || !maps.Equal(is.fields, t.fields) || !kept {
+		s.problem("foreign", fmt.Sprintf("under %s there is %+v (%v) at %s, and %+v was put there", name, is, err, time.Duration(s.Now()), t))
 	}
 }
 
