@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -103,7 +104,9 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	if err != nil {
 		return nil, errors.New("the server granted the lock with a token that is no number: " + text)
 	}
-	if !time.Now().Before(sent.Add(watchdog.Trust(stands))) {
+	now := suspend.System.Now()
+	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(sent) // which the clock has left out
+	if !now.Before(sent.Add(watchdog.Trust(stands) - slept)) {
 		return nil, both{ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease")}
 	}
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one

@@ -31,5 +31,13 @@ func (w *Watchdog) sleptBy(t time.Time) time.Duration {
 	return w.clock.SleptBy(t)
 }
 
+// asleep is for how long the machine has slept, as far as that was noticed.
+func (w *Watchdog) asleep() time.Duration {
+	if w.off.asleep {
+		return 0
+	}
+	return w.clock.Slept()
+}
+
 // later is the moment so long after another.
 func later(at, d time.Duration) time.Duration { return at + min(d, forever-max(at, 0)) }

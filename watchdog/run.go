@@ -44,6 +44,7 @@ type loss struct {
 func (w *Watchdog) due(timer *time.Timer) (lost []loss, batches []batch, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.slept = w.asleep()
 	now := w.now()
 	if doubts := w.clock.Doubts(); doubts != w.doubts {
 		w.doubts = doubts
@@ -130,13 +131,11 @@ func (w *Watchdog) sleepLocked(timer *time.Timer, now time.Duration) {
 	if next == forever && w.wake > now {
 		next = w.wake
 	}
-	if w.ends.len() > 0 {
+	if next != forever { // whether there is something to wait for by now or not: that does not set the timer anew
 		next = min(next, now+glance)
-	}
-	w.wake = next
-	if next != forever {
 		timer.Reset(next - now)
 	}
+	w.wake = next
 }
 
 // send renews a batch beside the clock, so that a server that is silent does not stop it.

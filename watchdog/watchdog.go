@@ -74,6 +74,7 @@ type Watchdog struct {
 	running bool          // the goroutine was started
 	stopped bool          // no more Watch
 	wake    time.Duration // when the goroutine looks next without being poked
+	slept   time.Duration // for how long the machine had slept when the timer was set for that
 	doubts  int64         // of the clock, for which all was renewed
 }
 
@@ -170,10 +171,11 @@ func (w *Watchdog) put(h *leases, l *Lease, at time.Duration) {
 }
 
 func (w *Watchdog) wakeBy(at time.Duration) {
-	if at >= w.wake {
+	slept := w.slept // a timer that was set before the machine slept is late
+	if w.slept = w.asleep(); at >= w.wake && slept == w.slept {
 		return
 	}
-	w.wake = at
+	w.wake = min(w.wake, at)
 	select {
 	case w.poke <- struct{}{}:
 	default:

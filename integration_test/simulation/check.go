@@ -71,11 +71,13 @@ func (w *World) result() Result {
 		return cmp.Compare(a[0].Client, b[0].Client)
 	})
 	r.Ops = history.Merge(w.histories...)
+	w.napped(r.Ops)
 	found := history.Check(r.Ops, history.Config{
 		Lease: w.Lease + w.Lease/100 + w.stale(), // by the slowest clock of a server
 		Bound: w.bound(), Recovery: w.recovery(), Faults: w.windows, Local: w.local,
-		Slack: 1, // virtual time is exact
-		Late:  w.late(), Samples: append(w.samples, history.Named(r.Ops)...), Closed: w.closed,
+		Slack:  1, // virtual time is exact
+		Pauses: w.pauses(),
+		Late:   w.late(), Samples: append(w.samples, history.Named(r.Ops)...), Closed: w.closed,
 		Undo:  2*(time.Second+w.ReadTimeout) + w.RetryBudget,
 		Place: place + place/100, Claim: w.claim(),
 	})

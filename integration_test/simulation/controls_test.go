@@ -61,6 +61,9 @@ func (s *search) run(t *testing.T) {
 	t.Helper()
 	t.Run(s.name, func(t *testing.T) {
 		for worker := range runtime.GOMAXPROCS(0) {
+			if worker > 0 && s.alone {
+				break
+			}
 			t.Run(strconv.Itoa(worker), func(t *testing.T) {
 				t.Parallel()
 				for seed := s.next(t); seed > 0; seed = s.next(t) {
@@ -108,8 +111,8 @@ func (s *search) judge(r Result) {
 // TestControlsHaveCause runs the worlds of [TestControls] with all defences on: what is found there is not found here.
 func TestControlsHaveCause(t *testing.T) {
 	for _, d := range slices.Concat(plainDefences, fairDefences) {
-		if d.bias == nil {
-			continue // TestSimulation runs those
+		if d.bias == nil || d.alone {
+			continue // TestSimulation runs those, and TestNaps
 		}
 		s := search{defence: &defence{bias: d.bias, fair: d.fair}}
 		t.Run(d.name, func(t *testing.T) {

@@ -15,6 +15,7 @@ type defence struct {
 	mutant func() *mutation // or a script that does without it
 	bias   func(*Settings)  // makes frequent what it is against; nil: nothing
 	checks []string         // that find it; one of them has to
+	alone  bool             // no two worlds at a time
 }
 
 func mutant(script *lua.Script, body string) func() *mutation {
@@ -40,6 +41,7 @@ var plainDefences = []defence{
 	{name: "Detach", off: &control.Detach, checks: list("given up")},
 	{name: "LeaseEnd", off: &control.LeaseEnd, bias: deaths, checks: list("wake-up")},
 	{name: "Deadline", off: &control.Deadline, bias: partitions, checks: list("exclusion", "linearizability")},
+	{name: "Asleep", off: &control.Asleep, bias: napping, alone: true, checks: list("exclusion", "linearizability")},
 	{name: "Rewake", off: &control.Rewake, bias: distance, checks: list("wake-up")},
 	{name: "Aside", off: &control.Aside, bias: reports, checks: list("trust", "exclusion", "linearizability")},
 
@@ -184,6 +186,13 @@ func visited(s *Settings) {
 func collecting(s *Settings) {
 	calm(s)
 	s.Clients, s.Actors, s.Many = 1, 1, 50
+}
+
+// napping: all sleep for about as long as their leases, again and again, and others want what they hold.
+func napping(s *Settings) {
+	calm(s)
+	s.Names, s.Staying, s.Strangers, s.Hold, s.Wait = 1, 0, 0, s.Lease/4, s.Lease
+	s.Naps, s.Length = s.Lease/2, 20*s.Lease
 }
 
 // nested: there is time for renewals between the unlock of an inner hold and that of the outer one.

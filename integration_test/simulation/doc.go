@@ -15,6 +15,8 @@
 //
 // At times a stranger puts things of its own under the names of locks: strings, hashes that are none, locks without an end.
 //
+// In worlds of their own all clients sleep now and then, as on a machine that is suspended, while the server goes on.
+//
 // The clock of the server is not that of the clients: it runs up to a little less than one per cent faster or slower.
 //
 // Not promised: that a seed gives the same history twice. All choices of the simulation are the same, but goroutines that

@@ -25,12 +25,13 @@ const (
 	Flush       // the server forgets its scripts
 	Crash       // a client is gone for good
 	Close       // a client is closed while its actors work
+	Nap         // all clients sleep, and the server goes on
 	kinds
 )
 
 var faultNames = [kinds]string{
 	"lost requests", "lost replies", "delayed requests", "delayed replies", "held requests", "cuts", "partitions", "slow spells", "restarts",
-	"script flushes", "crashes", "closes",
+	"script flushes", "crashes", "closes", "naps",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -25,6 +25,10 @@ type Settings struct {
 	Only                  []Fault       // of those of the network; empty: any
 	Skew                  float64       // by how much the server's clock is faster
 
+	// Naps is the pause between two times that all clients sleep while the server goes on, on the average; 0: they do not. What notices
+	// that belongs to the process, so no other world may run meanwhile.
+	Naps time.Duration
+
 	Strangers time.Duration // between visits of one that puts things under the names of locks that are none, on the average; 0: none comes
 
 	Log       time.Duration // that a client's log takes for a record, on the average

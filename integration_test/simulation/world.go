@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/suspend"
 )
 
 // World is one run: a server, clients and what happens to them. It lives in a bubble.
@@ -26,6 +28,7 @@ type World struct {
 	faults  faultCounts
 	traffic sync.WaitGroup // goroutines of connections
 	granted workload.Granted
+	slept   atomic.Int64 // for how long all clients did, in nanoseconds
 
 	mu        sync.Mutex // guards the rest
 	downUntil time.Time
@@ -34,6 +37,7 @@ type World struct {
 	windows   []history.Window         // of faults that concern all
 	local     map[int][]history.Window // of those of single clients
 	closed    map[int][]history.Window // from when on clients were closed
+	naps      []history.Window         // in which holds end late: who waits for that sleeps too
 	histories [][]history.Op
 	samples   []history.Sample
 	problems  []history.Violation // found while it ran
@@ -56,6 +60,10 @@ func (w *World) Run() Result {
 	w.start, w.local, w.closed = time.Now(), make(map[int][]history.Window), make(map[int][]history.Window)
 	w.server = miniredis.NewMiniRedis()
 	w.server.ClockTTL(true)
+	if w.Naps > 0 {
+		suspend.System.Forget()
+		defer suspend.System.Forget()
+	}
 	w.flush() // also starts it, without a listener
 	w.server.Server().SetPreHook(w.skew)
 
@@ -65,6 +73,7 @@ func (w *World) Run() Result {
 	weather.Go(func() { w.disturb(storm) })
 	audit.Go(func() { w.audit(ctx) })
 	weather.Go(func() { w.visit(storm) })
+	weather.Go(func() { w.nap(storm) })
 	for slot := range w.Clients {
 		group.Go(func() {
 			w.sleep(ctx, time.Duration(slot)*time.Microsecond) // else their numbers change
@@ -130,7 +139,7 @@ func (w *World) round(d time.Duration) time.Duration {
 func (w *World) skew(_ *server.Peer, cmd string, _ ...string) bool {
 	if cmd == "EVALSHA" || cmd == "EVAL" { // scripts call the server too, with its mutex held, but never these
 		past := time.Since(w.start)
-		w.server.SetTime(w.start.Add(past + time.Duration(float64(past)*w.Skew)))
+		w.server.SetTime(w.start.Add(past + time.Duration(float64(past)*w.Skew) + time.Duration(w.slept.Load())))
 	}
 	return false
 }

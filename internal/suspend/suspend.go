@@ -86,6 +86,15 @@ func New(src Source) *Clock {
 	return c
 }
 
+// Forget makes the clock like a new one, for tests in virtual time, which begins anew in each of them.
+func (c *Clock) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.first, _ = c.src.Asleep()
+	c.sleeps.Store(nil)
+	c.skew.Store(int64(c.src.Ahead(c.src.Now())))
+}
+
 // Now looks whether the machine slept, and is the time after that. Whoever counts a lease from the sending of a command takes the time from
 // here: what was taken before a sleep was noticed may be from before it, and is treated so.
 //
@@ -139,6 +148,14 @@ func (c *Clock) SleptBy(t time.Time) (slept time.Duration) {
 		slept = s.after
 	}
 	return slept
+}
+
+// Slept is for how long the machine has slept since the clock was made, as far as that was noticed.
+func (c *Clock) Slept() (total time.Duration) {
+	if list := c.list(); len(list) > 0 {
+		total = list[len(list)-1].after
+	}
+	return total
 }
 
 // Doubts is how often the machine may have slept, which only a server can decide.

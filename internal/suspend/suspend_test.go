@@ -55,6 +55,7 @@ func TestSleepIsNoticed(t *testing.T) {
 	m.sleep(time.Second)
 	second := c.Now()
 	require.Equal(t, time.Minute+time.Second, c.SleptBy(second))
+	require.Equal(t, time.Minute+time.Second, c.Slept())
 	require.Equal(t, time.Minute, c.SleptBy(noticed))
 	require.Zero(t, c.SleptBy(between))
 	require.Zero(t, c.Doubts())
@@ -72,6 +73,19 @@ func TestManySleeps(t *testing.T) {
 	require.Equal(t, 3*most*time.Second, c.SleptBy(m.now))
 	require.Equal(t, (3*most-1)*time.Second, c.SleptBy(m.now.Add(-1)))
 	require.Zero(t, c.SleptBy(m.now.Add(-most*time.Second)))
+}
+
+// TestForget: a clock that forgot is as one that was made then.
+func TestForget(t *testing.T) {
+	m, c := newMachine(true)
+	m.sleep(time.Second)
+	m.pass(time.Second)
+	c.Now()
+	m.sleep(time.Second) // which nobody has noticed
+	c.Forget()
+	require.Zero(t, c.SleptBy(c.Now()))
+	m.sleep(time.Minute)
+	require.Equal(t, time.Minute, c.SleptBy(c.Now()))
 }
 
 // TestSetClock: a wall clock that is set is no sleep, where the system knows; where it does not, one that is set forward is a doubt.
