@@ -88,6 +88,13 @@ func (b *ballot) longer(lease time.Duration) {
 	b.lease = max(b.lease, lease)
 }
 
+// longest is for how long the lock is held, if all goes well.
+func (b *ballot) longest() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lease
+}
+
 // ask sends a question to some masters and collects their answers in p until that is enough, all are there, or it took too long. What
 // comes later is noted in the ballot all the same.
 func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, enough func() bool) {

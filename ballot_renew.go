@@ -62,7 +62,7 @@ func (v votes) renew(ctx context.Context, batch []watchdog.Renewal) {
 		due[i].count, due[i].token = t.standing()
 		patience = max(patience, b.patience)
 	}
-	answers := make(chan said, 2*votersOf(due)) // each may be asked twice
+	answers := make(chan said, votersOf(due))
 	for _, e := range errands(ctx, due, answers) {
 		v.home.run(ctx, e, due, patience, answers)
 	}
@@ -79,7 +79,7 @@ func (v votes) renew(ctx context.Context, batch []watchdog.Renewal) {
 		case a := <-answers:
 			r := due[a.to]
 			before := r.settled()
-			if r.hear(ctx, a, answers); !before && r.settled() {
+			if r.hear(a); !before && r.settled() {
 				open--
 			}
 			continue
@@ -158,6 +158,7 @@ func (c *Client) run(ctx context.Context, e *errand, due []*renewal, patience ti
 	}
 	c.tasks.Go(func() {
 		failure, sent := errSilent, suspend.System.Now()
+		var forgot []said
 		for n, result := range lua.RenewAll(detach(ctx), v.client.rdb, e.calls) {
 			a := e.of[n]
 			a.reply, a.err, a.sent = result.Reply, result.Err, sent
@@ -165,12 +166,32 @@ func (c *Client) run(ctx context.Context, e *errand, due []*renewal, patience ti
 				failure = unanswered(a.err)
 			}
 			due[a.to].note(ctx, a.from, question{}, &a.answer)
-			if !silent {
+			switch {
+			case a.err == nil && a.reply.Status == lua.Gone && !control.Retake.Off() && !control.Join.Off():
+				forgot = append(forgot, a)
+			case !silent:
 				answers <- a
 			}
 		}
 		v.End(failure)
+		for _, a := range forgot {
+			due[a.to].retake(ctx, a, !silent, answers)
+		}
 	})
+}
+
+// retake asks a master to take the hold back that has just said that it does not know it. Who hears this does it, and
+// not who counts the answers: when the others have renewed the hold, nobody counts any more. heard tells whether an
+// answer is counted on, which is then the one to this.
+func (r *renewal) retake(ctx context.Context, a said, heard bool, answers chan<- said) {
+	hear := func(answer) {}
+	if heard {
+		hear = func(late answer) { answers <- said{a.to, a.from, late} }
+	}
+	count, token := r.tenure.standing() // as it is now: the answer may have taken long
+	if err := r.send(ctx, a.from, r.stand(count, r.longest(), token), hear); err != nil {
+		hear(answer{err: err})
+	}
 }
 
 // holds tells whether a master is believed to know the hold.
@@ -220,11 +241,7 @@ func (b *ballot) settle(i int, a *answer) {
 }
 
 // hear takes an answer.
-func (r *renewal) hear(ctx context.Context, a said, answers chan<- said) {
+func (r *renewal) hear(a said) {
 	r.missing--
-	if a.err == nil && a.reply.Status == lua.Gone {
-		r.join(ctx, a.to, a.from, answers)
-		return
-	}
 	r.tally.answers[a.from] = a.answer
 }

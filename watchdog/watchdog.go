@@ -218,8 +218,9 @@ func (w *Watchdog) forgetLocked(l *Lease) {
 	l.life++
 }
 
-// Hasten has a renewed lease renewed once after d at the latest, whatever is confirmed until then. If it is due in the ordinary way before,
-// that is the one. It does not come earlier than these two to share a batch with others: what it is to come after may not be over then.
+// Hasten has a renewed lease renewed once after d at the latest, whatever is confirmed until then. If it is due in the
+// ordinary way before, that is the one. It does not come earlier than these two to share a batch with others: what it is
+// to come after may not be over then.
 func (w *Watchdog) Hasten(l *Lease, d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

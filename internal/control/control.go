@@ -65,6 +65,7 @@ var (
 	Listeners Switch // a majority is asked who waits for a lock that is handed on, not one master
 	Tell      Switch // a majority is told of a token that the others do not have
 	Join      Switch // a master that has forgotten a hold is asked to take it back
+	Retake    Switch // as soon as it says so, whoever waits for that
 	Restarts  Switch // a master that may have forgotten what it granted does not count
 	Heard     Switch // a vote tells since when its master runs, also over a connection that was there before
 	Replicas  Switch // a grant that too few replicas have is none
