@@ -21,6 +21,7 @@ type conn struct {
 	ctx    context.Context // of the dial
 	cancel context.CancelFunc
 	ps     *redis.PubSub // set before opened is closed
+	addr   string        // of the server, if it may be replaced unseen; set before opened is closed
 	opened chan struct{} // closed when the keeper may write
 	done   chan struct{} // closed when the reader has ended
 	err    error         // why; set before done is closed
@@ -59,7 +60,11 @@ func (c *conn) read() {
 // has to dial.
 func (c *conn) open() error {
 	c.link.note(command{kind: pingCommand})
-	if err := c.ps.Ping(c.ctx); err != nil {
+	ctx := c.ctx
+	if h := c.link.hub; h.moves && !h.routed {
+		ctx = h.dials.note(ctx, h.rdb, &c.addr)
+	}
+	if err := c.ps.Ping(ctx); err != nil {
 		return err
 	}
 	if err := c.ctx.Err(); err != nil {

@@ -71,6 +71,23 @@
 // A ClusterClient that was given its map of slots (ClusterSlots, as redis.NewFailoverClusterClient does) has servers that are no
 // cluster. What is published there is classic, and is heard at the channel's master.
 //
+// # A server that is replaced and lives on
+//
+// After a failover by Sentinel the old primary may live on for a while, and subscribers with it: it answers pings, and
+// nothing is published there. So while somebody waits behind Sentinel, a link looks once a second at where commands go
+// now, and is replaced if that is another server. A waiter is woken about a second after the go-redis client has learned
+// of the new primary, whatever becomes of the old one.
+//
+// A client of [redis.NewFailoverClient] closes its connections to the old primary when it learns of the new one. A PING
+// by it then opens one to the new primary, which a hook sees, by its remote address. That PING is the price: one a
+// second for each client with somebody who waits, however many they are. A client of redis.NewFailoverClusterClient knows
+// where commands go, and sends nothing more. Other clients are not looked after: a server that is replaced behind an
+// address of its own must close its connections, or be silent.
+//
+// Not promised: that a primary is noticed which go-redis was not told of, or which is reached through a dialer whose
+// connections all have one remote address. A server with several addresses would look like several servers: so a
+// connection is replaced at most every three seconds, and ever more rarely if it goes on, down to once a minute.
+//
 // # Errors
 //
 // An error reply to SUBSCRIBE that trying again does not mend (an ACL that forbids the channel, a missing password)

@@ -64,7 +64,9 @@ type Hub struct {
 	rdb    redis.UniversalClient
 	opts   Options
 	off    faults
-	home   route           // the route of everything that needs no routing
+	home   route // the route of everything that needs no routing
+	moves  bool  // whether servers may be replaced unseen
+	dials  *dials
 	routed bool            // whether channels have servers of their own (cluster, ring)
 	ctx    context.Context // ends with Close; the parent of every dial
 	cancel context.CancelFunc
@@ -94,6 +96,8 @@ func New(rdb redis.UniversalClient, opts Options) *Hub {
 		off:     faults{confirmWake: control.Rewake.Off(), joinWake: control.Rewake.Off()},
 		home:    route{node: &wholeClient{rdb}},
 		routed:  needsRouting(rdb),
+		moves:   moves(rdb) && !control.Follow.Off(),
+		dials:   new(dials),
 		ctx:     ctx,
 		cancel:  cancel,
 		idle:    make(chan struct{}),

@@ -35,6 +35,9 @@ type link struct {
 	sweeping bool      // the keeper knows that a topic is idle, or that all have gone
 	emptyAt  time.Time // when the last topic went
 	doubted  bool      // the present connection is to be replaced
+	looking  bool      // a look at where commands go is under way
+
+	follower follower // the keeper's
 }
 
 func newLink(h *Hub, r route) *link {
@@ -137,10 +140,15 @@ func (l *link) serve(c *conn) error {
 		}
 		var wait time.Duration
 		if up {
+			elsewhere, look := l.follow(c)
+			if elsewhere {
+				return c.end(errDoubted)
+			}
 			var err error
 			if wait, err = l.advance(c); err != nil {
 				return c.end(err)
 			}
+			wait = min(wait, look)
 		} else if wait = time.Until(slowAt); wait <= 0 {
 			// The dial cannot always be cut off (see the package comment), but the topics can go elsewhere.
 			c.cancel()

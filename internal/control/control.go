@@ -81,6 +81,7 @@ var (
 	Bound    Switch // renewal ends with the hold
 	Asleep   Switch // the time for which the machine slept counts
 	Rewake   Switch // a subscription that is confirmed, for the first time or again, is a wake-up
+	Follow   Switch // a subscription at a server that commands no longer go to is replaced
 )
 
 // Off tells whether the defence is switched off.
