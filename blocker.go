@@ -85,7 +85,7 @@ func (b blocker) text(age time.Duration) string {
 	case age < news && age < left:
 		return fmt.Sprintf("held by %s, whose lease has %v left", owner, left-age)
 	}
-	return fmt.Sprintf("held by %s (%v ago its lease had %v left)", owner, age, left)
+	return fmt.Sprintf("held by %s, whose lease had %v left when it was last seen, %v ago", owner, left, age)
 }
 
 // news is how old may be what is told as if it were so now: a lease may have been renewed since.

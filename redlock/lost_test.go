@@ -38,6 +38,7 @@ func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *
 	h, err := m.Lock(t.Context())
 	require.NoError(t, err)
 	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
+	l.passed(h.Token())
 	rival := b.mutex(m.Name(), holdfast.TrustRestarts())
 	var other *holdfast.Hold
 	eventually(t, "the rival is granted it", func() bool { // unless a renewal comes first, and joins again
