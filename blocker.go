@@ -31,6 +31,17 @@ func isOwner(field string) bool {
 	return ok && err == nil
 }
 
+// ownerIn is the owner that a field names. Of a lock that was left for the rest of its time, see [HoldAtLeast], that is
+// the one who left it: its field has a 0 before the number, which no owner has, so that no command of the owner finds
+// it.
+func ownerIn(field string) string {
+	at := strings.LastIndexByte(field, ':') + 1
+	if number, left := strings.CutPrefix(field[at:], "h0"); left && number != "" {
+		return field[:at] + "h" + number
+	}
+	return field
+}
+
 // otherKind is the field by which Redisson's read-write locks tell reading from writing.
 const otherKind = "mode"
 
@@ -42,7 +53,7 @@ func inTheWay(millis int64, fields ...string) blocker {
 	case slices.Contains(fields, otherKind):
 		b.foreign = "is a lock of another kind, such as a read-write lock of Redisson: choose another name"
 	case len(fields) == 1 && isOwner(fields[0]):
-		b.owner = fields[0]
+		b.owner = ownerIn(fields[0])
 	default:
 		for i, field := range fields {
 			fields[i] = fmt.Sprintf("%.60q", field)

@@ -116,7 +116,7 @@ func (q *quorum) election(ctx context.Context, cfg *config, tokens int, c *conte
 	rest := q.all
 	if lead, ok := q.lead(e.patience); ok && c.on {
 		e.ask(ctx, what, []int{lead}, p, func() bool { return false })
-		if a := &p.answers[lead]; a.refuses() && !c.passes(a.reply.Text(1)) && !once {
+		if a := &p.answers[lead]; a.refuses() && !c.passes(a.holder()) && !once {
 			q.rivals().note(q.base.key, p, q.voters, q.need, false)
 			e.left, e.by = e.soon(), p.rivals()[0]
 			return e

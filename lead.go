@@ -137,7 +137,7 @@ func (r *rivals) note(key queue.Key, p *tally, voters []*voter, need int, won bo
 		}
 		delete(f.lost, run.ID)
 		for _, rival := range list {
-			if decided && rival.masters < need && a.refuses() && a.reply.Text(1) == rival.owner {
+			if decided && rival.masters < need && a.refuses() && a.holder() == rival.owner {
 				f.lost[run.ID] = true
 			}
 		}

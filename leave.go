@@ -13,7 +13,8 @@ import (
 // runs under the lock runs once per period, even if it is short and the clocks of the machines
 // differ. Unlock then leaves the lock with exactly what is left of d. It ends the hold all the
 // same: the context ends with [ErrReleased], nobody renews the lock any more, and nobody can
-// re-enter it. Those who wait get the lock when d is over.
+// re-enter it. Those who wait get the lock when d is over. Until then State names the hold's owner.
+// In Redis that one has a 0 before its number.
 //
 // d counts from the moment at which the server's answer arrived. One per cent is added for clocks
 // that run at different rates. So by the server's clock the lock is never taken for less than d, and
@@ -46,6 +47,10 @@ func (c *config) stands() time.Duration { return max(c.lease, c.atLeast) }
 func (g *grant) rest() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.restLocked()
+}
+
+func (g *grant) restLocked() time.Duration {
 	if !g.staysLocked() {
 		return 0
 	}
@@ -56,11 +61,12 @@ func (g *grant) rest() time.Duration {
 // staysLocked tells whether the lock ends by itself, and is not to be given back before.
 func (g *grant) staysLocked() bool { return g.live && g.atLeast > 0 && !control.Stay.Off() }
 
-// leaveTaken is the last unlock of a lock that has to stay. Nothing of it is undone in the background: the lock ends by itself, and what got
-// no answer can only make that earlier, never before its time.
+// leaveTaken is the last unlock of a lock that has to stay. Nothing of it is undone in the background: the lock ends by
+// itself. A command without an answer can make that earlier, never before its time. What was sent before it and comes
+// later, such as a renewal, does not find this owner any more: leave.lua gives the field another name, see [ownerIn].
 func (g *grant) leaveTaken(ctx context.Context) error {
 	o := g.entry.release(ctx, g.rest)
-	g.finish(ErrReleased, false) // which drops the owner id: the hash has it still, and it must not be taken for a grant
+	g.finish(ErrReleased, false) // which drops the owner id: the hash may have it still, and it must not be taken for a grant
 	switch {
 	case o.err != nil:
 		return g.base.uncertain(o)

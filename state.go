@@ -31,7 +31,7 @@ func (b *Base) State(ctx context.Context) (State, error) {
 	at := 0 // of the token
 	if r.Status == lua.Done {
 		count, _ := strconv.Atoi(r.Text(1)) // a foreign field need not be a number; it holds the lock all the same
-		s.Owner, s.Count, s.Remaining = r.Text(0), count, time.Duration(r.Int(2))*time.Millisecond
+		s.Owner, s.Count, s.Remaining = ownerIn(r.Text(0)), count, time.Duration(r.Int(2))*time.Millisecond
 		at = 3
 	}
 	s.Token, _ = strconv.ParseUint(r.Text(at), 10, 64)

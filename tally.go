@@ -45,6 +45,10 @@ func (a *answer) holds() bool { return a.err == nil && a.reply.Status == lua.Don
 // refuses tells whether another owner holds the lock at the master, or this one does not.
 func (a *answer) refuses() bool { return a.err == nil && a.reply.Status != lua.Done }
 
+// holder is the owner that it says holds the lock, where it refuses it for that. One who has left the lock is the same
+// at all masters, although the word of that may not have come to each.
+func (a *answer) holder() string { return ownerIn(a.reply.Text(1)) }
+
 func (a *answer) String() string {
 	switch {
 	case a.doubt != nil:
@@ -52,7 +56,7 @@ func (a *answer) String() string {
 	case a.err != nil:
 		return a.err.Error()
 	case a.reply.Status == lua.Denied:
-		return "held by " + a.reply.Text(1)
+		return "held by " + a.holder()
 	case a.reply.Status == lua.Gone:
 		return "not held"
 	}
@@ -97,10 +101,10 @@ func (p *tally) rivals() (list []rival) {
 		if a.err != nil || a.reply.Status != lua.Denied {
 			continue
 		}
-		at := slices.IndexFunc(list, func(r rival) bool { return r.owner == a.reply.Text(1) })
+		at := slices.IndexFunc(list, func(r rival) bool { return r.owner == a.holder() })
 		if at < 0 {
 			at = len(list)
-			list = append(list, rival{owner: a.reply.Text(1), token: a.reply.Text(2), left: -1})
+			list = append(list, rival{owner: a.holder(), token: a.reply.Text(2), left: -1})
 		}
 		list[at].masters++
 		list[at].left = max(list[at].left, remaining(a.reply.Int(0)))
@@ -113,8 +117,8 @@ func (p *tally) owned(counts func(i int) bool) (most int) {
 	at := make(map[string]int)
 	for i := range p.answers {
 		if a := &p.answers[i]; a.err == nil && a.reply.Status == lua.Denied && counts(i) {
-			at[a.reply.Text(1)]++
-			most = max(most, at[a.reply.Text(1)])
+			at[a.holder()]++
+			most = max(most, at[a.holder()])
 		}
 	}
 	return most

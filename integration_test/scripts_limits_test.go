@@ -57,7 +57,7 @@ func TestScriptsOutOfMemory(t *testing.T) {
 		r.reply, r.same = "!OOM", true
 		require.NoError(t, r.check(ctx, rdb, r.script, send), "acquire with a block")
 		for _, rows := range [][]row{
-			recountRows, releaseRows, renewRows, stateRows, passRows, passTokenRows,
+			recountRows, releaseRows, leaveRows, renewRows, stateRows, passRows, passTokenRows,
 		} {
 			for _, r := range rows {
 				require.NoError(t, r.check(ctx, rdb, r.script, send), "%s %s", r.script.Name(), r.name)
@@ -70,6 +70,10 @@ func TestScriptsOutOfMemory(t *testing.T) {
 		r = find(t, recountRows, "one more")
 		r.cut = "call('PEXPIRE', name, math.max(tonumber(ARGV[3]), call('PTTL', name)))\ncall('HSET', name, ARGV[1], ARGV[2])"
 		r.paste = "call('HSET', name, ARGV[1], ARGV[2])\ncall('PEXPIRE', name, ARGV[3])"
+		require.ErrorContains(t, r.check(ctx, rdb, edited(t, r), send), "OOM")
+		// And in leave.lua.
+		r = find(t, leaveRows, "more than is left")
+		r.cut, r.paste = "if not ends or not again then call", "if not ends then call"
 		require.ErrorContains(t, r.check(ctx, rdb, edited(t, r), send), "OOM")
 		// And in pass.lua.
 		r = find(t, passRows, "nobody listens")

@@ -122,8 +122,8 @@ func story(t *testing.T, connect func() redis.UniversalClient, name string) {
 	storyOf(t, kinds[0], connect, name)
 }
 
-// storyOf is a lock's whole life between two clients: exclusion, re-entry, state, wake-up over two hundred rounds, forced
-// unlock, and nothing left behind.
+// storyOf is a lock's whole life between two clients: exclusion, re-entry, state, wake-up over two hundred rounds, a
+// lock that stays taken, forced unlock, and nothing left behind.
 func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -165,9 +165,19 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	}
 	group.Wait()
 
+	h, err = a.Lock(ctx, holdfast.HoldAtLeast(time.Hour))
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(ctx))
+	s, err = b.State(ctx)
+	require.NoError(t, err)
+	require.Equal(t, holdfast.State{Owner: h.Owner(), Count: 1, Remaining: s.Remaining, Token: h.Token(), Waiters: k.nobody}, s)
+	there, err := b.ForceUnlock(ctx)
+	require.NoError(t, err)
+	require.True(t, there)
+
 	h, err = a.Lock(ctx)
 	require.NoError(t, err)
-	there, err := b.ForceUnlock(ctx)
+	there, err = b.ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.True(t, there)
 	require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)

@@ -65,7 +65,7 @@ type costly struct {
 
 // costs are calls of all scripts that know no queue. The lock is "x".
 func costs() []costly {
-	const owner, lease, keep, token, channel = "a:0", 30000, 60000, "token", "channel"
+	const owner, lease, keep, token, channel = "a:h0", 30000, 60000, "token", "channel"
 	list := []costly{
 		{lua.Acquire, 1, []any{"x", token}, []any{owner, lease, keep, "0"}},
 		{lua.Acquire, 1, []any{"x", token}, []any{owner, lease, keep, "1", 16, "9007199254740991"}},
@@ -95,7 +95,7 @@ func costs() []costly {
 var costHashes = map[string]func(t *testing.T, rdb *redis.Client, n int){
 	"nothing": func(*testing.T, *redis.Client, int) {},
 	"the owner": func(t *testing.T, rdb *redis.Client, _ int) {
-		require.NoError(t, rdb.HSet(t.Context(), "x", "a:0", 1).Err())
+		require.NoError(t, rdb.HSet(t.Context(), "x", "a:h0", 1).Err())
 	},
 	"the owner and others": fillHash(0),
 	"others":               fillHash(1),
@@ -104,7 +104,7 @@ var costHashes = map[string]func(t *testing.T, rdb *redis.Client, n int){
 func fillHash(first int) func(t *testing.T, rdb *redis.Client, n int) {
 	return func(t *testing.T, rdb *redis.Client, n int) {
 		t.Helper()
-		const fill = "for i = ARGV[1], ARGV[1] + ARGV[2] - 1 do redis.call('HSET', 'x', 'a:' .. i, 1) end return 1"
+		const fill = "for i = ARGV[1], ARGV[1] + ARGV[2] - 1 do redis.call('HSET', 'x', 'a:h' .. i, 1) end return 1"
 		require.NoError(t, rdb.Eval(t.Context(), fill, nil, first, n).Err())
 	}
 }

@@ -5,16 +5,36 @@
 -- Reply {1}           it ends then, or did before: the time to live is at most ARGV[2]
 --       {1, error}    the same, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not hold the lock; nothing was changed
--- Atomic, and harmless when repeated or late: it never lengthens, so a straggler does not put off the end that was set by the attempt
--- after it, nor revive anything. Whoever took the lock for that long gave it a time to live to match, so there is nothing to lengthen.
--- The announcement is the one of a release: who hears of it asks, is refused, and is told the new end. Who sleeps until the old one
--- would else oversleep.
--- PEXPIRE comes first because Redis allows it when out of memory.
+-- Atomic, and harmless when repeated or late: it never lengthens, so a straggler does not put off the end that was set
+-- by the attempt after it, nor revive anything. Whoever took the lock for that long, or took it back, gave it a time to
+-- live to match, so there is nothing to lengthen.
+--
+-- The owner loses the lock all the same: its field gets a 0 before the number, "<uuid>:h07" for "<uuid>:h7". That is
+-- still an owner of this library, to State, to ForceUnlock and in a queue, and one that no other command names. So what
+-- the network has kept of this owner's is refused as after a release: a renewal would else set the whole lease anew.
+-- The count is then 1. An owner without such a number keeps its name.
+--
+-- The announcement is the one of a release: who hears of it asks, is refused, and is told the new end. Who sleeps until
+-- the old one would else oversleep. PEXPIRE comes first because Redis allows it when out of memory, and then allows the
+-- HSET behind it. The first HSET only shows that it is permitted, before DEL. (Rejected: HDEL in place of DEL, which
+-- nothing else needs a permission for.)
 local call, name, rest = redis.call, KEYS[1], tonumber(ARGV[2])
--- include holder
-local left = call('PTTL', name)
-if left >= 0 and left <= rest then return {1} end
-call('PEXPIRE', name, ARGV[2])
+local left = string.gsub(ARGV[1], ':h(%d+)$', ':h0%1')
+local again = call('HEXISTS', name, left) == 1
+if not again then
+  -- include holder
+end
+local ttl = call('PTTL', name)
+local ends = ttl >= 0 and ttl <= rest
+if ends then rest = math.max(ttl, 1) end
+if not ends or not again then call('PEXPIRE', name, rest) end
+if not again then
+  call('HSET', name, ARGV[1], '1')
+  call('DEL', name)
+  call('HSET', name, left, '1')
+  call('PEXPIRE', name, rest)
+end
+if ends then return {1} end
 local command, to, text = ARGV[3], KEYS[2], '0'
 -- include announce
 if type(sent) == 'table' and sent.err then

@@ -19,8 +19,8 @@ type Lock interface {
 	// Release frees the lock of an owner and announces it; publish is PUBLISH or SPUBLISH, or empty to tell nobody. Replies: Done, with the reason
 	// as text if the announcement was refused, or Gone.
 	Release(owner, publish string) lua.Call
-	// Leave has the lock of an owner end by itself when so much time is over, and announces it. It lengthens nothing. Replies as
-	// those of Release.
+	// Leave has the lock of an owner end by itself when so much time is over, and announces it. It lengthens nothing.
+	// No other command of the owner finds the lock then. Replies as those of Release.
 	Leave(owner string, rest time.Duration, publish string) lua.Call
 	// Renew makes the lease of an owner last at least so long from now. Replies: Done or Gone.
 	Renew(owner string, lease time.Duration) lua.Call
