@@ -88,13 +88,6 @@ func (b *ballot) longer(lease time.Duration) {
 	b.lease = max(b.lease, lease)
 }
 
-// longest is for how long the lock is held, if all goes well.
-func (b *ballot) longest() time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lease
-}
-
 // ask sends a question to some masters and collects their answers in p until that is enough, all are there, or it took too long. What
 // comes later is noted in the ballot all the same.
 func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, enough func() bool) {
@@ -301,7 +294,8 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 		sent, _ = classify(a.err)
 	}
 	vote.stray = vote.stray || what.grants && sent
-	late := vote.given && what.grants && (sent || a.holds()) // the release came before it, or may have
+	// The release came before it, or may have. What is to stay taken ends by itself, and not before its time.
+	late := vote.given && what.grants && (sent || a.holds()) && b.leave == nil
 	b.mu.Unlock()
 	if late {
 		b.undoAt(i)

@@ -18,6 +18,7 @@ type renewal struct {
 	length  time.Duration
 	count   int
 	token   uint64
+	stands  time.Duration // for how long a master that takes it back is to keep it
 	tally   *tally
 	missing int // answers
 }
@@ -59,7 +60,7 @@ func (v votes) renew(ctx context.Context, batch []watchdog.Renewal) {
 		t := r.Owner.(*tenure)
 		b := t.entry.(*ballot)
 		due[i] = &renewal{ballot: b, tenure: t, length: r.Length, tally: b.q.newTally()}
-		due[i].count, due[i].token = t.standing()
+		due[i].count, due[i].token, due[i].stands = t.standing()
 		patience = max(patience, b.patience)
 	}
 	answers := make(chan said, votersOf(due))
@@ -188,8 +189,8 @@ func (r *renewal) retake(ctx context.Context, a said, heard bool, answers chan<-
 	if heard {
 		hear = func(late answer) { answers <- said{a.to, a.from, late} }
 	}
-	count, token := r.tenure.standing() // as it is now: the answer may have taken long
-	if err := r.send(ctx, a.from, r.stand(count, r.longest(), token), hear); err != nil {
+	count, token, stands := r.tenure.standing() // as it is now: the answer may have taken long
+	if err := r.send(ctx, a.from, r.stand(count, stands, token), hear); err != nil {
 		hear(answer{err: err})
 	}
 }
@@ -206,7 +207,7 @@ func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {
 	if control.Join.Off() {
 		return
 	}
-	err := r.send(ctx, i, r.stand(r.count, r.length, r.token), func(a answer) { answers <- said{to, i, a} })
+	err := r.send(ctx, i, r.stand(r.count, max(r.length, r.stands), r.token), func(a answer) { answers <- said{to, i, a} })
 	if err != nil {
 		r.tally.answers[i].err = err
 		return

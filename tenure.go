@@ -63,14 +63,19 @@ func (t *tenure) fresh() bool {
 	return (t.next <= t.last || control.Reserved.Off()) && (time.Now().Before(t.look) || control.Look.Off())
 }
 
-// standing is what the server is to know of the holder.
-func (t *tenure) standing() (count int, token uint64) {
+// standing is what the server is to know of the holder, and for how long the lock is to stand from now on: one that is to
+// stay taken for all that is left of that, as at the grant, for nothing lengthens it later.
+func (t *tenure) standing() (count int, token uint64, stands time.Duration) {
 	t.mu.Lock()
 	g := t.holder
 	t.mu.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return max(len(g.holds), 1), g.token
+	stands = g.lease
+	if !control.JoinStays.Off() {
+		stands = max(stands, g.restLocked())
+	}
+	return max(len(g.holds), 1), g.token, stands
 }
 
 // end ends it and returns who holds the lock.

@@ -74,6 +74,7 @@ var (
 	Settle    Switch // a hold is renewed once more when a master that was another's has granted it for so long that it counts as never lost
 	Clocks    Switch // tokens are proposed by the clocks of the masters, not by that of the client, see [Wall]
 	Stay      Switch // a lock that is to stay taken for a while is not released before
+	JoinStays Switch // and a master that is asked to take it back keeps it for as long
 
 	// These are read when a client is made.
 
