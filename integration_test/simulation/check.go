@@ -33,6 +33,7 @@ func (w *World) sample(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, owner := range owners {
+		owner = strings.Replace(owner, ":h0", ":h", 1) // has left it for the rest of its time, see leave.lua
 		w.samples = append(w.samples, history.Sample{At: w.Now(), Name: key, Owner: owner})
 	}
 }
