@@ -212,6 +212,7 @@ func doubtful(ops []Op, c Config) (d doubts) {
 			switch repeated := disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]); {
 			case !repeated:
 			case o.granted():
+				o.Return = after(o.Return, c.Recovery+c.Late) // an attempt before the one that was granted may arrive after its release
 				d.ghosts = append(d.ghosts, o)
 			case o.Kind == Reenter || o.Kind == Unlock:
 				o.Return = after(o.Return, c.Recovery+c.Late)
