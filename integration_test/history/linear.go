@@ -204,7 +204,7 @@ func doubtful(ops []Op, c Config) (d doubts) {
 	d.ghosts = crowded(ops, c)
 	for _, o := range ops {
 		if o.Kind == Foreign {
-			o.Call, o.Return = o.Call-int64(c.Recovery), after(o.Return, c.Recovery)
+			o.Call, o.Return = o.Call-int64(c.Recovery), after(max(o.Return, o.Deadline), c.Recovery)
 			d.ghosts = append(d.ghosts, o)
 			continue
 		}

@@ -68,7 +68,7 @@ type Op struct {
 
 	Result   Result `json:"result,omitempty"`
 	Error    string `json:"error,omitempty"`
-	Deadline int64  `json:"deadline,omitempty"` // End, Unlock (at its call), and grants: until when the hold could be trusted
+	Deadline int64  `json:"deadline,omitempty"` // End, Unlock (at its call), and grants: until when the hold could be trusted. Foreign: until when it may have stood there
 }
 
 // granted tells whether the operation got its owner a new grant.

@@ -48,7 +48,7 @@ func during(ops []Op, o Op) (thing Op, inside bool) {
 func near(ops []Op, o Op) bool {
 	const way = int64(60e9) // that it may have taken to put it there, and to take it away
 	for _, f := range ops {
-		if f.Kind == Foreign && f.Call-way <= o.Return && o.Call <= f.Return+way {
+		if f.Kind == Foreign && f.Call-way <= o.Return && o.Call <= max(f.Return, f.Deadline)+way {
 			return true
 		}
 	}

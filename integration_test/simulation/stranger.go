@@ -124,6 +124,7 @@ func (s *stranger) stay(storm context.Context, name string, t thing) {
 	} else if err := s.rdb.Del(ctx, name).Err(); err != nil {
 		s.problem("simulation", err.Error())
 	}
+	o.Deadline = s.Now() // it may have stood there until now; that it did was seen until it returned
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.histories = append(s.histories, []history.Op{o})
