@@ -1,18 +1,13 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/queue"
-	"github.com/holdfast-go/holdfast/internal/suspend"
-	"github.com/holdfast-go/holdfast/lua"
 )
 
 // join gets a hold in a grant that the owner has already. It returns errAgain if that ends meanwhile.
@@ -119,7 +114,8 @@ func (g *grant) ask() (*Hold, error) {
 	if cause := g.count(); cause != nil {
 		return nil, g.left(cause)
 	}
-	g.become(g.id, b.backend.newEntry(g.id))
+	g.bid = b.backend.newBid(g.id)
+	g.become(g.id, g.bid.entry())
 	if b.waiter != nil {
 		return b.waiter.wait(g)
 	}
@@ -156,85 +152,38 @@ func (g *grant) tokens() int {
 	return 1
 }
 
-// attempt is [backend.attempt].
+// attempt asks for the lock once. Without a hold and an error it is another's; the time returned is when to ask again if
+// nobody tells. place asks for a place in the queue of a [waiter].
 func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
-	return g.base.backend.attempt(g, place)
-}
-
-// attempt is [backend.attempt]: it asks the server once.
-func (s *oneServer) attempt(g *grant, place bool) (*Hold, time.Duration, error) {
-	b, wait, cfg := g.base, g.asked.wait, &g.asked.want
-	tokens := g.tokens()
-	start, vain := g.headStart(), g.courtesy.vain
-	g.courtesy.vain, g.courtesy.asked = 0, max(g.courtesy.asked, start)
-	ends := max(g.courtesy.asked, vain)
-	before := g.entry.isStray() // one of the attempts before this one may be what is in our way
-	run := func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
-		op := func(again bool) lua.Call {
-			return s.protocol.Acquire(kind.Ask{
-				Owner: g.id, Lease: cfg.stands(), Again: again || before, Place: place, Publish: b.client.publish, Tokens: tokens,
-				Until: b.client.clock.limit(), HeadStart: start, Ends: ends,
-			})
-		}
-		if g.asked.once {
-			return once{b.client}.repeat(ctx, op, failed)
-		}
-		return b.client.repeat(ctx, op, failed)
-	}
-	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
-	o, ok := b.client.callNoting(wait, run, &g.failed, func(o outcome) {
-		if before || o.stray || place || o.err == nil && o.reply.Status == lua.Done {
-			g.entry.undo(cfg.stands(), true)
-		}
+	r, owed := g.asked, &g.courtesy
+	start, vain := g.headStart(), owed.vain
+	owed.vain, owed.asked = 0, max(owed.asked, start)
+	n := g.bid.ask(attempt{
+		wait: r.wait, want: &r.want, once: r.once, place: place, tokens: g.tokens(), failed: &g.failed,
+		headStart: start, ends: max(owed.asked, vain),
 	})
-	if !ok {
-		g.entry.leaveUndo()
-		return nil, 0, g.left(context.Cause(wait))
+	if n.refused {
+		g.denied(n.by)
+		g.refusedAt, g.foreign = n.at, n.foreign
 	}
-	if o.stray {
-		g.entry.markStray()
-	}
-	s.noteClock(o)
 	switch {
-	case o.err != nil:
-		return nil, 0, g.gaveUp(wait, o)
-	case o.reply.Status == lua.Denied && place:
-		g.refusedAt = b.client.lines.sync(b.key, o.sent, o.reply.Text(1))
-		g.foreign = o.reply.Int(2) == 1
-		fallthrough
-	case o.reply.Status == lua.Denied:
-		fields := 1
-		if s.queuer != nil {
-			fields = 3
-		}
-		by := refusedBy(o.reply, fields)
-		g.denied(by)
-		return nil, b.recheck(by.left), nil
+	case n.left != nil:
+		return nil, 0, g.left(n.left)
+	case n.refused:
+		return nil, n.again, nil
+	case !n.granted:
+		return nil, 0, g.gaveUp(r.wait, outcome{err: n.err, stray: n.stray})
 	}
-	if cause := b.over(wait); cause != nil {
-		g.entry.markStray()
-		return nil, 0, g.left(cause)
+	if e := g.bid.entry(); e != g.entry {
+		g.become(e.owner(), e)
 	}
-	h, err := g.activate(o.sent, o.reply.Text(0), o.reply.Text(1), cfg.lease)
+	h, err := g.activate(n.sent, n.token, n.last, r.want.lease)
 	if err != nil {
 		g.entry.markStray()
+		return nil, 0, err
 	}
-	return h, 0, err
-}
-
-// noteClock notes the server's time where the answer to an acquisition has it.
-func (s *oneServer) noteClock(o outcome) {
-	k := &s.client.clock
-	if o.err == nil {
-		s.client.way.took(suspend.System.Now().Sub(o.sent))
-	}
-	switch {
-	case o.err != nil:
-	case o.reply.Status == lua.Done:
-		k.saw(o.sent, cmp.Or(o.reply.Text(2), o.reply.Text(0)))
-	case s.queuer != nil:
-		k.saw(o.sent, o.reply.Text(1))
-	}
+	g.bid.live(&g.tenure.watch)
+	return h, 0, nil
 }
 
 // wait sleeps until the lock may be free and tries again, for as long as the wait lasts. It subscribes first and then looks

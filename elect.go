@@ -14,66 +14,76 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// attempt is [backend.attempt]. It goes on trying while too few of them agree, until the retry
+// campaign is the bid for a lock that several masters grant: one election after another. Each makes a ballot, and the one that
+// is won is the owner's entry.
+type campaign struct {
+	q       *quorum
+	contest contest
+	won     election // if one was
+}
+
+var _ bid = (*campaign)(nil)
+
+// entry is [bid.entry].
+func (m *campaign) entry() entry {
+	if m.won.ballot == nil {
+		return nil
+	}
+	return m.won.ballot
+}
+
+// live is [bid.live].
+func (m *campaign) live(watch *watchdog.Lease) { m.won.live(watch, m.won.refused > 0) }
+
+// ask is [bid.ask]. It goes on trying while too few of them agree, until the retry
 // budget is spent; for TryLock only once more, for connections that had gone stale, and for two timeouts of a master in all.
-func (q *quorum) attempt(g *grant, _ bool) (*Hold, time.Duration, error) {
-	b, wait, c := g.base, g.asked.wait, &g.contest
+func (m *campaign) ask(a attempt) result {
+	q, wait, c := m.q, a.wait, &m.contest
+	b := q.base
 	c.on = c.on || q.rivals().lately(b.key)
 	if d := time.Until(c.rest); d > 0 {
 		if cause := b.pause(wait, d); cause != nil {
-			return nil, 0, g.left(cause)
+			return result{left: cause}
 		}
 	}
 	start, limit, asking := time.Now(), b.client.budget(), wait
-	if g.asked.once {
+	if a.once {
 		var cancel context.CancelFunc
-		limit = g.asked.want.patience()
+		limit = a.want.patience()
 		asking, cancel = context.WithTimeout(wait, 2*limit)
 		defer cancel()
 	}
 	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
-		e := q.election(asking, &g.asked.want, g.tokens(), c, g.asked.once)
+		e := q.election(asking, a.want, a.tokens, c, a.once)
 		cause := b.over(wait)
 		if e.won && cause == nil {
-			return g.elected(e)
+			m.won = e
+			first, last := strconv.FormatUint(e.first, 10), strconv.FormatUint(e.last, 10)
+			return result{granted: true, sent: e.sent, token: first, last: last}
 		}
 		if e.ballot.withdraw(detach(wait)) > 0 { // its rivals may have withdrawn too: not at once again
 			c.rest = time.Now().Add(spread(splitDelay))
 		}
-		switch {
-		case e.err == nil && !e.won:
-			g.denied(e.by.blocker())
-		case e.err != nil && cause == nil:
-			g.failed.Store(&e.err)
+		if e.err != nil && cause == nil {
+			a.failed.Store(&e.err)
 		}
+		n := result{left: cause, refused: e.err == nil && !e.won, by: e.by.blocker(), again: e.left}
 		switch {
 		case cause != nil:
-			return nil, 0, g.left(cause)
+			return n
 		case e.err == nil:
 			c.on, c.look = true, time.Now().Add(e.left)
-			return nil, e.left, nil
+			return n
 		case !e.passing() || control.Resend.Off() || time.Since(start)+delay > limit:
-			return nil, 0, g.gaveUp(wait, outcome{err: e.err})
+			return result{err: e.err}
 		}
 		if cause := b.pause(wait, spread(delay)); cause != nil {
-			return nil, 0, g.left(cause)
+			return result{left: cause}
 		}
-		if g.asked.once {
+		if a.once {
 			limit = 0
 		}
 	}
-}
-
-// elected makes the grant live that has won an election.
-func (g *grant) elected(e election) (*Hold, time.Duration, error) {
-	g.become(e.ballot.id, e.ballot)
-	h, err := g.activate(e.sent, strconv.FormatUint(e.first, 10), strconv.FormatUint(e.last, 10), g.asked.want.lease)
-	if err != nil {
-		g.entry.markStray()
-	} else {
-		e.live(&g.tenure.watch, e.refused > 0)
-	}
-	return h, 0, err
 }
 
 // spread shortens a delay at random, so that those who failed together do not come back together.

@@ -32,7 +32,7 @@ type grant struct {
 	front   bool     // it has the front place of the local queue; set before it is live
 	counted bool     // Close waits for its acquisition; of the goroutine that acquires
 	asked   *request // that it was made for
-	contest contest  // of several masters
+	bid     bid      // for it; nil before it asks, or if it was handed the lock
 	// courtesy is what it owes to other clients.
 	courtesy courtesy
 	// refusedAt is the server's time, in microseconds, when it last said that a place has not been granted yet. Of its waiter.

@@ -38,8 +38,8 @@ func (s *oneServer) explain(err error) error { return explain(err, s.protocol.Na
 // renewer is [backend.renewer].
 func (s *oneServer) renewer() renewer { return s.client }
 
-// newEntry is [backend.newEntry].
-func (s *oneServer) newEntry(owner string) entry { return &field{server: s, id: owner} }
+// newBid is [backend.newBid].
+func (s *oneServer) newBid(owner string) bid { return &field{server: s, id: owner} }
 
 // queueServer is oneServer for a kind whose waiters have places in a queue there.
 type queueServer struct{ *oneServer }

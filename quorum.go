@@ -102,8 +102,8 @@ func (q *quorum) check(cfg *config) error {
 // renewer is [backend.renewer].
 func (q *quorum) renewer() renewer { return votes{q.base.client} }
 
-// newEntry is [backend.newEntry]: each election makes a ballot, and the one that is won is the grant's entry.
-func (q *quorum) newEntry(string) entry { return nil }
+// newBid is [backend.newBid].
+func (q *quorum) newBid(string) bid { return &campaign{q: q} }
 
 // explain is [backend.explain].
 func (q *quorum) explain(err error) error { return explain(err, q.voter.Name(), false) }
