@@ -177,17 +177,8 @@ const (
 
 // query runs a call that changes nothing, or that is harmless when repeated.
 func (b *Base) query(ctx context.Context, op string, changes bool, build func(publish string) lua.Call) (outcome, error) {
-	if b.err != nil {
-		return outcome{}, b.fail(op, b.err)
-	}
-	if err := checkContext(ctx); err != nil {
-		return outcome{}, b.fail(op, err)
-	}
-	if b.client.ctx.Err() != nil {
-		return outcome{}, b.fail(op, ErrClosed)
-	}
-	if ctx.Err() != nil {
-		return outcome{}, b.fail(op, under(ctx, unasked{context.Cause(ctx)}))
+	if err := b.mayAsk(ctx, op); err != nil {
+		return outcome{}, err
 	}
 	call := build(b.client.publish)
 	o, ok := b.client.call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
@@ -206,6 +197,21 @@ func (b *Base) query(ctx context.Context, op string, changes bool, build func(pu
 		return o, b.fail(op, under(ctx, b.uncertain(o)))
 	}
 	return o, nil
+}
+
+// mayAsk is why a query is not to be sent.
+func (b *Base) mayAsk(ctx context.Context, op string) error {
+	switch {
+	case b.err != nil:
+		return b.fail(op, b.err)
+	case ctx == nil:
+		return b.fail(op, checkContext(ctx))
+	case b.client.ctx.Err() != nil:
+		return b.fail(op, ErrClosed)
+	case ctx.Err() != nil:
+		return b.fail(op, under(ctx, unasked{context.Cause(ctx)}))
+	}
+	return nil
 }
 
 // renewNow renews this client's holds of the name now, so that one that was forced out is told at once.

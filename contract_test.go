@@ -57,6 +57,9 @@ var (
 	_ func(*redlock.Mutex) string                                                       = (*redlock.Mutex).Name
 	_ func(*redlock.Mutex, context.Context, ...holdfast.Option) (*holdfast.Hold, error) = (*redlock.Mutex).Lock
 	_ func(*redlock.Mutex, context.Context, ...holdfast.Option) (*holdfast.Hold, error) = (*redlock.Mutex).TryLock
+	_ func(*redlock.Mutex, context.Context) (redlock.State, error)                      = (*redlock.Mutex).State
+	_ func(*redlock.Mutex, context.Context) (bool, error)                               = (*redlock.Mutex).ForceUnlock
+	_                                                                                   = redlock.State{State: holdfast.State{}, Masters: []redlock.MasterState(nil)}
 	_ func(time.Duration) holdfast.Option                                               = holdfast.MasterTimeout
 	_ func() holdfast.Option                                                            = holdfast.TrustRestarts
 )

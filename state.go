@@ -26,8 +26,12 @@ func (b *Base) State(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	r := o.reply
-	var s State
+	_, queues := b.protocol.(kind.Queuer)
+	return stateIn(o.reply, queues), nil
+}
+
+// stateIn reads the answer to the question for the state.
+func stateIn(r lua.Reply, queues bool) (s State) {
 	at := 0 // of the token
 	if r.Status == lua.Done {
 		count, _ := strconv.Atoi(r.Text(1)) // a foreign field need not be a number; it holds the lock all the same
@@ -36,10 +40,10 @@ func (b *Base) State(ctx context.Context) (State, error) {
 	}
 	s.Token, _ = strconv.ParseUint(r.Text(at), 10, 64)
 	s.Waiters = -1
-	if _, queues := b.protocol.(kind.Queuer); queues {
+	if queues {
 		s.Waiters = int(r.Int(at + 1))
 	}
-	return s, nil
+	return s
 }
 
 // ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there was a holder.
@@ -49,6 +53,9 @@ func (b *Base) State(ctx context.Context) (State, error) {
 // whoever of them has the lock then, or is handed it within 10 ms, is told of the loss by the next renewal.
 func (b *Base) ForceUnlock(ctx context.Context) (bool, error) {
 	const op = "force unlock"
+	if q, ok := b.backend.(*quorum); ok {
+		return q.forceUnlock(ctx)
+	}
 	state, err := b.query(ctx, op, reads, func(string) lua.Call { return b.protocol.State() })
 	if err != nil || state.reply.Status != lua.Done {
 		return false, err

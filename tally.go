@@ -24,6 +24,7 @@ type answer struct {
 	run    *master.Run // that gave it, if the owner holds the lock there only now
 	counts bool        // the owner holds the lock there, and the master can be believed
 	doubt  error       // why it cannot
+	said   string      // the reply in words, if it is to another question than whether an owner holds the lock
 }
 
 var (
@@ -55,6 +56,8 @@ func (a *answer) String() string {
 		return a.doubt.Error()
 	case a.err != nil:
 		return a.err.Error()
+	case a.said != "":
+		return a.said
 	case a.reply.Status == lua.Denied:
 		return "held by " + a.holder()
 	case a.reply.Status == lua.Gone:

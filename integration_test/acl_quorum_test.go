@@ -22,24 +22,25 @@ const aclQuorum = "+hkeys +info|server"
 
 // quorumNeeds says which operations fail where no master permits something. docs/security.md has the same table.
 var quorumNeeds = map[string]string{
-	"+evalsha":     "lock, re-enter, unlock, extend, renew, wait",
-	"+eval":        "lock, re-enter, unlock, extend, renew, wait",
-	"+hlen":        "lock, wait",
-	"+hexists":     "re-enter, unlock, extend, renew, wait",
+	"+evalsha":     "lock, re-enter, unlock, extend, renew, wait, state, force unlock",
+	"+eval":        "lock, re-enter, unlock, extend, renew, wait, state, force unlock",
+	"+hlen":        "lock, wait, state, force unlock",
+	"+hexists":     "re-enter, unlock, extend, renew, wait, force unlock",
+	"+hgetall":     "state, force unlock",
 	"+hset":        "lock, re-enter, wait",
-	"+del":         "unlock",
-	"+get":         "lock, wait",
+	"+del":         "unlock, force unlock",
+	"+get":         "lock, wait, state, force unlock",
 	"+set":         "lock, wait",
 	"+pexpire":     "lock, re-enter, extend, renew, wait",
-	"+pttl":        "re-enter, extend, renew, wait",
+	"+pttl":        "re-enter, extend, renew, wait, state, force unlock",
 	"+time":        "lock, wait",
-	"+publish":     "unlock",
+	"+publish":     "unlock, force unlock",
 	"+subscribe":   "wait",
 	"+hkeys":       "wait",
 	"+info|server": "lock, wait",
 }
 
-var quorumOps = []string{"lock", "re-enter", "unlock", "extend", "renew", "wait"}
+var quorumOps = []string{"lock", "re-enter", "unlock", "extend", "renew", "wait", "state", "force unlock"}
 
 // quorumSubject is a lock of a user who loses a permission at all masters, and the same lock of one who may do everything.
 type quorumSubject struct {
@@ -108,6 +109,12 @@ func (s *quorumSubject) try(op, rule, less string) (err error) {
 		return holds[0].Extend(s.ctx, time.Hour)
 	case "unlock":
 		return holds[0].Unlock(s.ctx)
+	case "state":
+		_, err := s.mine.State(s.ctx)
+		return err
+	case "force unlock":
+		_, err := s.mine.ForceUnlock(s.ctx)
+		return err
 	case "renew":
 		h, first := holds[0], holds[0].Deadline()
 		eventually(s.ctx, s.T, "renewed or lost", func() bool { return h.Context().Err() != nil || h.Deadline().After(first) })

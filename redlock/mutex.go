@@ -135,6 +135,49 @@ func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast
 	return m.base.TryLock(ctx, opts...)
 }
 
+// State is a lock as its masters see it at one moment. It is old news when it arrives.
+type State struct {
+	holdfast.State               // the majority's view
+	Masters        []MasterState // what each of them said, in the order of the clients
+}
+
+// MasterState is what one master said, or why it said nothing.
+type MasterState = holdfast.MasterState
+
+// State asks all masters who holds the lock, at the same time, and waits for none longer than
+// [holdfast.MasterTimeout]. Owner is who holds it at a majority. Who holds it at fewer masters does
+// not hold the lock: that is somebody who asks for it now, or one who died. Remaining is for how
+// long a majority keeps it. Token is the greatest that one of the masters knows; while the lock is
+// free that may be one that was proposed in vain. Waiters is -1: this kind keeps no queue in Redis.
+//
+// Where it depends on masters that do not answer who holds the lock, as it does when a majority is
+// silent, the error is [holdfast.ErrUnavailable]. It says what each master said, and Masters is
+// filled all the same.
+func (m *Mutex) State(ctx context.Context) (State, error) {
+	if err := m.check("state"); err != nil {
+		return State{}, err
+	}
+	majority, masters, err := m.base.StateOfMasters(ctx)
+	return State{majority, masters}, err
+}
+
+// ForceUnlock frees the lock of whoever holds it at a majority of the masters, at all that answer,
+// and wakes the waiters. It returns whether there was a holder. A holder of this client learns of
+// it at once. Other holders learn of it at their next renewal, within a third of their lease, and
+// work on until then. Use it for a lock whose holder is known to be dead. Only fencing tokens
+// protect from a holder who is not.
+//
+// It succeeds when a majority of the masters is free of the holder. Else the error is
+// [holdfast.ErrUnavailable] and says how many are, and what the others said; those that are free
+// stay so. Where the masters that are silent decide whether somebody has a majority, that one is
+// forced out too. What somebody holds at a minority only is left alone; it ends with its lease.
+func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
+	if err := m.check("force unlock"); err != nil {
+		return false, err
+	}
+	return m.base.ForceUnlock(ctx)
+}
+
 // check lets a zero or nil Mutex fail with an error and not with a panic.
 func (m *Mutex) check(op string) error {
 	if m == nil || m.base == nil {

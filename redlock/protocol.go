@@ -52,3 +52,5 @@ func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Cal
 	millis, _ := p.boxes.Lease(lease)
 	return lua.Recount.Call(p.name, owner, count, millis)
 }
+
+func (p *protocol) State() lua.Call { return lua.State.Call(p.name, p.token) }

@@ -57,6 +57,8 @@ type Voter interface {
 	// holder, and its token; and in both cases the master's time in microseconds as text; or Late and that time. until is until when it may be
 	// executed, in microseconds by the master's clock.
 	Vote(owner string, count int, lease time.Duration, token uint64, until int64) lua.Call
+	// State asks a master who holds the lock. Replies as those of [Protocol].
+	State() lua.Call
 }
 
 // Ask is one attempt to get a lock.

@@ -1,0 +1,311 @@
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/redlock"
+)
+
+// seen is a lock of the party's that does not take a slow machine for a silent master.
+func (p *party) seen(name string) *redlock.Mutex {
+	return p.mutex(name, holdfast.MasterTimeout(5*time.Second))
+}
+
+// everywhere is a lock that is held at all masters.
+func (l *lab) everywhere(m *redlock.Mutex, opts ...holdfast.Option) *holdfast.Hold {
+	l.Helper()
+	h, err := m.Lock(l.Context(), opts...)
+	require.NoError(l, err)
+	eventually(l.T, "every master has it", func() bool { return l.held(m.Name()) == len(l.masters) })
+	return h
+}
+
+// The state is the majority's view, with what each master says beside it.
+func TestState(t *testing.T) {
+	for _, n := range []int{1, 3, 4, 5} {
+		l := newLab(t, n)
+		p, other := l.party(nil), l.party(nil)
+		m := p.seen(uniqueName(t))
+		for _, seen := range []*redlock.Mutex{m, other.seen(m.Name())} {
+			s, err := seen.State(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, s.Owner)
+			require.Equal(t, -1, s.Waiters)
+			h := l.everywhere(m)
+			inner, err := m.Lock(h.Context())
+			require.NoError(t, err)
+			eventually(t, "counted everywhere", func() bool {
+				s, err = seen.State(t.Context())
+				require.NoError(t, err)
+				counted := 0
+				for _, at := range s.Masters {
+					if at.Count == 2 {
+						counted++
+					}
+				}
+				return counted == n
+			})
+			require.Equal(t, h.Owner(), s.Owner)
+			require.Equal(t, 2, s.Count)
+			require.Equal(t, h.Token(), s.Token)
+			require.Greater(t, s.Remaining, 20*time.Second)
+			require.LessOrEqual(t, s.Remaining, holdfast.DefaultLease)
+			for i, at := range s.Masters {
+				require.NoError(t, at.Err)
+				require.Equal(t, h.Owner(), at.Owner)
+				require.Contains(t, at.Master, itoa(uint64(i+1))+" (") //nolint:gosec // small
+			}
+			require.NoError(t, inner.Unlock(t.Context()))
+			require.NoError(t, h.Unlock(t.Context()))
+			eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
+			s, err = seen.State(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, s.Owner)
+			require.GreaterOrEqual(t, s.Token, h.Token())
+		}
+	}
+}
+
+// Who holds the lock is decided by a majority: a minority's key that is gone, or is somebody else's, changes nothing,
+// and no one master is believed.
+func TestStateIsTheMajoritys(t *testing.T) {
+	l := newLab(t, 5)
+	p := l.party(nil)
+	m := p.seen(uniqueName(t))
+	dead := "11111111-2222-4333-8444-555555555555:h"
+	at := func(i int, owner string, lease time.Duration) {
+		require.NoError(t, l.direct[i].Del(t.Context(), m.Name()).Err())
+		require.NoError(t, l.direct[i].HSet(t.Context(), m.Name(), owner, 1).Err())
+		require.NoError(t, l.direct[i].PExpire(t.Context(), m.Name(), lease).Err())
+	}
+	at(0, dead+"1", time.Hour)
+	at(1, dead+"1", time.Hour)
+	s, err := m.State(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, s.Owner, "two of five are votes and no lock")
+	require.Equal(t, dead+"1", s.Masters[0].Owner)
+
+	at(2, dead+"1", time.Minute)
+	at(3, dead+"2", time.Hour)
+	s, err = m.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, dead+"1", s.Owner)
+	require.LessOrEqual(t, s.Remaining, time.Minute, "then it is no majority any more")
+	require.Greater(t, s.Remaining, 50*time.Second)
+	at(3, dead+"1", 30*time.Minute)
+	s, err = m.State(t.Context())
+	require.NoError(t, err)
+	require.LessOrEqual(t, s.Remaining, 30*time.Minute)
+	require.Greater(t, s.Remaining, 29*time.Minute)
+	require.NoError(t, l.direct[0].Persist(t.Context(), m.Name()).Err())
+	require.NoError(t, l.direct[1].Persist(t.Context(), m.Name()).Err())
+	require.NoError(t, l.direct[3].Persist(t.Context(), m.Name()).Err())
+	s, err = m.State(t.Context())
+	require.NoError(t, err)
+	require.Negative(t, s.Remaining, "a majority has no end")
+
+	// The rest is silent: nobody knows whose the lock is, for they may have it as the two do.
+	for _, i := range []int{2, 3} {
+		require.NoError(t, l.direct[i].Del(t.Context(), m.Name()).Err())
+	}
+	s, err = m.State(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, s.Owner)
+	p.proxies[4].Stop()
+	s, err = m.State(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.ErrorContains(t, err, "2 of 5 masters agreed, and 3 have to; 1 (")
+	require.ErrorContains(t, err, "held by "+dead+"1; 3 (")
+	require.ErrorContains(t, err, "): free; ")
+	require.Len(t, s.Masters, 5)
+	require.Error(t, s.Masters[4].Err)
+	there, err := m.ForceUnlock(t.Context())
+	require.NoError(t, err, "four of five are free now")
+	require.True(t, there, "it may have been held")
+	require.Zero(t, l.held(m.Name()))
+}
+
+// With a minority out of reach the state is known and the lock can be forced; without a majority the error says why of
+// each master.
+func TestStateAndOutage(t *testing.T) {
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, 3)
+			p, holder := l.party(nil), l.party(nil)
+			m := p.seen(uniqueName(t))
+			h := l.everywhere(holder.mutex(m.Name()), holdfast.Lease(time.Hour))
+			o.on(l, p, 0)
+			s, err := m.State(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, h.Owner(), s.Owner)
+			require.Error(t, s.Masters[0].Err)
+			require.NoError(t, s.Masters[1].Err)
+
+			o.on(l, p, 1)
+			s, err = m.State(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrUnavailable)
+			require.NotErrorIs(t, err, holdfast.ErrUncertain)
+			require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to; 1 (")
+			require.ErrorContains(t, err, "held by "+h.Owner())
+			require.Len(t, s.Masters, 3)
+			require.Empty(t, s.Owner)
+			there, err := m.ForceUnlock(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrUnavailable)
+			require.NotErrorIs(t, err, holdfast.ErrUncertain, "nothing was released")
+			require.False(t, there)
+			o.off(l, p, 1)
+			eventually(t, "the second is back", func() bool {
+				s, _ := m.State(t.Context())
+				return s.Masters[1].Err == nil // the killed one has lost its data, so then it depends on the first who has the lock
+			})
+			there, err = m.ForceUnlock(t.Context())
+			require.NoError(t, err)
+			require.True(t, there)
+			o.off(l, p, 0)
+			require.ErrorIs(t, h.Extend(t.Context(), time.Hour), holdfast.ErrLost)
+		})
+	}
+}
+
+// A majority that is silent may have a holder, also where no other master names one.
+func TestStateOfAFreeLockAndOutage(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(nil)
+	m := p.seen(uniqueName(t))
+	p.proxies[0].Stop()
+	s, err := m.State(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, s.Owner)
+	p.proxies[1].Stop()
+	_, err = m.State(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to")
+	_, err = m.ForceUnlock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+}
+
+// What was released at too few masters, as far as is known, is no success, and the error says at how many it was.
+func TestForceUnlockWithoutAMajority(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(nil)
+	m := p.seen(uniqueName(t))
+	l.everywhere(l.party(nil).seen(m.Name()))
+	for _, proxy := range p.proxies[1:] {
+		proxy.On(faultproxy.Script(lua.Release.Hash()), 1, faultproxy.DropReply)
+		proxy.On(faultproxy.Script(lua.Release.Hash()), 2, faultproxy.DropReply) // where a connection was stale
+	}
+	there, err := m.ForceUnlock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.ErrorIs(t, err, holdfast.ErrUncertain)
+	require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to")
+	require.ErrorContains(t, err, "released; 2 (")
+	require.False(t, there)
+}
+
+// A caller who leaves is not kept by masters that are silent.
+func TestStateIsCancelled(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(nil)
+	m := p.mutex(uniqueName(t), holdfast.MasterTimeout(5*time.Second))
+	for _, proxy := range p.proxies {
+		proxy.Silence(true)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 2)
+	go func() {
+		_, err := m.State(ctx)
+		done <- err
+	}()
+	go func() {
+		_, err := m.ForceUnlock(ctx)
+		done <- err
+	}()
+	cancel()
+	for range cap(done) {
+		err := <-done
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	}
+	_, err := m.State(ctx)
+	require.ErrorContains(t, err, "nothing was asked")
+}
+
+// Whoever holds the lock is forced out everywhere, its own process is told at once, and who waits gets the lock.
+func TestForceUnlock(t *testing.T) {
+	l := newLab(t, 3)
+	p, other := l.party(nil), l.party(nil)
+	m := p.mutex(uniqueName(t), holdfast.TrustRestarts(), holdfast.MasterTimeout(5*time.Second))
+	there, err := m.ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.False(t, there)
+
+	h := l.everywhere(m, holdfast.Lease(time.Hour))
+	granted := make(chan error, 1)
+	go func() { granted <- lockOnce(t.Context(), other.mutex(m.Name(), holdfast.TrustRestarts())) }()
+	channel := "redisson_lock__channel:{" + m.Name() + "}"
+	eventually(t, "it waits", func() bool { return l.direct[0].PubSubNumSub(t.Context(), channel).Val()[channel] > 0 })
+	there, err = m.ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, there)
+	require.NoError(t, <-granted, "waiters are woken")
+	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost, "a holder of the same client is told at once")
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+	eventually(t, "nothing is left", func() bool { return l.held(m.Name()) == 0 })
+}
+
+// What one process left for the rest of its time is forced too, also where a master has not heard of the leaving.
+func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(nil)
+	m := p.mutex(uniqueName(t), holdfast.TrustRestarts(), holdfast.MasterTimeout(5*time.Second))
+	h := l.everywhere(m, holdfast.HoldAtLeast(time.Hour))
+	p.proxies[1].Silence(true)
+	require.NoError(t, h.Unlock(t.Context()))
+	p.proxies[1].Silence(false)
+	admin := l.party(nil).seen(m.Name())
+	s, err := admin.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, h.Owner(), s.Owner)
+	there, err := admin.ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, there)
+	require.Zero(t, l.held(m.Name()))
+}
+
+// What is no lock is left alone.
+func TestForceUnlockLeavesOthersAlone(t *testing.T) {
+	l := newLab(t, 3)
+	m := l.party(nil).seen(uniqueName(t))
+	for _, rdb := range l.direct {
+		require.NoError(t, rdb.HSet(t.Context(), m.Name(), "name", "Ann").Err())
+	}
+	there, err := m.ForceUnlock(t.Context())
+	require.ErrorContains(t, err, "not released: its key has no time to live, and ")
+	require.False(t, there)
+	require.Equal(t, 3, l.held(m.Name()))
+}
+
+// Input that cannot work is refused before anything is sent.
+func TestStateInput(t *testing.T) {
+	for _, m := range []*redlock.Mutex{nil, {}, redlock.New(nil, "a")} {
+		_, err := m.State(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrInvalid)
+		_, err = m.ForceUnlock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrInvalid)
+	}
+	p := newLab(t, 3).party(nil)
+	require.NoError(t, p.clients[0].Close(t.Context()))
+	m := p.mutex("a")
+	_, err := m.State(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrClosed)
+	_, err = m.ForceUnlock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrClosed)
+}
