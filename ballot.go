@@ -34,6 +34,7 @@ type ballot struct {
 	won    time.Time       // when it was made the holder
 	before uint64          // the greatest token that the masters knew which made it that
 	watch  *watchdog.Lease // of the hold; nil until there is one
+	denied bool            // a master refused it that was asked before it was won
 	over   bool            // nothing that grants is sent any more
 	leave  func() lua.Call // what is sent in place of a release, if the lock is to stay for a while; else nil
 	why    error           // the hold is lost
@@ -179,6 +180,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 		}
 		return err
 	}
+	begun := suspend.System.Now()
 	before, done := v.sequence.enter()
 	ctx = detach(ctx)
 	b.q.base.client.tasks.Often(func() {
@@ -188,6 +190,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 		if what.grants && errors.Is(a.err, errLate) && !b.given() {
 			a = b.attempt(ctx, v, what) // now the clock is known: at once
 		}
+		a.begun = begun
 		v.End(unanswered(a.err))
 		if a.err == nil {
 			v.Took(time.Since(a.sent))
@@ -294,11 +297,14 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 		sent, _ = classify(a.err)
 	}
 	vote.stray = vote.stray || what.grants && sent
-	// The release came before it, or may have. What is to stay taken ends by itself, and not before its time.
-	late := vote.given && what.grants && (sent || a.holds()) && b.leave == nil
+	late, leave := vote.given && what.grants && (sent || a.holds()), b.leave // the release came before it, or may have
 	b.mu.Unlock()
-	if late {
+	switch {
+	case !late:
+	case leave == nil:
 		b.undoAt(i)
+	case a.holds() && !control.LeaveLate.Off(): // for its lease; what nobody heard of ends then
+		b.q.base.client.tasks.Go(func() { b.releaseAt(ctx, i, func(bool) lua.Call { return leave() }) })
 	}
 	switch {
 	case !a.holds() || a.counts:

@@ -30,7 +30,7 @@ import (
 //   - It is as if it had never been, if the master grants the lock anew and the last token that it knew until then is the very one that it
 //     told us: each grant makes it greater. Of one that grants the lock for the first time it is enough that its last token is not
 //     above all that the masters knew before us which made us the holder. A token that is gone proves nothing, unless the vote was on its
-//     way already when the lock was won, as mostly some are: masters that never had a token would else have a gap after each win. (Not
+//     way already (see [ballot.earlyLocked]) when the lock was won, as mostly some are: masters that never had a token would else have a gap after each win. (Not
 //     noticed: that such a master granted it to somebody, and lost all keys, before the vote came.) Nor does a greater one prove that
 //     somebody else had the lock: attempts that fail raise it.
 //
@@ -79,7 +79,7 @@ func (b *ballot) closeLocked(v *vote, fresh bool, a *answer) {
 	switch {
 	case control.Gaps.Off():
 		return
-	case !v.granted && fresh && last <= b.before && (last != 0 || a.sent.Before(b.won)):
+	case !v.granted && fresh && last <= b.before && (last != 0 || b.earlyLocked(a)):
 		return
 	case v.granted && fresh && last == v.token && last != 0:
 		return
@@ -95,6 +95,15 @@ func (b *ballot) closeLocked(v *vote, fresh bool, a *answer) {
 		from = v.gap.from
 	}
 	v.gap = gap{from, until, again}
+}
+
+// earlyLocked reports whether a question was on its way when the lock was won. A machine that is busy sends it a moment
+// later than it was decided to; not so late that the master would have been given up meanwhile.
+func (b *ballot) earlyLocked(a *answer) bool {
+	if control.Begun.Off() {
+		return a.sent.Before(b.won)
+	}
+	return a.begun.Before(b.won) && a.sent.Before(b.won.Add(b.patience))
 }
 
 // lasts is how long an election takes at most, of whoever has the same [MasterTimeout] or the default. One that took longer, because its process
@@ -156,6 +165,14 @@ func (b *ballot) overtaken(but func(i int) bool) bool {
 }
 
 func none(int) bool { return false }
+
+// joins is how long it takes until a gap is over that ended with a master's first grant; 0 if there is none.
+func (g gap) joins() time.Duration {
+	if g.again.Equal(g.until) {
+		return 0
+	}
+	return max(time.Until(g.until), 0)
+}
 
 // doubt is why a vote does not count yet because the master has forgotten the lock a short time ago, nil if it has not.
 func (g gap) doubt() error {

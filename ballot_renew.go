@@ -215,29 +215,48 @@ func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {
 	r.missing++
 }
 
-// live notes that the owner has a hold, which is watched. refused tells whether a master refused it that may be asked again soon.
-func (b *ballot) live(watch *watchdog.Lease, refused bool) {
+// live notes that the owner has a hold, which is watched, and has it renewed soon where what masters have said until now
+// asks for that. It is renewed again
+//
+//   - soon, where a master refused it that was asked before it was won: mostly for a rival, who has lost;
+//   - when a gap is over that ended with a master's first grant: what another one forgets from then on is not before that.
+func (b *ballot) live(watch *watchdog.Lease) {
 	b.mu.Lock()
 	b.watch = watch
+	denied, left := b.denied, time.Duration(0)
+	for i := range b.votes {
+		left = max(left, b.votes[i].gap.joins())
+	}
 	b.mu.Unlock()
-	if refused {
-		b.q.base.dog.Hasten(watch, joinAfter)
+	b.renewAgain(watch, denied, left)
+}
+
+// settle does what [ballot.live] does, for the answer of master i that comes later.
+func (b *ballot) settle(i int, a *answer) {
+	b.mu.Lock()
+	watch, denied, left := b.watch, a.refuses() && (b.won.IsZero() || a.begun.Before(b.won)), time.Duration(0)
+	if a.err == nil && a.reply.Status == lua.Gone && !control.Retake.Off() {
+		denied = true // of the holder's own questions, to a master that has forgotten it
+	}
+	b.denied = b.denied || denied
+	if a.holds() {
+		left = b.votes[i].gap.joins()
+	}
+	b.mu.Unlock()
+	if watch != nil {
+		b.renewAgain(watch, denied, left)
 	}
 }
 
-// settle has the hold renewed soon if master i has just refused it, and was asked before it was won; and once more when the gap is over that
-// ended with the master's first grant.
-func (b *ballot) settle(i int, a *answer) {
-	b.mu.Lock()
-	watch, early, g := b.watch, a.sent.Before(b.won), b.votes[i].gap
-	b.mu.Unlock()
-	left := time.Until(g.until)
-	switch {
-	case watch == nil || control.Settle.Off():
-	case a.refuses() && early:
+func (b *ballot) renewAgain(watch *watchdog.Lease, denied bool, left time.Duration) {
+	if control.Settle.Off() {
+		return
+	}
+	if denied {
 		b.q.base.dog.Hasten(watch, joinAfter)
-	case a.holds() && left > 0 && !g.again.Equal(g.until):
-		b.q.base.dog.Hasten(watch, left)
+	}
+	if left > 0 {
+		b.q.base.dog.RenewAfter(watch, left)
 	}
 }
 

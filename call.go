@@ -140,8 +140,11 @@ func (c *Client) persist(ctx context.Context, home *Client, op operation, failed
 		if o.err == nil {
 			return o
 		}
-		if isContext(o.err) && errors.Is(context.Cause(ctx), errBudget) {
-			o.err = spent(failure)
+		if isContext(o.err) {
+			awaitDeadline(ctx)
+			if errors.Is(context.Cause(ctx), errBudget) {
+				o.err = spent(failure)
+			}
 		}
 		failure = o.err
 		home.notePanic(o.err)
@@ -166,6 +169,20 @@ func (c *Client) persist(ctx context.Context, home *Client, op operation, failed
 			return o
 		}
 		o.sent = suspend.System.Now()
+	}
+}
+
+// awaitDeadline returns when a context has ended whose deadline has passed. A command that has the same deadline, because
+// it travels with others, may end a moment before the context itself, and it is that which says why.
+func awaitDeadline(ctx context.Context) {
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > 0 {
+		return
+	}
+	timer := time.NewTimer(time.Second) // for contexts that only pretend to have a deadline
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 

@@ -33,7 +33,7 @@ func (m *campaign) entry() entry {
 }
 
 // live is [bid.live].
-func (m *campaign) live(watch *watchdog.Lease) { m.won.live(watch, m.won.refused > 0) }
+func (m *campaign) live(watch *watchdog.Lease) { m.won.live(watch) }
 
 // ask is [bid.ask]. It goes on trying while too few of them agree, until the retry
 // budget is spent; for TryLock only once more, for connections that had gone stale, and for two timeouts of a master in all.
@@ -112,7 +112,6 @@ type election struct {
 	left        time.Duration // if others hold the lock: when to try again if nobody tells
 	by          rival         // who holds it then, as far as it is known
 	err         error         // no majority came about
-	refused     int           // masters
 }
 
 // election holds one, for so many tokens. Where others want the lock, its lead is asked first. once says that there will be no second look,
@@ -138,7 +137,6 @@ func (q *quorum) election(ctx context.Context, cfg *config, tokens int, c *conte
 			return p.votes() >= q.need && !e.recentlyStarted(p) || p.refused() >= q.need // and then it is known who holds it
 		})
 	}
-	e.refused = p.refused()
 	switch {
 	case q.duplicates() != nil:
 		e.err = q.duplicates()
@@ -151,7 +149,7 @@ func (q *quorum) election(ctx context.Context, cfg *config, tokens int, c *conte
 	default:
 		e.err = &quorumError{q, p, p.votes()}
 	}
-	if e.refused > 0 {
+	if p.refused() > 0 {
 		q.rivals().note(q.base.key, p, q.voters, q.need, e.won)
 	}
 	return e

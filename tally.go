@@ -19,7 +19,8 @@ type tally struct {
 // answer is what one master said, or why it said nothing.
 type answer struct {
 	reply  lua.Reply
-	sent   time.Time   // when the question was
+	begun  time.Time   // when it was decided to ask
+	sent   time.Time   // when the question was sent: later, on a busy machine
 	err    error       // none came, or errWaiting
 	run    *master.Run // that gave it, if the owner holds the lock there only now
 	counts bool        // the owner holds the lock there, and the master can be believed

@@ -100,6 +100,37 @@ func TestHastenIsNotEarly(t *testing.T) {
 	}
 }
 
+// TestRenewAfter: a lease is renewed once when a time is over, whatever has it renewed before.
+func TestRenewAfter(t *testing.T) {
+	for what, sooner := range map[string]func(w *Watchdog, l *Lease){
+		"nothing": func(*Watchdog, *Lease) {},
+		"hasty":   func(w *Watchdog, l *Lease) { w.Hasten(l, hasty) },
+		"poked":   func(w *Watchdog, _ *Lease) { w.Poke(func(Owner) bool { return true }) },
+		"wished":  func(w *Watchdog, l *Lease) { w.RenewAfter(l, hasty) }, // the later one of two counts
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+				h := &holder{}
+				require.True(t, w.Watch(&h.lease, h, time.Now(), lease, true))
+				w.RenewAfter(&h.lease, 2*hasty)
+				sooner(w, &h.lease)
+				time.Sleep(2*hasty - time.Nanosecond)
+				synctest.Wait()
+				before := s.count()
+				time.Sleep(time.Nanosecond)
+				synctest.Wait()
+				require.Equal(t, before+1, s.count())
+				time.Sleep(lease/3 - time.Nanosecond)
+				synctest.Wait()
+				require.Equal(t, before+1, s.count(), "once")
+				time.Sleep(time.Nanosecond)
+				synctest.Wait()
+				require.Equal(t, before+2, s.count(), "and then as ever")
+			})
+		})
+	}
+}
+
 // TestHastenInVain: who is not renewed, or not watched, is not hastened.
 func TestHastenInVain(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {

@@ -52,6 +52,7 @@ type guarded struct {
 	backoff  time.Duration // the last one; 0 after a confirmation
 	life     uint64        // counts Watch, Forget and Rest: a verdict of an earlier life is not for this one
 	by       time.Duration // when it is to be renewed at the latest, once; 0: no such wish
+	after    time.Duration // when it is to be renewed, whatever is renewed before; 0: no such wish
 	attempt  uint64        // the newest one in this life; of older ones only Renewed and Gone count
 	place    [heaps]int    // in each heap, counted from 1; 0: not in it
 }
@@ -66,6 +67,16 @@ func (l *Lease) over() error {
 
 // watched tells whether the lease is in a watchdog: all that are have a deadline.
 func (l *Lease) watched() bool { return l.place[ends] != 0 }
+
+// wished is when a lease is due that is due at that moment in the ordinary way.
+func (l *Lease) wished(at time.Duration) time.Duration {
+	for _, wish := range []time.Duration{l.by, l.after} {
+		if wish != 0 {
+			at = min(at, wish)
+		}
+	}
+	return at
+}
 
 // pace is the length by which renewals are timed: that of a claim is shorter than the one to come.
 func (l *Lease) pace() time.Duration { return min(l.length, l.stands) }

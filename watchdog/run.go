@@ -91,7 +91,9 @@ func (w *Watchdog) batchesLocked(now time.Duration) (batches []batch, looked int
 			continue
 		}
 		l.attempt++
-		l.by = 0
+		if l.by = 0; l.after <= now {
+			l.after = 0
+		}
 		batches[i].renewals = append(batches[i].renewals,
 			Renewal{Owner: l.owner, Length: l.length, lease: l, life: l.life, attempt: l.attempt})
 		w.turns.put(l, now+overdue(l.pace())) // unless the verdict comes first
@@ -102,7 +104,7 @@ func (w *Watchdog) batchesLocked(now time.Duration) (batches []batch, looked int
 // earlyLocked is by how much the renewal of a lease may come early.
 func (w *Watchdog) earlyLocked(l *Lease) time.Duration {
 	switch {
-	case l.by != 0 && !w.off.wish: // the wish is for what is over only then
+	case (l.by != 0 || l.after != 0) && !w.off.wish: // the wish is for what is over only then
 		return 0
 	case w.off.narrow:
 		return l.pace() / 30

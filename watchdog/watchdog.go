@@ -155,11 +155,7 @@ func (w *Watchdog) confirmLocked(l *Lease, sent time.Time, length time.Duration)
 	l.backoff = 0
 	l.attempt++ // those under way do not matter any more if they fail
 	if l.renew {
-		at := later(l.sent, l.pace()/3)
-		if l.by != 0 {
-			at = min(at, l.by)
-		}
-		w.put(&w.turns, l, at)
+		w.put(&w.turns, l, l.wished(later(l.sent, l.pace()/3)))
 	}
 }
 
@@ -222,15 +218,29 @@ func (w *Watchdog) forgetLocked(l *Lease) {
 // ordinary way before, that is the one. It does not come earlier than these two to share a batch with others: what it is
 // to come after may not be over then.
 func (w *Watchdog) Hasten(l *Lease, d time.Duration) {
+	w.wish(l, func(now time.Duration) {
+		if l.by == 0 {
+			l.by = now + d
+		}
+	})
+}
+
+// RenewAfter has a renewed lease renewed once when d is over, also if it is renewed before: what it is to come after is
+// not over then. Of several such moments the last one counts.
+func (w *Watchdog) RenewAfter(l *Lease, d time.Duration) {
+	w.wish(l, func(now time.Duration) { l.after = max(l.after, now+d) })
+}
+
+func (w *Watchdog) wish(l *Lease, note func(now time.Duration)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := l.place[turns] - 1
-	if i < 0 || l.by != 0 {
+	if i < 0 {
 		return
 	}
-	l.by = w.now() + d
-	if w.turns.entries[i].at > l.by {
-		w.put(&w.turns, l, l.by)
+	note(w.now())
+	if due := w.turns.entries[i].at; l.wished(due) < due {
+		w.put(&w.turns, l, l.wished(due))
 	}
 }
 

@@ -70,11 +70,13 @@ var (
 	Heard     Switch // a vote tells since when its master runs, also over a connection that was there before
 	Replicas  Switch // a grant that too few replicas have is none
 	Gaps      Switch // a hold is lost when a majority may have granted the lock to somebody else meanwhile
+	Begun     Switch // a vote that was decided on before the win is on its way then, although the machine sends it later
 	Anew      Switch // but not because masters were started anew, whose votes count for nobody then
 	Settle    Switch // a hold is renewed once more when a master that was another's has granted it for so long that it counts as never lost
 	Clocks    Switch // tokens are proposed by the clocks of the masters, not by that of the client, see [Wall]
 	Stay      Switch // a lock that is to stay taken for a while is not released before
 	JoinStays Switch // and a master that is asked to take it back keeps it for as long
+	LeaveLate Switch // a vote that comes to a master after the lock was left there is left too
 
 	// These are read when a client is made.
 
