@@ -44,6 +44,7 @@ type job struct {
 	Lease   time.Duration
 	Hold    time.Duration // mean time between what a holder does
 	Fair    bool          // the kind of the locks: fairlock, else rlock; where the servers are masters of a quorum, redlock
+	Staying int           // one lock in so many stays taken for a while; 0: none
 	Alone   bool          // quorum locks are not handed on within the process
 	Mode    mode
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
@@ -54,7 +55,7 @@ type job struct {
 
 // defences are those that a control may switch off.
 var defences = map[string]*control.Switch{
-	"NoRetry": &control.NoRetry, "Resend": &control.Resend, "RepeatedGone": &control.RepeatedGone, "Undo": &control.Undo,
+	"Stay": &control.Stay, "NoRetry": &control.NoRetry, "Resend": &control.Resend, "RepeatedGone": &control.RepeatedGone, "Undo": &control.Undo,
 	"Detach": &control.Detach, "LeaseEnd": &control.LeaseEnd, "PassOn": &control.PassOn, "Deadline": &control.Deadline,
 	"Bound": &control.Bound, "Rewake": &control.Rewake, "FreshOwner": &control.FreshOwner, "UndoAgain": &control.UndoAgain,
 	"Listening": &control.Listening, "Poll": &control.Poll, "Refresh": &control.Refresh, "GrantTime": &control.GrantTime,
@@ -142,6 +143,7 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 	}
 	cfg.Think, cfg.Hold, cfg.Wait = 10*time.Millisecond, j.Hold, 100*time.Millisecond
 	cfg.Lease, cfg.Leases, cfg.Plain = j.Lease, []time.Duration{0, j.Lease / 2}, 4
+	cfg.Staying, cfg.Stays = j.Staying, []time.Duration{j.Lease / 4, j.Lease / 2, j.Lease}
 	cfg.Extends, cfg.Patience, cfg.Now = []time.Duration{j.Lease / 2, j.Lease}, 20*time.Second, now
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -44,12 +44,17 @@ func quorumDirections() []directed {
 	clocks := plan{lease: 10 * time.Second, storm: 3500 * time.Millisecond, calm: 500 * time.Millisecond, processes: 4,
 		actors: 2, alone: true, names: 2, period: 400 * time.Millisecond, cycle: 4, recovery: 2500 * time.Millisecond,
 		walls: time.Hour, course: forgetful, tidy: true}
+	// Locks that are to stay taken for a while, whatever is lost or late.
+	stays := quorumPlan(0, 2*time.Second)
+	stays.alone, stays.staying, stays.progress, stays.calm = true, 2, false, 500*time.Millisecond
+	stays.global = []string{"pause", "kill-clients", "script-flush"}
 	return []directed{
 		{"Withdraw", []string{"left behind", "wake-up"}, withdraw, nil},
 		{"Restarts", []string{"exclusion"}, restarts, nil},
 		{"Heard", []string{"exclusion"}, kept, nil},
 		{"LastWord", []string{"wake-up"}, taken, nil},
 		{"late votes", []string{"left behind"}, late, nil},
+		{"Stay", []string{"period"}, stays, nil},
 		{"Clocks", []string{"tokens"}, clocks, mastersApart},
 	}
 }

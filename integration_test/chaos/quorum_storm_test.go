@@ -48,7 +48,7 @@ func TestQuorum(t *testing.T) {
 	handed := quorumPlan(rng.Uint64(), storm)
 	handed.processes, handed.actors, handed.names = 2, 8, 2
 	alone := quorumPlan(rng.Uint64(), storm)
-	alone.alone = true
+	alone.alone, alone.staying = true, 6
 	alone.deal = &bag{rng: rand.New(rand.NewPCG(seed, 4)), left: []string{"restart"}} // not in every short storm, so soon
 	links := linksPlan(rng.Uint64(), storm)
 	var total figures

@@ -182,10 +182,12 @@ var ofMasters = map[string]func(ctx context.Context, w *weather){
 	// does.
 	"clock": func(_ context.Context, w *weather) {
 		for _, n := range w.minority() {
-			n.MoveClock(w.tb, 2*time.Millisecond)
+			n.MoveClock(w.tb, clockJump)
 		}
 	},
 }
+
+const clockJump = 2 * time.Millisecond
 
 // grown is how old masters are to be, so that one which starts anew is not taken for a new one among new ones.
 const grown = 4 * time.Second

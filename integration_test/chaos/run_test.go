@@ -21,6 +21,7 @@ import (
 type plan struct {
 	seed        uint64
 	fair        bool // the kind of the locks: fairlock, else rlock; on masters of a quorum redlock
+	staying     int  // one lock in so many stays taken for a while; 0: none
 	alone       bool // quorum locks are not handed on within a process
 	lease       time.Duration
 	storm, calm time.Duration
@@ -71,7 +72,7 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 	var slots []*slot
 	for i := range p.processes {
 		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease,
-			Fair: p.fair, Alone: p.alone, Without: p.without,
+			Fair: p.fair, Alone: p.alone, Staying: p.staying, Without: p.without,
 			Hold: cmp.Or(p.hold, 5*time.Millisecond), Cycle: p.cycle, Wall: p.walls * time.Duration(1-i%2*2)}
 		s := newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next, p.shape)
 		if s.rng.Float64() < p.kept {
@@ -126,6 +127,9 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	c := history.Config{
 		Lease: p.lease, Bound: bound, Recovery: p.recovery, Faults: w.faults, Slack: hesitation, Least: 500 * time.Millisecond,
 		Place: place, Refusals: w.refusals, Lapses: w.lapses, Local: make(map[int][]history.Window), Pauses: make(map[int][]history.Window),
+	}
+	if t.mode == quorum {
+		c.Jumps = time.Duration(w.count["clock"]) * clockJump
 	}
 	if p.fair && t.mode != quorum {
 		c.Claim = claim

@@ -35,6 +35,8 @@ type Config struct {
 	Slack  time.Duration
 	Pauses map[int][]Window
 	Lapses []Window
+	// Jumps is of [Periods]: how far ahead servers' clocks may be set within one of them.
+	Jumps time.Duration
 	// Least is of [GivenUp]; 0: not checked. Refusals are the times in which servers answered with errors on purpose.
 	Least    time.Duration
 	Refusals []Window
@@ -51,7 +53,7 @@ func Check(ops []Op, c Config) (found []Violation) {
 	}
 	found = append(found, Leases(ops, c.Claim)...)
 	found = append(found, Kinds(ops)...)
-	found = append(found, Periods(ops)...)
+	found = append(found, Periods(ops, c.Jumps, c.Lapses)...)
 	if c.Undo > 0 {
 		found = append(found, Ghosts(ops, c)...)
 	}

@@ -2,19 +2,24 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
 // Periods finds locks that were granted anew before the time was over for which their holder had asked them to stay taken, by a server's
-// clock that is a per cent fast.
-func Periods(ops []Op) (found []Violation) {
+// clock that is a per cent fast and may jump so far ahead. Servers that lose their data in one of the lapses may grant it
+// anew.
+func Periods(ops []Op, jumps time.Duration, lapses []Window) (found []Violation) {
 	for name, ops := range byName(ops) {
 		all := tenures(ops, 0)
 		for _, t := range all {
 			if t.op.Least == 0 || forced(ops) {
 				continue
 			}
-			free := t.free()
+			free := t.free() - int64(jumps)
+			if overlap(lapses, t.op.Call, free) {
+				continue
+			}
 			for _, next := range all {
 				if next.op.Token > t.op.Token && next.op.Return < free {
 					found = append(found, Violation{"period", name, fmt.Sprintf("granted %s before the lock was to be free",
@@ -59,4 +64,9 @@ func (t *tenure) stays(at int64) int64 {
 		return t.op.Return + t.op.Least*102/100
 	}
 	return at + max(t.op.Least, t.longest)*102/100
+}
+
+// overlap reports whether one of the windows and a time have a moment in common.
+func overlap(windows []Window, from, to int64) bool {
+	return slices.ContainsFunc(windows, func(w Window) bool { return w.From <= to && from <= w.To })
 }

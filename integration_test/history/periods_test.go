@@ -2,6 +2,7 @@ package history
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -20,8 +21,10 @@ func TestPeriods(t *testing.T) {
 	plain := first
 	plain.Least = 0
 	for name, row := range map[string]struct {
-		ops []Op
-		bad bool
+		ops    []Op
+		jumps  time.Duration
+		lapses []Window
+		bad    bool
 	}{
 		"when it is over":             {ops: []Op{first, unlock, next(120)}},
 		"too early":                   {ops: []Op{first, unlock, next(119)}, bad: true},
@@ -31,8 +34,12 @@ func TestPeriods(t *testing.T) {
 		"not unlocked: by the server": {ops: []Op{first, lost, next(115)}},
 		"but not earlier":             {ops: []Op{first, lost, next(114)}, bad: true},
 		"not to stay":                 {ops: []Op{plain, unlock, next(30)}},
+		"by a clock that jumped":      {ops: []Op{first, unlock, next(115)}, jumps: 5},
+		"and not so far":              {ops: []Op{first, unlock, next(114)}, jumps: 5, bad: true},
+		"data were lost":              {ops: []Op{first, unlock, next(119)}, lapses: []Window{{120, 130}}},
+		"but before":                  {ops: []Op{first, unlock, next(119)}, lapses: []Window{{-9, -1}}, bad: true},
 		"forced out":                  {ops: []Op{first, {Kind: Force, Name: "a", Result: OK}, next(22)}},
 	} {
-		require.Equal(t, row.bad, len(Periods(row.ops)) > 0, name)
+		require.Equal(t, row.bad, len(Periods(row.ops, row.jumps, row.lapses)) > 0, name)
 	}
 }
