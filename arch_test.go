@@ -68,9 +68,10 @@ type layer int
 const (
 	helpers layer = iota // internal/testkit: imported by tests only
 	internal
-	base   // lua, pubsub, watchdog: know nothing of locks as users see them
-	guards // fence: what stores do with tokens
-	root
+	base     // lua, pubsub, watchdog: know nothing of locks as users see them
+	guards   // fence: what stores do with tokens
+	middle   // internal/engine: who holds what
+	root     // the face of the engine: what users read
 	kinds    // one package per kind of lock; any directory that is none of the above
 	tools    // scripts: programs
 	programs // cmd: what users install; they may depend on more
@@ -80,6 +81,8 @@ func layerOf(dir string) layer {
 	switch first, _, _ := strings.Cut(dir, "/"); {
 	case strings.HasPrefix(dir+"/", "internal/testkit/"):
 		return helpers
+	case dir == "internal/engine":
+		return middle
 	case first == "internal":
 		return internal
 	case first == "lua", first == "pubsub", first == "watchdog":
@@ -135,24 +138,28 @@ func forbidden(from, to string) string {
 		return ""
 	case f == tools:
 		return "scripts must run when the library does not build"
-	case f == guards && (d == root || d == kinds || d == base && dir != "lua" || dir == "internal/kind"):
+	case f == guards && (d == root || d == middle || d == kinds || d == base && dir != "lua" || dir == "internal/kind"):
 		return "a guard is the store's, which knows tokens and no locks: whoever only writes needs none"
 	case d == guards:
 		return "what stores do with tokens is up to them; the library grants tokens and does not depend on it"
 	case f == base && d == base:
-		return "lua, pubsub and watchdog are each understood and tested alone; what joins them belongs in the root"
-	case f == base && d == root:
-		return "the root is built on lua, pubsub and watchdog; what they share with it belongs in internal"
+		return "lua, pubsub and watchdog are each understood and tested alone; what joins them belongs in the engine"
+	case f == base && (d == middle || d == root):
+		return "the engine is built on lua, pubsub and watchdog; what they share with it belongs in internal"
+	case f == middle && d == root:
+		return "the root is the face of the engine; what users see is converted there"
 	case f == kinds && d == kinds:
-		return "kinds are independent of each other; what two of them share belongs in the root or in internal"
+		return "kinds are independent of each other; what two of them share belongs in internal"
 	case d == kinds:
 		return "nothing below the kinds may know which kinds there are, so that one can be added without changing them"
-	case f == internal && d == root:
-		return "internal packages are below the root; pass in what they need"
+	case f == root && d != middle:
+		return "the root holds what users read, and nothing else; what works belongs in internal/engine"
+	case f == internal && (d == middle || d == root):
+		return "other internal packages are below the engine; pass in what they need"
 	case f == internal && d == base && dir != "lua":
 		return "internal packages are below pubsub and watchdog; only the scripts' calls are data that they may name"
 	case f == kinds && d == base && dir != "lua":
-		return "a kind brings scripts; waiting and renewing are the root's, the same for all kinds"
+		return "a kind brings scripts; waiting and renewing are the engine's, the same for all kinds"
 	case f == base && d == internal && dir == "internal/kind":
 		return "internal/kind describes locks, of which lua, pubsub and watchdog know nothing"
 	}
@@ -223,8 +230,14 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"lua", "rlock"}:                            "which kinds there are",
 		{".", "fairlock"}:                           "which kinds there are",
 		{"internal/kind", "rlock"}:                  "which kinds there are",
-		{"internal/kind", ""}:                       "below the root",
-		{"internal/master", ""}:                     "below the root",
+		{"internal/kind", ""}:                       "below the engine",
+		{"internal/master", "internal/engine"}:      "below the engine",
+		{"lua", "internal/engine"}:                  "built on lua",
+		{"internal/engine", ""}:                     "face of the engine",
+		{"internal/engine", "redlock"}:              "which kinds there are",
+		{".", "lua"}:                                "what users read",
+		{".", "internal/queue"}:                     "what users read",
+		{"fence", "internal/engine"}:                "tokens and no locks",
 		{"internal/task", "watchdog"}:               "below pubsub and watchdog",
 		{"rlock", "fairlock"}:                       "independent of each other",
 		{"redlock", "rlock"}:                        "independent of each other",
@@ -245,7 +258,7 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"fence", "pubsub"}:                         "tokens and no locks",
 		{"fence", "internal/kind"}:                  "tokens and no locks",
 		{"rlock", "fence"}:                          "up to them",
-		{".", "fence"}:                              "up to them",
+		{"internal/engine", "fence"}:                "up to them",
 		{"scripts", "lua"}:                          "does not build",
 		{".", "!testing"}:                           "registers flags",
 		{".", "!testing/synctest"}:                  "registers flags",
@@ -256,13 +269,15 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		require.Contains(t, forbidden(edge[0], target(edge[1])), why, edge)
 	}
 	for _, edge := range [][2]string{
-		{".", "lua"}, {".", "pubsub"}, {".", "watchdog"}, {".", "internal/kind"}, {"rlock", ""}, {"fairlock", "lua"},
+		{".", "internal/engine"}, {"internal/engine", "lua"}, {"internal/engine", "pubsub"},
+		{"internal/engine", "watchdog"}, {"internal/engine", "internal/kind"}, {"rlock", ""}, {"fairlock", "lua"},
+		{"rlock", "internal/engine"},
 		{"redlock", "internal/keys"}, {"internal/kind", "lua"}, {"pubsub", "internal/task"}, {"lua", "!fmt"},
 		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"}, {".", "!github.com/google/uuid"},
 		{"internal/testkit/faultproxy", "internal/testkit/redistest"}, {"internal/testkit/mutant", "lua"},
 		{"internal/testkit/model/plain", "lua"}, {"cmd/holdfast", "fence"}, {"cmd/holdfast", "!example.org/words"},
 		{"fence", "lua"}, {"fence", "internal/keys"}, {"fence", "internal/held"},
-		{".", "internal/held"}, {".", "internal/master"}, {"redlock", "lua"}, {"redlock", "internal/kind"},
+		{"internal/engine", "internal/held"}, {"internal/engine", "internal/master"}, {"redlock", "lua"}, {"redlock", "internal/kind"},
 	} {
 		require.Empty(t, forbidden(edge[0], target(edge[1])), edge)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -62,4 +63,12 @@ var (
 	_                                                                                   = redlock.State{State: holdfast.State{}, Masters: []redlock.MasterState(nil)}
 	_ func(time.Duration) holdfast.Option                                               = holdfast.MasterTimeout
 	_ func() holdfast.Option                                                            = holdfast.TrustRestarts
+)
+
+// The defaults that users read are those that work.
+var (
+	_ = [1]struct{}{}[holdfast.DefaultLease-engine.DefaultLease]
+	_ = [1]struct{}{}[holdfast.DefaultRetryBudget-engine.DefaultRetryBudget]
+	_ = [1]struct{}{}[holdfast.DefaultLinger-engine.DefaultLinger]
+	_ = [1]struct{}{}[holdfast.DefaultMasterTimeout-engine.DefaultMasterTimeout]
 )

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"fmt"
 	"sync"
 )
 
@@ -12,10 +13,10 @@ import (
 // what [Hold.Unlock] says.
 func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...Option) (err error) {
 	if l == nil {
-		return invalid("locker is nil; make one with rlock.New")
+		return errNoLocker
 	}
 	if fn == nil {
-		return invalid("fn is nil; pass the function to run under the lock")
+		return fmt.Errorf("%w: fn is nil; pass the function to run under the lock", ErrInvalid)
 	}
 	hold, err := l.Lock(ctx, opts...)
 	if err != nil {
@@ -23,6 +24,19 @@ func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...O
 	}
 	defer func() { err = together(err, hold.Unlock(ctx)) }()
 	return fn(hold.Context())
+}
+
+var errNoLocker = fmt.Errorf("%w: locker is nil; make one with rlock.New", ErrInvalid)
+
+// together is what there is of two errors, on one line.
+func together(one, other error) error {
+	switch {
+	case one == nil:
+		return other
+	case other == nil:
+		return one
+	}
+	return fmt.Errorf("%w; %w", one, other)
 }
 
 // SyncLocker makes a sync.Locker of l, for code that takes one. Lock and Unlock panic where they
@@ -42,7 +56,7 @@ type syncLocker struct {
 
 func (s *syncLocker) Lock() {
 	if s.locker == nil {
-		panic(invalid("locker is nil; make one with rlock.New"))
+		panic(errNoLocker)
 	}
 	hold, err := s.locker.Lock(s.ctx)
 	if err != nil {

@@ -2,8 +2,9 @@ package holdfast
 
 import (
 	"context"
-	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // Hold is one acquisition of a lock. It ends once, for one reason: it was unlocked, it was lost, or
@@ -11,19 +12,7 @@ import (
 //
 // All methods are safe for concurrent use. A Hold that is dropped without Unlock goes on being
 // renewed until its client is closed or its process ends.
-type Hold struct {
-	grant  *grant
-	parent context.Context // of the Lock call; Context derives from it
-	depth  int
-	token  uint64
-	// renewed says that the lease is renewed for as long as the hold lasts.
-	renewed bool
-
-	mu     sync.Mutex // guards the rest
-	ended  error      // why the hold ended, nil while it lasts
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-}
+type Hold engine.Hold
 
 // Context returns the context of the hold. It carries the owner, so that Lock under it re-enters,
 // and the fencing token. It ends with the hold, and its cause is then [ErrReleased], [ErrLost] or
@@ -40,51 +29,7 @@ type Hold struct {
 // sleep, as Linux does, all holds are renewed within that second, and end if Redis says so.)
 //
 // The context of a nil or zero Hold has ended.
-func (h *Hold) Context() context.Context {
-	if err := h.check(); err != nil {
-		ctx, cancel := context.WithCancelCause(context.Background())
-		cancel(err)
-		return ctx
-	}
-	h.mu.Lock()
-	ctx := h.ctx
-	h.mu.Unlock()
-	if ctx != nil {
-		return ctx
-	}
-	// Made on demand: who only locks and unlocks does not pay for it. And without the mutex, for it asks the context of the Lock
-	// call, which may be a user's own, or another hold's, which may end this hold.
-	fresh, cancel := h.newContext()
-	h.mu.Lock()
-	if h.ctx == nil {
-		h.ctx, h.cancel = fresh, cancel
-	}
-	ctx, ended := h.ctx, h.ended
-	h.mu.Unlock()
-	switch {
-	case ended != nil:
-		cancel(ended)
-	case ctx != context.Context(fresh):
-		cancel(nil) // another goroutine was first
-	}
-	return ctx
-}
-
-// end ends the hold for a reason, and returns the earlier reason if it had ended before.
-func (h *Hold) end(reason error) (earlier error) {
-	h.mu.Lock()
-	if h.ended != nil {
-		defer h.mu.Unlock()
-		return h.ended
-	}
-	h.ended = reason
-	cancel := h.cancel
-	h.mu.Unlock()
-	if cancel != nil { // which asks the context of the Lock call, and so without the mutex
-		cancel(reason)
-	}
-	return nil
-}
+func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
 
 // Unlock gives the hold back. The last of an owner's holds to be unlocked frees the lock and wakes the waiters. The hold's
 // context ends first.
@@ -111,64 +56,28 @@ func (h *Hold) end(reason error) (earlier error) {
 //     background, until the lease has ended the lock by itself;
 //   - [ErrInvalid] for a nil or zero Hold.
 func (h *Hold) Unlock(ctx context.Context) error {
-	if err := h.check(); err != nil {
-		return &Error{Op: "unlock", Kind: "hold", Err: err}
-	}
-	if ctx == nil {
-		ctx = context.Background() // it has to be sent in any case
-	}
-	if earlier := h.end(ErrReleased); earlier != nil {
-		return h.grant.fail("unlock", earlier)
-	}
-	if err := h.grant.unlock(ctx, h); err != nil {
-		return h.grant.fail("unlock", err)
-	}
-	return nil
+	return h.fail("unlock", (*engine.Hold)(h).Unlock(ctx))
 }
 
 // Token is the fencing token. It is the same for re-entries, and greater for every new grant of the
 // name. Hand it to the resource that the lock protects, and let the resource refuse a token smaller
 // than the greatest it has seen. Package fence has guards that do that, and reads the token from
 // [Hold.Context].
-func (h *Hold) Token() uint64 {
-	if h == nil {
-		return 0
-	}
-	return h.token
-}
+func (h *Hold) Token() uint64 { return (*engine.Hold)(h).Token() }
 
 // Owner is the owner as Redis has it, "<client uuid>:h<number>". The number counts the owners of
 // the client, and is no fencing token. When the lock is handed on within the process, later holders
 // keep the owner of the first; their tokens tell their holds apart.
-func (h *Hold) Owner() string {
-	if h.check() != nil {
-		return ""
-	}
-	return h.grant.id
-}
+func (h *Hold) Owner() string { return (*engine.Hold)(h).Owner() }
 
 // Count is the depth of this re-entry: 1 for the outermost.
-func (h *Hold) Count() int {
-	if h == nil {
-		return 0
-	}
-	return h.depth
-}
+func (h *Hold) Count() int { return (*engine.Hold)(h).Count() }
 
 // Deadline is until when the hold may be trusted without another answer from Redis, by the
 // monotonic clock. After it the hold is lost. The watchdog moves the deadline on, and a sleep of
 // the machine brings it nearer. The deadline of a hold that has ended is never in the future: it is
 // the zero time, or the time at which the hold was lost.
-func (h *Hold) Deadline() time.Time {
-	if h.check() != nil {
-		return time.Time{}
-	}
-	deadline := h.grant.deadline()
-	if h.reason() != nil && deadline.After(time.Now()) {
-		return time.Time{}
-	}
-	return deadline
-}
+func (h *Hold) Deadline() time.Time { return (*engine.Hold)(h).Deadline() }
 
 // Extend makes the lease last at least lease from now, and later renewals use that length. It never
 // shortens what is left.
@@ -177,39 +86,14 @@ func (h *Hold) Deadline() time.Time {
 // did not answer, together with [ErrUncertain] if the request may have reached Redis; [ErrInvalid]
 // for a lease under 4 ms, a nil ctx, and a nil or zero Hold.
 func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
-	if err := h.check(); err != nil {
-		return &Error{Op: "extend", Kind: "hold", Err: err}
-	}
-	err := checkLease("lease", lease)
-	if err == nil {
-		err = checkContext(ctx)
-	}
-	if err == nil {
-		err = h.reason()
-	}
-	if err == nil {
-		err = h.grant.extend(ctx, lease)
-	}
-	if err != nil {
-		return h.grant.fail("extend", err)
-	}
-	return nil
+	return h.fail("extend", (*engine.Hold)(h).Extend(ctx, lease))
 }
 
-// check refuses what Lock did not return without an error: the methods of a nil or zero Hold fail, and do not panic.
-func (h *Hold) check() error {
-	switch {
-	case h == nil:
-		return invalid("hold is nil; use the one that Lock returned, and that only if its error is nil")
-	case h.grant == nil:
-		return invalid("hold is a zero Hold; use the one that Lock returned")
+// fail is the error of an operation, nil if there is none.
+func (h *Hold) fail(op string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
-}
-
-// reason is why the hold ended, nil while it lasts.
-func (h *Hold) reason() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ended
+	kind, name := (*engine.Hold)(h).Of()
+	return &Error{Op: op, Kind: kind, Name: name, Err: err}
 }

@@ -2,8 +2,9 @@ package holdfast
 
 import (
 	"log/slog"
-	"math"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // Defaults of [Options].
@@ -13,13 +14,8 @@ const (
 	DefaultLinger      = 2 * time.Second
 )
 
-const (
-	// minLease is the shortest lease that anybody can be granted: 1.96 ms of it are trusted, see [watchdog.Trust]. Of a shorter one not
-	// even a millisecond is left, and the answer has to come within that.
-	minLease = 4 * time.Millisecond
-	// maxLease leaves room for rounding up. It is below the 2^53 ms up to which a script counts exactly.
-	maxLease = math.MaxInt64 - time.Millisecond
-)
+// DefaultMasterTimeout is how long a quorum lock waits for each master at most, see [MasterTimeout].
+const DefaultMasterTimeout = 250 * time.Millisecond
 
 // Options are the settings of a [Client]. Zero fields stand for their defaults.
 type Options struct {
@@ -48,107 +44,89 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// withDefaults returns a checked copy; the caller's struct is never changed.
-func (o *Options) withDefaults() (Options, error) {
-	var opts Options
-	if o != nil {
-		opts = *o
-	}
-	if opts.Lease == 0 {
-		opts.Lease = DefaultLease
-	}
-	if opts.RetryBudget == 0 {
-		opts.RetryBudget = DefaultRetryBudget
-	}
-	if opts.Linger == 0 {
-		opts.Linger = DefaultLinger
-	}
-	if err := checkLease("Options.Lease", opts.Lease); err != nil {
-		return opts, err
-	}
-	if opts.RetryBudget < 0 {
-		return opts, invalid("Options.RetryBudget is %v; use a positive duration, or 0 for the default of %v",
-			opts.RetryBudget, DefaultRetryBudget)
-	}
-	if opts.Linger < 0 {
-		return opts, invalid("Options.Linger is %v; use a positive duration, or 0 for the default of %v",
-			opts.Linger, DefaultLinger)
-	}
-	return opts, nil
-}
-
-func checkLease(field string, d time.Duration) error {
-	if d < minLease {
-		return invalid("%s is %v; a lease is at least %v, and 30s is a good choice", field, d, minLease)
-	}
-	if d > maxLease {
-		return invalid("%s is %v; a lease is at most %v, and 30s is a good choice", field, d, maxLease)
-	}
-	return nil
-}
-
 // Option changes one acquisition. An option that is given to a kind's New is the default of all
 // acquisitions of that lock.
-type Option func(*config)
-
-// config is what the options of one acquisition amount to.
-type config struct {
-	wait          time.Duration
-	waitSet       bool
-	lease         time.Duration
-	renew         bool
-	handOff       bool
-	replicas      replicas
-	atLeast       time.Duration // that the lock stays taken; 0: as long as it is held
-	masterTimeout time.Duration
-	trustRestarts bool
-	err           error // of the first bad option
-}
-
-func (c *config) refuse(err error) {
-	if c.err == nil {
-		c.err = err
-	}
-}
+type Option = engine.Option
 
 // Wait bounds the waiting. After d, Lock returns [ErrNotAcquired], or [ErrUnavailable] if Redis has
 // not answered. 0 tries once. The hold's context does not inherit this limit. Default: only the
 // context bounds the wait.
-func Wait(d time.Duration) Option {
-	return func(c *config) {
-		if d < 0 {
-			c.refuse(invalid("Wait is %v; use 0 to try once, or a positive duration", d))
-		}
-		c.wait, c.waitSet = d, true
-	}
-}
+func Wait(d time.Duration) Option { return engine.Wait(d) }
 
 // Lease sets the lease of this hold, from 4 ms up, rounded up to whole milliseconds. It is renewed
 // like the default one unless NoRenewal is given too. A re-entry never shortens the lease of the
 // hold that it enters.
-func Lease(d time.Duration) Option {
-	return func(c *config) {
-		if err := checkLease("Lease", d); err != nil {
-			c.refuse(err)
-		}
-		c.lease = d
-	}
-}
-
-// NoHandoff keeps this acquisition out of hand-offs within the process. It asks the server for the
-// lock, and its Unlock gives the lock back to the server. It changes nothing for a kind that never
-// hands off.
-func NoHandoff() Option {
-	return func(c *config) { c.handOff = false }
-}
+func Lease(d time.Duration) Option { return engine.Lease(d) }
 
 // NoRenewal makes the hold a plain lease, which nobody renews. The hold is lost when the lease has
 // run out: its context ends with [ErrLost], whose text then says so.
 //
 // A re-entry without renewal into a renewed hold stays renewed. A renewed re-entry into a plain
 // lease has that lease renewed until the re-entry ends. A plain lease is not handed on.
-func NoRenewal() Option {
-	return func(c *config) { c.renew = false }
+func NoRenewal() Option { return engine.NoRenewal() }
+
+// NoHandoff keeps this acquisition out of hand-offs within the process. It asks the server for the
+// lock, and its Unlock gives the lock back to the server. It changes nothing for a kind that never
+// hands off.
+func NoHandoff() Option { return engine.NoHandoff() }
+
+// HoldAtLeast keeps the lock taken until d after the grant, however early it is unlocked. So what
+// runs under the lock runs once per period, even if it is short and the clocks of the machines
+// differ. Unlock then leaves the lock with exactly what is left of d. It ends the hold all the
+// same: the context ends with [ErrReleased], nobody renews the lock any more, and nobody can
+// re-enter it. Those who wait get the lock when d is over. Until then State names the hold's owner.
+// In Redis that one has a 0 before its number.
+//
+// d counts from the moment at which the server's answer arrived. One per cent is added for clocks
+// that run at different rates. So by the server's clock the lock is never taken for less than d, and
+// it is taken for longer by a round trip and that per cent.
+//
+// d may be longer or shorter than the lease. The lock is asked for with the longer of the two as
+// its time to live. So it stays taken for d even if the process dies, if the hold is lost while
+// Redis is silent, or if the client is closed.
+//
+// Of nested holds, the option of the outermost counts. Such a hold is never handed on within the
+// process. A quorum that has such locks ignores masters that were started less than d ago, because
+// they may have forgotten one; see [TrustRestarts].
+func HoldAtLeast(d time.Duration) Option { return engine.HoldAtLeast(d) }
+
+// WithReplicas makes a grant count only when n replicas of the server have it (WAIT). They have
+// timeout to confirm it. If fewer confirm, the lock is given back, and Lock and TryLock return
+// [ErrNotReplicated] and say how many confirmed. Lock does not try again by itself: as long as
+// replicas are missing it would take the lock and give it back, and be in the way of others.
+//
+// It narrows the window in which a failover loses a lock that is held, and does not close it. A
+// replica that is not among the n may be promoted. Only an n of all replicas there are, connected
+// or not, rules that out. A replica that confirmed may lose its memory before it is promoted. Only
+// the fencing token protects from that.
+//
+// Replicas are waited for only where a new owner gets the lock. Nothing is waited for with
+//   - re-entries and inner unlocks: they change a count that the client knows. But a re-entry that
+//     asks for more replicas than the hold was granted with waits for them;
+//   - renewals: a failover may set the end of the lease back to that of an earlier renewal. The
+//     next renewal comes before that end if the replica was less than a third of the lease behind,
+//     and the new server takes writes within another third. Otherwise the lock may be granted to
+//     another owner while it is held;
+//   - the last Unlock: after a failover the lock may stay taken until its lease ends.
+//
+// A lock is handed on within the process only to holders that want no more replicas than it was
+// granted with.
+//
+// While a cluster moves the lock's slot, an acquisition may have to wait until the move ends, for
+// as long as [Options.RetryBudget].
+//
+// Each acquisition takes another round trip, and a connection for up to timeout. timeout is rounded
+// up to whole milliseconds, and must be shorter than the lease. A user with few permissions needs
+// the permission for WAIT.
+func WithReplicas(n int, timeout time.Duration) Option { return engine.WithReplicas(n, timeout) }
+
+// WithReplicasOnDisk is [WithReplicas], except that a replica counts only when it has written the
+// grant to the append-only file on its disk (WAITAOF). So the grant also survives a restart of the
+// replicas. Replicas without appendonly never count. With appendfsync everysec a grant takes up to
+// a second, so timeout should be longer. It needs Redis 7.2 or Valkey; an older server refuses it,
+// and the lock is not held then.
+func WithReplicasOnDisk(n int, timeout time.Duration) Option {
+	return engine.WithReplicasOnDisk(n, timeout)
 }
 
 // MasterTimeout is how long a lock that several masters grant together waits for each of them.
@@ -158,20 +136,11 @@ func NoRenewal() Option {
 // Give all who use the lock the same timeout. An election lasts at most four timeouts. A holder
 // takes the elections of others to last no longer than its own would, or than they would by
 // default.
-func MasterTimeout(d time.Duration) Option {
-	return func(c *config) {
-		if d <= 0 {
-			c.refuse(invalid("MasterTimeout is %v; use a positive duration, much shorter than the lease", d))
-		}
-		c.masterTimeout = d
-	}
-}
+func MasterTimeout(d time.Duration) Option { return engine.MasterTimeout(d) }
 
 // TrustRestarts lets masters vote that were started less than a lease ago. By default their votes
 // do not count, because a master that has lost its data may have granted the lock to somebody else
 // before. Use it where every master writes each change to its disk before it answers (appendonly
 // yes, appendfsync always). It is for locks that several masters grant together, and changes
 // nothing for other kinds.
-func TrustRestarts() Option {
-	return func(c *config) { c.trustRestarts = true }
-}
+func TrustRestarts() Option { return engine.TrustRestarts() }

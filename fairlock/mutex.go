@@ -45,12 +45,13 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // Mutex is a lock by name. Any number of Mutexes, in any number of processes, with one name on one Redis are the same
 // lock. Make one with [New]; it holds no resources and needs no closing. All methods are safe for concurrent use.
 type Mutex struct {
-	base *holdfast.Base
+	base *engine.Base
 }
 
 var _ holdfast.Locker = (*Mutex)(nil)
@@ -60,7 +61,7 @@ var _ holdfast.Locker = (*Mutex)(nil)
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
-	return &Mutex{base: holdfast.NewBase(c, newProtocol(name), opts...)}
+	return &Mutex{base: engine.NewBase((*engine.Client)(c), newProtocol(name), opts...)}
 }
 
 // Name is the name of the lock in Redis.
@@ -89,7 +90,8 @@ func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Ho
 	if err := m.check("lock"); err != nil {
 		return nil, err
 	}
-	return m.base.Lock(ctx, opts...)
+	h, err := m.base.Lock(ctx, opts...)
+	return (*holdfast.Hold)(h), m.fail("lock", err)
 }
 
 // TryLock is Lock without waiting. If another owner holds the lock, or waits for it, TryLock
@@ -99,7 +101,8 @@ func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast
 	if err := m.check("try"); err != nil {
 		return nil, err
 	}
-	return m.base.TryLock(ctx, opts...)
+	h, err := m.base.TryLock(ctx, opts...)
+	return (*holdfast.Hold)(h), m.fail("try", err)
 }
 
 // State asks the server who holds the lock, in one round trip. Waiters are those in the queue at
@@ -108,7 +111,8 @@ func (m *Mutex) State(ctx context.Context) (holdfast.State, error) {
 	if err := m.check("state"); err != nil {
 		return holdfast.State{}, err
 	}
-	return m.base.State(ctx)
+	s, err := m.base.State(ctx)
+	return holdfast.State(s), m.fail("state", err)
 }
 
 // ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there
@@ -122,7 +126,8 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	if err := m.check("force unlock"); err != nil {
 		return false, err
 	}
-	return m.base.ForceUnlock(ctx)
+	forced, err := m.base.ForceUnlock(ctx)
+	return forced, m.fail("force unlock", err)
 }
 
 // check lets a zero or nil Mutex fail with an error and not with a panic.
@@ -132,4 +137,12 @@ func (m *Mutex) check(op string) error {
 			holdfast.ErrInvalid)}
 	}
 	return nil
+}
+
+// fail is the error of an operation, nil if there is none.
+func (m *Mutex) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &holdfast.Error{Op: op, Kind: kindName, Name: m.Name(), Err: err}
 }

@@ -76,12 +76,13 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // Mutex is a lock by name on a set of masters. Any number of Mutexes, in any number of processes, with one name on the same masters are the
 // same lock. Make one with [New]; it holds no resources and needs no closing. All methods are safe for concurrent use.
 type Mutex struct {
-	base *holdfast.Base
+	base *engine.Base
 }
 
 var _ holdfast.Locker = (*Mutex)(nil)
@@ -92,7 +93,11 @@ var _ holdfast.Locker = (*Mutex)(nil)
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in "orders:{42}".
 func New(clients []*holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
-	return &Mutex{base: holdfast.NewQuorumBase(clients, newProtocol(name), opts...)}
+	masters := make([]*engine.Client, len(clients))
+	for i, c := range clients {
+		masters[i] = (*engine.Client)(c)
+	}
+	return &Mutex{base: engine.NewQuorumBase(masters, newProtocol(name), opts...)}
 }
 
 // Name is the name of the lock in Redis.
@@ -122,7 +127,8 @@ func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Ho
 	if err := m.check("lock"); err != nil {
 		return nil, err
 	}
-	return m.base.Lock(ctx, opts...)
+	h, err := m.base.Lock(ctx, opts...)
+	return (*holdfast.Hold)(h), m.fail("lock", err)
 }
 
 // TryLock is Lock without waiting: if another owner holds the lock, or several ask for it at once, it returns
@@ -132,7 +138,8 @@ func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast
 	if err := m.check("try"); err != nil {
 		return nil, err
 	}
-	return m.base.TryLock(ctx, opts...)
+	h, err := m.base.TryLock(ctx, opts...)
+	return (*holdfast.Hold)(h), m.fail("try", err)
 }
 
 // State is a lock as its masters see it at one moment. It is old news when it arrives.
@@ -142,7 +149,11 @@ type State struct {
 }
 
 // MasterState is what one master said, or why it said nothing.
-type MasterState = holdfast.MasterState
+type MasterState struct {
+	Master         string // its place in the list of clients, from 1, and its address
+	holdfast.State        // as this master sees it; nothing but Waiters is set if it did not answer
+	Err            error  // why it did not; nil if it did
+}
 
 // State asks all masters who holds the lock, at the same time, and waits for none longer than
 // [holdfast.MasterTimeout]. Owner is who holds it at a majority. Who holds it at fewer masters does
@@ -158,7 +169,11 @@ func (m *Mutex) State(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	majority, masters, err := m.base.StateOfMasters(ctx)
-	return State{majority, masters}, err
+	s := State{State: holdfast.State(majority)}
+	for _, one := range masters {
+		s.Masters = append(s.Masters, MasterState{one.Master, holdfast.State(one.State), one.Err})
+	}
+	return s, m.fail("state", err)
 }
 
 // ForceUnlock frees the lock of whoever holds it at a majority of the masters, at all that answer,
@@ -185,4 +200,12 @@ func (m *Mutex) check(op string) error {
 			holdfast.ErrInvalid)}
 	}
 	return nil
+}
+
+// fail is the error of an operation, nil if there is none.
+func (m *Mutex) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &holdfast.Error{Op: op, Kind: kindName, Name: m.Name(), Err: err}
 }

@@ -162,7 +162,7 @@ func TestSilentServerKeepsNoGoroutines(t *testing.T) {
 			})
 		}
 		g.Wait()
-		eventually(t, "only the undoer is left", func() bool { return goroutines("holdfast.") <= 2 }) // and the watchdog
+		eventually(t, "only the undoer is left", func() bool { return goroutines("holdfast/internal/engine.") <= 2 }) // and the watchdog
 	}
 	before := srv.CommandCalls(t)["evalsha"]
 	proxy.LoseReplies(false)
@@ -175,7 +175,7 @@ func TestSilentServerKeepsNoGoroutines(t *testing.T) {
 		}
 		return true
 	})
-	eventually(t, "and it ends", func() bool { return goroutines("holdfast.") <= 1 })
+	eventually(t, "and it ends", func() bool { return goroutines("holdfast/internal/engine.") <= 1 })
 	require.LessOrEqual(t, srv.CommandCalls(t)["evalsha"]-before, int64(4*left), "three releases for each, and few are sent again")
 }
 

@@ -22,7 +22,7 @@ func mutant(script *lua.Script, body string) func() *mutation {
 	return func() *mutation { return &mutation{script: script, body: body} }
 }
 
-// Not among them, because nothing here shows them, for good reasons; tests of the root, of rlock and of lua do:
+// Not among them, because nothing here shows them, for good reasons; tests of the engine, of rlock and of lua do:
 //
 //   - Bound. A lock that is renewed for nobody is undone at the same time, and a renewal never brings it back.
 //   - PassOn. It needs a waiter that is cancelled in the very moment in which the one before it leaves, and then nobody who

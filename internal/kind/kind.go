@@ -1,5 +1,5 @@
 // Package kind is the seam between what all kinds of lock share (owners, holds, waiting, renewal) and what sets one
-// apart: its scripts and its channel. A new kind implements [Protocol]; nothing else of it is needed by the root package.
+// apart: its scripts and its channel. A new kind implements [Protocol]; nothing else of it is needed by the engine.
 package kind
 
 import (

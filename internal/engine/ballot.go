@@ -1,0 +1,411 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/master"
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// ballot is one owner id before all masters of a quorum: an attempt to get the lock and, if that succeeds, the hold. Each attempt
+// has an id of its own, so what comes late of an earlier one can neither grant nor release anything in this one.
+//
+// It is the entry of the grant that it gets the lock for, and of those that this one is handed on to.
+type ballot struct {
+	uncertainty
+	q        *quorum
+	id       string
+	patience time.Duration // that each master has for an answer
+	trusts   bool          // a master that has been started a moment ago
+
+	mu     sync.Mutex      // guards the rest; never held over a network call
+	lease  time.Duration   // the longest that was asked for
+	votes  []vote          // one for each master
+	won    time.Time       // when it was made the holder
+	before uint64          // the greatest token that the masters knew which made it that
+	watch  *watchdog.Lease // of the hold; nil until there is one
+	denied bool            // a master refused it that was asked before it was won
+	over   bool            // nothing that grants is sent any more
+	leave  func() lua.Call // what is sent in place of a release, if the lock is to stay for a while; else nil
+	why    error           // the hold is lost
+}
+
+// vote is what is known of the owner id at one master.
+type vote struct {
+	asked   bool // a command was sent that may have granted it
+	out     int  // such commands that have no answer yet
+	stray   bool // one of them will never have one
+	held    bool // the last answer said so
+	granted bool // an answer said so once: answers overtake each other, so this and not the last one says what to give back
+	counts  bool // it counts: the master cannot have forgotten what it granted to others before
+	given   bool // a release was sent
+
+	token uint64    // the greatest that the master has told the owner
+	run   string    // of the master when it did
+	seen  time.Time // when the last question was sent that it answered with "held"
+	open  time.Time // from when on it may not have held the lock, if it is not known to hold it now
+	gap   gap       // the last one that has ended
+}
+
+var _ entry = (*ballot)(nil)
+
+func (q *quorum) newBallot(cfg *config) *ballot {
+	return &ballot{
+		q: q, id: q.base.client.newOwnerID(), patience: cfg.patience(), trusts: cfg.trustRestarts,
+		lease: cfg.lease, votes: make([]vote, len(q.voters)),
+	}
+}
+
+// owner is [entry.owner].
+func (b *ballot) owner() string { return b.id }
+
+// question is what is sent to masters.
+type question struct {
+	// call is what is sent to one of them, for which it is not too late until then by its clock, in microseconds.
+	call   func(until int64) lua.Call
+	grants bool // the lock, where it is free, and refuses itself when it is late
+}
+
+// stand is the question that makes masters grant, or agree.
+func (b *ballot) stand(count int, lease time.Duration, token uint64) question {
+	b.longer(lease)
+	return question{func(until int64) lua.Call { return b.q.voter.Vote(b.id, count, lease, token, until) }, true}
+}
+
+// longer notes that the lock is about to be held for so long.
+func (b *ballot) longer(lease time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lease = max(b.lease, lease)
+}
+
+// ask sends a question to some masters and collects their answers in p until that is enough, all are there, or it took too long. What
+// comes later is noted in the ballot all the same.
+func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, enough func() bool) {
+	type heard struct {
+		from int
+		answer
+	}
+	answers := make(chan heard, len(to))
+	for _, i := range to {
+		if err := b.send(ctx, i, what, func(a answer) { answers <- heard{i, a} }); err != nil {
+			p.answers[i].err = err
+			continue
+		}
+		p.waiting++
+	}
+	timer := time.NewTimer(b.patience)
+	defer timer.Stop()
+	for p.waiting > 0 && !enough() {
+		select {
+		case a := <-answers:
+			p.answers[a.from] = a.answer
+			p.waiting--
+			b.judge(p)
+		case <-timer.C:
+			for _, i := range to {
+				if a := &p.answers[i]; errors.Is(a.err, errWaiting) {
+					a.err = b.q.voters[i].silence(b.patience)
+				}
+			}
+			p.waiting = 0
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// errSilent is that a master does not answer.
+var errSilent = errors.New("no answer")
+
+type silence struct {
+	since time.Duration
+	why   error // the last failure, if there was one
+}
+
+// silence is why a master that has said nothing for so long is not waited for.
+func (v *voter) silence(since time.Duration) *silence { return &silence{since, v.Failure()} }
+
+func (s *silence) Error() string {
+	text := fmt.Sprintf("%v for %v", errSilent, s.since.Round(time.Millisecond))
+	if s.why != nil {
+		text += ": " + s.why.Error()
+	}
+	return text
+}
+
+func (s *silence) Unwrap() []error {
+	if s.why == nil {
+		return []error{errSilent}
+	}
+	return []error{errSilent, s.why}
+}
+
+// unanswered is why there is no answer, nil if there is one.
+func unanswered(err error) error {
+	if isReply(err) || errors.Is(err, errLate) {
+		return nil
+	}
+	return err
+}
+
+// send sends a question to a master, in a goroutine of the home client's, and hands on the answer. The error is why none is to be waited
+// for; then none is handed on.
+func (b *ballot) send(ctx context.Context, i int, what question, hear func(answer)) error {
+	v := b.q.voters[i]
+	if v.client.ctx.Err() != nil {
+		return errClosing
+	}
+	if what.grants && !b.mayGrant(i) { // before the question begins: a master that is not asked is not silent
+		return ErrReleased
+	}
+	var err error
+	send, silent := v.Begin(b.patience)
+	if silent {
+		err, hear = v.silence(v.Silence()), func(answer) {}
+	}
+	if !send {
+		if what.grants {
+			b.unsent(i)
+		}
+		return err
+	}
+	begun := suspend.System.Now()
+	before, done := v.sequence.enter()
+	ctx = detach(ctx)
+	b.q.base.client.tasks.Often(func() {
+		defer close(done)
+		v.wait(before, b.patience)
+		a := b.attempt(ctx, v, what)
+		if what.grants && errors.Is(a.err, errLate) && !b.given() {
+			a = b.attempt(ctx, v, what) // now the clock is known: at once
+		}
+		a.begun = begun
+		v.End(unanswered(a.err))
+		if a.err == nil {
+			v.Took(time.Since(a.sent))
+		}
+		b.note(ctx, i, what, &a)
+		b.settle(i, &a)
+		hear(a)
+		if a.refuses() && v.Known() == nil { // who is only ever refused has to know the masters too, to ask the same one first as the others
+			b.q.base.client.tasks.Go(func() { _, _ = v.Run(ctx) })
+		}
+	})
+	return err
+}
+
+// attempt sends a question to a master once. One that grants has to be refused when it is late, so the master's clock is asked for where it is
+// not known.
+func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer) {
+	if !what.grants {
+		a.sent = suspend.System.Now()
+		a.reply, a.err = lua.Run(ctx, v.client.single, what.call(0))
+		return a
+	}
+	k := &v.client.clock
+	if a.err = v.client.meet(ctx); a.err != nil {
+		return a
+	}
+	a.sent = suspend.System.Now()
+	call := what.call(k.limit())
+	if b.trusts || control.Heard.Off() {
+		a.reply, a.err = lua.Run(ctx, v.client.single, call)
+	} else {
+		var info *redis.StringCmd
+		a.reply, a.err = lua.RunBefore(ctx, v.client.rdb, call, func() redis.Cmder {
+			info = redis.NewStringCmd(ctx, "info", "server")
+			return info
+		})
+		a.run, a.doubt = v.Heard(info.Result())
+	}
+	switch {
+	case a.err != nil:
+	case a.reply.Status == lua.Late: // no word of who holds the lock
+		k.refused(a.sent, a.reply.Text(0))
+		a.err = errLate
+	default:
+		k.saw(a.sent, a.reply.Text(3))
+	}
+	return a
+}
+
+// mayGrant notes that a command is about to be sent that may grant the lock. None is once it is being given back.
+func (b *ballot) mayGrant(i int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return false
+	}
+	b.votes[i].asked = true
+	b.votes[i].out++
+	return true
+}
+
+// unsent takes back that a command is about to be sent.
+func (b *ballot) unsent(i int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.votes[i].out--
+}
+
+// wait waits until what was sent before has its answer, but not for long.
+func (v *voter) wait(before <-chan struct{}, patience time.Duration) {
+	if before == nil {
+		return
+	}
+	select {
+	case <-before:
+		return
+	default:
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-before:
+	case <-timer.C:
+	}
+}
+
+// note notes what came of a question.
+func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
+	b.mu.Lock()
+	vote := &b.votes[i]
+	if what.grants {
+		vote.out--
+	}
+	if a.err == nil {
+		b.trackLocked(i, what, a)
+		vote.held = a.holds()
+		vote.granted = vote.granted || vote.held
+		vote.counts = vote.counts && vote.held && (!what.grants || a.reply.Int(1) == 1)
+		a.counts = vote.counts
+	}
+	sent := false
+	if a.err != nil {
+		b.q.base.client.notePanic(a.err)
+		sent, _ = classify(a.err)
+	}
+	vote.stray = vote.stray || what.grants && sent
+	late, leave := vote.given && what.grants && (sent || a.holds()), b.leave // the release came before it, or may have
+	b.mu.Unlock()
+	switch {
+	case !late:
+	case leave == nil:
+		b.undoAt(i)
+	case a.holds() && !control.LeaveLate.Off(): // for its lease; what nobody heard of ends then
+		b.q.base.client.tasks.Go(func() { b.releaseAt(ctx, i, func(bool) lua.Call { return leave() }) })
+	}
+	switch {
+	case !a.holds() || a.counts:
+		a.run, a.doubt = nil, nil
+		return
+	case a.run == nil && a.doubt == nil:
+		a.run, a.doubt = b.q.voters[i].Run(ctx)
+	}
+	if b.trusts {
+		a.doubt = nil
+	}
+}
+
+// judge decides which of the masters that grant the lock are believed. Each answer may change that of the others: a master that was
+// taken for a new one, among others as young, is none when an older one is heard.
+func (b *ballot) judge(p *tally) {
+	first := b.q.first()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range p.answers {
+		a := &p.answers[i]
+		if a.run == nil && !b.trusts || !a.holds() {
+			continue // it counts already, or does not
+		}
+		a.doubt = b.doubtLocked(a.run, first)
+		if a.doubt == nil {
+			a.doubt = b.votes[i].gap.doubt()
+		}
+		a.counts = a.doubt == nil
+		b.votes[i].counts = a.counts && b.votes[i].held
+	}
+}
+
+// doubtLocked is why a vote does not count yet.
+func (b *ballot) doubtLocked(run *master.Run, first time.Time) error {
+	if b.trusts || control.Restarts.Off() {
+		return nil
+	}
+	return run.Doubt(b.longestLeaseLocked(), first)
+}
+
+// longestLease is the longest that is known of: for so long a master may matter that has forgotten a grant.
+func (b *ballot) longestLease() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.longestLeaseLocked()
+}
+
+func (b *ballot) longestLeaseLocked() time.Duration { return max(b.lease, b.q.base.client.opts.Lease) }
+
+// set is [entry.set]. It is for no replicas: [quorum.check] refuses those.
+func (b *ballot) set(ctx context.Context, count int, lease time.Duration, _ replicas, failed *atomic.Pointer[error]) outcome {
+	b.longer(lease)
+	return b.sent(b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Recount(b.id, count, lease) }, failed))
+}
+
+// extend is [entry.extend].
+func (b *ballot) extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) outcome {
+	b.longer(lease)
+	return b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Renew(b.id, lease) }, failed)
+}
+
+// repeat is [Client.repeat], for operations of the holder, which grant nothing. It goes on while a majority neither agrees nor says that
+// the owner does not hold the lock.
+func (b *ballot) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) (o outcome) {
+	start := time.Now()
+	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
+		o.sent = suspend.System.Now()
+		p := b.q.newTally()
+		call := op(o.stray)
+		b.ask(ctx, question{call: func(int64) lua.Call { return call }}, b.q.all, p, func() bool {
+			return p.votes() >= b.q.need || p.refused() > len(b.votes)-b.q.need
+		})
+		switch {
+		case p.refused() > len(b.votes)-b.q.need || b.lost(p):
+			return b.gone(p)
+		case p.votes() >= b.q.need && !b.overtaken(none):
+			return outcome{reply: lua.Reply{Status: lua.Done}, sent: o.sent}
+		case b.given(): // by Close; what was asked came too late
+			return outcome{reply: lua.Reply{Status: lua.Gone}, sent: o.sent}
+		}
+		failure := &quorumError{b.q, p, p.votes()}
+		o.err, o.stray = failure, o.stray || failure.open()
+		if failed != nil {
+			err := o.err // for the caller, who may read it while the next attempt fails
+			failed.Store(&err)
+		}
+		if failure.final() || control.Resend.Off() || time.Since(start)+delay > b.q.base.client.budget() {
+			return o
+		}
+		select {
+		case <-time.After(spread(delay)):
+		case <-ctx.Done():
+			return o
+		}
+	}
+}
+
+// given tells whether it is being given back.
+func (b *ballot) given() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.over
+}

@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// renewal is one hold of a quorum lock that is due, and what its masters have said.
+type renewal struct {
+	*ballot
+	tenure  *tenure
+	length  time.Duration
+	count   int
+	token   uint64
+	stands  time.Duration // for how long a master that takes it back is to keep it
+	tally   *tally
+	missing int // answers
+}
+
+// verdict is what follows from the answers so far. A majority that is renewed is enough; the
+// lock is lost when a majority may have granted it to another owner, see [gap], or when one keeps it from having a majority. Where
+// others hold it who are not the same it is too early to tell: mostly they have asked for it in vain, and will give it back.
+func (r *renewal) verdict() watchdog.Verdict {
+	r.judge(r.tally)
+	switch {
+	case r.lost(r.tally):
+		r.gone(r.tally)
+		return watchdog.Gone
+	case r.tally.votes() >= r.q.need && !r.overtaken(none):
+		return watchdog.Renewed
+	}
+	return watchdog.Unknown
+}
+
+// said is an answer to a renewal.
+type said struct {
+	to   int // place in the batch
+	from int // master
+	answer
+}
+
+// votes renews the locks that masters have granted whose holds are a client's. A master that is slow for those must not delay locks of
+// that client's own server, so they have a watchdog of their own.
+type votes struct{ home *Client }
+
+// lane is [renewer.lane].
+func (votes) lane() func(watchdog.Owner) any { return nil }
+
+// renew is the watchdog's access to masters: one pipeline to each for all holds that it has granted. A master that does not know a
+// hold, because it was started anew or out of reach, is asked to take it back.
+func (v votes) renew(ctx context.Context, batch []watchdog.Renewal) {
+	due, patience := make([]*renewal, len(batch)), time.Duration(0)
+	for i, r := range batch {
+		t := r.Owner.(*tenure)
+		b := t.entry.(*ballot)
+		due[i] = &renewal{ballot: b, tenure: t, length: r.Length, tally: b.q.newTally()}
+		due[i].count, due[i].token, due[i].stands = t.standing()
+		patience = max(patience, b.patience)
+	}
+	answers := make(chan said, votersOf(due))
+	for _, e := range errands(ctx, due, answers) {
+		v.home.run(ctx, e, due, patience, answers)
+	}
+	open := 0
+	for _, r := range due {
+		if !r.settled() {
+			open++
+		}
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for open > 0 {
+		select {
+		case a := <-answers:
+			r := due[a.to]
+			before := r.settled()
+			if r.hear(a); !before && r.settled() {
+				open--
+			}
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		break
+	}
+	for i, r := range due {
+		batch[i].Verdict = r.verdict()
+		if batch[i].Verdict == watchdog.Gone && r.isPassing() {
+			batch[i].Verdict = watchdog.Unknown // it may be that command's work
+		}
+		var reason error
+		if batch[i].Verdict == watchdog.Unknown {
+			reason = panics.Text(&quorumError{r.q, r.tally, r.tally.votes()}) // not the panic of who hears of it
+			r.tenure.refusal.Store(&reason)
+		} else if r.tenure.refusal.Load() != nil {
+			r.tenure.refusal.Store(nil)
+		}
+	}
+}
+
+func votersOf(due []*renewal) (n int) {
+	for _, r := range due {
+		n += len(r.votes)
+	}
+	return n
+}
+
+// settled tells whether no answer that is missing can change anything.
+func (r *renewal) settled() bool { return r.missing == 0 || r.verdict() != watchdog.Unknown }
+
+// errand is all that is to be renewed at one master.
+type errand struct {
+	voter *voter
+	calls []lua.Call
+	of    []said // whose they are
+}
+
+// errands are the renewals at each master. Holds that a master does not know are not among them: it is asked to take those back.
+func errands(ctx context.Context, due []*renewal, answers chan<- said) (list []*errand) {
+	at := map[*Client]*errand{}
+	for to, r := range due {
+		for i, v := range r.q.voters {
+			if !r.holds(i) {
+				r.join(ctx, to, i, answers)
+				continue
+			}
+			e := at[v.client]
+			if e == nil {
+				e = &errand{voter: v}
+				at[v.client] = e
+				list = append(list, e)
+			}
+			e.calls = append(e.calls, r.q.voter.Renew(r.id, r.length))
+			e.of = append(e.of, said{to: to, from: i})
+			r.missing++
+		}
+	}
+	return list
+}
+
+// run sends an errand, in one pipeline. A master that is known to be silent is not waited for.
+func (c *Client) run(ctx context.Context, e *errand, due []*renewal, patience time.Duration, answers chan<- said) {
+	v := e.voter
+	send, silent := v.Begin(patience)
+	if silent {
+		for _, a := range e.of {
+			due[a.to].tally.answers[a.from].err = v.silence(v.Silence())
+			due[a.to].missing--
+		}
+	}
+	if !send {
+		return
+	}
+	c.tasks.Go(func() {
+		failure, sent := errSilent, suspend.System.Now()
+		var forgot []said
+		for n, result := range lua.RenewAll(detach(ctx), v.client.rdb, e.calls) {
+			a := e.of[n]
+			a.reply, a.err, a.sent = result.Reply, result.Err, sent
+			if failure != nil {
+				failure = unanswered(a.err)
+			}
+			due[a.to].note(ctx, a.from, question{}, &a.answer)
+			switch {
+			case a.err == nil && a.reply.Status == lua.Gone && !control.Retake.Off() && !control.Join.Off():
+				forgot = append(forgot, a)
+			case !silent:
+				answers <- a
+			}
+		}
+		v.End(failure)
+		for _, a := range forgot {
+			due[a.to].retake(ctx, a, !silent, answers)
+		}
+	})
+}
+
+// retake asks a master to take the hold back that has just said that it does not know it. Who hears this does it, and
+// not who counts the answers: when the others have renewed the hold, nobody counts any more. heard tells whether an
+// answer is counted on, which is then the one to this.
+func (r *renewal) retake(ctx context.Context, a said, heard bool, answers chan<- said) {
+	hear := func(answer) {}
+	if heard {
+		hear = func(late answer) { answers <- said{a.to, a.from, late} }
+	}
+	count, token, stands := r.tenure.standing() // as it is now: the answer may have taken long
+	if err := r.send(ctx, a.from, r.stand(count, stands, token), hear); err != nil {
+		hear(answer{err: err})
+	}
+}
+
+// holds tells whether a master is believed to know the hold.
+func (b *ballot) holds(i int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.votes[i].held
+}
+
+// join asks a master to take the hold back.
+func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {
+	if control.Join.Off() {
+		return
+	}
+	err := r.send(ctx, i, r.stand(r.count, max(r.length, r.stands), r.token), func(a answer) { answers <- said{to, i, a} })
+	if err != nil {
+		r.tally.answers[i].err = err
+		return
+	}
+	r.missing++
+}
+
+// live notes that the owner has a hold, which is watched, and has it renewed soon where what masters have said until now
+// asks for that. It is renewed again
+//
+//   - soon, where a master refused it that was asked before it was won: mostly for a rival, who has lost;
+//   - when a gap is over that ended with a master's first grant: what another one forgets from then on is not before that.
+func (b *ballot) live(watch *watchdog.Lease) {
+	b.mu.Lock()
+	b.watch = watch
+	denied, left := b.denied, time.Duration(0)
+	for i := range b.votes {
+		left = max(left, b.votes[i].gap.joins())
+	}
+	b.mu.Unlock()
+	b.renewAgain(watch, denied, left)
+}
+
+// settle does what [ballot.live] does, for the answer of master i that comes later.
+func (b *ballot) settle(i int, a *answer) {
+	b.mu.Lock()
+	watch, denied, left := b.watch, a.refuses() && (b.won.IsZero() || a.begun.Before(b.won)), time.Duration(0)
+	if a.err == nil && a.reply.Status == lua.Gone && !control.Retake.Off() {
+		denied = true // of the holder's own questions, to a master that has forgotten it
+	}
+	b.denied = b.denied || denied
+	if a.holds() {
+		left = b.votes[i].gap.joins()
+	}
+	b.mu.Unlock()
+	if watch != nil {
+		b.renewAgain(watch, denied, left)
+	}
+}
+
+func (b *ballot) renewAgain(watch *watchdog.Lease, denied bool, left time.Duration) {
+	if control.Settle.Off() {
+		return
+	}
+	if denied {
+		b.q.base.dog.Hasten(watch, joinAfter)
+	}
+	if left > 0 {
+		b.q.base.dog.RenewAfter(watch, left)
+	}
+}
+
+// hear takes an answer.
+func (r *renewal) hear(a said) {
+	r.missing--
+	r.tally.answers[a.from] = a.answer
+}

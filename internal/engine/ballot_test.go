@@ -1,0 +1,22 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// A master that is not asked, because the lock is being given back, is not taken for silent.
+func TestMasterThatIsNotAskedIsNotSilent(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	c, err := New(rdb, nil)
+	require.NoError(t, err)
+	v := &voter{Master: c.asMaster(), client: c}
+	b := &ballot{q: &quorum{voters: []*voter{v}}, votes: make([]vote, 1), over: true, patience: time.Second}
+	require.ErrorIs(t, b.send(t.Context(), 0, question{grants: true}, nil), ErrReleased)
+	require.Zero(t, v.Silence())
+	require.NoError(t, c.Close(t.Context()))
+	require.NoError(t, rdb.Close())
+}

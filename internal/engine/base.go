@@ -1,0 +1,249 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// Base is the part of a lock that does not depend on its kind. Packages like rlock are built on it.
+//
+// Its errors are the reasons only. The kinds say which operation has failed.
+type Base struct {
+	client   *Client
+	dog      *watchdog.Watchdog // that renews its holds
+	backend  backend
+	traits   traits // of the backend
+	waiter   waiter // the backend, if its waiters have places at the server
+	wire     kind.Lock
+	protocol kind.Protocol // the same, if one server grants the lock
+	queuer   kind.Queuer   // the protocol, if its waiters have places at the server
+	key      queue.Key
+	defaults []Option
+	err      error // why the lock cannot be used: bad name, nil client
+}
+
+// NewBase is for the kinds of this module. Errors in its arguments are returned by the first operation.
+func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
+	b := newBase(c, p, opts)
+	b.protocol = p
+	b.queuer, _ = p.(kind.Queuer)
+	if b.err == nil {
+		b.use(newOneServer(b, p))
+	}
+	return b
+}
+
+func newBase(c *Client, l kind.Lock, opts []Option) *Base {
+	b := &Base{client: c, wire: l, key: queue.Key{Kind: l.Kind(), Name: l.Name()}, defaults: opts}
+	if err := c.check(); err != nil {
+		b.err = err
+		return b
+	}
+	if err := keys.Check(l.Name()); err != nil {
+		b.err = both{ErrInvalid, err}
+	}
+	return b
+}
+
+func (b *Base) use(be backend) {
+	b.backend, b.traits, b.dog = be, be.traits(), b.client.dogs.get(be.renewer())
+	b.waiter, _ = be.(waiter)
+}
+
+// Name is the name of the lock in Redis.
+func (b *Base) Name() string { return b.key.Name }
+
+// Lock waits for the lock, for as long as the context and [Wait] allow.
+func (b *Base) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
+	return b.lock(&request{ctx: ctx}, opts)
+}
+
+// TryLock asks once.
+func (b *Base) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
+	return b.lock(&request{ctx: ctx, once: true}, opts)
+}
+
+// lock gets a hold for the owner that the context carries: another one in the owner's grant if it has one, else a grant.
+func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
+	if err := b.prepare(r, opts); err != nil {
+		return nil, raise(err)
+	}
+	defer r.cancel()
+	late := r.ctx.Err() != nil
+	own := ownerOf(r.ctx, b)
+	h, err := (*Hold)(nil), errAgain
+	for errors.Is(err, errAgain) {
+		g, failed := own.enter(b, r)
+		if failed != nil {
+			return nil, raise(failed)
+		}
+		if p := g.queueUp(r); p != nil {
+			p.Wait(r.wait) // here, and not further down: see there
+		}
+		h, err = g.acquire(r)
+	}
+	if late && errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotAcquired) {
+		err = unasked{b.over(r.ctx)}
+	}
+	if err != nil {
+		return nil, raise(under(r.ctx, err))
+	}
+	return h, nil
+}
+
+// request is one call of Lock or TryLock.
+type request struct {
+	want   config
+	ctx    context.Context    // the caller's, from which the hold derives
+	wait   context.Context    // bounds the waiting
+	cancel context.CancelFunc // frees what wait takes
+	once   bool               // the server is asked once
+	place  *queue.Place       // in the local queue, if it had to wait there
+}
+
+// prepare applies the options to a request that has the rest.
+func (b *Base) prepare(r *request, opts []Option) error {
+	if err := b.configure(&r.want, opts); err != nil {
+		return err
+	}
+	if err := checkContext(r.ctx); err != nil {
+		return err
+	}
+	r.wait, r.cancel = r.ctx, func() {}
+	switch {
+	case r.want.waitSet && r.want.wait == 0:
+		r.once = true
+	case r.want.waitSet && !r.once:
+		r.wait, r.cancel = context.WithTimeoutCause(r.ctx, r.want.wait, errWaited)
+	}
+	return nil
+}
+
+var errWaited = errors.New("waited as long as Wait allows")
+
+// configure adds up the client's, the lock's and the call's options, the later ones winning.
+func (b *Base) configure(cfg *config, opts []Option) error {
+	if b.err != nil {
+		return b.err
+	}
+	*cfg = config{lease: b.client.opts.Lease, renew: true, handOff: b.traits.handsOff}
+	for _, list := range [][]Option{b.defaults, opts} {
+		for i, opt := range list {
+			if opt == nil {
+				cfg.refuse(invalid("option %d is nil; leave it out", i+1))
+				continue
+			}
+			opt(cfg)
+		}
+	}
+	cfg.lease = time.Duration(kind.Millis(cfg.lease)) * time.Millisecond
+	cfg.handOff = cfg.handOff && cfg.atLeast == 0
+	if cfg.err != nil {
+		return cfg.err
+	}
+	return b.backend.check(cfg)
+}
+
+// What a query may leave at the server when it has no answer.
+const (
+	reads   = false // nothing, so there is no outcome to be unknown
+	changes = true  // what it does, which is harmless when repeated
+)
+
+// query runs a call that changes nothing, or that is harmless when repeated.
+func (b *Base) query(ctx context.Context, changes bool, build func(publish string) lua.Call) (outcome, error) {
+	if err := b.mayAsk(ctx); err != nil {
+		return outcome{}, err
+	}
+	call := build(b.client.publish)
+	o, ok := b.client.call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
+		return b.client.repeat(ctx, func(bool) lua.Call { return call }, failed)
+	}, func(outcome) {})
+	switch {
+	case !ok && changes:
+		return o, raise(under(ctx, outage(both{ErrUncertain, because(context.Cause(ctx), o.err)})))
+	case !ok:
+		return o, raise(under(ctx, outage(because(context.Cause(ctx), o.err))))
+	case o.err != nil:
+		o.stray = o.stray && changes
+		if cause := context.Cause(ctx); cause != nil && isOutage(o.err) {
+			o.err = because(cause, o.err) // it ended between two attempts
+		}
+		return o, raise(under(ctx, b.uncertain(o)))
+	}
+	return o, nil
+}
+
+// mayAsk is why a query is not to be sent.
+func (b *Base) mayAsk(ctx context.Context) error {
+	switch {
+	case b.err != nil:
+		return raise(b.err)
+	case ctx == nil:
+		return raise(checkContext(ctx))
+	case b.client.ctx.Err() != nil:
+		return raise(ErrClosed)
+	case ctx.Err() != nil:
+		return raise(under(ctx, unasked{context.Cause(ctx)}))
+	}
+	return nil
+}
+
+// renewNow renews this client's holds of the name now, so that one that was forced out is told at once.
+func (b *Base) renewNow() {
+	b.dog.Poke(func(o watchdog.Owner) bool { return o.(*tenure).base.key == b.key })
+}
+
+// raise returns the error of an operation, at its end. If what failed is a hook of go-redis that panicked, that goes on to the
+// caller: all that the operation had by then has been given back, or will be.
+func raise(err error) error {
+	if p := panics.In(err); p != nil {
+		panic(p.Value)
+	}
+	return err
+}
+
+// uncertain is the error of an operation that failed: whether it may have happened is part of it, and whether there was an answer.
+func (b *Base) uncertain(o outcome) error {
+	err := b.backend.explain(o.err)
+	if o.stray {
+		err = both{ErrUncertain, err}
+	}
+	if isOutage(o.err) {
+		err = outage(err)
+	}
+	return err
+}
+
+// explain adds to an error of Redis what its text does not say: which key of the lock, and what to do. queues says that the lock
+// has a queue at the server.
+func explain(err error, name string, queues bool) error {
+	switch {
+	case lua.IsError(err, "WRONGTYPE"):
+		k, queue := keys.For(name), ""
+		if queues {
+			queue = fmt.Sprintf(", or %s or %s something that is no queue", k.Queue, k.Deadlines)
+		}
+		return both{fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
+			"another name", k.Name, k.Token, queue), err}
+	case lua.IsError(err, "NOAUTH"), lua.IsError(err, "Protocol error: unauthenticated"): // the second of long commands, since Redis 7
+		return both{errors.New("the server wants a password, and none was given; set Password, and Username if it is not the default one, in the " +
+			"options of go-redis"), err}
+	case lua.IsError(err, "WRONGPASS"):
+		return both{errors.New("the server does not know this user with this password; check Username and Password in the options of go-redis"), err}
+	case lua.IsDenied(err):
+		return both{errors.New("this user lacks a permission; docs/security.md has the rule that it needs, and ACL LOG " +
+			"at the server says what was refused"), err}
+	}
+	return err
+}

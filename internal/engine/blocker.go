@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// blocker is what a server says is at the name of a lock that it refuses.
+type blocker struct {
+	left    time.Duration // until it ends, then; negative: not known, or never
+	owner   string        // of the lock; empty: not known
+	foreign string        // why it is no lock; empty: it may be one
+	endless bool          // it has no time to live at the server, as every lock has
+}
+
+// isOwner tells whether a field is an owner of this library or of Redisson, whose owners end in the number of a thread.
+func isOwner(field string) bool {
+	const length = 36 // of a UUID; Validate knows other forms too
+	if len(field) < length || uuid.Validate(field[:length]) != nil {
+		return false
+	}
+	number, ok := strings.CutPrefix(field[length:], ":")
+	_, err := strconv.ParseUint(strings.TrimPrefix(number, "h"), 10, 64)
+	return ok && err == nil
+}
+
+// ownerIn is the owner that a field names. Of a lock that was left for the rest of its time, see [HoldAtLeast], that is
+// the one who left it: its field has a 0 before the number, which no owner has, so that no command of the owner finds
+// it.
+func ownerIn(field string) string {
+	at := strings.LastIndexByte(field, ':') + 1
+	if number, left := strings.CutPrefix(field[at:], "h0"); left && number != "" {
+		return field[:at] + "h" + number
+	}
+	return field
+}
+
+// otherKind is the field by which Redisson's read-write locks tell reading from writing.
+const otherKind = "mode"
+
+// inTheWay is what the fields of a hash say of it, and the milliseconds that it has to live. Without fields its owner is not known.
+func inTheWay(millis int64, fields ...string) blocker {
+	b := blocker{left: remaining(millis), endless: millis == -1}
+	switch {
+	case len(fields) == 0:
+	case slices.Contains(fields, otherKind):
+		b.foreign = "is a lock of another kind, such as a read-write lock of Redisson: choose another name"
+	case len(fields) == 1 && isOwner(fields[0]):
+		b.owner = ownerIn(fields[0])
+	default:
+		for i, field := range fields {
+			fields[i] = fmt.Sprintf("%.60q", field)
+		}
+		b.foreign = "holds what is no lock owner (" + strings.Join(fields, ", ") + "), " + noLock
+	}
+	return b
+}
+
+// refusedBy reads the part of a refusal that says what is in the way: milliseconds first, and the fields of the hash from i on.
+func refusedBy(r lua.Reply, i int) blocker {
+	if n := r.Int(i); n > 0 {
+		b := inTheWay(r.Int(0))
+		b.foreign = fmt.Sprintf("holds %d fields, and a lock has one, "+noLock, n)
+		return b
+	}
+	return inTheWay(r.Int(0), r.Texts(i)...)
+}
+
+const noLock = "so it is no lock of this library or of Redisson: look at it with HGETALL, and delete it or choose another name"
+
+// text is what is in the way, so long after the server said so. It is empty if nothing is known of it.
+func (b blocker) text(age time.Duration) string {
+	left, age := b.left.Round(time.Millisecond), age.Round(time.Millisecond)
+	owner := b.owner
+	if owner == "" {
+		owner = "another owner"
+	}
+	switch {
+	case b.foreign != "" && b.left < 0:
+		return "its key has no time to live, and " + b.foreign
+	case b.foreign != "":
+		return fmt.Sprintf("its key has %v to live, and %s", left, b.foreign)
+	case b.endless:
+		return "its key has no time to live, " + noLock
+	case b.left < 0 && b.owner == "":
+		return ""
+	case b.left < 0:
+		return "held by " + owner
+	case age < news && age < left:
+		return fmt.Sprintf("held by %s, whose lease has %v left", owner, left-age)
+	}
+	return fmt.Sprintf("held by %s, whose lease had %v left when it was last seen, %v ago", owner, left, age)
+}
+
+// news is how old may be what is told as if it were so now: a lease may have been renewed since.
+const news = time.Second

@@ -1,0 +1,368 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/combine"
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// Delays between the attempts of one operation: doubling from the first to the last, each shortened at random so that
+// clients that failed together do not come back together.
+const (
+	firstBackoff = 5 * time.Millisecond
+	lastBackoff  = 250 * time.Millisecond
+	// closingBudget is the retry budget of a client that is closing: long enough for connections that a restart of the
+	// server left behind, short enough not to hold up a process that ends.
+	closingBudget = time.Second
+	// leastDial is how long a connection is waited for, however short the budget: each operation is tried once.
+	leastDial = time.Second
+)
+
+// outcome is what one operation, with all its attempts, came to.
+type outcome struct {
+	reply lua.Reply
+	sent  time.Time // when the last attempt was sent: what is trusted is counted from here, never from the reply
+	stray bool      // an attempt was sent that nobody answered: it may have run, and may still
+	err   error
+}
+
+// operation builds the call of an attempt; again says that an earlier one may have been executed.
+type operation func(again bool) lua.Call
+
+// action runs one operation until there is an answer, the retry budget is spent or ctx ends. Between attempts it gives up;
+// during one it may not be able to. Each failure is left in failed, if that is given, for a caller that does not wait for the end.
+type action func(ctx context.Context, failed *atomic.Pointer[error]) outcome
+
+// errLate is that a request was on its way for too long. The server has done nothing.
+var errLate = errors.New("the request reached the server later than it was to be executed")
+
+// errBudget is that an operation has taken as long as it may.
+var errBudget = errors.New("no answer within the retry budget")
+
+// spent is the end of an operation that has taken as long as it may, because of the last failure of the network, if there was one. What the last
+// attempt said is that its context ended: that is ours, so nobody is told of it, who might take it for the caller's.
+func spent(failure error) error {
+	if failure == nil {
+		return errBudget
+	}
+	return both{errBudget, failure}
+}
+
+// repeat runs an operation until the server answers, the retry budget is spent or ctx ends. Between attempts it gives
+// up; during one it cannot, because go-redis does not interrupt a read. [Client.call] can.
+func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
+	return c.repeatFor(ctx, c, op, failed)
+}
+
+// repeatFor is repeat for a lock whose holds belong to the home client: its options and its end count.
+func (c *Client) repeatFor(ctx context.Context, home *Client, op operation, failed *atomic.Pointer[error]) outcome {
+	return c.persist(ctx, home, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
+		return lua.Run(ctx, c.single, call)
+	})
+}
+
+// once is a server that is asked once, for [Base.TryLock], and once more only where a connection that had been idle was found
+// closed: that says nothing of the server.
+type once struct{ *Client }
+
+// repeat is [Client.repeat].
+func (s once) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
+	tried := false
+	return s.persist(ctx, s.Client, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
+		reply, err := lua.Run(ctx, s.single, call)
+		if err != nil && (tried || !isStale(err)) {
+			err = &lastError{err}
+		}
+		tried = true
+		return reply, err
+	})
+}
+
+// lastError is after which there is no other attempt.
+type lastError struct{ error }
+
+func (e *lastError) Unwrap() error { return e.error }
+
+// isStale tells whether the connection had been closed by the other side.
+func isStale(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// bounded is a context that its caller cannot end, for operations that share one retry budget.
+type bounded struct {
+	context.Context
+	until time.Time
+}
+
+// persist is repeatFor with another way of running an attempt. What is left of the budget also bounds the wait for a connection, which
+// go-redis makes anew five times, and with TLS for the whole DialTimeout each time. (A read it does not bound.)
+func (c *Client) persist(ctx context.Context, home *Client, op operation, failed *atomic.Pointer[error],
+	run func(context.Context, lua.Call) (lua.Reply, error),
+) (o outcome) {
+	start, late, failure := suspend.System.Now(), false, error(nil)
+	o.sent = start
+	end := start.Add(home.budget())
+	if b, ok := ctx.(bounded); ok && b.until.Before(end) {
+		end = b.until
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, latest(end, start.Add(leastDial)), errBudget)
+	defer cancel()
+	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
+		o.reply, o.err = run(ctx, op(o.stray))
+		if o.err == nil && o.reply.Status == lua.Late {
+			c.clock.refused(o.sent, o.reply.Text(0))
+			if o.err = errLate; !late && ctx.Err() == nil {
+				late, o.sent = true, suspend.System.Now()
+				continue // now the clock is known: at once
+			}
+		}
+		if o.err == nil {
+			return o
+		}
+		if isContext(o.err) {
+			awaitDeadline(ctx)
+			if errors.Is(context.Cause(ctx), errBudget) {
+				o.err = spent(failure)
+			}
+		}
+		failure = o.err
+		home.notePanic(o.err)
+		if failed != nil && (ctx.Err() == nil || !isContext(o.err)) {
+			err := o.err
+			failed.Store(&err)
+		}
+		sent, passing := classify(o.err)
+		o.stray = o.stray || sent
+		var last *lastError
+		if !passing || errors.As(o.err, &last) || control.Resend.Off() || time.Since(start)+delay > home.budget() ||
+			time.Until(end) < delay {
+			return o
+		}
+		if !isReply(o.err) && c.cluster != nil {
+			// A ClusterClient asks a dead master again for up to a minute unless it is told to look.
+			c.cluster.ReloadState(ctx)
+		}
+		select {
+		case <-time.After(spread(delay)):
+		case <-ctx.Done():
+			return o
+		}
+		o.sent = suspend.System.Now()
+	}
+}
+
+// awaitDeadline returns when a context has ended whose deadline has passed. A command that has the same deadline, because
+// it travels with others, may end a moment before the context itself, and it is that which says why.
+func awaitDeadline(ctx context.Context) {
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > 0 {
+		return
+	}
+	timer := time.NewTimer(time.Second) // for contexts that only pretend to have a deadline
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// notePanic logs the panic of a hook or dialer of go-redis, if it is one: there may be no caller whom it could reach, and who is
+// reached does not see where it was.
+func (c *Client) notePanic(err error) {
+	if p := panics.In(err); p != nil {
+		c.opts.Logger.Error("a command failed", "error", p, "stack", string(p.Stack))
+	}
+}
+
+// budget is for how long an operation may go on.
+func (c *Client) budget() time.Duration {
+	if c.ctx.Err() != nil {
+		return min(c.opts.RetryBudget, closingBudget)
+	}
+	return c.opts.RetryBudget
+}
+
+// classify tells of an error whether the command may have run all the same, and whether it is worth another attempt.
+func classify(err error) (sent, passing bool) {
+	if errors.Is(err, errBudget) {
+		return true, false // from the wait for a connection or from the read; assume the worse
+	}
+	if isReply(err) {
+		for _, prefix := range []string{
+			"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "NOREPLICAS", "BUSY ", "MOVED", "ASK",
+			"max number of clients", "UNBLOCKED", "WAIT cannot", "WAITAOF cannot", // the last three: it was demoted
+		} {
+			if lua.IsError(err, prefix) {
+				return false, true // the server did not begin; soon it may
+			}
+		}
+		return false, false
+	}
+	var op *net.OpError
+	var unsent *combine.NotSentError
+	switch {
+	case errors.Is(err, ErrNotReplicated):
+		return false, false // an answer too
+	case errors.Is(err, errLate):
+		return false, true // the next one gets more time
+	case panics.In(err) != nil:
+		return true, false // it goes on to the caller, if there is one, and not through a hook that has just panicked
+	case errors.As(err, &unsent):
+		return false, true
+	case isHandshake(err):
+		return false, false // certificates do not change by waiting
+	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return false, true // it never left
+	case errors.Is(err, redis.ErrClosed):
+		return false, false // the user closed the go-redis client
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return true, false // may come from the wait for a connection or from the read; assume the worse
+	}
+	return true, true
+}
+
+// isContext tells whether an operation failed because its context ended: that says nothing of the server.
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// isHandshake tells whether TLS failed before anything else was sent: we do not trust the server, or it told us that it does
+// not trust us, or it does not speak TLS.
+func isHandshake(err error) bool {
+	var untrusted *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	var op *net.OpError
+	return errors.As(err, &untrusted) || errors.As(err, &plain) || errors.As(err, &op) && op.Op == "remote error"
+}
+
+// call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a read. The operation
+// then goes on in the background and late is called with what came of it, in place of a return from call.
+//
+// Without ok the outcome is only why the operation had failed so far, if it had.
+//
+// A context that cannot end costs nothing; for the others the operation runs in a goroutine of its own, because there
+// is no other way to leave a read. (Rejected: go-redis's ContextTimeoutEnabled. It is the user's setting, and it covers
+// deadlines but not cancellation.)
+func (c *Client) call(ctx context.Context, run action, late func(outcome)) (o outcome, ok bool) {
+	if ctx.Done() == nil {
+		return run(ctx, nil), true
+	}
+	return c.callNoting(ctx, run, new(atomic.Pointer[error]), late)
+}
+
+// callNoting is call with the failures of the attempts left where others can see them meanwhile.
+func (c *Client) callNoting(ctx context.Context, run action, failed *atomic.Pointer[error], late func(outcome)) (o outcome, ok bool) {
+	if ctx.Done() == nil {
+		return run(ctx, failed), true
+	}
+	var settled atomic.Bool // by the first of the two: result delivered, or caller gone
+	result := make(chan outcome, 1)
+	c.tasks.Go(func() {
+		o := run(ctx, failed)
+		if settled.CompareAndSwap(false, true) {
+			result <- o
+			return
+		}
+		late(o)
+	})
+	select {
+	case o = <-result:
+		return o, true
+	case <-ctx.Done():
+	}
+	if settled.CompareAndSwap(false, true) {
+		if err := failed.Load(); err != nil {
+			o.err = *err
+		}
+		return o, false
+	}
+	return <-result, true
+}
+
+// detached runs an operation that its caller cannot cancel, and returns when it is done or the retry budget is spent.
+// The last attempt may end later, by go-redis's ReadTimeout. (Rejected: a goroutine and a timer, as in call, which would
+// bound it to the millisecond. They cost every unlock a sixth of its time.)
+func (c *Client) detached(ctx context.Context, op operation) outcome {
+	return c.repeat(lasting(ctx), op, nil)
+}
+
+// lasting is the context of an operation that its caller cannot cancel.
+func lasting(ctx context.Context) context.Context {
+	if control.Detach.Off() {
+		return ctx
+	}
+	return detach(ctx)
+}
+
+// detach is a context that does not end with the one given.
+func detach(ctx context.Context) context.Context {
+	if ctx.Done() == nil {
+		return ctx // spares what a wrapper costs
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts in it. What got no answer
+// keeps the verdict [watchdog.Unknown].
+func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
+	calls := make([]lua.Call, len(batch))
+	for i, r := range batch {
+		f := r.Owner.(*tenure).entry.(*field)
+		f.unheard.Add(1)
+		calls[i] = f.server.protocol.Renew(f.id, r.Length)
+	}
+	run := lua.RunAll
+	if _, one := c.rdb.(*redis.Client); one {
+		// (Not in a cluster: a script's keys share a slot, and there are so many slots that those of names are rarely the same.)
+		run = lua.RenewAll
+	}
+	silent := false
+	results := run(ctx, c.rdb, calls)
+	c.notePanic(results[0].Err)
+	for i, result := range results {
+		t := batch[i].Owner.(*tenure)
+		f := t.entry.(*field)
+		if result.Err == nil || isReply(result.Err) {
+			f.unheard.Add(-1)
+		}
+		switch {
+		case result.Err == nil && result.Reply.Status == lua.Done:
+			batch[i].Verdict = watchdog.Renewed
+			if t.refusal.Load() != nil {
+				t.refusal.Store(nil)
+			}
+		case result.Err == nil && f.isPassing():
+			// It was given up, perhaps, which is no loss.
+		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
+			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
+		case isReply(result.Err):
+			refusal := t.base.backend.explain(result.Err)
+			t.refusal.Store(&refusal)
+		default:
+			silent = true
+		}
+	}
+	if silent && c.cluster != nil {
+		c.cluster.ReloadState(ctx)
+	}
+}

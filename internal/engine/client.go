@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/combine"
+	"github.com/holdfast-go/holdfast/internal/logqueue"
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/task"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/pubsub"
+)
+
+// Client is what users know as holdfast.Client. It has no exported fields: users of that type would see them.
+type Client struct {
+	rdb     redis.UniversalClient
+	cluster *redis.ClusterClient // rdb if it is one, else nil
+	single  lua.Processor        // sends single operations: rdb, or a combiner on it
+	publish string               // command that announces a release
+	opts    Options
+	id      string
+	owners  atomic.Uint64 // number of the last owner
+	way     way
+	handed  atomic.Int64 // how many tokens were needed when a lock was handed on the last time
+
+	dogs   watchdogs
+	hub    *pubsub.Hub
+	queue  queue.Queue
+	lines  lines
+	losses losses
+	tasks  task.Group // operations that outlive their caller
+	clock  clock      // of the server
+
+	undoMu  sync.Mutex
+	undoers map[undoing]*undoer // guarded by undoMu
+
+	attachments attachments
+
+	ctx       context.Context // ends with ErrClosed when Close begins
+	cancel    context.CancelCauseFunc
+	closeOnce sync.Once
+	closeErr  error
+	left      leftovers
+}
+
+// New makes a client; nil options stand for the defaults. It sends nothing.
+func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
+	if err := checkRedis(rdb); err != nil {
+		return nil, err
+	}
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return nil, both{ErrInvalid, err}
+	}
+	c := &Client{rdb: rdb, single: rdb, publish: "PUBLISH", opts: o, id: id.String(), clock: newClock(rdb)}
+	switch r := rdb.(type) {
+	case *redis.ClusterClient:
+		c.cluster = r
+		if r.Options().ClusterSlots == nil { // as pubsub has it
+			c.publish = "SPUBLISH"
+		}
+	case *redis.Client:
+		c.single = combine.New(r, r.Options().PoolSize)
+	}
+	c.lines.client, c.losses.client = c, c
+	if o.Logger != nil {
+		c.opts.Logger = logqueue.New(o.Logger, c.tasks.Go)
+	} else {
+		c.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger})
+	return c, nil
+}
+
+// checkRedis also sees a nil pointer of a client's type, the usual result of an ignored error.
+func checkRedis(rdb redis.UniversalClient) error {
+	switch r := rdb.(type) {
+	case *redis.Client:
+		if r != nil {
+			return nil
+		}
+	case *redis.ClusterClient:
+		if r != nil {
+			return nil
+		}
+	case *redis.Ring:
+		return invalid("rdb is a *redis.Ring, which grants a lock twice when a server does not answer; use a " +
+			"single server, Sentinel or a Cluster")
+	case nil:
+	default:
+		return invalid("rdb is a %T, of which it is not known where it sends; pass the *redis.Client or *redis.ClusterClient "+
+			"in it, and use AddHook of that to see or change commands", rdb)
+	}
+	return invalid("rdb is nil; pass a go-redis client, for example redis.NewClient(&redis.Options{})")
+}
+
+// ID is the client's UUID, the first part of every owner of its.
+func (c *Client) ID() string {
+	if c == nil {
+		return ""
+	}
+	return c.id
+}
+
+// check refuses a client that New did not make.
+func (c *Client) check() error {
+	switch {
+	case c == nil:
+		return invalid("client is nil; make one with holdfast.New")
+	case c.rdb == nil:
+		return invalid("client is a zero Client; make one with holdfast.New")
+	}
+	return nil
+}
+
+// newOwnerID numbers an owner. The h tells our owners from Redisson's thread numbers in a queue that both share.
+func (c *Client) newOwnerID() string {
+	var buf [64]byte
+	id := append(buf[:0], c.id...)
+	id = append(id, ":h"...)
+	return string(strconv.AppendUint(id, c.owners.Add(1), 10))
+}

@@ -1,0 +1,304 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// campaign is the bid for a lock that several masters grant: one election after another. Each makes a ballot, and the one that
+// is won is the owner's entry.
+type campaign struct {
+	q       *quorum
+	contest contest
+	won     election // if one was
+}
+
+var _ bid = (*campaign)(nil)
+
+// entry is [bid.entry].
+func (m *campaign) entry() entry {
+	if m.won.ballot == nil {
+		return nil
+	}
+	return m.won.ballot
+}
+
+// live is [bid.live].
+func (m *campaign) live(watch *watchdog.Lease) { m.won.live(watch) }
+
+// ask is [bid.ask]. It goes on trying while too few of them agree, until the retry
+// budget is spent; for TryLock only once more, for connections that had gone stale, and for two timeouts of a master in all.
+func (m *campaign) ask(a attempt) result {
+	q, wait, c := m.q, a.wait, &m.contest
+	b := q.base
+	c.on = c.on || q.rivals().lately(b.key)
+	if d := time.Until(c.rest); d > 0 {
+		if cause := b.pause(wait, d); cause != nil {
+			return result{left: cause}
+		}
+	}
+	start, limit, asking := time.Now(), b.client.budget(), wait
+	if a.once {
+		var cancel context.CancelFunc
+		limit = a.want.patience()
+		asking, cancel = context.WithTimeout(wait, 2*limit)
+		defer cancel()
+	}
+	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
+		e := q.election(asking, a.want, a.tokens, c, a.once)
+		cause := b.over(wait)
+		if e.won && cause == nil {
+			m.won = e
+			first, last := strconv.FormatUint(e.first, 10), strconv.FormatUint(e.last, 10)
+			return result{granted: true, sent: e.sent, token: first, last: last}
+		}
+		if e.ballot.withdraw(detach(wait)) > 0 { // its rivals may have withdrawn too: not at once again
+			c.rest = time.Now().Add(spread(splitDelay))
+		}
+		if e.err != nil && cause == nil {
+			a.failed.Store(&e.err)
+		}
+		n := result{left: cause, refused: e.err == nil && !e.won, by: e.by.blocker(), again: e.left}
+		switch {
+		case cause != nil:
+			return n
+		case e.err == nil:
+			c.on, c.look = true, time.Now().Add(e.left)
+			return n
+		case !e.passing() || control.Resend.Off() || time.Since(start)+delay > limit:
+			return result{err: e.err}
+		}
+		if cause := b.pause(wait, spread(delay)); cause != nil {
+			return result{left: cause}
+		}
+		if a.once {
+			limit = 0
+		}
+	}
+}
+
+// spread shortens a delay at random, so that those who failed together do not come back together.
+func spread(d time.Duration) time.Duration {
+	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
+}
+
+// pause returns why nobody should go on, nil when the time is over.
+func (b *Base) pause(wait context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wait.Done():
+	case <-b.client.ctx.Done():
+	}
+	return b.over(wait)
+}
+
+// election is one attempt to get the votes of a majority, and what came of it.
+type election struct {
+	*ballot
+	sent        time.Time // what is trusted is counted from here
+	won         bool
+	first, last uint64        // the tokens that are its own
+	left        time.Duration // if others hold the lock: when to try again if nobody tells
+	by          rival         // who holds it then, as far as it is known
+	err         error         // no majority came about
+}
+
+// election holds one, for so many tokens. Where others want the lock, its lead is asked first. once says that there will be no second look,
+// so the rest is asked whatever that one says.
+func (q *quorum) election(ctx context.Context, cfg *config, tokens int, c *contest, once bool) election {
+	e := election{ballot: q.newBallot(cfg), by: rival{left: -1}}
+	e.meet(ctx)
+	e.sent, e.first = suspend.System.Now(), q.propose()
+	e.last = e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
+	what, p := e.stand(1, cfg.stands(), e.last), q.newTally()
+	rest := q.all
+	if lead, ok := q.lead(e.patience); ok && c.on {
+		e.ask(ctx, what, []int{lead}, p, func() bool { return false })
+		if a := &p.answers[lead]; a.refuses() && !c.passes(a.holder()) && !once {
+			q.rivals().note(q.base.key, p, q.voters, q.need, false)
+			e.left, e.by = e.soon(), p.rivals()[0]
+			return e
+		}
+		rest = without(rest, lead)
+	}
+	if ctx.Err() == nil { // else who asks has left meanwhile
+		e.ask(ctx, what, rest, p, func() bool {
+			return p.votes() >= q.need && !e.recentlyStarted(p) || p.refused() >= q.need // and then it is known who holds it
+		})
+	}
+	switch {
+	case q.duplicates() != nil:
+		e.err = q.duplicates()
+	case p.votes() >= q.need && e.recentlyStarted(p) && e.contested(p):
+		e.left = e.defeat(p)
+	case p.votes() >= q.need:
+		e.agree(ctx, cfg, p)
+	case p.refused() > len(q.voters)-q.need, p.refused() > 0 && p.refused()+p.count((*answer).holds) >= q.need:
+		e.left = e.defeat(p)
+	default:
+		e.err = &quorumError{q, p, p.votes()}
+	}
+	if p.refused() > 0 {
+		q.rivals().note(q.base.key, p, q.voters, q.need, e.won)
+	}
+	return e
+}
+
+// agree settles the tokens of an election that is won: the greatest that a master replied, once a majority knows it. Mostly it does: then
+// all have replied the same. If that is what was proposed, those before it are the owner's too, as far as no master knew them.
+//
+// A token below what the masters' clocks show, which their answers have told, was proposed by one who did not know them, or not well.
+func (e *election) agree(ctx context.Context, cfg *config, p *tally) {
+	proposed, same := e.last, 0
+	e.last = 0
+	for i := range p.answers {
+		a := &p.answers[i]
+		if !a.counts {
+			continue
+		}
+		token, err := strconv.ParseUint(a.reply.Text(0), 10, 64)
+		known, err2 := strconv.ParseUint(a.reply.Text(2), 10, 64)
+		if err != nil || err2 != nil {
+			e.err = fmt.Errorf("a master granted the lock with tokens that are no numbers: %q, %q", a.reply.Text(0), a.reply.Text(2))
+			return
+		}
+		e.first = max(e.first, known+1)
+		if token > e.last {
+			e.last, same = token, 0
+		}
+		if token == e.last {
+			same++
+		}
+	}
+	if shown := e.q.shown(e.sent); e.last+unsureClocks < shown {
+		e.last, same = shown, 0
+	}
+	if e.last != proposed {
+		e.first = e.last
+	}
+	e.q.saw(e.last)
+	e.won = same >= e.q.need || control.Tell.Off() || e.tell(ctx, cfg.stands(), e.last)
+	switch took := time.Since(e.sent); {
+	case !e.won:
+	case took >= watchdog.Trust(cfg.lease):
+		e.won, e.err = false, errSlow
+	case took > e.lasts():
+		e.won, e.err = false, errHeldUp
+	}
+	if e.won {
+		e.begin(p)
+	}
+}
+
+// unsureClocks is by how many microseconds a token may be below the masters' clocks, so that what is not known of them exactly, while
+// answers are slow, costs no round trip. It is short beside a restart.
+const unsureClocks = 100_000
+
+var errSlow = errors.New("the masters took longer to grant the lock than it can be trusted; use a longer lease")
+
+// errHeldUp is of an election that others do not expect to go on, see [gap].
+var errHeldUp = errors.New("the process was held up while the masters granted the lock")
+
+// passing tells whether another election may end better than one that failed.
+func (e *election) passing() bool {
+	var failure *quorumError
+	return errors.Is(e.err, errSlow) || errors.Is(e.err, errHeldUp) || errors.As(e.err, &failure) && !failure.final()
+}
+
+// tell makes a token known to a majority.
+func (e *election) tell(ctx context.Context, lease time.Duration, token uint64) bool {
+	p, text := e.q.newTally(), strconv.FormatUint(token, 10)
+	agreed := func() int { return p.count(func(a *answer) bool { return a.counts && a.reply.Text(0) == text }) }
+	e.ask(ctx, e.stand(1, lease, token), e.q.all, p, func() bool { return agreed() >= e.q.need })
+	if agreed() < e.q.need {
+		e.err = &quorumError{e.q, p, agreed()}
+		return false
+	}
+	return true
+}
+
+// recentlyStarted tells whether there are votes of masters that were started less than a lease ago and are believed only because
+// the others are as young. Then it matters what all of them say. (Rejected: to remember that all of them granted a lock together,
+// after which a majority would do. That is for the first lease of a deployment, and for those who keep a Mutex for so long.)
+func (e *election) recentlyStarted(p *tally) bool {
+	if e.trusts || control.Restarts.Off() {
+		return false
+	}
+	for i := range p.answers {
+		if a := &p.answers[i]; a.counts && time.Since(a.run.Since) < e.longestLease() {
+			return true
+		}
+	}
+	return false
+}
+
+// contested tells whether another owner would have a majority with the vote of one more master, which has forgotten it. A young one that
+// knows the token of that owner has not.
+func (e *election) contested(p *tally) bool {
+	answered := p.count(func(a *answer) bool { return a.err == nil })
+	for _, rival := range p.rivals() {
+		forgot := p.count(func(a *answer) bool { return a.counts && a.reply.Text(2) != rival.token })
+		if forgot > 0 && rival.masters+1+len(p.answers)-answered >= e.q.need {
+			return true
+		}
+	}
+	return false
+}
+
+// Delays until a lock is asked for again that was refused, if nobody tells that it is free.
+const (
+	maxLook = time.Second
+	// splitDelay is for votes that were split: nobody has the lock. It has to be long beside the time that an election takes.
+	splitDelay = 20 * time.Millisecond
+	// joinAfter is when masters are asked again that refused a lock which others granted: a rival's votes, mostly, who has lost. It is not good
+	// to stand on a bare majority for long.
+	joinAfter = 100 * time.Millisecond
+)
+
+// remaining is what a server says that is left of a lease, in milliseconds; -1 of one without an end. What is longer than a century is not
+// told apart: sums of it stay within what a Duration can be.
+func remaining(millis int64) time.Duration {
+	const century = 100 * 365 * 24 * time.Hour
+	return time.Duration(min(max(millis, -1), century.Milliseconds())) * time.Millisecond
+}
+
+// lookAgain is when to look after a lock of whose lease so much is left at one master.
+func lookAgain(left time.Duration) time.Duration {
+	if left < 0 {
+		return maxLook
+	}
+	return min(2*left+2*time.Millisecond, maxLook) // spread shortens it to half of that at most
+}
+
+// soon is when to try again where nobody seems to have the lock yet.
+func (e *election) soon() time.Duration {
+	return spread(min(splitDelay+4*time.Since(e.sent), maxLook))
+}
+
+// defeat is when to try again after an election that others have won, or nobody.
+func (e *election) defeat(p *tally) time.Duration {
+	left := maxLook
+	for i := range p.answers {
+		if a := &p.answers[i]; a.refuses() {
+			left = min(left, lookAgain(remaining(a.reply.Int(0))))
+		}
+	}
+	list := p.rivals()
+	holder := slices.IndexFunc(list, func(r rival) bool { return r.masters >= e.q.need })
+	if holder < 0 {
+		return e.soon()
+	}
+	e.by = list[holder]
+	return spread(left)
+}

@@ -1,0 +1,470 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// grant is what the server granted to one owner: one entry in the lock's hash. The holds in it are its re-entries. It is
+// kept apart from Hold because the two need not end together: an inner hold ends before it, and a grant that is handed
+// on within the process will outlive the hold that got it.
+//
+// Life: made by owner.enter, then either live (activate) and ended once, or ended at once because the server refused.
+//
+//	made ── activate ──> live ──> ended: last unlock, lost (watchdog), or client closed
+//	  └────── give up ───────────────┘
+type grant struct {
+	base    *Base
+	owner   *owner
+	id      string   // "<uuid>:h<n>", as the server knows it; of one that was handed the lock, that of the first holder. Set before it is live
+	entry   entry    // what it has at the server; nil before it asks, or is handed the lock. Set before it is live, with mu held
+	front   bool     // it has the front place of the local queue; set before it is live
+	counted bool     // Close waits for its acquisition; of the goroutine that acquires
+	asked   *request // that it was made for
+	bid     bid      // for it; nil before it asks, or if it was handed the lock
+	// courtesy is what it owes to other clients.
+	courtesy courtesy
+	// refusedAt is the server's time, in microseconds, when it last said that a place has not been granted yet. Of its waiter.
+	refusedAt int64
+	failed    atomic.Pointer[error] // what the last attempt came to that got no answer; nil since there was one
+	// foreign says that one of Redisson's may be the one that calls this owner next. Of its waiter.
+	foreign bool
+
+	// turn holds one token. Operations that talk to the server about this grant take turns, because each tells the
+	// server an absolute hold count. It is a channel and not a mutex: a caller leaves by its context.
+	turn chan struct{}
+
+	mu    sync.Mutex // guards the rest; never held over a network call
+	live  bool
+	ended error // why, nil before the end
+	// yielded is for how many other clients the lock was given up.
+	yielded int
+	longest time.Duration // for how long one of them needs a head start
+	token   uint64
+	lease   time.Duration
+	longer  bool    // the lease may stand for longer than was asked for
+	renew   bool    // one of the holds is to be renewed
+	said    word    // what a server said last, before it is live
+	holds   []*Hold // that have not ended, oldest first; their number is the hold count in Redis
+	tenure  *tenure // nil before it is live; begun by it, or by the grant that handed the lock on to it
+	// confirmed is what replicas are known to have it.
+	confirmed replicas
+	until     time.Time     // the deadline when it was handed on; else zero
+	granted   time.Time     // not before that, by this clock
+	atLeast   time.Duration // for how long the lock stays taken since then; 0: for as long as it is held
+}
+
+// newGrant makes a grant whose turn is the request's.
+func newGrant(b *Base, o *owner, id string, r *request) *grant {
+	return &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1)}
+}
+
+func (g *grant) takeTurn(ctx context.Context) error {
+	select {
+	case <-g.turn:
+		return nil
+	default:
+	}
+	select {
+	case <-g.turn:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (g *grant) passTurn() { g.turn <- struct{}{} }
+
+// become gives the grant an entry, before it is live.
+func (g *grant) become(id string, e entry) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.id, g.entry = id, e
+}
+
+// activate makes a grant live that stands for a time from sent on, and returns its first hold. It fails if the answer came so
+// late that the lease cannot be trusted any more, or if the client was closed meanwhile. What stands for less than the lease
+// has to be renewed to get that.
+func (g *grant) activate(sent time.Time, text, last string, stands time.Duration) (*Hold, error) {
+	want := &g.asked.want
+	token, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return nil, errors.New("the server granted the lock with a token that is no number: " + text)
+	}
+	now := suspend.System.Now()
+	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(sent) // which the clock has left out
+	if !now.Before(sent.Add(watchdog.Trust(stands) - slept)) {
+		return nil, both{ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease")}
+	}
+	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
+	t := &tenure{base: g.base, entry: g.entry}
+	t.begin(g, token, reserved)
+	h := &Hold{grant: g, parent: g.asked.ctx, depth: 1, token: token, renewed: want.renew}
+	g.mu.Lock()
+	g.said = word{} // what it asks for from now on is its own
+	g.tenure, g.live, g.token, g.lease, g.renew = t, true, token, want.lease, want.renew
+	g.entry.setPlaced(false)
+	g.granted, g.atLeast = time.Now(), want.atLeast
+	g.holds = append(g.holds, h)
+	g.mu.Unlock()
+	dog, watched := g.base.dog, false
+	if stands < want.lease {
+		watched = dog.Claim(&t.watch, t, sent, stands, want.lease)
+	} else {
+		watched = dog.Watch(&t.watch, t, sent, want.lease, want.renew)
+	}
+	if !watched {
+		return nil, ErrClosed
+	}
+	return h, nil
+}
+
+// reenter adds a hold to a live grant. The caller has the turn, and must not pass it on: whoever ends the operation does.
+func (g *grant) reenter(r *request) (*Hold, error) {
+	wait := r.wait
+	g.mu.Lock()
+	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.lease), g.renew || r.want.renew
+	g.longer = g.longer || lease > g.asked.want.lease || lease < g.lease // what the server has is never shortened
+	g.mu.Unlock()
+	want := g.missing(r)
+	o, ok := g.base.client.call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
+		return g.entry.set(ctx, count, lease, want, failed)
+	}, func(o outcome) { g.settle() })
+	if !ok {
+		return nil, outage(because(context.Cause(wait), o.err)) // settle passes the turn on
+	}
+	switch {
+	case o.err != nil && (o.stray || want.n > 0):
+		g.base.client.tasks.Go(g.settle)
+		return nil, g.gaveUp(wait, o)
+	case o.err != nil:
+		g.passTurn()
+		return nil, g.gaveUp(wait, o)
+	}
+	defer g.passTurn()
+	if o.reply.Status == lua.Gone {
+		return nil, g.gone()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended != nil {
+		return nil, g.ended
+	}
+	if !g.base.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
+		return nil, ErrLost // its time is over; the watchdog is about to say so
+	}
+	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token, renewed: renew}
+	g.holds = append(g.holds, h)
+	g.lease, g.renew = lease, renew
+	if want.n > 0 {
+		g.confirmed = r.want.replicas
+	}
+	return h, nil
+}
+
+// settle tells the server the true hold count after an operation whose outcome nobody knows, and passes the turn on.
+func (g *grant) settle() {
+	defer g.passTurn()
+	g.entry.markStray()
+	g.mu.Lock()
+	count, lease, ended := len(g.holds), g.lease, g.ended
+	g.mu.Unlock()
+	if ended == nil && count > 0 {
+		_ = g.entry.set(context.Background(), count, lease, replicas{}, nil)
+	}
+}
+
+// errBusy is why an unlock could not be sent at once.
+var errBusy = errors.New("another operation of the same owner got no answer from Redis within the retry budget")
+
+// unlock takes a hold that has ended out of the grant. The last one releases the lock.
+func (g *grant) unlock(ctx context.Context, h *Hold) error {
+	if !control.Detach.Off() { // one budget for all: the wait for the turn, the question who else wants the lock, the release
+		ctx = bounded{detach(ctx), time.Now().Add(g.base.client.budget())}
+	}
+	select {
+	case <-g.turn:
+	default: // another operation of the same owner is under way
+		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), g.base.client.opts.RetryBudget, errBusy)
+		defer cancel()
+		if err := g.takeTurn(limit); err != nil {
+			g.base.client.tasks.Go(func() { g.unlockLater(h) })
+			return both{ErrUncertain, err}
+		}
+	}
+	return g.unlockInTurn(ctx, h)
+}
+
+// unlockLater is an unlock whose caller could not wait for the operation before it.
+func (g *grant) unlockLater(h *Hold) {
+	<-g.turn // passed on by that operation, which is bounded
+	_ = g.unlockInTurn(context.Background(), h)
+}
+
+func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
+	g.mu.Lock()
+	if g.ended != nil {
+		g.mu.Unlock()
+		g.passTurn()
+		return g.ended
+	}
+	g.holds = slices.DeleteFunc(g.holds, func(other *Hold) bool { return other == h })
+	count, lease := len(g.holds), g.lease
+	plain := g.renew && !slices.ContainsFunc(g.holds, func(h *Hold) bool { return h.renewed }) && !control.Inner.Off()
+	g.renew = g.renew && !plain
+	g.mu.Unlock()
+	if plain && count > 0 {
+		g.base.dog.Rest(&g.tenure.watch) // what is left is a plain lease, as it was before
+	}
+	if count == 0 {
+		defer g.passTurn()
+		return g.unlockLast(ctx)
+	}
+	o := g.entry.set(lasting(ctx), count, lease, replicas{}, nil)
+	switch {
+	case o.err != nil && o.stray:
+		g.base.client.tasks.Go(g.settle)
+		return g.base.uncertain(o)
+	case o.err != nil:
+		g.passTurn()
+		return g.base.uncertain(o)
+	}
+	defer g.passTurn()
+	if o.reply.Status == lua.Gone {
+		return g.gone()
+	}
+	return nil
+}
+
+// unlockLast frees the lock. Renewal ends before the release is sent, so that it cannot outlive it.
+func (g *grant) unlockLast(ctx context.Context) error {
+	if ended, err := g.handOff(ctx); ended {
+		return err
+	}
+	if !g.base.dog.Forget(&g.tenure.watch) {
+		return g.reason()
+	}
+	g.tenure.used()
+	if g.rest() > 0 {
+		return g.leaveTaken(ctx)
+	}
+	o := g.entry.release(ctx, nothing)
+	g.finish(ErrReleased, false) // without an answer, or refused, it goes on in the background: the entry knows
+	switch {
+	case o.err != nil:
+		return g.base.uncertain(o)
+	case o.reply.Status == lua.Gone && (!o.stray || control.RepeatedGone.Off()):
+		return both{ErrLost, g.notHeld()}
+	case o.reply.Text(0) != "":
+		return unannounced(g.base, o.reply.Text(0))
+	}
+	return nil
+}
+
+// untold is what to do about a release that nobody could be told of: text is what the server said.
+func untold(b *Base, text string) string {
+	if reply := serverError(text); !lua.IsDenied(reply) {
+		return b.backend.explain(reply).Error()
+	}
+	return "permit this user to publish on " + b.wire.Channel() + ": " + text
+}
+
+// serverError is an error of the server that came as a part of a reply.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// RedisError makes it an error of go-redis.
+func (e serverError) RedisError() {}
+
+// reason is why the watchdog does not know the grant any more. It takes a lease off its list before it says so here.
+func (g *grant) reason() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.ended != nil:
+		return g.ended
+	case g.base.client.ctx.Err() != nil:
+		return ErrClosed
+	}
+	return ErrLost
+}
+
+// finish ends the grant and the holds that are still in it. It reports whether this call was the one that ended it. undo says
+// that it may stand at the server; then, and if a straggler of it may take the lock once more, for nobody, it is given back
+// in the background.
+func (g *grant) finish(reason error, undo bool) bool {
+	if !g.end(reason, undo) {
+		return false
+	}
+	g.leave()
+	return true
+}
+
+// end is the part of finish that cannot wait: it marks the grant, and its holds' contexts end. Who ended it has to call leave.
+func (g *grant) end(reason error, undo bool) bool {
+	g.mu.Lock()
+	if g.ended != nil {
+		g.mu.Unlock()
+		return false
+	}
+	g.ended = reason
+	if undo {
+		g.entry.markStray()
+	}
+	holds := g.holds
+	g.holds = nil
+	g.mu.Unlock()
+	for _, h := range holds {
+		_ = h.end(reason) // those that ended by themselves have their own reason
+	}
+	return true
+}
+
+// leave is the rest: the owner, the local queue and the server forget the grant.
+func (g *grant) leave() {
+	g.mu.Lock()
+	lease, stays := g.lease, g.staysLocked()
+	turn, spent := queue.Turn(g.yielded), g.spentLocked()
+	g.mu.Unlock()
+	g.owner.drop(g, spent)
+	if g.front {
+		g.base.client.queue.Leave(g.base.key, turn)
+	}
+	if g.entry != nil && !stays {
+		g.entry.abandon(lease)
+	}
+}
+
+// isOver tells whether it has ended, and whether its owner's id is then not to be used again.
+func (g *grant) isOver() (over, spent bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.ended != nil, g.spentLocked()
+}
+
+// spentLocked tells whether the owner's id is not to be used again: something that carries it may still come to the server, be it a renewal, the
+// hash still names it, also because the lock stays taken for a while, or somebody has forced it out and may do so once more.
+func (g *grant) spentLocked() bool {
+	return g.entry != nil && g.entry.tainted() || g.staysLocked() || !g.until.IsZero() || errors.Is(g.ended, ErrLost)
+}
+
+// lose ends a grant of which the server, or the clock, says that the lock is lost.
+func (g *grant) lose(reason error) {
+	if reason = g.endLost(reason); reason != nil {
+		g.leaveLost(reason)
+	}
+}
+
+// endLost is [grant.end] for a loss. It returns the reason to tell, nil if the grant had ended before.
+func (g *grant) endLost(reason error) error {
+	g.base.dog.Forget(&g.tenure.watch)
+	reason = g.inFull(reason)
+	// After a deadline it may stand in Redis all the same, and would block others until its lease ends there.
+	// Of several servers, it may stand at some still that others have taken at the rest.
+	if !g.end(both{ErrLost, reason}, pastDeadline(reason) || g.base.traits.several) {
+		return nil
+	}
+	return reason
+}
+
+func pastDeadline(reason error) bool {
+	return errors.Is(reason, watchdog.ErrDeadline) || errors.Is(reason, watchdog.ErrEnded)
+}
+
+// inFull is the watchdog's reason for a loss, with what servers said.
+func (g *grant) inFull(reason error) error {
+	if refusal := g.tenure.refusal.Load(); refusal != nil && pastDeadline(reason) {
+		return both{reason, *refusal}
+	}
+	if errors.Is(reason, watchdog.ErrGone) {
+		return g.notHeld()
+	}
+	return reason
+}
+
+func (g *grant) leaveLost(reason error) {
+	g.leave()
+	g.base.client.opts.Logger.Warn("lock lost", "kind", g.base.key.Kind, "name", g.base.key.Name,
+		"owner", g.id, "token", g.token, "reason", reason)
+}
+
+// notHeld is [watchdog.ErrGone], with what is known of how the lock was lost.
+func (g *grant) notHeld() error {
+	if why := g.entry.lossCause(); why != nil {
+		return both{watchdog.ErrGone, why}
+	}
+	return watchdog.ErrGone
+}
+
+// gone ends a grant that the server does not know any more, and says why it ended: if the client is being closed, that
+// was before the release.
+func (g *grant) gone() error {
+	g.lose(watchdog.ErrGone)
+	return g.reason()
+}
+
+// extend lengthens the lease.
+func (g *grant) extend(ctx context.Context, lease time.Duration) error {
+	if ctx.Err() != nil {
+		return under(ctx, unasked{context.Cause(ctx)})
+	}
+	if err := g.takeTurn(ctx); err != nil {
+		return under(ctx, unasked{err})
+	}
+	defer g.passTurn()
+	g.mu.Lock()
+	ended, renew := g.ended, g.renew
+	g.longer = g.longer || lease > g.asked.want.lease || lease < g.lease // what the server has is never shortened
+	g.mu.Unlock()
+	if ended != nil {
+		return ended
+	}
+	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller leaves early.
+	o, ok := g.base.client.call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
+		return g.entry.extend(ctx, lease, failed)
+	}, func(outcome) {})
+	if !ok || o.stray {
+		g.entry.noteUnheard()
+	}
+	switch {
+	case !ok:
+		return outage(both{ErrUncertain, because(context.Cause(ctx), o.err)})
+	case o.err != nil:
+		return g.base.uncertain(o)
+	case o.reply.Status == lua.Gone:
+		return g.gone()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended != nil {
+		return g.ended
+	}
+	if !g.base.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
+		return ErrLost // its time is over; the watchdog is about to say so
+	}
+	g.lease = lease
+	return nil
+}
+
+// deadline is until when it is trusted.
+func (g *grant) deadline() time.Time {
+	g.mu.Lock()
+	until, t := g.until, g.tenure
+	g.mu.Unlock()
+	if !until.IsZero() {
+		return until
+	}
+	return g.base.dog.Deadline(&t.watch)
+}

@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// handOff ends the grant by leaving the lock to a waiter of this client, if that can be, instead of releasing it. It reports
+// whether the grant has ended, and then what Unlock is to return.
+func (g *grant) handOff(ctx context.Context) (ended bool, err error) {
+	switch {
+	case !g.mayHandOff():
+		return false, nil
+	case g.tenure.fresh():
+		return g.hand(), nil
+	}
+	return g.pass(ctx)
+}
+
+// mayHandOff tells whether there is somebody to hand the lock to, and time enough: where renewals fail, the lock goes back to
+// the server before its lease is nearly over. Nor is a lease handed on that stands for longer than the next one asks for, or may; and who
+// has the lock by TryLock, and not the front place, leaves it to the one who has that, who asks the server.
+func (g *grant) mayHandOff() bool {
+	b, want := g.base, &g.asked.want
+	g.mu.Lock()
+	lease, can := g.lease, want.handOff && want.renew && !g.entry.isStray() && g.ended == nil
+	can = can && (!g.longer || control.Longer.Off()) && (g.front || control.Front.Off())
+	g.mu.Unlock()
+	return can && b.client.ctx.Err() == nil && b.client.queue.Waiting(b.key) > 0 &&
+		(time.Until(b.dog.Deadline(&g.tenure.watch)) > lease/2 || control.Half.Off())
+}
+
+// hand makes the first waiter of this client the holder. The hash goes on naming it by the id of this grant, which is not used again:
+// else the owner that the lock was handed on from would be taken for the one that has it.
+func (g *grant) hand() bool {
+	b, t := g.base, g.tenure
+	deadline := b.dog.Deadline(&t.watch)
+	if !b.client.queue.Hand(b.key, func(who any) bool { return t.give(g, who.(*grant)) }) {
+		return false
+	}
+	g.mu.Lock()
+	g.ended, g.until, g.front = ErrReleased, deadline, false
+	g.mu.Unlock()
+	g.owner.drop(g, true)
+	return true
+}
+
+// give makes a waiter of this client the holder in place of the one that leaves. It is called with the queue's mutex held.
+func (t *tenure) give(from, to *grant) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	want := &to.asked.want
+	if t.over || t.holder != from || !want.handOff || !want.renew || want.lease != from.lease ||
+		!from.confirmed.cover(want.replicas) {
+		return false
+	}
+	h := &Hold{grant: to, parent: to.asked.ctx, depth: 1, token: t.next, renewed: true}
+	t.next++
+	t.holder = to
+	to.mu.Lock()
+	to.live, to.front, to.tenure, to.entry, to.id = true, true, t, t.entry, t.entry.owner()
+	to.token, to.lease, to.renew, to.confirmed = h.token, want.lease, true, from.confirmed
+	to.holds = append(to.holds, h)
+	to.mu.Unlock()
+	return true
+}
+
+// pass asks the server to keep the lock for the waiters of this client, or to release it if others want it.
+func (g *grant) pass(ctx context.Context) (ended bool, err error) {
+	b, t := g.base, g.tenure
+	c := b.client
+	t.used()
+	tokens := c.wanted()
+	o := g.entry.pass(ctx, g.lease, tokens)
+	if o.err == nil && o.reply.Status == lua.Done {
+		if !o.stray || control.LatePass.Off() {
+			return g.kept(o)
+		}
+		// An attempt that comes late may find others, and release the lock: it is not to be a later holder's.
+		g.entry.markStray()
+		return false, nil
+	}
+	watched := b.dog.Forget(&t.watch)
+	switch {
+	case o.err != nil:
+		g.finish(ErrReleased, true) // goes on in the background
+		return true, b.uncertain(o)
+	case o.reply.Status == lua.Gone && !o.stray:
+		return true, g.gone()
+	}
+	g.mu.Lock()
+	g.yielded = max(int(o.reply.Int(0)), 1) // where it is not known how many listen, somebody may
+	g.longest = time.Duration(o.reply.Int(2)) * time.Millisecond
+	g.mu.Unlock()
+	g.finish(ErrReleased, o.stray)
+	if !watched {
+		return true, g.reason()
+	}
+	if o.reply.Status == lua.Denied {
+		if !control.Rest.Off() {
+			c.hub.Rest(b.wire.Channel()) // if it was our own subscription that was counted, the next time it is not
+		}
+		if o.reply.Text(1) != "" {
+			return true, unannounced(b, o.reply.Text(1))
+		}
+	}
+	return true, nil
+}
+
+// kept goes on after the server has kept the lock for this client.
+func (g *grant) kept(o outcome) (ended bool, err error) {
+	t := g.tenure
+	first, err := strconv.ParseUint(o.reply.Text(0), 10, 64)
+	last, err2 := strconv.ParseUint(o.reply.Text(1), 10, 64)
+	if err != nil || err2 != nil || !g.base.dog.Confirm(&t.watch, o.sent, g.lease, true) {
+		return false, nil // released like any other
+	}
+	t.mu.Lock()
+	t.reserveLocked(first, last)
+	t.mu.Unlock()
+	return g.mayHandOff() && g.hand(), nil // everybody may have left meanwhile
+}
+
+// accept is the end of the wait for one who was handed the lock.
+func (g *grant) accept(err error) (*Hold, error) {
+	if err == nil {
+		err = g.base.over(g.asked.wait)
+	}
+	g.mu.Lock()
+	holds, ended := g.holds, g.ended
+	g.mu.Unlock()
+	switch {
+	case errors.Is(ended, ErrLost): // before it knew
+		if err != nil {
+			return nil, g.left(err)
+		}
+		return nil, errAgain
+	case ended != nil:
+		return nil, ended
+	case err == nil:
+		return holds[0], nil
+	}
+	// It left when it was its turn: to the next one, or back to the server. Counted first: if Close has stopped the watchdog
+	// already, it releases the lock itself.
+	_ = g.count()
+	_ = holds[0].end(err)
+	if control.HandBack.Off() {
+		return nil, g.left(err)
+	}
+	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
+		g.base.dog.Forget(&g.tenure.watch)
+		g.entry.setPlaced(true)
+	}
+	return nil, g.left(err)
+}
+
+// unannounced is the error of a release that nobody could be told of: text is what the server said.
+func unannounced(b *Base, text string) error {
+	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " + untold(b, text))
+}

@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Hold is what users know as holdfast.Hold, one acquisition. It has no exported fields: users of that type would see them.
+type Hold struct {
+	grant  *grant
+	parent context.Context // of the Lock call; Context derives from it
+	depth  int
+	token  uint64
+	// renewed says that the lease is renewed for as long as the hold lasts.
+	renewed bool
+
+	mu     sync.Mutex // guards the rest
+	ended  error      // why the hold ended, nil while it lasts
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// Context returns the context of the hold, which is made when it is first asked for.
+func (h *Hold) Context() context.Context {
+	if err := h.check(); err != nil {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(err)
+		return ctx
+	}
+	h.mu.Lock()
+	ctx := h.ctx
+	h.mu.Unlock()
+	if ctx != nil {
+		return ctx
+	}
+	// Made on demand: who only locks and unlocks does not pay for it. And without the mutex, for it asks the context of the Lock
+	// call, which may be a user's own, or another hold's, which may end this hold.
+	fresh, cancel := h.newContext()
+	h.mu.Lock()
+	if h.ctx == nil {
+		h.ctx, h.cancel = fresh, cancel
+	}
+	ctx, ended := h.ctx, h.ended
+	h.mu.Unlock()
+	switch {
+	case ended != nil:
+		cancel(ended)
+	case ctx != context.Context(fresh):
+		cancel(nil) // another goroutine was first
+	}
+	return ctx
+}
+
+// end ends the hold for a reason, and returns the earlier reason if it had ended before.
+func (h *Hold) end(reason error) (earlier error) {
+	h.mu.Lock()
+	if h.ended != nil {
+		defer h.mu.Unlock()
+		return h.ended
+	}
+	h.ended = reason
+	cancel := h.cancel
+	h.mu.Unlock()
+	if cancel != nil { // which asks the context of the Lock call, and so without the mutex
+		cancel(reason)
+	}
+	return nil
+}
+
+// Unlock gives the hold back. The hold's context ends first.
+func (h *Hold) Unlock(ctx context.Context) error {
+	if err := h.check(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		ctx = context.Background() // it has to be sent in any case
+	}
+	if earlier := h.end(ErrReleased); earlier != nil {
+		return raise(earlier)
+	}
+	return raise(h.grant.unlock(ctx, h))
+}
+
+// Token is the fencing token, 0 of a nil Hold.
+func (h *Hold) Token() uint64 {
+	if h == nil {
+		return 0
+	}
+	return h.token
+}
+
+// Owner is the owner as Redis has it; empty of a nil or zero Hold.
+func (h *Hold) Owner() string {
+	if h.check() != nil {
+		return ""
+	}
+	return h.grant.id
+}
+
+// Count is the depth of this re-entry: 1 for the outermost.
+func (h *Hold) Count() int {
+	if h == nil {
+		return 0
+	}
+	return h.depth
+}
+
+// Deadline is until when the hold may be trusted without another answer from Redis. It is never in the future once the
+// hold has ended.
+func (h *Hold) Deadline() time.Time {
+	if h.check() != nil {
+		return time.Time{}
+	}
+	deadline := h.grant.deadline()
+	if h.reason() != nil && deadline.After(time.Now()) {
+		return time.Time{}
+	}
+	return deadline
+}
+
+// Extend makes the lease last at least lease from now, and later renewals use that length.
+func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
+	if err := h.check(); err != nil {
+		return err
+	}
+	err := checkLease("lease", lease)
+	if err == nil {
+		err = checkContext(ctx)
+	}
+	if err == nil {
+		err = h.reason()
+	}
+	if err == nil {
+		err = h.grant.extend(ctx, lease)
+	}
+	return raise(err)
+}
+
+// Of says which lock it is a hold of. A nil or zero Hold is of none.
+func (h *Hold) Of() (kind, name string) {
+	if h.check() != nil {
+		return "hold", ""
+	}
+	return h.grant.base.key.Kind, h.grant.base.key.Name
+}
+
+// check refuses what Lock did not return without an error: the methods of a nil or zero Hold fail, and do not panic.
+func (h *Hold) check() error {
+	switch {
+	case h == nil:
+		return invalid("hold is nil; use the one that Lock returned, and that only if its error is nil")
+	case h.grant == nil:
+		return invalid("hold is a zero Hold; use the one that Lock returned")
+	}
+	return nil
+}
+
+// reason is why the hold ended, nil while it lasts.
+func (h *Hold) reason() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended
+}

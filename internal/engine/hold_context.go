@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/held"
+)
+
+// holdContext is the context of a hold. It is ended by whoever ends the hold; where that is the watchdog, a moment may pass before
+// it runs, after the process stood still. So whoever asks it looks at the clock first, and ends the hold if its time is over.
+//
+// All else it leaves to the context in it, which package context made: Done is that one's, and so is what Value says of the way up. So
+// derived contexts hang from it as they would without this type, without a goroutine each, and context.Cause finds the cause.
+type holdContext struct {
+	context.Context
+	hold *Hold
+}
+
+// holdKey is under which a context says which hold's it is.
+type holdKey struct{}
+
+func holdOf(ctx context.Context) *Hold {
+	h, _ := ctx.Value(holdKey{}).(*Hold)
+	return h
+}
+
+// newContext makes a context for the hold, and the function that ends it.
+func (h *Hold) newContext() (*holdContext, context.CancelCauseFunc) {
+	ctx := context.WithValue(h.parent, ownerKey{}, h.grant.owner)
+	ctx, cancel := context.WithCancelCause(held.With(ctx, h.grant.base.key.Name, h.token))
+	return &holdContext{ctx, h}, cancel
+}
+
+// Done looks at the clock and then is that of context.Context.
+func (c *holdContext) Done() <-chan struct{} {
+	c.look()
+	return c.Context.Done()
+}
+
+// Err looks at the clock and then is that of context.Context.
+func (c *holdContext) Err() error {
+	c.look()
+	return c.Context.Err()
+}
+
+// Value also looks at the clock when package context asks for the context that can be cancelled: for context.Cause, and when a
+// context is derived. Its key is a pointer to an int; who else uses such a key loses nothing.
+func (c *holdContext) Value(key any) any {
+	switch key.(type) {
+	case *int:
+		c.look()
+	case holdKey:
+		return c.hold
+	}
+	return c.Context.Value(key)
+}
+
+// look ends the hold if its deadline has passed. Nobody may call it, nor the context at all, with a mutex of this package's or the
+// watchdog's held.
+func (c *holdContext) look() {
+	if control.Glance.Off() || c.Context.Err() != nil {
+		return
+	}
+	t := c.hold.grant.tenure
+	dog := t.base.dog
+	if !dog.Over(&t.watch) || dog.Expire(&t.watch) {
+		return
+	}
+	if dog.Over(&t.watch) { // the watchdog has it and is about to say so, to the grant; this hold need not wait for that
+		_ = c.hold.end(both{ErrLost, c.hold.grant.inFull(dog.Reason(&t.watch))})
+	}
+}

@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// HoldAtLeast is what users know as holdfast.HoldAtLeast.
+func HoldAtLeast(d time.Duration) Option {
+	return func(c *config) {
+		if d < minAtLeast || d > maxLease {
+			c.refuse(invalid("HoldAtLeast is %v; use at least %v and at most %v, such as half of the period, or leave it out",
+				d, minAtLeast, maxLease))
+		}
+		c.atLeast = d
+	}
+}
+
+const minAtLeast = time.Millisecond
+
+// stands is for how long the lock is asked for.
+func (c *config) stands() time.Duration { return max(c.lease, c.atLeast) }
+
+// rest is for how long the lock has to stay taken. Zero: it may be released. Elapsed time counts less than it seems: this clock may be
+// faster than the server's.
+func (g *grant) rest() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.restLocked()
+}
+
+func (g *grant) restLocked() time.Duration {
+	if !g.staysLocked() {
+		return 0
+	}
+	past := time.Since(g.granted)
+	return max(g.atLeast-(past-past/watchdog.Drift), 0)
+}
+
+// staysLocked tells whether the lock ends by itself, and is not to be given back before.
+func (g *grant) staysLocked() bool { return g.live && g.atLeast > 0 && !control.Stay.Off() }
+
+// leaveTaken is the last unlock of a lock that has to stay. Nothing of it is undone in the background: the lock ends by
+// itself. A command without an answer can make that earlier, never before its time. What was sent before it and comes
+// later, such as a renewal, does not find this owner any more: leave.lua gives the field another name, see [ownerIn].
+func (g *grant) leaveTaken(ctx context.Context) error {
+	o := g.entry.release(ctx, g.rest)
+	g.finish(ErrReleased, false) // which drops the owner id: the hash may have it still, and it must not be taken for a grant
+	switch {
+	case o.err != nil:
+		return g.base.uncertain(o)
+	case o.reply.Status == lua.Gone && !o.stray:
+		return both{ErrLost, g.notHeld()}
+	case o.reply.Text(0) != "":
+		return unannounced(g.base, o.reply.Text(0))
+	}
+	return nil
+}

@@ -1,0 +1,397 @@
+package engine
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/pubsub"
+)
+
+const (
+	// pollGap is how often a client looks after a name that it waits for, if nothing happens: who was handed the lock may be
+	// dead, and Redisson tells nobody but the one in front. A client that stands behind several others leaves that to them, and
+	// only puts off its places.
+	pollGap = time.Second
+	// refreshGap is how often it puts off the deadlines of its places, which count for three times as long.
+	refreshGap = 5 * time.Second
+	// doubtGap is how often a connection for messages is replaced because nobody seems to listen on it.
+	doubtGap = 3 * time.Second
+	// pollChunk is how many places are put off by one script at most.
+	pollChunk = 500
+)
+
+// lines are the waiters of a client in queues at the server. One goroutine looks after all of them, and runs while there are
+// any; it waits for no server.
+type lines struct {
+	client *Client
+
+	// mu guards the rest. It may be taken with the hub's mutex held, so the hub is never called with it held; and it is never
+	// held over a network call.
+	mu      sync.Mutex
+	lines   map[queue.Key]*line
+	asked   map[*redis.Client]bool // masters whose polls are under way
+	running bool
+	kick    chan struct{} // 1-buffered: something is due earlier
+}
+
+// listens tells whether a new waiter would be reached at once.
+func (ls *lines) listens(key queue.Key) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.lines[key]
+	return l != nil && l.confirmed
+}
+
+// sync notes a moment of the server: a script that was sent at that time said that it was so late there. It returns the moment
+// as a number.
+func (ls *lines) sync(key queue.Key, sent time.Time, micros string) int64 {
+	at, err := strconv.ParseInt(micros, 10, 64)
+	if err != nil {
+		return 0
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.lines[key]; l != nil && sent.After(l.sent) {
+		l.sent, l.micros = sent, at
+	}
+	return at
+}
+
+// enter joins the waiters of a name, and returns when messages arrive.
+func (ls *lines) enter(g *grant) (*place, error) {
+	b, wait := g.base, g.asked.wait
+	p := &place{owner: g.id, wake: make(chan struct{}, 1), since: time.Now(), entering: true}
+	ls.join(b, p)
+	for {
+		if cause := b.over(wait); cause != nil {
+			ls.leave(p)
+			return nil, g.left(cause)
+		}
+		if err := p.line.refused(); err != nil {
+			ls.leave(p)
+			ls.retire(p.line)
+			return nil, err
+		}
+		if ls.entered(p) {
+			return p, nil
+		}
+		select {
+		case <-p.wake:
+		case <-wait.Done():
+		case <-ls.client.ctx.Done():
+		}
+	}
+}
+
+func (ls *lines) entered(p *place) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	p.entering = !p.line.confirmed && !control.Listening.Off()
+	return !p.entering
+}
+
+// join puts a place into the line of its name, and makes that if there is none. The subscription is made before, because the
+// hub's mutex comes before ours; of two that are made at once one is closed again.
+func (ls *lines) join(b *Base, p *place) {
+	var fresh *line
+	for {
+		ls.mu.Lock()
+		if p.line = ls.lines[b.key]; p.line == nil && fresh != nil {
+			if ls.lines == nil {
+				ls.lines, ls.asked, ls.kick = make(map[queue.Key]*line), make(map[*redis.Client]bool), make(chan struct{}, 1)
+			}
+			ls.lines[b.key], p.line, fresh = fresh, fresh, nil
+			p.line.due, p.line.refreshed = time.Now().Add(pollGap), time.Now()
+		}
+		if p.line != nil {
+			p.line.places[p.owner] = p
+			if !ls.running {
+				ls.running = true
+				ls.client.tasks.Go(ls.run)
+			}
+		}
+		ls.mu.Unlock()
+		if p.line != nil {
+			break
+		}
+		fresh = &line{lines: ls, base: b, places: make(map[string]*place)}
+		fresh.sub = ls.client.hub.Listen(b.queuer.Mailbox(ls.client.id), fresh)
+	}
+	if fresh != nil {
+		fresh.sub.Close()
+	}
+}
+
+// leave takes a place out. The line stays for a while, in case another comes.
+func (ls *lines) leave(p *place) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	delete(p.line.places, p.owner)
+	p.line.left = time.Now()
+}
+
+// retire ends a line whose mailbox was refused, so that the next to come asks for it again.
+func (ls *lines) retire(l *line) {
+	ls.mu.Lock()
+	if ls.lines[l.base.key] == l {
+		delete(ls.lines, l.base.key)
+	}
+	called := l.called
+	l.called = nil
+	ls.mu.Unlock()
+	l.sub.Close()
+	if called != nil {
+		called.Close()
+	}
+}
+
+func (ls *lines) kickLocked() {
+	select {
+	case ls.kick <- struct{}{}:
+	default:
+	}
+}
+
+// run looks after the lines until there are none. A new line needs no kick: its first poll is not due before the next look.
+func (ls *lines) run() {
+	timer := time.NewTimer(pollGap)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ls.kick:
+		case <-ls.client.ctx.Done():
+			return
+		}
+		polls, more := ls.duePolls(time.Now())
+		if !more {
+			return
+		}
+		ls.send(polls)
+		timer.Reset(ls.pause())
+	}
+}
+
+// poll is one script that is due.
+type poll struct {
+	line      *line
+	call      lua.Call
+	confirmed bool // the mailbox was subscribed before
+	probes    bool // only one of the places was asked about
+}
+
+// duePolls makes the scripts of the lines that are due, and ends those in which nobody has been for a while. Without any line
+// it ends the run.
+func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
+	ended := ls.endIdle(now)
+	for _, sub := range ended {
+		sub.Close()
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if len(ls.lines) == 0 {
+		ls.running = false
+		return nil, false
+	}
+	for _, l := range ls.lines {
+		if l.due.After(now) || ls.askedLocked(l) {
+			continue
+		}
+		l.due = now.Add(l.gap())
+		if len(l.places) == 0 || control.Poll.Off() {
+			continue
+		}
+		owners, all := l.probe(now), l.lost || now.Sub(l.refreshed) >= refreshGap
+		if all && !control.Refresh.Off() {
+			l.refreshed = now
+			owners = l.old(now)
+		}
+		for first := true; first || len(owners) > 0; first = false {
+			n := min(len(owners), pollChunk)
+			polls = append(polls, poll{l, l.base.queuer.Poll(ls.client.id, ls.client.publish, owners[:n]), l.confirmed, !all})
+			owners = owners[n:]
+		}
+	}
+	return polls, true
+}
+
+// old are the owners whose places were made long enough ago to be put off, or all, if places were lost.
+func (l *line) old(now time.Time) (owners []string) {
+	for owner, p := range l.places {
+		if l.lost || now.Sub(p.since) >= refreshGap {
+			owners = append(owners, owner)
+		}
+	}
+	l.lost = false
+	return owners
+}
+
+// probe is an owner of any place that is not quite new. If the server has lost it, it may have lost them all.
+func (l *line) probe(now time.Time) []string {
+	if control.Refresh.Off() {
+		return nil
+	}
+	for owner, p := range l.places {
+		if now.Sub(p.since) >= pollGap {
+			return []string{owner}
+		}
+	}
+	return nil
+}
+
+// endIdle takes out the lines in which nobody has been for a poll's time, and returns their subscriptions: they are the hub's,
+// which is not called with our mutex held.
+func (ls *lines) endIdle(now time.Time) (ended []*pubsub.Subscription) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for key, l := range ls.lines {
+		if len(l.places) > 0 || now.Sub(l.left) < pollGap {
+			continue
+		}
+		delete(ls.lines, key)
+		ended = append(ended, l.sub)
+		if l.called != nil {
+			ended = append(ended, l.called)
+			l.called = nil
+		}
+	}
+	return ended
+}
+
+// pause is how long nothing is due.
+func (ls *lines) pause() time.Duration {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	next := time.Now().Add(pollGap)
+	for _, l := range ls.lines {
+		if l.due.Before(next) && !ls.askedLocked(l) {
+			next = l.due
+		}
+	}
+	return max(time.Until(next), 0)
+}
+
+// send has the scripts run beside the one goroutine: a master that hangs keeps its own lines only.
+func (ls *lines) send(polls []poll) {
+	for master, due := range byMaster(ls.client, polls, func(p poll) string { return p.line.base.key.Name }) {
+		ls.setAsked(master, true)
+		ls.client.tasks.Go(func() {
+			defer ls.setAsked(master, false)
+			ls.sendTo(due)
+		})
+	}
+}
+
+// setAsked notes that the polls of a master are under way. Until they have ended its lines have no others, so that one that does not
+// answer costs a goroutine and a connection and not more and more of them.
+func (ls *lines) setAsked(master *redis.Client, asked bool) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if asked {
+		ls.asked[master] = true
+		return
+	}
+	delete(ls.asked, master)
+	ls.kickLocked()
+}
+
+func (ls *lines) askedLocked(l *line) bool {
+	return len(ls.asked) > 0 && ls.asked[ls.client.masterOf(l.base.key.Name)]
+}
+
+// sendTo runs the scripts in one pipeline. What fails is left to the next poll.
+func (ls *lines) sendTo(polls []poll) {
+	calls := make([]lua.Call, len(polls))
+	for i, p := range polls {
+		calls[i] = p.call
+	}
+	sent, silent := suspend.System.Now(), false
+	results := lua.RunAll(ls.client.ctx, ls.client.rdb, calls)
+	ls.client.notePanic(results[0].Err)
+	for i, result := range results {
+		if result.Err != nil {
+			silent = silent || !isReply(result.Err)
+			ls.mu.Lock()
+			polls[i].line.failed = panics.Text(result.Err)
+			ls.mu.Unlock()
+			continue
+		}
+		ls.settle(polls[i], sent, result.Reply)
+	}
+	if silent && ls.client.cluster != nil {
+		ls.client.cluster.ReloadState(ls.client.ctx)
+	}
+}
+
+// settle wakes those whom the reply to a poll concerns: who was handed the lock, and who has no place any more.
+func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
+	l, missing := p.line, r.Texts(6)
+	ls.sync(l.base.key, sent, r.Text(1))
+	ls.mu.Lock()
+	l.failed = nil
+	if holder := r.Text(2); holder != "" {
+		l.said = word{time.Now(), inTheWay(r.Int(0), holder)}
+	}
+	for _, owner := range append(missing, r.Text(2)) {
+		if p := l.places[owner]; p != nil {
+			p.signal()
+		}
+	}
+	l.far = r.Int(5) == 1
+	if p.probes && len(missing) > 0 && missing[0] != r.Text(2) && len(l.places) > 1 {
+		l.lost, l.due = true, sent
+	}
+	if left := time.Duration(r.Int(0)) * time.Millisecond; left >= 0 && sent.Add(left).Before(l.due) {
+		l.due = sent.Add(left + time.Millisecond) // the holder's lease ends, and nobody tells
+	}
+	// We listen, and not where the lock is: the server that it is on has changed, and the old one did not close the connection.
+	deaf := p.confirmed && l.confirmed && r.Int(4) == 0 && sent.Sub(l.doubted) > doubtGap
+	if deaf {
+		l.doubted = sent
+	}
+	caller, old := r.Text(3), l.called
+	same := caller == l.caller || ls.lines[l.base.key] != l
+	ls.mu.Unlock()
+	if deaf {
+		l.sub.Doubt()
+	}
+	if same {
+		return
+	}
+	var called *pubsub.Subscription
+	if caller != "" {
+		called = ls.client.hub.Listen(l.base.queuer.Mailbox(caller), (*calls)(l))
+	}
+	ls.mu.Lock()
+	if ls.lines[l.base.key] == l {
+		l.called, l.caller = called, caller
+	} else {
+		old = called // it ended meanwhile, and closed the old one
+	}
+	ls.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+}
+
+// calls is the line as a listener on the channel where Redisson calls its first waiter: a poll then takes the lock for it.
+type calls line
+
+// Message is called with the hub's mutex held.
+func (c *calls) Message(string) { c.Look(true) }
+
+// Look is called with the hub's mutex held.
+func (c *calls) Look(bool) {
+	c.lines.mu.Lock()
+	defer c.lines.mu.Unlock()
+	c.due = time.Time{}
+	c.lines.kickLocked()
+}

@@ -1,0 +1,49 @@
+package engine
+
+import "github.com/holdfast-go/holdfast/pubsub"
+
+// listener listens at all masters for a release.
+type listener struct {
+	wake chan struct{}
+	subs []*pubsub.Subscription
+}
+
+// listen is [backend.listen].
+func (q *quorum) listen() listening {
+	e := &listener{wake: make(chan struct{}, 1)}
+	for _, v := range q.voters {
+		e.subs = append(e.subs, v.client.hub.Listen(q.voter.Channel(), e))
+	}
+	return e
+}
+
+// Message is [pubsub.Listener].
+func (e *listener) Message(string) { e.Look(true) }
+
+// Look is [pubsub.Listener].
+func (e *listener) Look(bool) {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Wake is [listening].
+func (e *listener) Wake() <-chan struct{} { return e.wake }
+
+// Err is [listening]: one master is enough.
+func (e *listener) Err() (err error) {
+	for _, s := range e.subs {
+		if err = s.Err(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// Close is [listening].
+func (e *listener) Close() {
+	for _, s := range e.subs {
+		s.Close()
+	}
+}

@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"log/slog"
+	"math"
+	"time"
+)
+
+// Defaults of [Options]. Package holdfast shows the same numbers.
+const (
+	DefaultLease       = 30 * time.Second
+	DefaultRetryBudget = 5 * time.Second
+	DefaultLinger      = 2 * time.Second
+)
+
+const (
+	// minLease is the shortest lease that anybody can be granted: 1.96 ms of it are trusted, see [watchdog.Trust]. Of a shorter one not
+	// even a millisecond is left, and the answer has to come within that.
+	minLease = 4 * time.Millisecond
+	// maxLease leaves room for rounding up. It is below the 2^53 ms up to which a script counts exactly.
+	maxLease = math.MaxInt64 - time.Millisecond
+)
+
+// Options are what users know as holdfast.Options. The two structs have the same fields, so that one converts to the other.
+type Options struct {
+	Lease       time.Duration
+	RetryBudget time.Duration
+	Linger      time.Duration
+	Logger      *slog.Logger
+}
+
+// withDefaults returns a checked copy; the caller's struct is never changed.
+func (o *Options) withDefaults() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Lease == 0 {
+		opts.Lease = DefaultLease
+	}
+	if opts.RetryBudget == 0 {
+		opts.RetryBudget = DefaultRetryBudget
+	}
+	if opts.Linger == 0 {
+		opts.Linger = DefaultLinger
+	}
+	if err := checkLease("Options.Lease", opts.Lease); err != nil {
+		return opts, err
+	}
+	if opts.RetryBudget < 0 {
+		return opts, invalid("Options.RetryBudget is %v; use a positive duration, or 0 for the default of %v",
+			opts.RetryBudget, DefaultRetryBudget)
+	}
+	if opts.Linger < 0 {
+		return opts, invalid("Options.Linger is %v; use a positive duration, or 0 for the default of %v",
+			opts.Linger, DefaultLinger)
+	}
+	return opts, nil
+}
+
+func checkLease(field string, d time.Duration) error {
+	if d < minLease {
+		return invalid("%s is %v; a lease is at least %v, and 30s is a good choice", field, d, minLease)
+	}
+	if d > maxLease {
+		return invalid("%s is %v; a lease is at most %v, and 30s is a good choice", field, d, maxLease)
+	}
+	return nil
+}
+
+// Option changes one acquisition.
+type Option func(*config)
+
+// config is what the options of one acquisition amount to.
+type config struct {
+	wait          time.Duration
+	waitSet       bool
+	lease         time.Duration
+	renew         bool
+	handOff       bool
+	replicas      replicas
+	atLeast       time.Duration // that the lock stays taken; 0: as long as it is held
+	masterTimeout time.Duration
+	trustRestarts bool
+	err           error // of the first bad option
+}
+
+func (c *config) refuse(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// Wait is what users know as holdfast.Wait.
+func Wait(d time.Duration) Option {
+	return func(c *config) {
+		if d < 0 {
+			c.refuse(invalid("Wait is %v; use 0 to try once, or a positive duration", d))
+		}
+		c.wait, c.waitSet = d, true
+	}
+}
+
+// Lease is what users know as holdfast.Lease.
+func Lease(d time.Duration) Option {
+	return func(c *config) {
+		if err := checkLease("Lease", d); err != nil {
+			c.refuse(err)
+		}
+		c.lease = d
+	}
+}
+
+// NoHandoff is what users know as holdfast.NoHandoff.
+func NoHandoff() Option {
+	return func(c *config) { c.handOff = false }
+}
+
+// NoRenewal is what users know as holdfast.NoRenewal.
+func NoRenewal() Option {
+	return func(c *config) { c.renew = false }
+}
+
+// MasterTimeout is what users know as holdfast.MasterTimeout.
+func MasterTimeout(d time.Duration) Option {
+	return func(c *config) {
+		if d <= 0 {
+			c.refuse(invalid("MasterTimeout is %v; use a positive duration, much shorter than the lease", d))
+		}
+		c.masterTimeout = d
+	}
+}
+
+// TrustRestarts is what users know as holdfast.TrustRestarts.
+func TrustRestarts() Option {
+	return func(c *config) { c.trustRestarts = true }
+}

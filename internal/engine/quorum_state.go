@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// MasterState is what users know as redlock.MasterState: what one of several masters says of a lock.
+type MasterState struct {
+	Master string // its place in the list of clients, from 1, and its address
+	State         // as this master sees it; nothing but Waiters is set if it did not answer
+	Err    error  // why it did not; nil if it did
+}
+
+// StateOfMasters asks all masters of a quorum who holds the lock, all at once, and waits for none longer than
+// [MasterTimeout]. The state is the majority's view:
+//
+//   - Owner is who holds the lock at a majority. Who holds it at fewer has no lock, only votes.
+//   - Remaining is for how long a majority keeps it, if nobody renews it.
+//   - Count is what most of them say, and Token is the greatest that one of them knows. Where nobody holds the lock, a
+//     token may be one that was proposed in vain.
+//
+// Where it depends on masters that do not answer who holds the lock, as it does when a majority is silent, the error is
+// [ErrUnavailable]. It says what each master said, and the masters are returned all the same.
+func (b *Base) StateOfMasters(ctx context.Context) (State, []MasterState, error) {
+	p, err := b.survey(ctx)
+	if err != nil {
+		return State{}, nil, err
+	}
+	q := b.backend.(*quorum)
+	masters := q.statesIn(p)
+	who := q.holderIn(masters)
+	if !who.decided {
+		return State{}, masters, q.undecided(ctx, p, who.agreed, reads)
+	}
+	return who.state(masters), masters, nil
+}
+
+// statesIn is what the masters said to the question for the state.
+func (q *quorum) statesIn(p *tally) []MasterState {
+	list := make([]MasterState, len(p.answers))
+	for i := range p.answers {
+		a, m := &p.answers[i], &list[i]
+		m.Master, m.Waiters = q.voters[i].place, -1
+		if m.Err = a.err; m.Err != nil {
+			continue
+		}
+		m.State, a.said = stateIn(a.reply, false), "free"
+		if m.Owner != "" {
+			a.said = "held by " + m.Owner
+		}
+	}
+	return list
+}
+
+// majority is who holds a lock by the word of the masters.
+type majority struct {
+	owner   string // who has most of them; empty if nobody can have a majority
+	at      []int  // where
+	agreed  int    // how many masters say the same
+	decided bool   // whatever the silent ones would say
+}
+
+// holderIn finds out who holds the lock.
+func (q *quorum) holderIn(masters []MasterState) (who majority) {
+	at, silent := make(map[string][]int), 0
+	for i, m := range masters {
+		if m.Err != nil {
+			silent++
+			continue
+		}
+		at[m.Owner] = append(at[m.Owner], i)
+		who.agreed = max(who.agreed, len(at[m.Owner]))
+	}
+	for _, m := range masters { // in their order, so that of two who have as many it is always the same one
+		if m.Owner != "" && len(at[m.Owner]) > len(who.at) {
+			who.owner, who.at = m.Owner, at[m.Owner]
+		}
+	}
+	switch {
+	case len(who.at) >= q.need:
+		who.decided = true
+	case len(who.at)+silent < q.need:
+		who.owner, who.at, who.decided = "", nil, true
+	}
+	return who
+}
+
+// state is what those say together who name the holder, or all if there is none.
+func (who majority) state(masters []MasterState) State {
+	s := State{Owner: who.owner, Waiters: -1}
+	var counts []int
+	var left []time.Duration
+	for i, m := range masters {
+		if who.owner != "" && !slices.Contains(who.at, i) {
+			continue
+		}
+		s.Token, counts = max(s.Token, m.Token), append(counts, m.Count)
+		if m.Remaining < 0 {
+			m.Remaining = math.MaxInt64 // no end
+		}
+		left = append(left, m.Remaining)
+	}
+	if who.owner == "" {
+		return s
+	}
+	slices.Sort(counts)
+	slices.Sort(left)
+	s.Count = counts[len(counts)/2]
+	// So long a majority has it: those who have it for longest.
+	if s.Remaining = left[len(left)-(len(masters)/2+1)]; s.Remaining == math.MaxInt64 {
+		s.Remaining = -time.Millisecond
+	}
+	return s
+}
+
+// forceUnlock is [Base.ForceUnlock]: at all masters, of whom a majority has to answer.
+//
+// Where the silent masters decide whether the owner has a majority it is taken for the holder: nobody else can get the
+// lock then, and somebody wants it freed.
+func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
+	b := q.base
+	p, err := b.survey(ctx)
+	if err != nil {
+		return false, err
+	}
+	who := q.holderIn(q.statesIn(p))
+	switch answered := p.count(func(a *answer) bool { return a.err == nil }); {
+	case who.decided && who.owner == "":
+		return false, nil
+	case answered < q.need:
+		return false, q.undecided(ctx, p, who.agreed, reads)
+	case !isOwner(who.owner):
+		why := inTheWay(p.answers[who.at[0]].reply.Int(2), who.owner).text(0)
+		return false, raise(errors.New("not released: " + why))
+	}
+	released := q.each(ctx, func(i int) lua.Call {
+		if !slices.Contains(who.at, i) { // it may not have the owner, or has not said so
+			i = who.at[0]
+		}
+		// As it stands there: where an owner has left the lock, see [HoldAtLeast], not all masters may know that.
+		return q.voter.Release(p.answers[i].reply.Text(0), b.client.publish)
+	})
+	return q.forced(ctx, released)
+}
+
+// forced is the outcome of releases that were sent to all masters.
+func (q *quorum) forced(ctx context.Context, p *tally) (bool, error) {
+	b := q.base
+	b.renewNow()
+	free, told, refused := 0, false, ""
+	for i := range p.answers {
+		a := &p.answers[i]
+		if a.err != nil {
+			continue
+		}
+		free++
+		a.said = "released"
+		switch words := a.reply.Text(0); {
+		case a.reply.Status != lua.Done:
+			a.said = "not held"
+		case words != "":
+			refused = words
+		default:
+			told = true
+		}
+	}
+	switch {
+	case free < q.need:
+		return false, q.undecided(ctx, p, free, changes)
+	case !told && refused != "":
+		return true, raise(errors.New("released, but the waiters could not be told; " + untold(b, refused)))
+	}
+	return true, nil
+}
+
+// survey asks all masters who holds the lock. The error is why nothing was asked.
+func (b *Base) survey(ctx context.Context) (*tally, error) {
+	if err := b.mayAsk(ctx); err != nil {
+		return nil, err
+	}
+	q := b.backend.(*quorum)
+	return q.each(ctx, func(int) lua.Call { return q.voter.State() }), nil
+}
+
+// each asks every master once, all at the same time, and returns what they have said when the time for that is over, or
+// ctx has ended. (Rejected: the questions of a [ballot], which stand in line behind those before, and leave out masters
+// that were silent. This is for people, who want to know what each one says now.)
+func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
+	patience := DefaultMasterTimeout
+	var cfg config
+	if err := q.base.configure(&cfg, nil); err == nil {
+		patience = cfg.patience()
+	}
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	p := q.newTally()
+	var g sync.WaitGroup
+	for i, v := range q.voters {
+		if v.client.ctx.Err() != nil {
+			p.answers[i].err = errClosing
+			continue
+		}
+		call, a := build(i), &p.answers[i]
+		g.Go(func() {
+			a.sent = suspend.System.Now()
+			o, ok := v.client.call(limited, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
+				return once{v.client}.repeat(ctx, func(bool) lua.Call { return call }, failed)
+			}, func(outcome) {})
+			switch {
+			case ok && (o.err == nil || !isContext(o.err)):
+				a.reply, a.err = o.reply, o.err
+			case ctx.Err() == nil:
+				a.err = v.silence(patience)
+			}
+		})
+	}
+	g.Wait()
+	return p
+}
+
+// undecided is the error of a question to which too few masters said the same.
+func (q *quorum) undecided(ctx context.Context, p *tally, agreed int, changes bool) error {
+	failure := &quorumError{q, p, agreed}
+	o := outcome{err: failure, stray: changes && failure.open()}
+	if cause := context.Cause(ctx); cause != nil {
+		o.err = because(cause, failure)
+	}
+	return raise(under(ctx, q.base.uncertain(o)))
+}

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// State is what users know as holdfast.State.
+type State struct {
+	Owner     string        // "<client uuid>:h<number>", Redisson's without the h; empty: free
+	Count     int           // hold count of Owner; where replies are lost, it may be that of before until the next operation
+	Remaining time.Duration // lease left; negative if the key has none, which only something foreign can cause
+	Token     uint64        // last fencing token granted, or reserved for a client that hands the lock on; 0: none known
+	Waiters   int           // in the visible queue; -1 where the kind keeps none
+}
+
+// State asks the server who holds the lock, in one round trip. A hash of more than 128 fields is no lock, and an error.
+func (b *Base) State(ctx context.Context) (State, error) {
+	o, err := b.query(ctx, reads, func(string) lua.Call { return b.protocol.State() })
+	if err != nil {
+		return State{}, err
+	}
+	_, queues := b.protocol.(kind.Queuer)
+	return stateIn(o.reply, queues), nil
+}
+
+// stateIn reads the answer to the question for the state.
+func stateIn(r lua.Reply, queues bool) (s State) {
+	at := 0 // of the token
+	if r.Status == lua.Done {
+		count, _ := strconv.Atoi(r.Text(1)) // a foreign field need not be a number; it holds the lock all the same
+		s.Owner, s.Count, s.Remaining = ownerIn(r.Text(0)), count, time.Duration(r.Int(2))*time.Millisecond
+		at = 3
+	}
+	s.Token, _ = strconv.ParseUint(r.Text(at), 10, 64)
+	s.Waiters = -1
+	if queues {
+		s.Waiters = int(r.Int(at + 1))
+	}
+	return s
+}
+
+// ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there was a holder.
+//
+// It asks who holds the lock and then releases that owner's, so that it forces out one holder and not the next one too
+// when a reply is lost and the release is sent again. A hash whose field is no owner is left alone, and an error: it is not this library's to delete. Where a client hands the lock on among its goroutines, those are one owner:
+// whoever of them has the lock then, or is handed it within 10 ms, is told of the loss by the next renewal.
+func (b *Base) ForceUnlock(ctx context.Context) (bool, error) {
+	if q, ok := b.backend.(*quorum); ok {
+		return q.forceUnlock(ctx)
+	}
+	state, err := b.query(ctx, reads, func(string) lua.Call { return b.protocol.State() })
+	if err != nil || state.reply.Status != lua.Done {
+		return false, err
+	}
+	owner := state.reply.Text(0)
+	if !isOwner(owner) {
+		return false, raise(errors.New("not released: " + inTheWay(state.reply.Int(2), owner).text(0)))
+	}
+	released, err := b.query(ctx, changes, func(publish string) lua.Call { return b.wire.Release(owner, publish) })
+	if err != nil {
+		return false, err
+	}
+	b.renewNow()
+	if refused := released.reply.Text(0); refused != "" {
+		return true, raise(errors.New("released, but the waiters could not be told; " + untold(b, refused)))
+	}
+	return true, nil
+}

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// tenure is the time for which this client holds a lock at the server without a break: one grant's, or that of several that
+// hand the lock on among each other without asking the server. (Lock cohorting: Dice, Marathe and Shavit, PPoPP 2012.)
+//
+// What belongs to the lock at the server belongs to it: the lease, the tokens that were reserved, and the owner id that the hash has
+// for the holder. That is the id of the one who got the lock from the server, and those it is handed on to take it over. (Rejected: to
+// put the id of each in the hash, by renewals. While the answer to one is out, nobody knows which of two stands.)
+type tenure struct {
+	base    *Base
+	entry   entry // every holder's
+	watch   watchdog.Lease
+	refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
+
+	mu     sync.Mutex // guards the rest. It is taken after the queue's and before a grant's; never held over a network call
+	holder *grant
+	first  uint64 // of the tokens that were reserved
+	next   uint64
+	last   uint64
+	look   time.Time // when to look for others who want the lock
+	over   bool
+}
+
+const (
+	// handOffFor is for how long a client hands a lock on before it looks whether other clients wait for it.
+	handOffFor = 10 * time.Millisecond
+
+	// How many tokens are reserved at once: twice as many as were needed the last time. Many are wasted if the lock is given up
+	// soon, and then the clock has to catch up with them before more can be had.
+	minTokens = 16
+	maxTokens = 4096
+)
+
+var _ watchdog.Owner = (*tenure)(nil)
+
+// begin makes it the tenure of a grant, with tokens up to last.
+func (t *tenure) begin(g *grant, token, last uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holder = g
+	t.reserveLocked(token, last)
+	t.next++
+}
+
+func (t *tenure) reserveLocked(first, last uint64) {
+	t.first, t.next, t.last = first, first, max(first, last)
+	t.look = time.Now().Add(handOffFor)
+}
+
+// fresh tells whether the lock may be handed on without asking the server.
+func (t *tenure) fresh() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return (t.next <= t.last || control.Reserved.Off()) && (time.Now().Before(t.look) || control.Look.Off())
+}
+
+// standing is what the server is to know of the holder, and for how long the lock is to stand from now on: one that is to
+// stay taken for all that is left of that, as at the grant, for nothing lengthens it later.
+func (t *tenure) standing() (count int, token uint64, stands time.Duration) {
+	t.mu.Lock()
+	g := t.holder
+	t.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	stands = g.lease
+	if !control.JoinStays.Off() {
+		stands = max(stands, g.restLocked())
+	}
+	return max(len(g.holds), 1), g.token, stands
+}
+
+// end ends it and returns who holds the lock.
+func (t *tenure) end() *grant {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	return t.holder
+}
+
+// Lost is called by the watchdog when the server says that the owner does not hold the lock, or says nothing for too
+// long. Whoever waits in this client goes on to ask the server.
+//
+// It keeps the watchdog's time, so only the holds' contexts end here. Others' wait for them.
+func (t *tenure) Lost(reason error) {
+	g := t.end()
+	if reason = g.endLost(reason); reason == nil {
+		return
+	}
+	if control.Aside.Off() {
+		g.leaveLost(reason)
+		return
+	}
+	t.base.client.losses.add(g, reason)
+}
+
+// wanted is how many tokens to reserve for those who wait in this client.
+func (c *Client) wanted() int { return int(min(max(2*c.handed.Load(), minTokens), maxTokens)) }
+
+// used notes how many were needed.
+func (t *tenure) used() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.first < t.last { // else nobody waited
+		t.base.client.handed.Store(int64(t.next - t.first)) //nolint:gosec // at most maxTokens
+	}
+}

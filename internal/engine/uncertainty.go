@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// uncertainty is what an entry does not know of itself: which of its commands may have run, or may run later.
+type uncertainty struct {
+	passing atomic.Bool  // a command is out that may release the lock: a renewal that does not find it says nothing
+	unheard atomic.Int32 // renewals without an answer, which may still come to the server and lengthen what this owner has then
+
+	mu     sync.Mutex // guards the rest. It is taken after a grant's; never held over a network call
+	stray  bool       // a command may still arrive at the server
+	placed bool       // the owner may have a place in the queue of the server
+	undone bool       // it is being given back in the background
+}
+
+// markStray remembers that the server may have granted this, or may yet: a command for it may still be on its way. It is given
+// back at its end, and its owner id is not used again, lest the straggler take a lock for nobody, or release one that was
+// granted later.
+func (u *uncertainty) markStray() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stray = true
+}
+
+// leaveUndo is markStray where the operation that is under way gives it back when it has ended.
+func (u *uncertainty) leaveUndo() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stray, u.undone = true, true
+}
+
+func (u *uncertainty) isStray() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.stray
+}
+
+// setPlaced notes whether the owner may have a place in the queue of the server, or the lock that it was handed without asking: then it
+// is given back, although no command is on its way.
+func (u *uncertainty) setPlaced(placed bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.placed = placed
+}
+
+// tainted tells whether something that carries the owner id may still come to the server, be it a renewal, or stands there.
+func (u *uncertainty) tainted() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.stray || u.placed || u.unheard.Load() > 0
+}
+
+// takeUndo tells whether it is to be given back, and then whether there may be a straggler. It says so once.
+func (u *uncertainty) takeUndo() (undo, stray bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	undo = (u.stray || u.placed) && !u.undone
+	u.undone = u.undone || undo
+	return undo, u.stray
+}
+
+// isPassing tells whether "not held" in reply to a renewal may be the work of a command that is out, and no loss.
+func (u *uncertainty) isPassing() bool { return u.passing.Load() && !control.Believes.Off() }
+
+// passed runs a command that keeps the lock or releases it. Until it is known that it has kept the lock, renewals are not
+// believed that do not find it.
+func (u *uncertainty) passed(run func() outcome) outcome {
+	u.passing.Store(true)
+	o := run()
+	if o.err == nil && o.reply.Status == lua.Done {
+		u.passing.Store(false)
+	}
+	return o
+}
+
+// noteUnheard notes an extension without an answer.
+func (u *uncertainty) noteUnheard() { u.unheard.Add(1) }
+
+// sent remembers of a command whether an attempt of it got no answer.
+func (u *uncertainty) sent(o outcome) outcome {
+	if o.stray {
+		u.markStray()
+	}
+	return o
+}
+
+// released is sent for a release. One that failed is still to be done.
+func (u *uncertainty) released(o outcome) outcome {
+	if o.stray || o.err != nil {
+		u.markStray()
+	}
+	return o
+}

@@ -1,0 +1,309 @@
+package engine
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// undoer gives back what a server may have granted to owner ids that nobody uses any more, nor will: a release that is still to
+// be sent must not find a later grant. One goroutine does it for all of them, in pipelines, and runs while there is something to
+// do. So an outage in which thousands of callers leave costs a goroutine and not thousands.
+//
+// Redis may execute a straggler, a request that was sent on a connection which we gave up, after a release sent later. So where
+// there may be one it takes three releases: one at once; one more when the server has answered that, and so read all that had
+// reached it by then; and the last one when the server refuses what is still under way because it is late.
+type undoer struct {
+	home *Client // whose holds they were: its options and its end count
+	to   *Client // that reaches the server
+	end  func()  // is called at the end of a run
+
+	mu      sync.Mutex // guards the rest; never held over a network call
+	due     undos
+	running bool
+	kick    chan struct{} // 1-buffered: something is due earlier
+	closing time.Time     // since when it is known that the client is closing
+}
+
+// undo is what is to be given back of one owner id.
+type undo struct {
+	base  *Base
+	id    string
+	at    time.Time     // of the next release
+	left  int           // releases that are still to be answered
+	late  time.Time     // when no straggler can take the lock any more
+	limit time.Time     // when the lease of the last one has ended, and its place, and there is nothing to give back
+	pause time.Duration // after the last failure; 0: there was none
+}
+
+const (
+	undoBatch = 500
+	// longestPause is between two releases of the same lock that the server answered with an error: the pauses double up to it.
+	longestPause = 30 * time.Second
+	// longestProbe is the same where the server does not answer. Then one is sent at a time, whatever is due, so it may be short.
+	longestProbe = time.Second
+	// longestPlace is longer than any place in a queue counts. Behind waiters of Redisson that may be for hours.
+	longestPlace = 24 * time.Hour
+)
+
+// undoAt is [entry.undo] for an owner id at the server of a client. The holds are this one's; the other may be closed already.
+func (c *Client) undoAt(to *Client, b *Base, id string, lease time.Duration, stray bool) {
+	if control.Undo.Off() {
+		return
+	}
+	now := time.Now()
+	u := &undo{base: b, id: id, at: now, left: 1, late: to.clock.closed()}
+	if stray && !control.UndoAgain.Off() {
+		u.left = 3
+	}
+	u.limit = now.Add(lease)
+	if u.late.After(now) {
+		u.limit = u.late.Add(lease)
+	}
+	c.undoer(undoing{to, to.masterOf(b.key.Name)}).add(u)
+}
+
+// undoing is one server: the client's own or one of a quorum, and which master of a cluster, so that one that hangs holds up
+// its own alone.
+type undoing struct {
+	to     *Client
+	master *redis.Client
+}
+
+// undoer is the one for a server.
+func (c *Client) undoer(to undoing) *undoer {
+	c.undoMu.Lock()
+	defer c.undoMu.Unlock()
+	u := c.undoers[to]
+	if u == nil {
+		u = &undoer{home: c, to: to.to, kick: make(chan struct{}, 1)}
+		u.end = func() { c.dropUndoer(to, u) }
+		if c.undoers == nil {
+			c.undoers = make(map[undoing]*undoer)
+		}
+		c.undoers[to] = u
+	}
+	return u
+}
+
+// dropUndoer forgets one that has nothing to do: masters come and go. If something is added to it all the same it does that.
+func (c *Client) dropUndoer(to undoing, u *undoer) {
+	c.undoMu.Lock()
+	defer c.undoMu.Unlock()
+	if c.undoers[to] == u {
+		delete(c.undoers, to)
+	}
+}
+
+func (u *undoer) add(one *undo) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	heap.Push(&u.due, one)
+	if !u.running {
+		u.running = true
+		u.home.tasks.Go(u.run)
+	}
+	select {
+	case u.kick <- struct{}{}:
+	default:
+	}
+}
+
+// run releases what is due until there is nothing left. A server that does not answer is asked for one release at a time, with
+// pauses; of a client that is closing everything is due, and tried for a moment.
+func (u *undoer) run() {
+	defer u.end()
+	room, pause := undoBatch, time.Duration(0)
+	for {
+		batch, next := u.take(room)
+		switch {
+		case len(batch) == 0 && next.IsZero():
+			return
+		case len(batch) == 0:
+			u.wait(time.Until(next))
+		case u.release(batch):
+			room, pause = undoBatch, 0
+		default:
+			room, pause = 1, min(max(2*pause, firstBackoff), longestProbe)
+			if !u.giveUp() {
+				u.wait(pause)
+			}
+		}
+	}
+}
+
+// wait waits for so long, or until the client is closed. What is added is due at once, so it ends the wait too.
+func (u *undoer) wait(d time.Duration) {
+	closing := u.home.ctx.Done()
+	if u.home.ctx.Err() != nil {
+		closing = nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-u.kick:
+	case <-closing:
+	}
+}
+
+// giveUp drops everything when the client has been closing for long enough.
+func (u *undoer) giveUp() bool {
+	u.mu.Lock()
+	rest := u.due
+	over := !u.closing.IsZero() && time.Since(u.closing) > u.home.budget()
+	if over {
+		u.due = nil
+	}
+	u.mu.Unlock()
+	if over && len(rest) > 0 {
+		u.report(rest, len(rest), len(rest), ErrClosed)
+	}
+	return over
+}
+
+// take takes out what is due, at most so many, or says when something is. The zero time ends the run.
+func (u *undoer) take(room int) (batch []*undo, next time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := time.Now()
+	if u.home.ctx.Err() != nil && u.closing.IsZero() {
+		u.closing = now
+	}
+	if !u.closing.IsZero() {
+		u.due = u.due.hasten(now)
+	}
+	for len(u.due) > 0 && len(batch) < room && !u.due[0].at.After(now) {
+		batch = append(batch, heap.Pop(&u.due).(*undo))
+	}
+	switch {
+	case len(batch) > 0:
+		return batch, now
+	case len(u.due) > 0:
+		return nil, u.due[0].at
+	}
+	u.running = false
+	return nil, time.Time{}
+}
+
+// release sends one release for each, in one pipeline, and puts back those that need another. It reports whether the server
+// answered.
+func (u *undoer) release(batch []*undo) (answered bool) {
+	calls := make([]lua.Call, len(batch))
+	for i, one := range batch {
+		calls[i] = one.base.wire.Release(one.id, u.home.publish)
+	}
+	sent := time.Now()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), max(u.home.budget(), leastDial), errBudget)
+	defer cancel()
+	var again []*undo
+	var failure error
+	failed, given := 0, 0
+	answered = true
+	for i, result := range lua.RunAll(ctx, u.to.rdb, calls) {
+		one := batch[i]
+		if result.Err == nil {
+			if one.answered(sent) {
+				again = append(again, one)
+			}
+			continue
+		}
+		answered = answered && isReply(result.Err)
+		failed, failure = failed+1, result.Err
+		if !u.postpone(one, isReply(result.Err)) {
+			given++
+			continue
+		}
+		again = append(again, one)
+	}
+	u.mu.Lock()
+	for _, one := range again {
+		heap.Push(&u.due, one)
+	}
+	u.mu.Unlock()
+	if !answered && u.to.cluster != nil {
+		u.to.cluster.ReloadState(ctx)
+	}
+	if failed > 0 {
+		u.home.notePanic(failure)
+		u.report(batch, failed, given, failure)
+	}
+	return answered
+}
+
+// answered tells whether another release is needed after the answer to one that was sent then.
+func (one *undo) answered(sent time.Time) bool {
+	one.left--
+	one.pause = 0
+	if one.left <= 0 || !sent.Before(one.late) {
+		return false
+	}
+	one.at = sent
+	if one.left == 1 {
+		one.at = one.late
+	}
+	return true
+}
+
+// postpone puts off what has failed, with an answer or without one; false if it is not to be tried again.
+func (u *undoer) postpone(one *undo, answered bool) bool {
+	now, longest := time.Now(), longestProbe
+	if answered {
+		longest = longestPause
+	}
+	one.pause = min(max(2*one.pause, firstBackoff), longest)
+	one.at = now.Add(one.pause)
+	switch {
+	case control.UndoAgain.Off(), now.After(one.limit):
+		return false
+	}
+	return u.home.ctx.Err() == nil || one.pause <= closingBudget
+}
+
+// report logs what failed, once for all that travelled together.
+func (u *undoer) report(batch []*undo, failed, given int, failure error) {
+	one := batch[0]
+	log := u.home.opts.Logger.With("kind", one.base.key.Kind, "name", one.base.key.Name, "owner", one.id, "error", failure)
+	if given > 0 {
+		log.Warn("could not give back locks that may have been granted; their leases end them", "locks", given)
+	}
+	if failed > given && one.pause >= lastBackoff { // the first pauses are short, and often enough
+		log.Info("cannot give back locks that may have been granted; trying again", "locks", failed-given, "pause", one.pause)
+	}
+}
+
+// undos are a heap, by time.
+type undos []*undo
+
+func (h undos) Len() int           { return len(h) }
+func (h undos) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h undos) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push is for package heap.
+func (h *undos) Push(one any) { *h = append(*h, one.(*undo)) }
+
+// Pop is for package heap.
+func (h *undos) Pop() any {
+	last := len(*h) - 1
+	one := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return one
+}
+
+// hasten leaves out those that only wait for stragglers to be late: Close does not.
+func (h undos) hasten(now time.Time) (rest undos) {
+	for _, one := range h {
+		if one.left > 1 || one.pause > 0 || !one.at.After(now) {
+			rest = append(rest, one)
+		}
+	}
+	heap.Init(&rest)
+	return rest
+}

@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+)
+
+// word is what a server said last to a grant that is not live: that somebody has the lock. Together with the last failure, in the
+// grant's failed, it decides what the end of a wait is called: who was refused was kept out by somebody, who was not met an outage.
+type word struct {
+	at time.Time // when it was said; zero: never
+	blocker
+}
+
+// notAcquired is an ErrNotAcquired that says what it knows. The text is made when it is asked for: most callers of TryLock never do.
+type notAcquired struct {
+	word
+	age     time.Duration // of the word
+	cause   error         // why nobody waits any more; nil if it was asked once
+	failure error         // of the server since then, or nil
+}
+
+// Error reads like `not acquired: waited as long as Wait allows; held by <owner>, whose lease has 28s left`.
+func (r *notAcquired) Error() string {
+	text, sep := ErrNotAcquired.Error(), ": "
+	add := func(format string, args ...any) {
+		text += sep + fmt.Sprintf(format, args...)
+		sep = "; "
+	}
+	if r.cause != nil {
+		add("%v", r.cause)
+	}
+	if who := r.text(r.age); who != "" {
+		add("%s", who)
+	}
+	if r.failure != nil {
+		add("%v since: %v", ErrUnavailable, r.failure)
+	}
+	return text
+}
+
+// Unwrap is for errors.Is and errors.As.
+func (r *notAcquired) Unwrap() []error {
+	errs := []error{ErrNotAcquired}
+	if r.cause != nil {
+		errs = append(errs, r.cause)
+	}
+	if r.failure != nil {
+		errs = append(errs, ErrUnavailable, r.failure)
+	}
+	return errs
+}
+
+// denied notes what a server said is in the way.
+func (g *grant) denied(by blocker) {
+	g.failed.Store(nil)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.said = word{time.Now(), by}
+}
+
+// hear takes over what the one knows that was ahead in the local queue: it asked for both. If that one had the lock, or was
+// refused, so was this one. leaving says that this one will not ask for itself: then the failures count too.
+func (g *grant) hear(ahead any, leaving bool) {
+	front, _ := ahead.(*grant)
+	if front == nil || front == g {
+		return
+	}
+	front.mu.Lock()
+	said := front.said
+	if front.live {
+		said = word{time.Now(), blocker{left: -1, owner: front.id + " of this client"}}
+	}
+	live := front.live
+	front.mu.Unlock()
+	if leaving && !live {
+		g.failed.Store(front.failed.Load())
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.said = said
+}
+
+// left is the error of a caller that stopped waiting because of cause, nil if it asked once and has the answer.
+func (g *grant) left(cause error) error {
+	if errors.Is(cause, ErrClosed) {
+		return ErrClosed
+	}
+	g.mu.Lock()
+	said := g.said
+	g.mu.Unlock()
+	var failure error
+	if failed := g.failed.Load(); failed != nil {
+		failure = *failed
+	}
+	switch {
+	case !said.at.IsZero():
+		return &notAcquired{said, time.Since(said.at), cause, failure}
+	case cause == nil:
+		return ErrNotAcquired // by somebody of this process
+	case failure == nil && g.counted:
+		failure = errSilent // on the way
+	}
+	why := because(cause, failure)
+	if control.Outage.Off() {
+		return both{ErrNotAcquired, why}
+	}
+	return outage(why)
+}
+
+// gaveUp is the error of an acquisition that failed or was left. Nothing stays uncertain for its caller: what may have
+// been granted is undone.
+func (g *grant) gaveUp(wait context.Context, o outcome) error {
+	if cause := context.Cause(wait); cause != nil && isOutage(o.err) {
+		return g.left(cause)
+	}
+	return g.base.uncertain(o)
+}
+
+// outage is an ErrUnavailable with its reason.
+func outage(why error) error { return both{ErrUnavailable, why} }
+
+// under adds to an error of what was called under the context of a hold that has ended, and failed for that, which hold that was: the
+// error names the lock that was asked for, and that one may be free.
+func under(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil {
+		return err
+	}
+	for h := holdOf(ctx); h != nil; h = holdOf(h.parent) {
+		ended := h.reason()
+		for _, why := range []error{ErrLost, ErrReleased, ErrClosed} {
+			if errors.Is(ended, why) && errors.Is(cause, why) && errors.Is(err, why) {
+				key := h.grant.base.key
+				return fmt.Errorf("the hold of %s %q, under whose context it was called, has ended: %w", key.Kind, key.Name, err)
+			}
+		}
+	}
+	return err
+}
+
+// because adds to the end of a wait what had kept it from succeeding: an error of Redis must not hide behind a timeout.
+func because(cause, failure error) error {
+	switch {
+	case failure == nil:
+		return cause
+	case errors.Is(failure, cause):
+		return failure
+	}
+	return both{cause, failure}
+}
+
+// isOutage tells whether an error leaves open who has the lock: there was no answer, or one that the server cannot serve now. What a
+// server refuses for good, such as a missing permission, is none.
+func isOutage(err error) bool {
+	var own interface {
+		error
+		isOutage() bool
+	}
+	switch {
+	case errors.Is(err, ErrNotReplicated), errors.Is(err, ErrInvalid):
+		return false
+	case errors.Is(err, errBudget):
+		return true
+	case errors.As(err, &own): // of several servers, of which each said something else
+		return own.isOutage()
+	case isReply(err):
+		_, passing := classify(err)
+		return passing
+	}
+	return true
+}
