@@ -216,8 +216,8 @@ func (g *grant) sleep(sub listening, timer *time.Timer) error {
 	select {
 	case <-sub.Wake():
 		if err := sub.Err(); err != nil && b.over(wait) == nil {
-			return both{errors.New("cannot listen for the release; permit this user to subscribe to " +
-				b.wire.Channel()), err}
+			return both(errors.New("cannot listen for the release; permit this user to subscribe to " +
+				b.wire.Channel()), err)
 		}
 	case <-timer.C:
 	case <-wait.Done():

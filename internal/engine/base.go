@@ -50,7 +50,7 @@ func newBase(c *Client, l kind.Lock, opts []Option) *Base {
 		return b
 	}
 	if err := keys.Check(l.Name()); err != nil {
-		b.err = both{ErrInvalid, err}
+		b.err = both(ErrInvalid, err)
 	}
 	return b
 }
@@ -93,7 +93,7 @@ func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
 		h, err = g.acquire(r)
 	}
 	if late && errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotAcquired) {
-		err = unasked{b.over(r.ctx)}
+		err = unasked(b.over(r.ctx))
 	}
 	if err != nil {
 		return nil, raise(under(r.ctx, err))
@@ -171,7 +171,7 @@ func (b *Base) query(ctx context.Context, changes bool, build func(publish strin
 	}, func(outcome) {})
 	switch {
 	case !ok && changes:
-		return o, raise(under(ctx, outage(both{ErrUncertain, because(context.Cause(ctx), o.err)})))
+		return o, raise(under(ctx, outage(both(ErrUncertain, because(context.Cause(ctx), o.err)))))
 	case !ok:
 		return o, raise(under(ctx, outage(because(context.Cause(ctx), o.err))))
 	case o.err != nil:
@@ -194,7 +194,7 @@ func (b *Base) mayAsk(ctx context.Context) error {
 	case b.client.ctx.Err() != nil:
 		return raise(ErrClosed)
 	case ctx.Err() != nil:
-		return raise(under(ctx, unasked{context.Cause(ctx)}))
+		return raise(under(ctx, unasked(context.Cause(ctx))))
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func raise(err error) error {
 func (b *Base) uncertain(o outcome) error {
 	err := b.backend.explain(o.err)
 	if o.stray {
-		err = both{ErrUncertain, err}
+		err = both(ErrUncertain, err)
 	}
 	if isOutage(o.err) {
 		err = outage(err)
@@ -234,16 +234,16 @@ func explain(err error, name string, queues bool) error {
 		if queues {
 			queue = fmt.Sprintf(", or %s or %s something that is no queue", k.Queue, k.Deadlines)
 		}
-		return both{fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
-			"another name", k.Name, k.Token, queue), err}
+		return both(fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
+			"another name", k.Name, k.Token, queue), err)
 	case lua.IsError(err, "NOAUTH"), lua.IsError(err, "Protocol error: unauthenticated"): // the second of long commands, since Redis 7
-		return both{errors.New("the server wants a password, and none was given; set Password, and Username if it is not the default one, in the " +
-			"options of go-redis"), err}
+		return both(errors.New("the server wants a password, and none was given; set Password, and Username if it is not the default one, in the " +
+			"options of go-redis"), err)
 	case lua.IsError(err, "WRONGPASS"):
-		return both{errors.New("the server does not know this user with this password; check Username and Password in the options of go-redis"), err}
+		return both(errors.New("the server does not know this user with this password; check Username and Password in the options of go-redis"), err)
 	case lua.IsDenied(err):
-		return both{errors.New("this user lacks a permission; docs/security.md has the rule that it needs, and ACL LOG " +
-			"at the server says what was refused"), err}
+		return both(errors.New("this user lacks a permission; docs/security.md has the rule that it needs, and ACL LOG " +
+			"at the server says what was refused"), err)
 	}
 	return err
 }

@@ -59,7 +59,7 @@ func spent(failure error) error {
 	if failure == nil {
 		return errBudget
 	}
-	return both{errBudget, failure}
+	return both(errBudget, failure)
 }
 
 // repeat runs an operation until the server answers, the retry budget is spent or ctx ends. Between attempts it gives

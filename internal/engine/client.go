@@ -61,7 +61,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	}
 	id, err := uuid.NewRandom()
 	if err != nil {
-		return nil, both{ErrInvalid, err}
+		return nil, both(ErrInvalid, err)
 	}
 	c := &Client{rdb: rdb, single: rdb, publish: "PUBLISH", opts: o, id: id.String(), clock: newClock(rdb)}
 	switch r := rdb.(type) {

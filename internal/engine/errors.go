@@ -21,36 +21,23 @@ var (
 )
 
 // both is two reasons in one line; errors.Join would put them on two.
-type both struct{ what, why error }
+func both(what, why error) error { return pair{what, why} }
 
-func (b both) Error() string   { return b.what.Error() + ": " + b.why.Error() }
-func (b both) Unwrap() []error { return []error{b.what, b.why} }
+type pair struct{ what, why error }
 
-// twice is two errors in one line of which neither is the reason of the other.
-type twice struct{ one, other error }
-
-func (t twice) Error() string   { return t.one.Error() + "; " + t.other.Error() }
-func (t twice) Unwrap() []error { return []error{t.one, t.other} }
-
-// together is what there is of two errors.
-func together(one, other error) error {
-	switch {
-	case one == nil:
-		return other
-	case other == nil:
-		return one
-	}
-	return twice{one, other}
-}
+func (p pair) Error() string   { return p.what.Error() + ": " + p.why.Error() }
+func (p pair) Unwrap() []error { return []error{p.what, p.why} }
 
 // unasked is that a context had ended before anything was asked.
-type unasked struct{ cause error }
+func unasked(cause error) error { return notAsked{cause} }
 
-func (u unasked) Error() string   { return "nothing was asked: " + u.cause.Error() }
-func (u unasked) Unwrap() []error { return []error{ErrUnavailable, u.cause} }
+type notAsked struct{ cause error }
+
+func (u notAsked) Error() string   { return "nothing was asked: " + u.cause.Error() }
+func (u notAsked) Unwrap() []error { return []error{ErrUnavailable, u.cause} }
 
 func invalid(format string, args ...any) error {
-	return both{ErrInvalid, fmt.Errorf(format, args...)}
+	return both(ErrInvalid, fmt.Errorf(format, args...))
 }
 
 func checkContext(ctx context.Context) error {

@@ -105,7 +105,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	now := suspend.System.Now()
 	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(sent) // which the clock has left out
 	if !now.Before(sent.Add(watchdog.Trust(stands) - slept)) {
-		return nil, both{ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease")}
+		return nil, both(ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease"))
 	}
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
 	t := &tenure{base: g.base, entry: g.entry}
@@ -200,7 +200,7 @@ func (g *grant) unlock(ctx context.Context, h *Hold) error {
 		defer cancel()
 		if err := g.takeTurn(limit); err != nil {
 			g.base.client.tasks.Go(func() { g.unlockLater(h) })
-			return both{ErrUncertain, err}
+			return both(ErrUncertain, err)
 		}
 	}
 	return g.unlockInTurn(ctx, h)
@@ -265,7 +265,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	case o.err != nil:
 		return g.base.uncertain(o)
 	case o.reply.Status == lua.Gone && (!o.stray || control.RepeatedGone.Off()):
-		return both{ErrLost, g.notHeld()}
+		return both(ErrLost, g.notHeld())
 	case o.reply.Text(0) != "":
 		return unannounced(g.base, o.reply.Text(0))
 	}
@@ -373,7 +373,7 @@ func (g *grant) endLost(reason error) error {
 	reason = g.inFull(reason)
 	// After a deadline it may stand in Redis all the same, and would block others until its lease ends there.
 	// Of several servers, it may stand at some still that others have taken at the rest.
-	if !g.end(both{ErrLost, reason}, pastDeadline(reason) || g.base.traits.several) {
+	if !g.end(both(ErrLost, reason), pastDeadline(reason) || g.base.traits.several) {
 		return nil
 	}
 	return reason
@@ -386,7 +386,7 @@ func pastDeadline(reason error) bool {
 // inFull is the watchdog's reason for a loss, with what servers said.
 func (g *grant) inFull(reason error) error {
 	if refusal := g.tenure.refusal.Load(); refusal != nil && pastDeadline(reason) {
-		return both{reason, *refusal}
+		return both(reason, *refusal)
 	}
 	if errors.Is(reason, watchdog.ErrGone) {
 		return g.notHeld()
@@ -403,7 +403,7 @@ func (g *grant) leaveLost(reason error) {
 // notHeld is [watchdog.ErrGone], with what is known of how the lock was lost.
 func (g *grant) notHeld() error {
 	if why := g.entry.lossCause(); why != nil {
-		return both{watchdog.ErrGone, why}
+		return both(watchdog.ErrGone, why)
 	}
 	return watchdog.ErrGone
 }
@@ -418,10 +418,10 @@ func (g *grant) gone() error {
 // extend lengthens the lease.
 func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if ctx.Err() != nil {
-		return under(ctx, unasked{context.Cause(ctx)})
+		return under(ctx, unasked(context.Cause(ctx)))
 	}
 	if err := g.takeTurn(ctx); err != nil {
-		return under(ctx, unasked{err})
+		return under(ctx, unasked(err))
 	}
 	defer g.passTurn()
 	g.mu.Lock()
@@ -440,7 +440,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	}
 	switch {
 	case !ok:
-		return outage(both{ErrUncertain, because(context.Cause(ctx), o.err)})
+		return outage(both(ErrUncertain, because(context.Cause(ctx), o.err)))
 	case o.err != nil:
 		return g.base.uncertain(o)
 	case o.reply.Status == lua.Gone:

@@ -68,6 +68,6 @@ func (c *holdContext) look() {
 		return
 	}
 	if dog.Over(&t.watch) { // the watchdog has it and is about to say so, to the grant; this hold need not wait for that
-		_ = c.hold.end(both{ErrLost, c.hold.grant.inFull(dog.Reason(&t.watch))})
+		_ = c.hold.end(both(ErrLost, c.hold.grant.inFull(dog.Reason(&t.watch))))
 	}
 }

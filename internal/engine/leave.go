@@ -54,7 +54,7 @@ func (g *grant) leaveTaken(ctx context.Context) error {
 	case o.err != nil:
 		return g.base.uncertain(o)
 	case o.reply.Status == lua.Gone && !o.stray:
-		return both{ErrLost, g.notHeld()}
+		return both(ErrLost, g.notHeld())
 	case o.reply.Text(0) != "":
 		return unannounced(g.base, o.reply.Text(0))
 	}

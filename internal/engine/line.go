@@ -229,6 +229,6 @@ func (l *line) refused() error {
 	if err == nil || errors.Is(err, pubsub.ErrClosed) {
 		return nil
 	}
-	return both{errors.New("cannot listen for the grant; permit this user to subscribe to " +
-		l.base.queuer.Mailbox(l.lines.client.id)), err}
+	return both(errors.New("cannot listen for the grant; permit this user to subscribe to " +
+		l.base.queuer.Mailbox(l.lines.client.id)), err)
 }

@@ -80,7 +80,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	case o.err != nil && (!control.Replicas.Off() || !errors.Is(o.err, ErrNotReplicated)):
 		err = b.backend.explain(o.err) // nothing stays uncertain: it is given back
 	case o.reply.Status == lua.Gone:
-		err = both{ErrNotReplicated, watchdog.ErrGone} // a failover came first
+		err = both(ErrNotReplicated, watchdog.ErrGone) // a failover came first
 	case !b.dog.Confirm(&g.tenure.watch, o.sent, want.lease, want.renew):
 		err = g.reason()
 	default:
@@ -140,7 +140,7 @@ func (s *replicated) run(ctx context.Context, call lua.Call) (lua.Reply, error) 
 	reply, n, err := lua.RunWait(ctx, patient, call, wait...)
 	switch {
 	case s.want.onDisk && lua.IsError(err, "unknown command"):
-		err = both{errors.New("WithReplicasOnDisk needs Redis 7.2 or Valkey; use WithReplicas"), err}
+		err = both(errors.New("WithReplicasOnDisk needs Redis 7.2 or Valkey; use WithReplicas"), err)
 	case c.cluster != nil && lua.IsError(err, "MOVED"):
 		c.cluster.ReloadState(ctx) // a single server's client does not follow it
 	case err == nil && reply.Status == lua.Done && n < int64(s.want.n):
@@ -162,5 +162,5 @@ func (s *replicated) tooFew(ctx context.Context, node *redis.Client, n int64) er
 	if hint == "" && s.want.onDisk {
 		hint = "; those without appendonly never do"
 	}
-	return both{ErrNotReplicated, fmt.Errorf("%d of %d replicas confirmed within %v%s", n, s.want.n, s.want.timeout, hint)}
+	return both(ErrNotReplicated, fmt.Errorf("%d of %d replicas confirmed within %v%s", n, s.want.n, s.want.timeout, hint))
 }

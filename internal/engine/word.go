@@ -107,7 +107,7 @@ func (g *grant) left(cause error) error {
 	}
 	why := because(cause, failure)
 	if control.Outage.Off() {
-		return both{ErrNotAcquired, why}
+		return both(ErrNotAcquired, why)
 	}
 	return outage(why)
 }
@@ -122,7 +122,7 @@ func (g *grant) gaveUp(wait context.Context, o outcome) error {
 }
 
 // outage is an ErrUnavailable with its reason.
-func outage(why error) error { return both{ErrUnavailable, why} }
+func outage(why error) error { return both(ErrUnavailable, why) }
 
 // under adds to an error of what was called under the context of a hold that has ended, and failed for that, which hold that was: the
 // error names the lock that was asked for, and that one may be free.
@@ -151,7 +151,7 @@ func because(cause, failure error) error {
 	case errors.Is(failure, cause):
 		return failure
 	}
-	return both{cause, failure}
+	return both(cause, failure)
 }
 
 // isOutage tells whether an error leaves open who has the lock: there was no answer, or one that the server cannot serve now. What a
