@@ -3,7 +3,7 @@ package holdfast
 import (
 	"fmt"
 
-	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // The reasons for which a lock is not held, or no longer. Errors of this module wrap them in an
@@ -16,7 +16,7 @@ var (
 	// The text names the owner as Redis has it, and how much of the lease is left, as far as the
 	// server said. If the key is no lock (it has no time to live, or fields that are no owner), the
 	// text says what it is.
-	ErrNotAcquired = engine.ErrNotAcquired
+	ErrNotAcquired = errs.ErrNotAcquired
 	// ErrUnavailable says that no server said who has the lock: none was reached, or none could
 	// serve. An outage is not contention. So ErrUnavailable comes together with ErrNotAcquired only
 	// where a server refused before it fell silent. errors.Is is true for the last failure too, and
@@ -24,28 +24,28 @@ var (
 	//
 	// If the context had ended before the call, nothing is asked, and the text speaks of no outage.
 	// If it was the context of another hold, the text names that hold's lock.
-	ErrUnavailable = engine.ErrUnavailable
+	ErrUnavailable = errs.ErrUnavailable
 	// ErrLost says that a hold ended before it was unlocked: the lease ran out without an answer
 	// from Redis, or Redis says that the owner does not hold the lock any more. It is also the
 	// cause with which the hold's context ends.
-	ErrLost = engine.ErrLost
+	ErrLost = errs.ErrLost
 	// ErrReleased says that a hold was unlocked before. It is also the cause with which the hold's
 	// context ended then.
-	ErrReleased = engine.ErrReleased
+	ErrReleased = errs.ErrReleased
 	// ErrClosed says that the client was closed. It is also the cause with which the contexts of
 	// its holds ended.
-	ErrClosed = engine.ErrClosed
+	ErrClosed = errs.ErrClosed
 	// ErrUncertain says that the operation was sent and no answer came, so it may have happened on
 	// the server. What can be undone is undone in the background. A lease that cannot be reached
 	// ends by itself.
-	ErrUncertain = engine.ErrUncertain
+	ErrUncertain = errs.ErrUncertain
 	// ErrNotReplicated says that fewer replicas than [WithReplicas] asks for had the grant in time,
 	// or that a failover lost the grant before that. The lock is not held. The text says how many
 	// replicas had it.
-	ErrNotReplicated = engine.ErrNotReplicated
+	ErrNotReplicated = errs.ErrNotReplicated
 	// ErrInvalid says that an argument was refused before anything was sent. The text names the
 	// argument and the remedy.
-	ErrInvalid = engine.ErrInvalid
+	ErrInvalid = errs.ErrInvalid
 )
 
 // Error is what every operation on a lock returns: which operation failed, on which lock, and why.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/queue"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // join gets a hold in a grant that the owner has already. It returns errAgain if that ends meanwhile.
@@ -35,7 +37,7 @@ var errAgain = errors.New("the lock was lost or released while it was handed ove
 // that is free.
 func (b *Base) over(wait context.Context) error {
 	if b.client.ctx.Err() != nil {
-		return ErrClosed
+		return errs.ErrClosed
 	}
 	return context.Cause(wait)
 }
@@ -216,7 +218,7 @@ func (g *grant) sleep(sub listening, timer *time.Timer) error {
 	select {
 	case <-sub.Wake():
 		if err := sub.Err(); err != nil && b.over(wait) == nil {
-			return both(errors.New("cannot listen for the release; permit this user to subscribe to " +
+			return errs.Both(errors.New("cannot listen for the release; permit this user to subscribe to "+
 				b.wire.Channel()), err)
 		}
 	case <-timer.C:

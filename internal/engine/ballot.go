@@ -15,6 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // ballot is one owner id before all masters of a quorum: an attempt to get the lock and, if that succeeds, the hold. Each attempt
@@ -153,7 +155,7 @@ func (s *silence) Unwrap() []error {
 
 // unanswered is why there is no answer, nil if there is one.
 func unanswered(err error) error {
-	if isReply(err) || errors.Is(err, errLate) {
+	if errs.IsReply(err) || errors.Is(err, errLate) {
 		return nil
 	}
 	return err
@@ -167,7 +169,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 		return errClosing
 	}
 	if what.grants && !b.mayGrant(i) { // before the question begins: a master that is not asked is not silent
-		return ErrReleased
+		return errs.ErrReleased
 	}
 	var err error
 	send, silent := v.Begin(b.patience)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // A master that is not asked, because the lock is being given back, is not taken for silent.
@@ -15,7 +17,7 @@ func TestMasterThatIsNotAskedIsNotSilent(t *testing.T) {
 	require.NoError(t, err)
 	v := &voter{Master: c.asMaster(), client: c}
 	b := &ballot{q: &quorum{voters: []*voter{v}}, votes: make([]vote, 1), over: true, patience: time.Second}
-	require.ErrorIs(t, b.send(t.Context(), 0, question{grants: true}, nil), ErrReleased)
+	require.ErrorIs(t, b.send(t.Context(), 0, question{grants: true}, nil), errs.ErrReleased)
 	require.Zero(t, v.Silence())
 	require.NoError(t, c.Close(t.Context()))
 	require.NoError(t, rdb.Close())

@@ -13,6 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // Base is the part of a lock that does not depend on its kind. Packages like rlock are built on it.
@@ -50,7 +52,7 @@ func newBase(c *Client, l kind.Lock, opts []Option) *Base {
 		return b
 	}
 	if err := keys.Check(l.Name()); err != nil {
-		b.err = both(ErrInvalid, err)
+		b.err = errs.Both(errs.ErrInvalid, err)
 	}
 	return b
 }
@@ -92,8 +94,8 @@ func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
 		}
 		h, err = g.acquire(r)
 	}
-	if late && errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotAcquired) {
-		err = unasked(b.over(r.ctx))
+	if late && errors.Is(err, errs.ErrUnavailable) && !errors.Is(err, errs.ErrNotAcquired) {
+		err = errs.Unasked(b.over(r.ctx))
 	}
 	if err != nil {
 		return nil, raise(under(r.ctx, err))
@@ -116,7 +118,7 @@ func (b *Base) prepare(r *request, opts []Option) error {
 	if err := b.configure(&r.want, opts); err != nil {
 		return err
 	}
-	if err := checkContext(r.ctx); err != nil {
+	if err := errs.CheckContext(r.ctx); err != nil {
 		return err
 	}
 	r.wait, r.cancel = r.ctx, func() {}
@@ -140,7 +142,7 @@ func (b *Base) configure(cfg *config, opts []Option) error {
 	for _, list := range [][]Option{b.defaults, opts} {
 		for i, opt := range list {
 			if opt == nil {
-				cfg.refuse(invalid("option %d is nil; leave it out", i+1))
+				cfg.refuse(errs.Invalid("option %d is nil; leave it out", i+1))
 				continue
 			}
 			opt(cfg)
@@ -171,7 +173,7 @@ func (b *Base) query(ctx context.Context, changes bool, build func(publish strin
 	}, func(outcome) {})
 	switch {
 	case !ok && changes:
-		return o, raise(under(ctx, outage(both(ErrUncertain, because(context.Cause(ctx), o.err)))))
+		return o, raise(under(ctx, outage(errs.Both(errs.ErrUncertain, because(context.Cause(ctx), o.err)))))
 	case !ok:
 		return o, raise(under(ctx, outage(because(context.Cause(ctx), o.err))))
 	case o.err != nil:
@@ -190,11 +192,11 @@ func (b *Base) mayAsk(ctx context.Context) error {
 	case b.err != nil:
 		return raise(b.err)
 	case ctx == nil:
-		return raise(checkContext(ctx))
+		return raise(errs.CheckContext(ctx))
 	case b.client.ctx.Err() != nil:
-		return raise(ErrClosed)
+		return raise(errs.ErrClosed)
 	case ctx.Err() != nil:
-		return raise(under(ctx, unasked(context.Cause(ctx))))
+		return raise(under(ctx, errs.Unasked(context.Cause(ctx))))
 	}
 	return nil
 }
@@ -217,7 +219,7 @@ func raise(err error) error {
 func (b *Base) uncertain(o outcome) error {
 	err := b.backend.explain(o.err)
 	if o.stray {
-		err = both(ErrUncertain, err)
+		err = errs.Both(errs.ErrUncertain, err)
 	}
 	if isOutage(o.err) {
 		err = outage(err)
@@ -234,15 +236,15 @@ func explain(err error, name string, queues bool) error {
 		if queues {
 			queue = fmt.Sprintf(", or %s or %s something that is no queue", k.Queue, k.Deadlines)
 		}
-		return both(fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
+		return errs.Both(fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
 			"another name", k.Name, k.Token, queue), err)
 	case lua.IsError(err, "NOAUTH"), lua.IsError(err, "Protocol error: unauthenticated"): // the second of long commands, since Redis 7
-		return both(errors.New("the server wants a password, and none was given; set Password, and Username if it is not the default one, in the " +
+		return errs.Both(errors.New("the server wants a password, and none was given; set Password, and Username if it is not the default one, in the "+
 			"options of go-redis"), err)
 	case lua.IsError(err, "WRONGPASS"):
-		return both(errors.New("the server does not know this user with this password; check Username and Password in the options of go-redis"), err)
+		return errs.Both(errors.New("the server does not know this user with this password; check Username and Password in the options of go-redis"), err)
 	case lua.IsDenied(err):
-		return both(errors.New("this user lacks a permission; docs/security.md has the rule that it needs, and ACL LOG " +
+		return errs.Both(errors.New("this user lacks a permission; docs/security.md has the rule that it needs, and ACL LOG "+
 			"at the server says what was refused"), err)
 	}
 	return err

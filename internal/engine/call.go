@@ -18,6 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // Delays between the attempts of one operation: doubling from the first to the last, each shortened at random so that
@@ -59,7 +61,7 @@ func spent(failure error) error {
 	if failure == nil {
 		return errBudget
 	}
-	return both(errBudget, failure)
+	return errs.Both(errBudget, failure)
 }
 
 // repeat runs an operation until the server answers, the retry budget is spent or ctx ends. Between attempts it gives
@@ -159,7 +161,7 @@ func (c *Client) persist(ctx context.Context, home *Client, op operation, failed
 			time.Until(end) < delay {
 			return o
 		}
-		if !isReply(o.err) && c.cluster != nil {
+		if !errs.IsReply(o.err) && c.cluster != nil {
 			// A ClusterClient asks a dead master again for up to a minute unless it is told to look.
 			c.cluster.ReloadState(ctx)
 		}
@@ -207,7 +209,7 @@ func classify(err error) (sent, passing bool) {
 	if errors.Is(err, errBudget) {
 		return true, false // from the wait for a connection or from the read; assume the worse
 	}
-	if isReply(err) {
+	if errs.IsReply(err) {
 		for _, prefix := range []string{
 			"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "NOREPLICAS", "BUSY ", "MOVED", "ASK",
 			"max number of clients", "UNBLOCKED", "WAIT cannot", "WAITAOF cannot", // the last three: it was demoted
@@ -221,7 +223,7 @@ func classify(err error) (sent, passing bool) {
 	var op *net.OpError
 	var unsent *combine.NotSentError
 	switch {
-	case errors.Is(err, ErrNotReplicated):
+	case errors.Is(err, errs.ErrNotReplicated):
 		return false, false // an answer too
 	case errors.Is(err, errLate):
 		return false, true // the next one gets more time
@@ -342,7 +344,7 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 	for i, result := range results {
 		t := batch[i].Owner.(*tenure)
 		f := t.entry.(*field)
-		if result.Err == nil || isReply(result.Err) {
+		if result.Err == nil || errs.IsReply(result.Err) {
 			f.unheard.Add(-1)
 		}
 		switch {
@@ -355,7 +357,7 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 			// It was given up, perhaps, which is no loss.
 		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
 			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
-		case isReply(result.Err):
+		case errs.IsReply(result.Err):
 			refusal := t.base.backend.explain(result.Err)
 			t.refusal.Store(&refusal)
 		default:

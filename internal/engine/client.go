@@ -16,6 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/task"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // Client is what users know as holdfast.Client. It has no exported fields: users of that type would see them.
@@ -61,7 +63,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	}
 	id, err := uuid.NewRandom()
 	if err != nil {
-		return nil, both(ErrInvalid, err)
+		return nil, errs.Both(errs.ErrInvalid, err)
 	}
 	c := &Client{rdb: rdb, single: rdb, publish: "PUBLISH", opts: o, id: id.String(), clock: newClock(rdb)}
 	switch r := rdb.(type) {
@@ -96,14 +98,14 @@ func checkRedis(rdb redis.UniversalClient) error {
 			return nil
 		}
 	case *redis.Ring:
-		return invalid("rdb is a *redis.Ring, which grants a lock twice when a server does not answer; use a " +
+		return errs.Invalid("rdb is a *redis.Ring, which grants a lock twice when a server does not answer; use a " +
 			"single server, Sentinel or a Cluster")
 	case nil:
 	default:
-		return invalid("rdb is a %T, of which it is not known where it sends; pass the *redis.Client or *redis.ClusterClient "+
+		return errs.Invalid("rdb is a %T, of which it is not known where it sends; pass the *redis.Client or *redis.ClusterClient "+
 			"in it, and use AddHook of that to see or change commands", rdb)
 	}
-	return invalid("rdb is nil; pass a go-redis client, for example redis.NewClient(&redis.Options{})")
+	return errs.Invalid("rdb is nil; pass a go-redis client, for example redis.NewClient(&redis.Options{})")
 }
 
 // ID is the client's UUID, the first part of every owner of its.
@@ -118,9 +120,9 @@ func (c *Client) ID() string {
 func (c *Client) check() error {
 	switch {
 	case c == nil:
-		return invalid("client is nil; make one with holdfast.New")
+		return errs.Invalid("client is nil; make one with holdfast.New")
 	case c.rdb == nil:
-		return invalid("client is a zero Client; make one with holdfast.New")
+		return errs.Invalid("client is a zero Client; make one with holdfast.New")
 	}
 	return nil
 }

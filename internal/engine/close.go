@@ -13,6 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // Close ends what the client holds and waits for, and joins its goroutines. A second call waits for the first.
@@ -28,8 +30,8 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 func (c *Client) close(ctx context.Context) error {
-	c.cancel(ErrClosed)
-	c.queue.Close(ErrClosed)
+	c.cancel(errs.ErrClosed)
+	c.queue.Close(errs.ErrClosed)
 	rest := c.dogs.stop()
 	for _, w := range rest {
 		endAll(w.owners)
@@ -114,7 +116,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 			case result.Err == nil:
 			case why != nil:
 				left++
-			case !isReply(result.Err) && suspend.System.Now().Sub(start) > c.budget():
+			case !errs.IsReply(result.Err) && suspend.System.Now().Sub(start) > c.budget():
 				// It was silent for as long as it may be. To ask once more would take another ReadTimeout.
 				why = batch[i].(*tenure).base.uncertain(outcome{stray: true, err: result.Err})
 				left++
@@ -143,7 +145,7 @@ func (g *grant) releaseAtClose() error {
 // endAll ends every context before the first lock is released.
 func endAll(owners []watchdog.Owner) {
 	for _, o := range owners {
-		o.(*tenure).end().finish(ErrClosed, false)
+		o.(*tenure).end().finish(errs.ErrClosed, false)
 	}
 }
 

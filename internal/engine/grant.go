@@ -14,6 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // grant is what the server granted to one owner: one entry in the lock's hash. The holds in it are its re-entries. It is
@@ -105,7 +107,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	now := suspend.System.Now()
 	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(sent) // which the clock has left out
 	if !now.Before(sent.Add(watchdog.Trust(stands) - slept)) {
-		return nil, both(ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease"))
+		return nil, errs.Both(errs.ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease"))
 	}
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
 	t := &tenure{base: g.base, entry: g.entry}
@@ -125,7 +127,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 		watched = dog.Watch(&t.watch, t, sent, want.lease, want.renew)
 	}
 	if !watched {
-		return nil, ErrClosed
+		return nil, errs.ErrClosed
 	}
 	return h, nil
 }
@@ -162,7 +164,7 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 		return nil, g.ended
 	}
 	if !g.base.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
-		return nil, ErrLost // its time is over; the watchdog is about to say so
+		return nil, errs.ErrLost // its time is over; the watchdog is about to say so
 	}
 	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token, renewed: renew}
 	g.holds = append(g.holds, h)
@@ -200,7 +202,7 @@ func (g *grant) unlock(ctx context.Context, h *Hold) error {
 		defer cancel()
 		if err := g.takeTurn(limit); err != nil {
 			g.base.client.tasks.Go(func() { g.unlockLater(h) })
-			return both(ErrUncertain, err)
+			return errs.Both(errs.ErrUncertain, err)
 		}
 	}
 	return g.unlockInTurn(ctx, h)
@@ -260,12 +262,12 @@ func (g *grant) unlockLast(ctx context.Context) error {
 		return g.leaveTaken(ctx)
 	}
 	o := g.entry.release(ctx, nothing)
-	g.finish(ErrReleased, false) // without an answer, or refused, it goes on in the background: the entry knows
+	g.finish(errs.ErrReleased, false) // without an answer, or refused, it goes on in the background: the entry knows
 	switch {
 	case o.err != nil:
 		return g.base.uncertain(o)
 	case o.reply.Status == lua.Gone && (!o.stray || control.RepeatedGone.Off()):
-		return both(ErrLost, g.notHeld())
+		return errs.Both(errs.ErrLost, g.notHeld())
 	case o.reply.Text(0) != "":
 		return unannounced(g.base, o.reply.Text(0))
 	}
@@ -296,9 +298,9 @@ func (g *grant) reason() error {
 	case g.ended != nil:
 		return g.ended
 	case g.base.client.ctx.Err() != nil:
-		return ErrClosed
+		return errs.ErrClosed
 	}
-	return ErrLost
+	return errs.ErrLost
 }
 
 // finish ends the grant and the holds that are still in it. It reports whether this call was the one that ended it. undo says
@@ -357,7 +359,7 @@ func (g *grant) isOver() (over, spent bool) {
 // spentLocked tells whether the owner's id is not to be used again: something that carries it may still come to the server, be it a renewal, the
 // hash still names it, also because the lock stays taken for a while, or somebody has forced it out and may do so once more.
 func (g *grant) spentLocked() bool {
-	return g.entry != nil && g.entry.tainted() || g.staysLocked() || !g.until.IsZero() || errors.Is(g.ended, ErrLost)
+	return g.entry != nil && g.entry.tainted() || g.staysLocked() || !g.until.IsZero() || errors.Is(g.ended, errs.ErrLost)
 }
 
 // lose ends a grant of which the server, or the clock, says that the lock is lost.
@@ -373,7 +375,7 @@ func (g *grant) endLost(reason error) error {
 	reason = g.inFull(reason)
 	// After a deadline it may stand in Redis all the same, and would block others until its lease ends there.
 	// Of several servers, it may stand at some still that others have taken at the rest.
-	if !g.end(both(ErrLost, reason), pastDeadline(reason) || g.base.traits.several) {
+	if !g.end(errs.Both(errs.ErrLost, reason), pastDeadline(reason) || g.base.traits.several) {
 		return nil
 	}
 	return reason
@@ -386,7 +388,7 @@ func pastDeadline(reason error) bool {
 // inFull is the watchdog's reason for a loss, with what servers said.
 func (g *grant) inFull(reason error) error {
 	if refusal := g.tenure.refusal.Load(); refusal != nil && pastDeadline(reason) {
-		return both(reason, *refusal)
+		return errs.Both(reason, *refusal)
 	}
 	if errors.Is(reason, watchdog.ErrGone) {
 		return g.notHeld()
@@ -403,7 +405,7 @@ func (g *grant) leaveLost(reason error) {
 // notHeld is [watchdog.ErrGone], with what is known of how the lock was lost.
 func (g *grant) notHeld() error {
 	if why := g.entry.lossCause(); why != nil {
-		return both(watchdog.ErrGone, why)
+		return errs.Both(watchdog.ErrGone, why)
 	}
 	return watchdog.ErrGone
 }
@@ -418,10 +420,10 @@ func (g *grant) gone() error {
 // extend lengthens the lease.
 func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if ctx.Err() != nil {
-		return under(ctx, unasked(context.Cause(ctx)))
+		return under(ctx, errs.Unasked(context.Cause(ctx)))
 	}
 	if err := g.takeTurn(ctx); err != nil {
-		return under(ctx, unasked(err))
+		return under(ctx, errs.Unasked(err))
 	}
 	defer g.passTurn()
 	g.mu.Lock()
@@ -440,7 +442,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	}
 	switch {
 	case !ok:
-		return outage(both(ErrUncertain, because(context.Cause(ctx), o.err)))
+		return outage(errs.Both(errs.ErrUncertain, because(context.Cause(ctx), o.err)))
 	case o.err != nil:
 		return g.base.uncertain(o)
 	case o.reply.Status == lua.Gone:
@@ -452,7 +454,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 		return g.ended
 	}
 	if !g.base.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
-		return ErrLost // its time is over; the watchdog is about to say so
+		return errs.ErrLost // its time is over; the watchdog is about to say so
 	}
 	g.lease = lease
 	return nil

@@ -8,6 +8,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // handOff ends the grant by leaving the lock to a waiter of this client, if that can be, instead of releasing it. It reports
@@ -44,7 +46,7 @@ func (g *grant) hand() bool {
 		return false
 	}
 	g.mu.Lock()
-	g.ended, g.until, g.front = ErrReleased, deadline, false
+	g.ended, g.until, g.front = errs.ErrReleased, deadline, false
 	g.mu.Unlock()
 	g.owner.drop(g, true)
 	return true
@@ -88,7 +90,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	watched := b.dog.Forget(&t.watch)
 	switch {
 	case o.err != nil:
-		g.finish(ErrReleased, true) // goes on in the background
+		g.finish(errs.ErrReleased, true) // goes on in the background
 		return true, b.uncertain(o)
 	case o.reply.Status == lua.Gone && !o.stray:
 		return true, g.gone()
@@ -97,7 +99,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	g.yielded = max(int(o.reply.Int(0)), 1) // where it is not known how many listen, somebody may
 	g.longest = time.Duration(o.reply.Int(2)) * time.Millisecond
 	g.mu.Unlock()
-	g.finish(ErrReleased, o.stray)
+	g.finish(errs.ErrReleased, o.stray)
 	if !watched {
 		return true, g.reason()
 	}
@@ -135,7 +137,7 @@ func (g *grant) accept(err error) (*Hold, error) {
 	holds, ended := g.holds, g.ended
 	g.mu.Unlock()
 	switch {
-	case errors.Is(ended, ErrLost): // before it knew
+	case errors.Is(ended, errs.ErrLost): // before it knew
 		if err != nil {
 			return nil, g.left(err)
 		}

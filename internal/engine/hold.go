@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // Hold is what users know as holdfast.Hold, one acquisition. It has no exported fields: users of that type would see them.
@@ -76,7 +78,7 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background() // it has to be sent in any case
 	}
-	if earlier := h.end(ErrReleased); earlier != nil {
+	if earlier := h.end(errs.ErrReleased); earlier != nil {
 		return raise(earlier)
 	}
 	return raise(h.grant.unlock(ctx, h))
@@ -126,7 +128,7 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 	}
 	err := checkLease("lease", lease)
 	if err == nil {
-		err = checkContext(ctx)
+		err = errs.CheckContext(ctx)
 	}
 	if err == nil {
 		err = h.reason()
@@ -149,9 +151,9 @@ func (h *Hold) Of() (kind, name string) {
 func (h *Hold) check() error {
 	switch {
 	case h == nil:
-		return invalid("hold is nil; use the one that Lock returned, and that only if its error is nil")
+		return errs.Invalid("hold is nil; use the one that Lock returned, and that only if its error is nil")
 	case h.grant == nil:
-		return invalid("hold is a zero Hold; use the one that Lock returned")
+		return errs.Invalid("hold is a zero Hold; use the one that Lock returned")
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/held"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // holdContext is the context of a hold. It is ended by whoever ends the hold; where that is the watchdog, a moment may pass before
@@ -68,6 +70,6 @@ func (c *holdContext) look() {
 		return
 	}
 	if dog.Over(&t.watch) { // the watchdog has it and is about to say so, to the grant; this hold need not wait for that
-		_ = c.hold.end(both(ErrLost, c.hold.grant.inFull(dog.Reason(&t.watch))))
+		_ = c.hold.end(errs.Both(errs.ErrLost, c.hold.grant.inFull(dog.Reason(&t.watch))))
 	}
 }

@@ -7,13 +7,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // HoldAtLeast is what users know as holdfast.HoldAtLeast.
 func HoldAtLeast(d time.Duration) Option {
 	return func(c *config) {
 		if d < minAtLeast || d > maxLease {
-			c.refuse(invalid("HoldAtLeast is %v; use at least %v and at most %v, such as half of the period, or leave it out",
+			c.refuse(errs.Invalid("HoldAtLeast is %v; use at least %v and at most %v, such as half of the period, or leave it out",
 				d, minAtLeast, maxLease))
 		}
 		c.atLeast = d
@@ -49,12 +51,12 @@ func (g *grant) staysLocked() bool { return g.live && g.atLeast > 0 && !control.
 // later, such as a renewal, does not find this owner any more: leave.lua gives the field another name, see [ownerIn].
 func (g *grant) leaveTaken(ctx context.Context) error {
 	o := g.entry.release(ctx, g.rest)
-	g.finish(ErrReleased, false) // which drops the owner id: the hash may have it still, and it must not be taken for a grant
+	g.finish(errs.ErrReleased, false) // which drops the owner id: the hash may have it still, and it must not be taken for a grant
 	switch {
 	case o.err != nil:
 		return g.base.uncertain(o)
 	case o.reply.Status == lua.Gone && !o.stray:
-		return both(ErrLost, g.notHeld())
+		return errs.Both(errs.ErrLost, g.notHeld())
 	case o.reply.Text(0) != "":
 		return unannounced(g.base, o.reply.Text(0))
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/pubsub"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // standInLine gets a grant of a kind whose waiters have places at the server. Nobody waits here for another of this process:
@@ -229,6 +231,6 @@ func (l *line) refused() error {
 	if err == nil || errors.Is(err, pubsub.ErrClosed) {
 		return nil
 	}
-	return both(errors.New("cannot listen for the grant; permit this user to subscribe to " +
+	return errs.Both(errors.New("cannot listen for the grant; permit this user to subscribe to "+
 		l.base.queuer.Mailbox(l.lines.client.id)), err)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 const (
@@ -318,7 +320,7 @@ func (ls *lines) sendTo(polls []poll) {
 	ls.client.notePanic(results[0].Err)
 	for i, result := range results {
 		if result.Err != nil {
-			silent = silent || !isReply(result.Err)
+			silent = silent || !errs.IsReply(result.Err)
 			ls.mu.Lock()
 			polls[i].line.failed = panics.Text(result.Err)
 			ls.mu.Unlock()

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"math"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // Defaults of [Options]. Package holdfast shows the same numbers.
@@ -48,11 +50,11 @@ func (o *Options) withDefaults() (Options, error) {
 		return opts, err
 	}
 	if opts.RetryBudget < 0 {
-		return opts, invalid("Options.RetryBudget is %v; use a positive duration, or 0 for the default of %v",
+		return opts, errs.Invalid("Options.RetryBudget is %v; use a positive duration, or 0 for the default of %v",
 			opts.RetryBudget, DefaultRetryBudget)
 	}
 	if opts.Linger < 0 {
-		return opts, invalid("Options.Linger is %v; use a positive duration, or 0 for the default of %v",
+		return opts, errs.Invalid("Options.Linger is %v; use a positive duration, or 0 for the default of %v",
 			opts.Linger, DefaultLinger)
 	}
 	return opts, nil
@@ -60,10 +62,10 @@ func (o *Options) withDefaults() (Options, error) {
 
 func checkLease(field string, d time.Duration) error {
 	if d < minLease {
-		return invalid("%s is %v; a lease is at least %v, and 30s is a good choice", field, d, minLease)
+		return errs.Invalid("%s is %v; a lease is at least %v, and 30s is a good choice", field, d, minLease)
 	}
 	if d > maxLease {
-		return invalid("%s is %v; a lease is at most %v, and 30s is a good choice", field, d, maxLease)
+		return errs.Invalid("%s is %v; a lease is at most %v, and 30s is a good choice", field, d, maxLease)
 	}
 	return nil
 }
@@ -95,7 +97,7 @@ func (c *config) refuse(err error) {
 func Wait(d time.Duration) Option {
 	return func(c *config) {
 		if d < 0 {
-			c.refuse(invalid("Wait is %v; use 0 to try once, or a positive duration", d))
+			c.refuse(errs.Invalid("Wait is %v; use 0 to try once, or a positive duration", d))
 		}
 		c.wait, c.waitSet = d, true
 	}
@@ -125,7 +127,7 @@ func NoRenewal() Option {
 func MasterTimeout(d time.Duration) Option {
 	return func(c *config) {
 		if d <= 0 {
-			c.refuse(invalid("MasterTimeout is %v; use a positive duration, much shorter than the lease", d))
+			c.refuse(errs.Invalid("MasterTimeout is %v; use a positive duration, much shorter than the lease", d))
 		}
 		c.masterTimeout = d
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/queue"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // owner is who holds a lock: what a goroutine is to Redisson. It is data and not a goroutine: contexts carry it.
@@ -78,7 +80,7 @@ func (o *owner) enter(b *Base, r *request) (*grant, error) {
 		o.dropLocked(g, spent) // it was lost, and what follows that is still to be done
 	}
 	if kind := o.otherKindLocked(b); kind != "" {
-		return nil, invalid("this owner holds %q as %s, and a lock is re-entered by its own kind only; use one kind for a name, or a "+
+		return nil, errs.Invalid("this owner holds %q as %s, and a lock is re-entered by its own kind only; use one kind for a name, or a "+
 			"context with another owner", b.key.Name, kind)
 	}
 	g := newGrant(b, o, o.idLocked(b), r)

@@ -14,6 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/master"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // quorum is the masters that grant one lock together: whoever has the votes of a majority holds it.
@@ -90,11 +92,11 @@ func (q *quorum) traits() traits { return traits{several: true, handsOff: true} 
 // check is [backend.check].
 func (q *quorum) check(cfg *config) error {
 	if trust := watchdog.Trust(cfg.lease); cfg.patience() >= trust {
-		return invalid("MasterTimeout is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
+		return errs.Invalid("MasterTimeout is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
 			cfg.patience(), cfg.lease, trust)
 	}
 	if cfg.replicas.n > 0 {
-		return invalid("WithReplicas is for locks that one server grants; a quorum is one of masters without replicas, leave it out")
+		return errs.Invalid("WithReplicas is for locks that one server grants; a quorum is one of masters without replicas, leave it out")
 	}
 	return nil
 }
@@ -167,18 +169,18 @@ func (h *homes) keep(servers string, first *Client) *Client {
 
 func checkMasters(clients []*Client) error {
 	if len(clients) == 0 {
-		return invalid("clients is empty; give one client for each independent master, three or five of them")
+		return errs.Invalid("clients is empty; give one client for each independent master, three or five of them")
 	}
 	for i, c := range clients {
 		switch {
 		case c.check() != nil:
-			return invalid("clients[%d] is nil or a zero Client; make one with holdfast.New for each master", i)
+			return errs.Invalid("clients[%d] is nil or a zero Client; make one with holdfast.New for each master", i)
 		case c.cluster != nil:
-			return invalid("clients[%d] is one of a Cluster, in which a name has one master; give one client for each independent master", i)
+			return errs.Invalid("clients[%d] is one of a Cluster, in which a name has one master; give one client for each independent master", i)
 		}
 		for j, other := range clients[:i] {
 			if other == c {
-				return invalid("clients[%d] and clients[%d] are the same; give one client for each independent master", j, i)
+				return errs.Invalid("clients[%d] and clients[%d] are the same; give one client for each independent master", j, i)
 			}
 		}
 	}
@@ -237,7 +239,7 @@ func (q *quorum) duplicates() error {
 	for i, v := range q.voters {
 		for j, other := range q.voters[:i] {
 			if a, b := v.Known(), other.Known(); a != nil && b != nil && a.ID == b.ID {
-				return invalid("clients[%d] and clients[%d] reach the same server (run_id %s); give one client for each independent "+
+				return errs.Invalid("clients[%d] and clients[%d] reach the same server (run_id %s); give one client for each independent "+
 					"master", j, i, a.ID)
 			}
 		}

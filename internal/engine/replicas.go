@@ -14,6 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // WithReplicas is what users know as holdfast.WithReplicas.
@@ -35,10 +37,10 @@ type replicas struct {
 
 func (c *config) waitFor(option string, r replicas) {
 	if r.n < 1 {
-		c.refuse(invalid("%s has n = %d; use at least 1, or leave the option out", option, r.n))
+		c.refuse(errs.Invalid("%s has n = %d; use at least 1, or leave the option out", option, r.n))
 	}
 	if r.timeout <= 0 {
-		c.refuse(invalid("%s has timeout = %v; use a positive duration, such as 100ms", option, r.timeout))
+		c.refuse(errs.Invalid("%s has timeout = %v; use a positive duration, such as 100ms", option, r.timeout))
 	}
 	c.replicas = r
 }
@@ -46,7 +48,7 @@ func (c *config) waitFor(option string, r replicas) {
 // check looks at what only the whole of an acquisition shows.
 func (r replicas) check(lease time.Duration) error {
 	if trust := watchdog.Trust(lease); r.n > 0 && r.timeout >= trust {
-		return invalid("timeout of WithReplicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
+		return errs.Invalid("timeout of WithReplicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
 			r.timeout, lease, trust)
 	}
 	return nil
@@ -77,10 +79,10 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	switch cause := b.over(wait); {
 	case cause != nil:
 		err = g.left(cause)
-	case o.err != nil && (!control.Replicas.Off() || !errors.Is(o.err, ErrNotReplicated)):
+	case o.err != nil && (!control.Replicas.Off() || !errors.Is(o.err, errs.ErrNotReplicated)):
 		err = b.backend.explain(o.err) // nothing stays uncertain: it is given back
 	case o.reply.Status == lua.Gone:
-		err = both(ErrNotReplicated, watchdog.ErrGone) // a failover came first
+		err = errs.Both(errs.ErrNotReplicated, watchdog.ErrGone) // a failover came first
 	case !b.dog.Confirm(&g.tenure.watch, o.sent, want.lease, want.renew):
 		err = g.reason()
 	default:
@@ -140,7 +142,7 @@ func (s *replicated) run(ctx context.Context, call lua.Call) (lua.Reply, error) 
 	reply, n, err := lua.RunWait(ctx, patient, call, wait...)
 	switch {
 	case s.want.onDisk && lua.IsError(err, "unknown command"):
-		err = both(errors.New("WithReplicasOnDisk needs Redis 7.2 or Valkey; use WithReplicas"), err)
+		err = errs.Both(errors.New("WithReplicasOnDisk needs Redis 7.2 or Valkey; use WithReplicas"), err)
 	case c.cluster != nil && lua.IsError(err, "MOVED"):
 		c.cluster.ReloadState(ctx) // a single server's client does not follow it
 	case err == nil && reply.Status == lua.Done && n < int64(s.want.n):
@@ -162,5 +164,5 @@ func (s *replicated) tooFew(ctx context.Context, node *redis.Client, n int64) er
 	if hint == "" && s.want.onDisk {
 		hint = "; those without appendonly never do"
 	}
-	return both(ErrNotReplicated, fmt.Errorf("%d of %d replicas confirmed within %v%s", n, s.want.n, s.want.timeout, hint))
+	return errs.Both(errs.ErrNotReplicated, fmt.Errorf("%d of %d replicas confirmed within %v%s", n, s.want.n, s.want.timeout, hint))
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/master"
 	"github.com/holdfast-go/holdfast/lua"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // tally is what the masters said to one question.
@@ -166,11 +168,11 @@ func (e *quorumError) final() bool { return e.hopeless(refusal) }
 
 // isOutage tells whether it is an outage: unless the masters themselves said that asking again is no use.
 func (e *quorumError) isOutage() bool {
-	return !e.hopeless(func(err error) bool { return isReply(err) && refusal(err) })
+	return !e.hopeless(func(err error) bool { return errs.IsReply(err) && refusal(err) })
 }
 
 func (e *quorumError) hopeless(refused func(error) bool) bool {
-	refusals := e.tally.count(func(a *answer) bool { return refused(a.err) || isReply(a.doubt) && refusal(a.doubt) })
+	refusals := e.tally.count(func(a *answer) bool { return refused(a.err) || errs.IsReply(a.doubt) && refusal(a.doubt) })
 	return refusals > len(e.tally.answers)-e.q.need
 }
 

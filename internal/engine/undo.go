@@ -10,6 +10,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // undoer gives back what a server may have granted to owner ids that nobody uses any more, nor will: a release that is still to
@@ -163,7 +165,7 @@ func (u *undoer) giveUp() bool {
 	}
 	u.mu.Unlock()
 	if over && len(rest) > 0 {
-		u.report(rest, len(rest), len(rest), ErrClosed)
+		u.report(rest, len(rest), len(rest), errs.ErrClosed)
 	}
 	return over
 }
@@ -214,9 +216,9 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 			}
 			continue
 		}
-		answered = answered && isReply(result.Err)
+		answered = answered && errs.IsReply(result.Err)
 		failed, failure = failed+1, result.Err
-		if !u.postpone(one, isReply(result.Err)) {
+		if !u.postpone(one, errs.IsReply(result.Err)) {
 			given++
 			continue
 		}

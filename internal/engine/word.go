@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // word is what a server said last to a grant that is not live: that somebody has the lock. Together with the last failure, in the
@@ -26,7 +28,7 @@ type notAcquired struct {
 
 // Error reads like `not acquired: waited as long as Wait allows; held by <owner>, whose lease has 28s left`.
 func (r *notAcquired) Error() string {
-	text, sep := ErrNotAcquired.Error(), ": "
+	text, sep := errs.ErrNotAcquired.Error(), ": "
 	add := func(format string, args ...any) {
 		text += sep + fmt.Sprintf(format, args...)
 		sep = "; "
@@ -38,21 +40,21 @@ func (r *notAcquired) Error() string {
 		add("%s", who)
 	}
 	if r.failure != nil {
-		add("%v since: %v", ErrUnavailable, r.failure)
+		add("%v since: %v", errs.ErrUnavailable, r.failure)
 	}
 	return text
 }
 
 // Unwrap is for errors.Is and errors.As.
 func (r *notAcquired) Unwrap() []error {
-	errs := []error{ErrNotAcquired}
+	all := []error{errs.ErrNotAcquired}
 	if r.cause != nil {
-		errs = append(errs, r.cause)
+		all = append(all, r.cause)
 	}
 	if r.failure != nil {
-		errs = append(errs, ErrUnavailable, r.failure)
+		all = append(all, errs.ErrUnavailable, r.failure)
 	}
-	return errs
+	return all
 }
 
 // denied notes what a server said is in the way.
@@ -87,8 +89,8 @@ func (g *grant) hear(ahead any, leaving bool) {
 
 // left is the error of a caller that stopped waiting because of cause, nil if it asked once and has the answer.
 func (g *grant) left(cause error) error {
-	if errors.Is(cause, ErrClosed) {
-		return ErrClosed
+	if errors.Is(cause, errs.ErrClosed) {
+		return errs.ErrClosed
 	}
 	g.mu.Lock()
 	said := g.said
@@ -101,13 +103,13 @@ func (g *grant) left(cause error) error {
 	case !said.at.IsZero():
 		return &notAcquired{said, time.Since(said.at), cause, failure}
 	case cause == nil:
-		return ErrNotAcquired // by somebody of this process
+		return errs.ErrNotAcquired // by somebody of this process
 	case failure == nil && g.counted:
 		failure = errSilent // on the way
 	}
 	why := because(cause, failure)
 	if control.Outage.Off() {
-		return both(ErrNotAcquired, why)
+		return errs.Both(errs.ErrNotAcquired, why)
 	}
 	return outage(why)
 }
@@ -122,7 +124,7 @@ func (g *grant) gaveUp(wait context.Context, o outcome) error {
 }
 
 // outage is an ErrUnavailable with its reason.
-func outage(why error) error { return both(ErrUnavailable, why) }
+func outage(why error) error { return errs.Both(errs.ErrUnavailable, why) }
 
 // under adds to an error of what was called under the context of a hold that has ended, and failed for that, which hold that was: the
 // error names the lock that was asked for, and that one may be free.
@@ -133,7 +135,7 @@ func under(ctx context.Context, err error) error {
 	}
 	for h := holdOf(ctx); h != nil; h = holdOf(h.parent) {
 		ended := h.reason()
-		for _, why := range []error{ErrLost, ErrReleased, ErrClosed} {
+		for _, why := range []error{errs.ErrLost, errs.ErrReleased, errs.ErrClosed} {
 			if errors.Is(ended, why) && errors.Is(cause, why) && errors.Is(err, why) {
 				key := h.grant.base.key
 				return fmt.Errorf("the hold of %s %q, under whose context it was called, has ended: %w", key.Kind, key.Name, err)
@@ -151,7 +153,7 @@ func because(cause, failure error) error {
 	case errors.Is(failure, cause):
 		return failure
 	}
-	return both(cause, failure)
+	return errs.Both(cause, failure)
 }
 
 // isOutage tells whether an error leaves open who has the lock: there was no answer, or one that the server cannot serve now. What a
@@ -162,13 +164,13 @@ func isOutage(err error) bool {
 		isOutage() bool
 	}
 	switch {
-	case errors.Is(err, ErrNotReplicated), errors.Is(err, ErrInvalid):
+	case errors.Is(err, errs.ErrNotReplicated), errors.Is(err, errs.ErrInvalid):
 		return false
 	case errors.Is(err, errBudget):
 		return true
 	case errors.As(err, &own): // of several servers, of which each said something else
 		return own.isOutage()
-	case isReply(err):
+	case errs.IsReply(err):
 		_, passing := classify(err)
 		return passing
 	}

@@ -1,4 +1,5 @@
-package engine
+// Package errs has the reasons for which an operation on a lock fails, and puts them together.
+package errs
 
 import (
 	"context"
@@ -20,35 +21,37 @@ var (
 	ErrInvalid       = errors.New("invalid argument")
 )
 
-// both is two reasons in one line; errors.Join would put them on two.
-func both(what, why error) error { return pair{what, why} }
+// Both is two reasons in one line; errors.Join would put them on two.
+func Both(what, why error) error { return pair{what, why} }
 
 type pair struct{ what, why error }
 
 func (p pair) Error() string   { return p.what.Error() + ": " + p.why.Error() }
 func (p pair) Unwrap() []error { return []error{p.what, p.why} }
 
-// unasked is that a context had ended before anything was asked.
-func unasked(cause error) error { return notAsked{cause} }
+// Unasked is that a context had ended before anything was asked.
+func Unasked(cause error) error { return notAsked{cause} }
 
 type notAsked struct{ cause error }
 
 func (u notAsked) Error() string   { return "nothing was asked: " + u.cause.Error() }
 func (u notAsked) Unwrap() []error { return []error{ErrUnavailable, u.cause} }
 
-func invalid(format string, args ...any) error {
-	return both(ErrInvalid, fmt.Errorf(format, args...))
+// Invalid is an [ErrInvalid] that says which argument, and the remedy.
+func Invalid(format string, args ...any) error {
+	return Both(ErrInvalid, fmt.Errorf(format, args...))
 }
 
-func checkContext(ctx context.Context) error {
+// CheckContext refuses a nil one.
+func CheckContext(ctx context.Context) error {
 	if ctx == nil {
-		return invalid("ctx is nil; use context.Background()")
+		return Invalid("ctx is nil; use context.Background()")
 	}
 	return nil
 }
 
-// isReply tells an answer of the server from a failure to get one.
-func isReply(err error) bool {
+// IsReply tells an answer of the server from a failure to get one.
+func IsReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
