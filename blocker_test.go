@@ -70,7 +70,38 @@ func TestRefusalSaysWho(t *testing.T) {
 	}
 }
 
-// TestForeignHash: what is in the way and is no lock is named, and is not taken for a busy one.
+// refused demands that nobody waits for what will not end, and that State does not call it an owner.
+func refused(t *testing.T, l holdfast.Locker, says ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, try := l.TryLock(ctx)
+	_, wait := l.Lock(ctx)
+	list := []error{try, wait}
+	switch m := l.(type) {
+	case interface {
+		State(context.Context) (holdfast.State, error)
+	}:
+		_, err := m.State(ctx)
+		list = append(list, err)
+	case *redlock.Mutex:
+		_, err := m.State(ctx)
+		list = append(list, err)
+	}
+	require.Len(t, list, 3)
+	for _, err := range list {
+		require.NotErrorIs(t, err, holdfast.ErrNotAcquired, "nobody has it")
+		require.NotErrorIs(t, err, holdfast.ErrUnavailable)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "it waited")
+		require.ErrorContains(t, err, "the key "+l.Name()+" has no time to live, and ")
+		for _, text := range says {
+			require.ErrorContains(t, err, text)
+		}
+	}
+}
+
+// TestForeignHash: what is in the way and is no lock is named, and is not taken for a busy one. Who waits for what has no end and is
+// certainly no lock would wait for ever, so nobody does.
 func TestForeignHash(t *testing.T) {
 	uuid := "3f0c2a4e-0c67-4f0e-9a52-6d9d6f1a7b11"
 	many := []any{}
@@ -78,13 +109,17 @@ func TestForeignHash(t *testing.T) {
 		many = append(many, "field "+strconv.Itoa(i), i)
 	}
 	rows := map[string]struct {
+		demand func(*testing.T, holdfast.Locker, ...string) // where it has no end
 		fields []any
 		says   []string
 	}{
-		"somebody's data":     {[]any{"colour", "red"}, []string{`holds what is no lock owner ("colour"), so it is no lock`, "delete it or choose another name"}},
-		"a read-write lock":   {[]any{"mode", "read", uuid + ":7", 1}, []string{"is a lock of another kind"}},
-		"many fields":         {many, []string{"so it is no lock of this library"}},
-		"a number for a name": {[]any{uuid + ":main", 1}, []string{"holds what is no lock owner ("}},
+		"somebody's data": {refused, []any{"colour", "red"}, []string{
+			`holds what is no lock owner ("colour"), so it is no lock`, "delete it or choose another name",
+		}},
+		"a read-write lock":   {keptOut, []any{"mode", "read", uuid + ":7", 1}, []string{"is a lock of another kind"}},
+		"a write lock":        {keptOut, []any{uuid + ":7:write", 1}, []string{"holds what is no lock owner ("}},
+		"many fields":         {refused, many, []string{"so it is no lock of this library"}},
+		"a number for a name": {keptOut, []any{uuid + ":main", 1}, []string{"holds what is no lock owner ("}},
 	}
 	for kind, of := range everyKind {
 		for what, row := range rows {
@@ -92,7 +127,7 @@ func TestForeignHash(t *testing.T) {
 				rdb := redistest.Shared(t).Client(t)
 				l := of(t, rdb)(t.Name())
 				require.NoError(t, rdb.HSet(t.Context(), l.Name(), row.fields...).Err())
-				keptOut(t, l, append(row.says, "its key has no time to live")...)
+				row.demand(t, l, append(row.says, " key ", " has no time to live")...)
 				require.NoError(t, rdb.PExpire(t.Context(), l.Name(), time.Hour).Err())
 				keptOut(t, l, append(row.says, "its key has ", " to live, and ")...)
 				require.NoError(t, rdb.Del(t.Context(), l.Name()).Err())
@@ -109,6 +144,42 @@ func TestForeignHash(t *testing.T) {
 			require.NoError(t, rdb.Del(t.Context(), l.Name()).Err())
 		})
 	}
+}
+
+// TestForeignHashAtAMinority: a quorum lock does not need the masters that hold something else, whichever is asked first.
+func TestForeignHashAtAMinority(t *testing.T) {
+	var mine, others []*holdfast.Client
+	var rdbs []*redis.Client
+	for _, m := range redistest.StartMasters(t, 3) {
+		rdbs = append(rdbs, m.Client(t))
+		mine, others = append(mine, newClient(t, m.Client(t))), append(others, newClient(t, m.Client(t)))
+	}
+	opts := []holdfast.Option{holdfast.TrustRestarts(), holdfast.MasterTimeout(5 * time.Second)}
+	l := redlock.New(mine, t.Name(), opts...)
+	channel := "redisson_lock__channel:{" + l.Name() + "}"
+	put := func(rdb *redis.Client) {
+		require.NoError(t, rdb.Del(t.Context(), l.Name()).Err())
+		require.NoError(t, rdb.HSet(t.Context(), l.Name(), "colour", "red").Err())
+	}
+	for _, rdb := range rdbs {
+		h, err := redlock.New(others, t.Name(), opts...).Lock(t.Context())
+		require.NoError(t, err)
+		granted := make(chan error, 1)
+		go func() { granted <- once(t, l) }()
+		require.Eventually(t, func() bool { return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] > 0 }, 20*time.Second, time.Millisecond)
+		put(rdb)
+		require.NoError(t, h.Unlock(t.Context()))
+		require.NoError(t, <-granted)
+		require.NoError(t, once(t, l))
+		require.NoError(t, rdb.Del(t.Context(), l.Name()).Err())
+	}
+	put(rdbs[0])
+	put(rdbs[1])
+	refused(t, l, `holds what is no lock owner ("colour")`)
+	for _, rdb := range rdbs[:2] {
+		require.Equal(t, map[string]string{"colour": "red"}, rdb.HGetAll(t.Context(), l.Name()).Val())
+	}
+	require.Eventually(t, func() bool { return rdbs[2].Exists(t.Context(), l.Name()).Val() == 0 }, 20*time.Second, time.Millisecond)
 }
 
 func once(t *testing.T, l holdfast.Locker) error {

@@ -190,7 +190,8 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	if err := m.check("force unlock"); err != nil {
 		return false, err
 	}
-	return m.base.ForceUnlock(ctx)
+	forced, err := m.base.ForceUnlock(ctx)
+	return forced, m.fail("force unlock", err)
 }
 
 // check lets a zero or nil Mutex fail with an error and not with a panic.

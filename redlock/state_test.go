@@ -207,6 +207,7 @@ func TestForceUnlockWithoutAMajority(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrUncertain)
 	require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to")
 	require.ErrorContains(t, err, "released; 2 (")
+	require.ErrorContains(t, err, `redlock: force unlock "`+m.Name()+`": `)
 	require.False(t, there)
 }
 

@@ -36,7 +36,7 @@ Exit codes:
   69     Redis did not answer, so nobody knows who has the lock (EX_UNAVAILABLE); CMD did not run
   75     somebody else had the lock for all of --wait (EX_TEMPFAIL); CMD did not run
   76     the lock was lost while CMD ran; CMD was ended
-  125    holdfast failed, for example because Redis refuses its password; CMD did not run
+  125    holdfast failed, for example because Redis refuses its password, or has something else under NAME; CMD did not run
   126    CMD was found and cannot be executed
   127    CMD was not found
 

@@ -143,6 +143,22 @@ func TestRunNotAcquired(t *testing.T) {
 	require.Zero(t, command(t, srv, "run", "--name", t.Name(), "--wait", "0", "--", "true").end())
 }
 
+// TestRunNameOfSomethingElse: a name that is the key of somebody's data is not busy. A job in a crontab that skips when it is would else be
+// skipped for ever, in silence.
+func TestRunNameOfSomethingElse(t *testing.T) {
+	srv := redistest.Shared(t)
+	rdb := srv.Client(t)
+	require.NoError(t, rdb.HSet(t.Context(), t.Name(), "colour", "red").Err())
+	for _, wait := range []string{"0", "1h"} {
+		p := command(t, srv, "run", "--name", t.Name(), "--wait", wait, "--", "echo", "ran")
+		require.Equal(t, exitHoldfast, p.end())
+		require.Empty(t, p.stdout.String())
+		require.Contains(t, p.stderr.String(), "the key "+t.Name()+" has no time to live, and holds what is no lock owner")
+		require.Contains(t, p.stderr.String(), "choose another name")
+	}
+	require.Equal(t, "red", rdb.HGet(t.Context(), t.Name(), "colour").Val())
+}
+
 // TestRunOncePerPeriod: on two machines, whose clocks are apart by more than the job takes, a job is due. One of them runs it. The control:
 // without the flag both do, as the lock is free again when the second one comes.
 func TestRunOncePerPeriod(t *testing.T) {

@@ -68,9 +68,13 @@ func (l *leased) note(o *Op) {
 
 // contradiction is what is wrong with a lease by what was seen of it; empty: nothing.
 func (l *leased) contradiction(o *Op) string {
+	most := max(l.asked, l.least)
+	if part := most % int64(time.Millisecond); part > 0 { // servers count whole ones, and the last one counts
+		most += int64(time.Millisecond) - part
+	}
 	switch {
-	case o.Kind == State && o.Result == OK && o.Seen == o.Owner && o.Left > max(l.asked, l.least):
-		return fmt.Sprintf("%s are left of a lease of %s", time.Duration(o.Left), time.Duration(max(l.asked, l.least)))
+	case o.Kind == State && o.Result == OK && o.Seen == o.Owner && o.Left > most:
+		return fmt.Sprintf("%s are left of a lease of %s", time.Duration(o.Left), time.Duration(most))
 	case o.Kind != Unlock && o.Kind != End, o.Deadline == Forever: // of a hold that was lost its deadline may not be told
 	case l.renewed == 0 && l.last != Forever && o.Deadline > after(l.last, time.Duration(l.asked)):
 		return fmt.Sprintf("nobody renews it, and it went on for %s", time.Duration(o.Deadline-l.last))

@@ -35,7 +35,8 @@ func TestLeases(t *testing.T) {
 		bad bool
 	}{
 		"as asked for":                   {ops: leaseOps(false, state(100))},
-		"longer":                         {ops: leaseOps(false, state(101)), bad: true},
+		"rounded up to a millisecond":    {ops: leaseOps(false, state(1e6))},
+		"longer":                         {ops: leaseOps(false, state(1e6+1)), bad: true},
 		"another's":                      {ops: leaseOps(false, Op{Kind: State, Seen: "uuid:h2", Left: 1000})},
 		"extended":                       {ops: leaseOps(false, Op{Kind: Extend, Lease: 200}, state(200))},
 		"extended, perhaps":              {ops: leaseOps(false, Op{Kind: Extend, Lease: 200, Result: Unknown}, state(200))},

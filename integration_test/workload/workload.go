@@ -215,7 +215,8 @@ func note(o *history.Op, err error) {
 		o.Result = history.Unknown
 	case errors.Is(err, holdfast.ErrClosed):
 		o.Result = history.Closed
-	case errors.Is(err, holdfast.ErrInvalid), asks && strings.Contains(err.Error(), "WRONGTYPE"): // something else is there
+	case errors.Is(err, holdfast.ErrInvalid), asks && (strings.Contains(err.Error(), "WRONGTYPE") || strings.Contains(err.Error(), "so it is no lock")):
+		// Something else is there.
 		o.Result = history.Refused
 	case errors.Is(err, holdfast.ErrLost):
 		o.Result = history.Lost

@@ -172,7 +172,7 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 	case n.left != nil:
 		return nil, 0, g.left(n.left)
 	case n.refused:
-		return nil, n.again, nil
+		return nil, n.again, n.by.mistake(g.base.key.Name)
 	case !n.granted:
 		return nil, 0, g.gaveUp(r.wait, outcome{err: n.err, stray: n.stray})
 	}

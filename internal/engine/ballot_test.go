@@ -22,3 +22,12 @@ func TestMasterThatIsNotAskedIsNotSilent(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 	require.NoError(t, rdb.Close())
 }
+
+// Something else than a lock at one master, which may be the only one that was asked, is not taken for the word of a majority.
+func TestMistakeOfAMinority(t *testing.T) {
+	r := rival{owner: "colour", left: -1, masters: 1}
+	require.NoError(t, r.blocker(2).mistake("a"))
+	require.Error(t, r.blocker(1).mistake("a"))
+	r.left = time.Minute
+	require.NoError(t, r.blocker(1).mistake("a"), "it ends")
+}

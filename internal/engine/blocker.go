@@ -18,6 +18,7 @@ type blocker struct {
 	owner   string        // of the lock; empty: not known
 	foreign string        // why it is no lock; empty: it may be one
 	endless bool          // it has no time to live at the server, as every lock has
+	stays   bool          // it is somebody's data, and no lock of whatever kind or version: waiting would not end
 }
 
 // isOwner tells whether a field is an owner of this library or of Redisson, whose owners end in the number of a thread.
@@ -29,6 +30,13 @@ func isOwner(field string) bool {
 	number, ok := strings.CutPrefix(field[length:], ":")
 	_, err := strconv.ParseUint(strings.TrimPrefix(number, "h"), 10, 64)
 	return ok && err == nil
+}
+
+// mayBeLock tells whether a field may be one of a lock of any kind, also one that a later version makes: all owners begin
+// with a UUID.
+func mayBeLock(field string) bool {
+	const length = 36
+	return field == otherKind || len(field) > length && field[length] == ':' && uuid.Validate(field[:length]) == nil
 }
 
 // ownerIn is the owner that a field names. Of a lock that was left for the rest of its time, see [HoldAtLeast], that is
@@ -55,6 +63,7 @@ func inTheWay(millis int64, fields ...string) blocker {
 	case len(fields) == 1 && isOwner(fields[0]):
 		b.owner = ownerIn(fields[0])
 	default:
+		b.stays = b.endless && !slices.ContainsFunc(fields, mayBeLock)
 		for i, field := range fields {
 			fields[i] = fmt.Sprintf("%.60q", field)
 		}
@@ -67,10 +76,20 @@ func inTheWay(millis int64, fields ...string) blocker {
 func refusedBy(r lua.Reply, i int) blocker {
 	if n := r.Int(i); n > 0 {
 		b := inTheWay(r.Int(0))
+		b.stays = b.endless
 		b.foreign = fmt.Sprintf("holds %d fields, and a lock has one, "+noLock, n)
 		return b
 	}
 	return inTheWay(r.Int(0), r.Texts(i)...)
+}
+
+// mistake is that the name of the lock is the key of something else, nil if that may be a lock, or ends by itself. (Rejected:
+// to refuse what has a time to live too. A later version may have fields that this one does not know, and gives them one.)
+func (b blocker) mistake(name string) error {
+	if !b.stays {
+		return nil
+	}
+	return fmt.Errorf("the key %s has no time to live, and %s", name, b.foreign)
 }
 
 const noLock = "so it is no lock of this library or of Redisson: look at it with HGETALL, and delete it or choose another name"

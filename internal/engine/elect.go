@@ -67,7 +67,7 @@ func (m *campaign) ask(a attempt) result {
 		if e.err != nil && cause == nil {
 			a.failed.Store(&e.err)
 		}
-		n := result{left: cause, refused: e.err == nil && !e.won, by: e.by.blocker(), again: e.left}
+		n := result{left: cause, refused: e.err == nil && !e.won, by: e.by.blocker(q.need), again: e.left}
 		switch {
 		case cause != nil:
 			return n

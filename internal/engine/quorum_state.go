@@ -41,7 +41,14 @@ func (b *Base) StateOfMasters(ctx context.Context) (State, []MasterState, error)
 	if !who.decided {
 		return State{}, masters, q.undecided(ctx, p, who.agreed, reads)
 	}
-	return who.state(masters), masters, nil
+	s := who.state(masters)
+	if who.owner != "" {
+		holder := rival{owner: who.owner, masters: len(who.at), left: s.Remaining}
+		if err := holder.blocker(q.need).mistake(b.key.Name); err != nil {
+			return State{}, masters, err
+		}
+	}
+	return s, masters, nil
 }
 
 // statesIn is what the masters said to the question for the state.

@@ -19,11 +19,17 @@ type State struct {
 	Waiters   int           // in the visible queue; -1 where the kind keeps none
 }
 
-// State asks the server who holds the lock, in one round trip. A hash of more than 128 fields is no lock, and an error.
+// State asks the server who holds the lock, in one round trip. A hash of more than 128 fields is no lock, and an error; so is
+// one without a time to live, with fields that are no owners.
 func (b *Base) State(ctx context.Context) (State, error) {
 	o, err := b.query(ctx, reads, func(string) lua.Call { return b.protocol.State() })
 	if err != nil {
 		return State{}, err
+	}
+	if r := o.reply; r.Status == lua.Done {
+		if err := inTheWay(r.Int(2), r.Text(0)).mistake(b.key.Name); err != nil {
+			return State{}, err
+		}
 	}
 	_, queues := b.protocol.(kind.Queuer)
 	return stateIn(o.reply, queues), nil

@@ -91,13 +91,17 @@ type rival struct {
 	left         time.Duration // the most of the lease that is left at one of them; -1 if none has an end
 }
 
-// blocker is what is told of it. Without an owner nothing is known.
-func (r rival) blocker() blocker {
+// blocker is what is told of it, where so many masters are a majority. Without an owner nothing is known.
+func (r rival) blocker(need int) blocker {
 	if r.owner == "" {
 		return blocker{left: -1}
 	}
-	b := inTheWay(-1, r.owner)
-	b.left, b.endless = r.left, r.left < 0
+	ends := int64(0)
+	if r.left < 0 {
+		ends = -1
+	}
+	b := inTheWay(ends, r.owner)
+	b.left, b.stays = r.left, b.stays && r.masters >= need
 	return b
 }
 
