@@ -44,7 +44,8 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 func (c *Client) ID() string { return (*engine.Client)(c).ID() }
 
 // Close releases the client's holds, wakes its waiters with [ErrClosed] and joins its goroutines,
-// also those in which the Logger or a hook of go-redis runs. The contexts of the holds end first,
+// also those in which the Logger or a hook of go-redis runs. It waits for each Unlock that is under
+// way, so all is released when it returns. The contexts of the holds end first,
 // with [ErrClosed]. A server that does not answer is tried for a second, or for
 // [Options.RetryBudget] if that is shorter, and for as long as go-redis takes for the last answer.
 // If ctx has ended before, as it has where a signal ends the process, that second is what Close has

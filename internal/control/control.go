@@ -22,6 +22,7 @@ var (
 	KindIDs      Switch // each kind of lock knows an owner by an id of its own
 	OneKind      Switch // a name that the owner holds by another kind is refused
 	Detach       Switch // Unlock is sent although its context is cancelled
+	Unlocks      Switch // Close waits for each Unlock that is under way
 	LeaseEnd     Switch // a waiter sleeps no longer than the lease that it knows of
 	PassOn       Switch // a waiter cancelled in the moment that it is woken passes the wake-up on
 	Overtake     Switch // commands do not wait for a sending that takes long

@@ -190,8 +190,13 @@ func (g *grant) settle() {
 // errBusy is why an unlock could not be sent at once.
 var errBusy = errors.New("another operation of the same owner got no answer from Redis within the retry budget")
 
-// unlock takes a hold that has ended out of the grant. The last one releases the lock.
+// unlock takes a hold that has ended out of the grant. The last one releases the lock. Close waits for that: it does not release what
+// is being released, and go-redis's client may be closed after it.
 func (g *grant) unlock(ctx context.Context, h *Hold) error {
+	if !control.Unlocks.Off() {
+		g.base.client.tasks.Begin()
+		defer g.base.client.tasks.End()
+	}
 	if !control.Detach.Off() { // one budget for all: the wait for the turn, the question who else wants the lock, the release
 		ctx = bounded{detach(ctx), time.Now().Add(g.base.client.budget())}
 	}
