@@ -30,16 +30,16 @@ type ballot struct {
 	patience time.Duration // that each master has for an answer
 	trusts   bool          // a master that has been started a moment ago
 
-	mu     sync.Mutex      // guards the rest; never held over a network call
-	lease  time.Duration   // the longest that was asked for
-	votes  []vote          // one for each master
-	won    time.Time       // when it was made the holder
-	before uint64          // the greatest token that the masters knew which made it that
-	watch  *watchdog.Lease // of the hold; nil until there is one
-	denied bool            // a master refused it that was asked before it was won
-	over   bool            // nothing that grants is sent any more
-	leave  func() lua.Call // what is sent in place of a release, if the lock is to stay for a while; else nil
-	why    error           // the hold is lost
+	mu     sync.Mutex           // guards the rest; never held over a network call
+	lease  time.Duration        // the longest that was asked for
+	votes  []vote               // one for each master
+	won    time.Time            // when it was made the holder
+	before uint64               // the greatest token that the masters knew which made it that
+	watch  *watchdog.Lease      // of the hold; nil until there is one
+	denied bool                 // a master refused it that was asked before it was won
+	over   bool                 // nothing that grants is sent any more
+	rest   func() time.Duration // for how long the lock is to stay taken, once it is given back; nil: not at all
+	why    error                // the hold is lost
 }
 
 // vote is what is known of the owner id at one master.
@@ -299,14 +299,13 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 		sent, _ = classify(a.err)
 	}
 	vote.stray = vote.stray || what.grants && sent
-	late, leave := vote.given && what.grants && (sent || a.holds()), b.leave // the release came before it, or may have
+	late, rest := vote.given && what.grants && (sent || a.holds()), b.rest // the release came before it, or may have
 	b.mu.Unlock()
-	switch {
-	case !late:
-	case leave == nil:
+	if late {
 		b.undoAt(i)
-	case a.holds() && !control.LeaveLate.Off(): // for its lease; what nobody heard of ends then
-		b.q.base.client.tasks.Go(func() { b.releaseAt(ctx, i, func(bool) lua.Call { return leave() }) })
+	}
+	if late && rest != nil && a.holds() && !control.LeaveLate.Off() { // it stands for a lease, also when this client is closed
+		b.q.base.client.tasks.Go(func() { b.releaseAt(ctx, i, func(bool) lua.Call { return b.farewell(rest()) }) })
 	}
 	switch {
 	case !a.holds() || a.counts:

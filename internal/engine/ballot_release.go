@@ -18,15 +18,15 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 	b.mu.Lock()
 	b.over = true
 	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.given })
-	leave := b.leave
+	rest := b.rest
 	b.mu.Unlock()
 	if !control.Detach.Off() {
 		ctx = detach(ctx)
 	}
 	release := b.q.voter.Release(b.id, publish) // the same for all
 	call := func(bool) lua.Call { return release }
-	if leave != nil {
-		call = func(bool) lua.Call { return leave() }
+	if rest != nil {
+		call = func(bool) lua.Call { return b.farewell(rest()) }
 	}
 	for _, i := range to {
 		v := b.q.voters[i]
@@ -36,7 +36,7 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 			o, again := b.releaseAt(ctx, i, call)
 			close(done)
 			hear(i, o)
-			if again && leave == nil { // else it ends by itself
+			if again {
 				b.undoAt(i)
 			}
 		})
@@ -44,17 +44,20 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 	return to
 }
 
-// leaveBy has the lock left, for what is then the rest of its time, in place of being released.
-func (b *ballot) leaveBy(rest func() time.Duration) {
+// farewell is the command that ends the lock for its owner at a master: at once, or when it has stayed for so long.
+func (b *ballot) farewell(rest time.Duration) lua.Call {
 	publish := b.q.base.client.publish
+	if rest > 0 {
+		return b.q.voter.Leave(b.id, rest, publish)
+	}
+	return b.q.voter.Release(b.id, publish)
+}
+
+// stays notes for how long the lock is to stay taken. What would release it leaves it then for the rest of that time.
+func (b *ballot) stays(rest func() time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.leave = func() lua.Call {
-		if left := rest(); left > 0 {
-			return b.q.voter.Leave(b.id, left, publish)
-		}
-		return b.q.voter.Release(b.id, publish)
-	}
+	b.rest = rest
 }
 
 // releaseAt sends one release, if there may be something to release. again says that this may not have been enough.
@@ -74,18 +77,22 @@ func (b *ballot) releaseAt(ctx context.Context, i int, call operation) (o outcom
 	return o, stray || o.stray || o.err != nil
 }
 
-// undoAt has the home client go on releasing at a master until that must have been enough.
+// undoAt has the home client go on releasing at a master until that must have been enough. What is to stay taken is left alone until then:
+// a vote that comes late stands for as long as the others, and then goes on for the rest of a lease.
 func (b *ballot) undoAt(i int) {
 	b.mu.Lock()
-	lease := b.lease
+	lease, rest := b.lease, nothing
+	if b.rest != nil {
+		rest = b.rest
+	}
 	b.mu.Unlock()
-	b.q.base.client.undoAt(b.q.voters[i].client, b.q.base, b.id, lease, true)
+	b.q.base.client.undoAt(b.q.voters[i].client, b.q.base, b.id, rest(), lease, true)
 }
 
 // release is [entry.release]: the answer of the majority.
 func (b *ballot) release(ctx context.Context, rest func() time.Duration) outcome {
 	if rest() > 0 {
-		b.leaveBy(rest)
+		b.stays(rest)
 	}
 	type heard struct {
 		from int
@@ -170,14 +177,34 @@ func without(list []int, i int) (rest []int) {
 	return rest
 }
 
+// undoAfter has the home client give back, when the rest of its time is over, what was not released.
+func (b *ballot) undoAfter(rest func() time.Duration) {
+	b.stays(rest)
+	b.mu.Lock()
+	b.over = true
+	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.given })
+	for _, i := range to {
+		b.votes[i].given = true
+	}
+	b.mu.Unlock()
+	for _, i := range to {
+		b.undoAt(i)
+	}
+}
+
 // undo is [entry.undo].
 func (b *ballot) undo(time.Duration, bool) {
 	b.q.base.client.tasks.Go(func() { b.withdraw(context.Background()) })
 }
 
 // abandon is [entry.abandon].
-func (b *ballot) abandon(lease time.Duration) {
-	if undo, stray := b.takeUndo(); undo {
+func (b *ballot) abandon(rest func() time.Duration, lease time.Duration) {
+	undo, stray := b.takeUndo()
+	switch {
+	case !undo:
+	case rest() > 0:
+		b.undoAfter(rest)
+	default:
 		b.undo(lease, stray)
 	}
 }

@@ -27,8 +27,9 @@ type entry interface {
 	// undo gives back what may have been granted to an owner that is not used any more, nor will be. That is done in the
 	// background; Close waits for it. Without a straggler one release is enough.
 	undo(lease time.Duration, stray bool)
-	// abandon is undo where something may stand, or come to stand, unless that is being given back already.
-	abandon(lease time.Duration)
+	// abandon is undo where something may stand, or come to stand, unless that is being given back already. What is to stay
+	// taken is given back when the rest of its time is over.
+	abandon(rest func() time.Duration, lease time.Duration)
 
 	// The rest is as [uncertainty] has it.
 
@@ -92,20 +93,22 @@ func (f *field) farewell(rest time.Duration) lua.Call {
 func (f *field) lossCause() error { return nil }
 
 // undo is [entry.undo].
-func (f *field) undo(lease time.Duration, stray bool) {
+func (f *field) undo(lease time.Duration, stray bool) { f.undoAfter(0, lease, stray) }
+
+func (f *field) undoAfter(rest, lease time.Duration, stray bool) {
 	c := f.server.client
 	if f.server.queuer != nil { // its place may be there for longer, and who is called then is not there
 		lease = max(lease, longestPlace)
 	}
-	c.undoAt(c, f.server.base, f.id, lease, stray)
+	c.undoAt(c, f.server.base, f.id, rest, lease, stray)
 }
 
 // nothing is the rest of a lock that is to be released at once.
 func nothing() time.Duration { return 0 }
 
 // abandon is [entry.abandon].
-func (f *field) abandon(lease time.Duration) {
+func (f *field) abandon(rest func() time.Duration, lease time.Duration) {
 	if undo, stray := f.takeUndo(); undo {
-		f.undo(lease, stray)
+		f.undoAfter(rest(), lease, stray)
 	}
 }

@@ -342,15 +342,15 @@ func (g *grant) end(reason error, undo bool) bool {
 // leave is the rest: the owner, the local queue and the server forget the grant.
 func (g *grant) leave() {
 	g.mu.Lock()
-	lease, stays := g.lease, g.staysLocked()
+	lease := max(g.lease, g.atLeast)
 	turn, spent := queue.Turn(g.yielded), g.spentLocked()
 	g.mu.Unlock()
 	g.owner.drop(g, spent)
 	if g.front {
 		g.base.client.queue.Leave(g.base.key, turn)
 	}
-	if g.entry != nil && !stays {
-		g.entry.abandon(lease)
+	if g.entry != nil {
+		g.entry.abandon(g.rest, lease)
 	}
 }
 

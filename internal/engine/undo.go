@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 )
@@ -41,6 +42,7 @@ type undo struct {
 	left  int           // releases that are still to be answered
 	late  time.Time     // when no straggler can take the lock any more
 	limit time.Time     // when the lease of the last one has ended, and its place, and there is nothing to give back
+	stays time.Time     // until then the lock is to stay taken; zero: it is not
 	pause time.Duration // after the last failure; 0: there was none
 }
 
@@ -54,8 +56,9 @@ const (
 	longestPlace = 24 * time.Hour
 )
 
-// undoAt is [entry.undo] for an owner id at the server of a client. The holds are this one's; the other may be closed already.
-func (c *Client) undoAt(to *Client, b *Base, id string, lease time.Duration, stray bool) {
+// undoAt is [entry.undo] for an owner id at the server of a client. The holds are this one's; the other may be closed already. What is to
+// stay taken for a rest of time is given back when that is over.
+func (c *Client) undoAt(to *Client, b *Base, id string, rest, lease time.Duration, stray bool) {
 	if control.Undo.Off() {
 		return
 	}
@@ -64,10 +67,11 @@ func (c *Client) undoAt(to *Client, b *Base, id string, lease time.Duration, str
 	if stray && !control.UndoAgain.Off() {
 		u.left = 3
 	}
-	u.limit = now.Add(lease)
-	if u.late.After(now) {
-		u.limit = u.late.Add(lease)
+	if rest > 0 {
+		u.at = now.Add(rest + rest/watchdog.Drift + time.Millisecond) // the server's clock may be slower
+		u.stays = u.at
 	}
+	u.limit = latest(u.at, u.late).Add(lease)
 	c.undoer(undoing{to, to.masterOf(b.key.Name)}).add(u)
 }
 
@@ -299,10 +303,11 @@ func (h *undos) Pop() any {
 	return one
 }
 
-// hasten leaves out those that only wait for stragglers to be late: Close does not.
+// hasten leaves out those that only wait for stragglers to be late, or for the end of a time for which the lock is to stay: Close
+// does not.
 func (h undos) hasten(now time.Time) (rest undos) {
 	for _, one := range h {
-		if one.left > 1 || one.pause > 0 || !one.at.After(now) {
+		if !one.stays.After(now) && (one.left > 1 || one.pause > 0 || !one.at.After(now)) {
 			rest = append(rest, one)
 		}
 	}
