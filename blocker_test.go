@@ -28,7 +28,7 @@ var everyKind = map[string]func(*testing.T, redis.UniversalClient) func(name str
 	},
 	"redlock": func(t *testing.T, rdb redis.UniversalClient) func(string) holdfast.Locker {
 		c := []*holdfast.Client{newClient(t, rdb)}
-		return func(name string) holdfast.Locker { return redlock.New(c, name, holdfast.MasterTimeout(5*time.Second)) }
+		return func(name string) holdfast.Locker { return redlock.New(c, name, redlock.MasterTimeout(5*time.Second)) }
 	},
 }
 
@@ -154,7 +154,7 @@ func TestForeignHashAtAMinority(t *testing.T) {
 		rdbs = append(rdbs, m.Client(t))
 		mine, others = append(mine, newClient(t, m.Client(t))), append(others, newClient(t, m.Client(t)))
 	}
-	opts := []holdfast.Option{holdfast.TrustRestarts(), holdfast.MasterTimeout(5 * time.Second)}
+	opts := []holdfast.Option{redlock.TrustRestarts(), redlock.MasterTimeout(5 * time.Second)}
 	l := redlock.New(mine, t.Name(), opts...)
 	channel := "redisson_lock__channel:{" + l.Name() + "}"
 	put := func(rdb *redis.Client) {

@@ -61,8 +61,8 @@ var (
 	_ func(*redlock.Mutex, context.Context) (redlock.State, error)                      = (*redlock.Mutex).State
 	_ func(*redlock.Mutex, context.Context) (bool, error)                               = (*redlock.Mutex).ForceUnlock
 	_                                                                                   = redlock.State{State: holdfast.State{}, Masters: []redlock.MasterState(nil)}
-	_ func(time.Duration) holdfast.Option                                               = holdfast.MasterTimeout
-	_ func() holdfast.Option                                                            = holdfast.TrustRestarts
+	_ func(time.Duration) holdfast.Option                                               = redlock.MasterTimeout
+	_ func() holdfast.Option                                                            = redlock.TrustRestarts
 )
 
 // The defaults that users read are those that work.
@@ -70,5 +70,4 @@ var (
 	_ = [1]struct{}{}[holdfast.DefaultLease-engine.DefaultLease]
 	_ = [1]struct{}{}[holdfast.DefaultRetryBudget-engine.DefaultRetryBudget]
 	_ = [1]struct{}{}[holdfast.DefaultLinger-engine.DefaultLinger]
-	_ = [1]struct{}{}[holdfast.DefaultMasterTimeout-engine.DefaultMasterTimeout]
 )

@@ -14,9 +14,6 @@ const (
 	DefaultLinger      = 2 * time.Second
 )
 
-// DefaultMasterTimeout is how long a quorum lock waits for each master at most, see [MasterTimeout].
-const DefaultMasterTimeout = 250 * time.Millisecond
-
 // Options are the settings of a [Client]. Zero fields stand for their defaults.
 type Options struct {
 	// Lease is how long a lock outlives a holder that died. While the holder lives, the lease is
@@ -87,7 +84,7 @@ func NoHandoff() Option { return engine.NoHandoff() }
 //
 // Of nested holds, the option of the outermost counts. Such a hold is never handed on within the
 // process. A quorum that has such locks ignores masters that were started less than d ago, because
-// they may have forgotten one; see [TrustRestarts].
+// they may have forgotten one; see redlock.TrustRestarts.
 func HoldAtLeast(d time.Duration) Option { return engine.HoldAtLeast(d) }
 
 // WithReplicas makes a grant count only when n replicas of the server have it (WAIT). They have
@@ -128,19 +125,3 @@ func WithReplicas(n int, timeout time.Duration) Option { return engine.WithRepli
 func WithReplicasOnDisk(n int, timeout time.Duration) Option {
 	return engine.WithReplicasOnDisk(n, timeout)
 }
-
-// MasterTimeout is how long a lock that several masters grant together waits for each of them.
-// Default [DefaultMasterTimeout], or a quarter of the lease if that is shorter. A master that is
-// slower is not waited for again until it has answered. It changes nothing for other kinds.
-//
-// Give all who use the lock the same timeout. An election lasts at most four timeouts. A holder
-// takes the elections of others to last no longer than its own would, or than they would by
-// default.
-func MasterTimeout(d time.Duration) Option { return engine.MasterTimeout(d) }
-
-// TrustRestarts lets masters vote that were started less than a lease ago. By default their votes
-// do not count, because a master that has lost its data may have granted the lock to somebody else
-// before. Use it where every master writes each change to its disk before it answers (appendonly
-// yes, appendfsync always). It is for locks that several masters grant together, and changes
-// nothing for other kinds.
-func TrustRestarts() Option { return engine.TrustRestarts() }

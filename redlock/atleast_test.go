@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // TestHoldAtLeast: every master keeps the lock for its time, whether the hold is unlocked or its client closed, and one master that is
@@ -22,7 +23,7 @@ func TestHoldAtLeast(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			l := newLab(t, 3)
 			p := l.party(nil)
-			m := p.mutex(uniqueName(t), holdfast.TrustRestarts())
+			m := p.mutex(uniqueName(t), redlock.TrustRestarts())
 			h, err := m.Lock(t.Context(), holdfast.HoldAtLeast(time.Hour))
 			require.NoError(t, err)
 			eventually(t, "all have granted it", func() bool { return l.held(m.Name()) == 3 })
@@ -43,7 +44,7 @@ func TestHoldAtLeast(t *testing.T) {
 			for _, rdb := range l.direct {
 				require.Greater(t, rdb.PTTL(t.Context(), m.Name()).Val(), time.Hour-time.Minute)
 			}
-			_, err = l.party(nil).mutex(m.Name(), holdfast.TrustRestarts()).TryLock(t.Context())
+			_, err = l.party(nil).mutex(m.Name(), redlock.TrustRestarts()).TryLock(t.Context())
 			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		})
 	}
@@ -181,7 +182,7 @@ func joining(t *testing.T) []time.Duration {
 	l := newLab(t, 3)
 	p := l.party(&holdfast.Options{Lease: 3 * time.Second, RetryBudget: 100 * time.Millisecond})
 	m := p.mutex(uniqueName(t))
-	h, err := m.Lock(t.Context(), holdfast.HoldAtLeast(time.Hour), holdfast.MasterTimeout(100*time.Millisecond))
+	h, err := m.Lock(t.Context(), holdfast.HoldAtLeast(time.Hour), redlock.MasterTimeout(100*time.Millisecond))
 	require.NoError(t, err)
 	eventually(t, "all have granted it", func() bool { return l.held(m.Name()) == 3 })
 	votes := p.proxies[2].On(faultproxy.Script(lua.Vote.Hash()), 1, faultproxy.HoldReply)

@@ -42,7 +42,7 @@ func unlockedInOutage(l *lab, p *party, m *redlock.Mutex, opts ...holdfast.Optio
 // votedLate has the network keep the vote of a master until the time is over.
 func votedLate(l *lab, p *party, m *redlock.Mutex, opts ...holdfast.Option) {
 	l.Helper()
-	require.NoError(l, lockOnce(l.Context(), p.mutex(m.Name()+"before", holdfast.TrustRestarts()))) // tells the masters' clocks
+	require.NoError(l, lockOnce(l.Context(), p.mutex(m.Name()+"before", redlock.TrustRestarts()))) // tells the masters' clocks
 	kept := p.proxies[2].KeepRequest(faultproxy.Script(lua.Vote.Hash()), 1, time.Hour)
 	h, err := m.Lock(l.Context(), opts...)
 	require.NoError(l, err)
@@ -60,7 +60,7 @@ func TestHoldAtLeastGivenBack(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, 3)
 			p := l.patient(&holdfast.Options{Lease: time.Hour, RetryBudget: time.Second}, 2*time.Second)
-			m, start := p.mutex(uniqueName(t), holdfast.TrustRestarts()), time.Now()
+			m, start := p.mutex(uniqueName(t), redlock.TrustRestarts()), time.Now()
 			s.do(l, p, m, holdfast.HoldAtLeast(s.d))
 			eventually(t, "given back", func() bool { return l.held(m.Name()) == 0 })
 			require.GreaterOrEqual(t, time.Since(start), s.d)
@@ -75,7 +75,7 @@ func TestHoldAtLeastGivenBackControl(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			l := newLab(t, 3)
 			p := l.patient(&holdfast.Options{Lease: time.Hour, RetryBudget: time.Second}, 2*time.Second)
-			m := p.mutex(uniqueName(t), holdfast.TrustRestarts())
+			m := p.mutex(uniqueName(t), redlock.TrustRestarts())
 			s.do(l, p, m, holdfast.HoldAtLeast(s.d))
 			for _, c := range p.clients {
 				require.NoError(t, c.Close(t.Context())) // joins the background: nothing more will come

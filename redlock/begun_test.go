@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // long is a lease that is not renewed in its ordinary way while a test runs.
@@ -22,7 +23,7 @@ func heldUp(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold) {
 	t.Helper()
 	l = newLab(t, 3)
 	p = l.patient(&holdfast.Options{Lease: long}, time.Minute)
-	m := p.mutex(uniqueName(t), holdfast.MasterTimeout(10*time.Second), holdfast.TrustRestarts())
+	m := p.mutex(uniqueName(t), redlock.MasterTimeout(10*time.Second), redlock.TrustRestarts())
 	// What is sent to a master about a lock is sent when what came before has its answer, so a late one holds up the next.
 	late := p.proxies[2].DelayReply(faultproxy.Script(lua.Release.Hash()), 1, time.Hour)
 	require.NoError(t, l.direct[2].ScriptLoad(t.Context(), lua.Release.Text()).Err()) // one request

@@ -51,7 +51,7 @@ func BenchmarkPair(b *testing.B) {
 	for _, n := range []int{1, 3, 5} {
 		b.Run("redlock-"+strconv.Itoa(n), func(b *testing.B) {
 			b.ReportAllocs()
-			pairs(b, redlock.New(clients[:n], "q", holdfast.TrustRestarts()), b.N)
+			pairs(b, redlock.New(clients[:n], "q", redlock.TrustRestarts()), b.N)
 		})
 	}
 }
@@ -98,7 +98,7 @@ func BenchmarkContended(b *testing.B) {
 	masters := redistest.StartMasters(b, 5)
 	var g sync.WaitGroup
 	for range 8 {
-		m := redlock.New(clientsOf(b, masters), "q", holdfast.TrustRestarts())
+		m := redlock.New(clientsOf(b, masters), "q", redlock.TrustRestarts())
 		for range 8 {
 			g.Go(func() { pairs(b, m, b.N/64+1) })
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // rounds has three processes take a lock in turns, while one master answers late. It returns how many votes they sent for each grant.
@@ -24,7 +25,7 @@ func rounds(t *testing.T, late time.Duration, at int) (perGrant float64) {
 	for range processes {
 		p := l.versed(nil)
 		p.proxies[at].DelayReply(faultproxy.Script(lua.Vote.Hash()), 0, late)
-		require.NoError(t, lockOnce(t.Context(), p.mutex("late", holdfast.TrustRestarts())))
+		require.NoError(t, lockOnce(t.Context(), p.mutex("late", redlock.TrustRestarts())))
 		all = append(all, p)
 	}
 	before := 0
@@ -36,7 +37,7 @@ func rounds(t *testing.T, late time.Duration, at int) (perGrant float64) {
 	for _, p := range all {
 		g.Go(func() {
 			for range each {
-				if err := lockOnce(context.Background(), p.mutex(name, holdfast.NoHandoff(), holdfast.TrustRestarts())); err != nil {
+				if err := lockOnce(context.Background(), p.mutex(name, holdfast.NoHandoff(), redlock.TrustRestarts())); err != nil {
 					t.Error(err)
 				}
 			}
@@ -79,7 +80,7 @@ func questions(t *testing.T) (perCall int) {
 	votes := 0
 	for range processes {
 		p := l.versed(nil)
-		m := p.mutex(name, holdfast.MasterTimeout(patience))
+		m := p.mutex(name, redlock.MasterTimeout(patience))
 		_, err = m.TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		eventually(t, "both have asked all masters", func() bool { return p.votes() == 2*masters })

@@ -118,7 +118,7 @@ func TestLeavingInTheMiddle(t *testing.T) {
 			why := errors.New("the request was cancelled")
 			result := make(chan error, 1)
 			go func() {
-				_, err := m.Lock(ctx, holdfast.MasterTimeout(10*time.Second))
+				_, err := m.Lock(ctx, redlock.MasterTimeout(10*time.Second))
 				result <- err
 			}()
 			for _, r := range rules {
@@ -178,7 +178,7 @@ func minority(t *testing.T) (left int) {
 	t.Helper()
 	l := newLab(t, 3)
 	p := l.party(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
-	m := p.mutex(uniqueName(t), holdfast.MasterTimeout(patience)) // the budget is for those that refuse
+	m := p.mutex(uniqueName(t), redlock.MasterTimeout(patience)) // the budget is for those that refuse
 	require.NoError(t, use(t.Context(), m))
 	eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
 	for _, proxy := range p.proxies[1:] {

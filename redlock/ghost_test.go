@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/redlock"
 )
 
 var isVote, isRelease = faultproxy.Script(lua.Vote.Hash()), faultproxy.Script(lua.Release.Hash())
@@ -62,7 +63,7 @@ func stragglers(t *testing.T, l *lab, name string) (votes [][]string) {
 		}
 		cancel()
 	}()
-	_, err := p.mutex(name).Lock(ctx, holdfast.HoldAtLeast(time.Hour), holdfast.MasterTimeout(patience))
+	_, err := p.mutex(name).Lock(ctx, holdfast.HoldAtLeast(time.Hour), redlock.MasterTimeout(patience))
 	require.ErrorIs(t, err, context.Canceled)
 	for i, proxy := range p.proxies {
 		votes = append(votes, p.caught(i))
@@ -127,7 +128,7 @@ func TestMastersClockIsSet(t *testing.T) {
 	l := newClockLab(t, 3)
 	p := l.party(nil)
 	votes := func(opts ...holdfast.Option) int {
-		m := p.mutex(uniqueName(t), append(opts, holdfast.NoHandoff(), holdfast.TrustRestarts(), holdfast.MasterTimeout(patience))...)
+		m := p.mutex(uniqueName(t), append(opts, holdfast.NoHandoff(), redlock.TrustRestarts(), redlock.MasterTimeout(patience))...)
 		before := p.votes()
 		h, err := m.TryLock(t.Context())
 		require.NoError(t, err)
@@ -156,7 +157,7 @@ func TestFirstElection(t *testing.T) {
 	}
 	p := l.party(nil)
 	name := uniqueName(t)
-	h, err := p.mutex(name, holdfast.NoHandoff(), holdfast.MasterTimeout(patience)).Lock(t.Context())
+	h, err := p.mutex(name, holdfast.NoHandoff(), redlock.MasterTimeout(patience)).Lock(t.Context())
 	require.NoError(t, err)
 	eventually(t, "everywhere", func() bool { return l.held(name) == 3 })
 	require.Equal(t, 3, p.votes())

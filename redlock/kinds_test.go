@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestAnotherKindOfTheName(t *testing.T) {
 	l := newLab(t, 3)
 	p := l.party(nil)
-	m := p.mutex(uniqueName(t), holdfast.TrustRestarts()) // the masters are young, and one more may be somebody else's
+	m := p.mutex(uniqueName(t), redlock.TrustRestarts()) // the masters are young, and one more may be somebody else's
 	h, err := m.Lock(t.Context())
 	require.NoError(t, err)
 	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 })

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // never is how long a test watches that something does not happen.
@@ -22,7 +23,7 @@ func late(t *testing.T) (left bool) {
 	t.Helper()
 	l := newLab(t, 3)
 	p := l.party(nil)
-	m := p.mutex(uniqueName(t), holdfast.MasterTimeout(20*time.Millisecond))
+	m := p.mutex(uniqueName(t), redlock.MasterTimeout(20*time.Millisecond))
 	require.NoError(t, use(t.Context(), m))
 	eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
 	rule := p.proxies[2].DelayRequest(faultproxy.Script(lua.Vote.Hash()), 1, 400*time.Millisecond)
@@ -95,7 +96,7 @@ func TestSlowMajority(t *testing.T) {
 		}
 	}
 	before := p.votes()
-	h, err := p.mutex("slow", holdfast.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
+	h, err := p.mutex("slow", redlock.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
 	require.NoError(t, err)
 	for _, r := range rules {
 		require.Equal(t, 1, r.Count())

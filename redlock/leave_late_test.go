@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // afterLeave has a lock of a long lease left with little time while the vote of one master is on its way, which comes
@@ -23,7 +24,7 @@ func afterLeave(t *testing.T) (kept time.Duration) {
 			require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Vote.Text()).Err()) // one request
 			require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Leave.Text()).Err())
 		}
-		m := p.mutex(uniqueName(t), holdfast.MasterTimeout(10*time.Millisecond), holdfast.TrustRestarts())
+		m := p.mutex(uniqueName(t), redlock.MasterTimeout(10*time.Millisecond), redlock.TrustRestarts())
 		late := p.proxies[2].DelayRequest(faultproxy.Script(lua.Vote.Hash()), 1, time.Hour)
 		h, err := m.Lock(t.Context(), holdfast.HoldAtLeast(time.Minute))
 		if err != nil { // ten milliseconds are short here

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -39,7 +40,7 @@ func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *
 	require.NoError(t, err)
 	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
 	l.passed(h.Token())
-	rival := b.mutex(m.Name(), holdfast.TrustRestarts())
+	rival := b.mutex(m.Name(), redlock.TrustRestarts())
 	var other *holdfast.Hold
 	eventually(t, "the rival is granted it", func() bool { // unless a renewal comes first, and joins again
 		lapses[lapse](l, m.Name(), masters...)
@@ -108,7 +109,7 @@ func TestForgottenHoldIsKept(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, 5)
 			// All are waited for: who is asked a second time might have granted it to somebody and forgotten that.
-			m := l.party(&holdfast.Options{Lease: 2 * time.Second}).mutex(uniqueName(t), holdfast.MasterTimeout(1500*time.Millisecond))
+			m := l.party(&holdfast.Options{Lease: 2 * time.Second}).mutex(uniqueName(t), redlock.MasterTimeout(1500*time.Millisecond))
 			h, err := m.Lock(t.Context())
 			require.NoError(t, err)
 			eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
@@ -191,7 +192,7 @@ func firstGrant(t *testing.T) *holdfast.Hold {
 	m := a.mutex(uniqueName(t))
 	h, err := m.Lock(t.Context())
 	require.NoError(t, err)
-	rival := b.mutex(m.Name(), holdfast.TrustRestarts())
+	rival := b.mutex(m.Name(), redlock.TrustRestarts())
 	var other *holdfast.Hold
 	eventually(t, "the rival is granted it", func() bool { // unless a renewal comes first, and joins again
 		lapses["deleted"](l, m.Name(), 1)
@@ -222,7 +223,7 @@ func TestForgottenVoteIsCounted(t *testing.T) {
 	for _, p := range []*party{a, b} { // the scripts are known, and the clocks
 		require.NoError(t, lockOnce(t.Context(), p.mutex("warm")))
 	}
-	name, slow := uniqueName(t), []holdfast.Option{holdfast.TrustRestarts(), holdfast.MasterTimeout(5 * time.Second)}
+	name, slow := uniqueName(t), []holdfast.Option{redlock.TrustRestarts(), redlock.MasterTimeout(5 * time.Second)}
 	vote := func(args []string) bool { return isVote(args) && slices.Contains(args, name) }
 	ours := a.proxies[2].DelayRequest(vote, 1, time.Hour)
 	h, err := a.mutex(name, slow...).Lock(t.Context())

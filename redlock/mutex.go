@@ -34,7 +34,7 @@
 // older, or if its vote would decide against a holder. The lease here is the longer one of the
 // acquisition's and of [holdfast.Options].Lease, so give all who use a lock the same. Masters that
 // are all young, and that the client meets for the first time, count as new, so new masters can be
-// used at once. The rule needs the permission for INFO. [holdfast.TrustRestarts] turns it off, for
+// used at once. The rule needs the permission for INFO. [TrustRestarts] turns it off, for
 // masters that write each change to the disk before they answer.
 //
 // # Hand-off
@@ -57,7 +57,7 @@
 //   - Anything if the masters are not independent.
 //   - That a hold survives the failure of a single master in the moment after it was won. A master
 //     whose vote another client had then (which is usual where many want the lock) counts for the
-//     hold only four times [holdfast.MasterTimeout] after it has granted the lock, a second or so.
+//     hold only four times [MasterTimeout] after it has granted the lock, a second or so.
 //     If another master loses its data before that, the two are a majority of three. The hold is
 //     then lost, though mostly nobody else had the lock.
 //   - That a Redisson lock at the masters is noticed which came and went after somebody deleted the
@@ -82,13 +82,13 @@ import (
 // Mutex is a lock by name on a set of masters. Any number of Mutexes, in any number of processes, with one name on the same masters are the
 // same lock. Make one with [New]; it holds no resources and needs no closing. All methods are safe for concurrent use.
 type Mutex struct {
-	base *engine.Base
+	masters *quorum
 }
 
 var _ holdfast.Locker = (*Mutex)(nil)
 
 // New makes the lock called name on the masters of these clients, in any order. opts are defaults for each acquisition; among them may
-// be [holdfast.MasterTimeout] and [holdfast.TrustRestarts]. Nothing is sent; an invalid name, option or list is returned as an
+// be [MasterTimeout] and [TrustRestarts]. Nothing is sent; an invalid name, option or list is returned as an
 // error by the first operation.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in "orders:{42}".
@@ -97,15 +97,15 @@ func New(clients []*holdfast.Client, name string, opts ...holdfast.Option) *Mute
 	for i, c := range clients {
 		masters[i] = (*engine.Client)(c)
 	}
-	return &Mutex{base: engine.NewQuorumBase(masters, newProtocol(name), opts...)}
+	return &Mutex{newQuorum(masters, newProtocol(name), opts)}
 }
 
 // Name is the name of the lock in Redis.
 func (m *Mutex) Name() string {
-	if m == nil || m.base == nil {
+	if m == nil || m.masters == nil {
 		return ""
 	}
-	return m.base.Name()
+	return m.masters.base.Name()
 }
 
 // Lock waits until a majority of the masters grants the lock. Under a context that carries the
@@ -127,18 +127,18 @@ func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Ho
 	if err := m.check("lock"); err != nil {
 		return nil, err
 	}
-	h, err := m.base.Lock(ctx, opts...)
+	h, err := m.masters.base.Lock(ctx, opts...)
 	return (*holdfast.Hold)(h), m.fail("lock", err)
 }
 
 // TryLock is Lock without waiting: if another owner holds the lock, or several ask for it at once, it returns
 // [holdfast.ErrNotAcquired]. If too few masters agree it asks once more, because connections may have gone stale, and waits no
-// longer than two times [holdfast.MasterTimeout] for their answers.
+// longer than two times [MasterTimeout] for their answers.
 func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	if err := m.check("try"); err != nil {
 		return nil, err
 	}
-	h, err := m.base.TryLock(ctx, opts...)
+	h, err := m.masters.base.TryLock(ctx, opts...)
 	return (*holdfast.Hold)(h), m.fail("try", err)
 }
 
@@ -156,7 +156,7 @@ type MasterState struct {
 }
 
 // State asks all masters who holds the lock, at the same time, and waits for none longer than
-// [holdfast.MasterTimeout]. Owner is who holds it at a majority. Who holds it at fewer masters does
+// [MasterTimeout]. Owner is who holds it at a majority. Who holds it at fewer masters does
 // not hold the lock: that is somebody who asks for it now, or one who died. Remaining is for how
 // long a majority keeps it. Token is the greatest that one of the masters knows; while the lock is
 // free that may be one that was proposed in vain. Waiters is -1: this kind keeps no queue in Redis.
@@ -168,12 +168,8 @@ func (m *Mutex) State(ctx context.Context) (State, error) {
 	if err := m.check("state"); err != nil {
 		return State{}, err
 	}
-	majority, masters, err := m.base.StateOfMasters(ctx)
-	s := State{State: holdfast.State(majority)}
-	for _, one := range masters {
-		s.Masters = append(s.Masters, MasterState{one.Master, holdfast.State(one.State), one.Err})
-	}
-	return s, m.fail("state", err)
+	majority, masters, err := m.masters.state(ctx)
+	return State{majority, masters}, m.fail("state", err)
 }
 
 // ForceUnlock frees the lock of whoever holds it at a majority of the masters, at all that answer,
@@ -190,13 +186,13 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	if err := m.check("force unlock"); err != nil {
 		return false, err
 	}
-	forced, err := m.base.ForceUnlock(ctx)
+	forced, err := m.masters.forceUnlock(ctx)
 	return forced, m.fail("force unlock", err)
 }
 
 // check lets a zero or nil Mutex fail with an error and not with a panic.
 func (m *Mutex) check(op string) error {
-	if m == nil || m.base == nil {
+	if m == nil || m.masters == nil {
 		return &holdfast.Error{Op: op, Kind: kindName, Err: fmt.Errorf("%w: nil or zero Mutex; make one with redlock.New",
 			holdfast.ErrInvalid)}
 	}

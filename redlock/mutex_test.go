@@ -118,8 +118,8 @@ func TestInput(t *testing.T) {
 		"clients is empty":    redlock.New(nil, "a"),
 		"clients[1] is nil":   redlock.New([]*holdfast.Client{p.clients[0], nil}, "a"),
 		"are the same":        redlock.New(twice, "a"),
-		"MasterTimeout is 0s": p.mutex("a", holdfast.MasterTimeout(0)),
-		"is trusted for":      p.mutex("a", holdfast.MasterTimeout(time.Second), holdfast.Lease(time.Second)),
+		"MasterTimeout is 0s": p.mutex("a", redlock.MasterTimeout(0)),
+		"is trusted for":      p.mutex("a", redlock.MasterTimeout(time.Second), holdfast.Lease(time.Second)),
 		"zero Mutex":          {},
 	} {
 		_, err := m.Lock(t.Context())

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // A renewal that the masters execute behind the release finds nothing. That is the release's work, and no loss.
@@ -20,7 +21,7 @@ func TestReleaseOvertakesRenewal(t *testing.T) {
 			require.NoError(t, rdb.ScriptLoad(t.Context(), s.Text()).Err())
 		}
 	}
-	h, err := a.mutex(uniqueName(t), holdfast.Lease(3*time.Second), holdfast.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
+	h, err := a.mutex(uniqueName(t), holdfast.Lease(3*time.Second), redlock.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
 	require.NoError(t, err)
 	var renewals []*faultproxy.Rule
 	for _, p := range a.proxies {

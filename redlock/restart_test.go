@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // A master that comes back without its data is asked at the next renewal to take the hold back, with count and token, and
@@ -144,7 +145,7 @@ func TestDelayedRestart(t *testing.T) {
 
 // The controls: with the rule switched off, by the option or altogether, there are two.
 func TestDelayedRestartControl(t *testing.T) {
-	_, err := forgotten(t, true, holdfast.TrustRestarts())
+	_, err := forgotten(t, true, redlock.TrustRestarts())
 	require.NoError(t, err)
 	t.Cleanup(control.Restarts.Without())
 	for _, knew := range []bool{true, false} {
@@ -234,7 +235,7 @@ func TestInfoIsDenied(t *testing.T) {
 	require.ErrorContains(t, err, "NOPERM")
 	require.False(t, errors.Is(err, holdfast.ErrNotAcquired))
 	eventually(t, "nothing is left", func() bool { return l.held(m.Name()) == 0 })
-	require.NoError(t, use(t.Context(), p.mutex(m.Name(), holdfast.TrustRestarts())))
+	require.NoError(t, use(t.Context(), p.mutex(m.Name(), redlock.TrustRestarts())))
 }
 
 // Masters that are all new, and were never met before, can be used at once: also if two of five cannot be reached, or are held by somebody who left

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // contested has a party win a lock with two of three masters, while another client that asked in vain has the vote of the third one, which it
@@ -23,7 +24,7 @@ func contested(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold) {
 		require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Renew.Text()).Err()) // each renewal is one request
 	}
 	name = uniqueName(t)
-	m := p.mutex(name, holdfast.TrustRestarts())
+	m := p.mutex(name, redlock.TrustRestarts())
 	require.NoError(t, lockOnce(t.Context(), m)) // the tokens are known
 	eventually(t, "released", func() bool { return l.held(name) == 0 })
 

@@ -15,7 +15,7 @@ import (
 
 // seen is a lock of the party's that does not take a slow machine for a silent master.
 func (p *party) seen(name string) *redlock.Mutex {
-	return p.mutex(name, holdfast.MasterTimeout(5*time.Second))
+	return p.mutex(name, redlock.MasterTimeout(5*time.Second))
 }
 
 // everywhere is a lock that is held at all masters.
@@ -215,7 +215,7 @@ func TestForceUnlockWithoutAMajority(t *testing.T) {
 func TestStateIsCancelled(t *testing.T) {
 	l := newLab(t, 3)
 	p := l.party(nil)
-	m := p.mutex(uniqueName(t), holdfast.MasterTimeout(5*time.Second))
+	m := p.mutex(uniqueName(t), redlock.MasterTimeout(5*time.Second))
 	for _, proxy := range p.proxies {
 		proxy.Silence(true)
 	}
@@ -243,14 +243,14 @@ func TestStateIsCancelled(t *testing.T) {
 func TestForceUnlock(t *testing.T) {
 	l := newLab(t, 3)
 	p, other := l.party(nil), l.party(nil)
-	m := p.mutex(uniqueName(t), holdfast.TrustRestarts(), holdfast.MasterTimeout(5*time.Second))
+	m := p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))
 	there, err := m.ForceUnlock(t.Context())
 	require.NoError(t, err)
 	require.False(t, there)
 
 	h := l.everywhere(m, holdfast.Lease(time.Hour))
 	granted := make(chan error, 1)
-	go func() { granted <- lockOnce(t.Context(), other.mutex(m.Name(), holdfast.TrustRestarts())) }()
+	go func() { granted <- lockOnce(t.Context(), other.mutex(m.Name(), redlock.TrustRestarts())) }()
 	channel := "redisson_lock__channel:{" + m.Name() + "}"
 	eventually(t, "it waits", func() bool { return l.direct[0].PubSubNumSub(t.Context(), channel).Val()[channel] > 0 })
 	there, err = m.ForceUnlock(t.Context())
@@ -266,7 +266,7 @@ func TestForceUnlock(t *testing.T) {
 func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
 	l := newLab(t, 3)
 	p := l.party(nil)
-	m := p.mutex(uniqueName(t), holdfast.TrustRestarts(), holdfast.MasterTimeout(5*time.Second))
+	m := p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))
 	h := l.everywhere(m, holdfast.HoldAtLeast(time.Hour))
 	p.proxies[1].Silence(true)
 	require.NoError(t, h.Unlock(t.Context()))

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // newClockLab is newLab with clocks that can be moved.
@@ -56,7 +57,7 @@ func (l *lab) forget() {
 // token is that of a hold of the party's, which is released. (Since when a master runs is told by its clock.)
 func (l *lab) token(p *party, name string) uint64 {
 	l.Helper()
-	h, err := p.mutex(name, holdfast.TrustRestarts()).Lock(l.Context())
+	h, err := p.mutex(name, redlock.TrustRestarts()).Lock(l.Context())
 	require.NoError(l, err)
 	require.NoError(l, h.Unlock(l.Context()))
 	return h.Token()
@@ -136,7 +137,7 @@ func TestFirstTokenWaitsForAllClocks(t *testing.T) {
 		redistest.CloseAtEnd(t, c)
 		far.clients = append(far.clients, c)
 	}
-	h, err := far.mutex(name, holdfast.TrustRestarts(), holdfast.MasterTimeout(patience)).Lock(t.Context())
+	h, err := far.mutex(name, redlock.TrustRestarts(), redlock.MasterTimeout(patience)).Lock(t.Context())
 	require.NoError(t, err)
 	require.Greater(t, h.Token(), first)
 	require.NoError(t, h.Unlock(t.Context()))

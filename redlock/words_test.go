@@ -33,7 +33,7 @@ func oneOfThree(t *testing.T, wrong string) []*holdfast.Client {
 // Why masters do not answer is in the error, in its text and its chain.
 func TestWhyMastersAreSilent(t *testing.T) {
 	for what, wrong := range map[string]string{"connection refused": "127.0.0.1:1", "lookup": "nosuchhost.invalid:6379"} {
-		m := redlock.New(oneOfThree(t, wrong), uniqueName(t), holdfast.MasterTimeout(2*time.Second))
+		m := redlock.New(oneOfThree(t, wrong), uniqueName(t), redlock.MasterTimeout(2*time.Second))
 		for _, lock := range []func() (*holdfast.Hold, error){
 			func() (*holdfast.Hold, error) { return m.TryLock(t.Context()) },
 			func() (*holdfast.Hold, error) { return m.Lock(t.Context()) },
@@ -130,7 +130,7 @@ func TestTryLockOverStaleConnections(t *testing.T) {
 	for _, proxy := range p.proxies {
 		proxy.CutAll()
 	}
-	h, err := m.TryLock(t.Context(), holdfast.MasterTimeout(5*time.Second))
+	h, err := m.TryLock(t.Context(), redlock.MasterTimeout(5*time.Second))
 	require.NoError(t, err)
 	require.NoError(t, h.Unlock(t.Context()))
 }

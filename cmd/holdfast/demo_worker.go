@@ -153,7 +153,7 @@ func (w *worker) startQuorum(o order) error {
 	}
 	var opts []holdfast.Option
 	if o.Emulated {
-		opts = append(opts, holdfast.TrustRestarts())
+		opts = append(opts, redlock.TrustRestarts())
 	}
 	w.mutex = redlock.New(w.clients, o.Name, opts...)
 	return nil

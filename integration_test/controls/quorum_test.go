@@ -53,7 +53,7 @@ func (l *lab) split(shares ...[]int) (broken string) {
 			}
 		}
 		go func() {
-			h, err := redlock.New(clients, name, holdfast.Lease(time.Hour), holdfast.MasterTimeout(patience)).Lock(ctx)
+			h, err := redlock.New(clients, name, holdfast.Lease(time.Hour), redlock.MasterTimeout(patience)).Lock(ctx)
 			if err == nil {
 				granted <- h.Owner()
 				err = h.Unlock(ctx)

@@ -14,7 +14,7 @@ import (
 
 // join gets a hold in a grant that the owner has already. It returns errAgain if that ends meanwhile.
 func (g *grant) join(r *request) (*Hold, error) {
-	if cause := g.base.over(r.wait); cause != nil {
+	if cause := g.base.Over(r.wait); cause != nil {
 		return nil, g.left(cause)
 	}
 	if r.once && !g.isLive() {
@@ -33,10 +33,10 @@ func (g *grant) join(r *request) (*Hold, error) {
 // errAgain is for a caller that has to begin anew: what it was about to get has ended.
 var errAgain = errors.New("the lock was lost or released while it was handed over")
 
-// over is why nobody should wait any more: the caller's context or the client's end. A context that is done beats a lock
+// Over is why nobody should wait any more: the caller's context or the client's end. A context that is done beats a lock
 // that is free.
-func (b *Base) over(wait context.Context) error {
-	if b.client.ctx.Err() != nil {
+func (b *Base) Over(wait context.Context) error {
+	if b.Client.ctx.Err() != nil {
 		return errs.ErrClosed
 	}
 	return context.Cause(wait)
@@ -52,7 +52,7 @@ func (g *grant) isLive() bool {
 // wants the name that costs nothing: no timer, no context, no goroutine. TryLock asks the server even if the place is taken,
 // because only the server knows. Where the server has a queue, that is the only one. Who re-enters needs none.
 func (g *grant) queueUp(r *request) (p *queue.Place) {
-	q, key := &g.base.client.queue, g.base.key
+	q, key := &g.base.Client.queue, g.base.Key
 	switch {
 	case g.asked != r, g.base.waiter != nil:
 	case r.once:
@@ -99,7 +99,7 @@ func (g *grant) acquire(r *request) (h *Hold, err error) {
 	}
 	if err != nil {
 		g.mu.Lock()
-		g.lease = r.want.stands() // of what may have to be undone
+		g.lease = r.want.Stands() // of what may have to be undone
 		g.atLeast = 0             // nothing has run under it
 		g.mu.Unlock()
 		g.finish(err, false)
@@ -116,8 +116,8 @@ func (g *grant) ask() (*Hold, error) {
 	if cause := g.count(); cause != nil {
 		return nil, g.left(cause)
 	}
-	g.bid = b.backend.newBid(g.id)
-	g.become(g.id, g.bid.entry())
+	g.bid = b.backend.NewBid(g.id)
+	g.become(g.id, g.bid.Entry())
 	if b.waiter != nil {
 		return b.waiter.wait(g)
 	}
@@ -135,21 +135,21 @@ func (g *grant) ask() (*Hold, error) {
 // returns. It fails if the wait is over. Those in the local queue are not counted; they have nothing to give back.
 func (g *grant) count() error {
 	g.counted = true
-	g.base.client.tasks.Begin()
-	return g.base.over(g.asked.wait)
+	g.base.Client.tasks.Begin()
+	return g.base.Over(g.asked.wait)
 }
 
 func (g *grant) uncount() {
 	if g.counted {
-		g.base.client.tasks.End()
+		g.base.Client.tasks.End()
 	}
 }
 
 // tokens is how many to ask for: more than one if the lock may be handed on.
 func (g *grant) tokens() int {
 	b, cfg := g.base, &g.asked.want
-	if cfg.handOff && cfg.renew && b.client.queue.Waiting(b.key) > 0 {
-		return b.client.wanted()
+	if cfg.handOff && cfg.renew && b.Client.queue.Waiting(b.Key) > 0 {
+		return b.Client.wanted()
 	}
 	return 1
 }
@@ -160,31 +160,31 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 	r, owed := g.asked, &g.courtesy
 	start, vain := g.headStart(), owed.vain
 	owed.vain, owed.asked = 0, max(owed.asked, start)
-	n := g.bid.ask(attempt{
-		wait: r.wait, want: &r.want, once: r.once, place: place, tokens: g.tokens(), failed: &g.failed,
+	n := g.bid.Ask(Attempt{
+		Wait: r.wait, Want: &r.want, Once: r.once, place: place, Tokens: g.tokens(), Failed: &g.failed,
 		headStart: start, ends: max(owed.asked, vain),
 	})
-	if n.refused {
-		g.denied(n.by)
+	if n.Refused {
+		g.denied(n.By)
 		g.refusedAt, g.foreign = n.at, n.foreign
 	}
 	switch {
-	case n.left != nil:
-		return nil, 0, g.left(n.left)
-	case n.refused:
-		return nil, n.again, n.by.mistake(g.base.key.Name)
-	case !n.granted:
-		return nil, 0, g.gaveUp(r.wait, outcome{err: n.err, stray: n.stray})
+	case n.Left != nil:
+		return nil, 0, g.left(n.Left)
+	case n.Refused:
+		return nil, n.Again, n.By.Mistake(g.base.Key.Name)
+	case !n.Granted:
+		return nil, 0, g.gaveUp(r.wait, Outcome{Err: n.Err, Stray: n.stray})
 	}
-	if e := g.bid.entry(); e != g.entry {
-		g.become(e.owner(), e)
+	if e := g.bid.Entry(); e != g.entry {
+		g.become(e.Owner(), e)
 	}
-	h, err := g.activate(n.sent, n.token, n.last, r.want.lease)
+	h, err := g.activate(n.Sent, n.Token, n.Last, r.want.Lease)
 	if err != nil {
 		g.entry.markStray()
 		return nil, 0, err
 	}
-	g.bid.live(&g.tenure.watch)
+	g.bid.Live(&g.tenure.watch)
 	return h, 0, nil
 }
 
@@ -193,7 +193,7 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 // every later one, after a lost connection. The end of the holder's lease is announced by nobody, so it is slept for.
 func (g *grant) wait(left time.Duration) (*Hold, error) {
 	b := g.base
-	sub := b.backend.listen()
+	sub := b.backend.Listen()
 	defer sub.Close()
 	timer := time.NewTimer(asleep(left))
 	defer timer.Stop()
@@ -213,19 +213,19 @@ func (g *grant) wait(left time.Duration) (*Hold, error) {
 }
 
 // sleep returns nil when it is time for another attempt.
-func (g *grant) sleep(sub listening, timer *time.Timer) error {
+func (g *grant) sleep(sub Listening, timer *time.Timer) error {
 	b, wait := g.base, g.asked.wait
 	select {
 	case <-sub.Wake():
-		if err := sub.Err(); err != nil && b.over(wait) == nil {
+		if err := sub.Err(); err != nil && b.Over(wait) == nil {
 			return errs.Both(errors.New("cannot listen for the release; permit this user to subscribe to "+
 				b.wire.Channel()), err)
 		}
 	case <-timer.C:
 	case <-wait.Done():
-	case <-b.client.ctx.Done():
+	case <-b.Client.ctx.Done():
 	}
-	if cause := b.over(wait); cause != nil {
+	if cause := b.Over(wait); cause != nil {
 		return g.left(cause)
 	}
 	return nil
@@ -235,7 +235,7 @@ func (g *grant) sleep(sub listening, timer *time.Timer) error {
 // last one. A key without a time to live (-1) is nobody's lease; it is looked at once in a lease of our own.
 func (b *Base) recheck(left time.Duration) time.Duration {
 	if left < 0 {
-		return b.client.opts.Lease
+		return b.Client.opts.Lease
 	}
 	return left + time.Millisecond
 }
@@ -246,4 +246,16 @@ func asleep(d time.Duration) time.Duration {
 		return math.MaxInt64
 	}
 	return d
+}
+
+// Pause returns why nobody should go on, nil when the time is over.
+func (b *Base) Pause(wait context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wait.Done():
+	case <-b.Client.ctx.Done():
+	}
+	return b.Over(wait)
 }

@@ -11,8 +11,8 @@ type attachments struct {
 // attachment is the key of one.
 type attachment[T any] struct{}
 
-// attached is what there is one of for each client. The first who asks has it made.
-func attached[T any](c *Client, build func(*Client) *T) *T {
+// Attached is what there is one of for each client. The first who asks has it made.
+func Attached[T any](c *Client, build func(*Client) *T) *T {
 	if known, ok := c.attachments.of.Load(attachment[T]{}); ok {
 		return known.(*T)
 	}

@@ -8,72 +8,72 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// backend is where the entries of one lock live: one server, or several masters of which a majority decides. The rest of
+// Backend is where the entries of one lock live: one server, or several masters of which a majority decides. The rest of
 // this package does not know which: it asks the backend, or looks at its traits.
-type backend interface {
-	traits() traits
-	// check refuses what only the whole of the options shows: that this backend cannot serve them.
-	check(*config) error
-	// newBid is for an owner that has nothing at the server yet. It sends nothing.
-	newBid(owner string) bid
-	// listen hears releases.
-	listen() listening
-	// renewer renews what its owners hold.
-	renewer() renewer
-	// explain says what an error of Redis means for the lock's keys, and what to do.
-	explain(error) error
+type Backend interface {
+	Traits() Traits
+	// Check refuses what only the whole of the options shows: that this backend cannot serve them.
+	Check(*Settings) error
+	// NewBid is for an owner that has nothing at the server yet. It sends nothing.
+	NewBid(owner string) Bid
+	// Listen hears releases.
+	Listen() Listening
+	// Renewer renews what its owners hold.
+	Renewer() Renewer
+	// Explain says what an error of Redis means for the lock's keys, and what to do.
+	Explain(error) error
 }
 
-// traits are what sets the locks of a backend apart. They are asked for once, when a lock is made.
-type traits struct {
-	several  bool // several servers grant the lock
-	handsOff bool // an entry can be kept for the client's next holder
+// Traits are what sets the locks of a backend apart. They are asked for once, when a lock is made.
+type Traits struct {
+	Several  bool // several servers grant the lock
+	HandsOff bool // an entry can be kept for the client's next holder
 }
 
-// bid is one owner's request for a lock, with all its attempts.
-type bid interface {
-	// entry is what the owner has at the server, or may have. It is nil while what an attempt leaves there is given back by the
+// Bid is one owner's request for a lock, with all its attempts.
+type Bid interface {
+	// Entry is what the owner has at the server, or may have. It is nil while what an attempt leaves there is given back by the
 	// bid itself.
-	entry() entry
-	// ask makes one attempt. It returns when the wait ends. What may have been granted, or may be yet, is marked in the entry,
+	Entry() Entry
+	// Ask makes one attempt. It returns when the wait ends. What may have been granted, or may be yet, is marked in the entry,
 	// and given back when the grant ends.
-	ask(attempt) result
-	// live tells of the lease of what was granted, which is watched from now on.
-	live(*watchdog.Lease)
+	Ask(Attempt) Result
+	// Live tells of the lease of what was granted, which is watched from now on.
+	Live(*watchdog.Lease)
 }
 
-// attempt is one attempt to get a lock, as the request wants it.
-type attempt struct {
-	wait   context.Context // ends the attempt
-	want   *config
-	once   bool                   // there will be no other attempt
+// Attempt is one attempt to get a lock, as the request wants it.
+type Attempt struct {
+	Wait   context.Context // ends the attempt
+	Want   *Settings
+	Once   bool                   // there will be no other attempt
 	place  bool                   // ask for a place in the queue of a [waiter]
-	tokens int                    // that are wanted, for those to whom the lock is handed on
-	failed *atomic.Pointer[error] // what an attempt comes to that gets no answer
+	Tokens int                    // that are wanted, for those to whom the lock is handed on
+	Failed *atomic.Pointer[error] // what an attempt comes to that gets no answer
 
 	headStart time.Duration // for which the client is to be let go first if this is refused
 	ends      time.Duration // the longest head start that is over if it is granted
 }
 
-// result is what came of an attempt: a grant, a refusal, or neither.
-type result struct {
-	granted     bool
-	sent        time.Time // when the attempt was that was granted
-	token, last string    // the tokens that are the owner's, from the first to the last
+// Result is what came of an attempt: a grant, a refusal, or neither.
+type Result struct {
+	Granted     bool
+	Sent        time.Time // when the attempt was that was granted
+	Token, Last string    // the tokens that are the owner's, from the first to the last
 
-	refused bool          // by another owner, who is named in by
-	by      blocker       // who, or what, has the lock
-	again   time.Duration // after which to ask again if nobody tells
+	Refused bool          // by another owner, who is named in by
+	By      Blocker       // who, or what, has the lock
+	Again   time.Duration // after which to ask again if nobody tells
 	at      int64         // where there is a place now: the server's time then, in microseconds
 	foreign bool          // and one of Redisson's may be the one that calls this owner next
 
-	left  error // why the wait ended, if it did
-	err   error // why there is neither a grant nor a refusal
+	Left  error // why the wait ended, if it did
+	Err   error // why there is neither a grant nor a refusal
 	stray bool  // the attempt may have run all the same
 }
 
-// listening is how a waiter hears releases.
-type listening interface {
+// Listening is how a waiter hears releases.
+type Listening interface {
 	// Wake has a token when it is time to look again.
 	Wake() <-chan struct{}
 	// Err is why no release can be heard.

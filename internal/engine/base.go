@@ -21,49 +21,51 @@ import (
 //
 // Its errors are the reasons only. The kinds say which operation has failed.
 type Base struct {
-	client   *Client
-	dog      *watchdog.Watchdog // that renews its holds
-	backend  backend
-	traits   traits // of the backend
+	Client   *Client
+	Dog      *watchdog.Watchdog // that renews its holds
+	backend  Backend
+	traits   Traits // of the backend
 	waiter   waiter // the backend, if its waiters have places at the server
 	wire     kind.Lock
 	protocol kind.Protocol // the same, if one server grants the lock
 	queuer   kind.Queuer   // the protocol, if its waiters have places at the server
-	key      queue.Key
+	Key      queue.Key
 	defaults []Option
-	err      error // why the lock cannot be used: bad name, nil client
+	Err      error // why the lock cannot be used: bad name, nil client
 }
 
 // NewBase is for the kinds of this module. Errors in its arguments are returned by the first operation.
 func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
-	b := newBase(c, p, opts)
+	b := NewBare(c, p, opts)
 	b.protocol = p
 	b.queuer, _ = p.(kind.Queuer)
-	if b.err == nil {
-		b.use(newOneServer(b, p))
+	if b.Err == nil {
+		b.Use(newOneServer(b, p))
 	}
 	return b
 }
 
-func newBase(c *Client, l kind.Lock, opts []Option) *Base {
-	b := &Base{client: c, wire: l, key: queue.Key{Kind: l.Kind(), Name: l.Name()}, defaults: opts}
-	if err := c.check(); err != nil {
-		b.err = err
+// NewBare is a lock without a backend, which [Base.Use] gives it.
+func NewBare(c *Client, l kind.Lock, opts []Option) *Base {
+	b := &Base{Client: c, wire: l, Key: queue.Key{Kind: l.Kind(), Name: l.Name()}, defaults: opts}
+	if err := c.Check(); err != nil {
+		b.Err = err
 		return b
 	}
 	if err := keys.Check(l.Name()); err != nil {
-		b.err = errs.Both(errs.ErrInvalid, err)
+		b.Err = errs.Both(errs.ErrInvalid, err)
 	}
 	return b
 }
 
-func (b *Base) use(be backend) {
-	b.backend, b.traits, b.dog = be, be.traits(), b.client.dogs.get(be.renewer())
+// Use makes it the lock of a backend.
+func (b *Base) Use(be Backend) {
+	b.backend, b.traits, b.Dog = be, be.Traits(), b.Client.dogs.get(be.Renewer())
 	b.waiter, _ = be.(waiter)
 }
 
 // Name is the name of the lock in Redis.
-func (b *Base) Name() string { return b.key.Name }
+func (b *Base) Name() string { return b.Key.Name }
 
 // Lock waits for the lock, for as long as the context and [Wait] allow.
 func (b *Base) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
@@ -78,7 +80,7 @@ func (b *Base) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 // lock gets a hold for the owner that the context carries: another one in the owner's grant if it has one, else a grant.
 func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
 	if err := b.prepare(r, opts); err != nil {
-		return nil, raise(err)
+		return nil, Raise(err)
 	}
 	defer r.cancel()
 	late := r.ctx.Err() != nil
@@ -87,7 +89,7 @@ func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
 	for errors.Is(err, errAgain) {
 		g, failed := own.enter(b, r)
 		if failed != nil {
-			return nil, raise(failed)
+			return nil, Raise(failed)
 		}
 		if p := g.queueUp(r); p != nil {
 			p.Wait(r.wait) // here, and not further down: see there
@@ -95,17 +97,17 @@ func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
 		h, err = g.acquire(r)
 	}
 	if late && errors.Is(err, errs.ErrUnavailable) && !errors.Is(err, errs.ErrNotAcquired) {
-		err = errs.Unasked(b.over(r.ctx))
+		err = errs.Unasked(b.Over(r.ctx))
 	}
 	if err != nil {
-		return nil, raise(under(r.ctx, err))
+		return nil, Raise(Under(r.ctx, err))
 	}
 	return h, nil
 }
 
 // request is one call of Lock or TryLock.
 type request struct {
-	want   config
+	want   Settings
 	ctx    context.Context    // the caller's, from which the hold derives
 	wait   context.Context    // bounds the waiting
 	cancel context.CancelFunc // frees what wait takes
@@ -115,7 +117,7 @@ type request struct {
 
 // prepare applies the options to a request that has the rest.
 func (b *Base) prepare(r *request, opts []Option) error {
-	if err := b.configure(&r.want, opts); err != nil {
+	if err := b.Configure(&r.want, opts); err != nil {
 		return err
 	}
 	if err := errs.CheckContext(r.ctx); err != nil {
@@ -133,103 +135,103 @@ func (b *Base) prepare(r *request, opts []Option) error {
 
 var errWaited = errors.New("waited as long as Wait allows")
 
-// configure adds up the client's, the lock's and the call's options, the later ones winning.
-func (b *Base) configure(cfg *config, opts []Option) error {
-	if b.err != nil {
-		return b.err
+// Configure adds up the client's, the lock's and the call's options, the later ones winning.
+func (b *Base) Configure(cfg *Settings, opts []Option) error {
+	if b.Err != nil {
+		return b.Err
 	}
-	*cfg = config{lease: b.client.opts.Lease, renew: true, handOff: b.traits.handsOff}
+	*cfg = Settings{Lease: b.Client.opts.Lease, renew: true, handOff: b.traits.HandsOff}
 	for _, list := range [][]Option{b.defaults, opts} {
 		for i, opt := range list {
 			if opt == nil {
-				cfg.refuse(errs.Invalid("option %d is nil; leave it out", i+1))
+				cfg.Refuse(errs.Invalid("option %d is nil; leave it out", i+1))
 				continue
 			}
 			opt(cfg)
 		}
 	}
-	cfg.lease = time.Duration(kind.Millis(cfg.lease)) * time.Millisecond
+	cfg.Lease = time.Duration(kind.Millis(cfg.Lease)) * time.Millisecond
 	cfg.handOff = cfg.handOff && cfg.atLeast == 0
 	if cfg.err != nil {
 		return cfg.err
 	}
-	return b.backend.check(cfg)
+	return b.backend.Check(cfg)
 }
 
 // What a query may leave at the server when it has no answer.
 const (
-	reads   = false // nothing, so there is no outcome to be unknown
-	changes = true  // what it does, which is harmless when repeated
+	Reads   = false // nothing, so there is no outcome to be unknown
+	Changes = true  // what it does, which is harmless when repeated
 )
 
 // query runs a call that changes nothing, or that is harmless when repeated.
-func (b *Base) query(ctx context.Context, changes bool, build func(publish string) lua.Call) (outcome, error) {
-	if err := b.mayAsk(ctx); err != nil {
-		return outcome{}, err
+func (b *Base) query(ctx context.Context, changes bool, build func(publish string) lua.Call) (Outcome, error) {
+	if err := b.MayAsk(ctx); err != nil {
+		return Outcome{}, err
 	}
-	call := build(b.client.publish)
-	o, ok := b.client.call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
-		return b.client.repeat(ctx, func(bool) lua.Call { return call }, failed)
-	}, func(outcome) {})
+	call := build(b.Client.publish)
+	o, ok := b.Client.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
+		return b.Client.repeat(ctx, func(bool) lua.Call { return call }, failed)
+	}, func(Outcome) {})
 	switch {
 	case !ok && changes:
-		return o, raise(under(ctx, outage(errs.Both(errs.ErrUncertain, because(context.Cause(ctx), o.err)))))
+		return o, Raise(Under(ctx, outage(errs.Both(errs.ErrUncertain, Because(context.Cause(ctx), o.Err)))))
 	case !ok:
-		return o, raise(under(ctx, outage(because(context.Cause(ctx), o.err))))
-	case o.err != nil:
-		o.stray = o.stray && changes
-		if cause := context.Cause(ctx); cause != nil && isOutage(o.err) {
-			o.err = because(cause, o.err) // it ended between two attempts
+		return o, Raise(Under(ctx, outage(Because(context.Cause(ctx), o.Err))))
+	case o.Err != nil:
+		o.Stray = o.Stray && changes
+		if cause := context.Cause(ctx); cause != nil && isOutage(o.Err) {
+			o.Err = Because(cause, o.Err) // it ended between two attempts
 		}
-		return o, raise(under(ctx, b.uncertain(o)))
+		return o, Raise(Under(ctx, b.Uncertain(o)))
 	}
 	return o, nil
 }
 
-// mayAsk is why a query is not to be sent.
-func (b *Base) mayAsk(ctx context.Context) error {
+// MayAsk is why a query is not to be sent.
+func (b *Base) MayAsk(ctx context.Context) error {
 	switch {
-	case b.err != nil:
-		return raise(b.err)
+	case b.Err != nil:
+		return Raise(b.Err)
 	case ctx == nil:
-		return raise(errs.CheckContext(ctx))
-	case b.client.ctx.Err() != nil:
-		return raise(errs.ErrClosed)
+		return Raise(errs.CheckContext(ctx))
+	case b.Client.ctx.Err() != nil:
+		return Raise(errs.ErrClosed)
 	case ctx.Err() != nil:
-		return raise(under(ctx, errs.Unasked(context.Cause(ctx))))
+		return Raise(Under(ctx, errs.Unasked(context.Cause(ctx))))
 	}
 	return nil
 }
 
-// renewNow renews this client's holds of the name now, so that one that was forced out is told at once.
-func (b *Base) renewNow() {
-	b.dog.Poke(func(o watchdog.Owner) bool { return o.(*tenure).base.key == b.key })
+// RenewNow renews this client's holds of the name now, so that one that was forced out is told at once.
+func (b *Base) RenewNow() {
+	b.Dog.Poke(func(o watchdog.Owner) bool { return o.(*Tenure).base.Key == b.Key })
 }
 
-// raise returns the error of an operation, at its end. If what failed is a hook of go-redis that panicked, that goes on to the
+// Raise returns the error of an operation, at its end. If what failed is a hook of go-redis that panicked, that goes on to the
 // caller: all that the operation had by then has been given back, or will be.
-func raise(err error) error {
+func Raise(err error) error {
 	if p := panics.In(err); p != nil {
 		panic(p.Value)
 	}
 	return err
 }
 
-// uncertain is the error of an operation that failed: whether it may have happened is part of it, and whether there was an answer.
-func (b *Base) uncertain(o outcome) error {
-	err := b.backend.explain(o.err)
-	if o.stray {
+// Uncertain is the error of an operation that failed: whether it may have happened is part of it, and whether there was an answer.
+func (b *Base) Uncertain(o Outcome) error {
+	err := b.backend.Explain(o.Err)
+	if o.Stray {
 		err = errs.Both(errs.ErrUncertain, err)
 	}
-	if isOutage(o.err) {
+	if isOutage(o.Err) {
 		err = outage(err)
 	}
 	return err
 }
 
-// explain adds to an error of Redis what its text does not say: which key of the lock, and what to do. queues says that the lock
+// Explain adds to an error of Redis what its text does not say: which key of the lock, and what to do. queues says that the lock
 // has a queue at the server.
-func explain(err error, name string, queues bool) error {
+func Explain(err error, name string, queues bool) error {
 	switch {
 	case lua.IsError(err, "WRONGTYPE"):
 		k, queue := keys.For(name), ""

@@ -12,17 +12,17 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// blocker is what a server says is at the name of a lock that it refuses.
-type blocker struct {
-	left    time.Duration // until it ends, then; negative: not known, or never
+// Blocker is what a server says is at the name of a lock that it refuses.
+type Blocker struct {
+	Left    time.Duration // until it ends, then; negative: not known, or never
 	owner   string        // of the lock; empty: not known
 	foreign string        // why it is no lock; empty: it may be one
 	endless bool          // it has no time to live at the server, as every lock has
-	stays   bool          // it is somebody's data, and no lock of whatever kind or version: waiting would not end
+	Stays   bool          // it is somebody's data, and no lock of whatever kind or version: waiting would not end
 }
 
-// isOwner tells whether a field is an owner of this library or of Redisson, whose owners end in the number of a thread.
-func isOwner(field string) bool {
+// IsOwner tells whether a field is an owner of this library or of Redisson, whose owners end in the number of a thread.
+func IsOwner(field string) bool {
 	const length = 36 // of a UUID; Validate knows other forms too
 	if len(field) < length || uuid.Validate(field[:length]) != nil {
 		return false
@@ -39,10 +39,10 @@ func mayBeLock(field string) bool {
 	return field == otherKind || len(field) > length && field[length] == ':' && uuid.Validate(field[:length]) == nil
 }
 
-// ownerIn is the owner that a field names. Of a lock that was left for the rest of its time, see [HoldAtLeast], that is
+// OwnerIn is the owner that a field names. Of a lock that was left for the rest of its time, see [HoldAtLeast], that is
 // the one who left it: its field has a 0 before the number, which no owner has, so that no command of the owner finds
 // it.
-func ownerIn(field string) string {
+func OwnerIn(field string) string {
 	at := strings.LastIndexByte(field, ':') + 1
 	if number, left := strings.CutPrefix(field[at:], "h0"); left && number != "" {
 		return field[:at] + "h" + number
@@ -53,17 +53,17 @@ func ownerIn(field string) string {
 // otherKind is the field by which Redisson's read-write locks tell reading from writing.
 const otherKind = "mode"
 
-// inTheWay is what the fields of a hash say of it, and the milliseconds that it has to live. Without fields its owner is not known.
-func inTheWay(millis int64, fields ...string) blocker {
-	b := blocker{left: remaining(millis), endless: millis == -1}
+// InTheWay is what the fields of a hash say of it, and the milliseconds that it has to live. Without fields its owner is not known.
+func InTheWay(millis int64, fields ...string) Blocker {
+	b := Blocker{Left: Remaining(millis), endless: millis == -1}
 	switch {
 	case len(fields) == 0:
 	case slices.Contains(fields, otherKind):
 		b.foreign = "is a lock of another kind, such as a read-write lock of Redisson: choose another name"
-	case len(fields) == 1 && isOwner(fields[0]):
-		b.owner = ownerIn(fields[0])
+	case len(fields) == 1 && IsOwner(fields[0]):
+		b.owner = OwnerIn(fields[0])
 	default:
-		b.stays = b.endless && !slices.ContainsFunc(fields, mayBeLock)
+		b.Stays = b.endless && !slices.ContainsFunc(fields, mayBeLock)
 		for i, field := range fields {
 			fields[i] = fmt.Sprintf("%.60q", field)
 		}
@@ -73,20 +73,20 @@ func inTheWay(millis int64, fields ...string) blocker {
 }
 
 // refusedBy reads the part of a refusal that says what is in the way: milliseconds first, and the fields of the hash from i on.
-func refusedBy(r lua.Reply, i int) blocker {
+func refusedBy(r lua.Reply, i int) Blocker {
 	if n := r.Int(i); n > 0 {
-		b := inTheWay(r.Int(0))
-		b.stays = b.endless
+		b := InTheWay(r.Int(0))
+		b.Stays = b.endless
 		b.foreign = fmt.Sprintf("holds %d fields, and a lock has one, "+noLock, n)
 		return b
 	}
-	return inTheWay(r.Int(0), r.Texts(i)...)
+	return InTheWay(r.Int(0), r.Texts(i)...)
 }
 
-// mistake is that the name of the lock is the key of something else, nil if that may be a lock, or ends by itself. (Rejected:
+// Mistake is that the name of the lock is the key of something else, nil if that may be a lock, or ends by itself. (Rejected:
 // to refuse what has a time to live too. A later version may have fields that this one does not know, and gives them one.)
-func (b blocker) mistake(name string) error {
-	if !b.stays {
+func (b Blocker) Mistake(name string) error {
+	if !b.Stays {
 		return nil
 	}
 	return fmt.Errorf("the key %s has no time to live, and %s", name, b.foreign)
@@ -94,23 +94,23 @@ func (b blocker) mistake(name string) error {
 
 const noLock = "so it is no lock of this library or of Redisson: look at it with HGETALL, and delete it or choose another name"
 
-// text is what is in the way, so long after the server said so. It is empty if nothing is known of it.
-func (b blocker) text(age time.Duration) string {
-	left, age := b.left.Round(time.Millisecond), age.Round(time.Millisecond)
+// Text is what is in the way, so long after the server said so. It is empty if nothing is known of it.
+func (b Blocker) Text(age time.Duration) string {
+	left, age := b.Left.Round(time.Millisecond), age.Round(time.Millisecond)
 	owner := b.owner
 	if owner == "" {
 		owner = "another owner"
 	}
 	switch {
-	case b.foreign != "" && b.left < 0:
+	case b.foreign != "" && b.Left < 0:
 		return "its key has no time to live, and " + b.foreign
 	case b.foreign != "":
 		return fmt.Sprintf("its key has %v to live, and %s", left, b.foreign)
 	case b.endless:
 		return "its key has no time to live, " + noLock
-	case b.left < 0 && b.owner == "":
+	case b.Left < 0 && b.owner == "":
 		return ""
-	case b.left < 0:
+	case b.Left < 0:
 		return "held by " + owner
 	case age < news && age < left:
 		return fmt.Sprintf("held by %s, whose lease has %v left", owner, left-age)
@@ -120,3 +120,10 @@ func (b blocker) text(age time.Duration) string {
 
 // news is how old may be what is told as if it were so now: a lease may have been renewed since.
 const news = time.Second
+
+// Remaining is what a server says that is left of a lease, in milliseconds; -1 of one without an end. What is longer than a century is not
+// told apart: sums of it stay within what a Duration can be.
+func Remaining(millis int64) time.Duration {
+	const century = 100 * 365 * 24 * time.Hour
+	return time.Duration(min(max(millis, -1), century.Milliseconds())) * time.Millisecond
+}

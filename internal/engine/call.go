@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -25,8 +26,8 @@ import (
 // Delays between the attempts of one operation: doubling from the first to the last, each shortened at random so that
 // clients that failed together do not come back together.
 const (
-	firstBackoff = 5 * time.Millisecond
-	lastBackoff  = 250 * time.Millisecond
+	FirstBackoff = 5 * time.Millisecond
+	LastBackoff  = 250 * time.Millisecond
 	// closingBudget is the retry budget of a client that is closing: long enough for connections that a restart of the
 	// server left behind, short enough not to hold up a process that ends.
 	closingBudget = time.Second
@@ -34,23 +35,23 @@ const (
 	leastDial = time.Second
 )
 
-// outcome is what one operation, with all its attempts, came to.
-type outcome struct {
-	reply lua.Reply
-	sent  time.Time // when the last attempt was sent: what is trusted is counted from here, never from the reply
-	stray bool      // an attempt was sent that nobody answered: it may have run, and may still
-	err   error
+// Outcome is what one operation, with all its attempts, came to.
+type Outcome struct {
+	Reply lua.Reply
+	Sent  time.Time // when the last attempt was sent: what is trusted is counted from here, never from the reply
+	Stray bool      // an attempt was sent that nobody answered: it may have run, and may still
+	Err   error
 }
 
-// operation builds the call of an attempt; again says that an earlier one may have been executed.
-type operation func(again bool) lua.Call
+// Operation builds the call of an attempt; again says that an earlier one may have been executed.
+type Operation func(again bool) lua.Call
 
 // action runs one operation until there is an answer, the retry budget is spent or ctx ends. Between attempts it gives up;
 // during one it may not be able to. Each failure is left in failed, if that is given, for a caller that does not wait for the end.
-type action func(ctx context.Context, failed *atomic.Pointer[error]) outcome
+type action func(ctx context.Context, failed *atomic.Pointer[error]) Outcome
 
-// errLate is that a request was on its way for too long. The server has done nothing.
-var errLate = errors.New("the request reached the server later than it was to be executed")
+// ErrLate is that a request was on its way for too long. The server has done nothing.
+var ErrLate = errors.New("the request reached the server later than it was to be executed")
 
 // errBudget is that an operation has taken as long as it may.
 var errBudget = errors.New("no answer within the retry budget")
@@ -65,27 +66,24 @@ func spent(failure error) error {
 }
 
 // repeat runs an operation until the server answers, the retry budget is spent or ctx ends. Between attempts it gives
-// up; during one it cannot, because go-redis does not interrupt a read. [Client.call] can.
-func (c *Client) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
-	return c.repeatFor(ctx, c, op, failed)
+// up; during one it cannot, because go-redis does not interrupt a read. [Client.Call] can.
+func (c *Client) repeat(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
+	return c.RepeatFor(ctx, c, op, failed)
 }
 
-// repeatFor is repeat for a lock whose holds belong to the home client: its options and its end count.
-func (c *Client) repeatFor(ctx context.Context, home *Client, op operation, failed *atomic.Pointer[error]) outcome {
+// RepeatFor is repeat for a lock whose holds belong to the home client: its options and its end count.
+func (c *Client) RepeatFor(ctx context.Context, home *Client, op Operation, failed *atomic.Pointer[error]) Outcome {
 	return c.persist(ctx, home, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
 		return lua.Run(ctx, c.single, call)
 	})
 }
 
-// once is a server that is asked once, for [Base.TryLock], and once more only where a connection that had been idle was found
-// closed: that says nothing of the server.
-type once struct{ *Client }
-
-// repeat is [Client.repeat].
-func (s once) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
+// RepeatOnce is repeat for [Base.TryLock]: the server is asked once, and once more only where a connection that had been idle was
+// found closed. That says nothing of the server.
+func (c *Client) RepeatOnce(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
 	tried := false
-	return s.persist(ctx, s.Client, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
-		reply, err := lua.Run(ctx, s.single, call)
+	return c.persist(ctx, c, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
+		reply, err := lua.Run(ctx, c.single, call)
 		if err != nil && (tried || !isStale(err)) {
 			err = &lastError{err}
 		}
@@ -119,58 +117,58 @@ type bounded struct {
 
 // persist is repeatFor with another way of running an attempt. What is left of the budget also bounds the wait for a connection, which
 // go-redis makes anew five times, and with TLS for the whole DialTimeout each time. (A read it does not bound.)
-func (c *Client) persist(ctx context.Context, home *Client, op operation, failed *atomic.Pointer[error],
+func (c *Client) persist(ctx context.Context, home *Client, op Operation, failed *atomic.Pointer[error],
 	run func(context.Context, lua.Call) (lua.Reply, error),
-) (o outcome) {
+) (o Outcome) {
 	start, late, failure := suspend.System.Now(), false, error(nil)
-	o.sent = start
-	end := start.Add(home.budget())
+	o.Sent = start
+	end := start.Add(home.Budget())
 	if b, ok := ctx.(bounded); ok && b.until.Before(end) {
 		end = b.until
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, latest(end, start.Add(leastDial)), errBudget)
 	defer cancel()
-	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
-		o.reply, o.err = run(ctx, op(o.stray))
-		if o.err == nil && o.reply.Status == lua.Late {
-			c.clock.refused(o.sent, o.reply.Text(0))
-			if o.err = errLate; !late && ctx.Err() == nil {
-				late, o.sent = true, suspend.System.Now()
+	for delay := FirstBackoff; ; delay = min(2*delay, LastBackoff) {
+		o.Reply, o.Err = run(ctx, op(o.Stray))
+		if o.Err == nil && o.Reply.Status == lua.Late {
+			c.clock.Refused(o.Sent, o.Reply.Text(0))
+			if o.Err = ErrLate; !late && ctx.Err() == nil {
+				late, o.Sent = true, suspend.System.Now()
 				continue // now the clock is known: at once
 			}
 		}
-		if o.err == nil {
+		if o.Err == nil {
 			return o
 		}
-		if isContext(o.err) {
+		if IsContext(o.Err) {
 			awaitDeadline(ctx)
 			if errors.Is(context.Cause(ctx), errBudget) {
-				o.err = spent(failure)
+				o.Err = spent(failure)
 			}
 		}
-		failure = o.err
-		home.notePanic(o.err)
-		if failed != nil && (ctx.Err() == nil || !isContext(o.err)) {
-			err := o.err
+		failure = o.Err
+		home.NotePanic(o.Err)
+		if failed != nil && (ctx.Err() == nil || !IsContext(o.Err)) {
+			err := o.Err
 			failed.Store(&err)
 		}
-		sent, passing := classify(o.err)
-		o.stray = o.stray || sent
+		sent, passing := Classify(o.Err)
+		o.Stray = o.Stray || sent
 		var last *lastError
-		if !passing || errors.As(o.err, &last) || control.Resend.Off() || time.Since(start)+delay > home.budget() ||
+		if !passing || errors.As(o.Err, &last) || control.Resend.Off() || time.Since(start)+delay > home.Budget() ||
 			time.Until(end) < delay {
 			return o
 		}
-		if !errs.IsReply(o.err) && c.cluster != nil {
+		if !errs.IsReply(o.Err) && c.cluster != nil {
 			// A ClusterClient asks a dead master again for up to a minute unless it is told to look.
 			c.cluster.ReloadState(ctx)
 		}
 		select {
-		case <-time.After(spread(delay)):
+		case <-time.After(Spread(delay)):
 		case <-ctx.Done():
 			return o
 		}
-		o.sent = suspend.System.Now()
+		o.Sent = suspend.System.Now()
 	}
 }
 
@@ -188,24 +186,24 @@ func awaitDeadline(ctx context.Context) {
 	}
 }
 
-// notePanic logs the panic of a hook or dialer of go-redis, if it is one: there may be no caller whom it could reach, and who is
+// NotePanic logs the panic of a hook or dialer of go-redis, if it is one: there may be no caller whom it could reach, and who is
 // reached does not see where it was.
-func (c *Client) notePanic(err error) {
+func (c *Client) NotePanic(err error) {
 	if p := panics.In(err); p != nil {
 		c.opts.Logger.Error("a command failed", "error", p, "stack", string(p.Stack))
 	}
 }
 
-// budget is for how long an operation may go on.
-func (c *Client) budget() time.Duration {
+// Budget is for how long an operation may go on.
+func (c *Client) Budget() time.Duration {
 	if c.ctx.Err() != nil {
 		return min(c.opts.RetryBudget, closingBudget)
 	}
 	return c.opts.RetryBudget
 }
 
-// classify tells of an error whether the command may have run all the same, and whether it is worth another attempt.
-func classify(err error) (sent, passing bool) {
+// Classify tells of an error whether the command may have run all the same, and whether it is worth another attempt.
+func Classify(err error) (sent, passing bool) {
 	if errors.Is(err, errBudget) {
 		return true, false // from the wait for a connection or from the read; assume the worse
 	}
@@ -225,7 +223,7 @@ func classify(err error) (sent, passing bool) {
 	switch {
 	case errors.Is(err, errs.ErrNotReplicated):
 		return false, false // an answer too
-	case errors.Is(err, errLate):
+	case errors.Is(err, ErrLate):
 		return false, true // the next one gets more time
 	case panics.In(err) != nil:
 		return true, false // it goes on to the caller, if there is one, and not through a hook that has just panicked
@@ -243,8 +241,8 @@ func classify(err error) (sent, passing bool) {
 	return true, true
 }
 
-// isContext tells whether an operation failed because its context ended: that says nothing of the server.
-func isContext(err error) bool {
+// IsContext tells whether an operation failed because its context ended: that says nothing of the server.
+func IsContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -257,7 +255,7 @@ func isHandshake(err error) bool {
 	return errors.As(err, &untrusted) || errors.As(err, &plain) || errors.As(err, &op) && op.Op == "remote error"
 }
 
-// call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a read. The operation
+// Call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a read. The operation
 // then goes on in the background and late is called with what came of it, in place of a return from call.
 //
 // Without ok the outcome is only why the operation had failed so far, if it had.
@@ -265,7 +263,7 @@ func isHandshake(err error) bool {
 // A context that cannot end costs nothing; for the others the operation runs in a goroutine of its own, because there
 // is no other way to leave a read. (Rejected: go-redis's ContextTimeoutEnabled. It is the user's setting, and it covers
 // deadlines but not cancellation.)
-func (c *Client) call(ctx context.Context, run action, late func(outcome)) (o outcome, ok bool) {
+func (c *Client) Call(ctx context.Context, run action, late func(Outcome)) (o Outcome, ok bool) {
 	if ctx.Done() == nil {
 		return run(ctx, nil), true
 	}
@@ -273,12 +271,12 @@ func (c *Client) call(ctx context.Context, run action, late func(outcome)) (o ou
 }
 
 // callNoting is call with the failures of the attempts left where others can see them meanwhile.
-func (c *Client) callNoting(ctx context.Context, run action, failed *atomic.Pointer[error], late func(outcome)) (o outcome, ok bool) {
+func (c *Client) callNoting(ctx context.Context, run action, failed *atomic.Pointer[error], late func(Outcome)) (o Outcome, ok bool) {
 	if ctx.Done() == nil {
 		return run(ctx, failed), true
 	}
 	var settled atomic.Bool // by the first of the two: result delivered, or caller gone
-	result := make(chan outcome, 1)
+	result := make(chan Outcome, 1)
 	c.tasks.Go(func() {
 		o := run(ctx, failed)
 		if settled.CompareAndSwap(false, true) {
@@ -294,7 +292,7 @@ func (c *Client) callNoting(ctx context.Context, run action, failed *atomic.Poin
 	}
 	if settled.CompareAndSwap(false, true) {
 		if err := failed.Load(); err != nil {
-			o.err = *err
+			o.Err = *err
 		}
 		return o, false
 	}
@@ -304,7 +302,7 @@ func (c *Client) callNoting(ctx context.Context, run action, failed *atomic.Poin
 // detached runs an operation that its caller cannot cancel, and returns when it is done or the retry budget is spent.
 // The last attempt may end later, by go-redis's ReadTimeout. (Rejected: a goroutine and a timer, as in call, which would
 // bound it to the millisecond. They cost every unlock a sixth of its time.)
-func (c *Client) detached(ctx context.Context, op operation) outcome {
+func (c *Client) detached(ctx context.Context, op Operation) Outcome {
 	return c.repeat(lasting(ctx), op, nil)
 }
 
@@ -313,23 +311,23 @@ func lasting(ctx context.Context) context.Context {
 	if control.Detach.Off() {
 		return ctx
 	}
-	return detach(ctx)
+	return Detach(ctx)
 }
 
-// detach is a context that does not end with the one given.
-func detach(ctx context.Context) context.Context {
+// Detach is a context that does not end with the one given.
+func Detach(ctx context.Context) context.Context {
 	if ctx.Done() == nil {
 		return ctx // spares what a wrapper costs
 	}
 	return context.WithoutCancel(ctx)
 }
 
-// renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts in it. What got no answer
+// Renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts in it. What got no answer
 // keeps the verdict [watchdog.Unknown].
-func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
+func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	calls := make([]lua.Call, len(batch))
 	for i, r := range batch {
-		f := r.Owner.(*tenure).entry.(*field)
+		f := r.Owner.(*Tenure).Entry.(*field)
 		f.unheard.Add(1)
 		calls[i] = f.server.protocol.Renew(f.id, r.Length)
 	}
@@ -340,26 +338,26 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 	}
 	silent := false
 	results := run(ctx, c.rdb, calls)
-	c.notePanic(results[0].Err)
+	c.NotePanic(results[0].Err)
 	for i, result := range results {
-		t := batch[i].Owner.(*tenure)
-		f := t.entry.(*field)
+		t := batch[i].Owner.(*Tenure)
+		f := t.Entry.(*field)
 		if result.Err == nil || errs.IsReply(result.Err) {
 			f.unheard.Add(-1)
 		}
 		switch {
 		case result.Err == nil && result.Reply.Status == lua.Done:
 			batch[i].Verdict = watchdog.Renewed
-			if t.refusal.Load() != nil {
-				t.refusal.Store(nil)
+			if t.Refusal.Load() != nil {
+				t.Refusal.Store(nil)
 			}
-		case result.Err == nil && f.isPassing():
+		case result.Err == nil && f.IsPassing():
 			// It was given up, perhaps, which is no loss.
 		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
 			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
 		case errs.IsReply(result.Err):
-			refusal := t.base.backend.explain(result.Err)
-			t.refusal.Store(&refusal)
+			refusal := t.base.backend.Explain(result.Err)
+			t.Refusal.Store(&refusal)
 		default:
 			silent = true
 		}
@@ -367,4 +365,9 @@ func (c *Client) renew(ctx context.Context, batch []watchdog.Renewal) {
 	if silent && c.cluster != nil {
 		c.cluster.ReloadState(ctx)
 	}
+}
+
+// Spread shortens a delay at random, so that those who failed together do not come back together.
+func Spread(d time.Duration) time.Duration {
+	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
 }

@@ -38,7 +38,7 @@ func TestCommandEndsBeforeItsContext(t *testing.T) {
 					time.Sleep(time.Millisecond)
 					return lua.Reply{}, context.DeadlineExceeded
 				})
-			require.ErrorIs(t, o.err, context.DeadlineExceeded)
+			require.ErrorIs(t, o.Err, context.DeadlineExceeded)
 			require.Equal(t, late, ctx.Err() != nil)
 		})
 	}

@@ -116,8 +116,8 @@ func (c *Client) ID() string {
 	return c.id
 }
 
-// check refuses a client that New did not make.
-func (c *Client) check() error {
+// Check refuses a client that New did not make.
+func (c *Client) Check() error {
 	switch {
 	case c == nil:
 		return errs.Invalid("client is nil; make one with holdfast.New")
@@ -127,8 +127,8 @@ func (c *Client) check() error {
 	return nil
 }
 
-// newOwnerID numbers an owner. The h tells our owners from Redisson's thread numbers in a queue that both share.
-func (c *Client) newOwnerID() string {
+// NewOwnerID numbers an owner. The h tells our owners from Redisson's thread numbers in a queue that both share.
+func (c *Client) NewOwnerID() string {
 	var buf [64]byte
 	id := append(buf[:0], c.id...)
 	id = append(id, ":h"...)

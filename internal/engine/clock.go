@@ -63,9 +63,9 @@ func newClock(rdb redis.UniversalClient) clock {
 
 func (k *clock) micros(t time.Time) int64 { return t.Sub(k.start).Microseconds() }
 
-// limit is until when a request that is sent now may be executed, in microseconds by the server's clock. While that is not known
+// Limit is until when a request that is sent now may be executed, in microseconds by the server's clock. While that is not known
 // it is 0: the request is refused, and the refusal tells the time.
-func (k *clock) limit() int64 {
+func (k *clock) Limit() int64 {
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -88,8 +88,8 @@ func (k *clock) isKnown() bool {
 	return !k.known.IsZero()
 }
 
-// at is the latest that the server's clock may show at a moment, in microseconds, by what is known of it; 0 if nothing is.
-func (k *clock) at(t time.Time) int64 {
+// At is the latest that the server's clock may show at a moment, in microseconds, by what is known of it; 0 if nothing is.
+func (k *clock) At(t time.Time) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.known.IsZero() {
@@ -98,8 +98,8 @@ func (k *clock) at(t time.Time) int64 {
 	return max(k.micros(t)+k.most, 0)
 }
 
-// saw notes the server's time, in an answer that is there now, to a request that was sent then.
-func (k *clock) saw(sent time.Time, text string) {
+// Saw notes the server's time, in an answer that is there now, to a request that was sent then.
+func (k *clock) Saw(sent time.Time, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.sawLocked(sent, text)
@@ -121,8 +121,8 @@ func (k *clock) sawLocked(sent time.Time, text string) {
 	k.atLeast, k.most = max(k.atLeast, atLeast), min(k.most, most)
 }
 
-// refused is saw for a request that came too late. The next ones get more time, in case the way is slow.
-func (k *clock) refused(sent time.Time, text string) {
+// Refused is saw for a request that came too late. The next ones get more time, in case the way is slow.
+func (k *clock) Refused(sent time.Time, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.known.IsZero() && sent.After(k.known) {

@@ -23,11 +23,11 @@ func TestClosedBySlowClock(t *testing.T) {
 					time.Sleep(5 * time.Millisecond)
 					micros := server(time.Now())
 					time.Sleep(5 * time.Millisecond)
-					k.saw(sent, strconv.FormatInt(micros, 10))
+					k.Saw(sent, strconv.FormatInt(micros, 10))
 					time.Sleep(200 * time.Millisecond)
 				}
 				time.Sleep(silence)
-				until := k.limit()
+				until := k.Limit()
 				require.Less(t, until, server(k.closed()), "rate %v, %v later", rate, silence)
 			})
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
@@ -19,7 +18,7 @@ import (
 
 // Close ends what the client holds and waits for, and joins its goroutines. A second call waits for the first.
 func (c *Client) Close(ctx context.Context) error {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	if ctx == nil {
@@ -37,12 +36,12 @@ func (c *Client) close(ctx context.Context) error {
 		endAll(w.owners)
 	}
 	if ctx.Err() != nil {
-		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.budget(), context.Cause(ctx))
+		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.Budget(), context.Cause(ctx))
 		defer cancel()
 		ctx = limit
 	}
 	for _, w := range rest {
-		c.tasks.Go(func() { w.renewer.releaseAll(w.owners) })
+		c.tasks.Go(func() { w.renewer.ReleaseAll(w.owners) })
 		c.tasks.Go(w.dog.Join)
 	}
 	hubErr := c.hub.Close(ctx)
@@ -82,15 +81,15 @@ func (l *leftovers) error() error {
 	return fmt.Errorf("%d of the locks held may be left in Redis until their leases end%s: %w", l.locks, remedy, l.why)
 }
 
-// releaseAll is [renewer.releaseAll]. A master that does not answer keeps its own locks only.
-func (c *Client) releaseAll(owners []watchdog.Owner) {
+// ReleaseAll is [Renewer.ReleaseAll]. A master that does not answer keeps its own locks only.
+func (c *Client) ReleaseAll(owners []watchdog.Owner) {
 	for _, held := range byMaster(c, owners, nameOf) {
-		c.tasks.Go(func() { c.leave(c.releaseAt(held)) })
+		c.tasks.Go(func() { c.Leave(c.releaseAt(held)) })
 	}
 }
 
-// leave notes, and logs, that locks are left.
-func (c *Client) leave(locks int, why error) {
+// Leave notes, and logs, that locks are left.
+func (c *Client) Leave(locks int, why error) {
 	if locks == 0 {
 		return
 	}
@@ -105,10 +104,10 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 	for batch := range slices.Chunk(owners, 500) {
 		calls := make([]lua.Call, len(batch))
 		for i, o := range batch {
-			g := o.(*tenure).end()
+			g := o.(*Tenure).End()
 			calls[i] = g.entry.(*field).farewell(g.rest())
 		}
-		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.budget(), leastDial), errBudget)
+		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.Budget(), leastDial), errBudget)
 		results := lua.RunAll(ctx, c.rdb, calls)
 		cancel()
 		for i, result := range results {
@@ -116,12 +115,12 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 			case result.Err == nil:
 			case why != nil:
 				left++
-			case !errs.IsReply(result.Err) && suspend.System.Now().Sub(start) > c.budget():
+			case !errs.IsReply(result.Err) && suspend.System.Now().Sub(start) > c.Budget():
 				// It was silent for as long as it may be. To ask once more would take another ReadTimeout.
-				why = batch[i].(*tenure).base.uncertain(outcome{stray: true, err: result.Err})
+				why = batch[i].(*Tenure).base.Uncertain(Outcome{Stray: true, Err: result.Err})
 				left++
 			default:
-				if why = batch[i].(*tenure).end().releaseAtClose(); why != nil {
+				if why = batch[i].(*Tenure).ReleaseAtClose(); why != nil {
 					left++
 				}
 			}
@@ -134,10 +133,11 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 	return 0, nil
 }
 
-// releaseAtClose releases a grant of a closed client on its own, after the batch that it was in did not get through.
-func (g *grant) releaseAtClose() error {
-	if o := g.entry.release(context.Background(), g.rest); o.err != nil {
-		return g.base.uncertain(o)
+// ReleaseAtClose releases what a closed client held, on its own.
+func (t *Tenure) ReleaseAtClose() error {
+	g := t.End()
+	if o := g.entry.Release(context.Background(), g.rest); o.Err != nil {
+		return g.base.Uncertain(o)
 	}
 	return nil
 }
@@ -145,25 +145,6 @@ func (g *grant) releaseAtClose() error {
 // endAll ends every context before the first lock is released.
 func endAll(owners []watchdog.Owner) {
 	for _, o := range owners {
-		o.(*tenure).end().finish(errs.ErrClosed, false)
+		o.(*Tenure).End().finish(errs.ErrClosed, false)
 	}
-}
-
-// releaseAll is [renewer.releaseAll]. What is left at a minority of the masters keeps nobody out.
-func (v votes) releaseAll(owners []watchdog.Owner) {
-	if control.Withdraw.Off() {
-		return
-	}
-	var all sync.WaitGroup
-	var failed leftovers
-	for _, o := range owners {
-		g := o.(*tenure).end()
-		all.Go(func() {
-			if o := g.entry.release(context.Background(), g.rest); o.err != nil {
-				failed.add(1, g.base.uncertain(o))
-			}
-		})
-	}
-	all.Wait()
-	v.home.leave(failed.locks, failed.why)
 }

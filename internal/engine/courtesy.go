@@ -52,7 +52,7 @@ func (g *grant) owe(turn queue.Turn, ahead any) {
 func (g *grant) yield(heard <-chan struct{}) error {
 	b, c, wait := g.base, &g.courtesy, g.asked.wait
 	if c.others <= 0 || control.LetGo.Off() {
-		return b.over(wait)
+		return b.Over(wait)
 	}
 	if c.others--; control.Turns.Off() {
 		c.others = 0
@@ -62,7 +62,7 @@ func (g *grant) yield(heard <-chan struct{}) error {
 		heard = nil // of what comes in this short time is heard afterwards
 	case heard == nil:
 		ear := make(turns, 1)
-		sub := b.client.hub.Listen(b.wire.Channel(), ear)
+		sub := b.Client.hub.Listen(b.wire.Channel(), ear)
 		defer sub.Close()
 		heard = ear
 	}
@@ -73,7 +73,7 @@ func (g *grant) yield(heard <-chan struct{}) error {
 		case <-heard:
 			if c.others--; c.others < 0 { // all have had theirs
 				c.others = 0
-				return b.over(wait)
+				return b.Over(wait)
 			}
 			timer.Reset(c.stay)
 			continue
@@ -82,9 +82,9 @@ func (g *grant) yield(heard <-chan struct{}) error {
 				c.vain = c.stay
 			}
 		case <-wait.Done():
-		case <-b.client.ctx.Done():
+		case <-b.Client.ctx.Done():
 		}
-		return b.over(wait)
+		return b.Over(wait)
 	}
 }
 
@@ -110,7 +110,7 @@ func (g *grant) headStart() time.Duration {
 	if g.asked.once || control.HeadStart.Off() {
 		return 0 // it does not come again
 	}
-	if need := g.base.client.way.usual() * 3 / 2; need > letGo {
+	if need := g.base.Client.way.usual() * 3 / 2; need > letGo {
 		return min(need, maxLetGo)
 	}
 	return 0

@@ -10,8 +10,8 @@ import (
 // TestHeadStart: who is near needs none, who is far away what a round trip needs and half of that, and nobody more than others wait. What
 // took long once is no distance.
 func TestHeadStart(t *testing.T) {
-	g := &grant{base: &Base{client: &Client{}}, asked: &request{}}
-	way := &g.base.client.way
+	g := &grant{base: &Base{Client: &Client{}}, asked: &request{}}
+	way := &g.base.Client.way
 	require.Zero(t, g.headStart(), "it is not known yet")
 	way.took(50 * time.Millisecond)
 	require.Equal(t, 75*time.Millisecond, g.headStart())

@@ -8,30 +8,30 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// entry is what one owner has at the server, or at several masters of which the majority decides, or may have.
-type entry interface {
-	// owner is the owner as the server knows it, "<uuid>:h<n>".
-	owner() string
-	// set tells the hold count, and makes the lease last at least so long. It counts when the replicas have it that are wanted; if too
+// Entry is what one owner has at the server, or at several masters of which the majority decides, or may have.
+type Entry interface {
+	// Owner is the owner as the server knows it, "<uuid>:h<n>".
+	Owner() string
+	// Set tells the hold count, and makes the lease last at least so long. It counts when the replicas have it that are wanted; if too
 	// few have, that is an error, and the count stands: it is the caller's to take it back. It is an [action].
-	set(ctx context.Context, count int, lease time.Duration, want replicas, failed *atomic.Pointer[error]) outcome
-	// extend makes the lease last at least so long from now. It is an [action].
-	extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) outcome
-	// pass keeps the lock for this client's next holder, or releases it if others want it. The outcome is as [kind.Hander] has it.
-	pass(ctx context.Context, lease time.Duration, tokens int) outcome
-	// release gives the lock back, or has it stay for the rest of its time, if there is any. Each attempt asks for that anew. The
+	Set(ctx context.Context, count int, lease time.Duration, want Replicas, failed *atomic.Pointer[error]) Outcome
+	// Extend makes the lease last at least so long from now. It is an [action].
+	Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) Outcome
+	// Pass keeps the lock for this client's next holder, or releases it if others want it. The outcome is as [kind.Hander] has it.
+	Pass(ctx context.Context, lease time.Duration, tokens int) Outcome
+	// Release gives the lock back, or has it stay for the rest of its time, if there is any. Each attempt asks for that anew. The
 	// caller cannot cancel it.
-	release(ctx context.Context, rest func() time.Duration) outcome
-	// lossCause is what is known of how the lock was lost; nil if no more than that it is.
-	lossCause() error
-	// undo gives back what may have been granted to an owner that is not used any more, nor will be. That is done in the
+	Release(ctx context.Context, rest func() time.Duration) Outcome
+	// LossCause is what is known of how the lock was lost; nil if no more than that it is.
+	LossCause() error
+	// Undo gives back what may have been granted to an owner that is not used any more, nor will be. That is done in the
 	// background; Close waits for it. Without a straggler one release is enough.
-	undo(lease time.Duration, stray bool)
-	// abandon is undo where something may stand, or come to stand, unless that is being given back already. What is to stay
+	Undo(lease time.Duration, stray bool)
+	// Abandon is undo where something may stand, or come to stand, unless that is being given back already. What is to stay
 	// taken is given back when the rest of its time is over.
-	abandon(rest func() time.Duration, lease time.Duration)
+	Abandon(rest func() time.Duration, lease time.Duration)
 
-	// The rest is as [uncertainty] has it.
+	// The rest is as [Uncertainty] has it.
 
 	markStray()
 	leaveUndo()
@@ -43,41 +43,41 @@ type entry interface {
 
 // field is the entry of an owner at one server: a field of the lock's hash.
 type field struct {
-	uncertainty
+	Uncertainty
 	server *oneServer
 	id     string
 }
 
-var _ entry = (*field)(nil)
+var _ Entry = (*field)(nil)
 
-// owner is [entry.owner].
-func (f *field) owner() string { return f.id }
+// Owner is [Entry.Owner].
+func (f *field) Owner() string { return f.id }
 
-// set is [entry.set].
-func (f *field) set(ctx context.Context, count int, lease time.Duration, want replicas, failed *atomic.Pointer[error]) outcome {
+// Set is [Entry.Set].
+func (f *field) Set(ctx context.Context, count int, lease time.Duration, want Replicas, failed *atomic.Pointer[error]) Outcome {
 	op := func(bool) lua.Call { return f.server.protocol.Recount(f.id, count, lease) }
-	if want.n > 0 {
-		return f.sent((&replicated{f.server.base, want}).repeat(ctx, op, failed))
+	if want.N > 0 {
+		return f.Sent((&replicated{f.server.base, want}).repeat(ctx, op, failed))
 	}
-	return f.sent(f.server.client.repeat(ctx, op, failed))
+	return f.Sent(f.server.client.repeat(ctx, op, failed))
 }
 
-// extend is [entry.extend].
-func (f *field) extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) outcome {
+// Extend is [Entry.Extend].
+func (f *field) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) Outcome {
 	return f.server.client.repeat(ctx, func(bool) lua.Call { return f.server.protocol.Renew(f.id, lease) }, failed)
 }
 
-// pass is [entry.pass].
-func (f *field) pass(ctx context.Context, lease time.Duration, tokens int) outcome {
+// Pass is [Entry.Pass].
+func (f *field) Pass(ctx context.Context, lease time.Duration, tokens int) Outcome {
 	s := f.server
-	return f.passed(func() outcome {
+	return f.Passed(func() Outcome {
 		return s.client.detached(ctx, func(bool) lua.Call { return s.hander.Pass(f.id, lease, tokens, s.client.publish) })
 	})
 }
 
-// release is [entry.release].
-func (f *field) release(ctx context.Context, rest func() time.Duration) outcome {
-	return f.released(f.server.client.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))
+// Release is [Entry.Release].
+func (f *field) Release(ctx context.Context, rest func() time.Duration) Outcome {
+	return f.Released(f.server.client.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))
 }
 
 // farewell is the command that ends the lock for its owner: at once, or when it has stayed for so long.
@@ -89,26 +89,26 @@ func (f *field) farewell(rest time.Duration) lua.Call {
 	return s.protocol.Release(f.id, s.client.publish)
 }
 
-// lossCause is [entry.lossCause].
-func (f *field) lossCause() error { return nil }
+// LossCause is [Entry.LossCause].
+func (f *field) LossCause() error { return nil }
 
-// undo is [entry.undo].
-func (f *field) undo(lease time.Duration, stray bool) { f.undoAfter(0, lease, stray) }
+// Undo is [Entry.Undo].
+func (f *field) Undo(lease time.Duration, stray bool) { f.undoAfter(0, lease, stray) }
 
 func (f *field) undoAfter(rest, lease time.Duration, stray bool) {
 	c := f.server.client
 	if f.server.queuer != nil { // its place may be there for longer, and who is called then is not there
 		lease = max(lease, longestPlace)
 	}
-	c.undoAt(c, f.server.base, f.id, rest, lease, stray)
+	c.UndoAt(c, f.server.base, f.id, rest, lease, stray)
 }
 
-// nothing is the rest of a lock that is to be released at once.
-func nothing() time.Duration { return 0 }
+// Nothing is the rest of a lock that is to be released at once.
+func Nothing() time.Duration { return 0 }
 
-// abandon is [entry.abandon].
-func (f *field) abandon(rest func() time.Duration, lease time.Duration) {
-	if undo, stray := f.takeUndo(); undo {
+// Abandon is [Entry.Abandon].
+func (f *field) Abandon(rest func() time.Duration, lease time.Duration) {
+	if undo, stray := f.TakeUndo(); undo {
 		f.undoAfter(rest(), lease, stray)
 	}
 }

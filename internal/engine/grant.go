@@ -30,11 +30,11 @@ type grant struct {
 	base    *Base
 	owner   *owner
 	id      string   // "<uuid>:h<n>", as the server knows it; of one that was handed the lock, that of the first holder. Set before it is live
-	entry   entry    // what it has at the server; nil before it asks, or is handed the lock. Set before it is live, with mu held
+	entry   Entry    // what it has at the server; nil before it asks, or is handed the lock. Set before it is live, with mu held
 	front   bool     // it has the front place of the local queue; set before it is live
 	counted bool     // Close waits for its acquisition; of the goroutine that acquires
 	asked   *request // that it was made for
-	bid     bid      // for it; nil before it asks, or if it was handed the lock
+	bid     Bid      // for it; nil before it asks, or if it was handed the lock
 	// courtesy is what it owes to other clients.
 	courtesy courtesy
 	// refusedAt is the server's time, in microseconds, when it last said that a place has not been granted yet. Of its waiter.
@@ -59,9 +59,9 @@ type grant struct {
 	renew   bool    // one of the holds is to be renewed
 	said    word    // what a server said last, before it is live
 	holds   []*Hold // that have not ended, oldest first; their number is the hold count in Redis
-	tenure  *tenure // nil before it is live; begun by it, or by the grant that handed the lock on to it
+	tenure  *Tenure // nil before it is live; begun by it, or by the grant that handed the lock on to it
 	// confirmed is what replicas are known to have it.
-	confirmed replicas
+	confirmed Replicas
 	until     time.Time     // the deadline when it was handed on; else zero
 	granted   time.Time     // not before that, by this clock
 	atLeast   time.Duration // for how long the lock stays taken since then; 0: for as long as it is held
@@ -89,7 +89,7 @@ func (g *grant) takeTurn(ctx context.Context) error {
 func (g *grant) passTurn() { g.turn <- struct{}{} }
 
 // become gives the grant an entry, before it is live.
-func (g *grant) become(id string, e entry) {
+func (g *grant) become(id string, e Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.id, g.entry = id, e
@@ -110,21 +110,21 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 		return nil, errs.Both(errs.ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease"))
 	}
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
-	t := &tenure{base: g.base, entry: g.entry}
+	t := &Tenure{base: g.base, Entry: g.entry}
 	t.begin(g, token, reserved)
 	h := &Hold{grant: g, parent: g.asked.ctx, depth: 1, token: token, renewed: want.renew}
 	g.mu.Lock()
 	g.said = word{} // what it asks for from now on is its own
-	g.tenure, g.live, g.token, g.lease, g.renew = t, true, token, want.lease, want.renew
+	g.tenure, g.live, g.token, g.lease, g.renew = t, true, token, want.Lease, want.renew
 	g.entry.setPlaced(false)
 	g.granted, g.atLeast = time.Now(), want.atLeast
 	g.holds = append(g.holds, h)
 	g.mu.Unlock()
-	dog, watched := g.base.dog, false
-	if stands < want.lease {
-		watched = dog.Claim(&t.watch, t, sent, stands, want.lease)
+	dog, watched := g.base.Dog, false
+	if stands < want.Lease {
+		watched = dog.Claim(&t.watch, t, sent, stands, want.Lease)
 	} else {
-		watched = dog.Watch(&t.watch, t, sent, want.lease, want.renew)
+		watched = dog.Watch(&t.watch, t, sent, want.Lease, want.renew)
 	}
 	if !watched {
 		return nil, errs.ErrClosed
@@ -136,26 +136,26 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 func (g *grant) reenter(r *request) (*Hold, error) {
 	wait := r.wait
 	g.mu.Lock()
-	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.lease), g.renew || r.want.renew
-	g.longer = g.longer || lease > g.asked.want.lease || lease < g.lease // what the server has is never shortened
+	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.Lease), g.renew || r.want.renew
+	g.longer = g.longer || lease > g.asked.want.Lease || lease < g.lease // what the server has is never shortened
 	g.mu.Unlock()
 	want := g.missing(r)
-	o, ok := g.base.client.call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
-		return g.entry.set(ctx, count, lease, want, failed)
-	}, func(o outcome) { g.settle() })
+	o, ok := g.base.Client.Call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
+		return g.entry.Set(ctx, count, lease, want, failed)
+	}, func(o Outcome) { g.settle() })
 	if !ok {
-		return nil, outage(because(context.Cause(wait), o.err)) // settle passes the turn on
+		return nil, outage(Because(context.Cause(wait), o.Err)) // settle passes the turn on
 	}
 	switch {
-	case o.err != nil && (o.stray || want.n > 0):
-		g.base.client.tasks.Go(g.settle)
+	case o.Err != nil && (o.Stray || want.N > 0):
+		g.base.Client.tasks.Go(g.settle)
 		return nil, g.gaveUp(wait, o)
-	case o.err != nil:
+	case o.Err != nil:
 		g.passTurn()
 		return nil, g.gaveUp(wait, o)
 	}
 	defer g.passTurn()
-	if o.reply.Status == lua.Gone {
+	if o.Reply.Status == lua.Gone {
 		return nil, g.gone()
 	}
 	g.mu.Lock()
@@ -163,14 +163,14 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	if g.ended != nil {
 		return nil, g.ended
 	}
-	if !g.base.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
+	if !g.base.Dog.Confirm(&g.tenure.watch, o.Sent, lease, renew) {
 		return nil, errs.ErrLost // its time is over; the watchdog is about to say so
 	}
 	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token, renewed: renew}
 	g.holds = append(g.holds, h)
 	g.lease, g.renew = lease, renew
-	if want.n > 0 {
-		g.confirmed = r.want.replicas
+	if want.N > 0 {
+		g.confirmed = r.want.Replicas
 	}
 	return h, nil
 }
@@ -183,7 +183,7 @@ func (g *grant) settle() {
 	count, lease, ended := len(g.holds), g.lease, g.ended
 	g.mu.Unlock()
 	if ended == nil && count > 0 {
-		_ = g.entry.set(context.Background(), count, lease, replicas{}, nil)
+		_ = g.entry.Set(context.Background(), count, lease, Replicas{}, nil)
 	}
 }
 
@@ -194,19 +194,19 @@ var errBusy = errors.New("another operation of the same owner got no answer from
 // is being released, and go-redis's client may be closed after it.
 func (g *grant) unlock(ctx context.Context, h *Hold) error {
 	if !control.Unlocks.Off() {
-		g.base.client.tasks.Begin()
-		defer g.base.client.tasks.End()
+		g.base.Client.tasks.Begin()
+		defer g.base.Client.tasks.End()
 	}
 	if !control.Detach.Off() { // one budget for all: the wait for the turn, the question who else wants the lock, the release
-		ctx = bounded{detach(ctx), time.Now().Add(g.base.client.budget())}
+		ctx = bounded{Detach(ctx), time.Now().Add(g.base.Client.Budget())}
 	}
 	select {
 	case <-g.turn:
 	default: // another operation of the same owner is under way
-		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), g.base.client.opts.RetryBudget, errBusy)
+		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), g.base.Client.opts.RetryBudget, errBusy)
 		defer cancel()
 		if err := g.takeTurn(limit); err != nil {
-			g.base.client.tasks.Go(func() { g.unlockLater(h) })
+			g.base.Client.tasks.Go(func() { g.unlockLater(h) })
 			return errs.Both(errs.ErrUncertain, err)
 		}
 	}
@@ -232,23 +232,23 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 	g.renew = g.renew && !plain
 	g.mu.Unlock()
 	if plain && count > 0 {
-		g.base.dog.Rest(&g.tenure.watch) // what is left is a plain lease, as it was before
+		g.base.Dog.Rest(&g.tenure.watch) // what is left is a plain lease, as it was before
 	}
 	if count == 0 {
 		defer g.passTurn()
 		return g.unlockLast(ctx)
 	}
-	o := g.entry.set(lasting(ctx), count, lease, replicas{}, nil)
+	o := g.entry.Set(lasting(ctx), count, lease, Replicas{}, nil)
 	switch {
-	case o.err != nil && o.stray:
-		g.base.client.tasks.Go(g.settle)
-		return g.base.uncertain(o)
-	case o.err != nil:
+	case o.Err != nil && o.Stray:
+		g.base.Client.tasks.Go(g.settle)
+		return g.base.Uncertain(o)
+	case o.Err != nil:
 		g.passTurn()
-		return g.base.uncertain(o)
+		return g.base.Uncertain(o)
 	}
 	defer g.passTurn()
-	if o.reply.Status == lua.Gone {
+	if o.Reply.Status == lua.Gone {
 		return g.gone()
 	}
 	return nil
@@ -259,30 +259,30 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	if ended, err := g.handOff(ctx); ended {
 		return err
 	}
-	if !g.base.dog.Forget(&g.tenure.watch) {
+	if !g.base.Dog.Forget(&g.tenure.watch) {
 		return g.reason()
 	}
 	g.tenure.used()
 	if g.rest() > 0 {
 		return g.leaveTaken(ctx)
 	}
-	o := g.entry.release(ctx, nothing)
+	o := g.entry.Release(ctx, Nothing)
 	g.finish(errs.ErrReleased, false) // without an answer, or refused, it goes on in the background: the entry knows
 	switch {
-	case o.err != nil:
-		return g.base.uncertain(o)
-	case o.reply.Status == lua.Gone && (!o.stray || control.RepeatedGone.Off()):
+	case o.Err != nil:
+		return g.base.Uncertain(o)
+	case o.Reply.Status == lua.Gone && (!o.Stray || control.RepeatedGone.Off()):
 		return errs.Both(errs.ErrLost, g.notHeld())
-	case o.reply.Text(0) != "":
-		return unannounced(g.base, o.reply.Text(0))
+	case o.Reply.Text(0) != "":
+		return unannounced(g.base, o.Reply.Text(0))
 	}
 	return nil
 }
 
-// untold is what to do about a release that nobody could be told of: text is what the server said.
-func untold(b *Base, text string) string {
+// Untold is what to do about a release that nobody could be told of: text is what the server said.
+func Untold(b *Base, text string) string {
 	if reply := serverError(text); !lua.IsDenied(reply) {
-		return b.backend.explain(reply).Error()
+		return b.backend.Explain(reply).Error()
 	}
 	return "permit this user to publish on " + b.wire.Channel() + ": " + text
 }
@@ -302,7 +302,7 @@ func (g *grant) reason() error {
 	switch {
 	case g.ended != nil:
 		return g.ended
-	case g.base.client.ctx.Err() != nil:
+	case g.base.Client.ctx.Err() != nil:
 		return errs.ErrClosed
 	}
 	return errs.ErrLost
@@ -347,10 +347,10 @@ func (g *grant) leave() {
 	g.mu.Unlock()
 	g.owner.drop(g, spent)
 	if g.front {
-		g.base.client.queue.Leave(g.base.key, turn)
+		g.base.Client.queue.Leave(g.base.Key, turn)
 	}
 	if g.entry != nil {
-		g.entry.abandon(g.rest, lease)
+		g.entry.Abandon(g.rest, lease)
 	}
 }
 
@@ -376,11 +376,11 @@ func (g *grant) lose(reason error) {
 
 // endLost is [grant.end] for a loss. It returns the reason to tell, nil if the grant had ended before.
 func (g *grant) endLost(reason error) error {
-	g.base.dog.Forget(&g.tenure.watch)
+	g.base.Dog.Forget(&g.tenure.watch)
 	reason = g.inFull(reason)
 	// After a deadline it may stand in Redis all the same, and would block others until its lease ends there.
 	// Of several servers, it may stand at some still that others have taken at the rest.
-	if !g.end(errs.Both(errs.ErrLost, reason), pastDeadline(reason) || g.base.traits.several) {
+	if !g.end(errs.Both(errs.ErrLost, reason), pastDeadline(reason) || g.base.traits.Several) {
 		return nil
 	}
 	return reason
@@ -392,7 +392,7 @@ func pastDeadline(reason error) bool {
 
 // inFull is the watchdog's reason for a loss, with what servers said.
 func (g *grant) inFull(reason error) error {
-	if refusal := g.tenure.refusal.Load(); refusal != nil && pastDeadline(reason) {
+	if refusal := g.tenure.Refusal.Load(); refusal != nil && pastDeadline(reason) {
 		return errs.Both(reason, *refusal)
 	}
 	if errors.Is(reason, watchdog.ErrGone) {
@@ -403,13 +403,13 @@ func (g *grant) inFull(reason error) error {
 
 func (g *grant) leaveLost(reason error) {
 	g.leave()
-	g.base.client.opts.Logger.Warn("lock lost", "kind", g.base.key.Kind, "name", g.base.key.Name,
+	g.base.Client.opts.Logger.Warn("lock lost", "kind", g.base.Key.Kind, "name", g.base.Key.Name,
 		"owner", g.id, "token", g.token, "reason", reason)
 }
 
 // notHeld is [watchdog.ErrGone], with what is known of how the lock was lost.
 func (g *grant) notHeld() error {
-	if why := g.entry.lossCause(); why != nil {
+	if why := g.entry.LossCause(); why != nil {
 		return errs.Both(watchdog.ErrGone, why)
 	}
 	return watchdog.ErrGone
@@ -425,32 +425,32 @@ func (g *grant) gone() error {
 // extend lengthens the lease.
 func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if ctx.Err() != nil {
-		return under(ctx, errs.Unasked(context.Cause(ctx)))
+		return Under(ctx, errs.Unasked(context.Cause(ctx)))
 	}
 	if err := g.takeTurn(ctx); err != nil {
-		return under(ctx, errs.Unasked(err))
+		return Under(ctx, errs.Unasked(err))
 	}
 	defer g.passTurn()
 	g.mu.Lock()
 	ended, renew := g.ended, g.renew
-	g.longer = g.longer || lease > g.asked.want.lease || lease < g.lease // what the server has is never shortened
+	g.longer = g.longer || lease > g.asked.want.Lease || lease < g.lease // what the server has is never shortened
 	g.mu.Unlock()
 	if ended != nil {
 		return ended
 	}
 	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller leaves early.
-	o, ok := g.base.client.call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
-		return g.entry.extend(ctx, lease, failed)
-	}, func(outcome) {})
-	if !ok || o.stray {
+	o, ok := g.base.Client.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
+		return g.entry.Extend(ctx, lease, failed)
+	}, func(Outcome) {})
+	if !ok || o.Stray {
 		g.entry.noteUnheard()
 	}
 	switch {
 	case !ok:
-		return outage(errs.Both(errs.ErrUncertain, because(context.Cause(ctx), o.err)))
-	case o.err != nil:
-		return g.base.uncertain(o)
-	case o.reply.Status == lua.Gone:
+		return outage(errs.Both(errs.ErrUncertain, Because(context.Cause(ctx), o.Err)))
+	case o.Err != nil:
+		return g.base.Uncertain(o)
+	case o.Reply.Status == lua.Gone:
 		return g.gone()
 	}
 	g.mu.Lock()
@@ -458,7 +458,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if g.ended != nil {
 		return g.ended
 	}
-	if !g.base.dog.Confirm(&g.tenure.watch, o.sent, lease, renew) {
+	if !g.base.Dog.Confirm(&g.tenure.watch, o.Sent, lease, renew) {
 		return errs.ErrLost // its time is over; the watchdog is about to say so
 	}
 	g.lease = lease
@@ -473,5 +473,5 @@ func (g *grant) deadline() time.Time {
 	if !until.IsZero() {
 		return until
 	}
-	return g.base.dog.Deadline(&t.watch)
+	return g.base.Dog.Deadline(&t.watch)
 }

@@ -33,16 +33,16 @@ func (g *grant) mayHandOff() bool {
 	lease, can := g.lease, want.handOff && want.renew && !g.entry.isStray() && g.ended == nil
 	can = can && (!g.longer || control.Longer.Off()) && (g.front || control.Front.Off())
 	g.mu.Unlock()
-	return can && b.client.ctx.Err() == nil && b.client.queue.Waiting(b.key) > 0 &&
-		(time.Until(b.dog.Deadline(&g.tenure.watch)) > lease/2 || control.Half.Off())
+	return can && b.Client.ctx.Err() == nil && b.Client.queue.Waiting(b.Key) > 0 &&
+		(time.Until(b.Dog.Deadline(&g.tenure.watch)) > lease/2 || control.Half.Off())
 }
 
 // hand makes the first waiter of this client the holder. The hash goes on naming it by the id of this grant, which is not used again:
 // else the owner that the lock was handed on from would be taken for the one that has it.
 func (g *grant) hand() bool {
 	b, t := g.base, g.tenure
-	deadline := b.dog.Deadline(&t.watch)
-	if !b.client.queue.Hand(b.key, func(who any) bool { return t.give(g, who.(*grant)) }) {
+	deadline := b.Dog.Deadline(&t.watch)
+	if !b.Client.queue.Hand(b.Key, func(who any) bool { return t.give(g, who.(*grant)) }) {
 		return false
 	}
 	g.mu.Lock()
@@ -53,20 +53,20 @@ func (g *grant) hand() bool {
 }
 
 // give makes a waiter of this client the holder in place of the one that leaves. It is called with the queue's mutex held.
-func (t *tenure) give(from, to *grant) bool {
+func (t *Tenure) give(from, to *grant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	want := &to.asked.want
-	if t.over || t.holder != from || !want.handOff || !want.renew || want.lease != from.lease ||
-		!from.confirmed.cover(want.replicas) {
+	if t.over || t.holder != from || !want.handOff || !want.renew || want.Lease != from.lease ||
+		!from.confirmed.cover(want.Replicas) {
 		return false
 	}
 	h := &Hold{grant: to, parent: to.asked.ctx, depth: 1, token: t.next, renewed: true}
 	t.next++
 	t.holder = to
 	to.mu.Lock()
-	to.live, to.front, to.tenure, to.entry, to.id = true, true, t, t.entry, t.entry.owner()
-	to.token, to.lease, to.renew, to.confirmed = h.token, want.lease, true, from.confirmed
+	to.live, to.front, to.tenure, to.entry, to.id = true, true, t, t.Entry, t.Entry.Owner()
+	to.token, to.lease, to.renew, to.confirmed = h.token, want.Lease, true, from.confirmed
 	to.holds = append(to.holds, h)
 	to.mu.Unlock()
 	return true
@@ -75,51 +75,51 @@ func (t *tenure) give(from, to *grant) bool {
 // pass asks the server to keep the lock for the waiters of this client, or to release it if others want it.
 func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	b, t := g.base, g.tenure
-	c := b.client
+	c := b.Client
 	t.used()
 	tokens := c.wanted()
-	o := g.entry.pass(ctx, g.lease, tokens)
-	if o.err == nil && o.reply.Status == lua.Done {
-		if !o.stray || control.LatePass.Off() {
+	o := g.entry.Pass(ctx, g.lease, tokens)
+	if o.Err == nil && o.Reply.Status == lua.Done {
+		if !o.Stray || control.LatePass.Off() {
 			return g.kept(o)
 		}
 		// An attempt that comes late may find others, and release the lock: it is not to be a later holder's.
 		g.entry.markStray()
 		return false, nil
 	}
-	watched := b.dog.Forget(&t.watch)
+	watched := b.Dog.Forget(&t.watch)
 	switch {
-	case o.err != nil:
+	case o.Err != nil:
 		g.finish(errs.ErrReleased, true) // goes on in the background
-		return true, b.uncertain(o)
-	case o.reply.Status == lua.Gone && !o.stray:
+		return true, b.Uncertain(o)
+	case o.Reply.Status == lua.Gone && !o.Stray:
 		return true, g.gone()
 	}
 	g.mu.Lock()
-	g.yielded = max(int(o.reply.Int(0)), 1) // where it is not known how many listen, somebody may
-	g.longest = time.Duration(o.reply.Int(2)) * time.Millisecond
+	g.yielded = max(int(o.Reply.Int(0)), 1) // where it is not known how many listen, somebody may
+	g.longest = time.Duration(o.Reply.Int(2)) * time.Millisecond
 	g.mu.Unlock()
-	g.finish(errs.ErrReleased, o.stray)
+	g.finish(errs.ErrReleased, o.Stray)
 	if !watched {
 		return true, g.reason()
 	}
-	if o.reply.Status == lua.Denied {
+	if o.Reply.Status == lua.Denied {
 		if !control.Rest.Off() {
 			c.hub.Rest(b.wire.Channel()) // if it was our own subscription that was counted, the next time it is not
 		}
-		if o.reply.Text(1) != "" {
-			return true, unannounced(b, o.reply.Text(1))
+		if o.Reply.Text(1) != "" {
+			return true, unannounced(b, o.Reply.Text(1))
 		}
 	}
 	return true, nil
 }
 
 // kept goes on after the server has kept the lock for this client.
-func (g *grant) kept(o outcome) (ended bool, err error) {
+func (g *grant) kept(o Outcome) (ended bool, err error) {
 	t := g.tenure
-	first, err := strconv.ParseUint(o.reply.Text(0), 10, 64)
-	last, err2 := strconv.ParseUint(o.reply.Text(1), 10, 64)
-	if err != nil || err2 != nil || !g.base.dog.Confirm(&t.watch, o.sent, g.lease, true) {
+	first, err := strconv.ParseUint(o.Reply.Text(0), 10, 64)
+	last, err2 := strconv.ParseUint(o.Reply.Text(1), 10, 64)
+	if err != nil || err2 != nil || !g.base.Dog.Confirm(&t.watch, o.Sent, g.lease, true) {
 		return false, nil // released like any other
 	}
 	t.mu.Lock()
@@ -131,7 +131,7 @@ func (g *grant) kept(o outcome) (ended bool, err error) {
 // accept is the end of the wait for one who was handed the lock.
 func (g *grant) accept(err error) (*Hold, error) {
 	if err == nil {
-		err = g.base.over(g.asked.wait)
+		err = g.base.Over(g.asked.wait)
 	}
 	g.mu.Lock()
 	holds, ended := g.holds, g.ended
@@ -155,7 +155,7 @@ func (g *grant) accept(err error) (*Hold, error) {
 		return nil, g.left(err)
 	}
 	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
-		g.base.dog.Forget(&g.tenure.watch)
+		g.base.Dog.Forget(&g.tenure.watch)
 		g.entry.setPlaced(true)
 	}
 	return nil, g.left(err)
@@ -163,5 +163,5 @@ func (g *grant) accept(err error) (*Hold, error) {
 
 // unannounced is the error of a release that nobody could be told of: text is what the server said.
 func unannounced(b *Base, text string) error {
-	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " + untold(b, text))
+	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " + Untold(b, text))
 }

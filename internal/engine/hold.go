@@ -79,9 +79,9 @@ func (h *Hold) Unlock(ctx context.Context) error {
 		ctx = context.Background() // it has to be sent in any case
 	}
 	if earlier := h.end(errs.ErrReleased); earlier != nil {
-		return raise(earlier)
+		return Raise(earlier)
 	}
-	return raise(h.grant.unlock(ctx, h))
+	return Raise(h.grant.unlock(ctx, h))
 }
 
 // Token is the fencing token, 0 of a nil Hold.
@@ -136,7 +136,7 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 	if err == nil {
 		err = h.grant.extend(ctx, lease)
 	}
-	return raise(err)
+	return Raise(err)
 }
 
 // Of says which lock it is a hold of. A nil or zero Hold is of none.
@@ -144,7 +144,7 @@ func (h *Hold) Of() (kind, name string) {
 	if h.check() != nil {
 		return "hold", ""
 	}
-	return h.grant.base.key.Kind, h.grant.base.key.Name
+	return h.grant.base.Key.Kind, h.grant.base.Key.Name
 }
 
 // check refuses what Lock did not return without an error: the methods of a nil or zero Hold fail, and do not panic.

@@ -30,7 +30,7 @@ func holdOf(ctx context.Context) *Hold {
 // newContext makes a context for the hold, and the function that ends it.
 func (h *Hold) newContext() (*holdContext, context.CancelCauseFunc) {
 	ctx := context.WithValue(h.parent, ownerKey{}, h.grant.owner)
-	ctx, cancel := context.WithCancelCause(held.With(ctx, h.grant.base.key.Name, h.token))
+	ctx, cancel := context.WithCancelCause(held.With(ctx, h.grant.base.Key.Name, h.token))
 	return &holdContext{ctx, h}, cancel
 }
 
@@ -65,7 +65,7 @@ func (c *holdContext) look() {
 		return
 	}
 	t := c.hold.grant.tenure
-	dog := t.base.dog
+	dog := t.base.Dog
 	if !dog.Over(&t.watch) || dog.Expire(&t.watch) {
 		return
 	}

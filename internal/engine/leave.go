@@ -13,9 +13,9 @@ import (
 
 // HoldAtLeast is what users know as holdfast.HoldAtLeast.
 func HoldAtLeast(d time.Duration) Option {
-	return func(c *config) {
+	return func(c *Settings) {
 		if d < minAtLeast || d > maxLease {
-			c.refuse(errs.Invalid("HoldAtLeast is %v; use at least %v and at most %v, such as half of the period, or leave it out",
+			c.Refuse(errs.Invalid("HoldAtLeast is %v; use at least %v and at most %v, such as half of the period, or leave it out",
 				d, minAtLeast, maxLease))
 		}
 		c.atLeast = d
@@ -24,8 +24,8 @@ func HoldAtLeast(d time.Duration) Option {
 
 const minAtLeast = time.Millisecond
 
-// stands is for how long the lock is asked for.
-func (c *config) stands() time.Duration { return max(c.lease, c.atLeast) }
+// Stands is for how long the lock is asked for.
+func (c *Settings) Stands() time.Duration { return max(c.Lease, c.atLeast) }
 
 // rest is for how long the lock has to stay taken. Zero: it may be released. Elapsed time counts less than it seems: this clock may be
 // faster than the server's.
@@ -49,17 +49,17 @@ func (g *grant) staysLocked() bool { return g.live && g.atLeast > 0 && !control.
 // leaveTaken is the last unlock of a lock that has to stay. The lock ends by itself. What got no answer, or may come later and take the
 // lock anew, is given back in the background when its time is over. A command without an answer can make the end earlier than
 // without it, never before its time. What was sent before it and comes later, such as a renewal, does not find this owner any more:
-// leave.lua gives the field another name, see [ownerIn].
+// leave.lua gives the field another name, see [OwnerIn].
 func (g *grant) leaveTaken(ctx context.Context) error {
-	o := g.entry.release(ctx, g.rest)
+	o := g.entry.Release(ctx, g.rest)
 	g.finish(errs.ErrReleased, false) // which drops the owner id: the hash may have it still, and it must not be taken for a grant
 	switch {
-	case o.err != nil:
-		return g.base.uncertain(o)
-	case o.reply.Status == lua.Gone && !o.stray:
+	case o.Err != nil:
+		return g.base.Uncertain(o)
+	case o.Reply.Status == lua.Gone && !o.Stray:
 		return errs.Both(errs.ErrLost, g.notHeld())
-	case o.reply.Text(0) != "":
-		return unannounced(g.base, o.reply.Text(0))
+	case o.Reply.Text(0) != "":
+		return unannounced(g.base, o.Reply.Text(0))
 	}
 	return nil
 }

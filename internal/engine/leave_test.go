@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/holdfast-go/holdfast/lua"
 )
 
 // TestOwnerIn: who has left a lock is named as its holder was, and all others as they stand in Redis.
@@ -22,21 +20,7 @@ func TestOwnerIn(t *testing.T) {
 		"mode":            "mode",
 		"":                "",
 	} {
-		require.Equal(t, owner, ownerIn(field), field)
+		require.Equal(t, owner, OwnerIn(field), field)
 	}
-	require.True(t, isOwner(client+":h07"), "it can be forced out")
-}
-
-// TestRivalWhoLeaves: an owner who has left a lock at some masters, and not yet at others, is one.
-func TestRivalWhoLeaves(t *testing.T) {
-	p := &tally{}
-	for _, owner := range []string{"a:h07", "a:h7", "b:h7", "a:h07"} {
-		p.answers = append(p.answers, answer{reply: lua.NewReply(lua.Denied, 1, owner, "5")})
-	}
-	list := p.rivals()
-	require.Len(t, list, 2)
-	require.Equal(t, "a:h7", list[0].owner)
-	require.Equal(t, 3, list[0].masters)
-	require.Equal(t, 3, p.owned(func(int) bool { return true }))
-	require.Equal(t, "held by a:h7", p.answers[0].String())
+	require.True(t, IsOwner(client+":h07"), "it can be forced out")
 }

@@ -20,8 +20,8 @@ import (
 // The place is asked for when the mailbox is subscribed, since whoever releases the lock passes over those that it cannot
 // reach. So the first to come asks for the lock only; where somebody of this client waits already, both are one script.
 func (g *grant) standInLine() (*Hold, error) {
-	c, r := g.base.client, g.asked
-	if r.once || !c.lines.listens(g.base.key) {
+	c, r := g.base.Client, g.asked
+	if r.once || !c.lines.listens(g.base.Key) {
 		h, _, err := g.attempt(false)
 		switch {
 		case h != nil || err != nil:
@@ -56,19 +56,19 @@ func (g *grant) awaitTurn(p *place) (*Hold, error) {
 		}
 		// A poll would find that it is to be called, a second later. (Not for all: it is a channel for each waiter.)
 		if g.foreign && own == nil {
-			own = b.client.hub.Listen(b.queuer.Mailbox(g.id), (*calls)(p.line))
+			own = b.Client.hub.Listen(b.queuer.Mailbox(g.id), (*calls)(p.line))
 		}
 		select {
 		case <-p.wake:
 		case <-wait.Done():
-		case <-b.client.ctx.Done():
+		case <-b.Client.ctx.Done():
 		}
-		if cause := b.over(wait); cause != nil {
+		if cause := b.Over(wait); cause != nil {
 			g.missed(p)
 			return nil, g.left(cause)
 		}
 		if err := p.line.refused(); err != nil {
-			b.client.lines.retire(p.line)
+			b.Client.lines.retire(p.line)
 			return nil, err
 		}
 		// A plain lease is not renewed, so it has to be asked for in full at once.
@@ -77,7 +77,7 @@ func (g *grant) awaitTurn(p *place) (*Hold, error) {
 		fresh := got.micros > g.refusedAt || got.micros > 0 && control.OwnMessage.Off()
 		// And so does one that is to stay for longer than the lease.
 		if fresh && want.renew && want.atLeast == 0 && time.Now().Before(got.sent.Add(watchdog.Trust(got.claim))) {
-			return g.activate(got.sent, got.token, "", min(got.claim, want.lease))
+			return g.activate(got.sent, got.token, "", min(got.claim, want.Lease))
 		}
 	}
 }

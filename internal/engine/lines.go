@@ -73,7 +73,7 @@ func (ls *lines) enter(g *grant) (*place, error) {
 	p := &place{owner: g.id, wake: make(chan struct{}, 1), since: time.Now(), entering: true}
 	ls.join(b, p)
 	for {
-		if cause := b.over(wait); cause != nil {
+		if cause := b.Over(wait); cause != nil {
 			ls.leave(p)
 			return nil, g.left(cause)
 		}
@@ -106,11 +106,11 @@ func (ls *lines) join(b *Base, p *place) {
 	var fresh *line
 	for {
 		ls.mu.Lock()
-		if p.line = ls.lines[b.key]; p.line == nil && fresh != nil {
+		if p.line = ls.lines[b.Key]; p.line == nil && fresh != nil {
 			if ls.lines == nil {
 				ls.lines, ls.asked, ls.kick = make(map[queue.Key]*line), make(map[*redis.Client]bool), make(chan struct{}, 1)
 			}
-			ls.lines[b.key], p.line, fresh = fresh, fresh, nil
+			ls.lines[b.Key], p.line, fresh = fresh, fresh, nil
 			p.line.due, p.line.refreshed = time.Now().Add(pollGap), time.Now()
 		}
 		if p.line != nil {
@@ -143,8 +143,8 @@ func (ls *lines) leave(p *place) {
 // retire ends a line whose mailbox was refused, so that the next to come asks for it again.
 func (ls *lines) retire(l *line) {
 	ls.mu.Lock()
-	if ls.lines[l.base.key] == l {
-		delete(ls.lines, l.base.key)
+	if ls.lines[l.base.Key] == l {
+		delete(ls.lines, l.base.Key)
 	}
 	called := l.called
 	l.called = nil
@@ -283,7 +283,7 @@ func (ls *lines) pause() time.Duration {
 
 // send has the scripts run beside the one goroutine: a master that hangs keeps its own lines only.
 func (ls *lines) send(polls []poll) {
-	for master, due := range byMaster(ls.client, polls, func(p poll) string { return p.line.base.key.Name }) {
+	for master, due := range byMaster(ls.client, polls, func(p poll) string { return p.line.base.Key.Name }) {
 		ls.setAsked(master, true)
 		ls.client.tasks.Go(func() {
 			defer ls.setAsked(master, false)
@@ -306,7 +306,7 @@ func (ls *lines) setAsked(master *redis.Client, asked bool) {
 }
 
 func (ls *lines) askedLocked(l *line) bool {
-	return len(ls.asked) > 0 && ls.asked[ls.client.masterOf(l.base.key.Name)]
+	return len(ls.asked) > 0 && ls.asked[ls.client.masterOf(l.base.Key.Name)]
 }
 
 // sendTo runs the scripts in one pipeline. What fails is left to the next poll.
@@ -317,7 +317,7 @@ func (ls *lines) sendTo(polls []poll) {
 	}
 	sent, silent := suspend.System.Now(), false
 	results := lua.RunAll(ls.client.ctx, ls.client.rdb, calls)
-	ls.client.notePanic(results[0].Err)
+	ls.client.NotePanic(results[0].Err)
 	for i, result := range results {
 		if result.Err != nil {
 			silent = silent || !errs.IsReply(result.Err)
@@ -336,11 +336,11 @@ func (ls *lines) sendTo(polls []poll) {
 // settle wakes those whom the reply to a poll concerns: who was handed the lock, and who has no place any more.
 func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 	l, missing := p.line, r.Texts(6)
-	ls.sync(l.base.key, sent, r.Text(1))
+	ls.sync(l.base.Key, sent, r.Text(1))
 	ls.mu.Lock()
 	l.failed = nil
 	if holder := r.Text(2); holder != "" {
-		l.said = word{time.Now(), inTheWay(r.Int(0), holder)}
+		l.said = word{time.Now(), InTheWay(r.Int(0), holder)}
 	}
 	for _, owner := range append(missing, r.Text(2)) {
 		if p := l.places[owner]; p != nil {
@@ -360,7 +360,7 @@ func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 		l.doubted = sent
 	}
 	caller, old := r.Text(3), l.called
-	same := caller == l.caller || ls.lines[l.base.key] != l
+	same := caller == l.caller || ls.lines[l.base.Key] != l
 	ls.mu.Unlock()
 	if deaf {
 		l.sub.Doubt()
@@ -373,7 +373,7 @@ func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 		called = ls.client.hub.Listen(l.base.queuer.Mailbox(caller), (*calls)(l))
 	}
 	ls.mu.Lock()
-	if ls.lines[l.base.key] == l {
+	if ls.lines[l.base.Key] == l {
 		l.called, l.caller = called, caller
 	} else {
 		old = called // it ended meanwhile, and closed the old one

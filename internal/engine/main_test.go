@@ -3,7 +3,7 @@ package engine
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) { leak.Main(m) }

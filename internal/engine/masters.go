@@ -44,10 +44,10 @@ func byMaster[T any](c *Client, all []T, name func(T) string) map[*redis.Client]
 }
 
 // nameOf is the name of the lock of an owner under watch.
-func nameOf(o watchdog.Owner) string { return o.(*tenure).base.key.Name }
+func nameOf(o watchdog.Owner) string { return o.(*Tenure).base.Key.Name }
 
-// lane is what keeps renewals apart for the watchdog, nil where one server has all locks.
-func (c *Client) lane() func(watchdog.Owner) any {
+// Lane is what keeps renewals apart for the watchdog, nil where one server has all locks.
+func (c *Client) Lane() func(watchdog.Owner) any {
 	if c.cluster == nil {
 		return nil
 	}

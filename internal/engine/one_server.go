@@ -11,10 +11,10 @@ type oneServer struct {
 	hander   kind.Hander // the protocol, if its holders hand the lock to others of this client
 }
 
-var _ backend = (*oneServer)(nil)
+var _ Backend = (*oneServer)(nil)
 
-func newOneServer(b *Base, p kind.Protocol) backend {
-	s := &oneServer{base: b, client: b.client, protocol: p}
+func newOneServer(b *Base, p kind.Protocol) Backend {
+	s := &oneServer{base: b, client: b.Client, protocol: p}
 	s.queuer, _ = p.(kind.Queuer)
 	s.hander, _ = p.(kind.Hander)
 	if s.queuer != nil {
@@ -23,23 +23,23 @@ func newOneServer(b *Base, p kind.Protocol) backend {
 	return s
 }
 
-// traits is [backend.traits].
-func (s *oneServer) traits() traits { return traits{handsOff: s.hander != nil} }
+// Traits is [Backend.Traits].
+func (s *oneServer) Traits() Traits { return Traits{HandsOff: s.hander != nil} }
 
-// check is [backend.check].
-func (s *oneServer) check(cfg *config) error { return cfg.replicas.check(cfg.lease) }
+// Check is [Backend.Check].
+func (s *oneServer) Check(cfg *Settings) error { return cfg.Replicas.check(cfg.Lease) }
 
-// listen is [backend.listen].
-func (s *oneServer) listen() listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
+// Listen is [Backend.Listen].
+func (s *oneServer) Listen() Listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
 
-// explain is [backend.explain].
-func (s *oneServer) explain(err error) error { return explain(err, s.protocol.Name(), s.queuer != nil) }
+// Explain is [Backend.Explain].
+func (s *oneServer) Explain(err error) error { return Explain(err, s.protocol.Name(), s.queuer != nil) }
 
-// renewer is [backend.renewer].
-func (s *oneServer) renewer() renewer { return s.client }
+// Renewer is [Backend.Renewer].
+func (s *oneServer) Renewer() Renewer { return s.client }
 
-// newBid is [backend.newBid].
-func (s *oneServer) newBid(owner string) bid { return &field{server: s, id: owner} }
+// NewBid is [Backend.NewBid].
+func (s *oneServer) NewBid(owner string) Bid { return &field{server: s, id: owner} }
 
 // queueServer is oneServer for a kind whose waiters have places in a queue there.
 type queueServer struct{ *oneServer }

@@ -71,23 +71,24 @@ func checkLease(field string, d time.Duration) error {
 }
 
 // Option changes one acquisition.
-type Option func(*config)
+type Option func(*Settings)
 
-// config is what the options of one acquisition amount to.
-type config struct {
+// Settings is what the options of one acquisition amount to.
+type Settings struct {
 	wait          time.Duration
 	waitSet       bool
-	lease         time.Duration
+	Lease         time.Duration
 	renew         bool
 	handOff       bool
-	replicas      replicas
+	Replicas      Replicas
 	atLeast       time.Duration // that the lock stays taken; 0: as long as it is held
-	masterTimeout time.Duration
-	trustRestarts bool
-	err           error // of the first bad option
+	MasterTimeout time.Duration // of kinds that ask several masters
+	TrustRestarts bool          // of the same
+	err           error         // of the first bad option
 }
 
-func (c *config) refuse(err error) {
+// Refuse says what is wrong with an option. The first such error counts.
+func (c *Settings) Refuse(err error) {
 	if c.err == nil {
 		c.err = err
 	}
@@ -95,9 +96,9 @@ func (c *config) refuse(err error) {
 
 // Wait is what users know as holdfast.Wait.
 func Wait(d time.Duration) Option {
-	return func(c *config) {
+	return func(c *Settings) {
 		if d < 0 {
-			c.refuse(errs.Invalid("Wait is %v; use 0 to try once, or a positive duration", d))
+			c.Refuse(errs.Invalid("Wait is %v; use 0 to try once, or a positive duration", d))
 		}
 		c.wait, c.waitSet = d, true
 	}
@@ -105,35 +106,20 @@ func Wait(d time.Duration) Option {
 
 // Lease is what users know as holdfast.Lease.
 func Lease(d time.Duration) Option {
-	return func(c *config) {
+	return func(c *Settings) {
 		if err := checkLease("Lease", d); err != nil {
-			c.refuse(err)
+			c.Refuse(err)
 		}
-		c.lease = d
+		c.Lease = d
 	}
 }
 
 // NoHandoff is what users know as holdfast.NoHandoff.
 func NoHandoff() Option {
-	return func(c *config) { c.handOff = false }
+	return func(c *Settings) { c.handOff = false }
 }
 
 // NoRenewal is what users know as holdfast.NoRenewal.
 func NoRenewal() Option {
-	return func(c *config) { c.renew = false }
-}
-
-// MasterTimeout is what users know as holdfast.MasterTimeout.
-func MasterTimeout(d time.Duration) Option {
-	return func(c *config) {
-		if d <= 0 {
-			c.refuse(errs.Invalid("MasterTimeout is %v; use a positive duration, much shorter than the lease", d))
-		}
-		c.masterTimeout = d
-	}
-}
-
-// TrustRestarts is what users know as holdfast.TrustRestarts.
-func TrustRestarts() Option {
-	return func(c *config) { c.trustRestarts = true }
+	return func(c *Settings) { c.renew = false }
 }

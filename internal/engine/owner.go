@@ -63,7 +63,7 @@ func ownerOf(ctx context.Context, b *Base) *owner {
 		return o
 	}
 	o := newOwner()
-	o.ids = append(o.ids, ownerID{b.client, b.key.Kind, b.client.newOwnerID()})
+	o.ids = append(o.ids, ownerID{b.Client, b.Key.Kind, b.Client.NewOwnerID()})
 	return o
 }
 
@@ -72,7 +72,7 @@ func ownerOf(ctx context.Context, b *Base) *owner {
 func (o *owner) enter(b *Base, r *request) (*grant, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if g := o.findLocked(lockKey{b.client, b.key}); g != nil {
+	if g := o.findLocked(lockKey{b.Client, b.Key}); g != nil {
 		ended, spent := g.isOver()
 		if !ended {
 			return g, nil
@@ -81,7 +81,7 @@ func (o *owner) enter(b *Base, r *request) (*grant, error) {
 	}
 	if kind := o.otherKindLocked(b); kind != "" {
 		return nil, errs.Invalid("this owner holds %q as %s, and a lock is re-entered by its own kind only; use one kind for a name, or a "+
-			"context with another owner", b.key.Name, kind)
+			"context with another owner", b.Key.Name, kind)
 	}
 	g := newGrant(b, o, o.idLocked(b), r)
 	if len(o.grants) < fewGrants {
@@ -91,21 +91,21 @@ func (o *owner) enter(b *Base, r *request) (*grant, error) {
 	if o.more == nil {
 		o.more = make(map[lockKey]*grant)
 	}
-	o.more[lockKey{b.client, b.key}] = g
+	o.more[lockKey{b.Client, b.Key}] = g
 	return g, nil
 }
 
 // idLocked is as which the owner is known to Redis as a holder of this kind of lock.
 func (o *owner) idLocked(b *Base) string {
 	i := slices.IndexFunc(o.ids, func(known ownerID) bool {
-		return known.client == b.client && (known.kind == b.key.Kind || control.KindIDs.Off())
+		return known.client == b.Client && (known.kind == b.Key.Kind || control.KindIDs.Off())
 	})
 	if i < 0 {
 		i = len(o.ids)
-		o.ids = append(o.ids, ownerID{client: b.client, kind: b.key.Kind})
+		o.ids = append(o.ids, ownerID{client: b.Client, kind: b.Key.Kind})
 	}
 	if o.ids[i].id == "" {
-		o.ids[i].id = b.client.newOwnerID()
+		o.ids[i].id = b.Client.NewOwnerID()
 	}
 	return o.ids[i].id
 }
@@ -113,14 +113,14 @@ func (o *owner) idLocked(b *Base) string {
 // otherKindLocked is as which other kind the owner holds the name, in the same keys; empty if it does not. Of locks on other servers than
 // the client's own that cannot be told: it may have the others of them.
 func (o *owner) otherKindLocked(b *Base) string {
-	if b.key.Servers != "" || control.OneKind.Off() {
+	if b.Key.Servers != "" || control.OneKind.Off() {
 		return ""
 	}
 	for _, known := range o.ids {
-		if known.client != b.client || known.kind == b.key.Kind {
+		if known.client != b.Client || known.kind == b.Key.Kind {
 			continue
 		}
-		if g := o.findLocked(lockKey{b.client, queue.Key{Kind: known.kind, Name: b.key.Name}}); g != nil && g.isLive() {
+		if g := o.findLocked(lockKey{b.Client, queue.Key{Kind: known.kind, Name: b.Key.Name}}); g != nil && g.isLive() {
 			return known.kind
 		}
 	}
@@ -129,7 +129,7 @@ func (o *owner) otherKindLocked(b *Base) string {
 
 func (o *owner) findLocked(key lockKey) *grant {
 	for _, g := range o.grants {
-		if g.base.client == key.client && g.base.key == key.key {
+		if g.base.Client == key.client && g.base.Key == key.key {
 			return g
 		}
 	}
@@ -147,7 +147,7 @@ func (o *owner) drop(g *grant, spent bool) {
 func (o *owner) dropLocked(g *grant, spent bool) {
 	if i := slices.Index(o.grants, g); i >= 0 {
 		o.grants = slices.Delete(o.grants, i, i+1)
-	} else if key := (lockKey{g.base.client, g.base.key}); o.more[key] == g {
+	} else if key := (lockKey{g.base.Client, g.base.Key}); o.more[key] == g {
 		if delete(o.more, key); len(o.more) == 0 {
 			o.more = nil // a map does not shrink
 		}

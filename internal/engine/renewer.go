@@ -7,15 +7,15 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// renewer renews what many owners hold in few commands, and gives it back when the client is closed. It is comparable: locks
+// Renewer renews what many owners hold in few commands, and gives it back when the client is closed. It is comparable: locks
 // whose renewers are equal share a watchdog, the others do not delay each other.
-type renewer interface {
-	// renew sets the verdict of each. What got no answer keeps [watchdog.Unknown].
-	renew(ctx context.Context, due []watchdog.Renewal)
-	// lane is what keeps renewals apart, see [watchdog.Config]; nil if nothing does.
-	lane() func(watchdog.Owner) any
-	// releaseAll gives back what was held when the client was closed, and notes what could not be, see [Client.leave].
-	releaseAll(owners []watchdog.Owner)
+type Renewer interface {
+	// Renew sets the verdict of each. What got no answer keeps [watchdog.Unknown].
+	Renew(ctx context.Context, due []watchdog.Renewal)
+	// Lane is what keeps renewals apart, see [watchdog.Config]; nil if nothing does.
+	Lane() func(watchdog.Owner) any
+	// ReleaseAll gives back what was held when the client was closed, and notes what could not be, see [Client.Leave].
+	ReleaseAll(owners []watchdog.Owner)
 }
 
 // watchdogs are those of a client, one for each renewer.
@@ -27,13 +27,13 @@ type watchdogs struct {
 }
 
 // get returns the watchdog of a renewer, a stopped one if the client was closed before there was any.
-func (w *watchdogs) get(r renewer) *watchdog.Watchdog {
+func (w *watchdogs) get(r Renewer) *watchdog.Watchdog {
 	if dog, ok := w.of.Load(r); ok {
 		return dog.(*watchdog.Watchdog)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	dog, known := w.of.LoadOrStore(r, watchdog.New(watchdog.Config{Renew: r.renew, Lane: r.lane()}))
+	dog, known := w.of.LoadOrStore(r, watchdog.New(watchdog.Config{Renew: r.Renew, Lane: r.Lane()}))
 	if !known && w.closed {
 		dog.(*watchdog.Watchdog).Stop()
 	}
@@ -42,7 +42,7 @@ func (w *watchdogs) get(r renewer) *watchdog.Watchdog {
 
 // watched is what one watchdog watched.
 type watched struct {
-	renewer renewer
+	renewer Renewer
 	dog     *watchdog.Watchdog
 	owners  []watchdog.Owner
 }
@@ -53,7 +53,7 @@ func (w *watchdogs) stop() (all []watched) {
 	defer w.mu.Unlock()
 	w.closed = true
 	w.of.Range(func(r, dog any) bool {
-		all = append(all, watched{r.(renewer), dog.(*watchdog.Watchdog), dog.(*watchdog.Watchdog).Stop()})
+		all = append(all, watched{r.(Renewer), dog.(*watchdog.Watchdog), dog.(*watchdog.Watchdog).Stop()})
 		return true
 	})
 	return all

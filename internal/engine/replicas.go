@@ -20,34 +20,34 @@ import (
 
 // WithReplicas is what users know as holdfast.WithReplicas.
 func WithReplicas(n int, timeout time.Duration) Option {
-	return func(c *config) { c.waitFor("WithReplicas", replicas{n: n, timeout: timeout}) }
+	return func(c *Settings) { c.waitFor("WithReplicas", Replicas{N: n, timeout: timeout}) }
 }
 
 // WithReplicasOnDisk is what users know as holdfast.WithReplicasOnDisk.
 func WithReplicasOnDisk(n int, timeout time.Duration) Option {
-	return func(c *config) { c.waitFor("WithReplicasOnDisk", replicas{n: n, timeout: timeout, onDisk: true}) }
+	return func(c *Settings) { c.waitFor("WithReplicasOnDisk", Replicas{N: n, timeout: timeout, onDisk: true}) }
 }
 
-// replicas says how many of them must have a grant. None are needed if n is 0.
-type replicas struct {
-	n       int
+// Replicas says how many of them must have a grant. None are needed if n is 0.
+type Replicas struct {
+	N       int
 	timeout time.Duration
 	onDisk  bool
 }
 
-func (c *config) waitFor(option string, r replicas) {
-	if r.n < 1 {
-		c.refuse(errs.Invalid("%s has n = %d; use at least 1, or leave the option out", option, r.n))
+func (c *Settings) waitFor(option string, r Replicas) {
+	if r.N < 1 {
+		c.Refuse(errs.Invalid("%s has n = %d; use at least 1, or leave the option out", option, r.N))
 	}
 	if r.timeout <= 0 {
-		c.refuse(errs.Invalid("%s has timeout = %v; use a positive duration, such as 100ms", option, r.timeout))
+		c.Refuse(errs.Invalid("%s has timeout = %v; use a positive duration, such as 100ms", option, r.timeout))
 	}
-	c.replicas = r
+	c.Replicas = r
 }
 
 // check looks at what only the whole of an acquisition shows.
-func (r replicas) check(lease time.Duration) error {
-	if trust := watchdog.Trust(lease); r.n > 0 && r.timeout >= trust {
+func (r Replicas) check(lease time.Duration) error {
+	if trust := watchdog.Trust(lease); r.N > 0 && r.timeout >= trust {
 		return errs.Invalid("timeout of WithReplicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
 			r.timeout, lease, trust)
 	}
@@ -55,7 +55,7 @@ func (r replicas) check(lease time.Duration) error {
 }
 
 // cover tells whether a grant that these have is good for who wants those.
-func (r replicas) cover(want replicas) bool { return want.n <= r.n && (r.onDisk || !want.onDisk) }
+func (r Replicas) cover(want Replicas) bool { return want.N <= r.N && (r.onDisk || !want.onDisk) }
 
 // confirm makes a new grant count: it is written once more, and that has to reach the replicas. Replication is a stream, so who
 // has the later write has the grant, whichever connection or client that came by; and if there was a failover in between, the
@@ -66,68 +66,68 @@ func (r replicas) cover(want replicas) bool { return want.n <= r.n && (r.onDisk 
 // nothing is waited for; and a lock that was handed over by message is not asked for at all.)
 func (g *grant) confirm(h *Hold) (*Hold, error) {
 	b, wait, want := g.base, g.asked.wait, &g.asked.want
-	if want.replicas.n == 0 {
+	if want.Replicas.N == 0 {
 		return h, nil
 	}
-	o, ok := b.client.callNoting(wait, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
-		return g.entry.set(ctx, 1, want.lease, want.replicas, failed)
-	}, &g.failed, func(outcome) {})
+	o, ok := b.Client.callNoting(wait, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
+		return g.entry.Set(ctx, 1, want.Lease, want.Replicas, failed)
+	}, &g.failed, func(Outcome) {})
 	if !ok { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
 		g.entry.markStray()
 	}
 	var err error
-	switch cause := b.over(wait); {
+	switch cause := b.Over(wait); {
 	case cause != nil:
 		err = g.left(cause)
-	case o.err != nil && (!control.Replicas.Off() || !errors.Is(o.err, errs.ErrNotReplicated)):
-		err = b.backend.explain(o.err) // nothing stays uncertain: it is given back
-	case o.reply.Status == lua.Gone:
+	case o.Err != nil && (!control.Replicas.Off() || !errors.Is(o.Err, errs.ErrNotReplicated)):
+		err = b.backend.Explain(o.Err) // nothing stays uncertain: it is given back
+	case o.Reply.Status == lua.Gone:
 		err = errs.Both(errs.ErrNotReplicated, watchdog.ErrGone) // a failover came first
-	case !b.dog.Confirm(&g.tenure.watch, o.sent, want.lease, want.renew):
+	case !b.Dog.Confirm(&g.tenure.watch, o.Sent, want.Lease, want.renew):
 		err = g.reason()
 	default:
 		g.mu.Lock()
-		g.confirmed = want.replicas
+		g.confirmed = want.Replicas
 		g.mu.Unlock()
 		return h, nil
 	}
-	b.dog.Forget(&g.tenure.watch)
+	b.Dog.Forget(&g.tenure.watch)
 	if ok { // else its caller has left, and does not wait for this either
 		// Not handed on: nobody in this client could know how many replicas have it.
-		g.entry.release(wait, nothing)
+		g.entry.Release(wait, Nothing)
 	}
 	return nil, err
 }
 
 // missing is which replicas a re-entry has to wait for.
-func (g *grant) missing(r *request) replicas {
+func (g *grant) missing(r *request) Replicas {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.confirmed.cover(r.want.replicas) {
-		return replicas{}
+	if g.confirmed.cover(r.want.Replicas) {
+		return Replicas{}
 	}
-	return r.want.replicas
+	return r.want.Replicas
 }
 
 // replicated is a server whose word counts when replicas have what an operation wrote. If too few have, that is an error, and the
 // write stands: it is the caller's to take it back.
 type replicated struct {
 	base *Base
-	want replicas
+	want Replicas
 }
 
 // repeat is [Client.repeat]. It bypasses the combiner: commands that travelled with it would wait too.
-func (s *replicated) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) outcome {
-	c := s.base.client
+func (s *replicated) repeat(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
+	c := s.base.Client
 	return c.persist(ctx, c, op, failed, s.run)
 }
 
 func (s *replicated) run(ctx context.Context, call lua.Call) (lua.Reply, error) {
-	c := s.base.client
+	c := s.base.Client
 	node, _ := c.rdb.(*redis.Client)
 	if c.cluster != nil { // it would send a command without a key to any server
 		var err error
-		if node, err = c.cluster.MasterForKey(ctx, s.base.key.Name); err != nil {
+		if node, err = c.cluster.MasterForKey(ctx, s.base.Key.Name); err != nil {
 			return lua.Reply{}, err
 		}
 	}
@@ -135,9 +135,9 @@ func (s *replicated) run(ctx context.Context, call lua.Call) (lua.Reply, error) 
 	if usual := node.Options().ReadTimeout; usual > 0 { // go-redis reads the replies of a pipeline for so long, whatever is in it
 		patient = node.WithTimeout(usual + s.want.timeout)
 	}
-	wait := []any{"wait", s.want.n, millis}
+	wait := []any{"wait", s.want.N, millis}
 	if s.want.onDisk {
-		wait = []any{"waitaof", 0, s.want.n, millis}
+		wait = []any{"waitaof", 0, s.want.N, millis}
 	}
 	reply, n, err := lua.RunWait(ctx, patient, call, wait...)
 	switch {
@@ -145,7 +145,7 @@ func (s *replicated) run(ctx context.Context, call lua.Call) (lua.Reply, error) 
 		err = errs.Both(errors.New("WithReplicasOnDisk needs Redis 7.2 or Valkey; use WithReplicas"), err)
 	case c.cluster != nil && lua.IsError(err, "MOVED"):
 		c.cluster.ReloadState(ctx) // a single server's client does not follow it
-	case err == nil && reply.Status == lua.Done && n < int64(s.want.n):
+	case err == nil && reply.Status == lua.Done && n < int64(s.want.N):
 		err = s.tooFew(ctx, node, n)
 	}
 	return reply, err
@@ -157,12 +157,12 @@ func (s *replicated) tooFew(ctx context.Context, node *redis.Client, n int64) er
 	var has int
 	info, _ := node.Info(ctx, "replication").Result() // it may not be permitted
 	if _, rest, ok := strings.Cut(info, "connected_slaves:"); ok {
-		if _, err := fmt.Sscan(rest, &has); err == nil && has < s.want.n {
+		if _, err := fmt.Sscan(rest, &has); err == nil && has < s.want.N {
 			hint = fmt.Sprintf("; the server has %d, so the lock cannot be had: want fewer, or look after the replicas", has)
 		}
 	}
 	if hint == "" && s.want.onDisk {
 		hint = "; those without appendonly never do"
 	}
-	return errs.Both(errs.ErrNotReplicated, fmt.Errorf("%d of %d replicas confirmed within %v%s", n, s.want.n, s.want.timeout, hint))
+	return errs.Both(errs.ErrNotReplicated, fmt.Errorf("%d of %d replicas confirmed within %v%s", n, s.want.N, s.want.timeout, hint))
 }

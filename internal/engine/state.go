@@ -22,25 +22,25 @@ type State struct {
 // State asks the server who holds the lock, in one round trip. A hash of more than 128 fields is no lock, and an error; so is
 // one without a time to live, with fields that are no owners.
 func (b *Base) State(ctx context.Context) (State, error) {
-	o, err := b.query(ctx, reads, func(string) lua.Call { return b.protocol.State() })
+	o, err := b.query(ctx, Reads, func(string) lua.Call { return b.protocol.State() })
 	if err != nil {
 		return State{}, err
 	}
-	if r := o.reply; r.Status == lua.Done {
-		if err := inTheWay(r.Int(2), r.Text(0)).mistake(b.key.Name); err != nil {
+	if r := o.Reply; r.Status == lua.Done {
+		if err := InTheWay(r.Int(2), r.Text(0)).Mistake(b.Key.Name); err != nil {
 			return State{}, err
 		}
 	}
 	_, queues := b.protocol.(kind.Queuer)
-	return stateIn(o.reply, queues), nil
+	return StateIn(o.Reply, queues), nil
 }
 
-// stateIn reads the answer to the question for the state.
-func stateIn(r lua.Reply, queues bool) (s State) {
+// StateIn reads the answer to the question for the state.
+func StateIn(r lua.Reply, queues bool) (s State) {
 	at := 0 // of the token
 	if r.Status == lua.Done {
 		count, _ := strconv.Atoi(r.Text(1)) // a foreign field need not be a number; it holds the lock all the same
-		s.Owner, s.Count, s.Remaining = ownerIn(r.Text(0)), count, time.Duration(r.Int(2))*time.Millisecond
+		s.Owner, s.Count, s.Remaining = OwnerIn(r.Text(0)), count, time.Duration(r.Int(2))*time.Millisecond
 		at = 3
 	}
 	s.Token, _ = strconv.ParseUint(r.Text(at), 10, 64)
@@ -57,24 +57,21 @@ func stateIn(r lua.Reply, queues bool) (s State) {
 // when a reply is lost and the release is sent again. A hash whose field is no owner is left alone, and an error: it is not this library's to delete. Where a client hands the lock on among its goroutines, those are one owner:
 // whoever of them has the lock then, or is handed it within 10 ms, is told of the loss by the next renewal.
 func (b *Base) ForceUnlock(ctx context.Context) (bool, error) {
-	if q, ok := b.backend.(*quorum); ok {
-		return q.forceUnlock(ctx)
-	}
-	state, err := b.query(ctx, reads, func(string) lua.Call { return b.protocol.State() })
-	if err != nil || state.reply.Status != lua.Done {
+	state, err := b.query(ctx, Reads, func(string) lua.Call { return b.protocol.State() })
+	if err != nil || state.Reply.Status != lua.Done {
 		return false, err
 	}
-	owner := state.reply.Text(0)
-	if !isOwner(owner) {
-		return false, raise(errors.New("not released: " + inTheWay(state.reply.Int(2), owner).text(0)))
+	owner := state.Reply.Text(0)
+	if !IsOwner(owner) {
+		return false, Raise(errors.New("not released: " + InTheWay(state.Reply.Int(2), owner).Text(0)))
 	}
-	released, err := b.query(ctx, changes, func(publish string) lua.Call { return b.wire.Release(owner, publish) })
+	released, err := b.query(ctx, Changes, func(publish string) lua.Call { return b.wire.Release(owner, publish) })
 	if err != nil {
 		return false, err
 	}
-	b.renewNow()
-	if refused := released.reply.Text(0); refused != "" {
-		return true, raise(errors.New("released, but the waiters could not be told; " + untold(b, refused)))
+	b.RenewNow()
+	if refused := released.Reply.Text(0); refused != "" {
+		return true, Raise(errors.New("released, but the waiters could not be told; " + Untold(b, refused)))
 	}
 	return true, nil
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// tenure is the time for which this client holds a lock at the server without a break: one grant's, or that of several that
+// Tenure is the time for which this client holds a lock at the server without a break: one grant's, or that of several that
 // hand the lock on among each other without asking the server. (Lock cohorting: Dice, Marathe and Shavit, PPoPP 2012.)
 //
 // What belongs to the lock at the server belongs to it: the lease, the tokens that were reserved, and the owner id that the hash has
 // for the holder. That is the id of the one who got the lock from the server, and those it is handed on to take it over. (Rejected: to
 // put the id of each in the hash, by renewals. While the answer to one is out, nobody knows which of two stands.)
-type tenure struct {
+type Tenure struct {
 	base    *Base
-	entry   entry // every holder's
+	Entry   Entry // every holder's
 	watch   watchdog.Lease
-	refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
+	Refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
 
 	mu     sync.Mutex // guards the rest. It is taken after the queue's and before a grant's; never held over a network call
 	holder *grant
@@ -40,10 +40,10 @@ const (
 	maxTokens = 4096
 )
 
-var _ watchdog.Owner = (*tenure)(nil)
+var _ watchdog.Owner = (*Tenure)(nil)
 
 // begin makes it the tenure of a grant, with tokens up to last.
-func (t *tenure) begin(g *grant, token, last uint64) {
+func (t *Tenure) begin(g *grant, token, last uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.holder = g
@@ -51,21 +51,21 @@ func (t *tenure) begin(g *grant, token, last uint64) {
 	t.next++
 }
 
-func (t *tenure) reserveLocked(first, last uint64) {
+func (t *Tenure) reserveLocked(first, last uint64) {
 	t.first, t.next, t.last = first, first, max(first, last)
 	t.look = time.Now().Add(handOffFor)
 }
 
 // fresh tells whether the lock may be handed on without asking the server.
-func (t *tenure) fresh() bool {
+func (t *Tenure) fresh() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return (t.next <= t.last || control.Reserved.Off()) && (time.Now().Before(t.look) || control.Look.Off())
 }
 
-// standing is what the server is to know of the holder, and for how long the lock is to stand from now on: one that is to
+// Standing is what the server is to know of the holder, and for how long the lock is to stand from now on: one that is to
 // stay taken for all that is left of that, as at the grant, for nothing lengthens it later.
-func (t *tenure) standing() (count int, token uint64, stands time.Duration) {
+func (t *Tenure) Standing() (count int, token uint64, stands time.Duration) {
 	t.mu.Lock()
 	g := t.holder
 	t.mu.Unlock()
@@ -78,8 +78,8 @@ func (t *tenure) standing() (count int, token uint64, stands time.Duration) {
 	return max(len(g.holds), 1), g.token, stands
 }
 
-// end ends it and returns who holds the lock.
-func (t *tenure) end() *grant {
+// End ends it and returns who holds the lock.
+func (t *Tenure) End() *grant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over = true
@@ -90,8 +90,8 @@ func (t *tenure) end() *grant {
 // long. Whoever waits in this client goes on to ask the server.
 //
 // It keeps the watchdog's time, so only the holds' contexts end here. Others' wait for them.
-func (t *tenure) Lost(reason error) {
-	g := t.end()
+func (t *Tenure) Lost(reason error) {
+	g := t.End()
 	if reason = g.endLost(reason); reason == nil {
 		return
 	}
@@ -99,17 +99,17 @@ func (t *tenure) Lost(reason error) {
 		g.leaveLost(reason)
 		return
 	}
-	t.base.client.losses.add(g, reason)
+	t.base.Client.losses.add(g, reason)
 }
 
 // wanted is how many tokens to reserve for those who wait in this client.
 func (c *Client) wanted() int { return int(min(max(2*c.handed.Load(), minTokens), maxTokens)) }
 
 // used notes how many were needed.
-func (t *tenure) used() {
+func (t *Tenure) used() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.first < t.last { // else nobody waited
-		t.base.client.handed.Store(int64(t.next - t.first)) //nolint:gosec // at most maxTokens
+		t.base.Client.handed.Store(int64(t.next - t.first)) //nolint:gosec // at most maxTokens
 	}
 }

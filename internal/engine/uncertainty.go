@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// uncertainty is what an entry does not know of itself: which of its commands may have run, or may run later.
-type uncertainty struct {
+// Uncertainty is what an entry does not know of itself: which of its commands may have run, or may run later.
+type Uncertainty struct {
 	passing atomic.Bool  // a command is out that may release the lock: a renewal that does not find it says nothing
 	unheard atomic.Int32 // renewals without an answer, which may still come to the server and lengthen what this owner has then
 
@@ -22,20 +22,20 @@ type uncertainty struct {
 // markStray remembers that the server may have granted this, or may yet: a command for it may still be on its way. It is given
 // back at its end, and its owner id is not used again, lest the straggler take a lock for nobody, or release one that was
 // granted later.
-func (u *uncertainty) markStray() {
+func (u *Uncertainty) markStray() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.stray = true
 }
 
 // leaveUndo is markStray where the operation that is under way gives it back when it has ended.
-func (u *uncertainty) leaveUndo() {
+func (u *Uncertainty) leaveUndo() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.stray, u.undone = true, true
 }
 
-func (u *uncertainty) isStray() bool {
+func (u *Uncertainty) isStray() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.stray
@@ -43,21 +43,21 @@ func (u *uncertainty) isStray() bool {
 
 // setPlaced notes whether the owner may have a place in the queue of the server, or the lock that it was handed without asking: then it
 // is given back, although no command is on its way.
-func (u *uncertainty) setPlaced(placed bool) {
+func (u *Uncertainty) setPlaced(placed bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.placed = placed
 }
 
 // tainted tells whether something that carries the owner id may still come to the server, be it a renewal, or stands there.
-func (u *uncertainty) tainted() bool {
+func (u *Uncertainty) tainted() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.stray || u.placed || u.unheard.Load() > 0
 }
 
-// takeUndo tells whether it is to be given back, and then whether there may be a straggler. It says so once.
-func (u *uncertainty) takeUndo() (undo, stray bool) {
+// TakeUndo tells whether it is to be given back, and then whether there may be a straggler. It says so once.
+func (u *Uncertainty) TakeUndo() (undo, stray bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	undo = (u.stray || u.placed) && !u.undone
@@ -65,34 +65,34 @@ func (u *uncertainty) takeUndo() (undo, stray bool) {
 	return undo, u.stray
 }
 
-// isPassing tells whether "not held" in reply to a renewal may be the work of a command that is out, and no loss.
-func (u *uncertainty) isPassing() bool { return u.passing.Load() && !control.Believes.Off() }
+// IsPassing tells whether "not held" in reply to a renewal may be the work of a command that is out, and no loss.
+func (u *Uncertainty) IsPassing() bool { return u.passing.Load() && !control.Believes.Off() }
 
-// passed runs a command that keeps the lock or releases it. Until it is known that it has kept the lock, renewals are not
+// Passed runs a command that keeps the lock or releases it. Until it is known that it has kept the lock, renewals are not
 // believed that do not find it.
-func (u *uncertainty) passed(run func() outcome) outcome {
+func (u *Uncertainty) Passed(run func() Outcome) Outcome {
 	u.passing.Store(true)
 	o := run()
-	if o.err == nil && o.reply.Status == lua.Done {
+	if o.Err == nil && o.Reply.Status == lua.Done {
 		u.passing.Store(false)
 	}
 	return o
 }
 
 // noteUnheard notes an extension without an answer.
-func (u *uncertainty) noteUnheard() { u.unheard.Add(1) }
+func (u *Uncertainty) noteUnheard() { u.unheard.Add(1) }
 
-// sent remembers of a command whether an attempt of it got no answer.
-func (u *uncertainty) sent(o outcome) outcome {
-	if o.stray {
+// Sent remembers of a command whether an attempt of it got no answer.
+func (u *Uncertainty) Sent(o Outcome) Outcome {
+	if o.Stray {
 		u.markStray()
 	}
 	return o
 }
 
-// released is sent for a release. One that failed is still to be done.
-func (u *uncertainty) released(o outcome) outcome {
-	if o.stray || o.err != nil {
+// Released is sent for a release. One that failed is still to be done.
+func (u *Uncertainty) Released(o Outcome) Outcome {
+	if o.Stray || o.Err != nil {
 		u.markStray()
 	}
 	return o

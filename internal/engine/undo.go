@@ -56,9 +56,9 @@ const (
 	longestPlace = 24 * time.Hour
 )
 
-// undoAt is [entry.undo] for an owner id at the server of a client. The holds are this one's; the other may be closed already. What is to
+// UndoAt is [Entry.Undo] for an owner id at the server of a client. The holds are this one's; the other may be closed already. What is to
 // stay taken for a rest of time is given back when that is over.
-func (c *Client) undoAt(to *Client, b *Base, id string, rest, lease time.Duration, stray bool) {
+func (c *Client) UndoAt(to *Client, b *Base, id string, rest, lease time.Duration, stray bool) {
 	if control.Undo.Off() {
 		return
 	}
@@ -72,7 +72,7 @@ func (c *Client) undoAt(to *Client, b *Base, id string, rest, lease time.Duratio
 		u.stays = u.at
 	}
 	u.limit = latest(u.at, u.late).Add(lease)
-	c.undoer(undoing{to, to.masterOf(b.key.Name)}).add(u)
+	c.undoer(undoing{to, to.masterOf(b.Key.Name)}).add(u)
 }
 
 // undoing is one server: the client's own or one of a quorum, and which master of a cluster, so that one that hangs holds up
@@ -136,7 +136,7 @@ func (u *undoer) run() {
 		case u.release(batch):
 			room, pause = undoBatch, 0
 		default:
-			room, pause = 1, min(max(2*pause, firstBackoff), longestProbe)
+			room, pause = 1, min(max(2*pause, FirstBackoff), longestProbe)
 			if !u.giveUp() {
 				u.wait(pause)
 			}
@@ -163,7 +163,7 @@ func (u *undoer) wait(d time.Duration) {
 func (u *undoer) giveUp() bool {
 	u.mu.Lock()
 	rest := u.due
-	over := !u.closing.IsZero() && time.Since(u.closing) > u.home.budget()
+	over := !u.closing.IsZero() && time.Since(u.closing) > u.home.Budget()
 	if over {
 		u.due = nil
 	}
@@ -206,7 +206,7 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 		calls[i] = one.base.wire.Release(one.id, u.home.publish)
 	}
 	sent := time.Now()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), max(u.home.budget(), leastDial), errBudget)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), max(u.home.Budget(), leastDial), errBudget)
 	defer cancel()
 	var again []*undo
 	var failure error
@@ -237,7 +237,7 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 		u.to.cluster.ReloadState(ctx)
 	}
 	if failed > 0 {
-		u.home.notePanic(failure)
+		u.home.NotePanic(failure)
 		u.report(batch, failed, given, failure)
 	}
 	return answered
@@ -263,7 +263,7 @@ func (u *undoer) postpone(one *undo, answered bool) bool {
 	if answered {
 		longest = longestPause
 	}
-	one.pause = min(max(2*one.pause, firstBackoff), longest)
+	one.pause = min(max(2*one.pause, FirstBackoff), longest)
 	one.at = now.Add(one.pause)
 	switch {
 	case control.UndoAgain.Off(), now.After(one.limit):
@@ -275,11 +275,11 @@ func (u *undoer) postpone(one *undo, answered bool) bool {
 // report logs what failed, once for all that travelled together.
 func (u *undoer) report(batch []*undo, failed, given int, failure error) {
 	one := batch[0]
-	log := u.home.opts.Logger.With("kind", one.base.key.Kind, "name", one.base.key.Name, "owner", one.id, "error", failure)
+	log := u.home.opts.Logger.With("kind", one.base.Key.Kind, "name", one.base.Key.Name, "owner", one.id, "error", failure)
 	if given > 0 {
 		log.Warn("could not give back locks that may have been granted; their leases end them", "locks", given)
 	}
-	if failed > given && one.pause >= lastBackoff { // the first pauses are short, and often enough
+	if failed > given && one.pause >= LastBackoff { // the first pauses are short, and often enough
 		log.Info("cannot give back locks that may have been granted; trying again", "locks", failed-given, "pause", one.pause)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // grant's failed, it decides what the end of a wait is called: who was refused was kept out by somebody, who was not met an outage.
 type word struct {
 	at time.Time // when it was said; zero: never
-	blocker
+	Blocker
 }
 
 // notAcquired is an ErrNotAcquired that says what it knows. The text is made when it is asked for: most callers of TryLock never do.
@@ -36,7 +36,7 @@ func (r *notAcquired) Error() string {
 	if r.cause != nil {
 		add("%v", r.cause)
 	}
-	if who := r.text(r.age); who != "" {
+	if who := r.Text(r.age); who != "" {
 		add("%s", who)
 	}
 	if r.failure != nil {
@@ -58,7 +58,7 @@ func (r *notAcquired) Unwrap() []error {
 }
 
 // denied notes what a server said is in the way.
-func (g *grant) denied(by blocker) {
+func (g *grant) denied(by Blocker) {
 	g.failed.Store(nil)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,7 +75,7 @@ func (g *grant) hear(ahead any, leaving bool) {
 	front.mu.Lock()
 	said := front.said
 	if front.live {
-		said = word{time.Now(), blocker{left: -1, owner: front.id + " of this client"}}
+		said = word{time.Now(), Blocker{Left: -1, owner: front.id + " of this client"}}
 	}
 	live := front.live
 	front.mu.Unlock()
@@ -105,9 +105,9 @@ func (g *grant) left(cause error) error {
 	case cause == nil:
 		return errs.ErrNotAcquired // by somebody of this process
 	case failure == nil && g.counted:
-		failure = errSilent // on the way
+		failure = ErrSilent // on the way
 	}
-	why := because(cause, failure)
+	why := Because(cause, failure)
 	if control.Outage.Off() {
 		return errs.Both(errs.ErrNotAcquired, why)
 	}
@@ -116,19 +116,19 @@ func (g *grant) left(cause error) error {
 
 // gaveUp is the error of an acquisition that failed or was left. Nothing stays uncertain for its caller: what may have
 // been granted is undone.
-func (g *grant) gaveUp(wait context.Context, o outcome) error {
-	if cause := context.Cause(wait); cause != nil && isOutage(o.err) {
+func (g *grant) gaveUp(wait context.Context, o Outcome) error {
+	if cause := context.Cause(wait); cause != nil && isOutage(o.Err) {
 		return g.left(cause)
 	}
-	return g.base.uncertain(o)
+	return g.base.Uncertain(o)
 }
 
 // outage is an ErrUnavailable with its reason.
 func outage(why error) error { return errs.Both(errs.ErrUnavailable, why) }
 
-// under adds to an error of what was called under the context of a hold that has ended, and failed for that, which hold that was: the
+// Under adds to an error of what was called under the context of a hold that has ended, and failed for that, which hold that was: the
 // error names the lock that was asked for, and that one may be free.
-func under(ctx context.Context, err error) error {
+func Under(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil {
 		return err
@@ -137,7 +137,7 @@ func under(ctx context.Context, err error) error {
 		ended := h.reason()
 		for _, why := range []error{errs.ErrLost, errs.ErrReleased, errs.ErrClosed} {
 			if errors.Is(ended, why) && errors.Is(cause, why) && errors.Is(err, why) {
-				key := h.grant.base.key
+				key := h.grant.base.Key
 				return fmt.Errorf("the hold of %s %q, under whose context it was called, has ended: %w", key.Kind, key.Name, err)
 			}
 		}
@@ -145,8 +145,8 @@ func under(ctx context.Context, err error) error {
 	return err
 }
 
-// because adds to the end of a wait what had kept it from succeeding: an error of Redis must not hide behind a timeout.
-func because(cause, failure error) error {
+// Because adds to the end of a wait what had kept it from succeeding: an error of Redis must not hide behind a timeout.
+func Because(cause, failure error) error {
 	switch {
 	case failure == nil:
 		return cause
@@ -161,7 +161,7 @@ func because(cause, failure error) error {
 func isOutage(err error) bool {
 	var own interface {
 		error
-		isOutage() bool
+		Outage() bool
 	}
 	switch {
 	case errors.Is(err, errs.ErrNotReplicated), errors.Is(err, errs.ErrInvalid):
@@ -169,10 +169,13 @@ func isOutage(err error) bool {
 	case errors.Is(err, errBudget):
 		return true
 	case errors.As(err, &own): // of several servers, of which each said something else
-		return own.isOutage()
+		return own.Outage()
 	case errs.IsReply(err):
-		_, passing := classify(err)
+		_, passing := Classify(err)
 		return passing
 	}
 	return true
 }
+
+// ErrSilent is that a master does not answer.
+var ErrSilent = errors.New("no answer")

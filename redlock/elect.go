@@ -1,10 +1,9 @@
-package engine
+package redlock
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -12,6 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // campaign is the bid for a lock that several masters grant: one election after another. Each makes a ballot, and the one that
@@ -22,52 +23,52 @@ type campaign struct {
 	won     election // if one was
 }
 
-var _ bid = (*campaign)(nil)
+var _ engine.Bid = (*campaign)(nil)
 
-// entry is [bid.entry].
-func (m *campaign) entry() entry {
+// Entry is [engine.Bid.Entry].
+func (m *campaign) Entry() engine.Entry {
 	if m.won.ballot == nil {
 		return nil
 	}
 	return m.won.ballot
 }
 
-// live is [bid.live].
-func (m *campaign) live(watch *watchdog.Lease) { m.won.live(watch) }
+// Live is [engine.Bid.Live].
+func (m *campaign) Live(watch *watchdog.Lease) { m.won.live(watch) }
 
-// ask is [bid.ask]. It goes on trying while too few of them agree, until the retry
+// Ask is [engine.Bid.Ask]. It goes on trying while too few of them agree, until the retry
 // budget is spent; for TryLock only once more, for connections that had gone stale, and for two timeouts of a master in all.
-func (m *campaign) ask(a attempt) result {
-	q, wait, c := m.q, a.wait, &m.contest
+func (m *campaign) Ask(a engine.Attempt) engine.Result {
+	q, wait, c := m.q, a.Wait, &m.contest
 	b := q.base
-	c.on = c.on || q.rivals().lately(b.key)
+	c.on = c.on || q.rivals().lately(b.Key)
 	if d := time.Until(c.rest); d > 0 {
-		if cause := b.pause(wait, d); cause != nil {
-			return result{left: cause}
+		if cause := b.Pause(wait, d); cause != nil {
+			return engine.Result{Left: cause}
 		}
 	}
-	start, limit, asking := time.Now(), b.client.budget(), wait
-	if a.once {
+	start, limit, asking := time.Now(), b.Client.Budget(), wait
+	if a.Once {
 		var cancel context.CancelFunc
-		limit = a.want.patience()
+		limit = patienceOf(a.Want)
 		asking, cancel = context.WithTimeout(wait, 2*limit)
 		defer cancel()
 	}
-	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
-		e := q.election(asking, a.want, a.tokens, c, a.once)
-		cause := b.over(wait)
+	for delay := engine.FirstBackoff; ; delay = min(2*delay, engine.LastBackoff) {
+		e := q.election(asking, a.Want, a.Tokens, c, a.Once)
+		cause := b.Over(wait)
 		if e.won && cause == nil {
 			m.won = e
 			first, last := strconv.FormatUint(e.first, 10), strconv.FormatUint(e.last, 10)
-			return result{granted: true, sent: e.sent, token: first, last: last}
+			return engine.Result{Granted: true, Sent: e.sent, Token: first, Last: last}
 		}
-		if e.ballot.withdraw(detach(wait)) > 0 { // its rivals may have withdrawn too: not at once again
-			c.rest = time.Now().Add(spread(splitDelay))
+		if e.ballot.withdraw(engine.Detach(wait)) > 0 { // its rivals may have withdrawn too: not at once again
+			c.rest = time.Now().Add(engine.Spread(splitDelay))
 		}
 		if e.err != nil && cause == nil {
-			a.failed.Store(&e.err)
+			a.Failed.Store(&e.err)
 		}
-		n := result{left: cause, refused: e.err == nil && !e.won, by: e.by.blocker(q.need), again: e.left}
+		n := engine.Result{Left: cause, Refused: e.err == nil && !e.won, By: e.by.blocker(q.need), Again: e.left}
 		switch {
 		case cause != nil:
 			return n
@@ -75,32 +76,15 @@ func (m *campaign) ask(a attempt) result {
 			c.on, c.look = true, time.Now().Add(e.left)
 			return n
 		case !e.passing() || control.Resend.Off() || time.Since(start)+delay > limit:
-			return result{err: e.err}
+			return engine.Result{Err: e.err}
 		}
-		if cause := b.pause(wait, spread(delay)); cause != nil {
-			return result{left: cause}
+		if cause := b.Pause(wait, engine.Spread(delay)); cause != nil {
+			return engine.Result{Left: cause}
 		}
-		if a.once {
+		if a.Once {
 			limit = 0
 		}
 	}
-}
-
-// spread shortens a delay at random, so that those who failed together do not come back together.
-func spread(d time.Duration) time.Duration {
-	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
-}
-
-// pause returns why nobody should go on, nil when the time is over.
-func (b *Base) pause(wait context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-wait.Done():
-	case <-b.client.ctx.Done():
-	}
-	return b.over(wait)
 }
 
 // election is one attempt to get the votes of a majority, and what came of it.
@@ -116,17 +100,17 @@ type election struct {
 
 // election holds one, for so many tokens. Where others want the lock, its lead is asked first. once says that there will be no second look,
 // so the rest is asked whatever that one says.
-func (q *quorum) election(ctx context.Context, cfg *config, tokens int, c *contest, once bool) election {
+func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int, c *contest, once bool) election {
 	e := election{ballot: q.newBallot(cfg), by: rival{left: -1}}
 	e.meet(ctx)
 	e.sent, e.first = suspend.System.Now(), q.propose()
 	e.last = e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
-	what, p := e.stand(1, cfg.stands(), e.last), q.newTally()
+	what, p := e.stand(1, cfg.Stands(), e.last), q.newTally()
 	rest := q.all
 	if lead, ok := q.lead(e.patience); ok && c.on {
 		e.ask(ctx, what, []int{lead}, p, func() bool { return false })
 		if a := &p.answers[lead]; a.refuses() && !c.passes(a.holder()) && !once {
-			q.rivals().note(q.base.key, p, q.voters, q.need, false)
+			q.rivals().note(q.base.Key, p, q.voters, q.need, false)
 			e.left, e.by = e.soon(), p.rivals()[0]
 			return e
 		}
@@ -150,7 +134,7 @@ func (q *quorum) election(ctx context.Context, cfg *config, tokens int, c *conte
 		e.err = &quorumError{q, p, p.votes()}
 	}
 	if p.refused() > 0 {
-		q.rivals().note(q.base.key, p, q.voters, q.need, e.won)
+		q.rivals().note(q.base.Key, p, q.voters, q.need, e.won)
 	}
 	return e
 }
@@ -159,7 +143,7 @@ func (q *quorum) election(ctx context.Context, cfg *config, tokens int, c *conte
 // all have replied the same. If that is what was proposed, those before it are the owner's too, as far as no master knew them.
 //
 // A token below what the masters' clocks show, which their answers have told, was proposed by one who did not know them, or not well.
-func (e *election) agree(ctx context.Context, cfg *config, p *tally) {
+func (e *election) agree(ctx context.Context, cfg *engine.Settings, p *tally) {
 	proposed, same := e.last, 0
 	e.last = 0
 	for i := range p.answers {
@@ -188,10 +172,10 @@ func (e *election) agree(ctx context.Context, cfg *config, p *tally) {
 		e.first = e.last
 	}
 	e.q.saw(e.last)
-	e.won = same >= e.q.need || control.Tell.Off() || e.tell(ctx, cfg.stands(), e.last)
+	e.won = same >= e.q.need || control.Tell.Off() || e.tell(ctx, cfg.Stands(), e.last)
 	switch took := time.Since(e.sent); {
 	case !e.won:
-	case took >= watchdog.Trust(cfg.lease):
+	case took >= watchdog.Trust(cfg.Lease):
 		e.won, e.err = false, errSlow
 	case took > e.lasts():
 		e.won, e.err = false, errHeldUp
@@ -266,13 +250,6 @@ const (
 	joinAfter = 100 * time.Millisecond
 )
 
-// remaining is what a server says that is left of a lease, in milliseconds; -1 of one without an end. What is longer than a century is not
-// told apart: sums of it stay within what a Duration can be.
-func remaining(millis int64) time.Duration {
-	const century = 100 * 365 * 24 * time.Hour
-	return time.Duration(min(max(millis, -1), century.Milliseconds())) * time.Millisecond
-}
-
 // lookAgain is when to look after a lock of whose lease so much is left at one master.
 func lookAgain(left time.Duration) time.Duration {
 	if left < 0 {
@@ -283,7 +260,7 @@ func lookAgain(left time.Duration) time.Duration {
 
 // soon is when to try again where nobody seems to have the lock yet.
 func (e *election) soon() time.Duration {
-	return spread(min(splitDelay+4*time.Since(e.sent), maxLook))
+	return engine.Spread(min(splitDelay+4*time.Since(e.sent), maxLook))
 }
 
 // defeat is when to try again after an election that others have won, or nobody.
@@ -291,7 +268,7 @@ func (e *election) defeat(p *tally) time.Duration {
 	left := maxLook
 	for i := range p.answers {
 		if a := &p.answers[i]; a.refuses() {
-			left = min(left, lookAgain(remaining(a.reply.Int(0))))
+			left = min(left, lookAgain(engine.Remaining(a.reply.Int(0))))
 		}
 	}
 	list := p.rivals()
@@ -300,5 +277,5 @@ func (e *election) defeat(p *tally) time.Duration {
 		return e.soon()
 	}
 	e.by = list[holder]
-	return spread(left)
+	return engine.Spread(left)
 }

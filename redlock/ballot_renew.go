@@ -1,4 +1,4 @@
-package engine
+package redlock
 
 import (
 	"context"
@@ -9,12 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // renewal is one hold of a quorum lock that is due, and what its masters have said.
 type renewal struct {
 	*ballot
-	tenure  *tenure
+	tenure  *engine.Tenure
 	length  time.Duration
 	count   int
 	token   uint64
@@ -47,25 +49,25 @@ type said struct {
 
 // votes renews the locks that masters have granted whose holds are a client's. A master that is slow for those must not delay locks of
 // that client's own server, so they have a watchdog of their own.
-type votes struct{ home *Client }
+type votes struct{ home *engine.Client }
 
-// lane is [renewer.lane].
-func (votes) lane() func(watchdog.Owner) any { return nil }
+// Lane is [engine.Renewer.Lane].
+func (votes) Lane() func(watchdog.Owner) any { return nil }
 
-// renew is the watchdog's access to masters: one pipeline to each for all holds that it has granted. A master that does not know a
+// Renew is the watchdog's access to masters: one pipeline to each for all holds that it has granted. A master that does not know a
 // hold, because it was started anew or out of reach, is asked to take it back.
-func (v votes) renew(ctx context.Context, batch []watchdog.Renewal) {
+func (v votes) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	due, patience := make([]*renewal, len(batch)), time.Duration(0)
 	for i, r := range batch {
-		t := r.Owner.(*tenure)
-		b := t.entry.(*ballot)
+		t := r.Owner.(*engine.Tenure)
+		b := t.Entry.(*ballot)
 		due[i] = &renewal{ballot: b, tenure: t, length: r.Length, tally: b.q.newTally()}
-		due[i].count, due[i].token, due[i].stands = t.standing()
+		due[i].count, due[i].token, due[i].stands = t.Standing()
 		patience = max(patience, b.patience)
 	}
 	answers := make(chan said, votersOf(due))
 	for _, e := range errands(ctx, due, answers) {
-		v.home.run(ctx, e, due, patience, answers)
+		v.send(ctx, e, due, patience, answers)
 	}
 	open := 0
 	for _, r := range due {
@@ -91,15 +93,15 @@ func (v votes) renew(ctx context.Context, batch []watchdog.Renewal) {
 	}
 	for i, r := range due {
 		batch[i].Verdict = r.verdict()
-		if batch[i].Verdict == watchdog.Gone && r.isPassing() {
+		if batch[i].Verdict == watchdog.Gone && r.IsPassing() {
 			batch[i].Verdict = watchdog.Unknown // it may be that command's work
 		}
 		var reason error
 		if batch[i].Verdict == watchdog.Unknown {
 			reason = panics.Text(&quorumError{r.q, r.tally, r.tally.votes()}) // not the panic of who hears of it
-			r.tenure.refusal.Store(&reason)
-		} else if r.tenure.refusal.Load() != nil {
-			r.tenure.refusal.Store(nil)
+			r.tenure.Refusal.Store(&reason)
+		} else if r.tenure.Refusal.Load() != nil {
+			r.tenure.Refusal.Store(nil)
 		}
 	}
 }
@@ -123,7 +125,7 @@ type errand struct {
 
 // errands are the renewals at each master. Holds that a master does not know are not among them: it is asked to take those back.
 func errands(ctx context.Context, due []*renewal, answers chan<- said) (list []*errand) {
-	at := map[*Client]*errand{}
+	at := map[*engine.Client]*errand{}
 	for to, r := range due {
 		for i, v := range r.q.voters {
 			if !r.holds(i) {
@@ -144,23 +146,23 @@ func errands(ctx context.Context, due []*renewal, answers chan<- said) (list []*
 	return list
 }
 
-// run sends an errand, in one pipeline. A master that is known to be silent is not waited for.
-func (c *Client) run(ctx context.Context, e *errand, due []*renewal, patience time.Duration, answers chan<- said) {
-	v := e.voter
-	send, silent := v.Begin(patience)
+// send sends an errand, in one pipeline. A master that is known to be silent is not waited for.
+func (v votes) send(ctx context.Context, e *errand, due []*renewal, patience time.Duration, answers chan<- said) {
+	to := e.voter
+	send, silent := to.Begin(patience)
 	if silent {
 		for _, a := range e.of {
-			due[a.to].tally.answers[a.from].err = v.silence(v.Silence())
+			due[a.to].tally.answers[a.from].err = to.silence(to.Silence())
 			due[a.to].missing--
 		}
 	}
 	if !send {
 		return
 	}
-	c.tasks.Go(func() {
-		failure, sent := errSilent, suspend.System.Now()
+	v.home.Tasks().Go(func() {
+		failure, sent := engine.ErrSilent, suspend.System.Now()
 		var forgot []said
-		for n, result := range lua.RenewAll(detach(ctx), v.client.rdb, e.calls) {
+		for n, result := range lua.RenewAll(engine.Detach(ctx), to.client.Redis(), e.calls) {
 			a := e.of[n]
 			a.reply, a.err, a.sent = result.Reply, result.Err, sent
 			if failure != nil {
@@ -174,7 +176,7 @@ func (c *Client) run(ctx context.Context, e *errand, due []*renewal, patience ti
 				answers <- a
 			}
 		}
-		v.End(failure)
+		to.End(failure)
 		for _, a := range forgot {
 			due[a.to].retake(ctx, a, !silent, answers)
 		}
@@ -189,7 +191,7 @@ func (r *renewal) retake(ctx context.Context, a said, heard bool, answers chan<-
 	if heard {
 		hear = func(late answer) { answers <- said{a.to, a.from, late} }
 	}
-	count, token, stands := r.tenure.standing() // as it is now: the answer may have taken long
+	count, token, stands := r.tenure.Standing() // as it is now: the answer may have taken long
 	if err := r.send(ctx, a.from, r.stand(count, stands, token), hear); err != nil {
 		hear(answer{err: err})
 	}
@@ -253,10 +255,10 @@ func (b *ballot) renewAgain(watch *watchdog.Lease, denied bool, left time.Durati
 		return
 	}
 	if denied {
-		b.q.base.dog.Hasten(watch, joinAfter)
+		b.q.base.Dog.Hasten(watch, joinAfter)
 	}
 	if left > 0 {
-		b.q.base.dog.RenewAfter(watch, left)
+		b.q.base.Dog.RenewAfter(watch, left)
 	}
 }
 

@@ -1,4 +1,4 @@
-package engine
+package redlock
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // ballot is one owner id before all masters of a quorum: an attempt to get the lock and, if that succeeds, the hold. Each attempt
@@ -24,7 +26,7 @@ import (
 //
 // It is the entry of the grant that it gets the lock for, and of those that this one is handed on to.
 type ballot struct {
-	uncertainty
+	engine.Uncertainty
 	q        *quorum
 	id       string
 	patience time.Duration // that each master has for an answer
@@ -59,17 +61,17 @@ type vote struct {
 	gap   gap       // the last one that has ended
 }
 
-var _ entry = (*ballot)(nil)
+var _ engine.Entry = (*ballot)(nil)
 
-func (q *quorum) newBallot(cfg *config) *ballot {
+func (q *quorum) newBallot(cfg *engine.Settings) *ballot {
 	return &ballot{
-		q: q, id: q.base.client.newOwnerID(), patience: cfg.patience(), trusts: cfg.trustRestarts,
-		lease: cfg.lease, votes: make([]vote, len(q.voters)),
+		q: q, id: q.base.Client.NewOwnerID(), patience: patienceOf(cfg), trusts: cfg.TrustRestarts,
+		lease: cfg.Lease, votes: make([]vote, len(q.voters)),
 	}
 }
 
-// owner is [entry.owner].
-func (b *ballot) owner() string { return b.id }
+// Owner is [engine.Entry.Owner].
+func (b *ballot) Owner() string { return b.id }
 
 // question is what is sent to masters.
 type question struct {
@@ -127,9 +129,6 @@ func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, eno
 	}
 }
 
-// errSilent is that a master does not answer.
-var errSilent = errors.New("no answer")
-
 type silence struct {
 	since time.Duration
 	why   error // the last failure, if there was one
@@ -139,7 +138,7 @@ type silence struct {
 func (v *voter) silence(since time.Duration) *silence { return &silence{since, v.Failure()} }
 
 func (s *silence) Error() string {
-	text := fmt.Sprintf("%v for %v", errSilent, s.since.Round(time.Millisecond))
+	text := fmt.Sprintf("%v for %v", engine.ErrSilent, s.since.Round(time.Millisecond))
 	if s.why != nil {
 		text += ": " + s.why.Error()
 	}
@@ -148,14 +147,14 @@ func (s *silence) Error() string {
 
 func (s *silence) Unwrap() []error {
 	if s.why == nil {
-		return []error{errSilent}
+		return []error{engine.ErrSilent}
 	}
-	return []error{errSilent, s.why}
+	return []error{engine.ErrSilent, s.why}
 }
 
 // unanswered is why there is no answer, nil if there is one.
 func unanswered(err error) error {
-	if errs.IsReply(err) || errors.Is(err, errLate) {
+	if errs.IsReply(err) || errors.Is(err, engine.ErrLate) {
 		return nil
 	}
 	return err
@@ -165,7 +164,7 @@ func unanswered(err error) error {
 // for; then none is handed on.
 func (b *ballot) send(ctx context.Context, i int, what question, hear func(answer)) error {
 	v := b.q.voters[i]
-	if v.client.ctx.Err() != nil {
+	if v.client.Context().Err() != nil {
 		return errClosing
 	}
 	if what.grants && !b.mayGrant(i) { // before the question begins: a master that is not asked is not silent
@@ -184,12 +183,12 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 	}
 	begun := suspend.System.Now()
 	before, done := v.sequence.enter()
-	ctx = detach(ctx)
-	b.q.base.client.tasks.Often(func() {
+	ctx = engine.Detach(ctx)
+	b.q.base.Client.Tasks().Often(func() {
 		defer close(done)
 		v.wait(before, b.patience)
 		a := b.attempt(ctx, v, what)
-		if what.grants && errors.Is(a.err, errLate) && !b.given() {
+		if what.grants && errors.Is(a.err, engine.ErrLate) && !b.given() {
 			a = b.attempt(ctx, v, what) // now the clock is known: at once
 		}
 		a.begun = begun
@@ -201,7 +200,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 		b.settle(i, &a)
 		hear(a)
 		if a.refuses() && v.Known() == nil { // who is only ever refused has to know the masters too, to ask the same one first as the others
-			b.q.base.client.tasks.Go(func() { _, _ = v.Run(ctx) })
+			b.q.base.Client.Tasks().Go(func() { _, _ = v.Run(ctx) })
 		}
 	})
 	return err
@@ -212,20 +211,20 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer) {
 	if !what.grants {
 		a.sent = suspend.System.Now()
-		a.reply, a.err = lua.Run(ctx, v.client.single, what.call(0))
+		a.reply, a.err = lua.Run(ctx, v.client.Single(), what.call(0))
 		return a
 	}
-	k := &v.client.clock
-	if a.err = v.client.meet(ctx); a.err != nil {
+	k := v.client.ServerClock()
+	if a.err = v.client.Meet(ctx); a.err != nil {
 		return a
 	}
 	a.sent = suspend.System.Now()
-	call := what.call(k.limit())
+	call := what.call(k.Limit())
 	if b.trusts || control.Heard.Off() {
-		a.reply, a.err = lua.Run(ctx, v.client.single, call)
+		a.reply, a.err = lua.Run(ctx, v.client.Single(), call)
 	} else {
 		var info *redis.StringCmd
-		a.reply, a.err = lua.RunBefore(ctx, v.client.rdb, call, func() redis.Cmder {
+		a.reply, a.err = lua.RunBefore(ctx, v.client.Redis(), call, func() redis.Cmder {
 			info = redis.NewStringCmd(ctx, "info", "server")
 			return info
 		})
@@ -234,10 +233,10 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 	switch {
 	case a.err != nil:
 	case a.reply.Status == lua.Late: // no word of who holds the lock
-		k.refused(a.sent, a.reply.Text(0))
-		a.err = errLate
+		k.Refused(a.sent, a.reply.Text(0))
+		a.err = engine.ErrLate
 	default:
-		k.saw(a.sent, a.reply.Text(3))
+		k.Saw(a.sent, a.reply.Text(3))
 	}
 	return a
 }
@@ -295,8 +294,8 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	}
 	sent := false
 	if a.err != nil {
-		b.q.base.client.notePanic(a.err)
-		sent, _ = classify(a.err)
+		b.q.base.Client.NotePanic(a.err)
+		sent, _ = engine.Classify(a.err)
 	}
 	vote.stray = vote.stray || what.grants && sent
 	late, rest := vote.given && what.grants && (sent || a.holds()), b.rest // the release came before it, or may have
@@ -305,7 +304,7 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 		b.undoAt(i)
 	}
 	if late && rest != nil && a.holds() && !control.LeaveLate.Off() { // it stands for a lease, also when this client is closed
-		b.q.base.client.tasks.Go(func() { b.releaseAt(ctx, i, func(bool) lua.Call { return b.farewell(rest()) }) })
+		b.q.base.Client.Tasks().Go(func() { b.releaseAt(ctx, i, func(bool) lua.Call { return b.farewell(rest()) }) })
 	}
 	switch {
 	case !a.holds() || a.counts:
@@ -354,28 +353,30 @@ func (b *ballot) longestLease() time.Duration {
 	return b.longestLeaseLocked()
 }
 
-func (b *ballot) longestLeaseLocked() time.Duration { return max(b.lease, b.q.base.client.opts.Lease) }
-
-// set is [entry.set]. It is for no replicas: [quorum.check] refuses those.
-func (b *ballot) set(ctx context.Context, count int, lease time.Duration, _ replicas, failed *atomic.Pointer[error]) outcome {
-	b.longer(lease)
-	return b.sent(b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Recount(b.id, count, lease) }, failed))
+func (b *ballot) longestLeaseLocked() time.Duration {
+	return max(b.lease, b.q.base.Client.DefaultLease())
 }
 
-// extend is [entry.extend].
-func (b *ballot) extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) outcome {
+// Set is [engine.Entry.Set]. It is for no replicas: [quorum.Check] refuses those.
+func (b *ballot) Set(ctx context.Context, count int, lease time.Duration, _ engine.Replicas, failed *atomic.Pointer[error]) engine.Outcome {
+	b.longer(lease)
+	return b.Sent(b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Recount(b.id, count, lease) }, failed))
+}
+
+// Extend is [engine.Entry.Extend].
+func (b *ballot) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) engine.Outcome {
 	b.longer(lease)
 	return b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Renew(b.id, lease) }, failed)
 }
 
-// repeat is [Client.repeat], for operations of the holder, which grant nothing. It goes on while a majority neither agrees nor says that
+// repeat is [engine.Client.repeat], for operations of the holder, which grant nothing. It goes on while a majority neither agrees nor says that
 // the owner does not hold the lock.
-func (b *ballot) repeat(ctx context.Context, op operation, failed *atomic.Pointer[error]) (o outcome) {
+func (b *ballot) repeat(ctx context.Context, op engine.Operation, failed *atomic.Pointer[error]) (o engine.Outcome) {
 	start := time.Now()
-	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
-		o.sent = suspend.System.Now()
+	for delay := engine.FirstBackoff; ; delay = min(2*delay, engine.LastBackoff) {
+		o.Sent = suspend.System.Now()
 		p := b.q.newTally()
-		call := op(o.stray)
+		call := op(o.Stray)
 		b.ask(ctx, question{call: func(int64) lua.Call { return call }}, b.q.all, p, func() bool {
 			return p.votes() >= b.q.need || p.refused() > len(b.votes)-b.q.need
 		})
@@ -383,21 +384,21 @@ func (b *ballot) repeat(ctx context.Context, op operation, failed *atomic.Pointe
 		case p.refused() > len(b.votes)-b.q.need || b.lost(p):
 			return b.gone(p)
 		case p.votes() >= b.q.need && !b.overtaken(none):
-			return outcome{reply: lua.Reply{Status: lua.Done}, sent: o.sent}
+			return engine.Outcome{Reply: lua.Reply{Status: lua.Done}, Sent: o.Sent}
 		case b.given(): // by Close; what was asked came too late
-			return outcome{reply: lua.Reply{Status: lua.Gone}, sent: o.sent}
+			return engine.Outcome{Reply: lua.Reply{Status: lua.Gone}, Sent: o.Sent}
 		}
 		failure := &quorumError{b.q, p, p.votes()}
-		o.err, o.stray = failure, o.stray || failure.open()
+		o.Err, o.Stray = failure, o.Stray || failure.open()
 		if failed != nil {
-			err := o.err // for the caller, who may read it while the next attempt fails
+			err := o.Err // for the caller, who may read it while the next attempt fails
 			failed.Store(&err)
 		}
-		if failure.final() || control.Resend.Off() || time.Since(start)+delay > b.q.base.client.budget() {
+		if failure.final() || control.Resend.Off() || time.Since(start)+delay > b.q.base.Client.Budget() {
 			return o
 		}
 		select {
-		case <-time.After(spread(delay)):
+		case <-time.After(engine.Spread(delay)):
 		case <-ctx.Done():
 			return o
 		}

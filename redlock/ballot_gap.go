@@ -1,4 +1,4 @@
-package engine
+package redlock
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // gap is a time in which a master may have granted the lock to somebody else while this owner held it: its key was deleted there, its
@@ -41,7 +43,7 @@ import (
 // that was once lost. Then a hold would not survive its masters' being restarted one after the other.)
 //
 // Not noticed: a gap at a master that executes a vote of this owner later, of which nobody hears, and so grants the lock anew. That can be for
-// seconds after the vote was sent, not longer: then it refuses itself, see [clock.limit].
+// seconds after the vote was sent, not longer: then it refuses itself, see [engine.clock.Limit].
 type gap struct {
 	from, until time.Time // zero: there is none
 	again       time.Time // from when on the master's vote counts
@@ -209,11 +211,11 @@ func (b *ballot) outvoted(p *tally) bool {
 }
 
 // gone is the outcome of a question whose answers show that the lock is lost. It keeps why, which is more than the watchdog is told.
-func (b *ballot) gone(p *tally) outcome {
+func (b *ballot) gone(p *tally) engine.Outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.why = &lossError{b.q, p, b.gapsLocked()}
-	return outcome{reply: lua.Reply{Status: lua.Gone}}
+	return engine.Outcome{Reply: lua.Reply{Status: lua.Gone}}
 }
 
 // gapsLocked says where others may have held the lock since this owner has it.
@@ -260,8 +262,8 @@ func number(text string) uint64 {
 	return n
 }
 
-// lossCause is [entry.lossCause].
-func (b *ballot) lossCause() error {
+// LossCause is [engine.Entry.LossCause].
+func (b *ballot) LossCause() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.why

@@ -1,4 +1,4 @@
-package engine
+package redlock
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // tally is what the masters said to one question.
@@ -51,7 +53,7 @@ func (a *answer) refuses() bool { return a.err == nil && a.reply.Status != lua.D
 
 // holder is the owner that it says holds the lock, where it refuses it for that. One who has left the lock is the same
 // at all masters, although the word of that may not have come to each.
-func (a *answer) holder() string { return ownerIn(a.reply.Text(1)) }
+func (a *answer) holder() string { return engine.OwnerIn(a.reply.Text(1)) }
 
 func (a *answer) String() string {
 	switch {
@@ -92,16 +94,16 @@ type rival struct {
 }
 
 // blocker is what is told of it, where so many masters are a majority. Without an owner nothing is known.
-func (r rival) blocker(need int) blocker {
+func (r rival) blocker(need int) engine.Blocker {
 	if r.owner == "" {
-		return blocker{left: -1}
+		return engine.Blocker{Left: -1}
 	}
 	ends := int64(0)
 	if r.left < 0 {
 		ends = -1
 	}
-	b := inTheWay(ends, r.owner)
-	b.left, b.stays = r.left, b.stays && r.masters >= need
+	b := engine.InTheWay(ends, r.owner)
+	b.Left, b.Stays = r.left, b.Stays && r.masters >= need
 	return b
 }
 
@@ -117,7 +119,7 @@ func (p *tally) rivals() (list []rival) {
 			list = append(list, rival{owner: a.holder(), token: a.reply.Text(2), left: -1})
 		}
 		list[at].masters++
-		list[at].left = max(list[at].left, remaining(a.reply.Int(0)))
+		list[at].left = max(list[at].left, engine.Remaining(a.reply.Int(0)))
 	}
 	return list
 }
@@ -170,8 +172,8 @@ func (e *quorumError) Unwrap() (errs []error) {
 // come about.
 func (e *quorumError) final() bool { return e.hopeless(refusal) }
 
-// isOutage tells whether it is an outage: unless the masters themselves said that asking again is no use.
-func (e *quorumError) isOutage() bool {
+// Outage tells whether it is an outage: unless the masters themselves said that asking again is no use.
+func (e *quorumError) Outage() bool {
 	return !e.hopeless(func(err error) bool { return errs.IsReply(err) && refusal(err) })
 }
 
@@ -181,10 +183,10 @@ func (e *quorumError) hopeless(refused func(error) bool) bool {
 }
 
 func refusal(err error) bool {
-	if err == nil || errors.Is(err, errWaiting) || errors.Is(err, errSilent) {
+	if err == nil || errors.Is(err, errWaiting) || errors.Is(err, engine.ErrSilent) {
 		return false
 	}
-	_, passing := classify(err)
+	_, passing := engine.Classify(err)
 	return !passing
 }
 

@@ -1,4 +1,4 @@
-package engine
+package redlock
 
 import (
 	"math"
@@ -12,15 +12,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // What a server says of a lease may be anything.
 func TestLeasesAtTheEndsOfTheirRange(t *testing.T) {
 	for _, millis := range []int64{math.MinInt64, -2, -1, 0, 1, 1000, math.MaxInt64 / 2_000_000, math.MaxInt64 / 1_000_000, math.MaxInt64 / 2, math.MaxInt64} {
-		left := remaining(millis)
+		left := engine.Remaining(millis)
 		require.Equal(t, millis < 0, left < 0, "%d", millis)
 		for range 10 {
-			d := spread(lookAgain(left))
+			d := engine.Spread(lookAgain(left))
 			require.Positive(t, d, "%d", millis)
 			require.LessOrEqual(t, d, maxLook, "%d", millis)
 		}
@@ -80,16 +82,16 @@ func testRivals(t *testing.T) {
 
 // Who is much slower than the others is not asked first, nor is who is held by somebody without a majority.
 func TestLeadIsPassedOver(t *testing.T) {
-	var clients []*Client
+	var clients []*engine.Client
 	for _, m := range redistest.StartMasters(t, 3) {
-		c, err := New(m.Client(t), nil)
+		c, err := engine.New(m.Client(t), nil)
 		require.NoError(t, err)
 		redistest.CloseAtEnd(t, c)
 		clients = append(clients, c)
 	}
-	q := &quorum{base: &Base{client: clients[0]}}
+	q := &quorum{base: &engine.Base{Client: clients[0]}}
 	for _, c := range clients {
-		v := &voter{Master: c.asMaster(), client: c}
+		v := &voter{Master: asMaster(c), client: c}
 		_, err := v.Run(t.Context())
 		require.NoError(t, err)
 		q.voters = append(q.voters, v)
@@ -108,7 +110,7 @@ func TestLeadIsPassedOver(t *testing.T) {
 		p.answers[i].err = errWaiting
 	}
 	p.answers[second] = answer{reply: lua.NewReply(lua.Denied, int64(1), "x", "0")}
-	q.rivals().note(q.base.key, p, q.voters, 2, true)
+	q.rivals().note(q.base.Key, p, q.voters, 2, true)
 	third, ok := q.lead(time.Minute)
 	require.True(t, ok)
 	require.NotContains(t, []int{first, second}, third)

@@ -1,4 +1,4 @@
-package engine
+package redlock
 
 import (
 	"context"
@@ -9,18 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// MasterState is what users know as redlock.MasterState: what one of several masters says of a lock.
-type MasterState struct {
-	Master string // its place in the list of clients, from 1, and its address
-	State         // as this master sees it; nothing but Waiters is set if it did not answer
-	Err    error  // why it did not; nil if it did
-}
-
-// StateOfMasters asks all masters of a quorum who holds the lock, all at once, and waits for none longer than
+// state asks all masters who holds the lock, all at once, and waits for none longer than
 // [MasterTimeout]. The state is the majority's view:
 //
 //   - Owner is who holds the lock at a majority. Who holds it at fewer has no lock, only votes.
@@ -30,22 +26,21 @@ type MasterState struct {
 //
 // Where it depends on masters that do not answer who holds the lock, as it does when a majority is silent, the error is
 // [ErrUnavailable]. It says what each master said, and the masters are returned all the same.
-func (b *Base) StateOfMasters(ctx context.Context) (State, []MasterState, error) {
-	p, err := b.survey(ctx)
+func (q *quorum) state(ctx context.Context) (holdfast.State, []MasterState, error) {
+	p, err := q.survey(ctx)
 	if err != nil {
-		return State{}, nil, err
+		return holdfast.State{}, nil, err
 	}
-	q := b.backend.(*quorum)
 	masters := q.statesIn(p)
 	who := q.holderIn(masters)
 	if !who.decided {
-		return State{}, masters, q.undecided(ctx, p, who.agreed, reads)
+		return holdfast.State{}, masters, q.undecided(ctx, p, who.agreed, engine.Reads)
 	}
 	s := who.state(masters)
 	if who.owner != "" {
 		holder := rival{owner: who.owner, masters: len(who.at), left: s.Remaining}
-		if err := holder.blocker(q.need).mistake(b.key.Name); err != nil {
-			return State{}, masters, err
+		if err := holder.blocker(q.need).Mistake(q.base.Key.Name); err != nil {
+			return holdfast.State{}, masters, err
 		}
 	}
 	return s, masters, nil
@@ -60,7 +55,7 @@ func (q *quorum) statesIn(p *tally) []MasterState {
 		if m.Err = a.err; m.Err != nil {
 			continue
 		}
-		m.State, a.said = stateIn(a.reply, false), "free"
+		m.State, a.said = holdfast.State(engine.StateIn(a.reply, false)), "free"
 		if m.Owner != "" {
 			a.said = "held by " + m.Owner
 		}
@@ -102,8 +97,8 @@ func (q *quorum) holderIn(masters []MasterState) (who majority) {
 }
 
 // state is what those say together who name the holder, or all if there is none.
-func (who majority) state(masters []MasterState) State {
-	s := State{Owner: who.owner, Waiters: -1}
+func (who majority) state(masters []MasterState) holdfast.State {
+	s := holdfast.State{Owner: who.owner, Waiters: -1}
 	var counts []int
 	var left []time.Duration
 	for i, m := range masters {
@@ -129,13 +124,13 @@ func (who majority) state(masters []MasterState) State {
 	return s
 }
 
-// forceUnlock is [Base.ForceUnlock]: at all masters, of whom a majority has to answer.
+// forceUnlock frees the lock of whoever holds it: at all masters, of whom a majority has to answer.
 //
 // Where the silent masters decide whether the owner has a majority it is taken for the holder: nobody else can get the
 // lock then, and somebody wants it freed.
 func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 	b := q.base
-	p, err := b.survey(ctx)
+	p, err := q.survey(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -144,17 +139,17 @@ func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 	case who.decided && who.owner == "":
 		return false, nil
 	case answered < q.need:
-		return false, q.undecided(ctx, p, who.agreed, reads)
-	case !isOwner(who.owner):
-		why := inTheWay(p.answers[who.at[0]].reply.Int(2), who.owner).text(0)
-		return false, raise(errors.New("not released: " + why))
+		return false, q.undecided(ctx, p, who.agreed, engine.Reads)
+	case !engine.IsOwner(who.owner):
+		why := engine.InTheWay(p.answers[who.at[0]].reply.Int(2), who.owner).Text(0)
+		return false, engine.Raise(errors.New("not released: " + why))
 	}
 	released := q.each(ctx, func(i int) lua.Call {
 		if !slices.Contains(who.at, i) { // it may not have the owner, or has not said so
 			i = who.at[0]
 		}
-		// As it stands there: where an owner has left the lock, see [HoldAtLeast], not all masters may know that.
-		return q.voter.Release(p.answers[i].reply.Text(0), b.client.publish)
+		// As it stands there: where an owner has left the lock, see [engine.HoldAtLeast], not all masters may know that.
+		return q.voter.Release(p.answers[i].reply.Text(0), b.Client.Publish())
 	})
 	return q.forced(ctx, released)
 }
@@ -162,7 +157,7 @@ func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 // forced is the outcome of releases that were sent to all masters.
 func (q *quorum) forced(ctx context.Context, p *tally) (bool, error) {
 	b := q.base
-	b.renewNow()
+	b.RenewNow()
 	free, told, refused := 0, false, ""
 	for i := range p.answers {
 		a := &p.answers[i]
@@ -182,19 +177,18 @@ func (q *quorum) forced(ctx context.Context, p *tally) (bool, error) {
 	}
 	switch {
 	case free < q.need:
-		return false, q.undecided(ctx, p, free, changes)
+		return false, q.undecided(ctx, p, free, engine.Changes)
 	case !told && refused != "":
-		return true, raise(errors.New("released, but the waiters could not be told; " + untold(b, refused)))
+		return true, engine.Raise(errors.New("released, but the waiters could not be told; " + engine.Untold(b, refused)))
 	}
 	return true, nil
 }
 
 // survey asks all masters who holds the lock. The error is why nothing was asked.
-func (b *Base) survey(ctx context.Context) (*tally, error) {
-	if err := b.mayAsk(ctx); err != nil {
+func (q *quorum) survey(ctx context.Context) (*tally, error) {
+	if err := q.base.MayAsk(ctx); err != nil {
 		return nil, err
 	}
-	q := b.backend.(*quorum)
 	return q.each(ctx, func(int) lua.Call { return q.voter.State() }), nil
 }
 
@@ -203,28 +197,28 @@ func (b *Base) survey(ctx context.Context) (*tally, error) {
 // that were silent. This is for people, who want to know what each one says now.)
 func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 	patience := DefaultMasterTimeout
-	var cfg config
-	if err := q.base.configure(&cfg, nil); err == nil {
-		patience = cfg.patience()
+	var cfg engine.Settings
+	if err := q.base.Configure(&cfg, nil); err == nil {
+		patience = patienceOf(&cfg)
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	p := q.newTally()
 	var g sync.WaitGroup
 	for i, v := range q.voters {
-		if v.client.ctx.Err() != nil {
+		if v.client.Context().Err() != nil {
 			p.answers[i].err = errClosing
 			continue
 		}
 		call, a := build(i), &p.answers[i]
 		g.Go(func() {
 			a.sent = suspend.System.Now()
-			o, ok := v.client.call(limited, func(ctx context.Context, failed *atomic.Pointer[error]) outcome {
-				return once{v.client}.repeat(ctx, func(bool) lua.Call { return call }, failed)
-			}, func(outcome) {})
+			o, ok := v.client.Call(limited, func(ctx context.Context, failed *atomic.Pointer[error]) engine.Outcome {
+				return v.client.RepeatOnce(ctx, func(bool) lua.Call { return call }, failed)
+			}, func(engine.Outcome) {})
 			switch {
-			case ok && (o.err == nil || !isContext(o.err)):
-				a.reply, a.err = o.reply, o.err
+			case ok && (o.Err == nil || !engine.IsContext(o.Err)):
+				a.reply, a.err = o.Reply, o.Err
 			case ctx.Err() == nil:
 				a.err = v.silence(patience)
 			}
@@ -237,9 +231,9 @@ func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 // undecided is the error of a question to which too few masters said the same.
 func (q *quorum) undecided(ctx context.Context, p *tally, agreed int, changes bool) error {
 	failure := &quorumError{q, p, agreed}
-	o := outcome{err: failure, stray: changes && failure.open()}
+	o := engine.Outcome{Err: failure, Stray: changes && failure.open()}
 	if cause := context.Cause(ctx); cause != nil {
-		o.err = because(cause, failure)
+		o.Err = engine.Because(cause, failure)
 	}
-	return raise(under(ctx, q.base.uncertain(o)))
+	return engine.Raise(engine.Under(ctx, q.base.Uncertain(o)))
 }

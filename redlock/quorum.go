@@ -1,4 +1,4 @@
-package engine
+package redlock
 
 import (
 	"slices"
@@ -16,6 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // quorum is the masters that grant one lock together: whoever has the votes of a majority holds it.
@@ -23,7 +25,7 @@ import (
 // One client is the home of the lock's holds: its queue, owners and watchdog serve them, and its Close ends them. Of the others
 // only the connections are used. See [homeOf].
 type quorum struct {
-	base   *Base
+	base   *engine.Base
 	voter  kind.Voter
 	voters []*voter
 	all    []int         // the masters, by their places in voters. Never written
@@ -34,7 +36,7 @@ type quorum struct {
 // voter is one master, as this lock sees it.
 type voter struct {
 	*master.Master
-	client   *Client
+	client   *engine.Client
 	place    string // how errors call it
 	sequence sequence
 }
@@ -55,65 +57,62 @@ func (l *sequence) enter() (before <-chan struct{}, done chan struct{}) {
 	return before, done
 }
 
-// DefaultMasterTimeout is what users know as holdfast.DefaultMasterTimeout.
-const DefaultMasterTimeout = 250 * time.Millisecond
-
-// NewQuorumBase is [NewBase] for kinds whose locks are granted by several masters together.
-func NewQuorumBase(clients []*Client, v kind.Voter, opts ...Option) *Base {
-	var home *Client
+// newQuorum makes the masters of a lock, and the lock in its base. Errors in the arguments are returned by the first operation.
+func newQuorum(clients []*engine.Client, v kind.Voter, opts []engine.Option) *quorum {
+	var home *engine.Client
 	if len(clients) > 0 {
 		home = clients[0]
 	}
-	b := newBase(home, v, opts)
+	b := engine.NewBare(home, v, opts)
+	q := &quorum{base: b, voter: v, need: len(clients)/2 + 1}
 	if err := checkMasters(clients); err != nil {
-		b.err = err
+		b.Err = err
 	}
-	if b.err != nil {
-		return b
+	if b.Err != nil {
+		return q
 	}
 	s := homeOf(clients)
-	b.client, b.key.Servers = s.home, s.servers
-	q := &quorum{base: b, voter: v, need: len(clients)/2 + 1}
+	b.Client, b.Key.Servers = s.home, s.servers
 	for i, c := range clients {
 		q.all = append(q.all, i)
 		place := strconv.Itoa(i + 1)
-		if rdb, ok := c.rdb.(*redis.Client); ok {
+		if rdb, ok := c.Redis().(*redis.Client); ok {
 			place += " (" + rdb.Options().Addr + ")"
 		}
-		q.voters = append(q.voters, &voter{Master: c.asMaster(), client: c, place: place})
+		q.voters = append(q.voters, &voter{Master: asMaster(c), client: c, place: place})
 	}
-	b.use(q)
-	return b
+	b.Use(q)
+	return q
 }
 
-// traits is [backend.traits].
-func (q *quorum) traits() traits { return traits{several: true, handsOff: true} }
+// Traits is [engine.Backend.Traits].
+func (q *quorum) Traits() engine.Traits { return engine.Traits{Several: true, HandsOff: true} }
 
-// check is [backend.check].
-func (q *quorum) check(cfg *config) error {
-	if trust := watchdog.Trust(cfg.lease); cfg.patience() >= trust {
+// Check is [engine.Backend.Check].
+func (q *quorum) Check(cfg *engine.Settings) error {
+	if trust := watchdog.Trust(cfg.Lease); patienceOf(cfg) >= trust {
 		return errs.Invalid("MasterTimeout is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
-			cfg.patience(), cfg.lease, trust)
+			patienceOf(cfg), cfg.Lease, trust)
 	}
-	if cfg.replicas.n > 0 {
+	if cfg.Replicas.N > 0 {
 		return errs.Invalid("WithReplicas is for locks that one server grants; a quorum is one of masters without replicas, leave it out")
 	}
 	return nil
 }
 
-// renewer is [backend.renewer].
-func (q *quorum) renewer() renewer { return votes{q.base.client} }
+// Renewer is [engine.Backend.Renewer].
+func (q *quorum) Renewer() engine.Renewer { return votes{q.base.Client} }
 
-// newBid is [backend.newBid].
-func (q *quorum) newBid(string) bid { return &campaign{q: q} }
+// NewBid is [engine.Backend.NewBid].
+func (q *quorum) NewBid(string) engine.Bid { return &campaign{q: q} }
 
-// explain is [backend.explain].
-func (q *quorum) explain(err error) error { return explain(err, q.voter.Name(), false) }
+// Explain is [engine.Backend.Explain].
+func (q *quorum) Explain(err error) error { return engine.Explain(err, q.voter.Name(), false) }
 
 // seat is where the locks of some clients belong.
 type seat struct {
-	home    *Client // whose the holds are
-	servers string  // what sets these locks apart from those of other clients
+	home    *engine.Client // whose the holds are
+	servers string         // what sets these locks apart from those of other clients
 }
 
 // homes are the seats that a client keeps.
@@ -121,27 +120,29 @@ type homes struct {
 	lists sync.Map // by the ids of a list that it is the first of: a seat. A lock is made for each call, by many at once
 
 	mu sync.Mutex // guards of
-	of map[string]*Client
+	of map[string]*engine.Client
 }
 
-func homesOf(c *Client) *homes { return attached(c, func(*Client) *homes { return new(homes) }) }
+func homesOf(c *engine.Client) *homes {
+	return engine.Attached(c, func(*engine.Client) *homes { return new(homes) })
+}
 
 // homeOf is the seat of the locks of these clients, the same in whatever order they are: the home is the first one of the list that a
 // lock was made with first, until that client is closed. The client with the least id keeps which one that is. (Rejected: that client
 // itself, for who closes clients would not know which one it is.)
-func homeOf(clients []*Client) seat {
+func homeOf(clients []*engine.Client) seat {
 	list := ""
 	for _, c := range clients {
-		list += " " + c.id
+		list += " " + c.ID()
 	}
 	lists := &homesOf(clients[0]).lists
-	if known, ok := lists.Load(list); ok && known.(seat).home.ctx.Err() == nil {
+	if known, ok := lists.Load(list); ok && known.(seat).home.Context().Err() == nil {
 		return known.(seat)
 	}
-	sorted := slices.SortedFunc(slices.Values(clients), func(a, b *Client) int { return strings.Compare(a.id, b.id) })
+	sorted := slices.SortedFunc(slices.Values(clients), func(a, b *engine.Client) int { return strings.Compare(a.ID(), b.ID()) })
 	s := seat{}
 	for _, c := range sorted {
-		s.servers += " " + c.id
+		s.servers += " " + c.ID()
 	}
 	s.home = homesOf(sorted[0]).keep(s.servers, clients[0])
 	lists.Store(list, s)
@@ -149,17 +150,17 @@ func homeOf(clients []*Client) seat {
 }
 
 // keep returns the home of these servers, which is the given client if there is none.
-func (h *homes) keep(servers string, first *Client) *Client {
+func (h *homes) keep(servers string, first *engine.Client) *engine.Client {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if home := h.of[servers]; home != nil && home.ctx.Err() == nil {
+	if home := h.of[servers]; home != nil && home.Context().Err() == nil {
 		return home
 	}
 	if h.of == nil {
-		h.of = make(map[string]*Client)
+		h.of = make(map[string]*engine.Client)
 	}
 	for other, c := range h.of {
-		if c.ctx.Err() != nil {
+		if c.Context().Err() != nil {
 			delete(h.of, other)
 		}
 	}
@@ -167,15 +168,15 @@ func (h *homes) keep(servers string, first *Client) *Client {
 	return first
 }
 
-func checkMasters(clients []*Client) error {
+func checkMasters(clients []*engine.Client) error {
 	if len(clients) == 0 {
 		return errs.Invalid("clients is empty; give one client for each independent master, three or five of them")
 	}
 	for i, c := range clients {
 		switch {
-		case c.check() != nil:
+		case c.Check() != nil:
 			return errs.Invalid("clients[%d] is nil or a zero Client; make one with holdfast.New for each master", i)
-		case c.cluster != nil:
+		case c.IsCluster():
 			return errs.Invalid("clients[%d] is one of a Cluster, in which a name has one master; give one client for each independent master", i)
 		}
 		for j, other := range clients[:i] {
@@ -187,17 +188,17 @@ func checkMasters(clients []*Client) error {
 	return nil
 }
 
-// asMaster is what quorums know of the client's server. The first call adds a hook to the go-redis client.
-func (c *Client) asMaster() *master.Master {
-	return attached(c, func(c *Client) *master.Master { return master.New(c.rdb) })
+// asMaster is what quorums know of a client's server. The first call adds a hook to the go-redis client.
+func asMaster(c *engine.Client) *master.Master {
+	return engine.Attached(c, func(c *engine.Client) *master.Master { return master.New(c.Redis()) })
 }
 
-// patience is how long a master is waited for.
-func (c *config) patience() time.Duration {
-	if c.masterTimeout > 0 {
-		return c.masterTimeout
+// patienceOf is how long a master is waited for.
+func patienceOf(c *engine.Settings) time.Duration {
+	if c.MasterTimeout > 0 {
+		return c.MasterTimeout
 	}
-	return min(DefaultMasterTimeout, c.lease/4)
+	return min(DefaultMasterTimeout, c.Lease/4)
 }
 
 // propose is a token greater than all that this process has seen of the lock, and not below what the masters' clocks show, so that tokens
@@ -218,7 +219,7 @@ func (q *quorum) shown(t time.Time) uint64 {
 	}
 	times := make([]int64, len(q.voters))
 	for i, v := range q.voters {
-		times[i] = v.client.clock.at(t)
+		times[i] = v.client.ServerClock().At(t)
 	}
 	slices.Sort(times)
 	return uint64(times[len(times)-q.need]) //nolint:gosec // at least 0

@@ -1,4 +1,4 @@
-package engine
+package redlock
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 type nobody struct{}
@@ -38,7 +40,7 @@ func TestRefusedBeforeTheHold(t *testing.T) {
 					dog.Stop()
 					dog.Join()
 				}()
-				b := &ballot{q: &quorum{base: &Base{dog: dog}}, votes: make([]vote, 3)}
+				b := &ballot{q: &quorum{base: &engine.Base{Dog: dog}}, votes: make([]vote, 3)}
 				var lease watchdog.Lease
 				require.True(t, dog.Watch(&lease, nobody{}, time.Now(), time.Hour, true))
 				refusal := &answer{begun: time.Now().Add(hears.begun), reply: lua.NewReply(lua.Denied, 1000, "another")}

@@ -1,12 +1,16 @@
-package engine
+package redlock
 
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // giveBack sends a release to every master that has granted the lock, or may have, and hands each one's answer on. It goes on in the
@@ -14,14 +18,14 @@ import (
 //
 // Redis may execute the release before the vote, where the two travel by different connections. So it waits for the answer to that
 // a little, and is sent again when the vote has come after all.
-func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, o outcome)) (asked []int) {
+func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, o engine.Outcome)) (asked []int) {
 	b.mu.Lock()
 	b.over = true
 	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.given })
 	rest := b.rest
 	b.mu.Unlock()
 	if !control.Detach.Off() {
-		ctx = detach(ctx)
+		ctx = engine.Detach(ctx)
 	}
 	release := b.q.voter.Release(b.id, publish) // the same for all
 	call := func(bool) lua.Call { return release }
@@ -31,7 +35,7 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 	for _, i := range to {
 		v := b.q.voters[i]
 		before, done := v.sequence.enter()
-		b.q.base.client.tasks.Often(func() {
+		b.q.base.Client.Tasks().Often(func() {
 			v.wait(before, b.patience)
 			o, again := b.releaseAt(ctx, i, call)
 			close(done)
@@ -46,7 +50,7 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 
 // farewell is the command that ends the lock for its owner at a master: at once, or when it has stayed for so long.
 func (b *ballot) farewell(rest time.Duration) lua.Call {
-	publish := b.q.base.client.publish
+	publish := b.q.base.Client.Publish()
 	if rest > 0 {
 		return b.q.voter.Leave(b.id, rest, publish)
 	}
@@ -61,45 +65,45 @@ func (b *ballot) stays(rest func() time.Duration) {
 }
 
 // releaseAt sends one release, if there may be something to release. again says that this may not have been enough.
-func (b *ballot) releaseAt(ctx context.Context, i int, call operation) (o outcome, again bool) {
+func (b *ballot) releaseAt(ctx context.Context, i int, call engine.Operation) (o engine.Outcome, again bool) {
 	b.mu.Lock()
 	vote := &b.votes[i]
 	vote.given = true
 	stray, nothing := vote.stray, vote.out == 0 && !vote.stray && !vote.granted
 	b.mu.Unlock()
 	if nothing {
-		return outcome{reply: lua.Reply{Status: lua.Gone}}, false
+		return engine.Outcome{Reply: lua.Reply{Status: lua.Gone}}, false
 	}
-	o = b.q.voters[i].client.repeatFor(ctx, b.q.base.client, call, nil)
-	if o.stray && o.err == nil {
-		o.reply.Status = lua.Done // the attempt before may have done it
+	o = b.q.voters[i].client.RepeatFor(ctx, b.q.base.Client, call, nil)
+	if o.Stray && o.Err == nil {
+		o.Reply.Status = lua.Done // the attempt before may have done it
 	}
-	return o, stray || o.stray || o.err != nil
+	return o, stray || o.Stray || o.Err != nil
 }
 
 // undoAt has the home client go on releasing at a master until that must have been enough. What is to stay taken is left alone until then:
 // a vote that comes late stands for as long as the others, and then goes on for the rest of a lease.
 func (b *ballot) undoAt(i int) {
 	b.mu.Lock()
-	lease, rest := b.lease, nothing
+	lease, rest := b.lease, engine.Nothing
 	if b.rest != nil {
 		rest = b.rest
 	}
 	b.mu.Unlock()
-	b.q.base.client.undoAt(b.q.voters[i].client, b.q.base, b.id, rest(), lease, true)
+	b.q.base.Client.UndoAt(b.q.voters[i].client, b.q.base, b.id, rest(), lease, true)
 }
 
-// release is [entry.release]: the answer of the majority.
-func (b *ballot) release(ctx context.Context, rest func() time.Duration) outcome {
+// Release is [engine.Entry.Release]: the answer of the majority.
+func (b *ballot) Release(ctx context.Context, rest func() time.Duration) engine.Outcome {
 	if rest() > 0 {
 		b.stays(rest)
 	}
 	type heard struct {
 		from int
-		outcome
+		engine.Outcome
 	}
 	answers := make(chan heard, len(b.votes))
-	asked := b.giveBack(ctx, b.q.base.client.publish, func(i int, o outcome) { answers <- heard{i, o} })
+	asked := b.giveBack(ctx, b.q.base.Client.Publish(), func(i int, o engine.Outcome) { answers <- heard{i, o} })
 	p := b.q.newTally()
 	for i := range p.answers {
 		if !slices.Contains(asked, i) {
@@ -110,17 +114,17 @@ func (b *ballot) release(ctx context.Context, rest func() time.Duration) outcome
 	for missing := len(asked); ; missing-- {
 		switch {
 		case p.count((*answer).holds) >= b.q.need && !b.overtaken(none):
-			return outcome{reply: reply}
+			return engine.Outcome{Reply: reply}
 		case p.refused() > len(b.votes)-b.q.need || p.count((*answer).holds) >= b.q.need:
 			return b.gone(p)
 		case missing == 0:
 			failure := &quorumError{b.q, p, p.count((*answer).holds)}
-			return b.released(outcome{err: failure, stray: failure.open()})
+			return b.Released(engine.Outcome{Err: failure, Stray: failure.open()})
 		}
 		a := <-answers
-		p.answers[a.from] = answer{reply: a.reply, err: a.err}
-		if a.err == nil && a.reply.Status == lua.Done && (reply.Status != lua.Done || reply.Text(0) != "") {
-			reply = a.reply // of one that announced it, if there is one
+		p.answers[a.from] = answer{reply: a.Reply, err: a.Err}
+		if a.Err == nil && a.Reply.Status == lua.Done && (reply.Status != lua.Done || reply.Text(0) != "") {
+			reply = a.Reply // of one that announced it, if there is one
 		}
 	}
 }
@@ -141,10 +145,10 @@ func (b *ballot) withdraw(ctx context.Context) (granted int) {
 	b.mu.Unlock()
 	publish := ""
 	if len(seen) >= b.q.need || control.Quiet.Off() {
-		publish = b.q.base.client.publish
+		publish = b.q.base.Client.Publish()
 	}
 	answers := make(chan int, len(b.votes))
-	asked := len(b.giveBack(ctx, publish, func(i int, _ outcome) { answers <- i }))
+	asked := len(b.giveBack(ctx, publish, func(i int, _ engine.Outcome) { answers <- i }))
 	timer := time.NewTimer(b.patience)
 	defer timer.Stop()
 	for missing := held; len(missing) > 0 && asked > 0; asked-- {
@@ -192,19 +196,42 @@ func (b *ballot) undoAfter(rest func() time.Duration) {
 	}
 }
 
-// undo is [entry.undo].
-func (b *ballot) undo(time.Duration, bool) {
-	b.q.base.client.tasks.Go(func() { b.withdraw(context.Background()) })
+// Undo is [engine.Entry.Undo].
+func (b *ballot) Undo(time.Duration, bool) {
+	b.q.base.Client.Tasks().Go(func() { b.withdraw(context.Background()) })
 }
 
-// abandon is [entry.abandon].
-func (b *ballot) abandon(rest func() time.Duration, lease time.Duration) {
-	undo, stray := b.takeUndo()
+// Abandon is [engine.Entry.Abandon].
+func (b *ballot) Abandon(rest func() time.Duration, lease time.Duration) {
+	undo, stray := b.TakeUndo()
 	switch {
 	case !undo:
 	case rest() > 0:
 		b.undoAfter(rest)
 	default:
-		b.undo(lease, stray)
+		b.Undo(lease, stray)
 	}
+}
+
+// ReleaseAll is [engine.Renewer.ReleaseAll]. What is left at a minority of the masters keeps nobody out.
+func (v votes) ReleaseAll(owners []watchdog.Owner) {
+	if control.Withdraw.Off() {
+		return
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards the rest
+	locks, why := 0, error(nil)
+	for _, o := range owners {
+		t := o.(*engine.Tenure)
+		t.End() // before the first of them is released
+		all.Go(func() {
+			if err := t.ReleaseAtClose(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				locks, why = locks+1, err
+			}
+		})
+	}
+	all.Wait()
+	v.home.Leave(locks, why)
 }

@@ -1,6 +1,9 @@
-package engine
+package redlock
 
-import "github.com/holdfast-go/holdfast/pubsub"
+import (
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/pubsub"
+)
 
 // listener listens at all masters for a release.
 type listener struct {
@@ -8,11 +11,11 @@ type listener struct {
 	subs []*pubsub.Subscription
 }
 
-// listen is [backend.listen].
-func (q *quorum) listen() listening {
+// Listen is [engine.Backend.Listen].
+func (q *quorum) Listen() engine.Listening {
 	e := &listener{wake: make(chan struct{}, 1)}
 	for _, v := range q.voters {
-		e.subs = append(e.subs, v.client.hub.Listen(q.voter.Channel(), e))
+		e.subs = append(e.subs, v.client.Hub().Listen(q.voter.Channel(), e))
 	}
 	return e
 }
@@ -28,10 +31,10 @@ func (e *listener) Look(bool) {
 	}
 }
 
-// Wake is [listening].
+// Wake is [engine.Listening].
 func (e *listener) Wake() <-chan struct{} { return e.wake }
 
-// Err is [listening]: one master is enough.
+// Err is [engine.Listening]: one master is enough.
 func (e *listener) Err() (err error) {
 	for _, s := range e.subs {
 		if err = s.Err(); err == nil {
@@ -41,7 +44,7 @@ func (e *listener) Err() (err error) {
 	return err
 }
 
-// Close is [listening].
+// Close is [engine.Listening].
 func (e *listener) Close() {
 	for _, s := range e.subs {
 		s.Close()

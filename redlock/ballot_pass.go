@@ -1,4 +1,4 @@
-package engine
+package redlock
 
 import (
 	"context"
@@ -9,24 +9,26 @@ import (
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// pass is [entry.pass]. A majority of the masters is asked who listens for a release. If nobody else does, a majority is told of more
+// Pass is [engine.Entry.Pass]. A majority of the masters is asked who listens for a release. If nobody else does, a majority is told of more
 // tokens.
-func (b *ballot) pass(ctx context.Context, lease time.Duration, tokens int) outcome {
-	return b.passed(func() outcome { return b.reserveOrRelease(ctx, lease, tokens) })
+func (b *ballot) Pass(ctx context.Context, lease time.Duration, tokens int) engine.Outcome {
+	return b.Passed(func() engine.Outcome { return b.reserveOrRelease(ctx, lease, tokens) })
 }
 
-func (b *ballot) reserveOrRelease(ctx context.Context, lease time.Duration, tokens int) outcome {
-	others := b.others(detach(ctx))
+func (b *ballot) reserveOrRelease(ctx context.Context, lease time.Duration, tokens int) engine.Outcome {
+	others := b.others(engine.Detach(ctx))
 	if others == 0 {
-		if o := b.reserve(ctx, lease, tokens); o.err == nil {
+		if o := b.reserve(ctx, lease, tokens); o.Err == nil {
 			return o
 		}
 	}
-	o := b.release(ctx, nothing)
-	if o.err == nil && o.reply.Status == lua.Done {
-		o.reply = lua.NewReply(lua.Denied, int64(others), o.reply.Text(0))
+	o := b.Release(ctx, engine.Nothing)
+	if o.Err == nil && o.Reply.Status == lua.Done {
+		o.Reply = lua.NewReply(lua.Denied, int64(others), o.Reply.Text(0))
 	}
 	return o
 }
@@ -43,7 +45,7 @@ func (b *ballot) others(ctx context.Context) (most int) {
 	for _, v := range voters {
 		if send, _ := v.Begin(b.patience); send {
 			asked++
-			b.q.base.client.tasks.Often(func() { answers <- b.listeners(ctx, v) })
+			b.q.base.Client.Tasks().Often(func() { answers <- b.listeners(ctx, v) })
 		}
 	}
 	timer := time.NewTimer(b.patience)
@@ -68,29 +70,29 @@ func (b *ballot) others(ctx context.Context) (most int) {
 // listeners is how many other clients listen at one master, -1 if it does not tell.
 func (b *ballot) listeners(ctx context.Context, v *voter) int {
 	channel := b.q.voter.Channel()
-	counts, err := v.client.numSub(ctx, channel)
+	counts, err := numSub(ctx, v.client, channel)
 	v.End(unanswered(err))
 	if err != nil {
 		return -1
 	}
-	return max(int(counts[channel])-v.client.hub.Listens(channel), 0)
+	return max(int(counts[channel])-v.client.Hub().Listens(channel), 0)
 }
 
 // reserve tells a majority of tokens to come, which the owner then hands out.
-func (b *ballot) reserve(ctx context.Context, lease time.Duration, tokens int) outcome {
+func (b *ballot) reserve(ctx context.Context, lease time.Duration, tokens int) engine.Outcome {
 	e := election{ballot: b, sent: suspend.System.Now(), first: b.q.propose()}
 	last := e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
-	if !e.tell(detach(ctx), lease, last) {
-		return outcome{err: e.err}
+	if !e.tell(engine.Detach(ctx), lease, last) {
+		return engine.Outcome{Err: e.err}
 	}
 	b.q.saw(last)
 	if b.overtaken(none) {
 		return b.gone(nil)
 	}
-	return outcome{sent: e.sent, reply: lua.NewReply(lua.Done, strconv.FormatUint(e.first, 10), strconv.FormatUint(last, 10))}
+	return engine.Outcome{Sent: e.sent, Reply: lua.NewReply(lua.Done, strconv.FormatUint(e.first, 10), strconv.FormatUint(last, 10))}
 }
 
-func (c *Client) numSub(ctx context.Context, channel string) (counts map[string]int64, err error) {
+func numSub(ctx context.Context, c *engine.Client, channel string) (counts map[string]int64, err error) {
 	defer panics.Into(&err)
-	return c.rdb.PubSubNumSub(ctx, channel).Result()
+	return c.Redis().PubSubNumSub(ctx, channel).Result()
 }

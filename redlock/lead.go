@@ -1,4 +1,4 @@
-package engine
+package redlock
 
 import (
 	"slices"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/queue"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // Where others want a lock too, one master is asked first, its lead, and the rest if that one grants it: so those who want the lock meet
@@ -22,10 +24,10 @@ func (q *quorum) lead(patience time.Duration) (lead int, ok bool) {
 	slow := q.slow()
 	for i, v := range q.voters {
 		run := v.Known()
-		if run == nil || v.Silence() > patience || v.Pace() > slow || v.client.ctx.Err() != nil || q.rivals().lost(q.base.key, run.ID) {
+		if run == nil || v.Silence() > patience || v.Pace() > slow || v.client.Context().Err() != nil || q.rivals().lost(q.base.Key, run.ID) {
 			continue
 		}
-		if score := score(q.base.key.Name, run.ID); !ok || score < best {
+		if score := score(q.base.Key.Name, run.ID); !ok || score < best {
 			lead, best, ok = i, score, true
 		}
 	}
@@ -54,7 +56,7 @@ func score(name, id string) uint64 {
 }
 
 func (q *quorum) rivals() *rivals {
-	return attached(q.base.client, func(*Client) *rivals { return new(rivals) })
+	return engine.Attached(q.base.Client, func(*engine.Client) *rivals { return new(rivals) })
 }
 
 // contest is what who wants a lock knows of the others that do. It is of the goroutine that acquires.

@@ -1,0 +1,41 @@
+package redlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
+
+// meet asks the masters for their clocks, until all have answered, or it took too long. It does nothing once so many are known that a token can
+// be proposed by them: only the first election of a client asks. (Rejected: to go on as soon as so many are known. Where one of them is
+// wrong, which of two a token goes by would be up to who is nearer.)
+func (b *ballot) meet(ctx context.Context) {
+	if b.q.shown(time.Now()) > 0 {
+		return
+	}
+	answers, asked := make(chan struct{}, len(b.votes)), 0
+	for _, v := range b.q.voters {
+		if v.client.Context().Err() != nil {
+			continue
+		}
+		if send, _ := v.Begin(b.patience); send {
+			asked++
+			b.q.base.Client.Tasks().Often(func() {
+				v.End(unanswered(v.client.Meet(engine.Detach(ctx))))
+				answers <- struct{}{}
+			})
+		}
+	}
+	timer := time.NewTimer(b.patience)
+	defer timer.Stop()
+	for ; asked > 0; asked-- {
+		select {
+		case <-answers:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
