@@ -38,7 +38,8 @@ var ErrStale = errors.New("stale fencing token")
 var ErrNoToken = errors.New("the context carries no fencing token; pass on the context of the hold")
 
 // ErrSeveralLocks says that a context belongs to holds of several locks. Their tokens have no order, so say which lock guards the
-// resource: take its token by [TokenOf], and pass that to [SQL.CheckToken] or [Redis.DoToken].
+// resource: take its token by [TokenOf], and pass that to [SQL.CheckToken] or [Redis.DoToken]. Locks of one name on different
+// servers are several too; their tokens are told by their holds.
 var ErrSeveralLocks = errors.New("the context belongs to holds of several locks")
 
 // errZero is for a token that somebody forgot to fill in: no grant has it.
@@ -69,7 +70,7 @@ func Token(ctx context.Context) (token uint64, ok bool) {
 }
 
 // TokenOf is Token for the lock of that name, whatever other locks the context holds within it. Give it to [SQL.CheckToken] or
-// [Redis.DoToken].
+// [Redis.DoToken]. ok is false too if the context holds several locks of that name, of different clients.
 func TokenOf(ctx context.Context, lock string) (token uint64, ok bool) {
 	if ctx == nil {
 		return 0, false
@@ -84,7 +85,7 @@ func only(ctx context.Context) (uint64, error) {
 		return 0, ErrNoToken
 	}
 	if locks := held.From(ctx).Locks(); len(locks) > 1 {
-		return 0, fmt.Errorf("fence: %w (%q); take the token of the one that guards this resource, by TokenOf, and pass it to CheckToken or DoToken",
+		return 0, fmt.Errorf("fence: %w (%q); take the token of the one that guards this resource, by TokenOf or from its hold, and pass it to CheckToken or DoToken",
 			ErrSeveralLocks, locks)
 	}
 	return token, nil

@@ -116,6 +116,21 @@ func TestSeveralLocks(t *testing.T) {
 	require.NoError(t, errors.Join(inner.Unlock(t.Context()), again.Unlock(t.Context()), late.Unlock(t.Context())))
 }
 
+// TestSeveralLocksOfOneName: locks of one name on different servers are several.
+func TestSeveralLocksOfOneName(t *testing.T) {
+	elsewhere, err := holdfast.New(redistest.Start(t).Client(t), nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, elsewhere)
+	outer := lock(t, rlock.New(newClient(t), t.Name()), t.Context())
+	inner := lock(t, rlock.New(elsewhere, t.Name()), outer.Context())
+	guard := fence.NewRedis(nobody(t))
+	_, err = guard.Do(inner.Context(), "stock", "SET", "which?")
+	require.ErrorIs(t, err, fence.ErrSeveralLocks)
+	_, ok := fence.TokenOf(inner.Context(), t.Name())
+	require.False(t, ok)
+	require.NoError(t, errors.Join(inner.Unlock(t.Context()), outer.Unlock(t.Context())))
+}
+
 // Do passes on the context of its hold.
 func TestTokenWithinDo(t *testing.T) {
 	m := rlock.New(newClient(t), t.Name())

@@ -30,7 +30,8 @@ func holdOf(ctx context.Context) *Hold {
 // newContext makes a context for the hold, and the function that ends it.
 func (h *Hold) newContext() (*holdContext, context.CancelCauseFunc) {
 	ctx := context.WithValue(h.parent, ownerKey{}, h.grant.owner)
-	ctx, cancel := context.WithCancelCause(held.With(ctx, h.grant.base.Key.Name, h.token))
+	b := h.grant.base
+	ctx, cancel := context.WithCancelCause(held.With(ctx, b.Key.Name, b.Client, h.token))
 	return &holdContext{ctx, h}, cancel
 }
 

@@ -3,23 +3,21 @@
 // Not promised: that a hold lasts. What a context says of it stays true of the grant, also when that is over.
 package held
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // Hold is what a context says of a hold that it belongs to. It is immutable.
 type Hold struct {
 	Lock  string // the name of the lock
 	Token uint64 // the fencing token
+	where any    // where the lock is: one of that name elsewhere is another one
 	outer *Hold
 }
 
 type key struct{}
 
-// With returns a context that belongs to a hold, and to those that ctx belongs to.
-func With(ctx context.Context, lock string, token uint64) context.Context {
-	return context.WithValue(ctx, key{}, &Hold{lock, token, From(ctx)})
+// With returns a context that belongs to a hold, and to those that ctx belongs to. where is comparable.
+func With(ctx context.Context, lock string, where any, token uint64) context.Context {
+	return context.WithValue(ctx, key{}, &Hold{lock, token, where, From(ctx)})
 }
 
 // From returns the innermost hold that a context belongs to; nil if there is none.
@@ -28,20 +26,35 @@ func From(ctx context.Context) *Hold {
 	return h
 }
 
-// Locks returns the names of the locks of h and of the holds around it, the innermost first and each once.
+// Locks returns the names of the locks of h and of the holds around it, the innermost first and each lock once.
 func (h *Hold) Locks() (names []string) {
-	for ; h != nil; h = h.outer {
-		if !slices.Contains(names, h.Lock) {
+	for first := h; h != nil; h = h.outer {
+		if first.innermost(h) == h {
 			names = append(names, h.Lock)
 		}
 	}
 	return names
 }
 
-// Of returns the innermost hold of that lock, h or one around it; nil if there is none, or no h.
-func (h *Hold) Of(lock string) *Hold {
-	for h != nil && h.Lock != lock {
+// innermost returns the innermost hold, h or one around it, of the lock that other is of.
+func (h *Hold) innermost(other *Hold) *Hold {
+	for h != nil && (h.Lock != other.Lock || h.where != other.where) {
 		h = h.outer
 	}
 	return h
+}
+
+// Of returns the innermost hold of the lock of that name, h or one around it; nil if there is none, or no h, or if there are
+// several such locks.
+func (h *Hold) Of(lock string) (of *Hold) {
+	for ; h != nil; h = h.outer {
+		switch {
+		case h.Lock != lock:
+		case of == nil:
+			of = h
+		case h.where != of.where:
+			return nil
+		}
+	}
+	return of
 }
