@@ -125,7 +125,8 @@ func (h *Hub) subscribe(channel string, s *Subscription) *Subscription {
 	t, wake := h.topics[channel], false
 	switch {
 	case h.closed:
-		t, wake = &topic{hub: h, channel: channel, err: ErrClosed}, true // its own: a closed hub keeps no topics
+		t, wake = &topic{hub: h, channel: channel}, true // its own: a closed hub keeps no topics
+		t.err.Store(&ErrClosed)
 	case t == nil:
 		t = &topic{hub: h, channel: channel}
 		h.topics[channel] = t
@@ -265,7 +266,7 @@ func (h *Hub) attachLocked(t *topic, r route) {
 
 // failLocked ends t for good. The next Subscribe of its channel makes a new topic and asks the server again.
 func (h *Hub) failLocked(t *topic, err error) {
-	t.err = err
+	t.err.Store(&err)
 	h.forgetLocked(t)
 	t.signalLocked()
 }

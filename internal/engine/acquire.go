@@ -110,18 +110,19 @@ func (g *grant) acquire(r *request) (h *Hold, err error) {
 // ask gets the grant from the server, after those that it owes that to.
 func (g *grant) ask() (*Hold, error) {
 	b, r := g.base, g.asked
+	if r.inLine != nil {
+		return b.waiter.wait(g)
+	}
 	if cause := g.yield(nil); cause != nil {
 		return nil, g.left(cause)
 	}
-	if cause := g.count(); cause != nil {
+	if cause := g.prepare(); cause != nil {
 		return nil, g.left(cause)
 	}
-	g.bid = b.backend.NewBid(g.id)
-	g.become(g.id, g.bid.Entry())
 	if b.waiter != nil {
 		return b.waiter.wait(g)
 	}
-	h, denied, err := g.attempt(false)
+	h, denied, err := g.attempt()
 	switch {
 	case h != nil || err != nil:
 		return h, err
@@ -131,11 +132,23 @@ func (g *grant) ask() (*Hold, error) {
 	return g.wait(denied)
 }
 
+// prepare is for a grant that is to be asked for. It fails if the wait is over.
+func (g *grant) prepare() error {
+	if cause := g.count(); cause != nil {
+		return cause
+	}
+	g.bid = g.base.backend.NewBid(g.id)
+	g.become(g.id, g.bid.Entry())
+	return nil
+}
+
 // count makes Close wait for this acquisition from now on: what the server grants in that moment is given back before Close
 // returns. It fails if the wait is over. Those in the local queue are not counted; they have nothing to give back.
 func (g *grant) count() error {
-	g.counted = true
-	g.base.Client.tasks.Begin()
+	if !g.counted {
+		g.counted = true
+		g.base.Client.tasks.Begin()
+	}
 	return g.base.Over(g.asked.wait)
 }
 
@@ -155,26 +168,31 @@ func (g *grant) tokens() int {
 }
 
 // attempt asks for the lock once. Without a hold and an error it is another's; the time returned is when to ask again if
-// nobody tells. place asks for a place in the queue of a [waiter].
-func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
+// nobody tells.
+func (g *grant) attempt() (*Hold, time.Duration, error) {
 	r, owed := g.asked, &g.courtesy
 	start, vain := g.headStart(), owed.vain
 	owed.vain, owed.asked = 0, max(owed.asked, start)
 	n := g.bid.Ask(Attempt{
-		Wait: r.wait, Want: &r.want, Once: r.once, place: place, Tokens: g.tokens(), Failed: &g.failed,
+		Wait: r.wait, Want: &r.want, Once: r.once, Tokens: g.tokens(), Failed: &g.failed,
 		headStart: start, ends: max(owed.asked, vain),
 	})
 	if n.Refused {
 		g.denied(n.By)
-		g.refusedAt, g.foreign = n.at, n.foreign
+		return nil, n.Again, n.By.Mistake(g.base.Key.Name)
 	}
+	h, err := g.conclude(n)
+	return h, 0, err
+}
+
+// conclude makes the grant live, or says why it will not be.
+func (g *grant) conclude(n Result) (*Hold, error) {
+	r := g.asked
 	switch {
 	case n.Left != nil:
-		return nil, 0, g.left(n.Left)
-	case n.Refused:
-		return nil, n.Again, n.By.Mistake(g.base.Key.Name)
+		return nil, g.left(n.Left)
 	case !n.Granted:
-		return nil, 0, g.gaveUp(r.wait, Outcome{Err: n.Err, Stray: n.stray})
+		return nil, g.gaveUp(r.wait, Outcome{Err: n.Err, Stray: n.stray})
 	}
 	if e := g.bid.Entry(); e != g.entry {
 		g.become(e.Owner(), e)
@@ -182,10 +200,10 @@ func (g *grant) attempt(place bool) (*Hold, time.Duration, error) {
 	h, err := g.activate(n.Sent, n.Token, n.Last, r.want.Lease)
 	if err != nil {
 		g.entry.markStray()
-		return nil, 0, err
+		return nil, err
 	}
 	g.bid.Live(&g.tenure.watch)
-	return h, 0, nil
+	return h, nil
 }
 
 // wait sleeps until the lock may be free and tries again, for as long as the wait lasts. It subscribes first and then looks
@@ -204,7 +222,7 @@ func (g *grant) wait(left time.Duration) (*Hold, error) {
 		if cause := g.yield(sub.Wake()); cause != nil {
 			return nil, g.left(cause)
 		}
-		h, left, err := g.attempt(false)
+		h, left, err := g.attempt()
 		if h != nil || err != nil {
 			return h, err
 		}

@@ -47,7 +47,6 @@ type Attempt struct {
 	Wait   context.Context // ends the attempt
 	Want   *Settings
 	Once   bool                   // there will be no other attempt
-	place  bool                   // ask for a place in the queue of a [waiter]
 	Tokens int                    // that are wanted, for those to whom the lock is handed on
 	Failed *atomic.Pointer[error] // what an attempt comes to that gets no answer
 
@@ -64,8 +63,6 @@ type Result struct {
 	Refused bool          // by another owner, who is named in by
 	By      Blocker       // who, or what, has the lock
 	Again   time.Duration // after which to ask again if nobody tells
-	at      int64         // where there is a place now: the server's time then, in microseconds
-	foreign bool          // and one of Redisson's may be the one that calls this owner next
 
 	Left  error // why the wait ended, if it did
 	Err   error // why there is neither a grant nor a refusal
@@ -83,6 +80,8 @@ type Listening interface {
 
 // waiter is a backend whose waiters have places at the server. They are not queued in the process.
 type waiter interface {
+	// enter tells whether to wait in a line at once, before the call of wait, and not to ask first.
+	enter(g *grant) bool
 	// wait gets the grant a hold. What was said is left in the grant.
 	wait(g *grant) (*Hold, error)
 }

@@ -93,6 +93,9 @@ func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
 		}
 		if p := g.queueUp(r); p != nil {
 			p.Wait(r.wait) // here, and not further down: see there
+		} else if b.waiter != nil && g.asked == r && b.waiter.enter(g) {
+			newPlace(g).join(false) // as well
+			r.inLine.stand(r.wait)
 		}
 		h, err = g.acquire(r)
 	}
@@ -113,6 +116,7 @@ type request struct {
 	cancel context.CancelFunc // frees what wait takes
 	once   bool               // the server is asked once
 	place  *queue.Place       // in the local queue, if it had to wait there
+	inLine *place             // in that of the server, once it has one
 }
 
 // prepare applies the options to a request that has the rest.

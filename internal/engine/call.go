@@ -119,56 +119,31 @@ type bounded struct {
 // go-redis makes anew five times, and with TLS for the whole DialTimeout each time. (A read it does not bound.)
 func (c *Client) persist(ctx context.Context, home *Client, op Operation, failed *atomic.Pointer[error],
 	run func(context.Context, lua.Call) (lua.Reply, error),
-) (o Outcome) {
-	start, late, failure := suspend.System.Now(), false, error(nil)
-	o.Sent = start
-	end := start.Add(home.Budget())
-	if b, ok := ctx.(bounded); ok && b.until.Before(end) {
-		end = b.until
+) Outcome {
+	e := newEffort(c, home)
+	if b, ok := ctx.(bounded); ok && b.until.Before(e.end) {
+		e.end = b.until
 	}
-	ctx, cancel := context.WithDeadlineCause(ctx, latest(end, start.Add(leastDial)), errBudget)
+	ctx, cancel := context.WithDeadlineCause(ctx, e.deadline(), errBudget)
 	defer cancel()
-	for delay := FirstBackoff; ; delay = min(2*delay, LastBackoff) {
-		o.Reply, o.Err = run(ctx, op(o.Stray))
-		if o.Err == nil && o.Reply.Status == lua.Late {
-			c.clock.Refused(o.Sent, o.Reply.Text(0))
-			if o.Err = ErrLate; !late && ctx.Err() == nil {
-				late, o.Sent = true, suspend.System.Now()
-				continue // now the clock is known: at once
+	for {
+		reply, err := run(ctx, op(e.Stray))
+		v := e.judge(ctx, reply, err, failed)
+		if v == settled {
+			return e.Outcome
+		}
+		if v == later {
+			if !errs.IsReply(e.Err) && c.cluster != nil {
+				// A ClusterClient asks a dead master again for up to a minute unless it is told to look.
+				c.cluster.ReloadState(ctx)
+			}
+			select {
+			case <-time.After(e.pause()):
+			case <-ctx.Done():
+				return e.Outcome
 			}
 		}
-		if o.Err == nil {
-			return o
-		}
-		if IsContext(o.Err) {
-			awaitDeadline(ctx)
-			if errors.Is(context.Cause(ctx), errBudget) {
-				o.Err = spent(failure)
-			}
-		}
-		failure = o.Err
-		home.NotePanic(o.Err)
-		if failed != nil && (ctx.Err() == nil || !IsContext(o.Err)) {
-			err := o.Err
-			failed.Store(&err)
-		}
-		sent, passing := Classify(o.Err)
-		o.Stray = o.Stray || sent
-		var last *lastError
-		if !passing || errors.As(o.Err, &last) || control.Resend.Off() || time.Since(start)+delay > home.Budget() ||
-			time.Until(end) < delay {
-			return o
-		}
-		if !errs.IsReply(o.Err) && c.cluster != nil {
-			// A ClusterClient asks a dead master again for up to a minute unless it is told to look.
-			c.cluster.ReloadState(ctx)
-		}
-		select {
-		case <-time.After(Spread(delay)):
-		case <-ctx.Done():
-			return o
-		}
-		o.Sent = suspend.System.Now()
+		e.Sent = suspend.System.Now()
 	}
 }
 

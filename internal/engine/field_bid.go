@@ -26,7 +26,7 @@ func (f *field) Ask(a Attempt) Result {
 	run := func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
 		op := func(again bool) lua.Call {
 			return s.protocol.Acquire(kind.Ask{
-				Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Place: a.place, Publish: c.publish,
+				Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.publish,
 				Tokens: a.Tokens, Until: c.clock.Limit(), HeadStart: a.headStart, Ends: a.ends,
 			})
 		}
@@ -37,7 +37,7 @@ func (f *field) Ask(a Attempt) Result {
 	}
 	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
 	o, ok := c.callNoting(wait, run, a.Failed, func(o Outcome) {
-		if before || o.Stray || a.place || o.Err == nil && o.Reply.Status == lua.Done {
+		if before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done {
 			f.Undo(a.Want.Stands(), true)
 		}
 	})
@@ -49,32 +49,31 @@ func (f *field) Ask(a Attempt) Result {
 		f.markStray()
 	}
 	s.noteClock(o)
+	return f.result(wait, o)
+}
+
+// result is what an answer means, or that there was none.
+func (f *field) result(wait context.Context, o Outcome) Result {
 	switch {
 	case o.Err != nil:
 		return Result{Err: o.Err, stray: o.Stray}
 	case o.Reply.Status == lua.Denied:
-		return f.refused(o, a.place)
+		by := f.server.refusedBy(o.Reply)
+		return Result{Refused: true, By: by, Again: f.server.base.recheck(by.Left)}
 	}
-	if cause := s.base.Over(wait); cause != nil {
+	if cause := f.server.base.Over(wait); cause != nil {
 		f.markStray()
 		return Result{Left: cause}
 	}
 	return Result{Granted: true, Sent: o.Sent, Token: o.Reply.Text(0), Last: o.Reply.Text(1)}
 }
 
-// refused reads a refusal, of an attempt that may have asked for a place.
-func (f *field) refused(o Outcome, place bool) Result {
-	s, fields := f.server, 1
+// refusedBy is who, or what, is in the way.
+func (s *oneServer) refusedBy(r lua.Reply) Blocker {
 	if s.queuer != nil {
-		fields = 3
+		return refusedBy(r, 3)
 	}
-	n := Result{Refused: true, By: refusedBy(o.Reply, fields)}
-	n.Again = s.base.recheck(n.By.Left)
-	if place {
-		n.at = s.client.lines.sync(s.base.Key, o.Sent, o.Reply.Text(1))
-		n.foreign = o.Reply.Int(2) == 1
-	}
-	return n
+	return refusedBy(r, 1)
 }
 
 // noteClock notes the server's time where the answer to an acquisition has it.

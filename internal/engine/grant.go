@@ -37,11 +37,7 @@ type grant struct {
 	bid     Bid      // for it; nil before it asks, or if it was handed the lock
 	// courtesy is what it owes to other clients.
 	courtesy courtesy
-	// refusedAt is the server's time, in microseconds, when it last said that a place has not been granted yet. Of its waiter.
-	refusedAt int64
-	failed    atomic.Pointer[error] // what the last attempt came to that got no answer; nil since there was one
-	// foreign says that one of Redisson's may be the one that calls this owner next. Of its waiter.
-	foreign bool
+	failed   atomic.Pointer[error] // what the last attempt came to that got no answer; nil since there was one
 
 	// turn holds one token. Operations that talk to the server about this grant take turns, because each tells the
 	// server an absolute hold count. It is a channel and not a mutex: a caller leaves by its context.

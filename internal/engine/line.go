@@ -17,55 +17,45 @@ import (
 // standInLine gets a grant of a kind whose waiters have places at the server. Nobody waits here for another of this process:
 // the server's queue is the only one, so its order is that of all.
 //
-// The place is asked for when the mailbox is subscribed, since whoever releases the lock passes over those that it cannot
-// reach. So the first to come asks for the lock only; where somebody of this client waits already, both are one script.
+// The place is asked for when the mailbox is subscribed, since whoever releases the lock passes over those that it
+// cannot reach. So the first to come asks for the lock only, and does so itself. Who comes while it does, or
+// waits, has entered before.
 func (g *grant) standInLine() (*Hold, error) {
 	c, r := g.base.Client, g.asked
-	if r.once || !c.lines.listens(g.base.Key) {
-		h, _, err := g.attempt(false)
+	if r.inLine == nil {
+		c.lines.first(g.base.Key, 1)
+		h, _, err := g.attempt()
+		c.lines.first(g.base.Key, -1)
 		switch {
 		case h != nil || err != nil:
 			return h, err
 		case r.once:
 			return nil, g.left(nil)
 		}
+		newPlace(g).join(true)
+		r.inLine.stand(r.wait)
 	}
-	p, err := c.lines.enter(g)
-	if err != nil {
-		return nil, err
-	}
-	defer c.lines.leave(p)
-	g.entry.setPlaced(true) // until it is live: whoever leaves gives its place back
-	return g.awaitTurn(p)
+	defer c.lines.leave(r.inLine)
+	return g.awaitTurn(r.inLine)
 }
 
-// awaitTurn asks for a place, and again when there is reason to think that it is gone, or that the lock was handed over
-// without a word that reached us.
+// awaitTurn ends the wait of a place, and has it asked for again when the lock was handed over in a way that is
+// not enough.
 func (g *grant) awaitTurn(p *place) (*Hold, error) {
 	b, wait, want := g.base, g.asked.wait, &g.asked.want
-	var own *pubsub.Subscription // where Redisson calls this waiter
-	defer func() {
-		if own != nil {
-			own.Close()
-		}
-	}()
 	for {
-		h, _, err := g.attempt(true)
-		if h != nil || err != nil {
-			return h, err
-		}
-		// A poll would find that it is to be called, a second later. (Not for all: it is a channel for each waiter.)
-		if g.foreign && own == nil {
-			own = b.Client.hub.Listen(b.queuer.Mailbox(g.id), (*calls)(p.line))
-		}
-		select {
-		case <-p.wake:
-		case <-wait.Done():
-		case <-b.Client.ctx.Done():
-		}
 		if cause := b.Over(wait); cause != nil {
 			g.missed(p)
 			return nil, g.left(cause)
+		}
+		result, got := p.take()
+		if result != nil {
+			g.heard(p)
+			n := g.entry.(*field).result(wait, *result)
+			if n.Refused {
+				return nil, n.By.Mistake(b.Key.Name)
+			}
+			return g.conclude(n)
 		}
 		if err := p.line.refused(); err != nil {
 			b.Client.lines.retire(p.line)
@@ -73,23 +63,31 @@ func (g *grant) awaitTurn(p *place) (*Hold, error) {
 		}
 		// A plain lease is not renewed, so it has to be asked for in full at once.
 		// And the word of an earlier grant to the same owner may come late.
-		got := p.take()
-		fresh := got.micros > g.refusedAt || got.micros > 0 && control.OwnMessage.Off()
+		fresh := got != nil && (got.micros > p.refusedAt || control.OwnMessage.Off())
 		// And so does one that is to stay for longer than the lease.
 		if fresh && want.renew && want.atLeast == 0 && time.Now().Before(got.sent.Add(watchdog.Trust(got.claim))) {
 			return g.activate(got.sent, got.token, "", min(got.claim, want.Lease))
 		}
+		p.stand(wait)
 	}
 }
 
 // missed notes, for a waiter that leaves, what its client's last poll said of the holder, or that it had no answer.
 func (g *grant) missed(p *place) {
 	p.line.lines.mu.Lock()
-	err, said := p.line.failed, p.line.said
+	err := p.line.failed
 	p.line.lines.mu.Unlock()
 	if err != nil {
 		g.failed.Store(&err)
 	}
+	g.heard(p)
+}
+
+// heard notes what was said last of the holder to somebody in the line.
+func (g *grant) heard(p *place) {
+	p.line.lines.mu.Lock()
+	said := p.line.said
+	p.line.lines.mu.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if said.at.After(g.said.at) {
@@ -97,45 +95,11 @@ func (g *grant) missed(p *place) {
 	}
 }
 
-// place is what a waiter has in a line.
-type place struct {
-	line  *line
-	owner string
-	wake  chan struct{} // 1-buffered: look at what was handed over, or ask the server
-	since time.Time     // before the place was asked for
-
-	// Guarded by the lines' mu.
-	handed   handed
-	entering bool // waits for the mailbox to be confirmed
-}
-
-// handed is a grant of which a message told.
-type handed struct {
-	token  string
-	micros int64     // when, by the server's clock
-	sent   time.Time // not later than that, by this process's clock
-	claim  time.Duration
-}
-
-func (p *place) signal() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (p *place) take() handed {
-	p.line.lines.mu.Lock()
-	defer p.line.lines.mu.Unlock()
-	got := p.handed
-	p.handed = handed{}
-	return got
-}
-
-// line are the waiters of one client for one name. All of it is guarded by the lines' mu but base and sub.
+// line are the waiters of one client for one name. All of it is guarded by the lines' mu but base, server and sub.
 type line struct {
 	lines  *lines
 	base   *Base
+	server *oneServer
 	sub    *pubsub.Subscription
 	places map[string]*place // by owner
 
@@ -176,10 +140,10 @@ func (l *line) Message(payload string) {
 		return // it left, and gives back what it is handed; or it has asked, and been told by the answer
 	}
 	if got, ok := l.trustLocked(fields[2], fields[3]); ok {
-		p.handed = got
-		p.handed.token = fields[1]
+		got.token = fields[1]
+		p.handed = &got
 	}
-	p.signal()
+	p.signalLocked()
 }
 
 // Look is called with the hub's mutex held when messages may have been missed.
@@ -190,7 +154,7 @@ func (l *line) Look(confirmed bool) {
 	l.due = time.Time{}
 	for _, p := range l.places {
 		if p.entering || !confirmed { // else the poll tells whom it concerns
-			p.signal()
+			p.signalLocked()
 		}
 	}
 	l.lines.kickLocked()

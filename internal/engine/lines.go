@@ -37,107 +37,97 @@ type lines struct {
 
 	// mu guards the rest. It may be taken with the hub's mutex held, so the hub is never called with it held; and it is never
 	// held over a network call.
-	mu      sync.Mutex
-	lines   map[queue.Key]*line
-	asked   map[*redis.Client]bool // masters whose polls are under way
-	running bool
-	kick    chan struct{} // 1-buffered: something is due earlier
+	mu       sync.Mutex
+	lines    map[queue.Key]*line
+	firsts   map[queue.Key]int // who asks for a name themselves
+	askers   map[*redis.Client]*asker
+	unsorted []*inquiry // of a cluster, for one of the askers
+	sorting  bool
+	asked    map[*redis.Client]bool // masters whose polls are under way
+	running  bool
+	kick     chan struct{} // 1-buffered: something is due earlier
 }
 
-// listens tells whether a new waiter would be reached at once.
-func (ls *lines) listens(key queue.Key) bool {
+// first counts those who ask for a name themselves.
+func (ls *lines) first(key queue.Key, n int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.lines[key]
-	return l != nil && l.confirmed
+	if ls.firsts == nil {
+		ls.firsts = make(map[queue.Key]int)
+	}
+	if ls.firsts[key] += n; ls.firsts[key] == 0 {
+		delete(ls.firsts, key)
+	}
+}
+
+// isFirst tells whether nobody of this client waits for a name, nor asks for it.
+func (ls *lines) isFirst(b *Base) bool {
+	ls.mu.Lock()
+	first := ls.lines[b.Key] == nil && ls.firsts[b.Key] == 0
+	ls.mu.Unlock()
+	return first
 }
 
 // sync notes a moment of the server: a script that was sent at that time said that it was so late there. It returns the moment
 // as a number.
-func (ls *lines) sync(key queue.Key, sent time.Time, micros string) int64 {
+func (l *line) syncLocked(sent time.Time, micros string) int64 {
 	at, err := strconv.ParseInt(micros, 10, 64)
-	if err != nil {
-		return 0
-	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if l := ls.lines[key]; l != nil && sent.After(l.sent) {
+	if err == nil && sent.After(l.sent) {
 		l.sent, l.micros = sent, at
 	}
 	return at
 }
 
-// enter joins the waiters of a name, and returns when messages arrive.
-func (ls *lines) enter(g *grant) (*place, error) {
-	b, wait := g.base, g.asked.wait
-	p := &place{owner: g.id, wake: make(chan struct{}, 1), since: time.Now(), entering: true}
-	ls.join(b, p)
-	for {
-		if cause := b.Over(wait); cause != nil {
-			ls.leave(p)
-			return nil, g.left(cause)
-		}
-		if err := p.line.refused(); err != nil {
-			ls.leave(p)
-			ls.retire(p.line)
-			return nil, err
-		}
-		if ls.entered(p) {
-			return p, nil
-		}
-		select {
-		case <-p.wake:
-		case <-wait.Done():
-		case <-ls.client.ctx.Done():
-		}
-	}
-}
-
-func (ls *lines) entered(p *place) bool {
+// open makes the line of a name if there is none, and returns it with the mutex held. The subscription is made
+// before, because the hub's mutex comes before ours; of two that are made at once one is closed again.
+func (ls *lines) open(b *Base) *line {
+	fresh := &line{lines: ls, base: b, server: b.backend.(queueServer).oneServer, places: make(map[string]*place)}
+	fresh.sub = ls.client.hub.Listen(b.queuer.Mailbox(ls.client.id), fresh)
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	p.entering = !p.line.confirmed && !control.Listening.Off()
-	return !p.entering
-}
-
-// join puts a place into the line of its name, and makes that if there is none. The subscription is made before, because the
-// hub's mutex comes before ours; of two that are made at once one is closed again.
-func (ls *lines) join(b *Base, p *place) {
-	var fresh *line
-	for {
+	for ls.lines[b.Key] != nil {
+		ls.mu.Unlock()
+		fresh.sub.Close()
 		ls.mu.Lock()
-		if p.line = ls.lines[b.Key]; p.line == nil && fresh != nil {
-			if ls.lines == nil {
-				ls.lines, ls.asked, ls.kick = make(map[queue.Key]*line), make(map[*redis.Client]bool), make(chan struct{}, 1)
-			}
-			ls.lines[b.Key], p.line, fresh = fresh, fresh, nil
-			p.line.due, p.line.refreshed = time.Now().Add(pollGap), time.Now()
-		}
-		if p.line != nil {
-			p.line.places[p.owner] = p
-			if !ls.running {
-				ls.running = true
-				ls.client.tasks.Go(ls.run)
-			}
+		if l := ls.lines[b.Key]; l != nil {
+			return l
 		}
 		ls.mu.Unlock()
-		if p.line != nil {
-			break
-		}
-		fresh = &line{lines: ls, base: b, places: make(map[string]*place)}
 		fresh.sub = ls.client.hub.Listen(b.queuer.Mailbox(ls.client.id), fresh)
+		ls.mu.Lock()
 	}
-	if fresh != nil {
-		fresh.sub.Close()
+	if ls.lines == nil {
+		ls.lines, ls.askers = make(map[queue.Key]*line), make(map[*redis.Client]*asker)
+		ls.asked, ls.kick = make(map[*redis.Client]bool), make(chan struct{}, 1)
+	}
+	ls.lines[b.Key], fresh.due, fresh.refreshed = fresh, time.Now().Add(pollGap), time.Now()
+	if !ls.running {
+		ls.running = true
+		ls.client.tasks.Go(ls.run)
+	}
+	return fresh
+}
+
+// close wakes all who wait.
+func (ls *lines) close() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.lines {
+		for _, p := range l.places {
+			p.wakeLocked()
+		}
 	}
 }
 
 // leave takes a place out. The line stays for a while, in case another comes.
 func (ls *lines) leave(p *place) {
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	delete(p.line.places, p.owner)
+	ls.giveUpLocked(p)
+	delete(p.line.places, p.grant.id)
 	p.line.left = time.Now()
+	ls.mu.Unlock()
+	if p.own != nil {
+		p.own.Close()
+	}
 }
 
 // retire ends a line whose mailbox was refused, so that the next to come asks for it again.
@@ -336,15 +326,15 @@ func (ls *lines) sendTo(polls []poll) {
 // settle wakes those whom the reply to a poll concerns: who was handed the lock, and who has no place any more.
 func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 	l, missing := p.line, r.Texts(6)
-	ls.sync(l.base.Key, sent, r.Text(1))
 	ls.mu.Lock()
+	l.syncLocked(sent, r.Text(1))
 	l.failed = nil
 	if holder := r.Text(2); holder != "" {
 		l.said = word{time.Now(), InTheWay(r.Int(0), holder)}
 	}
 	for _, owner := range append(missing, r.Text(2)) {
 		if p := l.places[owner]; p != nil {
-			p.signal()
+			p.signalLocked()
 		}
 	}
 	l.far = r.Int(5) == 1

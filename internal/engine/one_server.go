@@ -46,5 +46,10 @@ type queueServer struct{ *oneServer }
 
 var _ waiter = queueServer{}
 
+// enter is [waiter.enter].
+func (s queueServer) enter(g *grant) bool {
+	return !g.asked.once && !s.client.lines.isFirst(g.base) && g.prepare() == nil
+}
+
 // wait is [waiter.wait].
 func (queueServer) wait(g *grant) (*Hold, error) { return g.standInLine() }

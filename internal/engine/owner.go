@@ -72,6 +72,24 @@ func ownerOf(ctx context.Context, b *Base) *owner {
 func (o *owner) enter(b *Base, r *request) (*grant, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if len(o.grants) > 0 {
+		if g, err := o.againLocked(b); g != nil || err != nil {
+			return g, err
+		}
+	}
+	g := newGrant(b, o, o.idLocked(b), r)
+	if len(o.grants) < fewGrants {
+		o.grants = append(o.grants, g)
+	} else {
+		o.addLocked(g)
+	}
+	return g, nil
+}
+
+// againLocked is for an owner that has grants: of this lock perhaps, or of the name by another kind. (Not a part
+// of enter: what most callers do not need would take a part of the stack of each that waits, when it is small
+// still.)
+func (o *owner) againLocked(b *Base) (*grant, error) {
 	if g := o.findLocked(lockKey{b.Client, b.Key}); g != nil {
 		ended, spent := g.isOver()
 		if !ended {
@@ -83,16 +101,14 @@ func (o *owner) enter(b *Base, r *request) (*grant, error) {
 		return nil, errs.Invalid("this owner holds %q as %s, and a lock is re-entered by its own kind only; use one kind for a name, or a "+
 			"context with another owner", b.Key.Name, kind)
 	}
-	g := newGrant(b, o, o.idLocked(b), r)
-	if len(o.grants) < fewGrants {
-		o.grants = append(o.grants, g)
-		return g, nil
-	}
+	return nil, nil
+}
+
+func (o *owner) addLocked(g *grant) {
 	if o.more == nil {
 		o.more = make(map[lockKey]*grant)
 	}
-	o.more[lockKey{b.Client, b.Key}] = g
-	return g, nil
+	o.more[lockKey{g.base.Client, g.base.Key}] = g
 }
 
 // idLocked is as which the owner is known to Redis as a holder of this kind of lock.

@@ -1,0 +1,331 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// asker asks one master for those who wait in lines: whoever has a question leaves it here, and those that came
+// meanwhile travel together. So ten thousand waiters take the stack of a few goroutines to ask, and not their own.
+// It sends at most so many pipelines at the same time that none of them loses time, and one that takes long does
+// not count, so that a slow name, or a dead connection, keeps others for no longer than [overtake]. Its goroutines
+// run while there is something to ask. All of it is guarded by the lines' mu.
+type asker struct {
+	lines    *lines
+	master   *redis.Client
+	waiting  []*inquiry
+	flights  []*flight // under way, without those that take too long
+	boarding bool      // one of them has begun and takes along all who wait
+	timer    *time.Timer
+	armed    bool // timer will fire
+}
+
+// flight is one goroutine that sends.
+type flight struct{ begun time.Time }
+
+const (
+	// overtake is how long a pipeline of questions is waited for at least before others are sent beside it, and
+	// mostOvertake at most.
+	overtake, mostOvertake = 2 * time.Millisecond, 50 * time.Millisecond
+	// maxFlights is how many pipelines are sent at the same time, beside those that take too long. (Not more where
+	// the server is far, as package combine has it: who asks here is going to wait.)
+	maxFlights = 2
+	// askChunk is how many questions travel together at most, so that the first does not wait long for the last.
+	askChunk = 128
+)
+
+// inquiry is what a place asks the server, with all its attempts.
+type inquiry struct {
+	place   *place
+	effort  *effort     // nil before the first attempt
+	resting *time.Timer // before the next attempt; nil while it is in the hands of the asker
+	queue   bool        // asks for a place, and not only for the lock
+	before  bool        // an earlier question of the owner may still arrive
+	gone    bool        // the waiter has left: what the question may come to is given back at its end
+}
+
+// askLocked has a question asked for a place, that is to wake its waiter when there is an answer that concerns it.
+// Like all that a waiter calls, it takes little of its stack.
+func (ls *lines) askLocked(p *place, queue bool) {
+	p.look = false
+	p.asking = &inquiry{place: p, queue: queue}
+	ls.sendLocked(p.asking)
+}
+
+// sendLocked leaves a question to the asker of its master. To find that takes a deep stack.
+func (ls *lines) sendLocked(q *inquiry) {
+	if ls.client.cluster == nil {
+		ls.askerLocked(nil).addLocked(q)
+		return
+	}
+	ls.unsorted = append(ls.unsorted, q)
+	if !ls.sorting {
+		ls.sorting = true
+		ls.client.tasks.Often(ls.sort)
+	}
+}
+
+// sort gives the askers of the masters of a cluster their questions.
+func (ls *lines) sort() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, q := range ls.unsorted {
+		ls.askerLocked(ls.client.masterOf(q.place.line.base.Key.Name)).addLocked(q)
+	}
+	ls.unsorted, ls.sorting = nil, false
+}
+
+func (ls *lines) askerLocked(master *redis.Client) *asker {
+	if a := ls.askers[master]; a != nil {
+		return a
+	}
+	a := &asker{lines: ls, master: master}
+	ls.askers[master] = a
+	return a
+}
+
+// giveUpLocked is for a waiter that leaves. A question that is under way is left to itself.
+func (ls *lines) giveUpLocked(p *place) {
+	q := p.asking
+	switch {
+	case q == nil:
+		return
+	case q.resting != nil:
+		q.resting.Stop()
+		if q.effort.Stray {
+			p.grant.entry.markStray()
+		}
+	default:
+		p.grant.entry.leaveUndo()
+	}
+	p.asking, q.gone = nil, true
+}
+
+func (a *asker) addLocked(q *inquiry) {
+	a.waiting = append(a.waiting, q)
+	a.beginLocked()
+}
+
+// beginLocked sends a goroutine off with those who wait, if that may be.
+func (a *asker) beginLocked() {
+	if len(a.waiting) == 0 || a.boarding || len(a.flights) >= maxFlights {
+		return
+	}
+	a.boarding = true
+	a.lines.client.tasks.Often(a.fly)
+}
+
+// hurry lets those who wait go on without the pipelines that take too long. Its goroutine lives for one look. It
+// needs no owner: it is started while something is under way.
+func (a *asker) hurry() {
+	a.lines.mu.Lock()
+	defer a.lines.mu.Unlock()
+	a.armed = false
+	if late := time.Now().Add(-a.patience()); !control.Overtake.Off() {
+		a.flights = slices.DeleteFunc(a.flights, func(f *flight) bool { return !f.begun.After(late) })
+	}
+	a.beginLocked()
+	a.armLocked()
+}
+
+// patience is how long a pipeline is waited for: longer where all take long. A server that has too much to do
+// would get one more with each look, and each takes a connection.
+func (a *asker) patience() time.Duration {
+	return min(max(overtake, 2*a.lines.client.way.usual()), mostOvertake)
+}
+
+// armLocked has what is under way looked after.
+func (a *asker) armLocked() {
+	switch {
+	case a.armed || len(a.flights) == 0:
+		return
+	case a.timer == nil:
+		a.timer = time.AfterFunc(a.patience(), a.hurry)
+	default:
+		a.timer.Reset(a.patience())
+	}
+	a.armed = true
+}
+
+// fly sends those who wait, and those who came meanwhile, until there is nobody.
+func (a *asker) fly() {
+	f := &flight{}
+	for batch := a.board(f, true); len(batch) > 0; batch = a.board(f, false) {
+		a.send(batch)
+	}
+}
+
+// board takes out who is to be sent. What does not fit goes with the next. Without anybody the flight ends, and
+// also if others may take them along.
+func (a *asker) board(f *flight, first bool) (batch []*inquiry) {
+	a.lines.mu.Lock()
+	defer a.lines.mu.Unlock()
+	if i := slices.Index(a.flights, f); i >= 0 {
+		a.flights = slices.Delete(a.flights, i, i+1)
+	}
+	if first {
+		a.boarding = false
+	}
+	if n := min(len(a.waiting), askChunk); n > 0 && !a.boarding && len(a.flights) < maxFlights {
+		batch = slices.Clone(a.waiting[:n])
+		if a.waiting = slices.Delete(a.waiting, 0, n); len(a.waiting) == 0 && cap(a.waiting) > askChunk {
+			a.waiting = nil // ten thousand may have been there
+		}
+		f.begun = time.Now()
+		a.flights = append(a.flights, f)
+		a.beginLocked()
+		a.armLocked()
+		return batch
+	}
+	if len(a.flights) == 0 && len(a.waiting) == 0 && !a.boarding && a.lines.askers[a.master] == a {
+		delete(a.lines.askers, a.master) // masters come and go
+	}
+	return nil
+}
+
+// send asks the questions once, but for those whose waiters have left.
+func (a *asker) send(batch []*inquiry) {
+	c := a.lines.client
+	calls := make([]lua.Call, 0, len(batch))
+	asked := batch[:0]
+	last, now := time.Time{}, suspend.System.Now()
+	for _, q := range batch {
+		if a.isGone(q) {
+			q.giveBack()
+			continue
+		}
+		q.begin(now)
+		calls, asked, last = append(calls, q.call()), append(asked, q), latest(last, q.effort.deadline())
+	}
+	if len(asked) == 0 {
+		return
+	}
+	// Hooks see the pipeline as a part of what the first of them does. No waiter's impatience is the others'.
+	ctx, cancel := context.WithDeadlineCause(Detach(asked[0].place.grant.asked.wait), last, errBudget)
+	defer cancel()
+	var results []lua.Result
+	if len(calls) == 1 {
+		reply, err := lua.Run(ctx, c.single, calls[0])
+		results = []lua.Result{{Reply: reply, Err: err}}
+	} else {
+		results = lua.RunAll(ctx, c.rdb, calls)
+	}
+	silent := false
+	for i, q := range asked {
+		err := results[i].Err
+		if i > 0 {
+			err = panics.Text(err) // it is the first one's, and the others are asked once more
+		}
+		silent = a.settle(ctx, q, results[i].Reply, err) || silent
+	}
+	if silent && c.cluster != nil {
+		c.cluster.ReloadState(ctx)
+	}
+}
+
+func (a *asker) isGone(q *inquiry) bool {
+	a.lines.mu.Lock()
+	defer a.lines.mu.Unlock()
+	return q.gone
+}
+
+// begin begins an attempt.
+func (q *inquiry) begin(now time.Time) {
+	if g := q.place.grant; q.effort == nil {
+		e := newEffort(g.base.Client, g.base.Client)
+		q.before, q.effort = g.entry.isStray(), &e
+	}
+	q.effort.Sent = now
+}
+
+// call is the script of the next attempt.
+func (q *inquiry) call() lua.Call {
+	g := q.place.grant
+	c := g.base.Client
+	return q.place.line.server.protocol.Acquire(kind.Ask{
+		Owner: g.id, Lease: g.asked.want.Stands(), Again: q.effort.Stray || q.before, Place: q.queue,
+		Publish: c.publish, Tokens: 1, Until: c.clock.Limit(),
+	})
+}
+
+// settle judges an attempt. It reports whether the server was silent, and is to be asked once more.
+func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err error) (silent bool) {
+	ls, p := a.lines, q.place
+	v := q.effort.judge(ctx, reply, err, &p.grant.failed)
+	silent = v == later && !errs.IsReply(q.effort.Err)
+	if v == settled {
+		if q.effort.Stray {
+			p.grant.entry.markStray()
+		}
+		p.line.server.noteClock(q.effort.Outcome)
+	}
+	ls.mu.Lock()
+	switch {
+	case q.gone:
+		ls.mu.Unlock()
+		q.giveBack()
+		return silent
+	case v == atOnce:
+		ls.sendLocked(q)
+	case v == later:
+		q.resting = time.AfterFunc(q.effort.pause(), func() { ls.resume(q) })
+	case q.effort.Err == nil && q.effort.Reply.Status == lua.Denied:
+		p.deniedLocked(q)
+	default:
+		p.asking, p.result = nil, &q.effort.Outcome
+		p.wakeLocked()
+	}
+	ls.mu.Unlock()
+	return silent
+}
+
+// resume is called after a pause. Its goroutine needs no owner: of a waiter that has left it does nothing, and
+// Close waits for the others.
+func (ls *lines) resume(q *inquiry) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if q.resting = nil; !q.gone {
+		ls.sendLocked(q)
+	}
+}
+
+// giveBack gives back what a question may come to, or has, whose waiter has left.
+func (q *inquiry) giveBack() {
+	g, e := q.place.grant, q.effort
+	if q.before || q.queue || e != nil && (e.Stray || e.Err == nil && e.Reply.Status == lua.Done) {
+		g.entry.Undo(g.asked.want.Stands(), true)
+	}
+}
+
+// deniedLocked goes on waiting.
+func (p *place) deniedLocked(q *inquiry) {
+	o, l := &q.effort.Outcome, p.line
+	p.asking = nil
+	p.grant.failed.Store(nil)
+	by := l.server.refusedBy(o.Reply)
+	if o.Sent.After(l.said.at) {
+		l.said = word{time.Now(), by}
+	}
+	if by.Stays {
+		p.result = o
+		p.wakeLocked()
+		return
+	}
+	if q.queue {
+		p.refusedAt = l.syncLocked(o.Sent, o.Reply.Text(1))
+		p.foreign = o.Reply.Int(2) == 1
+	}
+	if p.look || p.handed != nil || p.entering || p.foreign && p.own == nil {
+		p.wakeLocked()
+	}
+}
