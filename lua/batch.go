@@ -38,7 +38,7 @@ func RunAll(ctx context.Context, rdb Pipeliner, calls []Call) []Result {
 
 func runSome(ctx context.Context, rdb Pipeliner, which []int, results []Result, args func(int) []any) {
 	pipe := rdb.Pipeline()
-	cmds := make([]command, len(which))
+	cmds := make([]*command, len(which))
 	for j, i := range which {
 		cmds[j] = newCommand(ctx, args(i))
 		_ = pipe.Process(ctx, cmds[j])
@@ -68,7 +68,7 @@ func RunBefore(ctx context.Context, rdb Pipeliner, c Call, build func() redis.Cm
 		if err := exec(ctx, pipe); err != nil {
 			return Reply{}, err
 		}
-		return parse(cmd.Result())
+		return cmd.reply()
 	}
 	reply, err := attempt(c.args)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {

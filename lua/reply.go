@@ -87,7 +87,7 @@ type Result struct {
 }
 
 // interface check: what Run and RunAll send is a command of go-redis.
-var _ redis.Cmder = command{}
+var _ redis.Cmder = (*command)(nil)
 
 // IsDenied tells whether the server refused a command because of the user's permissions. Inside a script that has another
 // text in each version, and before 7 none says which command it was.

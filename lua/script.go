@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -80,19 +82,28 @@ func (s *Script) Call(keysAndArgs ...any) Call {
 
 // command is sent at most once by go-redis: its own retries would run a script again after a lost reply, without telling
 // anybody. MOVED, ASK and READONLY are still followed, because the server did not run the script then.
-type command struct{ *redis.Cmd }
+type command struct {
+	*redis.Cmd
+	asked atomic.Bool // for its arguments, as go-redis does when it has a connection to write them to
+}
+
+// Args is called to write the command, and by hooks: where nobody has, it has not been sent.
+func (c *command) Args() []any {
+	c.asked.Store(true)
+	return c.Cmd.Args()
+}
 
 // newCommand also says in what steps keys follow each other. A script's keys do not, but where that is not said a ClusterClient asks
 // any server for all that it knows about commands (COMMAND), and has all other commands wait for the answer, again and again if it
 // is a refusal or that server hangs.
-func newCommand(ctx context.Context, args []any) command {
-	cmd := command{redis.NewCmd(ctx, args...)}
+func newCommand(ctx context.Context, args []any) *command {
+	cmd := &command{Cmd: redis.NewCmd(ctx, args...)}
 	cmd.SetStepCount(1)
 	return cmd
 }
 
 // NoRetry is asked by go-redis.
-func (command) NoRetry() bool { return !control.NoRetry.Off() }
+func (*command) NoRetry() bool { return !control.NoRetry.Off() }
 
 // Processor is the part of a go-redis client that sends a command.
 type Processor interface {
@@ -115,7 +126,29 @@ func send(ctx context.Context, rdb Processor, args []any) (r Reply, err error) {
 	defer panics.Into(&err)
 	cmd := newCommand(ctx, args)
 	_ = rdb.Process(ctx, cmd) // the command keeps its error
-	return parse(cmd.Result())
+	return cmd.reply()
+}
+
+// reply is the answer, or why there is none.
+func (c *command) reply() (Reply, error) {
+	r, err := parse(c.Result())
+	var answer redis.Error
+	if err != nil && !c.asked.Load() && !errors.As(err, &answer) {
+		err = &unsentError{err}
+	}
+	return r, err
+}
+
+// unsentError is an error of a command that go-redis did not begin to write.
+type unsentError struct{ error }
+
+func (e *unsentError) Unwrap() error { return e.error }
+
+// IsUnsent tells of an error of [Run] or [RunBefore] that nothing was written, as where no connection could be made. Else
+// that is not known. It is for people: a hook of go-redis that returns before what it calls has ended makes it untrue.
+func IsUnsent(err error) bool {
+	var unsent *unsentError
+	return errors.As(err, &unsent)
 }
 
 // withText turns the EVALSHA into an EVAL.

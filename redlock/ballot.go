@@ -209,6 +209,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 // attempt sends a question to a master once. One that grants has to be refused when it is late, so the master's clock is asked for where it is
 // not known.
 func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer) {
+	defer func() { a.unsent = lua.IsUnsent(a.err) }()
 	if !what.grants {
 		a.sent = suspend.System.Now()
 		a.reply, a.err = lua.Run(ctx, v.client.Single(), what.call(0))

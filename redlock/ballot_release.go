@@ -122,7 +122,7 @@ func (b *ballot) Release(ctx context.Context, rest func() time.Duration) engine.
 			return b.Released(engine.Outcome{Err: failure, Stray: failure.open()})
 		}
 		a := <-answers
-		p.answers[a.from] = answer{reply: a.Reply, err: a.Err}
+		p.answers[a.from] = answer{reply: a.Reply, err: a.Err, unsent: a.Err != nil && (!a.Stray || a.Unsent)}
 		if a.Err == nil && a.Reply.Status == lua.Done && (reply.Status != lua.Done || reply.Text(0) != "") {
 			reply = a.Reply // of one that announced it, if there is one
 		}

@@ -218,7 +218,7 @@ func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 			}, func(engine.Outcome) {})
 			switch {
 			case ok && (o.Err == nil || !engine.IsContext(o.Err)):
-				a.reply, a.err = o.Reply, o.Err
+				a.reply, a.err, a.unsent = o.Reply, o.Err, o.Err != nil && (!o.Stray || o.Unsent)
 			case ctx.Err() == nil:
 				a.err = v.silence(patience)
 			}

@@ -29,6 +29,7 @@ type answer struct {
 	run    *master.Run // that gave it, if the owner holds the lock there only now
 	counts bool        // the owner holds the lock there, and the master can be believed
 	doubt  error       // why it cannot
+	unsent bool        // nothing of the question was written to a connection
 	said   string      // the reply in words, if it is to another question than whether an owner holds the lock
 }
 
@@ -193,6 +194,6 @@ func refusal(err error) bool {
 // open tells whether a master may have done what it was asked, without an answer.
 func (e *quorumError) open() bool {
 	return e.tally.count(func(a *answer) bool {
-		return unanswered(a.err) != nil && !errors.Is(a.err, errClosing)
+		return unanswered(a.err) != nil && !errors.Is(a.err, errClosing) && !a.unsent
 	}) > 0
 }

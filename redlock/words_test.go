@@ -134,3 +134,23 @@ func TestTryLockOverStaleConnections(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, h.Unlock(t.Context()))
 }
+
+// What was refused a connection was not asked: an unlock that a majority never heard of has not happened there.
+func TestRefusedConnectionIsNotUncertain(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(&holdfast.Options{RetryBudget: 300 * time.Millisecond})
+	m := p.seen(uniqueName(t))
+	h := l.everywhere(m)
+	for _, proxy := range p.proxies[1:] {
+		proxy.Stop()
+	}
+	for _, rdb := range p.rdbs[1:] {
+		eventually(t, "no connection is left from before", func() bool {
+			return errors.Is(rdb.Ping(t.Context()).Err(), syscall.ECONNREFUSED) && rdb.PoolStats().TotalConns == 0
+		})
+	}
+	err := h.Unlock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to")
+	require.NotErrorIs(t, err, holdfast.ErrUncertain)
+}

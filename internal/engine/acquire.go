@@ -192,7 +192,7 @@ func (g *grant) conclude(n Result) (*Hold, error) {
 	case n.Left != nil:
 		return nil, g.left(n.Left)
 	case !n.Granted:
-		return nil, g.gaveUp(r.wait, Outcome{Err: n.Err, Stray: n.stray})
+		return nil, g.gaveUp(r.wait, Outcome{Err: n.Err, Stray: n.stray, Unsent: n.unsent})
 	}
 	if e := g.bid.Entry(); e != g.entry {
 		g.become(e.Owner(), e)

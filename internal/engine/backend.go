@@ -67,6 +67,8 @@ type Result struct {
 	Left  error // why the wait ended, if it did
 	Err   error // why there is neither a grant nor a refusal
 	stray bool  // the attempt may have run all the same
+	// unsent is as [Outcome] has it.
+	unsent bool
 }
 
 // Listening is how a waiter hears releases.

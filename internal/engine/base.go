@@ -224,7 +224,7 @@ func Raise(err error) error {
 // Uncertain is the error of an operation that failed: whether it may have happened is part of it, and whether there was an answer.
 func (b *Base) Uncertain(o Outcome) error {
 	err := b.backend.Explain(o.Err)
-	if o.Stray {
+	if o.Stray && !o.Unsent {
 		err = errs.Both(errs.ErrUncertain, err)
 	}
 	if isOutage(o.Err) {

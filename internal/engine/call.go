@@ -41,6 +41,9 @@ type Outcome struct {
 	Sent  time.Time // when the last attempt was sent: what is trusted is counted from here, never from the reply
 	Stray bool      // an attempt was sent that nobody answered: it may have run, and may still
 	Err   error
+	// Unsent is that nothing of what is stray was written to a connection. It is for what callers are told, and no more: hooks
+	// of go-redis can make it untrue, and what may have been granted is given back all the same.
+	Unsent bool
 }
 
 // Operation builds the call of an attempt; again says that an earlier one may have been executed.

@@ -55,6 +55,7 @@ func (e *effort) judge(ctx context.Context, reply lua.Reply, err error, failed *
 	if e.Err == nil {
 		return settled
 	}
+	unsent := lua.IsUnsent(e.Err)
 	if IsContext(e.Err) {
 		awaitDeadline(ctx)
 		if errors.Is(context.Cause(ctx), errBudget) {
@@ -68,7 +69,10 @@ func (e *effort) judge(ctx context.Context, reply lua.Reply, err error, failed *
 		failed.Store(&err)
 	}
 	sent, passing := Classify(e.Err)
-	e.Stray = e.Stray || sent
+	if sent {
+		e.Unsent = unsent && (e.Unsent || !e.Stray)
+		e.Stray = true
+	}
 	var last *lastError
 	if !passing || errors.As(e.Err, &last) || control.Resend.Off() || time.Since(e.start)+e.delay > e.home.Budget() ||
 		time.Until(e.end) < e.delay {

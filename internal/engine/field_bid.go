@@ -56,7 +56,7 @@ func (f *field) Ask(a Attempt) Result {
 func (f *field) result(wait context.Context, o Outcome) Result {
 	switch {
 	case o.Err != nil:
-		return Result{Err: o.Err, stray: o.Stray}
+		return Result{Err: o.Err, stray: o.Stray, unsent: o.Unsent}
 	case o.Reply.Status == lua.Denied:
 		by := f.server.refusedBy(o.Reply)
 		return Result{Refused: true, By: by, Again: f.server.base.recheck(by.Left)}
