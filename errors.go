@@ -24,6 +24,9 @@ var (
 	// where a server refused before it fell silent. errors.Is is true for the last failure too, and
 	// for the cause of a context that ended.
 	//
+	// So whoever cancels a call before a server has said anything gets it too, together with
+	// context.Canceled: test for that first where a cancelled call is to raise no alarm.
+	//
 	// If the context had ended before the call, nothing is asked, and the text speaks of no outage.
 	// If it was the context of another hold, the text names that hold's lock.
 	ErrUnavailable = errs.ErrUnavailable

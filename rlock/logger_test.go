@@ -3,6 +3,8 @@ package rlock_test
 import (
 	"context"
 	"log/slog"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -109,6 +111,10 @@ func TestCloseWithBlockedLogger(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-closed, context.Canceled)
 	close(log.released)
+	eventually(t, "what Close left to the background has ended", func() bool {
+		stacks := make([]byte, 4<<20)
+		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "engine.(*undoer)")
+	})
 }
 
 // TestPanickingLogger: a log that panics harms nobody.

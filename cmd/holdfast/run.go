@@ -29,13 +29,16 @@ lock is lost the group gets SIGTERM, and SIGKILL after --grace; until it has end
 holder. On Linux CMD also gets SIGTERM if holdfast itself is killed. Processes that CMD leaves behind are not waited
 for. With --at-least the lock stays for that time also if CMD failed, or could not be executed: that was the run. stdin is passed on, except from a terminal, which only the foreground's process group could read.
 
+--wait is for other holders, and not for Redis. Where that does not answer, nobody knows whether there is anything to wait
+for, so holdfast says so within seconds, with 69. To wait for Redis too, run it again while the code is 69.
+
 Exit codes:
   n      that of CMD
   128+n  CMD was ended by signal n, or signal n ended the wait for the lock
   64     bad flag or argument
   69     Redis did not answer, so nobody knows who has the lock (EX_UNAVAILABLE); CMD did not run
   75     somebody else had the lock for all of --wait (EX_TEMPFAIL); CMD did not run
-  76     the lock was lost while CMD ran; CMD was ended
+  76     the lock was lost while CMD ran; CMD was ended, and the message has its own exit code
   125    holdfast failed, for example because Redis refuses its password, or has something else under NAME; CMD did not run
   126    CMD was found and cannot be executed
   127    CMD was not found

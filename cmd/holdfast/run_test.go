@@ -213,13 +213,17 @@ func TestRunForwardsSignals(t *testing.T) {
 // When the lock is lost the whole group of the command is ended: asked first, then killed.
 func TestRunLoss(t *testing.T) {
 	srv := redistest.Shared(t)
-	for what, c := range map[string]struct{ grace, script, prints string }{
-		"ends at SIGTERM":      {"1h", "sleep 1000 & echo ready; wait", ""},
-		"cleans up at SIGTERM": {"1h", "trap 'echo cleaned; exit 0' TERM" + endless, "cleaned"},
-		"ignores SIGTERM":      {"100ms", "trap 'echo trapped' TERM" + endless, "trapped"},
-		"kill at once":         {"0", "trap '' TERM" + endless, ""},
-		"its child ignores it": {"100ms", "(trap '' TERM; while :; do sleep 0.02; done) & echo ready; wait", ""},
-		"is stopped":           {"1h", "echo ready; kill -STOP $$", ""},
+	for what, c := range map[string]struct {
+		grace, script, prints string
+		code                  string // its own
+	}{
+		"ends at SIGTERM":      {"1h", "sleep 1000 & echo ready; wait", "", "143"},
+		"cleans up at SIGTERM": {"1h", "trap 'echo cleaned; exit 0' TERM" + endless, "cleaned", "0"},
+		"fails at SIGTERM":     {"1h", "trap 'exit 7' TERM" + endless, "", "7"},
+		"ignores SIGTERM":      {"100ms", "trap 'echo trapped' TERM" + endless, "trapped", "137"},
+		"kill at once":         {"0", "trap '' TERM" + endless, "", "137"},
+		"its child ignores it": {"100ms", "(trap '' TERM; while :; do sleep 0.02; done) & echo ready; wait", "", "143"},
+		"is stopped":           {"1h", "echo ready; kill -STOP $$", "", "143"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			rdb := srv.Client(t)
@@ -228,7 +232,7 @@ func TestRunLoss(t *testing.T) {
 			require.EqualValues(t, 1, rdb.Del(context.Background(), t.Name()).Val())
 			require.Equal(t, exitLost, p.end(), "and end says that nobody of the group is left")
 			require.Contains(t, p.stdout.String(), c.prints)
-			require.Contains(t, p.stderr.String(), "was lost while the command ran")
+			require.Contains(t, p.stderr.String(), "was lost while the command ran, which ended with exit code "+c.code+"\n")
 			require.Zero(t, exists(t, rdb, t.Name()), "not brought back")
 		})
 	}

@@ -79,7 +79,10 @@ func (r *runner) lockAndRun() error {
 	lost := errors.Is(context.Cause(hold.Context()), holdfast.ErrLost)
 	switch unlockErr := hold.Unlock(context.Background()); {
 	case lost || errors.Is(unlockErr, holdfast.ErrLost):
-		return fail(exitLost, "the lock %q was lost while the command ran", r.name)
+		if err != nil { // it was never there
+			return fail(exitLost, "the lock %q was lost before the command ran: %w", r.name, err)
+		}
+		return fail(exitLost, "the lock %q was lost while the command ran, which ended with exit code %d", r.name, code)
 	case unlockErr != nil:
 		r.notUnlocked(unlockErr)
 	}

@@ -277,10 +277,10 @@ func (u *undoer) report(batch []*undo, failed, given int, failure error) {
 	one := batch[0]
 	log := u.home.opts.Logger.With("kind", one.base.Key.Kind, "name", one.base.Key.Name, "owner", one.id, "error", failure)
 	if given > 0 {
-		log.Warn("could not give back locks that may have been granted; their leases end them", "locks", given)
+		log.Warn("could not give back locks that may still stand at the server; their leases end them", "locks", given)
 	}
 	if failed > given && one.pause >= LastBackoff { // the first pauses are short, and often enough
-		log.Info("cannot give back locks that may have been granted; trying again", "locks", failed-given, "pause", one.pause)
+		log.Info("cannot give back locks that may still stand at the server; trying again", "locks", failed-given, "pause", one.pause)
 	}
 }
 
