@@ -26,13 +26,13 @@ var leaveRows = []row{
 	{
 		name: "more than is left", script: lua.Leave, args: "u:h7 60000 PUBLISH", before: heldBy7,
 		reply: "1", hash: "u:h07=1", lease: 10000, token: "5000", keep: 20000,
-		cut: "\n  call('PEXPIRE', name, rest)\n", paste: "\n",
+		cut: "if ends then rest = math.max(ttl, 1) end", paste: "",
 	},
 	{
 		name: "held more than once", script: lua.Leave, args: "u:h7 5000 PUBLISH",
 		before: "HSET LOCK u:h7 3; PEXPIRE LOCK 10000; SET TOKEN 5000 PX 20000",
 		reply:  "1", hash: "u:h07=1", lease: 5000, token: "5000", keep: 20000,
-		cut: "\n  call('DEL', name)", paste: "",
+		cut: "\n  call('HDEL', name, ARGV[1])", paste: "",
 	},
 	{
 		name: "left before", script: lua.Leave, args: "u:h7 60000 PUBLISH", before: leftBy7,

@@ -16,8 +16,11 @@
 --
 -- The announcement is the one of a release: who hears of it asks, is refused, and is told the new end. Who sleeps until
 -- the old one would else oversleep. PEXPIRE comes first because Redis allows it when out of memory, and then allows the
--- HSET behind it. The first HSET only shows that it is permitted, before DEL. (Rejected: HDEL in place of DEL, which
--- nothing else needs a permission for.)
+-- HSET behind it.
+--
+-- The key is never gone in between: where a cluster moves the slot, a script cannot make one that is missing at the source.
+-- The first HDEL only shows that it is permitted. Nothing else needs it, so for who may not run it the key is made anew;
+-- there the first HSET shows that it is permitted, before DEL.
 local call, name, rest = redis.call, KEYS[1], tonumber(ARGV[2])
 local left = string.gsub(ARGV[1], ':h(%d+)$', ':h0%1')
 local again = call('HEXISTS', name, left) == 1
@@ -28,7 +31,10 @@ local ttl = call('PTTL', name)
 local ends = ttl >= 0 and ttl <= rest
 if ends then rest = math.max(ttl, 1) end
 if not ends or not again then call('PEXPIRE', name, rest) end
-if not again then
+if not again and type(redis.pcall('HDEL', name, '')) == 'number' then
+  call('HSET', name, left, '1')
+  call('HDEL', name, ARGV[1])
+elseif not again then
   call('HSET', name, ARGV[1], '1')
   call('DEL', name)
   call('HSET', name, left, '1')
