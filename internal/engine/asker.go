@@ -17,9 +17,9 @@ import (
 
 // asker asks one master for those who wait in lines: whoever has a question leaves it here, and those that came
 // meanwhile travel together. So ten thousand waiters take the stack of a few goroutines to ask, and not their own.
-// It sends at most so many pipelines at the same time that none of them loses time, and one that takes long does
-// not count, so that a slow name, or a dead connection, keeps others for no longer than [overtake]. Its goroutines
-// run while there is something to ask. All of it is guarded by the lines' mu.
+// It sends few pipelines at the same time, and one that takes long does not count, so that a slow name, or a dead
+// connection, keeps others for 2 ms, or for twice a round trip where that is longer, see [asker.patience]. Its
+// goroutines run while there is something to ask. All of it is guarded by the lines' mu.
 type asker struct {
 	lines    *lines
 	master   *redis.Client
