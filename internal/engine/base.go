@@ -215,6 +215,9 @@ func (b *Base) RenewNow() {
 // Raise returns the error of an operation, at its end. If what failed is a hook of go-redis that panicked, that goes on to the
 // caller: all that the operation had by then has been given back, or will be.
 func Raise(err error) error {
+	if err == nil {
+		return nil // without looking, which takes memory
+	}
 	if p := panics.In(err); p != nil {
 		panic(p.Value)
 	}

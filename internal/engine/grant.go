@@ -338,7 +338,10 @@ func (g *grant) end(reason error, undo bool) bool {
 // leave is the rest: the owner, the local queue and the server forget the grant.
 func (g *grant) leave() {
 	g.mu.Lock()
-	lease := max(g.lease, g.atLeast)
+	lease, rest := max(g.lease, g.atLeast), Nothing
+	if g.atLeast > 0 {
+		rest = g.rest // which takes memory
+	}
 	turn, spent := queue.Turn(g.yielded), g.spentLocked()
 	g.mu.Unlock()
 	g.owner.drop(g, spent)
@@ -346,7 +349,7 @@ func (g *grant) leave() {
 		g.base.Client.queue.Leave(g.base.Key, turn)
 	}
 	if g.entry != nil {
-		g.entry.Abandon(g.rest, lease)
+		g.entry.Abandon(rest, lease)
 	}
 }
 
