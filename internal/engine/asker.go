@@ -215,7 +215,7 @@ func (a *asker) send(batch []*inquiry) {
 	defer cancel()
 	var results []lua.Result
 	if len(calls) == 1 {
-		reply, err := lua.Run(ctx, c.single, calls[0])
+		reply, err := lua.Run(ctx, c.server.single, calls[0])
 		results = []lua.Result{{Reply: reply, Err: err}}
 	} else {
 		results = lua.RunAll(ctx, c.rdb, calls)
@@ -242,7 +242,7 @@ func (a *asker) isGone(q *inquiry) bool {
 // begin begins an attempt.
 func (q *inquiry) begin(now time.Time) {
 	if g := q.place.grant; q.effort == nil {
-		e := newEffort(g.base.Client, g.base.Client)
+		e := newEffort(g.base.Client.server, g.base.Client.session)
 		q.before, q.effort = g.entry.isStray(), &e
 	}
 	q.effort.Sent = now
@@ -254,7 +254,7 @@ func (q *inquiry) call() lua.Call {
 	c := g.base.Client
 	return q.place.line.server.protocol.Acquire(kind.Ask{
 		Owner: g.id, Lease: g.asked.want.Stands(), Again: q.effort.Stray || q.before, Place: q.queue,
-		Publish: c.publish, Tokens: 1, Until: c.clock.Limit(),
+		Publish: c.publish, Tokens: 1, Until: c.server.clock.Limit(),
 	})
 }
 

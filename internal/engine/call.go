@@ -18,7 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
-	"github.com/holdfast-go/holdfast/watchdog"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 )
@@ -68,25 +67,20 @@ func spent(failure error) error {
 	return errs.Both(errBudget, failure)
 }
 
-// repeat runs an operation until the server answers, the retry budget is spent or ctx ends. Between attempts it gives
-// up; during one it cannot, because go-redis does not interrupt a read. [Client.Call] can.
-func (c *Client) repeat(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
-	return c.RepeatFor(ctx, c, op, failed)
-}
-
-// RepeatFor is repeat for a lock whose holds belong to the home client: its options and its end count.
-func (c *Client) RepeatFor(ctx context.Context, home *Client, op Operation, failed *atomic.Pointer[error]) Outcome {
-	return c.persist(ctx, home, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
-		return lua.Run(ctx, c.single, call)
+// repeat runs an operation at a server until that answers, the retry budget is spent or ctx ends. Between attempts it gives
+// up; during one it cannot, because go-redis does not interrupt a read. [session.call] can.
+func (s *session) repeat(ctx context.Context, at *server, op Operation, failed *atomic.Pointer[error]) Outcome {
+	return s.persist(ctx, at, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
+		return lua.Run(ctx, at.single, call)
 	})
 }
 
-// RepeatOnce is repeat for [Base.TryLock]: the server is asked once, and once more only where a connection that had been idle was
+// repeatOnce is repeat where nobody waits: the server is asked once, and once more only where a connection that had been idle was
 // found closed. That says nothing of the server.
-func (c *Client) RepeatOnce(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
+func (s *session) repeatOnce(ctx context.Context, at *server, op Operation, failed *atomic.Pointer[error]) Outcome {
 	tried := false
-	return c.persist(ctx, c, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
-		reply, err := lua.Run(ctx, c.single, call)
+	return s.persist(ctx, at, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
+		reply, err := lua.Run(ctx, at.single, call)
 		if err != nil && (tried || !isStale(err)) {
 			err = &lastError{err}
 		}
@@ -112,18 +106,22 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// bounded is a context that its caller cannot end, for operations that share one retry budget.
+// within is a context that its caller cannot end, for operations that share one retry budget.
+func within(ctx context.Context, d time.Duration) context.Context {
+	return bounded{Detach(ctx), time.Now().Add(d)}
+}
+
 type bounded struct {
 	context.Context
 	until time.Time
 }
 
-// persist is repeatFor with another way of running an attempt. What is left of the budget also bounds the wait for a connection, which
+// persist is repeat with another way of running an attempt. What is left of the budget also bounds the wait for a connection, which
 // go-redis makes anew five times, and with TLS for the whole DialTimeout each time. (A read it does not bound.)
-func (c *Client) persist(ctx context.Context, home *Client, op Operation, failed *atomic.Pointer[error],
+func (s *session) persist(ctx context.Context, at *server, op Operation, failed *atomic.Pointer[error],
 	run func(context.Context, lua.Call) (lua.Reply, error),
 ) Outcome {
-	e := newEffort(c, home)
+	e := newEffort(at, s)
 	if b, ok := ctx.(bounded); ok && b.until.Before(e.end) {
 		e.end = b.until
 	}
@@ -136,9 +134,9 @@ func (c *Client) persist(ctx context.Context, home *Client, op Operation, failed
 			return e.Outcome
 		}
 		if v == later {
-			if !errs.IsReply(e.Err) && c.cluster != nil {
+			if !errs.IsReply(e.Err) && at.cluster != nil {
 				// A ClusterClient asks a dead master again for up to a minute unless it is told to look.
-				c.cluster.ReloadState(ctx)
+				at.cluster.ReloadState(ctx)
 			}
 			select {
 			case <-time.After(e.pause()):
@@ -164,20 +162,20 @@ func awaitDeadline(ctx context.Context) {
 	}
 }
 
-// NotePanic logs the panic of a hook or dialer of go-redis, if it is one: there may be no caller whom it could reach, and who is
+// notePanic logs the panic of a hook or dialer of go-redis, if it is one: there may be no caller whom it could reach, and who is
 // reached does not see where it was.
-func (c *Client) NotePanic(err error) {
+func (s *session) notePanic(err error) {
 	if p := panics.In(err); p != nil {
-		c.opts.Logger.Error("a command failed", "error", p, "stack", string(p.Stack))
+		s.log.Error("a command failed", "error", p, "stack", string(p.Stack))
 	}
 }
 
-// Budget is for how long an operation may go on.
-func (c *Client) Budget() time.Duration {
-	if c.ctx.Err() != nil {
-		return min(c.opts.RetryBudget, closingBudget)
+// budget is for how long an operation may go on.
+func (s *session) budget() time.Duration {
+	if s.life.Err() != nil {
+		return min(s.retry, closingBudget)
 	}
-	return c.opts.RetryBudget
+	return s.retry
 }
 
 // Classify tells of an error whether the command may have run all the same, and whether it is worth another attempt.
@@ -233,7 +231,7 @@ func isHandshake(err error) bool {
 	return errors.As(err, &untrusted) || errors.As(err, &plain) || errors.As(err, &op) && op.Op == "remote error"
 }
 
-// Call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a read. The operation
+// call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a read. The operation
 // then goes on in the background and late is called with what came of it, in place of a return from call.
 //
 // Without ok the outcome is only why the operation had failed so far, if it had.
@@ -241,21 +239,21 @@ func isHandshake(err error) bool {
 // A context that cannot end costs nothing; for the others the operation runs in a goroutine of its own, because there
 // is no other way to leave a read. (Rejected: go-redis's ContextTimeoutEnabled. It is the user's setting, and it covers
 // deadlines but not cancellation.)
-func (c *Client) Call(ctx context.Context, run action, late func(Outcome)) (o Outcome, ok bool) {
+func (s *session) call(ctx context.Context, run action, late func(Outcome)) (o Outcome, ok bool) {
 	if ctx.Done() == nil {
 		return run(ctx, nil), true
 	}
-	return c.callNoting(ctx, run, new(atomic.Pointer[error]), late)
+	return s.callNoting(ctx, run, new(atomic.Pointer[error]), late)
 }
 
 // callNoting is call with the failures of the attempts left where others can see them meanwhile.
-func (c *Client) callNoting(ctx context.Context, run action, failed *atomic.Pointer[error], late func(Outcome)) (o Outcome, ok bool) {
+func (s *session) callNoting(ctx context.Context, run action, failed *atomic.Pointer[error], late func(Outcome)) (o Outcome, ok bool) {
 	if ctx.Done() == nil {
 		return run(ctx, failed), true
 	}
 	var settled atomic.Bool // by the first of the two: result delivered, or caller gone
 	result := make(chan Outcome, 1)
-	c.tasks.Go(func() {
+	s.tasks.Go(func() {
 		o := run(ctx, failed)
 		if settled.CompareAndSwap(false, true) {
 			result <- o
@@ -280,8 +278,8 @@ func (c *Client) callNoting(ctx context.Context, run action, failed *atomic.Poin
 // detached runs an operation that its caller cannot cancel, and returns when it is done or the retry budget is spent.
 // The last attempt may end later, by go-redis's ReadTimeout. (Rejected: a goroutine and a timer, as in call, which would
 // bound it to the millisecond. They cost every unlock a sixth of its time.)
-func (c *Client) detached(ctx context.Context, op Operation) Outcome {
-	return c.repeat(lasting(ctx), op, nil)
+func (s *session) detached(ctx context.Context, at *server, op Operation) Outcome {
+	return s.repeat(lasting(ctx), at, op, nil)
 }
 
 // lasting is the context of an operation that its caller cannot cancel.
@@ -300,52 +298,31 @@ func Detach(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// Renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts in it. What got no answer
-// keeps the verdict [watchdog.Unknown].
-func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
-	calls := make([]lua.Call, len(batch))
-	for i, r := range batch {
-		f := r.Owner.(*Tenure).Entry.(*field)
-		f.unheard.Add(1)
-		calls[i] = f.server.protocol.Renew(f.id, r.Length)
-	}
-	run := lua.RunAll
-	if _, one := c.rdb.(*redis.Client); one {
-		// (Not in a cluster: a script's keys share a slot, and there are so many slots that those of names are rarely the same.)
-		run = lua.RenewAll
-	}
-	silent := false
-	results := run(ctx, c.rdb, calls)
-	c.NotePanic(results[0].Err)
-	for i, result := range results {
-		t := batch[i].Owner.(*Tenure)
-		f := t.Entry.(*field)
-		if result.Err == nil || errs.IsReply(result.Err) {
-			f.unheard.Add(-1)
-		}
-		switch {
-		case result.Err == nil && result.Reply.Status == lua.Done:
-			batch[i].Verdict = watchdog.Renewed
-			if t.Refusal.Load() != nil {
-				t.Refusal.Store(nil)
-			}
-		case result.Err == nil && f.IsPassing():
-			// It was given up, perhaps, which is no loss.
-		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
-			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
-		case errs.IsReply(result.Err):
-			refusal := t.base.backend.Explain(result.Err)
-			t.Refusal.Store(&refusal)
-		default:
-			silent = true
-		}
-	}
-	if silent && c.cluster != nil {
-		c.cluster.ReloadState(ctx)
-	}
-}
-
 // Spread shortens a delay at random, so that those who failed together do not come back together.
 func Spread(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
 }
+
+// isOutage tells whether an error leaves open who has the lock: there was no answer, or one that the server cannot serve now. What a
+// server refuses for good, such as a missing permission, is none.
+func isOutage(err error) bool {
+	var own interface {
+		error
+		Outage() bool
+	}
+	switch {
+	case errors.Is(err, errs.ErrNotReplicated), errors.Is(err, errs.ErrInvalid):
+		return false
+	case errors.Is(err, errBudget):
+		return true
+	case errors.As(err, &own): // of several servers, of which each said something else
+		return own.Outage()
+	case errs.IsReply(err):
+		_, passing := Classify(err)
+		return passing
+	}
+	return true
+}
+
+// ErrSilent is that a master does not answer.
+var ErrSilent = errors.New("no answer")

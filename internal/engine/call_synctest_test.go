@@ -32,8 +32,8 @@ func TestCommandEndsBeforeItsContext(t *testing.T) {
 			}
 			life, end := context.WithCancel(context.Background())
 			defer end()
-			c := &Client{ctx: life, opts: Options{RetryBudget: time.Hour}}
-			o := c.persist(lateContext{ctx, deadline}, c, func(bool) (call lua.Call) { return call }, nil,
+			s := &session{life: life, retry: time.Hour}
+			o := s.persist(lateContext{ctx, deadline}, &server{}, func(bool) (call lua.Call) { return call }, nil,
 				func(context.Context, lua.Call) (lua.Reply, error) {
 					time.Sleep(time.Millisecond)
 					return lua.Reply{}, context.DeadlineExceeded

@@ -10,11 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/logqueue"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/task"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
@@ -22,9 +20,10 @@ import (
 
 // Client is what users know as holdfast.Client. It has no exported fields: users of that type would see them.
 type Client struct {
+	server  *server
+	session *session
 	rdb     redis.UniversalClient
 	cluster *redis.ClusterClient // rdb if it is one, else nil
-	single  lua.Processor        // sends single operations: rdb, or a combiner on it
 	publish string               // command that announces a release
 	opts    Options
 	id      string
@@ -38,10 +37,6 @@ type Client struct {
 	lines  lines
 	losses losses
 	tasks  task.Group // operations that outlive their caller
-	clock  clock      // of the server
-
-	undoMu  sync.Mutex
-	undoers map[undoing]*undoer // guarded by undoMu
 
 	attachments attachments
 
@@ -65,16 +60,8 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	if err != nil {
 		return nil, errs.Both(errs.ErrInvalid, err)
 	}
-	c := &Client{rdb: rdb, single: rdb, publish: "PUBLISH", opts: o, id: id.String(), clock: newClock(rdb)}
-	switch r := rdb.(type) {
-	case *redis.ClusterClient:
-		c.cluster = r
-		if r.Options().ClusterSlots == nil { // as pubsub has it
-			c.publish = "SPUBLISH"
-		}
-	case *redis.Client:
-		c.single = combine.New(r, r.Options().PoolSize)
-	}
+	c := &Client{rdb: rdb, opts: o, id: id.String(), server: newServer(rdb)}
+	c.cluster, c.publish = c.server.cluster, c.server.publish
 	c.lines.client, c.losses.client = c, c
 	if o.Logger != nil {
 		c.opts.Logger = logqueue.New(o.Logger, c.tasks.Go)
@@ -82,6 +69,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 		c.opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.session = &session{life: c.ctx, tasks: &c.tasks, log: c.opts.Logger, retry: o.RetryBudget, publish: c.publish}
 	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger})
 	return c, nil
 }

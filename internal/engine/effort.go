@@ -15,12 +15,13 @@ import (
 // another.
 type effort struct {
 	Outcome
-	by, home *Client   // that reaches the server, and whose options and end count
-	start    time.Time // of the first attempt
-	end      time.Time // of the retry budget
-	delay    time.Duration
-	late     bool // an attempt was refused because it was late, and sent again at once
-	failure  error
+	by      *server
+	home    *session  // whose options and end count
+	start   time.Time // of the first attempt
+	end     time.Time // of the retry budget
+	delay   time.Duration
+	late    bool // an attempt was refused because it was late, and sent again at once
+	failure error
 }
 
 // verdict is what follows an attempt.
@@ -32,10 +33,10 @@ const (
 	later                  // another one after a pause
 )
 
-func newEffort(by, home *Client) effort {
+func newEffort(by *server, home *session) effort {
 	now := suspend.System.Now()
 	return effort{
-		Outcome: Outcome{Sent: now}, by: by, home: home, start: now, end: now.Add(home.Budget()), delay: FirstBackoff,
+		Outcome: Outcome{Sent: now}, by: by, home: home, start: now, end: now.Add(home.budget()), delay: FirstBackoff,
 	}
 }
 
@@ -63,7 +64,7 @@ func (e *effort) judge(ctx context.Context, reply lua.Reply, err error, failed *
 		}
 	}
 	e.failure = e.Err
-	e.home.NotePanic(e.Err)
+	e.home.notePanic(e.Err)
 	if failed != nil && (ctx.Err() == nil || !IsContext(e.Err)) {
 		err := e.Err
 		failed.Store(&err)
@@ -74,7 +75,7 @@ func (e *effort) judge(ctx context.Context, reply lua.Reply, err error, failed *
 		e.Stray = true
 	}
 	var last *lastError
-	if !passing || errors.As(e.Err, &last) || control.Resend.Off() || time.Since(e.start)+e.delay > e.home.Budget() ||
+	if !passing || errors.As(e.Err, &last) || control.Resend.Off() || time.Since(e.start)+e.delay > e.home.budget() ||
 		time.Until(e.end) < e.delay {
 		return settled
 	}

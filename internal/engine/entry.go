@@ -57,7 +57,7 @@ func (f *field) Owner() string { return f.id }
 func (f *field) Set(ctx context.Context, count int, lease time.Duration, want Replicas, failed *atomic.Pointer[error]) Outcome {
 	op := func(bool) lua.Call { return f.server.protocol.Recount(f.id, count, lease) }
 	if want.N > 0 {
-		return f.Sent((&replicated{f.server.base, want}).repeat(ctx, op, failed))
+		return f.Sent(f.server.replicated(want).repeat(ctx, op, failed))
 	}
 	return f.Sent(f.server.client.repeat(ctx, op, failed))
 }

@@ -27,7 +27,7 @@ func (f *field) Ask(a Attempt) Result {
 		op := func(again bool) lua.Call {
 			return s.protocol.Acquire(kind.Ask{
 				Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.publish,
-				Tokens: a.Tokens, Until: c.clock.Limit(), HeadStart: a.headStart, Ends: a.ends,
+				Tokens: a.Tokens, Until: c.server.clock.Limit(), HeadStart: a.headStart, Ends: a.ends,
 			})
 		}
 		if a.Once {
@@ -36,7 +36,7 @@ func (f *field) Ask(a Attempt) Result {
 		return c.repeat(ctx, op, failed)
 	}
 	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
-	o, ok := c.callNoting(wait, run, a.Failed, func(o Outcome) {
+	o, ok := c.session.callNoting(wait, run, a.Failed, func(o Outcome) {
 		if before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done {
 			f.Undo(a.Want.Stands(), true)
 		}
@@ -78,7 +78,7 @@ func (s *oneServer) refusedBy(r lua.Reply) Blocker {
 
 // noteClock notes the server's time where the answer to an acquisition has it.
 func (s *oneServer) noteClock(o Outcome) {
-	k := &s.client.clock
+	k := &s.client.server.clock
 	if o.Err == nil {
 		s.client.way.took(suspend.System.Now().Sub(o.Sent))
 	}

@@ -194,7 +194,7 @@ func (g *grant) unlock(ctx context.Context, h *Hold) error {
 		defer g.base.Client.tasks.End()
 	}
 	if !control.Detach.Off() { // one budget for all: the wait for the turn, the question who else wants the lock, the release
-		ctx = bounded{Detach(ctx), time.Now().Add(g.base.Client.Budget())}
+		ctx = within(ctx, g.base.Client.Budget())
 	}
 	select {
 	case <-g.turn:

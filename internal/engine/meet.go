@@ -10,18 +10,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
-// Meet has the client know its server's clock: it asks for it once, and returns why it could not. (Rejected for quorums: to send what may not
+// meet has the clock of the server known: it asks for it once, and returns why it could not. (Rejected for quorums: to send what may not
 // be executed, as single servers are, so that the refusal tells the time. A token has to be proposed before the first vote is sent.)
-func (c *Client) Meet(ctx context.Context) (err error) {
-	if c.clock.isKnown() {
+func (s *server) meet(ctx context.Context) (err error) {
+	if s.clock.isKnown() {
 		return nil
 	}
 	defer panics.Into(&err)
 	sent, cmd := time.Now(), askTime{redis.NewTimeCmd(ctx, "time")}
-	_ = c.rdb.Process(ctx, cmd) // the command keeps its error
+	_ = s.redis.Process(ctx, cmd) // the command keeps its error
 	shown, err := cmd.Result()
 	if err == nil {
-		c.clock.Saw(sent, strconv.FormatInt(shown.UnixMicro(), 10))
+		s.clock.Saw(sent, strconv.FormatInt(shown.UnixMicro(), 10))
 	}
 	return err
 }

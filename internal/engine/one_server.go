@@ -27,7 +27,7 @@ func newOneServer(b *Base, p kind.Protocol) Backend {
 func (s *oneServer) Traits() Traits { return Traits{HandsOff: s.hander != nil} }
 
 // Check is [Backend.Check].
-func (s *oneServer) Check(cfg *Settings) error { return cfg.Replicas.check(cfg.Lease) }
+func (s *oneServer) Check(cfg *Settings) error { return checkReplicas(cfg.Replicas, cfg.Lease) }
 
 // Listen is [Backend.Listen].
 func (s *oneServer) Listen() Listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
@@ -53,3 +53,9 @@ func (s queueServer) enter(g *grant) bool {
 
 // wait is [waiter.wait].
 func (queueServer) wait(g *grant) (*Hold, error) { return g.standInLine() }
+
+// replicated is the server where replicas have to confirm what is written.
+func (s *oneServer) replicated(want Replicas) *replicated {
+	c := s.client
+	return newReplicated(c.session, c.server, s.protocol.Name(), want)
+}

@@ -3,15 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 
@@ -28,13 +23,6 @@ func WithReplicasOnDisk(n int, timeout time.Duration) Option {
 	return func(c *Settings) { c.waitFor("WithReplicasOnDisk", Replicas{N: n, timeout: timeout, onDisk: true}) }
 }
 
-// Replicas says how many of them must have a grant. None are needed if n is 0.
-type Replicas struct {
-	N       int
-	timeout time.Duration
-	onDisk  bool
-}
-
 func (c *Settings) waitFor(option string, r Replicas) {
 	if r.N < 1 {
 		c.Refuse(errs.Invalid("%s has n = %d; use at least 1, or leave the option out", option, r.N))
@@ -45,17 +33,14 @@ func (c *Settings) waitFor(option string, r Replicas) {
 	c.Replicas = r
 }
 
-// check looks at what only the whole of an acquisition shows.
-func (r Replicas) check(lease time.Duration) error {
+// checkReplicas looks at what only the whole of an acquisition shows.
+func checkReplicas(r Replicas, lease time.Duration) error {
 	if trust := watchdog.Trust(lease); r.N > 0 && r.timeout >= trust {
 		return errs.Invalid("timeout of WithReplicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
 			r.timeout, lease, trust)
 	}
 	return nil
 }
-
-// cover tells whether a grant that these have is good for who wants those.
-func (r Replicas) cover(want Replicas) bool { return want.N <= r.N && (r.onDisk || !want.onDisk) }
 
 // confirm makes a new grant count: it is written once more, and that has to reach the replicas. Replication is a stream, so who
 // has the later write has the grant, whichever connection or client that came by; and if there was a failover in between, the
@@ -69,7 +54,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	if want.Replicas.N == 0 {
 		return h, nil
 	}
-	o, ok := b.Client.callNoting(wait, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
+	o, ok := b.Client.session.callNoting(wait, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
 		return g.entry.Set(ctx, 1, want.Lease, want.Replicas, failed)
 	}, &g.failed, func(Outcome) {})
 	if !ok { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
@@ -107,62 +92,4 @@ func (g *grant) missing(r *request) Replicas {
 		return Replicas{}
 	}
 	return r.want.Replicas
-}
-
-// replicated is a server whose word counts when replicas have what an operation wrote. If too few have, that is an error, and the
-// write stands: it is the caller's to take it back.
-type replicated struct {
-	base *Base
-	want Replicas
-}
-
-// repeat is [Client.repeat]. It bypasses the combiner: commands that travelled with it would wait too.
-func (s *replicated) repeat(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
-	c := s.base.Client
-	return c.persist(ctx, c, op, failed, s.run)
-}
-
-func (s *replicated) run(ctx context.Context, call lua.Call) (lua.Reply, error) {
-	c := s.base.Client
-	node, _ := c.rdb.(*redis.Client)
-	if c.cluster != nil { // it would send a command without a key to any server
-		var err error
-		if node, err = c.cluster.MasterForKey(ctx, s.base.Key.Name); err != nil {
-			return lua.Reply{}, err
-		}
-	}
-	patient, millis := node, kind.Millis(s.want.timeout)
-	if usual := node.Options().ReadTimeout; usual > 0 { // go-redis reads the replies of a pipeline for so long, whatever is in it
-		patient = node.WithTimeout(usual + s.want.timeout)
-	}
-	wait := []any{"wait", s.want.N, millis}
-	if s.want.onDisk {
-		wait = []any{"waitaof", 0, s.want.N, millis}
-	}
-	reply, n, err := lua.RunWait(ctx, patient, call, wait...)
-	switch {
-	case s.want.onDisk && lua.IsError(err, "unknown command"):
-		err = errs.Both(errors.New("WithReplicasOnDisk needs Redis 7.2 or Valkey; use WithReplicas"), err)
-	case c.cluster != nil && lua.IsError(err, "MOVED"):
-		c.cluster.ReloadState(ctx) // a single server's client does not follow it
-	case err == nil && reply.Status == lua.Done && n < int64(s.want.N):
-		err = s.tooFew(ctx, node, n)
-	}
-	return reply, err
-}
-
-// tooFew says how many replicas confirmed, and what can be seen of the reason.
-func (s *replicated) tooFew(ctx context.Context, node *redis.Client, n int64) error {
-	var hint string
-	var has int
-	info, _ := node.Info(ctx, "replication").Result() // it may not be permitted
-	if _, rest, ok := strings.Cut(info, "connected_slaves:"); ok {
-		if _, err := fmt.Sscan(rest, &has); err == nil && has < s.want.N {
-			hint = fmt.Sprintf("; the server has %d, so the lock cannot be had: want fewer, or look after the replicas", has)
-		}
-	}
-	if hint == "" && s.want.onDisk {
-		hint = "; those without appendonly never do"
-	}
-	return errs.Both(errs.ErrNotReplicated, fmt.Errorf("%d of %d replicas confirmed within %v%s", n, s.want.N, s.want.timeout, hint))
 }

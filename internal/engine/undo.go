@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 
@@ -23,9 +24,9 @@ import (
 // there may be one it takes three releases: one at once; one more when the server has answered that, and so read all that had
 // reached it by then; and the last one when the server refuses what is still under way because it is late.
 type undoer struct {
-	home *Client // whose holds they were: its options and its end count
-	to   *Client // that reaches the server
-	end  func()  // is called at the end of a run
+	home *session // whose holds they were: its options and its end count
+	to   *server
+	end  func() // is called at the end of a run
 
 	mu      sync.Mutex // guards the rest; never held over a network call
 	due     undos
@@ -36,7 +37,7 @@ type undoer struct {
 
 // undo is what is to be given back of one owner id.
 type undo struct {
-	base  *Base
+	lock  kind.Lock
 	id    string
 	at    time.Time     // of the next release
 	left  int           // releases that are still to be answered
@@ -56,14 +57,15 @@ const (
 	longestPlace = 24 * time.Hour
 )
 
-// UndoAt is [Entry.Undo] for an owner id at the server of a client. The holds are this one's; the other may be closed already. What is to
-// stay taken for a rest of time is given back when that is over.
-func (c *Client) UndoAt(to *Client, b *Base, id string, rest, lease time.Duration, stray bool) {
+// undo gives back what a server may have granted to an owner id that is not used any more, nor will be. That is done in the
+// background; Close waits for it. Without a straggler one release is enough. What is to stay taken for a rest of time is given back
+// when that is over. The server's client may be closed already.
+func (s *session) undo(to *server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {
 	if control.Undo.Off() {
 		return
 	}
 	now := time.Now()
-	u := &undo{base: b, id: id, at: now, left: 1, late: to.clock.closed()}
+	u := &undo{lock: l, id: id, at: now, left: 1, late: to.clock.closed()}
 	if stray && !control.UndoAgain.Off() {
 		u.left = 3
 	}
@@ -72,38 +74,38 @@ func (c *Client) UndoAt(to *Client, b *Base, id string, rest, lease time.Duratio
 		u.stays = u.at
 	}
 	u.limit = latest(u.at, u.late).Add(lease)
-	c.undoer(undoing{to, to.masterOf(b.Key.Name)}).add(u)
+	s.undoer(undoing{to, to.masterOf(l.Name())}).add(u)
 }
 
 // undoing is one server: the client's own or one of a quorum, and which master of a cluster, so that one that hangs holds up
 // its own alone.
 type undoing struct {
-	to     *Client
+	to     *server
 	master *redis.Client
 }
 
 // undoer is the one for a server.
-func (c *Client) undoer(to undoing) *undoer {
-	c.undoMu.Lock()
-	defer c.undoMu.Unlock()
-	u := c.undoers[to]
+func (s *session) undoer(to undoing) *undoer {
+	s.undoMu.Lock()
+	defer s.undoMu.Unlock()
+	u := s.undoers[to]
 	if u == nil {
-		u = &undoer{home: c, to: to.to, kick: make(chan struct{}, 1)}
-		u.end = func() { c.dropUndoer(to, u) }
-		if c.undoers == nil {
-			c.undoers = make(map[undoing]*undoer)
+		u = &undoer{home: s, to: to.to, kick: make(chan struct{}, 1)}
+		u.end = func() { s.dropUndoer(to, u) }
+		if s.undoers == nil {
+			s.undoers = make(map[undoing]*undoer)
 		}
-		c.undoers[to] = u
+		s.undoers[to] = u
 	}
 	return u
 }
 
 // dropUndoer forgets one that has nothing to do: masters come and go. If something is added to it all the same it does that.
-func (c *Client) dropUndoer(to undoing, u *undoer) {
-	c.undoMu.Lock()
-	defer c.undoMu.Unlock()
-	if c.undoers[to] == u {
-		delete(c.undoers, to)
+func (s *session) dropUndoer(to undoing, u *undoer) {
+	s.undoMu.Lock()
+	defer s.undoMu.Unlock()
+	if s.undoers[to] == u {
+		delete(s.undoers, to)
 	}
 }
 
@@ -146,8 +148,8 @@ func (u *undoer) run() {
 
 // wait waits for so long, or until the client is closed. What is added is due at once, so it ends the wait too.
 func (u *undoer) wait(d time.Duration) {
-	closing := u.home.ctx.Done()
-	if u.home.ctx.Err() != nil {
+	closing := u.home.life.Done()
+	if u.home.life.Err() != nil {
 		closing = nil
 	}
 	timer := time.NewTimer(d)
@@ -163,7 +165,7 @@ func (u *undoer) wait(d time.Duration) {
 func (u *undoer) giveUp() bool {
 	u.mu.Lock()
 	rest := u.due
-	over := !u.closing.IsZero() && time.Since(u.closing) > u.home.Budget()
+	over := !u.closing.IsZero() && time.Since(u.closing) > u.home.budget()
 	if over {
 		u.due = nil
 	}
@@ -179,7 +181,7 @@ func (u *undoer) take(room int) (batch []*undo, next time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := time.Now()
-	if u.home.ctx.Err() != nil && u.closing.IsZero() {
+	if u.home.life.Err() != nil && u.closing.IsZero() {
 		u.closing = now
 	}
 	if !u.closing.IsZero() {
@@ -203,16 +205,16 @@ func (u *undoer) take(room int) (batch []*undo, next time.Time) {
 func (u *undoer) release(batch []*undo) (answered bool) {
 	calls := make([]lua.Call, len(batch))
 	for i, one := range batch {
-		calls[i] = one.base.wire.Release(one.id, u.home.publish)
+		calls[i] = one.lock.Release(one.id, u.home.publish)
 	}
 	sent := time.Now()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), max(u.home.Budget(), leastDial), errBudget)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), max(u.home.budget(), leastDial), errBudget)
 	defer cancel()
 	var again []*undo
 	var failure error
 	failed, given := 0, 0
 	answered = true
-	for i, result := range lua.RunAll(ctx, u.to.rdb, calls) {
+	for i, result := range lua.RunAll(ctx, u.to.redis, calls) {
 		one := batch[i]
 		if result.Err == nil {
 			if one.answered(sent) {
@@ -237,7 +239,7 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 		u.to.cluster.ReloadState(ctx)
 	}
 	if failed > 0 {
-		u.home.NotePanic(failure)
+		u.home.notePanic(failure)
 		u.report(batch, failed, given, failure)
 	}
 	return answered
@@ -269,13 +271,13 @@ func (u *undoer) postpone(one *undo, answered bool) bool {
 	case control.UndoAgain.Off(), now.After(one.limit):
 		return false
 	}
-	return u.home.ctx.Err() == nil || one.pause <= closingBudget
+	return u.home.life.Err() == nil || one.pause <= closingBudget
 }
 
 // report logs what failed, once for all that travelled together.
 func (u *undoer) report(batch []*undo, failed, given int, failure error) {
 	one := batch[0]
-	log := u.home.opts.Logger.With("kind", one.base.Key.Kind, "name", one.base.Key.Name, "owner", one.id, "error", failure)
+	log := u.home.log.With("kind", one.lock.Kind(), "name", one.lock.Name(), "owner", one.id, "error", failure)
 	if given > 0 {
 		log.Warn("could not give back locks that may still stand at the server; their leases end them", "locks", given)
 	}

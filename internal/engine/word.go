@@ -155,27 +155,3 @@ func Because(cause, failure error) error {
 	}
 	return errs.Both(cause, failure)
 }
-
-// isOutage tells whether an error leaves open who has the lock: there was no answer, or one that the server cannot serve now. What a
-// server refuses for good, such as a missing permission, is none.
-func isOutage(err error) bool {
-	var own interface {
-		error
-		Outage() bool
-	}
-	switch {
-	case errors.Is(err, errs.ErrNotReplicated), errors.Is(err, errs.ErrInvalid):
-		return false
-	case errors.Is(err, errBudget):
-		return true
-	case errors.As(err, &own): // of several servers, of which each said something else
-		return own.Outage()
-	case errs.IsReply(err):
-		_, passing := Classify(err)
-		return passing
-	}
-	return true
-}
-
-// ErrSilent is that a master does not answer.
-var ErrSilent = errors.New("no answer")

@@ -1,0 +1,33 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// Explain adds to an error of Redis what its text does not say: which key of the lock, and what to do. queues says that the lock
+// has a queue at the server.
+func Explain(err error, name string, queues bool) error {
+	switch {
+	case lua.IsError(err, "WRONGTYPE"):
+		k, queue := keys.For(name), ""
+		if queues {
+			queue = fmt.Sprintf(", or %s or %s something that is no queue", k.Queue, k.Deadlines)
+		}
+		return errs.Both(fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
+			"another name", k.Name, k.Token, queue), err)
+	case lua.IsError(err, "NOAUTH"), lua.IsError(err, "Protocol error: unauthenticated"): // the second of long commands, since Redis 7
+		return errs.Both(errors.New("the server wants a password, and none was given; set Password, and Username if it is not the default one, in the "+
+			"options of go-redis"), err)
+	case lua.IsError(err, "WRONGPASS"):
+		return errs.Both(errors.New("the server does not know this user with this password; check Username and Password in the options of go-redis"), err)
+	case lua.IsDenied(err):
+		return errs.Both(errors.New("this user lacks a permission; docs/security.md has the rule that it needs, and ACL LOG "+
+			"at the server says what was refused"), err)
+	}
+	return err
+}

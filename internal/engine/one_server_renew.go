@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// Renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts in it. What got no answer
+// keeps the verdict [watchdog.Unknown].
+func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
+	calls := make([]lua.Call, len(batch))
+	for i, r := range batch {
+		f := r.Owner.(*Tenure).Entry.(*field)
+		f.unheard.Add(1)
+		calls[i] = f.server.protocol.Renew(f.id, r.Length)
+	}
+	run := lua.RunAll
+	if _, one := c.rdb.(*redis.Client); one {
+		// (Not in a cluster: a script's keys share a slot, and there are so many slots that those of names are rarely the same.)
+		run = lua.RenewAll
+	}
+	silent := false
+	results := run(ctx, c.rdb, calls)
+	c.NotePanic(results[0].Err)
+	for i, result := range results {
+		t := batch[i].Owner.(*Tenure)
+		f := t.Entry.(*field)
+		if result.Err == nil || errs.IsReply(result.Err) {
+			f.unheard.Add(-1)
+		}
+		switch {
+		case result.Err == nil && result.Reply.Status == lua.Done:
+			batch[i].Verdict = watchdog.Renewed
+			if t.Refusal.Load() != nil {
+				t.Refusal.Store(nil)
+			}
+		case result.Err == nil && f.IsPassing():
+			// It was given up, perhaps, which is no loss.
+		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
+			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
+		case errs.IsReply(result.Err):
+			refusal := t.base.backend.Explain(result.Err)
+			t.Refusal.Store(&refusal)
+		default:
+			silent = true
+		}
+	}
+	if silent && c.cluster != nil {
+		c.cluster.ReloadState(ctx)
+	}
+}
+
+// nameOf is the name of the lock of an owner under watch.
+func nameOf(o watchdog.Owner) string { return o.(*Tenure).base.Key.Name }
+
+// Lane is what keeps renewals apart for the watchdog, nil where one server has all locks.
+func (c *Client) Lane() func(watchdog.Owner) any {
+	if c.cluster == nil {
+		return nil
+	}
+	return func(o watchdog.Owner) any { return c.masterOf(nameOf(o)) }
+}
