@@ -70,6 +70,7 @@ const (
 	internal
 	base     // lua, pubsub, watchdog: know nothing of locks as users see them
 	guards   // fence: what stores do with tokens
+	remote   // internal/remote: one Redis, and what is sent to it
 	middle   // internal/engine: who holds what
 	root     // the face of the engine: what users read
 	kinds    // one package per kind of lock; any directory that is none of the above
@@ -83,6 +84,8 @@ func layerOf(dir string) layer {
 		return helpers
 	case dir == "internal/engine":
 		return middle
+	case dir == "internal/remote":
+		return remote
 	case first == "internal":
 		return internal
 	case first == "lua", first == "pubsub", first == "watchdog":
@@ -141,13 +144,15 @@ func forbidden(from, to string) string {
 		return ""
 	case f == tools:
 		return "scripts must run when the library does not build"
-	case f == guards && (d == root || d == middle || d == kinds || d == base && dir != "lua" || dir == "internal/kind"):
+	case f == guards && (d == root || d == middle || d == remote || d == kinds || d == base && dir != "lua" || dir == "internal/kind"):
 		return "a guard is the store's, which knows tokens and no locks: whoever only writes needs none"
 	case d == guards:
 		return "what stores do with tokens is up to them; the library grants tokens and does not depend on it"
 	case f == base && d == base:
 		return "lua, pubsub and watchdog are each understood and tested alone; what joins them belongs in the engine"
-	case f == base && (d == middle || d == root):
+	case f == remote && (d == middle || d == root):
+		return "what is sent to one Redis knows nothing of who waits and who holds; the engine does"
+	case f == base && (d == remote || d == middle || d == root):
 		return "the engine is built on lua, pubsub and watchdog; what they share with it belongs in internal"
 	case f == middle && d == root:
 		return "the root is the face of the engine; what users see is converted there"
@@ -157,7 +162,7 @@ func forbidden(from, to string) string {
 		return "nothing below the kinds may know which kinds there are, so that one can be added without changing them"
 	case f == root && d != middle && dir != "internal/errs":
 		return "the root holds what users read, and nothing else; what works belongs in internal/engine"
-	case f == internal && (d == middle || d == root):
+	case f == internal && (d == remote || d == middle || d == root):
 		return "other internal packages are below the engine; pass in what they need"
 	case f == internal && d == base && dir != "lua":
 		return "internal packages are below pubsub and watchdog; only the scripts' calls are data that they may name"
@@ -236,6 +241,11 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"internal/kind", ""}:                       "below the engine",
 		{"internal/master", "internal/engine"}:      "below the engine",
 		{"lua", "internal/engine"}:                  "built on lua",
+		{"internal/remote", "internal/engine"}:      "the engine does",
+		{"pubsub", "internal/remote"}:               "built on lua",
+		{"internal/queue", "internal/remote"}:       "below the engine",
+		{".", "internal/remote"}:                    "what users read",
+		{"fence", "internal/remote"}:                "tokens and no locks",
 		{"internal/engine", ""}:                     "face of the engine",
 		{"internal/engine", "redlock"}:              "which kinds there are",
 		{".", "lua"}:                                "what users read",
@@ -272,7 +282,8 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		require.Contains(t, forbidden(edge[0], target(edge[1])), why, edge)
 	}
 	for _, edge := range [][2]string{
-		{".", "internal/engine"}, {"internal/engine", "lua"}, {"internal/engine", "pubsub"},
+		{".", "internal/engine"}, {"internal/engine", "internal/remote"}, {"internal/remote", "watchdog"},
+		{"redlock", "internal/remote"}, {"internal/engine", "lua"}, {"internal/engine", "pubsub"},
 		{"internal/engine", "watchdog"}, {"internal/engine", "internal/kind"}, {"rlock", ""}, {"fairlock", "lua"},
 		{"rlock", "internal/engine"}, {"redlock", "pubsub"}, {"redlock", "watchdog"}, {".", "internal/errs"},
 		{"redlock", "internal/keys"}, {"internal/kind", "lua"}, {"pubsub", "internal/task"}, {"lua", "!fmt"},

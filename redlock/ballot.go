@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/remote"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/control"
@@ -138,7 +140,7 @@ type silence struct {
 func (v *voter) silence(since time.Duration) *silence { return &silence{since, v.Failure()} }
 
 func (s *silence) Error() string {
-	text := fmt.Sprintf("%v for %v", engine.ErrSilent, s.since.Round(time.Millisecond))
+	text := fmt.Sprintf("%v for %v", remote.ErrSilent, s.since.Round(time.Millisecond))
 	if s.why != nil {
 		text += ": " + s.why.Error()
 	}
@@ -147,14 +149,14 @@ func (s *silence) Error() string {
 
 func (s *silence) Unwrap() []error {
 	if s.why == nil {
-		return []error{engine.ErrSilent}
+		return []error{remote.ErrSilent}
 	}
-	return []error{engine.ErrSilent, s.why}
+	return []error{remote.ErrSilent, s.why}
 }
 
 // unanswered is why there is no answer, nil if there is one.
 func unanswered(err error) error {
-	if errs.IsReply(err) || errors.Is(err, engine.ErrLate) {
+	if errs.IsReply(err) || errors.Is(err, remote.ErrLate) {
 		return nil
 	}
 	return err
@@ -183,12 +185,12 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 	}
 	begun := suspend.System.Now()
 	before, done := v.sequence.enter()
-	ctx = engine.Detach(ctx)
+	ctx = remote.Detach(ctx)
 	b.q.base.Client.Tasks().Often(func() {
 		defer close(done)
 		v.wait(before, b.patience)
 		a := b.attempt(ctx, v, what)
-		if what.grants && errors.Is(a.err, engine.ErrLate) && !b.given() {
+		if what.grants && errors.Is(a.err, remote.ErrLate) && !b.given() {
 			a = b.attempt(ctx, v, what) // now the clock is known: at once
 		}
 		a.begun = begun
@@ -235,7 +237,7 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 	case a.err != nil:
 	case a.reply.Status == lua.Late: // no word of who holds the lock
 		k.Refused(a.sent, a.reply.Text(0))
-		a.err = engine.ErrLate
+		a.err = remote.ErrLate
 	default:
 		k.Saw(a.sent, a.reply.Text(3))
 	}
@@ -296,7 +298,7 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	sent := false
 	if a.err != nil {
 		b.q.base.Client.NotePanic(a.err)
-		sent, _ = engine.Classify(a.err)
+		sent, _ = remote.Classify(a.err)
 	}
 	vote.stray = vote.stray || what.grants && sent
 	late, rest := vote.given && what.grants && (sent || a.holds()), b.rest // the release came before it, or may have
@@ -359,22 +361,22 @@ func (b *ballot) longestLeaseLocked() time.Duration {
 }
 
 // Set is [engine.Entry.Set]. It is for no replicas: [quorum.Check] refuses those.
-func (b *ballot) Set(ctx context.Context, count int, lease time.Duration, _ engine.Replicas, failed *atomic.Pointer[error]) engine.Outcome {
+func (b *ballot) Set(ctx context.Context, count int, lease time.Duration, _ remote.Replicas, failed *atomic.Pointer[error]) remote.Outcome {
 	b.longer(lease)
 	return b.Sent(b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Recount(b.id, count, lease) }, failed))
 }
 
 // Extend is [engine.Entry.Extend].
-func (b *ballot) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) engine.Outcome {
+func (b *ballot) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome {
 	b.longer(lease)
 	return b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Renew(b.id, lease) }, failed)
 }
 
 // repeat is [engine.Client.repeat], for operations of the holder, which grant nothing. It goes on while a majority neither agrees nor says that
 // the owner does not hold the lock.
-func (b *ballot) repeat(ctx context.Context, op engine.Operation, failed *atomic.Pointer[error]) (o engine.Outcome) {
+func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic.Pointer[error]) (o remote.Outcome) {
 	start := time.Now()
-	for delay := engine.FirstBackoff; ; delay = min(2*delay, engine.LastBackoff) {
+	for delay := remote.FirstBackoff; ; delay = min(2*delay, remote.LastBackoff) {
 		o.Sent = suspend.System.Now()
 		p := b.q.newTally()
 		call := op(o.Stray)
@@ -385,9 +387,9 @@ func (b *ballot) repeat(ctx context.Context, op engine.Operation, failed *atomic
 		case p.refused() > len(b.votes)-b.q.need || b.lost(p):
 			return b.gone(p)
 		case p.votes() >= b.q.need && !b.overtaken(none):
-			return engine.Outcome{Reply: lua.Reply{Status: lua.Done}, Sent: o.Sent}
+			return remote.Outcome{Reply: lua.Reply{Status: lua.Done}, Sent: o.Sent}
 		case b.given(): // by Close; what was asked came too late
-			return engine.Outcome{Reply: lua.Reply{Status: lua.Gone}, Sent: o.Sent}
+			return remote.Outcome{Reply: lua.Reply{Status: lua.Gone}, Sent: o.Sent}
 		}
 		failure := &quorumError{b.q, p, p.votes()}
 		o.Err, o.Stray = failure, o.Stray || failure.open()
@@ -399,7 +401,7 @@ func (b *ballot) repeat(ctx context.Context, op engine.Operation, failed *atomic
 			return o
 		}
 		select {
-		case <-time.After(engine.Spread(delay)):
+		case <-time.After(remote.Spread(delay)):
 		case <-ctx.Done():
 			return o
 		}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/remote"
+
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
-
-	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // gap is a time in which a master may have granted the lock to somebody else while this owner held it: its key was deleted there, its
@@ -43,7 +43,7 @@ import (
 // that was once lost. Then a hold would not survive its masters' being restarted one after the other.)
 //
 // Not noticed: a gap at a master that executes a vote of this owner later, of which nobody hears, and so grants the lock anew. That can be for
-// seconds after the vote was sent, not longer: then it refuses itself, see [engine.clock.Limit].
+// seconds after the vote was sent, not longer: then it refuses itself, see [remote.Clock.Limit].
 type gap struct {
 	from, until time.Time // zero: there is none
 	again       time.Time // from when on the master's vote counts
@@ -211,11 +211,11 @@ func (b *ballot) outvoted(p *tally) bool {
 }
 
 // gone is the outcome of a question whose answers show that the lock is lost. It keeps why, which is more than the watchdog is told.
-func (b *ballot) gone(p *tally) engine.Outcome {
+func (b *ballot) gone(p *tally) remote.Outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.why = &lossError{b.q, p, b.gapsLocked()}
-	return engine.Outcome{Reply: lua.Reply{Status: lua.Gone}}
+	return remote.Outcome{Reply: lua.Reply{Status: lua.Gone}}
 }
 
 // gapsLocked says where others may have held the lock since this owner has it.

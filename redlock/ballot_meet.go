@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // meet asks the masters for their clocks, until all have answered, or it took too long. It does nothing once so many are known that a token can
@@ -22,7 +22,7 @@ func (b *ballot) meet(ctx context.Context) {
 		if send, _ := v.Begin(b.patience); send {
 			asked++
 			b.q.base.Client.Tasks().Often(func() {
-				v.End(unanswered(v.client.Meet(engine.Detach(ctx))))
+				v.End(unanswered(v.client.Meet(remote.Detach(ctx))))
 				answers <- struct{}{}
 			})
 		}

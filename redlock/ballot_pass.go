@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/remote"
+
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/suspend"
@@ -15,12 +17,12 @@ import (
 
 // Pass is [engine.Entry.Pass]. A majority of the masters is asked who listens for a release. If nobody else does, a majority is told of more
 // tokens.
-func (b *ballot) Pass(ctx context.Context, lease time.Duration, tokens int) engine.Outcome {
-	return b.Passed(func() engine.Outcome { return b.reserveOrRelease(ctx, lease, tokens) })
+func (b *ballot) Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
+	return b.Passed(func() remote.Outcome { return b.reserveOrRelease(ctx, lease, tokens) })
 }
 
-func (b *ballot) reserveOrRelease(ctx context.Context, lease time.Duration, tokens int) engine.Outcome {
-	others := b.others(engine.Detach(ctx))
+func (b *ballot) reserveOrRelease(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
+	others := b.others(remote.Detach(ctx))
 	if others == 0 {
 		if o := b.reserve(ctx, lease, tokens); o.Err == nil {
 			return o
@@ -79,17 +81,17 @@ func (b *ballot) listeners(ctx context.Context, v *voter) int {
 }
 
 // reserve tells a majority of tokens to come, which the owner then hands out.
-func (b *ballot) reserve(ctx context.Context, lease time.Duration, tokens int) engine.Outcome {
+func (b *ballot) reserve(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
 	e := election{ballot: b, sent: suspend.System.Now(), first: b.q.propose()}
 	last := e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
-	if !e.tell(engine.Detach(ctx), lease, last) {
-		return engine.Outcome{Err: e.err}
+	if !e.tell(remote.Detach(ctx), lease, last) {
+		return remote.Outcome{Err: e.err}
 	}
 	b.q.saw(last)
 	if b.overtaken(none) {
 		return b.gone(nil)
 	}
-	return engine.Outcome{Sent: e.sent, Reply: lua.NewReply(lua.Done, strconv.FormatUint(e.first, 10), strconv.FormatUint(last, 10))}
+	return remote.Outcome{Sent: e.sent, Reply: lua.NewReply(lua.Done, strconv.FormatUint(e.first, 10), strconv.FormatUint(last, 10))}
 }
 
 func numSub(ctx context.Context, c *engine.Client, channel string) (counts map[string]int64, err error) {

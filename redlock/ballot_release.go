@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/remote"
+
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
@@ -18,14 +20,14 @@ import (
 //
 // Redis may execute the release before the vote, where the two travel by different connections. So it waits for the answer to that
 // a little, and is sent again when the vote has come after all.
-func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, o engine.Outcome)) (asked []int) {
+func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, o remote.Outcome)) (asked []int) {
 	b.mu.Lock()
 	b.over = true
 	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.given })
 	rest := b.rest
 	b.mu.Unlock()
 	if !control.Detach.Off() {
-		ctx = engine.Detach(ctx)
+		ctx = remote.Detach(ctx)
 	}
 	release := b.q.voter.Release(b.id, publish) // the same for all
 	call := func(bool) lua.Call { return release }
@@ -65,14 +67,14 @@ func (b *ballot) stays(rest func() time.Duration) {
 }
 
 // releaseAt sends one release, if there may be something to release. again says that this may not have been enough.
-func (b *ballot) releaseAt(ctx context.Context, i int, call engine.Operation) (o engine.Outcome, again bool) {
+func (b *ballot) releaseAt(ctx context.Context, i int, call remote.Operation) (o remote.Outcome, again bool) {
 	b.mu.Lock()
 	vote := &b.votes[i]
 	vote.given = true
 	stray, nothing := vote.stray, vote.out == 0 && !vote.stray && !vote.granted
 	b.mu.Unlock()
 	if nothing {
-		return engine.Outcome{Reply: lua.Reply{Status: lua.Gone}}, false
+		return remote.Outcome{Reply: lua.Reply{Status: lua.Gone}}, false
 	}
 	o = b.q.voters[i].client.RepeatFor(ctx, b.q.base.Client, call, nil)
 	if o.Stray && o.Err == nil {
@@ -94,16 +96,16 @@ func (b *ballot) undoAt(i int) {
 }
 
 // Release is [engine.Entry.Release]: the answer of the majority.
-func (b *ballot) Release(ctx context.Context, rest func() time.Duration) engine.Outcome {
+func (b *ballot) Release(ctx context.Context, rest func() time.Duration) remote.Outcome {
 	if rest() > 0 {
 		b.stays(rest)
 	}
 	type heard struct {
 		from int
-		engine.Outcome
+		remote.Outcome
 	}
 	answers := make(chan heard, len(b.votes))
-	asked := b.giveBack(ctx, b.q.base.Client.Publish(), func(i int, o engine.Outcome) { answers <- heard{i, o} })
+	asked := b.giveBack(ctx, b.q.base.Client.Publish(), func(i int, o remote.Outcome) { answers <- heard{i, o} })
 	p := b.q.newTally()
 	for i := range p.answers {
 		if !slices.Contains(asked, i) {
@@ -114,12 +116,12 @@ func (b *ballot) Release(ctx context.Context, rest func() time.Duration) engine.
 	for missing := len(asked); ; missing-- {
 		switch {
 		case p.count((*answer).holds) >= b.q.need && !b.overtaken(none):
-			return engine.Outcome{Reply: reply}
+			return remote.Outcome{Reply: reply}
 		case p.refused() > len(b.votes)-b.q.need || p.count((*answer).holds) >= b.q.need:
 			return b.gone(p)
 		case missing == 0:
 			failure := &quorumError{b.q, p, p.count((*answer).holds)}
-			return b.Released(engine.Outcome{Err: failure, Stray: failure.open()})
+			return b.Released(remote.Outcome{Err: failure, Stray: failure.open()})
 		}
 		a := <-answers
 		p.answers[a.from] = answer{reply: a.Reply, err: a.Err, unsent: a.Err != nil && (!a.Stray || a.Unsent)}
@@ -148,7 +150,7 @@ func (b *ballot) withdraw(ctx context.Context) (granted int) {
 		publish = b.q.base.Client.Publish()
 	}
 	answers := make(chan int, len(b.votes))
-	asked := len(b.giveBack(ctx, publish, func(i int, _ engine.Outcome) { answers <- i }))
+	asked := len(b.giveBack(ctx, publish, func(i int, _ remote.Outcome) { answers <- i }))
 	timer := time.NewTimer(b.patience)
 	defer timer.Stop()
 	for missing := held; len(missing) > 0 && asked > 0; asked-- {

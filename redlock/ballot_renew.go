@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/remote"
+
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/suspend"
@@ -160,9 +162,9 @@ func (v votes) send(ctx context.Context, e *errand, due []*renewal, patience tim
 		return
 	}
 	v.home.Tasks().Go(func() {
-		failure, sent := engine.ErrSilent, suspend.System.Now()
+		failure, sent := remote.ErrSilent, suspend.System.Now()
 		var forgot []said
-		for n, result := range lua.RenewAll(engine.Detach(ctx), to.client.Redis(), e.calls) {
+		for n, result := range lua.RenewAll(remote.Detach(ctx), to.client.Redis(), e.calls) {
 			a := e.of[n]
 			a.reply, a.err, a.sent = result.Reply, result.Err, sent
 			if failure != nil {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/remote"
+
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/watchdog"
@@ -54,7 +56,7 @@ func (m *campaign) Ask(a engine.Attempt) engine.Result {
 		asking, cancel = context.WithTimeout(wait, 2*limit)
 		defer cancel()
 	}
-	for delay := engine.FirstBackoff; ; delay = min(2*delay, engine.LastBackoff) {
+	for delay := remote.FirstBackoff; ; delay = min(2*delay, remote.LastBackoff) {
 		e := q.election(asking, a.Want, a.Tokens, c, a.Once)
 		cause := b.Over(wait)
 		if e.won && cause == nil {
@@ -62,8 +64,8 @@ func (m *campaign) Ask(a engine.Attempt) engine.Result {
 			first, last := strconv.FormatUint(e.first, 10), strconv.FormatUint(e.last, 10)
 			return engine.Result{Granted: true, Sent: e.sent, Token: first, Last: last}
 		}
-		if e.ballot.withdraw(engine.Detach(wait)) > 0 { // its rivals may have withdrawn too: not at once again
-			c.rest = time.Now().Add(engine.Spread(splitDelay))
+		if e.ballot.withdraw(remote.Detach(wait)) > 0 { // its rivals may have withdrawn too: not at once again
+			c.rest = time.Now().Add(remote.Spread(splitDelay))
 		}
 		if e.err != nil && cause == nil {
 			a.Failed.Store(&e.err)
@@ -78,7 +80,7 @@ func (m *campaign) Ask(a engine.Attempt) engine.Result {
 		case !e.passing() || control.Resend.Off() || time.Since(start)+delay > limit:
 			return engine.Result{Err: e.err}
 		}
-		if cause := b.Pause(wait, engine.Spread(delay)); cause != nil {
+		if cause := b.Pause(wait, remote.Spread(delay)); cause != nil {
 			return engine.Result{Left: cause}
 		}
 		if a.Once {
@@ -260,7 +262,7 @@ func lookAgain(left time.Duration) time.Duration {
 
 // soon is when to try again where nobody seems to have the lock yet.
 func (e *election) soon() time.Duration {
-	return engine.Spread(min(splitDelay+4*time.Since(e.sent), maxLook))
+	return remote.Spread(min(splitDelay+4*time.Since(e.sent), maxLook))
 }
 
 // defeat is when to try again after an election that others have won, or nobody.
@@ -268,7 +270,7 @@ func (e *election) defeat(p *tally) time.Duration {
 	left := maxLook
 	for i := range p.answers {
 		if a := &p.answers[i]; a.refuses() {
-			left = min(left, lookAgain(engine.Remaining(a.reply.Int(0))))
+			left = min(left, lookAgain(remote.Remaining(a.reply.Int(0))))
 		}
 	}
 	list := p.rivals()
@@ -277,5 +279,5 @@ func (e *election) defeat(p *tally) time.Duration {
 		return e.soon()
 	}
 	e.by = list[holder]
-	return engine.Spread(left)
+	return remote.Spread(left)
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/remote"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/control"
@@ -107,7 +109,7 @@ func (q *quorum) Renewer() engine.Renewer { return votes{q.base.Client} }
 func (q *quorum) NewBid(string) engine.Bid { return &campaign{q: q} }
 
 // Explain is [engine.Backend.Explain].
-func (q *quorum) Explain(err error) error { return engine.Explain(err, q.voter.Name(), false) }
+func (q *quorum) Explain(err error) error { return remote.Explain(err, q.voter.Name(), false) }
 
 // seat is where the locks of some clients belong.
 type seat struct {

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/remote"
+
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
@@ -140,8 +142,8 @@ func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 		return false, nil
 	case answered < q.need:
 		return false, q.undecided(ctx, p, who.agreed, engine.Reads)
-	case !engine.IsOwner(who.owner):
-		why := engine.InTheWay(p.answers[who.at[0]].reply.Int(2), who.owner).Text(0)
+	case !remote.IsOwner(who.owner):
+		why := remote.InTheWay(p.answers[who.at[0]].reply.Int(2), who.owner).Text(0)
 		return false, engine.Raise(errors.New("not released: " + why))
 	}
 	released := q.each(ctx, func(i int) lua.Call {
@@ -213,11 +215,11 @@ func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 		call, a := build(i), &p.answers[i]
 		g.Go(func() {
 			a.sent = suspend.System.Now()
-			o, ok := v.client.Call(limited, func(ctx context.Context, failed *atomic.Pointer[error]) engine.Outcome {
+			o, ok := v.client.Call(limited, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 				return v.client.RepeatOnce(ctx, func(bool) lua.Call { return call }, failed)
-			}, func(engine.Outcome) {})
+			}, func(remote.Outcome) {})
 			switch {
-			case ok && (o.Err == nil || !engine.IsContext(o.Err)):
+			case ok && (o.Err == nil || !remote.IsContext(o.Err)):
 				a.reply, a.err, a.unsent = o.Reply, o.Err, o.Err != nil && (!o.Stray || o.Unsent)
 			case ctx.Err() == nil:
 				a.err = v.silence(patience)
@@ -231,7 +233,7 @@ func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 // undecided is the error of a question to which too few masters said the same.
 func (q *quorum) undecided(ctx context.Context, p *tally, agreed int, changes bool) error {
 	failure := &quorumError{q, p, agreed}
-	o := engine.Outcome{Err: failure, Stray: changes && failure.open()}
+	o := remote.Outcome{Err: failure, Stray: changes && failure.open()}
 	if cause := context.Cause(ctx); cause != nil {
 		o.Err = engine.Because(cause, failure)
 	}

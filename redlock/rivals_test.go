@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/remote"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
@@ -19,10 +21,10 @@ import (
 // What a server says of a lease may be anything.
 func TestLeasesAtTheEndsOfTheirRange(t *testing.T) {
 	for _, millis := range []int64{math.MinInt64, -2, -1, 0, 1, 1000, math.MaxInt64 / 2_000_000, math.MaxInt64 / 1_000_000, math.MaxInt64 / 2, math.MaxInt64} {
-		left := engine.Remaining(millis)
+		left := remote.Remaining(millis)
 		require.Equal(t, millis < 0, left < 0, "%d", millis)
 		for range 10 {
-			d := engine.Spread(lookAgain(left))
+			d := remote.Spread(lookAgain(left))
 			require.Positive(t, d, "%d", millis)
 			require.LessOrEqual(t, d, maxLook, "%d", millis)
 		}

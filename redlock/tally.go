@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/remote"
+
 	"github.com/holdfast-go/holdfast/internal/master"
 	"github.com/holdfast-go/holdfast/lua"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
-
-	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // tally is what the masters said to one question.
@@ -54,7 +54,7 @@ func (a *answer) refuses() bool { return a.err == nil && a.reply.Status != lua.D
 
 // holder is the owner that it says holds the lock, where it refuses it for that. One who has left the lock is the same
 // at all masters, although the word of that may not have come to each.
-func (a *answer) holder() string { return engine.OwnerIn(a.reply.Text(1)) }
+func (a *answer) holder() string { return remote.OwnerIn(a.reply.Text(1)) }
 
 func (a *answer) String() string {
 	switch {
@@ -95,15 +95,15 @@ type rival struct {
 }
 
 // blocker is what is told of it, where so many masters are a majority. Without an owner nothing is known.
-func (r rival) blocker(need int) engine.Blocker {
+func (r rival) blocker(need int) remote.Blocker {
 	if r.owner == "" {
-		return engine.Blocker{Left: -1}
+		return remote.Blocker{Left: -1}
 	}
 	ends := int64(0)
 	if r.left < 0 {
 		ends = -1
 	}
-	b := engine.InTheWay(ends, r.owner)
+	b := remote.InTheWay(ends, r.owner)
 	b.Left, b.Stays = r.left, b.Stays && r.masters >= need
 	return b
 }
@@ -120,7 +120,7 @@ func (p *tally) rivals() (list []rival) {
 			list = append(list, rival{owner: a.holder(), token: a.reply.Text(2), left: -1})
 		}
 		list[at].masters++
-		list[at].left = max(list[at].left, engine.Remaining(a.reply.Int(0)))
+		list[at].left = max(list[at].left, remote.Remaining(a.reply.Int(0)))
 	}
 	return list
 }
@@ -184,10 +184,10 @@ func (e *quorumError) hopeless(refused func(error) bool) bool {
 }
 
 func refusal(err error) bool {
-	if err == nil || errors.Is(err, errWaiting) || errors.Is(err, engine.ErrSilent) {
+	if err == nil || errors.Is(err, errWaiting) || errors.Is(err, remote.ErrSilent) {
 		return false
 	}
-	_, passing := engine.Classify(err)
+	_, passing := remote.Classify(err)
 	return !passing
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/task"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // What backends see of a client. These are methods because an exported field would be one of holdfast.Client too.
@@ -24,7 +26,7 @@ func (c *Client) Tasks() *task.Group { return &c.tasks }
 func (c *Client) Redis() redis.UniversalClient { return c.rdb }
 
 // Single sends single operations.
-func (c *Client) Single() lua.Processor { return c.server.single }
+func (c *Client) Single() lua.Processor { return c.server.Single }
 
 // IsCluster reports whether the client's server is one of a Redis Cluster, or a client for those.
 func (c *Client) IsCluster() bool { return c.cluster != nil }
@@ -33,7 +35,7 @@ func (c *Client) IsCluster() bool { return c.cluster != nil }
 func (c *Client) Hub() *pubsub.Hub { return c.hub }
 
 // ServerClock is what is known of the server's clock.
-func (c *Client) ServerClock() *clock { return &c.server.clock }
+func (c *Client) ServerClock() *remote.Clock { return &c.server.Clock }
 
 // Publish is the command that announces a release.
 func (c *Client) Publish() string { return c.publish }
@@ -42,48 +44,48 @@ func (c *Client) Publish() string { return c.publish }
 func (c *Client) DefaultLease() time.Duration { return c.opts.Lease }
 
 // Budget is for how long an operation may go on.
-func (c *Client) Budget() time.Duration { return c.session.budget() }
+func (c *Client) Budget() time.Duration { return c.session.Budget() }
 
-// NotePanic is [session.notePanic].
-func (c *Client) NotePanic(err error) { c.session.notePanic(err) }
+// NotePanic is [remote.Session.NotePanic].
+func (c *Client) NotePanic(err error) { c.session.NotePanic(err) }
 
-// Meet is [server.meet].
-func (c *Client) Meet(ctx context.Context) error { return c.server.meet(ctx) }
+// Meet is [remote.Server.Meet].
+func (c *Client) Meet(ctx context.Context) error { return c.server.Meet(ctx) }
 
-// Call is [session.call].
-func (c *Client) Call(ctx context.Context, run action, late func(Outcome)) (o Outcome, ok bool) {
-	return c.session.call(ctx, run, late)
+// Call is [remote.Session.Call].
+func (c *Client) Call(ctx context.Context, run remote.Action, late func(remote.Outcome)) (o remote.Outcome, ok bool) {
+	return c.session.Call(ctx, run, late)
 }
 
-// repeat is [session.repeat] at the client's own server.
-func (c *Client) repeat(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
-	return c.session.repeat(ctx, c.server, op, failed)
+// repeat is [remote.Session.Repeat] at the client's own server.
+func (c *Client) repeat(ctx context.Context, op remote.Operation, failed *atomic.Pointer[error]) remote.Outcome {
+	return c.session.Repeat(ctx, c.server, op, failed)
 }
 
-// RepeatFor is [session.repeat], for a lock whose holds belong to the home client: its options and its end count.
-func (c *Client) RepeatFor(ctx context.Context, home *Client, op Operation, failed *atomic.Pointer[error]) Outcome {
-	return home.session.repeat(ctx, c.server, op, failed)
+// RepeatFor is [remote.Session.Repeat], for a lock whose holds belong to the home client: its options and its end count.
+func (c *Client) RepeatFor(ctx context.Context, home *Client, op remote.Operation, failed *atomic.Pointer[error]) remote.Outcome {
+	return home.session.Repeat(ctx, c.server, op, failed)
 }
 
-// RepeatOnce is [session.repeatOnce] at the client's own server.
-func (c *Client) RepeatOnce(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
-	return c.session.repeatOnce(ctx, c.server, op, failed)
+// RepeatOnce is [remote.Session.RepeatOnce] at the client's own server.
+func (c *Client) RepeatOnce(ctx context.Context, op remote.Operation, failed *atomic.Pointer[error]) remote.Outcome {
+	return c.session.RepeatOnce(ctx, c.server, op, failed)
 }
 
-// detached is [session.detached] at the client's own server.
-func (c *Client) detached(ctx context.Context, op Operation) Outcome {
-	return c.session.detached(ctx, c.server, op)
+// detached is [remote.Session.Detached] at the client's own server.
+func (c *Client) detached(ctx context.Context, op remote.Operation) remote.Outcome {
+	return c.session.Detached(ctx, c.server, op)
 }
 
-// UndoAt is [session.undo] at the server of another client, which may be closed already.
+// UndoAt is [remote.Session.Undo] at the server of another client, which may be closed already.
 func (c *Client) UndoAt(to *Client, b *Base, id string, rest, lease time.Duration, stray bool) {
-	c.session.undo(to.server, b.wire, id, rest, lease, stray)
+	c.session.Undo(to.server, b.wire, id, rest, lease, stray)
 }
 
-// masterOf is [server.masterOf].
-func (c *Client) masterOf(name string) *redis.Client { return c.server.masterOf(name) }
+// masterOf is [remote.Server.MasterOf].
+func (c *Client) masterOf(name string) *redis.Client { return c.server.MasterOf(name) }
 
-// byMaster is [groups] at the client's own server.
+// byMaster is [remote.ByMaster] at the client's own server.
 func byMaster[T any](c *Client, all []T, name func(T) string) map[*redis.Client][]T {
-	return groups(c.server, all, name)
+	return remote.ByMaster(c.server, all, name)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/queue"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // join gets a hold in a grant that the owner has already. It returns errAgain if that ends meanwhile.
@@ -192,7 +194,7 @@ func (g *grant) conclude(n Result) (*Hold, error) {
 	case n.Left != nil:
 		return nil, g.left(n.Left)
 	case !n.Granted:
-		return nil, g.gaveUp(r.wait, Outcome{Err: n.Err, Stray: n.stray, Unsent: n.unsent})
+		return nil, g.gaveUp(r.wait, remote.Outcome{Err: n.Err, Stray: n.stray, Unsent: n.unsent})
 	}
 	if e := g.bid.Entry(); e != g.entry {
 		g.become(e.Owner(), e)

@@ -13,6 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // asker asks one master for those who wait in lines: whoever has a question leaves it here, and those that came
@@ -47,11 +49,11 @@ const (
 // inquiry is what a place asks the server, with all its attempts.
 type inquiry struct {
 	place   *place
-	effort  *effort     // nil before the first attempt
-	resting *time.Timer // before the next attempt; nil while it is in the hands of the asker
-	queue   bool        // asks for a place, and not only for the lock
-	before  bool        // an earlier question of the owner may still arrive
-	gone    bool        // the waiter has left: what the question may come to is given back at its end
+	effort  *remote.Effort // nil before the first attempt
+	resting *time.Timer    // before the next attempt; nil while it is in the hands of the asker
+	queue   bool           // asks for a place, and not only for the lock
+	before  bool           // an earlier question of the owner may still arrive
+	gone    bool           // the waiter has left: what the question may come to is given back at its end
 }
 
 // askLocked has a question asked for a place, that is to wake its waiter when there is an answer that concerns it.
@@ -205,17 +207,17 @@ func (a *asker) send(batch []*inquiry) {
 			continue
 		}
 		q.begin(now)
-		calls, asked, last = append(calls, q.call()), append(asked, q), latest(last, q.effort.deadline())
+		calls, asked, last = append(calls, q.call()), append(asked, q), remote.Latest(last, q.effort.Deadline())
 	}
 	if len(asked) == 0 {
 		return
 	}
 	// Hooks see the pipeline as a part of what the first of them does. No waiter's impatience is the others'.
-	ctx, cancel := context.WithDeadlineCause(Detach(asked[0].place.grant.asked.wait), last, errBudget)
+	ctx, cancel := context.WithDeadlineCause(remote.Detach(asked[0].place.grant.asked.wait), last, remote.ErrBudget)
 	defer cancel()
 	var results []lua.Result
 	if len(calls) == 1 {
-		reply, err := lua.Run(ctx, c.server.single, calls[0])
+		reply, err := lua.Run(ctx, c.server.Single, calls[0])
 		results = []lua.Result{{Reply: reply, Err: err}}
 	} else {
 		results = lua.RunAll(ctx, c.rdb, calls)
@@ -242,7 +244,7 @@ func (a *asker) isGone(q *inquiry) bool {
 // begin begins an attempt.
 func (q *inquiry) begin(now time.Time) {
 	if g := q.place.grant; q.effort == nil {
-		e := newEffort(g.base.Client.server, g.base.Client.session)
+		e := remote.NewEffort(g.base.Client.server, g.base.Client.session)
 		q.before, q.effort = g.entry.isStray(), &e
 	}
 	q.effort.Sent = now
@@ -254,16 +256,16 @@ func (q *inquiry) call() lua.Call {
 	c := g.base.Client
 	return q.place.line.server.protocol.Acquire(kind.Ask{
 		Owner: g.id, Lease: g.asked.want.Stands(), Again: q.effort.Stray || q.before, Place: q.queue,
-		Publish: c.publish, Tokens: 1, Until: c.server.clock.Limit(),
+		Publish: c.publish, Tokens: 1, Until: c.server.Clock.Limit(),
 	})
 }
 
 // settle judges an attempt. It reports whether the server was silent, and is to be asked once more.
 func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err error) (silent bool) {
 	ls, p := a.lines, q.place
-	v := q.effort.judge(ctx, reply, err, &p.grant.failed)
-	silent = v == later && !errs.IsReply(q.effort.Err)
-	if v == settled {
+	v := q.effort.Judge(ctx, reply, err, &p.grant.failed)
+	silent = v == remote.Later && !errs.IsReply(q.effort.Err)
+	if v == remote.Settled {
 		if q.effort.Stray {
 			p.grant.entry.markStray()
 		}
@@ -275,10 +277,10 @@ func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err err
 		ls.mu.Unlock()
 		q.giveBack()
 		return silent
-	case v == atOnce:
+	case v == remote.AtOnce:
 		ls.sendLocked(q)
-	case v == later:
-		q.resting = time.AfterFunc(q.effort.pause(), func() { ls.resume(q) })
+	case v == remote.Later:
+		q.resting = time.AfterFunc(q.effort.Pause(), func() { ls.resume(q) })
 	case q.effort.Err == nil && q.effort.Reply.Status == lua.Denied:
 		p.deniedLocked(q)
 	default:

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // Backend is where the entries of one lock live: one server, or several masters of which a majority decides. The rest of
@@ -60,14 +62,14 @@ type Result struct {
 	Sent        time.Time // when the attempt was that was granted
 	Token, Last string    // the tokens that are the owner's, from the first to the last
 
-	Refused bool          // by another owner, who is named in by
-	By      Blocker       // who, or what, has the lock
-	Again   time.Duration // after which to ask again if nobody tells
+	Refused bool           // by another owner, who is named in by
+	By      remote.Blocker // who, or what, has the lock
+	Again   time.Duration  // after which to ask again if nobody tells
 
 	Left  error // why the wait ended, if it did
 	Err   error // why there is neither a grant nor a refusal
 	stray bool  // the attempt may have run all the same
-	// unsent is as [Outcome] has it.
+	// unsent is as [remote.Outcome] has it.
 	unsent bool
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // Base is the part of a lock that does not depend on its kind. Packages like rlock are built on it.
@@ -168,14 +170,14 @@ const (
 )
 
 // query runs a call that changes nothing, or that is harmless when repeated.
-func (b *Base) query(ctx context.Context, changes bool, build func(publish string) lua.Call) (Outcome, error) {
+func (b *Base) query(ctx context.Context, changes bool, build func(publish string) lua.Call) (remote.Outcome, error) {
 	if err := b.MayAsk(ctx); err != nil {
-		return Outcome{}, err
+		return remote.Outcome{}, err
 	}
 	call := build(b.Client.publish)
-	o, ok := b.Client.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
+	o, ok := b.Client.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		return b.Client.repeat(ctx, func(bool) lua.Call { return call }, failed)
-	}, func(Outcome) {})
+	}, func(remote.Outcome) {})
 	switch {
 	case !ok && changes:
 		return o, Raise(Under(ctx, outage(errs.Both(errs.ErrUncertain, Because(context.Cause(ctx), o.Err)))))
@@ -183,7 +185,7 @@ func (b *Base) query(ctx context.Context, changes bool, build func(publish strin
 		return o, Raise(Under(ctx, outage(Because(context.Cause(ctx), o.Err))))
 	case o.Err != nil:
 		o.Stray = o.Stray && changes
-		if cause := context.Cause(ctx); cause != nil && isOutage(o.Err) {
+		if cause := context.Cause(ctx); cause != nil && remote.IsOutage(o.Err) {
 			o.Err = Because(cause, o.Err) // it ended between two attempts
 		}
 		return o, Raise(Under(ctx, b.Uncertain(o)))
@@ -224,12 +226,12 @@ func Raise(err error) error {
 }
 
 // Uncertain is the error of an operation that failed: whether it may have happened is part of it, and whether there was an answer.
-func (b *Base) Uncertain(o Outcome) error {
+func (b *Base) Uncertain(o remote.Outcome) error {
 	err := b.backend.Explain(o.Err)
 	if o.Stray && !o.Unsent {
 		err = errs.Both(errs.ErrUncertain, err)
 	}
-	if isOutage(o.Err) {
+	if remote.IsOutage(o.Err) {
 		err = outage(err)
 	}
 	return err

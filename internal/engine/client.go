@@ -16,12 +16,14 @@ import (
 	"github.com/holdfast-go/holdfast/pubsub"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // Client is what users know as holdfast.Client. It has no exported fields: users of that type would see them.
 type Client struct {
-	server  *server
-	session *session
+	server  *remote.Server
+	session *remote.Session
 	rdb     redis.UniversalClient
 	cluster *redis.ClusterClient // rdb if it is one, else nil
 	publish string               // command that announces a release
@@ -60,8 +62,8 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	if err != nil {
 		return nil, errs.Both(errs.ErrInvalid, err)
 	}
-	c := &Client{rdb: rdb, opts: o, id: id.String(), server: newServer(rdb)}
-	c.cluster, c.publish = c.server.cluster, c.server.publish
+	c := &Client{rdb: rdb, opts: o, id: id.String(), server: remote.NewServer(rdb)}
+	c.cluster, c.publish = c.server.Cluster, c.server.Publish
 	c.lines.client, c.losses.client = c, c
 	if o.Logger != nil {
 		c.opts.Logger = logqueue.New(o.Logger, c.tasks.Go)
@@ -69,7 +71,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 		c.opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.session = &session{life: c.ctx, tasks: &c.tasks, log: c.opts.Logger, retry: o.RetryBudget, publish: c.publish}
+	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget, Publish: c.publish}
 	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger})
 	return c, nil
 }

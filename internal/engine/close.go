@@ -14,6 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // Close ends what the client holds and waits for, and joins its goroutines. A second call waits for the first.
@@ -108,7 +110,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 			g := o.(*Tenure).End()
 			calls[i] = g.entry.(*field).farewell(g.rest())
 		}
-		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.Budget(), leastDial), errBudget)
+		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.Budget(), remote.LeastDial), remote.ErrBudget)
 		results := lua.RunAll(ctx, c.rdb, calls)
 		cancel()
 		for i, result := range results {
@@ -118,7 +120,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 				left++
 			case !errs.IsReply(result.Err) && suspend.System.Now().Sub(start) > c.Budget():
 				// It was silent for as long as it may be. To ask once more would take another ReadTimeout.
-				why = batch[i].(*Tenure).base.Uncertain(Outcome{Stray: true, Err: result.Err})
+				why = batch[i].(*Tenure).base.Uncertain(remote.Outcome{Stray: true, Err: result.Err})
 				left++
 			default:
 				if why = batch[i].(*Tenure).ReleaseAtClose(); why != nil {

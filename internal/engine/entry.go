@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lua"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // Entry is what one owner has at the server, or at several masters of which the majority decides, or may have.
@@ -13,15 +15,15 @@ type Entry interface {
 	// Owner is the owner as the server knows it, "<uuid>:h<n>".
 	Owner() string
 	// Set tells the hold count, and makes the lease last at least so long. It counts when the replicas have it that are wanted; if too
-	// few have, that is an error, and the count stands: it is the caller's to take it back. It is an [action].
-	Set(ctx context.Context, count int, lease time.Duration, want Replicas, failed *atomic.Pointer[error]) Outcome
-	// Extend makes the lease last at least so long from now. It is an [action].
-	Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) Outcome
+	// few have, that is an error, and the count stands: it is the caller's to take it back. It is an [remote.Action].
+	Set(ctx context.Context, count int, lease time.Duration, want remote.Replicas, failed *atomic.Pointer[error]) remote.Outcome
+	// Extend makes the lease last at least so long from now. It is an [remote.Action].
+	Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome
 	// Pass keeps the lock for this client's next holder, or releases it if others want it. The outcome is as [kind.Hander] has it.
-	Pass(ctx context.Context, lease time.Duration, tokens int) Outcome
+	Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome
 	// Release gives the lock back, or has it stay for the rest of its time, if there is any. Each attempt asks for that anew. The
 	// caller cannot cancel it.
-	Release(ctx context.Context, rest func() time.Duration) Outcome
+	Release(ctx context.Context, rest func() time.Duration) remote.Outcome
 	// LossCause is what is known of how the lock was lost; nil if no more than that it is.
 	LossCause() error
 	// Undo gives back what may have been granted to an owner that is not used any more, nor will be. That is done in the
@@ -54,29 +56,29 @@ var _ Entry = (*field)(nil)
 func (f *field) Owner() string { return f.id }
 
 // Set is [Entry.Set].
-func (f *field) Set(ctx context.Context, count int, lease time.Duration, want Replicas, failed *atomic.Pointer[error]) Outcome {
+func (f *field) Set(ctx context.Context, count int, lease time.Duration, want remote.Replicas, failed *atomic.Pointer[error]) remote.Outcome {
 	op := func(bool) lua.Call { return f.server.protocol.Recount(f.id, count, lease) }
 	if want.N > 0 {
-		return f.Sent(f.server.replicated(want).repeat(ctx, op, failed))
+		return f.Sent(f.server.replicated(want).Repeat(ctx, op, failed))
 	}
 	return f.Sent(f.server.client.repeat(ctx, op, failed))
 }
 
 // Extend is [Entry.Extend].
-func (f *field) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) Outcome {
+func (f *field) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome {
 	return f.server.client.repeat(ctx, func(bool) lua.Call { return f.server.protocol.Renew(f.id, lease) }, failed)
 }
 
 // Pass is [Entry.Pass].
-func (f *field) Pass(ctx context.Context, lease time.Duration, tokens int) Outcome {
+func (f *field) Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
 	s := f.server
-	return f.Passed(func() Outcome {
+	return f.Passed(func() remote.Outcome {
 		return s.client.detached(ctx, func(bool) lua.Call { return s.hander.Pass(f.id, lease, tokens, s.client.publish) })
 	})
 }
 
 // Release is [Entry.Release].
-func (f *field) Release(ctx context.Context, rest func() time.Duration) Outcome {
+func (f *field) Release(ctx context.Context, rest func() time.Duration) remote.Outcome {
 	return f.Released(f.server.client.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))
 }
 
@@ -98,7 +100,7 @@ func (f *field) Undo(lease time.Duration, stray bool) { f.undoAfter(0, lease, st
 func (f *field) undoAfter(rest, lease time.Duration, stray bool) {
 	c := f.server.client
 	if f.server.queuer != nil { // its place may be there for longer, and who is called then is not there
-		lease = max(lease, longestPlace)
+		lease = max(lease, remote.LongestPlace)
 	}
 	c.UndoAt(c, f.server.base, f.id, rest, lease, stray)
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 var _ Bid = (*field)(nil)
@@ -23,11 +25,11 @@ func (f *field) Live(*watchdog.Lease) {}
 func (f *field) Ask(a Attempt) Result {
 	s, c, wait := f.server, f.server.client, a.Wait
 	before := f.isStray() // one of the attempts before this one may be what is in our way
-	run := func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
+	run := func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		op := func(again bool) lua.Call {
 			return s.protocol.Acquire(kind.Ask{
 				Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.publish,
-				Tokens: a.Tokens, Until: c.server.clock.Limit(), HeadStart: a.headStart, Ends: a.ends,
+				Tokens: a.Tokens, Until: c.server.Clock.Limit(), HeadStart: a.headStart, Ends: a.ends,
 			})
 		}
 		if a.Once {
@@ -36,7 +38,7 @@ func (f *field) Ask(a Attempt) Result {
 		return c.repeat(ctx, op, failed)
 	}
 	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
-	o, ok := c.session.callNoting(wait, run, a.Failed, func(o Outcome) {
+	o, ok := c.session.CallNoting(wait, run, a.Failed, func(o remote.Outcome) {
 		if before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done {
 			f.Undo(a.Want.Stands(), true)
 		}
@@ -53,7 +55,7 @@ func (f *field) Ask(a Attempt) Result {
 }
 
 // result is what an answer means, or that there was none.
-func (f *field) result(wait context.Context, o Outcome) Result {
+func (f *field) result(wait context.Context, o remote.Outcome) Result {
 	switch {
 	case o.Err != nil:
 		return Result{Err: o.Err, stray: o.Stray, unsent: o.Unsent}
@@ -69,16 +71,16 @@ func (f *field) result(wait context.Context, o Outcome) Result {
 }
 
 // refusedBy is who, or what, is in the way.
-func (s *oneServer) refusedBy(r lua.Reply) Blocker {
+func (s *oneServer) refusedBy(r lua.Reply) remote.Blocker {
 	if s.queuer != nil {
-		return refusedBy(r, 3)
+		return remote.RefusedBy(r, 3)
 	}
-	return refusedBy(r, 1)
+	return remote.RefusedBy(r, 1)
 }
 
 // noteClock notes the server's time where the answer to an acquisition has it.
-func (s *oneServer) noteClock(o Outcome) {
-	k := &s.client.server.clock
+func (s *oneServer) noteClock(o remote.Outcome) {
+	k := &s.client.server.Clock
 	if o.Err == nil {
 		s.client.way.took(suspend.System.Now().Sub(o.Sent))
 	}

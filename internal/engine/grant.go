@@ -16,6 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // grant is what the server granted to one owner: one entry in the lock's hash. The holds in it are its re-entries. It is
@@ -57,7 +59,7 @@ type grant struct {
 	holds   []*Hold // that have not ended, oldest first; their number is the hold count in Redis
 	tenure  *Tenure // nil before it is live; begun by it, or by the grant that handed the lock on to it
 	// confirmed is what replicas are known to have it.
-	confirmed Replicas
+	confirmed remote.Replicas
 	until     time.Time     // the deadline when it was handed on; else zero
 	granted   time.Time     // not before that, by this clock
 	atLeast   time.Duration // for how long the lock stays taken since then; 0: for as long as it is held
@@ -136,9 +138,9 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	g.longer = g.longer || lease > g.asked.want.Lease || lease < g.lease // what the server has is never shortened
 	g.mu.Unlock()
 	want := g.missing(r)
-	o, ok := g.base.Client.Call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
+	o, ok := g.base.Client.Call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		return g.entry.Set(ctx, count, lease, want, failed)
-	}, func(o Outcome) { g.settle() })
+	}, func(o remote.Outcome) { g.settle() })
 	if !ok {
 		return nil, outage(Because(context.Cause(wait), o.Err)) // settle passes the turn on
 	}
@@ -179,7 +181,7 @@ func (g *grant) settle() {
 	count, lease, ended := len(g.holds), g.lease, g.ended
 	g.mu.Unlock()
 	if ended == nil && count > 0 {
-		_ = g.entry.Set(context.Background(), count, lease, Replicas{}, nil)
+		_ = g.entry.Set(context.Background(), count, lease, remote.Replicas{}, nil)
 	}
 }
 
@@ -194,7 +196,7 @@ func (g *grant) unlock(ctx context.Context, h *Hold) error {
 		defer g.base.Client.tasks.End()
 	}
 	if !control.Detach.Off() { // one budget for all: the wait for the turn, the question who else wants the lock, the release
-		ctx = within(ctx, g.base.Client.Budget())
+		ctx = remote.Within(ctx, g.base.Client.Budget())
 	}
 	select {
 	case <-g.turn:
@@ -234,7 +236,7 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 		defer g.passTurn()
 		return g.unlockLast(ctx)
 	}
-	o := g.entry.Set(lasting(ctx), count, lease, Replicas{}, nil)
+	o := g.entry.Set(remote.Lasting(ctx), count, lease, remote.Replicas{}, nil)
 	switch {
 	case o.Err != nil && o.Stray:
 		g.base.Client.tasks.Go(g.settle)
@@ -438,9 +440,9 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 		return ended
 	}
 	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller leaves early.
-	o, ok := g.base.Client.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
+	o, ok := g.base.Client.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		return g.entry.Extend(ctx, lease, failed)
-	}, func(Outcome) {})
+	}, func(remote.Outcome) {})
 	if !ok || o.Stray {
 		g.entry.noteUnheard()
 	}

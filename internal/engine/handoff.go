@@ -10,6 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // handOff ends the grant by leaving the lock to a waiter of this client, if that can be, instead of releasing it. It reports
@@ -58,7 +60,7 @@ func (t *Tenure) give(from, to *grant) bool {
 	defer t.mu.Unlock()
 	want := &to.asked.want
 	if t.over || t.holder != from || !want.handOff || !want.renew || want.Lease != from.lease ||
-		!from.confirmed.cover(want.Replicas) {
+		!from.confirmed.Cover(want.Replicas) {
 		return false
 	}
 	h := &Hold{grant: to, parent: to.asked.ctx, depth: 1, token: t.next, renewed: true}
@@ -115,7 +117,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 }
 
 // kept goes on after the server has kept the lock for this client.
-func (g *grant) kept(o Outcome) (ended bool, err error) {
+func (g *grant) kept(o remote.Outcome) (ended bool, err error) {
 	t := g.tenure
 	first, err := strconv.ParseUint(o.Reply.Text(0), 10, 64)
 	last, err2 := strconv.ParseUint(o.Reply.Text(1), 10, 64)

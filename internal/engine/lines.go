@@ -15,6 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/pubsub"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 const (
@@ -330,7 +332,7 @@ func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 	l.syncLocked(sent, r.Text(1))
 	l.failed = nil
 	if holder := r.Text(2); holder != "" {
-		l.said = word{time.Now(), InTheWay(r.Int(0), holder)}
+		l.said = word{time.Now(), remote.InTheWay(r.Int(0), holder)}
 	}
 	for _, owner := range append(missing, r.Text(2)) {
 		if p := l.places[owner]; p != nil {

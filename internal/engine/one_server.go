@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/holdfast-go/holdfast/internal/kind"
+import (
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/remote"
+)
 
 // oneServer is the backend of a lock that the client's own server grants.
 type oneServer struct {
@@ -33,7 +36,9 @@ func (s *oneServer) Check(cfg *Settings) error { return checkReplicas(cfg.Replic
 func (s *oneServer) Listen() Listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
 
 // Explain is [Backend.Explain].
-func (s *oneServer) Explain(err error) error { return Explain(err, s.protocol.Name(), s.queuer != nil) }
+func (s *oneServer) Explain(err error) error {
+	return remote.Explain(err, s.protocol.Name(), s.queuer != nil)
+}
 
 // Renewer is [Backend.Renewer].
 func (s *oneServer) Renewer() Renewer { return s.client }
@@ -55,7 +60,7 @@ func (s queueServer) enter(g *grant) bool {
 func (queueServer) wait(g *grant) (*Hold, error) { return g.standInLine() }
 
 // replicated is the server where replicas have to confirm what is written.
-func (s *oneServer) replicated(want Replicas) *replicated {
+func (s *oneServer) replicated(want remote.Replicas) *remote.Replicated {
 	c := s.client
-	return newReplicated(c.session, c.server, s.protocol.Name(), want)
+	return remote.NewReplicated(c.session, c.server, s.protocol.Name(), want)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // Defaults of [Options]. Package holdfast shows the same numbers.
@@ -80,7 +82,7 @@ type Settings struct {
 	Lease         time.Duration
 	renew         bool
 	handOff       bool
-	Replicas      Replicas
+	Replicas      remote.Replicas
 	atLeast       time.Duration // that the lock stays taken; 0: as long as it is held
 	MasterTimeout time.Duration // of kinds that ask several masters
 	TrustRestarts bool          // of the same

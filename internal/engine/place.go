@@ -6,6 +6,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/pubsub"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // place is what a waiter has in a line.
@@ -20,13 +22,13 @@ type place struct {
 	since time.Time     // before the place was asked for
 
 	// Guarded by the lines' mu.
-	asking    *inquiry // that has no end yet
-	result    *Outcome // of the last question, for the waiter
-	handed    *handed  // nil, or a grant of which a message told
-	refusedAt int64    // the server's time, in microseconds, when it last said that the place has not been granted yet
-	look      bool     // there is reason to ask
-	entering  bool     // waits for the mailbox to be confirmed
-	foreign   bool     // one of Redisson's may be the one that calls this owner next
+	asking    *inquiry        // that has no end yet
+	result    *remote.Outcome // of the last question, for the waiter
+	handed    *handed         // nil, or a grant of which a message told
+	refusedAt int64           // the server's time, in microseconds, when it last said that the place has not been granted yet
+	look      bool            // there is reason to ask
+	entering  bool            // waits for the mailbox to be confirmed
+	foreign   bool            // one of Redisson's may be the one that calls this owner next
 
 	own *pubsub.Subscription // where that one calls; of the waiter
 }
@@ -127,7 +129,7 @@ func (p *place) wakeLocked() {
 }
 
 // take takes what the waiter was woken for.
-func (p *place) take() (*Outcome, *handed) {
+func (p *place) take() (*remote.Outcome, *handed) {
 	p.line.lines.mu.Lock()
 	defer p.line.lines.mu.Unlock()
 	result, got := p.result, p.handed

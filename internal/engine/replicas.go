@@ -11,33 +11,37 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // WithReplicas is what users know as holdfast.WithReplicas.
 func WithReplicas(n int, timeout time.Duration) Option {
-	return func(c *Settings) { c.waitFor("WithReplicas", Replicas{N: n, timeout: timeout}) }
+	return func(c *Settings) { c.waitFor("WithReplicas", remote.Replicas{N: n, Timeout: timeout}) }
 }
 
 // WithReplicasOnDisk is what users know as holdfast.WithReplicasOnDisk.
 func WithReplicasOnDisk(n int, timeout time.Duration) Option {
-	return func(c *Settings) { c.waitFor("WithReplicasOnDisk", Replicas{N: n, timeout: timeout, onDisk: true}) }
+	return func(c *Settings) {
+		c.waitFor("WithReplicasOnDisk", remote.Replicas{N: n, Timeout: timeout, OnDisk: true})
+	}
 }
 
-func (c *Settings) waitFor(option string, r Replicas) {
+func (c *Settings) waitFor(option string, r remote.Replicas) {
 	if r.N < 1 {
 		c.Refuse(errs.Invalid("%s has n = %d; use at least 1, or leave the option out", option, r.N))
 	}
-	if r.timeout <= 0 {
-		c.Refuse(errs.Invalid("%s has timeout = %v; use a positive duration, such as 100ms", option, r.timeout))
+	if r.Timeout <= 0 {
+		c.Refuse(errs.Invalid("%s has timeout = %v; use a positive duration, such as 100ms", option, r.Timeout))
 	}
 	c.Replicas = r
 }
 
 // checkReplicas looks at what only the whole of an acquisition shows.
-func checkReplicas(r Replicas, lease time.Duration) error {
-	if trust := watchdog.Trust(lease); r.N > 0 && r.timeout >= trust {
+func checkReplicas(r remote.Replicas, lease time.Duration) error {
+	if trust := watchdog.Trust(lease); r.N > 0 && r.Timeout >= trust {
 		return errs.Invalid("timeout of WithReplicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
-			r.timeout, lease, trust)
+			r.Timeout, lease, trust)
 	}
 	return nil
 }
@@ -54,9 +58,9 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	if want.Replicas.N == 0 {
 		return h, nil
 	}
-	o, ok := b.Client.session.callNoting(wait, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
+	o, ok := b.Client.session.CallNoting(wait, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		return g.entry.Set(ctx, 1, want.Lease, want.Replicas, failed)
-	}, &g.failed, func(Outcome) {})
+	}, &g.failed, func(remote.Outcome) {})
 	if !ok { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
 		g.entry.markStray()
 	}
@@ -85,11 +89,11 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 }
 
 // missing is which replicas a re-entry has to wait for.
-func (g *grant) missing(r *request) Replicas {
+func (g *grant) missing(r *request) remote.Replicas {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.confirmed.cover(r.want.Replicas) {
-		return Replicas{}
+	if g.confirmed.Cover(r.want.Replicas) {
+		return remote.Replicas{}
 	}
 	return r.want.Replicas
 }

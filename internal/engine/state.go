@@ -8,6 +8,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/lua"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // State is what users know as holdfast.State.
@@ -27,7 +29,7 @@ func (b *Base) State(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	if r := o.Reply; r.Status == lua.Done {
-		if err := InTheWay(r.Int(2), r.Text(0)).Mistake(b.Key.Name); err != nil {
+		if err := remote.InTheWay(r.Int(2), r.Text(0)).Mistake(b.Key.Name); err != nil {
 			return State{}, err
 		}
 	}
@@ -40,7 +42,7 @@ func StateIn(r lua.Reply, queues bool) (s State) {
 	at := 0 // of the token
 	if r.Status == lua.Done {
 		count, _ := strconv.Atoi(r.Text(1)) // a foreign field need not be a number; it holds the lock all the same
-		s.Owner, s.Count, s.Remaining = OwnerIn(r.Text(0)), count, time.Duration(r.Int(2))*time.Millisecond
+		s.Owner, s.Count, s.Remaining = remote.OwnerIn(r.Text(0)), count, time.Duration(r.Int(2))*time.Millisecond
 		at = 3
 	}
 	s.Token, _ = strconv.ParseUint(r.Text(at), 10, 64)
@@ -62,8 +64,8 @@ func (b *Base) ForceUnlock(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	owner := state.Reply.Text(0)
-	if !IsOwner(owner) {
-		return false, Raise(errors.New("not released: " + InTheWay(state.Reply.Int(2), owner).Text(0)))
+	if !remote.IsOwner(owner) {
+		return false, Raise(errors.New("not released: " + remote.InTheWay(state.Reply.Int(2), owner).Text(0)))
 	}
 	released, err := b.query(ctx, Changes, func(publish string) lua.Call { return b.wire.Release(owner, publish) })
 	if err != nil {

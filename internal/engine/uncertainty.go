@@ -6,6 +6,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/lua"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // Uncertainty is what an entry does not know of itself: which of its commands may have run, or may run later.
@@ -70,7 +72,7 @@ func (u *Uncertainty) IsPassing() bool { return u.passing.Load() && !control.Bel
 
 // Passed runs a command that keeps the lock or releases it. Until it is known that it has kept the lock, renewals are not
 // believed that do not find it.
-func (u *Uncertainty) Passed(run func() Outcome) Outcome {
+func (u *Uncertainty) Passed(run func() remote.Outcome) remote.Outcome {
 	u.passing.Store(true)
 	o := run()
 	if o.Err == nil && o.Reply.Status == lua.Done {
@@ -83,7 +85,7 @@ func (u *Uncertainty) Passed(run func() Outcome) Outcome {
 func (u *Uncertainty) noteUnheard() { u.unheard.Add(1) }
 
 // Sent remembers of a command whether an attempt of it got no answer.
-func (u *Uncertainty) Sent(o Outcome) Outcome {
+func (u *Uncertainty) Sent(o remote.Outcome) remote.Outcome {
 	if o.Stray {
 		u.markStray()
 	}
@@ -91,7 +93,7 @@ func (u *Uncertainty) Sent(o Outcome) Outcome {
 }
 
 // Released is sent for a release. One that failed is still to be done.
-func (u *Uncertainty) Released(o Outcome) Outcome {
+func (u *Uncertainty) Released(o remote.Outcome) remote.Outcome {
 	if o.Stray || o.Err != nil {
 		u.markStray()
 	}

@@ -9,13 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // word is what a server said last to a grant that is not live: that somebody has the lock. Together with the last failure, in the
 // grant's failed, it decides what the end of a wait is called: who was refused was kept out by somebody, who was not met an outage.
 type word struct {
 	at time.Time // when it was said; zero: never
-	Blocker
+	remote.Blocker
 }
 
 // notAcquired is an ErrNotAcquired that says what it knows. The text is made when it is asked for: most callers of TryLock never do.
@@ -58,7 +60,7 @@ func (r *notAcquired) Unwrap() []error {
 }
 
 // denied notes what a server said is in the way.
-func (g *grant) denied(by Blocker) {
+func (g *grant) denied(by remote.Blocker) {
 	g.failed.Store(nil)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,7 +77,7 @@ func (g *grant) hear(ahead any, leaving bool) {
 	front.mu.Lock()
 	said := front.said
 	if front.live {
-		said = word{time.Now(), Blocker{Left: -1, owner: front.id + " of this client"}}
+		said = word{time.Now(), remote.Blocker{Left: -1, Owner: front.id + " of this client"}}
 	}
 	live := front.live
 	front.mu.Unlock()
@@ -105,7 +107,7 @@ func (g *grant) left(cause error) error {
 	case cause == nil:
 		return errs.ErrNotAcquired // by somebody of this process
 	case failure == nil && g.counted:
-		failure = ErrSilent // on the way
+		failure = remote.ErrSilent // on the way
 	}
 	why := Because(cause, failure)
 	if control.Outage.Off() {
@@ -116,8 +118,8 @@ func (g *grant) left(cause error) error {
 
 // gaveUp is the error of an acquisition that failed or was left. Nothing stays uncertain for its caller: what may have
 // been granted is undone.
-func (g *grant) gaveUp(wait context.Context, o Outcome) error {
-	if cause := context.Cause(wait); cause != nil && isOutage(o.Err) {
+func (g *grant) gaveUp(wait context.Context, o remote.Outcome) error {
+	if cause := context.Cause(wait); cause != nil && remote.IsOutage(o.Err) {
 		return g.left(cause)
 	}
 	return g.base.Uncertain(o)

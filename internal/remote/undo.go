@@ -1,4 +1,4 @@
-package engine
+package remote
 
 import (
 	"container/heap"
@@ -24,8 +24,8 @@ import (
 // there may be one it takes three releases: one at once; one more when the server has answered that, and so read all that had
 // reached it by then; and the last one when the server refuses what is still under way because it is late.
 type undoer struct {
-	home *session // whose holds they were: its options and its end count
-	to   *server
+	home *Session // whose holds they were: its options and its end count
+	to   *Server
 	end  func() // is called at the end of a run
 
 	mu      sync.Mutex // guards the rest; never held over a network call
@@ -53,19 +53,19 @@ const (
 	longestPause = 30 * time.Second
 	// longestProbe is the same where the server does not answer. Then one is sent at a time, whatever is due, so it may be short.
 	longestProbe = time.Second
-	// longestPlace is longer than any place in a queue counts. Behind waiters of Redisson that may be for hours.
-	longestPlace = 24 * time.Hour
+	// LongestPlace is longer than any place in a queue counts. Behind waiters of Redisson that may be for hours.
+	LongestPlace = 24 * time.Hour
 )
 
-// undo gives back what a server may have granted to an owner id that is not used any more, nor will be. That is done in the
+// Undo gives back what a server may have granted to an owner id that is not used any more, nor will be. That is done in the
 // background; Close waits for it. Without a straggler one release is enough. What is to stay taken for a rest of time is given back
 // when that is over. The server's client may be closed already.
-func (s *session) undo(to *server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {
+func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {
 	if control.Undo.Off() {
 		return
 	}
 	now := time.Now()
-	u := &undo{lock: l, id: id, at: now, left: 1, late: to.clock.closed()}
+	u := &undo{lock: l, id: id, at: now, left: 1, late: to.Clock.closed()}
 	if stray && !control.UndoAgain.Off() {
 		u.left = 3
 	}
@@ -73,19 +73,19 @@ func (s *session) undo(to *server, l kind.Lock, id string, rest, lease time.Dura
 		u.at = now.Add(rest + rest/watchdog.Drift + time.Millisecond) // the server's clock may be slower
 		u.stays = u.at
 	}
-	u.limit = latest(u.at, u.late).Add(lease)
-	s.undoer(undoing{to, to.masterOf(l.Name())}).add(u)
+	u.limit = Latest(u.at, u.late).Add(lease)
+	s.undoer(undoing{to, to.MasterOf(l.Name())}).add(u)
 }
 
 // undoing is one server: the client's own or one of a quorum, and which master of a cluster, so that one that hangs holds up
 // its own alone.
 type undoing struct {
-	to     *server
+	to     *Server
 	master *redis.Client
 }
 
 // undoer is the one for a server.
-func (s *session) undoer(to undoing) *undoer {
+func (s *Session) undoer(to undoing) *undoer {
 	s.undoMu.Lock()
 	defer s.undoMu.Unlock()
 	u := s.undoers[to]
@@ -101,7 +101,7 @@ func (s *session) undoer(to undoing) *undoer {
 }
 
 // dropUndoer forgets one that has nothing to do: masters come and go. If something is added to it all the same it does that.
-func (s *session) dropUndoer(to undoing, u *undoer) {
+func (s *Session) dropUndoer(to undoing, u *undoer) {
 	s.undoMu.Lock()
 	defer s.undoMu.Unlock()
 	if s.undoers[to] == u {
@@ -115,7 +115,7 @@ func (u *undoer) add(one *undo) {
 	heap.Push(&u.due, one)
 	if !u.running {
 		u.running = true
-		u.home.tasks.Go(u.run)
+		u.home.Tasks.Go(u.run)
 	}
 	select {
 	case u.kick <- struct{}{}:
@@ -148,8 +148,8 @@ func (u *undoer) run() {
 
 // wait waits for so long, or until the client is closed. What is added is due at once, so it ends the wait too.
 func (u *undoer) wait(d time.Duration) {
-	closing := u.home.life.Done()
-	if u.home.life.Err() != nil {
+	closing := u.home.Life.Done()
+	if u.home.Life.Err() != nil {
 		closing = nil
 	}
 	timer := time.NewTimer(d)
@@ -165,7 +165,7 @@ func (u *undoer) wait(d time.Duration) {
 func (u *undoer) giveUp() bool {
 	u.mu.Lock()
 	rest := u.due
-	over := !u.closing.IsZero() && time.Since(u.closing) > u.home.budget()
+	over := !u.closing.IsZero() && time.Since(u.closing) > u.home.Budget()
 	if over {
 		u.due = nil
 	}
@@ -181,7 +181,7 @@ func (u *undoer) take(room int) (batch []*undo, next time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := time.Now()
-	if u.home.life.Err() != nil && u.closing.IsZero() {
+	if u.home.Life.Err() != nil && u.closing.IsZero() {
 		u.closing = now
 	}
 	if !u.closing.IsZero() {
@@ -205,10 +205,10 @@ func (u *undoer) take(room int) (batch []*undo, next time.Time) {
 func (u *undoer) release(batch []*undo) (answered bool) {
 	calls := make([]lua.Call, len(batch))
 	for i, one := range batch {
-		calls[i] = one.lock.Release(one.id, u.home.publish)
+		calls[i] = one.lock.Release(one.id, u.home.Publish)
 	}
 	sent := time.Now()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), max(u.home.budget(), leastDial), errBudget)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), max(u.home.Budget(), LeastDial), ErrBudget)
 	defer cancel()
 	var again []*undo
 	var failure error
@@ -235,11 +235,11 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 		heap.Push(&u.due, one)
 	}
 	u.mu.Unlock()
-	if !answered && u.to.cluster != nil {
-		u.to.cluster.ReloadState(ctx)
+	if !answered && u.to.Cluster != nil {
+		u.to.Cluster.ReloadState(ctx)
 	}
 	if failed > 0 {
-		u.home.notePanic(failure)
+		u.home.NotePanic(failure)
 		u.report(batch, failed, given, failure)
 	}
 	return answered
@@ -271,13 +271,13 @@ func (u *undoer) postpone(one *undo, answered bool) bool {
 	case control.UndoAgain.Off(), now.After(one.limit):
 		return false
 	}
-	return u.home.life.Err() == nil || one.pause <= closingBudget
+	return u.home.Life.Err() == nil || one.pause <= closingBudget
 }
 
 // report logs what failed, once for all that travelled together.
 func (u *undoer) report(batch []*undo, failed, given int, failure error) {
 	one := batch[0]
-	log := u.home.log.With("kind", one.lock.Kind(), "name", one.lock.Name(), "owner", one.id, "error", failure)
+	log := u.home.Log.With("kind", one.lock.Kind(), "name", one.lock.Name(), "owner", one.id, "error", failure)
 	if given > 0 {
 		log.Warn("could not give back locks that may still stand at the server; their leases end them", "locks", given)
 	}

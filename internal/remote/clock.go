@@ -1,4 +1,4 @@
-package engine
+package remote
 
 import (
 	"strconv"
@@ -10,20 +10,20 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// clock is what a client knows of its server's clock. It is for two things: to tell the server until when a request may be
+// Clock is what a client knows of its server's clock. It is for two things: to tell the server until when a request may be
 // executed that takes a lock (one that the network delays for longer refuses itself, instead of taking the lock for nobody); and to
 // propose tokens to masters by what their clocks show, see [quorum.propose].
 //
 // Nobody trusts a lock because of it. Where it is wrong (the server's clock was set, another server took over, the nodes of a
 // cluster disagree) a request is refused once, and the refusal tells the time; or it is not refused although it is late, until
 // the next answer tells the time. So a request needs no margin for clocks that run at different rates. The moment after which none
-// is executed any more does: what is known of the server's clock may be hours old by then. See [clock.closed].
+// is executed any more does: what is known of the server's clock may be hours old by then. See [Clock.closed].
 //
 // What is kept is how far the server's clock is ahead of ours, as an interval: the server read its clock after the request was
 // sent and before the answer was there. Answers narrow it down, and one that contradicts the earlier ones replaces them.
 // (Rejected: only the newest answer. Delays would add up, because a request that came late, and was not too late yet, makes the
 // clock seem further ahead to the next one.)
-type clock struct {
+type Clock struct {
 	start   time.Time     // from which ours counts, so that nobody who sets it matters
 	attempt time.Duration // that a request may be under way
 
@@ -47,7 +47,7 @@ const (
 )
 
 // newClock is for a server of which nothing is known yet.
-func newClock(rdb redis.UniversalClient) clock {
+func newClock(rdb redis.UniversalClient) Clock {
 	read := time.Duration(0)
 	switch r := rdb.(type) {
 	case *redis.Client:
@@ -58,14 +58,14 @@ func newClock(rdb redis.UniversalClient) clock {
 	if read <= 0 || read > usualRead {
 		read = usualRead
 	}
-	return clock{start: time.Now(), attempt: transit + read}
+	return Clock{start: time.Now(), attempt: transit + read}
 }
 
-func (k *clock) micros(t time.Time) int64 { return t.Sub(k.start).Microseconds() }
+func (k *Clock) micros(t time.Time) int64 { return t.Sub(k.start).Microseconds() }
 
 // Limit is until when a request that is sent now may be executed, in microseconds by the server's clock. While that is not known
 // it is 0: the request is refused, and the refusal tells the time.
-func (k *clock) Limit() int64 {
+func (k *Clock) Limit() int64 {
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -82,14 +82,14 @@ func (k *clock) Limit() int64 {
 }
 
 // isKnown tells whether anything is known of the server's clock.
-func (k *clock) isKnown() bool {
+func (k *Clock) isKnown() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !k.known.IsZero()
 }
 
 // At is the latest that the server's clock may show at a moment, in microseconds, by what is known of it; 0 if nothing is.
-func (k *clock) At(t time.Time) int64 {
+func (k *Clock) At(t time.Time) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.known.IsZero() {
@@ -99,14 +99,14 @@ func (k *clock) At(t time.Time) int64 {
 }
 
 // Saw notes the server's time, in an answer that is there now, to a request that was sent then.
-func (k *clock) Saw(sent time.Time, text string) {
+func (k *Clock) Saw(sent time.Time, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.sawLocked(sent, text)
 	k.late = 0
 }
 
-func (k *clock) sawLocked(sent time.Time, text string) {
+func (k *Clock) sawLocked(sent time.Time, text string) {
 	micros, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return
@@ -122,7 +122,7 @@ func (k *clock) sawLocked(sent time.Time, text string) {
 }
 
 // Refused is saw for a request that came too late. The next ones get more time, in case the way is slow.
-func (k *clock) Refused(sent time.Time, text string) {
+func (k *Clock) Refused(sent time.Time, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.known.IsZero() && sent.After(k.known) {
@@ -132,7 +132,7 @@ func (k *clock) Refused(sent time.Time, text string) {
 }
 
 // closed is from when on the server refuses all that was sent up to now.
-func (k *clock) closed() time.Time {
+func (k *Clock) closed() time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.open

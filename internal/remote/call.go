@@ -1,4 +1,4 @@
-package engine
+package remote
 
 import (
 	"context"
@@ -30,8 +30,8 @@ const (
 	// closingBudget is the retry budget of a client that is closing: long enough for connections that a restart of the
 	// server left behind, short enough not to hold up a process that ends.
 	closingBudget = time.Second
-	// leastDial is how long a connection is waited for, however short the budget: each operation is tried once.
-	leastDial = time.Second
+	// LeastDial is how long a connection is waited for, however short the budget: each operation is tried once.
+	LeastDial = time.Second
 )
 
 // Outcome is what one operation, with all its attempts, came to.
@@ -48,39 +48,39 @@ type Outcome struct {
 // Operation builds the call of an attempt; again says that an earlier one may have been executed.
 type Operation func(again bool) lua.Call
 
-// action runs one operation until there is an answer, the retry budget is spent or ctx ends. Between attempts it gives up;
+// Action runs one operation until there is an answer, the retry budget is spent or ctx ends. Between attempts it gives up;
 // during one it may not be able to. Each failure is left in failed, if that is given, for a caller that does not wait for the end.
-type action func(ctx context.Context, failed *atomic.Pointer[error]) Outcome
+type Action func(ctx context.Context, failed *atomic.Pointer[error]) Outcome
 
 // ErrLate is that a request was on its way for too long. The server has done nothing.
 var ErrLate = errors.New("the request reached the server later than it was to be executed")
 
-// errBudget is that an operation has taken as long as it may.
-var errBudget = errors.New("no answer within the retry budget")
+// ErrBudget is that an operation has taken as long as it may.
+var ErrBudget = errors.New("no answer within the retry budget")
 
 // spent is the end of an operation that has taken as long as it may, because of the last failure of the network, if there was one. What the last
 // attempt said is that its context ended: that is ours, so nobody is told of it, who might take it for the caller's.
 func spent(failure error) error {
 	if failure == nil {
-		return errBudget
+		return ErrBudget
 	}
-	return errs.Both(errBudget, failure)
+	return errs.Both(ErrBudget, failure)
 }
 
-// repeat runs an operation at a server until that answers, the retry budget is spent or ctx ends. Between attempts it gives
-// up; during one it cannot, because go-redis does not interrupt a read. [session.call] can.
-func (s *session) repeat(ctx context.Context, at *server, op Operation, failed *atomic.Pointer[error]) Outcome {
+// Repeat runs an operation at a server until that answers, the retry budget is spent or ctx ends. Between attempts it gives
+// up; during one it cannot, because go-redis does not interrupt a read. [Session.Call] can.
+func (s *Session) Repeat(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error]) Outcome {
 	return s.persist(ctx, at, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
-		return lua.Run(ctx, at.single, call)
+		return lua.Run(ctx, at.Single, call)
 	})
 }
 
-// repeatOnce is repeat where nobody waits: the server is asked once, and once more only where a connection that had been idle was
+// RepeatOnce is repeat where nobody waits: the server is asked once, and once more only where a connection that had been idle was
 // found closed. That says nothing of the server.
-func (s *session) repeatOnce(ctx context.Context, at *server, op Operation, failed *atomic.Pointer[error]) Outcome {
+func (s *Session) RepeatOnce(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error]) Outcome {
 	tried := false
 	return s.persist(ctx, at, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
-		reply, err := lua.Run(ctx, at.single, call)
+		reply, err := lua.Run(ctx, at.Single, call)
 		if err != nil && (tried || !isStale(err)) {
 			err = &lastError{err}
 		}
@@ -99,15 +99,16 @@ func isStale(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-func latest(a, b time.Time) time.Time {
+// Latest is the later of two times.
+func Latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-// within is a context that its caller cannot end, for operations that share one retry budget.
-func within(ctx context.Context, d time.Duration) context.Context {
+// Within is a context that its caller cannot end, for operations that share one retry budget.
+func Within(ctx context.Context, d time.Duration) context.Context {
 	return bounded{Detach(ctx), time.Now().Add(d)}
 }
 
@@ -118,28 +119,28 @@ type bounded struct {
 
 // persist is repeat with another way of running an attempt. What is left of the budget also bounds the wait for a connection, which
 // go-redis makes anew five times, and with TLS for the whole DialTimeout each time. (A read it does not bound.)
-func (s *session) persist(ctx context.Context, at *server, op Operation, failed *atomic.Pointer[error],
+func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error],
 	run func(context.Context, lua.Call) (lua.Reply, error),
 ) Outcome {
-	e := newEffort(at, s)
+	e := NewEffort(at, s)
 	if b, ok := ctx.(bounded); ok && b.until.Before(e.end) {
 		e.end = b.until
 	}
-	ctx, cancel := context.WithDeadlineCause(ctx, e.deadline(), errBudget)
+	ctx, cancel := context.WithDeadlineCause(ctx, e.Deadline(), ErrBudget)
 	defer cancel()
 	for {
 		reply, err := run(ctx, op(e.Stray))
-		v := e.judge(ctx, reply, err, failed)
-		if v == settled {
+		v := e.Judge(ctx, reply, err, failed)
+		if v == Settled {
 			return e.Outcome
 		}
-		if v == later {
-			if !errs.IsReply(e.Err) && at.cluster != nil {
+		if v == Later {
+			if !errs.IsReply(e.Err) && at.Cluster != nil {
 				// A ClusterClient asks a dead master again for up to a minute unless it is told to look.
-				at.cluster.ReloadState(ctx)
+				at.Cluster.ReloadState(ctx)
 			}
 			select {
-			case <-time.After(e.pause()):
+			case <-time.After(e.Pause()):
 			case <-ctx.Done():
 				return e.Outcome
 			}
@@ -162,25 +163,25 @@ func awaitDeadline(ctx context.Context) {
 	}
 }
 
-// notePanic logs the panic of a hook or dialer of go-redis, if it is one: there may be no caller whom it could reach, and who is
+// NotePanic logs the panic of a hook or dialer of go-redis, if it is one: there may be no caller whom it could reach, and who is
 // reached does not see where it was.
-func (s *session) notePanic(err error) {
+func (s *Session) NotePanic(err error) {
 	if p := panics.In(err); p != nil {
-		s.log.Error("a command failed", "error", p, "stack", string(p.Stack))
+		s.Log.Error("a command failed", "error", p, "stack", string(p.Stack))
 	}
 }
 
-// budget is for how long an operation may go on.
-func (s *session) budget() time.Duration {
-	if s.life.Err() != nil {
-		return min(s.retry, closingBudget)
+// Budget is for how long an operation may go on.
+func (s *Session) Budget() time.Duration {
+	if s.Life.Err() != nil {
+		return min(s.Retry, closingBudget)
 	}
-	return s.retry
+	return s.Retry
 }
 
 // Classify tells of an error whether the command may have run all the same, and whether it is worth another attempt.
 func Classify(err error) (sent, passing bool) {
-	if errors.Is(err, errBudget) {
+	if errors.Is(err, ErrBudget) {
 		return true, false // from the wait for a connection or from the read; assume the worse
 	}
 	if errs.IsReply(err) {
@@ -231,7 +232,7 @@ func isHandshake(err error) bool {
 	return errors.As(err, &untrusted) || errors.As(err, &plain) || errors.As(err, &op) && op.Op == "remote error"
 }
 
-// call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a read. The operation
+// Call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a read. The operation
 // then goes on in the background and late is called with what came of it, in place of a return from call.
 //
 // Without ok the outcome is only why the operation had failed so far, if it had.
@@ -239,21 +240,21 @@ func isHandshake(err error) bool {
 // A context that cannot end costs nothing; for the others the operation runs in a goroutine of its own, because there
 // is no other way to leave a read. (Rejected: go-redis's ContextTimeoutEnabled. It is the user's setting, and it covers
 // deadlines but not cancellation.)
-func (s *session) call(ctx context.Context, run action, late func(Outcome)) (o Outcome, ok bool) {
+func (s *Session) Call(ctx context.Context, run Action, late func(Outcome)) (o Outcome, ok bool) {
 	if ctx.Done() == nil {
 		return run(ctx, nil), true
 	}
-	return s.callNoting(ctx, run, new(atomic.Pointer[error]), late)
+	return s.CallNoting(ctx, run, new(atomic.Pointer[error]), late)
 }
 
-// callNoting is call with the failures of the attempts left where others can see them meanwhile.
-func (s *session) callNoting(ctx context.Context, run action, failed *atomic.Pointer[error], late func(Outcome)) (o Outcome, ok bool) {
+// CallNoting is call with the failures of the attempts left where others can see them meanwhile.
+func (s *Session) CallNoting(ctx context.Context, run Action, failed *atomic.Pointer[error], late func(Outcome)) (o Outcome, ok bool) {
 	if ctx.Done() == nil {
 		return run(ctx, failed), true
 	}
 	var settled atomic.Bool // by the first of the two: result delivered, or caller gone
 	result := make(chan Outcome, 1)
-	s.tasks.Go(func() {
+	s.Tasks.Go(func() {
 		o := run(ctx, failed)
 		if settled.CompareAndSwap(false, true) {
 			result <- o
@@ -275,15 +276,15 @@ func (s *session) callNoting(ctx context.Context, run action, failed *atomic.Poi
 	return <-result, true
 }
 
-// detached runs an operation that its caller cannot cancel, and returns when it is done or the retry budget is spent.
+// Detached runs an operation that its caller cannot cancel, and returns when it is done or the retry budget is spent.
 // The last attempt may end later, by go-redis's ReadTimeout. (Rejected: a goroutine and a timer, as in call, which would
 // bound it to the millisecond. They cost every unlock a sixth of its time.)
-func (s *session) detached(ctx context.Context, at *server, op Operation) Outcome {
-	return s.repeat(lasting(ctx), at, op, nil)
+func (s *Session) Detached(ctx context.Context, at *Server, op Operation) Outcome {
+	return s.Repeat(Lasting(ctx), at, op, nil)
 }
 
-// lasting is the context of an operation that its caller cannot cancel.
-func lasting(ctx context.Context) context.Context {
+// Lasting is the context of an operation that its caller cannot cancel.
+func Lasting(ctx context.Context) context.Context {
 	if control.Detach.Off() {
 		return ctx
 	}
@@ -303,9 +304,9 @@ func Spread(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
 }
 
-// isOutage tells whether an error leaves open who has the lock: there was no answer, or one that the server cannot serve now. What a
+// IsOutage tells whether an error leaves open who has the lock: there was no answer, or one that the server cannot serve now. What a
 // server refuses for good, such as a missing permission, is none.
-func isOutage(err error) bool {
+func IsOutage(err error) bool {
 	var own interface {
 		error
 		Outage() bool
@@ -313,7 +314,7 @@ func isOutage(err error) bool {
 	switch {
 	case errors.Is(err, errs.ErrNotReplicated), errors.Is(err, errs.ErrInvalid):
 		return false
-	case errors.Is(err, errBudget):
+	case errors.Is(err, ErrBudget):
 		return true
 	case errors.As(err, &own): // of several servers, of which each said something else
 		return own.Outage()

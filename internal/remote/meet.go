@@ -1,4 +1,4 @@
-package engine
+package remote
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
-// meet has the clock of the server known: it asks for it once, and returns why it could not. (Rejected for quorums: to send what may not
+// Meet has the clock of the server known: it asks for it once, and returns why it could not. (Rejected for quorums: to send what may not
 // be executed, as single servers are, so that the refusal tells the time. A token has to be proposed before the first vote is sent.)
-func (s *server) meet(ctx context.Context) (err error) {
-	if s.clock.isKnown() {
+func (s *Server) Meet(ctx context.Context) (err error) {
+	if s.Clock.isKnown() {
 		return nil
 	}
 	defer panics.Into(&err)
@@ -21,7 +21,7 @@ func (s *server) meet(ctx context.Context) (err error) {
 	_ = s.redis.Process(ctx, cmd) // the command keeps its error
 	shown, err := cmd.Result()
 	if err == nil {
-		s.clock.Saw(sent, strconv.FormatInt(shown.UnixMicro(), 10))
+		s.Clock.Saw(sent, strconv.FormatInt(shown.UnixMicro(), 10))
 	}
 	return err
 }

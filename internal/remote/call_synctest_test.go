@@ -1,4 +1,4 @@
-package engine
+package remote
 
 import (
 	"context"
@@ -32,8 +32,8 @@ func TestCommandEndsBeforeItsContext(t *testing.T) {
 			}
 			life, end := context.WithCancel(context.Background())
 			defer end()
-			s := &session{life: life, retry: time.Hour}
-			o := s.persist(lateContext{ctx, deadline}, &server{}, func(bool) (call lua.Call) { return call }, nil,
+			s := &Session{Life: life, Retry: time.Hour}
+			o := s.persist(lateContext{ctx, deadline}, &Server{}, func(bool) (call lua.Call) { return call }, nil,
 				func(context.Context, lua.Call) (lua.Reply, error) {
 					time.Sleep(time.Millisecond)
 					return lua.Reply{}, context.DeadlineExceeded

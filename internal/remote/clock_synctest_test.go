@@ -1,4 +1,4 @@
-package engine
+package remote
 
 import (
 	"strconv"
@@ -17,7 +17,7 @@ func TestClosedBySlowClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
 				server := func(at time.Time) int64 { return int64(float64(at.Sub(start).Microseconds()) * rate) }
-				k := clock{start: start, attempt: transit + usualRead}
+				k := Clock{start: start, attempt: transit + usualRead}
 				for range 20 { // answers narrow the interval down, more than the rates allow
 					sent := time.Now()
 					time.Sleep(5 * time.Millisecond)

@@ -1,4 +1,4 @@
-package engine
+package remote
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 // Blocker is what a server says is at the name of a lock that it refuses.
 type Blocker struct {
 	Left    time.Duration // until it ends, then; negative: not known, or never
-	owner   string        // of the lock; empty: not known
+	Owner   string        // of the lock; empty: not known
 	foreign string        // why it is no lock; empty: it may be one
 	endless bool          // it has no time to live at the server, as every lock has
 	Stays   bool          // it is somebody's data, and no lock of whatever kind or version: waiting would not end
@@ -61,7 +61,7 @@ func InTheWay(millis int64, fields ...string) Blocker {
 	case slices.Contains(fields, otherKind):
 		b.foreign = "is a lock of another kind, such as a read-write lock of Redisson: choose another name"
 	case len(fields) == 1 && IsOwner(fields[0]):
-		b.owner = OwnerIn(fields[0])
+		b.Owner = OwnerIn(fields[0])
 	default:
 		b.Stays = b.endless && !slices.ContainsFunc(fields, mayBeLock)
 		for i, field := range fields {
@@ -72,8 +72,8 @@ func InTheWay(millis int64, fields ...string) Blocker {
 	return b
 }
 
-// refusedBy reads the part of a refusal that says what is in the way: milliseconds first, and the fields of the hash from i on.
-func refusedBy(r lua.Reply, i int) Blocker {
+// RefusedBy reads the part of a refusal that says what is in the way: milliseconds first, and the fields of the hash from i on.
+func RefusedBy(r lua.Reply, i int) Blocker {
 	if n := r.Int(i); n > 0 {
 		b := InTheWay(r.Int(0))
 		b.Stays = b.endless
@@ -97,7 +97,7 @@ const noLock = "so it is no lock of this library or of Redisson: look at it with
 // Text is what is in the way, so long after the server said so. It is empty if nothing is known of it.
 func (b Blocker) Text(age time.Duration) string {
 	left, age := b.Left.Round(time.Millisecond), age.Round(time.Millisecond)
-	owner := b.owner
+	owner := b.Owner
 	if owner == "" {
 		owner = "another owner"
 	}
@@ -108,7 +108,7 @@ func (b Blocker) Text(age time.Duration) string {
 		return fmt.Sprintf("its key has %v to live, and %s", left, b.foreign)
 	case b.endless:
 		return "its key has no time to live, " + noLock
-	case b.Left < 0 && b.owner == "":
+	case b.Left < 0 && b.Owner == "":
 		return ""
 	case b.Left < 0:
 		return "held by " + owner

@@ -1,0 +1,92 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// Effort is one operation with all its attempts, whoever sends them: what they came to, and whether there is to be
+// another.
+type Effort struct {
+	Outcome
+	by      *Server
+	home    *Session  // whose options and end count
+	start   time.Time // of the first attempt
+	end     time.Time // of the retry budget
+	delay   time.Duration
+	late    bool // an attempt was refused because it was late, and sent again at once
+	failure error
+}
+
+// Verdict is what follows an attempt.
+type Verdict int
+
+// The verdicts.
+const (
+	Settled Verdict = iota // nothing: there is an answer, or there will be none
+	AtOnce                 // another attempt
+	Later                  // another one after a pause
+)
+
+// NewEffort begins now.
+func NewEffort(by *Server, home *Session) Effort {
+	now := suspend.System.Now()
+	return Effort{
+		Outcome: Outcome{Sent: now}, by: by, home: home, start: now, end: now.Add(home.Budget()), delay: FirstBackoff,
+	}
+}
+
+// Deadline bounds the wait for a connection.
+func (e *Effort) Deadline() time.Time { return Latest(e.end, e.start.Add(LeastDial)) }
+
+// Judge takes what an attempt under a context came to. A failure is left in failed, if that is given.
+func (e *Effort) Judge(ctx context.Context, reply lua.Reply, err error, failed *atomic.Pointer[error]) Verdict {
+	e.Reply, e.Err = reply, err
+	if e.Err == nil && e.Reply.Status == lua.Late {
+		e.by.Clock.Refused(e.Sent, e.Reply.Text(0))
+		if e.Err = ErrLate; !e.late && ctx.Err() == nil {
+			e.late = true
+			return AtOnce // now the clock is known
+		}
+	}
+	if e.Err == nil {
+		return Settled
+	}
+	unsent := lua.IsUnsent(e.Err)
+	if IsContext(e.Err) {
+		awaitDeadline(ctx)
+		if errors.Is(context.Cause(ctx), ErrBudget) {
+			e.Err = spent(e.failure)
+		}
+	}
+	e.failure = e.Err
+	e.home.NotePanic(e.Err)
+	if failed != nil && (ctx.Err() == nil || !IsContext(e.Err)) {
+		err := e.Err
+		failed.Store(&err)
+	}
+	sent, passing := Classify(e.Err)
+	if sent {
+		e.Unsent = unsent && (e.Unsent || !e.Stray)
+		e.Stray = true
+	}
+	var last *lastError
+	if !passing || errors.As(e.Err, &last) || control.Resend.Off() || time.Since(e.start)+e.delay > e.home.Budget() ||
+		time.Until(e.end) < e.delay {
+		return Settled
+	}
+	return Later
+}
+
+// Pause is how long to wait before the next attempt.
+func (e *Effort) Pause() time.Duration {
+	d := Spread(e.delay)
+	e.delay = min(2*e.delay, LastBackoff)
+	return d
+}

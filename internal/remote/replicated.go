@@ -1,0 +1,89 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// Replicas says how many of them must have a grant. None are needed if n is 0.
+type Replicas struct {
+	N       int
+	Timeout time.Duration
+	OnDisk  bool
+}
+
+// Cover tells whether a grant that these have is good for who wants those.
+func (r Replicas) Cover(want Replicas) bool { return want.N <= r.N && (r.OnDisk || !want.OnDisk) }
+
+// Replicated is a server whose word counts when replicas have what an operation wrote. If too few have, that is an error, and the
+// write stands: it is the caller's to take it back.
+type Replicated struct {
+	*Server
+	home *Session
+	name string // of the lock
+	want Replicas
+}
+
+// Repeat is [Session.Repeat]. It bypasses the combiner: commands that travelled with it would wait too.
+func (s *Replicated) Repeat(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
+	return s.home.persist(ctx, s.Server, op, failed, s.run)
+}
+
+func (s *Replicated) run(ctx context.Context, call lua.Call) (lua.Reply, error) {
+	node, _ := s.redis.(*redis.Client)
+	if s.Cluster != nil { // it would send a command without a key to any server
+		var err error
+		if node, err = s.Cluster.MasterForKey(ctx, s.name); err != nil {
+			return lua.Reply{}, err
+		}
+	}
+	patient, millis := node, kind.Millis(s.want.Timeout)
+	if usual := node.Options().ReadTimeout; usual > 0 { // go-redis reads the replies of a pipeline for so long, whatever is in it
+		patient = node.WithTimeout(usual + s.want.Timeout)
+	}
+	wait := []any{"wait", s.want.N, millis}
+	if s.want.OnDisk {
+		wait = []any{"waitaof", 0, s.want.N, millis}
+	}
+	reply, n, err := lua.RunWait(ctx, patient, call, wait...)
+	switch {
+	case s.want.OnDisk && lua.IsError(err, "unknown command"):
+		err = errs.Both(errors.New("WithReplicasOnDisk needs Redis 7.2 or Valkey; use WithReplicas"), err)
+	case s.Cluster != nil && lua.IsError(err, "MOVED"):
+		s.Cluster.ReloadState(ctx) // a single server's client does not follow it
+	case err == nil && reply.Status == lua.Done && n < int64(s.want.N):
+		err = s.tooFew(ctx, node, n)
+	}
+	return reply, err
+}
+
+// tooFew says how many replicas confirmed, and what can be seen of the reason.
+func (s *Replicated) tooFew(ctx context.Context, node *redis.Client, n int64) error {
+	var hint string
+	var has int
+	info, _ := node.Info(ctx, "replication").Result() // it may not be permitted
+	if _, rest, ok := strings.Cut(info, "connected_slaves:"); ok {
+		if _, err := fmt.Sscan(rest, &has); err == nil && has < s.want.N {
+			hint = fmt.Sprintf("; the server has %d, so the lock cannot be had: want fewer, or look after the replicas", has)
+		}
+	}
+	if hint == "" && s.want.OnDisk {
+		hint = "; those without appendonly never do"
+	}
+	return errs.Both(errs.ErrNotReplicated, fmt.Errorf("%d of %d replicas confirmed within %v%s", n, s.want.N, s.want.Timeout, hint))
+}
+
+// NewReplicated is for a lock at a server, and a session.
+func NewReplicated(home *Session, at *Server, name string, want Replicas) *Replicated {
+	return &Replicated{at, home, name, want}
+}

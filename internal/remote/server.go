@@ -1,0 +1,32 @@
+package remote
+
+import (
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/combine"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// Server is a Redis, or a cluster of them, as a client reaches it.
+type Server struct {
+	redis   redis.UniversalClient
+	Cluster *redis.ClusterClient // redis if it is one, else nil
+	Single  lua.Processor        // sends single operations: redis, or a combiner on it
+	Publish string               // command that announces a release
+	Clock   Clock
+}
+
+// NewServer is for a client of go-redis. Nothing is sent.
+func NewServer(rdb redis.UniversalClient) *Server {
+	s := &Server{redis: rdb, Single: rdb, Publish: "PUBLISH", Clock: newClock(rdb)}
+	switch r := rdb.(type) {
+	case *redis.ClusterClient:
+		s.Cluster = r
+		if r.Options().ClusterSlots == nil { // as pubsub has it
+			s.Publish = "SPUBLISH"
+		}
+	case *redis.Client:
+		s.Single = combine.New(r, r.Options().PoolSize)
+	}
+	return s
+}

@@ -1,0 +1,22 @@
+package remote
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/task"
+)
+
+// Session is whose operations they are: a client, from its beginning until it has been closed.
+type Session struct {
+	Life    context.Context // ends when the client is being closed
+	Tasks   *task.Group     // operations that outlive their caller
+	Log     *slog.Logger
+	Retry   time.Duration // for how long an operation may go on
+	Publish string        // command that announces a release
+
+	undoMu  sync.Mutex
+	undoers map[undoing]*undoer // guarded by undoMu
+}
