@@ -164,6 +164,9 @@ func TestForeignHashAtAMinority(t *testing.T) {
 	for _, rdb := range rdbs {
 		h, err := redlock.New(others, t.Name(), opts...).Lock(t.Context())
 		require.NoError(t, err)
+		for _, r := range rdbs { // it is to have one to spare
+			require.Eventually(t, func() bool { return r.HExists(t.Context(), l.Name(), h.Owner()).Val() }, 20*time.Second, time.Millisecond)
+		}
 		granted := make(chan error, 1)
 		go func() { granted <- once(t, l) }()
 		require.Eventually(t, func() bool { return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] > 0 }, 20*time.Second, time.Millisecond)

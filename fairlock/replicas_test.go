@@ -26,19 +26,25 @@ func TestWithReplicasInLine(t *testing.T) {
 	other := fairlock.New(newClient(t, rdb, nil), "a")
 	asks := faultproxy.Script(lua.FairAcquire.Hash())
 
-	first, err := holder.Lock(t.Context(), holdfast.WithReplicas(1, patience))
-	require.NoError(t, err)
-	w := wait(t.Context(), t, rdb, m, holdfast.WithReplicas(1, patience))
-	asked := proxy.Seen(asks)
-	require.NoError(t, first.Unlock(t.Context()))
-	h := w.hold()
-	require.Equal(t, asked, proxy.Seen(asks), "it was told by a message")
+	var h *holdfast.Hold
+	for told, tries := false, 0; !told; tries++ { // on a busy machine the message may overtake the answer that the place is there
+		require.Less(t, tries, 20, "it is told by a message")
+		first, err := holder.Lock(t.Context(), holdfast.WithReplicas(1, patience))
+		require.NoError(t, err)
+		w := wait(t.Context(), t, rdb, m, holdfast.WithReplicas(1, patience))
+		asked := proxy.Seen(asks)
+		require.NoError(t, first.Unlock(t.Context()))
+		h = w.hold()
+		if told = asked == proxy.Seen(asks); !told {
+			require.NoError(t, h.Unlock(t.Context()))
+		}
+	}
 	require.Equal(t, "1", r.Replicas()[0].Command(t, "HGET", "a", h.Owner()))
 	left, err := rdb.PTTL(t.Context(), "a").Result()
 	require.NoError(t, err)
 	require.Greater(t, left, 3*time.Second, "more than a claim: it is the whole lease already")
 
-	w = wait(t.Context(), t, rdb, m, holdfast.WithReplicas(1, soon))
+	w := wait(t.Context(), t, rdb, m, holdfast.WithReplicas(1, soon))
 	behind := wait(t.Context(), t, rdb, other)
 	r.Replicas()[0].Pause()
 	require.NoError(t, h.Unlock(t.Context()))

@@ -36,9 +36,13 @@ func TestClosedUnderAnInnerUnlock(t *testing.T) {
 	unlocked := make(chan error)
 	go func() { unlocked <- inner.Unlock(t.Context()) }()
 	<-late.Fired()
-	require.NoError(t, c.Close(t.Context()))
+	closed := make(chan error)
+	go func() { closed <- c.Close(t.Context()) }() // which waits for the unlock, and releases before
+	rdb := srv.Client(t)
+	require.Eventually(t, func() bool { return rdb.Exists(t.Context(), m.Name()).Val() == 0 }, 20*time.Second, time.Millisecond)
 	late.Release()
 	err = <-unlocked
+	require.NoError(t, <-closed)
 	require.ErrorIs(t, err, holdfast.ErrClosed)
 	require.NotErrorIs(t, err, holdfast.ErrLost)
 }
