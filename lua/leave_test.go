@@ -93,11 +93,11 @@ func TestLeftBehindControl(t *testing.T) {
 }
 
 // withoutHSet is what stands at the server when a user leaves a lock who has lost the permission for HSET.
-func withoutHSet(t *testing.T, leave *Script) map[string]string {
+func withoutHSet(t *testing.T, leave *Script, rules ...any) map[string]string {
 	t.Helper()
 	f := newFixture(t)
 	f.acquire("u:h7", "0")
-	require.NoError(t, f.rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-hset").Err())
+	require.NoError(t, f.rdb.Do(t.Context(), append([]any{"ACL", "SETUSER", "default", "-hset"}, rules...)...).Err())
 	_, err := Run(t.Context(), f.rdb, leave.Call(f.name, f.channel, "u:h7", 10000, "PUBLISH"))
 	require.Error(t, err)
 	require.LessOrEqual(t, f.pttl(f.name), 10*time.Second)
@@ -106,9 +106,11 @@ func withoutHSet(t *testing.T, leave *Script) map[string]string {
 
 // TestLeaveIsPermitted: what is not permitted fails while the lock stands.
 func TestLeaveIsPermitted(t *testing.T) {
-	require.Equal(t, map[string]string{"u:h7": "1"}, withoutHSet(t, Leave))
+	stands := map[string]string{"u:h7": "1"}
+	require.Equal(t, stands, withoutHSet(t, Leave))
+	require.Equal(t, stands, withoutHSet(t, Leave, "-hdel"))
 	const first = "call('HSET', name, ARGV[1], '1')"
 	require.Contains(t, Leave.Text(), first)
 	control := New("control", strings.Replace(Leave.Text(), first, "", 1), 2)
-	require.Empty(t, withoutHSet(t, control), "the control: without the first look at that the lock would be free")
+	require.Empty(t, withoutHSet(t, control, "-hdel"), "the control: without the first look at that the lock would be free")
 }

@@ -83,7 +83,7 @@ func (s *Script) Call(keysAndArgs ...any) Call {
 // command is sent at most once by go-redis: its own retries would run a script again after a lost reply, without telling
 // anybody. MOVED, ASK and READONLY are still followed, because the server did not run the script then.
 type command struct {
-	*redis.Cmd
+	redis.Cmd
 	asked atomic.Bool // for its arguments, as go-redis does when it has a connection to write them to
 }
 
@@ -97,7 +97,7 @@ func (c *command) Args() []any {
 // any server for all that it knows about commands (COMMAND), and has all other commands wait for the answer, again and again if it
 // is a refusal or that server hangs.
 func newCommand(ctx context.Context, args []any) *command {
-	cmd := &command{Cmd: redis.NewCmd(ctx, args...)}
+	cmd := &command{Cmd: *redis.NewCmd(ctx, args...)}
 	cmd.SetStepCount(1)
 	return cmd
 }
@@ -132,11 +132,16 @@ func send(ctx context.Context, rdb Processor, args []any) (r Reply, err error) {
 // reply is the answer, or why there is none.
 func (c *command) reply() (Reply, error) {
 	r, err := parse(c.Result())
-	var answer redis.Error
-	if err != nil && !c.asked.Load() && !errors.As(err, &answer) {
+	if err != nil && !c.asked.Load() && !isAnswer(err) {
 		err = &unsentError{err}
 	}
 	return r, err
+}
+
+// isAnswer is apart because what it looks for is put on the heap.
+func isAnswer(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer)
 }
 
 // unsentError is an error of a command that go-redis did not begin to write.
