@@ -253,13 +253,10 @@ func (b *ballot) settle(i int, a *answer) {
 }
 
 func (b *ballot) renewAgain(watch *watchdog.Lease, denied bool, left time.Duration) {
-	if control.Settle.Off() {
-		return
-	}
 	if denied {
 		b.q.base.Dog.Hasten(watch, joinAfter)
 	}
-	if left > 0 {
+	if left > 0 && !control.Settle.Off() {
 		b.q.base.Dog.RenewAfter(watch, left)
 	}
 }

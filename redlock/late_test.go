@@ -139,7 +139,7 @@ func wait(t *testing.T, deaf ...int) (granted chan error, unlock func()) {
 	h, err := holder.mutex(name).Lock(t.Context())
 	require.NoError(t, err)
 	for _, i := range deaf {
-		waiter.proxies[i].On(faultproxy.Command("SUBSCRIBE"), 1, faultproxy.BlackHole)
+		waiter.proxies[i].On(faultproxy.Command("SUBSCRIBE"), 0, faultproxy.BlackHole) // also when it connects anew
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)

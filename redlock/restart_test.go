@@ -264,7 +264,7 @@ func TestNewMasters(t *testing.T) {
 				require.NoError(t, rdb.HSet(t.Context(), name, "somebody:1", 1).Err())
 				require.NoError(t, rdb.PExpire(t.Context(), name, time.Minute).Err())
 			}
-			_, err := l.party(nil).mutex(name).TryLock(t.Context())
+			_, err := l.party(nil).mutex(name, redlock.MasterTimeout(5*time.Second)).TryLock(t.Context())
 			require.Equal(t, n == 3, errors.Is(err, holdfast.ErrNotAcquired), err)
 			require.Equal(t, n < 3, err == nil, err)
 		}
