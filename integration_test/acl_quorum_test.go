@@ -94,7 +94,7 @@ func (s *quorumSubject) try(op, rule, less string) (err error) {
 	case "wait":
 		err = lock(s.other, s.ctx)
 	case "renew":
-		err = lock(s.mine, s.ctx, holdfast.Lease(time.Second))
+		err = lock(s.mine, s.ctx, holdfast.Lease(3*time.Second)) // time to hear why, on a busy machine
 	default:
 		err = lock(s.mine, s.ctx)
 	}

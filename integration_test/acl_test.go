@@ -16,7 +16,7 @@ import (
 
 // The smallest rule of a user that works with locks called orders:*, as docs/security.md has it.
 const (
-	aclScripts = "+evalsha +eval +hlen +hexists +hgetall +hset +del +get +set +pexpire +pttl +time"
+	aclScripts = "+evalsha +eval +hlen +hexists +hgetall +hset +hdel +del +get +set +pexpire +pttl +time"
 	// A user of fair locks also needs these.
 	aclFair = "+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore " +
 		"~redisson_lock_queue:{orders:* ~redisson_lock_timeout:{orders:*"

@@ -18,6 +18,7 @@ var needs = map[string]string{
 	"+hexists":     "re-enter, unlock, extend, renew, force unlock",
 	"+hgetall":     "state, force unlock",
 	"+hset":        "lock, re-enter, wait",
+	"+hdel":        "",
 	"+del":         "unlock, force unlock",
 	"+get":         "lock, state, force unlock, wait",
 	"+set":         "lock, wait",

@@ -153,6 +153,9 @@ func wait(t *testing.T, deaf ...int) (granted chan error, unlock func()) {
 		}
 		return n >= 5-len(deaf)
 	})
+	for _, i := range deaf { // it has been refused the lock
+		eventually(t, "it wants to listen", func() bool { return waiter.proxies[i].Seen(faultproxy.Command("SUBSCRIBE")) > 0 })
+	}
 	return granted, func() { require.NoError(t, h.Unlock(t.Context())) }
 }
 
