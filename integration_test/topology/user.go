@@ -15,7 +15,7 @@ const (
 // asks a cluster. It may not read other users, change the configuration, or list keys. Keys and channels are not
 // restricted, because tests choose their names.
 const Rule = "~* &* " +
-	"+eval +evalsha +hlen +hexists +hset +hgetall +get +set +del +pexpire +pttl +time +publish +spublish " +
+	"+eval +evalsha +hlen +hexists +hset +hdel +hgetall +get +set +del +pexpire +pttl +time +publish +spublish " +
 	"+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore +pubsub|numsub +pubsub|shardnumsub " +
 	"+subscribe +unsubscribe +ssubscribe +sunsubscribe +ping +wait " +
 	"+cluster|slots +command +asking"
