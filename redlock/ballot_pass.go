@@ -5,14 +5,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/remote"
-
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
-
-	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // Pass is [engine.Entry.Pass]. A majority of the masters is asked who listens for a release. If nobody else does, a majority is told of more

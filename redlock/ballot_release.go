@@ -6,13 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/remote"
-
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
-
-	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // giveBack sends a release to every master that has granted the lock, or may have, and hands each one's answer on. It goes on in the

@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/queue"
-
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
 // Where others want a lock too, one master is asked first, its lead, and the rest if that one grants it: so those who want the lock meet

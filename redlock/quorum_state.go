@@ -9,13 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/remote"
-
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
-
-	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // state asks all masters who holds the lock, all at once, and waits for none longer than
@@ -27,7 +25,7 @@ import (
 //     token may be one that was proposed in vain.
 //
 // Where it depends on masters that do not answer who holds the lock, as it does when a majority is silent, the error is
-// [ErrUnavailable]. It says what each master said, and the masters are returned all the same.
+// [holdfast.ErrUnavailable]. It says what each master said, and the masters are returned all the same.
 func (q *quorum) state(ctx context.Context) (holdfast.State, []MasterState, error) {
 	p, err := q.survey(ctx)
 	if err != nil {

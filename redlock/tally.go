@@ -6,12 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/remote"
-
-	"github.com/holdfast-go/holdfast/internal/master"
-	"github.com/holdfast-go/holdfast/lua"
-
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/master"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // tally is what the masters said to one question.

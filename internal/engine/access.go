@@ -7,11 +7,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/task"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
-
-	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // What backends see of a client. These are methods because an exported field would be one of holdfast.Client too.

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/queue"
-
 	"github.com/holdfast-go/holdfast/internal/errs"
-
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 

@@ -11,10 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
-
-	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // asker asks one master for those who wait in lines: whoever has a question leaves it here, and those that came

@@ -5,9 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/watchdog"
-
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // Backend is where the entries of one lock live: one server, or several masters of which a majority decides. The rest of

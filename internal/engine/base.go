@@ -6,16 +6,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
-
-	"github.com/holdfast-go/holdfast/internal/errs"
-
-	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // Base is the part of a lock that does not depend on its kind. Packages like rlock are built on it.

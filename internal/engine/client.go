@@ -10,14 +10,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/logqueue"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/task"
 	"github.com/holdfast-go/holdfast/pubsub"
-
-	"github.com/holdfast-go/holdfast/internal/errs"
-
-	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // Client is what users know as holdfast.Client. It has no exported fields: users of that type would see them.

@@ -9,13 +9,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
-
-	"github.com/holdfast-go/holdfast/internal/errs"
-
-	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // Close ends what the client holds and waits for, and joins its goroutines. A second call waits for the first.

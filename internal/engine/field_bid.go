@@ -6,11 +6,10 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
-
-	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 var _ Bid = (*field)(nil)

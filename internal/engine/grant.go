@@ -10,14 +10,12 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
-
-	"github.com/holdfast-go/holdfast/internal/errs"
-
-	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // grant is what the server granted to one owner: one entry in the lock's hash. The holds in it are its re-entries. It is

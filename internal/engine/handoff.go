@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/lua"
-
 	"github.com/holdfast-go/holdfast/internal/errs"
-
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // handOff ends the grant by leaving the lock to a waiter of this client, if that can be, instead of releasing it. It reports

@@ -4,9 +4,8 @@ import (
 	"context"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/held"
-
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/held"
 )
 
 // holdContext is the context of a hold. It is ended by whoever ends the hold; where that is the watchdog, a moment may pass before

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
-
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 

@@ -6,9 +6,8 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/internal/queue"
-
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
 // owner is who holds a lock: what a goroutine is to Redisson. It is data and not a goroutine: contexts carry it.

@@ -5,9 +5,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/pubsub"
-
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/pubsub"
 )
 
 // place is what a waiter has in a line.

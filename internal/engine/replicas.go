@@ -7,12 +7,10 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
-
-	"github.com/holdfast-go/holdfast/internal/errs"
-
-	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // WithReplicas is what users know as holdfast.WithReplicas.

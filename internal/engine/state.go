@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
-	"github.com/holdfast-go/holdfast/lua"
-
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // State is what users know as holdfast.State.

@@ -5,9 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-	"github.com/holdfast-go/holdfast/lua"
-
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // Uncertainty is what an entry does not know of itself: which of its commands may have run, or may run later.

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
-
 	"github.com/holdfast-go/holdfast/internal/errs"
-
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 

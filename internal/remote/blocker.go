@@ -39,9 +39,9 @@ func mayBeLock(field string) bool {
 	return field == otherKind || len(field) > length && field[length] == ':' && uuid.Validate(field[:length]) == nil
 }
 
-// OwnerIn is the owner that a field names. Of a lock that was left for the rest of its time, see [HoldAtLeast], that is
-// the one who left it: its field has a 0 before the number, which no owner has, so that no command of the owner finds
-// it.
+// OwnerIn is the owner that a field names. Of a lock that was left for the rest of its time (HoldAtLeast of package
+// holdfast) that is the one who left it: its field has a 0 before the number, which no owner has, so that no command of
+// the owner finds it.
 func OwnerIn(field string) string {
 	at := strings.LastIndexByte(field, ':') + 1
 	if number, left := strings.CutPrefix(field[at:], "h0"); left && number != "" {

@@ -15,11 +15,10 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
-
-	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // Delays between the attempts of one operation: doubling from the first to the last, each shortened at random so that

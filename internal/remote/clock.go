@@ -12,7 +12,7 @@ import (
 
 // Clock is what a client knows of its server's clock. It is for two things: to tell the server until when a request may be
 // executed that takes a lock (one that the network delays for longer refuses itself, instead of taking the lock for nobody); and to
-// propose tokens to masters by what their clocks show, see [quorum.propose].
+// propose tokens to masters by what their clocks show, as package redlock does.
 //
 // Nobody trusts a lock because of it. Where it is wrong (the server's clock was set, another server took over, the nodes of a
 // cluster disagree) a request is refused once, and the refusal tells the time; or it is not refused although it is late, until
