@@ -82,6 +82,30 @@ var undoDefences = []defence{
 		},
 	},
 	{
+		name: "undo goes on for the longest lease", fault: "network silent for longer than the lease that a hold was extended to", off: &control.Longest,
+		try: func(l *lab) string {
+			given := make(news, 1)
+			m := l.mutex(&holdfast.Options{RetryBudget: time.Millisecond, Logger: slog.New(slog.NewTextHandler(given,
+				&slog.HandlerOptions{Level: slog.LevelWarn}))})
+			l.warm(m)
+			h := l.lock(m, l.Context())
+			require.NoError(l, h.Extend(l.Context(), 200*time.Millisecond)) // the server keeps the lease that it has
+			l.proxy.LoseRequests(true)
+			begun := time.Now()
+			require.Error(l, h.Unlock(l.Context())) // not sent, or so late that it counts as lost
+			if control.Longest.Off() {
+				<-given // up
+			} else {
+				require.True(l, l.within(patience, func() bool { return time.Since(begun) > 5*time.Second }))
+			}
+			l.proxy.LoseRequests(false)
+			if !l.comes(l.free) {
+				return "never unlocked, until the longer lease ends"
+			}
+			return ""
+		},
+	},
+	{
 		name: "undo after a refusal", fault: "acquisition arrives after its repeat was refused", off: &control.Undo,
 		try: func(l *lab) string {
 			m, other := l.mutex(nil), rlock.New(l.around(), name)

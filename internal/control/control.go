@@ -18,6 +18,7 @@ var (
 	RepeatedGone Switch // a release that finds nothing, after one that got no answer, is a success
 	Undo         Switch // an acquisition that its caller left is given back
 	UndoAgain    Switch // and given back again, for a straggler of it that arrives after the first time
+	Longest      Switch // and again for as long as the longest lease may stand that was asked for
 	FreshOwner   Switch // an owner id with a command that may still arrive is not used again
 	KindIDs      Switch // each kind of lock knows an owner by an id of its own
 	OneKind      Switch // a name that the owner holds by another kind is refused

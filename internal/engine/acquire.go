@@ -99,8 +99,7 @@ func (g *grant) acquire(r *request) (h *Hold, err error) {
 	}
 	if err != nil {
 		g.mu.Lock()
-		g.lease = r.want.Stands() // of what may have to be undone
-		g.atLeast = 0             // nothing has run under it
+		g.atLeast = 0 // nothing has run under it
 		g.mu.Unlock()
 		g.finish(err, false)
 	}

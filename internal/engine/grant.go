@@ -51,11 +51,12 @@ type grant struct {
 	longest time.Duration // for how long one of them needs a head start
 	token   uint64
 	lease   time.Duration
-	longer  bool    // the lease may stand for longer than was asked for
-	renew   bool    // one of the holds is to be renewed
-	said    word    // what a server said last, before it is live
-	holds   []*Hold // that have not ended, oldest first; their number is the hold count in Redis
-	tenure  *Tenure // nil before it is live; begun by it, or by the grant that handed the lock on to it
+	stands  time.Duration // the longest lease that the server was asked for, with or without an answer: it never shortens one
+	longer  bool          // the lease may stand for longer than was asked for
+	renew   bool          // one of the holds is to be renewed
+	said    word          // what a server said last, before it is live
+	holds   []*Hold       // that have not ended, oldest first; their number is the hold count in Redis
+	tenure  *Tenure       // nil before it is live; begun by it, or by the grant that handed the lock on to it
 	// confirmed is what replicas are known to have it.
 	confirmed remote.Replicas
 	until     time.Time     // the deadline when it was handed on; else zero
@@ -133,7 +134,7 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	wait := r.wait
 	g.mu.Lock()
 	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.Lease), g.renew || r.want.renew
-	g.longer = g.longer || lease > g.asked.want.Lease || lease < g.lease // what the server has is never shortened
+	g.askedForLocked(lease)
 	g.mu.Unlock()
 	want := g.missing(r)
 	o, ok := g.base.Client.Call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
@@ -169,6 +170,12 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 		g.confirmed = r.want.Replicas
 	}
 	return h, nil
+}
+
+// askedForLocked notes that the server is about to be asked for a lease.
+func (g *grant) askedForLocked(lease time.Duration) {
+	g.longer = g.longer || lease > g.asked.want.Lease || lease < g.lease // what the server has is never shortened
+	g.stands = max(g.stands, lease)
 }
 
 // settle tells the server the true hold count after an operation whose outcome nobody knows, and passes the turn on.
@@ -338,7 +345,10 @@ func (g *grant) end(reason error, undo bool) bool {
 // leave is the rest: the owner, the local queue and the server forget the grant.
 func (g *grant) leave() {
 	g.mu.Lock()
-	lease, rest := max(g.lease, g.atLeast), Nothing
+	lease, rest := max(g.asked.want.Stands(), g.stands), Nothing
+	if control.Longest.Off() {
+		lease = max(g.lease, g.atLeast)
+	}
 	if g.atLeast > 0 {
 		rest = g.rest // which takes memory
 	}
@@ -432,7 +442,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	defer g.passTurn()
 	g.mu.Lock()
 	ended, renew := g.ended, g.renew
-	g.longer = g.longer || lease > g.asked.want.Lease || lease < g.lease // what the server has is never shortened
+	g.askedForLocked(lease)
 	g.mu.Unlock()
 	if ended != nil {
 		return ended

@@ -72,7 +72,7 @@ func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Dura
 		u.at = now.Add(rest + rest/watchdog.Drift + time.Millisecond) // the server's clock may be slower
 		u.stays = u.at
 	}
-	u.limit = Latest(u.at, u.late).Add(lease)
+	u.limit = Latest(u.at, u.late).Add(lease + lease/watchdog.Drift)
 	s.undoer(undoing{to, to.MasterOf(l.Name())}).add(u)
 }
 
