@@ -128,6 +128,11 @@ func TestFaultsExcuse(t *testing.T) {
 	require.Empty(t, checks(s.ops, Window{4, 40}))
 	require.Equal(t, []string{"wake-up"}, checks(s.ops, Window{4, 30}))
 
+	// The lock of data that was lost is its owner's all the same if another attempt to get it came later.
+	kept := new(story).lock("a", 1).add(Op{Kind: Wipe, Result: OK}).unlock("a", 1).lock("b", 2)
+	require.Empty(t, checks(kept.ops, Window{1, 2}))
+	require.Equal(t, []string{"linearizability"}, checks(kept.ops))
+
 	// Meanwhile another may have had it, whose reply was lost: its client was disturbed, and not the one that waited.
 	s.add(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "c", Token: 3, Result: OK, Call: 5, Return: 60})
 	c := Config{Lease: lease, Bound: 10, Recovery: 5}

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -98,6 +99,13 @@ func Kinds(ops []Op) (found []Violation) {
 	return found
 }
 
+// between are the operations of a client from shortly before the call of one of them to the return of another.
+func between(ops []Op, first, last Op) []Op {
+	return slices.DeleteFunc(slices.Clone(ops), func(o Op) bool {
+		return o.Client != first.Client || o.Return < first.Call-int64(time.Minute) || o.Call > last.Return
+	})
+}
+
 // Overtaken finds waiters past whom the lock was handed to one of the same client that came later.
 func Overtaken(ops []Op, slack time.Duration) (found []Violation) {
 	for name, ops := range byName(ops) {
@@ -107,7 +115,7 @@ func Overtaken(ops []Op, slack time.Duration) (found []Violation) {
 			}
 			for _, o := range ops {
 				if o.Kind == Lock && o.Client == late.Client && after(o.Call, slack) < late.Call && o.Return > after(late.Return, slack) {
-					found = append(found, Violation{"overtaken", name, "the lock was handed on past one that waited", []Op{o, late}, nil})
+					found = append(found, Violation{"overtaken", name, "the lock was handed on past one that waited", between(ops, o, late), nil})
 					break
 				}
 			}

@@ -172,6 +172,13 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 				o.Depth = 0 // no count explains that
 			}
 			add(look, o, o.Return)
+		case (o.Kind == Force && o.Result == OK || o.Kind == Wipe && o.Result != Unknown) && unsure.again(o):
+			for _, g := range open { // an attempt that arrives after it may have taken the lock again, for the same owner
+				if !ended[g.grant()] {
+					g.Call = max(g.Call, o.Call)
+					add(expire, g, Forever)
+				}
+			}
 		case o.Kind == Force && o.Result == OK, o.Kind == Wipe && o.Result != Unknown:
 			add(free, o, o.Return)
 		case o.Kind == Crash:
@@ -237,6 +244,11 @@ func doubtful(ops []Op, c Config) (d doubts) {
 
 // ghost tells whether a grant that nobody knows of, or a place, may have stood in the way of an operation.
 func (d doubts) ghost(o Op) bool { return overlaps(d.ghosts, o, func(Op) bool { return true }) }
+
+// again tells whether an attempt to get the lock, of one that was granted it, may have come after an operation.
+func (d doubts) again(o Op) bool {
+	return overlaps(d.ghosts, o, func(other Op) bool { return other.granted() })
+}
 
 // count tells whether the hold count of an owner may have been in doubt during an operation.
 func (d doubts) count(o Op) bool {

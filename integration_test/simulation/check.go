@@ -61,7 +61,7 @@ func (w *World) depart() {
 func (w *World) result() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := Result{Clients: w.clients, Length: time.Since(w.start), Problems: w.problems, Windows: w.windows, Local: w.local}
+	r := Result{Clients: w.clients, Dead: w.work.dead, Length: time.Since(w.start), Problems: w.problems, Windows: w.windows, Local: w.local}
 	for f := range r.Faults {
 		r.Faults[f] = w.faults[f].Load()
 	}
@@ -83,6 +83,9 @@ func (w *World) result() Result {
 		Place: place + place/100, Claim: w.claim(),
 	})
 	r.Problems = append(r.Problems, found...)
+	if err := w.work.check(); err != nil {
+		r.Problems = append(r.Problems, history.Violation{Check: "work", Text: err.Error()})
+	}
 	for client, ops := range byClient(r.Ops) { // one that closes gives up early
 		r.Problems = append(r.Problems, history.GivenUp(ops, w.RetryBudget-lastBackoff, w.closed[client])...)
 	}

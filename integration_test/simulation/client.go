@@ -122,8 +122,8 @@ func (w *World) connect(n *network) *redis.Client {
 	if !w.Fair {
 		rdb.AddHook(&w.granted)
 	}
-	if w.Hook != nil {
-		rdb.AddHook(w.Hook)
+	for _, hook := range w.Hooks {
+		rdb.AddHook(hook)
 	}
 	return rdb
 }

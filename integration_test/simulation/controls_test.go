@@ -93,7 +93,7 @@ func (s *search) world(seed int) *World {
 		s.bias(&w.Settings)
 	}
 	if s.mutant != nil {
-		w.Hook = s.mutant()
+		w.Hooks = s.mutant()
 	}
 	return w
 }

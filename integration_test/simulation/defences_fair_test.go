@@ -51,6 +51,10 @@ var fairDefences = []defence{
 		mutant: mutant(lua.FairPoll, "if cmd == 'HLEN' then return 1 end")},
 	{name: "fair_poll: puts places off", fair: true, bias: patientQueue, checks: list(fifo),
 		mutant: mutant(lua.FairPoll, "if cmd == 'ZADD' then return 0 end")},
+	{name: "fair: the dead in front are looked at once", fair: true, bias: fleets, checks: list("work"),
+		mutant: edited("local function head()\n", "local function head()\n  for i = 1, call('LLEN', queue) do call('LINDEX', queue, i - 1) end\n")},
+	{name: "fair: who cannot be reached is passed over once", fair: true, bias: fleets, checks: list("work"),
+		mutant: edited("'LRANGE', queue, 0, look - 1)\n    for i, owner", "'LRANGE', queue, 0, -1)\n    for i, owner", "if #some < look then return end\n    cut", "if #some then return end\n    cut")},
 }
 
 // shorter is a bias with shorter leases: who waits for a fair lock sends a script a second, and that takes the machine's time.
@@ -78,6 +82,12 @@ func quickQueue(s *Settings) {
 	s.Hold, s.Think, s.Wait, s.Names = 50*time.Millisecond, 100*time.Millisecond, time.Minute, 1
 	s.Length, s.Life, s.FaultGap = 10*s.Lease, 100*s.Lease, 1000*s.Lease
 	s.Clients, s.Actors = 3, 2
+}
+
+// fleets of processes die all the time.
+func fleets(s *Settings) {
+	quickQueue(s)
+	s.Dead, s.Length = 1000, 4*s.Lease
 }
 
 // newcomers: a message takes as long as a lock is held, and clients come back when they have forgotten it.

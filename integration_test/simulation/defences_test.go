@@ -3,7 +3,10 @@ package simulation
 import (
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast/internal/control"
+	text "github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -12,14 +15,24 @@ type defence struct {
 	name   string
 	fair   bool // shown with fair locks, else with plain ones
 	off    *control.Switch
-	mutant func() *mutation // or a script that does without it
-	bias   func(*Settings)  // makes frequent what it is against; nil: nothing
-	checks []string         // that find it; one of them has to
-	alone  bool             // no two worlds at a time
+	mutant func() []redis.Hook // or scripts that do without it
+	bias   func(*Settings)     // makes frequent what it is against; nil: nothing
+	checks []string            // that find it; one of them has to
+	alone  bool                // no two worlds at a time
 }
 
-func mutant(script *lua.Script, body string) func() *mutation {
-	return func() *mutation { return &mutation{script: script, body: body} }
+func mutant(script *lua.Script, body string) func() []redis.Hook {
+	return func() []redis.Hook { return []redis.Hook{&mutation{script: script, body: body}} }
+}
+
+// edited are the scripts that have the text of the queue's part, with edits as [text.Hook] has them.
+func edited(edits ...string) func() (hooks []redis.Hook) {
+	return func() (hooks []redis.Hook) {
+		for _, script := range []*lua.Script{lua.FairAcquire, lua.FairPoll, lua.FairRelease} {
+			hooks = append(hooks, text.Hook(script, edits...))
+		}
+		return hooks
+	}
 }
 
 // Not among them, because nothing here shows them, for good reasons; tests of the engine, of rlock and of lua do:

@@ -15,6 +15,9 @@
 //
 // At times a stranger puts things of its own under the names of locks: strings, hashes that are none, locks without an end.
 //
+// Fleets of processes die while they wait for fair locks, and leave thousands of places. What scripts do at the server is counted, and
+// such places may cost it no more than to take each of them out.
+//
 // In worlds of their own all clients sleep now and then, as on a machine that is suspended, while the server goes on.
 //
 // The clock of the server is not that of the clients: it runs up to a little less than one per cent faster or slower.

@@ -31,6 +31,8 @@ type Settings struct {
 
 	Strangers time.Duration // between visits of one that puts things under the names of locks that are none, on the average; 0: none comes
 
+	Dead int // places that processes leave in a fair queue which die while they wait, all at once; 0: none do
+
 	Log       time.Duration // that a client's log takes for a record, on the average
 	LogPanics bool          // now and then
 
@@ -90,6 +92,9 @@ func Draw(seed uint64) Settings {
 	}
 	if many := newSource(seed, 'm'); many.IntN(16) == 0 {
 		s.Many = int(many.between(10, 150))
+	}
+	if dead := newSource(seed, 'w'); dead.IntN(4) == 0 {
+		s.Dead = 600 + dead.IntN(3000)
 	}
 	s.Apart = newSource(seed, 'a').IntN(2) == 0
 	if rng.IntN(4) == 0 {

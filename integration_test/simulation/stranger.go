@@ -39,15 +39,20 @@ func (w *World) visit(storm context.Context) {
 	if w.Strangers == 0 {
 		return
 	}
-	s := &stranger{World: w, rng: newSource(w.Seed, 'x'), rdb: redis.NewClient(&redis.Options{
-		Dialer:          func(context.Context, string, string) (net.Conn, error) { return w.server.Dial() },
-		DisableIdentity: true, MaxRetries: -1,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})}
+	s := &stranger{World: w, rng: newSource(w.Seed, 'x'), rdb: w.direct()}
 	for w.sleep(storm, s.rng.random(w.Strangers)) {
 		s.stay(storm, s.name(s.rng.Rand), s.any())
 	}
 	_ = s.rdb.Close()
+}
+
+// direct is a client that stands beside the server.
+func (w *World) direct() *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Dialer:          func(context.Context, string, string) (net.Conn, error) { return w.server.Dial() },
+		DisableIdentity: true, MaxRetries: -1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
 }
 
 // any is one of the things that there may be. The owner in some of them is nobody.
@@ -74,12 +79,14 @@ func (s *stranger) any() thing {
 }
 
 // owner is one of a process that is not simulated, such as Redisson has.
-func (s *stranger) owner() string {
+func (s *stranger) owner() string { return s.client() + ":7" }
+
+func (s *stranger) client() string {
 	var id uuid.UUID
 	for i := range id {
 		id[i] = byte(s.rng.IntN(256)) //nolint:gosec // small
 	}
-	return id.String() + ":7"
+	return id.String()
 }
 
 // put keeps it under a name that is free. Replies 0 if the name is taken.

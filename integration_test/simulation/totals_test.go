@@ -17,6 +17,7 @@ type totals struct {
 	mu         sync.Mutex // guards the rest
 	seeds      int
 	clients    int
+	dead       int
 	operations int
 	violations int
 	length     time.Duration
@@ -36,6 +37,7 @@ func (s *totals) add(r Result) {
 	}
 	s.seeds++
 	s.clients += r.Clients
+	s.dead += r.Dead
 	s.operations += len(r.Ops)
 	s.violations += len(r.Problems)
 	s.length += r.Length
@@ -68,8 +70,8 @@ func (s *totals) String() string {
 		faults = append(faults, fmt.Sprintf("%d %v", n, Fault(f)))
 	}
 	return fmt.Sprintf("%.0f simulated hours, %d seeds, %d clients, %d operations: %d grants, %d of them handed on within a client, %d to stay taken for a while, %d re-entries, %d extensions, "+
-		"%d places in queues, %d losses, %d of unknown outcome; faults: %s; %d violations", s.length.Hours(), s.seeds, s.clients, s.operations,
-		s.done[history.Lock]+s.done[history.Try], s.handed, s.stayed, s.done[history.Reenter], s.done[history.Extend], s.done[history.Queue], s.lost, s.unknown,
+		"%d places in queues beside %d of the dead, %d losses, %d of unknown outcome; faults: %s; %d violations", s.length.Hours(), s.seeds, s.clients, s.operations,
+		s.done[history.Lock]+s.done[history.Try], s.handed, s.stayed, s.done[history.Reenter], s.done[history.Extend], s.done[history.Queue], s.dead, s.lost, s.unknown,
 		strings.Join(faults, ", "), s.violations)
 }
 
@@ -86,6 +88,9 @@ func (s *totals) requireAll(t *testing.T) {
 	}
 	require.Positive(t, s.handed, "locks handed on within a client")
 	require.Positive(t, s.stayed, "locks that are to stay taken")
+	if s.seeds > 100 { // one in twelve has them
+		require.Positive(t, s.dead, "places of the dead")
+	}
 	require.Positive(t, s.lost, "losses")
 	require.Positive(t, s.unknown, "unknown outcomes")
 	for f, n := range s.faults {

@@ -20,14 +20,15 @@ import (
 // World is one run: a server, clients and what happens to them. It lives in a bubble.
 type World struct {
 	Settings
-	// Hook, if there is one, is added to every go-redis client. Mutated scripts are sent by it.
-	Hook redis.Hook
+	// Hooks are added to every go-redis client. Mutated scripts are sent by them.
+	Hooks []redis.Hook
 
 	start   time.Time
 	server  *miniredis.Miniredis
 	faults  faultCounts
 	traffic sync.WaitGroup // goroutines of connections
 	granted workload.Granted
+	work    work
 	slept   atomic.Int64 // for how long all clients did, in nanoseconds
 
 	mu        sync.Mutex // guards the rest
@@ -49,6 +50,7 @@ type Result struct {
 	Ops      []history.Op
 	Faults   [kinds]int64
 	Clients  int
+	Dead     int           // places in queues that processes left when they died
 	Length   time.Duration // in virtual time, all of it
 	Problems []history.Violation
 	Windows  []history.Window         // faults that concerned all
@@ -73,6 +75,7 @@ func (w *World) Run() Result {
 	weather.Go(func() { w.disturb(storm) })
 	audit.Go(func() { w.audit(ctx) })
 	weather.Go(func() { w.visit(storm) })
+	weather.Go(func() { w.mourn(storm) })
 	weather.Go(func() { w.nap(storm) })
 	for slot := range w.Clients {
 		group.Go(func() {
@@ -135,13 +138,22 @@ func (w *World) round(d time.Duration) time.Duration {
 	return (d + w.Quantum - 1) / w.Quantum * w.Quantum
 }
 
-// skew sets the server's clock before each script.
-func (w *World) skew(_ *server.Peer, cmd string, _ ...string) bool {
+// skew sets the server's clock before each script, and counts what scripts do.
+func (w *World) skew(from *server.Peer, cmd string, _ ...string) bool {
+	if from != nil && isNested(from.Ctx) {
+		w.work.did(from.Ctx)
+		return false
+	}
 	if cmd == "EVALSHA" || cmd == "EVAL" { // scripts call the server too, with its mutex held, but never these
-		past := time.Since(w.start)
-		w.server.SetTime(w.start.Add(past + time.Duration(float64(past)*w.Skew) + time.Duration(w.slept.Load())))
+		w.server.SetTime(w.serverTime())
 	}
 	return false
+}
+
+// serverTime is what the server's clock says.
+func (w *World) serverTime() time.Time {
+	past := time.Since(w.start)
+	return w.start.Add(past + time.Duration(float64(past)*w.Skew) + time.Duration(w.slept.Load()))
 }
 
 func (w *World) networks() []*network {
