@@ -58,7 +58,7 @@ func Check(ops []Op, c Config) (found []Violation) {
 		found = append(found, Ghosts(ops, c)...)
 	}
 	if c.Slack > 0 {
-		found = append(found, Overtaken(ops, c.Slack)...)
+		found = append(found, Overtaken(ops, c)...)
 		found = append(found, Trust(ops, c.Slack, c.Pauses, c.Lapses)...)
 	}
 	if c.Least > 0 {

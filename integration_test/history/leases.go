@@ -106,15 +106,17 @@ func between(ops []Op, first, last Op) []Op {
 	})
 }
 
-// Overtaken finds waiters past whom the lock was handed to one of the same client that came later.
-func Overtaken(ops []Op, slack time.Duration) (found []Violation) {
+// Overtaken finds waiters past whom the lock was handed to one of the same client that came later. Not where a fault met the client
+// meanwhile: who was handed a lock that is lost in that moment queues anew, and so does who waits for its own owner's unlock.
+func Overtaken(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		for _, late := range ops {
 			if !late.Handed || late.Result != OK {
 				continue
 			}
 			for _, o := range ops {
-				if o.Kind == Lock && o.Client == late.Client && after(o.Call, slack) < late.Call && o.Return > after(late.Return, slack) {
+				if o.Kind == Lock && o.Client == late.Client && after(o.Call, c.Slack) < late.Call && o.Return > after(late.Return, c.Slack) &&
+					!c.felt(o.Client, o.Call, late.Return) {
 					found = append(found, Violation{"overtaken", name, "the lock was handed on past one that waited", between(ops, o, late), nil})
 					break
 				}
@@ -122,4 +124,10 @@ func Overtaken(ops []Op, slack time.Duration) (found []Violation) {
 		}
 	}
 	return found
+}
+
+// felt tells whether a client may have felt a fault in a time.
+func (c *Config) felt(client int, from, to int64) bool {
+	o := Op{Call: from - int64(c.Recovery), Return: to}
+	return disturbed(o, c.Faults) || disturbed(o, c.Local[client])
 }

@@ -70,7 +70,7 @@ func TestKinds(t *testing.T) {
 func TestOvertaken(t *testing.T) {
 	handed := Op{Kind: Lock, Name: "a", Result: OK, Handed: true, Owner: "x", Token: 1, Call: 50, Return: 60}
 	waits := Op{Kind: Lock, Name: "a", Result: OK, Owner: "y", Token: 2, Call: 10, Return: 100}
-	require.Len(t, Overtaken([]Op{waits, handed}, 5), 1)
+	require.Len(t, Overtaken([]Op{waits, handed}, Config{Slack: 5}), 1)
 	for name, change := range map[string]func(*Op){
 		"later":          func(o *Op) { o.Call = 51 },
 		"at once":        func(o *Op) { o.Call = 45 },
@@ -81,6 +81,10 @@ func TestOvertaken(t *testing.T) {
 	} {
 		o := waits
 		change(&o)
-		require.Empty(t, Overtaken([]Op{o, handed}, 5), name)
+		require.Empty(t, Overtaken([]Op{o, handed}, Config{Slack: 5}), name)
+	}
+	for at, excused := range map[int64]bool{8: false, 9: true, 60: true, 61: false} { // 1 to recover
+		c := Config{Slack: 5, Recovery: 1, Local: map[int][]Window{0: {{at, at}}}}
+		require.Equal(t, excused, len(Overtaken([]Op{waits, handed}, c)) == 0, at)
 	}
 }
