@@ -86,6 +86,7 @@ func (w *World) result() Result {
 	if err := w.work.check(); err != nil {
 		r.Problems = append(r.Problems, history.Violation{Check: "work", Text: err.Error()})
 	}
+	r.Problems = append(r.Problems, w.lapses()...)
 	for client, ops := range byClient(r.Ops) { // one that closes gives up early
 		r.Problems = append(r.Problems, history.GivenUp(ops, w.RetryBudget-lastBackoff, w.closed[client])...)
 	}

@@ -26,26 +26,36 @@ func (w *World) mourn(storm context.Context) {
 }
 
 // die leaves the places of a fleet at the end of a queue: of one process or of many, which died a moment ago, or so long ago that
-// their places do not count any more. Keys have the time to live that enqueuing gives them.
+// their places do not count any more.
 func (s *stranger) die(name string) error {
 	processes := []int{s.Dead, 40, 1}[s.rng.IntN(3)]
-	until := s.serverTime().Add(place - s.rng.random(place)).UnixMilli()
-	k := keys.For(name)
 	var owners []string
 	for range processes {
-		id := s.client()
-		for number := range s.Dead / processes {
-			owner := id + ":h" + strconv.Itoa(number)
-			owners = append(owners, owner)
-			if _, err := s.server.ZAdd(k.Deadlines, float64(until), owner); err != nil {
-				return err
-			}
+		owners = append(owners, places(s.client(), s.Dead/processes)...)
+	}
+	s.work.add(len(owners))
+	return s.enqueue(name, s.serverTime().Add(place-s.rng.random(place)), owners)
+}
+
+// places are owners of a client.
+func places(client string, n int) (owners []string) {
+	for number := range n {
+		owners = append(owners, client+":h"+strconv.Itoa(number))
+	}
+	return owners
+}
+
+// enqueue puts owners at the end of a queue. Keys have the time to live that the script gives them.
+func (w *World) enqueue(name string, until time.Time, owners []string) error {
+	k := keys.For(name)
+	for _, owner := range owners { // first: who is in the queue has a deadline
+		if _, err := w.server.ZAdd(k.Deadlines, float64(until.UnixMilli()), owner); err != nil {
+			return err
 		}
 	}
-	s.server.SetTTL(k.Deadlines, place+time.Hour)
-	_, err := s.server.RPush(k.Queue, owners...) // last: who has a place has a deadline
-	s.server.SetTTL(k.Queue, place+time.Hour)
-	s.work.add(len(owners))
+	w.server.SetTTL(k.Deadlines, place+time.Hour)
+	_, err := w.server.RPush(k.Queue, owners...)
+	w.server.SetTTL(k.Queue, place+time.Hour)
 	return err
 }
 

@@ -51,6 +51,8 @@ var fairDefences = []defence{
 		mutant: mutant(lua.FairPoll, "if cmd == 'HLEN' then return 1 end")},
 	{name: "fair_poll: puts places off", fair: true, bias: patientQueue, checks: list(fifo),
 		mutant: mutant(lua.FairPoll, "if cmd == 'ZADD' then return 0 end")},
+	{name: "fair: who lets a claim lapse is passed over", fair: true, bias: fleets, checks: list("claims"),
+		mutant: edited("if score > past then break end\n", "do break end\n")},
 	{name: "fair: the dead in front are looked at once", fair: true, bias: fleets, checks: list("work"),
 		mutant: edited("local function head()\n", "local function head()\n  for i = 1, call('LLEN', queue) do call('LINDEX', queue, i - 1) end\n")},
 	{name: "fair: who cannot be reached is passed over once", fair: true, bias: fleets, checks: list("work"),

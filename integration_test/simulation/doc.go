@@ -16,7 +16,7 @@
 // At times a stranger puts things of its own under the names of locks: strings, hashes that are none, locks without an end.
 //
 // Fleets of processes die while they wait for fair locks, and leave thousands of places. What scripts do at the server is counted, and
-// such places may cost it no more than to take each of them out.
+// such places may cost it no more than to take each of them out. Processes are stopped there too; each may cost the others one claim.
 //
 // In worlds of their own all clients sleep now and then, as on a machine that is suspended, while the server goes on.
 //

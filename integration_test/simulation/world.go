@@ -42,6 +42,7 @@ type World struct {
 	histories [][]history.Op
 	samples   []history.Sample
 	problems  []history.Violation // found while it ran
+	halted    map[string]*stopped // processes, by their ids
 	foreign   map[string]bool     // names under which a stranger may have put something
 }
 
@@ -76,6 +77,7 @@ func (w *World) Run() Result {
 	audit.Go(func() { w.audit(ctx) })
 	weather.Go(func() { w.visit(storm) })
 	weather.Go(func() { w.mourn(storm) })
+	weather.Go(func() { w.halt(storm) })
 	weather.Go(func() { w.nap(storm) })
 	for slot := range w.Clients {
 		group.Go(func() {
@@ -139,9 +141,12 @@ func (w *World) round(d time.Duration) time.Duration {
 }
 
 // skew sets the server's clock before each script, and counts what scripts do.
-func (w *World) skew(from *server.Peer, cmd string, _ ...string) bool {
+func (w *World) skew(from *server.Peer, cmd string, args ...string) bool {
 	if from != nil && isNested(from.Ctx) {
 		w.work.did(from.Ctx)
+		if cmd == "HSET" && w.Fair {
+			w.handed(args[0], args[1])
+		}
 		return false
 	}
 	if cmd == "EVALSHA" || cmd == "EVAL" { // scripts call the server too, with its mutex held, but never these

@@ -1,0 +1,86 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/keys"
+)
+
+// stopped is what a process has in a fair queue that was stopped while its goroutines waited there: connections that listen, and places
+// that nobody takes the lock for.
+type stopped struct {
+	name   string
+	claims int // that it was handed, and let lapse
+}
+
+// halt has processes be stopped while they wait for fair locks, until the storm ends. Each may cost the others one claim.
+func (w *World) halt(storm context.Context) {
+	if w.Dead == 0 || !w.Fair {
+		return
+	}
+	s := &stranger{World: w, rng: newSource(w.Seed, 'z')}
+	for w.sleep(storm, s.rng.random(w.Lease)) {
+		if err := s.stop(s.name(s.rng.Rand)); err != nil {
+			s.problem("simulation", err.Error())
+		}
+	}
+}
+
+// stop has a process be stopped that has a few dozen places, until they do not count any more.
+func (s *stranger) stop(name string) error {
+	id := s.client()
+	conn, err := s.server.Dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s.traffic.Go(func() { _, _ = io.Copy(io.Discard, conn) })
+	channel := keys.For(name).Mailbox(id)
+	if _, err := fmt.Fprintf(conn, "*2\r\n$9\r\nSUBSCRIBE\r\n$%d\r\n%s\r\n", len(channel), channel); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.halted == nil {
+		s.halted = make(map[string]*stopped)
+	}
+	s.halted[id] = &stopped{name: name}
+	s.mu.Unlock()
+	if err := s.enqueue(name, s.serverTime().Add(place), places(id, 10+s.rng.IntN(30))); err != nil {
+		return err
+	}
+	s.sleep(context.Background(), 2*place)
+	return nil
+}
+
+// handed notes that a script hands a lock to an owner, and keeps it for it for the time of a claim if it is stopped.
+func (w *World) handed(name, owner string) {
+	id, _, _ := strings.Cut(owner, ":")
+	at := w.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.halted[id]
+	if p == nil || p.name != name {
+		return
+	}
+	p.claims++
+	until := at + int64(w.claim()+w.claim()/100)
+	w.windows = append(w.windows, history.Window{From: at, To: until})
+	w.histories = append(w.histories, []history.Op{{
+		Client: strangers, Name: name, Kind: history.Foreign, Seen: "held by " + owner, Call: at, Return: at, Deadline: until, Result: history.OK,
+	}})
+}
+
+// lapses finds stopped processes that cost more than one claim.
+func (w *World) lapses() (found []history.Violation) {
+	for id, p := range w.halted {
+		if p.claims > 1 {
+			found = append(found, history.Violation{Check: "claims", Name: p.name,
+				Text: fmt.Sprintf("%s, which is stopped, was handed the lock %d times, for %s each", id, p.claims, w.claim())})
+		}
+	}
+	return found
+}
