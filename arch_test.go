@@ -67,6 +67,7 @@ type layer int
 
 const (
 	helpers layer = iota // internal/testkit: imported by tests only
+	suites               // internal/testkit/kindtest: likewise; what every kind must do, as users see it
 	internal
 	base     // lua, pubsub, watchdog: know nothing of locks as users see them
 	guards   // fence: what stores do with tokens
@@ -80,6 +81,8 @@ const (
 
 func layerOf(dir string) layer {
 	switch first, _, _ := strings.Cut(dir, "/"); {
+	case dir == "internal/testkit/kindtest":
+		return suites
 	case strings.HasPrefix(dir+"/", "internal/testkit/"):
 		return helpers
 	case dir == "internal/engine":
@@ -138,7 +141,12 @@ func forbidden(from, to string) string {
 			return ""
 		}
 		return "what tests lean on must not lean on what they test"
-	case d == helpers:
+	case f == suites:
+		if d == root {
+			return ""
+		}
+		return "a suite for all kinds sees locks as users do, and knows neither the kinds nor what they are built on"
+	case d == helpers || d == suites:
 		return "servers, faults and leak checks are for tests; users would link them into their services"
 	case f == programs:
 		return ""
@@ -192,7 +200,7 @@ func forbiddenOutside(to string) string {
 
 func TestImportsGoDownwards(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.nested && layerOf(s.dir) != programs || layerOf(s.dir) == helpers {
+		if s.nested && layerOf(s.dir) != programs || layerOf(s.dir) == helpers || layerOf(s.dir) == suites {
 			continue // nested modules use the library as anybody does, and some of them are for tests only
 		}
 		for name, f := range s.files {
@@ -213,7 +221,7 @@ func TestImportsGoDownwards(t *testing.T) {
 // What tests lean on may import testing and goleak, but not what it tests.
 func TestTestHelpersStandAlone(t *testing.T) {
 	for _, s := range sources(t) {
-		if layerOf(s.dir) != helpers {
+		if layerOf(s.dir) != helpers && layerOf(s.dir) != suites {
 			continue
 		}
 		for name, f := range s.files {
@@ -266,6 +274,9 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"internal/testkit/redistest", "lua"}:       "lean on",
 		{"internal/testkit/model", "lua"}:           "lean on",
 		{"internal/testkit/mutant", "rlock"}:        "lean on",
+		{"internal/testkit/kindtest", "rlock"}:      "knows neither",
+		{"internal/testkit/kindtest", "lua"}:        "knows neither",
+		{"rlock", "internal/testkit/kindtest"}:      "for tests",
 		{"fence", ""}:                               "tokens and no locks",
 		{"fence", "rlock"}:                          "tokens and no locks",
 		{"fence", "pubsub"}:                         "tokens and no locks",
@@ -289,7 +300,7 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"redlock", "internal/keys"}, {"internal/kind", "lua"}, {"pubsub", "internal/task"}, {"lua", "!fmt"},
 		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"}, {".", "!github.com/google/uuid"},
 		{"internal/testkit/faultproxy", "internal/testkit/redistest"}, {"internal/testkit/mutant", "lua"},
-		{"internal/testkit/model/plain", "lua"}, {"cmd/holdfast", "fence"}, {"cmd/holdfast", "!example.org/words"},
+		{"internal/testkit/kindtest", ""}, {"internal/testkit/model/plain", "lua"}, {"cmd/holdfast", "fence"}, {"cmd/holdfast", "!example.org/words"},
 		{"fence", "lua"}, {"fence", "internal/keys"}, {"fence", "internal/held"},
 		{"internal/engine", "internal/held"}, {"internal/engine", "internal/master"}, {"redlock", "lua"}, {"redlock", "internal/kind"},
 	} {

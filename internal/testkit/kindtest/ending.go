@@ -1,0 +1,259 @@
+package kindtest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// lost demands that a hold has ended because it was lost, and that its end touches nothing.
+func (s *subject) lost(c Client, h *holdfast.Hold) {
+	s.Helper()
+	require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrLost)
+	require.False(s, h.Deadline().After(time.Now()))
+	require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrLost)
+	require.ErrorIs(s, h.Extend(s.Context(), time.Minute), holdfast.ErrLost)
+	_, err := c.New(s.name).Lock(h.Context())
+	require.ErrorIs(s, err, holdfast.ErrLost, "a re-entry into a lost hold is no new grant")
+	state := s.state(c)
+	require.NotEmpty(s, state.Owner)
+	require.NotEqual(s, h.Owner(), state.Owner)
+	require.Greater(s, state.Remaining, time.Minute, "the other's lease is untouched")
+}
+
+func loss(s *subject) {
+	c := s.kind.Client(s.T, &holdfast.Options{Lease: s.kind.Lease})
+	h := s.lock(s.Context(), c.New(s.name))
+	inner := s.lock(h.Context(), c.New(s.name))
+	s.kind.Lose(s.T, s.name)
+	require.ErrorIs(s, s.ended(h), holdfast.ErrLost)
+	require.ErrorIs(s, s.ended(inner), holdfast.ErrLost)
+	s.lost(c, inner)
+	s.lost(c, h)
+}
+
+func lossAtUnlock(s *subject) {
+	c := s.client()
+	h := s.lock(s.Context(), c.New(s.name))
+	s.kind.Lose(s.T, s.name)
+	err := h.Unlock(s.Context())
+	require.ErrorIs(s, err, holdfast.ErrLost)
+	state := s.state(c)
+	require.NotEmpty(s, state.Owner)
+	require.NotEqual(s, h.Owner(), state.Owner)
+	require.Greater(s, state.Remaining, time.Minute)
+}
+
+func lossAtExtend(s *subject) {
+	c := s.client()
+	h := s.lock(s.Context(), c.New(s.name))
+	s.kind.Lose(s.T, s.name)
+	require.ErrorIs(s, h.Extend(s.Context(), time.Minute), holdfast.ErrLost)
+	s.lost(c, h)
+}
+
+func secondUnlock(s *subject) {
+	a, b := s.client(), s.client()
+	h := s.lock(s.Context(), a.New(s.name))
+	s.unlock(h)
+	next := s.lock(s.Context(), b.New(s.name))
+	err := h.Unlock(s.Context())
+	require.ErrorIs(s, err, holdfast.ErrReleased)
+	require.EqualError(s, err, s.kind.Name+`: unlock "`+s.name+`": lock released`)
+	s.held(b, next, 1)
+	s.unlock(next)
+}
+
+func cancelledUnlock(s *subject) {
+	c := s.client()
+	ctx, cancel := context.WithCancel(s.Context())
+	h := s.lock(ctx, c.New(s.name))
+	cancel()
+	require.ErrorIs(s, h.Context().Err(), context.Canceled)
+	s.held(c, h, 1)
+	require.NoError(s, h.Unlock(ctx))
+	s.free(c)
+}
+
+func underEndedHold(s *subject) {
+	a, b := s.client(), s.client()
+	h := s.lock(s.Context(), a.New(s.name))
+	s.unlock(h)
+	refused := func(c Client) {
+		s.Helper()
+		_, lock := c.New(s.name).Lock(h.Context())
+		_, try := c.New(s.name).TryLock(h.Context())
+		for _, err := range []error{lock, try} {
+			require.ErrorIs(s, err, holdfast.ErrReleased)
+			require.NotErrorIs(s, err, holdfast.ErrNotAcquired)
+			require.ErrorContains(s, err, "the hold of "+s.kind.Name+` "`+s.name+`", under whose context it was called, has ended`)
+		}
+	}
+	refused(a)
+	require.NoError(s, a.Close(s.Context())) // joins what it still sends
+	before := s.kind.Sent(s.T)
+	refused(b)
+	require.Equal(s, before, s.kind.Sent(s.T), "nothing is sent")
+	s.free(b)
+}
+
+func do(s *subject) {
+	c := s.client()
+	l := c.New(s.name)
+	ran := false
+	require.NoError(s, holdfast.Do(s.Context(), l, func(ctx context.Context) error {
+		ran = true
+		require.NotEmpty(s, s.state(c).Owner)
+		inner, err := l.TryLock(ctx)
+		if err != nil {
+			return err
+		}
+		return inner.Unlock(ctx)
+	}))
+	require.True(s, ran)
+	s.free(c)
+
+	work := errors.New("work")
+	require.ErrorIs(s, holdfast.Do(s.Context(), l, func(context.Context) error { return work }), work)
+	s.free(c)
+	require.PanicsWithValue(s, "in fn", func() {
+		_ = holdfast.Do(s.Context(), l, func(context.Context) error { panic("in fn") })
+	})
+	s.free(c)
+	h := s.lock(s.Context(), l)
+	err := holdfast.Do(s.Context(), l, func(context.Context) error { panic("not called") }, holdfast.Wait(0))
+	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	s.unlock(h)
+	err = holdfast.Do(s.Context(), l, func(context.Context) error {
+		s.kind.Lose(s.T, s.name)
+		return work
+	})
+	require.ErrorIs(s, err, holdfast.ErrLost, "nil only if held from start to end")
+	require.ErrorIs(s, err, work)
+	require.NotContains(s, err.Error(), "\n", "two errors in one line")
+}
+
+func syncLocker(s *subject) {
+	const goroutines = 16
+	c := s.client()
+	l := holdfast.SyncLocker(s.Context(), c.New(s.name))
+	n := 0
+	var group sync.WaitGroup
+	for range goroutines {
+		group.Go(func() {
+			l.Lock()
+			defer l.Unlock()
+			n++
+		})
+	}
+	group.Wait()
+	require.Equal(s, goroutines, n)
+	require.PanicsWithValue(s, "holdfast: unlock of unlocked lock "+s.name, l.Unlock)
+	s.free(c)
+}
+
+func closing(s *subject) {
+	a, b := s.client(), s.client()
+	l := a.New(s.name)
+	h := s.lock(s.Context(), l)
+	inner := s.lock(h.Context(), l)
+	own := []<-chan result{background(s.Context(), l), background(s.Context(), a.New(s.name))}
+	other := s.waiting(s.Context(), b.New(s.name))
+	require.NoError(s, a.Close(s.Context()))
+	for _, c := range own {
+		require.ErrorIs(s, s.result(c).err, holdfast.ErrClosed)
+	}
+	for _, h := range []*holdfast.Hold{h, inner} {
+		require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrClosed)
+		require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrClosed)
+		require.ErrorIs(s, h.Extend(s.Context(), time.Minute), holdfast.ErrClosed)
+		require.False(s, h.Deadline().After(time.Now()))
+	}
+	next := s.granted(other)
+	require.Greater(s, next.Token(), h.Token())
+	s.held(b, next, 1)
+	s.unlock(next)
+	require.NoError(s, a.Close(s.Context()), "twice is harmless")
+}
+
+func closed(s *subject) {
+	a, b := s.client(), s.client()
+	l := a.New(s.name)
+	s.unlock(s.lock(s.Context(), l))
+	require.NoError(s, a.Close(s.Context()))
+	before := s.kind.Sent(s.T)
+	_, lock := l.Lock(s.Context())
+	_, try := a.New(s.name).TryLock(s.Context())
+	_, state := a.State(s.Context(), s.name)
+	for _, err := range []error{lock, try, state} {
+		require.ErrorIs(s, err, holdfast.ErrClosed)
+	}
+	require.Equal(s, before, s.kind.Sent(s.T), "nothing is sent")
+	s.free(b)
+}
+
+func badInput(s *subject) {
+	c := s.client()
+	before := s.kind.Sent(s.T)
+	good := func(opts ...holdfast.Option) error {
+		_, err := c.New(s.name).Lock(s.Context(), opts...)
+		return err
+	}
+	named := func(name string, opts ...holdfast.Option) error {
+		_, err := c.New(name, opts...).TryLock(s.Context())
+		return err
+	}
+	var none context.Context
+	_, lock := c.New(s.name).Lock(none)
+	_, try := c.New(s.name).TryLock(none)
+	_, state := c.State(none, s.name)
+	for what, bad := range map[string]struct {
+		err    error
+		remedy string
+	}{
+		"empty name":     {named(""), "give the lock a name"},
+		"open brace":     {named("a{b"), "close it"},
+		"empty tag":      {named("a{}b"), "fill it"},
+		"closing brace":  {named("a}b"), "remove it"},
+		"short lease":    {good(holdfast.Lease(4*time.Millisecond - 1)), "Lease is 3.999999ms; a lease is at least 4ms"},
+		"no lease":       {good(holdfast.Lease(0)), "at least 4ms"},
+		"negative lease": {good(holdfast.Lease(-time.Second)), "at least 4ms"},
+		"lowest lease":   {good(holdfast.Lease(math.MinInt64)), "at least 4ms"},
+		"endless lease":  {good(holdfast.Lease(math.MaxInt64)), "at most"},
+		"negative wait":  {good(holdfast.Wait(-1)), "Wait is -1ns; use 0 to try once"},
+		"first of two":   {good(holdfast.Wait(-1), holdfast.Lease(0)), "Wait is -1ns"},
+		"in New":         {named(s.name, holdfast.Wait(-1)), "use 0 to try once"},
+		"no least time":  {good(holdfast.HoldAtLeast(0)), "HoldAtLeast is 0s"},
+		"short least":    {good(holdfast.HoldAtLeast(time.Microsecond)), "use at least 1ms"},
+		"negative least": {good(holdfast.HoldAtLeast(-time.Second)), "HoldAtLeast is -1s"},
+		"lowest least":   {good(holdfast.HoldAtLeast(math.MinInt64)), "use at least 1ms"},
+		"endless least":  {good(holdfast.HoldAtLeast(math.MaxInt64)), "HoldAtLeast is "},
+		"nil option":     {good(holdfast.NoRenewal(), nil), "option 2 is nil; leave it out"},
+		"nil context":    {lock, "ctx is nil; use context.Background()"},
+		"nil in TryLock": {try, "ctx is nil; use context.Background()"},
+		"nil in State":   {state, "ctx is nil; use context.Background()"},
+		"nil function":   {holdfast.Do(s.Context(), c.New(s.name), nil), "fn is nil; pass the function"},
+	} {
+		require.ErrorIs(s, bad.err, holdfast.ErrInvalid, what)
+		require.ErrorContains(s, bad.err, bad.remedy, what)
+	}
+	require.Equal(s, before, s.kind.Sent(s.T), "nothing is sent")
+}
+
+func nilContexts(s *subject) {
+	var none context.Context
+	a, b := s.client(), s.client()
+	h := s.lock(holdfast.WithOwner(none), a.New(s.name))
+	require.ErrorIs(s, h.Extend(none, time.Minute), holdfast.ErrInvalid, "it asks for more")
+	require.NoError(s, h.Unlock(none), "it gives back")
+	s.free(b)
+	s.lock(s.Context(), a.New(s.name))
+	require.NoError(s, a.Close(none))
+	s.free(b)
+}
