@@ -2,7 +2,6 @@ package rlock_test
 
 import (
 	"context"
-	"math"
 	"testing"
 	"time"
 
@@ -14,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestBadInput: each mistake gets an error that names it and the remedy, and no command is sent.
+// TestBadInput: each mistake gets an error that names it and the remedy, and no command is sent. Those that can be made
+// with every kind of lock are in package kindtest.
 func TestBadInput(t *testing.T) {
 	srv := redistest.Start(t)
 	c := newClient(t, srv.Client(t), nil)
@@ -42,7 +42,6 @@ func TestBadInput(t *testing.T) {
 	var zeroClient holdfast.Client
 	_, nilState := good.State(nil)       //nolint:staticcheck // that is the point
 	_, nilForce := good.ForceUnlock(nil) //nolint:staticcheck // likewise
-	_, nilContext := good.Lock(nil)      //nolint:staticcheck // likewise
 	var nilHold *holdfast.Hold
 	var zeroHold holdfast.Hold
 	srv.ResetStats(t)
@@ -51,23 +50,11 @@ func TestBadInput(t *testing.T) {
 		err    error
 		remedy string
 	}{
-		"empty name":     {try(rlock.New(c, "")), "give the lock a name"},
-		"open brace":     {try(rlock.New(c, "a{b")), "close it"},
-		"empty tag":      {try(rlock.New(c, "a{}b")), "fill it"},
-		"closing brace":  {try(rlock.New(c, "a}b")), "remove it"},
-		"short lease":    {try(good, holdfast.Lease(4*time.Millisecond-1)), "at least 4ms"},
-		"no lease":       {try(good, holdfast.Lease(0)), "at least 4ms"},
-		"negative lease": {try(good, holdfast.Lease(-time.Second)), "at least 4ms"},
-		"endless lease":  {try(good, holdfast.Lease(math.MaxInt64)), "at most"},
-		"lowest lease":   {try(good, holdfast.Lease(math.MinInt64)), "at least 4ms"},
-		"negative wait":  {try(good, holdfast.Wait(-1)), "use 0 to try once"},
 		"no replicas":    {try(good, holdfast.WithReplicas(0, time.Second)), "n = 0; use at least 1"},
 		"few replicas":   {try(good, holdfast.WithReplicasOnDisk(-1, time.Second)), "WithReplicasOnDisk has n = -1"},
 		"no timeout":     {try(good, holdfast.WithReplicas(1, 0)), "timeout = 0s; use a positive duration"},
 		"long timeout":   {try(good, holdfast.WithReplicas(1, 29698*time.Millisecond)), "use a shorter timeout or a longer lease"},
 		"short for that": {try(good, holdfast.WithReplicas(1, time.Second), holdfast.Lease(time.Second)), "is trusted for 988ms"},
-		"in New":         {try(rlock.New(c, "good", holdfast.Wait(-1))), "use 0 to try once"},
-		"first of two":   {try(good, holdfast.Wait(-1), holdfast.Lease(0)), "Wait is -1ns"},
 		"nil client":     {try(rlock.New(nil, "good")), "holdfast.New"},
 		"nil redis":      {nilClient, "redis.NewClient"},
 		"nil pointer":    {nilPointer, "redis.NewClient"},
@@ -85,10 +72,8 @@ func TestBadInput(t *testing.T) {
 		"zero client":    {try(rlock.New(&zeroClient, "good")), "client is a zero Client; make one with holdfast.New"},
 		"close a zero":   {zeroClient.Close(ctx), "make one with holdfast.New"},
 		"close nil":      {(*holdfast.Client)(nil).Close(ctx), "client is nil"},
-		"nil context":    {nilContext, "ctx is nil; use context.Background()"},
 		"nil in State":   {nilState, "ctx is nil; use context.Background()"},
 		"nil in Force":   {nilForce, "ctx is nil; use context.Background()"},
-		"nil option":     {try(good, holdfast.Wait(0), nil), "option 2 is nil; leave it out"},
 		"nil in New":     {try(rlock.New(c, "good", nil)), "option 1 is nil; leave it out"},
 		"nil hold":       {nilHold.Unlock(ctx), "hold is nil; use the one that Lock returned"},
 		"extend nil":     {nilHold.Extend(ctx, time.Second), "hold is nil"},
@@ -97,7 +82,6 @@ func TestBadInput(t *testing.T) {
 		"nil's context":  {context.Cause(nilHold.Context()), "hold is nil"},
 		"zero's context": {context.Cause(zeroHold.Context()), "zero Hold"},
 		"nil Locker":     {holdfast.Do(ctx, nil, nil), "rlock.New"},
-		"nil function":   {holdfast.Do(ctx, good, nil), "pass the function"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			require.ErrorIs(t, c.err, holdfast.ErrInvalid)
@@ -110,21 +94,6 @@ func TestBadInput(t *testing.T) {
 	require.Zero(t, nilHold.Token()+zeroHold.Token())
 	require.True(t, nilHold.Deadline().IsZero() && zeroHold.Deadline().IsZero())
 	require.Empty(t, srv.CommandCalls(t), "nothing was sent")
-}
-
-// TestNilContexts: what gives back goes out also with a nil context, and what asks for more does not.
-func TestNilContexts(t *testing.T) {
-	c, rdb := shared(t, nil)
-	name := uniqueName(t)
-	h, err := rlock.New(c, name).Lock(holdfast.WithOwner(nil)) //nolint:staticcheck // that is the point
-	require.NoError(t, err)
-	require.ErrorIs(t, h.Extend(nil, time.Minute), holdfast.ErrInvalid) //nolint:staticcheck // likewise
-	require.NoError(t, h.Unlock(nil))                                   //nolint:staticcheck // likewise
-	require.True(t, free(t, rdb, name))
-	_, err = rlock.New(c, name).Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, c.Close(nil)) //nolint:staticcheck // likewise
-	require.True(t, free(t, rdb, name))
 }
 
 // TestShortestLease: the shortest lease that is accepted can be granted. (Those of 1 and 2 ms never could: nothing of them is trusted.)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,33 +45,6 @@ func TestLockAndUnlock(t *testing.T) {
 	err = h.Unlock(ctx)
 	require.ErrorIs(t, err, holdfast.ErrReleased, "a second call is harmless and says so")
 	require.EqualError(t, err, `rlock: unlock "`+m.Name()+`": lock released`)
-}
-
-func TestReentryIsByContext(t *testing.T) {
-	c, rdb := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	ctx := t.Context()
-
-	outer, err := m.Lock(ctx)
-	require.NoError(t, err)
-	_, err = m.TryLock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "a plain context is another owner")
-	_, err = m.Lock(holdfast.WithOwner(outer.Context()), holdfast.Wait(0))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "and so is a new owner, wherever it comes from")
-
-	inner, err := rlock.New(c, m.Name()).Lock(outer.Context())
-	require.NoError(t, err)
-	require.Equal(t, 2, inner.Count())
-	require.Equal(t, outer.Owner(), inner.Owner())
-	require.Equal(t, outer.Token(), inner.Token())
-	require.Equal(t, 2, count(t, rdb, m.Name(), outer.Owner()))
-
-	require.NoError(t, inner.Unlock(ctx))
-	require.ErrorIs(t, context.Cause(inner.Context()), holdfast.ErrReleased)
-	require.NoError(t, outer.Context().Err(), "the outer hold goes on")
-	require.Equal(t, 1, count(t, rdb, m.Name(), outer.Owner()))
-	require.NoError(t, outer.Unlock(ctx))
-	require.True(t, free(t, rdb, m.Name()))
 }
 
 func TestOneOwnerSeveralGoroutines(t *testing.T) {
@@ -123,43 +95,6 @@ func TestOwnerHoldsSeveralNames(t *testing.T) {
 	require.NoError(t, first.Unlock(t.Context()))
 }
 
-func TestMutualExclusionAndTokens(t *testing.T) {
-	name := uniqueName(t)
-	var inside, holders atomic.Int32
-	var last atomic.Uint64
-	var group sync.WaitGroup
-	for range 4 {
-		c, _ := shared(t, nil)
-		m := rlock.New(c, name)
-		for range 8 {
-			group.Go(func() {
-				for range 20 {
-					err := holdfast.Do(t.Context(), m, func(ctx context.Context) error {
-						if inside.Add(1) != 1 {
-							t.Error("two holders")
-						}
-						h, err := m.Lock(ctx)
-						if err != nil {
-							return err
-						}
-						if prior := last.Swap(h.Token()); prior >= h.Token() {
-							t.Errorf("token %d after %d", h.Token(), prior)
-						}
-						holders.Add(1)
-						inside.Add(-1)
-						return h.Unlock(ctx)
-					})
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	group.Wait()
-	require.EqualValues(t, 4*8*20, holders.Load())
-}
-
 func TestGivingUp(t *testing.T) {
 	c, rdb := shared(t, nil)
 	m := rlock.New(c, uniqueName(t))
@@ -194,51 +129,6 @@ func TestGivingUp(t *testing.T) {
 	require.False(t, limited, "the hold does not inherit the limit of the wait")
 	require.NoError(t, h.Unlock(t.Context()))
 	require.True(t, free(t, rdb, m.Name()))
-}
-
-func TestUnlockWithACancelledContext(t *testing.T) {
-	c, rdb := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	ctx, cancel := context.WithCancel(t.Context())
-	h, err := m.Lock(ctx)
-	require.NoError(t, err)
-	cancel()
-	require.NoError(t, h.Unlock(ctx))
-	require.True(t, free(t, rdb, m.Name()))
-}
-
-func TestRenewalAndPlainLease(t *testing.T) {
-	c, rdb := shared(t, &holdfast.Options{Lease: 300 * time.Millisecond})
-	renewed, plain := rlock.New(c, uniqueName(t)+"r"), rlock.New(c, uniqueName(t)+"p", holdfast.NoRenewal())
-
-	r, err := renewed.Lock(t.Context())
-	require.NoError(t, err)
-	p, err := plain.Lock(t.Context())
-	require.NoError(t, err)
-	first := p.Deadline()
-	require.ErrorIs(t, awaitEnd(t, p), holdfast.ErrLost)
-	require.False(t, time.Now().Before(first), "not before its time")
-	require.ErrorIs(t, p.Unlock(t.Context()), holdfast.ErrLost)
-	eventually(t, "three leases later", func() bool { return r.Deadline().Sub(first) > 900*time.Millisecond })
-	require.NoError(t, r.Context().Err(), "renewed ever since")
-	require.Equal(t, 1, count(t, rdb, renewed.Name(), r.Owner()))
-	require.NoError(t, r.Unlock(t.Context()))
-}
-
-func TestExtend(t *testing.T) {
-	c, rdb := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	h, err := m.Lock(t.Context(), holdfast.Lease(200*time.Millisecond), holdfast.NoRenewal())
-	require.NoError(t, err)
-	require.NoError(t, h.Extend(t.Context(), time.Minute))
-	require.Greater(t, time.Until(h.Deadline()), 50*time.Second)
-	require.Greater(t, rdb.PTTL(t.Context(), m.Name()).Val(), 50*time.Second)
-	require.NoError(t, h.Extend(t.Context(), time.Second))
-	require.Greater(t, rdb.PTTL(t.Context(), m.Name()).Val(), 50*time.Second, "never shortened")
-	require.Greater(t, time.Until(h.Deadline()), 50*time.Second)
-	require.ErrorIs(t, h.Extend(t.Context(), 0), holdfast.ErrInvalid)
-	require.NoError(t, h.Unlock(t.Context()))
-	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), holdfast.ErrReleased)
 }
 
 // TestForceUnlockLeavesOthersAlone: what is at the name and is no lock is not deleted.
@@ -281,68 +171,18 @@ func TestForceUnlock(t *testing.T) {
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
 }
 
-func TestClose(t *testing.T) {
+// TestDoWithoutTheKey: the key was deleted while the function ran.
+func TestDoWithoutTheKey(t *testing.T) {
 	c, rdb := shared(t, nil)
 	m := rlock.New(c, uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-	inner, err := m.Lock(h.Context())
-	require.NoError(t, err)
-	waiting := make(chan error, 2)
-	for range cap(waiting) {
-		go func() {
-			_, err := m.Lock(t.Context())
-			waiting <- err
-		}()
-	}
-	require.NoError(t, c.Close(t.Context()))
-	require.NoError(t, c.Close(t.Context()), "twice is harmless")
-	for range cap(waiting) {
-		require.ErrorIs(t, <-waiting, holdfast.ErrClosed)
-	}
-	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrClosed)
-	require.ErrorIs(t, context.Cause(inner.Context()), holdfast.ErrClosed)
-	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrClosed)
-	_, err = m.Lock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrClosed)
-	_, err = m.State(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrClosed)
-	require.True(t, free(t, rdb, m.Name()))
-}
-
-func TestSyncLockerAndDo(t *testing.T) {
-	c, rdb := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	l := holdfast.SyncLocker(t.Context(), m)
-	n := 0
-	var group sync.WaitGroup
-	for range 16 {
-		group.Go(func() {
-			l.Lock()
-			defer l.Unlock()
-			n++
-		})
-	}
-	group.Wait()
-	require.Equal(t, 16, n)
-	require.Panics(t, l.Unlock)
-
-	work := errors.New("work")
-	require.ErrorIs(t, holdfast.Do(t.Context(), m, func(context.Context) error { return work }), work)
-	require.Panics(t, func() { _ = holdfast.Do(t.Context(), m, func(context.Context) error { panic("in fn") }) })
-	require.True(t, free(t, rdb, m.Name()), "unlocked after a panic")
 	err := holdfast.Do(t.Context(), m, func(ctx context.Context) error {
-		require.NoError(t, rdb.Del(ctx, m.Name()).Err())
-		return nil
+		return rdb.Del(ctx, m.Name()).Err()
 	})
 	require.ErrorIs(t, err, holdfast.ErrLost, "nil only if held from start to end")
-	err = holdfast.Do(t.Context(), m, func(ctx context.Context) error {
-		require.NoError(t, rdb.Del(ctx, m.Name()).Err())
-		return work
-	})
-	require.ErrorIs(t, err, holdfast.ErrLost)
-	require.ErrorIs(t, err, work)
-	require.NotContains(t, err.Error(), "\n", "two errors in one line")
+}
+
+// TestSyncLockerOfNil: it panics, as it cannot return an error.
+func TestSyncLockerOfNil(t *testing.T) {
 	require.PanicsWithValue(t, "holdfast: unlock of unlocked lock of nil", holdfast.SyncLocker(t.Context(), nil).Unlock)
 	require.Panics(t, holdfast.SyncLocker(t.Context(), nil).Lock)
 }
