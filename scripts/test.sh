@@ -5,7 +5,7 @@
 #   scripts/test.sh [--long] [--lint] [--all-servers DIR]
 #
 #   --long             models, simulation, storms and controls in full, as .ci/run has them. Without it they are short
-#                      (go test -short): fewer simulated hours, smaller models, and only some storms without a defence
+#                      (go test -short): fewer simulated hours, smaller models, and only some runs without a defence
 #   --lint             also check the formatting and run golangci-lint, which is built into bin/ the first time
 #   --all-servers DIR  test with all the servers in DIR/bin/*-server, of every version that is supported, instead of with one
 #
