@@ -114,6 +114,9 @@ func ofScripts(dir string) bool {
 // ownBackend reports whether the kind in dir has an idea of its own of what a server is: then it listens and renews itself.
 func ownBackend(dir string) bool { return dir == "redlock" }
 
+// ownQueue reports whether waiters of the kind in dir have places at the server, of which messages tell: then it listens itself.
+func ownQueue(dir string) bool { return dir == "fairlock" }
+
 // external are the modules that the library may import, and why.
 var external = map[string]string{
 	"github.com/redis/go-redis/v9": "the client that users hand us",
@@ -174,7 +177,7 @@ func forbidden(from, to string) string {
 		return "other internal packages are below the engine; pass in what they need"
 	case f == internal && d == base && dir != "lua":
 		return "internal packages are below pubsub and watchdog; only the scripts' calls are data that they may name"
-	case f == kinds && d == base && dir != "lua" && !ownBackend(from):
+	case f == kinds && d == base && dir != "lua" && !ownBackend(from) && !(ownQueue(from) && dir == "pubsub"):
 		return "a kind that one server grants brings scripts; waiting and renewing are the engine's, the same for all kinds"
 	case f == base && d == internal && dir == "internal/kind":
 		return "internal/kind describes locks, of which lua, pubsub and watchdog know nothing"
@@ -263,6 +266,8 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"rlock", "fairlock"}:                       "independent of each other",
 		{"redlock", "rlock"}:                        "independent of each other",
 		{"rlock", "watchdog"}:                       "the same for all kinds",
+		{"rlock", "pubsub"}:                         "the same for all kinds",
+		{"fairlock", "watchdog"}:                    "the same for all kinds",
 		{".", "internal/testkit/redistest"}:         "for tests",
 		{"fence", "internal/testkit/mutant"}:        "for tests",
 		{"lua", "internal/testkit/model/plain"}:     "for tests",
@@ -297,6 +302,7 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"redlock", "internal/remote"}, {"internal/engine", "lua"}, {"internal/engine", "pubsub"},
 		{"internal/engine", "watchdog"}, {"internal/engine", "internal/kind"}, {"rlock", ""}, {"fairlock", "lua"},
 		{"rlock", "internal/engine"}, {"redlock", "pubsub"}, {"redlock", "watchdog"}, {".", "internal/errs"},
+		{"fairlock", "pubsub"}, {"fairlock", "internal/remote"},
 		{"redlock", "internal/keys"}, {"internal/kind", "lua"}, {"pubsub", "internal/task"}, {"lua", "!fmt"},
 		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"}, {".", "!github.com/google/uuid"},
 		{"internal/testkit/faultproxy", "internal/testkit/redistest"}, {"internal/testkit/mutant", "lua"},

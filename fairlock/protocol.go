@@ -26,7 +26,7 @@ type protocol struct {
 	boxes                                  kind.Boxes
 }
 
-var _ kind.Queuer = (*protocol)(nil)
+var _ kind.Protocol = (*protocol)(nil)
 
 func newProtocol(name string) *protocol {
 	k := keys.For(name)
@@ -42,9 +42,12 @@ var (
 	keepMillis any = kind.TokenTTL(0)
 )
 
-func (p *protocol) Kind() string             { return kindName }
-func (p *protocol) Name() string             { return p.keys.Name }
-func (p *protocol) Channel() string          { return p.keys.Channel }
+func (p *protocol) Kind() string    { return kindName }
+func (p *protocol) Name() string    { return p.keys.Name }
+func (p *protocol) Channel() string { return p.keys.Channel }
+
+// Mailbox is the channel for the waiters of a client, or on which Redisson calls a single owner. A message names the
+// owner without its client, the token, the time of the grant in microseconds and for how many milliseconds it stands.
 func (p *protocol) Mailbox(of string) string { return p.keys.Mailbox(of) }
 
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
@@ -77,6 +80,9 @@ func (p *protocol) State() lua.Call {
 	return lua.FairState.Call(p.name, p.token, p.queue, p.deadlines, p.channel)
 }
 
+// Poll keeps places from being taken for those of the dead. Replies: Done, milliseconds left to the holder, the server's
+// time, the holder, the owner in front if it will be called by Redisson, how many listen on the client's mailbox (-1: not
+// known), 1 if several other clients stand before all of this one, and who has no place.
 func (p *protocol) Poll(client, publish string, waiting []string) lua.Call {
 	args := make([]any, 0, 10+len(waiting))
 	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, client, publish, claimMillis, keepMillis, placeMillis)

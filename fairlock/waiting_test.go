@@ -55,7 +55,7 @@ func used() (heap, stack uint64) {
 }
 
 // TestWaitingCosts: a goroutine that waits is parked on a small stack, and has little on the heap. So it asks the
-// server nothing itself, see the asker in package engine. The control: goroutines that are parked where one that
+// server nothing itself, see asker.go. The control: goroutines that are parked where one that
 // asks is, some KiB deep, are seen.
 func TestWaitingCosts(t *testing.T) {
 	const n = 10_000

@@ -24,6 +24,15 @@ func (c *Client) Tasks() *task.Group { return &c.tasks }
 // Redis reaches the client's server.
 func (c *Client) Redis() redis.UniversalClient { return c.rdb }
 
+// Server is the client's server, or its cluster.
+func (c *Client) Server() *remote.Server { return c.server }
+
+// NewEffort begins an operation at that server whose attempts somebody else sends, see [remote.NewEffort].
+func (c *Client) NewEffort() remote.Effort { return remote.NewEffort(c.server, c.session) }
+
+// RoundTrip is how long one usually takes; 0: not known.
+func (c *Client) RoundTrip() time.Duration { return c.way.usual() }
+
 // Single sends single operations.
 func (c *Client) Single() lua.Processor { return c.server.Single }
 

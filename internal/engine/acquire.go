@@ -66,8 +66,9 @@ func (g *grant) queueUp(r *request) (p *queue.Place) {
 	return p
 }
 
-// acquire gets the hold, after the wait for a place in the local queue, if there was one.
-func (g *grant) acquire(r *request) (h *Hold, err error) {
+// acquire gets the hold, after the wait for a place in the local queue, if there was one, or at the place
+// that it has at the server; nil if it has none yet.
+func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 	if g.asked != r {
 		return g.join(r)
 	}
@@ -92,7 +93,7 @@ func (g *grant) acquire(r *request) (h *Hold, err error) {
 	case err != nil:
 		err = g.left(err)
 	default:
-		h, err = g.ask()
+		h, err = g.ask(at)
 		if err == nil {
 			h, err = g.confirm(h)
 		}
@@ -107,10 +108,10 @@ func (g *grant) acquire(r *request) (h *Hold, err error) {
 }
 
 // ask gets the grant from the server, after those that it owes that to.
-func (g *grant) ask() (*Hold, error) {
-	b, r := g.base, g.asked
-	if r.inLine != nil {
-		return b.waiter.wait(g)
+func (g *grant) ask(at Place) (*Hold, error) {
+	b := g.base
+	if at != nil {
+		return at.Take()
 	}
 	if cause := g.yield(nil); cause != nil {
 		return nil, g.left(cause)
@@ -119,14 +120,11 @@ func (g *grant) ask() (*Hold, error) {
 		return nil, g.left(cause)
 	}
 	if b.waiter != nil {
-		return b.waiter.wait(g)
+		return b.waiter.Wait((*Acquisition)(g))
 	}
-	h, denied, err := g.attempt()
-	switch {
-	case h != nil || err != nil:
+	h, denied, err := g.attemptOnce()
+	if h != nil || err != nil {
 		return h, err
-	case r.once:
-		return nil, g.left(nil)
 	}
 	return g.wait(denied)
 }
@@ -184,6 +182,15 @@ func (g *grant) attempt() (*Hold, time.Duration, error) {
 	return h, 0, err
 }
 
+// attemptOnce is the first attempt, which is the only one of who asks once.
+func (g *grant) attemptOnce() (*Hold, time.Duration, error) {
+	h, denied, err := g.attempt()
+	if h == nil && err == nil && g.asked.once {
+		err = g.left(nil)
+	}
+	return h, denied, err
+}
+
 // conclude makes the grant live, or says why it will not be.
 func (g *grant) conclude(n Result) (*Hold, error) {
 	r := g.asked
@@ -198,7 +205,7 @@ func (g *grant) conclude(n Result) (*Hold, error) {
 	}
 	h, err := g.activate(n.Sent, n.Token, n.Last, r.want.Lease)
 	if err != nil {
-		g.entry.markStray()
+		g.entry.MarkStray()
 		return nil, err
 	}
 	g.bid.Live(&g.tenure.watch)

@@ -80,11 +80,3 @@ type Listening interface {
 	Err() error
 	Close()
 }
-
-// waiter is a backend whose waiters have places at the server. They are not queued in the process.
-type waiter interface {
-	// enter tells whether to wait in a line at once, before the call of wait, and not to ask first.
-	enter(g *grant) bool
-	// wait gets the grant a hold. What was said is left in the grant.
-	wait(g *grant) (*Hold, error)
-}

@@ -24,10 +24,9 @@ type Base struct {
 	Dog      *watchdog.Watchdog // that renews its holds
 	backend  Backend
 	traits   Traits // of the backend
-	waiter   waiter // the backend, if its waiters have places at the server
+	waiter   Waiter // the backend, if it is one
 	wire     kind.Lock
 	protocol kind.Protocol // the same, if one server grants the lock
-	queuer   kind.Queuer   // the protocol, if its waiters have places at the server
 	Key      queue.Key
 	defaults []Option
 	Err      error // why the lock cannot be used: bad name, nil client
@@ -37,7 +36,6 @@ type Base struct {
 func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
 	b := NewBare(c, p, opts)
 	b.protocol = p
-	b.queuer, _ = p.(kind.Queuer)
 	if b.Err == nil {
 		b.Use(newOneServer(b, p))
 	}
@@ -60,8 +58,11 @@ func NewBare(c *Client, l kind.Lock, opts []Option) *Base {
 // Use makes it the lock of a backend.
 func (b *Base) Use(be Backend) {
 	b.backend, b.traits, b.Dog = be, be.Traits(), b.Client.dogs.get(be.Renewer())
-	b.waiter, _ = be.(waiter)
+	b.waiter, _ = be.(Waiter)
 }
+
+// Backend is where its entries live. It may be the part of another one.
+func (b *Base) Backend() Backend { return b.backend }
 
 // Name is the name of the lock in Redis.
 func (b *Base) Name() string { return b.Key.Name }
@@ -90,13 +91,14 @@ func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
 		if failed != nil {
 			return nil, Raise(failed)
 		}
+		var at Place
 		if p := g.queueUp(r); p != nil {
 			p.Wait(r.wait) // here, and not further down: see there
-		} else if b.waiter != nil && g.asked == r && b.waiter.enter(g) {
-			newPlace(g).join(false) // as well
-			r.inLine.stand(r.wait)
+		} else if b.waiter != nil && g.asked == r && !r.once && b.waiter.Crowded() && g.prepare() == nil {
+			at = b.waiter.Join((*Acquisition)(g))
+			at.Stand() // as well
 		}
-		h, err = g.acquire(r)
+		h, err = g.acquire(r, at)
 	}
 	if late && errors.Is(err, errs.ErrUnavailable) && !errors.Is(err, errs.ErrNotAcquired) {
 		err = errs.Unasked(b.Over(r.ctx))
@@ -115,7 +117,6 @@ type request struct {
 	cancel context.CancelFunc // frees what wait takes
 	once   bool               // the server is asked once
 	place  *queue.Place       // in the local queue, if it had to wait there
-	inLine *place             // in that of the server, once it has one
 }
 
 // prepare applies the options to a request that has the rest.

@@ -34,7 +34,6 @@ type Client struct {
 	dogs   watchdogs
 	hub    *pubsub.Hub
 	queue  queue.Queue
-	lines  lines
 	losses losses
 	tasks  task.Group // operations that outlive their caller
 
@@ -62,7 +61,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	}
 	c := &Client{rdb: rdb, opts: o, id: id.String(), server: remote.NewServer(rdb)}
 	c.cluster, c.publish = c.server.Cluster, c.server.Publish
-	c.lines.client, c.losses.client = c, c
+	c.losses.client = c
 	if o.Logger != nil {
 		c.opts.Logger = logqueue.New(o.Logger, c.tasks.Go)
 	} else {

@@ -34,10 +34,10 @@ type Entry interface {
 
 	// The rest is as [Uncertainty] has it.
 
-	markStray()
-	leaveUndo()
-	isStray() bool
-	setPlaced(placed bool)
+	MarkStray()
+	LeaveUndo()
+	IsStray() bool
+	SetPlaced(placed bool)
 	noteUnheard()
 	tainted() bool
 }
@@ -98,7 +98,7 @@ func (f *field) Undo(lease time.Duration, stray bool) { f.undoAfter(0, lease, st
 
 func (f *field) undoAfter(rest, lease time.Duration, stray bool) {
 	c := f.server.client
-	if f.server.queuer != nil { // its place may be there for longer, and who is called then is not there
+	if f.server.base.waiter != nil { // its place may be there for longer, and who is called then is not there
 		lease = max(lease, remote.LongestPlace)
 	}
 	c.UndoAt(c, f.server.base, f.id, rest, lease, stray)

@@ -23,7 +23,7 @@ func (f *field) Live(*watchdog.Lease) {}
 // Ask is [Bid.Ask]: it asks the server once.
 func (f *field) Ask(a Attempt) Result {
 	s, c, wait := f.server, f.server.client, a.Wait
-	before := f.isStray() // one of the attempts before this one may be what is in our way
+	before := f.IsStray() // one of the attempts before this one may be what is in our way
 	run := func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		op := func(again bool) lua.Call {
 			return s.protocol.Acquire(kind.Ask{
@@ -43,14 +43,19 @@ func (f *field) Ask(a Attempt) Result {
 		}
 	})
 	if !ok {
-		f.leaveUndo()
+		f.LeaveUndo()
 		return Result{Left: context.Cause(wait)}
 	}
-	if o.Stray {
-		f.markStray()
-	}
-	s.noteClock(o)
+	f.note(o)
 	return f.result(wait, o)
+}
+
+// note takes from the end of a question what others make use of, too.
+func (f *field) note(o remote.Outcome) {
+	if o.Stray {
+		f.MarkStray()
+	}
+	f.server.noteClock(o)
 }
 
 // result is what an answer means, or that there was none.
@@ -63,7 +68,7 @@ func (f *field) result(wait context.Context, o remote.Outcome) Result {
 		return Result{Refused: true, By: by, Again: f.server.base.recheck(by.Left)}
 	}
 	if cause := f.server.base.Over(wait); cause != nil {
-		f.markStray()
+		f.MarkStray()
 		return Result{Left: cause}
 	}
 	return Result{Granted: true, Sent: o.Sent, Token: o.Reply.Text(0), Last: o.Reply.Text(1)}
@@ -71,7 +76,7 @@ func (f *field) result(wait context.Context, o remote.Outcome) Result {
 
 // refusedBy is who, or what, is in the way.
 func (s *oneServer) refusedBy(r lua.Reply) remote.Blocker {
-	if s.queuer != nil {
+	if s.base.waiter != nil {
 		return remote.RefusedBy(r, 3)
 	}
 	return remote.RefusedBy(r, 1)
@@ -87,7 +92,7 @@ func (s *oneServer) noteClock(o remote.Outcome) {
 	case o.Err != nil:
 	case o.Reply.Status == lua.Done:
 		k.Saw(o.Sent, cmp.Or(o.Reply.Text(2), o.Reply.Text(0)))
-	case s.queuer != nil:
+	case s.base.waiter != nil:
 		k.Saw(o.Sent, o.Reply.Text(1))
 	}
 }

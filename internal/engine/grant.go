@@ -54,7 +54,7 @@ type grant struct {
 	stands  time.Duration // the longest lease that the server was asked for, with or without an answer: it never shortens one
 	longer  bool          // the lease may stand for longer than was asked for
 	renew   bool          // one of the holds is to be renewed
-	said    word          // what a server said last, before it is live
+	said    Word          // what a server said last, before it is live
 	holds   []*Hold       // that have not ended, oldest first; their number is the hold count in Redis
 	tenure  *Tenure       // nil before it is live; begun by it, or by the grant that handed the lock on to it
 	// confirmed is what replicas are known to have it.
@@ -111,9 +111,9 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	t.begin(g, token, reserved)
 	h := &Hold{grant: g, parent: g.asked.ctx, depth: 1, token: token, renewed: want.renew}
 	g.mu.Lock()
-	g.said = word{} // what it asks for from now on is its own
+	g.said = Word{} // what it asks for from now on is its own
 	g.tenure, g.live, g.token, g.lease, g.renew = t, true, token, want.Lease, want.renew
-	g.entry.setPlaced(false)
+	g.entry.SetPlaced(false)
 	g.granted, g.atLeast = time.Now(), want.atLeast
 	g.holds = append(g.holds, h)
 	g.mu.Unlock()
@@ -181,7 +181,7 @@ func (g *grant) askedForLocked(lease time.Duration) {
 // settle tells the server the true hold count after an operation whose outcome nobody knows, and passes the turn on.
 func (g *grant) settle() {
 	defer g.passTurn()
-	g.entry.markStray()
+	g.entry.MarkStray()
 	g.mu.Lock()
 	count, lease, ended := len(g.holds), g.lease, g.ended
 	g.mu.Unlock()
@@ -331,7 +331,7 @@ func (g *grant) end(reason error, undo bool) bool {
 	}
 	g.ended = reason
 	if undo {
-		g.entry.markStray()
+		g.entry.MarkStray()
 	}
 	holds := g.holds
 	g.holds = nil

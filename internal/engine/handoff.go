@@ -30,7 +30,7 @@ func (g *grant) handOff(ctx context.Context) (ended bool, err error) {
 func (g *grant) mayHandOff() bool {
 	b, want := g.base, &g.asked.want
 	g.mu.Lock()
-	lease, can := g.lease, want.handOff && want.renew && !g.entry.isStray() && g.ended == nil
+	lease, can := g.lease, want.handOff && want.renew && !g.entry.IsStray() && g.ended == nil
 	can = can && (!g.longer || control.Longer.Off()) && (g.front || control.Front.Off())
 	g.mu.Unlock()
 	return can && b.Client.ctx.Err() == nil && b.Client.queue.Waiting(b.Key) > 0 &&
@@ -84,7 +84,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 			return g.kept(o)
 		}
 		// An attempt that comes late may find others, and release the lock: it is not to be a later holder's.
-		g.entry.markStray()
+		g.entry.MarkStray()
 		return false, nil
 	}
 	watched := b.Dog.Forget(&t.watch)
@@ -156,7 +156,7 @@ func (g *grant) accept(err error) (*Hold, error) {
 	}
 	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 		g.base.Dog.Forget(&g.tenure.watch)
-		g.entry.setPlaced(true)
+		g.entry.SetPlaced(true)
 	}
 	return nil, g.left(err)
 }

@@ -10,7 +10,6 @@ type oneServer struct {
 	base     *Base
 	client   *Client
 	protocol kind.Protocol
-	queuer   kind.Queuer // the protocol, if its waiters have places at the server
 	hander   kind.Hander // the protocol, if its holders hand the lock to others of this client
 }
 
@@ -18,11 +17,7 @@ var _ Backend = (*oneServer)(nil)
 
 func newOneServer(b *Base, p kind.Protocol) Backend {
 	s := &oneServer{base: b, client: b.Client, protocol: p}
-	s.queuer, _ = p.(kind.Queuer)
 	s.hander, _ = p.(kind.Hander)
-	if s.queuer != nil {
-		return queueServer{s}
-	}
 	return s
 }
 
@@ -36,28 +31,13 @@ func (s *oneServer) Check(cfg *Settings) error { return checkReplicas(cfg.Replic
 func (s *oneServer) Listen() Listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
 
 // Explain is [Backend.Explain].
-func (s *oneServer) Explain(err error) error {
-	return remote.Explain(err, s.protocol.Name(), s.queuer != nil)
-}
+func (s *oneServer) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), false) }
 
 // Renewer is [Backend.Renewer].
 func (s *oneServer) Renewer() Renewer { return s.client }
 
 // NewBid is [Backend.NewBid].
 func (s *oneServer) NewBid(owner string) Bid { return &field{server: s, id: owner} }
-
-// queueServer is oneServer for a kind whose waiters have places in a queue there.
-type queueServer struct{ *oneServer }
-
-var _ waiter = queueServer{}
-
-// enter is [waiter.enter].
-func (s queueServer) enter(g *grant) bool {
-	return !g.asked.once && !s.client.lines.isFirst(g.base) && g.prepare() == nil
-}
-
-// wait is [waiter.wait].
-func (queueServer) wait(g *grant) (*Hold, error) { return g.standInLine() }
 
 // replicated is the server where replicas have to confirm what is written.
 func (s *oneServer) replicated(want remote.Replicas) *remote.Replicated {

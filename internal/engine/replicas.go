@@ -60,7 +60,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 		return g.entry.Set(ctx, 1, want.Lease, want.Replicas, failed)
 	}, &g.failed, func(remote.Outcome) {})
 	if !ok { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
-		g.entry.markStray()
+		g.entry.MarkStray()
 	}
 	var err error
 	switch cause := b.Over(wait); {

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -32,8 +31,7 @@ func (b *Base) State(ctx context.Context) (State, error) {
 			return State{}, err
 		}
 	}
-	_, queues := b.protocol.(kind.Queuer)
-	return StateIn(o.Reply, queues), nil
+	return StateIn(o.Reply, b.waiter != nil), nil
 }
 
 // StateIn reads the answer to the question for the state.

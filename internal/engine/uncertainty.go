@@ -20,31 +20,32 @@ type Uncertainty struct {
 	undone bool       // it is being given back in the background
 }
 
-// markStray remembers that the server may have granted this, or may yet: a command for it may still be on its way. It is given
+// MarkStray remembers that the server may have granted this, or may yet: a command for it may still be on its way. It is given
 // back at its end, and its owner id is not used again, lest the straggler take a lock for nobody, or release one that was
 // granted later.
-func (u *Uncertainty) markStray() {
+func (u *Uncertainty) MarkStray() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.stray = true
 }
 
-// leaveUndo is markStray where the operation that is under way gives it back when it has ended.
-func (u *Uncertainty) leaveUndo() {
+// LeaveUndo is MarkStray where the operation that is under way gives it back when it has ended.
+func (u *Uncertainty) LeaveUndo() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.stray, u.undone = true, true
 }
 
-func (u *Uncertainty) isStray() bool {
+// IsStray reports whether a command may still arrive at the server.
+func (u *Uncertainty) IsStray() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.stray
 }
 
-// setPlaced notes whether the owner may have a place in the queue of the server, or the lock that it was handed without asking: then it
+// SetPlaced notes whether the owner may have a place in the queue of the server, or the lock that it was handed without asking: then it
 // is given back, although no command is on its way.
-func (u *Uncertainty) setPlaced(placed bool) {
+func (u *Uncertainty) SetPlaced(placed bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.placed = placed
@@ -86,7 +87,7 @@ func (u *Uncertainty) noteUnheard() { u.unheard.Add(1) }
 // Sent remembers of a command whether an attempt of it got no answer.
 func (u *Uncertainty) Sent(o remote.Outcome) remote.Outcome {
 	if o.Stray {
-		u.markStray()
+		u.MarkStray()
 	}
 	return o
 }
@@ -94,7 +95,7 @@ func (u *Uncertainty) Sent(o remote.Outcome) remote.Outcome {
 // Released is sent for a release. One that failed is still to be done.
 func (u *Uncertainty) Released(o remote.Outcome) remote.Outcome {
 	if o.Stray || o.Err != nil {
-		u.markStray()
+		u.MarkStray()
 	}
 	return o
 }

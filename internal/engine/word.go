@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// word is what a server said last to a grant that is not live: that somebody has the lock. Together with the last failure, in the
+// Word is what a server said last to a grant that is not live: that somebody has the lock. Together with the last failure, in the
 // grant's failed, it decides what the end of a wait is called: who was refused was kept out by somebody, who was not met an outage.
-type word struct {
-	at time.Time // when it was said; zero: never
+type Word struct {
+	At time.Time // when it was said; zero: never
 	remote.Blocker
 }
 
 // notAcquired is an ErrNotAcquired that says what it knows. The text is made when it is asked for: most callers of TryLock never do.
 type notAcquired struct {
-	word
+	Word
 	age     time.Duration // of the word
 	cause   error         // why nobody waits any more; nil if it was asked once
 	failure error         // of the server since then, or nil
@@ -62,7 +62,7 @@ func (g *grant) denied(by remote.Blocker) {
 	g.failed.Store(nil)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.said = word{time.Now(), by}
+	g.said = Word{time.Now(), by}
 }
 
 // hear takes over what the one knows that was ahead in the local queue: it asked for both. If that one had the lock, or was
@@ -75,7 +75,7 @@ func (g *grant) hear(ahead any, leaving bool) {
 	front.mu.Lock()
 	said := front.said
 	if front.live {
-		said = word{time.Now(), remote.Blocker{Left: -1, Owner: front.id + " of this client"}}
+		said = Word{time.Now(), remote.Blocker{Left: -1, Owner: front.id + " of this client"}}
 	}
 	live := front.live
 	front.mu.Unlock()
@@ -100,8 +100,8 @@ func (g *grant) left(cause error) error {
 		failure = *failed
 	}
 	switch {
-	case !said.at.IsZero():
-		return &notAcquired{said, time.Since(said.at), cause, failure}
+	case !said.At.IsZero():
+		return &notAcquired{said, time.Since(said.At), cause, failure}
 	case cause == nil:
 		return errs.ErrNotAcquired // by somebody of this process
 	case failure == nil && g.counted:

@@ -33,10 +33,12 @@ type Protocol interface {
 	Lock
 	// Acquire asks for a free lock. Replies: Done and the token as text, with the last one of a block behind it if that was
 	// reserved, and the server's time in microseconds behind that, if it is not the token; Denied, the milliseconds left to
-	// the holder, and the fields of the hash, or how many they are; or Late.
+	// the holder, and the fields of the hash, or how many they are; or Late. Where waiters have places at the server, a
+	// refusal has, before the fields, the server's time in microseconds, and 1 if Redisson may be the one that calls the
+	// owner next; and Release also takes an owner's place out of the queue.
 	Acquire(Ask) lua.Call
 	// State asks who holds the lock. Replies: Done, owner, count, milliseconds left and token; or Denied and the token.
-	// That of a [Queuer] has the number of waiters behind these.
+	// Where waiters have places at the server, their number is behind these.
 	State() lua.Call
 }
 
@@ -66,7 +68,7 @@ type Ask struct {
 	Owner   string
 	Lease   time.Duration
 	Again   bool   // an earlier attempt of this call may have been executed
-	Place   bool   // wait in the queue; only a [Queuer] has one
+	Place   bool   // wait in the queue, where there is one at the server
 	Tokens  int    // that are wanted, for those it is handed on to; only a [Hander] gives more than one
 	Publish string // PUBLISH or SPUBLISH
 	// Until is until when it may be executed, in microseconds by the server's clock.
@@ -74,21 +76,6 @@ type Ask struct {
 	// HeadStart is for how long the client is to be let go first if this is refused, and Ends the longest head start that is over if it is
 	// granted. Zero: none. Only a [Hander] knows them.
 	HeadStart, Ends time.Duration
-}
-
-// Queuer is the protocol of a kind whose waiters have places in a queue at the server. Who releases the lock hands it to the
-// first of them, and says so in the mailbox of its client. Release also takes an owner's place out of the queue; Acquire
-// replies the server's time in microseconds behind the milliseconds of a refusal, and 1 if Redisson may be the one that calls
-// the owner next, before the fields of the hash.
-type Queuer interface {
-	Protocol
-	// Mailbox is the channel for the waiters of a client, or on which Redisson calls a single owner. A message names the owner
-	// without its client, the token, the time of the grant in microseconds and for how many milliseconds it stands.
-	Mailbox(of string) string
-	// Poll keeps places from being taken for those of the dead. Replies: Done, milliseconds left to the holder, the server's
-	// time, the holder, the owner in front if it will be called by Redisson, how many listen on the client's mailbox (-1: not
-	// known), 1 if several other clients stand before all of this one, and who has no place.
-	Poll(client, publish string, waiting []string) lua.Call
 }
 
 // Millis is a lease as scripts take it: whole milliseconds, rounded up so that it never becomes 0.

@@ -1,4 +1,4 @@
-package engine
+package fairlock
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/panics"
@@ -65,14 +66,14 @@ func (ls *lines) askLocked(p *place, queue bool) {
 
 // sendLocked leaves a question to the asker of its master. To find that takes a deep stack.
 func (ls *lines) sendLocked(q *inquiry) {
-	if ls.client.cluster == nil {
+	if !ls.client.IsCluster() {
 		ls.askerLocked(nil).addLocked(q)
 		return
 	}
 	ls.unsorted = append(ls.unsorted, q)
 	if !ls.sorting {
 		ls.sorting = true
-		ls.client.tasks.Often(ls.sort)
+		ls.client.Tasks().Often(ls.sort)
 	}
 }
 
@@ -81,7 +82,7 @@ func (ls *lines) sort() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, q := range ls.unsorted {
-		ls.askerLocked(ls.client.masterOf(q.place.line.base.Key.Name)).addLocked(q)
+		ls.askerLocked(ls.client.Server().MasterOf(q.place.line.server.base.Key.Name)).addLocked(q)
 	}
 	ls.unsorted, ls.sorting = nil, false
 }
@@ -104,10 +105,10 @@ func (ls *lines) giveUpLocked(p *place) {
 	case q.resting != nil:
 		q.resting.Stop()
 		if q.effort.Stray {
-			p.grant.entry.markStray()
+			p.acquisition.Entry().MarkStray()
 		}
 	default:
-		p.grant.entry.leaveUndo()
+		p.acquisition.Entry().LeaveUndo()
 	}
 	p.asking, q.gone = nil, true
 }
@@ -123,7 +124,7 @@ func (a *asker) beginLocked() {
 		return
 	}
 	a.boarding = true
-	a.lines.client.tasks.Often(a.fly)
+	a.lines.client.Tasks().Often(a.fly)
 }
 
 // hurry lets those who wait go on without the pipelines that take too long. Its goroutine lives for one look. It
@@ -142,7 +143,7 @@ func (a *asker) hurry() {
 // patience is how long a pipeline is waited for: longer where all take long. A server that has too much to do
 // would get one more with each look, and each takes a connection.
 func (a *asker) patience() time.Duration {
-	return min(max(overtake, 2*a.lines.client.way.usual()), mostOvertake)
+	return min(max(overtake, 2*a.lines.client.RoundTrip()), mostOvertake)
 }
 
 // armLocked has what is under way looked after.
@@ -212,14 +213,14 @@ func (a *asker) send(batch []*inquiry) {
 		return
 	}
 	// Hooks see the pipeline as a part of what the first of them does. No waiter's impatience is the others'.
-	ctx, cancel := context.WithDeadlineCause(remote.Detach(asked[0].place.grant.asked.wait), last, remote.ErrBudget)
+	ctx, cancel := context.WithDeadlineCause(remote.Detach(asked[0].place.acquisition.Context()), last, remote.ErrBudget)
 	defer cancel()
 	var results []lua.Result
 	if len(calls) == 1 {
-		reply, err := lua.Run(ctx, c.server.Single, calls[0])
+		reply, err := lua.Run(ctx, c.Single(), calls[0])
 		results = []lua.Result{{Reply: reply, Err: err}}
 	} else {
-		results = lua.RunAll(ctx, c.rdb, calls)
+		results = lua.RunAll(ctx, c.Redis(), calls)
 	}
 	silent := false
 	for i, q := range asked {
@@ -229,8 +230,8 @@ func (a *asker) send(batch []*inquiry) {
 		}
 		silent = a.settle(ctx, q, results[i].Reply, err) || silent
 	}
-	if silent && c.cluster != nil {
-		c.cluster.ReloadState(ctx)
+	if cluster := c.Server().Cluster; silent && cluster != nil {
+		cluster.ReloadState(ctx)
 	}
 }
 
@@ -242,33 +243,30 @@ func (a *asker) isGone(q *inquiry) bool {
 
 // begin begins an attempt.
 func (q *inquiry) begin(now time.Time) {
-	if g := q.place.grant; q.effort == nil {
-		e := remote.NewEffort(g.base.Client.server, g.base.Client.session)
-		q.before, q.effort = g.entry.isStray(), &e
+	if p := q.place; q.effort == nil {
+		e := p.line.lines.client.NewEffort()
+		q.before, q.effort = p.acquisition.Entry().IsStray(), &e
 	}
 	q.effort.Sent = now
 }
 
 // call is the script of the next attempt.
 func (q *inquiry) call() lua.Call {
-	g := q.place.grant
-	c := g.base.Client
-	return q.place.line.server.protocol.Acquire(kind.Ask{
-		Owner: g.id, Lease: g.asked.want.Stands(), Again: q.effort.Stray || q.before, Place: q.queue,
-		Publish: c.publish, Tokens: 1, Until: c.server.Clock.Limit(),
+	a, l := q.place.acquisition, q.place.line
+	c := l.lines.client
+	return l.server.protocol.Acquire(kind.Ask{
+		Owner: a.Owner(), Lease: a.Want().Stands(), Again: q.effort.Stray || q.before, Place: q.queue,
+		Publish: c.Publish(), Tokens: 1, Until: c.ServerClock().Limit(),
 	})
 }
 
 // settle judges an attempt. It reports whether the server was silent, and is to be asked once more.
 func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err error) (silent bool) {
 	ls, p := a.lines, q.place
-	v := q.effort.Judge(ctx, reply, err, &p.grant.failed)
+	v := q.effort.Judge(ctx, reply, err, p.acquisition.Failed())
 	silent = v == remote.Later && !errs.IsReply(q.effort.Err)
 	if v == remote.Settled {
-		if q.effort.Stray {
-			p.grant.entry.markStray()
-		}
-		p.line.server.noteClock(q.effort.Outcome)
+		p.acquisition.Note(q.effort.Outcome)
 	}
 	ls.mu.Lock()
 	switch {
@@ -302,9 +300,9 @@ func (ls *lines) resume(q *inquiry) {
 
 // giveBack gives back what a question may come to, or has, whose waiter has left.
 func (q *inquiry) giveBack() {
-	g, e := q.place.grant, q.effort
+	a, e := q.place.acquisition, q.effort
 	if q.before || q.queue || e != nil && (e.Stray || e.Err == nil && e.Reply.Status == lua.Done) {
-		g.entry.Undo(g.asked.want.Stands(), true)
+		a.Entry().Undo(a.Want().Stands(), true)
 	}
 }
 
@@ -312,10 +310,10 @@ func (q *inquiry) giveBack() {
 func (p *place) deniedLocked(q *inquiry) {
 	o, l := &q.effort.Outcome, p.line
 	p.asking = nil
-	p.grant.failed.Store(nil)
-	by := l.server.refusedBy(o.Reply)
-	if o.Sent.After(l.said.at) {
-		l.said = word{time.Now(), by}
+	p.acquisition.Failed().Store(nil)
+	by := refusedBy(o.Reply)
+	if o.Sent.After(l.said.At) {
+		l.said = engine.Word{At: time.Now(), Blocker: by}
 	}
 	if by.Stays {
 		p.result = o

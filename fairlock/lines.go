@@ -1,4 +1,4 @@
-package engine
+package fairlock
 
 import (
 	"strconv"
@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/queue"
@@ -33,7 +34,7 @@ const (
 // lines are the waiters of a client in queues at the server. One goroutine looks after all of them, and runs while there are
 // any; it waits for no server.
 type lines struct {
-	client *Client
+	client *engine.Client
 
 	// mu guards the rest. It may be taken with the hub's mutex held, so the hub is never called with it held; and it is never
 	// held over a network call.
@@ -48,22 +49,28 @@ type lines struct {
 	kick     chan struct{} // 1-buffered: something is due earlier
 }
 
+func linesOf(c *engine.Client) *lines {
+	return engine.Attached(c, func(c *engine.Client) *lines {
+		return &lines{
+			client: c, lines: make(map[queue.Key]*line), firsts: make(map[queue.Key]int),
+			askers: make(map[*redis.Client]*asker), asked: make(map[*redis.Client]bool), kick: make(chan struct{}, 1),
+		}
+	})
+}
+
 // first counts those who ask for a name themselves.
 func (ls *lines) first(key queue.Key, n int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.firsts == nil {
-		ls.firsts = make(map[queue.Key]int)
-	}
 	if ls.firsts[key] += n; ls.firsts[key] == 0 {
 		delete(ls.firsts, key)
 	}
 }
 
 // isFirst tells whether nobody of this client waits for a name, nor asks for it.
-func (ls *lines) isFirst(b *Base) bool {
+func (ls *lines) isFirst(key queue.Key) bool {
 	ls.mu.Lock()
-	first := ls.lines[b.Key] == nil && ls.firsts[b.Key] == 0
+	first := ls.lines[key] == nil && ls.firsts[key] == 0
 	ls.mu.Unlock()
 	return first
 }
@@ -80,49 +87,35 @@ func (l *line) syncLocked(sent time.Time, micros string) int64 {
 
 // open makes the line of a name if there is none, and returns it with the mutex held. The subscription is made
 // before, because the hub's mutex comes before ours; of two that are made at once one is closed again.
-func (ls *lines) open(b *Base) *line {
-	fresh := &line{lines: ls, base: b, server: b.backend.(queueServer).oneServer, places: make(map[string]*place)}
-	fresh.sub = ls.client.hub.Listen(b.queuer.Mailbox(ls.client.id), fresh)
+func (ls *lines) open(s *server) *line {
+	key, mailbox := s.base.Key, s.protocol.Mailbox(ls.client.ID())
+	fresh := &line{lines: ls, server: s, places: make(map[string]*place)}
+	fresh.sub = ls.client.Hub().Listen(mailbox, fresh)
 	ls.mu.Lock()
-	for ls.lines[b.Key] != nil {
+	for ls.lines[key] != nil {
 		ls.mu.Unlock()
 		fresh.sub.Close()
 		ls.mu.Lock()
-		if l := ls.lines[b.Key]; l != nil {
+		if l := ls.lines[key]; l != nil {
 			return l
 		}
 		ls.mu.Unlock()
-		fresh.sub = ls.client.hub.Listen(b.queuer.Mailbox(ls.client.id), fresh)
+		fresh.sub = ls.client.Hub().Listen(mailbox, fresh)
 		ls.mu.Lock()
 	}
-	if ls.lines == nil {
-		ls.lines, ls.askers = make(map[queue.Key]*line), make(map[*redis.Client]*asker)
-		ls.asked, ls.kick = make(map[*redis.Client]bool), make(chan struct{}, 1)
-	}
-	ls.lines[b.Key], fresh.due, fresh.refreshed = fresh, time.Now().Add(pollGap), time.Now()
+	ls.lines[key], fresh.due, fresh.refreshed = fresh, time.Now().Add(pollGap), time.Now()
 	if !ls.running {
 		ls.running = true
-		ls.client.tasks.Go(ls.run)
+		ls.client.Tasks().Go(ls.run)
 	}
 	return fresh
-}
-
-// close wakes all who wait.
-func (ls *lines) close() {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, l := range ls.lines {
-		for _, p := range l.places {
-			p.wakeLocked()
-		}
-	}
 }
 
 // leave takes a place out. The line stays for a while, in case another comes.
 func (ls *lines) leave(p *place) {
 	ls.mu.Lock()
 	ls.giveUpLocked(p)
-	delete(p.line.places, p.grant.id)
+	delete(p.line.places, p.acquisition.Owner())
 	p.line.left = time.Now()
 	ls.mu.Unlock()
 	if p.own != nil {
@@ -133,8 +126,8 @@ func (ls *lines) leave(p *place) {
 // retire ends a line whose mailbox was refused, so that the next to come asks for it again.
 func (ls *lines) retire(l *line) {
 	ls.mu.Lock()
-	if ls.lines[l.base.Key] == l {
-		delete(ls.lines, l.base.Key)
+	if ls.lines[l.server.base.Key] == l {
+		delete(ls.lines, l.server.base.Key)
 	}
 	called := l.called
 	l.called = nil
@@ -160,7 +153,8 @@ func (ls *lines) run() {
 		select {
 		case <-timer.C:
 		case <-ls.kick:
-		case <-ls.client.ctx.Done():
+		case <-ls.client.Context().Done():
+			ls.wakeAll()
 			return
 		}
 		polls, more := ls.duePolls(time.Now())
@@ -169,6 +163,17 @@ func (ls *lines) run() {
 		}
 		ls.send(polls)
 		timer.Reset(ls.pause())
+	}
+}
+
+// wakeAll wakes all who wait, when the client has ended. Who comes later sees that itself.
+func (ls *lines) wakeAll() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.lines {
+		for _, p := range l.places {
+			p.wakeLocked()
+		}
 	}
 }
 
@@ -208,7 +213,7 @@ func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
 		}
 		for first := true; first || len(owners) > 0; first = false {
 			n := min(len(owners), pollChunk)
-			polls = append(polls, poll{l, l.base.queuer.Poll(ls.client.id, ls.client.publish, owners[:n]), l.confirmed, !all})
+			polls = append(polls, poll{l, l.server.protocol.Poll(ls.client.ID(), ls.client.Publish(), owners[:n]), l.confirmed, !all})
 			owners = owners[n:]
 		}
 	}
@@ -273,9 +278,9 @@ func (ls *lines) pause() time.Duration {
 
 // send has the scripts run beside the one goroutine: a master that hangs keeps its own lines only.
 func (ls *lines) send(polls []poll) {
-	for master, due := range byMaster(ls.client, polls, func(p poll) string { return p.line.base.Key.Name }) {
+	for master, due := range remote.ByMaster(ls.client.Server(), polls, func(p poll) string { return p.line.server.base.Key.Name }) {
 		ls.setAsked(master, true)
-		ls.client.tasks.Go(func() {
+		ls.client.Tasks().Go(func() {
 			defer ls.setAsked(master, false)
 			ls.sendTo(due)
 		})
@@ -296,7 +301,7 @@ func (ls *lines) setAsked(master *redis.Client, asked bool) {
 }
 
 func (ls *lines) askedLocked(l *line) bool {
-	return len(ls.asked) > 0 && ls.asked[ls.client.masterOf(l.base.Key.Name)]
+	return len(ls.asked) > 0 && ls.asked[ls.client.Server().MasterOf(l.server.base.Key.Name)]
 }
 
 // sendTo runs the scripts in one pipeline. What fails is left to the next poll.
@@ -306,7 +311,7 @@ func (ls *lines) sendTo(polls []poll) {
 		calls[i] = p.call
 	}
 	sent, silent := suspend.System.Now(), false
-	results := lua.RunAll(ls.client.ctx, ls.client.rdb, calls)
+	results := lua.RunAll(ls.client.Context(), ls.client.Redis(), calls)
 	ls.client.NotePanic(results[0].Err)
 	for i, result := range results {
 		if result.Err != nil {
@@ -318,8 +323,8 @@ func (ls *lines) sendTo(polls []poll) {
 		}
 		ls.settle(polls[i], sent, result.Reply)
 	}
-	if silent && ls.client.cluster != nil {
-		ls.client.cluster.ReloadState(ls.client.ctx)
+	if cluster := ls.client.Server().Cluster; silent && cluster != nil {
+		cluster.ReloadState(ls.client.Context())
 	}
 }
 
@@ -330,7 +335,7 @@ func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 	l.syncLocked(sent, r.Text(1))
 	l.failed = nil
 	if holder := r.Text(2); holder != "" {
-		l.said = word{time.Now(), remote.InTheWay(r.Int(0), holder)}
+		l.said = engine.Word{At: time.Now(), Blocker: remote.InTheWay(r.Int(0), holder)}
 	}
 	for _, owner := range append(missing, r.Text(2)) {
 		if p := l.places[owner]; p != nil {
@@ -350,7 +355,7 @@ func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 		l.doubted = sent
 	}
 	caller, old := r.Text(3), l.called
-	same := caller == l.caller || ls.lines[l.base.Key] != l
+	same := caller == l.caller || ls.lines[l.server.base.Key] != l
 	ls.mu.Unlock()
 	if deaf {
 		l.sub.Doubt()
@@ -360,10 +365,10 @@ func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 	}
 	var called *pubsub.Subscription
 	if caller != "" {
-		called = ls.client.hub.Listen(l.base.queuer.Mailbox(caller), (*calls)(l))
+		called = ls.client.Hub().Listen(l.server.protocol.Mailbox(caller), (*calls)(l))
 	}
 	ls.mu.Lock()
-	if ls.lines[l.base.Key] == l {
+	if ls.lines[l.server.base.Key] == l {
 		l.called, l.caller = called, caller
 	} else {
 		old = called // it ended meanwhile, and closed the old one

@@ -1,0 +1,68 @@
+package fairlock
+
+import (
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// server is the one server that grants a lock, and has the queue of those who wait for it.
+type server struct {
+	engine.Backend
+	base     *engine.Base
+	protocol *protocol
+	lines    *lines
+}
+
+var _ engine.Waiter = (*server)(nil)
+
+// newBase makes a lock. Errors in the arguments are returned by the first operation.
+func newBase(c *engine.Client, p *protocol, opts []engine.Option) *engine.Base {
+	b := engine.NewBase(c, p, opts...)
+	if b.Err == nil {
+		b.Use(&server{b.Backend(), b, p, linesOf(c)})
+	}
+	return b
+}
+
+// Explain is [engine.Backend.Explain].
+func (s *server) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), true) }
+
+// Crowded is [engine.Waiter].
+func (s *server) Crowded() bool { return !s.lines.isFirst(s.base.Key) }
+
+// Join is [engine.Waiter]. The place is asked for when messages arrive; until then only the lock is.
+func (s *server) Join(a *engine.Acquisition) engine.Place {
+	p := s.placeLocking(a)
+	if !p.line.confirmed {
+		s.lines.askLocked(p, false)
+	}
+	s.lines.mu.Unlock()
+	return p
+}
+
+// Wait is [engine.Waiter]. Nobody waits here for another of this process: the server's queue is the only one, so its
+// order is that of all.
+//
+// The place is asked for when the mailbox is subscribed, since whoever releases the lock passes over those that it
+// cannot reach. So the first to come asks for the lock only, and does so itself. Who comes while it does, or
+// waits, has joined before.
+func (s *server) Wait(a *engine.Acquisition) (*engine.Hold, error) {
+	s.lines.first(s.base.Key, 1)
+	h, err := a.Ask()
+	s.lines.first(s.base.Key, -1)
+	if h != nil || err != nil {
+		return h, err
+	}
+	said := a.Said()
+	p := s.placeLocking(a)
+	if said.At.After(p.line.said.At) {
+		p.line.said = said
+	}
+	s.lines.mu.Unlock()
+	p.Stand()
+	return p.Take()
+}
+
+// refusedBy is who, or what, is in the way.
+func refusedBy(r lua.Reply) remote.Blocker { return remote.RefusedBy(r, 3) }

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// Waiter is a [Backend] whose waiters have places at the server. They are not queued in the process.
+// The rest of it is that of [NewBase], and the replies of its scripts say more, see [kind.Protocol].
+type Waiter interface {
+	// Crowded reports whether somebody of this client waits for the lock, or asks for it. Then who
+	// comes joins at once, and does not ask first.
+	Crowded() bool
+	// Join gives an acquisition a place that has not asked for anything yet.
+	Join(a *Acquisition) Place
+	// Wait gets a hold for an acquisition that has not joined. It asks first, and joins if that is
+	// refused.
+	Wait(a *Acquisition) (*Hold, error)
+}
+
+// Place is what an acquisition waits in that has joined.
+type Place interface {
+	// Stand waits until there is something to do. It is called near the top of the stack, which each
+	// waiter keeps for as long as it waits: what is called from here has to be shallow.
+	Stand()
+	// Take gets the hold, for which it may wait on, and leaves the place.
+	Take() (*Hold, error)
+}
+
+// Acquisition is what a [Waiter] sees of a grant that is wanted. (It is the grant by another name,
+// and not a value that has one: ten thousand may wait.)
+type Acquisition grant
+
+func (a *Acquisition) grant() *grant { return (*grant)(a) }
+
+// Context bounds the wait.
+func (a *Acquisition) Context() context.Context { return a.asked.wait }
+
+// Over is why nobody should wait any more, see [Base.Over].
+func (a *Acquisition) Over() error { return a.base.Over(a.asked.wait) }
+
+// Owner is who wants the lock, as the server knows it.
+func (a *Acquisition) Owner() string { return a.id }
+
+// Want is what is wanted.
+func (a *Acquisition) Want() *Settings { return &a.asked.want }
+
+// Entry is what the owner may have at the server. It has to be told of places, and of questions whose
+// end nobody waits for: what they come to is given back.
+func (a *Acquisition) Entry() Entry { return a.entry }
+
+// Failed is what the last attempt came to if that got no answer; nil since there was one.
+func (a *Acquisition) Failed() *atomic.Pointer[error] { return &a.failed }
+
+// Said is what was heard last of who has the lock.
+func (a *Acquisition) Said() Word {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.said
+}
+
+// Hear notes who was said to have the lock, if that is news. It is what [Acquisition.Left] tells.
+func (a *Acquisition) Hear(said Word) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if said.At.After(a.said.At) {
+		a.said = said
+	}
+}
+
+// Ask asks the server once, and for no place. Without a hold and an error the lock is another's.
+func (a *Acquisition) Ask() (*Hold, error) {
+	h, _, err := a.grant().attemptOnce()
+	return h, err
+}
+
+// Note takes from the end of a question of the owner's, whoever sent it, what others make use of: the
+// server's clock, how far it is, and whether the question may still arrive.
+func (a *Acquisition) Note(o remote.Outcome) { a.entry.(*field).note(o) }
+
+// Answer gets the hold that such a question was granted, or says why there is none.
+func (a *Acquisition) Answer(o remote.Outcome) (*Hold, error) {
+	n := a.entry.(*field).result(a.asked.wait, o)
+	if n.Refused {
+		return nil, n.By.Mistake(a.base.Key.Name)
+	}
+	return a.grant().conclude(n)
+}
+
+// Accept gets the hold of a lock that the server has handed to the owner unasked, and that stands for
+// claim from sent on. There is none, and no error, if that is not enough: then it has to be asked for.
+func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration) (*Hold, error) {
+	// A plain lease is not renewed, so it has to be asked for in full at once. And so does one that is
+	// to stay for longer than the lease.
+	want := a.Want()
+	if !want.renew || want.atLeast != 0 || !time.Now().Before(sent.Add(watchdog.Trust(claim))) {
+		return nil, nil
+	}
+	return a.grant().activate(sent, token, "", min(claim, want.Lease))
+}
+
+// Left is the error of one who stops waiting because of cause. It says what is known of who has the
+// lock, or why that is not known.
+func (a *Acquisition) Left(cause error) error { return a.grant().left(cause) }
