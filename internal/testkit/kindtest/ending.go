@@ -60,6 +60,15 @@ func lossAtExtend(s *subject) {
 	s.lost(c, h)
 }
 
+func lossAtReentry(s *subject) {
+	c := s.client()
+	h := s.lock(s.Context(), c.New(s.name))
+	s.kind.Lose(s.T, s.name)
+	_, err := c.New(s.name).Lock(h.Context())
+	require.ErrorIs(s, err, holdfast.ErrLost)
+	s.lost(c, h)
+}
+
 func secondUnlock(s *subject) {
 	a, b := s.client(), s.client()
 	h := s.lock(s.Context(), a.New(s.name))

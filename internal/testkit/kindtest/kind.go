@@ -69,6 +69,7 @@ func Run(t *testing.T, k Kind) {
 		{"a lost hold ends", loss},
 		{"Unlock finds out that the hold is lost", lossAtUnlock},
 		{"Extend finds out that the hold is lost", lossAtExtend},
+		{"a re-entry finds out that the hold is lost", lossAtReentry},
 		{"a second Unlock does no harm", secondUnlock},
 		{"Unlock is sent under a cancelled context", cancelledUnlock},
 		{"the end of a hold is no new grant", underEndedHold},
