@@ -9,16 +9,16 @@ import (
 // server is the one server that grants a lock, and has the queue of those who wait for it.
 type server struct {
 	engine.Backend
-	base     *engine.Base
+	base     *engine.Lock
 	protocol *protocol
 	lines    *lines
 }
 
 var _ engine.Waiter = (*server)(nil)
 
-// newBase makes a lock. Errors in the arguments are returned by the first operation.
-func newBase(c *engine.Client, p *protocol, opts []engine.Option) *engine.Base {
-	b := engine.NewBase(c, p, opts...)
+// newLock makes a lock. Errors in the arguments are returned by the first operation.
+func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
+	b := engine.NewLock(c, p, opts...)
 	if b.Err == nil {
 		b.Use(&server{b.Backend(), b, p, linesOf(c)})
 	}

@@ -39,7 +39,7 @@ func TestRefusedBeforeTheHold(t *testing.T) {
 					dog.Stop()
 					dog.Join()
 				}()
-				b := &ballot{q: &quorum{base: &engine.Base{Dog: dog}}, votes: make([]vote, 3)}
+				b := &ballot{q: &quorum{base: &engine.Lock{Dog: dog}}, votes: make([]vote, 3)}
 				var lease watchdog.Lease
 				require.True(t, dog.Watch(&lease, nobody{}, time.Now(), time.Hour, true))
 				refusal := &answer{begun: time.Now().Add(hears.begun), reply: lua.NewReply(lua.Denied, 1000, "another")}

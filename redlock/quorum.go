@@ -24,7 +24,7 @@ import (
 // One client is the home of the lock's holds: its queue, owners and watchdog serve them, and its Close ends them. Of the others
 // only the connections are used. See [homeOf].
 type quorum struct {
-	base   *engine.Base
+	base   *engine.Lock
 	voter  kind.Voter
 	voters []*voter
 	all    []int         // the masters, by their places in voters. Never written

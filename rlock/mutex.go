@@ -48,7 +48,7 @@ import (
 // Mutex is a lock by name. Any number of Mutexes, in any number of processes, with one name on one Redis are the same
 // lock. Make one with [New]; it holds no resources and needs no closing. All methods are safe for concurrent use.
 type Mutex struct {
-	base *engine.Base
+	base *engine.Lock
 }
 
 var _ holdfast.Locker = (*Mutex)(nil)
@@ -58,7 +58,7 @@ var _ holdfast.Locker = (*Mutex)(nil)
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
-	return &Mutex{base: engine.NewBase((*engine.Client)(c), newProtocol(name), opts...)}
+	return &Mutex{base: engine.NewLock((*engine.Client)(c), newProtocol(name), opts...)}
 }
 
 // Name is the name of the lock in Redis.

@@ -86,7 +86,7 @@ func (c *Client) detached(ctx context.Context, op remote.Operation) remote.Outco
 }
 
 // UndoAt is [remote.Session.Undo] at the server of another client, which may be closed already.
-func (c *Client) UndoAt(to *Client, b *Base, id string, rest, lease time.Duration, stray bool) {
+func (c *Client) UndoAt(to *Client, b *Lock, id string, rest, lease time.Duration, stray bool) {
 	c.session.Undo(to.server, b.wire, id, rest, lease, stray)
 }
 

@@ -35,7 +35,7 @@ var errAgain = errors.New("the lock was lost or released while it was handed ove
 
 // Over is why nobody should wait any more: the caller's context or the client's end. A context that is done beats a lock
 // that is free.
-func (b *Base) Over(wait context.Context) error {
+func (b *Lock) Over(wait context.Context) error {
 	if b.Client.ctx.Err() != nil {
 		return errs.ErrClosed
 	}
@@ -257,7 +257,7 @@ func (g *grant) sleep(sub Listening, timer *time.Timer) error {
 
 // recheck is when a lease of which so much is left will have ended, a millisecond added because a key lives through its
 // last one. A key without a time to live (-1) is nobody's lease; it is looked at once in a lease of our own.
-func (b *Base) recheck(left time.Duration) time.Duration {
+func (b *Lock) recheck(left time.Duration) time.Duration {
 	if left < 0 {
 		return b.Client.opts.Lease
 	}
@@ -273,7 +273,7 @@ func asleep(d time.Duration) time.Duration {
 }
 
 // Pause returns why nobody should go on, nil when the time is over.
-func (b *Base) Pause(wait context.Context, d time.Duration) error {
+func (b *Lock) Pause(wait context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

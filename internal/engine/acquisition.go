@@ -10,7 +10,7 @@ import (
 )
 
 // Waiter is a [Backend] whose waiters have places at the server. They are not queued in the process.
-// The rest of it is that of [NewBase], and the replies of its scripts say more, see [kind.Protocol].
+// The rest of it is that of [NewLock], and the replies of its scripts say more, see [kind.Protocol].
 type Waiter interface {
 	// Crowded reports whether somebody of this client waits for the lock, or asks for it. Then who
 	// comes joins at once, and does not ask first.
@@ -40,7 +40,7 @@ func (a *Acquisition) grant() *grant { return (*grant)(a) }
 // Context bounds the wait.
 func (a *Acquisition) Context() context.Context { return a.asked.wait }
 
-// Over is why nobody should wait any more, see [Base.Over].
+// Over is why nobody should wait any more, see [Lock.Over].
 func (a *Acquisition) Over() error { return a.base.Over(a.asked.wait) }
 
 // Owner is who wants the lock, as the server knows it.

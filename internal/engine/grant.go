@@ -27,7 +27,7 @@ import (
 //	made ── activate ──> live ──> ended: last unlock, lost (watchdog), or client closed
 //	  └────── give up ───────────────┘
 type grant struct {
-	base    *Base
+	base    *Lock
 	owner   *owner
 	id      string   // "<uuid>:h<n>", as the server knows it; of one that was handed the lock, that of the first holder. Set before it is live
 	entry   Entry    // what it has at the server; nil before it asks, or is handed the lock. Set before it is live, with mu held
@@ -65,7 +65,7 @@ type grant struct {
 }
 
 // newGrant makes a grant whose turn is the request's.
-func newGrant(b *Base, o *owner, id string, r *request) *grant {
+func newGrant(b *Lock, o *owner, id string, r *request) *grant {
 	return &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1)}
 }
 
@@ -283,7 +283,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 }
 
 // Untold is what to do about a release that nobody could be told of: text is what the server said.
-func Untold(b *Base, text string) string {
+func Untold(b *Lock, text string) string {
 	if reply := serverError(text); !lua.IsDenied(reply) {
 		return b.backend.Explain(reply).Error()
 	}

@@ -162,6 +162,6 @@ func (g *grant) accept(err error) (*Hold, error) {
 }
 
 // unannounced is the error of a release that nobody could be told of: text is what the server said.
-func unannounced(b *Base, text string) error {
+func unannounced(b *Lock, text string) error {
 	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " + Untold(b, text))
 }

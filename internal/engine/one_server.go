@@ -7,7 +7,7 @@ import (
 
 // oneServer is the backend of a lock that the client's own server grants.
 type oneServer struct {
-	base     *Base
+	base     *Lock
 	client   *Client
 	protocol kind.Protocol
 	hander   kind.Hander // the protocol, if its holders hand the lock to others of this client
@@ -15,7 +15,7 @@ type oneServer struct {
 
 var _ Backend = (*oneServer)(nil)
 
-func newOneServer(b *Base, p kind.Protocol) Backend {
+func newOneServer(b *Lock, p kind.Protocol) Backend {
 	s := &oneServer{base: b, client: b.Client, protocol: p}
 	s.hander, _ = p.(kind.Hander)
 	return s

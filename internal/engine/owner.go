@@ -57,7 +57,7 @@ func WithOwner(ctx context.Context) context.Context {
 }
 
 // ownerOf returns the owner that ctx carries, or a fresh one, which will use b.
-func ownerOf(ctx context.Context, b *Base) *owner {
+func ownerOf(ctx context.Context, b *Lock) *owner {
 	if o, ok := ctx.Value(ownerKey{}).(*owner); ok {
 		return o
 	}
@@ -68,7 +68,7 @@ func ownerOf(ctx context.Context, b *Base) *owner {
 
 // enter returns the owner's grant of a lock. If there is none it makes one for the request, which has to get it, or end it. It refuses
 // a name that the owner holds by another kind.
-func (o *owner) enter(b *Base, r *request) (*grant, error) {
+func (o *owner) enter(b *Lock, r *request) (*grant, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.grants) > 0 {
@@ -88,7 +88,7 @@ func (o *owner) enter(b *Base, r *request) (*grant, error) {
 // againLocked is for an owner that has grants: of this lock perhaps, or of the name by another kind. (Not a part
 // of enter: what most callers do not need would take a part of the stack of each that waits, when it is small
 // still.)
-func (o *owner) againLocked(b *Base) (*grant, error) {
+func (o *owner) againLocked(b *Lock) (*grant, error) {
 	if g := o.findLocked(lockKey{b.Client, b.Key}); g != nil {
 		ended, spent := g.isOver()
 		if !ended {
@@ -111,7 +111,7 @@ func (o *owner) addLocked(g *grant) {
 }
 
 // idLocked is as which the owner is known to Redis as a holder of this kind of lock.
-func (o *owner) idLocked(b *Base) string {
+func (o *owner) idLocked(b *Lock) string {
 	i := slices.IndexFunc(o.ids, func(known ownerID) bool {
 		return known.client == b.Client && (known.kind == b.Key.Kind || control.KindIDs.Off())
 	})
@@ -127,7 +127,7 @@ func (o *owner) idLocked(b *Base) string {
 
 // otherKindLocked is as which other kind the owner holds the name, in the same keys; empty if it does not. Of locks on other servers than
 // the client's own that cannot be told: it may have the others of them.
-func (o *owner) otherKindLocked(b *Base) string {
+func (o *owner) otherKindLocked(b *Lock) string {
 	if b.Key.Servers != "" || control.OneKind.Off() {
 		return ""
 	}

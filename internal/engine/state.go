@@ -21,7 +21,7 @@ type State struct {
 
 // State asks the server who holds the lock, in one round trip. A hash of more than 128 fields is no lock, and an error; so is
 // one without a time to live, with fields that are no owners.
-func (b *Base) State(ctx context.Context) (State, error) {
+func (b *Lock) State(ctx context.Context) (State, error) {
 	o, err := b.query(ctx, Reads, func(string) lua.Call { return b.protocol.State() })
 	if err != nil {
 		return State{}, err
@@ -55,7 +55,7 @@ func StateIn(r lua.Reply, queues bool) (s State) {
 // It asks who holds the lock and then releases that owner's, so that it forces out one holder and not the next one too
 // when a reply is lost and the release is sent again. A hash whose field is no owner is left alone, and an error: it is not this library's to delete. Where a client hands the lock on among its goroutines, those are one owner:
 // whoever of them has the lock then, or is handed it within 10 ms, is told of the loss by the next renewal.
-func (b *Base) ForceUnlock(ctx context.Context) (bool, error) {
+func (b *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	state, err := b.query(ctx, Reads, func(string) lua.Call { return b.protocol.State() })
 	if err != nil || state.Reply.Status != lua.Done {
 		return false, err

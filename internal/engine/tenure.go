@@ -16,7 +16,7 @@ import (
 // for the holder. That is the id of the one who got the lock from the server, and those it is handed on to take it over. (Rejected: to
 // put the id of each in the hash, by renewals. While the answer to one is out, nobody knows which of two stands.)
 type Tenure struct {
-	base    *Base
+	base    *Lock
 	Entry   Entry // every holder's
 	watch   watchdog.Lease
 	Refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error

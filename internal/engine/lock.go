@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Base is the part of a lock that does not depend on its kind. Packages like rlock are built on it.
+// Lock is the part of a lock that does not depend on its kind. Packages like rlock are built on it.
 //
 // Its errors are the reasons only. The kinds say which operation has failed.
-type Base struct {
+type Lock struct {
 	Client   *Client
 	Dog      *watchdog.Watchdog // that renews its holds
 	backend  Backend
@@ -32,8 +32,8 @@ type Base struct {
 	Err      error // why the lock cannot be used: bad name, nil client
 }
 
-// NewBase is for the kinds of this module. Errors in its arguments are returned by the first operation.
-func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
+// NewLock is for the kinds of this module. Errors in its arguments are returned by the first operation.
+func NewLock(c *Client, p kind.Protocol, opts ...Option) *Lock {
 	b := NewBare(c, p, opts)
 	b.protocol = p
 	if b.Err == nil {
@@ -42,9 +42,9 @@ func NewBase(c *Client, p kind.Protocol, opts ...Option) *Base {
 	return b
 }
 
-// NewBare is a lock without a backend, which [Base.Use] gives it.
-func NewBare(c *Client, l kind.Lock, opts []Option) *Base {
-	b := &Base{Client: c, wire: l, Key: queue.Key{Kind: l.Kind(), Name: l.Name()}, defaults: opts}
+// NewBare is a lock without a backend, which [Lock.Use] gives it.
+func NewBare(c *Client, l kind.Lock, opts []Option) *Lock {
+	b := &Lock{Client: c, wire: l, Key: queue.Key{Kind: l.Kind(), Name: l.Name()}, defaults: opts}
 	if err := c.Check(); err != nil {
 		b.Err = err
 		return b
@@ -56,29 +56,29 @@ func NewBare(c *Client, l kind.Lock, opts []Option) *Base {
 }
 
 // Use makes it the lock of a backend.
-func (b *Base) Use(be Backend) {
+func (b *Lock) Use(be Backend) {
 	b.backend, b.traits, b.Dog = be, be.Traits(), b.Client.dogs.get(be.Renewer())
 	b.waiter, _ = be.(Waiter)
 }
 
 // Backend is where its entries live. It may be the part of another one.
-func (b *Base) Backend() Backend { return b.backend }
+func (b *Lock) Backend() Backend { return b.backend }
 
 // Name is the name of the lock in Redis.
-func (b *Base) Name() string { return b.Key.Name }
+func (b *Lock) Name() string { return b.Key.Name }
 
 // Lock waits for the lock, for as long as the context and [Wait] allow.
-func (b *Base) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
+func (b *Lock) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return b.lock(&request{ctx: ctx}, opts)
 }
 
 // TryLock asks once.
-func (b *Base) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
+func (b *Lock) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return b.lock(&request{ctx: ctx, once: true}, opts)
 }
 
 // lock gets a hold for the owner that the context carries: another one in the owner's grant if it has one, else a grant.
-func (b *Base) lock(r *request, opts []Option) (*Hold, error) {
+func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 	if err := b.prepare(r, opts); err != nil {
 		return nil, Raise(err)
 	}
@@ -120,7 +120,7 @@ type request struct {
 }
 
 // prepare applies the options to a request that has the rest.
-func (b *Base) prepare(r *request, opts []Option) error {
+func (b *Lock) prepare(r *request, opts []Option) error {
 	if err := b.Configure(&r.want, opts); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (b *Base) prepare(r *request, opts []Option) error {
 var errWaited = errors.New("waited as long as Wait allows")
 
 // Configure adds up the client's, the lock's and the call's options, the later ones winning.
-func (b *Base) Configure(cfg *Settings, opts []Option) error {
+func (b *Lock) Configure(cfg *Settings, opts []Option) error {
 	if b.Err != nil {
 		return b.Err
 	}
@@ -169,7 +169,7 @@ const (
 )
 
 // query runs a call that changes nothing, or that is harmless when repeated.
-func (b *Base) query(ctx context.Context, changes bool, build func(publish string) lua.Call) (remote.Outcome, error) {
+func (b *Lock) query(ctx context.Context, changes bool, build func(publish string) lua.Call) (remote.Outcome, error) {
 	if err := b.MayAsk(ctx); err != nil {
 		return remote.Outcome{}, err
 	}
@@ -193,7 +193,7 @@ func (b *Base) query(ctx context.Context, changes bool, build func(publish strin
 }
 
 // MayAsk is why a query is not to be sent.
-func (b *Base) MayAsk(ctx context.Context) error {
+func (b *Lock) MayAsk(ctx context.Context) error {
 	switch {
 	case b.Err != nil:
 		return Raise(b.Err)
@@ -208,7 +208,7 @@ func (b *Base) MayAsk(ctx context.Context) error {
 }
 
 // RenewNow renews this client's holds of the name now, so that one that was forced out is told at once.
-func (b *Base) RenewNow() {
+func (b *Lock) RenewNow() {
 	b.Dog.Poke(func(o watchdog.Owner) bool { return o.(*Tenure).base.Key == b.Key })
 }
 
@@ -225,7 +225,7 @@ func Raise(err error) error {
 }
 
 // Uncertain is the error of an operation that failed: whether it may have happened is part of it, and whether there was an answer.
-func (b *Base) Uncertain(o remote.Outcome) error {
+func (b *Lock) Uncertain(o remote.Outcome) error {
 	err := b.backend.Explain(o.Err)
 	if o.Stray && !o.Unsent {
 		err = errs.Both(errs.ErrUncertain, err)
