@@ -25,8 +25,8 @@ type source struct {
 	files  map[string]*ast.File
 }
 
-// sources parses all Go files of the repository. It reads the files themselves rather than asking the go command, so
-// that files behind build tags count too.
+// sources parses all Go files of the repository. It reads the files themselves rather than asking
+// the go command, so that files behind build tags count too.
 func sources(t *testing.T) []*source {
 	t.Helper()
 	byDir := map[string]*source{}
@@ -54,7 +54,10 @@ func sources(t *testing.T) []*source {
 	}))
 	var all []*source
 	for _, s := range byDir {
-		s.nested = slices.ContainsFunc(modules, func(m string) bool { return s.dir == m || strings.HasPrefix(s.dir, m+"/") })
+		s.nested = slices.ContainsFunc(modules, func(m string) bool {
+			return s.dir == m ||
+				strings.HasPrefix(s.dir, m+"/")
+		})
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b *source) int { return strings.Compare(a.dir, b.dir) })
@@ -105,16 +108,18 @@ func layerOf(dir string) layer {
 	return kinds
 }
 
-// ofScripts reports whether the helpers in dir are made for the scripts, so that they may name them. The tests of lua
-// use the other helpers, which must not.
+// ofScripts reports whether the helpers in dir are made for the scripts, so that they may name
+// them. The tests of lua use the other helpers, which must not.
 func ofScripts(dir string) bool {
 	return dir == "internal/testkit/mutant" || strings.HasPrefix(dir, "internal/testkit/model/")
 }
 
-// ownBackend reports whether the kind in dir has an idea of its own of what a server is: then it listens and renews itself.
+// ownBackend reports whether the kind in dir has an idea of its own of what a server is: then it
+// listens and renews itself.
 func ownBackend(dir string) bool { return dir == "redlock" }
 
-// ownQueue reports whether waiters of the kind in dir have places at the server, of which messages tell: then it listens itself.
+// ownQueue reports whether waiters of the kind in dir have places at the server, of which messages
+// tell: then it listens itself.
 func ownQueue(dir string) bool { return dir == "fairlock" }
 
 // external are the modules that the library may import, and why.
@@ -124,8 +129,8 @@ var external = map[string]string{
 	"golang.org/x/sync":            "what the standard library lacks",
 }
 
-// forbidden says why the package in directory from must not import the package path to, empty if it may. It is for the
-// code of the library, not for tests.
+// forbidden says why the package in directory from must not import the package path to, empty if it
+// may. It is for the code of the library, not for tests.
 func forbidden(from, to string) string {
 	if !strings.HasPrefix(to+"/", module+"/") {
 		if layerOf(from) == programs {
@@ -155,7 +160,8 @@ func forbidden(from, to string) string {
 		return ""
 	case f == tools:
 		return "scripts must run when the library does not build"
-	case f == guards && (d == root || d == middle || d == remote || d == kinds || d == base && dir != "lua" || dir == "internal/kind"):
+	case f == guards && (d == root || d == middle || d == remote || d == kinds || d == base && dir != "lua" ||
+		dir == "internal/kind"):
 		return "a guard is the store's, which knows tokens and no locks: whoever only writes needs none"
 	case d == guards:
 		return "what stores do with tokens is up to them; the library grants tokens and does not depend on it"
@@ -304,11 +310,14 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"rlock", "internal/engine"}, {"redlock", "pubsub"}, {"redlock", "watchdog"}, {".", "internal/errs"},
 		{"fairlock", "pubsub"}, {"fairlock", "internal/remote"},
 		{"redlock", "internal/keys"}, {"internal/kind", "lua"}, {"pubsub", "internal/task"}, {"lua", "!fmt"},
-		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"}, {".", "!github.com/google/uuid"},
+		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"},
+		{".", "!github.com/google/uuid"},
 		{"internal/testkit/faultproxy", "internal/testkit/redistest"}, {"internal/testkit/mutant", "lua"},
-		{"internal/testkit/kindtest", ""}, {"internal/testkit/model/plain", "lua"}, {"cmd/holdfast", "fence"}, {"cmd/holdfast", "!example.org/words"},
+		{"internal/testkit/kindtest", ""}, {"internal/testkit/model/plain", "lua"}, {"cmd/holdfast", "fence"},
+		{"cmd/holdfast", "!example.org/words"},
 		{"fence", "lua"}, {"fence", "internal/keys"}, {"fence", "internal/held"},
-		{"internal/engine", "internal/held"}, {"internal/engine", "internal/master"}, {"redlock", "lua"}, {"redlock", "internal/kind"},
+		{"internal/engine", "internal/held"}, {"internal/engine", "internal/master"}, {"redlock", "lua"},
+		{"redlock", "internal/kind"},
 	} {
 		require.Empty(t, forbidden(edge[0], target(edge[1])), edge)
 	}
@@ -351,7 +360,8 @@ func TestEachPackageWithTestsLooksForLeaks(t *testing.T) {
 	}
 }
 
-// leakChecks counts the functions TestMain that call leak.Main or redistest.Main (in redistest itself: Main).
+// leakChecks counts the functions TestMain that call leak.Main or redistest.Main (in redistest
+// itself: Main).
 func leakChecks(f *ast.File) int {
 	n := 0
 	for _, d := range f.Decls {
@@ -366,7 +376,8 @@ func leakChecks(f *ast.File) int {
 			}
 			switch fun := call.Fun.(type) {
 			case *ast.SelectorExpr:
-				if pkg, ok := fun.X.(*ast.Ident); ok && fun.Sel.Name == "Main" && (pkg.Name == "leak" || pkg.Name == "redistest") {
+				if pkg, ok := fun.X.(*ast.Ident); ok && fun.Sel.Name == "Main" &&
+					(pkg.Name == "leak" || pkg.Name == "redistest") {
 					n++
 				}
 			case *ast.Ident:
@@ -382,8 +393,10 @@ func leakChecks(f *ast.File) int {
 
 // The control: a TestMain that only runs the tests does not count.
 func TestLeakChecksAreTold(t *testing.T) {
-	for body, want := range map[string]int{"leak.Main(m)": 1, "redistest.Main(m)": 1, "m.Run()": 0, "other.Main(m)": 0} {
-		f, err := parser.ParseFile(token.NewFileSet(), "x_test.go", "package x\nfunc TestMain(m *testing.M) { "+body+" }", 0)
+	for body, want := range map[string]int{"leak.Main(m)": 1, "redistest.Main(m)": 1, "m.Run()": 0,
+		"other.Main(m)": 0} {
+		f, err := parser.ParseFile(token.NewFileSet(), "x_test.go",
+			"package x\nfunc TestMain(m *testing.M) { "+body+" }", 0)
 		require.NoError(t, err)
 		require.Equal(t, want, leakChecks(f), body)
 	}

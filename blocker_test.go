@@ -58,7 +58,8 @@ func keptOut(t *testing.T, l holdfast.Locker, says ...string) {
 	require.ErrorContains(t, wait, "waited as long as Wait allows; ")
 }
 
-// TestRefusalSaysWho: who is kept out by another client is told by whom, as it stands in Redis, and for how long still.
+// TestRefusalSaysWho: who is kept out by another client is told by whom, as it stands in Redis, and
+// for how long still.
 func TestRefusalSaysWho(t *testing.T) {
 	for kind, of := range everyKind {
 		t.Run(kind, func(t *testing.T) {
@@ -74,7 +75,8 @@ func TestRefusalSaysWho(t *testing.T) {
 	}
 }
 
-// refused demands that nobody waits for what will not end, and that State does not call it an owner.
+// refused demands that nobody waits for what will not end, and that State does not call it an
+// owner.
 func refused(t *testing.T, l holdfast.Locker, says ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -104,8 +106,8 @@ func refused(t *testing.T, l holdfast.Locker, says ...string) {
 	}
 }
 
-// TestForeignHash: what is in the way and is no lock is named, and is not taken for a busy one. Who waits for what has no end and is
-// certainly no lock would wait for ever, so nobody does.
+// TestForeignHash: what is in the way and is no lock is named, and is not taken for a busy one. Who
+// waits for what has no end and is certainly no lock would wait for ever, so nobody does.
 func TestForeignHash(t *testing.T) {
 	uuid := "3f0c2a4e-0c67-4f0e-9a52-6d9d6f1a7b11"
 	many := []any{}
@@ -150,7 +152,8 @@ func TestForeignHash(t *testing.T) {
 	}
 }
 
-// TestForeignHashAtAMinority: a quorum lock does not need the masters that hold something else, whichever is asked first.
+// TestForeignHashAtAMinority: a quorum lock does not need the masters that hold something else,
+// whichever is asked first.
 func TestForeignHashAtAMinority(t *testing.T) {
 	var mine, others []*holdfast.Client
 	var rdbs []*redis.Client
@@ -169,11 +172,13 @@ func TestForeignHashAtAMinority(t *testing.T) {
 		h, err := redlock.New(others, t.Name(), opts...).Lock(t.Context())
 		require.NoError(t, err)
 		for _, r := range rdbs { // it is to have one to spare
-			require.Eventually(t, func() bool { return r.HExists(t.Context(), l.Name(), h.Owner()).Val() }, 20*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return r.HExists(t.Context(), l.Name(), h.Owner()).Val() },
+				20*time.Second, time.Millisecond)
 		}
 		granted := make(chan error, 1)
 		go func() { granted <- once(t, l) }()
-		require.Eventually(t, func() bool { return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] > 0 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] > 0 },
+			20*time.Second, time.Millisecond)
 		put(rdb)
 		require.NoError(t, h.Unlock(t.Context()))
 		require.NoError(t, <-granted)
@@ -186,18 +191,21 @@ func TestForeignHashAtAMinority(t *testing.T) {
 	for _, rdb := range rdbs[:2] {
 		require.Equal(t, map[string]string{"colour": "red"}, rdb.HGetAll(t.Context(), l.Name()).Val())
 	}
-	require.Eventually(t, func() bool { return rdbs[2].Exists(t.Context(), l.Name()).Val() == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return rdbs[2].Exists(t.Context(), l.Name()).Val() == 0 }, 20*time.Second,
+		time.Millisecond)
 }
 
 func once(t *testing.T, l holdfast.Locker) error {
 	return holdfast.Do(t.Context(), l, func(context.Context) error { return nil })
 }
 
-// TestRefusalWithoutPermission: a user who may not read the hash is kept out as any other, and only not told by whom.
+// TestRefusalWithoutPermission: a user who may not read the hash is kept out as any other, and only
+// not told by whom.
 func TestRefusalWithoutPermission(t *testing.T) {
 	srv := redistest.Start(t)
 	admin := srv.Client(t)
-	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "limited", "on", "nopass", "~*", "&*", "+@all", "-hgetall").Err())
+	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "limited", "on", "nopass", "~*", "&*", "+@all",
+		"-hgetall").Err())
 	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.Username, o.Password = "limited", "any" })
 	h, err := everyKind["rlock"](t, admin)("a").Lock(t.Context())
 	require.NoError(t, err)

@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// The public API that users' code compiles against. A change that does not compile here breaks them.
+// The public API that users' code compiles against. A change that does not compile here breaks
+// them.
 var (
 	_ func(redis.UniversalClient, *holdfast.Options) (*holdfast.Client, error) = holdfast.New
 	_ func(*holdfast.Client) string                                            = (*holdfast.Client).ID
@@ -41,7 +42,8 @@ var (
 	_ func(context.Context) (uint64, bool) = fence.Token
 
 	_ = []error{fence.ErrStale}
-	_ = []error{holdfast.ErrNotAcquired, holdfast.ErrLost, holdfast.ErrReleased, holdfast.ErrClosed, holdfast.ErrUnavailable}
+	_ = []error{holdfast.ErrNotAcquired, holdfast.ErrLost, holdfast.ErrReleased, holdfast.ErrClosed,
+		holdfast.ErrUnavailable}
 	_ = holdfast.Error{Op: "", Kind: "", Name: "", Err: error(nil)}
 	_ = holdfast.State{Owner: "", Count: 0, Remaining: time.Duration(0), Token: uint64(0), Waiters: 0}
 

@@ -18,8 +18,8 @@
 //
 // Every operation happens at most once, even when a reply is lost and the call is repeated.
 //
-// A holder learns of a loss as soon as Redis says so, which is at its next renewal at the latest, and
-// from the local clock if Redis is silent: the hold's context ends with [ErrLost].
+// A holder learns of a loss as soon as Redis says so, which is at its next renewal at the latest,
+// and from the local clock if Redis is silent: the hold's context ends with [ErrLost].
 //
 // Nothing is left behind: no key without a time to live, no goroutine, no subscription, after any
 // exit path.

@@ -15,9 +15,9 @@ var (
 	//
 	// The text names the owner as Redis has it, and how much of the lease is left, as far as the
 	// server said. If the key is no lock (it has no time to live, or fields that are no owner), the
-	// text says what it is. If it is certainly none and stays (a hash without a time to live, none of
-	// whose fields begins as an owner does, or no hash at all), that is not this error but one of its
-	// own, and nobody waits: the name is the key of something else.
+	// text says what it is. If it is certainly none and stays (a hash without a time to live, none
+	// of whose fields begins as an owner does, or no hash at all), that is not this error but one
+	// of its own, and nobody waits: the name is the key of something else.
 	ErrNotAcquired = errs.ErrNotAcquired
 	// ErrUnavailable says that no server said who has the lock: none was reached, or none could
 	// serve. An outage is not contention. So ErrUnavailable comes together with ErrNotAcquired only

@@ -32,7 +32,8 @@ func unreachable(t *testing.T) (*redis.Client, *atomic.Int64) {
 	return rdb, &dials
 }
 
-// fault is what is wrong with a duration of an argument: its name, and the remedy that the error must give; empty if nothing.
+// fault is what is wrong with a duration of an argument: its name, and the remedy that the error
+// must give; empty if nothing.
 type fault struct{ field, remedy string }
 
 func faultOfLease(field string, d time.Duration) *fault {
@@ -60,12 +61,13 @@ func (f *fault) refused(t *testing.T, err error, value time.Duration) {
 
 // extremes are durations at which something changes or overflows.
 var extremes = []time.Duration{
-	math.MinInt64, -1, 0, 1, time.Millisecond, 4*time.Millisecond - 1, 4 * time.Millisecond, time.Hour, 1 << 53, math.MaxInt64 / 2,
+	math.MinInt64, -1, 0, 1, time.Millisecond, 4*time.Millisecond - 1, 4 * time.Millisecond, time.Hour, 1 << 53,
+	math.MaxInt64 / 2,
 	math.MaxInt64 - time.Millisecond, math.MaxInt64 - time.Millisecond + 1, math.MaxInt64,
 }
 
-// FuzzOptions: New returns an error that says what to do, or a client; it sends nothing either way, and leaves the
-// caller's struct alone.
+// FuzzOptions: New returns an error that says what to do, or a client; it sends nothing either way,
+// and leaves the caller's struct alone.
 func FuzzOptions(f *testing.F) {
 	for _, d := range extremes {
 		f.Add(int64(d), int64(0), int64(0))
@@ -105,8 +107,8 @@ func FuzzOptions(f *testing.F) {
 	})
 }
 
-// FuzzBadInput: a lock's name and options, given to New or to Lock, are refused for the first thing that is wrong with
-// them before anything is sent, and what is not refused is sent.
+// FuzzBadInput: a lock's name and options, given to New or to Lock, are refused for the first thing
+// that is wrong with them before anything is sent, and what is not refused is sent.
 func FuzzBadInput(f *testing.F) {
 	for _, d := range extremes {
 		f.Add("a", int64(d), int64(0), false)

@@ -31,8 +31,8 @@ type Hold engine.Hold
 // The context of a nil or zero Hold has ended.
 func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
 
-// Unlock gives the hold back. The last of an owner's holds to be unlocked frees the lock and wakes the waiters. The hold's
-// context ends first.
+// Unlock gives the hold back. The last of an owner's holds to be unlocked frees the lock and wakes
+// the waiters. The hold's context ends first.
 //
 // The release is sent even if ctx is cancelled. Unlock takes at most [Options.RetryBudget] for all
 // that it has to ask and, where Redis is silent, go-redis's ReadTimeout for the last answer.

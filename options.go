@@ -25,9 +25,10 @@ type Options struct {
 	// Default 5 s.
 	//
 	// The budget also bounds the wait for a connection, which is at least a second. Where the
-	// connection waits for an answer, go-redis's ReadTimeout comes on top. The budget bounds Unlock as
-	// a whole. TryLock does not repeat itself. A client that is closing takes a second of the budget at
-	// most. Renewals do not depend on it: they are tried until the hold cannot be trusted any more.
+	// connection waits for an answer, go-redis's ReadTimeout comes on top. The budget bounds Unlock
+	// as a whole. TryLock does not repeat itself. A client that is closing takes a second of the
+	// budget at most. Renewals do not depend on it: they are tried until the hold cannot be trusted
+	// any more.
 	RetryBudget time.Duration
 	// Linger is how long a subscription stays after its last waiter left, in case another one
 	// comes. Default 2 s.
@@ -36,8 +37,8 @@ type Options struct {
 	// failed. Default: silent.
 	//
 	// It runs in a goroutine of its own, one record after another, and may be slow, block or panic.
-	// Only Close waits for it, until the context of Close ends. While a thousand records wait, further
-	// ones are only counted. The next record has their number as "dropped".
+	// Only Close waits for it, until the context of Close ends. While a thousand records wait,
+	// further ones are only counted. The next record has their number as "dropped".
 	Logger *slog.Logger
 }
 
@@ -75,8 +76,8 @@ func NoHandoff() Option { return engine.NoHandoff() }
 // In Redis that one has a 0 before its number.
 //
 // d counts from the moment at which the server's answer arrived. One per cent is added for clocks
-// that run at different rates. So by the server's clock the lock is never taken for less than d, and
-// it is taken for longer by a round trip and that per cent.
+// that run at different rates. So by the server's clock the lock is never taken for less than d,
+// and it is taken for longer by a round trip and that per cent.
 //
 // d may be longer or shorter than the lease. The lock is asked for with the longer of the two as
 // its time to live. So it stays taken for d even if the process dies, if the hold is lost while

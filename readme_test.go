@@ -28,7 +28,8 @@ func readDoc(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestDocumentExamplesAreTested: the documents' Go code stands, line by line and in this order, in examples that are run.
+// TestDocumentExamplesAreTested: the documents' Go code stands, line by line and in this order, in
+// examples that are run.
 func TestDocumentExamplesAreTested(t *testing.T) {
 	for doc, files := range examples {
 		text := readDoc(t, doc)
@@ -91,10 +92,12 @@ func anchors(doc string) (list []string) {
 	return list
 }
 
-// TestSettingsAreDocumented: docs/settings.md has a heading for each field of Options and each Option.
+// TestSettingsAreDocumented: docs/settings.md has a heading for each field of Options and each
+// Option.
 func TestSettingsAreDocumented(t *testing.T) {
 	headings := map[string]bool{}
-	for _, heading := range regexp.MustCompile("(?m)^### (.*)$").FindAllStringSubmatch(readDoc(t, "docs/settings.md"), -1) {
+	for _, heading := range regexp.MustCompile("(?m)^### (.*)$").FindAllStringSubmatch(readDoc(t, "docs/settings.md"),
+		-1) {
 		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(heading[1], -1) {
 			headings[name[1]] = true
 		}
@@ -122,7 +125,8 @@ func settingsIn(file *ast.File) (names []string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
-			if n.Recv == nil && n.Name.IsExported() && n.Type.Results.NumFields() == 1 && isOption(n.Type.Results.List[0].Type) {
+			if n.Recv == nil && n.Name.IsExported() && n.Type.Results.NumFields() == 1 &&
+				isOption(n.Type.Results.List[0].Type) {
 				names = append(names, n.Name.Name)
 			}
 		case *ast.TypeSpec:

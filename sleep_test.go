@@ -26,8 +26,8 @@ func slept(t *testing.T, kind string) (holdfast.Locker, *holdfast.Hold) {
 	return l, h
 }
 
-// TestMachineSlept: the monotonic clock says that the lease has only begun. The hold is lost for whoever looks first, and what is locked
-// from then on is not.
+// TestMachineSlept: the monotonic clock says that the lease has only begun. The hold is lost for
+// whoever looks first, and what is locked from then on is not.
 func TestMachineSlept(t *testing.T) {
 	for kind := range everyKind {
 		for what, ask := range map[string]func(h *holdfast.Hold){
@@ -68,7 +68,8 @@ func TestMachineSleptBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// sleepy is a hook of go-redis: the machine sleeps when the first script has been run, before its answer is heard.
+// sleepy is a hook of go-redis: the machine sleeps when the first script has been run, before its
+// answer is heard.
 type sleepy struct{ slept atomic.Bool }
 
 var _ redis.Hook = (*sleepy)(nil)

@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wallReadings are the methods of a time.Time that read the wall clock in it. All else (differences, timers, what is
-// before what) goes by the monotonic one, as long as the time comes from time.Now.
+// wallReadings are the methods of a time.Time that read the wall clock in it. All else
+// (differences, timers, what is before what) goes by the monotonic one, as long as the time comes
+// from time.Now.
 var wallReadings = []string{
 	"Unix", "UnixMilli", "UnixMicro", "UnixNano", "Format", "AppendFormat", "Date", "Clock", "Nanosecond",
 }
@@ -37,8 +38,8 @@ func readings(f *ast.File) (found []string) {
 	return found
 }
 
-// TestNoWallClockIsSent: nobody has to set the clocks of the machines that lock. No command has a client's wall clock
-// in it, because nothing reads it.
+// TestNoWallClockIsSent: nobody has to set the clocks of the machines that lock. No command has a
+// client's wall clock in it, because nothing reads it.
 func TestNoWallClockIsSent(t *testing.T) {
 	var found []string
 	for _, s := range sources(t) {

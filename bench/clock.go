@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// origin ties the time of this process to CLOCK_MONOTONIC, which all processes of a machine share. time.Since is read without a
-// system call, unix.ClockGettime is not.
+// origin ties the time of this process to CLOCK_MONOTONIC, which all processes of a machine share.
+// time.Since is read without a system call, unix.ClockGettime is not.
 var origin = func() (o struct {
 	at   time.Time
 	mono int64

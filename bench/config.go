@@ -60,10 +60,12 @@ func parse(args []string, out io.Writer) (config, error) {
 		return c, errors.New("-rounds, -time, -waiters and -held must be positive")
 	}
 	var err error
-	if c.scenarios, err = choose("scenario", *scenarioList, scenarios, func(s scenario) string { return s.name }); err != nil {
+	if c.scenarios, err = choose("scenario", *scenarioList, scenarios,
+		func(s scenario) string { return s.name }); err != nil {
 		return c, err
 	}
-	if c.contenders, err = choose("contender", *contenderList, contenders, func(c contender) string { return c.name }); err != nil {
+	if c.contenders, err = choose("contender", *contenderList, contenders,
+		func(c contender) string { return c.name }); err != nil {
 		return c, err
 	}
 	if c.Out == "" {

@@ -30,25 +30,31 @@ const (
 	needMasters  need = "masters" // several Redis servers that know nothing of each other
 )
 
-// contender is one way to lock a name. It is used as its documentation advises; what was chosen stands beside it.
+// contender is one way to lock a name. It is used as its documentation advises; what was chosen
+// stands beside it.
 type contender struct {
 	name  string
 	group group
-	// open makes one client of it in a worker. nil: it is no Go, and the workers are another program.
+	// open makes one client of it in a worker. nil: it is no Go, and the workers are another
+	// program.
 	open func(j job) (client, error)
-	// needs is what must be there beside Redis. Who needs masters takes part in the scenarios of a quorum, and in no others.
+	// needs is what must be there beside Redis. Who needs masters takes part in the scenarios of a
+	// quorum, and in no others.
 	needs need
 }
 
 // client is one client in one worker: what a service would have one of.
 type client interface {
-	// locker is what one goroutine locks a name with. It is called once for each goroutine and name.
+	// locker is what one goroutine locks a name with. It is called once for each goroutine and
+	// name.
 	locker(ctx context.Context, name string) (locker, error)
-	// close gives back what the client holds; goroutines of this process that it leaves are its own affair.
+	// close gives back what the client holds; goroutines of this process that it leaves are its own
+	// affair.
 	close() error
 }
 
-// locker waits for a lock. token is 0 where the lock has none. unlock is called by the same goroutine.
+// locker waits for a lock. token is 0 where the lock has none. unlock is called by the same
+// goroutine.
 type locker func(ctx context.Context) (unlock func() error, token uint64, err error)
 
 // contenders are all of them, in the order in which tables show them.
@@ -67,7 +73,8 @@ var contenders = []contender{
 	{name: "redlock", group: own, open: openRedlock, needs: needMasters},
 	{name: "redsync-5", group: peer, open: openRedsyncQuorum(), needs: needMasters},
 	{name: "redsync-5-failfast", group: peer, open: openRedsyncQuorum(redsync.WithFailFast(true)), needs: needMasters},
-	{name: "redsync-5-1ms", group: peer, open: openRedsyncQuorum(redsync.WithRetryDelay(pollEvery)), needs: needMasters},
+	{name: "redsync-5-1ms", group: peer, open: openRedsyncQuorum(redsync.WithRetryDelay(pollEvery)),
+		needs: needMasters},
 	{name: "rueidislock-5-keys", group: peer, open: openRueidislockKeys, needs: needMasters},
 	{name: "floor-5", group: floor, open: openFloorQuorum, needs: needMasters},
 }
@@ -100,7 +107,8 @@ func choose[T any](flag, list string, all []T, name func(T) string) ([]T, error)
 	return chosen, nil
 }
 
-// rotated is the order of round i (from 0): each goes first equally often, so that none always follows the same one.
+// rotated is the order of round i (from 0): each goes first equally often, so that none always
+// follows the same one.
 func rotated[T any](all []T, round int) []T {
 	if len(all) == 0 {
 		return nil

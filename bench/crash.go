@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// crashPatience is how long a waiter waits for the lock of a holder that was killed; no lease of the contenders is longer.
+// crashPatience is how long a waiter waits for the lock of a holder that was killed; no lease of
+// the contenders is longer.
 const crashPatience = 20 * time.Second
 
-// measureCrash kills a process that holds, at a moment that does not go with the rhythm of its renewals, and measures how long
-// another process then waits.
+// measureCrash kills a process that holds, at a moment that does not go with the rhythm of its
+// renewals, and measures how long another process then waits.
 func measureCrash(ctx context.Context, b *bench, s scenario, c contender, name string) (out sample, err error) {
 	page, path, remove, err := b.newPage()
 	if err != nil {

@@ -26,7 +26,8 @@ func (w *worker) hold(ctx context.Context) (*result, error) {
 	return nil, errors.New("the holder was not killed")
 }
 
-// await waits for the lock once and says when it had it. What it has not got by the end of the window it gives up.
+// await waits for the lock once and says when it had it. What it has not got by the end of the
+// window it gives up.
 func (w *worker) await(ctx context.Context) (*result, error) {
 	lock, slot, err := w.locker(ctx, 0)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 )
 
-// etcdClient locks with etcd's mutex. Its owner is a session: two goroutines on one session both hold the lock, so each has its own.
+// etcdClient locks with etcd's mutex. Its owner is a session: two goroutines on one session both
+// hold the lock, so each has its own.
 type etcdClient struct {
 	client *etcd.Client
 	lease  time.Duration
@@ -58,7 +59,8 @@ func (c *etcdClient) close() error {
 	return errors.Join(err, c.client.Close())
 }
 
-// startEtcd starts a server of one node, with its defaults: it syncs every write. An error says why there is none.
+// startEtcd starts a server of one node, with its defaults: it syncs every write. An error says why
+// there is none.
 func startEtcd(ctx context.Context, dir string) (endpoint string, stop func(), err error) {
 	bin, err := exec.LookPath("etcd")
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// floorClient is the lock that everybody writes first: SET NX PX, delete what is one's own, poll. It renews nothing, tells nobody of a
-// loss and wakes nobody; it stands for what the commands alone cost.
+// floorClient is the lock that everybody writes first: SET NX PX, delete what is one's own, poll.
+// It renews nothing, tells nobody of a loss and wakes nobody; it stands for what the commands alone
+// cost.
 type floorClient struct {
 	rdb   *redis.Client
 	lease time.Duration
@@ -26,7 +27,8 @@ var errNotOurs = errors.New("the lock was not ours any more")
 
 func openFloor(j job) (client, error) {
 	id := strconv.Itoa(j.Process) + ":" + strconv.FormatInt(now(), 36) + ":"
-	return floorClient{redis.NewClient(&redis.Options{Addr: j.Addr}), cmp.Or(j.Lease, 30*time.Second), id, new(atomic.Int64)}, nil
+	return floorClient{redis.NewClient(&redis.Options{Addr: j.Addr}), cmp.Or(j.Lease, 30*time.Second), id,
+		new(atomic.Int64)}, nil
 }
 
 func (c floorClient) locker(_ context.Context, name string) (locker, error) {

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// held holds Count names and watches how well they are renewed, for two thirds of a lease: two renewals of each.
+// held holds Count names and watches how well they are renewed, for two thirds of a lease: two
+// renewals of each.
 func (w *worker) held(ctx context.Context) (*result, error) {
 	c, ok := w.clients[0].(holdfastClient)
 	if !ok {

@@ -25,13 +25,16 @@ type machine struct {
 
 // shown are the modules whose versions matter for what is compared.
 var shown = []string{
-	"github.com/redis/go-redis/v9", "github.com/go-redsync/redsync/v4", "github.com/bsm/redislock", "github.com/redis/rueidis",
-	"github.com/redis/rueidis/rueidislock", "github.com/jackc/pgx/v5", "go.etcd.io/etcd/client/v3", "github.com/holdfast-go/holdfast",
+	"github.com/redis/go-redis/v9", "github.com/go-redsync/redsync/v4", "github.com/bsm/redislock",
+	"github.com/redis/rueidis",
+	"github.com/redis/rueidis/rueidislock", "github.com/jackc/pgx/v5", "go.etcd.io/etcd/client/v3",
+	"github.com/holdfast-go/holdfast",
 }
 
 // describe says what it can find out; what it cannot is left empty or "unknown".
 func describe(ctx context.Context, b *bench) machine {
-	m := machine{CPU: "unknown", Cores: runtime.NumCPU(), OS: runtime.GOOS, Go: runtime.Version(), Server: "unknown", Versions: map[string]string{}}
+	m := machine{CPU: "unknown", Cores: runtime.NumCPU(), OS: runtime.GOOS, Go: runtime.Version(), Server: "unknown",
+		Versions: map[string]string{}}
 	if cpus, err := cpu.InfoWithContext(ctx); err == nil && len(cpus) > 0 && cpus[0].ModelName != "" {
 		m.CPU = cpus[0].ModelName
 	}

@@ -1,14 +1,17 @@
-// Command bench compares Holdfast's locks with other locks: the same work on the same server in one run, in interleaved
-// rounds, while a page shared by all processes checks that nobody is inside together.
+// Command bench compares Holdfast's locks with other locks: the same work on the same server in one
+// run, in interleaved rounds, while a page shared by all processes checks that nobody is inside
+// together.
 //
 //	go run ./bench                                # everything; about a quarter of an hour
 //	go run ./bench -rounds 2 -time 1s -scenario clients,gap16
 //	go run ./bench -list
 //
-// It writes tables to the terminal, and table.md, results.json, results.csv and a plot per scenario to a directory. Exit
-// code 1 says that a lock of Holdfast let two in, gave a token out of order, failed, or was not measured.
+// It writes tables to the terminal, and table.md, results.json, results.csv and a plot per scenario
+// to a directory. Exit code 1 says that a lock of Holdfast let two in, gave a token out of order,
+// failed, or was not measured.
 //
-// Not promised: that absolute numbers compare between machines or between runs. The ratios of one run do.
+// Not promised: that absolute numbers compare between machines or between runs. The ratios of one
+// run do.
 package main
 
 import (
@@ -38,5 +41,6 @@ func main() {
 	os.Exit(code)
 }
 
-// go-redis writes to stderr about each connection that breaks. What matters of that comes back as an error.
+// go-redis writes to stderr about each connection that breaks. What matters of that comes back as
+// an error.
 func init() { logging.Disable() }

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// TestMain makes workers of this binary as main does of the program, with two locks more, which do not lock.
+// TestMain makes workers of this binary as main does of the program, with two locks more, which do
+// not lock.
 func TestMain(m *testing.M) {
 	contenders = append(contenders, contender{name: "broken", group: own, open: openBroken},
 		contender{name: "minority", group: own, open: openMinority, needs: needMasters})

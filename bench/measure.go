@@ -67,7 +67,8 @@ func (b *bench) warmUp(c contender) time.Duration {
 	return b.WarmUp
 }
 
-// measure does a scenario once. An error of the contender is part of the sample; the error returned is that of a cancelled run.
+// measure does a scenario once. An error of the contender is part of the sample; the error returned
+// is that of a cancelled run.
 func (b *bench) measure(ctx context.Context, s scenario, c contender, round int) (sample, error) {
 	name := fmt.Sprintf("bench:%s:%s:%s:%d", b.run, s.name, c.name, round)
 	do := s.measure

@@ -13,7 +13,8 @@ func TestJain(t *testing.T) {
 	require.Zero(t, jain([]float64{0, 0}))
 }
 
-// counted is a result of goroutines that each waited 1, 2, ... n milliseconds, and handed over after 10 µs.
+// counted is a result of goroutines that each waited 1, 2, ... n milliseconds, and handed over
+// after 10 µs.
 func counted(t *testing.T, process, n int, grants ...int) *result {
 	win := window{0, 1e12}
 	var tallies []*tally

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// patience bounds what only Holdfast is asked to do: it is minutes below it, and it ends a run that hangs.
+// patience bounds what only Holdfast is asked to do: it is minutes below it, and it ends a run that
+// hangs.
 const patience = 5 * time.Minute
 
 // measureWaiters lets many wait for one name.

@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The shared page: a file that all workers map. Every holder writes itself into the slot of its name and looks whether it is alone,
-// so that mutual exclusion and the order of tokens are checked while they are measured, over all processes. Words are 64 bits,
-// little-endian, and used by atomic instructions only. A worker in Java does the same (redisson/Page.java).
+// The shared page: a file that all workers map. Every holder writes itself into the slot of its
+// name and looks whether it is alone, so that mutual exclusion and the order of tokens are checked
+// while they are measured, over all processes. Words are 64 bits, little-endian, and used by atomic
+// instructions only. A worker in Java does the same (redisson/Page.java).
 //
 //	bytes 0..127        word 0: the process that is about to be killed, plus 1
 //	bytes 128*(1+i)...  slot i: the words below
@@ -62,7 +63,8 @@ func (p *page) word(at int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&p.mem[at]))
 }
 
-// condemn says that a process is about to be killed: who finds it inside is not at fault, because its lock ended with it.
+// condemn says that a process is about to be killed: who finds it inside is not at fault, because
+// its lock ended with it.
 func (p *page) condemn(process int) { p.word(0).Store(uint64(process) + 1) }
 
 // participant names one goroutine of one process; never 0.
@@ -115,8 +117,8 @@ func (s slot) leave(me participant) {
 	}
 }
 
-// safety is what the page has seen of all names together. Overlaps are compared with 0; that entries is less than what the
-// holders counted themselves says the same, by the harm done.
+// safety is what the page has seen of all names together. Overlaps are compared with 0; that
+// entries is less than what the holders counted themselves says the same, by the harm done.
 type safety struct {
 	Entries  int64 `json:"entries"`
 	Overlaps int64 `json:"overlaps"`

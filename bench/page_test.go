@@ -17,14 +17,16 @@ func testPage(t *testing.T) *page {
 	return p
 }
 
-// compete lets goroutines lock and unlock until each has been inside 50 times, and returns what they counted.
+// compete lets goroutines lock and unlock until each has been inside 50 times, and returns what
+// they counted.
 func compete(t *testing.T, p *page, lock locker) (entries int64) {
 	win := window{now(), now() + int64(time.Hour)}
 	var group sync.WaitGroup
 	tallies := make([]*tally, 4)
 	for i := range tallies {
 		tallies[i] = newTally(win)
-		g := goroutine{me: newParticipant(0, i), lock: lock, slot: p.slot(0), section: 100 * time.Microsecond, tally: tallies[i]}
+		g := goroutine{me: newParticipant(0, i), lock: lock, slot: p.slot(0), section: 100 * time.Microsecond,
+			tally: tallies[i]}
 		group.Go(func() {
 			for range 50 {
 				g.pair(t.Context())

@@ -29,7 +29,8 @@ func (w *worker) pairs(ctx context.Context) (*result, error) {
 	var group sync.WaitGroup
 	for i := range lockers {
 		tallies[i] = newTally(win)
-		g := goroutine{me: newParticipant(w.Process, i), lock: lockers[i], slot: slots[i], section: w.Section, tally: tallies[i]}
+		g := goroutine{me: newParticipant(w.Process, i), lock: lockers[i], slot: slots[i], section: w.Section,
+			tally: tallies[i]}
 		group.Go(func() { g.run(ctx) })
 	}
 	group.Wait()

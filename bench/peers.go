@@ -14,8 +14,9 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// pollEvery is how often the locks that poll look again. It is far below what most of them do by default (redsync: 50 to 250 ms), in
-// their favour: with a default they would hand over a few times a second.
+// pollEvery is how often the locks that poll look again. It is far below what most of them do by
+// default (redsync: 50 to 250 ms), in their favour: with a default they would hand over a few times
+// a second.
 const pollEvery = time.Millisecond
 
 type redsyncClient struct {
@@ -75,7 +76,8 @@ func (c redislockClient) close() error { return c.rdb.Close() }
 
 type rueidislockClient struct{ locks rueidislock.Locker }
 
-// openRueidislock takes one key, because there is one server, and NOLOOP, as it advises from Redis 7.0.5 on.
+// openRueidislock takes one key, because there is one server, and NOLOOP, as it advises from Redis
+// 7.0.5 on.
 func openRueidislock(j job) (client, error) {
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption:   rueidis.ClientOption{InitAddress: []string{j.Addr}},

@@ -9,7 +9,8 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// plots draws the first metric of every scenario: a bar for the median, a line from the least to the most of the rounds.
+// plots draws the first metric of every scenario: a bar for the median, a line from the least to
+// the most of the rounds.
 func (r *report) plots(dir string) error {
 	for _, s := range scenarios {
 		b := bars{metric: metricNamed(s.shows[0])}

@@ -18,8 +18,8 @@ import (
 // postgresDirs are where packages put the programs that are not for users, beside the PATH.
 const postgresDirs = "/usr/lib/postgresql/*/bin"
 
-// startPostgres makes a database in dir and starts a server for it, with the settings that initdb chooses: fsync is on. An
-// error says why there is none.
+// startPostgres makes a database in dir and starts a server for it, with the settings that initdb
+// chooses: fsync is on. An error says why there is none.
 func startPostgres(ctx context.Context, dir string) (dsn string, stop func(), err error) {
 	initdb, err := postgresProgram("initdb")
 	if err != nil {
@@ -63,7 +63,10 @@ func startPostgres(ctx context.Context, dir string) (dsn string, stop func(), er
 		_ = cmd.Wait()
 	}
 	dsn = fmt.Sprintf("postgres://bench@127.0.0.1:%d/postgres?sslmode=disable", port)
-	if err := eventually(ctx, func() error { return withPostgres(ctx, dsn, func(*pgx.Conn) error { return nil }) }); err != nil {
+	if err := eventually(ctx, func() error {
+		return withPostgres(ctx, dsn,
+			func(*pgx.Conn) error { return nil })
+	}); err != nil {
 		s.stop()
 		return "", nil, fmt.Errorf("PostgreSQL does not answer: %w; it said: %s", err, fileTail(log))
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// postgresClient locks with pg_advisory_lock. The lock belongs to a session, so each goroutine has a connection of its own; a pool that
-// pins a connection while the lock is held comes to the same once it is warm.
+// postgresClient locks with pg_advisory_lock. The lock belongs to a session, so each goroutine has
+// a connection of its own; a pool that pins a connection while the lock is held comes to the same
+// once it is warm.
 type postgresClient struct {
 	dsn string
 

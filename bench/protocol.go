@@ -12,8 +12,8 @@ import (
 //	worker -> progress   tasks "hold" and "await" only: it holds; it is about to wait
 //	worker -> result     or an error
 //
-// It ends when stdin is closed. Durations and times are nanoseconds, times those of CLOCK_MONOTONIC. A worker in Java speaks
-// the same.
+// It ends when stdin is closed. Durations and times are nanoseconds, times those of
+// CLOCK_MONOTONIC. A worker in Java speaks the same.
 
 // Tasks of a worker.
 const (
@@ -63,8 +63,8 @@ const (
 	eventError    = "error"
 )
 
-// result is what one worker measured. Histograms are HdrHistogram's (V2, compressed, base64), in nanoseconds, so that a worker in any
-// language can write them.
+// result is what one worker measured. Histograms are HdrHistogram's (V2, compressed, base64), in
+// nanoseconds, so that a worker in any language can write them.
 type result struct {
 	Grants   []int64 `json:"grants"`   // per goroutine, of those that ended within the window
 	Waits    string  `json:"waits"`    // how long lock took

@@ -13,13 +13,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// After a lost vote the floor pauses for so long, at random, so that those who split the votes do not meet again. With 1 ms, as on one
-// master, 64 goroutines do little else than to split votes; these two were the best of those tried.
+// After a lost vote the floor pauses for so long, at random, so that those who split the votes do
+// not meet again. With 1 ms, as on one master, 64 goroutines do little else than to split votes;
+// these two were the best of those tried.
 const leastPause, mostPause = 20 * time.Millisecond, 100 * time.Millisecond
 
-// quorumFloor is the floor on several masters: SET NX PX on all of them at once, held at the majority, compare-and-delete on all of them,
-// poll. A goroutine per master and operation, because go-redis does not interrupt a read; its owner is the client, whose close
-// joins them.
+// quorumFloor is the floor on several masters: SET NX PX on all of them at once, held at the
+// majority, compare-and-delete on all of them, poll. A goroutine per master and operation, because
+// go-redis does not interrupt a read; its owner is the client, whose close joins them.
 type quorumFloor struct {
 	rdbs  []*redis.Client
 	need  int // votes
@@ -32,7 +33,8 @@ type quorumFloor struct {
 func openFloorQuorum(j job) (client, error) { return newQuorumFloor(j, len(j.Masters)/2+1), nil }
 
 func newQuorumFloor(j job, need int) quorumFloor {
-	c := quorumFloor{need: need, lease: cmp.Or(j.Lease, 30*time.Second), last: new(atomic.Int64), late: new(sync.WaitGroup)}
+	c := quorumFloor{need: need, lease: cmp.Or(j.Lease, 30*time.Second), last: new(atomic.Int64),
+		late: new(sync.WaitGroup)}
 	c.id = strconv.Itoa(j.Process) + ":" + strconv.FormatInt(now(), 36) + ":"
 	for _, addr := range j.Masters {
 		c.rdbs = append(c.rdbs, redis.NewClient(&redis.Options{Addr: addr}))
@@ -65,10 +67,12 @@ type ballot struct {
 	held        bool
 }
 
-// vote returns as soon as the outcome is sure. Those that have not answered by then are waited for before theirs is taken back.
+// vote returns as soon as the outcome is sure. Those that have not answered by then are waited for
+// before theirs is taken back.
 func (c quorumFloor) vote(name string) *ballot {
 	n := len(c.rdbs)
-	b := &ballot{name: name, owner: c.id + strconv.FormatInt(c.last.Add(1), 36), answered: make([]chan struct{}, n), errs: make([]error, n)}
+	b := &ballot{name: name, owner: c.id + strconv.FormatInt(c.last.Add(1), 36), answered: make([]chan struct{}, n),
+		errs: make([]error, n)}
 	votes := make(chan bool, n)
 	for i, rdb := range c.rdbs {
 		b.answered[i] = make(chan struct{})
@@ -82,8 +86,9 @@ func (c quorumFloor) vote(name string) *ballot {
 	return b
 }
 
-// release takes all votes back; the channel says of each master, as it answers, whether a vote was there. On each it comes after the
-// vote: what overtook it would leave a key behind for a lease, and some of these leave no majority.
+// release takes all votes back; the channel says of each master, as it answers, whether a vote was
+// there. On each it comes after the vote: what overtook it would leave a key behind for a lease,
+// and some of these leave no majority.
 func (c quorumFloor) release(b *ballot) <-chan bool {
 	gone := make(chan bool, len(c.rdbs))
 	for i, rdb := range c.rdbs {
@@ -91,7 +96,8 @@ func (c quorumFloor) release(b *ballot) <-chan bool {
 			<-b.answered[i]
 			deleted := 0
 			if !errors.Is(b.errs[i], redis.Nil) { // also where it is unknown
-				deleted, _ = compareAndDelete.Run(context.Background(), rdb, []string{b.name}, b.owner).Int() // failed: not deleted
+				// failed: not deleted
+				deleted, _ = compareAndDelete.Run(context.Background(), rdb, []string{b.name}, b.owner).Int()
 			}
 			gone <- deleted > 0
 		})
@@ -99,8 +105,8 @@ func (c quorumFloor) release(b *ballot) <-chan bool {
 	return gone
 }
 
-// withdraw takes a vote back that was not won, and waits for that, so that it is not in the way of the next one. Its error is that
-// too few masters could be asked.
+// withdraw takes a vote back that was not won, and waits for that, so that it is not in the way of
+// the next one. Its error is that too few masters could be asked.
 func (c quorumFloor) withdraw(b *ballot) error {
 	gone := c.release(b)
 	for range c.rdbs {

@@ -19,9 +19,11 @@ type redsyncQuorum struct {
 	rdbs []*redis.Client
 }
 
-// openRedsyncQuorum leaves its pauses between tries as they are, 50 to 250 ms at random, in its favour: with 1 ms, as it has with one
-// pool, 64 goroutines do little else than to split votes; redsync-5-1ms shows it. Its default waits for an answer of every master; with
-// fail-fast it goes on at the majority, and its unlock may then overtake a SET that is still on its way, whose key stands for a lease.
+// openRedsyncQuorum leaves its pauses between tries as they are, 50 to 250 ms at random, in its
+// favour: with 1 ms, as it has with one pool, 64 goroutines do little else than to split votes;
+// redsync-5-1ms shows it. Its default waits for an answer of every master; with fail-fast it goes
+// on at the majority, and its unlock may then overtake a SET that is still on its way, whose key
+// stands for a lease.
 func openRedsyncQuorum(opts ...redsync.Option) func(job) (client, error) {
 	return func(j job) (client, error) {
 		c := redsyncQuorum{redsyncClient: redsyncClient{lease: cmp.Or(j.Lease, 8*time.Second), opts: opts}}
@@ -42,8 +44,9 @@ func (c redsyncQuorum) close() (err error) {
 	return err
 }
 
-// openRueidislockKeys takes a majority of five keys on the one deployment that it is given. It has no other quorum: its client refuses
-// five addresses that are no cluster. So it is measured on the first of the masters, which is in its favour.
+// openRueidislockKeys takes a majority of five keys on the one deployment that it is given. It has
+// no other quorum: its client refuses five addresses that are no cluster. So it is measured on the
+// first of the masters, which is in its favour.
 func openRueidislockKeys(j job) (client, error) {
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption:   rueidis.ClientOption{InitAddress: []string{j.Addr}},

@@ -4,19 +4,21 @@ import (
 	"slices"
 )
 
-// fairShare is how many of a peer's hand-overs must have gone to another goroutine for its gap to count as the best: who takes
-// the lock again itself has a short gap and lets others wait. Where ours does that too, peers that do it no more than ours count.
+// fairShare is how many of a peer's hand-overs must have gone to another goroutine for its gap to
+// count as the best: who takes the lock again itself has a short gap and lets others wait. Where
+// ours does that too, peers that do it no more than ours count.
 const fairShare = 0.5
 
-// ratio compares one lock of Holdfast with others in one scenario. Above 1 Holdfast is better: it is theirs through ours where less is
-// better.
+// ratio compares one lock of Holdfast with others in one scenario. Above 1 Holdfast is better: it
+// is theirs through ours where less is better.
 type ratio struct {
 	scenario, metric, lock, against string
 	spread
 	best []string // who was the best, by round
 }
 
-// ratios compares in every scenario in which there is something to compare with: per round, then the spread over the rounds.
+// ratios compares in every scenario in which there is something to compare with: per round, then
+// the spread over the rounds.
 func (r *report) ratios(scenarios []scenario) []ratio {
 	var all []ratio
 	for _, s := range scenarios {
@@ -42,7 +44,8 @@ func (r *report) ratios(scenarios []scenario) []ratio {
 
 func (r *report) ratio(s scenario, lock string, g group) (ratio, bool) {
 	m := metricNamed(s.shows[0])
-	out := ratio{scenario: s.name, metric: m.title, lock: lock, against: map[group]string{peer: "best peer", floor: "floor", another: "others"}[g]}
+	out := ratio{scenario: s.name, metric: m.title, lock: lock,
+		against: map[group]string{peer: "best peer", floor: "floor", another: "others"}[g]}
 	var perRound []float64
 	for _, ours := range r.of(s.name, lock) {
 		theirs, best := r.best(s, g, ours, m)

@@ -20,8 +20,8 @@ import (
 //go:embed redisson
 var redissonSource embed.FS
 
-// buildRedisson returns the command of a Java worker, to which the name of the contender is added. It is built once, in the
-// user's cache. An error says why there is none.
+// buildRedisson returns the command of a Java worker, to which the name of the contender is added.
+// It is built once, in the user's cache. An error says why there is none.
 func buildRedisson(ctx context.Context) ([]string, error) {
 	java, err := exec.LookPath("java")
 	if err != nil {
@@ -44,7 +44,8 @@ func buildRedisson(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	fmt.Fprintln(os.Stderr, "building the worker for Redisson with Maven; the first time it downloads what it needs")
-	build := exec.CommandContext(ctx, mvn, "-q", "-B", "-Dstyle.color=never", "-f", filepath.Join(dir, "redisson", "pom.xml"), "package")
+	build := exec.CommandContext(ctx, mvn, "-q", "-B", "-Dstyle.color=never", "-f",
+		filepath.Join(dir, "redisson", "pom.xml"), "package")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("mvn package failed: %w: %s", err, firstError(string(out)))
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The worker in Java has a page of its own making: that it finds two inside is shown by two workers that lock different names and
-// write to the same slot. The control: of one name it finds nobody.
+// The worker in Java has a page of its own making: that it finds two inside is shown by two workers
+// that lock different names and write to the same slot. The control: of one name it finds nobody.
 func TestTheWorkerInJavaFindsTwoInside(t *testing.T) {
 	b := testBench(t)
 	done, err := redissonBuilt()

@@ -29,10 +29,13 @@ func invented() *report {
 		Config: config{Rounds: 2, Time: time.Second},
 		Absent: []string{"redisson: no java"},
 		Samples: []sample{
-			one("clients", "rlock", 1, rate(200)), one("clients", "redsync", 1, rate(50)), one("clients", "redislock", 1, rate(100)),
-			one("clients", "rlock", 2, rate(300)), one("clients", "redsync", 2, rate(75)), one("clients", "redislock", 2, rate(60)),
+			one("clients", "rlock", 1, rate(200)), one("clients", "redsync", 1, rate(50)),
+			one("clients", "redislock", 1, rate(100)),
+			one("clients", "rlock", 2, rate(300)), one("clients", "redsync", 2, rate(75)),
+			one("clients", "redislock", 2, rate(60)),
 			one("clients", "floor", 1, rate(400)), one("clients", "floor", 2, rate(300)),
-			one("gap16", "fairlock", 1, gap(100e-6, 1)), one("gap16", "redsync", 1, gap(50e-6, 0.06)), one("gap16", "rueidislock", 1, gap(170e-6, 1)),
+			one("gap16", "fairlock", 1, gap(100e-6, 1)), one("gap16", "redsync", 1, gap(50e-6, 0.06)),
+			one("gap16", "rueidislock", 1, gap(170e-6, 1)),
 			one("gap16", "rlock", 1, gap(100e-6, 0.05)),
 		},
 	}
@@ -73,7 +76,8 @@ func TestAllIsWritten(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(read("results.json")), &again))
 	require.Equal(t, r.Samples, again.Samples)
 	md := read("table.md")
-	for _, want := range []string{"### clients", "| rlock | 250 (200..300) |", "Left out: redisson: no java", "Nobody was inside together"} {
+	for _, want := range []string{"### clients", "| rlock | 250 (200..300) |", "Left out: redisson: no java",
+		"Nobody was inside together"} {
 		require.Contains(t, md, want)
 	}
 	require.Contains(t, read("clients.svg"), "<svg")

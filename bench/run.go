@@ -13,7 +13,8 @@ import (
 	"golang.org/x/term"
 )
 
-// run is the program: it measures, then writes what it found. The code is 1 if a lock of Holdfast did what it must not.
+// run is the program: it measures, then writes what it found. The code is 1 if a lock of Holdfast
+// did what it must not.
 func run(ctx context.Context, args []string) (code int, err error) {
 	c, err := parse(args, os.Stdout)
 	switch {
@@ -47,7 +48,8 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	return r.code(), nil
 }
 
-// open starts the servers that the chosen contenders need. absent says which contenders are left out, and why.
+// open starts the servers that the chosen contenders need. absent says which contenders are left
+// out, and why.
 func (b *bench) open(ctx context.Context) (closeAll func(), absent []string, err error) {
 	var closers []func()
 	closeAll = func() {
@@ -84,7 +86,8 @@ func (b *bench) open(ctx context.Context) (closeAll func(), absent []string, err
 	return closeAll, absent, nil
 }
 
-// prepare sets up what is not Redis and Go, and leaves out the contenders for which that is not to be had.
+// prepare sets up what is not Redis and Go, and leaves out the contenders for which that is not to
+// be had.
 func (b *bench) prepare(ctx context.Context) (stops []func(), absent []string) {
 	var ready []contender
 	tried := map[need]error{} // once for all contenders that need the same
@@ -124,13 +127,15 @@ func (b *bench) provide(ctx context.Context, what need) (stop func(), err error)
 	return stop, err
 }
 
-// has says whether a contender takes part in a scenario of this run. Without masters nobody does in those of a quorum.
+// has says whether a contender takes part in a scenario of this run. Without masters nobody does in
+// those of a quorum.
 func (b *bench) has(s scenario, c contender) bool {
 	return s.takes(c) && (!s.quorum || len(b.masters) > 0)
 }
 
-// all measures everything: in each round every scenario, and in each scenario the contenders one after the other, in an
-// order that moves on from round to round. So a slow moment of the machine falls on one round, and not on one contender.
+// all measures everything: in each round every scenario, and in each scenario the contenders one
+// after the other, in an order that moves on from round to round. So a slow moment of the machine
+// falls on one round, and not on one contender.
 func (b *bench) all(ctx context.Context) ([]sample, error) {
 	total := 0
 	for _, s := range b.scenarios {

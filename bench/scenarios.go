@@ -19,29 +19,35 @@ type scenario struct {
 	processes, clients, goroutines int
 	each                           bool
 	section                        time.Duration
-	// onlyOwn leaves out the others, because they are asked about what only Holdfast's client can tell.
+	// onlyOwn leaves out the others, because they are asked about what only Holdfast's client can
+	// tell.
 	onlyOwn bool
 	// lease is set where a contender has one. 0: its default.
 	lease time.Duration
-	// quorum is on several masters, for those who need them, and for those named in beside on the first of these masters.
+	// quorum is on several masters, for those who need them, and for those named in beside on the
+	// first of these masters.
 	quorum bool
 	beside []string
 }
 
 var (
 	showsPairs   = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricJain, metricCommands}
-	showsClients = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricMoved, metricJain, metricLeastShare, metricCommands}
-	showsGaps    = []string{metricGapMean, metricGapP50, metricGapP99, metricMoved, metricWaitP99, metricJain, metricJainProcesses, metricCommands}
+	showsClients = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricMoved, metricJain,
+		metricLeastShare, metricCommands}
+	showsGaps = []string{metricGapMean, metricGapP50, metricGapP99, metricMoved, metricWaitP99, metricJain,
+		metricJainProcesses, metricCommands}
 )
 
 var (
 	showsQuorum  = []string{metricRate, metricWaitMean, metricWaitP50, metricWaitP99, metricCommands}
-	showsQuorum8 = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricMoved, metricJain, metricLeastGoroutine, metricMostGoroutine, metricCommands}
+	showsQuorum8 = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricMoved, metricJain,
+		metricLeastGoroutine, metricMostGoroutine, metricCommands}
 )
 
 // scenarios are all of them, in the order in which they run.
 var scenarios = []scenario{
-	{name: "single", about: "one goroutine, one name, nobody else", shows: []string{metricRate, metricWaitP50, metricWaitP99, metricCommands},
+	{name: "single", about: "one goroutine, one name, nobody else",
+		shows:     []string{metricRate, metricWaitP50, metricWaitP99, metricCommands},
 		processes: 1, clients: 1, goroutines: 1},
 	{name: "names", about: "a name for each of 64 goroutines on 8 clients in one process", shows: showsPairs,
 		processes: 1, clients: 8, goroutines: 64, each: true},
@@ -53,12 +59,14 @@ var scenarios = []scenario{
 		processes: 8, clients: 1, goroutines: 8},
 	{name: "gap2", about: "hand-over: one name held for 1 ms, 2 processes of 1 goroutine each", shows: showsGaps,
 		processes: 2, clients: 1, goroutines: 1, section: time.Millisecond},
-	{name: "gap16", about: "hand-over: one name held for 1 ms, 2 processes of 8 goroutines on one client each", shows: showsGaps,
+	{name: "gap16", about: "hand-over: one name held for 1 ms, 2 processes of 8 goroutines on one client each",
+		shows:     showsGaps,
 		processes: 2, clients: 1, goroutines: 8, section: time.Millisecond},
 	{name: "crash", about: "a holder is killed (SIGKILL), lease 2 s where there is one: time until a waiter of another process has the lock",
 		shows: []string{metricTakeover}, measure: measureCrash, lease: 2 * time.Second},
 	{name: "waiters", about: "many goroutines of one client wait for a name that another client holds; then each gets it once",
-		shows: []string{metricRate, metricMemory, metricScripts, metricCommands, metricSubscriptions}, measure: measureWaiters, onlyOwn: true},
+		shows:   []string{metricRate, metricMemory, metricScripts, metricCommands, metricSubscriptions},
+		measure: measureWaiters, onlyOwn: true},
 	{name: "held", about: "many names held for two thirds of the default lease",
 		shows:   []string{metricScriptRate, metricLeastTrust, metricGoroutines, metricLease},
 		measure: measureHeld, onlyOwn: true},

@@ -50,7 +50,8 @@ func startRedis(ctx context.Context, dir string) (addr string, stop func(), err 
 	if err != nil {
 		return "", nil, err
 	}
-	cmd := exec.Command(bin, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
+	cmd := exec.Command(bin, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+		"--dir", dir)
 	log := filepath.Join(dir, "redis.log")
 	s, err := spawn(cmd, log)
 	if err != nil {

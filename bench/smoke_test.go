@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// testBench measures for a moment, on the shared server, with workers that are processes of this test binary.
+// testBench measures for a moment, on the shared server, with workers that are processes of this
+// test binary.
 func testBench(t *testing.T) *bench {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -21,8 +22,9 @@ func testBench(t *testing.T) *bench {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	b := &bench{
-		config: config{Rounds: 1, Time: 200 * time.Millisecond, WarmUp: 50 * time.Millisecond, Waiters: 50, Held: 100, run: t.Name(), scenarios: scenarios},
-		addr:   redistest.Shared(t).Addr(), dir: dir, worker: []string{self, workerArg},
+		config: config{Rounds: 1, Time: 200 * time.Millisecond, WarmUp: 50 * time.Millisecond, Waiters: 50, Held: 100,
+			run: t.Name(), scenarios: scenarios},
+		addr: redistest.Shared(t).Addr(), dir: dir, worker: []string{self, workerArg},
 	}
 	b.rdb = redis.NewClient(&redis.Options{Addr: b.addr})
 	t.Cleanup(func() { b.rdb.Close() })
@@ -48,7 +50,8 @@ func TestEachLockIsMeasured(t *testing.T) {
 		t.Cleanup(stop)
 	}
 	for _, why := range absent {
-		require.Regexp(t, "^(pg-advisory|etcd): no |: no redis-server and no valkey-server", why, "only what is not installed is left out")
+		require.Regexp(t, "^(pg-advisory|etcd): no |: no redis-server and no valkey-server", why,
+			"only what is not installed is left out")
 		t.Log("left out, as the program leaves it out:", why)
 	}
 	for _, c := range b.contenders {
@@ -104,7 +107,8 @@ func withMasters(t *testing.T, b *bench) {
 	b.masters = addrs
 }
 
-// The control: a quorum of less than a majority is found out, where the same with a majority lets nobody in.
+// The control: a quorum of less than a majority is found out, where the same with a majority lets
+// nobody in.
 func TestAMinorityIsFoundOut(t *testing.T) {
 	b := testBench(t)
 	b.Time = time.Second
@@ -159,7 +163,8 @@ func TestAKilledHolderIsFollowed(t *testing.T) {
 	}
 }
 
-// The control: the waiter of a lock whose lease ends before its holder is killed is not taken for fast.
+// The control: the waiter of a lock whose lease ends before its holder is killed is not taken for
+// fast.
 func TestATakeoverBeforeTheCrashIsAFailure(t *testing.T) {
 	b := testBench(t)
 	s, c := pick(t, "crash", "floor")

@@ -14,7 +14,8 @@ type spread struct{ median, min, max float64 }
 func spreadOf(all []float64) spread {
 	sorted := slices.Sorted(slices.Values(all))
 	n := len(sorted)
-	return spread{(sorted[(n-1)/2] + sorted[n/2]) / 2, sorted[0], sorted[n-1]} // gonum's quantiles of three numbers are not their median
+	// gonum's quantiles of three numbers are not their median
+	return spread{(sorted[(n-1)/2] + sorted[n/2]) / 2, sorted[0], sorted[n-1]}
 }
 
 func (s spread) scaled(by float64) spread { return spread{s.median * by, s.min * by, s.max * by} }

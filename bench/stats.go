@@ -35,7 +35,8 @@ func scriptsRun(ctx context.Context, rdb *redis.Client) (float64, error) {
 	return total, nil
 }
 
-// commandsRun is how many commands the servers have run so far, together; what a script calls counts too.
+// commandsRun is how many commands the servers have run so far, together; what a script calls
+// counts too.
 func commandsRun(ctx context.Context, rdbs ...*redis.Client) (total float64, err error) {
 	for _, rdb := range rdbs {
 		info, err := rdb.Info(ctx, "stats").Result()

@@ -35,7 +35,8 @@ func (r *report) render(heading func(string) string, render func(table.Writer) s
 		say("\n%s\n%s", heading("Holdfast against others, per round; above 1 Holdfast is ahead"), render(t))
 	}
 	if t := r.versusTable(); t != nil {
-		say("\n%s\n%s", heading("Five masters: each lock against others, per round; above 1 the first one is ahead"), render(t))
+		say("\n%s\n%s", heading("Five masters: each lock against others, per round; above 1 the first one is ahead"),
+			render(t))
 	}
 	if complaints := r.complaints(); len(complaints) > 0 {
 		say("\n%s\n%s", heading("What must not be, and failures"), strings.Join(complaints, "\n"))

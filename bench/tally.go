@@ -27,8 +27,8 @@ func (t *tally) fail(err error) {
 	t.Errors++
 }
 
-// grant counts one that came at the moment granted. A gap counts if it began within the window too, so that one holder's exit
-// before it is not measured as a gap.
+// grant counts one that came at the moment granted. A gap counts if it began within the window too,
+// so that one holder's exit before it is not measured as a gap.
 func (t *tally) grant(me participant, began, granted int64, before handover) {
 	t.Entries++
 	if granted < t.win.From || granted >= t.win.To {

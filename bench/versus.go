@@ -6,12 +6,13 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// versusMetrics are compared in scenarios of a quorum: a pair's rate, which with one goroutine is one through its latency, and how
-// long the lock alone takes.
+// versusMetrics are compared in scenarios of a quorum: a pair's rate, which with one goroutine is
+// one through its latency, and how long the lock alone takes.
 var versusMetrics = []string{metricRate, metricWaitP50}
 
-// versus compares in scenarios of a quorum lock by lock, because a budget names each: Holdfast's with all others, and every other
-// one with those that were measured on one master, which is what a quorum costs it. Above 1 the first is better.
+// versus compares in scenarios of a quorum lock by lock, because a budget names each: Holdfast's
+// with all others, and every other one with those that were measured on one master, which is what a
+// quorum costs it. Above 1 the first is better.
 func (r *report) versus(scenarios []scenario) []ratio {
 	var all []ratio
 	for _, s := range scenarios {

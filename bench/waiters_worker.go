@@ -12,13 +12,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// waiters lets Count goroutines wait for one name that another client holds, weighs them, then lets each have it once.
+// waiters lets Count goroutines wait for one name that another client holds, weighs them, then lets
+// each have it once.
 func (w *worker) waiters(ctx context.Context) (r *result, err error) {
 	c, ok := w.clients[0].(holdfastClient)
 	if !ok {
 		return nil, errors.New("only Holdfast's clients can be asked about waiters")
 	}
-	// The holder is a client of its own, as if it were in another process: its waiters must not know of it.
+	// The holder is a client of its own, as if it were in another process: its waiters must not
+	// know of it.
 	first, err := openHoldfast(c.kind)(w.job)
 	if err != nil {
 		return nil, err
@@ -107,7 +109,8 @@ func startQueue(ctx context.Context, w *worker, c holdfastClient) *waitingQueue 
 	return q
 }
 
-// settle waits until all goroutines have asked and a second has passed in which memory could settle.
+// settle waits until all goroutines have asked and a second has passed in which memory could
+// settle.
 func (q *waitingQueue) settle(ctx context.Context) error {
 	for q.started.Load() < int64(q.count) {
 		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {

@@ -18,7 +18,8 @@ func workerMain() int {
 	return 0
 }
 
-// serve does one job. It ends early when its coordinator goes away, so that no worker outlives a benchmark that was killed.
+// serve does one job. It ends early when its coordinator goes away, so that no worker outlives a
+// benchmark that was killed.
 func serve(stdin io.Reader, stdout io.Writer) error {
 	in, out := json.NewDecoder(stdin), json.NewEncoder(stdout)
 	var j job

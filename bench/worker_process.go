@@ -11,7 +11,8 @@ import (
 	"sync"
 )
 
-// process is a worker as its coordinator sees it. Its reader is the only goroutine and is joined by stop.
+// process is a worker as its coordinator sees it. Its reader is the only goroutine and is joined by
+// stop.
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser

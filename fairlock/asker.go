@@ -17,11 +17,12 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// asker asks one master for those who wait in lines: whoever has a question leaves it here, and those that came
-// meanwhile travel together. So ten thousand waiters take the stack of a few goroutines to ask, and not their own.
-// It sends few pipelines at the same time, and one that takes long does not count, so that a slow name, or a dead
-// connection, keeps others for 2 ms, or for twice a round trip where that is longer, see [asker.patience]. Its
-// goroutines run while there is something to ask. All of it is guarded by the lines' mu.
+// asker asks one master for those who wait in lines: whoever has a question leaves it here, and
+// those that came meanwhile travel together. So ten thousand waiters take the stack of a few
+// goroutines to ask, and not their own. It sends few pipelines at the same time, and one that takes
+// long does not count, so that a slow name, or a dead connection, keeps others for 2 ms, or for
+// twice a round trip where that is longer, see [asker.patience]. Its goroutines run while there is
+// something to ask. All of it is guarded by the lines' mu.
 type asker struct {
 	lines    *lines
 	master   *redis.Client
@@ -36,13 +37,15 @@ type asker struct {
 type flight struct{ begun time.Time }
 
 const (
-	// overtake is how long a pipeline of questions is waited for at least before others are sent beside it, and
-	// mostOvertake at most.
+	// overtake is how long a pipeline of questions is waited for at least before others are sent
+	// beside it, and mostOvertake at most.
 	overtake, mostOvertake = 2 * time.Millisecond, 50 * time.Millisecond
-	// maxFlights is how many pipelines are sent at the same time, beside those that take too long. (Not more where
-	// the server is far, as package combine has it: who asks here is going to wait.)
+	// maxFlights is how many pipelines are sent at the same time, beside those that take too long.
+	// (Not more where the server is far, as package combine has it: who asks here is going to
+	// wait.)
 	maxFlights = 2
-	// askChunk is how many questions travel together at most, so that the first does not wait long for the last.
+	// askChunk is how many questions travel together at most, so that the first does not wait long
+	// for the last.
 	askChunk = 128
 )
 
@@ -56,8 +59,8 @@ type inquiry struct {
 	gone    bool           // the waiter has left: what the question may come to is given back at its end
 }
 
-// askLocked has a question asked for a place, that is to wake its waiter when there is an answer that concerns it.
-// Like all that a waiter calls, it takes little of its stack.
+// askLocked has a question asked for a place, that is to wake its waiter when there is an answer
+// that concerns it. Like all that a waiter calls, it takes little of its stack.
 func (ls *lines) askLocked(p *place, queue bool) {
 	p.look = false
 	p.asking = &inquiry{place: p, queue: queue}
@@ -127,8 +130,8 @@ func (a *asker) beginLocked() {
 	a.lines.client.Tasks().Often(a.fly)
 }
 
-// hurry lets those who wait go on without the pipelines that take too long. Its goroutine lives for one look. It
-// needs no owner: it is started while something is under way.
+// hurry lets those who wait go on without the pipelines that take too long. Its goroutine lives for
+// one look. It needs no owner: it is started while something is under way.
 func (a *asker) hurry() {
 	a.lines.mu.Lock()
 	defer a.lines.mu.Unlock()
@@ -140,8 +143,8 @@ func (a *asker) hurry() {
 	a.armLocked()
 }
 
-// patience is how long a pipeline is waited for: longer where all take long. A server that has too much to do
-// would get one more with each look, and each takes a connection.
+// patience is how long a pipeline is waited for: longer where all take long. A server that has too
+// much to do would get one more with each look, and each takes a connection.
 func (a *asker) patience() time.Duration {
 	return min(max(overtake, 2*a.lines.client.RoundTrip()), mostOvertake)
 }
@@ -167,8 +170,8 @@ func (a *asker) fly() {
 	}
 }
 
-// board takes out who is to be sent. What does not fit goes with the next. Without anybody the flight ends, and
-// also if others may take them along.
+// board takes out who is to be sent. What does not fit goes with the next. Without anybody the
+// flight ends, and also if others may take them along.
 func (a *asker) board(f *flight, first bool) (batch []*inquiry) {
 	a.lines.mu.Lock()
 	defer a.lines.mu.Unlock()
@@ -212,8 +215,10 @@ func (a *asker) send(batch []*inquiry) {
 	if len(asked) == 0 {
 		return
 	}
-	// Hooks see the pipeline as a part of what the first of them does. No waiter's impatience is the others'.
-	ctx, cancel := context.WithDeadlineCause(remote.Detach(asked[0].place.acquisition.Context()), last, remote.ErrBudget)
+	// Hooks see the pipeline as a part of what the first of them does. No waiter's impatience is
+	// the others'.
+	ctx, cancel := context.WithDeadlineCause(remote.Detach(asked[0].place.acquisition.Context()), last,
+		remote.ErrBudget)
 	defer cancel()
 	var results []lua.Result
 	if len(calls) == 1 {
@@ -288,8 +293,8 @@ func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err err
 	return silent
 }
 
-// resume is called after a pause. Its goroutine needs no owner: of a waiter that has left it does nothing, and
-// Close waits for the others.
+// resume is called after a pause. Its goroutine needs no owner: of a waiter that has left it does
+// nothing, and Close waits for the others.
 func (ls *lines) resume(q *inquiry) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// TestLeaveWhileAsked: a waiter whose question the network keeps leaves at once. What the question comes to, when it
-// reaches the server after all, is given back.
+// TestLeaveWhileAsked: a waiter whose question the network keeps leaves at once. What the question
+// comes to, when it reaches the server after all, is given back.
 func TestLeaveWhileAsked(t *testing.T) {
 	l := newLine(t)
 	first := wait(t.Context(), t, l.rdb, l.faulty) // so the next one's question is asked for it
@@ -39,16 +39,16 @@ func TestLeaveWhileAsked(t *testing.T) {
 	l.drained(first)
 }
 
-// TestQuestionsOvertake: questions that the network keeps do not hold up those that come later. The control: without
-// that they do.
+// TestQuestionsOvertake: questions that the network keeps do not hold up those that come later. The
+// control: without that they do.
 func TestQuestionsOvertake(t *testing.T) {
 	require.True(t, placedBeside(t, patience))
 	defer control.Overtake.Without()()
 	require.False(t, placedBeside(t, 3*time.Second), "the fault is none")
 }
 
-// placedBeside tells whether a waiter gets its place while as many questions of its client as are sent at the same
-// time have no answer.
+// placedBeside reports whether a waiter gets its place while as many questions of its client as are
+// sent at the same time have no answer.
 func placedBeside(t *testing.T, within time.Duration) bool {
 	t.Helper()
 	srv := redistest.Start(t)

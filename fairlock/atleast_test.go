@@ -16,8 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// TestHoldAtLeast: the lock stays, nobody is handed it before, and the first in the queue gets it then; that one has all of its own
-// time too, though it was called by a message whose claim is short.
+// TestHoldAtLeast: the lock stays, nobody is handed it before, and the first in the queue gets it
+// then; that one has all of its own time too, though it was called by a message whose claim is
+// short.
 func TestHoldAtLeast(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	name := uniqueName(t)
@@ -52,8 +53,9 @@ func TestHoldAtLeast(t *testing.T) {
 	require.True(t, there)
 }
 
-// lateAndLeft has a holder leave a lock that is to stay for a minute, while the network keeps an extension by an hour.
-// It returns by how much that lengthens what was left when it comes to the server.
+// lateAndLeft has a holder leave a lock that is to stay for a minute, while the network keeps an
+// extension by an hour. It returns by how much that lengthens what was left when it comes to the
+// server.
 func lateAndLeft(t *testing.T, hooks ...redis.Hook) time.Duration {
 	t.Helper()
 	srv := redistest.Start(t)
@@ -85,8 +87,8 @@ func lateAndLeft(t *testing.T, hooks ...redis.Hook) time.Duration {
 	return s.Remaining - left
 }
 
-// TestHoldAtLeastNoLonger: what the network kept does not lengthen the time for which the lock was left. The control:
-// as long as the hash has the owner it does.
+// TestHoldAtLeastNoLonger: what the network kept does not lengthen the time for which the lock was
+// left. The control: as long as the hash has the owner it does.
 func TestHoldAtLeastNoLonger(t *testing.T) {
 	require.LessOrEqual(t, lateAndLeft(t), time.Duration(0))
 	require.Positive(t, lateAndLeft(t, mutant.Hook(lua.Leave, "':h0%1'", "':h%1'")))

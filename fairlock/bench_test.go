@@ -32,15 +32,17 @@ func fill(b *testing.B, rdb *redis.Client, keys []any, n int) {
 	}
 }
 
-// BenchmarkScripts is what the scripts cost the server while so many wait: us/op of the server's own clock, without the way to
-// it. A turn is a release that hands the lock on, and the next waiter's request; leave is of one in the middle.
+// BenchmarkScripts is what the scripts cost the server while so many wait: us/op of the server's
+// own clock, without the way to it. A turn is a release that hands the lock on, and the next
+// waiter's request; leave is of one in the middle.
 func BenchmarkScripts(b *testing.B) {
 	srv := redistest.Start(b)
 	rdb := srv.Client(b)
 	for _, waiters := range []int{10, 100, 1000, 10000} {
 		name := fmt.Sprintf("scripts:%d", waiters)
 		keys := []any{
-			name, "redisson_lock_token:{" + name + "}", "redisson_lock_queue:{" + name + "}", "redisson_lock_timeout:{" + name + "}",
+			name, "redisson_lock_token:{" + name + "}", "redisson_lock_queue:{" + name + "}",
+			"redisson_lock_timeout:{" + name + "}",
 			"redisson_lock__channel:{" + name + "}",
 		}
 		run := func(b *testing.B, s *lua.Script, args ...any) lua.Reply {
@@ -66,7 +68,8 @@ func BenchmarkScripts(b *testing.B) {
 		}()
 		fill(b, rdb, keys, waiters)
 		owner := "x:h0"
-		require.Equal(b, lua.Done, run(b, lua.FairPoll, "x", "PUBLISH", 3600000, 3600000, 15000).Status) // hands it to the first
+		// hands it to the first
+		require.Equal(b, lua.Done, run(b, lua.FairPoll, "x", "PUBLISH", 3600000, 3600000, 15000).Status)
 		measure("turn", func(b *testing.B, i int) {
 			holder := rdb.HKeys(b.Context(), name).Val()[0]
 			run(b, lua.FairRelease, holder, "PUBLISH", 3600000, 3600000)

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// TestClusterNodeHangs: a client waits at two masters, of which one does not answer. It looks after its place at the other one.
+// TestClusterNodeHangs: a client waits at two masters, of which one does not answer. It looks after
+// its place at the other one.
 func TestClusterNodeHangs(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0, redistest.Args("--cluster-require-full-coverage", "no"))
 	require.True(t, grantedElsewhere(t, c, patience))
@@ -24,8 +25,8 @@ func TestClusterNodeHangs(t *testing.T) {
 	require.False(t, grantedElsewhere(t, c, 3*time.Second), "the fault is none")
 }
 
-// grantedElsewhere tells whether a lock that is deleted without a word is found by its waiter while another master hangs. No answer is given
-// up in this time.
+// grantedElsewhere reports whether a lock that is deleted without a word is found by its waiter
+// while another master hangs. No answer is given up in this time.
 func grantedElsewhere(t *testing.T, c *redistest.Cluster, within time.Duration) bool {
 	t.Helper()
 	rdb := c.Client(t, func(o *redis.ClusterOptions) { o.ReadTimeout = 5 * time.Minute })

@@ -19,7 +19,8 @@ import (
 // faults are what can happen to one command between client and server.
 var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
 
-// line is a lock that is held by somebody who meets no faults, with waiters behind a proxy and others around it.
+// line is a lock that is held by somebody who meets no faults, with waiters behind a proxy and
+// others around it.
 type line struct {
 	*testing.T
 	rdb    *redis.Client // around the proxy
@@ -35,7 +36,8 @@ func newLine(t *testing.T) *line {
 	l := &line{T: t, rdb: srv.Client(t), proxy: faultproxy.New(t, srv.Addr())}
 	client := redistest.NewClient(t, l.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond })
 	l.faulty, l.other = fairlock.New(newClient(t, client, nil), "line"), fairlock.New(newClient(t, l.rdb, nil), "line")
-	// Scripts are known to the server from here on, and the mailbox of the faulty client is subscribed and lingers.
+	// Scripts are known to the server from here on, and the mailbox of the faulty client is
+	// subscribed and lingers.
 	h, err := l.other.Lock(t.Context())
 	require.NoError(t, err)
 	w := wait(t.Context(), t, l.rdb, l.faulty)
@@ -58,14 +60,15 @@ func (l *line) drained(waiters ...*waiter) {
 	}
 	require.NoError(l, last.Unlock(l.Context()))
 	eventually(l.T, "nothing is left", func() bool {
-		return l.rdb.Exists(l.Context(), "line", "redisson_lock_queue:{line}", "redisson_lock_timeout:{line}").Val() == 0
+		return l.rdb.Exists(l.Context(), "line", "redisson_lock_queue:{line}",
+			"redisson_lock_timeout:{line}").Val() == 0
 	})
 }
 
 func script(s *lua.Script) func([]string) bool { return faultproxy.Script(s.Hash()) }
 
-// TestEnqueueMeetsFaults: the request for a place, or its answer, is lost. There is one place, in the order of arrival, and one
-// grant.
+// TestEnqueueMeetsFaults: the request for a place, or its answer, is lost. There is one place, in
+// the order of arrival, and one grant.
 func TestEnqueueMeetsFaults(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault.String(), func(t *testing.T) {
@@ -98,8 +101,8 @@ func TestHandOverMeetsFaults(t *testing.T) {
 	}
 }
 
-// TestLeaveMeetsFaults: who leaves is taken out of the queue, whatever becomes of the first word of it. Control: without the
-// undo it stays, and is in the way of the next.
+// TestLeaveMeetsFaults: who leaves is taken out of the queue, whatever becomes of the first word of
+// it. Control: without the undo it stays, and is in the way of the next.
 func TestLeaveMeetsFaults(t *testing.T) {
 	leave := func(t *testing.T, l *line) *waiter {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -130,8 +133,8 @@ func TestLeaveMeetsFaults(t *testing.T) {
 	})
 }
 
-// TestLeaveInASilentTime: the network is silent for longer than the lease when a waiter leaves. Its place counts for longer than that,
-// and is given back when the network works again.
+// TestLeaveInASilentTime: the network is silent for longer than the lease when a waiter leaves. Its
+// place counts for longer than that, and is given back when the network works again.
 func TestLeaveInASilentTime(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb, proxy := srv.Client(t), faultproxy.New(t, srv.Addr())
@@ -145,7 +148,8 @@ func TestLeaveInASilentTime(t *testing.T) {
 	lost := proxy.On(script(lua.FairRelease), 0, faultproxy.DropRequest)
 	cancel()
 	require.ErrorIs(t, <-w.failed, context.Canceled)
-	// Pauses double from 5 ms to 1 s: when so many were lost, the lease has ended, and what may be executed late is refused.
+	// Pauses double from 5 ms to 1 s: when so many were lost, the lease has ended, and what may be
+	// executed late is refused.
 	eventually(t, "it goes on", func() bool { return lost.Count() >= 13 })
 	require.Len(t, queued(t, rdb, "silent"), 1)
 	proxy.Clear()

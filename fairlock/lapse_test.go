@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// TestStoppedClientCostsOneClaim: five waiters of a client that listens and does nothing, as one that is stopped, stand before a live
-// one. That is granted the lock when the first claim has ended, and the other four have kept their places.
+// TestStoppedClientCostsOneClaim: five waiters of a client that listens and does nothing, as one
+// that is stopped, stand before a live one. That is granted the lock when the first claim has
+// ended, and the other four have kept their places.
 func TestStoppedClientCostsOneClaim(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	name := uniqueName(t)
@@ -42,15 +43,17 @@ func queuedBefore(t *testing.T, rdb *redis.Client, name, owner string) {
 	t.Helper()
 	now := rdb.Time(t.Context()).Val().UnixMilli()
 	require.NoError(t, rdb.RPush(t.Context(), "redisson_lock_queue:{"+name+"}", owner).Err())
-	require.NoError(t, rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}", redis.Z{Score: float64(now + 15000), Member: owner}).Err())
+	require.NoError(t, rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}",
+		redis.Z{Score: float64(now + 15000), Member: owner}).Err())
 }
 
-// TestServerForgetsPlaces: a waiter whose place is lost with all data finds out by its next poll, and need not wait for the one that
-// puts all places off.
+// TestServerForgetsPlaces: a waiter whose place is lost with all data finds out by its next poll,
+// and need not wait for the one that puts all places off.
 func TestServerForgetsPlaces(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
-	holder, m := fairlock.New(newClient(t, rdb, nil), "forgets"), fairlock.New(newClient(t, srv.Client(t), nil), "forgets")
+	holder, m := fairlock.New(newClient(t, rdb, nil), "forgets"),
+		fairlock.New(newClient(t, srv.Client(t), nil), "forgets")
 	_, err := holder.Lock(t.Context())
 	require.NoError(t, err)
 	w := wait(t.Context(), t, rdb, m)
@@ -62,7 +65,8 @@ func TestServerForgetsPlaces(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// polls is how often a script has counted the deadlines of those who were handed the lock, which only polls do.
+// polls is how often a script has counted the deadlines of those who were handed the lock, which
+// only polls do.
 func polls(t *testing.T, rdb *redis.Client) (calls int64) {
 	t.Helper()
 	stats, err := rdb.InfoMap(t.Context(), "commandstats").Result()

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/pubsub"
 )
 
-// line are the waiters of one client for one name. All of it is guarded by the lines' mu but server and sub.
+// line are the waiters of one client for one name. All of it is guarded by the lines' mu but server
+// and sub.
 type line struct {
 	lines  *lines
 	server *server
@@ -30,7 +31,8 @@ type line struct {
 	far       bool        // several other clients stand before all of ours
 	lost      bool        // a place was gone, so all are looked for
 
-	// A moment of the server and one of ours that was not later: what a message says of the server's time is counted from it.
+	// A moment of the server and one of ours that was not later: what a message says of the
+	// server's time is counted from it.
 	sent   time.Time
 	micros int64
 
@@ -85,9 +87,10 @@ func (l *line) gap() time.Duration {
 	return pollGap
 }
 
-// trustLocked is when the server's moment was on our clock, or earlier, and how long the claim stands from then on. Clocks
-// run at rates within 1 % of each other; the moment may be before the one that we know, when a message was slower than an
-// answer. A server's clock that was set back makes it too early, and the trust is over.
+// trustLocked is when the server's moment was on our clock, or earlier, and how long the claim
+// stands from then on. Clocks run at rates within 1 % of each other; the moment may be before the
+// one that we know, when a message was slower than an answer. A server's clock that was set back
+// makes it too early, and the trust is over.
 func (l *line) trustLocked(micros, claim string) (got handed, ok bool) {
 	at, err := strconv.ParseInt(micros, 10, 64)
 	ms, err2 := strconv.ParseInt(claim, 10, 64)
@@ -101,7 +104,8 @@ func (l *line) trustLocked(micros, claim string) (got handed, ok bool) {
 		return got, true
 	}
 	past := time.Duration(at-l.micros) * time.Microsecond
-	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(l.sent) // which our clock has left out, and the server's not
+	// which our clock has left out, and the server's not
+	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(l.sent)
 	got.sent = l.sent.Add(past - past.Abs()/100 - slept)
 	return got, !got.sent.After(now) // else its clock was set forward
 }

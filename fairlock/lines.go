@@ -19,25 +19,27 @@ import (
 )
 
 const (
-	// pollGap is how often a client looks after a name that it waits for, if nothing happens: who was handed the lock may be
-	// dead, and Redisson tells nobody but the one in front. A client that stands behind several others leaves that to them, and
-	// only puts off its places.
+	// pollGap is how often a client looks after a name that it waits for, if nothing happens: who
+	// was handed the lock may be dead, and Redisson tells nobody but the one in front. A client
+	// that stands behind several others leaves that to them, and only puts off its places.
 	pollGap = time.Second
-	// refreshGap is how often it puts off the deadlines of its places, which count for three times as long.
+	// refreshGap is how often it puts off the deadlines of its places, which count for three times
+	// as long.
 	refreshGap = 5 * time.Second
-	// doubtGap is how often a connection for messages is replaced because nobody seems to listen on it.
+	// doubtGap is how often a connection for messages is replaced because nobody seems to listen on
+	// it.
 	doubtGap = 3 * time.Second
 	// pollChunk is how many places are put off by one script at most.
 	pollChunk = 500
 )
 
-// lines are the waiters of a client in queues at the server. One goroutine looks after all of them, and runs while there are
-// any; it waits for no server.
+// lines are the waiters of a client in queues at the server. One goroutine looks after all of them,
+// and runs while there are any; it waits for no server.
 type lines struct {
 	client *engine.Client
 
-	// mu guards the rest. It may be taken with the hub's mutex held, so the hub is never called with it held; and it is never
-	// held over a network call.
+	// mu guards the rest. It may be taken with the hub's mutex held, so the hub is never called
+	// with it held; and it is never held over a network call.
 	mu       sync.Mutex
 	lines    map[queue.Key]*line
 	firsts   map[queue.Key]int // who asks for a name themselves
@@ -67,7 +69,7 @@ func (ls *lines) first(key queue.Key, n int) {
 	}
 }
 
-// isFirst tells whether nobody of this client waits for a name, nor asks for it.
+// isFirst reports whether nobody of this client waits for a name, nor asks for it.
 func (ls *lines) isFirst(key queue.Key) bool {
 	ls.mu.Lock()
 	first := ls.lines[key] == nil && ls.firsts[key] == 0
@@ -75,8 +77,8 @@ func (ls *lines) isFirst(key queue.Key) bool {
 	return first
 }
 
-// sync notes a moment of the server: a script that was sent at that time said that it was so late there. It returns the moment
-// as a number.
+// sync notes a moment of the server: a script that was sent at that time said that it was so late
+// there. It returns the moment as a number.
 func (l *line) syncLocked(sent time.Time, micros string) int64 {
 	at, err := strconv.ParseInt(micros, 10, 64)
 	if err == nil && sent.After(l.sent) {
@@ -85,8 +87,9 @@ func (l *line) syncLocked(sent time.Time, micros string) int64 {
 	return at
 }
 
-// open makes the line of a name if there is none, and returns it with the mutex held. The subscription is made
-// before, because the hub's mutex comes before ours; of two that are made at once one is closed again.
+// open makes the line of a name if there is none, and returns it with the mutex held. The
+// subscription is made before, because the hub's mutex comes before ours; of two that are made at
+// once one is closed again.
 func (ls *lines) open(s *server) *line {
 	key, mailbox := s.base.Key, s.protocol.Mailbox(ls.client.ID())
 	fresh := &line{lines: ls, server: s, places: make(map[string]*place)}
@@ -145,7 +148,8 @@ func (ls *lines) kickLocked() {
 	}
 }
 
-// run looks after the lines until there are none. A new line needs no kick: its first poll is not due before the next look.
+// run looks after the lines until there are none. A new line needs no kick: its first poll is not
+// due before the next look.
 func (ls *lines) run() {
 	timer := time.NewTimer(pollGap)
 	defer timer.Stop()
@@ -185,8 +189,8 @@ type poll struct {
 	probes    bool // only one of the places was asked about
 }
 
-// duePolls makes the scripts of the lines that are due, and ends those in which nobody has been for a while. Without any line
-// it ends the run.
+// duePolls makes the scripts of the lines that are due, and ends those in which nobody has been for
+// a while. Without any line it ends the run.
 func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
 	ended := ls.endIdle(now)
 	for _, sub := range ended {
@@ -213,14 +217,16 @@ func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
 		}
 		for first := true; first || len(owners) > 0; first = false {
 			n := min(len(owners), pollChunk)
-			polls = append(polls, poll{l, l.server.protocol.Poll(ls.client.ID(), ls.client.Publish(), owners[:n]), l.confirmed, !all})
+			polls = append(polls, poll{l, l.server.protocol.Poll(ls.client.ID(), ls.client.Publish(), owners[:n]),
+				l.confirmed, !all})
 			owners = owners[n:]
 		}
 	}
 	return polls, true
 }
 
-// old are the owners whose places were made long enough ago to be put off, or all, if places were lost.
+// old are the owners whose places were made long enough ago to be put off, or all, if places were
+// lost.
 func (l *line) old(now time.Time) (owners []string) {
 	for owner, p := range l.places {
 		if l.lost || now.Sub(p.since) >= refreshGap {
@@ -231,7 +237,8 @@ func (l *line) old(now time.Time) (owners []string) {
 	return owners
 }
 
-// probe is an owner of any place that is not quite new. If the server has lost it, it may have lost them all.
+// probe is an owner of any place that is not quite new. If the server has lost it, it may have lost
+// them all.
 func (l *line) probe(now time.Time) []string {
 	if control.Refresh.Off() {
 		return nil
@@ -244,8 +251,8 @@ func (l *line) probe(now time.Time) []string {
 	return nil
 }
 
-// endIdle takes out the lines in which nobody has been for a poll's time, and returns their subscriptions: they are the hub's,
-// which is not called with our mutex held.
+// endIdle takes out the lines in which nobody has been for a poll's time, and returns their
+// subscriptions: they are the hub's, which is not called with our mutex held.
 func (ls *lines) endIdle(now time.Time) (ended []*pubsub.Subscription) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -278,7 +285,8 @@ func (ls *lines) pause() time.Duration {
 
 // send has the scripts run beside the one goroutine: a master that hangs keeps its own lines only.
 func (ls *lines) send(polls []poll) {
-	for master, due := range remote.ByMaster(ls.client.Server(), polls, func(p poll) string { return p.line.server.base.Key.Name }) {
+	for master, due := range remote.ByMaster(ls.client.Server(), polls,
+		func(p poll) string { return p.line.server.base.Key.Name }) {
 		ls.setAsked(master, true)
 		ls.client.Tasks().Go(func() {
 			defer ls.setAsked(master, false)
@@ -287,8 +295,9 @@ func (ls *lines) send(polls []poll) {
 	}
 }
 
-// setAsked notes that the polls of a master are under way. Until they have ended its lines have no others, so that one that does not
-// answer costs a goroutine and a connection and not more and more of them.
+// setAsked notes that the polls of a master are under way. Until they have ended its lines have no
+// others, so that one that does not answer costs a goroutine and a connection and not more and more
+// of them.
 func (ls *lines) setAsked(master *redis.Client, asked bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -328,7 +337,8 @@ func (ls *lines) sendTo(polls []poll) {
 	}
 }
 
-// settle wakes those whom the reply to a poll concerns: who was handed the lock, and who has no place any more.
+// settle wakes those whom the reply to a poll concerns: who was handed the lock, and who has no
+// place any more.
 func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 	l, missing := p.line, r.Texts(6)
 	ls.mu.Lock()
@@ -349,7 +359,8 @@ func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 	if left := time.Duration(r.Int(0)) * time.Millisecond; left >= 0 && sent.Add(left).Before(l.due) {
 		l.due = sent.Add(left + time.Millisecond) // the holder's lease ends, and nobody tells
 	}
-	// We listen, and not where the lock is: the server that it is on has changed, and the old one did not close the connection.
+	// We listen, and not where the lock is: the server that it is on has changed, and the old one
+	// did not close the connection.
 	deaf := p.confirmed && l.confirmed && r.Int(4) == 0 && sent.Sub(l.doubted) > doubtGap
 	if deaf {
 		l.doubted = sent
@@ -379,7 +390,8 @@ func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 	}
 }
 
-// calls is the line as a listener on the channel where Redisson calls its first waiter: a poll then takes the lock for it.
+// calls is the line as a listener on the channel where Redisson calls its first waiter: a poll then
+// takes the lock for it.
 type calls line
 
 // Message is called with the hub's mutex held.

@@ -52,18 +52,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// Mutex is a lock by name. Any number of Mutexes, in any number of processes, with one name on one Redis are the same
-// lock. Make one with [New]; it holds no resources and needs no closing. All methods are safe for concurrent use.
+// Mutex is a lock by name. Any number of Mutexes, in any number of processes, with one name on one
+// Redis are the same lock. Make one with [New]; it holds no resources and needs no closing. All
+// methods are safe for concurrent use.
 type Mutex struct {
 	base *engine.Lock
 }
 
 var _ holdfast.Locker = (*Mutex)(nil)
 
-// New makes the lock called name on a client. opts are defaults for each acquisition. Nothing is sent; an invalid name,
-// option or client is returned as an error by the first operation.
+// New makes the lock called name on a client. opts are defaults for each acquisition. Nothing is
+// sent; an invalid name, option or client is returned as an error by the first operation.
 //
-// The name is the key in Redis. If it contains a brace it must contain a hash tag, as in "orders:{42}".
+// The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
+// "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
 	return &Mutex{base: newLock((*engine.Client)(c), newProtocol(name), opts)}
 }
@@ -137,8 +139,9 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 // check lets a zero or nil Mutex fail with an error and not with a panic.
 func (m *Mutex) check(op string) error {
 	if m == nil || m.base == nil {
-		return &holdfast.Error{Op: op, Kind: kindName, Err: fmt.Errorf("%w: nil or zero Mutex; make one with fairlock.New",
-			holdfast.ErrInvalid)}
+		return &holdfast.Error{Op: op, Kind: kindName,
+			Err: fmt.Errorf("%w: nil or zero Mutex; make one with fairlock.New",
+				holdfast.ErrInvalid)}
 	}
 	return nil
 }

@@ -11,9 +11,9 @@ import (
 
 // place is what a waiter has in a line.
 //
-// Ten thousand may have one, so a waiter costs little: its goroutine asks nothing itself, which would take a deep
-// stack that it keeps, nor does it start another. It leaves its questions to the [asker], and is parked near the
-// top of its stack until they have come to something.
+// Ten thousand may have one, so a waiter costs little: its goroutine asks nothing itself, which
+// would take a deep stack that it keeps, nor does it start another. It leaves its questions to the
+// [asker], and is parked near the top of its stack until they have come to something.
 type place struct {
 	line        *line
 	acquisition *engine.Acquisition
@@ -21,13 +21,14 @@ type place struct {
 	since       time.Time     // before the place was asked for
 
 	// Guarded by the lines' mu.
-	asking    *inquiry        // that has no end yet
-	result    *remote.Outcome // of the last question, for the waiter
-	handed    *handed         // nil, or a grant of which a message told
-	refusedAt int64           // the server's time, in microseconds, when it last said that the place has not been granted yet
-	look      bool            // there is reason to ask
-	entering  bool            // waits for the mailbox to be confirmed
-	foreign   bool            // one of Redisson's may be the one that calls this owner next
+	asking *inquiry        // that has no end yet
+	result *remote.Outcome // of the last question, for the waiter
+	handed *handed         // nil, or a grant of which a message told
+	// the server's time, in microseconds, when it last said that the place has not been granted yet
+	refusedAt int64
+	look      bool // there is reason to ask
+	entering  bool // waits for the mailbox to be confirmed
+	foreign   bool // one of Redisson's may be the one that calls this owner next
 
 	own *pubsub.Subscription // where that one calls; of the waiter
 }
@@ -42,7 +43,8 @@ type handed struct {
 
 var _ engine.Place = (*place)(nil)
 
-// placeLocking makes a place for an acquisition in the line of the lock's name. It returns with the lines' mutex held.
+// placeLocking makes a place for an acquisition in the line of the lock's name. It returns with the
+// lines' mutex held.
 func (s *server) placeLocking(a *engine.Acquisition) *place {
 	ls := s.lines
 	p := &place{acquisition: a, wake: make(chan struct{}, 1), since: time.Now(), entering: true}
@@ -56,9 +58,9 @@ func (s *server) placeLocking(a *engine.Acquisition) *place {
 	return p
 }
 
-// Stand waits until there is something for the waiter to do: it has the answer that it waits for, or was handed
-// the lock, or nobody should wait any more. It is called near the top of the stack: what is called from here has
-// to be shallow.
+// Stand waits until there is something for the waiter to do: it has the answer that it waits for,
+// or was handed the lock, or nobody should wait any more. It is called near the top of the stack:
+// what is called from here has to be shallow.
 func (p *place) Stand() {
 	ended := p.acquisition.Context().Done()
 	for !p.isOver() {
@@ -69,7 +71,7 @@ func (p *place) Stand() {
 	}
 }
 
-// isOver tells whether Stand has come to its end, and asks what there is reason to ask.
+// isOver reports whether Stand has come to its end, and asks what there is reason to ask.
 func (p *place) isOver() bool {
 	l := p.line
 	if p.acquisition.Over() != nil || l.refused() != nil {
@@ -79,7 +81,8 @@ func (p *place) isOver() bool {
 	ls.mu.Lock()
 	if p.foreign && p.own == nil {
 		ls.mu.Unlock()
-		// A poll would find that it is to be called, a second later. (Not for all: it is a channel for each waiter.)
+		// A poll would find that it is to be called, a second later. (Not for all: it is a channel
+		// for each waiter.)
 		own := ls.client.Hub().Listen(l.server.protocol.Mailbox(p.acquisition.Owner()), (*calls)(l))
 		ls.mu.Lock()
 		p.own = own
@@ -128,8 +131,8 @@ func (p *place) news() (*remote.Outcome, *handed) {
 	return result, got
 }
 
-// Take gets the hold of a place, and has it asked for again when the lock was handed over in a way that is not
-// enough.
+// Take gets the hold of a place, and has it asked for again when the lock was handed over in a way
+// that is not enough.
 func (p *place) Take() (*engine.Hold, error) {
 	ls, a := p.line.lines, p.acquisition
 	defer ls.leave(p)
@@ -157,7 +160,8 @@ func (p *place) Take() (*engine.Hold, error) {
 	}
 }
 
-// missed notes, for a waiter that leaves, what its client's last poll said of the holder, or that it had no answer.
+// missed notes, for a waiter that leaves, what its client's last poll said of the holder, or that
+// it had no answer.
 func (p *place) missed() {
 	p.line.lines.mu.Lock()
 	err := p.line.failed

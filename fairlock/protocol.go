@@ -11,8 +11,8 @@ import (
 const kindName = "fairlock"
 
 const (
-	// claim is for how long the lock is handed to a waiter: time enough for the message and the first renewal, also on a
-	// machine that is busy. A waiter that died unnoticed costs no more.
+	// claim is for how long the lock is handed to a waiter: time enough for the message and the
+	// first renewal, also on a machine that is busy. A waiter that died unnoticed costs no more.
 	claim = 2 * time.Second
 	// placeTTL is for how long a place counts without a word from its client.
 	placeTTL = 15 * time.Second
@@ -21,7 +21,8 @@ const (
 // protocol is a lock's keys and how its scripts take them.
 type protocol struct {
 	keys keys.Lock
-	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for each call allocates.
+	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for
+	// each call allocates.
 	name, token, queue, deadlines, channel any
 	boxes                                  kind.Boxes
 }
@@ -38,7 +39,8 @@ var (
 	claimMillis any = claim.Milliseconds()
 	placeMillis any = placeTTL.Milliseconds()
 	noPlace     any = 0
-	// keepMillis is the time to live of the token's key where no lease is known. Renewals make it longer where it has to be.
+	// keepMillis is the time to live of the token's key where no lease is known. Renewals make it
+	// longer where it has to be.
 	keepMillis any = kind.TokenTTL(0)
 )
 
@@ -46,8 +48,9 @@ func (p *protocol) Kind() string    { return kindName }
 func (p *protocol) Name() string    { return p.keys.Name }
 func (p *protocol) Channel() string { return p.keys.Channel }
 
-// Mailbox is the channel for the waiters of a client, or on which Redisson calls a single owner. A message names the
-// owner without its client, the token, the time of the grant in microseconds and for how many milliseconds it stands.
+// Mailbox is the channel for the waiters of a client, or on which Redisson calls a single owner. A
+// message names the owner without its client, the token, the time of the grant in microseconds and
+// for how many milliseconds it stands.
 func (p *protocol) Mailbox(of string) string { return p.keys.Mailbox(of) }
 
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
@@ -65,7 +68,8 @@ func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Cal
 }
 
 func (p *protocol) Release(owner, publish string) lua.Call {
-	return lua.FairRelease.Call(p.name, p.token, p.queue, p.deadlines, p.channel, owner, kind.Publish(publish), claimMillis, keepMillis)
+	return lua.FairRelease.Call(p.name, p.token, p.queue, p.deadlines, p.channel, owner, kind.Publish(publish),
+		claimMillis, keepMillis)
 }
 
 func (p *protocol) Leave(owner string, rest time.Duration, publish string) lua.Call {
@@ -80,12 +84,14 @@ func (p *protocol) State() lua.Call {
 	return lua.FairState.Call(p.name, p.token, p.queue, p.deadlines, p.channel)
 }
 
-// Poll keeps places from being taken for those of the dead. Replies: Done, milliseconds left to the holder, the server's
-// time, the holder, the owner in front if it will be called by Redisson, how many listen on the client's mailbox (-1: not
-// known), 1 if several other clients stand before all of this one, and who has no place.
+// Poll keeps places from being taken for those of the dead. Replies: Done, milliseconds left to the
+// holder, the server's time, the holder, the owner in front if it will be called by Redisson, how
+// many listen on the client's mailbox (-1: not known), 1 if several other clients stand before all
+// of this one, and who has no place.
 func (p *protocol) Poll(client, publish string, waiting []string) lua.Call {
 	args := make([]any, 0, 10+len(waiting))
-	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, client, publish, claimMillis, keepMillis, placeMillis)
+	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, client, publish, claimMillis, keepMillis,
+		placeMillis)
 	for _, owner := range waiting {
 		args = append(args, owner)
 	}

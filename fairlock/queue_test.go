@@ -57,7 +57,8 @@ func foreign(t *testing.T, rdb *redis.Client, name, owner string) {
 	t.Helper()
 	deadline := float64(time.Now().Add(time.Minute).UnixMilli())
 	require.NoError(t, rdb.RPush(t.Context(), "redisson_lock_queue:{"+name+"}", owner).Err())
-	require.NoError(t, rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}", redis.Z{Score: deadline, Member: owner}).Err())
+	require.NoError(t, rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}",
+		redis.Z{Score: deadline, Member: owner}).Err())
 }
 
 // TestNobodyBarges: a free lock with a waiter that can be reached is not for who comes by.
@@ -79,7 +80,8 @@ func TestNobodyBarges(t *testing.T) {
 	require.Equal(t, there+":h1", s.Owner, "it was handed the lock instead")
 }
 
-// TestOnlyTheDeadAreQueued: who cannot be reached keeps its place, and keeps nobody from a free lock.
+// TestOnlyTheDeadAreQueued: who cannot be reached keeps its place, and keeps nobody from a free
+// lock.
 func TestOnlyTheDeadAreQueued(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
@@ -94,13 +96,15 @@ func TestOnlyTheDeadAreQueued(t *testing.T) {
 	require.Equal(t, []string{away}, queued(t, rdb, m.Name()))
 }
 
-// TestLostWithoutAWord: somebody deletes the key while another waits. No message tells of it; the waiter finds out by itself.
-// Control: without the polls it does not, and the lock is free for all that time.
+// TestLostWithoutAWord: somebody deletes the key while another waits. No message tells of it; the
+// waiter finds out by itself. Control: without the polls it does not, and the lock is free for all
+// that time.
 func TestLostWithoutAWord(t *testing.T) {
 	lost := func(t *testing.T) (*waiter, *redis.Client) {
 		srv := redistest.Start(t)
 		rdb := srv.Client(t)
-		holder, m := fairlock.New(newClient(t, rdb, nil), "lost"), fairlock.New(newClient(t, srv.Client(t), nil), "lost")
+		holder, m := fairlock.New(newClient(t, rdb, nil), "lost"),
+			fairlock.New(newClient(t, srv.Client(t), nil), "lost")
 		_, err := holder.Lock(t.Context(), holdfast.NoRenewal())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -123,8 +127,8 @@ func TestLostWithoutAWord(t *testing.T) {
 	require.Len(t, queued(t, rdb, "lost"), 1)
 }
 
-// TestOldMessage: the word of a grant comes when that is over and its owner waits again. It is not taken for a new one. Control:
-// without a look at the time of the grant it is, and two are inside.
+// TestOldMessage: the word of a grant comes when that is over and its owner waits again. It is not
+// taken for a new one. Control: without a look at the time of the grant it is, and two are inside.
 func TestOldMessage(t *testing.T) {
 	old := func(t *testing.T) (w *waiter, first uint64, other *holdfast.Hold) {
 		rdb := redistest.Shared(t).Client(t)
@@ -167,7 +171,8 @@ func TestOldMessage(t *testing.T) {
 	_ = h.Unlock(t.Context())
 }
 
-// TestPlainLease: a hold that is not renewed has its whole lease, also when it was handed over with a claim.
+// TestPlainLease: a hold that is not renewed has its whole lease, also when it was handed over with
+// a claim.
 func TestPlainLease(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
@@ -183,8 +188,8 @@ func TestPlainLease(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// TestReentryDoesNotQueue: the holder re-enters past those who wait, and an owner that waits in one goroutine is not another
-// waiter in a second.
+// TestReentryDoesNotQueue: the holder re-enters past those who wait, and an owner that waits in one
+// goroutine is not another waiter in a second.
 func TestReentryDoesNotQueue(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
@@ -223,7 +228,8 @@ func TestCloseTakesPlacesAway(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// TestCrowd: ten thousand waiters of one client have one connection and one subscription, and leave nothing behind.
+// TestCrowd: ten thousand waiters of one client have one connection and one subscription, and leave
+// nothing behind.
 func TestCrowd(t *testing.T) {
 	const n = 10_000
 	srv := redistest.Start(t)
@@ -247,7 +253,10 @@ func TestCrowd(t *testing.T) {
 	require.Equal(t, n, s.Waiters)
 	cancel()
 	group.Wait()
-	eventually(t, "all have left", func() bool { return rdb.LLen(t.Context(), "redisson_lock_queue:{crowd}").Val() == 0 })
+	eventually(t, "all have left", func() bool {
+		return rdb.LLen(t.Context(),
+			"redisson_lock_queue:{crowd}").Val() == 0
+	})
 	require.NoError(t, h.Unlock(t.Context()))
 	keys, err := rdb.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)

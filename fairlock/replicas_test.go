@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// TestWithReplicasInLine: who is handed the lock by a message has it when the replicas have. If they do not get it, the next one
-// in line has its turn.
+// TestWithReplicasInLine: who is handed the lock by a message has it when the replicas have. If
+// they do not get it, the next one in line has its turn.
 func TestWithReplicasInLine(t *testing.T) {
 	r := redistest.StartReplicated(t, 1)
 	r.Primary().Command(t, "WAIT", "1", "0") // a replica counts when it has spoken for the first time
@@ -27,7 +27,8 @@ func TestWithReplicasInLine(t *testing.T) {
 	asks := faultproxy.Script(lua.FairAcquire.Hash())
 
 	var h *holdfast.Hold
-	for told, tries := false, 0; !told; tries++ { // on a busy machine the message may overtake the answer that the place is there
+	// on a busy machine the message may overtake the answer that the place is there
+	for told, tries := false, 0; !told; tries++ {
 		require.Less(t, tries, 20, "it is told by a message")
 		first, err := holder.Lock(t.Context(), holdfast.WithReplicas(1, patience))
 		require.NoError(t, err)

@@ -31,7 +31,8 @@ func (s *server) Explain(err error) error { return remote.Explain(err, s.protoco
 // Crowded is [engine.Waiter].
 func (s *server) Crowded() bool { return !s.lines.isFirst(s.base.Key) }
 
-// Join is [engine.Waiter]. The place is asked for when messages arrive; until then only the lock is.
+// Join is [engine.Waiter]. The place is asked for when messages arrive; until then only the lock
+// is.
 func (s *server) Join(a *engine.Acquisition) engine.Place {
 	p := s.placeLocking(a)
 	if !p.line.confirmed {
@@ -41,12 +42,12 @@ func (s *server) Join(a *engine.Acquisition) engine.Place {
 	return p
 }
 
-// Wait is [engine.Waiter]. Nobody waits here for another of this process: the server's queue is the only one, so its
-// order is that of all.
+// Wait is [engine.Waiter]. Nobody waits here for another of this process: the server's queue is the
+// only one, so its order is that of all.
 //
-// The place is asked for when the mailbox is subscribed, since whoever releases the lock passes over those that it
-// cannot reach. So the first to come asks for the lock only, and does so itself. Who comes while it does, or
-// waits, has joined before.
+// The place is asked for when the mailbox is subscribed, since whoever releases the lock passes
+// over those that it cannot reach. So the first to come asks for the lock only, and does so itself.
+// Who comes while it does, or waits, has joined before.
 func (s *server) Wait(a *engine.Acquisition) (*engine.Hold, error) {
 	s.lines.first(s.base.Key, 1)
 	h, err := a.Ask()

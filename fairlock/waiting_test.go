@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// crowd has n goroutines of one client wait for a lock that another client holds, and returns once all have places in the queue. leave ends
-// their wait.
+// crowd has n goroutines of one client wait for a lock that another client holds, and returns once
+// all have places in the queue. leave ends their wait.
 func crowd(tb testing.TB, srv *redistest.Server, n int, ctx context.Context) (leave func()) {
 	tb.Helper()
 	h, err := fairlock.New(newClient(tb, srv.Client(tb), nil), "a").Lock(tb.Context())
@@ -43,7 +43,8 @@ func crowd(tb testing.TB, srv *redistest.Server, n int, ctx context.Context) (le
 	}
 }
 
-// used is what the process has in use when all garbage is gone, and stacks have shrunk, each by half at a time.
+// used is what the process has in use when all garbage is gone, and stacks have shrunk, each by
+// half at a time.
 func used() (heap, stack uint64) {
 	var m runtime.MemStats
 	for before := uint64(math.MaxUint64); ; before = m.HeapInuse + m.StackInuse {
@@ -54,9 +55,9 @@ func used() (heap, stack uint64) {
 	}
 }
 
-// TestWaitingCosts: a goroutine that waits is parked on a small stack, and has little on the heap. So it asks the
-// server nothing itself, see asker.go. The control: goroutines that are parked where one that
-// asks is, some KiB deep, are seen.
+// TestWaitingCosts: a goroutine that waits is parked on a small stack, and has little on the heap.
+// So it asks the server nothing itself, see asker.go. The control: goroutines that are parked where
+// one that asks is, some KiB deep, are seen.
 func TestWaitingCosts(t *testing.T) {
 	const n = 10_000
 	for name, cancellable := range map[string]bool{"background": false, "cancellable": true} {

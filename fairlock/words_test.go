@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// TestWhoHasItNow: a waiter that leaves is told who had the lock when its client looked last, and not who had it when it came.
+// TestWhoHasItNow: a waiter that leaves is told who had the lock when its client looked last, and
+// not who had it when it came.
 func TestWhoHasItNow(t *testing.T) {
 	const later = "3f0c2a4e-0c67-4f0e-9a52-6d9d6f1a7b11:7"
 	srv := redistest.Start(t)
@@ -32,7 +33,8 @@ func TestWhoHasItNow(t *testing.T) {
 		[]string{"a"}, later).Err())
 	polls := func() int { return proxy.Seen(faultproxy.Script(lua.FairPoll.Hash())) }
 	before := polls()
-	eventually(t, "its client has looked, and has had the answer to the first of these", func() bool { return polls() >= before+3 })
+	eventually(t, "its client has looked, and has had the answer to the first of these",
+		func() bool { return polls() >= before+3 })
 	cancel()
 	err := <-left
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)

@@ -88,8 +88,9 @@ func TestTokensOfNestedHolds(t *testing.T) {
 	requireToken(t, inner.Token(), inner.Context(), orders.Name())
 }
 
-// TestSeveralLocks: under holds of two locks a guard does not choose. A holder who comes late for one of them would get past those who
-// have overtaken it with the token of the other, which it has just got.
+// TestSeveralLocks: under holds of two locks a guard does not choose. A holder who comes late for
+// one of them would get past those who have overtaken it with the token of the other, which it has
+// just got.
 func TestSeveralLocks(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)

@@ -15,26 +15,29 @@ import (
 // maxArgs is how many arguments a command may have: Lua's stack has room for 8000.
 const maxArgs = 7000
 
-// Redis guards writes to keys of a Redis: a single server, Sentinel's or a cluster. It need not be the one that has the locks.
-// Make one with [NewRedis]; it is immutable.
+// Redis guards writes to keys of a Redis: a single server, Sentinel's or a cluster. It need not be
+// the one that has the locks. Make one with [NewRedis]; it is immutable.
 //
-// The last token of a key is in a key of its own, "holdfast_fence:{key}" ("holdfast_fence:" and the key if that brings a hash tag).
-// It has no time to live, because nobody knows how late a late writer is, and it has to survive whatever the key survives. Delete it
-// when the lock is never to be used again.
+// The last token of a key is in a key of its own, "holdfast_fence:{key}" ("holdfast_fence:" and the
+// key if that brings a hash tag). It has no time to live, because nobody knows how late a late
+// writer is, and it has to survive whatever the key survives. Delete it when the lock is never to
+// be used again.
 type Redis struct{ rdb redis.UniversalClient }
 
 // NewRedis makes a guard on rdb, which stays the caller's.
 func NewRedis(rdb redis.UniversalClient) *Redis { return &Redis{rdb} }
 
-// Do runs a command whose first argument is the key, as in Do(ctx, "stock:7", "HSET", "count", 3), unless a greater token
-// than that of the context's hold has been there. One script does both. Other keys that the command writes are not guarded.
+// Do runs a command whose first argument is the key, as in Do(ctx, "stock:7", "HSET", "count", 3),
+// unless a greater token than that of the context's hold has been there. One script does both.
+// Other keys that the command writes are not guarded.
 //
-// It returns what the command replied, as a script sees it: status and bulk replies are strings, arrays and maps are []any, integers are
-// int64 (rounded from 2^53 on), and nil is nil.
+// It returns what the command replied, as a script sees it: status and bulk replies are strings,
+// arrays and maps are []any, integers are int64 (rounded from 2^53 on), and nil is nil.
 //
-// Errors: [*StaleError]; [ErrNoToken]; [ErrSeveralLocks]; one that names the argument and the remedy, before anything is sent; else
-// that of the command or of the network, wrapped, with the cause of a context that has ended. After a [redis.Error] the command has
-// done nothing. After any other it may have been done, and nothing is repeated here: do that if it is harmless twice.
+// Errors: [*StaleError]; [ErrNoToken]; [ErrSeveralLocks]; one that names the argument and the
+// remedy, before anything is sent; else that of the command or of the network, wrapped, with the
+// cause of a context that has ended. After a [redis.Error] the command has done nothing. After any
+// other it may have been done, and nothing is repeated here: do that if it is harmless twice.
 func (g *Redis) Do(ctx context.Context, key, command string, args ...any) (reply any, err error) {
 	token, err := only(ctx)
 	if err != nil {
@@ -82,7 +85,8 @@ func (g *Redis) check(token uint64, key, command string, args []any) error {
 	case token == 0:
 		return errZero
 	case len(args) > maxArgs:
-		return fmt.Errorf("fence: %s %q has %d arguments, and a script can pass on %d; split it into several", command, key, len(args), maxArgs)
+		return fmt.Errorf("fence: %s %q has %d arguments, and a script can pass on %d; split it into several", command,
+			key, len(args), maxArgs)
 	}
 	return nil
 }

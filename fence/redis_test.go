@@ -20,8 +20,9 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestNobodyIsRefusedInVain: holders who come one after another, within a process and between two clients, all get past the guard,
-// also when the lock is handed on with tokens that were reserved before.
+// TestNobodyIsRefusedInVain: holders who come one after another, within a process and between two
+// clients, all get past the guard, also when the lock is handed on with tokens that were reserved
+// before.
 func TestNobodyIsRefusedInVain(t *testing.T) {
 	for kind, lock := range map[string]func(*holdfast.Client, string) holdfast.Locker{
 		"rlock":    func(c *holdfast.Client, name string) holdfast.Locker { return rlock.New(c, name) },
@@ -57,7 +58,8 @@ func TestNobodyIsRefusedInVain(t *testing.T) {
 	}
 }
 
-// TestEndedHoldSaysWhy: a write under the context of a hold that has ended is not sent, and the error has the reason.
+// TestEndedHoldSaysWhy: a write under the context of a hold that has ended is not sent, and the
+// error has the reason.
 func TestEndedHoldSaysWhy(t *testing.T) {
 	m := rlock.New(newClient(t), t.Name())
 	rdb := redistest.Shared(t).Client(t)
@@ -80,7 +82,8 @@ func TestEndedHoldSaysWhy(t *testing.T) {
 func TestLostReplyIsNotRepeated(t *testing.T) {
 	srv := redistest.Start(t)
 	direct, proxy := srv.Client(t), faultproxy.New(t, srv.Addr())
-	guard := fence.NewRedis(redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond }))
+	guard := fence.NewRedis(redistest.NewClient(t, proxy.Addr(),
+		func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond }))
 	incr := func(key string) error {
 		_, err := guard.DoToken(t.Context(), 12, key, "INCR")
 		return err

@@ -9,15 +9,16 @@ import (
 	"regexp"
 )
 
-// SQL guards transactions with a table that has the last token of each resource, in PostgreSQL and in SQLite, and in what speaks
-// their SQL. Make one with [NewSQL]; it is immutable.
+// SQL guards transactions with a table that has the last token of each resource, in PostgreSQL and
+// in SQLite, and in what speaks their SQL. Make one with [NewSQL]; it is immutable.
 //
-// Where the rows that are written can have a column of their own for the token, no table and no guard is needed: write
+// Where the rows that are written can have a column of their own for the token, no table and no
+// guard is needed: write
 //
 //	UPDATE accounts SET balance = $1, token = $2 WHERE id = $3 AND token <= $2
 //
-// and take it for a refusal if no row was changed and the row is there. MySQL has no such condition in an upsert, and is to be
-// guarded like this.
+// and take it for a refusal if no row was changed and the row is there. MySQL has no such condition
+// in an upsert, and is to be guarded like this.
 type SQL struct {
 	schema, note, ask string
 }
@@ -34,8 +35,9 @@ func NewSQL(table string) (*SQL, error) {
 	}
 	return &SQL{
 		schema: "CREATE TABLE IF NOT EXISTS " + table + " (resource TEXT PRIMARY KEY, token BIGINT NOT NULL)",
-		// One statement for the first token and for all later ones, so that of two who come first one waits for the other. It locks
-		// the row also where it changes nothing. An equal token is written again, because the lock is wanted then too.
+		// One statement for the first token and for all later ones, so that of two who come first
+		// one waits for the other. It locks the row also where it changes nothing. An equal token
+		// is written again, because the lock is wanted then too.
 		note: "INSERT INTO " + table + " AS seen (resource, token) VALUES ($1, $2) " +
 			"ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE seen.token <= excluded.token",
 		ask: "SELECT token FROM " + table + " WHERE resource = $1",
@@ -45,13 +47,15 @@ func NewSQL(table string) (*SQL, error) {
 // Schema is the statement that makes the table.
 func (g *SQL) Schema() string { return g.schema }
 
-// Check notes the token of the context's hold, and refuses a stale one. Call it first in the transaction that writes, before what
-// the writes depend on is read, and roll back if it fails. The row of the resource is locked until the transaction ends, so
-// those who write to one resource come one after another, and a transaction that is rolled back has noted nothing.
+// Check notes the token of the context's hold, and refuses a stale one. Call it first in the
+// transaction that writes, before what the writes depend on is read, and roll back if it fails. The
+// row of the resource is locked until the transaction ends, so those who write to one resource come
+// one after another, and a transaction that is rolled back has noted nothing.
 //
-// Errors: [*StaleError]; [ErrNoToken]; [ErrSeveralLocks]; one that names the argument and the remedy, before anything is sent; else the database's,
-// wrapped. Among those is the one that asks for the transaction to be repeated (40001 in PostgreSQL, from REPEATABLE READ up),
-// as from any other statement: the repeated one is refused if it has become stale.
+// Errors: [*StaleError]; [ErrNoToken]; [ErrSeveralLocks]; one that names the argument and the
+// remedy, before anything is sent; else the database's, wrapped. Among those is the one that asks
+// for the transaction to be repeated (40001 in PostgreSQL, from REPEATABLE READ up), as from any
+// other statement: the repeated one is refused if it has become stale.
 func (g *SQL) Check(ctx context.Context, tx *sql.Tx, resource string) error {
 	token, err := only(ctx)
 	if err != nil {
@@ -78,7 +82,8 @@ func (g *SQL) CheckToken(ctx context.Context, tx *sql.Tx, resource string, token
 	}
 	var last int64
 	if err := tx.QueryRowContext(ctx, g.ask, resource).Scan(&last); err != nil {
-		return fmt.Errorf("fence: %q was refused, and the token that it has seen cannot be read: %w", resource, because(ctx, err))
+		return fmt.Errorf("fence: %q was refused, and the token that it has seen cannot be read: %w", resource,
+			because(ctx, err))
 	}
 	return &StaleError{resource, token, uint64(last)}
 }

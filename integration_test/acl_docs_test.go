@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 )
 
-// TestSecurityDocSaysWhatIsTested: the rule and the table of docs/security.md are those of the tests.
+// TestSecurityDocSaysWhatIsTested: the rule and the table of docs/security.md are those of the
+// tests.
 func TestSecurityDocSaysWhatIsTested(t *testing.T) {
 	text, err := os.ReadFile("../docs/security.md")
 	require.NoError(t, err)
@@ -47,5 +48,6 @@ func TestTheSuiteRunsWithTheRule(t *testing.T) {
 		}
 		return set
 	}
-	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclSingle, aclCluster, aclReplicas}, " ")), commands(topology.Rule))
+	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclSingle, aclCluster, aclReplicas}, " ")),
+		commands(topology.Rule))
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestHandOffWithTheRule: the rule is enough for a lock that is handed on within a client, and without the permission to count
-// listeners it works too.
+// TestHandOffWithTheRule: the rule is enough for a lock that is handed on within a client, and
+// without the permission to count listeners it works too.
 func TestHandOffWithTheRule(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -24,14 +24,16 @@ func TestHandOffWithTheRule(t *testing.T) {
 		rule := aclRule(srv, false)
 		crowd(t, as(t, srv, "limited", rule), "orders:42")
 		require.Empty(t, refused(t, srv))
-		require.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(srv.CommandCalls(t))), counts), "the server was asked who listens")
+		require.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(srv.CommandCalls(t))), counts),
+			"the server was asked who listens")
 
 		crowd(t, as(t, srv, "less", without(rule, "+pubsub|numsub")), "orders:42")
 		require.True(t, slices.ContainsFunc(refused(t, srv), counts), "control: that was refused")
 	})
 }
 
-// crowd is some goroutines of one client who want the same lock, often enough to use up more than one block of tokens.
+// crowd is some goroutines of one client who want the same lock, often enough to use up more than
+// one block of tokens.
 func crowd(t *testing.T, rdb redis.UniversalClient, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -17,10 +17,12 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// aclQuorum is what a user of locks that several masters grant needs beside the rule for a single server, at each of them.
+// aclQuorum is what a user of locks that several masters grant needs beside the rule for a single
+// server, at each of them.
 const aclQuorum = "+hkeys +info|server"
 
-// quorumNeeds says which operations fail where no master permits something. docs/security.md has the same table.
+// quorumNeeds says which operations fail where no master permits something. docs/security.md has
+// the same table.
 var quorumNeeds = map[string]string{
 	"+evalsha":     "lock, re-enter, unlock, extend, renew, wait, state, force unlock",
 	"+eval":        "lock, re-enter, unlock, extend, renew, wait, state, force unlock",
@@ -42,7 +44,8 @@ var quorumNeeds = map[string]string{
 
 var quorumOps = []string{"lock", "re-enter", "unlock", "extend", "renew", "wait", "state", "force unlock"}
 
-// quorumSubject is a lock of a user who loses a permission at all masters, and the same lock of one who may do everything.
+// quorumSubject is a lock of a user who loses a permission at all masters, and the same lock of one
+// who may do everything.
 type quorumSubject struct {
 	*testing.T
 	ctx         context.Context
@@ -72,7 +75,8 @@ func (s *quorumSubject) permit(rule string) {
 	}
 }
 
-// try is one operation whose preparations are permitted, and which itself may do only what less says.
+// try is one operation whose preparations are permitted, and which itself may do only what less
+// says.
 func (s *quorumSubject) try(op, rule, less string) (err error) {
 	s.Helper()
 	var holds []*holdfast.Hold
@@ -117,14 +121,18 @@ func (s *quorumSubject) try(op, rule, less string) (err error) {
 		return err
 	case "renew":
 		h, first := holds[0], holds[0].Deadline()
-		eventually(s.ctx, s.T, "renewed or lost", func() bool { return h.Context().Err() != nil || h.Deadline().After(first) })
+		eventually(s.ctx, s.T, "renewed or lost", func() bool {
+			return h.Context().Err() != nil ||
+				h.Deadline().After(first)
+		})
 		return context.Cause(h.Context())
 	}
 	eventually(s.ctx, s.T, "those who listened before have gone", func() bool { return s.listeners() == 0 })
 	done := make(chan error, 1)
 	held := holds[0]
 	go func() { done <- lock(s.mine, s.ctx) }()
-	eventually(s.ctx, s.T, "the waiter listens or has given up", func() bool { return len(done) > 0 || s.listeners() > 0 })
+	eventually(s.ctx, s.T, "the waiter listens or has given up",
+		func() bool { return len(done) > 0 || s.listeners() > 0 })
 	require.NoError(s, held.Unlock(s.ctx))
 	return <-done
 }
@@ -169,7 +177,9 @@ func TestQuorumWithoutAPermission(t *testing.T) {
 						m.Command(t, "FLUSHALL") // what could not be unlocked
 					}
 					if word == "+del" && op == "wait" {
-						continue // a vote of too few masters cannot be given back then: it is chance whether one gets the lock
+						// a vote of too few masters cannot be given back then: it is chance whether
+						// one gets the lock
+						continue
 					}
 					s := newQuorumSubject(t, masters, rule)
 					err := s.try(op, rule, without(rule, word))
@@ -199,13 +209,15 @@ func quotesRefusal(err error) bool {
 		func(words string) bool { return strings.Contains(err.Error(), words) })
 }
 
-// TestSecurityDocSaysWhatQuorumsNeed: the rule and the table of docs/security.md are those of the tests.
+// TestSecurityDocSaysWhatQuorumsNeed: the rule and the table of docs/security.md are those of the
+// tests.
 func TestSecurityDocSaysWhatQuorumsNeed(t *testing.T) {
 	text, err := os.ReadFile("../docs/security.md")
 	require.NoError(t, err)
 	require.Contains(t, string(text), "`"+aclQuorum+"`")
 	table := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]*) \\|$").FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]*) \\|$").FindAllStringSubmatch(string(text),
+		-1) {
 		table[strings.ReplaceAll(m[1], `\|`, "|")] = m[2]
 	}
 	require.Equal(t, quorumNeeds, table)

@@ -9,9 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestPermissionLostWhileWaiting: somebody waits already when the permission to listen goes. The holder never lets go, so
-// only an error ends the wait. Servers with permissions for channels close the connection of a subscriber who lost one;
-// for commands, and on Redis 6.0, the connection is closed here, as any network may do.
+// TestPermissionLostWhileWaiting: somebody waits already when the permission to listen goes. The
+// holder never lets go, so only an error ends the wait. Servers with permissions for channels close
+// the connection of a subscriber who lost one; for commands, and on Redis 6.0, the connection is
+// closed here, as any network may do.
 func TestPermissionLostWhileWaiting(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))

@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// subject is a lock of a user who loses a permission, and the same lock of one who may do everything.
+// subject is a lock of a user who loses a permission, and the same lock of one who may do
+// everything.
 type subject struct {
 	t       *testing.T
 	ctx     context.Context
@@ -43,8 +44,9 @@ func newSubject(t *testing.T, admin, limited redis.UniversalClient, name string,
 	}
 }
 
-// try makes what the operation needs while everything is permitted, and returns what the operation says after take has
-// taken the permission away. give puts it back, and then the lock is given back.
+// try makes what the operation needs while everything is permitted, and returns what the operation
+// says after take has taken the permission away. give puts it back, and then the lock is given
+// back.
 func (s *subject) try(op string, take, give func()) (err error) {
 	s.t.Helper()
 	require.NoError(s.t, s.admin.Del(s.ctx, s.mine.Name(), "redisson_lock_token:"+tagged(s.mine.Name())).Err())
@@ -113,7 +115,8 @@ func (s *subject) drop(h *holdfast.Hold) {
 	}
 }
 
-// wait lets the limited user wait for the other's lock, and releases that as soon as somebody listens or has given up.
+// wait lets the limited user wait for the other's lock, and releases that as soon as somebody
+// listens or has given up.
 func (s *subject) wait(take, give func()) error {
 	s.t.Helper()
 	held := s.lock(s.other)
@@ -128,7 +131,8 @@ func (s *subject) wait(take, give func()) error {
 		h, err := s.mine.Lock(s.ctx)
 		done <- result{h, err}
 	}()
-	eventually(s.ctx, s.t, "a waiter listens or has given up", func() bool { return len(done) > 0 || s.listeners() > 0 })
+	eventually(s.ctx, s.t, "a waiter listens or has given up",
+		func() bool { return len(done) > 0 || s.listeners() > 0 })
 	require.NoError(s.t, held.Unlock(s.ctx))
 	r := <-done
 	give()
@@ -136,7 +140,8 @@ func (s *subject) wait(take, give func()) error {
 	return r.err
 }
 
-// listeners counts who listens for a release. A classic channel of a cluster may be listened to on any node of it.
+// listeners counts who listens for a release. A classic channel of a cluster may be listened to on
+// any node of it.
 func (s *subject) listeners() (n int64) {
 	channel := "redisson_lock__channel:" + tagged(s.mine.Name())
 	for _, node := range s.nodes {
@@ -160,8 +165,8 @@ func (s *subject) renewed(h *holdfast.Hold) error {
 	return context.Cause(h.Context())
 }
 
-// expect looks at what an operation said. An error names the operation and the lock and says that it is about
-// permissions, and did not come from the end of our patience.
+// expect looks at what an operation said. An error names the operation and the lock and says that
+// it is about permissions, and did not come from the end of our patience.
 func (s *subject) expect(op string, err error, fails bool) {
 	s.t.Helper()
 	if !fails {
@@ -186,7 +191,9 @@ func (s *subject) expect(op string, err error, fails bool) {
 	require.True(s.t, aboutPermissions(err), "%v", err)
 }
 
-// aboutPermissions: the servers have words of their own for it in each version; these are the library's.
+// aboutPermissions: the servers have words of their own for it in each version; these are the
+// library's.
 func aboutPermissions(err error) bool {
-	return strings.Contains(err.Error(), "this user lacks a permission") || strings.Contains(err.Error(), "permit this user")
+	return strings.Contains(err.Error(), "this user lacks a permission") ||
+		strings.Contains(err.Error(), "permit this user")
 }

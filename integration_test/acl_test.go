@@ -23,7 +23,8 @@ const (
 	aclKeys     = "~orders:* ~redisson_lock_token:{orders:* ~redisson_lock__channel:{orders:*"
 	aclChannels = "&redisson_lock__channel:{orders:*" // since Redis 6.2
 	aclSingle   = "+publish +subscribe +unsubscribe +pubsub|numsub +ping"
-	// A cluster of Redis 7 or later announces by sharded pub/sub, and needs nothing of aclSingle but PING.
+	// A cluster of Redis 7 or later announces by sharded pub/sub, and needs nothing of aclSingle
+	// but PING.
 	aclCluster = "+spublish +ssubscribe +sunsubscribe +pubsub|shardnumsub +ping +cluster|slots +command +asking"
 	// What a client asks of Sentinels, as a user of theirs.
 	aclSentinel = "+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe +ping &+switch-master &+replica-reconf-done"
@@ -58,8 +59,8 @@ func refused(t *testing.T, srv *redistest.Server) []string {
 	return slices.Compact(objects)
 }
 
-// onlyTheStory: a server was asked for nothing that the rule does not permit, but for EXISTS, by which the story itself
-// looks what is left; a look of our own comes after it.
+// onlyTheStory: a server was asked for nothing that the rule does not permit, but for EXISTS, by
+// which the story itself looks what is left; a look of our own comes after it.
 func onlyTheStory(t *testing.T, srv *redistest.Server) {
 	t.Helper()
 	for _, object := range refused(t, srv) {
@@ -73,7 +74,8 @@ func onlyTheStory(t *testing.T, srv *redistest.Server) {
 	}
 }
 
-// aclIdentity lets go-redis introduce itself as it does by default, which the rule does not permit and nobody minds.
+// aclIdentity lets go-redis introduce itself as it does by default, which the rule does not permit
+// and nobody minds.
 const aclIdentity = "client|setinfo"
 
 // TestLeastPrivilege: with exactly this rule a lock has its whole life.
@@ -96,12 +98,13 @@ func TestLeastPrivilege(t *testing.T) {
 	})
 }
 
-// TestLeastPrivilegeInACluster: the same in a cluster, where the channels are sharded from Redis 7 on.
+// TestLeastPrivilegeInACluster: the same in a cluster, where the channels are sharded from Redis 7
+// on.
 func TestLeastPrivilegeInACluster(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
-		// With replicas: Redis 8.0 and Valkey abort at SPUBLISH (cluster_legacy.c, "nodes != NULL") on a master without one
-		// whose nodes.conf was written by hand.
+		// With replicas: Redis 8.0 and Valkey abort at SPUBLISH (cluster_legacy.c, "nodes != NULL")
+		// on a master without one whose nodes.conf was written by hand.
 		c := redistest.StartCluster(t, 2, 1, redistest.Exec(p.Path))
 		for _, node := range c.Nodes {
 			setUser(t, node, "limited", aclRule(node, true))

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// needs says which operations fail without a permission of a single server. docs/security.md has the same table.
+// needs says which operations fail without a permission of a single server. docs/security.md has
+// the same table.
 var needs = map[string]string{
 	"+evalsha":     "lock, re-enter, unlock, extend, renew, state, force unlock, wait",
 	"+eval":        "lock, re-enter, unlock, extend, renew, state, force unlock, wait",
@@ -38,11 +39,12 @@ var needs = map[string]string{
 	"&redisson_lock__channel:{orders:*": "unlock, force unlock, wait",
 }
 
-// needsFar is what may fail, too, on a busy machine, where a client takes itself to be far from the server: it asks for a head start.
-// docs/security.md says so in words.
+// needsFar is what may fail, too, on a busy machine, where a client takes itself to be far from the
+// server: it asks for a head start. docs/security.md says so in words.
 var needsFar = map[string]string{"~redisson_lock__channel:{orders:*": "lock, wait"}
 
-// TestWithoutAPermission takes each permission away in turn. What needs it says so at once, and nothing else is hurt.
+// TestWithoutAPermission takes each permission away in turn. What needs it says so at once, and
+// nothing else is hurt.
 func TestWithoutAPermission(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
@@ -67,7 +69,8 @@ func TestWithoutAPermission(t *testing.T) {
 	})
 }
 
-// leftBehind: after a failure nothing stands for ever, and after a failed acquisition nothing stands at all.
+// leftBehind: after a failure nothing stands for ever, and after a failed acquisition nothing
+// stands at all.
 func (s *subject) leftBehind(op string) {
 	s.t.Helper()
 	left, err := look(s.ctx, s.serving.Client(s.t))

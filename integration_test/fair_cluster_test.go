@@ -21,7 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// waitersEnv makes the test binary a process that waits in a queue of a cluster until it is killed: "<address> <waiters>".
+// waitersEnv makes the test binary a process that waits in a queue of a cluster until it is killed:
+// "<address> <waiters>".
 const waitersEnv = "HOLDFAST_TEST_FAIR_WAITERS"
 
 func waitFairly(job string) error {
@@ -44,12 +45,13 @@ func waitFairly(job string) error {
 	return <-failed
 }
 
-// killedWaiters is how many waiters the process has that is killed, manyClaims how many claims are too many: one for it, one for
-// who gets the lock, and as many for the machine being busy.
+// killedWaiters is how many waiters the process has that is killed, manyClaims how many claims are
+// too many: one for it, one for who gets the lock, and as many for the machine being busy.
 const killedWaiters, manyClaims = 7, 5
 
-// TestFairKilledInCluster: a process whose waiters stand in front is killed. It costs one claim at most, and not one for each of them:
-// also where the server does not know who listens, as a cluster before Redis 7.
+// TestFairKilledInCluster: a process whose waiters stand in front is killed. It costs one claim at
+// most, and not one for each of them: also where the server does not know who listens, as a cluster
+// before Redis 7.
 func TestFairKilledInCluster(t *testing.T) {
 	t.Parallel()
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
@@ -59,27 +61,31 @@ func TestFairKilledInCluster(t *testing.T) {
 	})
 }
 
-// TestFairKilledInClusterControl: where nobody remembers who did not take the lock, it is one for each.
+// TestFairKilledInClusterControl: where nobody remembers who did not take the lock, it is one for
+// each.
 func TestFairKilledInClusterControl(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 2, 1)
-	require.GreaterOrEqual(t, claimsOfKilled(t, c, unknown("since[id] = math.max(since[id] or 0, ended)", "")...), int64(manyClaims))
+	require.GreaterOrEqual(t, claimsOfKilled(t, c, unknown("since[id] = math.max(since[id] or 0, ended)", "")...),
+		int64(manyClaims))
 }
 
 // unknown makes the scripts believe that the server does not know who listens, and edits them.
 func unknown(edits ...string) []redis.Hook {
 	edits = append(edits, "return counted[2]", "return nil")
-	return []redis.Hook{mutant.Hook(lua.FairPoll, edits...), mutant.Hook(lua.FairRelease, edits...), mutant.Hook(lua.FairAcquire, edits...)}
+	return []redis.Hook{mutant.Hook(lua.FairPoll, edits...), mutant.Hook(lua.FairRelease, edits...),
+		mutant.Hook(lua.FairAcquire, edits...)}
 }
 
 const tick = 5 * time.Millisecond
 
-// others tells whether others than this client listen at any node.
+// others reports whether others than this client listen at any node.
 func others(t *testing.T, c *redistest.Cluster, client string) bool {
 	t.Helper()
 	for _, node := range c.Nodes {
 		rdb := node.Client(t)
-		channels := append(rdb.PubSubChannels(t.Context(), "*").Val(), rdb.PubSubShardChannels(t.Context(), "*").Val()...)
+		channels := append(rdb.PubSubChannels(t.Context(), "*").Val(),
+			rdb.PubSubShardChannels(t.Context(), "*").Val()...)
 		_ = rdb.Close()
 		if slices.ContainsFunc(channels, func(channel string) bool { return !strings.HasSuffix(channel, client) }) {
 			return true
@@ -88,7 +94,8 @@ func others(t *testing.T, c *redistest.Cluster, client string) bool {
 	return false
 }
 
-// claimsOfKilled returns how often the lock was handed over until a waiter behind the killed ones had it, or too often.
+// claimsOfKilled returns how often the lock was handed over until a waiter behind the killed ones
+// had it, or too often.
 func claimsOfKilled(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) int64 {
 	t.Helper()
 	node, rdb := c.Master(t, fairLock), c.Client(t)

@@ -22,10 +22,12 @@ import (
 )
 
 const (
-	// fairEnv makes the test binary a process whose goroutines lock again and again: "<address> <goroutines>".
+	// fairEnv makes the test binary a process whose goroutines lock again and again: "<address>
+	// <goroutines>".
 	fairEnv  = "HOLDFAST_TEST_FAIR"
 	fairLock = "fair"
-	// fairNext has an element for each goroutine that may go on; fairOrder is who was granted the lock, in that order.
+	// fairNext has an element for each goroutine that may go on; fairOrder is who was granted the
+	// lock, in that order.
 	fairNext, fairOrder = "fair:next", "fair:order"
 )
 
@@ -97,8 +99,8 @@ func fairGo(t *testing.T, rdb *redis.Client, n int) {
 	require.NoError(t, rdb.RPush(t.Context(), fairNext, make([]any, n)...).Err())
 }
 
-// TestFairOverProcesses: 32 waiters in four processes are granted the lock in the order in which they came to the server, a
-// hundred times.
+// TestFairOverProcesses: 32 waiters in four processes are granted the lock in the order in which
+// they came to the server, a hundred times.
 func TestFairOverProcesses(t *testing.T) {
 	const processes, goroutines, rounds = 4, 8, 100
 	srv := redistest.Start(t)
@@ -112,7 +114,8 @@ func TestFairOverProcesses(t *testing.T) {
 		h, err := m.Lock(t.Context(), holdfast.Wait(patience))
 		require.NoError(t, err)
 		fairGo(t, rdb, processes*goroutines)
-		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == processes*goroutines }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == processes*goroutines }, patience,
+			time.Millisecond)
 		want := fairQueue(t, rdb)
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Eventually(t, func() bool { return rdb.LLen(t.Context(), fairOrder).Val() == processes*goroutines },
@@ -129,8 +132,9 @@ func TestFairOverProcesses(t *testing.T) {
 
 func uuidOf(owner string) string { return owner[:strings.LastIndexByte(owner, ':')] }
 
-// TestFairWaitersKilled: eight waiters of a process that is killed stand in front of a live one. The unlock itself hands the lock
-// to that one. Control: a release that does not look whether anybody listens hands it to a dead one.
+// TestFairWaitersKilled: eight waiters of a process that is killed stand in front of a live one.
+// The unlock itself hands the lock to that one. Control: a release that does not look whether
+// anybody listens hands it to a dead one.
 func TestFairWaitersKilled(t *testing.T) {
 	const dead = 8
 	unlock := func(t *testing.T, hook redis.Hook) (first, next, handed string) {

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// chainEnv makes the test binary a process whose goroutines hand a lock on among each other until it is killed: "<address>
-// <goroutines> <lease>". It prints each token while it holds the lock.
+// chainEnv makes the test binary a process whose goroutines hand a lock on among each other until
+// it is killed: "<address> <goroutines> <lease>". It prints each token while it holds the lock.
 const chainEnv = "HOLDFAST_TEST_CHAIN"
 
 func handOn(job string) error {
@@ -61,7 +61,8 @@ func handOn(job string) error {
 }
 
 // startChain starts such a process.
-func startChain(t *testing.T, srv *redistest.Server, goroutines int, lease time.Duration) (cmd *exec.Cmd, tokens *bufio.Scanner) {
+func startChain(t *testing.T, srv *redistest.Server, goroutines int, lease time.Duration) (cmd *exec.Cmd,
+	tokens *bufio.Scanner) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s", chainEnv, srv.Addr(), goroutines, lease))
@@ -72,8 +73,8 @@ func startChain(t *testing.T, srv *redistest.Server, goroutines int, lease time.
 	return cmd, bufio.NewScanner(out)
 }
 
-// TestChainKilled: a process is killed while its goroutines hand the lock on. Another one gets it when the lease has ended, with
-// a token greater than all that the dead one had, or had reserved.
+// TestChainKilled: a process is killed while its goroutines hand the lock on. Another one gets it
+// when the lease has ended, with a token greater than all that the dead one had, or had reserved.
 func TestChainKilled(t *testing.T) {
 	srv := redistest.Start(t)
 	cmd, lines := startChain(t, srv, 8, 2*time.Second)
@@ -100,8 +101,9 @@ func TestChainKilled(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// TestShares: eight processes with four goroutines each want one lock always. Each gets at least half of what would be fair. A turn of
-// one of them is a few hundred grants, so many are counted. No token is granted twice.
+// TestShares: eight processes with four goroutines each want one lock always. Each gets at least
+// half of what would be fair. A turn of one of them is a few hundred grants, so many are counted.
+// No token is granted twice.
 func TestShares(t *testing.T) {
 	const processes, grants = 8, 200_000
 	srv := redistest.Start(t)

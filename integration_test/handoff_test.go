@@ -23,7 +23,8 @@ func queued() int {
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "queue.(*Place).Wait(")
 }
 
-// throng locks and unlocks in several goroutines of a client. None unlocks before another one waits, so it could go on for ever.
+// throng locks and unlocks in several goroutines of a client. None unlocks before another one
+// waits, so it could go on for ever.
 type throng struct {
 	grants atomic.Int64
 	cancel context.CancelFunc
@@ -60,7 +61,8 @@ func (g *throng) stop() {
 	g.group.Wait()
 }
 
-// javaWaiter is a waiter of Redisson's, by what it sends: it subscribes, tries, and tries again at each message. (Recorded from 4.7.)
+// javaWaiter is a waiter of Redisson's, by what it sends: it subscribes, tries, and tries again at
+// each message. (Recorded from 4.7.)
 type javaWaiter struct {
 	rdb  redis.UniversalClient
 	sub  *redis.PubSub
@@ -87,8 +89,9 @@ func (j *javaWaiter) unlock(t *testing.T, publish string) {
 		[]string{j.name, "redisson_lock__channel:{" + j.name + "}"}, publish).Err())
 }
 
-// TestJavaWaitsForAThrong: a client's goroutines hand the lock on among each other without end. A waiter of Redisson's gets it, and
-// they get it back. On all versions: the server has to tell who listens.
+// TestJavaWaitsForAThrong: a client's goroutines hand the lock on among each other without end. A
+// waiter of Redisson's gets it, and they get it back. On all versions: the server has to tell who
+// listens.
 func TestJavaWaitsForAThrong(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -124,8 +127,8 @@ func goesOn(t *testing.T, g *throng, more int64) {
 	require.Eventually(t, func() bool { return g.grants.Load() >= want }, patience, time.Millisecond)
 }
 
-// TestJavaWaitsForAThrongControl: without the look at who listens, and without the end of the reserved tokens, a thousand grants
-// pass it by.
+// TestJavaWaitsForAThrongControl: without the look at who listens, and without the end of the
+// reserved tokens, a thousand grants pass it by.
 func TestJavaWaitsForAThrongControl(t *testing.T) {
 	defer control.Look.Without()()
 	defer control.Reserved.Without()()

@@ -19,7 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// sameKeys are the kinds that have their locks in the same keys, and the scripts by which each asks for one.
+// sameKeys are the kinds that have their locks in the same keys, and the scripts by which each asks
+// for one.
 var sameKeys = []struct {
 	name    string
 	lock    func(*holdfast.Client, string, ...holdfast.Option) holdfast.Locker
@@ -33,7 +34,8 @@ var sameKeys = []struct {
 	}, lua.FairAcquire},
 }
 
-// TestKindsDoNotReenterEachOther: under a hold of one kind the other kind is refused the name, before anything is sent, and both go on.
+// TestKindsDoNotReenterEachOther: under a hold of one kind the other kind is refused the name,
+// before anything is sent, and both go on.
 func TestKindsDoNotReenterEachOther(t *testing.T) {
 	for i, outer := range sameKeys {
 		inner := sameKeys[1-i]
@@ -69,8 +71,8 @@ func TestKindsDoNotReenterEachOther(t *testing.T) {
 	}
 }
 
-// TestKindsHaveIDsOfTheirOwn: where an attempt of one kind gets to the server under a hold of the other, and is repeated, it is refused,
-// and the other's hash is left alone.
+// TestKindsHaveIDsOfTheirOwn: where an attempt of one kind gets to the server under a hold of the
+// other, and is repeated, it is refused, and the other's hash is left alone.
 func TestKindsHaveIDsOfTheirOwn(t *testing.T) {
 	defer control.OneKind.Without()() // else it would never get there
 	for i, outer := range sameKeys {
@@ -100,7 +102,8 @@ func TestKindsHaveIDsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestKindsAtRandom: owners use several kinds for one name, nested too, and replies get lost. Never are two of them inside.
+// TestKindsAtRandom: owners use several kinds for one name, nested too, and replies get lost. Never
+// are two of them inside.
 func TestKindsAtRandom(t *testing.T) {
 	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number is as good
 	t.Logf("seed %d", seed)

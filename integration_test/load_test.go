@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/workload"
 )
 
-// step is something that happens to servers while locks are in use. It loses no acknowledged write, so that the history
-// must be a good one.
+// step is something that happens to servers while locks are in use. It loses no acknowledged write,
+// so that the history must be a good one.
 type step struct {
 	name string
 	do   func(t *testing.T, top topology.Topology)
@@ -31,7 +31,8 @@ type step struct {
 // loadKey is in the slot that all locks of the load are in.
 const loadKey = "{load}"
 
-// loadLease is how long a lock stands whose release was refused, while nobody was permitted anything.
+// loadLease is how long a lock stands whose release was refused, while nobody was permitted
+// anything.
 const loadLease = 10 * time.Second
 
 // everywhere are the steps for every topology.
@@ -41,7 +42,10 @@ var everywhere = []step{
 	{"subscribers killed", each("CLIENT", "KILL", "TYPE", "pubsub")},
 	{"out of memory for a moment", func(t *testing.T, top topology.Topology) {
 		each("CONFIG", "SET", "maxmemory", "1")(t, top)
-		awaitError(t, top, "OOM", func(rdb redis.UniversalClient) error { return rdb.Set(t.Context(), loadKey, 1, time.Second).Err() })
+		awaitError(t, top, "OOM", func(rdb redis.UniversalClient) error {
+			return rdb.Set(t.Context(), loadKey, 1,
+				time.Second).Err()
+		})
 		each("CONFIG", "SET", "maxmemory", "0")(t, top)
 	}},
 	{"stopped for a moment", func(t *testing.T, top topology.Topology) {
@@ -63,14 +67,17 @@ func stepsOf(top topology.Topology) []step {
 	if r, ok := top.(topology.Resharder); ok {
 		steps = append(steps, step{"slot moved", func(t *testing.T, _ topology.Topology) { r.Reshard(t, loadKey) }})
 	}
-	if f, ok := top.(topology.Failover); ok && top.Kind() == topology.Cluster { // the others' may lose what is written meanwhile
-		steps = append(steps, step{"graceful failover", func(t *testing.T, _ topology.Topology) { f.Failover(t, loadKey) }})
+	// the others' may lose what is written meanwhile
+	if f, ok := top.(topology.Failover); ok && top.Kind() == topology.Cluster {
+		steps = append(steps, step{"graceful failover",
+			func(t *testing.T, _ topology.Topology) { f.Failover(t, loadKey) }})
 	}
 	return steps
 }
 
-// TestUnderLoad uses locks at random from several clients while one thing after the other happens to the servers, and checks
-// the history. The order of the steps comes from a seed, which is printed; HOLDFAST_SEED=n repeats it.
+// TestUnderLoad uses locks at random from several clients while one thing after the other happens
+// to the servers, and checks the history. The order of the steps comes from a seed, which is
+// printed; HOLDFAST_SEED=n repeats it.
 func TestUnderLoad(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if given, err := strconv.ParseUint(os.Getenv("HOLDFAST_SEED"), 10, 64); err == nil {
@@ -78,15 +85,16 @@ func TestUnderLoad(t *testing.T) {
 	}
 	replay := fmt.Sprintf("HOLDFAST_SEED=%d go test -race -run '^%s$' .", seed, t.Name())
 	t.Log("replay: " + replay)
-	eachKind(t, topology.Single|topology.Replicated|topology.Cluster, func(t *testing.T, top topology.Topology, k kind) {
-		rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // chooses faults, guards nothing
-		l := newLoad(t, top, k, rng)
-		steps := stepsOf(top)
-		for _, i := range rng.Perm(len(steps)) {
-			l.during(steps[i])
-		}
-		l.finish(replay)
-	})
+	eachKind(t, topology.Single|topology.Replicated|topology.Cluster,
+		func(t *testing.T, top topology.Topology, k kind) {
+			rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // chooses faults, guards nothing
+			l := newLoad(t, top, k, rng)
+			steps := stepsOf(top)
+			for _, i := range rng.Perm(len(steps)) {
+				l.during(steps[i])
+			}
+			l.finish(replay)
+		})
 }
 
 // load is clients that use locks.
@@ -120,7 +128,8 @@ func newLoad(t *testing.T, top topology.Topology, k kind, rng *rand.Rand) *load 
 		cfg := workload.Config{
 			Lock:  func(name string) workload.Locker { return k.make(c, name) },
 			Name:  func(rng *rand.Rand) string { return loadKey + strconv.Itoa(rng.IntN(2)) },
-			Think: 10 * time.Millisecond, Hold: 5 * time.Millisecond, Wait: 20 * time.Millisecond, Patience: patience, Now: l.now,
+			Think: 10 * time.Millisecond, Hold: 5 * time.Millisecond, Wait: 20 * time.Millisecond, Patience: patience,
+			Now: l.now,
 		}
 		for actor := range 2 {
 			a := workload.New(cfg, rec, client, actor, rand.New(rand.NewPCG(rng.Uint64(), 0))) //nolint:gosec // as above
@@ -177,8 +186,8 @@ func (l *load) finish(replay string) {
 	nothingLeft(l.T, l.top, loadKey)
 }
 
-// nothingLeft waits until no lock whose name begins like this is held, and then sees that no key is without a time to live
-// and that nobody is subscribed.
+// nothingLeft waits until no lock whose name begins like this is held, and then sees that no key is
+// without a time to live and that nobody is subscribed.
 func nothingLeft(t *testing.T, top topology.Topology, prefix string) {
 	t.Helper()
 	n := top.Serving(t, prefix)
@@ -192,7 +201,8 @@ func nothingLeft(t *testing.T, top topology.Topology, prefix string) {
 		}
 		return all
 	}
-	require.Eventually(t, func() bool { return len(list("KEYS", escape(prefix)+"*")) == 0 }, patience, 5*time.Millisecond, "locks are left")
+	require.Eventually(t, func() bool { return len(list("KEYS", escape(prefix)+"*")) == 0 }, patience,
+		5*time.Millisecond, "locks are left")
 	for _, key := range list("KEYS", "*") {
 		require.Positive(t, n.Command(t, "PTTL", key), "%s has no time to live", key)
 	}
@@ -217,7 +227,8 @@ func each(args ...string) func(t *testing.T, top topology.Topology) {
 	}
 }
 
-// awaitError waits until a command of an ordinary client fails, with an error that begins like this.
+// awaitError waits until a command of an ordinary client fails, with an error that begins like
+// this.
 func awaitError(t *testing.T, top topology.Topology, prefix string, do func(redis.UniversalClient) error) {
 	t.Helper()
 	rdb := top.Admin(t, func(o *redis.UniversalOptions) {

@@ -1,8 +1,9 @@
-// Package integration_test tests the library as its users have it, on real servers of all versions and topologies. It is
-// a module of its own, so that what it needs for that is not in the library's go.mod.
+// Package integration_test tests the library as its users have it, on real servers of all versions
+// and topologies. It is a module of its own, so that what it needs for that is not in the library's
+// go.mod.
 //
-// Not here: tests of one package, which stand beside it. Nothing in this module is meant to be imported; every file ends
-// in _test.go.
+// Not here: tests of one package, which stand beside it. Nothing in this module is meant to be
+// imported; every file ends in _test.go.
 package integration_test
 
 import (
@@ -23,7 +24,8 @@ import (
 // patience is how long a test waits for what must come, on however busy a machine.
 const patience = 30 * time.Second
 
-// TestServer proves that the suite runs on the server it was asked to run on, and names it in the log.
+// TestServer proves that the suite runs on the server it was asked to run on, and names it in the
+// log.
 func TestServer(t *testing.T) {
 	s := redistest.Shared(t)
 	bin, _ := redistest.Binary()
@@ -51,8 +53,8 @@ func mustLock(t *testing.T, m *rlock.Mutex) *holdfast.Hold {
 	return h
 }
 
-// waitFor locks and unlocks in the background; the channel is closed when that is done. It returns when the waiter stands
-// in line.
+// waitFor locks and unlocks in the background; the channel is closed when that is done. It returns
+// when the waiter stands in line.
 func waitFor(ctx context.Context, t *testing.T, m *rlock.Mutex) <-chan struct{} {
 	t.Helper()
 	_, err := m.TryLock(ctx)

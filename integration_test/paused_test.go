@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// lateEnv makes the test binary a process that locks, is stopped for longer than its lease, and goes on writing as if
-// nothing had happened: the address of its server.
+// lateEnv makes the test binary a process that locks, is stopped for longer than its lease, and
+// goes on writing as if nothing had happened: the address of its server.
 const lateEnv = "HOLDFAST_TEST_LATE_WRITER"
 
 // fenced is a resource that keeps the greatest token it has seen, and refuses a smaller one.
@@ -56,13 +56,15 @@ func writeLate(addr string) error {
 		return err
 	}
 	<-h.Context().Done()
-	fmt.Println(accepted, errors.Is(context.Cause(h.Context()), holdfast.ErrLost), errors.Is(h.Unlock(ctx), holdfast.ErrLost))
+	fmt.Println(accepted, errors.Is(context.Cause(h.Context()), holdfast.ErrLost),
+		errors.Is(h.Unlock(ctx), holdfast.ErrLost))
 	return c.Close(ctx)
 }
 
-// TestPausedBeyondItsLease: a process is stopped while it holds the lock, another one gets it and writes, and the first one
-// goes on and writes too. A store that does not look at tokens takes the late write, which is the weakness of every lease;
-// one that does refuses it. The late one is told of its loss when it looks.
+// TestPausedBeyondItsLease: a process is stopped while it holds the lock, another one gets it and
+// writes, and the first one goes on and writes too. A store that does not look at tokens takes the
+// late write, which is the weakness of every lease; one that does refuses it. The late one is told
+// of its loss when it looks.
 func TestPausedBeyondItsLease(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
@@ -95,6 +97,7 @@ func TestPausedBeyondItsLease(t *testing.T) {
 	require.Equal(t, "0 true true", lines.Text(), "refused, told of the loss, and at Unlock too")
 	require.NoError(t, late.Wait())
 	require.Equal(t, "in time", rdb.HGet(ctx, "store:fenced", "value").Val())
-	require.Equal(t, "late", rdb.HGet(ctx, "store:plain", "value").Val(), "the control: without the token the late write stands")
+	require.Equal(t, "late", rdb.HGet(ctx, "store:plain", "value").Val(),
+		"the control: without the token the late write stands")
 	require.NoError(t, h.Unlock(ctx), "the one in time has held it all along")
 }

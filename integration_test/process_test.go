@@ -20,14 +20,16 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// workerEnv makes the test binary a worker process: "<address> <rounds>". It locks and unlocks that often and prints
-// each token; 0 rounds: it locks once, prints the token and holds until it is killed.
+// workerEnv makes the test binary a worker process: "<address> <rounds>". It locks and unlocks that
+// often and prints each token; 0 rounds: it locks once, prints the token and holds until it is
+// killed.
 const workerEnv = "HOLDFAST_TEST_WORKER"
 
 const workerLock = "processes"
 
 func TestMain(m *testing.M) {
-	for env, work := range map[string]func(string) error{workerEnv: work, chainEnv: handOn, lateEnv: writeLate, fairEnv: lockFairly, waitersEnv: waitFairly} {
+	for env, work := range map[string]func(string) error{workerEnv: work, chainEnv: handOn, lateEnv: writeLate,
+		fairEnv: lockFairly, waitersEnv: waitFairly} {
 		if job := os.Getenv(env); job != "" {
 			if err := work(job); err != nil {
 				fmt.Println("error:", err)
@@ -36,7 +38,8 @@ func TestMain(m *testing.M) {
 			return
 		}
 	}
-	// More at once than there are cores: the tests that run in parallel mostly wait, for a lease or for an election.
+	// More at once than there are cores: the tests that run in parallel mostly wait, for a lease or
+	// for an election.
 	_ = flag.Set("test.parallel", "8")
 	redistest.Main(m)
 }
@@ -76,7 +79,8 @@ func work(job string) error {
 	return c.Close(ctx)
 }
 
-// startWorker starts a worker process, killed at the end of the test if it still runs. lines are what it prints.
+// startWorker starts a worker process, killed at the end of the test if it still runs. lines are
+// what it prints.
 func startWorker(t *testing.T, srv *redistest.Server, rounds int) (cmd *exec.Cmd, lines *bufio.Scanner) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0])
@@ -88,8 +92,8 @@ func startWorker(t *testing.T, srv *redistest.Server, rounds int) (cmd *exec.Cmd
 	return cmd, bufio.NewScanner(out)
 }
 
-// TestTwoProcesses: two processes hand a lock with a lease of 30 s to and fro, 200 times each. None waits for the lease
-// or for a tick, or it would not be done in time.
+// TestTwoProcesses: two processes hand a lock with a lease of 30 s to and fro, 200 times each. None
+// waits for the lease or for a tick, or it would not be done in time.
 func TestTwoProcesses(t *testing.T) {
 	const rounds = 200
 	srv := redistest.Start(t)
@@ -111,11 +115,12 @@ func TestTwoProcesses(t *testing.T) {
 	}
 	require.Len(t, seen, 2*rounds)
 	calls := srv.CommandCalls(t)
-	require.LessOrEqual(t, calls["evalsha"]+calls["eval"], int64(2*rounds*4), "two scripts a turn and two lost attempts: %v", calls)
+	require.LessOrEqual(t, calls["evalsha"]+calls["eval"], int64(2*rounds*4),
+		"two scripts a turn and two lost attempts: %v", calls)
 }
 
-// TestHolderKilled: a process that holds the lock is killed with SIGKILL. The waiter gets it when its lease has ended, with
-// a greater token.
+// TestHolderKilled: a process that holds the lock is killed with SIGKILL. The waiter gets it when
+// its lease has ended, with a greater token.
 func TestHolderKilled(t *testing.T) {
 	srv := redistest.Start(t)
 	cmd, lines := startWorker(t, srv, 0)

@@ -43,8 +43,9 @@ func holdersOf(ctx context.Context, rdbs []*redis.Client, name string) []string 
 	return list
 }
 
-// acquainted has a lock's clients ask all masters since when they run. Who does so after a clock has jumped takes that master for much
-// older than the others, and these, which are seconds old in a test, for ones that were started anew.
+// acquainted has a lock's clients ask all masters since when they run. Who does so after a clock
+// has jumped takes that master for much older than the others, and these, which are seconds old in
+// a test, for ones that were started anew.
 func acquainted(t *testing.T, m *redlock.Mutex) *redlock.Mutex {
 	t.Helper()
 	h, err := m.Lock(t.Context())
@@ -53,7 +54,8 @@ func acquainted(t *testing.T, m *redlock.Mutex) *redlock.Mutex {
 	return m
 }
 
-// aged waits until masters are older than a lease. Younger ones, one of which has forgotten a lock that others know of, vote for nobody else.
+// aged waits until masters are older than a lease. Younger ones, one of which has forgotten a lock
+// that others know of, vote for nobody else.
 func aged(t *testing.T, rdbs []*redis.Client) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -74,8 +76,8 @@ func directly(t *testing.T, masters []*redistest.Server) (list []*redis.Client) 
 	return list
 }
 
-// TestQuorumClock: the clocks of two masters of five jump beyond the lease. A hold that all five know of stands, nobody else gets the
-// lock, and the two are asked to take it back.
+// TestQuorumClock: the clocks of two masters of five jump beyond the lease. A hold that all five
+// know of stands, nobody else gets the lock, and the two are asked to take it back.
 func TestQuorumClock(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
@@ -105,15 +107,18 @@ func TestQuorumClock(t *testing.T) {
 		require.NoError(t, h.Context().Err())
 		require.NoError(t, h.Unlock(ctx))
 		var next *holdfast.Hold
-		require.Eventually(t, func() bool { next, err = rival.TryLock(ctx); return err == nil }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { next, err = rival.TryLock(ctx); return err == nil }, patience,
+			time.Millisecond)
 		require.Greater(t, next.Token(), h.Token())
 		require.NoError(t, next.Unlock(ctx))
 	})
 }
 
-// TestQuorumClockWeakness: three masters of five have granted the lock, the two others are out of the holder's reach, and the clock of
-// one of the three jumps beyond the lease. A second owner gets the lock while the first one still trusts its hold. What is promised then:
-// the second one's token is greater, the first one is told by a renewal that reaches a majority, and the second one's lock is not touched.
+// TestQuorumClockWeakness: three masters of five have granted the lock, the two others are out of
+// the holder's reach, and the clock of one of the three jumps beyond the lease. A second owner gets
+// the lock while the first one still trusts its hold. What is promised then: the second one's token
+// is greater, the first one is told by a renewal that reaches a majority, and the second one's lock
+// is not touched.
 func TestQuorumClockWeakness(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
@@ -127,17 +132,20 @@ func TestQuorumClockWeakness(t *testing.T) {
 			addrs[i] = apart[i-3].Addr()
 			apart[i-3].Stop()
 		}
-		require.Eventually(t, func() bool { return strings.Join(holdersOf(ctx, rdbs, "weak"), "") == "" }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return strings.Join(holdersOf(ctx, rdbs, "weak"), "") == "" }, patience,
+			time.Millisecond)
 		aged(t, rdbs)
 		h, err := redlock.New(quorumOf(t, &holdfast.Options{Lease: weakLease}, addrs...), "weak").Lock(ctx)
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return holdersOf(ctx, rdbs, "weak")[2] == h.Owner() }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return holdersOf(ctx, rdbs, "weak")[2] == h.Owner() }, patience,
+			time.Millisecond)
 		require.Equal(t, []string{h.Owner(), h.Owner(), h.Owner(), "", ""}, holdersOf(ctx, rdbs, "weak"))
 
 		_, err = rival.TryLock(ctx)
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired, "without the jump it is refused")
 		var next *holdfast.Hold
-		require.Eventually(t, func() bool { // a renewal may come between the two, and have the master take the hold back
+		// a renewal may come between the two, and have the master take the hold back
+		require.Eventually(t, func() bool {
 			masters[2].MoveClock(t, 2*weakLease)
 			next, err = rival.TryLock(ctx)
 			return err == nil

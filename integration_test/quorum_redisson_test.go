@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// TestQuorumSharedWithRedisson plays Redisson's lock at each master, as its locks over several servers take it, by what it sends
-// (recorded from Redisson 4.7): a lock voted by ours is taken for it everywhere, its locks at a majority keep ours out, and its unlock
-// wakes us.
+// TestQuorumSharedWithRedisson plays Redisson's lock at each master, as its locks over several
+// servers take it, by what it sends (recorded from Redisson 4.7): a lock voted by ours is taken for
+// it everywhere, its locks at a majority keep ours out, and its unlock wakes us.
 func TestQuorumSharedWithRedisson(t *testing.T) {
 	masters := redistest.StartMasters(t, 3)
 	rdbs := directly(t, masters)
@@ -33,7 +33,8 @@ func TestQuorumSharedWithRedisson(t *testing.T) {
 	h, err := m.Lock(ctx)
 	require.NoError(t, err)
 	for i := range rdbs {
-		require.Eventually(t, func() bool { return holdersOf(ctx, rdbs, "foo")[i] == h.Owner() }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return holdersOf(ctx, rdbs, "foo")[i] == h.Owner() }, patience,
+			time.Millisecond)
 		require.Positive(t, lock(i), "refused, with the milliseconds that are left")
 	}
 	require.NoError(t, h.Unlock(ctx))
@@ -52,7 +53,8 @@ func TestQuorumSharedWithRedisson(t *testing.T) {
 		granted <- err
 	}()
 	for _, rdb := range rdbs {
-		require.Eventually(t, func() bool { return rdb.PubSubNumSub(ctx, channel).Val()[channel] == 1 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return rdb.PubSubNumSub(ctx, channel).Val()[channel] == 1 }, patience,
+			time.Millisecond)
 	}
 	require.Equal(t, owner, holdersOf(ctx, rdbs, "foo")[0], "not touched")
 	for _, i := range []int{0, 2} {

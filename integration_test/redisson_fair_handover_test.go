@@ -13,23 +13,26 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// TestRedissonFairCallsUs: a holder of Redisson's that unlocks calls our waiter in front on the channel of its owner, where we
-// listen.
+// TestRedissonFairCallsUs: a holder of Redisson's that unlocks calls our waiter in front on the
+// channel of its owner, where we listen.
 func TestRedissonFairCallsUs(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(1), callsUs(t))
 }
 
-// TestRedissonFairCallsUsAtOnce: that does not take a poll. Else each hand-over from Redisson's to ours would wait for one.
+// TestRedissonFairCallsUsAtOnce: that does not take a poll. Else each hand-over from Redisson's to
+// ours would wait for one.
 func TestRedissonFairCallsUsAtOnce(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(1), callsUs(t, mutant.Hook(lua.FairPoll, "if not called or", "if true or")))
 }
 
-// TestRedissonFairCallsUsControl: without that nobody listens there, and only the poll finds the lock.
+// TestRedissonFairCallsUsControl: without that nobody listens there, and only the poll finds the
+// lock.
 func TestRedissonFairCallsUsControl(t *testing.T) {
 	t.Parallel()
-	require.Zero(t, callsUs(t, mutant.Hook(lua.FairPoll, "if not called or", "if true or"), mutant.Hook(lua.FairAcquire, "foreign and 1 or 0, hash[1]", "0, hash[1]")))
+	require.Zero(t, callsUs(t, mutant.Hook(lua.FairPoll, "if not called or", "if true or"),
+		mutant.Hook(lua.FairAcquire, "foreign and 1 or 0, hash[1]", "0, hash[1]")))
 }
 
 // callsUs returns how many heard Redisson's call. Ours is granted the lock in any case.
@@ -50,7 +53,8 @@ func callsUs(t *testing.T, hooks ...redis.Hook) (heard int64) {
 	return heard
 }
 
-// TestRedissonFairDeadJava: a waiter of Redisson's that died in front of ours is handed the lock, and has it for two seconds.
+// TestRedissonFairDeadJava: a waiter of Redisson's that died in front of ours is handed the lock,
+// and has it for two seconds.
 func TestRedissonFairDeadJava(t *testing.T) {
 	t.Parallel()
 	require.LessOrEqual(t, deadJava(t), 2*time.Second)
@@ -85,28 +89,32 @@ const deadPlace = 3 * time.Second
 // dieWaiting takes a place for a client of ours that is never heard of again.
 func (s *shared) dieWaiting(script *lua.Script) {
 	s.t.Helper()
-	_, err := lua.Run(s.ctx, s.rdb, script.Call(javaName, "redisson_lock_token:{fair}", javaQueue, javaEnds, javaChannel,
+	_, err := lua.Run(s.ctx, s.rdb, script.Call(javaName, "redisson_lock_token:{fair}", javaQueue, javaEnds,
+		javaChannel,
 		"dead:h1", 30000, 3600000, 0, deadPlace.Milliseconds(), 1000, "PUBLISH"))
 	require.NoError(s.t, err)
 	require.Contains(s.t, s.queue(), "dead:h1")
 }
 
-// TestRedissonFairDeadOurs: a dead waiter of ours in front of Redisson's costs them no more than the rest of its place's time,
-// or of their own sleep, when Redisson unlocks.
+// TestRedissonFairDeadOurs: a dead waiter of ours in front of Redisson's costs them no more than
+// the rest of its place's time, or of their own sleep, when Redisson unlocks.
 func TestRedissonFairDeadOurs(t *testing.T) {
 	t.Parallel()
 	require.True(t, deadOurs(t, lua.FairAcquire))
 }
 
-// TestRedissonFairDeadOursControl: with a place that counts for longer they are not served in that time.
+// TestRedissonFairDeadOursControl: with a place that counts for longer they are not served in that
+// time.
 func TestRedissonFairDeadOursControl(t *testing.T) {
 	t.Parallel()
-	endless := strings.Replace(lua.FairAcquire.Text(), "local deadline, n = now + place,", "local deadline, n = now + 60000,", 1)
+	endless := strings.Replace(lua.FairAcquire.Text(), "local deadline, n = now + place,",
+		"local deadline, n = now + 60000,", 1)
 	require.NotEqual(t, lua.FairAcquire.Text(), endless)
 	require.False(t, deadOurs(t, lua.New("fair_acquire", endless, 5)))
 }
 
-// deadOurs tells whether Redisson's waiter behind a dead one of ours is served when the place of that has ended, or soon after.
+// deadOurs reports whether Redisson's waiter behind a dead one of ours is served when the place of
+// that has ended, or soon after.
 func deadOurs(t *testing.T, script *lua.Script) bool {
 	t.Helper()
 	s := newShared(t)
@@ -118,7 +126,10 @@ func deadOurs(t *testing.T, script *lua.Script) bool {
 	owner := s.waitJava(j, 2)
 	s.mustEnd()
 	require.NoError(t, j.unlock(s.ctx, 1))
-	s.until("it is served, or should have been", func() bool { return len(s.order()) > 0 || s.rdb.Time(s.ctx).Val().After(limit) })
+	s.until("it is served, or should have been", func() bool {
+		return len(s.order()) > 0 ||
+			s.rdb.Time(s.ctx).Val().After(limit)
+	})
 	served := len(s.order()) > 0
 	require.NoError(t, s.rdb.ZRem(s.ctx, javaEnds, "dead:h1").Err())
 	require.NoError(t, s.rdb.LRem(s.ctx, javaQueue, 0, "dead:h1").Err())
@@ -128,13 +139,15 @@ func deadOurs(t *testing.T, script *lua.Script) bool {
 	return served
 }
 
-// TestRedissonFairDeadOursPassed: when a client of ours unlocks, the dead waiter is passed over at once.
+// TestRedissonFairDeadOursPassed: when a client of ours unlocks, the dead waiter is passed over at
+// once.
 func TestRedissonFairDeadOursPassed(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "java:2", handedTo(t))
 }
 
-// TestRedissonFairDeadOursPassedControl: a release that does not look whether anybody listens hands the lock to the dead.
+// TestRedissonFairDeadOursPassedControl: a release that does not look whether anybody listens hands
+// the lock to the dead.
 func TestRedissonFairDeadOursPassedControl(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "dead:h1", handedTo(t, mutant.Hook(lua.FairRelease, "if deaf[id] then return nil end", "")))
@@ -154,8 +167,8 @@ func handedTo(t *testing.T, hooks ...redis.Hook) string {
 	return holder[0]
 }
 
-// TestRedissonFairQueueOutlivesUs: the queue, to which only our scripts give an end, does not end before the places of
-// Redisson's that joined it behind us.
+// TestRedissonFairQueueOutlivesUs: the queue, to which only our scripts give an end, does not end
+// before the places of Redisson's that joined it behind us.
 func TestRedissonFairQueueOutlivesUs(t *testing.T) {
 	t.Parallel()
 	require.Positive(t, spare(t))
@@ -168,7 +181,8 @@ func TestRedissonFairQueueOutlivesUsControl(t *testing.T) {
 	require.Negative(t, spare(t, mutant.Hook(lua.FairAcquire, slack, none), mutant.Hook(lua.FairPoll, slack, none)))
 }
 
-// spare is for how long the queue outlives the place of a waiter of Redisson's when the last of ours has been granted.
+// spare is for how long the queue outlives the place of a waiter of Redisson's when the last of
+// ours has been granted.
 func spare(t *testing.T, hooks ...redis.Hook) time.Duration {
 	t.Helper()
 	s := newShared(t)

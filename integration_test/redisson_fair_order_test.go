@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// TestRedissonFairOrder: 32 waiters of Go and Java are granted the lock in the order of the queue, several times.
+// TestRedissonFairOrder: 32 waiters of Go and Java are granted the lock in the order of the queue,
+// several times.
 func TestRedissonFairOrder(t *testing.T) {
 	t.Parallel()
 	for range 3 {
@@ -31,8 +32,8 @@ func TestRedissonFairOrderControl(t *testing.T) {
 	require.NotEqual(t, want, got)
 }
 
-// mixedCrowd queues 32 waiters, 16 on each side, of four clients each, in pairs: GGJJGGJJ has every kind of hand-over. It
-// returns the queue and the grants.
+// mixedCrowd queues 32 waiters, 16 on each side, of four clients each, in pairs: GGJJGGJJ has every
+// kind of hand-over. It returns the queue and the grants.
 func mixedCrowd(t *testing.T, hooks ...redis.Hook) (want, got []string) {
 	t.Helper()
 	s := newShared(t)
@@ -54,19 +55,21 @@ func mixedCrowd(t *testing.T, hooks ...redis.Hook) (want, got []string) {
 	s.mustEnd()
 	require.NoError(t, h.Unlock(t.Context()))
 	s.group.Wait()
-	require.Zero(t, s.rdb.Exists(t.Context(), javaName, javaQueue, javaEnds).Val(), "nothing is left behind but the token")
+	require.Zero(t, s.rdb.Exists(t.Context(), javaName, javaQueue, javaEnds).Val(),
+		"nothing is left behind but the token")
 	s.mustEnd()
 	return want, s.order()
 }
 
-// TestRedissonFairLateSubscribe: Redisson's waiter is handed the lock after it has taken its place and before it listens.
+// TestRedissonFairLateSubscribe: Redisson's waiter is handed the lock after it has taken its place
+// and before it listens.
 func TestRedissonFairLateSubscribe(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(0), lateSubscribe(t), "granted once: one unlock frees it")
 }
 
-// TestRedissonFairLateSubscribeControls: handed over as count 1 it would be locked for ever after its unlock; passed over for
-// want of a listener it would lose its turn.
+// TestRedissonFairLateSubscribeControls: handed over as count 1 it would be locked for ever after
+// its unlock; passed over for want of a listener it would lose its turn.
 func TestRedissonFairLateSubscribeControls(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(1), lateSubscribe(t, mutant.Hook(lua.FairRelease, "id and '1' or '0'", "'1'")))
@@ -75,7 +78,8 @@ func TestRedissonFairLateSubscribeControls(t *testing.T) {
 		"    if not id and call('PUBSUB', 'NUMSUB', channel .. ':' .. owner)[2] == 0 then return nil end\n    local deadline = ends(owner)\n")))
 }
 
-// lateSubscribe returns the waiter's count when it has unlocked once, or -1 if it was not handed the lock.
+// lateSubscribe returns the waiter's count when it has unlocked once, or -1 if it was not handed
+// the lock.
 func lateSubscribe(t *testing.T, hooks ...redis.Hook) (count int64) {
 	t.Helper()
 	s := newShared(t)

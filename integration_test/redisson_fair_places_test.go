@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// noRoom takes out what keeps our places behind Redisson's: nothing is added for them, neither at first nor by polls.
+// noRoom takes out what keeps our places behind Redisson's: nothing is added for them, neither at
+// first nor by polls.
 func noRoom() []redis.Hook {
 	return []redis.Hook{
 		mutant.Hook(lua.FairAcquire, "deadline, others = behind(place)", "deadline = now + place"),
@@ -19,16 +20,17 @@ func noRoom() []redis.Hook {
 	}
 }
 
-// noRefresh leaves our places with the deadlines that they were given at first. Nor does a poll hand the lock on: one that
-// came between an unlock and the next lock of Redisson's would spare us what Redisson's own grant takes off.
+// noRefresh leaves our places with the deadlines that they were given at first. Nor does a poll
+// hand the lock on: one that came between an unlock and the next lock of Redisson's would spare us
+// what Redisson's own grant takes off.
 func noRefresh() redis.Hook {
 	return mutant.Hook(lua.FairPoll,
 		"    asked[ARGV[i]] = deadline\n", "", "if first and (mixed()", "if false and (mixed()",
 		"if call('HLEN', name) == 0 and call('LLEN', queue) > 0 then", "if false then")
 }
 
-// TestRedissonFairGrantsAhead: each grant of Redisson's takes 300 s off the places behind it, and its scripts purge; ours
-// stand all the same, in every round.
+// TestRedissonFairGrantsAhead: each grant of Redisson's takes 300 s off the places behind it, and
+// its scripts purge; ours stand all the same, in every round.
 func TestRedissonFairGrantsAhead(t *testing.T) {
 	t.Parallel()
 	for range 3 {
@@ -44,8 +46,9 @@ func TestRedissonFairGrantsAheadControl(t *testing.T) {
 	require.NotEqual(t, want, got)
 }
 
-// grantsAhead queues J J J G J G G J behind a holder of Redisson's and lets Redisson's threads pass the lock on at once, with
-// no time for our clients to put their places off. It returns the queue and the grants.
+// grantsAhead queues J J J G J G G J behind a holder of Redisson's and lets Redisson's threads pass
+// the lock on at once, with no time for our clients to put their places off. It returns the queue
+// and the grants.
 func grantsAhead(t *testing.T, hooks ...redis.Hook) (want, got []string) {
 	t.Helper()
 	s := newShared(t)
@@ -65,8 +68,8 @@ func grantsAhead(t *testing.T, hooks ...redis.Hook) (want, got []string) {
 	return want, s.order()
 }
 
-// TestRedissonFairLongWait: Redisson's waiter has waited for almost 300 s when ours joins, or ours has waited as long behind
-// it. The grant ahead takes the 300 s off.
+// TestRedissonFairLongWait: Redisson's waiter has waited for almost 300 s when ours joins, or ours
+// has waited as long behind it. The grant ahead takes the 300 s off.
 func TestRedissonFairLongWait(t *testing.T) {
 	t.Parallel()
 	t.Run("joined late", func(t *testing.T) {
@@ -77,18 +80,20 @@ func TestRedissonFairLongWait(t *testing.T) {
 	})
 }
 
-// TestRedissonFairLongWaitControls: the first needs room from the start, or a poll that makes it in time, the second the poll.
+// TestRedissonFairLongWaitControls: the first needs room from the start, or a poll that makes it in
+// time, the second the poll.
 func TestRedissonFairLongWaitControls(t *testing.T) {
 	t.Parallel()
 	t.Run("joined late, by the tail's deadline alone", func(t *testing.T) {
-		require.False(t, joinedLate(t, mutant.Hook(lua.FairAcquire, "deadline, others = behind(place)", "deadline = last + place"), noRefresh()))
+		require.False(t, joinedLate(t, mutant.Hook(lua.FairAcquire, "deadline, others = behind(place)",
+			"deadline = last + place"), noRefresh()))
 	})
 	t.Run("waited long, not put off", func(t *testing.T) {
 		require.False(t, waitedLong(t, noRefresh()))
 	})
 }
 
-// joinedLate tells whether our place outlives the grant ahead of it.
+// joinedLate reports whether our place outlives the grant ahead of it.
 func joinedLate(t *testing.T, hooks ...redis.Hook) bool {
 	t.Helper()
 	s := newShared(t)
@@ -119,8 +124,8 @@ func waitedLong(t *testing.T, hooks ...redis.Hook) bool {
 	return s.outlives(j, owner)
 }
 
-// outlives lets thread 2 have the lock after thread 1, and give it back, and tells whether ours is next. Thread 3 looks on, and
-// purges.
+// outlives lets thread 2 have the lock after thread 1, and give it back, and reports whether ours
+// is next. Thread 3 looks on, and purges.
 func (s *shared) outlives(j *java, owner string) bool {
 	s.t.Helper()
 	require.Equal(s.t, []string{j.owner(2), owner}, s.queue())
@@ -136,7 +141,8 @@ func (s *shared) outlives(j *java, owner string) bool {
 	return stands
 }
 
-// TestRedissonFairGivesUp: Redisson's waiters leave in front of ours, between them and behind, and take their 300 s with them.
+// TestRedissonFairGivesUp: Redisson's waiters leave in front of ours, between them and behind, and
+// take their 300 s with them.
 func TestRedissonFairGivesUp(t *testing.T) {
 	t.Parallel()
 	require.True(t, givesUp(t))
@@ -148,7 +154,8 @@ func TestRedissonFairGivesUpControl(t *testing.T) {
 	require.False(t, givesUp(t, noRoom()...))
 }
 
-// givesUp tells whether ours were granted in their order when all of Redisson's have given up, and those who look on purged.
+// givesUp reports whether ours were granted in their order when all of Redisson's have given up,
+// and those who look on purged.
 func givesUp(t *testing.T, hooks ...redis.Hook) bool {
 	t.Helper()
 	s := newShared(t)

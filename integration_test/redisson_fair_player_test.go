@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What Redisson 4.7 sends for its fair lock, as it was recorded; the scripts are written anew to do the same commands. Its
-// times are those of its clients.
+// What Redisson 4.7 sends for its fair lock, as it was recorded; the scripts are written anew to do
+// the same commands. Its times are those of its clients.
 
 const (
 	javaName    = "fair"
@@ -24,8 +24,8 @@ const (
 	javaWait    = 300 * time.Second // fairLockWaitTimeout
 )
 
-// javaPurge begins each of its scripts but the one for giving up: heads whose deadline has passed go, to the first one that
-// has another or none.
+// javaPurge begins each of its scripts but the one for giving up: heads whose deadline has passed
+// go, to the first one that has another or none.
 const javaPurge = `
 local call = redis.call
 local function purge(now)
@@ -63,7 +63,8 @@ if last and last ~= owner and call('ZSCORE', KEYS[3], last) then ttl = tonumber(
 if call('ZADD', KEYS[3], ttl + wait + now, owner) == 1 then call('RPUSH', KEYS[2], owner) end
 return ttl`)
 
-// KEYS: lock, queue, deadlines, channel. ARGV: lease, owner, now. Nil: another's. 0: still held. 1: free; then who was called.
+// KEYS: lock, queue, deadlines, channel. ARGV: lease, owner, now. Nil: another's. 0: still held. 1:
+// free; then who was called.
 var javaUnlock = redis.NewScript(javaPurge + `
 local name, owner = KEYS[1], ARGV[2]
 purge(ARGV[3])
@@ -110,7 +111,8 @@ func (j *java) owner(thread int) string { return j.id + ":" + strconv.Itoa(threa
 
 func (j *java) now() int64 { return time.Now().Add(-j.late).UnixMilli() }
 
-// attempt is the script of lock() or tryLock(); not granted, it says for how long the holder's lease lasts.
+// attempt is the script of lock() or tryLock(); not granted, it says for how long the holder's
+// lease lasts.
 func (j *java) attempt(ctx context.Context, thread int, place bool) (left time.Duration, granted bool, err error) {
 	waits := 0
 	if place {
@@ -124,8 +126,9 @@ func (j *java) attempt(ctx context.Context, thread int, place bool) (left time.D
 	return time.Duration(ms) * time.Millisecond, false, err
 }
 
-// lock waits as lock() does: a place, then the channel, then attempts: at a message and when the lease that it knows of ends.
-// That may be at once, and then it asks without a pause. placed is called between the first attempt and the subscription.
+// lock waits as lock() does: a place, then the channel, then attempts: at a message and when the
+// lease that it knows of ends. That may be at once, and then it asks without a pause. placed is
+// called between the first attempt and the subscription.
 func (j *java) lock(ctx context.Context, thread int, placed func()) error {
 	_, granted, err := j.attempt(ctx, thread, true)
 	if granted || err != nil {

@@ -102,7 +102,8 @@ func (s *shared) until(what string, cond func() bool) {
 	require.Eventually(s.t, cond, patience, 2*time.Millisecond, what)
 }
 
-// left is for how many milliseconds an owner's place counts, by the server's clock; false if it has none.
+// left is for how many milliseconds an owner's place counts, by the server's clock; false if it has
+// none.
 func (s *shared) left(owner string) (float64, bool) {
 	score, err := s.rdb.ZScore(s.ctx, javaEnds, owner).Result()
 	return score - float64(s.rdb.Time(s.ctx).Val().UnixMilli()), err == nil

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// visits is a random history of a queue in which Redisson's waiters come and go among ours, live and dead, in virtual time.
+// visits is a random history of a queue in which Redisson's waiters come and go among ours, live
+// and dead, in virtual time.
 type visits struct {
 	s       *shared
 	rnd     *rand.Rand
@@ -44,8 +45,9 @@ func (v *visits) run(s *lua.Script, args ...any) lua.Reply {
 	return r
 }
 
-// poll is of one of our clients, with its waiters that live. Who holds the lock then waits no longer. What it hands over stays handed for
-// longer than a history takes, on a busy machine too: else whoever comes next hands the lock to another, who would count as lost.
+// poll is of one of our clients, with its waiters that live. Who holds the lock then waits no
+// longer. What it hands over stays handed for longer than a history takes, on a busy machine too:
+// else whoever comes next hands the lock to another, who would count as lost.
 func (v *visits) poll(client string) {
 	args := []any{client, "PUBLISH", time.Minute.Milliseconds(), 330000, visitPlace.Milliseconds()}
 	for owner := range v.live {
@@ -97,7 +99,8 @@ func (v *visits) step() {
 		}
 	case n < 11: // Redisson's tryLock with a time, which mostly leaves
 		v.last++
-		v.j.wait = []time.Duration{100 * time.Millisecond, time.Minute, javaWait, javaWait, javaWait, javaWait}[v.rnd.IntN(6)]
+		v.j.wait = []time.Duration{100 * time.Millisecond, time.Minute, javaWait, javaWait, javaWait,
+			javaWait}[v.rnd.IntN(6)]
 		v.steps = append(v.steps, fmt.Sprint("java ", v.last, " ", v.j.wait))
 		if _, granted, err := v.j.attempt(s.ctx, v.last, true); err == nil && !granted {
 			v.java, v.waits[v.last] = append(v.java, v.last), v.j.wait
@@ -145,9 +148,9 @@ func (v *visits) javaNext() {
 	v.poll("go")
 }
 
-// wrong is what is not as it should be: a place of a waiter that lives that is gone, or, when one of our clients has looked at the queue,
-// one that counts for longer than for 15 s and an hour for each of Redisson's before it. Mostly nobody looks: many are granted the lock
-// between two polls.
+// wrong is what is not as it should be: a place of a waiter that lives that is gone, or, when one
+// of our clients has looked at the queue, one that counts for longer than for 15 s and an hour for
+// each of Redisson's before it. Mostly nobody looks: many are granted the lock between two polls.
 func (v *visits) wrong() string {
 	looks := v.rnd.IntN(8) == 0
 	if looks {
@@ -197,14 +200,15 @@ func visit(t *testing.T, seed uint64, edits map[*lua.Script][]string) string {
 	for range 300 {
 		v.step()
 		if wrong := v.wrong(); wrong != "" {
-			return fmt.Sprintf("seed %d: %s\nafter %v\nqueue %v", seed, wrong, v.steps[max(0, len(v.steps)-30):], s.queue())
+			return fmt.Sprintf("seed %d: %s\nafter %v\nqueue %v", seed, wrong, v.steps[max(0, len(v.steps)-30):],
+				s.queue())
 		}
 	}
 	return ""
 }
 
-// TestRedissonFairVisits: whatever waiters of Redisson's come and go, in random histories, no place of ours counts for longer than it
-// may, and none of a waiter that lives is lost.
+// TestRedissonFairVisits: whatever waiters of Redisson's come and go, in random histories, no place
+// of ours counts for longer than it may, and none of a waiter that lives is lost.
 func TestRedissonFairVisits(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number is as good
@@ -222,13 +226,16 @@ func TestRedissonFairVisitsControls(t *testing.T) {
 	}
 	for name, edits := range map[string]map[*lua.Script][]string{
 		"a place lasts longer than the one before": {
-			lua.FairAcquire: {"deadline, others = behind(place)", "deadline = math.floor(math.max(last + place, (behind(place))))"},
-			lua.FairPoll:    {" or room and deadline > needed", ""},
+			lua.FairAcquire: {"deadline, others = behind(place)",
+				"deadline = math.floor(math.max(last + place, (behind(place))))"},
+			lua.FairPoll: {" or room and deadline > needed", ""},
 		},
 		"all that was left of the granted one's time is taken off": shortened,
-		"room is forgotten when Redisson's have gone":              {lua.FairAcquire: {"deadline = deadline + 0.5", "deadline = deadline + (others and 0.5 or 0)"}},
-		"polls take nothing away":                                  {lua.FairPoll: {" or room and deadline > needed", ""}},
-		"no room":                                                  {lua.FairAcquire: {"deadline, others = behind(place)", "deadline = now + place"}, lua.FairPoll: {"asked[owner] and deadline < needed or", ""}},
+		"room is forgotten when Redisson's have gone": {lua.FairAcquire: {"deadline = deadline + 0.5",
+			"deadline = deadline + (others and 0.5 or 0)"}},
+		"polls take nothing away": {lua.FairPoll: {" or room and deadline > needed", ""}},
+		"no room": {lua.FairAcquire: {"deadline, others = behind(place)", "deadline = now + place"},
+			lua.FairPoll: {"asked[owner] and deadline < needed or", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestSharedWithRedisson plays the Java side by what it sends (recorded from Redisson 4.7): its lock keeps ours out, its
-// unlock wakes us, ours keeps it out and wakes it.
+// TestSharedWithRedisson plays the Java side by what it sends (recorded from Redisson 4.7): its
+// lock keeps ours out, its unlock wakes us, ours keeps it out and wakes it.
 func TestSharedWithRedisson(t *testing.T) {
 	srv := redistest.Start(t)
 	java := srv.Client(t)
@@ -28,7 +28,8 @@ func TestSharedWithRedisson(t *testing.T) {
 	require.Nil(t, lock())
 	granted := waitFor(ctx, t, m)
 	const channel = "redisson_lock__channel:{foo}"
-	require.Eventually(t, func() bool { return java.PubSubNumSub(ctx, channel).Val()[channel] == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return java.PubSubNumSub(ctx, channel).Val()[channel] == 1 }, patience,
+		time.Millisecond)
 	require.NoError(t, java.Del(ctx, "foo").Err())
 	require.NoError(t, java.Publish(ctx, channel, "0").Err())
 	<-granted

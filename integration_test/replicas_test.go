@@ -20,7 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// What a user of WithReplicas and of WithReplicasOnDisk needs beyond the rule, and to be told how many replicas there are.
+// What a user of WithReplicas and of WithReplicasOnDisk needs beyond the rule, and to be told how
+// many replicas there are.
 const (
 	aclReplicas = "+wait"
 	aclOnDisk   = "+waitaof"
@@ -39,7 +40,8 @@ func locks(c *holdfast.Client, name string) map[string]holdfast.Locker {
 }
 
 // startWithReplica starts a primary with a replica that counts.
-func startWithReplica(t *testing.T, p redistest.Program, opts ...redistest.Option) (r *redistest.Replicated, replica *redistest.Server) {
+func startWithReplica(t *testing.T, p redistest.Program, opts ...redistest.Option) (r *redistest.Replicated,
+	replica *redistest.Server) {
 	t.Helper()
 	r = redistest.StartReplicated(t, 1, append(opts, redistest.Exec(p.Path))...)
 	r.Primary().Command(t, "WAIT", "1", "0")
@@ -53,7 +55,8 @@ func knowsWAITAOF(t *testing.T, srv *redistest.Server) bool {
 	return info[0] != nil
 }
 
-// TestReplicasConfirm: on every version, the grant is at the replica when it is told, and it is none if the replica stands still.
+// TestReplicasConfirm: on every version, the grant is at the replica when it is told, and it is
+// none if the replica stands still.
 func TestReplicasConfirm(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
@@ -65,13 +68,15 @@ func TestReplicasConfirm(t *testing.T) {
 			require.Equal(t, "1", replica.Command(t, "HGET", m.Name(), h.Owner()))
 			require.NoError(t, h.Unlock(t.Context()))
 		}
-		// Over many connections, which have all written before: that is not what is to be waited for.
+		// Over many connections, which have all written before: that is not what is to be waited
+		// for.
 		crowd := func(timeout time.Duration) (refused int32) {
 			var group sync.WaitGroup
 			var n atomic.Int32
 			for i := range 16 {
 				group.Go(func() {
-					h, err := rlock.New(c, fmt.Sprint("orders:", i)).Lock(t.Context(), holdfast.WithReplicas(1, timeout))
+					h, err := rlock.New(c, fmt.Sprint("orders:", i)).Lock(t.Context(),
+						holdfast.WithReplicas(1, timeout))
 					switch {
 					case errors.Is(err, holdfast.ErrNotReplicated):
 						n.Add(1)
@@ -105,7 +110,8 @@ func TestReplicasConfirm(t *testing.T) {
 	})
 }
 
-// TestReplicasConfirmOnDisk: only replicas with an append-only file count; a server that does not know WAITAOF says so.
+// TestReplicasConfirmOnDisk: only replicas with an append-only file count; a server that does not
+// know WAITAOF says so.
 func TestReplicasConfirmOnDisk(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
@@ -135,7 +141,8 @@ func TestReplicasConfirmOnDisk(t *testing.T) {
 	})
 }
 
-// replicasOf is how many there are of each server: if all have a grant, whichever is promoted has it.
+// replicasOf is how many there are of each server: if all have a grant, whichever is promoted has
+// it.
 func replicasOf(top topology.Topology) int {
 	if top.Kind() == topology.Replicated {
 		return 2
@@ -143,7 +150,8 @@ func replicasOf(top topology.Topology) int {
 	return 1
 }
 
-// TestReplicasInEveryTopology: also where the client has to find the server first, and after a failover, when it is another one.
+// TestReplicasInEveryTopology: also where the client has to find the server first, and after a
+// failover, when it is another one.
 func TestReplicasInEveryTopology(t *testing.T) {
 	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		for kind, m := range locks(newClient(t, top.Connect(t), nil), "orders") {
@@ -168,7 +176,8 @@ func TestReplicasInEveryTopology(t *testing.T) {
 	})
 }
 
-// TestFailoverAndReplicas: the primary dies right after the grant. The lock is at the new one, which refuses it to others.
+// TestFailoverAndReplicas: the primary dies right after the grant. The lock is at the new one,
+// which refuses it to others.
 func TestFailoverAndReplicas(t *testing.T) {
 	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		m := rlock.New(newClient(t, top.Connect(t), &holdfast.Options{Lease: 2 * electionLease}), "orders")
@@ -186,7 +195,8 @@ func TestFailoverAndReplicas(t *testing.T) {
 	})
 }
 
-// TestDemotedWhileReplicasAreWaitedFor: the server is made a replica while it waits for its own. The new one is asked then.
+// TestDemotedWhileReplicasAreWaitedFor: the server is made a replica while it waits for its own.
+// The new one is asked then.
 func TestDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
@@ -204,7 +214,10 @@ func TestDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 			}
 			granted <- h
 		}()
-		eventually(t.Context(), t, "waited for", func() bool { return old.Field(t, "clients", "blocked_clients") == "1" })
+		eventually(t.Context(), t, "waited for", func() bool {
+			return old.Field(t, "clients",
+				"blocked_clients") == "1"
+		})
 		eventually(t.Context(), t, "one has it", func() bool { return next.Command(t, "EXISTS", "orders") == int64(1) })
 		r.Promote(t, next)
 		slow.Resume()
@@ -214,8 +227,9 @@ func TestDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 	})
 }
 
-// TestFailoverWithoutReplicas: replication is held back and then the primary dies. With WithReplicas there is no grant that could
-// be lost. Controls: without it, and with it but no look at what WAIT counted, two are inside.
+// TestFailoverWithoutReplicas: replication is held back and then the primary dies. With
+// WithReplicas there is no grant that could be lost. Controls: without it, and with it but no look
+// at what WAIT counted, two are inside.
 func TestFailoverWithoutReplicas(t *testing.T) {
 	lose := func(t *testing.T, opts ...holdfast.Option) (h *holdfast.Hold, rival *rlock.Mutex, err error) {
 		top := redistest.StartReplicated(t, 1)

@@ -10,8 +10,8 @@ const (
 	notALock  = "SET LOCK text PX 10000"
 )
 
-// ARGV: owner, lease, time to live of the token's key, again, how many tokens, until when. Rows with a block of those are in
-// scripts_block_test.go.
+// ARGV: owner, lease, time to live of the token's key, again, how many tokens, until when. Rows
+// with a block of those are in scripts_block_test.go.
 var acquireRows = []row{
 	{
 		name: "free, in time", script: lua.Acquire, args: "a 30000 3600000 0 1 9000000000000000",
@@ -36,7 +36,8 @@ var acquireRows = []row{
 		reply: "-2 clock", same: true, cut: "#limit < #clock or ", paste: "",
 	},
 	{
-		name: "the owner's own, repeated call that comes too late", script: lua.Acquire, args: "a 30000 3600000 1 1 1000000000000000",
+		name: "the owner's own, repeated call that comes too late", script: lua.Acquire,
+		args:   "a 30000 3600000 1 1 1000000000000000",
 		before: heldByA,
 		reply:  "-2 clock", same: true, cut: "then return {-2, clock} end", paste: "then end",
 	},
@@ -65,8 +66,9 @@ var acquireRows = []row{
 	{
 		name: "token ahead of the clock", script: lua.Acquire, args: "a 30000 3600000 0",
 		before: "SET TOKEN 9000000000000000 PX 20000",
-		reply:  "1 9000000000000001 9000000000000001 clock", hash: "a=1", lease: 30000, token: "9000000000000001", keep: 3600000,
-		cut: "math.max(n + 1,", paste: "math.max(n,",
+		reply:  "1 9000000000000001 9000000000000001 clock", hash: "a=1", lease: 30000, token: "9000000000000001",
+		keep: 3600000,
+		cut:  "math.max(n + 1,", paste: "math.max(n,",
 	},
 	{
 		name: "token shorter than the clock's, and greater as text", script: lua.Acquire, args: "a 30000 3600000 0",
@@ -83,8 +85,9 @@ var acquireRows = []row{
 	{
 		name: "greatest token", script: lua.Acquire, args: "a 30000 3600000 0",
 		before: "SET TOKEN 9007199254740990 PX 20000",
-		reply:  "1 9007199254740991 9007199254740991 clock", hash: "a=1", lease: 30000, token: "9007199254740991", keep: 3600000,
-		cut: "string.format('%.0f', math", paste: "tostring(math",
+		reply:  "1 9007199254740991 9007199254740991 clock", hash: "a=1", lease: 30000, token: "9007199254740991",
+		keep: 3600000,
+		cut:  "string.format('%.0f', math", paste: "tostring(math",
 	},
 	{
 		name: "token that has no next one", script: lua.Acquire, args: "a 30000 3600000 0",
@@ -107,8 +110,9 @@ var acquireRows = []row{
 	{
 		name: "token without a time to live", script: lua.Acquire, args: "a 30000 3600000 0",
 		before: "SET TOKEN 9000000000000000",
-		reply:  "1 9000000000000001 9000000000000001 clock", hash: "a=1", lease: 30000, token: "9000000000000001", keep: 3600000,
-		cut: "'PX', ARGV[3])", paste: "'KEEPTTL')",
+		reply:  "1 9000000000000001 9000000000000001 clock", hash: "a=1", lease: 30000, token: "9000000000000001",
+		keep: 3600000,
+		cut:  "'PX', ARGV[3])", paste: "'KEEPTTL')",
 	},
 	{
 		name: "token of another type", script: lua.Acquire, args: "a 30000 3600000 0",
@@ -171,10 +175,12 @@ var acquireRows = []row{
 		cut: "then call('PEXPIRE', name, lease) end", paste: "then end",
 	},
 	{
-		name: "the owner's own, re-entered since, repeated call that comes late", script: lua.Acquire, args: "a 30000 3600000 1",
+		name: "the owner's own, re-entered since, repeated call that comes late", script: lua.Acquire,
+		args:   "a 30000 3600000 1",
 		before: heldThree,
 		reply:  "1 5000 5000 clock", hash: "a=3", lease: 30000, token: "5000", keep: 20000,
-		cut: "    return {1, last, last, clock}\n", paste: "    call('HSET', name, owner, '1')\n    return {1, last, last, clock}\n",
+		cut:   "    return {1, last, last, clock}\n",
+		paste: "    call('HSET', name, owner, '1')\n    return {1, last, last, clock}\n",
 	},
 	{
 		name: "the owner's own without a time to live, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",

@@ -12,7 +12,8 @@ const (
 	notAToken      = "; RPUSH TOKEN x; PEXPIRE TOKEN 20000"
 )
 
-// ARGV: owner, lease, time to live of the token's key, again, how long a place counts, claim, command to announce, until when.
+// ARGV: owner, lease, time to live of the token's key, again, how long a place counts, claim,
+// command to announce, until when.
 const (
 	fairTry       = "c:h1 30000 3600000 0 0 1000 PUBLISH"
 	fairTryAgain  = "c:h1 30000 3600000 1 0 1000 PUBLISH"
@@ -61,7 +62,8 @@ var fairAcquireRows = []row{
 	{
 		name: "free, a repeated call whose first attempt did not run", script: lua.FairAcquire, args: fairTryAgain,
 		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "  call('SET', tokens, token, 'PX', keep)\n  return hold", paste: "  call('SET', tokens, token)\n  return hold",
+		cut:   "  call('SET', tokens, token, 'PX', keep)\n  return hold",
+		paste: "  call('SET', tokens, token)\n  return hold",
 	},
 	{
 		name: "free again after a lease has ended", script: lua.FairAcquire, args: fairTry,
@@ -70,18 +72,22 @@ var fairAcquireRows = []row{
 		cut: "return hold(owner, '1', lease) or", paste: "return hold(owner, '2', lease) or",
 	},
 	{
-		name: "clock ahead of the token", script: lua.FairAcquire, args: fairTry, before: "SET TOKEN 1000000000000000 PX 20000",
-		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
+		name: "clock ahead of the token", script: lua.FairAcquire, args: fairTry,
+		before: "SET TOKEN 1000000000000000 PX 20000",
+		reply:  "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
 		cut: "call('GET', tokens), micros()\n", paste: "call('GET', tokens), '1000000000000000'\n",
 	},
 	{
-		name: "token ahead of the clock", script: lua.FairAcquire, args: fairTry, before: "SET TOKEN 9000000000000000 PX 20000",
-		reply: "1 9000000000000001 9000000000000001 clock", hash: "c:h1=1", lease: 30000, token: "9000000000000001", keep: 3600000,
-		cut: "math.max(n + 1,", paste: "math.max(n,",
+		name: "token ahead of the clock", script: lua.FairAcquire, args: fairTry,
+		before: "SET TOKEN 9000000000000000 PX 20000",
+		reply:  "1 9000000000000001 9000000000000001 clock", hash: "c:h1=1", lease: 30000, token: "9000000000000001",
+		keep: 3600000,
+		cut:  "math.max(n + 1,", paste: "math.max(n,",
 	},
 	{
-		name: "token shorter than the clock's, and greater as text", script: lua.FairAcquire, args: fairTry, before: "SET TOKEN 9 PX 20000",
-		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
+		name: "token shorter than the clock's, and greater as text", script: lua.FairAcquire, args: fairTry,
+		before: "SET TOKEN 9 PX 20000",
+		reply:  "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
 		cut: "math.max(n + 1, tonumber(token))", paste: "n + 1",
 	},
 	{
@@ -137,12 +143,14 @@ var fairAcquireRows = []row{
 	{
 		name: "two dead heads before one that counts", script: lua.FairAcquire, args: fairTry,
 		before: waiting("d:h1@0", "r:7@-5", "e:h1@60000"),
-		reply:  "0 ttl:1000 clock '' e:h1", hash: "e:h1=1", lease: 1000, token: "clock", keep: 3600000, fair: fair{listen: "e", told: "e:h1/1000"},
-		cut: "  call('ZREM', deadlines, unpack(some, 1, n))\n", paste: "",
+		reply:  "0 ttl:1000 clock '' e:h1", hash: "e:h1=1", lease: 1000, token: "clock", keep: 3600000,
+		fair: fair{listen: "e", told: "e:h1/1000"},
+		cut:  "  call('ZREM', deadlines, unpack(some, 1, n))\n", paste: "",
 	},
 	{
-		name: "the owner is the head, wait", script: lua.FairAcquire, args: fairWait, before: waiting("c:h1@9000", "d:h1@60000"),
-		reply: "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
+		name: "the owner is the head, wait", script: lua.FairAcquire, args: fairWait,
+		before: waiting("c:h1@9000", "d:h1@60000"),
+		reply:  "1 clock", hash: "c:h1=1", lease: 30000, token: "clock", keep: 3600000,
 		fair: fair{queue: "d:h1@60000", life: longLife, listen: "c d"},
 		cut:  "if placed then drop(owner) end", paste: "",
 	},
@@ -173,7 +181,8 @@ var fairOwnRows = []row{
 		cut: "ARGV[4] == '1' or ", paste: "",
 	},
 	{
-		name: "repeated call with a place", script: lua.FairAcquire, args: fairWaitAgain, before: heldByC + waiting("c:h1@9000", "d:h1@60000"),
+		name: "repeated call with a place", script: lua.FairAcquire, args: fairWaitAgain, before: heldByC +
+			waiting("c:h1@9000", "d:h1@60000"),
 		reply: "1 5000 5000 clock", hash: "c:h1=1", lease: 30000, token: "5000", keep: 20000,
 		fair: fair{queue: "d:h1@60000", life: longLife},
 		cut:  "  drop(owner)\n  return granted(token)", paste: "  return granted(token)",
@@ -182,11 +191,13 @@ var fairOwnRows = []row{
 		name: "re-entered since, repeated call that comes late", script: lua.FairAcquire, args: fairTryAgain,
 		before: "HSET LOCK c:h1 3; PEXPIRE LOCK 10000; SET TOKEN 5000 PX 20000",
 		reply:  "1 5000 5000 clock", hash: "c:h1=3", lease: 30000, token: "5000", keep: 20000,
-		cut: "  drop(owner)\n  return granted(token)", paste: "  call('HSET', name, owner, '1')\n  return granted(token)",
+		cut:   "  drop(owner)\n  return granted(token)",
+		paste: "  call('HSET', name, owner, '1')\n  return granted(token)",
 	},
 	{
-		name: "more left, repeated call", script: lua.FairAcquire, args: "c:h1 1000 3600000 1 15000 1000 PUBLISH", before: heldByC,
-		reply: "1 5000 5000 clock", hash: "c:h1=1", lease: 10000, token: "5000", keep: 20000,
+		name: "more left, repeated call", script: lua.FairAcquire, args: "c:h1 1000 3600000 1 15000 1000 PUBLISH",
+		before: heldByC,
+		reply:  "1 5000 5000 clock", hash: "c:h1=1", lease: 10000, token: "5000", keep: 20000,
 		cut: "if call('PTTL', name) < tonumber(lease) then", paste: "if true then",
 	},
 	{
@@ -196,11 +207,13 @@ var fairOwnRows = []row{
 		cut: "    call('SET', tokens, token, 'PX', keep)\n  end\n  if call('PTTL'", paste: "  end\n  if call('PTTL'",
 	},
 	{
-		name: "by an earlier call", script: lua.FairAcquire, args: fairTry, before: heldByC, reply: "0 ttl:10000 clock '' c:h1", same: true,
+		name: "by an earlier call", script: lua.FairAcquire, args: fairTry, before: heldByC,
+		reply: "0 ttl:10000 clock '' c:h1", same: true,
 		cut: "(ARGV[4] == '1' or place > 0)", paste: "true",
 	},
 	{
-		name: "another's, repeated call", script: lua.FairAcquire, args: fairTryAgain, before: heldByX, reply: "0 ttl:10000 clock '' x:h1", same: true,
+		name: "another's, repeated call", script: lua.FairAcquire, args: fairTryAgain, before: heldByX,
+		reply: "0 ttl:10000 clock '' x:h1", same: true,
 		cut: " and call('HEXISTS', name, owner) == 1 then\n  local token", paste: " then\n  local token",
 	},
 }

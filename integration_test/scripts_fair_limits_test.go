@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// TestFairScriptsOutOfMemory: nothing is granted and no place taken; a release goes through, with the hand-over, and so does
-// leaving.
+// TestFairScriptsOutOfMemory: nothing is granted and no place taken; a release goes through, with
+// the hand-over, and so does leaving.
 func TestFairScriptsOutOfMemory(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
@@ -29,7 +29,8 @@ func TestFairScriptsOutOfMemory(t *testing.T) {
 		}
 		for _, r := range []row{
 			find(t, fairAcquireRows, "free, try"), find(t, fairAcquireRows, "token ahead of the clock"),
-			find(t, fairPlaceRows, "place taken"), find(t, fairPlaceRows, "place kept when asked again"), find(t, fairPlaceRows, "behind another"),
+			find(t, fairPlaceRows, "place taken"), find(t, fairPlaceRows, "place kept when asked again"),
+			find(t, fairPlaceRows, "behind another"),
 			find(t, fairPollRows, "places put off"), find(t, fairMixedRows, "behind two of Redisson's"),
 		} {
 			r.reply, r.same = "!OOM", true
@@ -43,7 +44,8 @@ func TestFairScriptsOutOfMemory(t *testing.T) {
 	})
 }
 
-// TestFairScriptsOnAReplica: what would write is refused and says so in a way that a caller can tell; a look is not.
+// TestFairScriptsOnAReplica: what would write is refused and says so in a way that a caller can
+// tell; a look is not.
 func TestFairScriptsOnAReplica(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		pair := redistest.StartReplicated(t, 1, redistest.Exec(p.Path))
@@ -51,8 +53,10 @@ func TestFairScriptsOnAReplica(t *testing.T) {
 		for _, r := range []row{
 			find(t, fairAcquireRows, "dead head"), find(t, fairPlaceRows, "behind another"),
 			find(t, fairOwnRows, "handed over, and the word of it lost"), find(t, fairHandRows, "Redisson's first"),
-			find(t, fairReleaseRows, "held, the waiter is out of reach"), find(t, fairReleaseRows, "another's, in the queue"),
-			find(t, fairPollRows, "places put off"), find(t, fairPollRows, "free, handed to the caller itself, who missed it"),
+			find(t, fairReleaseRows, "held, the waiter is out of reach"),
+			find(t, fairReleaseRows, "another's, in the queue"),
+			find(t, fairPollRows, "places put off"),
+			find(t, fairPollRows, "free, handed to the caller itself, who missed it"),
 			find(t, fairMixedRows, "behind Redisson's"),
 		} {
 			require.NoError(t, prepare(ctx, primary, r.before))
@@ -77,8 +81,9 @@ func TestFairScriptsOnAReplica(t *testing.T) {
 	})
 }
 
-// TestFairShardedChannels: with SPUBLISH a listener on the sharded channel is reached, and one who is not there is passed
-// over; a server that does not know SPUBLISH cannot tell, and takes it that everybody is there.
+// TestFairShardedChannels: with SPUBLISH a listener on the sharded channel is reached, and one who
+// is not there is passed over; a server that does not know SPUBLISH cannot tell, and takes it that
+// everybody is there.
 func TestFairShardedChannels(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -128,8 +133,8 @@ func requireGrant(t *testing.T, sub *redis.PubSub, token string) {
 	require.Equal(t, []string{"h1", token, "60000"}, []string{fields[0], fields[1], fields[3]})
 }
 
-// TestFairRefusedMessage: a user who may not publish releases all the same, the next one has the lock, and the reply says
-// that nobody was told.
+// TestFairRefusedMessage: a user who may not publish releases all the same, the next one has the
+// lock, and the reply says that nobody was told.
 func TestFairRefusedMessage(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -160,7 +165,8 @@ func TestFairRefusedMessage(t *testing.T) {
 	})
 }
 
-// TestFairCrowdOfTheDead: a release asks once for each client whether it is there, not once for each of its waiters.
+// TestFairCrowdOfTheDead: a release asks once for each client whether it is there, not once for
+// each of its waiters.
 func TestFairCrowdOfTheDead(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb, ctx := srv.Client(t), t.Context()

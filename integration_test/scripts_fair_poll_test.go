@@ -2,7 +2,8 @@ package integration_test
 
 import "github.com/holdfast-go/holdfast/lua"
 
-// ARGV: client, command to announce, claim, time to live of the token's key, how long a place counts, owners.
+// ARGV: client, command to announce, claim, time to live of the token's key, how long a place
+// counts, owners.
 const fairPoll = "c PUBLISH 1000 3600000 15000 "
 
 // One client, or several, of the library.
@@ -12,7 +13,8 @@ var fairPollRows = []row{
 		cut: "whose() or ''", paste: "whose() or 'nobody'",
 	},
 	{
-		name: "no place", script: lua.FairPoll, args: fairPoll + "c:h1 c:h2 c:h3", before: heldByX + waiting("c:h2@60000"),
+		name: "no place", script: lua.FairPoll, args: fairPoll + "c:h1 c:h2 c:h3", before: heldByX +
+			waiting("c:h2@60000"),
 		reply: "1 ttl:10000 clock x:h1 '' '' '' c:h1 c:h3", same: true,
 		cut: "missing[#missing + 1] = ARGV[i]", paste: "",
 	},
@@ -24,18 +26,21 @@ var fairPollRows = []row{
 		cut:  "if deadline < latest then call('ZADD'", paste: "if false then call('ZADD'",
 	},
 	{
-		name: "a place that ends late enough", script: lua.FairPoll, args: fairPoll + "c:h1", before: heldByX + waiting("c:h1@60000"),
+		name: "a place that ends late enough", script: lua.FairPoll, args: fairPoll + "c:h1", before: heldByX +
+			waiting("c:h1@60000"),
 		reply: "1 ttl:10000 clock x:h1 '' '' ''", same: true,
 		cut: "if deadline < latest then call('ZADD'", paste: "if true then call('ZADD'",
 	},
 	{
-		name: "time to live put off", script: lua.FairPoll, args: fairPoll + "c:h1", before: heldByX + "; " + queueOf("c:h1@5000") + lifeOf(30000),
+		name: "time to live put off", script: lua.FairPoll, args: fairPoll + "c:h1", before: heldByX + "; " +
+			queueOf("c:h1@5000") + lifeOf(30000),
 		reply: "1 ttl:10000 clock x:h1 '' '' ''", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
 		fair: fair{queue: "c:h1+15000", life: 3615000},
 		cut:  "if latest > 0 then limit(latest) end", paste: "",
 	},
 	{
-		name: "no places to put off", script: lua.FairPoll, args: fairPoll, before: heldByX + "; " + queueOf("c:h1@5000") + lifeOf(30000),
+		name: "no places to put off", script: lua.FairPoll, args: fairPoll, before: heldByX + "; " +
+			queueOf("c:h1@5000") + lifeOf(30000),
 		reply: "1 ttl:10000 clock x:h1 '' '' ''", same: true,
 		cut: "if latest > 0 then limit(latest) end", paste: "limit(now + place)",
 	},
@@ -43,8 +48,9 @@ var fairPollRows = []row{
 		name: "repair of a queue without deadlines", script: lua.FairPoll, args: fairPoll + "c:h1",
 		before: heldByX + "; RPUSH QUEUE d:h1 c:h2 e:h1; PEXPIRE QUEUE 8000000; ZADD ENDS @60000 d:h1; PEXPIRE ENDS 8000000",
 		reply:  "1 ttl:10000 clock x:h1 '' '' '' c:h1", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
-		fair: fair{queue: "d:h1@60000", life: longLife},
-		cut:  "if call('LLEN', queue) ~= call('ZCARD', deadlines)", paste: "if false and call('ZCARD', deadlines) ~= call('ZCARD', deadlines)",
+		fair:  fair{queue: "d:h1@60000", life: longLife},
+		cut:   "if call('LLEN', queue) ~= call('ZCARD', deadlines)",
+		paste: "if false and call('ZCARD', deadlines) ~= call('ZCARD', deadlines)",
 	},
 	{
 		name: "repair of deadlines without a queue", script: lua.FairPoll, args: fairPoll + "c:h1",
@@ -72,14 +78,16 @@ var fairPollRows = []row{
 		cut: "before > 3 and 1", paste: "before > 4 and 1",
 	},
 	{
-		name: "free, handed to another", script: lua.FairPoll, args: fairPoll, before: waiting("d:h1@60000", "c:h1@60000"),
-		reply: "1 ttl:1000 clock d:h1 '' 1 ''", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000,
+		name: "free, handed to another", script: lua.FairPoll, args: fairPoll,
+		before: waiting("d:h1@60000", "c:h1@60000"),
+		reply:  "1 ttl:1000 clock d:h1 '' 1 ''", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000,
 		fair: fair{queue: "c:h1@60000", life: longLife, listen: "c d", told: "d:h1/1000"},
 		cut:  "local failed = grant(ARGV[2], tonumber(ARGV[3]), ARGV[4], id)", paste: "local failed",
 	},
 	{
-		name: "free, handed to the caller itself, who missed it", script: lua.FairPoll, args: fairPoll, before: waiting("c:h1@60000"),
-		reply: "1 ttl:1000 clock c:h1 '' '' ''", hash: "c:h1=1", lease: 1000, token: "clock", keep: 3600000,
+		name: "free, handed to the caller itself, who missed it", script: lua.FairPoll, args: fairPoll,
+		before: waiting("c:h1@60000"),
+		reply:  "1 ttl:1000 clock c:h1 '' '' ''", hash: "c:h1=1", lease: 1000, token: "clock", keep: 3600000,
 		cut: "if id and id ~= present then", paste: "if id then",
 	},
 	{
@@ -100,12 +108,15 @@ var fairPollRows = []row{
 	{
 		name: "queue of another type", script: lua.FairPoll, args: fairPoll + "c:h1", before: heldByX + notAQueue,
 		reply: "!WRONGTYPE", same: true,
-		cut: "local id, place = ARGV[1], tonumber(ARGV[5])", paste: "local id, place = ARGV[1], tonumber(ARGV[5])\ncall('DEL', queue)",
+		cut:   "local id, place = ARGV[1], tonumber(ARGV[5])",
+		paste: "local id, place = ARGV[1], tonumber(ARGV[5])\ncall('DEL', queue)",
 	},
 	{
-		name: "deadlines of another type", script: lua.FairPoll, args: fairPoll + "c:h1", before: heldByX + notDeadlines,
+		name: "deadlines of another type", script: lua.FairPoll, args: fairPoll + "c:h1", before: heldByX +
+			notDeadlines,
 		reply: "!WRONGTYPE", same: true,
-		cut: "local id, place = ARGV[1], tonumber(ARGV[5])", paste: "local id, place = ARGV[1], tonumber(ARGV[5])\ncall('DEL', deadlines)",
+		cut:   "local id, place = ARGV[1], tonumber(ARGV[5])",
+		paste: "local id, place = ARGV[1], tonumber(ARGV[5])\ncall('DEL', deadlines)",
 	},
 	{
 		name: "token of another type", script: lua.FairPoll, args: fairPoll, before: notAToken + waiting("c:h1@60000"),
@@ -113,7 +124,8 @@ var fairPollRows = []row{
 		cut: "call('GET', tokens), micros()\n", paste: "false, micros()\n",
 	},
 	{
-		name: "token that is no number", script: lua.FairPoll, args: fairPoll, before: "SET TOKEN text PX 20000" + waiting("c:h1@60000"),
+		name: "token that is no number", script: lua.FairPoll, args: fairPoll, before: "SET TOKEN text PX 20000" +
+			waiting("c:h1@60000"),
 		reply: "!HOLDFAST", same: true, fair: fair{listen: "c"},
 		cut: "if failed then return failed end\nend\nlocal holder", paste: "end\nlocal holder",
 	},
@@ -126,7 +138,8 @@ var fairStateRows = []row{
 		cut: "call('GET', tokens) or '0'", paste: "call('GET', tokens) or ''",
 	},
 	{
-		name: "free, with waiters", script: lua.FairState, before: "SET TOKEN 5000 PX 20000" + waiting("c:h1@60000", "d:h1@-5", "r:7@360000"),
+		name: "free, with waiters", script: lua.FairState, before: "SET TOKEN 5000 PX 20000" +
+			waiting("c:h1@60000", "d:h1@-5", "r:7@360000"),
 		reply: "0 5000 2", same: true,
 		cut: "local now = time[1]", paste: "local now = -time[1]",
 	},
@@ -149,7 +162,8 @@ var fairStateRows = []row{
 		cut: "call('GET', tokens) or '0'", paste: "'0'",
 	},
 	{
-		name: "deadlines of another type", script: lua.FairState, before: heldByX + notDeadlines, reply: "!WRONGTYPE", same: true,
-		cut: "local token, waiters", paste: "call('DEL', deadlines)\nlocal token, waiters",
+		name: "deadlines of another type", script: lua.FairState, before: heldByX + notDeadlines, reply: "!WRONGTYPE",
+		same: true,
+		cut:  "local token, waiters", paste: "call('DEL', deadlines)\nlocal token, waiters",
 	},
 }

@@ -21,61 +21,74 @@ var fairReleaseRows = []row{
 		cut: "  call('DEL', name)\nelseif", paste: "  call('HINCRBY', name, owner, -1)\nelseif",
 	},
 	{
-		name: "held without a time to live", script: lua.FairRelease, args: fairRelease, before: "HSET LOCK c:h1 1", reply: "1",
-		cut: "  call('DEL', name)\nelseif", paste: "  call('PEXPIRE', name, 100000)\nelseif",
+		name: "held without a time to live", script: lua.FairRelease, args: fairRelease, before: "HSET LOCK c:h1 1",
+		reply: "1",
+		cut:   "  call('DEL', name)\nelseif", paste: "  call('PEXPIRE', name, 100000)\nelseif",
 	},
 	{
-		name: "held, the waiter is out of reach", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("d:h1@60000"),
+		name: "held, the waiter is out of reach", script: lua.FairRelease, args: fairRelease, before: heldByC +
+			waiting("d:h1@60000"),
 		reply: "1", token: "5000", keep: 20000, fair: fair{queue: "d:h1@60000", life: longLife},
 		cut: "if deaf[id] then return nil end", paste: "",
 	},
 	{
-		name: "held, the waiter listens", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("d:h1@60000", "e:h1@60000"),
+		name: "held, the waiter listens", script: lua.FairRelease, args: fairRelease, before: heldByC +
+			waiting("d:h1@60000", "e:h1@60000"),
 		reply: "1", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000,
 		fair: fair{queue: "e:h1@60000", life: longLife, listen: "c d e", told: "d:h1/1000"},
 		cut:  "handed + now + claim), owner)", paste: "handed + now + claim), owner)\n      call('RPUSH', queue, owner)",
 	},
 	{
-		name: "held, a waiter of the same client listens", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("c:h2@60000"),
-		reply: "1", hash: "c:h2=1", lease: 1000, token: "clock", keep: 3600000, fair: fair{listen: "c", told: "c:h2/1000"},
-		cut: "number .. ' ' .. token", paste: "owner .. ' ' .. token",
+		name: "held, a waiter of the same client listens", script: lua.FairRelease, args: fairRelease, before: heldByC +
+			waiting("c:h2@60000"),
+		reply: "1", hash: "c:h2=1", lease: 1000, token: "clock", keep: 3600000,
+		fair: fair{listen: "c", told: "c:h2/1000"},
+		cut:  "number .. ' ' .. token", paste: "owner .. ' ' .. token",
 	},
 	{
 		name: "held, the token is ahead of the clock", script: lua.FairRelease, args: fairRelease,
 		before: "HSET LOCK c:h1 1; SET TOKEN 9000000000000000" + waiting("d:h1@60000"),
-		reply:  "1", hash: "d:h1=1", lease: 1000, token: "9000000000000001", keep: 3600000, fair: fair{listen: "d", told: "d:h1/1000"},
-		cut: "math.max(n + 1,", paste: "math.max(n,",
+		reply:  "1", hash: "d:h1=1", lease: 1000, token: "9000000000000001", keep: 3600000,
+		fair: fair{listen: "d", told: "d:h1/1000"},
+		cut:  "math.max(n + 1,", paste: "math.max(n,",
 	},
 	{
-		name: "held, the head is dead", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("d:h1@0", "e:h1@60000"),
-		reply: "1", hash: "e:h1=1", lease: 1000, token: "clock", keep: 3600000, fair: fair{listen: "d e", told: "e:h1/1000"},
-		cut: "(ends(some[n + 1]) or 0) <= now do", paste: "not ends(some[n + 1]) do",
+		name: "held, the head is dead", script: lua.FairRelease, args: fairRelease, before: heldByC +
+			waiting("d:h1@0", "e:h1@60000"),
+		reply: "1", hash: "e:h1=1", lease: 1000, token: "clock", keep: 3600000,
+		fair: fair{listen: "d e", told: "e:h1/1000"},
+		cut:  "(ends(some[n + 1]) or 0) <= now do", paste: "not ends(some[n + 1]) do",
 	},
 	{
-		name: "held, all are dead", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("d:h1@0", "e:h1@-9", "r:7@0"),
+		name: "held, all are dead", script: lua.FairRelease, args: fairRelease, before: heldByC +
+			waiting("d:h1@0", "e:h1@-9", "r:7@0"),
 		reply: "1", token: "5000", keep: 20000, fair: fair{listen: "d e r:7"},
 		cut: "(ends(some[n + 1]) or 0) <= now do", paste: "not ends(some[n + 1]) do",
 	},
 	{
-		name: "held, Redisson's is next", script: lua.FairRelease, args: fairRelease, before: heldByC + waiting("r:7@310000", "d:h1@325000.5"),
+		name: "held, Redisson's is next", script: lua.FairRelease, args: fairRelease, before: heldByC +
+			waiting("r:7@310000", "d:h1@325000.5"),
 		reply: "1", hash: "r:7=0", lease: 2000, token: "clock", keep: 3600000,
 		fair: fair{queue: "d:h1+15000.5", life: longLife, listen: "r:7 d", told: "r:7:0"},
 		cut:  "channel .. ':' .. owner, '0')", paste: "channel .. ':' .. owner, '1')",
 	},
 	{
-		name: "held, Redisson's alone wait", script: lua.FairRelease, args: fairRelease, before: heldByC + "; " + queueOf("r:7@310000", "r:8@610000"),
+		name: "held, Redisson's alone wait", script: lua.FairRelease, args: fairRelease, before: heldByC + "; " +
+			queueOf("r:7@310000", "r:8@610000"),
 		reply: "1", hash: "r:7=0", lease: 2000, token: "clock", keep: 3600000,
 		fair: fair{queue: "r:8+300000", life: forever, listen: "r:7 r:8", told: "r:7:0"},
 		cut:  "id and '1' or '0'", paste: "'1'",
 	},
 	{
-		name: "another's, not in the queue", script: lua.FairRelease, args: fairRelease, before: heldByX + waiting("d:h1@60000"),
+		name: "another's, not in the queue", script: lua.FairRelease, args: fairRelease, before: heldByX +
+			waiting("d:h1@60000"),
 		reply: "-1", same: true, fair: fair{listen: "d"},
 		cut: "held or call('HLEN', name) == 0 then", paste: "true then",
 	},
 	{
-		name: "another's, no queue", script: lua.FairRelease, args: fairRelease, before: heldByX, reply: "-1", same: true,
-		cut: "call('HEXISTS', name, owner) == 1", paste: "call('EXISTS', name) == 1",
+		name: "another's, no queue", script: lua.FairRelease, args: fairRelease, before: heldByX, reply: "-1",
+		same: true,
+		cut:  "call('HEXISTS', name, owner) == 1", paste: "call('EXISTS', name) == 1",
 	},
 	{
 		name: "another's, in the queue", script: lua.FairRelease, args: fairRelease,
@@ -85,14 +98,17 @@ var fairReleaseRows = []row{
 		cut:  "elseif call('ZCARD', deadlines) > 0 then\n  drop(owner)\n", paste: "elseif false then\n",
 	},
 	{
-		name: "another's, alone in the queue", script: lua.FairRelease, args: fairRelease, before: heldByX + waiting("c:h1@60000"),
+		name: "another's, alone in the queue", script: lua.FairRelease, args: fairRelease, before: heldByX +
+			waiting("c:h1@60000"),
 		reply: "-1", hash: "x:h1=1", lease: 10000, token: "5000", keep: 20000,
 		cut: "  call('LREM', queue, 1, owner)\n", paste: "",
 	},
 	{
-		name: "free, in the queue", script: lua.FairRelease, args: fairRelease, before: waiting("c:h1@60000", "d:h1@60000"),
-		reply: "-1", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000, fair: fair{listen: "c d", told: "d:h1/1000"},
-		cut: "held or call('HLEN', name) == 0 then", paste: "held then",
+		name: "free, in the queue", script: lua.FairRelease, args: fairRelease,
+		before: waiting("c:h1@60000", "d:h1@60000"),
+		reply:  "-1", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000,
+		fair: fair{listen: "c d", told: "d:h1/1000"},
+		cut:  "held or call('HLEN', name) == 0 then", paste: "held then",
 	},
 	{
 		name: "handed to another since, repeated call", script: lua.FairRelease, args: fairRelease,
@@ -113,7 +129,8 @@ var fairReleaseRows = []row{
 		cut: "  call('DEL', name)\nelseif", paste: "elseif",
 	},
 	{
-		name: "held, with a queue of another type", script: lua.FairRelease, args: fairRelease, before: heldByC + notAQueue,
+		name: "held, with a queue of another type", script: lua.FairRelease, args: fairRelease, before: heldByC +
+			notAQueue,
 		reply: "1 error", token: "5000", keep: 20000, fair: fair{life: 20000, broken: true},
 		cut: "  call('DEL', name)\nelseif", paste: "elseif",
 	},
@@ -124,12 +141,14 @@ var fairReleaseRows = []row{
 		cut: "  call('DEL', name)\nelseif", paste: "elseif",
 	},
 	{
-		name: "another's, deadlines of another type", script: lua.FairRelease, args: fairRelease, before: heldByX + notDeadlines,
+		name: "another's, deadlines of another type", script: lua.FairRelease, args: fairRelease, before: heldByX +
+			notDeadlines,
 		reply: "!WRONGTYPE", same: true,
 		cut: "elseif call('ZCARD', deadlines) > 0 then", paste: "elseif call('EXISTS', queue) > 0 then",
 	},
 	{
-		name: "key of another type", script: lua.FairRelease, args: fairRelease, before: notALock, reply: "!WRONGTYPE", same: true,
-		cut: "local held = call('HEXISTS', name, owner) == 1", paste: "call('DEL', name)\nlocal held = false",
+		name: "key of another type", script: lua.FairRelease, args: fairRelease, before: notALock, reply: "!WRONGTYPE",
+		same: true,
+		cut:  "local held = call('HEXISTS', name, owner) == 1", paste: "call('DEL', name)\nlocal held = false",
 	},
 }

@@ -12,14 +12,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fair is what a row expects of a queue. An owner stands there with the moment when its place ends: "c:h1@9000" that many
-// milliseconds after the row was prepared, "c:h1+15000" after the script ran. Both are exact.
+// fair is what a row expects of a queue. An owner stands there with the moment when its place ends:
+// "c:h1@9000" that many milliseconds after the row was prepared, "c:h1+15000" after the script ran.
+// Both are exact.
 type fair struct {
 	queue  string // the owners in order
 	life   int64  // time to live of both keys as in "ttl:"; forever: none, as Redisson leaves them
 	listen string // whose channels are listened to; all: that of the lock
 	broken bool   // the two keys do not tell the same, and are not looked at
-	told   string // what was heard there, in the order of listen: "d:1/1000" the mailbox's client, number and claim; "r:7:0"
+	// what was heard there, in the order of listen: "d:1/1000" the mailbox's client, number and
+	// claim; "r:7:0"
+	told string
 }
 
 const (
@@ -95,8 +98,8 @@ func (e *ears) close() error {
 	return errors.Join(errs...)
 }
 
-// checkTold compares what was heard. The fields of a grant that are no constants must be the token of the key and the
-// server's time.
+// checkTold compares what was heard. The fields of a grant that are no constants must be the token
+// of the key and the server's time.
 func (f fair) checkTold(ctx context.Context, rdb *redis.Client, e *ears, span clock) error {
 	var told []string
 	for i, of := range e.of {

@@ -20,7 +20,8 @@ const (
 	fenceLast = "holdfast_fence:{stock:7}"
 )
 
-// fenceRow is one call of fence.lua. It is a row of another kind than those of locks: what it writes is the caller's.
+// fenceRow is one call of fence.lua. It is a row of another kind than those of locks: what it
+// writes is the caller's.
 type fenceRow struct {
 	name   string
 	before string // commands, separated by ";"; KEY and LAST stand for keys
@@ -44,34 +45,41 @@ var fenceRows = []fenceRow{
 		cut: noteToken, paste: "",
 	},
 	{
-		name: "a greater one", before: "SET LAST 4999", token: "5000", args: []any{"SET", "x"}, reply: "OK", after: "5000",
-		cut: noteToken, paste: "if not last then redis.call('SET', KEYS[1], token) end",
+		name: "a greater one", before: "SET LAST 4999", token: "5000", args: []any{"SET", "x"}, reply: "OK",
+		after: "5000",
+		cut:   noteToken, paste: "if not last then redis.call('SET', KEYS[1], token) end",
 	},
 	{
-		name: "an equal one", before: "SET LAST 5000", token: "5000", args: []any{"INCR"}, reply: int64(1), after: "5000",
-		cut: "last > token", paste: "last >= token",
+		name: "an equal one", before: "SET LAST 5000", token: "5000", args: []any{"INCR"}, reply: int64(1),
+		after: "5000",
+		cut:   "last > token", paste: "last >= token",
 	},
 	{
-		name: "a smaller one", before: "SET LAST 5001; SET KEY y", token: "5000", args: []any{"SET", "x"}, last: "5001", same: true,
-		cut: "or #last == #token and last > token", paste: "",
+		name: "a smaller one", before: "SET LAST 5001; SET KEY y", token: "5000", args: []any{"SET", "x"}, last: "5001",
+		same: true,
+		cut:  "or #last == #token and last > token", paste: "",
 	},
 	{
-		name: "a smaller one with fewer digits", before: "SET LAST 10000; SET KEY y", token: "9999", args: []any{"SET", "x"},
+		name: "a smaller one with fewer digits", before: "SET LAST 10000; SET KEY y", token: "9999",
+		args: []any{"SET", "x"},
 		last: "10000", same: true,
 		cut: "#last > #token or ", paste: "",
 	},
 	{
-		name: "a greater one with more digits", before: "SET LAST 9999", token: "10000", args: []any{"SET", "x"}, reply: "OK", after: "10000",
+		name: "a greater one with more digits", before: "SET LAST 9999", token: "10000", args: []any{"SET", "x"},
+		reply: "OK", after: "10000",
 		cut: "#last == #token and ", paste: "",
 	},
 	{
-		name: "greater by one, beyond what a double can tell", before: "SET LAST 18446744073709551614", token: "18446744073709551615",
-		args: []any{"SET", "x"}, reply: "OK", after: "18446744073709551615",
+		name: "greater by one, beyond what a double can tell", before: "SET LAST 18446744073709551614",
+		token: "18446744073709551615",
+		args:  []any{"SET", "x"}, reply: "OK", after: "18446744073709551615",
 		cut: "if last ~= token then", paste: "if not last or tonumber(last) ~= tonumber(token) then",
 	},
 	{
-		name: "smaller by one, beyond what a double can tell", before: "SET LAST 18446744073709551615", token: "18446744073709551614",
-		args: []any{"SET", "x"}, last: "18446744073709551615", same: true,
+		name: "smaller by one, beyond what a double can tell", before: "SET LAST 18446744073709551615",
+		token: "18446744073709551614",
+		args:  []any{"SET", "x"}, last: "18446744073709551615", same: true,
 		cut: "#last > #token or #last == #token and last > token", paste: "tonumber(last) > tonumber(token)",
 	},
 	{
@@ -80,13 +88,15 @@ var fenceRows = []fenceRow{
 		cut: "'^[1-9]%d*$'", paste: "''",
 	},
 	{
-		name: "no token but an empty text", before: "EVAL return(redis.call('SET',ARGV[1],'')) 0 LAST", token: "5000", args: []any{"SET", "x"},
-		err: "HOLDFAST the key " + fenceLast + " does not hold a token", same: true,
+		name: "no token but an empty text", before: "EVAL return(redis.call('SET',ARGV[1],'')) 0 LAST", token: "5000",
+		args: []any{"SET", "x"},
+		err:  "HOLDFAST the key " + fenceLast + " does not hold a token", same: true,
 		cut: "'^[1-9]%d*$'", paste: "'^%d*$'",
 	},
 	{
-		name: "no token but a number with a zero before it", before: "SET LAST 05001", token: "5000", args: []any{"SET", "x"},
-		err: "HOLDFAST the key " + fenceLast + " does not hold a token: 05001", same: true,
+		name: "no token but a number with a zero before it", before: "SET LAST 05001", token: "5000",
+		args: []any{"SET", "x"},
+		err:  "HOLDFAST the key " + fenceLast + " does not hold a token: 05001", same: true,
 		cut: "'^[1-9]%d*$'", paste: "'^%d+$'",
 	},
 	{
@@ -100,7 +110,8 @@ var fenceRows = []fenceRow{
 		cut: "redis.pcall('GET', KEYS[1])", paste: "redis.call('GET', KEYS[1])",
 	},
 	{
-		name: "an error of the command as it is", before: "RPUSH KEY 1", token: "5000", args: []any{"INCR"}, err: "WRONGTYPE", after: "5000",
+		name: "an error of the command as it is", before: "RPUSH KEY 1", token: "5000", args: []any{"INCR"},
+		err: "WRONGTYPE", after: "5000",
 		cut: "if type(reply) == 'table' and reply.err then return reply end", paste: "",
 	},
 	{
@@ -112,7 +123,8 @@ var fenceRows = []fenceRow{
 		cut: "return {1, reply}", paste: "return {1, reply or 0}",
 	},
 	{
-		name: "a reply of nil among others", before: "HSET KEY a 1", token: "5000", args: []any{"HMGET", "b", "a"}, reply: []any{nil, "1"},
+		name: "a reply of nil among others", before: "HSET KEY a 1", token: "5000", args: []any{"HMGET", "b", "a"},
+		reply: []any{nil, "1"},
 		after: "5000",
 		cut:   "return {1, reply}", paste: "return {1, type(reply) == 'table' and reply[1] and reply or 0}",
 	},
@@ -121,26 +133,31 @@ var fenceRows = []fenceRow{
 		cut: "return {1, reply}", paste: "return {1, reply[1]}",
 	},
 	{
-		name: "lists in lists", before: "XADD KEY 1-1 a x b y; XADD KEY 2-1 c z", token: "5000", args: []any{"XRANGE", "-", "+"},
+		name: "lists in lists", before: "XADD KEY 1-1 a x b y; XADD KEY 2-1 c z", token: "5000",
+		args:  []any{"XRANGE", "-", "+"},
 		reply: []any{[]any{"1-1", []any{"a", "x", "b", "y"}}, []any{"2-1", []any{"c", "z"}}}, after: "5000",
 		cut: "return {1, reply}", paste: "return {1, reply[1]}",
 	},
 	{
-		name: "bytes of all kinds, also empty", token: "5000", args: []any{"HSET", "", "\x00\r\n\xff'{}", "\xc3", []byte{0, 13, 10}}, reply: int64(2),
+		name: "bytes of all kinds, also empty", token: "5000",
+		args: []any{"HSET", "", "\x00\r\n\xff'{}", "\xc3", []byte{0, 13, 10}}, reply: int64(2),
 		after: "5000",
 		cut:   "unpack(ARGV, 3)", paste: "unpack(ARGV, 5)",
 	},
 	{
-		name: "what is stored is what was given", before: "SETRANGE KEY 3 ab", token: "5000", args: []any{"GET"}, reply: "\x00\x00\x00ab", after: "5000",
+		name: "what is stored is what was given", before: "SETRANGE KEY 3 ab", token: "5000", args: []any{"GET"},
+		reply: "\x00\x00\x00ab", after: "5000",
 		cut: "return {1, reply}", paste: "return {1, string.gsub(reply, '%z', ' ')}",
 	},
 	{
-		name: "several arguments", token: "5000", args: []any{"SET", "x", "PX", 60000, "NX"}, reply: "OK", after: "5000",
-		cut: "unpack(ARGV, 3)", paste: "ARGV[3], ARGV[4]",
+		name: "several arguments", token: "5000", args: []any{"SET", "x", "PX", 60000, "NX"}, reply: "OK",
+		after: "5000",
+		cut:   "unpack(ARGV, 3)", paste: "ARGV[3], ARGV[4]",
 	},
 }
 
-// TestFenceScript runs every row on every server in each way in which scripts are sent, and once edited.
+// TestFenceScript runs every row on every server in each way in which scripts are sent, and once
+// edited.
 func TestFenceScript(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()

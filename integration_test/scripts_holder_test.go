@@ -20,8 +20,9 @@ var recountRows = []row{
 		cut: "call('HSET', name, ARGV[1], ARGV[2])", paste: "",
 	},
 	{
-		name: "counted already, by a call whose reply was lost", script: lua.Recount, args: "a 3 30000", before: heldThree,
-		reply: "1", hash: "a=3", lease: 30000, token: "5000", keep: 20000,
+		name: "counted already, by a call whose reply was lost", script: lua.Recount, args: "a 3 30000",
+		before: heldThree,
+		reply:  "1", hash: "a=3", lease: 30000, token: "5000", keep: 20000,
 		cut: "call('HSET', name, ARGV[1], ARGV[2])", paste: "call('HINCRBY', name, ARGV[1], 1)",
 	},
 	{
@@ -40,8 +41,9 @@ var recountRows = []row{
 		cut: "call('PEXPIRE', name, math.max(tonumber(ARGV[3]), call('PTTL', name)))", paste: "",
 	},
 	{
-		name: "key of another type", script: lua.Recount, args: "a 2 30000", before: notALock, reply: "!WRONGTYPE", same: true,
-		cut: "local held = call", paste: "call('PEXPIRE', name, 1000000)\nlocal held = call",
+		name: "key of another type", script: lua.Recount, args: "a 2 30000", before: notALock, reply: "!WRONGTYPE",
+		same: true,
+		cut:  "local held = call", paste: "call('PEXPIRE', name, 1000000)\nlocal held = call",
 	},
 }
 
@@ -60,12 +62,14 @@ var releaseRows = []row{
 		cut: "\ncall('DEL', name)", paste: "\n",
 	},
 	{
-		name: "held, by SPUBLISH or what the server has instead", script: lua.Release, args: "a SPUBLISH", before: heldByA,
-		reply: "1", token: "5000", keep: 20000,
+		name: "held, by SPUBLISH or what the server has instead", script: lua.Release, args: "a SPUBLISH",
+		before: heldByA,
+		reply:  "1", token: "5000", keep: 20000,
 		cut: "\ncall('DEL', name)", paste: "\n",
 	},
 	{
-		name: "held more than once", script: lua.Release, args: "a PUBLISH", before: heldThree, reply: "1", token: "5000", keep: 20000,
+		name: "held more than once", script: lua.Release, args: "a PUBLISH", before: heldThree, reply: "1",
+		token: "5000", keep: 20000,
 		cut: "\ncall('DEL', name)", paste: "\ncall('HINCRBY', name, ARGV[1], -1)",
 	},
 	{
@@ -73,8 +77,9 @@ var releaseRows = []row{
 		cut: "\ncall('DEL', name)", paste: "\ncall('PEXPIRE', name, 100000)",
 	},
 	{
-		name: "key of another type", script: lua.Release, args: "a PUBLISH", before: notALock, reply: "!WRONGTYPE", same: true,
-		cut: "local held = call", paste: "call('DEL', name)\nlocal held = call",
+		name: "key of another type", script: lua.Release, args: "a PUBLISH", before: notALock, reply: "!WRONGTYPE",
+		same: true,
+		cut:  "local held = call", paste: "call('DEL', name)\nlocal held = call",
 	},
 }
 
@@ -85,8 +90,9 @@ var renewRows = []row{
 		cut: "if not held then return {-1} end", paste: "",
 	},
 	{
-		name: "free, the token is not kept for nobody", script: lua.Renew, args: "a 30000 3600000", before: "SET TOKEN 5000 PX 20000",
-		reply: "-1", same: true,
+		name: "free, the token is not kept for nobody", script: lua.Renew, args: "a 30000 3600000",
+		before: "SET TOKEN 5000 PX 20000",
+		reply:  "-1", same: true,
 		cut: "if not held then return", paste: "if not held then call('PEXPIRE', KEYS[2], ARGV[3]) return",
 	},
 	{
@@ -109,18 +115,22 @@ var renewRows = []row{
 		cut: "if call('PTTL', name) < lease then", paste: "if true then",
 	},
 	{
-		name: "without a time to live", script: lua.Renew, args: "a 30000 3600000", before: "HSET LOCK a 1; SET TOKEN 5000",
-		reply: "1", hash: "a=1", lease: 30000, token: "5000", keep: 3600000,
-		cut: "if call('PTTL', name) < lease then", paste: "local ttl = call('PTTL', name)\nif ttl >= 0 and ttl < lease then",
+		name: "without a time to live", script: lua.Renew, args: "a 30000 3600000",
+		before: "HSET LOCK a 1; SET TOKEN 5000",
+		reply:  "1", hash: "a=1", lease: 30000, token: "5000", keep: 3600000,
+		cut:   "if call('PTTL', name) < lease then",
+		paste: "local ttl = call('PTTL', name)\nif ttl >= 0 and ttl < lease then",
 	},
 	{
-		name: "no token is made", script: lua.Renew, args: "a 30000 3600000", before: "HSET LOCK a 1; PEXPIRE LOCK 10000",
-		reply: "1", hash: "a=1", lease: 30000,
+		name: "no token is made", script: lua.Renew, args: "a 30000 3600000",
+		before: "HSET LOCK a 1; PEXPIRE LOCK 10000",
+		reply:  "1", hash: "a=1", lease: 30000,
 		cut: "call('PEXPIRE', KEYS[2], ARGV[3])", paste: "call('SET', KEYS[2], '1', 'PX', ARGV[3])",
 	},
 	{
-		name: "key of another type", script: lua.Renew, args: "a 30000 3600000", before: notALock, reply: "!WRONGTYPE", same: true,
-		cut: "local held = call", paste: "call('PEXPIRE', name, lease)\nlocal held = call",
+		name: "key of another type", script: lua.Renew, args: "a 30000 3600000", before: notALock, reply: "!WRONGTYPE",
+		same: true,
+		cut:  "local held = call", paste: "call('PEXPIRE', name, lease)\nlocal held = call",
 	},
 }
 
@@ -139,11 +149,13 @@ var stateRows = []row{
 		cut: "hash[1], hash[2]", paste: "hash[2], hash[1]",
 	},
 	{
-		name: "held, no token known", script: lua.State, before: "HSET LOCK a 1; PEXPIRE LOCK 10000", reply: "1 a 1 ttl:10000 0", same: true,
+		name: "held, no token known", script: lua.State, before: "HSET LOCK a 1; PEXPIRE LOCK 10000",
+		reply: "1 a 1 ttl:10000 0", same: true,
 		cut: " or '0'", paste: "",
 	},
 	{
-		name: "held without a time to live", script: lua.State, before: "HSET LOCK a 1; SET TOKEN 5000", reply: "1 a 1 -1 5000", same: true,
+		name: "held without a time to live", script: lua.State, before: "HSET LOCK a 1; SET TOKEN 5000",
+		reply: "1 a 1 -1 5000", same: true,
 		cut: "redis.call('PTTL', KEYS[1])", paste: "redis.call('TTL', KEYS[2]) - 1",
 	},
 	{
@@ -151,7 +163,8 @@ var stateRows = []row{
 		cut: "local fields", paste: "if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return {0, token} end\nlocal fields",
 	},
 	{
-		name: "token of another type", script: lua.State, before: "RPUSH TOKEN x; PEXPIRE TOKEN 20000", reply: "!WRONGTYPE", same: true,
+		name: "token of another type", script: lua.State, before: "RPUSH TOKEN x; PEXPIRE TOKEN 20000",
+		reply: "!WRONGTYPE", same: true,
 		cut: "redis.call('GET', KEYS[2]) or '0'", paste: "'0'",
 	},
 }

@@ -70,7 +70,8 @@ var leaveRows = []row{
 		cut: "sent = redis.pcall('PUBLISH', to, text)", paste: "",
 	},
 	{
-		name: "key of another type", script: lua.Leave, args: "u:h7 5000 PUBLISH", before: notALock, reply: "!WRONGTYPE", same: true,
+		name: "key of another type", script: lua.Leave, args: "u:h7 5000 PUBLISH", before: notALock,
+		reply: "!WRONGTYPE", same: true,
 		cut: "local again = call", paste: "call('PEXPIRE', name, 1000000)\nlocal again = call",
 	},
 }

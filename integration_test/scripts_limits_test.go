@@ -85,7 +85,8 @@ func TestScriptsOutOfMemory(t *testing.T) {
 	})
 }
 
-// TestScriptsOnAReplica: what would write is refused and says so in a way that a caller can tell; a look is not.
+// TestScriptsOnAReplica: what would write is refused and says so in a way that a caller can tell; a
+// look is not.
 func TestScriptsOnAReplica(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		pair := redistest.StartReplicated(t, 1, redistest.Exec(p.Path))
@@ -121,7 +122,8 @@ func TestScriptsOnAReplica(t *testing.T) {
 	})
 }
 
-// TestReleaseIsAnnouncedOnce: one message for the call that released, none for one that found nothing to release.
+// TestReleaseIsAnnouncedOnce: one message for the call that released, none for one that found
+// nothing to release.
 func TestReleaseIsAnnouncedOnce(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -153,8 +155,8 @@ func TestReleaseIsAnnouncedOnce(t *testing.T) {
 	})
 }
 
-// TestRefusedAnnouncement: a user without the channel, or before there were permissions for channels without PUBLISH,
-// releases all the same and is told that nobody heard of it.
+// TestRefusedAnnouncement: a user without the channel, or before there were permissions for
+// channels without PUBLISH, releases all the same and is told that nobody heard of it.
 func TestRefusedAnnouncement(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -177,16 +179,19 @@ func TestRefusedAnnouncement(t *testing.T) {
 				require.Zero(t, rdb.Exists(ctx, scriptLock).Val())
 			}
 		}
-		// Control: a script that does not catch the refusal leaves the lock locked, or says that nothing was released.
+		// Control: a script that does not catch the refusal leaves the lock locked, or says that
+		// nothing was released.
 		r := row{script: lua.Release, args: "a PUBLISH", before: heldByA, reply: "1", token: "5000", keep: 20000,
 			cut: "local sent = redis.pcall(", paste: "local sent = redis.call("}
 		require.NoError(t, prepare(ctx, rdb, heldByA))
-		_, err := lua.Run(ctx, as(t, srv, "limited", "+@all ~* "+allChannels(srv)+" "+refusals[0]), r.call(edited(t, r)))
+		_, err := lua.Run(ctx, as(t, srv, "limited", "+@all ~* "+allChannels(srv)+" "+refusals[0]),
+			r.call(edited(t, r)))
 		require.Error(t, err)
 	})
 }
 
-// TestScriptsAreSentByHash: the text goes out once per server, also when a pipeline brings the script.
+// TestScriptsAreSentByHash: the text goes out once per server, also when a pipeline brings the
+// script.
 func TestScriptsAreSentByHash(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))

@@ -54,8 +54,9 @@ var manyRows = []row{
 		cut: "return n .. ' fields'", paste: "return",
 	},
 	{
-		name: "many fields", script: lua.FairAcquire, args: "a:h1 30000 3600000 0 15000 1000 PUBLISH", before: manyFields,
-		reply: "0 ttl:10000 clock 1 129", hash: manyHash(), lease: 10000,
+		name: "many fields", script: lua.FairAcquire, args: "a:h1 30000 3600000 0 15000 1000 PUBLISH",
+		before: manyFields,
+		reply:  "0 ttl:10000 clock 1 129", hash: manyHash(), lease: 10000,
 		fair: fair{queue: "a:h1+15000", life: 3615000},
 		cut:  "if fields > 4 then", paste: "if false then",
 	},

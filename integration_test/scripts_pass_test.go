@@ -19,8 +19,9 @@ var passRows = []row{
 		cut: "if heard ~= 0 then", paste: "if true then",
 	},
 	{
-		name: "nobody listens, the lease is renewed", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16", before: heldByA,
-		reply: "1 clock last:16", hash: "a=1", lease: 30000, token: "last", keep: 3600000,
+		name: "nobody listens, the lease is renewed", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16",
+		before: heldByA,
+		reply:  "1 clock last:16", hash: "a=1", lease: 30000, token: "last", keep: 3600000,
 		cut: "math.max(call('PTTL', name), tonumber(ARGV[2]))", paste: "call('PTTL', name)",
 	},
 	{
@@ -29,8 +30,9 @@ var passRows = []row{
 		cut: "math.max(call('PTTL', name), tonumber(ARGV[2]))", paste: "ARGV[2]",
 	},
 	{
-		name: "without a time to live", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16", before: "HSET LOCK a 1; SET TOKEN 5000",
-		reply: "1 clock last:16", hash: "a=1", lease: 30000, token: "last", keep: 3600000,
+		name: "without a time to live", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16",
+		before: "HSET LOCK a 1; SET TOKEN 5000",
+		reply:  "1 clock last:16", hash: "a=1", lease: 30000, token: "last", keep: 3600000,
 		cut: "call('PEXPIRE', name, math.max(call('PTTL', name), tonumber(ARGV[2])))", paste: "",
 	},
 	{
@@ -59,8 +61,9 @@ var passRows = []row{
 		cut: "if not held then return {-1} end", paste: "",
 	},
 	{
-		name: "free, nobody listens", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16", before: "SET TOKEN 5000 PX 20000",
-		reply: "-1", same: true,
+		name: "free, nobody listens", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16",
+		before: "SET TOKEN 5000 PX 20000",
+		reply:  "-1", same: true,
 		cut: "if not held then return {-1} end", paste: "",
 	},
 	{
@@ -93,27 +96,32 @@ var passTokenRows = []row{
 		cut: "first + block - 1", paste: "first + block",
 	},
 	{
-		name: "the key has the last of the block", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16", before: heldByA,
-		reply: "1 clock last:16", hash: "a=1", lease: 30000, token: "last", keep: 3600000,
-		cut: "call('SET', tokens, last, 'PX', ARGV[3])", paste: "call('SET', tokens, string.format('%.0f', first), 'PX', ARGV[3])",
+		name: "the key has the last of the block", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16",
+		before: heldByA,
+		reply:  "1 clock last:16", hash: "a=1", lease: 30000, token: "last", keep: 3600000,
+		cut:   "call('SET', tokens, last, 'PX', ARGV[3])",
+		paste: "call('SET', tokens, string.format('%.0f', first), 'PX', ARGV[3])",
 	},
 	{
 		name: "the clock is behind the last token: one", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16",
 		before: noToken + "; SET TOKEN 9000000000000000 PX 20000",
-		reply:  "1 9000000000000001 9000000000000001", hash: "a=1", lease: 30000, token: "9000000000000001", keep: 3600000,
-		cut: "first, block = n + 1, 1", paste: "first = n + 1",
+		reply:  "1 9000000000000001 9000000000000001", hash: "a=1", lease: 30000, token: "9000000000000001",
+		keep: 3600000,
+		cut:  "first, block = n + 1, 1", paste: "first = n + 1",
 	},
 	{
 		name: "the clock is behind the last token: a greater one", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16",
 		before: noToken + "; SET TOKEN 9000000000000000 PX 20000",
-		reply:  "1 9000000000000001 9000000000000001", hash: "a=1", lease: 30000, token: "9000000000000001", keep: 3600000,
-		cut: "first, block = n + 1, 1", paste: "first, block = n, 1",
+		reply:  "1 9000000000000001 9000000000000001", hash: "a=1", lease: 30000, token: "9000000000000001",
+		keep: 3600000,
+		cut:  "first, block = n + 1, 1", paste: "first, block = n, 1",
 	},
 	{
 		name: "greatest token", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16",
 		before: noToken + "; SET TOKEN 9007199254740990 PX 20000",
-		reply:  "1 9007199254740991 9007199254740991", hash: "a=1", lease: 30000, token: "9007199254740991", keep: 3600000,
-		cut: "return {1, string.format('%.0f', first)", paste: "return {1, tostring(first)",
+		reply:  "1 9007199254740991 9007199254740991", hash: "a=1", lease: 30000, token: "9007199254740991",
+		keep: 3600000,
+		cut:  "return {1, string.format('%.0f', first)", paste: "return {1, tostring(first)",
 	},
 	{
 		name: "token that has no next one", script: lua.Pass, args: "a 30000 3600000 PUBLISH 16",
@@ -143,13 +151,14 @@ var passTokenRows = []row{
 	},
 }
 
-// TestPassRepeated: a second attempt whose first one's answer was lost gives tokens that are greater than the first one's; and
-// if the first one released the lock, it finds that.
+// TestPassRepeated: a second attempt whose first one's answer was lost gives tokens that are
+// greater than the first one's; and if the first one released the lock, it finds that.
 func TestPassRepeated(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
 		require.NoError(t, prepare(ctx, rdb, heldByA))
-		pass := row{script: lua.Pass, args: "a 30000 3600000 PUBLISH 1000000"} // a second's worth: the clock does not catch up
+		// a second's worth: the clock does not catch up
+		pass := row{script: lua.Pass, args: "a 30000 3600000 PUBLISH 1000000"}
 		first, err := lua.Run(ctx, rdb, pass.call(pass.script))
 		require.NoError(t, err)
 		second, err := lua.Run(ctx, rdb, pass.call(pass.script))
@@ -170,8 +179,9 @@ func TestPassRepeated(t *testing.T) {
 	})
 }
 
-// TestPassSharded: where releases are announced by SPUBLISH, those are counted who listen that way. A server that does not know
-// that, or a user who may not ask, cannot tell, and the lock is released.
+// TestPassSharded: where releases are announced by SPUBLISH, those are counted who listen that way.
+// A server that does not know that, or a user who may not ask, cannot tell, and the lock is
+// released.
 func TestPassSharded(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -215,7 +225,8 @@ func TestPassSharded(t *testing.T) {
 	})
 }
 
-// TestPassWithoutPermission: who may not count listeners releases; who may not announce releases all the same and is told.
+// TestPassWithoutPermission: who may not count listeners releases; who may not announce releases
+// all the same and is told.
 func TestPassWithoutPermission(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// TestScriptsForMany: what the script for many holders does for one of them is what renew does, on every server: every row of
-// renew holds, and fails with its edit.
+// TestScriptsForMany: what the script for many holders does for one of them is what renew does, on
+// every server: every row of renew holds, and fails with its edit.
 func TestScriptsForMany(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t)
@@ -26,13 +26,15 @@ func TestScriptsForMany(t *testing.T) {
 				require.NoError(t, r.check(ctx, rdb, r.script, amongOthers(nil)), "known to the server: by EVALSHA")
 				text := strings.Replace(lua.RenewMany.Text(), r.cut, r.paste, 1)
 				require.NotEqual(t, lua.RenewMany.Text(), text)
-				require.Error(t, r.check(ctx, rdb, r.script, amongOthers(lua.New("edited", text, 0))), "control: the row does not see the edit")
+				require.Error(t, r.check(ctx, rdb, r.script, amongOthers(lua.New("edited", text, 0))),
+					"control: the row does not see the edit")
 			})
 		}
 	})
 }
 
-// amongOthers sends a renewal between two of names that nobody holds, in a script of its own in place of renew_many if one is given.
+// amongOthers sends a renewal between two of names that nobody holds, in a script of its own in
+// place of renew_many if one is given.
 func amongOthers(edited *lua.Script) sender {
 	return func(ctx context.Context, rdb lua.Processor, c lua.Call) (lua.Reply, error) {
 		free := lua.Renew.Call("free", "redisson_lock_token:{free}", "a", "30000", "3600000")
@@ -68,7 +70,8 @@ func (h inPlaceOf) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// TestManyHaveTheirOwnErrors: a key of another type among many, on every server, is the error of one.
+// TestManyHaveTheirOwnErrors: a key of another type among many, on every server, is the error of
+// one.
 func TestManyHaveTheirOwnErrors(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()

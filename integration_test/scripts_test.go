@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// The keys of the lock in the tables of the scripts, spelled out because the spelling is a promise to Redisson.
+// The keys of the lock in the tables of the scripts, spelled out because the spelling is a promise
+// to Redisson.
 const (
 	scriptLock    = "orders:42"
 	scriptToken   = "redisson_lock_token:{orders:42}"
@@ -26,17 +27,20 @@ const (
 	scriptEnds    = "redisson_lock_timeout:{orders:42}"
 )
 
-// row is one call of a script. Rows are data, so that each can be run again with an edited script: a row that does not
-// fail then shows nothing.
+// row is one call of a script. Rows are data, so that each can be run again with an edited script:
+// a row that does not fail then shows nothing.
 type row struct {
 	name   string
 	script *lua.Script
-	before string // commands, separated by ";"; LOCK, TOKEN, QUEUE, ENDS and CHANNEL stand for keys, "@5" for 5 ms after this
+	// commands, separated by ";"; LOCK, TOKEN, QUEUE, ENDS and CHANNEL stand for keys, "@5" for 5
+	// ms after this
+	before string
 	args   string // the script's ARGV; "''" is an empty one
 
-	// reply is what is expected: the status and the values behind it. "clock" stands for the server's time in
-	// microseconds, "error" for any text, "ttl:10000" for at most so many milliseconds and not much less, "''" for an empty text or a 0,
-	// "last:16" for the last of so many tokens of which the value before is the first, "!OOM" for that error.
+	// reply is what is expected: the status and the values behind it. "clock" stands for the
+	// server's time in microseconds, "error" for any text, "ttl:10000" for at most so many
+	// milliseconds and not much less, "''" for an empty text or a 0, "last:16" for the last of so
+	// many tokens of which the value before is the first, "!OOM" for that error.
 	reply string
 	same  bool   // every key is as it was; nothing below is looked at
 	hash  string // fields of the lock, sorted: "a=1"
@@ -62,10 +66,12 @@ func onAllServers(t *testing.T, test func(t *testing.T, p redistest.Program)) {
 func allRows() []row {
 	return slices.Concat(acquireRows, blockRows, startRows, recountRows, releaseRows, leaveRows, renewRows, stateRows,
 		passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows,
-		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows, fairStateRows, manyRows)
+		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows,
+		fairStateRows, manyRows)
 }
 
-// TestScripts runs every row on every server in each way in which scripts are sent, and once edited.
+// TestScripts runs every row on every server in each way in which scripts are sent, and once
+// edited.
 func TestScripts(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t)
@@ -215,7 +221,8 @@ func (r row) keys() []any {
 	return []any{scriptLock, scriptToken, scriptQueue, scriptEnds, scriptChannel}
 }
 
-// clock is the server's time before and after the call in microseconds, and when the row was prepared in milliseconds.
+// clock is the server's time before and after the call in microseconds, and when the row was
+// prepared in milliseconds.
 type clock struct{ from, to, start int64 }
 
 func (c clock) spans(text string) bool {
@@ -223,7 +230,8 @@ func (c clock) spans(text string) bool {
 	return err == nil && c.from <= n && n <= c.to
 }
 
-// near tells whether a time to live is what was set, or less by no more than a busy machine takes for a row.
+// near reports whether a time to live is what was set, or less by no more than a busy machine takes
+// for a row.
 func near(want, got int64) bool { return got <= want && got > want-8000 }
 
 func (r row) checkReply(reply lua.Reply, err error, span clock) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestWrongTypeNamesTheLock: a key that holds something else is an error that says which key and what to do, for every
-// operation, on every server; the key is not touched.
+// TestWrongTypeNamesTheLock: a key that holds something else is an error that says which key and
+// what to do, for every operation, on every server; the key is not touched.
 func TestWrongTypeNamesTheLock(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
@@ -41,7 +41,8 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 	})
 }
 
-// TestWrongTypeNamesTheFairLock: the same for a lock of four keys. A release goes through, and says what it could not do.
+// TestWrongTypeNamesTheFairLock: the same for a lock of four keys. A release goes through, and says
+// what it could not do.
 func TestWrongTypeNamesTheFairLock(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()

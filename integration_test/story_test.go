@@ -35,8 +35,8 @@ var kinds = []kind{
 	{"fairlock", func(c *holdfast.Client, name string) mutex { return fairlock.New(c, name) }, 0},
 }
 
-// eachKind runs a test for each kind of lock on each topology. They run one after the other on one topology, since a lock of
-// one kind holds up that of the other with the same name.
+// eachKind runs a test for each kind of lock on each topology. They run one after the other on one
+// topology, since a lock of one kind holds up that of the other with the same name.
 func eachKind(t *testing.T, topologies topology.Kind, test func(t *testing.T, top topology.Topology, k kind)) {
 	topology.Each(t, topologies, func(t *testing.T, top topology.Topology) {
 		for _, k := range kinds {
@@ -61,14 +61,16 @@ func TestStory(t *testing.T) {
 	})
 }
 
-// TestHeldThroughFailover: another server takes over under a holder and a waiter, once in good order and once because the
-// old one was killed. It has the lock, so the hold goes on, and the waiter is woken by its release.
+// TestHeldThroughFailover: another server takes over under a holder and a waiter, once in good
+// order and once because the old one was killed. It has the lock, so the hold goes on, and the
+// waiter is woken by its release.
 func TestHeldThroughFailover(t *testing.T) {
 	for _, k := range kinds { // each on a topology of its own, since a server is killed
 		t.Run(k.name, func(t *testing.T) {
-			topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
-				heldThroughFailover(t, top, k)
-			})
+			topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster,
+				func(t *testing.T, top topology.Topology) {
+					heldThroughFailover(t, top, k)
+				})
 		})
 	}
 }
@@ -91,8 +93,8 @@ func heldThroughFailover(t *testing.T, top topology.Topology, k kind) {
 	})
 }
 
-// TestHeldThroughReshard: the slot of a lock moves to another master under a holder and a waiter; what they do while it is
-// half moved succeeds, as after it.
+// TestHeldThroughReshard: the slot of a lock moves to another master under a holder and a waiter;
+// what they do while it is half moved succeeds, as after it.
 func TestHeldThroughReshard(t *testing.T) {
 	eachKind(t, topology.Cluster, func(t *testing.T, top topology.Topology, k kind) {
 		const name = "reshard"
@@ -122,8 +124,8 @@ func story(t *testing.T, connect func() redis.UniversalClient, name string) {
 	storyOf(t, kinds[0], connect, name)
 }
 
-// storyOf is a lock's whole life between two clients: exclusion, re-entry, state, wake-up over two hundred rounds, a
-// lock that stays taken, forced unlock, and nothing left behind.
+// storyOf is a lock's whole life between two clients: exclusion, re-entry, state, wake-up over two
+// hundred rounds, a lock that stays taken, forced unlock, and nothing left behind.
 func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -139,7 +141,8 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	require.NoError(t, err)
 	s, err := b.State(ctx)
 	require.NoError(t, err)
-	require.Equal(t, holdfast.State{Owner: h.Owner(), Count: 2, Remaining: s.Remaining, Token: h.Token(), Waiters: k.nobody}, s)
+	require.Equal(t, holdfast.State{Owner: h.Owner(), Count: 2, Remaining: s.Remaining, Token: h.Token(),
+		Waiters: k.nobody}, s)
 	require.NoError(t, h.Extend(ctx, time.Minute))
 	require.NoError(t, inner.Unlock(ctx))
 	require.NoError(t, h.Unlock(ctx))
@@ -170,7 +173,8 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	require.NoError(t, h.Unlock(ctx))
 	s, err = b.State(ctx)
 	require.NoError(t, err)
-	require.Equal(t, holdfast.State{Owner: h.Owner(), Count: 1, Remaining: s.Remaining, Token: h.Token(), Waiters: k.nobody}, s)
+	require.Equal(t, holdfast.State{Owner: h.Owner(), Count: 1, Remaining: s.Remaining, Token: h.Token(),
+		Waiters: k.nobody}, s)
 	there, err := b.ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.True(t, there)
@@ -185,8 +189,8 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	require.Positive(t, rdb.PTTL(ctx, "redisson_lock_token:"+tagged(name)).Val(), "the token's key has a time to live")
 }
 
-// standIn locks and unlocks in the background; the channel is closed when that is done. It returns when the waiter has asked,
-// and where there is a queue at the server, when it has its place there.
+// standIn locks and unlocks in the background; the channel is closed when that is done. It returns
+// when the waiter has asked, and where there is a queue at the server, when it has its place there.
 func standIn(t *testing.T, k kind, m mutex) <-chan struct{} {
 	t.Helper()
 	_, err := m.TryLock(t.Context())

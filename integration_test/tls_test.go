@@ -26,8 +26,8 @@ func overTLS(t *testing.T, srv *redistest.Server, conf *tls.Config) *redis.Clien
 	})
 }
 
-// needsTLS skips the test, loudly, where the program was built without TLS. Such a program does not know the directive;
-// others do not like its value. Neither starts.
+// needsTLS skips the test, loudly, where the program was built without TLS. Such a program does not
+// know the directive; others do not like its value. Neither starts.
 func needsTLS(t *testing.T, p redistest.Program) {
 	t.Helper()
 	out, _ := exec.Command(p.Path, "--tls-port", "none").CombinedOutput()
@@ -36,8 +36,8 @@ func needsTLS(t *testing.T, p redistest.Program) {
 	}
 }
 
-// TestStoryOverTLS: a lock's whole life, wake-ups included, over TLS with client certificates. That the port asks for them
-// is the next test.
+// TestStoryOverTLS: a lock's whole life, wake-ups included, over TLS with client certificates. That
+// the port asks for them is the next test.
 func TestStoryOverTLS(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		needsTLS(t, p)
@@ -47,7 +47,8 @@ func TestStoryOverTLS(t *testing.T) {
 	})
 }
 
-// TestRefusedByTLS: who is not let in is told why, within the retry budget and not at the end of the context.
+// TestRefusedByTLS: who is not let in is told why, within the retry budget and not at the end of
+// the context.
 func TestRefusedByTLS(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		needsTLS(t, p)
@@ -77,8 +78,8 @@ func TestRefusedByTLS(t *testing.T) {
 					"state": func() error { _, err := m.State(ctx); return err },
 				} {
 					err := try()
-					// The server refuses a certificate after it has called the handshake done, and its reason may be overtaken
-					// by the end of the connection.
+					// The server refuses a certificate after it has called the handshake done, and
+					// its reason may be overtaken by the end of the connection.
 					for ctx.Err() == nil && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)) {
 						err = try()
 					}

@@ -13,12 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// What the library cannot promise, shown as it is documented: somebody rolls the server's data back, or moves its clock, and
-// two holders are inside. What it does promise then: the second one's token is greater, the first one is told by its next
-// renewal, and neither touches the other's grant.
+// What the library cannot promise, shown as it is documented: somebody rolls the server's data
+// back, or moves its clock, and two holders are inside. What it does promise then: the second one's
+// token is greater, the first one is told by its next renewal, and neither touches the other's
+// grant.
 
-// weakLease is renewed often, so that a test need not wait long for the news. electionLease is not renewed before the servers
-// have elected another, which takes seconds on a busy machine.
+// weakLease is renewed often, so that a test need not wait long for the news. electionLease is not
+// renewed before the servers have elected another, which takes seconds on a busy machine.
 const (
 	weakLease     = 6 * time.Second
 	electionLease = 45 * time.Second
@@ -56,7 +57,8 @@ func TestFailoverLosesWrites(t *testing.T) {
 	})
 }
 
-// TestClockSetBack: a lease then lasts longer at the server than its holder trusts it, which is safe, and tokens grow on.
+// TestClockSetBack: a lease then lasts longer at the server than its holder trusts it, which is
+// safe, and tokens grow on.
 func TestClockSetBack(t *testing.T) {
 	onAllServers(t, func(t *testing.T, program redistest.Program) {
 		t.Parallel()
@@ -73,7 +75,8 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// twoInside shows that a second owner gets the lock while the first one still trusts its hold, and what is promised then.
+// twoInside shows that a second owner gets the lock while the first one still trusts its hold, and
+// what is promised then.
 func twoInside(t *testing.T, h *holdfast.Hold, rival *rlock.Mutex) {
 	t.Helper()
 	next := mustLock(t, rival)

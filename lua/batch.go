@@ -14,8 +14,9 @@ type Pipeliner interface {
 	Pipeline() redis.Pipeliner
 }
 
-// RunAll sends calls in one pipeline, and those whose script the server did not know in a second one. Each has its own
-// result. Unlike a transaction the calls are independent of each other; in a cluster they go to several servers.
+// RunAll sends calls in one pipeline, and those whose script the server did not know in a second
+// one. Each has its own result. Unlike a transaction the calls are independent of each other; in a
+// cluster they go to several servers.
 func RunAll(ctx context.Context, rdb Pipeliner, calls []Call) []Result {
 	results := make([]Result, len(calls))
 	all := make([]int, len(calls))
@@ -58,8 +59,9 @@ func exec(ctx context.Context, pipe redis.Pipeliner) (failure error) {
 	return nil
 }
 
-// RunBefore is [Run] for a call that is followed by another command, in one round trip and on one connection: so the server executes
-// that after the call. build makes the command anew for each attempt.
+// RunBefore is [Run] for a call that is followed by another command, in one round trip and on one
+// connection: so the server executes that after the call. build makes the command anew for each
+// attempt.
 func RunBefore(ctx context.Context, rdb Pipeliner, c Call, build func() redis.Cmder) (Reply, error) {
 	attempt := func(args []any) (Reply, error) {
 		pipe, cmd := rdb.Pipeline(), newCommand(ctx, args)

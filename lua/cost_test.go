@@ -14,8 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// costing stands in front of a script and makes it count its calls, and what goes into and comes out of them. A search in a list
-// counts as far as it goes. What DEL frees does not count, as each is freed once, nor who hears a message.
+// costing stands in front of a script and makes it count its calls, and what goes into and comes
+// out of them. A search in a list counts as far as it goes. What DEL frees does not count, as each
+// is freed once, nor who hears a message.
 const costing = `
 local server, cost = redis, {0, 0}
 local function counted(how)
@@ -48,8 +49,8 @@ func costOf(t *testing.T, rdb *redis.Client, name, text string, keys, args []any
 	return calls, elements
 }
 
-// For each lock that a plain script looks at it makes so many calls, and gives and gets so many elements, at most: all that stands in
-// a hash that may be a lock.
+// For each lock that a plain script looks at it makes so many calls, and gives and gets so many
+// elements, at most: all that stands in a hash that may be a lock.
 const (
 	mostCalls    = 12
 	mostElements = 300
@@ -109,8 +110,8 @@ func fillHash(first int) func(t *testing.T, rdb *redis.Client, n int) {
 	}
 }
 
-// TestCosts: what a script of a plain lock, of a quorum's master or of a guard does at the server is bounded, whoever stands in the
-// hash: nobody, the owner, or thousands of others' fields.
+// TestCosts: what a script of a plain lock, of a quorum's master or of a guard does at the server
+// is bounded, whoever stands in the hash: nobody, the owner, or thousands of others' fields.
 func TestCosts(t *testing.T) {
 	for _, p := range redistest.Programs(t) {
 		t.Run(p.Name, func(t *testing.T) {
@@ -122,7 +123,8 @@ func TestCosts(t *testing.T) {
 						fill(t, rdb, n)
 						calls, elements := costOf(t, rdb, c.script.Name(), c.script.Text(), c.keys, c.args)
 						require.LessOrEqual(t, calls, mostCalls*c.locks, "%s beside %s, %d", c.script.Name(), state, n)
-						require.LessOrEqual(t, elements, mostElements*c.locks, "%s beside %s, %d", c.script.Name(), state, n)
+						require.LessOrEqual(t, elements, mostElements*c.locks, "%s beside %s, %d", c.script.Name(),
+							state, n)
 					}
 				}
 			}
@@ -130,7 +132,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestCostsControl: in each of the calls a look at all of the hash is seen, and so is a walk through it.
+// TestCostsControl: in each of the calls a look at all of the hash is seen, and so is a walk
+// through it.
 func TestCostsControl(t *testing.T) {
 	const (
 		look = "for _ = 1, math.max(1, #KEYS / 2) do redis.call('HKEYS', 'x') end\n"

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// A script of the fair lock makes so many calls, and gives and gets so many elements, at most, whatever stands in the queue: about
-// three times what it looks at in one piece.
+// A script of the fair lock makes so many calls, and gives and gets so many elements, at most,
+// whatever stands in the queue: about three times what it looks at in one piece.
 const (
 	fairMostCalls    = 700
 	fairMostElements = 3000
@@ -97,9 +97,10 @@ func of(client string) func(int) string {
 	return func(i int) string { return client + ":h" + strconv.Itoa(i) }
 }
 
-// TestFairCosts: what a script does at the server is bounded however many wait, live, dead, cancelled or mixed. What it takes out for
-// good, once for each, may come first: each state is looked at by every script when two releases have gone before, which make few
-// calls for each that they take out.
+// TestFairCosts: what a script does at the server is bounded however many wait, live, dead,
+// cancelled or mixed. What it takes out for good, once for each, may come first: each state is
+// looked at by every script when two releases have gone before, which make few calls for each that
+// they take out.
 func TestFairCosts(t *testing.T) {
 	for _, p := range redistest.Programs(t) {
 		t.Run(p.Name, func(t *testing.T) {
@@ -177,17 +178,22 @@ func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 			middle := c.rdb.LIndex(ctx, "queue:{x}", int64(n/2)).Val()
 			return c.run(lua.FairRelease, middle, "PUBLISH", 1000, 3600000)
 		},
-		"poll":      func() (int, int) { return c.run(lua.FairPoll, "live", "PUBLISH", 1000, 3600000, 15000) },
-		"poll of a": func() (int, int) { return c.run(lua.FairPoll, "live", "PUBLISH", 1000, 3600000, 15000, "live:h7") },
-		"state":     func() (int, int) { return c.run(lua.FairState) },
+		"poll": func() (int, int) { return c.run(lua.FairPoll, "live", "PUBLISH", 1000, 3600000, 15000) },
+		"poll of a": func() (int, int) {
+			return c.run(lua.FairPoll, "live", "PUBLISH", 1000, 3600000, 15000,
+				"live:h7")
+		},
+		"state": func() (int, int) { return c.run(lua.FairState) },
 	}
 }
 
-// TestFairCostsControl: scripts that walk through all of the queue are seen, and so is each that looks at all of it at once.
+// TestFairCostsControl: scripts that walk through all of the queue are seen, and so is each that
+// looks at all of it at once.
 func TestFairCostsControl(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	c := newFairCost(t, rdb)
-	text := strings.NewReplacer("local look = 128", "local look = 100000", "cut(some, look)", "return").Replace(lua.FairPoll.Text())
+	text := strings.NewReplacer("local look = 128", "local look = 100000", "cut(some, look)",
+		"return").Replace(lua.FairPoll.Text())
 	fairCosts["mixed"](c, 10000)
 	require.NoError(t, rdb.HSet(t.Context(), "x", "holder:h1", 1).Err())
 	calls, elements := c.run(lua.New("fair_poll", text, 5), "live", "PUBLISH", 1000, 3600000, 15000)

@@ -17,19 +17,24 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// huge are announcements of more than a hundred thousand elements or bytes. go-redis makes room for what is announced
-// before it arrives, so a server can make it use any amount of memory. That is not this library's to prevent, and the
-// fuzzer would find nothing else.
+// huge are announcements of more than a hundred thousand elements or bytes. go-redis makes room for
+// what is announced before it arrives, so a server can make it use any amount of memory. That is
+// not this library's to prevent, and the fuzzer would find nothing else.
 var huge = regexp.MustCompile(`[0-9]{6,}`)
 
-// FuzzReply: whatever bytes come back for a script, through go-redis, there is an error or a reply of the promised shape:
-// a list that begins with an integer. There is no panic and no hang, and what a reply lacks reads as zero.
+// FuzzReply: whatever bytes come back for a script, through go-redis, there is an error or a reply
+// of the promised shape: a list that begins with an integer. There is no panic and no hang, and
+// what a reply lacks reads as zero.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
-		"", ":1\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n$4\r\n1234\r\n", "*2\r\n:0\r\n:-1\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "_\r\n",
-		"-OOM command not allowed\r\n", "-NOSCRIPT No matching script\r\n", "*1\r\n$1\r\n1\r\n", "*2\r\n:1\r\n", "%1\r\n:1\r\n:2\r\n",
-		"*2\r\n:1\r\n*1\r\n:1\r\n", "~1\r\n:1\r\n", ">2\r\n+invalidate\r\n*0\r\n", "*1\r\n:9223372036854775808\r\n", "*1\r\n,1.5\r\n",
-		"*1\r\n#t\r\n", "*1\r\n(12\r\n", "*1\r\n_\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "*1\r\n!5\r\nERR x\r\n", "=7\r\ntxt:abc\r\n",
+		"", ":1\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n$4\r\n1234\r\n", "*2\r\n:0\r\n:-1\r\n", "*0\r\n", "*-1\r\n",
+		"$-1\r\n", "_\r\n",
+		"-OOM command not allowed\r\n", "-NOSCRIPT No matching script\r\n", "*1\r\n$1\r\n1\r\n", "*2\r\n:1\r\n",
+		"%1\r\n:1\r\n:2\r\n",
+		"*2\r\n:1\r\n*1\r\n:1\r\n", "~1\r\n:1\r\n", ">2\r\n+invalidate\r\n*0\r\n", "*1\r\n:9223372036854775808\r\n",
+		"*1\r\n,1.5\r\n",
+		"*1\r\n#t\r\n", "*1\r\n(12\r\n", "*1\r\n_\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "*1\r\n!5\r\nERR x\r\n",
+		"=7\r\ntxt:abc\r\n",
 		"*-5\r\n", "$-5\r\n", "|1\r\n+a\r\n+b\r\n*1\r\n:1\r\n",
 	} {
 		f.Add([]byte(reply))
@@ -60,12 +65,13 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// listOf is how the bytes of a reply of the promised shape begin: an array, a set or a push, behind which there is an
-// integer; an attribute may stand before each, and pushes of other kinds are skipped.
+// listOf is how the bytes of a reply of the promised shape begin: an array, a set or a push, behind
+// which there is an integer; an attribute may stand before each, and pushes of other kinds are
+// skipped.
 var listOf = regexp.MustCompile(`(?s)(\*|~|>)\+?[0-9]+\r\n.*:[+-]?[0-9]+\r\n`)
 
-// answering is a go-redis client whose server answers the greeting, and then each script with these bytes before it hangs
-// up. A real server would not say such things.
+// answering is a go-redis client whose server answers the greeting, and then each script with these
+// bytes before it hangs up. A real server would not say such things.
 func answering(bytes []byte) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, ReadTimeout: 5 * time.Second,

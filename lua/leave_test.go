@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLeave: every reply, and that it never lengthens nor takes what is another's. An owner without a number keeps its
-// name.
+// TestLeave: every reply, and that it never lengthens nor takes what is another's. An owner without
+// a number keeps its name.
 func TestLeave(t *testing.T) {
 	f := newFixture(t)
 	leave := func(owner string, rest int) Reply {
@@ -44,14 +44,15 @@ func TestLeave(t *testing.T) {
 	require.Equal(t, Done, refused.Status)
 	require.NotEmpty(t, refused.Text(0), "told why nobody was")
 	require.Positive(t, f.pttl(f.name))
-	spublish := f.run(Leave.Call(f.name, f.channel, "a", 5000, "SPUBLISH")) // refused by this server, or not known before 7
+	// refused by this server, or not known before 7
+	spublish := f.run(Leave.Call(f.name, f.channel, "a", 5000, "SPUBLISH"))
 	require.Equal(t, Done, spublish.Status)
 	_, err = Run(t.Context(), f.rdb, Leave.Call(f.token, f.channel, "a", 5000, "PUBLISH"))
 	require.True(t, IsError(err, "WRONGTYPE"), err)
 }
 
-// remains is what becomes of a lock that its owner has left for ten seconds when all else that carries the owner comes
-// after that.
+// remains is what becomes of a lock that its owner has left for ten seconds when all else that
+// carries the owner comes after that.
 func remains(t *testing.T, leave *Script) (hash map[string]string, ttl time.Duration, statuses []Status) {
 	t.Helper()
 	const owner = "u:h7"
@@ -74,8 +75,8 @@ func remains(t *testing.T, leave *Script) (hash map[string]string, ttl time.Dura
 	return f.hash(), f.pttl(f.name), append(statuses, again.Status)
 }
 
-// TestLeftBehind: who has left a lock has lost it, whatever of its comes late: nothing lengthens the time that is left,
-// or ends it early. That it leaves is all that may be said twice.
+// TestLeftBehind: who has left a lock has lost it, whatever of its comes late: nothing lengthens
+// the time that is left, or ends it early. That it leaves is all that may be said twice.
 func TestLeftBehind(t *testing.T) {
 	hash, ttl, statuses := remains(t, Leave)
 	require.Equal(t, map[string]string{"u:h07": "1"}, hash)
@@ -92,7 +93,8 @@ func TestLeftBehindControl(t *testing.T) {
 	require.Equal(t, []Status{Done, Done, Done, Done, Done, Done}, statuses[:6])
 }
 
-// withoutHSet is what stands at the server when a user leaves a lock who has lost the permission for HSET.
+// withoutHSet is what stands at the server when a user leaves a lock who has lost the permission
+// for HSET.
 func withoutHSet(t *testing.T, leave *Script, rules ...any) map[string]string {
 	t.Helper()
 	f := newFixture(t)
@@ -112,5 +114,6 @@ func TestLeaveIsPermitted(t *testing.T) {
 	const first = "call('HSET', name, ARGV[1], '1')"
 	require.Contains(t, Leave.Text(), first)
 	control := New("control", strings.Replace(Leave.Text(), first, "", 1), 2)
-	require.Empty(t, withoutHSet(t, control, "-hdel"), "the control: without the first look at that the lock would be free")
+	require.Empty(t, withoutHSet(t, control, "-hdel"),
+		"the control: without the first look at that the lock would be free")
 }

@@ -76,16 +76,29 @@ func TestLate(t *testing.T) {
 	now := f.rdb.Time(t.Context()).Val().UnixMicro()
 	fair := []any{f.name, f.token, "queue:" + f.name, "deadlines:" + f.name, "channel:" + f.name, "a", 30000, 3600000}
 	for name, call := range map[string]func(until int64) Call{
-		"acquire":       func(until int64) Call { return Acquire.Call(f.name, f.token, "a", 30000, 3600000, "0", 1, until) },
-		"acquire again": func(until int64) Call { return Acquire.Call(f.name, f.token, "a", 30000, 3600000, "1", 1, until) },
-		"fair":          func(until int64) Call { return FairAcquire.Call(append(fair, "0", 0, 2000, "PUBLISH", until)...) },
-		"fair place":    func(until int64) Call { return FairAcquire.Call(append(fair, "1", 15000, 2000, "PUBLISH", until)...) },
+		"acquire": func(until int64) Call {
+			return Acquire.Call(f.name, f.token, "a", 30000, 3600000, "0", 1,
+				until)
+		},
+		"acquire again": func(until int64) Call {
+			return Acquire.Call(f.name, f.token, "a", 30000, 3600000, "1", 1,
+				until)
+		},
+		"fair": func(until int64) Call {
+			return FairAcquire.Call(append(fair, "0", 0, 2000, "PUBLISH",
+				until)...)
+		},
+		"fair place": func(until int64) Call {
+			return FairAcquire.Call(append(fair, "1", 15000, 2000, "PUBLISH",
+				until)...)
+		},
 	} {
 		for _, until := range []int64{0, 1, 999, now - 1} {
 			late := f.run(call(until))
 			require.Equal(t, Late, late.Status, name)
 			require.GreaterOrEqual(t, late.Text(0), strconv.FormatInt(now, 10), "it tells the server's time")
-			require.Zero(t, f.rdb.Exists(t.Context(), f.name, f.token, "queue:"+f.name, "deadlines:"+f.name).Val(), name)
+			require.Zero(t, f.rdb.Exists(t.Context(), f.name, f.token, "queue:"+f.name, "deadlines:"+f.name).Val(),
+				name)
 		}
 		for _, until := range []int64{now + time.Hour.Microseconds(), 99 * now} {
 			require.Equal(t, Done, f.run(call(until)).Status, name)
@@ -289,7 +302,8 @@ func TestHeaders(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(int64(1), "token", 1)
 	f.Fuzz(func(t *testing.T, n int64, s string, shape int) {
-		for _, v := range []any{nil, n, s, []any{}, []any{s}, []any{n}, []any{n, s}, []any{n, nil, n}, map[any]any{s: n}} {
+		for _, v := range []any{nil, n, s, []any{}, []any{s}, []any{n}, []any{n, s}, []any{n, nil, n},
+			map[any]any{s: n}} {
 			r, err := parse(v, nil)
 			if err != nil {
 				continue

@@ -17,9 +17,10 @@ var include = regexp.MustCompile(`(?m)^([ \t]*)-- include (.*)\n`)
 // part. Redis has no imports, and functions cost a hot script a tenth of its time. So what several
 // scripts do in the same way is pasted in place.
 //
-// A part that a script includes may include other parts, and these include nothing. So the functions
-// of the part queue share statements with the scripts that have no functions, and a reader never
-// follows more than two includes. assemble panics where an include is deeper or names no part.
+// A part that a script includes may include other parts, and these include nothing. So the
+// functions of the part queue share statements with the scripts that have no functions, and a
+// reader never follows more than two includes. assemble panics where an include is deeper or names
+// no part.
 func assemble(files fs.FS, script string) string {
 	const deepest = 2
 	return paste(files, script+".lua", deepest)

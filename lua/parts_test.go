@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the assembled scripts to testdata")
 
-// TestAssembled compares what the server gets with the files in testdata, in which a reviewer sees what a change of a part does
-// to every script.
+// TestAssembled compares what the server gets with the files in testdata, in which a reviewer sees
+// what a change of a part does to every script.
 func TestAssembled(t *testing.T) {
 	scripts := append([]*Script{Acquire, Vote, FairAcquire, FairRelease, FairPoll, FairState, Fence, RenewMany}, all...)
 	var want []string
@@ -27,7 +27,8 @@ func TestAssembled(t *testing.T) {
 		}
 		golden, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.Equal(t, string(golden), s.Text(), "%s is not up to date: go test ./lua -run TestAssembled -update", path)
+		require.Equal(t, string(golden), s.Text(), "%s is not up to date: go test ./lua -run TestAssembled -update",
+			path)
 	}
 	have, err := filepath.Glob("testdata/*.lua")
 	require.NoError(t, err)
@@ -83,10 +84,14 @@ func TestAssemble(t *testing.T) {
 		"part/round.lua": file("f()\n-- include round\n"),
 		"endless.lua":    file("-- include round\n"),
 	}
-	require.Equal(t, "-- script: header\nlocal function f()\n  if x then\n    g() -- kept\n  end\n\n  f()\nend\n", assemble(files, "script"))
-	require.PanicsWithValue(t, "lua: unknown.lua includes nothing, but there is no part/nothing.lua", func() { assemble(files, "unknown") })
+	require.Equal(t, "-- script: header\nlocal function f()\n  if x then\n    g() -- kept\n  end\n\n  f()\nend\n",
+		assemble(files, "script"))
+	require.PanicsWithValue(t, "lua: unknown.lua includes nothing, but there is no part/nothing.lua",
+		func() { assemble(files, "unknown") })
 	tooDeep := " itself, and may include nothing"
-	require.PanicsWithValue(t, "lua: part/outer.lua includes inner, but is included by a part"+tooDeep, func() { assemble(files, "deep") })
-	require.PanicsWithValue(t, "lua: part/round.lua includes round, but is included by a part"+tooDeep, func() { assemble(files, "endless") })
+	require.PanicsWithValue(t, "lua: part/outer.lua includes inner, but is included by a part"+tooDeep,
+		func() { assemble(files, "deep") })
+	require.PanicsWithValue(t, "lua: part/round.lua includes round, but is included by a part"+tooDeep,
+		func() { assemble(files, "endless") })
 	require.Panics(t, func() { assemble(files, "missing") })
 }

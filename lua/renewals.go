@@ -13,13 +13,15 @@ import (
 // RenewMany does for many holders what [Renew] does for one. See [RenewAll].
 var RenewMany = load("renew_many", 0)
 
-// renewChunk is how many holders one script renews at most: the server serves nobody else meanwhile. Measured: half a millisecond
-// for 100, two thirds of what they cost one by one, and more at once make a renewal no cheaper.
+// renewChunk is how many holders one script renews at most: the server serves nobody else
+// meanwhile. Measured: half a millisecond for 100, two thirds of what they cost one by one, and
+// more at once make a renewal no cheaper.
 const renewChunk = 100
 
-// RenewAll is [RunAll] for calls of [Renew] to one server (not to a cluster, where the names have slots of their own): it puts
-// many into one script, which costs the server and the network a fraction. Each has its own result all the same. If a server
-// refuses such a script as a whole, because the user may not use one of the keys, its calls are sent one by one.
+// RenewAll is [RunAll] for calls of [Renew] to one server (not to a cluster, where the names have
+// slots of their own): it puts many into one script, which costs the server and the network a
+// fraction. Each has its own result all the same. If a server refuses such a script as a whole,
+// because the user may not use one of the keys, its calls are sent one by one.
 func RenewAll(ctx context.Context, rdb Pipeliner, calls []Call) []Result {
 	if len(calls) < 2 || !mergeable(calls) {
 		return RunAll(ctx, rdb, calls)
@@ -49,12 +51,13 @@ func RenewAll(ctx context.Context, rdb Pipeliner, calls []Call) []Result {
 	return results
 }
 
-// mergeable tells whether calls are all of Renew. Another script in its place is sent as it is.
+// mergeable reports whether calls are all of Renew. Another script in its place is sent as it is.
 func mergeable(calls []Call) bool {
 	return !slices.ContainsFunc(calls, func(c Call) bool { return c.script != Renew })
 }
 
-// renewHead is what stands before the keys in the arguments of a call: command, hash and number of keys. renewKeys are those.
+// renewHead is what stands before the keys in the arguments of a call: command, hash and number of
+// keys. renewKeys are those.
 const renewHead, renewKeys = 3, 2
 
 // merge makes one call of many.

@@ -69,14 +69,15 @@ func TestRenewAll(t *testing.T) {
 func TestRenewAllIsForRenewals(t *testing.T) {
 	f := newFixture(t)
 	f.acquire("a", "0")
-	results := RenewAll(t.Context(), f.rdb, []Call{State.Call(f.name, f.token), Renew.Call(f.name, f.token, "a", 60000, 3600000)})
+	results := RenewAll(t.Context(), f.rdb, []Call{State.Call(f.name, f.token),
+		Renew.Call(f.name, f.token, "a", 60000, 3600000)})
 	require.Equal(t, "a", results[0].Reply.Text(0))
 	require.Equal(t, Done, results[1].Reply.Status)
 	require.Greater(t, f.pttl(f.name), 50*time.Second)
 }
 
-// TestRenewAllWithoutPermission: the user may not use one of the keys. The server refuses the script for all of them; the
-// others are renewed all the same.
+// TestRenewAllWithoutPermission: the user may not use one of the keys. The server refuses the
+// script for all of them; the others are renewed all the same.
 func TestRenewAllWithoutPermission(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
@@ -114,7 +115,8 @@ func TestRenewAllWithoutAServer(t *testing.T) {
 
 // TestPartsAreNotTrusted: a reply of another shape is an error of every part.
 func TestPartsAreNotTrusted(t *testing.T) {
-	for _, values := range [][]any{nil, {int64(1)}, {int64(1), int64(1), int64(1)}, {[]any{}, nil}, {int64(7), []any{int64(1)}}} {
+	for _, values := range [][]any{nil, {int64(1)}, {int64(1), int64(1), int64(1)}, {[]any{}, nil},
+		{int64(7), []any{int64(1)}}} {
 		whole := Result{Reply: Reply{Done, values}}
 		for i := range 2 {
 			require.Error(t, whole.part(i, 2).Err, "%v", values)
@@ -122,7 +124,8 @@ func TestPartsAreNotTrusted(t *testing.T) {
 	}
 }
 
-// BenchmarkRenewals is 1000 renewals of held names, one by one in a pipeline and in few scripts, with what they cost the server.
+// BenchmarkRenewals is 1000 renewals of held names, one by one in a pipeline and in few scripts,
+// with what they cost the server.
 func BenchmarkRenewals(b *testing.B) {
 	rdb := redistest.Start(b).Client(b)
 	calls := held(b, rdb, 1000)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// A connection may lead to a server that was the primary a moment ago. As a replica it may not have heard of a holder yet, so none
-// of the scripts may tell from what it has that there is none.
+// A connection may lead to a server that was the primary a moment ago. As a replica it may not have
+// heard of a holder yet, so none of the scripts may tell from what it has that there is none.
 func TestReplicaDoesNotSayNotHeld(t *testing.T) {
 	rdb := redistest.StartReplicated(t, 1).Replicas()[0].Client(t)
 	for script, call := range map[*Script]func(*Script) Call{

@@ -16,7 +16,9 @@ const (
 	Done   Status = 1  // it was done, or had been done by an earlier attempt
 	Denied Status = 0  // another owner holds the lock, or nobody does
 	Gone   Status = -1 // the owner does not hold the lock
-	Late   Status = -2 // it was executed later than it might be, and did nothing; the server's time in microseconds follows
+	// it was executed later than it might be, and did nothing; the server's time in microseconds
+	// follows
+	Late Status = -2
 )
 
 // Reply is what a script answered.
@@ -28,7 +30,8 @@ type Reply struct {
 // NewReply makes the reply of one who speaks for several servers.
 func NewReply(status Status, values ...any) Reply { return Reply{status, values} }
 
-// parse never trusts the shape of a reply: it may come from a proxy or from something that is no Redis.
+// parse never trusts the shape of a reply: it may come from a proxy or from something that is no
+// Redis.
 func parse(v any, err error) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
@@ -89,8 +92,8 @@ type Result struct {
 // interface check: what Run and RunAll send is a command of go-redis.
 var _ redis.Cmder = (*command)(nil)
 
-// IsDenied tells whether the server refused a command because of the user's permissions. Inside a script that has another
-// text in each version, and before 7 none says which command it was.
+// IsDenied reports whether the server refused a command because of the user's permissions. Inside a
+// script that has another text in each version, and before 7 none says which command it was.
 func IsDenied(err error) bool {
 	if IsError(err, "NOPERM") {
 		return true
@@ -100,7 +103,8 @@ func IsDenied(err error) bool {
 		return false
 	}
 	for _, text := range []string{
-		"ACL failure in script", "can't run this command", "can't access at least one of the keys", "can't publish to the channel",
+		"ACL failure in script", "can't run this command", "can't access at least one of the keys",
+		"can't publish to the channel",
 	} {
 		if strings.Contains(reply.Error(), text) {
 			return true
@@ -109,9 +113,9 @@ func IsDenied(err error) bool {
 	return false
 }
 
-// IsError tells whether err is the server's error of this kind ("OOM", "READONLY", ...). Redis before 7 wraps what a
-// command in a script raised: "ERR Error running script (call to f_<sha>): @user_script:14: -READONLY ...", 6.0 with
-// "@user_script: 14: " once more behind the first.
+// IsError reports whether err is the server's error of this kind ("OOM", "READONLY", ...). Redis
+// before 7 wraps what a command in a script raised: "ERR Error running script (call to f_<sha>):
+// @user_script:14: -READONLY ...", 6.0 with "@user_script: 14: " once more behind the first.
 func IsError(err error, kind string) bool {
 	if redis.HasErrorPrefix(err, kind) {
 		return true

@@ -72,16 +72,17 @@ type Call struct {
 	args   []any // of the EVALSHA
 }
 
-// Call prepares a call. keysAndArgs are the script's KEYS, then its ARGV; boxing them beforehand saves allocations where
-// they are the same each time.
+// Call prepares a call. keysAndArgs are the script's KEYS, then its ARGV; boxing them beforehand
+// saves allocations where they are the same each time.
 func (s *Script) Call(keysAndArgs ...any) Call {
 	args := make([]any, 0, 3+len(keysAndArgs))
 	args = append(args, "evalsha", s.sha, s.keys)
 	return Call{s, append(args, keysAndArgs...)}
 }
 
-// command is sent at most once by go-redis: its own retries would run a script again after a lost reply, without telling
-// anybody. MOVED, ASK and READONLY are still followed, because the server did not run the script then.
+// command is sent at most once by go-redis: its own retries would run a script again after a lost
+// reply, without telling anybody. MOVED, ASK and READONLY are still followed, because the server
+// did not run the script then.
 type command struct {
 	redis.Cmd
 	asked atomic.Bool // for its arguments, as go-redis does when it has a connection to write them to
@@ -93,9 +94,10 @@ func (c *command) Args() []any {
 	return c.Cmd.Args()
 }
 
-// newCommand also says in what steps keys follow each other. A script's keys do not, but where that is not said a ClusterClient asks
-// any server for all that it knows about commands (COMMAND), and has all other commands wait for the answer, again and again if it
-// is a refusal or that server hangs.
+// newCommand also says in what steps keys follow each other. A script's keys do not, but where that
+// is not said a ClusterClient asks any server for all that it knows about commands (COMMAND), and
+// has all other commands wait for the answer, again and again if it is a refusal or that server
+// hangs.
 func newCommand(ctx context.Context, args []any) *command {
 	cmd := &command{Cmd: *redis.NewCmd(ctx, args...)}
 	cmd.SetStepCount(1)
@@ -110,10 +112,12 @@ type Processor interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// Run sends a call once and returns its reply. If the server does not know the script (it was restarted, failed over or
-// flushed, and did not run anything) the call is sent once more with the script's text.
+// Run sends a call once and returns its reply. If the server does not know the script (it was
+// restarted, failed over or flushed, and did not run anything) the call is sent once more with the
+// script's text.
 //
-// An error that is a [redis.Error] is the server's word that nothing was done; any other leaves that open.
+// An error that is a [redis.Error] is the server's word that nothing was done; any other leaves
+// that open.
 func Run(ctx context.Context, rdb Processor, c Call) (Reply, error) {
 	reply, err := send(ctx, rdb, c.args)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -149,8 +153,9 @@ type unsentError struct{ error }
 
 func (e *unsentError) Unwrap() error { return e.error }
 
-// IsUnsent tells of an error of [Run] or [RunBefore] that nothing was written, as where no connection could be made. Else
-// that is not known. It is for people: a hook of go-redis that returns before what it calls has ended makes it untrue.
+// IsUnsent tells of an error of [Run] or [RunBefore] that nothing was written, as where no
+// connection could be made. Else that is not known. It is for people: a hook of go-redis that
+// returns before what it calls has ended makes it untrue.
 func IsUnsent(err error) bool {
 	var unsent *unsentError
 	return errors.As(err, &unsent)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// TestRunWaitIsOneConnection: the replica stands still, so it has nothing of what is written now, and nobody counts it. Control:
-// a WAIT that takes another connection of the same client counts it.
+// TestRunWaitIsOneConnection: the replica stands still, so it has nothing of what is written now,
+// and nobody counts it. Control: a WAIT that takes another connection of the same client counts it.
 func TestRunWaitIsOneConnection(t *testing.T) {
 	const millis = 300
 	r := redistest.StartReplicated(t, 1)

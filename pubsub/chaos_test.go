@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// Waiters come and go, subscriptions end almost at once, connections are killed: whoever stays hears in the end, and
-// whoever waits is woken in any case.
+// Waiters come and go, subscriptions end almost at once, connections are killed: whoever stays
+// hears in the end, and whoever waits is woken in any case.
 func TestComingAndGoingThroughKills(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)

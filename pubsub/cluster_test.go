@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// clusterTest is a cluster of two shards with a replica each, shared by the subtests because it takes 2 s to start.
+// clusterTest is a cluster of two shards with a replica each, shared by the subtests because it
+// takes 2 s to start.
 type clusterTest struct {
 	*redistest.Cluster
 	sharded bool // the servers know SSUBSCRIBE
@@ -85,7 +86,8 @@ func (c clusterTest) message(t *testing.T) {
 	}
 }
 
-// One connection per server, however many channels; one for all where the servers know no sharded channels.
+// One connection per server, however many channels; one for all where the servers know no sharded
+// channels.
 func (c clusterTest) links(t *testing.T) {
 	h := newHub(t, c.client(t), Options{Linger: 20 * time.Millisecond})
 	subs := make([]*Subscription, 200)
@@ -121,8 +123,8 @@ func (c clusterTest) killed(t *testing.T) {
 	c.hears(t, s)
 }
 
-// slotMoved moves the slot of one channel to the other shard. The server says sunsubscribe; without the answer to that
-// the channel is silent for good.
+// slotMoved moves the slot of one channel to the other shard. The server says sunsubscribe; without
+// the answer to that the channel is silent for good.
 func (c clusterTest) slotMoved(t *testing.T, defended bool) {
 	if !c.sharded {
 		t.Skip("classic channels have no slot")
@@ -169,13 +171,15 @@ func (c clusterTest) move(t *testing.T, key, to string) {
 	for i, n := range c.Nodes {
 		nodes[i] = n.Client(t)
 	}
-	// The newest epoch wins where nodes disagree, and a gossip of the old state may undo a half of the move.
+	// The newest epoch wins where nodes disagree, and a gossip of the old state may undo a half of
+	// the move.
 	require.NoError(t, owner.Do(t.Context(), "cluster", "bumpepoch").Err())
 	eventually(t, "everybody knows the new owner", func() bool {
 		for _, n := range nodes {
 			slots, err := n.ClusterSlots(t.Context()).Result() //nolint:staticcheck // Redis 6 has no CLUSTER SHARDS
 			if err != nil || ownerOf(slots, int(slot)) != id {
-				_ = owner.Do(t.Context(), "cluster", "setslot", slot, "node", id).Err() // fails next time, too, if it does
+				// fails next time, too, if it does
+				_ = owner.Do(t.Context(), "cluster", "setslot", slot, "node", id).Err()
 				_ = oldOwner.Do(t.Context(), "cluster", "setslot", slot, "node", id).Err()
 				return false
 			}
@@ -203,7 +207,8 @@ func (c clusterTest) failover(t *testing.T) {
 	c.eventuallyHears(t, master, s)
 }
 
-// stopped is the hardest: the old master accepts connections and says nothing, and go-redis reloads nothing by itself.
+// stopped is the hardest: the old master accepts connections and says nothing, and go-redis reloads
+// nothing by itself.
 func (c clusterTest) stopped(t *testing.T) {
 	h := newHub(t, c.client(t), Options{Ping: 100 * time.Millisecond})
 	s := joined(t, h, c.names(t, "stopped")[1]) // the shard that still has its replica
@@ -218,7 +223,8 @@ func (c clusterTest) stopped(t *testing.T) {
 	old.Resume()
 }
 
-// eventuallyHears publishes at the new master until more has been heard than loss and confirmation explain.
+// eventuallyHears publishes at the new master until more has been heard than loss and confirmation
+// explain.
 func (c clusterTest) eventuallyHears(t *testing.T, master *redistest.Server, s *Subscription) {
 	t.Helper()
 	rdb := master.Client(t)

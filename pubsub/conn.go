@@ -14,8 +14,8 @@ import (
 
 var errEnded = errors.New("pubsub: connection ended before a write")
 
-// conn is one connection of a link. Its reader goroutine opens it, reads from it and closes it; the link's keeper
-// writes to it once it is open, and ends it.
+// conn is one connection of a link. Its reader goroutine opens it, reads from it and closes it; the
+// link's keeper writes to it once it is open, and ends it.
 type conn struct {
 	link   *link
 	ctx    context.Context // of the dial
@@ -31,7 +31,8 @@ type conn struct {
 	pinged time.Time    // the keeper's
 }
 
-// dial starts the reader of a new connection. The hub may be closing: its context then ends the dial at once.
+// dial starts the reader of a new connection. The hub may be closing: its context then ends the
+// dial at once.
 func (l *link) dial() *conn {
 	c := &conn{link: l, opened: make(chan struct{}), done: make(chan struct{}), born: time.Now()}
 	c.ctx, c.cancel = context.WithCancel(l.hub.ctx)
@@ -56,8 +57,8 @@ func (c *conn) read() {
 	}
 }
 
-// open dials by way of a PING: the only command that a PubSub sends without knowing a channel, so that after it nothing
-// has to dial.
+// open dials by way of a PING: the only command that a PubSub sends without knowing a channel, so
+// that after it nothing has to dial.
 func (c *conn) open() error {
 	c.link.note(command{kind: pingCommand})
 	ctx := c.ctx
@@ -82,9 +83,10 @@ func (c *conn) count(n int) {
 	c.link.hub.connections += n
 }
 
-// end closes the connection, waits for its reader, and returns why. One that still dials is not closed from here, since the
-// PubSub holds a mutex meanwhile: its reader sees the cancelled context. But it may have looked just before that, so that the
-// connection opens, and reads on, although the keeper has never seen it open.
+// end closes the connection, waits for its reader, and returns why. One that still dials is not
+// closed from here, since the PubSub holds a mutex meanwhile: its reader sees the cancelled
+// context. But it may have looked just before that, so that the connection opens, and reads on,
+// although the keeper has never seen it open.
 func (c *conn) end(why error) error {
 	c.cancel()
 	select {
@@ -96,7 +98,8 @@ func (c *conn) end(why error) error {
 	return why
 }
 
-// receive reads one reply or push. Every error but a refusal that can be attributed to a command ends the connection.
+// receive reads one reply or push. Every error but a refusal that can be attributed to a command
+// ends the connection.
 func (c *conn) receive() error {
 	msg, err := c.ps.ReceiveTimeout(noDial{}, 0)
 	if err != nil {
@@ -123,10 +126,11 @@ func (c *conn) receive() error {
 	return nil
 }
 
-// write sends a command that has been noted. It does not wait for the reply, and not longer than the time of a ping for
-// a server that no longer reads. When the reader has already seen the connection break and closed the PubSub, go-redis
-// says the words that it has for a closed client, which is permanent; here it is only one more lost connection. A
-// client that is really closed says so at the next dial.
+// write sends a command that has been noted. It does not wait for the reply, and not longer than
+// the time of a ping for a server that no longer reads. When the reader has already seen the
+// connection break and closed the PubSub, go-redis says the words that it has for a closed client,
+// which is permanent; here it is only one more lost connection. A client that is really closed says
+// so at the next dial.
 func (c *conn) write(cmd command) error {
 	err := c.send(cmd)
 	if errors.Is(err, redis.ErrClosed) {
@@ -157,11 +161,12 @@ func (c *conn) hear()              { c.heard.Store(int64(time.Since(c.born))) }
 func (c *conn) heardAt() time.Time { return c.born.Add(time.Duration(c.heard.Load())) }
 func (c *conn) age() time.Duration { return time.Since(c.born) }
 
-// noDial is the context of everything done on an open connection. A PubSub that sees an error dials again inside the
-// call, under its mutex, and subscribes anew, all without a word; with a context that has ended that dial fails at once
-// and the error comes out. Reads and writes do not look at whether a context has ended, only at its deadline.
-// (A dialer that ignores its context, like go-redis's for TLS, still dials; the connection is then thrown away with the
-// PubSub, and only time is lost.) Rejected: living with the silent dial and taking every confirmation for a wake-up.
+// noDial is the context of everything done on an open connection. A PubSub that sees an error dials
+// again inside the call, under its mutex, and subscribes anew, all without a word; with a context
+// that has ended that dial fails at once and the error comes out. Reads and writes do not look at
+// whether a context has ended, only at its deadline. (A dialer that ignores its context, like
+// go-redis's for TLS, still dials; the connection is then thrown away with the PubSub, and only
+// time is lost.) Rejected: living with the silent dial and taking every confirmation for a wake-up.
 // The order of replies, by which refusals find their channel, would be unknown after it.
 type noDial struct{ until time.Time }
 

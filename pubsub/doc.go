@@ -2,13 +2,14 @@
 //
 // # What is promised, and what is not
 //
-// A wake-up is a hint. Redis does not keep messages: one that is published while nobody is subscribed, or while a
-// connection is down, is gone. So this package does not promise that a waiter hears of every release, nor that the name
-// is free when it is woken. It promises that a waiter that looks for itself after every wake-up does not sleep through
-// a gap it could have known of: there is a token for each message and for each moment after which an earlier message
-// may have been missed. A waiter must nevertheless have a time limit of its own (the end of the holder's lease): a
-// server that dies between a release and its message tells nobody, and a dead connection is noticed only after two
-// periods of [Options.Ping].
+// A wake-up is a hint. Redis does not keep messages: one that is published while nobody is
+// subscribed, or while a connection is down, is gone. So this package does not promise that a
+// waiter hears of every release, nor that the name is free when it is woken. It promises that a
+// waiter that looks for itself after every wake-up does not sleep through a gap it could have known
+// of: there is a token for each message and for each moment after which an earlier message may have
+// been missed. A waiter must nevertheless have a time limit of its own (the end of the holder's
+// lease): a server that dies between a release and its message tells nobody, and a dead connection
+// is noticed only after two periods of [Options.Ping].
 //
 // The protocol of a waiter, in this order:
 //
@@ -23,25 +24,29 @@
 //		}
 //	}
 //
-// Nothing has to be waited for between Subscribe and the first try: when the subscription is confirmed later, the token
-// of the confirmation makes the waiter try again, which covers the messages between the try and the confirmation.
+// Nothing has to be waited for between Subscribe and the first try: when the subscription is
+// confirmed later, the token of the confirmation makes the waiter try again, which covers the
+// messages between the try and the confirmation.
 //
 // # Who is woken
 //
-// Every [Subscription] of a channel in this process. Above this package only one waiter per name stands in front of its
-// local queue, so waking all wakes one. Rejected: a semaphore per name that hands each message to one subscriber
-// (Redisson has it). A waiter that is cancelled in the moment it was chosen must then pass the wake-up on, in every path
-// out of its loop, or the others sleep until the lease ends; and with one subscriber per name it saves nothing.
+// Every [Subscription] of a channel in this process. Above this package only one waiter per name
+// stands in front of its local queue, so waking all wakes one. Rejected: a semaphore per name that
+// hands each message to one subscriber (Redisson has it). A waiter that is cancelled in the moment
+// it was chosen must then pass the wake-up on, in every path out of its loop, or the others sleep
+// until the lease ends; and with one subscriber per name it saves nothing.
 //
-// Tokens coalesce: each subscription has a buffer of one, and a second message before the first token is taken adds
-// nothing, because the waiter looks at the state of the server afterwards anyway.
+// Tokens coalesce: each subscription has a buffer of one, and a second message before the first
+// token is taken adds nothing, because the waiter looks at the state of the server afterwards
+// anyway.
 //
 // # Connections
 //
-// A link is the one subscriber connection to a server, however many channels it carries. It has two goroutines: the
-// reader opens the connection and blocks in it; the keeper does everything else (SUBSCRIBE, UNSUBSCRIBE, lingering,
-// pings, opening again with a growing delay). Both exist only while the link has channels, and for [Options.Linger]
-// after the last: a client that waits for nothing has no connection here, no goroutine, and sends nothing.
+// A link is the one subscriber connection to a server, however many channels it carries. It has two
+// goroutines: the reader opens the connection and blocks in it; the keeper does everything else
+// (SUBSCRIBE, UNSUBSCRIBE, lingering, pings, opening again with a growing delay). Both exist only
+// while the link has channels, and for [Options.Linger] after the last: a client that waits for
+// nothing has no connection here, no goroutine, and sends nothing.
 //
 //	             Subscribe                confirmed
 //	(no topic) ───────────▶ routing ▶ queued ▶ subscribing ─────────▶ confirmed ─┐
@@ -50,56 +55,66 @@
 //	     │                     └── MOVED, sunsubscribe, loss in a cluster ─┘      │
 //	     └────────────────────────────────────────────────────────────────────────┘
 //
-// The subscription of a channel stays for Linger after its last waiter has left, so that names under contention do not
-// send a SUBSCRIBE and an UNSUBSCRIBE for every wait. A waiter that joins a confirmed channel gets a token at once: a
-// message may have come, and found nobody, between its failed try and its joining.
+// The subscription of a channel stays for Linger after its last waiter has left, so that names
+// under contention do not send a SUBSCRIBE and an UNSUBSCRIBE for every wait. A waiter that joins a
+// confirmed channel gets a token at once: a message may have come, and found nobody, between its
+// failed try and its joining.
 //
-// A go-redis PubSub connects again by itself, silently, with messages lost in the gap. Here each PubSub is used for one
-// connection only and the first error ends it; the next connection confirms its channels anew and each confirmation is
-// a wake-up.
+// A go-redis PubSub connects again by itself, silently, with messages lost in the gap. Here each
+// PubSub is used for one connection only and the first error ends it; the next connection confirms
+// its channels anew and each confirmation is a wake-up.
 //
 // # Which server
 //
-// With a single server or Sentinel everything is on one link. A Ring has one link per shard, because it publishes to
-// the shard of the channel; a Ring that moves a channel to another shard without breaking the connection to the first
-// is not noticed. In a cluster channels are sharded (SSUBSCRIBE): the channel's name carries the lock's hash tag, so
-// its slot, and thereby its server, is the lock's. When the slot moves, the server sends a sunsubscribe or answers
-// MOVED, or the connection breaks; in each case the state of the cluster is loaded again and the channel is routed
-// anew. A node that does not know SSUBSCRIBE (Redis before 7) is remembered for a minute, and its channels use one link
-// with the classic SUBSCRIBE, which any node of a cluster serves for all.
+// With a single server or Sentinel everything is on one link. A Ring has one link per shard,
+// because it publishes to the shard of the channel; a Ring that moves a channel to another shard
+// without breaking the connection to the first is not noticed. In a cluster channels are sharded
+// (SSUBSCRIBE): the channel's name carries the lock's hash tag, so its slot, and thereby its
+// server, is the lock's. When the slot moves, the server sends a sunsubscribe or answers MOVED, or
+// the connection breaks; in each case the state of the cluster is loaded again and the channel is
+// routed anew. A node that does not know SSUBSCRIBE (Redis before 7) is remembered for a minute,
+// and its channels use one link with the classic SUBSCRIBE, which any node of a cluster serves for
+// all.
 //
-// A ClusterClient that was given its map of slots (ClusterSlots, as redis.NewFailoverClusterClient does) has servers that are no
-// cluster. What is published there is classic, and is heard at the channel's master.
+// A ClusterClient that was given its map of slots (ClusterSlots, as redis.NewFailoverClusterClient
+// does) has servers that are no cluster. What is published there is classic, and is heard at the
+// channel's master.
 //
 // # A server that is replaced and lives on
 //
-// After a failover by Sentinel the old primary may live on for a while, and subscribers with it: it answers pings, and
-// nothing is published there. So while somebody waits behind Sentinel, a link looks once a second at where commands go
-// now, and is replaced if that is another server. A waiter is woken about a second after the go-redis client has learned
-// of the new primary, whatever becomes of the old one.
+// After a failover by Sentinel the old primary may live on for a while, and subscribers with it: it
+// answers pings, and nothing is published there. So while somebody waits behind Sentinel, a link
+// looks once a second at where commands go now, and is replaced if that is another server. A waiter
+// is woken about a second after the go-redis client has learned of the new primary, whatever
+// becomes of the old one.
 //
-// A client of [redis.NewFailoverClient] closes its connections to the old primary when it learns of the new one. A PING
-// by it then opens one to the new primary, which a hook sees, by its remote address. That PING is the price: one a
-// second for each client with somebody who waits, however many they are. A client of redis.NewFailoverClusterClient knows
-// where commands go, and sends nothing more. Other clients are not looked after: a server that is replaced behind an
-// address of its own must close its connections, or be silent.
+// A client of [redis.NewFailoverClient] closes its connections to the old primary when it learns of
+// the new one. A PING by it then opens one to the new primary, which a hook sees, by its remote
+// address. That PING is the price: one a second for each client with somebody who waits, however
+// many they are. A client of redis.NewFailoverClusterClient knows where commands go, and sends
+// nothing more. Other clients are not looked after: a server that is replaced behind an address of
+// its own must close its connections, or be silent.
 //
-// Not promised: that a primary is noticed which go-redis was not told of, or which is reached through a dialer whose
-// connections all have one remote address. A server with several addresses would look like several servers: so a
-// connection is replaced at most every three seconds, and ever more rarely if it goes on, down to once a minute.
+// Not promised: that a primary is noticed which go-redis was not told of, or which is reached
+// through a dialer whose connections all have one remote address. A server with several addresses
+// would look like several servers: so a connection is replaced at most every three seconds, and
+// ever more rarely if it goes on, down to once a minute.
 //
 // # Errors
 //
-// An error reply to SUBSCRIBE that trying again does not mend (an ACL that forbids the channel, a missing password)
-// belongs to the channel: its subscribers are woken and find it in [Subscription.Err]. Other channels go on. The reply
-// does not say which channel of a command was refused; after the refusal of a command for several each is tried in a
-// command of its own. Network errors are never permanent: connections are opened again as long as anybody waits. They
-// wake once per outage, not once per attempt, so that an outage does not turn all waiters into a polling crowd.
+// An error reply to SUBSCRIBE that trying again does not mend (an ACL that forbids the channel, a
+// missing password) belongs to the channel: its subscribers are woken and find it in
+// [Subscription.Err]. Other channels go on. The reply does not say which channel of a command was
+// refused; after the refusal of a command for several each is tried in a command of its own.
+// Network errors are never permanent: connections are opened again as long as anybody waits. They
+// wake once per outage, not once per attempt, so that an outage does not turn all waiters into a
+// polling crowd.
 //
 // # Closing
 //
-// [Hub.Close] is bounded by its context, its goroutines by the client's timeouts: a TCP dial is cut off at once, but a
-// server that accepts a connection and stays silent holds go-redis in the handshake until the client's ReadTimeout,
-// and TLS dials until its DialTimeout, because go-redis does not look at a context there. Close then returns the
-// context's error and the goroutines end by themselves.
+// [Hub.Close] is bounded by its context, its goroutines by the client's timeouts: a TCP dial is cut
+// off at once, but a server that accepts a connection and stays silent holds go-redis in the
+// handshake until the client's ReadTimeout, and TLS dials until its DialTimeout, because go-redis
+// does not look at a context there. Close then returns the context's error and the goroutines end
+// by themselves.
 package pubsub

@@ -7,8 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// permanent tells the errors that trying again does not mend. Whatever a server answers is permanent unless it is known
-// to pass: an unknown refusal that is told to a waiter is a nuisance, one that is waited out in silence is a hang.
+// permanent tells the errors that trying again does not mend. Whatever a server answers is
+// permanent unless it is known to pass: an unknown refusal that is told to a waiter is a nuisance,
+// one that is waited out in silence is a hang.
 func permanent(err error) bool {
 	if errors.Is(err, redis.ErrClosed) {
 		return true
@@ -41,7 +42,8 @@ func isMoved(err error) bool {
 	return ok
 }
 
-// isUnknownCommand: the words are the same in every version of Redis and Valkey; the case of "Unknown" is not.
+// isUnknownCommand: the words are the same in every version of Redis and Valkey; the case of
+// "Unknown" is not.
 func isUnknownCommand(err error) bool {
 	return isReply(err) && strings.Contains(strings.ToLower(err.Error()), "unknown command")
 }

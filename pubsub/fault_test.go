@@ -61,8 +61,9 @@ func TestPanickingDialer(t *testing.T) {
 	require.EqualValues(t, 3, dials.Load())
 }
 
-// TestEndsWhileItOpens: a connection that opens in the moment in which it is to end ends, however the keeper's choice between the two
-// falls. It read on for ever, and Close waited for it, half of the time.
+// TestEndsWhileItOpens: a connection that opens in the moment in which it is to end ends, however
+// the keeper's choice between the two falls. It read on for ever, and Close waited for it, half of
+// the time.
 func TestEndsWhileItOpens(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	for range 20 {
@@ -222,8 +223,8 @@ func (d *dialCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	return next
 }
 
-// The reader closes a broken connection's PubSub, and the keeper may write to it a moment later. That looks like a
-// closed client and must not become the subscribers' permanent error.
+// The reader closes a broken connection's PubSub, and the keeper may write to it a moment later.
+// That looks like a closed client and must not become the subscribers' permanent error.
 func TestWriteAfterBreakIsNotPermanent(t *testing.T) {
 	rdb := redistest.NewClient(t, "127.0.0.1:1")
 	h := newHub(t, rdb, Options{})

@@ -14,26 +14,27 @@ import (
 const (
 	// lookGap is how often a link looks where commands go.
 	lookGap = time.Second
-	// followGap and maxFollowGap bound how often a connection is replaced because of that. Each time costs an attempt
-	// of everybody who waits.
+	// followGap and maxFollowGap bound how often a connection is replaced because of that. Each
+	// time costs an attempt of everybody who waits.
 	followGap    = 3 * time.Second
 	maxFollowGap = time.Minute
 )
 
-// moves tells whether a server may be replaced by another one without an end of the connections to it: behind Sentinel,
-// and wherever else a client was given the map of its servers.
+// moves reports whether a server may be replaced by another one without an end of the connections
+// to it: behind Sentinel, and wherever else a client was given the map of its servers.
 func moves(rdb redis.UniversalClient) bool {
 	switch rdb := rdb.(type) {
 	case *redis.Client:
-		return rdb.Options().Addr == "FailoverClient" // as redis.NewFailoverClient writes: it asks Sentinel at each dial
+		// as redis.NewFailoverClient writes: it asks Sentinel at each dial
+		return rdb.Options().Addr == "FailoverClient"
 	case *redis.ClusterClient:
 		return rdb.Options().ClusterSlots != nil
 	}
 	return false
 }
 
-// dials remembers where a client's last connection went that is not one of the hub's own. It is a hook of the client,
-// which keeps it for good; so it keeps nothing of the hub alive.
+// dials remembers where a client's last connection went that is not one of the hub's own. It is a
+// hook of the client, which keeps it for good; so it keeps nothing of the hub alive.
 type dials struct {
 	once sync.Once // adds the hook
 
@@ -42,7 +43,8 @@ type dials struct {
 	at   time.Time  // when it was opened
 }
 
-// ownDial is the key in a context under which one of our own dials takes note of its remote address, a *string.
+// ownDial is the key in a context under which one of our own dials takes note of its remote
+// address, a *string.
 type ownDial struct{}
 
 // note has the context of a dial by the hub note the address in *addr.
@@ -78,8 +80,8 @@ func (*dials) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	return next
 }
 
-// elsewhere tells whether a connection was opened, later than one of ours to addr was begun, to another server: it is
-// the newer one that Sentinel named last.
+// elsewhere reports whether a connection was opened, later than one of ours to addr was begun, to
+// another server: it is the newer one that Sentinel named last.
 func (d *dials) elsewhere(addr string, begun time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,8 +95,8 @@ type follower struct {
 	gap    time.Duration // at least so long before the next one is
 }
 
-// may tells whether a connection may be replaced now, and notes that it is. If that goes on, it may be ever more
-// rarely.
+// may reports whether a connection may be replaced now, and notes that it is. If that goes on, it
+// may be ever more rarely.
 func (f *follower) may(now time.Time) bool {
 	since := now.Sub(f.moved)
 	switch {
@@ -109,8 +111,8 @@ func (f *follower) may(now time.Time) bool {
 	return true
 }
 
-// follow looks after where commands go, if it is time to. It returns whether the connection is to be replaced, and
-// when to call again.
+// follow looks after where commands go, if it is time to. It returns whether the connection is to
+// be replaced, and when to call again.
 func (l *link) follow(c *conn) (replace bool, wait time.Duration) {
 	h, now := l.hub, time.Now()
 	if !h.moves {
@@ -138,7 +140,8 @@ func (l *link) follow(c *conn) (replace bool, wait time.Duration) {
 	return false, lookGap
 }
 
-// look finds out where commands go. It may wait for the network, so it is not the keeper's business.
+// look finds out where commands go. It may wait for the network, so it is not the keeper's
+// business.
 func (l *link) look(channel string) {
 	r, err := l.hub.whereNow(channel)
 	l.hub.mu.Lock()
@@ -150,8 +153,8 @@ func (l *link) look(channel string) {
 	kick(l.work)
 }
 
-// whereNow is the route of a channel by now. A client of one server is given a reason to open a connection, if it has
-// none to the server that it knows of by now; where that went, the hook sees.
+// whereNow is the route of a channel by now. A client of one server is given a reason to open a
+// connection, if it has none to the server that it knows of by now; where that went, the hook sees.
 func (h *Hub) whereNow(channel string) (r route, err error) {
 	defer panics.Into(&err)
 	if h.routed {

@@ -31,9 +31,9 @@ func (*commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return next
 }
 
-// TestFollowCosts: behind Sentinel a client with somebody who waits sends a command a second, for however many
-// waiters. One for whom nobody waits, though its subscription lingers, sends nothing; nor does one that is not behind
-// Sentinel.
+// TestFollowCosts: behind Sentinel a client with somebody who waits sends a command a second, for
+// however many waiters. One for whom nobody waits, though its subscription lingers, sends nothing;
+// nor does one that is not behind Sentinel.
 func TestFollowCosts(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	hub := func(rdb *redis.Client) (*Hub, *commands) {
@@ -122,8 +122,8 @@ func (a addressed) RemoteAddr() net.Addr { return a }
 func (addressed) Network() string        { return "tcp" }
 func (a addressed) String() string       { return a.to }
 
-// TestAlternatingAddresses: a server that seems to move all the time costs a connection a minute in the end. One that
-// moves after a long time is followed at once.
+// TestAlternatingAddresses: a server that seems to move all the time costs a connection a minute in
+// the end. One that moves after a long time is followed at once.
 func TestAlternatingAddresses(t *testing.T) {
 	var f follower
 	now := time.Now()

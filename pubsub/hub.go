@@ -17,13 +17,13 @@ var ErrClosed = errors.New("pubsub: hub is closed")
 
 // Options of a [Hub]. A field that is zero or negative has its default.
 type Options struct {
-	// Linger is how long a subscription stays on the server after its last waiter has left, and then the connection
-	// after its last subscription. Both take up to a quarter more, so that idle channels are looked for in groups.
-	// Default 2 s.
+	// Linger is how long a subscription stays on the server after its last waiter has left, and
+	// then the connection after its last subscription. Both take up to a quarter more, so that idle
+	// channels are looked for in groups. Default 2 s.
 	Linger time.Duration
-	// Ping is the silence on a subscribed connection after which it is pinged. When there is none after as long
-	// again, the connection is replaced; so a dead server is noticed within two periods. It also bounds each write.
-	// Default 5 s.
+	// Ping is the silence on a subscribed connection after which it is pinged. When there is none
+	// after as long again, the connection is replaced; so a dead server is noticed within two
+	// periods. It also bounds each write. Default 5 s.
 	Ping time.Duration
 }
 
@@ -45,7 +45,8 @@ type Stats struct {
 	Goroutines  int // goroutines of the hub
 }
 
-// faults switches single defences off. Only tests set it, to show that each defence is what makes them pass.
+// faults switches single defences off. Only tests set it, to show that each defence is what makes
+// them pass.
 type faults struct {
 	confirmWake bool // a confirmation is not a wake-up
 	joinWake    bool // joining a confirmed channel is not a wake-up
@@ -54,12 +55,13 @@ type faults struct {
 	probing     bool // a refused command is taken for the refusal of each of its channels
 }
 
-// Hub shares the subscriber connections of one client between all who wait. Make it with [New]; it is safe for
-// concurrent use.
+// Hub shares the subscriber connections of one client between all who wait. Make it with [New]; it
+// is safe for concurrent use.
 //
-// One mutex guards all of the bookkeeping, of the hub, its links and their topics. It is never held over a network call
-// or while sending on a channel that might block. Rejected: a mutex per link. Routing moves topics between links, which
-// needs an order of locks or both at once, and the critical sections are short against a message from the network.
+// One mutex guards all of the bookkeeping, of the hub, its links and their topics. It is never held
+// over a network call or while sending on a channel that might block. Rejected: a mutex per link.
+// Routing moves topics between links, which needs an order of locks or both at once, and the
+// critical sections are short against a message from the network.
 type Hub struct {
 	rdb    redis.UniversalClient
 	opts   Options
@@ -86,8 +88,8 @@ type Hub struct {
 	swept       int                // how many idle topics were looked at; for tests
 }
 
-// New makes a hub. It sends nothing and starts nothing before the first [Hub.Subscribe]. The client stays the caller's,
-// who closes it after the hub.
+// New makes a hub. It sends nothing and starts nothing before the first [Hub.Subscribe]. The client
+// stays the caller's, who closes it after the hub.
 func New(rdb redis.UniversalClient, opts Options) *Hub {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Hub{
@@ -108,8 +110,9 @@ func New(rdb redis.UniversalClient, opts Options) *Hub {
 	}
 }
 
-// Subscribe joins those who wait for messages on channel. It never blocks and never touches the network: the server is
-// asked in the background, and what comes of it is told by [Subscription.Wake]. The subscription must be closed.
+// Subscribe joins those who wait for messages on channel. It never blocks and never touches the
+// network: the server is asked in the background, and what comes of it is told by
+// [Subscription.Wake]. The subscription must be closed.
 func (h *Hub) Subscribe(channel string) *Subscription {
 	return h.subscribe(channel, &Subscription{wake: make(chan struct{}, 1)})
 }
@@ -141,7 +144,8 @@ func (h *Hub) subscribe(channel string, s *Subscription) *Subscription {
 	return s
 }
 
-// Listens is how many connections of the hub are subscribed to a channel, as far as it knows: 1 or 0.
+// Listens is how many connections of the hub are subscribed to a channel, as far as it knows: 1 or
+// 0.
 func (h *Hub) Listens(channel string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -151,7 +155,8 @@ func (h *Hub) Listens(channel string) int {
 	return 0
 }
 
-// Rest ends the subscription of a channel that only lingers, without waiting for that. With subscribers nothing happens.
+// Rest ends the subscription of a channel that only lingers, without waiting for that. With
+// subscribers nothing happens.
 func (h *Hub) Rest(channel string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,8 +170,9 @@ func (h *Hub) Rest(channel string) {
 	kick(t.link.work)
 }
 
-// Close ends all connections and waits for the hub's goroutines, but not longer than ctx. All subscribers are woken and
-// find [ErrClosed]; so does everybody who subscribes later. Closing twice is harmless.
+// Close ends all connections and waits for the hub's goroutines, but not longer than ctx. All
+// subscribers are woken and find [ErrClosed]; so does everybody who subscribes later. Closing twice
+// is harmless.
 func (h *Hub) Close(ctx context.Context) error {
 	h.mu.Lock()
 	if !h.closed {
@@ -224,8 +230,8 @@ func (h *Hub) exit() {
 	}
 }
 
-// deliver wakes everybody who waits for channel. It does not ask which link the message came by: a message that arrives
-// by a connection the topic has just left is as good a hint as any.
+// deliver wakes everybody who waits for channel. It does not ask which link the message came by: a
+// message that arrives by a connection the topic has just left is as good a hint as any.
 func (h *Hub) deliver(channel, payload string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -236,7 +242,8 @@ func (h *Hub) deliver(channel, payload string) {
 	}
 }
 
-// placeLocked gives a topic that has no link its place: at once where there is only one server, else by the router.
+// placeLocked gives a topic that has no link its place: at once where there is only one server,
+// else by the router.
 func (h *Hub) placeLocked(t *topic) {
 	if !h.routed {
 		h.attachLocked(t, h.home)
@@ -264,7 +271,8 @@ func (h *Hub) attachLocked(t *topic, r route) {
 	l.queueLocked(t)
 }
 
-// failLocked ends t for good. The next Subscribe of its channel makes a new topic and asks the server again.
+// failLocked ends t for good. The next Subscribe of its channel makes a new topic and asks the
+// server again.
 func (h *Hub) failLocked(t *topic, err error) {
 	t.err.Store(&err)
 	h.forgetLocked(t)
@@ -281,7 +289,8 @@ func (h *Hub) forgetLocked(t *topic) {
 	t.state = gone
 }
 
-// kick leaves a token in a 1-buffered channel: the receiver looks at all of its work, so one is enough.
+// kick leaves a token in a 1-buffered channel: the receiver looks at all of its work, so one is
+// enough.
 func kick(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -132,8 +132,8 @@ func TestChurnSendsNothing(t *testing.T) {
 	require.Empty(t, server.CommandCalls(t))
 }
 
-// A waiter tries, fails, and joins; a message between those two found nobody else's token. The token of joining covers
-// it; the control shows that without it the waiter would sleep.
+// A waiter tries, fails, and joins; a message between those two found nobody else's token. The
+// token of joining covers it; the control shows that without it the waiter would sleep.
 func TestJoiningWakes(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)

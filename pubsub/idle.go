@@ -2,9 +2,10 @@ package pubsub
 
 import "time"
 
-// idle are the topics of a link that nobody waits for, in the order in which they were left: the first is the first to be dropped. They
-// are a list through fields of their own, so that joining, leaving and looking for what has lingered cost the same among 60 000
-// others as alone. All of it is guarded by the hub's mu.
+// idle are the topics of a link that nobody waits for, in the order in which they were left: the
+// first is the first to be dropped. They are a list through fields of their own, so that joining,
+// leaving and looking for what has lingered cost the same among 60 000 others as alone. All of it
+// is guarded by the hub's mu.
 type idle struct{ first, last *topic }
 
 // push adds a topic that was left now.
@@ -48,8 +49,8 @@ func (i *idle) hurry(t *topic) {
 	i.first = t
 }
 
-// sweep drops the topics that have lingered and returns when to look again: not for each as its time comes, but for
-// those of a quarter of the time together.
+// sweep drops the topics that have lingered and returns when to look again: not for each as its
+// time comes, but for those of a quarter of the time together.
 func (l *link) sweep() time.Duration {
 	h := l.hub
 	linger := h.opts.Linger

@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// TestLingeringCostsNothing: who joins and leaves among thousands of channels that linger looks at none of them. What is counted is what
-// is looked at, with the hub's mutex held; to look at all of them each time was 8 ms for each new waiter among 60 000.
+// TestLingeringCostsNothing: who joins and leaves among thousands of channels that linger looks at
+// none of them. What is counted is what is looked at, with the hub's mutex held; to look at all of
+// them each time was 8 ms for each new waiter among 60 000.
 func TestLingeringCostsNothing(t *testing.T) {
 	for _, n := range []int{10, 3000} {
 		h := newHub(t, redistest.Start(t).Client(t), Options{Linger: time.Hour})
@@ -78,8 +79,8 @@ func TestIdleOrder(t *testing.T) {
 	}
 }
 
-// TestLeftInTurn: channels end when each has lingered, also those that were joined and left again meanwhile, and those whose time was
-// cut short.
+// TestLeftInTurn: channels end when each has lingered, also those that were joined and left again
+// meanwhile, and those whose time was cut short.
 func TestLeftInTurn(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	h := newHub(t, rdb, Options{Linger: 300 * time.Millisecond})

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// batch is how many channels one SUBSCRIBE carries at most: enough to make the round trips of 10 000 few, small enough
-// not to hold up the server.
+// batch is how many channels one SUBSCRIBE carries at most: enough to make the round trips of 10
+// 000 few, small enough not to hold up the server.
 const batch = 500
 
 var (
@@ -70,8 +70,8 @@ func (l *link) leftLocked(t *topic) {
 	l.idlingLocked()
 }
 
-// idlingLocked makes the keeper look for what has lingered long enough. It is woken for the first only: where a name is
-// joined and left at a high rate this is a comparison.
+// idlingLocked makes the keeper look for what has lingered long enough. It is woken for the first
+// only: where a name is joined and left at a high rate this is a comparison.
 func (l *link) idlingLocked() {
 	if !l.sweeping {
 		l.sweeping = true
@@ -79,7 +79,8 @@ func (l *link) idlingLocked() {
 	}
 }
 
-// keep is the keeper: it sees to it that there is a connection as long as there are topics, one at a time.
+// keep is the keeper: it sees to it that there is a connection as long as there are topics, one at
+// a time.
 func (l *link) keep() {
 	attempts := 0
 	for {
@@ -88,7 +89,8 @@ func (l *link) keep() {
 		if l.hub.ctx.Err() != nil || errors.Is(err, errUnused) {
 			return
 		}
-		// A connection that lived for a while starts the delays anew; one that comes up only to break does not.
+		// A connection that lived for a while starts the delays anew; one that comes up only to
+		// break does not.
 		if c.age() > backoffMax {
 			attempts = 0
 		}
@@ -112,8 +114,8 @@ func (l *link) pause(d time.Duration) bool {
 	return !l.retire(true)
 }
 
-// serve works for one connection until that is over, and joins its reader. errUnused says that the link is no longer in
-// the hub and its keeper must end.
+// serve works for one connection until that is over, and joins its reader. errUnused says that the
+// link is no longer in the hub and its keeper must end.
 func (l *link) serve(c *conn) error {
 	timer := time.NewTimer(l.hub.opts.Ping)
 	defer timer.Stop()
@@ -150,7 +152,8 @@ func (l *link) serve(c *conn) error {
 			}
 			wait = min(wait, look)
 		} else if wait = time.Until(slowAt); wait <= 0 {
-			// The dial cannot always be cut off (see the package comment), but the topics can go elsewhere.
+			// The dial cannot always be cut off (see the package comment), but the topics can go
+			// elsewhere.
 			c.cancel()
 			l.lost(errSlow)
 			wait = l.hub.opts.Ping
@@ -169,7 +172,8 @@ func (l *link) isDoubted() bool {
 	return doubted
 }
 
-// advance sends what is to be sent and pings a silent server. It returns when it wants to be called again.
+// advance sends what is to be sent and pings a silent server. It returns when it wants to be called
+// again.
 func (l *link) advance(c *conn) (time.Duration, error) {
 	for _, cmd := range l.take() {
 		if err := c.write(cmd); err != nil {
@@ -196,8 +200,9 @@ func (l *link) advance(c *conn) (time.Duration, error) {
 	return ping, c.write(cmd)
 }
 
-// retire takes the link out of the hub if it has no topics and has been so for the linger time, or (now) at once. That
-// is decided under the lock under which topics are attached: a Subscribe that comes later makes a new link.
+// retire takes the link out of the hub if it has no topics and has been so for the linger time, or
+// (now) at once. That is decided under the lock under which topics are attached: a Subscribe that
+// comes later makes a new link.
 func (l *link) retire(now bool) bool {
 	h := l.hub
 	h.mu.Lock()
@@ -214,7 +219,8 @@ func (l *link) retire(now bool) bool {
 	return true
 }
 
-// take turns what is wanted into commands and notes them as sent, so that no reply can come before its note.
+// take turns what is wanted into commands and notes them as sent, so that no reply can come before
+// its note.
 func (l *link) take() []command {
 	l.hub.mu.Lock()
 	defer l.hub.mu.Unlock()
@@ -258,8 +264,9 @@ func (l *link) note(cmd command) {
 	l.sent = append(l.sent, cmd)
 }
 
-// lost ends what a connection had: its topics wait for the next one, here or, where channels are routed, where the
-// router finds them a place. An error that no further connection would mend ends them.
+// lost ends what a connection had: its topics wait for the next one, here or, where channels are
+// routed, where the router finds them a place. An error that no further connection would mend ends
+// them.
 func (l *link) lost(err error) {
 	h := l.hub
 	h.reload()

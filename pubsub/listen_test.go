@@ -39,8 +39,8 @@ func (e *ear) heard() (messages []string, looks []bool) {
 	return append([]string(nil), e.messages...), append([]bool(nil), e.looks...)
 }
 
-// TestListen: a listener is told what messages say, each of them, and when some may have been missed. Who only waits beside it
-// is woken as ever.
+// TestListen: a listener is told what messages say, each of them, and when some may have been
+// missed. Who only waits beside it is woken as ever.
 func TestListen(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)

@@ -18,7 +18,8 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // patience is how long a condition may take that must come true. It is never a measurement.
 const patience = 20 * time.Second
 
-// newHub makes a hub that is closed with the test and then keeps nothing. off are the defences to switch off.
+// newHub makes a hub that is closed with the test and then keeps nothing. off are the defences to
+// switch off.
 func newHub(t testing.TB, rdb redis.UniversalClient, opts Options, off ...func(*faults)) *Hub {
 	t.Helper()
 	h := New(rdb, opts)
@@ -118,7 +119,8 @@ func subscribers(t testing.TB, rdb *redis.Client) []string {
 	return ids
 }
 
-// gate is a hook that holds every dial until it is closed: what is subscribed before travels together.
+// gate is a hook that holds every dial until it is closed: what is subscribed before travels
+// together.
 type gate chan struct{}
 
 func (g gate) DialHook(next redis.DialHook) redis.DialHook {

@@ -15,10 +15,11 @@ const (
 	unsubscribeCommand
 )
 
-// command is what was sent and has not been answered in full. Redis answers in order, with one reply per channel or one
-// error for the command, so the oldest command is always the one that is answered; that is how an error, which names
-// neither command nor channel, finds them. A command holds topics, not names: the topic that a confirmation is for may
-// be gone, and the channel have a new one whose own command is still under way.
+// command is what was sent and has not been answered in full. Redis answers in order, with one
+// reply per channel or one error for the command, so the oldest command is always the one that is
+// answered; that is how an error, which names neither command nor channel, finds them. A command
+// holds topics, not names: the topic that a confirmation is for may be gone, and the channel have a
+// new one whose own command is still under way.
 type command struct {
 	kind     commandKind
 	topics   []*topic // subscribeCommand: not yet confirmed
@@ -79,9 +80,10 @@ func (l *link) subscribed(channel string) error {
 	return nil
 }
 
-// unsubscribed takes the answer to our own command, or the server's word that a channel is subscribed here no longer:
-// its slot has moved. The two look the same. If both are under way for a channel the second of them is taken for the
-// server's own word when it is not, which at worst routes a topic once more.
+// unsubscribed takes the answer to our own command, or the server's word that a channel is
+// subscribed here no longer: its slot has moved. The two look the same. If both are under way for a
+// channel the second of them is taken for the server's own word when it is not, which at worst
+// routes a topic once more.
 func (l *link) unsubscribed(channel string) {
 	if l.ownUnsubscribe(channel) || l.hub.off.resubscribe {
 		return
@@ -119,9 +121,10 @@ func (l *link) elsewhereLocked(t *topic) {
 	t.interruptLocked()
 }
 
-// refused attributes an error reply. It returns the error if it must end the connection: when no command was under way,
-// the server says something about the connection; when it will pass and there is no other place for the channels, a
-// new connection is tried after the delay that belongs to it.
+// refused attributes an error reply. It returns the error if it must end the connection: when no
+// command was under way, the server says something about the connection; when it will pass and
+// there is no other place for the channels, a new connection is tried after the delay that belongs
+// to it.
 func (l *link) refused(err error) error {
 	if isMoved(err) || transient(err) {
 		l.hub.reload()

@@ -14,17 +14,19 @@ const (
 	backoffMin = 5 * time.Millisecond
 	backoffMax = 250 * time.Millisecond
 
-	// classicFor is how long a node is taken for one without SSUBSCRIBE. Not for ever: in a rolling upgrade the same
-	// node soon has it, and is then published to with SPUBLISH.
+	// classicFor is how long a node is taken for one without SSUBSCRIBE. Not for ever: in a rolling
+	// upgrade the same node soon has it, and is then published to with SPUBLISH.
 	classicFor = time.Minute
 )
 
-// node is what a link connects to: a client of one server, or a whole client. A pointer, to be a key of maps.
+// node is what a link connects to: a client of one server, or a whole client. A pointer, to be a
+// key of maps.
 type node interface {
 	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
 }
 
-// wholeClient makes a comparable node of any UniversalClient, also of a caller's own that is not a pointer.
+// wholeClient makes a comparable node of any UniversalClient, also of a caller's own that is not a
+// pointer.
 type wholeClient struct{ redis.UniversalClient }
 
 // route says which connection carries a channel and by which command.
@@ -41,7 +43,8 @@ func needsRouting(rdb redis.UniversalClient) bool {
 	return false
 }
 
-// find asks the client where channel belongs. In a cluster whose state has not been loaded yet that is network I/O.
+// find asks the client where channel belongs. In a cluster whose state has not been loaded yet that
+// is network I/O.
 func (h *Hub) find(ctx context.Context, channel string) (r route, err error) {
 	defer panics.Into(&err)
 	switch rdb := h.rdb.(type) {
@@ -50,7 +53,8 @@ func (h *Hub) find(ctx context.Context, channel string) (r route, err error) {
 		if err != nil {
 			return route{}, err
 		}
-		if rdb.Options().ClusterSlots != nil { // servers that are no Redis Cluster: each hears what is published on itself
+		// servers that are no Redis Cluster: each hears what is published on itself
+		if rdb.Options().ClusterSlots != nil {
 			return route{node: n}, nil
 		}
 		if h.isClassic(n) {
@@ -64,8 +68,9 @@ func (h *Hub) find(ctx context.Context, channel string) (r route, err error) {
 	return h.home, nil
 }
 
-// reload has the state of the cluster loaded again, in the background: network errors do not make go-redis do it, and
-// its own interval is a minute. It returns before the new state is there, so routing is tried again and again.
+// reload has the state of the cluster loaded again, in the background: network errors do not make
+// go-redis do it, and its own interval is a minute. It returns before the new state is there, so
+// routing is tried again and again.
 func (h *Hub) reload() {
 	if cc, ok := h.rdb.(*redis.ClusterClient); ok {
 		cc.ReloadState(h.ctx)
@@ -83,8 +88,8 @@ func (h *Hub) isClassic(n node) bool {
 	return ok
 }
 
-// rerouteLocked takes t off its link and lets the router place it, after a delay that grows with every attempt since
-// the last confirmation.
+// rerouteLocked takes t off its link and lets the router place it, after a delay that grows with
+// every attempt since the last confirmation.
 func (h *Hub) rerouteLocked(t *topic) {
 	if t.link != nil {
 		t.link.removeLocked(t)
@@ -95,9 +100,9 @@ func (h *Hub) rerouteLocked(t *topic) {
 	t.interruptLocked()
 }
 
-// route is the router: a goroutine that lives while there are topics without a link. It is not the callers' business,
-// because it may wait for the network, and not a keeper's, because a keeper belongs to a server and the question is
-// which one.
+// route is the router: a goroutine that lives while there are topics without a link. It is not the
+// callers' business, because it may wait for the network, and not a keeper's, because a keeper
+// belongs to a server and the question is which one.
 func (h *Hub) route() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -122,8 +127,9 @@ func (h *Hub) route() {
 	}
 }
 
-// takeDue takes the topics that may be routed now; wait is the time until the next one may be. When there are none at
-// all the router is over, which is decided under the same lock as the adding of topics.
+// takeDue takes the topics that may be routed now; wait is the time until the next one may be. When
+// there are none at all the router is over, which is decided under the same lock as the adding of
+// topics.
 func (h *Hub) takeDue() (due []*topic, wait time.Duration, more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -167,8 +173,8 @@ func (h *Hub) settle(t *topic, r route, err error) {
 	}
 }
 
-// backoff grows from backoffMin to backoffMax; the random half of it keeps the clients of a server that comes back from
-// arriving together.
+// backoff grows from backoffMin to backoffMax; the random half of it keeps the clients of a server
+// that comes back from arriving together.
 func backoff(attempt int) time.Duration {
 	d := backoffMax
 	if attempt < 7 {

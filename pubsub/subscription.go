@@ -11,19 +11,21 @@ type Subscription struct {
 	hears Listener      // in place of wake, if there is one
 	topic *topic        // never changes
 
-	// Guarded by the hub's mu. The topic's subscribers are a list through their own fields: joining and leaving
-	// allocate nothing, which a map of them would.
+	// Guarded by the hub's mu. The topic's subscribers are a list through their own fields: joining
+	// and leaving allocate nothing, which a map of them would.
 	prev, next *Subscription
 	closed     bool
 }
 
-// Wake has a token when the waiter should look at the server again: after a message, after a subscription or
-// resubscription was confirmed, after the connection was lost (once per outage), when Err has become non-nil, and at once
-// when the channel was confirmed already as the waiter joined. It is never closed.
+// Wake has a token when the waiter should look at the server again: after a message, after a
+// subscription or resubscription was confirmed, after the connection was lost (once per outage),
+// when Err has become non-nil, and at once when the channel was confirmed already as the waiter
+// joined. It is never closed.
 func (s *Subscription) Wake() <-chan struct{} { return s.wake }
 
-// Err is the error for which this channel cannot be subscribed: the server's refusal, or [ErrClosed]. It is set before
-// the token that tells of it and does not change afterwards. While it is nil the hub keeps trying.
+// Err is the error for which this channel cannot be subscribed: the server's refusal, or
+// [ErrClosed]. It is set before the token that tells of it and does not change afterwards. While it
+// is nil the hub keeps trying.
 //
 // It takes no mutex: ten thousand may ask at the same time.
 func (s *Subscription) Err() error {
@@ -33,8 +35,8 @@ func (s *Subscription) Err() error {
 	return nil
 }
 
-// Close leaves the channel. The last one to leave starts the time that the subscription lingers. Closing twice is
-// harmless.
+// Close leaves the channel. The last one to leave starts the time that the subscription lingers.
+// Closing twice is harmless.
 func (s *Subscription) Close() {
 	h := s.topic.hub
 	h.mu.Lock()
@@ -46,7 +48,7 @@ func (s *Subscription) Close() {
 	s.topic.removeLocked(s)
 }
 
-// Confirmed tells whether messages arrive, as far as is known.
+// Confirmed reports whether messages arrive, as far as is known.
 func (s *Subscription) Confirmed() bool {
 	h := s.topic.hub
 	h.mu.Lock()
@@ -54,8 +56,9 @@ func (s *Subscription) Confirmed() bool {
 	return s.topic.state == confirmed
 }
 
-// Doubt says that messages do not arrive although the subscription is confirmed: its server is not the one that messages are
-// published on any more. Its connection is replaced, which is told as any outage.
+// Doubt says that messages do not arrive although the subscription is confirmed: its server is not
+// the one that messages are published on any more. Its connection is replaced, which is told as any
+// outage.
 func (s *Subscription) Doubt() {
 	h := s.topic.hub
 	h.mu.Lock()
@@ -66,13 +69,13 @@ func (s *Subscription) Doubt() {
 	}
 }
 
-// Listener hears what a subscription is sent. Its methods are called one at a time, with the mutex of the hub held: they must
-// neither block nor call the hub or its subscriptions.
+// Listener hears what a subscription is sent. Its methods are called one at a time, with the mutex
+// of the hub held: they must neither block nor call the hub or its subscriptions.
 type Listener interface {
 	// Message is called with each message.
 	Message(payload string)
-	// Look is called for everything else for which [Subscription.Wake] has a token: messages may have been missed, or from
-	// now on are. confirmed says that they arrive.
+	// Look is called for everything else for which [Subscription.Wake] has a token: messages may
+	// have been missed, or from now on are. confirmed says that they arrive.
 	Look(confirmed bool)
 }
 
@@ -103,7 +106,8 @@ const (
 	gone                     // forgotten by the hub; late replies about it mean nothing
 )
 
-// topic is a channel that somebody waits for, or did a moment ago. All but hub and channel is guarded by hub.mu.
+// topic is a channel that somebody waits for, or did a moment ago. All but hub and channel is
+// guarded by hub.mu.
 type topic struct {
 	hub     *Hub
 	channel string
@@ -161,7 +165,8 @@ func (t *topic) signalLocked() {
 	}
 }
 
-// confirmLocked is the moment from which messages arrive. Those published before it are lost, so it wakes.
+// confirmLocked is the moment from which messages arrive. Those published before it are lost, so it
+// wakes.
 func (t *topic) confirmLocked() {
 	t.state = confirmed
 	t.alone, t.told, t.attempts = false, false, 0
@@ -170,8 +175,9 @@ func (t *topic) confirmLocked() {
 	}
 }
 
-// interruptLocked tells the subscribers, once per outage and when the state says so, that messages may be missed from now on. They try for
-// themselves and see the state of the server, or its absence, sooner than by their own timers.
+// interruptLocked tells the subscribers, once per outage and when the state says so, that messages
+// may be missed from now on. They try for themselves and see the state of the server, or its
+// absence, sooner than by their own timers.
 func (t *topic) interruptLocked() {
 	if !t.told {
 		t.told = true

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// TestHoldAtLeast: every master keeps the lock for its time, whether the hold is unlocked or its client closed, and one master that is
-// out of reach meanwhile does not change that.
+// TestHoldAtLeast: every master keeps the lock for its time, whether the hold is unlocked or its
+// client closed, and one master that is out of reach meanwhile does not change that.
 func TestHoldAtLeast(t *testing.T) {
 	for _, how := range []string{"unlocked", "closed", "unlocked without one master"} {
 		t.Run(how, func(t *testing.T) {
@@ -50,7 +50,8 @@ func TestHoldAtLeast(t *testing.T) {
 	}
 }
 
-// left is for how long the masters keep a lock still, shortest first. Masters that do not have it are not among them.
+// left is for how long the masters keep a lock still, shortest first. Masters that do not have it
+// are not among them.
 func (l *lab) left(name string) (list []time.Duration) {
 	for _, rdb := range l.direct {
 		if d := rdb.PTTL(l.Context(), name).Val(); d > 0 {
@@ -61,8 +62,8 @@ func (l *lab) left(name string) (list []time.Duration) {
 	return list
 }
 
-// joins are how a master comes to grant a lock to who holds it already, with what is to be done before and after the
-// lock is got.
+// joins are how a master comes to grant a lock to who holds it already, with what is to be done
+// before and after the lock is got.
 var joins = map[string]struct {
 	before, after func(l *lab, p *party, name string)
 }{
@@ -86,8 +87,8 @@ var joins = map[string]struct {
 	},
 }
 
-// joined has a lock that is to stay for an hour unlocked when a master has joined the holder. It returns for how long
-// each keeps it then.
+// joined has a lock that is to stay for an hour unlocked when a master has joined the holder. It
+// returns for how long each keeps it then.
 func joined(t *testing.T, how string) []time.Duration {
 	t.Helper()
 	l := newLab(t, 3)
@@ -117,7 +118,8 @@ func TestHoldAtLeastJoined(t *testing.T) {
 	}
 }
 
-// The control: without that it has the lock for a lease, and whoever unlocks does not make it longer.
+// The control: without that it has the lock for a lease, and whoever unlocks does not make it
+// longer.
 func TestHoldAtLeastJoinedControl(t *testing.T) {
 	t.Cleanup(control.JoinStays.Without())
 	for how := range joins {
@@ -129,8 +131,9 @@ func TestHoldAtLeastJoinedControl(t *testing.T) {
 	}
 }
 
-// lateAndLeft has a holder leave a lock that is to stay for a minute, while the network keeps an extension by an hour.
-// It returns for how long the masters keep the lock when that has come to each.
+// lateAndLeft has a holder leave a lock that is to stay for a minute, while the network keeps an
+// extension by an hour. It returns for how long the masters keep the lock when that has come to
+// each.
 func lateAndLeft(t *testing.T, hooks ...redis.Hook) []time.Duration {
 	t.Helper()
 	l := newLab(t, 3)
@@ -165,8 +168,8 @@ func lateAndLeft(t *testing.T, hooks ...redis.Hook) []time.Duration {
 	return l.left(m.Name())
 }
 
-// TestHoldAtLeastNoLonger: what the network kept does not lengthen the time for which the lock was left. The control:
-// as long as the hash has the owner it does.
+// TestHoldAtLeastNoLonger: what the network kept does not lengthen the time for which the lock was
+// left. The control: as long as the hash has the owner it does.
 func TestHoldAtLeastNoLonger(t *testing.T) {
 	left := lateAndLeft(t)
 	require.Len(t, left, 3)
@@ -175,8 +178,9 @@ func TestHoldAtLeastNoLonger(t *testing.T) {
 	require.Greater(t, left[0], time.Hour-time.Minute)
 }
 
-// joining has a lock that is to stay for an hour unlocked while a master is asked to take it back. Neither the answer
-// to that comes, nor does that master hear that the lock is left. It returns for how long each keeps it then.
+// joining has a lock that is to stay for an hour unlocked while a master is asked to take it back.
+// Neither the answer to that comes, nor does that master hear that the lock is left. It returns for
+// how long each keeps it then.
 func joining(t *testing.T) []time.Duration {
 	t.Helper()
 	l := newLab(t, 3)

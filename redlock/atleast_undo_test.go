@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// stayed are ways in which masters come to keep a lock that stayed for its time for longer. Each gets the lock, with a
-// long lease, and unlocks it.
+// stayed are ways in which masters come to keep a lock that stayed for its time for longer. Each
+// gets the lock, with a long lease, and unlocks it.
 var stayed = []struct {
 	name string
 	d    time.Duration
@@ -42,7 +42,8 @@ func unlockedInOutage(l *lab, p *party, m *redlock.Mutex, opts ...holdfast.Optio
 // votedLate has the network keep the vote of a master until the time is over.
 func votedLate(l *lab, p *party, m *redlock.Mutex, opts ...holdfast.Option) {
 	l.Helper()
-	require.NoError(l, lockOnce(l.Context(), p.mutex(m.Name()+"before", redlock.TrustRestarts()))) // tells the masters' clocks
+	// tells the masters' clocks
+	require.NoError(l, lockOnce(l.Context(), p.mutex(m.Name()+"before", redlock.TrustRestarts())))
 	kept := p.proxies[2].KeepRequest(faultproxy.Script(lua.Vote.Hash()), 1, time.Hour)
 	h, err := m.Lock(l.Context(), opts...)
 	require.NoError(l, err)
@@ -52,8 +53,8 @@ func votedLate(l *lab, p *party, m *redlock.Mutex, opts ...holdfast.Option) {
 	p.proxies[2].Deliver()
 }
 
-// TestHoldAtLeastGivenBack: when its time is over a lock is given back that masters would keep for the rest of its lease.
-// Not before.
+// TestHoldAtLeastGivenBack: when its time is over a lock is given back that masters would keep for
+// the rest of its lease. Not before.
 func TestHoldAtLeastGivenBack(t *testing.T) {
 	for _, s := range stayed {
 		t.Run(s.name, func(t *testing.T) {

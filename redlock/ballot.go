@@ -20,10 +20,12 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// ballot is one owner id before all masters of a quorum: an attempt to get the lock and, if that succeeds, the hold. Each attempt
-// has an id of its own, so what comes late of an earlier one can neither grant nor release anything in this one.
+// ballot is one owner id before all masters of a quorum: an attempt to get the lock and, if that
+// succeeds, the hold. Each attempt has an id of its own, so what comes late of an earlier one can
+// neither grant nor release anything in this one.
 //
-// It is the entry of the grant that it gets the lock for, and of those that this one is handed on to.
+// It is the entry of the grant that it gets the lock for, and of those that this one is handed on
+// to.
 type ballot struct {
 	engine.Uncertainty
 	q        *quorum
@@ -45,11 +47,13 @@ type ballot struct {
 
 // vote is what is known of the owner id at one master.
 type vote struct {
-	asked   bool // a command was sent that may have granted it
-	out     int  // such commands that have no answer yet
-	stray   bool // one of them will never have one
-	held    bool // the last answer said so
-	granted bool // an answer said so once: answers overtake each other, so this and not the last one says what to give back
+	asked bool // a command was sent that may have granted it
+	out   int  // such commands that have no answer yet
+	stray bool // one of them will never have one
+	held  bool // the last answer said so
+	// an answer said so once: answers overtake each other, so this and not the last one says what
+	// to give back
+	granted bool
 	counts  bool // it counts: the master cannot have forgotten what it granted to others before
 	given   bool // a release was sent
 
@@ -74,7 +78,8 @@ func (b *ballot) Owner() string { return b.id }
 
 // question is what is sent to masters.
 type question struct {
-	// call is what is sent to one of them, for which it is not too late until then by its clock, in microseconds.
+	// call is what is sent to one of them, for which it is not too late until then by its clock, in
+	// microseconds.
 	call   func(until int64) lua.Call
 	grants bool // the lock, where it is free, and refuses itself when it is late
 }
@@ -92,8 +97,8 @@ func (b *ballot) longer(lease time.Duration) {
 	b.lease = max(b.lease, lease)
 }
 
-// ask sends a question to some masters and collects their answers in p until that is enough, all are there, or it took too long. What
-// comes later is noted in the ballot all the same.
+// ask sends a question to some masters and collects their answers in p until that is enough, all
+// are there, or it took too long. What comes later is noted in the ballot all the same.
 func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, enough func() bool) {
 	type heard struct {
 		from int
@@ -159,8 +164,8 @@ func unanswered(err error) error {
 	return err
 }
 
-// send sends a question to a master, in a goroutine of the home client's, and hands on the answer. The error is why none is to be waited
-// for; then none is handed on.
+// send sends a question to a master, in a goroutine of the home client's, and hands on the answer.
+// The error is why none is to be waited for; then none is handed on.
 func (b *ballot) send(ctx context.Context, i int, what question, hear func(answer)) error {
 	v := b.q.voters[i]
 	if v.client.Context().Err() != nil {
@@ -198,15 +203,17 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 		b.note(ctx, i, what, &a)
 		b.settle(i, &a)
 		hear(a)
-		if a.refuses() && v.Known() == nil { // who is only ever refused has to know the masters too, to ask the same one first as the others
+		// who is only ever refused has to know the masters too, to ask the same one first as the
+		// others
+		if a.refuses() && v.Known() == nil {
 			b.q.base.Client.Tasks().Go(func() { _, _ = v.Run(ctx) })
 		}
 	})
 	return err
 }
 
-// attempt sends a question to a master once. One that grants has to be refused when it is late, so the master's clock is asked for where it is
-// not known.
+// attempt sends a question to a master once. One that grants has to be refused when it is late, so
+// the master's clock is asked for where it is not known.
 func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer) {
 	defer func() { a.unsent = lua.IsUnsent(a.err) }()
 	if !what.grants {
@@ -241,7 +248,8 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 	return a
 }
 
-// mayGrant notes that a command is about to be sent that may grant the lock. None is once it is being given back.
+// mayGrant notes that a command is about to be sent that may grant the lock. None is once it is
+// being given back.
 func (b *ballot) mayGrant(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -303,7 +311,8 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	if late {
 		b.undoAt(i)
 	}
-	if late && rest != nil && a.holds() && !control.LeaveLate.Off() { // it stands for a lease, also when this client is closed
+	// it stands for a lease, also when this client is closed
+	if late && rest != nil && a.holds() && !control.LeaveLate.Off() {
 		b.q.base.Client.Tasks().Go(func() { b.releaseAt(ctx, i, func(bool) lua.Call { return b.farewell(rest()) }) })
 	}
 	switch {
@@ -318,8 +327,9 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	}
 }
 
-// judge decides which of the masters that grant the lock are believed. Each answer may change that of the others: a master that was
-// taken for a new one, among others as young, is none when an older one is heard.
+// judge decides which of the masters that grant the lock are believed. Each answer may change that
+// of the others: a master that was taken for a new one, among others as young, is none when an
+// older one is heard.
 func (b *ballot) judge(p *tally) {
 	first := b.q.first()
 	b.mu.Lock()
@@ -346,7 +356,8 @@ func (b *ballot) doubtLocked(run *master.Run, first time.Time) error {
 	return run.Doubt(b.longestLeaseLocked(), first)
 }
 
-// longestLease is the longest that is known of: for so long a master may matter that has forgotten a grant.
+// longestLease is the longest that is known of: for so long a master may matter that has forgotten
+// a grant.
 func (b *ballot) longestLease() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -358,7 +369,8 @@ func (b *ballot) longestLeaseLocked() time.Duration {
 }
 
 // Set is [engine.Entry.Set]. It is for no replicas: [quorum.Check] refuses those.
-func (b *ballot) Set(ctx context.Context, count int, lease time.Duration, _ remote.Replicas, failed *atomic.Pointer[error]) remote.Outcome {
+func (b *ballot) Set(ctx context.Context, count int, lease time.Duration, _ remote.Replicas,
+	failed *atomic.Pointer[error]) remote.Outcome {
 	b.longer(lease)
 	return b.Sent(b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Recount(b.id, count, lease) }, failed))
 }
@@ -369,8 +381,8 @@ func (b *ballot) Extend(ctx context.Context, lease time.Duration, failed *atomic
 	return b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Renew(b.id, lease) }, failed)
 }
 
-// repeat is [engine.Client.repeat], for operations of the holder, which grant nothing. It goes on while a majority neither agrees nor says that
-// the owner does not hold the lock.
+// repeat is [engine.Client.repeat], for operations of the holder, which grant nothing. It goes on
+// while a majority neither agrees nor says that the owner does not hold the lock.
 func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic.Pointer[error]) (o remote.Outcome) {
 	start := time.Now()
 	for delay := remote.FirstBackoff; ; delay = min(2*delay, remote.LastBackoff) {
@@ -405,7 +417,7 @@ func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic
 	}
 }
 
-// given tells whether it is being given back.
+// given reports whether it is being given back.
 func (b *ballot) given() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Pass is [engine.Entry.Pass]. A majority of the masters is asked who listens for a release. If nobody else does, a majority is told of more
-// tokens.
+// Pass is [engine.Entry.Pass]. A majority of the masters is asked who listens for a release. If
+// nobody else does, a majority is told of more tokens.
 func (b *ballot) Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
 	return b.Passed(func() remote.Outcome { return b.reserveOrRelease(ctx, lease, tokens) })
 }
@@ -33,9 +33,10 @@ func (b *ballot) reserveOrRelease(ctx context.Context, lease time.Duration, toke
 	return o
 }
 
-// others is how many other clients listen for a release; -1 if fewer than a majority of the masters tell. Waiters listen at all masters that
-// they can reach. Whoever can be granted the lock reaches a majority of them, and any two majorities have a master in common: so the most
-// that a majority says is none only if there is none.
+// others is how many other clients listen for a release; -1 if fewer than a majority of the masters
+// tell. Waiters listen at all masters that they can reach. Whoever can be granted the lock reaches
+// a majority of them, and any two majorities have a master in common: so the most that a majority
+// says is none only if there is none.
 func (b *ballot) others(ctx context.Context) (most int) {
 	voters, need, asked := b.q.voters, b.q.need, 0
 	if control.Listeners.Off() {
@@ -89,7 +90,8 @@ func (b *ballot) reserve(ctx context.Context, lease time.Duration, tokens int) r
 	if b.overtaken(none) {
 		return b.gone(nil)
 	}
-	return remote.Outcome{Sent: e.sent, Reply: lua.NewReply(lua.Done, strconv.FormatUint(e.first, 10), strconv.FormatUint(last, 10))}
+	return remote.Outcome{Sent: e.sent, Reply: lua.NewReply(lua.Done, strconv.FormatUint(e.first, 10),
+		strconv.FormatUint(last, 10))}
 }
 
 func numSub(ctx context.Context, c *engine.Client, channel string) (counts map[string]int64, err error) {

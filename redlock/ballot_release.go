@@ -13,11 +13,12 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// giveBack sends a release to every master that has granted the lock, or may have, and hands each one's answer on. It goes on in the
-// background where there is none, and where a vote is still under way, or comes late. It returns which masters will answer.
+// giveBack sends a release to every master that has granted the lock, or may have, and hands each
+// one's answer on. It goes on in the background where there is none, and where a vote is still
+// under way, or comes late. It returns which masters will answer.
 //
-// Redis may execute the release before the vote, where the two travel by different connections. So it waits for the answer to that
-// a little, and is sent again when the vote has come after all.
+// Redis may execute the release before the vote, where the two travel by different connections. So
+// it waits for the answer to that a little, and is sent again when the vote has come after all.
 func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, o remote.Outcome)) (asked []int) {
 	b.mu.Lock()
 	b.over = true
@@ -48,7 +49,8 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 	return to
 }
 
-// farewell is the command that ends the lock for its owner at a master: at once, or when it has stayed for so long.
+// farewell is the command that ends the lock for its owner at a master: at once, or when it has
+// stayed for so long.
 func (b *ballot) farewell(rest time.Duration) lua.Call {
 	publish := b.q.base.Client.Publish()
 	if rest > 0 {
@@ -57,14 +59,16 @@ func (b *ballot) farewell(rest time.Duration) lua.Call {
 	return b.q.voter.Release(b.id, publish)
 }
 
-// stays notes for how long the lock is to stay taken. What would release it leaves it then for the rest of that time.
+// stays notes for how long the lock is to stay taken. What would release it leaves it then for the
+// rest of that time.
 func (b *ballot) stays(rest func() time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rest = rest
 }
 
-// releaseAt sends one release, if there may be something to release. again says that this may not have been enough.
+// releaseAt sends one release, if there may be something to release. again says that this may not
+// have been enough.
 func (b *ballot) releaseAt(ctx context.Context, i int, call remote.Operation) (o remote.Outcome, again bool) {
 	b.mu.Lock()
 	vote := &b.votes[i]
@@ -81,8 +85,9 @@ func (b *ballot) releaseAt(ctx context.Context, i int, call remote.Operation) (o
 	return o, stray || o.Stray || o.Err != nil
 }
 
-// undoAt has the home client go on releasing at a master until that must have been enough. What is to stay taken is left alone until then:
-// a vote that comes late stands for as long as the others, and then goes on for the rest of a lease.
+// undoAt has the home client go on releasing at a master until that must have been enough. What is
+// to stay taken is left alone until then: a vote that comes late stands for as long as the others,
+// and then goes on for the rest of a lease.
 func (b *ballot) undoAt(i int) {
 	b.mu.Lock()
 	lease, rest := b.lease, engine.Nothing
@@ -129,12 +134,13 @@ func (b *ballot) Release(ctx context.Context, rest func() time.Duration) remote.
 	}
 }
 
-// withdraw gives a ballot back that is of no use, and returns when the masters that had granted it have released it, or did not answer
-// in time; it says how many those are.
+// withdraw gives a ballot back that is of no use, and returns when the masters that had granted it
+// have released it, or did not answer in time; it says how many those are.
 //
-// It is announced only if others may have seen this owner at a majority, for then they wait to be told. Votes of a minority keep
-// nobody from looking again soon, and the first whom such an announcement would wake is the one who withdraws: without end, while
-// somebody else holds the lock.
+// It is announced only if others may have seen this owner at a majority, for then they wait to be
+// told. Votes of a minority keep nobody from looking again soon, and the first whom such an
+// announcement would wake is the one who withdraws: without end, while somebody else holds the
+// lock.
 func (b *ballot) withdraw(ctx context.Context) (granted int) {
 	if control.Withdraw.Off() {
 		return 0
@@ -181,7 +187,8 @@ func without(list []int, i int) (rest []int) {
 	return rest
 }
 
-// undoAfter has the home client give back, when the rest of its time is over, what was not released.
+// undoAfter has the home client give back, when the rest of its time is over, what was not
+// released.
 func (b *ballot) undoAfter(rest func() time.Duration) {
 	b.stays(rest)
 	b.mu.Lock()
@@ -213,7 +220,8 @@ func (b *ballot) Abandon(rest func() time.Duration, lease time.Duration) {
 	}
 }
 
-// ReleaseAll is [engine.Renewer.ReleaseAll]. What is left at a minority of the masters keeps nobody out.
+// ReleaseAll is [engine.Renewer.ReleaseAll]. What is left at a minority of the masters keeps nobody
+// out.
 func (v votes) ReleaseAll(owners []watchdog.Owner) {
 	if control.Withdraw.Off() {
 		return

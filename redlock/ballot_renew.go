@@ -25,9 +25,10 @@ type renewal struct {
 	missing int // answers
 }
 
-// verdict is what follows from the answers so far. A majority that is renewed is enough; the
-// lock is lost when a majority may have granted it to another owner, see [gap], or when one keeps it from having a majority. Where
-// others hold it who are not the same it is too early to tell: mostly they have asked for it in vain, and will give it back.
+// verdict is what follows from the answers so far. A majority that is renewed is enough; the lock
+// is lost when a majority may have granted it to another owner, see [gap], or when one keeps it
+// from having a majority. Where others hold it who are not the same it is too early to tell: mostly
+// they have asked for it in vain, and will give it back.
 func (r *renewal) verdict() watchdog.Verdict {
 	r.judge(r.tally)
 	switch {
@@ -47,15 +48,17 @@ type said struct {
 	answer
 }
 
-// votes renews the locks that masters have granted whose holds are a client's. A master that is slow for those must not delay locks of
-// that client's own server, so they have a watchdog of their own.
+// votes renews the locks that masters have granted whose holds are a client's. A master that is
+// slow for those must not delay locks of that client's own server, so they have a watchdog of their
+// own.
 type votes struct{ home *engine.Client }
 
 // Lane is [engine.Renewer.Lane].
 func (votes) Lane() func(watchdog.Owner) any { return nil }
 
-// Renew is the watchdog's access to masters: one pipeline to each for all holds that it has granted. A master that does not know a
-// hold, because it was started anew or out of reach, is asked to take it back.
+// Renew is the watchdog's access to masters: one pipeline to each for all holds that it has
+// granted. A master that does not know a hold, because it was started anew or out of reach, is
+// asked to take it back.
 func (v votes) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	due, patience := make([]*renewal, len(batch)), time.Duration(0)
 	for i, r := range batch {
@@ -113,7 +116,7 @@ func votersOf(due []*renewal) (n int) {
 	return n
 }
 
-// settled tells whether no answer that is missing can change anything.
+// settled reports whether no answer that is missing can change anything.
 func (r *renewal) settled() bool { return r.missing == 0 || r.verdict() != watchdog.Unknown }
 
 // errand is all that is to be renewed at one master.
@@ -123,7 +126,8 @@ type errand struct {
 	of    []said // whose they are
 }
 
-// errands are the renewals at each master. Holds that a master does not know are not among them: it is asked to take those back.
+// errands are the renewals at each master. Holds that a master does not know are not among them: it
+// is asked to take those back.
 func errands(ctx context.Context, due []*renewal, answers chan<- said) (list []*errand) {
 	at := map[*engine.Client]*errand{}
 	for to, r := range due {
@@ -183,9 +187,9 @@ func (v votes) send(ctx context.Context, e *errand, due []*renewal, patience tim
 	})
 }
 
-// retake asks a master to take the hold back that has just said that it does not know it. Who hears this does it, and
-// not who counts the answers: when the others have renewed the hold, nobody counts any more. heard tells whether an
-// answer is counted on, which is then the one to this.
+// retake asks a master to take the hold back that has just said that it does not know it. Who hears
+// this does it, and not who counts the answers: when the others have renewed the hold, nobody
+// counts any more. heard reports whether an answer is counted on, which is then the one to this.
 func (r *renewal) retake(ctx context.Context, a said, heard bool, answers chan<- said) {
 	hear := func(answer) {}
 	if heard {
@@ -197,7 +201,7 @@ func (r *renewal) retake(ctx context.Context, a said, heard bool, answers chan<-
 	}
 }
 
-// holds tells whether a master is believed to know the hold.
+// holds reports whether a master is believed to know the hold.
 func (b *ballot) holds(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,7 +213,8 @@ func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {
 	if control.Join.Off() {
 		return
 	}
-	err := r.send(ctx, i, r.stand(r.count, max(r.length, r.stands), r.token), func(a answer) { answers <- said{to, i, a} })
+	err := r.send(ctx, i, r.stand(r.count, max(r.length, r.stands), r.token),
+		func(a answer) { answers <- said{to, i, a} })
 	if err != nil {
 		r.tally.answers[i].err = err
 		return
@@ -217,11 +222,13 @@ func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {
 	r.missing++
 }
 
-// live notes that the owner has a hold, which is watched, and has it renewed soon where what masters have said until now
-// asks for that. It is renewed again
+// live notes that the owner has a hold, which is watched, and has it renewed soon where what
+// masters have said until now asks for that. It is renewed again
 //
-//   - soon, where a master refused it that was asked before it was won: mostly for a rival, who has lost;
-//   - when a gap is over that ended with a master's first grant: what another one forgets from then on is not before that.
+//   - soon, where a master refused it that was asked before it was won: mostly for a rival, who has
+//     lost;
+//   - when a gap is over that ended with a master's first grant: what another one forgets from then
+//     on is not before that.
 func (b *ballot) live(watch *watchdog.Lease) {
 	b.mu.Lock()
 	b.watch = watch

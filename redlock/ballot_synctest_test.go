@@ -18,8 +18,9 @@ type nobody struct{}
 
 func (nobody) Lost(error) {}
 
-// TestRefusedBeforeTheHold: a refusal has the hold renewed soon, also one that comes when the votes are counted and there
-// is no hold yet. One of a question that came after the win does not: who asks again and again is refused each time.
+// TestRefusedBeforeTheHold: a refusal has the hold renewed soon, also one that comes when the votes
+// are counted and there is no hold yet. One of a question that came after the win does not: who
+// asks again and again is refused each time.
 func TestRefusedBeforeTheHold(t *testing.T) {
 	for name, hears := range map[string]struct {
 		won, held bool // what the ballot knows when the refusal comes
@@ -34,7 +35,10 @@ func TestRefusedBeforeTheHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var renewals atomic.Int32
-				dog := watchdog.New(watchdog.Config{Renew: func(context.Context, []watchdog.Renewal) { renewals.Add(1) }})
+				dog := watchdog.New(watchdog.Config{Renew: func(context.Context,
+					[]watchdog.Renewal) {
+					renewals.Add(1)
+				}})
 				defer func() {
 					dog.Stop()
 					dog.Join()

@@ -25,7 +25,8 @@ func TestMasterThatIsNotAskedIsNotSilent(t *testing.T) {
 	require.NoError(t, rdb.Close())
 }
 
-// Something else than a lock at one master, which may be the only one that was asked, is not taken for the word of a majority.
+// Something else than a lock at one master, which may be the only one that was asked, is not taken
+// for the word of a majority.
 func TestMistakeOfAMinority(t *testing.T) {
 	r := rival{owner: "colour", left: -1, masters: 1}
 	require.NoError(t, r.blocker(2).Mistake("a"))

@@ -17,14 +17,16 @@ import (
 // long is a lease that is not renewed in its ordinary way while a test runs.
 const long = 10 * time.Minute
 
-// heldUp has a party win a lock with two of three masters. The question to the third one was decided on with the others,
-// and is sent when the lock is won. That master has never known a token. Then another one loses its data.
+// heldUp has a party win a lock with two of three masters. The question to the third one was
+// decided on with the others, and is sent when the lock is won. That master has never known a
+// token. Then another one loses its data.
 func heldUp(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold) {
 	t.Helper()
 	l = newLab(t, 3)
 	p = l.patient(&holdfast.Options{Lease: long}, time.Minute)
 	m := p.mutex(uniqueName(t), redlock.MasterTimeout(10*time.Second), redlock.TrustRestarts())
-	// What is sent to a master about a lock is sent when what came before has its answer, so a late one holds up the next.
+	// What is sent to a master about a lock is sent when what came before has its answer, so a late
+	// one holds up the next.
 	late := p.proxies[2].DelayReply(faultproxy.Script(lua.Release.Hash()), 1, time.Hour)
 	require.NoError(t, l.direct[2].ScriptLoad(t.Context(), lua.Release.Text()).Err()) // one request
 	require.NoError(t, lockOnce(t.Context(), m))
@@ -53,28 +55,30 @@ func (p *party) extend(t *testing.T, h *holdfast.Hold, master int) {
 	}
 }
 
-// A question that a busy machine sends a moment after the others have granted the lock was on its way when it was won.
-// So a master that loses its data soon after does not end the hold.
+// A question that a busy machine sends a moment after the others have granted the lock was on its
+// way when it was won. So a master that loses its data soon after does not end the hold.
 func TestAskedBeforeTheWin(t *testing.T) {
 	l, p, name, h := heldUp(t)
 	for range 2 {
 		p.extend(t, h, 0)
 	}
-	eventually(t, "taken back, as its answer showed that it had forgotten the hold", func() bool { return l.held(name) == 3 })
+	eventually(t, "taken back, as its answer showed that it had forgotten the hold",
+		func() bool { return l.held(name) == 3 })
 	require.NoError(t, h.Extend(t.Context(), long))
 	require.NoError(t, h.Context().Err())
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// The control: where only what was sent by then counts, others may have held the third master since, and now the first.
+// The control: where only what was sent by then counts, others may have held the third master
+// since, and now the first.
 func TestAskedBeforeTheWinControl(t *testing.T) {
 	t.Cleanup(control.Begun.Without())
 	_, _, _, h := heldUp(t)
 	eventually(t, "lost", func() bool { return errors.Is(h.Extend(t.Context(), long), holdfast.ErrLost) })
 }
 
-// The control: a master that says to an extension that it has forgotten the hold is asked to take it back a third of the
-// lease later.
+// The control: a master that says to an extension that it has forgotten the hold is asked to take
+// it back a third of the lease later.
 func TestForgottenAtExtendControl(t *testing.T) {
 	t.Cleanup(control.Retake.Without())
 	l, p, name, h := heldUp(t)

@@ -56,8 +56,8 @@ func BenchmarkPair(b *testing.B) {
 	}
 }
 
-// BenchmarkMinorityIsOut is a pair with two of five masters gone: the median, and the longest lock and unlock, of which the first ones
-// notice it.
+// BenchmarkMinorityIsOut is a pair with two of five masters gone: the median, and the longest lock
+// and unlock, of which the first ones notice it.
 func BenchmarkMinorityIsOut(b *testing.B) {
 	for name, out := range map[string]func(*redistest.Server){
 		"none":    func(*redistest.Server) {},

@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// rounds has three processes take a lock in turns, while one master answers late. It returns how many votes they sent for each grant.
+// rounds has three processes take a lock in turns, while one master answers late. It returns how
+// many votes they sent for each grant.
 func rounds(t *testing.T, late time.Duration, at int) (perGrant float64) {
 	t.Helper()
 	const processes, each = 3, 30
@@ -37,7 +38,8 @@ func rounds(t *testing.T, late time.Duration, at int) (perGrant float64) {
 	for _, p := range all {
 		g.Go(func() {
 			for range each {
-				if err := lockOnce(context.Background(), p.mutex(name, holdfast.NoHandoff(), redlock.TrustRestarts())); err != nil {
+				if err := lockOnce(context.Background(),
+					p.mutex(name, holdfast.NoHandoff(), redlock.TrustRestarts())); err != nil {
 					t.Error(err)
 				}
 			}
@@ -48,12 +50,14 @@ func rounds(t *testing.T, late time.Duration, at int) (perGrant float64) {
 		perGrant += float64(p.votes())
 	}
 	perGrant = (perGrant - float64(before)) / (processes * each)
-	t.Logf("master %d %v late: %.1f votes for each grant, every %v", at, late, perGrant, time.Since(begin)/(processes*each))
+	t.Logf("master %d %v late: %.1f votes for each grant, every %v", at, late, perGrant,
+		time.Since(begin)/(processes*each))
 	return perGrant
 }
 
-// Three processes that want a lock send no more than three times the votes that one would, also with a master that is slow. (That they
-// remember that the lock is contended makes no difference to this: see TestRefusedIsRemembered.)
+// Three processes that want a lock send no more than three times the votes that one would, also
+// with a master that is slow. (That they remember that the lock is contended makes no difference to
+// this: see TestRefusedIsRemembered.)
 func TestVotesForEachGrant(t *testing.T) {
 	for _, late := range []time.Duration{0, 10 * time.Millisecond, 50 * time.Millisecond} {
 		for at := range 5 {
@@ -65,8 +69,9 @@ func TestVotesForEachGrant(t *testing.T) {
 	}
 }
 
-// questions has processes that were refused a lock ask for it again, each in another call, and returns how many votes that sends before there is
-// an answer. Then the caller leaves, and there is no second look.
+// questions has processes that were refused a lock ask for it again, each in another call, and
+// returns how many votes that sends before there is an answer. Then the caller leaves, and there is
+// no second look.
 func questions(t *testing.T) (perCall int) {
 	t.Helper()
 	const processes, masters = 5, 5

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// campaign is the bid for a lock that several masters grant: one election after another. Each makes a ballot, and the one that
-// is won is the owner's entry.
+// campaign is the bid for a lock that several masters grant: one election after another. Each makes
+// a ballot, and the one that is won is the owner's entry.
 type campaign struct {
 	q       *quorum
 	contest contest
@@ -36,8 +36,9 @@ func (m *campaign) Entry() engine.Entry {
 // Live is [engine.Bid.Live].
 func (m *campaign) Live(watch *watchdog.Lease) { m.won.live(watch) }
 
-// Ask is [engine.Bid.Ask]. It goes on trying while too few of them agree, until the retry
-// budget is spent; for TryLock only once more, for connections that had gone stale, and for two timeouts of a master in all.
+// Ask is [engine.Bid.Ask]. It goes on trying while too few of them agree, until the retry budget is
+// spent; for TryLock only once more, for connections that had gone stale, and for two timeouts of a
+// master in all.
 func (m *campaign) Ask(a engine.Attempt) engine.Result {
 	q, wait, c := m.q, a.Wait, &m.contest
 	b := q.base
@@ -98,8 +99,8 @@ type election struct {
 	err         error         // no majority came about
 }
 
-// election holds one, for so many tokens. Where others want the lock, its lead is asked first. once says that there will be no second look,
-// so the rest is asked whatever that one says.
+// election holds one, for so many tokens. Where others want the lock, its lead is asked first. once
+// says that there will be no second look, so the rest is asked whatever that one says.
 func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int, c *contest, once bool) election {
 	e := election{ballot: q.newBallot(cfg), by: rival{left: -1}}
 	e.meet(ctx)
@@ -118,7 +119,8 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 	}
 	if ctx.Err() == nil { // else who asks has left meanwhile
 		e.ask(ctx, what, rest, p, func() bool {
-			return p.votes() >= q.need && !e.recentlyStarted(p) || p.refused() >= q.need // and then it is known who holds it
+			// and then it is known who holds it
+			return p.votes() >= q.need && !e.recentlyStarted(p) || p.refused() >= q.need
 		})
 	}
 	switch {
@@ -139,10 +141,12 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 	return e
 }
 
-// agree settles the tokens of an election that is won: the greatest that a master replied, once a majority knows it. Mostly it does: then
-// all have replied the same. If that is what was proposed, those before it are the owner's too, as far as no master knew them.
+// agree settles the tokens of an election that is won: the greatest that a master replied, once a
+// majority knows it. Mostly it does: then all have replied the same. If that is what was proposed,
+// those before it are the owner's too, as far as no master knew them.
 //
-// A token below what the masters' clocks show, which their answers have told, was proposed by one who did not know them, or not well.
+// A token below what the masters' clocks show, which their answers have told, was proposed by one
+// who did not know them, or not well.
 func (e *election) agree(ctx context.Context, cfg *engine.Settings, p *tally) {
 	proposed, same := e.last, 0
 	e.last = 0
@@ -154,7 +158,8 @@ func (e *election) agree(ctx context.Context, cfg *engine.Settings, p *tally) {
 		token, err := strconv.ParseUint(a.reply.Text(0), 10, 64)
 		known, err2 := strconv.ParseUint(a.reply.Text(2), 10, 64)
 		if err != nil || err2 != nil {
-			e.err = fmt.Errorf("a master granted the lock with tokens that are no numbers: %q, %q", a.reply.Text(0), a.reply.Text(2))
+			e.err = fmt.Errorf("a master granted the lock with tokens that are no numbers: %q, %q", a.reply.Text(0),
+				a.reply.Text(2))
 			return
 		}
 		e.first = max(e.first, known+1)
@@ -185,8 +190,9 @@ func (e *election) agree(ctx context.Context, cfg *engine.Settings, p *tally) {
 	}
 }
 
-// unsureClocks is by how many microseconds a token may be below the masters' clocks, so that what is not known of them exactly, while
-// answers are slow, costs no round trip. It is short beside a restart.
+// unsureClocks is by how many microseconds a token may be below the masters' clocks, so that what
+// is not known of them exactly, while answers are slow, costs no round trip. It is short beside a
+// restart.
 const unsureClocks = 100_000
 
 var errSlow = errors.New("the masters took longer to grant the lock than it can be trusted; use a longer lease")
@@ -194,7 +200,7 @@ var errSlow = errors.New("the masters took longer to grant the lock than it can 
 // errHeldUp is of an election that others do not expect to go on, see [gap].
 var errHeldUp = errors.New("the process was held up while the masters granted the lock")
 
-// passing tells whether another election may end better than one that failed.
+// passing reports whether another election may end better than one that failed.
 func (e *election) passing() bool {
 	var failure *quorumError
 	return errors.Is(e.err, errSlow) || errors.Is(e.err, errHeldUp) || errors.As(e.err, &failure) && !failure.final()
@@ -212,9 +218,10 @@ func (e *election) tell(ctx context.Context, lease time.Duration, token uint64) 
 	return true
 }
 
-// recentlyStarted tells whether there are votes of masters that were started less than a lease ago and are believed only because
-// the others are as young. Then it matters what all of them say. (Rejected: to remember that all of them granted a lock together,
-// after which a majority would do. That is for the first lease of a deployment, and for those who keep a Mutex for so long.)
+// recentlyStarted reports whether there are votes of masters that were started less than a lease
+// ago and are believed only because the others are as young. Then it matters what all of them say.
+// (Rejected: to remember that all of them granted a lock together, after which a majority would do.
+// That is for the first lease of a deployment, and for those who keep a Mutex for so long.)
 func (e *election) recentlyStarted(p *tally) bool {
 	if e.trusts || control.Restarts.Off() {
 		return false
@@ -227,8 +234,8 @@ func (e *election) recentlyStarted(p *tally) bool {
 	return false
 }
 
-// contested tells whether another owner would have a majority with the vote of one more master, which has forgotten it. A young one that
-// knows the token of that owner has not.
+// contested reports whether another owner would have a majority with the vote of one more master,
+// which has forgotten it. A young one that knows the token of that owner has not.
 func (e *election) contested(p *tally) bool {
 	answered := p.count(func(a *answer) bool { return a.err == nil })
 	for _, rival := range p.rivals() {
@@ -243,10 +250,11 @@ func (e *election) contested(p *tally) bool {
 // Delays until a lock is asked for again that was refused, if nobody tells that it is free.
 const (
 	maxLook = time.Second
-	// splitDelay is for votes that were split: nobody has the lock. It has to be long beside the time that an election takes.
+	// splitDelay is for votes that were split: nobody has the lock. It has to be long beside the
+	// time that an election takes.
 	splitDelay = 20 * time.Millisecond
-	// joinAfter is when masters are asked again that refused a lock which others granted: a rival's votes, mostly, who has lost. It is not good
-	// to stand on a bare majority for long.
+	// joinAfter is when masters are asked again that refused a lock which others granted: a rival's
+	// votes, mostly, who has lost. It is not good to stand on a bare majority for long.
 	joinAfter = 100 * time.Millisecond
 )
 

@@ -10,8 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// An even number of masters is allowed. Half of them that refuse are enough to know that somebody else has the lock, whatever the others
-// would say: it is no outage, and a wait goes on for longer than the retry budget.
+// An even number of masters is allowed. Half of them that refuse are enough to know that somebody
+// else has the lock, whatever the others would say: it is no outage, and a wait goes on for longer
+// than the retry budget.
 func TestEvenNumberOfMasters(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		l := newLab(t, n)

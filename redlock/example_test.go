@@ -48,7 +48,8 @@ func onMasters(ctx context.Context, addrs []string) error {
 	}
 	defer closeAll(ctx, clients)
 
-	hold, err := redlock.New(clients, "payout:42").Lock(ctx, holdfast.Wait(5*time.Second)) // a *holdfast.Client for each master
+	// a *holdfast.Client for each master
+	hold, err := redlock.New(clients, "payout:42").Lock(ctx, holdfast.Wait(5*time.Second))
 	if err != nil {
 		return err // also if too few masters answer; it says what each of them said
 	}

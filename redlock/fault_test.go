@@ -44,8 +44,8 @@ func (l *lab) nothingLeft(name string) {
 	}
 }
 
-// Each operation of a hold's life meets each fault, at two masters and at all five. It is repeated where a majority did not
-// hear of it or did not say so, and happens once.
+// Each operation of a hold's life meets each fault, at two masters and at all five. It is repeated
+// where a majority did not hear of it or did not say so, and happens once.
 func TestFaultsAtEachCommand(t *testing.T) {
 	for _, fault := range faults {
 		for _, at := range [][]int{{0, 1}, {0, 1, 2, 3, 4}} {
@@ -73,7 +73,8 @@ func TestFaultsAtEachCommand(t *testing.T) {
 				eventually(t, "the fault was met", func() bool { return met() > 0 })
 				renewed := func() {
 					before := outer.Deadline()
-					eventually(t, "renewed, and everywhere", func() bool { return outer.Deadline().After(before) && l.held(m.Name()) == 5 })
+					eventually(t, "renewed, and everywhere",
+						func() bool { return outer.Deadline().After(before) && l.held(m.Name()) == 5 })
 				}
 				eventually(t, "a majority knows", func() bool { return l.held(m.Name()) >= 3 })
 
@@ -102,7 +103,8 @@ func TestFaultsAtEachCommand(t *testing.T) {
 	}
 }
 
-// Who leaves while masters are being asked leaves nothing behind, whether their answers come late or never.
+// Who leaves while masters are being asked leaves nothing behind, whether their answers come late
+// or never.
 func TestLeavingInTheMiddle(t *testing.T) {
 	for _, fault := range []faultproxy.Action{faultproxy.HoldReply, faultproxy.BlackHole} {
 		t.Run(fault.String(), func(t *testing.T) {
@@ -139,7 +141,8 @@ func TestLeavingInTheMiddle(t *testing.T) {
 	}
 }
 
-// Who leaves while the masters are asked again and again has an error that the attempts which go on meanwhile do not write to.
+// Who leaves while the masters are asked again and again has an error that the attempts which go on
+// meanwhile do not write to.
 func TestLeavingWhileItFails(t *testing.T) {
 	l := newLab(t, 3)
 	p := l.party(&holdfast.Options{RetryBudget: time.Minute})
@@ -173,7 +176,8 @@ func TestLeavingWhileItFails(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// minority has a lock refused because two masters of three are out of reach, and returns how many hold it then.
+// minority has a lock refused because two masters of three are out of reach, and returns how many
+// hold it then.
 func minority(t *testing.T) (left int) {
 	t.Helper()
 	l := newLab(t, 3)
@@ -213,7 +217,8 @@ func TestClose(t *testing.T) {
 		}()
 	}
 	eventually(t, "the other one waits", func() bool {
-		return l.direct[0].PubSubNumSub(t.Context(), "redisson_lock__channel:{"+m.Name()+"}").Val()["redisson_lock__channel:{"+m.Name()+"}"] > 0
+		return l.direct[0].PubSubNumSub(t.Context(),
+			"redisson_lock__channel:{"+m.Name()+"}").Val()["redisson_lock__channel:{"+m.Name()+"}"] > 0
 	})
 	require.NoError(t, p.clients[0].Close(t.Context()))
 	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrClosed)

@@ -45,8 +45,9 @@ func unlimited(t *testing.T) string {
 	return strings.Replace(lua.Vote.Text(), check, "then end", 1)
 }
 
-// stragglers has the votes of a caller that leaves be kept by the network, and returns them when all releases have been sent that are to undo
-// them: one at the end of the election, and three in the background.
+// stragglers has the votes of a caller that leaves be kept by the network, and returns them when
+// all releases have been sent that are to undo them: one at the end of the election, and three in
+// the background.
 func stragglers(t *testing.T, l *lab, name string) (votes [][]string) {
 	t.Helper()
 	p := l.party(nil)
@@ -70,7 +71,8 @@ func stragglers(t *testing.T, l *lab, name string) (votes [][]string) {
 		proxy.Clear()
 	}
 	for i, proxy := range p.proxies {
-		released := func(args []string) bool { return isRelease(args) && slices.Contains(args, votes[i][5]) } // the owner
+		// the owner
+		released := func(args []string) bool { return isRelease(args) && slices.Contains(args, votes[i][5]) }
 		eventually(t, "given back four times", func() bool { return proxy.Seen(released) >= 4 })
 	}
 	return votes
@@ -122,13 +124,14 @@ func TestLateJoinRefusesItself(t *testing.T) {
 	require.Equal(t, 1, l.held(m.Name()))
 }
 
-// A vote that was refused because it came late is no word of another holder: where a clock was set forward it is sent once more, at once, and
-// the next ones are not.
+// A vote that was refused because it came late is no word of another holder: where a clock was set
+// forward it is sent once more, at once, and the next ones are not.
 func TestMastersClockIsSet(t *testing.T) {
 	l := newClockLab(t, 3)
 	p := l.party(nil)
 	votes := func(opts ...holdfast.Option) int {
-		m := p.mutex(uniqueName(t), append(opts, holdfast.NoHandoff(), redlock.TrustRestarts(), redlock.MasterTimeout(patience))...)
+		m := p.mutex(uniqueName(t), append(opts, holdfast.NoHandoff(), redlock.TrustRestarts(),
+			redlock.MasterTimeout(patience))...)
 		before := p.votes()
 		h, err := m.TryLock(t.Context())
 		require.NoError(t, err)

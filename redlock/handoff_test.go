@@ -23,7 +23,8 @@ func (p *party) votes() (n int) {
 	return n
 }
 
-// crowd has goroutines of one process take the lock after one another, and returns their tokens in the order of their turns.
+// crowd has goroutines of one process take the lock after one another, and returns their tokens in
+// the order of their turns.
 func crowd(t *testing.T, m holdfast.Locker, goroutines, rounds int) (tokens []uint64) {
 	t.Helper()
 	var g sync.WaitGroup
@@ -66,7 +67,7 @@ func TestHandOff(t *testing.T) {
 	l.nothingLeft(m.Name())
 }
 
-// other has one process use the lock without end, and tells whether another one gets it.
+// other has one process use the lock without end, and reports whether another one gets it.
 func other(t *testing.T) bool {
 	t.Helper()
 	l := newLab(t, 3)
@@ -112,7 +113,8 @@ func TestOthersGetTheirTurnControl(t *testing.T) {
 	require.False(t, other(t))
 }
 
-// The lock is handed on while two of five masters fail, and a holder that lost it does not hand it on.
+// The lock is handed on while two of five masters fail, and a holder that lost it does not hand it
+// on.
 func TestHandOffAndOutage(t *testing.T) {
 	l := newLab(t, 5)
 	p := l.party(&holdfast.Options{Lease: 2 * time.Second})

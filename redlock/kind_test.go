@@ -14,8 +14,8 @@ import (
 )
 
 // TestKind: what every kind of lock promises. The masters are waited for as long as a busy machine
-// may need. They are trusted though they were started only now, because the suite leaves locks taken
-// for an hour.
+// may need. They are trusted though they were started only now, because the suite leaves locks
+// taken for an hour.
 func TestKind(t *testing.T) {
 	l := newLab(t, 3)
 	trusted := []holdfast.Option{redlock.TrustRestarts(), redlock.MasterTimeout(450 * time.Millisecond)}

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// Another kind of lock of the name, at one of the masters and by the same owner, is another lock: neither is re-entered by the other.
+// Another kind of lock of the name, at one of the masters and by the same owner, is another lock:
+// neither is re-entered by the other.
 func TestAnotherKindOfTheName(t *testing.T) {
 	l := newLab(t, 3)
 	p := l.party(nil)

@@ -17,8 +17,8 @@ import (
 // never is how long a test watches that something does not happen.
 const never = time.Second
 
-// late has a vote reach one master long after the lock was released, and tells whether it is still there when everything has
-// been done.
+// late has a vote reach one master long after the lock was released, and reports whether it is
+// still there when everything has been done.
 func late(t *testing.T) (left bool) {
 	t.Helper()
 	l := newLab(t, 3)
@@ -46,8 +46,8 @@ func TestLateVoteIsGivenBackControl(t *testing.T) {
 	require.True(t, late(t))
 }
 
-// tokens has a holder's token come from a master whose last one is far ahead, and returns it and that of the next holder, who does not reach
-// that master.
+// tokens has a holder's token come from a master whose last one is far ahead, and returns it and
+// that of the next holder, who does not reach that master.
 func tokens(t *testing.T) (first, second uint64) {
 	t.Helper()
 	l := newLab(t, 3)
@@ -67,7 +67,8 @@ func tokens(t *testing.T) (first, second uint64) {
 	return h.Token(), next.Token()
 }
 
-// A token that only one master knew is told to a majority before the grant counts, so the next one is greater.
+// A token that only one master knew is told to a majority before the grant counts, so the next one
+// is greater.
 func TestTokenIsTold(t *testing.T) {
 	first, second := tokens(t)
 	require.Greater(t, second, first)
@@ -92,7 +93,8 @@ func TestSlowMajority(t *testing.T) {
 	var rules []*faultproxy.Rule
 	for i, proxy := range p.proxies {
 		for nth := 1; nth <= 2; nth++ {
-			rules = append(rules, proxy.DelayReply(faultproxy.Script(lua.Vote.Hash()), nth, time.Duration(500+i)*time.Millisecond))
+			rules = append(rules, proxy.DelayReply(faultproxy.Script(lua.Vote.Hash()), nth,
+				time.Duration(500+i)*time.Millisecond))
 		}
 	}
 	before := p.votes()
@@ -129,7 +131,8 @@ func TestFaultsControl(t *testing.T) {
 	}
 }
 
-// wait has a waiter that hears some of the masters, and looks for the lock by itself never. It is told of the grant.
+// wait has a waiter that hears some of the masters, and looks for the lock by itself never. It is
+// told of the grant.
 func wait(t *testing.T, deaf ...int) (granted chan error, unlock func()) {
 	t.Helper()
 	t.Cleanup(control.LeaseEnd.Without())

@@ -10,20 +10,23 @@ import (
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
-// Where others want a lock too, one master is asked first, its lead, and the rest if that one grants it: so those who want the lock meet
-// at one master, and do not split the votes. What the lead says is a hint, for the order, and never the last word: a master may be held by
-// somebody who has no majority, and who is dead.
+// Where others want a lock too, one master is asked first, its lead, and the rest if that one
+// grants it: so those who want the lock meet at one master, and do not split the votes. What the
+// lead says is a hint, for the order, and never the last word: a master may be held by somebody who
+// has no majority, and who is dead.
 
-// lead is that master: the same one for all who want the lock, whatever order their clients are in, and another one for other names
-// (rendezvous hashing: Thaler and Ravishankar, 1998). Silent masters are passed over, those that are much slower than the others, and
-// those that are known to be held by somebody who lost the others. None is if none is known. Where processes see that differently, votes
-// may be split, and no more.
+// lead is that master: the same one for all who want the lock, whatever order their clients are in,
+// and another one for other names (rendezvous hashing: Thaler and Ravishankar, 1998). Silent
+// masters are passed over, those that are much slower than the others, and those that are known to
+// be held by somebody who lost the others. None is if none is known. Where processes see that
+// differently, votes may be split, and no more.
 func (q *quorum) lead(patience time.Duration) (lead int, ok bool) {
 	var best uint64
 	slow := q.slow()
 	for i, v := range q.voters {
 		run := v.Known()
-		if run == nil || v.Silence() > patience || v.Pace() > slow || v.client.Context().Err() != nil || q.rivals().lost(q.base.Key, run.ID) {
+		if run == nil || v.Silence() > patience || v.Pace() > slow || v.client.Context().Err() != nil ||
+			q.rivals().lost(q.base.Key, run.ID) {
 			continue
 		}
 		if score := score(q.base.Key.Name, run.ID); !ok || score < best {
@@ -58,7 +61,8 @@ func (q *quorum) rivals() *rivals {
 	return engine.Attached(q.base.Client, func(*engine.Client) *rivals { return new(rivals) })
 }
 
-// contest is what who wants a lock knows of the others that do. It is of the goroutine that acquires.
+// contest is what who wants a lock knows of the others that do. It is of the goroutine that
+// acquires.
 type contest struct {
 	on    bool      // there are others
 	ahead string    // who had the vote of the lead, as of the last look
@@ -66,17 +70,18 @@ type contest struct {
 	rest  time.Time // until when not even if somebody does
 }
 
-// passes tells whether to ask the other masters although the lead has granted the lock to that owner. Who has got it since the last look may
-// be about to get the others too, and is not to be disturbed. Who had it before, and did not tell since that it was released, may be
-// dead, or unable to reach the lead.
+// passes reports whether to ask the other masters although the lead has granted the lock to that
+// owner. Who has got it since the last look may be about to get the others too, and is not to be
+// disturbed. Who had it before, and did not tell since that it was released, may be dead, or unable
+// to reach the lead.
 func (c *contest) passes(owner string) bool {
 	before := c.ahead
 	c.ahead = owner
 	return owner == before && !time.Now().Before(c.look) && !control.LastWord.Off()
 }
 
-// rivals are what a client remembers of locks that others wanted a moment ago, for those who want them next: each call of Lock is a contest
-// of its own.
+// rivals are what a client remembers of locks that others wanted a moment ago, for those who want
+// them next: each call of Lock is a contest of its own.
 type rivals struct {
 	mu    sync.Mutex // guards names and what they are; never held over a network call
 	names map[queue.Key]*rivalry
@@ -91,18 +96,19 @@ type rivalry struct {
 const (
 	// rivalryFor is how long a lock is taken for contested after it was refused.
 	rivalryFor = time.Second
-	// maxRivalries bounds what is remembered. Of more locks nothing is: then they are asked for as if nobody wanted them.
+	// maxRivalries bounds what is remembered. Of more locks nothing is: then they are asked for as
+	// if nobody wanted them.
 	maxRivalries = 1024
 )
 
-// lately tells whether others wanted the lock a moment ago.
+// lately reports whether others wanted the lock a moment ago.
 func (r *rivals) lately(key queue.Key) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.freshLocked(key) != nil && !control.Remember.Off()
 }
 
-// lost tells whether a master is held by somebody who has lost the lock.
+// lost reports whether a master is held by somebody who has lost the lock.
 func (r *rivals) lost(key queue.Key, run string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,8 +123,8 @@ func (r *rivals) freshLocked(key queue.Key) *rivalry {
 	return nil
 }
 
-// note notes that the lock was refused, and what its masters said: those that are held by a minority that the answers decide against are
-// not asked first.
+// note notes that the lock was refused, and what its masters said: those that are held by a
+// minority that the answers decide against are not asked first.
 func (r *rivals) note(key queue.Key, p *tally, voters []*voter, need int, won bool) {
 	list := p.rivals()
 	decided := won

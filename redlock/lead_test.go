@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 )
 
-// Whoever waits asks one master first, which one depends on the name. So each fault is at each of the masters in turn: with one name, one of
-// them is it.
+// Whoever waits asks one master first, which one depends on the name. So each fault is at each of
+// the masters in turn: with one name, one of them is it.
 
 // channelOf is where releases of a name are announced.
 func channelOf(name string) string { return "redisson_lock__channel:{" + name + "}" }
@@ -32,8 +32,8 @@ func (l *lab) versed(opts *holdfast.Options) *party {
 	return p
 }
 
-// awaits has a waiter that was refused and listens everywhere, as one who waits already when things happen. It is told of its grant; the
-// waiter releases the lock at once.
+// awaits has a waiter that was refused and listens everywhere, as one who waits already when things
+// happen. It is told of its grant; the waiter releases the lock at once.
 func (l *lab) awaits(p *party, name string) (granted <-chan error) {
 	l.Helper()
 	before := make([]int, len(l.masters))
@@ -55,8 +55,8 @@ func (l *lab) awaits(p *party, name string) (granted <-chan error) {
 	return result
 }
 
-// taken has somebody else's hash at one master when the lock is released, as a dead contender leaves it, or another program. It tells whether
-// one who waits gets the lock.
+// taken has somebody else's hash at one master when the lock is released, as a dead contender
+// leaves it, or another program. It reports whether one who waits gets the lock.
 func (l *lab) taken(name string, at int) bool {
 	l.Helper()
 	a, b := l.party(nil), l.versed(nil)
@@ -75,7 +75,8 @@ func (l *lab) taken(name string, at int) bool {
 	return l.gets(granted)
 }
 
-// gets tells whether a waiter is granted the lock, however slow the machine is; with a defence switched off it has less time.
+// gets reports whether a waiter is granted the lock, however slow the machine is; with a defence
+// switched off it has less time.
 func (l *lab) gets(granted <-chan error) bool {
 	l.Helper()
 	limit := patience
@@ -134,7 +135,8 @@ func TestHolderIsCutOff(t *testing.T) {
 	}
 }
 
-// beside has one process hand the lock on within itself without end, and another one, which cannot reach one master, wait for it.
+// beside has one process hand the lock on within itself without end, and another one, which cannot
+// reach one master, wait for it.
 func beside(t *testing.T, at int, limit time.Duration) error {
 	t.Helper()
 	l := newLab(t, 3)
@@ -163,7 +165,8 @@ func beside(t *testing.T, at int, limit time.Duration) error {
 	return nil
 }
 
-// Who cannot reach one of the masters is seen by a process that hands the lock on, and gets its turns.
+// Who cannot reach one of the masters is seen by a process that hands the lock on, and gets its
+// turns.
 func TestWhoIsCutOffHasTurns(t *testing.T) {
 	for i := range 3 {
 		require.NoError(t, beside(t, i, patience), "cut off from master %d", i)

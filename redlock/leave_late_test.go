@@ -13,8 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// afterLeave has a lock of a long lease left with little time while the vote of one master is on its way, which comes
-// when the leaving has found nothing there. It returns for how long that master then keeps the lock.
+// afterLeave has a lock of a long lease left with little time while the vote of one master is on
+// its way, which comes when the leaving has found nothing there. It returns for how long that
+// master then keeps the lock.
 func afterLeave(t *testing.T) (kept time.Duration) {
 	t.Helper()
 	l := newLab(t, 3)

@@ -53,7 +53,8 @@ func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *
 	return m, h
 }
 
-// A holder is told when a majority may have granted the lock to somebody else, also when that one has gone before it asks.
+// A holder is told when a majority may have granted the lock to somebody else, also when that one
+// has gone before it asks.
 func TestVisitedHoldIsLost(t *testing.T) {
 	for lapse := range lapses {
 		for _, masters := range [][]int{{0, 1, 2}, {2, 3, 4}, {0, 1, 2, 3, 4}} {
@@ -98,8 +99,8 @@ func TestVisitedHoldIsLostControl(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// Masters that forget the lock, and do not grant it to anybody else, do no harm: a minority that has lost its data, and any number that have
-// only lost the lock, which their tokens show.
+// Masters that forget the lock, and do not grant it to anybody else, do no harm: a minority that
+// has lost its data, and any number that have only lost the lock, which their tokens show.
 func TestForgottenHoldIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		lapse   string
@@ -108,14 +109,19 @@ func TestForgottenHoldIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, 5)
-			// All are waited for: who is asked a second time might have granted it to somebody and forgotten that.
-			m := l.party(&holdfast.Options{Lease: 2 * time.Second}).mutex(uniqueName(t), redlock.MasterTimeout(1500*time.Millisecond))
+			// All are waited for: who is asked a second time might have granted it to somebody and
+			// forgotten that.
+			m := l.party(&holdfast.Options{Lease: 2 * time.Second}).mutex(uniqueName(t),
+				redlock.MasterTimeout(1500*time.Millisecond))
 			h, err := m.Lock(t.Context())
 			require.NoError(t, err)
 			eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
 			lapses[c.lapse](l, m.Name(), c.masters...)
 			before := h.Deadline()
-			eventually(t, "renewed often", func() bool { return h.Deadline().After(before.Add(3*time.Second)) || h.Context().Err() != nil })
+			eventually(t, "renewed often", func() bool {
+				return h.Deadline().After(before.Add(3*time.Second)) ||
+					h.Context().Err() != nil
+			})
 			require.NoError(t, context.Cause(h.Context()))
 			require.Equal(t, 5, l.held(m.Name()))
 			require.NoError(t, h.Unlock(t.Context()))
@@ -123,7 +129,8 @@ func TestForgottenHoldIsKept(t *testing.T) {
 	}
 }
 
-// refused has three of five masters name others, who are not the same if apart is set, in place of the holder.
+// refused has three of five masters name others, who are not the same if apart is set, in place of
+// the holder.
 func refused(t *testing.T, apart bool) (l *lab, h *holdfast.Hold, name string) {
 	t.Helper()
 	l = newLab(t, 5)
@@ -181,8 +188,8 @@ func TestLostHoldLeavesNothingControl(t *testing.T) {
 	require.Positive(t, l.direct[4].PTTL(t.Context(), name).Val(), "a lease, nearly")
 }
 
-// firstGrant has one of three masters grant the lock to its holder for the first time when it has granted it to another party meanwhile, which
-// has gone, and has lost all keys since.
+// firstGrant has one of three masters grant the lock to its holder for the first time when it has
+// granted it to another party meanwhile, which has gone, and has lost all keys since.
 func firstGrant(t *testing.T) *holdfast.Hold {
 	t.Helper()
 	l := newLab(t, 3)
@@ -206,7 +213,8 @@ func firstGrant(t *testing.T) *holdfast.Hold {
 	return h
 }
 
-// A master that has no token may have granted the lock to anybody before it grants it to the holder for the first time.
+// A master that has no token may have granted the lock to anybody before it grants it to the holder
+// for the first time.
 func TestFirstGrantProvesNothing(t *testing.T) {
 	h := firstGrant(t)
 	err := awaitEnd(t, h)
@@ -214,8 +222,9 @@ func TestFirstGrantProvesNothing(t *testing.T) {
 	require.ErrorIs(t, err, watchdog.ErrGone, "told by the masters, and not because they are silent")
 }
 
-// A master that grants the lock to its holder for the first time may have forgotten a vote that somebody else still counts, who gets another one
-// later. Three masters, of which the first has granted the lock to the holder and forgets it, and the last one is slow.
+// A master that grants the lock to its holder for the first time may have forgotten a vote that
+// somebody else still counts, who gets another one later. Three masters, of which the first has
+// granted the lock to the holder and forgets it, and the last one is slow.
 func TestForgottenVoteIsCounted(t *testing.T) {
 	l := newLab(t, 3)
 	opts := &holdfast.Options{Lease: 10 * time.Second}
@@ -244,7 +253,8 @@ func TestForgottenVoteIsCounted(t *testing.T) {
 	lapses["deleted"](l, name, 2)
 	ours.Release()
 	eventually(t, "and votes again", func() bool { return l.holders(name)[2][h.Owner()] != "" })
-	require.NoError(t, h.Extend(t.Context(), opts.Lease), "held at the others until then, and at the last one from then on")
+	require.NoError(t, h.Extend(t.Context(), opts.Lease),
+		"held at the others until then, and at the last one from then on")
 
 	lapses["deleted"](l, name, 0)
 	theirs.Release()

@@ -79,19 +79,21 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// Mutex is a lock by name on a set of masters. Any number of Mutexes, in any number of processes, with one name on the same masters are the
-// same lock. Make one with [New]; it holds no resources and needs no closing. All methods are safe for concurrent use.
+// Mutex is a lock by name on a set of masters. Any number of Mutexes, in any number of processes,
+// with one name on the same masters are the same lock. Make one with [New]; it holds no resources
+// and needs no closing. All methods are safe for concurrent use.
 type Mutex struct {
 	masters *quorum
 }
 
 var _ holdfast.Locker = (*Mutex)(nil)
 
-// New makes the lock called name on the masters of these clients, in any order. opts are defaults for each acquisition; among them may
-// be [MasterTimeout] and [TrustRestarts]. Nothing is sent; an invalid name, option or list is returned as an
-// error by the first operation.
+// New makes the lock called name on the masters of these clients, in any order. opts are defaults
+// for each acquisition; among them may be [MasterTimeout] and [TrustRestarts]. Nothing is sent; an
+// invalid name, option or list is returned as an error by the first operation.
 //
-// The name is the key in Redis. If it contains a brace it must contain a hash tag, as in "orders:{42}".
+// The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
+// "orders:{42}".
 func New(clients []*holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
 	masters := make([]*engine.Client, len(clients))
 	for i, c := range clients {
@@ -131,9 +133,10 @@ func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Ho
 	return (*holdfast.Hold)(h), m.fail("lock", err)
 }
 
-// TryLock is Lock without waiting: if another owner holds the lock, or several ask for it at once, it returns
-// [holdfast.ErrNotAcquired]. If too few masters agree it asks once more, because connections may have gone stale, and waits no
-// longer than two times [MasterTimeout] for their answers.
+// TryLock is Lock without waiting: if another owner holds the lock, or several ask for it at once,
+// it returns [holdfast.ErrNotAcquired]. If too few masters agree it asks once more, because
+// connections may have gone stale, and waits no longer than two times [MasterTimeout] for their
+// answers.
 func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	if err := m.check("try"); err != nil {
 		return nil, err
@@ -193,8 +196,9 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 // check lets a zero or nil Mutex fail with an error and not with a panic.
 func (m *Mutex) check(op string) error {
 	if m == nil || m.masters == nil {
-		return &holdfast.Error{Op: op, Kind: kindName, Err: fmt.Errorf("%w: nil or zero Mutex; make one with redlock.New",
-			holdfast.ErrInvalid)}
+		return &holdfast.Error{Op: op, Kind: kindName,
+			Err: fmt.Errorf("%w: nil or zero Mutex; make one with redlock.New",
+				holdfast.ErrInvalid)}
 	}
 	return nil
 }

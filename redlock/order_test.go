@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// The set of clients makes the lock, in whatever order they are: who holds it re-enters, others of the process queue behind, and the
-// first client of the first list is whose Close ends the holds.
+// The set of clients makes the lock, in whatever order they are: who holds it re-enters, others of
+// the process queue behind, and the first client of the first list is whose Close ends the holds.
 func TestOrderOfClients(t *testing.T) {
 	l := newLab(t, 3)
 	p := l.party(nil)

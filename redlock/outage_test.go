@@ -96,8 +96,8 @@ func TestMinorityIsOut(t *testing.T) {
 	}
 }
 
-// With three of five masters out of reach nobody gets the lock: the error tells what each said, and nothing is left at the
-// two others.
+// With three of five masters out of reach nobody gets the lock: the error tells what each said, and
+// nothing is left at the two others.
 func TestMajorityIsOut(t *testing.T) {
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
@@ -132,7 +132,8 @@ func TestMajorityIsOut(t *testing.T) {
 	}
 }
 
-// The control: without the local clock nobody is told of the lost majority. (Read when a client is made.)
+// The control: without the local clock nobody is told of the lost majority. (Read when a client is
+// made.)
 func TestHoldAndOutageControl(t *testing.T) {
 	t.Cleanup(control.Deadline.Without())
 	l := newLab(t, 3)
@@ -153,7 +154,8 @@ func TestHoldAndOutageControl(t *testing.T) {
 	}
 }
 
-// Who loses the majority is told before anybody else can have the lock; who keeps it does not notice.
+// Who loses the majority is told before anybody else can have the lock; who keeps it does not
+// notice.
 func TestHoldAndOutage(t *testing.T) {
 	for _, o := range outages {
 		for _, out := range []int{2, 3} {

@@ -14,7 +14,8 @@ const kindName = "redlock"
 // protocol is a lock's keys, the same at every master, and how its scripts take them.
 type protocol struct {
 	keys keys.Lock
-	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for each call allocates.
+	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for
+	// each call allocates.
 	name, channel, token any
 	boxes                kind.Boxes
 }

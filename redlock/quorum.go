@@ -21,8 +21,8 @@ import (
 
 // quorum is the masters that grant one lock together: whoever has the votes of a majority holds it.
 //
-// One client is the home of the lock's holds: its queue, owners and watchdog serve them, and its Close ends them. Of the others
-// only the connections are used. See [homeOf].
+// One client is the home of the lock's holds: its queue, owners and watchdog serve them, and its
+// Close ends them. Of the others only the connections are used. See [homeOf].
 type quorum struct {
 	base   *engine.Lock
 	voter  kind.Voter
@@ -40,8 +40,9 @@ type voter struct {
 	sequence sequence
 }
 
-// sequence keeps what is sent to one master about one lock in order. A release that is to undo a vote comes after it, and the next vote
-// comes after the release; unless that takes long, for another connection may be better.
+// sequence keeps what is sent to one master about one lock in order. A release that is to undo a
+// vote comes after it, and the next vote comes after the release; unless that takes long, for
+// another connection may be better.
 type sequence struct {
 	mu   sync.Mutex
 	last chan struct{} // closed when what was sent last has its answer; nil at first
@@ -56,7 +57,8 @@ func (l *sequence) enter() (before <-chan struct{}, done chan struct{}) {
 	return before, done
 }
 
-// newQuorum makes the masters of a lock, and the lock in its base. Errors in the arguments are returned by the first operation.
+// newQuorum makes the masters of a lock, and the lock in its base. Errors in the arguments are
+// returned by the first operation.
 func newQuorum(clients []*engine.Client, v kind.Voter, opts []engine.Option) *quorum {
 	var home *engine.Client
 	if len(clients) > 0 {
@@ -116,7 +118,9 @@ type seat struct {
 
 // homes are the seats that a client keeps.
 type homes struct {
-	lists sync.Map // by the ids of a list that it is the first of: a seat. A lock is made for each call, by many at once
+	// by the ids of a list that it is the first of: a seat. A lock is made for each call, by many
+	// at once
+	lists sync.Map
 
 	mu sync.Mutex // guards of
 	of map[string]*engine.Client
@@ -126,9 +130,10 @@ func homesOf(c *engine.Client) *homes {
 	return engine.Attached(c, func(*engine.Client) *homes { return new(homes) })
 }
 
-// homeOf is the seat of the locks of these clients, the same in whatever order they are: the home is the first one of the list that a
-// lock was made with first, until that client is closed. The client with the least id keeps which one that is. (Rejected: that client
-// itself, for who closes clients would not know which one it is.)
+// homeOf is the seat of the locks of these clients, the same in whatever order they are: the home
+// is the first one of the list that a lock was made with first, until that client is closed. The
+// client with the least id keeps which one that is. (Rejected: that client itself, for who closes
+// clients would not know which one it is.)
 func homeOf(clients []*engine.Client) seat {
 	list := ""
 	for _, c := range clients {
@@ -138,7 +143,8 @@ func homeOf(clients []*engine.Client) seat {
 	if known, ok := lists.Load(list); ok && known.(seat).home.Context().Err() == nil {
 		return known.(seat)
 	}
-	sorted := slices.SortedFunc(slices.Values(clients), func(a, b *engine.Client) int { return strings.Compare(a.ID(), b.ID()) })
+	sorted := slices.SortedFunc(slices.Values(clients),
+		func(a, b *engine.Client) int { return strings.Compare(a.ID(), b.ID()) })
 	s := seat{}
 	for _, c := range sorted {
 		s.servers += " " + c.ID()
@@ -187,7 +193,8 @@ func checkMasters(clients []*engine.Client) error {
 	return nil
 }
 
-// asMaster is what quorums know of a client's server. The first call adds a hook to the go-redis client.
+// asMaster is what quorums know of a client's server. The first call adds a hook to the go-redis
+// client.
 func asMaster(c *engine.Client) *master.Master {
 	return engine.Attached(c, func(c *engine.Client) *master.Master { return master.New(c.Redis()) })
 }
@@ -200,18 +207,21 @@ func patienceOf(c *engine.Settings) time.Duration {
 	return min(DefaultMasterTimeout, c.Lease/4)
 }
 
-// propose is a token greater than all that this process has seen of the lock, and not below what the masters' clocks show, so that tokens
-// go on growing if the masters forget the last ones. While too few clocks are known, see [ballot.meet], it is too small, and the winner raises it.
+// propose is a token greater than all that this process has seen of the lock, and not below what
+// the masters' clocks show, so that tokens go on growing if the masters forget the last ones. While
+// too few clocks are known, see [ballot.meet], it is too small, and the winner raises it.
 func (q *quorum) propose() uint64 { return max(q.shown(time.Now()), q.last.Load()+1) }
 
-// shown is the greatest time that a majority of the masters shows at a moment, by what is known of their clocks, in microseconds; 0 if too
-// few are known. It is the latest that they may show: then it is not below a token that was granted before, by any client, unless that one was
-// further ahead of the masters than it took it to be granted. Mostly it was not, for what is unsure of a clock is less than the shortest
-// round trip before.
+// shown is the greatest time that a majority of the masters shows at a moment, by what is known of
+// their clocks, in microseconds; 0 if too few are known. It is the latest that they may show: then
+// it is not below a token that was granted before, by any client, unless that one was further ahead
+// of the masters than it took it to be granted. Mostly it was not, for what is unsure of a clock is
+// less than the shortest round trip before.
 //
-// So a minority whose clocks are wrong does not matter while all are known, and those of other machines never do.
-// (Rejected: the wall clock here. A token of a machine whose clock is ahead would be above those of all others that come after the masters
-// have forgotten it. Also rejected: the greatest time of all, for then one master that is ahead does the same when it fails.)
+// So a minority whose clocks are wrong does not matter while all are known, and those of other
+// machines never do. (Rejected: the wall clock here. A token of a machine whose clock is ahead
+// would be above those of all others that come after the masters have forgotten it. Also rejected:
+// the greatest time of all, for then one master that is ahead does the same when it fails.)
 func (q *quorum) shown(t time.Time) uint64 {
 	if control.Clocks.Off() {
 		return uint64(control.Wall(t).UnixMicro()) //nolint:gosec // after 1970

@@ -21,11 +21,12 @@ import (
 //
 //   - Owner is who holds the lock at a majority. Who holds it at fewer has no lock, only votes.
 //   - Remaining is for how long a majority keeps it, if nobody renews it.
-//   - Count is what most of them say, and Token is the greatest that one of them knows. Where nobody holds the lock, a
-//     token may be one that was proposed in vain.
+//   - Count is what most of them say, and Token is the greatest that one of them knows. Where
+//     nobody holds the lock, a token may be one that was proposed in vain.
 //
-// Where it depends on masters that do not answer who holds the lock, as it does when a majority is silent, the error is
-// [holdfast.ErrUnavailable]. It says what each master said, and the masters are returned all the same.
+// Where it depends on masters that do not answer who holds the lock, as it does when a majority is
+// silent, the error is [holdfast.ErrUnavailable]. It says what each master said, and the masters
+// are returned all the same.
 func (q *quorum) state(ctx context.Context) (holdfast.State, []MasterState, error) {
 	p, err := q.survey(ctx)
 	if err != nil {
@@ -126,8 +127,8 @@ func (who majority) state(masters []MasterState) holdfast.State {
 
 // forceUnlock frees the lock of whoever holds it: at all masters, of whom a majority has to answer.
 //
-// Where the silent masters decide whether the owner has a majority it is taken for the holder: nobody else can get the
-// lock then, and somebody wants it freed.
+// Where the silent masters decide whether the owner has a majority it is taken for the holder:
+// nobody else can get the lock then, and somebody wants it freed.
 func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 	b := q.base
 	p, err := q.survey(ctx)
@@ -148,7 +149,8 @@ func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 		if !slices.Contains(who.at, i) { // it may not have the owner, or has not said so
 			i = who.at[0]
 		}
-		// As it stands there: where an owner has left the lock, see [engine.HoldAtLeast], not all masters may know that.
+		// As it stands there: where an owner has left the lock, see [engine.HoldAtLeast], not all
+		// masters may know that.
 		return q.voter.Release(p.answers[i].reply.Text(0), b.Client.Publish())
 	})
 	return q.forced(ctx, released)
@@ -179,7 +181,8 @@ func (q *quorum) forced(ctx context.Context, p *tally) (bool, error) {
 	case free < q.need:
 		return false, q.undecided(ctx, p, free, engine.Changes)
 	case !told && refused != "":
-		return true, engine.Raise(errors.New("released, but the waiters could not be told; " + engine.Untold(b, refused)))
+		return true, engine.Raise(errors.New("released, but the waiters could not be told; " +
+			engine.Untold(b, refused)))
 	}
 	return true, nil
 }
@@ -192,9 +195,10 @@ func (q *quorum) survey(ctx context.Context) (*tally, error) {
 	return q.each(ctx, func(int) lua.Call { return q.voter.State() }), nil
 }
 
-// each asks every master once, all at the same time, and returns what they have said when the time for that is over, or
-// ctx has ended. (Rejected: the questions of a [ballot], which stand in line behind those before, and leave out masters
-// that were silent. This is for people, who want to know what each one says now.)
+// each asks every master once, all at the same time, and returns what they have said when the time
+// for that is over, or ctx has ended. (Rejected: the questions of a [ballot], which stand in line
+// behind those before, and leave out masters that were silent. This is for people, who want to know
+// what each one says now.)
 func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 	patience := DefaultMasterTimeout
 	var cfg engine.Settings

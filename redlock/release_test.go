@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// A renewal that the masters execute behind the release finds nothing. That is the release's work, and no loss.
+// A renewal that the masters execute behind the release finds nothing. That is the release's work,
+// and no loss.
 func TestReleaseOvertakesRenewal(t *testing.T) {
 	l := newLab(t, 3)
 	a := l.party(nil)
@@ -21,7 +22,8 @@ func TestReleaseOvertakesRenewal(t *testing.T) {
 			require.NoError(t, rdb.ScriptLoad(t.Context(), s.Text()).Err())
 		}
 	}
-	h, err := a.mutex(uniqueName(t), holdfast.Lease(3*time.Second), redlock.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
+	h, err := a.mutex(uniqueName(t), holdfast.Lease(3*time.Second),
+		redlock.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
 	require.NoError(t, err)
 	var renewals []*faultproxy.Rule
 	for _, p := range a.proxies {

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// A master that comes back without its data is asked at the next renewal to take the hold back, with count and token, and
-// those who unlock find it there.
+// A master that comes back without its data is asked at the next renewal to take the hold back,
+// with count and token, and those who unlock find it there.
 func TestMasterIsJoinedAgain(t *testing.T) {
 	l := newLab(t, 5)
 	p := l.party(&holdfast.Options{Lease: 3 * time.Second})
@@ -57,8 +57,9 @@ func TestMasterIsJoinedAgainControl(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// rolling restarts the two masters that a hold was won at, one when the vote of the other counts again, and returns how the hold ended, if it did.
-// The first restart is soon after that, and the third master has granted the lock a moment before.
+// rolling restarts the two masters that a hold was won at, one when the vote of the other counts
+// again, and returns how the hold ended, if it did. The first restart is soon after that, and the
+// third master has granted the lock a moment before.
 func rolling(t *testing.T) error {
 	t.Helper()
 	const lease = 3 * time.Second
@@ -73,7 +74,8 @@ func rolling(t *testing.T) error {
 		eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 || h.Context().Err() != nil })
 		l.masters[i].Restart()
 		counts := time.Now().Add(lease + 2*time.Second) // ages are told in seconds
-		eventually(t, "renewed until its vote counts", func() bool { return h.Deadline().After(counts.Add(lease/2)) || h.Context().Err() != nil })
+		eventually(t, "renewed until its vote counts",
+			func() bool { return h.Deadline().After(counts.Add(lease/2)) || h.Context().Err() != nil })
 	}
 	if cause := context.Cause(h.Context()); cause != nil {
 		return cause
@@ -90,8 +92,8 @@ func TestRollingRestartControl(t *testing.T) {
 	require.ErrorIs(t, rolling(t), holdfast.ErrLost)
 }
 
-// forgotten has a party hold the lock by masters 0, 1 and 2 alone, and has 2 forget it. The two others come back, and another party asks. It
-// returns what became of that.
+// forgotten has a party hold the lock by masters 0, 1 and 2 alone, and has 2 forget it. The two
+// others come back, and another party asks. It returns what became of that.
 func forgotten(t *testing.T, knew bool, opts ...holdfast.Option) (second *holdfast.Hold, err error) {
 	t.Helper()
 	l := newLab(t, 5)
@@ -154,8 +156,9 @@ func TestDelayedRestartControl(t *testing.T) {
 	}
 }
 
-// besieged has a party hold the lock by three masters of five, one of which loses its data; all but two then name another owner, as while that
-// one asks for it. It returns how the hold ends, nil if it goes on when the other has given them back.
+// besieged has a party hold the lock by three masters of five, one of which loses its data; all but
+// two then name another owner, as while that one asks for it. It returns how the hold ends, nil if
+// it goes on when the other has given them back.
 func besieged(t *testing.T) error {
 	t.Helper()
 	l := newLab(t, 5)
@@ -196,7 +199,8 @@ func besieged(t *testing.T) error {
 	return h.Unlock(t.Context())
 }
 
-// Who asks for the lock in the moment in which a master has lost it is not taken for one who has it.
+// Who asks for the lock in the moment in which a master has lost it is not taken for one who has
+// it.
 func TestRivalAtARestartedMaster(t *testing.T) { require.NoError(t, besieged(t)) }
 
 // The control: without the rule that such a master does not count.
@@ -238,8 +242,8 @@ func TestInfoIsDenied(t *testing.T) {
 	require.NoError(t, use(t.Context(), p.mutex(m.Name(), redlock.TrustRestarts())))
 }
 
-// Masters that are all new, and were never met before, can be used at once: also if two of five cannot be reached, or are held by somebody who left
-// them behind.
+// Masters that are all new, and were never met before, can be used at once: also if two of five
+// cannot be reached, or are held by somebody who left them behind.
 func TestNewMasters(t *testing.T) {
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {

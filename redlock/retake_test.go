@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// lateWord has a party hold a lock, which is renewed once: master 0 executes that only after the others have, and has
-// lost the hold by then. It returns when that master's answer is on its way. Its votes until then are counted.
+// lateWord has a party hold a lock, which is renewed once: master 0 executes that only after the
+// others have, and has lost the hold by then. It returns when that master's answer is on its way.
+// Its votes until then are counted.
 func lateWord(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold, votes int) {
 	t.Helper()
 	l = newLab(t, 3)
@@ -37,7 +38,8 @@ func lateWord(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold, vo
 	return l, p, name, h, votes
 }
 
-// A master that says only after the others have renewed a hold that it has forgotten it is asked at once to take it back.
+// A master that says only after the others have renewed a hold that it has forgotten it is asked at
+// once to take it back.
 func TestLateWordOfALoss(t *testing.T) {
 	l, _, name, h, _ := lateWord(t)
 	eventually(t, "taken back", func() bool { return l.direct[0].HExists(t.Context(), name, h.Owner()).Val() })
@@ -46,7 +48,8 @@ func TestLateWordOfALoss(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// The control: what nobody waits for is noted alone, and the master is asked a third of a lease later.
+// The control: what nobody waits for is noted alone, and the master is asked a third of a lease
+// later.
 func TestLateWordOfALossControl(t *testing.T) {
 	t.Cleanup(control.Retake.Without())
 	l, p, name, h, votes := lateWord(t)

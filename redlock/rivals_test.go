@@ -18,7 +18,8 @@ import (
 
 // What a server says of a lease may be anything.
 func TestLeasesAtTheEndsOfTheirRange(t *testing.T) {
-	for _, millis := range []int64{math.MinInt64, -2, -1, 0, 1, 1000, math.MaxInt64 / 2_000_000, math.MaxInt64 / 1_000_000, math.MaxInt64 / 2, math.MaxInt64} {
+	for _, millis := range []int64{math.MinInt64, -2, -1, 0, 1, 1000, math.MaxInt64 / 2_000_000,
+		math.MaxInt64 / 1_000_000, math.MaxInt64 / 2, math.MaxInt64} {
 		left := remote.Remaining(millis)
 		require.Equal(t, millis < 0, left < 0, "%d", millis)
 		for range 10 {
@@ -32,7 +33,8 @@ func TestLeasesAtTheEndsOfTheirRange(t *testing.T) {
 	}
 }
 
-// The masters that are asked first are not the same one for all names, and the order of clients does not matter.
+// The masters that are asked first are not the same one for all names, and the order of clients
+// does not matter.
 func TestLeadsAreSpread(t *testing.T) {
 	ids := []string{"0a1b", "f00d", "beef", "cafe", "5eed"}
 	led := map[string]int{}
@@ -80,7 +82,8 @@ func testRivals(t *testing.T) {
 	require.Equal(t, 1, len(r.names))
 }
 
-// Who is much slower than the others is not asked first, nor is who is held by somebody without a majority.
+// Who is much slower than the others is not asked first, nor is who is held by somebody without a
+// majority.
 func TestLeadIsPassedOver(t *testing.T) {
 	var clients []*engine.Client
 	for _, m := range redistest.StartMasters(t, 3) {

@@ -14,8 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// contested has a party win a lock with two of three masters, while another client that asked in vain has the vote of the third one, which it
-// gives back. The holder has joined that one when it returns.
+// contested has a party win a lock with two of three masters, while another client that asked in
+// vain has the vote of the third one, which it gives back. The holder has joined that one when it
+// returns.
 func contested(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold) {
 	t.Helper()
 	l = newLab(t, 3)

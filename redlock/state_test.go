@@ -73,8 +73,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// Who holds the lock is decided by a majority: a minority's key that is gone, or is somebody else's, changes nothing,
-// and no one master is believed.
+// Who holds the lock is decided by a majority: a minority's key that is gone, or is somebody
+// else's, changes nothing, and no one master is believed.
 func TestStateIsTheMajoritys(t *testing.T) {
 	l := newLab(t, 5)
 	p := l.party(nil)
@@ -132,8 +132,8 @@ func TestStateIsTheMajoritys(t *testing.T) {
 	require.Zero(t, l.held(m.Name()))
 }
 
-// With a minority out of reach the state is known and the lock can be forced; without a majority the error says why of
-// each master.
+// With a minority out of reach the state is known and the lock can be forced; without a majority
+// the error says why of each master.
 func TestStateAndOutage(t *testing.T) {
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
@@ -164,7 +164,9 @@ func TestStateAndOutage(t *testing.T) {
 			o.off(l, p, 1)
 			eventually(t, "the second is back", func() bool {
 				s, _ := m.State(t.Context())
-				return s.Masters[1].Err == nil // the killed one has lost its data, so then it depends on the first who has the lock
+				// the killed one has lost its data, so then it depends on the first who has the
+				// lock
+				return s.Masters[1].Err == nil
 			})
 			there, err = m.ForceUnlock(t.Context())
 			require.NoError(t, err)
@@ -192,7 +194,8 @@ func TestStateOfAFreeLockAndOutage(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 }
 
-// What was released at too few masters, as far as is known, is no success, and the error says at how many it was.
+// What was released at too few masters, as far as is known, is no success, and the error says at
+// how many it was.
 func TestForceUnlockWithoutAMajority(t *testing.T) {
 	l := newLab(t, 3)
 	p := l.party(nil)
@@ -239,7 +242,8 @@ func TestStateIsCancelled(t *testing.T) {
 	require.ErrorContains(t, err, "nothing was asked")
 }
 
-// Whoever holds the lock is forced out everywhere, its own process is told at once, and who waits gets the lock.
+// Whoever holds the lock is forced out everywhere, its own process is told at once, and who waits
+// gets the lock.
 func TestForceUnlock(t *testing.T) {
 	l := newLab(t, 3)
 	p, other := l.party(nil), l.party(nil)
@@ -262,7 +266,8 @@ func TestForceUnlock(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return l.held(m.Name()) == 0 })
 }
 
-// What one process left for the rest of its time is forced too, also where a master has not heard of the leaving.
+// What one process left for the rest of its time is forced too, also where a master has not heard
+// of the leaving.
 func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
 	l := newLab(t, 3)
 	p := l.party(nil)

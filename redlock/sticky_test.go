@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// restartBehindProxy has a party hold a lock by three masters of five, one of which is started anew without its data,
-// and another party, whose proxies keep its connections over that, try. It returns what became of that.
+// restartBehindProxy has a party hold a lock by three masters of five, one of which is started anew
+// without its data, and another party, whose proxies keep its connections over that, try. It
+// returns what became of that.
 func restartBehindProxy(t *testing.T) error {
 	t.Helper()
 	l := newLab(t, 5)
@@ -23,7 +24,8 @@ func restartBehindProxy(t *testing.T) error {
 		proxy.KeepConnections()
 	}
 	eventually(t, "the masters are older than a lease", func() bool {
-		age, err := strconv.Atoi(redistest.InfoField(l.direct[4].Info(t.Context(), "server").Val(), "uptime_in_seconds"))
+		age, err := strconv.Atoi(redistest.InfoField(l.direct[4].Info(t.Context(), "server").Val(),
+			"uptime_in_seconds"))
 		return err == nil && age >= 5
 	})
 	require.NoError(t, lockOnce(t.Context(), b.mutex("other")))
@@ -42,7 +44,8 @@ func restartBehindProxy(t *testing.T) error {
 	return err
 }
 
-// A restart is noticed also where a proxy keeps the connections: the master's run is asked with its vote.
+// A restart is noticed also where a proxy keeps the connections: the master's run is asked with its
+// vote.
 func TestRestartBehindProxy(t *testing.T) {
 	err := restartBehindProxy(t)
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "two masters have the lock, and the third one does not count")

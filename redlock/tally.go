@@ -44,14 +44,14 @@ func (q *quorum) newTally() *tally {
 	return p
 }
 
-// holds tells whether the owner holds the lock at the master.
+// holds reports whether the owner holds the lock at the master.
 func (a *answer) holds() bool { return a.err == nil && a.reply.Status == lua.Done }
 
-// refuses tells whether another owner holds the lock at the master, or this one does not.
+// refuses reports whether another owner holds the lock at the master, or this one does not.
 func (a *answer) refuses() bool { return a.err == nil && a.reply.Status != lua.Done }
 
-// holder is the owner that it says holds the lock, where it refuses it for that. One who has left the lock is the same
-// at all masters, although the word of that may not have come to each.
+// holder is the owner that it says holds the lock, where it refuses it for that. One who has left
+// the lock is the same at all masters, although the word of that may not have come to each.
 func (a *answer) holder() string { return remote.OwnerIn(a.reply.Text(1)) }
 
 func (a *answer) String() string {
@@ -92,7 +92,8 @@ type rival struct {
 	left         time.Duration // the most of the lease that is left at one of them; -1 if none has an end
 }
 
-// blocker is what is told of it, where so many masters are a majority. Without an owner nothing is known.
+// blocker is what is told of it, where so many masters are a majority. Without an owner nothing is
+// known.
 func (r rival) blocker(need int) remote.Blocker {
 	if r.owner == "" {
 		return remote.Blocker{Left: -1}
@@ -123,7 +124,8 @@ func (p *tally) rivals() (list []rival) {
 	return list
 }
 
-// owned is at how many masters, of those that count, the lock is held by the one of the others who has most.
+// owned is at how many masters, of those that count, the lock is held by the one of the others who
+// has most.
 func (p *tally) owned(counts func(i int) bool) (most int) {
 	at := make(map[string]int)
 	for i := range p.answers {
@@ -144,7 +146,8 @@ type quorumError struct {
 
 // Error says what each master said.
 func (e *quorumError) Error() string {
-	return fmt.Sprintf("%d of %d masters agreed, and %d have to%s", e.agreed, len(e.tally.answers), e.q.need, e.tally.text(e.q))
+	return fmt.Sprintf("%d of %d masters agreed, and %d have to%s", e.agreed, len(e.tally.answers), e.q.need,
+		e.tally.text(e.q))
 }
 
 // text says what each master said.
@@ -167,17 +170,21 @@ func (e *quorumError) Unwrap() (errs []error) {
 	return errs
 }
 
-// final tells whether it is no use to ask again: so many masters refuse to serve, or cannot be asked by this client, that a majority cannot
-// come about.
+// final reports whether it is no use to ask again: so many masters refuse to serve, or cannot be
+// asked by this client, that a majority cannot come about.
 func (e *quorumError) final() bool { return e.hopeless(refusal) }
 
-// Outage tells whether it is an outage: unless the masters themselves said that asking again is no use.
+// Outage reports whether it is an outage: unless the masters themselves said that asking again is
+// no use.
 func (e *quorumError) Outage() bool {
 	return !e.hopeless(func(err error) bool { return errs.IsReply(err) && refusal(err) })
 }
 
 func (e *quorumError) hopeless(refused func(error) bool) bool {
-	refusals := e.tally.count(func(a *answer) bool { return refused(a.err) || errs.IsReply(a.doubt) && refusal(a.doubt) })
+	refusals := e.tally.count(func(a *answer) bool {
+		return refused(a.err) || errs.IsReply(a.doubt) &&
+			refusal(a.doubt)
+	})
 	return refusals > len(e.tally.answers)-e.q.need
 }
 
@@ -189,7 +196,7 @@ func refusal(err error) bool {
 	return !passing
 }
 
-// open tells whether a master may have done what it was asked, without an answer.
+// open reports whether a master may have done what it was asked, without an answer.
 func (e *quorumError) open() bool {
 	return e.tally.count(func(a *answer) bool {
 		return unanswered(a.err) != nil && !errors.Is(a.err, errClosing) && !a.unsent

@@ -32,9 +32,9 @@ func (l *lab) time(i int) uint64 {
 	return uint64(l.direct[i].Time(l.Context()).Val().UnixMicro()) //nolint:gosec // after 1970
 }
 
-// passed waits until the clocks of all masters, or of those given, are beyond a token. What a client knows of them is as unsure as its
-// round trips were long, so on a busy machine a token may be ahead of them; and when they have forgotten it, the next one goes by
-// their clocks alone.
+// passed waits until the clocks of all masters, or of those given, are beyond a token. What a
+// client knows of them is as unsure as its round trips were long, so on a busy machine a token may
+// be ahead of them; and when they have forgotten it, the next one goes by their clocks alone.
 func (l *lab) passed(token uint64, masters ...int) {
 	l.Helper()
 	if len(masters) == 0 {
@@ -54,7 +54,8 @@ func (l *lab) forget() {
 	}
 }
 
-// token is that of a hold of the party's, which is released. (Since when a master runs is told by its clock.)
+// token is that of a hold of the party's, which is released. (Since when a master runs is told by
+// its clock.)
 func (l *lab) token(p *party, name string) uint64 {
 	l.Helper()
 	h, err := p.mutex(name, redlock.TrustRestarts()).Lock(l.Context())
@@ -63,7 +64,8 @@ func (l *lab) token(p *party, name string) uint64 {
 	return h.Token()
 }
 
-// Tokens are by the masters' clocks, whatever that of the client shows: here it is an hour ahead of them.
+// Tokens are by the masters' clocks, whatever that of the client shows: here it is an hour ahead of
+// them.
 func TestTokensAreByTheMastersClocks(t *testing.T) {
 	l := newClockLab(t, 3)
 	for _, m := range l.masters {
@@ -79,7 +81,8 @@ func TestTokensAreByTheMastersClocks(t *testing.T) {
 	require.Greater(t, l.token(l.party(nil), name), first, "another client, and no master knows the last token")
 }
 
-// The control: a client that proposes by its own clock leaves tokens that those after it do not reach.
+// The control: a client that proposes by its own clock leaves tokens that those after it do not
+// reach.
 func TestTokensAreByTheMastersClocksControl(t *testing.T) {
 	l := newClockLab(t, 3)
 	for _, m := range l.masters {
@@ -103,7 +106,8 @@ func TestTokensWithAClockThatIsWrong(t *testing.T) {
 			l.masters[1].MoveClock(t, d)
 			name, p := uniqueName(t), l.party(nil)
 			first := l.token(p, name)
-			require.Less(t, first, max(l.time(0), l.time(1))+uint64(time.Second.Microseconds()), "what is unsure of a clock is on top")
+			require.Less(t, first, max(l.time(0), l.time(1))+uint64(time.Second.Microseconds()),
+				"what is unsure of a clock is on top")
 			l.passed(first, 0, 2)
 			l.forget()
 			next := l.token(p, name)
@@ -118,8 +122,8 @@ func TestTokensWithAClockThatIsWrong(t *testing.T) {
 	}
 }
 
-// A process for which a master is farther away than the others waits for that one's clock too, before it proposes its first token: of two
-// clocks nobody can tell which one is wrong.
+// A process for which a master is farther away than the others waits for that one's clock too,
+// before it proposes its first token: of two clocks nobody can tell which one is wrong.
 func TestFirstTokenWaitsForAllClocks(t *testing.T) {
 	l := newClockLab(t, 3)
 	l.masters[2].MoveClock(t, -2*time.Hour)
@@ -161,7 +165,8 @@ func TestTokensGrowWhenClocksAreSet(t *testing.T) {
 	require.Greater(t, last, l.time(0)-uint64(time.Minute.Microseconds()), "they follow a clock that is set forward")
 }
 
-// Who proposes by a clock of years ahead neither jams the lock nor leaves a token that those after it do not reach.
+// Who proposes by a clock of years ahead neither jams the lock nor leaves a token that those after
+// it do not reach.
 func TestAbsurdProposals(t *testing.T) {
 	l := newLab(t, 3)
 	name, p := uniqueName(t), l.party(nil)
@@ -172,7 +177,8 @@ func TestAbsurdProposals(t *testing.T) {
 		eventually(t, "released", func() bool { return l.held(name) == 0 })
 		for _, rdb := range l.direct {
 			key := "redisson_lock_token:{" + name + "}"
-			reply, err := lua.Run(t.Context(), rdb, lua.Vote.Call(name, key, "hostile:1", 30000, 3600000, 1, strconv.FormatUint(proposal, 10)))
+			reply, err := lua.Run(t.Context(), rdb,
+				lua.Vote.Call(name, key, "hostile:1", 30000, 3600000, 1, strconv.FormatUint(proposal, 10)))
 			require.NoError(t, err)
 			require.Equal(t, lua.Done, reply.Status)
 			require.NoError(t, rdb.Del(t.Context(), name).Err())

@@ -32,7 +32,8 @@ func oneOfThree(t *testing.T, wrong string) []*holdfast.Client {
 
 // Why masters do not answer is in the error, in its text and its chain.
 func TestWhyMastersAreSilent(t *testing.T) {
-	for what, wrong := range map[string]string{"connection refused": "127.0.0.1:1", "lookup": "nosuchhost.invalid:6379"} {
+	for what, wrong := range map[string]string{"connection refused": "127.0.0.1:1",
+		"lookup": "nosuchhost.invalid:6379"} {
 		m := redlock.New(oneOfThree(t, wrong), uniqueName(t), redlock.MasterTimeout(2*time.Second))
 		for _, lock := range []func() (*holdfast.Hold, error){
 			func() (*holdfast.Hold, error) { return m.TryLock(t.Context()) },
@@ -135,7 +136,8 @@ func TestTryLockOverStaleConnections(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// What was refused a connection was not asked: an unlock that a majority never heard of has not happened there.
+// What was refused a connection was not asked: an unlock that a majority never heard of has not
+// happened there.
 func TestRefusedConnectionIsNotUncertain(t *testing.T) {
 	l := newLab(t, 3)
 	p := l.party(&holdfast.Options{RetryBudget: 300 * time.Millisecond})

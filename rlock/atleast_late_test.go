@@ -26,8 +26,9 @@ var lateWays = []struct {
 	{name: "an extension, closed", extend: true, close: true},
 }
 
-// lateAndLeft has a holder leave a lock that is to stay for a while, while the network keeps a renewal or an extension.
-// It returns by how much that lengthens what was left when it comes to the server.
+// lateAndLeft has a holder leave a lock that is to stay for a while, while the network keeps a
+// renewal or an extension. It returns by how much that lengthens what was left when it comes to the
+// server.
 func lateAndLeft(t *testing.T, extend, closes bool, hooks ...redis.Hook) time.Duration {
 	t.Helper()
 	const lease = 9 * time.Second
@@ -57,7 +58,8 @@ func lateAndLeft(t *testing.T, extend, closes bool, hooks ...redis.Hook) time.Du
 	return p.direct.PTTL(t.Context(), "a").Val() - left
 }
 
-// TestHoldAtLeastNoLonger: what the network kept does not lengthen the time for which the lock was left.
+// TestHoldAtLeastNoLonger: what the network kept does not lengthen the time for which the lock was
+// left.
 func TestHoldAtLeastNoLonger(t *testing.T) {
 	for _, w := range lateWays {
 		t.Run(w.name, func(t *testing.T) {
@@ -77,8 +79,8 @@ func TestHoldAtLeastNoLongerControl(t *testing.T) {
 	}
 }
 
-// TestLeftLock: a lock that was left is that of who left it, to State and in errors, and can be forced free. Who left
-// it has it no more, although the answer to the first word of that was lost.
+// TestLeftLock: a lock that was left is that of who left it, to State and in errors, and can be
+// forced free. Who left it has it no more, although the answer to the first word of that was lost.
 func TestLeftLock(t *testing.T) {
 	p := newProxied(t, nil)
 	warm(t, p)

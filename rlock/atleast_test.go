@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestHoldAtLeast: what is left of the time stands at the server when Unlock returns, whether it is shorter or longer than the lease,
-// and the hold has ended all the same.
+// TestHoldAtLeast: what is left of the time stands at the server when Unlock returns, whether it is
+// shorter or longer than the lease, and the hold has ended all the same.
 func TestHoldAtLeast(t *testing.T) {
 	for name, d := range map[string]time.Duration{"shorter than the lease": 10 * time.Second, "longer": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -53,8 +53,9 @@ func TestHoldAtLeast(t *testing.T) {
 	}
 }
 
-// TestHoldAtLeastEndsForWaiters: a waiter that knows of a longer lease gets the lock when the time is over, with a greater token, and not
-// before. So does one of the same client, and one under the same owner.
+// TestHoldAtLeastEndsForWaiters: a waiter that knows of a longer lease gets the lock when the time
+// is over, with a greater token, and not before. So does one of the same client, and one under the
+// same owner.
 func TestHoldAtLeastEndsForWaiters(t *testing.T) {
 	c, _ := shared(t, nil)
 	other, _ := shared(t, nil)
@@ -91,7 +92,8 @@ func TestHoldAtLeastEndsForWaiters(t *testing.T) {
 	}
 }
 
-// TestHoldAtLeastOnce: what happens to the command that leaves the lock does not free it, nor put off its end.
+// TestHoldAtLeastOnce: what happens to the command that leaves the lock does not free it, nor put
+// off its end.
 func TestHoldAtLeastOnce(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault.String(), func(t *testing.T) {
@@ -110,7 +112,8 @@ func TestHoldAtLeastOnce(t *testing.T) {
 	}
 }
 
-// stays is a lock that is to stay for an hour, lost or left in one of several ways. It returns an error if it does not stay.
+// stays is a lock that is to stay for an hour, lost or left in one of several ways. It returns an
+// error if it does not stay.
 func stays(t *testing.T, end func(p *proxied, h *holdfast.Hold)) error {
 	t.Helper()
 	p := newProxied(t, &holdfast.Options{Lease: time.Second, RetryBudget: 300 * time.Millisecond})
@@ -139,8 +142,8 @@ var endings = map[string]func(p *proxied, h *holdfast.Hold){
 	},
 }
 
-// TestHoldAtLeastStays: whatever becomes of the hold, the lock stays taken. (A process that dies sends nothing: that is the time to live
-// which it was granted with.)
+// TestHoldAtLeastStays: whatever becomes of the hold, the lock stays taken. (A process that dies
+// sends nothing: that is the time to live which it was granted with.)
 func TestHoldAtLeastStays(t *testing.T) {
 	for name, end := range endings {
 		t.Run(name, func(t *testing.T) { require.NoError(t, stays(t, end)) })
@@ -155,8 +158,8 @@ func TestHoldAtLeastStaysControl(t *testing.T) {
 	}
 }
 
-// TestHoldAtLeastInside: Do and SyncLocker leave the lock like Unlock, inner holds do not count, and one that is held for longer than
-// that is released as ever.
+// TestHoldAtLeastInside: Do and SyncLocker leave the lock like Unlock, inner holds do not count,
+// and one that is held for longer than that is released as ever.
 func TestHoldAtLeastInside(t *testing.T) {
 	c, rdb := shared(t, nil)
 	m := rlock.New(c, uniqueName(t), holdfast.HoldAtLeast(time.Minute))

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// stayed are ways in which a lock that stayed for its time comes to be taken for longer. Each gets the lock, with a long
-// lease, and unlocks it.
+// stayed are ways in which a lock that stayed for its time comes to be taken for longer. Each gets
+// the lock, with a long lease, and unlocks it.
 var stayed = []struct {
 	name string
 	d    time.Duration
@@ -64,8 +64,8 @@ func newStayed(t *testing.T) *proxied {
 	return p
 }
 
-// TestHoldAtLeastGivenBack: when its time is over a lock is given back that would stay for the rest of its lease. Not
-// before.
+// TestHoldAtLeastGivenBack: when its time is over a lock is given back that would stay for the rest
+// of its lease. Not before.
 func TestHoldAtLeastGivenBack(t *testing.T) {
 	for _, s := range stayed {
 		t.Run(s.name, func(t *testing.T) {
@@ -91,8 +91,8 @@ func TestHoldAtLeastGivenBackControl(t *testing.T) {
 	}
 }
 
-// TestHoldAtLeastClosedInOutage: a client that is closed does not wait for the time to be over, nor give the lock back
-// before.
+// TestHoldAtLeastClosedInOutage: a client that is closed does not wait for the time to be over, nor
+// give the lock back before.
 func TestHoldAtLeastClosedInOutage(t *testing.T) {
 	p := newStayed(t)
 	unlockedInOutage(t, p, holdfast.HoldAtLeast(time.Minute))

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// compareAndDelete is the release of the floor that the benchmarks are held against: SET NX PX to lock and this to
-// unlock, without waiting, owners that re-enter, tokens or renewal.
+// compareAndDelete is the release of the floor that the benchmarks are held against: SET NX PX to
+// lock and this to unlock, without waiting, owners that re-enter, tokens or renewal.
 var compareAndDelete = redis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 
 func floorPair(b *testing.B, rdb *redis.Client, name, owner string) {

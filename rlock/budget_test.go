@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestTryLockAsksOnce: a server that does not answer is not asked again by who does not want to wait. Only a connection that the
-// other side had closed is replaced, once.
+// TestTryLockAsksOnce: a server that does not answer is not asked again by who does not want to
+// wait. Only a connection that the other side had closed is replaced, once.
 func TestTryLockAsksOnce(t *testing.T) {
 	p := newProxied(t, nil)
 	warm(t, p)
@@ -47,8 +47,8 @@ func TestTryLockAsksOnce(t *testing.T) {
 	require.Equal(t, 2, n)
 }
 
-// TestBudgetBoundsDials: a connection that is never ready, as of a TLS client at a port without TLS, takes go-redis five times its
-// DialTimeout. Nobody waits for that.
+// TestBudgetBoundsDials: a connection that is never ready, as of a TLS client at a port without
+// TLS, takes go-redis five times its DialTimeout. Nobody waits for that.
 func TestBudgetBoundsDials(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

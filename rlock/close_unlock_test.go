@@ -14,8 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// closedWhileUnlocking closes a client while the network keeps the release of an Unlock: until Close has begun, or until
-// it has returned. It tells whether the lock is free when Close has returned.
+// closedWhileUnlocking closes a client while the network keeps the release of an Unlock: until
+// Close has begun, or until it has returned. It reports whether the lock is free when Close has
+// returned.
 func closedWhileUnlocking(t *testing.T, returned bool) bool {
 	t.Helper()
 	srv := redistest.Start(t)
@@ -44,8 +45,8 @@ func closedWhileUnlocking(t *testing.T, returned bool) bool {
 	return left
 }
 
-// TestCloseWaitsForUnlock: a lock that is being released when its client is closed is free when Close returns. Nobody
-// could release it any more where the client of go-redis is closed next.
+// TestCloseWaitsForUnlock: a lock that is being released when its client is closed is free when
+// Close returns. Nobody could release it any more where the client of go-redis is closed next.
 func TestCloseWaitsForUnlock(t *testing.T) {
 	require.True(t, closedWhileUnlocking(t, false))
 }

@@ -51,8 +51,8 @@ func (c hangingCluster) tags(t *testing.T) (tags [3]string) {
 	return tags
 }
 
-// lostElsewhere is how many holds were lost of two, one on each of the others, until all had their time for that. No answer is given
-// up in this time.
+// lostElsewhere is how many holds were lost of two, one on each of the others, until all had their
+// time for that. No answer is given up in this time.
 func (c hangingCluster) lostElsewhere(t *testing.T) (lost int) {
 	const lease = 4 * time.Second
 	client := newClient(t, c.client(t, 5*time.Minute), &holdfast.Options{Lease: lease})
@@ -67,7 +67,8 @@ func (c hangingCluster) lostElsewhere(t *testing.T) (lost int) {
 	require.ErrorIs(t, awaitEnd(t, holds[0]), holdfast.ErrLost)
 	limit := time.Now().Add(2 * lease)
 	for _, h := range holds[1:] {
-		eventually(t, "renewed again and again, or lost", func() bool { return h.Context().Err() != nil || h.Deadline().After(limit) })
+		eventually(t, "renewed again and again, or lost",
+			func() bool { return h.Context().Err() != nil || h.Deadline().After(limit) })
 		if h.Context().Err() != nil {
 			lost++
 		}
@@ -94,8 +95,9 @@ func (c hangingCluster) leftElsewhere(t *testing.T) (left int64) {
 	return left
 }
 
-// acquisitions: as many as a pool has connections, and more, wait for the one that hangs. Of the client only the map of slots is known:
-// nothing else is asked of a server, which might be the one that hangs.
+// acquisitions: as many as a pool has connections, and more, wait for the one that hangs. Of the
+// client only the map of slots is known: nothing else is asked of a server, which might be the one
+// that hangs.
 func (c hangingCluster) acquisitions(t *testing.T) {
 	rdb := c.client(t, 5*time.Minute)
 	client := newClient(t, rdb, nil)

@@ -33,8 +33,8 @@ func (h *together) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// manyNames has 64 goroutines lock and unlock a name each, while a fault happens to every 40th script. It returns what
-// went wrong.
+// manyNames has 64 goroutines lock and unlock a name each, while a fault happens to every 40th
+// script. It returns what went wrong.
 func manyNames(t *testing.T, fault faultproxy.Action) error {
 	t.Helper()
 	srv := redistest.Start(t)
@@ -92,8 +92,8 @@ func pair(ctx context.Context, direct *redis.Client, m *rlock.Mutex) error {
 	return errors.Join(err, h.Unlock(ctx))
 }
 
-// TestManyNamesMeetFaults: operations on many names travel together, and connections break under them. Each is repeated, and
-// happens once.
+// TestManyNamesMeetFaults: operations on many names travel together, and connections break under
+// them. Each is repeated, and happens once.
 func TestManyNamesMeetFaults(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault.String(), func(t *testing.T) { require.NoError(t, manyNames(t, fault)) })

@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// stuck returns two holds of one grant whose time is over, and whose watchdog does not run, as in a process that has only just gone on.
+// stuck returns two holds of one grant whose time is over, and whose watchdog does not run, as in a
+// process that has only just gone on.
 func stuck(t *testing.T) (h, inner *holdfast.Hold) {
 	t.Helper()
 	restore := control.Aside.Without() // so that a log stops the watchdog
@@ -36,8 +37,8 @@ func stuck(t *testing.T) (h, inner *holdfast.Hold) {
 	return h, inner
 }
 
-// TestContextLooks: after its deadline a hold's context does not look alive, although nobody has ended it, whichever way it
-// is asked. The hold knows.
+// TestContextLooks: after its deadline a hold's context does not look alive, although nobody has
+// ended it, whichever way it is asked. The hold knows.
 func TestContextLooks(t *testing.T) {
 	for name, ask := range map[string]func(t *testing.T, ctx context.Context){
 		"Err": func(t *testing.T, ctx context.Context) { require.ErrorIs(t, ctx.Err(), context.Canceled) },
@@ -88,7 +89,8 @@ func TestContextLooksControl(t *testing.T) {
 	require.NoError(t, context.Cause(h.Context()))
 }
 
-// TestContextFamily: contexts derived from a hold's end with it and for its reason, and none costs a goroutine.
+// TestContextFamily: contexts derived from a hold's end with it and for its reason, and none costs
+// a goroutine.
 func TestContextFamily(t *testing.T) {
 	const n = 1000
 	c, _ := shared(t, nil)
@@ -123,7 +125,8 @@ func TestContextFamily(t *testing.T) {
 	require.NoError(t, context.Cause(free))
 }
 
-// TestContextParents: the end of the Lock call's context is the hold's context's, with its cause, whatever kind of context it was.
+// TestContextParents: the end of the Lock call's context is the hold's context's, with its cause,
+// whatever kind of context it was.
 func TestContextParents(t *testing.T) {
 	c, _ := shared(t, nil)
 	own, cancel := context.WithCancelCause(t.Context())

@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestClosedInTheWrongOrder: who closes go-redis first is told that locks are left, and how to close, by the error and in the log.
+// TestClosedInTheWrongOrder: who closes go-redis first is told that locks are left, and how to
+// close, by the error and in the log.
 func TestClosedInTheWrongOrder(t *testing.T) {
 	srv := redistest.Shared(t)
 	for _, held := range []int{0, 1, 700} { // 700: more than travel in one batch
@@ -48,11 +49,13 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 	}
 }
 
-// TestClosedWithoutAServer: releases that get no answer are told, and without a remedy that would not help.
+// TestClosedWithoutAServer: releases that get no answer are told, and without a remedy that would
+// not help.
 func TestClosedWithoutAServer(t *testing.T) {
 	refusedDials(t)
 	srv := redistest.Start(t)
-	c, err := holdfast.New(redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }),
+	c, err := holdfast.New(redistest.NewClient(t, srv.Addr(),
+		func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }),
 		&holdfast.Options{RetryBudget: 50 * time.Millisecond})
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b"} {
@@ -66,7 +69,8 @@ func TestClosedWithoutAServer(t *testing.T) {
 	require.NotContains(t, err.Error(), "go-redis")
 }
 
-// batches counts the pipelines and single commands by which a client runs scripts, from when it is told to.
+// batches counts the pipelines and single commands by which a client runs scripts, from when it is
+// told to.
 type batches struct {
 	on   atomic.Bool
 	sent atomic.Int64
@@ -94,12 +98,15 @@ func (b *batches) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// TestCloseAsksASilentServerOnce: a server that has said nothing for the retry budget is not waited for again, which would take another
-// ReadTimeout.
+// TestCloseAsksASilentServerOnce: a server that has said nothing for the retry budget is not waited
+// for again, which would take another ReadTimeout.
 func TestCloseAsksASilentServerOnce(t *testing.T) {
 	srv := redistest.Start(t)
 	count := &batches{}
-	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, 300*time.Millisecond })
+	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) {
+		o.MaxRetries, o.ReadTimeout = -1,
+			300*time.Millisecond
+	})
 	rdb.AddHook(count)
 	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
 	require.NoError(t, err)
@@ -117,8 +124,8 @@ func TestCloseAsksASilentServerOnce(t *testing.T) {
 	require.EqualValues(t, 1, count.sent.Load(), "one batch for both")
 }
 
-// TestPlainLeaseEnds: a plain lease that ends was not to be renewed, so nobody is told that it could not be. One of which Redis
-// does not answer to renewals is told just that.
+// TestPlainLeaseEnds: a plain lease that ends was not to be renewed, so nobody is told that it
+// could not be. One of which Redis does not answer to renewals is told just that.
 func TestPlainLeaseEnds(t *testing.T) {
 	p := newProxied(t, nil)
 	h, err := p.mutex.Lock(t.Context(), holdfast.NoRenewal(), holdfast.Lease(50*time.Millisecond))
@@ -135,7 +142,8 @@ func TestPlainLeaseEnds(t *testing.T) {
 	require.ErrorContains(t, awaitEnd(t, h), "could not be renewed in time")
 }
 
-// TestUnderAnEndedHold: what fails because the hold has ended under whose context it was called names that one's lock.
+// TestUnderAnEndedHold: what fails because the hold has ended under whose context it was called
+// names that one's lock.
 func TestUnderAnEndedHold(t *testing.T) {
 	c, _ := shared(t, nil)
 	lock := func(ctx context.Context, name string, opts ...holdfast.Option) *holdfast.Hold {
@@ -176,8 +184,8 @@ func TestUnderAnEndedHold(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// TestCloseWithAnEndedContext: who closes a client under a context that has ended is not waited for, and no hold's context lives when Close
-// has returned.
+// TestCloseWithAnEndedContext: who closes a client under a context that has ended is not waited
+// for, and no hold's context lives when Close has returned.
 func TestCloseWithAnEndedContext(t *testing.T) {
 	c, err := holdfast.New(redistest.Shared(t).Client(t), nil)
 	require.NoError(t, err)
@@ -219,7 +227,8 @@ func TestDeadlineOfAnEndedHold(t *testing.T) {
 	require.Zero(t, h.Deadline())
 }
 
-// TestContextThatHadEnded: nothing was asked, so no server said who has the lock; but the text does not speak of an outage.
+// TestContextThatHadEnded: nothing was asked, so no server said who has the lock; but the text does
+// not speak of an outage.
 func TestContextThatHadEnded(t *testing.T) {
 	srv := redistest.Start(t)
 	c := newClient(t, srv.Client(t), nil)

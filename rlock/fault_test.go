@@ -34,7 +34,8 @@ func newProxied(t *testing.T, opts *holdfast.Options) *proxied {
 	return &proxied{srv, proxy, srv.Client(t), c, rlock.New(c, "a")}
 }
 
-// nothingLeft waits until the lock is free and stays so through the stragglers of the test, and every key has a TTL.
+// nothingLeft waits until the lock is free and stays so through the stragglers of the test, and
+// every key has a TTL.
 func (p *proxied) nothingLeft(t *testing.T) {
 	t.Helper()
 	require.True(t, free(t, p.direct, "a"))
@@ -49,8 +50,8 @@ var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, f
 // script matches the first sending of a script that the server may or may not know already.
 func script(s *lua.Script) func([]string) bool { return faultproxy.Script(s.Hash()) }
 
-// TestAtMostOnce: each operation of a hold's life meets each fault. It is repeated by the library, and the count in Redis
-// is exactly right afterwards.
+// TestAtMostOnce: each operation of a hold's life meets each fault. It is repeated by the library,
+// and the count in Redis is exactly right afterwards.
 func TestAtMostOnce(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault.String(), func(t *testing.T) {
@@ -83,8 +84,9 @@ func TestAtMostOnce(t *testing.T) {
 	}
 }
 
-// TestAtMostOnceControl: the faults are real. Redisson's way, a counter that is stepped by a script which go-redis
-// repeats, counts twice; and an unlock that takes "not held" at its word reports a loss.
+// TestAtMostOnceControl: the faults are real. Redisson's way, a counter that is stepped by a script
+// which go-redis repeats, counts twice; and an unlock that takes "not held" at its word reports a
+// loss.
 func TestAtMostOnceControl(t *testing.T) {
 	p := newProxied(t, nil)
 	step := redis.NewScript(`return redis.call('HINCRBY', KEYS[1], ARGV[1], 1)`)
@@ -119,7 +121,8 @@ func TestResendControl(t *testing.T) {
 	}
 }
 
-// abandon locks, with a context that ends when the server has run the acquisition and before its reply arrives.
+// abandon locks, with a context that ends when the server has run the acquisition and before its
+// reply arrives.
 func abandon(t *testing.T, p *proxied) {
 	t.Helper()
 	rule := p.proxy.On(faultproxy.Command("EVALSHA", "EVAL"), 1, faultproxy.HoldReply)
@@ -153,8 +156,8 @@ func TestAbandonedAcquireControl(t *testing.T) {
 	require.False(t, free(t, p.direct, "a"), "without undo it stands until the lease ends")
 }
 
-// TestAbandonedReentry: the caller of a re-entry gave up, and the server had counted it. The count is put right, and the
-// hold goes on.
+// TestAbandonedReentry: the caller of a re-entry gave up, and the server had counted it. The count
+// is put right, and the hold goes on.
 func TestAbandonedReentry(t *testing.T) {
 	p := newProxied(t, nil)
 	warm(t, p)
@@ -179,8 +182,8 @@ func TestAbandonedReentry(t *testing.T) {
 	p.nothingLeft(t)
 }
 
-// TestForceUnlockForcesOne: the reply of a forced unlock is lost, and a waiter gets the lock before the release is sent
-// again. The waiter keeps it.
+// TestForceUnlockForcesOne: the reply of a forced unlock is lost, and a waiter gets the lock before
+// the release is sent again. The waiter keeps it.
 func TestForceUnlockForcesOne(t *testing.T) {
 	p := newProxied(t, nil)
 	warm(t, p)
@@ -219,8 +222,8 @@ func warm(t *testing.T, p *proxied) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// TestStragglersOfAPausedServer: the caller gives up while the server is stopped. What it had been sent, it runs when it
-// goes on, some of it after the release that undoes it. Nothing stays.
+// TestStragglersOfAPausedServer: the caller gives up while the server is stopped. What it had been
+// sent, it runs when it goes on, some of it after the release that undoes it. Nothing stays.
 func TestStragglersOfAPausedServer(t *testing.T) {
 	p := newProxied(t, nil)
 	warm(t, p)
@@ -256,7 +259,8 @@ func TestRenewalMeetsFaults(t *testing.T) {
 	}
 }
 
-// TestUnlockIsDetachedControl: with the caller's cancellation let through, an unlock does not arrive.
+// TestUnlockIsDetachedControl: with the caller's cancellation let through, an unlock does not
+// arrive.
 func TestUnlockIsDetachedControl(t *testing.T) {
 	p := newProxied(t, &holdfast.Options{Lease: 2 * time.Second})
 	warm(t, p)
@@ -272,8 +276,8 @@ func TestUnlockIsDetachedControl(t *testing.T) {
 	require.False(t, free(t, p.direct, "a"))
 }
 
-// TestLostAndLockedAgain: an owner whose hold ran out locks again. What is still being sent to give the old one back does
-// not touch the new one.
+// TestLostAndLockedAgain: an owner whose hold ran out locks again. What is still being sent to give
+// the old one back does not touch the new one.
 func TestLostAndLockedAgain(t *testing.T) {
 	again := func(t *testing.T) (p *proxied, h *holdfast.Hold) {
 		p = newProxied(t, nil)

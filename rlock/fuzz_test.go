@@ -12,12 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// FuzzLease: what is not refused is used as it was given, rounded up to whole milliseconds: as the time to live on a real
-// server, and, a little less, as the time for which the hold is trusted. The token's key lives for twice that.
+// FuzzLease: what is not refused is used as it was given, rounded up to whole milliseconds: as the
+// time to live on a real server, and, a little less, as the time for which the hold is trusted. The
+// token's key lives for twice that.
 func FuzzLease(f *testing.F) {
 	const shortest, longest = time.Minute, math.MaxInt64 - time.Millisecond // shorter ones would end during the test
 	for _, d := range []time.Duration{
-		shortest, shortest + 1, time.Hour, 1 << 53, 1<<53*time.Microsecond - 1, math.MaxInt64 / 2, math.MaxInt64/2 - 42, longest,
+		shortest, shortest + 1, time.Hour, 1 << 53, 1<<53*time.Microsecond - 1, math.MaxInt64 / 2, math.MaxInt64/2 - 42,
+		longest,
 	} {
 		f.Add(int64(d), int64(time.Minute), "a")
 		f.Add(int64(time.Minute), int64(d), "{a}b")
@@ -44,8 +46,8 @@ func FuzzLease(f *testing.F) {
 	})
 }
 
-// lasts checks how long a hold lasts that has just been confirmed: on the server, and for the process. The token's key
-// goes by the longest lease too.
+// lasts checks how long a hold lasts that has just been confirmed: on the server, and for the
+// process. The token's key goes by the longest lease too.
 func lasts(t *testing.T, rdb *redis.Client, m *rlock.Mutex, hold *holdfast.Hold, lease time.Duration) {
 	t.Helper()
 	const slow = 40 * time.Second // for whatever the machine does in between

@@ -59,8 +59,8 @@ func arrives(t *testing.T, p *proxied, args []string, text string) {
 	require.NoError(t, p.direct.Do(t.Context(), words...).Err())
 }
 
-// TestLateAcquireRefusesItself: the network keeps an acquisition for longer than anybody waits for it, and longer than it is
-// given back.
+// TestLateAcquireRefusesItself: the network keeps an acquisition for longer than anybody waits for
+// it, and longer than it is given back.
 func TestLateAcquireRefusesItself(t *testing.T) {
 	p := newTimed(t)
 	warm(t, p)
@@ -78,8 +78,8 @@ func TestLateAcquireRefusesItself(t *testing.T) {
 	require.False(t, free(t, p.direct, "a"))
 }
 
-// TestServersClockIsSet: each time that the server's clock jumps forwards a lock costs one more round trip, and only one. It may be
-// another server's clock.
+// TestServersClockIsSet: each time that the server's clock jumps forwards a lock costs one more
+// round trip, and only one. It may be another server's clock.
 func TestServersClockIsSet(t *testing.T) {
 	p := newTimed(t)
 	warm(t, p)
@@ -102,8 +102,8 @@ func TestServersClockIsSet(t *testing.T) {
 	p.nothingLeft(t)
 }
 
-// TestSlowWay: the network keeps every request for longer than it may take. Each refusal gives the next one more time, so that it
-// gets there.
+// TestSlowWay: the network keeps every request for longer than it may take. Each refusal gives the
+// next one more time, so that it gets there.
 func TestSlowWay(t *testing.T) {
 	p := newTimed(t)
 	p.client = newClient(t, redistest.NewClient(t, p.proxy.Addr()), nil)
@@ -132,8 +132,9 @@ func TestSlowWay(t *testing.T) {
 	p.nothingLeft(t)
 }
 
-// TestSilentServerKeepsNoGoroutines: who leaves while the server does not answer leaves one goroutine for all behind, however many
-// they are, and however long the lease; and when it answers again all is given back.
+// TestSilentServerKeepsNoGoroutines: who leaves while the server does not answer leaves one
+// goroutine for all behind, however many they are, and however long the lease; and when it answers
+// again all is given back.
 func TestSilentServerKeepsNoGoroutines(t *testing.T) {
 	srv := redistest.Start(t)
 	proxy := faultproxy.New(t, srv.Addr())
@@ -162,7 +163,8 @@ func TestSilentServerKeepsNoGoroutines(t *testing.T) {
 			})
 		}
 		g.Wait()
-		eventually(t, "only the undoer is left", func() bool { return goroutines("holdfast/internal/engine.") <= 2 }) // and the watchdog
+		// and the watchdog
+		eventually(t, "only the undoer is left", func() bool { return goroutines("holdfast/internal/engine.") <= 2 })
 	}
 	before := srv.CommandCalls(t)["evalsha"]
 	proxy.LoseReplies(false)
@@ -176,14 +178,16 @@ func TestSilentServerKeepsNoGoroutines(t *testing.T) {
 		return true
 	})
 	eventually(t, "and it ends", func() bool { return goroutines("holdfast/internal/engine.") <= 1 })
-	require.LessOrEqual(t, srv.CommandCalls(t)["evalsha"]-before, int64(4*left), "three releases for each, and few are sent again")
+	require.LessOrEqual(t, srv.CommandCalls(t)["evalsha"]-before, int64(4*left),
+		"three releases for each, and few are sent again")
 }
 
 // goroutines counts those that have a function with this in its name.
 func goroutines(function string) (n int) {
 	buf := make([]byte, 1<<22)
 	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if strings.Contains(g, "created by github.com/holdfast-go/"+function) || strings.Contains(g, "holdfast/internal/task.") {
+		if strings.Contains(g, "created by github.com/holdfast-go/"+function) ||
+			strings.Contains(g, "holdfast/internal/task.") {
 			n++
 		}
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestCloseInAChain: the client is closed while its goroutines hand the lock on among each other. All are told, the lock is free
-// before its lease ends, and no goroutine stays (which TestMain looks at).
+// TestCloseInAChain: the client is closed while its goroutines hand the lock on among each other.
+// All are told, the lock is free before its lease ends, and no goroutine stays (which TestMain
+// looks at).
 func TestCloseInAChain(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
@@ -57,12 +58,14 @@ func TestCloseInAChain(t *testing.T) {
 		}
 		require.NoError(t, c.Close(t.Context()))
 		group.Wait()
-		// What was granted in the moment of the end is given back in the background. Its lease would end later than this waits.
+		// What was granted in the moment of the end is given back in the background. Its lease
+		// would end later than this waits.
 		eventually(t, "it is free", func() bool { return free(t, rdb, "a") })
 	}
 }
 
-// TestCloseOfAHandedHold: a hold that was handed on is open when the client is closed, and two wait behind it.
+// TestCloseOfAHandedHold: a hold that was handed on is open when the client is closed, and two wait
+// behind it.
 func TestCloseOfAHandedHold(t *testing.T) {
 	p := newProxied(t, nil)
 	l := p.lineUp(t, t.Context(), 3)
@@ -80,8 +83,8 @@ func TestCloseOfAHandedHold(t *testing.T) {
 	p.nothingLeft(t)
 }
 
-// TestOwnSubscriptionIsNoOther: a client that waited once goes on listening for a while. It takes itself for another client once, and
-// then it does not any more.
+// TestOwnSubscriptionIsNoOther: a client that waited once goes on listening for a while. It takes
+// itself for another client once, and then it does not any more.
 func TestOwnSubscriptionIsNoOther(t *testing.T) {
 	keeps := func(t *testing.T) bool { // whether the second pass keeps the lock
 		p := newProxied(t, &holdfast.Options{Linger: time.Minute})
@@ -113,7 +116,10 @@ func TestOwnSubscriptionIsNoOther(t *testing.T) {
 		require.True(t, asked(), "it listens itself")
 		const channel = "redisson_lock__channel:{a}"
 		if !control.Rest.Off() {
-			eventually(t, "it stops listening", func() bool { return p.direct.PubSubNumSub(t.Context(), channel).Val()[channel] == 0 })
+			eventually(t, "it stops listening", func() bool {
+				return p.direct.PubSubNumSub(t.Context(),
+					channel).Val()[channel] == 0
+			})
 		}
 		kept := !asked()
 		require.NoError(t, h.Unlock(t.Context()))

@@ -58,8 +58,8 @@ func (l *line) outcome(t *testing.T, i int) (*holdfast.Hold, error) {
 	}
 }
 
-// stale waits until the time is over for which the lock is handed on without a look at the server. It is 10 ms; a key with that
-// time to live tells it.
+// stale waits until the time is over for which the lock is handed on without a look at the server.
+// It is 10 ms; a key with that time to live tells it.
 func (p *proxied) stale(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.direct.Set(t.Context(), "clock", 1, 20*time.Millisecond).Err())
@@ -80,8 +80,8 @@ func (p *proxied) warmPass(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// TestPassMeetsFaults: the question whether others want the lock gets lost, or the answer. It is asked again, and the next one has
-// the lock; a holder is not told of a loss, and nothing is left.
+// TestPassMeetsFaults: the question whether others want the lock gets lost, or the answer. It is
+// asked again, and the next one has the lock; a holder is not told of a loss, and nothing is left.
 func TestPassMeetsFaults(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault.String(), func(t *testing.T) {
@@ -124,8 +124,8 @@ func TestPassMeetsFaultsControl(t *testing.T) {
 	}
 }
 
-// TestPassReleasesAndItsReplyIsLost: another client listens, so the lock is released, and the reply to that is lost. The repeated
-// question finds nothing, or another holder. That is no loss.
+// TestPassReleasesAndItsReplyIsLost: another client listens, so the lock is released, and the reply
+// to that is lost. The repeated question finds nothing, or another holder. That is no loss.
 func TestPassReleasesAndItsReplyIsLost(t *testing.T) {
 	p := newProxied(t, nil)
 	p.warmPass(t)
@@ -163,8 +163,8 @@ func (l *line) silence(t *testing.T, lease time.Duration) {
 	require.Equal(t, deadline, l.holder.Deadline(), "it was renewed")
 }
 
-// TestHalfALeaseIsNotHandedOn: renewals are lost. Who unlocks after half of the lease asks the server, and does not leave the rest of
-// it to the next one.
+// TestHalfALeaseIsNotHandedOn: renewals are lost. Who unlocks after half of the lease asks the
+// server, and does not leave the rest of it to the next one.
 func TestHalfALeaseIsNotHandedOn(t *testing.T) {
 	const lease = 3 * time.Second
 	renewed := func(t *testing.T) bool { // whether the next one has a whole lease
@@ -188,8 +188,8 @@ func TestHalfALeaseIsNotHandedOn(t *testing.T) {
 	require.False(t, renewed(t), "control: the next one has what is left")
 }
 
-// TestSilentServerInAChain: the server falls silent. The holder, who was handed the lock, is told at its deadline; those behind it go
-// on to the server, and get the lock when that speaks again.
+// TestSilentServerInAChain: the server falls silent. The holder, who was handed the lock, is told
+// at its deadline; those behind it go on to the server, and get the lock when that speaks again.
 func TestSilentServerInAChain(t *testing.T) {
 	const lease = 2 * time.Second
 	p := newProxied(t, &holdfast.Options{Lease: lease})

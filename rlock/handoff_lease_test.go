@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// TestLongerLeaseIsNotHandedOn: a hold was extended, by an answer or by a request that comes late, or entered for longer. The next one of
-// the client asks the server, and has the lease that it wants.
+// TestLongerLeaseIsNotHandedOn: a hold was extended, by an answer or by a request that comes late,
+// or entered for longer. The next one of the client asks the server, and has the lease that it
+// wants.
 func TestLongerLeaseIsNotHandedOn(t *testing.T) {
 	for name, lengthen := range map[string]func(t *testing.T, p *proxied, h *holdfast.Hold){
 		"extended": func(t *testing.T, _ *proxied, h *holdfast.Hold) {
@@ -60,7 +61,8 @@ func TestLongerLeaseIsNotHandedOn(t *testing.T) {
 	}
 }
 
-// TestInnerHoldDoesNotRenewForGood: a plain lease is renewed while a renewed hold in it lasts, and not after that.
+// TestInnerHoldDoesNotRenewForGood: a plain lease is renewed while a renewed hold in it lasts, and
+// not after that.
 func TestInnerHoldDoesNotRenewForGood(t *testing.T) {
 	ends := func(t *testing.T) bool { // whether it ended, before it was renewed twice more
 		c, _ := shared(t, nil)
@@ -87,8 +89,8 @@ func TestInnerHoldDoesNotRenewForGood(t *testing.T) {
 	require.False(t, ends(t), "control: nobody ends it")
 }
 
-// TestTryLockLeavesTheFront: a hold that was got by TryLock, while others of the client wait, goes back to the server, which the one in
-// front asks. It is not handed to the one behind that.
+// TestTryLockLeavesTheFront: a hold that was got by TryLock, while others of the client wait, goes
+// back to the server, which the one in front asks. It is not handed to the one behind that.
 func TestTryLockLeavesTheFront(t *testing.T) {
 	first := func(t *testing.T) int {
 		p := newProxied(t, nil)
@@ -136,8 +138,8 @@ func TestTryLockLeavesTheFront(t *testing.T) {
 	require.Equal(t, 2, first(t), "control: it goes past the front")
 }
 
-// TestForcedOutJustBeforeAHandOff: nobody asks the server when the lock is handed on, so who unlocks is not told that it was forced out a
-// moment ago. The next one is, by the renewal.
+// TestForcedOutJustBeforeAHandOff: nobody asks the server when the lock is handed on, so who
+// unlocks is not told that it was forced out a moment ago. The next one is, by the renewal.
 func TestForcedOutJustBeforeAHandOff(t *testing.T) {
 	p := newProxied(t, &holdfast.Options{Lease: 3 * time.Second})
 	warm(t, p)

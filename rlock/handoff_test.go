@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// chain locks and unlocks in so many goroutines of one client, each so often, and checks what one grant sees of the one before it. It
-// returns the tokens in the order of the grants.
+// chain locks and unlocks in so many goroutines of one client, each so often, and checks what one
+// grant sees of the one before it. It returns the tokens in the order of the grants.
 func chain(t *testing.T, m *rlock.Mutex, goroutines, rounds int, opts ...holdfast.Option) (tokens []uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -55,7 +55,8 @@ func requireGrowing(t *testing.T, tokens []uint64) {
 	}
 }
 
-// TestHandOff: 64 goroutines of one client. The lock hardly goes back to the server, and without hand-offs always.
+// TestHandOff: 64 goroutines of one client. The lock hardly goes back to the server, and without
+// hand-offs always.
 func TestHandOff(t *testing.T) {
 	const goroutines, rounds = 64, 30
 	srv := redistest.Start(t)
@@ -74,8 +75,8 @@ func TestHandOff(t *testing.T) {
 	require.True(t, free(t, srv.Client(t), "a"))
 }
 
-// handed makes a hold that was handed on from another one of the same client, which stays in no way. wait is the context under
-// which the next one locks.
+// handed makes a hold that was handed on from another one of the same client, which stays in no
+// way. wait is the context under which the next one locks.
 func handed(t *testing.T, m *rlock.Mutex, ctx context.Context, opts ...holdfast.Option) (first, next *holdfast.Hold) {
 	t.Helper()
 	first, err := m.Lock(t.Context(), opts...)
@@ -96,8 +97,8 @@ func handed(t *testing.T, m *rlock.Mutex, ctx context.Context, opts ...holdfast.
 	return first, next
 }
 
-// TestOneOwnerForATenure: the hash names the one who got the lock from the server for as long as the client hands it on, and so does
-// every holder.
+// TestOneOwnerForATenure: the hash names the one who got the lock from the server for as long as
+// the client hands it on, and so does every holder.
 func TestOneOwnerForATenure(t *testing.T) {
 	c, rdb := shared(t, nil)
 	m := rlock.New(c, uniqueName(t))
@@ -113,8 +114,9 @@ func TestOneOwnerForATenure(t *testing.T) {
 	require.True(t, free(t, rdb, m.Name()))
 }
 
-// TestOwnerThatHandedOnIsAnother: the lock was handed on, and whoever had it before asks for it again. The hash still has the id under
-// which that was granted, but it is not theirs any more: an attempt that is repeated is refused.
+// TestOwnerThatHandedOnIsAnother: the lock was handed on, and whoever had it before asks for it
+// again. The hash still has the id under which that was granted, but it is not theirs any more: an
+// attempt that is repeated is refused.
 func TestOwnerThatHandedOnIsAnother(t *testing.T) {
 	again := func(t *testing.T) error {
 		p := newProxied(t, nil)
@@ -166,8 +168,8 @@ func TestHandedHolderDoesAll(t *testing.T) {
 	require.ErrorIs(t, next.Unlock(t.Context()), holdfast.ErrReleased)
 }
 
-// TestForcedOutAfterHandOff: another client forces the lock from a holder that it was handed to, in one attempt. The holder is told by
-// the next renewal, and its unlock says so.
+// TestForcedOutAfterHandOff: another client forces the lock from a holder that it was handed to, in
+// one attempt. The holder is told by the next renewal, and its unlock says so.
 func TestForcedOutAfterHandOff(t *testing.T) {
 	c, rdb := shared(t, &holdfast.Options{Lease: 3 * time.Second})
 	other, _ := shared(t, nil)
@@ -181,8 +183,8 @@ func TestForcedOutAfterHandOff(t *testing.T) {
 	require.ErrorIs(t, next.Unlock(t.Context()), holdfast.ErrLost)
 }
 
-// TestNotHandedOn: the lock goes back to the server where the next one wants another lease, none that is renewed, or no hand-off, and
-// where the one before had that.
+// TestNotHandedOn: the lock goes back to the server where the next one wants another lease, none
+// that is renewed, or no hand-off, and where the one before had that.
 func TestNotHandedOn(t *testing.T) {
 	lease, plain, never := holdfast.Lease(20*time.Second), holdfast.NoRenewal(), holdfast.NoHandoff()
 	for name, row := range map[string][2][]holdfast.Option{

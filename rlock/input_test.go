@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestBadInput: each mistake gets an error that names it and the remedy, and no command is sent. Those that can be made
-// with every kind of lock are in package kindtest.
+// TestBadInput: each mistake gets an error that names it and the remedy, and no command is sent.
+// Those that can be made with every kind of lock are in package kindtest.
 func TestBadInput(t *testing.T) {
 	srv := redistest.Start(t)
 	c := newClient(t, srv.Client(t), nil)
@@ -50,11 +50,13 @@ func TestBadInput(t *testing.T) {
 		err    error
 		remedy string
 	}{
-		"no replicas":    {try(good, holdfast.WithReplicas(0, time.Second)), "n = 0; use at least 1"},
-		"few replicas":   {try(good, holdfast.WithReplicasOnDisk(-1, time.Second)), "WithReplicasOnDisk has n = -1"},
-		"no timeout":     {try(good, holdfast.WithReplicas(1, 0)), "timeout = 0s; use a positive duration"},
-		"long timeout":   {try(good, holdfast.WithReplicas(1, 29698*time.Millisecond)), "use a shorter timeout or a longer lease"},
-		"short for that": {try(good, holdfast.WithReplicas(1, time.Second), holdfast.Lease(time.Second)), "is trusted for 988ms"},
+		"no replicas":  {try(good, holdfast.WithReplicas(0, time.Second)), "n = 0; use at least 1"},
+		"few replicas": {try(good, holdfast.WithReplicasOnDisk(-1, time.Second)), "WithReplicasOnDisk has n = -1"},
+		"no timeout":   {try(good, holdfast.WithReplicas(1, 0)), "timeout = 0s; use a positive duration"},
+		"long timeout": {try(good, holdfast.WithReplicas(1, 29698*time.Millisecond)),
+			"use a shorter timeout or a longer lease"},
+		"short for that": {try(good, holdfast.WithReplicas(1, time.Second), holdfast.Lease(time.Second)),
+			"is trusted for 988ms"},
 		"nil client":     {try(rlock.New(nil, "good")), "holdfast.New"},
 		"nil redis":      {nilClient, "redis.NewClient"},
 		"nil pointer":    {nilPointer, "redis.NewClient"},
@@ -96,7 +98,8 @@ func TestBadInput(t *testing.T) {
 	require.Empty(t, srv.CommandCalls(t), "nothing was sent")
 }
 
-// TestShortestLease: the shortest lease that is accepted can be granted. (Those of 1 and 2 ms never could: nothing of them is trusted.)
+// TestShortestLease: the shortest lease that is accepted can be granted. (Those of 1 and 2 ms never
+// could: nothing of them is trusted.)
 func TestShortestLease(t *testing.T) {
 	c, _ := shared(t, nil)
 	m := rlock.New(c, uniqueName(t), holdfast.Lease(4*time.Millisecond))

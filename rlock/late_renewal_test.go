@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// lateRenewal has an owner lock and unlock while the network keeps a renewal or an extension, and lock again for a shorter time. It returns by
-// how much the second lease is longer than was asked for when that request has come to the server.
+// lateRenewal has an owner lock and unlock while the network keeps a renewal or an extension, and
+// lock again for a shorter time. It returns by how much the second lease is longer than was asked
+// for when that request has come to the server.
 func lateRenewal(t *testing.T, extend bool) time.Duration {
 	t.Helper()
 	p := newProxied(t, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
@@ -42,7 +43,8 @@ func lateRenewal(t *testing.T, extend bool) time.Duration {
 	return left - lease/2
 }
 
-// TestLateRenewal: what the network keeps of one lease does not lengthen the next one of the same owner.
+// TestLateRenewal: what the network keeps of one lease does not lengthen the next one of the same
+// owner.
 func TestLateRenewal(t *testing.T) {
 	for _, extend := range []bool{false, true} {
 		require.LessOrEqual(t, lateRenewal(t, extend), time.Duration(0))

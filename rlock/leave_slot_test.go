@@ -14,9 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// leftInMovingSlot leaves a lock that is to stay for an hour while a cluster moves its slot. It tells for how long the
-// lock is taken then, if it is. All keys of the script are there, also the one with a head
-// start, as one who waits far away leaves it: else the cluster refuses the script until the move has ended.
+// leftInMovingSlot leaves a lock that is to stay for an hour while a cluster moves its slot. It
+// tells for how long the lock is taken then, if it is. All keys of the script are there, also the
+// one with a head start, as one who waits far away leaves it: else the cluster refuses the script
+// until the move has ended.
 func leftInMovingSlot(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) time.Duration {
 	t.Helper()
 	rdb, name := c.Client(t), uniqueName(t)
@@ -39,19 +40,21 @@ func leftInMovingSlot(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) t
 	return left
 }
 
-// TestLeaveInMovingSlot: a lock that is to stay stays, also where its slot is being moved while it is left. The control:
-// not if its key is gone in between.
+// TestLeaveInMovingSlot: a lock that is to stay stays, also where its slot is being moved while it
+// is left. The control: not if its key is gone in between.
 func TestLeaveInMovingSlot(t *testing.T) {
 	for _, p := range redistest.Programs(t) {
 		t.Run(p.Name, func(t *testing.T) {
 			c := redistest.StartCluster(t, 2, 0, redistest.Exec(p.Path))
 			require.Greater(t, leftInMovingSlot(t, c), time.Hour-time.Minute)
-			require.LessOrEqual(t, leftInMovingSlot(t, c, mutant.Hook(lua.Leave, "type(redis.pcall('HDEL', name, '')) == 'number'", "false")), time.Duration(0))
+			require.LessOrEqual(t, leftInMovingSlot(t, c,
+				mutant.Hook(lua.Leave, "type(redis.pcall('HDEL', name, '')) == 'number'", "false")), time.Duration(0))
 		})
 	}
 }
 
-// TestLeaveWithoutHDEL: who may not run HDEL leaves a lock for the same time, and is not its owner any more.
+// TestLeaveWithoutHDEL: who may not run HDEL leaves a lock for the same time, and is not its owner
+// any more.
 func TestLeaveWithoutHDEL(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Command(t, "ACL", "SETUSER", "default", "-hdel")

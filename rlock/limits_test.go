@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// crowd has n goroutines of one client wait for a lock that another client holds, and returns once they all do. release
-// frees the lock; done is closed when each of them has had it.
+// crowd has n goroutines of one client wait for a lock that another client holds, and returns once
+// they all do. release frees the lock; done is closed when each of them has had it.
 func crowd(tb testing.TB, srv *redistest.Server, n int) (release func(), done chan struct{}) {
 	tb.Helper()
 	ctx := context.Background()
@@ -68,7 +68,8 @@ func TestTenThousandWaiters(t *testing.T) {
 	require.Zero(t, calls["subscribe"], "%v", calls)
 }
 
-// BenchmarkWaiting reports what a goroutine that waits costs in memory, its stack included. The budget is 4 KiB.
+// BenchmarkWaiting reports what a goroutine that waits costs in memory, its stack included. The
+// budget is 4 KiB.
 func BenchmarkWaiting(b *testing.B) {
 	const n = 10_000
 	used := func() (heap, stack uint64) {
@@ -138,8 +139,8 @@ func subscribers(rdb *redis.Client) int {
 	return strings.Count(rdb.ClientList(context.Background()).Val(), " flags=P ")
 }
 
-// TestIdleClientIsSilent: after work and waiting, a client whose subscription has ended sends nothing and holds neither
-// a connection for messages nor a key.
+// TestIdleClientIsSilent: after work and waiting, a client whose subscription has ended sends
+// nothing and holds neither a connection for messages nor a key.
 func TestIdleClientIsSilent(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)

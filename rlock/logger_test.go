@@ -27,7 +27,8 @@ type blocking struct {
 
 func newBlocking(t *testing.T) *blocking {
 	t.Helper()
-	return &blocking{Handler: slog.NewTextHandler(t.Output(), nil), blocked: make(chan struct{}), released: make(chan struct{})}
+	return &blocking{Handler: slog.NewTextHandler(t.Output(), nil), blocked: make(chan struct{}),
+		released: make(chan struct{})}
 }
 
 func (b *blocking) Handle(context.Context, slog.Record) error {
@@ -44,8 +45,8 @@ type named struct {
 	name string
 }
 
-// threeHolds takes a plain lease that ends soon, one that ends a little later and a renewed one, and returns the latter two when the
-// loss of the first is being logged.
+// threeHolds takes a plain lease that ends soon, one that ends a little later and a renewed one,
+// and returns the latter two when the loss of the first is being logged.
 func threeHolds(t *testing.T, c *holdfast.Client, log *blocking) (plain, renewed named) {
 	t.Helper()
 	lock := func(opts ...holdfast.Option) named {
@@ -62,7 +63,8 @@ func threeHolds(t *testing.T, c *holdfast.Client, log *blocking) (plain, renewed
 	return plain, renewed
 }
 
-// TestBlockedLogger: the log of a loss blocks. The other holds are told of theirs, and renewed, all the same.
+// TestBlockedLogger: the log of a loss blocks. The other holds are told of theirs, and renewed, all
+// the same.
 func TestBlockedLogger(t *testing.T) {
 	log := newBlocking(t)
 	defer close(log.released)
@@ -74,8 +76,8 @@ func TestBlockedLogger(t *testing.T) {
 	require.NoError(t, renewed.Unlock(t.Context()))
 }
 
-// TestBlockedLoggerControl: the same where the watchdog waits for the log. Both locks are granted to others meanwhile, and nobody
-// is told.
+// TestBlockedLoggerControl: the same where the watchdog waits for the log. Both locks are granted
+// to others meanwhile, and nobody is told.
 func TestBlockedLoggerControl(t *testing.T) {
 	defer control.Glance.Without()() // else they find out when they are asked
 	restore := control.Aside.Without()
@@ -98,7 +100,8 @@ func TestBlockedLoggerControl(t *testing.T) {
 	require.ErrorIs(t, awaitEnd(t, renewed.Hold), holdfast.ErrLost)
 }
 
-// TestCloseWithBlockedLogger: Close waits for a log that blocks until its context ends, and not longer.
+// TestCloseWithBlockedLogger: Close waits for a log that blocks until its context ends, and not
+// longer.
 func TestCloseWithBlockedLogger(t *testing.T) {
 	log := newBlocking(t)
 	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Logger: slog.New(log)})
@@ -121,7 +124,8 @@ func TestCloseWithBlockedLogger(t *testing.T) {
 func TestPanickingLogger(t *testing.T) {
 	c, _ := shared(t, &holdfast.Options{Logger: slog.New(panicking{slog.DiscardHandler})})
 	for range 2 {
-		h, err := rlock.New(c, uniqueName(t)).Lock(t.Context(), holdfast.NoRenewal(), holdfast.Lease(100*time.Millisecond))
+		h, err := rlock.New(c, uniqueName(t)).Lock(t.Context(), holdfast.NoRenewal(),
+			holdfast.Lease(100*time.Millisecond))
 		require.NoError(t, err)
 		require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestPausedServer: Redis is silent. The hold ends by the local clock, before the lease ends on the server.
+// TestPausedServer: Redis is silent. The hold ends by the local clock, before the lease ends on the
+// server.
 func TestPausedServer(t *testing.T) {
 	const lease = time.Second
 	p := newProxied(t, &holdfast.Options{Lease: lease})
@@ -25,13 +26,14 @@ func TestPausedServer(t *testing.T) {
 	p.srv.Pause()
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 	p.srv.Resume()
-	// That a context ends at its deadline is shown in virtual time; here a busy machine may be late.
+	// That a context ends at its deadline is shown in virtual time; here a busy machine may be
+	// late.
 	require.True(t, h.Deadline().Before(ends), "trusted for %v too long", h.Deadline().Sub(ends))
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
 }
 
-// TestDeleted: the key is deleted behind the holder's back, and nobody takes it. The next renewal says so, and the unlock
-// touches nothing.
+// TestDeleted: the key is deleted behind the holder's back, and nobody takes it. The next renewal
+// says so, and the unlock touches nothing.
 func TestDeleted(t *testing.T) {
 	c, rdb := shared(t, &holdfast.Options{Lease: 900 * time.Millisecond})
 	m := rlock.New(c, uniqueName(t))
@@ -45,8 +47,8 @@ func TestDeleted(t *testing.T) {
 	require.True(t, free(t, rdb, m.Name()))
 }
 
-// TestServerRestartsEmpty: the server is killed with waiters waiting, and comes back without its data. The waiters get
-// the lock one after another, the holder is told, and tokens go on growing.
+// TestServerRestartsEmpty: the server is killed with waiters waiting, and comes back without its
+// data. The waiters get the lock one after another, the holder is told, and tokens go on growing.
 func TestServerRestartsEmpty(t *testing.T) {
 	srv := redistest.Start(t)
 	opts := &holdfast.Options{Lease: 10 * time.Second}
@@ -80,8 +82,8 @@ func TestServerRestartsEmpty(t *testing.T) {
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 }
 
-// TestTokensGrow: over clients, expiry, FLUSHALL, a token from the future (the clock was set back) and SCRIPT FLUSH. The
-// control is what a counter would do.
+// TestTokensGrow: over clients, expiry, FLUSHALL, a token from the future (the clock was set back)
+// and SCRIPT FLUSH. The control is what a counter would do.
 func TestTokensGrow(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
@@ -94,7 +96,8 @@ func TestTokensGrow(t *testing.T) {
 		require.Less(t, h.Token(), uint64(1)<<53, what)
 		last = h.Token()
 		require.NoError(t, h.Unlock(t.Context()), what)
-		require.Positive(t, rdb.PTTL(t.Context(), "redisson_lock_token:{a}").Val(), "the token's key has a time to live")
+		require.Positive(t, rdb.PTTL(t.Context(), "redisson_lock_token:{a}").Val(),
+			"the token's key has a time to live")
 	}
 	grow("first")
 	grow("another client")
@@ -156,7 +159,8 @@ func TestScriptFlush(t *testing.T) {
 	require.True(t, free(t, rdb, "a"))
 }
 
-// TestOutOfMemory: Redis refuses writes. The lock says so; who holds one can still renew and unlock.
+// TestOutOfMemory: Redis refuses writes. The lock says so; who holds one can still renew and
+// unlock.
 func TestOutOfMemory(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
@@ -180,7 +184,8 @@ func TestOutOfMemory(t *testing.T) {
 	require.True(t, free(t, rdb, "b"))
 }
 
-// TestPermissions: a user who may not do what a lock needs gets an error that says so, and nothing hangs.
+// TestPermissions: a user who may not do what a lock needs gets an error that says so, and nothing
+// hangs.
 func TestPermissions(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)

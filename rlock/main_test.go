@@ -71,7 +71,7 @@ func count(t testing.TB, rdb redis.UniversalClient, name, owner string) int {
 	return n
 }
 
-// free tells whether nobody holds the name in Redis.
+// free reports whether nobody holds the name in Redis.
 func free(t testing.TB, rdb redis.UniversalClient, name string) bool {
 	t.Helper()
 	n, err := rdb.Exists(context.Background(), name).Result()

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestManyHoldsOfOneOwner: an owner knows each of its locks, however many it has, and none that it had.
+// TestManyHoldsOfOneOwner: an owner knows each of its locks, however many it has, and none that it
+// had.
 func TestManyHoldsOfOneOwner(t *testing.T) {
 	const n = 100
 	c, rdb := shared(t, nil)

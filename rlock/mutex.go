@@ -45,18 +45,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// Mutex is a lock by name. Any number of Mutexes, in any number of processes, with one name on one Redis are the same
-// lock. Make one with [New]; it holds no resources and needs no closing. All methods are safe for concurrent use.
+// Mutex is a lock by name. Any number of Mutexes, in any number of processes, with one name on one
+// Redis are the same lock. Make one with [New]; it holds no resources and needs no closing. All
+// methods are safe for concurrent use.
 type Mutex struct {
 	base *engine.Lock
 }
 
 var _ holdfast.Locker = (*Mutex)(nil)
 
-// New makes the lock called name on a client. opts are defaults for each acquisition. Nothing is sent; an invalid name,
-// option or client is returned as an error by the first operation.
+// New makes the lock called name on a client. opts are defaults for each acquisition. Nothing is
+// sent; an invalid name, option or client is returned as an error by the first operation.
 //
-// The name is the key in Redis. If it contains a brace it must contain a hash tag, as in "orders:{42}".
+// The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
+// "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
 	return &Mutex{base: engine.NewLock((*engine.Client)(c), newProtocol(name), opts...)}
 }
@@ -91,7 +93,8 @@ func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Ho
 	return (*holdfast.Hold)(h), m.fail("lock", err)
 }
 
-// TryLock is Lock without waiting: if another owner holds the lock it returns [holdfast.ErrNotAcquired] at once.
+// TryLock is Lock without waiting: if another owner holds the lock it returns
+// [holdfast.ErrNotAcquired] at once.
 func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	if err := m.check("try"); err != nil {
 		return nil, err
@@ -100,7 +103,8 @@ func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast
 	return (*holdfast.Hold)(h), m.fail("try", err)
 }
 
-// State asks the server who holds the lock, in one round trip. Waiters is -1: this kind keeps no queue in Redis.
+// State asks the server who holds the lock, in one round trip. Waiters is -1: this kind keeps no
+// queue in Redis.
 func (m *Mutex) State(ctx context.Context) (holdfast.State, error) {
 	if err := m.check("state"); err != nil {
 		return holdfast.State{}, err

@@ -26,7 +26,8 @@ func TestLockAndUnlock(t *testing.T) {
 	require.WithinDuration(t, time.Now().Add(holdfast.DefaultLease*99/100), h.Deadline(), time.Second)
 	require.NoError(t, h.Context().Err())
 
-	require.Equal(t, map[string]string{h.Owner(): "1"}, rdb.HGetAll(ctx, m.Name()).Val(), "the hash as Redisson keeps it")
+	require.Equal(t, map[string]string{h.Owner(): "1"}, rdb.HGetAll(ctx, m.Name()).Val(),
+		"the hash as Redisson keeps it")
 	s, err := m.State(ctx)
 	require.NoError(t, err)
 	require.Equal(t, h.Owner(), s.Owner)

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// refusedDials waits, when all else of the test is cleaned up, for go-redis: a pool whose server refuses connections notices within a
-// second that it was closed.
+// refusedDials waits, when all else of the test is cleaned up, for go-redis: a pool whose server
+// refuses connections notices within a second that it was closed.
 func refusedDials(t *testing.T) {
 	t.Cleanup(func() {
 		eventually(t, "the pool has stopped to dial", func() bool {
@@ -52,8 +52,9 @@ func unavailable(t *testing.T, err error, causes ...error) {
 	}
 }
 
-// TestOutageIsNoContention: where no server can be reached, no operation says that somebody has the lock, and all say what went
-// wrong: those that try once, those whose wait or context is over first, and those whose retry budget is.
+// TestOutageIsNoContention: where no server can be reached, no operation says that somebody has the
+// lock, and all say what went wrong: those that try once, those whose wait or context is over
+// first, and those whose retry budget is.
 func TestOutageIsNoContention(t *testing.T) {
 	const refused = syscall.ECONNREFUSED
 	c := refusing(t)
@@ -90,7 +91,8 @@ func TestOutageIsNoContentionControl(t *testing.T) {
 	require.NotErrorIs(t, err, holdfast.ErrUnavailable)
 }
 
-// TestOutageInTheLocalQueue: who waits behind another one of its client, which cannot reach the server, knows what that one knows.
+// TestOutageInTheLocalQueue: who waits behind another one of its client, which cannot reach the
+// server, knows what that one knows.
 func TestOutageInTheLocalQueue(t *testing.T) {
 	c := newClientThatPersists(t)
 	m := rlock.New(c, "a")
@@ -123,7 +125,8 @@ func newClientThatPersists(t *testing.T) *holdfast.Client {
 	return newClient(t, rdb, &holdfast.Options{RetryBudget: patience})
 }
 
-// TestKeptOutByItsOwnClient: who waits behind a holder of its client was kept out by somebody, whatever Redis says meanwhile.
+// TestKeptOutByItsOwnClient: who waits behind a holder of its client was kept out by somebody,
+// whatever Redis says meanwhile.
 func TestKeptOutByItsOwnClient(t *testing.T) {
 	p := newProxied(t, nil)
 	h, err := p.mutex.Lock(t.Context())
@@ -162,7 +165,8 @@ func TestOutageAfterARefusal(t *testing.T) {
 	refusedDials(t)
 	srv := redistest.Start(t)
 	proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
-	h, err := rlock.New(newClient(t, direct, nil), "a", holdfast.NoRenewal()).Lock(t.Context(), holdfast.Lease(300*time.Millisecond))
+	h, err := rlock.New(newClient(t, direct, nil), "a", holdfast.NoRenewal()).Lock(t.Context(),
+		holdfast.Lease(300*time.Millisecond))
 	require.NoError(t, err)
 	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
 	c := newClient(t, rdb, &holdfast.Options{RetryBudget: patience})
@@ -179,15 +183,16 @@ func TestOutageAfterARefusal(t *testing.T) {
 	<-f.twice // when the lease is over it asks again
 	cancel()
 	err = <-left
-	for _, is := range []error{holdfast.ErrNotAcquired, holdfast.ErrUnavailable, context.Canceled, syscall.ECONNREFUSED} {
+	for _, is := range []error{holdfast.ErrNotAcquired, holdfast.ErrUnavailable, context.Canceled,
+		syscall.ECONNREFUSED} {
 		require.ErrorIs(t, err, is)
 		require.ErrorContains(t, err, is.Error())
 	}
 	_ = h.Unlock(t.Context()) // its lease may have ended
 }
 
-// TestSpentBudget: who has waited for as long as the retry budget allows is told what the network said last, and not of the deadline that ended
-// the last attempt, which is none of the caller's.
+// TestSpentBudget: who has waited for as long as the retry budget allows is told what the network
+// said last, and not of the deadline that ended the last attempt, which is none of the caller's.
 func TestSpentBudget(t *testing.T) {
 	over := make(chan struct{})
 	var dials atomic.Int64
@@ -210,7 +215,8 @@ func TestSpentBudget(t *testing.T) {
 	require.ErrorContains(t, err, "no answer within the retry budget: ")
 }
 
-// TestNoPassword: a server that wants one, or another, is named as such, whichever words it has for a command of this length.
+// TestNoPassword: a server that wants one, or another, is named as such, whichever words it has for
+// a command of this length.
 func TestNoPassword(t *testing.T) {
 	for _, program := range redistest.Programs(t) {
 		srv := redistest.Start(t, redistest.Exec(program.Path))

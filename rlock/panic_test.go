@@ -45,7 +45,8 @@ func (p *panicky) around(cmds []redis.Cmder, send func()) {
 	due := func(cmd redis.Cmder) bool {
 		s := p.script.Load()
 		owner, _ := p.owner.Load().(string)
-		return s != nil && len(cmd.Args()) > 1 && cmd.Args()[1] == s.Hash() && (owner == "" || slices.Contains(cmd.Args(), any(owner))) &&
+		return s != nil && len(cmd.Args()) > 1 && cmd.Args()[1] == s.Hash() &&
+			(owner == "" || slices.Contains(cmd.Args(), any(owner))) &&
 			p.times.Add(-1) >= 0
 	}
 	panics := slices.ContainsFunc(cmds, due)
@@ -74,8 +75,8 @@ func newPanicky(t *testing.T, opts *holdfast.Options) (*panicky, *holdfast.Clien
 	return p, newClient(t, rdb, opts), rdb
 }
 
-// TestPanickingHook: a hook panics, before a command was sent or after it. The panic is its caller's, and the lock is nobody's a moment
-// later: not in Redis, not in this client.
+// TestPanickingHook: a hook panics, before a command was sent or after it. The panic is its
+// caller's, and the lock is nobody's a moment later: not in Redis, not in this client.
 func TestPanickingHook(t *testing.T) {
 	cancelled, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -134,7 +135,8 @@ func withOwner(ctx context.Context, h *holdfast.Hold) context.Context {
 	return h.Context()
 }
 
-// TestPanickingHookControl: the same with the panic let through at once: who comes next waits for a place that nobody has.
+// TestPanickingHookControl: the same with the panic let through at once: who comes next waits for a
+// place that nobody has.
 func TestPanickingHookControl(t *testing.T) {
 	p, c, rdb := newPanicky(t, nil)
 	m := rlock.New(c, uniqueName(t))
@@ -155,8 +157,8 @@ func TestPanickingHookControl(t *testing.T) {
 	require.ErrorIs(t, <-result, context.Canceled)
 }
 
-// TestPanicInTheBackground: where there is no caller, a panic is a failure like any other: renewals are tried again, and a lock whose
-// caller has left is given back.
+// TestPanicInTheBackground: where there is no caller, a panic is a failure like any other: renewals
+// are tried again, and a lock whose caller has left is given back.
 func TestPanicInTheBackground(t *testing.T) {
 	const lease = 3 * time.Second
 	p, c, rdb := newPanicky(t, &holdfast.Options{Lease: lease})

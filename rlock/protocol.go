@@ -13,7 +13,8 @@ const kindName = "rlock"
 // protocol is a lock's keys and how its scripts take them.
 type protocol struct {
 	keys keys.Lock
-	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for each call allocates.
+	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for
+	// each call allocates.
 	name, channel, token any
 	boxes                kind.Boxes
 }
@@ -32,7 +33,8 @@ func (p *protocol) Channel() string { return p.keys.Channel }
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
 	lease, ttl := p.boxes.Lease(a.Lease)
 	if ends := max(a.HeadStart, a.Ends); ends > 0 {
-		return lua.HeadStart.Call(p.name, p.token, p.channel, a.Owner, lease, ttl, kind.Flag(a.Again), a.Tokens, a.Until,
+		return lua.HeadStart.Call(p.name, p.token, p.channel, a.Owner, lease, ttl, kind.Flag(a.Again), a.Tokens,
+			a.Until,
 			kind.Millis(a.HeadStart), kind.Millis(ends))
 	}
 	return lua.Acquire.Call(p.name, p.token, a.Owner, lease, ttl, kind.Flag(a.Again), a.Tokens, a.Until)

@@ -22,7 +22,8 @@ const soon = 300 * time.Millisecond
 var waits = faultproxy.Command("WAIT")
 
 // replicatedLab is a primary with a replica, and a client before which there is a proxy.
-func replicatedLab(t *testing.T, change ...func(*redis.Options)) (*redistest.Replicated, *faultproxy.Proxy, *holdfast.Client) {
+func replicatedLab(t *testing.T, change ...func(*redis.Options)) (*redistest.Replicated, *faultproxy.Proxy,
+	*holdfast.Client) {
 	t.Helper()
 	r := redistest.StartReplicated(t, 1)
 	r.Primary().Command(t, "WAIT", "1", "0") // a replica counts when it has spoken for the first time
@@ -40,7 +41,8 @@ func requireGivenBack(t *testing.T, srv *redistest.Server, name string) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// TestWithReplicas: the grant is at the replica when Lock returns. Also if the server did not know any script.
+// TestWithReplicas: the grant is at the replica when Lock returns. Also if the server did not know
+// any script.
 func TestWithReplicas(t *testing.T) {
 	r, proxy, c := replicatedLab(t)
 	m := rlock.New(c, "a", holdfast.WithReplicas(1, patience))
@@ -93,9 +95,11 @@ func TestTooFewReplicas(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// TestReplicasAreWaitedForAgain: a reply is lost, that of the write or the one to WAIT, and all is sent again.
+// TestReplicasAreWaitedForAgain: a reply is lost, that of the write or the one to WAIT, and all is
+// sent again.
 func TestReplicasAreWaitedForAgain(t *testing.T) {
-	for what, lost := range map[string]func([]string) bool{"write": faultproxy.Script(lua.Recount.Hash()), "wait": waits} {
+	for what, lost := range map[string]func([]string) bool{"write": faultproxy.Script(lua.Recount.Hash()),
+		"wait": waits} {
 		for _, action := range []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut} {
 			t.Run(what+" "+action.String(), func(t *testing.T) {
 				t.Parallel()
@@ -119,7 +123,8 @@ func TestReplicasAreWaitedForAgain(t *testing.T) {
 	}
 }
 
-// TestLostBeforeReplicasHaveIt: the key vanishes between the grant and its confirmation, as in a failover.
+// TestLostBeforeReplicasHaveIt: the key vanishes between the grant and its confirmation, as in a
+// failover.
 func TestLostBeforeReplicasHaveIt(t *testing.T) {
 	r, proxy, c := replicatedLab(t)
 	rdb := r.Primary().Client(t)
@@ -138,9 +143,11 @@ func TestLostBeforeReplicasHaveIt(t *testing.T) {
 	requireGivenBack(t, r.Primary(), "a")
 }
 
-// TestLeavingWhileReplicasAreWaitedFor: the caller leaves, its client is closed, the wait is over. Nothing is left behind.
+// TestLeavingWhileReplicasAreWaitedFor: the caller leaves, its client is closed, the wait is over.
+// Nothing is left behind.
 func TestLeavingWhileReplicasAreWaitedFor(t *testing.T) {
-	lock := func(t *testing.T, leave func(c *holdfast.Client, cancel func()), opts ...holdfast.Option) (*redistest.Replicated, error) {
+	lock := func(t *testing.T, leave func(c *holdfast.Client, cancel func()),
+		opts ...holdfast.Option) (*redistest.Replicated, error) {
 		r, proxy, c := replicatedLab(t)
 		r.Replicas()[0].Pause()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -207,7 +214,8 @@ func TestReentryAndReplicas(t *testing.T) {
 	require.True(t, free(t, rdb, "a"))
 }
 
-// TestHandOffAndReplicas: who waits in the same client is handed the lock only if it wants no more replicas than were waited for.
+// TestHandOffAndReplicas: who waits in the same client is handed the lock only if it wants no more
+// replicas than were waited for.
 func TestHandOffAndReplicas(t *testing.T) {
 	_, proxy, c := replicatedLab(t)
 	m := rlock.New(c, "a")

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestSentinelWithRouting: go-redis makes a ClusterClient for servers that are no cluster. It wakes the waiters of clients without
-// routing, and is woken by them; also after a failover.
+// TestSentinelWithRouting: go-redis makes a ClusterClient for servers that are no cluster. It wakes
+// the waiters of clients without routing, and is woken by them; also after a failover.
 func TestSentinelWithRouting(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	options := func(change func(*redis.UniversalOptions)) *redis.UniversalOptions {
@@ -48,11 +48,13 @@ func TestSentinelWithRouting(t *testing.T) {
 		defer misled.Close()
 		misled.AddHook(shardedRelease{})
 		control := newClient(t, misled, &holdfast.Options{Lease: time.Hour})
-		require.False(t, handsOver(t, s.Primary(t), control, waiters["plain"], time.Second), "control: published where nobody listens")
+		require.False(t, handsOver(t, s.Primary(t), control, waiters["plain"], time.Second),
+			"control: published where nobody listens")
 	}
 	s.AwaitReplica(t.Context(), t)
 	s.Failover(t)
-	// Until a client has found the new primary it may be granted locks by the old one, which go with its data when that becomes a replica.
+	// Until a client has found the new primary it may be granted locks by the old one, which go
+	// with its data when that becomes a replica.
 	primary := s.Primary(t).Client(t)
 	for _, clients := range []map[string]*holdfast.Client{holders, waiters} {
 		for name, c := range clients {
@@ -62,7 +64,7 @@ func TestSentinelWithRouting(t *testing.T) {
 	inTurn()
 }
 
-// grantedAt tells whether a client's locks are granted by this server.
+// grantedAt reports whether a client's locks are granted by this server.
 func grantedAt(t *testing.T, server *redis.Client, c *holdfast.Client) bool {
 	t.Helper()
 	name := uniqueName(t)
@@ -74,8 +76,8 @@ func grantedAt(t *testing.T, server *redis.Client, c *holdfast.Client) bool {
 	return h.Unlock(t.Context()) == nil && there
 }
 
-// handsOver tells whether a waiter gets the lock within a time after it was released. The waiter has been refused twice by then: when
-// it came, and when it listened.
+// handsOver reports whether a waiter gets the lock within a time after it was released. The waiter
+// has been refused twice by then: when it came, and when it listened.
 func handsOver(t *testing.T, primary *redistest.Server, holder, waiter *holdfast.Client, within time.Duration) bool {
 	t.Helper()
 	name := uniqueName(t)

@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestWokenAfterFailover: an old primary that lives on, and never hears that it is one no longer, keeps its
-// subscribers. Whoever waits hears all the same of a release at the new one, in clients of every shape. The leases
-// are long, so that nothing else wakes anybody.
+// TestWokenAfterFailover: an old primary that lives on, and never hears that it is one no longer,
+// keeps its subscribers. Whoever waits hears all the same of a release at the new one, in clients
+// of every shape. The leases are long, so that nothing else wakes anybody.
 func TestWokenAfterFailover(t *testing.T) {
 	for _, p := range redistest.Programs(t) {
 		t.Run(p.Name, func(t *testing.T) { wokenAfterFailover(t, redistest.StartSentinel(t, redistest.Exec(p.Path))) })
@@ -76,8 +76,8 @@ func listens(t *testing.T, server *redistest.Server, channel string) bool {
 	return server.Client(t).PubSubNumSub(t.Context(), channel).Val()[channel] == 1
 }
 
-// asleep makes a client on rdb that waits for a lock, and returns when nothing but a message wakes it. It leaves with
-// the test.
+// asleep makes a client on rdb that waits for a lock, and returns when nothing but a message wakes
+// it. It leaves with the test.
 func asleep(t *testing.T, primary *redistest.Server, holder *holdfast.Client, rdb redis.UniversalClient) *sleeper {
 	t.Helper()
 	s := &sleeper{name: uniqueName(t), granted: make(chan *holdfast.Hold, 1)}

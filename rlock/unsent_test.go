@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// asks are operations that change something, each with the answer to whether that may have happened.
+// asks are operations that change something, each with the answer to whether that may have
+// happened.
 func asks(t *testing.T, rdb *redis.Client) map[string]error {
 	t.Helper()
 	m := rlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: 300 * time.Millisecond}), uniqueName(t))
@@ -28,8 +29,8 @@ func asks(t *testing.T, rdb *redis.Client) map[string]error {
 	return map[string]error{"lock": lock, "try": try, "force unlock": force}
 }
 
-// TestRefusedConnectionIsNotUncertain: what was never written to a connection has not happened, also if the budget is
-// over in the middle of go-redis's attempts to make one.
+// TestRefusedConnectionIsNotUncertain: what was never written to a connection has not happened,
+// also if the budget is over in the middle of go-redis's attempts to make one.
 func TestRefusedConnectionIsNotUncertain(t *testing.T) {
 	refusedDials(t)
 	over := make(chan struct{})

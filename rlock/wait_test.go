@@ -25,8 +25,8 @@ func awaitSubscriber(t *testing.T, rdb *redis.Client, name string) {
 	})
 }
 
-// TestWokenByTheUnlock: two clients hand a lock with a lease of 30 s to and fro. Did a wake-up get lost once, the test
-// would take as long as the lease; and the commands show that nobody polled.
+// TestWokenByTheUnlock: two clients hand a lock with a lease of 30 s to and fro. Did a wake-up get
+// lost once, the test would take as long as the lease; and the commands show that nobody polled.
 func TestWokenByTheUnlock(t *testing.T) {
 	srv := redistest.Start(t)
 	name := "ping-pong"
@@ -57,7 +57,8 @@ func TestWokenByTheUnlock(t *testing.T) {
 	close(start)
 	group.Wait()
 	calls := srv.CommandCalls(t)
-	require.LessOrEqual(t, calls["evalsha"], int64(2*rounds*2+2*rounds*2), "two scripts a turn and at most two lost attempts")
+	require.LessOrEqual(t, calls["evalsha"], int64(2*rounds*2+2*rounds*2),
+		"two scripts a turn and at most two lost attempts")
 }
 
 // TestWaitingCostsNothing: three seconds of waiting under a lease of 30 s.
@@ -104,8 +105,8 @@ func TestExpiryWakes(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// TestCancelledWaitersStrandNobody: a thousand waiters of two clients, cancelled at random moments while the lock goes
-// from hand to hand. Those that are not cancelled all get it.
+// TestCancelledWaitersStrandNobody: a thousand waiters of two clients, cancelled at random moments
+// while the lock goes from hand to hand. Those that are not cancelled all get it.
 func TestCancelledWaitersStrandNobody(t *testing.T) {
 	name := uniqueName(t)
 	var granted atomic.Int64

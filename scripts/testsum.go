@@ -1,12 +1,12 @@
 //go:build ignore
 
-// testsum reads the events of "go test -json" and prints what a person wants to see: a line per package, the whole output
-// of what failed, and in any case the lines with "proof:", which are the figures of a run. To the file named by its
-// argument it appends one line per test, which test.sh counts:
-// "pass", "fail NAME" or "skip NAME: REASON". The second argument goes before each name.
+// testsum reads the events of "go test -json" and prints what a person wants to see: a line per
+// package, the whole output of what failed, and in any case the lines with "proof:", which are the
+// figures of a run. To the file named by its argument it appends one line per test, which test.sh
+// counts: "pass", "fail NAME" or "skip NAME: REASON". The second argument goes before each name.
 //
-// It is a program and not a pipe of grep and awk because the output of tests that run at once is only told apart in the
-// events.
+// It is a program and not a pipe of grep and awk because the output of tests that run at once is
+// only told apart in the events.
 package main
 
 import (
@@ -86,7 +86,8 @@ func main() {
 func reason(out string) string {
 	var lines []string
 	for line := range strings.Lines(out) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "===") &&
+			!strings.HasPrefix(line, "---") {
 			lines = append(lines, line)
 		}
 	}

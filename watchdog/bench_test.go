@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// BenchmarkWatchForget is what a lock that is taken and released pays, time.Now for the send time included: alone, beside
-// many that are held for as long, and at worst, where its moments are before those of all others.
+// BenchmarkWatchForget is what a lock that is taken and released pays, time.Now for the send time
+// included: alone, beside many that are held for as long, and at worst, where its moments are
+// before those of all others.
 func BenchmarkWatchForget(b *testing.B) {
 	for _, c := range []struct {
 		name   string

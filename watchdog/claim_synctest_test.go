@@ -11,7 +11,8 @@ import (
 
 const claimed = 2 * time.Second
 
-// TestClaim: what stands for a claim only is renewed after a third of that, and is a whole lease from then on.
+// TestClaim: what stands for a claim only is renewed after a third of that, and is a whole lease
+// from then on.
 func TestClaim(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		h := &holder{}
@@ -34,8 +35,9 @@ func TestClaim(t *testing.T) {
 	})
 }
 
-// TestClaimIsTriedAgainInTime: answers that do not come are given up by the claim's measure, not by that of the lease, so that
-// there is time for more than one. Control: as a lease of which nobody says that it is a claim.
+// TestClaimIsTriedAgainInTime: answers that do not come are given up by the claim's measure, not by
+// that of the lease, so that there is time for more than one. Control: as a lease of which nobody
+// says that it is a claim.
 func TestClaimIsTriedAgainInTime(t *testing.T) {
 	silent := func(ctx context.Context, _ []Renewal) { <-ctx.Done() }
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {

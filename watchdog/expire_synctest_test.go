@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExpire: the goroutine that keeps the time does not run. Who looks at the clock sees that a lease is over, and its
-// owner is told then, and not once more later.
+// TestExpire: the goroutine that keeps the time does not run. Who looks at the clock sees that a
+// lease is over, and its owner is told then, and not once more later.
 func TestExpire(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		const hangs, short = time.Minute, time.Second
@@ -33,7 +33,8 @@ func TestExpire(t *testing.T) {
 	})
 }
 
-// TestExpireConfirmed: a lease that was confirmed is not over, whatever it had been without that; nor is one that was forgotten told.
+// TestExpireConfirmed: a lease that was confirmed is not over, whatever it had been without that;
+// nor is one that was forgotten told.
 func TestExpireConfirmed(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		h := &holder{}

@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each test here makes a fault and shows that a defence stands against it. Its control makes the same fault with the
-// defence switched off, and must see the harm.
+// Each test here makes a fault and shows that a defence stands against it. Its control makes the
+// same fault with the defence switched off, and must see the harm.
 
-// TestSilenceIsToldInTime: the server stops answering. All holders are told at their deadlines, to the instant, although
-// every renewal is stuck, and also if it cannot be cancelled.
+// TestSilenceIsToldInTime: the server stops answering. All holders are told at their deadlines, to
+// the instant, although every renewal is stuck, and also if it cannot be cancelled.
 func TestSilenceIsToldInTime(t *testing.T) {
 	late := func(off controls, answer func(context.Context, []Renewal)) (late time.Duration) {
 		bubble(t, off, func(t *testing.T, w *Watchdog, s *fakeServer) {
@@ -62,8 +62,8 @@ func TestSilenceOfOne(t *testing.T) {
 	})
 }
 
-// TestDeafAttempt: an attempt that hangs and cannot be cancelled does not stop the next one, which is confirmed; what
-// the first one says when it comes back at last changes nothing.
+// TestDeafAttempt: an attempt that hangs and cannot be cancelled does not stop the next one, which
+// is confirmed; what the first one says when it comes back at last changes nothing.
 func TestDeafAttempt(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		s.say(func(ctx context.Context, batch []Renewal) {
@@ -86,7 +86,8 @@ func TestDeafAttempt(t *testing.T) {
 	})
 }
 
-// TestPlacesComeFree: four batches hang, a lease falls due, and is renewed in the moment that one of the four ends.
+// TestPlacesComeFree: four batches hang, a lease falls due, and is renewed in the moment that one
+// of the four ends.
 func TestPlacesComeFree(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		const hang = 12 * time.Second
@@ -113,7 +114,8 @@ func TestPlacesComeFree(t *testing.T) {
 	})
 }
 
-// TestBackoff: a server that refuses is asked again after 20 ms, then less and less often, at least once a second.
+// TestBackoff: a server that refuses is asked again after 20 ms, then less and less often, at least
+// once a second.
 func TestBackoff(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		s.say(func(context.Context, []Renewal) {})
@@ -131,8 +133,9 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// TestLateAnswer: lost is lost, whatever an answer says that comes after the deadline. The clock is kept from telling the
-// loss meanwhile, by an owner that blocks in Lost; the control brings the lease back, which the owner has seen to be over.
+// TestLateAnswer: lost is lost, whatever an answer says that comes after the deadline. The clock is
+// kept from telling the loss meanwhile, by an owner that blocks in Lost; the control brings the
+// lease back, which the owner has seen to be over.
 func TestLateAnswer(t *testing.T) {
 	told := func(off controls) (lost []error) {
 		bubble(t, off, func(t *testing.T, w *Watchdog, s *fakeServer) {
@@ -159,8 +162,8 @@ func TestLateAnswer(t *testing.T) {
 	require.Empty(t, told(controls{deadline: true}), "control: back from the dead")
 }
 
-// TestPausedProcess: the process stands still beyond the lease between making a batch and sending it. No renewal is sent
-// when it goes on.
+// TestPausedProcess: the process stands still beyond the lease between making a batch and sending
+// it. No renewal is sent when it goes on.
 func TestPausedProcess(t *testing.T) {
 	sent := func(off controls) (sent int) {
 		off.beforeRun = func() { time.Sleep(lease) }
@@ -174,11 +177,12 @@ func TestPausedProcess(t *testing.T) {
 		return sent
 	}
 	require.Zero(t, sent(controls{}))
-	require.Positive(t, sent(controls{recheck: true}), "control: renewed when the server may have granted it to another")
+	require.Positive(t, sent(controls{recheck: true}),
+		"control: renewed when the server may have granted it to another")
 }
 
-// TestPausedClock: the goroutine that keeps the time stands still beyond the leases. All are told as soon as it goes on,
-// and none is renewed.
+// TestPausedClock: the goroutine that keeps the time stands still beyond the leases. All are told
+// as soon as it goes on, and none is renewed.
 func TestPausedClock(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		start := time.Now()
@@ -198,8 +202,8 @@ func TestPausedClock(t *testing.T) {
 	})
 }
 
-// TestForgetDuringBatch: the verdict of a batch that is under way is ignored after Forget, and also by a later life of
-// the same lease.
+// TestForgetDuringBatch: the verdict of a batch that is under way is ignored after Forget, and also
+// by a later life of the same lease.
 func TestForgetDuringBatch(t *testing.T) {
 	told := func(off controls) (lost []error) {
 		bubble(t, off, func(t *testing.T, w *Watchdog, s *fakeServer) {
@@ -251,8 +255,8 @@ func TestForgetBeforeSending(t *testing.T) {
 	require.Equal(t, 1, sent(controls{recheck: true}), "control: a renewal that started after Forget")
 }
 
-// TestExtendedMeanwhile: a long extension is sent, then a short renewal, and both are confirmed in this order. The long
-// lease counts from its own send time.
+// TestExtendedMeanwhile: a long extension is sent, then a short renewal, and both are confirmed in
+// this order. The long lease counts from its own send time.
 func TestExtendedMeanwhile(t *testing.T) {
 	const long = 10 * time.Minute
 	over := func(off controls) (over time.Duration) {
@@ -276,7 +280,8 @@ func TestExtendedMeanwhile(t *testing.T) {
 	require.Equal(t, 500*time.Millisecond, over(controls{length: true}), "control: trusted longer than it lasts")
 }
 
-// TestLongLease: a batch has a long lease once, although the slack for it is more than the time that an attempt may take.
+// TestLongLease: a batch has a long lease once, although the slack for it is more than the time
+// that an attempt may take.
 func TestLongLease(t *testing.T) {
 	size := func(off controls) (size int) {
 		bubble(t, off, func(t *testing.T, w *Watchdog, s *fakeServer) {
@@ -292,8 +297,9 @@ func TestLongLease(t *testing.T) {
 	require.Equal(t, defaultBatch, size(controls{narrow: true}), "control: again and again until the batch is full")
 }
 
-// TestHundredThousand: leases taken within a second share batches, none is renewed later than at half its length, and
-// goroutines do not grow with leases. So it is too among as many plain leases that end in the same second.
+// TestHundredThousand: leases taken within a second share batches, none is renewed later than at
+// half its length, and goroutines do not grow with leases. So it is too among as many plain leases
+// that end in the same second.
 func TestHundredThousand(t *testing.T) {
 	for name, plain := range map[string]bool{"alone": false, "among plain ones": true} {
 		t.Run(name, func(t *testing.T) {
@@ -340,7 +346,8 @@ func TestHundredThousand(t *testing.T) {
 				require.Less(t, time.Duration(latest.Load()), lease/2)
 				require.Less(t, s.count(), rounds*n/defaultBatch*3/2, "batches are full, or nearly")
 				require.LessOrEqual(t, s.peak(), maxInFlight)
-				require.LessOrEqual(t, most.Load(), int64(before+1+2*maxInFlight), "the clock, the batches, and those about to end")
+				require.LessOrEqual(t, most.Load(), int64(before+1+2*maxInFlight),
+					"the clock, the batches, and those about to end")
 				t.Logf("latest renewal %v after its confirmation, %d batches a minute, %d at once",
 					time.Duration(latest.Load()), s.count(), s.peak())
 			})

@@ -39,7 +39,8 @@ func TestHasten(t *testing.T) {
 	}
 }
 
-// TestHastenIsKept: what confirms the lease meanwhile does not put the renewal off, nor does another wish.
+// TestHastenIsKept: what confirms the lease meanwhile does not put the renewal off, nor does
+// another wish.
 func TestHastenIsKept(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		h := &holder{}
@@ -57,7 +58,8 @@ func TestHastenIsKept(t *testing.T) {
 	})
 }
 
-// TestHastenIsNotEarly: the renewal that was wished for does not come early to share another one's batch.
+// TestHastenIsNotEarly: the renewal that was wished for does not come early to share another one's
+// batch.
 func TestHastenIsNotEarly(t *testing.T) {
 	for _, off := range []bool{false, true} { // the second one is the control
 		bubble(t, controls{wish: off}, func(t *testing.T, w *Watchdog, s *fakeServer) {
@@ -88,7 +90,8 @@ func TestHastenIsNotEarly(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, []time.Duration{hasty}, when(first))
 			if off {
-				require.Equal(t, []time.Duration{hasty}, when(second), "control: with the first one, and not when it was to be")
+				require.Equal(t, []time.Duration{hasty}, when(second),
+					"control: with the first one, and not when it was to be")
 				return
 			}
 			require.Equal(t, []time.Duration{2 * hasty}, when(second))

@@ -20,8 +20,8 @@ func checkHeap(t *testing.T, h *leases) {
 	}
 }
 
-// churn applies one operation per byte: a lease from a small set is put somewhere, or removed, or the first is taken. It
-// compares with a map.
+// churn applies one operation per byte: a lease from a small set is put somewhere, or removed, or
+// the first is taken. It compares with a map.
 func churn(t *testing.T, ops []byte) {
 	t.Helper()
 	for _, kind := range []int{ends, turns} {
@@ -98,8 +98,8 @@ func TestTrust(t *testing.T) {
 	require.Positive(t, Trust(math.MaxInt64))
 }
 
-// TestDurations: whatever the length, several attempts fit before the deadline, and a lease that is in a batch is not
-// taken early into the same one.
+// TestDurations: whatever the length, several attempts fit before the deadline, and a lease that is
+// in a batch is not taken early into the same one.
 func TestDurations(t *testing.T) {
 	require.Equal(t, 20*time.Millisecond, patience(100*time.Millisecond))
 	require.Equal(t, 500*time.Millisecond, patience(5*time.Second))

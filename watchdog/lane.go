@@ -2,11 +2,13 @@ package watchdog
 
 import "time"
 
-// maxInFlight is how many batches of a lane are under way at most. More than one, because one may be stuck on a dead connection
-// while the others reach the server; few, so that 100 000 leases cost no more goroutines than one.
+// maxInFlight is how many batches of a lane are under way at most. More than one, because one may
+// be stuck on a dead connection while the others reach the server; few, so that 100 000 leases cost
+// no more goroutines than one.
 const maxInFlight = 4
 
-// lanes are what [Config.Lane] keeps apart, as long as something of theirs is under way. All of it is guarded by the watchdog's mutex.
+// lanes are what [Config.Lane] keeps apart, as long as something of theirs is under way. All of it
+// is guarded by the watchdog's mutex.
 type lanes map[any]*lane
 
 type lane struct {
@@ -14,7 +16,8 @@ type lane struct {
 	parked   []parked // due, and there was no place; oldest first
 }
 
-// parked is a lease that is in no heap of turns. It may be put there meanwhile, or be forgotten: then this means nothing any more.
+// parked is a lease that is in no heap of turns. It may be put there meanwhile, or be forgotten:
+// then this means nothing any more.
 type parked struct {
 	l    *Lease
 	life uint64
@@ -27,7 +30,7 @@ type batch struct {
 	renewals []Renewal
 }
 
-// full tells whether a batch of the lane has to wait.
+// full reports whether a batch of the lane has to wait.
 func (s lanes) full(key any) bool {
 	ln := s[key]
 	return ln != nil && ln.inFlight >= maxInFlight
@@ -48,8 +51,9 @@ func (w *Watchdog) park(key any, l *Lease, at time.Duration) {
 	ln.parked = append(ln.parked, parked{l, l.life, at})
 }
 
-// leaveLocked gives the place of a batch back, and lets those who wait for one look again: no more than go together. They may be of
-// another lane by now, and then nobody of this one would come back to wake the next: the last batch wakes all.
+// leaveLocked gives the place of a batch back, and lets those who wait for one look again: no more
+// than go together. They may be of another lane by now, and then nobody of this one would come back
+// to wake the next: the last batch wakes all.
 func (w *Watchdog) leaveLocked(key any) {
 	ln := w.lanes[key]
 	ln.inFlight--

@@ -39,7 +39,7 @@ func (f *fleet) heal() {
 	f.healthy = true
 }
 
-// hangs tells whether a renewal of any of them does not come back.
+// hangs reports whether a renewal of any of them does not come back.
 func (f *fleet) hangs(batch []Renewal) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,10 +88,12 @@ func (f *fleet) run(t *testing.T, n int, lanes bool, during func(*Watchdog)) {
 	})
 }
 
-// filled is after what time all places of a lane are taken by attempts that hang, and its leases wait.
+// filled is after what time all places of a lane are taken by attempts that hang, and its leases
+// wait.
 const filled = lease/3 + maxInFlight*lease/12 + lease/24
 
-// TestHungLane: who hangs keeps neither verdicts nor places from others, be it few leases or many times more than all places hold.
+// TestHungLane: who hangs keeps neither verdicts nor places from others, be it few leases or many
+// times more than all places hold.
 func TestHungLane(t *testing.T) {
 	for _, n := range []int{1, 200} {
 		f := &fleet{hang: time.Hour}
@@ -105,8 +107,8 @@ func TestHungLane(t *testing.T) {
 	}
 }
 
-// TestLaneLeft: what waits for a place beside a server that hangs is renewed by its new server, once one of the attempts there has
-// come back.
+// TestLaneLeft: what waits for a place beside a server that hangs is renewed by its new server,
+// once one of the attempts there has come back.
 func TestLaneLeft(t *testing.T) {
 	f := &fleet{hang: lease / 2}
 	f.run(t, 1, true, func(w *Watchdog) {
@@ -119,7 +121,8 @@ func TestLaneLeft(t *testing.T) {
 	require.Zero(t, f.lost(1)+f.lost(2))
 }
 
-// TestParkedForgotten: a lease that waits for a place can be forgotten, confirmed elsewhere and watched anew.
+// TestParkedForgotten: a lease that waits for a place can be forgotten, confirmed elsewhere and
+// watched anew.
 func TestParkedForgotten(t *testing.T) {
 	f := &fleet{hang: lease}
 	f.run(t, 3, true, func(w *Watchdog) {

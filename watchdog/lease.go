@@ -9,9 +9,11 @@ import (
 
 // The reasons that an owner is given for a loss.
 var (
-	// ErrDeadline says that nobody confirmed a lease in time that was to be renewed. It may stand on the server all the same.
+	// ErrDeadline says that nobody confirmed a lease in time that was to be renewed. It may stand
+	// on the server all the same.
 	ErrDeadline = errors.New("the lease could not be renewed in time")
-	// ErrEnded says that the lease was not to be renewed, and is over. It may stand on the server for a moment, by its clock.
+	// ErrEnded says that the lease was not to be renewed, and is over. It may stand on the server
+	// for a moment, by its clock.
 	ErrEnded = errors.New("its lease ended, and it was taken with NoRenewal")
 	// ErrGone says that the server does not know the owner as the holder any more.
 	ErrGone = errors.New("the server says that the lock is not held by this owner")
@@ -20,22 +22,23 @@ var (
 // Drift is the part by which the rates of clocks may differ: one in so many.
 const Drift = 100
 
-// Trust is how long a lease of this length may be trusted after the command that set it was sent: 1 % less, because the
-// server's clock may run that much faster than ours, and 2 ms less, because the server counts in whole milliseconds, once
-// when the lease is set and once when it looks whether it ended. Never negative.
+// Trust is how long a lease of this length may be trusted after the command that set it was sent: 1
+// % less, because the server's clock may run that much faster than ours, and 2 ms less, because the
+// server counts in whole milliseconds, once when the lease is set and once when it looks whether it
+// ended. Never negative.
 func Trust(length time.Duration) time.Duration {
 	return max(0, length-length/Drift-2*time.Millisecond)
 }
 
 // Owner is who is told of a loss.
 type Owner interface {
-	// Lost is called at most once per Watch, from a goroutine of the watchdog's or by Expire, and without its mutex. It must not
-	// block: deadlines of others wait for it.
+	// Lost is called at most once per Watch, from a goroutine of the watchdog's or by Expire, and
+	// without its mutex. It must not block: deadlines of others wait for it.
 	Lost(reason error)
 }
 
-// Lease is one hold under watch, meant to be a field of the owner. The zero value is ready for [Watchdog.Watch]; it must
-// not be copied afterwards.
+// Lease is one hold under watch, meant to be a field of the owner. The zero value is ready for
+// [Watchdog.Watch]; it must not be copied afterwards.
 type Lease struct {
 	guarded
 	until atomic.Int64 // the deadline, in nanoseconds, for those who look without the mutex
@@ -65,7 +68,7 @@ func (l *Lease) over() error {
 	return ErrEnded
 }
 
-// watched tells whether the lease is in a watchdog: all that are have a deadline.
+// watched reports whether the lease is in a watchdog: all that are have a deadline.
 func (l *Lease) watched() bool { return l.place[ends] != 0 }
 
 // wished is when a lease is due that is due at that moment in the ordinary way.
@@ -86,17 +89,19 @@ const (
 	lastBackoff  = time.Second
 )
 
-// patience is how long an attempt may take: a tenth of the lease, so that several fit in before the deadline.
+// patience is how long an attempt may take: a tenth of the lease, so that several fit in before the
+// deadline.
 func patience(length time.Duration) time.Duration {
 	return min(max(length/10, 20*time.Millisecond), 2*time.Second)
 }
 
-// overdue is after what time without a verdict another attempt is made beside the first: a little more than its patience,
-// so that one that obeys its context is followed by a backoff and not by two attempts.
+// overdue is after what time without a verdict another attempt is made beside the first: a little
+// more than its patience, so that one that obeys its context is followed by a backoff and not by
+// two attempts.
 func overdue(length time.Duration) time.Duration { return patience(length) * 5 / 4 }
 
-// slack is by how much a renewal may come early to share a batch with others. It is less than overdue in any case, else
-// a lease would be due again as soon as it is in a batch.
+// slack is by how much a renewal may come early to share a batch with others. It is less than
+// overdue in any case, else a lease would be due again as soon as it is in a batch.
 func slack(length time.Duration) time.Duration { return min(length/30, patience(length)/2) }
 
 // nextBackoff doubles from 20 ms to a tenth of the lease, at most a second.
@@ -104,7 +109,8 @@ func nextBackoff(last, length time.Duration) time.Duration {
 	return min(max(2*last, firstBackoff), max(length/10, time.Millisecond), lastBackoff)
 }
 
-// jitter takes up to half away, so that clients that lost their server together do not come back together.
+// jitter takes up to half away, so that clients that lost their server together do not come back
+// together.
 func jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
 }

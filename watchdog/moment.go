@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Moments are counted from the watchdog's epoch, by the monotonic clock and the time that the machine slept meanwhile, which that clock
-// leaves out on some systems: leases go on at the server. Timers do not count it, so the goroutine that keeps the time looks once in
-// a glance while leases are watched, and whoever asks for one looks too.
+// Moments are counted from the watchdog's epoch, by the monotonic clock and the time that the
+// machine slept meanwhile, which that clock leaves out on some systems: leases go on at the server.
+// Timers do not count it, so the goroutine that keeps the time looks once in a glance while leases
+// are watched, and whoever asks for one looks too.
 const (
 	forever = time.Duration(math.MaxInt64)
 	never   = time.Duration(math.MinInt64)

@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLeaseAfterASleep: a timer that was set before the machine slept comes later than the moment that it was set for. A lease that is
-// watched since is renewed in its time all the same, however short it is, and whether others are watched or not.
+// TestLeaseAfterASleep: a timer that was set before the machine slept comes later than the moment
+// that it was set for. A lease that is watched since is renewed in its time all the same, however
+// short it is, and whether others are watched or not.
 func TestLeaseAfterASleep(t *testing.T) {
 	const short = glance / 10
 	for _, others := range []bool{false, true} {
@@ -31,8 +32,8 @@ func TestLeaseAfterASleep(t *testing.T) {
 	}
 }
 
-// TestSleepIsNoticedByTheIdle: also where the goroutine sleeps on for a lease that was given up before it looked, the next lease has somebody
-// who notices a sleep within a glance.
+// TestSleepIsNoticedByTheIdle: also where the goroutine sleeps on for a lease that was given up
+// before it looked, the next lease has somebody who notices a sleep within a glance.
 func TestSleepIsNoticedByTheIdle(t *testing.T) {
 	sleepy(t, controls{}, func(t *testing.T, m *machine, w *Watchdog, _ *fakeServer) {
 		first := watch(t, w, true)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// run keeps the time: it sleeps until the next moment, tells owners of what is lost and sends off what is to be renewed.
+// run keeps the time: it sleeps until the next moment, tells owners of what is lost and sends off
+// what is to be renewed.
 func (w *Watchdog) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -38,9 +39,9 @@ type loss struct {
 	reason error
 }
 
-// due takes what is to be done now: deadlines first, then a batch of renewals for each lane. Never more than a batch in all, so that
-// the mutex is not held for long when 100 000 are due; more says that there may be others. If there is nothing it sets the timer
-// for what comes next.
+// due takes what is to be done now: deadlines first, then a batch of renewals for each lane. Never
+// more than a batch in all, so that the mutex is not held for long when 100 000 are due; more says
+// that there may be others. If there is nothing it sets the timer for what comes next.
 func (w *Watchdog) due(timer *time.Timer) (lost []loss, batches []batch, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +69,8 @@ func (w *Watchdog) due(timer *time.Timer) (lost []loss, batches []batch, more bo
 	return lost, batches, more
 }
 
-// batchesLocked takes the leases that are due, and with them those that are soon. looked is how many were taken or parked.
+// batchesLocked takes the leases that are due, and with them those that are soon. looked is how
+// many were taken or parked.
 func (w *Watchdog) batchesLocked(now time.Duration) (batches []batch, looked int) {
 	for ; w.turns.len() > 0 && looked < w.cfg.MaxBatch; looked++ {
 		first := w.turns.entries[0]
@@ -119,9 +121,10 @@ func (w *Watchdog) laneOf(l *Lease) any {
 	return w.cfg.Lane(l.owner)
 }
 
-// sleepLocked sets the timer for the next moment. When there is nothing to wait for, it keeps the moment that it last slept for. That
-// costs one look for nothing, and spares the next lease a poke: a client that takes and releases one lock would else poke every time
-// that the goroutine happens to look in between.
+// sleepLocked sets the timer for the next moment. When there is nothing to wait for, it keeps the
+// moment that it last slept for. That costs one look for nothing, and spares the next lease a poke:
+// a client that takes and releases one lock would else poke every time that the goroutine happens
+// to look in between.
 func (w *Watchdog) sleepLocked(timer *time.Timer, now time.Duration) {
 	next := forever
 	if w.ends.len() > 0 {
@@ -162,9 +165,10 @@ func (w *Watchdog) renew(b batch) {
 	}
 }
 
-// begin drops what was forgotten or ran out since the batch was made, for this goroutine may have waited to be scheduled,
-// and takes the send time, before the call: the server cannot have renewed earlier. All of it with the mutex held, so
-// that a Forget is either before it, and the lease is not renewed, or after it.
+// begin drops what was forgotten or ran out since the batch was made, for this goroutine may have
+// waited to be scheduled, and takes the send time, before the call: the server cannot have renewed
+// earlier. All of it with the mutex held, so that a Forget is either before it, and the lease is
+// not renewed, or after it.
 func (w *Watchdog) begin(batch []Renewal) (rest []Renewal, sent time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -211,7 +215,9 @@ func (w *Watchdog) judge(lane any, batch []Renewal, sent time.Time) (gone []Owne
 		}
 		switch r.Verdict {
 		case Renewed:
-			length := r.Length // what the server was told. The lease's own may be longer since, by a command sent earlier
+			// what the server was told. The lease's own may be longer since, by a command sent
+			// earlier
+			length := r.Length
 			if w.off.length {
 				length = l.length
 			}

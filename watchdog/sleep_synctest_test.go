@@ -40,8 +40,8 @@ func sleepy(t *testing.T, off controls, f func(t *testing.T, m *machine, w *Watc
 	})
 }
 
-// TestSleptBeyondTheLease: whoever looks first after the machine woke sees that the lease is over, and its owner is told within a
-// glance if nobody does.
+// TestSleptBeyondTheLease: whoever looks first after the machine woke sees that the lease is over,
+// and its owner is told within a glance if nobody does.
 func TestSleptBeyondTheLease(t *testing.T) {
 	sleepy(t, controls{}, func(t *testing.T, m *machine, w *Watchdog, _ *fakeServer) {
 		seen, unseen := watch(t, w, true), watch(t, w, true)
@@ -74,7 +74,8 @@ func TestSleptBeyondTheLeaseControl(t *testing.T) {
 	})
 }
 
-// TestShortSleep: a lease that lasts is renewed at once, if it is due by now, and its deadline has come nearer.
+// TestShortSleep: a lease that lasts is renewed at once, if it is due by now, and its deadline has
+// come nearer.
 func TestShortSleep(t *testing.T) {
 	for _, off := range []controls{{}, {asleep: true}} {
 		sleepy(t, off, func(t *testing.T, m *machine, w *Watchdog, s *fakeServer) {
@@ -97,8 +98,8 @@ func TestShortSleep(t *testing.T) {
 	}
 }
 
-// TestConfirmedFromBeforeTheSleep: what was sent before the machine slept counts as from then, also if its answer was there at once
-// afterwards, and though nobody had looked in between.
+// TestConfirmedFromBeforeTheSleep: what was sent before the machine slept counts as from then, also
+// if its answer was there at once afterwards, and though nobody had looked in between.
 func TestConfirmedFromBeforeTheSleep(t *testing.T) {
 	for _, off := range []controls{{}, {asleep: true}} {
 		synctest.Test(t, func(t *testing.T) {

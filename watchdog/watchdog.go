@@ -43,20 +43,22 @@ var (
 
 // Config is what a watchdog needs.
 type Config struct {
-	// Renew renews a batch and sets the verdicts. It is called from several goroutines, and must neither keep the batch
-	// nor change its order. It should return when ctx ends; what it has not decided by then is tried again. While it
-	// does not return it takes one of the four places for batches of its lane, but delays no deadline.
+	// Renew renews a batch and sets the verdicts. It is called from several goroutines, and must
+	// neither keep the batch nor change its order. It should return when ctx ends; what it has not
+	// decided by then is tried again. While it does not return it takes one of the four places for
+	// batches of its lane, but delays no deadline.
 	Renew func(ctx context.Context, batch []Renewal)
-	// Lane tells apart what must not wait for each other: leases of different servers, of which one may hang. Owners whose lanes are
-	// equal share batches and places, others never. What it returns is a key of maps; it is asked anew for each attempt, with the
-	// mutex of the watchdog held, so it must neither block nor call the watchdog. nil: all are one lane.
+	// Lane tells apart what must not wait for each other: leases of different servers, of which one
+	// may hang. Owners whose lanes are equal share batches and places, others never. What it
+	// returns is a key of maps; it is asked anew for each attempt, with the mutex of the watchdog
+	// held, so it must neither block nor call the watchdog. nil: all are one lane.
 	Lane func(Owner) any
 	// MaxBatch is how many leases share a call of Renew at most. Default 500.
 	MaxBatch int
 }
 
-// Watchdog watches any number of leases. Make one with [New], Stop it and Join it. Its methods may be called from any
-// goroutine, also from Renew and Lost, except Join.
+// Watchdog watches any number of leases. Make one with [New], Stop it and Join it. Its methods may
+// be called from any goroutine, also from Renew and Lost, except Join.
 type Watchdog struct {
 	cfg    Config
 	clock  *suspend.Clock
@@ -78,8 +80,8 @@ type Watchdog struct {
 	doubts  int64         // of the clock, for which all was renewed
 }
 
-// controls switch single defences off, so that a test can show that the fault it makes is real: without the defence the
-// same check fails. They are set before the first Watch, by tests alone.
+// controls switch single defences off, so that a test can show that the fault it makes is real:
+// without the defence the same check fails. They are set before the first Watch, by tests alone.
 type controls struct {
 	beside    bool   // batches run beside the clock
 	recheck   bool   // a lease is checked again when its batch is sent
@@ -110,14 +112,15 @@ func New(cfg Config) *Watchdog {
 	return w
 }
 
-// Watch begins to watch a lease that was granted by a command sent at sent, a time from [suspend.Clock.Now], and renews it from a third of
-// its length on if renew is set. It returns false after Stop. A lease that is watched already is watched anew.
+// Watch begins to watch a lease that was granted by a command sent at sent, a time from
+// [suspend.Clock.Now], and renews it from a third of its length on if renew is set. It returns
+// false after Stop. A lease that is watched already is watched anew.
 func (w *Watchdog) Watch(l *Lease, o Owner, sent time.Time, length time.Duration, renew bool) bool {
 	return w.watch(l, o, sent, length, length, renew)
 }
 
-// Claim is Watch for a lease that stands for a claim only, and is to have its full length from its first renewal on. That
-// comes after a third of the claim.
+// Claim is Watch for a lease that stands for a claim only, and is to have its full length from its
+// first renewal on. That comes after a third of the claim.
 func (w *Watchdog) Claim(l *Lease, o Owner, sent time.Time, claim, length time.Duration) bool {
 	return w.watch(l, o, sent, claim, length, true)
 }
@@ -159,8 +162,9 @@ func (w *Watchdog) confirmLocked(l *Lease, sent time.Time, length time.Duration)
 	}
 }
 
-// put also pokes the goroutine if it would sleep too long. A lock that is taken and released again and again does not
-// poke it: its moments are always later than the one that the goroutine sleeps for since the first time.
+// put also pokes the goroutine if it would sleep too long. A lock that is taken and released again
+// and again does not poke it: its moments are always later than the one that the goroutine sleeps
+// for since the first time.
 func (w *Watchdog) put(h *leases, l *Lease, at time.Duration) {
 	h.put(l, at)
 	w.wakeBy(at)
@@ -178,9 +182,10 @@ func (w *Watchdog) wakeBy(at time.Duration) {
 	}
 }
 
-// Confirm notes that a command sent at sent has set the lease to length or left it longer, and renews it at this length
-// from now on. Renewal can be switched on, not off, see [Watchdog.Rest]. The deadline never moves back. It returns false, and leaves the lease
-// alone, if that is not watched or its deadline has passed: then its owner is told of the loss, or will be.
+// Confirm notes that a command sent at sent has set the lease to length or left it longer, and
+// renews it at this length from now on. Renewal can be switched on, not off, see [Watchdog.Rest].
+// The deadline never moves back. It returns false, and leaves the lease alone, if that is not
+// watched or its deadline has passed: then its owner is told of the loss, or will be.
 func (w *Watchdog) Confirm(l *Lease, sent time.Time, length time.Duration, renew bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -192,10 +197,11 @@ func (w *Watchdog) Confirm(l *Lease, sent time.Time, length time.Duration, renew
 	return true
 }
 
-// Forget ends the watch. It returns false if there is nothing to end: the lease was never watched, or not any more, or it
-// is lost, also when its deadline has only just passed and its owner is about to be told. Verdicts of renewals that
-// are under way are ignored, and none is sent after it returned. Sent means that its send time was taken: what Renew
-// does from there on, a server may see later.
+// Forget ends the watch. It returns false if there is nothing to end: the lease was never watched,
+// or not any more, or it is lost, also when its deadline has only just passed and its owner is
+// about to be told. Verdicts of renewals that are under way are ignored, and none is sent after it
+// returned. Sent means that its send time was taken: what Renew does from there on, a server may
+// see later.
 func (w *Watchdog) Forget(l *Lease) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,9 +220,9 @@ func (w *Watchdog) forgetLocked(l *Lease) {
 	l.life++
 }
 
-// Hasten has a renewed lease renewed once after d at the latest, whatever is confirmed until then. If it is due in the
-// ordinary way before, that is the one. It does not come earlier than these two to share a batch with others: what it is
-// to come after may not be over then.
+// Hasten has a renewed lease renewed once after d at the latest, whatever is confirmed until then.
+// If it is due in the ordinary way before, that is the one. It does not come earlier than these two
+// to share a batch with others: what it is to come after may not be over then.
 func (w *Watchdog) Hasten(l *Lease, d time.Duration) {
 	w.wish(l, func(now time.Duration) {
 		if l.by == 0 {
@@ -225,8 +231,8 @@ func (w *Watchdog) Hasten(l *Lease, d time.Duration) {
 	})
 }
 
-// RenewAfter has a renewed lease renewed once when d is over, also if it is renewed before: what it is to come after is
-// not over then. Of several such moments the last one counts.
+// RenewAfter has a renewed lease renewed once when d is over, also if it is renewed before: what it
+// is to come after is not over then. Of several such moments the last one counts.
 func (w *Watchdog) RenewAfter(l *Lease, d time.Duration) {
 	w.wish(l, func(now time.Duration) { l.after = max(l.after, now+d) })
 }
@@ -244,8 +250,8 @@ func (w *Watchdog) wish(l *Lease, note func(now time.Duration)) {
 	}
 }
 
-// Rest ends the renewal of a lease, which is watched on: it is lost at its deadline, unless it is confirmed again. As after Forget,
-// verdicts of renewals that are under way are ignored.
+// Rest ends the renewal of a lease, which is watched on: it is lost at its deadline, unless it is
+// confirmed again. As after Forget, verdicts of renewals that are under way are ignored.
 func (w *Watchdog) Rest(l *Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,7 +260,8 @@ func (w *Watchdog) Rest(l *Lease) {
 	w.turns.remove(l)
 }
 
-// Deadline is until when the lease is trusted, also when it is watched no more. The zero time if it never was.
+// Deadline is until when the lease is trusted, also when it is watched no more. The zero time if it
+// never was.
 func (w *Watchdog) Deadline(l *Lease) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -271,12 +278,14 @@ func (w *Watchdog) Reason(l *Lease) error {
 	return l.over()
 }
 
-// Over tells whether the deadline of a lease that is or was watched has passed. It takes no mutex, so that it can be asked often.
+// Over reports whether the deadline of a lease that is or was watched has passed. It takes no
+// mutex, so that it can be asked often.
 func (w *Watchdog) Over(l *Lease) bool { return int64(w.now()) >= l.until.Load() }
 
-// Expire tells the owner of a lease whose deadline has passed of its loss, in place of the goroutine that keeps the time: that may
-// not have run yet, where the process stood still. It returns false if there is nothing to tell: the lease was confirmed
-// meanwhile, or it is not watched any more, and then its owner is told already, or about to be.
+// Expire tells the owner of a lease whose deadline has passed of its loss, in place of the
+// goroutine that keeps the time: that may not have run yet, where the process stood still. It
+// returns false if there is nothing to tell: the lease was confirmed meanwhile, or it is not
+// watched any more, and then its owner is told already, or about to be.
 func (w *Watchdog) Expire(l *Lease) bool {
 	w.mu.Lock()
 	if !l.watched() || l.deadline > w.now() {
@@ -290,8 +299,8 @@ func (w *Watchdog) Expire(l *Lease) bool {
 	return true
 }
 
-// Poke has the renewed leases that match renewed now. It goes through all of them with the mutex held, so it is for rare
-// events, and match must not call the watchdog.
+// Poke has the renewed leases that match renewed now. It goes through all of them with the mutex
+// held, so it is for rare events, and match must not call the watchdog.
 func (w *Watchdog) Poke(match func(Owner) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -311,9 +320,10 @@ func (w *Watchdog) pokeLocked(match func(Owner) bool, now time.Duration) {
 	}
 }
 
-// Stop ends the watch of all leases and returns their owners, which are not told. Goroutines in Renew have their context
-// ended. [Watchdog.Join] waits for them: apart, so that the caller can bound the wait for a Renew that ignores its
-// context, and release the rest meanwhile. Those that were lost before Stop may be told until Join returns.
+// Stop ends the watch of all leases and returns their owners, which are not told. Goroutines in
+// Renew have their context ended. [Watchdog.Join] waits for them: apart, so that the caller can
+// bound the wait for a Renew that ignores its context, and release the rest meanwhile. Those that
+// were lost before Stop may be told until Join returns.
 func (w *Watchdog) Stop() []Owner {
 	w.mu.Lock()
 	w.stopped = true

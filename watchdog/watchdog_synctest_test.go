@@ -16,7 +16,8 @@ import (
 
 const lease = 30 * time.Second
 
-// bubble runs f in virtual time with a watchdog on a fake server. That the bubble ends shows that no goroutine is left.
+// bubble runs f in virtual time with a watchdog on a fake server. That the bubble ends shows that
+// no goroutine is left.
 func bubble(t *testing.T, off controls, f func(t *testing.T, w *Watchdog, s *fakeServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +85,8 @@ func TestLostAnswers(t *testing.T) {
 			synctest.Wait()
 			lost, _ := h.told()
 			require.Empty(t, lost)
-			require.Equal(t, sent.Load().Add(Trust(lease)), w.Deadline(&h.lease), "counted from the sending, not from the answer")
+			require.Equal(t, sent.Load().Add(Trust(lease)), w.Deadline(&h.lease),
+				"counted from the sending, not from the answer")
 		}
 	})
 }
@@ -122,7 +124,8 @@ func TestConfirm(t *testing.T) {
 	})
 }
 
-// TestConfirmOvertaken: a confirmation that was sent before the newest one does not bring the next renewal forward.
+// TestConfirmOvertaken: a confirmation that was sent before the newest one does not bring the next
+// renewal forward.
 func TestConfirmOvertaken(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		start := time.Now()
@@ -151,7 +154,8 @@ func TestPoke(t *testing.T) {
 	})
 }
 
-// TestStop: the rest is returned and nobody is told. The batch that is under way has its context ended, with the cause.
+// TestStop: the rest is returned and nobody is told. The batch that is under way has its context
+// ended, with the cause.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cause error
@@ -209,7 +213,8 @@ func TestWatchAnew(t *testing.T) {
 	})
 }
 
-// TestNoLease: a grant that came later than it can be trusted is lost at once; the longest length does not overflow.
+// TestNoLease: a grant that came later than it can be trusted is lost at once; the longest length
+// does not overflow.
 func TestNoLease(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		start := time.Now()
@@ -227,7 +232,8 @@ func TestNoLease(t *testing.T) {
 	})
 }
 
-// TestQuiet: a lock that is taken and released again and again pokes the goroutine once, whenever that looks.
+// TestQuiet: a lock that is taken and released again and again pokes the goroutine once, whenever
+// that looks.
 func TestQuiet(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		h := watch(t, w, true)
@@ -247,8 +253,8 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// TestChurn: goroutines take and release while batches are answered, refused and forgotten about. A life ends once: by
-// Forget that says so, or by Lost, never both. The race detector watches too.
+// TestChurn: goroutines take and release while batches are answered, refused and forgotten about. A
+// life ends once: by Forget that says so, or by Lost, never both. The race detector watches too.
 func TestChurn(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		s.say(func(_ context.Context, batch []Renewal) {

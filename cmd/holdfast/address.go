@@ -63,7 +63,8 @@ func badAddress(address string, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	return fail(exitUsage, "--redis (or %s) is %q: %w; use redis://host:port, or see %q", redisEnv, hidePassword(address), err,
+	return fail(exitUsage, "--redis (or %s) is %q: %w; use redis://host:port, or see %q", redisEnv,
+		hidePassword(address), err,
 		"holdfast run --help")
 }
 
@@ -82,7 +83,8 @@ func hidePassword(address string) string {
 	return scheme + "://" + rest
 }
 
-// target is an address taken apart. go-redis reads the further hosts and the master's name from the query.
+// target is an address taken apart. go-redis reads the further hosts and the master's name from the
+// query.
 type target struct {
 	scheme, user, path string
 	hosts              []string
@@ -107,7 +109,8 @@ func splitAddress(address string) (a target, err error) {
 		a.scheme, a.path = scheme, rest
 		return a, nil
 	}
-	a.scheme, a.cluster, a.sentinel = strings.TrimSuffix(scheme, "+cluster"), strings.HasSuffix(scheme, "+cluster"), false
+	a.scheme, a.cluster, a.sentinel = strings.TrimSuffix(scheme, "+cluster"), strings.HasSuffix(scheme, "+cluster"),
+		false
 	if plain, ok := strings.CutSuffix(a.scheme, "+sentinel"); ok {
 		a.scheme, a.sentinel = plain, true
 	}

@@ -100,7 +100,8 @@ func onServer(ctx context.Context, srv *server, rdb redis.UniversalClient, scr *
 	tag := "{" + rand.Text()[:8] + "}"
 	s := &story{
 		screen: scr, rdb: rdb, began: time.Now(), emulate: srv.emulated,
-		start: order{Op: "start", Redis: srv.address, Name: "demo-lock:" + tag, Store: "demo-store:" + tag, Lease: demoLease},
+		start: order{Op: "start", Redis: srv.address, Name: "demo-lock:" + tag, Store: "demo-store:" + tag,
+			Lease: demoLease},
 	}
 	s.mutex, s.queue = rlock.New(client, s.start.Name), fairlock.New(client, fairName(s.start.Name))
 	defer func() {
@@ -143,7 +144,8 @@ func (s *story) deleteKeys(ctx context.Context) error {
 // keys are all that the demo may leave in Redis.
 func (s *story) keys() []string {
 	plain, fair := keys.For(s.start.Name), keys.For(fairName(s.start.Name))
-	return []string{plain.Name, plain.Token, plain.Channel, s.start.Store, keys.Fence(s.start.Store), fair.Name, fair.Token, fair.Queue, fair.Deadlines}
+	return []string{plain.Name, plain.Token, plain.Channel, s.start.Store, keys.Fence(s.start.Store), fair.Name,
+		fair.Token, fair.Queue, fair.Deadlines}
 }
 
 func couldNot(err error) error {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// orderWithin bounds every order: the longest that one takes by design is the wait for a killed holder's lease.
+// orderWithin bounds every order: the longest that one takes by design is the wait for a killed
+// holder's lease.
 const orderWithin = 5 * time.Second
 
 // member is a worker process as the demo sees it. Orders go out one at a time; each has one answer.
@@ -42,7 +43,8 @@ func recruit(ctx context.Context, start order) (*member, error) {
 		return nil, err
 	}
 	cmd.Stdout = w
-	m := &member{in: in, orders: json.NewEncoder(in), answers: make(chan result, 1), losses: make(chan result, 8), served: make(chan result, demoQueue)}
+	m := &member{in: in, orders: json.NewEncoder(in), answers: make(chan result, 1), losses: make(chan result, 8),
+		served: make(chan result, demoQueue)}
 	m.proc, err = launch(cmd, workerDeath)
 	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -88,7 +90,8 @@ func (m *member) answer(ctx context.Context) (result, error) { return receive(ct
 // loss waits until the worker says that its lock is lost.
 func (m *member) loss(ctx context.Context) (result, error) { return receive(ctx, m.losses) }
 
-// do sends an order and waits for the answer. That a lock was refused is an answer; other errors are errors.
+// do sends an order and waits for the answer. That a lock was refused is an answer; other errors
+// are errors.
 func (m *member) do(ctx context.Context, o order) (result, error) {
 	if err := m.order(o); err != nil {
 		return result{}, err
@@ -121,8 +124,8 @@ func (m *member) kill() {
 	m.join()
 }
 
-// dismiss lets the worker end by itself: it gives back what it holds. One that does not is killed. It returns whether the
-// worker ended well.
+// dismiss lets the worker end by itself: it gives back what it holds. One that does not is killed.
+// It returns whether the worker ended well.
 func (m *member) dismiss(ctx context.Context) bool {
 	_ = m.in.Close() // an error means that it is gone
 	timer := time.NewTimer(orderWithin)

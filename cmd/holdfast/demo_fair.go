@@ -34,7 +34,8 @@ func (s *story) fair(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.check(len(arrived) == demoQueue, "A and C queue in turn, three goroutines each", "Redis says %d wait", len(arrived))
+	s.check(len(arrived) == demoQueue, "A and C queue in turn, three goroutines each", "Redis says %d wait",
+		len(arrived))
 	if err := hold.Unlock(ctx); err != nil {
 		return err
 	}
@@ -54,7 +55,8 @@ func (s *story) fair(ctx context.Context) error {
 		came, got = append(came, fmt.Sprint(place+1)), append(got, fmt.Sprint(i+1))
 		same = same && place == i && grant.Refusal == ""
 	}
-	s.check(same, "one unlock, and each hands it to the next", "arrived %s, granted %s", strings.Join(came, " "), strings.Join(got, " "))
+	s.check(same, "one unlock, and each hands it to the next", "arrived %s, granted %s", strings.Join(came, " "),
+		strings.Join(got, " "))
 	return nil
 }
 

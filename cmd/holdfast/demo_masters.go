@@ -17,7 +17,8 @@ type master struct {
 	rdb redis.UniversalClient
 }
 
-// startMasters starts servers that know nothing of each other. They are all of one sort, emulations if one of them does not start.
+// startMasters starts servers that know nothing of each other. They are all of one sort, emulations
+// if one of them does not start.
 func startMasters(ctx context.Context, emulate bool) ([]*master, error) {
 	bin, why := findServer(), "as the first one"
 	switch {

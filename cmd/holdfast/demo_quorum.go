@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// quorumLease is longer than demoLease: who holds such a lock is told of its loss by a hundredth of the lease before the end, and
-// that has to be longer than a busy machine keeps a process waiting.
+// quorumLease is longer than demoLease: who holds such a lock is told of its loss by a hundredth of
+// the lease before the end, and that has to be longer than a busy machine keeps a process waiting.
 const quorumLease = 2 * time.Second
 
 // quorum starts five masters and two more workers, D and E.
@@ -52,8 +52,9 @@ func (s *story) onMasters(ctx context.Context) error {
 
 // elected has D lock, and E try.
 //
-// Before that E locks once. The masters are younger than a lease, and a process that has not seen all of them grant the lock together may
-// have to wait until they are older, once some of them are dead.
+// Before that E locks once. The masters are younger than a lease, and a process that has not seen
+// all of them grant the lock together may have to wait until they are older, once some of them are
+// dead.
 func (s *story) elected(ctx context.Context, name string) (grant result, err error) {
 	for _, op := range []string{"lock", "unlock"} {
 		if _, err := s.e.do(ctx, order{Op: op}); err != nil {
@@ -79,7 +80,8 @@ func (s *story) elected(ctx context.Context, name string) (grant result, err err
 	return grant, nil
 }
 
-// minority kills two masters while D holds the lock and E waits. D is to keep it, and E to get it when D unlocks.
+// minority kills two masters while D holds the lock and E waits. D is to keep it, and E to get it
+// when D unlocks.
 func (s *story) minority(ctx context.Context, name string, first result) (second result, err error) {
 	if err := s.e.order(order{Op: "lock"}); err != nil {
 		return second, err
@@ -114,13 +116,15 @@ func (s *story) minority(ctx context.Context, name string, first result) (second
 		return second, err
 	}
 	s.check(unlock.Refusal == "" && second.Refusal == "" && second.Token > first.Token && n == len(alive),
-		"D unlocks, and E gets it", "by %d of %d, after %s; a greater token", n, len(s.masters), brief(second.Ended.Sub(unlock.Began)))
+		"D unlocks, and E gets it", "by %d of %d, after %s; a greater token", n, len(s.masters),
+		brief(second.Ended.Sub(unlock.Began)))
 	return second, nil
 }
 
 // majority kills a third master while E holds the lock.
 func (s *story) majority(ctx context.Context, name string, second result) error {
-	// The first renewal comes much later than the kill, so this is the last lease that the third one grants.
+	// The first renewal comes much later than the kill, so this is the last lease that the third
+	// one grants.
 	end, err := s.masters[2].leaseEnd(ctx, name)
 	if err != nil {
 		return err
@@ -130,7 +134,8 @@ func (s *story) majority(ctx context.Context, name string, second result) error 
 	if err != nil {
 		return err
 	}
-	s.check(loss.Refusal == "lock lost" && loss.Token == second.Token && loss.Ended.Before(end), "a third one is killed: E is told in time",
+	s.check(loss.Refusal == "lock lost" && loss.Token == second.Token && loss.Ended.Before(end),
+		"a third one is killed: E is told in time",
 		"%s, %s before its lease ended", loss.Refusal, brief(end.Sub(loss.Ended)))
 
 	if err := s.d.order(order{Op: "lock"}); err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tellOfMasters tells the chapter of the quorum, on emulations that were changed. It returns what the demo would show.
+// tellOfMasters tells the chapter of the quorum, on emulations that were changed. It returns what
+// the demo would show.
 func tellOfMasters(t *testing.T, change func([]*master)) (*story, string, error) {
 	t.Helper()
 	t.Setenv(asCommand, "1") // for the workers

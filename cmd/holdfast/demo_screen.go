@@ -16,7 +16,8 @@ type screen struct {
 	passed, failed int
 }
 
-// newScreen uses colours on a terminal only, and not against the user's wish (https://no-color.org).
+// newScreen uses colours on a terminal only, and not against the user's wish
+// (https://no-color.org).
 func newScreen(out io.Writer) *screen {
 	f, ok := out.(*os.File)
 	terminal := ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits
@@ -59,7 +60,8 @@ func (s *screen) verdict(took time.Duration) bool {
 		fmt.Fprintf(s.out, "\n%s\n", s.paint(red, fmt.Sprintf("%d of %d checks FAILED.", s.failed, s.failed+s.passed)))
 		return false
 	}
-	fmt.Fprintf(s.out, "\n%s\n", s.paint(green, fmt.Sprintf("All %d checks passed in %.1f s.", s.passed, took.Seconds())))
+	fmt.Fprintf(s.out, "\n%s\n", s.paint(green, fmt.Sprintf("All %d checks passed in %.1f s.", s.passed,
+		took.Seconds())))
 	return true
 }
 

@@ -15,8 +15,8 @@ import (
 // slack is how late something may be on a busy machine. What comes too early is never forgiven.
 const slack = time.Second
 
-// story is the demo's plot. Its chapters build on each other; each checks what it shows. An error means that the story
-// cannot go on, a failed check that something was not as it should be.
+// story is the demo's plot. Its chapters build on each other; each checks what it shows. An error
+// means that the story cannot go on, a failed check that something was not as it should be.
 type story struct {
 	*screen
 	rdb     redis.UniversalClient
@@ -112,7 +112,8 @@ func (s *story) renewal(ctx context.Context) error {
 		return err
 	}
 	s.check(state.Owner == before.Owner && state.Owner != "" && state.Remaining > 0 && state.Remaining <= demoLease,
-		fmt.Sprintf("A holds it for %s; B waits", brief(demoHolding)), "Redis says %s left of %s", brief(state.Remaining), brief(demoLease))
+		fmt.Sprintf("A holds it for %s; B waits", brief(demoHolding)), "Redis says %s left of %s",
+		brief(state.Remaining), brief(demoLease))
 	return nil
 }
 
@@ -145,7 +146,8 @@ func (s *story) killed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.check(state.Owner != "" && state.Token == s.last() && state.Remaining > 0, "B is killed with SIGKILL, while A waits",
+	s.check(state.Owner != "" && state.Token == s.last() && state.Remaining > 0,
+		"B is killed with SIGKILL, while A waits",
 		"Redis says %s left of its lease", brief(state.Remaining))
 
 	grant, err := s.a.answer(ctx)
@@ -207,7 +209,8 @@ func (s *story) fencing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.check(stale.Refusal == "stale token" && stale.Seen == fresh.Token && stale.Token < fresh.Token && stored == "from C",
+	s.check(stale.Refusal == "stale token" && stale.Seen == fresh.Token && stale.Token < fresh.Token &&
+		stored == "from C",
 		"A comes late: Redis refuses its older one", "refused: %d < %d", stale.Token, stale.Seen)
 
 	growing := len(s.tokens) == 4

@@ -133,7 +133,8 @@ func TestDemoFailsOnABrokenServer(t *testing.T) {
 	})
 }
 
-// Ctrl-C leaves nothing behind; that workers and server have ended is seen by the end of their pipes and socket.
+// Ctrl-C leaves nothing behind; that workers and server have ended is seen by the end of their
+// pipes and socket.
 func TestDemoInterrupted(t *testing.T) {
 	redistest.Shared(t)
 	for _, when := range []string{"B tries", "E tries"} {
@@ -161,7 +162,8 @@ func TestDemoKilled(t *testing.T) {
 		t.Skip("only Linux has a signal for the death of a parent")
 	}
 	redistest.Shared(t)
-	for when, servers := range map[string]int{"B tries": 1, "E tries": 4} { // of the masters two may have been killed by then
+	// of the masters two may have been killed by then
+	for when, servers := range map[string]int{"B tries": 1, "E tries": 4} {
 		p := inEmptyDir(t, os.Args[0], "demo")
 		p.prints(t, when)
 		sockets, err := filepath.Glob(filepath.Join(tmpOf(p), "holdfast-*", "redis.sock"))
@@ -203,7 +205,8 @@ func TestDemoOnOtherTopologies(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		cluster := redistest.StartCluster(t, 3, 0)
-		requireGreen(t, start(t, os.Args[0], nil, "demo", "--redis", "redis+cluster://"+strings.Join(cluster.Addrs(), ",")))
+		requireGreen(t, start(t, os.Args[0], nil, "demo", "--redis",
+			"redis+cluster://"+strings.Join(cluster.Addrs(), ",")))
 	})
 	t.Run("sentinel", func(t *testing.T) {
 		t.Parallel()

@@ -39,8 +39,9 @@ type order struct {
 	Value string // of "write"
 }
 
-// result is a line that a worker writes to the demo: the answer to an order, or "lost" or "served", which come by themselves. Times are
-// those of the machine's clock, because the processes compare them.
+// result is a line that a worker writes to the demo: the answer to an order, or "lost" or "served",
+// which come by themselves. Times are those of the machine's clock, because the processes compare
+// them.
 type result struct {
 	Op      string
 	Began   time.Time // when the order was begun
@@ -144,7 +145,8 @@ func (w *worker) start(o order) error {
 	return nil
 }
 
-// startQuorum takes a lock that a majority of masters grants. That they do not answer is told soon, because the demo shows it.
+// startQuorum takes a lock that a majority of masters grants. That they do not answer is told soon,
+// because the demo shows it.
 func (w *worker) startQuorum(o order) error {
 	for _, address := range o.Masters {
 		if err := w.connect(address, &holdfast.Options{Lease: o.Lease, RetryBudget: quorumLease / 4}); err != nil {
@@ -205,8 +207,9 @@ func (w *worker) lock(once bool, r *result) error {
 	return nil
 }
 
-// write writes to the store that the lock protects, whether the lock is still held or not. The guard takes the token out of the
-// context. What the demo writes ends by itself, in case nobody can delete it.
+// write writes to the store that the lock protects, whether the lock is still held or not. The
+// guard takes the token out of the context. What the demo writes ends by itself, in case nobody can
+// delete it.
 func (w *worker) write(value string, r *result) error {
 	r.Token, _ = fence.Token(w.late)
 	_, err := w.guard.Do(w.late, w.store, "SET", value, "PX", leftoverTTL.Milliseconds())
@@ -225,7 +228,8 @@ func (w *worker) queue() {
 	_ = w.tell(r)
 }
 
-// fairName is the name of the fair lock beside the other one: its own, because the two kinds share the key of a name.
+// fairName is the name of the fair lock beside the other one: its own, because the two kinds share
+// the key of a name.
 func fairName(name string) string { return name + ":fair" }
 
 // watch tells the demo when a hold is lost.

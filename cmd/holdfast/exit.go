@@ -7,9 +7,10 @@ import (
 	"syscall"
 )
 
-// Exit codes of "run" and of errors. 64, 69 and 75 are EX_USAGE, EX_UNAVAILABLE and EX_TEMPFAIL of sysexits.h, 76 its
-// neighbour; 125 to 127 are those of env, timeout and the shells. 69 is apart from 75 because an outage is no reason to skip a job
-// in silence: with 75 somebody else has the lock.
+// Exit codes of "run" and of errors. 64, 69 and 75 are EX_USAGE, EX_UNAVAILABLE and EX_TEMPFAIL of
+// sysexits.h, 76 its neighbour; 125 to 127 are those of env, timeout and the shells. 69 is apart
+// from 75 because an outage is no reason to skip a job in silence: with 75 somebody else has the
+// lock.
 const (
 	exitFailed   = 1   // demo: something was not as it should be
 	exitUsage    = 64  // bad flag or argument

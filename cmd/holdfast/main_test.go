@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// asCommand makes the test binary the command itself, so that tests run it as a process, with the race detector if they
-// have it.
+// asCommand makes the test binary the command itself, so that tests run it as a process, with the
+// race detector if they have it.
 const asCommand = "HOLDFAST_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -48,8 +48,8 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// program is a run of the command. Its outputs are pipes, so end returns only when every process that has them, the
-// command's and its children's, has ended.
+// program is a run of the command. Its outputs are pipes, so end returns only when every process
+// that has them, the command's and its children's, has ended.
 type program struct {
 	*exec.Cmd
 	stdout, stderr output
@@ -85,7 +85,8 @@ func command(t *testing.T, srv *redistest.Server, args ...string) *program {
 	return start(t, os.Args[0], func(c *exec.Cmd) { c.Env = append(c.Env, redisEnv+"=redis://"+srv.Addr()) }, args...)
 }
 
-// end waits for the end of the process and its children and returns the exit code, -1 if a signal ended it.
+// end waits for the end of the process and its children and returns the exit code, -1 if a signal
+// ended it.
 func (p *program) end() int {
 	_ = p.Wait() // the code says it all
 	return p.ProcessState.ExitCode()

@@ -6,17 +6,18 @@ import (
 	"syscall"
 )
 
-// process is a child process in a process group of its own. The goroutine that started it waits for it; whoever
-// receives from exited has joined that goroutine.
+// process is a child process in a process group of its own. The goroutine that started it waits for
+// it; whoever receives from exited has joined that goroutine.
 type process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
 
-// launch starts cmd. On Linux the kernel sends it the signal death when this process ends, however it ends.
+// launch starts cmd. On Linux the kernel sends it the signal death when this process ends, however
+// it ends.
 //
-// That signal is tied to the thread which started the child, not to the process, so the thread is kept for as long as the
-// child lives.
+// That signal is tied to the thread which started the child, not to the process, so the thread is
+// kept for as long as the child lives.
 func launch(cmd *exec.Cmd, death syscall.Signal) (*process, error) {
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	cmd.SysProcAttr = attributes(death)

@@ -13,8 +13,9 @@ func attributes(death syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: death}
 }
 
-// onlyZombies says whether all that is left of a process group has ended and only waits for its parent to notice. In a
-// container that parent may be a process 1 that never does, and may be holdfast.
+// onlyZombies says whether all that is left of a process group has ended and only waits for its
+// parent to notice. In a container that parent may be a process 1 that never does, and may be
+// holdfast.
 func onlyZombies(group int) bool {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil || len(stats) == 0 {
@@ -33,7 +34,8 @@ func onlyZombies(group int) bool {
 	return true
 }
 
-// parseStat takes state and group from "pid (name) state ppid pgrp ...", where the name may hold anything.
+// parseStat takes state and group from "pid (name) state ppid pgrp ...", where the name may hold
+// anything.
 func parseStat(stat []byte) (state string, pgrp int, ok bool) {
 	end := bytes.LastIndexByte(stat, ')')
 	if end < 0 {

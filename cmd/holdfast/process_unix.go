@@ -14,7 +14,8 @@ func (p *process) signal(sig syscall.Signal) {
 	_ = syscall.Kill(-p.cmd.Process.Pid, sig)
 }
 
-// terminate asks the group to end, also if it is stopped: a stopped process does not see SIGTERM until it continues.
+// terminate asks the group to end, also if it is stopped: a stopped process does not see SIGTERM
+// until it continues.
 func (p *process) terminate() {
 	p.signal(syscall.SIGTERM)
 	p.signal(syscall.SIGCONT)
@@ -31,8 +32,8 @@ func endedBy(state *os.ProcessState) (syscall.Signal, bool) {
 	return status.Signal(), ok && status.Signaled()
 }
 
-// forwarded are the signals that the command gets. One that was ignored when holdfast was started, as by nohup, stays
-// ignored: to listen for it would undo that.
+// forwarded are the signals that the command gets. One that was ignored when holdfast was started,
+// as by nohup, stays ignored: to listen for it would undo that.
 func forwarded() []os.Signal {
 	var sigs []os.Signal
 	for _, sig := range []syscall.Signal{
@@ -45,6 +46,7 @@ func forwarded() []os.Signal {
 	return sigs
 }
 
-// dropped are the signals that nobody gets: a holdfast stopped by Ctrl-Z would lose the lock while the command goes on.
-// They are caught and not ignored, because what is ignored is ignored by the command too.
+// dropped are the signals that nobody gets: a holdfast stopped by Ctrl-Z would lose the lock while
+// the command goes on. They are caught and not ignored, because what is ignored is ignored by the
+// command too.
 func dropped() []os.Signal { return []os.Signal{syscall.SIGTSTP} }

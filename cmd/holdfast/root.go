@@ -85,7 +85,8 @@ func (s *span) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		return errors.New("not a length of time, or longer than 292 years; use a number with a unit, such as " + s.example)
+		return errors.New("not a length of time, or longer than 292 years; use a number with a unit, such as " +
+			s.example)
 	case d < s.min:
 		return fmt.Errorf("too short; use at least %v, for example %s", s.min, s.example)
 	}

@@ -35,7 +35,8 @@ func hold(t *testing.T, srv *redistest.Server) (h *holdfast.Hold) {
 	return h
 }
 
-// The command runs while the lock is held, knows owner and token, reads stdin, and the lock is free afterwards.
+// The command runs while the lock is held, knows owner and token, reads stdin, and the lock is free
+// afterwards.
 func TestRunHoldsTheLock(t *testing.T) {
 	srv := redistest.Shared(t)
 	rdb := srv.Client(t)
@@ -43,7 +44,8 @@ func TestRunHoldsTheLock(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer w.Close()
-	p := start(t, os.Args[0], func(c *exec.Cmd) { c.Stdin = r }, "run", "--redis", "redis://"+srv.Addr(), "--name", t.Name(),
+	p := start(t, os.Args[0], func(c *exec.Cmd) { c.Stdin = r }, "run", "--redis", "redis://"+srv.Addr(), "--name",
+		t.Name(),
 		"--", "sh", "-c", `echo "$HOLDFAST_NAME|$HOLDFAST_OWNER|$HOLDFAST_TOKEN|"; cat`)
 	require.NoError(t, r.Close())
 	p.prints(t, "|\n")
@@ -137,14 +139,15 @@ func TestRunNotAcquired(t *testing.T) {
 		require.Empty(t, p.stdout.String())
 		require.Contains(t, p.stderr.String(), "--wait is "+strings.TrimSuffix(wait, "0")) // "0s" for "0"
 		require.Contains(t, p.stderr.String(), "was not acquired: ")
-		require.Contains(t, p.stderr.String(), "held by "+h.Owner()+", whose lease ha", "who holds it, and for how long still")
+		require.Contains(t, p.stderr.String(), "held by "+h.Owner()+", whose lease ha",
+			"who holds it, and for how long still")
 	}
 	require.NoError(t, h.Unlock(context.Background()))
 	require.Zero(t, command(t, srv, "run", "--name", t.Name(), "--wait", "0", "--", "true").end())
 }
 
-// TestRunNameOfSomethingElse: a name that is the key of somebody's data is not busy. A job in a crontab that skips when it is would else be
-// skipped for ever, in silence.
+// TestRunNameOfSomethingElse: a name that is the key of somebody's data is not busy. A job in a
+// crontab that skips when it is would else be skipped for ever, in silence.
 func TestRunNameOfSomethingElse(t *testing.T) {
 	srv := redistest.Shared(t)
 	rdb := srv.Client(t)
@@ -159,8 +162,9 @@ func TestRunNameOfSomethingElse(t *testing.T) {
 	require.Equal(t, "red", rdb.HGet(t.Context(), t.Name(), "colour").Val())
 }
 
-// TestRunOncePerPeriod: on two machines, whose clocks are apart by more than the job takes, a job is due. One of them runs it. The control:
-// without the flag both do, as the lock is free again when the second one comes.
+// TestRunOncePerPeriod: on two machines, whose clocks are apart by more than the job takes, a job
+// is due. One of them runs it. The control: without the flag both do, as the lock is free again
+// when the second one comes.
 func TestRunOncePerPeriod(t *testing.T) {
 	srv := redistest.Shared(t)
 	job := func(flags ...string) (ran int) {
@@ -197,10 +201,12 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 func TestRunForwardsSignals(t *testing.T) {
 	srv := redistest.Shared(t)
 	for name, sig := range map[string]syscall.Signal{
-		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
+		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
+		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c", "trap 'echo trapped; exit 9' "+name+endless)
+			p := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c",
+				"trap 'echo trapped; exit 9' "+name+endless)
 			p.prints(t, "ready")
 			require.NoError(t, p.Process.Signal(sig))
 			require.Equal(t, 9, p.end())
@@ -227,12 +233,14 @@ func TestRunLoss(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			rdb := srv.Client(t)
-			p := command(t, srv, "run", "--name", t.Name(), "--lease", "600ms", "--grace", c.grace, "--", "sh", "-c", c.script)
+			p := command(t, srv, "run", "--name", t.Name(), "--lease", "600ms", "--grace", c.grace, "--", "sh", "-c",
+				c.script)
 			p.prints(t, "ready")
 			require.EqualValues(t, 1, rdb.Del(context.Background(), t.Name()).Val())
 			require.Equal(t, exitLost, p.end(), "and end says that nobody of the group is left")
 			require.Contains(t, p.stdout.String(), c.prints)
-			require.Contains(t, p.stderr.String(), "was lost while the command ran, which ended with exit code "+c.code+"\n")
+			require.Contains(t, p.stderr.String(),
+				"was lost while the command ran, which ended with exit code "+c.code+"\n")
 			require.Zero(t, exists(t, rdb, t.Name()), "not brought back")
 		})
 	}
@@ -242,7 +250,8 @@ func TestRunLoss(t *testing.T) {
 func TestRunRenews(t *testing.T) {
 	srv := redistest.Shared(t)
 	rdb := srv.Client(t)
-	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c", "echo ready; sleep 1; echo done")
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c",
+		"echo ready; sleep 1; echo done")
 	p.prints(t, "ready")
 	require.EqualValues(t, 1, exists(t, rdb, t.Name()))
 	require.Zero(t, p.end())
@@ -278,7 +287,8 @@ func TestRunRedisIsSilent(t *testing.T) {
 	require.Empty(t, p.stdout.String())
 }
 
-// A Redis that wants a password, or another one, is told from one that is not there, and the remedy is one for this command.
+// A Redis that wants a password, or another one, is told from one that is not there, and the remedy
+// is one for this command.
 func TestRunRedisWantsAPassword(t *testing.T) {
 	srv := redistest.Start(t)
 	require.NoError(t, srv.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
@@ -291,13 +301,15 @@ func TestRunRedisWantsAPassword(t *testing.T) {
 	}
 }
 
-// TestRunInACrontab: the idiom of the help swallows that somebody else has the lock, and nothing else.
+// TestRunInACrontab: the idiom of the help swallows that somebody else has the lock, and nothing
+// else.
 func TestRunInACrontab(t *testing.T) {
 	const idiom = `"$@" || [ $? -eq 75 ]`
 	require.Contains(t, runExample, strings.TrimPrefix(idiom, `"$@" `))
 	srv := redistest.Start(t)
 	run := func(wait string) *exec.Cmd {
-		return start(t, "sh", nil, "-c", idiom, "sh", os.Args[0], "run", "--redis", "redis://"+srv.Addr(), "--name", t.Name(),
+		return start(t, "sh", nil, "-c", idiom, "sh", os.Args[0], "run", "--redis", "redis://"+srv.Addr(), "--name",
+			t.Name(),
 			"--wait", wait, "--", "true").Cmd
 	}
 	h := hold(t, srv)
@@ -313,7 +325,8 @@ func TestRunIsKilled(t *testing.T) {
 		t.Skip("only Linux has a signal for the death of a parent")
 	}
 	srv := redistest.Shared(t)
-	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c", "trap 'echo trapped; exit' TERM"+endless)
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c",
+		"trap 'echo trapped; exit' TERM"+endless)
 	p.prints(t, "ready")
 	require.NoError(t, p.Process.Kill())
 	require.Equal(t, -1, p.end())

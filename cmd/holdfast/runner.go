@@ -22,7 +22,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// answerWithin bounds the question that is asked beside the lock: does Redis answer. closeWithin bounds the goodbye.
+// answerWithin bounds the question that is asked beside the lock: does Redis answer. closeWithin
+// bounds the goodbye.
 const (
 	answerWithin = 5 * time.Second
 	closeWithin  = time.Second
@@ -68,7 +69,8 @@ func run(c runConfig, stderr io.Writer) (err error) {
 }
 
 func (r *runner) lockAndRun() error {
-	// The hold's context derives from this one, so it ends only when all is over, or when a signal ends the wait.
+	// The hold's context derives from this one, so it ends only when all is over, or when a signal
+	// ends the wait.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	hold, err := r.lock(ctx, cancel)
@@ -154,14 +156,16 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 	return nil, failure{exitHoldfast, err}
 }
 
-// wantsPassword tells whether a server refused to talk to us without another password than the one it got.
+// wantsPassword reports whether a server refused to talk to us without another password than the
+// one it got.
 func wantsPassword(err error) bool {
 	text := err.Error()
-	return slices.ContainsFunc([]string{"NOAUTH", "WRONGPASS", "unauthenticated"}, func(word string) bool { return strings.Contains(text, word) })
+	return slices.ContainsFunc([]string{"NOAUTH", "WRONGPASS", "unauthenticated"},
+		func(word string) bool { return strings.Contains(text, word) })
 }
 
-// ping tells at once of a Redis that cannot be reached; the lock would say so when --wait is over. An answer of any kind will do; what
-// is wrong with it the lock will say.
+// ping tells at once of a Redis that cannot be reached; the lock would say so when --wait is over.
+// An answer of any kind will do; what is wrong with it the lock will say.
 func (r *runner) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -170,7 +174,8 @@ func (r *runner) ping(ctx context.Context) error {
 	if err == nil || errors.As(err, &reply) {
 		return nil
 	}
-	return fail(exitNoServer, "no answer from Redis at %s: %w; is it running, and is --redis right?", hidePassword(r.redis), err)
+	return fail(exitNoServer, "no answer from Redis at %s: %w; is it running, and is --redis right?",
+		hidePassword(r.redis), err)
 }
 
 // supervise runs the command to its end, and ends it if the lock is lost.
@@ -239,7 +244,8 @@ func find(name string) (string, error) {
 	case err == nil:
 		return path, nil
 	case errors.Is(err, exec.ErrDot):
-		return "", fail(exitNotFound, "%s: not found on the PATH, only in the current directory; use ./%s for that", name, name)
+		return "", fail(exitNotFound, "%s: not found on the PATH, only in the current directory; use ./%s for that",
+			name, name)
 	case errors.Is(err, syscall.EISDIR):
 		return "", fail(exitCannot, "%s: is a directory; give the path of a program", name)
 	case errors.Is(err, fs.ErrPermission):

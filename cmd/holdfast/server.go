@@ -26,8 +26,8 @@ type server struct {
 	stop     func() // as a crash does; a second call does nothing
 }
 
-// startServer starts a private redis-server or valkey-server. Where there is none, or none that starts, it is an emulation
-// inside this process.
+// startServer starts a private redis-server or valkey-server. Where there is none, or none that
+// starts, it is an emulation inside this process.
 func startServer(ctx context.Context, emulate bool) (*server, error) {
 	if emulate {
 		return emulation("as asked")
@@ -72,8 +72,8 @@ func emulation(why string) (*server, error) {
 	return &server{"redis://" + m.Addr(), "an emulation of Redis (miniredis), " + why, true, m.Close}, nil
 }
 
-// private starts a server that listens on a socket in a directory of its own and nowhere else, so it needs no port that
-// another could take. It keeps nothing.
+// private starts a server that listens on a socket in a directory of its own and nowhere else, so
+// it needs no port that another could take. It keeps nothing.
 func private(ctx context.Context, bin string) (*server, error) {
 	dir, err := os.MkdirTemp("", "holdfast-")
 	if err != nil {
@@ -98,8 +98,8 @@ func private(ctx context.Context, bin string) (*server, error) {
 	return &server{"unix://" + socket, about + ", started for this demo", false, stop}, nil
 }
 
-// awaitServer waits until the server answers, and returns what it is. It looks for the socket first, because go-redis takes
-// its time over one that is not there.
+// awaitServer waits until the server answers, and returns what it is. It looks for the socket
+// first, because go-redis takes its time over one that is not there.
 func awaitServer(ctx context.Context, p *process, socket string) (string, error) {
 	rdb, err := connect("unix://" + socket)
 	if err != nil {

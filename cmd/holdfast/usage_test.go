@@ -10,28 +10,40 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestUsage: a mistake on the command line gets an error that names the flag, the value and the remedy.
+// TestUsage: a mistake on the command line gets an error that names the flag, the value and the
+// remedy.
 func TestUsage(t *testing.T) {
 	t.Setenv(redisEnv, "")
 	for args, says := range map[string][]string{
-		"run -- true":                                                            {"--name is missing", "holdfast run --name"},
-		"run --name n":                                                           {"no command", "holdfast run --name n -- ./report.sh"},
-		"run --name n --wait 5 -- true":                                          {`"5"`, `"--wait"`, "with a unit, such as 5s", "--help"},
-		"run --name n --wait -1s -- true":                                        {`"-1s"`, `"--wait"`, "at least 0s"},
-		"run --name n --lease 1us -- true":                                       {`"1us"`, `"--lease"`, "at least 100ms"},
-		"run --name n --at-least 9999999h -- true":                               {`"9999999h"`, `"--at-least"`, "longer than 292 years", "such as 10m"},
-		"run --name n --redis= -- true":                                          {`--redis (or HOLDFAST_REDIS) is ""`, "a host is empty", "use redis://host:port"},
-		"run --name n --grace soon -- true":                                      {`"soon"`, `"--grace"`, "with a unit"},
-		"run --name n --until 5 -- true":                                         {"unknown flag: --until", `"holdfast run --help"`},
-		"run --name n --redis http://h -- true":                                  {"--redis", `"http://h"`, "no such scheme", "use redis://host:port"},
-		"run --name n --redis redis://h:x -- true":                               {"--redis", `"redis://h:x"`, "invalid port"},
+		"run -- true": {"--name is missing",
+			"holdfast run --name"},
+		"run --name n": {"no command",
+			"holdfast run --name n -- ./report.sh"},
+		"run --name n --wait 5 -- true": {`"5"`, `"--wait"`,
+			"with a unit, such as 5s", "--help"},
+		"run --name n --wait -1s -- true": {`"-1s"`, `"--wait"`, "at least 0s"},
+		"run --name n --lease 1us -- true": {`"1us"`, `"--lease"`,
+			"at least 100ms"},
+		"run --name n --at-least 9999999h -- true": {`"9999999h"`, `"--at-least"`,
+			"longer than 292 years", "such as 10m"},
+		"run --name n --redis= -- true": {`--redis (or HOLDFAST_REDIS) is ""`,
+			"a host is empty", "use redis://host:port"},
+		"run --name n --grace soon -- true": {`"soon"`, `"--grace"`,
+			"with a unit"},
+		"run --name n --until 5 -- true": {"unknown flag: --until",
+			`"holdfast run --help"`},
+		"run --name n --redis http://h -- true": {"--redis", `"http://h"`,
+			"no such scheme", "use redis://host:port"},
+		"run --name n --redis redis://h:x -- true": {"--redis", `"redis://h:x"`,
+			"invalid port"},
 		"run --name n --redis redis://:pw@h:x/y -x":                              {"unknown shorthand flag: 'x'"},
 		"run --name n --redis redis+sentinel://h true":                           {"master's name", "/mymaster"},
 		"run --name n --redis redis+sentinel://:pw@h/m?route_by_latency=1 true":  {"route_by_latency", "leave it out"},
 		"run --name n --redis redis+sentinel://:pw@h/m?route_randomly=true true": {"route_randomly", "leave it out"},
-		"run --name n --redis redis://:p@pw/pw@h true":                           {`"redis://***@h"`, "write @ as %40, / as %2F"},
-		"run --name n --redis redis://:pw?pw@h true":                             {"? as %3F"},
-		"run --name n --redis redis+cluster://h/1 true":                          {"only database 0"},
+		"run --name n --redis redis://:p@pw/pw@h true": {`"redis://***@h"`,
+			"write @ as %40, / as %2F"},
+		"run --name n --redis redis://:pw?pw@h true":    {"? as %3F"},
+		"run --name n --redis redis+cluster://h/1 true": {"only database 0"},
 		"demo now":                     {`"holdfast demo" takes no argument`, `"now"`},
 		"demo --emulation --redis h":   {"leave one out"},
 		"demo --redis redis://:pw@h:x": {`"redis://***@h:x"`},
@@ -50,13 +62,15 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestHelp: every command has examples; "run" has the exit codes, and never shows a password of the environment.
+// TestHelp: every command has examples; "run" has the exit codes, and never shows a password of the
+// environment.
 func TestHelp(t *testing.T) {
 	t.Setenv(redisEnv, "redis://:pw@host")
 	for args, says := range map[string][]string{
-		"--help":         {"Examples:", "demo", "run", "version"},
-		"demo --help":    {"Examples:", "--emulation", "--redis", "Exit codes:"},
-		"run --help":     {"Examples:", "69     Redis did not answer", "75     somebody else had the lock", "76     the lock was lost", "(default 5s)", "(default 30s)"},
+		"--help":      {"Examples:", "demo", "run", "version"},
+		"demo --help": {"Examples:", "--emulation", "--redis", "Exit codes:"},
+		"run --help": {"Examples:", "69     Redis did not answer", "75     somebody else had the lock",
+			"76     the lock was lost", "(default 5s)", "(default 30s)"},
 		"version --help": {"Examples:"},
 	} {
 		t.Run(args, func(t *testing.T) {

@@ -42,8 +42,8 @@ func serverKinds(t *target) (kinds []string) {
 	return kinds
 }
 
-// TestChaos divides its time over all servers that there are, in slices of 15 s or so, and from a minute on a cluster, from two
-// on Sentinels.
+// TestChaos divides its time over all servers that there are, in slices of 15 s or so, and from a
+// minute on a cluster, from two on Sentinels.
 func TestChaos(t *testing.T) {
 	seed, duration := parameters(t)
 	replay := fmt.Sprintf("make chaos SEED=%d DURATION=%s", seed, duration)
@@ -62,7 +62,8 @@ func TestChaos(t *testing.T) {
 	share := duration / time.Duration(shares)
 	var total figures
 	runs := 0
-	deal := &bag{rng: rand.New(rand.NewPCG(seed, 1)), left: []string{"no-scripts", "no-publish"}} // not in every run, so soon
+	// not in every run, so soon
+	deal := &bag{rng: rand.New(rand.NewPCG(seed, 1)), left: []string{"no-scripts", "no-publish"}}
 	do := func(name string, start func(t testing.TB) *target) {
 		t.Run(name, func(t *testing.T) {
 			slices := max(1, int(share/(14*time.Second)))
@@ -86,7 +87,8 @@ func TestChaos(t *testing.T) {
 		do("cluster-"+p.Name, func(t testing.TB) *target { return startCluster(t, p) })
 	}
 	if withSentinel {
-		modern := slices.DeleteFunc(slices.Clone(programs), func(p redistest.Program) bool { return strings.HasPrefix(p.Version, "6.") })
+		modern := slices.DeleteFunc(slices.Clone(programs),
+			func(p redistest.Program) bool { return strings.HasPrefix(p.Version, "6.") })
 		if len(modern) > 0 {
 			p := modern[rng.IntN(len(modern))]
 			do("sentinel-"+p.Name, func(t testing.TB) *target { return startSentinel(t, p) })
@@ -114,8 +116,8 @@ func parameters(t *testing.T) (seed uint64, duration time.Duration) {
 	return seed, duration
 }
 
-// calmAfterStorm plans a slice. Every other one has leases that are much longer than a wake-up may take, so that who is not
-// woken is noticed, and not saved by the end of a lease.
+// calmAfterStorm plans a slice. Every other one has leases that are much longer than a wake-up may
+// take, so that who is not woken is noticed, and not saved by the end of a lease.
 func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 	p := plan{
 		seed: seed, fair: seed%2 == 0, lease: time.Second, processes: 3, actors: 4, gap: 300 * time.Millisecond,

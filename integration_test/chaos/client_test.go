@@ -34,18 +34,20 @@ const budget = 3 * time.Second
 
 // job is what a client process does.
 type job struct {
-	Client  int    // its number in the history
-	Seed    uint64 // of its choices
-	Actors  int
-	Names   int           // in use at a time
-	Period  time.Duration // for which a name is in use
-	Cycle   int64         // after so many periods it is in use again; 0: never
-	Wall    time.Duration // that its wall clock is ahead, see control.Wall
-	Lease   time.Duration
-	Hold    time.Duration // mean time between what a holder does
-	Fair    bool          // the kind of the locks: fairlock, else rlock; where the servers are masters of a quorum, redlock
-	Staying int           // one lock in so many stays taken for a while; 0: none
-	Alone   bool          // quorum locks are not handed on within the process
+	Client int    // its number in the history
+	Seed   uint64 // of its choices
+	Actors int
+	Names  int           // in use at a time
+	Period time.Duration // for which a name is in use
+	Cycle  int64         // after so many periods it is in use again; 0: never
+	Wall   time.Duration // that its wall clock is ahead, see control.Wall
+	Lease  time.Duration
+	Hold   time.Duration // mean time between what a holder does
+	// the kind of the locks: fairlock, else rlock; where the servers are masters of a quorum,
+	// redlock
+	Fair    bool
+	Staying int  // one lock in so many stays taken for a while; 0: none
+	Alone   bool // quorum locks are not handed on within the process
 	Mode    mode
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
 	Proxies map[string]string // the address of each server, and of its proxy
@@ -55,11 +57,14 @@ type job struct {
 
 // defences are those that a control may switch off.
 var defences = map[string]*control.Switch{
-	"Stay": &control.Stay, "NoRetry": &control.NoRetry, "Resend": &control.Resend, "RepeatedGone": &control.RepeatedGone, "Undo": &control.Undo,
+	"Stay": &control.Stay, "NoRetry": &control.NoRetry, "Resend": &control.Resend,
+	"RepeatedGone": &control.RepeatedGone, "Undo": &control.Undo,
 	"Detach": &control.Detach, "LeaseEnd": &control.LeaseEnd, "PassOn": &control.PassOn, "Deadline": &control.Deadline,
-	"Bound": &control.Bound, "Rewake": &control.Rewake, "FreshOwner": &control.FreshOwner, "UndoAgain": &control.UndoAgain,
-	"Listening": &control.Listening, "Poll": &control.Poll, "Refresh": &control.Refresh, "GrantTime": &control.GrantTime,
-	"Reserved": &control.Reserved, "Half": &control.Half, "Believes": &control.Believes, "HandBack": &control.HandBack,
+	"Bound": &control.Bound, "Rewake": &control.Rewake, "FreshOwner": &control.FreshOwner,
+	"UndoAgain": &control.UndoAgain,
+	"Listening": &control.Listening, "Poll": &control.Poll, "Refresh": &control.Refresh,
+	"GrantTime": &control.GrantTime,
+	"Reserved":  &control.Reserved, "Half": &control.Half, "Believes": &control.Believes, "HandBack": &control.HandBack,
 	"Withdraw": &control.Withdraw, "Restarts": &control.Restarts, "Panics": &control.Panics, "Lanes": &control.Lanes,
 	"LastWord": &control.LastWord, "Listeners": &control.Listeners, "Heard": &control.Heard, "Clocks": &control.Clocks,
 }
@@ -86,8 +91,9 @@ func now() int64 {
 	return ts.Nano()
 }
 
-// clientMain is the whole life of a client process. Its history goes to the standard output; commands come from the
-// standard input, one a line: "reopen" closes the client and opens another, "stop" and the end of the input end it all.
+// clientMain is the whole life of a client process. Its history goes to the standard output;
+// commands come from the standard input, one a line: "reopen" closes the client and opens another,
+// "stop" and the end of the input end it all.
 func clientMain(text string) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
@@ -117,11 +123,12 @@ func clientMain(text string) error {
 	if err := rec.Err(); err != nil {
 		return fmt.Errorf("history: %w", err)
 	}
-	// A pool of go-redis whose server refuses connections notices within a second that it was closed.
-	// NewFailoverClusterClient leaves three goroutines for good.
+	// A pool of go-redis whose server refuses connections notices within a second that it was
+	// closed. NewFailoverClusterClient leaves three goroutines for good.
 	const goRedis = "github.com/redis/go-redis/v9"
 	return goleak.Find(goleak.IgnoreAnyFunction(goRedis+"/internal/pool.(*ConnPool).tryDial"),
-		goleak.IgnoreAnyFunction(goRedis+".(*sentinelFailover).listen"), goleak.IgnoreAnyFunction(goRedis+".(*channel).initMsgChan.func1"),
+		goleak.IgnoreAnyFunction(goRedis+".(*sentinelFailover).listen"),
+		goleak.IgnoreAnyFunction(goRedis+".(*channel).initMsgChan.func1"),
 		goleak.IgnoreAnyFunction(goRedis+".(*channel).initHealthCheck.func1"))
 }
 
@@ -169,7 +176,8 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 	return stop, err
 }
 
-// open makes a client of the library, and returns how actors get their locks of it, and how to close it.
+// open makes a client of the library, and returns how actors get their locks of it, and how to
+// close it.
 func (j *job) open(rng *rand.Rand) (cfg workload.Config, shut func(context.Context) error, err error) {
 	opts := &holdfast.Options{Lease: j.Lease, RetryBudget: budget, Linger: 300 * time.Millisecond}
 	if j.Mode == quorum {

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// directed is a storm made for one defence: its faults come often, and others that would excuse what is looked for do not.
+// directed is a storm made for one defence: its faults come often, and others that would excuse
+// what is looked for do not.
 type directed struct {
 	defence string
 	expect  []string // the checks of which at least one must find it
@@ -32,11 +33,13 @@ func (d *directed) name() string {
 }
 
 func directions() []directed {
-	// What is not given back stands for the whole lease, which is long, so it is noticed by those who wait, or at the end.
+	// What is not given back stands for the whole lease, which is long, so it is noticed by those
+	// who wait, or at the end.
 	long := plan{lease: 10 * time.Second, storm: 3 * time.Second, calm: time.Second, processes: 3, actors: 4,
 		gap: 200 * time.Millisecond, names: 3, period: time.Second, recovery: 2500 * time.Millisecond, tidy: true}
 	long.local = []string{"drop-reply", "drop-request", "delay-reply", "delay-request"}
-	// Who leaves while a request is on its way. The request is given back for a second, if the client is not closed before.
+	// Who leaves while a request is on its way. The request is given back for a second, if the
+	// client is not closed before.
 	leaves := long
 	leaves.calm = 2500 * time.Millisecond
 	leaves.local, leaves.gap, leaves.actors = []string{"delay-request", "delay-reply"}, 50*time.Millisecond, 8
@@ -44,7 +47,8 @@ func directions() []directed {
 	silent.lease, silent.local = 500*time.Millisecond, []string{"black-hole", "lose-requests", "lose-replies"}
 	plain := long
 	plain.local = nil
-	// Who is not woken would be woken by the next release of the name, if names were not given up so soon.
+	// Who is not woken would be woken by the next release of the name, if names were not given up
+	// so soon.
 	wakes := long
 	wakes.local, wakes.global = nil, []string{"kill-pubsub"}
 	wakes.names, wakes.period, wakes.recovery = 6, 200*time.Millisecond, time.Second
@@ -93,11 +97,11 @@ func anySentinel(tb testing.TB) *target {
 	return nil
 }
 
-// Not here: defences against what is too rare for some seconds of chance (UndoAgain, PassOn), and Bound, without which a
-// client only sends in vain.
+// Not here: defences against what is too rare for some seconds of chance (UndoAgain, PassOn), and
+// Bound, without which a client only sends in vain.
 
-// TestControls switches single defences of the library off in the client processes. The storm that does no harm with them
-// must do harm without them, and a check must find it.
+// TestControls switches single defences of the library off in the client processes. The storm that
+// does no harm with them must do harm without them, and a check must find it.
 func TestControls(t *testing.T) {
 	all := directions()
 	if testing.Short() { // two that show at once
@@ -126,7 +130,8 @@ func TestControls(t *testing.T) {
 				}
 				p.seed++
 			}
-			table = append(table, fmt.Sprintf("proof:   %-25s %-20s %s", d.name(), list(with.violations), list(off.violations)))
+			table = append(table, fmt.Sprintf("proof:   %-25s %-20s %s", d.name(), list(with.violations),
+				list(off.violations)))
 			require.True(t, hit(off, d.expect), "none of the checks %v noticed that it was missing: %s", d.expect, &off)
 		})
 	}

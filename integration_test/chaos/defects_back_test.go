@@ -15,7 +15,8 @@ import (
 var defects = map[string]func() redis.Hook{
 	// A vote is executed however late it comes.
 	"late votes": func() redis.Hook { return mutant.Hook(lua.Vote, "then return {-2, clock} end", "then end") },
-	// What is made for servers behind Sentinels publishes as in a cluster, because go-redis has one type for both.
+	// What is made for servers behind Sentinels publishes as in a cluster, because go-redis has one
+	// type for both.
 	"sharded": func() redis.Hook { return sharded{} },
 }
 
@@ -28,7 +29,7 @@ func (j *job) spoil(rdb redis.UniversalClient) {
 	}
 }
 
-// routed tells whether a client of servers that are no cluster has the type of one.
+// routed reports whether a client of servers that are no cluster has the type of one.
 func routed(rdb redis.UniversalClient) bool {
 	c, ok := rdb.(*redis.ClusterClient)
 	return ok && c.Options().ClusterSlots != nil

@@ -19,8 +19,8 @@ import (
 
 // What chaos found, told again without chance.
 
-// TestClosedUnderAnInnerUnlock: a client is closed while the unlock of an inner hold is on its way, which then finds the
-// lock released. It was closed, and not lost.
+// TestClosedUnderAnInnerUnlock: a client is closed while the unlock of an inner hold is on its way,
+// which then finds the lock released. It was closed, and not lost.
 func TestClosedUnderAnInnerUnlock(t *testing.T) {
 	srv := redistest.Start(t)
 	proxy := faultproxy.New(t, srv.Addr())
@@ -39,7 +39,8 @@ func TestClosedUnderAnInnerUnlock(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- c.Close(t.Context()) }() // which waits for the unlock, and releases before
 	rdb := srv.Client(t)
-	require.Eventually(t, func() bool { return rdb.Exists(t.Context(), m.Name()).Val() == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return rdb.Exists(t.Context(), m.Name()).Val() == 0 }, 20*time.Second,
+		time.Millisecond)
 	late.Release()
 	err = <-unlocked
 	require.NoError(t, <-closed)
@@ -47,12 +48,13 @@ func TestClosedUnderAnInnerUnlock(t *testing.T) {
 	require.NotErrorIs(t, err, holdfast.ErrLost)
 }
 
-// TestStragglerOfALock: the lock is granted at the third attempt; the second one, which nobody answered, reaches the server
-// much later, when the holder has extended its lease and locked again.
+// TestStragglerOfALock: the lock is granted at the third attempt; the second one, which nobody
+// answered, reaches the server much later, when the holder has extended its lease and locked again.
 func TestStragglerOfALock(t *testing.T) {
 	srv := redistest.Start(t)
 	proxy := faultproxy.New(t, srv.Addr())
-	c, err := holdfast.New(redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond }), nil)
+	c, err := holdfast.New(redistest.NewClient(t, proxy.Addr(),
+		func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond }), nil)
 	require.NoError(t, err)
 	defer c.Close(t.Context())
 	m := rlock.New(c, "straggler")
@@ -76,14 +78,15 @@ func TestStragglerOfALock(t *testing.T) {
 	s, err := m.State(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, h.Owner(), s.Owner)
-	require.Greater(t, s.Remaining, time.Until(h.Deadline()), "the holder trusts the lock for longer than the server keeps it")
+	require.Greater(t, s.Remaining, time.Until(h.Deadline()),
+		"the holder trusts the lock for longer than the server keeps it")
 	require.Equal(t, 2, s.Count)
 	require.NoError(t, inner.Unlock(t.Context()))
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// TestRefusedOnce: a waiter is refused the subscription that it needs. The next one, moments later, is not, because the
-// server permits it again.
+// TestRefusedOnce: a waiter is refused the subscription that it needs. The next one, moments later,
+// is not, because the server permits it again.
 func TestRefusedOnce(t *testing.T) {
 	srv := redistest.Start(t)
 	holder, err := holdfast.New(srv.Client(t), nil)

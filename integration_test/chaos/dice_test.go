@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// bag deals kinds of faults: each once, in random order, before any comes again. What cannot be dealt in one run is the first
-// in a later one.
+// bag deals kinds of faults: each once, in random order, before any comes again. What cannot be
+// dealt in one run is the first in a later one.
 type bag struct {
 	rng  *rand.Rand
 	left []string

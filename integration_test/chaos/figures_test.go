@@ -86,7 +86,8 @@ func sum(a, b map[string]int) map[string]int {
 
 func (f *figures) String() string {
 	return fmt.Sprintf("%.0f s, %d processes, %d operations, %d grants, %d of them handed on, %d re-entries, %d losses, %d crashes, %d panics of hooks, %d unknown; faults: %s; violations: %s",
-		f.seconds, f.processes, f.ops, f.grants, f.handed, f.reentries, f.losses, f.crashes, f.panics, f.unknown, list(f.kinds), list(f.violations))
+		f.seconds, f.processes, f.ops, f.grants, f.handed, f.reentries, f.losses, f.crashes, f.panics, f.unknown,
+		list(f.kinds), list(f.violations))
 }
 
 func list(counts map[string]int) string {

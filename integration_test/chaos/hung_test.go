@@ -15,9 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// hungPlan: the first master of a cluster stops for two leases, and clients wait for its answers for longer than that.
+// hungPlan: the first master of a cluster stops for two leases, and clients wait for its answers
+// for longer than that.
 func hungPlan(seed uint64) plan {
-	p := plan{seed: seed, lease: 4 * time.Second, storm: 11 * time.Second, calm: time.Second, processes: 2, actors: 8, names: 9,
+	p := plan{seed: seed, lease: 4 * time.Second, storm: 11 * time.Second, calm: time.Second, processes: 2, actors: 8,
+		names:  9,
 		period: time.Minute, hold: 2 * time.Second, recovery: 2500 * time.Millisecond, tidy: true}
 	p.shape = func(*rand.Rand) shape { return shape{Patience: 30 * time.Second} }
 	p.course = func(ctx context.Context, w *weather) {
@@ -31,7 +33,8 @@ func hungPlan(seed uint64) plan {
 	return p
 }
 
-// lostElsewhere finds holds that were renewed and lost although their master was there all the time.
+// lostElsewhere finds holds that were renewed and lost although their master was there all the
+// time.
 func lostElsewhere(tb testing.TB, c *redistest.Cluster, ops []history.Op) (found []history.Violation) {
 	tb.Helper()
 	renewed := make(map[uint64]bool) // by token
@@ -46,18 +49,21 @@ func lostElsewhere(tb testing.TB, c *redistest.Cluster, ops []history.Op) (found
 	}
 	for _, o := range ops {
 		if o.Kind == history.End && o.Result == history.Lost && renewed[o.Token] && there[o.Name] {
-			found = append(found, history.Violation{Check: "lost", Name: o.Name, Text: "its master was there", Ops: []history.Op{o}})
+			found = append(found, history.Violation{Check: "lost", Name: o.Name, Text: "its master was there",
+				Ops: []history.Op{o}})
 		}
 	}
 	return found
 }
 
-// TestHungNode: what one of three masters does not answer is not felt by those who hold locks at the others. Without lanes for each it is.
+// TestHungNode: what one of three masters does not answer is not felt by those who hold locks at
+// the others. Without lanes for each it is.
 func TestHungNode(t *testing.T) {
 	seed, _ := parameters(t)
 	t.Logf("replay: %s=%d go test -race ./chaos -run %s", seedEnv, seed, t.Name())
 	program := redistest.Programs(t)[0]
-	c := redistest.StartCluster(t, 3, 0, redistest.Exec(program.Path), redistest.Args("--cluster-require-full-coverage", "no"))
+	c := redistest.StartCluster(t, 3, 0, redistest.Exec(program.Path),
+		redistest.Args("--cluster-require-full-coverage", "no"))
 	hung := &target{name: "cluster-" + program.Name, mode: cluster, nodes: c.Nodes, addrs: c.Addrs(), cluster: c}
 	p := hungPlan(seed)
 	with, found := p.run(t, hung)

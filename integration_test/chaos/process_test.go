@@ -40,7 +40,8 @@ func launch(j job) (*process, error) {
 	p := &process{number: j.Client, cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), jobEnv+"="+string(text))
 	p.cmd.Stderr = &p.stderr
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a paused one would not see the end of its input
+	// a paused one would not see the end of its input
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -77,8 +78,9 @@ func (p *process) resume() {
 // hesitation is how late a process may run what it should have run, on a busy machine.
 const hesitation = 1500 * time.Millisecond
 
-// kill ends the process at once and adds that to its history. What it had not yet noticed when it died, such as the end of
-// its trust, it may have been about to notice; so its crash began earlier, and if it was paused, then.
+// kill ends the process at once and adds that to its history. What it had not yet noticed when it
+// died, such as the end of its trust, it may have been about to notice; so its crash began earlier,
+// and if it was paused, then.
 func (p *process) kill() {
 	p.killed = true
 	at := now() - int64(hesitation)
@@ -87,10 +89,12 @@ func (p *process) kill() {
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.ended
-	p.ops = append(p.ops, history.Op{Client: p.number, Kind: history.Crash, Call: at, Return: now(), Result: history.OK})
+	p.ops = append(p.ops, history.Op{Client: p.number, Kind: history.Crash, Call: at, Return: now(),
+		Result: history.OK})
 }
 
-// stop has the process unlock and close everything, and waits for it. What it did wrong in that is a violation.
+// stop has the process unlock and close everything, and waits for it. What it did wrong in that is
+// a violation.
 func (p *process) stop() (found []history.Violation) {
 	if p.killed {
 		return nil

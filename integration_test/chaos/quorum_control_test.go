@@ -21,18 +21,20 @@ import (
 // quorumDirections are storms for the defences of quorum locks, of which each misses one.
 func quorumDirections() []directed {
 	// Votes of a minority that are not given back stand for the whole lease, and many ask at once.
-	withdraw := plan{lease: 10 * time.Second, storm: 2 * time.Second, calm: 500 * time.Millisecond, processes: 4, actors: 2, alone: true,
+	withdraw := plan{lease: 10 * time.Second, storm: 2 * time.Second, calm: 500 * time.Millisecond, processes: 4,
+		actors: 2, alone: true,
 		names: 2, period: time.Second, recovery: 2500 * time.Millisecond, tidy: true}
-	// The master that both halves reach loses its data while one of them holds the lock, and then the other half asks. In the
-	// first lease after that there is nobody who can have it.
-	restarts := plan{lease: time.Second, storm: 5 * time.Second, calm: 500 * time.Millisecond, processes: 4, actors: 2, alone: true,
+	// The master that both halves reach loses its data while one of them holds the lock, and then
+	// the other half asks. In the first lease after that there is nobody who can have it.
+	restarts := plan{lease: time.Second, storm: 5 * time.Second, calm: 500 * time.Millisecond, processes: 4, actors: 2,
+		alone: true,
 		names: 1, period: time.Minute, hold: 150 * time.Millisecond, recovery: 4 * time.Second, parted: true,
 		gap: 100 * time.Millisecond, global: []string{"restart-middle"}}
 	// The same, and nobody has to connect anew.
 	kept := restarts
 	kept.kept = 1
-	// One master has keys of somebody else to the end, and each process lacks another one. Names are given up soon, and
-	// then nobody releases them any more, which would wake those who wait.
+	// One master has keys of somebody else to the end, and each process lacks another one. Names
+	// are given up soon, and then nobody releases them any more, which would wake those who wait.
 	taken := plan{lease: time.Second, storm: 2 * time.Second, calm: bound + 2*time.Second, processes: 3, actors: 4,
 		alone: true, names: 4, period: 500 * time.Millisecond, recovery: 2500 * time.Millisecond, linkDown: true,
 		course: occupied, tidy: true}
@@ -40,7 +42,8 @@ func quorumDirections() []directed {
 	late := plan{lease: time.Minute, storm: 1500 * time.Millisecond, calm: 2 * time.Second, processes: 3, actors: 4,
 		alone: true, names: 3, period: time.Second, recovery: 2500 * time.Millisecond, tidy: true,
 		local: []string{"keep-request"}, gap: 100 * time.Millisecond}
-	// Clients whose wall clocks are wrong, and masters that forget the tokens of names that nobody uses.
+	// Clients whose wall clocks are wrong, and masters that forget the tokens of names that nobody
+	// uses.
 	clocks := plan{lease: 10 * time.Second, storm: 3500 * time.Millisecond, calm: 500 * time.Millisecond, processes: 4,
 		actors: 2, alone: true, names: 2, period: 400 * time.Millisecond, cycle: 4, recovery: 2500 * time.Millisecond,
 		walls: time.Hour, course: forgetful, tidy: true}
@@ -59,14 +62,16 @@ func quorumDirections() []directed {
 	}
 }
 
-// occupied has somebody else's keys at the first master, for the names of the storm and to the end of the calm.
+// occupied has somebody else's keys at the first master, for the names of the storm and to the end
+// of the calm.
 func occupied(ctx context.Context, w *weather) {
 	for end := time.Now().Add(w.rest); ctx.Err() == nil; sleep(ctx, w.period) {
 		w.occupy(w.t.nodes[0], time.Until(end))
 	}
 }
 
-// forgetful has all masters lose the tokens of names that are not in use, as those that nobody locked for long.
+// forgetful has all masters lose the tokens of names that are not in use, as those that nobody
+// locked for long.
 func forgetful(ctx context.Context, w *weather) {
 	const script = `
 for i = 1, #KEYS, 2 do
@@ -84,8 +89,8 @@ end`
 	}
 }
 
-// mastersApart are masters of which two are ahead of the others: so much is a minority, and it is that one by which
-// tokens must not go.
+// mastersApart are masters of which two are ahead of the others: so much is a minority, and it is
+// that one by which tokens must not go.
 func mastersApart(tb testing.TB) *target {
 	const day = 24 * time.Hour
 	return startMasters(tb, redistest.Programs(tb)[0], 0, 2*day, 0, 50*day)
@@ -107,7 +112,8 @@ func TestQuorumControls(t *testing.T) {
 			targets[d.defence] = d.start(t)
 		}
 	}
-	table := []string{fmt.Sprintf("proof: chaos of quorums: %-10s %-20s %s", "defence", "violations with it", "without it")}
+	table := []string{fmt.Sprintf("proof: chaos of quorums: %-10s %-20s %s", "defence", "violations with it",
+		"without it")}
 	for _, d := range all {
 		t.Run(d.defence, func(t *testing.T) {
 			p := d.plan
@@ -129,7 +135,8 @@ func TestQuorumControls(t *testing.T) {
 				}
 				p.seed++
 			}
-			table = append(table, fmt.Sprintf("proof:   %-30s %-20s %s", d.defence, list(with.violations), list(off.violations)))
+			table = append(table, fmt.Sprintf("proof:   %-30s %-20s %s", d.defence, list(with.violations),
+				list(off.violations)))
 			t.Logf("with: %s; without: %s", &with, &off)
 			require.True(t, hit(off, d.expect), "none of the checks %v noticed that it was missing: %s", d.expect, &off)
 		})

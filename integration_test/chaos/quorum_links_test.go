@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// linksPlan is a storm in which each process never reaches one of the masters, now this one and now that, and somebody else's keys stand
-// where locks would. None of that is a reason to wait for long, nor to lose a hold: a majority is always there.
+// linksPlan is a storm in which each process never reaches one of the masters, now this one and now
+// that, and somebody else's keys stand where locks would. None of that is a reason to wait for
+// long, nor to lose a hold: a majority is always there.
 func linksPlan(seed uint64, storm time.Duration) plan {
 	p := quorumPlan(seed, storm)
 	p.linkDown = true
@@ -22,8 +23,8 @@ func linksPlan(seed uint64, storm time.Duration) plan {
 	return p
 }
 
-// nextLink mends the link to the master that the process could not reach, and takes the next one down: connections are refused, or nothing
-// arrives. It stays like that.
+// nextLink mends the link to the master that the process could not reach, and takes the next one
+// down: connections are refused, or nothing arrives. It stays like that.
 func (s *slot) nextLink() {
 	if s.mend != nil {
 		s.mend()
@@ -44,11 +45,12 @@ func (s *slot) nextLink() {
 	}
 }
 
-// foreignLife is for how long somebody else's keys stand at most: longer than a waiter may sleep, and no longer than the calm.
+// foreignLife is for how long somebody else's keys stand at most: longer than a waiter may sleep,
+// and no longer than the calm.
 const foreignLife = bound + time.Second
 
-// foreign puts keys that are no locks of ours, for a time, where nobody holds the names that are in use, at one master: a string, or a hash
-// with a field that is no owner. That excuses nobody.
+// foreign puts keys that are no locks of ours, for a time, where nobody holds the names that are in
+// use, at one master: a string, or a hash with a field that is no owner. That excuses nobody.
 func (w *weather) foreign(ctx context.Context) {
 	d := between(w.rng, 100*time.Millisecond, foreignLife)
 	w.occupy(w.t.nodes[w.rng.IntN(len(w.t.nodes))], d)

@@ -34,10 +34,11 @@ func quorumKinds() []string {
 	return kinds
 }
 
-// TestQuorum: masters are stopped, emptied and out of memory, a minority at a time, and processes cut off from some of
-// them or all, in one direction or both, misled, stopped and killed. Clocks of masters are months apart, and half of
-// the processes have proxies that keep their connections when a master is started anew. It is done once with hand-offs
-// within the processes, and once without. And once each process lacks one of the masters all the time.
+// TestQuorum: masters are stopped, emptied and out of memory, a minority at a time, and processes
+// cut off from some of them or all, in one direction or both, misled, stopped and killed. Clocks of
+// masters are months apart, and half of the processes have proxies that keep their connections when
+// a master is started anew. It is done once with hand-offs within the processes, and once without.
+// And once each process lacks one of the masters all the time.
 func TestQuorum(t *testing.T) {
 	seed, duration := parameters(t)
 	replay := fmt.Sprintf("%s=%d %s=%s go test -race ./chaos -run %s", seedEnv, seed, durationEnv, duration, t.Name())
@@ -49,7 +50,8 @@ func TestQuorum(t *testing.T) {
 	handed.processes, handed.actors, handed.names = 2, 8, 2
 	alone := quorumPlan(rng.Uint64(), storm)
 	alone.alone, alone.staying = true, 6
-	alone.deal = &bag{rng: rand.New(rand.NewPCG(seed, 4)), left: []string{"restart"}} // not in every short storm, so soon
+	// not in every short storm, so soon
+	alone.deal = &bag{rng: rand.New(rand.NewPCG(seed, 4)), left: []string{"restart"}}
 	links := linksPlan(rng.Uint64(), storm)
 	var total figures
 	storms := []struct {

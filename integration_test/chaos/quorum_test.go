@@ -21,10 +21,11 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// Quorum locks: five masters that know nothing of each other. A process has a proxy of its own before each, and its faults hit some of them.
+// Quorum locks: five masters that know nothing of each other. A process has a proxy of its own
+// before each, and its faults hit some of them.
 
-// startMasters makes a target of independent masters, whose clocks are so far ahead; those that are not told of are
-// right.
+// startMasters makes a target of independent masters, whose clocks are so far ahead; those that are
+// not told of are right.
 func startMasters(tb testing.TB, p redistest.Program, ahead ...time.Duration) *target {
 	t := &target{name: "quorum-" + p.Name, mode: quorum, clock: haveCompiler()}
 	opts := []redistest.Option{redistest.Exec(p.Path)}
@@ -62,7 +63,8 @@ func (quorumLock) State(context.Context) (holdfast.State, error) {
 }
 
 // openQuorum makes a client of each master.
-func (j *job) openQuorum(opts *holdfast.Options, rng *rand.Rand) (cfg workload.Config, shut func(context.Context) error, err error) {
+func (j *job) openQuorum(opts *holdfast.Options, rng *rand.Rand) (cfg workload.Config, shut func(context.Context) error,
+	err error) {
 	var clients []*holdfast.Client
 	var rdbs []redis.UniversalClient
 	cfg.Granted = &workload.Granted{}
@@ -94,29 +96,33 @@ func (j *job) openQuorum(opts *holdfast.Options, rng *rand.Rand) (cfg workload.C
 	}, nil
 }
 
-// withoutSplits leaves out who tried and was refused: it may only have met others that tried, and nobody held the lock. And who asked for
-// the state, which quorum locks do not have.
+// withoutSplits leaves out who tried and was refused: it may only have met others that tried, and
+// nobody held the lock. And who asked for the state, which quorum locks do not have.
 func withoutSplits(ops []history.Op) []history.Op {
 	return slices.DeleteFunc(ops, func(o history.Op) bool {
 		return o.Kind == history.Try && o.Result == history.Denied || o.Kind == history.State
 	})
 }
 
-// stalled tells whether a client was granted nothing from a moment on.
+// stalled reports whether a client was granted nothing from a moment on.
 func stalled(ops []history.Op, client int, from int64) (found []history.Violation) {
 	for _, o := range ops {
-		if o.Client == client && (o.Kind == history.Lock || o.Kind == history.Try) && o.Result == history.OK && o.Return >= from {
+		if o.Client == client && (o.Kind == history.Lock || o.Kind == history.Try) && o.Result == history.OK &&
+			o.Return >= from {
 			return nil
 		}
 	}
-	return []history.Violation{{Check: "progress", Text: fmt.Sprintf("client %d was granted nothing after the storm", client)}}
+	return []history.Violation{{Check: "progress",
+		Text: fmt.Sprintf("client %d was granted nothing after the storm", client)}}
 }
 
 // TestStalled: what the check accepts and refuses.
 func TestStalled(t *testing.T) {
 	ops := []history.Op{
-		{Client: 1, Kind: history.Lock, Result: history.OK, Return: 9}, {Client: 1, Kind: history.Lock, Result: history.Unknown, Return: 12},
-		{Client: 2, Kind: history.Try, Result: history.OK, Return: 11}, {Client: 2, Kind: history.Reenter, Result: history.OK, Return: 12},
+		{Client: 1, Kind: history.Lock, Result: history.OK, Return: 9},
+		{Client: 1, Kind: history.Lock, Result: history.Unknown, Return: 12},
+		{Client: 2, Kind: history.Try, Result: history.OK, Return: 11},
+		{Client: 2, Kind: history.Reenter, Result: history.OK, Return: 12},
 		{Client: 3, Kind: history.Reenter, Result: history.OK, Return: 12},
 	}
 	require.Len(t, stalled(ops, 1, 10), 1, "granted before, and then in vain")
@@ -150,7 +156,8 @@ var ofMasters = map[string]func(ctx context.Context, w *weather){
 	"pause-beyond-lease": func(ctx context.Context, w *weather) {
 		w.freeze(ctx, min(w.lease+between(w.rng, 0, w.lease/2), budget/2))
 	},
-	// Not while a lease is in force from before others lost their data: together they were a majority.
+	// Not while a lease is in force from before others lost their data: together they were a
+	// majority.
 	"restart": func(ctx context.Context, w *weather) {
 		if w.old(ctx) && sleep(ctx, time.Until(w.emptied.Add(w.lease+2*time.Second))) {
 			w.restart(ctx, w.minority())
@@ -177,8 +184,9 @@ var ofMasters = map[string]func(ctx context.Context, w *weather){
 			_, _ = n.Try("CONFIG", "SET", "maxmemory", "0")
 		}
 	},
-	// As far as all leases bear. Beyond that a clock takes the master's vote away, and a hold that two masters have refused, because a rival
-	// had their votes for a moment, has none to spare until they are asked again. One folder up there is a jump that harms nothing, and one that
+	// As far as all leases bear. Beyond that a clock takes the master's vote away, and a hold that
+	// two masters have refused, because a rival had their votes for a moment, has none to spare
+	// until they are asked again. One folder up there is a jump that harms nothing, and one that
 	// does.
 	"clock": func(_ context.Context, w *weather) {
 		for _, n := range w.minority() {
@@ -189,14 +197,15 @@ var ofMasters = map[string]func(ctx context.Context, w *weather){
 
 const clockJump = 2 * time.Millisecond
 
-// grown is how old masters are to be, so that one which starts anew is not taken for a new one among new ones.
+// grown is how old masters are to be, so that one which starts anew is not taken for a new one
+// among new ones.
 const grown = 4 * time.Second
 
 // old waits until the masters are so old.
 func (w *weather) old(ctx context.Context) bool { return sleep(ctx, time.Until(w.t.begun.Add(grown))) }
 
-// restart has masters lose their data. With them goes a hold that could not reach the others: those who granted it are a minority
-// then, and for a lease nobody can tell whether it was alone.
+// restart has masters lose their data. With them goes a hold that could not reach the others: those
+// who granted it are a minority then, and for a lease nobody can tell whether it was alone.
 func (w *weather) restart(ctx context.Context, hit []*redistest.Server) {
 	from := now()
 	for _, n := range hit {

@@ -27,24 +27,26 @@ type plan struct {
 	storm, calm time.Duration
 	processes   int
 	actors      int
-	gap         time.Duration                         // mean time between the faults of one process, and of the servers
-	local       []string                              // kinds of faults of processes
-	global      []string                              // kinds of faults of servers
-	deal        *bag                                  // of the kinds for servers, if runs share one
-	without     []string                              // defences that are switched off
-	names       int                                   // of locks, at a time
-	period      time.Duration                         // for which a name is in use; short histories are searched quickly
-	cycle       int64                                 // after so many periods names are in use again; 0: never
-	recovery    time.Duration                         // what a client may need after a fault until everything works again
-	hold        time.Duration                         // mean time between what a holder does; 0: 5 ms
-	parted      bool                                  // half of the processes never reach the first two masters, the others never the last two
-	course      func(ctx context.Context, w *weather) // what happens to the servers, in place of faults that are drawn
-	kept        float64                               // how many processes have proxies that keep connections
-	walls       time.Duration                         // that processes' wall clocks are ahead, or behind, in turn
-	linkDown    bool                                  // each process never reaches one of the servers
-	progress    bool                                  // every process is granted something in the calm
-	shape       func(rng *rand.Rand) shape            // draws that of a process's clients; nil: as go-redis makes them
-	tidy        bool                                  // nothing is left behind that only the end of a lease takes away
+	gap         time.Duration // mean time between the faults of one process, and of the servers
+	local       []string      // kinds of faults of processes
+	global      []string      // kinds of faults of servers
+	deal        *bag          // of the kinds for servers, if runs share one
+	without     []string      // defences that are switched off
+	names       int           // of locks, at a time
+	// for which a name is in use; short histories are searched quickly
+	period   time.Duration
+	cycle    int64         // after so many periods names are in use again; 0: never
+	recovery time.Duration // what a client may need after a fault until everything works again
+	hold     time.Duration // mean time between what a holder does; 0: 5 ms
+	// half of the processes never reach the first two masters, the others never the last two
+	parted   bool
+	course   func(ctx context.Context, w *weather) // what happens to the servers, in place of faults that are drawn
+	kept     float64                               // how many processes have proxies that keep connections
+	walls    time.Duration                         // that processes' wall clocks are ahead, or behind, in turn
+	linkDown bool                                  // each process never reaches one of the servers
+	progress bool                                  // every process is granted something in the calm
+	shape    func(rng *rand.Rand) shape            // draws that of a process's clients; nil: as go-redis makes them
+	tidy     bool                                  // nothing is left behind that only the end of a lease takes away
 }
 
 const (
@@ -113,7 +115,8 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 }
 
 // assess stops the processes and checks what they did.
-func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start, quiet int64) (f figures, found []history.Violation) {
+func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start, quiet int64) (f figures,
+	found []history.Violation) {
 	tb.Helper()
 	var group sync.WaitGroup
 	ends := make([][]history.Violation, len(slots))
@@ -125,8 +128,10 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	}
 	group.Wait()
 	c := history.Config{
-		Lease: p.lease, Bound: bound, Recovery: p.recovery, Faults: w.faults, Slack: hesitation, Least: 500 * time.Millisecond,
-		Place: place, Refusals: w.refusals, Lapses: w.lapses, Local: make(map[int][]history.Window), Pauses: make(map[int][]history.Window),
+		Lease: p.lease, Bound: bound, Recovery: p.recovery, Faults: w.faults, Slack: hesitation,
+		Least: 500 * time.Millisecond,
+		Place: place, Refusals: w.refusals, Lapses: w.lapses, Local: make(map[int][]history.Window),
+		Pauses: make(map[int][]history.Window),
 	}
 	if t.mode == quorum {
 		c.Jumps = time.Duration(w.count["clock"]) * clockJump
@@ -166,7 +171,9 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	}
 	if !p.tidy {
 		rest := time.Duration(quiet-now()) + p.lease
-		if t.mode != quorum { // whoever was closed last may have handed the lock to a waiter that was killed, for one claim
+		// whoever was closed last may have handed the lock to a waiter that was killed, for one
+		// claim
+		if t.mode != quorum {
 			rest = max(rest, 2*time.Second)
 		}
 		sleep(tb.Context(), max(rest, 0)+time.Second)
@@ -188,7 +195,8 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	return f, found
 }
 
-// deliver hands over what the network has kept to the end, which must not lock anything for those who are gone.
+// deliver hands over what the network has kept to the end, which must not lock anything for those
+// who are gone.
 func deliver(slots []*slot) {
 	for _, s := range slots {
 		for _, proxy := range s.proxies {

@@ -91,7 +91,8 @@ var global = map[string]func(ctx context.Context, w *weather){
 		w.pause(ctx, min(w.lease+between(w.rng, 0, w.lease/2), budget/2))
 	},
 	"server-sleep": func(_ context.Context, w *weather) { // returns when it has slept
-		w.t.each("DEBUG", "SLEEP", strconv.FormatFloat(between(w.rng, 50*time.Millisecond, 600*time.Millisecond).Seconds(), 'f', 3, 64))
+		w.t.each("DEBUG", "SLEEP", strconv.FormatFloat(between(w.rng, 50*time.Millisecond,
+			600*time.Millisecond).Seconds(), 'f', 3, 64))
 	},
 	"client-pause": func(ctx context.Context, w *weather) {
 		d := between(w.rng, 50*time.Millisecond, 500*time.Millisecond)
@@ -110,18 +111,20 @@ var global = map[string]func(ctx context.Context, w *weather){
 			[]string{"ACL", "SETUSER", "default", "+evalsha", "+eval"}, 50*time.Millisecond, 600*time.Millisecond)
 	},
 	"no-publish": func(ctx context.Context, w *weather) {
-		w.during(ctx, []string{"ACL", "SETUSER", "default", "-publish"}, []string{"ACL", "SETUSER", "default", "+publish"},
+		w.during(ctx, []string{"ACL", "SETUSER", "default", "-publish"},
+			[]string{"ACL", "SETUSER", "default", "+publish"},
 			50*time.Millisecond, 600*time.Millisecond)
 	},
-	// The longest jump that all leases bear: they are trusted for 1 % less 2 ms. Jumps add up within a lease, and so come
-	// rarely (see the plan).
+	// The longest jump that all leases bear: they are trusted for 1 % less 2 ms. Jumps add up
+	// within a lease, and so come rarely (see the plan).
 	"clock": func(_ context.Context, w *weather) {
 		for _, n := range w.t.nodes {
 			n.MoveClock(w.tb, 2*time.Millisecond)
 		}
 	},
 	"failover": func(ctx context.Context, w *weather) {
-		// The nodes of a cluster do not vote twice for one shard within two node timeouts, which are a second here.
+		// The nodes of a cluster do not vote twice for one shard within two node timeouts, which
+		// are a second here.
 		if sleep(ctx, time.Until(w.failedOver.Add(2*time.Second))) {
 			w.t.failover(w.tb, w.rng)
 			w.failedOver = time.Now()

@@ -13,12 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/workload"
 )
 
-// shape is what the go-redis clients of a process are like: what users set that should make no difference.
+// shape is what the go-redis clients of a process are like: what users set that should make no
+// difference.
 type shape struct {
-	RESP     int           // 2 or 3; 0: go-redis's own choice
-	Few      bool          // one connection
-	Contexts bool          // ContextTimeoutEnabled
-	Randomly bool          // RouteRandomly, of Sentinels and clusters; not RouteByLatency, with which go-redis has a data race of its own
+	RESP     int  // 2 or 3; 0: go-redis's own choice
+	Few      bool // one connection
+	Contexts bool // ContextTimeoutEnabled
+	// RouteRandomly, of Sentinels and clusters; not RouteByLatency, with which go-redis has a data
+	// race of its own
+	Randomly bool
 	Patience time.Duration // for an answer; 0: as all
 	Slow     float64       // how often a hook takes long
 	Panics   float64       // and panics
@@ -46,7 +49,8 @@ func drawShape(rng *rand.Rand) (s shape) {
 // names are what of it differs from what is usual, for figures.
 func (s *shape) names(m mode) (list []string) {
 	for name, is := range map[string]bool{
-		"RESP2": s.RESP == 2, "one connection": s.Few, "contexts": s.Contexts, "slow hook": s.Slow > 0, "panicking hook": s.Panics > 0,
+		"RESP2": s.RESP == 2, "one connection": s.Few, "contexts": s.Contexts, "slow hook": s.Slow > 0,
+		"panicking hook":  s.Panics > 0,
 		"routed randomly": s.Randomly && (m == sentinel || m == cluster),
 	} {
 		if is {
@@ -56,11 +60,13 @@ func (s *shape) names(m mode) (list []string) {
 	return list
 }
 
-// connectTo makes a go-redis client of this shape, of a single server where there are several. Its retries stay on, as users have them.
+// connectTo makes a go-redis client of this shape, of a single server where there are several. Its
+// retries stay on, as users have them.
 func (j *job) connectTo(addr string) redis.UniversalClient {
 	s := &j.Shape
 	o := &redis.UniversalOptions{
-		Addrs: j.Addrs, Dialer: j.dial, DialerRetries: 1, ReadTimeout: cmp.Or(s.Patience, patience), WriteTimeout: patience, DisableIdentity: true,
+		Addrs: j.Addrs, Dialer: j.dial, DialerRetries: 1, ReadTimeout: cmp.Or(s.Patience, patience),
+		WriteTimeout: patience, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		Protocol:                 s.RESP, ContextTimeoutEnabled: s.Contexts,
 		RouteRandomly: s.Randomly,

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 )
 
-// slot is a place for one client process after another, with proxies that they share. One goroutine at a time uses it.
+// slot is a place for one client process after another, with proxies that they share. One goroutine
+// at a time uses it.
 type slot struct {
 	job     job
 	proxies []*faultproxy.Proxy
@@ -95,9 +96,9 @@ func (s *slot) while(ctx context.Context, begin, end func(p *faultproxy.Proxy), 
 	}
 }
 
-// silence has something vanish for a time. The connections that it hit stay mute. Half of the time they are broken at the
-// end; else the client must find out about the one on which it is to hear of releases, by pings: it is pinged after 5 s of
-// silence, and given up after as much again.
+// silence has something vanish for a time. The connections that it hit stay mute. Half of the time
+// they are broken at the end; else the client must find out about the one on which it is to hear of
+// releases, by pings: it is pinged after 5 s of silence, and given up after as much again.
 func (s *slot) silence(ctx context.Context, what func(p *faultproxy.Proxy, on bool), longest time.Duration) {
 	s.deaf = 10 * time.Second
 	broken := s.rng.IntN(2) == 0
@@ -139,7 +140,10 @@ var local = map[string]func(ctx context.Context, s *slot){
 		s.sometimes(ctx, func(p *faultproxy.Proxy, match func([]string) bool) { p.On(match, 0, faultproxy.DropReply) })
 	},
 	"drop-request": func(ctx context.Context, s *slot) {
-		s.sometimes(ctx, func(p *faultproxy.Proxy, match func([]string) bool) { p.On(match, 0, faultproxy.DropRequest) })
+		s.sometimes(ctx, func(p *faultproxy.Proxy,
+			match func([]string) bool) {
+			p.On(match, 0, faultproxy.DropRequest)
+		})
 	},
 	"delay-reply": func(ctx context.Context, s *slot) {
 		d := between(s.rng, 20*time.Millisecond, 450*time.Millisecond) // shorter and longer than the clients' timeout
@@ -149,8 +153,8 @@ var local = map[string]func(ctx context.Context, s *slot){
 		d := between(s.rng, 20*time.Millisecond, 450*time.Millisecond)
 		s.sometimes(ctx, func(p *faultproxy.Proxy, match func([]string) bool) { p.DelayRequest(match, 0, d) })
 	},
-	// Some requests come much later than everything that follows them: within the time for which they are good, or
-	// after it, and some when all is over.
+	// Some requests come much later than everything that follows them: within the time for which
+	// they are good, or after it, and some when all is over.
 	"keep-request": func(ctx context.Context, s *slot) {
 		d := time.Hour
 		if s.rng.IntN(2) == 0 {

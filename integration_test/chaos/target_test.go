@@ -54,7 +54,8 @@ func startServer(tb testing.TB, p redistest.Program) *target {
 	return t
 }
 
-// haveCompiler tells whether servers can have clocks of their own. Without a compiler the other faults are still worth it.
+// haveCompiler reports whether servers can have clocks of their own. Without a compiler the other
+// faults are still worth it.
 func haveCompiler() bool {
 	_, err := exec.LookPath("cc")
 	return err == nil
@@ -71,14 +72,15 @@ func startCluster(tb testing.TB, p redistest.Program) *target {
 	return t
 }
 
-// startSentinel makes a target of a primary with a replica under Sentinels. The program knows CLIENT PAUSE WRITE, so it is
-// Redis 7 or later, or Valkey.
+// startSentinel makes a target of a primary with a replica under Sentinels. The program knows
+// CLIENT PAUSE WRITE, so it is Redis 7 or later, or Valkey.
 func startSentinel(tb testing.TB, p redistest.Program) *target {
 	s := redistest.StartSentinel(tb, redistest.Exec(p.Path), redistest.Debug())
 	t := &target{name: "sentinel-" + p.Name, mode: sentinel, nodes: s.Nodes, addrs: s.Addrs()}
 	t.failover = func(tb testing.TB, _ *rand.Rand) {
-		// The old primary must take no write from before the replica has all until it is a replica itself. The Sentinels would
-		// tell it so in the end, but their own connections are paused too, by the PUBLISH that they send.
+		// The old primary must take no write from before the replica has all until it is a replica
+		// itself. The Sentinels would tell it so in the end, but their own connections are paused
+		// too, by the PUBLISH that they send.
 		old := s.Primary(tb)
 		old.Command(tb, "CLIENT", "PAUSE", "60000", "WRITE")
 		s.AwaitReplica(tb.Context(), tb)
@@ -108,7 +110,8 @@ func (t *target) each(command ...string) {
 	}
 }
 
-// keys are the keys of one node of the kind that locks are, those of queues, and those without a time to live.
+// keys are the keys of one node of the kind that locks are, those of queues, and those without a
+// time to live.
 func keys(tb testing.TB, n *redistest.Server) (locks, queues, eternal []string) {
 	tb.Helper()
 	list, _ := n.Command(tb, "KEYS", "*").([]any)
@@ -122,7 +125,8 @@ func keys(tb testing.TB, n *redistest.Server) (locks, queues, eternal []string) 
 			eternal = append(eternal, key)
 		case strings.HasPrefix(key, "redisson_lock_queue:"), strings.HasPrefix(key, "redisson_lock_timeout:"):
 			queues = append(queues, key)
-		case !strings.HasPrefix(key, "redisson_lock_token:") && !strings.HasPrefix(key, "redisson_lock__channel:"): // how far waiters are
+		// how far waiters are
+		case !strings.HasPrefix(key, "redisson_lock_token:") && !strings.HasPrefix(key, "redisson_lock__channel:"):
 			locks = append(locks, key)
 		}
 	}

@@ -139,7 +139,8 @@ var fairDefences = []defence{
 	},
 	{
 		name: "what was handed over is found", fault: "the message of a grant is lost",
-		mutant: mutant.Hook(lua.FairAcquire, "(ARGV[4] == '1' or place > 0) and call('HEXISTS', name, owner) == 1", "false"),
+		mutant: mutant.Hook(lua.FairAcquire, "(ARGV[4] == '1' or place > 0) and call('HEXISTS', name, owner) == 1",
+			"false"),
 		try: func(l *lab) string {
 			holder, waiter := l.fair(), l.fair()
 			l.warmFair(holder)
@@ -158,7 +159,8 @@ redis.call('HSET', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], 10000) re
 		},
 	},
 	{
-		name: "asked for when messages come", fault: "the lock is released before the waiter is subscribed", off: &control.Listening,
+		name: "asked for when messages come", fault: "the lock is released before the waiter is subscribed",
+		off: &control.Listening,
 		try: func(l *lab) string {
 			holder, first, second := l.fair(), l.fair(), l.fairAround()
 			l.warmFair(holder)

@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// tooLate has goroutines of near clients hold the lock in turns, each until an attempt of another client, which is so much farther away, has
-// come in vain: so that one never gets the lock by chance. It is to get it so many times, before the near ones had it most times.
+// tooLate has goroutines of near clients hold the lock in turns, each until an attempt of another
+// client, which is so much farther away, has come in vain: so that one never gets the lock by
+// chance. It is to get it so many times, before the near ones had it most times.
 func (l *lab) tooLate(near int, oneWay time.Duration, grants, most int) string {
 	far := rlock.New(l.clientOn(redistest.NewClient(l, faultproxy.Distance(l, l.proxy.Addr(), oneWay)), nil), name)
 	l.warm(far)

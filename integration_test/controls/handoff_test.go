@@ -47,14 +47,16 @@ func (l *lab) patient(opts *holdfast.Options) *rlock.Mutex {
 	return rlock.New(l.clientOn(rdb, opts), name)
 }
 
-// look has a holder ask the server, instead of handing the lock on at once: it waits until that time is over.
+// look has a holder ask the server, instead of handing the lock on at once: it waits until that
+// time is over.
 func (l *lab) look() {
 	l.Helper()
 	require.NoError(l, l.direct.Set(l.Context(), "clock", 1, 20*time.Millisecond).Err())
 	require.True(l, l.within(patience, func() bool { return l.direct.Exists(l.Context(), "clock").Val() == 0 }))
 }
 
-// throng locks and unlocks in several goroutines of a client, until the test has seen enough. None unlocks before another one waits.
+// throng locks and unlocks in several goroutines of a client, until the test has seen enough. None
+// unlocks before another one waits.
 func (l *lab) throng(m *rlock.Mutex) (stop func()) {
 	ctx, cancel := context.WithCancel(l.Context())
 	before := queued()
@@ -84,7 +86,8 @@ func (l *lab) throng(m *rlock.Mutex) (stop func()) {
 // A lock that is handed on within a client is as good as one from the server.
 var handOffDefences = []defence{
 	{
-		name: "pass outranks renewals", fault: "a renewal finds what pass has released, whose reply is late", off: &control.Believes,
+		name: "pass outranks renewals", fault: "a renewal finds what pass has released, whose reply is late",
+		off: &control.Believes,
 		try: func(l *lab) string {
 			heard := make(news, 1)
 			m := l.patient(&holdfast.Options{Lease: 3 * time.Second, Logger: slog.New(slog.NewTextHandler(heard, nil))})
@@ -101,7 +104,8 @@ var handOffDefences = []defence{
 			failed := make(chan error, 1)
 			go func() { failed <- h.Unlock(l.Context()) }()
 			<-rule.Fired()
-			// The second renewal is sent when the first one was not believed. One that was is heard of.
+			// The second renewal is sent when the first one was not believed. One that was is heard
+			// of.
 			require.True(l, l.within(patience, func() bool {
 				return len(heard) > 0 || l.proxy.Seen(l.sends(lua.Renew)) >= before+2
 			}))
@@ -113,7 +117,8 @@ var handOffDefences = []defence{
 		},
 	},
 	{
-		name: "a late pass finds nobody", fault: "asked twice, and the first question arrives under the next holder", off: &control.LatePass,
+		name: "a late pass finds nobody", fault: "asked twice, and the first question arrives under the next holder",
+		off: &control.LatePass,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)
@@ -135,7 +140,8 @@ var handOffDefences = []defence{
 		},
 	},
 	{
-		name: "who leaves hands back", fault: "a waiter is cancelled in the moment it is handed the lock", off: &control.HandBack,
+		name: "who leaves hands back", fault: "a waiter is cancelled in the moment it is handed the lock",
+		off: &control.HandBack,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			rounds := 20
@@ -198,7 +204,8 @@ var handOffDefences = []defence{
 		},
 	},
 	{
-		name: "others are looked for", fault: "none: a client's goroutines hand the lock on for ever", off: &control.Look,
+		name: "others are looked for", fault: "none: a client's goroutines hand the lock on for ever",
+		off: &control.Look,
 		try: func(l *lab) string {
 			if control.Look.Off() { // the server is also asked when the tokens are used up
 				defer control.Reserved.Without()()
@@ -215,11 +222,13 @@ var handOffDefences = []defence{
 	},
 	{
 		name: "others are let go first", fault: "another client is a little further away", off: &control.LetGo,
-		try: func(l *lab) string { return l.farAway(1, 50, 230) }, // it asks less than three times for each, and eight times without
+		// it asks less than three times for each, and eight times without
+		try: func(l *lab) string { return l.farAway(1, 50, 230) },
 	},
 	{
 		name: "head starts", fault: "another client is 20 ms away", off: &control.HeadStart,
-		try: func(l *lab) string { return l.tooLate(1, 20*time.Millisecond, 5, 30) }, // about once for each; without, never
+		// about once for each; without, never
+		try: func(l *lab) string { return l.tooLate(1, 20*time.Millisecond, 5, 30) },
 	},
 	{
 		name: "all keep to head starts", fault: "one of four clients is 20 ms away", off: &control.HeadStart,
@@ -231,8 +240,8 @@ var handOffDefences = []defence{
 	},
 }
 
-// farAway has near clients use the lock all the time, and another one that is a millisecond away get it so many times. Asking more
-// often than most is too often.
+// farAway has near clients use the lock all the time, and another one that is a millisecond away
+// get it so many times. Asking more often than most is too often.
 func (l *lab) farAway(near, grants, most int) string {
 	defer control.HeadStart.Without()() // it would do for so near a client
 	other := l.mutex(nil)               // only this one is behind the proxy

@@ -1,9 +1,9 @@
-// Package controls_test shows of each defence of the library that it is one: the fault that it is there for is made, once
-// with the defence and once with it switched off. With it the promise is kept. Without it, it is broken, or the fault was
-// none.
+// Package controls_test shows of each defence of the library that it is one: the fault that it is
+// there for is made, once with the defence and once with it switched off. With it the promise is
+// kept. Without it, it is broken, or the fault was none.
 //
-// Defences of one package that need a look inside (the watchdog's verdicts, the hub's pings) have their controls beside that
-// package.
+// Defences of one package that need a look inside (the watchdog's verdicts, the hub's pings) have
+// their controls beside that package.
 package controls_test
 
 import (
@@ -57,7 +57,8 @@ func defences() []defence {
 	return append(all, ownerDefences...)
 }
 
-// TestControls prints the table. It must not run beside other tests: switches are global to the process.
+// TestControls prints the table. It must not run beside other tests: switches are global to the
+// process.
 func TestControls(t *testing.T) {
 	rounds := 2
 	if testing.Short() {
@@ -76,7 +77,8 @@ func TestControls(t *testing.T) {
 					without++
 				}
 			}
-			fmt.Fprintf(&table, "proof:   %-28s %-62s %d of %d  %d of %d\n", d.name, d.fault, without, rounds, with, rounds)
+			fmt.Fprintf(&table, "proof:   %-28s %-62s %d of %d  %d of %d\n", d.name, d.fault, without, rounds, with,
+				rounds)
 			require.Equal(t, rounds, without, "without the defence the promise is kept too: the fault is none")
 		})
 	}
@@ -110,7 +112,8 @@ func newLab(t *testing.T, hook redis.Hook) *lab {
 	return &lab{T: t, srv: srv, proxy: faultproxy.New(t, srv.Addr()), direct: srv.Client(t), hook: hook}
 }
 
-// client makes a client of the library behind the proxy. go-redis has its own repeats on, as users have.
+// client makes a client of the library behind the proxy. go-redis has its own repeats on, as users
+// have.
 func (l *lab) client(opts *holdfast.Options) *holdfast.Client {
 	l.Helper()
 	rdb := redistest.NewClient(l, l.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
@@ -183,8 +186,8 @@ func (l *lab) within(d time.Duration, cond func() bool) bool {
 	}
 }
 
-// comes waits for what the promise says, and reports whether it came: with the defence it is given all the time that a busy machine
-// may need. Without it, it is not expected.
+// comes waits for what the promise says, and reports whether it came: with the defence it is given
+// all the time that a busy machine may need. Without it, it is not expected.
 func (l *lab) comes(cond func() bool) bool {
 	l.Helper()
 	return l.within(l.forWhatComes(), cond)
@@ -197,7 +200,8 @@ func (l *lab) forWhatComes() time.Duration {
 	return patience
 }
 
-// happens is comes for what breaks the promise: it is waited for patiently where it is expected, without the defence.
+// happens is comes for what breaks the promise: it is waited for patiently where it is expected,
+// without the defence.
 func (l *lab) happens(cond func() bool) bool {
 	l.Helper()
 	if l.off {
@@ -233,7 +237,8 @@ func (l *lab) background(m *rlock.Mutex, ctx context.Context, opts ...holdfast.O
 	return granted
 }
 
-// outcome waits for a Lock that runs beside. open is false if it failed; without a hold and open it was not granted in time.
+// outcome waits for a Lock that runs beside. open is false if it failed; without a hold and open it
+// was not granted in time.
 func (l *lab) outcome(granted <-chan *holdfast.Hold) (h *holdfast.Hold, open bool) {
 	l.Helper()
 	limit := time.NewTimer(l.forWhatComes())

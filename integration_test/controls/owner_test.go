@@ -26,7 +26,8 @@ var ownerDefences = []defence{
 	},
 	{
 		name: "a re-entry asks whose it is", fault: "a re-entry of who has lost the lock to another",
-		mutant: mutant.Hook(lua.Recount, "local held = call('HEXISTS', name, ARGV[1]) == 1", "local held = call('EXISTS', name) == 1"),
+		mutant: mutant.Hook(lua.Recount, "local held = call('HEXISTS', name, ARGV[1]) == 1",
+			"local held = call('EXISTS', name) == 1"),
 		try: func(l *lab) string {
 			m, other := l.mutex(nil), l.mutex(nil)
 			h := l.lock(m, l.Context())
@@ -40,7 +41,8 @@ var ownerDefences = []defence{
 	},
 	{
 		name: "written in the order allowed", fault: "the server is out of memory, a hold is given back",
-		mutant: mutant.Hook(lua.Recount, "call('PEXPIRE', name, math.max(tonumber(ARGV[3]), call('PTTL', name)))\n", ""),
+		mutant: mutant.Hook(lua.Recount, "call('PEXPIRE', name, math.max(tonumber(ARGV[3]), call('PTTL', name)))\n",
+			""),
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			h := l.lock(m, l.Context())

@@ -16,20 +16,24 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// Votes that are of no use. (What a master that has forgotten its votes does has its controls in package redlock.)
+// Votes that are of no use. (What a master that has forgotten its votes does has its controls in
+// package redlock.)
 var quorumDefences = []defence{
 	{
-		name: "votes are given back", fault: "three ask five masters at once, and get two, two and one", off: &control.Withdraw,
+		name: "votes are given back", fault: "three ask five masters at once, and get two, two and one",
+		off: &control.Withdraw,
 		try: func(l *lab) string { return l.split([]int{0, 1}, []int{2, 3}, []int{4}) },
 	},
 	{
-		name: "half the votes are given back", fault: "two ask four masters at once, and get two each", off: &control.Withdraw,
+		name: "half the votes are given back", fault: "two ask four masters at once, and get two each",
+		off: &control.Withdraw,
 		try: func(l *lab) string { return l.split([]int{0, 1}, []int{2, 3}) },
 	},
 }
 
-// split has contenders ask for a lock at once, each of which reaches its own masters first and the others only when those have voted. No
-// lease ends in the life of a test, so they have to give way. The promise is broken if nobody gets the lock.
+// split has contenders ask for a lock at once, each of which reaches its own masters first and the
+// others only when those have voted. No lease ends in the life of a test, so they have to give way.
+// The promise is broken if nobody gets the lock.
 func (l *lab) split(shares ...[]int) (broken string) {
 	l.Helper()
 	ctx, cancel := context.WithCancel(l.Context())
@@ -47,7 +51,8 @@ func (l *lab) split(shares ...[]int) (broken string) {
 		var clients []*holdfast.Client
 		for i, m := range masters {
 			proxy := faultproxy.New(l, m.Addr())
-			clients = append(clients, l.clientOn(redistest.NewClient(l, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience }), nil))
+			clients = append(clients, l.clientOn(redistest.NewClient(l, proxy.Addr(),
+				func(o *redis.Options) { o.ReadTimeout = patience }), nil))
 			if !slices.Contains(own, i) {
 				late = append(late, proxy.DelayRequest(faultproxy.Script(lua.Vote.Hash()), 1, time.Hour))
 			}

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 )
 
-// A grant counts only when replicas have it. What a failover does to one that they do not have is shown one folder up.
+// A grant counts only when replicas have it. What a failover does to one that they do not have is
+// shown one folder up.
 var replicaDefences = []defence{
 	{
 		name: "too few replicas", fault: "the server has no replica, and one is asked for", off: &control.Replicas,

@@ -16,7 +16,8 @@ import (
 // Every operation happens at most once, and a fault of one command does not reach the caller.
 var retryDefences = []defence{
 	{
-		name: "commands without retry", fault: "reply of an acquisition lost, go-redis repeats it", off: &control.NoRetry,
+		name: "commands without retry", fault: "reply of an acquisition lost, go-redis repeats it",
+		off: &control.NoRetry,
 		try: lostAcquire,
 	},
 	{

@@ -33,7 +33,8 @@ var undoDefences = []defence{
 		},
 	},
 	{
-		name: "undo is repeated", fault: "acquisition arrives after the release that undoes it", off: &control.UndoAgain,
+		name: "undo is repeated", fault: "acquisition arrives after the release that undoes it",
+		off: &control.UndoAgain,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)
@@ -65,10 +66,12 @@ var undoDefences = []defence{
 		},
 	},
 	{
-		name: "undo goes on", fault: "network silent for longer than the retry budget, during an unlock", off: &control.UndoAgain,
+		name: "undo goes on", fault: "network silent for longer than the retry budget, during an unlock",
+		off: &control.UndoAgain,
 		try: func(l *lab) string {
 			failed := make(news, 1)
-			m := l.mutex(&holdfast.Options{RetryBudget: time.Millisecond, Logger: slog.New(slog.NewTextHandler(failed, nil))})
+			m := l.mutex(&holdfast.Options{RetryBudget: time.Millisecond,
+				Logger: slog.New(slog.NewTextHandler(failed, nil))})
 			l.warm(m)
 			h := l.lock(m, l.Context())
 			l.proxy.LoseRequests(true)
@@ -82,7 +85,8 @@ var undoDefences = []defence{
 		},
 	},
 	{
-		name: "undo goes on for the longest lease", fault: "network silent for longer than the lease that a hold was extended to", off: &control.Longest,
+		name:  "undo goes on for the longest lease",
+		fault: "network silent for longer than the lease that a hold was extended to", off: &control.Longest,
 		try: func(l *lab) string {
 			given := make(news, 1)
 			m := l.mutex(&holdfast.Options{RetryBudget: time.Millisecond, Logger: slog.New(slog.NewTextHandler(given,
@@ -128,7 +132,8 @@ var undoDefences = []defence{
 		},
 	},
 	{
-		name: "owner ids are not reused", fault: "an owner locks again while its undo is under way", off: &control.FreshOwner,
+		name: "owner ids are not reused", fault: "an owner locks again while its undo is under way",
+		off: &control.FreshOwner,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)
@@ -177,7 +182,8 @@ func (n news) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// abandon begins to lock and cancels when the fault has met the acquisition. It returns that as it was sent.
+// abandon begins to lock and cancels when the fault has met the acquisition. It returns that as it
+// was sent.
 func (l *lab) abandon(m *rlock.Mutex, ctx context.Context, fault faultproxy.Action) (sent []string) {
 	l.Helper()
 	rule := l.next(lua.Acquire, fault)

@@ -18,7 +18,8 @@ import (
 // crowd is how many waiters give up at once.
 const crowd = 100
 
-// queued is how many goroutines wait in the local queues of all clients, without those on their way in or out.
+// queued is how many goroutines wait in the local queues of all clients, without those on their way
+// in or out.
 func queued() (n int) {
 	stacks := make([]byte, 4<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
@@ -30,10 +31,12 @@ func queued() (n int) {
 	return n
 }
 
-// No waiter sleeps through its wake-up. The lease is 30 s; what is granted later than that is never granted here.
+// No waiter sleeps through its wake-up. The lease is 30 s; what is granted later than that is never
+// granted here.
 var wakeUpDefences = []defence{
 	{
-		name: "a subscription is a wake-up", fault: "released after the waiter asked and before it was subscribed", off: &control.Rewake,
+		name: "a subscription is a wake-up", fault: "released after the waiter asked and before it was subscribed",
+		off: &control.Rewake,
 		try: func(l *lab) string {
 			m, waiter := l.mutex(nil), l.mutex(nil)
 			l.warm(m)
@@ -71,8 +74,10 @@ var wakeUpDefences = []defence{
 			tries := l.sends(lua.Acquire)
 			before := l.proxy.Seen(tries)
 			granted := l.background(waiter, l.Context())
-			// It tries once to be told the time, once for the lock, and once more when it is subscribed.
-			require.True(l, l.within(patience, func() bool { return l.proxy.Seen(tries) == before+3 }), "the waiter sleeps")
+			// It tries once to be told the time, once for the lock, and once more when it is
+			// subscribed.
+			require.True(l, l.within(patience, func() bool { return l.proxy.Seen(tries) == before+3 }),
+				"the waiter sleeps")
 			require.NoError(l, h.Unlock(l.Context()))
 			if h, _ := l.outcome(granted); h == nil {
 				return "slept on while the lock was free"

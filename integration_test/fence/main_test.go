@@ -1,6 +1,8 @@
-// Package fence_test tests the guards of package fence on real stores: PostgreSQL, SQLite and Redis, with holders that come too late.
+// Package fence_test tests the guards of package fence on real stores: PostgreSQL, SQLite and
+// Redis, with holders that come too late.
 //
-// Not here: what the guard's script replies on each version of Redis; that is beside the other scripts.
+// Not here: what the guard's script replies on each version of Redis; that is beside the other
+// scripts.
 package fence_test
 
 import (

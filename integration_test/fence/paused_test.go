@@ -24,10 +24,12 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// writerEnv makes the test binary a process that locks, waits for a word, and writes: "<address of Redis> <name> <DSN of PostgreSQL>".
+// writerEnv makes the test binary a process that locks, waits for a word, and writes: "<address of
+// Redis> <name> <DSN of PostgreSQL>".
 const writerEnv = "HOLDFAST_TEST_FENCED_WRITER"
 
-// The places that a writer writes to. Each store has one that is guarded, and one that is not: the control.
+// The places that a writer writes to. Each store has one that is guarded, and one that is not: the
+// control.
 const (
 	guardedKey, plainKey = "stock:guarded", "stock:plain"
 	guardedRow, plainRow = "guarded", "plain"
@@ -39,7 +41,8 @@ type wrote struct {
 	Redis, PlainRedis, Postgres, PlainPostgres string
 }
 
-// write is what such a process does. It prints its token when it has the lock, and what came of its writes.
+// write is what such a process does. It prints its token when it has the lock, and what came of its
+// writes.
 func write(job string) error {
 	where := strings.SplitN(job, " ", 3)
 	rdb := redis.NewClient(&redis.Options{Addr: where[0]})
@@ -61,7 +64,8 @@ func write(job string) error {
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		return err
 	}
-	// It does not look whether it still has the lock. Under the hold's own context the write might not be sent at all.
+	// It does not look whether it still has the lock. Under the hold's own context the write might
+	// not be sent at all.
 	w := writeAll(context.WithoutCancel(h.Context()), rdb, db, where[1])
 	if err = h.Unlock(context.Background()); errors.Is(err, holdfast.ErrLost) {
 		w.Lost, err = true, nil
@@ -150,9 +154,10 @@ func (w *writer) goOn() (said wrote) {
 	return said
 }
 
-// TestPausedWriterIsRefused: a process is stopped while it holds the lock, for longer than its lease. Another one gets the lock and
-// writes. The first one goes on and writes too, as if nothing had happened. The guards refuse it, in Redis and in PostgreSQL, and name
-// both tokens. The control is the same write without a guard: it lands on what is newer.
+// TestPausedWriterIsRefused: a process is stopped while it holds the lock, for longer than its
+// lease. Another one gets the lock and writes. The first one goes on and writes too, as if nothing
+// had happened. The guards refuse it, in Redis and in PostgreSQL, and name both tokens. The control
+// is the same write without a guard: it lands on what is newer.
 func TestPausedWriterIsRefused(t *testing.T) {
 	dsn := startPostgres(t)
 	db := open(t, "pgx", dsn)

@@ -81,14 +81,14 @@ func (s *store) raced(level sql.IsolationLevel, r race, guarded bool) uint64 {
 	return s.value("a")
 }
 
-// waiting tells whether some transaction waits for another.
+// waiting reports whether some transaction waits for another.
 func (s *store) waiting() bool {
 	var n int
 	require.NoError(s, s.db.QueryRowContext(s.Context(), "SELECT count(*) FROM pg_locks WHERE NOT granted").Scan(&n))
 	return n > 0
 }
 
-// repeat tells whether the database asks for the transaction to be repeated.
+// repeat reports whether the database asks for the transaction to be repeated.
 func repeat(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "40001"
@@ -111,8 +111,8 @@ func (s *store) snapshot(level sql.IsolationLevel) {
 	require.Equal(s, uint64(12), s.value("a"))
 }
 
-// crowd: many holders write in any order and each notes its token in a journal. Only one that nobody has overtaken gets in, so the
-// journal ascends. The control: without the guard it does not.
+// crowd: many holders write in any order and each notes its token in a journal. Only one that
+// nobody has overtaken gets in, so the journal ascends. The control: without the guard it does not.
 func (s *store) crowd(level sql.IsolationLevel) {
 	s.exec("CREATE TABLE IF NOT EXISTS journal (line BIGSERIAL PRIMARY KEY, token BIGINT NOT NULL)")
 	const holders, workers = 120, 6
@@ -145,7 +145,8 @@ func (s *store) crowd(level sql.IsolationLevel) {
 		lines, ascends := s.journal()
 		require.Equal(s, holders, lines+int(refused.Load()), "each was written or refused")
 		require.Equal(s, guarded, ascends)
-		s.Logf("proof: fence %s, guarded %t: %d written, %d refused, %d repeated", level, guarded, lines, refused.Load(), repeated.Load())
+		s.Logf("proof: fence %s, guarded %t: %d written, %d refused, %d repeated", level, guarded, lines,
+			refused.Load(), repeated.Load())
 	}
 }
 
@@ -167,7 +168,7 @@ func (s *store) note(level sql.IsolationLevel, token uint64, guarded bool) error
 	return tx.Commit()
 }
 
-// journal counts its lines and tells whether no token is smaller than the one before.
+// journal counts its lines and reports whether no token is smaller than the one before.
 func (s *store) journal() (lines int, ascends bool) {
 	s.Helper()
 	rows, err := s.db.QueryContext(s.Context(), "SELECT token FROM journal ORDER BY line")
@@ -183,7 +184,8 @@ func (s *store) journal() (lines int, ascends bool) {
 	return lines, ascends
 }
 
-// ownColumn: the statement that the comment of fence.SQL recommends where rows can have a column for the token.
+// ownColumn: the statement that the comment of fence.SQL recommends where rows can have a column
+// for the token.
 func ownColumn(t *testing.T, db *sql.DB) {
 	exec := func(statement string, args ...any) (changed int64) {
 		t.Helper()

@@ -20,8 +20,9 @@ import (
 // postgresDirs are where packages put the programs that are not for users, beside the PATH.
 const postgresDirs = "/usr/lib/postgresql/*/bin"
 
-// startPostgres makes a database and starts a server for it, which ends with the test. Where there is no PostgreSQL the test is
-// skipped loudly, and fails if CI=true. It listens on a socket and not on a port, which another could take.
+// startPostgres makes a database and starts a server for it, which ends with the test. Where there
+// is no PostgreSQL the test is skipped loudly, and fails if CI=true. It listens on a socket and not
+// on a port, which another could take.
 func startPostgres(t *testing.T) (dsn string) {
 	t.Helper()
 	initdb, owner := findInitdb(t), postgresUser(t)
@@ -39,9 +40,11 @@ func startPostgres(t *testing.T) (dsn string) {
 		dieWithParent(cmd.SysProcAttr, syscall.SIGQUIT) // as below
 		return cmd
 	}
-	out, err := program(initdb, "-D", data, "-A", "trust", "-U", "test", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput()
+	out, err := program(initdb, "-D", data, "-A", "trust", "-U", "test", "-E", "UTF8", "--locale=C",
+		"--no-sync").CombinedOutput()
 	require.NoError(t, err, string(out))
-	serve(t, program(postgres, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off"), filepath.Join(dir, "log"), dir)
+	serve(t, program(postgres, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off"),
+		filepath.Join(dir, "log"), dir)
 	return "host=" + dir + " user=test dbname=postgres"
 }
 

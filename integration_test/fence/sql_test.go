@@ -57,7 +57,8 @@ func (s *store) begin(level sql.IsolationLevel) *sql.Tx {
 	return tx
 }
 
-// write is what a holder does in its transaction: it writes its token, after a check unless that is left out.
+// write is what a holder does in its transaction: it writes its token, after a check unless that is
+// left out.
 func (s *store) write(ctx context.Context, tx *sql.Tx, resource string, token uint64, guarded bool) error {
 	if guarded {
 		if err := s.guard.CheckToken(ctx, tx, resource, token); err != nil {
@@ -81,7 +82,8 @@ func (s *store) once(resource string, token uint64) error {
 
 func (s *store) value(resource string) (value uint64) {
 	s.Helper()
-	require.NoError(s, s.db.QueryRowContext(s.Context(), "SELECT value FROM stock WHERE name = $1", resource).Scan(&value))
+	require.NoError(s, s.db.QueryRowContext(s.Context(), "SELECT value FROM stock WHERE name = $1",
+		resource).Scan(&value))
 	return value
 }
 
@@ -105,7 +107,8 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
-// TestSQLiteOfTwo: SQLite has one writer at a time; the other one is told so, and not that it is stale.
+// TestSQLiteOfTwo: SQLite has one writer at a time; the other one is told so, and not that it is
+// stale.
 func TestSQLiteOfTwo(t *testing.T) {
 	s := newStore(t, open(t, "sqlite", filepath.Join(t.TempDir(), "store.db")), "last_tokens")
 	first, second := s.begin(sql.LevelDefault), s.begin(sql.LevelDefault)
@@ -119,7 +122,8 @@ func TestSQLiteOfTwo(t *testing.T) {
 	requireStale(t, s.once("a", 11), "a", 11, 12)
 }
 
-// TestEndedContextSaysWhy: the error has the cause, such as a lost lock, and not only that the context has ended.
+// TestEndedContextSaysWhy: the error has the cause, such as a lost lock, and not only that the
+// context has ended.
 func TestEndedContextSaysWhy(t *testing.T) {
 	db := open(t, "sqlite", ":memory:")
 	db.SetMaxOpenConns(1)
@@ -145,7 +149,10 @@ func TestPostgres(t *testing.T) {
 			for _, r := range races {
 				t.Run(r.name, func(t *testing.T) { newStore(t, s.db, "public.last_tokens").race(level, r) })
 			}
-			t.Run("a snapshot hides nothing", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").snapshot(level) })
+			t.Run("a snapshot hides nothing", func(t *testing.T) {
+				newStore(t, s.db,
+					"public.last_tokens").snapshot(level)
+			})
 			t.Run("crowd", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").crowd(level) })
 		})
 	}

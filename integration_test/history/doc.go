@@ -1,30 +1,37 @@
-// Package history records what clients of a lock did and saw, and checks it against what the library promises.
+// Package history records what clients of a lock did and saw, and checks it against what the
+// library promises.
 //
-// A history is a list of operations, each with the moment of its call and of its return by one clock, and its result. An
-// operation that never returned, because its process was killed, stays open: it may take effect at any time or never.
-// The checks, each by itself and all of them by [Check]:
+// A history is a list of operations, each with the moment of its call and of its return by one
+// clock, and its result. An operation that never returned, because its process was killed, stays
+// open: it may take effect at any time or never. The checks, each by itself and all of them by
+// [Check]:
 //
-//   - [Exclusion]: no two owners trust their holds of one name at the same moment, going by the ends of their contexts or
-//     by their deadlines, whichever is first.
-//   - [Tokens]: fencing tokens are unique per grant, and a grant that was asked for after another was returned is greater.
-//   - [Linearizable]: there is an order of the operations, each at a moment between its call and its return, in which a
-//     reentrant lock with expiry answers as it did. This is where an operation that was carried out twice shows, because
-//     holders ask for their hold count. It is [Porcupine]'s work; the model is in linear.go.
-//   - [Fifo]: nobody overtakes a waiter of a fair lock that had its place before, and could be reached. Who has a place is
-//     recorded as an operation of its own, within the Lock, by who sees what the server says.
+//   - [Exclusion]: no two owners trust their holds of one name at the same moment, going by the
+//     ends of their contexts or by their deadlines, whichever is first.
+//   - [Tokens]: fencing tokens are unique per grant, and a grant that was asked for after another
+//     was returned is greater.
+//   - [Linearizable]: there is an order of the operations, each at a moment between its call and
+//     its return, in which a reentrant lock with expiry answers as it did. This is where an operation
+//     that was carried out twice shows, because holders ask for their hold count. It is [Porcupine]'s
+//     work; the model is in linear.go.
+//   - [Fifo]: nobody overtakes a waiter of a fair lock that had its place before, and could be
+//     reached. Who has a place is recorded as an operation of its own, within the Lock, by who sees
+//     what the server says.
 //   - [Overtaken]: nor one of the same client, when the lock is handed on there.
-//   - [Leases]: the server keeps a lock no longer than its holder asked for, and a plain lease goes on for nobody.
+//   - [Leases]: the server keeps a lock no longer than its holder asked for, and a plain lease goes
+//     on for nobody.
 //   - [Periods]: a lock that is to stay taken for a while is granted to nobody before.
-//   - [Refusals], not by [Check]: who is refused a lock is told who has it, or what stands there in its place.
+//   - [Refusals], not by [Check]: who is refused a lock is told who has it, or what stands there in
+//     its place.
 //   - [Kinds]: the holder of a name is refused another kind of lock of it.
 //   - [WakeUps]: a lock that is free while somebody waits is granted within a bound.
-//   - [Ghosts]: a lock is held by nobody who is not inside a call, does not hold it and did not do so just before, by samples
-//     of what the server says.
+//   - [Ghosts]: a lock is held by nobody who is not inside a call, does not hold it and did not do
+//     so just before, by samples of what the server says.
 //   - [Trust]: a hold ends by its deadline, and not before it without a reason.
 //   - [GivenUp]: an operation without an answer is repeated, and not given up at the first failure.
 //
-// What is not checked here: that operations succeed at all, and how fast. A history in which everything failed is a good
-// one, so who generates one also counts what was granted.
+// What is not checked here: that operations succeed at all, and how fast. A history in which
+// everything failed is a good one, so who generates one also counts what was granted.
 //
 // [Porcupine]: https://github.com/anishathalye/porcupine
 package history

@@ -17,7 +17,8 @@ type wait struct {
 
 type actorID struct{ client, actor int }
 
-// waits finds those who asked for places, in the order of their calls. Names whose lock has no queue have none.
+// waits finds those who asked for places, in the order of their calls. Names whose lock has no
+// queue have none.
 func waits(ops []Op) (list []wait) {
 	asked := make(map[actorID][]Op)
 	for _, o := range ops {
@@ -54,12 +55,13 @@ func waits(ops []Op) (list []wait) {
 	return list
 }
 
-// Fifo finds grants that overtook somebody who had a place in the queue before the one who was granted the lock asked for
-// one, or, if that one never had a place, before it called.
+// Fifo finds grants that overtook somebody who had a place in the queue before the one who was
+// granted the lock asked for one, or, if that one never had a place, before it called.
 //
-// Excused is a waiter who may have been out of reach while it waited: its own client was disturbed, or all were, or the server
-// lost data. So is one whose client lost the same lock meanwhile: where it did not take in time what it had been handed, its other
-// places are passed over until it is heard of. Nobody else's faults are an excuse, nor that the waiter left, unless that was before.
+// Excused is a waiter who may have been out of reach while it waited: its own client was disturbed,
+// or all were, or the server lost data. So is one whose client lost the same lock meanwhile: where
+// it did not take in time what it had been handed, its other places are passed over until it is
+// heard of. Nobody else's faults are an excuse, nor that the waiter left, unless that was before.
 func Fifo(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		all := waits(ops)
@@ -75,8 +77,8 @@ func Fifo(ops []Op, c Config) (found []Violation) {
 	return found
 }
 
-// overtaker is the first grant that overtook a waiter without an excuse. One is enough: the others are mostly for the same
-// reason. grants are in the order of their starts.
+// overtaker is the first grant that overtook a waiter without an excuse. One is enough: the others
+// are mostly for the same reason. grants are in the order of their starts.
 func (c *Config) overtaker(a wait, grants []start, ops []Op) (first start, ok bool) {
 	if a.queued == Forever {
 		return first, false
@@ -93,10 +95,12 @@ func (c *Config) overtaker(a wait, grants []start, ops []Op) (first start, ok bo
 	return first, false
 }
 
-// outOfReach tells whether a waiter may not have been reached at a moment before another was granted the lock.
+// outOfReach reports whether a waiter may not have been reached at a moment before another was
+// granted the lock.
 func (c *Config) outOfReach(a wait, by Op, ops []Op) bool {
 	between := Op{Call: a.queued, Return: by.Return}
-	return disturbed(between, excused(c.Local[a.op.Client], c.Recovery)) || disturbed(between, excused(c.Faults, c.Recovery)) ||
+	return disturbed(between, excused(c.Local[a.op.Client], c.Recovery)) ||
+		disturbed(between, excused(c.Faults, c.Recovery)) ||
 		slices.ContainsFunc(ops, func(o Op) bool {
 			lost := o.Kind == End && o.Result == Lost && o.Client == a.op.Client
 			return (lost || o.Kind == Wipe || o.Kind == Foreign) && o.Call <= between.Return && o.Return >= between.Call
@@ -131,8 +135,8 @@ func starts(ops []Op, all []wait) (list []start) {
 	return list
 }
 
-// overtaken tells whether another, who came later, was granted the lock first. slack is how long it may take to say that one
-// has left.
+// overtaken reports whether another, who came later, was granted the lock first. slack is how long
+// it may take to say that one has left.
 func (w *wait) overtaken(by Op, slack time.Duration) bool {
 	if w.op.granted() {
 		return by.Token < w.op.Token
@@ -140,8 +144,8 @@ func (w *wait) overtaken(by Op, slack time.Duration) bool {
 	return by.Return < w.until-int64(slack)
 }
 
-// crowded is when somebody may have had a place: until it was granted the lock, or until its place was given back, which who
-// was disturbed, or died, leaves to the end of the place.
+// crowded is when somebody may have had a place: until it was granted the lock, or until its place
+// was given back, which who was disturbed, or died, leaves to the end of the place.
 func crowded(ops []Op, c Config) (list []Op) {
 	for _, w := range waits(ops) {
 		o := w.op

@@ -25,7 +25,8 @@ func lostBy(client int, at int64) Op {
 	return Op{Client: client, Actor: 9, Name: "a", Kind: End, Owner: "z", Token: 1, Result: Lost, Call: at, Return: at}
 }
 
-// TestFifo: two waiters, of which the first surely had its place at 5. What the second does decides.
+// TestFifo: two waiters, of which the first surely had its place at 5. What the second does
+// decides.
 func TestFifo(t *testing.T) {
 	first := granted("a", 2, 40)
 	for _, c := range []struct {
@@ -49,7 +50,8 @@ func TestFifo(t *testing.T) {
 			waiter(2, 6, 7, granted("b", 1, 20)), true},
 		{"left, and then the other was granted it", new(story).waiter(1, 4, 5, Op{Result: Left, Return: 15}).
 			waiter(2, 6, 7, granted("b", 1, 20)), false},
-		{"still waits", new(story).waiter(1, 4, 5, Op{Result: Unknown, Return: Forever}).waiter(2, 6, 7, granted("b", 1, 20)), true},
+		{"still waits", new(story).waiter(1, 4, 5, Op{Result: Unknown, Return: Forever}).waiter(2, 6, 7,
+			granted("b", 1, 20)), true},
 		{"died", new(story).waiter(1, 4, 5, Op{Result: Unknown, Return: Forever}).
 			add(Op{Client: 1, Kind: Crash, Call: 15, Return: 16}).waiter(2, 6, 7, granted("b", 1, 20)), false},
 		{"died later", new(story).waiter(1, 4, 5, Op{Result: Unknown, Return: Forever}).
@@ -61,20 +63,26 @@ func TestFifo(t *testing.T) {
 			add(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "a", Token: 2, Result: OK, Call: 3, Return: 40}).
 			waiter(2, 6, 7, granted("b", 1, 20)), false},
 		{"of another lock", new(story).waiter(1, 4, 5, first).
-			add(Op{Client: 2, Actor: 2, Name: "b", Kind: Try, Owner: "b", Token: 1, Result: OK, Call: 6, Return: 7}), false},
+			add(Op{Client: 2, Actor: 2, Name: "b", Kind: Try, Owner: "b", Token: 1, Result: OK, Call: 6, Return: 7}),
+			false},
 		{"the data was lost", new(story).waiter(1, 4, 5, first).add(Op{Kind: Wipe, Result: OK, Call: 10, Return: 11}).
 			waiter(2, 6, 7, granted("b", 1, 20)), false},
-		{"its client lost the lock", new(story).waiter(1, 4, 5, first).add(lostBy(1, 10)).waiter(2, 6, 7, granted("b", 1, 20)), false},
-		{"its client lost it before", new(story).waiter(1, 4, 5, first).add(lostBy(1, 4)).waiter(2, 6, 7, granted("b", 1, 20)), true},
-		{"its client lost it later", new(story).waiter(1, 4, 5, first).add(lostBy(1, 21)).waiter(2, 6, 7, granted("b", 1, 20)), true},
-		{"another client lost it", new(story).waiter(1, 4, 5, first).add(lostBy(3, 10)).waiter(2, 6, 7, granted("b", 1, 20)), true},
+		{"its client lost the lock", new(story).waiter(1, 4, 5, first).add(lostBy(1, 10)).waiter(2, 6, 7,
+			granted("b", 1, 20)), false},
+		{"its client lost it before", new(story).waiter(1, 4, 5, first).add(lostBy(1, 4)).waiter(2, 6, 7,
+			granted("b", 1, 20)), true},
+		{"its client lost it later", new(story).waiter(1, 4, 5, first).add(lostBy(1, 21)).waiter(2, 6, 7,
+			granted("b", 1, 20)), true},
+		{"another client lost it", new(story).waiter(1, 4, 5, first).add(lostBy(3, 10)).waiter(2, 6, 7,
+			granted("b", 1, 20)), true},
 	} {
 		found := Fifo(c.s.ops, Config{Recovery: 5})
 		require.Equal(t, c.wrong, len(found) > 0, c.what)
 	}
 }
 
-// TestFifoExcuses: who could not be reached while it waited may be passed over. That others could not does not matter.
+// TestFifoExcuses: who could not be reached while it waited may be passed over. That others could
+// not does not matter.
 func TestFifoExcuses(t *testing.T) {
 	s := new(story).waiter(1, 4, 5, granted("a", 2, 40)).waiter(2, 6, 7, granted("b", 1, 20))
 	for _, c := range []struct {
@@ -99,7 +107,8 @@ func TestFifoExcuses(t *testing.T) {
 	require.Empty(t, Fifo(left.ops, Config{Slack: 10}), "it may have left long before it said so")
 }
 
-// TestRefusedForTheQueue: a fair lock that is free refuses who does not wait while somebody else has a place.
+// TestRefusedForTheQueue: a fair lock that is free refuses who does not wait while somebody else
+// has a place.
 func TestRefusedForTheQueue(t *testing.T) {
 	refusal := func(at int64) Op { return Op{Kind: Try, Result: Denied, Call: at, Return: at + 1} }
 	refused := func(at int64, lock Op) *story {

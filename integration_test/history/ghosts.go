@@ -14,9 +14,11 @@ type Sample struct {
 	Owner string
 }
 
-// Ghosts finds locks that stood for nobody: the server named an owner that was neither inside a call, nor held the lock, nor had done so just
-// before. What is left of a call that failed is given back in the background, which takes Undo, or, after a fault, as long as all that recovers.
-// Of a client that was killed, or closed while it could not give back anything, leases stand to their end.
+// Ghosts finds locks that stood for nobody: the server named an owner that was neither inside a
+// call, nor held the lock, nor had done so just before. What is left of a call that failed is given
+// back in the background, which takes Undo, or, after a fault, as long as all that recovers. Of a
+// client that was killed, or closed while it could not give back anything, leases stand to their
+// end.
 func Ghosts(ops []Op, c Config) (found []Violation) {
 	names := byName(ops)
 	clients := make(map[string]int) // by the UUIDs that their owners begin with
@@ -29,12 +31,14 @@ func Ghosts(ops []Op, c Config) (found []Violation) {
 	for _, s := range c.Samples {
 		client, acts := clients[uuid(s.Owner)]
 		which := Sample{Name: s.Name, Owner: s.Owner}
-		if !acts || known[which] || c.explained(names[s.Name], s, client) { // nothing is known of one who was never granted a lock
+		// nothing is known of one who was never granted a lock
+		if !acts || known[which] || c.explained(names[s.Name], s, client) {
 			continue
 		}
 		known[which] = true
 		own := slices.DeleteFunc(slices.Clone(names[s.Name]), func(o Op) bool { return o.Client != client })
-		found = append(found, Violation{"ghost", s.Name, fmt.Sprintf("at %s it is held by %s, for nobody", time.Duration(s.At), s.Owner), own, nil})
+		found = append(found, Violation{"ghost", s.Name,
+			fmt.Sprintf("at %s it is held by %s, for nobody", time.Duration(s.At), s.Owner), own, nil})
 	}
 	return found
 }
@@ -44,7 +48,7 @@ func uuid(owner string) string {
 	return id
 }
 
-// explained tells whether a client had a reason to be named. ops are those of the name.
+// explained reports whether a client had a reason to be named. ops are those of the name.
 func (c *Config) explained(ops []Op, s Sample, client int) bool {
 	faults := sorted(c.Faults, c.Local[client])
 	covers := func(from, to int64) bool { return from <= s.At && s.At <= c.settled(faults, to) }
@@ -55,7 +59,8 @@ func (c *Config) explained(ops []Op, s Sample, client int) bool {
 		if o.Kind == Crash && s.At >= o.Call {
 			return s.At <= after(o.Return, 2*c.Lease+c.Late) // and what it sent last may have lengthened it
 		}
-		mine := o.Owner == s.Owner || o.Asked == s.Owner || (o.Kind == Lock || o.Kind == Try) && o.Owner == "" && o.Asked == ""
+		mine := o.Owner == s.Owner || o.Asked == s.Owner || (o.Kind == Lock || o.Kind == Try) && o.Owner == "" &&
+			o.Asked == ""
 		if mine && covers(o.Call, o.Return) {
 			return true
 		}

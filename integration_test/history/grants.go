@@ -16,7 +16,8 @@ type tenure struct {
 	unlocked bool  // and that was confirmed
 }
 
-// byName sorts the operations under their names. What concerns all names (a crash, a wipe) is under each.
+// byName sorts the operations under their names. What concerns all names (a crash, a wipe) is under
+// each.
 func byName(ops []Op) map[string][]Op {
 	names := make(map[string][]Op)
 	var all []Op
@@ -34,7 +35,8 @@ func byName(ops []Op) map[string][]Op {
 	return names
 }
 
-// tenures finds the grants of one name. A grant whose end nobody confirmed may stand for a lease more.
+// tenures finds the grants of one name. A grant whose end nobody confirmed may stand for a lease
+// more.
 func tenures(ops []Op, lease time.Duration) []tenure {
 	var list []tenure
 	index := make(map[grantID]int)

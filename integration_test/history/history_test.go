@@ -16,8 +16,8 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 const lease = 100 // ns, which is all that these histories take
 
-// story writes histories: each operation is called when the one before it has returned, one nanosecond later, unless it says
-// otherwise.
+// story writes histories: each operation is called when the one before it has returned, one
+// nanosecond later, unless it says otherwise.
 type story struct {
 	ops []Op
 	now int64
@@ -84,7 +84,8 @@ func TestGoodHistories(t *testing.T) {
 		"lost, then another's": new(story).lock("a", 1).
 			add(Op{Kind: End, Owner: "a", Token: 1, Result: Lost, Call: 50, Return: 50, Deadline: 50}).lock("b", 2),
 		"an unlock that nobody answered, which counts some time": new(story).lock("a", 1).
-			add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: Unknown}).add(Op{Kind: Try, Result: Denied}).lock("b", 2),
+			add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: Unknown}).add(Op{Kind: Try,
+			Result: Denied}).lock("b", 2),
 		"a refusal by a grant that nobody knows of": new(story).add(Op{Kind: Lock, Result: Left, Error: "cancelled"}).
 			add(Op{Kind: Try, Result: Denied}),
 		"data lost, two inside until the first one ends": new(story).lock("a", 1).add(Op{Kind: Wipe, Result: OK}).
@@ -101,15 +102,20 @@ func TestBadHistories(t *testing.T) {
 		wants []string
 		s     *story
 	}{
-		{"two inside", []string{"exclusion", "linearizability"}, new(story).lock("a", 1).lock("b", 2).unlock("a", 1).unlock("b", 2)},
-		{"two inside, the first one's end comes by its context", []string{"exclusion"}, new(story).lock("a", 1).add(Op{Kind: Wipe, Result: OK}).
-			lock("b", 2).add(Op{Kind: End, Owner: "a", Token: 1, Result: Lost, Deadline: 90})},
-		{"an old token", []string{"tokens", "linearizability"}, new(story).lock("a", 2).unlock("a", 2).lock("b", 1).unlock("b", 1)},
+		{"two inside", []string{"exclusion", "linearizability"},
+			new(story).lock("a", 1).lock("b", 2).unlock("a", 1).unlock("b", 2)},
+		{"two inside, the first one's end comes by its context", []string{"exclusion"},
+			new(story).lock("a", 1).add(Op{Kind: Wipe, Result: OK}).
+				lock("b", 2).add(Op{Kind: End, Owner: "a", Token: 1, Result: Lost, Deadline: 90})},
+		{"an old token", []string{"tokens", "linearizability"},
+			new(story).lock("a", 2).unlock("a", 2).lock("b", 1).unlock("b", 1)},
 		{"a token twice", []string{"tokens", "linearizability"}, new(story).lock("a", 1).unlock("a", 1).lock("b", 1)},
-		{"a re-entry that counted twice", []string{"linearizability"}, new(story).lock("a", 1).inner(Reenter, "a", 1).count("a", 1, 3)},
+		{"a re-entry that counted twice", []string{"linearizability"},
+			new(story).lock("a", 1).inner(Reenter, "a", 1).count("a", 1, 3)},
 		{"an inner unlock that freed it", []string{"linearizability"}, new(story).lock("a", 1).inner(Reenter, "a", 1).
 			inner(Unlock, "a", 1).count("a", 1, 0)},
-		{"refused while free", []string{"linearizability"}, new(story).lock("a", 1).unlock("a", 1).add(Op{Kind: Try, Result: Denied})},
+		{"refused while free", []string{"linearizability"},
+			new(story).lock("a", 1).unlock("a", 1).add(Op{Kind: Try, Result: Denied})},
 		{"an unlock that freed another's", []string{"exclusion", "linearizability"}, new(story).lock("a", 1).
 			add(Op{Kind: End, Owner: "a", Token: 1, Result: Lost}).lock("b", 2).unlock("a", 1).lock("c", 3)},
 		{"a waiter that slept on", []string{"wake-up"}, new(story).lock("a", 1).
@@ -128,12 +134,14 @@ func TestFaultsExcuse(t *testing.T) {
 	require.Empty(t, checks(s.ops, Window{4, 40}))
 	require.Equal(t, []string{"wake-up"}, checks(s.ops, Window{4, 30}))
 
-	// The lock of data that was lost is its owner's all the same if another attempt to get it came later.
+	// The lock of data that was lost is its owner's all the same if another attempt to get it came
+	// later.
 	kept := new(story).lock("a", 1).add(Op{Kind: Wipe, Result: OK}).unlock("a", 1).lock("b", 2)
 	require.Empty(t, checks(kept.ops, Window{1, 2}))
 	require.Equal(t, []string{"linearizability"}, checks(kept.ops))
 
-	// Meanwhile another may have had it, whose reply was lost: its client was disturbed, and not the one that waited.
+	// Meanwhile another may have had it, whose reply was lost: its client was disturbed, and not
+	// the one that waited.
 	s.add(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "c", Token: 3, Result: OK, Call: 5, Return: 60})
 	c := Config{Lease: lease, Bound: 10, Recovery: 5}
 	require.NotEmpty(t, WakeUps(s.ops, c))
@@ -145,7 +153,8 @@ func TestFaultsExcuse(t *testing.T) {
 	require.Empty(t, checks(s.ops, Window{3, 3}))
 	require.Equal(t, []string{"linearizability"}, checks(s.ops))
 
-	// Granted at first and never told, so that it blocked others until its lease was over; granted again after another.
+	// Granted at first and never told, so that it blocked others until its lease was over; granted
+	// again after another.
 	s = new(story).add(Op{Kind: Lock, Owner: "a", Token: 2, Result: OK, Call: 1, Return: 120}).
 		add(Op{Actor: 1, Kind: Try, Result: Denied, Call: 10, Return: 11}).
 		add(Op{Actor: 1, Kind: Lock, Owner: "b", Token: 1, Result: OK, Call: 110, Return: 111}).
@@ -217,8 +226,8 @@ func TestMerge(t *testing.T) {
 	require.Equal(t, []int{0, 1, 2, 2}, []int{all[0].Actor, all[1].Actor, all[2].Actor, all[3].Actor})
 }
 
-// TestCrashIsATime: who was killed some time between two moments may have lost the lock since the first, and may have taken
-// it until the second.
+// TestCrashIsATime: who was killed some time between two moments may have lost the lock since the
+// first, and may have taken it until the second.
 func TestCrashIsATime(t *testing.T) {
 	crashed := func(from int64) []Op {
 		s := new(story).add(Op{Kind: Lock, Owner: "a", Token: 1, Result: OK, Call: 2, Return: 3})
@@ -236,7 +245,8 @@ func TestLateNews(t *testing.T) {
 		news := func(deadline int64) []Op {
 			return new(story).lock("a", 1).
 				add(Op{Client: 1, Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 5, Return: 110}).
-				add(Op{Kind: kind, Owner: "a", Token: 1, Last: true, Result: Lost, Call: 200, Return: 201, Deadline: deadline}).ops
+				add(Op{Kind: kind, Owner: "a", Token: 1, Last: true, Result: Lost, Call: 200, Return: 201,
+					Deadline: deadline}).ops
 		}
 		require.Empty(t, checks(news(100)), kind)
 		require.Equal(t, []string{"exclusion", "linearizability"}, checks(news(150)), kind)
@@ -244,7 +254,8 @@ func TestLateNews(t *testing.T) {
 }
 
 func TestTrust(t *testing.T) {
-	lost := Op{Client: 1, Name: "a", Kind: End, Owner: "a", Token: 1, Result: Lost, Call: 200, Return: 201, Deadline: 100}
+	lost := Op{Client: 1, Name: "a", Kind: End, Owner: "a", Token: 1, Result: Lost, Call: 200, Return: 201,
+		Deadline: 100}
 	require.Len(t, Trust([]Op{lost}, 50, nil, nil), 1, "too late")
 	require.Empty(t, Trust([]Op{lost}, 100, nil, nil), "late, but as a busy machine is")
 	require.Empty(t, Trust([]Op{lost}, 50, map[int][]Window{1: {{90, 150}}}, nil), "it was paused")
@@ -252,8 +263,10 @@ func TestTrust(t *testing.T) {
 	lost.Deadline = 250
 	require.Len(t, Trust([]Op{lost}, 50, nil, nil), 1, "too early")
 	require.Empty(t, Trust([]Op{lost, {Name: "a", Kind: Wipe}}, 50, nil, nil), "early, because the data was lost")
-	require.Empty(t, Trust([]Op{lost}, 50, nil, []Window{{lost.Call, lost.Call}}), "early, because a server lost its data")
-	require.Len(t, Trust([]Op{lost}, 50, nil, []Window{{lost.Call + 1, lost.Call + 2}}), 1, "a server lost its data later")
+	require.Empty(t, Trust([]Op{lost}, 50, nil, []Window{{lost.Call, lost.Call}}),
+		"early, because a server lost its data")
+	require.Len(t, Trust([]Op{lost}, 50, nil, []Window{{lost.Call + 1, lost.Call + 2}}), 1,
+		"a server lost its data later")
 	lost.Kind, lost.Return, lost.Result = Unlock, 210, OK
 	require.Empty(t, Trust([]Op{lost}, 50, nil, nil), "unlocked in time")
 	lost.Result = Lost
@@ -278,7 +291,8 @@ func TestLocalFaults(t *testing.T) {
 	require.Len(t, Check(s.ops, Config{Lease: lease, Bound: 10, Recovery: 5, Local: map[int][]Window{1: {{4, 40}}}}), 1)
 }
 
-// TestLeftAtLast: that waiters leave, all at once at the end, does not hide that none of them was woken.
+// TestLeftAtLast: that waiters leave, all at once at the end, does not hide that none of them was
+// woken.
 func TestLeftAtLast(t *testing.T) {
 	s := new(story).lock("a", 1).unlock("a", 1)
 	for actor := range 2 {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Leases finds locks that the server keeps for longer than their holders asked for, and holds that go on although nobody renews them: those of
-// which all that last are plain leases. A hold that is asked for anew, or lengthened, goes on from then. No lease is shorter than a claim.
+// Leases finds locks that the server keeps for longer than their holders asked for, and holds that
+// go on although nobody renews them: those of which all that last are plain leases. A hold that is
+// asked for anew, or lengthened, goes on from then. No lease is shorter than a claim.
 func Leases(ops []Op, claim time.Duration) (found []Violation) {
 	for name, ops := range byName(ops) {
 		grants := make(map[grantID]*leased)
@@ -76,7 +77,8 @@ func (l *leased) contradiction(o *Op) string {
 	switch {
 	case o.Kind == State && o.Result == OK && o.Seen == o.Owner && o.Left > most:
 		return fmt.Sprintf("%s are left of a lease of %s", time.Duration(o.Left), time.Duration(most))
-	case o.Kind != Unlock && o.Kind != End, o.Deadline == Forever: // of a hold that was lost its deadline may not be told
+	// of a hold that was lost its deadline may not be told
+	case o.Kind != Unlock && o.Kind != End, o.Deadline == Forever:
 	case l.renewed == 0 && l.last != Forever && o.Deadline > after(l.last, time.Duration(l.asked)):
 		return fmt.Sprintf("nobody renews it, and it went on for %s", time.Duration(o.Deadline-l.last))
 	}
@@ -92,22 +94,25 @@ func Kinds(ops []Op) (found []Violation) {
 		}
 		for _, o := range ops {
 			if o.Kind == Mixed && o.Result != Refused && o.Return < until[o.grant()] {
-				found = append(found, Violation{"kinds", name, "another kind of lock of the name was not refused", of(ops, o.grant()), nil})
+				found = append(found, Violation{"kinds", name, "another kind of lock of the name was not refused",
+					of(ops, o.grant()), nil})
 			}
 		}
 	}
 	return found
 }
 
-// between are the operations of a client from shortly before the call of one of them to the return of another.
+// between are the operations of a client from shortly before the call of one of them to the return
+// of another.
 func between(ops []Op, first, last Op) []Op {
 	return slices.DeleteFunc(slices.Clone(ops), func(o Op) bool {
 		return o.Client != first.Client || o.Return < first.Call-int64(time.Minute) || o.Call > last.Return
 	})
 }
 
-// Overtaken finds waiters past whom the lock was handed to one of the same client that came later. Not where a fault met the client
-// meanwhile: who was handed a lock that is lost in that moment queues anew, and so does who waits for its own owner's unlock.
+// Overtaken finds waiters past whom the lock was handed to one of the same client that came later.
+// Not where a fault met the client meanwhile: who was handed a lock that is lost in that moment
+// queues anew, and so does who waits for its own owner's unlock.
 func Overtaken(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		for _, late := range ops {
@@ -115,9 +120,11 @@ func Overtaken(ops []Op, c Config) (found []Violation) {
 				continue
 			}
 			for _, o := range ops {
-				if o.Kind == Lock && o.Client == late.Client && after(o.Call, c.Slack) < late.Call && o.Return > after(late.Return, c.Slack) &&
+				if o.Kind == Lock && o.Client == late.Client && after(o.Call, c.Slack) < late.Call &&
+					o.Return > after(late.Return, c.Slack) &&
 					!c.felt(o.Client, o.Call, late.Return) {
-					found = append(found, Violation{"overtaken", name, "the lock was handed on past one that waited", between(ops, o, late), nil})
+					found = append(found, Violation{"overtaken", name, "the lock was handed on past one that waited",
+						between(ops, o, late), nil})
 					break
 				}
 			}
@@ -126,7 +133,7 @@ func Overtaken(ops []Op, c Config) (found []Violation) {
 	return found
 }
 
-// felt tells whether a client may have felt a fault in a time.
+// felt reports whether a client may have felt a fault in a time.
 func (c *Config) felt(client int, from, to int64) bool {
 	o := Op{Call: from - int64(c.Recovery), Return: to}
 	return disturbed(o, c.Faults) || disturbed(o, c.Local[client])

@@ -33,7 +33,8 @@ const (
 	free                // free, whoever held it
 )
 
-// input is an operation as the model sees it. What it returned is in it: the model only says whether it can be so.
+// input is an operation as the model sees it. What it returned is in it: the model only says
+// whether it can be so.
 type input struct {
 	step step
 	op   Op
@@ -105,8 +106,9 @@ func short(owner string) string {
 	return uuid[:4] + ":" + token
 }
 
-// Linearizable looks for an order of the operations in which a reentrant lock with expiry answers as it did. A name that is
-// not decided within the time limit is a violation too, so that it is not taken for proof.
+// Linearizable looks for an order of the operations in which a reentrant lock with expiry answers
+// as it did. A name that is not decided within the time limit is a violation too, so that it is not
+// taken for proof.
 func Linearizable(ops []Op, c Config) (found []Violation) {
 	limit := cmp.Or(c.Limit, 30*time.Second)
 	for name, ops := range byName(ops) {
@@ -127,8 +129,8 @@ func Linearizable(ops []Op, c Config) (found []Violation) {
 	return found
 }
 
-// steps turns operations of one name into what the model does. Those that tell nothing are left out: a wait that was left,
-// an extension, an unlock of a hold that had ended.
+// steps turns operations of one name into what the model does. Those that tell nothing are left
+// out: a wait that was left, an extension, an unlock of a hold that had ended.
 func steps(ops []Op, c Config) (list []porcupine.Operation) {
 	add := func(s step, o Op, until int64) {
 		list = append(list, porcupine.Operation{ClientId: o.Actor, Input: input{s, o}, Call: o.Call, Return: until})
@@ -173,7 +175,8 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 			}
 			add(look, o, o.Return)
 		case (o.Kind == Force && o.Result == OK || o.Kind == Wipe && o.Result != Unknown) && unsure.again(o):
-			for _, g := range open { // an attempt that arrives after it may have taken the lock again, for the same owner
+			// an attempt that arrives after it may have taken the lock again, for the same owner
+			for _, g := range open {
 				if !ended[g.grant()] {
 					g.Call = max(g.Call, o.Call)
 					add(expire, g, Forever)
@@ -196,15 +199,18 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 	return list
 }
 
-// doubts are times in which operations of unknown outcome may still have been at work. They are closed here, where a purist
-// would hand Porcupine two open operations for each (it may have been granted, and given back): it cannot search that
-// for hundreds of waiters that left. What is lost is little. A refusal that only such a grant would explain is not used.
+// doubts are times in which operations of unknown outcome may still have been at work. They are
+// closed here, where a purist would hand Porcupine two open operations for each (it may have been
+// granted, and given back): it cannot search that for hundreds of waiters that left. What is lost
+// is little. A refusal that only such a grant would explain is not used.
 //
-// Who got the lock in the end may have got it before and not known it: the reply was lost, and no attempt got through until
-// the lease was over. And a count that was told twice, because the first reply was lost, may be put back by the first telling,
-// if that arrives late: the library leaves that to the next operation, because nothing is decided by the count in Redis.
+// Who got the lock in the end may have got it before and not known it: the reply was lost, and no
+// attempt got through until the lease was over. And a count that was told twice, because the first
+// reply was lost, may be put back by the first telling, if that arrives late: the library leaves
+// that to the next operation, because nothing is decided by the count in Redis.
 //
-// And a fair lock refuses who does not wait also while it is free, if others have places in its queue.
+// And a fair lock refuses who does not wait also while it is free, if others have places in its
+// queue.
 type doubts struct{ ghosts, counts []Op }
 
 func doubtful(ops []Op, c Config) (d doubts) {
@@ -219,7 +225,8 @@ func doubtful(ops []Op, c Config) (d doubts) {
 			switch repeated := disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]); {
 			case !repeated:
 			case o.granted():
-				o.Return = after(o.Return, c.Recovery+c.Late) // an attempt before the one that was granted may arrive after its release
+				// an attempt before the one that was granted may arrive after its release
+				o.Return = after(o.Return, c.Recovery+c.Late)
 				d.ghosts = append(d.ghosts, o)
 			case o.Kind == Reenter || o.Kind == Unlock:
 				o.Return = after(o.Return, c.Recovery+c.Late)
@@ -242,15 +249,17 @@ func doubtful(ops []Op, c Config) (d doubts) {
 	return d
 }
 
-// ghost tells whether a grant that nobody knows of, or a place, may have stood in the way of an operation.
+// ghost reports whether a grant that nobody knows of, or a place, may have stood in the way of an
+// operation.
 func (d doubts) ghost(o Op) bool { return overlaps(d.ghosts, o, func(Op) bool { return true }) }
 
-// again tells whether an attempt to get the lock, of one that was granted it, may have come after an operation.
+// again reports whether an attempt to get the lock, of one that was granted it, may have come after
+// an operation.
 func (d doubts) again(o Op) bool {
 	return overlaps(d.ghosts, o, func(other Op) bool { return other.granted() })
 }
 
-// count tells whether the hold count of an owner may have been in doubt during an operation.
+// count reports whether the hold count of an owner may have been in doubt during an operation.
 func (d doubts) count(o Op) bool {
 	return overlaps(d.counts, o, func(other Op) bool { return other.Owner == o.Owner })
 }

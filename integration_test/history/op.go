@@ -16,14 +16,19 @@ const (
 	Reenter Kind = "reenter" // Lock or TryLock under the context of a hold
 	Unlock  Kind = "unlock"
 	Extend  Kind = "extend"
-	State   Kind = "state"   // Owner and Depth are what the server said
-	Force   Kind = "force"   // ForceUnlock
-	Queue   Kind = "queue"   // within a Lock: asks for a place in a fair lock's queue. OK: has one; Denied: was granted the lock
-	End     Kind = "end"     // a grant's context was seen to have ended; Result says why, Deadline how long it was trusted
-	Crash   Kind = "crash"   // Client stopped for good: it did nothing after Return, and since Call perhaps nothing
-	Mixed   Kind = "mixed"   // TryLock of another kind of lock on the name, under the context of a hold
-	Foreign Kind = "foreign" // something that is no lock of ours was surely under Name all the time. Seen is what refusals say of it
-	Wipe    Kind = "wipe"    // the server lost its data; of Name, or of all names where that is empty
+	State   Kind = "state" // Owner and Depth are what the server said
+	Force   Kind = "force" // ForceUnlock
+	// within a Lock: asks for a place in a fair lock's queue. OK: has one; Denied: was granted the
+	// lock
+	Queue Kind = "queue"
+	// a grant's context was seen to have ended; Result says why, Deadline how long it was trusted
+	End   Kind = "end"
+	Crash Kind = "crash" // Client stopped for good: it did nothing after Return, and since Call perhaps nothing
+	Mixed Kind = "mixed" // TryLock of another kind of lock on the name, under the context of a hold
+	// something that is no lock of ours was surely under Name all the time. Seen is what refusals
+	// say of it
+	Foreign Kind = "foreign"
+	Wipe    Kind = "wipe" // the server lost its data; of Name, or of all names where that is empty
 )
 
 // Result is how an operation ended.
@@ -51,30 +56,37 @@ type Op struct {
 	Name   string `json:"name,omitempty"`
 	Kind   Kind   `json:"kind"`
 	Owner  string `json:"owner,omitempty"` // of the hold; of a lock that was not granted, empty
-	Asked  string `json:"asked,omitempty"` // Lock, Try, Reenter, Mixed: as which owner it asked the server last, if that was seen
-	Token  uint64 `json:"token,omitempty"`
-	Depth  int    `json:"depth,omitempty"`  // State: the hold count
-	Seen   string `json:"seen,omitempty"`   // State: the owner that the server named
-	Last   bool   `json:"last,omitempty"`   // Unlock: of the owner's last hold
-	Panic  bool   `json:"panic,omitempty"`  // it ended by the panic of a hook, or of one whose command travelled with another's
-	Handed bool   `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server
-	Lease  int64  `json:"lease,omitempty"`  // Lock, Try, Reenter, Extend: that was asked for, in nanoseconds; 0: not known
-	Least  int64  `json:"least,omitempty"`  // Lock, Try: for how long the lock is to stay taken, in nanoseconds; 0: as long as it is held
-	Plain  bool   `json:"plain,omitempty"`  // Lock, Try, Reenter, and Unlock of their holds: nobody renews them
-	Left   int64  `json:"left,omitempty"`   // State: what is left of the lease, in nanoseconds, at the server
+	// Lock, Try, Reenter, Mixed: as which owner it asked the server last, if that was seen
+	Asked string `json:"asked,omitempty"`
+	Token uint64 `json:"token,omitempty"`
+	Depth int    `json:"depth,omitempty"` // State: the hold count
+	Seen  string `json:"seen,omitempty"`  // State: the owner that the server named
+	Last  bool   `json:"last,omitempty"`  // Unlock: of the owner's last hold
+	// it ended by the panic of a hook, or of one whose command travelled with another's
+	Panic  bool `json:"panic,omitempty"`
+	Handed bool `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server
+	// Lock, Try, Reenter, Extend: that was asked for, in nanoseconds; 0: not known
+	Lease int64 `json:"lease,omitempty"`
+	// Lock, Try: for how long the lock is to stay taken, in nanoseconds; 0: as long as it is held
+	Least int64 `json:"least,omitempty"`
+	Plain bool  `json:"plain,omitempty"` // Lock, Try, Reenter, and Unlock of their holds: nobody renews them
+	Left  int64 `json:"left,omitempty"`  // State: what is left of the lease, in nanoseconds, at the server
 
 	Call   int64 `json:"call"` // nanoseconds, by the recorder's clock
 	Return int64 `json:"return,omitempty"`
 
-	Result   Result `json:"result,omitempty"`
-	Error    string `json:"error,omitempty"`
-	Deadline int64  `json:"deadline,omitempty"` // End, Unlock (at its call), and grants: until when the hold could be trusted. Foreign: until when it may have stood there
+	Result Result `json:"result,omitempty"`
+	Error  string `json:"error,omitempty"`
+	// End, Unlock (at its call), and grants: until when the hold could be trusted. Foreign: until
+	// when it may have stood there
+	Deadline int64 `json:"deadline,omitempty"`
 }
 
-// granted tells whether the operation got its owner a new grant.
+// granted reports whether the operation got its owner a new grant.
 func (o *Op) granted() bool { return (o.Kind == Lock || o.Kind == Try) && o.Result == OK }
 
-// trusted is when a hold stopped being one, as far as the end of it tells: at its deadline, if nobody looked until later.
+// trusted is when a hold stopped being one, as far as the end of it tells: at its deadline, if
+// nobody looked until later.
 func (o *Op) trusted() int64 {
 	at := o.Call
 	if o.Kind == End && o.Result == Closed {
@@ -86,11 +98,13 @@ func (o *Op) trusted() int64 {
 	return min(at, o.Deadline)
 }
 
-// reporting is by how much the end of a hold may be told too late: a goroutine does it, which has to be scheduled. Where the
-// client was closed its own release may hand the lock to another process before that.
+// reporting is by how much the end of a hold may be told too late: a goroutine does it, which has
+// to be scheduled. Where the client was closed its own release may hand the lock to another process
+// before that.
 const reporting = 50 * time.Millisecond
 
-// grantID is what all operations of one grant have in common. Owner ids are used again, tokens are not.
+// grantID is what all operations of one grant have in common. Owner ids are used again, tokens are
+// not.
 type grantID struct {
 	owner string
 	token uint64

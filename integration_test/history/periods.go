@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Periods finds locks that were granted anew before the time was over for which their holder had asked them to stay taken, by a server's
-// clock that is a per cent fast and may jump so far ahead. Servers that lose their data in one of the lapses may grant it
-// anew.
+// Periods finds locks that were granted anew before the time was over for which their holder had
+// asked them to stay taken, by a server's clock that is a per cent fast and may jump so far ahead.
+// Servers that lose their data in one of the lapses may grant it anew.
 func Periods(ops []Op, jumps time.Duration, lapses []Window) (found []Violation) {
 	for name, ops := range byName(ops) {
 		all := tenures(ops, 0)
@@ -22,8 +22,9 @@ func Periods(ops []Op, jumps time.Duration, lapses []Window) (found []Violation)
 			}
 			for _, next := range all {
 				if next.op.Token > t.op.Token && next.op.Return < free {
-					found = append(found, Violation{"period", name, fmt.Sprintf("granted %s before the lock was to be free",
-						time.Duration(free-next.op.Return)), []Op{t.op, next.op}, nil})
+					found = append(found, Violation{"period", name,
+						fmt.Sprintf("granted %s before the lock was to be free",
+							time.Duration(free-next.op.Return)), []Op{t.op, next.op}, nil})
 				}
 			}
 		}
@@ -31,7 +32,7 @@ func Periods(ops []Op, jumps time.Duration, lapses []Window) (found []Violation)
 	return found
 }
 
-// forced tells whether somebody else than the holders ended a lock.
+// forced reports whether somebody else than the holders ended a lock.
 func forced(ops []Op) bool {
 	for _, o := range ops {
 		if o.Kind == Wipe || o.Kind == Force {
@@ -41,8 +42,9 @@ func forced(ops []Op) bool {
 	return false
 }
 
-// free is before when the server may not grant a lock anew that is to stay taken. The server, which was asked no later than the lease before
-// the deadline, keeps it for that time or for the lease, if that is longer. Who unlocks it counts from the answer, and so may end it earlier.
+// free is before when the server may not grant a lock anew that is to stay taken. The server, which
+// was asked no later than the lease before the deadline, keeps it for that time or for the lease,
+// if that is longer. Who unlocks it counts from the answer, and so may end it earlier.
 func (t *tenure) free() int64 {
 	asked := t.op.Call
 	if t.op.Deadline != 0 {
@@ -54,8 +56,9 @@ func (t *tenure) free() int64 {
 	return min(asked+max(t.op.Least, t.op.Lease)*100/101, t.op.Return+t.op.Least*100/101)
 }
 
-// stays is until when the server keeps a lock that its holder gave up then, at the latest, by a clock that is a per cent slow: until its
-// time is over, or, where nobody could say so, until its lease is.
+// stays is until when the server keeps a lock that its holder gave up then, at the latest, by a
+// clock that is a per cent slow: until its time is over, or, where nobody could say so, until its
+// lease is.
 func (t *tenure) stays(at int64) int64 {
 	if t.op.Least == 0 {
 		return at

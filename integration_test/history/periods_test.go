@@ -9,7 +9,8 @@ import (
 
 // TestPeriods: who is granted a lock that was to stay taken, and when.
 func TestPeriods(t *testing.T) {
-	first := Op{Kind: Lock, Name: "a", Result: OK, Owner: "x", Token: 1, Lease: 202, Least: 101, Call: 0, Return: 20, Deadline: 217}
+	first := Op{Kind: Lock, Name: "a", Result: OK, Owner: "x", Token: 1, Lease: 202, Least: 101, Call: 0, Return: 20,
+		Deadline: 217}
 	unlock := Op{Kind: Unlock, Name: "a", Result: OK, Owner: "x", Token: 1, Last: true, Call: 22, Return: 23}
 	next := func(at int64) Op {
 		return Op{Kind: Lock, Name: "a", Result: OK, Owner: "y", Token: 2, Lease: 10, Call: 1, Return: at}

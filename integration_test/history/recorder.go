@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// Recorder collects operations as they are called and return. All methods are safe for concurrent use.
+// Recorder collects operations as they are called and return. All methods are safe for concurrent
+// use.
 type Recorder struct {
 	now func() int64
 
@@ -20,11 +21,12 @@ type Recorder struct {
 	end bool // crashed: nothing counts any more
 }
 
-// NewRecorder makes a recorder. now is its clock, in nanoseconds; histories that are checked together have one clock.
+// NewRecorder makes a recorder. now is its clock, in nanoseconds; histories that are checked
+// together have one clock.
 func NewRecorder(now func() int64) *Recorder { return &Recorder{now: now} }
 
-// Stream has each call and each return also written to out at once, as a line that [Read] understands: what a process
-// has written survives it.
+// Stream has each call and each return also written to out at once, as a line that [Read]
+// understands: what a process has written survives it.
 func (r *Recorder) Stream(out io.Writer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +46,8 @@ type line struct {
 	Op  Op   `json:"op"`
 }
 
-// Begin notes that an operation is being called now. The moment is taken before Begin returns, so before the call.
+// Begin notes that an operation is being called now. The moment is taken before Begin returns, so
+// before the call.
 func (r *Recorder) Begin(op Op) Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,8 +80,8 @@ func (r *Recorder) Note(op Op) {
 	r.Begin(op).End(func(o *Op) { o.Result, o.Error = op.Result, op.Error })
 }
 
-// Crash notes that the client has stopped for good. What it goes on to do, in a process that was only cut off from the world
-// to play dead, is not recorded.
+// Crash notes that the client has stopped for good. What it goes on to do, in a process that was
+// only cut off from the world to play dead, is not recorded.
 func (r *Recorder) Crash(client int) {
 	r.Note(Op{Kind: Crash, Client: client, Result: OK})
 	r.mu.Lock()
@@ -111,7 +114,8 @@ func (r *Recorder) Err() error {
 	return r.err
 }
 
-// Read reads what one recorder streamed. A last line that was cut off when its process was killed is left out.
+// Read reads what one recorder streamed. A last line that was cut off when its process was killed
+// is left out.
 func Read(in io.Reader) ([]Op, error) {
 	var ops []Op
 	reader := bufio.NewReader(in)

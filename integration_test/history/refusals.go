@@ -8,8 +8,9 @@ import (
 // holder is how a refusal names who has the lock.
 var holder = regexp.MustCompile(`held by ([0-9a-f-]{36}:h?[0-9]+)`)
 
-// Refusals finds attempts that were refused without a word of what is in the way: of who holds the lock, or of what stands there in its
-// place. And attempts that got a lock although something else stood there all the time.
+// Refusals finds attempts that were refused without a word of what is in the way: of who holds the
+// lock, or of what stands there in its place. And attempts that got a lock although something else
+// stood there all the time.
 func Refusals(ops []Op) (found []Violation) {
 	for name, ops := range byName(ops) {
 		for _, o := range ops {
@@ -34,7 +35,8 @@ func Refusals(ops []Op) (found []Violation) {
 	return found
 }
 
-// during is what stood under the name from the call to the return of an operation, if there was something.
+// during is what stood under the name from the call to the return of an operation, if there was
+// something.
 func during(ops []Op, o Op) (thing Op, inside bool) {
 	for _, f := range ops {
 		if f.Kind == Foreign && f.Call <= o.Call && o.Return <= f.Return {
@@ -44,7 +46,7 @@ func during(ops []Op, o Op) (thing Op, inside bool) {
 	return thing, false
 }
 
-// near tells whether something may have stood there for a part of the time.
+// near reports whether something may have stood there for a part of the time.
 func near(ops []Op, o Op) bool {
 	const way = int64(60e9) // that it may have taken to put it there, and to take it away
 	for _, f := range ops {

@@ -29,5 +29,6 @@ func TestRefusals(t *testing.T) {
 	} {
 		require.Equal(t, row.bad, len(Refusals(row.ops)) > 0, name)
 	}
-	require.Equal(t, []Sample{{At: 2e9, Name: "a", Owner: owner}}, Named(try(1e9, Denied, "held by "+owner+", whose lease has 1s left")))
+	require.Equal(t, []Sample{{At: 2e9, Name: "a", Owner: owner}},
+		Named(try(1e9, Denied, "held by "+owner+", whose lease has 1s left")))
 }

@@ -31,8 +31,8 @@ func Exclusion(ops []Op) (found []Violation) {
 	return found
 }
 
-// Tokens finds grants with equal tokens, and grants with smaller ones than a grant that had returned before they were asked
-// for.
+// Tokens finds grants with equal tokens, and grants with smaller ones than a grant that had
+// returned before they were asked for.
 func Tokens(ops []Op) (found []Violation) {
 	for name, ops := range byName(ops) {
 		seen := make(map[uint64]Op)
@@ -55,7 +55,8 @@ func Tokens(ops []Op) (found []Violation) {
 				}
 			}
 			if greatest.Token >= o.Token {
-				found = append(found, Violation{"tokens", name, "a later grant has a smaller token", []Op{greatest, o}, nil})
+				found = append(found, Violation{"tokens", name, "a later grant has a smaller token", []Op{greatest, o},
+					nil})
 			}
 		}
 	}

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Trust finds holds that went on after their deadline, and holds that were called lost before it although no data was.
-// slack is how late a process may be scheduled on a busy machine; the time that a client spent in a pause is added. lapses are the times
-// in which a loss may come of data that servers lost by a fault.
+// Trust finds holds that went on after their deadline, and holds that were called lost before it
+// although no data was. slack is how late a process may be scheduled on a busy machine; the time
+// that a client spent in a pause is added. lapses are the times in which a loss may come of data
+// that servers lost by a fault.
 func Trust(ops []Op, slack time.Duration, pauses map[int][]Window, lapses []Window) (found []Violation) {
 	for name, ops := range byName(ops) {
 		excuse := false // the server's data was meddled with, so a loss has its reason
@@ -26,7 +27,8 @@ func Trust(ops []Op, slack time.Duration, pauses map[int][]Window, lapses []Wind
 				said = o.Call
 			}
 			switch {
-			case o.Kind == End && late > int64(slack): // an unlock may come when it likes, if the hold has ended by then
+			// an unlock may come when it likes, if the hold has ended by then
+			case o.Kind == End && late > int64(slack):
 				found = append(found, Violation{"trust", name, fmt.Sprintf("a hold went on for %s after its deadline",
 					time.Duration(late)), []Op{o}, nil})
 			case o.Result == Lost && said < o.Deadline && !excuse && !within(said, lapses):
@@ -34,7 +36,8 @@ func Trust(ops []Op, slack time.Duration, pauses map[int][]Window, lapses []Wind
 				if o.Deadline != Forever {
 					before = time.Duration(o.Deadline-said).String() + " "
 				}
-				found = append(found, Violation{"trust", name, "lost " + before + "before its deadline, for no reason", []Op{o}, nil})
+				found = append(found, Violation{"trust", name, "lost " + before + "before its deadline, for no reason",
+					[]Op{o}, nil})
 			}
 		}
 	}
@@ -53,15 +56,18 @@ func paused(windows []Window, from, to int64) (sum int64) {
 	return sum
 }
 
-// GivenUp finds operations that were given up, their outcome unknown, sooner than the time for which the library promises
-// to repeat them. An operation that a server refused with an error, in a window or because something else than a lock is there, has its
-// reason, and so has one in which a hook panicked.
+// GivenUp finds operations that were given up, their outcome unknown, sooner than the time for
+// which the library promises to repeat them. An operation that a server refused with an error, in a
+// window or because something else than a lock is there, has its reason, and so has one in which a
+// hook panicked.
 func GivenUp(ops []Op, least time.Duration, refusals []Window) (found []Violation) {
 	for _, o := range ops {
 		switch o.Kind {
 		case Lock, Reenter, Unlock: // TryLock does not repeat itself
-			if o.Result == Unknown && !o.Panic && !strings.Contains(o.Error, "WRONGTYPE") && o.Return != Forever && o.Return-o.Call < int64(least) && !disturbed(o, refusals) {
-				found = append(found, Violation{"given up", o.Name, fmt.Sprintf("after %s", time.Duration(o.Return-o.Call)),
+			if o.Result == Unknown && !o.Panic && !strings.Contains(o.Error, "WRONGTYPE") && o.Return != Forever &&
+				o.Return-o.Call < int64(least) && !disturbed(o, refusals) {
+				found = append(found, Violation{"given up", o.Name,
+					fmt.Sprintf("after %s", time.Duration(o.Return-o.Call)),
 					[]Op{o}, nil})
 			}
 		}

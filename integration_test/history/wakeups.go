@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// WakeUps finds waiters that slept on although the lock was free for longer than the bound. Time in a fault, and for the
-// recovery time after it, does not count. A grant that nobody confirmed to be released may stand for a lease.
+// WakeUps finds waiters that slept on although the lock was free for longer than the bound. Time in
+// a fault, and for the recovery time after it, does not count. A grant that nobody confirmed to be
+// released may stand for a lease.
 func WakeUps(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		busy := occupied(ops, c)
@@ -20,8 +21,9 @@ func WakeUps(ops []Op, c Config) (found []Violation) {
 			own := excused(c.Local[o.Client], c.Recovery)
 			for _, w := range sorted(busy, own, unknown(ops, o.Actor, c), []Window{{o.Return, Forever}}) {
 				if until := min(w.From, o.Return); o.Return != Forever && until-from > int64(c.Bound) {
-					found = append(found, Violation{"wake-up", name, fmt.Sprintf("free for %s from %s on while this one waited",
-						time.Duration(until-from), time.Duration(from)), append([]Op{o}, ops...), nil})
+					found = append(found, Violation{"wake-up", name,
+						fmt.Sprintf("free for %s from %s on while this one waited",
+							time.Duration(until-from), time.Duration(from)), append([]Op{o}, ops...), nil})
 					break
 				}
 				from = max(from, w.To)
@@ -31,7 +33,8 @@ func WakeUps(ops []Op, c Config) (found []Violation) {
 	return found
 }
 
-// occupied is when the lock may not have been free, or nobody can be expected to have got it, in order.
+// occupied is when the lock may not have been free, or nobody can be expected to have got it, in
+// order.
 func occupied(ops []Op, c Config) []Window {
 	busy := excused(c.Faults, c.Recovery)
 	for _, t := range tenures(ops, c.Lease) {
@@ -41,14 +44,16 @@ func occupied(ops []Op, c Config) []Window {
 		if c.renewedLate(t.op, ops) {
 			t.released = after(t.released, c.Late)
 		}
-		busy = append(busy, Window{t.op.Return, t.released}) // it may have been granted earlier, but by little: the answer's way
+		// it may have been granted earlier, but by little: the answer's way
+		busy = append(busy, Window{t.op.Return, t.released})
 	}
 	for _, o := range ops {
 		if o.Kind == Foreign { // who waits for what never ends looks once in a lease
 			busy = append(busy, Window{o.Call - int64(c.Recovery), after(o.Return, c.Lease+c.Recovery)})
 			continue
 		}
-		// Who left may have been granted the lock in that moment. It is given back in the background.
+		// Who left may have been granted the lock in that moment. It is given back in the
+		// background.
 		if (o.Kind == Lock || o.Kind == Try) && o.Result != OK && o.Result != Denied {
 			stands := c.Recovery
 			if disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]) {
@@ -59,7 +64,8 @@ func occupied(ops []Op, c Config) []Window {
 				continue
 			}
 			last := o // the attempt that it left
-			if last.Call = max(o.Call, o.Return-int64(c.Recovery)); !disturbed(last, c.Faults) && !disturbed(last, c.Local[o.Client]) {
+			if last.Call = max(o.Call, o.Return-int64(c.Recovery)); !disturbed(last, c.Faults) &&
+				!disturbed(last, c.Local[o.Client]) {
 				last.Call = o.Return // it took no time to speak of
 			}
 			busy = append(busy, Window{last.Call, after(o.Return, stands)})
@@ -68,7 +74,8 @@ func occupied(ops []Op, c Config) []Window {
 	return sorted(busy)
 }
 
-// renewedLate tells whether a renewal by a client that was killed may have come late: its way was disturbed while it held the lock.
+// renewedLate reports whether a renewal by a client that was killed may have come late: its way was
+// disturbed while it held the lock.
 func (c *Config) renewedLate(held Op, ops []Op) bool {
 	return slices.ContainsFunc(ops, func(o Op) bool {
 		held.Return = o.Return
@@ -77,8 +84,8 @@ func (c *Config) renewedLate(held Op, ops []Op) bool {
 	})
 }
 
-// unknown is when others may have had the lock and not known it: the reply was lost, and came with a repeat later; or the
-// first request arrived after all had been over, and had to be undone.
+// unknown is when others may have had the lock and not known it: the reply was lost, and came with
+// a repeat later; or the first request arrived after all had been over, and had to be undone.
 func unknown(ops []Op, actor int, c Config) (list []Window) {
 	for _, o := range ops {
 		if !o.granted() || o.Actor == actor {

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// inhabit lets one client live after the other until ctx ends. Each dies by a crash or is closed, but none after storm
-// has ended.
+// inhabit lets one client live after the other until ctx ends. Each dies by a crash or is closed,
+// but none after storm has ended.
 func (w *World) inhabit(ctx, storm context.Context, rng source) {
 	for ctx.Err() == nil {
 		life, cancel := context.WithTimeout(storm, w.round(rng.random(w.Life)))
@@ -50,7 +50,8 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 	var actors sync.WaitGroup
 	for i := range w.Actors {
 		a := workload.New(w.actor(c), rec, number, i, newSource(w.Seed, 'a', uint64(number), uint64(i)).Rand)
-		delay := time.Duration(1+number*w.Actors+i) * time.Millisecond // else they all begin at one moment, in any order
+		// else they all begin at one moment, in any order
+		delay := time.Duration(1+number*w.Actors+i) * time.Millisecond
 		actors.Go(func() {
 			w.sleep(work, delay)
 			a.Run(work)
@@ -111,10 +112,12 @@ func (w *World) close(c *holdfast.Client, number int) {
 func (w *World) connect(n *network) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{
 		Addr: address.String(), Dialer: n.dial, DisableIdentity: true,
-		// Nobody waits for a connection: go-redis would do so with a timer that it shares between bubbles.
+		// Nobody waits for a connection: go-redis would do so with a timer that it shares between
+		// bubbles.
 		PoolSize:       max(10, 4*w.Actors) + 2*w.Many,
 		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10, // most of the memory of a run, else
-		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout, DialerRetries: w.DialerRetries,
+		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout,
+		DialerRetries:            w.DialerRetries,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	rdb.AddHook(workload.Places{})
@@ -134,7 +137,8 @@ func (w *World) name(rng *rand.Rand) string {
 	return strconv.FormatInt(epoch%4, 10) + "." + strconv.Itoa(rng.IntN(w.Names))
 }
 
-// actor is what the actors of a client do. Names are used for a few leases, and again some names later.
+// actor is what the actors of a client do. Names are used for a few leases, and again some names
+// later.
 func (w *World) actor(c *holdfast.Client) workload.Config {
 	granted := &w.granted
 	if w.Fair {

@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestServerClock: all that the server knows of time moves with the bubble's clock, at the server's rate: TIME in a script,
-// times to live, and the end of a key.
+// TestServerClock: all that the server knows of time moves with the bubble's clock, at the server's
+// rate: TIME in a script, times to live, and the end of a key.
 func TestServerClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &World{Settings: Settings{Skew: 0.005, ReadTimeout: time.Second, DialTimeout: time.Second, Latency: time.Millisecond}}
+		w := &World{Settings: Settings{Skew: 0.005, ReadTimeout: time.Second, DialTimeout: time.Second,
+			Latency: time.Millisecond}}
 		w.start, w.server = time.Now(), miniredis.NewMiniRedis()
 		defer w.server.Close()
 		w.server.ClockTTL(true)
@@ -30,7 +31,8 @@ func TestServerClock(t *testing.T) {
 			require.NoError(t, err)
 			return list
 		}
-		require.NoError(t, rdb.Eval(ctx, `return redis.call('SET', KEYS[1], 'x', 'PX', 3600000)`, []string{"key"}).Err())
+		require.NoError(t, rdb.Eval(ctx, `return redis.call('SET', KEYS[1], 'x', 'PX', 3600000)`,
+			[]string{"key"}).Err())
 		before := look()
 		time.Sleep(1000 * time.Second)
 		after := look()

@@ -14,8 +14,8 @@ import (
 // collectors is where the numbers of the goroutines of an owner of many locks begin.
 const collectors = 1000
 
-// collect has one owner of a client hold many locks now and then, which nobody else wants, until ctx ends. Every other time the server
-// loses all of them at one moment.
+// collect has one owner of a client hold many locks now and then, which nobody else wants, until
+// ctx ends. Every other time the server loses all of them at one moment.
 func (w *World) collect(ctx context.Context, c *holdfast.Client, rec *history.Recorder, number int) {
 	rng := newSource(w.Seed, 'm', uint64(number)) //nolint:gosec // not negative
 	names := make([]string, w.Many)
@@ -50,8 +50,8 @@ func (w *World) lose(names []string) {
 	w.histories = append(w.histories, ops)
 }
 
-// told finds holds of lost locks that went on for longer than until their next renewal, though nothing was wrong with their client's way to the
-// server.
+// told finds holds of lost locks that went on for longer than until their next renewal, though
+// nothing was wrong with their client's way to the server.
 func (w *World) told(ops []history.Op) (found []history.Violation) {
 	limit := int64(w.Lease/3 + time.Second + 2*w.ReadTimeout + 100*w.slowest())
 	type grant struct {
@@ -77,16 +77,18 @@ func (w *World) told(ops []history.Op) (found []history.Violation) {
 			continue
 		}
 		for _, wipe := range wiped[o.Name] {
-			if o.Return < wipe.Call && end.Call > wipe.Call+limit && !w.disturbedBetween(o.Client, wipe.Call, end.Call) {
+			if o.Return < wipe.Call && end.Call > wipe.Call+limit &&
+				!w.disturbedBetween(o.Client, wipe.Call, end.Call) {
 				found = append(found, history.Violation{Check: "told", Name: o.Name, Ops: []history.Op{o, wipe, end},
-					Text: fmt.Sprintf("the lock was lost, and %s later nobody knew", time.Duration(end.Call-wipe.Call))})
+					Text: fmt.Sprintf("the lock was lost, and %s later nobody knew",
+						time.Duration(end.Call-wipe.Call))})
 			}
 		}
 	}
 	return found
 }
 
-// disturbedBetween tells whether a client may have felt a fault in a time.
+// disturbedBetween reports whether a client may have felt a fault in a time.
 func (w *World) disturbedBetween(client int, from, to int64) bool {
 	for _, faults := range [][]history.Window{w.windows, w.local[client], w.closed[client]} {
 		for _, f := range faults {

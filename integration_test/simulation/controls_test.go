@@ -17,8 +17,9 @@ import (
 // patience is within how many seeds the lack of a defence has to show.
 const patience = 200
 
-// TestControls switches off one defence after the other, until a run shows it. A simulation that does not see what
-// is missing would prove nothing by seeing no violations. No other test runs meanwhile: switches are global.
+// TestControls switches off one defence after the other, until a run shows it. A simulation that
+// does not see what is missing would prove nothing by seeing no violations. No other test runs
+// meanwhile: switches are global.
 func TestControls(t *testing.T) {
 	var table strings.Builder
 	defences := slices.Concat(plainDefences, fairDefences)
@@ -51,8 +52,8 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// telling are the first defences that each check can find the lack of: what is left out says the same of another defence, and takes
-// ten minutes.
+// telling are the first defences that each check can find the lack of: what is left out says the
+// same of another defence, and takes ten minutes.
 func telling(all []defence) (some []defence) {
 	seen := make(map[string]bool)
 	slices.SortStableFunc(all, func(a, b defence) int { return len(a.checks) - len(b.checks) })
@@ -127,7 +128,8 @@ func (s *search) judge(r Result) {
 	}
 }
 
-// TestControlsHaveCause runs the worlds of [TestControls] with all defences on: what is found there is not found here.
+// TestControlsHaveCause runs the worlds of [TestControls] with all defences on: what is found there
+// is not found here.
 func TestControlsHaveCause(t *testing.T) {
 	for _, d := range slices.Concat(plainDefences, fairDefences) {
 		if d.bias == nil || d.alone {

@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keys"
 )
 
-// mourn has fleets of processes die while they wait for a fair lock, a thousand places and more at a time, until the storm ends.
-// What they leave in the queue must cost the server no more than taking it out once.
+// mourn has fleets of processes die while they wait for a fair lock, a thousand places and more at
+// a time, until the storm ends. What they leave in the queue must cost the server no more than
+// taking it out once.
 func (w *World) mourn(storm context.Context) {
 	if w.Dead == 0 || !w.Fair {
 		return
@@ -25,8 +26,8 @@ func (w *World) mourn(storm context.Context) {
 	}
 }
 
-// die leaves the places of a fleet at the end of a queue: of one process or of many, which died a moment ago, or so long ago that
-// their places do not count any more.
+// die leaves the places of a fleet at the end of a queue: of one process or of many, which died a
+// moment ago, or so long ago that their places do not count any more.
 func (s *stranger) die(name string) error {
 	processes := []int{s.Dead, 40, 1}[s.rng.IntN(3)]
 	var owners []string
@@ -61,16 +62,19 @@ func (w *World) enqueue(name string, until time.Time, owners []string) error {
 
 // work counts what scripts do at the server, in commands.
 type work struct {
-	mu    sync.Mutex // guards the rest
-	runs  [4]any     // contexts of the last runs of scripts: a run has one for its calls and one for those that may fail
-	calls [4]int     // in each of them
-	next  int        // which of them makes room for another
-	most  int        // of one run
-	over  int        // beyond what a run may do, in all
-	dead  int        // places that the dead have left
+	mu sync.Mutex // guards the rest
+	// contexts of the last runs of scripts: a run has one for its calls and one for those that may
+	// fail
+	runs  [4]any
+	calls [4]int // in each of them
+	next  int    // which of them makes room for another
+	most  int    // of one run
+	over  int    // beyond what a run may do, in all
+	dead  int    // places that the dead have left
 }
 
-// each is what one run of a script may do, whatever the queue is like: it looks at 128 places at a time, in a few ways.
+// each is what one run of a script may do, whatever the queue is like: it looks at 128 places at a
+// time, in a few ways.
 const each = 512
 
 // did notes a command of a script. nested is the context of the emulated server for the run.
@@ -98,18 +102,19 @@ func (k *work) add(dead int) {
 	k.dead += dead
 }
 
-// check demands that what scripts did beyond their share was to take out the dead, each of them once: to read a deadline, and to ask
-// who listens for its process.
+// check demands that what scripts did beyond their share was to take out the dead, each of them
+// once: to read a deadline, and to ask who listens for its process.
 func (k *work) check() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.over > 2*k.dead {
-		return fmt.Errorf("scripts ran %d commands beyond %d each, for %d places of the dead; one ran %d", k.over, each, k.dead, k.most)
+		return fmt.Errorf("scripts ran %d commands beyond %d each, for %d places of the dead; one ran %d", k.over, each,
+			k.dead, k.most)
 	}
 	return nil
 }
 
-// isNested tells whether a command is a script's. The emulated server keeps that to itself.
+// isNested reports whether a command is a script's. The emulated server keeps that to itself.
 func isNested(ctx any) bool {
 	return ctx != nil && reflect.ValueOf(ctx).Elem().FieldByName("nested").Bool()
 }

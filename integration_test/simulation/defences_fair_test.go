@@ -11,29 +11,35 @@ const fifo = "fifo"
 
 // What keeps the order of a fair lock's waiters, and has them woken.
 //
-// Not among them: that who leaves gives its place back. What that costs others, a claim, is excused here, because who leaves
-// may have been handed the lock; package controls shows it. And that who cannot be reached is passed over, which costs claims
-// too.
+// Not among them: that who leaves gives its place back. What that costs others, a claim, is excused
+// here, because who leaves may have been handed the lock; package controls shows it. And that who
+// cannot be reached is passed over, which costs claims too.
 var fairDefences = []defence{
-	{name: "fair: NoRetry", fair: true, off: &control.NoRetry, bias: replies, checks: list("trust", "wake-up", "linearizability")},
+	{name: "fair: NoRetry", fair: true, off: &control.NoRetry, bias: replies,
+		checks: list("trust", "wake-up", "linearizability")},
 	{name: "fair: Undo", fair: true, off: &control.Undo, bias: shorter(impatience, 10), checks: list("wake-up", fifo)},
-	{name: "fair: FreshOwner", fair: true, off: &control.FreshOwner, bias: stragglers, checks: list("trust", "exclusion", "linearizability")},
-	{name: "fair: Deadline", fair: true, off: &control.Deadline, bias: shorter(partitions, 5), checks: list("exclusion", "linearizability")},
+	{name: "fair: FreshOwner", fair: true, off: &control.FreshOwner, bias: stragglers,
+		checks: list("trust", "exclusion", "linearizability")},
+	{name: "fair: Deadline", fair: true, off: &control.Deadline, bias: shorter(partitions, 5),
+		checks: list("exclusion", "linearizability")},
 
 	{name: "fair: Stay", fair: true, off: &control.Stay, bias: staying, checks: list("period")},
 	{name: "Listening", fair: true, off: &control.Listening, bias: newcomers, checks: list(fifo)},
 	{name: "Poll", fair: true, off: &control.Poll, bias: deaths, checks: list("wake-up")},
 	{name: "Refresh", fair: true, off: &control.Refresh, bias: patientQueue, checks: list(fifo)},
 	{name: "Refresh, of a long queue", fair: true, off: &control.Refresh, bias: longQueue, checks: list(fifo)},
-	{name: "GrantTime", fair: true, off: &control.GrantTime, bias: lateNews, checks: list("exclusion", "linearizability")},
+	{name: "GrantTime", fair: true, off: &control.GrantTime, bias: lateNews,
+		checks: list("exclusion", "linearizability")},
 
 	{name: "fair_acquire: nobody barges", fair: true, bias: orphans, checks: list(fifo),
 		mutant: mutant(lua.FairAcquire, "if cmd == 'LINDEX' then return false end")},
-	{name: "fair_acquire: what is no lock is in the way", fair: true, bias: shorter(visited, 20), checks: list("foreign", "refusal"),
+	{name: "fair_acquire: what is no lock is in the way", fair: true, bias: shorter(visited, 20),
+		checks: list("foreign", "refusal"),
 		mutant: mutant(lua.FairAcquire, "if cmd == 'HLEN' then return 0 end")},
 	{name: "fair_acquire: says what is in the way", fair: true, bias: shorter(visited, 20), checks: list("refusal"),
 		mutant: mutant(lua.FairAcquire, "if cmd == 'HGETALL' then return {} end")},
-	{name: "fair_acquire: one that comes late refuses itself", fair: true, bias: shorter(held, 10), checks: list("ghost"),
+	{name: "fair_acquire: one that comes late refuses itself", fair: true, bias: shorter(held, 10),
+		checks: list("ghost"),
 		mutant: mutant(lua.FairAcquire, "if cmd == 'TIME' then ARGV[8] = nil end")},
 	{name: "fair_acquire: finds what it was handed", fair: true, bias: quickQueue, checks: list("wake-up", fifo),
 		mutant: mutant(lua.FairAcquire, "if cmd == 'HEXISTS' then return 0 end")},
@@ -56,14 +62,17 @@ var fairDefences = []defence{
 	{name: "fair: the dead in front are looked at once", fair: true, bias: fleets, checks: list("work"),
 		mutant: edited("local function head()\n", "local function head()\n  for i = 1, call('LLEN', queue) do call('LINDEX', queue, i - 1) end\n")},
 	{name: "fair: who cannot be reached is passed over once", fair: true, bias: fleets, checks: list("work"),
-		mutant: edited("'LRANGE', queue, 0, look - 1)\n    for i, owner", "'LRANGE', queue, 0, -1)\n    for i, owner", "if #some < look then return end\n    cut", "if #some then return end\n    cut")},
+		mutant: edited("'LRANGE', queue, 0, look - 1)\n    for i, owner", "'LRANGE', queue, 0, -1)\n    for i, owner",
+			"if #some < look then return end\n    cut", "if #some then return end\n    cut")},
 }
 
-// shorter is a bias with shorter leases: who waits for a fair lock sends a script a second, and that takes the machine's time.
+// shorter is a bias with shorter leases: who waits for a fair lock sends a script a second, and
+// that takes the machine's time.
 func shorter(bias func(*Settings), by time.Duration) func(*Settings) {
 	return func(s *Settings) {
 		bias(s)
-		for _, d := range []*time.Duration{&s.Lease, &s.Length, &s.Life, &s.Think, &s.FaultGap, &s.FaultLength, &s.Strangers} {
+		for _, d := range []*time.Duration{&s.Lease, &s.Length, &s.Life, &s.Think, &s.FaultGap, &s.FaultLength,
+			&s.Strangers} {
 			*d /= by
 		}
 	}
@@ -77,7 +86,8 @@ func patientQueue(s *Settings) {
 	s.Clients, s.Actors = 3, 2
 }
 
-// quickQueue: a lock with many waiters, and a lease so short that a wake-up may take less than the pause between polls.
+// quickQueue: a lock with many waiters, and a lease so short that a wake-up may take less than the
+// pause between polls.
 func quickQueue(s *Settings) {
 	calm(s)
 	s.Lease, s.Latency = 2*time.Second, time.Millisecond
@@ -92,7 +102,8 @@ func fleets(s *Settings) {
 	s.Dead, s.Length = 1000, 4*s.Lease
 }
 
-// newcomers: a message takes as long as a lock is held, and clients come back when they have forgotten it.
+// newcomers: a message takes as long as a lock is held, and clients come back when they have
+// forgotten it.
 func newcomers(s *Settings) {
 	quickQueue(s)
 	s.Lease, s.ReadTimeout, s.Latency = 30*time.Second, 3*time.Second, 150*time.Millisecond
@@ -114,7 +125,8 @@ func widows(s *Settings) {
 	s.Length, s.Clients, s.Actors = 100*s.Lease, 2, 1
 }
 
-// longQueue: it moves all the time, and yet who is at its end waits for longer than a place counts by itself.
+// longQueue: it moves all the time, and yet who is at its end waits for longer than a place counts
+// by itself.
 func longQueue(s *Settings) {
 	quickQueue(s)
 	s.Lease, s.Hold, s.Clients, s.Actors = 30*time.Second, 150*time.Millisecond, 1, 120

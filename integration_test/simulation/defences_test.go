@@ -25,7 +25,8 @@ func mutant(script *lua.Script, body string) func() []redis.Hook {
 	return func() []redis.Hook { return []redis.Hook{&mutation{script: script, body: body}} }
 }
 
-// edited are the scripts that have the text of the queue's part, with edits as [text.Hook] has them.
+// edited are the scripts that have the text of the queue's part, with edits as [text.Hook] has
+// them.
 func edited(edits ...string) func() (hooks []redis.Hook) {
 	return func() (hooks []redis.Hook) {
 		for _, script := range []*lua.Script{lua.FairAcquire, lua.FairPoll, lua.FairRelease} {
@@ -35,21 +36,26 @@ func edited(edits ...string) func() (hooks []redis.Hook) {
 	}
 }
 
-// Not among them, because nothing here shows them, for good reasons; tests of the engine, of rlock and of lua do:
+// Not among them, because nothing here shows them, for good reasons; tests of the engine, of rlock
+// and of lua do:
 //
-//   - Bound. A lock that is renewed for nobody is undone at the same time, and a renewal never brings it back.
-//   - PassOn. It needs a waiter that is cancelled in the very moment in which the one before it leaves, and then nobody who
-//     leaves for a while: not seen in 200 seeds with all times rounded.
-//   - Most of those of the hand-off within a client. HandBack is like PassOn; without Reserved nothing is wrong while the clock goes on; and
-//     without Believes a hold is given up too early, which no check refuses. Package controls shows them.
-//   - The owner check of renew.lua. An owner that is not the holder any more renews only if the server lost data or
-//     somebody forced it out, which is not simulated. Where the lease ended by time, Trust was over before that.
+//   - Bound. A lock that is renewed for nobody is undone at the same time, and a renewal never
+//     brings it back.
+//   - PassOn. It needs a waiter that is cancelled in the very moment in which the one before it
+//     leaves, and then nobody who leaves for a while: not seen in 200 seeds with all times rounded.
+//   - Most of those of the hand-off within a client. HandBack is like PassOn; without Reserved
+//     nothing is wrong while the clock goes on; and without Believes a hold is given up too early,
+//     which no check refuses. Package controls shows them.
+//   - The owner check of renew.lua. An owner that is not the holder any more renews only if the
+//     server lost data or somebody forced it out, which is not simulated. Where the lease ended by
+//     time, Trust was over before that.
 var plainDefences = []defence{
 	{name: "NoRetry", off: &control.NoRetry, bias: replies, checks: list("trust", "wake-up", "linearizability")},
 	{name: "Resend", off: &control.Resend, bias: replies, checks: list("given up")},
 	{name: "RepeatedGone", off: &control.RepeatedGone, bias: replies, checks: list("trust")},
 	{name: "Undo", off: &control.Undo, bias: impatience, checks: list("wake-up", "ghost")},
-	{name: "FreshOwner", off: &control.FreshOwner, bias: stragglers, checks: list("trust", "exclusion", "linearizability")},
+	{name: "FreshOwner", off: &control.FreshOwner, bias: stragglers,
+		checks: list("trust", "exclusion", "linearizability")},
 	{name: "UndoAgain", off: &control.UndoAgain, bias: held, checks: list("ghost")},
 	{name: "Detach", off: &control.Detach, checks: list("given up")},
 	{name: "LeaseEnd", off: &control.LeaseEnd, bias: deaths, checks: list("wake-up")},
@@ -103,7 +109,8 @@ func replies(s *Settings) {
 	s.Think = min(s.Think, s.Lease)
 }
 
-// blinks: replies get lost for so short a time that what is sent again is answered. Long after that holders look at the count.
+// blinks: replies get lost for so short a time that what is sent again is answered. Long after that
+// holders look at the count.
 func blinks(s *Settings) {
 	calm(s)
 	s.ReadTimeout, s.RetryBudget, s.Latency = time.Second, 10*time.Second, time.Millisecond
@@ -128,20 +135,23 @@ func held(s *Settings) {
 
 // partitions of single clients last for longer than anybody tries.
 func partitions(s *Settings) {
-	s.RetryBudget, s.ReadTimeout, s.DialTimeout, s.Latency = 100*time.Millisecond, 100*time.Millisecond, time.Second, time.Millisecond
+	s.RetryBudget, s.ReadTimeout, s.DialTimeout, s.Latency = 100*time.Millisecond, 100*time.Millisecond, time.Second,
+		time.Millisecond
 	s.Lease, s.Clients, s.Names = 5*time.Minute, 3, 1
 	s.Length, s.Life, s.Think, s.Hold, s.Wait = 20*s.Lease, 20*s.Lease, s.Lease/4, s.Lease/8, s.Lease
 	s.Only, s.FaultGap, s.FaultLength = []Fault{Partition}, s.Lease, s.Lease
 }
 
-// impatience: nearly everybody leaves while the answer is under way. There are no faults, so nothing is excused.
+// impatience: nearly everybody leaves while the answer is under way. There are no faults, so
+// nothing is excused.
 func impatience(s *Settings) {
 	calm(s)
 	s.ReadTimeout, s.Latency = 3*time.Second, 150*time.Millisecond
 	s.Wait, s.Hold, s.Think, s.Names, s.Actors = 300*time.Millisecond, 10*time.Second, s.Lease/10, 1, 3
 }
 
-// apart: goroutines of clients at different distances hand a lock on among themselves, and all wait for as long as it takes.
+// apart: goroutines of clients at different distances hand a lock on among themselves, and all wait
+// for as long as it takes.
 func apart(s *Settings) {
 	calm(s)
 	s.Apart, s.Alike, s.Clients, s.Names, s.Actors = true, true, 2, 1, 6
@@ -177,7 +187,8 @@ func reports(s *Settings) {
 	s.Log, s.LogPanics = 2*s.Lease, false // without the defence a panic would end the test
 }
 
-// crowd: many wait for one lock in each of two clients, so it is handed on, and who tries it meets others that wait.
+// crowd: many wait for one lock in each of two clients, so it is handed on, and who tries it meets
+// others that wait.
 func crowd(s *Settings) {
 	s.Clients, s.Names, s.Actors, s.Alike = 2, 1, 6, true
 	s.Hold, s.Think, s.Wait = s.Lease/8, s.Lease/2, s.Lease
@@ -201,7 +212,8 @@ func collecting(s *Settings) {
 	s.Clients, s.Actors, s.Many = 1, 1, 50
 }
 
-// napping: all sleep for about as long as their leases, again and again, and others want what they hold.
+// napping: all sleep for about as long as their leases, again and again, and others want what they
+// hold.
 func napping(s *Settings) {
 	calm(s)
 	s.Names, s.Staying, s.Strangers, s.Hold, s.Wait = 1, 0, 0, s.Lease/4, s.Lease

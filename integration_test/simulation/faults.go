@@ -30,7 +30,8 @@ const (
 )
 
 var faultNames = [kinds]string{
-	"lost requests", "lost replies", "delayed requests", "delayed replies", "held requests", "cuts", "partitions", "slow spells", "restarts",
+	"lost requests", "lost replies", "delayed requests", "delayed replies", "held requests", "cuts", "partitions",
+	"slow spells", "restarts",
 	"script flushes", "crashes", "closes", "naps",
 }
 
@@ -38,7 +39,8 @@ func (f Fault) String() string { return faultNames[f] }
 
 type faultCounts [kinds]atomic.Int64
 
-// disturb lets faults come and go until the storm ends, one window after the other, each to its end.
+// disturb lets faults come and go until the storm ends, one window after the other, each to its
+// end.
 func (w *World) disturb(storm context.Context) {
 	rng := newSource(w.Seed, 'f')
 	for w.sleep(storm, rng.random(w.FaultGap)) {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// lane is one direction of a connection: messages that arrive in the order in which they were sent, each after its time.
+// lane is one direction of a connection: messages that arrive in the order in which they were sent,
+// each after its time.
 type lane struct {
 	hold  func() time.Duration // by how much longer the network keeps what is due
 	stale time.Duration        // how long a message may be under way that was not sent to be longer

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// slowLog is the log of a client: a record takes its time, or for the rest of the client's life, and now and then it panics. None of
-// that may be felt by anybody.
+// slowLog is the log of a client: a record takes its time, or for the rest of the client's life,
+// and now and then it panics. None of that may be felt by anybody.
 type slowLog struct {
 	world *World
 	life  context.Context // of the client; Close does not wait for the log's time

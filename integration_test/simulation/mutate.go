@@ -13,12 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// mutation is a hook of go-redis that has another script run in place of one of the library's: the same, on a server some of
-// whose commands do something else. It lets the server not know the library's script at first, is sent the text then, and
-// changes that. What the text says does not matter, so it can be edited without a look at this.
+// mutation is a hook of go-redis that has another script run in place of one of the library's: the
+// same, on a server some of whose commands do something else. It lets the server not know the
+// library's script at first, is sent the text then, and changes that. What the text says does not
+// matter, so it can be edited without a look at this.
 type mutation struct {
 	script *lua.Script
-	body   string // of a Lua function of (cmd, key, ...); what it returns is what the command replies, nil: it is as ever
+	// of a Lua function of (cmd, key, ...); what it returns is what the command replies, nil: it is
+	// as ever
+	body string
 
 	mu   sync.Mutex // guards the rest
 	hash string     // of the changed script; empty before it was sent
@@ -64,8 +67,8 @@ func (m *mutation) change(cmd redis.Cmder) {
 	}
 }
 
-// prelude has redis.call and redis.pcall go through the mutation. The emulated server makes a Lua state for each run, so
-// nothing of it stays.
+// prelude has redis.call and redis.pcall go through the mutation. The emulated server makes a Lua
+// state for each run, so nothing of it stays.
 func (m *mutation) prelude() string {
 	return `
 local function changed(call)

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
 
-// TestNaps runs worlds in which all clients sleep now and then while the server goes on: no hold is trusted that may have ended meanwhile.
-// One world at a time, for what notices a sleep belongs to the process.
+// TestNaps runs worlds in which all clients sleep now and then while the server goes on: no hold is
+// trusted that may have ended meanwhile. One world at a time, for what notices a sleep belongs to
+// the process.
 func TestNaps(t *testing.T) {
 	first, replay := number(t, seedEnv, uint64(begun.UnixNano()%1e9)) //nolint:gosec // positive
 	t.Logf("proof: simulation: naps: first seed %d", first)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// source is a stream of random numbers of its own for everything that happens by itself: what one of them draws does not
-// depend on the order in which the others run.
+// source is a stream of random numbers of its own for everything that happens by itself: what one
+// of them draws does not depend on the order in which the others run.
 type source struct{ *rand.Rand }
 
 func newSource(seed uint64, path ...uint64) source {
@@ -37,11 +37,13 @@ func (s source) between(low, high time.Duration) time.Duration {
 	return time.Duration(float64(low) * math.Pow(ratio, s.Float64()))
 }
 
-// profile is what may happen to a message, as probabilities, and how long a delayed one takes on the average.
+// profile is what may happen to a message, as probabilities, and how long a delayed one takes on
+// the average.
 type profile struct {
 	loseRequest, loseReply, delayRequest, delayReply, holdRequest float64
 	delay                                                         time.Duration
-	slow                                                          float64 // by how many times latency is greater; 0: not
+	// by how many times latency is greater; 0: not
+	slow float64
 }
 
 // network is the way of one client to the server.
@@ -65,8 +67,8 @@ func newNetwork(w *World, client int) *network {
 	return n
 }
 
-// moment is what chance has for something that happens now. It does not depend on what else happens at this moment, nor
-// on the connection on which it does, which is any that is idle.
+// moment is what chance has for something that happens now. It does not depend on what else happens
+// at this moment, nor on the connection on which it does, which is any that is idle.
 func (n *network) moment(what uint64, size int) source {
 	return newSource(n.w.Seed, what, n.client, uint64(n.w.Now()), uint64(size)) //nolint:gosec // not negative
 }
@@ -84,7 +86,8 @@ func (n *network) disturb(p profile) {
 	n.now = p
 }
 
-// silence keeps all messages back for a time, as a network does that sends them again until they are through.
+// silence keeps all messages back for a time, as a network does that sends them again until they
+// are through.
 func (n *network) silence(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,13 +8,14 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
 
-// TestReplay: a seed gives the same again. Without faults the library draws no random number and the whole history of plain
-// locks comes back. With faults what was injected comes back until the first retry of the library, whose pauses no seed reaches; how
-// much that is, is printed.
+// TestReplay: a seed gives the same again. Without faults the library draws no random number and
+// the whole history of plain locks comes back. With faults what was injected comes back until the
+// first retry of the library, whose pauses no seed reaches; how much that is, is printed.
 func TestReplay(t *testing.T) {
 	s := Draw(3) // no crowd: who of those that wait in one client runs first is not in the seed
 	calm(&s)
-	s.Fair, s.Quantum = false, 0 // else goroutines that can run at one moment run in any order: one message may wake several
+	// else goroutines that can run at one moment run in any order: one message may wake several
+	s.Fair, s.Quantum = false, 0
 	first := anonymous(run(t, &World{Settings: s}).Ops)
 	require.Greater(t, len(first), 50)
 	for range 3 {

@@ -25,11 +25,14 @@ type Settings struct {
 	Only                  []Fault       // of those of the network; empty: any
 	Skew                  float64       // by how much the server's clock is faster
 
-	// Naps is the pause between two times that all clients sleep while the server goes on, on the average; 0: they do not. What notices
-	// that belongs to the process, so no other world may run meanwhile.
+	// Naps is the pause between two times that all clients sleep while the server goes on, on the
+	// average; 0: they do not. What notices that belongs to the process, so no other world may run
+	// meanwhile.
 	Naps time.Duration
 
-	Strangers time.Duration // between visits of one that puts things under the names of locks that are none, on the average; 0: none comes
+	// between visits of one that puts things under the names of locks that are none, on the
+	// average; 0: none comes
+	Strangers time.Duration
 
 	Dead int // places that processes leave in a fair queue which die while they wait, all at once; 0: none do
 
@@ -43,7 +46,8 @@ type Settings struct {
 // distances are how far clients may be, one way.
 var distances = [...]time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond}
 
-// slowest is how long a message is under way on the average, to or from the client that is the farthest away.
+// slowest is how long a message is under way on the average, to or from the client that is the
+// farthest away.
 func (s *Settings) slowest() time.Duration {
 	if s.Apart {
 		return s.Latency + distances[len(distances)-1]
@@ -51,8 +55,8 @@ func (s *Settings) slowest() time.Duration {
 	return s.Latency
 }
 
-// Draw chooses settings. A run is a few hundred leases long, whatever the lease: faults meet as many operations in an hour
-// of long leases as in a minute of short ones.
+// Draw chooses settings. A run is a few hundred leases long, whatever the lease: faults meet as
+// many operations in an hour of long leases as in a minute of short ones.
 func Draw(seed uint64) Settings {
 	rng := newSource(seed, 's')
 	fair, longest := newSource(seed, 'k').IntN(3) == 0, 2*time.Hour

@@ -18,14 +18,16 @@ const (
 	hoursEnv = "HOLDFAST_HOURS" // for how many simulated hours
 )
 
-// hours is how long a run of all tests simulates: a minute or so with the race detector on two cores.
+// hours is how long a run of all tests simulates: a minute or so with the race detector on two
+// cores.
 const hours = 500
 
 // begun is when the tests of this package were.
 var begun = time.Now()
 
-// room tells whether there is time for more: whether less than this part of what "go test" gives the package (-timeout) is over. Worlds
-// take as long as the machine does; on a busy one fewer are run, and the run says how many.
+// room reports whether there is time for more: whether less than this part of what "go test" gives
+// the package (-timeout) is over. Worlds take as long as the machine does; on a busy one fewer are
+// run, and the run says how many.
 func room(t *testing.T, part float64) bool {
 	t.Helper()
 	end, limited := t.Deadline()
@@ -39,7 +41,8 @@ const (
 	worldsUntil   = 0.85
 )
 
-// TestSimulation runs one world after the other, each drawn from a seed, the first of which is random.
+// TestSimulation runs one world after the other, each drawn from a seed, the first of which is
+// random.
 func TestSimulation(t *testing.T) {
 	first, replay := number(t, seedEnv, uint64(time.Now().UnixNano()%1e9)) //nolint:gosec // positive
 	total, set := number(t, hoursEnv, hours)
@@ -58,11 +61,13 @@ func TestSimulation(t *testing.T) {
 			}
 			t.Run(strconv.Itoa(worker), func(t *testing.T) {
 				t.Parallel()
-				for more := only || room(t, worldsUntil); more && !t.Failed(); more = !only && sum.hours() < float64(total) && room(t, worldsUntil) {
+				for more := only || room(t, worldsUntil); more && !t.Failed(); more = !only &&
+					sum.hours() < float64(total) && room(t, worldsUntil) {
 					seed := next.Add(1) - 1
 					r := run(t, &World{Settings: Draw(seed)})
 					sum.add(r)
-					history.Report(t, r.Problems, fmt.Sprintf("%s=%d go test -race -run TestSimulation ./simulation", seedEnv, seed))
+					history.Report(t, r.Problems, fmt.Sprintf("%s=%d go test -race -run TestSimulation ./simulation",
+						seedEnv, seed))
 				}
 			})
 		}

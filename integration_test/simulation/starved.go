@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
 
-// enough is how many grants others may have of a lock while a client waits for it all the time and nothing is disturbed: several times as
-// many as it takes until its turn.
+// enough is how many grants others may have of a lock while a client waits for it all the time and
+// nothing is disturbed: several times as many as it takes until its turn.
 const enough = 40
 
 // starved finds clients that others are granted a lock before again and again.
@@ -50,7 +50,7 @@ func (w *World) starved(ops []history.Op) (found []history.Violation) {
 	return found
 }
 
-// disturbed tells whether a fault, of any client, can be felt at a moment.
+// disturbed reports whether a fault, of any client, can be felt at a moment.
 func (w *World) disturbed(at int64) bool {
 	feels := func(f history.Window) bool { return f.From <= at && at <= f.To+int64(w.recovery()) }
 	for _, faults := range w.local {

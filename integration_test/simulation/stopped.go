@@ -10,14 +10,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keys"
 )
 
-// stopped is what a process has in a fair queue that was stopped while its goroutines waited there: connections that listen, and places
-// that nobody takes the lock for.
+// stopped is what a process has in a fair queue that was stopped while its goroutines waited there:
+// connections that listen, and places that nobody takes the lock for.
 type stopped struct {
 	name   string
 	claims int // that it was handed, and let lapse
 }
 
-// halt has processes be stopped while they wait for fair locks, until the storm ends. Each may cost the others one claim.
+// halt has processes be stopped while they wait for fair locks, until the storm ends. Each may cost
+// the others one claim.
 func (w *World) halt(storm context.Context) {
 	if w.Dead == 0 || !w.Fair {
 		return
@@ -56,7 +57,8 @@ func (s *stranger) stop(name string) error {
 	return nil
 }
 
-// handed notes that a script hands a lock to an owner, and keeps it for it for the time of a claim if it is stopped.
+// handed notes that a script hands a lock to an owner, and keeps it for it for the time of a claim
+// if it is stopped.
 func (w *World) handed(name, owner string) {
 	id, _, _ := strings.Cut(owner, ":")
 	at := w.Now()
@@ -70,7 +72,8 @@ func (w *World) handed(name, owner string) {
 	until := at + int64(w.claim()+w.claim()/100)
 	w.windows = append(w.windows, history.Window{From: at, To: until})
 	w.histories = append(w.histories, []history.Op{{
-		Client: strangers, Name: name, Kind: history.Foreign, Seen: "held by " + owner, Call: at, Return: at, Deadline: until, Result: history.OK,
+		Client: strangers, Name: name, Kind: history.Foreign, Seen: "held by " + owner, Call: at, Return: at,
+		Deadline: until, Result: history.OK,
 	}})
 }
 
@@ -79,7 +82,8 @@ func (w *World) lapses() (found []history.Violation) {
 	for id, p := range w.halted {
 		if p.claims > 1 {
 			found = append(found, history.Violation{Check: "claims", Name: p.name,
-				Text: fmt.Sprintf("%s, which is stopped, was handed the lock %d times, for %s each", id, p.claims, w.claim())})
+				Text: fmt.Sprintf("%s, which is stopped, was handed the lock %d times, for %s each", id, p.claims,
+					w.claim())})
 		}
 	}
 	return found

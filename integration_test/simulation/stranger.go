@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
 
-// stranger is somebody who does not know of locks, and keeps things of its own under their names for a while.
+// stranger is somebody who does not know of locks, and keeps things of its own under their names
+// for a while.
 type stranger struct {
 	*World
 	rng source
@@ -34,7 +35,8 @@ type thing struct {
 	says   string
 }
 
-// visit has a stranger come and go until the storm ends. It stands beside the server, and nobody disturbs it.
+// visit has a stranger come and go until the storm ends. It stands beside the server, and nobody
+// disturbs it.
 func (w *World) visit(storm context.Context) {
 	if w.Strangers == 0 {
 		return
@@ -117,7 +119,8 @@ func (s *stranger) stay(storm context.Context, name string, t thing) {
 	case there == 0:
 		return
 	}
-	o := history.Op{Client: strangers, Name: name, Kind: history.Foreign, Seen: t.says, Call: s.Now(), Result: history.OK}
+	o := history.Op{Client: strangers, Name: name, Kind: history.Foreign, Seen: t.says, Call: s.Now(),
+		Result: history.OK}
 	if t.ttl > 0 {
 		s.sleep(ctx, t.ttl*9/10)
 	} else {
@@ -148,7 +151,8 @@ func (s *stranger) compare(ctx context.Context, name string, t thing) {
 	is.ttl = s.rdb.PTTL(ctx, name).Val()
 	kept := is.ttl < 0 && t.ttl == 0 || is.ttl > 0 && is.ttl <= t.ttl
 	if err != nil || is.text != t.text || !maps.Equal(is.fields, t.fields) || !kept {
-		s.problem("foreign", fmt.Sprintf("under %s there is %+v (%v) at %s, and %+v was put there", name, is, err, time.Duration(s.Now()), t))
+		s.problem("foreign", fmt.Sprintf("under %s there is %+v (%v) at %s, and %+v was put there", name, is, err,
+			time.Duration(s.Now()), t))
 	}
 }
 
@@ -162,7 +166,7 @@ func (s *stranger) own(name string, is bool) {
 	s.foreign[name] = is
 }
 
-// isForeign tells whether what is under a name may be a stranger's.
+// isForeign reports whether what is under a name may be a stranger's.
 func (w *World) isForeign(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -70,8 +70,10 @@ func (s *totals) String() string {
 		faults = append(faults, fmt.Sprintf("%d %v", n, Fault(f)))
 	}
 	return fmt.Sprintf("%.0f simulated hours, %d seeds, %d clients, %d operations: %d grants, %d of them handed on within a client, %d to stay taken for a while, %d re-entries, %d extensions, "+
-		"%d places in queues beside %d of the dead, %d losses, %d of unknown outcome; faults: %s; %d violations", s.length.Hours(), s.seeds, s.clients, s.operations,
-		s.done[history.Lock]+s.done[history.Try], s.handed, s.stayed, s.done[history.Reenter], s.done[history.Extend], s.done[history.Queue], s.dead, s.lost, s.unknown,
+		"%d places in queues beside %d of the dead, %d losses, %d of unknown outcome; faults: %s; %d violations",
+		s.length.Hours(), s.seeds, s.clients, s.operations,
+		s.done[history.Lock]+s.done[history.Try], s.handed, s.stayed, s.done[history.Reenter], s.done[history.Extend],
+		s.done[history.Queue], s.dead, s.lost, s.unknown,
 		strings.Join(faults, ", "), s.violations)
 }
 

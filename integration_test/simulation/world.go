@@ -102,8 +102,8 @@ func (w *World) Run() Result {
 // Now is the clock of all recorders.
 func (w *World) Now() int64 { return int64(time.Since(w.start)) }
 
-// stale is after what time under way a message does not arrive any more: a kernel gives up at some time. Those that are held for longer on
-// purpose do arrive.
+// stale is after what time under way a message does not arrive any more: a kernel gives up at some
+// time. Those that are held for longer on purpose do arrive.
 func (w *World) stale() time.Duration { return 20 * w.ReadTimeout }
 
 // late is how much later than anything else a request may reach the server.
@@ -114,8 +114,9 @@ func (w *World) late() time.Duration {
 	return w.Lease
 }
 
-// recovery is how long after a fault clients may need to be as they were: a dead subscription is noticed after two pings of
-// 5 s each, what was sent last is tried again, stragglers arrive, and what is undone may pause for 30 s before it is tried.
+// recovery is how long after a fault clients may need to be as they were: a dead subscription is
+// noticed after two pings of 5 s each, what was sent last is tried again, stragglers arrive, and
+// what is undone may pause for 30 s before it is tried.
 func (w *World) recovery() time.Duration {
 	return 12*time.Second + min(w.Lease, 30*time.Second) + w.RetryBudget + w.stale() + 5*w.DialTimeout + 100*w.slowest()
 }

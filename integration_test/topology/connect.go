@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// options are those of a client: go-redis's own, but one dial for each attempt, so that a test of a dead server does not
-// wait for five, and nothing sent that the test did not ask for.
+// options are those of a client: go-redis's own, but one dial for each attempt, so that a test of a
+// dead server does not wait for five, and nothing sent that the test did not ask for.
 func options(addrs []string, change []Change) *redis.UniversalOptions {
 	o := &redis.UniversalOptions{
 		Addrs:                    addrs,

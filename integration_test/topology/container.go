@@ -32,7 +32,8 @@ type container struct {
 	stopped atomic.Bool // paused or killed: asking it would take as long as our patience
 }
 
-// quiet swallows the ten lines that each container would write into the log of its test. Errors are returned as well.
+// quiet swallows the ten lines that each container would write into the log of its test. Errors are
+// returned as well.
 type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
@@ -48,8 +49,8 @@ func startContainer(tb testing.TB, kind Kind, name, image string) Topology {
 	return &servers{about, []Node{c}}
 }
 
-// runContainer starts one server. Its log line is waited for, and then an answer: the line is written a moment before the
-// port answers.
+// runContainer starts one server. Its log line is waited for, and then an answer: the line is
+// written a moment before the port answers.
 func runContainer(tb testing.TB, image string) *container {
 	tb.Helper()
 	defaults(tb)
@@ -58,7 +59,8 @@ func runContainer(tb testing.TB, image string) *container {
 		testcontainers.WithExposedPorts("6379/tcp"),
 		testcontainers.WithCmdArgs("--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"),
 		testcontainers.WithWaitStrategy(wait.ForLog("Ready to accept connections").WithPollInterval(5*time.Millisecond)))
-	testcontainers.CleanupContainer(tb, ctr, testcontainers.StopTimeout(0)) // before err is looked at: it may have started
+	// before err is looked at: it may have started
+	testcontainers.CleanupContainer(tb, ctr, testcontainers.StopTimeout(0))
 	if err != nil {
 		redistest.Unavailable(tb, "no container of "+image+": "+err.Error())
 	}
@@ -74,9 +76,9 @@ func runContainer(tb testing.TB, image string) *container {
 	return c
 }
 
-// defaults sets what testcontainers needs unless somebody has chosen otherwise. Its own reaper would be one more image to
-// fetch: the cleanup stops containers, and they hold nothing. Inside a container, it would look for published ports on
-// the gateway.
+// defaults sets what testcontainers needs unless somebody has chosen otherwise. Its own reaper
+// would be one more image to fetch: the cleanup stops containers, and they hold nothing. Inside a
+// container, it would look for published ports on the gateway.
 func defaults(tb testing.TB) {
 	tb.Helper()
 	for name, value := range map[string]string{
@@ -100,7 +102,8 @@ func literal(addr string) string {
 	return addr
 }
 
-// asDefaultOptions are those of an administrator who gets the replies of RESP2, as from redistest's servers.
+// asDefaultOptions are those of an administrator who gets the replies of RESP2, as from redistest's
+// servers.
 func asDefaultOptions(addr string) *redis.Options {
 	o := options([]string{addr}, asDefault(nil)).Simple()
 	o.Protocol = 2
@@ -130,7 +133,8 @@ func (c *container) identify() (version string, valkey bool) {
 	}
 }
 
-// Addr is the published port. It does not survive a restart of the container, so there is no Restart.
+// Addr is the published port. It does not survive a restart of the container, so there is no
+// Restart.
 func (c *container) Addr() string { return c.addr }
 
 func (c *container) Command(tb testing.TB, args ...string) any {

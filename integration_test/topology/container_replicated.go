@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// containers is a primary with replicas, each in a container. They reach each other by the addresses of the containers'
-// network, clients reach them by published ports.
+// containers is a primary with replicas, each in a container. They reach each other by the
+// addresses of the containers' network, clients reach them by published ports.
 type containers struct {
 	about
 	nodes   []*container
@@ -30,7 +30,8 @@ func replicate(tb testing.TB, a about, image string, primary *container) Topolog
 	return t
 }
 
-// follow makes all other nodes replicas of the primary. One that is dead or paused is left as it is.
+// follow makes all other nodes replicas of the primary. One that is dead or paused is left as it
+// is.
 func (t *containers) follow(tb testing.TB, primary *container) {
 	tb.Helper()
 	ip, err := primary.ctr.ContainerIP(tb.Context())
@@ -56,7 +57,8 @@ func (t *containers) Serving(_ testing.TB, _ string) Node { return t.primary.Loa
 
 func (t *containers) Connect(tb testing.TB, change ...Change) redis.UniversalClient {
 	tb.Helper()
-	return connectTo(tb, t.nodes[0].Addr(), append([]Change{moving(func() Node { return t.primary.Load() })}, change...))
+	return connectTo(tb, t.nodes[0].Addr(), append([]Change{moving(func() Node { return t.primary.Load() })},
+		change...))
 }
 
 func (t *containers) Admin(tb testing.TB, change ...Change) redis.UniversalClient {

@@ -35,9 +35,10 @@ func (l Line) has(p redistest.Program) bool {
 	return ok && strings.ContainsAny(rest[:1], ".-") // 8.0 is not 8.06
 }
 
-// Each runs a test, in parallel, on each of the kinds, in a subtest for each version: a single server in all versions that can be had,
-// the others in the oldest and the newest Redis and the newest Valkey. Containers are for single servers and for a primary
-// with replicas. opts are for the processes; containers, which cannot follow them, are left out when there are any.
+// Each runs a test, in parallel, on each of the kinds, in a subtest for each version: a single
+// server in all versions that can be had, the others in the oldest and the newest Redis and the
+// newest Valkey. Containers are for single servers and for a primary with replicas. opts are for
+// the processes; containers, which cannot follow them, are left out when there are any.
 func Each(t *testing.T, kinds Kind, test func(t *testing.T, top Topology), opts ...redistest.Option) {
 	t.Helper()
 	ran := 0
@@ -96,7 +97,8 @@ func choose(t *testing.T, kind Kind, containers bool) []choice {
 		choices = append(choices, choice{name: processName(kind, p), program: p})
 	}
 	for _, name := range missing {
-		choices = append(choices, choice{name: kind.String() + "/" + name + "/process", missing: "no program of " + name + " in " + dir})
+		choices = append(choices, choice{name: kind.String() + "/" + name + "/process", missing: "no program of " +
+			name + " in " + dir})
 	}
 	if docker && containers {
 		for _, l := range images(kind) {
@@ -106,8 +108,9 @@ func choose(t *testing.T, kind Kind, containers bool) []choice {
 	return choices
 }
 
-// images are the lines to run in containers: all for a single server, the outermost for a primary with replicas. The other
-// kinds announce addresses to their clients, which from outside are not those of the containers.
+// images are the lines to run in containers: all for a single server, the outermost for a primary
+// with replicas. The other kinds announce addresses to their clients, which from outside are not
+// those of the containers.
 func images(kind Kind) []Line {
 	switch kind {
 	case Single:
@@ -123,7 +126,8 @@ func images(kind Kind) []Line {
 // onlyLocal has it said once, and not by every test.
 var onlyLocal sync.Once
 
-// lacking names the lines of Wanted, for all kinds but Single the families, of which there is no program.
+// lacking names the lines of Wanted, for all kinds but Single the families, of which there is no
+// program.
 func lacking(kind Kind, programs []redistest.Program) []string {
 	var names []string
 	for _, l := range Wanted {

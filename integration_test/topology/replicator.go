@@ -2,8 +2,8 @@ package topology
 
 import "testing"
 
-// Replicator is a topology that can be waited for: AwaitReplicas returns when the replicas of a key's server have all that it
-// has now, so that nothing of it is lost when it dies.
+// Replicator is a topology that can be waited for: AwaitReplicas returns when the replicas of a
+// key's server have all that it has now, so that nothing of it is lost when it dies.
 type Replicator interface {
 	AwaitReplicas(tb testing.TB, key string)
 }

@@ -61,8 +61,8 @@ func processes(all []*redistest.Server) []Node {
 	return nodes
 }
 
-// start starts a topology of processes of this program. The user stands in the command line, so that a restarted server
-// has it.
+// start starts a topology of processes of this program. The user stands in the command line, so
+// that a restarted server has it.
 func start(tb testing.TB, kind Kind, p redistest.Program, opts []redistest.Option) Topology {
 	tb.Helper()
 	a := about{kind: kind, name: processName(kind, p), version: p.Version, valkey: p.Valkey}

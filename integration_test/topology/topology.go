@@ -56,8 +56,8 @@ type Topology interface {
 	Nodes() []Node
 	// Serving is the server that takes writes to the key now. With Masters it is the first.
 	Serving(tb testing.TB, key string) Node
-	// Connect returns a new client that finds its way as a user's would, also after a failover, and logs in as [User]. It
-	// is closed when the test ends.
+	// Connect returns a new client that finds its way as a user's would, also after a failover, and
+	// logs in as [User]. It is closed when the test ends.
 	Connect(tb testing.TB, change ...Change) redis.UniversalClient
 	// Admin is Connect for the default user, who may do everything.
 	Admin(tb testing.TB, change ...Change) redis.UniversalClient
@@ -66,7 +66,8 @@ type Topology interface {
 // Node is one server.
 type Node interface {
 	Addr() string
-	// Command sends one command as the default user, past any proxy: string, int64, []any or nil. An error fails the test.
+	// Command sends one command as the default user, past any proxy: string, int64, []any or nil.
+	// An error fails the test.
 	Command(tb testing.TB, args ...string) any
 	// Try is Command for commands that may fail.
 	Try(args ...string) (any, error)
@@ -80,19 +81,21 @@ type Node interface {
 // Restarter is a node that can be started again, empty, on the same address.
 type Restarter interface{ Restart() }
 
-// Failover is a topology that can put another server in the place of the one that serves a key. What was acknowledged
-// before the call is kept; what is written meanwhile may be lost, except in a cluster.
+// Failover is a topology that can put another server in the place of the one that serves a key.
+// What was acknowledged before the call is kept; what is written meanwhile may be lost, except in a
+// cluster.
 type Failover interface {
 	Failover(tb testing.TB, key string) (promoted Node)
 }
 
-// Killer is a topology that goes on when the server of a key is killed. What was not replicated by then is lost.
+// Killer is a topology that goes on when the server of a key is killed. What was not replicated by
+// then is lost.
 type Killer interface {
 	KillServing(tb testing.TB, key string) (promoted Node)
 }
 
-// Loser is a topology that can lose acknowledged writes: what is written to the key's server while during runs is gone
-// when LoseWrites returns, and so is that server.
+// Loser is a topology that can lose acknowledged writes: what is written to the key's server while
+// during runs is gone when LoseWrites returns, and so is that server.
 type Loser interface {
 	LoseWrites(tb testing.TB, key string, during func()) (promoted Node)
 }

@@ -47,8 +47,8 @@ func refused(t *testing.T, top Topology) (entries []any) {
 	return entries
 }
 
-// TestEveryTopologyStarts, and lets its user do what the library does and nothing else. What locks do on it is tested one
-// folder up.
+// TestEveryTopologyStarts, and lets its user do what the library does and nothing else. What locks
+// do on it is tested one folder up.
 func TestEveryTopologyStarts(t *testing.T) {
 	Each(t, All, func(t *testing.T, top Topology) {
 		require.Equal(t, t.Name(), "TestEveryTopologyStarts/"+top.Name())
@@ -90,7 +90,10 @@ func TestMastersHaveAClientEach(t *testing.T) {
 func TestNodesPauseAndDie(t *testing.T) {
 	Each(t, Single, func(t *testing.T, top Topology) {
 		node := top.Nodes()[0]
-		rdb := top.Connect(t, func(o *redis.UniversalOptions) { o.MaxRetries, o.ReadTimeout = -1, 200*time.Millisecond })
+		rdb := top.Connect(t, func(o *redis.UniversalOptions) {
+			o.MaxRetries, o.ReadTimeout = -1,
+				200*time.Millisecond
+		})
 		require.NoError(t, rdb.Ping(t.Context()).Err())
 		node.Pause()
 		require.ErrorContains(t, rdb.Ping(t.Context()).Err(), "i/o timeout")

@@ -11,17 +11,18 @@ const (
 	Password = "a-password-for-tests"
 )
 
-// Rule is what [User] may do: the commands that the scripts call, those that run scripts and subscribe, and what go-redis
-// asks a cluster. It may not read other users, change the configuration, or list keys. Keys and channels are not
-// restricted, because tests choose their names.
+// Rule is what [User] may do: the commands that the scripts call, those that run scripts and
+// subscribe, and what go-redis asks a cluster. It may not read other users, change the
+// configuration, or list keys. Keys and channels are not restricted, because tests choose their
+// names.
 const Rule = "~* &* " +
 	"+eval +evalsha +hlen +hexists +hset +hdel +hgetall +get +set +del +pexpire +pttl +time +publish +spublish " +
 	"+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore +pubsub|numsub +pubsub|shardnumsub " +
 	"+subscribe +unsubscribe +ssubscribe +sunsubscribe +ping +wait " +
 	"+cluster|slots +command +asking"
 
-// rule is Rule for a server of this version: Redis 6.0 knows neither rules for channels nor sharded pub/sub and refuses
-// what it does not know.
+// rule is Rule for a server of this version: Redis 6.0 knows neither rules for channels nor sharded
+// pub/sub and refuses what it does not know.
 func rule(version string) []string {
 	words := append([]string{"on", ">" + Password}, strings.Fields(Rule)...)
 	if !strings.HasPrefix(version, "6.") {

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Asked is a go-redis hook that notes as which owner an actor asks for a lock: of one that it does not get, the library does not say. It
-// knows the call by the context, so it does not see those whose requests travelled with others. Like [Places] it comes before hooks
-// that change scripts.
+// Asked is a go-redis hook that notes as which owner an actor asks for a lock: of one that it does
+// not get, the library does not say. It knows the call by the context, so it does not see those
+// whose requests travelled with others. Like [Places] it comes before hooks that change scripts.
 type Asked struct{}
 
 var _ redis.Hook = Asked{}
@@ -51,7 +51,8 @@ func (Asked) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPi
 	return func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds) }
 }
 
-// asks returns the owner of an attempt to get a lock, "" for any other command. See the scripts for their arguments.
+// asks returns the owner of an attempt to get a lock, "" for any other command. See the scripts for
+// their arguments.
 func asks(args []any) string {
 	if !runs(args, lua.FairAcquire) && !runs(args, lua.Acquire) {
 		return ""

@@ -9,9 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
 
-// Collect locks many names at once as one owner, some of them twice, calls hold, and unlocks what it has. Names are locked by a goroutine
-// each, whose numbers begin with the actor's and which draw from sources of their own. It is false when the client was closed.
-func Collect(ctx context.Context, cfg Config, rec *history.Recorder, client, actor int, names []string, source func(i int) *rand.Rand,
+// Collect locks many names at once as one owner, some of them twice, calls hold, and unlocks what
+// it has. Names are locked by a goroutine each, whose numbers begin with the actor's and which draw
+// from sources of their own. It is false when the client was closed.
+func Collect(ctx context.Context, cfg Config, rec *history.Recorder, client, actor int, names []string,
+	source func(i int) *rand.Rand,
 	hold func(context.Context),
 ) bool {
 	owner := holdfast.WithOwner(ctx)
@@ -33,7 +35,8 @@ func Collect(ctx context.Context, cfg Config, rec *history.Recorder, client, act
 	return ctx.Err() == nil
 }
 
-// collect locks a name under a context that carries an owner, perhaps twice. Nothing comes of it if that fails.
+// collect locks a name under a context that carries an owner, perhaps twice. Nothing comes of it if
+// that fails.
 func (a *Actor) collect(owner context.Context, name string) *round {
 	ctx, cancel := context.WithCancel(context.WithValue(owner, actorKey{}, a)) //nolint:gosec // ends with the owner's; it outlives this call
 	m := a.Lock(name)

@@ -11,9 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Granted is a hook of go-redis that notes which tokens the server granted plain locks with, and which owners asked masters for their
-// votes. A grant with another token was none of the servers', nor was a second one to such an owner: the lock was handed on within the
-// client. The zero value is ready, and may be shared by clients.
+// Granted is a hook of go-redis that notes which tokens the server granted plain locks with, and
+// which owners asked masters for their votes. A grant with another token was none of the servers',
+// nor was a second one to such an owner: the lock was handed on within the client. The zero value
+// is ready, and may be shared by clients.
 type Granted struct {
 	mu     sync.Mutex // guards the rest
 	tokens map[grantedToken]bool
@@ -24,7 +25,7 @@ type grantedToken struct{ name, token string }
 
 var _ redis.Hook = (*Granted)(nil)
 
-// by tells whether the server, or masters, made a grant. It is asked once for each.
+// by reports whether the server, or masters, made a grant. It is asked once for each.
 func (g *Granted) by(name, owner string, token uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,10 +69,11 @@ func (g *Granted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// firstKey is where the keys of a script begin: behind the command, the script and the number of keys.
+// firstKey is where the keys of a script begin: behind the command, the script and the number of
+// keys.
 const firstKey = 3
 
-// runs tells whether a command runs a script.
+// runs reports whether a command runs a script.
 func runs(args []any, script *lua.Script) bool {
 	return len(args) > firstKey && (args[1] == any(script.Hash()) || args[1] == any(script.Text()))
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Nerves is a hook of go-redis such as users have, gone wrong: now and then it takes long, and now and then it panics, before the script was
-// sent or after. Actors survive that. It is to be the first hook of a client, or those before it do not see the end of a command.
+// Nerves is a hook of go-redis such as users have, gone wrong: now and then it takes long, and now
+// and then it panics, before the script was sent or after. Actors survive that. It is to be the
+// first hook of a client, or those before it do not see the end of a command.
 type Nerves struct {
 	Slow, Panics float64       // how often, as probabilities
 	Longest      time.Duration // that it takes
@@ -25,7 +26,8 @@ type Nerves struct {
 
 var _ redis.Hook = (*Nerves)(nil)
 
-// NewNerves makes a hook with random numbers of its own. It is calm unless its fields say otherwise.
+// NewNerves makes a hook with random numbers of its own. It is calm unless its fields say
+// otherwise.
 func NewNerves(rng *rand.Rand) *Nerves { return &Nerves{rng: rng} }
 
 // fright is what it panics with.
@@ -47,7 +49,8 @@ func survive(call func() error) (err error) {
 	return call()
 }
 
-// ofPanic tells whether an error comes of a panic, perhaps of another's command that travelled with this one's.
+// ofPanic reports whether an error comes of a panic, perhaps of another's command that travelled
+// with this one's.
 func ofPanic(err error) bool {
 	return errors.Is(err, errFright) || err != nil && strings.Contains(err.Error(), "go-redis panicked")
 }

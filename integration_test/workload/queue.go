@@ -10,9 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Places is a go-redis hook that records when actors ask for a place in the queue of a fair lock, and when they surely have
-// one, which the library does not say. It knows an actor by the context of its Lock. It is to be the first hook of a client,
-// because others may put another script in place of the library's.
+// Places is a go-redis hook that records when actors ask for a place in the queue of a fair lock,
+// and when they surely have one, which the library does not say. It knows an actor by the context
+// of its Lock. It is to be the first hook of a client, because others may put another script in
+// place of the library's.
 type Places struct{}
 
 var _ redis.Hook = Places{}
@@ -33,7 +34,8 @@ func (Places) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if a == nil || name == "" {
 			return next(ctx, cmd)
 		}
-		call := a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Name: name, Kind: history.Queue, Owner: owner})
+		call := a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Name: name, Kind: history.Queue,
+			Owner: owner})
 		err := next(ctx, cmd)
 		call.End(func(o *history.Op) {
 			note(o, err)
@@ -50,8 +52,8 @@ func (Places) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	return func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds) }
 }
 
-// asksForPlace returns the lock and the owner of an attempt to get it or a place in its queue, "" for any other command.
-// See fair_acquire.lua for the arguments.
+// asksForPlace returns the lock and the owner of an attempt to get it or a place in its queue, ""
+// for any other command. See fair_acquire.lua for the arguments.
 func asksForPlace(args []any) (name, owner string) {
 	const first, place = 3, 12 // the command, the script and the number of keys come before
 	if len(args) <= place || args[1] != any(lua.FairAcquire.Hash()) && args[1] != any(lua.FairAcquire.Text()) {
@@ -65,7 +67,8 @@ func asksForPlace(args []any) (name, owner string) {
 	return name, owner
 }
 
-// answered is what an attempt came to: OK with a place, Denied without one, because the lock was granted.
+// answered is what an attempt came to: OK with a place, Denied without one, because the lock was
+// granted.
 func answered(cmd redis.Cmder) history.Result {
 	reply, ok := cmd.(interface{ Slice() ([]any, error) })
 	if !ok {

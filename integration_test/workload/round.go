@@ -17,8 +17,9 @@ type round struct {
 	m     Locker
 	holds []held // oldest first
 
-	// Re-entries are made under again. In nested rounds that is the first hold's context, and theirs end with it; that hold
-	// is then unlocked last, or else nobody would see why the others end.
+	// Re-entries are made under again. In nested rounds that is the first hold's context, and
+	// theirs end with it; that hold is then unlocked last, or else nobody would see why the others
+	// end.
 	again  context.Context
 	nested bool
 
@@ -58,7 +59,8 @@ func (r *round) add(h held) {
 }
 
 func (r *round) op(kind history.Kind, h held) history.Op {
-	return history.Op{Client: r.client, Actor: r.number, Name: r.m.Name(), Kind: kind, Owner: h.Owner(), Token: h.Token()}
+	return history.Op{Client: r.client, Actor: r.number, Name: r.m.Name(), Kind: kind, Owner: h.Owner(),
+		Token: h.Token()}
 }
 
 // act does something that a holder does.
@@ -80,8 +82,8 @@ func (r *round) act(ctx context.Context) {
 	}
 }
 
-// reenter locks once more. If the grant is lost meanwhile, and it is not its hold's context under which it locks, that is a
-// grant of its own, recorded and given back as such.
+// reenter locks once more. If the grant is lost meanwhile, and it is not its hold's context under
+// which it locks, that is a grant of its own, recorded and given back as such.
 func (r *round) reenter() {
 	op := r.op(history.Reenter, r.holds[0])
 	opts := append(r.options(&op), holdfast.Wait(r.Patience))
@@ -123,7 +125,8 @@ func (r *round) extend(ctx context.Context) {
 	call.End(func(o *history.Op) { note(o, err) })
 }
 
-// mix tries another kind of lock on the name, as the same owner. It is refused as long as this one is held.
+// mix tries another kind of lock on the name, as the same owner. It is refused as long as this one
+// is held.
 func (r *round) mix() {
 	ctx, asked := asking(r.holds[0].Context())
 	call := r.rec.Begin(r.op(history.Mixed, r.holds[0]))
@@ -141,8 +144,9 @@ func (r *round) mix() {
 	}
 }
 
-// look asks the server who holds the lock. The answer counts only while the hold is trusted at both ends of the call: a
-// holder that was lost meanwhile would find another owner, which is no contradiction.
+// look asks the server who holds the lock. The answer counts only while the hold is trusted at both
+// ends of the call: a holder that was lost meanwhile would find another owner, which is no
+// contradiction.
 func (r *round) look(ctx context.Context) {
 	call := r.rec.Begin(r.op(history.State, r.holds[0]))
 	var s holdfast.State
@@ -162,8 +166,8 @@ func (r *round) look(ctx context.Context) {
 	})
 }
 
-// explains tells whether what the server says can be said of the holder of an operation. Where a lock is handed on within a client,
-// its last token is the last of those that were reserved.
+// explains reports whether what the server says can be said of the holder of an operation. Where a
+// lock is handed on within a client, its last token is the last of those that were reserved.
 func (r *round) explains(s holdfast.State, o *history.Op) bool {
 	last := o.Token
 	if _, hands := r.m.(*rlock.Mutex); hands {

@@ -1,12 +1,13 @@
 // Package workload uses locks at random and records what comes of it, for package history to check.
 //
-// An [Actor] is one goroutine of a client. It locks, tries, waits for a while or until it is cancelled, re-enters, looks at
-// its hold count, extends, unlocks (under a context that is cancelled already, at times) and does so again, under owners
-// that it keeps for some rounds. It uses any kind of lock, and runs in real and in virtual time alike. [Places] records what
-// is seen of a fair lock's queue.
+// An [Actor] is one goroutine of a client. It locks, tries, waits for a while or until it is
+// cancelled, re-enters, looks at its hold count, extends, unlocks (under a context that is
+// cancelled already, at times) and does so again, under owners that it keeps for some rounds. It
+// uses any kind of lock, and runs in real and in virtual time alike. [Places] records what is seen
+// of a fair lock's queue.
 //
-// Not promised: that two runs with one seed do the same. The choices are the same; what is chosen for depends on who gets a
-// lock first, which only virtual time repeats.
+// Not promised: that two runs with one seed do the same. The choices are the same; what is chosen
+// for depends on who gets a lock first, which only virtual time repeats.
 package workload
 
 import (
@@ -28,26 +29,29 @@ type Config struct {
 	Lock func(name string) Locker
 	// Name chooses the lock of a round.
 	Name func(rng *rand.Rand) string
-	// Think is the mean pause between rounds, Hold that between the operations of a holder, Wait the mean of how long one
-	// waits that does not wait for ever.
+	// Think is the mean pause between rounds, Hold that between the operations of a holder, Wait
+	// the mean of how long one waits that does not wait for ever.
 	Think, Hold, Wait time.Duration
-	// Leases are what holds are locked with, and re-entered; 0 stands for the client's, which is Lease. Plain makes one hold in so many a
-	// lease without renewal, 0 none. Extends are what holds are extended to, longer and shorter than they were asked for; none: they
-	// are not.
+	// Leases are what holds are locked with, and re-entered; 0 stands for the client's, which is
+	// Lease. Plain makes one hold in so many a lease without renewal, 0 none. Extends are what
+	// holds are extended to, longer and shorter than they were asked for; none: they are not.
 	Lease           time.Duration
 	Leases, Extends []time.Duration
 	Plain           int
-	// Stays are for how long locks are to stay taken, whenever they are unlocked: one in Staying of those that are asked for, none if
-	// that is 0.
+	// Stays are for how long locks are to stay taken, whenever they are unlocked: one in Staying of
+	// those that are asked for, none if that is 0.
 	Stays   []time.Duration
 	Staying int
-	// Other makes another kind of lock of the name, of which a holder is refused one; nil: nobody tries.
+	// Other makes another kind of lock of the name, of which a holder is refused one; nil: nobody
+	// tries.
 	Other func(name string) Locker
 	// Patience bounds every wait.
 	Patience time.Duration
-	// Round changes all these times, if it is there: for virtual time in which much is to happen at one moment.
+	// Round changes all these times, if it is there: for virtual time in which much is to happen at
+	// one moment.
 	Round func(time.Duration) time.Duration
-	// Granted is the hook of the actor's client that tells grants of the server from hand-offs; nil: they are not told apart.
+	// Granted is the hook of the actor's client that tells grants of the server from hand-offs;
+	// nil: they are not told apart.
 	Granted *Granted
 	// Now is the clock of the recorder.
 	Now func() int64
@@ -117,8 +121,10 @@ func (a *Actor) round(ctx context.Context) bool {
 	return true
 }
 
-// lock makes one attempt of a random kind to get the lock, perhaps without renewal. cancel ends ctx.
-func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) (h *holdfast.Hold, plain bool, err error) {
+// lock makes one attempt of a random kind to get the lock, perhaps without renewal. cancel ends
+// ctx.
+func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) (h *holdfast.Hold, plain bool,
+	err error) {
 	op := history.Op{Client: a.client, Actor: a.number, Name: name, Kind: history.Lock}
 	opts := append(a.options(&op), holdfast.Wait(a.Patience))
 	switch a.rng.IntN(8) {
@@ -178,7 +184,8 @@ func (a *Actor) options(o *history.Op) (opts []holdfast.Option) {
 	return opts
 }
 
-// random is a duration with this mean, short ones being the most frequent, so that many interleavings happen.
+// random is a duration with this mean, short ones being the most frequent, so that many
+// interleavings happen.
 func (a *Actor) random(mean time.Duration) time.Duration {
 	d := time.Duration(min(a.rng.ExpFloat64(), 8) * float64(mean))
 	if a.Round != nil {
@@ -215,21 +222,24 @@ func note(o *history.Op, err error) {
 		o.Result = history.Unknown
 	case errors.Is(err, holdfast.ErrClosed):
 		o.Result = history.Closed
-	case errors.Is(err, holdfast.ErrInvalid), asks && (strings.Contains(err.Error(), "WRONGTYPE") || strings.Contains(err.Error(), "so it is no lock")):
+	case errors.Is(err, holdfast.ErrInvalid), asks &&
+		(strings.Contains(err.Error(), "WRONGTYPE") || strings.Contains(err.Error(), "so it is no lock")):
 		// Something else is there.
 		o.Result = history.Refused
 	case errors.Is(err, holdfast.ErrLost):
 		o.Result = history.Lost
 	case errors.Is(err, holdfast.ErrReleased):
 		o.Result = history.Released
-	case errors.Is(err, holdfast.ErrNotAcquired), asks && (silent || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+	case errors.Is(err, holdfast.ErrNotAcquired), asks &&
+		(silent || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		o.Result = history.Left
 	default:
 		o.Result = history.Unknown
 	}
 }
 
-// Closed is what Close of a client did wrong. That locks are left is no mistake where servers do not answer.
+// Closed is what Close of a client did wrong. That locks are left is no mistake where servers do
+// not answer.
 func Closed(err error) error {
 	if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrUncertain) {
 		return nil

@@ -18,7 +18,8 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// TestEverythingHappens: without faults, every kind of operation succeeds at times, and the history is a good one.
+// TestEverythingHappens: without faults, every kind of operation succeeds at times, and the history
+// is a good one.
 func TestEverythingHappens(t *testing.T) {
 	start := time.Now()
 	now := func() int64 { return int64(time.Since(start)) }
@@ -37,7 +38,8 @@ func TestEverythingHappens(t *testing.T) {
 			Lock:  func(name string) Locker { return rlock.New(c, name) },
 			Name:  func(rng *rand.Rand) string { return []string{"workload:a", "workload:b"}[rng.IntN(2)] },
 			Think: time.Millisecond, Hold: time.Millisecond, Wait: 5 * time.Millisecond,
-			Lease: 30 * time.Second, Leases: []time.Duration{0, 10 * time.Second}, Extends: []time.Duration{time.Minute, 10 * time.Second}, Plain: 4,
+			Lease: 30 * time.Second, Leases: []time.Duration{0, 10 * time.Second},
+			Extends: []time.Duration{time.Minute, 10 * time.Second}, Plain: 4,
 			Other: func(name string) Locker { return fairlock.New(c, name) }, Patience: 20 * time.Second, Now: now,
 		}
 		for actor := range 3 {
@@ -56,7 +58,8 @@ func TestEverythingHappens(t *testing.T) {
 				}
 			}
 		}
-		for _, kind := range []history.Kind{history.Lock, history.Try, history.Reenter, history.Unlock, history.Extend, history.State} {
+		for _, kind := range []history.Kind{history.Lock, history.Try, history.Reenter, history.Unlock, history.Extend,
+			history.State} {
 			if seen[kind] < 10 {
 				return false
 			}

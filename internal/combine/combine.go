@@ -1,17 +1,20 @@
-// Package combine lets commands that are sent at the same time travel together: one write, one read and one wake-up at each
-// end for many commands of many goroutines.
+// Package combine lets commands that are sent at the same time travel together: one write, one read
+// and one wake-up at each end for many commands of many goroutines.
 //
-// It never waits for company. While few commands are under way each is sent at once and alone, as it would be without this
-// package. Only while several are under way do the next ones gather; the first of them takes all that have gathered along
-// when one of those returns. There is no goroutine of the package's own: the callers send, each with its own command among
-// those that it sends. (Rejected: go-redis's AutoPipeline, which waits for more and made one goroutine five times slower.)
+// It never waits for company. While few commands are under way each is sent at once and alone, as
+// it would be without this package. Only while several are under way do the next ones gather; the
+// first of them takes all that have gathered along when one of those returns. There is no goroutine
+// of the package's own: the callers send, each with its own command among those that it sends.
+// (Rejected: go-redis's AutoPipeline, which waits for more and made one goroutine five times
+// slower.)
 //
-// What a caller gets is what it would get alone: the answer to its own command, or the error that it met. A command is sent
-// at most as often as by go-redis alone: together they are a pipeline, which go-redis repeats only if every command in it
-// allows that.
+// What a caller gets is what it would get alone: the answer to its own command, or the error that
+// it met. A command is sent at most as often as by go-redis alone: together they are a pipeline,
+// which go-redis repeats only if every command in it allows that.
 //
-// Not promised: that a command which travelled with others and has an error of the network got no answer. If a connection
-// breaks between two answers, go-redis takes back those before, too. Nor any order between the commands of two goroutines.
+// Not promised: that a command which travelled with others and has an error of the network got no
+// answer. If a connection breaks between two answers, go-redis takes back those before, too. Nor
+// any order between the commands of two goroutines.
 package combine
 
 import (
@@ -28,18 +31,23 @@ import (
 )
 
 const (
-	// fewFlights is how many sendings may be under way before others gather, where the server is near. Measured on two cores,
-	// shared with the server: 4 were a fifth faster for 8 goroutines, and up to a fifth slower for 64 on a busy machine.
+	// fewFlights is how many sendings may be under way before others gather, where the server is
+	// near. Measured on two cores, shared with the server: 4 were a fifth faster for 8 goroutines,
+	// and up to a fifth slower for 64 on a busy machine.
 	fewFlights = 2
-	// manyFlights is the same where the server is far. There what waits for another's return loses more time than its own
-	// sending would cost: with 4, 16 goroutines were a quarter slower than without company, at 2 ms. Each needs a connection.
+	// manyFlights is the same where the server is far. There what waits for another's return loses
+	// more time than its own sending would cost: with 4, 16 goroutines were a quarter slower than
+	// without company, at 2 ms. Each needs a connection.
 	manyFlights = 16
-	// perFlight is the distance of the server, as the time of a quick sending, for which one more is allowed.
+	// perFlight is the distance of the server, as the time of a quick sending, for which one more
+	// is allowed.
 	perFlight = 150 * time.Microsecond
-	// maxBatch is how many commands travel together at most, so that the first does not wait long for the last.
+	// maxBatch is how many commands travel together at most, so that the first does not wait long
+	// for the last.
 	maxBatch = 128
-	// patience is how long a sending is waited for. One that takes longer, on a slow network or a dead connection, does not
-	// count any more: those who wait take another connection, as they would without this package.
+	// patience is how long a sending is waited for. One that takes longer, on a slow network or a
+	// dead connection, does not count any more: those who wait take another connection, as they
+	// would without this package.
 	patience = 2 * time.Millisecond
 )
 
@@ -75,20 +83,22 @@ type seat struct {
 	begun  time.Time // when it was told to send
 	others []*seat   // that it sends beside its own command
 	cmds   []redis.Cmder
-	// turn has room for one word and gets at most one in a journey: true tells a waiting one to send, false that its
-	// command has been sent and carries the answer.
+	// turn has room for one word and gets at most one in a journey: true tells a waiting one to
+	// send, false that its command has been sent and carries the answer.
 	turn chan bool
 }
 
-// New makes a combiner for a client that sends all commands to one server, over at most so many connections. (A pipeline of a
-// ClusterClient ends with its slowest server: one that is stalled would hold up those who ask the others.)
+// New makes a combiner for a client that sends all commands to one server, over at most so many
+// connections. (A pipeline of a ClusterClient ends with its slowest server: one that is stalled
+// would hold up those who ask the others.)
 func New(rdb Client, conns int) *Combiner {
 	return &Combiner{rdb: rdb, conns: max(conns, 1), patience: patience}
 }
 
-// Process sends a command, alone or with others, and returns its error, which the command keeps too. It is [NotSentError] if ctx
-// ended while it waited to be sent. Once it is under way the context counts no more than go-redis makes it count for one
-// that is sent alone; among others it does not count at all.
+// Process sends a command, alone or with others, and returns its error, which the command keeps
+// too. It is [NotSentError] if ctx ended while it waited to be sent. Once it is under way the
+// context counts no more than go-redis makes it count for one that is sent alone; among others it
+// does not count at all.
 func (c *Combiner) Process(ctx context.Context, cmd redis.Cmder) error {
 	c.mu.Lock()
 	s := c.seat(ctx, cmd)
@@ -134,7 +144,8 @@ func (c *Combiner) limit() int {
 	return min(max(fewFlights, int(c.quick/perFlight)), manyFlights, c.conns)
 }
 
-// took notes how long a sending took. A longer one, among many or on a busy machine, counts for little. The caller holds mu.
+// took notes how long a sending took. A longer one, among many or on a busy machine, counts for
+// little. The caller holds mu.
 func (c *Combiner) took(d time.Duration) {
 	if c.quick == 0 || d < c.quick {
 		c.quick = d
@@ -183,8 +194,9 @@ func (c *Combiner) send(s *seat) error {
 	return s.cmd.Err()
 }
 
-// patient is the context for all that a sender takes along. One caller's impatience must not fail the others, so it ends when the
-// last of their deadlines is over, if all have one. Hooks see the pipeline as a part of what its sender does.
+// patient is the context for all that a sender takes along. One caller's impatience must not fail
+// the others, so it ends when the last of their deadlines is over, if all have one. Hooks see the
+// pipeline as a part of what its sender does.
 func (s *seat) patient() (context.Context, context.CancelFunc) {
 	ctx := context.WithoutCancel(s.ctx)
 	last, all := s.ctx.Deadline()
@@ -245,8 +257,8 @@ func (c *Combiner) arm() {
 	case c.armed:
 		return
 	case c.timer == nil:
-		// Its goroutine lives for one look. It needs no owner: it touches nothing but the combiner, and is not started again
-		// when nobody waits.
+		// Its goroutine lives for one look. It needs no owner: it touches nothing but the combiner,
+		// and is not started again when nobody waits.
 		c.timer = time.AfterFunc(c.patience, c.look)
 	default:
 		c.timer.Reset(c.patience)
@@ -254,8 +266,8 @@ func (c *Combiner) arm() {
 	c.armed = true
 }
 
-// look lets those who wait go on without the sendings that take too long. One timer for all of them is enough: each waits for
-// its sender, and that one is looked after here.
+// look lets those who wait go on without the sendings that take too long. One timer for all of them
+// is enough: each waits for its sender, and that one is looked after here.
 func (c *Combiner) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

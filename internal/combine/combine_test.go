@@ -212,10 +212,11 @@ func TestWhatGatheredTravelsTogether(t *testing.T) {
 	require.Equal(t, int64(3), b.seen.piped.Load())
 }
 
-// TestACutInTheMiddle: a connection breaks in the middle of what travels together. What was not answered has an error that
-// leaves open whether it ran, and nothing is sent twice.
+// TestACutInTheMiddle: a connection breaks in the middle of what travels together. What was not
+// answered has an error that leaves open whether it ran, and nothing is sent twice.
 func TestACutInTheMiddle(t *testing.T) {
-	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole} {
+	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut,
+		faultproxy.BlackHole} {
 		t.Run(fault.String(), func(t *testing.T) {
 			b := newBusy(t, time.Hour, faultproxy.HoldReply)
 			b.gather(t.Context(), "a", "b", "c", "d", "e")
@@ -237,7 +238,8 @@ func TestACutInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestTheStalledAreOvertaken: connections say nothing any more. Who comes after them does not wait for their end.
+// TestTheStalledAreOvertaken: connections say nothing any more. Who comes after them does not wait
+// for their end.
 func TestTheStalledAreOvertaken(t *testing.T) {
 	b := newBusy(t, patience, faultproxy.BlackHole)
 	for i := range 10 {
@@ -265,7 +267,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-// TestWhoLeftIsNotSent: a context ends while its command waits. Neither is it sent, nor do the others notice.
+// TestWhoLeftIsNotSent: a context ends while its command waits. Neither is it sent, nor do the
+// others notice.
 func TestWhoLeftIsNotSent(t *testing.T) {
 	for left := range 3 {
 		names := []string{"first", "second", "third"}
@@ -306,7 +309,8 @@ func TestTooManyForOneJourney(t *testing.T) {
 	require.GreaterOrEqual(t, b.seen.pipelines.Load(), int64(2))
 }
 
-// TestAPanicOfAHook: a user's hook panics in the goroutine that sends. The others get an error, and later ones go on.
+// TestAPanicOfAHook: a user's hook panics in the goroutine that sends. The others get an error, and
+// later ones go on.
 func TestAPanicOfAHook(t *testing.T) {
 	b := newBusy(t, time.Hour, faultproxy.HoldReply)
 	b.seen.after = func([]redis.Cmder) { panic("hook") }

@@ -1,9 +1,10 @@
-// Package control switches single defences of the library off, so that a test can show that the fault it injects is real:
-// with the defence off, the same test must fail.
+// Package control switches single defences of the library off, so that a test can show that the
+// fault it injects is real: with the defence off, the same test must fail.
 //
-// It is for tests alone. A switch is global to the process, so tests that use one do not run in parallel with others; it
-// is read only where the library deals with a fault or waits already, never on the way of a lock that is simply taken.
-// Defences that are part of a script need no switch: a test has its own client send another script in its place.
+// It is for tests alone. A switch is global to the process, so tests that use one do not run in
+// parallel with others; it is read only where the library deals with a fault or waits already,
+// never on the way of a lock that is simply taken. Defences that are part of a script need no
+// switch: a test has its own client send another script in its place.
 package control
 
 import "sync/atomic"
@@ -39,7 +40,8 @@ var (
 	Poll      Switch // a client that waits looks after the queue, also when nothing happens
 	Refresh   Switch // and puts off the deadlines of its places
 	GrantTime Switch // a grant is trusted from when it was made, not from when it was heard of
-	// OwnMessage is that the word of an earlier grant to the same owner is not taken for this one's.
+	// OwnMessage is that the word of an earlier grant to the same owner is not taken for this
+	// one's.
 	OwnMessage Switch
 
 	// Of locks that are handed on within a client.
@@ -72,9 +74,13 @@ var (
 	Heard     Switch // a vote tells since when its master runs, also over a connection that was there before
 	Replicas  Switch // a grant that too few replicas have is none
 	Gaps      Switch // a hold is lost when a majority may have granted the lock to somebody else meanwhile
-	Begun     Switch // a vote that was decided on before the win is on its way then, although the machine sends it later
-	Anew      Switch // but not because masters were started anew, whose votes count for nobody then
-	Settle    Switch // a hold is renewed once more when a master that was another's has granted it for so long that it counts as never lost
+	// a vote that was decided on before the win is on its way then, although the machine sends it
+	// later
+	Begun Switch
+	Anew  Switch // but not because masters were started anew, whose votes count for nobody then
+	// a hold is renewed once more when a master that was another's has granted it for so long that
+	// it counts as never lost
+	Settle    Switch
 	Clocks    Switch // tokens are proposed by the clocks of the masters, not by that of the client, see [Wall]
 	Stay      Switch // a lock that is to stay taken for a while is not released before
 	JoinStays Switch // and a master that is asked to take it back keeps it for as long
@@ -89,7 +95,7 @@ var (
 	Follow   Switch // a subscription at a server that commands no longer go to is replaced
 )
 
-// Off tells whether the defence is switched off.
+// Off reports whether the defence is switched off.
 func (s *Switch) Off() bool { return s.off.Load() }
 
 // Without switches the defence off and returns the function that switches it on again.

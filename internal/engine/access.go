@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/pubsub"
 )
 
-// What backends see of a client. These are methods because an exported field would be one of holdfast.Client too.
+// What backends see of a client. These are methods because an exported field would be one of
+// holdfast.Client too.
 
 // Context ends, with ErrClosed, when Close begins.
 func (c *Client) Context() context.Context { return c.ctx }
@@ -27,7 +28,8 @@ func (c *Client) Redis() redis.UniversalClient { return c.rdb }
 // Server is the client's server, or its cluster.
 func (c *Client) Server() *remote.Server { return c.server }
 
-// NewEffort begins an operation at that server whose attempts somebody else sends, see [remote.NewEffort].
+// NewEffort begins an operation at that server whose attempts somebody else sends, see
+// [remote.NewEffort].
 func (c *Client) NewEffort() remote.Effort { return remote.NewEffort(c.server, c.session) }
 
 // RoundTrip is how long one usually takes; 0: not known.
@@ -70,8 +72,10 @@ func (c *Client) repeat(ctx context.Context, op remote.Operation, failed *atomic
 	return c.session.Repeat(ctx, c.server, op, failed)
 }
 
-// RepeatFor is [remote.Session.Repeat], for a lock whose holds belong to the home client: its options and its end count.
-func (c *Client) RepeatFor(ctx context.Context, home *Client, op remote.Operation, failed *atomic.Pointer[error]) remote.Outcome {
+// RepeatFor is [remote.Session.Repeat], for a lock whose holds belong to the home client: its
+// options and its end count.
+func (c *Client) RepeatFor(ctx context.Context, home *Client, op remote.Operation,
+	failed *atomic.Pointer[error]) remote.Outcome {
 	return home.session.Repeat(ctx, c.server, op, failed)
 }
 

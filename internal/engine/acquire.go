@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// join gets a hold in a grant that the owner has already. It returns errAgain if that ends meanwhile.
+// join gets a hold in a grant that the owner has already. It returns errAgain if that ends
+// meanwhile.
 func (g *grant) join(r *request) (*Hold, error) {
 	if cause := g.base.Over(r.wait); cause != nil {
 		return nil, g.left(cause)
@@ -33,8 +34,8 @@ func (g *grant) join(r *request) (*Hold, error) {
 // errAgain is for a caller that has to begin anew: what it was about to get has ended.
 var errAgain = errors.New("the lock was lost or released while it was handed over")
 
-// Over is why nobody should wait any more: the caller's context or the client's end. A context that is done beats a lock
-// that is free.
+// Over is why nobody should wait any more: the caller's context or the client's end. A context that
+// is done beats a lock that is free.
 func (b *Lock) Over(wait context.Context) error {
 	if b.Client.ctx.Err() != nil {
 		return errs.ErrClosed
@@ -48,9 +49,10 @@ func (g *grant) isLive() bool {
 	return g.live && g.ended == nil
 }
 
-// queueUp takes the front place of the local queue, or returns one behind others, to wait there. While nobody else of this process
-// wants the name that costs nothing: no timer, no context, no goroutine. TryLock asks the server even if the place is taken,
-// because only the server knows. Where the server has a queue, that is the only one. Who re-enters needs none.
+// queueUp takes the front place of the local queue, or returns one behind others, to wait there.
+// While nobody else of this process wants the name that costs nothing: no timer, no context, no
+// goroutine. TryLock asks the server even if the place is taken, because only the server knows.
+// Where the server has a queue, that is the only one. Who re-enters needs none.
 func (g *grant) queueUp(r *request) (p *queue.Place) {
 	q, key := &g.base.Client.queue, g.base.Key
 	switch {
@@ -66,13 +68,14 @@ func (g *grant) queueUp(r *request) (p *queue.Place) {
 	return p
 }
 
-// acquire gets the hold, after the wait for a place in the local queue, if there was one, or at the place
-// that it has at the server; nil if it has none yet.
+// acquire gets the hold, after the wait for a place in the local queue, if there was one, or at the
+// place that it has at the server; nil if it has none yet.
 func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 	if g.asked != r {
 		return g.join(r)
 	}
-	// The request has the turn of the new grant; it is passed on in any case, and if there is no grant the front place is too.
+	// The request has the turn of the new grant; it is passed on in any case, and if there is no
+	// grant the front place is too.
 	defer g.passTurn()
 	defer g.uncount()
 	turn := queue.Free
@@ -139,8 +142,9 @@ func (g *grant) prepare() error {
 	return nil
 }
 
-// count makes Close wait for this acquisition from now on: what the server grants in that moment is given back before Close
-// returns. It fails if the wait is over. Those in the local queue are not counted; they have nothing to give back.
+// count makes Close wait for this acquisition from now on: what the server grants in that moment is
+// given back before Close returns. It fails if the wait is over. Those in the local queue are not
+// counted; they have nothing to give back.
 func (g *grant) count() error {
 	if !g.counted {
 		g.counted = true
@@ -164,8 +168,8 @@ func (g *grant) tokens() int {
 	return 1
 }
 
-// attempt asks for the lock once. Without a hold and an error it is another's; the time returned is when to ask again if
-// nobody tells.
+// attempt asks for the lock once. Without a hold and an error it is another's; the time returned is
+// when to ask again if nobody tells.
 func (g *grant) attempt() (*Hold, time.Duration, error) {
 	r, owed := g.asked, &g.courtesy
 	start, vain := g.headStart(), owed.vain
@@ -212,9 +216,10 @@ func (g *grant) conclude(n Result) (*Hold, error) {
 	return h, nil
 }
 
-// wait sleeps until the lock may be free and tries again, for as long as the wait lasts. It subscribes first and then looks
-// once more, so a release in between is not missed: the confirmation of a subscription counts as a wake-up, and so does
-// every later one, after a lost connection. The end of the holder's lease is announced by nobody, so it is slept for.
+// wait sleeps until the lock may be free and tries again, for as long as the wait lasts. It
+// subscribes first and then looks once more, so a release in between is not missed: the
+// confirmation of a subscription counts as a wake-up, and so does every later one, after a lost
+// connection. The end of the holder's lease is announced by nobody, so it is slept for.
 func (g *grant) wait(left time.Duration) (*Hold, error) {
 	b := g.base
 	sub := b.backend.Listen()
@@ -255,8 +260,9 @@ func (g *grant) sleep(sub Listening, timer *time.Timer) error {
 	return nil
 }
 
-// recheck is when a lease of which so much is left will have ended, a millisecond added because a key lives through its
-// last one. A key without a time to live (-1) is nobody's lease; it is looked at once in a lease of our own.
+// recheck is when a lease of which so much is left will have ended, a millisecond added because a
+// key lives through its last one. A key without a time to live (-1) is nobody's lease; it is looked
+// at once in a lease of our own.
 func (b *Lock) recheck(left time.Duration) time.Duration {
 	if left < 0 {
 		return b.Client.opts.Lease

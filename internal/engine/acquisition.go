@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Waiter is a [Backend] whose waiters have places at the server. They are not queued in the process.
-// The rest of it is that of [NewLock], and the replies of its scripts say more, see [kind.Protocol].
+// Waiter is a [Backend] whose waiters have places at the server. They are not queued in the
+// process. The rest of it is that of [NewLock], and the replies of its scripts say more, see
+// [kind.Protocol].
 type Waiter interface {
 	// Crowded reports whether somebody of this client waits for the lock, or asks for it. Then who
 	// comes joins at once, and does not ask first.
@@ -24,8 +25,8 @@ type Waiter interface {
 
 // Place is what an acquisition waits in that has joined.
 type Place interface {
-	// Stand waits until there is something to do. It is called near the top of the stack, which each
-	// waiter keeps for as long as it waits: what is called from here has to be shallow.
+	// Stand waits until there is something to do. It is called near the top of the stack, which
+	// each waiter keeps for as long as it waits: what is called from here has to be shallow.
 	Stand()
 	// Take gets the hold, for which it may wait on, and leaves the place.
 	Take() (*Hold, error)
@@ -49,8 +50,8 @@ func (a *Acquisition) Owner() string { return a.id }
 // Want is what is wanted.
 func (a *Acquisition) Want() *Settings { return &a.asked.want }
 
-// Entry is what the owner may have at the server. It has to be told of places, and of questions whose
-// end nobody waits for: what they come to is given back.
+// Entry is what the owner may have at the server. It has to be told of places, and of questions
+// whose end nobody waits for: what they come to is given back.
 func (a *Acquisition) Entry() Entry { return a.entry }
 
 // Failed is what the last attempt came to if that got no answer; nil since there was one.
@@ -78,8 +79,8 @@ func (a *Acquisition) Ask() (*Hold, error) {
 	return h, err
 }
 
-// Note takes from the end of a question of the owner's, whoever sent it, what others make use of: the
-// server's clock, how far it is, and whether the question may still arrive.
+// Note takes from the end of a question of the owner's, whoever sent it, what others make use of:
+// the server's clock, how far it is, and whether the question may still arrive.
 func (a *Acquisition) Note(o remote.Outcome) { a.entry.(*field).note(o) }
 
 // Answer gets the hold that such a question was granted, or says why there is none.
@@ -91,11 +92,12 @@ func (a *Acquisition) Answer(o remote.Outcome) (*Hold, error) {
 	return a.grant().conclude(n)
 }
 
-// Accept gets the hold of a lock that the server has handed to the owner unasked, and that stands for
-// claim from sent on. There is none, and no error, if that is not enough: then it has to be asked for.
+// Accept gets the hold of a lock that the server has handed to the owner unasked, and that stands
+// for claim from sent on. There is none, and no error, if that is not enough: then it has to be
+// asked for.
 func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration) (*Hold, error) {
-	// A plain lease is not renewed, so it has to be asked for in full at once. And so does one that is
-	// to stay for longer than the lease.
+	// A plain lease is not renewed, so it has to be asked for in full at once. And so does one that
+	// is to stay for longer than the lease.
 	want := a.Want()
 	if !want.renew || want.atLeast != 0 || !time.Now().Before(sent.Add(watchdog.Trust(claim))) {
 		return nil, nil

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Backend is where the entries of one lock live: one server, or several masters of which a majority decides. The rest of
-// this package does not know which: it asks the backend, or looks at its traits.
+// Backend is where the entries of one lock live: one server, or several masters of which a majority
+// decides. The rest of this package does not know which: it asks the backend, or looks at its
+// traits.
 type Backend interface {
 	Traits() Traits
 	// Check refuses what only the whole of the options shows: that this backend cannot serve them.
@@ -33,11 +34,11 @@ type Traits struct {
 
 // Bid is one owner's request for a lock, with all its attempts.
 type Bid interface {
-	// Entry is what the owner has at the server, or may have. It is nil while what an attempt leaves there is given back by the
-	// bid itself.
+	// Entry is what the owner has at the server, or may have. It is nil while what an attempt
+	// leaves there is given back by the bid itself.
 	Entry() Entry
-	// Ask makes one attempt. It returns when the wait ends. What may have been granted, or may be yet, is marked in the entry,
-	// and given back when the grant ends.
+	// Ask makes one attempt. It returns when the wait ends. What may have been granted, or may be
+	// yet, is marked in the entry, and given back when the grant ends.
 	Ask(Attempt) Result
 	// Live tells of the lease of what was granted, which is watched from now on.
 	Live(*watchdog.Lease)

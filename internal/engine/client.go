@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/pubsub"
 )
 
-// Client is what users know as holdfast.Client. It has no exported fields: users of that type would see them.
+// Client is what users know as holdfast.Client. It has no exported fields: users of that type would
+// see them.
 type Client struct {
 	server  *remote.Server
 	session *remote.Session
@@ -68,7 +69,8 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 		c.opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget, Publish: c.publish}
+	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
+		Publish: c.publish}
 	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger})
 	return c, nil
 }
@@ -114,7 +116,8 @@ func (c *Client) Check() error {
 	return nil
 }
 
-// NewOwnerID numbers an owner. The h tells our owners from Redisson's thread numbers in a queue that both share.
+// NewOwnerID numbers an owner. The h tells our owners from Redisson's thread numbers in a queue
+// that both share.
 func (c *Client) NewOwnerID() string {
 	var buf [64]byte
 	id := append(buf[:0], c.id...)

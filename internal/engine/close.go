@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Close ends what the client holds and waits for, and joins its goroutines. A second call waits for the first.
+// Close ends what the client holds and waits for, and joins its goroutines. A second call waits for
+// the first.
 func (c *Client) Close(ctx context.Context) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -97,8 +98,8 @@ func (c *Client) Leave(locks int, why error) {
 	c.opts.Logger.Warn("locks not released at close; their leases will end them", "locks", locks, "error", why)
 }
 
-// releaseAt frees locks of one master in batches: there may be a hundred thousand. If it does not answer it gives up; the leases
-// end what is left, which it counts.
+// releaseAt frees locks of one master in batches: there may be a hundred thousand. If it does not
+// answer it gives up; the leases end what is left, which it counts.
 func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 	start := suspend.System.Now()
 	for batch := range slices.Chunk(owners, 500) {
@@ -107,7 +108,8 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 			g := o.(*Tenure).End()
 			calls[i] = g.entry.(*field).farewell(g.rest())
 		}
-		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.Budget(), remote.LeastDial), remote.ErrBudget)
+		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.Budget(), remote.LeastDial),
+			remote.ErrBudget)
 		results := lua.RunAll(ctx, c.rdb, calls)
 		cancel()
 		for i, result := range results {
@@ -116,7 +118,8 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 			case why != nil:
 				left++
 			case !errs.IsReply(result.Err) && suspend.System.Now().Sub(start) > c.Budget():
-				// It was silent for as long as it may be. To ask once more would take another ReadTimeout.
+				// It was silent for as long as it may be. To ask once more would take another
+				// ReadTimeout.
 				why = batch[i].(*Tenure).base.Uncertain(remote.Outcome{Stray: true, Err: result.Err})
 				left++
 			default:

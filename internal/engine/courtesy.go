@@ -10,21 +10,24 @@ import (
 )
 
 const (
-	// letGo is for how long a client that gave a lock up lets each of the others try first: long enough for those as near as itself.
+	// letGo is for how long a client that gave a lock up lets each of the others try first: long
+	// enough for those as near as itself.
 	letGo = 2 * time.Millisecond
-	// maxLetGo is for how long at most, for those that need a head start: two thirds of it may be their round trip. Nobody
-	// has the lock meanwhile.
+	// maxLetGo is for how long at most, for those that need a head start: two thirds of it may be
+	// their round trip. Nobody has the lock meanwhile.
 	maxLetGo = 100 * time.Millisecond
 )
 
-// courtesy is what a waiter owes to other clients, because its own gave the lock up for them. It is of the goroutine that acquires.
+// courtesy is what a waiter owes to other clients, because its own gave the lock up for them. It is
+// of the goroutine that acquires.
 //
-// Who is far away has no chance by letGo: it hears of the release when the others are inside again. It is the only one who knows how
-// far it is. So it asks for a head start when it is refused, at the server, where whoever gives the lock up next finds that. Who then waited
-// in vain ends it: so it costs the others one wait, whatever became of the one who needed it.
+// Who is far away has no chance by letGo: it hears of the release when the others are inside again.
+// It is the only one who knows how far it is. So it asks for a head start when it is refused, at
+// the server, where whoever gives the lock up next finds that. Who then waited in vain ends it: so
+// it costs the others one wait, whatever became of the one who needed it.
 //
-// (Rejected: to learn it from how often nobody took the lock. Who listens need not want it, and while somebody far away comes too late,
-// that looks the same.)
+// (Rejected: to learn it from how often nobody took the lock. Who listens need not want it, and
+// while somebody far away comes too late, that looks the same.)
 type courtesy struct {
 	others queue.Turn    // how many are still to be let go first
 	stay   time.Duration // for how long each
@@ -42,13 +45,15 @@ func (g *grant) owe(turn queue.Turn, ahead any) {
 	}
 }
 
-// yield lets another client go first, if this one gave the lock up for some that have not had their turn yet. A client does that
-// once for each of them: after its own release, and after those that it hears of from then on. So the processes of a busy machine
-// take turns, and none is left out because it is slower than the others. (Rejected: to stay away until so many have released
-// the lock. Some only listen, and nobody would take it.)
+// yield lets another client go first, if this one gave the lock up for some that have not had their
+// turn yet. A client does that once for each of them: after its own release, and after those that
+// it hears of from then on. So the processes of a busy machine take turns, and none is left out
+// because it is slower than the others. (Rejected: to stay away until so many have released the
+// lock. Some only listen, and nobody would take it.)
 //
-// heard has a token when another client releases the lock, if somebody listens for that already. Where one that is far away is waited for,
-// the nearer ones may have several turns in that time, and each is counted.
+// heard has a token when another client releases the lock, if somebody listens for that already.
+// Where one that is far away is waited for, the nearer ones may have several turns in that time,
+// and each is counted.
 func (g *grant) yield(heard <-chan struct{}) error {
 	b, c, wait := g.base, &g.courtesy, g.asked.wait
 	if c.others <= 0 || control.LetGo.Off() {
@@ -104,8 +109,9 @@ func (t turns) Message(string) {
 // Look is [pubsub.Listener]. What may have been missed is not waited for for long.
 func (turns) Look(bool) {}
 
-// headStart is for how long this client has to be let go first, if that is longer than everybody is. It hears of a release after half a
-// round trip, and needs another half; half as much again is for trips that take longer than usual.
+// headStart is for how long this client has to be let go first, if that is longer than everybody
+// is. It hears of a release after half a round trip, and needs another half; half as much again is
+// for trips that take longer than usual.
 func (g *grant) headStart() time.Duration {
 	if g.asked.once || control.HeadStart.Off() {
 		return 0 // it does not come again
@@ -119,7 +125,8 @@ func (g *grant) headStart() time.Duration {
 // way is how long a round trip to the server takes. The zero value is ready.
 type way struct{ nanos atomic.Int64 }
 
-// took notes one. Most that take longer than usual do so because a process had to wait for a processor.
+// took notes one. Most that take longer than usual do so because a process had to wait for a
+// processor.
 func (w *way) took(d time.Duration) {
 	old, now := w.nanos.Load(), int64(d)
 	if old > 0 && now > old {

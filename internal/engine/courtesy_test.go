@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHeadStart: who is near needs none, who is far away what a round trip needs and half of that, and nobody more than others wait. What
-// took long once is no distance.
+// TestHeadStart: who is near needs none, who is far away what a round trip needs and half of that,
+// and nobody more than others wait. What took long once is no distance.
 func TestHeadStart(t *testing.T) {
 	g := &grant{base: &Lock{Client: &Client{}}, asked: &request{}}
 	way := &g.base.Client.way

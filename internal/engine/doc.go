@@ -1,7 +1,9 @@
-// Package engine is who holds what, from the request for a lock to its end: owners, grants, holds, leases and how they are handed
-// on. Package holdfast is its public face, and the kinds of lock are built on it.
+// Package engine is who holds what, from the request for a lock to its end: owners, grants, holds,
+// leases and how they are handed on. Package holdfast is its public face, and the kinds of lock are
+// built on it.
 //
-// Types that users see under the same name in package holdfast are defined there by those here, and documented there.
+// Types that users see under the same name in package holdfast are defined there by those here, and
+// documented there.
 //
 // It promises nothing to anybody outside this module.
 package engine

@@ -9,27 +9,32 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Entry is what one owner has at the server, or at several masters of which the majority decides, or may have.
+// Entry is what one owner has at the server, or at several masters of which the majority decides,
+// or may have.
 type Entry interface {
 	// Owner is the owner as the server knows it, "<uuid>:h<n>".
 	Owner() string
-	// Set tells the hold count, and makes the lease last at least so long. It counts when the replicas have it that are wanted; if too
-	// few have, that is an error, and the count stands: it is the caller's to take it back. It is an [remote.Action].
-	Set(ctx context.Context, count int, lease time.Duration, want remote.Replicas, failed *atomic.Pointer[error]) remote.Outcome
+	// Set tells the hold count, and makes the lease last at least so long. It counts when the
+	// replicas have it that are wanted; if too few have, that is an error, and the count stands: it
+	// is the caller's to take it back. It is an [remote.Action].
+	Set(ctx context.Context, count int, lease time.Duration, want remote.Replicas,
+		failed *atomic.Pointer[error]) remote.Outcome
 	// Extend makes the lease last at least so long from now. It is an [remote.Action].
 	Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome
-	// Pass keeps the lock for this client's next holder, or releases it if others want it. The outcome is as [kind.Hander] has it.
+	// Pass keeps the lock for this client's next holder, or releases it if others want it. The
+	// outcome is as [kind.Hander] has it.
 	Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome
-	// Release gives the lock back, or has it stay for the rest of its time, if there is any. Each attempt asks for that anew. The
-	// caller cannot cancel it.
+	// Release gives the lock back, or has it stay for the rest of its time, if there is any. Each
+	// attempt asks for that anew. The caller cannot cancel it.
 	Release(ctx context.Context, rest func() time.Duration) remote.Outcome
 	// LossCause is what is known of how the lock was lost; nil if no more than that it is.
 	LossCause() error
-	// Undo gives back what may have been granted to an owner that is not used any more, nor will be. That is done in the
-	// background; Close waits for it. Without a straggler one release is enough.
+	// Undo gives back what may have been granted to an owner that is not used any more, nor will
+	// be. That is done in the background; Close waits for it. Without a straggler one release is
+	// enough.
 	Undo(lease time.Duration, stray bool)
-	// Abandon is undo where something may stand, or come to stand, unless that is being given back already. What is to stay
-	// taken is given back when the rest of its time is over.
+	// Abandon is undo where something may stand, or come to stand, unless that is being given back
+	// already. What is to stay taken is given back when the rest of its time is over.
 	Abandon(rest func() time.Duration, lease time.Duration)
 
 	// The rest is as [Uncertainty] has it.
@@ -55,7 +60,8 @@ var _ Entry = (*field)(nil)
 func (f *field) Owner() string { return f.id }
 
 // Set is [Entry.Set].
-func (f *field) Set(ctx context.Context, count int, lease time.Duration, want remote.Replicas, failed *atomic.Pointer[error]) remote.Outcome {
+func (f *field) Set(ctx context.Context, count int, lease time.Duration, want remote.Replicas,
+	failed *atomic.Pointer[error]) remote.Outcome {
 	op := func(bool) lua.Call { return f.server.protocol.Recount(f.id, count, lease) }
 	if want.N > 0 {
 		return f.Sent(f.server.replicated(want).Repeat(ctx, op, failed))
@@ -72,7 +78,10 @@ func (f *field) Extend(ctx context.Context, lease time.Duration, failed *atomic.
 func (f *field) Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
 	s := f.server
 	return f.Passed(func() remote.Outcome {
-		return s.client.detached(ctx, func(bool) lua.Call { return s.hander.Pass(f.id, lease, tokens, s.client.publish) })
+		return s.client.detached(ctx, func(bool) lua.Call {
+			return s.hander.Pass(f.id, lease, tokens,
+				s.client.publish)
+		})
 	})
 }
 
@@ -81,7 +90,8 @@ func (f *field) Release(ctx context.Context, rest func() time.Duration) remote.O
 	return f.Released(f.server.client.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))
 }
 
-// farewell is the command that ends the lock for its owner: at once, or when it has stayed for so long.
+// farewell is the command that ends the lock for its owner: at once, or when it has stayed for so
+// long.
 func (f *field) farewell(rest time.Duration) lua.Call {
 	s := f.server
 	if rest > 0 {

@@ -36,7 +36,8 @@ func (f *field) Ask(a Attempt) Result {
 		}
 		return c.repeat(ctx, op, failed)
 	}
-	// A caller that left in the middle of it may have been granted the lock: late gives it back, as soon as that is known.
+	// A caller that left in the middle of it may have been granted the lock: late gives it back, as
+	// soon as that is known.
 	o, ok := c.session.CallNoting(wait, run, a.Failed, func(o remote.Outcome) {
 		if before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done {
 			f.Undo(a.Want.Stands(), true)

@@ -18,19 +18,25 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// grant is what the server granted to one owner: one entry in the lock's hash. The holds in it are its re-entries. It is
-// kept apart from Hold because the two need not end together: an inner hold ends before it, and a grant that is handed
-// on within the process will outlive the hold that got it.
+// grant is what the server granted to one owner: one entry in the lock's hash. The holds in it are
+// its re-entries. It is kept apart from Hold because the two need not end together: an inner hold
+// ends before it, and a grant that is handed on within the process will outlive the hold that got
+// it.
 //
-// Life: made by owner.enter, then either live (activate) and ended once, or ended at once because the server refused.
+// Life: made by owner.enter, then either live (activate) and ended once, or ended at once because
+// the server refused.
 //
 //	made ── activate ──> live ──> ended: last unlock, lost (watchdog), or client closed
 //	  └────── give up ───────────────┘
 type grant struct {
-	base    *Lock
-	owner   *owner
-	id      string   // "<uuid>:h<n>", as the server knows it; of one that was handed the lock, that of the first holder. Set before it is live
-	entry   Entry    // what it has at the server; nil before it asks, or is handed the lock. Set before it is live, with mu held
+	base  *Lock
+	owner *owner
+	// "<uuid>:h<n>", as the server knows it; of one that was handed the lock, that of the first
+	// holder. Set before it is live
+	id string
+	// what it has at the server; nil before it asks, or is handed the lock. Set before it is live,
+	// with mu held
+	entry   Entry
 	front   bool     // it has the front place of the local queue; set before it is live
 	counted bool     // Close waits for its acquisition; of the goroutine that acquires
 	asked   *request // that it was made for
@@ -39,8 +45,9 @@ type grant struct {
 	courtesy courtesy
 	failed   atomic.Pointer[error] // what the last attempt came to that got no answer; nil since there was one
 
-	// turn holds one token. Operations that talk to the server about this grant take turns, because each tells the
-	// server an absolute hold count. It is a channel and not a mutex: a caller leaves by its context.
+	// turn holds one token. Operations that talk to the server about this grant take turns, because
+	// each tells the server an absolute hold count. It is a channel and not a mutex: a caller
+	// leaves by its context.
 	turn chan struct{}
 
 	mu    sync.Mutex // guards the rest; never held over a network call
@@ -51,12 +58,14 @@ type grant struct {
 	longest time.Duration // for how long one of them needs a head start
 	token   uint64
 	lease   time.Duration
-	stands  time.Duration // the longest lease that the server was asked for, with or without an answer: it never shortens one
-	longer  bool          // the lease may stand for longer than was asked for
-	renew   bool          // one of the holds is to be renewed
-	said    Word          // what a server said last, before it is live
-	holds   []*Hold       // that have not ended, oldest first; their number is the hold count in Redis
-	tenure  *Tenure       // nil before it is live; begun by it, or by the grant that handed the lock on to it
+	// the longest lease that the server was asked for, with or without an answer: it never shortens
+	// one
+	stands time.Duration
+	longer bool    // the lease may stand for longer than was asked for
+	renew  bool    // one of the holds is to be renewed
+	said   Word    // what a server said last, before it is live
+	holds  []*Hold // that have not ended, oldest first; their number is the hold count in Redis
+	tenure *Tenure // nil before it is live; begun by it, or by the grant that handed the lock on to it
 	// confirmed is what replicas are known to have it.
 	confirmed remote.Replicas
 	until     time.Time     // the deadline when it was handed on; else zero
@@ -92,9 +101,9 @@ func (g *grant) become(id string, e Entry) {
 	g.id, g.entry = id, e
 }
 
-// activate makes a grant live that stands for a time from sent on, and returns its first hold. It fails if the answer came so
-// late that the lease cannot be trusted any more, or if the client was closed meanwhile. What stands for less than the lease
-// has to be renewed to get that.
+// activate makes a grant live that stands for a time from sent on, and returns its first hold. It
+// fails if the answer came so late that the lease cannot be trusted any more, or if the client was
+// closed meanwhile. What stands for less than the lease has to be renewed to get that.
 func (g *grant) activate(sent time.Time, text, last string, stands time.Duration) (*Hold, error) {
 	want := &g.asked.want
 	token, err := strconv.ParseUint(text, 10, 64)
@@ -129,7 +138,8 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	return h, nil
 }
 
-// reenter adds a hold to a live grant. The caller has the turn, and must not pass it on: whoever ends the operation does.
+// reenter adds a hold to a live grant. The caller has the turn, and must not pass it on: whoever
+// ends the operation does.
 func (g *grant) reenter(r *request) (*Hold, error) {
 	wait := r.wait
 	g.mu.Lock()
@@ -178,7 +188,8 @@ func (g *grant) askedForLocked(lease time.Duration) {
 	g.stands = max(g.stands, lease)
 }
 
-// settle tells the server the true hold count after an operation whose outcome nobody knows, and passes the turn on.
+// settle tells the server the true hold count after an operation whose outcome nobody knows, and
+// passes the turn on.
 func (g *grant) settle() {
 	defer g.passTurn()
 	g.entry.MarkStray()
@@ -193,14 +204,16 @@ func (g *grant) settle() {
 // errBusy is why an unlock could not be sent at once.
 var errBusy = errors.New("another operation of the same owner got no answer from Redis within the retry budget")
 
-// unlock takes a hold that has ended out of the grant. The last one releases the lock. Close waits for that: it does not release what
-// is being released, and go-redis's client may be closed after it.
+// unlock takes a hold that has ended out of the grant. The last one releases the lock. Close waits
+// for that: it does not release what is being released, and go-redis's client may be closed after
+// it.
 func (g *grant) unlock(ctx context.Context, h *Hold) error {
 	if !control.Unlocks.Off() {
 		g.base.Client.tasks.Begin()
 		defer g.base.Client.tasks.End()
 	}
-	if !control.Detach.Off() { // one budget for all: the wait for the turn, the question who else wants the lock, the release
+	// one budget for all: the wait for the turn, the question who else wants the lock, the release
+	if !control.Detach.Off() {
 		ctx = remote.Within(ctx, g.base.Client.Budget())
 	}
 	select {
@@ -298,7 +311,8 @@ func (e serverError) Error() string { return string(e) }
 // RedisError makes it an error of go-redis.
 func (e serverError) RedisError() {}
 
-// reason is why the watchdog does not know the grant any more. It takes a lease off its list before it says so here.
+// reason is why the watchdog does not know the grant any more. It takes a lease off its list before
+// it says so here.
 func (g *grant) reason() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -311,9 +325,9 @@ func (g *grant) reason() error {
 	return errs.ErrLost
 }
 
-// finish ends the grant and the holds that are still in it. It reports whether this call was the one that ended it. undo says
-// that it may stand at the server; then, and if a straggler of it may take the lock once more, for nobody, it is given back
-// in the background.
+// finish ends the grant and the holds that are still in it. It reports whether this call was the
+// one that ended it. undo says that it may stand at the server; then, and if a straggler of it may
+// take the lock once more, for nobody, it is given back in the background.
 func (g *grant) finish(reason error, undo bool) bool {
 	if !g.end(reason, undo) {
 		return false
@@ -322,7 +336,8 @@ func (g *grant) finish(reason error, undo bool) bool {
 	return true
 }
 
-// end is the part of finish that cannot wait: it marks the grant, and its holds' contexts end. Who ended it has to call leave.
+// end is the part of finish that cannot wait: it marks the grant, and its holds' contexts end. Who
+// ended it has to call leave.
 func (g *grant) end(reason error, undo bool) bool {
 	g.mu.Lock()
 	if g.ended != nil {
@@ -363,17 +378,19 @@ func (g *grant) leave() {
 	}
 }
 
-// isOver tells whether it has ended, and whether its owner's id is then not to be used again.
+// isOver reports whether it has ended, and whether its owner's id is then not to be used again.
 func (g *grant) isOver() (over, spent bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.ended != nil, g.spentLocked()
 }
 
-// spentLocked tells whether the owner's id is not to be used again: something that carries it may still come to the server, be it a renewal, the
-// hash still names it, also because the lock stays taken for a while, or somebody has forced it out and may do so once more.
+// spentLocked reports whether the owner's id is not to be used again: something that carries it may
+// still come to the server, be it a renewal, the hash still names it, also because the lock stays
+// taken for a while, or somebody has forced it out and may do so once more.
 func (g *grant) spentLocked() bool {
-	return g.entry != nil && g.entry.tainted() || g.staysLocked() || !g.until.IsZero() || errors.Is(g.ended, errs.ErrLost)
+	return g.entry != nil && g.entry.tainted() || g.staysLocked() || !g.until.IsZero() ||
+		errors.Is(g.ended, errs.ErrLost)
 }
 
 // lose ends a grant of which the server, or the clock, says that the lock is lost.
@@ -383,12 +400,14 @@ func (g *grant) lose(reason error) {
 	}
 }
 
-// endLost is [grant.end] for a loss. It returns the reason to tell, nil if the grant had ended before.
+// endLost is [grant.end] for a loss. It returns the reason to tell, nil if the grant had ended
+// before.
 func (g *grant) endLost(reason error) error {
 	g.base.Dog.Forget(&g.tenure.watch)
 	reason = g.inFull(reason)
-	// After a deadline it may stand in Redis all the same, and would block others until its lease ends there.
-	// Of several servers, it may stand at some still that others have taken at the rest.
+	// After a deadline it may stand in Redis all the same, and would block others until its lease
+	// ends there. Of several servers, it may stand at some still that others have taken at the
+	// rest.
 	if !g.end(errs.Both(errs.ErrLost, reason), pastDeadline(reason) || g.base.traits.Several) {
 		return nil
 	}
@@ -424,8 +443,8 @@ func (g *grant) notHeld() error {
 	return watchdog.ErrGone
 }
 
-// gone ends a grant that the server does not know any more, and says why it ended: if the client is being closed, that
-// was before the release.
+// gone ends a grant that the server does not know any more, and says why it ended: if the client is
+// being closed, that was before the release.
 func (g *grant) gone() error {
 	g.lose(watchdog.ErrGone)
 	return g.reason()
@@ -447,7 +466,8 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if ended != nil {
 		return ended
 	}
-	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller leaves early.
+	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller
+	// leaves early.
 	o, ok := g.base.Client.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		return g.entry.Extend(ctx, lease, failed)
 	}, func(remote.Outcome) {})

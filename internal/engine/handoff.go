@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// handOff ends the grant by leaving the lock to a waiter of this client, if that can be, instead of releasing it. It reports
-// whether the grant has ended, and then what Unlock is to return.
+// handOff ends the grant by leaving the lock to a waiter of this client, if that can be, instead of
+// releasing it. It reports whether the grant has ended, and then what Unlock is to return.
 func (g *grant) handOff(ctx context.Context) (ended bool, err error) {
 	switch {
 	case !g.mayHandOff():
@@ -24,9 +24,10 @@ func (g *grant) handOff(ctx context.Context) (ended bool, err error) {
 	return g.pass(ctx)
 }
 
-// mayHandOff tells whether there is somebody to hand the lock to, and time enough: where renewals fail, the lock goes back to
-// the server before its lease is nearly over. Nor is a lease handed on that stands for longer than the next one asks for, or may; and who
-// has the lock by TryLock, and not the front place, leaves it to the one who has that, who asks the server.
+// mayHandOff reports whether there is somebody to hand the lock to, and time enough: where renewals
+// fail, the lock goes back to the server before its lease is nearly over. Nor is a lease handed on
+// that stands for longer than the next one asks for, or may; and who has the lock by TryLock, and
+// not the front place, leaves it to the one who has that, who asks the server.
 func (g *grant) mayHandOff() bool {
 	b, want := g.base, &g.asked.want
 	g.mu.Lock()
@@ -37,8 +38,9 @@ func (g *grant) mayHandOff() bool {
 		(time.Until(b.Dog.Deadline(&g.tenure.watch)) > lease/2 || control.Half.Off())
 }
 
-// hand makes the first waiter of this client the holder. The hash goes on naming it by the id of this grant, which is not used again:
-// else the owner that the lock was handed on from would be taken for the one that has it.
+// hand makes the first waiter of this client the holder. The hash goes on naming it by the id of
+// this grant, which is not used again: else the owner that the lock was handed on from would be
+// taken for the one that has it.
 func (g *grant) hand() bool {
 	b, t := g.base, g.tenure
 	deadline := b.Dog.Deadline(&t.watch)
@@ -52,7 +54,8 @@ func (g *grant) hand() bool {
 	return true
 }
 
-// give makes a waiter of this client the holder in place of the one that leaves. It is called with the queue's mutex held.
+// give makes a waiter of this client the holder in place of the one that leaves. It is called with
+// the queue's mutex held.
 func (t *Tenure) give(from, to *grant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +75,8 @@ func (t *Tenure) give(from, to *grant) bool {
 	return true
 }
 
-// pass asks the server to keep the lock for the waiters of this client, or to release it if others want it.
+// pass asks the server to keep the lock for the waiters of this client, or to release it if others
+// want it.
 func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	b, t := g.base, g.tenure
 	c := b.Client
@@ -83,7 +87,8 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 		if !o.Stray || control.LatePass.Off() {
 			return g.kept(o)
 		}
-		// An attempt that comes late may find others, and release the lock: it is not to be a later holder's.
+		// An attempt that comes late may find others, and release the lock: it is not to be a later
+		// holder's.
 		g.entry.MarkStray()
 		return false, nil
 	}
@@ -147,8 +152,8 @@ func (g *grant) accept(err error) (*Hold, error) {
 	case err == nil:
 		return holds[0], nil
 	}
-	// It left when it was its turn: to the next one, or back to the server. Counted first: if Close has stopped the watchdog
-	// already, it releases the lock itself.
+	// It left when it was its turn: to the next one, or back to the server. Counted first: if Close
+	// has stopped the watchdog already, it releases the lock itself.
 	_ = g.count()
 	_ = holds[0].end(err)
 	if control.HandBack.Off() {
@@ -163,5 +168,6 @@ func (g *grant) accept(err error) (*Hold, error) {
 
 // unannounced is the error of a release that nobody could be told of: text is what the server said.
 func unannounced(b *Lock, text string) error {
-	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " + Untold(b, text))
+	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " +
+		Untold(b, text))
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
-// Hold is what users know as holdfast.Hold, one acquisition. It has no exported fields: users of that type would see them.
+// Hold is what users know as holdfast.Hold, one acquisition. It has no exported fields: users of
+// that type would see them.
 type Hold struct {
 	grant  *grant
 	parent context.Context // of the Lock call; Context derives from it
@@ -36,8 +37,9 @@ func (h *Hold) Context() context.Context {
 	if ctx != nil {
 		return ctx
 	}
-	// Made on demand: who only locks and unlocks does not pay for it. And without the mutex, for it asks the context of the Lock
-	// call, which may be a user's own, or another hold's, which may end this hold.
+	// Made on demand: who only locks and unlocks does not pay for it. And without the mutex, for it
+	// asks the context of the Lock call, which may be a user's own, or another hold's, which may
+	// end this hold.
 	fresh, cancel := h.newContext()
 	h.mu.Lock()
 	if h.ctx == nil {
@@ -108,8 +110,8 @@ func (h *Hold) Count() int {
 	return h.depth
 }
 
-// Deadline is until when the hold may be trusted without another answer from Redis. It is never in the future once the
-// hold has ended.
+// Deadline is until when the hold may be trusted without another answer from Redis. It is never in
+// the future once the hold has ended.
 func (h *Hold) Deadline() time.Time {
 	if h.check() != nil {
 		return time.Time{}
@@ -147,7 +149,8 @@ func (h *Hold) Of() (kind, name string) {
 	return h.grant.base.Key.Kind, h.grant.base.Key.Name
 }
 
-// check refuses what Lock did not return without an error: the methods of a nil or zero Hold fail, and do not panic.
+// check refuses what Lock did not return without an error: the methods of a nil or zero Hold fail,
+// and do not panic.
 func (h *Hold) check() error {
 	switch {
 	case h == nil:

@@ -8,11 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/held"
 )
 
-// holdContext is the context of a hold. It is ended by whoever ends the hold; where that is the watchdog, a moment may pass before
-// it runs, after the process stood still. So whoever asks it looks at the clock first, and ends the hold if its time is over.
+// holdContext is the context of a hold. It is ended by whoever ends the hold; where that is the
+// watchdog, a moment may pass before it runs, after the process stood still. So whoever asks it
+// looks at the clock first, and ends the hold if its time is over.
 //
-// All else it leaves to the context in it, which package context made: Done is that one's, and so is what Value says of the way up. So
-// derived contexts hang from it as they would without this type, without a goroutine each, and context.Cause finds the cause.
+// All else it leaves to the context in it, which package context made: Done is that one's, and so
+// is what Value says of the way up. So derived contexts hang from it as they would without this
+// type, without a goroutine each, and context.Cause finds the cause.
 type holdContext struct {
 	context.Context
 	hold *Hold
@@ -46,8 +48,9 @@ func (c *holdContext) Err() error {
 	return c.Context.Err()
 }
 
-// Value also looks at the clock when package context asks for the context that can be cancelled: for context.Cause, and when a
-// context is derived. Its key is a pointer to an int; who else uses such a key loses nothing.
+// Value also looks at the clock when package context asks for the context that can be cancelled:
+// for context.Cause, and when a context is derived. Its key is a pointer to an int; who else uses
+// such a key loses nothing.
 func (c *holdContext) Value(key any) any {
 	switch key.(type) {
 	case *int:
@@ -58,8 +61,8 @@ func (c *holdContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// look ends the hold if its deadline has passed. Nobody may call it, nor the context at all, with a mutex of this package's or the
-// watchdog's held.
+// look ends the hold if its deadline has passed. Nobody may call it, nor the context at all, with a
+// mutex of this package's or the watchdog's held.
 func (c *holdContext) look() {
 	if control.Glance.Off() || c.Context.Err() != nil {
 		return
@@ -69,7 +72,8 @@ func (c *holdContext) look() {
 	if !dog.Over(&t.watch) || dog.Expire(&t.watch) {
 		return
 	}
-	if dog.Over(&t.watch) { // the watchdog has it and is about to say so, to the grant; this hold need not wait for that
+	// the watchdog has it and is about to say so, to the grant; this hold need not wait for that
+	if dog.Over(&t.watch) {
 		_ = c.hold.end(errs.Both(errs.ErrLost, c.hold.grant.inFull(dog.Reason(&t.watch))))
 	}
 }

@@ -26,8 +26,8 @@ const minAtLeast = time.Millisecond
 // Stands is for how long the lock is asked for.
 func (c *Settings) Stands() time.Duration { return max(c.Lease, c.atLeast) }
 
-// rest is for how long the lock has to stay taken. Zero: it may be released. Elapsed time counts less than it seems: this clock may be
-// faster than the server's.
+// rest is for how long the lock has to stay taken. Zero: it may be released. Elapsed time counts
+// less than it seems: this clock may be faster than the server's.
 func (g *grant) rest() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -42,16 +42,18 @@ func (g *grant) restLocked() time.Duration {
 	return max(g.atLeast-(past-past/watchdog.Drift), 0)
 }
 
-// staysLocked tells whether the lock ends by itself, and is not to be given back before.
+// staysLocked reports whether the lock ends by itself, and is not to be given back before.
 func (g *grant) staysLocked() bool { return g.live && g.atLeast > 0 && !control.Stay.Off() }
 
-// leaveTaken is the last unlock of a lock that has to stay. The lock ends by itself. What got no answer, or may come later and take the
-// lock anew, is given back in the background when its time is over. A command without an answer can make the end earlier than
-// without it, never before its time. What was sent before it and comes later, such as a renewal, does not find this owner any more:
-// leave.lua gives the field another name, see [remote.OwnerIn].
+// leaveTaken is the last unlock of a lock that has to stay. The lock ends by itself. What got no
+// answer, or may come later and take the lock anew, is given back in the background when its time
+// is over. A command without an answer can make the end earlier than without it, never before its
+// time. What was sent before it and comes later, such as a renewal, does not find this owner any
+// more: leave.lua gives the field another name, see [remote.OwnerIn].
 func (g *grant) leaveTaken(ctx context.Context) error {
 	o := g.entry.Release(ctx, g.rest)
-	g.finish(errs.ErrReleased, false) // which drops the owner id: the hash may have it still, and it must not be taken for a grant
+	// which drops the owner id: the hash may have it still, and it must not be taken for a grant
+	g.finish(errs.ErrReleased, false)
 	switch {
 	case o.Err != nil:
 		return g.base.Uncertain(o)

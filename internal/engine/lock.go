@@ -32,7 +32,8 @@ type Lock struct {
 	Err      error // why the lock cannot be used: bad name, nil client
 }
 
-// NewLock is for the kinds of this module. Errors in its arguments are returned by the first operation.
+// NewLock is for the kinds of this module. Errors in its arguments are returned by the first
+// operation.
 func NewLock(c *Client, p kind.Protocol, opts ...Option) *Lock {
 	b := NewBare(c, p, opts)
 	b.protocol = p
@@ -77,7 +78,8 @@ func (b *Lock) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return b.lock(&request{ctx: ctx, once: true}, opts)
 }
 
-// lock gets a hold for the owner that the context carries: another one in the owner's grant if it has one, else a grant.
+// lock gets a hold for the owner that the context carries: another one in the owner's grant if it
+// has one, else a grant.
 func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 	if err := b.prepare(r, opts); err != nil {
 		return nil, Raise(err)
@@ -207,13 +209,15 @@ func (b *Lock) MayAsk(ctx context.Context) error {
 	return nil
 }
 
-// RenewNow renews this client's holds of the name now, so that one that was forced out is told at once.
+// RenewNow renews this client's holds of the name now, so that one that was forced out is told at
+// once.
 func (b *Lock) RenewNow() {
 	b.Dog.Poke(func(o watchdog.Owner) bool { return o.(*Tenure).base.Key == b.Key })
 }
 
-// Raise returns the error of an operation, at its end. If what failed is a hook of go-redis that panicked, that goes on to the
-// caller: all that the operation had by then has been given back, or will be.
+// Raise returns the error of an operation, at its end. If what failed is a hook of go-redis that
+// panicked, that goes on to the caller: all that the operation had by then has been given back, or
+// will be.
 func Raise(err error) error {
 	if err == nil {
 		return nil // without looking, which takes memory
@@ -224,7 +228,8 @@ func Raise(err error) error {
 	return err
 }
 
-// Uncertain is the error of an operation that failed: whether it may have happened is part of it, and whether there was an answer.
+// Uncertain is the error of an operation that failed: whether it may have happened is part of it,
+// and whether there was an answer.
 func (b *Lock) Uncertain(o remote.Outcome) error {
 	err := b.backend.Explain(o.Err)
 	if o.Stray && !o.Unsent {

@@ -2,9 +2,10 @@ package engine
 
 import "sync"
 
-// losses are grants whose holds have ended because the lock was lost, and that have yet to leave their owners, the local queue
-// and the server, and to be logged. That is not done by the watchdog, whose other leases would wait, but by one goroutine of the client, which
-// runs while there are any.
+// losses are grants whose holds have ended because the lock was lost, and that have yet to leave
+// their owners, the local queue and the server, and to be logged. That is not done by the watchdog,
+// whose other leases would wait, but by one goroutine of the client, which runs while there are
+// any.
 type losses struct {
 	client *Client
 

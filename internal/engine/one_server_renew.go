@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts in it. What got no answer
-// keeps the verdict [watchdog.Unknown].
+// Renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts
+// in it. What got no answer keeps the verdict [watchdog.Unknown].
 func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	calls := make([]lua.Call, len(batch))
 	for i, r := range batch {
@@ -21,7 +21,8 @@ func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	}
 	run := lua.RunAll
 	if _, one := c.rdb.(*redis.Client); one {
-		// (Not in a cluster: a script's keys share a slot, and there are so many slots that those of names are rarely the same.)
+		// (Not in a cluster: a script's keys share a slot, and there are so many slots that those
+		// of names are rarely the same.)
 		run = lua.RenewAll
 	}
 	silent := false

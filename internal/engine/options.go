@@ -17,14 +17,17 @@ const (
 )
 
 const (
-	// minLease is the shortest lease that anybody can be granted: 1.96 ms of it are trusted, see [watchdog.Trust]. Of a shorter one not
-	// even a millisecond is left, and the answer has to come within that.
+	// minLease is the shortest lease that anybody can be granted: 1.96 ms of it are trusted, see
+	// [watchdog.Trust]. Of a shorter one not even a millisecond is left, and the answer has to come
+	// within that.
 	minLease = 4 * time.Millisecond
-	// maxLease leaves room for rounding up. It is below the 2^53 ms up to which a script counts exactly.
+	// maxLease leaves room for rounding up. It is below the 2^53 ms up to which a script counts
+	// exactly.
 	maxLease = math.MaxInt64 - time.Millisecond
 )
 
-// Options are what users know as holdfast.Options. The two structs have the same fields, so that one converts to the other.
+// Options are what users know as holdfast.Options. The two structs have the same fields, so that
+// one converts to the other.
 type Options struct {
 	Lease       time.Duration
 	RetryBudget time.Duration

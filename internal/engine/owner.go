@@ -10,11 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
-// owner is who holds a lock: what a goroutine is to Redisson. It is data and not a goroutine: contexts carry it.
+// owner is who holds a lock: what a goroutine is to Redisson. It is data and not a goroutine:
+// contexts carry it.
 type owner struct {
 	mu  sync.Mutex // guards the rest; taken before a grant's, and never held over a network call
 	ids []ownerID  // as which it is known to Redis, one for each client and kind of lock
-	// What it holds or tries to get: most owners have one or two, a list; what is beyond fewGrants is found by its lock.
+	// What it holds or tries to get: most owners have one or two, a list; what is beyond fewGrants
+	// is found by its lock.
 	grants []*grant
 	more   map[lockKey]*grant
 
@@ -38,8 +40,9 @@ func newOwner() *owner {
 	return o
 }
 
-// ownerID is for one kind of lock: another kind's scripts do not know what this one's hash stands for, so it must not be taken for theirs
-// because it has their owner, and be released or granted once more.
+// ownerID is for one kind of lock: another kind's scripts do not know what this one's hash stands
+// for, so it must not be taken for theirs because it has their owner, and be released or granted
+// once more.
 type ownerID struct {
 	client *Client
 	kind   string
@@ -66,8 +69,8 @@ func ownerOf(ctx context.Context, b *Lock) *owner {
 	return o
 }
 
-// enter returns the owner's grant of a lock. If there is none it makes one for the request, which has to get it, or end it. It refuses
-// a name that the owner holds by another kind.
+// enter returns the owner's grant of a lock. If there is none it makes one for the request, which
+// has to get it, or end it. It refuses a name that the owner holds by another kind.
 func (o *owner) enter(b *Lock, r *request) (*grant, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,9 +88,9 @@ func (o *owner) enter(b *Lock, r *request) (*grant, error) {
 	return g, nil
 }
 
-// againLocked is for an owner that has grants: of this lock perhaps, or of the name by another kind. (Not a part
-// of enter: what most callers do not need would take a part of the stack of each that waits, when it is small
-// still.)
+// againLocked is for an owner that has grants: of this lock perhaps, or of the name by another
+// kind. (Not a part of enter: what most callers do not need would take a part of the stack of each
+// that waits, when it is small still.)
 func (o *owner) againLocked(b *Lock) (*grant, error) {
 	if g := o.findLocked(lockKey{b.Client, b.Key}); g != nil {
 		ended, spent := g.isOver()
@@ -125,8 +128,9 @@ func (o *owner) idLocked(b *Lock) string {
 	return o.ids[i].id
 }
 
-// otherKindLocked is as which other kind the owner holds the name, in the same keys; empty if it does not. Of locks on other servers than
-// the client's own that cannot be told: it may have the others of them.
+// otherKindLocked is as which other kind the owner holds the name, in the same keys; empty if it
+// does not. Of locks on other servers than the client's own that cannot be told: it may have the
+// others of them.
 func (o *owner) otherKindLocked(b *Lock) string {
 	if b.Key.Servers != "" || control.OneKind.Off() {
 		return ""
@@ -151,8 +155,9 @@ func (o *owner) findLocked(key lockKey) *grant {
 	return o.more[key]
 }
 
-// drop forgets a grant that ended. If spent is set, a command that carried the owner's id may still arrive at the server some time, or
-// the hash still has it; the id is then not used for another grant, so that nothing can be taken for that one's.
+// drop forgets a grant that ended. If spent is set, a command that carried the owner's id may still
+// arrive at the server some time, or the hash still has it; the id is then not used for another
+// grant, so that nothing can be taken for that one's.
 func (o *owner) drop(g *grant, spent bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

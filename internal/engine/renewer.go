@@ -7,14 +7,16 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Renewer renews what many owners hold in few commands, and gives it back when the client is closed. It is comparable: locks
-// whose renewers are equal share a watchdog, the others do not delay each other.
+// Renewer renews what many owners hold in few commands, and gives it back when the client is
+// closed. It is comparable: locks whose renewers are equal share a watchdog, the others do not
+// delay each other.
 type Renewer interface {
 	// Renew sets the verdict of each. What got no answer keeps [watchdog.Unknown].
 	Renew(ctx context.Context, due []watchdog.Renewal)
 	// Lane is what keeps renewals apart, see [watchdog.Config]; nil if nothing does.
 	Lane() func(watchdog.Owner) any
-	// ReleaseAll gives back what was held when the client was closed, and notes what could not be, see [Client.Leave].
+	// ReleaseAll gives back what was held when the client was closed, and notes what could not be,
+	// see [Client.Leave].
 	ReleaseAll(owners []watchdog.Owner)
 }
 
@@ -26,7 +28,8 @@ type watchdogs struct {
 	closed bool       // guarded by mu
 }
 
-// get returns the watchdog of a renewer, a stopped one if the client was closed before there was any.
+// get returns the watchdog of a renewer, a stopped one if the client was closed before there was
+// any.
 func (w *watchdogs) get(r Renewer) *watchdog.Watchdog {
 	if dog, ok := w.of.Load(r); ok {
 		return dog.(*watchdog.Watchdog)

@@ -44,13 +44,15 @@ func checkReplicas(r remote.Replicas, lease time.Duration) error {
 	return nil
 }
 
-// confirm makes a new grant count: it is written once more, and that has to reach the replicas. Replication is a stream, so who
-// has the later write has the grant, whichever connection or client that came by; and if there was a failover in between, the
-// write finds the grant or does not. Meanwhile the grant is live already, and renewed.
+// confirm makes a new grant count: it is written once more, and that has to reach the replicas.
+// Replication is a stream, so who has the later write has the grant, whichever connection or client
+// that came by; and if there was a failover in between, the write finds the grant or does not.
+// Meanwhile the grant is live already, and renewed.
 //
-// (Rejected: to wait right behind the script that asks for the lock, which would spare a round trip. Who is denied would wait
-// too, for the whole timeout where replicas are missing; an attempt that is repeated may find nothing left to write, and then
-// nothing is waited for; and a lock that was handed over by message is not asked for at all.)
+// (Rejected: to wait right behind the script that asks for the lock, which would spare a round
+// trip. Who is denied would wait too, for the whole timeout where replicas are missing; an attempt
+// that is repeated may find nothing left to write, and then nothing is waited for; and a lock that
+// was handed over by message is not asked for at all.)
 func (g *grant) confirm(h *Hold) (*Hold, error) {
 	b, wait, want := g.base, g.asked.wait, &g.asked.want
 	if want.Replicas.N == 0 {

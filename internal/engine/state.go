@@ -12,15 +12,18 @@ import (
 
 // State is what users know as holdfast.State.
 type State struct {
-	Owner     string        // "<client uuid>:h<number>", Redisson's without the h; empty: free
-	Count     int           // hold count of Owner; where replies are lost, it may be that of before until the next operation
+	Owner string // "<client uuid>:h<number>", Redisson's without the h; empty: free
+	// hold count of Owner; where replies are lost, it may be that of before until the next
+	// operation
+	Count     int
 	Remaining time.Duration // lease left; negative if the key has none, which only something foreign can cause
-	Token     uint64        // last fencing token granted, or reserved for a client that hands the lock on; 0: none known
-	Waiters   int           // in the visible queue; -1 where the kind keeps none
+	// last fencing token granted, or reserved for a client that hands the lock on; 0: none known
+	Token   uint64
+	Waiters int // in the visible queue; -1 where the kind keeps none
 }
 
-// State asks the server who holds the lock, in one round trip. A hash of more than 128 fields is no lock, and an error; so is
-// one without a time to live, with fields that are no owners.
+// State asks the server who holds the lock, in one round trip. A hash of more than 128 fields is no
+// lock, and an error; so is one without a time to live, with fields that are no owners.
 func (b *Lock) State(ctx context.Context) (State, error) {
 	o, err := b.query(ctx, Reads, func(string) lua.Call { return b.protocol.State() })
 	if err != nil {
@@ -50,11 +53,14 @@ func StateIn(r lua.Reply, queues bool) (s State) {
 	return s
 }
 
-// ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there was a holder.
+// ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there
+// was a holder.
 //
-// It asks who holds the lock and then releases that owner's, so that it forces out one holder and not the next one too
-// when a reply is lost and the release is sent again. A hash whose field is no owner is left alone, and an error: it is not this library's to delete. Where a client hands the lock on among its goroutines, those are one owner:
-// whoever of them has the lock then, or is handed it within 10 ms, is told of the loss by the next renewal.
+// It asks who holds the lock and then releases that owner's, so that it forces out one holder and
+// not the next one too when a reply is lost and the release is sent again. A hash whose field is no
+// owner is left alone, and an error: it is not this library's to delete. Where a client hands the
+// lock on among its goroutines, those are one owner: whoever of them has the lock then, or is
+// handed it within 10 ms, is told of the loss by the next renewal.
 func (b *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	state, err := b.query(ctx, Reads, func(string) lua.Call { return b.protocol.State() })
 	if err != nil || state.Reply.Status != lua.Done {

@@ -9,19 +9,23 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Tenure is the time for which this client holds a lock at the server without a break: one grant's, or that of several that
-// hand the lock on among each other without asking the server. (Lock cohorting: Dice, Marathe and Shavit, PPoPP 2012.)
+// Tenure is the time for which this client holds a lock at the server without a break: one grant's,
+// or that of several that hand the lock on among each other without asking the server. (Lock
+// cohorting: Dice, Marathe and Shavit, PPoPP 2012.)
 //
-// What belongs to the lock at the server belongs to it: the lease, the tokens that were reserved, and the owner id that the hash has
-// for the holder. That is the id of the one who got the lock from the server, and those it is handed on to take it over. (Rejected: to
-// put the id of each in the hash, by renewals. While the answer to one is out, nobody knows which of two stands.)
+// What belongs to the lock at the server belongs to it: the lease, the tokens that were reserved,
+// and the owner id that the hash has for the holder. That is the id of the one who got the lock
+// from the server, and those it is handed on to take it over. (Rejected: to put the id of each in
+// the hash, by renewals. While the answer to one is out, nobody knows which of two stands.)
 type Tenure struct {
 	base    *Lock
 	Entry   Entry // every holder's
 	watch   watchdog.Lease
 	Refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
 
-	mu     sync.Mutex // guards the rest. It is taken after the queue's and before a grant's; never held over a network call
+	// guards the rest. It is taken after the queue's and before a grant's; never held over a
+	// network call
+	mu     sync.Mutex
 	holder *grant
 	first  uint64 // of the tokens that were reserved
 	next   uint64
@@ -31,11 +35,13 @@ type Tenure struct {
 }
 
 const (
-	// handOffFor is for how long a client hands a lock on before it looks whether other clients wait for it.
+	// handOffFor is for how long a client hands a lock on before it looks whether other clients
+	// wait for it.
 	handOffFor = 10 * time.Millisecond
 
-	// How many tokens are reserved at once: twice as many as were needed the last time. Many are wasted if the lock is given up
-	// soon, and then the clock has to catch up with them before more can be had.
+	// How many tokens are reserved at once: twice as many as were needed the last time. Many are
+	// wasted if the lock is given up soon, and then the clock has to catch up with them before more
+	// can be had.
 	minTokens = 16
 	maxTokens = 4096
 )
@@ -56,15 +62,16 @@ func (t *Tenure) reserveLocked(first, last uint64) {
 	t.look = time.Now().Add(handOffFor)
 }
 
-// fresh tells whether the lock may be handed on without asking the server.
+// fresh reports whether the lock may be handed on without asking the server.
 func (t *Tenure) fresh() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return (t.next <= t.last || control.Reserved.Off()) && (time.Now().Before(t.look) || control.Look.Off())
 }
 
-// Standing is what the server is to know of the holder, and for how long the lock is to stand from now on: one that is to
-// stay taken for all that is left of that, as at the grant, for nothing lengthens it later.
+// Standing is what the server is to know of the holder, and for how long the lock is to stand from
+// now on: one that is to stay taken for all that is left of that, as at the grant, for nothing
+// lengthens it later.
 func (t *Tenure) Standing() (count int, token uint64, stands time.Duration) {
 	t.mu.Lock()
 	g := t.holder
@@ -86,8 +93,8 @@ func (t *Tenure) End() *grant {
 	return t.holder
 }
 
-// Lost is called by the watchdog when the server says that the owner does not hold the lock, or says nothing for too
-// long. Whoever waits in this client goes on to ask the server.
+// Lost is called by the watchdog when the server says that the owner does not hold the lock, or
+// says nothing for too long. Whoever waits in this client goes on to ask the server.
 //
 // It keeps the watchdog's time, so only the holds' contexts end here. Others' wait for them.
 func (t *Tenure) Lost(reason error) {

@@ -9,10 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Uncertainty is what an entry does not know of itself: which of its commands may have run, or may run later.
+// Uncertainty is what an entry does not know of itself: which of its commands may have run, or may
+// run later.
 type Uncertainty struct {
-	passing atomic.Bool  // a command is out that may release the lock: a renewal that does not find it says nothing
-	unheard atomic.Int32 // renewals without an answer, which may still come to the server and lengthen what this owner has then
+	passing atomic.Bool // a command is out that may release the lock: a renewal that does not find it says nothing
+	// renewals without an answer, which may still come to the server and lengthen what this owner
+	// has then
+	unheard atomic.Int32
 
 	mu     sync.Mutex // guards the rest. It is taken after a grant's; never held over a network call
 	stray  bool       // a command may still arrive at the server
@@ -20,9 +23,9 @@ type Uncertainty struct {
 	undone bool       // it is being given back in the background
 }
 
-// MarkStray remembers that the server may have granted this, or may yet: a command for it may still be on its way. It is given
-// back at its end, and its owner id is not used again, lest the straggler take a lock for nobody, or release one that was
-// granted later.
+// MarkStray remembers that the server may have granted this, or may yet: a command for it may still
+// be on its way. It is given back at its end, and its owner id is not used again, lest the
+// straggler take a lock for nobody, or release one that was granted later.
 func (u *Uncertainty) MarkStray() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -43,22 +46,24 @@ func (u *Uncertainty) IsStray() bool {
 	return u.stray
 }
 
-// SetPlaced notes whether the owner may have a place in the queue of the server, or the lock that it was handed without asking: then it
-// is given back, although no command is on its way.
+// SetPlaced notes whether the owner may have a place in the queue of the server, or the lock that
+// it was handed without asking: then it is given back, although no command is on its way.
 func (u *Uncertainty) SetPlaced(placed bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.placed = placed
 }
 
-// tainted tells whether something that carries the owner id may still come to the server, be it a renewal, or stands there.
+// tainted reports whether something that carries the owner id may still come to the server, be it a
+// renewal, or stands there.
 func (u *Uncertainty) tainted() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.stray || u.placed || u.unheard.Load() > 0
 }
 
-// TakeUndo tells whether it is to be given back, and then whether there may be a straggler. It says so once.
+// TakeUndo reports whether it is to be given back, and then whether there may be a straggler. It
+// says so once.
 func (u *Uncertainty) TakeUndo() (undo, stray bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -67,11 +72,12 @@ func (u *Uncertainty) TakeUndo() (undo, stray bool) {
 	return undo, u.stray
 }
 
-// IsPassing tells whether "not held" in reply to a renewal may be the work of a command that is out, and no loss.
+// IsPassing reports whether "not held" in reply to a renewal may be the work of a command that is
+// out, and no loss.
 func (u *Uncertainty) IsPassing() bool { return u.passing.Load() && !control.Believes.Off() }
 
-// Passed runs a command that keeps the lock or releases it. Until it is known that it has kept the lock, renewals are not
-// believed that do not find it.
+// Passed runs a command that keeps the lock or releases it. Until it is known that it has kept the
+// lock, renewals are not believed that do not find it.
 func (u *Uncertainty) Passed(run func() remote.Outcome) remote.Outcome {
 	u.passing.Store(true)
 	o := run()

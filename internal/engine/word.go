@@ -11,14 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// Word is what a server said last to a grant that is not live: that somebody has the lock. Together with the last failure, in the
-// grant's failed, it decides what the end of a wait is called: who was refused was kept out by somebody, who was not met an outage.
+// Word is what a server said last to a grant that is not live: that somebody has the lock. Together
+// with the last failure, in the grant's failed, it decides what the end of a wait is called: who
+// was refused was kept out by somebody, who was not met an outage.
 type Word struct {
 	At time.Time // when it was said; zero: never
 	remote.Blocker
 }
 
-// notAcquired is an ErrNotAcquired that says what it knows. The text is made when it is asked for: most callers of TryLock never do.
+// notAcquired is an ErrNotAcquired that says what it knows. The text is made when it is asked for:
+// most callers of TryLock never do.
 type notAcquired struct {
 	Word
 	age     time.Duration // of the word
@@ -26,7 +28,8 @@ type notAcquired struct {
 	failure error         // of the server since then, or nil
 }
 
-// Error reads like `not acquired: waited as long as Wait allows; held by <owner>, whose lease has 28s left`.
+// Error reads like `not acquired: waited as long as Wait allows; held by <owner>, whose lease has
+// 28s left`.
 func (r *notAcquired) Error() string {
 	text, sep := errs.ErrNotAcquired.Error(), ": "
 	add := func(format string, args ...any) {
@@ -65,8 +68,9 @@ func (g *grant) denied(by remote.Blocker) {
 	g.said = Word{time.Now(), by}
 }
 
-// hear takes over what the one knows that was ahead in the local queue: it asked for both. If that one had the lock, or was
-// refused, so was this one. leaving says that this one will not ask for itself: then the failures count too.
+// hear takes over what the one knows that was ahead in the local queue: it asked for both. If that
+// one had the lock, or was refused, so was this one. leaving says that this one will not ask for
+// itself: then the failures count too.
 func (g *grant) hear(ahead any, leaving bool) {
 	front, _ := ahead.(*grant)
 	if front == nil || front == g {
@@ -87,7 +91,8 @@ func (g *grant) hear(ahead any, leaving bool) {
 	g.said = said
 }
 
-// left is the error of a caller that stopped waiting because of cause, nil if it asked once and has the answer.
+// left is the error of a caller that stopped waiting because of cause, nil if it asked once and has
+// the answer.
 func (g *grant) left(cause error) error {
 	if errors.Is(cause, errs.ErrClosed) {
 		return errs.ErrClosed
@@ -114,8 +119,8 @@ func (g *grant) left(cause error) error {
 	return outage(why)
 }
 
-// gaveUp is the error of an acquisition that failed or was left. Nothing stays uncertain for its caller: what may have
-// been granted is undone.
+// gaveUp is the error of an acquisition that failed or was left. Nothing stays uncertain for its
+// caller: what may have been granted is undone.
 func (g *grant) gaveUp(wait context.Context, o remote.Outcome) error {
 	if cause := context.Cause(wait); cause != nil && remote.IsOutage(o.Err) {
 		return g.left(cause)
@@ -126,8 +131,9 @@ func (g *grant) gaveUp(wait context.Context, o remote.Outcome) error {
 // outage is an ErrUnavailable with its reason.
 func outage(why error) error { return errs.Both(errs.ErrUnavailable, why) }
 
-// Under adds to an error of what was called under the context of a hold that has ended, and failed for that, which hold that was: the
-// error names the lock that was asked for, and that one may be free.
+// Under adds to an error of what was called under the context of a hold that has ended, and failed
+// for that, which hold that was: the error names the lock that was asked for, and that one may be
+// free.
 func Under(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil {
@@ -138,14 +144,16 @@ func Under(ctx context.Context, err error) error {
 		for _, why := range []error{errs.ErrLost, errs.ErrReleased, errs.ErrClosed} {
 			if errors.Is(ended, why) && errors.Is(cause, why) && errors.Is(err, why) {
 				key := h.grant.base.Key
-				return fmt.Errorf("the hold of %s %q, under whose context it was called, has ended: %w", key.Kind, key.Name, err)
+				return fmt.Errorf("the hold of %s %q, under whose context it was called, has ended: %w", key.Kind,
+					key.Name, err)
 			}
 		}
 	}
 	return err
 }
 
-// Because adds to the end of a wait what had kept it from succeeding: an error of Redis must not hide behind a timeout.
+// Because adds to the end of a wait what had kept it from succeeding: an error of Redis must not
+// hide behind a timeout.
 func Because(cause, failure error) error {
 	switch {
 	case failure == nil:

@@ -1,6 +1,8 @@
-// Package held lets a context tell to which holds it belongs, for packages that know nothing of locks.
+// Package held lets a context tell to which holds it belongs, for packages that know nothing of
+// locks.
 //
-// Not promised: that a hold lasts. What a context says of it stays true of the grant, also when that is over.
+// Not promised: that a hold lasts. What a context says of it stays true of the grant, also when
+// that is over.
 package held
 
 import "context"
@@ -15,7 +17,8 @@ type Hold struct {
 
 type key struct{}
 
-// With returns a context that belongs to a hold, and to those that ctx belongs to. where is comparable.
+// With returns a context that belongs to a hold, and to those that ctx belongs to. where is
+// comparable.
 func With(ctx context.Context, lock string, where any, token uint64) context.Context {
 	return context.WithValue(ctx, key{}, &Hold{lock, token, where, From(ctx)})
 }
@@ -26,7 +29,8 @@ func From(ctx context.Context) *Hold {
 	return h
 }
 
-// Locks returns the names of the locks of h and of the holds around it, the innermost first and each lock once.
+// Locks returns the names of the locks of h and of the holds around it, the innermost first and
+// each lock once.
 func (h *Hold) Locks() (names []string) {
 	for first := h; h != nil; h = h.outer {
 		if first.innermost(h) == h {
@@ -44,8 +48,8 @@ func (h *Hold) innermost(other *Hold) *Hold {
 	return h
 }
 
-// Of returns the innermost hold of the lock of that name, h or one around it; nil if there is none, or no h, or if there are
-// several such locks.
+// Of returns the innermost hold of the lock of that name, h or one around it; nil if there is none,
+// or no h, or if there are several such locks.
 func (h *Hold) Of(lock string) (of *Hold) {
 	for ; h != nil; h = h.outer {
 		switch {

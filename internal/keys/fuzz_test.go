@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slot is the cluster's slot of a key by its specification: CRC16 (XMODEM) of what stands between the first { and the
-// first } behind it, or of the whole key, modulo 16384.
+// slot is the cluster's slot of a key by its specification: CRC16 (XMODEM) of what stands between
+// the first { and the first } behind it, or of the whole key, modulo 16384.
 func slot(key string) uint16 {
 	hashed := key
 	if _, tail, open := strings.Cut(key, "{"); open {
@@ -30,7 +30,8 @@ func slot(key string) uint16 {
 	return crc % 16384
 }
 
-// TestSlot: the rule above is the specification's, by its own test vector and by what redis-cli says of some keys.
+// TestSlot: the rule above is the specification's, by its own test vector and by what redis-cli
+// says of some keys.
 func TestSlot(t *testing.T) {
 	for key, want := range map[string]uint16{
 		"123456789": 0x31c3, "foo": 12182, "{foo}bar": 12182, "foo{}{bar}": 8363, "foo{{bar}}zap": 4015, "": 0,
@@ -39,9 +40,10 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// FuzzSlots: of a name that is let through all keys are in one slot. Two names share what is derived from them only if one
-// is the other in braces: "a" and "{a}" have one channel and one token key, as they have one channel in Redisson. That is
-// harmless. A wake-up too many costs one look, and tokens that two locks draw from one well still grow for each.
+// FuzzSlots: of a name that is let through all keys are in one slot. Two names share what is
+// derived from them only if one is the other in braces: "a" and "{a}" have one channel and one
+// token key, as they have one channel in Redisson. That is harmless. A wake-up too many costs one
+// look, and tokens that two locks draw from one well still grow for each.
 func FuzzSlots(f *testing.F) {
 	f.Add("orders:42", "orders:43")
 	f.Add("a", "{a}")

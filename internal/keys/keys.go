@@ -1,9 +1,9 @@
 // Package keys spells the Redis keys and channels of a lock, and nothing else in the module does.
 //
-// The names are Redisson's, so that Go and Java services share locks. Every key of one lock is in one slot of a
-// cluster: a name without braces is put into a hash tag by its derived keys, a name with a hash tag of its own keeps it.
-// Not promised: that two kinds of lock with one name are independent. They share the hash on purpose and exclude each
-// other.
+// The names are Redisson's, so that Go and Java services share locks. Every key of one lock is in
+// one slot of a cluster: a name without braces is put into a hash tag by its derived keys, a name
+// with a hash tag of its own keeps it. Not promised: that two kinds of lock with one name are
+// independent. They share the hash on purpose and exclude each other.
 package keys
 
 import (
@@ -43,11 +43,13 @@ func For(name string) Lock {
 	}
 }
 
-// Mailbox is the channel on which one waiter of a fair lock is called: an owner, or a client for all of its own.
+// Mailbox is the channel on which one waiter of a fair lock is called: an owner, or a client for
+// all of its own.
 func (l Lock) Mailbox(of string) string { return l.Channel + ":" + of }
 
-// Fence is the key of the last fencing token that has written to a key, which must have passed [OneSlot]. "a" and "{a}" share one,
-// as they share the token of a lock: at worst a write is refused that nobody overtook.
+// Fence is the key of the last fencing token that has written to a key, which must have passed
+// [OneSlot]. "a" and "{a}" share one, as they share the token of a lock: at worst a write is
+// refused that nobody overtook.
 func Fence(key string) string { return prefix(fencePrefix, key) }
 
 // prefix is Redisson's prefixName: a name with an opening brace brings its own hash tag.
@@ -70,10 +72,11 @@ func Check(name string) error {
 	return nil
 }
 
-// OneSlot refuses a name whose keys could not all be in one slot of a cluster; what says what it is. Redis hashes what stands
-// between the first "{" and the first "}" after it, if that is not empty, and else the whole key; Redisson tests only for "{", and its
-// rule has to be kept, so the names for which the two disagree are refused. They are refused on a single server too: a
-// name that works there and breaks on the day of the move to a cluster would be a trap.
+// OneSlot refuses a name whose keys could not all be in one slot of a cluster; what says what it
+// is. Redis hashes what stands between the first "{" and the first "}" after it, if that is not
+// empty, and else the whole key; Redisson tests only for "{", and its rule has to be kept, so the
+// names for which the two disagree are refused. They are refused on a single server too: a name
+// that works there and breaks on the day of the move to a cluster would be a trap.
 func OneSlot(what, name string) error {
 	_, tail, open := strings.Cut(name, "{")
 	if !open {

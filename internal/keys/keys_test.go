@@ -13,7 +13,8 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestForSpellsRedissonsNames(t *testing.T) {
 	require.Equal(t, Lock{
-		"foo", "redisson_lock__channel:{foo}", "redisson_lock_token:{foo}", "redisson_lock_queue:{foo}", "redisson_lock_timeout:{foo}",
+		"foo", "redisson_lock__channel:{foo}", "redisson_lock_token:{foo}", "redisson_lock_queue:{foo}",
+		"redisson_lock_timeout:{foo}",
 	}, For("foo"))
 	require.Equal(t, Lock{
 		"a:{b}:c", "redisson_lock__channel:a:{b}:c", "redisson_lock_token:a:{b}:c", "redisson_lock_queue:a:{b}:c",
@@ -53,8 +54,9 @@ func tag(key string) string {
 	return key
 }
 
-// FuzzOneSlot: whatever name is let through, its keys share a slot. What Check refuses is refused for a reason: the keys
-// of such a name would differ (the control: without Check the property fails).
+// FuzzOneSlot: whatever name is let through, its keys share a slot. What Check refuses is refused
+// for a reason: the keys of such a name would differ (the control: without Check the property
+// fails).
 func FuzzOneSlot(f *testing.F) {
 	for _, s := range []string{"", "a", "{", "}", "{}", "a}b{c}", "{a}{b}", "x{}y{z}", "{a"} {
 		f.Add(s)

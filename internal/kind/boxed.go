@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Boxes keeps the arguments that are the same in each call of a lock. go-redis takes arguments as any, and boxing a number or a
-// string anew for each call allocates. The zero value is ready, and is used concurrently.
+// Boxes keeps the arguments that are the same in each call of a lock. go-redis takes arguments as
+// any, and boxing a number or a string anew for each call allocates. The zero value is ready, and
+// is used concurrently.
 type Boxes struct{ last atomic.Pointer[lease] }
 
 type lease struct {
@@ -14,7 +15,8 @@ type lease struct {
 	millis, ttl any
 }
 
-// Lease is [Millis] and [TokenTTL] of a lease. Those of the last one are kept: a lock rarely has two.
+// Lease is [Millis] and [TokenTTL] of a lease. Those of the last one are kept: a lock rarely has
+// two.
 func (b *Boxes) Lease(d time.Duration) (millis, ttl any) {
 	l := b.last.Load()
 	if l == nil || l.length != d {

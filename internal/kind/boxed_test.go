@@ -13,7 +13,8 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestBoxes(t *testing.T) {
 	var b Boxes
-	for _, d := range []time.Duration{time.Second, time.Second, time.Minute, time.Nanosecond, 3 * time.Hour, time.Second} {
+	for _, d := range []time.Duration{time.Second, time.Second, time.Minute, time.Nanosecond, 3 * time.Hour,
+		time.Second} {
 		millis, ttl := b.Lease(d)
 		require.Equal(t, Millis(d), millis)
 		require.Equal(t, TokenTTL(d), ttl)

@@ -1,5 +1,6 @@
-// Package kind is the seam between what all kinds of lock share (owners, holds, waiting, renewal) and what sets one
-// apart: its scripts and its channel. A new kind implements [Protocol]; nothing else of it is needed by the engine.
+// Package kind is the seam between what all kinds of lock share (owners, holds, waiting, renewal)
+// and what sets one apart: its scripts and its channel. A new kind implements [Protocol]; nothing
+// else of it is needed by the engine.
 package kind
 
 import (
@@ -8,7 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Lock says how one lock of one kind speaks to a server about who holds it. It has no state of its own and is used concurrently.
+// Lock says how one lock of one kind speaks to a server about who holds it. It has no state of its
+// own and is used concurrently.
 type Lock interface {
 	// Kind is the name of the kind as it stands in errors: "rlock".
 	Kind() string
@@ -16,11 +18,13 @@ type Lock interface {
 	Name() string
 	// Channel is where a release is announced.
 	Channel() string
-	// Release frees the lock of an owner and announces it; publish is PUBLISH or SPUBLISH, or empty to tell nobody. Replies: Done, with the reason
-	// as text if the announcement was refused, or Gone.
+	// Release frees the lock of an owner and announces it; publish is PUBLISH or SPUBLISH, or empty
+	// to tell nobody. Replies: Done, with the reason as text if the announcement was refused, or
+	// Gone.
 	Release(owner, publish string) lua.Call
-	// Leave has the lock of an owner end by itself when so much time is over, and announces it. It lengthens nothing.
-	// No other command of the owner finds the lock then. Replies as those of Release.
+	// Leave has the lock of an owner end by itself when so much time is over, and announces it. It
+	// lengthens nothing. No other command of the owner finds the lock then. Replies as those of
+	// Release.
 	Leave(owner string, rest time.Duration, publish string) lua.Call
 	// Renew makes the lease of an owner last at least so long from now. Replies: Done or Gone.
 	Renew(owner string, lease time.Duration) lua.Call
@@ -31,33 +35,36 @@ type Lock interface {
 // Protocol is the whole protocol of a kind whose locks are granted by one server.
 type Protocol interface {
 	Lock
-	// Acquire asks for a free lock. Replies: Done and the token as text, with the last one of a block behind it if that was
-	// reserved, and the server's time in microseconds behind that, if it is not the token; Denied, the milliseconds left to
-	// the holder, and the fields of the hash, or how many they are; or Late. Where waiters have places at the server, a
-	// refusal has, before the fields, the server's time in microseconds, and 1 if Redisson may be the one that calls the
-	// owner next; and Release also takes an owner's place out of the queue.
+	// Acquire asks for a free lock. Replies: Done and the token as text, with the last one of a
+	// block behind it if that was reserved, and the server's time in microseconds behind that, if
+	// it is not the token; Denied, the milliseconds left to the holder, and the fields of the hash,
+	// or how many they are; or Late. Where waiters have places at the server, a refusal has, before
+	// the fields, the server's time in microseconds, and 1 if Redisson may be the one that calls
+	// the owner next; and Release also takes an owner's place out of the queue.
 	Acquire(Ask) lua.Call
-	// State asks who holds the lock. Replies: Done, owner, count, milliseconds left and token; or Denied and the token.
-	// Where waiters have places at the server, their number is behind these.
+	// State asks who holds the lock. Replies: Done, owner, count, milliseconds left and token; or
+	// Denied and the token. Where waiters have places at the server, their number is behind these.
 	State() lua.Call
 }
 
 // Hander is the protocol of a kind whose locks are handed on within a client.
 type Hander interface {
 	Protocol
-	// Pass keeps the lock of an owner for its client's next holder, or releases it if others listen for that. Replies: Done,
-	// and the first and the last of as many tokens as were wanted, or of fewer; Denied if it was released, with how many
-	// listen (-1: not known), the reason as text if the announcement was refused, and the longest head start in milliseconds; or Gone.
+	// Pass keeps the lock of an owner for its client's next holder, or releases it if others listen
+	// for that. Replies: Done, and the first and the last of as many tokens as were wanted, or of
+	// fewer; Denied if it was released, with how many listen (-1: not known), the reason as text if
+	// the announcement was refused, and the longest head start in milliseconds; or Gone.
 	Pass(owner string, lease time.Duration, tokens int, publish string) lua.Call
 }
 
 // Voter is the protocol of a kind whose locks are granted by several masters together.
 type Voter interface {
 	Lock
-	// Vote asks a master to grant the lock, or to agree to the count, the lease and the token of the one who holds it. Replies: Done, the
-	// token as text, whether the owner held it before (1 or 0), the last token before; or Denied, the milliseconds left to the holder, the
-	// holder, and its token; and in both cases the master's time in microseconds as text; or Late and that time. until is until when it may be
-	// executed, in microseconds by the master's clock.
+	// Vote asks a master to grant the lock, or to agree to the count, the lease and the token of
+	// the one who holds it. Replies: Done, the token as text, whether the owner held it before (1
+	// or 0), the last token before; or Denied, the milliseconds left to the holder, the holder, and
+	// its token; and in both cases the master's time in microseconds as text; or Late and that
+	// time. until is until when it may be executed, in microseconds by the master's clock.
 	Vote(owner string, count int, lease time.Duration, token uint64, until int64) lua.Call
 	// State asks a master who holds the lock. Replies as those of [Protocol].
 	State() lua.Call
@@ -73,8 +80,8 @@ type Ask struct {
 	Publish string // PUBLISH or SPUBLISH
 	// Until is until when it may be executed, in microseconds by the server's clock.
 	Until int64
-	// HeadStart is for how long the client is to be let go first if this is refused, and Ends the longest head start that is over if it is
-	// granted. Zero: none. Only a [Hander] knows them.
+	// HeadStart is for how long the client is to be let go first if this is refused, and Ends the
+	// longest head start that is over if it is granted. Zero: none. Only a [Hander] knows them.
 	HeadStart, Ends time.Duration
 }
 
@@ -87,8 +94,8 @@ func Millis(d time.Duration) int64 {
 	return ms
 }
 
-// TokenTTL is the time to live of the fencing token's key, in milliseconds: an hour, or twice the lease if that is longer.
-// After that the server's clock alone makes the next token greater.
+// TokenTTL is the time to live of the fencing token's key, in milliseconds: an hour, or twice the
+// lease if that is longer. After that the server's clock alone makes the next token greater.
 func TokenTTL(lease time.Duration) int64 {
 	return max(time.Hour.Milliseconds(), 2*Millis(lease))
 }

@@ -1,8 +1,8 @@
-// Package logqueue takes log records to a handler of the user's in a goroutine of their own, so that one who logs never waits for it:
-// it may be slow, block for ever or panic.
+// Package logqueue takes log records to a handler of the user's in a goroutine of their own, so
+// that one who logs never waits for it: it may be slow, block for ever or panic.
 //
-// Not promised: that a record arrives. Of those that come while too many wait, and of those at which the handler panics, only the
-// number is told, with the next record that gets through.
+// Not promised: that a record arrives. Of those that come while too many wait, and of those at
+// which the handler panics, only the number is told, with the next record that gets through.
 package logqueue
 
 import (
@@ -19,8 +19,9 @@ const Room = 1000
 // Dropped is the key of the number of records that did not get through.
 const Dropped = "dropped"
 
-// New makes a logger whose records go to the handler of another one. start runs a function in a goroutine: there is one while
-// there are records, and none else. It is owned by whoever start belongs to, and lasts for as long as the handler blocks.
+// New makes a logger whose records go to the handler of another one. start runs a function in a
+// goroutine: there is one while there are records, and none else. It is owned by whoever start
+// belongs to, and lasts for as long as the handler blocks.
 func New(to *slog.Logger, start func(func())) *slog.Logger {
 	q := &queue{start: start}
 	return slog.New(&handler{queue: q, to: to.Handler})

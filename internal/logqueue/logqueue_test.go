@@ -37,11 +37,12 @@ func (s *sink) logger(group *sync.WaitGroup) *slog.Logger {
 		}
 		return a
 	}
-	return logqueue.New(slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{ReplaceAttr: plain})).With("a", 1), group.Go)
+	return logqueue.New(slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{ReplaceAttr: plain})).With("a", 1),
+		group.Go)
 }
 
-// TestRecords: they arrive in order and whole, with what was given to the user's logger and to ours; what the user's
-// handler does not want does not.
+// TestRecords: they arrive in order and whole, with what was given to the user's logger and to
+// ours; what the user's handler does not want does not.
 func TestRecords(t *testing.T) {
 	var s sink
 	var group sync.WaitGroup
@@ -53,8 +54,9 @@ func TestRecords(t *testing.T) {
 	require.Equal(t, "level=INFO msg=one a=1 x=1\nlevel=WARN msg=two a=1 b=2 g.x=2\n", s.said.String())
 }
 
-// TestBlocked: a handler that blocks keeps nobody waiting, and takes no more memory than so many records. How many were
-// dropped is told when it goes on. Control: without the queue the caller waits.
+// TestBlocked: a handler that blocks keeps nobody waiting, and takes no more memory than so many
+// records. How many were dropped is told when it goes on. Control: without the queue the caller
+// waits.
 func TestBlocked(t *testing.T) {
 	blocked, release := make(chan bool), make(chan bool)
 	var once sync.Once

@@ -1,11 +1,15 @@
-// Package master knows of one server of a quorum what its vote is worth: whether the server answers, and whether it may have
-// forgotten what it granted because it was started, or took over, a short time ago.
+// Package master knows of one server of a quorum what its vote is worth: whether the server
+// answers, and whether it may have forgotten what it granted because it was started, or took over,
+// a short time ago.
 //
-// Sources: "Distributed Locks with Redis" of the Redis documentation, its section on crash recovery: an instance that restarts
-// without its data must not take part for as long as locks of before may count.
+// Sources: "Distributed Locks with Redis" of the Redis documentation, its section on crash
+// recovery: an instance that restarts without its data must not take part for as long as locks of
+// before may count.
 //
-// Not promised: that every such start is noticed. The server tells the age of its process in whole seconds by its own clock, which
-// may have been set: then it seems older than it is, and the others younger beside it. And a failover behind an address is seen only by who had been talking to the server before.
+// Not promised: that every such start is noticed. The server tells the age of its process in whole
+// seconds by its own clock, which may have been set: then it seems older than it is, and the others
+// younger beside it. And a failover behind an address is seen only by who had been talking to the
+// server before.
 package master
 
 import (
@@ -17,7 +21,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Master is one server, as a go-redis client reaches it. Make it with [New], once for a client. It is used concurrently.
+// Master is one server, as a go-redis client reaches it. Make it with [New], once for a client. It
+// is used concurrently.
 type Master struct {
 	rdb redis.UniversalClient
 
@@ -33,8 +38,9 @@ type Master struct {
 
 var epoch = time.Now()
 
-// New makes a master of the server that rdb reaches. It adds a hook to rdb that counts connections: a server that starts anew ends
-// those it had, so while no connection was made nothing can have happened to it, unless a proxy keeps them; so votes bring INFO with them, see [Master.Heard].
+// New makes a master of the server that rdb reaches. It adds a hook to rdb that counts connections:
+// a server that starts anew ends those it had, so while no connection was made nothing can have
+// happened to it, unless a proxy keeps them; so votes bring INFO with them, see [Master.Heard].
 func New(rdb redis.UniversalClient) *Master {
 	m := &Master{rdb: rdb}
 	rdb.AddHook(dials{m})
@@ -44,8 +50,9 @@ func New(rdb redis.UniversalClient) *Master {
 // dials is the hook.
 type dials struct{ m *Master }
 
-// DialHook counts when the connection is there: what uses it finds it counted. It also notes why there is none. go-redis dials several times
-// before it says so, and questions are not waited for so long.
+// DialHook counts when the connection is there: what uses it finds it counted. It also notes why
+// there is none. go-redis dials several times before it says so, and questions are not waited for
+// so long.
 func (d dials) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		defer d.m.dials.Add(1)
@@ -65,9 +72,10 @@ func (dials) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPi
 	return next
 }
 
-// Begin notes that a question is about to be sent. silent says that earlier ones have had no answer for longer than patience, so it is of no
-// use to wait for this one; send, whether to send it all the same: one at a time is enough to find out that the server is
-// back. After send, [Master.End] has to be called.
+// Begin notes that a question is about to be sent. silent says that earlier ones have had no answer
+// for longer than patience, so it is of no use to wait for this one; send, whether to send it all
+// the same: one at a time is enough to find out that the server is back. After send, [Master.End]
+// has to be called.
 func (m *Master) Begin(patience time.Duration) (send, silent bool) {
 	now := time.Since(epoch)
 	since := time.Duration(m.silent.Load())
@@ -82,7 +90,8 @@ func (m *Master) Begin(patience time.Duration) (send, silent bool) {
 	return true, silent
 }
 
-// End notes what became of a question: nil if there was an answer, which an error of the server is too, else why there was none.
+// End notes what became of a question: nil if there was an answer, which an error of the server is
+// too, else why there was none.
 func (m *Master) End(failure error) {
 	if failure == nil {
 		m.silent.Store(0)
@@ -105,7 +114,8 @@ func (m *Master) Took(d time.Duration) {
 // Pace is how long answers took lately, 0 if that is not known.
 func (m *Master) Pace() time.Duration { return time.Duration(m.pace.Load()) }
 
-// Failure is why the server was not reached the last time, nil if it answered since, or if nothing is known but its silence.
+// Failure is why the server was not reached the last time, nil if it answered since, or if nothing
+// is known but its silence.
 func (m *Master) Failure() error {
 	if failure := m.failure.Load(); failure != nil {
 		return *failure

@@ -46,7 +46,8 @@ func TestRun(t *testing.T) {
 	require.Same(t, next, m.Known())
 }
 
-// A server that was there before the one that it follows took over from it, as a replica does: its age says nothing.
+// A server that was there before the one that it follows took over from it, as a replica does: its
+// age says nothing.
 func TestTakeOver(t *testing.T) {
 	srv := redistest.Start(t)
 	m := New(srv.Client(t))
@@ -157,15 +158,17 @@ func TestPace(t *testing.T) {
 // Why there is no connection is known before go-redis says so: it dials again first.
 func TestFailureToDial(t *testing.T) {
 	dialled := make(chan struct{}, 100)
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		dialled <- struct{}{}
-		return (&net.Dialer{}).DialContext(ctx, network, addr)
-	}})
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1",
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dialled <- struct{}{}
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		}})
 	m := New(rdb)
 	done := make(chan error)
 	go func() { done <- rdb.Ping(t.Context()).Err() }()
 	<-dialled
-	require.Eventually(t, func() bool { return errors.Is(m.Failure(), syscall.ECONNREFUSED) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return errors.Is(m.Failure(), syscall.ECONNREFUSED) }, 10*time.Second,
+		time.Millisecond)
 	require.Error(t, <-done)
 	require.NoError(t, rdb.Close())
 }

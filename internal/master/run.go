@@ -15,22 +15,25 @@ import (
 type Run struct {
 	// ID is what the server calls it.
 	ID string
-	// Since is from when on it has all that was granted by this server: its start, or when it took over from another one.
+	// Since is from when on it has all that was granted by this server: its start, or when it took
+	// over from another one.
 	Since time.Time
-	// Follows says that the server was another process before. Else it is not known what was before.
+	// Follows says that the server was another process before. Else it is not known what was
+	// before.
 	Follows bool
 
 	dials uint64    // before it was looked at
 	seen  time.Time // for the last time
 }
 
-// together is how much later than the first of them the servers of a new quorum start, as far as their ages tell, which are up to
-// two seconds less than they are.
+// together is how much later than the first of them the servers of a new quorum start, as far as
+// their ages tell, which are up to two seconds less than they are.
 const together = 3 * time.Second
 
-// Doubt says why a vote of this run does not count yet, nil if it does. lease is the longest one that may have been granted by the
-// server and forgotten; first is the start of the oldest one of the masters. A server whose past is not known and which is as
-// young as all the others is taken for a new one.
+// Doubt says why a vote of this run does not count yet, nil if it does. lease is the longest one
+// that may have been granted by the server and forgotten; first is the start of the oldest one of
+// the masters. A server whose past is not known and which is as young as all the others is taken
+// for a new one.
 func (r *Run) Doubt(lease time.Duration, first time.Time) error {
 	age := time.Since(r.Since)
 	if age >= lease || !r.Follows && r.Since.Sub(first) <= together {
@@ -43,8 +46,8 @@ func (r *Run) Doubt(lease time.Duration, first time.Time) error {
 // Known is the run as of the last look, nil if there was none.
 func (m *Master) Known() *Run { return m.run.Load() }
 
-// Run is the run of the server that has given the answers up to now. It asks the server if a connection was made since it did so
-// last.
+// Run is the run of the server that has given the answers up to now. It asks the server if a
+// connection was made since it did so last.
 func (m *Master) Run(ctx context.Context) (*Run, error) {
 	dials := m.dials.Load()
 	if r := m.run.Load(); r != nil && r.dials == dials {
@@ -54,9 +57,10 @@ func (m *Master) Run(ctx context.Context) (*Run, error) {
 	return m.heard(text, err, dials)
 }
 
-// Heard is the run of a server that has just replied to INFO, or why it did not. Asked behind a vote on the same connection, this is the run
-// that gave the vote or a later one, which counts less. A connection alone does not tell: a proxy may keep it while the server is
-// started anew. (Rejected: INFO in the script itself, which every vote would wait for that is refused, too.)
+// Heard is the run of a server that has just replied to INFO, or why it did not. Asked behind a
+// vote on the same connection, this is the run that gave the vote or a later one, which counts
+// less. A connection alone does not tell: a proxy may keep it while the server is started anew.
+// (Rejected: INFO in the script itself, which every vote would wait for that is refused, too.)
 func (m *Master) Heard(text string, err error) (*Run, error) {
 	return m.heard(text, err, m.dials.Load())
 }
@@ -112,7 +116,8 @@ func parse(info string) (id string, age time.Duration, err error) {
 	if id == "" || !told || err != nil {
 		return "", 0, errors.New("granted, but INFO has no run_id and uptime_in_seconds, which tell since when it runs")
 	}
-	// The server takes the difference of two times that are both cut to whole seconds. It is negative if its clock was set back since it
-	// started: then it is as if it started when it was asked first.
+	// The server takes the difference of two times that are both cut to whole seconds. It is
+	// negative if its clock was set back since it started: then it is as if it started when it was
+	// asked first.
 	return id, time.Duration(min(max(seconds-1, 0), int64(100*365*24*time.Hour/time.Second))) * time.Second, nil
 }

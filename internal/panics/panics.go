@@ -1,5 +1,6 @@
-// Package panics makes errors of the panics of user code that runs within a command: hooks, dialers and the like of go-redis. So what
-// was begun is ended as after any failure, and whoever asked for it can let the panic go on.
+// Package panics makes errors of the panics of user code that runs within a command: hooks, dialers
+// and the like of go-redis. So what was begun is ended as after any failure, and whoever asked for
+// it can let the panic go on.
 //
 // Not promised: that runtime.Goexit is noticed. It ends the goroutine as it is.
 package panics
@@ -41,7 +42,8 @@ func In(err error) *Error {
 	return p
 }
 
-// Text is an error without the panic in it: what it says, for others than those whose command it was.
+// Text is an error without the panic in it: what it says, for others than those whose command it
+// was.
 func Text(err error) error {
 	if In(err) == nil {
 		return err

@@ -11,7 +11,8 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// TestRefusedConnection: a connection that the server refuses is the error of each command. Without Exec none of them has one.
+// TestRefusedConnection: a connection that the server refuses is the error of each command. Without
+// Exec none of them has one.
 func TestRefusedConnection(t *testing.T) {
 	server := redistest.Start(t)
 	for what, change := range map[string]func(*redis.Options){
@@ -49,7 +50,8 @@ func TestRefusedConnection(t *testing.T) {
 // TestEachKeepsItsOwn: what one command came to is not the others'.
 func TestEachKeepsItsOwn(t *testing.T) {
 	pipe := redistest.Start(t).Client(t).Pipeline()
-	set, wrong, missing := pipe.Set(t.Context(), "x", "1", 0), pipe.HGet(t.Context(), "x", "f"), pipe.Get(t.Context(), "none")
+	set, wrong, missing := pipe.Set(t.Context(), "x", "1", 0), pipe.HGet(t.Context(), "x", "f"),
+		pipe.Get(t.Context(), "none")
 	Exec(t.Context(), pipe)
 	require.NoError(t, set.Err())
 	require.ErrorContains(t, wrong.Err(), "WRONGTYPE")

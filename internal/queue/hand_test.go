@@ -25,7 +25,8 @@ func enter(ctx context.Context, q *Queue, who any) <-chan entered {
 	return result
 }
 
-// TestHand: the lock goes to the one who has waited longest, if that one can take it, and to nobody else.
+// TestHand: the lock goes to the one who has waited longest, if that one can take it, and to nobody
+// else.
 func TestHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
@@ -52,8 +53,9 @@ func TestHand(t *testing.T) {
 	})
 }
 
-// TestHandedToWhoLeaves: a waiter is handed the lock in the moment that its context ends. It is told of both, has the place, and it
-// is its own business to give up the lock. With another turn, the place is passed on.
+// TestHandedToWhoLeaves: a waiter is handed the lock in the moment that its context ends. It is
+// told of both, has the place, and it is its own business to give up the lock. With another turn,
+// the place is passed on.
 func TestHandedToWhoLeaves(t *testing.T) {
 	for _, turn := range []Turn{Handed, 3, Free} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,10 +1,11 @@
-// Package queue lets one goroutine of a process at a time deal with the server for a lock's name; the others wait here,
-// first in, first out.
+// Package queue lets one goroutine of a process at a time deal with the server for a lock's name;
+// the others wait here, first in, first out.
 //
-// The one in front (it competes for the lock or holds it) is the only one that the server ever sees, so 10 000
-// goroutines that wait for a name cost Redis no more than one. Leaving hands the place to the next: that is how a
-// wake-up is passed on when the goroutine that it was meant for has given up. With the place goes word of how it was left,
-// a [Turn]; a holder may leave the lock itself with it.
+// The one in front (it competes for the lock or holds it) is the only one that the server ever
+// sees, so 10 000 goroutines that wait for a name cost Redis no more than one. Leaving hands the
+// place to the next: that is how a wake-up is passed on when the goroutine that it was meant for
+// has given up. With the place goes word of how it was left, a [Turn]; a holder may leave the lock
+// itself with it.
 //
 // Not promised: an order between processes; that is the server's business.
 package queue
@@ -17,14 +18,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 )
 
-// Key says what is queued for: kinds of locks that do not share a protocol do not share a queue, nor do locks on other servers.
+// Key says what is queued for: kinds of locks that do not share a protocol do not share a queue,
+// nor do locks on other servers.
 type Key struct {
 	Kind, Name string
 	Servers    string // where they are not those of the client alone
 }
 
-// Turn is how the front place came free for the one who has it now. One above [Free] says to how many other clients the lock was
-// left: they are to be let go first.
+// Turn is how the front place came free for the one who has it now. One above [Free] says to how
+// many other clients the lock was left: they are to be let go first.
 type Turn int
 
 const (
@@ -58,7 +60,8 @@ type Place struct {
 	entry *list.Element
 }
 
-// TryEnter takes the front place if nobody has it. who is what those behind are told of it: see [Place.Ahead].
+// TryEnter takes the front place if nobody has it. who is what those behind are told of it: see
+// [Place.Ahead].
 func (q *Queue) TryEnter(key Key, who any) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -76,8 +79,9 @@ func (q *Queue) enterLocked(key Key, who any) bool {
 	return true
 }
 
-// Enter takes the front place if nobody has it, and returns nil. Else it returns a place behind those who wait; the caller has to
-// call Wait. who is what [Queue.Hand] shows to the one that leaves, and what those behind are told.
+// Enter takes the front place if nobody has it, and returns nil. Else it returns a place behind
+// those who wait; the caller has to call Wait. who is what [Queue.Hand] shows to the one that
+// leaves, and what those behind are told.
 func (q *Queue) Enter(key Key, who any) *Place {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -98,9 +102,11 @@ func (q *Queue) Enter(key Key, who any) *Place {
 	return p
 }
 
-// Wait waits for the front place as long as the context and the queue allow. What came of it is in Outcome.
+// Wait waits for the front place as long as the context and the queue allow. What came of it is in
+// Outcome.
 //
-// Ten thousand may be parked here. A goroutine's first stack, 2 KiB, does if Wait is called near the top of it.
+// Ten thousand may be parked here. A goroutine's first stack, 2 KiB, does if Wait is called near
+// the top of it.
 func (p *Place) Wait(ctx context.Context) {
 	select {
 	case <-p.ready:
@@ -109,14 +115,16 @@ func (p *Place) Wait(ctx context.Context) {
 	}
 }
 
-// Outcome is how the wait ended: without an error the front place is the caller's. Else the error is the cause of the context that
-// ended without it, or why the queue was closed, and the place has been given up.
+// Outcome is how the wait ended: without an error the front place is the caller's. Else the error
+// is the cause of the context that ended without it, or why the queue was closed, and the place has
+// been given up.
 //
-// Handed comes with an error too, if the context ended in the moment that the lock was handed over: then the caller has the place
-// and the lock, and has to give up both.
+// Handed comes with an error too, if the context ended in the moment that the lock was handed over:
+// then the caller has the place and the lock, and has to give up both.
 func (p *Place) Outcome() (Turn, error) { return p.turn, p.err }
 
-// Ahead is who was in front when the wait ended without the place, or until the place came free. For who has waited, in vain or not.
+// Ahead is who was in front when the wait ended without the place, or until the place came free.
+// For who has waited, in vain or not.
 func (p *Place) Ahead() any { return p.who }
 
 // leave gives up a place for a reason.
@@ -137,8 +145,9 @@ func (p *Place) leave(reason error) {
 	p.err = reason
 }
 
-// Close ends the wait of all who wait, for a reason, and of all who come after them. (Each of them could look at the context of
-// its client too. That would cost everybody a hundred bytes, and the time to watch one more channel.)
+// Close ends the wait of all who wait, for a reason, and of all who come after them. (Each of them
+// could look at the context of its client too. That would cost everybody a hundred bytes, and the
+// time to watch one more channel.)
 func (q *Queue) Close(reason error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -152,16 +161,17 @@ func (q *Queue) Close(reason error) {
 	}
 }
 
-// Leave gives up the front place, to the one who has waited longest if there is one. Only who has the place may call it. turn is
-// not Handed.
+// Leave gives up the front place, to the one who has waited longest if there is one. Only who has
+// the place may call it. turn is not Handed.
 func (q *Queue) Leave(key Key, turn Turn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.leaveLocked(key, turn)
 }
 
-// Hand gives up the front place together with the lock, if the one who has waited longest can take it: give is asked with the
-// mutex held, and must neither block nor call the queue. Without anybody, or if give refuses, nothing happens.
+// Hand gives up the front place together with the lock, if the one who has waited longest can take
+// it: give is asked with the mutex held, and must neither block nor call the queue. Without
+// anybody, or if give refuses, nothing happens.
 func (q *Queue) Hand(key Key, give func(who any) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

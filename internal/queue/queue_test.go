@@ -70,7 +70,8 @@ func TestGivingUpReturnsTheCause(t *testing.T) {
 	require.Empty(t, q.lines)
 }
 
-// TestClose: all who wait are told why, and so is who comes later. The one in front leaves when it wants to.
+// TestClose: all who wait are told why, and so is who comes later. The one in front leaves when it
+// wants to.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
@@ -88,7 +89,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestClosedWhileLeaving: a waiter's context ends, and the queue is closed before it has left. It does not take the place of others.
+// TestClosedWhileLeaving: a waiter's context ends, and the queue is closed before it has left. It
+// does not take the place of others.
 func TestClosedWhileLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
@@ -106,8 +108,8 @@ func TestClosedWhileLeaving(t *testing.T) {
 	})
 }
 
-// cancelWhileWoken cancels a waiter, and gives it the place before it has noticed. It reports whether the waiter behind it
-// is served all the same.
+// cancelWhileWoken cancels a waiter, and gives it the place before it has noticed. It reports
+// whether the waiter behind it is served all the same.
 func cancelWhileWoken(t *testing.T, q *Queue) (served bool) {
 	synctest.Test(t, func(t *testing.T) {
 		require.True(t, q.TryEnter(key, "front"))
@@ -163,7 +165,8 @@ func TestManyGiveUp(t *testing.T) {
 	require.Empty(t, q.lines)
 }
 
-// TestAhead: who has waited knows who was in front, whether the place came free or the wait was over.
+// TestAhead: who has waited knows who was in front, whether the place came free or the wait was
+// over.
 func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue

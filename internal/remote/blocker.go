@@ -21,7 +21,8 @@ type Blocker struct {
 	Stays   bool          // it is somebody's data, and no lock of whatever kind or version: waiting would not end
 }
 
-// IsOwner tells whether a field is an owner of this library or of Redisson, whose owners end in the number of a thread.
+// IsOwner reports whether a field is an owner of this library or of Redisson, whose owners end in
+// the number of a thread.
 func IsOwner(field string) bool {
 	const length = 36 // of a UUID; Validate knows other forms too
 	if len(field) < length || uuid.Validate(field[:length]) != nil {
@@ -32,16 +33,16 @@ func IsOwner(field string) bool {
 	return ok && err == nil
 }
 
-// mayBeLock tells whether a field may be one of a lock of any kind, also one that a later version makes: all owners begin
-// with a UUID.
+// mayBeLock reports whether a field may be one of a lock of any kind, also one that a later version
+// makes: all owners begin with a UUID.
 func mayBeLock(field string) bool {
 	const length = 36
 	return field == otherKind || len(field) > length && field[length] == ':' && uuid.Validate(field[:length]) == nil
 }
 
-// OwnerIn is the owner that a field names. Of a lock that was left for the rest of its time (HoldAtLeast of package
-// holdfast) that is the one who left it: its field has a 0 before the number, which no owner has, so that no command of
-// the owner finds it.
+// OwnerIn is the owner that a field names. Of a lock that was left for the rest of its time
+// (HoldAtLeast of package holdfast) that is the one who left it: its field has a 0 before the
+// number, which no owner has, so that no command of the owner finds it.
 func OwnerIn(field string) string {
 	at := strings.LastIndexByte(field, ':') + 1
 	if number, left := strings.CutPrefix(field[at:], "h0"); left && number != "" {
@@ -53,7 +54,8 @@ func OwnerIn(field string) string {
 // otherKind is the field by which Redisson's read-write locks tell reading from writing.
 const otherKind = "mode"
 
-// InTheWay is what the fields of a hash say of it, and the milliseconds that it has to live. Without fields its owner is not known.
+// InTheWay is what the fields of a hash say of it, and the milliseconds that it has to live.
+// Without fields its owner is not known.
 func InTheWay(millis int64, fields ...string) Blocker {
 	b := Blocker{Left: Remaining(millis), endless: millis == -1}
 	switch {
@@ -72,7 +74,8 @@ func InTheWay(millis int64, fields ...string) Blocker {
 	return b
 }
 
-// RefusedBy reads the part of a refusal that says what is in the way: milliseconds first, and the fields of the hash from i on.
+// RefusedBy reads the part of a refusal that says what is in the way: milliseconds first, and the
+// fields of the hash from i on.
 func RefusedBy(r lua.Reply, i int) Blocker {
 	if n := r.Int(i); n > 0 {
 		b := InTheWay(r.Int(0))
@@ -83,8 +86,9 @@ func RefusedBy(r lua.Reply, i int) Blocker {
 	return InTheWay(r.Int(0), r.Texts(i)...)
 }
 
-// Mistake is that the name of the lock is the key of something else, nil if that may be a lock, or ends by itself. (Rejected:
-// to refuse what has a time to live too. A later version may have fields that this one does not know, and gives them one.)
+// Mistake is that the name of the lock is the key of something else, nil if that may be a lock, or
+// ends by itself. (Rejected: to refuse what has a time to live too. A later version may have fields
+// that this one does not know, and gives them one.)
 func (b Blocker) Mistake(name string) error {
 	if !b.Stays {
 		return nil
@@ -94,7 +98,8 @@ func (b Blocker) Mistake(name string) error {
 
 const noLock = "so it is no lock of this library or of Redisson: look at it with HGETALL, and delete it or choose another name"
 
-// Text is what is in the way, so long after the server said so. It is empty if nothing is known of it.
+// Text is what is in the way, so long after the server said so. It is empty if nothing is known of
+// it.
 func (b Blocker) Text(age time.Duration) string {
 	left, age := b.Left.Round(time.Millisecond), age.Round(time.Millisecond)
 	owner := b.Owner
@@ -121,8 +126,9 @@ func (b Blocker) Text(age time.Duration) string {
 // news is how old may be what is told as if it were so now: a lease may have been renewed since.
 const news = time.Second
 
-// Remaining is what a server says that is left of a lease, in milliseconds; -1 of one without an end. What is longer than a century is not
-// told apart: sums of it stay within what a Duration can be.
+// Remaining is what a server says that is left of a lease, in milliseconds; -1 of one without an
+// end. What is longer than a century is not told apart: sums of it stay within what a Duration can
+// be.
 func Remaining(millis int64) time.Duration {
 	const century = 100 * 365 * 24 * time.Hour
 	return time.Duration(min(max(millis, -1), century.Milliseconds())) * time.Millisecond

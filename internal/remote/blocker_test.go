@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOwnerIn: who has left a lock is named as its holder was, and all others as they stand in Redis.
+// TestOwnerIn: who has left a lock is named as its holder was, and all others as they stand in
+// Redis.
 func TestOwnerIn(t *testing.T) {
 	const client = "0b4ac1d2-6b8e-4f0e-9d0c-3f5a7b1c2d3e"
 	for field, owner := range map[string]string{

@@ -21,15 +21,16 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Delays between the attempts of one operation: doubling from the first to the last, each shortened at random so that
-// clients that failed together do not come back together.
+// Delays between the attempts of one operation: doubling from the first to the last, each shortened
+// at random so that clients that failed together do not come back together.
 const (
 	FirstBackoff = 5 * time.Millisecond
 	LastBackoff  = 250 * time.Millisecond
-	// closingBudget is the retry budget of a client that is closing: long enough for connections that a restart of the
-	// server left behind, short enough not to hold up a process that ends.
+	// closingBudget is the retry budget of a client that is closing: long enough for connections
+	// that a restart of the server left behind, short enough not to hold up a process that ends.
 	closingBudget = time.Second
-	// LeastDial is how long a connection is waited for, however short the budget: each operation is tried once.
+	// LeastDial is how long a connection is waited for, however short the budget: each operation is
+	// tried once.
 	LeastDial = time.Second
 )
 
@@ -39,16 +40,18 @@ type Outcome struct {
 	Sent  time.Time // when the last attempt was sent: what is trusted is counted from here, never from the reply
 	Stray bool      // an attempt was sent that nobody answered: it may have run, and may still
 	Err   error
-	// Unsent is that nothing of what is stray was written to a connection. It is for what callers are told, and no more: hooks
-	// of go-redis can make it untrue, and what may have been granted is given back all the same.
+	// Unsent is that nothing of what is stray was written to a connection. It is for what callers
+	// are told, and no more: hooks of go-redis can make it untrue, and what may have been granted
+	// is given back all the same.
 	Unsent bool
 }
 
 // Operation builds the call of an attempt; again says that an earlier one may have been executed.
 type Operation func(again bool) lua.Call
 
-// Action runs one operation until there is an answer, the retry budget is spent or ctx ends. Between attempts it gives up;
-// during one it may not be able to. Each failure is left in failed, if that is given, for a caller that does not wait for the end.
+// Action runs one operation until there is an answer, the retry budget is spent or ctx ends.
+// Between attempts it gives up; during one it may not be able to. Each failure is left in failed,
+// if that is given, for a caller that does not wait for the end.
 type Action func(ctx context.Context, failed *atomic.Pointer[error]) Outcome
 
 // ErrLate is that a request was on its way for too long. The server has done nothing.
@@ -57,8 +60,9 @@ var ErrLate = errors.New("the request reached the server later than it was to be
 // ErrBudget is that an operation has taken as long as it may.
 var ErrBudget = errors.New("no answer within the retry budget")
 
-// spent is the end of an operation that has taken as long as it may, because of the last failure of the network, if there was one. What the last
-// attempt said is that its context ended: that is ours, so nobody is told of it, who might take it for the caller's.
+// spent is the end of an operation that has taken as long as it may, because of the last failure of
+// the network, if there was one. What the last attempt said is that its context ended: that is
+// ours, so nobody is told of it, who might take it for the caller's.
 func spent(failure error) error {
 	if failure == nil {
 		return ErrBudget
@@ -66,16 +70,17 @@ func spent(failure error) error {
 	return errs.Both(ErrBudget, failure)
 }
 
-// Repeat runs an operation at a server until that answers, the retry budget is spent or ctx ends. Between attempts it gives
-// up; during one it cannot, because go-redis does not interrupt a read. [Session.Call] can.
+// Repeat runs an operation at a server until that answers, the retry budget is spent or ctx ends.
+// Between attempts it gives up; during one it cannot, because go-redis does not interrupt a read.
+// [Session.Call] can.
 func (s *Session) Repeat(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error]) Outcome {
 	return s.persist(ctx, at, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
 		return lua.Run(ctx, at.Single, call)
 	})
 }
 
-// RepeatOnce is repeat where nobody waits: the server is asked once, and once more only where a connection that had been idle was
-// found closed. That says nothing of the server.
+// RepeatOnce is repeat where nobody waits: the server is asked once, and once more only where a
+// connection that had been idle was found closed. That says nothing of the server.
 func (s *Session) RepeatOnce(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error]) Outcome {
 	tried := false
 	return s.persist(ctx, at, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
@@ -93,7 +98,7 @@ type lastError struct{ error }
 
 func (e *lastError) Unwrap() error { return e.error }
 
-// isStale tells whether the connection had been closed by the other side.
+// isStale reports whether the connection had been closed by the other side.
 func isStale(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
@@ -116,8 +121,9 @@ type bounded struct {
 	until time.Time
 }
 
-// persist is repeat with another way of running an attempt. What is left of the budget also bounds the wait for a connection, which
-// go-redis makes anew five times, and with TLS for the whole DialTimeout each time. (A read it does not bound.)
+// persist is repeat with another way of running an attempt. What is left of the budget also bounds
+// the wait for a connection, which go-redis makes anew five times, and with TLS for the whole
+// DialTimeout each time. (A read it does not bound.)
 func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error],
 	run func(context.Context, lua.Call) (lua.Reply, error),
 ) Outcome {
@@ -135,7 +141,8 @@ func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed 
 		}
 		if v == Later {
 			if !errs.IsReply(e.Err) && at.Cluster != nil {
-				// A ClusterClient asks a dead master again for up to a minute unless it is told to look.
+				// A ClusterClient asks a dead master again for up to a minute unless it is told to
+				// look.
 				at.Cluster.ReloadState(ctx)
 			}
 			select {
@@ -148,8 +155,9 @@ func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed 
 	}
 }
 
-// awaitDeadline returns when a context has ended whose deadline has passed. A command that has the same deadline, because
-// it travels with others, may end a moment before the context itself, and it is that which says why.
+// awaitDeadline returns when a context has ended whose deadline has passed. A command that has the
+// same deadline, because it travels with others, may end a moment before the context itself, and it
+// is that which says why.
 func awaitDeadline(ctx context.Context) {
 	if end, ok := ctx.Deadline(); !ok || time.Until(end) > 0 {
 		return
@@ -162,8 +170,8 @@ func awaitDeadline(ctx context.Context) {
 	}
 }
 
-// NotePanic logs the panic of a hook or dialer of go-redis, if it is one: there may be no caller whom it could reach, and who is
-// reached does not see where it was.
+// NotePanic logs the panic of a hook or dialer of go-redis, if it is one: there may be no caller
+// whom it could reach, and who is reached does not see where it was.
 func (s *Session) NotePanic(err error) {
 	if p := panics.In(err); p != nil {
 		s.Log.Error("a command failed", "error", p, "stack", string(p.Stack))
@@ -178,7 +186,8 @@ func (s *Session) Budget() time.Duration {
 	return s.Retry
 }
 
-// Classify tells of an error whether the command may have run all the same, and whether it is worth another attempt.
+// Classify tells of an error whether the command may have run all the same, and whether it is worth
+// another attempt.
 func Classify(err error) (sent, passing bool) {
 	if errors.Is(err, ErrBudget) {
 		return true, false // from the wait for a connection or from the read; assume the worse
@@ -207,7 +216,8 @@ func Classify(err error) (sent, passing bool) {
 		return false, true
 	case isHandshake(err):
 		return false, false // certificates do not change by waiting
-	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, redis.ErrPoolTimeout),
+		errors.Is(err, redis.ErrPoolExhausted):
 		return false, true // it never left
 	case errors.Is(err, redis.ErrClosed):
 		return false, false // the user closed the go-redis client
@@ -217,13 +227,14 @@ func Classify(err error) (sent, passing bool) {
 	return true, true
 }
 
-// IsContext tells whether an operation failed because its context ended: that says nothing of the server.
+// IsContext reports whether an operation failed because its context ended: that says nothing of the
+// server.
 func IsContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// isHandshake tells whether TLS failed before anything else was sent: we do not trust the server, or it told us that it does
-// not trust us, or it does not speak TLS.
+// isHandshake reports whether TLS failed before anything else was sent: we do not trust the server,
+// or it told us that it does not trust us, or it does not speak TLS.
 func isHandshake(err error) bool {
 	var untrusted *tls.CertificateVerificationError
 	var plain tls.RecordHeaderError
@@ -231,14 +242,15 @@ func isHandshake(err error) bool {
 	return errors.As(err, &untrusted) || errors.As(err, &plain) || errors.As(err, &op) && op.Op == "remote error"
 }
 
-// Call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a read. The operation
-// then goes on in the background and late is called with what came of it, in place of a return from call.
+// Call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a
+// read. The operation then goes on in the background and late is called with what came of it, in
+// place of a return from call.
 //
 // Without ok the outcome is only why the operation had failed so far, if it had.
 //
-// A context that cannot end costs nothing; for the others the operation runs in a goroutine of its own, because there
-// is no other way to leave a read. (Rejected: go-redis's ContextTimeoutEnabled. It is the user's setting, and it covers
-// deadlines but not cancellation.)
+// A context that cannot end costs nothing; for the others the operation runs in a goroutine of its
+// own, because there is no other way to leave a read. (Rejected: go-redis's ContextTimeoutEnabled.
+// It is the user's setting, and it covers deadlines but not cancellation.)
 func (s *Session) Call(ctx context.Context, run Action, late func(Outcome)) (o Outcome, ok bool) {
 	if ctx.Done() == nil {
 		return run(ctx, nil), true
@@ -247,7 +259,8 @@ func (s *Session) Call(ctx context.Context, run Action, late func(Outcome)) (o O
 }
 
 // CallNoting is call with the failures of the attempts left where others can see them meanwhile.
-func (s *Session) CallNoting(ctx context.Context, run Action, failed *atomic.Pointer[error], late func(Outcome)) (o Outcome, ok bool) {
+func (s *Session) CallNoting(ctx context.Context, run Action, failed *atomic.Pointer[error],
+	late func(Outcome)) (o Outcome, ok bool) {
 	if ctx.Done() == nil {
 		return run(ctx, failed), true
 	}
@@ -275,9 +288,10 @@ func (s *Session) CallNoting(ctx context.Context, run Action, failed *atomic.Poi
 	return <-result, true
 }
 
-// Detached runs an operation that its caller cannot cancel, and returns when it is done or the retry budget is spent.
-// The last attempt may end later, by go-redis's ReadTimeout. (Rejected: a goroutine and a timer, as in call, which would
-// bound it to the millisecond. They cost every unlock a sixth of its time.)
+// Detached runs an operation that its caller cannot cancel, and returns when it is done or the
+// retry budget is spent. The last attempt may end later, by go-redis's ReadTimeout. (Rejected: a
+// goroutine and a timer, as in call, which would bound it to the millisecond. They cost every
+// unlock a sixth of its time.)
 func (s *Session) Detached(ctx context.Context, at *Server, op Operation) Outcome {
 	return s.Repeat(Lasting(ctx), at, op, nil)
 }
@@ -303,8 +317,9 @@ func Spread(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
 }
 
-// IsOutage tells whether an error leaves open who has the lock: there was no answer, or one that the server cannot serve now. What a
-// server refuses for good, such as a missing permission, is none.
+// IsOutage reports whether an error leaves open who has the lock: there was no answer, or one that
+// the server cannot serve now. What a server refuses for good, such as a missing permission, is
+// none.
 func IsOutage(err error) bool {
 	var own interface {
 		error

@@ -19,8 +19,9 @@ type lateContext struct {
 
 func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// TestCommandEndsBeforeItsContext: a command that travels with others has the last deadline of them all, and a timer of
-// its own for that. When this one is first, the caller's context is what has ended all the same, and no outage is met.
+// TestCommandEndsBeforeItsContext: a command that travels with others has the last deadline of them
+// all, and a timer of its own for that. When this one is first, the caller's context is what has
+// ended all the same, and no outage is met.
 func TestCommandEndsBeforeItsContext(t *testing.T) {
 	for _, late := range []bool{true, false} { // the second one is the control: nothing to wait for
 		synctest.Test(t, func(t *testing.T) {

@@ -10,19 +10,23 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Clock is what a client knows of its server's clock. It is for two things: to tell the server until when a request may be
-// executed that takes a lock (one that the network delays for longer refuses itself, instead of taking the lock for nobody); and to
-// propose tokens to masters by what their clocks show, as package redlock does.
+// Clock is what a client knows of its server's clock. It is for two things: to tell the server
+// until when a request may be executed that takes a lock (one that the network delays for longer
+// refuses itself, instead of taking the lock for nobody); and to propose tokens to masters by what
+// their clocks show, as package redlock does.
 //
-// Nobody trusts a lock because of it. Where it is wrong (the server's clock was set, another server took over, the nodes of a
-// cluster disagree) a request is refused once, and the refusal tells the time; or it is not refused although it is late, until
-// the next answer tells the time. So a request needs no margin for clocks that run at different rates. The moment after which none
-// is executed any more does: what is known of the server's clock may be hours old by then. See [Clock.closed].
+// Nobody trusts a lock because of it. Where it is wrong (the server's clock was set, another server
+// took over, the nodes of a cluster disagree) a request is refused once, and the refusal tells the
+// time; or it is not refused although it is late, until the next answer tells the time. So a
+// request needs no margin for clocks that run at different rates. The moment after which none is
+// executed any more does: what is known of the server's clock may be hours old by then. See
+// [Clock.closed].
 //
-// What is kept is how far the server's clock is ahead of ours, as an interval: the server read its clock after the request was
-// sent and before the answer was there. Answers narrow it down, and one that contradicts the earlier ones replaces them.
-// (Rejected: only the newest answer. Delays would add up, because a request that came late, and was not too late yet, makes the
-// clock seem further ahead to the next one.)
+// What is kept is how far the server's clock is ahead of ours, as an interval: the server read its
+// clock after the request was sent and before the answer was there. Answers narrow it down, and one
+// that contradicts the earlier ones replaces them. (Rejected: only the newest answer. Delays would
+// add up, because a request that came late, and was not too late yet, makes the clock seem further
+// ahead to the next one.)
 type Clock struct {
 	start   time.Time     // from which ours counts, so that nobody who sets it matters
 	attempt time.Duration // that a request may be under way
@@ -31,16 +35,19 @@ type Clock struct {
 	known         time.Time  // since when the server's clock is; zero: it is not
 	atLeast, most int64      // microseconds that it is ahead
 	seen          time.Time  // when the last answer was there
-	newest        int64      // atLeast by that answer alone: the interval may be narrower than clocks of different rates allow
-	late          int        // how many requests in a row were refused
-	open          time.Time  // until then one that was sent may be executed
+	// atLeast by that answer alone: the interval may be narrower than clocks of different rates
+	// allow
+	newest int64
+	late   int       // how many requests in a row were refused
+	open   time.Time // until then one that was sent may be executed
 }
 
 const (
 	// transit is how much longer than go-redis waits for an answer a request may be under way.
 	transit = time.Second
-	// usualRead bounds what is assumed of go-redis's ReadTimeout, which is 5 s by default. A request that takes longer is refused,
-	// and sent again with more time: that costs who is so slow another round trip, and nobody else a wait for what comes late.
+	// usualRead bounds what is assumed of go-redis's ReadTimeout, which is 5 s by default. A
+	// request that takes longer is refused, and sent again with more time: that costs who is so
+	// slow another round trip, and nobody else a wait for what comes late.
 	usualRead = 3 * time.Second
 	// maxLate bounds by how much more time the requests of a slow way are given.
 	maxLate = 5
@@ -63,8 +70,8 @@ func newClock(rdb redis.UniversalClient) Clock {
 
 func (k *Clock) micros(t time.Time) int64 { return t.Sub(k.start).Microseconds() }
 
-// Limit is until when a request that is sent now may be executed, in microseconds by the server's clock. While that is not known
-// it is 0: the request is refused, and the refusal tells the time.
+// Limit is until when a request that is sent now may be executed, in microseconds by the server's
+// clock. While that is not known it is 0: the request is refused, and the refusal tells the time.
 func (k *Clock) Limit() int64 {
 	now := time.Now()
 	k.mu.Lock()
@@ -81,14 +88,15 @@ func (k *Clock) Limit() int64 {
 	return max(k.micros(until)+k.most, 0)
 }
 
-// isKnown tells whether anything is known of the server's clock.
+// isKnown reports whether anything is known of the server's clock.
 func (k *Clock) isKnown() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !k.known.IsZero()
 }
 
-// At is the latest that the server's clock may show at a moment, in microseconds, by what is known of it; 0 if nothing is.
+// At is the latest that the server's clock may show at a moment, in microseconds, by what is known
+// of it; 0 if nothing is.
 func (k *Clock) At(t time.Time) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -121,7 +129,8 @@ func (k *Clock) sawLocked(sent time.Time, text string) {
 	k.atLeast, k.most = max(k.atLeast, atLeast), min(k.most, most)
 }
 
-// Refused is saw for a request that came too late. The next ones get more time, in case the way is slow.
+// Refused is saw for a request that came too late. The next ones get more time, in case the way is
+// slow.
 func (k *Clock) Refused(sent time.Time, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestClosedBySlowClock: what the server would still execute is not taken for refused, however long ago it said what its clock shows:
-// that one may be slower than ours by nearly a per cent.
+// TestClosedBySlowClock: what the server would still execute is not taken for refused, however long
+// ago it said what its clock shows: that one may be slower than ours by nearly a per cent.
 func TestClosedBySlowClock(t *testing.T) {
 	for _, rate := range []float64{0.991, 1, 1.009} {
 		for _, silence := range []time.Duration{0, time.Second, time.Hour} {

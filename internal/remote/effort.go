@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Effort is one operation with all its attempts, whoever sends them: what they came to, and whether there is to be
-// another.
+// Effort is one operation with all its attempts, whoever sends them: what they came to, and whether
+// there is to be another.
 type Effort struct {
 	Outcome
 	by      *Server
@@ -45,7 +45,8 @@ func NewEffort(by *Server, home *Session) Effort {
 // Deadline bounds the wait for a connection.
 func (e *Effort) Deadline() time.Time { return Latest(e.end, e.start.Add(LeastDial)) }
 
-// Judge takes what an attempt under a context came to. A failure is left in failed, if that is given.
+// Judge takes what an attempt under a context came to. A failure is left in failed, if that is
+// given.
 func (e *Effort) Judge(ctx context.Context, reply lua.Reply, err error, failed *atomic.Pointer[error]) Verdict {
 	e.Reply, e.Err = reply, err
 	if e.Err == nil && e.Reply.Status == lua.Late {

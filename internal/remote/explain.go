@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Explain adds to an error of Redis what its text does not say: which key of the lock, and what to do. queues says that the lock
-// has a queue at the server.
+// Explain adds to an error of Redis what its text does not say: which key of the lock, and what to
+// do. queues says that the lock has a queue at the server.
 func Explain(err error, name string, queues bool) error {
 	switch {
 	case lua.IsError(err, "WRONGTYPE"):
@@ -20,7 +20,8 @@ func Explain(err error, name string, queues bool) error {
 		}
 		return errs.Both(fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
 			"another name", k.Name, k.Token, queue), err)
-	case lua.IsError(err, "NOAUTH"), lua.IsError(err, "Protocol error: unauthenticated"): // the second of long commands, since Redis 7
+	// the second of long commands, since Redis 7
+	case lua.IsError(err, "NOAUTH"), lua.IsError(err, "Protocol error: unauthenticated"):
 		return errs.Both(errors.New("the server wants a password, and none was given; set Password, and Username if it is not the default one, in the "+
 			"options of go-redis"), err)
 	case lua.IsError(err, "WRONGPASS"):

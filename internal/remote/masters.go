@@ -8,12 +8,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/control"
 )
 
-// What is sent for many names at once goes to each master of a cluster by itself: a pipeline over several ends with the slowest of
-// them, so one master that hangs would hold up what the others have answered long ago.
+// What is sent for many names at once goes to each master of a cluster by itself: a pipeline over
+// several ends with the slowest of them, so one master that hangs would hold up what the others
+// have answered long ago.
 
-// MasterOf is the master that has a name, as far as go-redis knows; nil if there is only one, or if it does not know. It asks no
-// server, so it may be called with a mutex held. After a failover or when a slot has moved it may be wrong for a moment; a
-// pipeline of the ClusterClient finds its way all the same, and is then one that waits for two.
+// MasterOf is the master that has a name, as far as go-redis knows; nil if there is only one, or if
+// it does not know. It asks no server, so it may be called with a mutex held. After a failover or
+// when a slot has moved it may be wrong for a moment; a pipeline of the ClusterClient finds its way
+// all the same, and is then one that waits for two.
 func (s *Server) MasterOf(name string) *redis.Client {
 	if s.Cluster == nil || control.Lanes.Off() {
 		return nil
@@ -32,7 +34,8 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// ByMaster sorts what concerns names by the masters that have those. Within a group the order stays.
+// ByMaster sorts what concerns names by the masters that have those. Within a group the order
+// stays.
 func ByMaster[T any](s *Server, all []T, name func(T) string) map[*redis.Client][]T {
 	found := make(map[*redis.Client][]T)
 	for _, one := range all {

@@ -10,8 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
-// Meet has the clock of the server known: it asks for it once, and returns why it could not. (Rejected for quorums: to send what may not
-// be executed, as single servers are, so that the refusal tells the time. A token has to be proposed before the first vote is sent.)
+// Meet has the clock of the server known: it asks for it once, and returns why it could not.
+// (Rejected for quorums: to send what may not be executed, as single servers are, so that the
+// refusal tells the time. A token has to be proposed before the first vote is sent.)
 func (s *Server) Meet(ctx context.Context) (err error) {
 	if s.Clock.isKnown() {
 		return nil
@@ -26,7 +27,8 @@ func (s *Server) Meet(ctx context.Context) (err error) {
 	return err
 }
 
-// askTime is TIME, sent once: what go-redis sends again takes longer than an answer is waited for, and tells less of the time.
+// askTime is TIME, sent once: what go-redis sends again takes longer than an answer is waited for,
+// and tells less of the time.
 type askTime struct{ *redis.TimeCmd }
 
 // NoRetry is asked by go-redis.

@@ -22,11 +22,11 @@ type Replicas struct {
 	OnDisk  bool
 }
 
-// Cover tells whether a grant that these have is good for who wants those.
+// Cover reports whether a grant that these have is good for who wants those.
 func (r Replicas) Cover(want Replicas) bool { return want.N <= r.N && (r.OnDisk || !want.OnDisk) }
 
-// Replicated is a server whose word counts when replicas have what an operation wrote. If too few have, that is an error, and the
-// write stands: it is the caller's to take it back.
+// Replicated is a server whose word counts when replicas have what an operation wrote. If too few
+// have, that is an error, and the write stands: it is the caller's to take it back.
 type Replicated struct {
 	*Server
 	home *Session
@@ -34,7 +34,8 @@ type Replicated struct {
 	want Replicas
 }
 
-// Repeat is [Session.Repeat]. It bypasses the combiner: commands that travelled with it would wait too.
+// Repeat is [Session.Repeat]. It bypasses the combiner: commands that travelled with it would wait
+// too.
 func (s *Replicated) Repeat(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
 	return s.home.persist(ctx, s.Server, op, failed, s.run)
 }
@@ -48,7 +49,8 @@ func (s *Replicated) run(ctx context.Context, call lua.Call) (lua.Reply, error) 
 		}
 	}
 	patient, millis := node, kind.Millis(s.want.Timeout)
-	if usual := node.Options().ReadTimeout; usual > 0 { // go-redis reads the replies of a pipeline for so long, whatever is in it
+	// go-redis reads the replies of a pipeline for so long, whatever is in it
+	if usual := node.Options().ReadTimeout; usual > 0 {
 		patient = node.WithTimeout(usual + s.want.Timeout)
 	}
 	wait := []any{"wait", s.want.N, millis}
@@ -74,13 +76,15 @@ func (s *Replicated) tooFew(ctx context.Context, node *redis.Client, n int64) er
 	info, _ := node.Info(ctx, "replication").Result() // it may not be permitted
 	if _, rest, ok := strings.Cut(info, "connected_slaves:"); ok {
 		if _, err := fmt.Sscan(rest, &has); err == nil && has < s.want.N {
-			hint = fmt.Sprintf("; the server has %d, so the lock cannot be had: want fewer, or look after the replicas", has)
+			hint = fmt.Sprintf("; the server has %d, so the lock cannot be had: want fewer, or look after the replicas",
+				has)
 		}
 	}
 	if hint == "" && s.want.OnDisk {
 		hint = "; those without appendonly never do"
 	}
-	return errs.Both(errs.ErrNotReplicated, fmt.Errorf("%d of %d replicas confirmed within %v%s", n, s.want.N, s.want.Timeout, hint))
+	return errs.Both(errs.ErrNotReplicated, fmt.Errorf("%d of %d replicas confirmed within %v%s", n, s.want.N,
+		s.want.Timeout, hint))
 }
 
 // NewReplicated is for a lock at a server, and a session.

@@ -15,13 +15,15 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// undoer gives back what a server may have granted to owner ids that nobody uses any more, nor will: a release that is still to
-// be sent must not find a later grant. One goroutine does it for all of them, in pipelines, and runs while there is something to
-// do. So an outage in which thousands of callers leave costs a goroutine and not thousands.
+// undoer gives back what a server may have granted to owner ids that nobody uses any more, nor
+// will: a release that is still to be sent must not find a later grant. One goroutine does it for
+// all of them, in pipelines, and runs while there is something to do. So an outage in which
+// thousands of callers leave costs a goroutine and not thousands.
 //
-// Redis may execute a straggler, a request that was sent on a connection which we gave up, after a release sent later. So where
-// there may be one it takes three releases: one at once; one more when the server has answered that, and so read all that had
-// reached it by then; and the last one when the server refuses what is still under way because it is late.
+// Redis may execute a straggler, a request that was sent on a connection which we gave up, after a
+// release sent later. So where there may be one it takes three releases: one at once; one more when
+// the server has answered that, and so read all that had reached it by then; and the last one when
+// the server refuses what is still under way because it is late.
 type undoer struct {
 	home *Session // whose holds they were: its options and its end count
 	to   *Server
@@ -48,17 +50,21 @@ type undo struct {
 
 const (
 	undoBatch = 500
-	// longestPause is between two releases of the same lock that the server answered with an error: the pauses double up to it.
+	// longestPause is between two releases of the same lock that the server answered with an error:
+	// the pauses double up to it.
 	longestPause = 30 * time.Second
-	// longestProbe is the same where the server does not answer. Then one is sent at a time, whatever is due, so it may be short.
+	// longestProbe is the same where the server does not answer. Then one is sent at a time,
+	// whatever is due, so it may be short.
 	longestProbe = time.Second
-	// LongestPlace is longer than any place in a queue counts. Behind waiters of Redisson that may be for hours.
+	// LongestPlace is longer than any place in a queue counts. Behind waiters of Redisson that may
+	// be for hours.
 	LongestPlace = 24 * time.Hour
 )
 
-// Undo gives back what a server may have granted to an owner id that is not used any more, nor will be. That is done in the
-// background; Close waits for it. Without a straggler one release is enough. What is to stay taken for a rest of time is given back
-// when that is over. The server's client may be closed already.
+// Undo gives back what a server may have granted to an owner id that is not used any more, nor will
+// be. That is done in the background; Close waits for it. Without a straggler one release is
+// enough. What is to stay taken for a rest of time is given back when that is over. The server's
+// client may be closed already.
 func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {
 	if control.Undo.Off() {
 		return
@@ -76,8 +82,8 @@ func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Dura
 	s.undoer(undoing{to, to.MasterOf(l.Name())}).add(u)
 }
 
-// undoing is one server: the client's own or one of a quorum, and which master of a cluster, so that one that hangs holds up
-// its own alone.
+// undoing is one server: the client's own or one of a quorum, and which master of a cluster, so
+// that one that hangs holds up its own alone.
 type undoing struct {
 	to     *Server
 	master *redis.Client
@@ -99,7 +105,8 @@ func (s *Session) undoer(to undoing) *undoer {
 	return u
 }
 
-// dropUndoer forgets one that has nothing to do: masters come and go. If something is added to it all the same it does that.
+// dropUndoer forgets one that has nothing to do: masters come and go. If something is added to it
+// all the same it does that.
 func (s *Session) dropUndoer(to undoing, u *undoer) {
 	s.undoMu.Lock()
 	defer s.undoMu.Unlock()
@@ -122,8 +129,9 @@ func (u *undoer) add(one *undo) {
 	}
 }
 
-// run releases what is due until there is nothing left. A server that does not answer is asked for one release at a time, with
-// pauses; of a client that is closing everything is due, and tried for a moment.
+// run releases what is due until there is nothing left. A server that does not answer is asked for
+// one release at a time, with pauses; of a client that is closing everything is due, and tried for
+// a moment.
 func (u *undoer) run() {
 	defer u.end()
 	room, pause := undoBatch, time.Duration(0)
@@ -145,7 +153,8 @@ func (u *undoer) run() {
 	}
 }
 
-// wait waits for so long, or until the client is closed. What is added is due at once, so it ends the wait too.
+// wait waits for so long, or until the client is closed. What is added is due at once, so it ends
+// the wait too.
 func (u *undoer) wait(d time.Duration) {
 	closing := u.home.Life.Done()
 	if u.home.Life.Err() != nil {
@@ -175,7 +184,8 @@ func (u *undoer) giveUp() bool {
 	return over
 }
 
-// take takes out what is due, at most so many, or says when something is. The zero time ends the run.
+// take takes out what is due, at most so many, or says when something is. The zero time ends the
+// run.
 func (u *undoer) take(room int) (batch []*undo, next time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -199,8 +209,8 @@ func (u *undoer) take(room int) (batch []*undo, next time.Time) {
 	return nil, time.Time{}
 }
 
-// release sends one release for each, in one pipeline, and puts back those that need another. It reports whether the server
-// answered.
+// release sends one release for each, in one pipeline, and puts back those that need another. It
+// reports whether the server answered.
 func (u *undoer) release(batch []*undo) (answered bool) {
 	calls := make([]lua.Call, len(batch))
 	for i, one := range batch {
@@ -244,7 +254,7 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 	return answered
 }
 
-// answered tells whether another release is needed after the answer to one that was sent then.
+// answered reports whether another release is needed after the answer to one that was sent then.
 func (one *undo) answered(sent time.Time) bool {
 	one.left--
 	one.pause = 0
@@ -258,7 +268,8 @@ func (one *undo) answered(sent time.Time) bool {
 	return true
 }
 
-// postpone puts off what has failed, with an answer or without one; false if it is not to be tried again.
+// postpone puts off what has failed, with an answer or without one; false if it is not to be tried
+// again.
 func (u *undoer) postpone(one *undo, answered bool) bool {
 	now, longest := time.Now(), longestProbe
 	if answered {
@@ -281,7 +292,8 @@ func (u *undoer) report(batch []*undo, failed, given int, failure error) {
 		log.Warn("could not give back locks that may still stand at the server; their leases end them", "locks", given)
 	}
 	if failed > given && one.pause >= LastBackoff { // the first pauses are short, and often enough
-		log.Info("cannot give back locks that may still stand at the server; trying again", "locks", failed-given, "pause", one.pause)
+		log.Info("cannot give back locks that may still stand at the server; trying again", "locks", failed-given,
+			"pause", one.pause)
 	}
 }
 
@@ -304,8 +316,8 @@ func (h *undos) Pop() any {
 	return one
 }
 
-// hasten leaves out those that only wait for stragglers to be late, or for the end of a time for which the lock is to stay: Close
-// does not.
+// hasten leaves out those that only wait for stragglers to be late, or for the end of a time for
+// which the lock is to stay: Close does not.
 func (h undos) hasten(now time.Time) (rest undos) {
 	for _, one := range h {
 		if !one.stays.After(now) && (one.left > 1 || one.pause > 0 || !one.at.After(now)) {

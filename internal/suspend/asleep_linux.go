@@ -12,8 +12,8 @@ const (
 	clockBoottime  = 7
 )
 
-// asleep is by how much the clock that counts sleep is ahead of the one that does not. Where a reading was interrupted it is read again;
-// it never comes out too small.
+// asleep is by how much the clock that counts sleep is ahead of the one that does not. Where a
+// reading was interrupted it is read again; it never comes out too small.
 func asleep() (total time.Duration, ok bool) {
 	for range 5 {
 		before, ok := gettime(clockMonotonic)

@@ -1,11 +1,14 @@
 // Package suspend notices that the machine slept.
 //
-// The monotonic clock of Linux, and of some other systems, stands still while a machine is suspended, and leases are measured by it. A
-// server's clock goes on, so a lease that seems to be fresh may have ended hours ago. Where the system counts the time that it slept (Linux
-// does) it is known exactly, as soon as anybody looks. Elsewhere there is only the wall clock, which is ahead of the monotonic one
-// afterwards; but so it is when somebody sets it forward. That is a doubt, for a server to decide.
+// The monotonic clock of Linux, and of some other systems, stands still while a machine is
+// suspended, and leases are measured by it. A server's clock goes on, so a lease that seems to be
+// fresh may have ended hours ago. Where the system counts the time that it slept (Linux does) it is
+// known exactly, as soon as anybody looks. Elsewhere there is only the wall clock, which is ahead
+// of the monotonic one afterwards; but so it is when somebody sets it forward. That is a doubt, for
+// a server to decide.
 //
-// Not noticed is what no clock of the machine shows: that a virtual machine was stopped, until its wall clock is set.
+// Not noticed is what no clock of the machine shows: that a virtual machine was stopped, until its
+// wall clock is set.
 package suspend
 
 import (
@@ -16,10 +19,11 @@ import (
 )
 
 const (
-	// step is by how much the wall clock has to move against the monotonic one for a closer look. A wall clock that is
-	// adjusted in the usual way moves by half a millisecond a second at most.
+	// step is by how much the wall clock has to move against the monotonic one for a closer look. A
+	// wall clock that is adjusted in the usual way moves by half a millisecond a second at most.
 	step = time.Millisecond
-	// jump is from what on a wall clock that moved forward, where nothing tells that the machine slept, is a doubt.
+	// jump is from what on a wall clock that moved forward, where nothing tells that the machine
+	// slept, is a doubt.
 	jump = 2 * time.Second
 	// most is how many sleeps are remembered. What was before them counts as from before all.
 	most = 64
@@ -30,7 +34,8 @@ type Source struct {
 	Now func() time.Time
 	// Ahead is by how much the wall clock has run ahead of the monotonic one since some moment.
 	Ahead func(now time.Time) time.Duration
-	// Asleep is for how long the machine has slept since it was started. Not ok: the system does not count that.
+	// Asleep is for how long the machine has slept since it was started. Not ok: the system does
+	// not count that.
 	Asleep func() (total time.Duration, ok bool)
 }
 
@@ -47,7 +52,8 @@ var System = New(Source{
 
 var pretended atomic.Int64
 
-// Pretend makes it as if the machine had slept for so long, for tests. It does not wake up from that.
+// Pretend makes it as if the machine had slept for so long, for tests. It does not wake up from
+// that.
 func Pretend(d time.Duration) { pretended.Add(int64(d)) }
 
 var (
@@ -60,7 +66,8 @@ func ahead(now time.Time) time.Duration {
 	return time.Duration(now.UnixNano()-startWall) - now.Sub(start)
 }
 
-// Clock notices that the machine slept, when somebody looks. All methods are safe for concurrent use.
+// Clock notices that the machine slept, when somebody looks. All methods are safe for concurrent
+// use.
 type Clock struct {
 	src   Source
 	first time.Duration // that it had slept when the clock was made
@@ -86,7 +93,8 @@ func New(src Source) *Clock {
 	return c
 }
 
-// Forget makes the clock like a new one, for tests in virtual time, which begins anew in each of them.
+// Forget makes the clock like a new one, for tests in virtual time, which begins anew in each of
+// them.
 func (c *Clock) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,11 +103,12 @@ func (c *Clock) Forget() {
 	c.skew.Store(int64(c.src.Ahead(c.src.Now())))
 }
 
-// Now looks whether the machine slept, and is the time after that. Whoever counts a lease from the sending of a command takes the time from
-// here: what was taken before a sleep was noticed may be from before it, and is treated so.
+// Now looks whether the machine slept, and is the time after that. Whoever counts a lease from the
+// sending of a command takes the time from here: what was taken before a sleep was noticed may be
+// from before it, and is treated so.
 //
-// It costs little more than time.Now while nothing happens. (Rejected: to ask the system each time for how long it slept. That is a system
-// call.)
+// It costs little more than time.Now while nothing happens. (Rejected: to ask the system each time
+// for how long it slept. That is a system call.)
 func (c *Clock) Now() time.Time {
 	now := c.src.Now()
 	moved := c.src.Ahead(now) - time.Duration(c.skew.Load())
@@ -138,8 +147,8 @@ func (c *Clock) list() []sleep {
 	return nil
 }
 
-// SleptBy is for how long the machine had slept at a moment since the clock was made, as far as that was noticed. A moment from before a
-// sleep was noticed counts as from before that sleep.
+// SleptBy is for how long the machine had slept at a moment since the clock was made, as far as
+// that was noticed. A moment from before a sleep was noticed counts as from before that sleep.
 func (c *Clock) SleptBy(t time.Time) (slept time.Duration) {
 	for _, s := range c.list() {
 		if t.Before(s.noticed) {

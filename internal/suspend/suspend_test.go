@@ -38,7 +38,8 @@ func (m *machine) pass(d time.Duration) time.Time {
 	return m.now
 }
 
-// TestSleepIsNoticed: by whoever looks first, and what was before that counts as from before the sleep.
+// TestSleepIsNoticed: by whoever looks first, and what was before that counts as from before the
+// sleep.
 func TestSleepIsNoticed(t *testing.T) {
 	m, c := newMachine(true)
 	first := c.Now()
@@ -61,7 +62,8 @@ func TestSleepIsNoticed(t *testing.T) {
 	require.Zero(t, c.Doubts())
 }
 
-// TestManySleeps: not all are remembered, and what was before the ones that are counts as from before all.
+// TestManySleeps: not all are remembered, and what was before the ones that are counts as from
+// before all.
 func TestManySleeps(t *testing.T) {
 	m, c := newMachine(true)
 	for range 3 * most {
@@ -88,7 +90,8 @@ func TestForget(t *testing.T) {
 	require.Equal(t, time.Minute, c.SleptBy(c.Now()))
 }
 
-// TestSetClock: a wall clock that is set is no sleep, where the system knows; where it does not, one that is set forward is a doubt.
+// TestSetClock: a wall clock that is set is no sleep, where the system knows; where it does not,
+// one that is set forward is a doubt.
 func TestSetClock(t *testing.T) {
 	for _, counts := range []bool{true, false} {
 		m, c := newMachine(counts)

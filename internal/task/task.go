@@ -1,6 +1,8 @@
-// Package task owns background goroutines: who starts one through a [Group] can wait for all of them.
+// Package task owns background goroutines: who starts one through a [Group] can wait for all of
+// them.
 //
-// Not promised: that a task ends. Each is bounded by what it does; the group only knows whether they all have.
+// Not promised: that a task ends. Each is bounded by what it does; the group only knows whether
+// they all have.
 package task
 
 import (
@@ -36,9 +38,9 @@ func (g *Group) Go(f func()) {
 	}()
 }
 
-// Often is Go for tasks that come one after another. Their goroutines stay for a moment, in case there is another one: what is asked
-// of go-redis needs a stack that has to grow several times, and to grow it for each command was a tenth of the time that a lock of
-// five masters takes.
+// Often is Go for tasks that come one after another. Their goroutines stay for a moment, in case
+// there is another one: what is asked of go-redis needs a stack that has to grow several times, and
+// to grow it for each command was a tenth of the time that a lock of five masters takes.
 func (g *Group) Often(f func()) {
 	g.once.Do(g.init)
 	select {
@@ -67,7 +69,8 @@ func (g *Group) work(f func()) {
 	}
 }
 
-// Begin counts the calling goroutine as one of the group until [Group.End], for work that may start others.
+// Begin counts the calling goroutine as one of the group until [Group.End], for work that may start
+// others.
 func (g *Group) Begin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -84,8 +87,9 @@ func (g *Group) End() {
 	}
 }
 
-// Wait returns when no goroutine of the group runs, or with an error that says how many do when ctx ends. Unlike
-// sync.WaitGroup it may be called while others still call Go. From then on none lingers.
+// Wait returns when no goroutine of the group runs, or with an error that says how many do when ctx
+// ends. Unlike sync.WaitGroup it may be called while others still call Go. From then on none
+// lingers.
 func (g *Group) Wait(ctx context.Context) error {
 	g.once.Do(g.init)
 	g.mu.Lock()

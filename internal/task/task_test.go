@@ -31,7 +31,8 @@ func TestWait(t *testing.T) {
 	require.NoError(t, g.Wait(t.Context()), "used again after a wait")
 }
 
-// The goroutines of tasks that come one after another stay for a moment, and none is left after Wait.
+// The goroutines of tasks that come one after another stay for a moment, and none is left after
+// Wait.
 func TestOften(t *testing.T) {
 	var g Group
 	const tasks = 1000

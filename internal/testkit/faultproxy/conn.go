@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// conn is one client's connection and the one to the server behind it. Its two goroutines, one for each direction, end
-// when it is closed; run joins them.
+// conn is one client's connection and the one to the server behind it. Its two goroutines, one for
+// each direction, end when it is closed; run joins them.
 type conn struct {
 	p      *Proxy
 	client net.Conn
@@ -18,8 +18,8 @@ type conn struct {
 	closed chan struct{}
 	anew   chan net.Conn // connections to a server that was started anew, see [Proxy.KeepConnections]
 
-	// A connection that has lost something in one direction loses all that follows in it: a later reply would be taken
-	// for an earlier one's.
+	// A connection that has lost something in one direction loses all that follows in it: a later
+	// reply would be taken for an earlier one's.
 	deaf atomic.Bool // requests
 	mute atomic.Bool // replies
 
@@ -60,8 +60,8 @@ func (c *conn) run() {
 	wg.Wait()
 }
 
-// requests passes on what the client sends. It keeps reading when the connection is deaf, to notice that it is closed
-// and so that the client can write.
+// requests passes on what the client sends. It keeps reading when the connection is deaf, to notice
+// that it is closed and so that the client can write.
 func (c *conn) requests() {
 	stay := false
 	defer func() {
@@ -131,7 +131,8 @@ func (c *conn) requests() {
 	}
 }
 
-// finish says that no more requests follow. It reports whether replies are due; the last of them closes the connection.
+// finish says that no more requests follow. It reports whether replies are due; the last of them
+// closes the connection.
 func (c *conn) finish() (due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,8 +179,9 @@ func (c *conn) pass(server net.Conn) (ended bool) {
 	}
 }
 
-// answered takes the request that a frame answers off the queue: nil for a push message, which answers a request only if
-// that is to subscribe, and for all that comes after a subscription. last says that the connection ends with this reply.
+// answered takes the request that a frame answers off the queue: nil for a push message, which
+// answers a request only if that is to subscribe, and for all that comes after a subscription. last
+// says that the connection ends with this reply.
 func (c *conn) answered(push, subscribed bool) (req *request, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,7 +213,8 @@ func (c *conn) apply(req *request) bool {
 	return true // the fault was to the request
 }
 
-// wait holds something back for so long, or until it is released. It is false when the connection is closed meanwhile.
+// wait holds something back for so long, or until it is released. It is false when the connection
+// is closed meanwhile.
 func (c *conn) wait(delay time.Duration, released <-chan struct{}) bool {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()

@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// window is how many pieces may be on the way in one direction: of what a lock sends, more than ever are.
+// window is how many pieces may be on the way in one direction: of what a lock sends, more than
+// ever are.
 const window = 1024
 
-// Distance returns an address that is so much farther from a server, or from a [Proxy], than upstream: everything arrives later by oneWay,
-// each way, in order, and nothing else is slower. When the test ends its connections are closed, and its goroutines are waited for.
+// Distance returns an address that is so much farther from a server, or from a [Proxy], than
+// upstream: everything arrives later by oneWay, each way, in order, and nothing else is slower.
+// When the test ends its connections are closed, and its goroutines are waited for.
 func Distance(tb testing.TB, upstream string, oneWay time.Duration) (addr string) {
 	tb.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// KeepConnections makes the proxy keep its clients' connections when the server ends its own, as one that pools
-// connections does: the next request makes a new connection to the server. A client whose request has no answer yet is
-// cut off all the same, for it could not tell what became of that; and one that has subscribed hears nothing more until
-// it says something, and is cut off then.
+// KeepConnections makes the proxy keep its clients' connections when the server ends its own, as
+// one that pools connections does: the next request makes a new connection to the server. A client
+// whose request has no answer yet is cut off all the same, for it could not tell what became of
+// that; and one that has subscribed hears nothing more until it says something, and is cut off
+// then.
 func (p *Proxy) KeepConnections() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -25,8 +26,8 @@ func (p *Proxy) keepsConnections() bool {
 // comeback is for how long a server that was started anew is waited for.
 const comeback = time.Second
 
-// upstream is the connection to the server, a new one if that has ended; nil if there is none, and none for one that
-// has subscribed.
+// upstream is the connection to the server, a new one if that has ended; nil if there is none, and
+// none for one that has subscribed.
 func (c *conn) upstream(subscribed bool) net.Conn {
 	c.mu.Lock()
 	server := c.server
@@ -64,7 +65,8 @@ func (c *conn) adopt(server net.Conn) net.Conn {
 	return server
 }
 
-// next waits for the connection after one that the server has ended; nil if the client's ends with it.
+// next waits for the connection after one that the server has ended; nil if the client's ends with
+// it.
 func (c *conn) next() net.Conn {
 	if !c.p.keepsConnections() {
 		return nil
@@ -87,9 +89,10 @@ func (c *conn) next() net.Conn {
 	}
 }
 
-// KeepRequest adds a rule like On that keeps the request for so long, and then hands it to the server on a connection
-// of its own, whatever has become of the client and of the rule: as a network does that sends a packet again and again.
-// The client hears nothing more on its connection.
+// KeepRequest adds a rule like On that keeps the request for so long, and then hands it to the
+// server on a connection of its own, whatever has become of the client and of the rule: as a
+// network does that sends a packet again and again. The client hears nothing more on its
+// connection.
 func (p *Proxy) KeepRequest(match func(args []string) bool, nth int, delay time.Duration) *Rule {
 	r := newRule(match, nth, keepRequest)
 	r.delay = delay

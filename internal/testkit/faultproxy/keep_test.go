@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// restarted has a client ask a server before and after that was started anew, and returns how many connections it made.
+// restarted has a client ask a server before and after that was started anew, and returns how many
+// connections it made.
 func restarted(t *testing.T, change func(*Proxy)) (dials int64) {
 	t.Helper()
 	s := redistest.Start(t)
@@ -44,7 +45,8 @@ func TestConnectionsAreKept(t *testing.T) {
 	require.Greater(t, restarted(t, func(*Proxy) {}), int64(1), "control: without that they end with the server's")
 }
 
-// A request that the server has when it ends is not answered by the next one, and a subscription is not made again.
+// A request that the server has when it ends is not answered by the next one, and a subscription is
+// not made again.
 func TestConnectionsThatAreNotKept(t *testing.T) {
 	s := redistest.Start(t)
 	p := New(t, s.Addr())
@@ -79,7 +81,8 @@ func TestConnectionsThatAreNotKept(t *testing.T) {
 	require.True(t, ended(listens))
 }
 
-// A request that is kept is lost for its client, and reaches the server when the client and the rule are gone.
+// A request that is kept is lost for its client, and reaches the server when the client and the
+// rule are gone.
 func TestAKeptRequestArrivesInTheEnd(t *testing.T) {
 	p, rdb, direct := setup(t, impatient)
 	r := p.KeepRequest(Script(hash), 1, forever)

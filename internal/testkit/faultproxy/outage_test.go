@@ -51,7 +51,8 @@ func TestDelaysEndByThemselves(t *testing.T) {
 			r := delay(p, 20*time.Millisecond)
 			require.NoError(t, incr(t.Context(), t, rdb))
 			require.Equal(t, 1, r.Count())
-			hasty := redis.NewClient(&redis.Options{Addr: p.Addr(), MaxRetries: -1, ReadTimeout: 100 * time.Millisecond})
+			hasty := redis.NewClient(&redis.Options{Addr: p.Addr(), MaxRetries: -1,
+				ReadTimeout: 100 * time.Millisecond})
 			defer hasty.Close()
 			p.Clear()
 			delay(p, forever)
@@ -115,8 +116,9 @@ func TestRequestsRunWhileRepliesAreLost(t *testing.T) {
 	require.Equal(t, "heard", msg.Payload)
 }
 
-// A connection that lost one request must not get the reply to its next one: the client would take it for the first's.
-// It is written by hand because go-redis closes a connection whose reply did not come in time.
+// A connection that lost one request must not get the reply to its next one: the client would take
+// it for the first's. It is written by hand because go-redis closes a connection whose reply did
+// not come in time.
 func TestAConnectionThatLostARequestLosesAllThatFollow(t *testing.T) {
 	p, rdb, direct := setup(t)
 	conn, err := net.Dial("tcp", p.Addr())

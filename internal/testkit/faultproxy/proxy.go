@@ -26,8 +26,8 @@ type Proxy struct {
 	late sync.WaitGroup // requests that are kept
 }
 
-// New starts a proxy to a server on a port of its own. When the test ends it closes all connections and waits for its
-// goroutines.
+// New starts a proxy to a server on a port of its own. When the test ends it closes all connections
+// and waits for its goroutines.
 func New(tb testing.TB, upstreamAddr string) *Proxy {
 	tb.Helper()
 	p := &Proxy{upstream: upstreamAddr, conns: make(map[*conn]struct{}), deliver: make(chan struct{})}
@@ -45,7 +45,8 @@ func New(tb testing.TB, upstreamAddr string) *Proxy {
 	return p
 }
 
-// Addr is the address to connect to in place of the server's, an IP literal with port. It never changes.
+// Addr is the address to connect to in place of the server's, an IP literal with port. It never
+// changes.
 func (p *Proxy) Addr() string { return p.addr }
 
 func (p *Proxy) open(ln net.Listener) {
@@ -95,8 +96,8 @@ func (p *Proxy) serve(ln net.Listener, client net.Conn) {
 	p.mu.Unlock()
 }
 
-// Stop refuses connections and closes those that are open, and returns when all goroutines have ended. A stopped proxy
-// is left as it is.
+// Stop refuses connections and closes those that are open, and returns when all goroutines have
+// ended. A stopped proxy is left as it is.
 func (p *Proxy) Stop() {
 	p.mu.Lock()
 	ln := p.ln
@@ -110,8 +111,8 @@ func (p *Proxy) Stop() {
 	p.wg.Wait()
 }
 
-// Start accepts connections again, on the same port, after [Proxy.Stop]. It panics when another process has taken the
-// port for longer than 5 s.
+// Start accepts connections again, on the same port, after [Proxy.Stop]. It panics when another
+// process has taken the port for longer than 5 s.
 func (p *Proxy) Start() {
 	p.mu.Lock()
 	running := p.ln != nil
@@ -141,15 +142,16 @@ func (p *Proxy) CutAll() {
 	}
 }
 
-// On adds a rule: the nth request (1 is the next) that match matches from now on, on any connection, is subject to the
-// action; with nth 0 every one is, until Clear. A rule with nth > 0 fires once. Where several rules want the same
-// request, the oldest has it, but all count it. match gets the words of the request, the command's name first.
+// On adds a rule: the nth request (1 is the next) that match matches from now on, on any
+// connection, is subject to the action; with nth 0 every one is, until Clear. A rule with nth > 0
+// fires once. Where several rules want the same request, the oldest has it, but all count it. match
+// gets the words of the request, the command's name first.
 func (p *Proxy) On(match func(args []string) bool, nth int, action Action) *Rule {
 	return p.add(newRule(match, nth, action))
 }
 
-// DelayRequest adds a rule like On that passes the request on so much later. What follows it on the connection waits
-// behind it, so that the delays of several requests in one pipeline add up.
+// DelayRequest adds a rule like On that passes the request on so much later. What follows it on the
+// connection waits behind it, so that the delays of several requests in one pipeline add up.
 func (p *Proxy) DelayRequest(match func(args []string) bool, nth int, delay time.Duration) *Rule {
 	r := newRule(match, nth, delayRequest)
 	r.delay = delay
@@ -180,8 +182,8 @@ func (p *Proxy) Clear() {
 	p.rules = nil
 }
 
-// Seen is how many requests have arrived that match matches, whatever became of them. The proxy remembers all requests
-// of its life, which is a test's.
+// Seen is how many requests have arrived that match matches, whatever became of them. The proxy
+// remembers all requests of its life, which is a test's.
 func (p *Proxy) Seen(match func(args []string) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +203,8 @@ func (p *Proxy) Requests() [][]string {
 	return slices.Clone(p.log)
 }
 
-// arrive records a request and finds the rule for it, if any. A subscribed connection has only rules for requests.
+// arrive records a request and finds the rule for it, if any. A subscribed connection has only
+// rules for requests.
 func (p *Proxy) arrive(args []string, subscribed bool) (rule *Rule, held <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 )
 
 func TestRequestsAreReadInAnyPieces(t *testing.T) {
-	stream := "*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n" + "PING now\r\n" + "*1\r\n$0\r\n\r\n" + "*0\r\n" + "*1\r\n$4\r\nQUIT\r\n"
+	stream := "*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n" + "PING now\r\n" + "*1\r\n$0\r\n\r\n" + "*0\r\n" +
+		"*1\r\n$4\r\nQUIT\r\n"
 	want := [][]string{{"GET", "a\r\nb"}, {"PING", "now"}, {""}, nil, {"QUIT"}}
 	for name, r := range map[string]*bufio.Reader{
 		"whole": bufio.NewReader(strings.NewReader(stream)),
@@ -32,7 +33,8 @@ func TestEachTypeOfReplyIsOneFrame(t *testing.T) {
 	frames := []string{
 		"+OK\r\n", "-ERR no\r\n", ":-1\r\n", "$-1\r\n", "$0\r\n\r\n", "$4\r\n\r\n\r\n\r\n", "*-1\r\n", "*0\r\n",
 		"*2\r\n:1\r\n*1\r\n$1\r\nx\r\n", "_\r\n", "#t\r\n", ",1.5\r\n", "(12345678901234567890\r\n", "=5\r\ntxt:a\r\n",
-		"!3\r\nERR\r\n", "%1\r\n+a\r\n%1\r\n+b\r\n:1\r\n", "~2\r\n:1\r\n:2\r\n", ">3\r\n+message\r\n$1\r\nc\r\n$1\r\n0\r\n",
+		"!3\r\nERR\r\n", "%1\r\n+a\r\n%1\r\n+b\r\n:1\r\n", "~2\r\n:1\r\n:2\r\n",
+		">3\r\n+message\r\n$1\r\nc\r\n$1\r\n0\r\n",
 		"|1\r\n+ttl\r\n:3\r\n$1\r\nx\r\n", ">0\r\n",
 	}
 	r := bufio.NewReader(iotest.OneByteReader(strings.NewReader(strings.Join(frames, ""))))
@@ -44,7 +46,8 @@ func TestEachTypeOfReplyIsOneFrame(t *testing.T) {
 }
 
 func FuzzReadersNeverPanic(f *testing.F) {
-	for _, s := range []string{"*1\r\n$1\r\na\r\n", "*1\r\n\r\n", "$5\r\n", "\n", "%1\r\n", "*-1\r\n", "|0\r\n", "$-2\r\n", "*2\r\n:1\r\n"} {
+	for _, s := range []string{"*1\r\n$1\r\na\r\n", "*1\r\n\r\n", "$5\r\n", "\n", "%1\r\n", "*-1\r\n", "|0\r\n",
+		"$-2\r\n", "*2\r\n:1\r\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -14,17 +14,19 @@ type Action int
 
 // The actions.
 const (
-	// DropReply lets the server run the request, swallows the reply and then closes the connection: a lost reply.
+	// DropReply lets the server run the request, swallows the reply and then closes the connection:
+	// a lost reply.
 	DropReply Action = iota + 1
-	// DropRequest never forwards the request and closes the connection when all replies still due have been passed on:
-	// a lost request.
+	// DropRequest never forwards the request and closes the connection when all replies still due
+	// have been passed on: a lost request.
 	DropRequest
 	// Cut closes the connection at once, before forwarding; replies still due may be lost.
 	Cut
-	// HoldReply lets the server run the request and holds the reply, and all later ones of the connection, until
-	// [Rule.Release].
+	// HoldReply lets the server run the request and holds the reply, and all later ones of the
+	// connection, until [Rule.Release].
 	HoldReply
-	// BlackHole swallows the request and everything after it on the connection, which stays open without a word.
+	// BlackHole swallows the request and everything after it on the connection, which stays open
+	// without a word.
 	BlackHole
 
 	// Those with a duration have methods of their own.
@@ -64,20 +66,21 @@ func newRule(match func([]string) bool, nth int, action Action) *Rule {
 	return &Rule{match: match, nth: nth, action: action, fired: make(chan struct{}), hold: make(chan struct{})}
 }
 
-// Fired is closed when the rule has taken effect for the first time: for DropReply, HoldReply and DelayReply after the
-// server has run the request, for the others when the request has been caught. A delay begins then.
+// Fired is closed when the rule has taken effect for the first time: for DropReply, HoldReply and
+// DelayReply after the server has run the request, for the others when the request has been caught.
+// A delay begins then.
 func (r *Rule) Fired() <-chan struct{} { return r.fired }
 
-// Count is how many requests the rule has caught. It is raised before the fault can be felt, so a client that has seen
-// an error is counted.
+// Count is how many requests the rule has caught. It is raised before the fault can be felt, so a
+// client that has seen an error is counted.
 func (r *Rule) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.count
 }
 
-// Release passes on what HoldReply or a delay holds now. A rule with nth 0 goes on holding later ones; any other, if
-// it has not fired yet, holds nothing any more.
+// Release passes on what HoldReply or a delay holds now. A rule with nth 0 goes on holding later
+// ones; any other, if it has not fired yet, holds nothing any more.
 func (r *Rule) Release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +141,8 @@ func Command(names ...string) func(args []string) bool {
 	}
 }
 
-// Script matches EVALSHA with this hash, and EVAL with the text that has it; not the read-only variants.
+// Script matches EVALSHA with this hash, and EVAL with the text that has it; not the read-only
+// variants.
 func Script(sha string) func(args []string) bool {
 	return func(args []string) bool {
 		switch {
@@ -154,8 +158,8 @@ func Script(sha string) func(args []string) bool {
 	}
 }
 
-// Arg matches requests whose i-th word is val. 0 is the command's name; for a script 1 is hash or text, 2 the number of
-// keys, and the first key is 3.
+// Arg matches requests whose i-th word is val. 0 is the command's name; for a script 1 is hash or
+// text, 2 the number of keys, and the first key is 3.
 func Arg(i int, val string) func(args []string) bool {
 	return func(args []string) bool { return i < len(args) && args[i] == val }
 }

@@ -228,11 +228,12 @@ func badInput(s *subject) {
 		err    error
 		remedy string
 	}{
-		"empty name":     {named(""), "give the lock a name"},
-		"open brace":     {named("a{b"), "close it"},
-		"empty tag":      {named("a{}b"), "fill it"},
-		"closing brace":  {named("a}b"), "remove it"},
-		"short lease":    {good(holdfast.Lease(4*time.Millisecond - 1)), "Lease is 3.999999ms; a lease is at least 4ms"},
+		"empty name":    {named(""), "give the lock a name"},
+		"open brace":    {named("a{b"), "close it"},
+		"empty tag":     {named("a{}b"), "fill it"},
+		"closing brace": {named("a}b"), "remove it"},
+		"short lease": {good(holdfast.Lease(4*time.Millisecond - 1)),
+			"Lease is 3.999999ms; a lease is at least 4ms"},
 		"no lease":       {good(holdfast.Lease(0)), "at least 4ms"},
 		"negative lease": {good(holdfast.Lease(-time.Second)), "at least 4ms"},
 		"lowest lease":   {good(holdfast.Lease(math.MinInt64)), "at least 4ms"},

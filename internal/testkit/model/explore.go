@@ -5,8 +5,8 @@ import "errors"
 // ErrStuck is the reason of a violation of Goal.
 var ErrStuck = errors.New("the goal cannot be reached from here by quiet steps")
 
-// explorer is one exploration under way. States are numbered in the order in which they were first seen, which is the
-// order of their distance from the start.
+// explorer is one exploration under way. States are numbered in the order in which they were first
+// seen, which is the order of their distance from the start.
 type explorer[S comparable] struct {
 	model  Model[S]
 	limit  int
@@ -62,8 +62,8 @@ func (e *explorer[S]) see(s S, parent int32) int32 {
 	return n
 }
 
-// violation finds the way to a state by taking the steps of its ancestors once more. Labels are not stored, for there are
-// many times more of them than are ever read.
+// violation finds the way to a state by taking the steps of its ancestors once more. Labels are not
+// stored, for there are many times more of them than are ever read.
 func (e *explorer[S]) violation(n int32, reason error) *Violation[S] {
 	v := &Violation[S]{Reason: reason, State: e.states[n]}
 	for ; e.parent[n] >= 0; n = e.parent[n] {
@@ -78,8 +78,8 @@ func (e *explorer[S]) violation(n int32, reason error) *Violation[S] {
 	return v
 }
 
-// checkGoal walks the quiet steps backwards from all states of the goal. What it does not meet is stuck; the one of those
-// that is nearest to the start is reported.
+// checkGoal walks the quiet steps backwards from all states of the goal. What it does not meet is
+// stuck; the one of those that is nearest to the start is reported.
 func (e *explorer[S]) checkGoal() {
 	first, next := e.backwards()
 	reached := make([]bool, len(e.states))
@@ -108,7 +108,8 @@ func (e *explorer[S]) checkGoal() {
 	}
 }
 
-// backwards chains the quiet steps by where they lead to: first[state] is one of them, next[step] another to the same.
+// backwards chains the quiet steps by where they lead to: first[state] is one of them, next[step]
+// another to the same.
 func (e *explorer[S]) backwards() (first, next []int) {
 	first, next = make([]int, len(e.states)), make([]int, len(e.quiet))
 	for i := range first {

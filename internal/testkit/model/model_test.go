@@ -42,7 +42,8 @@ func TestAllStatesAreVisited(t *testing.T) {
 	}
 }
 
-// jugs is the old riddle: four litres with a jug of three and one of five. The shortest way has six steps.
+// jugs is the old riddle: four litres with a jug of three and one of five. The shortest way has six
+// steps.
 func jugs() Model[[2]int] {
 	return Model[[2]int]{
 		Start: [][2]int{{0, 0}},

@@ -1,5 +1,6 @@
-// Package mutant breaks a script of the library on purpose, on its way from one client to the server: a defence that is part
-// of a script is switched off that way, without a hook in the library.
+// Package mutant breaks a script of the library on purpose, on its way from one client to the
+// server: a defence that is part of a script is switched off that way, without a hook in the
+// library.
 package mutant
 
 import (
@@ -14,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Hook returns a go-redis hook that sends another text in place of the script's: its own with the edits made, which are
-// pairs of what stands there and what is to. It panics when the script does not say what is to be replaced, because the
-// mutation would then be none.
+// Hook returns a go-redis hook that sends another text in place of the script's: its own with the
+// edits made, which are pairs of what stands there and what is to. It panics when the script does
+// not say what is to be replaced, because the mutation would then be none.
 func Hook(script *lua.Script, edits ...string) redis.Hook {
 	text := script.Text()
 	for i := 0; i < len(edits); i += 2 {
@@ -31,7 +32,8 @@ func Hook(script *lua.Script, edits ...string) redis.Hook {
 
 type hook struct{ hash, mutated, text, mutatedText string }
 
-// swap edits the arguments in place. The library makes them anew for each operation, and its repeats may as well be mutated.
+// swap edits the arguments in place. The library makes them anew for each operation, and its
+// repeats may as well be mutated.
 func (h hook) swap(cmd redis.Cmder) {
 	args := cmd.Args()
 	if len(args) < 2 {

@@ -10,9 +10,10 @@ import (
 // BinaryEnv names the environment variable that chooses the server to test against.
 const BinaryEnv = "HOLDFAST_REDIS_SERVER"
 
-// Binary returns the server to start: the value of HOLDFAST_REDIS_SERVER if set (a path, or a name on the PATH), else
-// redis-server, else valkey-server. ok is false when there is none; a variable that names a missing file is "none"
-// too, never a reason to test against some other server in silence.
+// Binary returns the server to start: the value of HOLDFAST_REDIS_SERVER if set (a path, or a name
+// on the PATH), else redis-server, else valkey-server. ok is false when there is none; a variable
+// that names a missing file is "none" too, never a reason to test against some other server in
+// silence.
 func Binary() (path string, ok bool) {
 	if want := os.Getenv(BinaryEnv); want != "" {
 		path, err := exec.LookPath(want)
@@ -31,7 +32,8 @@ func missing() string {
 	if want := os.Getenv(BinaryEnv); want != "" {
 		return BinaryEnv + "=" + want + " is not an executable"
 	}
-	return "no redis-server or valkey-server on the PATH; install one (Debian: apt-get install redis-server) or set " + BinaryEnv
+	return "no redis-server or valkey-server on the PATH; install one (Debian: apt-get install redis-server) or set " +
+		BinaryEnv
 }
 
 // binary is Binary for a test that cannot go on without.

@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// call sends one command on a connection of its own and returns the reply: string, int64, []any or nil.
+// call sends one command on a connection of its own and returns the reply: string, int64, []any or
+// nil.
 //
-// It is not a go-redis client because such a client says HELLO and more on each connection, which would stand in the
-// command counts that tests look at.
+// It is not a go-redis client because such a client says HELLO and more on each connection, which
+// would stand in the command counts that tests look at.
 func call(addr string, args ...string) (any, error) { return callWithin(time.Second, addr, args...) }
 
 // callWithin is call with a limit of its own.

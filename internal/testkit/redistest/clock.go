@@ -17,8 +17,8 @@ import (
 //go:embed shim/offclock.c
 var offclockSource []byte
 
-// offclock is the compiled shim, made once in the life of the test binary. It is kept in memory and written beside each
-// server that needs it, so that there is no file to clean up at the end.
+// offclock is the compiled shim, made once in the life of the test binary. It is kept in memory and
+// written beside each server that needs it, so that there is no file to clean up at the end.
 var offclock = sync.OnceValues(func() ([]byte, error) {
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("a server's clock can be moved on Linux only")
@@ -69,7 +69,8 @@ func newClock(tb testing.TB, dir string) *clock {
 // env makes a server read the clock.
 func (c *clock) env() []string { return []string{"LD_PRELOAD=" + c.lib, "OFFCLOCK_FILE=" + c.file} }
 
-// set writes the offset in place: the server has the file mapped, so it must not be replaced or truncated.
+// set writes the offset in place: the server has the file mapped, so it must not be replaced or
+// truncated.
 func (c *clock) set(offset time.Duration) error {
 	f, err := os.OpenFile(c.file, os.O_WRONLY, 0)
 	if err != nil {
@@ -80,8 +81,9 @@ func (c *clock) set(offset time.Duration) error {
 	return err
 }
 
-// MoveClock moves the server's wall clock by d from where it is, forwards or backwards, and returns when its TIME shows
-// it. The server must have been started with [Clock], and must answer. The time between two moves passes as usual.
+// MoveClock moves the server's wall clock by d from where it is, forwards or backwards, and returns
+// when its TIME shows it. The server must have been started with [Clock], and must answer. The time
+// between two moves passes as usual.
 func (s *Server) MoveClock(tb testing.TB, d time.Duration) {
 	tb.Helper()
 	if s.clock == nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// CloseAtEnd closes something at the end of the test, and fails it if that takes longer than it may on a busy machine. A
-// client of the library is such a thing; this package must not know it.
+// CloseAtEnd closes something at the end of the test, and fails it if that takes longer than it may
+// on a busy machine. A client of the library is such a thing; this package must not know it.
 func CloseAtEnd(tb testing.TB, c interface {
 	Close(ctx context.Context) error
 }) {

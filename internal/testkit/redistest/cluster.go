@@ -15,22 +15,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// replication makes replicas follow at once: by default a primary since 7.0 waits 5 s for more of them before it syncs.
+// replication makes replicas follow at once: by default a primary since 7.0 waits 5 s for more of
+// them before it syncs.
 var replication = []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
 
 // Cluster is a Redis Cluster of servers on this machine.
 type Cluster struct {
-	// Nodes are the servers: the first are the masters in the order of their slots, then each master's replicas. A
-	// failover changes the roles, not the order.
+	// Nodes are the servers: the first are the masters in the order of their slots, then each
+	// master's replicas. A failover changes the roles, not the order.
 	Nodes   []*Server
 	masters int    // how many shards there are
 	id      uint64 // of this cluster, among all that run or have run here
 }
 
-// StartCluster starts a cluster of so many masters, each with so many replicas, and waits until every node calls it
-// healthy and every replica follows. That takes 2 s, whatever the timeouts: a master that has just started refuses to
-// serve for so long. Tests of one package should share it. The node timeout is 1 s: a killed master is replaced
-// within 2-3 s. It is killed when the test ends.
+// StartCluster starts a cluster of so many masters, each with so many replicas, and waits until
+// every node calls it healthy and every replica follows. That takes 2 s, whatever the timeouts: a
+// master that has just started refuses to serve for so long. Tests of one package should share it.
+// The node timeout is 1 s: a killed master is replaced within 2-3 s. It is killed when the test
+// ends.
 func StartCluster(tb testing.TB, shards, replicas int, opts ...Option) *Cluster {
 	tb.Helper()
 	conf := configure(tb, opts)
@@ -51,8 +53,8 @@ func StartCluster(tb testing.TB, shards, replicas int, opts ...Option) *Cluster 
 	return c
 }
 
-// startCluster starts the nodes with a nodes.conf that already says who they are. Joining them by commands is no faster,
-// and CLUSTER MEET races with CLUSTER SET-CONFIG-EPOCH.
+// startCluster starts the nodes with a nodes.conf that already says who they are. Joining them by
+// commands is no faster, and CLUSTER MEET races with CLUSTER SET-CONFIG-EPOCH.
 func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, error) {
 	c := &Cluster{masters: shards, id: rand.Uint64()}
 	flags := append([]string{
@@ -104,13 +106,14 @@ func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, e
 	return c, nil
 }
 
-// nodeID is one that no node of another cluster has, of another run at the same time or of one just before: nodes that find a
-// known id at an address that they remember take it for their own, and two clusters become one.
+// nodeID is one that no node of another cluster has, of another run at the same time or of one just
+// before: nodes that find a known id at an address that they remember take it for their own, and
+// two clusters become one.
 func (c *Cluster) nodeID(i int) string { return fmt.Sprintf("%016x%024x", c.id, i+1) }
 
-// busPort finds a port p with p and p+10000 free, where Redis puts the cluster bus. Choosing the bus port came only with
-// 7.0 (--cluster-port), and the kernel's own choice is mostly above 55535, where p+10000 is no port. So p is drawn
-// below the kernel's range. 0: none found.
+// busPort finds a port p with p and p+10000 free, where Redis puts the cluster bus. Choosing the
+// bus port came only with 7.0 (--cluster-port), and the kernel's own choice is mostly above 55535,
+// where p+10000 is no port. So p is drawn below the kernel's range. 0: none found.
 func busPort(taken map[int]bool) int {
 	for range 200 {
 		p := 10000 + rand.IntN(12000)
@@ -162,8 +165,9 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// Client returns a client of the cluster, closed when the test ends. It reloads the map of slots every 500 ms (go-redis'
-// own 60 s would leave it blind to a dead master for that long). change may alter the options before use.
+// Client returns a client of the cluster, closed when the test ends. It reloads the map of slots
+// every 500 ms (go-redis' own 60 s would leave it blind to a dead master for that long). change may
+// alter the options before use.
 func (c *Cluster) Client(tb testing.TB, change ...func(*redis.ClusterOptions)) *redis.ClusterClient {
 	tb.Helper()
 	o := &redis.ClusterOptions{

@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// Failover makes a replica of the key's shard its master, without asking the others (CLUSTER FAILOVER TAKEOVER, which
-// needs no majority and takes milliseconds), and returns when it says it is. What the old master had not replicated is
-// lost. The new master does not know the scripts that the old one knew.
+// Failover makes a replica of the key's shard its master, without asking the others (CLUSTER
+// FAILOVER TAKEOVER, which needs no majority and takes milliseconds), and returns when it says it
+// is. What the old master had not replicated is lost. The new master does not know the scripts that
+// the old one knew.
 func (c *Cluster) Failover(tb testing.TB, key string) (promoted *Server) {
 	tb.Helper()
 	promoted = c.replica(tb, key)
@@ -18,8 +19,9 @@ func (c *Cluster) Failover(tb testing.TB, key string) (promoted *Server) {
 	return promoted
 }
 
-// Switch makes a replica of the key's shard its master in agreement with the old one (CLUSTER FAILOVER), which loses
-// nothing, and returns when all nodes know. The old master is its replica then.
+// Switch makes a replica of the key's shard its master in agreement with the old one (CLUSTER
+// FAILOVER), which loses nothing, and returns when all nodes know. The old master is its replica
+// then.
 func (c *Cluster) Switch(tb testing.TB, key string) (promoted *Server) {
 	tb.Helper()
 	old := c.Master(tb, key)
@@ -35,8 +37,8 @@ func (c *Cluster) Switch(tb testing.TB, key string) (promoted *Server) {
 	return promoted
 }
 
-// KillMaster kills the master of the key's shard and returns when the others have put a replica in its place, 2-3 s
-// later. What the master had not replicated is lost.
+// KillMaster kills the master of the key's shard and returns when the others have put a replica in
+// its place, 2-3 s later. What the master had not replicated is lost.
 func (c *Cluster) KillMaster(tb testing.TB, key string) (killed, promoted *Server) {
 	tb.Helper()
 	killed = c.Master(tb, key)
@@ -44,8 +46,9 @@ func (c *Cluster) KillMaster(tb testing.TB, key string) (killed, promoted *Serve
 	return killed, c.AwaitPromotion(tb, key, killed)
 }
 
-// AwaitPromotion waits until all nodes that answer agree on a master of the key's shard other than old, it says that it is
-// one, and they call the cluster healthy. It is for after old was killed or paused.
+// AwaitPromotion waits until all nodes that answer agree on a master of the key's shard other than
+// old, it says that it is one, and they call the cluster healthy. It is for after old was killed or
+// paused.
 func (c *Cluster) AwaitPromotion(tb testing.TB, key string, old *Server) (promoted *Server) {
 	tb.Helper()
 	slot := c.slot(tb, key)
@@ -61,7 +64,8 @@ func (c *Cluster) AwaitPromotion(tb testing.TB, key string, old *Server) (promot
 			}
 			info, _ := text(call(s.Addr(), "CLUSTER", "INFO"))
 			master := shards.master(slot)
-			if master == nil || master == old || promoted != nil && master != promoted || InfoField(info, "cluster_state") != "ok" {
+			if master == nil || master == old || promoted != nil && master != promoted ||
+				InfoField(info, "cluster_state") != "ok" {
 				return false
 			}
 			promoted = master

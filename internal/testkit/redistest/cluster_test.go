@@ -21,7 +21,8 @@ func other(t *testing.T, c *Cluster, key string) *Server {
 	return nil
 }
 
-// One cluster per version, because it takes 2 s to start: a slot moves, then masters change in three ways.
+// One cluster per version, because it takes 2 s to start: a slot moves, then masters change in
+// three ways.
 func TestClusterMovesSlotsAndMasters(t *testing.T) {
 	each(t, func(t *testing.T, bin Option, p Program) {
 		c := StartCluster(t, 3, 1, bin)
@@ -88,6 +89,7 @@ func TestSentinelReplacesAPrimaryOfEveryVersion(t *testing.T) {
 		old := s.Primary(t)
 		old.Pause()
 		require.NotSame(t, old, s.AwaitPromotion(t, old))
-		require.Eventually(t, func() bool { return rdb.Get(t.Context(), "k").Val() == "v" }, patience, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return rdb.Get(t.Context(), "k").Val() == "v" }, patience,
+			5*time.Millisecond)
 	})
 }

@@ -1,7 +1,7 @@
 package redistest
 
-// ForExample returns the address of the shared server for an Example, which has no testing.TB to report to: it panics if
-// there is no server.
+// ForExample returns the address of the shared server for an Example, which has no testing.TB to
+// report to: it panics if there is no server.
 func ForExample() (addr string) {
 	bin, ok := Binary()
 	if !ok {
@@ -19,7 +19,8 @@ func ForExample() (addr string) {
 	return shared.server.Addr()
 }
 
-// ForExamples is ForExample for n servers that know nothing of each other, started at each call. [Main] stops them.
+// ForExamples is ForExample for n servers that know nothing of each other, started at each call.
+// [Main] stops them.
 func ForExamples(n int) (addrs []string) {
 	bin, ok := Binary()
 	if !ok {

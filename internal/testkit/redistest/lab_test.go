@@ -146,5 +146,6 @@ func TestReplicatedLosesNothingThatReplicasHave(t *testing.T) {
 	r.Primary().Kill()
 	promoted := r.Failover(t)
 	require.Equal(t, "v", promoted.Command(t, "GET", "k"))
-	require.Eventually(t, func() bool { return rdb.Get(t.Context(), "k").Val() == "v" }, 5*time.Second, 2*time.Millisecond)
+	require.Eventually(t, func() bool { return rdb.Get(t.Context(), "k").Val() == "v" }, 5*time.Second,
+		2*time.Millisecond)
 }

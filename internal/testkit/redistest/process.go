@@ -18,7 +18,8 @@ const (
 	patience  = 10 * time.Second // for anything a healthy server does within a second, on a machine that is busy
 )
 
-// process is one run of a server. The goroutine that reaps it is owned by the process and joined by kill.
+// process is one run of a server. The goroutine that reaps it is owned by the process and joined by
+// kill.
 type process struct {
 	cmd    *exec.Cmd
 	log    *os.File
@@ -67,8 +68,8 @@ func (p *process) output() string {
 	return string(b[max(0, len(b)-2000):])
 }
 
-// ready waits until the process answers on addr. That it is this process and not another server which took the port in
-// between is known by its pid.
+// ready waits until the process answers on addr. That it is this process and not another server
+// which took the port in between is known by its pid.
 func (p *process) ready(addr string) error {
 	var last error
 	ok := eventually(patience, func() bool {
@@ -96,7 +97,8 @@ func (p *process) ready(addr string) error {
 	return nil
 }
 
-// freePort asks the kernel for a port. Another process may take it before the server does, so callers try again.
+// freePort asks the kernel for a port. Another process may take it before the server does, so
+// callers try again.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// ServersEnv names the environment variable with a directory of servers of many versions: its bin/*-server.
+// ServersEnv names the environment variable with a directory of servers of many versions: its
+// bin/*-server.
 const ServersEnv = "HOLDFAST_SERVERS"
 
 // Program is a server program that tests can start, see [Exec].
@@ -21,9 +22,10 @@ type Program struct {
 	Valkey  bool
 }
 
-// Programs returns all server programs there are to test with: those in the directory that HOLDFAST_SERVERS names, and
-// the one [Binary] finds if its version is not among them. Redis comes first, older versions before newer ones; each
-// version stands once. A directory without a server in it is an error, not a reason to test less in silence.
+// Programs returns all server programs there are to test with: those in the directory that
+// HOLDFAST_SERVERS names, and the one [Binary] finds if its version is not among them. Redis comes
+// first, older versions before newer ones; each version stands once. A directory without a server
+// in it is an error, not a reason to test less in silence.
 func Programs(tb testing.TB) []Program {
 	tb.Helper()
 	var paths []string

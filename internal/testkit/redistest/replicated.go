@@ -12,14 +12,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Replicated is a primary with replicas and nobody who watches them: what a failover does and when is the test's to say.
+// Replicated is a primary with replicas and nobody who watches them: what a failover does and when
+// is the test's to say.
 type Replicated struct {
-	// Nodes are the servers: at first the primary, then the replicas. A promotion changes the roles, not the order.
+	// Nodes are the servers: at first the primary, then the replicas. A promotion changes the
+	// roles, not the order.
 	Nodes   []*Server
 	primary atomic.Pointer[Server]
 }
 
-// StartReplicated starts a primary with n replicas and waits until they follow. All are killed when the test ends.
+// StartReplicated starts a primary with n replicas and waits until they follow. All are killed when
+// the test ends.
 func StartReplicated(tb testing.TB, n int, opts ...Option) *Replicated {
 	tb.Helper()
 	c := configure(tb, opts)
@@ -60,15 +63,17 @@ func (r *Replicated) Replicas() []*Server {
 	return replicas
 }
 
-// AwaitReplicas waits until every replica has everything that the primary has. A detached or dead one never has.
+// AwaitReplicas waits until every replica has everything that the primary has. A detached or dead
+// one never has.
 func (r *Replicated) AwaitReplicas(ctx context.Context, tb testing.TB) {
 	tb.Helper()
 	awaitReplicas(ctx, tb, r.Primary(), r.Replicas())
 }
 
-// Detach cuts a replica's link to its primary, so that it gets no more writes. It stays a read-only replica with the data
-// that it has. What the primary is sent from now on is lost if this replica is promoted: Detach, write, [Replicated.Promote]
-// is a failover that loses writes. (Pausing the replica would not do: it reads on where it stopped.)
+// Detach cuts a replica's link to its primary, so that it gets no more writes. It stays a read-only
+// replica with the data that it has. What the primary is sent from now on is lost if this replica
+// is promoted: Detach, write, [Replicated.Promote] is a failover that loses writes. (Pausing the
+// replica would not do: it reads on where it stopped.)
 func (r *Replicated) Detach(tb testing.TB, replica *Server) {
 	tb.Helper()
 	replica.Command(tb, "REPLICAOF", "127.0.0.1", "1") // nobody listens there, and nobody may
@@ -81,9 +86,10 @@ func (r *Replicated) Detach(tb testing.TB, replica *Server) {
 	}
 }
 
-// Promote makes a replica the primary at once (REPLICAOF NO ONE): clients of [Replicated.Client] connect to it from now
-// on. Every other node that answers becomes its replica and forgets what the new primary does not have; a client
-// connected to the old one is told READONLY. The new primary does not know the scripts that the old one knew.
+// Promote makes a replica the primary at once (REPLICAOF NO ONE): clients of [Replicated.Client]
+// connect to it from now on. Every other node that answers becomes its replica and forgets what the
+// new primary does not have; a client connected to the old one is told READONLY. The new primary
+// does not know the scripts that the old one knew.
 func (r *Replicated) Promote(tb testing.TB, replica *Server) {
 	tb.Helper()
 	replica.Command(tb, "REPLICAOF", "NO", "ONE")
@@ -96,8 +102,8 @@ func (r *Replicated) Promote(tb testing.TB, replica *Server) {
 	}
 }
 
-// Failover promotes the first replica that answers and returns it. Only what it had by then survives; see
-// [Replicated.AwaitReplicas] and [Replicated.Detach].
+// Failover promotes the first replica that answers and returns it. Only what it had by then
+// survives; see [Replicated.AwaitReplicas] and [Replicated.Detach].
 func (r *Replicated) Failover(tb testing.TB) (promoted *Server) {
 	tb.Helper()
 	for _, s := range r.Replicas() {
@@ -110,16 +116,18 @@ func (r *Replicated) Failover(tb testing.TB) (promoted *Server) {
 	return nil
 }
 
-// Rejoin makes a server that was dead, paused or promoted by mistake a replica of the primary and waits until it follows.
+// Rejoin makes a server that was dead, paused or promoted by mistake a replica of the primary and
+// waits until it follows.
 func (r *Replicated) Rejoin(tb testing.TB, s *Server) {
 	tb.Helper()
 	s.Command(tb, "REPLICAOF", "127.0.0.1", strconv.Itoa(r.Primary().port))
 	awaitLink(tb, s)
 }
 
-// Client returns a client that connects to whichever server is the primary when it dials, as one does that knows the
-// primary by a name or an address that moves. It is closed when the test ends. Connections to a former primary are given
-// up when they break, or when it says that it is read-only by now. change may alter the options before use.
+// Client returns a client that connects to whichever server is the primary when it dials, as one
+// does that knows the primary by a name or an address that moves. It is closed when the test ends.
+// Connections to a former primary are given up when they break, or when it says that it is
+// read-only by now. change may alter the options before use.
 func (r *Replicated) Client(tb testing.TB, change ...func(*redis.Options)) *redis.Client {
 	tb.Helper()
 	return NewClient(tb, r.Primary().Addr(), append([]func(*redis.Options){func(o *redis.Options) {
@@ -130,9 +138,9 @@ func (r *Replicated) Client(tb testing.TB, change ...func(*redis.Options)) *redi
 	}}, change...)...)
 }
 
-// Strand pauses the replicas of a primary and cuts their links, so that they cannot get what it is sent from now on, not
-// even when they go on: they would connect to it again, so it has to be dead or paused by then. That loses writes where
-// somebody else than the test promotes replicas.
+// Strand pauses the replicas of a primary and cuts their links, so that they cannot get what it is
+// sent from now on, not even when they go on: they would connect to it again, so it has to be dead
+// or paused by then. That loses writes where somebody else than the test promotes replicas.
 func (s *Server) Strand(tb testing.TB, replicas []*Server) {
 	tb.Helper()
 	for _, r := range replicas {

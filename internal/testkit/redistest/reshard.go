@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Move is a slot on its way from one master to another. Until [Move.Finish] the source owns it and answers ASK for keys
-// that it does not have. A command for several keys of which some have moved is answered with TRYAGAIN, by the target and
-// since 7.0 by the source, too.
+// Move is a slot on its way from one master to another. Until [Move.Finish] the source owns it and
+// answers ASK for keys that it does not have. A command for several keys of which some have moved
+// is answered with TRYAGAIN, by the target and since 7.0 by the source, too.
 type Move struct {
 	Slot     int
 	From, To *Server
@@ -57,8 +57,8 @@ func (m *Move) Keys(tb testing.TB) {
 	}
 }
 
-// Finish gives the slot to the target and returns when all nodes that answer know. Keys still at the source make the
-// source refuse.
+// Finish gives the slot to the target and returns when all nodes that answer know. Keys still at
+// the source make the source refuse.
 func (m *Move) Finish(tb testing.TB) {
 	tb.Helper()
 	masters := []*Server{m.To, m.From} // the target first: it must own the slot before the source lets go
@@ -81,9 +81,10 @@ func (m *Move) Finish(tb testing.TB) {
 	}
 }
 
-// awaitEpochs waits until the target knows the epoch of every node, since it takes the next greater one for the slot. If the source had
-// a greater one from a move just before, what it said of the slot then would be believed for good, the target would give the slot up,
-// and delete its keys. (Seen with 6.0, where a node does not tell the others at once.)
+// awaitEpochs waits until the target knows the epoch of every node, since it takes the next greater
+// one for the slot. If the source had a greater one from a move just before, what it said of the
+// slot then would be believed for good, the target would give the slot up, and delete its keys.
+// (Seen with 6.0, where a node does not tell the others at once.)
 func (m *Move) awaitEpochs(tb testing.TB) {
 	tb.Helper()
 	epoch := func(s *Server, field string) int {
@@ -93,7 +94,8 @@ func (m *Move) awaitEpochs(tb testing.TB) {
 	}
 	if !eventually(patience, func() bool {
 		known := epoch(m.To, "cluster_current_epoch")
-		return !slices.ContainsFunc(m.cluster.Nodes, func(s *Server) bool { return epoch(s, "cluster_my_epoch") > known })
+		return !slices.ContainsFunc(m.cluster.Nodes,
+			func(s *Server) bool { return epoch(s, "cluster_my_epoch") > known })
 	}) {
 		tb.Fatalf("%s does not know the epochs of the others", m.To.Addr())
 	}

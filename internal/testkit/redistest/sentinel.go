@@ -21,10 +21,10 @@ type Sentinel struct {
 	Sentinels []*Server // speak the Sentinel commands only
 }
 
-// StartSentinel starts a primary, a replica and three Sentinels, and waits until each Sentinel knows all the others. That
-// takes 0.2-0.3 s, under Redis 6.0 more than 2 s (see hurry). A dead primary is replaced about 1.5 s after it died
-// (down-after is 500 ms). All are killed when the test ends. Of the options Exec holds for the Sentinels too, the others
-// for the data servers only.
+// StartSentinel starts a primary, a replica and three Sentinels, and waits until each Sentinel
+// knows all the others. That takes 0.2-0.3 s, under Redis 6.0 more than 2 s (see hurry). A dead
+// primary is replaced about 1.5 s after it died (down-after is 500 ms). All are killed when the
+// test ends. Of the options Exec holds for the Sentinels too, the others for the data servers only.
 func StartSentinel(tb testing.TB, opts ...Option) *Sentinel {
 	tb.Helper()
 	data := StartReplicated(tb, 1, opts...)
@@ -47,9 +47,10 @@ func StartSentinel(tb testing.TB, opts ...Option) *Sentinel {
 	return s
 }
 
-// hurry sets how often (ms) the Sentinels ask the servers and greet each other, which decides how soon they have found
-// one another. The usual periods must be put back: with 100 ms greetings, a Sentinel turns a primary back that was
-// promoted before it has heard of it, and failovers are aborted. Redis 6.0 does not have the command and takes its time.
+// hurry sets how often (ms) the Sentinels ask the servers and greet each other, which decides how
+// soon they have found one another. The usual periods must be put back: with 100 ms greetings, a
+// Sentinel turns a primary back that was promoted before it has heard of it, and failovers are
+// aborted. Redis 6.0 does not have the command and takes its time.
 func hurry(sentinels []*Server, info, publish string) {
 	for _, s := range sentinels {
 		_, _ = call(s.Addr(), "SENTINEL", "DEBUG", "info-period", info, "publish-period", publish)
@@ -67,15 +68,17 @@ func startSentinel(tb testing.TB, primary *Server) *Server {
 	return s
 }
 
-// sentinelConf writes the file for a first start on this port. At a restart the file is there, and says by then what the
-// Sentinel has learned: who the primary is now, and who the others are.
+// sentinelConf writes the file for a first start on this port. At a restart the file is there, and
+// says by then what the Sentinel has learned: who the primary is now, and who the others are.
 func (s *Server) sentinelConf() (path string, err error) {
 	path = filepath.Join(s.dir, fmt.Sprintf("sentinel-%d.conf", s.port))
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	conf := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\nsentinel monitor %s 127.0.0.1 %d 2\n", s.port, s.dir, SentinelMaster, s.watches) +
-		fmt.Sprintf("sentinel down-after-milliseconds %[1]s 500\nsentinel failover-timeout %[1]s 2000\n", SentinelMaster)
+	conf := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\nsentinel monitor %s 127.0.0.1 %d 2\n", s.port, s.dir,
+		SentinelMaster, s.watches) +
+		fmt.Sprintf("sentinel down-after-milliseconds %[1]s 500\nsentinel failover-timeout %[1]s 2000\n",
+			SentinelMaster)
 	return path, os.WriteFile(path, []byte(conf), 0o600)
 }
 
@@ -88,8 +91,8 @@ func (s *Sentinel) Addrs() []string {
 	return addrs
 }
 
-// Client returns a client that asks the Sentinels for the primary, closed when the test ends. change may alter the
-// options before use.
+// Client returns a client that asks the Sentinels for the primary, closed when the test ends.
+// change may alter the options before use.
 func (s *Sentinel) Client(tb testing.TB, change ...func(*redis.FailoverOptions)) *redis.Client {
 	tb.Helper()
 	o := &redis.FailoverOptions{
@@ -136,8 +139,9 @@ func (s *Server) primaryAddr() string {
 	return ""
 }
 
-// Failover makes the replica the primary and returns when all Sentinels agree on it, about 1 s later. The old primary
-// becomes its replica within 10 s more. The new primary does not know the scripts that the old one knew.
+// Failover makes the replica the primary and returns when all Sentinels agree on it, about 1 s
+// later. The old primary becomes its replica within 10 s more. The new primary does not know the
+// scripts that the old one knew.
 func (s *Sentinel) Failover(tb testing.TB) (promoted *Server) {
 	tb.Helper()
 	old := s.Primary(tb)
@@ -151,8 +155,8 @@ func (s *Sentinel) Failover(tb testing.TB) (promoted *Server) {
 	return s.AwaitPromotion(tb, old)
 }
 
-// AwaitPromotion waits until all Sentinels agree on a primary other than old, and it says that it is one. It is for
-// after old was killed or paused.
+// AwaitPromotion waits until all Sentinels agree on a primary other than old, and it says that it
+// is one. It is for after old was killed or paused.
 func (s *Sentinel) AwaitPromotion(tb testing.TB, old *Server) (promoted *Server) {
 	tb.Helper()
 	if !eventually(2*patience, func() bool {

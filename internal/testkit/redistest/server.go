@@ -33,8 +33,8 @@ type Server struct {
 	valkey  bool
 }
 
-// Start starts a server for one test and waits until it answers. It is killed when the test ends. It persists nothing.
-// The test is skipped where there is no server to start, and fails if CI=true.
+// Start starts a server for one test and waits until it answers. It is killed when the test ends.
+// It persists nothing. The test is skipped where there is no server to start, and fails if CI=true.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
 	return startServer(tb, configure(tb, opts))
@@ -56,7 +56,8 @@ func startServer(tb testing.TB, c config, args ...string) *Server {
 	return s
 }
 
-// start finds a port and starts the server on it, again with another port when that was stolen in between.
+// start finds a port and starts the server on it, again with another port when that was stolen in
+// between.
 func (s *Server) start() error {
 	var err error
 	for range 5 {
@@ -128,7 +129,8 @@ func (s *Server) identify() error {
 // Addr is the server's address, an IP literal with port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// Version is the server's own version, such as "7.0.15". For Valkey it is Valkey's, not the Redis version it claims.
+// Version is the server's own version, such as "7.0.15". For Valkey it is Valkey's, not the Redis
+// version it claims.
 func (s *Server) Version() string { return s.version }
 
 // Major is the first number of Version: 6 and up for Redis, 7 and up for Valkey.
@@ -141,9 +143,9 @@ func (s *Server) Major() int {
 // IsValkey says whether the server is Valkey.
 func (s *Server) IsValkey() bool { return s.valkey }
 
-// Client returns a client of the server, closed when the test ends. It sends nothing on its own account but HELLO, and
-// dials once per attempt, so that a test of a dead server does not wait for go-redis to try five times. change may
-// alter the options before use.
+// Client returns a client of the server, closed when the test ends. It sends nothing on its own
+// account but HELLO, and dials once per attempt, so that a test of a dead server does not wait for
+// go-redis to try five times. change may alter the options before use.
 func (s *Server) Client(tb testing.TB, change ...func(*redis.Options)) *redis.Client {
 	tb.Helper()
 	return NewClient(tb, s.Addr(), change...)
@@ -166,7 +168,8 @@ func NewClient(tb testing.TB, addr string, change ...func(*redis.Options)) *redi
 	return rdb
 }
 
-// mine returns the test to report to. What stops a server would stop it for every test that shares it.
+// mine returns the test to report to. What stops a server would stop it for every test that shares
+// it.
 func (s *Server) mine(op string) testing.TB {
 	if s.tb == nil {
 		panic("redistest: " + op + " of the shared server would hit other tests; use redistest.Start")
@@ -175,8 +178,9 @@ func (s *Server) mine(op string) testing.TB {
 	return s.tb
 }
 
-// Pause stops the server (SIGSTOP) and returns when it has stopped. Connections stay open and are not answered; what is
-// sent meanwhile runs after [Server.Resume]. A server still paused when the test ends is killed as usual.
+// Pause stops the server (SIGSTOP) and returns when it has stopped. Connections stay open and are
+// not answered; what is sent meanwhile runs after [Server.Resume]. A server still paused when the
+// test ends is killed as usual.
 func (s *Server) Pause() {
 	tb := s.mine("Pause")
 	tb.Helper()

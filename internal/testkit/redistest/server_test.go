@@ -45,7 +45,8 @@ func TestPauseHoldsAnswersBackUntilResume(t *testing.T) {
 	s.Pause()
 	require.ErrorContains(t, rdb.Incr(t.Context(), "n").Err(), "i/o timeout")
 	s.Resume()
-	require.Eventually(t, func() bool { return rdb.Get(t.Context(), "n").Val() == "1" }, 5*time.Second, 5*time.Millisecond,
+	require.Eventually(t, func() bool { return rdb.Get(t.Context(), "n").Val() == "1" }, 5*time.Second,
+		5*time.Millisecond,
 		"a command that timed out in a paused server runs when it goes on")
 }
 
@@ -104,7 +105,8 @@ func TestSharedIsOneServerAndCannotBeStopped(t *testing.T) {
 	s := Shared(t)
 	require.Same(t, s, Shared(t))
 	require.NoError(t, s.Client(t).Ping(t.Context()).Err())
-	require.PanicsWithValue(t, "redistest: Kill of the shared server would hit other tests; use redistest.Start", s.Kill)
+	require.PanicsWithValue(t, "redistest: Kill of the shared server would hit other tests; use redistest.Start",
+		s.Kill)
 	require.Panics(t, s.Pause)
 	require.Panics(t, s.Restart)
 }

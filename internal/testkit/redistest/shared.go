@@ -8,7 +8,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// shared is the server of this test binary. Started at most once; a failure is kept, so that each test reports it.
+// shared is the server of this test binary. Started at most once; a failure is kept, so that each
+// test reports it.
 var shared struct {
 	sync.Mutex
 	tried  bool
@@ -17,9 +18,10 @@ var shared struct {
 	more   []*Server // of examples
 }
 
-// Shared returns the one server that the tests of a package share, started at the first call. Tests on it use names of
-// their own (t.Name() is one), and neither flush nor configure it; [Server.Pause] and [Server.Kill] panic. The package's
-// TestMain must call [Main] for it to be stopped.
+// Shared returns the one server that the tests of a package share, started at the first call. Tests
+// on it use names of their own (t.Name() is one), and neither flush nor configure it;
+// [Server.Pause] and [Server.Kill] panic. The package's TestMain must call [Main] for it to be
+// stopped.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	bin := binary(tb)
@@ -62,17 +64,20 @@ func stopShared() {
 	shared.server, shared.more, shared.err, shared.tried = nil, nil, nil, false
 }
 
-// Main runs the tests of a package that uses [Shared]: it stops the shared server, then fails when a test left a
-// goroutine behind, and ends the process with the exit code. A package without Shared can as well use leak.Main.
+// Main runs the tests of a package that uses [Shared]: it stops the shared server, then fails when
+// a test left a goroutine behind, and ends the process with the exit code. A package without Shared
+// can as well use leak.Main.
 func Main(m *testing.M) {
-	// A ClusterClient for Sentinel (NewFailoverClusterClient) goes on listening to the Sentinels when it is closed, in these.
+	// A ClusterClient for Sentinel (NewFailoverClusterClient) goes on listening to the Sentinels
+	// when it is closed, in these.
 	const goRedis = "github.com/redis/go-redis/v9."
 	goleak.VerifyTestMain(thenStop{m}, goleak.IgnoreAnyFunction(goRedis+"(*sentinelFailover).listen"),
 		goleak.IgnoreAnyFunction(goRedis+"(*channel).initMsgChan.func1"),
 		goleak.IgnoreAnyFunction(goRedis+"(*channel).initHealthCheck.func1"))
 }
 
-// thenStop stops the shared server between the tests and the search for leaks, because its reaper is a goroutine.
+// thenStop stops the shared server between the tests and the search for leaks, because its reaper
+// is a goroutine.
 type thenStop struct{ m *testing.M }
 
 // Run is called by goleak.

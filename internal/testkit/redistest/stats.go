@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// CommandCalls returns how often the server has run each command since it started or since ResetStats, by lower-case
-// name, subcommands as "client|id". Commands inside scripts count too. The reading itself is not counted in its own
-// answer, and it leaves out what this package sent: INFO and CONFIG RESETSTAT.
+// CommandCalls returns how often the server has run each command since it started or since
+// ResetStats, by lower-case name, subcommands as "client|id". Commands inside scripts count too.
+// The reading itself is not counted in its own answer, and it leaves out what this package sent:
+// INFO and CONFIG RESETSTAT.
 func (s *Server) CommandCalls(tb testing.TB) map[string]int64 {
 	tb.Helper()
 	info, err := text(call(s.Addr(), "INFO", "commandstats"))

@@ -53,8 +53,10 @@ func NewCerts(tb testing.TB) *Certs {
 	return c
 }
 
-// issue makes a key and a certificate for it, signed by the authority, or by itself if there is none.
-func issue(name string, authority *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+// issue makes a key and a certificate for it, signed by the authority, or by itself if there is
+// none.
+func issue(name string, authority *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey,
+	error) {
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -84,18 +86,20 @@ func issue(name string, authority *x509.Certificate, key *ecdsa.PrivateKey) (*x5
 	return cert, own, err
 }
 
-// Client returns a client's side: it trusts the authority and shows the client's certificate. Each call returns a new
-// copy, which the caller may change.
+// Client returns a client's side: it trusts the authority and shows the client's certificate. Each
+// call returns a new copy, which the caller may change.
 func (c *Certs) Client() *tls.Config {
 	return &tls.Config{
-		RootCAs: c.roots, Certificates: []tls.Certificate{c.client}, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12,
+		RootCAs: c.roots, Certificates: []tls.Certificate{c.client}, ServerName: "127.0.0.1",
+		MinVersion: tls.VersionTLS12,
 	}
 }
 
 // args make a server speak TLS on the port.
 func (c *Certs) args(port int) []string {
 	return []string{
-		"--tls-port", strconv.Itoa(port), "--tls-auth-clients", "yes", "--tls-ca-cert-file", filepath.Join(c.dir, "ca.pem"),
+		"--tls-port", strconv.Itoa(port), "--tls-auth-clients", "yes", "--tls-ca-cert-file",
+		filepath.Join(c.dir, "ca.pem"),
 		"--tls-cert-file", filepath.Join(c.dir, "server.pem"), "--tls-key-file", filepath.Join(c.dir, "server.key"),
 	}
 }

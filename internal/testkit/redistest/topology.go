@@ -16,8 +16,8 @@ func noMaintNotifications() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// serverVersion asks a binary for its version without starting a server, empty if it does not say. It is for command
-// lines that depend on the version; everything else asks the running server.
+// serverVersion asks a binary for its version without starting a server, empty if it does not say.
+// It is for command lines that depend on the version; everything else asks the running server.
 func serverVersion(bin string) string {
 	out, err := exec.Command(bin, "--version").Output()
 	if err != nil {
@@ -40,9 +40,9 @@ func role(addr string) string {
 	return InfoField(info, "role")
 }
 
-// awaitReplicas waits until the replicas have all that their primary had written when it was called. It asks the replicas
-// themselves: what the primary knows of them is up to a second old. Sentinel makes a replica of a demoted primary when that has
-// been up for 8 s.
+// awaitReplicas waits until the replicas have all that their primary had written when it was
+// called. It asks the replicas themselves: what the primary knows of them is up to a second old.
+// Sentinel makes a replica of a demoted primary when that has been up for 8 s.
 func awaitReplicas(ctx context.Context, tb testing.TB, primary *Server, replicas []*Server) {
 	tb.Helper()
 	info, err := text(call(primary.Addr(), "INFO", "replication"))
@@ -53,7 +53,8 @@ func awaitReplicas(ctx context.Context, tb testing.TB, primary *Server, replicas
 	for _, s := range replicas {
 		if !eventually(3*patience, func() bool {
 			info, _ = text(call(s.Addr(), "INFO", "replication"))
-			follows := InfoField(info, "master_link_status") == "up" && InfoField(info, "master_port") == strconv.Itoa(primary.port)
+			follows := InfoField(info, "master_link_status") == "up" &&
+				InfoField(info, "master_port") == strconv.Itoa(primary.port)
 			return follows && atLeast(InfoField(info, "slave_repl_offset"), want) || ctx.Err() != nil
 		}) || ctx.Err() != nil {
 			tb.Fatalf("replica %s lags behind offset %s of %s:\n%s", s.Addr(), want, primary.Addr(), info)

@@ -59,5 +59,6 @@ func TestSentinelReplacesADeadPrimary(t *testing.T) {
 	s.AwaitReplica(t.Context(), t)
 	old.Kill()
 	require.NotSame(t, old, s.AwaitPromotion(t, old))
-	require.Eventually(t, func() bool { return rdb.Get(t.Context(), "k").Val() == "v" }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return rdb.Get(t.Context(), "k").Val() == "v" }, 5*time.Second,
+		5*time.Millisecond)
 }

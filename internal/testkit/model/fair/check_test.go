@@ -40,8 +40,8 @@ var (
 
 var wrongs = []error{errToken, errAnothers, errItself, errPassed, errLostPlace, errDeaf, errIdle}
 
-// judge notes what a script did to whom: whatever clients believe, these things must not happen. polls is the client that
-// polled, nobody if the script was another.
+// judge notes what a script did to whom: whatever clients believe, these things must not happen.
+// polls is the client that polled, nobody if the script was another.
 func (m *fair) judge(s *state, before *keys, r message, polls uint8) {
 	asks := r.kind == acquire || r.kind == late
 	granted := s.owner != 0 && (before.owner != s.owner || before.token != s.token)
@@ -103,7 +103,8 @@ func (m *fair) judgePlaces(s *state, before *keys, r message) {
 	}
 }
 
-// check is what is wrong with a state. A control that looks for one thing only is not stopped by another.
+// check is what is wrong with a state. A control that looks for one thing only is not stopped by
+// another.
 func (m *fair) check(s state) error {
 	for i, err := range wrongs {
 		if s.wrong&(1<<i) != 0 && (m.only == nil || errors.Is(err, m.only)) {
@@ -118,7 +119,8 @@ func (m *fair) check(s state) error {
 	return nil
 }
 
-// checkTrust: where the server's data may be lost there is a promise about tokens and waiting alone.
+// checkTrust: where the server's data may be lost there is a promise about tokens and waiting
+// alone.
 func (m *fair) checkTrust(s *state) error {
 	holders := 0
 	for w := range m.waiters {
@@ -170,7 +172,8 @@ func (m *fair) checkQueue(s *state) error {
 	return nil
 }
 
-// checkLeft: for whom there is no process any more, a claim and a deadline are the ends. All others are taken care of.
+// checkLeft: for whom there is no process any more, a claim and a deadline are the ends. All others
+// are taken care of.
 func (m *fair) checkLeft(s *state) error {
 	if s.owner != 0 && !m.cared(s, s.owner) {
 		return errLeft

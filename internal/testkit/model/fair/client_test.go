@@ -4,9 +4,10 @@ import "github.com/holdfast-go/holdfast/lua"
 
 // next calls emit for everything that can happen in s.
 //
-// A request travels in no time, since nothing that its sender does depends on whether it is still on its way: one that is slow
-// is one that is sent later. What is late all the same was sent before its sender went on without it. Answers that make a
-// difference to trust travel on their own; so do messages.
+// A request travels in no time, since nothing that its sender does depends on whether it is still
+// on its way: one that is slow is one that is sent later. What is late all the same was sent before
+// its sender went on without it. Answers that make a difference to trust travel on their own; so do
+// messages.
 func (m *fair) next(s state, emit func(string, state)) {
 	out := func(label string, n state) {
 		n.compact()
@@ -30,7 +31,7 @@ func (m *fair) next(s state, emit func(string, state)) {
 	m.time(s, out)
 }
 
-// frail tells whether a waiter meets faults, and leaves.
+// frail reports whether a waiter meets faults, and leaves.
 func (m *fair) frail(w uint8) bool { return m.home[w] < m.harmed }
 
 // wants are what a user may want next.
@@ -60,7 +61,8 @@ func (m *fair) wants(s state, w uint8, emit func(string, state)) {
 	emit(waiterLabels[w][fTries], n)
 }
 
-// join gives a waiter a place in the line of its client. It asks for one at the server as soon as its client listens.
+// join gives a waiter a place in the line of its client. It asks for one at the server as soon as
+// its client listens.
 func (m *fair) join(s *state, w uint8) {
 	wr := &s.waiters[w]
 	wr.mode, wr.wake = entering, false
@@ -69,8 +71,8 @@ func (m *fair) join(s *state, w uint8) {
 	}
 }
 
-// refused is what a waiter makes of a refusal: a message of a grant from before it is not to be trusted. It told of another
-// grant to the same owner, or of one that was lost.
+// refused is what a waiter makes of a refusal: a message of a grant from before it is not to be
+// trusted. It told of another grant to the same owner, or of one that was lost.
 func (m *fair) refused(s *state, w uint8) {
 	wr := &s.waiters[w]
 	wr.asked = true
@@ -237,7 +239,8 @@ func (m *fair) leaves(s state, w uint8, emit func(string, state)) {
 	}
 }
 
-// end is the end of a hold or of a wait; what may have been left is given back. False: no room in the bounds.
+// end is the end of a hold or of a wait; what may have been left is given back. False: no room in
+// the bounds.
 func (m *fair) end(s *state, w uint8) bool {
 	if s.waiters[w].stray {
 		return m.undone(s, w, true)
@@ -267,7 +270,8 @@ func (m *fair) beginUndo(s *state, owner uint8, stray bool) bool {
 	return m.off.has(undo) || s.put(message{kind: undoer, id: owner, step: step})
 }
 
-// away makes a waiter somebody who wants nothing, under another owner id if something of this one is still on its way.
+// away makes a waiter somebody who wants nothing, under another owner id if something of this one
+// is still on its way.
 func (m *fair) away(s *state, w uint8, undoing bool) {
 	wr := &s.waiters[w]
 	gen := wr.gen

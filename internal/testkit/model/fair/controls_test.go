@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 )
 
-// TestFairModelControls: without any one of the defences there is a way to break a promise, and the model finds it.
+// TestFairModelControls: without any one of the defences there is a way to break a promise, and the
+// model finds it.
 func TestFairModelControls(t *testing.T) {
 	var table strings.Builder
 	for _, c := range []struct {
@@ -35,7 +36,8 @@ func TestFairModelControls(t *testing.T) {
 		{"poll: it puts places off", refreshes, waits, errLostPlace},
 		{"client: it polls, also while messages come", pollInTime, waits, errLostPlace},
 		{"client: it polls", pollAtAll, pair(perishes), model.ErrStuck},
-		{"client: the same, for a client that was not reached", pollAtAll | noticesBreak, pair(handsOver), model.ErrStuck},
+		{"client: the same, for a client that was not reached", pollAtAll | noticesBreak, pair(handsOver),
+			model.ErrStuck},
 		{"client: a claim is trusted from the grant on", grantTime, freezes, errTwo},
 		{"client: no message is trusted from before a refusal", ownMessage, again, errCut},
 		{"the same, with another who holds", ownMessage, again, errTwo},
@@ -55,7 +57,8 @@ func TestFairModelControls(t *testing.T) {
 			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
 			continue
 		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States, r.Violation.Reason)
+		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States,
+			r.Violation.Reason)
 		if os.Getenv("HOLDFAST_MODEL") != "" {
 			t.Logf("without %q: %v", c.what, r.Violation)
 		}

@@ -14,10 +14,11 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// fair is the model of a fair lock's queue and hand-over: what the scripts do to its keys, what clients do about answers and
-// messages that come, come late or do not come, a network that loses, delays and reorders requests, mailboxes that break,
-// processes that stand still or die. Time goes in ticks, for all clocks alike; what is granted is trusted for a tick less. A
-// grant by a message counts from the moment of the grant. The fields are the bounds.
+// fair is the model of a fair lock's queue and hand-over: what the scripts do to its keys, what
+// clients do about answers and messages that come, come late or do not come, a network that loses,
+// delays and reorders requests, mailboxes that break, processes that stand still or die. Time goes
+// in ticks, for all clocks alike; what is granted is trusted for a tick less. A grant by a message
+// counts from the moment of the grant. The fields are the bounds.
 type fair struct {
 	clients, waiters         uint8
 	harmed                   uint8  // how many of the clients meet faults, leave, stand still and die
@@ -48,8 +49,8 @@ func (m *fair) start() state {
 	return s
 }
 
-// explore also looks whether everybody who waits can be served from everywhere, and all can come to rest: by messages, polls,
-// answers, unlocks and time, without a fault, a renewal or a new wish.
+// explore also looks whether everybody who waits can be served from everywhere, and all can come to
+// rest: by messages, polls, answers, unlocks and time, without a fault, a renewal or a new wish.
 func (m *fair) explore(t testing.TB) model.Report[state] {
 	t.Helper()
 	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 8_000_000}
@@ -67,11 +68,12 @@ var (
 	shares    = fair{clients: 2, waiters: 3, home: homes{0, 0, 1}, wishes: wishes{1, 1, 1}, breaks: 1, lease: 2}
 	again     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 2}, tries: true, lease: 2}
 	loses     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, messages: 1, faults: 1}
-	departs   = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, messages: 1, faults: 1, leavers: 1, lease: 2}
-	perishes  = fair{clients: 3, waiters: 3, home: homes{0, 1, 2}, wishes: wishes{1, 1, 1}, messages: 1, crashes: 1}
-	freezes   = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{1, 2}, pauses: 1}
-	waits     = fair{clients: 1, waiters: 4, wishes: wishes{1, 1, 1, 1}, lease: 2, place: 3, prompt: true}
-	wiped     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, losses: 1}
+	departs   = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, messages: 1, faults: 1,
+		leavers: 1, lease: 2}
+	perishes = fair{clients: 3, waiters: 3, home: homes{0, 1, 2}, wishes: wishes{1, 1, 1}, messages: 1, crashes: 1}
+	freezes  = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{1, 2}, pauses: 1}
+	waits    = fair{clients: 1, waiters: 4, wishes: wishes{1, 1, 1, 1}, lease: 2, place: 3, prompt: true}
+	wiped    = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, losses: 1}
 )
 
 type (
@@ -79,14 +81,16 @@ type (
 	wishes = [maxWaiters]uint8
 )
 
-// pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see all states.
+// pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see
+// all states.
 func pair(m fair) fair {
 	m.clients, m.waiters, m.home, m.wishes = 2, 2, homes{0, 1}, wishes{1, 1}
 	return m
 }
 
-// bounded gives a scenario its times, and says how many clients meet faults. HOLDFAST_MODEL=large in the environment chooses
-// the bounds for a longer look: all do, more goes wrong, and places and leases last longer.
+// bounded gives a scenario its times, and says how many clients meet faults. HOLDFAST_MODEL=large
+// in the environment chooses the bounds for a longer look: all do, more goes wrong, and places and
+// leases last longer.
 func bounded(m fair) fair {
 	m.claim, m.harmed = 2, 1
 	m.lease, m.place = cmp.Or(m.lease, 3), cmp.Or(m.place, 2)
@@ -107,8 +111,10 @@ func TestFairModel(t *testing.T) {
 		name  string
 		bound fair
 	}{
-		{"hands over", handsOver}, {"two of one client", shares}, {"the same owner again", again}, {"loses requests", loses},
-		{"leaves", departs}, {"dies", perishes}, {"stands still", freezes}, {"waits long", waits}, {"server forgets", wiped},
+		{"hands over", handsOver}, {"two of one client", shares}, {"the same owner again", again},
+		{"loses requests", loses},
+		{"leaves", departs}, {"dies", perishes}, {"stands still", freezes}, {"waits long", waits},
+		{"server forgets", wiped},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()

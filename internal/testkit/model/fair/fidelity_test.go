@@ -14,15 +14,16 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// tickLength is far longer than a test, and so is half of it than the hour for which a queue outlives its places: real time does
-// not matter. A tick is what replay takes off.
+// tickLength is far longer than a test, and so is half of it than the hour for which a queue
+// outlives its places: real time does not matter. A tick is what replay takes off.
 const tickLength = 1_000_000 * time.Second
 
-// requesters are whose requests a history is made of, two of them each of two clients, and one of a third.
+// requesters are whose requests a history is made of, two of them each of two clients, and one of a
+// third.
 var requesters = []uint8{ownerID(0, 0), ownerID(0, 1), ownerID(1, 0), ownerID(2, 0), ownerID(2, 1)}
 
-// replay is one random history, run on the model's keys and, by the scripts, on those of a real server, with real
-// subscribers for mailboxes.
+// replay is one random history, run on the model's keys and, by the scripts, on those of a real
+// server, with real subscribers for mailboxes.
 type replay struct {
 	t     *testing.T
 	rdb   *redis.Client
@@ -38,8 +39,9 @@ type replay struct {
 	steps []string        // so far, for whoever has to understand a difference
 }
 
-// TestFairModelIsLikeTheScripts ties the model to the scripts: random histories of commands, of time, of mailboxes that come and
-// go and of what operators do, with every reply, every message and all keys compared after every step.
+// TestFairModelIsLikeTheScripts ties the model to the scripts: random histories of commands, of
+// time, of mailboxes that come and go and of what operators do, with every reply, every message and
+// all keys compared after every step.
 func TestFairModelIsLikeTheScripts(t *testing.T) {
 	const histories, length = 50, 80
 	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number is as good
@@ -57,19 +59,23 @@ func TestFairModelIsLikeTheScripts(t *testing.T) {
 	t.Logf("proof: fair model: %d steps are like the scripts': %v", histories*length, seen)
 	for _, branch := range []string{
 		"acquire 1", "acquire 0", "acquire again 1", "acquire again 0", "place 1", "place 0", "release 1", "release -1",
-		"poll 1", "renew 1", "renew -1", "handed over: acquire", "handed over: place", "handed over: release", "handed over: poll",
+		"poll 1", "renew 1", "renew -1", "handed over: acquire", "handed over: place", "handed over: release",
+		"handed over: poll",
 		"handed over, unheard", "time passes", "keys lost", "token ahead", "mailbox", "queue ends",
 	} {
 		require.Positive(t, seen[branch], "%q was never compared", branch)
 	}
 }
 
-// TestFairModelUnlikeTheScripts is the control: a model that differs in one rule is told from the scripts.
+// TestFairModelUnlikeTheScripts is the control: a model that differs in one rule is told from the
+// scripts.
 func TestFairModelUnlikeTheScripts(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	for what, off := range map[string]defence{
-		"count of listeners": heedsCount, "keeps its place": keepsPlace, "asks, so is there": asksIsThere, "claim ends": claimEnds,
-		"claim is short": claimIsShort, "leaver is gone": leaverGone, "hands on": leaverHandsOn, "frees its own": freesOwn,
+		"count of listeners": heedsCount, "keeps its place": keepsPlace, "asks, so is there": asksIsThere,
+		"claim ends":     claimEnds,
+		"claim is short": claimIsShort, "leaver is gone": leaverGone, "hands on": leaverHandsOn,
+		"frees its own":     freesOwn,
 		"asks for the head": asksHead, "its own grant": ownGrant, "one place": oncePlaced, "puts off": refreshes,
 		"tells who has none": reportsMissing,
 	} {
@@ -120,8 +126,9 @@ func (r *replay) owner(id uint8) string {
 	return clientName(r.terms.client(id)) + ":h" + strconv.Itoa(int(id))
 }
 
-// millis is a number of ticks for a script. Rounded up these are whole ticks. Of two times of equal ticks the later one is
-// longer, or else it would depend on the millisecond which of them a script takes for the longer one.
+// millis is a number of ticks for a script. Rounded up these are whole ticks. Of two times of equal
+// ticks the later one is longer, or else it would depend on the millisecond which of them a script
+// takes for the longer one.
 func (r *replay) millis(ticks uint8) int64 {
 	return (time.Duration(ticks)*tickLength - tickLength/2).Milliseconds() + 10*int64(len(r.steps))
 }
@@ -172,7 +179,8 @@ func (r *replay) step() string {
 	}
 	got, err := lua.Run(r.t.Context(), r.rdb, call)
 	require.NoError(r.t, err)
-	r.steps = append(r.steps, fmt.Sprintf("%s %s, lease %d, claim %d, place %d: %d", what, r.owner(owner), e.lease, e.claim, e.place,
+	r.steps = append(r.steps, fmt.Sprintf("%s %s, lease %d, claim %d, place %d: %d", what, r.owner(owner), e.lease,
+		e.claim, e.place,
 		got.Status))
 	r.compare(what, want, got, asked)
 	switch {
@@ -252,8 +260,8 @@ func (r *replay) subscribed(kind, channel string) {
 	}
 }
 
-// heard are the messages that were sent so far: what a server sends by one connection comes in order, so all of them are before
-// one that is sent now.
+// heard are the messages that were sent so far: what a server sends by one connection comes in
+// order, so all of them are before one that is sent now.
 func (r *replay) heard() (list []*redis.Message) {
 	require.NoError(r.t, r.rdb.Publish(r.t.Context(), r.name, "end").Err())
 	for {
@@ -298,7 +306,8 @@ func ticksLeft(left time.Duration) uint8 {
 	return uint8((left + tickLength - 1) / tickLength) //nolint:gosec // a few
 }
 
-// same notes that a token of the model's is this one at the server: one for one, and in the same order.
+// same notes that a token of the model's is this one at the server: one for one, and in the same
+// order.
 func (r *replay) same(model uint8, real int64) {
 	for m, other := range r.real {
 		if (m == model) != (other == real) || (m < model) != (other < real) {

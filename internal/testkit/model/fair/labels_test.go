@@ -56,17 +56,19 @@ var waiterTexts = [fWaiterLabels]string{
 	"gets the answer: granted", "takes what a message said it was handed", "unlocks", "unlocks, and hears no answer",
 	"unlocks, and the request is late", "renews", "gets the answer to its renewal", "renews, and hears no answer",
 	"renews, and the request is late", "gives up", "leaves", "leaves while it asks", "an undo releases",
-	"the answer to a caller who left", "no answer to a caller who left", "a late request is lost", "a late request arrives",
+	"the answer to a caller who left", "no answer to a caller who left", "a late request is lost",
+	"a late request arrives",
 }
 
 var clientTexts = [fClientLabels]string{
-	"its mailbox breaks", "stops to listen, for nobody waits", "notices that its mailbox broke", "its mailbox is confirmed",
+	"its mailbox breaks", "stops to listen, for nobody waits", "notices that its mailbox broke",
+	"its mailbox is confirmed",
 	"a message arrives", "polls", "polls, and hears no answer", "stands still", "goes on", "dies", "dies while it asks",
 	"the server notices that it died",
 }
 
-// waiterLabels are by waiter, clientLabels by client; loud are those that are not quiet: faults, and wishes that are not
-// ends.
+// waiterLabels are by waiter, clientLabels by client; loud are those that are not quiet: faults,
+// and wishes that are not ends.
 var waiterLabels, clientLabels, loud = func() (w [maxWaiters][fWaiterLabels]string, c [maxClients][fClientLabels]string,
 	loud map[string]bool,
 ) {
@@ -75,7 +77,8 @@ var waiterLabels, clientLabels, loud = func() (w [maxWaiters][fWaiterLabels]stri
 		for l := range w[i] {
 			w[i][l] = string(rune('a'+i)) + ": " + waiterTexts[l]
 			switch l {
-			case fWants, fTries, fAskedUnheard, fAskedLate, fUnlockUnheard, fUnlockLate, fRenews, fRenewalUnheard, fRenewalLate,
+			case fWants, fTries, fAskedUnheard, fAskedLate, fUnlockUnheard, fUnlockLate, fRenews, fRenewalUnheard,
+				fRenewalLate,
 				fGivesUp, fLeaves, fLeavesAsking, fLateUnheard:
 				loud[w[i][l]] = true
 			}

@@ -2,8 +2,8 @@ package fair
 
 import "github.com/holdfast-go/holdfast/lua"
 
-// Steps of an undo: a release, a pause that is longer than a message lives, and another release. Without a straggler the last
-// is enough.
+// Steps of an undo: a release, a pause that is longer than a message lives, and another release.
+// Without a straggler the last is enough.
 const (
 	undoFirst = 1
 	undoPause = 2
@@ -45,8 +45,8 @@ func (m *fair) mailed(s *state, mail mail) {
 	}
 }
 
-// keep leaves a request to the network: it may arrive at any time from here on, or never. Where the bounds have no room for
-// it, never.
+// keep leaves a request to the network: it may arrive at any time from here on, or never. Where the
+// bounds have no room for it, never.
 func (m *fair) keep(s *state, r message) {
 	n := 0
 	for _, other := range s.net {
@@ -59,7 +59,7 @@ func (m *fair) keep(s *state, r message) {
 	}
 }
 
-// line tells whether somebody of a client waits.
+// line reports whether somebody of a client waits.
 func (m *fair) line(s *state, c uint8) bool {
 	for w := range m.waiters {
 		if mode := s.waiters[w].mode; m.home[w] == c && (mode == waiting || mode == entering) {
@@ -157,7 +157,8 @@ func (m *fair) unsubscribe(s *state, c uint8) {
 	}
 }
 
-// polls is a look at the queue. It is one step: a late answer to it would only wake somebody for nothing.
+// polls is a look at the queue. It is one step: a late answer to it would only wake somebody for
+// nothing.
 func (m *fair) polls(s state, c uint8, emit func(string, state)) {
 	if !s.due.has(c) || m.off.has(pollAtAll) || s.paused.has(c) || s.dead.has(c) {
 		return
@@ -235,7 +236,7 @@ func (m *fair) process(s state, c uint8, emit func(string, state)) {
 	}
 }
 
-// busy tells whether a client does anything.
+// busy reports whether a client does anything.
 func (m *fair) busy(s *state, c uint8) bool {
 	for w := range m.waiters {
 		if m.home[w] == c && s.waiters[w].mode != away {
@@ -255,7 +256,8 @@ func (m *fair) of(owner uint8) uint8 {
 	return m.home[w]
 }
 
-// crash ends a process with all that it does in the background. asking: its requests may still arrive.
+// crash ends a process with all that it does in the background. asking: its requests may still
+// arrive.
 func (m *fair) crash(s *state, c uint8, asking bool) {
 	var rest []message
 	for i := 0; i < maxMessages && s.net[i] != (message{}); {
@@ -280,7 +282,8 @@ func (m *fair) crash(s *state, c uint8, asking bool) {
 			s.crashed |= 1 << ownerID(w, wr.gen)
 		}
 		if wr.wake && asking {
-			rest = append(rest, message{kind: acquire, id: ownerID(w, wr.gen), again: wr.stray, place: wr.mode == waiting})
+			rest = append(rest, message{kind: acquire, id: ownerID(w, wr.gen), again: wr.stray,
+				place: wr.mode == waiting})
 		}
 		*wr = waiter{gen: gens}
 	}

@@ -4,9 +4,9 @@ import "github.com/holdfast-go/holdfast/lua"
 
 const endless = 255
 
-// keys are what a fair lock is at the server, with time in ticks: the server half of the model. Its methods say in Go what
-// the scripts say in Lua; TestFairModelIsLikeTheScripts runs both side by side. Redisson's waiters are left out, and so are
-// counts: an owner here holds once.
+// keys are what a fair lock is at the server, with time in ticks: the server half of the model. Its
+// methods say in Go what the scripts say in Lua; TestFairModelIsLikeTheScripts runs both side by
+// side. Redisson's waiters are left out, and so are counts: an owner here holds once.
 type keys struct {
 	owner    uint8 // field of the hash, 0: no hash
 	ttl      uint8 // of the hash; endless: none
@@ -79,7 +79,8 @@ func (k *keys) enqueue(e *terms, owner uint8) {
 	}
 }
 
-// nextToken is greater than the last and no less than the clock, which goes on: no two grants are of one microsecond.
+// nextToken is greater than the last and no less than the clock, which goes on: no two grants are
+// of one microsecond.
 func (k *keys) nextToken() {
 	k.token = max(k.token+1, k.clock)
 	k.clock++
@@ -240,7 +241,8 @@ func (k *keys) tick() {
 	}
 }
 
-// over tells whether the queue's keys may end by themselves: no place in it counts any more. When they do is long after.
+// over reports whether the queue's keys may end by themselves: no place in it counts any more. When
+// they do is long after.
 func (k *keys) over() bool {
 	for _, p := range k.queue {
 		if p.left > 0 {

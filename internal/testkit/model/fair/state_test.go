@@ -60,7 +60,8 @@ const (
 	has            // holds the lock, or so it believes
 )
 
-// waiter is one owner of a client. All times are ticks that are left; they are counted from the moment that is safe.
+// waiter is one owner of a client. All times are ticks that are left; they are counted from the
+// moment that is safe.
 type waiter struct {
 	mode    uint8
 	gen     uint8 // number of its owner id
@@ -210,8 +211,8 @@ func (s *state) tokens() uint64 {
 	return seen
 }
 
-// compact gives the tokens new numbers, as small as can be and in the same order: no more than that is ever looked at. Else
-// claims that end unheard would make states without an end.
+// compact gives the tokens new numbers, as small as can be and in the same order: no more than that
+// is ever looked at. Else claims that end unheard would make states without an end.
 func (s *state) compact() {
 	s.clock = s.top + 1 // later than all grants
 	seen := s.tokens()

@@ -42,7 +42,7 @@ func (m *fair) time(s state, emit func(string, state)) {
 	emit(restartLabel, n)
 }
 
-// overdue tells whether somebody has to do something before time may pass.
+// overdue reports whether somebody has to do something before time may pass.
 func (m *fair) overdue(s *state) bool {
 	for c := range m.clients {
 		if s.due.has(c) && m.line(s, c) && !m.off.has(pollAtAll) {
@@ -60,14 +60,15 @@ func (m *fair) overdue(s *state) bool {
 // judgeDeadlines: who waits, and polls in time, does not lose its place.
 func (m *fair) judgeDeadlines(s *state) {
 	for _, p := range s.queue {
-		if w, gen := waiterOf(max(p.owner, 1)); p.owner != 0 && p.left == 0 && s.waiters[w].gen == gen && s.waiters[w].mode == waiting {
+		if w, gen := waiterOf(max(p.owner, 1)); p.owner != 0 && p.left == 0 && s.waiters[w].gen == gen &&
+			s.waiters[w].mode == waiting {
 			s.wrong |= lostPlace
 		}
 	}
 }
 
-// mailTick is false if a message would be on its way for too long: one that is later than its claim only wakes somebody, and so
-// does the poll. It waits for a process that stands still.
+// mailTick is false if a message would be on its way for too long: one that is later than its claim
+// only wakes somebody, and so does the poll. It waits for a process that stands still.
 func (m *fair) mailTick(s *state) bool {
 	for i := range s.mail {
 		mail := &s.mail[i]
@@ -79,7 +80,8 @@ func (m *fair) mailTick(s *state) bool {
 	return true
 }
 
-// waiterTick ends what is trusted no more. A process that stands still finds that out when it goes on.
+// waiterTick ends what is trusted no more. A process that stands still finds that out when it goes
+// on.
 func (m *fair) waiterTick(s *state, w uint8) bool {
 	wr := &s.waiters[w]
 	less(&wr.lasts)
@@ -97,7 +99,8 @@ func (m *fair) waiterTick(s *state, w uint8) bool {
 	return m.undone(s, w, true)
 }
 
-// aged is an acquire that its client gave up a while ago: the last release of an undo comes after it has become that.
+// aged is an acquire that its client gave up a while ago: the last release of an undo comes after
+// it has become that.
 const aged = 1
 
 // netTick makes what is late aged, ends the lives of other stragglers, and the pauses of undos.
@@ -119,7 +122,8 @@ func (m *fair) netTick(s *state) {
 	}
 }
 
-// forget takes out messages of grants that nobody will look at, so that they do not make more states.
+// forget takes out messages of grants that nobody will look at, so that they do not make more
+// states.
 func (m *fair) forget(s *state) {
 	for i := 0; i < maxMails && s.mail[i] != (mail{}); {
 		w, gen := waiterOf(s.mail[i].owner)

@@ -26,7 +26,8 @@ func (m *hand) answers(s state, c int, emit func(string, state)) {
 	}
 }
 
-// tried is what becomes of an attempt beside the one in front. What it is granted it gives back at once.
+// tried is what becomes of an attempt beside the one in front. What it is granted it gives back at
+// once.
 func (m *hand) tried(s state, c int, emit func(string, state)) {
 	cl := &s.clients[c]
 	try := cl.try
@@ -66,7 +67,8 @@ func standing(a answer) uint8 {
 	return map[lua.Status]uint8{lua.Done: done, lua.Denied: denied, lua.Gone: gone}[a.status]
 }
 
-// executed is the server's part. A subscription may linger, so a pass may meet listeners where nobody waits.
+// executed is the server's part. A subscription may linger, so a pass may meet listeners where
+// nobody waits.
 func (m *hand) executed(s state, c int, emit func(string, state)) {
 	op := s.clients[c].op
 	for _, lingers := range []bool{false, true} {

@@ -42,7 +42,8 @@ func (m *hand) checkSteps(s *state) error {
 	for _, c := range []struct {
 		wrong wrong
 		err   error
-	}{{smallToken, errToken}, {revived, errBack}, {strangers, errAnothers}, {falseLoss, errFalse}, {tooLate, errShort}, {twice, errTwo}} {
+	}{{smallToken, errToken}, {revived, errBack}, {strangers, errAnothers}, {falseLoss, errFalse}, {tooLate, errShort},
+		{twice, errTwo}} {
 		if s.wrong&c.wrong != 0 && (m.only == nil || errors.Is(c.err, m.only)) {
 			return c.err
 		}
@@ -81,7 +82,8 @@ func (m *hand) checkLeft(s *state) error {
 
 // free is the goal.
 func (m *hand) free(s state) bool {
-	return s.owner == 0 && s.net[0] == (message{}) && s.clients[0].mode == idle && s.clients[1].mode == idle && s.clients[0].try.at == none
+	return s.owner == 0 && s.net[0] == (message{}) && s.clients[0].mode == idle && s.clients[1].mode == idle &&
+		s.clients[0].try.at == none
 }
 
 const (
@@ -115,9 +117,12 @@ var labels, loud = func() (all [maxClients][hCount]string, loud map[string]bool)
 	loud = map[string]bool{}
 	for c := range all {
 		for l, text := range [hCount]string{
-			"an owner wants the lock", "an owner tries to get it beside the one in front", "tries again", "has waited long enough", "re-enters", "unlocks and releases", "unlocks and passes",
-			"hands the lock on", "hands the lock on to one who leaves", "renews", "the server executes its command", "gets the answer",
-			"gets the answer to a renewal", "hears nothing of its renewal", "hears nothing and sends again", "hears nothing and gives up",
+			"an owner wants the lock", "an owner tries to get it beside the one in front", "tries again",
+			"has waited long enough", "re-enters", "unlocks and releases", "unlocks and passes",
+			"hands the lock on", "hands the lock on to one who leaves", "renews", "the server executes its command",
+			"gets the answer",
+			"gets the answer to a renewal", "hears nothing of its renewal", "hears nothing and sends again",
+			"hears nothing and gives up",
 			"dies", "an undo releases", "a late message is lost", "a late message arrives",
 		} {
 			all[c][l] = string(rune('A'+c)) + ": " + text

@@ -16,10 +16,12 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// tickLength is far longer than a test, so that real time does not matter: a tick is what replay takes off.
+// tickLength is far longer than a test, so that real time does not matter: a tick is what replay
+// takes off.
 const tickLength = 1000 * time.Second
 
-// replay is one random history, run on the model's keys and, by the scripts, on those of a real server.
+// replay is one random history, run on the model's keys and, by the scripts, on those of a real
+// server.
 type replay struct {
 	t                    *testing.T
 	rdb                  *redis.Client
@@ -67,14 +69,16 @@ func TestHandModelIsLikeTheScripts(t *testing.T) {
 	}
 	t.Logf("%d steps: %v", histories*length, seen)
 	for _, branch := range []string{
-		"acquire 1", "acquire 0", "acquire again 1", "acquire again 0", "pass 1", "pass 0", "pass -1", "recount 1", "recount -1",
+		"acquire 1", "acquire 0", "acquire again 1", "acquire again 0", "pass 1", "pass 0", "pass -1", "recount 1",
+		"recount -1",
 		"release 1", "release -1", "renew 1", "renew -1", "time passes", "keys lost", "token ahead", "listens",
 	} {
 		require.Positive(t, seen[branch], "%q was never compared", branch)
 	}
 }
 
-// TestHandModelUnlikeTheScripts is the control: a model that differs in one rule is told from the scripts.
+// TestHandModelUnlikeTheScripts is the control: a model that differs in one rule is told from the
+// scripts.
 func TestHandModelUnlikeTheScripts(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	for what, change := range map[string]mutation{
@@ -229,7 +233,8 @@ func (r *replay) compare(what string, want answer, got lua.Reply) {
 			r.wrong = fmt.Sprintf("listeners: %d, the model %v", got.Int(0), want.listened)
 		}
 	case got.Status == lua.Denied:
-		if left := (time.Duration(got.Int(0))*time.Millisecond + tickLength - 1) / tickLength; left != time.Duration(want.left) {
+		if left := (time.Duration(got.Int(0))*time.Millisecond +
+			tickLength - 1) / tickLength; left != time.Duration(want.left) {
 			r.wrong = fmt.Sprintf("%s replied %d ticks, the model %d", what, left, want.left)
 		}
 	case want.lo != 0:
@@ -249,7 +254,8 @@ func (r *replay) compare(what string, want answer, got lua.Reply) {
 	}
 }
 
-// same notes that a token of the model's is this one at the server: one for one, and in the same order.
+// same notes that a token of the model's is this one at the server: one for one, and in the same
+// order.
 func (r *replay) same(model uint16, real uint64) {
 	for m, other := range r.real {
 		if (m == model) != (other == real) || (m < model) != (other < real) {

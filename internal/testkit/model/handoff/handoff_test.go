@@ -15,8 +15,9 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// hand is the model of a lock that is handed on within clients: what the plain lock's model leaves out for its size. Client A has two
-// owners, and all that goes wrong happens to it; B has one, and is who is harmed.
+// hand is the model of a lock that is handed on within clients: what the plain lock's model leaves
+// out for its size. Client A has two owners, and all that goes wrong happens to it; B has one, and
+// is who is harmed.
 type hand struct {
 	lease    uint8 // ticks
 	block    uint16
@@ -85,7 +86,8 @@ func TestHandModel(t *testing.T) {
 			t.Parallel()
 			m := large(scenario.m)
 			r := m.explore(t)
-			t.Logf("proof: hand-off model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds", scenario.name,
+			t.Logf("proof: hand-off model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds",
+				scenario.name,
 				r.States, r.Transitions, r.Depth, m.cut)
 			if r.Violation != nil {
 				t.Error(r.Violation)

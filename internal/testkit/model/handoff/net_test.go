@@ -92,7 +92,8 @@ func (m *hand) crash(s *state, c int) {
 	m.advance(s, c)
 }
 
-// network is what becomes of messages that nobody waits for. Those that were given up may also be lost.
+// network is what becomes of messages that nobody waits for. Those that were given up may also be
+// lost.
 func (m *hand) network(s state, emit func(string, state)) {
 	for i, r := range s.net {
 		if r == (message{}) {
@@ -118,10 +119,12 @@ func (m *hand) network(s state, emit func(string, state)) {
 	}
 }
 
-// Steps of an undo: two releases, one after the other, a pause that is longer than a message lives, and another release.
+// Steps of an undo: two releases, one after the other, a pause that is longer than a message lives,
+// and another release.
 const undoPause = 3
 
-// undoLast is the step of an undo of which nothing is left behind: one release that the server answers.
+// undoLast is the step of an undo of which nothing is left behind: one release that the server
+// answers.
 const undoLast = undoPause + 1
 
 // time is a tick of all clocks.

@@ -4,8 +4,9 @@ import "github.com/holdfast-go/holdfast/lua"
 
 const endless = 255 // as a time to live: none
 
-// keys are what a lock that is handed on within clients is at the server, time in ticks. Its methods say in Go what the
-// scripts say in Lua; TestHandModelIsLikeTheScripts runs both side by side.
+// keys are what a lock that is handed on within clients is at the server, time in ticks. Its
+// methods say in Go what the scripts say in Lua; TestHandModelIsLikeTheScripts runs both side by
+// side.
 type keys struct {
 	owner uint8 // field of the hash, 0: no hash
 	count uint8

@@ -149,8 +149,8 @@ func flag(b bool) int {
 	return 0
 }
 
-// normal makes states equal that differ only in what matters to nobody any more: tokens count from the least that is still
-// known, and what an unanswered or refused command does not have is zero.
+// normal makes states equal that differ only in what matters to nobody any more: tokens count from
+// the least that is still known, and what an unanswered or refused command does not have is zero.
 func (s *state) normal() {
 	for c := range s.clients {
 		cl := &s.clients[c]

@@ -29,7 +29,8 @@ var (
 	errLeft     = errors.New("the lock is held for nobody, and nothing is on its way that would free it")
 )
 
-// check is what is wrong with a state. A control that looks for one thing only is not stopped by another.
+// check is what is wrong with a state. A control that looks for one thing only is not stopped by
+// another.
 func (m *lock) check(s state) error {
 	for _, c := range []func(*state) error{m.checkSteps, m.checkHolds, m.checkLeft} {
 		if err := c(&s); err != nil && (m.only == nil || errors.Is(err, m.only)) {
@@ -93,8 +94,8 @@ func (m *lock) checkHold(s *state, c int) error {
 	return nil
 }
 
-// checkLeft is for a network whose requests arrive however late; only what can do no harm here but take room is lost when it is
-// late.
+// checkLeft is for a network whose requests arrive however late; only what can do no harm here but
+// take room is lost when it is late.
 func (m *lock) checkLeft(s *state) error {
 	if s.owner == 0 || !m.brief || s.crashed&(1<<s.owner) != 0 {
 		return nil
@@ -166,7 +167,8 @@ var texts = [lCount]string{
 	"a late message arrives",
 }
 
-// labels are by client and step; loud are those that are not quiet: faults, and wishes that are not ends.
+// labels are by client and step; loud are those that are not quiet: faults, and wishes that are not
+// ends.
 var labels, loud = func() (all [maxClients][lCount]string, loud map[string]bool) {
 	loud = map[string]bool{lostLabel: true, backLabel: true}
 	for c := range all {

@@ -1,6 +1,7 @@
 package plain
 
-// next calls emit for everything that can happen in s. The labels are constants, so that they cost nothing.
+// next calls emit for everything that can happen in s. The labels are constants, so that they cost
+// nothing.
 func (m *lock) next(s state, emit func(string, state)) {
 	for c := range m.clients {
 		m.wants(s, c, emit)
@@ -46,7 +47,8 @@ func (m *lock) wants(s state, c int, emit func(string, state)) {
 			}
 		}
 	}
-	soon := cl.trust < m.trust(cl.lease) || c < m.frail && m.long > m.lease && !cl.long // at once matters only before an extension
+	// at once matters only before an extension
+	soon := cl.trust < m.trust(cl.lease) || c < m.frail && m.long > m.lease && !cl.long
 	if m.renews && cl.mode == holding && cl.renew.at == none && soon {
 		n := s
 		n.clients[c].renew = call{kind: renewal, at: sent, lease: cl.lease}
@@ -54,7 +56,8 @@ func (m *lock) wants(s state, c int, emit func(string, state)) {
 	}
 }
 
-// forget ends renewal and trust: the last unlock is about to be sent. A renewal under way is nobody's from here on.
+// forget ends renewal and trust: the last unlock is about to be sent. A renewal under way is
+// nobody's from here on.
 func (m *lock) forget(cl *client) { cl.mode, cl.holds, cl.trust = leaving, 0, 0 }
 
 // calls are the ways of a client's own messages: executed, answered, given up.
@@ -103,7 +106,8 @@ func (m *lock) calls(s state, c int, emit func(string, state)) {
 	}
 }
 
-// answered is what a client makes of the answer to its call; false if the bounds have no room for it.
+// answered is what a client makes of the answer to its call; false if the bounds have no room for
+// it.
 func (m *lock) answered(s *state, c int) bool {
 	cl := &s.clients[c]
 	op := cl.op
@@ -188,7 +192,8 @@ func (m *lock) beginUndo(s *state, owner uint8) bool {
 	return m.off.has(undo) || m.keep(s, message{kind: undoer, id: owner, count: 1})
 }
 
-// end makes a client idle, and gives it another owner id if something of this one is still on its way.
+// end makes a client idle, and gives it another owner id if something of this one is still on its
+// way.
 func (m *lock) end(s *state, c int, undoing bool) {
 	cl := &s.clients[c]
 	gen := cl.gen

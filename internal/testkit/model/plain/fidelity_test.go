@@ -16,10 +16,12 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// tickLength is far longer than a test, so that real time does not matter: a tick is what replay takes off.
+// tickLength is far longer than a test, so that real time does not matter: a tick is what replay
+// takes off.
 const tickLength = 1000 * time.Second
 
-// replay is one random history, run on the model's keys and, by the scripts, on those of a real server.
+// replay is one random history, run on the model's keys and, by the scripts, on those of a real
+// server.
 type replay struct {
 	t     *testing.T
 	rdb   *redis.Client
@@ -32,8 +34,8 @@ type replay struct {
 	steps []string        // so far, for whoever has to understand a difference
 }
 
-// TestModelIsLikeTheScripts ties the model to the scripts: random histories of commands, of time and of what operators do,
-// with every reply and all keys compared after every step.
+// TestModelIsLikeTheScripts ties the model to the scripts: random histories of commands, of time
+// and of what operators do, with every reply and all keys compared after every step.
 func TestModelIsLikeTheScripts(t *testing.T) {
 	const histories, length = 60, 60
 	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number is as good
@@ -50,19 +52,23 @@ func TestModelIsLikeTheScripts(t *testing.T) {
 	}
 	t.Logf("%d steps: %v", histories*length, seen)
 	for _, branch := range []string{
-		"acquire 1", "acquire 0", "acquire again 1", "acquire again 0", "recount 1", "recount -1", "release 1", "release -1",
+		"acquire 1", "acquire 0", "acquire again 1", "acquire again 0", "recount 1", "recount -1", "release 1",
+		"release -1",
 		"renew 1", "renew -1", "time passes", "keys lost", "token ahead",
 	} {
 		require.Positive(t, seen[branch], "%q was never compared", branch)
 	}
 }
 
-// TestModelUnlikeTheScripts is the control: a model that differs in one rule is told from the scripts.
+// TestModelUnlikeTheScripts is the control: a model that differs in one rule is told from the
+// scripts.
 func TestModelUnlikeTheScripts(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	for what, off := range map[string]defence{
-		"again": againFlag, "absolute": absolute, "release": releaseOwner, "renew": renewOwner, "brings back": renewExists,
-		"shortens": renewKeeps, "no lease": leaseOfGrant, "only the clock": lastToken, "only the last": clockToken, "again keeps": againKeeps,
+		"again": againFlag, "absolute": absolute, "release": releaseOwner, "renew": renewOwner,
+		"brings back": renewExists,
+		"shortens":    renewKeeps, "no lease": leaseOfGrant, "only the clock": lastToken, "only the last": clockToken,
+		"again keeps": againKeeps,
 	} {
 		t.Run(what, func(t *testing.T) {
 			for h := range uint64(200) {
@@ -91,8 +97,8 @@ func newReplay(t *testing.T, rdb *redis.Client, seed uint64) *replay {
 func (r *replay) step(off defence) string {
 	owner, lease, count := uint8(1+r.rnd.IntN(3)), uint8(2+r.rnd.IntN(3)), uint8(1+r.rnd.IntN(3)) //nolint:gosec // small
 	field := "owner" + strconv.Itoa(int(owner))
-	// Rounded up these are whole ticks. Of two leases of equal ticks the later one is longer, or else it would depend on the
-	// millisecond which of them a script takes for the longer one.
+	// Rounded up these are whole ticks. Of two leases of equal ticks the later one is longer, or
+	// else it would depend on the millisecond which of them a script takes for the longer one.
 	ms := (time.Duration(lease)*tickLength - tickLength/2).Milliseconds() + 10*int64(len(r.steps))
 	tokenMS := (2*time.Duration(lease)*tickLength - tickLength/2).Milliseconds()
 	var what string
@@ -194,7 +200,8 @@ func (r *replay) compare(what string, want answer, got lua.Reply) {
 	}
 }
 
-// same notes that a token of the model's is this one at the server: one for one, and in the same order.
+// same notes that a token of the model's is this one at the server: one for one, and in the same
+// order.
 func (r *replay) same(model uint8, real int64) {
 	for m, other := range r.real {
 		if (m == model) != (other == real) || (m < model) != (other < real) {

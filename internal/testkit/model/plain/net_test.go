@@ -18,7 +18,8 @@ func (m *lock) execute(s *state, c int, op *call) {
 	}
 }
 
-// run executes a request, and notes what it did to whom: whatever a client believes, these things must not happen.
+// run executes a request, and notes what it did to whom: whatever a client believes, these things
+// must not happen.
 func (m *lock) run(s *state, r message, straggler bool) answer {
 	before := s.keys
 	var a answer
@@ -56,8 +57,8 @@ func (m *lock) run(s *state, r message, straggler bool) answer {
 	return a
 }
 
-// abandon leaves the request of a call to the network: it may arrive at any time from here on, or never. Where the bounds
-// have no room for it, never.
+// abandon leaves the request of a call to the network: it may arrive at any time from here on, or
+// never. Where the bounds have no room for it, never.
 func (m *lock) abandon(s *state, c int, op call) {
 	if op.at != sent {
 		return
@@ -77,8 +78,8 @@ func (m *lock) abandon(s *state, c int, op call) {
 	_ = m.keep(s, r)
 }
 
-// keep adds a message within the bounds. Work in the background has room of its own, else a message that is late would keep
-// time from passing.
+// keep adds a message within the bounds. Work in the background has room of its own, else a message
+// that is late would keep time from passing.
 func (m *lock) keep(s *state, r message) bool {
 	if !r.background() && s.stragglers() >= m.messages || !s.put(r) {
 		m.cut++
@@ -126,7 +127,8 @@ func (m *lock) network(s state, emit func(string, state)) {
 	}
 }
 
-// Steps of an undo: two releases, one after the other, a pause that is longer than a message lives, and another release.
+// Steps of an undo: two releases, one after the other, a pause that is longer than a message lives,
+// and another release.
 const undoPause = 3
 
 func (m *lock) undoStep(s *state, r message) bool {
@@ -142,7 +144,8 @@ func (m *lock) undoStep(s *state, r message) bool {
 	return m.keep(s, r)
 }
 
-// lateAnswer is an acquire that runs after its caller has left. Its answer comes at once: nothing waits in between.
+// lateAnswer is an acquire that runs after its caller has left. Its answer comes at once: nothing
+// waits in between.
 func (m *lock) lateAnswer(s *state, r message) bool {
 	a := m.run(s, r, false)
 	if a.status == lua.Done || r.again {
@@ -193,7 +196,7 @@ func (m *lock) crash(s *state, c int) {
 	m.end(s, c, true)
 }
 
-// busy tells whether a client does something in the background.
+// busy reports whether a client does something in the background.
 func (m *lock) busy(s *state, c int) bool {
 	for _, r := range s.net {
 		if owner, _ := ownerOf(r.id); r.background() && owner == c {
@@ -259,15 +262,18 @@ func (m *lock) clientTick(s *state, c int) bool {
 	return m.undone(s, c)
 }
 
-// ages tells whether it matters when a call was sent.
+// ages reports whether it matters when a call was sent.
 func (c *call) ages() bool {
-	return (c.at == sent || c.at == done) && (c.kind == acquire || c.kind == reentry || c.kind == extend || c.kind == renewal)
+	return (c.at == sent || c.at == done) && (c.kind == acquire || c.kind == reentry || c.kind == extend ||
+		c.kind == renewal)
 }
 
-// aged is an acquire that its client gave up a while ago: the last release of an undo comes after it has become that.
+// aged is an acquire that its client gave up a while ago: the last release of an undo comes after
+// it has become that.
 const aged = 1
 
-// netTick makes what is late aged, ends the lives of other stragglers where they have one, and the pauses of undos.
+// netTick makes what is late aged, ends the lives of other stragglers where they have one, and the
+// pauses of undos.
 func (m *lock) netTick(s *state) {
 	old := s.net
 	s.net = [maxMessages]message{}

@@ -15,12 +15,14 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// lock is the model of a lock: what the scripts do to its keys, what clients do when answers come, come late or do not
-// come, and a network that loses, delays and reorders what was sent on different connections. A request arrives twice only
-// because its client sent it twice, for that is what TCP and commands that refuse go-redis's retries leave possible.
+// lock is the model of a lock: what the scripts do to its keys, what clients do when answers come,
+// come late or do not come, and a network that loses, delays and reorders what was sent on
+// different connections. A request arrives twice only because its client sent it twice, for that is
+// what TCP and commands that refuse go-redis's retries leave possible.
 //
-// Time goes in ticks, for all clocks alike; a hold is trusted for a tick less than its lease. Processes are always
-// scheduled: a client notices in the same tick that its trust is over. The fields are the bounds.
+// Time goes in ticks, for all clocks alike; a hold is trusted for a tick less than its lease.
+// Processes are always scheduled: a client notices in the same tick that its trust is over. The
+// fields are the bounds.
 type lock struct {
 	clients     int
 	frail       int   // how many of them meet faults, leave and die; the others do not, and want the lock once
@@ -52,9 +54,10 @@ func (m *lock) start() state {
 	return s
 }
 
-// explore also looks whether the lock can become free from everywhere: by messages that arrive or are lost, answers that
-// come, unlocks and time, without a fault, a renewal or a new wish. Since no time to live is longer than the longest lease,
-// and nothing lengthens one then but the few messages still under way, that is bounded by a lease.
+// explore also looks whether the lock can become free from everywhere: by messages that arrive or
+// are lost, answers that come, unlocks and time, without a fault, a renewal or a new wish. Since no
+// time to live is longer than the longest lease, and nothing lengthens one then but the few
+// messages still under way, that is bounded by a lease.
 func (m *lock) explore(t testing.TB) model.Report[state] {
 	t.Helper()
 	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check}
@@ -70,14 +73,16 @@ func (m *lock) explore(t testing.TB) model.Report[state] {
 var (
 	reenters = lock{clients: 2, frail: 1, renews: true, messages: 1, lease: 3, long: 3, depth: 2, wishes: 1, faults: 1}
 	extends  = lock{clients: 2, frail: 1, renews: true, messages: 1, lease: 2, long: 4, depth: 1, wishes: 1, faults: 2}
-	leaves   = lock{clients: 2, frail: 1, messages: 2, lease: 2, long: 2, depth: 1, wishes: 2, faults: 1, leavers: 1, brief: true}
-	dies     = lock{clients: 2, frail: 1, renews: true, messages: 1, lease: 3, long: 3, depth: 1, wishes: 2, crashes: 1}
-	three    = lock{clients: 3, frail: 1, renews: true, messages: 1, lease: 2, long: 2, depth: 1, wishes: 1, faults: 1}
-	forgets  = lock{clients: 2, frail: 1, messages: 1, lease: 2, long: 2, depth: 1, wishes: 2, losses: 1}
+	leaves   = lock{clients: 2, frail: 1, messages: 2, lease: 2, long: 2, depth: 1, wishes: 2, faults: 1, leavers: 1,
+		brief: true}
+	dies    = lock{clients: 2, frail: 1, renews: true, messages: 1, lease: 3, long: 3, depth: 1, wishes: 2, crashes: 1}
+	three   = lock{clients: 3, frail: 1, renews: true, messages: 1, lease: 2, long: 2, depth: 1, wishes: 1, faults: 1}
+	forgets = lock{clients: 2, frail: 1, messages: 1, lease: 2, long: 2, depth: 1, wishes: 2, losses: 1}
 )
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment: both clients frail, more of
-// what goes wrong, longer leases. They take a minute without the race detector, and five with it.
+// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment: both
+// clients frail, more of what goes wrong, longer leases. They take a minute without the race
+// detector, and five with it.
 func large(m lock) lock {
 	if os.Getenv("HOLDFAST_MODEL") != "large" {
 		return m
@@ -110,7 +115,8 @@ func TestModel(t *testing.T) {
 			t.Parallel()
 			m := large(scenario.bound)
 			r := m.explore(t)
-			t.Logf("proof: model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds %s", scenario.name,
+			t.Logf("proof: model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds %s",
+				scenario.name,
 				r.States, r.Transitions, r.Depth, m.cut, bounds(m))
 			if r.Violation != nil {
 				t.Error(r.Violation)
@@ -121,11 +127,13 @@ func TestModel(t *testing.T) {
 
 func bounds(m lock) string {
 	return fmt.Sprintf("(clients %d, frail %d, leases %d and %d ticks, depth %d, wishes %d, faults %d, leavers %d, crashes %d, "+
-		"losses %d, messages %d)", m.clients, m.frail, m.lease, m.long, m.depth, m.wishes, m.faults, m.leavers, m.crashes,
+		"losses %d, messages %d)", m.clients, m.frail, m.lease, m.long, m.depth, m.wishes, m.faults, m.leavers,
+		m.crashes,
 		m.losses, m.messages)
 }
 
-// TestModelControls: without any one of the defences there is a way to break a promise, and the model finds it.
+// TestModelControls: without any one of the defences there is a way to break a promise, and the
+// model finds it.
 func TestModelControls(t *testing.T) {
 	var table strings.Builder
 	for _, c := range []struct {

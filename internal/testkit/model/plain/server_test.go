@@ -2,8 +2,8 @@ package plain
 
 import "github.com/holdfast-go/holdfast/lua"
 
-// keys are what a lock is at the server, with time in ticks: the server half of the model. Its methods say in Go what the
-// scripts say in Lua; TestModelIsLikeTheScripts runs both side by side.
+// keys are what a lock is at the server, with time in ticks: the server half of the model. Its
+// methods say in Go what the scripts say in Lua; TestModelIsLikeTheScripts runs both side by side.
 type keys struct {
 	owner    uint8 // field of the hash, 0: no hash
 	count    uint8 // its value

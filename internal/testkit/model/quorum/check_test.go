@@ -37,7 +37,8 @@ func (m *voting) checkSteps(s *state) error {
 	for _, c := range []struct {
 		wrong wrong
 		err   error
-	}{{oldToken, errToken}, {broughtBack, errBack}, {anothers, errAnothers}, {confirmed, errVisited}, {falselyLost, errFalse}} {
+	}{{oldToken, errToken}, {broughtBack, errBack}, {anothers, errAnothers}, {confirmed, errVisited},
+		{falselyLost, errFalse}} {
 		if s.wrong&c.wrong != 0 && (m.only == nil || errors.Is(c.err, m.only)) {
 			return c.err
 		}
@@ -45,8 +46,9 @@ func (m *voting) checkSteps(s *state) error {
 	return nil
 }
 
-// checkTwo is for masters that forget nothing unless they are started anew: where keys are deleted at a majority, two may hold the lock
-// until the first one hears of it. What is promised then is that it does.
+// checkTwo is for masters that forget nothing unless they are started anew: where keys are deleted
+// at a majority, two may hold the lock until the first one hears of it. What is promised then is
+// that it does.
 func (m *voting) checkTwo(s *state) error {
 	if m.forgets == 0 && s.candidates[0].mode == holding && s.candidates[1].mode == holding {
 		return errTwo
@@ -54,8 +56,9 @@ func (m *voting) checkTwo(s *state) error {
 	return nil
 }
 
-// checkLeft: whoever a master has granted the lock to stands for election, holds it, or has it given back by something that is under
-// way. It is for a network whose other messages than votes live for less than the pause in an undo, and for processes that do not die.
+// checkLeft: whoever a master has granted the lock to stands for election, holds it, or has it
+// given back by something that is under way. It is for a network whose other messages than votes
+// live for less than the pause in an undo, and for processes that do not die.
 func (m *voting) checkLeft(s *state) error {
 	if !m.brief || m.crashes > 0 {
 		return nil
@@ -68,10 +71,11 @@ func (m *voting) checkLeft(s *state) error {
 	return nil
 }
 
-// cared tells whether anybody cares for what the master has granted.
+// cared reports whether anybody cares for what the master has granted.
 func (v *voter) cared(s *state) bool {
 	c := candidateOf(v.owner)
-	if cl := &s.candidates[c]; cl.mode != idle && ownerID(c, cl.gen) == v.owner && (cl.mode != leaving || v.ballots[c].op != none) {
+	if cl := &s.candidates[c]; cl.mode != idle && ownerID(c, cl.gen) == v.owner &&
+		(cl.mode != leaving || v.ballots[c].op != none) {
 		return true
 	}
 	for _, l := range v.net {
@@ -120,14 +124,15 @@ const (
 	flushedLabel = "all keys are deleted at a master"
 )
 
-// labels are by client and step; loud are those that are not quiet. Whoever wants the lock may have to ask again, so that is
-// quiet where the lock is to be had.
+// labels are by client and step; loud are those that are not quiet. Whoever wants the lock may have
+// to ask again, so that is quiet where the lock is to be had.
 var labels, loud = func() (all [candidates][vCount]string, loud map[string]bool) {
 	loud = map[string]bool{restartLabel: true, deletedLabel: true, flushedLabel: true}
 	for c := range all {
 		for l, text := range [vCount]string{
 			"asks all masters for the lock", "unlocks", "renews", "a master executes its request", "gets an answer",
-			"hears that there will be no answer", "releases before a vote was answered", "has waited long enough", "dies", "an undo releases",
+			"hears that there will be no answer", "releases before a vote was answered", "has waited long enough",
+			"dies", "an undo releases",
 			"a late message is lost", "a late message arrives",
 		} {
 			all[c][l] = string(rune('A'+c)) + ": " + text

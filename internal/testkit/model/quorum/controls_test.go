@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 )
 
-// TestVoteModelControls: without any one of the defences there is a way to break a promise, and the model finds it.
+// TestVoteModelControls: without any one of the defences there is a way to break a promise, and the
+// model finds it.
 func TestVoteModelControls(t *testing.T) {
 	var table strings.Builder
 	for _, c := range []struct {
@@ -58,7 +59,8 @@ func TestVoteModelControls(t *testing.T) {
 			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
 			continue
 		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States, r.Violation.Reason)
+		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States,
+			r.Violation.Reason)
 		if os.Getenv("HOLDFAST_MODEL") != "" {
 			t.Logf("without %q: %v", c.what, r.Violation)
 		}

@@ -16,11 +16,12 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// tickLength is far longer than a test, so that real time does not matter: a tick is what replay takes off.
+// tickLength is far longer than a test, so that real time does not matter: a tick is what replay
+// takes off.
 const tickLength = 1000 * time.Second
 
-// replay is one random history, run on the keys of one of the model's masters and, by the scripts, on those of a real server. Tokens are the
-// same on both sides, for clients propose them.
+// replay is one random history, run on the keys of one of the model's masters and, by the scripts,
+// on those of a real server. Tokens are the same on both sides, for clients propose them.
 type replay struct {
 	t           *testing.T
 	rdb         *redis.Client
@@ -57,17 +58,20 @@ func TestVoteModelIsLikeTheScripts(t *testing.T) {
 	}
 	t.Logf("%d steps: %v", histories*length, seen)
 	for _, branch := range []string{
-		"vote 1", "vote 0", "vote again 1", "vote late -2", "release 1", "release -1", "renew 1", "renew -1", "time passes", "keys lost", "hash lost",
+		"vote 1", "vote 0", "vote again 1", "vote late -2", "release 1", "release -1", "renew 1", "renew -1",
+		"time passes", "keys lost", "hash lost",
 	} {
 		require.Positive(t, seen[branch], "%q was never compared", branch)
 	}
 }
 
-// TestVoteModelUnlikeTheScripts is the control: a model that differs in one rule is told from the scripts.
+// TestVoteModelUnlikeTheScripts is the control: a model that differs in one rule is told from the
+// scripts.
 func TestVoteModelUnlikeTheScripts(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	for what, off := range map[string]defence{
-		"votes twice": votesOnce, "shortens": keepsLease, "no lease": grantEnds, "token as proposed": aboveLast, "releases": freesOwner,
+		"votes twice": votesOnce, "shortens": keepsLease, "no lease": grantEnds, "token as proposed": aboveLast,
+		"releases":    freesOwner,
 		"brings back": renewPure, "votes late": lateness,
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -90,7 +94,8 @@ func fieldOf(owner uint8) string { return "owner" + strconv.Itoa(int(owner)) }
 // step takes a random step on both sides and returns what it was, with the status of its reply.
 func (r *replay) step() string {
 	//nolint:gosec // all are small
-	owner, lease, count, token := uint8(1+r.rnd.IntN(3)), uint8(2+r.rnd.IntN(3)), uint8(1+r.rnd.IntN(3)), uint8(1+r.rnd.IntN(40))
+	owner, lease, count, token := uint8(1+r.rnd.IntN(3)), uint8(2+r.rnd.IntN(3)), uint8(1+r.rnd.IntN(3)),
+		uint8(1+r.rnd.IntN(40))
 	field := fieldOf(owner)
 	// As in the other models, later leases of equal ticks are longer.
 	ms := (time.Duration(lease)*tickLength - tickLength/2).Milliseconds() + 10*int64(len(r.steps))
@@ -122,7 +127,8 @@ func (r *replay) step() string {
 	}
 	got, err := lua.Run(r.t.Context(), r.rdb, call)
 	require.NoError(r.t, err)
-	r.steps = append(r.steps, fmt.Sprintf("%s %s, lease %d, count %d, token %d: %d", what, field, lease, count, token, got.Status))
+	r.steps = append(r.steps, fmt.Sprintf("%s %s, lease %d, count %d, token %d: %d", what, field, lease, count, token,
+		got.Status))
 	r.compare(what, want, got)
 	return fmt.Sprintf("%s %d", what, got.Status)
 }
@@ -170,7 +176,8 @@ func (r *replay) compare(what string, want answer, got lua.Reply) {
 			r.wrong = fmt.Sprintf("%s replied that the last token is %q, the model %q", what, got.Text(2), last)
 		}
 		if left != time.Duration(want.left) || got.Text(1) != fieldOf(want.holder) {
-			r.wrong = fmt.Sprintf("%s replied %d ticks and %q, the model %d and %d", what, left, got.Text(1), want.left, want.holder)
+			r.wrong = fmt.Sprintf("%s replied %d ticks and %q, the model %d and %d", what, left, got.Text(1), want.left,
+				want.holder)
 		}
 	case want.token != 0:
 		token, again, last := got.Text(0), got.Int(1) == 1, got.Text(2)
@@ -178,7 +185,8 @@ func (r *replay) compare(what string, want answer, got lua.Reply) {
 			r.wrong = fmt.Sprintf("%s replied that the last token was %q, the model %q", what, last, wantLast)
 		}
 		if token != strconv.Itoa(int(want.token)) || again != want.again {
-			r.wrong = fmt.Sprintf("%s replied token %q, again %v, the model %d and %v", what, token, again, want.token, want.again)
+			r.wrong = fmt.Sprintf("%s replied token %q, again %v, the model %d and %v", what, token, again, want.token,
+				want.again)
 		}
 	}
 }

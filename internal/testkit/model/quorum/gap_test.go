@@ -1,7 +1,8 @@
 package quorum
 
-// What a holder makes of masters that forgot it: the rule of ballot_gap.go. Times are ticks from now on, less than 0 if they are past. Where two
-// events are in one tick, what ends there ends after what begins.
+// What a holder makes of masters that forgot it: the rule of ballot_gap.go. Times are ticks from
+// now on, less than 0 if they are past. Where two events are in one tick, what ends there ends
+// after what begins.
 
 // gapAt is what a holder knows of one master. It is kept where there is a watchdog.
 type gapAt struct {
@@ -16,11 +17,12 @@ type gapAt struct {
 
 func (g *gapAt) gapped() bool { return g.from != 0 || g.until != 0 }
 
-// heardAll is a second renewal after a visit. The first one is confirmed by the majority that answers first, and who is not heard counts as
-// before. No time passes in these scenarios until the others have answered, so the second one knows what they said.
+// heardAll is a second renewal after a visit. The first one is confirmed by the majority that
+// answers first, and who is not heard counts as before. No time passes in these scenarios until the
+// others have answered, so the second one knows what they said.
 const heardAll = 3
 
-// watched tells whether a client has a watchdog.
+// watched reports whether a client has a watchdog.
 func (m *voting) watched(c int) bool { return m.renews && (c == 0 || !m.visits) }
 
 func (m *voting) gaps(c int) bool { return m.forgets > 0 && m.watched(c) && !m.off.has(gapsKept) }
@@ -94,8 +96,9 @@ func (m *voting) begin(s *state, c int) {
 	}
 }
 
-// overtaken tells whether a majority may have granted the lock to another at one moment. Gaps that go on at those of whom more will be known
-// are left out, if told so: others hold it there, or there is no answer yet.
+// overtaken reports whether a majority may have granted the lock to another at one moment. Gaps
+// that go on at those of whom more will be known are left out, if told so: others hold it there, or
+// there is no answer yet.
 func (m *voting) overtaken(s *state, c int, leaveOut, final bool) bool {
 	if !m.gaps(c) {
 		return false
@@ -139,17 +142,19 @@ func (m *voting) owned(s *state, c int) (most int) {
 	return most
 }
 
-// settled tells whether a visit cannot do harm any more: A has ended its only hold, or B its only election without a win, or it takes too long.
+// settled reports whether a visit cannot do harm any more: A has ended its only hold, or B its only
+// election without a win, or it takes too long.
 func (m *voting) settled(s *state) bool {
 	ended := func(c int) bool {
 		cl := &s.candidates[c]
 		waits := cl.mode == electing || cl.mode == telling
-		return s.stood[c] > 0 && s.stood[c] == m.wishes[c] && (cl.mode == idle || cl.mode == leaving || waits && m.trusted(cl) == 0)
+		return s.stood[c] > 0 && s.stood[c] == m.wishes[c] &&
+			(cl.mode == idle || cl.mode == leaving || waits && m.trusted(cl) == 0)
 	}
 	return m.visits && (ended(0) || ended(1) && s.candidates[0].visited == 0)
 }
 
-// busy tells whether requests are under way that no time passes for.
+// busy reports whether requests are under way that no time passes for.
 func (m *voting) busy(s *state) bool {
 	for i := range m.voters {
 		for c := range s.candidates {
@@ -161,7 +166,8 @@ func (m *voting) busy(s *state) bool {
 	return false
 }
 
-// gapTick makes all moments older by a tick, and forgets gaps that are over and were before all that may still be a gap.
+// gapTick makes all moments older by a tick, and forgets gaps that are over and were before all
+// that may still be a gap.
 func (m *voting) gapTick(s *state, c int) {
 	if mode := s.candidates[c].mode; !m.gaps(c) || mode == idle || mode == leaving {
 		return
@@ -187,7 +193,8 @@ func (m *voting) gapTick(s *state, c int) {
 		needed := b.until > 0
 		for j := range m.voters {
 			o := &s.voters[j].ballots[c]
-			needed = needed || i != j && (o.marks.has(held) && o.seen < b.until || o.marks.has(opened) && o.open < b.until ||
+			needed = needed || i != j && (o.marks.has(held) && o.seen < b.until || o.marks.has(opened) &&
+				o.open < b.until ||
 				o.gapped() && o.from < b.until)
 		}
 		if !needed {
@@ -196,8 +203,9 @@ func (m *voting) gapTick(s *state, c int) {
 	}
 }
 
-// forgetsKeys are keys that go while the process of a master stays and A holds the lock: the hash is deleted, or the clock is set forward and it
-// expires, which is the same; or all keys are deleted. While A's first vote is still under way to the master the latter is not protected: see
+// forgetsKeys are keys that go while the process of a master stays and A holds the lock: the hash
+// is deleted, or the clock is set forward and it expires, which is the same; or all keys are
+// deleted. While A's first vote is still under way to the master the latter is not protected: see
 // TestVoteModelNotProtected.
 func (m *voting) forgetsKeys(s state, i int, emit func(string, state)) {
 	if s.forgets == 0 || s.candidates[0].mode != holding {

@@ -246,7 +246,8 @@ func (m *voting) network(s state, i int, emit func(string, state)) {
 	}
 }
 
-// ends is what a client hears in the end of a vote that it did not wait for: an answer, or that there will be none.
+// ends is what a client hears in the end of a vote that it did not wait for: an answer, or that
+// there will be none.
 func (m *voting) ends(s *state, i int, l letter, a answer, answered bool) bool {
 	if l.kind != acquire || l.step&unheardVote != 0 || answered && a.status != lua.Done {
 		return true
@@ -254,7 +255,8 @@ func (m *voting) ends(s *state, i int, l letter, a answer, answered bool) bool {
 	return m.undoAt(s, i, l.id, undoLate)
 }
 
-// Steps of an undo: two releases, one after the other, a pause that is longer than a message lives, and another release.
+// Steps of an undo: two releases, one after the other, a pause that is longer than a message lives,
+// and another release.
 const undoPause = 3
 
 // undoes is a step of an undo.
@@ -269,11 +271,13 @@ func (m *voting) undoes(s *state, i int, l letter) bool {
 	return m.keep(s, i, l)
 }
 
-// restarts are masters that come back without their data. Requests that were under way may come to the new process. Where keys are deleted too,
-// a master is started anew that holds the lock for A, for that is what A makes of it; or that never did.
+// restarts are masters that come back without their data. Requests that were under way may come to
+// the new process. Where keys are deleted too, a master is started anew that holds the lock for A,
+// for that is what A makes of it; or that never did.
 func (m *voting) restarts(s state, i int, emit func(string, state)) {
 	v := &s.voters[i]
-	if a := &v.ballots[0]; s.losses == 0 || m.gaps(0) && (a.marks.has(early) || a.marks.has(granted) && (v.owner == 0 || candidateOf(v.owner) != 0)) {
+	if a := &v.ballots[0]; s.losses == 0 || m.gaps(0) &&
+		(a.marks.has(early) || a.marks.has(granted) && (v.owner == 0 || candidateOf(v.owner) != 0)) {
 		return
 	}
 	s.losses--
@@ -305,7 +309,8 @@ func (m *voting) time(s state, emit func(string, state)) {
 	for c := range s.candidates {
 		m.gapTick(&s, c)
 		cl := &s.candidates[c]
-		if elects := cl.mode == electing || cl.mode == telling; elects && m.patience > 0 && cl.age == m.patience && !m.off.has(electsSoon) && !m.leave(&s, c) {
+		if elects := cl.mode == electing || cl.mode == telling; elects && m.patience > 0 && cl.age == m.patience &&
+			!m.off.has(electsSoon) && !m.leave(&s, c) {
 			return
 		}
 		if cl.mode == electing || cl.mode == telling || cl.round {
@@ -333,8 +338,9 @@ func (m *voting) time(s state, emit func(string, state)) {
 	emit(tickLabel, s)
 }
 
-// netTick ends the lives of stragglers where they have one, and the pauses of undos. Only votes live on: the last release of an undo comes when
-// they are too late. As what refuses itself changes nothing, they are kept where they do not.
+// netTick ends the lives of stragglers where they have one, and the pauses of undos. Only votes
+// live on: the last release of an undo comes when they are too late. As what refuses itself changes
+// nothing, they are kept where they do not.
 func (m *voting) netTick(s *state, i int) bool {
 	v := &s.voters[i]
 	old := v.net

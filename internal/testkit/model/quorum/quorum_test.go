@@ -13,13 +13,15 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// voting is the model of a quorum lock: independent masters that run vote, renew and release, two clients that want the lock again and
-// again, a network that loses, delays and reorders what was sent on different connections, masters that are started anew without
-// their data, and processes that die. What goes wrong with answers happens to client A; B is who is harmed.
+// voting is the model of a quorum lock: independent masters that run vote, renew and release, two
+// clients that want the lock again and again, a network that loses, delays and reorders what was
+// sent on different connections, masters that are started anew without their data, and processes
+// that die. What goes wrong with answers happens to client A; B is who is harmed.
 //
-// Time goes in ticks, for all clocks alike; a hold is trusted for a tick less than its lease, counted from the sending. Client and
-// masters are always scheduled. All masters are asked at once: that one is asked first where many want the lock makes fewer
-// interleavings, not others. Nor is the order in which answers come to one that is not slow more than that of their executions. The
+// Time goes in ticks, for all clocks alike; a hold is trusted for a tick less than its lease,
+// counted from the sending. Client and masters are always scheduled. All masters are asked at once:
+// that one is asked first where many want the lock makes fewer interleavings, not others. Nor is
+// the order in which answers come to one that is not slow more than that of their executions. The
 // hand-off within a client has a model of its own. The fields are the bounds.
 type voting struct {
 	voters   int
@@ -88,21 +90,34 @@ var (
 	splits     = voting{voters: 3, lease: 2, slow: 2, quick: true}
 	forgetting = voting{voters: 3, lease: 2, slow: 1, losses: 2, quick: true}
 	rejoins    = voting{voters: 3, lease: 4, renews: true, wishes: ballots{1, 1}, losses: 1, quick: true}
-	silent     = voting{voters: 3, lease: 2, slow: 1, frail: 1, faults: 1, letters: 1, wishes: ballots{1, 1}, brief: true}
-	lateOnes   = voting{voters: 3, lease: 2, slow: 1, frail: 1, faults: 1, letters: 1, wishes: ballots{2, 2}, brief: true, quick: true}
-	lateRenews = voting{voters: 3, lease: 3, slow: 1, renews: true, frail: 1, faults: 1, letters: 1, wishes: ballots{1, 1}, quick: true}
-	mixed      = voting{voters: 3, lease: 2, frail: 1, faults: 1, letters: 1, losses: 1, wishes: ballots{1, 1}, quick: true}
-	numbers    = voting{voters: 3, lease: 2, slow: 1, tokens: true, block: 2, wishes: ballots{2, 2}, quick: true, still: true}
+	silent     = voting{voters: 3, lease: 2, slow: 1, frail: 1, faults: 1, letters: 1, wishes: ballots{1, 1},
+		brief: true}
+	lateOnes = voting{voters: 3, lease: 2, slow: 1, frail: 1, faults: 1, letters: 1, wishes: ballots{2, 2},
+		brief: true, quick: true}
+	lateRenews = voting{voters: 3, lease: 3, slow: 1, renews: true, frail: 1, faults: 1, letters: 1,
+		wishes: ballots{1, 1}, quick: true}
+	mixed = voting{voters: 3, lease: 2, frail: 1, faults: 1, letters: 1, losses: 1, wishes: ballots{1, 1},
+		quick: true}
+	numbers = voting{voters: 3, lease: 2, slow: 1, tokens: true, block: 2, wishes: ballots{2, 2}, quick: true,
+		still: true}
 	numberLoss = voting{voters: 3, lease: 2, tokens: true, wishes: ballots{1, 1}, losses: 1, quick: true}
-	perish     = voting{voters: 3, lease: 2, slow: 1, frail: 1, crashes: 1, letters: 1, losses: 1, wishes: ballots{1, 1}, quick: true}
-	newOnes    = voting{voters: 3, lease: 2, slow: 1, weak: true, off: asIs, losses: 1, wishes: ballots{1, 1}, quick: true}
-	visited    = voting{voters: 3, lease: 3, tokens: true, renews: true, visits: true, wishes: ballots{1, 1}, forgets: 3, flush: true, quick: true, only: errVisited}
-	dawdled    = voting{voters: 3, lease: 4, tokens: true, renews: true, visits: true, dawdles: true, patience: 1, wishes: ballots{1, 1}, forgets: 2, quick: true, only: errVisited}
-	spared     = voting{voters: 3, lease: 3, tokens: true, renews: true, alone: true, wishes: ballots{1, 1}, forgets: 3, quick: true, only: errFalse}
-	restarted  = voting{voters: 3, lease: 3, tokens: true, renews: true, visits: true, wishes: ballots{1, 1}, forgets: 1, flush: true, losses: 1, quick: true, only: errVisited}
-	rolling    = voting{voters: 3, lease: 3, tokens: true, renews: true, alone: true, wishes: ballots{1, 1}, forgets: 2, losses: 2, quick: true, only: errFalse}
-	five       = voting{voters: 5, lease: 2, wishes: ballots{1, 1}, losses: 1, quick: true}
-	fiveLate   = voting{voters: 5, lease: 2, frail: 1, faults: 1, letters: 1, wishes: ballots{1, 1}, brief: true, quick: true}
+	perish     = voting{voters: 3, lease: 2, slow: 1, frail: 1, crashes: 1, letters: 1, losses: 1,
+		wishes: ballots{1, 1}, quick: true}
+	newOnes = voting{voters: 3, lease: 2, slow: 1, weak: true, off: asIs, losses: 1, wishes: ballots{1, 1},
+		quick: true}
+	visited = voting{voters: 3, lease: 3, tokens: true, renews: true, visits: true, wishes: ballots{1, 1}, forgets: 3,
+		flush: true, quick: true, only: errVisited}
+	dawdled = voting{voters: 3, lease: 4, tokens: true, renews: true, visits: true, dawdles: true, patience: 1,
+		wishes: ballots{1, 1}, forgets: 2, quick: true, only: errVisited}
+	spared = voting{voters: 3, lease: 3, tokens: true, renews: true, alone: true, wishes: ballots{1, 1}, forgets: 3,
+		quick: true, only: errFalse}
+	restarted = voting{voters: 3, lease: 3, tokens: true, renews: true, visits: true, wishes: ballots{1, 1}, forgets: 1,
+		flush: true, losses: 1, quick: true, only: errVisited}
+	rolling = voting{voters: 3, lease: 3, tokens: true, renews: true, alone: true, wishes: ballots{1, 1}, forgets: 2,
+		losses: 2, quick: true, only: errFalse}
+	five     = voting{voters: 5, lease: 2, wishes: ballots{1, 1}, losses: 1, quick: true}
+	fiveLate = voting{voters: 5, lease: 2, frail: 1, faults: 1, letters: 1, wishes: ballots{1, 1}, brief: true,
+		quick: true}
 )
 
 // forgotten is dawdled where masters forget more often.
@@ -122,8 +137,8 @@ var oneSilent = func() voting {
 // asIs are the defences that the library does not have, see TestVoteModelNotProtected.
 const asIs = silence
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment. With -short leases that matter
-// little to a scenario are shorter.
+// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment. With
+// -short leases that matter little to a scenario are shorter.
 func large(m voting) voting {
 	if testing.Short() && m.losses > 0 {
 		m.lease = min(m.lease, 3)
@@ -154,15 +169,18 @@ func TestVoteModel(t *testing.T) {
 		m    voting
 	}{
 		{"splits", splits}, {"forgets", forgetting}, {"takes back", rejoins}, {"silent", silent}, {"late", lateOnes},
-		{"renews late", lateRenews}, {"late, and forgets", mixed}, {"tokens", numbers}, {"forgets tokens", numberLoss}, {"dies", perish}, {"new masters", newOnes},
-		{"visited", visited}, {"visited slowly", dawdled}, {"forgotten", forgotten}, {"spared", spared}, {"visited, and forgets", restarted}, {"spared, and forgets", rolling},
+		{"renews late", lateRenews}, {"late, and forgets", mixed}, {"tokens", numbers}, {"forgets tokens", numberLoss},
+		{"dies", perish}, {"new masters", newOnes},
+		{"visited", visited}, {"visited slowly", dawdled}, {"forgotten", forgotten}, {"spared", spared},
+		{"visited, and forgets", restarted}, {"spared, and forgets", rolling},
 		{"five masters", five}, {"five masters, late", fiveLate},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
 			m := large(scenario.m)
 			r := m.frees(t)
-			t.Logf("proof: quorum model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds", scenario.name,
+			t.Logf("proof: quorum model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds",
+				scenario.name,
 				r.States, r.Transitions, r.Depth, m.cut)
 			if r.Violation != nil {
 				t.Error(r.Violation)
@@ -171,8 +189,8 @@ func TestVoteModel(t *testing.T) {
 	}
 }
 
-// TestVoteModelServes: from every state the lock can be had, without another fault: no votes are split for ever, and no masters that
-// were started anew keep it from everybody.
+// TestVoteModelServes: from every state the lock can be had, without another fault: no votes are
+// split for ever, and no masters that were started anew keep it from everybody.
 func TestVoteModelServes(t *testing.T) {
 	slow := splits
 	slow.slow = 1
@@ -189,14 +207,15 @@ func TestVoteModelServes(t *testing.T) {
 	m.off, m.only = barren, model.ErrStuck
 	r := m.explore(t, m.taken, func(label string) bool { return !loud[label] })
 	require.NotNil(t, r.Violation, "control: what is granted for ever to one who failed is to be had by nobody")
-	t.Logf("proof: quorum model: without an end and a release of failed votes nobody has it after %d steps", len(r.Violation.Trace))
+	t.Logf("proof: quorum model: without an end and a release of failed votes nobody has it after %d steps",
+		len(r.Violation.Trace))
 }
 
 // barren leaves failed votes where they are, for ever.
 const barren = withdraws | grantEnds
 
-// TestVoteModelNotProtected shows where the rule for young masters is weaker than one by which none of them counts. It says what
-// is so, not what has to be: with the defence there is no such way.
+// TestVoteModelNotProtected shows where the rule for young masters is weaker than one by which none
+// of them counts. It says what is so, not what has to be: with the defence there is no such way.
 func TestVoteModelNotProtected(t *testing.T) {
 	flushed := visited
 	flushed.flushAny = true

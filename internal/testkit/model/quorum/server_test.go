@@ -4,8 +4,8 @@ import "github.com/holdfast-go/holdfast/lua"
 
 const endless = 255 // as a time to live: none
 
-// keys are what one master of a quorum lock has, time in ticks. Its methods say in Go what the scripts say in Lua;
-// TestVoteModelIsLikeTheScripts runs both side by side.
+// keys are what one master of a quorum lock has, time in ticks. Its methods say in Go what the
+// scripts say in Lua; TestVoteModelIsLikeTheScripts runs both side by side.
 type keys struct {
 	owner uint8 // field of the hash, 0: no hash
 	count uint8
@@ -23,7 +23,8 @@ type answer struct {
 	holder uint8 // of a refusal
 }
 
-// vote is vote.lua. Proposals of 0 are of a model that leaves tokens out. late is that it comes later than it may be executed.
+// vote is vote.lua. Proposals of 0 are of a model that leaves tokens out. late is that it comes
+// later than it may be executed.
 func (k *keys) vote(off defence, owner, count, lease, token uint8, late bool) answer {
 	if late && !off.has(lateness) {
 		return answer{status: lua.Late}
@@ -74,7 +75,8 @@ func (k *keys) renew(off defence, owner, lease uint8) answer {
 	return answer{status: lua.Done}
 }
 
-// tick is time that passes. The token's key outlives every lease; what its end would do, a loss of all keys does too.
+// tick is time that passes. The token's key outlives every lease; what its end would do, a loss of
+// all keys does too.
 func (k *keys) tick() {
 	if k.ttl != 0 && k.ttl != endless {
 		if k.ttl--; k.ttl == 0 {

@@ -70,7 +70,8 @@ const (
 
 func (k marks) has(all marks) bool { return k&all == all }
 
-// How a request stands. Behind sent come the answers of the server that have not reached the client.
+// How a request stands. Behind sent come the answers of the server that have not reached the
+// client.
 const (
 	none uint8 = iota
 	sent
@@ -155,8 +156,10 @@ type candidate struct {
 	token uint8 // the last of them
 	round bool  // a renewal is under way
 
-	before  uint8 // the greatest token that the masters knew which made it the holder
-	visited uint8 // since it holds the lock another one got it: 1, and one more for each renewal that is asked for since then
+	before uint8 // the greatest token that the masters knew which made it the holder
+	// since it holds the lock another one got it: 1, and one more for each renewal that is asked
+	// for since then
+	visited uint8
 }
 
 type state struct {
@@ -172,10 +175,11 @@ type state struct {
 	stood      [candidates]uint8 // elections, where they are counted
 }
 
-// ownerID is the name of an owner. Gens that nobody has heard of any more are used again: names are only ever compared.
+// ownerID is the name of an owner. Gens that nobody has heard of any more are used again: names are
+// only ever compared.
 func ownerID(c int, gen uint8) uint8 { return uint8(c)*gens + gen + 1 } //nolint:gosec // few
 
-// used tells whether anything has that owner's name.
+// used reports whether anything has that owner's name.
 func (s *state) used(id uint8) bool {
 	for i := range s.voters {
 		v := &s.voters[i]
@@ -205,13 +209,17 @@ func (v *voter) take(i int) {
 }
 
 func (l letter) order(o letter) int {
-	return cmp.Or(cmp.Compare(l.kind, o.kind), cmp.Compare(l.id, o.id), cmp.Compare(l.token, o.token), cmp.Compare(l.step, o.step))
+	return cmp.Or(cmp.Compare(l.kind, o.kind), cmp.Compare(l.id, o.id), cmp.Compare(l.token, o.token),
+		cmp.Compare(l.step, o.step))
 }
 
 func (b *ballot) order(o *ballot) int {
-	return cmp.Or(cmp.Compare(b.op, o.op), cmp.Compare(b.at, o.at), cmp.Compare(b.token, o.token), cmp.Compare(b.last, o.last), cmp.Compare(b.holds, o.holds),
-		cmp.Compare(b.marks, o.marks), cmp.Compare(b.knows, o.knows), cmp.Compare(b.told, o.told), cmp.Compare(b.since, o.since),
-		cmp.Compare(b.seen, o.seen), cmp.Compare(b.open, o.open), cmp.Compare(b.from, o.from), cmp.Compare(b.until, o.until), cmp.Compare(b.again, o.again))
+	return cmp.Or(cmp.Compare(b.op, o.op), cmp.Compare(b.at, o.at), cmp.Compare(b.token, o.token),
+		cmp.Compare(b.last, o.last), cmp.Compare(b.holds, o.holds),
+		cmp.Compare(b.marks, o.marks), cmp.Compare(b.knows, o.knows), cmp.Compare(b.told, o.told),
+		cmp.Compare(b.since, o.since),
+		cmp.Compare(b.seen, o.seen), cmp.Compare(b.open, o.open), cmp.Compare(b.from, o.from),
+		cmp.Compare(b.until, o.until), cmp.Compare(b.again, o.again))
 }
 
 func (v *voter) order(o *voter) int {
@@ -232,8 +240,8 @@ func (v *voter) order(o *voter) int {
 	return 0
 }
 
-// normal makes states equal that differ only in what matters to nobody: which master is which, and how great tokens are beside
-// each other's order and distance.
+// normal makes states equal that differ only in what matters to nobody: which master is which, and
+// how great tokens are beside each other's order and distance.
 func (s *state) normal(voters int) {
 	for i := 1; i < voters; i++ {
 		for j := i; j > 0 && s.voters[j].order(&s.voters[j-1]) < 0; j-- {

@@ -1,8 +1,9 @@
 package quorum
 
-// What a client makes of masters that were started less than a lease ago. The strict rule is that they do not count. The one that
-// the library has lets a set of masters vote that were started together, so that nobody has to wait for a lease when they are
-// new: see master.Run.Doubt, and young and contested of its elections.
+// What a client makes of masters that were started less than a lease ago. The strict rule is that
+// they do not count. The one that the library has lets a set of masters vote that were started
+// together, so that nobody has to wait for a lease when they are new: see master.Run.Doubt, and
+// young and contested of its elections.
 
 // look is what a client knows once it has asked for the master's process.
 func (b *ballot) look() {
@@ -14,7 +15,8 @@ func (b *ballot) look() {
 	}
 }
 
-// believes tells whether a master that granted the lock cannot have forgotten an earlier grant, or is taken for a new one.
+// believes reports whether a master that granted the lock cannot have forgotten an earlier grant,
+// or is taken for a new one.
 func (m *voting) believes(s *state, v *voter, c int) bool {
 	if v.age >= m.lease || m.off.has(restarts) {
 		return true
@@ -30,8 +32,8 @@ func (m *voting) believes(s *state, v *voter, c int) bool {
 	return true
 }
 
-// judge takes back what was believed of a master because none was known that is older. Of masters that the client has known for longer
-// than this election it has been settled.
+// judge takes back what was believed of a master because none was known that is older. Of masters
+// that the client has known for longer than this election it has been settled.
 func (m *voting) judge(s *state, c int) {
 	if cl := &s.candidates[c]; cl.mode != electing {
 		return
@@ -43,7 +45,7 @@ func (m *voting) judge(s *state, c int) {
 	}
 }
 
-// young tells whether there are votes that count only because all masters are young.
+// young reports whether there are votes that count only because all masters are young.
 func (m *voting) young(s *state, c int) bool {
 	for i := range m.voters {
 		v := &s.voters[i]
@@ -54,8 +56,9 @@ func (m *voting) young(s *state, c int) bool {
 	return false
 }
 
-// contested tells whether another owner would have a majority with the vote of one more master, which may have forgotten it. (In the
-// library it has not if it knows the very token of that owner. The model makes no such exception.)
+// contested reports whether another owner would have a majority with the vote of one more master,
+// which may have forgotten it. (In the library it has not if it knows the very token of that owner.
+// The model makes no such exception.)
 func (m *voting) contested(s *state, c int) bool {
 	most, answered := 0, m.count(s, c, yes)+m.count(s, c, no)
 	for i := range m.voters {
