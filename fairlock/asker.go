@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// asker asks one master for those who wait in lines: whoever has a question leaves it here, and
+// asker asks one master for those who wait in waitlists: whoever has a question leaves it here, and
 // those that came meanwhile travel together. So ten thousand waiters take the stack of a few
 // goroutines to ask, and not their own. It sends few pipelines at the same time, and one that takes
 // long does not count, so that a slow name, or a dead connection, keeps others for 2 ms, or for
 // twice a round trip where that is longer, see [asker.patience]. Its goroutines run while there is
-// something to ask. All of it is guarded by the lines' mu.
+// something to ask. All of it is guarded by the waitlists' mu.
 type asker struct {
-	lines    *lines
+	lines    *waitlists
 	master   *redis.Client
 	waiting  []*inquiry
 	flights  []*flight // under way, without those that take too long
@@ -51,7 +51,7 @@ const (
 
 // inquiry is what a place asks the server, with all its attempts.
 type inquiry struct {
-	place   *place
+	place   *waiter
 	effort  *remote.Effort // nil before the first attempt
 	resting *time.Timer    // before the next attempt; nil while it is in the hands of the asker
 	queue   bool           // asks for a place, and not only for the lock
@@ -61,14 +61,14 @@ type inquiry struct {
 
 // askLocked has a question asked for a place, that is to wake its waiter when there is an answer
 // that concerns it. Like all that a waiter calls, it takes little of its stack.
-func (ls *lines) askLocked(p *place, queue bool) {
+func (ls *waitlists) askLocked(p *waiter, queue bool) {
 	p.look = false
 	p.asking = &inquiry{place: p, queue: queue}
 	ls.sendLocked(p.asking)
 }
 
 // sendLocked leaves a question to the asker of its master. To find that takes a deep stack.
-func (ls *lines) sendLocked(q *inquiry) {
+func (ls *waitlists) sendLocked(q *inquiry) {
 	if !ls.client.IsCluster() {
 		ls.askerLocked(nil).addLocked(q)
 		return
@@ -81,16 +81,16 @@ func (ls *lines) sendLocked(q *inquiry) {
 }
 
 // sort gives the askers of the masters of a cluster their questions.
-func (ls *lines) sort() {
+func (ls *waitlists) sort() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, q := range ls.unsorted {
-		ls.askerLocked(ls.client.Server().MasterOf(q.place.line.server.base.Key.Name)).addLocked(q)
+		ls.askerLocked(ls.client.Server().MasterOf(q.place.list.server.base.Key.Name)).addLocked(q)
 	}
 	ls.unsorted, ls.sorting = nil, false
 }
 
-func (ls *lines) askerLocked(master *redis.Client) *asker {
+func (ls *waitlists) askerLocked(master *redis.Client) *asker {
 	if a := ls.askers[master]; a != nil {
 		return a
 	}
@@ -100,7 +100,7 @@ func (ls *lines) askerLocked(master *redis.Client) *asker {
 }
 
 // giveUpLocked is for a waiter that leaves. A question that is under way is left to itself.
-func (ls *lines) giveUpLocked(p *place) {
+func (ls *waitlists) giveUpLocked(p *waiter) {
 	q := p.asking
 	switch {
 	case q == nil:
@@ -249,7 +249,7 @@ func (a *asker) isGone(q *inquiry) bool {
 // begin begins an attempt.
 func (q *inquiry) begin(now time.Time) {
 	if p := q.place; q.effort == nil {
-		e := p.line.lines.client.NewEffort()
+		e := p.list.lines.client.NewEffort()
 		q.before, q.effort = p.acquisition.Entry().IsStray(), &e
 	}
 	q.effort.Sent = now
@@ -257,7 +257,7 @@ func (q *inquiry) begin(now time.Time) {
 
 // call is the script of the next attempt.
 func (q *inquiry) call() lua.Call {
-	a, l := q.place.acquisition, q.place.line
+	a, l := q.place.acquisition, q.place.list
 	c := l.lines.client
 	return l.server.protocol.Acquire(kind.Ask{
 		Owner: a.Owner(), Lease: a.Want().Stands(), Again: q.effort.Stray || q.before, Place: q.queue,
@@ -295,7 +295,7 @@ func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err err
 
 // resume is called after a pause. Its goroutine needs no owner: of a waiter that has left it does
 // nothing, and Close waits for the others.
-func (ls *lines) resume(q *inquiry) {
+func (ls *waitlists) resume(q *inquiry) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if q.resting = nil; !q.gone {
@@ -312,8 +312,8 @@ func (q *inquiry) giveBack() {
 }
 
 // deniedLocked goes on waiting.
-func (p *place) deniedLocked(q *inquiry) {
-	o, l := &q.effort.Outcome, p.line
+func (p *waiter) deniedLocked(q *inquiry) {
+	o, l := &q.effort.Outcome, p.list
 	p.asking = nil
 	p.acquisition.Failed().Store(nil)
 	by := refusedBy(o.Reply)

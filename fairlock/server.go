@@ -11,7 +11,7 @@ type server struct {
 	engine.Backend
 	base     *engine.Lock
 	protocol *protocol
-	lines    *lines
+	lists    *waitlists
 }
 
 var _ engine.Waiter = (*server)(nil)
@@ -20,7 +20,7 @@ var _ engine.Waiter = (*server)(nil)
 func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
 	b := engine.NewLock(c, p, opts...)
 	if b.Err == nil {
-		b.Use(&server{b.Backend(), b, p, linesOf(c)})
+		b.Use(&server{b.Backend(), b, p, waitlistsOf(c)})
 	}
 	return b
 }
@@ -29,16 +29,16 @@ func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
 func (s *server) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), true) }
 
 // Crowded is [engine.Waiter].
-func (s *server) Crowded() bool { return !s.lines.isFirst(s.base.Key) }
+func (s *server) Crowded() bool { return !s.lists.isFirst(s.base.Key) }
 
 // Join is [engine.Waiter]. The place is asked for when messages arrive; until then only the lock
 // is.
 func (s *server) Join(a *engine.Acquisition) engine.Place {
-	p := s.placeLocking(a)
-	if !p.line.confirmed {
-		s.lines.askLocked(p, false)
+	p := s.waiterLocking(a)
+	if !p.list.confirmed {
+		s.lists.askLocked(p, false)
 	}
-	s.lines.mu.Unlock()
+	s.lists.mu.Unlock()
 	return p
 }
 
@@ -49,18 +49,18 @@ func (s *server) Join(a *engine.Acquisition) engine.Place {
 // over those that it cannot reach. So the first to come asks for the lock only, and does so itself.
 // Who comes while it does, or waits, has joined before.
 func (s *server) Wait(a *engine.Acquisition) (*engine.Hold, error) {
-	s.lines.first(s.base.Key, 1)
+	s.lists.first(s.base.Key, 1)
 	h, err := a.Ask()
-	s.lines.first(s.base.Key, -1)
+	s.lists.first(s.base.Key, -1)
 	if h != nil || err != nil {
 		return h, err
 	}
 	said := a.Said()
-	p := s.placeLocking(a)
-	if said.At.After(p.line.said.At) {
-		p.line.said = said
+	p := s.waiterLocking(a)
+	if said.At.After(p.list.said.At) {
+		p.list.said = said
 	}
-	s.lines.mu.Unlock()
+	s.lists.mu.Unlock()
 	p.Stand()
 	return p.Take()
 }

@@ -155,9 +155,9 @@ func (h *Hub) Listens(channel string) int {
 	return 0
 }
 
-// Rest ends the subscription of a channel that only lingers, without waiting for that. With
+// Unlinger ends the subscription of a channel that only lingers, without waiting for that. With
 // subscribers nothing happens.
-func (h *Hub) Rest(channel string) {
+func (h *Hub) Unlinger(channel string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.topics[channel]

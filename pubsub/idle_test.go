@@ -94,7 +94,7 @@ func TestLeftInTurn(t *testing.T) {
 		defer s.Close()
 	}
 	for i := 20; i < 30; i++ {
-		h.Rest(name(i))
+		h.Unlinger(name(i))
 	}
 	eventually(t, "what is left has ended, and nothing else", func() bool { return h.Stats().Channels == 11 })
 	require.Equal(t, confirmed, stateOf(h, name(0)))

@@ -16,7 +16,7 @@ var (
 	errSilent = errors.New("pubsub: no answer to a ping")
 	errSlow   = errors.New("pubsub: connecting takes too long")
 	errUnused = errors.New("pubsub: connection no longer used")
-	// errDoubted is what [Subscription.Doubt] says.
+	// errDoubted is what [Subscription.Reconnect] says.
 	errDoubted = errors.New("pubsub: messages are published elsewhere")
 )
 

@@ -95,7 +95,7 @@ func TestDoubt(t *testing.T) {
 	addr.Store(&second) // the name of the primary means another one now
 	heard := func() bool { return next.Client(t).Publish(t.Context(), "name", "text").Val() == 1 }
 	require.False(t, heard(), "control")
-	s.Doubt()
+	s.Reconnect()
 	eventually(t, "heard at the new one", heard)
 	eventually(t, "told", func() bool {
 		messages, looks := e.heard()

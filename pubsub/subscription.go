@@ -56,10 +56,10 @@ func (s *Subscription) Confirmed() bool {
 	return s.topic.state == confirmed
 }
 
-// Doubt says that messages do not arrive although the subscription is confirmed: its server is not
-// the one that messages are published on any more. Its connection is replaced, which is told as any
-// outage.
-func (s *Subscription) Doubt() {
+// Reconnect says that messages do not arrive although the subscription is confirmed: its server is
+// not the one that messages are published on any more. Its connection is replaced, which is told as
+// any outage.
+func (s *Subscription) Reconnect() {
 	h := s.topic.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()

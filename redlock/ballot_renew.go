@@ -69,7 +69,7 @@ func (v votes) Renew(ctx context.Context, batch []watchdog.Renewal) {
 		patience = max(patience, b.patience)
 	}
 	answers := make(chan said, votersOf(due))
-	for _, e := range errands(ctx, due, answers) {
+	for _, e := range batches(ctx, due, answers) {
 		v.send(ctx, e, due, patience, answers)
 	}
 	open := 0
@@ -119,17 +119,17 @@ func votersOf(due []*renewal) (n int) {
 // settled reports whether no answer that is missing can change anything.
 func (r *renewal) settled() bool { return r.missing == 0 || r.verdict() != watchdog.Unknown }
 
-// errand is all that is to be renewed at one master.
-type errand struct {
+// batch is all that is to be renewed at one master.
+type batch struct {
 	voter *voter
 	calls []lua.Call
 	of    []said // whose they are
 }
 
-// errands are the renewals at each master. Holds that a master does not know are not among them: it
+// batches are the renewals at each master. Holds that a master does not know are not among them: it
 // is asked to take those back.
-func errands(ctx context.Context, due []*renewal, answers chan<- said) (list []*errand) {
-	at := map[*engine.Client]*errand{}
+func batches(ctx context.Context, due []*renewal, answers chan<- said) (list []*batch) {
+	at := map[*engine.Client]*batch{}
 	for to, r := range due {
 		for i, v := range r.q.voters {
 			if !r.holds(i) {
@@ -138,7 +138,7 @@ func errands(ctx context.Context, due []*renewal, answers chan<- said) (list []*
 			}
 			e := at[v.client]
 			if e == nil {
-				e = &errand{voter: v}
+				e = &batch{voter: v}
 				at[v.client] = e
 				list = append(list, e)
 			}
@@ -150,8 +150,8 @@ func errands(ctx context.Context, due []*renewal, answers chan<- said) (list []*
 	return list
 }
 
-// send sends an errand, in one pipeline. A master that is known to be silent is not waited for.
-func (v votes) send(ctx context.Context, e *errand, due []*renewal, patience time.Duration, answers chan<- said) {
+// send sends a batch, in one pipeline. A master that is known to be silent is not waited for.
+func (v votes) send(ctx context.Context, e *batch, due []*renewal, patience time.Duration, answers chan<- said) {
 	to := e.voter
 	send, silent := to.Begin(patience)
 	if silent {
@@ -259,7 +259,7 @@ func (b *ballot) settle(i int, a *answer) {
 
 func (b *ballot) renewAgain(watch *watchdog.Lease, denied bool, left time.Duration) {
 	if denied {
-		b.q.base.Dog.Hasten(watch, joinAfter)
+		b.q.base.Dog.RenewBy(watch, joinAfter)
 	}
 	if left > 0 && !control.Settle.Off() {
 		b.q.base.Dog.RenewAfter(watch, left)

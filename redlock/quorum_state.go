@@ -182,7 +182,7 @@ func (q *quorum) forced(ctx context.Context, p *tally) (bool, error) {
 		return false, q.undecided(ctx, p, free, engine.Changes)
 	case !told && refused != "":
 		return true, engine.Raise(errors.New("released, but the waiters could not be told; " +
-			engine.Untold(b, refused)))
+			engine.ExplainUnannounced(b, refused)))
 	}
 	return true, nil
 }
@@ -237,7 +237,7 @@ func (q *quorum) undecided(ctx context.Context, p *tally, agreed int, changes bo
 	failure := &quorumError{q, p, agreed}
 	o := remote.Outcome{Err: failure, Stray: changes && failure.open()}
 	if cause := context.Cause(ctx); cause != nil {
-		o.Err = engine.Because(cause, failure)
+		o.Err = engine.WithCause(cause, failure)
 	}
 	return engine.Raise(engine.Under(ctx, q.base.Uncertain(o)))
 }

@@ -41,7 +41,7 @@ func (h *leases) put(l *Lease, at time.Duration) {
 		h.up(i, entry{at, l})
 		return
 	}
-	h.settle(i, entry{at, l})
+	h.sift(i, entry{at, l})
 }
 
 // remove does nothing if l is not there.
@@ -56,12 +56,12 @@ func (h *leases) remove(l *Lease) {
 	h.entries[last] = entry{}
 	h.entries = h.entries[:last]
 	if i < last {
-		h.settle(i, moved)
+		h.sift(i, moved)
 	}
 }
 
-// settle finds the place of e, beginning at i, whose entry it replaces.
-func (h *leases) settle(i int, e entry) {
+// sift finds the place of e, beginning at i, whose entry it replaces.
+func (h *leases) sift(i int, e entry) {
 	if i > 0 && e.at < h.entries[(i-1)/children].at {
 		h.up(i, e)
 		return

@@ -19,7 +19,7 @@ func TestRest(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, 1, s.count())
 			if rest {
-				w.Rest(&h.lease)
+				w.StopRenewing(&h.lease)
 			}
 			time.Sleep(lease / 2)
 			synctest.Wait()

@@ -183,9 +183,10 @@ func (w *Watchdog) wakeBy(at time.Duration) {
 }
 
 // Confirm notes that a command sent at sent has set the lease to length or left it longer, and
-// renews it at this length from now on. Renewal can be switched on, not off, see [Watchdog.Rest].
-// The deadline never moves back. It returns false, and leaves the lease alone, if that is not
-// watched or its deadline has passed: then its owner is told of the loss, or will be.
+// renews it at this length from now on. Renewal can be switched on, not off, see
+// [Watchdog.StopRenewing]. The deadline never moves back. It returns false, and leaves the lease
+// alone, if that is not watched or its deadline has passed: then its owner is told of the loss, or
+// will be.
 func (w *Watchdog) Confirm(l *Lease, sent time.Time, length time.Duration, renew bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -220,10 +221,10 @@ func (w *Watchdog) forgetLocked(l *Lease) {
 	l.life++
 }
 
-// Hasten has a renewed lease renewed once after d at the latest, whatever is confirmed until then.
+// RenewBy has a renewed lease renewed once after d at the latest, whatever is confirmed until then.
 // If it is due in the ordinary way before, that is the one. It does not come earlier than these two
 // to share a batch with others: what it is to come after may not be over then.
-func (w *Watchdog) Hasten(l *Lease, d time.Duration) {
+func (w *Watchdog) RenewBy(l *Lease, d time.Duration) {
 	w.wish(l, func(now time.Duration) {
 		if l.by == 0 {
 			l.by = now + d
@@ -250,9 +251,9 @@ func (w *Watchdog) wish(l *Lease, note func(now time.Duration)) {
 	}
 }
 
-// Rest ends the renewal of a lease, which is watched on: it is lost at its deadline, unless it is
-// confirmed again. As after Forget, verdicts of renewals that are under way are ignored.
-func (w *Watchdog) Rest(l *Lease) {
+// StopRenewing ends the renewal of a lease, which is watched on: it is lost at its deadline, unless
+// it is confirmed again. As after Forget, verdicts of renewals that are under way are ignored.
+func (w *Watchdog) StopRenewing(l *Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.renew = false
@@ -299,9 +300,9 @@ func (w *Watchdog) Expire(l *Lease) bool {
 	return true
 }
 
-// Poke has the renewed leases that match renewed now. It goes through all of them with the mutex
-// held, so it is for rare events, and match must not call the watchdog.
-func (w *Watchdog) Poke(match func(Owner) bool) {
+// RenewNow has the renewed leases that match renewed now. It goes through all of them with the
+// mutex held, so it is for rare events, and match must not call the watchdog.
+func (w *Watchdog) RenewNow(match func(Owner) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pokeLocked(match, w.now())

@@ -139,11 +139,11 @@ func TestConfirmOvertaken(t *testing.T) {
 	})
 }
 
-func TestPoke(t *testing.T) {
+func TestRenewNow(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		h, other, plain := watch(t, w, true), watch(t, w, true), watch(t, w, false)
 		s.say(gone)
-		w.Poke(func(o Owner) bool { return o == h || o == plain })
+		w.RenewNow(func(o Owner) bool { return o == h || o == plain })
 		synctest.Wait()
 		lost, _ := h.told()
 		require.Equal(t, []error{ErrGone}, lost)
@@ -275,7 +275,7 @@ func TestChurn(t *testing.T) {
 					w.Confirm(&h.lease, time.Now(), 100*time.Millisecond, rand.N(2) > 0)
 					time.Sleep(rand.N(80 * time.Millisecond))
 					if rand.N(20) == 0 {
-						w.Poke(func(o Owner) bool { return o == h })
+						w.RenewNow(func(o Owner) bool { return o == h })
 					}
 					ended := w.Forget(&h.lease)
 					time.Sleep(30 * time.Millisecond) // verdicts under way arrive, losses are told

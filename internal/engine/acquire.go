@@ -21,13 +21,13 @@ func (g *grant) join(r *request) (*Hold, error) {
 	if r.once && !g.isLive() {
 		return nil, g.left(nil) // the owner itself is waiting for it, in another goroutine
 	}
-	if err := g.takeTurn(r.wait); err != nil {
+	if err := g.beginOp(r.wait); err != nil {
 		return nil, g.left(err)
 	}
 	if g.isLive() {
 		return g.reenter(r)
 	}
-	g.passTurn()
+	g.endOp()
 	return nil, errAgain
 }
 
@@ -53,7 +53,7 @@ func (g *grant) isLive() bool {
 // While nobody else of this process wants the name that costs nothing: no timer, no context, no
 // goroutine. TryLock asks the server even if the place is taken, because only the server knows.
 // Where the server has a queue, that is the only one. Who re-enters needs none.
-func (g *grant) queueUp(r *request) (p *queue.Place) {
+func (g *grant) queueUp(r *request) (p *queue.Ticket) {
 	q, key := &g.base.Client.queue, g.base.Key
 	switch {
 	case g.asked != r, g.base.waiter != nil:
@@ -76,7 +76,7 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 	}
 	// The request has the turn of the new grant; it is passed on in any case, and if there is no
 	// grant the front place is too.
-	defer g.passTurn()
+	defer g.endOp()
 	defer g.uncount()
 	turn := queue.Free
 	if p := r.place; p != nil {
@@ -116,7 +116,7 @@ func (g *grant) ask(at Place) (*Hold, error) {
 	if at != nil {
 		return at.Take()
 	}
-	if cause := g.yield(nil); cause != nil {
+	if cause := g.giveWay(nil); cause != nil {
 		return nil, g.left(cause)
 	}
 	if cause := g.prepare(); cause != nil {
@@ -163,7 +163,7 @@ func (g *grant) uncount() {
 func (g *grant) tokens() int {
 	b, cfg := g.base, &g.asked.want
 	if cfg.handOff && cfg.renew && b.Client.queue.Waiting(b.Key) > 0 {
-		return b.Client.wanted()
+		return b.Client.reserveSize()
 	}
 	return 1
 }
@@ -202,7 +202,7 @@ func (g *grant) conclude(n Result) (*Hold, error) {
 	case n.Left != nil:
 		return nil, g.left(n.Left)
 	case !n.Granted:
-		return nil, g.gaveUp(r.wait, remote.Outcome{Err: n.Err, Stray: n.stray, Unsent: n.unsent})
+		return nil, g.acquireFailed(r.wait, remote.Outcome{Err: n.Err, Stray: n.stray, Unsent: n.unsent})
 	}
 	if e := g.bid.Entry(); e != g.entry {
 		g.become(e.Owner(), e)
@@ -230,7 +230,7 @@ func (g *grant) wait(left time.Duration) (*Hold, error) {
 		if err := g.sleep(sub, timer); err != nil {
 			return nil, err
 		}
-		if cause := g.yield(sub.Wake()); cause != nil {
+		if cause := g.giveWay(sub.Wake()); cause != nil {
 			return nil, g.left(cause)
 		}
 		h, left, err := g.attempt()

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// letGo is for how long a client that gave a lock up lets each of the others try first: long
-	// enough for those as near as itself.
-	letGo = 2 * time.Millisecond
+	// giveWayFor is for how long a client that gave a lock up lets each of the others try first:
+	// long enough for those as near as itself.
+	giveWayFor = 2 * time.Millisecond
 	// maxLetGo is for how long at most, for those that need a head start: two thirds of it may be
 	// their round trip. Nobody has the lock meanwhile.
 	maxLetGo = 100 * time.Millisecond
@@ -21,40 +21,40 @@ const (
 // courtesy is what a waiter owes to other clients, because its own gave the lock up for them. It is
 // of the goroutine that acquires.
 //
-// Who is far away has no chance by letGo: it hears of the release when the others are inside again.
-// It is the only one who knows how far it is. So it asks for a head start when it is refused, at
-// the server, where whoever gives the lock up next finds that. Who then waited in vain ends it: so
-// it costs the others one wait, whatever became of the one who needed it.
+// Who is far away has no chance by giveWayFor: it hears of the release when the others are inside
+// again. It is the only one who knows how far it is. So it asks for a head start when it is
+// refused, at the server, where whoever gives the lock up next finds that. Who then waited in vain
+// ends it: so it costs the others one wait, whatever became of the one who needed it.
 //
 // (Rejected: to learn it from how often nobody took the lock. Who listens need not want it, and
 // while somebody far away comes too late, that looks the same.)
 type courtesy struct {
-	others queue.Turn    // how many are still to be let go first
-	stay   time.Duration // for how long each
-	vain   time.Duration // for how long nobody took it, just now
-	asked  time.Duration // for the longest head start that it asked for itself: that one ends with its grant
+	others queue.Handover // how many are still to be let go first
+	stay   time.Duration  // for how long each
+	vain   time.Duration  // for how long nobody took it, just now
+	asked  time.Duration  // for the longest head start that it asked for itself: that one ends with its grant
 }
 
 // owe takes over what the one ahead left in the local queue.
-func (g *grant) owe(turn queue.Turn, ahead any) {
-	g.courtesy = courtesy{others: turn, stay: letGo}
+func (g *grant) owe(turn queue.Handover, ahead any) {
+	g.courtesy = courtesy{others: turn, stay: giveWayFor}
 	if front, _ := ahead.(*grant); front != nil && turn > 0 {
 		front.mu.Lock()
 		defer front.mu.Unlock()
-		g.courtesy.stay = min(max(front.longest, letGo), maxLetGo)
+		g.courtesy.stay = min(max(front.longest, giveWayFor), maxLetGo)
 	}
 }
 
-// yield lets another client go first, if this one gave the lock up for some that have not had their
-// turn yet. A client does that once for each of them: after its own release, and after those that
-// it hears of from then on. So the processes of a busy machine take turns, and none is left out
-// because it is slower than the others. (Rejected: to stay away until so many have released the
+// giveWay lets another client go first, if this one gave the lock up for some that have not had
+// their turn yet. A client does that once for each of them: after its own release, and after those
+// that it hears of from then on. So the processes of a busy machine take turns, and none is left
+// out because it is slower than the others. (Rejected: to stay away until so many have released the
 // lock. Some only listen, and nobody would take it.)
 //
 // heard has a token when another client releases the lock, if somebody listens for that already.
 // Where one that is far away is waited for, the nearer ones may have several turns in that time,
 // and each is counted.
-func (g *grant) yield(heard <-chan struct{}) error {
+func (g *grant) giveWay(heard <-chan struct{}) error {
 	b, c, wait := g.base, &g.courtesy, g.asked.wait
 	if c.others <= 0 || control.LetGo.Off() {
 		return b.Over(wait)
@@ -63,7 +63,7 @@ func (g *grant) yield(heard <-chan struct{}) error {
 		c.others = 0
 	}
 	switch {
-	case c.stay == letGo:
+	case c.stay == giveWayFor:
 		heard = nil // of what comes in this short time is heard afterwards
 	case heard == nil:
 		ear := make(turns, 1)
@@ -83,7 +83,7 @@ func (g *grant) yield(heard <-chan struct{}) error {
 			timer.Reset(c.stay)
 			continue
 		case <-timer.C:
-			if c.stay > letGo {
+			if c.stay > giveWayFor {
 				c.vain = c.stay
 			}
 		case <-wait.Done():
@@ -116,7 +116,7 @@ func (g *grant) headStart() time.Duration {
 	if g.asked.once || control.HeadStart.Off() {
 		return 0 // it does not come again
 	}
-	if need := g.base.Client.way.usual() * 3 / 2; need > letGo {
+	if need := g.base.Client.way.usual() * 3 / 2; need > giveWayFor {
 		return min(need, maxLetGo)
 	}
 	return 0

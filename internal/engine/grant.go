@@ -78,7 +78,7 @@ func newGrant(b *Lock, o *owner, id string, r *request) *grant {
 	return &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1)}
 }
 
-func (g *grant) takeTurn(ctx context.Context) error {
+func (g *grant) beginOp(ctx context.Context) error {
 	select {
 	case <-g.turn:
 		return nil
@@ -92,7 +92,7 @@ func (g *grant) takeTurn(ctx context.Context) error {
 	}
 }
 
-func (g *grant) passTurn() { g.turn <- struct{}{} }
+func (g *grant) endOp() { g.turn <- struct{}{} }
 
 // become gives the grant an entry, before it is live.
 func (g *grant) become(id string, e Entry) {
@@ -149,19 +149,19 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	want := g.missing(r)
 	o, ok := g.base.Client.Call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		return g.entry.Set(ctx, count, lease, want, failed)
-	}, func(o remote.Outcome) { g.settle() })
+	}, func(o remote.Outcome) { g.resync() })
 	if !ok {
-		return nil, outage(Because(context.Cause(wait), o.Err)) // settle passes the turn on
+		return nil, outage(WithCause(context.Cause(wait), o.Err)) // settle passes the turn on
 	}
 	switch {
 	case o.Err != nil && (o.Stray || want.N > 0):
-		g.base.Client.tasks.Go(g.settle)
-		return nil, g.gaveUp(wait, o)
+		g.base.Client.tasks.Go(g.resync)
+		return nil, g.acquireFailed(wait, o)
 	case o.Err != nil:
-		g.passTurn()
-		return nil, g.gaveUp(wait, o)
+		g.endOp()
+		return nil, g.acquireFailed(wait, o)
 	}
-	defer g.passTurn()
+	defer g.endOp()
 	if o.Reply.Status == lua.Gone {
 		return nil, g.gone()
 	}
@@ -188,10 +188,10 @@ func (g *grant) askedForLocked(lease time.Duration) {
 	g.stands = max(g.stands, lease)
 }
 
-// settle tells the server the true hold count after an operation whose outcome nobody knows, and
+// resync tells the server the true hold count after an operation whose outcome nobody knows, and
 // passes the turn on.
-func (g *grant) settle() {
-	defer g.passTurn()
+func (g *grant) resync() {
+	defer g.endOp()
 	g.entry.MarkStray()
 	g.mu.Lock()
 	count, lease, ended := len(g.holds), g.lease, g.ended
@@ -221,7 +221,7 @@ func (g *grant) unlock(ctx context.Context, h *Hold) error {
 	default: // another operation of the same owner is under way
 		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), g.base.Client.opts.RetryBudget, errBusy)
 		defer cancel()
-		if err := g.takeTurn(limit); err != nil {
+		if err := g.beginOp(limit); err != nil {
 			g.base.Client.tasks.Go(func() { g.unlockLater(h) })
 			return errs.Both(errs.ErrUncertain, err)
 		}
@@ -239,7 +239,7 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 	g.mu.Lock()
 	if g.ended != nil {
 		g.mu.Unlock()
-		g.passTurn()
+		g.endOp()
 		return g.ended
 	}
 	g.holds = slices.DeleteFunc(g.holds, func(other *Hold) bool { return other == h })
@@ -248,22 +248,22 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 	g.renew = g.renew && !plain
 	g.mu.Unlock()
 	if plain && count > 0 {
-		g.base.Dog.Rest(&g.tenure.watch) // what is left is a plain lease, as it was before
+		g.base.Dog.StopRenewing(&g.tenure.watch) // what is left is a plain lease, as it was before
 	}
 	if count == 0 {
-		defer g.passTurn()
+		defer g.endOp()
 		return g.unlockLast(ctx)
 	}
 	o := g.entry.Set(remote.Lasting(ctx), count, lease, remote.Replicas{}, nil)
 	switch {
 	case o.Err != nil && o.Stray:
-		g.base.Client.tasks.Go(g.settle)
+		g.base.Client.tasks.Go(g.resync)
 		return g.base.Uncertain(o)
 	case o.Err != nil:
-		g.passTurn()
+		g.endOp()
 		return g.base.Uncertain(o)
 	}
-	defer g.passTurn()
+	defer g.endOp()
 	if o.Reply.Status == lua.Gone {
 		return g.gone()
 	}
@@ -278,7 +278,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	if !g.base.Dog.Forget(&g.tenure.watch) {
 		return g.reason()
 	}
-	g.tenure.used()
+	g.tenure.noteUse()
 	if g.rest() > 0 {
 		return g.leaveTaken(ctx)
 	}
@@ -295,8 +295,9 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	return nil
 }
 
-// Untold is what to do about a release that nobody could be told of: text is what the server said.
-func Untold(b *Lock, text string) string {
+// ExplainUnannounced is what to do about a release that nobody could be told of: text is what the
+// server said.
+func ExplainUnannounced(b *Lock, text string) string {
 	if reply := serverError(text); !lua.IsDenied(reply) {
 		return b.backend.Explain(reply).Error()
 	}
@@ -367,7 +368,7 @@ func (g *grant) leave() {
 	if g.atLeast > 0 {
 		rest = g.rest // which takes memory
 	}
-	turn, spent := queue.Turn(g.yielded), g.spentLocked()
+	turn, spent := queue.Handover(g.yielded), g.spentLocked()
 	g.mu.Unlock()
 	g.owner.drop(g, spent)
 	if g.front {
@@ -455,10 +456,10 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if ctx.Err() != nil {
 		return Under(ctx, errs.Unasked(context.Cause(ctx)))
 	}
-	if err := g.takeTurn(ctx); err != nil {
+	if err := g.beginOp(ctx); err != nil {
 		return Under(ctx, errs.Unasked(err))
 	}
-	defer g.passTurn()
+	defer g.endOp()
 	g.mu.Lock()
 	ended, renew := g.ended, g.renew
 	g.askedForLocked(lease)
@@ -476,7 +477,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	}
 	switch {
 	case !ok:
-		return outage(errs.Both(errs.ErrUncertain, Because(context.Cause(ctx), o.Err)))
+		return outage(errs.Both(errs.ErrUncertain, WithCause(context.Cause(ctx), o.Err)))
 	case o.Err != nil:
 		return g.base.Uncertain(o)
 	case o.Reply.Status == lua.Gone:

@@ -80,8 +80,8 @@ func (t *Tenure) give(from, to *grant) bool {
 func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	b, t := g.base, g.tenure
 	c := b.Client
-	t.used()
-	tokens := c.wanted()
+	t.noteUse()
+	tokens := c.reserveSize()
 	o := g.entry.Pass(ctx, g.lease, tokens)
 	if o.Err == nil && o.Reply.Status == lua.Done {
 		if !o.Stray || control.LatePass.Off() {
@@ -110,7 +110,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	}
 	if o.Reply.Status == lua.Denied {
 		if !control.Rest.Off() {
-			c.hub.Rest(b.wire.Channel()) // if it was our own subscription that was counted, the next time it is not
+			c.hub.Unlinger(b.wire.Channel()) // if it was our own subscription that was counted, the next time it is not
 		}
 		if o.Reply.Text(1) != "" {
 			return true, unannounced(b, o.Reply.Text(1))
@@ -169,5 +169,5 @@ func (g *grant) accept(err error) (*Hold, error) {
 // unannounced is the error of a release that nobody could be told of: text is what the server said.
 func unannounced(b *Lock, text string) error {
 	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " +
-		Untold(b, text))
+		ExplainUnannounced(b, text))
 }

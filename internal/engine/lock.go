@@ -118,7 +118,7 @@ type request struct {
 	wait   context.Context    // bounds the waiting
 	cancel context.CancelFunc // frees what wait takes
 	once   bool               // the server is asked once
-	place  *queue.Place       // in the local queue, if it had to wait there
+	place  *queue.Ticket      // in the local queue, if it had to wait there
 }
 
 // prepare applies the options to a request that has the rest.
@@ -181,13 +181,13 @@ func (b *Lock) query(ctx context.Context, changes bool, build func(publish strin
 	}, func(remote.Outcome) {})
 	switch {
 	case !ok && changes:
-		return o, Raise(Under(ctx, outage(errs.Both(errs.ErrUncertain, Because(context.Cause(ctx), o.Err)))))
+		return o, Raise(Under(ctx, outage(errs.Both(errs.ErrUncertain, WithCause(context.Cause(ctx), o.Err)))))
 	case !ok:
-		return o, Raise(Under(ctx, outage(Because(context.Cause(ctx), o.Err))))
+		return o, Raise(Under(ctx, outage(WithCause(context.Cause(ctx), o.Err))))
 	case o.Err != nil:
 		o.Stray = o.Stray && changes
 		if cause := context.Cause(ctx); cause != nil && remote.IsOutage(o.Err) {
-			o.Err = Because(cause, o.Err) // it ended between two attempts
+			o.Err = WithCause(cause, o.Err) // it ended between two attempts
 		}
 		return o, Raise(Under(ctx, b.Uncertain(o)))
 	}
@@ -212,7 +212,7 @@ func (b *Lock) MayAsk(ctx context.Context) error {
 // RenewNow renews this client's holds of the name now, so that one that was forced out is told at
 // once.
 func (b *Lock) RenewNow() {
-	b.Dog.Poke(func(o watchdog.Owner) bool { return o.(*Tenure).base.Key == b.Key })
+	b.Dog.RenewNow(func(o watchdog.Owner) bool { return o.(*Tenure).base.Key == b.Key })
 }
 
 // Raise returns the error of an operation, at its end. If what failed is a hook of go-redis that

@@ -76,7 +76,7 @@ func (b *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	}
 	b.RenewNow()
 	if refused := released.Reply.Text(0); refused != "" {
-		return true, Raise(errors.New("released, but the waiters could not be told; " + Untold(b, refused)))
+		return true, Raise(errors.New("released, but the waiters could not be told; " + ExplainUnannounced(b, refused)))
 	}
 	return true, nil
 }

@@ -109,11 +109,11 @@ func (t *Tenure) Lost(reason error) {
 	t.base.Client.losses.add(g, reason)
 }
 
-// wanted is how many tokens to reserve for those who wait in this client.
-func (c *Client) wanted() int { return int(min(max(2*c.handed.Load(), minTokens), maxTokens)) }
+// reserveSize is how many tokens to reserve for those who wait in this client.
+func (c *Client) reserveSize() int { return int(min(max(2*c.handed.Load(), minTokens), maxTokens)) }
 
-// used notes how many were needed.
-func (t *Tenure) used() {
+// noteUse notes how many were needed.
+func (t *Tenure) noteUse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.first < t.last { // else nobody waited

@@ -112,16 +112,16 @@ func (g *grant) left(cause error) error {
 	case failure == nil && g.counted:
 		failure = remote.ErrSilent // on the way
 	}
-	why := Because(cause, failure)
+	why := WithCause(cause, failure)
 	if control.Outage.Off() {
 		return errs.Both(errs.ErrNotAcquired, why)
 	}
 	return outage(why)
 }
 
-// gaveUp is the error of an acquisition that failed or was left. Nothing stays uncertain for its
-// caller: what may have been granted is undone.
-func (g *grant) gaveUp(wait context.Context, o remote.Outcome) error {
+// acquireFailed is the error of an acquisition that failed or was left. Nothing stays uncertain for
+// its caller: what may have been granted is undone.
+func (g *grant) acquireFailed(wait context.Context, o remote.Outcome) error {
 	if cause := context.Cause(wait); cause != nil && remote.IsOutage(o.Err) {
 		return g.left(cause)
 	}
@@ -152,9 +152,9 @@ func Under(ctx context.Context, err error) error {
 	return err
 }
 
-// Because adds to the end of a wait what had kept it from succeeding: an error of Redis must not
+// WithCause adds to the end of a wait what had kept it from succeeding: an error of Redis must not
 // hide behind a timeout.
-func Because(cause, failure error) error {
+func WithCause(cause, failure error) error {
 	switch {
 	case failure == nil:
 		return cause

@@ -10,7 +10,7 @@ import (
 
 // entered is what came of a wait.
 type entered struct {
-	turn Turn
+	turn Handover
 	err  error
 }
 
@@ -57,7 +57,7 @@ func TestHand(t *testing.T) {
 // told of both, has the place, and it is its own business to give up the lock. With another turn,
 // the place is passed on.
 func TestHandedToWhoLeaves(t *testing.T) {
-	for _, turn := range []Turn{Handed, 3, Free} {
+	for _, turn := range []Handover{Handed, 3, Free} {
 		synctest.Test(t, func(t *testing.T) {
 			var q Queue
 			require.True(t, q.TryEnter(key, "front"))

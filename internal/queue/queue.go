@@ -4,8 +4,8 @@
 // The one in front (it competes for the lock or holds it) is the only one that the server ever
 // sees, so 10 000 goroutines that wait for a name cost Redis no more than one. Leaving hands the
 // place to the next: that is how a wake-up is passed on when the goroutine that it was meant for
-// has given up. With the place goes word of how it was left, a [Turn]; a holder may leave the lock
-// itself with it.
+// has given up. With the place goes word of how it was left, a [Handover]; a holder may leave the
+// lock itself with it.
 //
 // Not promised: an order between processes; that is the server's business.
 package queue
@@ -25,15 +25,15 @@ type Key struct {
 	Servers    string // where they are not those of the client alone
 }
 
-// Turn is how the front place came free for the one who has it now. One above [Free] says to how
-// many other clients the lock was left: they are to be let go first.
-type Turn int
+// Handover is how the front place came free for the one who has it now. One above [Free] says to
+// how many other clients the lock was left: they are to be let go first.
+type Handover int
 
 const (
 	// Handed is a place with the lock.
-	Handed Turn = -1
+	Handed Handover = -1
 	// Free is a place that nobody had, or that was left: the lock has to be asked for.
-	Free Turn = 0
+	Free Handover = 0
 )
 
 // Queue holds the places of one client. The zero value is ready.
@@ -49,19 +49,19 @@ type line struct {
 	behind *list.List
 }
 
-// Place is that of one who waits.
-type Place struct {
+// Ticket is the place of one who waits.
+type Ticket struct {
 	queue *Queue
 	key   Key
 	who   any           // once it is ready or left: who was in front until then
 	ready chan struct{} // closed, with the queue's mu held, when the front place is theirs, or never will be
-	turn  Turn          // set before that, as is
+	turn  Handover      // set before that, as is
 	err   error         // why it never will be theirs
 	entry *list.Element
 }
 
 // TryEnter takes the front place if nobody has it. who is what those behind are told of it: see
-// [Place.Ahead].
+// [Ticket.Ahead].
 func (q *Queue) TryEnter(key Key, who any) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -82,7 +82,7 @@ func (q *Queue) enterLocked(key Key, who any) bool {
 // Enter takes the front place if nobody has it, and returns nil. Else it returns a place behind
 // those who wait; the caller has to call Wait. who is what [Queue.Hand] shows to the one that
 // leaves, and what those behind are told.
-func (q *Queue) Enter(key Key, who any) *Place {
+func (q *Queue) Enter(key Key, who any) *Ticket {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.enterLocked(key, who) {
@@ -93,7 +93,7 @@ func (q *Queue) Enter(key Key, who any) *Place {
 		l.behind = list.New()
 		q.lines[key] = l
 	}
-	p := &Place{queue: q, key: key, who: who, ready: make(chan struct{}), err: q.closed}
+	p := &Ticket{queue: q, key: key, who: who, ready: make(chan struct{}), err: q.closed}
 	if p.err != nil {
 		close(p.ready)
 		return p
@@ -107,7 +107,7 @@ func (q *Queue) Enter(key Key, who any) *Place {
 //
 // Ten thousand may be parked here. A goroutine's first stack, 2 KiB, does if Wait is called near
 // the top of it.
-func (p *Place) Wait(ctx context.Context) {
+func (p *Ticket) Wait(ctx context.Context) {
 	select {
 	case <-p.ready:
 	case <-ctx.Done():
@@ -121,14 +121,14 @@ func (p *Place) Wait(ctx context.Context) {
 //
 // Handed comes with an error too, if the context ended in the moment that the lock was handed over:
 // then the caller has the place and the lock, and has to give up both.
-func (p *Place) Outcome() (Turn, error) { return p.turn, p.err }
+func (p *Ticket) Outcome() (Handover, error) { return p.turn, p.err }
 
 // Ahead is who was in front when the wait ended without the place, or until the place came free.
 // For who has waited, in vain or not.
-func (p *Place) Ahead() any { return p.who }
+func (p *Ticket) Ahead() any { return p.who }
 
 // leave gives up a place for a reason.
-func (p *Place) leave(reason error) {
+func (p *Ticket) leave(reason error) {
 	q := p.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -154,7 +154,7 @@ func (q *Queue) Close(reason error) {
 	q.closed = reason
 	for _, l := range q.lines {
 		for l.behind != nil && l.behind.Len() > 0 {
-			p := l.behind.Remove(l.behind.Front()).(*Place)
+			p := l.behind.Remove(l.behind.Front()).(*Ticket)
 			p.err = reason
 			close(p.ready)
 		}
@@ -163,7 +163,7 @@ func (q *Queue) Close(reason error) {
 
 // Leave gives up the front place, to the one who has waited longest if there is one. Only who has
 // the place may call it. turn is not Handed.
-func (q *Queue) Leave(key Key, turn Turn) {
+func (q *Queue) Leave(key Key, turn Handover) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.leaveLocked(key, turn)
@@ -176,20 +176,20 @@ func (q *Queue) Hand(key Key, give func(who any) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	behind := q.lines[key].behind
-	if behind == nil || behind.Len() == 0 || !give(behind.Front().Value.(*Place).who) {
+	if behind == nil || behind.Len() == 0 || !give(behind.Front().Value.(*Ticket).who) {
 		return false
 	}
 	q.leaveLocked(key, Handed)
 	return true
 }
 
-func (q *Queue) leaveLocked(key Key, turn Turn) {
+func (q *Queue) leaveLocked(key Key, turn Handover) {
 	l := q.lines[key]
 	if l.behind == nil || l.behind.Len() == 0 {
 		delete(q.lines, key)
 		return
 	}
-	p := l.behind.Remove(l.behind.Front()).(*Place)
+	p := l.behind.Remove(l.behind.Front()).(*Ticket)
 	p.who, l.front = l.front, p.who
 	q.lines[key] = l
 	p.turn = turn

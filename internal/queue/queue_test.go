@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 var key = Key{Kind: "test", Name: "a"}
 
 // enterAndWait takes the front place, or the next one in line.
-func enterAndWait(ctx context.Context, q *Queue, who any) (Turn, error) {
+func enterAndWait(ctx context.Context, q *Queue, who any) (Handover, error) {
 	if p := q.Enter(key, who); p != nil {
 		p.Wait(ctx)
 		return p.Outcome()
@@ -99,7 +99,7 @@ func TestClosedWhileLeaving(t *testing.T) {
 		leaving := enter(ctx, &q, nil)
 		q.mu.Lock()
 		cancel() // it leaves its select and waits for the mutex
-		p := q.lines[key].behind.Remove(q.lines[key].behind.Front()).(*Place)
+		p := q.lines[key].behind.Remove(q.lines[key].behind.Front()).(*Ticket)
 		p.err = errors.New("closed")
 		close(p.ready)
 		q.mu.Unlock()

@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/pubsub"
 )
 
-// line are the waiters of one client for one name. All of it is guarded by the lines' mu but server
-// and sub.
-type line struct {
-	lines  *lines
-	server *server
-	sub    *pubsub.Subscription
-	places map[string]*place // by owner
+// waitlist is the waiters of one client for one name. All of it is guarded by the waitlists' mu but
+// server and sub.
+type waitlist struct {
+	lines   *waitlists
+	server  *server
+	sub     *pubsub.Subscription
+	waiters map[string]*waiter // by owner
 
 	confirmed bool        // the mailbox is subscribed
 	due       time.Time   // for the next poll
@@ -40,10 +40,10 @@ type line struct {
 	caller string               // that waiter
 }
 
-var _ pubsub.Listener = (*line)(nil)
+var _ pubsub.Listener = (*waitlist)(nil)
 
 // Message takes a grant out of the mailbox. It is called with the hub's mutex held.
-func (l *line) Message(payload string) {
+func (l *waitlist) Message(payload string) {
 	fields := strings.Fields(payload)
 	if len(fields) != 4 {
 		return // not for us
@@ -54,7 +54,7 @@ func (l *line) Message(payload string) {
 	if l.due = time.Now().Add(l.gap()); l.due.After(l.refreshed.Add(refreshGap)) {
 		l.due = l.refreshed.Add(refreshGap)
 	}
-	p := l.places[l.lines.client.ID()+":"+fields[0]]
+	p := l.waiters[l.lines.client.ID()+":"+fields[0]]
 	if p == nil {
 		return // it left, and gives back what it is handed; or it has asked, and been told by the answer
 	}
@@ -66,12 +66,12 @@ func (l *line) Message(payload string) {
 }
 
 // Look is called with the hub's mutex held when messages may have been missed.
-func (l *line) Look(confirmed bool) {
+func (l *waitlist) Look(confirmed bool) {
 	l.lines.mu.Lock()
 	defer l.lines.mu.Unlock()
 	l.confirmed = confirmed
 	l.due = time.Time{}
-	for _, p := range l.places {
+	for _, p := range l.waiters {
 		if p.entering || !confirmed { // else the poll tells whom it concerns
 			p.signalLocked()
 		}
@@ -80,7 +80,7 @@ func (l *line) Look(confirmed bool) {
 }
 
 // gap is how long nothing need be asked, if nothing happens.
-func (l *line) gap() time.Duration {
+func (l *waitlist) gap() time.Duration {
 	if l.far {
 		return refreshGap
 	}
@@ -91,7 +91,7 @@ func (l *line) gap() time.Duration {
 // stands from then on. Clocks run at rates within 1 % of each other; the moment may be before the
 // one that we know, when a message was slower than an answer. A server's clock that was set back
 // makes it too early, and the trust is over.
-func (l *line) trustLocked(micros, claim string) (got handed, ok bool) {
+func (l *waitlist) trustLocked(micros, claim string) (got handed, ok bool) {
 	at, err := strconv.ParseInt(micros, 10, 64)
 	ms, err2 := strconv.ParseInt(claim, 10, 64)
 	if err != nil || err2 != nil || l.sent.IsZero() {
@@ -111,7 +111,7 @@ func (l *line) trustLocked(micros, claim string) (got handed, ok bool) {
 }
 
 // refused is why a waiter cannot wait.
-func (l *line) refused() error {
+func (l *waitlist) refused() error {
 	err := l.sub.Err()
 	if err == nil || errors.Is(err, pubsub.ErrClosed) {
 		return nil

@@ -33,15 +33,15 @@ const (
 	pollChunk = 500
 )
 
-// lines are the waiters of a client in queues at the server. One goroutine looks after all of them,
-// and runs while there are any; it waits for no server.
-type lines struct {
+// waitlists are all waitlists of a client. One goroutine looks after them, and runs while there are
+// any; it waits for no server.
+type waitlists struct {
 	client *engine.Client
 
 	// mu guards the rest. It may be taken with the hub's mutex held, so the hub is never called
 	// with it held; and it is never held over a network call.
 	mu       sync.Mutex
-	lines    map[queue.Key]*line
+	lists    map[queue.Key]*waitlist
 	firsts   map[queue.Key]int // who asks for a name themselves
 	askers   map[*redis.Client]*asker
 	unsorted []*inquiry // of a cluster, for one of the askers
@@ -51,17 +51,17 @@ type lines struct {
 	kick     chan struct{} // 1-buffered: something is due earlier
 }
 
-func linesOf(c *engine.Client) *lines {
-	return engine.Attached(c, func(c *engine.Client) *lines {
-		return &lines{
-			client: c, lines: make(map[queue.Key]*line), firsts: make(map[queue.Key]int),
+func waitlistsOf(c *engine.Client) *waitlists {
+	return engine.Attached(c, func(c *engine.Client) *waitlists {
+		return &waitlists{
+			client: c, lists: make(map[queue.Key]*waitlist), firsts: make(map[queue.Key]int),
 			askers: make(map[*redis.Client]*asker), asked: make(map[*redis.Client]bool), kick: make(chan struct{}, 1),
 		}
 	})
 }
 
 // first counts those who ask for a name themselves.
-func (ls *lines) first(key queue.Key, n int) {
+func (ls *waitlists) first(key queue.Key, n int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.firsts[key] += n; ls.firsts[key] == 0 {
@@ -70,16 +70,16 @@ func (ls *lines) first(key queue.Key, n int) {
 }
 
 // isFirst reports whether nobody of this client waits for a name, nor asks for it.
-func (ls *lines) isFirst(key queue.Key) bool {
+func (ls *waitlists) isFirst(key queue.Key) bool {
 	ls.mu.Lock()
-	first := ls.lines[key] == nil && ls.firsts[key] == 0
+	first := ls.lists[key] == nil && ls.firsts[key] == 0
 	ls.mu.Unlock()
 	return first
 }
 
-// sync notes a moment of the server: a script that was sent at that time said that it was so late
-// there. It returns the moment as a number.
-func (l *line) syncLocked(sent time.Time, micros string) int64 {
+// syncLocked notes a moment of the server: a script that was sent at that time said that it was so
+// late there. It returns the moment as a number.
+func (l *waitlist) syncLocked(sent time.Time, micros string) int64 {
 	at, err := strconv.ParseInt(micros, 10, 64)
 	if err == nil && sent.After(l.sent) {
 		l.sent, l.micros = sent, at
@@ -87,26 +87,26 @@ func (l *line) syncLocked(sent time.Time, micros string) int64 {
 	return at
 }
 
-// open makes the line of a name if there is none, and returns it with the mutex held. The
+// open makes the waitlist of a name if there is none, and returns it with the mutex held. The
 // subscription is made before, because the hub's mutex comes before ours; of two that are made at
 // once one is closed again.
-func (ls *lines) open(s *server) *line {
+func (ls *waitlists) open(s *server) *waitlist {
 	key, mailbox := s.base.Key, s.protocol.Mailbox(ls.client.ID())
-	fresh := &line{lines: ls, server: s, places: make(map[string]*place)}
+	fresh := &waitlist{lines: ls, server: s, waiters: make(map[string]*waiter)}
 	fresh.sub = ls.client.Hub().Listen(mailbox, fresh)
 	ls.mu.Lock()
-	for ls.lines[key] != nil {
+	for ls.lists[key] != nil {
 		ls.mu.Unlock()
 		fresh.sub.Close()
 		ls.mu.Lock()
-		if l := ls.lines[key]; l != nil {
+		if l := ls.lists[key]; l != nil {
 			return l
 		}
 		ls.mu.Unlock()
 		fresh.sub = ls.client.Hub().Listen(mailbox, fresh)
 		ls.mu.Lock()
 	}
-	ls.lines[key], fresh.due, fresh.refreshed = fresh, time.Now().Add(pollGap), time.Now()
+	ls.lists[key], fresh.due, fresh.refreshed = fresh, time.Now().Add(pollGap), time.Now()
 	if !ls.running {
 		ls.running = true
 		ls.client.Tasks().Go(ls.run)
@@ -114,23 +114,23 @@ func (ls *lines) open(s *server) *line {
 	return fresh
 }
 
-// leave takes a place out. The line stays for a while, in case another comes.
-func (ls *lines) leave(p *place) {
+// leave takes a waiter out. The waitlist stays for a while, in case another comes.
+func (ls *waitlists) leave(p *waiter) {
 	ls.mu.Lock()
 	ls.giveUpLocked(p)
-	delete(p.line.places, p.acquisition.Owner())
-	p.line.left = time.Now()
+	delete(p.list.waiters, p.acquisition.Owner())
+	p.list.left = time.Now()
 	ls.mu.Unlock()
 	if p.own != nil {
 		p.own.Close()
 	}
 }
 
-// retire ends a line whose mailbox was refused, so that the next to come asks for it again.
-func (ls *lines) retire(l *line) {
+// retire ends a waitlist whose mailbox was refused, so that the next to come asks for it again.
+func (ls *waitlists) retire(l *waitlist) {
 	ls.mu.Lock()
-	if ls.lines[l.server.base.Key] == l {
-		delete(ls.lines, l.server.base.Key)
+	if ls.lists[l.server.base.Key] == l {
+		delete(ls.lists, l.server.base.Key)
 	}
 	called := l.called
 	l.called = nil
@@ -141,16 +141,16 @@ func (ls *lines) retire(l *line) {
 	}
 }
 
-func (ls *lines) kickLocked() {
+func (ls *waitlists) kickLocked() {
 	select {
 	case ls.kick <- struct{}{}:
 	default:
 	}
 }
 
-// run looks after the lines until there are none. A new line needs no kick: its first poll is not
-// due before the next look.
-func (ls *lines) run() {
+// run looks after the waitlists until there are none. A new one needs no kick: its first poll is
+// not due before the next look.
+func (ls *waitlists) run() {
 	timer := time.NewTimer(pollGap)
 	defer timer.Stop()
 	for {
@@ -171,11 +171,11 @@ func (ls *lines) run() {
 }
 
 // wakeAll wakes all who wait, when the client has ended. Who comes later sees that itself.
-func (ls *lines) wakeAll() {
+func (ls *waitlists) wakeAll() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	for _, l := range ls.lines {
-		for _, p := range l.places {
+	for _, l := range ls.lists {
+		for _, p := range l.waiters {
 			p.wakeLocked()
 		}
 	}
@@ -183,31 +183,31 @@ func (ls *lines) wakeAll() {
 
 // poll is one script that is due.
 type poll struct {
-	line      *line
+	line      *waitlist
 	call      lua.Call
 	confirmed bool // the mailbox was subscribed before
 	probes    bool // only one of the places was asked about
 }
 
-// duePolls makes the scripts of the lines that are due, and ends those in which nobody has been for
-// a while. Without any line it ends the run.
-func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
+// duePolls makes the scripts of the waitlists that are due, and ends those in which nobody has been
+// for a while. Without any it ends the run.
+func (ls *waitlists) duePolls(now time.Time) (polls []poll, more bool) {
 	ended := ls.endIdle(now)
 	for _, sub := range ended {
 		sub.Close()
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if len(ls.lines) == 0 {
+	if len(ls.lists) == 0 {
 		ls.running = false
 		return nil, false
 	}
-	for _, l := range ls.lines {
+	for _, l := range ls.lists {
 		if l.due.After(now) || ls.askedLocked(l) {
 			continue
 		}
 		l.due = now.Add(l.gap())
-		if len(l.places) == 0 || control.Poll.Off() {
+		if len(l.waiters) == 0 || control.Poll.Off() {
 			continue
 		}
 		owners, all := l.probe(now), l.lost || now.Sub(l.refreshed) >= refreshGap
@@ -227,8 +227,8 @@ func (ls *lines) duePolls(now time.Time) (polls []poll, more bool) {
 
 // old are the owners whose places were made long enough ago to be put off, or all, if places were
 // lost.
-func (l *line) old(now time.Time) (owners []string) {
-	for owner, p := range l.places {
+func (l *waitlist) old(now time.Time) (owners []string) {
+	for owner, p := range l.waiters {
 		if l.lost || now.Sub(p.since) >= refreshGap {
 			owners = append(owners, owner)
 		}
@@ -239,11 +239,11 @@ func (l *line) old(now time.Time) (owners []string) {
 
 // probe is an owner of any place that is not quite new. If the server has lost it, it may have lost
 // them all.
-func (l *line) probe(now time.Time) []string {
+func (l *waitlist) probe(now time.Time) []string {
 	if control.Refresh.Off() {
 		return nil
 	}
-	for owner, p := range l.places {
+	for owner, p := range l.waiters {
 		if now.Sub(p.since) >= pollGap {
 			return []string{owner}
 		}
@@ -251,16 +251,16 @@ func (l *line) probe(now time.Time) []string {
 	return nil
 }
 
-// endIdle takes out the lines in which nobody has been for a poll's time, and returns their
+// endIdle takes out the waitlists in which nobody has been for a poll's time, and returns their
 // subscriptions: they are the hub's, which is not called with our mutex held.
-func (ls *lines) endIdle(now time.Time) (ended []*pubsub.Subscription) {
+func (ls *waitlists) endIdle(now time.Time) (ended []*pubsub.Subscription) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	for key, l := range ls.lines {
-		if len(l.places) > 0 || now.Sub(l.left) < pollGap {
+	for key, l := range ls.lists {
+		if len(l.waiters) > 0 || now.Sub(l.left) < pollGap {
 			continue
 		}
-		delete(ls.lines, key)
+		delete(ls.lists, key)
 		ended = append(ended, l.sub)
 		if l.called != nil {
 			ended = append(ended, l.called)
@@ -271,11 +271,11 @@ func (ls *lines) endIdle(now time.Time) (ended []*pubsub.Subscription) {
 }
 
 // pause is how long nothing is due.
-func (ls *lines) pause() time.Duration {
+func (ls *waitlists) pause() time.Duration {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	next := time.Now().Add(pollGap)
-	for _, l := range ls.lines {
+	for _, l := range ls.lists {
 		if l.due.Before(next) && !ls.askedLocked(l) {
 			next = l.due
 		}
@@ -283,8 +283,9 @@ func (ls *lines) pause() time.Duration {
 	return max(time.Until(next), 0)
 }
 
-// send has the scripts run beside the one goroutine: a master that hangs keeps its own lines only.
-func (ls *lines) send(polls []poll) {
+// send has the scripts run beside the one goroutine: a master that hangs keeps its own waitlists
+// only.
+func (ls *waitlists) send(polls []poll) {
 	for master, due := range remote.ByMaster(ls.client.Server(), polls,
 		func(p poll) string { return p.line.server.base.Key.Name }) {
 		ls.setAsked(master, true)
@@ -295,10 +296,10 @@ func (ls *lines) send(polls []poll) {
 	}
 }
 
-// setAsked notes that the polls of a master are under way. Until they have ended its lines have no
-// others, so that one that does not answer costs a goroutine and a connection and not more and more
-// of them.
-func (ls *lines) setAsked(master *redis.Client, asked bool) {
+// setAsked notes that the polls of a master are under way. Until they have ended its waitlists have
+// no others, so that one that does not answer costs a goroutine and a connection and not more and
+// more of them.
+func (ls *waitlists) setAsked(master *redis.Client, asked bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if asked {
@@ -309,12 +310,12 @@ func (ls *lines) setAsked(master *redis.Client, asked bool) {
 	ls.kickLocked()
 }
 
-func (ls *lines) askedLocked(l *line) bool {
+func (ls *waitlists) askedLocked(l *waitlist) bool {
 	return len(ls.asked) > 0 && ls.asked[ls.client.Server().MasterOf(l.server.base.Key.Name)]
 }
 
 // sendTo runs the scripts in one pipeline. What fails is left to the next poll.
-func (ls *lines) sendTo(polls []poll) {
+func (ls *waitlists) sendTo(polls []poll) {
 	calls := make([]lua.Call, len(polls))
 	for i, p := range polls {
 		calls[i] = p.call
@@ -330,16 +331,16 @@ func (ls *lines) sendTo(polls []poll) {
 			ls.mu.Unlock()
 			continue
 		}
-		ls.settle(polls[i], sent, result.Reply)
+		ls.apply(polls[i], sent, result.Reply)
 	}
 	if cluster := ls.client.Server().Cluster; silent && cluster != nil {
 		cluster.ReloadState(ls.client.Context())
 	}
 }
 
-// settle wakes those whom the reply to a poll concerns: who was handed the lock, and who has no
+// apply wakes those whom the reply to a poll concerns: who was handed the lock, and who has no
 // place any more.
-func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
+func (ls *waitlists) apply(p poll, sent time.Time, r lua.Reply) {
 	l, missing := p.line, r.Texts(6)
 	ls.mu.Lock()
 	l.syncLocked(sent, r.Text(1))
@@ -348,12 +349,12 @@ func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 		l.said = engine.Word{At: time.Now(), Blocker: remote.InTheWay(r.Int(0), holder)}
 	}
 	for _, owner := range append(missing, r.Text(2)) {
-		if p := l.places[owner]; p != nil {
+		if p := l.waiters[owner]; p != nil {
 			p.signalLocked()
 		}
 	}
 	l.far = r.Int(5) == 1
-	if p.probes && len(missing) > 0 && missing[0] != r.Text(2) && len(l.places) > 1 {
+	if p.probes && len(missing) > 0 && missing[0] != r.Text(2) && len(l.waiters) > 1 {
 		l.lost, l.due = true, sent
 	}
 	if left := time.Duration(r.Int(0)) * time.Millisecond; left >= 0 && sent.Add(left).Before(l.due) {
@@ -366,20 +367,20 @@ func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 		l.doubted = sent
 	}
 	caller, old := r.Text(3), l.called
-	same := caller == l.caller || ls.lines[l.server.base.Key] != l
+	same := caller == l.caller || ls.lists[l.server.base.Key] != l
 	ls.mu.Unlock()
 	if deaf {
-		l.sub.Doubt()
+		l.sub.Reconnect()
 	}
 	if same {
 		return
 	}
 	var called *pubsub.Subscription
 	if caller != "" {
-		called = ls.client.Hub().Listen(l.server.protocol.Mailbox(caller), (*calls)(l))
+		called = ls.client.Hub().Listen(l.server.protocol.Mailbox(caller), (*redissonCalls)(l))
 	}
 	ls.mu.Lock()
-	if ls.lines[l.server.base.Key] == l {
+	if ls.lists[l.server.base.Key] == l {
 		l.called, l.caller = called, caller
 	} else {
 		old = called // it ended meanwhile, and closed the old one
@@ -390,15 +391,15 @@ func (ls *lines) settle(p poll, sent time.Time, r lua.Reply) {
 	}
 }
 
-// calls is the line as a listener on the channel where Redisson calls its first waiter: a poll then
-// takes the lock for it.
-type calls line
+// redissonCalls is the waitlist as a listener on the channel where Redisson calls its first waiter:
+// a poll then takes the lock for it.
+type redissonCalls waitlist
 
 // Message is called with the hub's mutex held.
-func (c *calls) Message(string) { c.Look(true) }
+func (c *redissonCalls) Message(string) { c.Look(true) }
 
 // Look is called with the hub's mutex held.
-func (c *calls) Look(bool) {
+func (c *redissonCalls) Look(bool) {
 	c.lines.mu.Lock()
 	defer c.lines.mu.Unlock()
 	c.due = time.Time{}

@@ -12,15 +12,15 @@ import (
 
 const hasty = 100 * time.Millisecond
 
-// TestHasten: a lease is renewed sooner, once, and then as ever.
-func TestHasten(t *testing.T) {
+// TestRenewBy: a lease is renewed sooner, once, and then as ever.
+func TestRenewBy(t *testing.T) {
 	for _, hasten := range []bool{true, false} { // the second one is the control
 		bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 			h := &holder{}
 			require.True(t, w.Watch(&h.lease, h, time.Now(), lease, true))
 			early := 0
 			if hasten {
-				w.Hasten(&h.lease, hasty)
+				w.RenewBy(&h.lease, hasty)
 				early = 1
 			}
 			time.Sleep(hasty - time.Nanosecond)
@@ -39,16 +39,16 @@ func TestHasten(t *testing.T) {
 	}
 }
 
-// TestHastenIsKept: what confirms the lease meanwhile does not put the renewal off, nor does
+// TestRenewByIsKept: what confirms the lease meanwhile does not put the renewal off, nor does
 // another wish.
-func TestHastenIsKept(t *testing.T) {
+func TestRenewByIsKept(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		h := &holder{}
 		require.True(t, w.Watch(&h.lease, h, time.Now(), lease, true))
-		w.Hasten(&h.lease, hasty)
+		w.RenewBy(&h.lease, hasty)
 		time.Sleep(hasty / 2)
 		require.True(t, w.Confirm(&h.lease, time.Now(), lease, true))
-		w.Hasten(&h.lease, hasty)
+		w.RenewBy(&h.lease, hasty)
 		time.Sleep(hasty / 2)
 		synctest.Wait()
 		require.Equal(t, 1, s.count())
@@ -58,9 +58,9 @@ func TestHastenIsKept(t *testing.T) {
 	})
 }
 
-// TestHastenIsNotEarly: the renewal that was wished for does not come early to share another one's
+// TestRenewByIsNotEarly: the renewal that was wished for does not come early to share another one's
 // batch.
-func TestHastenIsNotEarly(t *testing.T) {
+func TestRenewByIsNotEarly(t *testing.T) {
 	for _, off := range []bool{false, true} { // the second one is the control
 		bubble(t, controls{wish: off}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 			var mu sync.Mutex // guards of
@@ -84,8 +84,8 @@ func TestHastenIsNotEarly(t *testing.T) {
 				require.True(t, w.Watch(&h.lease, h, start, lease, true))
 			}
 			require.Less(t, hasty, slack(lease))
-			w.Hasten(&first.lease, hasty)
-			w.Hasten(&second.lease, 2*hasty)
+			w.RenewBy(&first.lease, hasty)
+			w.RenewBy(&second.lease, 2*hasty)
 			time.Sleep(2*hasty + time.Nanosecond)
 			synctest.Wait()
 			require.Equal(t, []time.Duration{hasty}, when(first))
@@ -107,8 +107,8 @@ func TestHastenIsNotEarly(t *testing.T) {
 func TestRenewAfter(t *testing.T) {
 	for what, sooner := range map[string]func(w *Watchdog, l *Lease){
 		"nothing": func(*Watchdog, *Lease) {},
-		"hasty":   func(w *Watchdog, l *Lease) { w.Hasten(l, hasty) },
-		"poked":   func(w *Watchdog, _ *Lease) { w.Poke(func(Owner) bool { return true }) },
+		"hasty":   func(w *Watchdog, l *Lease) { w.RenewBy(l, hasty) },
+		"poked":   func(w *Watchdog, _ *Lease) { w.RenewNow(func(Owner) bool { return true }) },
 		"wished":  func(w *Watchdog, l *Lease) { w.RenewAfter(l, hasty) }, // the later one of two counts
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -134,15 +134,15 @@ func TestRenewAfter(t *testing.T) {
 	}
 }
 
-// TestHastenInVain: who is not renewed, or not watched, is not hastened.
-func TestHastenInVain(t *testing.T) {
+// TestRenewByInVain: who is not renewed, or not watched, is not hastened.
+func TestRenewByInVain(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		plain, left, never := &holder{}, &holder{}, &holder{}
 		require.True(t, w.Watch(&plain.lease, plain, time.Now(), lease, false))
 		require.True(t, w.Watch(&left.lease, left, time.Now(), lease, true))
 		require.True(t, w.Forget(&left.lease))
 		for _, h := range []*holder{plain, left, never} {
-			w.Hasten(&h.lease, hasty)
+			w.RenewBy(&h.lease, hasty)
 		}
 		time.Sleep(2 * hasty)
 		synctest.Wait()

@@ -9,18 +9,18 @@ import (
 	"github.com/holdfast-go/holdfast/pubsub"
 )
 
-// place is what a waiter has in a line.
+// waiter is one call of Lock that waits in a waitlist.
 //
-// Ten thousand may have one, so a waiter costs little: its goroutine asks nothing itself, which
+// There may be ten thousand, so a waiter costs little: its goroutine asks nothing itself, which
 // would take a deep stack that it keeps, nor does it start another. It leaves its questions to the
 // [asker], and is parked near the top of its stack until they have come to something.
-type place struct {
-	line        *line
+type waiter struct {
+	list        *waitlist
 	acquisition *engine.Acquisition
 	wake        chan struct{} // 1-buffered: something has changed
 	since       time.Time     // before the place was asked for
 
-	// Guarded by the lines' mu.
+	// Guarded by the waitlists' mu.
 	asking *inquiry        // that has no end yet
 	result *remote.Outcome // of the last question, for the waiter
 	handed *handed         // nil, or a grant of which a message told
@@ -41,27 +41,27 @@ type handed struct {
 	claim  time.Duration
 }
 
-var _ engine.Place = (*place)(nil)
+var _ engine.Place = (*waiter)(nil)
 
-// placeLocking makes a place for an acquisition in the line of the lock's name. It returns with the
-// lines' mutex held.
-func (s *server) placeLocking(a *engine.Acquisition) *place {
-	ls := s.lines
-	p := &place{acquisition: a, wake: make(chan struct{}, 1), since: time.Now(), entering: true}
+// waiterLocking makes a waiter of an acquisition, in the waitlist of the lock's name. It returns
+// with the waitlists' mutex held.
+func (s *server) waiterLocking(a *engine.Acquisition) *waiter {
+	ls := s.lists
+	p := &waiter{acquisition: a, wake: make(chan struct{}, 1), since: time.Now(), entering: true}
 	a.Entry().SetPlaced(true) // until it is live: whoever leaves gives its place back
 	ls.mu.Lock()
-	if p.line = ls.lines[s.base.Key]; p.line == nil {
+	if p.list = ls.lists[s.base.Key]; p.list == nil {
 		ls.mu.Unlock()
-		p.line = ls.open(s)
+		p.list = ls.open(s)
 	}
-	p.line.places[a.Owner()] = p
+	p.list.waiters[a.Owner()] = p
 	return p
 }
 
 // Stand waits until there is something for the waiter to do: it has the answer that it waits for,
 // or was handed the lock, or nobody should wait any more. It is called near the top of the stack:
 // what is called from here has to be shallow.
-func (p *place) Stand() {
+func (p *waiter) Stand() {
 	ended := p.acquisition.Context().Done()
 	for !p.isOver() {
 		select {
@@ -72,8 +72,8 @@ func (p *place) Stand() {
 }
 
 // isOver reports whether Stand has come to its end, and asks what there is reason to ask.
-func (p *place) isOver() bool {
-	l := p.line
+func (p *waiter) isOver() bool {
+	l := p.list
 	if p.acquisition.Over() != nil || l.refused() != nil {
 		return true
 	}
@@ -83,7 +83,7 @@ func (p *place) isOver() bool {
 		ls.mu.Unlock()
 		// A poll would find that it is to be called, a second later. (Not for all: it is a channel
 		// for each waiter.)
-		own := ls.client.Hub().Listen(l.server.protocol.Mailbox(p.acquisition.Owner()), (*calls)(l))
+		own := ls.client.Hub().Listen(l.server.protocol.Mailbox(p.acquisition.Owner()), (*redissonCalls)(l))
 		ls.mu.Lock()
 		p.own = own
 	}
@@ -107,12 +107,12 @@ func (p *place) isOver() bool {
 }
 
 // signalLocked says that there is reason to ask, or a grant.
-func (p *place) signalLocked() {
+func (p *waiter) signalLocked() {
 	p.look = true
 	p.wakeLocked()
 }
 
-func (p *place) wakeLocked() {
+func (p *waiter) wakeLocked() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -120,9 +120,9 @@ func (p *place) wakeLocked() {
 }
 
 // news takes what the waiter was woken for.
-func (p *place) news() (*remote.Outcome, *handed) {
-	p.line.lines.mu.Lock()
-	defer p.line.lines.mu.Unlock()
+func (p *waiter) news() (*remote.Outcome, *handed) {
+	p.list.lines.mu.Lock()
+	defer p.list.lines.mu.Unlock()
 	result, got := p.result, p.handed
 	p.result = nil
 	if result == nil {
@@ -133,8 +133,8 @@ func (p *place) news() (*remote.Outcome, *handed) {
 
 // Take gets the hold of a place, and has it asked for again when the lock was handed over in a way
 // that is not enough.
-func (p *place) Take() (*engine.Hold, error) {
-	ls, a := p.line.lines, p.acquisition
+func (p *waiter) Take() (*engine.Hold, error) {
+	ls, a := p.list.lines, p.acquisition
 	defer ls.leave(p)
 	for {
 		if cause := a.Over(); cause != nil {
@@ -146,8 +146,8 @@ func (p *place) Take() (*engine.Hold, error) {
 			p.heard()
 			return a.Answer(*result)
 		}
-		if err := p.line.refused(); err != nil {
-			ls.retire(p.line)
+		if err := p.list.refused(); err != nil {
+			ls.retire(p.list)
 			return nil, err
 		}
 		// The word of an earlier grant to the same owner may come late.
@@ -162,20 +162,20 @@ func (p *place) Take() (*engine.Hold, error) {
 
 // missed notes, for a waiter that leaves, what its client's last poll said of the holder, or that
 // it had no answer.
-func (p *place) missed() {
-	p.line.lines.mu.Lock()
-	err := p.line.failed
-	p.line.lines.mu.Unlock()
+func (p *waiter) missed() {
+	p.list.lines.mu.Lock()
+	err := p.list.failed
+	p.list.lines.mu.Unlock()
 	if err != nil {
 		p.acquisition.Failed().Store(&err)
 	}
 	p.heard()
 }
 
-// heard notes what was said last of the holder to somebody in the line.
-func (p *place) heard() {
-	p.line.lines.mu.Lock()
-	said := p.line.said
-	p.line.lines.mu.Unlock()
+// heard notes what was said last of the holder to somebody in the waitlist.
+func (p *waiter) heard() {
+	p.list.lines.mu.Lock()
+	said := p.list.said
+	p.list.lines.mu.Unlock()
 	p.acquisition.Hear(said)
 }
