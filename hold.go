@@ -67,7 +67,8 @@ func (h *Hold) Token() uint64 { return (*engine.Hold)(h).Token() }
 
 // Owner is the owner as Redis has it, "<client uuid>:h<number>". The number counts the owners of
 // the client, and is no fencing token. When the lock is handed on within the process, later holders
-// keep the owner of the first; their tokens tell their holds apart.
+// keep the owner of the first; their tokens tell their holds apart. A quorum lock has a number of its
+// own for each grant, also under one owner's context.
 func (h *Hold) Owner() string { return (*engine.Hold)(h).Owner() }
 
 // Count is the depth of this re-entry: 1 for the outermost.
