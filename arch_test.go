@@ -71,6 +71,7 @@ type layer int
 const (
 	helpers layer = iota // internal/testkit: imported by tests only
 	suites               // internal/testkit/kindtest: likewise; what every kind must do, as users see it
+	doubles              // internal/testkit/memory: likewise; a server that is none
 	internal
 	base     // lua, pubsub, watchdog: know nothing of locks as users see them
 	guards   // fence: what stores do with tokens
@@ -86,6 +87,8 @@ func layerOf(dir string) layer {
 	switch first, _, _ := strings.Cut(dir, "/"); {
 	case dir == "internal/testkit/kindtest":
 		return suites
+	case dir == "internal/testkit/memory":
+		return doubles
 	case strings.HasPrefix(dir+"/", "internal/testkit/"):
 		return helpers
 	case dir == "internal/engine":
@@ -154,7 +157,12 @@ func forbidden(from, to string) string {
 			return ""
 		}
 		return "a suite for all kinds sees locks as users do, and knows neither the kinds nor what they are built on"
-	case d == helpers || d == suites:
+	case f == doubles:
+		if d == root || d == middle || d == remote || d == base || d == internal {
+			return ""
+		}
+		return "a double stands in for Redis below the engine, and knows no kind"
+	case d == helpers || d == suites || d == doubles:
 		return "servers, faults and leak checks are for tests; users would link them into their services"
 	case f == programs:
 		return ""
@@ -288,6 +296,8 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"internal/testkit/kindtest", "rlock"}:      "knows neither",
 		{"internal/testkit/kindtest", "lua"}:        "knows neither",
 		{"rlock", "internal/testkit/kindtest"}:      "for tests",
+		{"rlock", "internal/testkit/memory"}:        "for tests",
+		{"internal/testkit/memory", "rlock"}:        "knows no kind",
 		{"fence", ""}:                               "tokens and no locks",
 		{"fence", "rlock"}:                          "tokens and no locks",
 		{"fence", "pubsub"}:                         "tokens and no locks",
@@ -313,6 +323,7 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"},
 		{".", "!github.com/google/uuid"},
 		{"internal/testkit/faultproxy", "internal/testkit/redistest"}, {"internal/testkit/mutant", "lua"},
+		{"internal/testkit/memory", "internal/engine"}, {"internal/testkit/memory", ""},
 		{"internal/testkit/kindtest", ""}, {"internal/testkit/model/plain", "lua"}, {"cmd/holdfast", "fence"},
 		{"cmd/holdfast", "!example.org/words"},
 		{"fence", "lua"}, {"fence", "internal/keys"}, {"fence", "internal/held"},

@@ -1,0 +1,153 @@
+package memory
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// backend has the entries of one lock.
+type backend struct {
+	server *Server
+	base   *engine.Lock
+}
+
+var _ engine.Backend = (*backend)(nil)
+
+// Traits is [engine.Backend.Traits].
+func (b *backend) Traits() engine.Traits { return engine.Traits{} }
+
+// Check is [engine.Backend.Check].
+func (b *backend) Check(cfg *engine.Settings) error {
+	if cfg.Replicas.N != 0 {
+		return errs.Invalid("WithReplicas is for locks in Redis; a map has no replicas, leave it out")
+	}
+	return nil
+}
+
+// NewBid is [engine.Backend.NewBid].
+func (b *backend) NewBid(owner string) engine.Bid { return &entry{backend: b, id: owner} }
+
+// Listen is [engine.Backend.Listen].
+func (b *backend) Listen() engine.Listening { return b.server.listen(b.base.Name()) }
+
+// Renewer is [engine.Backend.Renewer].
+func (b *backend) Renewer() engine.Renewer { return renewer{b.server} }
+
+// Explain is [engine.Backend.Explain].
+func (b *backend) Explain(err error) error { return err }
+
+// entry is what one owner has in the map, or wants to have.
+type entry struct {
+	engine.Uncertainty
+	backend *backend
+	id      string
+}
+
+var (
+	_ engine.Bid   = (*entry)(nil)
+	_ engine.Entry = (*entry)(nil)
+)
+
+// Entry is [engine.Bid.Entry].
+func (e *entry) Entry() engine.Entry { return e }
+
+// Live is [engine.Bid.Live].
+func (e *entry) Live(*watchdog.Lease) {}
+
+// Ask is [engine.Bid.Ask].
+func (e *entry) Ask(a engine.Attempt) engine.Result {
+	if cause := e.backend.base.Over(a.Wait); cause != nil {
+		return engine.Result{Left: cause}
+	}
+	sent := time.Now()
+	h, granted := e.backend.server.acquire(e.backend.base.Name(), e.id, a.Want.Stands())
+	if !granted {
+		left := h.ends.Sub(sent)
+		return engine.Result{Refused: true, By: remote.Blocker{Owner: h.owner, Left: left}, Again: left}
+	}
+	return engine.Result{Granted: true, Sent: sent, Token: strconv.FormatUint(h.token, 10)}
+}
+
+// Owner is [engine.Entry.Owner].
+func (e *entry) Owner() string { return e.id }
+
+// Set is [engine.Entry.Set].
+func (e *entry) Set(_ context.Context, count int, lease time.Duration, _ remote.Replicas,
+	_ *atomic.Pointer[error]) remote.Outcome {
+	sent := time.Now()
+	return outcome(sent, e.backend.server.set(e.backend.base.Name(), e.id, count, lease))
+}
+
+// Extend is [engine.Entry.Extend].
+func (e *entry) Extend(_ context.Context, lease time.Duration, _ *atomic.Pointer[error]) remote.Outcome {
+	sent := time.Now()
+	return outcome(sent, e.backend.server.set(e.backend.base.Name(), e.id, 0, lease))
+}
+
+// Pass is [engine.Entry.Pass]. Nothing is handed on, see Traits.
+func (e *entry) Pass(ctx context.Context, _ time.Duration, _ int) remote.Outcome {
+	return e.Release(ctx, engine.Nothing)
+}
+
+// Release is [engine.Entry.Release].
+func (e *entry) Release(_ context.Context, rest func() time.Duration) remote.Outcome {
+	sent := time.Now()
+	return outcome(sent, e.backend.server.release(e.backend.base.Name(), e.id, rest()))
+}
+
+// LossCause is [engine.Entry.LossCause].
+func (e *entry) LossCause() error { return nil }
+
+// Undo is [engine.Entry.Undo]. There are no stragglers.
+func (e *entry) Undo(time.Duration, bool) {
+	e.backend.server.release(e.backend.base.Name(), e.id, 0)
+}
+
+// Abandon is [engine.Entry.Abandon].
+func (e *entry) Abandon(rest func() time.Duration, _ time.Duration) {
+	if undo, _ := e.TakeUndo(); undo {
+		e.backend.server.release(e.backend.base.Name(), e.id, rest())
+	}
+}
+
+// outcome is that of an operation that finds the owner's hold, or does not.
+func outcome(sent time.Time, holds bool) remote.Outcome {
+	if !holds {
+		return remote.Outcome{Sent: sent, Reply: lua.Reply{Status: lua.Gone}}
+	}
+	return remote.Outcome{Sent: sent, Reply: lua.Reply{Status: lua.Done}}
+}
+
+// renewer renews what is held at a server.
+type renewer struct{ server *Server }
+
+var _ engine.Renewer = renewer{}
+
+// Renew is [engine.Renewer.Renew].
+func (r renewer) Renew(_ context.Context, due []watchdog.Renewal) {
+	for i, d := range due {
+		e := d.Owner.(*engine.Tenure).Entry.(*entry)
+		due[i].Verdict = watchdog.Gone
+		if r.server.set(e.backend.base.Name(), e.id, 0, d.Length) {
+			due[i].Verdict = watchdog.Renewed
+		}
+	}
+}
+
+// Lane is [engine.Renewer.Lane].
+func (r renewer) Lane() func(watchdog.Owner) any { return nil }
+
+// ReleaseAll is [engine.Renewer.ReleaseAll].
+func (r renewer) ReleaseAll(owners []watchdog.Owner) {
+	for _, o := range owners {
+		_ = o.(*engine.Tenure).ReleaseAtClose() // that it was lost has been said before
+	}
+}
