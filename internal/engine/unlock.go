@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// errBusy is why an unlock could not be sent at once.
+var errBusy = errors.New("another operation of the same owner got no answer from Redis within the retry budget")
+
+// unlock takes a hold that has ended out of the grant. The last one releases the lock. Close waits
+// for that: it does not release what is being released, and go-redis's client may be closed after
+// it.
+func (g *grant) unlock(ctx context.Context, h *Hold) error {
+	if !control.Unlocks.Off() {
+		g.base.Client.tasks.Begin()
+		defer g.base.Client.tasks.End()
+	}
+	// one budget for all: the wait for the turn, the question who else wants the lock, the release
+	if !control.Detach.Off() {
+		ctx = remote.Within(ctx, g.base.Client.Budget())
+	}
+	select {
+	case <-g.turn:
+	default: // another operation of the same owner is under way
+		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), g.base.Client.opts.RetryBudget, errBusy)
+		defer cancel()
+		if err := g.beginOp(limit); err != nil {
+			g.base.Client.tasks.Go(func() { g.unlockLater(h) })
+			return errs.Both(errs.ErrUncertain, err)
+		}
+	}
+	return g.unlockInTurn(ctx, h)
+}
+
+// unlockLater is an unlock whose caller could not wait for the operation before it.
+func (g *grant) unlockLater(h *Hold) {
+	<-g.turn // passed on by that operation, which is bounded
+	_ = g.unlockInTurn(context.Background(), h)
+}
+
+func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
+	g.mu.Lock()
+	if g.ended != nil {
+		g.mu.Unlock()
+		g.endOp()
+		return g.ended
+	}
+	g.holds = slices.DeleteFunc(g.holds, func(other *Hold) bool { return other == h })
+	count, lease := len(g.holds), g.lease
+	plain := g.renew && !slices.ContainsFunc(g.holds, func(h *Hold) bool { return h.renewed }) && !control.Inner.Off()
+	g.renew = g.renew && !plain
+	g.mu.Unlock()
+	if plain && count > 0 {
+		g.base.Dog.StopRenewing(&g.tenure.watch) // what is left is a plain lease, as it was before
+	}
+	if count == 0 {
+		defer g.endOp()
+		return g.unlockLast(ctx)
+	}
+	o := g.entry.Set(remote.Lasting(ctx), count, lease, remote.Replicas{}, nil)
+	switch {
+	case o.Err != nil && o.Stray:
+		g.base.Client.tasks.Go(g.resync)
+		return g.base.Uncertain(o)
+	case o.Err != nil:
+		g.endOp()
+		return g.base.Uncertain(o)
+	}
+	defer g.endOp()
+	if o.Reply.Status == lua.Gone {
+		return g.gone()
+	}
+	return nil
+}
+
+// unlockLast frees the lock. Renewal ends before the release is sent, so that it cannot outlive it.
+func (g *grant) unlockLast(ctx context.Context) error {
+	if ended, err := g.handOff(ctx); ended {
+		return err
+	}
+	if !g.base.Dog.Forget(&g.tenure.watch) {
+		return g.reason()
+	}
+	g.tenure.noteUse()
+	if g.rest() > 0 {
+		return g.leaveTaken(ctx)
+	}
+	o := g.entry.Release(ctx, Nothing)
+	g.finish(errs.ErrReleased, false) // without an answer, or refused, it goes on in the background: the entry knows
+	switch {
+	case o.Err != nil:
+		return g.base.Uncertain(o)
+	case o.Reply.Status == lua.Gone && (!o.Stray || control.RepeatedGone.Off()):
+		return errs.Both(errs.ErrLost, g.notHeld())
+	case o.Reply.Text(0) != "":
+		return unannounced(g.base, o.Reply.Text(0))
+	}
+	return nil
+}
+
+// ExplainUnannounced is what to do about a release that nobody could be told of: text is what the
+// server said.
+func ExplainUnannounced(b *Lock, text string) string {
+	if reply := serverError(text); !lua.IsDenied(reply) {
+		return b.backend.Explain(reply).Error()
+	}
+	return "permit this user to publish on " + b.wire.Channel() + ": " + text
+}
+
+// serverError is an error of the server that came as a part of a reply.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// RedisError makes it an error of go-redis.
+func (e serverError) RedisError() {}
