@@ -20,7 +20,7 @@ import (
 // queued is how many goroutines wait in the local queues of all clients.
 func queued() int {
 	stacks := make([]byte, 4<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "queue.(*Place).Wait(")
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "queue.(*Ticket).Wait(")
 }
 
 // throng locks and unlocks in several goroutines of a client. None unlocks before another one

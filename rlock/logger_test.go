@@ -116,7 +116,7 @@ func TestCloseWithBlockedLogger(t *testing.T) {
 	close(log.released)
 	eventually(t, "what Close left to the background has ended", func() bool {
 		stacks := make([]byte, 4<<20)
-		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "engine.(*undoer)")
+		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "remote.(*undoer)")
 	})
 }
 

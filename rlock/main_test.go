@@ -82,5 +82,5 @@ func free(t testing.TB, rdb redis.UniversalClient, name string) bool {
 // queued is how many goroutines wait in the local queues of all clients.
 func queued() int {
 	stacks := make([]byte, 4<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "queue.(*Place).Wait(")
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "queue.(*Ticket).Wait(")
 }

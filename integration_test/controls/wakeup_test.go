@@ -24,7 +24,7 @@ func queued() (n int) {
 	stacks := make([]byte, 4<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
 		state, frames, _ := strings.Cut(stack, "\n")
-		if strings.Contains(state, "[select") && strings.Contains(frames, "queue.(*Place).Wait(") {
+		if strings.Contains(state, "[select") && strings.Contains(frames, "queue.(*Ticket).Wait(") {
 			n++
 		}
 	}
