@@ -69,7 +69,7 @@ func (ls *waitlists) askLocked(p *waiter, queue bool) {
 
 // sendLocked leaves a question to the asker of its master. To find that takes a deep stack.
 func (ls *waitlists) sendLocked(q *inquiry) {
-	if !ls.client.IsCluster() {
+	if ls.client.Server().Cluster == nil {
 		ls.askerLocked(nil).addLocked(q)
 		return
 	}
@@ -222,7 +222,7 @@ func (a *asker) send(batch []*inquiry) {
 	defer cancel()
 	var results []lua.Result
 	if len(calls) == 1 {
-		reply, err := lua.Run(ctx, c.Single(), calls[0])
+		reply, err := lua.Run(ctx, c.Server().Single, calls[0])
 		results = []lua.Result{{Reply: reply, Err: err}}
 	} else {
 		results = lua.RunAll(ctx, c.Redis(), calls)
@@ -249,7 +249,8 @@ func (a *asker) isGone(q *inquiry) bool {
 // begin begins an attempt.
 func (q *inquiry) begin(now time.Time) {
 	if p := q.place; q.effort == nil {
-		e := p.list.lines.client.NewEffort()
+		c := p.list.lines.client
+		e := remote.NewEffort(c.Server(), c.Session())
 		q.before, q.effort = p.acquisition.Entry().IsStray(), &e
 	}
 	q.effort.Sent = now
@@ -261,7 +262,7 @@ func (q *inquiry) call() lua.Call {
 	c := l.lines.client
 	return l.server.protocol.Acquire(kind.Ask{
 		Owner: a.Owner(), Lease: a.Want().Stands(), Again: q.effort.Stray || q.before, Place: q.queue,
-		Publish: c.Publish(), Tokens: 1, Until: c.ServerClock().Limit(),
+		Publish: c.Server().Publish, Tokens: 1, Until: c.Server().Clock.Limit(),
 	})
 }
 
@@ -316,7 +317,7 @@ func (p *waiter) deniedLocked(q *inquiry) {
 	o, l := &q.effort.Outcome, p.list
 	p.asking = nil
 	p.acquisition.Failed().Store(nil)
-	by := refusedBy(o.Reply)
+	by := remote.RefusedBy(o.Reply, places.Fields)
 	if o.Sent.After(l.said.At) {
 		l.said = engine.Word{At: time.Now(), Blocker: by}
 	}
@@ -326,7 +327,7 @@ func (p *waiter) deniedLocked(q *inquiry) {
 		return
 	}
 	if q.queue {
-		p.refusedAt = l.syncLocked(o.Sent, o.Reply.Text(1))
+		p.refusedAt = l.syncLocked(o.Sent, o.Reply.Text(places.Clock))
 		p.foreign = o.Reply.Int(2) == 1
 	}
 	if p.look || p.handed != nil || p.entering || p.foreign && p.own == nil {

@@ -16,6 +16,9 @@ const (
 	claim = 2 * time.Second
 	// placeTTL is for how long a place counts without a word from its client.
 	placeTTL = 15 * time.Second
+	// longestPlace is longer than any place counts. Behind waiters of Redisson that may be for
+	// hours.
+	longestPlace = 24 * time.Hour
 )
 
 // protocol is a lock's keys and how its scripts take them.
@@ -27,7 +30,11 @@ type protocol struct {
 	boxes                                  kind.Boxes
 }
 
-var _ kind.Protocol = (*protocol)(nil)
+var _ kind.Queuer = (*protocol)(nil)
+
+// places is what [kind.Queuer] asks. A refusal has the milliseconds left to the holder, the
+// server's time, and whether Redisson may be the one that calls the owner next; then the fields.
+var places = kind.Places{Longest: longestPlace, Fields: 3, Clock: 1}
 
 func newProtocol(name string) *protocol {
 	k := keys.For(name)
@@ -47,6 +54,9 @@ var (
 func (p *protocol) Kind() string    { return kindName }
 func (p *protocol) Name() string    { return p.keys.Name }
 func (p *protocol) Channel() string { return p.keys.Channel }
+
+// Places is [kind.Queuer.Places].
+func (p *protocol) Places() kind.Places { return places }
 
 // Mailbox is the channel for the waiters of a client, or on which Redisson calls a single owner. A
 // message names the owner without its client, the token, the time of the grant in microseconds and

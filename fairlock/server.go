@@ -3,7 +3,6 @@ package fairlock
 import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/remote"
-	"github.com/holdfast-go/holdfast/lua"
 )
 
 // server is the one server that grants a lock, and has the queue of those who wait for it.
@@ -64,6 +63,3 @@ func (s *server) Wait(a *engine.Acquisition) (*engine.Hold, error) {
 	p.Stand()
 	return p.Take()
 }
-
-// refusedBy is who, or what, is in the way.
-func refusedBy(r lua.Reply) remote.Blocker { return remote.RefusedBy(r, 3) }

@@ -217,7 +217,7 @@ func (ls *waitlists) duePolls(now time.Time) (polls []poll, more bool) {
 		}
 		for first := true; first || len(owners) > 0; first = false {
 			n := min(len(owners), pollChunk)
-			polls = append(polls, poll{l, l.server.protocol.Poll(ls.client.ID(), ls.client.Publish(), owners[:n]),
+			polls = append(polls, poll{l, l.server.protocol.Poll(ls.client.ID(), ls.client.Server().Publish, owners[:n]),
 				l.confirmed, !all})
 			owners = owners[n:]
 		}
@@ -322,7 +322,7 @@ func (ls *waitlists) sendTo(polls []poll) {
 	}
 	sent, silent := suspend.System.Now(), false
 	results := lua.RunAll(ls.client.Context(), ls.client.Redis(), calls)
-	ls.client.NotePanic(results[0].Err)
+	ls.client.Session().NotePanic(results[0].Err)
 	for i, result := range results {
 		if result.Err != nil {
 			silent = silent || !errs.IsReply(result.Err)

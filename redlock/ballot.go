@@ -218,17 +218,17 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 	defer func() { a.unsent = lua.IsUnsent(a.err) }()
 	if !what.grants {
 		a.sent = suspend.System.Now()
-		a.reply, a.err = lua.Run(ctx, v.client.Single(), what.call(0))
+		a.reply, a.err = lua.Run(ctx, v.client.Server().Single, what.call(0))
 		return a
 	}
-	k := v.client.ServerClock()
-	if a.err = v.client.Meet(ctx); a.err != nil {
+	k := &v.client.Server().Clock
+	if a.err = v.client.Server().Meet(ctx); a.err != nil {
 		return a
 	}
 	a.sent = suspend.System.Now()
 	call := what.call(k.Limit())
 	if b.trusts || control.Heard.Off() {
-		a.reply, a.err = lua.Run(ctx, v.client.Single(), call)
+		a.reply, a.err = lua.Run(ctx, v.client.Server().Single, call)
 	} else {
 		var info *redis.StringCmd
 		a.reply, a.err = lua.RunBefore(ctx, v.client.Redis(), call, func() redis.Cmder {
@@ -302,7 +302,7 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	}
 	sent := false
 	if a.err != nil {
-		b.q.base.Client.NotePanic(a.err)
+		b.q.base.Client.Session().NotePanic(a.err)
 		sent, _ = remote.Classify(a.err)
 	}
 	vote.stray = vote.stray || what.grants && sent
@@ -406,7 +406,7 @@ func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic
 			err := o.Err // for the caller, who may read it while the next attempt fails
 			failed.Store(&err)
 		}
-		if failure.final() || control.Resend.Off() || time.Since(start)+delay > b.q.base.Client.Budget() {
+		if failure.final() || control.Resend.Off() || time.Since(start)+delay > b.q.base.Client.Session().Budget() {
 			return o
 		}
 		select {

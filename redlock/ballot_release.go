@@ -52,7 +52,7 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 // farewell is the command that ends the lock for its owner at a master: at once, or when it has
 // stayed for so long.
 func (b *ballot) farewell(rest time.Duration) lua.Call {
-	publish := b.q.base.Client.Publish()
+	publish := b.q.base.Client.Server().Publish
 	if rest > 0 {
 		return b.q.voter.Leave(b.id, rest, publish)
 	}
@@ -78,7 +78,8 @@ func (b *ballot) releaseAt(ctx context.Context, i int, call remote.Operation) (o
 	if nothing {
 		return remote.Outcome{Reply: lua.Reply{Status: lua.Gone}}, false
 	}
-	o = b.q.voters[i].client.RepeatFor(ctx, b.q.base.Client, call, nil)
+	// The home client sends it: its options count, and its end.
+	o = b.q.base.Client.Session().Repeat(ctx, b.q.voters[i].client.Server(), call, nil)
 	if o.Stray && o.Err == nil {
 		o.Reply.Status = lua.Done // the attempt before may have done it
 	}
@@ -95,7 +96,7 @@ func (b *ballot) undoAt(i int) {
 		rest = b.rest
 	}
 	b.mu.Unlock()
-	b.q.base.Client.UndoAt(b.q.voters[i].client, b.q.base, b.id, rest(), lease, true)
+	b.q.base.Client.Session().Undo(b.q.voters[i].client.Server(), b.q.voter, b.id, rest(), lease, true)
 }
 
 // Release is [engine.Entry.Release]: the answer of the majority.
@@ -108,7 +109,7 @@ func (b *ballot) Release(ctx context.Context, rest func() time.Duration) remote.
 		remote.Outcome
 	}
 	answers := make(chan heard, len(b.votes))
-	asked := b.giveBack(ctx, b.q.base.Client.Publish(), func(i int, o remote.Outcome) { answers <- heard{i, o} })
+	asked := b.giveBack(ctx, b.q.base.Client.Server().Publish, func(i int, o remote.Outcome) { answers <- heard{i, o} })
 	p := b.q.newTally()
 	for i := range p.answers {
 		if !slices.Contains(asked, i) {
@@ -151,7 +152,7 @@ func (b *ballot) withdraw(ctx context.Context) (granted int) {
 	b.mu.Unlock()
 	publish := ""
 	if len(seen) >= b.q.need || control.Quiet.Off() {
-		publish = b.q.base.Client.Publish()
+		publish = b.q.base.Client.Server().Publish
 	}
 	answers := make(chan int, len(b.votes))
 	asked := len(b.giveBack(ctx, publish, func(i int, _ remote.Outcome) { answers <- i }))

@@ -48,7 +48,7 @@ func (m *campaign) Ask(a engine.Attempt) engine.Result {
 			return engine.Result{Left: cause}
 		}
 	}
-	start, limit, asking := time.Now(), b.Client.Budget(), wait
+	start, limit, asking := time.Now(), b.Client.Session().Budget(), wait
 	if a.Once {
 		var cancel context.CancelFunc
 		limit = patienceOf(a.Want)

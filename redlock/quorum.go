@@ -181,7 +181,7 @@ func checkMasters(clients []*engine.Client) error {
 		switch {
 		case c.Check() != nil:
 			return errs.Invalid("clients[%d] is nil or a zero Client; make one with holdfast.New for each master", i)
-		case c.IsCluster():
+		case c.Server().Cluster != nil:
 			return errs.Invalid("clients[%d] is one of a Cluster, in which a name has one master; give one client for each independent master", i)
 		}
 		for j, other := range clients[:i] {
@@ -228,7 +228,7 @@ func (q *quorum) shown(t time.Time) uint64 {
 	}
 	times := make([]int64, len(q.voters))
 	for i, v := range q.voters {
-		times[i] = v.client.ServerClock().At(t)
+		times[i] = v.client.Server().Clock.At(t)
 	}
 	slices.Sort(times)
 	return uint64(times[len(times)-q.need]) //nolint:gosec // at least 0

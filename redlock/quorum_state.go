@@ -151,7 +151,7 @@ func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 		}
 		// As it stands there: where an owner has left the lock, see [engine.HoldAtLeast], not all
 		// masters may know that.
-		return q.voter.Release(p.answers[i].reply.Text(0), b.Client.Publish())
+		return q.voter.Release(p.answers[i].reply.Text(0), b.Client.Server().Publish)
 	})
 	return q.forced(ctx, released)
 }
@@ -217,8 +217,8 @@ func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 		call, a := build(i), &p.answers[i]
 		g.Go(func() {
 			a.sent = suspend.System.Now()
-			o, ok := v.client.Call(limited, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
-				return v.client.RepeatOnce(ctx, func(bool) lua.Call { return call }, failed)
+			o, ok := v.client.Session().Call(limited, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+				return v.client.Session().RepeatOnce(ctx, v.client.Server(), func(bool) lua.Call { return call }, failed)
 			}, func(remote.Outcome) {})
 			switch {
 			case ok && (o.Err == nil || !remote.IsContext(o.Err)):

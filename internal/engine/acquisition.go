@@ -11,7 +11,7 @@ import (
 
 // Waiter is a [Backend] whose waiters have places at the server. They are not queued in the
 // process. The rest of it is that of [NewLock], and the replies of its scripts say more, see
-// [kind.Protocol].
+// [kind.Queuer].
 type Waiter interface {
 	// Crowded reports whether somebody of this client waits for the lock, or asks for it. Then who
 	// comes joins at once, and does not ask first.

@@ -24,8 +24,6 @@ type Client struct {
 	server  *remote.Server
 	session *remote.Session
 	rdb     redis.UniversalClient
-	cluster *redis.ClusterClient // rdb if it is one, else nil
-	publish string               // command that announces a release
 	opts    Options
 	id      string
 	owners  atomic.Uint64 // number of the last owner
@@ -61,7 +59,6 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 		return nil, errs.Both(errs.ErrInvalid, err)
 	}
 	c := &Client{rdb: rdb, opts: o, id: id.String(), server: remote.NewServer(rdb)}
-	c.cluster, c.publish = c.server.Cluster, c.server.Publish
 	c.losses.client = c
 	if o.Logger != nil {
 		c.opts.Logger = logqueue.New(o.Logger, c.tasks.Go)
@@ -70,7 +67,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
-		Publish: c.publish}
+		Publish: c.server.Publish}
 	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger})
 	return c, nil
 }

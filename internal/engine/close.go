@@ -37,7 +37,7 @@ func (c *Client) close(ctx context.Context) error {
 		endAll(w.owners)
 	}
 	if ctx.Err() != nil {
-		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.Budget(), context.Cause(ctx))
+		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.session.Budget(), context.Cause(ctx))
 		defer cancel()
 		ctx = limit
 	}
@@ -84,7 +84,7 @@ func (l *leftovers) error() error {
 
 // ReleaseAll is [Renewer.ReleaseAll]. A master that does not answer keeps its own locks only.
 func (c *Client) ReleaseAll(owners []watchdog.Owner) {
-	for _, held := range byMaster(c, owners, nameOf) {
+	for _, held := range remote.ByMaster(c.server, owners, nameOf) {
 		c.tasks.Go(func() { c.Leave(c.releaseAt(held)) })
 	}
 }
@@ -108,7 +108,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 			g := o.(*Tenure).End()
 			calls[i] = g.entry.(*field).farewell(g.rest())
 		}
-		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.Budget(), remote.LeastDial),
+		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.session.Budget(), remote.LeastDial),
 			remote.ErrBudget)
 		results := lua.RunAll(ctx, c.rdb, calls)
 		cancel()
@@ -117,7 +117,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 			case result.Err == nil:
 			case why != nil:
 				left++
-			case !errs.IsReply(result.Err) && suspend.System.Now().Sub(start) > c.Budget():
+			case !errs.IsReply(result.Err) && suspend.System.Now().Sub(start) > c.session.Budget():
 				// It was silent for as long as it may be. To ask once more would take another
 				// ReadTimeout.
 				why = batch[i].(*Tenure).base.Uncertain(remote.Outcome{Stray: true, Err: result.Err})

@@ -27,14 +27,14 @@ func (f *field) Ask(a Attempt) Result {
 	run := func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		op := func(again bool) lua.Call {
 			return s.protocol.Acquire(kind.Ask{
-				Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.publish,
+				Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.server.Publish,
 				Tokens: a.Tokens, Until: c.server.Clock.Limit(), HeadStart: a.headStart, Ends: a.ends,
 			})
 		}
 		if a.Once {
-			return c.RepeatOnce(ctx, op, failed)
+			return c.session.RepeatOnce(ctx, c.server, op, failed)
 		}
-		return c.repeat(ctx, op, failed)
+		return c.session.Repeat(ctx, c.server, op, failed)
 	}
 	// A caller that left in the middle of it may have been granted the lock: late gives it back, as
 	// soon as that is known.
@@ -65,7 +65,7 @@ func (f *field) result(wait context.Context, o remote.Outcome) Result {
 	case o.Err != nil:
 		return Result{Err: o.Err, stray: o.Stray, unsent: o.Unsent}
 	case o.Reply.Status == lua.Denied:
-		by := f.server.refusedBy(o.Reply)
+		by := remote.RefusedBy(o.Reply, f.server.places.Fields)
 		return Result{Refused: true, By: by, Again: f.server.base.recheck(by.Left)}
 	}
 	if cause := f.server.base.Over(wait); cause != nil {
@@ -73,14 +73,6 @@ func (f *field) result(wait context.Context, o remote.Outcome) Result {
 		return Result{Left: cause}
 	}
 	return Result{Granted: true, Sent: o.Sent, Token: o.Reply.Text(0), Last: o.Reply.Text(1)}
-}
-
-// refusedBy is who, or what, is in the way.
-func (s *oneServer) refusedBy(r lua.Reply) remote.Blocker {
-	if s.base.waiter != nil {
-		return remote.RefusedBy(r, 3)
-	}
-	return remote.RefusedBy(r, 1)
 }
 
 // noteClock notes the server's time where the answer to an acquisition has it.
@@ -93,7 +85,7 @@ func (s *oneServer) noteClock(o remote.Outcome) {
 	case o.Err != nil:
 	case o.Reply.Status == lua.Done:
 		k.Saw(o.Sent, cmp.Or(o.Reply.Text(2), o.Reply.Text(0)))
-	case s.base.waiter != nil:
-		k.Saw(o.Sent, o.Reply.Text(1))
+	case s.places.Clock > 0:
+		k.Saw(o.Sent, o.Reply.Text(s.places.Clock))
 	}
 }

@@ -146,7 +146,7 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	g.askedForLocked(lease)
 	g.mu.Unlock()
 	want := g.missing(r)
-	o, ok := g.base.Client.Call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+	o, ok := g.base.Client.session.Call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		return g.entry.Set(ctx, count, lease, want, failed)
 	}, func(o remote.Outcome) { g.resync() })
 	if !ok {
@@ -357,7 +357,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	}
 	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller
 	// leaves early.
-	o, ok := g.base.Client.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+	o, ok := g.base.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		return g.entry.Extend(ctx, lease, failed)
 	}, func(remote.Outcome) {})
 	if !ok || o.Stray {

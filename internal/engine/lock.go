@@ -175,9 +175,9 @@ func (b *Lock) query(ctx context.Context, changes bool, build func(publish strin
 	if err := b.MayAsk(ctx); err != nil {
 		return remote.Outcome{}, err
 	}
-	call := build(b.Client.publish)
-	o, ok := b.Client.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
-		return b.Client.repeat(ctx, func(bool) lua.Call { return call }, failed)
+	call := build(b.Client.server.Publish)
+	o, ok := b.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+		return b.Client.session.Repeat(ctx, b.Client.server, func(bool) lua.Call { return call }, failed)
 	}, func(remote.Outcome) {})
 	switch {
 	case !ok && changes:

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
@@ -11,13 +13,17 @@ type oneServer struct {
 	client   *Client
 	protocol kind.Protocol
 	hander   kind.Hander // the protocol, if its holders hand the lock to others of this client
+	places   kind.Places // of waiters, at the server
 }
 
 var _ Backend = (*oneServer)(nil)
 
 func newOneServer(b *Lock, p kind.Protocol) Backend {
-	s := &oneServer{base: b, client: b.Client, protocol: p}
+	s := &oneServer{base: b, client: b.Client, protocol: p, places: kind.NoPlaces}
 	s.hander, _ = p.(kind.Hander)
+	if q, ok := p.(kind.Queuer); ok {
+		s.places = q.Places()
+	}
 	return s
 }
 
@@ -38,6 +44,11 @@ func (s *oneServer) Renewer() Renewer { return s.client }
 
 // NewBid is [Backend.NewBid].
 func (s *oneServer) NewBid(owner string) Bid { return &field{server: s, id: owner} }
+
+// detached sends an operation that its caller cannot cancel.
+func (s *oneServer) detached(ctx context.Context, op remote.Operation) remote.Outcome {
+	return s.client.session.Detached(ctx, s.client.server, op)
+}
 
 // replicated is the server where replicas have to confirm what is written.
 func (s *oneServer) replicated(want remote.Replicas) *remote.Replicated {

@@ -27,7 +27,7 @@ func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	}
 	silent := false
 	results := run(ctx, c.rdb, calls)
-	c.NotePanic(results[0].Err)
+	c.session.NotePanic(results[0].Err)
 	for i, result := range results {
 		t := batch[i].Owner.(*Tenure)
 		f := t.Entry.(*field)
@@ -51,8 +51,8 @@ func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 			silent = true
 		}
 	}
-	if silent && c.cluster != nil {
-		c.cluster.ReloadState(ctx)
+	if cluster := c.server.Cluster; silent && cluster != nil {
+		cluster.ReloadState(ctx)
 	}
 }
 
@@ -61,8 +61,8 @@ func nameOf(o watchdog.Owner) string { return o.(*Tenure).base.Key.Name }
 
 // Lane is what keeps renewals apart for the watchdog, nil where one server has all locks.
 func (c *Client) Lane() func(watchdog.Owner) any {
-	if c.cluster == nil {
+	if c.server.Cluster == nil {
 		return nil
 	}
-	return func(o watchdog.Owner) any { return c.masterOf(nameOf(o)) }
+	return func(o watchdog.Owner) any { return c.server.MasterOf(nameOf(o)) }
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -34,7 +35,8 @@ func (b *Lock) State(ctx context.Context) (State, error) {
 			return State{}, err
 		}
 	}
-	return StateIn(o.Reply, b.waiter != nil), nil
+	_, queues := b.protocol.(kind.Queuer)
+	return StateIn(o.Reply, queues), nil
 }
 
 // StateIn reads the answer to the question for the state.

@@ -24,7 +24,7 @@ func (g *grant) unlock(ctx context.Context, h *Hold) error {
 	}
 	// one budget for all: the wait for the turn, the question who else wants the lock, the release
 	if !control.Detach.Off() {
-		ctx = remote.Within(ctx, g.base.Client.Budget())
+		ctx = remote.Within(ctx, g.base.Client.session.Budget())
 	}
 	select {
 	case <-g.turn:

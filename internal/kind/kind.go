@@ -38,14 +38,35 @@ type Protocol interface {
 	// Acquire asks for a free lock. Replies: Done and the token as text, with the last one of a
 	// block behind it if that was reserved, and the server's time in microseconds behind that, if
 	// it is not the token; Denied, the milliseconds left to the holder, and the fields of the hash,
-	// or how many they are; or Late. Where waiters have places at the server, a refusal has, before
-	// the fields, the server's time in microseconds, and 1 if Redisson may be the one that calls
-	// the owner next; and Release also takes an owner's place out of the queue.
+	// or how many they are; or Late.
 	Acquire(Ask) lua.Call
 	// State asks who holds the lock. Replies: Done, owner, count, milliseconds left and token; or
-	// Denied and the token. Where waiters have places at the server, their number is behind these.
+	// Denied and the token.
 	State() lua.Call
 }
+
+// Queuer is the protocol of a kind whose waiters have places at the server. A refusal of Acquire
+// also has what Places says, Release also takes an owner's place out of the queue, and a reply to
+// State ends with the number of waiters.
+type Queuer interface {
+	Protocol
+	Places() Places
+}
+
+// Places is what the places of waiters change for those who ask for a lock.
+type Places struct {
+	// Longest is for how long a place may count that nobody asks for any more. Who gives one back
+	// goes on until then.
+	Longest time.Duration
+	// Fields is where a refusal has the fields of the hash: as many parts before it are not about
+	// them.
+	Fields int
+	// Clock is where a refusal has the server's time, in microseconds. Zero: nowhere.
+	Clock int
+}
+
+// NoPlaces is for a protocol that is no [Queuer].
+var NoPlaces = Places{Fields: 1}
 
 // Hander is the protocol of a kind whose locks are handed on within a client.
 type Hander interface {

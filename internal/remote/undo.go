@@ -56,9 +56,6 @@ const (
 	// longestProbe is the same where the server does not answer. Then one is sent at a time,
 	// whatever is due, so it may be short.
 	longestProbe = time.Second
-	// LongestPlace is longer than any place in a queue counts. Behind waiters of Redisson that may
-	// be for hours.
-	LongestPlace = 24 * time.Hour
 )
 
 // Undo gives back what a server may have granted to an owner id that is not used any more, nor will
