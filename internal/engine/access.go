@@ -37,3 +37,27 @@ func (c *Client) RoundTrip() time.Duration { return c.way.usual() }
 
 // DefaultLease is that of the client's options.
 func (c *Client) DefaultLease() time.Duration { return c.opts.Lease }
+
+// Attached is what there is one of for each client. The first who asks has it made.
+func Attached[T any](c *Client, build func(*Client) *T) *T {
+	if known, ok := c.attachments.of.Load(attachment[T]{}); ok {
+		return known.(*T)
+	}
+	c.attachments.mu.Lock()
+	defer c.attachments.mu.Unlock()
+	if known, ok := c.attachments.of.Load(attachment[T]{}); ok {
+		return known.(*T)
+	}
+	one := build(c)
+	c.attachments.of.Store(attachment[T]{}, one)
+	return one
+}
+
+// Leave notes, and logs, that locks are left.
+func (c *Client) Leave(locks int, why error) {
+	if locks == 0 {
+		return
+	}
+	c.left.add(locks, why)
+	c.opts.Logger.Warn("locks not released at close; their leases will end them", "locks", locks, "error", why)
+}

@@ -2,12 +2,7 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"sync"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -55,47 +50,11 @@ func (c *Client) close(ctx context.Context) error {
 	return hubErr
 }
 
-// leftovers are the locks that Close could not release.
-type leftovers struct {
-	mu    sync.Mutex // guards the rest
-	locks int
-	why   error // of one of them
-}
-
-func (l *leftovers) add(locks int, why error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.locks += locks
-	l.why = why
-}
-
-func (l *leftovers) error() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.locks == 0 {
-		return nil
-	}
-	remedy := ""
-	if errors.Is(l.why, redis.ErrClosed) {
-		remedy = "; close this client before the one of go-redis"
-	}
-	return fmt.Errorf("%d of the locks held may be left in Redis until their leases end%s: %w", l.locks, remedy, l.why)
-}
-
 // ReleaseAll is [Renewer.ReleaseAll]. A master that does not answer keeps its own locks only.
 func (c *Client) ReleaseAll(owners []watchdog.Owner) {
 	for _, held := range remote.ByMaster(c.server, owners, nameOf) {
 		c.tasks.Go(func() { c.Leave(c.releaseAt(held)) })
 	}
-}
-
-// Leave notes, and logs, that locks are left.
-func (c *Client) Leave(locks int, why error) {
-	if locks == 0 {
-		return
-	}
-	c.left.add(locks, why)
-	c.opts.Logger.Warn("locks not released at close; their leases will end them", "locks", locks, "error", why)
 }
 
 // releaseAt frees locks of one master in batches: there may be a hundred thousand. If it does not

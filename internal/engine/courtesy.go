@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
@@ -33,16 +32,6 @@ type courtesy struct {
 	stay   time.Duration  // for how long each
 	vain   time.Duration  // for how long nobody took it, just now
 	asked  time.Duration  // for the longest head start that it asked for itself: that one ends with its grant
-}
-
-// owe takes over what the one ahead left in the local queue.
-func (g *grant) owe(turn queue.Handover, ahead any) {
-	g.courtesy = courtesy{others: turn, stay: giveWayFor}
-	if front, _ := ahead.(*grant); front != nil && turn > 0 {
-		front.mu.Lock()
-		defer front.mu.Unlock()
-		g.courtesy.stay = min(max(front.longest, giveWayFor), maxLetGo)
-	}
 }
 
 // giveWay lets another client go first, if this one gave the lock up for some that have not had
@@ -108,31 +97,3 @@ func (t turns) Message(string) {
 
 // Look is [pubsub.Listener]. What may have been missed is not waited for for long.
 func (turns) Look(bool) {}
-
-// headStart is for how long this client has to be let go first, if that is longer than everybody
-// is. It hears of a release after half a round trip, and needs another half; half as much again is
-// for trips that take longer than usual.
-func (g *grant) headStart() time.Duration {
-	if g.asked.once || control.HeadStart.Off() {
-		return 0 // it does not come again
-	}
-	if need := g.base.Client.way.usual() * 3 / 2; need > giveWayFor {
-		return min(need, maxLetGo)
-	}
-	return 0
-}
-
-// way is how long a round trip to the server takes. The zero value is ready.
-type way struct{ nanos atomic.Int64 }
-
-// took notes one. Most that take longer than usual do so because a process had to wait for a
-// processor.
-func (w *way) took(d time.Duration) {
-	old, now := w.nanos.Load(), int64(d)
-	if old > 0 && now > old {
-		now = old + (now-old)/8
-	}
-	w.nanos.Store(now) // of two at once one may be forgotten
-}
-
-func (w *way) usual() time.Duration { return time.Duration(w.nanos.Load()) }

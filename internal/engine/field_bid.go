@@ -89,3 +89,6 @@ func (s *oneServer) noteClock(o remote.Outcome) {
 		k.Saw(o.Sent, o.Reply.Text(s.places.Clock))
 	}
 }
+
+// NewBid is [Backend.NewBid].
+func (s *oneServer) NewBid(owner string) Bid { return &field{server: s, id: owner} }

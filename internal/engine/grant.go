@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -77,6 +76,12 @@ func newGrant(b *Lock, o *owner, id string, r *request) *grant {
 	return &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1)}
 }
 
+func (g *grant) isLive() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.live && g.ended == nil
+}
+
 func (g *grant) beginOp(ctx context.Context) error {
 	select {
 	case <-g.turn:
@@ -133,50 +138,6 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	}
 	if !watched {
 		return nil, errs.ErrClosed
-	}
-	return h, nil
-}
-
-// reenter adds a hold to a live grant. The caller has the turn, and must not pass it on: whoever
-// ends the operation does.
-func (g *grant) reenter(r *request) (*Hold, error) {
-	wait := r.wait
-	g.mu.Lock()
-	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.Lease), g.renew || r.want.renew
-	g.askedForLocked(lease)
-	g.mu.Unlock()
-	want := g.missing(r)
-	o, ok := g.base.Client.session.Call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
-		return g.entry.Set(ctx, count, lease, want, failed)
-	}, func(o remote.Outcome) { g.resync() })
-	if !ok {
-		return nil, outage(WithCause(context.Cause(wait), o.Err)) // settle passes the turn on
-	}
-	switch {
-	case o.Err != nil && (o.Stray || want.N > 0):
-		g.base.Client.tasks.Go(g.resync)
-		return nil, g.acquireFailed(wait, o)
-	case o.Err != nil:
-		g.endOp()
-		return nil, g.acquireFailed(wait, o)
-	}
-	defer g.endOp()
-	if o.Reply.Status == lua.Gone {
-		return nil, g.gone()
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.ended != nil {
-		return nil, g.ended
-	}
-	if !g.base.Dog.Confirm(&g.tenure.watch, o.Sent, lease, renew) {
-		return nil, errs.ErrLost // its time is over; the watchdog is about to say so
-	}
-	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token, renewed: renew}
-	g.holds = append(g.holds, h)
-	g.lease, g.renew = lease, renew
-	if want.N > 0 {
-		g.confirmed = r.want.Replicas
 	}
 	return h, nil
 }
@@ -339,50 +300,6 @@ func (g *grant) gone() error {
 	return g.reason()
 }
 
-// extend lengthens the lease.
-func (g *grant) extend(ctx context.Context, lease time.Duration) error {
-	if ctx.Err() != nil {
-		return Under(ctx, errs.Unasked(context.Cause(ctx)))
-	}
-	if err := g.beginOp(ctx); err != nil {
-		return Under(ctx, errs.Unasked(err))
-	}
-	defer g.endOp()
-	g.mu.Lock()
-	ended, renew := g.ended, g.renew
-	g.askedForLocked(lease)
-	g.mu.Unlock()
-	if ended != nil {
-		return ended
-	}
-	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller
-	// leaves early.
-	o, ok := g.base.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
-		return g.entry.Extend(ctx, lease, failed)
-	}, func(remote.Outcome) {})
-	if !ok || o.Stray {
-		g.entry.noteUnheard()
-	}
-	switch {
-	case !ok:
-		return outage(errs.Both(errs.ErrUncertain, WithCause(context.Cause(ctx), o.Err)))
-	case o.Err != nil:
-		return g.base.Uncertain(o)
-	case o.Reply.Status == lua.Gone:
-		return g.gone()
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.ended != nil {
-		return g.ended
-	}
-	if !g.base.Dog.Confirm(&g.tenure.watch, o.Sent, lease, renew) {
-		return errs.ErrLost // its time is over; the watchdog is about to say so
-	}
-	g.lease = lease
-	return nil
-}
-
 // deadline is until when it is trusted.
 func (g *grant) deadline() time.Time {
 	g.mu.Lock()
@@ -393,3 +310,22 @@ func (g *grant) deadline() time.Time {
 	}
 	return g.base.Dog.Deadline(&t.watch)
 }
+
+// rest is for how long the lock has to stay taken. Zero: it may be released. Elapsed time counts
+// less than it seems: this clock may be faster than the server's.
+func (g *grant) rest() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.restLocked()
+}
+
+func (g *grant) restLocked() time.Duration {
+	if !g.staysLocked() {
+		return 0
+	}
+	past := time.Since(g.granted)
+	return max(g.atLeast-(past-past/watchdog.Drift), 0)
+}
+
+// staysLocked reports whether the lock ends by itself, and is not to be given back before.
+func (g *grant) staysLocked() bool { return g.live && g.atLeast > 0 && !control.Stay.Off() }

@@ -165,9 +165,3 @@ func (g *grant) accept(err error) (*Hold, error) {
 	}
 	return nil, g.left(err)
 }
-
-// unannounced is the error of a release that nobody could be told of: text is what the server said.
-func unannounced(b *Lock, text string) error {
-	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " +
-		ExplainUnannounced(b, text))
-}

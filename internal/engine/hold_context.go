@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
@@ -76,4 +78,25 @@ func (c *holdContext) look() {
 	if dog.Over(&t.watch) {
 		_ = c.hold.end(errs.Both(errs.ErrLost, c.hold.grant.inFull(dog.Reason(&t.watch))))
 	}
+}
+
+// Under adds to an error of what was called under the context of a hold that has ended, and failed
+// for that, which hold that was: the error names the lock that was asked for, and that one may be
+// free.
+func Under(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil {
+		return err
+	}
+	for h := holdOf(ctx); h != nil; h = holdOf(h.parent) {
+		ended := h.reason()
+		for _, why := range []error{errs.ErrLost, errs.ErrReleased, errs.ErrClosed} {
+			if errors.Is(ended, why) && errors.Is(cause, why) && errors.Is(err, why) {
+				key := h.grant.base.Key
+				return fmt.Errorf("the hold of %s %q, under whose context it was called, has ended: %w", key.Kind,
+					key.Name, err)
+			}
+		}
+	}
+	return err
 }

@@ -42,9 +42,6 @@ func (s *oneServer) Explain(err error) error { return remote.Explain(err, s.prot
 // Renewer is [Backend.Renewer].
 func (s *oneServer) Renewer() Renewer { return s.client }
 
-// NewBid is [Backend.NewBid].
-func (s *oneServer) NewBid(owner string) Bid { return &field{server: s, id: owner} }
-
 // detached sends an operation that its caller cannot cancel.
 func (s *oneServer) detached(ctx context.Context, op remote.Operation) remote.Outcome {
 	return s.client.session.Detached(ctx, s.client.server, op)
@@ -54,4 +51,15 @@ func (s *oneServer) detached(ctx context.Context, op remote.Operation) remote.Ou
 func (s *oneServer) replicated(want remote.Replicas) *remote.Replicated {
 	c := s.client
 	return remote.NewReplicated(c.session, c.server, s.protocol.Name(), want)
+}
+
+// NewLock is for the kinds of this module. Errors in its arguments are returned by the first
+// operation.
+func NewLock(c *Client, p kind.Protocol, opts ...Option) *Lock {
+	b := NewBare(c, p, opts)
+	b.protocol = p
+	if b.Err == nil {
+		b.Use(newOneServer(b, p))
+	}
+	return b
 }

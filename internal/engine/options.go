@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // Defaults of [Options]. Package holdfast shows the same numbers.
@@ -126,4 +127,51 @@ func NoHandoff() Option {
 // NoRenewal is what users know as holdfast.NoRenewal.
 func NoRenewal() Option {
 	return func(c *Settings) { c.renew = false }
+}
+
+// HoldAtLeast is what users know as holdfast.HoldAtLeast.
+func HoldAtLeast(d time.Duration) Option {
+	return func(c *Settings) {
+		if d < minAtLeast || d > maxLease {
+			c.Refuse(errs.Invalid("HoldAtLeast is %v; use at least %v and at most %v, such as half of the period, or leave it out",
+				d, minAtLeast, maxLease))
+		}
+		c.atLeast = d
+	}
+}
+
+const minAtLeast = time.Millisecond
+
+// Stands is for how long the lock is asked for.
+func (c *Settings) Stands() time.Duration { return max(c.Lease, c.atLeast) }
+
+// WithReplicas is what users know as holdfast.WithReplicas.
+func WithReplicas(n int, timeout time.Duration) Option {
+	return func(c *Settings) { c.waitFor("WithReplicas", remote.Replicas{N: n, Timeout: timeout}) }
+}
+
+// WithReplicasOnDisk is what users know as holdfast.WithReplicasOnDisk.
+func WithReplicasOnDisk(n int, timeout time.Duration) Option {
+	return func(c *Settings) {
+		c.waitFor("WithReplicasOnDisk", remote.Replicas{N: n, Timeout: timeout, OnDisk: true})
+	}
+}
+
+func (c *Settings) waitFor(option string, r remote.Replicas) {
+	if r.N < 1 {
+		c.Refuse(errs.Invalid("%s has n = %d; use at least 1, or leave the option out", option, r.N))
+	}
+	if r.Timeout <= 0 {
+		c.Refuse(errs.Invalid("%s has timeout = %v; use a positive duration, such as 100ms", option, r.Timeout))
+	}
+	c.Replicas = r
+}
+
+// checkReplicas looks at what only the whole of an acquisition shows.
+func checkReplicas(r remote.Replicas, lease time.Duration) error {
+	if trust := watchdog.Trust(lease); r.N > 0 && r.Timeout >= trust {
+		return errs.Invalid("timeout of WithReplicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
+			r.Timeout, lease, trust)
+	}
+	return nil
 }

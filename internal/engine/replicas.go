@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
@@ -12,37 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
-
-// WithReplicas is what users know as holdfast.WithReplicas.
-func WithReplicas(n int, timeout time.Duration) Option {
-	return func(c *Settings) { c.waitFor("WithReplicas", remote.Replicas{N: n, Timeout: timeout}) }
-}
-
-// WithReplicasOnDisk is what users know as holdfast.WithReplicasOnDisk.
-func WithReplicasOnDisk(n int, timeout time.Duration) Option {
-	return func(c *Settings) {
-		c.waitFor("WithReplicasOnDisk", remote.Replicas{N: n, Timeout: timeout, OnDisk: true})
-	}
-}
-
-func (c *Settings) waitFor(option string, r remote.Replicas) {
-	if r.N < 1 {
-		c.Refuse(errs.Invalid("%s has n = %d; use at least 1, or leave the option out", option, r.N))
-	}
-	if r.Timeout <= 0 {
-		c.Refuse(errs.Invalid("%s has timeout = %v; use a positive duration, such as 100ms", option, r.Timeout))
-	}
-	c.Replicas = r
-}
-
-// checkReplicas looks at what only the whole of an acquisition shows.
-func checkReplicas(r remote.Replicas, lease time.Duration) error {
-	if trust := watchdog.Trust(lease); r.N > 0 && r.Timeout >= trust {
-		return errs.Invalid("timeout of WithReplicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
-			r.Timeout, lease, trust)
-	}
-	return nil
-}
 
 // confirm makes a new grant count: it is written once more, and that has to reach the replicas.
 // Replication is a stream, so who has the later write has the grant, whichever connection or client
@@ -86,14 +54,4 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 		g.entry.Release(wait, Nothing)
 	}
 	return nil, err
-}
-
-// missing is which replicas a re-entry has to wait for.
-func (g *grant) missing(r *request) remote.Replicas {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.confirmed.Cover(r.want.Replicas) {
-		return remote.Replicas{}
-	}
-	return r.want.Replicas
 }

@@ -109,9 +109,6 @@ func (t *Tenure) Lost(reason error) {
 	t.base.Client.losses.add(g, reason)
 }
 
-// reserveSize is how many tokens to reserve for those who wait in this client.
-func (c *Client) reserveSize() int { return int(min(max(2*c.handed.Load(), minTokens), maxTokens)) }
-
 // noteUse notes how many were needed.
 func (t *Tenure) noteUse() {
 	t.mu.Lock()
@@ -119,4 +116,13 @@ func (t *Tenure) noteUse() {
 	if t.first < t.last { // else nobody waited
 		t.base.Client.handed.Store(int64(t.next - t.first)) //nolint:gosec // at most maxTokens
 	}
+}
+
+// reserveSize is how many tokens to reserve for those who wait in this client.
+func (c *Client) reserveSize() int { return int(min(max(2*c.handed.Load(), minTokens), maxTokens)) }
+
+// RenewNow renews this client's holds of the name now, so that one that was forced out is told at
+// once.
+func (b *Lock) RenewNow() {
+	b.Dog.RenewNow(func(o watchdog.Owner) bool { return o.(*Tenure).base.Key == b.Key })
 }

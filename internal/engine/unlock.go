@@ -104,20 +104,3 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	}
 	return nil
 }
-
-// ExplainUnannounced is what to do about a release that nobody could be told of: text is what the
-// server said.
-func ExplainUnannounced(b *Lock, text string) string {
-	if reply := serverError(text); !lua.IsDenied(reply) {
-		return b.backend.Explain(reply).Error()
-	}
-	return "permit this user to publish on " + b.wire.Channel() + ": " + text
-}
-
-// serverError is an error of the server that came as a part of a reply.
-type serverError string
-
-func (e serverError) Error() string { return string(e) }
-
-// RedisError makes it an error of go-redis.
-func (e serverError) RedisError() {}

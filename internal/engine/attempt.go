@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/remote"
+)
+
+// prepare is for a grant that is to be asked for. It fails if the wait is over.
+func (g *grant) prepare() error {
+	if cause := g.count(); cause != nil {
+		return cause
+	}
+	g.bid = g.base.backend.NewBid(g.id)
+	g.become(g.id, g.bid.Entry())
+	return nil
+}
+
+// count makes Close wait for this acquisition from now on: what the server grants in that moment is
+// given back before Close returns. It fails if the wait is over. Those in the local queue are not
+// counted; they have nothing to give back.
+func (g *grant) count() error {
+	if !g.counted {
+		g.counted = true
+		g.base.Client.tasks.Begin()
+	}
+	return g.base.Over(g.asked.wait)
+}
+
+func (g *grant) uncount() {
+	if g.counted {
+		g.base.Client.tasks.End()
+	}
+}
+
+// tokens is how many to ask for: more than one if the lock may be handed on.
+func (g *grant) tokens() int {
+	b, cfg := g.base, &g.asked.want
+	if cfg.handOff && cfg.renew && b.Client.queue.Waiting(b.Key) > 0 {
+		return b.Client.reserveSize()
+	}
+	return 1
+}
+
+// attempt asks for the lock once. Without a hold and an error it is another's; the time returned is
+// when to ask again if nobody tells.
+func (g *grant) attempt() (*Hold, time.Duration, error) {
+	r, owed := g.asked, &g.courtesy
+	start, vain := g.headStart(), owed.vain
+	owed.vain, owed.asked = 0, max(owed.asked, start)
+	n := g.bid.Ask(Attempt{
+		Wait: r.wait, Want: &r.want, Once: r.once, Tokens: g.tokens(), Failed: &g.failed,
+		headStart: start, ends: max(owed.asked, vain),
+	})
+	if n.Refused {
+		g.denied(n.By)
+		return nil, n.Again, n.By.Mistake(g.base.Key.Name)
+	}
+	h, err := g.conclude(n)
+	return h, 0, err
+}
+
+// attemptOnce is the first attempt, which is the only one of who asks once.
+func (g *grant) attemptOnce() (*Hold, time.Duration, error) {
+	h, denied, err := g.attempt()
+	if h == nil && err == nil && g.asked.once {
+		err = g.left(nil)
+	}
+	return h, denied, err
+}
+
+// conclude makes the grant live, or says why it will not be.
+func (g *grant) conclude(n Result) (*Hold, error) {
+	r := g.asked
+	switch {
+	case n.Left != nil:
+		return nil, g.left(n.Left)
+	case !n.Granted:
+		return nil, g.acquireFailed(r.wait, remote.Outcome{Err: n.Err, Stray: n.stray, Unsent: n.unsent})
+	}
+	if e := g.bid.Entry(); e != g.entry {
+		g.become(e.Owner(), e)
+	}
+	h, err := g.activate(n.Sent, n.Token, n.Last, r.want.Lease)
+	if err != nil {
+		g.entry.MarkStray()
+		return nil, err
+	}
+	g.bid.Live(&g.tenure.watch)
+	return h, nil
+}
+
+// headStart is for how long this client has to be let go first, if that is longer than everybody
+// is. It hears of a release after half a round trip, and needs another half; half as much again is
+// for trips that take longer than usual.
+func (g *grant) headStart() time.Duration {
+	if g.asked.once || control.HeadStart.Off() {
+		return 0 // it does not come again
+	}
+	if need := g.base.Client.way.usual() * 3 / 2; need > giveWayFor {
+		return min(need, maxLetGo)
+	}
+	return 0
+}

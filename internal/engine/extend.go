@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// extend lengthens the lease.
+func (g *grant) extend(ctx context.Context, lease time.Duration) error {
+	if ctx.Err() != nil {
+		return Under(ctx, errs.Unasked(context.Cause(ctx)))
+	}
+	if err := g.beginOp(ctx); err != nil {
+		return Under(ctx, errs.Unasked(err))
+	}
+	defer g.endOp()
+	g.mu.Lock()
+	ended, renew := g.ended, g.renew
+	g.askedForLocked(lease)
+	g.mu.Unlock()
+	if ended != nil {
+		return ended
+	}
+	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller
+	// leaves early.
+	o, ok := g.base.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+		return g.entry.Extend(ctx, lease, failed)
+	}, func(remote.Outcome) {})
+	if !ok || o.Stray {
+		g.entry.noteUnheard()
+	}
+	switch {
+	case !ok:
+		return outage(errs.Both(errs.ErrUncertain, WithCause(context.Cause(ctx), o.Err)))
+	case o.Err != nil:
+		return g.base.Uncertain(o)
+	case o.Reply.Status == lua.Gone:
+		return g.gone()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended != nil {
+		return g.ended
+	}
+	if !g.base.Dog.Confirm(&g.tenure.watch, o.Sent, lease, renew) {
+		return errs.ErrLost // its time is over; the watchdog is about to say so
+	}
+	g.lease = lease
+	return nil
+}

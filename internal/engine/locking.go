@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+)
+
+// Lock waits for the lock, for as long as the context and [Wait] allow.
+func (b *Lock) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
+	return b.lock(&request{ctx: ctx}, opts)
+}
+
+// TryLock asks once.
+func (b *Lock) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
+	return b.lock(&request{ctx: ctx, once: true}, opts)
+}
+
+// lock gets a hold for the owner that the context carries: another one in the owner's grant if it
+// has one, else a grant.
+func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
+	if err := b.prepare(r, opts); err != nil {
+		return nil, Raise(err)
+	}
+	defer r.cancel()
+	late := r.ctx.Err() != nil
+	own := ownerOf(r.ctx, b)
+	h, err := (*Hold)(nil), errAgain
+	for errors.Is(err, errAgain) {
+		g, failed := own.enter(b, r)
+		if failed != nil {
+			return nil, Raise(failed)
+		}
+		var at Place
+		if p := g.queueUp(r); p != nil {
+			p.Wait(r.wait) // here, and not further down: see there
+		} else if b.waiter != nil && g.asked == r && !r.once && b.waiter.Crowded() && g.prepare() == nil {
+			at = b.waiter.Join((*Acquisition)(g))
+			at.Stand() // as well
+		}
+		h, err = g.acquire(r, at)
+	}
+	if late && errors.Is(err, errs.ErrUnavailable) && !errors.Is(err, errs.ErrNotAcquired) {
+		err = errs.Unasked(b.Over(r.ctx))
+	}
+	if err != nil {
+		return nil, Raise(Under(r.ctx, err))
+	}
+	return h, nil
+}

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// What a query may leave at the server when it has no answer.
+const (
+	Reads   = false // nothing, so there is no outcome to be unknown
+	Changes = true  // what it does, which is harmless when repeated
+)
+
+// query runs a call that changes nothing, or that is harmless when repeated.
+func (b *Lock) query(ctx context.Context, changes bool, build func(publish string) lua.Call) (remote.Outcome, error) {
+	if err := b.MayAsk(ctx); err != nil {
+		return remote.Outcome{}, err
+	}
+	call := build(b.Client.server.Publish)
+	o, ok := b.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+		return b.Client.session.Repeat(ctx, b.Client.server, func(bool) lua.Call { return call }, failed)
+	}, func(remote.Outcome) {})
+	switch {
+	case !ok && changes:
+		return o, Raise(Under(ctx, outage(errs.Both(errs.ErrUncertain, WithCause(context.Cause(ctx), o.Err)))))
+	case !ok:
+		return o, Raise(Under(ctx, outage(WithCause(context.Cause(ctx), o.Err))))
+	case o.Err != nil:
+		o.Stray = o.Stray && changes
+		if cause := context.Cause(ctx); cause != nil && remote.IsOutage(o.Err) {
+			o.Err = WithCause(cause, o.Err) // it ended between two attempts
+		}
+		return o, Raise(Under(ctx, b.Uncertain(o)))
+	}
+	return o, nil
+}
+
+// MayAsk is why a query is not to be sent.
+func (b *Lock) MayAsk(ctx context.Context) error {
+	switch {
+	case b.Err != nil:
+		return Raise(b.Err)
+	case ctx == nil:
+		return Raise(errs.CheckContext(ctx))
+	case b.Client.ctx.Err() != nil:
+		return Raise(errs.ErrClosed)
+	case ctx.Err() != nil:
+		return Raise(Under(ctx, errs.Unasked(context.Cause(ctx))))
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/queue"
+)
+
+// request is one call of Lock or TryLock.
+type request struct {
+	want   Settings
+	ctx    context.Context    // the caller's, from which the hold derives
+	wait   context.Context    // bounds the waiting
+	cancel context.CancelFunc // frees what wait takes
+	once   bool               // the server is asked once
+	place  *queue.Ticket      // in the local queue, if it had to wait there
+}
+
+// prepare applies the options to a request that has the rest.
+func (b *Lock) prepare(r *request, opts []Option) error {
+	if err := b.Configure(&r.want, opts); err != nil {
+		return err
+	}
+	if err := errs.CheckContext(r.ctx); err != nil {
+		return err
+	}
+	r.wait, r.cancel = r.ctx, func() {}
+	switch {
+	case r.want.waitSet && r.want.wait == 0:
+		r.once = true
+	case r.want.waitSet && !r.once:
+		r.wait, r.cancel = context.WithTimeoutCause(r.ctx, r.want.wait, errWaited)
+	}
+	return nil
+}
+
+var errWaited = errors.New("waited as long as Wait allows")
