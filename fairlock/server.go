@@ -24,6 +24,13 @@ func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
 	return b
 }
 
+// Traits is [engine.Backend.Traits].
+func (s *server) Traits() engine.Traits {
+	t := s.Backend.Traits()
+	t.Queues = true
+	return t
+}
+
 // Explain is [engine.Backend.Explain].
 func (s *server) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), true) }
 

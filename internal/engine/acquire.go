@@ -17,7 +17,7 @@ import (
 func (g *grant) queueUp(r *request) (p *queue.Ticket) {
 	q, key := &g.base.Client.queue, g.base.Key
 	switch {
-	case g.asked != r, g.base.waiter != nil:
+	case g.asked != r, g.base.traits.Queues:
 	case r.once:
 		g.front = q.TryEnter(key, g)
 	default:
@@ -87,14 +87,14 @@ func (g *grant) ask(at Place) (*Hold, error) {
 	if at != nil {
 		return at.Take()
 	}
-	if cause := g.giveWay(nil); cause != nil {
+	if cause := g.courtesy.giveWay(g.asked.wait, b, nil); cause != nil {
 		return nil, g.left(cause)
 	}
 	if cause := g.prepare(); cause != nil {
 		return nil, g.left(cause)
 	}
-	if b.waiter != nil {
-		return b.waiter.Wait((*Acquisition)(g))
+	if w := b.waiter(); w != nil {
+		return w.Wait((*Acquisition)(g))
 	}
 	h, denied, err := g.attemptOnce()
 	if h != nil || err != nil {
@@ -117,7 +117,7 @@ func (g *grant) wait(left time.Duration) (*Hold, error) {
 		if err := g.sleep(sub, timer); err != nil {
 			return nil, err
 		}
-		if cause := g.giveWay(sub.Wake()); cause != nil {
+		if cause := g.courtesy.giveWay(g.asked.wait, b, sub.Wake()); cause != nil {
 			return nil, g.left(cause)
 		}
 		h, left, err := g.attempt()

@@ -23,6 +23,14 @@ type Waiter interface {
 	Wait(a *Acquisition) (*Hold, error)
 }
 
+// waiter is the backend, if it is a [Waiter]; else nil.
+func (b *Lock) waiter() Waiter {
+	if !b.traits.Queues {
+		return nil
+	}
+	return b.backend.(Waiter)
+}
+
 // Place is what an acquisition waits in that has joined.
 type Place interface {
 	// Stand waits until there is something to do. It is called near the top of the stack, which

@@ -30,6 +30,7 @@ type Backend interface {
 type Traits struct {
 	Several  bool // several servers grant the lock
 	HandsOff bool // an entry can be kept for the client's next holder
+	Queues   bool // the backend is a [Waiter]: those who wait have places at the server, and none in the process
 }
 
 // Bid is one owner's request for a lock, with all its attempts.

@@ -59,7 +59,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 		return nil, errs.Both(errs.ErrInvalid, err)
 	}
 	c := &Client{rdb: rdb, opts: o, id: id.String(), server: remote.NewServer(rdb)}
-	c.losses.client = c
+	c.losses.spawn = c.tasks.Go
 	if o.Logger != nil {
 		c.opts.Logger = logqueue.New(o.Logger, c.tasks.Go)
 	} else {

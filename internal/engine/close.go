@@ -64,8 +64,8 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 	for batch := range slices.Chunk(owners, 500) {
 		calls := make([]lua.Call, len(batch))
 		for i, o := range batch {
-			g := o.(*Tenure).End()
-			calls[i] = g.entry.(*field).farewell(g.rest())
+			t := o.(*Tenure)
+			calls[i] = t.Entry.(*field).farewell(t.end().rest())
 		}
 		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.session.Budget(), remote.LeastDial),
 			remote.ErrBudget)
@@ -97,9 +97,8 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 
 // ReleaseAtClose releases what a closed client held, on its own.
 func (t *Tenure) ReleaseAtClose() error {
-	g := t.End()
-	if o := g.entry.Release(context.Background(), g.rest); o.Err != nil {
-		return g.base.Uncertain(o)
+	if o := t.Entry.Release(context.Background(), t.end().rest); o.Err != nil {
+		return t.base.Uncertain(o)
 	}
 	return nil
 }
@@ -107,6 +106,6 @@ func (t *Tenure) ReleaseAtClose() error {
 // endAll ends every context before the first lock is released.
 func endAll(owners []watchdog.Owner) {
 	for _, o := range owners {
-		o.(*Tenure).End().finish(errs.ErrClosed, false)
+		o.(*Tenure).end().finish(errs.ErrClosed, false)
 	}
 }

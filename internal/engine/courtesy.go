@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/control"
@@ -43,8 +44,7 @@ type courtesy struct {
 // heard has a token when another client releases the lock, if somebody listens for that already.
 // Where one that is far away is waited for, the nearer ones may have several turns in that time,
 // and each is counted.
-func (g *grant) giveWay(heard <-chan struct{}) error {
-	b, c, wait := g.base, &g.courtesy, g.asked.wait
+func (c *courtesy) giveWay(wait context.Context, b *Lock, heard <-chan struct{}) error {
 	if c.others <= 0 || control.LetGo.Off() {
 		return b.Over(wait)
 	}

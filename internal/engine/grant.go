@@ -122,7 +122,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
 	t := &Tenure{base: g.base, Entry: g.entry}
 	t.begin(g, token, reserved)
-	h := &Hold{grant: g, parent: g.asked.ctx, depth: 1, token: token, renewed: want.renew}
+	h := &Hold{on: g, parent: g.asked.ctx, depth: 1, token: token, renewed: want.renew}
 	g.mu.Lock()
 	g.said = Word{} // what it asks for from now on is its own
 	g.tenure, g.live, g.token, g.lease, g.renew = t, true, token, want.Lease, want.renew
@@ -300,17 +300,6 @@ func (g *grant) gone() error {
 	return g.reason()
 }
 
-// deadline is until when it is trusted.
-func (g *grant) deadline() time.Time {
-	g.mu.Lock()
-	until, t := g.until, g.tenure
-	g.mu.Unlock()
-	if !until.IsZero() {
-		return until
-	}
-	return g.base.Dog.Deadline(&t.watch)
-}
-
 // rest is for how long the lock has to stay taken. Zero: it may be released. Elapsed time counts
 // less than it seems: this clock may be faster than the server's.
 func (g *grant) rest() time.Duration {
@@ -325,6 +314,17 @@ func (g *grant) restLocked() time.Duration {
 	}
 	past := time.Since(g.granted)
 	return max(g.atLeast-(past-past/watchdog.Drift), 0)
+}
+
+// standing is as [Tenure.Standing] has it.
+func (g *grant) standing() (count int, token uint64, stands time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	stands = g.lease
+	if !control.JoinStays.Off() {
+		stands = max(stands, g.restLocked())
+	}
+	return max(len(g.holds), 1), g.token, stands
 }
 
 // staysLocked reports whether the lock ends by itself, and is not to be given back before.

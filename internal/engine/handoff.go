@@ -64,7 +64,7 @@ func (t *Tenure) give(from, to *grant) bool {
 		!from.confirmed.Cover(want.Replicas) {
 		return false
 	}
-	h := &Hold{grant: to, parent: to.asked.ctx, depth: 1, token: t.next, renewed: true}
+	h := &Hold{on: to, parent: to.asked.ctx, depth: 1, token: t.next, renewed: true}
 	t.next++
 	t.holder = to
 	to.mu.Lock()

@@ -6,22 +6,39 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
 // Hold is what users know as holdfast.Hold, one acquisition. It has no exported fields: users of
 // that type would see them.
 type Hold struct {
-	grant  *grant
-	parent context.Context // of the Lock call; Context derives from it
-	depth  int
-	token  uint64
-	// renewed says that the lease is renewed for as long as the hold lasts.
-	renewed bool
+	on      possession
+	parent  context.Context // of the Lock call; Context derives from it
+	depth   int32
+	renewed bool // the lease is renewed for as long as the hold lasts
+	token   uint64
 
 	mu     sync.Mutex // guards the rest
 	ended  error      // why the hold ended, nil while it lasts
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+}
+
+// possession is what a hold stands on: a grant, or several holds.
+type possession interface {
+	// ownerID is the owner as the server knows it, and of is which lock it is.
+	ownerID() string
+	of() queue.Key
+	// deadline is until when it is trusted.
+	deadline() time.Time
+	// unlock ends the hold, and gives back what it stands on if it is the last one in it.
+	unlock(ctx context.Context, h *Hold) error
+	// extend makes the lease last at least so long from now.
+	extend(ctx context.Context, lease time.Duration) error
+	// newContext makes a context for the hold, and the function that ends it.
+	newContext(h *Hold) (context.Context, context.CancelCauseFunc)
+	// look ends the hold if the time of what it stands on is over.
+	look(h *Hold)
 }
 
 // Context returns the context of the hold, which is made when it is first asked for.
@@ -40,7 +57,7 @@ func (h *Hold) Context() context.Context {
 	// Made on demand: who only locks and unlocks does not pay for it. And without the mutex, for it
 	// asks the context of the Lock call, which may be a user's own, or another hold's, which may
 	// end this hold.
-	fresh, cancel := h.newContext()
+	fresh, cancel := h.on.newContext(h)
 	h.mu.Lock()
 	if h.ctx == nil {
 		h.ctx, h.cancel = fresh, cancel
@@ -50,7 +67,7 @@ func (h *Hold) Context() context.Context {
 	switch {
 	case ended != nil:
 		cancel(ended)
-	case ctx != context.Context(fresh):
+	case ctx != fresh:
 		cancel(nil) // another goroutine was first
 	}
 	return ctx
@@ -80,10 +97,7 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background() // it has to be sent in any case
 	}
-	if earlier := h.end(errs.ErrReleased); earlier != nil {
-		return Raise(earlier)
-	}
-	return Raise(h.grant.unlock(ctx, h))
+	return Raise(h.on.unlock(ctx, h))
 }
 
 // Token is the fencing token, 0 of a nil Hold.
@@ -99,7 +113,7 @@ func (h *Hold) Owner() string {
 	if h.check() != nil {
 		return ""
 	}
-	return h.grant.id
+	return h.on.ownerID()
 }
 
 // Count is the depth of this re-entry: 1 for the outermost.
@@ -107,7 +121,7 @@ func (h *Hold) Count() int {
 	if h == nil {
 		return 0
 	}
-	return h.depth
+	return int(h.depth)
 }
 
 // Deadline is until when the hold may be trusted without another answer from Redis. It is never in
@@ -116,7 +130,7 @@ func (h *Hold) Deadline() time.Time {
 	if h.check() != nil {
 		return time.Time{}
 	}
-	deadline := h.grant.deadline()
+	deadline := h.on.deadline()
 	if h.reason() != nil && deadline.After(time.Now()) {
 		return time.Time{}
 	}
@@ -136,7 +150,7 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 		err = h.reason()
 	}
 	if err == nil {
-		err = h.grant.extend(ctx, lease)
+		err = h.on.extend(ctx, lease)
 	}
 	return Raise(err)
 }
@@ -146,7 +160,8 @@ func (h *Hold) Of() (kind, name string) {
 	if h.check() != nil {
 		return "hold", ""
 	}
-	return h.grant.base.Key.Kind, h.grant.base.Key.Name
+	key := h.on.of()
+	return key.Kind, key.Name
 }
 
 // check refuses what Lock did not return without an error: the methods of a nil or zero Hold fail,
@@ -155,7 +170,7 @@ func (h *Hold) check() error {
 	switch {
 	case h == nil:
 		return errs.Invalid("hold is nil; use the one that Lock returned, and that only if its error is nil")
-	case h.grant == nil:
+	case h.on == nil:
 		return errs.Invalid("hold is a zero Hold; use the one that Lock returned")
 	}
 	return nil

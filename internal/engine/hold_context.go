@@ -7,7 +7,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
-	"github.com/holdfast-go/holdfast/internal/held"
 )
 
 // holdContext is the context of a hold. It is ended by whoever ends the hold; where that is the
@@ -28,14 +27,6 @@ type holdKey struct{}
 func holdOf(ctx context.Context) *Hold {
 	h, _ := ctx.Value(holdKey{}).(*Hold)
 	return h
-}
-
-// newContext makes a context for the hold, and the function that ends it.
-func (h *Hold) newContext() (*holdContext, context.CancelCauseFunc) {
-	ctx := context.WithValue(h.parent, ownerKey{}, h.grant.owner)
-	b := h.grant.base
-	ctx, cancel := context.WithCancelCause(held.With(ctx, b.Key.Name, b.Client, h.token))
-	return &holdContext{ctx, h}, cancel
 }
 
 // Done looks at the clock and then is that of context.Context.
@@ -69,15 +60,7 @@ func (c *holdContext) look() {
 	if control.Glance.Off() || c.Context.Err() != nil {
 		return
 	}
-	t := c.hold.grant.tenure
-	dog := t.base.Dog
-	if !dog.Over(&t.watch) || dog.Expire(&t.watch) {
-		return
-	}
-	// the watchdog has it and is about to say so, to the grant; this hold need not wait for that
-	if dog.Over(&t.watch) {
-		_ = c.hold.end(errs.Both(errs.ErrLost, c.hold.grant.inFull(dog.Reason(&t.watch))))
-	}
+	c.hold.on.look(c.hold)
 }
 
 // Under adds to an error of what was called under the context of a hold that has ended, and failed
@@ -92,7 +75,7 @@ func Under(ctx context.Context, err error) error {
 		ended := h.reason()
 		for _, why := range []error{errs.ErrLost, errs.ErrReleased, errs.ErrClosed} {
 			if errors.Is(ended, why) && errors.Is(cause, why) && errors.Is(err, why) {
-				key := h.grant.base.Key
+				key := h.on.of()
 				return fmt.Errorf("the hold of %s %q, under whose context it was called, has ended: %w", key.Kind,
 					key.Name, err)
 			}

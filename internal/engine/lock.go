@@ -20,7 +20,6 @@ type Lock struct {
 	Dog      *watchdog.Watchdog // that renews its holds
 	backend  Backend
 	traits   Traits // of the backend
-	waiter   Waiter // the backend, if it is one
 	wire     kind.Lock
 	protocol kind.Protocol // the same, if one server grants the lock
 	Key      queue.Key
@@ -44,7 +43,6 @@ func NewBare(c *Client, l kind.Lock, opts []Option) *Lock {
 // Use makes it the lock of a backend.
 func (b *Lock) Use(be Backend) {
 	b.backend, b.traits, b.Dog = be, be.Traits(), b.Client.dogs.get(be.Renewer())
-	b.waiter, _ = be.(Waiter)
 }
 
 // Backend is where its entries live. It may be the part of another one.

@@ -35,8 +35,8 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 		var at Place
 		if p := g.queueUp(r); p != nil {
 			p.Wait(r.wait) // here, and not further down: see there
-		} else if b.waiter != nil && g.asked == r && !r.once && b.waiter.Crowded() && g.prepare() == nil {
-			at = b.waiter.Join((*Acquisition)(g))
+		} else if w := b.waiter(); w != nil && g.asked == r && !r.once && w.Crowded() && g.prepare() == nil {
+			at = w.Join((*Acquisition)(g))
 			at.Stand() // as well
 		}
 		h, err = g.acquire(r, at)

@@ -7,7 +7,7 @@ import "sync"
 // whose other leases would wait, but by one goroutine of the client, which runs while there are
 // any.
 type losses struct {
-	client *Client
+	spawn func(func())
 
 	mu      sync.Mutex // guards the rest; never held over anything that waits
 	waiting []loss
@@ -15,24 +15,27 @@ type losses struct {
 }
 
 type loss struct {
-	grant  *grant
+	of     loser
 	reason error
 }
 
-func (ls *losses) add(g *grant, reason error) {
+// loser is who has lost a lock, and has yet to leave.
+type loser interface{ leaveLost(reason error) }
+
+func (ls *losses) add(of loser, reason error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.waiting = append(ls.waiting, loss{g, reason})
+	ls.waiting = append(ls.waiting, loss{of, reason})
 	if !ls.running {
 		ls.running = true
-		ls.client.tasks.Go(ls.run)
+		ls.spawn(ls.run)
 	}
 }
 
 func (ls *losses) run() {
 	for list := ls.take(); len(list) > 0; list = ls.take() {
 		for _, l := range list {
-			l.grant.leaveLost(l.reason)
+			l.of.leaveLost(l.reason)
 		}
 	}
 }

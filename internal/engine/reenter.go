@@ -45,7 +45,7 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	if !g.base.Dog.Confirm(&g.tenure.watch, o.Sent, lease, renew) {
 		return nil, errs.ErrLost // its time is over; the watchdog is about to say so
 	}
-	h := &Hold{grant: g, parent: r.ctx, depth: count, token: g.token, renewed: renew}
+	h := &Hold{on: g, parent: r.ctx, depth: int32(count), token: g.token, renewed: renew} //nolint:gosec // G115: nobody re-enters so often
 	g.holds = append(g.holds, h)
 	g.lease, g.renew = lease, renew
 	if want.N > 0 {

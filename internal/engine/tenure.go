@@ -26,7 +26,7 @@ type Tenure struct {
 	// guards the rest. It is taken after the queue's and before a grant's; never held over a
 	// network call
 	mu     sync.Mutex
-	holder *grant
+	holder holder
 	first  uint64 // of the tokens that were reserved
 	next   uint64
 	last   uint64
@@ -46,13 +46,26 @@ const (
 	maxTokens = 4096
 )
 
+// holder is who has the lock, as its tenure knows it: a grant.
+type holder interface {
+	// standing is as [Tenure.Standing] has it.
+	standing() (count int, token uint64, stands time.Duration)
+	// rest is for how long the lock has to stay taken. Zero: it may be released.
+	rest() time.Duration
+	// finish ends it for a reason, see [grant.finish].
+	finish(reason error, undo bool) bool
+	// endLost and leaveLost end it because the lock was lost. The first cannot wait, the second may.
+	endLost(reason error) error
+	loser
+}
+
 var _ watchdog.Owner = (*Tenure)(nil)
 
 // begin makes it the tenure of a grant, with tokens up to last.
-func (t *Tenure) begin(g *grant, token, last uint64) {
+func (t *Tenure) begin(h holder, token, last uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.holder = g
+	t.holder = h
 	t.reserveLocked(token, last)
 	t.next++
 }
@@ -74,19 +87,16 @@ func (t *Tenure) fresh() bool {
 // lengthens it later.
 func (t *Tenure) Standing() (count int, token uint64, stands time.Duration) {
 	t.mu.Lock()
-	g := t.holder
+	h := t.holder
 	t.mu.Unlock()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	stands = g.lease
-	if !control.JoinStays.Off() {
-		stands = max(stands, g.restLocked())
-	}
-	return max(len(g.holds), 1), g.token, stands
+	return h.standing()
 }
 
-// End ends it and returns who holds the lock.
-func (t *Tenure) End() *grant {
+// End ends it: the lock is not handed on any more.
+func (t *Tenure) End() { t.end() }
+
+// end ends it and returns who holds the lock.
+func (t *Tenure) end() holder {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over = true
@@ -98,15 +108,15 @@ func (t *Tenure) End() *grant {
 //
 // It keeps the watchdog's time, so only the holds' contexts end here. Others' wait for them.
 func (t *Tenure) Lost(reason error) {
-	g := t.End()
-	if reason = g.endLost(reason); reason == nil {
+	h := t.end()
+	if reason = h.endLost(reason); reason == nil {
 		return
 	}
 	if control.Aside.Off() {
-		g.leaveLost(reason)
+		h.leaveLost(reason)
 		return
 	}
-	t.base.Client.losses.add(g, reason)
+	t.base.Client.losses.add(h, reason)
 }
 
 // noteUse notes how many were needed.

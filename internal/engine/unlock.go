@@ -14,10 +14,13 @@ import (
 // errBusy is why an unlock could not be sent at once.
 var errBusy = errors.New("another operation of the same owner got no answer from Redis within the retry budget")
 
-// unlock takes a hold that has ended out of the grant. The last one releases the lock. Close waits
+// unlock ends a hold and takes it out of the grant. The last one releases the lock. Close waits
 // for that: it does not release what is being released, and go-redis's client may be closed after
 // it.
 func (g *grant) unlock(ctx context.Context, h *Hold) error {
+	if earlier := h.end(errs.ErrReleased); earlier != nil {
+		return earlier
+	}
 	if !control.Unlocks.Off() {
 		g.base.Client.tasks.Begin()
 		defer g.base.Client.tasks.End()
