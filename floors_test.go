@@ -152,12 +152,12 @@ func TestFilesOfTheEngineUseThoseBelow(t *testing.T) {
 // The control: functions, methods, fields and types are seen, of files above and beside.
 func TestUpwardUsesAreTold(t *testing.T) {
 	_, uses := usesIn(t, "internal/engine", map[string]string{
-		"client.go":  "\nfunc up(b *Lock, t *Tenure) { b.Over(nil); t.over = asleep(0) > 0 }\n",
+		"client.go":  "\nfunc up(b *Lock, t *Tenure) { b.Over(nil); t.over = pastDeadline(nil) }\n",
 		"options.go": "\nvar beside = WithCause\n",
 	})
 	require.ElementsMatch(t, []use{
 		{"client.go", "lock.go", "Lock"}, {"client.go", "lock.go", "Over"},
-		{"client.go", "tenure.go", "Tenure"}, {"client.go", "tenure.go", "over"}, {"client.go", "acquire.go", "asleep"},
+		{"client.go", "tenure.go", "Tenure"}, {"client.go", "tenure.go", "over"}, {"client.go", "grant.go", "pastDeadline"},
 		{"options.go", "reasons.go", "WithCause"},
 	}, upward(floors, uses))
 	clump := []use{{"owner.go", "grant.go", "grant"}, {"grant.go", "owner.go", "owner"}, {"grant.go", "hold.go", "Hold"}}

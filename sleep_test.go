@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -98,7 +98,7 @@ func (s *sleepy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 
 // TestMachineSleptControl: by the monotonic clock alone the hold is trusted.
 func TestMachineSleptControl(t *testing.T) {
-	defer control.Asleep.Without()()
+	defer defence.Asleep.Without(t)()
 	for kind := range everyKind {
 		t.Run(kind, func(t *testing.T) {
 			_, h := slept(t, kind)

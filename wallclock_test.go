@@ -21,7 +21,6 @@ var wallReadings = []string{
 // readWall are the places of the library that do, and why nothing of that reaches a server.
 var readWall = map[string]string{
 	"internal/remote/meet.go UnixMicro":    "the time in it is a server's answer",
-	"redlock/quorum.go UnixMicro":          "a defence that is switched off, see control.Wall",
 	"internal/suspend/suspend.go UnixNano": "compares the clock with itself, to notice that the machine slept",
 }
 

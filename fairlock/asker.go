@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/kind"
@@ -136,9 +135,8 @@ func (a *asker) hurry() {
 	a.lines.mu.Lock()
 	defer a.lines.mu.Unlock()
 	a.armed = false
-	if late := time.Now().Add(-a.patience()); !control.Overtake.Off() {
-		a.flights = slices.DeleteFunc(a.flights, func(f *flight) bool { return !f.begun.After(late) })
-	}
+	late := time.Now().Add(-a.patience())
+	a.flights = slices.DeleteFunc(a.flights, func(f *flight) bool { return !f.begun.After(late) })
 	a.beginLocked()
 	a.armLocked()
 }

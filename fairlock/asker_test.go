@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -43,7 +43,7 @@ func TestLeaveWhileAsked(t *testing.T) {
 // control: without that they do.
 func TestQuestionsOvertake(t *testing.T) {
 	require.True(t, placedBeside(t, patience))
-	defer control.Overtake.Without()()
+	defer defence.Overtake.Without(t)()
 	require.False(t, placedBeside(t, 3*time.Second), "the fault is none")
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -21,7 +21,7 @@ import (
 func TestClusterNodeHangs(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0, redistest.Args("--cluster-require-full-coverage", "no"))
 	require.True(t, grantedElsewhere(t, c, patience))
-	defer control.Lanes.Without()()
+	defer defence.Lanes.Without(t)()
 	require.False(t, grantedElsewhere(t, c, 3*time.Second), "the fault is none")
 }
 

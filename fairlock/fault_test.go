@@ -10,7 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -122,7 +122,7 @@ func TestLeaveMeetsFaults(t *testing.T) {
 		})
 	}
 	t.Run("control", func(t *testing.T) {
-		defer control.Undo.Without()()
+		defer defence.Undo.Without(t)()
 		l := newLine(t)
 		second := leave(t, l)
 		require.NoError(t, l.held.Unlock(t.Context()))

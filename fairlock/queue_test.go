@@ -11,7 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -116,7 +116,7 @@ func TestLostWithoutAWord(t *testing.T) {
 	w, _ := lost(t)
 	require.NoError(t, w.hold().Unlock(t.Context()))
 
-	defer control.Poll.Without()()
+	defer defence.Poll.Without(t)()
 	w, rdb := lost(t)
 	const never = 3 * time.Second // three polls
 	select {
@@ -163,7 +163,7 @@ func TestOldMessage(t *testing.T) {
 	require.Greater(t, h.Token(), first)
 	require.NoError(t, h.Unlock(t.Context()))
 
-	defer control.OwnMessage.Without()()
+	defer defence.OwnMessage.Without(t)()
 	w, first, other = old(t)
 	h = w.hold()
 	require.Equal(t, first, h.Token(), "control")

@@ -3,7 +3,6 @@ package fairlock
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/pubsub"
@@ -93,7 +92,7 @@ func (p *waiter) isOver() bool {
 		return true
 	case p.asking != nil:
 		return false
-	case p.entering && !l.confirmed && !control.Listening.Off():
+	case p.entering && !l.confirmed:
 		return false
 	case p.entering:
 		p.entering, p.look = false, true
@@ -151,7 +150,7 @@ func (p *waiter) Take() (*engine.Hold, error) {
 			return nil, err
 		}
 		// The word of an earlier grant to the same owner may come late.
-		if got != nil && (got.micros > p.refusedAt || control.OwnMessage.Off()) {
+		if got != nil && got.micros > p.refusedAt {
 			if h, err := a.Accept(got.sent, got.token, got.claim); h != nil || err != nil {
 				return h, err
 			}

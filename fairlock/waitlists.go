@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/panics"
@@ -207,11 +206,11 @@ func (ls *waitlists) duePolls(now time.Time) (polls []poll, more bool) {
 			continue
 		}
 		l.due = now.Add(l.gap())
-		if len(l.waiters) == 0 || control.Poll.Off() {
+		if len(l.waiters) == 0 {
 			continue
 		}
 		owners, all := l.probe(now), l.lost || now.Sub(l.refreshed) >= refreshGap
-		if all && !control.Refresh.Off() {
+		if all {
 			l.refreshed = now
 			owners = l.old(now)
 		}
@@ -240,9 +239,6 @@ func (l *waitlist) old(now time.Time) (owners []string) {
 // probe is an owner of any place that is not quite new. If the server has lost it, it may have lost
 // them all.
 func (l *waitlist) probe(now time.Time) []string {
-	if control.Refresh.Off() {
-		return nil
-	}
 	for owner, p := range l.waiters {
 		if now.Sub(p.since) >= pollGap {
 			return []string{owner}

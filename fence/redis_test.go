@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/fence"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -104,7 +104,7 @@ func TestLostReplyIsNotRepeated(t *testing.T) {
 	require.Equal(t, "1", direct.Get(t.Context(), faultproxy.DropReply.String()).Val(), "and it had run")
 
 	// The control: go-redis's own repeats, and it runs twice.
-	defer control.NoRetry.Without()()
+	defer defence.NoRetry.Without(t)()
 	proxy.On(faultproxy.Script(lua.Fence.Hash()), 1, faultproxy.DropReply)
 	require.NoError(t, incr("control"))
 	require.Equal(t, "2", direct.Get(t.Context(), "control").Val())

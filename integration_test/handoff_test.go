@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -130,8 +130,8 @@ func goesOn(t *testing.T, g *throng, more int64) {
 // TestJavaWaitsForAThrongControl: without the look at who listens, and without the end of the
 // reserved tokens, a thousand grants pass it by.
 func TestJavaWaitsForAThrongControl(t *testing.T) {
-	defer control.Look.Without()()
-	defer control.Reserved.Without()()
+	defer defence.Look.Without(t)()
+	defer defence.Reserved.Without(t)()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	g := newThrong(t, rlock.New(newClient(t, rdb, nil), "foo"))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -61,7 +61,7 @@ func TestKindsDoNotReenterEachOther(t *testing.T) {
 			require.NoError(t, again.Unlock(t.Context()))
 			require.NoError(t, h.Unlock(t.Context()))
 
-			defer control.OneKind.Without()()
+			defer defence.OneKind.Without(t)()
 			h, err = outer.lock(c, "x").Lock(t.Context())
 			require.NoError(t, err)
 			_, err = inner.lock(c, "x").TryLock(h.Context())
@@ -74,7 +74,7 @@ func TestKindsDoNotReenterEachOther(t *testing.T) {
 // TestKindsHaveIDsOfTheirOwn: where an attempt of one kind gets to the server under a hold of the
 // other, and is repeated, it is refused, and the other's hash is left alone.
 func TestKindsHaveIDsOfTheirOwn(t *testing.T) {
-	defer control.OneKind.Without()() // else it would never get there
+	defer defence.OneKind.Without(t)() // else it would never get there
 	for i, outer := range sameKeys {
 		inner := sameKeys[1-i]
 		attempt := func(t *testing.T) error {
@@ -96,7 +96,7 @@ func TestKindsHaveIDsOfTheirOwn(t *testing.T) {
 		}
 		t.Run(inner.name+" under "+outer.name, func(t *testing.T) {
 			require.ErrorIs(t, attempt(t), holdfast.ErrNotAcquired)
-			defer control.KindIDs.Without()()
+			defer defence.KindIDs.Without(t)()
 			require.NoError(t, attempt(t), "control: it is taken for the other's holder")
 		})
 	}
@@ -109,8 +109,8 @@ func TestKindsAtRandom(t *testing.T) {
 	t.Logf("seed %d", seed)
 	require.Empty(t, kindsAtRandom(t, seed))
 	t.Run("control", func(t *testing.T) {
-		defer control.OneKind.Without()()
-		defer control.KindIDs.Without()()
+		defer defence.OneKind.Without(t)()
+		defer defence.KindIDs.Without(t)()
 		require.NotEmpty(t, kindsAtRandom(t, seed), "with one id for all kinds nothing was found")
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -252,7 +252,7 @@ func TestFailoverWithoutReplicas(t *testing.T) {
 	require.NoError(t, err)
 	twoInside(t, h, rival)
 
-	defer control.Replicas.Without()()
+	defer defence.Replicas.Without(t)()
 	h, rival, err = lose(t, holdfast.WithReplicas(1, briefly))
 	require.NoError(t, err)
 	twoInside(t, h, rival)

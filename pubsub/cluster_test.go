@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -129,7 +130,10 @@ func (c clusterTest) slotMoved(t *testing.T, defended bool) {
 	if !c.sharded {
 		t.Skip("classic channels have no slot")
 	}
-	h := newHub(t, c.client(t), Options{}, func(f *faults) { f.resubscribe = !defended })
+	if !defended {
+		t.Cleanup(defence.Resubscribe.Without(t))
+	}
+	h := newHub(t, c.client(t), Options{})
 	names := c.names(t, fmt.Sprint("moved", defended))
 	s := joined(t, h, names[0])
 	stays := joined(t, h, c.names(t, "stays")[0]) // the same server, another slot: same connection

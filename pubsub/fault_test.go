@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -115,7 +116,7 @@ func TestSilentServerIsLeft(t *testing.T) {
 	h := newHub(t, rdb, Options{Ping: ping})
 	s := joined(t, h, "name")
 	before := subscribers(t, rdb)
-	blind := newHub(t, rdb, Options{Ping: ping}, func(f *faults) { f.ping = true })
+	blind := newHub(t, rdb, Options{Ping: time.Hour})
 	control := joined(t, blind, "name")
 
 	server.Pause()
@@ -161,7 +162,10 @@ func TestDeniedChannel(t *testing.T) {
 	for _, defended := range []bool{true, false} {
 		rdb, open := server.Client(t, user), make(gate)
 		rdb.AddHook(open)
-		h := newHub(t, rdb, Options{}, func(f *faults) { f.probing = !defended })
+		if !defended {
+			t.Cleanup(defence.Probing.Without(t))
+		}
+		h := newHub(t, rdb, Options{})
 		denied, allowed := h.Subscribe("denied"), h.Subscribe("allowed1")
 		close(open) // in one command
 		woken(t, denied)

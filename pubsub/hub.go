@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/holdfast-go/holdfast/internal/control"
 )
 
 // ErrClosed is the error of every [Subscription] of a hub that has been closed.
@@ -45,16 +43,6 @@ type Stats struct {
 	Goroutines  int // goroutines of the hub
 }
 
-// faults switches single defences off. Only tests set it, to show that each defence is what makes
-// them pass.
-type faults struct {
-	confirmWake bool // a confirmation is not a wake-up
-	joinWake    bool // joining a confirmed channel is not a wake-up
-	resubscribe bool // an unsubscription that nobody asked for is ignored
-	ping        bool // silent connections are not pinged
-	probing     bool // a refused command is taken for the refusal of each of its channels
-}
-
 // Hub shares the subscriber connections of one client between all who wait. Make it with [New]; it
 // is safe for concurrent use.
 //
@@ -65,7 +53,6 @@ type faults struct {
 type Hub struct {
 	rdb    redis.UniversalClient
 	opts   Options
-	off    faults
 	home   route // the route of everything that needs no routing
 	moves  bool  // whether servers may be replaced unseen
 	dials  *dials
@@ -95,10 +82,9 @@ func New(rdb redis.UniversalClient, opts Options) *Hub {
 	return &Hub{
 		rdb:     rdb,
 		opts:    opts.withDefaults(),
-		off:     faults{confirmWake: control.Rewake.Off(), joinWake: control.Rewake.Off()},
 		home:    route{node: &wholeClient{rdb}},
 		routed:  needsRouting(rdb),
-		moves:   moves(rdb) && !control.Follow.Off(),
+		moves:   moves(rdb),
 		dials:   new(dials),
 		ctx:     ctx,
 		cancel:  cancel,
@@ -135,7 +121,7 @@ func (h *Hub) subscribe(channel string, s *Subscription) *Subscription {
 		h.topics[channel] = t
 		h.placeLocked(t)
 	case t.state == confirmed:
-		wake = !h.off.joinWake
+		wake = true
 	}
 	t.addLocked(s)
 	if wake {

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -138,7 +139,10 @@ func TestJoiningWakes(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
 	for _, defended := range []bool{true, false} {
-		h := newHub(t, rdb, Options{}, func(f *faults) { f.joinWake = !defended })
+		if !defended {
+			t.Cleanup(defence.JoinWake.Without(t))
+		}
+		h := newHub(t, rdb, Options{})
 		first := joined(t, h, "name")
 		publish(t, rdb, "name", int64(len(subscribers(t, rdb))))
 		woken(t, first)
@@ -153,7 +157,10 @@ func TestConfirmationWakes(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
 	for _, defended := range []bool{true, false} {
-		h := newHub(t, rdb, Options{}, func(f *faults) { f.confirmWake = !defended })
+		if !defended {
+			t.Cleanup(defence.Rewake.Without(t))
+		}
+		h := newHub(t, rdb, Options{})
 		s := h.Subscribe("name")
 		awaitConfirmed(t, h, "name")
 		require.Equal(t, defended, hasToken(s))

@@ -181,9 +181,6 @@ func (l *link) advance(c *conn) (time.Duration, error) {
 		}
 	}
 	ping := l.hub.opts.Ping
-	if l.hub.off.ping {
-		return ping, nil
-	}
 	heard, now := c.heardAt(), time.Now()
 	if silence := now.Sub(heard); silence < ping {
 		return ping - silence, nil

@@ -18,14 +18,10 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // patience is how long a condition may take that must come true. It is never a measurement.
 const patience = 20 * time.Second
 
-// newHub makes a hub that is closed with the test and then keeps nothing. off are the defences to
-// switch off.
-func newHub(t testing.TB, rdb redis.UniversalClient, opts Options, off ...func(*faults)) *Hub {
+// newHub makes a hub that is closed with the test and then keeps nothing.
+func newHub(t testing.TB, rdb redis.UniversalClient, opts Options) *Hub {
 	t.Helper()
 	h := New(rdb, opts)
-	for _, f := range off {
-		f(&h.off)
-	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

@@ -85,7 +85,7 @@ func (l *link) subscribed(channel string) error {
 // channel the second of them is taken for the server's own word when it is not, which at worst
 // routes a topic once more.
 func (l *link) unsubscribed(channel string) {
-	if l.ownUnsubscribe(channel) || l.hub.off.resubscribe {
+	if l.ownUnsubscribe(channel) {
 		return
 	}
 	l.hub.reload()
@@ -155,7 +155,7 @@ func (l *link) refuseLocked(topics []*topic, err error) error {
 		case t.link != l || t.state != subscribing: // moved or gone meanwhile
 		case unknown || transient(err):
 			l.hub.rerouteLocked(t)
-		case len(topics) > 1 && !l.hub.off.probing:
+		case len(topics) > 1:
 			t.alone = true // which one it was shows when each is asked for by itself
 			l.queueLocked(t)
 		default:

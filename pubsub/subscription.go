@@ -170,9 +170,7 @@ func (t *topic) signalLocked() {
 func (t *topic) confirmLocked() {
 	t.state = confirmed
 	t.alone, t.told, t.attempts = false, false, 0
-	if !t.hub.off.confirmWake {
-		t.signalLocked()
-	}
+	t.signalLocked()
 }
 
 // interruptLocked tells the subscribers, once per outage and when the state says so, that messages

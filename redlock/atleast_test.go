@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
@@ -121,7 +121,7 @@ func TestHoldAtLeastJoined(t *testing.T) {
 // The control: without that it has the lock for a lease, and whoever unlocks does not make it
 // longer.
 func TestHoldAtLeastJoinedControl(t *testing.T) {
-	t.Cleanup(control.JoinStays.Without())
+	t.Cleanup(defence.JoinStays.Without(t))
 	for how := range joins {
 		t.Run(how, func(t *testing.T) {
 			left := joined(t, how)
@@ -209,6 +209,6 @@ func TestHoldAtLeastJoining(t *testing.T) {
 
 // The control: a lock that need not stay is.
 func TestHoldAtLeastJoiningControl(t *testing.T) {
-	t.Cleanup(control.Stay.Without())
+	t.Cleanup(defence.Stay.Without(t))
 	require.Empty(t, joining(t))
 }

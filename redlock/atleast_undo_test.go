@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -71,7 +71,7 @@ func TestHoldAtLeastGivenBack(t *testing.T) {
 
 // The control: nobody else ends it.
 func TestHoldAtLeastGivenBackControl(t *testing.T) {
-	t.Cleanup(control.Undo.Without())
+	t.Cleanup(defence.Undo.Without(t))
 	for _, s := range stayed {
 		t.Run(s.name, func(t *testing.T) {
 			l := newLab(t, 3)

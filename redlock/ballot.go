@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/master"
@@ -227,7 +226,7 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 	}
 	a.sent = suspend.System.Now()
 	call := what.call(k.Limit())
-	if b.trusts || control.Heard.Off() {
+	if b.trusts {
 		a.reply, a.err = lua.Run(ctx, v.client.Server().Single, call)
 	} else {
 		var info *redis.StringCmd
@@ -312,7 +311,7 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 		b.undoAt(i)
 	}
 	// it stands for a lease, also when this client is closed
-	if late && rest != nil && a.holds() && !control.LeaveLate.Off() {
+	if late && rest != nil && a.holds() {
 		b.q.base.Client.Tasks().Go(func() { b.releaseAt(ctx, i, func(bool) lua.Call { return b.farewell(rest()) }) })
 	}
 	switch {
@@ -350,7 +349,7 @@ func (b *ballot) judge(p *tally) {
 
 // doubtLocked is why a vote does not count yet.
 func (b *ballot) doubtLocked(run *master.Run, first time.Time) error {
-	if b.trusts || control.Restarts.Off() {
+	if b.trusts {
 		return nil
 	}
 	return run.Doubt(b.longestLeaseLocked(), first)
@@ -406,7 +405,7 @@ func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic
 			err := o.Err // for the caller, who may read it while the next attempt fails
 			failed.Store(&err)
 		}
-		if failure.final() || control.Resend.Off() || time.Since(start)+delay > b.q.base.Client.Session().Budget() {
+		if failure.final() || time.Since(start)+delay > b.q.base.Client.Session().Budget() {
 			return o
 		}
 		select {

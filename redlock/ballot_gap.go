@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -91,8 +90,6 @@ func (b *ballot) closeLocked(v *vote, fresh bool, a *answer) {
 	v.open = time.Time{}
 	now, again := time.Now(), v.gap.again
 	switch {
-	case control.Gaps.Off():
-		return
 	case !v.granted && fresh && last <= b.before && (last != 0 || b.earlyLocked(a)):
 		return
 	case v.granted && fresh && last == v.token && last != 0:
@@ -115,9 +112,6 @@ func (b *ballot) closeLocked(v *vote, fresh bool, a *answer) {
 // busy sends it a moment later than it was decided to; not so late that the master would have been
 // given up meanwhile.
 func (b *ballot) earlyLocked(a *answer) bool {
-	if control.Begun.Off() {
-		return a.sent.Before(b.won)
-	}
 	return a.begun.Before(b.won) && a.sent.Before(b.won.Add(b.patience))
 }
 
@@ -131,7 +125,7 @@ func (b *ballot) lasts() time.Duration {
 // restartedLocked reports whether a master that grants the lock anew is another process than the
 // one that granted it before, and has no vote yet.
 func (b *ballot) restartedLocked(v *vote, a *answer) bool {
-	return !control.Anew.Off() && a.run != nil && v.run != "" && a.run.ID != v.run &&
+	return a.run != nil && v.run != "" && a.run.ID != v.run &&
 		b.doubtLocked(a.run, b.q.first()) != nil
 }
 
@@ -156,9 +150,6 @@ func (b *ballot) begin(p *tally) {
 // got it, by what is known. Masters whose gap goes on may be left out, because more will be known
 // of it.
 func (b *ballot) overtaken(but func(i int) bool) bool {
-	if control.Gaps.Off() {
-		return false
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.votes {

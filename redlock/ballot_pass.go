@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -39,9 +38,6 @@ func (b *ballot) reserveOrRelease(ctx context.Context, lease time.Duration, toke
 // says is none only if there is none.
 func (b *ballot) others(ctx context.Context) (most int) {
 	voters, need, asked := b.q.voters, b.q.need, 0
-	if control.Listeners.Off() {
-		voters, need = voters[:1], 1
-	}
 	answers := make(chan int, len(voters))
 	for _, v := range voters {
 		if send, _ := v.Begin(b.patience); send {

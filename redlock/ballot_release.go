@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
@@ -25,9 +24,7 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.given })
 	rest := b.rest
 	b.mu.Unlock()
-	if !control.Detach.Off() {
-		ctx = remote.Detach(ctx)
-	}
+	ctx = remote.Detach(ctx)
 	release := b.q.voter.Release(b.id, publish) // the same for all
 	call := func(bool) lua.Call { return release }
 	if rest != nil {
@@ -143,15 +140,12 @@ func (b *ballot) Release(ctx context.Context, rest func() time.Duration) remote.
 // announcement would wake is the one who withdraws: without end, while somebody else holds the
 // lock.
 func (b *ballot) withdraw(ctx context.Context) (granted int) {
-	if control.Withdraw.Off() {
-		return 0
-	}
 	b.mu.Lock()
 	held := b.whereLocked(func(v *vote) bool { return v.held })
 	seen := b.whereLocked(func(v *vote) bool { return v.granted || v.stray || v.out > 0 })
 	b.mu.Unlock()
 	publish := ""
-	if len(seen) >= b.q.need || control.Quiet.Off() {
+	if len(seen) >= b.q.need {
 		publish = b.q.base.Client.Server().Publish
 	}
 	answers := make(chan int, len(b.votes))
@@ -224,9 +218,6 @@ func (b *ballot) Abandon(rest func() time.Duration, lease time.Duration) {
 // ReleaseAll is [engine.Renewer.ReleaseAll]. What is left at a minority of the masters keeps nobody
 // out.
 func (v votes) ReleaseAll(owners []watchdog.Owner) {
-	if control.Withdraw.Off() {
-		return
-	}
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards the rest
 	locks, why := 0, error(nil)

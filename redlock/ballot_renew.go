@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -174,7 +173,7 @@ func (v votes) send(ctx context.Context, e *batch, due []*renewal, patience time
 			}
 			due[a.to].note(ctx, a.from, question{}, &a.answer)
 			switch {
-			case a.err == nil && a.reply.Status == lua.Gone && !control.Retake.Off() && !control.Join.Off():
+			case a.err == nil && a.reply.Status == lua.Gone:
 				forgot = append(forgot, a)
 			case !silent:
 				answers <- a
@@ -210,9 +209,6 @@ func (b *ballot) holds(i int) bool {
 
 // join asks a master to take the hold back.
 func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {
-	if control.Join.Off() {
-		return
-	}
 	err := r.send(ctx, i, r.stand(r.count, max(r.length, r.stands), r.token),
 		func(a answer) { answers <- said{to, i, a} })
 	if err != nil {
@@ -244,7 +240,7 @@ func (b *ballot) live(watch *watchdog.Lease) {
 func (b *ballot) settle(i int, a *answer) {
 	b.mu.Lock()
 	watch, denied, left := b.watch, a.refuses() && (b.won.IsZero() || a.begun.Before(b.won)), time.Duration(0)
-	if a.err == nil && a.reply.Status == lua.Gone && !control.Retake.Off() {
+	if a.err == nil && a.reply.Status == lua.Gone {
 		denied = true // of the holder's own questions, to a master that has forgotten it
 	}
 	b.denied = b.denied || denied
@@ -261,7 +257,7 @@ func (b *ballot) renewAgain(watch *watchdog.Lease, denied bool, left time.Durati
 	if denied {
 		b.q.base.Dog.RenewBy(watch, joinAfter)
 	}
-	if left > 0 && !control.Settle.Off() {
+	if left > 0 {
 		b.q.base.Dog.RenewAfter(watch, left)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -72,7 +72,7 @@ func TestAskedBeforeTheWin(t *testing.T) {
 // The control: where only what was sent by then counts, others may have held the third master
 // since, and now the first.
 func TestAskedBeforeTheWinControl(t *testing.T) {
-	t.Cleanup(control.Begun.Without())
+	t.Cleanup(defence.Begun.Without(t))
 	_, _, _, h := heldUp(t)
 	eventually(t, "lost", func() bool { return errors.Is(h.Extend(t.Context(), long), holdfast.ErrLost) })
 }
@@ -80,7 +80,7 @@ func TestAskedBeforeTheWinControl(t *testing.T) {
 // The control: a master that says to an extension that it has forgotten the hold is asked to take
 // it back a third of the lease later.
 func TestForgottenAtExtendControl(t *testing.T) {
-	t.Cleanup(control.Retake.Without())
+	t.Cleanup(defence.Retake.Without(t))
 	l, p, name, h := heldUp(t)
 	for range 2 {
 		p.extend(t, h, 0)

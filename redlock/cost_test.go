@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -115,6 +115,6 @@ func TestRefusedIsRemembered(t *testing.T) { require.Less(t, questions(t), 3) }
 
 // The control: each call asks all masters at once.
 func TestRefusedIsRememberedControl(t *testing.T) {
-	t.Cleanup(control.Remember.Without())
+	t.Cleanup(defence.Remember.Without(t))
 	require.GreaterOrEqual(t, questions(t), 4)
 }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
@@ -76,7 +75,7 @@ func (m *campaign) Ask(a engine.Attempt) engine.Result {
 		case e.err == nil:
 			c.on, c.look = true, time.Now().Add(e.left)
 			return n
-		case !e.passing() || control.Resend.Off() || time.Since(start)+delay > limit:
+		case !e.passing() || time.Since(start)+delay > limit:
 			return engine.Result{Err: e.err}
 		}
 		if cause := b.Pause(wait, remote.Spread(delay)); cause != nil {
@@ -177,7 +176,7 @@ func (e *election) agree(ctx context.Context, cfg *engine.Settings, p *tally) {
 		e.first = e.last
 	}
 	e.q.saw(e.last)
-	e.won = same >= e.q.need || control.Tell.Off() || e.tell(ctx, cfg.Stands(), e.last)
+	e.won = same >= e.q.need || e.tell(ctx, cfg.Stands(), e.last)
 	switch took := time.Since(e.sent); {
 	case !e.won:
 	case took >= watchdog.Trust(cfg.Lease):
@@ -223,7 +222,7 @@ func (e *election) tell(ctx context.Context, lease time.Duration, token uint64) 
 // (Rejected: to remember that all of them granted a lock together, after which a majority would do.
 // That is for the first lease of a deployment, and for those who keep a Mutex for so long.)
 func (e *election) recentlyStarted(p *tally) bool {
-	if e.trusts || control.Restarts.Off() {
+	if e.trusts {
 		return false
 	}
 	for i := range p.answers {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -198,7 +198,7 @@ func TestMinorityIsGivenBack(t *testing.T) { require.Zero(t, minority(t)) }
 
 // The control.
 func TestMinorityIsGivenBackControl(t *testing.T) {
-	t.Cleanup(control.Withdraw.Without())
+	t.Cleanup(defence.Withdraw.Without(t))
 	require.Equal(t, 1, minority(t))
 }
 

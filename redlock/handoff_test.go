@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -108,8 +108,8 @@ func TestOthersGetTheirTurn(t *testing.T) { require.True(t, other(t)) }
 
 // The control: one that never looks keeps it.
 func TestOthersGetTheirTurnControl(t *testing.T) {
-	t.Cleanup(control.Look.Without())
-	t.Cleanup(control.Reserved.Without()) // nor does it need tokens
+	t.Cleanup(defence.Look.Without(t))
+	t.Cleanup(defence.Reserved.Without(t)) // nor does it need tokens
 	require.False(t, other(t))
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -42,7 +42,7 @@ func TestLateVoteIsGivenBack(t *testing.T) { require.False(t, late(t)) }
 
 // The control.
 func TestLateVoteIsGivenBackControl(t *testing.T) {
-	t.Cleanup(control.Undo.Without())
+	t.Cleanup(defence.Undo.Without(t))
 	require.True(t, late(t))
 }
 
@@ -76,7 +76,7 @@ func TestTokenIsTold(t *testing.T) {
 
 // The control.
 func TestTokenIsToldControl(t *testing.T) {
-	t.Cleanup(control.Tell.Without())
+	t.Cleanup(defence.Tell.Without(t))
 	first, second := tokens(t)
 	require.Less(t, second, first)
 }
@@ -110,7 +110,7 @@ func TestSlowMajority(t *testing.T) {
 
 // The controls of the faults at each command: without the library's repeats they reach the caller.
 func TestFaultsControl(t *testing.T) {
-	t.Cleanup(control.Resend.Without())
+	t.Cleanup(defence.Resend.Without(t))
 	for _, fault := range faults {
 		t.Run(fault.String(), func(t *testing.T) {
 			p := newLab(t, 3).party(nil)
@@ -135,7 +135,7 @@ func TestFaultsControl(t *testing.T) {
 // told of the grant.
 func wait(t *testing.T, deaf ...int) (granted chan error, unlock func()) {
 	t.Helper()
-	t.Cleanup(control.LeaseEnd.Without())
+	t.Cleanup(defence.LeaseEnd.Without(t))
 	l := newLab(t, 5)
 	holder, waiter := l.party(nil), l.party(nil)
 	name := uniqueName(t)

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
@@ -77,7 +76,7 @@ type contest struct {
 func (c *contest) passes(owner string) bool {
 	before := c.ahead
 	c.ahead = owner
-	return owner == before && !time.Now().Before(c.look) && !control.LastWord.Off()
+	return owner == before && !time.Now().Before(c.look)
 }
 
 // rivals are what a client remembers of locks that others wanted a moment ago, for those who want
@@ -105,7 +104,7 @@ const (
 func (r *rivals) lately(key queue.Key) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.freshLocked(key) != nil && !control.Remember.Off()
+	return r.freshLocked(key) != nil
 }
 
 // lost reports whether a master is held by somebody who has lost the lock.

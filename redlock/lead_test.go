@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
 // Whoever waits asks one master first, which one depends on the name. So each fault is at each of
@@ -80,7 +80,7 @@ func (l *lab) taken(name string, at int) bool {
 func (l *lab) gets(granted <-chan error) bool {
 	l.Helper()
 	limit := patience
-	if control.LastWord.Off() {
+	if defence.LastWord.Off() {
 		limit = 2 * never
 	}
 	select {
@@ -103,7 +103,7 @@ func TestTakenAtOneMaster(t *testing.T) {
 
 // The control: if the refusal by the one that is asked first is the last word, it does.
 func TestTakenAtOneMasterControl(t *testing.T) {
-	t.Cleanup(control.LastWord.Without())
+	t.Cleanup(defence.LastWord.Without(t))
 	l := newLab(t, 5)
 	name := uniqueName(t)
 	for range 20 { // a master that is slow for a moment is not the first to be asked
@@ -175,7 +175,7 @@ func TestWhoIsCutOffHasTurns(t *testing.T) {
 
 // The control: a process that asks one master who waits does not see who cannot reach that one.
 func TestWhoIsCutOffHasTurnsControl(t *testing.T) {
-	t.Cleanup(control.Listeners.Without())
+	t.Cleanup(defence.Listeners.Without(t))
 	for range 10 { // by chance nobody may be waiting in the process, and then it releases the lock
 		if errors.Is(beside(t, 0, never), holdfast.ErrNotAcquired) {
 			return
@@ -215,7 +215,7 @@ func TestWaiterDoesNotWakeItself(t *testing.T) {
 
 // The control.
 func TestWaiterDoesNotWakeItselfControl(t *testing.T) {
-	t.Cleanup(control.Quiet.Without())
+	t.Cleanup(defence.Quiet.Without(t))
 	l := newLab(t, 5)
 	name := uniqueName(t)
 	for i := range l.masters { // the one that is asked first is among them

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -52,6 +52,6 @@ func TestVoteAfterLeave(t *testing.T) {
 
 // The control.
 func TestVoteAfterLeaveControl(t *testing.T) {
-	t.Cleanup(control.LeaveLate.Without())
+	t.Cleanup(defence.LeaveLate.Without(t))
 	require.Greater(t, afterLeave(t), time.Minute+time.Second)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -92,7 +92,7 @@ func TestVisitedHoldIsLost(t *testing.T) {
 
 // The control: without the rule the hold is renewed as if nothing had been.
 func TestVisitedHoldIsLostControl(t *testing.T) {
-	t.Cleanup(control.Gaps.Without())
+	t.Cleanup(defence.Gaps.Without(t))
 	_, h := visited(t, "deleted", 0, 1, 2)
 	before := h.Deadline()
 	eventually(t, "renewed twice", func() bool { return h.Deadline().After(before.Add(1500 * time.Millisecond)) })
@@ -181,7 +181,7 @@ func TestLostHoldLeavesNothing(t *testing.T) {
 
 // The control.
 func TestLostHoldLeavesNothingControl(t *testing.T) {
-	t.Cleanup(control.Withdraw.Without())
+	t.Cleanup(defence.Withdraw.Without(t))
 	l, h, name := refused(t, false)
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 	require.Equal(t, 5, l.held(name))

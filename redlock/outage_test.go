@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
 // outage is a way for a master to be out of reach, of one process or of all.
@@ -135,7 +135,7 @@ func TestMajorityIsOut(t *testing.T) {
 // The control: without the local clock nobody is told of the lost majority. (Read when a client is
 // made.)
 func TestHoldAndOutageControl(t *testing.T) {
-	t.Cleanup(control.Deadline.Without())
+	t.Cleanup(defence.Deadline.Without(t))
 	l := newLab(t, 3)
 	p := l.party(&holdfast.Options{Lease: 300 * time.Millisecond, RetryBudget: 100 * time.Millisecond})
 	other := l.party(&holdfast.Options{Lease: 300 * time.Millisecond})

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/kind"
@@ -223,9 +222,6 @@ func (q *quorum) propose() uint64 { return max(q.shown(time.Now()), q.last.Load(
 // would be above those of all others that come after the masters have forgotten it. Also rejected:
 // the greatest time of all, for then one master that is ahead does the same when it fails.)
 func (q *quorum) shown(t time.Time) uint64 {
-	if control.Clocks.Off() {
-		return uint64(control.Wall(t).UnixMicro()) //nolint:gosec // after 1970
-	}
 	times := make([]int64, len(q.voters))
 	for i, v := range q.voters {
 		times[i] = v.client.Server().Clock.At(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -45,7 +45,7 @@ func TestMasterIsJoinedAgain(t *testing.T) {
 
 // The control: without it the master stays without the hold.
 func TestMasterIsJoinedAgainControl(t *testing.T) {
-	t.Cleanup(control.Join.Without())
+	t.Cleanup(defence.Join.Without(t))
 	l := newLab(t, 3)
 	m := l.party(&holdfast.Options{Lease: time.Second}).mutex(uniqueName(t))
 	h, err := m.Lock(t.Context())
@@ -88,7 +88,7 @@ func TestRollingRestart(t *testing.T) { require.NoError(t, rolling(t)) }
 
 // The control: if each of them might have granted the lock to others all the time it would be lost.
 func TestRollingRestartControl(t *testing.T) {
-	t.Cleanup(control.Anew.Without())
+	t.Cleanup(defence.Anew.Without(t))
 	require.ErrorIs(t, rolling(t), holdfast.ErrLost)
 }
 
@@ -149,7 +149,7 @@ func TestDelayedRestart(t *testing.T) {
 func TestDelayedRestartControl(t *testing.T) {
 	_, err := forgotten(t, true, redlock.TrustRestarts())
 	require.NoError(t, err)
-	t.Cleanup(control.Restarts.Without())
+	t.Cleanup(defence.Restarts.Without(t))
 	for _, knew := range []bool{true, false} {
 		_, err = forgotten(t, knew)
 		require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestRivalAtARestartedMaster(t *testing.T) { require.NoError(t, besieged(t))
 
 // The control: without the rule that such a master does not count.
 func TestRivalAtARestartedMasterControl(t *testing.T) {
-	t.Cleanup(control.Restarts.Without())
+	t.Cleanup(defence.Restarts.Without(t))
 	require.ErrorIs(t, besieged(t), holdfast.ErrLost)
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -51,7 +51,7 @@ func TestLateWordOfALoss(t *testing.T) {
 // The control: what nobody waits for is noted alone, and the master is asked a third of a lease
 // later.
 func TestLateWordOfALossControl(t *testing.T) {
-	t.Cleanup(control.Retake.Without())
+	t.Cleanup(defence.Retake.Without(t))
 	l, p, name, h, votes := lateWord(t)
 	eventually(t, "it has said so", func() bool { return l.masters[0].CommandCalls(t)["evalsha"] > 0 })
 	for range 200 { // by then that was heard too

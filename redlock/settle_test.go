@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -61,7 +61,7 @@ func TestContestedHoldSettles(t *testing.T) {
 
 // The control: what the others said last was before the third one counts as never lost.
 func TestContestedHoldSettlesControl(t *testing.T) {
-	t.Cleanup(control.Settle.Without())
+	t.Cleanup(defence.Settle.Without(t))
 	l, _, name, h := contested(t)
 	lapses["flushed"](l, name, 0)
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -53,6 +53,6 @@ func TestRestartBehindProxy(t *testing.T) {
 
 // The control: who asks for it where a connection was made does not notice.
 func TestRestartBehindProxyControl(t *testing.T) {
-	t.Cleanup(control.Heard.Without())
+	t.Cleanup(defence.Heard.Without(t))
 	require.NoError(t, restartBehindProxy(t))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -89,7 +89,7 @@ func TestTokensAreByTheMastersClocksControl(t *testing.T) {
 		m.MoveClock(t, -time.Hour)
 	}
 	name := uniqueName(t)
-	restore := control.Clocks.Without()
+	restore := defence.Clocks.Without(t)
 	t.Cleanup(restore)
 	first := l.token(l.party(nil), name)
 	restore()

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -152,7 +152,7 @@ func TestHoldAtLeastStays(t *testing.T) {
 
 // The control: without the defence each of these frees it.
 func TestHoldAtLeastStaysControl(t *testing.T) {
-	t.Cleanup(control.Stay.Without())
+	t.Cleanup(defence.Stay.Without(t))
 	for name, end := range endings {
 		t.Run(name, func(t *testing.T) { require.Error(t, stays(t, end)) })
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -53,6 +53,6 @@ func TestCloseWaitsForUnlock(t *testing.T) {
 
 // The control: without that it is taken still.
 func TestCloseWaitsForUnlockControl(t *testing.T) {
-	t.Cleanup(control.Unlocks.Without())
+	t.Cleanup(defence.Unlocks.Without(t))
 	require.False(t, closedWhileUnlocking(t, true))
 }

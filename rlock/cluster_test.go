@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -22,12 +22,12 @@ func TestClusterNodeHangs(t *testing.T) {
 	c := hangingCluster{redistest.StartCluster(t, 3, 0, redistest.Args("--cluster-require-full-coverage", "no"))}
 	t.Run("renewals", func(t *testing.T) { require.Zero(t, c.lostElsewhere(t)) })
 	t.Run("renewals, control", func(t *testing.T) {
-		defer control.Lanes.Without()()
+		defer defence.Lanes.Without(t)()
 		require.Equal(t, 2, c.lostElsewhere(t), "the fault is none")
 	})
 	t.Run("close", func(t *testing.T) { require.Zero(t, c.leftElsewhere(t)) })
 	t.Run("close, control", func(t *testing.T) {
-		defer control.Lanes.Without()()
+		defer defence.Lanes.Without(t)()
 		require.NotZero(t, c.leftElsewhere(t), "the fault is none")
 	})
 	t.Run("acquisitions", c.acquisitions)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -102,6 +102,6 @@ func TestManyNamesMeetFaults(t *testing.T) {
 
 // The control: without the repeats of the library the faults reach the callers.
 func TestManyNamesMeetFaultsControl(t *testing.T) {
-	t.Cleanup(control.Resend.Without())
+	t.Cleanup(defence.Resend.Without(t))
 	require.ErrorIs(t, manyNames(t, faultproxy.Cut), holdfast.ErrUncertain)
 }

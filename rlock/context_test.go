@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -19,7 +19,7 @@ import (
 // process that has only just gone on.
 func stuck(t *testing.T) (h, inner *holdfast.Hold) {
 	t.Helper()
-	restore := control.Aside.Without() // so that a log stops the watchdog
+	restore := defence.Aside.Without(t) // so that a log stops the watchdog
 	log := newBlocking(t)
 	c, _ := shared(t, &holdfast.Options{Logger: slog.New(log)})
 	t.Cleanup(func() { close(log.released) }) // before the client is closed
@@ -83,7 +83,7 @@ func TestContextLooks(t *testing.T) {
 
 // TestContextLooksControl: without the look it lives.
 func TestContextLooksControl(t *testing.T) {
-	defer control.Glance.Without()()
+	defer defence.Glance.Without(t)()
 	h, _ := stuck(t)
 	require.NoError(t, h.Context().Err())
 	require.NoError(t, context.Cause(h.Context()))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -100,14 +100,14 @@ func TestAtMostOnceControl(t *testing.T) {
 	warm(t, p)
 	h, err := p.mutex.Lock(t.Context())
 	require.NoError(t, err)
-	t.Cleanup(control.RepeatedGone.Without())
+	t.Cleanup(defence.RepeatedGone.Without(t))
 	p.proxy.On(script(lua.Release), 1, faultproxy.DropReply)
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
 }
 
 // TestResendControl: without the repeats of the library every fault reaches the caller.
 func TestResendControl(t *testing.T) {
-	t.Cleanup(control.Resend.Without())
+	t.Cleanup(defence.Resend.Without(t))
 	for _, fault := range faults {
 		p := newProxied(t, nil)
 		p.proxy.On(faultproxy.Command("EVALSHA"), 1, fault)
@@ -150,7 +150,7 @@ func TestAbandonedAcquireIsUndone(t *testing.T) {
 func TestAbandonedAcquireControl(t *testing.T) {
 	p := newProxied(t, &holdfast.Options{Lease: 2 * time.Second})
 	warm(t, p)
-	t.Cleanup(control.Undo.Without())
+	t.Cleanup(defence.Undo.Without(t))
 	abandon(t, p)
 	require.NoError(t, p.client.Close(t.Context())) // joins the background: nothing more will come
 	require.False(t, free(t, p.direct, "a"), "without undo it stands until the lease ends")
@@ -269,8 +269,8 @@ func TestUnlockIsDetachedControl(t *testing.T) {
 	require.NoError(t, err)
 	cancel()
 	before := p.proxy.Seen(script(lua.Release))
-	t.Cleanup(control.Undo.Without())
-	t.Cleanup(control.Detach.Without())
+	t.Cleanup(defence.Undo.Without(t))
+	t.Cleanup(defence.Detach.Without(t))
 	require.Error(t, h.Unlock(ctx))
 	require.Equal(t, before, p.proxy.Seen(script(lua.Release)))
 	require.False(t, free(t, p.direct, "a"))
@@ -302,7 +302,7 @@ func TestLostAndLockedAgain(t *testing.T) {
 		p.nothingLeft(t)
 	})
 	t.Run("control", func(t *testing.T) {
-		t.Cleanup(control.FreshOwner.Without())
+		t.Cleanup(defence.FreshOwner.Without(t))
 		_, h := again(t)
 		require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
 	})

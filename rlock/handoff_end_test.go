@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -115,7 +115,7 @@ func TestOwnSubscriptionIsNoOther(t *testing.T) {
 		}
 		require.True(t, asked(), "it listens itself")
 		const channel = "redisson_lock__channel:{a}"
-		if !control.Rest.Off() {
+		if !defence.Rest.Off() {
 			eventually(t, "it stops listening", func() bool {
 				return p.direct.PubSubNumSub(t.Context(),
 					channel).Val()[channel] == 0
@@ -126,7 +126,7 @@ func TestOwnSubscriptionIsNoOther(t *testing.T) {
 		return kept
 	}
 	require.True(t, keeps(t))
-	defer control.Rest.Without()()
+	defer defence.Rest.Without(t)()
 	require.False(t, keeps(t), "control: it listens on, and gives the lock up for itself")
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -114,7 +114,7 @@ func TestPassMeetsFaultsControl(t *testing.T) {
 		l := p.lineUp(t, t.Context(), 1)
 		p.stale(t)
 		p.proxy.On(script(lua.Pass), 1, fault)
-		restore := control.Resend.Without()
+		restore := defence.Resend.Without(t)
 		err := l.holder.Unlock(t.Context())
 		restore()
 		require.ErrorIs(t, err, holdfast.ErrUncertain, fault.String())
@@ -170,8 +170,8 @@ func TestHalfALeaseIsNotHandedOn(t *testing.T) {
 	renewed := func(t *testing.T) bool { // whether the next one has a whole lease
 		p := newProxied(t, &holdfast.Options{Lease: lease})
 		p.warmPass(t)
-		defer control.Look.Without()() // else the server is asked for that, and for more tokens
-		defer control.Reserved.Without()()
+		defer defence.Look.Without(t)() // else the server is asked for that, and for more tokens
+		defer defence.Reserved.Without(t)()
 		l := p.lineUp(t, t.Context(), 1)
 		l.silence(t, lease)
 		before := l.holder.Deadline()
@@ -184,7 +184,7 @@ func TestHalfALeaseIsNotHandedOn(t *testing.T) {
 		return fresh
 	}
 	require.True(t, renewed(t))
-	defer control.Half.Without()()
+	defer defence.Half.Without(t)()
 	require.False(t, renewed(t), "control: the next one has what is left")
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -44,7 +44,7 @@ func TestLongerLeaseIsNotHandedOn(t *testing.T) {
 				warm(t, p)
 				l := p.lineUp(t, t.Context(), 1)
 				lengthen(t, p, l.holder)
-				defer control.Look.Without()() // else the server is asked for that
+				defer defence.Look.Without(t)() // else the server is asked for that
 				require.NoError(t, l.holder.Unlock(t.Context()))
 				h, err := l.outcome(t, 0)
 				require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestLongerLeaseIsNotHandedOn(t *testing.T) {
 			}
 			require.False(t, inherits())
 			if name == "extended" { // else g.lease itself, or the reply of the pass, is in the way
-				defer control.Longer.Without()()
+				defer defence.Longer.Without(t)()
 				require.True(t, inherits(), "control: the next one has an hour")
 			}
 		})
@@ -85,7 +85,7 @@ func TestInnerHoldDoesNotRenewForGood(t *testing.T) {
 		return context.Cause(h.Context()) != nil
 	}
 	require.True(t, ends(t))
-	defer control.Inner.Without()()
+	defer defence.Inner.Without(t)()
 	require.False(t, ends(t), "control: nobody ends it")
 }
 
@@ -134,7 +134,7 @@ func TestTryLockLeavesTheFront(t *testing.T) {
 		return order
 	}
 	require.Equal(t, 1, first(t))
-	defer control.Front.Without()()
+	defer defence.Front.Without(t)()
 	require.Equal(t, 2, first(t), "control: it goes past the front")
 }
 
@@ -150,7 +150,7 @@ func TestForcedOutJustBeforeAHandOff(t *testing.T) {
 	there, err := rlock.New(newClient(t, p.srv.Client(t), nil), "a").ForceUnlock(t.Context())
 	require.NoError(t, err)
 	require.True(t, there)
-	restore := control.Look.Without() // it is within 10 ms
+	restore := defence.Look.Without(t) // it is within 10 ms
 	err = holder.Unlock(t.Context())
 	restore()
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -141,7 +141,7 @@ func TestOwnerThatHandedOnIsAnother(t *testing.T) {
 		return err
 	}
 	require.ErrorIs(t, again(t), holdfast.ErrNotAcquired)
-	defer control.FreshOwner.Without()()
+	defer defence.FreshOwner.Without(t)()
 	require.NoError(t, again(t), "control: it is taken for the holder")
 }
 

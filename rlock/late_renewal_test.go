@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -53,7 +53,7 @@ func TestLateRenewal(t *testing.T) {
 
 // The control: the owner has the same id again.
 func TestLateRenewalControl(t *testing.T) {
-	t.Cleanup(control.FreshOwner.Without())
+	t.Cleanup(defence.FreshOwner.Without(t))
 	for _, extend := range []bool{false, true} {
 		require.Positive(t, lateRenewal(t, extend))
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -79,8 +79,8 @@ func TestBlockedLogger(t *testing.T) {
 // TestBlockedLoggerControl: the same where the watchdog waits for the log. Both locks are granted
 // to others meanwhile, and nobody is told.
 func TestBlockedLoggerControl(t *testing.T) {
-	defer control.Glance.Without()() // else they find out when they are asked
-	restore := control.Aside.Without()
+	defer defence.Glance.Without(t)() // else they find out when they are asked
+	restore := defence.Aside.Without(t)
 	log := newBlocking(t)
 	c, _ := shared(t, &holdfast.Options{Logger: slog.New(log)})
 	plain, renewed := threeHolds(t, c, log)

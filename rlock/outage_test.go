@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -85,7 +85,7 @@ func TestOutageIsNoContention(t *testing.T) {
 
 // TestOutageIsNoContentionControl: without the difference it looks as if somebody had the lock.
 func TestOutageIsNoContentionControl(t *testing.T) {
-	defer control.Outage.Without()()
+	defer defence.Outage.Without(t)()
 	_, err := rlock.New(refusing(t), "a").Lock(t.Context(), holdfast.Wait(50*time.Millisecond))
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.NotErrorIs(t, err, holdfast.ErrUnavailable)

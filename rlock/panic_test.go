@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -140,7 +140,7 @@ func withOwner(ctx context.Context, h *holdfast.Hold) context.Context {
 func TestPanickingHookControl(t *testing.T) {
 	p, c, rdb := newPanicky(t, nil)
 	m := rlock.New(c, uniqueName(t))
-	restore := control.Panics.Without()
+	restore := defence.Panics.Without(t)
 	p.at(lua.Acquire, 1, false)
 	require.PanicsWithValue(t, "hook", func() { _, _ = m.Lock(context.Background()) })
 	restore()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -233,8 +233,8 @@ func TestHandOffAndReplicas(t *testing.T) {
 		}()
 		eventually(t, "a waiter", func() bool { return queued() == 1 })
 		acquires, waited = proxy.Seen(acquired), proxy.Seen(waits)
-		defer control.Look.Without()() // however long that took
-		defer control.Reserved.Without()()
+		defer defence.Look.Without(t)() // however long that took
+		defer defence.Reserved.Without(t)()
 		require.NoError(t, h.Unlock(t.Context()))
 		next2 := <-granted
 		require.NoError(t, next2.Unlock(t.Context()))

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -38,7 +38,7 @@ func wokenAfterFailover(t *testing.T, s *redistest.Sentinel) {
 	sleepers := func() []*sleeper {
 		return []*sleeper{asleep(t, old, holder, s.Client(t)), asleep(t, old, holder, random)}
 	}
-	restore := control.Follow.Without()
+	restore := defence.Follow.Without(t)
 	undefended := sleepers()
 	restore()
 	defended := sleepers()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
 // Each test here makes a fault and shows that a defence stands against it. Its control makes the
@@ -40,7 +42,7 @@ func TestSilenceIsToldInTime(t *testing.T) {
 	}
 	require.Zero(t, late(controls{}, silent))
 	require.Zero(t, late(controls{}, deaf(time.Minute)))
-	require.Greater(t, late(controls{beside: true}, deaf(time.Minute)), time.Second,
+	require.Greater(t, late(controls{without: &defence.Beside}, deaf(time.Minute)), time.Second,
 		"control: told after the server may have granted")
 }
 
@@ -149,7 +151,7 @@ func TestLateAnswer(t *testing.T) {
 			blocker := &holder{pause: paused}
 			w.Watch(&blocker.lease, blocker, time.Now().Add(-5*time.Second), lease, false)
 			time.Sleep(lease + time.Second) // the answer came, and the clock still hangs
-			if !off.deadline {
+			if off.without == nil {
 				require.False(t, w.Forget(&h.lease), "the loss is seen although it is not told yet")
 				require.False(t, w.Confirm(&h.lease, time.Now(), lease, true))
 			}
@@ -159,7 +161,7 @@ func TestLateAnswer(t *testing.T) {
 		return lost
 	}
 	require.Equal(t, []error{ErrDeadline}, told(controls{}))
-	require.Empty(t, told(controls{deadline: true}), "control: back from the dead")
+	require.Empty(t, told(controls{without: &defence.TooLate}), "control: back from the dead")
 }
 
 // TestPausedProcess: the process stands still beyond the lease between making a batch and sending
@@ -177,7 +179,7 @@ func TestPausedProcess(t *testing.T) {
 		return sent
 	}
 	require.Zero(t, sent(controls{}))
-	require.Positive(t, sent(controls{recheck: true}),
+	require.Positive(t, sent(controls{without: &defence.Recheck}),
 		"control: renewed when the server may have granted it to another")
 }
 
@@ -231,7 +233,7 @@ func TestForgetDuringBatch(t *testing.T) {
 		return lost
 	}
 	require.Empty(t, told(controls{}))
-	require.Equal(t, []error{ErrGone}, told(controls{life: true}), "control: a new grant ends for an old one")
+	require.Equal(t, []error{ErrGone}, told(controls{without: &defence.Life}), "control: a new grant ends for an old one")
 }
 
 // TestForgetBeforeSending: the lease is forgotten when its batch is made and not yet sent.
@@ -252,7 +254,7 @@ func TestForgetBeforeSending(t *testing.T) {
 		return sent
 	}
 	require.Zero(t, sent(controls{}))
-	require.Equal(t, 1, sent(controls{recheck: true}), "control: a renewal that started after Forget")
+	require.Equal(t, 1, sent(controls{without: &defence.Recheck}), "control: a renewal that started after Forget")
 }
 
 // TestExtendedMeanwhile: a long extension is sent, then a short renewal, and both are confirmed in
@@ -277,7 +279,7 @@ func TestExtendedMeanwhile(t *testing.T) {
 		return over
 	}
 	require.Zero(t, over(controls{}))
-	require.Equal(t, 500*time.Millisecond, over(controls{length: true}), "control: trusted longer than it lasts")
+	require.Equal(t, 500*time.Millisecond, over(controls{without: &defence.Length}), "control: trusted longer than it lasts")
 }
 
 // TestLongLease: a batch has a long lease once, although the slack for it is more than the time
@@ -294,7 +296,7 @@ func TestLongLease(t *testing.T) {
 		return size
 	}
 	require.Equal(t, 1, size(controls{}))
-	require.Equal(t, defaultBatch, size(controls{narrow: true}), "control: again and again until the batch is full")
+	require.Equal(t, defaultBatch, size(controls{without: &defence.Narrow}), "control: again and again until the batch is full")
 }
 
 // TestHundredThousand: leases taken within a second share batches, none is renewed later than at

@@ -26,17 +26,11 @@ func (w *Watchdog) now() time.Duration {
 func (w *Watchdog) at(t time.Time) time.Duration { return t.Sub(w.epoch) + w.sleptBy(t) }
 
 func (w *Watchdog) sleptBy(t time.Time) time.Duration {
-	if w.off.asleep {
-		return 0
-	}
 	return w.clock.SleptBy(t)
 }
 
 // asleep is for how long the machine has slept, as far as that was noticed.
 func (w *Watchdog) asleep() time.Duration {
-	if w.off.asleep {
-		return 0
-	}
 	return w.clock.Slept()
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
 const hasty = 100 * time.Millisecond
@@ -61,8 +63,8 @@ func TestRenewByIsKept(t *testing.T) {
 // TestRenewByIsNotEarly: the renewal that was wished for does not come early to share another one's
 // batch.
 func TestRenewByIsNotEarly(t *testing.T) {
-	for _, off := range []bool{false, true} { // the second one is the control
-		bubble(t, controls{wish: off}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+	for _, off := range []controls{{}, {without: &defence.Wish}} {
+		bubble(t, off, func(t *testing.T, w *Watchdog, s *fakeServer) {
 			var mu sync.Mutex // guards of
 			of := map[Owner][]time.Duration{}
 			start := time.Now()
@@ -89,7 +91,7 @@ func TestRenewByIsNotEarly(t *testing.T) {
 			time.Sleep(2*hasty + time.Nanosecond)
 			synctest.Wait()
 			require.Equal(t, []time.Duration{hasty}, when(first))
-			if off {
+			if off.without != nil {
 				require.Equal(t, []time.Duration{hasty}, when(second),
 					"control: with the first one, and not when it was to be")
 				return

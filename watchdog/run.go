@@ -49,9 +49,7 @@ func (w *Watchdog) due(timer *time.Timer) (lost []loss, batches []batch, more bo
 	now := w.now()
 	if doubts := w.clock.Doubts(); doubts != w.doubts {
 		w.doubts = doubts
-		if !w.off.doubt {
-			w.pokeLocked(func(Owner) bool { return true }, now)
-		}
+		w.pokeLocked(func(Owner) bool { return true }, now)
 	}
 	for w.ends.len() > 0 && w.ends.entries[0].at <= now {
 		if len(lost) == w.cfg.MaxBatch {
@@ -105,11 +103,8 @@ func (w *Watchdog) batchesLocked(now time.Duration) (batches []batch, looked int
 
 // earlyLocked is by how much the renewal of a lease may come early.
 func (w *Watchdog) earlyLocked(l *Lease) time.Duration {
-	switch {
-	case (l.by != 0 || l.after != 0) && !w.off.wish: // the wish is for what is over only then
+	if l.by != 0 || l.after != 0 { // the wish is for what is over only then
 		return 0
-	case w.off.narrow:
-		return l.pace() / 30
 	}
 	return slack(l.pace())
 }
@@ -145,17 +140,10 @@ func (w *Watchdog) sleepLocked(timer *time.Timer, now time.Duration) {
 
 // send renews a batch beside the clock, so that a server that is silent does not stop it.
 func (w *Watchdog) send(b batch) {
-	if w.off.beside {
-		w.renew(b)
-		return
-	}
 	w.group.Go(func() { w.renew(b) })
 }
 
 func (w *Watchdog) renew(b batch) {
-	if w.off.beforeRun != nil {
-		w.off.beforeRun()
-	}
 	rest, sent := w.begin(b.renewals)
 	if len(rest) > 0 {
 		w.call(rest)
@@ -175,7 +163,7 @@ func (w *Watchdog) begin(batch []Renewal) (rest []Renewal, sent time.Time) {
 	sent = w.clock.Now()
 	rest = batch[:0]
 	for _, r := range batch {
-		if !w.off.recheck && (r.lease.life != r.life || r.lease.deadline <= w.at(sent)) {
+		if r.lease.life != r.life || r.lease.deadline <= w.at(sent) {
 			continue
 		}
 		if r.lease.life == r.life {
@@ -208,20 +196,16 @@ func (w *Watchdog) judge(lane any, batch []Renewal, sent time.Time) (gone []Owne
 	for _, r := range batch {
 		l := r.lease
 		switch {
-		case !l.watched(), l.life != r.life && !w.off.life:
+		case !l.watched(), l.life != r.life:
 			continue // forgotten, or watched anew
-		case l.deadline <= now && !w.off.deadline:
+		case l.deadline <= now:
 			continue // lost before the answer came, and about to be told
 		}
 		switch r.Verdict {
 		case Renewed:
-			// what the server was told. The lease's own may be longer since, by a command sent
-			// earlier
-			length := r.Length
-			if w.off.length {
-				length = l.length
-			}
-			w.confirmLocked(l, sent, length)
+			// r.Length is what the server was asked for. The lease's own length may be longer since,
+			// by a command that was sent earlier.
+			w.confirmLocked(l, sent, r.Length)
 		case Gone:
 			w.forgetLocked(l)
 			gone = append(gone, r.Owner)

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/suspend"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
 // machine is one that sleeps when a test says so.
@@ -63,7 +65,7 @@ func TestSleptBeyondTheLease(t *testing.T) {
 
 // TestSleptBeyondTheLeaseControl: by the monotonic clock alone it is trusted on.
 func TestSleptBeyondTheLeaseControl(t *testing.T) {
-	sleepy(t, controls{asleep: true}, func(t *testing.T, m *machine, w *Watchdog, _ *fakeServer) {
+	sleepy(t, controls{without: &defence.Asleep}, func(t *testing.T, m *machine, w *Watchdog, _ *fakeServer) {
 		h := watch(t, w, true)
 		time.Sleep(glance / 2)
 		m.sleep(lease)
@@ -77,17 +79,17 @@ func TestSleptBeyondTheLeaseControl(t *testing.T) {
 // TestShortSleep: a lease that lasts is renewed at once, if it is due by now, and its deadline has
 // come nearer.
 func TestShortSleep(t *testing.T) {
-	for _, off := range []controls{{}, {asleep: true}} {
+	for _, off := range []controls{{}, {without: &defence.Asleep}} {
 		sleepy(t, off, func(t *testing.T, m *machine, w *Watchdog, s *fakeServer) {
 			start := time.Now()
 			h := watch(t, w, true)
 			m.sleep(lease / 2)
-			if !off.asleep {
+			if off.without == nil {
 				require.Equal(t, start.Add(Trust(lease)-lease/2), w.Deadline(&h.lease))
 			}
 			time.Sleep(glance)
 			synctest.Wait()
-			if off.asleep {
+			if off.without != nil {
 				require.Zero(t, s.count(), "control: renewed when the monotonic clock says so")
 				return
 			}
@@ -101,7 +103,8 @@ func TestShortSleep(t *testing.T) {
 // TestConfirmedFromBeforeTheSleep: what was sent before the machine slept counts as from then, also
 // if its answer was there at once afterwards, and though nobody had looked in between.
 func TestConfirmedFromBeforeTheSleep(t *testing.T) {
-	for _, off := range []controls{{}, {asleep: true}} {
+	for _, off := range []controls{{}, {without: &defence.Asleep}} {
+		t.Cleanup(off.apply(t))
 		synctest.Test(t, func(t *testing.T) {
 			m, s := &machine{}, &fakeServer{}
 			slept := false
@@ -114,17 +117,17 @@ func TestConfirmedFromBeforeTheSleep(t *testing.T) {
 			}})
 			defer w.Join()
 			defer w.Stop()
-			w.off, w.clock = off, m.clock()
+			w.clock = m.clock()
 			h := watch(t, w, true)
 			time.Sleep(lease/3 + glance)
 			synctest.Wait()
 			lost, _ := h.told()
-			require.Equal(t, off.asleep, len(lost) == 0, "control: the confirmation is believed")
+			require.Equal(t, off.without != nil, len(lost) == 0, "control: the confirmation is believed")
 			sent := time.Now()
 			m.sleep(2 * lease)
 			again := &holder{}
 			require.True(t, w.Watch(&again.lease, again, sent, lease, true))
-			require.Equal(t, !off.asleep, w.Over(&again.lease), "a grant too")
+			require.Equal(t, off.without == nil, w.Over(&again.lease), "a grant too")
 			sent = w.clock.Now()
 			require.True(t, w.Watch(&again.lease, again, sent, lease, true))
 			require.False(t, w.Over(&again.lease), "but not one that was sent after a look")
@@ -135,7 +138,8 @@ func TestConfirmedFromBeforeTheSleep(t *testing.T) {
 
 // TestDoubt: a wall clock that jumped forward is no loss, but all is renewed: the server decides.
 func TestDoubt(t *testing.T) {
-	for _, off := range []controls{{}, {doubt: true}} {
+	for _, off := range []controls{{}, {without: &defence.Doubt}} {
+		t.Cleanup(off.apply(t))
 		for _, verdict := range []Verdict{Renewed, Gone} {
 			synctest.Test(t, func(t *testing.T) {
 				m := &machine{}
@@ -148,15 +152,15 @@ func TestDoubt(t *testing.T) {
 				}})
 				defer w.Join()
 				defer w.Stop()
-				w.off, w.clock = off, m.clock()
+				w.clock = m.clock()
 				h, plain := watch(t, w, true), watch(t, w, false)
 				m.ahead.Add(int64(time.Hour))
 				require.False(t, w.Over(&h.lease))
 				time.Sleep(glance)
 				synctest.Wait()
-				require.Equal(t, !off.doubt, asked == 1)
+				require.Equal(t, off.without == nil, asked == 1)
 				lost, _ := h.told()
-				require.Equal(t, verdict == Gone && !off.doubt, len(lost) == 1)
+				require.Equal(t, verdict == Gone && off.without == nil, len(lost) == 1)
 				lost, _ = plain.told()
 				require.Empty(t, lost)
 			})

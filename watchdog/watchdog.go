@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 )
 
@@ -67,7 +66,6 @@ type Watchdog struct {
 	cancel context.CancelCauseFunc
 	poke   chan struct{} // 1-buffered: an earlier moment came up, look again. Coalesces, because one look sees all
 	group  sync.WaitGroup
-	off    controls
 
 	mu      sync.Mutex // guards the rest and all leases; never held over Renew or Lost
 	ends    leases
@@ -80,23 +78,6 @@ type Watchdog struct {
 	doubts  int64         // of the clock, for which all was renewed
 }
 
-// controls switch single defences off, so that a test can show that the fault it makes is real:
-// without the defence the same check fails. They are set before the first Watch, by tests alone.
-type controls struct {
-	beside    bool   // batches run beside the clock
-	recheck   bool   // a lease is checked again when its batch is sent
-	life      bool   // the verdict on an earlier life is ignored
-	deadline  bool   // a verdict after the deadline is ignored
-	length    bool   // a confirmation counts for the length that was sent
-	clock     bool   // what is not confirmed is lost at its deadline
-	bound     bool   // Forget ends the renewals
-	narrow    bool   // slack is less than what an attempt may take
-	wish      bool   // a lease that was hastened is not renewed before the moment that was wished for to share a batch
-	asleep    bool   // the time that the machine slept counts
-	doubt     bool   // after what may have been a sleep all is renewed
-	beforeRun func() // not a defence: runs in the goroutine of a batch before it is sent
-}
-
 // New makes a watchdog. Its goroutine starts with the first lease.
 func New(cfg Config) *Watchdog {
 	if cfg.MaxBatch <= 0 {
@@ -107,7 +88,6 @@ func New(cfg Config) *Watchdog {
 		ends: leases{kind: ends}, turns: leases{kind: turns}, lanes: make(lanes),
 	}
 	w.doubts = w.clock.Doubts()
-	w.off.clock, w.off.bound, w.off.asleep = control.Deadline.Off(), control.Bound.Off(), control.Asleep.Off()
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	return w
 }
@@ -144,9 +124,6 @@ func (w *Watchdog) watch(l *Lease, o Owner, sent time.Time, stands, length time.
 // confirmLocked notes that the lease stands for length since sent.
 func (w *Watchdog) confirmLocked(l *Lease, sent time.Time, length time.Duration) {
 	trust := Trust(length)
-	if w.off.clock {
-		trust = 1000 * length
-	}
 	at := w.at(sent)
 	if deadline := later(at, trust); deadline > l.deadline {
 		l.deadline = deadline
@@ -209,9 +186,7 @@ func (w *Watchdog) Forget(l *Lease) bool {
 	if !l.watched() || l.deadline <= w.now() {
 		return false
 	}
-	if !w.off.bound {
-		w.forgetLocked(l)
-	}
+	w.forgetLocked(l)
 	return true
 }
 

@@ -12,18 +12,43 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
 const lease = 30 * time.Second
+
+// controls are what a test changes about the watchdog.
+type controls struct {
+	without   *defence.Switch
+	beforeRun func() // runs in the goroutine of a batch before it is sent
+}
+
+// apply lasts to the end of the test, or until it is restored.
+func (c controls) apply(t *testing.T) (restore func()) {
+	t.Helper()
+	var restores []func()
+	if c.without != nil {
+		restores = append(restores, c.without.Without(t))
+	}
+	if c.beforeRun != nil {
+		restores = append(restores, defence.AtRenewal(t, c.beforeRun))
+	}
+	return func() {
+		for _, f := range restores {
+			f()
+		}
+	}
+}
 
 // bubble runs f in virtual time with a watchdog on a fake server. That the bubble ends shows that
 // no goroutine is left.
 func bubble(t *testing.T, off controls, f func(t *testing.T, w *Watchdog, s *fakeServer)) {
 	t.Helper()
+	defer off.apply(t)()
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{}
 		w := New(Config{Renew: s.renew})
-		w.off = off
 		defer w.Join() // deferred, so that a check that fails is what is reported
 		defer w.Stop()
 		f(t, w, s)

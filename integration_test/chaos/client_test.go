@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -40,7 +40,7 @@ type job struct {
 	Names  int           // in use at a time
 	Period time.Duration // for which a name is in use
 	Cycle  int64         // after so many periods it is in use again; 0: never
-	Wall   time.Duration // that its wall clock is ahead, see control.Wall
+	Wall   time.Duration // that its wall clock is ahead, see defence.Wall
 	Lease  time.Duration
 	Hold   time.Duration // mean time between what a holder does
 	// the kind of the locks: fairlock, else rlock; where the servers are masters of a quorum,
@@ -56,17 +56,17 @@ type job struct {
 }
 
 // defences are those that a control may switch off.
-var defences = map[string]*control.Switch{
-	"Stay": &control.Stay, "NoRetry": &control.NoRetry, "Resend": &control.Resend,
-	"RepeatedGone": &control.RepeatedGone, "Undo": &control.Undo,
-	"Detach": &control.Detach, "LeaseEnd": &control.LeaseEnd, "PassOn": &control.PassOn, "Deadline": &control.Deadline,
-	"Bound": &control.Bound, "Rewake": &control.Rewake, "FreshOwner": &control.FreshOwner,
-	"UndoAgain": &control.UndoAgain,
-	"Listening": &control.Listening, "Poll": &control.Poll, "Refresh": &control.Refresh,
-	"GrantTime": &control.GrantTime,
-	"Reserved":  &control.Reserved, "Half": &control.Half, "Believes": &control.Believes, "HandBack": &control.HandBack,
-	"Withdraw": &control.Withdraw, "Restarts": &control.Restarts, "Panics": &control.Panics, "Lanes": &control.Lanes,
-	"LastWord": &control.LastWord, "Listeners": &control.Listeners, "Heard": &control.Heard, "Clocks": &control.Clocks,
+var defences = map[string]*defence.Switch{
+	"Stay": &defence.Stay, "NoRetry": &defence.NoRetry, "Resend": &defence.Resend,
+	"RepeatedGone": &defence.RepeatedGone, "Undo": &defence.Undo,
+	"Detach": &defence.Detach, "LeaseEnd": &defence.LeaseEnd, "PassOn": &defence.PassOn, "Deadline": &defence.Deadline,
+	"Bound": &defence.Bound, "Rewake": &defence.Rewake, "FreshOwner": &defence.FreshOwner,
+	"UndoAgain": &defence.UndoAgain,
+	"Listening": &defence.Listening, "Poll": &defence.Poll, "Refresh": &defence.Refresh,
+	"GrantTime": &defence.GrantTime,
+	"Reserved":  &defence.Reserved, "Half": &defence.Half, "Believes": &defence.Believes, "HandBack": &defence.HandBack,
+	"Withdraw": &defence.Withdraw, "Restarts": &defence.Restarts, "Panics": &defence.Panics, "Lanes": &defence.Lanes,
+	"LastWord": &defence.LastWord, "Listeners": &defence.Listeners, "Heard": &defence.Heard, "Clocks": &defence.Clocks,
 }
 
 // asClient makes this process a client, if it was started as one, and is then its whole life.
@@ -99,10 +99,10 @@ func clientMain(text string) error {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	control.SetWall(j.Wall)
+	defence.SetWall(j.Wall)
 	for _, name := range j.Without {
-		if defence, ok := defences[name]; ok {
-			defence.Without()
+		if d, ok := defences[name]; ok {
+			d.Drop()
 		} else if defects[name] == nil {
 			return fmt.Errorf("there is no defence %s", name)
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
 // plan is one run.
@@ -61,6 +62,9 @@ const (
 // run does it all, and returns what it saw and what was wrong with it.
 func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 	tb.Helper()
+	if slices.ContainsFunc(p.without, func(name string) bool { return defences[name] != nil }) {
+		defence.Need(tb)
+	}
 	start := now()
 	rng := rand.New(rand.NewPCG(p.seed, 0))
 	clients := 0

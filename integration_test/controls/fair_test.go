@@ -9,14 +9,14 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
 // A fair lock serves in order, and nobody who is gone holds up the others for long.
-var fairDefences = []defence{
+var fairDefences = []proof{
 	{
 		name: "who cannot hear is passed over", fault: "three waiters in front are dead",
 		mutant: mutant.Hook(lua.FairRelease, "if deaf[id] then return nil end", ""),
@@ -59,7 +59,7 @@ var fairDefences = []defence{
 		},
 	},
 	{
-		name: "the queue is looked after", fault: "the lock goes free, and nobody tells", off: &control.Poll,
+		name: "the queue is looked after", fault: "the lock goes free, and nobody tells", off: &defence.Poll,
 		try: func(l *lab) string {
 			waiter, other := l.fair(), l.fair()
 			l.warmFair(waiter)
@@ -74,7 +74,7 @@ var fairDefences = []defence{
 		},
 	},
 	{
-		name: "places are put off", fault: "the lock is held for longer than a place counts", off: &control.Refresh,
+		name: "places are put off", fault: "the lock is held for longer than a place counts", off: &defence.Refresh,
 		try: func(l *lab) string {
 			holder, first := l.fair(), l.fair()
 			l.warmFair(holder)
@@ -112,7 +112,7 @@ var fairDefences = []defence{
 		name: "a release hands on", fault: "none: a lock is unlocked",
 		mutant: mutant.Hook(lua.FairRelease, "return grant(ARGV[2], tonumber(ARGV[3]), ARGV[4])", "return nil"),
 		try: func(l *lab) string {
-			defer control.Poll.Without()() // which would make up for it within a second
+			defer defence.Poll.Without(l)() // which would make up for it within a second
 			holder, waiter := l.fair(), l.fair()
 			l.warmFair(holder)
 			h := l.lockFair(holder)
@@ -125,7 +125,7 @@ var fairDefences = []defence{
 		name: "nobody barges", fault: "the lock ends by its lease while somebody waits",
 		mutant: mutant.Hook(lua.FairAcquire, "if not first or first == owner then", "if true then"),
 		try: func(l *lab) string {
-			defer control.Poll.Without()() // the one who waits is not to be the first to see it
+			defer defence.Poll.Without(l)() // the one who waits is not to be the first to see it
 			holder, waiter, other := l.fair(), l.fair(), l.fair()
 			l.warmFair(holder)
 			l.lockFair(holder)
@@ -160,7 +160,7 @@ redis.call('HSET', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], 10000) re
 	},
 	{
 		name: "asked for when messages come", fault: "the lock is released before the waiter is subscribed",
-		off: &control.Listening,
+		off: &defence.Listening,
 		try: func(l *lab) string {
 			holder, first, second := l.fair(), l.fair(), l.fairAround()
 			l.warmFair(holder)

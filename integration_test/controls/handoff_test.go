@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -84,10 +84,10 @@ func (l *lab) throng(m *rlock.Mutex) (stop func()) {
 }
 
 // A lock that is handed on within a client is as good as one from the server.
-var handOffDefences = []defence{
+var handOffDefences = []proof{
 	{
 		name: "pass outranks renewals", fault: "a renewal finds what pass has released, whose reply is late",
-		off: &control.Believes,
+		off: &defence.Believes,
 		try: func(l *lab) string {
 			heard := make(news, 1)
 			m := l.patient(&holdfast.Options{Lease: 3 * time.Second, Logger: slog.New(slog.NewTextHandler(heard, nil))})
@@ -118,7 +118,7 @@ var handOffDefences = []defence{
 	},
 	{
 		name: "a late pass finds nobody", fault: "asked twice, and the first question arrives under the next holder",
-		off: &control.LatePass,
+		off: &defence.LatePass,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)
@@ -141,11 +141,11 @@ var handOffDefences = []defence{
 	},
 	{
 		name: "who leaves hands back", fault: "a waiter is cancelled in the moment it is handed the lock",
-		off: &control.HandBack,
+		off: &defence.HandBack,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			rounds := 20
-			if control.HandBack.Off() {
+			if defence.HandBack.Off() {
 				rounds = 2000 // the moment is short; it ends with the first that meets it
 			}
 			for range rounds {
@@ -175,13 +175,13 @@ var handOffDefences = []defence{
 		},
 	},
 	{
-		name: "tokens are reserved", fault: "the last token is ahead of the clock", off: &control.Reserved,
+		name: "tokens are reserved", fault: "the last token is ahead of the clock", off: &defence.Reserved,
 		try: func(l *lab) string {
 			m, other := l.mutex(nil), l.mutex(nil)
 			l.warm(m)
 			future := time.Now().Add(time.Hour).UnixMicro()
 			require.NoError(l, l.direct.Set(l.Context(), "redisson_lock_token:"+name, future, time.Hour).Err())
-			defer control.Look.Without()() // else the server is asked often enough
+			defer defence.Look.Without(l)() // else the server is asked often enough
 			h := l.lock(m, l.Context())
 			var line []<-chan *holdfast.Hold
 			for range 20 {
@@ -205,10 +205,10 @@ var handOffDefences = []defence{
 	},
 	{
 		name: "others are looked for", fault: "none: a client's goroutines hand the lock on for ever",
-		off: &control.Look,
+		off: &defence.Look,
 		try: func(l *lab) string {
-			if control.Look.Off() { // the server is also asked when the tokens are used up
-				defer control.Reserved.Without()()
+			if defence.Look.Off() { // the server is also asked when the tokens are used up
+				defer defence.Reserved.Without(l)()
 			}
 			m, other := l.mutex(nil), l.mutex(nil)
 			defer l.throng(m)()
@@ -221,21 +221,21 @@ var handOffDefences = []defence{
 		},
 	},
 	{
-		name: "others are let go first", fault: "another client is a little further away", off: &control.LetGo,
+		name: "others are let go first", fault: "another client is a little further away", off: &defence.LetGo,
 		// it asks less than three times for each, and eight times without
 		try: func(l *lab) string { return l.farAway(1, 50, 230) },
 	},
 	{
-		name: "head starts", fault: "another client is 20 ms away", off: &control.HeadStart,
+		name: "head starts", fault: "another client is 20 ms away", off: &defence.HeadStart,
 		// about once for each; without, never
 		try: func(l *lab) string { return l.tooLate(1, 20*time.Millisecond, 5, 30) },
 	},
 	{
-		name: "all keep to head starts", fault: "one of four clients is 20 ms away", off: &control.HeadStart,
+		name: "all keep to head starts", fault: "one of four clients is 20 ms away", off: &defence.HeadStart,
 		try: func(l *lab) string { return l.tooLate(3, 20*time.Millisecond, 5, 60) },
 	},
 	{
-		name: "clients take turns", fault: "one of four clients is a little further away", off: &control.Turns,
+		name: "clients take turns", fault: "one of four clients is a little further away", off: &defence.Turns,
 		try: func(l *lab) string { return l.farAway(3, 20, 300) }, // six times for each; without, a hundred times
 	},
 }
@@ -243,8 +243,8 @@ var handOffDefences = []defence{
 // farAway has near clients use the lock all the time, and another one that is a millisecond away
 // get it so many times. Asking more often than most is too often.
 func (l *lab) farAway(near, grants, most int) string {
-	defer control.HeadStart.Without()() // it would do for so near a client
-	other := l.mutex(nil)               // only this one is behind the proxy
+	defer defence.HeadStart.Without(l)() // it would do for so near a client
+	other := l.mutex(nil)                // only this one is behind the proxy
 	l.warm(other)
 	l.proxy.DelayRequest(l.sends(lua.Acquire), 0, time.Millisecond)
 	for range near {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -18,9 +18,9 @@ import (
 var short = &holdfast.Options{Lease: 600 * time.Millisecond}
 
 // Held means held, loss is told, and everything ends by itself.
-var leaseDefences = []defence{
+var leaseDefences = []proof{
 	{
-		name: "trust deadline", fault: "network silent for longer than the lease", off: &control.Deadline,
+		name: "trust deadline", fault: "network silent for longer than the lease", off: &defence.Deadline,
 		try: func(l *lab) string {
 			m := l.mutex(short)
 			l.warm(m)
@@ -35,7 +35,7 @@ var leaseDefences = []defence{
 		},
 	},
 	{
-		name: "renewal ends with the hold", fault: "a lock is unlocked, another one is held on", off: &control.Bound,
+		name: "renewal ends with the hold", fault: "a lock is unlocked, another one is held on", off: &defence.Bound,
 		try: func(l *lab) string {
 			c := l.client(short)
 			m := rlock.New(c, name)

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -34,18 +34,18 @@ const (
 	name  = "orders:{42}"
 )
 
-// defence is one row of the table.
-type defence struct {
+// proof is one row of the table: a defence, and the fault that it is against.
+type proof struct {
 	name, fault string
-	off         *control.Switch // what switches it off: a switch of the library, or
+	off         *defence.Switch // what switches it off: a switch of the library, or
 	mutant      redis.Hook      // another script in place of its own
 	// try makes the fault, and returns how the promise was broken, or "".
 	try func(l *lab) (broken string)
 }
 
 // defences are listed in the files beside this one, by what they guard.
-func defences() []defence {
-	var all []defence
+func defences() []proof {
+	var all []proof
 	all = append(all, retryDefences...)
 	all = append(all, undoDefences...)
 	all = append(all, quorumDefences...)
@@ -86,9 +86,9 @@ func TestControls(t *testing.T) {
 }
 
 // broken is try with the defence switched off.
-func (d *defence) broken(t *testing.T) string {
+func (d *proof) broken(t *testing.T) string {
 	if d.off != nil {
-		defer d.off.Without()()
+		defer d.off.Without(t)()
 	}
 	l := newLab(t, d.mutant)
 	l.off = true

@@ -8,7 +8,7 @@ import (
 )
 
 // Nobody touches what is another's.
-var ownerDefences = []defence{
+var ownerDefences = []proof{
 	{
 		name: "a release asks whose it is", fault: "an unlock of who has lost the lock to another",
 		mutant: mutant.Hook(lua.Release, "if not held then", "if redis.call('EXISTS', name) == 0 then"),

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -18,15 +18,15 @@ import (
 
 // Votes that are of no use. (What a master that has forgotten its votes does has its controls in
 // package redlock.)
-var quorumDefences = []defence{
+var quorumDefences = []proof{
 	{
 		name: "votes are given back", fault: "three ask five masters at once, and get two, two and one",
-		off: &control.Withdraw,
+		off: &defence.Withdraw,
 		try: func(l *lab) string { return l.split([]int{0, 1}, []int{2, 3}, []int{4}) },
 	},
 	{
 		name: "half the votes are given back", fault: "two ask four masters at once, and get two each",
-		off: &control.Withdraw,
+		off: &defence.Withdraw,
 		try: func(l *lab) string { return l.split([]int{0, 1}, []int{2, 3}) },
 	},
 }

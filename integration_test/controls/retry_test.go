@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
@@ -14,10 +14,10 @@ import (
 )
 
 // Every operation happens at most once, and a fault of one command does not reach the caller.
-var retryDefences = []defence{
+var retryDefences = []proof{
 	{
 		name: "commands without retry", fault: "reply of an acquisition lost, go-redis repeats it",
-		off: &control.NoRetry,
+		off: &defence.NoRetry,
 		try: lostAcquire,
 	},
 	{
@@ -43,7 +43,7 @@ var retryDefences = []defence{
 		},
 	},
 	{
-		name: "repeats", fault: "reply of an acquisition lost", off: &control.Resend, try: lostAcquire,
+		name: "repeats", fault: "reply of an acquisition lost", off: &defence.Resend, try: lostAcquire,
 	},
 	{
 		name: "absolute counts", fault: "reply of a re-entry lost",
@@ -61,7 +61,7 @@ var retryDefences = []defence{
 		},
 	},
 	{
-		name: "a repeated release succeeds", fault: "reply of a release lost", off: &control.RepeatedGone,
+		name: "a repeated release succeeds", fault: "reply of a release lost", off: &defence.RepeatedGone,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
@@ -18,9 +18,9 @@ import (
 )
 
 // Nothing is left behind by who gives up.
-var undoDefences = []defence{
+var undoDefences = []proof{
 	{
-		name: "background undo", fault: "caller cancelled after the grant, before its reply", off: &control.Undo,
+		name: "background undo", fault: "caller cancelled after the grant, before its reply", off: &defence.Undo,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)
@@ -34,7 +34,7 @@ var undoDefences = []defence{
 	},
 	{
 		name: "undo is repeated", fault: "acquisition arrives after the release that undoes it",
-		off: &control.UndoAgain,
+		off: &defence.UndoAgain,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)
@@ -67,7 +67,7 @@ var undoDefences = []defence{
 	},
 	{
 		name: "undo goes on", fault: "network silent for longer than the retry budget, during an unlock",
-		off: &control.UndoAgain,
+		off: &defence.UndoAgain,
 		try: func(l *lab) string {
 			failed := make(news, 1)
 			m := l.mutex(&holdfast.Options{RetryBudget: time.Millisecond,
@@ -86,7 +86,7 @@ var undoDefences = []defence{
 	},
 	{
 		name:  "undo goes on for the longest lease",
-		fault: "network silent for longer than the lease that a hold was extended to", off: &control.Longest,
+		fault: "network silent for longer than the lease that a hold was extended to", off: &defence.Longest,
 		try: func(l *lab) string {
 			given := make(news, 1)
 			m := l.mutex(&holdfast.Options{RetryBudget: time.Millisecond, Logger: slog.New(slog.NewTextHandler(given,
@@ -97,7 +97,7 @@ var undoDefences = []defence{
 			l.proxy.LoseRequests(true)
 			begun := time.Now()
 			require.Error(l, h.Unlock(l.Context())) // not sent, or so late that it counts as lost
-			if control.Longest.Off() {
+			if defence.Longest.Off() {
 				<-given // up
 			} else {
 				require.True(l, l.within(patience, func() bool { return time.Since(begun) > 5*time.Second }))
@@ -110,7 +110,7 @@ var undoDefences = []defence{
 		},
 	},
 	{
-		name: "undo after a refusal", fault: "acquisition arrives after its repeat was refused", off: &control.Undo,
+		name: "undo after a refusal", fault: "acquisition arrives after its repeat was refused", off: &defence.Undo,
 		try: func(l *lab) string {
 			m, other := l.mutex(nil), rlock.New(l.around(), name)
 			l.warm(m)
@@ -119,7 +119,7 @@ var undoDefences = []defence{
 			l.next(lua.Acquire, faultproxy.BlackHole)
 			_, err := m.Lock(l.Context(), holdfast.Wait(800*time.Millisecond)) // it is sent again, and refused
 			require.ErrorIs(l, err, holdfast.ErrNotAcquired)
-			if !control.Undo.Off() {
+			if !defence.Undo.Off() {
 				<-undo.Fired() // two more are to come
 			}
 			require.NoError(l, held.Unlock(l.Context()))
@@ -133,7 +133,7 @@ var undoDefences = []defence{
 	},
 	{
 		name: "owner ids are not reused", fault: "an owner locks again while its undo is under way",
-		off: &control.FreshOwner,
+		off: &defence.FreshOwner,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)
@@ -151,7 +151,7 @@ var undoDefences = []defence{
 		},
 	},
 	{
-		name: "detached unlock", fault: "context cancelled before Unlock", off: &control.Detach,
+		name: "detached unlock", fault: "context cancelled before Unlock", off: &defence.Detach,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)
@@ -159,8 +159,8 @@ var undoDefences = []defence{
 			h := l.lock(m, ctx)
 			cancel()
 			// Without the undo too, which would hide it: that is for what is sent and not answered.
-			if control.Detach.Off() {
-				defer control.Undo.Without()()
+			if defence.Detach.Off() {
+				defer defence.Undo.Without(l)()
 			}
 			err := h.Unlock(ctx)
 			if !l.free() {

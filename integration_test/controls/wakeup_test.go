@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
@@ -33,10 +33,10 @@ func queued() (n int) {
 
 // No waiter sleeps through its wake-up. The lease is 30 s; what is granted later than that is never
 // granted here.
-var wakeUpDefences = []defence{
+var wakeUpDefences = []proof{
 	{
 		name: "a subscription is a wake-up", fault: "released after the waiter asked and before it was subscribed",
-		off: &control.Rewake,
+		off: &defence.Rewake,
 		try: func(l *lab) string {
 			m, waiter := l.mutex(nil), l.mutex(nil)
 			l.warm(m)
@@ -53,7 +53,7 @@ var wakeUpDefences = []defence{
 		},
 	},
 	{
-		name: "a lease's end is a wake-up", fault: "the holder's process dies", off: &control.LeaseEnd,
+		name: "a lease's end is a wake-up", fault: "the holder's process dies", off: &defence.LeaseEnd,
 		try: func(l *lab) string {
 			waiter := l.mutex(nil)
 			require.NoError(l, l.direct.HSet(l.Context(), name, "dead", 1).Err())
@@ -86,12 +86,12 @@ var wakeUpDefences = []defence{
 		},
 	},
 	{
-		name: "wake-ups are passed on", fault: "a waiter is cancelled in the moment it is woken", off: &control.PassOn,
+		name: "wake-ups are passed on", fault: "a waiter is cancelled in the moment it is woken", off: &defence.PassOn,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			before := queued() // of the round before, which may have stranded some
 			rounds := 20
-			if control.PassOn.Off() {
+			if defence.PassOn.Off() {
 				rounds = 2000 // the moment is short; it ends with the first that meets it
 			}
 			for range rounds {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
 // patience is within how many seeds the lack of a defence has to show.
@@ -21,6 +22,7 @@ const patience = 200
 // does not see what is missing would prove nothing by seeing no violations. No other test runs
 // meanwhile: switches are global.
 func TestControls(t *testing.T) {
+	defence.Need(t)
 	var table strings.Builder
 	defences := slices.Concat(plainDefences, fairDefences)
 	if testing.Short() {
@@ -29,9 +31,9 @@ func TestControls(t *testing.T) {
 	left := 0 // for which there was no time
 	for i := range defences {
 		d := &defences[i]
-		s := search{defence: d}
+		s := search{lack: d}
 		if d.off != nil {
-			restore := d.off.Without()
+			restore := d.off.Without(t)
 			defer restore()
 			s.run(t)
 			restore()
@@ -54,9 +56,9 @@ func TestControls(t *testing.T) {
 
 // telling are the first defences that each check can find the lack of: what is left out says the
 // same of another defence, and takes ten minutes.
-func telling(all []defence) (some []defence) {
+func telling(all []lack) (some []lack) {
 	seen := make(map[string]bool)
-	slices.SortStableFunc(all, func(a, b defence) int { return len(a.checks) - len(b.checks) })
+	slices.SortStableFunc(all, func(a, b lack) int { return len(a.checks) - len(b.checks) })
 	for _, d := range all {
 		if slices.ContainsFunc(d.checks, func(check string) bool { return !seen[check] }) {
 			some = append(some, d)
@@ -70,7 +72,7 @@ func telling(all []defence) (some []defence) {
 
 // search is for a seed that shows that a defence is off.
 type search struct {
-	*defence
+	*lack
 
 	mu    sync.Mutex // guards the rest
 	seed  int        // the last one
@@ -135,7 +137,7 @@ func TestControlsHaveCause(t *testing.T) {
 		if d.bias == nil || d.alone {
 			continue // TestSimulation runs those, and TestNaps
 		}
-		s := search{defence: &defence{bias: d.bias, fair: d.fair}}
+		s := search{lack: &lack{bias: d.bias, fair: d.fair}}
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := 1; seed <= 3 && room(t, causesUntil); seed++ {

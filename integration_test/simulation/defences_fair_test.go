@@ -3,7 +3,7 @@ package simulation
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -14,21 +14,21 @@ const fifo = "fifo"
 // Not among them: that who leaves gives its place back. What that costs others, a claim, is excused
 // here, because who leaves may have been handed the lock; package controls shows it. And that who
 // cannot be reached is passed over, which costs claims too.
-var fairDefences = []defence{
-	{name: "fair: NoRetry", fair: true, off: &control.NoRetry, bias: replies,
+var fairDefences = []lack{
+	{name: "fair: NoRetry", fair: true, off: &defence.NoRetry, bias: replies,
 		checks: list("trust", "wake-up", "linearizability")},
-	{name: "fair: Undo", fair: true, off: &control.Undo, bias: shorter(impatience, 10), checks: list("wake-up", fifo)},
-	{name: "fair: FreshOwner", fair: true, off: &control.FreshOwner, bias: stragglers,
+	{name: "fair: Undo", fair: true, off: &defence.Undo, bias: shorter(impatience, 10), checks: list("wake-up", fifo)},
+	{name: "fair: FreshOwner", fair: true, off: &defence.FreshOwner, bias: stragglers,
 		checks: list("trust", "exclusion", "linearizability")},
-	{name: "fair: Deadline", fair: true, off: &control.Deadline, bias: shorter(partitions, 5),
+	{name: "fair: Deadline", fair: true, off: &defence.Deadline, bias: shorter(partitions, 5),
 		checks: list("exclusion", "linearizability")},
 
-	{name: "fair: Stay", fair: true, off: &control.Stay, bias: staying, checks: list("period")},
-	{name: "Listening", fair: true, off: &control.Listening, bias: newcomers, checks: list(fifo)},
-	{name: "Poll", fair: true, off: &control.Poll, bias: deaths, checks: list("wake-up")},
-	{name: "Refresh", fair: true, off: &control.Refresh, bias: patientQueue, checks: list(fifo)},
-	{name: "Refresh, of a long queue", fair: true, off: &control.Refresh, bias: longQueue, checks: list(fifo)},
-	{name: "GrantTime", fair: true, off: &control.GrantTime, bias: lateNews,
+	{name: "fair: Stay", fair: true, off: &defence.Stay, bias: staying, checks: list("period")},
+	{name: "Listening", fair: true, off: &defence.Listening, bias: newcomers, checks: list(fifo)},
+	{name: "Poll", fair: true, off: &defence.Poll, bias: deaths, checks: list("wake-up")},
+	{name: "Refresh", fair: true, off: &defence.Refresh, bias: patientQueue, checks: list(fifo)},
+	{name: "Refresh, of a long queue", fair: true, off: &defence.Refresh, bias: longQueue, checks: list(fifo)},
+	{name: "GrantTime", fair: true, off: &defence.GrantTime, bias: lateNews,
 		checks: list("exclusion", "linearizability")},
 
 	{name: "fair_acquire: nobody barges", fair: true, bias: orphans, checks: list(fifo),

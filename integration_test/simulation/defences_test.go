@@ -5,16 +5,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	text "github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// defence is something that the library does against faults, and how to do without it.
-type defence struct {
+// lack is of something that the library does against faults: how to do without it, and what sees that.
+type lack struct {
 	name   string
 	fair   bool // shown with fair locks, else with plain ones
-	off    *control.Switch
+	off    *defence.Switch
 	mutant func() []redis.Hook // or scripts that do without it
 	bias   func(*Settings)     // makes frequent what it is against; nil: nothing
 	checks []string            // that find it; one of them has to
@@ -49,27 +49,27 @@ func edited(edits ...string) func() (hooks []redis.Hook) {
 //   - The owner check of renew.lua. An owner that is not the holder any more renews only if the
 //     server lost data or somebody forced it out, which is not simulated. Where the lease ended by
 //     time, Trust was over before that.
-var plainDefences = []defence{
-	{name: "NoRetry", off: &control.NoRetry, bias: replies, checks: list("trust", "wake-up", "linearizability")},
-	{name: "Resend", off: &control.Resend, bias: replies, checks: list("given up")},
-	{name: "RepeatedGone", off: &control.RepeatedGone, bias: replies, checks: list("trust")},
-	{name: "Undo", off: &control.Undo, bias: impatience, checks: list("wake-up", "ghost")},
-	{name: "FreshOwner", off: &control.FreshOwner, bias: stragglers,
+var plainDefences = []lack{
+	{name: "NoRetry", off: &defence.NoRetry, bias: replies, checks: list("trust", "wake-up", "linearizability")},
+	{name: "Resend", off: &defence.Resend, bias: replies, checks: list("given up")},
+	{name: "RepeatedGone", off: &defence.RepeatedGone, bias: replies, checks: list("trust")},
+	{name: "Undo", off: &defence.Undo, bias: impatience, checks: list("wake-up", "ghost")},
+	{name: "FreshOwner", off: &defence.FreshOwner, bias: stragglers,
 		checks: list("trust", "exclusion", "linearizability")},
-	{name: "UndoAgain", off: &control.UndoAgain, bias: held, checks: list("ghost")},
-	{name: "Detach", off: &control.Detach, checks: list("given up")},
-	{name: "LeaseEnd", off: &control.LeaseEnd, bias: deaths, checks: list("wake-up")},
-	{name: "Deadline", off: &control.Deadline, bias: partitions, checks: list("exclusion", "linearizability")},
-	{name: "Asleep", off: &control.Asleep, bias: napping, alone: true, checks: list("exclusion", "linearizability")},
-	{name: "Rewake", off: &control.Rewake, bias: distance, checks: list("wake-up")},
-	{name: "Aside", off: &control.Aside, bias: reports, checks: list("trust", "exclusion", "linearizability")},
+	{name: "UndoAgain", off: &defence.UndoAgain, bias: held, checks: list("ghost")},
+	{name: "Detach", off: &defence.Detach, checks: list("given up")},
+	{name: "LeaseEnd", off: &defence.LeaseEnd, bias: deaths, checks: list("wake-up")},
+	{name: "Deadline", off: &defence.Deadline, bias: partitions, checks: list("exclusion", "linearizability")},
+	{name: "Asleep", off: &defence.Asleep, bias: napping, alone: true, checks: list("exclusion", "linearizability")},
+	{name: "Rewake", off: &defence.Rewake, bias: distance, checks: list("wake-up")},
+	{name: "Aside", off: &defence.Aside, bias: reports, checks: list("trust", "exclusion", "linearizability")},
 
-	{name: "Longer", off: &control.Longer, bias: crowd, checks: list("lease")},
-	{name: "Inner", off: &control.Inner, bias: nested, checks: list("lease")},
-	{name: "Front", off: &control.Front, bias: crowd, checks: list("overtaken")},
-	{name: "HeadStart", off: &control.HeadStart, bias: apart, checks: list("starved")},
-	{name: "Stay", off: &control.Stay, bias: staying, checks: list("period")},
-	{name: "OneKind", off: &control.OneKind, checks: list("kinds")},
+	{name: "Longer", off: &defence.Longer, bias: crowd, checks: list("lease")},
+	{name: "Inner", off: &defence.Inner, bias: nested, checks: list("lease")},
+	{name: "Front", off: &defence.Front, bias: crowd, checks: list("overtaken")},
+	{name: "HeadStart", off: &defence.HeadStart, bias: apart, checks: list("starved")},
+	{name: "Stay", off: &defence.Stay, bias: staying, checks: list("period")},
+	{name: "OneKind", off: &defence.OneKind, checks: list("kinds")},
 
 	{name: "acquire: a repeated one gets the first answer", bias: replies, checks: list("linearizability", "wake-up"),
 		mutant: mutant(lua.Acquire, "ARGV[4] = '0'")},

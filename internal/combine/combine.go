@@ -26,7 +26,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/pipeline"
 )
 
@@ -275,9 +274,8 @@ func (c *Combiner) look() {
 	if len(c.waiting) == 0 {
 		return
 	}
-	if late := time.Now().Add(-c.patience); !control.Overtake.Off() {
-		c.flights = slices.DeleteFunc(c.flights, func(s *seat) bool { return !s.begun.After(late) })
-		c.promote()
-	}
+	late := time.Now().Add(-c.patience)
+	c.flights = slices.DeleteFunc(c.flights, func(s *seat) bool { return !s.begun.After(late) })
+	c.promote()
 	c.arm()
 }

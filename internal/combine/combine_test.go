@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
@@ -254,7 +254,7 @@ func TestTheStalledAreOvertaken(t *testing.T) {
 }
 
 func TestTheStalledAreOvertakenControl(t *testing.T) {
-	t.Cleanup(control.Overtake.Without())
+	t.Cleanup(defence.Overtake.Without(t))
 	b := newBusy(t, patience, faultproxy.BlackHole)
 	b.start(t.Context(), "other")
 	b.join(fewFlights + 1)

@@ -2,10 +2,8 @@ package engine
 
 import (
 	"errors"
-	"math"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
@@ -111,7 +109,7 @@ func (g *grant) wait(left time.Duration) (*Hold, error) {
 	b := g.base
 	sub := b.backend.Listen()
 	defer sub.Close()
-	timer := time.NewTimer(asleep(left))
+	timer := time.NewTimer(left)
 	defer timer.Stop()
 	for {
 		if err := g.sleep(sub, timer); err != nil {
@@ -124,7 +122,7 @@ func (g *grant) wait(left time.Duration) (*Hold, error) {
 		if h != nil || err != nil {
 			return h, err
 		}
-		timer.Reset(asleep(left))
+		timer.Reset(left)
 	}
 }
 
@@ -145,12 +143,4 @@ func (g *grant) sleep(sub Listening, timer *time.Timer) error {
 		return g.left(cause)
 	}
 	return nil
-}
-
-// asleep is for how long a waiter sleeps that is to ask again after so much time.
-func asleep(d time.Duration) time.Duration {
-	if control.LeaseEnd.Off() {
-		return math.MaxInt64
-	}
-	return d
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
@@ -95,7 +94,7 @@ func (g *grant) conclude(n Result) (*Hold, error) {
 // is. It hears of a release after half a round trip, and needs another half; half as much again is
 // for trips that take longer than usual.
 func (g *grant) headStart() time.Duration {
-	if g.asked.once || control.HeadStart.Off() {
+	if g.asked.once {
 		return 0 // it does not come again
 	}
 	if need := g.base.Client.way.usual() * 3 / 2; need > giveWayFor {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/pubsub"
 )
@@ -45,12 +44,10 @@ type courtesy struct {
 // Where one that is far away is waited for, the nearer ones may have several turns in that time,
 // and each is counted.
 func (c *courtesy) giveWay(wait context.Context, b *Lock, heard <-chan struct{}) error {
-	if c.others <= 0 || control.LetGo.Off() {
+	if c.others <= 0 {
 		return b.Over(wait)
 	}
-	if c.others--; control.Turns.Off() {
-		c.others = 0
-	}
+	c.others--
 	switch {
 	case c.stay == giveWayFor:
 		heard = nil // of what comes in this short time is heard afterwards

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -211,9 +210,6 @@ func (g *grant) end(reason error, undo bool) bool {
 func (g *grant) leave() {
 	g.mu.Lock()
 	lease, rest := max(g.asked.want.Stands(), g.stands), Nothing
-	if control.Longest.Off() {
-		lease = max(g.lease, g.atLeast)
-	}
 	if g.atLeast > 0 {
 		rest = g.rest // which takes memory
 	}
@@ -320,12 +316,8 @@ func (g *grant) restLocked() time.Duration {
 func (g *grant) standing() (count int, token uint64, stands time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	stands = g.lease
-	if !control.JoinStays.Off() {
-		stands = max(stands, g.restLocked())
-	}
-	return max(len(g.holds), 1), g.token, stands
+	return max(len(g.holds), 1), g.token, max(g.lease, g.restLocked())
 }
 
 // staysLocked reports whether the lock ends by itself, and is not to be given back before.
-func (g *grant) staysLocked() bool { return g.live && g.atLeast > 0 && !control.Stay.Off() }
+func (g *grant) staysLocked() bool { return g.live && g.atLeast > 0 }

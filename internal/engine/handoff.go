@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
@@ -32,10 +31,10 @@ func (g *grant) mayHandOff() bool {
 	b, want := g.base, &g.asked.want
 	g.mu.Lock()
 	lease, can := g.lease, want.handOff && want.renew && !g.entry.IsStray() && g.ended == nil
-	can = can && (!g.longer || control.Longer.Off()) && (g.front || control.Front.Off())
+	can = can && !g.longer && g.front
 	g.mu.Unlock()
 	return can && b.Client.ctx.Err() == nil && b.Client.queue.Waiting(b.Key) > 0 &&
-		(time.Until(b.Dog.Deadline(&g.tenure.watch)) > lease/2 || control.Half.Off())
+		time.Until(b.Dog.Deadline(&g.tenure.watch)) > lease/2
 }
 
 // hand makes the first waiter of this client the holder. The hash goes on naming it by the id of
@@ -84,7 +83,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	tokens := c.reserveSize()
 	o := g.entry.Pass(ctx, g.lease, tokens)
 	if o.Err == nil && o.Reply.Status == lua.Done {
-		if !o.Stray || control.LatePass.Off() {
+		if !o.Stray {
 			return g.kept(o)
 		}
 		// An attempt that comes late may find others, and release the lock: it is not to be a later
@@ -109,9 +108,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 		return true, g.reason()
 	}
 	if o.Reply.Status == lua.Denied {
-		if !control.Rest.Off() {
-			c.hub.Unlinger(b.wire.Channel()) // if it was our own subscription that was counted, the next time it is not
-		}
+		c.hub.Unlinger(b.wire.Channel()) // if it was our own subscription that was counted, the next time it is not
 		if o.Reply.Text(1) != "" {
 			return true, unannounced(b, o.Reply.Text(1))
 		}
@@ -156,9 +153,6 @@ func (g *grant) accept(err error) (*Hold, error) {
 	// has stopped the watchdog already, it releases the lock itself.
 	_ = g.count()
 	_ = holds[0].end(err)
-	if control.HandBack.Off() {
-		return nil, g.left(err)
-	}
 	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 		g.base.Dog.Forget(&g.tenure.watch)
 		g.entry.SetPlaced(true)

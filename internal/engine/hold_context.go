@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
@@ -57,7 +56,7 @@ func (c *holdContext) Value(key any) any {
 // look ends the hold if its deadline has passed. Nobody may call it, nor the context at all, with a
 // mutex of this package's or the watchdog's held.
 func (c *holdContext) look() {
-	if control.Glance.Off() || c.Context.Err() != nil {
+	if c.Context.Err() != nil {
 		return
 	}
 	c.hold.on.look(c.hold)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
@@ -62,11 +61,7 @@ func (g *grant) left(cause error) error {
 	case failure == nil && g.counted:
 		failure = remote.ErrSilent // on the way
 	}
-	why := WithCause(cause, failure)
-	if control.Outage.Off() {
-		return errs.Both(errs.ErrNotAcquired, why)
-	}
-	return outage(why)
+	return outage(WithCause(cause, failure))
 }
 
 // acquireFailed is the error of an acquisition that failed or was left. Nothing stays uncertain for

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
@@ -116,7 +115,8 @@ func (o *owner) addLocked(g *grant) {
 // idLocked is as which the owner is known to Redis as a holder of this kind of lock.
 func (o *owner) idLocked(b *Lock) string {
 	i := slices.IndexFunc(o.ids, func(known ownerID) bool {
-		return known.client == b.Client && (known.kind == b.Key.Kind || control.KindIDs.Off())
+		return known.client == b.Client && known.kind == b.Key.Kind
+
 	})
 	if i < 0 {
 		i = len(o.ids)
@@ -132,7 +132,7 @@ func (o *owner) idLocked(b *Lock) string {
 // does not. Of locks on other servers than the client's own that cannot be told: it may have the
 // others of them.
 func (o *owner) otherKindLocked(b *Lock) string {
-	if b.Key.Servers != "" || control.OneKind.Off() {
+	if b.Key.Servers != "" {
 		return ""
 	}
 	for _, known := range o.ids {
@@ -172,7 +172,7 @@ func (o *owner) dropLocked(g *grant, spent bool) {
 			o.more = nil // a map does not shrink
 		}
 	}
-	if !spent || control.FreshOwner.Off() {
+	if !spent {
 		return
 	}
 	for i := range o.ids {

@@ -2,10 +2,8 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
@@ -36,7 +34,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	switch cause := b.Over(wait); {
 	case cause != nil:
 		err = g.left(cause)
-	case o.Err != nil && (!control.Replicas.Off() || !errors.Is(o.Err, errs.ErrNotReplicated)):
+	case o.Err != nil:
 		err = b.backend.Explain(o.Err) // nothing stays uncertain: it is given back
 	case o.Reply.Status == lua.Gone:
 		err = errs.Both(errs.ErrNotReplicated, watchdog.ErrGone) // a failover came first

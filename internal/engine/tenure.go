@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -79,7 +78,7 @@ func (t *Tenure) reserveLocked(first, last uint64) {
 func (t *Tenure) fresh() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return (t.next <= t.last || control.Reserved.Off()) && (time.Now().Before(t.look) || control.Look.Off())
+	return t.next <= t.last && time.Now().Before(t.look)
 }
 
 // Standing is what the server is to know of the holder, and for how long the lock is to stand from
@@ -110,10 +109,6 @@ func (t *Tenure) end() holder {
 func (t *Tenure) Lost(reason error) {
 	h := t.end()
 	if reason = h.endLost(reason); reason == nil {
-		return
-	}
-	if control.Aside.Off() {
-		h.leaveLost(reason)
 		return
 	}
 	t.base.Client.losses.add(h, reason)

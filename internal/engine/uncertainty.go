@@ -4,7 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -74,7 +73,7 @@ func (u *Uncertainty) TakeUndo() (undo, stray bool) {
 
 // IsPassing reports whether "not held" in reply to a renewal may be the work of a command that is
 // out, and no loss.
-func (u *Uncertainty) IsPassing() bool { return u.passing.Load() && !control.Believes.Off() }
+func (u *Uncertainty) IsPassing() bool { return u.passing.Load() }
 
 // Passed runs a command that keeps the lock or releases it. Until it is known that it has kept the
 // lock, renewals are not believed that do not find it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
@@ -21,14 +20,10 @@ func (g *grant) unlock(ctx context.Context, h *Hold) error {
 	if earlier := h.end(errs.ErrReleased); earlier != nil {
 		return earlier
 	}
-	if !control.Unlocks.Off() {
-		g.base.Client.tasks.Begin()
-		defer g.base.Client.tasks.End()
-	}
+	g.base.Client.tasks.Begin()
+	defer g.base.Client.tasks.End()
 	// one budget for all: the wait for the turn, the question who else wants the lock, the release
-	if !control.Detach.Off() {
-		ctx = remote.Within(ctx, g.base.Client.session.Budget())
-	}
+	ctx = remote.Within(ctx, g.base.Client.session.Budget())
 	select {
 	case <-g.turn:
 	default: // another operation of the same owner is under way
@@ -57,7 +52,7 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 	}
 	g.holds = slices.DeleteFunc(g.holds, func(other *Hold) bool { return other == h })
 	count, lease := len(g.holds), g.lease
-	plain := g.renew && !slices.ContainsFunc(g.holds, func(h *Hold) bool { return h.renewed }) && !control.Inner.Off()
+	plain := g.renew && !slices.ContainsFunc(g.holds, func(h *Hold) bool { return h.renewed })
 	g.renew = g.renew && !plain
 	g.mu.Unlock()
 	if plain && count > 0 {
@@ -100,7 +95,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	switch {
 	case o.Err != nil:
 		return g.base.Uncertain(o)
-	case o.Reply.Status == lua.Gone && (!o.Stray || control.RepeatedGone.Off()):
+	case o.Reply.Status == lua.Gone && !o.Stray:
 		return errs.Both(errs.ErrLost, g.notHeld())
 	case o.Reply.Text(0) != "":
 		return unannounced(g.base, o.Reply.Text(0))

@@ -9,8 +9,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-
-	"github.com/holdfast-go/holdfast/internal/control"
 )
 
 // Room is how many records wait at most.
@@ -37,9 +35,6 @@ type handler struct {
 func (*handler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
-	if control.Aside.Off() {
-		return deliver(h.to, r)
-	}
 	h.queue.put(entry{h.to, r.Clone()})
 	return nil
 }

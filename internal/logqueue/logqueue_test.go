@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/logqueue"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
@@ -80,7 +80,7 @@ func TestBlocked(t *testing.T) {
 	require.Equal(t, "level=INFO msg=next a=1 dropped=7", lines[1])
 	require.NotContains(t, strings.Join(lines[2:], " "), logqueue.Dropped)
 
-	defer control.Aside.Without()()
+	defer defence.Aside.Without(t)()
 	here := goroutine()
 	s.act = func(string) { require.Equal(t, here, goroutine(), "control") }
 	log.Info("in the way of who logs")

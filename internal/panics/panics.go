@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-
-	"github.com/holdfast-go/holdfast/internal/control"
 )
 
 // Error is a panic. Whether the command was sent before it is not known.
@@ -25,9 +23,6 @@ func (e *Error) Error() string {
 
 // Into makes the function that defers it return with an [Error] if it panics.
 func Into(err *error) {
-	if control.Panics.Off() {
-		return
-	}
 	if v := recover(); v != nil {
 		*err = &Error{v, debug.Stack()}
 	}

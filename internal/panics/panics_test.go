@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
@@ -34,6 +34,6 @@ func TestInto(t *testing.T) {
 	require.EqualError(t, panics.Text(err), err.Error())
 	require.Equal(t, usual, panics.Text(usual))
 
-	defer control.Panics.Without()()
+	defer defence.Panics.Without(t)()
 	require.PanicsWithValue(t, "hook", func() { _ = run(func() error { panic("hook") }) }, "control")
 }

@@ -14,8 +14,6 @@ import (
 	"container/list"
 	"context"
 	"sync"
-
-	"github.com/holdfast-go/holdfast/internal/control"
 )
 
 // Key says what is queued for: kinds of locks that do not share a protocol do not share a queue,
@@ -134,7 +132,7 @@ func (p *Ticket) leave(reason error) {
 	defer q.mu.Unlock()
 	select {
 	case <-p.ready: // handed over in the moment we gave up: pass it on, or nobody would ever move again
-		if p.err == nil && p.turn != Handed && !control.PassOn.Off() {
+		if p.err == nil && p.turn != Handed {
 			q.leaveLocked(p.key, p.turn)
 		}
 	default:

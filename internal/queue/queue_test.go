@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/control"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
@@ -137,7 +137,7 @@ func cancelWhileWoken(t *testing.T, q *Queue) (served bool) {
 
 func TestPassesOnWhenCancelledWhileWoken(t *testing.T) {
 	require.True(t, cancelWhileWoken(t, &Queue{}))
-	defer control.PassOn.Without()()
+	defer defence.PassOn.Without(t)()
 	require.False(t, cancelWhileWoken(t, &Queue{}), "control: the wake-up is lost")
 }
 

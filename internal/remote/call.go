@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/combine"
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/suspend"
@@ -298,9 +297,6 @@ func (s *Session) Detached(ctx context.Context, at *Server, op Operation) Outcom
 
 // Lasting is the context of an operation that its caller cannot cancel.
 func Lasting(ctx context.Context) context.Context {
-	if control.Detach.Off() {
-		return ctx
-	}
 	return Detach(ctx)
 }
 

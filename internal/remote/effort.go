@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -78,7 +77,7 @@ func (e *Effort) Judge(ctx context.Context, reply lua.Reply, err error, failed *
 		e.Stray = true
 	}
 	var last *lastError
-	if !passing || errors.As(e.Err, &last) || control.Resend.Off() || time.Since(e.start)+e.delay > e.home.Budget() ||
+	if !passing || errors.As(e.Err, &last) || time.Since(e.start)+e.delay > e.home.Budget() ||
 		time.Until(e.end) < e.delay {
 		return Settled
 	}

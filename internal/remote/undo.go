@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/control"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/lua"
@@ -63,12 +62,9 @@ const (
 // enough. What is to stay taken for a rest of time is given back when that is over. The server's
 // client may be closed already.
 func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {
-	if control.Undo.Off() {
-		return
-	}
 	now := time.Now()
 	u := &undo{lock: l, id: id, at: now, left: 1, late: to.Clock.closed()}
-	if stray && !control.UndoAgain.Off() {
+	if stray {
 		u.left = 3
 	}
 	if rest > 0 {
@@ -274,8 +270,7 @@ func (u *undoer) postpone(one *undo, answered bool) bool {
 	}
 	one.pause = min(max(2*one.pause, FirstBackoff), longest)
 	one.at = now.Add(one.pause)
-	switch {
-	case control.UndoAgain.Off(), now.After(one.limit):
+	if now.After(one.limit) {
 		return false
 	}
 	return u.home.Life.Err() == nil || one.pause <= closingBudget

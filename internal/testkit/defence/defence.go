@@ -1,11 +1,14 @@
-// Package control switches single defences of the library off, so that a test can show that the
-// fault it injects is real: with the defence off, the same test must fail.
+// Package defence switches single defences of the library off, so that a test can show that the
+// fault it makes is real: with the defence off, the same test must fail.
 //
-// It is for tests alone. A switch is global to the process, so tests that use one do not run in
-// parallel with others; it is read only where the library deals with a fault or waits already,
-// never on the way of a lock that is simply taken. Defences that are part of a script need no
-// switch: a test has its own client send another script in its place.
-package control
+// The library itself reads no switch. The conditions that do are put into a copy of its files by
+// package overlay, and the tests are built of that copy, with go test -overlay. In a test that is
+// built without it, [Switch.Without] skips.
+//
+// A switch is global to the process, so a test that uses one does not run in parallel with others.
+// Defences that are part of a script need no switch: a test has its own client send another script
+// in its place, see package mutant.
+package defence
 
 import "sync/atomic"
 
@@ -86,20 +89,51 @@ var (
 	JoinStays Switch // and a master that is asked to take it back keeps it for as long
 	LeaveLate Switch // a vote that comes to a master after the lock was left there is left too
 
-	// These are read when a client is made.
+	// Of the watchdog and of subscriptions.
 
-	Deadline Switch // a hold ends by the local clock when nobody confirms its lease
-	Bound    Switch // renewal ends with the hold
-	Asleep   Switch // the time for which the machine slept counts
-	Rewake   Switch // a subscription that is confirmed, for the first time or again, is a wake-up
-	Follow   Switch // a subscription at a server that commands no longer go to is replaced
+	Deadline    Switch // a hold ends by the local clock when nobody confirms its lease
+	Bound       Switch // renewal ends with the hold
+	Asleep      Switch // the time for which the machine slept counts
+	Beside      Switch // renewals are sent beside the clock, which goes on while a server is silent
+	Recheck     Switch // what was forgotten, or ran out, since its batch was made is not sent
+	Life        Switch // the verdict on an earlier grant is not taken for this one's
+	TooLate     Switch // what the server says after the deadline does not count
+	Length      Switch // a confirmation counts for the length that the server was asked for
+	Narrow      Switch // what is renewed is not due again before the attempt has ended
+	Wish        Switch // a renewal that was asked for by a moment does not come sooner, with others
+	Doubt       Switch // when the wall clock has jumped all leases are renewed
+	Rewake      Switch // a subscription that is confirmed, for the first time or again, is a wake-up
+	JoinWake    Switch // and so is joining one that is confirmed
+	Resubscribe Switch // a channel that the server has taken off is subscribed anew
+	Probing     Switch // when several channels are refused together, each is tried by itself
+	Follow      Switch // a subscription at a server that commands no longer go to is replaced
 )
 
 // Off reports whether the defence is switched off.
 func (s *Switch) Off() bool { return s.off.Load() }
 
 // Without switches the defence off and returns the function that switches it on again.
-func (s *Switch) Without() (restore func()) {
-	s.off.Store(true)
+func (s *Switch) Without(t T) (restore func()) {
+	t.Helper()
+	Need(t)
+	s.Drop()
 	return func() { s.off.Store(false) }
+}
+
+// Drop switches the defence off for good. It is for a process that a test has started.
+func (s *Switch) Drop() { s.off.Store(true) }
+
+// T is what is needed of a [testing.T].
+type T interface {
+	Helper()
+	Skip(args ...any)
+}
+
+// Need skips a test that was built without the overlay: its switches would switch nothing.
+func Need(t T) {
+	t.Helper()
+	if !Built {
+		t.Skip("built without the switches of internal/testkit/defence; scripts/test.sh has them, " +
+			"and so has go test -overlay \"$(go run ./internal/testkit/overlay)\"")
+	}
 }

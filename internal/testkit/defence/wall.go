@@ -1,4 +1,4 @@
-package control
+package defence
 
 import (
 	"sync/atomic"

@@ -1,0 +1,4 @@
+package defence
+
+// Built reports whether the program was built with the overlay, which replaces this file.
+const Built = false

@@ -1,0 +1,21 @@
+package defence
+
+import "sync/atomic"
+
+var beforeRenewal atomic.Pointer[func()]
+
+// BeforeRenewal is called by the watchdog's goroutines before they send a batch: a moment at which
+// nothing else that a test can make happens.
+func BeforeRenewal() {
+	if f := beforeRenewal.Load(); f != nil {
+		(*f)()
+	}
+}
+
+// AtRenewal has f run in that moment.
+func AtRenewal(t T, f func()) (restore func()) {
+	t.Helper()
+	Need(t)
+	beforeRenewal.Store(&f)
+	return func() { beforeRenewal.Store(nil) }
+}

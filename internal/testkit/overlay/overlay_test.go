@@ -1,0 +1,84 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const root = "../../.."
+
+// TestEachRowFindsItsText: a row whose text has changed must change with it.
+func TestEachRowFindsItsText(t *testing.T) {
+	texts, err := mutate(root, rows())
+	require.NoError(t, err)
+	for file, text := range texts {
+		_, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
+		require.NoError(t, err, "without a defence it is no Go")
+	}
+	require.Contains(t, texts[built], "Built = true")
+}
+
+// TestEachSwitchHasARow: a switch that nothing asks would have its test show nothing.
+func TestEachSwitchHasARow(t *testing.T) {
+	texts, err := mutate(root, rows())
+	require.NoError(t, err)
+	var asked []string
+	for file, text := range texts {
+		f, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if of, ok := sel.X.(*ast.Ident); ok && of.Name == "defence" {
+					asked = append(asked, sel.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, switches, "defence.go"), nil, 0)
+	require.NoError(t, err)
+	known := 0
+	for _, d := range f.Decls {
+		vars, ok := d.(*ast.GenDecl)
+		if !ok || vars.Tok != token.VAR {
+			continue
+		}
+		for _, s := range vars.Specs {
+			for _, name := range s.(*ast.ValueSpec).Names {
+				require.Contains(t, asked, name.Name, "no row asks this switch")
+				known++
+			}
+		}
+	}
+	require.Greater(t, known, 50, "the switches have been found")
+}
+
+// TestRefusesWhatDoesNotFit: the controls of the two above, and that nothing is written then.
+func TestRefusesWhatDoesNotFit(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, switches), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, built), []byte("package defence\n\nconst Built = false\n"), 0o600))
+	code := "// Package p is small.\npackage p\n\nfunc f(a, b bool) bool { return a && b }\nfunc g(a bool) bool { return a }\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(code), 0o600))
+	for want, list := range map[string][]row{
+		"occurs 0 times": {{"X", "p.go", "a || b", "OFF"}},
+		"occurs 2 times": {{"X", "p.go", "return a", "return a || OFF"}},
+		"meets another":  {{"X", "p.go", "a && b", "(a || OFF) && b"}, {"Y", "p.go", "{ return a && b }", "{ return OFF }"}},
+		"no such file":   {{"X", "q.go", "a", "b"}},
+	} {
+		require.ErrorContains(t, write(dir, filepath.Join(dir, "out"), list), want)
+		require.NoDirExists(t, filepath.Join(dir, "out"))
+	}
+	texts, err := mutate(dir, []row{{"X", "p.go", "a && b", "(a || OFF) && b"}})
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"p.go", built}, slices.Collect(maps.Keys(texts)))
+	require.Contains(t, texts["p.go"], "return (a || defence.X.Off()) && b")
+}
