@@ -28,7 +28,7 @@ var fairDefences = []lack{
 	{name: "Poll", fair: true, off: &defence.Poll, bias: deaths, checks: list("wake-up")},
 	{name: "Refresh", fair: true, off: &defence.Refresh, bias: patientQueue, checks: list(fifo)},
 	{name: "Refresh, of a long queue", fair: true, off: &defence.Refresh, bias: longQueue, checks: list(fifo)},
-	{name: "GrantTime", fair: true, off: &defence.GrantTime, bias: lateNews,
+	{name: "GrantTime", fair: true, off: &defence.GrantTime, sole: true, bias: lateNews,
 		checks: list("exclusion", "linearizability")},
 
 	{name: "fair_acquire: nobody barges", fair: true, bias: orphans, checks: list(fifo),

@@ -19,6 +19,7 @@ type lack struct {
 	bias   func(*Settings)     // makes frequent what it is against; nil: nothing
 	checks []string            // that find it; one of them has to
 	alone  bool                // no two worlds at a time
+	sole   bool                // no other test shows that it is one
 }
 
 func mutant(script *lua.Script, body string) func() []redis.Hook {
