@@ -23,7 +23,7 @@ import (
 // twice a round trip where that is longer, see [asker.patience]. Its goroutines run while there is
 // something to ask. All of it is guarded by the waitlists' mu.
 type asker struct {
-	lines    *waitlists
+	lists    *waitlists
 	master   *redis.Client
 	waiting  []*inquiry
 	flights  []*flight // under way, without those that take too long
@@ -93,7 +93,7 @@ func (ls *waitlists) askerLocked(master *redis.Client) *asker {
 	if a := ls.askers[master]; a != nil {
 		return a
 	}
-	a := &asker{lines: ls, master: master}
+	a := &asker{lists: ls, master: master}
 	ls.askers[master] = a
 	return a
 }
@@ -126,14 +126,14 @@ func (a *asker) beginLocked() {
 		return
 	}
 	a.boarding = true
-	a.lines.client.Tasks().Often(a.fly)
+	a.lists.client.Tasks().Often(a.fly)
 }
 
 // hurry lets those who wait go on without the pipelines that take too long. Its goroutine lives for
 // one look. It needs no owner: it is started while something is under way.
 func (a *asker) hurry() {
-	a.lines.mu.Lock()
-	defer a.lines.mu.Unlock()
+	a.lists.mu.Lock()
+	defer a.lists.mu.Unlock()
 	a.armed = false
 	late := time.Now().Add(-a.patience())
 	a.flights = slices.DeleteFunc(a.flights, func(f *flight) bool { return !f.begun.After(late) })
@@ -144,7 +144,7 @@ func (a *asker) hurry() {
 // patience is how long a pipeline is waited for: longer where all take long. A server that has too
 // much to do would get one more with each look, and each takes a connection.
 func (a *asker) patience() time.Duration {
-	return min(max(overtake, 2*a.lines.client.RoundTrip()), mostOvertake)
+	return min(max(overtake, 2*a.lists.client.RoundTrip()), mostOvertake)
 }
 
 // armLocked has what is under way looked after.
@@ -171,8 +171,8 @@ func (a *asker) fly() {
 // board takes out who is to be sent. What does not fit goes with the next. Without anybody the
 // flight ends, and also if others may take them along.
 func (a *asker) board(f *flight, first bool) (batch []*inquiry) {
-	a.lines.mu.Lock()
-	defer a.lines.mu.Unlock()
+	a.lists.mu.Lock()
+	defer a.lists.mu.Unlock()
 	if i := slices.Index(a.flights, f); i >= 0 {
 		a.flights = slices.Delete(a.flights, i, i+1)
 	}
@@ -190,15 +190,15 @@ func (a *asker) board(f *flight, first bool) (batch []*inquiry) {
 		a.armLocked()
 		return batch
 	}
-	if len(a.flights) == 0 && len(a.waiting) == 0 && !a.boarding && a.lines.askers[a.master] == a {
-		delete(a.lines.askers, a.master) // masters come and go
+	if len(a.flights) == 0 && len(a.waiting) == 0 && !a.boarding && a.lists.askers[a.master] == a {
+		delete(a.lists.askers, a.master) // masters come and go
 	}
 	return nil
 }
 
 // send asks the questions once, but for those whose waiters have left.
 func (a *asker) send(batch []*inquiry) {
-	c := a.lines.client
+	c := a.lists.client
 	calls := make([]lua.Call, 0, len(batch))
 	asked := batch[:0]
 	last, now := time.Time{}, suspend.System.Now()
@@ -239,15 +239,15 @@ func (a *asker) send(batch []*inquiry) {
 }
 
 func (a *asker) isGone(q *inquiry) bool {
-	a.lines.mu.Lock()
-	defer a.lines.mu.Unlock()
+	a.lists.mu.Lock()
+	defer a.lists.mu.Unlock()
 	return q.gone
 }
 
 // begin begins an attempt.
 func (q *inquiry) begin(now time.Time) {
 	if p := q.place; q.effort == nil {
-		c := p.list.lines.client
+		c := p.list.lists.client
 		e := remote.NewEffort(c.Server(), c.Session())
 		q.before, q.effort = p.acquisition.Entry().IsStray(), &e
 	}
@@ -257,7 +257,7 @@ func (q *inquiry) begin(now time.Time) {
 // call is the script of the next attempt.
 func (q *inquiry) call() lua.Call {
 	a, l := q.place.acquisition, q.place.list
-	c := l.lines.client
+	c := l.lists.client
 	return l.server.protocol.Acquire(kind.Ask{
 		Owner: a.Owner(), Lease: a.Want().Stands(), Again: q.effort.Stray || q.before, Place: q.queue,
 		Publish: c.Server().Publish, Tokens: 1, Until: c.Server().Clock.Limit(),
@@ -266,7 +266,7 @@ func (q *inquiry) call() lua.Call {
 
 // settle judges an attempt. It reports whether the server was silent, and is to be asked once more.
 func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err error) (silent bool) {
-	ls, p := a.lines, q.place
+	ls, p := a.lists, q.place
 	v := q.effort.Judge(ctx, reply, err, p.acquisition.Failed())
 	silent = v == remote.Later && !errs.IsReply(q.effort.Err)
 	if v == remote.Settled {

@@ -76,7 +76,7 @@ func (p *waiter) isOver() bool {
 	if p.acquisition.Over() != nil || l.refused() != nil {
 		return true
 	}
-	ls := l.lines
+	ls := l.lists
 	ls.mu.Lock()
 	if p.foreign && p.own == nil {
 		ls.mu.Unlock()
@@ -120,8 +120,8 @@ func (p *waiter) wakeLocked() {
 
 // news takes what the waiter was woken for.
 func (p *waiter) news() (*remote.Outcome, *handed) {
-	p.list.lines.mu.Lock()
-	defer p.list.lines.mu.Unlock()
+	p.list.lists.mu.Lock()
+	defer p.list.lists.mu.Unlock()
 	result, got := p.result, p.handed
 	p.result = nil
 	if result == nil {
@@ -133,7 +133,7 @@ func (p *waiter) news() (*remote.Outcome, *handed) {
 // Take gets the hold of a place, and has it asked for again when the lock was handed over in a way
 // that is not enough.
 func (p *waiter) Take() (*engine.Hold, error) {
-	ls, a := p.list.lines, p.acquisition
+	ls, a := p.list.lists, p.acquisition
 	defer ls.leave(p)
 	for {
 		if cause := a.Over(); cause != nil {
@@ -162,9 +162,9 @@ func (p *waiter) Take() (*engine.Hold, error) {
 // missed notes, for a waiter that leaves, what its client's last poll said of the holder, or that
 // it had no answer.
 func (p *waiter) missed() {
-	p.list.lines.mu.Lock()
+	p.list.lists.mu.Lock()
 	err := p.list.failed
-	p.list.lines.mu.Unlock()
+	p.list.lists.mu.Unlock()
 	if err != nil {
 		p.acquisition.Failed().Store(&err)
 	}
@@ -173,8 +173,8 @@ func (p *waiter) missed() {
 
 // heard notes what was said last of the holder to somebody in the waitlist.
 func (p *waiter) heard() {
-	p.list.lines.mu.Lock()
+	p.list.lists.mu.Lock()
 	said := p.list.said
-	p.list.lines.mu.Unlock()
+	p.list.lists.mu.Unlock()
 	p.acquisition.Hear(said)
 }

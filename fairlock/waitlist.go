@@ -15,7 +15,7 @@ import (
 // waitlist is the waiters of one client for one name. All of it is guarded by the waitlists' mu but
 // server and sub.
 type waitlist struct {
-	lines   *waitlists
+	lists   *waitlists
 	server  *server
 	sub     *pubsub.Subscription
 	waiters map[string]*waiter // by owner
@@ -47,13 +47,13 @@ func (l *waitlist) Message(payload string) {
 	if len(fields) != 4 {
 		return // not for us
 	}
-	l.lines.mu.Lock()
-	defer l.lines.mu.Unlock()
+	l.lists.mu.Lock()
+	defer l.lists.mu.Unlock()
 	// The queue moves without us. But places have to be put off.
 	if l.due = time.Now().Add(l.gap()); l.due.After(l.refreshed.Add(refreshGap)) {
 		l.due = l.refreshed.Add(refreshGap)
 	}
-	p := l.waiters[l.lines.client.ID()+":"+fields[0]]
+	p := l.waiters[l.lists.client.ID()+":"+fields[0]]
 	if p == nil {
 		return // it left, and gives back what it is handed; or it has asked, and been told by the answer
 	}
@@ -66,8 +66,8 @@ func (l *waitlist) Message(payload string) {
 
 // Look is called with the hub's mutex held when messages may have been missed.
 func (l *waitlist) Look(confirmed bool) {
-	l.lines.mu.Lock()
-	defer l.lines.mu.Unlock()
+	l.lists.mu.Lock()
+	defer l.lists.mu.Unlock()
 	l.confirmed = confirmed
 	l.due = time.Time{}
 	for _, p := range l.waiters {
@@ -75,7 +75,7 @@ func (l *waitlist) Look(confirmed bool) {
 			p.signalLocked()
 		}
 	}
-	l.lines.kickLocked()
+	l.lists.kickLocked()
 }
 
 // gap is how long nothing need be asked, if nothing happens.
@@ -112,5 +112,5 @@ func (l *waitlist) refused() error {
 		return nil
 	}
 	return errs.Both(errors.New("cannot listen for the grant; permit this user to subscribe to "+
-		l.server.protocol.Mailbox(l.lines.client.ID())), err)
+		l.server.protocol.Mailbox(l.lists.client.ID())), err)
 }

@@ -91,7 +91,7 @@ func (l *waitlist) syncLocked(sent time.Time, micros string) int64 {
 // once one is closed again.
 func (ls *waitlists) open(s *server) *waitlist {
 	key, mailbox := s.base.Key, s.protocol.Mailbox(ls.client.ID())
-	fresh := &waitlist{lines: ls, server: s, waiters: make(map[string]*waiter)}
+	fresh := &waitlist{lists: ls, server: s, waiters: make(map[string]*waiter)}
 	fresh.sub = ls.client.Hub().Listen(mailbox, fresh)
 	ls.mu.Lock()
 	for ls.lists[key] != nil {
@@ -182,7 +182,7 @@ func (ls *waitlists) wakeAll() {
 
 // poll is one script that is due.
 type poll struct {
-	line      *waitlist
+	list      *waitlist
 	call      lua.Call
 	confirmed bool // the mailbox was subscribed before
 	probes    bool // only one of the places was asked about
@@ -283,7 +283,7 @@ func (ls *waitlists) pause() time.Duration {
 // only.
 func (ls *waitlists) send(polls []poll) {
 	for master, due := range remote.ByMaster(ls.client.Server(), polls,
-		func(p poll) string { return p.line.server.base.Key.Name }) {
+		func(p poll) string { return p.list.server.base.Key.Name }) {
 		ls.setAsked(master, true)
 		ls.client.Tasks().Go(func() {
 			defer ls.setAsked(master, false)
@@ -323,7 +323,7 @@ func (ls *waitlists) sendTo(polls []poll) {
 		if result.Err != nil {
 			silent = silent || !errs.IsReply(result.Err)
 			ls.mu.Lock()
-			polls[i].line.failed = panics.Text(result.Err)
+			polls[i].list.failed = panics.Text(result.Err)
 			ls.mu.Unlock()
 			continue
 		}
@@ -337,7 +337,7 @@ func (ls *waitlists) sendTo(polls []poll) {
 // apply wakes those whom the reply to a poll concerns: who was handed the lock, and who has no
 // place any more.
 func (ls *waitlists) apply(p poll, sent time.Time, r lua.Reply) {
-	l, missing := p.line, r.Texts(6)
+	l, missing := p.list, r.Texts(6)
 	ls.mu.Lock()
 	l.syncLocked(sent, r.Text(1))
 	l.failed = nil
@@ -396,8 +396,8 @@ func (c *redissonCalls) Message(string) { c.Look(true) }
 
 // Look is called with the hub's mutex held.
 func (c *redissonCalls) Look(bool) {
-	c.lines.mu.Lock()
-	defer c.lines.mu.Unlock()
+	c.lists.mu.Lock()
+	defer c.lists.mu.Unlock()
 	c.due = time.Time{}
-	c.lines.kickLocked()
+	c.lists.kickLocked()
 }
