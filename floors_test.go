@@ -39,7 +39,7 @@ var floors = []string{
 	"attempt extend reenter",
 	"grant_hold left",
 	"grant+owner", // a grant is its owner's, and an owner finds its grants: the one has the other's mutex inside its own
-	"state",
+	"joined state",
 	"query tenure",
 	"hold_context",
 	"courtesy hold request unannounced",

@@ -28,9 +28,22 @@ type Backend interface {
 
 // Traits are what sets the locks of a backend apart. They are asked for once, when a lock is made.
 type Traits struct {
-	Several  bool // several servers grant the lock
-	HandsOff bool // an entry can be kept for the client's next holder
-	Queues   bool // the backend is a [Waiter]: those who wait have places at the server, and none in the process
+	Several bool // several servers grant the lock
+	// HandsOff says that an entry can be kept for the client's next holder. It does not count for a
+	// lock that is shared: nobody of this client waits for what one of its holders gives up.
+	HandsOff bool
+	// Queues says that the backend is a [Waiter]: those who wait have places at the server, and
+	// none in the process.
+	Queues bool
+	// Shared says that several owners of one process may hold the lock at once, as the readers of a
+	// read-write lock do. The local queue is of those who ask: who is granted the lock leaves the
+	// front, and the next one asks at once.
+	Shared bool
+	// NoReentry says that each acquisition is an owner of its own, as with the permits of a
+	// semaphore. No context makes the lock re-entered, neither that of a hold nor one of
+	// [WithOwner]; and the context of a hold carries the owner that the one it derives from carries,
+	// so that other locks are re-entered under it as before.
+	NoReentry bool
 }
 
 // Bid is one owner's request for a lock, with all its attempts.

@@ -119,6 +119,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 		return nil, errs.Both(errs.ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease"))
 	}
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
+	g.shareFront()
 	t := &Tenure{base: g.base, Entry: g.entry}
 	t.begin(g, token, reserved)
 	h := &Hold{on: g, parent: g.asked.ctx, depth: 1, token: token, renewed: want.renew}
@@ -139,6 +140,15 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 		return nil, errs.ErrClosed
 	}
 	return h, nil
+}
+
+// shareFront lets the next one of this client ask, where several may hold the lock. It comes before
+// the grant is live: who ends that looks at whether it has the front place.
+func (g *grant) shareFront() {
+	if g.front && g.base.traits.Shared {
+		g.front = false
+		g.base.Client.queue.Leave(g.base.Key, queue.Free)
+	}
 }
 
 // askedForLocked notes that the server is about to be asked for a lease.

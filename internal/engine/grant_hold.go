@@ -16,11 +16,19 @@ func (g *grant) ownerID() string { return g.id }
 
 func (g *grant) of() queue.Key { return g.base.Key }
 
-// newContext makes a context that carries the owner and the token.
+// newContext makes a context that carries the owner, if that is one who re-enters, and the token.
 func (g *grant) newContext(h *Hold) (context.Context, context.CancelCauseFunc) {
-	ctx := context.WithValue(h.parent, ownerKey{}, g.owner)
-	ctx, cancel := context.WithCancelCause(held.With(ctx, g.base.Key.Name, g.base.Client, h.token))
+	ctx := h.parent
+	if !g.base.traits.NoReentry {
+		ctx = context.WithValue(ctx, ownerKey{}, g.owner)
+	}
+	ctx, cancel := context.WithCancelCause(g.tell(ctx, h))
 	return &holdContext{ctx, h}, cancel
+}
+
+// tell has a context carry the token.
+func (g *grant) tell(ctx context.Context, h *Hold) context.Context {
+	return held.With(ctx, g.base.Key.Name, g.base.Client, h.token)
 }
 
 // look ends a hold whose lease is over by the clock.

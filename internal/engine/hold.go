@@ -37,6 +37,8 @@ type possession interface {
 	extend(ctx context.Context, lease time.Duration) error
 	// newContext makes a context for the hold, and the function that ends it.
 	newContext(h *Hold) (context.Context, context.CancelCauseFunc)
+	// tell has a context carry the tokens of the hold.
+	tell(ctx context.Context, h *Hold) context.Context
 	// look ends the hold if the time of what it stands on is over.
 	look(h *Hold)
 }
@@ -100,7 +102,7 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	return Raise(h.on.unlock(ctx, h))
 }
 
-// Token is the fencing token, 0 of a nil Hold.
+// Token is the fencing token, 0 of a nil Hold and of a joined one, see [Join].
 func (h *Hold) Token() uint64 {
 	if h == nil {
 		return 0

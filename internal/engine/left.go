@@ -27,7 +27,10 @@ func (g *grant) hear(ahead any, leaving bool) {
 	}
 	front.mu.Lock()
 	said := front.said
-	if front.live {
+	switch {
+	case front.live && g.base.traits.Shared && !leaving:
+		said = Word{} // it keeps nobody out: this one will hear for itself
+	case front.live:
 		said = Word{time.Now(), remote.Blocker{Left: -1, Owner: front.id + " of this client"}}
 	}
 	live := front.live

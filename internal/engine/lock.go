@@ -43,6 +43,7 @@ func NewBare(c *Client, l kind.Lock, opts []Option) *Lock {
 // Use makes it the lock of a backend.
 func (b *Lock) Use(be Backend) {
 	b.backend, b.traits, b.Dog = be, be.Traits(), b.Client.dogs.get(be.Renewer())
+	b.traits.HandsOff = b.traits.HandsOff && !b.traits.Shared
 }
 
 // Backend is where its entries live. It may be the part of another one.

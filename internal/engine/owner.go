@@ -58,9 +58,10 @@ func WithOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, newOwner())
 }
 
-// ownerOf returns the owner that ctx carries, or a fresh one, which will use b.
+// ownerOf returns the owner that ctx carries, or a fresh one, which will use b. It is always a fresh
+// one where nobody re-enters.
 func ownerOf(ctx context.Context, b *Lock) *owner {
-	if o, ok := ctx.Value(ownerKey{}).(*owner); ok {
+	if o, ok := ctx.Value(ownerKey{}).(*owner); ok && !b.traits.NoReentry {
 		return o
 	}
 	o := newOwner()

@@ -15,14 +15,16 @@ import (
 
 // backend has the entries of one lock.
 type backend struct {
-	server *Server
-	base   *engine.Lock
+	server  *Server
+	base    *engine.Lock
+	permits int // how many owners may hold it at once
+	traits  engine.Traits
 }
 
 var _ engine.Backend = (*backend)(nil)
 
 // Traits is [engine.Backend.Traits].
-func (b *backend) Traits() engine.Traits { return engine.Traits{} }
+func (b *backend) Traits() engine.Traits { return b.traits }
 
 // Check is [engine.Backend.Check].
 func (b *backend) Check(cfg *engine.Settings) error {
@@ -68,7 +70,7 @@ func (e *entry) Ask(a engine.Attempt) engine.Result {
 		return engine.Result{Left: cause}
 	}
 	sent := time.Now()
-	h, granted := e.backend.server.acquire(e.backend.base.Name(), e.id, a.Want.Stands())
+	h, granted := e.backend.server.acquire(e.backend.base.Name(), e.id, e.backend.permits, a.Want.Stands())
 	if !granted {
 		left := h.ends.Sub(sent)
 		return engine.Result{Refused: true, By: remote.Blocker{Owner: h.owner, Left: left}, Again: left}

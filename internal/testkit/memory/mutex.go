@@ -15,12 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/kind"
 )
 
-const kindName = "memory"
-
 // Mutex is a lock by name in a [Server].
 type Mutex struct {
+	locker
 	server *Server
-	base   *engine.Lock
 }
 
 var _ holdfast.Locker = (*Mutex)(nil)
@@ -37,21 +35,28 @@ func NewClient(opts *holdfast.Options) (*holdfast.Client, error) {
 
 // New makes the lock called name on a client.
 func New(c *holdfast.Client, s *Server, name string, opts ...holdfast.Option) *Mutex {
-	b := engine.NewBare((*engine.Client)(c), wire{name: name}, opts)
-	if b.Err == nil {
-		b.Use(&backend{s, b})
+	return &Mutex{newLocker(c, wire{of: "memory", name: name}, backend{server: s, permits: 1}, opts), s}
+}
+
+// locker is what the locks of a [Server] have in common.
+type locker struct{ base *engine.Lock }
+
+func newLocker(c *holdfast.Client, w wire, be backend, opts []holdfast.Option) locker {
+	be.base = engine.NewBare((*engine.Client)(c), w, opts)
+	if be.base.Err == nil {
+		be.base.Use(&be)
 	}
-	return &Mutex{s, b}
+	return locker{be.base}
 }
 
 // wire names a lock. Nothing of it is sent.
 type wire struct {
 	kind.Lock
-	name string
+	of, name string // of: the kind
 }
 
 // Kind is part of kind.Lock.
-func (w wire) Kind() string { return kindName }
+func (w wire) Kind() string { return w.of }
 
 // Name is part of kind.Lock.
 func (w wire) Name() string { return w.name }
@@ -60,16 +65,16 @@ func (w wire) Name() string { return w.name }
 func (w wire) Channel() string { return w.name }
 
 // Name is the name of the lock.
-func (m *Mutex) Name() string { return m.base.Name() }
+func (m locker) Name() string { return m.base.Name() }
 
 // Lock is as every Locker has it.
-func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+func (m locker) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	h, err := m.base.Lock(ctx, opts...)
 	return (*holdfast.Hold)(h), m.fail("lock", err)
 }
 
 // TryLock is as every Locker has it.
-func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+func (m locker) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	h, err := m.base.TryLock(ctx, opts...)
 	return (*holdfast.Hold)(h), m.fail("try", err)
 }
@@ -88,9 +93,9 @@ func (m *Mutex) State(ctx context.Context) (holdfast.State, error) {
 	return s, nil
 }
 
-func (m *Mutex) fail(op string, err error) error {
+func (m locker) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &holdfast.Error{Op: op, Kind: kindName, Name: m.Name(), Err: err}
+	return &holdfast.Error{Op: op, Kind: m.base.Key.Kind, Name: m.Name(), Err: err}
 }

@@ -6,6 +6,7 @@
 package memory
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,20 +23,24 @@ const (
 	NoExtension Flaw = "leases are not lengthened"
 	AnyOwner    Flaw = "nobody asks whose the lock is"
 	Nameless    Flaw = "a refusal does not say who holds the lock"
+	OneTooMany  Flaw = "there is a permit too many"
+	// These two are of the locks, and not of the server: a trait of theirs is missing.
+	Unshared Flaw = "who holds a permit keeps its client's others waiting"
+	Reenters Flaw = "an owner re-enters its permit"
 )
 
 // Server keeps locks. The zero value is ready.
 type Server struct {
 	Flaw Flaw // empty: none
 
-	mu    sync.Mutex // guards the rest
-	locks map[string]held
+	mu    sync.Mutex        // guards the rest
+	locks map[string][]held // by name: its holders, oldest first; a mutex has one
 	token uint64            // that was granted last
 	ears  map[*ear]struct{} // of those who wait
 	asked int64             // operations so far
 }
 
-// held is a lock that somebody holds.
+// held is a lock, or a permit of one, that somebody holds.
 type held struct {
 	owner string
 	count int
@@ -50,30 +55,43 @@ type ear struct {
 	wake   chan struct{} // 1-buffered
 }
 
-// lookLocked is what there is of a lock, without one whose lease has ended.
-func (s *Server) lookLocked(name string) (held, bool) {
-	h, there := s.locks[name]
-	if there && !time.Now().Before(h.ends) {
-		delete(s.locks, name)
-		return held{}, false
-	}
-	return h, there
+// lookLocked is who holds a lock, without those whose leases have ended.
+func (s *Server) lookLocked(name string) []held {
+	now := time.Now()
+	return s.putLocked(name, slices.DeleteFunc(s.locks[name], func(h held) bool { return !now.Before(h.ends) }))
 }
 
-func (s *Server) putLocked(name string, h held) {
+func (s *Server) putLocked(name string, holders []held) []held {
 	if s.locks == nil {
-		s.locks = make(map[string]held)
+		s.locks = make(map[string][]held)
 	}
-	s.locks[name] = h
+	if s.locks[name] = holders; len(holders) == 0 {
+		delete(s.locks, name)
+	}
+	return holders
 }
 
-// acquire grants a free lock, or says who has it. What an owner has it is granted again.
-func (s *Server) acquire(name, owner string, lease time.Duration) (h held, granted bool) {
+// find is where an owner is among holders; -1: nowhere.
+func find(holders []held, owner string) int {
+	return slices.IndexFunc(holders, func(h held) bool { return h.owner == owner })
+}
+
+// acquire grants a lock that fewer than so many hold, or says which of them will end first. What an
+// owner has it is granted again.
+func (s *Server) acquire(name, owner string, permits int, lease time.Duration) (h held, granted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	h, there := s.lookLocked(name)
-	if there && h.owner != owner && s.Flaw != GrantsTwice {
+	switch s.Flaw {
+	case OneTooMany:
+		permits++
+	case GrantsTwice:
+		delete(s.locks, name)
+	}
+	holders := s.lookLocked(name)
+	i := find(holders, owner)
+	if i < 0 && len(holders) >= permits {
+		h = slices.MinFunc(holders, func(a, b held) int { return a.ends.Compare(b.ends) })
 		if s.Flaw == Nameless {
 			h.owner = ""
 		}
@@ -83,7 +101,11 @@ func (s *Server) acquire(name, owner string, lease time.Duration) (h held, grant
 		s.token++
 	}
 	h = held{owner: owner, count: 1, token: s.token, ends: time.Now().Add(lease)}
-	s.putLocked(name, h)
+	if i >= 0 {
+		holders[i] = h
+	} else {
+		s.putLocked(name, append(holders, h))
+	}
 	return h, true
 }
 
@@ -92,17 +114,21 @@ func (s *Server) set(name, owner string, count int, lease time.Duration) (holds 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	h, there := s.lookLocked(name)
-	if !there || h.owner != owner && s.Flaw != AnyOwner {
+	holders := s.lookLocked(name)
+	i := find(holders, owner)
+	if s.Flaw == AnyOwner && len(holders) > 0 {
+		i = 0
+	}
+	if i < 0 {
 		return false
 	}
+	h := &holders[i]
 	if count > 0 && s.Flaw != NoCount {
 		h.count = count
 	}
 	if ends := time.Now().Add(lease); ends.After(h.ends) && s.Flaw != NoExtension {
 		h.ends = ends
 	}
-	s.putLocked(name, h)
 	return true
 }
 
@@ -111,18 +137,20 @@ func (s *Server) release(name, owner string, rest time.Duration) (held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	h, there := s.lookLocked(name)
-	if !there || h.owner != owner {
+	holders := s.lookLocked(name)
+	i := find(holders, owner)
+	if i < 0 {
 		return false
 	}
-	delete(s.locks, name)
 	if rest > 0 {
 		// As the scripts have it: who has left a lock is not its owner any more.
+		h := &holders[i]
 		h.owner, h.count = strings.Replace(owner, ":h", ":h0", 1), 1
 		if ends := time.Now().Add(rest); ends.Before(h.ends) {
 			h.ends = ends
 		}
-		s.putLocked(name, h)
+	} else {
+		s.putLocked(name, slices.Delete(holders, i, i+1))
 	}
 	for e := range s.ears {
 		if e.name == name {
@@ -132,21 +160,40 @@ func (s *Server) release(name, owner string, rest time.Duration) (held bool) {
 	return true
 }
 
-// state is who holds a lock, if somebody does.
+// state is who has held a lock longest, if somebody holds it.
 func (s *Server) state(name string) (h held, last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	h, _ = s.lookLocked(name)
+	if holders := s.lookLocked(name); len(holders) > 0 {
+		h = holders[0]
+	}
 	return h, s.token
 }
 
-// Give gives a lock to an owner behind its holder's back.
+// Give gives a lock to an owner behind its holders' backs.
 func (s *Server) Give(name, owner string, lease time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token++
-	s.putLocked(name, held{owner: owner, count: 1, token: s.token, ends: time.Now().Add(lease)})
+	s.putLocked(name, []held{{owner: owner, count: 1, token: s.token, ends: time.Now().Add(lease)}})
+}
+
+// Take takes a lock from one of its holders, who is not told.
+func (s *Server) Take(name, owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.putLocked(name, slices.DeleteFunc(s.locks[name], func(h held) bool { return h.owner == owner }))
+}
+
+// Owners are those who hold a lock, the oldest first.
+func (s *Server) Owners(name string) (owners []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.lookLocked(name) {
+		owners = append(owners, h.owner)
+	}
+	return owners
 }
 
 // Asked is how many operations there were.

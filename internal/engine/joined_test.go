@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/queue"
+)
+
+// stand is what a hold stands on in a test.
+type stand struct {
+	name    string
+	over    bool      // the clock says so, and nobody else has
+	refusal error     // of unlock
+	log     *[]string // names that were unlocked
+}
+
+var _ possession = (*stand)(nil)
+
+func (s *stand) ownerID() string                             { return "owner of " + s.name }
+func (s *stand) of() queue.Key                               { return queue.Key{Kind: "stand", Name: s.name} }
+func (s *stand) deadline() time.Time                         { return time.Now().Add(time.Hour) }
+func (s *stand) extend(context.Context, time.Duration) error { return nil }
+
+func (s *stand) tell(ctx context.Context, _ *Hold) context.Context { return ctx }
+
+func (s *stand) unlock(_ context.Context, h *Hold) error {
+	*s.log = append(*s.log, s.name)
+	_ = h.end(errs.ErrReleased)
+	return s.refusal
+}
+
+func (s *stand) newContext(h *Hold) (context.Context, context.CancelCauseFunc) {
+	return context.WithCancelCause(h.parent)
+}
+
+func (s *stand) look(h *Hold) {
+	if s.over {
+		_ = h.end(errs.ErrLost)
+	}
+}
+
+// stands makes two stands, their holds, and the joined one.
+func stands(t *testing.T) (a, b *stand, log *[]string, joined *Hold) {
+	log = new([]string)
+	a, b = &stand{name: "a", log: log}, &stand{name: "b", log: log}
+	return a, b, log, Join("pair", "a b", &Hold{on: a, parent: t.Context()}, &Hold{on: b, parent: t.Context()})
+}
+
+// TestJoinedLooksAtAllClocks: who asks the context learns that the time of one hold is over, before
+// anybody else has said so.
+func TestJoinedLooksAtAllClocks(t *testing.T) {
+	for i := range 2 {
+		a, b, _, h := stands(t)
+		ctx := h.Context()
+		require.NoError(t, ctx.Err())
+		[]*stand{a, b}[i].over = true
+		require.Error(t, ctx.Err())
+		require.Equal(t, errs.ErrLost, context.Cause(ctx))
+	}
+}
+
+// TestJoinedUnlocksTheLastFirst: all are given back, whichever fails, and the error names that one.
+func TestJoinedUnlocksTheLastFirst(t *testing.T) {
+	a, b, log, h := stands(t)
+	b.refusal = errors.New("why")
+	err := h.Unlock(t.Context())
+	require.Equal(t, []string{"b", "a"}, *log)
+	require.EqualError(t, err, `stand "b": why`)
+	require.Equal(t, errs.ErrReleased, h.Unlock(t.Context()))
+	require.Len(t, *log, 2)
+	require.Equal(t, a.ownerID(), h.Owner())
+	kind, name := h.Of()
+	require.Equal(t, []string{"pair", "a b"}, []string{kind, name})
+}
+
+// TestJoinedOfJoined: a joined hold is one that can be joined.
+func TestJoinedOfJoined(t *testing.T) {
+	_, b, log, inner := stands(t)
+	h := Join("more", "a b c", inner, &Hold{on: &stand{name: "c", log: log}, parent: t.Context()})
+	ctx := h.Context()
+	b.over = true
+	require.Error(t, ctx.Err())
+	require.ErrorIs(t, h.Unlock(t.Context()), nil)
+	require.Equal(t, []string{"c", "b", "a"}, *log)
+}
