@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -78,17 +79,17 @@ func (h *Hold) Context() context.Context {
 // end ends the hold for a reason, and returns the earlier reason if it had ended before.
 func (h *Hold) end(reason error) (earlier error) {
 	h.mu.Lock()
-	if h.ended != nil {
-		defer h.mu.Unlock()
-		return h.ended
+	earlier, cancel := h.ended, h.cancel
+	if earlier == nil {
+		h.ended = reason
 	}
-	h.ended = reason
-	cancel := h.cancel
 	h.mu.Unlock()
 	if cancel != nil { // which asks the context of the Lock call, and so without the mutex
-		cancel(reason)
+		// Also if it had ended: who ended it may not have come to this yet, and whoever asks the
+		// context has to hear of it at once.
+		cancel(cmp.Or(earlier, reason))
 	}
-	return nil
+	return earlier
 }
 
 // Unlock gives the hold back. The hold's context ends first.
