@@ -63,8 +63,8 @@ func (t *Tenure) give(from, to *grant) bool {
 		!from.confirmed.Cover(want.Replicas) {
 		return false
 	}
-	h := &Hold{on: to, parent: to.asked.ctx, depth: 1, token: t.next, renewed: true}
-	t.next++
+	h := &Hold{on: to, parent: to.asked.ctx, depth: 1, token: t.nextLocked(), renewed: true}
+	t.used++
 	t.holder = to
 	to.mu.Lock()
 	to.live, to.front, to.tenure, to.entry, to.id = true, true, t, t.Entry, t.Entry.Owner()

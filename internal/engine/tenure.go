@@ -27,9 +27,9 @@ type Tenure struct {
 	mu     sync.Mutex
 	holder holder
 	first  uint64 // of the tokens that were reserved
-	next   uint64
 	last   uint64
 	look   time.Time // when to look for others who want the lock
+	used   uint32    // how many of the tokens holders have had
 	over   bool
 }
 
@@ -66,19 +66,22 @@ func (t *Tenure) begin(h holder, token, last uint64) {
 	defer t.mu.Unlock()
 	t.holder = h
 	t.reserveLocked(token, last)
-	t.next++
+	t.used++
 }
 
 func (t *Tenure) reserveLocked(first, last uint64) {
-	t.first, t.next, t.last = first, first, max(first, last)
+	t.first, t.last, t.used = first, max(first, last), 0
 	t.look = time.Now().Add(handOffFor)
 }
+
+// nextLocked is the token of the next holder.
+func (t *Tenure) nextLocked() uint64 { return t.first + uint64(t.used) }
 
 // fresh reports whether the lock may be handed on without asking the server.
 func (t *Tenure) fresh() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.next <= t.last && time.Now().Before(t.look)
+	return t.nextLocked() <= t.last && time.Now().Before(t.look)
 }
 
 // Standing is what the server is to know of the holder, and for how long the lock is to stand from
@@ -119,7 +122,7 @@ func (t *Tenure) noteUse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.first < t.last { // else nobody waited
-		t.base.Client.handed.Store(int64(t.next - t.first)) //nolint:gosec // at most maxTokens
+		t.base.Client.handed.Store(int64(t.used))
 	}
 }
 
