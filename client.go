@@ -8,59 +8,61 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// Client is one participant: what a Redisson client is to Java. Locks of all kinds are made on it.
-// Use one per process and Redis, and Close it at the end. All methods are safe for concurrent use.
+// Client is one participant, like a Redisson client in Java. Locks of all kinds are made on a
+// client. Use one client per process and Redis, and Close it at the end. All methods are safe for
+// concurrent use.
 //
-// Operations that many goroutines ask for at the same time travel together in pipelines, and hooks
-// of go-redis see those. A cluster gets each operation by itself, because a pipeline over several
-// servers ends with the slowest of them.
+// Operations of many goroutines at the same time travel together in pipelines. Hooks of go-redis
+// see the pipelines. In a cluster each operation travels alone, because a pipeline over several
+// servers ends with the slowest server.
 //
-// A hook or dialer of go-redis may panic. The operation it was called for has then failed, and the
-// panic goes on to that operation's caller when all has been given back. Where there is no caller,
-// the panic is logged.
+// A hook or dialer of go-redis may panic. The operation that called it then fails: the library
+// gives everything back, and lets the panic go on to the operation's caller. Where there is no
+// caller, the panic is logged.
 //
-// A client has one goroutine (the watchdog's, from the first lock on), and while somebody waits one
-// connection per server that it listens on. While nothing is held or waited for it sends nothing.
+// A client has one goroutine of its own, the watchdog's, from the first lock on. While somebody
+// waits, it also has one connection for messages per server. A client that holds nothing and waits
+// for nothing sends nothing.
 type Client engine.Client
 
-// New makes a client on rdb, which stays the caller's: Close does not close it. nil options stand
-// for the defaults. Nothing is sent.
+// New makes a client on rdb. rdb stays the caller's: Close does not close it. Nil options mean the
+// defaults. New sends nothing.
 //
-// rdb is a *redis.Client (one server, or Sentinel) or a *redis.ClusterClient. A client with
-// ClusterSlots in its options, as redis.NewFailoverClusterClient makes it, is taken for servers
-// that are no Redis Cluster. All that concerns locks goes to masters, wherever such a client sends
+// rdb is a *redis.Client (one server, or Sentinel) or a *redis.ClusterClient. If the options of a
+// client have ClusterSlots, as redis.NewFailoverClusterClient sets it, New takes the servers for a
+// setup without Redis Cluster. All commands of locks go to masters, wherever such a client sends
 // its reads.
 //
 // New returns an error that wraps [ErrInvalid] for options that contradict each other and for any
-// other client. A *redis.Ring moves names to another server when one does not answer, and with them
-// every lock. For a type that embeds a client, it cannot be known where it sends. Hooks of go-redis
-// see and change commands without such a type.
+// other type of client. A *redis.Ring is refused because it moves names, and so their locks, to
+// another server when one does not answer. A type that embeds a client is refused because the
+// library cannot know where it sends commands. To see or change commands, use hooks of go-redis.
 func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	c, err := engine.New(rdb, (*engine.Options)(opts))
 	return (*Client)(c), err
 }
 
-// ID is the client's UUID, the first part of every owner of its.
+// ID is the client's UUID, the first part of the names of its owners.
 func (c *Client) ID() string { return (*engine.Client)(c).ID() }
 
-// Close releases the client's holds, wakes its waiters with [ErrClosed] and joins its goroutines,
-// also those in which the Logger or a hook of go-redis runs. It waits for each Unlock that is under
-// way, so all is released when it returns. The contexts of the holds end first,
-// with [ErrClosed]. A server that does not answer is tried for a second, or for
+// Close releases the client's holds, wakes its waiters with [ErrClosed] and waits for its
+// goroutines to end, including those that run the Logger or a hook of go-redis. The contexts of the
+// holds end first, with [ErrClosed]. Close also waits for each Unlock that is under way, so all
+// locks are released when it returns. A server that does not answer is tried for a second, or for
 // [Options.RetryBudget] if that is shorter, and for as long as go-redis takes for the last answer.
-// If ctx has ended before, as it has where a signal ends the process, that second is what Close has
+// If ctx has already ended, as after a signal to the process, Close takes no more than that second
 // in all.
 //
-// Close the client before the go-redis client, which Close needs. Deferred calls run in reverse, so
-// defer the Close of go-redis first.
+// Close the client before the go-redis client, because Close sends commands through it. Deferred
+// calls run in reverse, so defer the Close of go-redis first.
 //
-// Close does not wait for requests that callers gave up a moment ago and that the network still
-// keeps: for go-redis's ReadTimeout and a second. Such a request may arrive after Close has
-// returned, and before it is so late that it refuses itself. It then locks the name for nobody
+// Close does not wait for requests that callers have just given up and that are still in the
+// network. Such a request may arrive after Close has returned. It refuses itself if it is later
+// than go-redis's ReadTimeout and a second. If it arrives sooner, it locks the name for nobody
 // until its lease ends, or for as long as HoldAtLeast says.
 //
-// Close returns an error if ctx ended before all was done. It also returns one if holds could not
-// be released. That error says why, and how many locks may be left in Redis until their leases end
-// them. It wraps [ErrUnavailable] where no server answered, and [ErrUncertain] where releases were
-// sent. A second call waits for the first and returns the same.
+// Close returns an error if ctx ended before all was done, or if holds could not be released. In
+// the second case the error says why, and how many locks may be left in Redis until their leases
+// end. It wraps [ErrUnavailable] where no server answered, and [ErrUncertain] where releases were
+// sent. A second call waits for the first and returns the same error.
 func (c *Client) Close(ctx context.Context) error { return (*engine.Client)(c).Close(ctx) }

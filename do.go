@@ -8,9 +8,9 @@ import (
 
 // Do calls fn under the hold's context while l is held, and then unlocks, even if fn panics. It
 // returns nil only if the lock was held from the start of fn to its end and fn returned nil. If the
-// hold was lost on the way, errors.Is is true for [ErrLost] beside fn's own error: fn may then have
-// run together with another holder. Where the lock is handed on within the process, "held" means
-// what [Hold.Unlock] says.
+// hold was lost on the way, errors.Is is true for [ErrLost] as well as for fn's own error. fn may
+// then have run at the same time as another holder. Where the lock is handed on within the process,
+// [Hold.Unlock] says what "held" means.
 func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...Option) (err error) {
 	if l == nil {
 		return errNoLocker
@@ -28,7 +28,7 @@ func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...O
 
 var errNoLocker = fmt.Errorf("%w: locker is nil; make one with rlock.New", ErrInvalid)
 
-// together is what there is of two errors, on one line.
+// together joins two errors on one line. Either may be nil.
 func together(one, other error) error {
 	switch {
 	case one == nil:
@@ -39,8 +39,8 @@ func together(one, other error) error {
 	return fmt.Errorf("%w; %w", one, other)
 }
 
-// SyncLocker makes a sync.Locker of l, for code that takes one. Lock and Unlock panic where they
-// cannot return an error: ctx ended, Redis did not answer, or the lock was lost. A loss in between
+// SyncLocker makes a sync.Locker of l, for code that takes one. Its Lock and Unlock cannot return
+// errors, so they panic if ctx ended, Redis did not answer, or the lock was lost. A loss in between
 // goes unnoticed until Unlock; prefer the [Hold].
 func SyncLocker(ctx context.Context, l Locker) sync.Locker {
 	return &syncLocker{ctx: ctx, locker: l}

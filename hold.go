@@ -16,17 +16,19 @@ type Hold engine.Hold
 
 // Context returns the context of the hold. It carries the owner, so that Lock under it re-enters,
 // and the fencing token. It ends with the hold, and its cause is then [ErrReleased], [ErrLost] or
-// [ErrClosed]. It derives from the context of the Lock call and ends with that too. In that case
-// the lock stays held until Unlock. Goroutines that run under it are the same owner.
+// [ErrClosed]. It derives from the context of the Lock call. If that context ends first, the hold's
+// context ends too, and the lock stays held until Unlock. Goroutines that run under the hold's
+// context are the same owner.
 //
 // The context ends before Redis may grant the lock to anybody else, as long as clocks run at rates
 // within 1 % of each other and the process is scheduled. After [Hold.Deadline], Err, Done and
 // [context.Cause] never say that the context lives. Each call looks at the clock, so this holds
 // even for the first call that a process makes after it stood still, or after the machine slept.
 //
-// Those who wait for Done, and contexts derived from this one, learn of the end as soon as the
-// process is scheduled again, and within a second of a sleep. (Where the system does not count its
-// sleep, as Linux does, all holds are renewed within that second, and end if Redis says so.)
+// Goroutines that wait for Done, and contexts derived from this one, see the end as soon as the
+// process is scheduled again. After a sleep of the machine they see it within a second. (Some
+// systems do not count the time that they slept. There all holds are renewed within that second,
+// and a hold ends if Redis says that it is lost. Linux counts that time.)
 //
 // The context of a nil or zero Hold has ended.
 func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
@@ -34,26 +36,26 @@ func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
 // Unlock gives the hold back. The last of an owner's holds to be unlocked frees the lock and wakes
 // the waiters. The hold's context ends first.
 //
-// The release is sent even if ctx is cancelled. Unlock takes at most [Options.RetryBudget] for all
-// that it has to ask and, where Redis is silent, go-redis's ReadTimeout for the last answer.
+// The release is sent even if ctx is cancelled. Unlock takes at most [Options.RetryBudget] for
+// everything it asks and, where Redis is silent, go-redis's ReadTimeout for the last answer.
 //
-// nil says that the lock was held until now. Redis has then released it, or another holder of this
-// client has it. There are two exceptions:
+// A nil error means that the lock was held until now. Redis has then released it, or another holder
+// of this client has it. There are two exceptions:
 //
-//   - Hand-off. Unlock does not ask Redis when it hands the lock on and Redis was asked within the
-//     last 10 ms. nil then says that no loss was known. If somebody forced the lock out in that
-//     time, or wiped the server, the next holder learns of it from its next renewal, at most a
-//     third of the lease later. With [NoHandoff], Unlock asks Redis each time.
+//   - Hand-off. Unlock does not ask Redis when it hands the lock on and the client has asked Redis
+//     within the last 10 ms. A nil error then means that no loss was known. If somebody forced the
+//     lock free in that time, or wiped the server, the next holder's next renewal finds the loss,
+//     at most a third of the lease later. With [NoHandoff], Unlock asks Redis each time.
 //   - A lost answer. If the answer to the release was lost, the repeated release may find that the
-//     lock is not held. It cannot tell whether the first release did that. nil then says that the
-//     lock was held, as far as was known, when the release was first sent.
+//     lock is not held. It cannot tell whether the first release did that. A nil error then means
+//     that the lock was held, as far as was known, when the release was first sent.
 //
 // Errors:
 //   - [ErrReleased] for a second call, which is harmless;
-//   - [ErrLost] if the hold was lost before; then nothing is touched;
+//   - [ErrLost] if the hold was lost before; nothing is sent then;
 //   - [ErrUnavailable] if Redis did not answer or could not serve, together with [ErrUncertain] if
-//     Redis may have released the lock all the same. The release is then tried again in the
-//     background, until the lease has ended the lock by itself;
+//     Redis may have released the lock all the same. The release is then repeated in the background
+//     until the lease has ended;
 //   - [ErrInvalid] for a nil or zero Hold.
 func (h *Hold) Unlock(ctx context.Context) error {
 	return h.fail("unlock", (*engine.Hold)(h).Unlock(ctx))
@@ -65,19 +67,19 @@ func (h *Hold) Unlock(ctx context.Context) error {
 // [Hold.Context].
 func (h *Hold) Token() uint64 { return (*engine.Hold)(h).Token() }
 
-// Owner is the owner as Redis has it, "<client uuid>:h<number>". The number counts the owners of
-// the client, and is no fencing token. When the lock is handed on within the process, later holders
-// keep the owner of the first; their tokens tell their holds apart. A quorum lock has a number of its
-// own for each grant, also under one owner's context.
+// Owner is the owner's name in Redis, "<client uuid>:h<number>". The number counts the owners of
+// the client and is not a fencing token. When the lock is handed on within the process, later
+// holders keep the name of the first owner; their tokens tell their holds apart. A quorum lock
+// gives each grant a number of its own, even under one owner's context.
 func (h *Hold) Owner() string { return (*engine.Hold)(h).Owner() }
 
 // Count is the depth of this re-entry: 1 for the outermost.
 func (h *Hold) Count() int { return (*engine.Hold)(h).Count() }
 
-// Deadline is until when the hold may be trusted without another answer from Redis, by the
-// monotonic clock. After it the hold is lost. The watchdog moves the deadline on, and a sleep of
-// the machine brings it nearer. The deadline of a hold that has ended is never in the future: it is
-// the zero time, or the time at which the hold was lost.
+// Deadline is the time until which the hold may be trusted without another answer from Redis, by
+// the monotonic clock. After that time the hold is lost. Each renewal moves the deadline forward,
+// and a sleep of the machine brings it nearer. The deadline of a hold that has ended is never in
+// the future: it is the zero time, or the time at which the hold was lost.
 func (h *Hold) Deadline() time.Time { return (*engine.Hold)(h).Deadline() }
 
 // Extend makes the lease last at least lease from now, and later renewals use that length. It never
@@ -90,7 +92,7 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 	return h.fail("extend", (*engine.Hold)(h).Extend(ctx, lease))
 }
 
-// fail is the error of an operation, nil if there is none.
+// fail wraps the error of an operation in an [Error]. It returns nil for nil.
 func (h *Hold) fail(op string, err error) error {
 	if err == nil {
 		return nil

@@ -1,29 +1,28 @@
-// Package fence is the other half of the fencing token: the store that a lock protects refuses a
-// holder who comes late.
+// Package fence lets a store check fencing tokens: the store that a lock protects refuses the
+// writes of a holder that comes too late.
 //
-// A process may be paused for longer than its lease, or Redis may forget what it granted, and no
-// lock can keep the late holder from sending its write. But each grant of a lock has a greater
-// token than all before it. A store that remembers the greatest one that it has seen refuses what
-// comes with a smaller one, and then the late write does no harm. (M. Kleppmann, "How to do
-// distributed locking", 2016.)
+// A process may be paused for longer than its lease, or Redis may forget a grant. No lock can keep
+// such a late holder from sending its write. But each grant of a lock has a greater token than all
+// grants before it. A store that remembers the greatest token it has seen, and refuses writes with
+// a smaller one, is safe from late writes. (M. Kleppmann, "How to do distributed locking", 2016.)
 //
 // The token travels in the context of the hold: [Token] reads it, so the functions in between need
-// no further parameter. [SQL] guards what a transaction does, [Redis] a command. An equal token
-// passes: re-entries have the same one, and a holder may write often.
+// no further parameter. [SQL] guards a transaction, and [Redis] guards a command. An equal token
+// passes, because re-entries have the same token, and because a holder may write more than once.
 //
 // # What is not promised
 //
-// That the lock is held. A late holder whom nobody has overtaken may write: the store has heard of
-// nobody else since. So a holder that reads, computes and writes must check before it reads, or
-// write what does not depend on it.
+// That the lock is held. A late holder may still write until a newer holder has reached the store,
+// because the store has seen no greater token. So a holder that reads, computes and writes must
+// check before it reads, or write only what does not depend on the read.
 //
-// Anything about writes that go around the guard, or about what was seen if the store itself
-// forgets: a guard is as durable as the store that it is in.
+// Anything about writes that go around the guard, or after the store has lost data: a guard is as
+// durable as the store that it is in.
 //
 // Any order between the tokens of different locks. One resource is guarded by one lock. Under
-// nested holds of several locks a guard refuses to choose one ([ErrSeveralLocks]): say which one by
-// [TokenOf]. The token of an inner lock, which a late holder has just got, would let it past those
-// who have overtaken it.
+// nested holds of several locks a guard refuses to choose a token ([ErrSeveralLocks]): choose it by
+// [TokenOf]. Otherwise a late holder of the outer lock could pass the guard with the fresh token of
+// an inner lock.
 package fence
 
 import (
@@ -43,19 +42,19 @@ var ErrStale = errors.New("stale fencing token")
 var ErrNoToken = errors.New("the context carries no fencing token; pass on the context of the hold")
 
 // ErrSeveralLocks says that a context belongs to holds of several locks. Their tokens have no
-// order, so say which lock guards the resource: take its token by [TokenOf], and pass that to
-// [SQL.CheckToken] or [Redis.DoToken]. Locks of one name on different servers are several too;
-// their tokens are told by their holds.
+// order. Take the token of the lock that guards the resource by [TokenOf], and pass it to
+// [SQL.CheckToken] or [Redis.DoToken]. Locks of one name on different servers are different locks
+// too; take the token from [holdfast.Hold.Token] there.
 var ErrSeveralLocks = errors.New("the context belongs to holds of several locks")
 
-// errZero is for a token that somebody forgot to fill in: no grant has it.
+// errZero refuses a token that the caller forgot to set. No grant has the token 0.
 var errZero = errors.New("fence: token is 0, which no hold has; pass on the token of the hold")
 
 // StaleError is a refusal: nothing was written. errors.Is is true for [ErrStale].
 type StaleError struct {
 	Resource string
-	Token    uint64 // of the one who was refused
-	Last     uint64 // the greatest that the store has seen
+	Token    uint64 // the token that was refused
+	Last     uint64 // the greatest token that the store has seen
 }
 
 // Error names both tokens.
@@ -66,9 +65,9 @@ func (e *StaleError) Error() string {
 // Unwrap is for errors.Is.
 func (e *StaleError) Unwrap() error { return ErrStale }
 
-// Token is the fencing token of the hold that the context belongs to, the innermost one if there
-// are several; ok is false if there is none. It can be read also when the hold has ended: whether
-// it still counts is for the store to say.
+// Token is the fencing token of the hold that the context belongs to, the innermost hold if there
+// are several; ok is false if there is none. Token also works after the hold has ended: the store
+// decides whether the token still counts.
 func Token(ctx context.Context) (token uint64, ok bool) {
 	if ctx == nil {
 		return 0, false
@@ -76,9 +75,9 @@ func Token(ctx context.Context) (token uint64, ok bool) {
 	return tokenOf(held.From(ctx))
 }
 
-// TokenOf is Token for the lock of that name, whatever other locks the context holds within it.
-// Give it to [SQL.CheckToken] or [Redis.DoToken]. ok is false too if the context holds several
-// locks of that name, of different clients.
+// TokenOf is Token for the lock of that name, even if the context also belongs to holds of other
+// locks inside it. Pass the token to [SQL.CheckToken] or [Redis.DoToken]. ok is also false if the
+// context holds several locks of that name, of different clients.
 func TokenOf(ctx context.Context, lock string) (token uint64, ok bool) {
 	if ctx == nil {
 		return 0, false
@@ -86,7 +85,7 @@ func TokenOf(ctx context.Context, lock string) (token uint64, ok bool) {
 	return tokenOf(held.From(ctx).Of(lock))
 }
 
-// only is the token of the only lock that the context holds.
+// only returns the token of the context's lock, and an error unless there is exactly one lock.
 func only(ctx context.Context) (uint64, error) {
 	token, ok := Token(ctx)
 	if !ok {
@@ -99,8 +98,8 @@ func only(ctx context.Context) (uint64, error) {
 	return token, nil
 }
 
-// because adds to an error that says no more than that a context ended why it did: a lost lock, for
-// example.
+// because adds the cause to an error that says only that a context ended. The cause is a lost lock,
+// for example.
 func because(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(err, cause) || !errors.Is(err, ctx.Err()) {

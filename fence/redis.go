@@ -15,29 +15,30 @@ import (
 // maxArgs is how many arguments a command may have: Lua's stack has room for 8000.
 const maxArgs = 7000
 
-// Redis guards writes to keys of a Redis: a single server, Sentinel's or a cluster. It need not be
-// the one that has the locks. Make one with [NewRedis]; it is immutable.
+// Redis guards writes to keys of a Redis: a single server, a setup with Sentinel, or a cluster. The
+// locks may be in another Redis. Make one with [NewRedis]; it is immutable.
 //
 // The last token of a key is in a key of its own, "holdfast_fence:{key}" ("holdfast_fence:" and the
-// key if that brings a hash tag). It has no time to live, because nobody knows how late a late
-// writer is, and it has to survive whatever the key survives. Delete it when the lock is never to
-// be used again.
+// key if that brings a hash tag). This key has no time to live, because nobody knows how late a
+// late writer is. It must survive whatever the guarded key survives. Delete it when the lock will
+// never be used again.
 type Redis struct{ rdb redis.UniversalClient }
 
 // NewRedis makes a guard on rdb, which stays the caller's.
 func NewRedis(rdb redis.UniversalClient) *Redis { return &Redis{rdb} }
 
 // Do runs a command whose first argument is the key, as in Do(ctx, "stock:7", "HSET", "count", 3),
-// unless a greater token than that of the context's hold has been there. One script does both.
-// Other keys that the command writes are not guarded.
+// unless the key has seen a greater token than that of the context's hold. One script checks and
+// runs the command. Other keys that the command writes are not guarded.
 //
-// It returns what the command replied, as a script sees it: status and bulk replies are strings,
-// arrays and maps are []any, integers are int64 (rounded from 2^53 on), and nil is nil.
+// Do returns the command's reply as a script sees it: status and bulk replies are strings, arrays
+// and maps are []any, integers are int64 (rounded from 2^53 on), and nil is nil.
 //
-// Errors: [*StaleError]; [ErrNoToken]; [ErrSeveralLocks]; one that names the argument and the
-// remedy, before anything is sent; else that of the command or of the network, wrapped, with the
-// cause of a context that has ended. After a [redis.Error] the command has done nothing. After any
-// other it may have been done, and nothing is repeated here: do that if it is harmless twice.
+// Errors: [*StaleError]; [ErrNoToken]; [ErrSeveralLocks]; an error that names a bad argument and
+// the remedy, before anything is sent; else the error of the command or of the network, wrapped,
+// with the cause of a context that has ended. After a [redis.Error] the command has done nothing.
+// After any other error the command may have run. Do repeats nothing: repeat the command if that is
+// harmless.
 func (g *Redis) Do(ctx context.Context, key, command string, args ...any) (reply any, err error) {
 	token, err := only(ctx)
 	if err != nil {
@@ -46,7 +47,7 @@ func (g *Redis) Do(ctx context.Context, key, command string, args ...any) (reply
 	return g.DoToken(ctx, token, key, command, args...)
 }
 
-// DoToken is Do for a token that came another way than by the context.
+// DoToken is Do for a token that does not come from the context.
 func (g *Redis) DoToken(ctx context.Context, token uint64, key, command string, args ...any) (reply any, err error) {
 	if err := g.check(token, key, command, args); err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (g *Redis) DoToken(ctx context.Context, token uint64, key, command string, 
 	return nil, &StaleError{key, token, last}
 }
 
-// check looks at what can be told without the server.
+// check finds bad arguments without asking the server.
 func (g *Redis) check(token uint64, key, command string, args []any) error {
 	if g == nil || g.rdb == nil {
 		return errors.New("fence: the guard has no Redis client; make it with fence.NewRedis")

@@ -9,16 +9,16 @@ import (
 	"regexp"
 )
 
-// SQL guards transactions with a table that has the last token of each resource, in PostgreSQL and
-// in SQLite, and in what speaks their SQL. Make one with [NewSQL]; it is immutable.
+// SQL guards transactions with a table that has the last token of each resource. It works in
+// PostgreSQL, in SQLite and in databases with the same SQL. Make one with [NewSQL]; it is
+// immutable.
 //
-// Where the rows that are written can have a column of their own for the token, no table and no
-// guard is needed: write
+// If the rows that you write can have a column for the token, you need no table and no guard. Write
 //
 //	UPDATE accounts SET balance = $1, token = $2 WHERE id = $3 AND token <= $2
 //
-// and take it for a refusal if no row was changed and the row is there. MySQL has no such condition
-// in an upsert, and is to be guarded like this.
+// and treat it as a refusal if the row exists and was not changed. Use this in MySQL, whose upsert
+// has no such condition.
 type SQL struct {
 	schema, note, ask string
 }
@@ -35,9 +35,9 @@ func NewSQL(table string) (*SQL, error) {
 	}
 	return &SQL{
 		schema: "CREATE TABLE IF NOT EXISTS " + table + " (resource TEXT PRIMARY KEY, token BIGINT NOT NULL)",
-		// One statement for the first token and for all later ones, so that of two who come first
-		// one waits for the other. It locks the row also where it changes nothing. An equal token
-		// is written again, because the lock is wanted then too.
+		// One statement writes the first token and all later ones. So of two first writers, one
+		// waits for the other. The statement locks the row even where it changes nothing. It writes
+		// an equal token again, because the row must be locked then too.
 		note: "INSERT INTO " + table + " AS seen (resource, token) VALUES ($1, $2) " +
 			"ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE seen.token <= excluded.token",
 		ask: "SELECT token FROM " + table + " WHERE resource = $1",
@@ -47,15 +47,16 @@ func NewSQL(table string) (*SQL, error) {
 // Schema is the statement that makes the table.
 func (g *SQL) Schema() string { return g.schema }
 
-// Check notes the token of the context's hold, and refuses a stale one. Call it first in the
-// transaction that writes, before what the writes depend on is read, and roll back if it fails. The
-// row of the resource is locked until the transaction ends, so those who write to one resource come
-// one after another, and a transaction that is rolled back has noted nothing.
+// Check stores the token of the context's hold, and refuses a stale token. Call it first in the
+// transaction that writes, before any read that the writes depend on, and roll back if it fails.
+// The row of the resource is locked until the transaction ends. So transactions on one resource run
+// one after another, and a transaction that is rolled back leaves no token.
 //
-// Errors: [*StaleError]; [ErrNoToken]; [ErrSeveralLocks]; one that names the argument and the
-// remedy, before anything is sent; else the database's, wrapped. Among those is the one that asks
-// for the transaction to be repeated (40001 in PostgreSQL, from REPEATABLE READ up), as from any
-// other statement: the repeated one is refused if it has become stale.
+// Errors: [*StaleError]; [ErrNoToken]; [ErrSeveralLocks]; an error that names a bad argument and
+// the remedy, before anything is sent; else the database's error, wrapped. The database may ask for
+// the transaction to be repeated, as after any other statement (40001 in PostgreSQL, from
+// REPEATABLE READ up). If the token has become stale meanwhile, the repeated transaction is
+// refused.
 func (g *SQL) Check(ctx context.Context, tx *sql.Tx, resource string) error {
 	token, err := only(ctx)
 	if err != nil {
@@ -64,7 +65,7 @@ func (g *SQL) Check(ctx context.Context, tx *sql.Tx, resource string) error {
 	return g.CheckToken(ctx, tx, resource, token)
 }
 
-// CheckToken is Check for a token that came another way than by the context.
+// CheckToken is Check for a token that does not come from the context.
 func (g *SQL) CheckToken(ctx context.Context, tx *sql.Tx, resource string, token uint64) error {
 	if err := g.check(tx, resource, token); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (g *SQL) CheckToken(ctx context.Context, tx *sql.Tx, resource string, token
 	return &StaleError{resource, token, uint64(last)}
 }
 
-// check looks at what can be told without the database.
+// check finds bad arguments without asking the database.
 func (g *SQL) check(tx *sql.Tx, resource string, token uint64) error {
 	switch {
 	case g == nil || g.note == "":

@@ -8,16 +8,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
-// DefaultMasterTimeout is how long each master is waited for at most, see [MasterTimeout].
+// DefaultMasterTimeout is how long a lock waits for each master at most; see [MasterTimeout].
 const DefaultMasterTimeout = 250 * time.Millisecond
 
 // MasterTimeout is how long a lock waits for each of its masters. Default [DefaultMasterTimeout],
-// or a quarter of the lease if that is shorter. A master that is slower is not waited for again
-// until it has answered. It changes nothing for other kinds.
+// or a quarter of the lease if that is shorter. If a master is slower, the lock does not wait for
+// it again until it has answered. MasterTimeout changes nothing for other kinds.
 //
-// Give all who use the lock the same timeout. An election lasts at most four timeouts. A holder
-// takes the elections of others to last no longer than its own would, or than they would by
-// default.
+// Use the same timeout in all processes that share a lock. One round of asking the masters lasts at
+// most four timeouts. A holder assumes that the rounds of other processes last no longer than its
+// own, or than rounds with the default, whichever is longer.
 func MasterTimeout(d time.Duration) holdfast.Option {
 	return func(s *engine.Settings) {
 		if d <= 0 {
@@ -28,9 +28,9 @@ func MasterTimeout(d time.Duration) holdfast.Option {
 }
 
 // TrustRestarts lets masters vote that were started less than a lease ago. By default their votes
-// do not count, because a master that has lost its data may have granted the lock to somebody else
-// before. Use it where every master writes each change to its disk before it answers (appendonly
-// yes, appendfsync always). It changes nothing for other kinds.
+// do not count, because a master that lost its data may have granted the lock to another owner
+// before. Use TrustRestarts where every master writes each change to its disk before it answers
+// (appendonly yes, appendfsync always). It changes nothing for other kinds.
 func TrustRestarts() holdfast.Option {
 	return func(s *engine.Settings) { s.TrustRestarts = true }
 }

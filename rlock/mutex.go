@@ -1,38 +1,38 @@
-// Package rlock is a reentrant lock on Redis: Redisson's RLock for Go, on the same keys, so that Go
-// and Java services can share a lock.
+// Package rlock provides a reentrant lock on Redis: Redisson's RLock for Go. It uses the same keys,
+// so Go and Java services can share a lock.
 //
-// The comment of package holdfast says what every lock promises. This package does not promise an
-// order among waiters of different processes: whoever asks first after a release gets the lock.
-// Within a process waiters are served first come, first served. Nor does it promise that TryLock
-// lets waiters go first.
+// The comment of package holdfast says what every lock promises. This package promises no order
+// among waiters of different processes: whoever asks first after a release gets the lock. Within a
+// process waiters are served first come, first served. TryLock may overtake waiters.
 //
-// Cost: when nobody else wants the name, a lock and its unlock are one round trip each, and nothing
-// else.
+// Cost: when nobody else wants the name, Lock and Unlock take one round trip each, and nothing else
+// is sent.
 //
 // # Hand-off
 //
-// Where several goroutines of a client want a name, Unlock hands the lock to the one that has
+// Where several goroutines of a client want a name, Unlock hands the lock to the goroutine that has
 // waited longest, without asking the server. Each of them is a holder like any other, with an
-// owner, a context and a greater fencing token of its own. Only the hash may show an earlier owner,
-// for a tenth of a second.
+// owner, a context and a greater fencing token of its own. Only the hash in Redis may still show an
+// earlier owner, for a tenth of a second.
 //
-// Every 10 ms the client looks whether others listen for a release. If so, it gives the lock up and
-// lets each of them go first. So processes take turns. A waiter in another process waits for 10 ms
-// and for the work of the holder at that moment, and for as long again for each other process that
-// waits.
+// Every 10 ms the client asks the server whether other clients listen for a release. If so, it
+// gives the lock up and lets each of them go first. So processes take turns. A waiter in another
+// process waits for 10 ms and for the work of the present holder, and as long again for each other
+// process that waits.
 //
-// Each other process is let go first for 2 ms. A process whose round trips to the server take
-// longer than that allows asks for a head start of one and a half round trips, up to 0.1 s. So
-// processes up to some 30 ms away take part in the turns. This is a preference and no promise: a
-// slower process misses its turn, and processes that do not hand the lock on let nobody go first.
+// The head start is 2 ms for each of them. That is too short for a process with long round trips to
+// the server, so such a process asks for one and a half of its round trips, up to 0.1 s. So
+// processes up to some 30 ms away take part in the turns. Head starts are a preference and no
+// promise: a slower process misses its turn, and processes that do not hand the lock on let nobody
+// go first.
 //
-// A turn is up to 10 ms of hand-offs in one process, and one grant in a process that has nobody to
-// hand the lock to. So near processes have more grants than with [holdfast.NoHandoff]. Where the
-// server cannot tell who listens (a cluster of Redis 6, or no permission to ask), the lock is given
-// up every 10 ms.
+// A turn is up to 10 ms of hand-offs in a process with several waiters, and one grant in a process
+// with a single waiter. So processes near the server get more grants than with
+// [holdfast.NoHandoff]. Where the server cannot say whether anybody listens (a cluster of Redis 6,
+// or no permission to ask), the client gives the lock up every 10 ms.
 //
 // A lock is not handed on
-//   - when renewals fail: half of the lease is left to the server;
+//   - when renewals fail, so that less than half of the lease is left;
 //   - to or from a holder with a lease of its own length or without renewal;
 //   - by or to a holder that asked for the lock with [holdfast.NoHandoff].
 package rlock
@@ -54,8 +54,8 @@ type Mutex struct {
 
 var _ holdfast.Locker = (*Mutex)(nil)
 
-// New makes the lock called name on a client. opts are defaults for each acquisition. Nothing is
-// sent; an invalid name, option or client is returned as an error by the first operation.
+// New makes the lock called name on a client. opts are defaults for each acquisition. New sends
+// nothing. For an invalid name, option or client, the first operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}".
@@ -71,8 +71,8 @@ func (m *Mutex) Name() string {
 	return m.base.Name()
 }
 
-// Lock waits until the lock is granted. Under a context that carries the owner of a hold of this
-// lock it re-enters. The context bounds the wait, and so does [holdfast.Wait].
+// Lock waits until the lock is granted. It re-enters if ctx carries the owner of a hold of this
+// lock. The context bounds the wait, and so does [holdfast.Wait].
 //
 // Errors:
 //   - [holdfast.ErrNotAcquired] if the wait was over first and somebody else has the lock;
@@ -84,7 +84,7 @@ func (m *Mutex) Name() string {
 //   - otherwise an error of Redis.
 //
 // With the first two, errors.Is is true for the cause of the context too. After any error the lock
-// is not held, and what the server may have granted is given back.
+// is not held, and a grant that the server may have made is given back.
 func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	if err := m.check("lock"); err != nil {
 		return nil, err
@@ -113,13 +113,13 @@ func (m *Mutex) State(ctx context.Context) (holdfast.State, error) {
 	return holdfast.State(s), m.fail("state", err)
 }
 
-// ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there
-// was a holder. A holder of this client learns of it at once. Other holders learn of it at their
-// next renewal, within a third of their lease, and work on until then. Use it for a lock whose
-// holder is known to be dead. Only fencing tokens protect from a holder who is not.
+// ForceUnlock frees the lock, whoever holds it, and wakes the waiters. It reports whether there was
+// a holder. A hold of this client ends at once. Holders of other clients work on until their next
+// renewal, within a third of their lease. Use ForceUnlock for a lock whose holder is known to be
+// dead. Only fencing tokens protect from a holder that is still alive.
 //
-// It asks who holds the lock and then releases that owner's hold. So it forces out one holder, and
-// not the next one too, when a reply is lost and the release is sent again.
+// ForceUnlock asks who holds the lock and then releases that owner's hold. So it never forces out
+// the next holder too, even if a reply is lost and the release is sent again.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	if err := m.check("force unlock"); err != nil {
 		return false, err
@@ -128,7 +128,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return forced, m.fail("force unlock", err)
 }
 
-// check lets a zero or nil Mutex fail with an error and not with a panic.
+// check returns an error for a zero or nil Mutex, so that its methods do not panic.
 func (m *Mutex) check(op string) error {
 	if m == nil || m.base == nil {
 		return &holdfast.Error{Op: op, Kind: kindName, Err: fmt.Errorf("%w: nil or zero Mutex; make one with rlock.New",
@@ -137,7 +137,7 @@ func (m *Mutex) check(op string) error {
 	return nil
 }
 
-// fail is the error of an operation, nil if there is none.
+// fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
 func (m *Mutex) fail(op string, err error) error {
 	if err == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 
 const kindName = "rlock"
 
-// protocol is a lock's keys and how its scripts take them.
+// protocol has a lock's keys and makes the calls of its scripts.
 type protocol struct {
 	keys keys.Lock
 	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for
