@@ -24,11 +24,7 @@ const patience = 200
 func TestControls(t *testing.T) {
 	defence.Need(t)
 	var table strings.Builder
-	each := 2
-	if testing.Short() {
-		each = 1
-	}
-	defences := telling(slices.Concat(plainDefences, fairDefences), each)
+	defences := telling()
 	left := 0 // for which there was no time
 	for i := range defences {
 		d := &defences[i]
@@ -55,10 +51,14 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// telling are so many defences for each check, the lack of which it can find. What is left out says
-// the same of another defence: that each of them is one is shown in package controls, and beside
-// the code. Here it is the checks that are tested.
-func telling(all []lack, each int) (some []lack) {
+// telling are two defences for each check, the lack of which it can find, or one in a short run.
+// What is left out says the same of another defence: that each of them is one is shown in package
+// controls, and beside the code. Here it is the checks that are tested.
+func telling() (some []lack) {
+	all, each := slices.Concat(plainDefences, fairDefences), 2
+	if testing.Short() {
+		each = 1
+	}
 	found := make(map[string]int)
 	slices.SortStableFunc(all, func(a, b lack) int { return len(a.checks) - len(b.checks) })
 	for _, d := range all {
@@ -136,14 +136,18 @@ func (s *search) judge(r Result) {
 // TestControlsHaveCause runs the worlds of [TestControls] with all defences on: what is found there
 // is not found here.
 func TestControlsHaveCause(t *testing.T) {
-	for _, d := range slices.Concat(plainDefences, fairDefences) {
+	seeds := 3
+	if testing.Short() {
+		seeds = 1
+	}
+	for _, d := range telling() {
 		if d.bias == nil || d.alone {
 			continue // TestSimulation runs those, and TestNaps
 		}
 		s := search{lack: &lack{bias: d.bias, fair: d.fair}}
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			for seed := 1; seed <= 3 && room(t, causesUntil); seed++ {
+			for seed := 1; seed <= seeds && room(t, causesUntil); seed++ {
 				history.Report(t, run(t, s.world(seed)).Problems, d.name)
 			}
 		})
