@@ -19,48 +19,48 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// ballot is one owner id before all masters of a quorum: an attempt to get the lock and, if that
-// succeeds, the hold. Each attempt has an id of its own, so what comes late of an earlier one can
+// ballot is one owner id at all masters of a quorum: an attempt to get the lock and, if the attempt
+// succeeds, the hold. Each attempt has an id of its own, so late commands of an earlier attempt can
 // neither grant nor release anything in this one.
 //
-// It is the entry of the grant that it gets the lock for, and of those that this one is handed on
-// to.
+// A ballot is the entry of the grant that it gets the lock for, and of the grants that the lock is
+// then handed on to.
 type ballot struct {
 	engine.Uncertainty
 	q        *quorum
 	id       string
-	patience time.Duration // that each master has for an answer
-	trusts   bool          // a master that has been started a moment ago
+	patience time.Duration // the time that each master has for an answer
+	trusts   bool          // a master that was started a moment ago is trusted
 
 	mu     sync.Mutex           // guards the rest; never held over a network call
 	lease  time.Duration        // the longest that was asked for
 	votes  []vote               // one for each master
-	won    time.Time            // when it was made the holder
-	before uint64               // the greatest token that the masters knew which made it that
+	won    time.Time            // when the owner became the holder
+	before uint64               // the greatest token that was known, before the win, to the masters that granted it
 	watch  *watchdog.Lease      // of the hold; nil until there is one
-	denied bool                 // a master refused it that was asked before it was won
+	denied bool                 // a master that was asked before the win refused
 	over   bool                 // nothing that grants is sent any more
-	rest   func() time.Duration // for how long the lock is to stay taken, once it is given back; nil: not at all
-	why    error                // the hold is lost
+	rest   func() time.Duration // for how long the lock stays taken after it is given back; nil: not at all
+	why    error                // the reason for which the hold is lost
 }
 
 // vote is what is known of the owner id at one master.
 type vote struct {
 	asked bool // a command was sent that may have granted it
-	out   int  // such commands that have no answer yet
-	stray bool // one of them will never have one
-	held  bool // the last answer said so
-	// an answer said so once: answers overtake each other, so this and not the last one says what
-	// to give back
+	out   int  // how many such commands have no answer yet
+	stray bool // one of them will never have an answer
+	held  bool // the last answer said that the owner holds the lock
+	// some answer said that the owner holds the lock. Answers overtake each other, so this field,
+	// and not held, decides whether there is something to give back
 	granted bool
-	counts  bool // it counts: the master cannot have forgotten what it granted to others before
+	counts  bool // the vote counts: the master cannot have forgotten an earlier grant to another owner
 	given   bool // a release was sent
 
-	token uint64    // the greatest that the master has told the owner
-	run   string    // of the master when it did
-	seen  time.Time // when the last question was sent that it answered with "held"
-	open  time.Time // from when on it may not have held the lock, if it is not known to hold it now
-	gap   gap       // the last one that has ended
+	token uint64    // the greatest token that the master has told the owner
+	run   string    // the master's run id at that time
+	seen  time.Time // when the last question that it answered with "held" was sent
+	open  time.Time // the time since which the master may not have held the lock; zero if it is known to hold the lock
+	gap   gap       // the last gap that has ended
 }
 
 var _ engine.Entry = (*ballot)(nil)
@@ -75,29 +75,30 @@ func (q *quorum) newBallot(cfg *engine.Settings) *ballot {
 // Owner is [engine.Entry.Owner].
 func (b *ballot) Owner() string { return b.id }
 
-// question is what is sent to masters.
+// question is a command that a ballot sends to masters.
 type question struct {
-	// call is what is sent to one of them, for which it is not too late until then by its clock, in
-	// microseconds.
+	// call makes the command for one master. The command is in time until the given moment, in
+	// microseconds by that master's clock.
 	call   func(until int64) lua.Call
-	grants bool // the lock, where it is free, and refuses itself when it is late
+	grants bool // the command grants the lock if it is free, and refuses itself if it is late
 }
 
-// stand is the question that makes masters grant, or agree.
+// stand is the question that asks masters to grant the lock, or to agree to a token.
 func (b *ballot) stand(count int, lease time.Duration, token uint64) question {
 	b.longer(lease)
 	return question{func(until int64) lua.Call { return b.q.voter.Vote(b.id, count, lease, token, until) }, true}
 }
 
-// longer notes that the lock is about to be held for so long.
+// longer notes that the lock may from now on be held for this lease.
 func (b *ballot) longer(lease time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lease = max(b.lease, lease)
 }
 
-// ask sends a question to some masters and collects their answers in p until that is enough, all
-// are there, or it took too long. What comes later is noted in the ballot all the same.
+// ask sends a question to some masters and collects their answers in p. It returns when the answers
+// are enough, when all are there, or when the patience is over. Answers that come later are still
+// noted in the ballot.
 func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, enough func() bool) {
 	type heard struct {
 		from int
@@ -137,7 +138,7 @@ type silence struct {
 	why   error // the last failure, if there was one
 }
 
-// silence is why a master that has said nothing for so long is not waited for.
+// silence is the error for a master that has not answered for so long that nobody waits for it.
 func (v *voter) silence(since time.Duration) *silence { return &silence{since, v.Failure()} }
 
 func (s *silence) Error() string {
@@ -155,7 +156,7 @@ func (s *silence) Unwrap() []error {
 	return []error{remote.ErrSilent, s.why}
 }
 
-// unanswered is why there is no answer, nil if there is one.
+// unanswered returns the reason why there is no answer, and nil if there is an answer.
 func unanswered(err error) error {
 	if errs.IsReply(err) || errors.Is(err, remote.ErrLate) {
 		return nil
@@ -163,14 +164,14 @@ func unanswered(err error) error {
 	return err
 }
 
-// send sends a question to a master, in a goroutine of the home client's, and hands on the answer.
-// The error is why none is to be waited for; then none is handed on.
+// send sends a question to a master, in a goroutine of the home client, and passes the answer to
+// hear. An error says why no answer will come; hear is then not called.
 func (b *ballot) send(ctx context.Context, i int, what question, hear func(answer)) error {
 	v := b.q.voters[i]
 	if v.client.Context().Err() != nil {
 		return errClosing
 	}
-	if what.grants && !b.mayGrant(i) { // before the question begins: a master that is not asked is not silent
+	if what.grants && !b.mayGrant(i) { // checked before Begin: a master that is not asked is not silent
 		return errs.ErrReleased
 	}
 	var err error
@@ -192,7 +193,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 		v.wait(before, b.patience)
 		a := b.attempt(ctx, v, what)
 		if what.grants && errors.Is(a.err, remote.ErrLate) && !b.given() {
-			a = b.attempt(ctx, v, what) // now the clock is known: at once
+			a = b.attempt(ctx, v, what) // at once, because the clock is known now
 		}
 		a.begun = begun
 		v.End(unanswered(a.err))
@@ -202,8 +203,8 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 		b.note(ctx, i, what, &a)
 		b.settle(i, &a)
 		hear(a)
-		// who is only ever refused has to know the masters too, to ask the same one first as the
-		// others
+		// a client that is always refused must learn the masters' runs too, so that it asks the
+		// same master first as the other clients
 		if a.refuses() && v.Known() == nil {
 			b.q.base.Client.Tasks().Go(func() { _, _ = v.Run(ctx) })
 		}
@@ -211,8 +212,8 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 	return err
 }
 
-// attempt sends a question to a master once. One that grants has to be refused when it is late, so
-// the master's clock is asked for where it is not known.
+// attempt sends a question to a master once. A question that grants must be refused when it is
+// late, so attempt asks for the master's clock if that is not known.
 func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer) {
 	defer func() { a.unsent = lua.IsUnsent(a.err) }()
 	if !what.grants {
@@ -238,7 +239,7 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 	}
 	switch {
 	case a.err != nil:
-	case a.reply.Status == lua.Late: // no word of who holds the lock
+	case a.reply.Status == lua.Late: // the reply does not say who holds the lock
 		k.Refused(a.sent, a.reply.Text(0))
 		a.err = remote.ErrLate
 	default:
@@ -247,8 +248,8 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 	return a
 }
 
-// mayGrant notes that a command is about to be sent that may grant the lock. None is once it is
-// being given back.
+// mayGrant notes that a command that may grant the lock is about to be sent. It reports false, and
+// the command must not be sent, once the lock is being given back.
 func (b *ballot) mayGrant(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -260,14 +261,14 @@ func (b *ballot) mayGrant(i int) bool {
 	return true
 }
 
-// unsent takes back that a command is about to be sent.
+// unsent takes the note of [ballot.mayGrant] back: the command was not sent.
 func (b *ballot) unsent(i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.votes[i].out--
 }
 
-// wait waits until what was sent before has its answer, but not for long.
+// wait waits until the command before has its answer, but no longer than patience.
 func (v *voter) wait(before <-chan struct{}, patience time.Duration) {
 	if before == nil {
 		return
@@ -285,7 +286,7 @@ func (v *voter) wait(before <-chan struct{}, patience time.Duration) {
 	}
 }
 
-// note notes what came of a question.
+// note stores the outcome of a question.
 func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	b.mu.Lock()
 	vote := &b.votes[i]
@@ -305,12 +306,12 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 		sent, _ = remote.Classify(a.err)
 	}
 	vote.stray = vote.stray || what.grants && sent
-	late, rest := vote.given && what.grants && (sent || a.holds()), b.rest // the release came before it, or may have
+	late, rest := vote.given && what.grants && (sent || a.holds()), b.rest // the release may have come first
 	b.mu.Unlock()
 	if late {
 		b.undoAt(i)
 	}
-	// it stands for a lease, also when this client is closed
+	// the late vote lasts for a lease, even if this client is closed
 	if late && rest != nil && a.holds() {
 		b.q.base.Client.Tasks().Go(func() { b.releaseAt(ctx, i, func(bool) lua.Call { return b.farewell(rest()) }) })
 	}
@@ -326,9 +327,9 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	}
 }
 
-// judge decides which of the masters that grant the lock are believed. Each answer may change that
-// of the others: a master that was taken for a new one, among others as young, is none when an
-// older one is heard.
+// judge decides which of the masters that grant the lock are believed. Each answer may change the
+// result for the other masters: among masters that are all young, each counts as new; when an older
+// master answers, the young ones do not count as new any more.
 func (b *ballot) judge(p *tally) {
 	first := b.q.first()
 	b.mu.Lock()
@@ -336,7 +337,7 @@ func (b *ballot) judge(p *tally) {
 	for i := range p.answers {
 		a := &p.answers[i]
 		if a.run == nil && !b.trusts || !a.holds() {
-			continue // it counts already, or does not
+			continue // decided before, or not granted
 		}
 		a.doubt = b.doubtLocked(a.run, first)
 		if a.doubt == nil {
@@ -347,7 +348,7 @@ func (b *ballot) judge(p *tally) {
 	}
 }
 
-// doubtLocked is why a vote does not count yet.
+// doubtLocked returns the reason why a vote does not count yet, or nil.
 func (b *ballot) doubtLocked(run *master.Run, first time.Time) error {
 	if b.trusts {
 		return nil
@@ -355,8 +356,8 @@ func (b *ballot) doubtLocked(run *master.Run, first time.Time) error {
 	return run.Doubt(b.longestLeaseLocked(), first)
 }
 
-// longestLease is the longest that is known of: for so long a master may matter that has forgotten
-// a grant.
+// longestLease is the longest lease that is known. For so long, a grant that a master has forgotten
+// may still matter.
 func (b *ballot) longestLease() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -367,7 +368,7 @@ func (b *ballot) longestLeaseLocked() time.Duration {
 	return max(b.lease, b.q.base.Client.DefaultLease())
 }
 
-// Set is [engine.Entry.Set]. It is for no replicas: [quorum.Check] refuses those.
+// Set is [engine.Entry.Set]. It ignores replicas: [quorum.Check] refuses the option.
 func (b *ballot) Set(ctx context.Context, count int, lease time.Duration, _ remote.Replicas,
 	failed *atomic.Pointer[error]) remote.Outcome {
 	b.longer(lease)
@@ -380,8 +381,8 @@ func (b *ballot) Extend(ctx context.Context, lease time.Duration, failed *atomic
 	return b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Renew(b.id, lease) }, failed)
 }
 
-// repeat is [engine.Client.repeat], for operations of the holder, which grant nothing. It goes on
-// while a majority neither agrees nor says that the owner does not hold the lock.
+// repeat repeats an operation of the holder, which grants nothing. It goes on until a majority
+// agrees, or says that the owner does not hold the lock, or the retry budget is spent.
 func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic.Pointer[error]) (o remote.Outcome) {
 	start := time.Now()
 	for delay := remote.FirstBackoff; ; delay = min(2*delay, remote.LastBackoff) {
@@ -396,7 +397,7 @@ func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic
 			return b.gone(p)
 		case p.votes() >= b.q.need && !b.overtaken(none):
 			return remote.Outcome{Reply: lua.Reply{Status: lua.Done}, Sent: o.Sent}
-		case b.given(): // by Close; what was asked came too late
+		case b.given(): // given back by Close; the operation came too late
 			return remote.Outcome{Reply: lua.Reply{Status: lua.Gone}, Sent: o.Sent}
 		}
 		failure := &quorumError{b.q, p, p.votes()}
@@ -416,7 +417,7 @@ func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic
 	}
 }
 
-// given reports whether it is being given back.
+// given reports whether the lock is being given back.
 func (b *ballot) given() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,61 +10,62 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// gap is a time in which a master may have granted the lock to somebody else while this owner held
-// it: its key was deleted there, its data were lost, its clock was set forward, or it has not
-// granted the lock to this owner yet.
+// gap is a time in which a master may have granted the lock to another owner while this owner held
+// the lock. The key was deleted at that master, its data were lost, its clock was set forward, or
+// it has not granted the lock to this owner yet.
 //
 // Another owner needs the votes of a majority of all masters, and there is a moment when it has
-// them all. At that moment none of them holds the lock for us. So while at each moment fewer than a
-// majority have a gap, nobody else can have been granted the lock; and where that may have been,
-// the hold is lost, for good, however many masters grant it anew: the other one may have come and
-// gone.
+// them all. At that moment none of these masters holds the lock for us. So as long as fewer than a
+// majority have a gap at each moment, no other owner can have got the lock. If at some moment a
+// majority had a gap, the hold is lost for good, however many masters grant it anew: the other
+// owner may have come and gone.
 //
-// A gap begins with the last question that the master has answered with "held", for it held the
-// lock when that was sent; or with the hold, where it did not hold the lock then. It ends when the
-// master grants the lock anew; but
+// A gap begins when the last question that the master answered with "held" was sent, because the
+// master held the lock then. If the master has never held the lock, the gap begins with the hold. A
+// gap ends when the master grants the lock anew, with these exceptions:
 //
-//   - not for a lease. A master that has forgotten us may have forgotten others too, who still
-//     count its vote. It does not count for us either for that time, as one does not that was started
-//     a moment ago.
+//   - If the master had granted the lock to us before, the gap goes on for one lease. A master that
+//     has forgotten us may have forgotten other owners too, which still count its vote. For that
+//     time its vote does not count for us, like the vote of a master that was started a moment ago.
 //
-//   - One that has not granted the lock to us before may have forgotten somebody who stood for
-//     election then: the gap ends when that election has, see [ballot.lasts]. Its vote counts at
-//     once: mostly it was held by somebody who asked in vain, and we would stand on a bare majority
-//     for a lease. Then the hold is renewed, so that what another master forgets from now on is not
-//     before that.
+//   - A master that grants the lock to us for the first time may have forgotten an owner whose
+//     election went on at that time. So the gap ends when that election must be over, see
+//     [ballot.lasts]. The vote counts at once: mostly the master was held by an owner that asked in
+//     vain, and otherwise we would have a bare majority for a lease. When the gap ends, the hold is
+//     renewed, so that a gap of another master begins after that.
 //
-//   - It is as if it had never been, if the master grants the lock anew and the last token that
-//     it knew until then is the very one that it told us: each grant makes it greater. Of one that
-//     grants the lock for the first time it is enough that its last token is not above all that the
-//     masters knew before us which made us the holder. A token that is gone proves nothing, unless
-//     the vote was on its way already (see [ballot.earlyLocked]) when the lock was won, as mostly
-//     some are: masters that never had a token would else have a gap after each win. (Not noticed:
-//     that such a master granted it to somebody, and lost all keys, before the vote came.) Nor does a
-//     greater one prove that somebody else had the lock: attempts that fail raise it.
+//   - There was no gap if the master grants the lock anew and its last token is still the one that
+//     it told us, because each grant raises the token. If the master grants the lock to us for the
+//     first time, it is enough that its last token is not above all tokens that were known, before
+//     the win, to the masters that made us the holder. A token that is gone proves nothing, unless
+//     the vote was already on its way (see [ballot.earlyLocked]) when the lock was won. Mostly some
+//     votes are, and masters that never had a token would otherwise have a gap after each win. (Not
+//     noticed: such a master granted the lock to another owner, and lost all keys, before the vote
+//     arrived.) A greater token does not prove that another owner had the lock: failed attempts
+//     raise it too.
 //
-//   - It is as if it had never been, too, if the master was started anew meanwhile, within a lease:
-//     until that was so it held the lock for us, and since then its votes count for nobody, see
-//     [master.Run.Doubt]. (Not noticed: that the key was deleted there before.)
+//   - There was no gap either if the master was restarted meanwhile, within a lease. Until the
+//     restart it held the lock for us, and since then its votes count for nobody, see
+//     [master.Run.Doubt]. (Not noticed: the key was deleted at the master before the restart.)
 //
-// What is not heard of does not count: who is silent is taken to hold the lock as it did, until it
-// answers. (Rejected: to take back nothing that was once lost. Then a hold would not survive its
-// masters' being restarted one after the other.)
+// A silent master has no gap: it is assumed to hold the lock as before, until it answers.
+// (Rejected: never to count a vote again that was once lost. Then a hold would not survive restarts
+// of its masters one after the other.)
 //
-// Not noticed: a gap at a master that executes a vote of this owner later, of which nobody hears,
-// and so grants the lock anew. That can be for seconds after the vote was sent, not longer: then it
-// refuses itself, see [remote.Clock.Limit].
+// Not noticed: a gap at a master that later executes an old vote of this owner whose answer is
+// lost, and so grants the lock anew. That can happen only within seconds after the vote was sent:
+// later the vote refuses itself, see [remote.Clock.Limit].
 type gap struct {
 	from, until time.Time // zero: there is none
-	again       time.Time // from when on the master's vote counts
+	again       time.Time // the time from which the master's vote counts
 }
 
-// trackLocked notes what an answer says of gaps at master i. It comes before anything else of the
+// trackLocked notes what an answer says about gaps at master i. It runs before anything else of the
 // answer is noted.
 func (b *ballot) trackLocked(i int, what question, a *answer) {
 	v := &b.votes[i]
 	fresh := a.holds() && what.grants && a.reply.Int(1) == 0
-	if v.held && v.open.IsZero() && (fresh || a.refuses()) && !v.given { // else it may have been released by us
+	if v.held && v.open.IsZero() && (fresh || a.refuses()) && !v.given { // otherwise we may have released it
 		v.open = v.seen
 	}
 	if !a.holds() {
@@ -84,7 +85,7 @@ func (b *ballot) trackLocked(i int, what question, a *answer) {
 	}
 }
 
-// closeLocked ends a gap: the master holds the lock for us, anew or for the first time.
+// closeLocked ends a gap: the master holds the lock for us again, or for the first time.
 func (b *ballot) closeLocked(v *vote, fresh bool, a *answer) {
 	from, last := v.open, number(a.reply.Text(2))
 	v.open = time.Time{}
@@ -108,29 +109,29 @@ func (b *ballot) closeLocked(v *vote, fresh bool, a *answer) {
 	v.gap = gap{from, until, again}
 }
 
-// earlyLocked reports whether a question was on its way when the lock was won. A machine that is
-// busy sends it a moment later than it was decided to; not so late that the master would have been
-// given up meanwhile.
+// earlyLocked reports whether a question was on its way when the lock was won. A busy machine may
+// send the question a moment after the decision to ask. It still counts if the wait for the master
+// would not have been over by then.
 func (b *ballot) earlyLocked(a *answer) bool {
 	return a.begun.Before(b.won) && a.sent.Before(b.won.Add(b.patience))
 }
 
-// lasts is how long an election takes at most, of whoever has the same [MasterTimeout] or the
-// default. One that took longer, because its process was held up, is not won.
+// lasts is how long an election takes at most, in every process that has the same [MasterTimeout]
+// or the default. An election that took longer, because its process was held up, is not won.
 func (b *ballot) lasts() time.Duration {
-	const rounds = 3 // the lead is asked, the rest, and all are told the token
+	const rounds = 3 // ask the lead; ask the rest; tell all masters the token
 	return (rounds + 1) * max(b.patience, DefaultMasterTimeout)
 }
 
-// restartedLocked reports whether a master that grants the lock anew is another process than the
-// one that granted it before, and has no vote yet.
+// restartedLocked reports whether a master that grants the lock anew has been restarted since it
+// granted the lock before, and has no vote yet.
 func (b *ballot) restartedLocked(v *vote, a *answer) bool {
 	return a.run != nil && v.run != "" && a.run.ID != v.run &&
 		b.doubtLocked(a.run, b.q.first()) != nil
 }
 
-// begin notes that the masters of the tally have made the owner the holder. Those that have not
-// granted the lock yet may grant it to others.
+// begin notes that the masters of the tally have made the owner the holder. Masters that have not
+// granted the lock yet may grant it to others, so their gaps begin.
 func (b *ballot) begin(p *tally) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,14 +147,13 @@ func (b *ballot) begin(p *tally) {
 	}
 }
 
-// overtaken reports whether a majority may have granted the lock to somebody else since this owner
-// got it, by what is known. Masters whose gap goes on may be left out, because more will be known
-// of it.
+// overtaken reports whether, by what is known, a majority may have granted the lock to another
+// owner since this owner got it. but leaves out masters whose open gap will be better known later.
 func (b *ballot) overtaken(but func(i int) bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.votes {
-		for _, at := range []time.Time{b.votes[i].gap.from, b.votes[i].open} { // most have one at once when one begins
+		for _, at := range []time.Time{b.votes[i].gap.from, b.votes[i].open} { // gaps are most when one begins
 			if at.IsZero() {
 				continue
 			}
@@ -176,8 +176,7 @@ func (b *ballot) overtaken(but func(i int) bool) bool {
 
 func none(int) bool { return false }
 
-// joins is how long it takes until a gap is over that ended with a master's first grant; 0 if there
-// is none.
+// joins is the time until a gap that ended with a master's first grant is over; 0 if there is none.
 func (g gap) joins() time.Duration {
 	if g.again.Equal(g.until) {
 		return 0
@@ -185,8 +184,8 @@ func (g gap) joins() time.Duration {
 	return max(time.Until(g.until), 0)
 }
 
-// doubt is why a vote does not count yet because the master has forgotten the lock a short time
-// ago, nil if it has not.
+// doubt returns an error if a vote does not count yet because the master forgot the lock a short
+// time ago, and nil otherwise.
 func (g gap) doubt() error {
 	left := time.Until(g.again)
 	if left <= 0 {
@@ -196,9 +195,9 @@ func (g gap) doubt() error {
 		left.Round(time.Millisecond))
 }
 
-// lost reports whether the answers to a question show that the lock is lost. Of masters that have
-// not answered, or that others hold, more will be known, or the deadline comes; unless the others
-// are one, who keeps a majority out of reach.
+// lost reports whether the answers to a question show that the lock is lost. It leaves out masters
+// that have not answered, and masters that other owners hold: more will be known about them, or the
+// deadline comes. But if a single other owner keeps a majority out of reach, the lock is lost.
 func (b *ballot) lost(p *tally) bool {
 	if b.outvoted(p) {
 		return true
@@ -210,8 +209,8 @@ func (b *ballot) lost(p *tally) bool {
 }
 
 // outvoted reports whether one other owner holds the lock at so many masters that the rest is no
-// majority. One that was started a short time ago does not count for the other either, who will
-// mostly find that out and give its votes back.
+// majority. A master that was started a short time ago does not count for the other owner either.
+// That owner mostly finds this out and gives its votes back.
 func (b *ballot) outvoted(p *tally) bool {
 	first := b.q.first()
 	b.mu.Lock()
@@ -222,8 +221,8 @@ func (b *ballot) outvoted(p *tally) bool {
 	}) > len(b.votes)-b.q.need
 }
 
-// gone is the outcome of a question whose answers show that the lock is lost. It keeps why, which
-// is more than the watchdog is told.
+// gone is the outcome of a question whose answers show that the lock is lost. It stores the reason,
+// because the outcome for the watchdog does not have it.
 func (b *ballot) gone(p *tally) remote.Outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -231,7 +230,7 @@ func (b *ballot) gone(p *tally) remote.Outcome {
 	return remote.Outcome{Reply: lua.Reply{Status: lua.Gone}}
 }
 
-// gapsLocked says where others may have held the lock since this owner has it.
+// gapsLocked lists the masters at which others may have held the lock since this owner got it.
 func (b *ballot) gapsLocked() (list []string) {
 	for i := range b.votes {
 		v := &b.votes[i]
@@ -240,7 +239,7 @@ func (b *ballot) gapsLocked() (list []string) {
 			list = append(list, fmt.Sprintf("%s since %v ago", b.q.voters[i].place,
 				time.Since(v.open).Round(time.Millisecond)))
 		case !v.gap.from.IsZero():
-			until := max(time.Since(v.gap.until), 0) // of a vote that does not count yet it is not over
+			until := max(time.Since(v.gap.until), 0) // while the vote does not count, the gap is not over
 			list = append(list, fmt.Sprintf("%s from %v ago until %v ago", b.q.voters[i].place,
 				time.Since(v.gap.from).Round(time.Millisecond), until.Round(time.Millisecond)))
 		}
@@ -248,14 +247,14 @@ func (b *ballot) gapsLocked() (list []string) {
 	return list
 }
 
-// lossError is why a hold is lost that a majority had granted.
+// lossError says why a hold that a majority had granted is lost.
 type lossError struct {
 	q     *quorum
-	tally *tally   // what the masters said to the question that showed it; nil if it was none
-	gaps  []string // where others may have held the lock meanwhile
+	tally *tally   // the answers to the question that showed the loss; nil if no question did
+	gaps  []string // the masters at which others may have held the lock meanwhile
 }
 
-// Error says what each master said.
+// Error has each master's answer.
 func (e *lossError) Error() string {
 	text := fmt.Sprintf("a majority of the %d masters is not known to have held it without a break", len(e.q.voters))
 	if e.tally != nil {
@@ -267,7 +266,7 @@ func (e *lossError) Error() string {
 	return text
 }
 
-// number is a token, 0 if there is none.
+// number parses a token; 0 if there is none.
 func number(text string) uint64 {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {

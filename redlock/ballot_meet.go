@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// meet asks the masters for their clocks, until all have answered, or it took too long. It does
-// nothing once so many are known that a token can be proposed by them: only the first election of a
-// client asks. (Rejected: to go on as soon as so many are known. Where one of them is wrong, which
-// of two a token goes by would be up to who is nearer.)
+// meet asks the masters for their clocks, until all have answered or the patience is over. It does
+// nothing if enough clocks are known to propose a token by them, so only the first election of a
+// client asks. (Rejected: to go on as soon as enough clocks are known. If one clock is wrong, the
+// distance of the masters would decide which clock a token is made by.)
 func (b *ballot) meet(ctx context.Context) {
 	if b.q.shown(time.Now()) > 0 {
 		return

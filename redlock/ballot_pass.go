@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Pass is [engine.Entry.Pass]. A majority of the masters is asked who listens for a release. If
-// nobody else does, a majority is told of more tokens.
+// Pass is [engine.Entry.Pass]. It asks a majority of the masters who listens for a release. If
+// nobody else listens, it reserves more tokens at a majority.
 func (b *ballot) Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
 	return b.Passed(func() remote.Outcome { return b.reserveOrRelease(ctx, lease, tokens) })
 }
@@ -33,9 +33,9 @@ func (b *ballot) reserveOrRelease(ctx context.Context, lease time.Duration, toke
 }
 
 // others is how many other clients listen for a release; -1 if fewer than a majority of the masters
-// tell. Waiters listen at all masters that they can reach. Whoever can be granted the lock reaches
-// a majority of them, and any two majorities have a master in common: so the most that a majority
-// says is none only if there is none.
+// answer. Waiters listen at all masters that they can reach. A waiter that can be granted the lock
+// reaches a majority of the masters, and any two majorities have a master in common. So if a
+// majority names no listener, no such waiter exists.
 func (b *ballot) others(ctx context.Context) (most int) {
 	voters, need, asked := b.q.voters, b.q.need, 0
 	answers := make(chan int, len(voters))
@@ -64,7 +64,7 @@ func (b *ballot) others(ctx context.Context) (most int) {
 	return most
 }
 
-// listeners is how many other clients listen at one master, -1 if it does not tell.
+// listeners is how many other clients listen at one master; -1 if the master does not answer.
 func (b *ballot) listeners(ctx context.Context, v *voter) int {
 	channel := b.q.voter.Channel()
 	counts, err := numSub(ctx, v.client, channel)
@@ -75,7 +75,7 @@ func (b *ballot) listeners(ctx context.Context, v *voter) int {
 	return max(int(counts[channel])-v.client.Hub().Listens(channel), 0)
 }
 
-// reserve tells a majority of tokens to come, which the owner then hands out.
+// reserve makes further tokens known to a majority. The owner then hands them out.
 func (b *ballot) reserve(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
 	e := election{ballot: b, sent: suspend.System.Now(), first: b.q.propose()}
 	last := e.first + uint64(tokens) - 1 //nolint:gosec // at least 1

@@ -12,12 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// giveBack sends a release to every master that has granted the lock, or may have, and hands each
-// one's answer on. It goes on in the background where there is none, and where a vote is still
-// under way, or comes late. It returns which masters will answer.
+// giveBack sends a release to every master that has granted the lock, or may have, and passes each
+// answer to hear. If a master does not answer, or a vote is still under way or comes late, the
+// release goes on in the background. giveBack returns the masters that hear will be called for.
 //
-// Redis may execute the release before the vote, where the two travel by different connections. So
-// it waits for the answer to that a little, and is sent again when the vote has come after all.
+// Redis may execute the release before the vote if the two travel by different connections. So the
+// release waits a little for the answer to the vote, and is sent again if the vote arrives after
+// all.
 func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, o remote.Outcome)) (asked []int) {
 	b.mu.Lock()
 	b.over = true
@@ -25,7 +26,7 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 	rest := b.rest
 	b.mu.Unlock()
 	ctx = remote.Detach(ctx)
-	release := b.q.voter.Release(b.id, publish) // the same for all
+	release := b.q.voter.Release(b.id, publish) // the same for all masters
 	call := func(bool) lua.Call { return release }
 	if rest != nil {
 		call = func(bool) lua.Call { return b.farewell(rest()) }
@@ -46,8 +47,8 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 	return to
 }
 
-// farewell is the command that ends the lock for its owner at a master: at once, or when it has
-// stayed for so long.
+// farewell is the command that ends the lock for its owner at a master: at once, or, if rest is
+// positive, after that time.
 func (b *ballot) farewell(rest time.Duration) lua.Call {
 	publish := b.q.base.Client.Server().Publish
 	if rest > 0 {
@@ -56,16 +57,16 @@ func (b *ballot) farewell(rest time.Duration) lua.Call {
 	return b.q.voter.Release(b.id, publish)
 }
 
-// stays notes for how long the lock is to stay taken. What would release it leaves it then for the
-// rest of that time.
+// stays notes for how long the lock is to stay taken. A release then leaves the lock for the rest
+// of that time.
 func (b *ballot) stays(rest func() time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rest = rest
 }
 
-// releaseAt sends one release, if there may be something to release. again says that this may not
-// have been enough.
+// releaseAt sends one release, if there may be something to release. again reports whether another
+// release may be needed.
 func (b *ballot) releaseAt(ctx context.Context, i int, call remote.Operation) (o remote.Outcome, again bool) {
 	b.mu.Lock()
 	vote := &b.votes[i]
@@ -75,17 +76,17 @@ func (b *ballot) releaseAt(ctx context.Context, i int, call remote.Operation) (o
 	if nothing {
 		return remote.Outcome{Reply: lua.Reply{Status: lua.Gone}}, false
 	}
-	// The home client sends it: its options count, and its end.
+	// The home client sends the release, because its options and its Close decide.
 	o = b.q.base.Client.Session().Repeat(ctx, b.q.voters[i].client.Server(), call, nil)
 	if o.Stray && o.Err == nil {
-		o.Reply.Status = lua.Done // the attempt before may have done it
+		o.Reply.Status = lua.Done // the attempt before may have released it
 	}
 	return o, stray || o.Stray || o.Err != nil
 }
 
-// undoAt has the home client go on releasing at a master until that must have been enough. What is
-// to stay taken is left alone until then: a vote that comes late stands for as long as the others,
-// and then goes on for the rest of a lease.
+// undoAt has the home client repeat the release at a master until no vote can arrive any more. If
+// the lock is to stay taken, the release waits until that time is over: a late vote may last as
+// long as the others, and then, without the release, for the rest of a lease.
 func (b *ballot) undoAt(i int) {
 	b.mu.Lock()
 	lease, rest := b.lease, engine.Nothing
@@ -127,18 +128,18 @@ func (b *ballot) Release(ctx context.Context, rest func() time.Duration) remote.
 		a := <-answers
 		p.answers[a.from] = answer{reply: a.Reply, err: a.Err, unsent: a.Err != nil && (!a.Stray || a.Unsent)}
 		if a.Err == nil && a.Reply.Status == lua.Done && (reply.Status != lua.Done || reply.Text(0) != "") {
-			reply = a.Reply // of one that announced it, if there is one
+			reply = a.Reply // the reply of a master that announced the release, if there is one
 		}
 	}
 }
 
-// withdraw gives a ballot back that is of no use, and returns when the masters that had granted it
-// have released it, or did not answer in time; it says how many those are.
+// withdraw gives back a ballot that did not win. It returns when the masters that had granted it
+// have released it, or did not answer in time. The result is how many masters had granted it.
 //
-// It is announced only if others may have seen this owner at a majority, for then they wait to be
-// told. Votes of a minority keep nobody from looking again soon, and the first whom such an
-// announcement would wake is the one who withdraws: without end, while somebody else holds the
-// lock.
+// The release is announced only if other clients may have seen this owner at a majority, because
+// they wait for an announcement then. Votes of a minority do not keep others from asking again
+// soon. And such an announcement would first wake the owner that withdraws, again and again while
+// another owner holds the lock.
 func (b *ballot) withdraw(ctx context.Context) (granted int) {
 	b.mu.Lock()
 	held := b.whereLocked(func(v *vote) bool { return v.held })
@@ -163,7 +164,7 @@ func (b *ballot) withdraw(ctx context.Context) (granted int) {
 	return len(held)
 }
 
-// whereLocked are the masters of whose votes something is so.
+// whereLocked lists the masters for whose votes the condition is true.
 func (b *ballot) whereLocked(is func(*vote) bool) (list []int) {
 	for i := range b.votes {
 		if is(&b.votes[i]) {
@@ -182,8 +183,8 @@ func without(list []int, i int) (rest []int) {
 	return rest
 }
 
-// undoAfter has the home client give back, when the rest of its time is over, what was not
-// released.
+// undoAfter has the home client release the lock when its time is over, at the masters that have
+// not released it.
 func (b *ballot) undoAfter(rest func() time.Duration) {
 	b.stays(rest)
 	b.mu.Lock()
@@ -215,15 +216,15 @@ func (b *ballot) Abandon(rest func() time.Duration, lease time.Duration) {
 	}
 }
 
-// ReleaseAll is [engine.Renewer.ReleaseAll]. What is left at a minority of the masters keeps nobody
-// out.
+// ReleaseAll is [engine.Renewer.ReleaseAll]. Votes that remain at a minority of the masters keep
+// nobody out.
 func (v votes) ReleaseAll(owners []watchdog.Owner) {
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards the rest
 	locks, why := 0, error(nil)
 	for _, o := range owners {
 		t := o.(*engine.Tenure)
-		t.End() // before the first of them is released
+		t.End() // before the first lock is released
 		all.Go(func() {
 			if err := t.ReleaseAtClose(); err != nil {
 				mu.Lock()

@@ -12,22 +12,23 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// renewal is one hold of a quorum lock that is due, and what its masters have said.
+// renewal is one hold of a quorum lock that is due for renewal, and the answers of its masters.
 type renewal struct {
 	*ballot
 	tenure  *engine.Tenure
 	length  time.Duration
 	count   int
 	token   uint64
-	stands  time.Duration // for how long a master that takes it back is to keep it
+	stands  time.Duration // for how long a master that restores the hold is to keep it
 	tally   *tally
 	missing int // answers
 }
 
-// verdict is what follows from the answers so far. A majority that is renewed is enough; the lock
-// is lost when a majority may have granted it to another owner, see [gap], or when one keeps it
-// from having a majority. Where others hold it who are not the same it is too early to tell: mostly
-// they have asked for it in vain, and will give it back.
+// verdict draws the conclusion from the answers so far. It is enough if a majority has renewed the
+// hold. The lock is lost if a majority may have granted it to another owner, see [gap], or if
+// another owner keeps a majority out of reach. If several other owners hold it at the other
+// masters, nothing is decided yet: mostly they have asked for the lock in vain, and will give it
+// back.
 func (r *renewal) verdict() watchdog.Verdict {
 	r.judge(r.tally)
 	switch {
@@ -47,17 +48,16 @@ type said struct {
 	answer
 }
 
-// votes renews the locks that masters have granted whose holds are a client's. A master that is
-// slow for those must not delay locks of that client's own server, so they have a watchdog of their
-// own.
+// votes renews a client's holds of quorum locks. They have a watchdog of their own, so that a slow
+// master does not delay the locks of the client's own server.
 type votes struct{ home *engine.Client }
 
 // Lane is [engine.Renewer.Lane].
 func (votes) Lane() func(watchdog.Owner) any { return nil }
 
-// Renew is the watchdog's access to masters: one pipeline to each for all holds that it has
-// granted. A master that does not know a hold, because it was started anew or out of reach, is
-// asked to take it back.
+// Renew is [engine.Renewer.Renew]. Each master gets one pipeline for all holds that it has granted.
+// A master that does not know a hold, because it was restarted or out of reach, is asked to restore
+// it.
 func (v votes) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	due, patience := make([]*renewal, len(batch)), time.Duration(0)
 	for i, r := range batch {
@@ -96,11 +96,11 @@ func (v votes) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	for i, r := range due {
 		batch[i].Verdict = r.verdict()
 		if batch[i].Verdict == watchdog.Gone && r.IsPassing() {
-			batch[i].Verdict = watchdog.Unknown // it may be that command's work
+			batch[i].Verdict = watchdog.Unknown // the command under way may have released it
 		}
 		var reason error
 		if batch[i].Verdict == watchdog.Unknown {
-			reason = panics.Text(&quorumError{r.q, r.tally, r.tally.votes()}) // not the panic of who hears of it
+			reason = panics.Text(&quorumError{r.q, r.tally, r.tally.votes()}) // text: the reader must not panic
 			r.tenure.Refusal.Store(&reason)
 		} else if r.tenure.Refusal.Load() != nil {
 			r.tenure.Refusal.Store(nil)
@@ -115,18 +115,18 @@ func votersOf(due []*renewal) (n int) {
 	return n
 }
 
-// settled reports whether no answer that is missing can change anything.
+// settled reports whether no missing answer can change the verdict.
 func (r *renewal) settled() bool { return r.missing == 0 || r.verdict() != watchdog.Unknown }
 
-// batch is all that is to be renewed at one master.
+// batch has the renewals for one master.
 type batch struct {
 	voter *voter
 	calls []lua.Call
-	of    []said // whose they are
+	of    []said // the holds that the calls renew
 }
 
-// batches are the renewals at each master. Holds that a master does not know are not among them: it
-// is asked to take those back.
+// batches returns the renewals for each master. They leave out holds that a master does not know:
+// batches asks the master to restore those.
 func batches(ctx context.Context, due []*renewal, answers chan<- said) (list []*batch) {
 	at := map[*engine.Client]*batch{}
 	for to, r := range due {
@@ -149,7 +149,7 @@ func batches(ctx context.Context, due []*renewal, answers chan<- said) (list []*
 	return list
 }
 
-// send sends a batch, in one pipeline. A master that is known to be silent is not waited for.
+// send sends a batch in one pipeline. It does not wait for a master that is known to be silent.
 func (v votes) send(ctx context.Context, e *batch, due []*renewal, patience time.Duration, answers chan<- said) {
 	to := e.voter
 	send, silent := to.Begin(patience)
@@ -186,15 +186,16 @@ func (v votes) send(ctx context.Context, e *batch, due []*renewal, patience time
 	})
 }
 
-// retake asks a master to take the hold back that has just said that it does not know it. Who hears
-// this does it, and not who counts the answers: when the others have renewed the hold, nobody
-// counts any more. heard reports whether an answer is counted on, which is then the one to this.
+// retake asks a master to restore a hold that it has just said it does not know. The goroutine that
+// receives the answer does this, and not the one that counts the answers: when the other masters
+// have renewed the hold, nobody counts any more. heard reports whether the count still expects an
+// answer of this master. The answer to retake is then the one that counts.
 func (r *renewal) retake(ctx context.Context, a said, heard bool, answers chan<- said) {
 	hear := func(answer) {}
 	if heard {
 		hear = func(late answer) { answers <- said{a.to, a.from, late} }
 	}
-	count, token, stands := r.tenure.Standing() // as it is now: the answer may have taken long
+	count, token, stands := r.tenure.Standing() // the present state, because the answer may have taken long
 	if err := r.send(ctx, a.from, r.stand(count, stands, token), hear); err != nil {
 		hear(answer{err: err})
 	}
@@ -207,7 +208,7 @@ func (b *ballot) holds(i int) bool {
 	return b.votes[i].held
 }
 
-// join asks a master to take the hold back.
+// join asks a master to restore the hold.
 func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {
 	err := r.send(ctx, i, r.stand(r.count, max(r.length, r.stands), r.token),
 		func(a answer) { answers <- said{to, i, a} })
@@ -218,13 +219,13 @@ func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {
 	r.missing++
 }
 
-// live notes that the owner has a hold, which is watched, and has it renewed soon where what
-// masters have said until now asks for that. It is renewed again
+// live notes that the owner has a hold, which the watchdog renews. If the masters' answers until
+// now call for it, the hold is renewed again
 //
-//   - soon, where a master refused it that was asked before it was won: mostly for a rival, who has
+//   - soon, if a master that was asked before the win refused: mostly a rival had its vote, and has
 //     lost;
-//   - when a gap is over that ended with a master's first grant: what another one forgets from then
-//     on is not before that.
+//   - when a gap that ended with a master's first grant is over, so that a gap of another master
+//     begins after that.
 func (b *ballot) live(watch *watchdog.Lease) {
 	b.mu.Lock()
 	b.watch = watch
@@ -236,12 +237,12 @@ func (b *ballot) live(watch *watchdog.Lease) {
 	b.renewAgain(watch, denied, left)
 }
 
-// settle does what [ballot.live] does, for the answer of master i that comes later.
+// settle does what [ballot.live] does, for a later answer of master i.
 func (b *ballot) settle(i int, a *answer) {
 	b.mu.Lock()
 	watch, denied, left := b.watch, a.refuses() && (b.won.IsZero() || a.begun.Before(b.won)), time.Duration(0)
 	if a.err == nil && a.reply.Status == lua.Gone {
-		denied = true // of the holder's own questions, to a master that has forgotten it
+		denied = true // the answer of a master that has forgotten the holder
 	}
 	b.denied = b.denied || denied
 	if a.holds() {
@@ -262,7 +263,7 @@ func (b *ballot) renewAgain(watch *watchdog.Lease, denied bool, left time.Durati
 	}
 }
 
-// hear takes an answer.
+// hear stores an answer.
 func (r *renewal) hear(a said) {
 	r.missing--
 	r.tally.answers[a.from] = a.answer

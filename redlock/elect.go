@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// campaign is the bid for a lock that several masters grant: one election after another. Each makes
-// a ballot, and the one that is won is the owner's entry.
+// campaign is the bid for a lock that several masters grant: one election after another. Each
+// election makes a ballot. The ballot of the election that is won becomes the owner's entry.
 type campaign struct {
 	q       *quorum
 	contest contest
-	won     election // if one was
+	won     election // set if an election was won
 }
 
 var _ engine.Bid = (*campaign)(nil)
@@ -35,9 +35,9 @@ func (m *campaign) Entry() engine.Entry {
 // Live is [engine.Bid.Live].
 func (m *campaign) Live(watch *watchdog.Lease) { m.won.live(watch) }
 
-// Ask is [engine.Bid.Ask]. It goes on trying while too few of them agree, until the retry budget is
-// spent; for TryLock only once more, for connections that had gone stale, and for two timeouts of a
-// master in all.
+// Ask is [engine.Bid.Ask]. It tries again while too few masters agree, until the retry budget is
+// spent. For TryLock it tries only once more, because connections may have gone stale, and for two
+// timeouts of a master in all.
 func (m *campaign) Ask(a engine.Attempt) engine.Result {
 	q, wait, c := m.q, a.Wait, &m.contest
 	b := q.base
@@ -62,7 +62,7 @@ func (m *campaign) Ask(a engine.Attempt) engine.Result {
 			first, last := strconv.FormatUint(e.first, 10), strconv.FormatUint(e.last, 10)
 			return engine.Result{Granted: true, Sent: e.sent, Token: first, Last: last}
 		}
-		if e.ballot.withdraw(remote.Detach(wait)) > 0 { // its rivals may have withdrawn too: not at once again
+		if e.ballot.withdraw(remote.Detach(wait)) > 0 { // the rivals may have withdrawn too, so do not try again at once
 			c.rest = time.Now().Add(remote.Spread(splitDelay))
 		}
 		if e.err != nil && cause == nil {
@@ -90,16 +90,17 @@ func (m *campaign) Ask(a engine.Attempt) engine.Result {
 // election is one attempt to get the votes of a majority, and what came of it.
 type election struct {
 	*ballot
-	sent        time.Time // what is trusted is counted from here
+	sent        time.Time // the trust in the lease counts from here
 	won         bool
-	first, last uint64        // the tokens that are its own
-	left        time.Duration // if others hold the lock: when to try again if nobody tells
-	by          rival         // who holds it then, as far as it is known
-	err         error         // no majority came about
+	first, last uint64        // the tokens of this owner
+	left        time.Duration // if others hold the lock: when to try again without an announcement
+	by          rival         // that holder, as far as it is known
+	err         error         // the reason for which there was no majority
 }
 
-// election holds one, for so many tokens. Where others want the lock, its lead is asked first. once
-// says that there will be no second look, so the rest is asked whatever that one says.
+// election runs one election, for the given number of tokens. If others want the lock, the lead is
+// asked first. once says that there will be no second attempt, so the other masters are asked
+// whatever the lead answers.
 func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int, c *contest, once bool) election {
 	e := election{ballot: q.newBallot(cfg), by: rival{left: -1}}
 	e.meet(ctx)
@@ -116,9 +117,9 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 		}
 		rest = without(rest, lead)
 	}
-	if ctx.Err() == nil { // else who asks has left meanwhile
+	if ctx.Err() == nil { // otherwise the caller has left meanwhile
 		e.ask(ctx, what, rest, p, func() bool {
-			// and then it is known who holds it
+			// a majority of refusals also shows who holds the lock
 			return p.votes() >= q.need && !e.recentlyStarted(p) || p.refused() >= q.need
 		})
 	}
@@ -140,12 +141,13 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 	return e
 }
 
-// agree settles the tokens of an election that is won: the greatest that a master replied, once a
-// majority knows it. Mostly it does: then all have replied the same. If that is what was proposed,
-// those before it are the owner's too, as far as no master knew them.
+// agree decides the tokens of an election that is won. The token is the greatest that a master
+// replied, and a majority must know it. Mostly a majority does, because all masters have replied
+// the same token. If that is the proposed token, the reserved tokens before it are the owner's too,
+// except those that a master knew.
 //
-// A token below what the masters' clocks show, which their answers have told, was proposed by one
-// who did not know them, or not well.
+// The answers also show the masters' clocks. If the token is below those, the client proposed it
+// before it knew the clocks well, and agree raises it.
 func (e *election) agree(ctx context.Context, cfg *engine.Settings, p *tally) {
 	proposed, same := e.last, 0
 	e.last = 0
@@ -189,17 +191,17 @@ func (e *election) agree(ctx context.Context, cfg *engine.Settings, p *tally) {
 	}
 }
 
-// unsureClocks is by how many microseconds a token may be below the masters' clocks, so that what
-// is not known of them exactly, while answers are slow, costs no round trip. It is short beside a
-// restart.
+// unsureClocks is how far, in microseconds, a token may be below the masters' clocks. Slow answers
+// make the knowledge of the clocks inexact, and without this margin that would cost a round trip. A
+// restart takes much longer than the margin.
 const unsureClocks = 100_000
 
 var errSlow = errors.New("the masters took longer to grant the lock than it can be trusted; use a longer lease")
 
-// errHeldUp is of an election that others do not expect to go on, see [gap].
+// errHeldUp ends an election that has taken longer than others allow for, see [gap].
 var errHeldUp = errors.New("the process was held up while the masters granted the lock")
 
-// passing reports whether another election may end better than one that failed.
+// passing reports whether another election may succeed after this one failed.
 func (e *election) passing() bool {
 	var failure *quorumError
 	return errors.Is(e.err, errSlow) || errors.Is(e.err, errHeldUp) || errors.As(e.err, &failure) && !failure.final()
@@ -218,9 +220,10 @@ func (e *election) tell(ctx context.Context, lease time.Duration, token uint64) 
 }
 
 // recentlyStarted reports whether there are votes of masters that were started less than a lease
-// ago and are believed only because the others are as young. Then it matters what all of them say.
-// (Rejected: to remember that all of them granted a lock together, after which a majority would do.
-// That is for the first lease of a deployment, and for those who keep a Mutex for so long.)
+// ago and are believed only because the others are as young. Then the answers of all masters
+// matter. (Rejected: to remember that all of them granted a lock together, after which a majority
+// would do. That would help only during the first lease of a deployment, and only callers that keep
+// a Mutex for so long.)
 func (e *election) recentlyStarted(p *tally) bool {
 	if e.trusts {
 		return false
@@ -233,8 +236,8 @@ func (e *election) recentlyStarted(p *tally) bool {
 	return false
 }
 
-// contested reports whether another owner would have a majority with the vote of one more master,
-// which has forgotten it. A young one that knows the token of that owner has not.
+// contested reports whether another owner would have a majority with the vote of one more master
+// that has forgotten it. A young master that knows the token of that owner has not forgotten it.
 func (e *election) contested(p *tally) bool {
 	answered := p.count(func(a *answer) bool { return a.err == nil })
 	for _, rival := range p.rivals() {
@@ -246,18 +249,19 @@ func (e *election) contested(p *tally) bool {
 	return false
 }
 
-// Delays until a lock is asked for again that was refused, if nobody tells that it is free.
+// Delays until a refused lock is asked for again if no release is announced.
 const (
 	maxLook = time.Second
-	// splitDelay is for votes that were split: nobody has the lock. It has to be long beside the
-	// time that an election takes.
+	// splitDelay is for split votes, when nobody has the lock. It has to be long compared with an
+	// election.
 	splitDelay = 20 * time.Millisecond
-	// joinAfter is when masters are asked again that refused a lock which others granted: a rival's
-	// votes, mostly, who has lost. It is not good to stand on a bare majority for long.
+	// joinAfter is the delay after which masters that refused a lock that others granted are asked
+	// again. Mostly a rival that has lost had their votes. A hold should not have a bare majority
+	// for long.
 	joinAfter = 100 * time.Millisecond
 )
 
-// lookAgain is when to look after a lock of whose lease so much is left at one master.
+// lookAgain is when to ask for a lock again if so much of its lease is left at one master.
 func lookAgain(left time.Duration) time.Duration {
 	if left < 0 {
 		return maxLook
@@ -265,12 +269,12 @@ func lookAgain(left time.Duration) time.Duration {
 	return min(2*left+2*time.Millisecond, maxLook) // spread shortens it to half of that at most
 }
 
-// soon is when to try again where nobody seems to have the lock yet.
+// soon is when to try again if nobody seems to have the lock yet.
 func (e *election) soon() time.Duration {
 	return remote.Spread(min(splitDelay+4*time.Since(e.sent), maxLook))
 }
 
-// defeat is when to try again after an election that others have won, or nobody.
+// defeat is when to try again after an election that another owner has won, or nobody.
 func (e *election) defeat(p *tally) time.Duration {
 	left := maxLook
 	for i := range p.answers {

@@ -9,16 +9,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
-// Where others want a lock too, one master is asked first, its lead, and the rest if that one
-// grants it: so those who want the lock meet at one master, and do not split the votes. What the
-// lead says is a hint, for the order, and never the last word: a master may be held by somebody who
-// has no majority, and who is dead.
+// If others want a lock too, a client asks one master first, the lead, and the other masters only
+// if the lead grants the lock. So all clients that want the lock compete at one master and do not
+// split the votes. The lead's answer only decides the order and is never final: the owner that
+// holds the lead may have no majority, and may be dead.
 
-// lead is that master: the same one for all who want the lock, whatever order their clients are in,
-// and another one for other names (rendezvous hashing: Thaler and Ravishankar, 1998). Silent
-// masters are passed over, those that are much slower than the others, and those that are known to
-// be held by somebody who lost the others. None is if none is known. Where processes see that
-// differently, votes may be split, and no more.
+// lead returns that master. It is the same for all clients that want the lock, whatever the order
+// of their lists, and it differs between names (rendezvous hashing: Thaler and Ravishankar, 1998).
+// lead passes over silent masters, masters that are much slower than the others, and masters that
+// an owner without a majority is known to hold. It returns none if no master is known. If processes
+// choose different leads, votes may be split, and nothing worse happens.
 func (q *quorum) lead(patience time.Duration) (lead int, ok bool) {
 	var best uint64
 	slow := q.slow()
@@ -35,7 +35,7 @@ func (q *quorum) lead(patience time.Duration) (lead int, ok bool) {
 	return lead, ok
 }
 
-// slow is from what pace on a master is not worth waiting for before the others.
+// slow is the pace from which on a master is too slow to be asked before the others.
 func (q *quorum) slow() time.Duration {
 	paces := make([]time.Duration, len(q.voters))
 	for i, v := range q.voters {
@@ -45,7 +45,7 @@ func (q *quorum) slow() time.Duration {
 	return 4*paces[(len(paces)-1)/2] + 5*time.Millisecond
 }
 
-// score is the FNV-1a hash of both. All processes have to agree on it.
+// score is the FNV-1a hash of both. It must be the same in all processes.
 func score(name, id string) uint64 {
 	h := uint64(14695981039346656037)
 	for _, s := range [...]string{name, id} {
@@ -60,43 +60,43 @@ func (q *quorum) rivals() *rivals {
 	return engine.Attached(q.base.Client, func(*engine.Client) *rivals { return new(rivals) })
 }
 
-// contest is what who wants a lock knows of the others that do. It is of the goroutine that
-// acquires.
+// contest is what one acquisition knows about others that want the lock. Only the acquiring
+// goroutine uses it.
 type contest struct {
 	on    bool      // there are others
-	ahead string    // who had the vote of the lead, as of the last look
-	look  time.Time // when to look again if nobody tells
-	rest  time.Time // until when not even if somebody does
+	ahead string    // the owner that had the lead's vote at the last attempt
+	look  time.Time // when to try again without an announcement
+	rest  time.Time // no attempt before this time, even after an announcement
 }
 
 // passes reports whether to ask the other masters although the lead has granted the lock to that
-// owner. Who has got it since the last look may be about to get the others too, and is not to be
-// disturbed. Who had it before, and did not tell since that it was released, may be dead, or unable
-// to reach the lead.
+// owner. An owner that got the lead since the last attempt may be about to get the other masters
+// too, so it is not disturbed. An owner that had the lead before, and has announced no release
+// since, may be dead, or unable to reach the lead.
 func (c *contest) passes(owner string) bool {
 	before := c.ahead
 	c.ahead = owner
 	return owner == before && !time.Now().Before(c.look)
 }
 
-// rivals are what a client remembers of locks that others wanted a moment ago, for those who want
-// them next: each call of Lock is a contest of its own.
+// rivals is what a client remembers about locks that others wanted a moment ago, for its next calls
+// of Lock: each call has a contest of its own.
 type rivals struct {
-	mu    sync.Mutex // guards names and what they are; never held over a network call
+	mu    sync.Mutex // guards names and its values; never held over a network call
 	names map[queue.Key]*rivalry
 }
 
-// rivalry is that of one lock.
+// rivalry is what is remembered of one lock.
 type rivalry struct {
 	until time.Time
-	lost  map[string]bool // masters, by their runs, that an owner holds who has no majority
+	lost  map[string]bool // masters, by their runs, that an owner without a majority holds
 }
 
 const (
-	// rivalryFor is how long a lock is taken for contested after it was refused.
+	// rivalryFor is how long a lock counts as contested after it was refused.
 	rivalryFor = time.Second
-	// maxRivalries bounds what is remembered. Of more locks nothing is: then they are asked for as
-	// if nobody wanted them.
+	// maxRivalries bounds how many locks are remembered. Further locks are asked for as if nobody
+	// else wanted them.
 	maxRivalries = 1024
 )
 
@@ -107,7 +107,7 @@ func (r *rivals) lately(key queue.Key) bool {
 	return r.freshLocked(key) != nil
 }
 
-// lost reports whether a master is held by somebody who has lost the lock.
+// lost reports whether the owner that holds a master has lost the lock.
 func (r *rivals) lost(key queue.Key, run string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,8 +122,8 @@ func (r *rivals) freshLocked(key queue.Key) *rivalry {
 	return nil
 }
 
-// note notes that the lock was refused, and what its masters said: those that are held by a
-// minority that the answers decide against are not asked first.
+// note notes that the lock was refused, and the answers of its masters. If the answers show that an
+// owner has lost, the masters that it holds are not asked first.
 func (r *rivals) note(key queue.Key, p *tally, voters []*voter, need int, won bool) {
 	list := p.rivals()
 	decided := won
@@ -150,7 +150,7 @@ func (r *rivals) note(key queue.Key, p *tally, voters []*voter, need int, won bo
 	}
 }
 
-// rivalryLocked is that of a lock that was refused now. nil if there are too many.
+// rivalryLocked returns the rivalry of a lock that was refused now; nil if there are too many.
 func (r *rivals) rivalryLocked(key queue.Key) *rivalry {
 	f, now := r.freshLocked(key), time.Now()
 	if f == nil {

@@ -11,7 +11,7 @@ import (
 
 const kindName = "redlock"
 
-// protocol is a lock's keys, the same at every master, and how its scripts take them.
+// protocol has a lock's keys, the same at every master, and makes the calls of its scripts.
 type protocol struct {
 	keys keys.Lock
 	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for

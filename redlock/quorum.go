@@ -18,36 +18,38 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// quorum is the masters that grant one lock together: whoever has the votes of a majority holds it.
+// quorum is the masters that grant one lock together: the owner that has the votes of a majority
+// holds the lock.
 //
 // One client is the home of the lock's holds: its queue, owners and watchdog serve them, and its
-// Close ends them. Of the others only the connections are used. See [homeOf].
+// Close ends them. The other clients only provide connections. See [homeOf].
 type quorum struct {
 	base   *engine.Lock
 	voter  kind.Voter
 	voters []*voter
 	all    []int         // the masters, by their places in voters. Never written
-	need   int           // how many are a majority
+	need   int           // the number of masters that is a majority
 	last   atomic.Uint64 // the greatest token that this process has seen of the lock
 }
 
-// voter is one master, as this lock sees it.
+// voter is one master of the lock.
 type voter struct {
 	*master.Master
 	client   *engine.Client
-	place    string // how errors call it
+	place    string // its name in errors
 	sequence sequence
 }
 
-// sequence keeps what is sent to one master about one lock in order. A release that is to undo a
-// vote comes after it, and the next vote comes after the release; unless that takes long, for
-// another connection may be better.
+// sequence keeps the commands about one lock to one master in order. A release comes after the vote
+// that it undoes, and the next vote comes after the release. If a command takes long, the next one
+// does not wait for it, because another connection may be better.
 type sequence struct {
 	mu   sync.Mutex
-	last chan struct{} // closed when what was sent last has its answer; nil at first
+	last chan struct{} // closed when the last command has its answer; nil at first
 }
 
-// enter returns what to wait for before sending, and what to close when the answer is there.
+// enter returns the channel to wait for before sending, and the channel to close when the answer
+// has arrived.
 func (l *sequence) enter() (before <-chan struct{}, done chan struct{}) {
 	done = make(chan struct{})
 	l.mu.Lock()
@@ -109,16 +111,16 @@ func (q *quorum) NewBid(string) engine.Bid { return &campaign{q: q} }
 // Explain is [engine.Backend.Explain].
 func (q *quorum) Explain(err error) error { return remote.Explain(err, q.voter.Name(), false) }
 
-// seat is where the locks of some clients belong.
+// seat is the place to which the locks of a list of clients belong.
 type seat struct {
-	home    *engine.Client // whose the holds are
-	servers string         // what sets these locks apart from those of other clients
+	home    *engine.Client // the client that the holds belong to
+	servers string         // distinguishes these locks from those of other clients
 }
 
 // homes are the seats that a client keeps.
 type homes struct {
-	// by the ids of a list that it is the first of: a seat. A lock is made for each call, by many
-	// at once
+	// the seats, by the ids of the clients in a list whose first client this is. A concurrent map,
+	// because a lock may be made for each call, by many goroutines at once
 	lists sync.Map
 
 	mu sync.Mutex // guards of
@@ -129,10 +131,10 @@ func homesOf(c *engine.Client) *homes {
 	return engine.Attached(c, func(*engine.Client) *homes { return new(homes) })
 }
 
-// homeOf is the seat of the locks of these clients, the same in whatever order they are: the home
-// is the first one of the list that a lock was made with first, until that client is closed. The
-// client with the least id keeps which one that is. (Rejected: that client itself, for who closes
-// clients would not know which one it is.)
+// homeOf returns the seat of the locks of these clients, the same whatever their order. The home is
+// the first client of the first list that a lock was made with, until that client is closed. The
+// client with the least id remembers which client is the home. (Rejected: the client with the least
+// id is the home. Users who close clients would not know which client that is.)
 func homeOf(clients []*engine.Client) seat {
 	list := ""
 	for _, c := range clients {
@@ -153,7 +155,7 @@ func homeOf(clients []*engine.Client) seat {
 	return s
 }
 
-// keep returns the home of these servers, which is the given client if there is none.
+// keep returns the home of these servers. If there is none, the given client becomes the home.
 func (h *homes) keep(servers string, first *engine.Client) *engine.Client {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,13 +194,13 @@ func checkMasters(clients []*engine.Client) error {
 	return nil
 }
 
-// asMaster is what quorums know of a client's server. The first call adds a hook to the go-redis
-// client.
+// asMaster returns what quorums know about a client's server. The first call adds a hook to the
+// go-redis client.
 func asMaster(c *engine.Client) *master.Master {
 	return engine.Attached(c, func(c *engine.Client) *master.Master { return master.New(c.Redis()) })
 }
 
-// patienceOf is how long a master is waited for.
+// patienceOf is how long the lock waits for a master.
 func patienceOf(c *engine.Settings) time.Duration {
 	if c.MasterTimeout > 0 {
 		return c.MasterTimeout
@@ -206,21 +208,22 @@ func patienceOf(c *engine.Settings) time.Duration {
 	return min(DefaultMasterTimeout, c.Lease/4)
 }
 
-// propose is a token greater than all that this process has seen of the lock, and not below what
-// the masters' clocks show, so that tokens go on growing if the masters forget the last ones. While
-// too few clocks are known, see [ballot.meet], it is too small, and the winner raises it.
+// propose returns a token that is greater than all tokens of the lock that this process has seen,
+// and not below the masters' clocks. So tokens go on growing even if the masters forget the last
+// ones. While too few clocks are known, see [ballot.meet], the token is too small, and the winner
+// raises it.
 func (q *quorum) propose() uint64 { return max(q.shown(time.Now()), q.last.Load()+1) }
 
-// shown is the greatest time that a majority of the masters shows at a moment, by what is known of
-// their clocks, in microseconds; 0 if too few are known. It is the latest that they may show: then
-// it is not below a token that was granted before, by any client, unless that one was further ahead
-// of the masters than it took it to be granted. Mostly it was not, for what is unsure of a clock is
-// less than the shortest round trip before.
+// shown is the greatest time that a majority of the masters shows at a moment, in microseconds; 0
+// if too few clocks are known. A clock is known only within bounds, and shown uses the latest time
+// that it may show. So the result is not below a token that any client was granted before, unless
+// that token was further ahead of the masters' clocks than its grant took. Mostly it was not,
+// because the uncertainty of a clock is less than the shortest earlier round trip.
 //
-// So a minority whose clocks are wrong does not matter while all are known, and those of other
-// machines never do. (Rejected: the wall clock here. A token of a machine whose clock is ahead
-// would be above those of all others that come after the masters have forgotten it. Also rejected:
-// the greatest time of all, for then one master that is ahead does the same when it fails.)
+// So wrong clocks of a minority do no harm while all clocks are known, and the clocks of other
+// machines never matter. (Rejected: this machine's wall clock. If it is ahead, its token would be
+// above all tokens that other machines get after the masters have forgotten it. Also rejected: the
+// greatest time of all masters, because one master that is ahead does the same when it fails.)
 func (q *quorum) shown(t time.Time) uint64 {
 	times := make([]int64, len(q.voters))
 	for i, v := range q.voters {
@@ -230,7 +233,7 @@ func (q *quorum) shown(t time.Time) uint64 {
 	return uint64(times[len(times)-q.need]) //nolint:gosec // at least 0
 }
 
-// saw notes a token.
+// saw notes a token that this process has seen.
 func (q *quorum) saw(token uint64) {
 	for {
 		last := q.last.Load()
@@ -240,7 +243,7 @@ func (q *quorum) saw(token uint64) {
 	}
 }
 
-// duplicates is an error if two of the clients reach the same server, as far as is known.
+// duplicates returns an error if two of the clients are known to reach the same server.
 func (q *quorum) duplicates() error {
 	for i, v := range q.voters {
 		for j, other := range q.voters[:i] {

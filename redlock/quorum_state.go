@@ -16,17 +16,18 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// state asks all masters who holds the lock, all at once, and waits for none longer than
+// state asks all masters at once who holds the lock, and waits for none longer than
 // [MasterTimeout]. The state is the majority's view:
 //
-//   - Owner is who holds the lock at a majority. Who holds it at fewer has no lock, only votes.
-//   - Remaining is for how long a majority keeps it, if nobody renews it.
-//   - Count is what most of them say, and Token is the greatest that one of them knows. Where
-//     nobody holds the lock, a token may be one that was proposed in vain.
+//   - Owner is the owner that holds the lock at a majority. An owner at fewer masters has only
+//     votes, not the lock.
+//   - Remaining is how long a majority keeps the lock if nobody renews it.
+//   - Count is the median of these masters' counts, and Token is the greatest token that any of
+//     them knows. While the lock is free, the token may come from a failed attempt.
 //
-// Where it depends on masters that do not answer who holds the lock, as it does when a majority is
-// silent, the error is [holdfast.ErrUnavailable]. It says what each master said, and the masters
-// are returned all the same.
+// The error is [holdfast.ErrUnavailable] if the masters that did not answer could decide who holds
+// the lock, as they do when a majority is silent. The error has each master's answer, and the
+// masters are returned all the same.
 func (q *quorum) state(ctx context.Context) (holdfast.State, []MasterState, error) {
 	p, err := q.survey(ctx)
 	if err != nil {
@@ -47,7 +48,7 @@ func (q *quorum) state(ctx context.Context) (holdfast.State, []MasterState, erro
 	return s, masters, nil
 }
 
-// statesIn is what the masters said to the question for the state.
+// statesIn returns the masters' answers to the question for the state.
 func (q *quorum) statesIn(p *tally) []MasterState {
 	list := make([]MasterState, len(p.answers))
 	for i := range p.answers {
@@ -64,12 +65,12 @@ func (q *quorum) statesIn(p *tally) []MasterState {
 	return list
 }
 
-// majority is who holds a lock by the word of the masters.
+// majority is the holder of a lock according to the masters' answers.
 type majority struct {
-	owner   string // who has most of them; empty if nobody can have a majority
-	at      []int  // where
-	agreed  int    // how many masters say the same
-	decided bool   // whatever the silent ones would say
+	owner   string // the owner that most masters name; empty if nobody can have a majority
+	at      []int  // the masters that name it
+	agreed  int    // how many masters give the same answer
+	decided bool   // true if the silent masters cannot change the result
 }
 
 // holderIn finds out who holds the lock.
@@ -83,7 +84,7 @@ func (q *quorum) holderIn(masters []MasterState) (who majority) {
 		at[m.Owner] = append(at[m.Owner], i)
 		who.agreed = max(who.agreed, len(at[m.Owner]))
 	}
-	for _, m := range masters { // in their order, so that of two who have as many it is always the same one
+	for _, m := range masters { // in their order, so that a tie always has the same result
 		if m.Owner != "" && len(at[m.Owner]) > len(who.at) {
 			who.owner, who.at = m.Owner, at[m.Owner]
 		}
@@ -97,7 +98,8 @@ func (q *quorum) holderIn(masters []MasterState) (who majority) {
 	return who
 }
 
-// state is what those say together who name the holder, or all if there is none.
+// state combines the answers of the masters that name the holder, or of all masters if there is no
+// holder.
 func (who majority) state(masters []MasterState) holdfast.State {
 	s := holdfast.State{Owner: who.owner, Waiters: -1}
 	var counts []int
@@ -118,17 +120,17 @@ func (who majority) state(masters []MasterState) holdfast.State {
 	slices.Sort(counts)
 	slices.Sort(left)
 	s.Count = counts[len(counts)/2]
-	// So long a majority has it: those who have it for longest.
+	// The majority that keeps the lock for longest keeps it for this time.
 	if s.Remaining = left[len(left)-(len(masters)/2+1)]; s.Remaining == math.MaxInt64 {
 		s.Remaining = -time.Millisecond
 	}
 	return s
 }
 
-// forceUnlock frees the lock of whoever holds it: at all masters, of whom a majority has to answer.
+// forceUnlock frees the lock, whoever holds it, at all masters. A majority has to answer.
 //
-// Where the silent masters decide whether the owner has a majority it is taken for the holder:
-// nobody else can get the lock then, and somebody wants it freed.
+// If the silent masters decide whether the owner has a majority, the owner counts as the holder:
+// nobody else can get the lock then, and the caller wants it freed.
 func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 	b := q.base
 	p, err := q.survey(ctx)
@@ -146,11 +148,11 @@ func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 		return false, engine.Raise(errors.New("not released: " + why))
 	}
 	released := q.each(ctx, func(i int) lua.Call {
-		if !slices.Contains(who.at, i) { // it may not have the owner, or has not said so
+		if !slices.Contains(who.at, i) { // this master may not have the owner, or has not answered
 			i = who.at[0]
 		}
-		// As it stands there: where an owner has left the lock, see [engine.HoldAtLeast], not all
-		// masters may know that.
+		// The owner's name as this master has it: if the owner has left the lock, see
+		// [engine.HoldAtLeast], some masters may not know that.
 		return q.voter.Release(p.answers[i].reply.Text(0), b.Client.Server().Publish)
 	})
 	return q.forced(ctx, released)
@@ -187,7 +189,7 @@ func (q *quorum) forced(ctx context.Context, p *tally) (bool, error) {
 	return true, nil
 }
 
-// survey asks all masters who holds the lock. The error is why nothing was asked.
+// survey asks all masters who holds the lock. An error says why it asked nothing.
 func (q *quorum) survey(ctx context.Context) (*tally, error) {
 	if err := q.base.MayAsk(ctx); err != nil {
 		return nil, err
@@ -195,10 +197,10 @@ func (q *quorum) survey(ctx context.Context) (*tally, error) {
 	return q.each(ctx, func(int) lua.Call { return q.voter.State() }), nil
 }
 
-// each asks every master once, all at the same time, and returns what they have said when the time
-// for that is over, or ctx has ended. (Rejected: the questions of a [ballot], which stand in line
-// behind those before, and leave out masters that were silent. This is for people, who want to know
-// what each one says now.)
+// each asks every master once, all at the same time. It returns their answers when all have
+// answered, the time for that is over, or ctx has ended. (Rejected: the questions of a [ballot],
+// which wait for earlier ones and leave out silent masters. This function is for people, who want
+// to know each master's answer now.)
 func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 	patience := DefaultMasterTimeout
 	var cfg engine.Settings
@@ -232,7 +234,7 @@ func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 	return p
 }
 
-// undecided is the error of a question to which too few masters said the same.
+// undecided is the error of a question to which too few masters gave the same answer.
 func (q *quorum) undecided(ctx context.Context, p *tally, agreed int, changes bool) error {
 	failure := &quorumError{q, p, agreed}
 	o := remote.Outcome{Err: failure, Stray: changes && failure.open()}

@@ -12,23 +12,23 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// tally is what the masters said to one question.
+// tally has the masters' answers to one question.
 type tally struct {
 	answers []answer // one for each master
-	waiting int      // for how many it is too early to tell
+	waiting int      // how many masters may still answer
 }
 
-// answer is what one master said, or why it said nothing.
+// answer is one master's answer, or the reason why there is none.
 type answer struct {
 	reply  lua.Reply
-	begun  time.Time   // when it was decided to ask
+	begun  time.Time   // when the client decided to ask
 	sent   time.Time   // when the question was sent: later, on a busy machine
-	err    error       // none came, or errWaiting
-	run    *master.Run // that gave it, if the owner holds the lock there only now
-	counts bool        // the owner holds the lock there, and the master can be believed
-	doubt  error       // why it cannot
+	err    error       // why there is no answer; errWaiting at first
+	run    *master.Run // the master's run, if the owner has got the lock there only now
+	counts bool        // the owner holds the lock there, and the master is believed
+	doubt  error       // why the master is not believed
 	unsent bool        // nothing of the question was written to a connection
-	said   string      // the reply in words, if it is to another question than whether an owner holds the lock
+	said   string      // the reply in words, if the question was not whether an owner holds the lock
 }
 
 var (
@@ -47,11 +47,11 @@ func (q *quorum) newTally() *tally {
 // holds reports whether the owner holds the lock at the master.
 func (a *answer) holds() bool { return a.err == nil && a.reply.Status == lua.Done }
 
-// refuses reports whether another owner holds the lock at the master, or this one does not.
+// refuses reports whether the master answered that this owner does not hold the lock.
 func (a *answer) refuses() bool { return a.err == nil && a.reply.Status != lua.Done }
 
-// holder is the owner that it says holds the lock, where it refuses it for that. One who has left
-// the lock is the same at all masters, although the word of that may not have come to each.
+// holder is the owner that holds the lock according to a refusal. If that owner has left the lock,
+// its name is different at masters that know this; holder makes it the same.
 func (a *answer) holder() string { return remote.OwnerIn(a.reply.Text(1)) }
 
 func (a *answer) String() string {
@@ -70,7 +70,7 @@ func (a *answer) String() string {
 	return "granted"
 }
 
-// count is for how many masters something is so.
+// count is the number of masters for which the condition is true.
 func (p *tally) count(is func(*answer) bool) (n int) {
 	for i := range p.answers {
 		if is(&p.answers[i]) {
@@ -82,18 +82,17 @@ func (p *tally) count(is func(*answer) bool) (n int) {
 
 func (p *tally) refused() int { return p.count((*answer).refuses) }
 
-// votes is how many masters count for the owner.
+// votes is the number of masters that count for the owner.
 func (p *tally) votes() int { return p.count(func(a *answer) bool { return a.counts }) }
 
 // rival is another owner that holds the lock.
 type rival struct {
 	owner, token string
-	masters      int           // at so many
-	left         time.Duration // the most of the lease that is left at one of them; -1 if none has an end
+	masters      int           // how many masters name it
+	left         time.Duration // the greatest rest of the lease at one of them; -1 if the lease has no end
 }
 
-// blocker is what is told of it, where so many masters are a majority. Without an owner nothing is
-// known.
+// blocker describes the rival for errors; need is the majority. Without an owner nothing is known.
 func (r rival) blocker(need int) remote.Blocker {
 	if r.owner == "" {
 		return remote.Blocker{Left: -1}
@@ -124,8 +123,8 @@ func (p *tally) rivals() (list []rival) {
 	return list
 }
 
-// owned is at how many masters, of those that count, the lock is held by the one of the others who
-// has most.
+// owned is the number of masters at which the other owner with the most masters holds the lock. It
+// includes only masters that count.
 func (p *tally) owned(counts func(i int) bool) (most int) {
 	at := make(map[string]int)
 	for i := range p.answers {
@@ -137,20 +136,20 @@ func (p *tally) owned(counts func(i int) bool) (most int) {
 	return most
 }
 
-// quorumError is why no majority came about.
+// quorumError says why there is no majority.
 type quorumError struct {
 	q      *quorum
 	tally  *tally
-	agreed int // masters; an answer alone is no consent
+	agreed int // how many masters agreed; an answer may also be a refusal
 }
 
-// Error says what each master said.
+// Error has each master's answer.
 func (e *quorumError) Error() string {
 	return fmt.Sprintf("%d of %d masters agreed, and %d have to%s", e.agreed, len(e.tally.answers), e.q.need,
 		e.tally.text(e.q))
 }
 
-// text says what each master said.
+// text lists each master's answer.
 func (p *tally) text(q *quorum) (text string) {
 	for i := range p.answers {
 		text += "; " + q.voters[i].place + ": " + p.answers[i].String()
@@ -158,7 +157,7 @@ func (p *tally) text(q *quorum) (text string) {
 	return text
 }
 
-// Unwrap is what went wrong at each of them, for errors.Is.
+// Unwrap returns the failures of the masters, for errors.Is.
 func (e *quorumError) Unwrap() (errs []error) {
 	for _, a := range e.tally.answers {
 		for _, err := range []error{a.err, a.doubt} {
@@ -170,12 +169,12 @@ func (e *quorumError) Unwrap() (errs []error) {
 	return errs
 }
 
-// final reports whether it is no use to ask again: so many masters refuse to serve, or cannot be
-// asked by this client, that a majority cannot come about.
+// final reports whether it is useless to ask again: so many masters refuse to serve, or cannot be
+// asked by this client, that no majority is possible.
 func (e *quorumError) final() bool { return e.hopeless(refusal) }
 
-// Outage reports whether it is an outage: unless the masters themselves said that asking again is
-// no use.
+// Outage reports whether the error is an outage. It is not one if the masters' own replies make it
+// useless to ask again.
 func (e *quorumError) Outage() bool {
 	return !e.hopeless(func(err error) bool { return errs.IsReply(err) && refusal(err) })
 }
@@ -196,7 +195,7 @@ func refusal(err error) bool {
 	return !passing
 }
 
-// open reports whether a master may have done what it was asked, without an answer.
+// open reports whether a master may have executed the command without an answer.
 func (e *quorumError) open() bool {
 	return e.tally.count(func(a *answer) bool {
 		return unanswered(a.err) != nil && !errors.Is(a.err, errClosing) && !a.unsent
