@@ -56,6 +56,7 @@ func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
 //   - [ErrUnavailable] if Redis did not answer or could not serve, together with [ErrUncertain] if
 //     Redis may have released the lock all the same. The release is then repeated in the background
 //     until the lease has ended;
+//   - [ErrClosed] if the client was closed before, which has released the lock;
 //   - [ErrInvalid] for a nil or zero Hold.
 func (h *Hold) Unlock(ctx context.Context) error {
 	return h.fail("unlock", (*engine.Hold)(h).Unlock(ctx))

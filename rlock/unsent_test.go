@@ -65,3 +65,23 @@ func TestLostReplyIsUncertain(t *testing.T) {
 		require.ErrorIs(t, errs[op], holdfast.ErrUncertain, op)
 	}
 }
+
+// TestUnlockBehindAnother: an Unlock that does not get its turn, because another operation of its
+// owner has no answer, says that there is an outage, as that one does.
+func TestUnlockBehindAnother(t *testing.T) {
+	p := newProxied(t, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	outer, err := p.mutex.Lock(t.Context())
+	require.NoError(t, err)
+	inner, err := p.mutex.Lock(outer.Context())
+	require.NoError(t, err)
+	p.proxy.Silence(true)
+	for what, err := range map[string]error{"inner": inner.Unlock(t.Context()), "outer": outer.Unlock(t.Context())} {
+		require.ErrorIs(t, err, holdfast.ErrUnavailable, what)
+		require.ErrorIs(t, err, holdfast.ErrUncertain, what)
+		if what == "outer" {
+			require.ErrorContains(t, err, "another operation of the same owner")
+		}
+	}
+	p.proxy.Silence(false)
+	eventually(t, "it is given back", func() bool { return p.direct.Exists(t.Context(), p.mutex.Name()).Val() == 0 })
+}

@@ -31,7 +31,7 @@ func (g *grant) unlock(ctx context.Context, h *Hold) error {
 		defer cancel()
 		if err := g.beginOp(limit); err != nil {
 			g.base.Client.tasks.Go(func() { g.unlockLater(h) })
-			return errs.Both(errs.ErrUncertain, err)
+			return outage(errs.Both(errs.ErrUncertain, err))
 		}
 	}
 	return g.unlockInTurn(ctx, h)
