@@ -16,18 +16,18 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// asker asks one master for those who wait in waitlists: whoever has a question leaves it here, and
-// those that came meanwhile travel together. So ten thousand waiters take the stack of a few
-// goroutines to ask, and not their own. It sends few pipelines at the same time, and one that takes
-// long does not count, so that a slow name, or a dead connection, keeps others for 2 ms, or for
-// twice a round trip where that is longer, see [asker.patience]. Its goroutines run while there is
-// something to ask. All of it is guarded by the waitlists' mu.
+// asker sends the questions of waiters to one master. A waiter leaves its question here, and
+// questions that arrive meanwhile travel together. So ten thousand waiters use the stacks of a few
+// goroutines to ask, and not their own. An asker sends few pipelines at the same time. A pipeline
+// that takes long does not count, so a slow name, or a dead connection, delays others only by 2 ms,
+// or by two round trips if that is longer, see [asker.patience]. The asker's goroutines run while
+// there is something to ask. The waitlists' mu guards all fields.
 type asker struct {
 	lists    *waitlists
 	master   *redis.Client
 	waiting  []*inquiry
 	flights  []*flight // under way, without those that take too long
-	boarding bool      // one of them has begun and takes along all who wait
+	boarding bool      // a new flight has begun and will take all waiting questions
 	timer    *time.Timer
 	armed    bool // timer will fire
 }
@@ -36,37 +36,38 @@ type asker struct {
 type flight struct{ begun time.Time }
 
 const (
-	// overtake is how long a pipeline of questions is waited for at least before others are sent
-	// beside it, and mostOvertake at most.
+	// overtake is the least time, and mostOvertake the greatest, that the asker waits for a
+	// pipeline before it sends others beside it.
 	overtake, mostOvertake = 2 * time.Millisecond, 50 * time.Millisecond
 	// maxFlights is how many pipelines are sent at the same time, beside those that take too long.
-	// (Not more where the server is far, as package combine has it: who asks here is going to
-	// wait.)
+	// (Package combine sends more if the server is far. That is not needed here, because these
+	// questions come from waiters.)
 	maxFlights = 2
 	// askChunk is how many questions travel together at most, so that the first does not wait long
 	// for the last.
 	askChunk = 128
 )
 
-// inquiry is what a place asks the server, with all its attempts.
+// inquiry is one question of a waiter to the server, with all its attempts.
 type inquiry struct {
 	place   *waiter
 	effort  *remote.Effort // nil before the first attempt
-	resting *time.Timer    // before the next attempt; nil while it is in the hands of the asker
+	resting *time.Timer    // runs before the next attempt; nil while the asker has the inquiry
 	queue   bool           // asks for a place, and not only for the lock
 	before  bool           // an earlier question of the owner may still arrive
-	gone    bool           // the waiter has left: what the question may come to is given back at its end
+	gone    bool           // the waiter has left: whatever the question gets is given back when it ends
 }
 
-// askLocked has a question asked for a place, that is to wake its waiter when there is an answer
-// that concerns it. Like all that a waiter calls, it takes little of its stack.
+// askLocked starts a waiter's question, which wakes the waiter when there is an answer for it. Like
+// all functions that a waiter calls, it uses little of the waiter's stack.
 func (ls *waitlists) askLocked(p *waiter, queue bool) {
 	p.look = false
 	p.asking = &inquiry{place: p, queue: queue}
 	ls.sendLocked(p.asking)
 }
 
-// sendLocked leaves a question to the asker of its master. To find that takes a deep stack.
+// sendLocked gives a question to the asker of its master. In a cluster another goroutine does this,
+// because to find the master takes a deep stack.
 func (ls *waitlists) sendLocked(q *inquiry) {
 	if ls.client.Server().Cluster == nil {
 		ls.askerLocked(nil).addLocked(q)
@@ -79,7 +80,7 @@ func (ls *waitlists) sendLocked(q *inquiry) {
 	}
 }
 
-// sort gives the askers of the masters of a cluster their questions.
+// sort gives each question to the asker of its master, in a cluster.
 func (ls *waitlists) sort() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -98,7 +99,8 @@ func (ls *waitlists) askerLocked(master *redis.Client) *asker {
 	return a
 }
 
-// giveUpLocked is for a waiter that leaves. A question that is under way is left to itself.
+// giveUpLocked ends the question of a waiter that leaves. A question that is under way goes on
+// without the waiter.
 func (ls *waitlists) giveUpLocked(p *waiter) {
 	q := p.asking
 	switch {
@@ -120,7 +122,7 @@ func (a *asker) addLocked(q *inquiry) {
 	a.beginLocked()
 }
 
-// beginLocked sends a goroutine off with those who wait, if that may be.
+// beginLocked starts a goroutine that sends the waiting questions, unless too many are under way.
 func (a *asker) beginLocked() {
 	if len(a.waiting) == 0 || a.boarding || len(a.flights) >= maxFlights {
 		return
@@ -129,8 +131,9 @@ func (a *asker) beginLocked() {
 	a.lists.client.Tasks().Often(a.fly)
 }
 
-// hurry lets those who wait go on without the pipelines that take too long. Its goroutine lives for
-// one look. It needs no owner: it is started while something is under way.
+// hurry stops waiting for pipelines that take too long, and sends the waiting questions. Its
+// goroutine ends at once. It needs no owner, because it is started only while something is under
+// way.
 func (a *asker) hurry() {
 	a.lists.mu.Lock()
 	defer a.lists.mu.Unlock()
@@ -141,13 +144,14 @@ func (a *asker) hurry() {
 	a.armLocked()
 }
 
-// patience is how long a pipeline is waited for: longer where all take long. A server that has too
-// much to do would get one more with each look, and each takes a connection.
+// patience is how long the asker waits for a pipeline: longer where round trips are long. With a
+// fixed time, an overloaded server would get one more pipeline each time, and each needs a
+// connection.
 func (a *asker) patience() time.Duration {
 	return min(max(overtake, 2*a.lists.client.RoundTrip()), mostOvertake)
 }
 
-// armLocked has what is under way looked after.
+// armLocked sets the timer of [asker.hurry] while pipelines are under way.
 func (a *asker) armLocked() {
 	switch {
 	case a.armed || len(a.flights) == 0:
@@ -160,7 +164,7 @@ func (a *asker) armLocked() {
 	a.armed = true
 }
 
-// fly sends those who wait, and those who came meanwhile, until there is nobody.
+// fly sends the waiting questions, and those that arrive meanwhile, until there are none.
 func (a *asker) fly() {
 	f := &flight{}
 	for batch := a.board(f, true); len(batch) > 0; batch = a.board(f, false) {
@@ -168,8 +172,9 @@ func (a *asker) fly() {
 	}
 }
 
-// board takes out who is to be sent. What does not fit goes with the next. Without anybody the
-// flight ends, and also if others may take them along.
+// board takes out the questions to send next. Questions that do not fit travel with the next
+// pipeline. The flight ends, with an empty batch, if there is no question, or if other flights can
+// take the questions.
 func (a *asker) board(f *flight, first bool) (batch []*inquiry) {
 	a.lists.mu.Lock()
 	defer a.lists.mu.Unlock()
@@ -182,7 +187,7 @@ func (a *asker) board(f *flight, first bool) (batch []*inquiry) {
 	if n := min(len(a.waiting), askChunk); n > 0 && !a.boarding && len(a.flights) < maxFlights {
 		batch = slices.Clone(a.waiting[:n])
 		if a.waiting = slices.Delete(a.waiting, 0, n); len(a.waiting) == 0 && cap(a.waiting) > askChunk {
-			a.waiting = nil // ten thousand may have been there
+			a.waiting = nil // its array may be for ten thousand questions
 		}
 		f.begun = time.Now()
 		a.flights = append(a.flights, f)
@@ -191,12 +196,12 @@ func (a *asker) board(f *flight, first bool) (batch []*inquiry) {
 		return batch
 	}
 	if len(a.flights) == 0 && len(a.waiting) == 0 && !a.boarding && a.lists.askers[a.master] == a {
-		delete(a.lists.askers, a.master) // masters come and go
+		delete(a.lists.askers, a.master) // removed, because masters come and go
 	}
 	return nil
 }
 
-// send asks the questions once, but for those whose waiters have left.
+// send asks the questions once, except those whose waiters have left.
 func (a *asker) send(batch []*inquiry) {
 	c := a.lists.client
 	calls := make([]lua.Call, 0, len(batch))
@@ -213,8 +218,8 @@ func (a *asker) send(batch []*inquiry) {
 	if len(asked) == 0 {
 		return
 	}
-	// Hooks see the pipeline as a part of what the first of them does. No waiter's impatience is
-	// the others'.
+	// Hooks see the pipeline under the context of the first waiter, without its end: one waiter's
+	// impatience must not end the others' questions.
 	ctx, cancel := context.WithDeadlineCause(remote.Detach(asked[0].place.acquisition.Context()), last,
 		remote.ErrBudget)
 	defer cancel()
@@ -229,7 +234,7 @@ func (a *asker) send(batch []*inquiry) {
 	for i, q := range asked {
 		err := results[i].Err
 		if i > 0 {
-			err = panics.Text(err) // it is the first one's, and the others are asked once more
+			err = panics.Text(err) // the panic belongs to the first question, and the others are asked once more
 		}
 		silent = a.settle(ctx, q, results[i].Reply, err) || silent
 	}
@@ -264,7 +269,8 @@ func (q *inquiry) call() lua.Call {
 	})
 }
 
-// settle judges an attempt. It reports whether the server was silent, and is to be asked once more.
+// settle judges an attempt. It reports whether the server was silent, so that the question must be
+// asked once more.
 func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err error) (silent bool) {
 	ls, p := a.lists, q.place
 	v := q.effort.Judge(ctx, reply, err, p.acquisition.Failed())
@@ -292,8 +298,8 @@ func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err err
 	return silent
 }
 
-// resume is called after a pause. Its goroutine needs no owner: of a waiter that has left it does
-// nothing, and Close waits for the others.
+// resume sends a question again after a pause. Its goroutine needs no owner: it does nothing if the
+// waiter has left, and Close waits for the other waiters.
 func (ls *waitlists) resume(q *inquiry) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -302,7 +308,7 @@ func (ls *waitlists) resume(q *inquiry) {
 	}
 }
 
-// giveBack gives back what a question may come to, or has, whose waiter has left.
+// giveBack gives back what a question has got, or may still get, after its waiter has left.
 func (q *inquiry) giveBack() {
 	a, e := q.place.acquisition, q.effort
 	if q.before || q.queue || e != nil && (e.Stray || e.Err == nil && e.Reply.Status == lua.Done) {
@@ -310,7 +316,7 @@ func (q *inquiry) giveBack() {
 	}
 }
 
-// deniedLocked goes on waiting.
+// deniedLocked notes a refusal. The waiter goes on waiting.
 func (p *waiter) deniedLocked(q *inquiry) {
 	o, l := &q.effort.Outcome, p.list
 	p.asking = nil

@@ -11,17 +11,18 @@ import (
 const kindName = "fairlock"
 
 const (
-	// claim is for how long the lock is handed to a waiter: time enough for the message and the
-	// first renewal, also on a machine that is busy. A waiter that died unnoticed costs no more.
+	// claim is the lease with which the lock is handed to a waiter: long enough for the message and
+	// the first renewal, even on a busy machine. A waiter that died unnoticed costs no more than
+	// that.
 	claim = 2 * time.Second
-	// placeTTL is for how long a place counts without a word from its client.
+	// placeTTL is how long a place counts without a command from its client.
 	placeTTL = 15 * time.Second
-	// longestPlace is longer than any place counts. Behind waiters of Redisson that may be for
+	// longestPlace is longer than any place counts. A place behind Redisson's waiters may count for
 	// hours.
 	longestPlace = 24 * time.Hour
 )
 
-// protocol is a lock's keys and how its scripts take them.
+// protocol has a lock's keys and makes the calls of its scripts.
 type protocol struct {
 	keys keys.Lock
 	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for
@@ -32,8 +33,8 @@ type protocol struct {
 
 var _ kind.Queuer = (*protocol)(nil)
 
-// places is what [kind.Queuer] asks. A refusal has the milliseconds left to the holder, the
-// server's time, and whether Redisson may be the one that calls the owner next; then the fields.
+// places is the result of [kind.Queuer.Places]. A refusal has the milliseconds left to the holder,
+// the server's time, and whether Redisson may call this owner next; then the fields.
 var places = kind.Places{Longest: longestPlace, Fields: 3, Clock: 1}
 
 func newProtocol(name string) *protocol {
@@ -47,7 +48,7 @@ var (
 	placeMillis any = placeTTL.Milliseconds()
 	noPlace     any = 0
 	// keepMillis is the time to live of the token's key where no lease is known. Renewals make it
-	// longer where it has to be.
+	// longer if necessary.
 	keepMillis any = kind.TokenTTL(0)
 )
 
@@ -58,9 +59,9 @@ func (p *protocol) Channel() string { return p.keys.Channel }
 // Places is [kind.Queuer.Places].
 func (p *protocol) Places() kind.Places { return places }
 
-// Mailbox is the channel for the waiters of a client, or on which Redisson calls a single owner. A
-// message names the owner without its client, the token, the time of the grant in microseconds and
-// for how many milliseconds it stands.
+// Mailbox is the channel for messages to the waiters of a client. For an owner's name it is the
+// channel on which Redisson calls that owner. A message has the owner without its client, the
+// token, the time of the grant in microseconds, and the length of the claim in milliseconds.
 func (p *protocol) Mailbox(of string) string { return p.keys.Mailbox(of) }
 
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
@@ -94,10 +95,10 @@ func (p *protocol) State() lua.Call {
 	return lua.FairState.Call(p.name, p.token, p.queue, p.deadlines, p.channel)
 }
 
-// Poll keeps places from being taken for those of the dead. Replies: Done, milliseconds left to the
-// holder, the server's time, the holder, the owner in front if it will be called by Redisson, how
-// many listen on the client's mailbox (-1: not known), 1 if several other clients stand before all
-// of this one, and who has no place.
+// Poll keeps the places of live waiters from ending. Replies: Done, milliseconds left to the
+// holder, the server's time, the holder, the owner in front if Redisson will call it, how many
+// listen on the client's mailbox (-1: not known), 1 if several other clients are in front of all
+// places of this client, and the owners that have no place.
 func (p *protocol) Poll(client, publish string, waiting []string) lua.Call {
 	args := make([]any, 0, 10+len(waiting))
 	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, client, publish, claimMillis, keepMillis,

@@ -5,7 +5,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// server is the one server that grants a lock, and has the queue of those who wait for it.
+// server is the one server that grants a lock and keeps the queue of its waiters.
 type server struct {
 	engine.Backend
 	base     *engine.Lock
@@ -37,8 +37,8 @@ func (s *server) Explain(err error) error { return remote.Explain(err, s.protoco
 // Crowded is [engine.Waiter].
 func (s *server) Crowded() bool { return !s.lists.isFirst(s.base.Key) }
 
-// Join is [engine.Waiter]. The place is asked for when messages arrive; until then only the lock
-// is.
+// Join is [engine.Waiter]. It asks for a place only when the mailbox is subscribed. Until then it
+// asks only for the lock.
 func (s *server) Join(a *engine.Acquisition) engine.Place {
 	p := s.waiterLocking(a)
 	if !p.list.confirmed {
@@ -48,12 +48,12 @@ func (s *server) Join(a *engine.Acquisition) engine.Place {
 	return p
 }
 
-// Wait is [engine.Waiter]. Nobody waits here for another of this process: the server's queue is the
-// only one, so its order is that of all.
+// Wait is [engine.Waiter]. Waiters of one process do not queue in memory: the server's queue is the
+// only one, so its order is the order of all waiters.
 //
-// The place is asked for when the mailbox is subscribed, since whoever releases the lock passes
-// over those that it cannot reach. So the first to come asks for the lock only, and does so itself.
-// Who comes while it does, or waits, has joined before.
+// A waiter asks for a place only when the mailbox is subscribed, because a release passes over
+// waiters that it cannot reach. So the client's first waiter asks only for the lock, and asks by
+// itself. Waiters that come while the first one asks or waits use Join.
 func (s *server) Wait(a *engine.Acquisition) (*engine.Hold, error) {
 	s.lists.first(s.base.Key, 1)
 	h, err := a.Ask()

@@ -10,33 +10,35 @@ import (
 
 // waiter is one call of Lock that waits in a waitlist.
 //
-// There may be ten thousand, so a waiter costs little: its goroutine asks nothing itself, which
-// would take a deep stack that it keeps, nor does it start another. It leaves its questions to the
-// [asker], and is parked near the top of its stack until they have come to something.
+// There may be ten thousand waiters, so a waiter must cost little. Its goroutine asks nothing by
+// itself, because that would take a deep stack, which the goroutine would keep. Nor does it start
+// another goroutine. It leaves its questions to the [asker], and sleeps near the top of its stack
+// until there is an answer.
 type waiter struct {
 	list        *waitlist
 	acquisition *engine.Acquisition
 	wake        chan struct{} // 1-buffered: something has changed
-	since       time.Time     // before the place was asked for
+	since       time.Time     // a time before the question for the place
 
 	// Guarded by the waitlists' mu.
-	asking *inquiry        // that has no end yet
-	result *remote.Outcome // of the last question, for the waiter
-	handed *handed         // nil, or a grant of which a message told
-	// the server's time, in microseconds, when it last said that the place has not been granted yet
+	asking *inquiry        // the question that has not ended yet
+	result *remote.Outcome // the outcome of the last question, for the waiter
+	handed *handed         // a grant that a message has announced, or nil
+	// the server's time, in microseconds, of the last answer that the place has not been granted
+	// yet
 	refusedAt int64
 	look      bool // there is reason to ask
 	entering  bool // waits for the mailbox to be confirmed
-	foreign   bool // one of Redisson's may be the one that calls this owner next
+	foreign   bool // a client of Redisson may call this owner next
 
-	own *pubsub.Subscription // where that one calls; of the waiter
+	own *pubsub.Subscription // the channel of such a call
 }
 
-// handed is a grant of which a message told.
+// handed is a grant that a message has announced.
 type handed struct {
 	token  string
-	micros int64     // when, by the server's clock
-	sent   time.Time // not later than that, by this process's clock
+	micros int64     // the time of the grant, by the server's clock
+	sent   time.Time // a time not later than the grant, by this process's clock
 	claim  time.Duration
 }
 
@@ -47,7 +49,7 @@ var _ engine.Place = (*waiter)(nil)
 func (s *server) waiterLocking(a *engine.Acquisition) *waiter {
 	ls := s.lists
 	p := &waiter{acquisition: a, wake: make(chan struct{}, 1), since: time.Now(), entering: true}
-	a.Entry().SetPlaced(true) // until it is live: whoever leaves gives its place back
+	a.Entry().SetPlaced(true) // until the grant is live: a waiter that leaves gives its place back
 	ls.mu.Lock()
 	if p.list = ls.lists[s.base.Key]; p.list == nil {
 		ls.mu.Unlock()
@@ -57,20 +59,20 @@ func (s *server) waiterLocking(a *engine.Acquisition) *waiter {
 	return p
 }
 
-// Stand waits until there is something for the waiter to do: it has the answer that it waits for,
-// or was handed the lock, or nobody should wait any more. It is called near the top of the stack:
-// what is called from here has to be shallow.
+// Stand waits until there is something for the waiter to do: its answer has arrived, the lock was
+// handed to it, or the wait is over. It is called near the top of the stack, and functions that it
+// calls must need little stack.
 func (p *waiter) Stand() {
 	ended := p.acquisition.Context().Done()
 	for !p.isOver() {
 		select {
 		case <-p.wake:
-		case <-ended: // (That of the client wakes too. To watch it costs each waiter a hundred bytes.)
+		case <-ended: // (The client's end sends to wake: to watch its context costs a waiter 100 bytes.)
 		}
 	}
 }
 
-// isOver reports whether Stand has come to its end, and asks what there is reason to ask.
+// isOver reports whether Stand should return. It also asks the server if there is a reason to.
 func (p *waiter) isOver() bool {
 	l := p.list
 	if p.acquisition.Over() != nil || l.refused() != nil {
@@ -80,8 +82,8 @@ func (p *waiter) isOver() bool {
 	ls.mu.Lock()
 	if p.foreign && p.own == nil {
 		ls.mu.Unlock()
-		// A poll would find that it is to be called, a second later. (Not for all: it is a channel
-		// for each waiter.)
+		// Without this subscription a poll would find the call a second later. (Not for all
+		// waiters: each needs a channel of its own.)
 		own := ls.client.Hub().Listen(l.server.protocol.Mailbox(p.acquisition.Owner()), (*redissonCalls)(l))
 		ls.mu.Lock()
 		p.own = own
@@ -105,7 +107,7 @@ func (p *waiter) isOver() bool {
 	return false
 }
 
-// signalLocked says that there is reason to ask, or a grant.
+// signalLocked tells the waiter that there is a reason to ask, or a grant.
 func (p *waiter) signalLocked() {
 	p.look = true
 	p.wakeLocked()
@@ -118,7 +120,7 @@ func (p *waiter) wakeLocked() {
 	}
 }
 
-// news takes what the waiter was woken for.
+// news takes the result or grant that the waiter was woken for.
 func (p *waiter) news() (*remote.Outcome, *handed) {
 	p.list.lists.mu.Lock()
 	defer p.list.lists.mu.Unlock()
@@ -130,8 +132,8 @@ func (p *waiter) news() (*remote.Outcome, *handed) {
 	return result, got
 }
 
-// Take gets the hold of a place, and has it asked for again when the lock was handed over in a way
-// that is not enough.
+// Take returns the hold of a waiter. If a hand-over turns out not to be enough, it asks and waits
+// again.
 func (p *waiter) Take() (*engine.Hold, error) {
 	ls, a := p.list.lists, p.acquisition
 	defer ls.leave(p)
@@ -149,7 +151,7 @@ func (p *waiter) Take() (*engine.Hold, error) {
 			ls.retire(p.list)
 			return nil, err
 		}
-		// The word of an earlier grant to the same owner may come late.
+		// The message of an earlier grant to the same owner may come late.
 		if got != nil && got.micros > p.refusedAt {
 			if h, err := a.Accept(got.sent, got.token, got.claim); h != nil || err != nil {
 				return h, err
@@ -159,8 +161,8 @@ func (p *waiter) Take() (*engine.Hold, error) {
 	}
 }
 
-// missed notes, for a waiter that leaves, what its client's last poll said of the holder, or that
-// it had no answer.
+// missed notes, for the error of a waiter that leaves, what its client's last poll said about the
+// holder, or that the poll got no answer.
 func (p *waiter) missed() {
 	p.list.lists.mu.Lock()
 	err := p.list.failed
@@ -171,7 +173,7 @@ func (p *waiter) missed() {
 	p.heard()
 }
 
-// heard notes what was said last of the holder to somebody in the waitlist.
+// heard notes the last answer about the holder that any waiter of the waitlist got.
 func (p *waiter) heard() {
 	p.list.lists.mu.Lock()
 	said := p.list.said

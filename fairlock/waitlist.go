@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/pubsub"
 )
 
-// waitlist is the waiters of one client for one name. All of it is guarded by the waitlists' mu but
-// server and sub.
+// waitlist has the waiters of one client for one name. The waitlists' mu guards all fields except
+// lists, server and sub.
 type waitlist struct {
 	lists   *waitlists
 	server  *server
@@ -21,22 +21,22 @@ type waitlist struct {
 	waiters map[string]*waiter // by owner
 
 	confirmed bool        // the mailbox is subscribed
-	due       time.Time   // for the next poll
-	left      time.Time   // when somebody left last
+	due       time.Time   // when the next poll is due
+	left      time.Time   // when the last waiter left
 	doubted   time.Time   // when the mailbox was found to be at the wrong server
-	refreshed time.Time   // when the places were put off last
-	failed    error       // of the last poll; nil if there was an answer
+	refreshed time.Time   // when the places were last kept by a poll
+	failed    error       // the failure of the last poll; nil if there was an answer
 	said      engine.Word // the last answer that named a holder
-	far       bool        // several other clients stand before all of ours
-	lost      bool        // a place was gone, so all are looked for
+	far       bool        // several other clients are in front of all our waiters
+	lost      bool        // a place was gone, so the next poll checks all
 
-	// A moment of the server and one of ours that was not later: what a message says of the
-	// server's time is counted from it.
+	// A moment by the server's clock, and one by ours that was not later. Server times in messages
+	// are converted by these two.
 	sent   time.Time
 	micros int64
 
-	called *pubsub.Subscription // where Redisson calls our first waiter
-	caller string               // that waiter
+	called *pubsub.Subscription // the channel on which Redisson calls our first waiter
+	caller string               // the owner of that waiter
 }
 
 var _ pubsub.Listener = (*waitlist)(nil)
@@ -49,13 +49,13 @@ func (l *waitlist) Message(payload string) {
 	}
 	l.lists.mu.Lock()
 	defer l.lists.mu.Unlock()
-	// The queue moves without us. But places have to be put off.
+	// The queue moves without a poll of ours. But polls still have to keep our places.
 	if l.due = time.Now().Add(l.gap()); l.due.After(l.refreshed.Add(refreshGap)) {
 		l.due = l.refreshed.Add(refreshGap)
 	}
 	p := l.waiters[l.lists.client.ID()+":"+fields[0]]
 	if p == nil {
-		return // it left, and gives back what it is handed; or it has asked, and been told by the answer
+		return // it left, and gives back what it is handed; or an answer has already told it
 	}
 	if got, ok := l.trustLocked(fields[2], fields[3]); ok {
 		got.token = fields[1]
@@ -71,14 +71,14 @@ func (l *waitlist) Look(confirmed bool) {
 	l.confirmed = confirmed
 	l.due = time.Time{}
 	for _, p := range l.waiters {
-		if p.entering || !confirmed { // else the poll tells whom it concerns
+		if p.entering || !confirmed { // otherwise the poll finds the waiters that it concerns
 			p.signalLocked()
 		}
 	}
 	l.lists.kickLocked()
 }
 
-// gap is how long nothing need be asked, if nothing happens.
+// gap is the time between polls, if nothing happens.
 func (l *waitlist) gap() time.Duration {
 	if l.far {
 		return refreshGap
@@ -86,10 +86,10 @@ func (l *waitlist) gap() time.Duration {
 	return pollGap
 }
 
-// trustLocked is when the server's moment was on our clock, or earlier, and how long the claim
-// stands from then on. Clocks run at rates within 1 % of each other; the moment may be before the
-// one that we know, when a message was slower than an answer. A server's clock that was set back
-// makes it too early, and the trust is over.
+// trustLocked converts the server's time of a grant into a time on our clock that is not later, and
+// returns it with the length of the claim. It allows for clock rates within 1 % of each other. The
+// grant may be before the moment that we know, if a message was slower than an answer. If the
+// server's clock was set back, the result is too early, and the claim is not trusted.
 func (l *waitlist) trustLocked(micros, claim string) (got handed, ok bool) {
 	at, err := strconv.ParseInt(micros, 10, 64)
 	ms, err2 := strconv.ParseInt(claim, 10, 64)
@@ -99,13 +99,13 @@ func (l *waitlist) trustLocked(micros, claim string) (got handed, ok bool) {
 	got = handed{micros: at, claim: time.Duration(ms) * time.Millisecond}
 	now := suspend.System.Now()
 	past := time.Duration(at-l.micros) * time.Microsecond
-	// which our clock has left out, and the server's not
+	// the time that our clock did not count and the server's did
 	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(l.sent)
 	got.sent = l.sent.Add(past - past.Abs()/100 - slept)
-	return got, !got.sent.After(now) // else its clock was set forward
+	return got, !got.sent.After(now) // otherwise the server's clock was set forward
 }
 
-// refused is why a waiter cannot wait.
+// refused returns the reason why waiters cannot wait, or nil.
 func (l *waitlist) refused() error {
 	err := l.sub.Err()
 	if err == nil || errors.Is(err, pubsub.ErrClosed) {

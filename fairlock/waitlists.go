@@ -18,32 +18,32 @@ import (
 )
 
 const (
-	// pollGap is how often a client looks after a name that it waits for, if nothing happens: who
-	// was handed the lock may be dead, and Redisson tells nobody but the one in front. A client
-	// that stands behind several others leaves that to them, and only puts off its places.
+	// pollGap is how often a client polls a name that it waits for, if nothing happens: the waiter
+	// that was handed the lock may be dead, and Redisson wakes only the waiter in front. A client
+	// behind several others leaves that to them, and only keeps its places.
 	pollGap = time.Second
-	// refreshGap is how often it puts off the deadlines of its places, which count for three times
-	// as long.
+	// refreshGap is how often a client extends the deadlines of its places. A place counts for
+	// three times as long.
 	refreshGap = 5 * time.Second
-	// doubtGap is how often a connection for messages is replaced because nobody seems to listen on
-	// it.
+	// doubtGap is the least time between two replacements of the connection for messages because
+	// the server sees no listener on the mailbox.
 	doubtGap = 3 * time.Second
-	// pollChunk is how many places are put off by one script at most.
+	// pollChunk is how many places one script extends at most.
 	pollChunk = 500
 )
 
-// waitlists are all waitlists of a client. One goroutine looks after them, and runs while there are
-// any; it waits for no server.
+// waitlists are all waitlists of a client. One goroutine serves them, and runs while there are any.
+// It never waits for a server.
 type waitlists struct {
 	client *engine.Client
 
 	// mu guards the rest. It may be taken with the hub's mutex held, so the hub is never called
-	// with it held; and it is never held over a network call.
+	// with mu held. It is never held over a network call.
 	mu       sync.Mutex
 	lists    map[queue.Key]*waitlist
-	firsts   map[queue.Key]int // who asks for a name themselves
+	firsts   map[queue.Key]int // how many callers ask for a name by themselves
 	askers   map[*redis.Client]*asker
-	unsorted []*inquiry // of a cluster, for one of the askers
+	unsorted []*inquiry // in a cluster: questions that no asker has yet
 	sorting  bool
 	asked    map[*redis.Client]bool // masters whose polls are under way
 	running  bool
@@ -59,7 +59,7 @@ func waitlistsOf(c *engine.Client) *waitlists {
 	})
 }
 
-// first counts those who ask for a name themselves.
+// first counts the callers that ask for a name by themselves.
 func (ls *waitlists) first(key queue.Key, n int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -68,7 +68,7 @@ func (ls *waitlists) first(key queue.Key, n int) {
 	}
 }
 
-// isFirst reports whether nobody of this client waits for a name, nor asks for it.
+// isFirst reports whether no caller of this client waits for a name or asks for it.
 func (ls *waitlists) isFirst(key queue.Key) bool {
 	ls.mu.Lock()
 	first := ls.lists[key] == nil && ls.firsts[key] == 0
@@ -76,8 +76,8 @@ func (ls *waitlists) isFirst(key queue.Key) bool {
 	return first
 }
 
-// syncLocked notes a moment of the server: a script that was sent at that time said that it was so
-// late there. It returns the moment as a number.
+// syncLocked notes the server's time from the reply of a script, with the time at which the script
+// was sent. It returns the server's time as a number.
 func (l *waitlist) syncLocked(sent time.Time, micros string) int64 {
 	at, err := strconv.ParseInt(micros, 10, 64)
 	if err == nil && sent.After(l.sent) {
@@ -86,9 +86,9 @@ func (l *waitlist) syncLocked(sent time.Time, micros string) int64 {
 	return at
 }
 
-// open makes the waitlist of a name if there is none, and returns it with the mutex held. The
-// subscription is made before, because the hub's mutex comes before ours; of two that are made at
-// once one is closed again.
+// open makes the waitlist of a name if there is none, and returns it with the mutex held. It makes
+// the subscription first, because the hub's mutex comes before ours. If two callers subscribe at
+// once, one subscription is closed again.
 func (ls *waitlists) open(s *server) *waitlist {
 	key, mailbox := s.base.Key, s.protocol.Mailbox(ls.client.ID())
 	fresh := &waitlist{lists: ls, server: s, waiters: make(map[string]*waiter)}
@@ -113,7 +113,7 @@ func (ls *waitlists) open(s *server) *waitlist {
 	return fresh
 }
 
-// leave takes a waiter out. The waitlist stays for a while, in case another comes.
+// leave removes a waiter. The waitlist stays for a while, in case another waiter comes.
 func (ls *waitlists) leave(p *waiter) {
 	ls.mu.Lock()
 	ls.giveUpLocked(p)
@@ -125,7 +125,8 @@ func (ls *waitlists) leave(p *waiter) {
 	}
 }
 
-// retire ends a waitlist whose mailbox was refused, so that the next to come asks for it again.
+// retire ends a waitlist whose mailbox the server refused, so that the next waiter subscribes
+// again.
 func (ls *waitlists) retire(l *waitlist) {
 	ls.mu.Lock()
 	if ls.lists[l.server.base.Key] == l {
@@ -147,8 +148,8 @@ func (ls *waitlists) kickLocked() {
 	}
 }
 
-// run looks after the waitlists until there are none. A new one needs no kick: its first poll is
-// not due before the next look.
+// run serves the waitlists until there are none. A new waitlist needs no kick, because its first
+// poll is not due before the timer fires.
 func (ls *waitlists) run() {
 	timer := time.NewTimer(pollGap)
 	defer timer.Stop()
@@ -169,7 +170,7 @@ func (ls *waitlists) run() {
 	}
 }
 
-// wakeAll wakes all who wait, when the client has ended. Who comes later sees that itself.
+// wakeAll wakes all waiters when the client has ended. Later waiters see the end by themselves.
 func (ls *waitlists) wakeAll() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -185,11 +186,11 @@ type poll struct {
 	list      *waitlist
 	call      lua.Call
 	confirmed bool // the mailbox was subscribed before
-	probes    bool // only one of the places was asked about
+	probes    bool // the script asks about one place only
 }
 
-// duePolls makes the scripts of the waitlists that are due, and ends those in which nobody has been
-// for a while. Without any it ends the run.
+// duePolls makes the scripts of the waitlists that are due, and ends waitlists that have been empty
+// for a while. If no waitlist is left, more is false and the run ends.
 func (ls *waitlists) duePolls(now time.Time) (polls []poll, more bool) {
 	ended := ls.endIdle(now)
 	for _, sub := range ended {
@@ -224,7 +225,7 @@ func (ls *waitlists) duePolls(now time.Time) (polls []poll, more bool) {
 	return polls, true
 }
 
-// old are the owners whose places were made long enough ago to be put off, or all, if places were
+// old returns the owners whose places are old enough to be extended, or all owners if places were
 // lost.
 func (l *waitlist) old(now time.Time) (owners []string) {
 	for owner, p := range l.waiters {
@@ -236,8 +237,8 @@ func (l *waitlist) old(now time.Time) (owners []string) {
 	return owners
 }
 
-// probe is an owner of any place that is not quite new. If the server has lost it, it may have lost
-// them all.
+// probe returns the owner of one place that is not quite new. If the server has lost that place, it
+// may have lost all.
 func (l *waitlist) probe(now time.Time) []string {
 	for owner, p := range l.waiters {
 		if now.Sub(p.since) >= pollGap {
@@ -247,8 +248,8 @@ func (l *waitlist) probe(now time.Time) []string {
 	return nil
 }
 
-// endIdle takes out the waitlists in which nobody has been for a poll's time, and returns their
-// subscriptions: they are the hub's, which is not called with our mutex held.
+// endIdle removes the waitlists that have been empty for pollGap. It returns their subscriptions
+// for the caller to close, because the hub must not be called with our mutex held.
 func (ls *waitlists) endIdle(now time.Time) (ended []*pubsub.Subscription) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -266,7 +267,7 @@ func (ls *waitlists) endIdle(now time.Time) (ended []*pubsub.Subscription) {
 	return ended
 }
 
-// pause is how long nothing is due.
+// pause is the time until the next poll is due.
 func (ls *waitlists) pause() time.Duration {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -279,8 +280,8 @@ func (ls *waitlists) pause() time.Duration {
 	return max(time.Until(next), 0)
 }
 
-// send has the scripts run beside the one goroutine: a master that hangs keeps its own waitlists
-// only.
+// send runs the scripts in other goroutines, so that a master that hangs delays only its own
+// waitlists.
 func (ls *waitlists) send(polls []poll) {
 	for master, due := range remote.ByMaster(ls.client.Server(), polls,
 		func(p poll) string { return p.list.server.base.Key.Name }) {
@@ -292,9 +293,9 @@ func (ls *waitlists) send(polls []poll) {
 	}
 }
 
-// setAsked notes that the polls of a master are under way. Until they have ended its waitlists have
-// no others, so that one that does not answer costs a goroutine and a connection and not more and
-// more of them.
+// setAsked notes whether polls of a master are under way. Meanwhile that master's waitlists send no
+// others. So a master that does not answer costs one goroutine and one connection, and not more and
+// more.
 func (ls *waitlists) setAsked(master *redis.Client, asked bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -310,7 +311,7 @@ func (ls *waitlists) askedLocked(l *waitlist) bool {
 	return len(ls.asked) > 0 && ls.asked[ls.client.Server().MasterOf(l.server.base.Key.Name)]
 }
 
-// sendTo runs the scripts in one pipeline. What fails is left to the next poll.
+// sendTo runs the scripts in one pipeline. Scripts that fail are left to the next poll.
 func (ls *waitlists) sendTo(polls []poll) {
 	calls := make([]lua.Call, len(polls))
 	for i, p := range polls {
@@ -334,8 +335,8 @@ func (ls *waitlists) sendTo(polls []poll) {
 	}
 }
 
-// apply wakes those whom the reply to a poll concerns: who was handed the lock, and who has no
-// place any more.
+// apply wakes the waiters that the reply to a poll concerns: the one that was handed the lock, and
+// those that have no place any more.
 func (ls *waitlists) apply(p poll, sent time.Time, r lua.Reply) {
 	l, missing := p.list, r.Texts(6)
 	ls.mu.Lock()
@@ -354,10 +355,10 @@ func (ls *waitlists) apply(p poll, sent time.Time, r lua.Reply) {
 		l.lost, l.due = true, sent
 	}
 	if left := time.Duration(r.Int(0)) * time.Millisecond; left >= 0 && sent.Add(left).Before(l.due) {
-		l.due = sent.Add(left + time.Millisecond) // the holder's lease ends, and nobody tells
+		l.due = sent.Add(left + time.Millisecond) // nobody announces the end of the holder's lease
 	}
-	// We listen, and not where the lock is: the server that it is on has changed, and the old one
-	// did not close the connection.
+	// We are subscribed, but not at the lock's server: the lock has moved to another server, and
+	// the old one did not close our connection.
 	deaf := p.confirmed && l.confirmed && r.Int(4) == 0 && sent.Sub(l.doubted) > doubtGap
 	if deaf {
 		l.doubted = sent
@@ -379,7 +380,7 @@ func (ls *waitlists) apply(p poll, sent time.Time, r lua.Reply) {
 	if ls.lists[l.server.base.Key] == l {
 		l.called, l.caller = called, caller
 	} else {
-		old = called // it ended meanwhile, and closed the old one
+		old = called // the waitlist ended meanwhile, and closed the old subscription
 	}
 	ls.mu.Unlock()
 	if old != nil {
@@ -387,8 +388,8 @@ func (ls *waitlists) apply(p poll, sent time.Time, r lua.Reply) {
 	}
 }
 
-// redissonCalls is the waitlist as a listener on the channel where Redisson calls its first waiter:
-// a poll then takes the lock for it.
+// redissonCalls is a waitlist as a listener on the channel where Redisson calls the first waiter.
+// After such a call a poll takes the lock for that waiter.
 type redissonCalls waitlist
 
 // Message is called with the hub's mutex held.

@@ -1,15 +1,15 @@
-// Package pubsub wakes those who wait for a name when a message arrives on the name's channel.
+// Package pubsub wakes the waiters of a name when a message arrives on the name's channel.
 //
 // # What is promised, and what is not
 //
 // A wake-up is a hint. Redis does not keep messages: one that is published while nobody is
-// subscribed, or while a connection is down, is gone. So this package does not promise that a
-// waiter hears of every release, nor that the name is free when it is woken. It promises that a
-// waiter that looks for itself after every wake-up does not sleep through a gap it could have known
-// of: there is a token for each message and for each moment after which an earlier message may have
-// been missed. A waiter must nevertheless have a time limit of its own (the end of the holder's
-// lease): a server that dies between a release and its message tells nobody, and a dead connection
-// is noticed only after two periods of [Options.Ping].
+// subscribed, or while a connection is down, is gone. So this package does not promise a wake-up
+// for every release, nor that the name is free when a waiter wakes. There is a token for each
+// message, and for each moment after which an earlier message may have been missed. So a waiter
+// that asks the server after every wake-up does not sleep through a gap that the client could
+// notice. A waiter must nevertheless have a time limit of its own (the end of the holder's lease):
+// a server that dies between a release and its message announces nothing, and a dead connection is
+// noticed only after two periods of [Options.Ping].
 //
 // The protocol of a waiter, in this order:
 //
@@ -24,17 +24,17 @@
 //		}
 //	}
 //
-// Nothing has to be waited for between Subscribe and the first try: when the subscription is
-// confirmed later, the token of the confirmation makes the waiter try again, which covers the
-// messages between the try and the confirmation.
+// A waiter need not wait between Subscribe and its first try. When the subscription is confirmed
+// later, the token of the confirmation makes the waiter try again. That covers the messages between
+// the first try and the confirmation.
 //
 // # Who is woken
 //
-// Every [Subscription] of a channel in this process. Above this package only one waiter per name
-// stands in front of its local queue, so waking all wakes one. Rejected: a semaphore per name that
-// hands each message to one subscriber (Redisson has it). A waiter that is cancelled in the moment
-// it was chosen must then pass the wake-up on, in every path out of its loop, or the others sleep
-// until the lease ends; and with one subscriber per name it saves nothing.
+// Every [Subscription] of a channel in this process. Above this package only the first waiter in
+// the local queue of a name subscribes, so waking all wakes one. Rejected: a semaphore per name
+// that hands each message to one subscriber, as in Redisson. A waiter that is cancelled at the
+// moment when it was chosen must then pass the wake-up on, in every path out of its loop, or the
+// others sleep until the lease ends. With one subscriber per name it saves nothing.
 //
 // Tokens coalesce: each subscription has a buffer of one, and a second message before the first
 // token is taken adds nothing, because the waiter looks at the state of the server afterwards
@@ -57,8 +57,8 @@
 //
 // The subscription of a channel stays for Linger after its last waiter has left, so that names
 // under contention do not send a SUBSCRIBE and an UNSUBSCRIBE for every wait. A waiter that joins a
-// confirmed channel gets a token at once: a message may have come, and found nobody, between its
-// failed try and its joining.
+// confirmed channel gets a token at once, because a message may have arrived between its failed try
+// and its joining.
 //
 // A go-redis PubSub connects again by itself, silently, with messages lost in the gap. Here each
 // PubSub is used for one connection only and the first error ends it; the next connection confirms
@@ -77,35 +77,35 @@
 // all.
 //
 // A ClusterClient that was given its map of slots (ClusterSlots, as redis.NewFailoverClusterClient
-// does) has servers that are no cluster. What is published there is classic, and is heard at the
-// channel's master.
+// does) has servers that are no cluster. Messages are published there by the classic PUBLISH, and
+// arrive at the channel's master.
 //
 // # A server that is replaced and lives on
 //
 // After a failover by Sentinel the old primary may live on for a while, and subscribers with it: it
 // answers pings, and nothing is published there. So while somebody waits behind Sentinel, a link
-// looks once a second at where commands go now, and is replaced if that is another server. A waiter
-// is woken about a second after the go-redis client has learned of the new primary, whatever
-// becomes of the old one.
+// checks once a second which server commands go to now. If it is another server, the connection is
+// replaced. A waiter wakes about a second after the go-redis client has learned of the new primary,
+// whatever becomes of the old one.
 //
 // A client of [redis.NewFailoverClient] closes its connections to the old primary when it learns of
 // the new one. A PING by it then opens one to the new primary, which a hook sees, by its remote
-// address. That PING is the price: one a second for each client with somebody who waits, however
-// many they are. A client of redis.NewFailoverClusterClient knows where commands go, and sends
-// nothing more. Other clients are not looked after: a server that is replaced behind an address of
-// its own must close its connections, or be silent.
+// address. That PING is the price: one a second for each client with waiters, however many. A
+// client of redis.NewFailoverClusterClient knows where commands go, and sends nothing more. Other
+// clients are not checked: a server that is replaced behind its own address must close its
+// connections, or be silent.
 //
-// Not promised: that a primary is noticed which go-redis was not told of, or which is reached
-// through a dialer whose connections all have one remote address. A server with several addresses
-// would look like several servers: so a connection is replaced at most every three seconds, and
-// ever more rarely if it goes on, down to once a minute.
+// Not promised: that a new primary is noticed if go-redis does not know of it, or if all
+// connections of the dialer have one remote address. A server with several addresses looks like
+// several servers. So a connection is replaced at most every three seconds, and more and more
+// rarely if that goes on, down to once a minute.
 //
 // # Errors
 //
-// An error reply to SUBSCRIBE that trying again does not mend (an ACL that forbids the channel, a
-// missing password) belongs to the channel: its subscribers are woken and find it in
-// [Subscription.Err]. Other channels go on. The reply does not say which channel of a command was
-// refused; after the refusal of a command for several each is tried in a command of its own.
+// If trying again cannot help, an error reply to SUBSCRIBE belongs to the channel (an ACL that
+// forbids the channel, a missing password). The channel's subscribers are woken and find the error
+// in [Subscription.Err]. Other channels go on. The reply does not say which channel of a command
+// was refused; after the refusal of a command for several each is tried in a command of its own.
 // Network errors are never permanent: connections are opened again as long as anybody waits. They
 // wake once per outage, not once per attempt, so that an outage does not turn all waiters into a
 // polling crowd.

@@ -10,14 +10,14 @@ const (
 )
 
 // leases is a heap by time. A lease knows its place, so that it is moved and removed in O(log n).
-// The time stands in the heap beside the lease: comparing does not have to fetch it.
+// The heap stores the time beside the lease, so that a comparison need not fetch the lease.
 //
 // It has four children to a node, for fewer places to write in a heap of 100 000. (Rejected:
 // container/heap with the time in the lease: one of those took 1.4 times as long for a Watch and
 // Forget before 100 000 others as these two take together. Rejected: one heap by whichever comes
-// first. A lease that is only watched for its deadline then stands before those that could share a
-// batch, and when no batch may start, all that are due have to be moved out of the way of the
-// deadlines behind them.)
+// first. A lease that is only watched for its deadline is then in front of leases that could share
+// a batch. And when no batch may start, all leases that are due have to be moved out of the way of
+// the deadlines behind them.)
 type leases struct {
 	kind    int
 	entries []entry

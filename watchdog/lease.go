@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// The reasons that an owner is given for a loss.
+// The reasons that [Owner.Lost] is called with.
 var (
-	// ErrDeadline says that nobody confirmed a lease in time that was to be renewed. It may stand
-	// on the server all the same.
+	// ErrDeadline says that no renewal of a lease was confirmed in time. The lease may still exist
+	// on the server.
 	ErrDeadline = errors.New("the lease could not be renewed in time")
-	// ErrEnded says that the lease was not to be renewed, and is over. It may stand on the server
-	// for a moment, by its clock.
+	// ErrEnded says that a lease without renewal is over. It may still exist on the server for a
+	// moment, by the server's clock.
 	ErrEnded = errors.New("its lease ended, and it was taken with NoRenewal")
 	// ErrGone says that the server does not know the owner as the holder any more.
 	ErrGone = errors.New("the server says that the lock is not held by this owner")
@@ -24,13 +24,13 @@ const Drift = 100
 
 // Trust is how long a lease of this length may be trusted after the command that set it was sent: 1
 // % less, because the server's clock may run that much faster than ours, and 2 ms less, because the
-// server counts in whole milliseconds, once when the lease is set and once when it looks whether it
-// ended. Never negative.
+// server counts in whole milliseconds, once when the lease is set and once when the server checks
+// whether it has ended. Never negative.
 func Trust(length time.Duration) time.Duration {
 	return max(0, length-length/Drift-2*time.Millisecond)
 }
 
-// Owner is who is told of a loss.
+// Owner is the owner of a lease, which learns of a loss.
 type Owner interface {
 	// Lost is called at most once per Watch, from a goroutine of the watchdog's or by Expire, and
 	// without its mutex. It must not block: deadlines of others wait for it.
@@ -48,7 +48,7 @@ type Lease struct {
 type guarded struct {
 	owner    Owner
 	length   time.Duration // for renewals to come
-	stands   time.Duration // that was confirmed last
+	stands   time.Duration // the length that was confirmed last
 	renew    bool
 	deadline time.Duration // until when it is trusted. This and all moments as [Watchdog.now] counts them
 	sent     time.Duration // when the newest confirmed command was sent
@@ -60,7 +60,7 @@ type guarded struct {
 	place    [heaps]int    // in each heap, counted from 1; 0: not in it
 }
 
-// over is why it is lost at its deadline.
+// over is the reason for which the lease is lost at its deadline.
 func (l *Lease) over() error {
 	if l.renew {
 		return ErrDeadline
@@ -68,10 +68,10 @@ func (l *Lease) over() error {
 	return ErrEnded
 }
 
-// watched reports whether the lease is in a watchdog: all that are have a deadline.
+// watched reports whether the lease is in a watchdog: every watched lease has a deadline.
 func (l *Lease) watched() bool { return l.place[ends] != 0 }
 
-// wished is when a lease is due that is due at that moment in the ordinary way.
+// wished is when a lease is due, by its wishes, if its ordinary renewal is due at the given time.
 func (l *Lease) wished(at time.Duration) time.Duration {
 	for _, wish := range []time.Duration{l.by, l.after} {
 		if wish != 0 {
@@ -81,7 +81,8 @@ func (l *Lease) wished(at time.Duration) time.Duration {
 	return at
 }
 
-// pace is the length by which renewals are timed: that of a claim is shorter than the one to come.
+// pace is the length by which renewals are timed. The length of a claim is shorter than the length
+// to come.
 func (l *Lease) pace() time.Duration { return min(l.length, l.stands) }
 
 const (
@@ -95,13 +96,13 @@ func patience(length time.Duration) time.Duration {
 	return min(max(length/10, 20*time.Millisecond), 2*time.Second)
 }
 
-// overdue is after what time without a verdict another attempt is made beside the first: a little
-// more than its patience, so that one that obeys its context is followed by a backoff and not by
-// two attempts.
+// overdue is the time without a verdict after which another attempt begins beside the first. It is
+// a little more than the patience. So an attempt that obeys its context is followed by a backoff,
+// and not by two attempts.
 func overdue(length time.Duration) time.Duration { return patience(length) * 5 / 4 }
 
-// slack is by how much a renewal may come early to share a batch with others. It is less than
-// overdue in any case, else a lease would be due again as soon as it is in a batch.
+// slack is how early a renewal may come to share a batch with others. It is always less than
+// overdue; otherwise a lease would be due again as soon as it is in a batch.
 func slack(length time.Duration) time.Duration { return min(length/30, patience(length)/2) }
 
 // nextBackoff doubles from 20 ms to a tenth of the lease, at most a second.
@@ -109,7 +110,7 @@ func nextBackoff(last, length time.Duration) time.Duration {
 	return min(max(2*last, firstBackoff), max(length/10, time.Millisecond), lastBackoff)
 }
 
-// jitter takes up to half away, so that clients that lost their server together do not come back
+// jitter shortens d by up to half, so that clients that lost their server together do not come back
 // together.
 func jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing

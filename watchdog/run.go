@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// run keeps the time: it sleeps until the next moment, tells owners of what is lost and sends off
-// what is to be renewed.
+// run keeps the time: it sleeps until the next moment, calls Lost for lost leases, and starts the
+// renewals that are due.
 func (w *Watchdog) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -33,15 +33,16 @@ func (w *Watchdog) run() {
 	}
 }
 
-// loss is who is to be told of what.
+// loss is a call of Lost that is to be made.
 type loss struct {
 	owner  Owner
 	reason error
 }
 
-// due takes what is to be done now: deadlines first, then a batch of renewals for each lane. Never
-// more than a batch in all, so that the mutex is not held for long when 100 000 are due; more says
-// that there may be others. If there is nothing it sets the timer for what comes next.
+// due returns the work that is due now: deadlines first, then a batch of renewals for each lane. It
+// never returns more than a batch in all, so that the mutex is not held for long when 100 000
+// leases are due; more says that there may be others. If nothing is due, it sets the timer for the
+// next moment.
 func (w *Watchdog) due(timer *time.Timer) (lost []loss, batches []batch, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +54,7 @@ func (w *Watchdog) due(timer *time.Timer) (lost []loss, batches []batch, more bo
 	}
 	for w.ends.len() > 0 && w.ends.entries[0].at <= now {
 		if len(lost) == w.cfg.MaxBatch {
-			return lost, nil, true // renewals are for what is not lost, so all deadlines come first
+			return lost, nil, true // only leases that are not lost are renewed, so all deadlines come first
 		}
 		l := w.ends.entries[0].l
 		lost = append(lost, loss{l.owner, l.over()})
@@ -67,7 +68,7 @@ func (w *Watchdog) due(timer *time.Timer) (lost []loss, batches []batch, more bo
 	return lost, batches, more
 }
 
-// batchesLocked takes the leases that are due, and with them those that are soon. looked is how
+// batchesLocked takes the leases that are due, together with those that are due soon. looked is how
 // many were taken or parked.
 func (w *Watchdog) batchesLocked(now time.Duration) (batches []batch, looked int) {
 	for ; w.turns.len() > 0 && looked < w.cfg.MaxBatch; looked++ {
@@ -101,9 +102,9 @@ func (w *Watchdog) batchesLocked(now time.Duration) (batches []batch, looked int
 	return batches, looked
 }
 
-// earlyLocked is by how much the renewal of a lease may come early.
+// earlyLocked is how early the renewal of a lease may come.
 func (w *Watchdog) earlyLocked(l *Lease) time.Duration {
-	if l.by != 0 || l.after != 0 { // the wish is for what is over only then
+	if l.by != 0 || l.after != 0 { // the wish is for a moment, and not for one before it
 		return 0
 	}
 	return slack(l.pace())
@@ -117,9 +118,9 @@ func (w *Watchdog) laneOf(l *Lease) any {
 }
 
 // sleepLocked sets the timer for the next moment. When there is nothing to wait for, it keeps the
-// moment that it last slept for. That costs one look for nothing, and spares the next lease a poke:
-// a client that takes and releases one lock would else poke every time that the goroutine happens
-// to look in between.
+// moment that it last slept for. That costs one needless look, but spares the next lease a poke:
+// otherwise a client that takes and releases one lock would poke every time that the goroutine
+// happens to look in between.
 func (w *Watchdog) sleepLocked(timer *time.Timer, now time.Duration) {
 	next := forever
 	if w.ends.len() > 0 {
@@ -153,10 +154,10 @@ func (w *Watchdog) renew(b batch) {
 	}
 }
 
-// begin drops what was forgotten or ran out since the batch was made, for this goroutine may have
-// waited to be scheduled, and takes the send time, before the call: the server cannot have renewed
-// earlier. All of it with the mutex held, so that a Forget is either before it, and the lease is
-// not renewed, or after it.
+// begin drops leases that were forgotten or ran out since the batch was made, because this
+// goroutine may have waited to be scheduled. It takes the send time before the call, because the
+// server cannot renew earlier. It does all this with the mutex held. So a Forget comes either
+// before begin, and the lease is not renewed, or after it.
 func (w *Watchdog) begin(batch []Renewal) (rest []Renewal, sent time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,7 +188,8 @@ func (w *Watchdog) call(batch []Renewal) {
 	w.cfg.Renew(ctx, batch)
 }
 
-// judge applies the verdicts of a batch, gives its place back, and returns who has to be told.
+// judge applies the verdicts of a batch, gives its place back, and returns the owners whose Lost
+// must be called.
 func (w *Watchdog) judge(lane any, batch []Renewal, sent time.Time) (gone []Owner) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,7 +201,7 @@ func (w *Watchdog) judge(lane any, batch []Renewal, sent time.Time) (gone []Owne
 		case !l.watched(), l.life != r.life:
 			continue // forgotten, or watched anew
 		case l.deadline <= now:
-			continue // lost before the answer came, and about to be told
+			continue // lost before the answer came; Lost is about to be called
 		}
 		switch r.Verdict {
 		case Renewed:

@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suspend"
 )
 
-// Verdict is what came of an attempt to renew.
+// Verdict is the outcome of an attempt to renew.
 type Verdict int
 
-// The verdicts. The zero value is what a renewal has that nobody answered.
+// The verdicts. A renewal without an answer has the zero value.
 const (
 	Unknown Verdict = iota // no answer, or one that may change: tried again until the deadline
 	Renewed                // confirmed: the lease has the length of the Renewal, or more
@@ -22,11 +22,11 @@ const (
 // Renewal is a lease that is due.
 type Renewal struct {
 	Owner   Owner         // as given to Watch
-	Length  time.Duration // that the lease is to have, as it was when the batch was sent
+	Length  time.Duration // the length to set, as it was when the batch was sent
 	Verdict Verdict       // set by Renew
 
 	lease   *Lease
-	pace    time.Duration // of the lease, as it was then
+	pace    time.Duration // the lease's pace at that time
 	life    uint64
 	attempt uint64
 }
@@ -43,14 +43,14 @@ var (
 // Config is what a watchdog needs.
 type Config struct {
 	// Renew renews a batch and sets the verdicts. It is called from several goroutines, and must
-	// neither keep the batch nor change its order. It should return when ctx ends; what it has not
-	// decided by then is tried again. While it does not return it takes one of the four places for
-	// batches of its lane, but delays no deadline.
+	// neither keep the batch nor change its order. It should return when ctx ends; renewals without
+	// a verdict are then tried again. Until it returns, it occupies one of the four places for
+	// batches of its lane, but it delays no deadline.
 	Renew func(ctx context.Context, batch []Renewal)
-	// Lane tells apart what must not wait for each other: leases of different servers, of which one
-	// may hang. Owners whose lanes are equal share batches and places, others never. What it
-	// returns is a key of maps; it is asked anew for each attempt, with the mutex of the watchdog
-	// held, so it must neither block nor call the watchdog. nil: all are one lane.
+	// Lane separates leases that must not wait for each other: those of different servers, because
+	// one server may hang. Owners with equal lanes share batches and places, others never do. The
+	// result is used as a key of maps. Lane is called for each attempt, with the mutex of the
+	// watchdog held, so it must neither block nor call the watchdog. nil: all owners have one lane.
 	Lane func(Owner) any
 	// MaxBatch is how many leases share a call of Renew at most. Default 500.
 	MaxBatch int
@@ -61,10 +61,10 @@ type Config struct {
 type Watchdog struct {
 	cfg    Config
 	clock  *suspend.Clock
-	epoch  time.Time       // what moments are counted from: the heaps', and those of leases; see now
+	epoch  time.Time       // moments in the heaps and leases count from here; see now
 	ctx    context.Context // of renewals; ends with Stop
 	cancel context.CancelCauseFunc
-	poke   chan struct{} // 1-buffered: an earlier moment came up, look again. Coalesces, because one look sees all
+	poke   chan struct{} // 1-buffered: there is an earlier moment. One token is enough, because one look sees all
 	group  sync.WaitGroup
 
 	mu      sync.Mutex // guards the rest and all leases; never held over Renew or Lost
@@ -74,8 +74,8 @@ type Watchdog struct {
 	running bool          // the goroutine was started
 	stopped bool          // no more Watch
 	wake    time.Duration // when the goroutine looks next without being poked
-	slept   time.Duration // for how long the machine had slept when the timer was set for that
-	doubts  int64         // of the clock, for which all was renewed
+	slept   time.Duration // how long the machine had slept when the timer was set for wake
+	doubts  int64         // the clock's doubts for which all leases were renewed
 }
 
 // New makes a watchdog. Its goroutine starts with the first lease.
@@ -99,8 +99,8 @@ func (w *Watchdog) Watch(l *Lease, o Owner, sent time.Time, length time.Duration
 	return w.watch(l, o, sent, length, length, renew)
 }
 
-// Claim is Watch for a lease that stands for a claim only, and is to have its full length from its
-// first renewal on. That comes after a third of the claim.
+// Claim is Watch for a lease that at first lasts only for claim, and gets its full length with its
+// first renewal. That renewal comes after a third of the claim.
 func (w *Watchdog) Claim(l *Lease, o Owner, sent time.Time, claim, length time.Duration) bool {
 	return w.watch(l, o, sent, claim, length, true)
 }
@@ -121,7 +121,7 @@ func (w *Watchdog) watch(l *Lease, o Owner, sent time.Time, stands, length time.
 	return true
 }
 
-// confirmLocked notes that the lease stands for length since sent.
+// confirmLocked notes that the lease lasts for length, counted from sent.
 func (w *Watchdog) confirmLocked(l *Lease, sent time.Time, length time.Duration) {
 	trust := Trust(length)
 	at := w.at(sent)
@@ -133,15 +133,15 @@ func (w *Watchdog) confirmLocked(l *Lease, sent time.Time, length time.Duration)
 	l.sent = max(l.sent, at) // confirmations overtake each other
 	l.stands = length
 	l.backoff = 0
-	l.attempt++ // those under way do not matter any more if they fail
+	l.attempt++ // a failure of attempts under way does not matter any more
 	if l.renew {
 		w.put(&w.turns, l, l.wished(later(l.sent, l.pace()/3)))
 	}
 }
 
 // put also pokes the goroutine if it would sleep too long. A lock that is taken and released again
-// and again does not poke it: its moments are always later than the one that the goroutine sleeps
-// for since the first time.
+// and again pokes it only once: its later moments come after the moment for which the goroutine
+// sleeps since then.
 func (w *Watchdog) put(h *leases, l *Lease, at time.Duration) {
 	h.put(l, at)
 	w.wakeBy(at)
@@ -162,8 +162,8 @@ func (w *Watchdog) wakeBy(at time.Duration) {
 // Confirm notes that a command sent at sent has set the lease to length or left it longer, and
 // renews it at this length from now on. Renewal can be switched on, not off, see
 // [Watchdog.StopRenewing]. The deadline never moves back. It returns false, and leaves the lease
-// alone, if that is not watched or its deadline has passed: then its owner is told of the loss, or
-// will be.
+// alone, if the lease is not watched or its deadline has passed: its owner's Lost is then called,
+// or has been.
 func (w *Watchdog) Confirm(l *Lease, sent time.Time, length time.Duration, renew bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,10 +176,9 @@ func (w *Watchdog) Confirm(l *Lease, sent time.Time, length time.Duration, renew
 }
 
 // Forget ends the watch. It returns false if there is nothing to end: the lease was never watched,
-// or not any more, or it is lost, also when its deadline has only just passed and its owner is
-// about to be told. Verdicts of renewals that are under way are ignored, and none is sent after it
-// returned. Sent means that its send time was taken: what Renew does from there on, a server may
-// see later.
+// is not watched any more, or is lost, even if its deadline has only just passed and Lost has not
+// been called yet. Verdicts of renewals under way are ignored, and no renewal begins after Forget
+// has returned. A renewal begins when its send time is taken: the server may see its command later.
 func (w *Watchdog) Forget(l *Lease) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -197,8 +196,8 @@ func (w *Watchdog) forgetLocked(l *Lease) {
 }
 
 // RenewBy has a renewed lease renewed once after d at the latest, whatever is confirmed until then.
-// If it is due in the ordinary way before, that is the one. It does not come earlier than these two
-// to share a batch with others: what it is to come after may not be over then.
+// An ordinary renewal before that counts. This renewal is not moved forward to share a batch with
+// others, because the event that it must follow may not be over then.
 func (w *Watchdog) RenewBy(l *Lease, d time.Duration) {
 	w.wish(l, func(now time.Duration) {
 		if l.by == 0 {
@@ -207,8 +206,9 @@ func (w *Watchdog) RenewBy(l *Lease, d time.Duration) {
 	})
 }
 
-// RenewAfter has a renewed lease renewed once when d is over, also if it is renewed before: what it
-// is to come after is not over then. Of several such moments the last one counts.
+// RenewAfter has a renewed lease renewed once when d is over, even if it is renewed before, because
+// the event that this renewal must follow is not over then. Of several such moments the last one
+// counts.
 func (w *Watchdog) RenewAfter(l *Lease, d time.Duration) {
 	w.wish(l, func(now time.Duration) { l.after = max(l.after, now+d) })
 }
@@ -236,8 +236,8 @@ func (w *Watchdog) StopRenewing(l *Lease) {
 	w.turns.remove(l)
 }
 
-// Deadline is until when the lease is trusted, also when it is watched no more. The zero time if it
-// never was.
+// Deadline is the time until which the lease is trusted, even if it is not watched any more. It is
+// the zero time if the lease was never watched.
 func (w *Watchdog) Deadline(l *Lease) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -247,7 +247,8 @@ func (w *Watchdog) Deadline(l *Lease) time.Time {
 	return w.epoch.Add(l.deadline - w.sleptBy(w.clock.Now()))
 }
 
-// Reason is why a lease is lost whose deadline has passed: [ErrDeadline] or [ErrEnded].
+// Reason is the reason for which a lease is lost when its deadline has passed: [ErrDeadline] or
+// [ErrEnded].
 func (w *Watchdog) Reason(l *Lease) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -258,10 +259,10 @@ func (w *Watchdog) Reason(l *Lease) error {
 // mutex, so that it can be asked often.
 func (w *Watchdog) Over(l *Lease) bool { return int64(w.now()) >= l.until.Load() }
 
-// Expire tells the owner of a lease whose deadline has passed of its loss, in place of the
-// goroutine that keeps the time: that may not have run yet, where the process stood still. It
-// returns false if there is nothing to tell: the lease was confirmed meanwhile, or it is not
-// watched any more, and then its owner is told already, or about to be.
+// Expire calls the Lost of the owner of a lease whose deadline has passed. The goroutine that keeps
+// the time usually does this, but after a pause of the process it may not have run yet. Expire
+// returns false if there is nothing to do: the lease was confirmed meanwhile, or it is not watched
+// any more, so that Lost has been called or is about to be.
 func (w *Watchdog) Expire(l *Lease) bool {
 	w.mu.Lock()
 	if !l.watched() || l.deadline > w.now() {
@@ -284,22 +285,22 @@ func (w *Watchdog) RenewNow(match func(Owner) bool) {
 }
 
 func (w *Watchdog) pokeLocked(match func(Owner) bool, now time.Duration) {
-	var found []*Lease // moving them reorders what is gone through
+	var found []*Lease // collected first, because moving leases reorders the entries
 	for _, e := range w.turns.entries {
 		if match(e.l.owner) {
 			found = append(found, e.l)
 		}
 	}
 	for _, l := range found {
-		l.attempt++ // the failure of one that is under way does not put this one off
+		l.attempt++ // the failure of an attempt under way does not delay this one
 		w.put(&w.turns, l, now)
 	}
 }
 
-// Stop ends the watch of all leases and returns their owners, which are not told. Goroutines in
-// Renew have their context ended. [Watchdog.Join] waits for them: apart, so that the caller can
-// bound the wait for a Renew that ignores its context, and release the rest meanwhile. Those that
-// were lost before Stop may be told until Join returns.
+// Stop ends the watch of all leases and returns their owners, without calling Lost. It ends the
+// contexts of running calls of Renew. [Watchdog.Join] waits for those calls. Join is separate so
+// that the caller can bound the wait for a Renew that ignores its context, and release the leases
+// meanwhile. For leases that were lost before Stop, Lost may be called until Join returns.
 func (w *Watchdog) Stop() []Owner {
 	w.mu.Lock()
 	w.stopped = true
