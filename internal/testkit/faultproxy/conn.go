@@ -79,7 +79,7 @@ func (c *conn) requests() {
 		if len(args) == 0 {
 			continue // an empty line or array, which the server does not answer either
 		}
-		rule, held := c.p.arrive(args, subscribed)
+		rule, held := c.p.arrive(args, subscribed, c.deaf.Load())
 		c.lose(c.p.standing(), true)
 		if c.deaf.Load() {
 			continue

@@ -204,11 +204,15 @@ func (p *Proxy) Requests() [][]string {
 }
 
 // arrive records a request and finds the rule for it, if any. A subscribed connection has only
-// rules for requests.
-func (p *Proxy) arrive(args []string, subscribed bool) (rule *Rule, held <-chan struct{}) {
+// rules for requests. A deaf one has none, and its requests are not among those that rules count:
+// nothing more could happen to them.
+func (p *Proxy) arrive(args []string, subscribed, deaf bool) (rule *Rule, held <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.log = append(p.log, args)
+	if deaf {
+		return nil, nil
+	}
 	for _, r := range p.rules {
 		if subscribed && (r.action == DropReply || r.action == HoldReply || r.action == delayReply) {
 			continue

@@ -156,6 +156,22 @@ func TestBlackHoleKeepsTheConnectionOpen(t *testing.T) {
 	require.NoError(t, incr(t.Context(), t, rdb), "another connection is not hit")
 }
 
+// TestRulesDoNotCountWhatIsSwallowed: the request that a rule is for comes behind one that was
+// swallowed with its connection. The rule is for the next one that can meet it.
+func TestRulesDoNotCountWhatIsSwallowed(t *testing.T) {
+	p, rdb, direct := setup(t, impatient)
+	first, second := p.On(Command("append"), 1, BlackHole), p.On(Command("append"), 2, BlackHole)
+	pipe := rdb.Pipeline()
+	pipe.Append(t.Context(), t.Name(), "a")
+	pipe.Append(t.Context(), t.Name(), "b")
+	_, err := pipe.Exec(t.Context())
+	require.ErrorContains(t, err, "i/o timeout")
+	require.Equal(t, []int{1, 0}, []int{first.Count(), second.Count()})
+	require.ErrorContains(t, rdb.Append(t.Context(), t.Name(), "c").Err(), "i/o timeout")
+	require.Equal(t, 1, second.Count())
+	require.Zero(t, direct.Exists(t.Context(), t.Name()).Val())
+}
+
 func TestSilenceEndsForConnectionsThatLostNothing(t *testing.T) {
 	p, rdb, direct := setup(t, impatient)
 	sub := rdb.Subscribe(t.Context(), t.Name())
