@@ -3,7 +3,7 @@
 // testsum reads the events of "go test -json" and prints what a person wants to see: a line per
 // package, the whole output of what failed, and in any case the lines with "proof:", which are the
 // figures of a run. To the file named by its argument it appends one line per test, which test.sh
-// counts: "pass", "fail NAME" or "skip NAME: REASON". The second argument goes before each name.
+// counts: "pass", "fail NAME" or "skip NAME: REASON".
 //
 // It is a program and not a pipe of grep and awk because the output of tests that run at once is
 // only told apart in the events.
@@ -40,9 +40,6 @@ func main() {
 			e.Package = e.ImportPath // of a build
 		}
 		key, name := e.Package+" "+e.Test, strings.TrimPrefix(e.Package+"."+e.Test, "github.com/holdfast-go/")
-		if len(os.Args) > 2 {
-			name = os.Args[2] + " " + name
-		}
 		out := output[key]
 		if out == nil {
 			out = &strings.Builder{}

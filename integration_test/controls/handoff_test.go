@@ -221,21 +221,21 @@ var handOffDefences = []proof{
 		},
 	},
 	{
-		name: "others are let go first", fault: "another client is a little further away", off: &defence.LetGo,
+		name: "others are let go first", fault: "another client is a little further away", off: &defence.LetGo, tries: 5,
 		// it asks less than three times for each, and eight times without
 		try: func(l *lab) string { return l.farAway(1, 50, 230) },
 	},
 	{
-		name: "head starts", fault: "another client is 20 ms away", off: &defence.HeadStart,
+		name: "head starts", fault: "another client is 20 ms away", off: &defence.HeadStart, tries: 5,
 		// about once for each; without, never
 		try: func(l *lab) string { return l.tooLate(1, 20*time.Millisecond, 5, 30) },
 	},
 	{
-		name: "all keep to head starts", fault: "one of four clients is 20 ms away", off: &defence.HeadStart,
+		name: "all keep to head starts", fault: "one of four clients is 20 ms away", off: &defence.HeadStart, tries: 5,
 		try: func(l *lab) string { return l.tooLate(3, 20*time.Millisecond, 5, 60) },
 	},
 	{
-		name: "clients take turns", fault: "one of four clients is a little further away", off: &defence.Turns,
+		name: "clients take turns", fault: "one of four clients is a little further away", off: &defence.Turns, tries: 5,
 		try: func(l *lab) string { return l.farAway(3, 20, 300) }, // six times for each; without, a hundred times
 	},
 }

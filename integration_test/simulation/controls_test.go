@@ -60,7 +60,15 @@ func telling() (some []lack) {
 		each = 1
 	}
 	found := make(map[string]int)
-	slices.SortStableFunc(all, func(a, b lack) int { return len(a.checks) - len(b.checks) })
+	slices.SortStableFunc(all, func(a, b lack) int {
+		switch {
+		case a.sole == b.sole:
+			return len(a.checks) - len(b.checks)
+		case a.sole: // it runs in any case, and may spare others
+			return -1
+		}
+		return 1
+	})
 	for _, d := range all {
 		if !d.sole && !slices.ContainsFunc(d.checks, func(check string) bool { return found[check] < each }) {
 			continue
