@@ -57,7 +57,7 @@ func TestScriptsOutOfMemory(t *testing.T) {
 		r.reply, r.same = "!OOM", true
 		require.NoError(t, r.check(ctx, rdb, r.script, send), "acquire with a block")
 		for _, rows := range [][]row{
-			recountRows, releaseRows, leaveRows, renewRows, stateRows, passRows, passTokenRows,
+			recountRows, releaseRows, leaveRows, renewRows, stateRows, passRows, passTokenRows, forceRows,
 		} {
 			for _, r := range rows {
 				require.NoError(t, r.check(ctx, rdb, r.script, send), "%s %s", r.script.Name(), r.name)
@@ -76,6 +76,10 @@ func TestScriptsOutOfMemory(t *testing.T) {
 		r.cut = "if not ends or not again then call('PEXPIRE', name, rest) end\n" +
 			"if not again and type(redis.pcall('HDEL', name, '')) == 'number' then"
 		r.paste = "if not again then"
+		require.ErrorContains(t, r.check(ctx, rdb, edited(t, r), send), "OOM")
+		// And in force.lua.
+		r = find(t, forceRows, "held")
+		r.cut, r.paste = "redis.pcall('HDEL', name, '')", ""
 		require.ErrorContains(t, r.check(ctx, rdb, edited(t, r), send), "OOM")
 		// And in pass.lua.
 		r = find(t, passRows, "nobody listens")
@@ -99,6 +103,7 @@ func TestScriptsOnAReplica(t *testing.T) {
 		for _, r := range []row{
 			find(t, recountRows, "one more"), find(t, releaseRows, "held"), find(t, renewRows, "held"),
 			find(t, acquireRows, "the owner's own, repeated call"), find(t, passRows, "nobody listens"),
+			find(t, forceRows, "held"),
 		} {
 			reply, err := lua.Run(ctx, replica, r.call(r.script))
 			require.True(t, lua.IsError(err, "READONLY"), "%s: %v, %v", r.script.Name(), reply, err)

@@ -65,7 +65,7 @@ func onAllServers(t *testing.T, test func(t *testing.T, p redistest.Program)) {
 // allRows are the rows of all scripts.
 func allRows() []row {
 	return slices.Concat(acquireRows, blockRows, startRows, recountRows, releaseRows, leaveRows, renewRows, stateRows,
-		passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows,
+		passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows, forceRows,
 		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows,
 		fairStateRows, manyRows)
 }
@@ -98,7 +98,7 @@ func TestEveryRowCanFail(t *testing.T) {
 		rows[r.script]++
 	}
 	for _, s := range []*lua.Script{
-		lua.Acquire, lua.HeadStart, lua.Recount, lua.Release, lua.Leave, lua.Renew, lua.Pass, lua.State, lua.Vote,
+		lua.Acquire, lua.HeadStart, lua.Recount, lua.Release, lua.Leave, lua.Renew, lua.Pass, lua.State, lua.Vote, lua.Force,
 		lua.FairAcquire, lua.FairRelease, lua.FairPoll, lua.FairState,
 	} {
 		require.Positive(t, rows[s], s.Name())
@@ -215,7 +215,7 @@ func (r row) keys() []any {
 		return []any{scriptLock, scriptChannel}
 	case lua.Recount:
 		return []any{scriptLock}
-	case lua.Pass, lua.HeadStart:
+	case lua.Pass, lua.HeadStart, lua.Force:
 		return []any{scriptLock, scriptToken, scriptChannel}
 	}
 	return []any{scriptLock, scriptToken, scriptQueue, scriptEnds, scriptChannel}

@@ -25,7 +25,8 @@ var (
 	State     = load("state", 2)
 
 	// Of the quorum lock, which is released, left and renewed by the scripts above.
-	Vote = load("vote", 2)
+	Vote  = load("vote", 2)
+	Force = load("force", 3)
 
 	// Of the fair lock, whose holders are told of their counts and renewed by the scripts above.
 	FairAcquire = load("fair_acquire", fairKeys)

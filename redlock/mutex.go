@@ -179,8 +179,9 @@ func (m *Mutex) State(ctx context.Context) (State, error) {
 
 // ForceUnlock frees the lock that an owner holds at a majority of the masters. It frees it at all
 // masters that answer, and wakes the waiters. It reports whether there was a holder. A hold of this
-// client ends at once. Holders of other clients work on until their next renewal, within a third of
-// their lease. Use ForceUnlock for a lock whose holder is known to be dead. Only fencing tokens
+// client is renewed at once, and so ends within milliseconds. Holders of other clients work on until
+// their next renewal, within a third of their lease. Then they have lost the lock, also if nobody
+// has taken it meanwhile. Use ForceUnlock for a lock whose holder is known to be dead. Only fencing tokens
 // protect from a holder that is still alive.
 //
 // ForceUnlock succeeds when a majority of the masters is free of the holder. Otherwise the error is

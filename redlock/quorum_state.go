@@ -153,7 +153,7 @@ func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 		}
 		// The owner's name as this master has it: if the owner has left the lock, see
 		// [engine.HoldAtLeast], some masters may not know that.
-		return q.voter.Release(p.answers[i].reply.Text(0), b.Client.Server().Publish)
+		return q.voter.Force(p.answers[i].reply.Text(0), b.Client.Server().Publish)
 	})
 	return q.forced(ctx, released)
 }

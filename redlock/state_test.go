@@ -202,8 +202,8 @@ func TestForceUnlockWithoutAMajority(t *testing.T) {
 	m := p.seen(uniqueName(t))
 	l.everywhere(l.party(nil).seen(m.Name()))
 	for _, proxy := range p.proxies[1:] {
-		proxy.On(faultproxy.Script(lua.Release.Hash()), 1, faultproxy.DropReply)
-		proxy.On(faultproxy.Script(lua.Release.Hash()), 2, faultproxy.DropReply) // where a connection was stale
+		proxy.On(faultproxy.Script(lua.Force.Hash()), 1, faultproxy.DropReply)
+		proxy.On(faultproxy.Script(lua.Force.Hash()), 2, faultproxy.DropReply) // where a connection was stale
 	}
 	there, err := m.ForceUnlock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)

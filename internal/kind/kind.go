@@ -89,6 +89,9 @@ type Voter interface {
 	Vote(owner string, count int, lease time.Duration, token uint64, until int64) lua.Call
 	// State asks a master who holds the lock. Replies as those of [Protocol].
 	State() lua.Call
+	// Force frees the lock at a master, and uses up a token, by which a holder that asks to be
+	// taken back learns that the lock was freed. Replies as those of Release.
+	Force(owner, publish string) lua.Call
 }
 
 // Ask is one attempt to get a lock.
