@@ -47,8 +47,8 @@ func (c *Client) ID() string { return (*engine.Client)(c).ID() }
 
 // Close releases the client's holds, wakes its waiters with [ErrClosed] and waits for its
 // goroutines to end, including those that run the Logger or a hook of go-redis. The contexts of the
-// holds end first, with [ErrClosed]. Close also waits for each Unlock that is under way, so all
-// locks are released when it returns. A server that does not answer is tried for a second, or for
+// holds end first, with [ErrClosed]. Close also waits for each Unlock that is under way, and
+// for releases that are repeated in the background. A server that does not answer is tried for a second, or for
 // [Options.RetryBudget] if that is shorter, and for as long as go-redis takes for the last answer.
 // If ctx has already ended, as after a signal to the process, Close takes no more than that second
 // in all.
@@ -61,8 +61,8 @@ func (c *Client) ID() string { return (*engine.Client)(c).ID() }
 // than go-redis's ReadTimeout and a second. If it arrives sooner, it locks the name for nobody
 // until its lease ends, or for as long as HoldAtLeast says.
 //
-// Close returns an error if ctx ended before all was done, or if holds could not be released. In
-// the second case the error says why, and how many locks may be left in Redis until their leases
+// Close returns an error if ctx ended before all was done, or if locks could not be released, of
+// holds or of an Unlock without an answer. In the second case the error says why, and how many locks may be left in Redis until their leases
 // end. It wraps [ErrUnavailable] where no server answered, and [ErrUncertain] where releases were
 // sent. A second call waits for the first and returns the same error.
 func (c *Client) Close(ctx context.Context) error { return (*engine.Client)(c).Close(ctx) }

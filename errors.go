@@ -25,8 +25,8 @@ var (
 	// failure, and for the cause of a context that ended.
 	//
 	// A call that is cancelled before a server has answered also returns ErrUnavailable, together
-	// with context.Canceled. Test for context.Canceled first where a cancelled call should raise no
-	// alarm.
+	// with the cause of its context. That is context.Canceled, or what the context was cancelled
+	// with, as by an errgroup. Test ctx.Err() first where a cancelled call should raise no alarm.
 	//
 	// If the context had ended before the call, nothing is sent, and the text does not speak of an
 	// outage. If that context belongs to another hold, the text names that hold's lock.

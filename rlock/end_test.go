@@ -42,7 +42,7 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 		}
 		require.ErrorIs(t, err, redis.ErrClosed)
 		require.ErrorIs(t, err, holdfast.ErrUnavailable)
-		require.ErrorContains(t, err, map[int]string{1: "1 of the locks", 700: "700 of the locks"}[held])
+		require.ErrorContains(t, err, map[int]string{1: "1 locks", 700: "700 locks"}[held])
 		require.ErrorContains(t, err, "until their leases end")
 		require.ErrorContains(t, err, "close this client before the one of go-redis")
 		require.Contains(t, log.String(), "locks not released at close")
@@ -65,8 +65,26 @@ func TestClosedWithoutAServer(t *testing.T) {
 	srv.Kill()
 	err = c.Close(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
-	require.ErrorContains(t, err, "2 of the locks held may be left in Redis until their leases end: ")
+	require.ErrorContains(t, err, "2 locks may be left in Redis until their leases end: ")
 	require.NotContains(t, err.Error(), "go-redis")
+}
+
+// TestClosedAfterALostUnlock: an Unlock had no answer, and is repeated in the background. Close says
+// that this was in vain.
+func TestClosedAfterALostUnlock(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: srv.Addr()})
+	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 50 * time.Millisecond})
+	require.NoError(t, err)
+	h, err := rlock.New(c, "a").Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, rdb.Close())
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrUnavailable)
+	err = c.Close(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.ErrorIs(t, err, holdfast.ErrUncertain)
+	require.ErrorContains(t, err, "1 locks may be left in Redis until their leases end; close this client before the one of go-redis: ")
+	require.EqualValues(t, 1, srv.Client(t).Exists(t.Context(), "a").Val(), "it is left")
 }
 
 // batches counts the pipelines and single commands by which a client runs scripts, from when it is
@@ -120,7 +138,7 @@ func TestCloseAsksASilentServerOnce(t *testing.T) {
 	err = c.Close(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.ErrorIs(t, err, holdfast.ErrUncertain)
-	require.ErrorContains(t, err, "2 of the locks held may be left in Redis until their leases end: ")
+	require.ErrorContains(t, err, "2 locks may be left in Redis until their leases end: ")
 	require.EqualValues(t, 1, count.sent.Load(), "one batch for both")
 }
 

@@ -52,12 +52,3 @@ func Attached[T any](c *Client, build func(*Client) *T) *T {
 	c.attachments.of.Store(attachment[T]{}, one)
 	return one
 }
-
-// Leave notes, and logs, that locks are left.
-func (c *Client) Leave(locks int, why error) {
-	if locks == 0 {
-		return
-	}
-	c.left.add(locks, why)
-	c.opts.Logger.Warn("locks not released at close; their leases will end them", "locks", locks, "error", why)
-}

@@ -67,7 +67,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
-		Publish: c.server.Publish}
+		Publish: c.server.Publish, Leave: c.Leave}
 	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger})
 	return c, nil
 }
@@ -120,4 +120,13 @@ func (c *Client) NewOwnerID() string {
 	id := append(buf[:0], c.id...)
 	id = append(id, ":h"...)
 	return string(strconv.AppendUint(id, c.owners.Add(1), 10))
+}
+
+// Leave notes, and logs, that locks are left.
+func (c *Client) Leave(locks int, why error) {
+	if locks == 0 {
+		return
+	}
+	c.left.add(locks, why)
+	c.opts.Logger.Warn("locks not released at close; their leases will end them", "locks", locks, "error", why)
 }

@@ -32,5 +32,5 @@ func (l *leftovers) error() error {
 	if errors.Is(l.why, redis.ErrClosed) {
 		remedy = "; close this client before the one of go-redis"
 	}
-	return fmt.Errorf("%d of the locks held may be left in Redis until their leases end%s: %w", l.locks, remedy, l.why)
+	return fmt.Errorf("%d locks may be left in Redis until their leases end%s: %w", l.locks, remedy, l.why)
 }

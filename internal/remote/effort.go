@@ -76,8 +76,10 @@ func (e *Effort) Judge(ctx context.Context, reply lua.Reply, err error, failed *
 		e.Unsent = unsent && (e.Unsent || !e.Stray)
 		e.Stray = true
 	}
+	// A ClusterClient has followed it as often as it may; a client of one server never does.
+	astray := e.by.Cluster == nil && lua.IsError(e.Err, "MOVED")
 	var last *lastError
-	if !passing || errors.As(e.Err, &last) || time.Since(e.start)+e.delay > e.home.Budget() ||
+	if !passing || astray || errors.As(e.Err, &last) || time.Since(e.start)+e.delay > e.home.Budget() ||
 		time.Until(e.end) < e.delay {
 		return Settled
 	}

@@ -16,6 +16,9 @@ type Session struct {
 	Log     *slog.Logger
 	Retry   time.Duration // for how long an operation may go on
 	Publish string        // command that announces a release
+	// Leave is called with how many locks are left at a server because the client is being closed,
+	// and why.
+	Leave func(locks int, why error)
 
 	undoMu  sync.Mutex
 	undoers map[undoing]*undoer // guarded by undoMu

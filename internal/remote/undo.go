@@ -27,6 +27,7 @@ type undoer struct {
 	home *Session // whose holds they were: its options and its end count
 	to   *Server
 	end  func() // is called at the end of a run
+	why  error  // the last failure of a run; the goroutine's own
 
 	mu      sync.Mutex // guards the rest; never held over a network call
 	due     undos
@@ -172,7 +173,7 @@ func (u *undoer) giveUp() bool {
 	}
 	u.mu.Unlock()
 	if over && len(rest) > 0 {
-		u.report(rest, len(rest), len(rest), errs.ErrClosed)
+		u.report(rest, len(rest), len(rest))
 	}
 	return over
 }
@@ -241,8 +242,9 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 		u.to.Cluster.ReloadState(ctx)
 	}
 	if failed > 0 {
+		u.why = failure
 		u.home.NotePanic(failure)
-		u.report(batch, failed, given, failure)
+		u.report(batch, failed, given)
 	}
 	return answered
 }
@@ -276,11 +278,15 @@ func (u *undoer) postpone(one *undo, answered bool) bool {
 	return u.home.Life.Err() == nil || one.pause <= closingBudget
 }
 
-// report logs what failed, once for all that travelled together.
-func (u *undoer) report(batch []*undo, failed, given int, failure error) {
+// report logs what failed, once for all that travelled together. What a client that is closing gives
+// up is in the error of Close, too.
+func (u *undoer) report(batch []*undo, failed, given int) {
 	one := batch[0]
-	log := u.home.Log.With("kind", one.lock.Kind(), "name", one.lock.Name(), "owner", one.id, "error", failure)
-	if given > 0 {
+	log := u.home.Log.With("kind", one.lock.Kind(), "name", one.lock.Name(), "owner", one.id, "error", u.why)
+	switch {
+	case given > 0 && u.home.Life.Err() != nil:
+		u.home.Leave(given, errs.Both(errs.ErrUnavailable, errs.Both(errs.ErrUncertain, u.why)))
+	case given > 0:
 		log.Warn("could not give back locks that may still stand at the server; their leases end them", "locks", given)
 	}
 	if failed > given && one.pause >= LastBackoff { // the first pauses are short, and often enough
