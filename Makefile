@@ -6,7 +6,7 @@
 test:
 	./scripts/test.sh
 
-# What a change must pass: formatting and linters.
+# The same, and formatting and linters. A change must also pass longer runs: ./scripts/test.sh --long --lint
 lint:
 	./scripts/test.sh --lint
 

@@ -134,6 +134,6 @@ func Need(t T) {
 	t.Helper()
 	if !Built {
 		t.Skip("built without the switches of internal/testkit/defence; scripts/test.sh has them, " +
-			"and so has go test -overlay \"$(go run ./internal/testkit/overlay)\"")
+			"and so has: O=$(go run ./internal/testkit/overlay) && go test -race -count=1 -overlay \"$O\" ./pkg")
 	}
 }

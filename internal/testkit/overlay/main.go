@@ -1,7 +1,9 @@
 // Command overlay writes copies of the library's files in which single defences can be switched off,
 // and prints the name of the file that has go build use them:
 //
-//	go test -overlay "$(go run ./internal/testkit/overlay)" ./...
+//	O=$(go run ./internal/testkit/overlay) && go test -race -count=1 -overlay "$O" ./...
+//
+// The two steps are apart because go test takes an empty -overlay for none.
 //
 // The library is free of switches that way: what users build has no condition that only a test
 // needs. Which text becomes which is in the tables beside this file. A text that does not occur
@@ -29,6 +31,12 @@ type row struct {
 	mutated string // what is put in its place
 }
 
+// placed is a row with the file of the table that it is in, for errors.
+type placed struct {
+	row
+	table string
+}
+
 const (
 	module   = "github.com/holdfast-go/holdfast"
 	switches = "internal/testkit/defence"
@@ -48,7 +56,17 @@ func main() {
 	fmt.Println(filepath.Join(root, folder, "overlay.json"))
 }
 
-func rows() []row { return slices.Concat(engineRows, quorumRows, serviceRows) }
+func rows() []placed {
+	return slices.Concat(in("engine.go", engineRows), in("quorum.go", quorumRows), in("services.go", serviceRows))
+}
+
+// in says of rows which file of this package has them.
+func in(table string, rows []row) (list []placed) {
+	for _, r := range rows {
+		list = append(list, placed{r, "internal/testkit/overlay/" + table})
+	}
+	return list
+}
 
 // findRoot is the folder of the library's module, in or above which the command was started.
 func findRoot() (string, error) {
@@ -66,7 +84,7 @@ func findRoot() (string, error) {
 }
 
 // write puts the copies and the list of them into a folder.
-func write(root, folder string, rows []row) error {
+func write(root, folder string, rows []placed) error {
 	texts, err := mutate(root, rows)
 	if err != nil {
 		return err
@@ -91,8 +109,8 @@ func write(root, folder string, rows []row) error {
 
 // mutate returns the mutated text of each file that a row names, and of the one that says that
 // there are any.
-func mutate(root string, rows []row) (map[string]string, error) {
-	byFile := make(map[string][]row)
+func mutate(root string, rows []placed) (map[string]string, error) {
+	byFile := make(map[string][]placed)
 	for _, r := range rows {
 		byFile[r.file] = append(byFile[r.file], r)
 	}
@@ -116,18 +134,19 @@ func mutate(root string, rows []row) (map[string]string, error) {
 }
 
 // apply makes the changes of all rows in the text of their file.
-func apply(text string, rows []row) (string, error) {
+func apply(text string, rows []placed) (string, error) {
 	original := text
 	var all []error
 	for _, r := range rows {
 		if n := strings.Count(original, r.text); n != 1 {
-			all = append(all, fmt.Errorf("the row of %q looks for a text that occurs %d times, and not once: %q",
-				r.defence, n, r.text))
+			all = append(all, fmt.Errorf("the row of %q in %s looks for a text that occurs %d times, and not once: %q",
+				r.defence, r.table, n, r.text))
 			continue
 		}
 		changed := strings.Replace(text, r.text, strings.ReplaceAll(r.mutated, "OFF", "defence."+r.defence+".Off()"), 1)
 		if changed == text {
-			all = append(all, fmt.Errorf("the row of %q meets another row, or changes nothing: %q", r.defence, r.text))
+			all = append(all, fmt.Errorf("the row of %q in %s meets another row, or changes nothing: %q", r.defence, r.table,
+				r.text))
 		}
 		text = changed
 	}

@@ -4,10 +4,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,9 +46,33 @@ func TestEachSwitchHasARow(t *testing.T) {
 			return true
 		})
 	}
+	unasked := slices.DeleteFunc(known(t), func(name string) bool { return slices.Contains(asked, name) })
+	require.Empty(t, unasked, "no row asks these switches")
+}
+
+// TestEachSwitchHasATest: a switch that no test turns shows nothing either.
+func TestEachSwitchHasATest(t *testing.T) {
+	require.Empty(t, unnamed(t, root, known(t)), "no _test.go file names these switches")
+}
+
+// TestASwitchWithoutATest is the control: only a test counts, and only the whole name.
+func TestASwitchWithoutATest(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "p"), 0o755))
+	for file, text := range map[string]string{
+		"p/p_test.go": "defer defence.A.Without(t)(); defer defence.BLong.Without(t)()",
+		"p/p.go":      "defence.C.Off()",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
+	}
+	require.Equal(t, []string{"B", "C"}, unnamed(t, dir, []string{"A", "B", "BLong", "C"}))
+}
+
+// known are the names of the switches.
+func known(t *testing.T) (names []string) {
+	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, switches, "defence.go"), nil, 0)
 	require.NoError(t, err)
-	known := 0
 	for _, d := range f.Decls {
 		vars, ok := d.(*ast.GenDecl)
 		if !ok || vars.Tok != token.VAR {
@@ -53,12 +80,30 @@ func TestEachSwitchHasARow(t *testing.T) {
 		}
 		for _, s := range vars.Specs {
 			for _, name := range s.(*ast.ValueSpec).Names {
-				require.Contains(t, asked, name.Name, "no row asks this switch")
-				known++
+				names = append(names, name.Name)
 			}
 		}
 	}
-	require.Greater(t, known, 50, "the switches have been found")
+	require.Greater(t, len(names), 50, "the switches have been found")
+	return names
+}
+
+// unnamed are the switches that no test in a folder, or below it, names.
+func unnamed(t *testing.T, dir string, names []string) []string {
+	t.Helper()
+	use := regexp.MustCompile(`\bdefence\.(\w+)`)
+	named := make(map[string]bool)
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range use.FindAllStringSubmatch(string(text), -1) {
+			named[found[1]] = true
+		}
+		return err
+	}))
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return named[name] })
 }
 
 // TestRefusesWhatDoesNotFit: the controls of the two above, and that nothing is written then.
@@ -69,15 +114,15 @@ func TestRefusesWhatDoesNotFit(t *testing.T) {
 	code := "// Package p is small.\npackage p\n\nfunc f(a, b bool) bool { return a && b }\nfunc g(a bool) bool { return a }\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(code), 0o600))
 	for want, list := range map[string][]row{
-		"occurs 0 times": {{"X", "p.go", "a || b", "OFF"}},
+		`"X" in internal/testkit/overlay/t.go looks for a text that occurs 0 times`: {{"X", "p.go", "a || b", "OFF"}},
 		"occurs 2 times": {{"X", "p.go", "return a", "return a || OFF"}},
 		"meets another":  {{"X", "p.go", "a && b", "(a || OFF) && b"}, {"Y", "p.go", "{ return a && b }", "{ return OFF }"}},
 		"no such file":   {{"X", "q.go", "a", "b"}},
 	} {
-		require.ErrorContains(t, write(dir, filepath.Join(dir, "out"), list), want)
+		require.ErrorContains(t, write(dir, filepath.Join(dir, "out"), in("t.go", list)), want)
 		require.NoDirExists(t, filepath.Join(dir, "out"))
 	}
-	texts, err := mutate(dir, []row{{"X", "p.go", "a && b", "(a || OFF) && b"}})
+	texts, err := mutate(dir, in("t.go", []row{{"X", "p.go", "a && b", "(a || OFF) && b"}}))
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"p.go", built}, slices.Collect(maps.Keys(texts)))
 	require.Contains(t, texts["p.go"], "return (a || defence.X.Off()) && b")
