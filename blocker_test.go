@@ -59,7 +59,8 @@ func keptOut(t *testing.T, l holdfast.Locker, says ...string) {
 }
 
 // TestRefusalSaysWho: who is kept out by another client is told by whom, as it stands in Redis, and
-// for how long still.
+// for how long still. Who is kept out by its own client gets a hint, because it may have the lock
+// already and ask under another context than the hold's.
 func TestRefusalSaysWho(t *testing.T) {
 	for kind, of := range everyKind {
 		t.Run(kind, func(t *testing.T) {
@@ -70,6 +71,10 @@ func TestRefusalSaysWho(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{h.Owner()}, rdb.HKeys(t.Context(), name).Val())
 			keptOut(t, others(name), "held by "+h.Owner()+", whose lease ha") // has or, on a busy machine, had
+			const hint = "lock under hold.Context()"
+			_, err = others(name).TryLock(t.Context())
+			require.NotContains(t, err.Error(), hint)
+			keptOut(t, mine(name), "held by "+h.Owner(), hint)
 			require.NoError(t, h.Unlock(t.Context()))
 		})
 	}

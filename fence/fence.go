@@ -39,7 +39,7 @@ var ErrStale = errors.New("stale fencing token")
 
 // ErrNoToken says that a context belongs to no hold. Pass on the Context of the hold, or a context
 // that derives from it.
-var ErrNoToken = errors.New("the context carries no fencing token; pass on the context of the hold")
+var ErrNoToken = errors.New("fence: the context carries no fencing token; pass on the context of the hold")
 
 // ErrSeveralLocks says that a context belongs to holds of several locks. Their tokens have no
 // order. Take the token of the lock that guards the resource by [TokenOf], and pass it to
@@ -59,7 +59,7 @@ type StaleError struct {
 
 // Error names both tokens.
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("%v: %q has seen %d, and this one is %d", ErrStale, e.Resource, e.Last, e.Token)
+	return fmt.Sprintf("fence: %v: %q has seen %d, and this one is %d", ErrStale, e.Resource, e.Last, e.Token)
 }
 
 // Unwrap is for errors.Is.

@@ -157,5 +157,5 @@ func TestNoToken(t *testing.T) {
 func TestStaleErrorNamesBoth(t *testing.T) {
 	err := error(&fence.StaleError{Resource: "stock:7", Token: 11, Last: 12})
 	require.ErrorIs(t, err, fence.ErrStale)
-	require.EqualError(t, err, `stale fencing token: "stock:7" has seen 12, and this one is 11`)
+	require.EqualError(t, err, `fence: stale fencing token: "stock:7" has seen 12, and this one is 11`)
 }

@@ -191,10 +191,13 @@ func TestHoldAtLeastInside(t *testing.T) {
 // TestHoldAtLeastBadInput: what cannot be a time is refused before anything is sent.
 func TestHoldAtLeastBadInput(t *testing.T) {
 	c, _ := shared(t, nil)
-	for _, d := range []time.Duration{math.MinInt64, -time.Second, 0, time.Microsecond, math.MaxInt64} {
+	for d, remedy := range map[time.Duration]string{
+		math.MinInt64: "use at least 1ms,", -time.Second: "use at least 1ms,", 0: "use at least 1ms,",
+		time.Microsecond: "use at least 1ms,", math.MaxInt64: "use at most 2562047h47m16.853775807s,",
+	} {
 		_, err := rlock.New(c, uniqueName(t)).Lock(t.Context(), holdfast.HoldAtLeast(d))
 		require.ErrorIs(t, err, holdfast.ErrInvalid)
 		require.ErrorContains(t, err, "HoldAtLeast is "+d.String())
-		require.ErrorContains(t, err, "use at least 1ms")
+		require.ErrorContains(t, err, remedy)
 	}
 }

@@ -201,6 +201,13 @@ func TestPermissions(t *testing.T) {
 	_, err = as("nokeys", "+@all", "~other").Lock(t.Context())
 	require.Error(t, err)
 
+	stuck, err := as("nodel", "~*", "&*", "+@all", "-del").Lock(t.Context())
+	require.NoError(t, err)
+	err = stuck.Unlock(t.Context())
+	require.ErrorContains(t, err, "the lock stays taken until its lease ends: this user lacks a permission")
+	require.False(t, free(t, rdb, "a"))
+	require.NoError(t, rdb.Del(t.Context(), "a").Err())
+
 	holder, err := rlock.New(newClient(t, srv.Client(t), nil), "a").Lock(t.Context())
 	require.NoError(t, err)
 	if srv.Major() >= 7 || srv.Version() >= "6.2" { // channel rules are as old as that

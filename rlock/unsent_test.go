@@ -47,7 +47,7 @@ func TestRefusedConnectionIsNotUncertain(t *testing.T) {
 	t.Cleanup(func() { close(over); _ = rdb.Close() })
 	for op, err := range asks(t, rdb) {
 		require.ErrorIs(t, err, holdfast.ErrUnavailable, op)
-		require.ErrorContains(t, err, "no answer within the retry budget", op)
+		require.ErrorContains(t, err, "no answer within Options.RetryBudget", op)
 		require.NotErrorIs(t, err, holdfast.ErrUncertain, op)
 	}
 }

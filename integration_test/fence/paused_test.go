@@ -184,8 +184,8 @@ func TestPausedWriterIsRefused(t *testing.T) {
 	said := late.goOn()
 	require.True(t, said.Lost)
 	both := fmt.Sprintf("has seen %s, and this one is %s", next.token, late.token)
-	require.Equal(t, fmt.Sprintf("stale fencing token: %q %s", guardedKey, both), said.Redis)
-	require.Equal(t, fmt.Sprintf("stale fencing token: %q %s", guardedRow, both), said.Postgres)
+	require.Equal(t, fmt.Sprintf("fence: stale fencing token: %q %s", guardedKey, both), said.Redis)
+	require.Equal(t, fmt.Sprintf("fence: stale fencing token: %q %s", guardedRow, both), said.Postgres)
 	require.Empty(t, said.PlainRedis)
 	require.Empty(t, said.PlainPostgres)
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
@@ -31,7 +32,7 @@ func (g *grant) hear(ahead any, leaving bool) {
 	case front.live && g.base.traits.Shared && !leaving:
 		said = Word{} // it keeps nobody out: this one will hear for itself
 	case front.live:
-		said = Word{time.Now(), remote.Blocker{Left: -1, Owner: front.id + " of this client"}}
+		said = Word{time.Now(), remote.Blocker{Left: -1, Owner: front.id}}
 	}
 	live := front.live
 	front.mu.Unlock()
@@ -58,7 +59,8 @@ func (g *grant) left(cause error) error {
 	}
 	switch {
 	case !said.At.IsZero():
-		return &notAcquired{said, time.Since(said.At), cause, failure}
+		own := strings.HasPrefix(said.Owner, g.base.Client.ID()+":")
+		return &notAcquired{said, time.Since(said.At), cause, failure, own}
 	case cause == nil:
 		return errs.ErrNotAcquired // by somebody of this process
 	case failure == nil && g.counted:

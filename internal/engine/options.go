@@ -132,9 +132,12 @@ func NoRenewal() Option {
 // HoldAtLeast is what users know as holdfast.HoldAtLeast.
 func HoldAtLeast(d time.Duration) Option {
 	return func(c *Settings) {
-		if d < minAtLeast || d > maxLease {
-			c.Refuse(errs.Invalid("HoldAtLeast is %v; use at least %v and at most %v, such as half of the period, or leave it out",
-				d, minAtLeast, maxLease))
+		switch {
+		case d < minAtLeast:
+			c.Refuse(errs.Invalid("HoldAtLeast is %v; use at least %v, such as half of the period, or leave it out",
+				d, minAtLeast))
+		case d > maxLease:
+			c.Refuse(errs.Invalid("HoldAtLeast is %v; use at most %v, such as half of the period", d, maxLease))
 		}
 		c.atLeast = d
 	}

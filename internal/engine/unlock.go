@@ -11,7 +11,10 @@ import (
 )
 
 // errBusy is why an unlock could not be sent at once.
-var errBusy = errors.New("another operation of the same owner got no answer from Redis within the retry budget")
+var errBusy = errors.New("another operation of the same owner got no answer from Redis within Options.RetryBudget")
+
+// errStays is what follows if this user may not release a lock.
+var errStays = errors.New("the lock stays taken until its lease ends")
 
 // unlock ends a hold and takes it out of the grant. The last one releases the lock. Close waits
 // for that: it does not release what is being released, and go-redis's client may be closed after
@@ -93,6 +96,8 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	o := g.entry.Release(ctx, Nothing)
 	g.finish(errs.ErrReleased, false) // without an answer, or refused, it goes on in the background: the entry knows
 	switch {
+	case lua.IsDenied(o.Err):
+		return errs.Both(errStays, g.base.Uncertain(o))
 	case o.Err != nil:
 		return g.base.Uncertain(o)
 	case o.Reply.Status == lua.Gone && !o.Stray:

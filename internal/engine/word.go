@@ -23,10 +23,11 @@ type notAcquired struct {
 	age     time.Duration // of the word
 	cause   error         // why nobody waits any more; nil if it was asked once
 	failure error         // of the server since then, or nil
+	own     bool          // the owner is of this client
 }
 
 // Error reads like `not acquired: waited as long as Wait allows; held by <owner>, whose lease has
-// 28s left`.
+// 28s left`, with [reenterHint] behind it for an owner of the same client.
 func (r *notAcquired) Error() string {
 	text, sep := errs.ErrNotAcquired.Error(), ": "
 	add := func(format string, args ...any) {
@@ -42,8 +43,15 @@ func (r *notAcquired) Error() string {
 	if r.failure != nil {
 		add("%v since: %v", errs.ErrUnavailable, r.failure)
 	}
+	if r.own {
+		add("%s", reenterHint)
+	}
 	return text
 }
+
+// reenterHint is for the caller who waited for an owner of its own client. That owner may be the
+// caller itself: Lock under a plain context is a new owner each time.
+const reenterHint = "the holder is of this client: if this code path already holds the lock, lock under hold.Context()"
 
 // Unwrap is for errors.Is and errors.As.
 func (r *notAcquired) Unwrap() []error {

@@ -32,9 +32,6 @@ type Lock struct {
 	Deadlines string // sorted set: owner -> until when its place counts
 }
 
-// ErrName is wrapped by every error of [Check].
-var ErrName = errors.New("bad lock name")
-
 // For returns the keys of the lock called name, which must have passed [Check].
 func For(name string) Lock {
 	return Lock{
@@ -62,14 +59,10 @@ func prefix(p, name string) string {
 
 // Check refuses a name that no lock can have: an empty one, and those that [OneSlot] refuses.
 func Check(name string) error {
-	err := OneSlot("name", name)
 	if name == "" {
-		err = errors.New("name is empty; give the lock a name")
+		return errors.New("name is empty; give the lock a name")
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrName, err)
-	}
-	return nil
+	return OneSlot("name", name)
 }
 
 // OneSlot refuses a name whose keys could not all be in one slot of a cluster; what says what it

@@ -57,7 +57,7 @@ type Action func(ctx context.Context, failed *atomic.Pointer[error]) Outcome
 var ErrLate = errors.New("the request reached the server later than it was to be executed")
 
 // ErrBudget is that an operation has taken as long as it may.
-var ErrBudget = errors.New("no answer within the retry budget")
+var ErrBudget = errors.New("no answer within Options.RetryBudget and, for the last attempt, ReadTimeout of go-redis")
 
 // spent is the end of an operation that has taken as long as it may, because of the last failure of
 // the network, if there was one. What the last attempt said is that its context ended: that is

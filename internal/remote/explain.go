@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/lua"
@@ -30,6 +32,8 @@ func Explain(err error, name string, queues bool) error {
 		return errs.Both(errors.New("this server is one of a cluster; use redis.NewClusterClient"), err)
 	case lua.IsError(err, "READONLY"):
 		return errs.Both(errors.New("this server is a replica; connect to its primary, or by way of Sentinel with redis.NewFailoverClient"), err)
+	case errors.Is(err, redis.ErrClosed):
+		return errs.Both(errors.New("close the Holdfast client before the go-redis client"), err)
 	case lua.IsDenied(err):
 		return errs.Both(errors.New("this user lacks a permission; docs/security.md has the rule that it needs, and ACL LOG "+
 			"at the server says what was refused"), err)

@@ -76,7 +76,7 @@ func (s *Replicated) tooFew(ctx context.Context, node *redis.Client, n int64) er
 	info, _ := node.Info(ctx, "replication").Result() // it may not be permitted
 	if _, rest, ok := strings.Cut(info, "connected_slaves:"); ok {
 		if _, err := fmt.Sscan(rest, &has); err == nil && has < s.want.N {
-			hint = fmt.Sprintf("; the server has %d, so the lock cannot be had: want fewer, or look after the replicas",
+			hint = fmt.Sprintf("; the server has %d, so the lock cannot be had: ask for fewer replicas, or repair them",
 				has)
 		}
 	}
