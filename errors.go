@@ -6,18 +6,24 @@ import (
 	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
-// The reasons for which a lock is not held, or no longer. Errors of this module wrap them in an
-// [Error]; test with errors.Is.
+// The reasons for which a lock is not held, or no longer. Test for them with errors.Is.
+//
+// The methods of locks and holds wrap them in an [Error], which says which operation on which lock
+// failed. [New], [Client.Close], and [Do] without a locker or a function have no lock to name. Their
+// errors wrap a reason without an Error in between.
 var (
 	// ErrNotAcquired says that somebody else has the lock: a server said so, or the holder is of
 	// the same client. If the context ended or the time of [Wait] was over, errors.Is is true for
 	// that cause too.
 	//
 	// As far as the server said, the text names the owner in Redis and how much of the lease is
-	// left. If the key is no lock (it has no time to live, or fields that are no owner), the text
-	// says what the key is. If the key clearly belongs to something else, Lock does not wait and
-	// returns another error. That is so for a key that is not a hash, and for a hash without a time
-	// to live and without a field that begins like an owner.
+	// left. If the owner is of the same client, the text has a hint for a caller that already holds
+	// the lock and did not pass on the hold's context.
+	//
+	// If the key is no lock (it has no time to live, or fields that are no owner), the text says
+	// what the key is. If the key clearly belongs to something else, Lock does not wait and returns
+	// another error. That is so for a key that is not a hash, and for a hash without a time to live
+	// and without a field that begins like an owner.
 	ErrNotAcquired = errs.ErrNotAcquired
 	// ErrUnavailable says that no server said who has the lock: none was reached, or none could
 	// serve. An outage is not contention. So ErrUnavailable comes together with ErrNotAcquired only

@@ -86,9 +86,12 @@ func (h *Hold) Deadline() time.Time { return (*engine.Hold)(h).Deadline() }
 // Extend makes the lease last at least lease from now, and later renewals use that length. It never
 // shortens what is left.
 //
-// Errors: [ErrLost], [ErrReleased] or [ErrClosed] if the hold has ended; [ErrUnavailable] if Redis
-// did not answer, together with [ErrUncertain] if the request may have reached Redis; [ErrInvalid]
-// for a lease under 4 ms, a nil ctx, and a nil or zero Hold.
+// Errors:
+//   - [ErrLost], [ErrReleased] or [ErrClosed] if the hold had ended when Extend was called, or ended
+//     before the answer of Redis came, or if Redis answers that the lock is not held any more;
+//   - [ErrUnavailable] if Redis did not answer, together with [ErrUncertain] if the request may have
+//     reached Redis. The hold may have been lost meanwhile; the cause of its context says so;
+//   - [ErrInvalid] for a lease under 4 ms, a nil ctx, and a nil or zero Hold.
 func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 	return h.fail("extend", (*engine.Hold)(h).Extend(ctx, lease))
 }

@@ -46,9 +46,12 @@ type Options struct {
 // acquisitions of that lock.
 type Option = engine.Option
 
-// Wait bounds how long Lock waits. After d, Lock returns [ErrNotAcquired], or [ErrUnavailable] if
-// Redis has not answered. With 0, Lock tries once. The hold's context does not inherit this limit.
-// Default: only the context bounds the wait.
+// Wait bounds how long Lock waits for other holders. After d, Lock returns [ErrNotAcquired], or
+// [ErrUnavailable] if Redis has not answered. With 0, Lock tries once. The hold's context does not
+// inherit this limit. Default: only the context bounds the wait.
+//
+// Wait does not bound how long Lock waits for Redis. If Redis does not answer when Lock asks for
+// the lock, Lock returns ErrUnavailable after [Options.RetryBudget], however long d is.
 func Wait(d time.Duration) Option { return engine.Wait(d) }
 
 // Lease sets the lease of this hold: at least 4 ms, rounded up to whole milliseconds. The lease is

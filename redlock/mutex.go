@@ -123,8 +123,8 @@ func (m *Mutex) Name() string {
 //   - [holdfast.ErrLost] if the hold to be re-entered is lost.
 //
 // With the first two, errors.Is is true for the cause of the context too. If too few masters agree
-// for longer than [holdfast.Options].RetryBudget, the error says how many agreed. It also says what
-// each master answered, or why it did not answer. After any error the lock is not held, and votes
+// within [holdfast.Options].RetryBudget, the error says how many agreed. It also says what each
+// master answered, or why it did not answer. After any error the lock is not held, and votes
 // that masters may have given are given back.
 func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	if err := m.check("lock"); err != nil {

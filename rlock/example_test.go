@@ -44,7 +44,7 @@ func ExampleMutex() {
 		if err != nil {
 			return err // errors.Is(err, holdfast.ErrNotAcquired): somebody else has it; ErrUnavailable: nobody knows
 		}
-		defer hold.Unlock(ctx)                    // sent even if ctx is cancelled by then
+		defer hold.Unlock(ctx)                    // sent even if ctx is cancelled; drops the error, which holdfast.Do returns
 		return work(hold.Context(), hold.Token()) // the context ends if the lock is lost; Lock under it re-enters
 	})
 	// Output: working

@@ -105,6 +105,11 @@ func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast
 
 // State asks the server who holds the lock, in one round trip. Waiters is -1: this kind keeps no
 // queue in Redis.
+//
+// State takes a hash with a time to live for a lock, because a later version may have other fields.
+// If the hash is somebody else's, Owner is the name of its first field, and Count the number that
+// the field holds, or 0. These are errors: a hash without a time to live whose first field does not
+// begin like an owner, a hash of more than 128 fields, and a key that is not a hash.
 func (m *Mutex) State(ctx context.Context) (holdfast.State, error) {
 	if err := m.check("state"); err != nil {
 		return holdfast.State{}, err
@@ -114,12 +119,22 @@ func (m *Mutex) State(ctx context.Context) (holdfast.State, error) {
 }
 
 // ForceUnlock frees the lock, whoever holds it, and wakes the waiters. It reports whether there was
-// a holder. A hold of this client ends at once. Holders of other clients work on until their next
-// renewal, within a third of their lease. Use ForceUnlock for a lock whose holder is known to be
-// dead. Only fencing tokens protect from a holder that is still alive.
+// a holder. Use ForceUnlock for a lock whose holder is known to be dead. Only fencing tokens protect
+// from a holder that is still alive: it works on until it learns of its loss.
+//
+//   - A hold of this client is renewed at once, and so ends within milliseconds if Redis answers. If
+//     the lock is handed on within the client in that moment, the next holder's hold ends at its
+//     next renewal.
+//   - A hold of another client ends at its next renewal, within a third of its lease.
+//   - A hold with [holdfast.NoRenewal] asks nothing. It ends at its deadline, or its Unlock returns
+//     [holdfast.ErrLost].
 //
 // ForceUnlock asks who holds the lock and then releases that owner's hold. So it never forces out
 // the next holder too, even if a reply is lost and the release is sent again.
+//
+// The release deletes the key if its first field names an owner of this library or of Redisson. So
+// an owner without a time to live is freed too, which Lock never grants. A key without such a field
+// is left alone, and ForceUnlock returns an error that says what the key holds.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	if err := m.check("force unlock"); err != nil {
 		return false, err

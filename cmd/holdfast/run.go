@@ -27,10 +27,11 @@ name: let what CMD writes to refuse a token smaller than the greatest it has see
 CMD runs in a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to it. If the
 lock is lost the group gets SIGTERM, and SIGKILL after --grace; until it has ended it may run together with the next
 holder. On Linux CMD also gets SIGTERM if holdfast itself is killed. Processes that CMD leaves behind are not waited
-for. With --at-least the lock stays for that time also if CMD failed, or could not be executed: that was the run. stdin is passed on, except from a terminal, which only the foreground's process group could read.
+for. With --at-least the lock stays for that time also if CMD failed, or could not be executed: that was the run. stdin
+is passed on, except from a terminal, which only the foreground's process group could read.
 
---wait is for other holders, and not for Redis. Where that does not answer, nobody knows whether there is anything to wait
-for, so holdfast says so within seconds, with 69. To wait for Redis too, run it again while the code is 69.
+--wait is for other holders, and not for Redis. If Redis does not answer, nobody knows whether there is anything to wait
+for. So holdfast says so within seconds, with 69. To wait for Redis too, run it again while the code is 69.
 
 Exit codes:
   n      that of CMD

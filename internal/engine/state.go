@@ -24,7 +24,8 @@ type State struct {
 }
 
 // State asks the server who holds the lock, in one round trip. A hash of more than 128 fields is no
-// lock, and an error; so is one without a time to live, with fields that are no owners.
+// lock, and an error. So is a hash without a time to live whose first field is no owner. Of a hash
+// with a time to live the first field is taken for the owner, whatever it is.
 func (b *Lock) State(ctx context.Context) (State, error) {
 	o, err := b.query(ctx, Reads, func(string) lua.Call { return b.protocol.State() })
 	if err != nil {
@@ -58,11 +59,14 @@ func StateIn(r lua.Reply, queues bool) (s State) {
 // ForceUnlock frees the lock of whoever holds it, and wakes the waiters. It returns whether there
 // was a holder.
 //
-// It asks who holds the lock and then releases that owner's, so that it forces out one holder and
-// not the next one too when a reply is lost and the release is sent again. A hash whose field is no
-// owner is left alone, and an error: it is not this library's to delete. Where a client hands the
-// lock on among its goroutines, those are one owner: whoever of them has the lock then, or is
-// handed it within 10 ms, is told of the loss by the next renewal.
+// ForceUnlock asks who holds the lock and then releases that owner's. So it forces out one holder,
+// and not the next one too when a reply is lost and the release is sent again. A hash whose first
+// field is no owner is left alone, and is an error: it is not this library's to delete. An owner
+// without a time to live is freed too.
+//
+// RenewNow ends the renewed holds of this client. Where a client hands the lock on among its
+// goroutines, these are one owner. The goroutine that has the lock then, or is handed it within
+// 10 ms, learns of the loss at its next renewal.
 func (b *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	state, err := b.query(ctx, Reads, func(string) lua.Call { return b.protocol.State() })
 	if err != nil || state.Reply.Status != lua.Done {
