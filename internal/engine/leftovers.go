@@ -6,6 +6,9 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // leftovers are the locks that Close could not release.
@@ -28,9 +31,9 @@ func (l *leftovers) error() error {
 	if l.locks == 0 {
 		return nil
 	}
-	remedy := ""
-	if errors.Is(l.why, redis.ErrClosed) {
-		remedy = "; close this client before the one of go-redis"
+	why := l.why
+	if errors.Is(why, redis.ErrClosed) && !errors.Is(why, remote.ErrCloseOrder) {
+		why = errs.Both(remote.ErrCloseOrder, why)
 	}
-	return fmt.Errorf("%d locks may be left in Redis until their leases end%s: %w", l.locks, remedy, l.why)
+	return fmt.Errorf("%d locks may be left in Redis until their leases end: %w", l.locks, why)
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
+// ErrCloseOrder is the remedy where the user has closed the go-redis client.
+var ErrCloseOrder = errors.New("close the Holdfast client before the go-redis client")
+
 // Explain adds to an error of Redis what its text does not say: which key of the lock, and what to
 // do. queues says that the lock has a queue at the server.
 func Explain(err error, name string, queues bool) error {
@@ -33,7 +36,7 @@ func Explain(err error, name string, queues bool) error {
 	case lua.IsError(err, "READONLY"):
 		return errs.Both(errors.New("this server is a replica; connect to its primary, or by way of Sentinel with redis.NewFailoverClient"), err)
 	case errors.Is(err, redis.ErrClosed):
-		return errs.Both(errors.New("close the Holdfast client before the go-redis client"), err)
+		return errs.Both(ErrCloseOrder, err)
 	case lua.IsDenied(err):
 		return errs.Both(errors.New("this user lacks a permission; docs/security.md has the rule that it needs, and ACL LOG "+
 			"at the server says what was refused"), err)
