@@ -62,7 +62,7 @@ func (c *Client) ID() string { return (*engine.Client)(c).ID() }
 // until its lease ends, or for as long as HoldAtLeast says.
 //
 // Close returns an error if ctx ended before all was done, or if locks could not be released, of
-// holds or of an Unlock without an answer. In the second case the error says why, and how many locks may be left in Redis until their leases
+// holds, or of a Lock or Unlock without an answer. In the second case the error says why, and how many locks may be left in Redis until their leases
 // end. It wraps [ErrUnavailable] where no server answered, and [ErrUncertain] where releases were
 // sent. A second call waits for the first and returns the same error.
 func (c *Client) Close(ctx context.Context) error { return (*engine.Client)(c).Close(ctx) }

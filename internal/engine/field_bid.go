@@ -38,7 +38,7 @@ func (f *field) Ask(a Attempt) Result {
 	}
 	// A caller that left in the middle of it may have been granted the lock: late gives it back, as
 	// soon as that is known.
-	o, ok := c.session.CallNoting(wait, run, a.Failed, func(o remote.Outcome) {
+	o, ok := c.session.CallPromptly(wait, c.server, run, a.Failed, func(o remote.Outcome) {
 		if before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done {
 			f.Undo(a.Want.Stands(), true)
 		}

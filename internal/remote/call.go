@@ -73,17 +73,15 @@ func spent(failure error) error {
 // Between attempts it gives up; during one it cannot, because go-redis does not interrupt a read.
 // [Session.Call] can.
 func (s *Session) Repeat(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error]) Outcome {
-	return s.persist(ctx, at, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
-		return lua.Run(ctx, at.Single, call)
-	})
+	return s.persist(ctx, at, op, failed, at.send)
 }
 
 // RepeatOnce is repeat where nobody waits: the server is asked once, and once more only where a
 // connection that had been idle was found closed. That says nothing of the server.
 func (s *Session) RepeatOnce(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error]) Outcome {
-	tried := false
+	_, tried := ctx.(furtherAttempts)
 	return s.persist(ctx, at, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
-		reply, err := lua.Run(ctx, at.Single, call)
+		reply, err := at.send(ctx, call)
 		if err != nil && (tried || !isStale(err)) {
 			err = &lastError{err}
 		}
@@ -126,18 +124,20 @@ type bounded struct {
 func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error],
 	run func(context.Context, lua.Call) (lua.Reply, error),
 ) Outcome {
-	e := NewEffort(at, s)
+	e, v := NewEffort(at, s), AtOnce
+	first, isFirst := ctx.(*firstAttempt)
+	switch rest, isRest := ctx.(furtherAttempts); {
+	case isFirst:
+		ctx = first.Context
+	case isRest:
+		ctx, e, v = rest.Context, rest.effort, rest.verdict
+	}
 	if b, ok := ctx.(bounded); ok && b.until.Before(e.end) {
 		e.end = b.until
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, e.Deadline(), ErrBudget)
 	defer cancel()
 	for {
-		reply, err := run(ctx, op(e.Stray))
-		v := e.Judge(ctx, reply, err, failed)
-		if v == Settled {
-			return e.Outcome
-		}
 		if v == Later {
 			if !errs.IsReply(e.Err) && at.Cluster != nil {
 				// A ClusterClient asks a dead master again for up to a minute unless it is told to
@@ -151,6 +151,15 @@ func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed 
 			}
 		}
 		e.Sent = suspend.System.Now()
+		reply, err := run(ctx, op(e.Stray))
+		v = e.Judge(ctx, reply, err, failed)
+		switch {
+		case v == Settled:
+			return e.Outcome
+		case isFirst:
+			first.rest = &furtherAttempts{nil, e, v}
+			return e.Outcome
+		}
 	}
 }
 
@@ -239,52 +248,6 @@ func isHandshake(err error) bool {
 	var plain tls.RecordHeaderError
 	var op *net.OpError
 	return errors.As(err, &untrusted) || errors.As(err, &plain) || errors.As(err, &op) && op.Op == "remote error"
-}
-
-// Call runs an operation for a caller who leaves when ctx ends, at once even if go-redis sits in a
-// read. The operation then goes on in the background and late is called with what came of it, in
-// place of a return from call.
-//
-// Without ok the outcome is only why the operation had failed so far, if it had.
-//
-// A context that cannot end costs nothing; for the others the operation runs in a goroutine of its
-// own, because there is no other way to leave a read. (Rejected: go-redis's ContextTimeoutEnabled.
-// It is the user's setting, and it covers deadlines but not cancellation.)
-func (s *Session) Call(ctx context.Context, run Action, late func(Outcome)) (o Outcome, ok bool) {
-	if ctx.Done() == nil {
-		return run(ctx, nil), true
-	}
-	return s.CallNoting(ctx, run, new(atomic.Pointer[error]), late)
-}
-
-// CallNoting is call with the failures of the attempts left where others can see them meanwhile.
-func (s *Session) CallNoting(ctx context.Context, run Action, failed *atomic.Pointer[error],
-	late func(Outcome)) (o Outcome, ok bool) {
-	if ctx.Done() == nil {
-		return run(ctx, failed), true
-	}
-	var settled atomic.Bool // by the first of the two: result delivered, or caller gone
-	result := make(chan Outcome, 1)
-	s.Tasks.Go(func() {
-		o := run(ctx, failed)
-		if settled.CompareAndSwap(false, true) {
-			result <- o
-			return
-		}
-		late(o)
-	})
-	select {
-	case o = <-result:
-		return o, true
-	case <-ctx.Done():
-	}
-	if settled.CompareAndSwap(false, true) {
-		if err := failed.Load(); err != nil {
-			o.Err = *err
-		}
-		return o, false
-	}
-	return <-result, true
 }
 
 // Detached runs an operation that its caller cannot cancel, and returns when it is done or the

@@ -1,9 +1,12 @@
 package remote
 
 import (
+	"context"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/combine"
+	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -14,6 +17,15 @@ type Server struct {
 	Single  lua.Processor        // sends single operations: redis, or a combiner on it
 	Publish string               // command that announces a release
 	Clock   Clock
+	pulse   pulse
+}
+
+// send sends a call once.
+func (sv *Server) send(ctx context.Context, call lua.Call) (lua.Reply, error) {
+	b := sv.pulse.begin()
+	reply, err := lua.Run(ctx, sv.Single, call)
+	sv.pulse.end(b, err == nil || errs.IsReply(err))
+	return reply, err
 }
 
 // NewServer is for a client of go-redis. Nothing is sent.

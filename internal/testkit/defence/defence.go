@@ -30,6 +30,7 @@ var (
 	Unlocks      Switch // Close waits for each Unlock that is under way
 	LeaseEnd     Switch // a waiter sleeps no longer than the lease that it knows of
 	PassOn       Switch // a waiter cancelled in the moment that it is woken passes the wake-up on
+	Overdue      Switch // a server that stalls is noticed, and who comes then can leave
 	Overtake     Switch // commands do not wait for a sending that takes long
 	Aside        Switch // what follows a loss, the log above all, keeps nobody waiting
 	Lanes        Switch // what goes to one master of a cluster does not wait for another

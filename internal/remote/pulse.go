@@ -1,0 +1,88 @@
+package remote
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// promptly is how long a prompt answer takes at most. For so long a caller can be kept whose
+	// context ends, so it is far below what anybody would notice.
+	promptly = 10 * time.Millisecond
+	// fresh is for how long a prompt answer says that the next one will be prompt too. Who asks
+	// once in a while does not notice what a goroutine costs, and has to be able to leave.
+	fresh = time.Second
+)
+
+// pulse is what is known of how promptly a server answers. It does not promise that the next answer
+// is prompt: a server that stalls is noticed when the first command under way is overdue, and those
+// that were sent until then wait for as long as go-redis does.
+//
+// Commands are in a list, and not counted, because one that is overdue has to be seen among others
+// that are not: in a cluster one node may stall while the others answer.
+type pulse struct {
+	mu       sync.Mutex // guards the rest; never held over a network call
+	oldest   *beat      // of the commands under way, in the order in which they were sent
+	newest   *beat
+	unused   *beat
+	answered time.Time // when the last prompt answer was there; zero if the last one was late
+}
+
+// beat is one command under way.
+type beat struct {
+	sent        time.Time
+	older, next *beat
+}
+
+// begin notes that a command is being sent.
+func (p *pulse) begin() *beat {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.unused
+	if b == nil {
+		b = &beat{}
+	} else {
+		p.unused = b.next
+	}
+	b.sent, b.older, b.next = now, p.newest, nil
+	if p.newest == nil {
+		p.oldest = b
+	} else {
+		p.newest.next = b
+	}
+	p.newest = b
+	return b
+}
+
+// end notes that a command has ended, with an answer or without.
+func (p *pulse) end(b *beat, answer bool) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if answer && now.Sub(b.sent) < promptly {
+		p.answered = now
+	} else {
+		p.answered = time.Time{}
+	}
+	if b.older == nil {
+		p.oldest = b.next
+	} else {
+		b.older.next = b.next
+	}
+	if b.next == nil {
+		p.newest = b.older
+	} else {
+		b.next.older = b.older
+	}
+	b.next, p.unused = p.unused, b
+}
+
+// prompt reports whether the server has just answered promptly, and no command is overdue.
+func (p *pulse) prompt() bool {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.answered.IsZero() && now.Sub(p.answered) < fresh &&
+		(p.oldest == nil || now.Sub(p.oldest.sent) < promptly)
+}

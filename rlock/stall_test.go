@@ -1,0 +1,124 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// whereabouts notes in which goroutine locks are asked for: in one that is in [lockHere], or in
+// another.
+type whereabouts struct{ here, elsewhere int }
+
+//go:noinline
+func lockHere(t *testing.T, m *rlock.Mutex) {
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w *whereabouts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (w *whereabouts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); len(args) > 1 && args[1] == lua.Acquire.Hash() {
+			if strings.Contains(string(debug.Stack()), "rlock_test.lockHere(") {
+				w.here++
+			} else {
+				w.elsewhere++
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// TestPromptServersNeedNoGoroutine: a lock is asked for in the goroutine of its caller while the
+// server answers promptly, and in another one behind an answer that was late.
+func TestPromptServersNeedNoGoroutine(t *testing.T) {
+	p := newProxied(t, nil)
+	seen := &whereabouts{}
+	rdb := redistest.NewClient(t, p.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
+	rdb.AddHook(seen)
+	m := rlock.New(newClient(t, rdb, nil), "a")
+	lockHere(t, m)
+	require.Zero(t, seen.here, "nothing is known of the server yet")
+	eventually(t, "the server answers promptly", func() bool { lockHere(t, m); return seen.here > 0 })
+
+	late := p.proxy.DelayReply(script(lua.Release), 0, 50*time.Millisecond)
+	lockHere(t, m)
+	before := seen.elsewhere
+	lockHere(t, m)
+	require.Equal(t, before+1, seen.elsewhere)
+	require.Equal(t, 2, late.Count())
+}
+
+// inAStall reports whether somebody leaves at once who comes when the server has been silent for a
+// while. One who asked in the moment before sits in a read that does not end.
+func inAStall(t *testing.T) (leaves bool) {
+	t.Helper()
+	p := newProxied(t, nil)
+	rdb := redistest.NewClient(t, p.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 10 * patience })
+	client := newClient(t, rdb, nil)
+	asked := script(lua.Acquire)
+	// ask locks a name, is cancelled when the proxy has swallowed that, and says when it has left
+	ask := func(name string) <-chan error {
+		ctx, cancel := context.WithCancel(t.Context())
+		before, left := p.proxy.Seen(asked), make(chan error, 1)
+		go func() {
+			_, err := rlock.New(client, name).Lock(ctx)
+			left <- err
+		}()
+		eventually(t, "it is asked for", func() bool { return p.proxy.Seen(asked) > before })
+		cancel()
+		return left
+	}
+	eventually(t, "the server answers promptly", func() bool {
+		h, err := rlock.New(client, "warm").Lock(t.Context())
+		require.NoError(t, err)
+		start := time.Now()
+		require.NoError(t, h.Unlock(t.Context()))
+		return time.Since(start) < 5*time.Millisecond
+	})
+	p.proxy.On(asked, 0, faultproxy.BlackHole)
+	waiting := []<-chan error{ask("first")}
+	for i := 0; i < 5 && !leaves; i++ {
+		late := ask(fmt.Sprint("late", i))
+		select {
+		case err := <-late:
+			require.ErrorIs(t, err, context.Canceled)
+			leaves = true
+		case <-time.After(200 * time.Millisecond): // it came before the stall was noticed, or cannot leave
+			waiting = append(waiting, late)
+		}
+	}
+	p.proxy.Clear()
+	p.proxy.CutAll()
+	for _, left := range waiting {
+		require.ErrorIs(t, <-left, context.Canceled)
+	}
+	return leaves
+}
+
+func TestWhoComesInAStallLeaves(t *testing.T) { require.True(t, inAStall(t)) }
+
+// The control: where nobody notices the stall, everybody sits in a read.
+func TestWhoComesInAStallLeavesControl(t *testing.T) {
+	defer defence.Overdue.Without(t)()
+	require.False(t, inAStall(t))
+}
