@@ -26,8 +26,8 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if ended != nil {
 		return ended
 	}
-	// A straggler is harmless here, because a renewal never shortens: nothing to do when the caller
-	// leaves early.
+	// A late command does no harm, because a renewal never shortens the lease. So nothing has to be
+	// undone when the caller leaves early.
 	o, ok := g.base.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		return g.entry.Extend(ctx, lease, failed)
 	}, func(remote.Outcome) {})

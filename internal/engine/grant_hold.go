@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
-// What a grant is to the holds that stand on it.
+// The methods by which a grant is the [possession] of its holds.
 
-// ownerID is as the server knows it.
+// ownerID is the owner's id at the server.
 func (g *grant) ownerID() string { return g.id }
 
 func (g *grant) of() queue.Key { return g.base.Key }
 
-// newContext makes a context that carries the owner, if that is one who re-enters, and the token.
+// newContext makes a context that carries the token, and the owner if the lock can be re-entered.
 func (g *grant) newContext(h *Hold) (context.Context, context.CancelCauseFunc) {
 	ctx := h.parent
 	if !g.base.traits.NoReentry {
@@ -26,7 +26,7 @@ func (g *grant) newContext(h *Hold) (context.Context, context.CancelCauseFunc) {
 	return &holdContext{ctx, h}, cancel
 }
 
-// tell has a context carry the token.
+// tell puts the token into a context.
 func (g *grant) tell(ctx context.Context, h *Hold) context.Context {
 	return held.With(ctx, g.base.Key.Name, g.base.Client, h.token)
 }
@@ -37,13 +37,13 @@ func (g *grant) look(h *Hold) {
 	if !dog.Over(&t.watch) || dog.Expire(&t.watch) {
 		return
 	}
-	// the watchdog has it and is about to say so, to the grant; this hold need not wait for that
+	// The watchdog is about to report the loss to the grant. This hold need not wait for that.
 	if dog.Over(&t.watch) {
 		_ = h.end(errs.Both(errs.ErrLost, g.inFull(dog.Reason(&t.watch))))
 	}
 }
 
-// deadline is until when it is trusted.
+// deadline is the time until which the grant is trusted.
 func (g *grant) deadline() time.Time {
 	g.mu.Lock()
 	until, t := g.until, g.tenure

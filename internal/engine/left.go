@@ -18,9 +18,9 @@ func (g *grant) denied(by remote.Blocker) {
 	g.said = Word{time.Now(), by}
 }
 
-// hear takes over what the one knows that was ahead in the local queue: it asked for both. If that
-// one had the lock, or was refused, so was this one. leaving says that this one will not ask for
-// itself: then the failures count too.
+// hear takes over what the grant ahead in the local queue knows, because that grant asked for both.
+// If the grant ahead had the lock, or was refused, then this grant was refused. leaving says that
+// this grant will not ask the server itself. Then the failures of the grant ahead count too.
 func (g *grant) hear(ahead any, leaving bool) {
 	front, _ := ahead.(*grant)
 	if front == nil || front == g {
@@ -44,8 +44,8 @@ func (g *grant) hear(ahead any, leaving bool) {
 	g.said = said
 }
 
-// left is the error of a caller that stopped waiting because of cause, nil if it asked once and has
-// the answer.
+// left is the error of a caller that stopped waiting because of cause. A nil cause means that the
+// caller asked once and has the answer.
 func (g *grant) left(cause error) error {
 	if errors.Is(cause, errs.ErrClosed) {
 		return errs.ErrClosed
@@ -70,7 +70,7 @@ func (g *grant) left(cause error) error {
 }
 
 // acquireFailed is the error of an acquisition that failed or was left. Nothing stays uncertain for
-// its caller: what may have been granted is undone.
+// the caller, because a grant that the server may have made is undone.
 func (g *grant) acquireFailed(wait context.Context, o remote.Outcome) error {
 	if cause := context.Cause(wait); cause != nil && remote.IsOutage(o.Err) {
 		return g.left(cause)

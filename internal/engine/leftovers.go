@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// leftovers are the locks that Close could not release.
+// leftovers counts the locks that Close could not release.
 type leftovers struct {
 	mu    sync.Mutex // guards the rest
 	locks int

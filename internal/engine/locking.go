@@ -17,8 +17,8 @@ func (b *Lock) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return b.lock(&request{ctx: ctx, once: true}, opts)
 }
 
-// lock gets a hold for the owner that the context carries: another one in the owner's grant if it
-// has one, else a grant.
+// lock gets a hold for the owner that the context carries. If the owner already has a grant of the
+// lock, the hold is added to that grant. Otherwise the owner gets a new grant.
 func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 	if err := b.prepare(r, opts); err != nil {
 		return nil, Raise(err)

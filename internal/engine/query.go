@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// What a query may leave at the server when it has no answer.
+// Whether a query may change something at the server when no answer comes.
 const (
 	Reads   = false // nothing, so there is no outcome to be unknown
 	Changes = true  // what it does, which is harmless when repeated
@@ -39,7 +39,7 @@ func (b *Lock) query(ctx context.Context, changes bool, build func(publish strin
 	return o, nil
 }
 
-// MayAsk is why a query is not to be sent.
+// MayAsk returns the reason why a query must not be sent, or nil.
 func (b *Lock) MayAsk(ctx context.Context) error {
 	switch {
 	case b.Err != nil:

@@ -10,8 +10,8 @@ import (
 // outage is an ErrUnavailable with its reason.
 func outage(why error) error { return errs.Both(errs.ErrUnavailable, why) }
 
-// WithCause adds to the end of a wait what had kept it from succeeding: an error of Redis must not
-// hide behind a timeout.
+// WithCause adds the last failure to the cause that ended a wait. An error of Redis must not hide
+// behind a timeout.
 func WithCause(cause, failure error) error {
 	switch {
 	case failure == nil:
@@ -22,9 +22,9 @@ func WithCause(cause, failure error) error {
 	return errs.Both(cause, failure)
 }
 
-// Raise returns the error of an operation, at its end. If what failed is a hook of go-redis that
-// panicked, that goes on to the caller: all that the operation had by then has been given back, or
-// will be.
+// Raise returns the error of an operation, at the operation's end. If a hook of go-redis panicked,
+// Raise lets the panic go on to the caller. By then everything that the operation had got is given
+// back, or will be.
 func Raise(err error) error {
 	if err == nil {
 		return nil // without looking, which takes memory

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// reenter adds a hold to a live grant. The caller has the turn, and must not pass it on: whoever
-// ends the operation does.
+// reenter adds a hold to a live grant. The caller has the turn and must not pass it on. reenter
+// does that, or leaves it to what goes on in the background.
 func (g *grant) reenter(r *request) (*Hold, error) {
 	wait := r.wait
 	g.mu.Lock()
@@ -54,7 +54,7 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	return h, nil
 }
 
-// join gets a hold in a grant that the owner has already. It returns errAgain if that ends
+// join gets a hold in a grant that the owner already has. It returns errAgain if the grant ends
 // meanwhile.
 func (g *grant) join(r *request) (*Hold, error) {
 	if cause := g.base.Over(r.wait); cause != nil {
@@ -73,7 +73,7 @@ func (g *grant) join(r *request) (*Hold, error) {
 	return nil, errAgain
 }
 
-// missing is which replicas a re-entry has to wait for.
+// missing returns the replicas that a re-entry has to wait for.
 func (g *grant) missing(r *request) remote.Replicas {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,5 +83,6 @@ func (g *grant) missing(r *request) remote.Replicas {
 	return r.want.Replicas
 }
 
-// errAgain is for a caller that has to begin anew: what it was about to get has ended.
+// errAgain says that the caller has to begin anew, because the grant that it was about to join has
+// ended.
 var errAgain = errors.New("the lock was lost or released while it was handed over")

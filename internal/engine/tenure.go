@@ -129,8 +129,8 @@ func (t *Tenure) noteUse() {
 // reserveSize is how many tokens to reserve for those who wait in this client.
 func (c *Client) reserveSize() int { return int(min(max(2*c.handed.Load(), minTokens), maxTokens)) }
 
-// RenewNow renews this client's holds of the name now, so that one that was forced out is told at
-// once.
+// RenewNow renews this client's renewed holds of the name now, so that a hold that was forced out
+// ends at once.
 func (b *Lock) RenewNow() {
 	b.Dog.RenewNow(func(o watchdog.Owner) bool { return o.(*Tenure).base.Key == b.Key })
 }

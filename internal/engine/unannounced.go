@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// ExplainUnannounced is what to do about a release that nobody could be told of: text is what the
-// server said.
+// ExplainUnannounced turns the server's refusal to announce a release into advice for the user.
+// text is the server's error.
 func ExplainUnannounced(b *Lock, text string) string {
 	if reply := serverError(text); !lua.IsDenied(reply) {
 		return b.backend.Explain(reply).Error()
@@ -23,7 +23,8 @@ func (e serverError) Error() string { return string(e) }
 // RedisError makes it an error of go-redis.
 func (e serverError) RedisError() {}
 
-// unannounced is the error of a release that nobody could be told of: text is what the server said.
+// unannounced is the error of a release that the server did not announce. text is the server's
+// error.
 func unannounced(b *Lock, text string) error {
 	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " +
 		ExplainUnannounced(b, text))

@@ -16,9 +16,9 @@ var errBusy = errors.New("another operation of the same owner got no answer from
 // errStays is what follows if this user may not release a lock.
 var errStays = errors.New("the lock stays taken until its lease ends")
 
-// unlock ends a hold and takes it out of the grant. The last one releases the lock. Close waits
-// for that: it does not release what is being released, and go-redis's client may be closed after
-// it.
+// unlock ends a hold and takes the hold out of the grant. The last hold releases the lock. Close
+// waits for that release. Close does not release such a lock itself, and the go-redis client may be
+// closed right after Close.
 func (g *grant) unlock(ctx context.Context, h *Hold) error {
 	if earlier := h.end(errs.ErrReleased); earlier != nil {
 		return earlier
@@ -40,7 +40,7 @@ func (g *grant) unlock(ctx context.Context, h *Hold) error {
 	return g.unlockInTurn(ctx, h)
 }
 
-// unlockLater is an unlock whose caller could not wait for the operation before it.
+// unlockLater does the unlock of a caller that could not wait for the operation before it.
 func (g *grant) unlockLater(h *Hold) {
 	<-g.turn // passed on by that operation, which is bounded
 	_ = g.unlockInTurn(context.Background(), h)
@@ -81,7 +81,8 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 	return nil
 }
 
-// unlockLast frees the lock. Renewal ends before the release is sent, so that it cannot outlive it.
+// unlockLast frees the lock. Renewal ends before the release is sent, so that no renewal follows
+// the release.
 func (g *grant) unlockLast(ctx context.Context) error {
 	if ended, err := g.handOff(ctx); ended {
 		return err

@@ -8,8 +8,8 @@ import (
 // way is how long a round trip to the server takes. The zero value is ready.
 type way struct{ nanos atomic.Int64 }
 
-// took notes one. Most that take longer than usual do so because a process had to wait for a
-// processor.
+// took notes the time of one round trip. Most round trips that take longer than usual do so because
+// a process had to wait for a processor.
 func (w *way) took(d time.Duration) {
 	old, now := w.nanos.Load(), int64(d)
 	if old > 0 && now > old {

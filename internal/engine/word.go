@@ -8,16 +8,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// Word is what a server said last to a grant that is not live: that somebody has the lock. Together
-// with the last failure, in the grant's failed, it decides what the end of a wait is called: who
-// was refused was kept out by somebody, who was not met an outage.
+// Word is the last refusal of a server to a grant that is not live: somebody has the lock. Word and
+// the last failure, in the grant's failed, decide the error at the end of a wait. A caller that was
+// refused was kept out by somebody. A caller that was not refused met an outage.
 type Word struct {
 	At time.Time // when it was said; zero: never
 	remote.Blocker
 }
 
-// notAcquired is an ErrNotAcquired that says what it knows. The text is made when it is asked for:
-// most callers of TryLock never do.
+// notAcquired is an ErrNotAcquired with what is known of the holder. The text is made only when
+// Error is called, because most callers of TryLock never read it.
 type notAcquired struct {
 	Word
 	age     time.Duration // of the word
