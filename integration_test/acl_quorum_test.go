@@ -58,13 +58,14 @@ func newQuorumSubject(t *testing.T, masters []*redistest.Server, rule string) *q
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	s := &quorumSubject{T: t, ctx: ctx, masters: masters}
-	opts := &holdfast.Options{Linger: time.Millisecond, RetryBudget: 300 * time.Millisecond}
+	opts := &holdfast.Options{Linger: time.Millisecond, RetryBudget: 3 * time.Second}
 	var mine, others []*holdfast.Client
 	for _, m := range masters {
 		mine = append(mine, newClient(t, as(t, m, "limited", rule), opts))
 		others = append(others, newClient(t, m.Client(t), nil))
 	}
-	s.mine, s.other = redlock.New(mine, "orders:42"), redlock.New(others, "orders:42")
+	patient := redlock.MasterTimeout(2 * time.Second)
+	s.mine, s.other = redlock.New(mine, "orders:42", patient), redlock.New(others, "orders:42", patient)
 	return s
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -160,12 +161,22 @@ func (c *container) Try(args ...string) (any, error) {
 	return reply, err
 }
 
-// Pause freezes the container's processes.
+// Pause freezes the container's processes. On a busy machine the kernel may take longer for that than
+// the engine waits, which then says that it cannot.
 func (c *container) Pause() {
 	c.stopped.Store(true)
 	c.docker("pause", func(ctx context.Context, d *testcontainers.DockerClient) error {
-		_, err := d.ContainerPause(ctx, c.ctr.GetContainerID(), client.ContainerPauseOptions{})
-		return err
+		for {
+			_, err := d.ContainerPause(ctx, c.ctr.GetContainerID(), client.ContainerPauseOptions{})
+			if err == nil || !strings.Contains(err.Error(), "unable to freeze") {
+				return err
+			}
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+				return err
+			}
+		}
 	})
 }
 

@@ -1,0 +1,85 @@
+package lua_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// pairs are what servers do for a lock that is free, and is released: a call that takes it, and one
+// that gives it back.
+func pairs() map[string][]lua.Call {
+	const owner, lease, keep, token, channel = "4b1f7a5e-0d0f-4b8c-9b65-0f3d1c2f9a10:h1", 30000, 3600000, "token:{x}", "channel:{x}"
+	const limit = "9007199254740990"
+	keys := func(of ...any) func(args ...any) []any {
+		return func(args ...any) []any { return append(append([]any{}, of...), args...) }
+	}
+	plain, queued := keys("x", token), keys("x", token, "queue:{x}", "deadlines:{x}", channel)
+	release := lua.Release.Call("x", channel, owner, "PUBLISH")
+	nothing := lua.New("nothing", "return {1}", 2).Call(plain(owner, lease, keep)...)
+	return map[string][]lua.Call{
+		"nothing": {nothing, nothing},
+		"rlock":   {lua.Acquire.Call(plain(owner, lease, keep, "0", 1, limit)...), release},
+		"redlock": {lua.Vote.Call(plain(owner, lease, keep, 1, "1", limit)...), release},
+		"fairlock": {
+			lua.FairAcquire.Call(queued(owner, lease, keep, "0", 0, 2000, "PUBLISH", limit)...),
+			lua.FairRelease.Call(queued(owner, "PUBLISH", 2000, keep)...),
+		},
+		"without a token": {
+			lua.New("take", `if redis.call('EXISTS', KEYS[1]) == 1 then return {0} end
+redis.call('HINCRBY', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], ARGV[2]) return {1}`, 2).Call(plain(owner, lease)...),
+			lua.New("give", `if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return {-1} end
+if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then return {1} end
+redis.call('DEL', KEYS[1]) redis.call('PUBLISH', KEYS[2], '0') return {1}`, 2).Call("x", channel, owner),
+		},
+	}
+}
+
+// BenchmarkServerTime is how long a server works for a pair, by its own account. "nothing" is what
+// two calls of an empty script take.
+func BenchmarkServerTime(b *testing.B) {
+	for _, p := range redistest.Programs(b) {
+		rdb := redistest.Start(b, redistest.Exec(p.Path)).Client(b)
+		for name, pair := range pairs() {
+			b.Run(p.Name+"/"+name, func(b *testing.B) { serverTime(b, rdb, pair) })
+		}
+	}
+}
+
+func serverTime(b *testing.B, rdb *redis.Client, pair []lua.Call) {
+	const together = 100
+	send := func(n int) {
+		var calls []lua.Call
+		for range n {
+			calls = append(calls, pair...)
+		}
+		for i, r := range lua.RunAll(b.Context(), rdb, calls) {
+			require.NoError(b, r.Err)
+			require.Equal(b, lua.Done, r.Reply.Status, i)
+		}
+	}
+	for _, call := range pair { // from now on the server knows the scripts
+		_, err := lua.Run(b.Context(), rdb, call)
+		require.NoError(b, err)
+	}
+	require.NoError(b, rdb.ConfigResetStat(b.Context()).Err())
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= together {
+		send(min(left, together))
+	}
+	b.StopTimer()
+	stats := rdb.InfoMap(b.Context(), "commandstats").Val()
+	facts := make(map[string]int)
+	for fact := range strings.SplitSeq(stats["Commandstats"]["cmdstat_evalsha"], ",") {
+		key, value, _ := strings.Cut(fact, "=")
+		facts[key], _ = strconv.Atoi(value)
+	}
+	require.Equal(b, len(pair)*b.N, facts["calls"])
+	b.ReportMetric(float64(facts["usec"])/float64(b.N), "server-µs/op")
+}
