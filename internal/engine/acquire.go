@@ -8,10 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
-// queueUp takes the front place of the local queue, or returns one behind others, to wait there.
-// While nobody else of this process wants the name that costs nothing: no timer, no context, no
-// goroutine. TryLock asks the server even if the place is taken, because only the server knows.
-// Where the server has a queue, that is the only one. Who re-enters needs none.
+// queueUp takes the front place of the local queue, or returns a place behind others to wait in.
+// The front place costs nothing while nobody else in this process wants the name: no timer, no
+// context, no goroutine. TryLock asks the server even if the front place is taken, because only the
+// server knows whether the lock is free. There is no local queue where the server has one, and a
+// re-entry needs no place.
 func (g *grant) queueUp(r *request) (p *queue.Ticket) {
 	q, key := &g.base.Client.queue, g.base.Key
 	switch {
@@ -27,25 +28,25 @@ func (g *grant) queueUp(r *request) (p *queue.Ticket) {
 	return p
 }
 
-// acquire gets the hold, after the wait for a place in the local queue, if there was one, or at the
-// place that it has at the server; nil if it has none yet.
+// acquire gets the hold. The wait in the local queue, if there was one, is over. at is the grant's
+// place in a queue at the server, nil if it has none yet.
 func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 	if g.asked != r {
 		return g.join(r)
 	}
-	// The request has the turn of the new grant; it is passed on in any case, and if there is no
-	// grant the front place is too.
+	// The request has the turn of the new grant, and passes the turn on in any case. If the lock is
+	// not granted, the front place is passed on too.
 	defer g.endOp()
 	defer g.uncount()
 	turn := queue.Free
 	if p := r.place; p != nil {
-		r.place = nil // by it hangs the one ahead, and by that the one before
+		r.place = nil // it refers to the place ahead, and so to all earlier ones
 		turn, err = p.Outcome()
 		if err != nil || turn != queue.Handed {
 			g.hear(p.Ahead(), err != nil)
 			g.owe(turn, p.Ahead())
 		}
-		if err == nil && turn != queue.Handed { // who hands it over sets it
+		if err == nil && turn != queue.Handed { // at a hand-over the last holder sets it
 			g.front = true
 		}
 	}
@@ -69,7 +70,7 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 	return h, err
 }
 
-// owe takes over what the one ahead left in the local queue.
+// owe takes over what the grant ahead in the local queue owed to other clients.
 func (g *grant) owe(turn queue.Handover, ahead any) {
 	g.courtesy = courtesy{others: turn, stay: giveWayFor}
 	if front, _ := ahead.(*grant); front != nil && turn > 0 {
@@ -79,7 +80,7 @@ func (g *grant) owe(turn queue.Handover, ahead any) {
 	}
 }
 
-// ask gets the grant from the server, after those that it owes that to.
+// ask asks the server for the lock, after the clients that are to have it first.
 func (g *grant) ask(at Place) (*Hold, error) {
 	b := g.base
 	if at != nil {
@@ -102,9 +103,9 @@ func (g *grant) ask(at Place) (*Hold, error) {
 }
 
 // wait sleeps until the lock may be free and tries again, for as long as the wait lasts. It
-// subscribes first and then looks once more, so a release in between is not missed: the
-// confirmation of a subscription counts as a wake-up, and so does every later one, after a lost
-// connection. The end of the holder's lease is announced by nobody, so it is slept for.
+// subscribes first and then asks once more, so that no release in between is missed: each
+// confirmation of the subscription counts as a wake-up, the first one and those after a lost
+// connection. Nobody announces the end of the holder's lease, so wait sleeps no longer than that.
 func (g *grant) wait(left time.Duration) (*Hold, error) {
 	b := g.base
 	sub := b.backend.Listen()

@@ -15,10 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// grant is what the server granted to one owner: one entry in the lock's hash. The holds in it are
-// its re-entries. It is kept apart from Hold because the two need not end together: an inner hold
-// ends before it, and a grant that is handed on within the process will outlive the hold that got
-// it.
+// grant is what the server granted to one owner: one entry in the lock's hash. Its holds are the
+// first acquisition and the re-entries. A grant is not a Hold because the two need not end
+// together: an inner hold ends before the grant does.
 //
 // Life: made by owner.enter, then either live (activate) and ended once, or ended at once because
 // the server refused.
@@ -104,9 +103,10 @@ func (g *grant) become(id string, e Entry) {
 	g.id, g.entry = id, e
 }
 
-// activate makes a grant live that stands for a time from sent on, and returns its first hold. It
-// fails if the answer came so late that the lease cannot be trusted any more, or if the client was
-// closed meanwhile. What stands for less than the lease has to be renewed to get that.
+// activate makes a grant live and returns its first hold. The server keeps the grant for the time
+// stands from sent on; where that is less than the lease, a renewal asks for the rest at once.
+// activate fails if the answer came so late that the lease cannot be trusted any more, or if the
+// client was closed meanwhile.
 func (g *grant) activate(sent time.Time, text, last string, stands time.Duration) (*Hold, error) {
 	want := &g.asked.want
 	token, err := strconv.ParseUint(text, 10, 64)
@@ -142,8 +142,8 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	return h, nil
 }
 
-// shareFront lets the next one of this client ask, where several may hold the lock. It comes before
-// the grant is live: who ends that looks at whether it has the front place.
+// shareFront lets the next waiter of this client ask, where several owners may hold the lock. It
+// runs before the grant is live, because the end of a live grant depends on the front place.
 func (g *grant) shareFront() {
 	if g.front && g.base.traits.Shared {
 		g.front = false
@@ -157,8 +157,8 @@ func (g *grant) askedForLocked(lease time.Duration) {
 	g.stands = max(g.stands, lease)
 }
 
-// resync tells the server the true hold count after an operation whose outcome nobody knows, and
-// passes the turn on.
+// resync sets the hold count at the server after an operation of unknown outcome, and passes the
+// turn on.
 func (g *grant) resync() {
 	defer g.endOp()
 	g.entry.MarkStray()
@@ -170,8 +170,8 @@ func (g *grant) resync() {
 	}
 }
 
-// reason is why the watchdog does not know the grant any more. It takes a lease off its list before
-// it says so here.
+// reason returns why the watchdog does not renew the grant any more. The watchdog drops a lease
+// before it ends the grant, so the grant may not have its reason yet.
 func (g *grant) reason() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -184,9 +184,9 @@ func (g *grant) reason() error {
 	return errs.ErrLost
 }
 
-// finish ends the grant and the holds that are still in it. It reports whether this call was the
-// one that ended it. undo says that it may stand at the server; then, and if a straggler of it may
-// take the lock once more, for nobody, it is given back in the background.
+// finish ends the grant and its holds. It reports whether this call was the one that ended the
+// grant. undo says that the server may still have the grant. In that case, and if a late attempt
+// may take the lock once more, the lock is given back in the background.
 func (g *grant) finish(reason error, undo bool) bool {
 	if !g.end(reason, undo) {
 		return false
@@ -195,8 +195,8 @@ func (g *grant) finish(reason error, undo bool) bool {
 	return true
 }
 
-// end is the part of finish that cannot wait: it marks the grant, and its holds' contexts end. Who
-// ended it has to call leave.
+// end is the part of finish that cannot wait: it marks the grant and ends the contexts of its
+// holds. If it returns true, the caller has to call leave.
 func (g *grant) end(reason error, undo bool) bool {
 	g.mu.Lock()
 	if g.ended != nil {
@@ -211,17 +211,17 @@ func (g *grant) end(reason error, undo bool) bool {
 	g.holds = nil
 	g.mu.Unlock()
 	for _, h := range holds {
-		_ = h.end(reason) // those that ended by themselves have their own reason
+		_ = h.end(reason) // a hold that has ended keeps its own reason
 	}
 	return true
 }
 
-// leave is the rest: the owner, the local queue and the server forget the grant.
+// leave is the rest of finish: the owner, the local queue and the server forget the grant.
 func (g *grant) leave() {
 	g.mu.Lock()
 	lease, rest := max(g.asked.want.Stands(), g.stands), Nothing
 	if g.atLeast > 0 {
-		rest = g.rest // which takes memory
+		rest = g.rest // a method value, which takes memory
 	}
 	turn, spent := queue.Handover(g.yielded), g.spentLocked()
 	g.mu.Unlock()
@@ -234,36 +234,34 @@ func (g *grant) leave() {
 	}
 }
 
-// isOver reports whether it has ended, and whether its owner's id is then not to be used again.
+// isOver reports whether the grant has ended, and whether its owner's id must not be used again.
 func (g *grant) isOver() (over, spent bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.ended != nil, g.spentLocked()
 }
 
-// spentLocked reports whether the owner's id is not to be used again: something that carries it may
-// still come to the server, be it a renewal, the hash still names it, also because the lock stays
-// taken for a while, or somebody has forced it out and may do so once more.
+// spentLocked reports whether the owner's id must not be used again. That is so if a command with
+// this id may still arrive at the server, if the hash still has the id, as that of a lock which
+// stays taken for a while, or if somebody has forced the owner out and may do so once more.
 func (g *grant) spentLocked() bool {
 	return g.entry != nil && g.entry.tainted() || g.staysLocked() || !g.until.IsZero() ||
 		errors.Is(g.ended, errs.ErrLost)
 }
 
-// lose ends a grant of which the server, or the clock, says that the lock is lost.
+// lose ends a grant whose lock is lost, by the word of the server or by the clock.
 func (g *grant) lose(reason error) {
 	if reason = g.endLost(reason); reason != nil {
 		g.leaveLost(reason)
 	}
 }
 
-// endLost is [grant.end] for a loss. It returns the reason to tell, nil if the grant had ended
-// before.
+// endLost is [grant.end] for a loss. It returns the reason, or nil if the grant had ended before.
 func (g *grant) endLost(reason error) error {
 	g.base.Dog.Forget(&g.tenure.watch)
 	reason = g.inFull(reason)
-	// After a deadline it may stand in Redis all the same, and would block others until its lease
-	// ends there. Of several servers, it may stand at some still that others have taken at the
-	// rest.
+	// After a deadline Redis may still have the entry, which would block others until its lease ends
+	// there. The same is true of some of several masters if others have taken the lock at the rest.
 	if !g.end(errs.Both(errs.ErrLost, reason), pastDeadline(reason) || g.base.traits.Several) {
 		return nil
 	}
@@ -274,7 +272,7 @@ func pastDeadline(reason error) bool {
 	return errors.Is(reason, watchdog.ErrDeadline) || errors.Is(reason, watchdog.ErrEnded)
 }
 
-// inFull is the watchdog's reason for a loss, with what servers said.
+// inFull adds the servers' answers to the watchdog's reason for a loss.
 func (g *grant) inFull(reason error) error {
 	if refusal := g.tenure.Refusal.Load(); refusal != nil && pastDeadline(reason) {
 		return errs.Both(reason, *refusal)
@@ -291,7 +289,7 @@ func (g *grant) leaveLost(reason error) {
 		"owner", g.id, "token", g.token, "reason", reason)
 }
 
-// notHeld is [watchdog.ErrGone], with what is known of how the lock was lost.
+// notHeld is [watchdog.ErrGone], with the cause of the loss if that is known.
 func (g *grant) notHeld() error {
 	if why := g.entry.LossCause(); why != nil {
 		return errs.Both(watchdog.ErrGone, why)
@@ -299,15 +297,15 @@ func (g *grant) notHeld() error {
 	return watchdog.ErrGone
 }
 
-// gone ends a grant that the server does not know any more, and says why it ended: if the client is
-// being closed, that was before the release.
+// gone ends a grant that the server does not know any more, and returns the reason. If the client
+// is being closed, that is the reason, and not a loss.
 func (g *grant) gone() error {
 	g.lose(watchdog.ErrGone)
 	return g.reason()
 }
 
-// rest is for how long the lock has to stay taken. Zero: it may be released. Elapsed time counts
-// less than it seems: this clock may be faster than the server's.
+// rest returns for how long the lock has to stay taken; 0: it may be released. It deducts a little
+// less than the time that has passed, because this clock may be faster than the server's.
 func (g *grant) rest() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -329,5 +327,5 @@ func (g *grant) standing() (count int, token uint64, stands time.Duration) {
 	return max(len(g.holds), 1), g.token, max(g.lease, g.restLocked())
 }
 
-// staysLocked reports whether the lock ends by itself, and is not to be given back before.
+// staysLocked reports whether the lock has to stay taken for a while, and is not released before.
 func (g *grant) staysLocked() bool { return g.live && g.atLeast > 0 }

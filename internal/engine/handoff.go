@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// handOff ends the grant by leaving the lock to a waiter of this client, if that can be, instead of
-// releasing it. It reports whether the grant has ended, and then what Unlock is to return.
+// handOff ends the grant by handing the lock to a waiter of this client, where that is possible.
+// It reports whether the grant has ended. err is then what Unlock returns.
 func (g *grant) handOff(ctx context.Context) (ended bool, err error) {
 	switch {
 	case !g.mayHandOff():
@@ -23,10 +23,11 @@ func (g *grant) handOff(ctx context.Context) (ended bool, err error) {
 	return g.pass(ctx)
 }
 
-// mayHandOff reports whether there is somebody to hand the lock to, and time enough: where renewals
-// fail, the lock goes back to the server before its lease is nearly over. Nor is a lease handed on
-// that stands for longer than the next one asks for, or may; and who has the lock by TryLock, and
-// not the front place, leaves it to the one who has that, who asks the server.
+// mayHandOff reports whether the lock may be handed on. Somebody has to wait for it in this client,
+// and more than half of the lease has to be left: where renewals fail, the lock goes back to the
+// server before its lease is nearly over. A lease that is longer at the server than the waiter asks
+// for is not handed on. Nor is a lock that TryLock got without the front place: the waiter in the
+// front place is about to ask the server.
 func (g *grant) mayHandOff() bool {
 	b, want := g.base, &g.asked.want
 	g.mu.Lock()
@@ -37,9 +38,9 @@ func (g *grant) mayHandOff() bool {
 		time.Until(b.Dog.Deadline(&g.tenure.watch)) > lease/2
 }
 
-// hand makes the first waiter of this client the holder. The hash goes on naming it by the id of
-// this grant, which is not used again: else the owner that the lock was handed on from would be
-// taken for the one that has it.
+// hand makes the first waiter of this client the holder. In the hash the lock keeps the id of this
+// grant. The owner who hands on does not use that id again: otherwise it would be taken for the
+// holder.
 func (g *grant) hand() bool {
 	b, t := g.base, g.tenure
 	deadline := b.Dog.Deadline(&t.watch)
@@ -53,8 +54,7 @@ func (g *grant) hand() bool {
 	return true
 }
 
-// give makes a waiter of this client the holder in place of the one that leaves. It is called with
-// the queue's mutex held.
+// give makes a waiter of this client the holder. It is called with the queue's mutex held.
 func (t *Tenure) give(from, to *grant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,8 +74,8 @@ func (t *Tenure) give(from, to *grant) bool {
 	return true
 }
 
-// pass asks the server to keep the lock for the waiters of this client, or to release it if others
-// want it.
+// pass asks the server to keep the lock for the waiters of this client, or to release the lock if
+// other clients want it.
 func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	b, t := g.base, g.tenure
 	c := b.Client
@@ -86,8 +86,8 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 		if !o.Stray {
 			return g.kept(o)
 		}
-		// An attempt that comes late may find others, and release the lock: it is not to be a later
-		// holder's.
+		// An earlier attempt may arrive late, find other clients and release the lock. So the lock is
+		// not handed to a later holder under this id.
 		g.entry.MarkStray()
 		return false, nil
 	}
@@ -130,7 +130,7 @@ func (g *grant) kept(o remote.Outcome) (ended bool, err error) {
 	return g.mayHandOff() && g.hand(), nil // everybody may have left meanwhile
 }
 
-// accept is the end of the wait for one who was handed the lock.
+// accept ends the wait of a grant that was handed the lock.
 func (g *grant) accept(err error) (*Hold, error) {
 	if err == nil {
 		err = g.base.Over(g.asked.wait)
@@ -149,8 +149,9 @@ func (g *grant) accept(err error) (*Hold, error) {
 	case err == nil:
 		return holds[0], nil
 	}
-	// It left when it was its turn: to the next one, or back to the server. Counted first: if Close
-	// has stopped the watchdog already, it releases the lock itself.
+	// The caller left in the moment of its turn. The lock goes to the next waiter, or back to the
+	// server. The grant is counted first, so that Close waits for that: Close may have stopped the
+	// watchdog already, and then does not release what is held here.
 	_ = g.count()
 	_ = holds[0].end(err)
 	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {

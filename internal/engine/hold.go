@@ -25,22 +25,22 @@ type Hold struct {
 	cancel context.CancelCauseFunc
 }
 
-// possession is what a hold stands on: a grant, or several holds.
+// possession is what a hold is a part of: a grant, or several holds that were joined.
 type possession interface {
-	// ownerID is the owner as the server knows it, and of is which lock it is.
+	// ownerID is the owner's name at the server. of is the lock.
 	ownerID() string
 	of() queue.Key
-	// deadline is until when it is trusted.
+	// deadline is the time until which the possession can be trusted.
 	deadline() time.Time
-	// unlock ends the hold, and gives back what it stands on if it is the last one in it.
+	// unlock ends the hold, and releases the possession with its last hold.
 	unlock(ctx context.Context, h *Hold) error
 	// extend makes the lease last at least so long from now.
 	extend(ctx context.Context, lease time.Duration) error
 	// newContext makes a context for the hold, and the function that ends it.
 	newContext(h *Hold) (context.Context, context.CancelCauseFunc)
-	// tell has a context carry the tokens of the hold.
+	// tell adds the tokens of the hold to a context.
 	tell(ctx context.Context, h *Hold) context.Context
-	// look ends the hold if the time of what it stands on is over.
+	// look ends the hold if the deadline has passed.
 	look(h *Hold)
 }
 
@@ -57,9 +57,9 @@ func (h *Hold) Context() context.Context {
 	if ctx != nil {
 		return ctx
 	}
-	// Made on demand: who only locks and unlocks does not pay for it. And without the mutex, for it
-	// asks the context of the Lock call, which may be a user's own, or another hold's, which may
-	// end this hold.
+	// The context is made on demand, so that callers who only lock and unlock do not pay for it. It
+	// is made without the mutex because that calls the parent context, which may be a user's own
+	// type, or that of a hold whose end ends this one.
 	fresh, cancel := h.on.newContext(h)
 	h.mu.Lock()
 	if h.ctx == nil {
@@ -84,9 +84,9 @@ func (h *Hold) end(reason error) (earlier error) {
 		h.ended = reason
 	}
 	h.mu.Unlock()
-	if cancel != nil { // which asks the context of the Lock call, and so without the mutex
-		// Also if it had ended: who ended it may not have come to this yet, and whoever asks the
-		// context has to hear of it at once.
+	if cancel != nil { // without the mutex, because it calls the parent context
+		// Also if the hold had ended: the goroutine that ended it may not have cancelled the context
+		// yet, and our caller has to see it ended.
 		cancel(cmp.Or(earlier, reason))
 	}
 	return earlier

@@ -9,22 +9,23 @@ import (
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
-// owner is who holds a lock: what a goroutine is to Redisson. It is data and not a goroutine:
-// contexts carry it.
+// owner is the holder of locks, as a thread is in Redisson. It is not a goroutine: contexts carry
+// it.
 type owner struct {
 	mu  sync.Mutex // guards the rest; taken before a grant's, and never held over a network call
-	ids []ownerID  // as which it is known to Redis, one for each client and kind of lock
-	// What it holds or tries to get: most owners have one or two, a list; what is beyond fewGrants
-	// is found by its lock.
+	ids []ownerID  // its names in Redis, one for each client and kind of lock
+	// grants are what the owner holds or tries to get. Most owners have one or two; a grant beyond
+	// fewGrants is in more.
 	grants []*grant
 	more   map[lockKey]*grant
 
-	// Room for what nearly every owner has, one of each, so that the two lists cost no allocation.
+	// Room for one id and one grant, which is all that nearly every owner has: so the two lists cost
+	// no allocation.
 	oneID    [1]ownerID
 	oneGrant [1]*grant
 }
 
-// fewGrants is how many are looked through one by one.
+// fewGrants is how many grants are searched one by one.
 const fewGrants = 8
 
 // lockKey is a lock as an owner knows it.
@@ -39,9 +40,9 @@ func newOwner() *owner {
 	return o
 }
 
-// ownerID is for one kind of lock: another kind's scripts do not know what this one's hash stands
-// for, so it must not be taken for theirs because it has their owner, and be released or granted
-// once more.
+// ownerID is an owner's name in Redis for one client and one kind of lock. Kinds do not share names
+// because their hashes look alike: a script of one kind would take another kind's hash with its
+// owner for its own, and release or grant it.
 type ownerID struct {
 	client *Client
 	kind   string
@@ -58,8 +59,8 @@ func WithOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, newOwner())
 }
 
-// ownerOf returns the owner that ctx carries, or a fresh one, which will use b. It is always a fresh
-// one where nobody re-enters.
+// ownerOf returns the owner that ctx carries, or a new one that will use b. Of locks without
+// re-entry it always returns a new one.
 func ownerOf(ctx context.Context, b *Lock) *owner {
 	if o, ok := ctx.Value(ownerKey{}).(*owner); ok && !b.traits.NoReentry {
 		return o
@@ -69,8 +70,9 @@ func ownerOf(ctx context.Context, b *Lock) *owner {
 	return o
 }
 
-// enter returns the owner's grant of a lock. If there is none it makes one for the request, which
-// has to get it, or end it. It refuses a name that the owner holds by another kind.
+// enter returns the owner's grant of a lock. If there is none, it makes one for the request, which
+// then has to get the lock or end the grant. enter refuses a name that the owner holds by another
+// kind of lock.
 func (o *owner) enter(b *Lock, r *request) (*grant, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,16 +90,16 @@ func (o *owner) enter(b *Lock, r *request) (*grant, error) {
 	return g, nil
 }
 
-// againLocked is for an owner that has grants: of this lock perhaps, or of the name by another
-// kind. (Not a part of enter: what most callers do not need would take a part of the stack of each
-// that waits, when it is small still.)
+// againLocked looks for this lock, or for its name by another kind, among the grants of an owner.
+// (It is not a part of enter because most callers do not need it: it would enlarge the stack of
+// every waiter.)
 func (o *owner) againLocked(b *Lock) (*grant, error) {
 	if g := o.findLocked(lockKey{b.Client, b.Key}); g != nil {
 		ended, spent := g.isOver()
 		if !ended {
 			return g, nil
 		}
-		o.dropLocked(g, spent) // it was lost, and what follows that is still to be done
+		o.dropLocked(g, spent) // the lock was lost, and the grant has not left yet
 	}
 	if kind := o.otherKindLocked(b); kind != "" {
 		return nil, errs.Invalid("this owner holds %q as %s, and a lock is re-entered by its own kind only; use one kind for a name, or a "+
@@ -113,7 +115,7 @@ func (o *owner) addLocked(g *grant) {
 	o.more[lockKey{g.base.Client, g.base.Key}] = g
 }
 
-// idLocked is as which the owner is known to Redis as a holder of this kind of lock.
+// idLocked returns the owner's name in Redis for this client and kind of lock.
 func (o *owner) idLocked(b *Lock) string {
 	i := slices.IndexFunc(o.ids, func(known ownerID) bool {
 		return known.client == b.Client && known.kind == b.Key.Kind
@@ -129,9 +131,9 @@ func (o *owner) idLocked(b *Lock) string {
 	return o.ids[i].id
 }
 
-// otherKindLocked is as which other kind the owner holds the name, in the same keys; empty if it
-// does not. Of locks on other servers than the client's own that cannot be told: it may have the
-// others of them.
+// otherKindLocked returns the other kind of lock by which the owner holds the name, in the same
+// keys; empty if there is none. Locks on several servers are left out: the servers need not be the
+// client's own.
 func (o *owner) otherKindLocked(b *Lock) string {
 	if b.Key.Servers != "" {
 		return ""
@@ -156,9 +158,9 @@ func (o *owner) findLocked(key lockKey) *grant {
 	return o.more[key]
 }
 
-// drop forgets a grant that ended. If spent is set, a command that carried the owner's id may still
-// arrive at the server some time, or the hash still has it; the id is then not used for another
-// grant, so that nothing can be taken for that one's.
+// drop forgets a grant that has ended. spent says that a command with the owner's id may still
+// arrive at the server, or that the hash still has the id. Then the next grant gets a new id, so
+// that nothing of this grant can be taken for the next one's.
 func (o *owner) drop(g *grant, spent bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
