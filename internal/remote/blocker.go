@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Blocker is what a server says is at the name of a lock that it refuses.
+// Blocker is what a server has at the name of a lock that it refuses.
 type Blocker struct {
 	Left    time.Duration // until it ends, then; negative: not known, or never
 	Owner   string        // of the lock; empty: not known
@@ -33,16 +33,16 @@ func IsOwner(field string) bool {
 	return ok && err == nil
 }
 
-// mayBeLock reports whether a field may be one of a lock of any kind, also one that a later version
-// makes: all owners begin with a UUID.
+// mayBeLock reports whether a field may belong to a lock of any kind, or of a later version: all
+// owners begin with a UUID.
 func mayBeLock(field string) bool {
 	const length = 36
 	return field == otherKind || len(field) > length && field[length] == ':' && uuid.Validate(field[:length]) == nil
 }
 
-// OwnerIn is the owner that a field names. Of a lock that was left for the rest of its time
-// (HoldAtLeast of package holdfast) that is the one who left it: its field has a 0 before the
-// number, which no owner has, so that no command of the owner finds it.
+// OwnerIn returns the owner that a field names. A lock that stays taken for the rest of a time
+// (HoldAtLeast of package holdfast) names the owner who left it: the field has a 0 before the
+// number, as no owner's name has, so that no command of the owner finds the field.
 func OwnerIn(field string) string {
 	at := strings.LastIndexByte(field, ':') + 1
 	if number, left := strings.CutPrefix(field[at:], "h0"); left && number != "" {
@@ -54,8 +54,8 @@ func OwnerIn(field string) string {
 // otherKind is the field by which Redisson's read-write locks tell reading from writing.
 const otherKind = "mode"
 
-// InTheWay is what the fields of a hash say of it, and the milliseconds that it has to live.
-// Without fields its owner is not known.
+// InTheWay makes a Blocker of the fields of a hash and the milliseconds that it has to live.
+// Without fields the owner is not known.
 func InTheWay(millis int64, fields ...string) Blocker {
 	b := Blocker{Left: Remaining(millis), endless: millis == -1}
 	switch {
@@ -74,8 +74,8 @@ func InTheWay(millis int64, fields ...string) Blocker {
 	return b
 }
 
-// RefusedBy reads the part of a refusal that says what is in the way: milliseconds first, and the
-// fields of the hash from i on.
+// RefusedBy makes a Blocker of a refusal: first the milliseconds that are left, and from i on the
+// fields of the hash.
 func RefusedBy(r lua.Reply, i int) Blocker {
 	if n := r.Int(i); n > 0 {
 		b := InTheWay(r.Int(0))
@@ -86,9 +86,9 @@ func RefusedBy(r lua.Reply, i int) Blocker {
 	return InTheWay(r.Int(0), r.Texts(i)...)
 }
 
-// Mistake is that the name of the lock is the key of something else, nil if that may be a lock, or
-// ends by itself. (Rejected: to refuse what has a time to live too. A later version may have fields
-// that this one does not know, and gives them one.)
+// Mistake is the error that the name of the lock is the key of something else. It is nil if the key
+// may be a lock, or has a time to live. (Rejected: to refuse a key with a time to live too. A later
+// version may have fields that this one does not know, and sets their time to live.)
 func (b Blocker) Mistake(name string) error {
 	if !b.Stays {
 		return nil
@@ -98,8 +98,7 @@ func (b Blocker) Mistake(name string) error {
 
 const noLock = "so it is no lock of this library or of Redisson: look at it with HGETALL, and delete it or choose another name"
 
-// Text is what is in the way, so long after the server said so. It is empty if nothing is known of
-// it.
+// Text says what is in the way, by an answer of that age. It is empty if nothing is known.
 func (b Blocker) Text(age time.Duration) string {
 	left, age := b.Left.Round(time.Millisecond), age.Round(time.Millisecond)
 	owner := b.Owner
@@ -123,12 +122,11 @@ func (b Blocker) Text(age time.Duration) string {
 	return fmt.Sprintf("held by %s, whose lease had %v left when it was last seen, %v ago", owner, left, age)
 }
 
-// news is how old may be what is told as if it were so now: a lease may have been renewed since.
+// news is the age up to which an answer counts as current. A lease may have been renewed since.
 const news = time.Second
 
-// Remaining is what a server says that is left of a lease, in milliseconds; -1 of one without an
-// end. What is longer than a century is not told apart: sums of it stay within what a Duration can
-// be.
+// Remaining converts the milliseconds that a server says are left of a lease; -1 stands for a lease
+// without an end. It is a century at most, so that sums stay within the range of a Duration.
 func Remaining(millis int64) time.Duration {
 	const century = 100 * 365 * 24 * time.Hour
 	return time.Duration(min(max(millis, -1), century.Milliseconds())) * time.Millisecond

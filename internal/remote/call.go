@@ -33,35 +33,35 @@ const (
 	LeastDial = time.Second
 )
 
-// Outcome is what one operation, with all its attempts, came to.
+// Outcome is the outcome of one operation with all its attempts.
 type Outcome struct {
 	Reply lua.Reply
 	Sent  time.Time // when the last attempt was sent: what is trusted is counted from here, never from the reply
 	Stray bool      // an attempt was sent that nobody answered: it may have run, and may still
 	Err   error
-	// Unsent is that nothing of what is stray was written to a connection. It is for what callers
-	// are told, and no more: hooks of go-redis can make it untrue, and what may have been granted
-	// is given back all the same.
+	// Unsent says that no stray attempt was written to a connection. It is for the texts of errors
+	// only: hooks of go-redis can make it untrue, and a lock that may have been granted is given
+	// back all the same.
 	Unsent bool
 }
 
 // Operation builds the call of an attempt; again says that an earlier one may have been executed.
 type Operation func(again bool) lua.Call
 
-// Action runs one operation until there is an answer, the retry budget is spent or ctx ends.
-// Between attempts it gives up; during one it may not be able to. Each failure is left in failed,
-// if that is given, for a caller that does not wait for the end.
+// Action runs one operation until there is an answer, the retry budget is spent or ctx ends. It
+// notices the end of ctx between attempts, and may not notice it during one. It stores each failure
+// in failed, unless that is nil, for a caller that does not wait for the end.
 type Action func(ctx context.Context, failed *atomic.Pointer[error]) Outcome
 
-// ErrLate is that a request was on its way for too long. The server has done nothing.
+// ErrLate says that a request was on its way for too long. The server has done nothing.
 var ErrLate = errors.New("the request reached the server later than it was to be executed")
 
 // ErrBudget is that an operation has taken as long as it may.
 var ErrBudget = errors.New("no answer within Options.RetryBudget and, for the last attempt, ReadTimeout of go-redis")
 
-// spent is the end of an operation that has taken as long as it may, because of the last failure of
-// the network, if there was one. What the last attempt said is that its context ended: that is
-// ours, so nobody is told of it, who might take it for the caller's.
+// spent is the error of an operation that has taken as long as it may, with the last failure of the
+// network, if there was one. The error of the last attempt itself is left out: it says that a
+// context ended, and that is ours, but would be taken for the caller's.
 func spent(failure error) error {
 	if failure == nil {
 		return ErrBudget
@@ -70,14 +70,14 @@ func spent(failure error) error {
 }
 
 // Repeat runs an operation at a server until that answers, the retry budget is spent or ctx ends.
-// Between attempts it gives up; during one it cannot, because go-redis does not interrupt a read.
-// [Session.Call] can.
+// It notices the end of ctx between attempts, but not during one, because go-redis does not
+// interrupt a read. [Session.Call] returns during an attempt too.
 func (s *Session) Repeat(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error]) Outcome {
 	return s.persist(ctx, at, op, failed, at.send)
 }
 
-// RepeatOnce is repeat where nobody waits: the server is asked once, and once more only where a
-// connection that had been idle was found closed. That says nothing of the server.
+// RepeatOnce is Repeat for callers who do not wait. It asks the server once, and once more only if
+// it met a connection that the server had closed while it was idle.
 func (s *Session) RepeatOnce(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error]) Outcome {
 	_, tried := ctx.(furtherAttempts)
 	return s.persist(ctx, at, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
@@ -90,7 +90,7 @@ func (s *Session) RepeatOnce(ctx context.Context, at *Server, op Operation, fail
 	})
 }
 
-// lastError is after which there is no other attempt.
+// lastError is an error after which there is no other attempt.
 type lastError struct{ error }
 
 func (e *lastError) Unwrap() error { return e.error }
@@ -108,7 +108,7 @@ func Latest(a, b time.Time) time.Time {
 	return b
 }
 
-// Within is a context that its caller cannot end, for operations that share one retry budget.
+// Within returns a context that its caller cannot end, for operations that share one retry budget.
 func Within(ctx context.Context, d time.Duration) context.Context {
 	return bounded{Detach(ctx), time.Now().Add(d)}
 }
@@ -118,9 +118,9 @@ type bounded struct {
 	until time.Time
 }
 
-// persist is repeat with another way of running an attempt. What is left of the budget also bounds
-// the wait for a connection, which go-redis makes anew five times, and with TLS for the whole
-// DialTimeout each time. (A read it does not bound.)
+// persist is Repeat with another way of running an attempt. The rest of the budget also bounds the
+// wait for a connection: go-redis dials five times, and with TLS each takes the whole DialTimeout.
+// It does not bound a read.
 func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error],
 	run func(context.Context, lua.Call) (lua.Reply, error),
 ) Outcome {
@@ -163,9 +163,9 @@ func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed 
 	}
 }
 
-// awaitDeadline returns when a context has ended whose deadline has passed. A command that has the
-// same deadline, because it travels with others, may end a moment before the context itself, and it
-// is that which says why.
+// awaitDeadline waits for the end of a context whose deadline has passed. A command with the same
+// deadline, one that travels with others, may end a moment before the context, and only the context
+// has the cause.
 func awaitDeadline(ctx context.Context) {
 	if end, ok := ctx.Deadline(); !ok || time.Until(end) > 0 {
 		return
@@ -178,15 +178,15 @@ func awaitDeadline(ctx context.Context) {
 	}
 }
 
-// NotePanic logs the panic of a hook or dialer of go-redis, if it is one: there may be no caller
-// whom it could reach, and who is reached does not see where it was.
+// NotePanic logs an error that is the panic of a hook or dialer of go-redis. There may be no caller
+// left to panic in, and the caller's own panic does not show where the hook's was.
 func (s *Session) NotePanic(err error) {
 	if p := panics.In(err); p != nil {
 		s.Log.Error("a command failed", "error", p, "stack", string(p.Stack))
 	}
 }
 
-// Budget is for how long an operation may go on.
+// Budget is how long an operation may take.
 func (s *Session) Budget() time.Duration {
 	if s.Life.Err() != nil {
 		return min(s.Retry, closingBudget)
@@ -194,8 +194,8 @@ func (s *Session) Budget() time.Duration {
 	return s.Retry
 }
 
-// Classify tells of an error whether the command may have run all the same, and whether it is worth
-// another attempt.
+// Classify says of an error whether the command may have run all the same, and whether another
+// attempt may succeed.
 func Classify(err error) (sent, passing bool) {
 	if errors.Is(err, ErrBudget) {
 		return true, false // from the wait for a connection or from the read; assume the worse
@@ -242,7 +242,7 @@ func IsContext(err error) bool {
 }
 
 // isHandshake reports whether TLS failed before anything else was sent: we do not trust the server,
-// or it told us that it does not trust us, or it does not speak TLS.
+// the server does not trust us, or it does not speak TLS.
 func isHandshake(err error) bool {
 	var untrusted *tls.CertificateVerificationError
 	var plain tls.RecordHeaderError
@@ -250,10 +250,10 @@ func isHandshake(err error) bool {
 	return errors.As(err, &untrusted) || errors.As(err, &plain) || errors.As(err, &op) && op.Op == "remote error"
 }
 
-// Detached runs an operation that its caller cannot cancel, and returns when it is done or the
-// retry budget is spent. The last attempt may end later, by go-redis's ReadTimeout. (Rejected: a
-// goroutine and a timer, as in call, which would bound it to the millisecond. They cost every
-// unlock a sixth of its time.)
+// Detached runs an operation that its caller cannot cancel. It returns when the operation is done
+// or the retry budget is spent. The last attempt may end later, by go-redis's ReadTimeout.
+// (Rejected: a goroutine and a timer, as in [Session.Call], which would bound it to the
+// millisecond. They cost every Unlock a sixth of its time.)
 func (s *Session) Detached(ctx context.Context, at *Server, op Operation) Outcome {
 	return s.Repeat(Lasting(ctx), at, op, nil)
 }
@@ -271,14 +271,13 @@ func Detach(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// Spread shortens a delay at random, so that those who failed together do not come back together.
+// Spread shortens a delay at random, so that clients that failed together do not return together.
 func Spread(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
 }
 
-// IsOutage reports whether an error leaves open who has the lock: there was no answer, or one that
-// the server cannot serve now. What a server refuses for good, such as a missing permission, is
-// none.
+// IsOutage reports whether an error leaves open who has the lock: the server did not answer, or
+// said that it cannot serve now. A refusal for good, as of a missing permission, is no outage.
 func IsOutage(err error) bool {
 	var own interface {
 		error
@@ -298,5 +297,5 @@ func IsOutage(err error) bool {
 	return true
 }
 
-// ErrSilent is that a master does not answer.
+// ErrSilent says that a master does not answer.
 var ErrSilent = errors.New("no answer")

@@ -10,23 +10,23 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Clock is what a client knows of its server's clock. It is for two things: to tell the server
-// until when a request may be executed that takes a lock (one that the network delays for longer
-// refuses itself, instead of taking the lock for nobody); and to propose tokens to masters by what
-// their clocks show, as package redlock does.
+// Clock is what a client knows of its server's clock. It has two uses. A request that takes a lock
+// says until when the server may execute it: a request that the network delays for longer refuses
+// itself, instead of taking the lock for nobody. And package redlock proposes tokens to masters by
+// what their clocks show.
 //
-// Nobody trusts a lock because of it. Where it is wrong (the server's clock was set, another server
-// took over, the nodes of a cluster disagree) a request is refused once, and the refusal tells the
-// time; or it is not refused although it is late, until the next answer tells the time. So a
-// request needs no margin for clocks that run at different rates. The moment after which none is
-// executed any more does: what is known of the server's clock may be hours old by then. See
-// [Clock.closed].
+// No lock is trusted because of a Clock. It is wrong when the server's clock was set, when another
+// server took over, or when the nodes of a cluster disagree. Then a request is refused once, and
+// the refusal has the right time; or a late request is not refused, until the next answer has the
+// right time. So a request needs no margin for clocks that run at different rates. But the moment
+// after which no request is executed any more needs one, because the last answer may be hours old
+// by then. See [Clock.closed].
 //
-// What is kept is how far the server's clock is ahead of ours, as an interval: the server read its
-// clock after the request was sent and before the answer was there. Answers narrow it down, and one
-// that contradicts the earlier ones replaces them. (Rejected: only the newest answer. Delays would
-// add up, because a request that came late, and was not too late yet, makes the clock seem further
-// ahead to the next one.)
+// A Clock keeps an interval for how far the server's clock is ahead of ours: the server read its
+// clock after the request was sent and before the answer was there. Answers narrow the interval
+// down. An answer that contradicts earlier ones replaces them. (Rejected: to keep the newest answer
+// only. Delays would add up: a request that came late, but in time, makes the clock seem further
+// ahead to the next request.)
 type Clock struct {
 	start   time.Time     // from which ours counts, so that nobody who sets it matters
 	attempt time.Duration // that a request may be under way
@@ -35,7 +35,7 @@ type Clock struct {
 	known         time.Time  // since when the server's clock is; zero: it is not
 	atLeast, most int64      // microseconds that it is ahead
 	seen          time.Time  // when the last answer was there
-	// atLeast by that answer alone: the interval may be narrower than clocks of different rates
+	// atLeast by the last answer alone: the interval may be narrower than clocks of different rates
 	// allow
 	newest int64
 	late   int       // how many requests in a row were refused
@@ -43,17 +43,18 @@ type Clock struct {
 }
 
 const (
-	// transit is how much longer than go-redis waits for an answer a request may be under way.
+	// transit is for how long a request may be under way beyond the time that go-redis waits for
+	// its answer.
 	transit = time.Second
-	// usualRead bounds what is assumed of go-redis's ReadTimeout, which is 5 s by default. A
-	// request that takes longer is refused, and sent again with more time: that costs who is so
-	// slow another round trip, and nobody else a wait for what comes late.
+	// usualRead bounds what is assumed of go-redis's ReadTimeout, which is 5 s by default. A slower
+	// request is refused, and sent again with more time. That costs a slow client one more round
+	// trip, and spares all others the longer wait for stragglers.
 	usualRead = 3 * time.Second
-	// maxLate bounds by how much more time the requests of a slow way are given.
+	// maxLate bounds by how much the time of requests is raised where the way is slow.
 	maxLate = 5
 )
 
-// newClock is for a server of which nothing is known yet.
+// newClock makes the Clock of a server that has not answered yet.
 func newClock(rdb redis.UniversalClient) Clock {
 	read := time.Duration(0)
 	switch r := rdb.(type) {
@@ -70,8 +71,9 @@ func newClock(rdb redis.UniversalClient) Clock {
 
 func (k *Clock) micros(t time.Time) int64 { return t.Sub(k.start).Microseconds() }
 
-// Limit is until when a request that is sent now may be executed, in microseconds by the server's
-// clock. While that is not known it is 0: the request is refused, and the refusal tells the time.
+// Limit returns until when the server may execute a request that is sent now, in microseconds of
+// the server's clock. It is 0 while that clock is not known: then the server refuses the request,
+// and the refusal has the time.
 func (k *Clock) Limit() int64 {
 	now := time.Now()
 	k.mu.Lock()
@@ -95,8 +97,8 @@ func (k *Clock) isKnown() bool {
 	return !k.known.IsZero()
 }
 
-// At is the latest that the server's clock may show at a moment, in microseconds, by what is known
-// of it; 0 if nothing is.
+// At returns the latest time that the server's clock may show at a moment, in microseconds; 0 if
+// nothing is known of it.
 func (k *Clock) At(t time.Time) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,7 +108,7 @@ func (k *Clock) At(t time.Time) int64 {
 	return max(k.micros(t)+k.most, 0)
 }
 
-// Saw notes the server's time, in an answer that is there now, to a request that was sent then.
+// Saw notes the server's time from an answer that has just come, to a request sent at sent.
 func (k *Clock) Saw(sent time.Time, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,8 +131,8 @@ func (k *Clock) sawLocked(sent time.Time, text string) {
 	k.atLeast, k.most = max(k.atLeast, atLeast), min(k.most, most)
 }
 
-// Refused is saw for a request that came too late. The next ones get more time, in case the way is
-// slow.
+// Refused is [Clock.Saw] for a request that came too late. Later requests get more time, in case
+// the way is slow.
 func (k *Clock) Refused(sent time.Time, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,7 +142,7 @@ func (k *Clock) Refused(sent time.Time, text string) {
 	k.sawLocked(sent, text)
 }
 
-// closed is from when on the server refuses all that was sent up to now.
+// closed returns from when on the server refuses all requests that were sent up to now.
 func (k *Clock) closed() time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Effort is one operation with all its attempts, whoever sends them: what they came to, and whether
-// there is to be another.
+// Effort is one operation with all its attempts: their outcome so far, and whether there is to be
+// another attempt. It sends nothing itself.
 type Effort struct {
 	Outcome
 	by      *Server
@@ -44,8 +44,8 @@ func NewEffort(by *Server, home *Session) Effort {
 // Deadline bounds the wait for a connection.
 func (e *Effort) Deadline() time.Time { return Latest(e.end, e.start.Add(LeastDial)) }
 
-// Judge takes what an attempt under a context came to. A failure is left in failed, if that is
-// given.
+// Judge takes the outcome of an attempt under a context. It stores a failure in failed unless that
+// is nil.
 func (e *Effort) Judge(ctx context.Context, reply lua.Reply, err error, failed *atomic.Pointer[error]) Verdict {
 	e.Reply, e.Err = reply, err
 	if e.Err == nil && e.Reply.Status == lua.Late {

@@ -14,8 +14,8 @@ import (
 // ErrCloseOrder is the remedy where the user has closed the go-redis client.
 var ErrCloseOrder = errors.New("close the Holdfast client before the go-redis client")
 
-// Explain adds to an error of Redis what its text does not say: which key of the lock, and what to
-// do. queues says that the lock has a queue at the server.
+// Explain adds to an error of Redis which key of the lock it concerns, and what to do. queues says
+// that the lock has a queue at the server.
 func Explain(err error, name string, queues bool) error {
 	switch {
 	case lua.IsError(err, "WRONGTYPE"):

@@ -6,14 +6,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What is sent for many names at once goes to each master of a cluster by itself: a pipeline over
-// several ends with the slowest of them, so one master that hangs would hold up what the others
-// have answered long ago.
+// Commands for many names go to each master of a cluster in a pipeline of its own. One pipeline for
+// several masters ends with the slowest of them, so a master that hangs would hold up what the
+// others have answered long ago.
 
-// MasterOf is the master that has a name, as far as go-redis knows; nil if there is only one, or if
-// it does not know. It asks no server, so it may be called with a mutex held. After a failover or
-// when a slot has moved it may be wrong for a moment; a pipeline of the ClusterClient finds its way
-// all the same, and is then one that waits for two.
+// MasterOf returns the master of a name, as far as go-redis knows; nil if there is only one master,
+// or if go-redis does not know. It asks no server, so it may be called with a mutex held. After a
+// failover, or when a slot has moved, it may be wrong for a moment. A pipeline of the ClusterClient
+// finds its way all the same, but then waits for two masters.
 func (s *Server) MasterOf(name string) *redis.Client {
 	if s.Cluster == nil {
 		return nil
@@ -25,15 +25,14 @@ func (s *Server) MasterOf(name string) *redis.Client {
 	return master
 }
 
-// ended is a context that has ended. With it go-redis answers from memory or not at all.
+// ended is a context that has ended. Under it go-redis answers from memory or not at all.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// ByMaster sorts what concerns names by the masters that have those. Within a group the order
-// stays.
+// ByMaster groups items by the master of their names. It keeps the order within a group.
 func ByMaster[T any](s *Server, all []T, name func(T) string) map[*redis.Client][]T {
 	found := make(map[*redis.Client][]T)
 	for _, one := range all {

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
-// Meet has the clock of the server known: it asks for it once, and returns why it could not.
-// (Rejected for quorums: to send what may not be executed, as single servers are, so that the
-// refusal tells the time. A token has to be proposed before the first vote is sent.)
+// Meet asks a server for its clock, unless the clock is known, and returns why that failed.
+// (Rejected for quorums: to send a first request that the server refuses as late, so that the
+// refusal has the time. A vote has to propose a token by that time.)
 func (s *Server) Meet(ctx context.Context) (err error) {
 	if s.Clock.isKnown() {
 		return nil
@@ -27,8 +27,8 @@ func (s *Server) Meet(ctx context.Context) (err error) {
 	return err
 }
 
-// askTime is TIME, sent once: what go-redis sends again takes longer than an answer is waited for,
-// and tells less of the time.
+// askTime is a TIME command that go-redis does not repeat: a repeated one takes longer than anybody
+// waits for the answer, and shows the time less exactly.
 type askTime struct{ *redis.TimeCmd }
 
 // NoRetry is asked by go-redis.

@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// undoer gives back what a server may have granted to owner ids that nobody uses any more, nor
-// will: a release that is still to be sent must not find a later grant. One goroutine does it for
-// all of them, in pipelines, and runs while there is something to do. So an outage in which
-// thousands of callers leave costs a goroutine and not thousands.
+// undoer gives back locks that a server may have granted to owner ids out of use. Nobody uses such
+// an id again, so a release that is sent later cannot hit a later grant. One goroutine sends the
+// releases for all ids, in pipelines, and runs while there is something to do. So an outage in
+// which thousands of callers leave costs one goroutine.
 //
-// Redis may execute a straggler, a request that was sent on a connection which we gave up, after a
-// release sent later. So where there may be one it takes three releases: one at once; one more when
-// the server has answered that, and so read all that had reached it by then; and the last one when
-// the server refuses what is still under way because it is late.
+// A straggler is a request on a connection that we gave up. Redis may execute it after a release
+// that was sent later. Where there may be a straggler, three releases are sent: one at once; one
+// when the server has answered the first, and so has read all that had reached it by then; and the
+// last one when the server refuses any straggler because it is late.
 type undoer struct {
 	home *Session // whose holds they were: its options and its end count
 	to   *Server
@@ -36,7 +36,7 @@ type undoer struct {
 	closing time.Time     // since when it is known that the client is closing
 }
 
-// undo is what is to be given back of one owner id.
+// undo is one lock to give back, of one owner id.
 type undo struct {
 	lock  kind.Lock
 	id    string
@@ -50,18 +50,18 @@ type undo struct {
 
 const (
 	undoBatch = 500
-	// longestPause is between two releases of the same lock that the server answered with an error:
-	// the pauses double up to it.
+	// longestPause bounds the pause between two releases of a lock that the server answered with an
+	// error. Pauses double up to it.
 	longestPause = 30 * time.Second
-	// longestProbe is the same where the server does not answer. Then one is sent at a time,
-	// whatever is due, so it may be short.
+	// longestProbe is the same where the server does not answer. It may be short because then one
+	// release is sent at a time, however many are due.
 	longestProbe = time.Second
 )
 
-// Undo gives back what a server may have granted to an owner id that is not used any more, nor will
-// be. That is done in the background; Close waits for it. Without a straggler one release is
-// enough. What is to stay taken for a rest of time is given back when that is over. The server's
-// client may be closed already.
+// Undo gives back a lock that a server may have granted to an owner id out of use. It does so in
+// the background, and Close waits for that. stray says that there may be a straggler; without one,
+// one release is enough. A lock that is to stay taken for a rest of time is given back after that
+// time. The server's client may be closed already.
 func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {
 	now := time.Now()
 	u := &undo{lock: l, id: id, at: now, left: 1, late: to.Clock.closed()}
@@ -76,14 +76,14 @@ func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Dura
 	s.undoer(undoing{to, to.MasterOf(l.Name())}).add(u)
 }
 
-// undoing is one server: the client's own or one of a quorum, and which master of a cluster, so
-// that one that hangs holds up its own alone.
+// undoing is what an undoer is for: a server, the client's own or one of a quorum, and one master
+// of it if it is a cluster. So a master that hangs holds up only its own locks.
 type undoing struct {
 	to     *Server
 	master *redis.Client
 }
 
-// undoer is the one for a server.
+// undoer returns the undoer for a server.
 func (s *Session) undoer(to undoing) *undoer {
 	s.undoMu.Lock()
 	defer s.undoMu.Unlock()
@@ -99,8 +99,8 @@ func (s *Session) undoer(to undoing) *undoer {
 	return u
 }
 
-// dropUndoer forgets one that has nothing to do: masters come and go. If something is added to it
-// all the same it does that.
+// dropUndoer forgets an undoer that has nothing to do, because masters come and go. It still works
+// if something is added to it afterwards.
 func (s *Session) dropUndoer(to undoing, u *undoer) {
 	s.undoMu.Lock()
 	defer s.undoMu.Unlock()
@@ -123,9 +123,9 @@ func (u *undoer) add(one *undo) {
 	}
 }
 
-// run releases what is due until there is nothing left. A server that does not answer is asked for
-// one release at a time, with pauses; of a client that is closing everything is due, and tried for
-// a moment.
+// run sends the releases that are due, until none is left. A server that does not answer gets one
+// release at a time, with pauses. When the client is closing, all releases are due, and are tried
+// for a moment.
 func (u *undoer) run() {
 	defer u.end()
 	room, pause := undoBatch, time.Duration(0)
@@ -147,8 +147,8 @@ func (u *undoer) run() {
 	}
 }
 
-// wait waits for so long, or until the client is closed. What is added is due at once, so it ends
-// the wait too.
+// wait waits for so long, or until the client is closed or something is added, which is due at
+// once.
 func (u *undoer) wait(d time.Duration) {
 	closing := u.home.Life.Done()
 	if u.home.Life.Err() != nil {
@@ -163,7 +163,7 @@ func (u *undoer) wait(d time.Duration) {
 	}
 }
 
-// giveUp drops everything when the client has been closing for long enough.
+// giveUp drops all releases when the client has been closing for long enough.
 func (u *undoer) giveUp() bool {
 	u.mu.Lock()
 	rest := u.due
@@ -178,8 +178,8 @@ func (u *undoer) giveUp() bool {
 	return over
 }
 
-// take takes out what is due, at most so many, or says when something is. The zero time ends the
-// run.
+// take removes the releases that are due, at most room of them. If none is due it returns when the
+// next one is. The zero time ends the run.
 func (u *undoer) take(room int) (batch []*undo, next time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -203,8 +203,8 @@ func (u *undoer) take(room int) (batch []*undo, next time.Time) {
 	return nil, time.Time{}
 }
 
-// release sends one release for each, in one pipeline, and puts back those that need another. It
-// reports whether the server answered.
+// release sends one release for each undo, in one pipeline, and puts back the undos that need
+// another one. It reports whether the server answered.
 func (u *undoer) release(batch []*undo) (answered bool) {
 	calls := make([]lua.Call, len(batch))
 	for i, one := range batch {
@@ -249,7 +249,7 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 	return answered
 }
 
-// answered reports whether another release is needed after the answer to one that was sent then.
+// answered reports whether another release is needed after the answer to one that was sent at sent.
 func (one *undo) answered(sent time.Time) bool {
 	one.left--
 	one.pause = 0
@@ -263,8 +263,8 @@ func (one *undo) answered(sent time.Time) bool {
 	return true
 }
 
-// postpone puts off what has failed, with an answer or without one; false if it is not to be tried
-// again.
+// postpone puts off an undo that failed, with an answer or without one. It reports whether there is
+// to be another attempt.
 func (u *undoer) postpone(one *undo, answered bool) bool {
 	now, longest := time.Now(), longestProbe
 	if answered {
@@ -278,8 +278,8 @@ func (u *undoer) postpone(one *undo, answered bool) bool {
 	return u.home.Life.Err() == nil || one.pause <= closingBudget
 }
 
-// report logs what failed, once for all that travelled together. What a client that is closing gives
-// up is in the error of Close, too.
+// report logs a failure, once for all releases of a pipeline. What the client gives up while it is
+// closing is in the error of Close too.
 func (u *undoer) report(batch []*undo, failed, given int) {
 	one := batch[0]
 	log := u.home.Log.With("kind", one.lock.Kind(), "name", one.lock.Name(), "owner", one.id, "error", u.why)
@@ -314,8 +314,8 @@ func (h *undos) Pop() any {
 	return one
 }
 
-// hasten leaves out those that only wait for stragglers to be late, or for the end of a time for
-// which the lock is to stay: Close does not.
+// hasten makes undos due for Close. It leaves out undos that wait only for stragglers to be late,
+// or for the end of a time for which the lock is to stay taken: Close does not wait for those.
 func (h undos) hasten(now time.Time) (rest undos) {
 	for _, one := range h {
 		if !one.stays.After(now) && (one.left > 1 || one.pause > 0 || !one.at.After(now)) {
