@@ -91,7 +91,10 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 		g.entry.MarkStray()
 		return false, nil
 	}
-	watched := b.Dog.Forget(&t.watch)
+	var lost error
+	if !b.Dog.Forget(&t.watch) {
+		lost = g.reason() // before it is ended here: the watchdog may not have come to that yet
+	}
 	switch {
 	case o.Err != nil:
 		g.finish(errs.ErrReleased, true) // goes on in the background
@@ -104,8 +107,8 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	g.longest = time.Duration(o.Reply.Int(2)) * time.Millisecond
 	g.mu.Unlock()
 	g.finish(errs.ErrReleased, o.Stray)
-	if !watched {
-		return true, g.reason()
+	if lost != nil {
+		return true, lost
 	}
 	if o.Reply.Status == lua.Denied {
 		c.hub.Unlinger(b.wire.Channel()) // if it was our own subscription that was counted, the next time it is not
