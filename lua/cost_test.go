@@ -78,7 +78,7 @@ func costs() []costly {
 		{lua.Pass, 1, []any{"x", token, channel}, []any{owner, lease, keep, "PUBLISH", 16}},
 		{lua.Pass, 1, []any{"x", token, channel}, []any{owner, lease, keep, "SPUBLISH", 10000}},
 		{lua.Vote, 1, []any{"x", token}, []any{owner, lease, keep, 1, "1"}},
-		{lua.Force, 1, []any{"x", token, channel}, []any{owner, "PUBLISH", keep}},
+		{lua.Force, 1, []any{"x", token, channel}, []any{owner, "PUBLISH", keep, "7"}},
 		{lua.State, 1, []any{"x", token}, nil},
 		{lua.Fence, 1, []any{"guard", "x"}, []any{"7", "HSET", "field", 1}},
 	}

@@ -2,13 +2,15 @@
 --
 -- KEYS  1 lock hash   2 token   3 channel
 -- ARGV  1 owner, who was seen to hold the lock   2 PUBLISH or SPUBLISH   3 time to live of the token's key, ms
+--       4 the greatest token that a master was seen to have, '0': none
 -- Reply {1}           released, and announced
 --       {1, error}    released, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not hold the lock here
 -- Atomic, and harmless when repeated. Nothing is changed if another owner holds the lock.
 -- A holder asks a master that does not know it any more to take it back, because mostly the master has forgotten it. It counts its
 -- hold as unbroken if the master's last token is still its own. So this script uses up a token, also where nobody holds the lock: the
--- holder may ask there too. (Rejected: release alone. The holder's next renewal restored the lock, and nobody noticed.)
+-- holder may ask there too. That token is above all tokens that were seen: a master that has none would otherwise be taken for one
+-- that had nothing to do with the lock. (Rejected: release alone. The holder's next renewal restored the lock, and nobody noticed.)
 -- HDEL finds nothing. Redis allows it when out of memory, and then allows the SET behind it. DEL comes last: what a user may not run
 -- is found out before anything is changed.
 local call, name, tokens, command = redis.call, KEYS[1], KEYS[2], ARGV[2]
@@ -20,6 +22,8 @@ if last and (#last > #token or #last == #token and last >= token or string.find(
   -- include number
   token = string.format('%.0f', n + 1)
 end
+local most = ARGV[4]
+if #most > #token or #most == #token and most >= token then token = string.format('%.0f', tonumber(most) + 1) end
 redis.pcall('HDEL', name, '')
 call('SET', tokens, token, 'PX', math.max(tonumber(ARGV[3]), call('PTTL', tokens)))
 if not held then return {-1} end

@@ -54,8 +54,9 @@ func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Cal
 	return lua.Recount.Call(p.name, owner, count, millis)
 }
 
-func (p *protocol) Force(owner, publish string) lua.Call {
-	return lua.Force.Call(p.name, p.token, p.channel, owner, kind.Publish(publish), kind.TokenTTL(0))
+func (p *protocol) Force(owner, publish string, seen uint64) lua.Call {
+	return lua.Force.Call(p.name, p.token, p.channel, owner, kind.Publish(publish), kind.TokenTTL(0),
+		strconv.FormatUint(seen, 10))
 }
 
 func (p *protocol) State() lua.Call { return lua.State.Call(p.name, p.token) }

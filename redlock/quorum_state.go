@@ -137,7 +137,11 @@ func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	who := q.holderIn(q.statesIn(p))
+	states, seen := q.statesIn(p), uint64(0)
+	for _, s := range states {
+		seen = max(seen, s.Token)
+	}
+	who := q.holderIn(states)
 	switch answered := p.count(func(a *answer) bool { return a.err == nil }); {
 	case who.decided && who.owner == "":
 		return false, nil
@@ -153,7 +157,7 @@ func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 		}
 		// The owner's name as this master has it: if the owner has left the lock, see
 		// [engine.HoldAtLeast], some masters may not know that.
-		return q.voter.Force(p.answers[i].reply.Text(0), b.Client.Server().Publish)
+		return q.voter.Force(p.answers[i].reply.Text(0), b.Client.Server().Publish, seen)
 	})
 	return q.forced(ctx, released)
 }

@@ -36,3 +36,14 @@ func TestReleaseOvertakesRenewal(t *testing.T) {
 	require.NoError(t, h.Context().Err())
 	require.NoError(t, h.Unlock(t.Context()))
 }
+
+// TestCloseWithASilentMaster: a master is silent while a lock is unlocked, and until the client is
+// closed. What is left there keeps nobody out, so Close has nothing to say.
+func TestCloseWithASilentMaster(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(nil)
+	h := l.everywhere(p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)))
+	p.proxies[2].Silence(true)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, p.clients[0].Close(t.Context()))
+}

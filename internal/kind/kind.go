@@ -90,8 +90,9 @@ type Voter interface {
 	// State asks a master who holds the lock. Replies as those of [Protocol].
 	State() lua.Call
 	// Force frees the lock at a master, and uses up a token, by which a holder that asks to be
-	// taken back learns that the lock was freed. Replies as those of Release.
-	Force(owner, publish string) lua.Call
+	// taken back learns that the lock was freed. The token is above seen, the greatest one that a
+	// master was seen to have. Replies as those of Release.
+	Force(owner, publish string, seen uint64) lua.Call
 }
 
 // Ask is one attempt to get a lock.
