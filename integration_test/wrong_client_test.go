@@ -36,5 +36,5 @@ func TestClientOfAReplica(t *testing.T) {
 	c := newClient(t, replica.Client(t), &holdfast.Options{RetryBudget: 50 * time.Millisecond})
 	_, err := rlock.New(c, "a").Lock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
-	require.ErrorContains(t, err, "this server is a replica; connect to its primary")
+	require.ErrorContains(t, err, "this server is a replica now; if it stays one, connect to its primary")
 }

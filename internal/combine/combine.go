@@ -120,6 +120,13 @@ func (c *Combiner) Process(ctx context.Context, cmd redis.Cmder) error {
 	return c.send(s)
 }
 
+// IsReady reports whether a command that is sent now would be sent at once, and alone.
+func (c *Combiner) IsReady() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.flights) < c.limit() && len(c.waiting) == 0
+}
+
 // seat returns an unused seat. The caller holds mu.
 func (c *Combiner) seat(ctx context.Context, cmd redis.Cmder) *seat {
 	var s *seat

@@ -293,6 +293,17 @@ func TestWhoLeftIsNotSent(t *testing.T) {
 	}
 }
 
+// TestIsReady: it is while fewer are under way than may be, and nobody waits.
+func TestIsReady(t *testing.T) {
+	c := New(redistest.Shared(t).Client(t), fewFlights)
+	require.True(t, c.IsReady())
+	b := newBusy(t, time.Hour, faultproxy.HoldReply)
+	require.False(t, b.IsReady())
+	b.proxy.Clear()
+	b.join(fewFlights)
+	require.True(t, b.IsReady())
+}
+
 // TestTooManyForOneJourney: what does not fit goes with the next.
 func TestTooManyForOneJourney(t *testing.T) {
 	const n = 2*maxBatch + 1

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -78,6 +79,9 @@ func (e *Effort) Judge(ctx context.Context, reply lua.Reply, err error, failed *
 	}
 	// A ClusterClient has followed it as often as it may; a client of one server never does.
 	astray := e.by.Cluster == nil && lua.IsError(e.Err, "MOVED")
+	if astray {
+		e.Err = errs.Both(errors.New("this server is one of a cluster; use redis.NewClusterClient"), e.Err)
+	}
 	var last *lastError
 	if !passing || astray || errors.As(e.Err, &last) || time.Since(e.start)+e.delay > e.home.Budget() ||
 		time.Until(e.end) < e.delay {

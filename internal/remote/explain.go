@@ -31,10 +31,8 @@ func Explain(err error, name string, queues bool) error {
 			"options of go-redis"), err)
 	case lua.IsError(err, "WRONGPASS"):
 		return errs.Both(errors.New("the server does not know this user with this password; check Username and Password in the options of go-redis"), err)
-	case lua.IsError(err, "MOVED"):
-		return errs.Both(errors.New("this server is one of a cluster; use redis.NewClusterClient"), err)
 	case lua.IsError(err, "READONLY"):
-		return errs.Both(errors.New("this server is a replica; connect to its primary, or by way of Sentinel with redis.NewFailoverClient"), err)
+		return errs.Both(errors.New("this server is a replica now; if it stays one, connect to its primary"), err)
 	case errors.Is(err, redis.ErrClosed):
 		return errs.Both(ErrCloseOrder, err)
 	case lua.IsDenied(err):

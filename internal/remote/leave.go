@@ -57,13 +57,16 @@ func (s *Session) CallNoting(ctx context.Context, run Action, failed *atomic.Poi
 //
 // Who leaves in the middle of that attempt waits for its end. That is a prompt answer, or what
 // go-redis allows: if the server stalls in that moment, its ReadTimeout. Whoever comes when the
-// stall has been noticed leaves at once, and so does everybody during all further attempts.
+// stall has been noticed leaves at once, and so does everybody during all further attempts. An
+// attempt that would have to wait for another one or for a new connection, which can take longer,
+// is made in a goroutine as well; and so are all in a cluster, where one node may stall for long
+// while the others answer.
 //
 // (Rejected: to interrupt the read by a deadline of the connection. The connections are the user's
 // client's, which does not show them.)
 func (s *Session) CallPromptly(ctx context.Context, at *Server, run Action, failed *atomic.Pointer[error],
 	late func(Outcome)) (o Outcome, ok bool) {
-	if ctx.Done() == nil || !at.pulse.prompt() {
+	if ctx.Done() == nil || !at.isReady() {
 		return s.CallNoting(ctx, run, failed, late)
 	}
 	first := &firstAttempt{Context: ctx}

@@ -12,6 +12,9 @@ const (
 	// fresh is for how long a prompt answer says that the next one will be prompt too. Who asks
 	// once in a while does not notice what a goroutine costs, and has to be able to leave.
 	fresh = time.Second
+	// doubtful is for how long a command without an answer says that there will be others. Where
+	// one connection after the other turns out to be dead, those that work answer promptly.
+	doubtful = 10 * time.Second
 )
 
 // pulse is what is known of how promptly a server answers. It does not promise that the next answer
@@ -19,13 +22,14 @@ const (
 // that were sent until then wait for as long as go-redis does.
 //
 // Commands are in a list, and not counted, because one that is overdue has to be seen among others
-// that are not: in a cluster one node may stall while the others answer.
+// that are not: each connection may break by itself.
 type pulse struct {
 	mu       sync.Mutex // guards the rest; never held over a network call
 	oldest   *beat      // of the commands under way, in the order in which they were sent
 	newest   *beat
 	unused   *beat
 	answered time.Time // when the last prompt answer was there; zero if the last one was late
+	silent   time.Time // when the last command ended without an answer
 }
 
 // beat is one command under way.
@@ -60,10 +64,12 @@ func (p *pulse) end(b *beat, answer bool) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if answer && now.Sub(b.sent) < promptly {
+	p.answered = time.Time{}
+	switch {
+	case !answer:
+		p.silent = now
+	case now.Sub(b.sent) < promptly:
 		p.answered = now
-	} else {
-		p.answered = time.Time{}
 	}
 	if b.older == nil {
 		p.oldest = b.next
@@ -84,5 +90,6 @@ func (p *pulse) prompt() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.answered.IsZero() && now.Sub(p.answered) < fresh &&
+		(p.silent.IsZero() || now.Sub(p.silent) >= doubtful) &&
 		(p.oldest == nil || now.Sub(p.oldest.sent) < promptly)
 }

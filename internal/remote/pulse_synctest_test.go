@@ -51,6 +51,12 @@ func TestPulse(t *testing.T) {
 		p.end(p.begin(), true)
 		p.end(p.begin(), false)
 		require.False(t, p.prompt())
+		p.end(p.begin(), true)
+		time.Sleep(doubtful - time.Nanosecond)
+		p.end(p.begin(), true)
+		require.False(t, p.prompt(), "other connections may be dead too")
+		time.Sleep(time.Nanosecond)
+		require.True(t, p.prompt())
 	})
 }
 

@@ -18,6 +18,12 @@ type Server struct {
 	Publish string               // command that announces a release
 	Clock   Clock
 	pulse   pulse
+	alone   *combine.Combiner // Single, if it is one
+}
+
+// isReady reports whether a command that is sent now can be expected to be answered at once.
+func (sv *Server) isReady() bool {
+	return sv.alone != nil && sv.pulse.prompt() && sv.alone.IsReady() && sv.redis.PoolStats().IdleConns > 0
 }
 
 // send sends a call once.
@@ -38,7 +44,8 @@ func NewServer(rdb redis.UniversalClient) *Server {
 			s.Publish = "SPUBLISH"
 		}
 	case *redis.Client:
-		s.Single = combine.New(r, r.Options().PoolSize)
+		s.alone = combine.New(r, r.Options().PoolSize)
+		s.Single = s.alone
 	}
 	return s
 }

@@ -173,7 +173,7 @@ func (u *undoer) giveUp() bool {
 	}
 	u.mu.Unlock()
 	if over && len(rest) > 0 {
-		u.report(rest, len(rest), len(rest))
+		u.report(rest, len(rest), rest)
 	}
 	return over
 }
@@ -215,7 +215,8 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 	defer cancel()
 	var again []*undo
 	var failure error
-	failed, given := 0, 0
+	failed := 0
+	var given []*undo
 	answered = true
 	for i, result := range lua.RunAll(ctx, u.to.redis, calls) {
 		one := batch[i]
@@ -228,7 +229,7 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 		answered = answered && errs.IsReply(result.Err)
 		failed, failure = failed+1, result.Err
 		if !u.postpone(one, errs.IsReply(result.Err)) {
-			given++
+			given = append(given, one)
 			continue
 		}
 		again = append(again, one)
@@ -278,21 +279,37 @@ func (u *undoer) postpone(one *undo, answered bool) bool {
 	return u.home.Life.Err() == nil || one.pause <= closingBudget
 }
 
-// report logs a failure, once for all releases of a pipeline. What the client gives up while it is
-// closing is in the error of Close too.
-func (u *undoer) report(batch []*undo, failed, given int) {
+// report logs a failure, once for all releases of a pipeline. Locks that the client gives up while it
+// is closing, and that may be left, are in the error of Close too.
+func (u *undoer) report(batch []*undo, failed int, given []*undo) {
 	one := batch[0]
 	log := u.home.Log.With("kind", one.lock.Kind(), "name", one.lock.Name(), "owner", one.id, "error", u.why)
-	switch {
-	case given > 0 && u.home.Life.Err() != nil:
-		u.home.Leave(given, errs.Both(errs.ErrUnavailable, errs.Both(errs.ErrUncertain, u.why)))
-	case given > 0:
-		log.Warn("could not give back locks that may still stand at the server; their leases end them", "locks", given)
+	left := 0
+	if u.home.Life.Err() != nil {
+		left = lasting(given)
 	}
-	if failed > given && one.pause >= LastBackoff { // the first pauses are short, and often enough
-		log.Info("cannot give back locks that may still stand at the server; trying again", "locks", failed-given,
+	switch {
+	case left > 0:
+		u.home.Leave(left, errs.Both(errs.ErrUnavailable, errs.Both(errs.ErrUncertain, u.why)))
+	case len(given) > 0:
+		log.Warn("could not give back locks that may still stand at the server; their leases end them", "locks", len(given))
+	}
+	if failed > len(given) && one.pause >= LastBackoff { // the first pauses are short, and often enough
+		log.Info("cannot give back locks that may still stand at the server; trying again", "locks", failed-len(given),
 			"pause", one.pause)
 	}
+}
+
+// lasting counts the locks whose leases may not have ended. Votes of a quorum lock do not count:
+// those that are left at a minority of the masters keep nobody out.
+func lasting(list []*undo) (n int) {
+	now := time.Now()
+	for _, one := range list {
+		if _, vote := one.lock.(kind.Voter); !vote && now.Before(one.limit) {
+			n++
+		}
+	}
+	return n
 }
 
 // undos are a heap, by time.
