@@ -22,15 +22,15 @@ type Server struct {
 }
 
 // isReady reports whether a command that is sent now can be expected to be answered at once.
-func (sv *Server) isReady() bool {
-	return sv.alone != nil && sv.pulse.prompt() && sv.alone.IsReady() && sv.redis.PoolStats().IdleConns > 0
+func (s *Server) isReady() bool {
+	return s.alone != nil && s.pulse.prompt() && s.alone.IsReady() && s.redis.PoolStats().IdleConns > 0
 }
 
 // send sends a call once.
-func (sv *Server) send(ctx context.Context, call lua.Call) (lua.Reply, error) {
-	b := sv.pulse.begin()
-	reply, err := lua.Run(ctx, sv.Single, call)
-	sv.pulse.end(b, err == nil || errs.IsReply(err))
+func (s *Server) send(ctx context.Context, call lua.Call) (lua.Reply, error) {
+	b := s.pulse.begin()
+	reply, err := lua.Run(ctx, s.Single, call)
+	s.pulse.end(b, err == nil || errs.IsReply(err))
 	return reply, err
 }
 
