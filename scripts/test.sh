@@ -130,16 +130,17 @@ fail() { say "FAILED: $*"; failed=1; }
 # took SECONDS, in minutes.
 took() { printf '%d:%02d min' $(($1 / 60)) $(($1 % 60)); }
 
-# tests runs all packages of all modules, those that take longest first. In one call, because packages that wait for leases to end,
-# and for servers, leave room for others. (Rejected: -p with more than there are cores. It saves minutes, and tests of what happens
-# in time become tests of the machine.)
+# tests runs all packages of all modules, those that take longest first, in one call: packages that wait for leases to end, and for
+# servers, leave room for others. In the short run more packages than there are cores share the machine. (Rejected for the long run:
+# its chaos and simulation fill the machine by themselves.)
 tests() {
-  local patterns=(./integration_test/...) dir
+  local patterns=(./integration_test/...) together=() dir
+  [ ${#short[@]} = 0 ] || together=(-p $((2 * $(nproc))))
   for dir in "${modules[@]}"; do
     [ "$(name "$dir")" = integration_test ] || patterns+=(".${dir#"$root"}/...")
   done
   say "go test -race, of all modules"
-  go test -race -count=1 -timeout 35m -overlay "$overlay" -json "${short[@]}" "${patterns[@]}" 2>&1 |
+  go test -race -count=1 -timeout 35m "${together[@]}" -overlay "$overlay" -json "${short[@]}" "${patterns[@]}" 2>&1 |
     go run scripts/testsum.go "$results" || fail "tests"
 }
 
