@@ -134,7 +134,7 @@ took() { printf '%d:%02d min' $(($1 / 60)) $(($1 % 60)); }
 # servers, leave room for others. In the short run more packages than there are cores share the machine. (Rejected for the long run:
 # its chaos and simulation fill the machine by themselves.)
 tests() {
-  local patterns=(./integration_test/... ./redlock ./rlock ./cmd/holdfast) together=() dir
+  local patterns=(./integration_test/... ./redlock ./rlock ./internal/testkit/model/quorum ./cmd/holdfast) together=() dir
   [ ${#short[@]} = 0 ] || together=(-p $((2 * $(nproc))))
   for dir in "${modules[@]}"; do
     [ "$(name "$dir")" = integration_test ] || patterns+=(".${dir#"$root"}/...")
