@@ -10,13 +10,16 @@
 // exactly once is an error, and nothing is written: then the code has changed, and its row must
 // follow. package defence has the switches.
 //
-// Not promised: line numbers. Those of a copy may differ from its original's by what a row adds.
+// Not promised: line numbers. Those of a copy may differ from its original's by what a row adds, and
+// by the formatting of that.
 package main
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/format"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,17 +97,36 @@ func write(root, folder string, rows []placed) error {
 	}
 	replace := make(map[string]string)
 	for file, text := range texts {
+		formatted, err := format.Source([]byte(text))
+		if err != nil {
+			return fmt.Errorf("%s, with its rows: %w", file, err)
+		}
 		to := filepath.Join(folder, strings.ReplaceAll(file, "/", "_"))
-		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(to, formatted, 0o600); err != nil {
 			return err
 		}
 		replace[filepath.Join(root, filepath.FromSlash(file))] = to
+	}
+	if err := sweep(folder, replace); err != nil {
+		return err
 	}
 	list, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "\t")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(folder, "overlay.json"), append(list, '\n'), 0o600)
+}
+
+// sweep removes copies of files that have no rows any more.
+func sweep(folder string, replace map[string]string) error {
+	copies, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	keep := slices.Collect(maps.Values(replace))
+	for _, path := range copies {
+		if !slices.Contains(keep, path) {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	return err
 }
 
 // mutate returns the mutated text of each file that a row names, and of the one that says that
