@@ -421,3 +421,27 @@ func TestWhatUsersInstallHasNoReplace(t *testing.T) {
 		require.NotContains(t, string(text), "\nreplace", "go install ...@latest refuses a module with replace: "+file)
 	}
 }
+
+// TestModelsAreComputations: the models start no goroutine and share nothing, because scripts/test.sh
+// leaves the race detector out of their packages. Their tests may run side by side: each scenario is
+// a value of its own.
+func TestModelsAreComputations(t *testing.T) {
+	found := 0
+	for _, s := range sources(t) {
+		if !strings.HasPrefix(s.dir+"/", "internal/testkit/model/") {
+			continue
+		}
+		found++
+		for name, file := range s.files {
+			for _, imported := range file.Imports {
+				require.NotContains(t, imported.Path.Value, `"sync`, "%s/%s", s.dir, name)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				_, starts := n.(*ast.GoStmt)
+				require.False(t, starts, "%s/%s starts a goroutine", s.dir, name)
+				return true
+			})
+		}
+	}
+	require.GreaterOrEqual(t, found, 5)
+}
