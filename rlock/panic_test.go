@@ -19,10 +19,16 @@ import (
 
 // panicky is a hook of go-redis that panics at some calls of one script.
 type panicky struct {
-	script atomic.Pointer[lua.Script]
-	owner  atomic.Value // whose calls, "" if everybody's
-	times  atomic.Int32 // that are left
-	after  atomic.Bool  // the command was sent
+	aim   atomic.Pointer[aim]
+	owner atomic.Value // whose calls, "" if everybody's
+	after atomic.Bool  // the command was sent
+}
+
+// aim is a script, and how often the hook is still to panic at it. The two are one, so that a command
+// of the background cannot use up what is meant for another script.
+type aim struct {
+	script *lua.Script
+	times  atomic.Int32
 }
 
 func (p *panicky) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -43,11 +49,11 @@ func (p *panicky) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 
 func (p *panicky) around(cmds []redis.Cmder, send func()) {
 	due := func(cmd redis.Cmder) bool {
-		s := p.script.Load()
+		a := p.aim.Load()
 		owner, _ := p.owner.Load().(string)
-		return s != nil && len(cmd.Args()) > 1 && cmd.Args()[1] == s.Hash() &&
+		return a != nil && len(cmd.Args()) > 1 && cmd.Args()[1] == a.script.Hash() &&
 			(owner == "" || slices.Contains(cmd.Args(), any(owner))) &&
-			p.times.Add(-1) >= 0
+			a.times.Add(-1) >= 0
 	}
 	panics := slices.ContainsFunc(cmds, due)
 	if !panics || p.after.Load() {
@@ -61,8 +67,9 @@ func (p *panicky) around(cmds []redis.Cmder, send func()) {
 // at has the hook panic at the next calls of a script.
 func (p *panicky) at(s *lua.Script, times int32, after bool) {
 	p.after.Store(after)
-	p.times.Store(times)
-	p.script.Store(s)
+	a := &aim{script: s}
+	a.times.Store(times)
+	p.aim.Store(a)
 }
 
 func newPanicky(t *testing.T, opts *holdfast.Options) (*panicky, *holdfast.Client, *redis.Client) {
@@ -168,7 +175,7 @@ func TestPanicInTheBackground(t *testing.T) {
 	p.at(lua.Renew, 2, false)
 	end := h.Deadline().Add(lease)
 	eventually(t, "renewed", func() bool { return h.Deadline().After(end) })
-	require.Negative(t, p.times.Load())
+	require.Negative(t, p.aim.Load().times.Load())
 	require.NoError(t, h.Context().Err())
 	p.at(lua.Release, 3, false)
 	require.PanicsWithValue(t, "hook", func() { _ = h.Unlock(t.Context()) })
