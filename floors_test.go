@@ -37,6 +37,7 @@ var floors = []string{
 	"one_server unlock",
 	"handoff leave replicas",
 	"attempt extend reenter",
+	"keep+keepings", // what keeps a lock, and the list of those
 	"grant_hold left",
 	"grant+owner", // a grant is its owner's, and an owner finds its grants: the one has the other's mutex inside its own
 	"joined state",
@@ -48,7 +49,7 @@ var floors = []string{
 	"client",
 	"backend",
 	"entry",
-	"attached leftovers losses options reasons renewer uncertainty way word",
+	"attached leftovers losses options reasons renewer uncertainty way wish word",
 	"doc",
 }
 

@@ -62,6 +62,15 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	return h.fail("unlock", (*engine.Hold)(h).Unlock(ctx))
 }
 
+// Wanted returns a channel that is closed when somebody else wants the lock, so that a holder who can
+// finish early knows that it matters. It is one channel for all holds of an owner.
+//
+// Goroutines of the same client count when they begin to wait. Other clients are heard of only under
+// [Keep], and only those of this library: when they are refused, whether they wait or not. A hold of
+// a kind whose waiters queue at the server hears of nobody; and the channel of a nil or joined Hold
+// is nil. No promise depends on Wanted: it is a hint, which can be lost.
+func (h *Hold) Wanted() <-chan struct{} { return (*engine.Hold)(h).Wanted() }
+
 // Token is the fencing token. It is the same for re-entries, and greater for every new grant of the
 // name. Hand it to the resource that the lock protects, and let the resource refuse a token smaller
 // than the greatest it has seen. Package fence has guards that do that, and reads the token from

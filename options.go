@@ -71,6 +71,35 @@ func NoRenewal() Option { return engine.NoRenewal() }
 // for a kind that never hands off.
 func NoHandoff() Option { return engine.NoHandoff() }
 
+// Keep lets the client keep the lock after Unlock, without a holder, for as long as nobody else wants
+// it, but for at most d of idleness. The next Lock of this client for the name then takes the lock
+// without asking Redis, in about a microsecond. It is a new holder like any other, with an owner, a
+// context and a greater fencing token of its own. Use Keep for names that one process locks again
+// and again while others rarely want them. For other names it costs a little and brings nothing.
+//
+//   - Another client of this library that asks for the lock calls it back. If nobody holds it then,
+//     it is released at once: Lock takes two messages longer than for a free lock. TryLock returns
+//     [ErrNotAcquired], and finds the lock free a moment later.
+//   - Redisson's clients, and earlier versions of this library, cannot call. They wait for up to d.
+//     So does everybody whose call is lost, or not permitted: calls are sent on the channel of the
+//     lock, followed by a colon and the client's id.
+//   - A process that dies while it keeps the lock blocks others until the lease ends, as a holder
+//     that dies does. Choose a short [Lease] if that matters.
+//   - To Redis a kept lock is a held one: State names an owner, and the lease is renewed.
+//   - If somebody forces the lock free, or the server loses it, while it is kept, up to a third of
+//     the lease may pass before the client knows. A Lock within that time gets a hold that is then
+//     lost. The fencing token protects from that, as from every hold that is lost.
+//
+// A lock is not kept while calls cannot be heard: before the client has subscribed to them, which
+// the first Lock of a name begins, or where the server cannot say who listens (a cluster of Redis
+// 6). Nor is it kept if it was called back, or idle for d, several times before anybody of this
+// client wanted it again; it is tried again later. [Client.Close] gives back what is kept.
+//
+// d is also the longest time for which the client does not ask Redis whether others listen for a
+// release. 0 keeps nothing. Keep has no effect on a hold with [NoHandoff], [NoRenewal] or
+// [HoldAtLeast]. Kinds that cannot keep a lock refuse the option: all but rlock.
+func Keep(d time.Duration) Option { return engine.Keep(d) }
+
 // HoldAtLeast keeps the lock taken until d after the grant, however early it is unlocked. So a job
 // runs once per period under the lock, even if the job is short and the clocks of the machines
 // differ. Unlock leaves the lock in Redis for exactly the rest of d. The hold ends all the same:

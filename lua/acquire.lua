@@ -24,6 +24,9 @@
 -- The uncontended path is what a lock costs, so it makes no call that it could spare: HLEN tells "free" and "not a hash"
 -- at once, and whether the owner is there already is asked only when it can be.
 --
+-- Who is refused calls the client that has the lock, if that wants to be called: it may keep the lock without a holder, and gives
+-- it back then. A call that is not permitted or not heard fails nothing.
+--
 -- Who is far away comes too late whenever the lock is released, so it asks for a head start (see pass). That is a hint, which nobody
 -- misses: it never fails an attempt. It lives a second longer than the lease in its way, by when whoever waits asks again.
 local call = redis.call
@@ -47,6 +50,7 @@ if fields > 0 then
       end
     end
     local hash = redis.pcall('HGETALL', name) -- for people: who may not ask waits all the same
+    -- include recall
     return {0, call('PTTL', name), hash[1], hash[3], hash[5], hash[7]}
   end
   last = call('GET', tokens)

@@ -67,7 +67,7 @@ var _ engine.Entry = (*ballot)(nil)
 
 func (q *quorum) newBallot(cfg *engine.Settings) *ballot {
 	return &ballot{
-		q: q, id: q.base.Client.NewOwnerID(), patience: patienceOf(cfg), trusts: cfg.TrustRestarts,
+		q: q, id: q.base.Client.NewOwnerID(false), patience: patienceOf(cfg), trusts: cfg.TrustRestarts,
 		lease: cfg.Lease, votes: make([]vote, len(q.voters)),
 	}
 }

@@ -19,7 +19,7 @@ type protocol struct {
 	boxes                kind.Boxes
 }
 
-var _ kind.Hander = (*protocol)(nil)
+var _ kind.Recaller = (*protocol)(nil)
 
 func newProtocol(name string) *protocol {
 	k := keys.For(name)
@@ -29,6 +29,8 @@ func newProtocol(name string) *protocol {
 func (p *protocol) Kind() string    { return kindName }
 func (p *protocol) Name() string    { return p.keys.Name }
 func (p *protocol) Channel() string { return p.keys.Channel }
+
+func (p *protocol) Mailbox(client string) string { return p.keys.Mailbox(client) }
 
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
 	lease, ttl := p.boxes.Lease(a.Lease)

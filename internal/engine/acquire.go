@@ -20,9 +20,12 @@ func (g *grant) queueUp(r *request) (p *queue.Ticket) {
 	case r.once:
 		g.front = q.TryEnter(key, g)
 	default:
-		if p = q.Enter(key, g); p == nil {
+		var front any
+		if p, front = q.Enter(key, g); p == nil {
 			g.front = true
-		} // else others see the grant from now on
+		} else if ahead, _ := front.(*grant); ahead != nil {
+			ahead.call()
+		} // others see the grant from now on
 	}
 	r.place = p
 	return p
@@ -56,6 +59,9 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 	case err != nil:
 		err = g.left(err)
 	default:
+		if h = g.takeKept(); h != nil {
+			return h, nil
+		}
 		h, err = g.ask(at)
 		if err == nil {
 			h, err = g.confirm(h)

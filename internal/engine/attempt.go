@@ -87,6 +87,7 @@ func (g *grant) conclude(n Result) (*Hold, error) {
 		return nil, err
 	}
 	g.bid.Live(&g.tenure.watch)
+	g.prepareKeeping()
 	return h, nil
 }
 

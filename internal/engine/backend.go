@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/pubsub"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -39,11 +40,20 @@ type Traits struct {
 	// read-write lock do. The local queue is of those who ask: who is granted the lock leaves the
 	// front, and the next one asks at once.
 	Shared bool
+	// Recalls says that the backend is a [Recaller], so that a lock can be kept, see [Keep].
+	Recalls bool
 	// NoReentry says that each acquisition is an owner of its own, as with the permits of a
 	// semaphore. No context makes the lock re-entered, neither that of a hold nor one of
 	// [WithOwner]; and the context of a hold carries the owner that the one it derives from carries,
 	// so that other locks are re-entered under it as before.
 	NoReentry bool
+}
+
+// Recaller is a [Backend] whose refusals call the client that has the lock, if the id of the owner
+// says that it wants to be called, see [Client.NewOwnerID].
+type Recaller interface {
+	// Calls has the calls to this client heard until it is closed.
+	Calls(pubsub.Listener) interface{ Close() }
 }
 
 // Bid is one owner's request for a lock, with all its attempts.

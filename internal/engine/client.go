@@ -113,12 +113,19 @@ func (c *Client) Check() error {
 	return nil
 }
 
-// NewOwnerID numbers an owner. The h tells our owners from Redisson's thread numbers in a queue
-// that both share.
-func (c *Client) NewOwnerID() string {
+// NewOwnerID numbers an owner. The letter tells our owners from Redisson's thread numbers in a queue
+// that both share. It is an h, or one of two that say how the client is called if its lock is in the
+// way of others: k by PUBLISH, s by SPUBLISH.
+func (c *Client) NewOwnerID(called bool) string {
 	var buf [64]byte
-	id := append(buf[:0], c.id...)
-	id = append(id, ":h"...)
+	id, letter := append(buf[:0], c.id...), byte('h')
+	switch {
+	case called && c.server.Publish == "SPUBLISH":
+		letter = 's'
+	case called:
+		letter = 'k'
+	}
+	id = append(id, ':', letter)
 	return string(strconv.AppendUint(id, c.owners.Add(1), 10))
 }
 

@@ -39,6 +39,7 @@ type grant struct {
 	bid     Bid      // for it; nil before it asks, or if it was handed the lock
 	// courtesy is what it owes to other clients.
 	courtesy courtesy
+	wish     atomic.Pointer[wish]  // of others for the lock; nil: the holder has not asked for that
 	failed   atomic.Pointer[error] // what the last attempt came to that got no answer; nil since there was one
 
 	// turn holds one token. Operations that talk to the server about this grant take turns, because
@@ -223,8 +224,11 @@ func (g *grant) leave() {
 	if g.atLeast > 0 {
 		rest = g.rest // a method value, which takes memory
 	}
-	turn, spent := queue.Handover(g.yielded), g.spentLocked()
+	turn, spent, t := queue.Handover(g.yielded), g.spentLocked(), g.tenure
 	g.mu.Unlock()
+	if t != nil {
+		t.stopKeeping()
+	}
 	g.owner.drop(g, spent)
 	if g.front {
 		g.base.Client.queue.Leave(g.base.Key, turn)
@@ -232,6 +236,24 @@ func (g *grant) leave() {
 	if g.entry != nil {
 		g.entry.Abandon(rest, lease)
 	}
+}
+
+// takeOver makes the grant the holder of a tenure, with the next token of that, if the lock is as it
+// wants it. The caller has the mutex of the tenure.
+func (g *grant) takeOver(t *Tenure, lease time.Duration, confirmed remote.Replicas) *Hold {
+	want := &g.asked.want
+	if t.over || !want.handOff || !want.renew || want.Lease != lease || !confirmed.Cover(want.Replicas) {
+		return nil
+	}
+	h := &Hold{on: g, parent: g.asked.ctx, depth: 1, token: t.nextLocked(), renewed: true}
+	t.used++
+	t.holder = g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.live, g.front, g.tenure, g.entry, g.id = true, true, t, t.Entry, t.Entry.Owner()
+	g.token, g.lease, g.renew, g.confirmed = h.token, lease, true, confirmed
+	g.holds = append(g.holds, h)
+	return h
 }
 
 // isOver reports whether the grant has ended, and whether its owner's id must not be used again.
@@ -325,6 +347,13 @@ func (g *grant) standing() (count int, token uint64, stands time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return max(len(g.holds), 1), g.token, max(g.lease, g.restLocked())
+}
+
+// call is [holder.call].
+func (g *grant) call() {
+	if w := g.wish.Load(); w != nil {
+		w.come()
+	}
 }
 
 // staysLocked reports whether the lock has to stay taken for a while, and is not released before.

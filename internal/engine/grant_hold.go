@@ -31,6 +31,23 @@ func (g *grant) tell(ctx context.Context, h *Hold) context.Context {
 	return held.With(ctx, g.base.Key.Name, g.base.Client, h.token)
 }
 
+// wanted is closed when somebody waits in this client, or another client has called. There is one
+// channel for all holds of the grant.
+func (g *grant) wanted() <-chan struct{} {
+	w := g.wish.Load()
+	if w == nil {
+		g.wish.CompareAndSwap(nil, newWish())
+		w = g.wish.Load()
+	}
+	g.mu.Lock()
+	t := g.tenure
+	g.mu.Unlock()
+	if t.isWanted() || g.front && g.base.Client.queue.Waiting(g.base.Key) > 0 { // before it asked
+		w.come()
+	}
+	return w.came
+}
+
 // look ends a hold whose lease is over by the clock.
 func (g *grant) look(h *Hold) {
 	t, dog := g.tenure, g.base.Dog

@@ -14,27 +14,39 @@ import (
 // handOff ends the grant by handing the lock to a waiter of this client, where that is possible.
 // It reports whether the grant has ended. err is then what Unlock returns.
 func (g *grant) handOff(ctx context.Context) (ended bool, err error) {
-	switch {
-	case !g.mayHandOff():
+	switch may := g.mayStay(); {
+	case !may:
 		return false, nil
-	case g.tenure.fresh():
-		return g.hand(), nil
+	case g.isAwaited() && g.tenure.fresh():
+		return g.hand() || g.keep(), nil
+	case g.isAwaited():
+		return g.pass(ctx)
+	case g.keep():
+		return true, nil
+	case g.mayBeKept():
+		return g.pass(ctx)
 	}
-	return g.pass(ctx)
+	return false, nil
 }
 
-// mayHandOff reports whether the lock may be handed on. Somebody has to wait for it in this client,
-// and more than half of the lease has to be left: where renewals fail, the lock goes back to the
-// server before its lease is nearly over. A lease that is longer at the server than the waiter asks
-// for is not handed on. Nor is a lock that TryLock got without the front place: the waiter in the
-// front place is about to ask the server.
-func (g *grant) mayHandOff() bool {
+// mayHandOff reports whether the lock may be handed on, and somebody waits for it in this client.
+func (g *grant) mayHandOff() bool { return g.mayStay() && g.isAwaited() }
+
+// isAwaited reports whether somebody waits for the lock in this client.
+func (g *grant) isAwaited() bool { return g.base.Client.queue.Waiting(g.base.Key) > 0 }
+
+// mayStay reports whether the lock may stay with this client. More than half of the lease has to be
+// left: where renewals fail, the lock goes back to the server before its lease is nearly over. A
+// lease that is longer at the server than the next holder asks for does not stay. Nor does a lock
+// that TryLock got without the front place: the waiter in the front place is about to ask the
+// server.
+func (g *grant) mayStay() bool {
 	b, want := g.base, &g.asked.want
 	g.mu.Lock()
 	lease, can := g.lease, want.handOff && want.renew && !g.entry.IsStray() && g.ended == nil
 	can = can && !g.longer && g.front
 	g.mu.Unlock()
-	return can && b.Client.ctx.Err() == nil && b.Client.queue.Waiting(b.Key) > 0 &&
+	return can && b.Client.ctx.Err() == nil &&
 		time.Until(b.Dog.Deadline(&g.tenure.watch)) > lease/2
 }
 
@@ -58,20 +70,7 @@ func (g *grant) hand() bool {
 func (t *Tenure) give(from, to *grant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	want := &to.asked.want
-	if t.over || t.holder != from || !want.handOff || !want.renew || want.Lease != from.lease ||
-		!from.confirmed.Cover(want.Replicas) {
-		return false
-	}
-	h := &Hold{on: to, parent: to.asked.ctx, depth: 1, token: t.nextLocked(), renewed: true}
-	t.used++
-	t.holder = to
-	to.mu.Lock()
-	to.live, to.front, to.tenure, to.entry, to.id = true, true, t, t.Entry, t.Entry.Owner()
-	to.token, to.lease, to.renew, to.confirmed = h.token, want.Lease, true, from.confirmed
-	to.holds = append(to.holds, h)
-	to.mu.Unlock()
-	return true
+	return t.holder == holder(from) && to.takeOver(t, from.lease, from.confirmed) != nil
 }
 
 // pass asks the server to keep the lock for the waiters of this client, or to release the lock if
@@ -80,6 +79,10 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	b, t := g.base, g.tenure
 	c := b.Client
 	t.noteUse()
+	k, _ := t.keeper.(*keeping)
+	if k != nil {
+		k.asking()
+	}
 	tokens := c.reserveSize()
 	o := g.entry.Pass(ctx, g.lease, tokens)
 	if o.Err == nil && o.Reply.Status == lua.Done {
@@ -129,8 +132,11 @@ func (g *grant) kept(o remote.Outcome) (ended bool, err error) {
 	}
 	t.mu.Lock()
 	t.reserveLocked(first, last)
+	if k, _ := t.keeper.(*keeping); k != nil {
+		k.nobodyLocked(g.asked.want.keep)
+	}
 	t.mu.Unlock()
-	return g.mayHandOff() && g.hand(), nil // everybody may have left meanwhile
+	return g.mayHandOff() && g.hand() || g.keep(), nil // everybody may have left meanwhile
 }
 
 // accept ends the wait of a grant that was handed the lock.

@@ -40,6 +40,8 @@ type possession interface {
 	newContext(h *Hold) (context.Context, context.CancelCauseFunc)
 	// tell adds the tokens of the hold to a context.
 	tell(ctx context.Context, h *Hold) context.Context
+	// wanted is closed when somebody else wants the lock; nil: that is not known.
+	wanted() <-chan struct{}
 	// look ends the hold if the deadline has passed.
 	look(h *Hold)
 }
@@ -156,6 +158,15 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 		err = h.on.extend(ctx, lease)
 	}
 	return Raise(err)
+}
+
+// Wanted is closed when somebody else wants the lock, as far as that is heard of. It is nil of what
+// nobody can say that of.
+func (h *Hold) Wanted() <-chan struct{} {
+	if h.check() != nil {
+		return nil
+	}
+	return h.on.wanted()
 }
 
 // Of says which lock it is a hold of. A nil or zero Hold is of none.

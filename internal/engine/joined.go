@@ -118,6 +118,9 @@ func (j *joined) tell(ctx context.Context, _ *Hold) context.Context {
 	return ctx
 }
 
+// wanted is not known: each of the holds has a channel of its own.
+func (j *joined) wanted() <-chan struct{} { return nil }
+
 func (j *joined) look(h *Hold) {
 	for _, one := range j.holds {
 		if one.reason() == nil {

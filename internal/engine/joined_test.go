@@ -39,6 +39,8 @@ func (s *stand) newContext(h *Hold) (context.Context, context.CancelCauseFunc) {
 	return context.WithCancelCause(h.parent)
 }
 
+func (s *stand) wanted() <-chan struct{} { return nil }
+
 func (s *stand) look(h *Hold) {
 	if s.over {
 		_ = h.end(errs.ErrLost)

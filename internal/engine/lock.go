@@ -69,6 +69,12 @@ func (b *Lock) Configure(cfg *Settings, opts []Option) error {
 	}
 	cfg.Lease = time.Duration(kind.Millis(cfg.Lease)) * time.Millisecond
 	cfg.handOff = cfg.handOff && cfg.atLeast == 0
+	switch {
+	case cfg.keep > 0 && !b.traits.Recalls:
+		cfg.Refuse(errs.Invalid("Keep is %v; a %s cannot be kept, leave the option out or use an rlock", cfg.keep, b.Key.Kind))
+	case !cfg.handOff || !cfg.renew:
+		cfg.keep = 0
+	}
 	if cfg.err != nil {
 		return cfg.err
 	}

@@ -25,7 +25,7 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 	}
 	defer r.cancel()
 	late := r.ctx.Err() != nil
-	own := ownerOf(r.ctx, b)
+	own := ownerOf(r, b)
 	h, err := (*Hold)(nil), errAgain
 	for errors.Is(err, errAgain) {
 		g, failed := own.enter(b, r)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/pubsub"
 )
 
 // oneServer is the backend of a lock that the client's own server grants.
@@ -28,7 +29,15 @@ func newOneServer(b *Lock, p kind.Protocol) Backend {
 }
 
 // Traits is [Backend.Traits].
-func (s *oneServer) Traits() Traits { return Traits{HandsOff: s.hander != nil} }
+func (s *oneServer) Traits() Traits {
+	_, recalls := s.protocol.(kind.Recaller)
+	return Traits{HandsOff: s.hander != nil, Recalls: recalls}
+}
+
+// Calls is [Recaller.Calls].
+func (s *oneServer) Calls(l pubsub.Listener) interface{ Close() } {
+	return s.client.hub.Listen(s.protocol.(kind.Recaller).Mailbox(s.client.id), l)
+}
 
 // Check is [Backend.Check].
 func (s *oneServer) Check(cfg *Settings) error { return checkReplicas(cfg.Replicas, cfg.Lease) }

@@ -85,6 +85,7 @@ type Settings struct {
 	Lease         time.Duration
 	renew         bool
 	handOff       bool
+	keep          time.Duration // for which the lock stays with the client after the last unlock; 0: it does not
 	Replicas      remote.Replicas
 	atLeast       time.Duration // that the lock stays taken; 0: as long as it is held
 	MasterTimeout time.Duration // of kinds that ask several masters
@@ -122,6 +123,16 @@ func Lease(d time.Duration) Option {
 // NoHandoff is what users know as holdfast.NoHandoff.
 func NoHandoff() Option {
 	return func(c *Settings) { c.handOff = false }
+}
+
+// Keep is what users know as holdfast.Keep.
+func Keep(d time.Duration) Option {
+	return func(c *Settings) {
+		if d < 0 || d > maxLease {
+			c.Refuse(errs.Invalid("Keep is %v; use a positive duration, such as 1s, or 0 to keep nothing", d))
+		}
+		c.keep = d
+	}
 }
 
 // NoRenewal is what users know as holdfast.NoRenewal.

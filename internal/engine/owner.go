@@ -40,12 +40,14 @@ func newOwner() *owner {
 	return o
 }
 
-// ownerID is an owner's name in Redis for one client and one kind of lock. Kinds do not share names
+// ownerID is an owner's name in Redis for one client and one kind of lock, and another one for the
+// locks that may be kept. Kinds do not share names
 // because their hashes look alike: a script of one kind would take another kind's hash with its
 // owner for its own, and release or grant it.
 type ownerID struct {
 	client *Client
 	kind   string
+	called bool // its client is called by those who are refused
 	id     string
 }
 
@@ -59,14 +61,15 @@ func WithOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, newOwner())
 }
 
-// ownerOf returns the owner that ctx carries, or a new one that will use b. Of locks without
-// re-entry it always returns a new one.
-func ownerOf(ctx context.Context, b *Lock) *owner {
-	if o, ok := ctx.Value(ownerKey{}).(*owner); ok && !b.traits.NoReentry {
+// ownerOf returns the owner that the request's context carries, or a new one that will use b. Of
+// locks without re-entry it always returns a new one.
+func ownerOf(r *request, b *Lock) *owner {
+	if o, ok := r.ctx.Value(ownerKey{}).(*owner); ok && !b.traits.NoReentry {
 		return o
 	}
 	o := newOwner()
-	o.ids = append(o.ids, ownerID{b.Client, b.Key.Kind, b.Client.NewOwnerID()})
+	called := r.want.keep > 0
+	o.ids = append(o.ids, ownerID{b.Client, b.Key.Kind, called, b.Client.NewOwnerID(called)})
 	return o
 }
 
@@ -81,7 +84,7 @@ func (o *owner) enter(b *Lock, r *request) (*grant, error) {
 			return g, err
 		}
 	}
-	g := newGrant(b, o, o.idLocked(b), r)
+	g := newGrant(b, o, o.idLocked(b, r.want.keep > 0), r)
 	if len(o.grants) < fewGrants {
 		o.grants = append(o.grants, g)
 	} else {
@@ -116,17 +119,16 @@ func (o *owner) addLocked(g *grant) {
 }
 
 // idLocked returns the owner's name in Redis for this client and kind of lock.
-func (o *owner) idLocked(b *Lock) string {
+func (o *owner) idLocked(b *Lock, called bool) string {
 	i := slices.IndexFunc(o.ids, func(known ownerID) bool {
-		return known.client == b.Client && known.kind == b.Key.Kind
-
+		return known.client == b.Client && known.kind == b.Key.Kind && known.called == called
 	})
 	if i < 0 {
 		i = len(o.ids)
-		o.ids = append(o.ids, ownerID{client: b.Client, kind: b.Key.Kind})
+		o.ids = append(o.ids, ownerID{client: b.Client, kind: b.Key.Kind, called: called})
 	}
 	if o.ids[i].id == "" {
-		o.ids[i].id = b.Client.NewOwnerID()
+		o.ids[i].id = b.Client.NewOwnerID(called)
 	}
 	return o.ids[i].id
 }

@@ -81,8 +81,23 @@ func (b *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	b.RenewNow()
+	b.recall(ctx, owner)
 	if refused := released.Reply.Text(0); refused != "" {
 		return true, Raise(errors.New("released, but the waiters could not be told; " + ExplainUnannounced(b, refused)))
 	}
 	return true, nil
+}
+
+// recall calls the client of an owner that was forced out. If it keeps the lock without a holder, it
+// learns of the loss before it takes the lock again. Nobody misses a call that fails: the next renewal
+// tells the same.
+func (b *Lock) recall(ctx context.Context, owner string) {
+	p, recalls := b.wire.(kind.Recaller)
+	client, command := remote.Called(owner)
+	if !recalls || client == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), b.Client.session.Budget(), remote.ErrBudget)
+	defer cancel()
+	_ = b.Client.rdb.Do(ctx, command, p.Mailbox(client), "1").Err()
 }

@@ -28,7 +28,10 @@ type Tenure struct {
 	holder holder
 	first  uint64 // of the tokens that were reserved
 	last   uint64
+	turn   time.Time // when the server granted or kept the lock
 	look   time.Time // when to look for others who want the lock
+	wanted bool      // somebody of another client was refused since then, and called
+	keeper keeper    // of the lock while nobody holds it; nil: it is not kept
 	used   uint32    // how many of the tokens holders have had
 	over   bool
 }
@@ -51,11 +54,20 @@ type holder interface {
 	standing() (count int, token uint64, stands time.Duration)
 	// rest is for how long the lock has to stay taken. Zero: it may be released.
 	rest() time.Duration
+	// call says that somebody of another client wants the lock. It must not block.
+	call()
 	// finish ends it for a reason, see [grant.finish].
 	finish(reason error, undo bool) bool
 	// endLost and leaveLost end it because the lock was lost. The first cannot wait, the second may.
 	endLost(reason error) error
 	loser
+}
+
+// keeper is the holder of a lock that nobody of the client holds, see [keeping].
+type keeper interface {
+	holder
+	// stop ends what it does beside that.
+	stop()
 }
 
 var _ watchdog.Owner = (*Tenure)(nil)
@@ -71,7 +83,8 @@ func (t *Tenure) begin(h holder, token, last uint64) {
 
 func (t *Tenure) reserveLocked(first, last uint64) {
 	t.first, t.last, t.used = first, max(first, last), 0
-	t.look = time.Now().Add(handOffFor)
+	t.turn = time.Now()
+	t.look = t.turn.Add(handOffFor)
 }
 
 // nextLocked is the token of the next holder.
@@ -103,6 +116,23 @@ func (t *Tenure) end() holder {
 	defer t.mu.Unlock()
 	t.over = true
 	return t.holder
+}
+
+// stopKeeping is for a tenure that ends.
+func (t *Tenure) stopKeeping() {
+	t.mu.Lock()
+	k := t.keeper
+	t.mu.Unlock()
+	if k != nil {
+		k.stop()
+	}
+}
+
+// isWanted reports whether another client has called for the lock.
+func (t *Tenure) isWanted() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.wanted
 }
 
 // Lost is called by the watchdog when the server says that the owner does not hold the lock, or

@@ -78,6 +78,14 @@ type Hander interface {
 	Pass(owner string, lease time.Duration, tokens int, publish string) lua.Call
 }
 
+// Recaller is the protocol of a kind whose refusals call the client that has the lock, where the
+// letter in the owner's id says by which command. A refused attempt of the same client does not.
+type Recaller interface {
+	Hander
+	// Mailbox is the channel on which a client is called.
+	Mailbox(client string) string
+}
+
 // Voter is the protocol of a kind whose locks are granted by several masters together.
 type Voter interface {
 	Lock

@@ -78,26 +78,26 @@ func (q *Queue) enterLocked(key Key, who any) bool {
 }
 
 // Enter takes the front place if nobody has it, and returns nil. Else it returns a place behind
-// those who wait; the caller has to call Wait. who is what [Queue.Hand] shows to the one that
+// those who wait, and who is in front; the caller has to call Wait. who is what [Queue.Hand] shows to the one that
 // leaves, and what those behind are told.
-func (q *Queue) Enter(key Key, who any) *Ticket {
+func (q *Queue) Enter(key Key, who any) (p *Ticket, front any) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.enterLocked(key, who) {
-		return nil
+		return nil, nil
 	}
 	l := q.lines[key]
 	if l.behind == nil {
 		l.behind = list.New()
 		q.lines[key] = l
 	}
-	p := &Ticket{queue: q, key: key, who: who, ready: make(chan struct{}), err: q.closed}
+	p = &Ticket{queue: q, key: key, who: who, ready: make(chan struct{}), err: q.closed}
 	if p.err != nil {
 		close(p.ready)
-		return p
+		return p, l.front
 	}
 	p.entry = l.behind.PushBack(p)
-	return p
+	return p, l.front
 }
 
 // Wait waits for the front place as long as the context and the queue allow. What came of it is in

@@ -21,7 +21,7 @@ var key = Key{Kind: "test", Name: "a"}
 
 // enterAndWait takes the front place, or the next one in line.
 func enterAndWait(ctx context.Context, q *Queue, who any) (Handover, error) {
-	if p := q.Enter(key, who); p != nil {
+	if p, _ := q.Enter(key, who); p != nil {
 		p.Wait(ctx)
 		return p.Outcome()
 	}
@@ -171,7 +171,9 @@ func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
 		require.True(t, q.TryEnter(key, "first"))
-		second, third := q.Enter(key, "second"), q.Enter(key, "third")
+		second, front := q.Enter(key, "second")
+		require.Equal(t, "first", front)
+		third, _ := q.Enter(key, "third")
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		third.Wait(over)
@@ -179,7 +181,7 @@ func TestAhead(t *testing.T) {
 		q.Leave(key, Free)
 		second.Wait(t.Context())
 		require.Equal(t, "first", second.Ahead())
-		fourth := q.Enter(key, "fourth")
+		fourth, _ := q.Enter(key, "fourth")
 		fourth.Wait(over)
 		require.Equal(t, "second", fourth.Ahead())
 		q.Leave(key, Free)

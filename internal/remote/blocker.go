@@ -21,6 +21,9 @@ type Blocker struct {
 	Stays   bool          // it is somebody's data, and no lock of whatever kind or version: waiting would not end
 }
 
+// letters are those before the number of an owner of this library, see engine's NewOwnerID.
+const letters = "hks"
+
 // IsOwner reports whether a field is an owner of this library or of Redisson, whose owners end in
 // the number of a thread.
 func IsOwner(field string) bool {
@@ -29,8 +32,25 @@ func IsOwner(field string) bool {
 		return false
 	}
 	number, ok := strings.CutPrefix(field[length:], ":")
-	_, err := strconv.ParseUint(strings.TrimPrefix(number, "h"), 10, 64)
+	if number != "" && strings.ContainsRune(letters, rune(number[0])) {
+		number = number[1:]
+	}
+	_, err := strconv.ParseUint(number, 10, 64)
 	return ok && err == nil
+}
+
+// Called is the client of an owner, and the command by which it wants to be called; empty if it does
+// not.
+func Called(owner string) (client, command string) {
+	at := strings.LastIndexByte(owner, ':')
+	switch {
+	case at < 0 || !IsOwner(owner):
+	case owner[at+1] == 'k':
+		return owner[:at], "PUBLISH"
+	case owner[at+1] == 's':
+		return owner[:at], "SPUBLISH"
+	}
+	return "", ""
 }
 
 // mayBeLock reports whether a field may belong to a lock of any kind, or of a later version: all

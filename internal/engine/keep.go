@@ -1,0 +1,329 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
+)
+
+// keeping is the holder of a lock that the client keeps while nobody holds it. The next Lock of this
+// client takes the lock from it without asking the server.
+//
+// Who is refused calls the client, and the lock is given back at once. (Such calls are the blocking
+// callbacks of lock managers, as in VMS, GFS2 and Chubby.) A call can be lost. So the lock is kept
+// only while these hold:
+//
+//   - The server has said, since the calls began to arrive, that nobody listens for a release. Who
+//     waits listens first and asks then, so whoever comes later is refused and calls.
+//   - The calls have arrived without a break since then.
+//   - The lock was not idle for longer than the option allows, nor was the server asked longer ago.
+//     This is for those who wait and cannot call, as Redisson's clients, and for calls that are lost
+//     all the same.
+type keeping struct {
+	base  *Lock
+	t     *Tenure
+	calls interface{ Close() }
+	gone  chan struct{} // closed when the lock has been given back, or lost
+	once  sync.Once     // for closing it
+
+	// The rest is guarded by the tenure's mutex.
+
+	hears bool   // calls arrive
+	gaps  uint64 // how often some may have been missed
+	asked uint64 // gaps when the server was asked who listens; not valid before sure
+	sure  bool   // it was asked while calls arrived, and nobody did
+	used  bool   // somebody has taken the lock from here, or it was never kept
+	kept  bool   // it has been kept once
+
+	lease     time.Duration // of the last holder, as is
+	confirmed remote.Replicas
+	until     time.Time // when it has been idle for too long
+	timer     *time.Timer
+	armed     bool // timer will fire
+}
+
+var _ keeper = (*keeping)(nil)
+
+// prepareKeeping has the calls heard from now on, if the new grant's lock may be kept.
+func (g *grant) prepareKeeping() {
+	if g.asked.want.keep == 0 {
+		return
+	}
+	be, t := g.base.backend.(Recaller), g.tenure
+	k := &keeping{base: g.base, t: t, gone: make(chan struct{})}
+	k.calls = be.Calls(k) // without the mutex: Look may be called before it returns
+	t.mu.Lock()
+	over := t.over || t.holder != g
+	t.keeper = k
+	t.mu.Unlock()
+	keepings(g.base.Client).add(g.base.Key, k)
+	if over || !g.isLive() {
+		k.stop()
+	}
+}
+
+// Message is [pubsub.Listener]: somebody was refused.
+func (k *keeping) Message(string) { k.heard(false) }
+
+// Look is [pubsub.Listener]: calls may have been missed, or arrive from now on.
+func (k *keeping) Look(confirmed bool) {
+	k.t.mu.Lock()
+	k.hears = confirmed
+	k.gaps++
+	k.t.mu.Unlock()
+	k.heard(true)
+}
+
+// heard has the lock given back if nobody holds it, else its holder told. It is called with the mutex
+// of the hub held, so it only begins that.
+func (k *keeping) heard(missed bool) {
+	t := k.t
+	t.mu.Lock()
+	idle := t.holder == holder(k) && !t.over
+	var h holder
+	switch {
+	case idle:
+		t.over = true
+	case !missed && !t.over:
+		t.wanted = true
+		if ends := t.turn.Add(handOffFor); t.look.After(ends) {
+			t.look = ends
+		}
+		h = t.holder
+	}
+	t.mu.Unlock()
+	switch {
+	case idle:
+		k.base.Client.tasks.Go(k.giveBack)
+	case h != nil:
+		h.call()
+	}
+}
+
+// asking notes that the server is about to be asked who listens.
+func (k *keeping) asking() {
+	k.t.mu.Lock()
+	defer k.t.mu.Unlock()
+	k.sure, k.asked = false, k.gaps
+	if !k.hears {
+		k.asked = ^uint64(0) // as there will never be
+	}
+	k.t.wanted = false
+}
+
+// nobodyLocked notes that nobody listens, by the answer, and puts off when the server is asked again.
+func (k *keeping) nobodyLocked(d time.Duration) {
+	k.sure = true
+	if k.hearsAllLocked() && !k.t.wanted {
+		k.t.look = k.t.turn.Add(max(d, handOffFor))
+	}
+}
+
+func (k *keeping) hearsAllLocked() bool { return k.sure && k.hears && k.gaps == k.asked }
+
+// mayKeep reports whether the lock may be kept by this client when the server says that nobody else
+// wants it.
+func (k *keeping) mayKeep() bool {
+	k.t.mu.Lock()
+	can, began := k.hears && !k.t.wanted && !k.t.over, k.kept
+	k.t.mu.Unlock()
+	return can && (began || keepings(k.base.Client).pays(k.base.Key))
+}
+
+// keep ends the grant by keeping the lock with the client, without a holder, if that may be without
+// asking the server. Nobody waits in this client, or has come to wait only now: then it takes the
+// lock from here.
+func (g *grant) keep() bool {
+	k, _ := g.tenure.keeper.(*keeping)
+	if k == nil || g.asked.want.keep == 0 {
+		return false
+	}
+	deadline := g.base.Dog.Deadline(&g.tenure.watch)
+	if !k.take(g) {
+		return false
+	}
+	g.mu.Lock()
+	g.ended, g.until, g.front = errs.ErrReleased, deadline, false
+	g.mu.Unlock()
+	g.owner.drop(g, true)
+	g.base.Client.queue.Leave(g.base.Key, queue.Free)
+	return true
+}
+
+// take makes it the holder in place of a grant.
+func (k *keeping) take(from *grant) bool {
+	t, d := k.t, from.asked.want.keep
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if t.over || t.holder != holder(from) || t.wanted || !k.hearsAllLocked() || t.nextLocked() > t.last ||
+		!now.Before(t.look) {
+		return false
+	}
+	t.holder, k.kept = k, true
+	k.lease, k.confirmed = from.lease, from.confirmed
+	k.until = now.Add(d)
+	if !k.armed {
+		k.armLocked(d)
+	}
+	return true
+}
+
+// armLocked has the lock looked at after a time. The timer is not stopped when the lock is taken, or
+// each Lock would pay for that.
+func (k *keeping) armLocked(d time.Duration) {
+	k.armed = true
+	if k.timer == nil {
+		k.timer = time.AfterFunc(d, k.expire)
+		return
+	}
+	k.timer.Reset(d)
+}
+
+// expire gives the lock back if it was idle for too long.
+func (k *keeping) expire() {
+	k.base.Client.tasks.Begin()
+	defer k.base.Client.tasks.End()
+	t := k.t
+	t.mu.Lock()
+	k.armed = false
+	idle := !t.over && t.holder == holder(k)
+	if left := time.Until(k.until); idle && left > 0 {
+		k.armLocked(left)
+		idle = false
+	}
+	t.over = t.over || idle
+	t.mu.Unlock()
+	if idle {
+		k.giveBack()
+	}
+}
+
+// giveBack releases the lock of a tenure that is over. What gets no answer is repeated in the
+// background.
+func (k *keeping) giveBack() {
+	defer k.stop()
+	t := k.t
+	if !k.base.Dog.Forget(&t.watch) {
+		return // it was lost in this moment, or is released by Close
+	}
+	t.noteUse()
+	o := t.Entry.Release(context.Background(), Nothing)
+	if o.Err != nil {
+		k.base.Client.opts.Logger.Warn("kept lock not given back yet", "kind", k.base.Key.Kind, "name", k.base.Key.Name,
+			"owner", t.Entry.Owner(), "error", k.base.Uncertain(o))
+	}
+	t.Entry.Abandon(Nothing, k.lease)
+}
+
+// stop ends the hearing of calls, and tells whoever waits for the lock to leave the client.
+func (k *keeping) stop() {
+	k.once.Do(func() {
+		k.calls.Close()
+		keepings(k.base.Client).remove(k.base.Key, k)
+		k.t.mu.Lock()
+		used := k.used || !k.kept
+		if k.timer != nil {
+			k.timer.Stop()
+		}
+		k.t.mu.Unlock()
+		if !used {
+			keepings(k.base.Client).vainly(k.base.Key)
+		}
+		close(k.gone)
+	})
+}
+
+// takeKept makes the grant the holder of the lock if its client keeps it. A lock that is being given
+// back is waited for: else its own client would be told that it is taken. So is one that does not
+// suit, which is given back first.
+func (g *grant) takeKept() *Hold {
+	b := g.base
+	if !g.front || !b.traits.Recalls || b.Over(g.asked.wait) != nil {
+		return nil
+	}
+	k := keepings(b.Client).of(b.Key)
+	if k == nil {
+		return nil
+	}
+	if h := k.give(g); h != nil {
+		return h
+	}
+	k.t.mu.Lock()
+	ours := k.t.holder == holder(k)
+	begin := ours && !k.t.over
+	k.t.over = k.t.over || begin
+	k.t.mu.Unlock()
+	switch {
+	case begin:
+		b.Client.tasks.Go(k.giveBack)
+	case !ours:
+		return nil // a holder's, which the server says
+	}
+	select {
+	case <-k.gone:
+	case <-g.asked.wait.Done():
+	case <-b.Client.ctx.Done():
+	}
+	return nil
+}
+
+// give makes a grant the holder, while more than half of the lease is left.
+func (k *keeping) give(to *grant) *Hold {
+	t := k.t
+	left := time.Until(k.base.Dog.Deadline(&t.watch))
+	t.mu.Lock()
+	if t.holder != holder(k) || left <= k.lease/2 || t.nextLocked() > t.last {
+		t.mu.Unlock()
+		return nil
+	}
+	h, first := to.takeOver(t, k.lease, k.confirmed), !k.used
+	k.used = k.used || h != nil
+	t.mu.Unlock()
+	if h != nil && first {
+		keepings(k.base.Client).paid(k.base.Key)
+	}
+	return h
+}
+
+// mayBeKept reports whether the grant's lock may be kept when the server says that nobody listens.
+func (g *grant) mayBeKept() bool {
+	k, _ := g.tenure.keeper.(*keeping)
+	return k != nil && g.asked.want.keep > 0 && k.mayKeep()
+}
+
+// The methods by which it is the [holder] of its tenure.
+
+func (k *keeping) standing() (count int, token uint64, stands time.Duration) {
+	k.t.mu.Lock()
+	defer k.t.mu.Unlock()
+	return 1, k.t.nextLocked() - 1, k.lease
+}
+
+func (k *keeping) rest() time.Duration { return 0 }
+
+func (k *keeping) call() {} // see heard
+
+func (k *keeping) finish(error, bool) bool {
+	k.stop()
+	return true
+}
+
+func (k *keeping) endLost(reason error) error {
+	k.base.Dog.Forget(&k.t.watch)
+	if pastDeadline(reason) {
+		k.t.Entry.MarkStray() // Redis may still have it, which would block others until its lease ends there
+	}
+	return reason
+}
+
+func (k *keeping) leaveLost(reason error) {
+	k.t.Entry.Abandon(Nothing, k.lease)
+	k.stop()
+	k.base.Client.opts.Logger.Info("lock lost that was kept without a holder", "kind", k.base.Key.Kind,
+		"name", k.base.Key.Name, "owner", k.t.Entry.Owner(), "reason", reason)
+}
