@@ -45,7 +45,9 @@ func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
 //   - Hand-off. Unlock does not ask Redis when it hands the lock on and the client has asked Redis
 //     within the last 10 ms. A nil error then means that no loss was known. If somebody forced the
 //     lock free in that time, or wiped the server, the next holder's next renewal finds the loss,
-//     at most a third of the lease later. With [NoHandoff], Unlock asks Redis each time.
+//     at most a third of the lease later. With [NoHandoff], Unlock asks Redis each time. With [Keep],
+//     Unlock may keep the lock for the client's next holder without asking, for as long as the option
+//     says.
 //   - A lost answer. If the answer to the release was lost, the repeated release may find that the
 //     lock is not held. It cannot tell whether the first release did that. A nil error then means
 //     that the lock was held, as far as was known, when the release was first sent.
@@ -77,10 +79,11 @@ func (h *Hold) Wanted() <-chan struct{} { return (*engine.Hold)(h).Wanted() }
 // [Hold.Context].
 func (h *Hold) Token() uint64 { return (*engine.Hold)(h).Token() }
 
-// Owner is the owner's name in Redis, "<client uuid>:h<number>". The number counts the owners of
-// the client and is not a fencing token. When the lock is handed on within the process, later
-// holders keep the name of the first owner; their tokens tell their holds apart. A quorum lock
-// gives each grant a number of its own, even under one owner's context.
+// Owner is the owner's name in Redis, "<client uuid>:h<number>", with a k or an s for the h under
+// [Keep]. The number counts the owners of the client and is not a fencing token. When the lock is
+// handed on within the process, later holders keep the name of the first owner; their tokens tell
+// their holds apart. A quorum lock gives each grant a number of its own, even under one owner's
+// context.
 func (h *Hold) Owner() string { return (*engine.Hold)(h).Owner() }
 
 // Count is the depth of this re-entry: 1 for the outermost.

@@ -67,7 +67,7 @@ func allRows() []row {
 	return slices.Concat(acquireRows, blockRows, startRows, recountRows, releaseRows, leaveRows, renewRows, stateRows,
 		passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows, forceRows,
 		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows,
-		fairStateRows, manyRows)
+		fairStateRows, manyRows, recallRows)
 }
 
 // TestScripts runs every row on every server in each way in which scripts are sent, and once

@@ -2,7 +2,6 @@ package rlock_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -145,47 +144,6 @@ func TestKeptIsCalledByTryLock(t *testing.T) {
 	})
 }
 
-// TestKeptForSoLong: an idle lock is given back by itself.
-func TestKeptForSoLong(t *testing.T) {
-	keeper, rdb := shared(t, nil)
-	m := rlock.New(keeper, uniqueName(t), holdfast.Keep(50*time.Millisecond))
-	keepIt(t, rdb, m)
-	eventually(t, "it is given back", func() bool { return free(t, rdb, m.Name()) })
-	onePair(t, m)
-}
-
-// TestKeptBeforeWhoCannotCall: somebody waits as Redisson's clients do, who listen and never call. A
-// keeper that is never idle gives the lock to them all the same.
-func TestKeptBeforeWhoCannotCall(t *testing.T) {
-	keeper, rdb := shared(t, nil)
-	m := rlock.New(keeper, uniqueName(t), holdfast.Keep(100*time.Millisecond))
-	keepIt(t, rdb, m)
-	ear := rdb.Subscribe(t.Context(), channelOf(m))
-	defer func() { require.NoError(t, ear.Close()) }()
-	_, err := ear.Receive(t.Context())
-	require.NoError(t, err)
-	for heard := false; !heard; {
-		onePair(t, m)
-		select {
-		case <-ear.Channel():
-			heard = true
-		default:
-		}
-		require.NoError(t, t.Context().Err())
-	}
-}
-
-// TestKeptAndCallsMissed: the connection on which calls arrive breaks. Whoever called meanwhile was
-// not heard, so the lock is given back.
-func TestKeptAndCallsMissed(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
-	m := rlock.New(newClient(t, rdb, nil), "a", holdfast.Keep(forEver))
-	keepIt(t, rdb, m)
-	require.NoError(t, rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
-	eventually(t, "it is given back", func() bool { return free(t, rdb, "a") })
-	keepIt(t, rdb, m)
-}
-
 // TestKeptAndClosed: Close gives back what is kept.
 func TestKeptAndClosed(t *testing.T) {
 	keeper, rdb := shared(t, nil)
@@ -195,27 +153,6 @@ func TestKeptAndClosed(t *testing.T) {
 	require.True(t, free(t, rdb, m.Name()))
 	_, err := m.Lock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrClosed)
-}
-
-// TestKeptAndForced: the lock is forced free while it is kept. The client learns of that at once.
-func TestKeptAndForced(t *testing.T) {
-	keeper, rdb := shared(t, nil)
-	m := rlock.New(keeper, uniqueName(t), holdfast.Keep(forEver))
-	keepIt(t, rdb, m)
-	other, _ := shared(t, nil)
-	forced, err := rlock.New(other, m.Name()).ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.True(t, forced)
-	theirs, err := rlock.New(other, m.Name()).Lock(t.Context())
-	require.NoError(t, err)
-	eventually(t, "the former keeper asks the server", func() bool {
-		h, err := m.TryLock(t.Context())
-		if err == nil {
-			_ = h.Unlock(t.Context())
-		}
-		return errors.Is(err, holdfast.ErrNotAcquired)
-	})
-	require.NoError(t, theirs.Unlock(t.Context()))
 }
 
 // TestKeptAndUnfit: the next Lock of the client wants what the kept lock is not. It is given back and

@@ -35,6 +35,18 @@
 //   - when renewals fail, so that less than half of the lease is left;
 //   - to or from a holder with a lease of its own length or without renewal;
 //   - by or to a holder that asked for the lock with [holdfast.NoHandoff].
+//
+// # Keeping
+//
+// With [holdfast.Keep] the client keeps the lock after Unlock, although nobody of it waits, and its
+// next Lock takes the lock without asking the server. Who is refused calls the client, which gives
+// the lock back. The calls of one client for one lock are messages on the channel of the lock,
+// followed by a colon and the client's id. The letter before the number in the owner's id says
+// whether the client wants to be called: k by PUBLISH, s by SPUBLISH, h not at all.
+//
+// A lock is kept only when the server has said that nobody listens for a release, and while calls
+// have arrived without a break since then. So nobody waits unheard, except who cannot call, and that
+// for no longer than the option says.
 package rlock
 
 import (

@@ -5,6 +5,6 @@
 local id, letter = string.match(type(hash[1]) == 'string' and hash[1] or '', '^(.*):([ks])%d+$')
 if id and string.sub(owner, 1, #id) ~= id then
   local tag = string.find(name, '{', 1, true) and name or '{' .. name .. '}'
-  local command, to, text = letter == 'k' and 'PUBLISH' or 'SPUBLISH', 'redisson_lock__channel:' .. tag .. ':' .. id, '1'
+  local command, to, text = letter == 's' and 'SPUBLISH' or 'PUBLISH', 'redisson_lock__channel:' .. tag .. ':' .. id, '1'
   -- include announce
 end

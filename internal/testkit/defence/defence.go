@@ -64,6 +64,17 @@ var (
 	LatePass  Switch // a lock is not handed on after a question that may reach the server late, and release it there
 	HandBack  Switch // who is handed the lock when leaving hands it on, or back
 
+	// Of locks that a client keeps without a holder.
+
+	KeptCalled Switch // who is refused calls the client, which gives the lock back
+	KeptWanted Switch // so does the next Unlock, if somebody holds the lock
+	KeptMissed Switch // and so does the client if it may have missed a call
+	KeptGap    Switch // if somebody holds the lock then, the server is asked who waits
+	KeptIdle   Switch // the lock is given back when it was idle for too long
+	KeptAsk    Switch // now and then the server is asked who waits and does not call
+	KeptLeaves Switch // the next Lock of the client waits for the end of that
+	KeptForced Switch // a client whose lock is forced free is called
+
 	// Of locks that several masters grant together.
 
 	Withdraw  Switch // the votes of a minority are given back
