@@ -19,10 +19,11 @@ var include = regexp.MustCompile(`(?m)^([ \t]*)-- include (.*)\n`)
 //
 // A part that a script includes may include other parts, and these include nothing. So the
 // functions of the part queue share statements with the scripts that have no functions, and a
-// reader never follows more than two includes. assemble panics where an include is deeper or names
-// no part.
+// reader never follows more than two includes. Only where the part is a whole script, which a
+// script for many makes a function of, there is one more. assemble panics where an include is
+// deeper or names no part.
 func assemble(files fs.FS, script string) string {
-	const deepest = 2
+	const deepest = 3
 	return paste(files, script+".lua", deepest)
 }
 

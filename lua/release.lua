@@ -7,13 +7,4 @@
 --       {-1}          the owner does not hold the lock; nothing was changed
 -- Atomic: nobody sees the lock free before the announcement is on its way. DEL is allowed when out of memory.
 -- A refused announcement must not keep the lock: waiters then come back when the lease that they know of ends.
-local call, name, command = redis.call, KEYS[1], ARGV[2]
--- include holder
-call('DEL', name)
-if command == '' then return {1} end
-local to, text = KEYS[2], '0'
--- include announce
-if type(sent) == 'table' and sent.err then
-  return {1, sent.err}
-end
-return {1}
+-- include release

@@ -30,15 +30,15 @@
 -- Who is far away comes too late whenever the lock is released, so it asks for a head start (see pass). That is a hint, which nobody
 -- misses: it never fails an attempt. It lives a second longer than the lease in its way, by when whoever waits asks again.
 local call = redis.call
+local time = call('TIME')
+local micros = time[2]
+if #micros < 6 then micros = string.rep('0', 6 - #micros) .. micros end
+local clock = time[1] .. micros
 local name, tokens, owner, lease = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 -- A token is the server's time in microseconds, or one more than the last if the clock does not allow that: tokens go on
 -- growing when a failover or a FLUSHALL loses the last one, and when the clock is set back. Both fit a double (< 2^53).
 -- Until the year 2286 both have 16 digits, so the usual case compares them as they stand: turning strings into numbers
 -- and back is most of what a script costs.
-local time = call('TIME')
-local micros = time[2]
-if #micros < 6 then micros = string.rep('0', 6 - #micros) .. micros end
-local clock = time[1] .. micros
 local token, block = clock, ARGV[5] and tonumber(ARGV[5]) or 1
 local limit, last = ARGV[6], nil
 if limit and (#limit < #clock or #limit == #clock and limit < clock) then return {-2, clock} end
