@@ -8,27 +8,30 @@ import (
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
-// queueUp takes the front place of the local queue, or returns a place behind others to wait in.
+// queueUp takes the front place of the local queue, or a place behind others to wait in.
 // The front place costs nothing while nobody else in this process wants the name: no timer, no
 // context, no goroutine. TryLock asks the server even if the front place is taken, because only the
-// server knows whether the lock is free. There is no local queue where the server has one, and a
-// re-entry needs no place.
-func (g *grant) queueUp(r *request) (p *queue.Ticket) {
+// server knows whether the lock is free. A re-entry needs no place. Where the server has the queue,
+// there is no local one, and a place there is returned if others of this client wait there, too.
+func (g *grant) queueUp(r *request) Place {
 	q, key := &g.base.Client.queue, g.base.Key
 	switch {
-	case g.asked != r, g.base.traits.Queues:
+	case g.asked != r:
+	case g.base.traits.Queues:
+		if w := g.base.waiter(); !r.once && w.Crowded() && g.prepare() == nil {
+			return w.Join((*Acquisition)(g))
+		}
 	case r.once:
 		g.front = q.TryEnter(key, g)
 	default:
 		var front any
-		if p, front = q.Enter(key, g); p == nil {
+		if r.place, front = q.Enter(key, g); r.place == nil {
 			g.front = true
 		} else if ahead, _ := front.(*grant); ahead != nil {
 			ahead.call()
 		} // others see the grant from now on
 	}
-	r.place = p
-	return p
+	return nil
 }
 
 // acquire gets the hold. The wait in the local queue, if there was one, is over. at is the grant's

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -117,16 +116,27 @@ func (c *Client) Check() error {
 // that both share. It is an h, or one of two that say how the client is called if its lock is in the
 // way of others: k by PUBLISH, s by SPUBLISH.
 func (c *Client) NewOwnerID(called bool) string {
-	var buf [64]byte
-	id, letter := append(buf[:0], c.id...), byte('h')
+	letter := byte('h')
 	switch {
 	case called && c.server.Publish == "SPUBLISH":
 		letter = 's'
 	case called:
 		letter = 'k'
 	}
-	id = append(id, ':', letter)
-	return string(strconv.AppendUint(id, c.owners.Add(1), 10))
+	// Without strconv, whose frames enlarge the stack of every waiter: it would not fit into 2 KiB.
+	var buf [64]byte
+	i := len(buf)
+	for n := c.owners.Add(1); ; n /= 10 {
+		i--
+		buf[i] = byte('0' + n%10)
+		if n < 10 {
+			break
+		}
+	}
+	i -= 2 + len(c.id)
+	copy(buf[i:], c.id)
+	buf[i+len(c.id)], buf[i+len(c.id)+1] = ':', letter
+	return string(buf[i:])
 }
 
 // Leave notes, and logs, that locks are left.

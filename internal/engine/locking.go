@@ -24,28 +24,34 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 		return nil, Raise(err)
 	}
 	defer r.cancel()
-	late := r.ctx.Err() != nil
+	r.late = r.ctx.Err() != nil
 	own := ownerOf(r, b)
-	h, err := (*Hold)(nil), errAgain
-	for errors.Is(err, errAgain) {
+	for {
 		g, failed := own.enter(b, r)
 		if failed != nil {
 			return nil, Raise(failed)
 		}
-		var at Place
-		if p := g.queueUp(r); p != nil {
-			p.Wait(r.wait) // here, and not further down: see there
-		} else if w := b.waiter(); w != nil && g.asked == r && !r.once && w.Crowded() && g.prepare() == nil {
-			at = w.Join((*Acquisition)(g))
-			at.Stand() // as well
+		at := g.queueUp(r)
+		// Whoever waits does that here, and not further down: ten thousand may, and their stacks are
+		// as deep as this. For the same reason the rest is in functions of its own.
+		if r.place != nil {
+			r.place.Wait(r.wait)
+		} else if at != nil {
+			at.Stand()
 		}
-		h, err = g.acquire(r, at)
+		if h, err := g.acquire(r, at); !errors.Is(err, errAgain) {
+			return h, r.raise(b, err)
+		}
 	}
-	if late && errors.Is(err, errs.ErrUnavailable) && !errors.Is(err, errs.ErrNotAcquired) {
+}
+
+// raise is the error of a request as users see it; nil for nil.
+func (r *request) raise(b *Lock, err error) error {
+	if err == nil {
+		return nil
+	}
+	if r.late && errors.Is(err, errs.ErrUnavailable) && !errors.Is(err, errs.ErrNotAcquired) {
 		err = errs.Unasked(b.Over(r.ctx))
 	}
-	if err != nil {
-		return nil, Raise(Under(r.ctx, err))
-	}
-	return h, nil
+	return Raise(Under(r.ctx, err))
 }

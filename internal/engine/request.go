@@ -15,6 +15,7 @@ type request struct {
 	wait   context.Context    // bounds the waiting
 	cancel context.CancelFunc // frees what wait takes
 	once   bool               // the server is asked once
+	late   bool               // ctx had ended before
 	place  *queue.Ticket      // in the local queue, if it had to wait there
 }
 
