@@ -113,6 +113,10 @@ func TestKeptForSoLong(t *testing.T) {
 	require.Equal(t, "0", (<-ear).Payload, "and that is announced")
 	onePair(t, k.keeper)
 
+	k = newKept(t, forEver)
+	onePair(t, k.keeper, holdfast.Keep(d)) // the last one says for how long
+	eventually(t, "it is given back", func() bool { return free(t, k.rdb, "a") })
+
 	defer defence.KeptIdle.Without(t)()
 	k = newKept(t, d)
 	ear = k.listen(t)

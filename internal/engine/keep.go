@@ -43,7 +43,7 @@ type keeping struct {
 	confirmed remote.Replicas
 	until     time.Time // when it has been idle for too long
 	timer     *time.Timer
-	armed     bool // timer will fire
+	fires     time.Time // when the timer does; zero if it does not
 }
 
 var _ keeper = (*keeping)(nil)
@@ -167,16 +167,17 @@ func (k *keeping) take(from *grant) bool {
 	t.holder, k.kept = k, true
 	k.lease, k.confirmed = from.lease, from.confirmed
 	k.until = now.Add(d)
-	if !k.armed {
-		k.armLocked(d)
+	if k.fires.IsZero() || k.until.Before(k.fires) {
+		k.armLocked()
 	}
 	return true
 }
 
-// armLocked has the lock looked at after a time. The timer is not stopped when the lock is taken, or
-// each Lock would pay for that.
-func (k *keeping) armLocked(d time.Duration) {
-	k.armed = true
+// armLocked has the lock looked at when it will have been idle for too long. The timer is not stopped
+// when the lock is taken, or each Lock would pay for that.
+func (k *keeping) armLocked() {
+	k.fires = k.until
+	d := time.Until(k.until)
 	if k.timer == nil {
 		k.timer = time.AfterFunc(d, k.expire)
 		return
@@ -190,10 +191,10 @@ func (k *keeping) expire() {
 	defer k.base.Client.tasks.End()
 	t := k.t
 	t.mu.Lock()
-	k.armed = false
+	k.fires = time.Time{}
 	idle := !t.over && t.holder == holder(k)
 	if left := time.Until(k.until); idle && left > 0 {
-		k.armLocked(left)
+		k.armLocked()
 		idle = false
 	}
 	t.over = t.over || idle
