@@ -41,6 +41,8 @@ type contender struct {
 	// needs is what must be there beside Redis. Who needs masters takes part in the scenarios of a
 	// quorum, and in no others.
 	needs need
+	// only are the scenarios that it takes part in; empty: all.
+	only []string
 }
 
 // client is one client in one worker: what a service would have one of.
@@ -60,6 +62,8 @@ type locker func(ctx context.Context) (unlock func() error, token uint64, err er
 // contenders are all of them, in the order in which tables show them.
 var contenders = []contender{
 	{name: "rlock", group: own, open: openHoldfast(rlockKind)},
+	{name: "rlock-keep", group: own, open: openHoldfast(keepKind), only: []string{"single", "names", "clients", "keep2"}},
+	{name: "rlock-background", group: own, open: openBackground, only: []string{"single"}},
 	{name: "rlock-nohandoff", group: own, open: openHoldfast(noHandoffKind)},
 	{name: "fairlock", group: own, open: openHoldfast(fairlockKind)},
 	{name: "redsync", group: peer, open: openRedsync},

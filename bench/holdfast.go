@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,12 +21,31 @@ func noHandoffKind(c *holdfast.Client, name string) holdfast.Locker {
 	return rlock.New(c, name, holdfast.NoHandoff())
 }
 
+// keepKind is rlock that stays with its client until others call for it.
+func keepKind(c *holdfast.Client, name string) holdfast.Locker {
+	return rlock.New(c, name, holdfast.Keep(time.Second))
+}
+
 func fairlockKind(c *holdfast.Client, name string) holdfast.Locker { return fairlock.New(c, name) }
 
 type holdfastClient struct {
 	client *holdfast.Client
 	rdb    *redis.Client
 	kind   maker
+}
+
+// openBackground is rlock under a context that cannot end. It is for one goroutine, which need not
+// wait.
+func openBackground(j job) (client, error) {
+	c, err := openHoldfast(rlockKind)(j)
+	return backgroundClient{c}, err
+}
+
+type backgroundClient struct{ client }
+
+func (c backgroundClient) locker(ctx context.Context, name string) (locker, error) {
+	lock, err := c.client.locker(ctx, name)
+	return func(context.Context) (func() error, uint64, error) { return lock(context.Background()) }, err
 }
 
 // openHoldfast uses go-redis and Holdfast as they come.

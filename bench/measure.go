@@ -191,10 +191,25 @@ func measurePairs(ctx context.Context, b *bench, s scenario, c contender, name s
 		return out, err
 	}
 	defer remove()
+	var addr string
+	if s.far > 0 {
+		d, err := newDistance(b.addr, s.far/2)
+		if err != nil {
+			return out, err
+		}
+		defer d.close()
+		addr = d.addr()
+	}
 	jobs := make([]job, s.processes)
 	for i := range jobs {
 		jobs[i] = b.job(s, c, name, taskPairs, path)
 		jobs[i].Process = i
+		if s.far > 0 {
+			jobs[i].Addr = addr
+		}
+		if s.turns {
+			jobs[i].Turns = s.processes
+		}
 	}
 	t, err := assemble(ctx, b.command(c), jobs...)
 	if err != nil {
@@ -203,7 +218,7 @@ func measurePairs(ctx context.Context, b *bench, s scenario, c contender, name s
 	defer t.stop()
 	rdbs, done := b.statistics(s)
 	defer done()
-	commands, err := commandsRun(ctx, rdbs...)
+	before, err := workRun(ctx, rdbs...)
 	if err != nil {
 		return out, err
 	}
@@ -217,7 +232,7 @@ func measurePairs(ctx context.Context, b *bench, s scenario, c contender, name s
 	if err != nil {
 		return out, err
 	}
-	after, err := commandsRun(ctx, rdbs...)
+	after, err := workRun(ctx, rdbs...)
 	if err != nil {
 		return out, err
 	}
@@ -230,7 +245,11 @@ func measurePairs(ctx context.Context, b *bench, s scenario, c contender, name s
 	case entries == 0:
 		return out, errors.New("nobody got the lock; " + out.Error)
 	case c.group != another:
-		out.Metrics[metricCommands] = (after - commands) / float64(entries)
+		out.Metrics[metricCommands] = (after.commands - before.commands) / float64(entries)
+		out.Metrics[metricServer] = (after.seconds - before.seconds) / float64(entries)
+	}
+	if cpu := cpuOf(results); cpu > 0 {
+		out.Metrics[metricCPU] = seconds(cpu) / float64(entries)
 	}
 	return out, nil
 }

@@ -23,6 +23,8 @@ const (
 	metricLeastGoroutine = "least-goroutine-share"
 	metricMostGoroutine  = "most-goroutine-share"
 	metricCommands       = "commands-per-grant"
+	metricServer         = "server-per-grant"
+	metricCPU            = "cpu-per-grant"
 	metricMemory         = "memory-per-waiter"
 	metricScripts        = "scripts-per-grant"
 	metricSubscriptions  = "subscriptions"
@@ -58,6 +60,8 @@ var metrics = []metric{
 	{metricLeastGoroutine, "least goroutine's share %", 100, false},
 	{metricMostGoroutine, "most goroutine's share %", 100, true},
 	{metricCommands, "commands/grant", 1, true},
+	{metricServer, "server's CPU µs/grant", 1e6, true},
+	{metricCPU, "client's CPU µs/grant", 1e6, true},
 	{metricMemory, "bytes/waiter", 1, true},
 	{metricScripts, "scripts/grant", 1, true},
 	{metricSubscriptions, "subscriptions", 1, true},

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +16,7 @@ import (
 // while they are measured, over all processes. Words are 64 bits, little-endian, and used by atomic
 // instructions only. A worker in Java does the same (redisson/Page.java).
 //
-//	bytes 0..127        word 0: the process that is about to be killed, plus 1
+//	bytes 0..127        word 0: the process that is about to be killed, plus 1; word 1: turns taken
 //	bytes 128*(1+i)...  slot i: the words below
 const (
 	slotBytes = 128 // two cache lines, because neighbours are fetched in pairs
@@ -66,6 +68,20 @@ func (p *page) word(at int) *atomic.Uint64 {
 // condemn says that a process is about to be killed: who finds it inside is not at fault, because
 // its lock ended with it.
 func (p *page) condemn(process int) { p.word(0).Store(uint64(process) + 1) }
+
+// awaitTurn waits until it is the turn of one of so many processes, or for the end of ctx. It looks
+// again and again, with pauses, which both locks of a comparison pay for.
+func (p *page) awaitTurn(ctx context.Context, process, of int) bool {
+	for p.word(8).Load()%uint64(of) != uint64(process) {
+		if ctx.Err() != nil {
+			return false
+		}
+		pause(ctx, 20*time.Microsecond)
+	}
+	return true
+}
+
+func (p *page) passTurn() { p.word(8).Add(1) }
 
 // participant names one goroutine of one process; never 0.
 type participant uint64

@@ -27,14 +27,17 @@ func (w *worker) pairs(ctx context.Context) (*result, error) {
 	defer cancel()
 	tallies := make([]*tally, w.Goroutines)
 	var group sync.WaitGroup
+	cpu := cpuUsed()
 	for i := range lockers {
 		tallies[i] = newTally(win)
 		g := goroutine{me: newParticipant(w.Process, i), lock: lockers[i], slot: slots[i], section: w.Section,
-			tally: tallies[i]}
+			tally: tallies[i], turns: w.Turns}
 		group.Go(func() { g.run(ctx) })
 	}
 	group.Wait()
-	return merge(tallies)
+	r, err := merge(tallies)
+	r.CPU = cpuUsed() - cpu
+	return r, err
 }
 
 // goroutine is one competitor.
@@ -44,6 +47,7 @@ type goroutine struct {
 	slot    slot
 	section time.Duration
 	tally   *tally
+	turns   int // how many processes take the lock in turns; 0: they do not
 }
 
 func (g *goroutine) run(ctx context.Context) {
@@ -53,6 +57,12 @@ func (g *goroutine) run(ctx context.Context) {
 }
 
 func (g *goroutine) pair(ctx context.Context) {
+	if g.turns > 0 {
+		if !g.slot.page.awaitTurn(ctx, g.me.process(), g.turns) {
+			return
+		}
+		defer g.slot.page.passTurn()
+	}
 	began := now()
 	unlock, token, err := g.lock(ctx)
 	granted := now()

@@ -41,6 +41,7 @@ type job struct {
 	Section    time.Duration `json:"section"`    // how long the lock is held
 	Lease      time.Duration `json:"lease"`      // 0: the default of the contender
 	Count      int           `json:"count"`      // of waiters or names
+	Turns      int           `json:"turns"`      // how many processes take the lock in turns; 0: they do not
 }
 
 // window is what is measured: [From, To).
@@ -77,6 +78,7 @@ type result struct {
 	Entries  int64   `json:"entries"`  // grants at all, also outside the window
 	Errors   int64   `json:"errors"`
 	Error    string  `json:"error"` // the first
+	CPU      int64   `json:"cpu"`   // time that the process used while it locked; 0: it did not look
 	At       int64   `json:"at"`    // task "await": when it had the lock
 	// Values are the metrics of tasks that only Holdfast does.
 	Values map[string]float64 `json:"values,omitempty"`

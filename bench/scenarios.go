@@ -28,12 +28,20 @@ type scenario struct {
 	// first of these masters.
 	quorum bool
 	beside []string
+	// turns has the processes take the lock one after the other, again and again.
+	turns bool
+	// far is how much longer a round trip to the server takes.
+	far time.Duration
+	// versus are contenders that are compared beside the best of each group: the first with the
+	// second.
+	versus [][2]string
 }
 
 var (
-	showsPairs   = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricJain, metricCommands}
+	showsSingle  = []string{metricRate, metricWaitP50, metricWaitP99, metricCommands, metricServer, metricCPU}
+	showsPairs   = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricJain, metricCommands, metricServer, metricCPU}
 	showsClients = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricMoved, metricJain,
-		metricLeastShare, metricCommands}
+		metricLeastShare, metricCommands, metricServer, metricCPU}
 	showsGaps = []string{metricGapMean, metricGapP50, metricGapP99, metricMoved, metricWaitP99, metricJain,
 		metricJainProcesses, metricCommands}
 )
@@ -47,8 +55,9 @@ var (
 // scenarios are all of them, in the order in which they run.
 var scenarios = []scenario{
 	{name: "single", about: "one goroutine, one name, nobody else",
-		shows:     []string{metricRate, metricWaitP50, metricWaitP99, metricCommands},
-		processes: 1, clients: 1, goroutines: 1},
+		shows:     showsSingle,
+		processes: 1, clients: 1, goroutines: 1,
+		versus: [][2]string{{"rlock", "redislock"}, {"rlock", "rlock-background"}, {"rlock-keep", "floor"}}},
 	{name: "names", about: "a name for each of 64 goroutines on 8 clients in one process", shows: showsPairs,
 		processes: 1, clients: 8, goroutines: 64, each: true},
 	{name: "local", about: "one name, 64 goroutines on one client", shows: showsClients,
@@ -62,6 +71,19 @@ var scenarios = []scenario{
 	{name: "gap16", about: "hand-over: one name held for 1 ms, 2 processes of 8 goroutines on one client each",
 		shows:     showsGaps,
 		processes: 2, clients: 1, goroutines: 8, section: time.Millisecond},
+	{name: "keep2", about: "one name, 2 processes of 1 goroutine take it strictly in turns", shows: showsSingle,
+		processes: 2, clients: 1, goroutines: 1, onlyOwn: true, turns: true,
+		versus: [][2]string{{"rlock-keep", "rlock"}}},
+	{name: "far0.2", about: "single, where a round trip takes 0.2 ms longer", shows: showsSingle,
+		processes: 1, clients: 1, goroutines: 1, far: 200 * time.Microsecond},
+	{name: "far1", about: "single, where a round trip takes 1 ms longer", shows: showsSingle,
+		processes: 1, clients: 1, goroutines: 1, far: time.Millisecond},
+	{name: "far5", about: "single, where a round trip takes 5 ms longer", shows: showsSingle,
+		processes: 1, clients: 1, goroutines: 1, far: 5 * time.Millisecond},
+	{name: "names-far1", about: "names, where a round trip takes 1 ms longer", shows: showsPairs,
+		processes: 1, clients: 8, goroutines: 64, each: true, far: time.Millisecond},
+	{name: "clients-far1", about: "clients, where a round trip takes 1 ms longer", shows: showsClients,
+		processes: 1, clients: 8, goroutines: 64, far: time.Millisecond},
 	{name: "crash", about: "a holder is killed (SIGKILL), lease 2 s where there is one: time until a waiter of another process has the lock",
 		shows: []string{metricTakeover}, measure: measureCrash, lease: 2 * time.Second},
 	{name: "waiters", about: "many goroutines of one client wait for a name that another client holds; then each gets it once",
@@ -78,6 +100,14 @@ var scenarios = []scenario{
 
 // takes says whether a contender takes part.
 func (s scenario) takes(c contender) bool {
+	switch {
+	case len(c.only) > 0 && !slices.Contains(c.only, s.name):
+		return false
+	case s.turns && len(c.only) == 0 && c.name != "rlock":
+		return false
+	case s.far > 0 && c.needs != needNothing:
+		return false
+	}
 	if (c.needs == needMasters) != s.quorum {
 		return slices.Contains(s.beside, c.name)
 	}

@@ -56,8 +56,13 @@ func TestEachLockIsMeasured(t *testing.T) {
 	}
 	for _, c := range b.contenders {
 		in := []string{"clients", "gap2", "quorum", "quorum8"}
-		if c.name == "rlock" {
-			in = append(in, "names") // what differs is not the lock's
+		switch c.name {
+		case "rlock":
+			in = append(in, "names", "keep2", "far1") // what differs is not the lock's
+		case "rlock-keep":
+			in = append(in, "keep2")
+		case "rlock-background":
+			in = []string{"single"}
 		}
 		for _, name := range in {
 			s, _ := pick(t, name, c.name)
@@ -75,6 +80,15 @@ func TestEachLockIsMeasured(t *testing.T) {
 			}
 			require.Positive(t, got.Metrics[metricRate], c.name)
 			require.Positive(t, got.Safety.Entries, c.name)
+			if name == "far1" {
+				require.Greater(t, got.Metrics[metricWaitP50], 0.001, "farther by a millisecond")
+			}
+			if !s.quorum && c.group != another {
+				require.Positive(t, got.Metrics[metricServer], c.name)
+			}
+			if c.open != nil {
+				require.Positive(t, got.Metrics[metricCPU], c.name)
+			}
 			if name == "gap2" {
 				require.Positive(t, got.Metrics[metricGapMean], c.name)
 			}

@@ -61,3 +61,29 @@ func field(info, name string) string {
 	}
 	return ""
 }
+
+// work is what servers have done so far.
+type work struct{ commands, seconds float64 }
+
+// workRun is how many commands the servers have run so far, and how much processor time they have
+// used, together. (The microseconds of INFO commandstats would leave out what reading and writing
+// cost, and count twice what scripts call.)
+func workRun(ctx context.Context, rdbs ...*redis.Client) (total work, err error) {
+	if total.commands, err = commandsRun(ctx, rdbs...); err != nil {
+		return total, err
+	}
+	for _, rdb := range rdbs {
+		info, err := rdb.Info(ctx, "cpu").Result()
+		if err != nil {
+			return total, err
+		}
+		for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
+			n, err := strconv.ParseFloat(field(info, name), 64)
+			if err != nil {
+				return total, err
+			}
+			total.seconds += n
+		}
+	}
+	return total, nil
+}

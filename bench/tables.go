@@ -35,7 +35,7 @@ func (r *report) render(heading func(string) string, render func(table.Writer) s
 		say("\n%s\n%s", heading("Holdfast against others, per round; above 1 Holdfast is ahead"), render(t))
 	}
 	if t := r.versusTable(); t != nil {
-		say("\n%s\n%s", heading("Five masters: each lock against others, per round; above 1 the first one is ahead"),
+		say("\n%s\n%s", heading("One lock against another, per round; above 1 the first one is ahead"),
 			render(t))
 	}
 	if complaints := r.complaints(); len(complaints) > 0 {

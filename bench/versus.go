@@ -10,12 +10,19 @@ import (
 // one through its latency, and how long the lock alone takes.
 var versusMetrics = []string{metricRate, metricWaitP50}
 
-// versus compares in scenarios of a quorum lock by lock, because a budget names each: Holdfast's
+// versus compares lock by lock where a scenario says so, and in all scenarios of a quorum, because a budget names each: Holdfast's
 // with all others, and every other one with those that were measured on one master, which is what a
 // quorum costs it. Above 1 the first is better.
 func (r *report) versus(scenarios []scenario) []ratio {
 	var all []ratio
 	for _, s := range scenarios {
+		for _, pair := range s.versus {
+			for _, name := range versusMetrics {
+				if x, ok := r.against(s, pair[0], pair[1], metricNamed(name)); ok {
+					all = append(all, x)
+				}
+			}
+		}
 		if !s.quorum {
 			continue
 		}
