@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net"
 	"runtime"
@@ -101,7 +102,7 @@ func (d *distance) carry(to, from net.Conn) {
 func wait(until time.Time) {
 	const early = 100 * time.Microsecond
 	if d := time.Until(until); d > early {
-		time.Sleep(d - early)
+		pause(context.Background(), d-early)
 	}
 	for time.Now().Before(until) {
 		runtime.Gosched()
