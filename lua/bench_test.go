@@ -3,6 +3,7 @@ package lua_test
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -49,7 +50,74 @@ func BenchmarkServerTime(b *testing.B) {
 		for name, pair := range pairs() {
 			b.Run(p.Name+"/"+name, func(b *testing.B) { serverTime(b, rdb, pair) })
 		}
+		for _, names := range []int{2, 8, 32} {
+			b.Run(p.Name+"/rlock, names together: "+strconv.Itoa(names), func(b *testing.B) { serverTimeTogether(b, rdb, names) })
+		}
 	}
+}
+
+// serverTimeTogether is how long a server works for a pair where calls of so many names travel
+// together: half of them take a lock while the others release one.
+func serverTimeTogether(b *testing.B, rdb *redis.Client, names int) {
+	const owner, lease, keep, limit = "4b1f7a5e-0d0f-4b8c-9b65-0f3d1c2f9a10:h1", 30000, 3600000, "9007199254740990"
+	call := func(i int, release bool) lua.Call {
+		name := "x" + strconv.Itoa(i)
+		if release {
+			return lua.Release.Call(name, "redisson_lock__channel:{"+name+"}", owner, "PUBLISH")
+		}
+		return lua.Acquire.Call(name, "redisson_lock_token:{"+name+"}", owner, lease, keep, "0", 1, limit)
+	}
+	p := new(lua.Packer)
+	send := func(cmds []redis.Cmder) {
+		pipe := rdb.Pipeline()
+		_ = pipe.BatchProcess(b.Context(), cmds...)
+		_, _ = pipe.Exec(b.Context())
+	}
+	require.NoError(b, rdb.FlushAll(b.Context()).Err())
+	held := make([]bool, names)
+	round := func() {
+		all := redistest.Gather(rdb, names, func(cmds []redis.Cmder) { p.Send(cmds, send) })
+		var g sync.WaitGroup
+		for i := range names {
+			c := call(i, held[i])
+			held[i] = !held[i]
+			g.Go(func() {
+				r, err := lua.Run(b.Context(), all, c)
+				if err != nil || r.Status != lua.Done {
+					b.Error(r, err)
+				}
+			})
+		}
+		g.Wait()
+	}
+	round()
+	for i := range names / 2 {
+		held[i] = false
+		_, err := lua.Run(b.Context(), rdb, call(i, true))
+		require.NoError(b, err)
+	}
+	require.NoError(b, rdb.ConfigResetStat(b.Context()).Err())
+	b.ResetTimer()
+	n := 0
+	for ; n < 2*b.N; n += names {
+		round()
+	}
+	b.StopTimer()
+	facts := evalsha(b, rdb)
+	require.Equal(b, n/names, facts["calls"], "one script each time")
+	b.ReportMetric(2*float64(facts["usec"])/float64(n), "server-µs/op")
+}
+
+// evalsha is what the server says of that command since its counts were reset.
+func evalsha(b *testing.B, rdb *redis.Client) map[string]int {
+	b.Helper()
+	stats := rdb.InfoMap(b.Context(), "commandstats").Val()
+	facts := make(map[string]int)
+	for fact := range strings.SplitSeq(stats["Commandstats"]["cmdstat_evalsha"], ",") {
+		key, value, _ := strings.Cut(fact, "=")
+		facts[key], _ = strconv.Atoi(value)
+	}
+	return facts
 }
 
 func serverTime(b *testing.B, rdb *redis.Client, pair []lua.Call) {
@@ -74,12 +142,7 @@ func serverTime(b *testing.B, rdb *redis.Client, pair []lua.Call) {
 		send(min(left, together))
 	}
 	b.StopTimer()
-	stats := rdb.InfoMap(b.Context(), "commandstats").Val()
-	facts := make(map[string]int)
-	for fact := range strings.SplitSeq(stats["Commandstats"]["cmdstat_evalsha"], ",") {
-		key, value, _ := strings.Cut(fact, "=")
-		facts[key], _ = strconv.Atoi(value)
-	}
+	facts := evalsha(b, rdb)
 	require.Equal(b, len(pair)*b.N, facts["calls"])
 	b.ReportMetric(float64(facts["usec"])/float64(b.N), "server-µs/op")
 }

@@ -88,9 +88,25 @@ func costs() []costly {
 			many.keys = append(many.keys, "x", token)
 			many.args = append(many.args, 3, owner, lease, keep)
 		}
-		list = append(list, many)
+		list = append(list, many, manyCosts(n))
 	}
 	return list
+}
+
+// manyCosts is a call of the script for many, with as many acquisitions as releases, or one more.
+func manyCosts(n int) costly {
+	c, taken := costly{lua.Many, n, nil, nil}, (n+1)/2
+	c.args = append(c.args, taken)
+	for i := range n {
+		if i < taken {
+			c.keys = append(c.keys, "x", "token")
+			c.args = append(c.args, "a:h0", 30000, 60000, "0", 16, "9007199254740991")
+		} else {
+			c.keys = append(c.keys, "x", "channel")
+			c.args = append(c.args, "a:h0", "PUBLISH")
+		}
+	}
+	return c
 }
 
 // costHashes are what stands at a lock's name, beside n fields of others.

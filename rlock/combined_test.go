@@ -33,7 +33,7 @@ func (h *together) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// manyNames has 64 goroutines lock and unlock a name each, while a fault happens to every 40th
+// manyNames has 64 goroutines lock and unlock a name each, while a fault happens to every 20th
 // script. It returns what went wrong.
 func manyNames(t *testing.T, fault faultproxy.Action) error {
 	t.Helper()
@@ -44,7 +44,7 @@ func manyNames(t *testing.T, fault faultproxy.Action) error {
 	client, direct := newClient(t, rdb, nil), srv.Client(t)
 	warm(t, &proxied{srv, proxy, direct, client, rlock.New(client, "a")})
 	var rules []*faultproxy.Rule
-	for nth := 40; nth <= 400; nth += 40 {
+	for nth := 20; nth <= 200; nth += 20 {
 		rules = append(rules, proxy.On(faultproxy.Command("EVALSHA"), nth, fault))
 	}
 	var g sync.WaitGroup

@@ -63,6 +63,8 @@ func (g *Granted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 		for _, cmd := range cmds {
 			if args := cmd.Args(); runs(args, lua.Acquire) && cmd.Err() == nil {
 				g.note(args[firstKey], cmd)
+			} else if runs(args, lua.Many) && cmd.Err() == nil {
+				g.noteMany(args, cmd)
 			}
 		}
 		return err
@@ -97,14 +99,40 @@ func (g *Granted) noteVote(cmd redis.Cmder) {
 	g.owners[owner] = true
 }
 
-// note notes the token of a reply {1, token, ...}.
-func (g *Granted) note(name any, cmd redis.Cmder) {
-	reply, ok := cmd.(interface{ Slice() ([]any, error) })
-	if !ok {
+// noteMany notes the tokens of a reply {1, time, 1 or {1, token, ...}, ...} to acquisitions that
+// travelled together. The names of those come first.
+func (g *Granted) noteMany(args []any, cmd redis.Cmder) {
+	list := values(cmd)
+	keys, _ := args[firstKey-1].(int)
+	if len(args) <= firstKey+keys {
 		return
 	}
-	list, err := reply.Slice()
-	if err != nil || len(list) < 2 || list[0] != any(int64(1)) {
+	acquisitions, _ := args[firstKey+keys].(int)
+	for i := range min(acquisitions, len(list)-2) {
+		switch reply := list[2+i].(type) {
+		case int64:
+			g.noteGrant(args[firstKey+2*i], []any{reply, list[1]})
+		case []any:
+			g.noteGrant(args[firstKey+2*i], reply)
+		}
+	}
+}
+
+// note notes the token of a reply {1, token, ...}.
+func (g *Granted) note(name any, cmd redis.Cmder) { g.noteGrant(name, values(cmd)) }
+
+// values is what a command replied, nil if that is no list.
+func values(cmd redis.Cmder) []any {
+	reply, ok := cmd.(interface{ Slice() ([]any, error) })
+	if !ok {
+		return nil
+	}
+	list, _ := reply.Slice()
+	return list
+}
+
+func (g *Granted) noteGrant(name any, list []any) {
+	if len(list) < 2 || list[0] != any(int64(1)) {
 		return
 	}
 	n, _ := name.(string)

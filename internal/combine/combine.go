@@ -12,6 +12,9 @@
 // it met. A command is sent at most as often as by go-redis alone: together they are a pipeline,
 // which go-redis repeats only if every command in it allows that.
 //
+// What travels together may be put into fewer commands, by the function that [New] takes. Hooks of
+// the user see those, in one pipeline.
+//
 // Not promised: that a command which travelled with others and has an error of the network got no
 // answer. If a connection breaks between two answers, go-redis takes back those before, too. Nor
 // any order between the commands of two goroutines.
@@ -58,10 +61,15 @@ type Client interface {
 	Pipeline() redis.Pipeliner
 }
 
+// Carry sends commands by a function that sends some of them in one round trip. It may send others in
+// their place, and some again. Then each has its own answer.
+type Carry func(cmds []redis.Cmder, send func(cmds []redis.Cmder))
+
 // Combiner sends commands. It is used concurrently, and needs no closing.
 type Combiner struct {
 	rdb      Client
 	conns    int
+	carry    Carry
 	patience time.Duration
 
 	// mu guards the rest. It is never held while something is sent.
@@ -89,9 +97,9 @@ type seat struct {
 
 // New makes a combiner for a client that sends all commands to one server, over at most so many
 // connections. (A pipeline of a ClusterClient ends with its slowest server: one that is stalled
-// would hold up those who ask the others.)
-func New(rdb Client, conns int) *Combiner {
-	return &Combiner{rdb: rdb, conns: max(conns, 1), patience: patience}
+// would hold up those who ask the others.) What travels together is sent by carry.
+func New(rdb Client, conns int, carry Carry) *Combiner {
+	return &Combiner{rdb: rdb, conns: max(conns, 1), carry: carry, patience: patience}
 }
 
 // Process sends a command, alone or with others, and returns its error, which the command keeps
@@ -190,11 +198,13 @@ func (c *Combiner) send(s *seat) error {
 		s.add(o)
 	}
 	if len(s.cmds) > 0 {
-		pipe := c.rdb.Pipeline()
-		_ = pipe.BatchProcess(s.ctx, s.cmds...)
 		ctx, cancel := s.patient()
-		pipeline.Exec(ctx, pipe)
-		cancel()
+		defer cancel()
+		c.carry(s.cmds, func(cmds []redis.Cmder) {
+			pipe := c.rdb.Pipeline()
+			_ = pipe.BatchProcess(ctx, cmds...)
+			pipeline.Exec(ctx, pipe)
+		})
 	}
 	s.cmds = s.cmds[:0] // all have their answers
 	return s.cmd.Err()

@@ -20,6 +20,9 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
+// apart sends what travels together as it is.
+func apart(cmds []redis.Cmder, send func([]redis.Cmder)) { send(cmds) }
+
 // once is a command that go-redis does not repeat, as the library's are.
 type once struct{ *redis.Cmd }
 
@@ -88,7 +91,7 @@ func echoes(t *testing.T, c *Combiner) (wrong int64) {
 func TestEachGetsItsOwnAnswer(t *testing.T) {
 	rdb, seen := redistest.Shared(t).Client(t), &spy{}
 	rdb.AddHook(seen)
-	require.Zero(t, echoes(t, New(rdb, fewFlights)))
+	require.Zero(t, echoes(t, New(rdb, fewFlights, apart)))
 	require.Greater(t, seen.piped.Load(), 2*seen.pipelines.Load(), "they did travel together")
 }
 
@@ -102,13 +105,13 @@ func TestEachGetsItsOwnAnswerControl(t *testing.T) {
 			b.SetVal(v)
 		}
 	}})
-	require.NotZero(t, echoes(t, New(rdb, fewFlights)))
+	require.NotZero(t, echoes(t, New(rdb, fewFlights, apart)))
 }
 
 func TestOneGoroutineSendsAlone(t *testing.T) {
 	rdb, seen := redistest.Shared(t).Client(t), &spy{}
 	rdb.AddHook(seen)
-	c := New(rdb, fewFlights)
+	c := New(rdb, fewFlights, apart)
 	for range 100 {
 		require.NoError(t, c.Process(t.Context(), command(t.Context(), "ping")))
 	}
@@ -134,7 +137,7 @@ func newBusy(t *testing.T, patience time.Duration, fault faultproxy.Action) *bus
 	srv := redistest.Start(t)
 	proxy := faultproxy.New(t, srv.Addr())
 	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 3 * time.Second })
-	b := &busy{New(rdb, fewFlights), t, proxy, srv.Client(t), &spy{}, make(chan string, 1000), sync.Map{}, sync.Map{}}
+	b := &busy{New(rdb, fewFlights, apart), t, proxy, srv.Client(t), &spy{}, make(chan string, 1000), sync.Map{}, sync.Map{}}
 	b.patience = patience
 	rdb.AddHook(b.seen)
 	rule := proxy.On(faultproxy.Arg(1, "held"), 0, fault)
@@ -295,7 +298,7 @@ func TestWhoLeftIsNotSent(t *testing.T) {
 
 // TestIsReady: it is while fewer are under way than may be, and nobody waits.
 func TestIsReady(t *testing.T) {
-	c := New(redistest.Shared(t).Client(t), fewFlights)
+	c := New(redistest.Shared(t).Client(t), fewFlights, apart)
 	require.True(t, c.IsReady())
 	b := newBusy(t, time.Hour, faultproxy.HoldReply)
 	require.False(t, b.IsReady())
@@ -347,13 +350,13 @@ func TestLimit(t *testing.T) {
 		{20, 0, fewFlights}, {20, 50 * time.Microsecond, fewFlights}, {20, 1250 * time.Microsecond, 8},
 		{20, time.Second, manyFlights}, {10, time.Second, 10}, {1, 0, 1}, {0, 0, 1},
 	} {
-		c := New(nil, row.conns)
+		c := New(nil, row.conns, apart)
 		if row.quick > 0 {
 			c.took(row.quick)
 		}
 		require.Equal(t, row.wantFlights, c.limit(), "%+v", row)
 	}
-	c := New(nil, 20)
+	c := New(nil, 20, apart)
 	for _, d := range []time.Duration{time.Second, 50 * time.Microsecond, 3 * time.Millisecond} {
 		c.took(d)
 	}

@@ -44,7 +44,7 @@ func NewServer(rdb redis.UniversalClient) *Server {
 			s.Publish = "SPUBLISH"
 		}
 	case *redis.Client:
-		s.alone = combine.New(r, r.Options().PoolSize)
+		s.alone = combine.New(r, r.Options().PoolSize, new(lua.Packer).Send)
 		s.Single = s.alone
 	}
 	return s

@@ -32,6 +32,8 @@ var (
 	PassOn       Switch // a waiter cancelled in the moment that it is woken passes the wake-up on
 	Overdue      Switch // a server that stalls is noticed, and who comes then can leave
 	Overtake     Switch // commands do not wait for a sending that takes long
+	OwnAnswer    Switch // who travels in one script with others gets its own answer
+	LostForAll   Switch // and an error of the network leaves open whether it ran
 	Aside        Switch // what follows a loss, the log above all, keeps nobody waiting
 	Lanes        Switch // what goes to one master of a cluster does not wait for another
 	Panics       Switch // a command in which a hook of go-redis panics is one that failed

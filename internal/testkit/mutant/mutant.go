@@ -16,9 +16,24 @@ import (
 )
 
 // Hook returns a go-redis hook that sends another text in place of the script's: its own with the
-// edits made, which are pairs of what stands there and what is to. It panics when the script does
+// edits made, which are pairs of what stands there and what is to. They are made in the script for
+// many locks too, where that does the same. It panics when the script does
 // not say what is to be replaced, because the mutation would then be none.
 func Hook(script *lua.Script, edits ...string) redis.Hook {
+	h := hook{edit(script, edits)}
+	if script == lua.Acquire || script == lua.Release {
+		// They are functions in the script for many locks, a step further to the right.
+		var right []string
+		for _, text := range edits {
+			right = append(right, strings.ReplaceAll(text, "\n", "\n  "))
+		}
+		h = append(h, edit(lua.Many, right))
+	}
+	return h
+}
+
+// edit makes the edits in a script.
+func edit(script *lua.Script, edits []string) swap {
 	text := script.Text()
 	for i := 0; i < len(edits); i += 2 {
 		if !strings.Contains(text, edits[i]) {
@@ -27,10 +42,13 @@ func Hook(script *lua.Script, edits ...string) redis.Hook {
 		text = strings.ReplaceAll(text, edits[i], edits[i+1])
 	}
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // Redis names scripts by their SHA-1
-	return hook{script.Hash(), hex.EncodeToString(sum[:]), script.Text(), text}
+	return swap{script.Hash(), hex.EncodeToString(sum[:]), script.Text(), text}
 }
 
-type hook struct{ hash, mutated, text, mutatedText string }
+// hook swaps the script, and then others that do the same.
+type hook []swap
+
+type swap struct{ hash, mutated, text, mutatedText string }
 
 // swap edits the arguments in place. The library makes them anew for each operation, and its
 // repeats may as well be mutated.
@@ -39,11 +57,13 @@ func (h hook) swap(cmd redis.Cmder) {
 	if len(args) < 2 {
 		return
 	}
-	switch args[1] {
-	case h.hash:
-		args[1] = h.mutated
-	case h.text:
-		args[1] = h.mutatedText
+	for _, s := range h {
+		switch args[1] {
+		case s.hash:
+			args[1] = s.mutated
+		case s.text:
+			args[1] = s.mutatedText
+		}
 	}
 }
 
@@ -70,7 +90,7 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // Hash is the SHA-1 of the text that a hook sends, "" for nil.
 func Hash(h redis.Hook) string {
 	if h, ok := h.(hook); ok {
-		return h.mutated
+		return h[0].mutated
 	}
 	return ""
 }

@@ -5,6 +5,18 @@ var serviceRows = []row{
 	{"NoRetry", "lua/script.go",
 		`{ return true }`,
 		`{ return !OFF }`},
+	{"OwnAnswer", "lua/many.go",
+		`	for i, c := range p.carried {
+		if err != nil {`,
+		`	if OFF { slices.Reverse(p.carried) }
+	for i, c := range p.carried {
+		if err != nil {`},
+	{"LostForAll", "lua/many.go",
+		`			c.SetErr(err)
+			continue`,
+		`			if OFF { err = redis.ErrPoolTimeout }
+			c.SetErr(err)
+			continue`},
 	{"Follow", "pubsub/hub.go",
 		`moves(rdb),`,
 		`moves(rdb) && !OFF,`},

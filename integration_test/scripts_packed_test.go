@@ -1,0 +1,182 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// together sends calls as those are sent that travel together. It returns the scripts that were
+// sent, too.
+func together(ctx context.Context, rdb *redis.Client, calls ...lua.Call) (results []lua.Result, sent []string) {
+	pipelined := func(cmds []redis.Cmder) {
+		for _, cmd := range cmds {
+			sent = append(sent, cmd.Args()[1].(string))
+		}
+		_, _ = rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			return pipe.BatchProcess(ctx, cmds...)
+		})
+	}
+	all := redistest.Gather(rdb, len(calls), func(cmds []redis.Cmder) { new(lua.Packer).Send(cmds, pipelined) })
+	results = make([]lua.Result, len(calls))
+	var g sync.WaitGroup
+	for i, c := range calls {
+		g.Go(func() { results[i].Reply, results[i].Err = lua.Run(ctx, all, c) })
+	}
+	g.Wait()
+	return results, sent
+}
+
+// endless is a moment that no server's clock has reached.
+const endless = "9007199254740990"
+
+// take and give are calls of the scripts that are packed.
+func take(name, owner, until string) lua.Call {
+	return lua.Acquire.Call(name, "redisson_lock_token:{"+name+"}", owner, "30000", "3600000", "0", "1", until)
+}
+
+func give(name, owner string) lua.Call {
+	return lua.Release.Call(name, "redisson_lock__channel:{"+name+"}", owner, "PUBLISH")
+}
+
+// inParcel sends a call among two that change nothing, in one script: the one given, if there is one,
+// in place of the library's.
+func inParcel(t *testing.T, edited *lua.Script) sender {
+	return func(ctx context.Context, rdb lua.Processor, c lua.Call) (lua.Reply, error) {
+		client, script := rdb.(*redis.Client), lua.Many
+		if edited != nil {
+			client, script = redis.NewClient(client.Options()), edited
+			defer client.Close()
+			client.AddHook(inPlaceOf{lua.Many, edited})
+		}
+		results, sent := together(ctx, client, take("late", "a", "0"), c, give("free", "a"))
+		require.Contains(t, []string{lua.Many.Hash(), script.Text(), lua.Many.Text()}, sent[len(sent)-1])
+		for i, want := range map[int]lua.Status{0: lua.Late, 2: lua.Gone} {
+			if r := results[i]; r.Err != nil || r.Reply.Status != want {
+				return lua.Reply{}, fmt.Errorf("its companion got %v, %w", r.Reply, r.Err)
+			}
+		}
+		return results[1].Reply, results[1].Err
+	}
+}
+
+// packedRows are the rows of the scripts that are packed, as clients call these.
+func packedRows() (rows []row) {
+	for _, r := range slices.Concat(acquireRows, blockRows, recallRows, releaseRows) {
+		args := strings.Fields(r.args)
+		if r.script == lua.Acquire {
+			if args[3] == "1" {
+				continue // travels alone
+			}
+			args = append(args, []string{"1", endless}[len(args)-4:]...)
+		}
+		r.args = strings.Join(args, " ")
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// inMany is the script for many with the row's edit in what it does for one.
+func inMany(t *testing.T, r row) *lua.Script {
+	t.Helper()
+	text := lua.Many.Text()
+	from, to := strings.Index(text, "local function acquire("), strings.Index(text, "local function release(")
+	if r.script == lua.Release {
+		from, to = to, len(text)
+	}
+	part := text[from:to]
+	cut, paste := strings.ReplaceAll(r.cut, "\n", "\n  "), strings.ReplaceAll(r.paste, "\n", "\n  ")
+	if !strings.Contains(part, cut) { // in what all share
+		from, part = 0, text[:from]
+	}
+	require.Equal(t, 1, strings.Count(part, cut), "the edit fits one place: %s", r.cut)
+	return lua.New("edited", text[:from]+strings.Replace(part, cut, paste, 1)+text[from+len(part):], 0)
+}
+
+// TestScriptsForManyLocks: what the script for many locks does for one of them is what acquire and
+// release do alone, on every server: their rows hold, and fail with their edits.
+func TestScriptsForManyLocks(t *testing.T) {
+	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t)
+		for _, r := range packedRows() {
+			t.Run(r.script.Name()+" "+r.name, func(t *testing.T) {
+				ctx := t.Context()
+				require.NoError(t, r.check(ctx, rdb, r.script, lua.Run), "alone")
+				require.NoError(t, rdb.ScriptFlush(ctx).Err())
+				require.NoError(t, r.check(ctx, rdb, r.script, inParcel(t, nil)), "unknown to the server: by EVAL")
+				require.NoError(t, r.check(ctx, rdb, r.script, inParcel(t, nil)), "known to the server: by EVALSHA")
+				require.Error(t, r.check(ctx, rdb, r.script, inParcel(t, inMany(t, r))), "control: the row does not see the edit")
+			})
+		}
+	})
+}
+
+// TestManyOutOfMemory: releases go through, acquisitions do not, and who is refused is told by whom,
+// in whatever order they were sent; as each alone.
+func TestManyOutOfMemory(t *testing.T) {
+	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
+		calls := []lua.Call{
+			give("mine", "a"), take("free", "a", endless), take("theirs", "a", endless), give("mine too", "a"),
+			take("free too", "a", endless), give("theirs", "a"),
+		}
+		want := map[int]lua.Status{0: lua.Done, 2: lua.Denied, 3: lua.Done, 5: lua.Gone}
+		send := func(rdb *redis.Client) (results []lua.Result) {
+			for name, owner := range map[string]string{"mine": "a", "mine too": "a", "theirs": "b"} {
+				require.NoError(t, rdb.HSet(ctx, name, owner, 1).Err())
+				require.NoError(t, rdb.PExpire(ctx, name, time.Minute).Err())
+			}
+			defer full(ctx, t, rdb)()
+			results, sent := together(ctx, rdb, calls...)
+			require.Contains(t, sent, lua.Many.Hash())
+			return results
+		}
+		for range 2 {
+			for i, r := range send(rdb) {
+				if status, ok := want[i]; ok {
+					require.NoError(t, r.Err, i)
+					require.Equal(t, status, r.Reply.Status, i)
+				} else {
+					require.True(t, lua.IsError(r.Err, "OOM"), "%d: %v", i, r.Err)
+				}
+			}
+			require.Zero(t, rdb.Exists(ctx, "mine", "mine too", "free", "free too").Val())
+		}
+
+		// Control: behind a write, as a release is, Redis would let the acquisitions through.
+		text := strings.Replace(lua.Many.Text(), "for i = 1, locks do", "call('DEL', 'mine') for i = 1, locks do", 1)
+		require.NotEqual(t, lua.Many.Text(), text)
+		client := redis.NewClient(rdb.Options())
+		defer client.Close()
+		client.AddHook(inPlaceOf{lua.Many, lua.New("edited", text, 0)})
+		require.NoError(t, send(client)[1].Err)
+	})
+}
+
+// TestManyOnAReplica: every call is refused, in a way that a caller can tell.
+func TestManyOnAReplica(t *testing.T) {
+	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		pair := redistest.StartReplicated(t, 1, redistest.Exec(p.Path))
+		primary, replica, ctx := pair.Primary().Client(t), pair.Replicas()[0].Client(t), t.Context()
+		require.NoError(t, primary.HSet(ctx, "mine", "a", 1).Err())
+		require.NoError(t, primary.HSet(ctx, "theirs", "b", 1).Err())
+		pair.AwaitReplicas(ctx, t)
+		results, sent := together(ctx, replica, take("free", "a", endless), give("mine", "a"), take("theirs", "a", endless))
+		require.Contains(t, sent, lua.Many.Hash())
+		require.Equal(t, lua.Acquire.Hash(), sent[2], "sent again, one by one: %v", sent)
+		require.True(t, lua.IsError(results[0].Err, "READONLY"), "%v", results[0].Err)
+		require.True(t, lua.IsError(results[1].Err, "READONLY"), "%v", results[1].Err)
+		require.NoError(t, results[2].Err, "who only looks is answered, as alone")
+		require.Equal(t, lua.Denied, results[2].Reply.Status)
+	})
+}

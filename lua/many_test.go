@@ -1,0 +1,164 @@
+package lua
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+func taking(name, again string) *command {
+	return newCommand(context.Background(), Acquire.Call(name, "token:"+name, "a", 30000, 3600000, again, 1, "9007199254740990").args)
+}
+
+func giving(name string) *command {
+	return newCommand(context.Background(), Release.Call(name, "channel:"+name, "a", "PUBLISH").args)
+}
+
+// shown is what is sent: the names in each parcel in parentheses, and the others' names.
+func shown(cmds []redis.Cmder) string {
+	var words []string
+	for _, cmd := range cmds {
+		switch c := cmd.(type) {
+		case *command:
+			words = append(words, fmt.Sprint(c.Cmd.Args()[head]))
+		case *parcel:
+			var names []string
+			for _, one := range c.carried {
+				names = append(names, fmt.Sprint(one.Cmd.Args()[head]))
+			}
+			words = append(words, "("+strings.Join(names, " ")+")")
+		default:
+			words = append(words, cmd.Name())
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// TestPack: what is put into one script, and what travels alone.
+func TestPack(t *testing.T) {
+	ctx := t.Context()
+	pass := newCommand(ctx, Pass.Call("pass", "token", "channel", "a", 1, 1, "PUBLISH", 1).args)
+	start := newCommand(ctx, HeadStart.Call("start", "token", "channel", "a", 1, 1, "0", 1, 1, 1, 1).args)
+	for want, cmds := range map[string][]redis.Cmder{
+		"":                     nil,
+		"x":                    {taking("x", "0")},
+		"(x y)":                {taking("x", "0"), giving("y")},
+		"(x z y)":              {taking("x", "0"), giving("y"), taking("z", "0")},
+		"(x z) y":              {taking("x", "0"), taking("y", "1"), taking("z", "0")},
+		"(x y) pass start":     {taking("x", "0"), pass, start, giving("y")},
+		"ping (x y)":           {redis.NewCmd(ctx, "ping"), taking("x", "0"), giving("y")},
+		"x x":                  {taking("x", "0"), giving("x")},
+		"(x y) (z x)":          {taking("x", "0"), taking("y", "0"), giving("x"), taking("z", "0")},
+		"x (x y) pass (x z v)": {giving("x"), taking("x", "0"), giving("y"), pass, taking("x", "0"), giving("v"), taking("z", "0")},
+	} {
+		packed, parcels := pack(cmds)
+		require.Equal(t, want, shown(packed))
+		require.Equal(t, strings.Count(want, "("), len(parcels))
+	}
+	var crowd []redis.Cmder
+	for i := range 2*manyLocks + 1 {
+		crowd = append(crowd, taking(fmt.Sprint(i), "0"))
+	}
+	packed, parcels := pack(crowd)
+	require.Len(t, parcels, 2, "so many in one at most")
+	require.Len(t, packed, 3)
+}
+
+// line sends in pipelines, and counts them. One in lost loses its answers.
+type line struct {
+	t    *testing.T
+	rdb  *redis.Client
+	sent []string
+	lost error
+}
+
+func (l *line) send(cmds []redis.Cmder) {
+	l.sent = append(l.sent, shown(cmds))
+	if l.lost != nil {
+		for _, cmd := range cmds {
+			_ = cmd.Args() // as to write it
+			cmd.SetErr(l.lost)
+		}
+		return
+	}
+	pipe := l.rdb.Pipeline()
+	_ = pipe.BatchProcess(l.t.Context(), cmds...)
+	_, _ = pipe.Exec(l.t.Context())
+}
+
+func results(cmds []redis.Cmder) (list []Result) {
+	for _, cmd := range cmds {
+		reply, err := cmd.(*command).reply()
+		list = append(list, Result{reply, err})
+	}
+	return list
+}
+
+// TestPackerWithoutPermission: the user may not use one of the keys. The server refuses the script
+// as a whole; then each travels alone, and one only fails.
+func TestPackerWithoutPermission(t *testing.T) {
+	srv := redistest.Start(t)
+	require.NoError(t, srv.Client(t).Do(t.Context(), "acl", "setuser", "some", "on", ">secret", "+@all", "&*", "~*ours*").Err())
+	l := &line{t: t, rdb: srv.Client(t, func(o *redis.Options) { o.Username, o.Password = "some", "secret" })}
+	var p Packer
+	cmds := []redis.Cmder{taking("ours:1", "0"), taking("theirs", "0"), giving("ours:2")}
+	p.Send(cmds, l.send)
+	require.Equal(t, []string{"(ours:1 theirs ours:2)", "ours:1 theirs ours:2"}, l.sent)
+	for _, cmd := range []int{0, 2} {
+		_, err := cmds[cmd].(*command).reply()
+		require.True(t, IsError(err, "NOSCRIPT"), "the script for one is not known: %v", err)
+	}
+	require.True(t, IsDenied(results(cmds)[1].Err))
+
+	p.Send([]redis.Cmder{taking("ours:1", "0"), giving("ours:2")}, l.send)
+	require.Equal(t, "ours:1 ours:2", l.sent[2], "and for a while nothing is packed")
+	p.apart.Store(0)
+	cmds = []redis.Cmder{taking("ours:1", "0"), giving("ours:2")}
+	p.Send(cmds, l.send)
+	require.Equal(t, []string{"(ours:1 ours:2)", "(ours:1 ours:2)"}, l.sent[3:], "by EVALSHA, and by EVAL")
+	require.Equal(t, Done, results(cmds)[0].Reply.Status)
+	require.Equal(t, Gone, results(cmds)[1].Reply.Status)
+}
+
+// TestPackerLosesAnAnswer: it is each call's error, leaves open whether it ran, and nothing is sent
+// again.
+func TestPackerLosesAnAnswer(t *testing.T) {
+	l := &line{t: t, lost: errors.New("broken")}
+	cmds := []redis.Cmder{taking("x", "0"), giving("y")}
+	new(Packer).Send(cmds, l.send)
+	require.Equal(t, []string{"(x y)"}, l.sent)
+	for _, r := range results(cmds) {
+		require.ErrorIs(t, r.Err, l.lost)
+		require.False(t, IsUnsent(r.Err))
+	}
+}
+
+// TestPackerIsNotSent: where no connection could be made, each call says so.
+func TestPackerIsNotSent(t *testing.T) {
+	cmds := []redis.Cmder{taking("x", "0"), giving("y")}
+	new(Packer).Send(cmds, func(cmds []redis.Cmder) { cmds[0].SetErr(errors.New("no connection")) })
+	for _, r := range results(cmds) {
+		require.True(t, IsUnsent(r.Err))
+	}
+}
+
+// TestParcelsAreNotTrusted: a reply of another shape is an error of every call, or of the one that it
+// is for.
+func TestParcelsAreNotTrusted(t *testing.T) {
+	for _, reply := range []any{nil, "1", []any{}, []any{int64(1)}, []any{int64(1), "1"}, []any{int64(7), "1", int64(1), int64(1)},
+		[]any{int64(1), "1", int64(1)}, []any{int64(1), "1", int64(7), int64(7)}, []any{int64(1), nil, nil, nil},
+		[]any{int64(1), "1", []any{}, []any{"x"}}, []any{int64(1), "1", int64(1), int64(1), int64(1)}} {
+		cmds := []redis.Cmder{taking("x", "0"), giving("y")}
+		new(Packer).Send(cmds, func(cmds []redis.Cmder) { cmds[0].(*parcel).SetVal(reply) })
+		for _, r := range results(cmds) {
+			require.Error(t, r.Err, "%v", reply)
+		}
+	}
+}

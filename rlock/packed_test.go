@@ -1,0 +1,125 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// parcelFaults are what can happen to a script for many locks.
+var parcelFaults = map[string]func(p *faultproxy.Proxy, match func([]string) bool, nth int) *faultproxy.Rule{
+	"executed twice": func(p *faultproxy.Proxy, match func([]string) bool, nth int) *faultproxy.Rule {
+		return p.KeepRequest(match, nth, 20*time.Millisecond) // and the repeats while it is waited for
+	},
+}
+
+func init() {
+	for _, fault := range faults {
+		parcelFaults[fault.String()] = func(p *faultproxy.Proxy, match func([]string) bool, nth int) *faultproxy.Rule {
+			return p.On(match, nth, fault)
+		}
+	}
+}
+
+// contended has two clients lock and unlock the same names, many at a time, while a fault happens to
+// every 10th script for many locks. It returns what went wrong.
+func contended(t *testing.T, fault func(*faultproxy.Proxy, func([]string) bool, int) *faultproxy.Rule) error {
+	t.Helper()
+	const names, times = 48, 8
+	srv := redistest.Start(t)
+	proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
+	ctx := t.Context()
+	for _, s := range []*lua.Script{lua.Acquire, lua.Release, lua.Many} {
+		require.NoError(t, direct.ScriptLoad(ctx, s.Text()).Err())
+	}
+	many := faultproxy.Script(lua.Many.Hash())
+	var rules []*faultproxy.Rule
+	for nth := 10; nth <= 50; nth += 10 {
+		rules = append(rules, fault(proxy, many, nth))
+	}
+	var inside [names]atomic.Int64
+	var g sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	one := func(i int, m *rlock.Mutex) error {
+		h, err := m.Lock(ctx, holdfast.Wait(5*time.Second))
+		if err != nil {
+			return err
+		}
+		if n := inside[i].Add(1); n != 1 {
+			err = fmt.Errorf("%s has %d holders", m.Name(), n)
+		}
+		if fields := direct.HGetAll(ctx, m.Name()).Val(); len(fields) != 1 || fields[h.Owner()] != "1" {
+			err = fmt.Errorf("%s is held by %s; the server says %v", m.Name(), h.Owner(), fields)
+		}
+		inside[i].Add(-1)
+		return errors.Join(err, h.Unlock(ctx))
+	}
+	var clients []*holdfast.Client
+	for range 2 {
+		rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
+		client := newClient(t, rdb, nil)
+		clients = append(clients, client)
+		for i := range names {
+			m := rlock.New(client, fmt.Sprint("parcel:", i))
+			g.Go(func() {
+				for range times {
+					if err := one(i, m); err != nil {
+						mu.Lock()
+						errs = append(errs, err)
+						mu.Unlock()
+						return
+					}
+				}
+			})
+		}
+	}
+	g.Wait()
+	for _, rule := range rules {
+		require.Equal(t, 1, rule.Count(), "so many did travel together")
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	for _, client := range clients {
+		require.NoError(t, client.Close(context.WithoutCancel(ctx))) // joins what is done in the background
+	}
+	for i := range names {
+		require.Zero(t, direct.Exists(ctx, fmt.Sprint("parcel:", i)).Val())
+	}
+	return nil
+}
+
+// TestParcelsMeetFaults: what several names ask for travels in one script, and that is lost, or its
+// answer, or it is executed late. Each name gets what it would get alone: at most once, and to one
+// holder at a time.
+func TestParcelsMeetFaults(t *testing.T) {
+	for name, fault := range parcelFaults {
+		t.Run(name, func(t *testing.T) { require.NoError(t, contended(t, fault)) })
+	}
+}
+
+// TestParcelsMeetFaultsControl: answers that go to the wrong names are noticed; and so is a script
+// that is lost and taken for one that never left.
+func TestParcelsMeetFaultsControl(t *testing.T) {
+	for name, off := range map[string]*defence.Switch{"own answers": &defence.OwnAnswer, "lost for all": &defence.LostForAll} {
+		t.Run(name, func(t *testing.T) {
+			t.Cleanup(off.Without(t))
+			require.Error(t, contended(t, parcelFaults[faultproxy.DropReply.String()]))
+		})
+	}
+}
