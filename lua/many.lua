@@ -23,7 +23,7 @@ local function release(KEYS, ARGV)
 end
 -- The text of an error. What is raised is a table from Redis 7 on.
 local function text(raised) return type(raised) == 'table' and raised.err or tostring(raised) end
--- One table of each for all locks, with room from the start: to make or to extend them took a fifth of the time.
+-- One table of each for all locks, with room from the start: otherwise the server took a tenth longer.
 local locks, acquisitions = #KEYS / 2, tonumber(ARGV[1])
 local reply, keys, arguments, at = {1, clock, 0, 0, 0, 0, 0, 0}, {0, 0}, {0, 0, 0, 0, 0, 0}, 1
 for i = 1, locks do
