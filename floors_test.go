@@ -35,6 +35,7 @@ var floors = []string{
 	"field_bid",
 	"field",
 	"one_server unlock",
+	"run",
 	"handoff leave replicas",
 	"attempt extend reenter",
 	"keep+keepings", // what keeps a lock, and the list of those

@@ -68,7 +68,7 @@ func NoRenewal() Option { return engine.NoRenewal() }
 
 // NoHandoff keeps this acquisition out of hand-offs within the process. The acquisition asks the
 // server for the lock, and its Unlock gives the lock back to the server. NoHandoff changes nothing
-// for a kind that never hands off.
+// for a kind that never hands off. A fair lock hands off within a run of its queue only.
 func NoHandoff() Option { return engine.NoHandoff() }
 
 // Keep lets the client keep the lock after Unlock, without a holder, for as long as nobody else wants

@@ -63,7 +63,10 @@ type inquiry struct {
 func (ls *waitlists) askLocked(p *waiter, queue bool) {
 	p.look = false
 	p.asking = &inquiry{place: p, queue: queue}
-	ls.sendLocked(p.asking)
+	if !p.list.gatherLocked(p.asking) {
+		ls.sendLocked(p.asking)
+	}
+	p.asked = p.asked || queue
 }
 
 // sendLocked gives a question to the asker of its master. In a cluster another goroutine does this,
@@ -106,6 +109,7 @@ func (ls *waitlists) giveUpLocked(p *waiter) {
 	switch {
 	case q == nil:
 		return
+	case p.list.keepsLocked(q): // it was not sent
 	case q.resting != nil:
 		q.resting.Stop()
 		if q.effort.Stray {
@@ -331,6 +335,9 @@ func (p *waiter) deniedLocked(q *inquiry) {
 		return
 	}
 	if q.queue {
+		if p.refusedAt == 0 {
+			l.placed++
+		}
 		p.refusedAt = l.syncLocked(o.Sent, o.Reply.Text(places.Clock))
 		p.foreign = o.Reply.Int(2) == 1
 	}

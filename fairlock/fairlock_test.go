@@ -37,7 +37,7 @@ func TestLockAndUnlock(t *testing.T) {
 func TestOrder(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	name := uniqueName(t)
-	const clients, each = 4, 8
+	const clients, each = 8, 8
 	var all []*fairlock.Mutex
 	for range clients {
 		all = append(all, fairlock.New(newClient(t, rdb, nil), name))
@@ -45,28 +45,40 @@ func TestOrder(t *testing.T) {
 	h, err := all[0].Lock(t.Context())
 	require.NoError(t, err)
 	var mu sync.Mutex
-	var order []string
+	var order, want []int
+	var runs, last uint64 // how many holds were handed on, and the last token
 	var group sync.WaitGroup
+	owner := ""
 	for i := range clients * each {
+		// Of one client come one, two, or up to seven in a row, and of the others any.
+		m := all[i*i/7%clients]
+		want = append(want, i)
 		group.Go(func() {
-			h, err := all[i%clients].Lock(t.Context())
+			h, err := m.Lock(t.Context())
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			mu.Lock()
-			order = append(order, h.Owner())
+			order = append(order, i)
+			if h.Owner() == owner {
+				runs++
+			}
+			if h.Token() <= last {
+				t.Errorf("token %d after %d", h.Token(), last)
+			}
+			owner, last = h.Owner(), h.Token()
 			mu.Unlock()
 			if err := h.Unlock(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
+		eventually(t, "it waits", func() bool { return len(queued(t, rdb, name)) == i+1 })
 	}
-	eventually(t, "all wait", func() bool { return len(queued(t, rdb, name)) == clients*each })
-	want := queued(t, rdb, name)
 	require.NoError(t, h.Unlock(t.Context()))
 	group.Wait()
 	require.Equal(t, want, order)
+	require.NotZero(t, runs)
 	require.Empty(t, queued(t, rdb, name))
 	require.Zero(t, rdb.Exists(t.Context(), name, "redisson_lock_timeout:{"+name+"}").Val())
 }

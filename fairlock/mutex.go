@@ -8,6 +8,10 @@
 //     re-entry does not wait.
 //   - The release itself grants the lock to the first waiter and sends a message to that waiter's
 //     client. No other waiter wakes.
+//   - Waiters of one client that stand next to each other in the queue are granted the lock
+//     together, as a run. The client hands the lock on among them without asking the server, in the
+//     order of the queue. Each has a fencing token and a context of its own. Hold.Owner is that of
+//     the first, as Redis has it. [holdfast.NoHandoff] keeps a waiter out of runs.
 //   - A waiter that leaves or dies holds nobody up for long. A waiter that cannot be reached when
 //     the lock is handed on is passed over. A waiter that was reached and does not renew (its
 //     process is stopped, or its machine is gone) costs one claim, two seconds. The other waiters
@@ -19,7 +23,8 @@
 //
 // # Not promised
 //
-//   - An order between requests that are under way to the server at one moment.
+//   - An order between requests that are under way to the server at one moment. The request of a
+//     waiter is kept back for up to 2 ms while another waiter of its client has a place.
 //   - The place of a waiter whose connection for messages is down at the moment of a hand-over. The
 //     waiter keeps its place for the next hand-over if fewer than 128 waiters are in that position.
 //   - The place of a process that is stopped for longer than 15 s.
@@ -35,7 +40,8 @@
 //
 // # Cost
 //
-// Lock and Unlock send one script each, even where others wait. The work of a script at the server
+// Lock and Unlock send one script each, even where others wait. In a run only the last Unlock does.
+// The work of a script at the server
 // is bounded, however many waiters are alive or dead. While a client has waiters, it sends a script
 // a second for each name, or one in five seconds if several other clients are in front of all of
 // its own waiters. Where 128 waiters in front cannot be reached, these lose their places.

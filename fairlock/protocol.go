@@ -61,7 +61,8 @@ func (p *protocol) Places() kind.Places { return places }
 
 // Mailbox is the channel for messages to the waiters of a client. For an owner's name it is the
 // channel on which Redisson calls that owner. A message has the owner without its client, the
-// token, the time of the grant in microseconds, and the length of the claim in milliseconds.
+// token, the time of the grant in microseconds, the length of the claim in milliseconds, and the
+// others of the run, without their client.
 func (p *protocol) Mailbox(of string) string { return p.keys.Mailbox(of) }
 
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
@@ -78,9 +79,17 @@ func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Cal
 	return lua.Recount.Call(p.name, owner, count, kind.Millis(lease))
 }
 
-func (p *protocol) Release(owner, publish string) lua.Call {
-	return lua.FairRelease.Call(p.name, p.token, p.queue, p.deadlines, p.channel, owner, kind.Publish(publish),
+func (p *protocol) Release(owner, publish string) lua.Call { return p.ReleaseRun(owner, nil, publish) }
+
+// ReleaseRun is [kind.Queuer.ReleaseRun].
+func (p *protocol) ReleaseRun(owner string, served []string, publish string) lua.Call {
+	args := make([]any, 0, 9+len(served))
+	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, owner, kind.Publish(publish),
 		claimMillis, keepMillis)
+	for _, id := range served {
+		args = append(args, id)
+	}
+	return lua.FairRelease.Call(args...)
 }
 
 func (p *protocol) Leave(owner string, rest time.Duration, publish string) lua.Call {

@@ -27,7 +27,7 @@ func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
 // Traits is [engine.Backend.Traits].
 func (s *server) Traits() engine.Traits {
 	t := s.Backend.Traits()
-	t.Queues = true
+	t.Queues, t.HandsOff = true, true
 	return t
 }
 

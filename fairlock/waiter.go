@@ -17,6 +17,7 @@ import (
 type waiter struct {
 	list        *waitlist
 	acquisition *engine.Acquisition
+	owner       string        // whose place it is; the acquisition gets another one when a run hands it the lock
 	wake        chan struct{} // 1-buffered: something has changed
 	since       time.Time     // a time before the question for the place
 
@@ -27,7 +28,10 @@ type waiter struct {
 	// the server's time, in microseconds, of the last answer that the place has not been granted
 	// yet
 	refusedAt int64
+	asked     bool // it has asked for a place
 	look      bool // there is reason to ask
+	given     bool // a run of this client has handed the lock on to it
+	taking    bool // it makes a hold of a result or a grant, and a run must not hand it the lock
 	entering  bool // waits for the mailbox to be confirmed
 	foreign   bool // a client of Redisson may call this owner next
 
@@ -40,6 +44,7 @@ type handed struct {
 	micros int64     // the time of the grant, by the server's clock
 	sent   time.Time // a time not later than the grant, by this process's clock
 	claim  time.Duration
+	next   []string // the others of the run: owners without their client
 }
 
 var _ engine.Place = (*waiter)(nil)
@@ -48,14 +53,14 @@ var _ engine.Place = (*waiter)(nil)
 // with the waitlists' mutex held.
 func (s *server) waiterLocking(a *engine.Acquisition) *waiter {
 	ls := s.lists
-	p := &waiter{acquisition: a, wake: make(chan struct{}, 1), since: time.Now(), entering: true}
+	p := &waiter{acquisition: a, owner: a.Owner(), wake: make(chan struct{}, 1), since: time.Now(), entering: true}
 	a.Entry().SetPlaced(true) // until the grant is live: a waiter that leaves gives its place back
 	ls.mu.Lock()
 	if p.list = ls.lists[s.base.Key]; p.list == nil {
 		ls.mu.Unlock()
 		p.list = ls.open(s)
 	}
-	p.list.waiters[a.Owner()] = p
+	p.list.waiters[p.owner] = p
 	return p
 }
 
@@ -84,13 +89,14 @@ func (p *waiter) isOver() bool {
 		ls.mu.Unlock()
 		// Without this subscription a poll would find the call a second later. (Not for all
 		// waiters: each needs a channel of its own.)
-		own := ls.client.Hub().Listen(l.server.protocol.Mailbox(p.acquisition.Owner()), (*redissonCalls)(l))
+		own := ls.client.Hub().Listen(l.server.protocol.Mailbox(p.owner), (*redissonCalls)(l))
 		ls.mu.Lock()
 		p.own = own
 	}
 	defer ls.mu.Unlock()
+	p.taking = false
 	switch {
-	case p.result != nil:
+	case p.given, p.result != nil:
 		return true
 	case p.asking != nil:
 		return false
@@ -129,15 +135,27 @@ func (p *waiter) news() (*remote.Outcome, *handed) {
 	if result == nil {
 		p.handed = nil
 	}
+	p.taking = result != nil || got != nil
 	return result, got
 }
 
 // Take returns the hold of a waiter. If a hand-over turns out not to be enough, it asks and waits
 // again.
 func (p *waiter) Take() (*engine.Hold, error) {
+	h, err := p.take()
+	if p.list.lists.leave(p) {
+		return p.acquisition.Given()
+	}
+	return h, err
+}
+
+// take is Take without what a run hands to the waiter, for which it returns neither hold nor error.
+func (p *waiter) take() (*engine.Hold, error) {
 	ls, a := p.list.lists, p.acquisition
-	defer ls.leave(p)
 	for {
+		if p.isGiven() {
+			return nil, nil
+		}
 		if cause := a.Over(); cause != nil {
 			p.missed()
 			return nil, a.Left(cause)
@@ -153,7 +171,7 @@ func (p *waiter) Take() (*engine.Hold, error) {
 		}
 		// The message of an earlier grant to the same owner may come late.
 		if got != nil && got.micros > p.refusedAt {
-			if h, err := a.Accept(got.sent, got.token, got.claim); h != nil || err != nil {
+			if h, err := a.Accept(got.sent, got.token, got.claim, p.list.runOf(got.next)); h != nil || err != nil {
 				return h, err
 			}
 		}

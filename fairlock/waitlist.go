@@ -20,6 +20,9 @@ type waitlist struct {
 	sub     *pubsub.Subscription
 	waiters map[string]*waiter // by owner
 
+	placed    int         // how many waiters have had an answer that they have a place
+	gathered  []*inquiry  // that wait for others, see gather.go
+	gather    *time.Timer // sends them
 	confirmed bool        // the mailbox is subscribed
 	due       time.Time   // when the next poll is due
 	left      time.Time   // when the last waiter left
@@ -44,7 +47,7 @@ var _ pubsub.Listener = (*waitlist)(nil)
 // Message takes a grant out of the mailbox. It is called with the hub's mutex held.
 func (l *waitlist) Message(payload string) {
 	fields := strings.Fields(payload)
-	if len(fields) != 4 {
+	if len(fields) < 4 {
 		return // not for us
 	}
 	l.lists.mu.Lock()
@@ -58,7 +61,7 @@ func (l *waitlist) Message(payload string) {
 		return // it left, and gives back what it is handed; or an answer has already told it
 	}
 	if got, ok := l.trustLocked(fields[2], fields[3]); ok {
-		got.token = fields[1]
+		got.token, got.next = fields[1], fields[4:]
 		p.handed = &got
 	}
 	p.signalLocked()

@@ -113,16 +113,24 @@ func (ls *waitlists) open(s *server) *waitlist {
 	return fresh
 }
 
-// leave removes a waiter. The waitlist stays for a while, in case another waiter comes.
-func (ls *waitlists) leave(p *waiter) {
+// leave removes a waiter. The waitlist stays for a while, in case another waiter comes. leave
+// reports whether a run has handed the lock on to the waiter.
+func (ls *waitlists) leave(p *waiter) (given bool) {
 	ls.mu.Lock()
 	ls.giveUpLocked(p)
-	delete(p.list.waiters, p.acquisition.Owner())
+	delete(p.list.waiters, p.owner)
 	p.list.left = time.Now()
+	if p.refusedAt != 0 {
+		if p.list.placed--; p.list.placed == 0 {
+			p.list.togetherLocked()
+		}
+	}
+	given = p.given
 	ls.mu.Unlock()
 	if p.own != nil {
 		p.own.Close()
 	}
+	return given
 }
 
 // retire ends a waitlist whose mailbox the server refused, so that the next waiter subscribes

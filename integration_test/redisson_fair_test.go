@@ -59,16 +59,19 @@ func (s *shared) order() []string {
 // wait locks and unlocks in the background, and returns when the waiter has a place: its owner.
 func (s *shared) wait(m *fairlock.Mutex) string {
 	s.t.Helper()
-	return s.placed(func() {
+	place := make(chan string, 1)
+	owner := s.placed(func() {
 		h, err := m.Lock(s.ctx)
 		if err == nil {
-			s.write(h.Owner())
+			s.write(<-place) // and not the hold's owner, which in a run is the first one's
 			err = h.Unlock(s.ctx)
 		}
 		if err != nil && s.t.Context().Err() == nil {
 			s.t.Error(err)
 		}
 	})
+	place <- owner
+	return owner
 }
 
 // waitJava is wait for a thread of Redisson's.

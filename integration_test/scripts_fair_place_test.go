@@ -163,8 +163,8 @@ var fairHandRows = []row{
 		before: waiting("d:h1@60000"),
 		reply:  "0 ttl:1000 clock '' d:h1", hash: "d:h1=1", lease: 1000, token: "clock", keep: 3600000,
 		fair:  fair{listen: "d", told: "d:h1/1000"},
-		cut:   "call('SET', tokens, token, 'PX', keep)\n    local failed",
-		paste: "call('SET', tokens, token)\n    local failed",
+		cut:   "call('SET', tokens, last, 'PX', keep)\n    local failed",
+		paste: "call('SET', tokens, last)\n    local failed",
 	},
 	{
 		name: "handed over, and the caller waits behind", script: lua.FairAcquire, args: fairWait,

@@ -21,7 +21,7 @@ type fair struct {
 	listen string // whose channels are listened to; all: that of the lock
 	broken bool   // the two keys do not tell the same, and are not looked at
 	// what was heard there, in the order of listen: "d:1/1000" the mailbox's client, number and
-	// claim; "r:7:0"
+	// claim, "d:1/1000/h2/h3" the others of the run behind that; "r:7:0"
 	told string
 }
 
@@ -116,11 +116,13 @@ func (f fair) checkTold(ctx context.Context, rdb *redis.Client, e *ears, span cl
 				break
 			}
 			said := of + ":" + msg.Payload
-			if fields := strings.Split(msg.Payload, " "); len(fields) == 4 {
-				if token := rdb.Get(ctx, scriptToken).Val(); fields[1] != token || !span.spans(fields[2]) {
+			if fields := strings.Split(msg.Payload, " "); len(fields) >= 4 {
+				first, _ := strconv.ParseInt(fields[1], 10, 64)
+				token := rdb.Get(ctx, scriptToken).Val()
+				if strconv.FormatInt(first+int64(len(fields)-4), 10) != token || !span.spans(fields[2]) {
 					return fmt.Errorf("heard %q; the token is %s, the time %v", msg.Payload, token, span)
 				}
-				said = of + ":" + fields[0] + "/" + fields[3]
+				said = of + ":" + strings.Join(append([]string{fields[0]}, fields[3:]...), "/")
 			}
 			told = append(told, said)
 		}

@@ -13,7 +13,8 @@
 --       {-2, time}                 it came too late, or its client does not know the server's clock; nothing was changed
 -- Atomic. A request that came too late neither locks nor queues: its client may have left. Nobody passes a waiter whose place
 -- counts and who can be reached. A free lock with waiters is handed to the first of them. An owner keeps its place when it asks
--- again, and one that was handed the lock keeps that: it is the same grant.
+-- again, and one that was handed the lock keeps that: it is the same grant. It gets the last token of those that were reserved for a
+-- run; the run then ends with it.
 
 -- include queue
 

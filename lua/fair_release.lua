@@ -2,6 +2,7 @@
 --
 -- KEYS  see part/queue.lua
 -- ARGV  1 owner       2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
+--       5... owners that had the lock as this one's, in a run: their places end
 -- Reply {1}           released
 --       {1, error}    released, but the lock could not be handed to the next waiter, or that could not be told
 --       {-1}          the owner did not hold the lock; it has no place in the queue any more
@@ -20,6 +21,7 @@ end
 -- What fails from here on must not look as if nothing had been released.
 local ok, failed, unheard = pcall(function()
   if held then call('ZREM', deadlines, owner) end -- it has taken what it was handed
+  served(5)
   if held or call('HLEN', name) == 0 then return grant(ARGV[2], tonumber(ARGV[3]), ARGV[4]) end
 end)
 if not held then return {-1} end

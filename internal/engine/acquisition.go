@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -100,18 +101,43 @@ func (a *Acquisition) Answer(o remote.Outcome) (*Hold, error) {
 	return a.grant().conclude(n)
 }
 
+// Run is those of this client who are to have a lock after the one who got it from the server.
+type Run interface {
+	// Len is for how many of them a token was reserved.
+	Len() int
+	// Next calls give with those who are next, in their order, until one takes the lock, and reports
+	// whether one did. Those who have left are passed over. give takes no mutex of a Waiter.
+	Next(give func(*Acquisition) bool) bool
+}
+
 // Accept gets the hold of a lock that the server has handed to the owner unasked, and that stands
 // for claim from sent on. There is none, and no error, if that is not enough: then it has to be
-// asked for.
-func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration) (*Hold, error) {
+// asked for. Those of the run, if it is not nil, have the lock afterwards.
+func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, run Run) (*Hold, error) {
 	// A plain lease is not renewed, so it has to be asked for in full at once. And so does one that
 	// is to stay for longer than the lease.
 	want := a.Want()
 	if !want.renew || want.atLeast != 0 || !time.Now().Before(sent.Add(watchdog.Trust(claim))) {
 		return nil, nil
 	}
-	return a.grant().activate(sent, token, "", min(claim, want.Lease))
+	g, last := a.grant(), ""
+	if first, err := strconv.ParseUint(token, 10, 64); err == nil && run != nil {
+		last = strconv.FormatUint(first+uint64(run.Len()), 10) //nolint:gosec // G115: a few
+	}
+	h, err := g.activate(sent, token, last, min(claim, want.Lease))
+	if err == nil && run != nil {
+		t := g.tenure
+		t.claimed, t.claim = g.base.Dog.Deadline(&t.watch), claim
+		t.run = func(give func(any) bool) bool {
+			return run.Next(func(to *Acquisition) bool { return give(to.grant()) })
+		}
+	}
+	return h, err
 }
+
+// Given gets the hold of an acquisition that took the lock in a run. If its wait has ended, the
+// lock is given back.
+func (a *Acquisition) Given() (*Hold, error) { return a.grant().accept(nil) }
 
 // Left is the error of one who stops waiting because of cause. It says what is known of who has the
 // lock, or why that is not known.

@@ -44,6 +44,7 @@ type Entry interface {
 	SetPlaced(placed bool)
 	noteUnheard()
 	tainted() bool
+	serve(id string)
 }
 
 // Nothing is the rest of a lock that is to be released at once.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -51,7 +52,11 @@ func (f *field) Pass(ctx context.Context, lease time.Duration, tokens int) remot
 
 // Release is [Entry.Release].
 func (f *field) Release(ctx context.Context, rest func() time.Duration) remote.Outcome {
-	return f.Released(f.server.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))
+	o := f.Released(f.server.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))
+	if o.Err == nil && o.Reply.Status == lua.Done { // else one of them may have been handed the lock since
+		f.takeServed()
+	}
+	return o
 }
 
 // farewell is the command that ends the lock for its owner: at once, or when it has stayed for so
@@ -60,6 +65,9 @@ func (f *field) farewell(rest time.Duration) lua.Call {
 	s := f.server
 	if rest > 0 {
 		return s.protocol.Leave(f.id, rest, s.client.server.Publish)
+	}
+	if served := f.allServed(); len(served) > 0 {
+		return s.protocol.(kind.Queuer).ReleaseRun(f.id, served, s.client.server.Publish)
 	}
 	return s.protocol.Release(f.id, s.client.server.Publish)
 }
@@ -80,5 +88,9 @@ func (f *field) undoAfter(rest, lease time.Duration, stray bool) {
 func (f *field) Abandon(rest func() time.Duration, lease time.Duration) {
 	if undo, stray := f.TakeUndo(); undo {
 		f.undoAfter(rest(), lease, stray)
+	}
+	s := f.server
+	for _, id := range f.takeServed() {
+		s.client.session.Undo(s.client.server, s.protocol, id, 0, s.places.Longest, false)
 	}
 }

@@ -250,7 +250,8 @@ func (g *grant) takeOver(t *Tenure, lease time.Duration, confirmed remote.Replic
 	t.holder = g
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.live, g.front, g.tenure, g.entry, g.id = true, true, t, t.Entry, t.Entry.Owner()
+	// There is no front place where the queue is at the server.
+	g.live, g.front, g.tenure, g.entry, g.id = true, !g.base.traits.Queues, t, t.Entry, t.Entry.Owner()
 	g.token, g.lease, g.renew, g.confirmed = h.token, lease, true, confirmed
 	g.holds = append(g.holds, h)
 	return h

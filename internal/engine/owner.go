@@ -169,6 +169,21 @@ func (o *owner) drop(g *grant, spent bool) {
 	o.dropLocked(g, spent)
 }
 
+// spend forgets a name in Redis, so that it is not used again.
+func (o *owner) spend(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.spendLocked(id)
+}
+
+func (o *owner) spendLocked(id string) {
+	for i := range o.ids {
+		if o.ids[i].id == id {
+			o.ids[i].id = "" // the next one is made when it is needed
+		}
+	}
+}
+
 func (o *owner) dropLocked(g *grant, spent bool) {
 	if i := slices.Index(o.grants, g); i >= 0 {
 		o.grants = slices.Delete(o.grants, i, i+1)
@@ -180,9 +195,5 @@ func (o *owner) dropLocked(g *grant, spent bool) {
 	if !spent {
 		return
 	}
-	for i := range o.ids {
-		if o.ids[i].id == g.id {
-			o.ids[i].id = "" // the next one is made when it is needed
-		}
-	}
+	o.spendLocked(g.id)
 }

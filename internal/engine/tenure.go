@@ -22,6 +22,13 @@ type Tenure struct {
 	watch   watchdog.Lease
 	Refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
 
+	// run hands the lock to the next of a run, see run.go: it calls give with those who are to have
+	// it, until one takes it. nil: there is no run. claimed is when the claim ends by which the run
+	// was granted, and claim its length. They are set before anybody knows the tenure's hold.
+	run     func(give func(who any) bool) bool
+	claimed time.Time
+	claim   time.Duration
+
 	// guards the rest. It is taken after the queue's and before a grant's; never held over a
 	// network call
 	mu     sync.Mutex
@@ -151,7 +158,7 @@ func (t *Tenure) Lost(reason error) {
 func (t *Tenure) noteUse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.first < t.last { // else nobody waited
+	if t.first < t.last && t.run == nil { // else nobody waited, or the server knew how many
 		t.base.Client.handed.Store(int64(t.used))
 	}
 }

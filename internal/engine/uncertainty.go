@@ -20,6 +20,9 @@ type Uncertainty struct {
 	stray  bool       // a command may still arrive at the server
 	placed bool       // the owner may have a place in the queue of the server
 	undone bool       // it is being given back in the background
+	// served are those who had the lock as this owner's, in a run: their places are given back with
+	// it.
+	served []string
 }
 
 // MarkStray remembers that the server may have granted this, or may yet: a command for it may still
@@ -69,6 +72,29 @@ func (u *Uncertainty) TakeUndo() (undo, stray bool) {
 	undo = (u.stray || u.placed) && !u.undone
 	u.undone = u.undone || undo
 	return undo, u.stray
+}
+
+// serve notes an owner who has the lock as this one's, and has a place in the queue of the server.
+func (u *Uncertainty) serve(id string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.served = append(u.served, id)
+}
+
+// allServed returns them.
+func (u *Uncertainty) allServed() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.served
+}
+
+// takeServed returns them to a caller that has given their places back, or does so.
+func (u *Uncertainty) takeServed() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	served := u.served
+	u.served = nil
+	return served
 }
 
 // IsPassing reports whether "not held" in reply to a renewal may be the work of a command that is

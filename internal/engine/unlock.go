@@ -84,6 +84,9 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 // unlockLast frees the lock. Renewal ends before the release is sent, so that no renewal follows
 // the release.
 func (g *grant) unlockLast(ctx context.Context) error {
+	if g.handOn() {
+		return nil
+	}
 	if ended, err := g.handOff(ctx); ended {
 		return err
 	}

@@ -51,6 +51,8 @@ type Protocol interface {
 type Queuer interface {
 	Protocol
 	Places() Places
+	// ReleaseRun is Release, and takes the places of those who had the lock as this owner's.
+	ReleaseRun(owner string, served []string, publish string) lua.Call
 }
 
 // Places is what the places of waiters change for those who ask for a lock.

@@ -12,10 +12,21 @@
 --
 -- Granting: when the lock becomes free, the script that sees it hands it to the head, with a claim: a lease that is just long
 -- enough for the head's client to hear of it. It hears by its mailbox, the channel followed by ":" and the client's id:
--- "<number of the owner> <token> <time of the grant, us> <claim, ms>". A head on whose mailbox nobody listens at this server is
--- passed over, and keeps its place. (Rejected: to send the message and see how many heard it, which spares the question.
--- Replicas pass messages on, and whoever listens at one would believe what was then given to another.) One of Redisson's is
--- handed the lock as count 0, which its own next attempt makes 1, and is called on the channel followed by ":" and its owner id.
+-- "<number of the owner> <token> <time of the grant, us> <claim, ms> <number of the next in the run>...". A head on whose mailbox
+-- nobody listens at this server is passed over, and keeps its place. (Rejected: to send the message and see how many heard it, which
+-- spares the question. Replicas pass messages on, and whoever listens at one would believe what was then given to another.) One of
+-- Redisson's is handed the lock as count 0, which its own next attempt makes 1, and is called on the channel followed by ":" and its
+-- owner id.
+--
+-- Runs: those of the same client that stand directly behind the one who is handed the lock are named in its message too, by their
+-- numbers, in their order. The tokens that follow its own are theirs, one each. The client hands the lock on among them without
+-- asking. At the server the lock stays that of the first of them, with one claim or lease, and all others keep their places: so
+-- nothing of a run can be lost. Who leaves gives back its own place; if the client dies, or loses the lock, the others stand where
+-- they stood; and a client that does not understand the message, or does not get it, is served one by one. The last one's release
+-- takes the places of all who were served. Until then these count as waiters. The order is that of the queue, because nobody is
+-- granted the lock from it meanwhile. (Rejected: to take the places out when the run begins. Then a message that is lost, or a lock
+-- that is, costs those of a live client their places.)
+-- Of an earlier version of this library a client does not know messages of more than four words. Its next poll finds the grant.
 --
 -- Who was handed the lock stays among the deadlines until it gives the lock back, with the end of its claim for a deadline, far
 -- below all others. One that is still there when the lock is free did not take it: the other places of its client are passed over
@@ -35,6 +46,7 @@ local name, tokens, queue, deadlines, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[
 local foreignWait = 300000 -- ms: Redisson's default for a wait without a limit
 local longestWait = 3600000 -- ms: of one of its waiters, as far as room is left for it
 local look = 128 -- places that are looked at, at a time
+local longestRun = 64 -- grants by one message
 local silence = 15000 -- ms: a client that was not heard of for so long has no places
 local handed, past = -9e15, -1e15 -- the end of a claim is counted from the one, and lies before the other
 local cancelled = 2 -- a deadline before this one is that of a place that was given up
@@ -246,6 +258,35 @@ local function settle(owner, left)
   end
 end
 
+-- run returns the numbers of those of a client who stand behind the first n places and before any other, each behind a space, and how
+-- many they are.
+local function run(id, n)
+  local numbers, count = '', 0
+  if client(call('LINDEX', queue, n) or '') ~= id then return numbers, count end -- mostly, and then this is cheaper
+  for _, owner in ipairs(call('LRANGE', queue, n, n + longestRun - 2)) do
+    local of, number = client(owner)
+    if of ~= id then break end
+    numbers, count = numbers .. ' ' .. number, count + 1
+  end
+  return numbers, count
+end
+
+-- served takes the places of those who had the lock in a run: ARGV from the i-th on. Mostly they are the first ones.
+local function served(i)
+  local had, n = {}, 0
+  for j = i, #ARGV do had[ARGV[j]] = true end
+  if not ARGV[i] then return end
+  local some = call('LRANGE', queue, 0, #ARGV - i)
+  while some[n + 1] and had[some[n + 1]] do
+    n = n + 1
+    had[some[n]] = nil
+  end
+  if n > 0 then cut(some, n) end
+  for j = i, #ARGV do
+    if had[ARGV[j]] then drop(ARGV[j]) end
+  end
+end
+
 -- grant hands the free lock to the first waiter that can be reached. present is a client that is known to be there, whoever
 -- listens, because it asks. Returns an error for the caller to reply with, and why nobody could be told.
 -- Where more than a hundred in front cannot be reached they lose their places: it is not a connection that is down for a moment, and
@@ -276,12 +317,16 @@ local function grant(command, claim, keep, present)
     else
       call('ZREM', deadlines, owner)
     end
-    call('SET', tokens, token, 'PX', keep)
+    local last, behindIt, n = token, '', 0
+    -- Tokens are reserved only while the clock is ahead of the last one, so they are never further ahead of it than a run is long.
+    if id and token == micros() then behindIt, n = run(id, i - 1) end
+    if n > 0 then last = string.format('%.0f', tonumber(token) + n) end
+    call('SET', tokens, last, 'PX', keep)
     local failed = hold(owner, id and '1' or '0', id and claim or math.max(claim, 2000))
     if failed then return failed end
     if not id then return nil, publish(command, channel .. ':' .. owner, '0') end
     return nil, publish(command, channel .. ':' .. id,
-      number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim)
+      number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim .. behindIt)
   end
   local deadline = hears(first)
   if deadline then return hand(first, 1, deadline) end

@@ -2,6 +2,7 @@
 --
 -- KEYS  see part/queue.lua
 -- ARGV  1 owner       2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
+--       5... owners that had the lock as this one's, in a run: their places end
 -- Reply {1}           released
 --       {1, error}    released, but the lock could not be handed to the next waiter, or that could not be told
 --       {-1}          the owner did not hold the lock; it has no place in the queue any more
@@ -13,6 +14,7 @@ local name, tokens, queue, deadlines, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[
 local foreignWait = 300000 -- ms: Redisson's default for a wait without a limit
 local longestWait = 3600000 -- ms: of one of its waiters, as far as room is left for it
 local look = 128 -- places that are looked at, at a time
+local longestRun = 64 -- grants by one message
 local silence = 15000 -- ms: a client that was not heard of for so long has no places
 local handed, past = -9e15, -1e15 -- the end of a claim is counted from the one, and lies before the other
 local cancelled = 2 -- a deadline before this one is that of a place that was given up
@@ -234,6 +236,35 @@ local function settle(owner, left)
   end
 end
 
+-- run returns the numbers of those of a client who stand behind the first n places and before any other, each behind a space, and how
+-- many they are.
+local function run(id, n)
+  local numbers, count = '', 0
+  if client(call('LINDEX', queue, n) or '') ~= id then return numbers, count end -- mostly, and then this is cheaper
+  for _, owner in ipairs(call('LRANGE', queue, n, n + longestRun - 2)) do
+    local of, number = client(owner)
+    if of ~= id then break end
+    numbers, count = numbers .. ' ' .. number, count + 1
+  end
+  return numbers, count
+end
+
+-- served takes the places of those who had the lock in a run: ARGV from the i-th on. Mostly they are the first ones.
+local function served(i)
+  local had, n = {}, 0
+  for j = i, #ARGV do had[ARGV[j]] = true end
+  if not ARGV[i] then return end
+  local some = call('LRANGE', queue, 0, #ARGV - i)
+  while some[n + 1] and had[some[n + 1]] do
+    n = n + 1
+    had[some[n]] = nil
+  end
+  if n > 0 then cut(some, n) end
+  for j = i, #ARGV do
+    if had[ARGV[j]] then drop(ARGV[j]) end
+  end
+end
+
 -- grant hands the free lock to the first waiter that can be reached. present is a client that is known to be there, whoever
 -- listens, because it asks. Returns an error for the caller to reply with, and why nobody could be told.
 -- Where more than a hundred in front cannot be reached they lose their places: it is not a connection that is down for a moment, and
@@ -264,12 +295,16 @@ local function grant(command, claim, keep, present)
     else
       call('ZREM', deadlines, owner)
     end
-    call('SET', tokens, token, 'PX', keep)
+    local last, behindIt, n = token, '', 0
+    -- Tokens are reserved only while the clock is ahead of the last one, so they are never further ahead of it than a run is long.
+    if id and token == micros() then behindIt, n = run(id, i - 1) end
+    if n > 0 then last = string.format('%.0f', tonumber(token) + n) end
+    call('SET', tokens, last, 'PX', keep)
     local failed = hold(owner, id and '1' or '0', id and claim or math.max(claim, 2000))
     if failed then return failed end
     if not id then return nil, publish(command, channel .. ':' .. owner, '0') end
     return nil, publish(command, channel .. ':' .. id,
-      number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim)
+      number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim .. behindIt)
   end
   local deadline = hears(first)
   if deadline then return hand(first, 1, deadline) end
@@ -294,6 +329,7 @@ end
 -- What fails from here on must not look as if nothing had been released.
 local ok, failed, unheard = pcall(function()
   if held then call('ZREM', deadlines, owner) end -- it has taken what it was handed
+  served(5)
   if held or call('HLEN', name) == 0 then return grant(ARGV[2], tonumber(ARGV[3]), ARGV[4]) end
 end)
 if not held then return {-1} end

@@ -31,6 +31,7 @@ var (
 	LeaseEnd     Switch // a waiter sleeps no longer than the lease that it knows of
 	PassOn       Switch // a waiter cancelled in the moment that it is woken passes the wake-up on
 	Overdue      Switch // a server that stalls is noticed, and who comes then can leave
+	Served       Switch // places of those whom a run has served are given back
 	Overtake     Switch // commands do not wait for a sending that takes long
 	OwnAnswer    Switch // who travels in one script with others gets its own answer
 	LostForAll   Switch // and an error of the network leaves open whether it ran

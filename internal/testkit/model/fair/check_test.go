@@ -80,18 +80,40 @@ func (m *fair) judgeOrder(s *state, before *keys, r message) {
 		switch {
 		case p.owner == 0 || p.owner == s.owner:
 			return
-		case p.owner == r.id && (r.kind == release || r.kind == undoer): // it leaves
+		case p.owner == r.id && (r.kind == release || r.kind == undoer), r.served.has(p.owner): // it leaves
 		case p.left > 0 && s.up.has(m.of(p.owner)):
 			s.wrong |= passed
 		}
 	}
 }
 
+// judgeRun: nobody who waits stands before the one to whom a hold's run hands the lock on.
+func (m *fair) judgeRun(s *state, from *waiter, next uint8) {
+	if s.at(next) < 0 {
+		return // its place has been lost since the run began
+	}
+	for _, p := range s.queue {
+		if p.owner == next {
+			return
+		}
+		if m.waits(s, p.owner) && p.left > 0 && s.up.has(m.of(p.owner)) && !from.served.has(p.owner) {
+			s.wrong |= passed
+		}
+	}
+}
+
+// waits reports whether a place is that of somebody who waits.
+func (m *fair) waits(s *state, owner uint8) bool {
+	w, gen := waiterOf(owner)
+	return s.waiters[w].gen == gen && s.waiters[w].mode == waiting
+}
+
 // judgePlaces: all others stand as they stood.
 func (m *fair) judgePlaces(s *state, before *keys, r message) {
 	at := 0
 	for _, p := range before.queue {
-		if p.owner == 0 || p.left == 0 || p.owner == s.owner || p.owner == r.id && r.kind != acquire && r.kind != late {
+		if p.owner == 0 || p.left == 0 || p.owner == s.owner || p.owner == r.id && r.kind != acquire && r.kind != late ||
+			r.served.has(p.owner) && !m.waits(s, p.owner) {
 			continue
 		}
 		now := s.at(p.owner)
@@ -146,10 +168,10 @@ func (m *fair) checkHold(s *state) error {
 		if wr.mode != has || wr.trust == 0 || m.losses > 0 {
 			continue
 		}
-		if s.owner != ownerID(w, wr.gen) {
+		if s.owner != s.entry(w) {
 			return errCut
 		}
-		if s.token != wr.token {
+		if s.token != wr.token && (wr.field == 0 || wr.token+wr.run.size() > s.token) {
 			return errHolders
 		}
 	}
@@ -195,7 +217,12 @@ func (m *fair) cared(s *state, owner uint8) bool {
 		return true
 	}
 	for _, r := range s.net {
-		if r.id == owner {
+		if r.id == owner || r.served.has(owner) {
+			return true
+		}
+	}
+	for w := range m.waiters {
+		if wr := &s.waiters[w]; wr.mode == has && (wr.field == owner || wr.served.has(owner)) {
 			return true
 		}
 	}

@@ -80,7 +80,7 @@ func (m *fair) refused(s *state, w uint8) {
 		wr.wake = wr.handed != 0
 		return
 	}
-	wr.handed, wr.stands = 0, 0
+	wr.handed, wr.stands, wr.run = 0, 0, run{}
 	for i := range s.mail {
 		if s.mail[i].owner == ownerID(w, wr.gen) {
 			s.mail[i].old = true
@@ -93,14 +93,14 @@ func (m *fair) attempts(s state, w uint8, emit func(string, state)) {
 	wr := &s.waiters[w]
 	if wr.granted != 0 {
 		n := s
-		if m.take(&n, w, wr.granted, wr.lasts) {
+		if m.take(&n, w, wr.granted, wr.lasts, run{}) {
 			emit(waiterLabels[w][fAnswer], n)
 		}
 		return
 	}
 	if wr.mode == waiting && wr.asked && wr.wake && wr.stands > 0 {
 		n := s
-		if m.take(&n, w, wr.handed, wr.stands) {
+		if m.take(&n, w, wr.handed, wr.stands, wr.run) {
 			emit(waiterLabels[w][fTakes], n)
 		}
 	}
@@ -136,13 +136,52 @@ func (m *fair) attempts(s state, w uint8, emit func(string, state)) {
 }
 
 // take begins a hold.
-func (m *fair) take(s *state, w, token, left uint8) bool {
+func (m *fair) take(s *state, w, token, left uint8, next run) bool {
 	wr := &s.waiters[w]
 	if left == 0 {
 		return m.undone(s, w, true)
 	}
 	*wr = waiter{mode: has, gen: wr.gen, wishes: wr.wishes, stray: wr.stray, token: token, trust: left}
+	if wr.run = next; next != (run{}) {
+		wr.field = ownerID(w, wr.gen)
+	}
 	return true
+}
+
+// entry is who has the lock of a hold at the server.
+func (s *state) entry(w uint8) uint8 {
+	if wr := &s.waiters[w]; wr.field != 0 {
+		return wr.field
+	}
+	return ownerID(w, s.waiters[w].gen)
+}
+
+// handOn ends a hold by handing the lock to the next of its run. It is false if the run has ended,
+// and then the lock is to be released.
+func (m *fair) handOn(s *state, w uint8) bool {
+	from := s.waiters[w]
+	for from.run[0] != 0 && !from.stray {
+		next := from.run.pop()
+		to, gen := waiterOf(next)
+		wr := &s.waiters[to]
+		if m.home[to] != m.home[w] || wr.gen != gen || wr.mode != waiting {
+			continue // it has left, or is not ours
+		}
+		if (wr.stray || wr.granted != 0 || wr.handed != 0) && !m.off.has(runWaits) {
+			break
+		}
+		m.judgeRun(s, &from, next)
+		from.served.push(next)
+		*wr = waiter{mode: has, gen: wr.gen, wishes: wr.wishes, token: from.token + 1, trust: from.trust,
+			renewed: from.renewed, field: from.field, run: from.run, served: from.served}
+		if wr.token > s.top {
+			s.wrong |= oldToken
+		}
+		m.away(s, w, false)
+		return true
+	}
+	s.waiters[w].run = run{}
+	return false
 }
 
 // holds are the renewals and the end of a hold.
@@ -151,29 +190,42 @@ func (m *fair) holds(s state, w uint8, emit func(string, state)) {
 	if wr.mode != has || wr.trust == 0 {
 		return
 	}
-	owner := ownerID(w, wr.gen)
 	n := s
-	m.run(&n, message{kind: release, id: owner})
+	if m.handOn(&n, w) {
+		emit(waiterLabels[w][fHandsOn], n)
+		m.renewals(s, w, emit)
+		return
+	}
+	release := message{kind: release, id: s.entry(w), served: wr.served}
+	ended := n
+	if a := m.run(&n, release); a.status == lua.Done {
+		n.waiters[w].served = run{}
+	}
 	if m.end(&n, w) {
 		emit(waiterLabels[w][fUnlocks], n)
 	}
 	if s.faults > 0 && m.frail(w) {
-		n = s
+		n = ended
 		n.faults--
-		m.run(&n, message{kind: release, id: owner})
+		m.run(&n, release)
 		if m.undone(&n, w, true) {
 			emit(waiterLabels[w][fUnlockUnheard], n)
 		}
-		n = s
+		n = ended
 		n.faults--
-		m.keep(&n, message{kind: release, id: owner})
+		m.keep(&n, release)
 		if m.undone(&n, w, true) {
 			emit(waiterLabels[w][fUnlockLate], n)
 		}
 	}
+	m.renewals(s, w, emit)
+}
+
+func (m *fair) renewals(s state, w uint8, emit func(string, state)) {
+	wr := &s.waiters[w]
 	switch {
 	case wr.renewed > 0:
-		n = s
+		n := s
 		n.waiters[w].trust, n.waiters[w].renewed = max(wr.trust, wr.renewed), 0
 		emit(waiterLabels[w][fRenewed], n)
 	case wr.trust < m.lease-1:
@@ -182,7 +234,7 @@ func (m *fair) holds(s state, w uint8, emit func(string, state)) {
 }
 
 func (m *fair) renews(s state, w uint8, emit func(string, state)) {
-	request := message{kind: renewal, id: ownerID(w, s.waiters[w].gen)}
+	request := message{kind: renewal, id: s.entry(w)}
 	n := s
 	if a := m.run(&n, request); a.status == lua.Done {
 		n.waiters[w].renewed = m.lease - 1
@@ -242,8 +294,8 @@ func (m *fair) leaves(s state, w uint8, emit func(string, state)) {
 // end is the end of a hold or of a wait; what may have been left is given back. False: no room in
 // the bounds.
 func (m *fair) end(s *state, w uint8) bool {
-	if s.waiters[w].stray {
-		return m.undone(s, w, true)
+	if s.waiters[w].stray || s.waiters[w].served != (run{}) {
+		return m.undone(s, w, s.waiters[w].stray)
 	}
 	m.away(s, w, false)
 	return true
@@ -251,23 +303,26 @@ func (m *fair) end(s *state, w uint8) bool {
 
 // undone ends a wait or a hold, and begins to give back what the server may have, or get, of it.
 func (m *fair) undone(s *state, w uint8, stray bool) bool {
-	owner := ownerID(w, s.waiters[w].gen)
+	owner, served := s.entry(w), s.waiters[w].served
+	if m.off.has(servedGiven) {
+		served = run{}
+	}
 	s.waiters[w].stray = s.waiters[w].stray || stray
 	stray = s.waiters[w].stray
 	m.away(s, w, true)
-	if m.beginUndo(s, owner, stray) {
+	if m.beginUndo(s, owner, stray, served) {
 		return true
 	}
 	m.cut++
 	return false
 }
 
-func (m *fair) beginUndo(s *state, owner uint8, stray bool) bool {
+func (m *fair) beginUndo(s *state, owner uint8, stray bool, served run) bool {
 	step := uint8(undoLast)
 	if stray && !m.off.has(undoAgain) {
 		step = undoFirst
 	}
-	return m.off.has(undo) || s.put(message{kind: undoer, id: owner, step: step})
+	return m.off.has(undo) || s.put(message{kind: undoer, id: owner, step: step, served: served})
 }
 
 // away makes a waiter somebody who wants nothing, under another owner id if something of this one
@@ -275,7 +330,8 @@ func (m *fair) beginUndo(s *state, owner uint8, stray bool) bool {
 func (m *fair) away(s *state, w uint8, undoing bool) {
 	wr := &s.waiters[w]
 	gen := wr.gen
-	if wr.stray && !m.off.has(freshOwner) || undoing && !m.off.has(freshUndo) {
+	if wr.stray && !m.off.has(freshOwner) || undoing && !m.off.has(freshUndo) ||
+		wr.field != 0 && !m.off.has(servedFresh) {
 		gen++
 	}
 	*wr = waiter{gen: gen, wishes: wr.wishes}

@@ -74,11 +74,20 @@ func (r *replay) comparePoll(want answer, got lua.Reply, asked []string) {
 	}
 }
 
-// compareMail compares "<number of the owner> <token> <time of the grant, us> <claim, ms>".
+// compareMail compares "<number of the owner> <token> <time of the grant, us> <claim, ms> <number of the next in the run>...".
 func (r *replay) compareMail(want mail, got *redis.Message) {
 	client, number, _ := strings.Cut(r.owner(want.owner), ":")
 	fields := strings.Fields(got.Payload)
-	require.Len(r.t, fields, 4)
+	require.GreaterOrEqual(r.t, len(fields), 4)
+	var next []string
+	for i := range want.run.size() {
+		_, other, _ := strings.Cut(r.owner(want.run[i]), ":")
+		next = append(next, other)
+	}
+	if fmt.Sprint(next) != fmt.Sprint(fields[4:]) {
+		r.differ("%s was told of the run %v, the model of %v", got.Channel, fields[4:], next)
+		return
+	}
 	if got.Channel != r.channel+":"+client || fields[0] != number {
 		r.differ("%s was told %q, not %s", got.Channel, got.Payload, r.owner(want.owner))
 		return

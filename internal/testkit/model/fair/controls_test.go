@@ -49,6 +49,12 @@ func TestFairModelControls(t *testing.T) {
 		{"the same, where a straggler takes the lock", undoAgain, departs, errLeft},
 		{"acquire: one that comes late refuses itself", lateness, departs, errPlaceLeft},
 		{"the same, where it takes the lock", lateness, departs, errLeft},
+		{"grant: a run ends before another client's waiter", runEnds, runs, errPassed},
+		{"grant: tokens are reserved for a run", runTokens, runs, errToken},
+		{"release: those who were served have no place any more", servedGone, runs, errPlaceLeft},
+		{"client: a run does not hand on to who has a question under way", runWaits, runsFail, errLeft},
+		{"client: places are given back if a run's lock is lost", servedGiven, runsLost, errPlaceLeft},
+		{"client: an owner id that was served is not used again", servedFresh, runsAgain, errTwo},
 	} {
 		m := bounded(c.in)
 		m.off, m.only = c.off, c.want

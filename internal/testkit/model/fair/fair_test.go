@@ -70,10 +70,17 @@ var (
 	loses     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, messages: 1, faults: 1}
 	departs   = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, messages: 1, faults: 1,
 		leavers: 1, lease: 2}
-	perishes = fair{clients: 3, waiters: 3, home: homes{0, 1, 2}, wishes: wishes{1, 1, 1}, messages: 1, crashes: 1}
-	freezes  = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{1, 2}, pauses: 1}
-	waits    = fair{clients: 1, waiters: 4, wishes: wishes{1, 1, 1, 1}, lease: 2, place: 3, prompt: true}
-	wiped    = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, losses: 1}
+	perishes  = fair{clients: 3, waiters: 3, home: homes{0, 1, 2}, wishes: wishes{1, 1, 1}, messages: 1, crashes: 1}
+	freezes   = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{1, 2}, pauses: 1}
+	waits     = fair{clients: 1, waiters: 4, wishes: wishes{1, 1, 1, 1}, lease: 2, place: 3, prompt: true}
+	runs      = fair{clients: 2, waiters: 4, home: homes{0, 0, 0, 1}, wishes: wishes{1, 1, 1, 1}, lease: 2, place: 3, prompt: true}
+	runsLeave = fair{clients: 2, waiters: 3, home: homes{0, 0, 1}, wishes: wishes{1, 1, 1}, leavers: 1, lease: 2}
+	runsFail  = fair{clients: 2, waiters: 3, home: homes{0, 0, 1}, wishes: wishes{1, 1, 1}, messages: 1, faults: 1,
+		lease: 2}
+	runsDie   = fair{clients: 2, waiters: 3, home: homes{0, 0, 1}, wishes: wishes{1, 1, 1}, crashes: 1, pauses: 1, lease: 2}
+	runsAgain = fair{clients: 1, waiters: 3, wishes: wishes{1, 2, 1}, lease: 2}
+	runsLost  = fair{clients: 2, waiters: 3, home: homes{0, 0, 1}, wishes: wishes{1, 1, 1}, losses: 1, lease: 2}
+	wiped     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, losses: 1}
 )
 
 type (
@@ -114,7 +121,8 @@ func TestFairModel(t *testing.T) {
 		{"hands over", handsOver}, {"two of one client", shares}, {"the same owner again", again},
 		{"loses requests", loses},
 		{"leaves", departs}, {"dies", perishes}, {"stands still", freezes}, {"waits long", waits},
-		{"server forgets", wiped},
+		{"server forgets", wiped}, {"runs", runs}, {"runs, and leaves", runsLeave}, {"runs, and loses requests", runsFail},
+		{"runs, and dies or stands still", runsDie}, {"runs, and the same owner again", runsAgain}, {"runs, and the server forgets", runsLost},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package fair
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -77,7 +78,8 @@ func TestFairModelUnlikeTheScripts(t *testing.T) {
 		"claim is short": claimIsShort, "leaver is gone": leaverGone, "hands on": leaverHandsOn,
 		"frees its own":     freesOwn,
 		"asks for the head": asksHead, "its own grant": ownGrant, "one place": oncePlaced, "puts off": refreshes,
-		"tells who has none": reportsMissing,
+		"tells who has none": reportsMissing, "ends a run": runEnds, "tokens of a run": runTokens,
+		"served are gone": servedGone,
 	} {
 		t.Run(what, func(t *testing.T) {
 			for h := range uint64(200) {
@@ -164,8 +166,16 @@ func (r *replay) step() string {
 		if r.model.owner != 0 && r.few(2) == 0 {
 			owner = r.model.owner
 		}
-		what, want = "release", r.model.release(e, owner)
-		call = lua.FairRelease.Call(append(keys, r.owner(owner), "PUBLISH", claim, keep)...)
+		var had run
+		args := slices.Concat(keys, []any{r.owner(owner), "PUBLISH", claim, keep})
+		for _, other := range requesters {
+			if other != owner && r.terms.client(other) == r.terms.client(owner) && r.few(3) == 0 {
+				had.push(other)
+				args = append(args, r.owner(other))
+			}
+		}
+		what, want = "release", r.model.release(e, owner, had)
+		call = lua.FairRelease.Call(args...)
 	case n < 39:
 		what = "poll"
 		call, asked, want = r.poll(append(keys, "", "PUBLISH", claim, keep, place))

@@ -9,6 +9,7 @@ const (
 	fAskedLate
 	fAnswer
 	fTakes
+	fHandsOn
 	fUnlocks
 	fUnlockUnheard
 	fUnlockLate
@@ -53,7 +54,7 @@ const (
 
 var waiterTexts = [fWaiterLabels]string{
 	"wants the lock", "tries it once", "asks the server", "asks, and hears no answer", "asks, and the request is late",
-	"gets the answer: granted", "takes what a message said it was handed", "unlocks", "unlocks, and hears no answer",
+	"gets the answer: granted", "takes what a message said it was handed", "hands the lock on", "unlocks", "unlocks, and hears no answer",
 	"unlocks, and the request is late", "renews", "gets the answer to its renewal", "renews, and hears no answer",
 	"renews, and the request is late", "gives up", "leaves", "leaves while it asks", "an undo releases",
 	"the answer to a caller who left", "no answer to a caller who left", "a late request is lost",

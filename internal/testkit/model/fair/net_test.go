@@ -29,7 +29,7 @@ func (m *fair) run(s *state, r message) answer {
 			s.wrong |= byItself
 		}
 	case release, undoer:
-		a = s.release(e, r.id)
+		a = s.release(e, r.id, r.served)
 	case renewal:
 		a = s.renew(e, r.id)
 	}
@@ -140,7 +140,7 @@ func (m *fair) arrive(s *state, c uint8, mail mail) {
 		mail.left = m.claim - 1
 	}
 	if mail.left > 0 && !mail.old {
-		wr.handed, wr.stands = mail.token, mail.left
+		wr.handed, wr.stands, wr.run = mail.token, mail.left, mail.run
 	}
 	wr.wake = wr.wake || wr.mode == waiting
 }
@@ -268,6 +268,9 @@ func (m *fair) crash(s *state, c uint8, asking bool) {
 		}
 		s.take(i)
 		s.crashed |= 1 << r.id
+		for _, had := range r.served {
+			s.crashed |= 1 << had
+		}
 		if r.kind == late && asking {
 			r.kind = acquire
 			rest = append(rest, r)
@@ -279,7 +282,10 @@ func (m *fair) crash(s *state, c uint8, asking bool) {
 			continue
 		}
 		if wr.mode != away {
-			s.crashed |= 1 << ownerID(w, wr.gen)
+			s.crashed |= 1<<ownerID(w, wr.gen) | 1<<wr.field
+			for _, had := range wr.served {
+				s.crashed |= 1 << had
+			}
 		}
 		if wr.wake && asking {
 			rest = append(rest, message{kind: acquire, id: ownerID(w, wr.gen), again: wr.stray,
@@ -314,13 +320,18 @@ func (m *fair) network(s state, emit func(string, state)) {
 			if r.step == undoPause {
 				continue
 			}
+			served := r.served
+			r.served = run{}
 			m.run(&n, r)
+			for i := range served.size() {
+				m.run(&n, message{kind: undoer, id: served[i]})
+			}
 			r.step++
 			if r.step > undoLast || n.put(r) {
 				emit(waiterLabels[w][fUndoes], n)
 			}
 		case r.kind == late:
-			if a := m.run(&n, r); a.status != lua.Done && !r.again && !r.place || m.beginUndo(&n, r.id, true) {
+			if a := m.run(&n, r); a.status != lua.Done && !r.again && !r.place || m.beginUndo(&n, r.id, true, run{}) {
 				emit(waiterLabels[w][fLateAnswer], n)
 			}
 			if s.faults > 0 && m.frail(w) {
@@ -328,7 +339,7 @@ func (m *fair) network(s state, emit func(string, state)) {
 				n.take(i)
 				n.faults--
 				m.keep(&n, message{kind: acquire, id: r.id, again: r.again, place: r.place})
-				if m.beginUndo(&n, r.id, true) {
+				if m.beginUndo(&n, r.id, true, run{}) {
 					emit(waiterLabels[w][fLateUnheard], n)
 				}
 			}

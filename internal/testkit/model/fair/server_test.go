@@ -86,6 +86,29 @@ func (k *keys) nextToken() {
 	k.clock++
 }
 
+// run is the one of part/queue.lua: those of a client from the i-th place on.
+func (k *keys) run(e *terms, c uint8, i int) (r run) {
+	for n := 0; n < maxRun && i < maxPlaces && k.queue[i].owner != 0; i++ {
+		if e.client(k.queue[i].owner) != c {
+			if e.off.has(runEnds) {
+				continue
+			}
+			break
+		}
+		r[n] = k.queue[i].owner
+		n++
+	}
+	return r
+}
+
+// reserve takes as many tokens behind the last one as there are in a run.
+func (k *keys) reserve(e *terms, r run) {
+	if !e.off.has(runTokens) {
+		k.token += r.size()
+		k.clock = max(k.clock, k.token+1)
+	}
+}
+
 // hold writes a grant.
 func (k *keys) hold(e *terms, owner, lease uint8) {
 	k.nextToken()
@@ -106,7 +129,14 @@ func (k *keys) grant(e *terms, present uint8) (told mail) {
 		case p.left == 0 || deaf.has(c):
 		case e.up.has(c) || e.off.has(heedsCount) || c == present && !e.off.has(asksIsThere):
 			k.drop(p.owner)
+			inTime := k.token < k.clock
 			k.hold(e, p.owner, e.claim)
+			first := k.token
+			var r run
+			if inTime {
+				r = k.run(e, c, i)
+				k.reserve(e, r)
+			}
 			switch {
 			case e.off.has(claimEnds):
 				k.ttl = endless
@@ -114,7 +144,7 @@ func (k *keys) grant(e *terms, present uint8) (told mail) {
 				k.ttl = e.lease
 			}
 			if e.up.has(c) {
-				told = mail{owner: p.owner, token: k.token, left: e.claim - 1}
+				told = mail{owner: p.owner, token: first, left: e.claim - 1, run: r}
 			}
 			return told
 		default:
@@ -172,12 +202,17 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 }
 
 // release is fair_release.lua.
-func (k *keys) release(e *terms, owner uint8) (a answer) {
+func (k *keys) release(e *terms, owner uint8, served run) (a answer) {
 	held := k.owner == owner || k.owner != 0 && e.off.has(freesOwn)
 	if held {
 		k.owner, k.ttl = 0, 0
 	} else if !e.off.has(leaverGone) {
 		k.drop(owner)
+	}
+	for _, had := range served {
+		if !e.off.has(servedGone) {
+			k.drop(had)
+		}
 	}
 	if k.owner == 0 && k.queue[0].owner != 0 && !e.off.has(leaverHandsOn) {
 		a.mail = k.grant(e, nobody)

@@ -3,6 +3,7 @@ package fair
 import (
 	"cmp"
 	"math/bits"
+	"slices"
 )
 
 // defence is a set of defences of the fair lock that are switched off.
@@ -24,7 +25,14 @@ const (
 	refreshes                          // poll: places are put off
 	reportsMissing                     // poll: who lost its place is told
 
+	runEnds    // grant: a run ends before another client's waiter
+	runTokens  // grant: tokens are reserved for a run
+	servedGone // release: those who were served have no place any more
+
 	// In the client.
+	runWaits     // a run does not hand the lock to who has a question under way
+	servedGiven  // places of those who were served are given back if the lock is lost
+	servedFresh  // an owner id that a run has served is not used again
 	pollInTime   // a poll is put off by messages, but not for ever
 	grantTime    // a claim is trusted from when it was handed over, not from when that was heard of
 	pollAtAll    // somebody looks after the queue
@@ -43,8 +51,9 @@ const (
 	maxClients  = 3
 	maxWaiters  = 4
 	maxPlaces   = 5
-	maxMessages = 3
+	maxMessages = 4
 	maxMails    = 3
+	maxRun      = 3 // owners behind the first of a run
 	gens        = 4 // owner ids of one waiter
 )
 
@@ -76,7 +85,41 @@ type waiter struct {
 	token   uint8 // of its hold
 	trust   uint8 // for how long the hold can be trusted
 	renewed uint8 // for how long, by the answer to a renewal that is on its way
+
+	field  uint8 // of a hold: the owner that has the lock at the server; 0: none
+	run    run   // of a hold, or of a grant that a message told of: who is to have the lock next
+	served run   // of a hold: who has had it as the field's owner, and may have a place
 }
+
+// run are owners, the next one first. Zeros are behind them.
+type run [maxRun]uint8
+
+func (r run) has(owner uint8) bool {
+	for _, o := range r {
+		if o == owner && o != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// size is how many there are.
+func (r run) size() (n uint8) {
+	for n < maxRun && r[n] != 0 {
+		n++
+	}
+	return n
+}
+
+// pop takes the first out.
+func (r *run) pop() (first uint8) {
+	first = r[0]
+	copy(r[:], r[1:])
+	r[maxRun-1] = 0
+	return first
+}
+
+func (r *run) push(owner uint8) { r[r.size()] = owner }
 
 // message is a request that nobody waits for any more, or work in the background. Zero: none.
 type message struct {
@@ -85,6 +128,8 @@ type message struct {
 	step  uint8 // of an undo; aged, of an acquire that is late
 	again bool
 	place bool
+	// served are those whose places a release takes, beside its own
+	served run
 }
 
 // Kinds of messages.
@@ -104,6 +149,7 @@ type mail struct {
 	owner, token uint8
 	left         uint8 // for how long it can be trusted
 	old          bool  // its owner was refused since
+	run          run   // the others that it names
 }
 
 // set is one of clients.
@@ -183,12 +229,12 @@ func (s *state) unpost(i int) {
 
 func order(a, b message) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id), cmp.Compare(a.step, b.step),
-		bit(a.again)-bit(b.again), bit(a.place)-bit(b.place))
+		bit(a.again)-bit(b.again), bit(a.place)-bit(b.place), slices.Compare(a.served[:], b.served[:]))
 }
 
 func mailOrder(a, b mail) int {
 	return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.token, b.token), cmp.Compare(a.left, b.left),
-		bit(a.old)-bit(b.old))
+		bit(a.old)-bit(b.old), slices.Compare(a.run[:], b.run[:]))
 }
 
 func bit(b bool) int {
@@ -204,9 +250,22 @@ func (s *state) tokens() uint64 {
 	for i := range s.waiters {
 		w := &s.waiters[i]
 		seen |= 1<<w.handed | 1<<w.granted | 1<<w.token
+		if w.handed != 0 {
+			seen |= reserved(w.handed, w.run)
+		} else if w.mode == has {
+			seen |= reserved(w.token, w.run)
+		}
 	}
 	for i := range s.mail {
-		seen |= 1 << s.mail[i].token
+		seen |= 1<<s.mail[i].token | reserved(s.mail[i].token, s.mail[i].run)
+	}
+	return seen
+}
+
+// reserved are the tokens of those behind the holder of one in a run.
+func reserved(token uint8, r run) (seen uint64) {
+	for i := range r.size() {
+		seen |= 1 << (token + 1 + i)
 	}
 	return seen
 }

@@ -88,6 +88,9 @@ func (m *fair) waiterTick(s *state, w uint8) bool {
 	less(&wr.renewed)
 	if less(&wr.stands); wr.stands == 0 {
 		wr.handed = 0
+		if wr.mode != has {
+			wr.run = run{}
+		}
 	}
 	if wr.mode != has || wr.trust == 0 {
 		return true

@@ -1,0 +1,300 @@
+package fairlock_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// mailbox hears what a client is told of grants.
+func mailbox(t *testing.T, rdb *redis.Client, name string, c *holdfast.Client) *redis.PubSub {
+	t.Helper()
+	tap := rdb.Subscribe(t.Context(), "redisson_lock__channel:{"+name+"}:"+c.ID())
+	t.Cleanup(func() { _ = tap.Close() })
+	_, err := tap.Receive(t.Context())
+	require.NoError(t, err)
+	return tap
+}
+
+// runLine is a lock that another client holds, with three waiters of one client, one of another,
+// and one more of the first.
+type runLine struct {
+	t       *testing.T
+	rdb     *redis.Client
+	name    string
+	held    *holdfast.Hold
+	first   *fairlock.Mutex
+	other   *fairlock.Mutex
+	waiters []*waiter
+	leave   [3]context.CancelFunc
+	tap     *redis.PubSub
+}
+
+func newRunLine(t *testing.T, srv *redistest.Server, client redis.UniversalClient, opts ...holdfast.Option) *runLine {
+	t.Helper()
+	rdb := srv.Client(t)
+	l := &runLine{t: t, rdb: rdb, name: uniqueName(t)}
+	c := newClient(t, client, nil)
+	l.first, l.other = fairlock.New(c, l.name, opts...), fairlock.New(newClient(t, rdb, nil), l.name)
+	l.tap = mailbox(t, rdb, l.name, c)
+	var err error
+	l.held, err = l.other.Lock(t.Context())
+	require.NoError(t, err)
+	for i := range l.leave {
+		ctx, cancel := context.WithCancel(t.Context())
+		l.leave[i] = cancel
+		t.Cleanup(cancel)
+		l.waiters = append(l.waiters, wait(ctx, t, rdb, l.first))
+	}
+	l.waiters = append(l.waiters, wait(t.Context(), t, rdb, l.other), wait(t.Context(), t, rdb, l.first))
+	return l
+}
+
+// drained lets these have their turns, in this order, and looks what is left.
+func (l *runLine) drained(last *holdfast.Hold, waiters ...*waiter) {
+	l.t.Helper()
+	for _, w := range waiters {
+		require.NoError(l.t, last.Unlock(l.t.Context()))
+		next := w.hold()
+		require.Greater(l.t, next.Token(), last.Token())
+		last = next
+	}
+	require.NoError(l.t, last.Unlock(l.t.Context()))
+	l.empty()
+}
+
+func (l *runLine) empty() {
+	l.t.Helper()
+	eventually(l.t, "nothing is left", func() bool {
+		return l.rdb.Exists(l.t.Context(), l.name, "redisson_lock_queue:{"+l.name+"}",
+			"redisson_lock_timeout:{"+l.name+"}").Val() == 0
+	})
+}
+
+// told returns how many are named in each of the messages that the first client got so far.
+func (l *runLine) told() (named []int) {
+	l.t.Helper()
+	require.NoError(l.t, l.rdb.Publish(l.t.Context(), "redisson_lock__channel:{"+l.name+"}:"+l.first0(), "end").Err())
+	for {
+		m, err := l.tap.ReceiveMessage(l.t.Context())
+		require.NoError(l.t, err)
+		if m.Payload == "end" {
+			return named
+		}
+		named = append(named, len(strings.Fields(m.Payload))-3)
+	}
+}
+
+// first0 is the id of the first client.
+func (l *runLine) first0() string {
+	channels, err := l.rdb.PubSubChannels(l.t.Context(), "redisson_lock__channel:{"+l.name+"}:*").Result()
+	require.NoError(l.t, err)
+	for _, c := range channels {
+		if l.rdb.PubSubNumSub(l.t.Context(), c).Val()[c] == 2 { // it and the tap
+			return c[strings.LastIndexByte(c, ':')+1:]
+		}
+	}
+	l.t.Fatal("nobody listens")
+	return ""
+}
+
+// TestRun: three waiters of one client that stand next to each other are granted the lock by one
+// message, and keep the order of the queue. To the server it is the lock of the first.
+func TestRun(t *testing.T) {
+	srv := redistest.Shared(t)
+	l := newRunLine(t, srv, srv.Client(t))
+	require.NoError(t, l.held.Unlock(t.Context()))
+	h := l.waiters[0].hold()
+	require.Equal(t, []int{3}, l.told())
+	require.Len(t, queued(t, l.rdb, l.name), 4, "the others keep their places")
+	require.NoError(t, h.Unlock(t.Context()))
+	second := l.waiters[1].hold()
+	require.Equal(t, h.Owner(), second.Owner())
+	require.Equal(t, h.Token()+1, second.Token())
+	s, err := l.first.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, second.Owner(), s.Owner)
+	require.NoError(t, context.Cause(second.Context()))
+	inner, err := l.first.Lock(second.Context())
+	require.NoError(t, err, "it is re-entered")
+	require.NoError(t, inner.Unlock(t.Context()))
+	require.NoError(t, second.Extend(t.Context(), holdfast.DefaultLease))
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrReleased)
+	require.Empty(t, l.told(), "handed on without the server")
+	l.drained(second, l.waiters[2:]...)
+}
+
+// TestRunWithoutHandOff: who forbids hand-off is granted the lock by the server.
+func TestRunWithoutHandOff(t *testing.T) {
+	srv := redistest.Shared(t)
+	l := newRunLine(t, srv, srv.Client(t), holdfast.NoHandoff())
+	require.NoError(t, l.held.Unlock(t.Context()))
+	h := l.waiters[0].hold()
+	require.NoError(t, h.Unlock(t.Context()))
+	second := l.waiters[1].hold()
+	require.NotEqual(t, h.Owner(), second.Owner())
+	l.drained(second, l.waiters[2:]...)
+}
+
+// TestRunPassesOverWhoLeft: the second of a run leaves. The third has the lock next, and no place is
+// left behind.
+func TestRunPassesOverWhoLeft(t *testing.T) {
+	srv := redistest.Shared(t)
+	l := newRunLine(t, srv, srv.Client(t))
+	require.NoError(t, l.held.Unlock(t.Context()))
+	h := l.waiters[0].hold()
+	l.leave[1]()
+	require.ErrorIs(t, <-l.waiters[1].failed, context.Canceled)
+	l.drained(h, l.waiters[2], l.waiters[3], l.waiters[4])
+	require.Equal(t, []int{3, 1}, l.told())
+}
+
+// TestRunLosesItsLock: somebody forces the second of a run out. The rest of the run stands where it
+// stood, and the places of those who were served go. Control: without that the lock is handed to
+// one of them, and nobody has it for the time of a claim.
+func TestRunLosesItsLock(t *testing.T) {
+	lose := func(t *testing.T) (l *runLine, second *holdfast.Hold) {
+		srv := redistest.Shared(t)
+		l = newRunLine(t, srv, srv.Client(t))
+		require.NoError(t, l.held.Unlock(t.Context()))
+		require.NoError(t, l.waiters[0].hold().Unlock(t.Context()))
+		second = l.waiters[1].hold()
+		forced, err := l.first.ForceUnlock(t.Context())
+		require.NoError(t, err)
+		require.True(t, forced)
+		<-second.Context().Done()
+		return l, second
+	}
+	l, second := lose(t)
+	require.ErrorIs(t, second.Unlock(t.Context()), holdfast.ErrLost)
+	next := l.waiters[2].hold()
+	require.Greater(t, next.Token(), second.Token())
+	l.drained(next, l.waiters[3], l.waiters[4])
+
+	defer defence.Served.Without(t)()
+	l, second = lose(t)
+	require.ErrorIs(t, second.Unlock(t.Context()), holdfast.ErrLost)
+	s, err := l.first.State(t.Context())
+	require.NoError(t, err)
+	require.NotEqual(t, second.Owner(), s.Owner)
+	require.Len(t, queued(t, l.rdb, l.name), 3, "control: the lock is for who was served")
+	for _, w := range l.waiters[2:] {
+		require.NoError(t, w.hold().Unlock(t.Context()))
+	}
+}
+
+// TestReleaseOfARunMeetsFaults: the last unlock of a run, or its answer, is lost. The lock is handed
+// on once, and the places of those who were served are gone.
+func TestReleaseOfARunMeetsFaults(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			srv := redistest.Shared(t)
+			proxy := faultproxy.New(t, srv.Addr())
+			l := newRunLine(t, srv, redistest.NewClient(t, proxy.Addr(),
+				func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond }))
+			require.NoError(t, l.held.Unlock(t.Context()))
+			for _, w := range l.waiters[:2] {
+				require.NoError(t, w.hold().Unlock(t.Context()))
+			}
+			third := l.waiters[2].hold()
+			rule := proxy.On(script(lua.FairRelease), 1, fault)
+			l.drained(third, l.waiters[3], l.waiters[4])
+			require.Equal(t, 1, rule.Count())
+		})
+	}
+}
+
+// TestMessageOfARunIsLost: the client learns by its poll that the first of them was handed the lock.
+// The others are served after it, in the same order. Control: the same connections, and the message
+// arrives.
+func TestMessageOfARunIsLost(t *testing.T) {
+	for _, lost := range []bool{true, false} {
+		srv := redistest.Shared(t)
+		proxy := faultproxy.New(t, srv.Addr())
+		l := newRunLine(t, srv, redistest.NewClient(t, proxy.Addr(),
+			func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond }))
+		if lost {
+			proxy.LoseReplies(true)
+		}
+		require.NoError(t, l.held.Unlock(t.Context()))
+		require.Equal(t, []int{3}, l.told())
+		proxy.LoseReplies(false)
+		first := l.waiters[0].hold()
+		require.NoError(t, first.Unlock(t.Context()))
+		second := l.waiters[1].hold()
+		require.Equal(t, lost, first.Owner() != second.Owner())
+		l.drained(second, l.waiters[2:]...)
+	}
+}
+
+// TestClientOfARunIsSilent: the client of a run is cut off in the middle of it. Its hold ends, and
+// when its lease has ended the next of another client has the lock, although places of the run
+// stand before it. When the client is heard of again, nothing of it is left. Control: a client that
+// is not cut off keeps the lock for as long.
+func TestClientOfARunIsSilent(t *testing.T) {
+	const lease = time.Second
+	for _, silent := range []bool{true, false} {
+		srv := redistest.Start(t)
+		proxy := faultproxy.New(t, srv.Addr())
+		l := newRunLine(t, srv, redistest.NewClient(t, proxy.Addr(),
+			func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond }), holdfast.Lease(lease))
+		require.NoError(t, l.held.Unlock(t.Context()))
+		require.NoError(t, l.waiters[0].hold().Unlock(t.Context()))
+		second := l.waiters[1].hold()
+		if !silent {
+			// Two renewals after the run has begun the lock is still its own.
+			eventually(t, "the claim and a lease are over", func() bool {
+				return time.Since(second.Deadline().Add(-lease)) > 0 && time.Until(second.Deadline()) > 0
+			})
+			l.drained(second, l.waiters[2:]...)
+			continue
+		}
+		proxy.Silence(true)
+		proxy.CutAll()
+		<-second.Context().Done()
+		require.ErrorIs(t, context.Cause(second.Context()), holdfast.ErrLost)
+		other := l.waiters[3].hold()
+		require.Greater(t, other.Token(), second.Token())
+		proxy.Silence(false)
+		// The third has kept its place, or has lost it and taken another.
+		require.NoError(t, other.Unlock(t.Context()))
+		for _, w := range []*waiter{l.waiters[2], l.waiters[4]} {
+			require.NoError(t, w.hold().Unlock(t.Context()))
+		}
+		l.empty()
+	}
+}
+
+// TestCloseInARun: a client is closed while the second of a run holds the lock. The lock and all
+// places of the client are given back.
+func TestCloseInARun(t *testing.T) {
+	srv := redistest.Shared(t)
+	rdb := srv.Client(t)
+	name := uniqueName(t)
+	c, err := holdfast.New(rdb, nil)
+	require.NoError(t, err)
+	m, other := fairlock.New(c, name), fairlock.New(newClient(t, rdb, nil), name)
+	held, err := other.Lock(t.Context())
+	require.NoError(t, err)
+	first, second := wait(t.Context(), t, rdb, m), wait(t.Context(), t, rdb, m)
+	third, last := wait(t.Context(), t, rdb, m), wait(t.Context(), t, rdb, other)
+	require.NoError(t, held.Unlock(t.Context()))
+	require.NoError(t, first.hold().Unlock(t.Context()))
+	h := second.hold()
+	require.NoError(t, c.Close(t.Context()))
+	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrClosed)
+	require.ErrorIs(t, <-third.failed, holdfast.ErrClosed)
+	require.NoError(t, last.hold().Unlock(t.Context()))
+	require.Empty(t, queued(t, rdb, name))
+}
