@@ -27,7 +27,7 @@ func together(ctx context.Context, rdb *redis.Client, calls ...lua.Call) (result
 			return pipe.BatchProcess(ctx, cmds...)
 		})
 	}
-	all := redistest.Gather(rdb, len(calls), func(cmds []redis.Cmder) { new(lua.Packer).Send(cmds, pipelined) })
+	all := redistest.Gather(rdb, len(calls), func(cmds []redis.Cmder) { (&lua.Packer{Few: 2}).Send(cmds, pipelined) })
 	results = make([]lua.Result, len(calls))
 	var g sync.WaitGroup
 	for i, c := range calls {

@@ -70,7 +70,7 @@ func serverTimeTogether(b *testing.B, rdb *redis.Client, names int, packed bool)
 		}
 		return lua.Acquire.Call(name, "redisson_lock_token:{"+name+"}", owner, lease, keep, "0", 1, limit)
 	}
-	p := new(lua.Packer)
+	p := &lua.Packer{Few: 2}
 	send := func(cmds []redis.Cmder) {
 		pipe := rdb.Pipeline()
 		_ = pipe.BatchProcess(b.Context(), cmds...)

@@ -58,7 +58,7 @@ func TestPack(t *testing.T) {
 		"(x y) (z x)":          {taking("x", "0"), taking("y", "0"), giving("x"), taking("z", "0")},
 		"x (x y) pass (x z v)": {giving("x"), taking("x", "0"), giving("y"), pass, taking("x", "0"), giving("v"), taking("z", "0")},
 	} {
-		packed, parcels := pack(cmds)
+		packed, parcels := pack(cmds, 2)
 		require.Equal(t, want, shown(packed))
 		require.Equal(t, strings.Count(want, "("), len(parcels))
 	}
@@ -66,9 +66,13 @@ func TestPack(t *testing.T) {
 	for i := range 2*manyLocks + 1 {
 		crowd = append(crowd, taking(fmt.Sprint(i), "0"))
 	}
-	packed, parcels := pack(crowd)
+	packed, parcels := pack(crowd, 2)
 	require.Len(t, parcels, 2, "so many in one at most")
 	require.Len(t, packed, 3)
+
+	packed, parcels = pack([]redis.Cmder{taking("x", "0"), pass, giving("y"), taking("z", "0")}, 4)
+	require.Empty(t, parcels, "and so many at least")
+	require.Equal(t, "x y z pass", shown(packed))
 }
 
 // line sends in pipelines, and counts them. One in lost loses its answers.
@@ -107,7 +111,7 @@ func TestPackerWithoutPermission(t *testing.T) {
 	srv := redistest.Start(t)
 	require.NoError(t, srv.Client(t).Do(t.Context(), "acl", "setuser", "some", "on", ">secret", "+@all", "&*", "~*ours*").Err())
 	l := &line{t: t, rdb: srv.Client(t, func(o *redis.Options) { o.Username, o.Password = "some", "secret" })}
-	var p Packer
+	p := Packer{Few: 2}
 	cmds := []redis.Cmder{taking("ours:1", "0"), taking("theirs", "0"), giving("ours:2")}
 	p.Send(cmds, l.send)
 	require.Equal(t, []string{"(ours:1 theirs ours:2)", "ours:1 theirs ours:2"}, l.sent)
@@ -132,7 +136,7 @@ func TestPackerWithoutPermission(t *testing.T) {
 func TestPackerLosesAnAnswer(t *testing.T) {
 	l := &line{t: t, lost: errors.New("broken")}
 	cmds := []redis.Cmder{taking("x", "0"), giving("y")}
-	new(Packer).Send(cmds, l.send)
+	(&Packer{Few: 2}).Send(cmds, l.send)
 	require.Equal(t, []string{"(x y)"}, l.sent)
 	for _, r := range results(cmds) {
 		require.ErrorIs(t, r.Err, l.lost)
@@ -143,7 +147,7 @@ func TestPackerLosesAnAnswer(t *testing.T) {
 // TestPackerIsNotSent: where no connection could be made, each call says so.
 func TestPackerIsNotSent(t *testing.T) {
 	cmds := []redis.Cmder{taking("x", "0"), giving("y")}
-	new(Packer).Send(cmds, func(cmds []redis.Cmder) { cmds[0].SetErr(errors.New("no connection")) })
+	(&Packer{Few: 2}).Send(cmds, func(cmds []redis.Cmder) { cmds[0].SetErr(errors.New("no connection")) })
 	for _, r := range results(cmds) {
 		require.True(t, IsUnsent(r.Err))
 	}
@@ -156,7 +160,7 @@ func TestParcelsAreNotTrusted(t *testing.T) {
 		[]any{int64(1), "1", int64(1)}, []any{int64(1), "1", int64(7), int64(7)}, []any{int64(1), nil, nil, nil},
 		[]any{int64(1), "1", []any{}, []any{"x"}}, []any{int64(1), "1", int64(1), int64(1), int64(1)}} {
 		cmds := []redis.Cmder{taking("x", "0"), giving("y")}
-		new(Packer).Send(cmds, func(cmds []redis.Cmder) { cmds[0].(*parcel).SetVal(reply) })
+		(&Packer{Few: 2}).Send(cmds, func(cmds []redis.Cmder) { cmds[0].(*parcel).SetVal(reply) })
 		for _, r := range results(cmds) {
 			require.Error(t, r.Err, "%v", reply)
 		}
