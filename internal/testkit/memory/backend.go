@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/pubsub"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -21,7 +22,7 @@ type backend struct {
 	traits  engine.Traits
 }
 
-var _ engine.Backend = (*backend)(nil)
+var _ engine.Recaller = (*backend)(nil)
 
 // Traits is [engine.Backend.Traits].
 func (b *backend) Traits() engine.Traits { return b.traits }
@@ -39,6 +40,11 @@ func (b *backend) NewBid(owner string) engine.Bid { return &entry{backend: b, id
 
 // Listen is [engine.Backend.Listen].
 func (b *backend) Listen() engine.Listening { return b.server.listen(b.base.Name()) }
+
+// Calls is [engine.Recaller.Calls].
+func (b *backend) Calls(l pubsub.Listener) interface{ Close() } {
+	return b.server.open(b.base.Name(), b.base.Client.ID(), l)
+}
 
 // Renewer is [engine.Backend.Renewer].
 func (b *backend) Renewer() engine.Renewer { return renewer{b.server} }
@@ -70,12 +76,16 @@ func (e *entry) Ask(a engine.Attempt) engine.Result {
 		return engine.Result{Left: cause}
 	}
 	sent := time.Now()
-	h, granted := e.backend.server.acquire(e.backend.base.Name(), e.id, e.backend.permits, a.Want.Stands())
+	server, name := e.backend.server, e.backend.base.Name()
+	h, last, granted := server.acquire(name, e.id, e.backend.permits, a.Tokens, a.Want.Stands())
 	if !granted {
+		server.call(name, h.owner, e.backend.base.Client.ID())
 		left := h.ends.Sub(sent)
 		return engine.Result{Refused: true, By: remote.Blocker{Owner: h.owner, Left: left}, Again: left}
 	}
-	return engine.Result{Granted: true, Sent: sent, Token: strconv.FormatUint(h.token, 10)}
+	return engine.Result{
+		Granted: true, Sent: sent, Token: strconv.FormatUint(h.token, 10), Last: strconv.FormatUint(last, 10),
+	}
 }
 
 // Owner is [engine.Entry.Owner].
@@ -94,9 +104,21 @@ func (e *entry) Extend(_ context.Context, lease time.Duration, _ *atomic.Pointer
 	return outcome(sent, e.backend.server.set(e.backend.base.Name(), e.id, 0, lease))
 }
 
-// Pass is [engine.Entry.Pass]. Nothing is handed on, see Traits.
-func (e *entry) Pass(ctx context.Context, _ time.Duration, _ int) remote.Outcome {
-	return e.Release(ctx, engine.Nothing)
+// Pass is [engine.Entry.Pass].
+func (e *entry) Pass(_ context.Context, lease time.Duration, tokens int) remote.Outcome {
+	return e.Passed(func() remote.Outcome {
+		sent := time.Now()
+		first, last, ears, holds := e.backend.server.pass(e.backend.base.Name(), e.id, tokens, lease)
+		o := outcome(sent, holds)
+		switch {
+		case !holds:
+		case ears > 0:
+			o.Reply = lua.NewReply(lua.Denied, int64(ears))
+		default:
+			o.Reply = lua.NewReply(lua.Done, strconv.FormatUint(first, 10), strconv.FormatUint(last, 10))
+		}
+		return o
+	})
 }
 
 // Release is [engine.Entry.Release].
@@ -137,9 +159,11 @@ var _ engine.Renewer = renewer{}
 func (r renewer) Renew(_ context.Context, due []watchdog.Renewal) {
 	for i, d := range due {
 		e := d.Owner.(*engine.Tenure).Entry.(*entry)
-		due[i].Verdict = watchdog.Gone
-		if r.server.set(e.backend.base.Name(), e.id, 0, d.Length) {
+		switch {
+		case r.server.set(e.backend.base.Name(), e.id, 0, d.Length):
 			due[i].Verdict = watchdog.Renewed
+		case !e.IsPassing():
+			due[i].Verdict = watchdog.Gone
 		}
 	}
 }

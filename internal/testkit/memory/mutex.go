@@ -35,7 +35,8 @@ func NewClient(opts *holdfast.Options) (*holdfast.Client, error) {
 
 // New makes the lock called name on a client.
 func New(c *holdfast.Client, s *Server, name string, opts ...holdfast.Option) *Mutex {
-	return &Mutex{newLocker(c, wire{of: "memory", name: name}, backend{server: s, permits: 1}, opts), s}
+	traits := engine.Traits{HandsOff: true, Recalls: true}
+	return &Mutex{newLocker(c, wire{of: "memory", name: name}, backend{server: s, permits: 1, traits: traits}, opts), s}
 }
 
 // locker is what the locks of a [Server] have in common.

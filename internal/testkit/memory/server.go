@@ -2,7 +2,8 @@
 // internal/engine runs on, beside Redis, and so shows what the engine knows of its servers: the
 // suite of all kinds runs on it too.
 //
-// Not promised: a wire format, replicas, faults. Nothing is sent, so nothing is lost or late.
+// Not promised: a wire format, replicas. Nothing is sent, so nothing is lost or late, but for the
+// calls to those who keep a lock, and for releases that take a while; see [Server].
 package memory
 
 import (
@@ -32,12 +33,15 @@ const (
 // Server keeps locks. The zero value is ready.
 type Server struct {
 	Flaw Flaw // empty: none
+	// ReleaseTakes is for how long a release is under way before it is done.
+	ReleaseTakes time.Duration
 
 	mu    sync.Mutex        // guards the rest
 	locks map[string][]held // by name: its holders, oldest first; a mutex has one
 	token uint64            // that was granted last
 	ears  map[*ear]struct{} // of those who wait
 	asked int64             // operations so far
+	boxes map[*mailbox]struct{}
 }
 
 // held is a lock, or a permit of one, that somebody holds.
@@ -76,9 +80,9 @@ func find(holders []held, owner string) int {
 	return slices.IndexFunc(holders, func(h held) bool { return h.owner == owner })
 }
 
-// acquire grants a lock that fewer than so many hold, or says which of them will end first. What an
-// owner has it is granted again.
-func (s *Server) acquire(name, owner string, permits int, lease time.Duration) (h held, granted bool) {
+// acquire grants a lock that fewer than so many hold, with as many tokens as are wanted, or says
+// which of them will end first. What an owner has it is granted again.
+func (s *Server) acquire(name, owner string, permits, tokens int, lease time.Duration) (h held, last uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -95,18 +99,40 @@ func (s *Server) acquire(name, owner string, permits int, lease time.Duration) (
 		if s.Flaw == Nameless {
 			h.owner = ""
 		}
-		return h, false
+		return h, 0, false
 	}
-	if s.token == 0 || s.Flaw != OldTokens {
-		s.token++
-	}
-	h = held{owner: owner, count: 1, token: s.token, ends: time.Now().Add(lease)}
+	first, last := s.reserveLocked(tokens)
+	h = held{owner: owner, count: 1, token: first, ends: time.Now().Add(lease)}
 	if i >= 0 {
 		holders[i] = h
 	} else {
 		s.putLocked(name, append(holders, h))
 	}
-	return h, true
+	return h, last, true
+}
+
+// reserveLocked makes tokens.
+func (s *Server) reserveLocked(n int) (first, last uint64) {
+	if s.token == 0 || s.Flaw != OldTokens {
+		first, s.token = s.token+1, s.token+uint64(max(n, 1)) //nolint:gosec // few
+		return first, s.token
+	}
+	return s.token, s.token
+}
+
+// pass keeps a lock for its client's next holder, with new tokens, or releases it if somebody
+// listens.
+func (s *Server) pass(name, owner string, tokens int, lease time.Duration) (first, last uint64, ears int, held bool) {
+	if ears = s.Waiters(name); ears > 0 {
+		return 0, 0, ears, s.release(name, owner, 0)
+	}
+	if !s.set(name, owner, 0, lease) {
+		return 0, 0, 0, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, last = s.reserveLocked(tokens)
+	return first, last, 0, true
 }
 
 // set lengthens the lease of a holder, and sets its count if that is not 0.
@@ -134,6 +160,9 @@ func (s *Server) set(name, owner string, count int, lease time.Duration) (holds 
 
 // release frees the lock of an owner, or has it end by itself when the rest of its time is over.
 func (s *Server) release(name, owner string, rest time.Duration) (held bool) {
+	if s.ReleaseTakes > 0 {
+		<-time.After(s.ReleaseTakes)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
