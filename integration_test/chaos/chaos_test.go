@@ -130,7 +130,9 @@ func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 		p.local = without(p.local, "pause-beyond-lease", "kill-paused") // would take up the whole storm
 		p.global = without(p.global, "no-scripts", "no-publish")        // nothing but the lease helps against these
 	}
-	p.storm = d - p.calm
+	if p.storm = d - p.calm; !p.fair {
+		p.keeping = 2
+	}
 	return p
 }
 
@@ -148,6 +150,7 @@ func enough(t *testing.T, f *figures, d time.Duration) {
 	}
 	require.Greater(t, f.grants, 1000)
 	require.Greater(t, f.reentries, 100)
+	require.Positive(t, f.kept)
 	require.Positive(t, f.losses)
 	require.Positive(t, f.crashes)
 	require.Positive(t, f.panics)

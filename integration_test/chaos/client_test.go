@@ -47,6 +47,7 @@ type job struct {
 	// redlock
 	Fair    bool
 	Staying int  // one lock in so many stays taken for a while; 0: none
+	Keeping int  // one lock in so many is kept after the unlock; 0: none
 	Alone   bool // quorum locks are not handed on within the process
 	Mode    mode
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
@@ -151,6 +152,7 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 	cfg.Think, cfg.Hold, cfg.Wait = 10*time.Millisecond, j.Hold, 100*time.Millisecond
 	cfg.Lease, cfg.Leases, cfg.Plain = j.Lease, []time.Duration{0, j.Lease / 2}, 4
 	cfg.Staying, cfg.Stays = j.Staying, []time.Duration{j.Lease / 4, j.Lease / 2, j.Lease}
+	cfg.Keeping, cfg.Keeps = j.Keeping, []time.Duration{5 * time.Millisecond, j.Lease / 4, j.Lease, 3 * j.Lease}
 	cfg.Extends, cfg.Patience, cfg.Now = []time.Duration{j.Lease / 2, j.Lease}, 20*time.Second, now
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -18,6 +18,7 @@ type figures struct {
 	ops        int
 	grants     int
 	handed     int // of these the server did not make
+	kept       int // of these, of locks that nobody held then
 	reentries  int
 	losses     int
 	crashes    int
@@ -29,6 +30,7 @@ type figures struct {
 
 func (f *figures) count(ops []history.Op) {
 	f.ops = len(ops)
+	f.kept = history.Kept(ops)
 	for _, o := range ops {
 		if o.Handed {
 			f.handed++
@@ -66,6 +68,7 @@ func (f *figures) add(other figures) {
 	f.ops += other.ops
 	f.grants += other.grants
 	f.handed += other.handed
+	f.kept += other.kept
 	f.reentries += other.reentries
 	f.losses += other.losses
 	f.crashes += other.crashes
@@ -85,8 +88,8 @@ func sum(a, b map[string]int) map[string]int {
 }
 
 func (f *figures) String() string {
-	return fmt.Sprintf("%.0f s, %d processes, %d operations, %d grants, %d of them handed on, %d re-entries, %d losses, %d crashes, %d panics of hooks, %d unknown; faults: %s; violations: %s",
-		f.seconds, f.processes, f.ops, f.grants, f.handed, f.reentries, f.losses, f.crashes, f.panics, f.unknown,
+	return fmt.Sprintf("%.0f s, %d processes, %d operations, %d grants, %d of them handed on (%d of kept locks), %d re-entries, %d losses, %d crashes, %d panics of hooks, %d unknown; faults: %s; violations: %s",
+		f.seconds, f.processes, f.ops, f.grants, f.handed, f.kept, f.reentries, f.losses, f.crashes, f.panics, f.unknown,
 		list(f.kinds), list(f.violations))
 }
 

@@ -23,6 +23,7 @@ type plan struct {
 	seed        uint64
 	fair        bool // the kind of the locks: fairlock, else rlock; on masters of a quorum redlock
 	staying     int  // one lock in so many stays taken for a while; 0: none
+	keeping     int  // one lock in so many is kept by its process after the unlock; 0: none
 	alone       bool // quorum locks are not handed on within a process
 	lease       time.Duration
 	storm, calm time.Duration
@@ -78,7 +79,7 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 	var slots []*slot
 	for i := range p.processes {
 		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease,
-			Fair: p.fair, Alone: p.alone, Staying: p.staying, Without: p.without,
+			Fair: p.fair, Alone: p.alone, Staying: p.staying, Keeping: p.keeping, Without: p.without,
 			Hold: cmp.Or(p.hold, 5*time.Millisecond), Cycle: p.cycle, Wall: p.walls * time.Duration(1-i%2*2)}
 		s := newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next, p.shape)
 		if s.rng.Float64() < p.kept {

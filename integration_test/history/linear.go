@@ -209,12 +209,21 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 // reply was lost, may be put back by the first telling, if that arrives late: the library leaves
 // that to the next operation, because nothing is decided by the count in Redis.
 //
+// A client that keeps a lock has others refused although nobody holds it.
+//
 // And a fair lock refuses who does not wait also while it is free, if others have places in its
 // queue.
 type doubts struct{ ghosts, counts []Op }
 
 func doubtful(ops []Op, c Config) (d doubts) {
 	d.ghosts = crowded(ops, c)
+	for _, t := range tenures(ops, 0) {
+		if idle, _ := c.idle(t); t.op.Keep > 0 {
+			o := t.op
+			o.Call, o.Return = idle.From, idle.To
+			d.ghosts = append(d.ghosts, o)
+		}
+	}
 	for _, o := range ops {
 		if o.Kind == Foreign {
 			o.Call, o.Return = o.Call-int64(c.Recovery), after(max(o.Return, o.Deadline), c.Recovery)

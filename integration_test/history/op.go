@@ -69,6 +69,8 @@ type Op struct {
 	Lease int64 `json:"lease,omitempty"`
 	// Lock, Try: for how long the lock is to stay taken, in nanoseconds; 0: as long as it is held
 	Least int64 `json:"least,omitempty"`
+	// Lock, Try: for how long the client may keep the lock after that, in nanoseconds
+	Keep  int64 `json:"keep,omitempty"`
 	Plain bool  `json:"plain,omitempty"` // Lock, Try, Reenter, and Unlock of their holds: nobody renews them
 	Left  int64 `json:"left,omitempty"`  // State: what is left of the lease, in nanoseconds, at the server
 

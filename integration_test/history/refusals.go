@@ -6,7 +6,7 @@ import (
 )
 
 // holder is how a refusal names who has the lock.
-var holder = regexp.MustCompile(`held by ([0-9a-f-]{36}:h?[0-9]+)`)
+var holder = regexp.MustCompile(`held by ([0-9a-f-]{36}:[hks]?[0-9]+)`)
 
 // Refusals finds attempts that were refused without a word of what is in the way: of who holds the
 // lock, or of what stands there in its place. And attempts that got a lock although something else

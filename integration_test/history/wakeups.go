@@ -41,6 +41,9 @@ func occupied(ops []Op, c Config) []Window {
 		if t.op.Least > 0 { // who has a place in a queue is not told of the new end, and looks once a second
 			t.released = after(t.released, c.Claim)
 		}
+		if idle, felt := c.idle(t); felt { // else whoever waits calls it back
+			t.released = idle.To
+		}
 		if c.renewedLate(t.op, ops) {
 			t.released = after(t.released, c.Late)
 		}

@@ -49,7 +49,7 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 	work, cancel := context.WithCancel(ctx)
 	var actors sync.WaitGroup
 	for i := range w.Actors {
-		a := workload.New(w.actor(c), rec, number, i, newSource(w.Seed, 'a', uint64(number), uint64(i)).Rand)
+		a := workload.New(w.actor(c, number), rec, number, i, newSource(w.Seed, 'a', uint64(number), uint64(i)).Rand)
 		// else they all begin at one moment, in any order
 		delay := time.Duration(1+number*w.Actors+i) * time.Millisecond
 		actors.Go(func() {
@@ -132,14 +132,26 @@ func (w *World) connect(n *network) *redis.Client {
 }
 
 // name is one of the locks that are in use now.
-func (w *World) name(rng *rand.Rand) string {
+func (w *World) name(rng *rand.Rand) string { return w.nth(rng.IntN(w.Names)) }
+
+func (w *World) nth(i int) string {
 	epoch := w.Now() / int64(6*w.Lease)
-	return strconv.FormatInt(epoch%4, 10) + "." + strconv.Itoa(rng.IntN(w.Names))
+	return strconv.FormatInt(epoch%4, 10) + "." + strconv.Itoa(i)
+}
+
+// home is the one that a client wants most of the time, or another.
+func (w *World) home(number int) func(*rand.Rand) string {
+	return func(rng *rand.Rand) string {
+		if w.Home && rng.IntN(8) > 0 {
+			return w.nth(number % w.Names)
+		}
+		return w.name(rng)
+	}
 }
 
 // actor is what the actors of a client do. Names are used for a few leases, and again some names
 // later.
-func (w *World) actor(c *holdfast.Client) workload.Config {
+func (w *World) actor(c *holdfast.Client, number int) workload.Config {
 	granted := &w.granted
 	if w.Fair {
 		granted = nil // nothing is handed on
@@ -156,10 +168,11 @@ func (w *World) actor(c *holdfast.Client) workload.Config {
 	}
 	return workload.Config{
 		Lock: lock, Other: other,
-		Name:  w.name,
+		Name:  w.home(number),
 		Think: w.Think, Hold: w.Hold, Wait: w.Wait,
 		Lease: w.Lease, Leases: leases, Extends: []time.Duration{w.Lease / 7, w.Lease / 2, w.Lease}, Plain: plain,
 		Staying: w.Staying, Stays: []time.Duration{w.Lease / 20, w.Lease / 4, w.Lease},
+		Keeping: w.Keeping, Keeps: []time.Duration{5 * time.Millisecond, w.Lease / 20, w.Lease / 2, 3 * w.Lease},
 		Patience: 10 * w.Lease, Round: w.round, Now: w.Now, Granted: granted,
 	}
 }

@@ -27,7 +27,7 @@ func (w *World) collect(ctx context.Context, c *holdfast.Client, rec *history.Re
 			return newSource(w.Seed, 'm', uint64(number), uint64(round), uint64(i)).Rand //nolint:gosec // not negative
 		}
 		lost := rng.IntN(2) == 0
-		workload.Collect(ctx, w.actor(c), rec, number, collectors, names, source, func(ctx context.Context) {
+		workload.Collect(ctx, w.actor(c, number), rec, number, collectors, names, source, func(ctx context.Context) {
 			w.sleep(ctx, rng.random(w.Lease/2))
 			if lost && ctx.Err() == nil {
 				w.lose(names)

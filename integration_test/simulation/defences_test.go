@@ -51,6 +51,8 @@ func edited(edits ...string) func() (hooks []redis.Hook) {
 //     server lost data or somebody forced it out, which is not simulated. Where the lease ended by
 //     time, Trust was over before that.
 var plainDefences = []lack{
+	{name: "KeptCalled", off: &defence.KeptCalled, bias: keeping, checks: list("wake-up")},
+	{name: "KeptIdle", off: &defence.KeptIdle, bias: keeping, checks: list("ghost")},
 	{name: "NoRetry", off: &defence.NoRetry, bias: replies, checks: list("trust", "wake-up", "linearizability")},
 	{name: "Resend", off: &defence.Resend, bias: replies, checks: list("given up")},
 	{name: "RepeatedGone", off: &defence.RepeatedGone, bias: replies, checks: list("trust")},
@@ -194,6 +196,14 @@ func crowd(s *Settings) {
 	s.Clients, s.Names, s.Actors, s.Alike = 2, 1, 6, true
 	s.Hold, s.Think, s.Wait = s.Lease/8, s.Lease/2, s.Lease
 	s.Length, s.FaultGap = 30*s.Lease, 4*s.Lease
+}
+
+// keeping: each client keeps the lock that it wants most of the time, and others want it now and
+// then.
+func keeping(s *Settings) {
+	calm(s)
+	s.Keeping, s.Home, s.Alike, s.Names, s.Clients, s.Actors, s.Staying = 1, true, true, 3, 3, 2, 0
+	s.Latency, s.ReadTimeout, s.Hold, s.Think = time.Millisecond, time.Second, s.Lease/100, s.Lease/100
 }
 
 // staying: every other lock is to stay taken for a while.

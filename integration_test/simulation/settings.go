@@ -14,6 +14,8 @@ type Settings struct {
 	Alike   bool          // nearly all holds have the same lease, or it would not be handed on
 	Many    int           // locks that one owner of every third client holds now and then, all at once; 0: none does
 	Staying int           // one lock in so many stays taken for a while, whenever it is unlocked; 0: none
+	Keeping int           // one lock in so many is kept by its client after the unlock; 0: none
+	Home    bool          // each client wants one of the locks most of the time, and the others seldom
 	Quantum time.Duration // what happens happens at multiples of it, so that much happens at one moment; 0: not so
 
 	Think, Hold, Wait time.Duration // see workload.Config
@@ -107,6 +109,13 @@ func Draw(seed uint64) Settings {
 	if !fair && rng.IntN(2) == 0 { // a crowd in each of few clients: the lock is handed on there
 		s.Clients, s.Names, s.Actors = 1+rng.IntN(2), 1, 3+rng.IntN(4)
 		s.Hold, s.Think, s.Alike = min(s.Hold, lease/8), min(s.Think, lease/2), true
+	}
+	if keep := newSource(seed, 'i'); !fair && keep.IntN(2) == 0 {
+		s.Keeping = 1 + keep.IntN(3)
+		if keep.IntN(2) == 0 { // for most of the time each client has locks to itself
+			s.Home, s.Alike, s.Names, s.Actors = true, true, 3, 1+keep.IntN(2)
+			s.Hold, s.Think = min(s.Hold, lease/8), min(s.Think, lease/4)
+		}
 	}
 	return s
 }

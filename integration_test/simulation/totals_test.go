@@ -20,6 +20,7 @@ type totals struct {
 	length     time.Duration
 	done       map[history.Kind]int
 	handed     int // grants that the server did not make
+	kept       int // of these, of locks that nobody held then
 	stayed     int // of locks that are to stay taken
 	lost       int // holds that ended with ErrLost
 	unknown    int // operations of unknown outcome
@@ -38,6 +39,7 @@ func (s *totals) add(r Result) {
 	s.operations += len(r.Ops)
 	s.violations += len(r.Problems)
 	s.length += r.Length
+	s.kept += history.Kept(r.Ops)
 	for _, o := range r.Ops {
 		if o.Handed {
 			s.handed++
@@ -66,10 +68,10 @@ func (s *totals) String() string {
 	for f, n := range s.faults {
 		faults = append(faults, fmt.Sprintf("%d %v", n, Fault(f)))
 	}
-	return fmt.Sprintf("%.0f simulated hours, %d seeds, %d clients, %d operations: %d grants, %d of them handed on within a client, %d to stay taken for a while, %d re-entries, %d extensions, "+
+	return fmt.Sprintf("%.0f simulated hours, %d seeds, %d clients, %d operations: %d grants, %d of them handed on within a client (%d of kept locks), %d to stay taken for a while, %d re-entries, %d extensions, "+
 		"%d places in queues beside %d of the dead, %d losses, %d of unknown outcome; faults: %s; %d violations",
 		s.length.Hours(), s.seeds, s.clients, s.operations,
-		s.done[history.Lock]+s.done[history.Try], s.handed, s.stayed, s.done[history.Reenter], s.done[history.Extend],
+		s.done[history.Lock]+s.done[history.Try], s.handed, s.kept, s.stayed, s.done[history.Reenter], s.done[history.Extend],
 		s.done[history.Queue], s.dead, s.lost, s.unknown,
 		strings.Join(faults, ", "), s.violations)
 }
@@ -95,6 +97,8 @@ func (s *totals) missing() string {
 	switch {
 	case s.handed == 0:
 		return "locks handed on within a client"
+	case s.kept == 0:
+		return "locks that a client has kept"
 	case s.stayed == 0:
 		return "locks that are to stay taken"
 	case s.dead == 0 && s.seeds > 100: // one in twelve has them

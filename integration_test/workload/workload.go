@@ -42,6 +42,10 @@ type Config struct {
 	// those that are asked for, none if that is 0.
 	Stays   []time.Duration
 	Staying int
+	// Keeps are for how long clients keep locks after their unlock: one in Keeping of those that are
+	// asked for, none if that is 0.
+	Keeps   []time.Duration
+	Keeping int
 	// Other makes another kind of lock of the name, of which a holder is refused one; nil: nobody
 	// tries.
 	Other func(name string) Locker
@@ -127,6 +131,10 @@ func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) 
 	err error) {
 	op := history.Op{Client: a.client, Actor: a.number, Name: name, Kind: history.Lock}
 	opts := append(a.options(&op), holdfast.Wait(a.Patience))
+	if a.Keeping > 0 && a.rng.IntN(a.Keeping) == 0 {
+		keep := a.Keeps[a.rng.IntN(len(a.Keeps))]
+		opts, op.Keep = append(opts, holdfast.Keep(keep)), int64(keep)
+	}
 	switch a.rng.IntN(8) {
 	case 0, 1:
 		op.Kind = history.Try

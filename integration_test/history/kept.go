@@ -1,0 +1,38 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Kept counts the grants of locks that the client had kept without a holder: those that the server
+// did not make, and that were asked for when the holder before had unlocked the lock already.
+func Kept(ops []Op) (n int) {
+	for _, ops := range byName(ops) {
+		all := tenures(ops, 0)
+		slices.SortFunc(all, func(a, b tenure) int { return cmp.Compare(a.op.Token, b.op.Token) })
+		for i, t := range all {
+			if t.op.Handed && i > 0 && all[i-1].op.Owner == t.op.Owner && all[i-1].released < t.op.Call {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// idle is the time for which a lock may have been kept after its holder had unlocked it. Where a
+// fault met the client meanwhile, it may have given the lock back late, or only its lease did.
+func (c *Config) idle(t tenure) (w Window, felt bool) {
+	w = Window{t.released, t.released}
+	if t.op.Keep == 0 || !t.unlocked {
+		return w, false
+	}
+	w.To = after(w.To, time.Duration(t.op.Keep)+c.Recovery)
+	for _, f := range sorted(c.Faults, c.Local[t.op.Client]) {
+		if over := after(f.To, c.Recovery); f.From <= w.To && over >= w.From {
+			w.To, felt = max(w.To, after(over, c.Lease)), true
+		}
+	}
+	return w, felt
+}

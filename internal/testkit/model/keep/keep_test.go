@@ -1,0 +1,124 @@
+package keep
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// keeping is the model. Time goes in ticks; a hold is trusted for a tick less than its lease.
+type keeping struct {
+	lease   uint8
+	block   uint8 // tokens that are reserved
+	wishes  uint8 // of A
+	rival   uint8 // of B, which waits
+	tries   uint8 // of B, which does not
+	faults  uint8 // answers that do not come in time
+	breaks  uint8 // of the connection of A's mailbox
+	silent  uint8 // calls that are lost
+	forces  uint8
+	closes  uint8
+	expires bool // it counts that an idle lock is given back
+	off     defence
+	only    error
+	cut     int
+}
+
+func (m *keeping) explore(t testing.TB) model.Report[state] {
+	t.Helper()
+	s := state{faults: m.faults, breaks: m.breaks, silent: m.silent, forces: m.forces, closes: m.closes}
+	s.a.wishes, s.b.wishes, s.b.tries = m.wishes, m.rival, m.tries
+	explored := model.Model[state]{Start: []state{s}, Next: m.next, Check: m.check}
+	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
+		explored.Goal, explored.Quiet = m.served, m.quiet
+	}
+	r, err := model.Explore(explored)
+	require.NoError(t, err)
+	return r
+}
+
+// The scenarios. Only where calls are lost does it count that an idle lock is given back.
+var (
+	calls  = keeping{lease: 3, block: 2, wishes: 3, rival: 1, tries: 1}
+	breaks = keeping{lease: 3, block: 2, wishes: 3, rival: 1, breaks: 1}
+	loses  = keeping{lease: 3, block: 2, wishes: 3, rival: 1, faults: 1}
+	silent = keeping{lease: 3, block: 2, wishes: 3, rival: 1, breaks: 1, silent: 2, expires: true}
+	forced = keeping{lease: 3, block: 2, wishes: 3, rival: 1, forces: 1}
+	closes = keeping{lease: 3, block: 2, wishes: 2, rival: 1, faults: 1, closes: 1}
+)
+
+// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment.
+func large(m keeping) keeping {
+	if os.Getenv("HOLDFAST_MODEL") != "large" {
+		return m
+	}
+	m.lease, m.rival, m.tries, m.faults, m.breaks = 4, 2, 1, max(m.faults, 1), max(m.breaks, 1)
+	return m
+}
+
+// TestKeepModel: in no state that can be reached is a promise broken.
+func TestKeepModel(t *testing.T) {
+	for _, scenario := range []struct {
+		name string
+		m    keeping
+	}{
+		{"calls", calls}, {"breaks", breaks}, {"loses", loses}, {"silent", silent}, {"forced", forced},
+		{"closes", closes},
+	} {
+		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
+			m := large(scenario.m)
+			r := m.explore(t)
+			t.Logf("proof: model of keeping, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds",
+				scenario.name, r.States, r.Transitions, r.Depth, m.cut)
+			if r.Violation != nil {
+				t.Error(r.Violation)
+			}
+		})
+	}
+}
+
+// TestKeepModelControls: without any one of the defences there is a way to break a promise.
+func TestKeepModelControls(t *testing.T) {
+	var table strings.Builder
+	for _, c := range []struct {
+		what string
+		off  defence
+		in   keeping
+		want error
+	}{
+		{"the server is asked who listens", asks, calls, model.ErrStuck},
+		{"and not before the calls arrive", asksHearing, calls, model.ErrStuck},
+		{"nor before they were interrupted", gaps, breaks, model.ErrStuck},
+		{"a call that comes meanwhile is not forgotten", wantedFirst, calls, model.ErrStuck},
+		{"who waits asks once more when it listens", listensThen, calls, model.ErrStuck},
+		{"an idle lock that is called is given back", givesBack, calls, model.ErrStuck},
+		{"what is being given back is nobody's", overThen, calls, errCut},
+		{"the id of a tenure is not used again", freshID, loses, errCut},
+		{"what cannot be trusted is not taken", trusted, calls, errStale},
+		{"nor what may be released late", strayPass, loses, errCut},
+		{"an idle lock is given back after a while", idleEnds, silent, model.ErrStuck},
+	} {
+		m := c.in
+		m.off, m.only = c.off, c.want
+		r := m.explore(t)
+		if r.Violation == nil {
+			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
+			continue
+		}
+		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps: %v", c.what, len(r.Violation.Trace), r.Violation.Reason)
+		if os.Getenv("HOLDFAST_MODEL") != "" {
+			t.Logf("without %q: %v", c.what, r.Violation)
+		}
+	}
+	t.Logf("proof: model of keeping: without                                  there is a way of%s", table.String())
+}
