@@ -131,7 +131,7 @@ func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 		p.global = without(p.global, "no-scripts", "no-publish")        // nothing but the lease helps against these
 	}
 	if p.storm = d - p.calm; !p.fair {
-		p.keeping = 2
+		p.keeping = 1 + int(seed/2%2) //nolint:gosec // small
 	}
 	return p
 }

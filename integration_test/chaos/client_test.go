@@ -147,7 +147,11 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 		return true, err
 	}
 	cfg.Name = func(rng *rand.Rand) string {
-		return nameOf(periodAt(now(), j.Period, j.Cycle), rng.IntN(j.Names))
+		n := rng.IntN(j.Names)
+		if j.Keeping > 0 && rng.IntN(4) > 0 { // else the others come too often for it to be kept
+			n = j.Client % j.Names
+		}
+		return nameOf(periodAt(now(), j.Period, j.Cycle), n)
 	}
 	cfg.Think, cfg.Hold, cfg.Wait = 10*time.Millisecond, j.Hold, 100*time.Millisecond
 	cfg.Lease, cfg.Leases, cfg.Plain = j.Lease, []time.Duration{0, j.Lease / 2}, 4

@@ -71,7 +71,7 @@ func (c *Config) explained(ops []Op, s Sample, client int) bool {
 		}
 	}
 	return slices.ContainsFunc(tenures(ops, 0), func(t tenure) bool {
-		return t.op.Client == client && t.op.Owner == s.Owner && covers(t.op.Call, after(t.released, time.Duration(t.op.Keep)))
+		return t.op.Client == client && t.op.Owner == s.Owner && covers(t.op.Call, t.keptUntil())
 	})
 }
 

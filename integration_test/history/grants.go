@@ -14,6 +14,7 @@ type tenure struct {
 
 	longest  int64 // lease that was asked for
 	unlocked bool  // and that was confirmed
+	left     int64 // when, if it was
 }
 
 // byName sorts the operations under their names. What concerns all names (a crash, a wipe) is under
@@ -72,6 +73,7 @@ func tenures(ops []Op, lease time.Duration) []tenure {
 			t.end(o.Call, lease)
 			t.until = min(t.until, o.trusted())
 			if o.Result == OK {
+				t.left = o.Return
 				t.released = min(t.released, max(o.Return, t.stays(o.Return)))
 			}
 		}
