@@ -202,7 +202,8 @@ func crowd(s *Settings) {
 // then.
 func keeping(s *Settings) {
 	calm(s)
-	s.Keeping, s.Home, s.Alike, s.Names, s.Clients, s.Actors, s.Staying = 1, true, true, 3, 3, 2, 0
+	s.atHome(2)
+	s.Keeping, s.Clients, s.Staying, s.Length = 1, 3, 0, 2*s.Lease
 	s.Latency, s.ReadTimeout, s.Hold, s.Think = time.Millisecond, time.Second, s.Lease/100, s.Lease/100
 }
 

@@ -57,6 +57,12 @@ func (s *Settings) slowest() time.Duration {
 	return s.Latency
 }
 
+// atHome has each client have locks to itself for most of the time.
+func (s *Settings) atHome(actors int) {
+	s.Home, s.Alike, s.Names, s.Actors = true, true, 3, actors
+	s.Hold, s.Think = min(s.Hold, s.Lease/8), min(s.Think, s.Lease/4)
+}
+
 // Draw chooses settings. A run is a few hundred leases long, whatever the lease: faults meet as
 // many operations in an hour of long leases as in a minute of short ones.
 func Draw(seed uint64) Settings {
@@ -112,9 +118,8 @@ func Draw(seed uint64) Settings {
 	}
 	if keep := newSource(seed, 'i'); !fair && keep.IntN(2) == 0 {
 		s.Keeping = 1 + keep.IntN(3)
-		if keep.IntN(2) == 0 { // for most of the time each client has locks to itself
-			s.Home, s.Alike, s.Names, s.Actors = true, true, 3, 1+keep.IntN(2)
-			s.Hold, s.Think = min(s.Hold, lease/8), min(s.Think, lease/4)
+		if keep.IntN(2) == 0 {
+			s.atHome(1 + keep.IntN(2))
 		}
 	}
 	return s
