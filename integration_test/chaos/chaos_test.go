@@ -150,7 +150,9 @@ func enough(t *testing.T, f *figures, d time.Duration) {
 	}
 	require.Greater(t, f.grants, 1000)
 	require.Greater(t, f.reentries, 100)
-	require.Positive(t, f.kept)
+	if f.handed > 100 { // else by chance few of the locks were plain ones
+		require.Positive(t, f.kept)
+	}
 	require.Positive(t, f.losses)
 	require.Positive(t, f.crashes)
 	require.Positive(t, f.panics)

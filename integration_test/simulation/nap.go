@@ -31,7 +31,7 @@ func (w *World) nap(storm context.Context) {
 const noticed = time.Second + time.Millisecond
 
 // napped moves deadlines that were noted before a nap, when a hold was to be unlocked that was lost
-// by that.
+// by that, and the deaths of those who had not noticed a nap yet.
 func (w *World) napped(ops []history.Op) {
 	for i := range ops {
 		for _, nap := range w.naps {
@@ -39,6 +39,9 @@ func (w *World) napped(ops []history.Op) {
 			if o.Kind == history.Unlock && o.Result == history.Lost && o.Deadline != 0 && o.Call <= at &&
 				at <= o.Return {
 				o.Deadline -= at - nap.From
+			}
+			if o.Kind == history.Crash && at <= o.Call && o.Call <= nap.To { // it was not told any more what it had lost
+				o.Call = at
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func (g *grant) prepareKeeping() {
 	}
 	be, t := g.base.backend.(Recaller), g.tenure
 	k := &keeping{base: g.base, t: t, gone: make(chan struct{})}
-	k.calls = be.Calls(k) // without the mutex: Look may be called before it returns
+	k.calls = be.Calls(k)                      // without the mutex: Look may be called before it returns
 	keepings(g.base.Client).add(g.base.Key, k) // before the end of the tenure can stop it
 	t.mu.Lock()
 	over := t.over || t.holder != g
