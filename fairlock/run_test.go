@@ -156,6 +156,7 @@ func TestRunPassesOverWhoLeft(t *testing.T) {
 	h := l.waiters[0].hold()
 	l.leave[1]()
 	require.ErrorIs(t, <-l.waiters[1].failed, context.Canceled)
+	eventually(t, "its place is given back", func() bool { return len(queued(t, l.rdb, l.name)) == 3 })
 	l.drained(h, l.waiters[2], l.waiters[3], l.waiters[4])
 	require.Equal(t, []int{3, 1}, l.told())
 }
