@@ -61,7 +61,7 @@ func large(m keeping) keeping {
 	if os.Getenv("HOLDFAST_MODEL") != "large" {
 		return m
 	}
-	m.lease, m.rival, m.tries, m.faults, m.breaks = 4, 2, 1, max(m.faults, 1), max(m.breaks, 1)
+	m.lease, m.tries = 4, 1
 	return m
 }
 
