@@ -73,7 +73,7 @@ func NoHandoff() Option { return engine.NoHandoff() }
 
 // Keep lets the client keep the lock after Unlock, without a holder, for as long as nobody else wants
 // it, but for at most d of idleness. The next Lock of this client for the name then takes the lock
-// without asking Redis, in about a microsecond. It is a new holder like any other, with an owner, a
+// without asking Redis, in about two microseconds. It is a new holder like any other, with an owner, a
 // context and a greater fencing token of its own. Use Keep for names that one process locks again
 // and again while others rarely want them. For other names it costs a little and brings nothing.
 //
