@@ -36,6 +36,7 @@ func (c *Config) idle(t tenure) (w Window, felt bool) {
 	if t.op.Keep == 0 || !t.unlocked {
 		return w, false
 	}
+	w.From = min(t.left, t.released) // a later crash of the client puts off when all that it had is free
 	w.To = after(t.keptUntil(), c.Recovery)
 	for _, f := range sorted(c.Faults, c.Local[t.op.Client]) {
 		if over := after(f.To, c.Recovery); f.From <= w.To && over >= w.From {

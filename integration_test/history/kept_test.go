@@ -56,3 +56,11 @@ func TestKeptRefuses(t *testing.T) {
 	require.Empty(t, refused(100))
 	require.NotEmpty(t, refused(150))
 }
+
+// TestKeptUntilTheCrash: that a client was killed later is no reason why a lock was not kept before.
+func TestKeptUntilTheCrash(t *testing.T) {
+	ops := append(keptOps(200),
+		Op{Name: "a", Kind: Try, Client: 1, Actor: 2, Result: Denied, Call: 100, Return: 101},
+		Op{Kind: Crash, Call: 110, Return: 111, Result: OK})
+	require.Zero(t, len(Linearizable(ops, Config{Lease: 100, Recovery: 5})))
+}

@@ -122,6 +122,9 @@ func (s *search) next(t *testing.T) int {
 func (s *search) world(seed int) *World {
 	w := &World{Settings: Draw(uint64(seed))} //nolint:gosec // positive
 	w.Fair = s.fair
+	if w.Fair {
+		w.Keeping = 0 // a fair lock cannot be kept
+	}
 	if s.bias != nil {
 		s.bias(&w.Settings)
 	}
