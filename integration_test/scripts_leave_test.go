@@ -32,7 +32,7 @@ var leaveRows = []row{
 		name: "held more than once", script: lua.Leave, args: "u:h7 5000 PUBLISH",
 		before: "HSET LOCK u:h7 3; PEXPIRE LOCK 10000; SET TOKEN 5000 PX 20000",
 		reply:  "1", hash: "u:h07=1", lease: 5000, token: "5000", keep: 20000,
-		cut: "\n  call('HDEL', name, ARGV[1])", paste: "",
+		cut: "\n  if call('HDEL', name, ARGV[1]) == 0 then call('DEL', name) end", paste: "",
 	},
 	{
 		name: "left before", script: lua.Leave, args: "u:h7 60000 PUBLISH", before: leftBy7,
