@@ -171,6 +171,9 @@ func (c *conn) pass(server net.Conn) (ended bool) {
 			c.lose(now, false)
 		}
 		if now.all || now.replies || c.mute.Load() {
+			if req == nil {
+				c.p.noteLost(raw)
+			}
 			continue
 		}
 		if _, err := c.client.Write(raw); err != nil || last {

@@ -1,5 +1,10 @@
 package faultproxy
 
+import (
+	"slices"
+	"strings"
+)
+
 // outage is what does not pass while it lasts, on any connection.
 type outage struct{ all, requests, replies bool }
 
@@ -18,6 +23,19 @@ func (p *Proxy) LoseRequests(on bool) { p.change(func(o *outage) { o.requests = 
 // the requests. It ends for new connections and for those that lost no reply. The others lose all
 // further replies until they are closed.
 func (p *Proxy) LoseReplies(on bool) { p.change(func(o *outage) { o.replies = on }) }
+
+// Lost reports whether a pub/sub message that contains this text did not pass.
+func (p *Proxy) Lost(text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.lost, func(message string) bool { return strings.Contains(message, text) })
+}
+
+func (p *Proxy) noteLost(message []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost = append(p.lost, string(message))
+}
 
 func (p *Proxy) change(f func(*outage)) {
 	p.mu.Lock()

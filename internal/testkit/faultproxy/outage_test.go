@@ -75,6 +75,7 @@ func TestLostRequestsDoNotRunAndMessagesPass(t *testing.T) {
 	msg, err := sub.ReceiveMessage(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "heard", msg.Payload)
+	require.False(t, p.Lost("heard"))
 	p.LoseRequests(false)
 	require.NoError(t, incr(t.Context(), t, rdb))
 	require.Equal(t, 2, count(t, direct))
@@ -107,6 +108,8 @@ func TestRequestsRunWhileRepliesAreLost(t *testing.T) {
 	require.EqualValues(t, 1, direct.Publish(t.Context(), t.Name(), "lost").Val())
 	_, err = sub.ReceiveTimeout(t.Context(), 100*time.Millisecond)
 	require.ErrorContains(t, err, "i/o timeout")
+	require.Eventually(t, func() bool { return p.Lost("lost") }, 5*time.Second, time.Millisecond)
+	require.False(t, p.Lost("heard"))
 	p.LoseReplies(false)
 	require.NoError(t, incr(t.Context(), t, rdb))
 	require.Equal(t, 3, count(t, direct))
@@ -114,6 +117,7 @@ func TestRequestsRunWhileRepliesAreLost(t *testing.T) {
 	msg, err := sub.ReceiveMessage(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "heard", msg.Payload)
+	require.False(t, p.Lost("heard"))
 }
 
 // A connection that lost one request must not get the reply to its next one: the client would take

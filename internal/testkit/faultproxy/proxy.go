@@ -19,6 +19,7 @@ type Proxy struct {
 	rules   []*Rule
 	log     [][]string
 	outage  outage
+	lost    []string      // pub/sub messages
 	keeps   bool          // connections, when the server ends its own
 	deliver chan struct{} // closed by Deliver
 

@@ -96,8 +96,10 @@ var engineRows = []row{
 		`func (k *keeping) Message(string) {`,
 		`func (k *keeping) Message(string) { if OFF { return };`},
 	{"KeptWanted", "internal/engine/keep.go",
-		`		t.wanted = true`,
-		`		t.wanted = !OFF`},
+		`		t.wanted = true
+		if ends := t.turn.Add(handOffFor); t.look.After(ends) {`,
+		`		t.wanted = !OFF
+		if ends := t.turn.Add(handOffFor); t.look.After(ends) && !OFF {`},
 	{"KeptMissed", "internal/engine/keep.go",
 		`	k.heard(true)`,
 		`	if OFF { return }; k.heard(true)`},
