@@ -54,6 +54,7 @@ type inquiry struct {
 	effort  *remote.Effort // nil before the first attempt
 	resting *time.Timer    // runs before the next attempt; nil while the asker has the inquiry
 	queue   bool           // asks for a place, and not only for the lock
+	joins   bool           // asks for the waiter's first place, and may share a script for that, see party.go
 	before  bool           // an earlier question of the owner may still arrive
 	gone    bool           // the waiter has left: whatever the question gets is given back when it ends
 }
@@ -62,7 +63,7 @@ type inquiry struct {
 // all functions that a waiter calls, it uses little of the waiter's stack.
 func (ls *waitlists) askLocked(p *waiter, queue bool) {
 	p.look = false
-	p.asking = &inquiry{place: p, queue: queue}
+	p.asking = &inquiry{place: p, queue: queue, joins: queue && !p.asked}
 	if !p.list.gatherLocked(p.asking) {
 		ls.sendLocked(p.asking)
 	}
@@ -208,7 +209,6 @@ func (a *asker) board(f *flight, first bool) (batch []*inquiry) {
 // send asks the questions once, except those whose waiters have left.
 func (a *asker) send(batch []*inquiry) {
 	c := a.lists.client
-	calls := make([]lua.Call, 0, len(batch))
 	asked := batch[:0]
 	last, now := time.Time{}, suspend.System.Now()
 	for _, q := range batch {
@@ -217,7 +217,7 @@ func (a *asker) send(batch []*inquiry) {
 			continue
 		}
 		q.begin(now)
-		calls, asked, last = append(calls, q.call()), append(asked, q), remote.Latest(last, q.effort.Deadline())
+		asked, last = append(asked, q), remote.Latest(last, q.effort.Deadline())
 	}
 	if len(asked) == 0 {
 		return
@@ -227,6 +227,11 @@ func (a *asker) send(batch []*inquiry) {
 	ctx, cancel := context.WithDeadlineCause(remote.Detach(asked[0].place.acquisition.Context()), last,
 		remote.ErrBudget)
 	defer cancel()
+	parties := together(asked)
+	calls := make([]lua.Call, len(parties))
+	for i, party := range parties {
+		calls[i] = party.call()
+	}
 	var results []lua.Result
 	if len(calls) == 1 {
 		reply, err := lua.Run(ctx, c.Server().Single, calls[0])
@@ -235,12 +240,18 @@ func (a *asker) send(batch []*inquiry) {
 		results = lua.RunAll(ctx, c.Redis(), calls)
 	}
 	silent := false
-	for i, q := range asked {
-		err := results[i].Err
-		if i > 0 {
-			err = panics.Text(err) // the panic belongs to the first question, and the others are asked once more
+	for i, party := range parties {
+		for _, q := range party {
+			err := results[i].Err
+			if q != asked[0] {
+				err = panics.Text(err) // the panic belongs to the first question, and the others are asked once more
+			}
+			if err == nil && party.refused(results[i].Reply) {
+				a.askAlone(q)
+				continue
+			}
+			silent = a.settle(ctx, q, results[i].Reply, err) || silent
 		}
-		silent = a.settle(ctx, q, results[i].Reply, err) || silent
 	}
 	if cluster := c.Server().Cluster; silent && cluster != nil {
 		cluster.ReloadState(ctx)
@@ -271,6 +282,20 @@ func (q *inquiry) call() lua.Call {
 		Owner: a.Owner(), Lease: a.Want().Stands(), Again: q.effort.Stray || q.before, Place: q.queue,
 		Publish: c.Server().Publish, Tokens: 1, Until: c.Server().Clock.Limit(),
 	})
+}
+
+// askAlone asks a question of a party again, by a script of its own.
+func (a *asker) askAlone(q *inquiry) {
+	a.lists.mu.Lock()
+	q.joins = false
+	if !q.gone {
+		a.lists.sendLocked(q)
+	}
+	gone := q.gone
+	a.lists.mu.Unlock()
+	if gone {
+		q.giveBack()
+	}
 }
 
 // settle judges an attempt. It reports whether the server was silent, so that the question must be

@@ -12,7 +12,7 @@ func TestGather(t *testing.T) {
 	ls := &waitlists{}
 	l := &waitlist{lists: ls}
 	question := func(asked, queue bool) *inquiry {
-		return &inquiry{place: &waiter{list: l, asked: asked}, queue: queue}
+		return &inquiry{place: &waiter{list: l}, queue: queue, joins: queue && !asked}
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -24,7 +24,8 @@
 // # Not promised
 //
 //   - An order between requests that are under way to the server at one moment. The request of a
-//     waiter is kept back for up to 2 ms while another waiter of its client has a place.
+//     waiter is kept back for up to 2 ms while another waiter of its client has a place, or has just
+//     had the lock and another client wants it too.
 //   - The place of a waiter whose connection for messages is down at the moment of a hand-over. The
 //     waiter keeps its place for the next hand-over if fewer than 128 waiters are in that position.
 //   - The place of a process that is stopped for longer than 15 s.
@@ -40,9 +41,9 @@
 //
 // # Cost
 //
-// Lock and Unlock send one script each, even where others wait. In a run only the last Unlock does.
-// The work of a script at the server
-// is bounded, however many waiters are alive or dead. While a client has waiters, it sends a script
+// Lock and Unlock send one script each, even where others wait. In a run only the last Unlock does,
+// and waiters of one client that come at the same time ask for their places by one script. The work
+// of a script at the server is bounded, however many waiters are alive or dead. While a client has waiters, it sends a script
 // a second for each name, or one in five seconds if several other clients are in front of all of
 // its own waiters. Where 128 waiters in front cannot be reached, these lose their places.
 //

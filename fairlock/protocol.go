@@ -75,6 +75,17 @@ func (p *protocol) Acquire(a kind.Ask) lua.Call {
 		a.Owner, lease, ttl, kind.Flag(a.Again), place, claimMillis, kind.Publish(a.Publish), a.Until)
 }
 
+// Join asks for places for waiters who have none yet. See fair_join.lua.
+func (p *protocol) Join(owners []string, publish string, until int64) lua.Call {
+	args := make([]any, 0, 10+len(owners))
+	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, placeMillis, until, claimMillis,
+		kind.Publish(publish), keepMillis)
+	for _, owner := range owners {
+		args = append(args, owner)
+	}
+	return lua.FairJoin.Call(args...)
+}
+
 func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
 	return lua.Recount.Call(p.name, owner, count, kind.Millis(lease))
 }

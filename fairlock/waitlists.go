@@ -122,7 +122,7 @@ func (ls *waitlists) leave(p *waiter) (given bool) {
 	p.list.left = time.Now()
 	if p.refusedAt != 0 {
 		if p.list.placed--; p.list.placed == 0 {
-			p.list.togetherLocked()
+			p.list.servedLocked()
 		}
 	}
 	given = p.given

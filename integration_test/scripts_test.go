@@ -67,7 +67,7 @@ func allRows() []row {
 	return slices.Concat(acquireRows, blockRows, startRows, recountRows, releaseRows, leaveRows, renewRows, stateRows,
 		passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows, forceRows,
 		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows,
-		fairStateRows, manyRows, recallRows)
+		fairJoinRows, fairStateRows, manyRows, recallRows)
 }
 
 // TestScripts runs every row on every server in each way in which scripts are sent, and once
@@ -99,7 +99,7 @@ func TestEveryRowCanFail(t *testing.T) {
 	}
 	for _, s := range []*lua.Script{
 		lua.Acquire, lua.HeadStart, lua.Recount, lua.Release, lua.Leave, lua.Renew, lua.Pass, lua.State, lua.Vote, lua.Force,
-		lua.FairAcquire, lua.FairRelease, lua.FairPoll, lua.FairState,
+		lua.FairAcquire, lua.FairJoin, lua.FairRelease, lua.FairPoll, lua.FairState,
 	} {
 		require.Positive(t, rows[s], s.Name())
 	}

@@ -170,7 +170,7 @@ func TestCostsControl(t *testing.T) {
 
 // TestCostsOfAll: no script is without a row.
 func TestCostsOfAll(t *testing.T) {
-	have := []string{"fair_acquire", "fair_release", "fair_poll", "fair_state"} // of TestFairCosts
+	have := []string{"fair_acquire", "fair_join", "fair_release", "fair_poll", "fair_state"} // of TestFairCosts
 	for _, c := range costs() {
 		have = append(have, c.script.Name())
 	}

@@ -123,7 +123,7 @@ func TestFairCosts(t *testing.T) {
 				require.NoError(t, rdb.FlushAll(t.Context()).Err())
 				fairCosts["live"](c, n)
 				fillHash(0)(t, rdb, n)
-				for _, what := range []string{"enqueue", "try", "poll", "poll of a", "state"} {
+				for _, what := range []string{"enqueue", "join", "try", "poll", "poll of a", "state"} {
 					c.mustCostLittle(what, "behind what is no lock", n, fairScripts(c, n)[what])
 				}
 			}
@@ -165,6 +165,14 @@ func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 		"enqueue": func() (int, int) {
 			c.rdb.HSet(ctx, "x", "holder:h1", 1)
 			return ask(15000)
+		},
+		"join": func() (int, int) {
+			c.rdb.HSet(ctx, "x", "holder:h1", 1)
+			return c.run(lua.FairJoin, 15000, "9000000000000000", 1000, "PUBLISH", 3600000, "new:h01", "new:h02", "new:h03")
+		},
+		"join at a free lock": func() (int, int) {
+			free()
+			return c.run(lua.FairJoin, 15000, "9000000000000000", 1000, "PUBLISH", 3600000, "new:h04", "new:h05")
 		},
 		"try":               func() (int, int) { return ask(0) },
 		"try a free lock":   func() (int, int) { free(); return ask(0) },

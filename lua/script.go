@@ -30,6 +30,7 @@ var (
 
 	// Of the fair lock, whose holders are told of their counts and renewed by the scripts above.
 	FairAcquire = load("fair_acquire", fairKeys)
+	FairJoin    = load("fair_join", fairKeys)
 	FairRelease = load("fair_release", fairKeys)
 	FairPoll    = load("fair_poll", fairKeys)
 	FairState   = load("fair_state", fairKeys)

@@ -23,6 +23,7 @@ func (r *replay) compare(what string, want answer, got lua.Reply, asked []string
 		r.compareLeft(what, want.left, got.Int(0))
 		_, err := strconv.ParseInt(got.Text(1), 10, 64)
 		require.NoError(r.t, err)
+	case what == "join":
 	case asks:
 		r.compareToken(want.token, got.Text(0))
 	case what == "poll":

@@ -59,8 +59,8 @@ func TestFairModelIsLikeTheScripts(t *testing.T) {
 	}
 	t.Logf("proof: fair model: %d steps are like the scripts': %v", histories*length, seen)
 	for _, branch := range []string{
-		"acquire 1", "acquire 0", "acquire again 1", "acquire again 0", "place 1", "place 0", "release 1", "release -1",
-		"poll 1", "renew 1", "renew -1", "handed over: acquire", "handed over: place", "handed over: release",
+		"acquire 1", "acquire 0", "acquire again 1", "acquire again 0", "place 1", "place 0", "join 1", "join 0", "release 1", "release -1",
+		"poll 1", "renew 1", "renew -1", "handed over: acquire", "handed over: place", "handed over: join", "handed over: release",
 		"handed over: poll",
 		"handed over, unheard", "time passes", "keys lost", "token ahead", "mailbox", "queue ends",
 	} {
@@ -148,9 +148,9 @@ func (r *replay) step() string {
 	var call lua.Call
 	var asked []string
 	before := r.model.token
-	n := r.rnd.IntN(68)
+	n := r.rnd.IntN(75)
 	if r.model.owner == 0 && r.model.queue[0].owner != 0 && r.few(2) == 0 { // seldom, and then scripts hand over
-		n = []int{0, 5, 32}[r.few(3)]
+		n = []int{0, 5, 32, 68}[r.few(4)]
 	}
 	switch {
 	case n < 5:
@@ -182,6 +182,16 @@ func (r *replay) step() string {
 	case n < 44:
 		what, want = "renew", r.model.renew(e, owner)
 		call = lua.Renew.Call(r.name, r.token, r.owner(owner), lease, keep)
+	case n >= 68:
+		owners := slices.DeleteFunc(slices.Clone(requesters),
+			func(other uint8) bool { return r.terms.client(other) != r.terms.client(owner) })
+		r.rnd.Shuffle(len(owners), func(i, j int) { owners[i], owners[j] = owners[j], owners[i] })
+		args := slices.Concat(keys, []any{place, "9000000000000000", claim, "PUBLISH", keep})
+		for _, other := range owners {
+			args = append(args, r.owner(other))
+		}
+		what, want = "join", r.model.join(e, owners...)
+		call = lua.FairJoin.Call(args...)
 	default:
 		what = r.elsewise(n)
 		r.steps = append(r.steps, what)

@@ -1,6 +1,10 @@
 package fair
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"slices"
+
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 const endless = 255
 
@@ -194,6 +198,24 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		if place && k.owner == owner {
 			k.ttl = e.lease
 			a.status, a.token = lua.Done, k.token
+			return a
+		}
+	}
+	a.status, a.left = lua.Denied, k.ttl
+	return a
+}
+
+// join is fair_join.lua.
+func (k *keys) join(e *terms, owners ...uint8) (a answer) {
+	if slices.Contains(owners, k.owner) {
+		return answer{status: lua.Done}
+	}
+	for _, owner := range owners {
+		k.enqueue(e, owner)
+	}
+	if k.owner == 0 {
+		if a.mail = k.grant(e, e.client(owners[0])); k.owner == 0 {
+			a.status = lua.Done
 			return a
 		}
 	}
