@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
@@ -129,5 +130,63 @@ func TestParcelsMeetFaultsControl(t *testing.T) {
 			t.Cleanup(off.Without(t))
 			require.Error(t, contended(t, parcelFaults[faultproxy.DropReply.String()]))
 		})
+	}
+}
+
+// TestParcelsOfSlots: a client of one server of a cluster, which serves all slots, does not know that
+// names have slots. Scripts for many locks are refused there, and every name gets its lock all the
+// same. Control: a server without slots refuses none.
+func TestParcelsOfSlots(t *testing.T) {
+	refused := func(slots bool) int {
+		cluster := redistest.StartCluster(t, 1, 0)
+		addr := cluster.Addrs()[0]
+		if !slots {
+			addr = redistest.Start(t).Addr()
+		}
+		rdb := redistest.NewClient(t, addr)
+		var n atomic.Int64
+		rdb.AddHook(refusals{&n})
+		client := newClient(t, rdb, nil)
+		deadline := time.Now().Add(patience)
+		met := func() bool { return !slots || n.Load() > 0 } // some names must meet
+		var g errgroup.Group
+		for i := range 64 {
+			m := rlock.New(client, fmt.Sprint("slot:", i))
+			g.Go(func() error {
+				for round := 0; round < 5 || !met() && time.Now().Before(deadline); round++ {
+					h, err := m.Lock(t.Context(), holdfast.Wait(patience))
+					if err == nil {
+						err = h.Unlock(t.Context())
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		require.NoError(t, g.Wait())
+		return int(n.Load())
+	}
+	require.Positive(t, refused(true))
+	require.Zero(t, refused(false))
+}
+
+// refusals counts the scripts for many locks that a server refuses.
+type refusals struct{ n *atomic.Int64 }
+
+func (refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (refusals) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (r refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			if redis.HasErrorPrefix(cmd.Err(), "CROSSSLOT") {
+				r.n.Add(1)
+			}
+		}
+		return err
 	}
 }
