@@ -30,7 +30,7 @@ func mutant(script *lua.Script, body string) func() []redis.Hook {
 // them.
 func edited(edits ...string) func() (hooks []redis.Hook) {
 	return func() (hooks []redis.Hook) {
-		for _, script := range []*lua.Script{lua.FairAcquire, lua.FairPoll, lua.FairRelease} {
+		for _, script := range []*lua.Script{lua.FairAcquire, lua.FairJoin, lua.FairPoll, lua.FairRelease} {
 			hooks = append(hooks, text.Hook(script, edits...))
 		}
 		return hooks
