@@ -45,8 +45,6 @@ var fairDefences = []lack{
 		mutant: mutant(lua.FairAcquire, "if cmd == 'HEXISTS' then return 0 end")},
 	{name: "fair_acquire: the queue gets a time to live", fair: true, bias: quickQueue, checks: list("left behind"),
 		mutant: mutant(lua.FairAcquire, "if cmd == 'PTTL' and key == KEYS[3] then return 1e9 end")},
-	{name: "fair_join: gives places", fair: true, sole: true, bias: parties, checks: list("wake-up", fifo),
-		mutant: mutant(lua.FairJoin, "if cmd == 'RPUSH' then return 0 end")},
 	{name: "fair_release: hands the lock on", fair: true, bias: quickQueue, checks: list("wake-up"),
 		mutant: mutant(lua.FairRelease, "if cmd == 'LINDEX' then return false end")},
 	{name: "fair_release: tells of it", fair: true, bias: quickQueue, checks: list("wake-up", fifo),
@@ -96,12 +94,6 @@ func quickQueue(s *Settings) {
 	s.Hold, s.Think, s.Wait, s.Names = 50*time.Millisecond, 100*time.Millisecond, time.Minute, 1
 	s.Length, s.Life, s.FaultGap = 10*s.Lease, 100*s.Lease, 1000*s.Lease
 	s.Clients, s.Actors = 3, 2
-}
-
-// parties: many waiters of few clients, who come back at once.
-func parties(s *Settings) {
-	quickQueue(s)
-	s.Clients, s.Actors, s.Hold, s.Think = 2, 6, 5*time.Millisecond, 5*time.Millisecond
 }
 
 // fleets of processes die all the time.
