@@ -164,6 +164,13 @@ func TestJoinAtAFreeLock(t *testing.T) {
 		require.NoError(t, g.Wait())
 		return proxy.Seen(script(lua.FairAcquire)) - asked
 	}
-	require.Zero(t, asksAgain())
-	require.Positive(t, asksAgain("tonumber(clock) - 1", "tonumber(clock)"))
+	fewest := func(edits ...string) int { // on a busy machine a waiter may have another reason to ask
+		n := asksAgain(edits...)
+		for i := 1; i < 5 && n > 0; i++ {
+			n = min(n, asksAgain(edits...))
+		}
+		return n
+	}
+	require.Zero(t, fewest())
+	require.Positive(t, fewest("tonumber(clock) - 1", "tonumber(clock)"))
 }
