@@ -77,6 +77,7 @@ const (
 	guards   // fence: what stores do with tokens
 	remote   // internal/remote: one Redis, and what is sent to it
 	middle   // internal/engine: who holds what
+	queues   // internal/fair: what kinds share whose waiters have places at the server
 	root     // the face of the engine: what users read
 	kinds    // one package per kind of lock; any directory that is none of the above
 	tools    // scripts: programs
@@ -93,6 +94,8 @@ func layerOf(dir string) layer {
 		return helpers
 	case dir == "internal/engine":
 		return middle
+	case dir == "internal/fair":
+		return queues
 	case dir == "internal/remote":
 		return remote
 	case first == "internal":
@@ -120,10 +123,6 @@ func ofScripts(dir string) bool {
 // ownBackend reports whether the kind in dir has an idea of its own of what a server is: then it
 // listens and renews itself.
 func ownBackend(dir string) bool { return dir == "redlock" }
-
-// ownQueue reports whether waiters of the kind in dir have places at the server, of which messages
-// tell: then it listens itself.
-func ownQueue(dir string) bool { return dir == "fairlock" }
 
 // external are the modules that the library may import, and why.
 var external = map[string]string{
@@ -181,6 +180,12 @@ func forbidden(from, to string) string {
 		return "the engine is built on lua, pubsub and watchdog; what they share with it belongs in internal"
 	case f == middle && d == root:
 		return "the root is the face of the engine; what users see is converted there"
+	case d == queues && f < queues:
+		return "whether waiters queue at the server is the kinds' affair, of which nothing below them knows"
+	case f == queues && d == root:
+		return "the root is the face of the engine; kinds convert what users see"
+	case f == queues && dir == "watchdog":
+		return "a queue says who is next; renewing is the engine's, the same for all kinds"
 	case f == kinds && d == kinds:
 		return "kinds are independent of each other; what two of them share belongs in internal"
 	case d == kinds:
@@ -191,7 +196,7 @@ func forbidden(from, to string) string {
 		return "other internal packages are below the engine; pass in what they need"
 	case f == internal && d == base && dir != "lua":
 		return "internal packages are below pubsub and watchdog; only the scripts' calls are data that they may name"
-	case f == kinds && d == base && dir != "lua" && !ownBackend(from) && !(ownQueue(from) && dir == "pubsub"):
+	case f == kinds && d == base && dir != "lua" && !ownBackend(from):
 		return "a kind that one server grants brings scripts; waiting and renewing are the engine's, the same for all kinds"
 	case f == base && d == internal && dir == "internal/kind":
 		return "internal/kind describes locks, of which lua, pubsub and watchdog know nothing"
@@ -282,6 +287,13 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"rlock", "watchdog"}:                       "the same for all kinds",
 		{"rlock", "pubsub"}:                         "the same for all kinds",
 		{"fairlock", "watchdog"}:                    "the same for all kinds",
+		{"fairlock", "pubsub"}:                      "the same for all kinds",
+		{"internal/fair", "watchdog"}:               "the same for all kinds",
+		{"internal/fair", ""}:                       "kinds convert",
+		{"internal/fair", "fairlock"}:               "which kinds there are",
+		{"internal/engine", "internal/fair"}:        "the kinds' affair",
+		{"internal/kind", "internal/fair"}:          "the kinds' affair",
+		{".", "internal/fair"}:                      "what users read",
 		{".", "internal/testkit/redistest"}:         "for tests",
 		{"fence", "internal/testkit/mutant"}:        "for tests",
 		{"lua", "internal/testkit/model/plain"}:     "for tests",
@@ -318,7 +330,8 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"redlock", "internal/remote"}, {"internal/engine", "lua"}, {"internal/engine", "pubsub"},
 		{"internal/engine", "watchdog"}, {"internal/engine", "internal/kind"}, {"rlock", ""}, {"fairlock", "lua"},
 		{"rlock", "internal/engine"}, {"redlock", "pubsub"}, {"redlock", "watchdog"}, {".", "internal/errs"},
-		{"fairlock", "pubsub"}, {"fairlock", "internal/remote"},
+		{"fairlock", "internal/fair"}, {"internal/fair", "pubsub"}, {"internal/fair", "internal/remote"},
+		{"internal/fair", "internal/engine"},
 		{"redlock", "internal/keys"}, {"internal/kind", "lua"}, {"pubsub", "internal/task"}, {"lua", "!fmt"},
 		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"},
 		{".", "!github.com/google/uuid"},

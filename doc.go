@@ -4,7 +4,8 @@
 //
 // This package has what all kinds of lock share: client, hold, options and errors. Package rlock
 // has the plain lock. Package fairlock has a lock that serves waiters in order of arrival. Package
-// redlock has a lock that a majority of independent masters grants.
+// redlock has a lock that a majority of independent masters grants. Package multilock takes several
+// locks as one.
 //
 // # What is promised
 //

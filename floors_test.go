@@ -44,8 +44,9 @@ var floors = []string{
 	"joined state",
 	"query tenure",
 	"hold_context",
-	"courtesy hold request unannounced",
+	"courtesy hold request reveal unannounced",
 	"lock",
+	"asker",
 	"access",
 	"client",
 	"backend",
@@ -158,7 +159,7 @@ func TestUpwardUsesAreTold(t *testing.T) {
 		"options.go": "\nvar beside = WithCause\n",
 	})
 	require.ElementsMatch(t, []use{
-		{"client.go", "lock.go", "Lock"}, {"client.go", "lock.go", "Over"},
+		{"client.go", "lock.go", "Lock"}, {"client.go", "asker.go", "Over"},
 		{"client.go", "tenure.go", "Tenure"}, {"client.go", "tenure.go", "over"}, {"client.go", "grant.go", "pastDeadline"},
 		{"options.go", "reasons.go", "WithCause"},
 	}, upward(floors, uses))

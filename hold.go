@@ -69,14 +69,17 @@ func (h *Hold) Unlock(ctx context.Context) error {
 //
 // Goroutines of the same client count when they begin to wait. Other clients are heard of only under
 // [Keep], and only those of this library: when they are refused, whether they wait or not. A hold of
-// a kind whose waiters queue at the server hears of nobody; and the channel of a nil or joined Hold
-// is nil. No promise depends on Wanted: it is a hint, which can be lost.
+// a kind whose waiters queue at the server hears of nobody; and the channel of a nil Hold, and of a
+// multilock's, is nil. No promise depends on Wanted: it is a hint, which can be lost.
 func (h *Hold) Wanted() <-chan struct{} { return (*engine.Hold)(h).Wanted() }
 
 // Token is the fencing token. It is the same for re-entries, and greater for every new grant of the
 // name. Hand it to the resource that the lock protects, and let the resource refuse a token smaller
 // than the greatest it has seen. Package fence has guards that do that, and reads the token from
 // [Hold.Context].
+//
+// The token of a multilock's hold is the greatest of its members'. It orders holds of the same set of
+// locks only; a resource that one member guards has to check that member's, by fence.TokenOf.
 func (h *Hold) Token() uint64 { return (*engine.Hold)(h).Token() }
 
 // Owner is the owner's name in Redis, "<client uuid>:h<number>", with a k or an s for the h under
@@ -86,7 +89,8 @@ func (h *Hold) Token() uint64 { return (*engine.Hold)(h).Token() }
 // context.
 func (h *Hold) Owner() string { return (*engine.Hold)(h).Owner() }
 
-// Count is the depth of this re-entry: 1 for the outermost.
+// Count is the depth of this re-entry: 1 for the outermost. Of a multilock it is the least of its
+// members' counts.
 func (h *Hold) Count() int { return (*engine.Hold)(h).Count() }
 
 // Deadline is the time until which the hold may be trusted without another answer from Redis, by

@@ -33,3 +33,10 @@ type State struct {
 	Token   uint64
 	Waiters int // in the visible queue; -1 where the kind keeps none
 }
+
+// Holder is one of several who hold a lock, as the server sees it at one moment.
+type Holder struct {
+	Owner     string        // as in [State]
+	Count     int           // how often it has entered, or how many permits it has
+	Remaining time.Duration // lease left
+}

@@ -58,7 +58,10 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/fair"
 )
+
+const kindName = "fairlock"
 
 // Mutex is a lock by name. Any number of Mutexes, in any number of processes, with one name on one
 // Redis are the same lock. Make one with [New]; it holds no resources and needs no closing. All
@@ -75,7 +78,7 @@ var _ holdfast.Locker = (*Mutex)(nil)
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
-	return &Mutex{base: newLock((*engine.Client)(c), newProtocol(name), opts)}
+	return &Mutex{base: fair.NewLock((*engine.Client)(c), fair.NewProtocol(kindName, name), opts...)}
 }
 
 // Name is the name of the lock in Redis.

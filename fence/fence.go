@@ -20,7 +20,7 @@
 // durable as the store that it is in.
 //
 // Any order between the tokens of different locks. One resource is guarded by one lock. Under
-// nested holds of several locks a guard refuses to choose a token ([ErrSeveralLocks]): choose it by
+// nested holds of several locks, and under that of a multilock, a guard refuses to choose a token ([ErrSeveralLocks]): choose it by
 // [TokenOf]. Otherwise a late holder of the outer lock could pass the guard with the fresh token of
 // an inner lock.
 package fence

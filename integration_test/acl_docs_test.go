@@ -22,6 +22,9 @@ func TestSecurityDocSaysWhatIsTested(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, strings.Fields(aclScripts+" "+aclKeys+" "+aclChannels+" "+aclSingle), strings.Fields(block))
 	require.Contains(t, strings.Join(strings.Fields(doc), " "), "`"+aclFair+"`")
+	require.Contains(t, strings.Join(strings.Fields(doc), " "), "`"+aclReadWrite+" "+aclReadWriteChannels+"`")
+	require.Contains(t, strings.Join(strings.Fields(doc), " "), "`"+aclElection+"`")
+	require.Contains(t, strings.Join(strings.Fields(doc), " "), "`"+aclLatch+"`")
 	require.Contains(t, doc, "`"+aclFence+"`")
 	require.Contains(t, doc, "`"+aclCluster+"`")
 	for _, more := range []string{aclReplicas, aclOnDisk, aclHint} {
@@ -48,6 +51,6 @@ func TestTheSuiteRunsWithTheRule(t *testing.T) {
 		}
 		return set
 	}
-	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclSingle, aclCluster, aclReplicas}, " ")),
+	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclReadWrite, aclLatch, aclSingle, aclCluster, aclReplicas}, " ")),
 		commands(topology.Rule))
 }

@@ -20,6 +20,15 @@ const (
 	// A user of fair locks also needs these.
 	aclFair = "+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore " +
 		"~redisson_lock_queue:{orders:* ~redisson_lock_timeout:{orders:*"
+	// A user of read-write locks also needs these.
+	aclReadWrite = "+hget +hkeys +hmget +exists +zadd +zcount +zrange +zrem " +
+		"~{orders:* ~redisson_rwlock:{orders:* ~holdfast_rwlock_writers:{orders:*"
+	aclReadWriteChannels = "&redisson_rwlock:{orders:*" // since Redis 6.2
+	// All that a user of latches needs, beside the permissions for messages.
+	aclLatch = "+evalsha +eval +decr +exists +get +set +del +pexpire +pttl +time ~orders:* ~holdfast_latch:{orders:* " +
+		"&redisson_countdownlatch__channel__{orders:*"
+	// A user of elections needs those of fair locks and these.
+	aclElection = "~holdfast_election:{orders:* ~holdfast_election__channel:{orders:* &holdfast_election__channel:{orders:*"
 	aclKeys     = "~orders:* ~redisson_lock_token:{orders:* ~redisson_lock__channel:{orders:*"
 	aclChannels = "&redisson_lock__channel:{orders:*" // since Redis 6.2
 	aclSingle   = "+publish +subscribe +unsubscribe +pubsub|numsub +ping"

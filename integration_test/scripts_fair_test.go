@@ -16,10 +16,12 @@ import (
 // "c:h1@9000" that many milliseconds after the row was prepared, "c:h1+15000" after the script ran.
 // Both are exact.
 type fair struct {
-	queue  string // the owners in order
-	life   int64  // time to live of both keys as in "ttl:"; forever: none, as Redisson leaves them
-	listen string // whose channels are listened to; all: that of the lock
-	broken bool   // the two keys do not tell the same, and are not looked at
+	queue string // the owners in order
+	life  int64  // time to live of both keys as in "ttl:"; forever: none, as Redisson leaves them
+	// whose channels are listened to; all: that of the lock; rw: that of a read-write lock;
+	// observers: that of the election; latch: that of the latch
+	listen string
+	broken bool // the two keys do not tell the same, and are not looked at
 	// what was heard there, in the order of listen: "d:1/1000" the mailbox's client, number and
 	// claim, "d:1/1000/h2/h3" the others of the run behind that; "r:7:0"
 	told string
@@ -50,6 +52,9 @@ func queueOf(owners ...string) string {
 func moment(word string, start int64) string {
 	if word == "ENDED" { // the end of a claim, half a second before start
 		return text(float64(start) - 500 - 9e15)
+	}
+	if said, ok := strings.CutPrefix(word, "said:"); ok {
+		return strings.ReplaceAll(said, "/", " ")
 	}
 	after, ok := strings.CutPrefix(word, "@")
 	if !ok {
@@ -84,8 +89,15 @@ func (f fair) hear(ctx context.Context, rdb *redis.Client) (*ears, error) {
 }
 
 func channelOf(of string) string {
-	if of == "all" {
+	switch of {
+	case "all":
 		return scriptChannel
+	case "rw":
+		return scriptRwChannel
+	case "latch":
+		return scriptLatchChannel
+	case "observers":
+		return scriptElection
 	}
 	return scriptChannel + ":" + of
 }

@@ -32,8 +32,8 @@ const (
 type row struct {
 	name   string
 	script *lua.Script
-	// commands, separated by ";"; LOCK, TOKEN, QUEUE, ENDS and CHANNEL stand for keys, "@5" for 5
-	// ms after this
+	// commands, separated by ";"; LOCK, TOKEN, QUEUE, ENDS, CHANNEL, WRITERS and "READS:a" for the
+	// lease of a reader stand for keys, "@5" for 5 ms after this
 	before string
 	args   string // the script's ARGV; "''" is an empty one
 
@@ -50,7 +50,10 @@ type row struct {
 	start string // longest head start
 	until int64  // its time to live as in "ttl:"
 
-	fair // what is expected of the queue
+	fair         // what is expected of the queue
+	readWrite    // what is expected beside a read-write lock
+	latched      // what is expected of a latch
+	announcement // what is expected of an announcement
 
 	cut, paste string // the edit with which the row fails
 }
@@ -67,7 +70,8 @@ func allRows() []row {
 	return slices.Concat(acquireRows, blockRows, startRows, recountRows, releaseRows, leaveRows, renewRows, stateRows,
 		passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows, forceRows,
 		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows,
-		fairJoinRows, fairStateRows, manyRows, recallRows)
+		fairJoinRows, fairStateRows, manyRows, recallRows, rwReadRows, rwWriteRows, rwReleaseRows, rwOtherRows,
+		electionRows, latchRows)
 }
 
 // TestScripts runs every row on every server in each way in which scripts are sent, and once
@@ -100,6 +104,9 @@ func TestEveryRowCanFail(t *testing.T) {
 	for _, s := range []*lua.Script{
 		lua.Acquire, lua.HeadStart, lua.Recount, lua.Release, lua.Leave, lua.Renew, lua.Pass, lua.State, lua.Vote, lua.Force,
 		lua.FairAcquire, lua.FairJoin, lua.FairRelease, lua.FairPoll, lua.FairState,
+		lua.RwRead, lua.RwReadRelease, lua.RwReadRenew, lua.RwWrite, lua.RwWriteRelease, lua.RwLeave, lua.RwState, lua.RwForce,
+		lua.ElectionAnnounce, lua.ElectionLeader, lua.ElectionRelease, lua.ElectionRenew,
+		lua.LatchSet, lua.LatchCount, lua.LatchDelete, lua.LatchLook,
 	} {
 		require.Positive(t, rows[s], s.Name())
 	}
@@ -154,7 +161,8 @@ func (r row) check(ctx context.Context, rdb *redis.Client, script *lua.Script, s
 	if r.token == "last" {
 		r.token = reply.Text(1)
 	}
-	return errors.Join(r.checkQueue(ctx, rdb, after, span), after.withTTL(),
+	return errors.Join(r.checkQueue(ctx, rdb, after, span), r.checkReadWrite(ctx, rdb, after, span), after.withTTL(),
+		r.checkSaid(ctx, rdb, after, span), r.checkLatched(ctx, rdb, after),
 		r.checkKey("lock", r.hash, hashText(rdb.HGetAll(ctx, scriptLock).Val()), r.lease, after[scriptLock].ttl, span),
 		r.checkKey("token", r.token, rdb.Get(ctx, scriptToken).Val(), r.keep, after[scriptToken].ttl, span),
 		r.checkKey("head start", r.start, rdb.Get(ctx, scriptChannel).Val(), r.until, after[scriptChannel].ttl, span))
@@ -184,8 +192,14 @@ func prepareAt(ctx context.Context, rdb *redis.Client, commands string, start in
 				word = scriptEnds
 			case "CHANNEL":
 				word = scriptChannel
+			case "CALL":
+				word = scriptCall
+			case "WRITERS":
+				word = scriptWriters
+			case "SAID":
+				word = scriptSaid
 			}
-			args = append(args, moment(word, start))
+			args = append(args, moment(leaseKey(word), start))
 		}
 		if len(args) == 0 {
 			continue
@@ -214,6 +228,14 @@ func (r row) keys() []any {
 	case lua.Release, lua.Leave:
 		return []any{scriptLock, scriptChannel}
 	case lua.Recount:
+		return []any{scriptLock}
+	case lua.RwRead, lua.RwReadRelease, lua.RwReadRenew, lua.RwWrite, lua.RwWriteRelease, lua.RwLeave, lua.RwState, lua.RwForce:
+		return r.readWriteKeys()
+	case lua.ElectionAnnounce, lua.ElectionLeader, lua.ElectionRelease, lua.ElectionRenew:
+		return r.electionKeys()
+	case lua.LatchSet, lua.LatchCount, lua.LatchDelete:
+		return []any{scriptLock, scriptCall}
+	case lua.LatchLook:
 		return []any{scriptLock}
 	case lua.Pass, lua.HeadStart, lua.Force:
 		return []any{scriptLock, scriptToken, scriptChannel}

@@ -17,7 +17,10 @@ var update = flag.Bool("update", false, "write the assembled scripts to testdata
 // TestAssembled compares what the server gets with the files in testdata, in which a reviewer sees
 // what a change of a part does to every script.
 func TestAssembled(t *testing.T) {
-	scripts := append([]*Script{Acquire, Vote, Force, FairAcquire, FairJoin, FairRelease, FairPoll, FairState, Fence, RenewMany, Many}, all...)
+	scripts := append([]*Script{Acquire, Vote, Force, FairAcquire, FairJoin, FairRelease, FairPoll, FairState, Fence,
+		ElectionAnnounce, ElectionLeader, ElectionRelease, ElectionRenew, RenewMany, Many,
+		RwRead, RwReadRelease, RwReadRenew, RwWrite, RwWriteRelease, RwLeave, RwState, RwForce,
+		LatchSet, LatchCount, LatchDelete, LatchLook}, all...)
 	var want []string
 	for _, s := range scripts {
 		path := filepath.Join("testdata", s.Name()+".lua")

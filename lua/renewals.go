@@ -21,39 +21,55 @@ const renewChunk = 100
 // RenewAll is [RunAll] for calls of [Renew] to one server (not to a cluster, where the names have
 // slots of their own): it puts many into one script, which costs the server and the network a
 // fraction. Each has its own result all the same. If a server refuses such a script as a whole,
-// because the user may not use one of the keys, its calls are sent one by one.
+// because the user may not use one of the keys, its calls are sent one by one. Calls of other
+// scripts, by which some kinds renew, travel beside it as they are.
 func RenewAll(ctx context.Context, rdb Pipeliner, calls []Call) []Result {
-	if len(calls) < 2 || !mergeable(calls) {
+	var plain, alone []int
+	for i, c := range calls {
+		if c.script == Renew {
+			plain = append(plain, i)
+		} else {
+			alone = append(alone, i)
+		}
+	}
+	if len(plain) < 2 {
 		return RunAll(ctx, rdb, calls)
 	}
-	chunks := slices.Collect(slices.Chunk(calls, renewChunk))
-	merged := make([]Call, len(chunks))
-	for i, chunk := range chunks {
-		merged[i] = merge(chunk)
+	chunks := slices.Collect(slices.Chunk(plain, renewChunk))
+	sent := make([]Call, 0, len(chunks)+len(alone))
+	for _, chunk := range chunks {
+		sent = append(sent, merge(pick(calls, chunk)))
 	}
-	results := make([]Result, 0, len(calls))
-	var refused []Call
-	var which []int
-	for i, whole := range RunAll(ctx, rdb, merged) {
-		var reply redis.Error
-		for j, call := range chunks[i] {
-			if errors.As(whole.Err, &reply) {
-				refused, which = append(refused, call), append(which, len(results))
-			}
-			results = append(results, whole.part(j, len(chunks[i])))
+	answers := RunAll(ctx, rdb, append(sent, pick(calls, alone)...))
+	results := make([]Result, len(calls))
+	for i, at := range alone {
+		results[at] = answers[len(chunks)+i]
+	}
+	var refused []int
+	var reply redis.Error
+	for i, chunk := range chunks {
+		if errors.As(answers[i].Err, &reply) {
+			refused = append(refused, chunk...)
+		}
+		for j, at := range chunk {
+			results[at] = answers[i].part(j, len(chunk))
 		}
 	}
 	if len(refused) > 0 {
-		for i, result := range RunAll(ctx, rdb, refused) {
-			results[which[i]] = result
+		for i, result := range RunAll(ctx, rdb, pick(calls, refused)) {
+			results[refused[i]] = result
 		}
 	}
 	return results
 }
 
-// mergeable reports whether calls are all of Renew. Another script in its place is sent as it is.
-func mergeable(calls []Call) bool {
-	return !slices.ContainsFunc(calls, func(c Call) bool { return c.script != Renew })
+// pick returns some of the calls.
+func pick(calls []Call, which []int) []Call {
+	some := make([]Call, len(which))
+	for i, at := range which {
+		some[i] = calls[at]
+	}
+	return some
 }
 
 // renewHead is what stands before the keys in the arguments of a call: command, hash and number of

@@ -76,6 +76,30 @@ func TestRenewAllIsForRenewals(t *testing.T) {
 	require.Greater(t, f.pttl(f.name), 50*time.Second)
 }
 
+// TestRenewAllBesideOthers: one call of another script does not keep the rest from being merged, and
+// each has its own answer.
+func TestRenewAllBesideOthers(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	calls := held(t, rdb, 11)
+	calls[4] = State.Call("many:4", "token:many:4")
+	require.NoError(t, rdb.Del(t.Context(), "many:7").Err())
+	srv.ResetStats(t)
+	for i, result := range RenewAll(t.Context(), rdb, calls) {
+		require.NoError(t, result.Err)
+		switch i {
+		case 4:
+			require.Equal(t, "owner", result.Reply.Text(0))
+		case 7:
+			require.Equal(t, Gone, result.Reply.Status)
+		default:
+			require.Equal(t, Done, result.Reply.Status)
+		}
+	}
+	ran := srv.CommandCalls(t)
+	require.LessOrEqual(t, ran["evalsha"]+ran["eval"], int64(4), "two scripts, by EVAL too where the server did not know them")
+}
+
 // TestRenewAllWithoutPermission: the user may not use one of the keys. The server refuses the
 // script for all of them; the others are renewed all the same.
 func TestRenewAllWithoutPermission(t *testing.T) {

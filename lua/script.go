@@ -35,6 +35,28 @@ var (
 	FairPoll    = load("fair_poll", fairKeys)
 	FairState   = load("fair_state", fairKeys)
 
+	// Of the read-write lock. Who writes is told of its count and renewed by the scripts above.
+	RwRead         = load("rw_read", 4)
+	RwReadRelease  = load("rw_read_release", 3)
+	RwReadRenew    = load("rw_read_renew", 3)
+	RwWrite        = load("rw_write", 3)
+	RwWriteRelease = load("rw_write_release", 4)
+	RwLeave        = load("rw_leave", 3)
+	RwState        = load("rw_state", 3)
+	RwForce        = load("rw_force", 2)
+
+	// Of the election, whose lock is a fair one.
+	ElectionAnnounce = load("election_announce", 3)
+	ElectionLeader   = load("election_leader", 2)
+	ElectionRelease  = load("election_release", fairKeys+2)
+	ElectionRenew    = load("election_renew", 3)
+
+	// Of the latch.
+	LatchSet    = load("latch_set", 2)
+	LatchCount  = load("latch_count", 2)
+	LatchDelete = load("latch_delete", 2)
+	LatchLook   = load("latch_look", 1)
+
 	// Of a store that checks fencing tokens.
 	Fence = load("fence", 2)
 )

@@ -90,6 +90,16 @@ func newQuorum(clients []*engine.Client, v kind.Voter, opts []engine.Option) *qu
 // Traits is [engine.Backend.Traits].
 func (q *quorum) Traits() engine.Traits { return engine.Traits{Several: true, HandsOff: true} }
 
+// Where says where the masters are, in whatever order they were given.
+func (q *quorum) Where() string {
+	places := make([]string, len(q.voters))
+	for i, v := range q.voters {
+		places[i] = v.client.Where()
+	}
+	slices.Sort(places)
+	return strings.Join(places, ",")
+}
+
 // Check is [engine.Backend.Check].
 func (q *quorum) Check(cfg *engine.Settings) error {
 	if trust := watchdog.Trust(cfg.Lease); patienceOf(cfg) >= trust {

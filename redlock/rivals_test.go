@@ -92,7 +92,7 @@ func TestLeadIsPassedOver(t *testing.T) {
 		redistest.CloseAtEnd(t, c)
 		clients = append(clients, c)
 	}
-	q := &quorum{base: &engine.Lock{Client: clients[0]}}
+	q := &quorum{base: &engine.Lock{Asker: engine.Asker{Client: clients[0]}}}
 	for _, c := range clients {
 		v := &voter{Master: asMaster(c), client: c}
 		_, err := v.Run(t.Context())

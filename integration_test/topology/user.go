@@ -17,7 +17,8 @@ const (
 // names.
 const Rule = "~* &* " +
 	"+eval +evalsha +hlen +hexists +hset +hdel +hgetall +get +set +del +pexpire +pttl +time +publish +spublish " +
-	"+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore +pubsub|numsub +pubsub|shardnumsub " +
+	"+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore " +
+	"+hget +hkeys +hmget +exists +decr +pubsub|numsub +pubsub|shardnumsub " +
 	"+subscribe +unsubscribe +ssubscribe +sunsubscribe +ping +wait " +
 	"+cluster|slots +command +asking"
 

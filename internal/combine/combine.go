@@ -12,6 +12,8 @@
 // it met. A command is sent at most as often as by go-redis alone: together they are a pipeline,
 // which go-redis repeats only if every command in it allows that.
 //
+// Callers who begin together, and say so, do travel together: see [Company].
+//
 // What travels together may be put into fewer commands, by the function that [New] takes. Hooks of
 // the user see those, in one pipeline.
 //
@@ -107,6 +109,9 @@ func New(rdb Client, conns int, carry Carry) *Combiner {
 // context counts no more than go-redis makes it count for one that is sent alone; among others it
 // does not count at all.
 func (c *Combiner) Process(ctx context.Context, cmd redis.Cmder) error {
+	if s := c.join(ctx, cmd); s != nil {
+		return c.ride(s)
+	}
 	c.mu.Lock()
 	s := c.seat(ctx, cmd)
 	if len(c.flights) < c.limit() {
@@ -124,6 +129,17 @@ func (c *Combiner) Process(ctx context.Context, cmd redis.Cmder) error {
 	}
 	c.board(s)
 	c.mu.Unlock()
+	defer c.land(s) // also if a hook of the user panics
+	return c.send(s)
+}
+
+// ride is the rest of Process for one of a [Company].
+func (c *Combiner) ride(s *seat) error {
+	cmd := s.cmd
+	if lead := <-s.turn; !lead {
+		c.leave(s)
+		return cmd.Err()
+	}
 	defer c.land(s) // also if a hook of the user panics
 	return c.send(s)
 }

@@ -16,7 +16,7 @@ import (
 func (g *grant) queueUp(r *request) Place {
 	q, key := &g.base.Client.queue, g.base.Key
 	switch {
-	case g.asked != r:
+	case g.asked != r, g.base.traits.Together: // who shares it lines up only if refused, see lineUp
 	case g.base.traits.Queues:
 		if w := g.base.waiter(); !r.once && w.Crowded() && g.prepare() == nil {
 			return w.Join((*Acquisition)(g))
@@ -108,7 +108,37 @@ func (g *grant) ask(at Place) (*Hold, error) {
 	if h != nil || err != nil {
 		return h, err
 	}
+	if b.traits.Together {
+		if h, err = g.lineUp(); h != nil || err != nil {
+			return h, err
+		}
+	}
 	return g.wait(denied)
+}
+
+// lineUp is for one who was refused a lock that its others share. One of them at a time listens and
+// asks for all; it returns without a hold and an error when that one is the caller. When that one is
+// granted the lock, all who line up behind it ask.
+func (g *grant) lineUp() (*Hold, error) {
+	for {
+		p, _ := g.base.Client.queue.Enter(g.base.Key, g)
+		if p == nil {
+			g.front = true
+			return nil, nil
+		}
+		p.Wait(g.asked.wait)
+		turn, err := p.Outcome()
+		switch {
+		case err != nil:
+			return nil, g.left(err)
+		case turn != queue.Together:
+			g.front = true
+			return nil, nil
+		}
+		if h, _, err := g.attempt(); h != nil || err != nil {
+			return h, err
+		}
+	}
 }
 
 // wait sleeps until the lock may be free and tries again, for as long as the wait lasts. It

@@ -40,6 +40,12 @@ type Traits struct {
 	// read-write lock do. The local queue is of those who ask: who is granted the lock leaves the
 	// front, and the next one asks at once.
 	Shared bool
+	// Together says of a shared lock that nobody waits for others who share it: who comes asks at
+	// once. Only those who were refused queue in the process, and when one of them is granted the
+	// lock, the others ask too.
+	Together bool
+	// Sided says that the lock has several sides, see [kind.Sided].
+	Sided bool
 	// Recalls says that the backend is a [Recaller], so that a lock can be kept, see [Keep].
 	Recalls bool
 	// NoReentry says that each acquisition is an owner of its own, as with the permits of a

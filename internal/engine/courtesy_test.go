@@ -10,7 +10,7 @@ import (
 // TestHeadStart: who is near needs none, who is far away what a round trip needs and half of that,
 // and nobody more than others wait. What took long once is no distance.
 func TestHeadStart(t *testing.T) {
-	g := &grant{base: &Lock{Client: &Client{}}, asked: &request{}}
+	g := &grant{base: &Lock{Asker: Asker{Client: &Client{}}}, asked: &request{}}
 	way := &g.base.Client.way
 	require.Zero(t, g.headStart(), "it is not known yet")
 	way.took(50 * time.Millisecond)

@@ -15,6 +15,7 @@ type field struct {
 	Uncertainty
 	server *oneServer
 	id     string
+	ticket string // of the first refusal; of the goroutine that asks
 }
 
 var _ Entry = (*field)(nil)

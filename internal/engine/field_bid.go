@@ -23,12 +23,14 @@ func (f *field) Live(*watchdog.Lease) {}
 // Ask is [Bid.Ask]: it asks the server once.
 func (f *field) Ask(a Attempt) Result {
 	s, c, wait := f.server, f.server.client, a.Wait
+	place := !a.Once && s.places.Kept > 0
 	before := f.IsStray() // one of the attempts before this one may be what is in our way
 	run := func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		op := func(again bool) lua.Call {
 			return s.protocol.Acquire(kind.Ask{
 				Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.server.Publish,
-				Tokens: a.Tokens, Until: c.server.Clock.Limit(), HeadStart: a.headStart, Ends: a.ends,
+				Tokens: a.Tokens, Until: c.server.Clock.Limit(), HeadStart: a.headStart, Ends: a.ends, Place: place,
+				Ticket: f.ticket,
 			})
 		}
 		if a.Once {
@@ -48,7 +50,18 @@ func (f *field) Ask(a Attempt) Result {
 		return Result{Left: context.Cause(wait)}
 	}
 	f.note(o)
-	return f.result(wait, o)
+	n := f.result(wait, o)
+	if !n.Refused {
+		return n
+	}
+	if place {
+		f.SetPlaced(true)
+		n.Again = min(n.Again, s.places.Kept/3)
+	}
+	if i := s.places.Ticket; i > 0 && f.ticket == "" {
+		f.ticket = o.Reply.Text(i)
+	}
+	return n
 }
 
 // note takes from the end of a question what others make use of, too.

@@ -146,9 +146,14 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 // shareFront lets the next waiter of this client ask, where several owners may hold the lock. It
 // runs before the grant is live, because the end of a live grant depends on the front place.
 func (g *grant) shareFront() {
-	if g.front && g.base.traits.Shared {
-		g.front = false
-		g.base.Client.queue.Leave(g.base.Key, queue.Free)
+	if !g.front || !g.base.traits.Shared {
+		return
+	}
+	g.front = false
+	if q := &g.base.Client.queue; g.base.traits.Together {
+		q.Dissolve(g.base.Key)
+	} else {
+		q.Leave(g.base.Key, queue.Free)
 	}
 }
 

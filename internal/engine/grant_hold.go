@@ -18,16 +18,15 @@ func (g *grant) of() queue.Key { return g.base.Key }
 
 // newContext makes a context that carries the token, and the owner if the lock can be re-entered.
 func (g *grant) newContext(h *Hold) (context.Context, context.CancelCauseFunc) {
-	ctx := h.parent
-	if !g.base.traits.NoReentry {
-		ctx = context.WithValue(ctx, ownerKey{}, g.owner)
-	}
-	ctx, cancel := context.WithCancelCause(g.tell(ctx, h))
+	ctx, cancel := context.WithCancelCause(g.tell(h.parent, h))
 	return &holdContext{ctx, h}, cancel
 }
 
-// tell puts the token into a context.
+// tell puts the token into a context, and the owner if the lock can be re-entered.
 func (g *grant) tell(ctx context.Context, h *Hold) context.Context {
+	if !g.base.traits.NoReentry {
+		ctx = context.WithValue(ctx, ownerKey{}, g.owner)
+	}
 	return held.With(ctx, g.base.Key.Name, g.base.Client, h.token)
 }
 
@@ -46,6 +45,18 @@ func (g *grant) wanted() <-chan struct{} {
 		w.come()
 	}
 	return w.came
+}
+
+// company is the client, if what it sends can travel together.
+func (g *grant) company() *Client { return g.base.Company() }
+
+// forgo is [possession.forgo].
+func (g *grant) forgo() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.holds) <= 1 {
+		g.atLeast = 0
+	}
 }
 
 // look ends a hold whose lease is over by the clock.

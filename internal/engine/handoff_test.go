@@ -32,7 +32,7 @@ func TestLostWhileAsking(t *testing.T) {
 	c, err := New(rdb, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()); _ = rdb.Close() })
-	b := &Lock{Client: c, Dog: watchdog.New(watchdog.Config{})}
+	b := &Lock{Asker: Asker{Client: c}, Dog: watchdog.New(watchdog.Config{})}
 	g := newGrant(b, newOwner(), "id", &request{})
 	g.entry = released{}
 	g.tenure = &Tenure{base: b, Entry: g.entry}

@@ -38,10 +38,15 @@ type possession interface {
 	extend(ctx context.Context, lease time.Duration) error
 	// newContext makes a context for the hold, and the function that ends it.
 	newContext(h *Hold) (context.Context, context.CancelCauseFunc)
-	// tell adds the tokens of the hold to a context.
+	// tell adds the owner and the tokens of the hold to a context.
 	tell(ctx context.Context, h *Hold) context.Context
 	// wanted is closed when somebody else wants the lock; nil: that is not known.
 	wanted() <-chan struct{}
+	// company is the client whose commands this one's travel with; nil: they travel alone.
+	company() *Client
+	// forgo is for what is given back before anything has run under it: the lock need not stay taken,
+	// unless the owner has it for another hold too.
+	forgo()
 	// look ends the hold if the deadline has passed.
 	look(h *Hold)
 }
@@ -105,7 +110,22 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	return Raise(h.on.unlock(ctx, h))
 }
 
-// Token is the fencing token, 0 of a nil Hold and of a joined one, see [Join].
+// GiveBack is Unlock for a hold that nobody has seen: what was asked for with [HoldAtLeast] is
+// released too.
+func (h *Hold) GiveBack(ctx context.Context) error {
+	h.on.forgo()
+	return h.Unlock(ctx)
+}
+
+// Ended looks at the clock, and is why the hold has ended; nil while it lasts.
+func (h *Hold) Ended() error {
+	if h.reason() == nil {
+		h.on.look(h)
+	}
+	return h.reason()
+}
+
+// Token is the fencing token, 0 of a nil Hold; of a joined one see [Join].
 func (h *Hold) Token() uint64 {
 	if h == nil {
 		return 0

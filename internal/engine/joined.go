@@ -2,12 +2,13 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
@@ -22,23 +23,26 @@ type joined struct {
 var _ possession = (*joined)(nil)
 
 // Join makes one hold of several, of at least one. Errors call it by a kind and a name of its own.
-// The holds belong to it from then on: nobody else unlocks them. Take each under the context of the
-// one before. Then they have one owner, and each is re-entered under the context of the joined one.
+// The holds belong to it from then on: nobody else unlocks them. They have one owner, whose locks are
+// re-entered under the context of the joined one: each was taken under the context of one before it,
+// or all under one that carries an owner, see [Owned].
 //
-// The joined hold ends when the first of them ends, for the same reason. The others last until
-// Unlock, which gives all back, the last one first, also if it fails for some. Its error says of
-// each which lock it is, and so does that of Extend. Each may take as long as it does alone.
+// The joined hold ends when the first of them ends, for the same reason, which says of which lock it
+// is. The others last until Unlock, which gives all back at the same time, also if it fails for
+// some. Its error says of each which lock it is, and so does that of Extend.
 //
-// Its context derives from that of the last hold, and carries the tokens of all by the names of
-// their locks. It has no token itself, so [Hold.Token] is 0: the tokens of different names do not
-// follow each other, and none of them, nor their sum, orders two holders of all. Its owner is that of
-// the first hold, and its deadline the earliest.
+// Its context derives from that under which the first was taken, and carries the tokens of all by
+// the names of their locks. Its own token is the greatest of them: of two holds of the same locks
+// the later one has the greater token. Its owner is that of the first hold, its deadline the
+// earliest, and its count the least.
 func Join(kind, name string, holds ...*Hold) *Hold {
 	j := &joined{key: queue.Key{Kind: kind, Name: name}, holds: slices.Clone(holds)}
-	return &Hold{on: j, parent: j.last().parent, depth: 1}
+	h := &Hold{on: j, parent: holds[0].parent, depth: holds[0].depth}
+	for _, one := range holds {
+		h.token, h.depth = max(h.token, one.token), min(h.depth, one.depth)
+	}
+	return h
 }
-
-func (j *joined) last() *Hold { return j.holds[len(j.holds)-1] }
 
 func (j *joined) ownerID() string { return j.holds[0].Owner() }
 
@@ -59,48 +63,97 @@ func (j *joined) unlock(ctx context.Context, h *Hold) error {
 	if j.given.Swap(true) {
 		return earlier
 	}
-	var failed []error
-	for _, one := range slices.Backward(j.holds) {
-		failed = append(failed, one.called(one.on.unlock(ctx, one)))
+	return together(j.each(ctx, func(ctx context.Context, one *Hold) error { return one.on.unlock(ctx, one) }))
+}
+
+// each does something with all of them at the same time: so none waits for a server that is silent,
+// and what is sent to one server travels together. It returns when all is done.
+func (j *joined) each(ctx context.Context, do func(context.Context, *Hold) error) []error {
+	failed := make([]error, len(j.holds))
+	guests := make(map[*Client]int)
+	for _, one := range j.holds {
+		guests[one.on.company()]++
 	}
-	return errors.Join(failed...)
+	companies := make(map[*Client]*combine.Company)
+	var group sync.WaitGroup
+	for i, one := range j.holds {
+		ctx, leave := ctx, func() {}
+		if c := one.on.company(); c != nil && guests[c] > 1 {
+			if companies[c] == nil {
+				companies[c] = combine.NewCompany(guests[c])
+			}
+			with, guest := companies[c].Guest(ctx)
+			ctx, leave = with, guest.Leave
+		}
+		run := func() {
+			defer leave()
+			failed[i] = one.called(do(ctx, one))
+		}
+		if i < len(j.holds)-1 {
+			group.Go(run)
+		} else {
+			run()
+		}
+	}
+	group.Wait()
+	return failed
+}
+
+// company is none: each of the holds has its own.
+func (j *joined) company() *Client { return nil }
+
+// forgo is for all of them.
+func (j *joined) forgo() {
+	for _, one := range j.holds {
+		one.on.forgo()
+	}
+}
+
+// together is several errors in one line. (The standard library would put them on as many.)
+func together(failed []error) (all error) {
+	for _, err := range failed {
+		switch {
+		case err == nil:
+		case all == nil:
+			all = err
+		default:
+			all = fmt.Errorf("%w; %w", all, err)
+		}
+	}
+	return all
 }
 
 func (j *joined) extend(ctx context.Context, lease time.Duration) error {
-	var failed []error
-	for _, one := range j.holds {
-		err := one.reason()
-		if err == nil {
-			err = one.on.extend(ctx, lease)
+	return together(j.each(ctx, func(ctx context.Context, one *Hold) error {
+		if err := one.reason(); err != nil {
+			return err
 		}
-		failed = append(failed, one.called(err))
-	}
-	return errors.Join(failed...)
+		return one.on.extend(ctx, lease)
+	}))
 }
 
-// called says which hold's an error is.
+// called says which hold's an error is. That of a joined one says so of its own.
 func (h *Hold) called(err error) error {
-	if err == nil {
-		return nil
+	if _, joined := h.on.(*joined); joined || err == nil {
+		return err
 	}
 	kind, name := h.Of()
 	return fmt.Errorf("%s %q: %w", kind, name, err)
 }
 
-// newContext makes a context that ends with any of theirs, whichever derives from which. That of a
+// newContext makes a context that ends with any of theirs, whichever derives from which: not by
+// deriving from them, because the cause has to say which of them ended. That of a
 // hold may also end because the context of its Lock call has: then the hold lasts, and so does the
 // joined one.
 func (j *joined) newContext(h *Hold) (context.Context, context.CancelCauseFunc) {
-	ctx := j.last().Context()
-	for _, one := range j.holds[:len(j.holds)-1] {
-		ctx = one.on.tell(ctx, one)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(j.tell(h.parent, h))
 	stops := make([]func() bool, len(j.holds))
 	for i, one := range j.holds {
 		stops[i] = context.AfterFunc(one.Context(), func() {
 			j.follow(h)
-			cancel(context.Cause(one.Context()))
+			if one.reason() == nil { // the context of its Lock call has ended, and so has this one's
+				cancel(context.Cause(one.Context()))
+			}
 		})
 	}
 	return &holdContext{ctx, h}, func(cause error) {
@@ -134,7 +187,7 @@ func (j *joined) look(h *Hold) {
 func (j *joined) follow(h *Hold) {
 	for _, one := range j.holds {
 		if why := one.reason(); why != nil {
-			_ = h.end(why)
+			_ = h.end(one.called(why))
 			return
 		}
 	}

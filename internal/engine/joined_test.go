@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,9 +16,11 @@ import (
 // stand is what a hold stands on in a test.
 type stand struct {
 	name    string
-	over    bool      // the clock says so, and nobody else has
-	refusal error     // of unlock
-	log     *[]string // names that were unlocked
+	over    bool  // the clock says so, and nobody else has
+	refusal error // of unlock
+	forgone bool  // forgo was called
+	mu      *sync.Mutex
+	log     *[]string // names that were unlocked; guarded by mu
 }
 
 var _ possession = (*stand)(nil)
@@ -30,7 +33,9 @@ func (s *stand) extend(context.Context, time.Duration) error { return nil }
 func (s *stand) tell(ctx context.Context, _ *Hold) context.Context { return ctx }
 
 func (s *stand) unlock(_ context.Context, h *Hold) error {
+	s.mu.Lock()
 	*s.log = append(*s.log, s.name)
+	s.mu.Unlock()
 	_ = h.end(errs.ErrReleased)
 	return s.refusal
 }
@@ -38,6 +43,10 @@ func (s *stand) unlock(_ context.Context, h *Hold) error {
 func (s *stand) newContext(h *Hold) (context.Context, context.CancelCauseFunc) {
 	return context.WithCancelCause(h.parent)
 }
+
+func (s *stand) company() *Client { return nil }
+
+func (s *stand) forgo() { s.forgone = true }
 
 func (s *stand) wanted() <-chan struct{} { return nil }
 
@@ -50,8 +59,10 @@ func (s *stand) look(h *Hold) {
 // stands makes two stands, their holds, and the joined one.
 func stands(t *testing.T) (a, b *stand, log *[]string, joined *Hold) {
 	log = new([]string)
-	a, b = &stand{name: "a", log: log}, &stand{name: "b", log: log}
-	return a, b, log, Join("pair", "a b", &Hold{on: a, parent: t.Context()}, &Hold{on: b, parent: t.Context()})
+	mu := new(sync.Mutex)
+	a, b = &stand{name: "a", mu: mu, log: log}, &stand{name: "b", mu: mu, log: log}
+	return a, b, log, Join("pair", "a b", &Hold{on: a, parent: t.Context(), token: 7, depth: 1},
+		&Hold{on: b, parent: t.Context(), token: 5, depth: 2})
 }
 
 // TestJoinedLooksAtAllClocks: who asks the context learns that the time of one hold is over, before
@@ -63,17 +74,20 @@ func TestJoinedLooksAtAllClocks(t *testing.T) {
 		require.NoError(t, ctx.Err())
 		[]*stand{a, b}[i].over = true
 		require.Error(t, ctx.Err())
-		require.Equal(t, errs.ErrLost, context.Cause(ctx))
+		require.ErrorIs(t, context.Cause(ctx), errs.ErrLost)
+		require.EqualError(t, context.Cause(ctx), `stand "`+[]string{"a", "b"}[i]+`": lock lost`)
 	}
 }
 
-// TestJoinedUnlocksTheLastFirst: all are given back, whichever fails, and the error names that one.
-func TestJoinedUnlocksTheLastFirst(t *testing.T) {
+// TestJoinedUnlocksAll: all are given back, whichever fail, and the error names those.
+func TestJoinedUnlocksAll(t *testing.T) {
 	a, b, log, h := stands(t)
 	b.refusal = errors.New("why")
 	err := h.Unlock(t.Context())
-	require.Equal(t, []string{"b", "a"}, *log)
+	require.ElementsMatch(t, []string{"b", "a"}, *log)
 	require.EqualError(t, err, `stand "b": why`)
+	require.Equal(t, uint64(7), h.Token(), "the greatest")
+	require.Equal(t, 1, h.Count(), "the least")
 	require.Equal(t, errs.ErrReleased, h.Unlock(t.Context()))
 	require.Len(t, *log, 2)
 	require.Equal(t, a.ownerID(), h.Owner())
@@ -84,10 +98,11 @@ func TestJoinedUnlocksTheLastFirst(t *testing.T) {
 // TestJoinedOfJoined: a joined hold is one that can be joined.
 func TestJoinedOfJoined(t *testing.T) {
 	_, b, log, inner := stands(t)
-	h := Join("more", "a b c", inner, &Hold{on: &stand{name: "c", log: log}, parent: t.Context()})
+	h := Join("more", "a b c", inner, &Hold{on: &stand{name: "c", mu: b.mu, log: log}, parent: t.Context()})
 	ctx := h.Context()
 	b.over = true
 	require.Error(t, ctx.Err())
+	require.EqualError(t, context.Cause(ctx), `stand "b": lock lost`, "the name of the one, and not of what joins it")
 	require.ErrorIs(t, h.Unlock(t.Context()), nil)
-	require.Equal(t, []string{"c", "b", "a"}, *log)
+	require.ElementsMatch(t, []string{"c", "b", "a"}, *log)
 }

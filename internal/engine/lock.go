@@ -5,10 +5,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
-	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/queue"
-	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -16,7 +14,7 @@ import (
 //
 // Its errors are the reasons only. The kinds say which operation has failed.
 type Lock struct {
-	Client   *Client
+	Asker
 	Dog      *watchdog.Watchdog // that renews its holds
 	backend  Backend
 	traits   Traits // of the backend
@@ -24,18 +22,13 @@ type Lock struct {
 	protocol kind.Protocol // the same, if one server grants the lock
 	Key      queue.Key
 	defaults []Option
-	Err      error // why the lock cannot be used: bad name, nil client
 }
 
 // NewBare is a lock without a backend, which [Lock.Use] gives it.
 func NewBare(c *Client, l kind.Lock, opts []Option) *Lock {
-	b := &Lock{Client: c, wire: l, Key: queue.Key{Kind: l.Kind(), Name: l.Name()}, defaults: opts}
-	if err := c.Check(); err != nil {
-		b.Err = err
-		return b
-	}
-	if err := keys.Check(l.Name()); err != nil {
-		b.Err = errs.Both(errs.ErrInvalid, err)
+	b := &Lock{Asker: NewAsker(c, l.Name()), wire: l, Key: queue.Key{Kind: l.Kind(), Name: l.Name()}, defaults: opts}
+	if s, ok := l.(kind.Sided); ok {
+		b.Key.Side = s.Side()
 	}
 	return b
 }
@@ -44,6 +37,7 @@ func NewBare(c *Client, l kind.Lock, opts []Option) *Lock {
 func (b *Lock) Use(be Backend) {
 	b.backend, b.traits, b.Dog = be, be.Traits(), b.Client.dogs.get(be.Renewer())
 	b.traits.HandsOff = b.traits.HandsOff && !b.traits.Shared
+	b.explain = be.Explain
 }
 
 // Backend is where its entries live. It may be the part of another one.
@@ -59,13 +53,11 @@ func (b *Lock) Configure(cfg *Settings, opts []Option) error {
 	}
 	*cfg = Settings{Lease: b.Client.opts.Lease, renew: true, handOff: b.traits.HandsOff}
 	for _, list := range [][]Option{b.defaults, opts} {
-		for i, opt := range list {
-			if opt == nil {
-				cfg.Refuse(errs.Invalid("option %d is nil; leave it out", i+1))
-				continue
-			}
-			opt(cfg)
-		}
+		_ = cfg.Add(list) // the error stays in it
+	}
+	if cfg.reveal != nil {
+		cfg.reveal(b)
+		return errRevealed
 	}
 	cfg.Lease = time.Duration(kind.Millis(cfg.Lease)) * time.Millisecond
 	cfg.handOff = cfg.handOff && cfg.atLeast == 0
@@ -79,28 +71,6 @@ func (b *Lock) Configure(cfg *Settings, opts []Option) error {
 		return cfg.err
 	}
 	return b.backend.Check(cfg)
-}
-
-// Uncertain is the error of an operation that failed: whether it may have happened is part of it,
-// and whether there was an answer.
-func (b *Lock) Uncertain(o remote.Outcome) error {
-	err := b.backend.Explain(o.Err)
-	if o.Stray && !o.Unsent {
-		err = errs.Both(errs.ErrUncertain, err)
-	}
-	if remote.IsOutage(o.Err) {
-		err = outage(err)
-	}
-	return err
-}
-
-// Over is why nobody should wait any more: the caller's context or the client's end. A context that
-// is done beats a lock that is free.
-func (b *Lock) Over(wait context.Context) error {
-	if b.Client.ctx.Err() != nil {
-		return errs.ErrClosed
-	}
-	return context.Cause(wait)
 }
 
 // Pause returns why nobody should go on, nil when the time is over.

@@ -22,7 +22,7 @@ var _ Backend = (*oneServer)(nil)
 func newOneServer(b *Lock, p kind.Protocol) Backend {
 	s := &oneServer{base: b, client: b.Client, protocol: p, places: kind.NoPlaces}
 	s.hander, _ = p.(kind.Hander)
-	if q, ok := p.(kind.Queuer); ok {
+	if q, ok := p.(kind.Placer); ok {
 		s.places = q.Places()
 	}
 	return s
@@ -31,7 +31,8 @@ func newOneServer(b *Lock, p kind.Protocol) Backend {
 // Traits is [Backend.Traits].
 func (s *oneServer) Traits() Traits {
 	_, recalls := s.protocol.(kind.Recaller)
-	return Traits{HandsOff: s.hander != nil, Recalls: recalls}
+	_, sided := s.protocol.(kind.Sided)
+	return Traits{HandsOff: s.hander != nil, Recalls: recalls, Sided: sided}
 }
 
 // Calls is [Recaller.Calls].

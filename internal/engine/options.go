@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"log/slog"
 	"math"
 	"time"
@@ -90,8 +91,12 @@ type Settings struct {
 	atLeast       time.Duration // that the lock stays taken; 0: as long as it is held
 	MasterTimeout time.Duration // of kinds that ask several masters
 	TrustRestarts bool          // of the same
+	reveal        func(any)     // is told which Lock it is, and nothing is asked; nil: the usual
 	err           error         // of the first bad option
 }
+
+// errRevealed is what a call comes to that only asked which lock it is, see [Reveal].
+var errRevealed = errors.New("it was only asked which lock it is")
 
 // Refuse says what is wrong with an option. The first such error counts.
 func (c *Settings) Refuse(err error) {
@@ -99,6 +104,21 @@ func (c *Settings) Refuse(err error) {
 		c.err = err
 	}
 }
+
+// Add applies options, the later ones winning, and returns what is wrong with the first bad one.
+func (c *Settings) Add(opts []Option) error {
+	for i, opt := range opts {
+		if opt == nil {
+			c.Refuse(errs.Invalid("option %d is nil; leave it out", i+1))
+			continue
+		}
+		opt(c)
+	}
+	return c.err
+}
+
+// AtLeast is for how long the lock is to stay taken; 0: for as long as it is held.
+func (c *Settings) AtLeast() time.Duration { return c.atLeast }
 
 // Wait is what users know as holdfast.Wait.
 func Wait(d time.Duration) Option {

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
@@ -61,6 +63,14 @@ func WithOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, newOwner())
 }
 
+// Owned is a context that carries an owner: ctx, or one with a new owner.
+func Owned(ctx context.Context) context.Context {
+	if _, ok := ctx.Value(ownerKey{}).(*owner); ok {
+		return ctx
+	}
+	return WithOwner(ctx)
+}
+
 // ownerOf returns the owner that the request's context carries, or a new one that will use b. Of
 // locks without re-entry it always returns a new one.
 func ownerOf(r *request, b *Lock) *owner {
@@ -84,7 +94,13 @@ func (o *owner) enter(b *Lock, r *request) (*grant, error) {
 			return g, err
 		}
 	}
-	g := newGrant(b, o, o.idLocked(b, r.want.keep > 0), r)
+	id := o.idLocked(b, r.want.keep > 0)
+	if b.traits.Sided && len(o.grants) > 0 {
+		if s := o.siblingLocked(b); s != nil && s.id != id {
+			return nil, errs.Both(errs.ErrLost, errOldName)
+		}
+	}
+	g := newGrant(b, o, id, r)
 	if len(o.grants) < fewGrants {
 		o.grants = append(o.grants, g)
 	} else {
@@ -92,6 +108,10 @@ func (o *owner) enter(b *Lock, r *request) (*grant, error) {
 	}
 	return g, nil
 }
+
+// errOldName is why an owner cannot get one side of a lock while it holds the other one by a name in
+// Redis that is not used for anything new: the server would take it for two owners.
+var errOldName = errors.New("a hold of this owner was lost before; unlock its other hold of this lock first, or use another owner")
 
 // againLocked looks for this lock, or for its name by another kind, among the grants of an owner.
 // (It is not a part of enter because most callers do not need it: it would enlarge the stack of
@@ -140,15 +160,50 @@ func (o *owner) otherKindLocked(b *Lock) string {
 	if b.Key.Servers != "" {
 		return ""
 	}
-	for _, known := range o.ids {
-		if known.client != b.Client || known.kind == b.Key.Kind {
-			continue
+	other := func(g *grant) bool {
+		key := g.base.Key
+		return g.base.Client == b.Client && key.Name == b.Key.Name && key.Kind != b.Key.Kind && key.Servers == "" && g.isLive()
+	}
+	for _, g := range o.grants {
+		if other(g) {
+			return g.base.Key.Kind
 		}
-		if g := o.findLocked(lockKey{b.Client, queue.Key{Kind: known.kind, Name: b.Key.Name}}); g != nil && g.isLive() {
-			return known.kind
+	}
+	for _, known := range o.ids {
+		for _, side := range kind.Sides {
+			if g := o.more[lockKey{b.Client, queue.Key{Kind: known.kind, Name: b.Key.Name, Side: side}}]; g != nil && other(g) {
+				return known.kind
+			}
 		}
 	}
 	return ""
+}
+
+// siblingLocked returns the owner's live grant at another side of the same lock; nil if there is
+// none.
+func (o *owner) siblingLocked(b *Lock) *grant {
+	for _, side := range kind.Sides {
+		key := b.Key
+		if key.Side = side; key == b.Key {
+			continue
+		}
+		if g := o.findLocked(lockKey{b.Client, key}); g != nil && g.isLive() {
+			return g
+		}
+	}
+	return nil
+}
+
+// HeldUnder reports whether the owner that the context carries holds the lock.
+func (b *Lock) HeldUnder(ctx context.Context) bool {
+	o, ok := ctx.Value(ownerKey{}).(*owner)
+	if !ok {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	g := o.findLocked(lockKey{b.Client, b.Key})
+	return g != nil && g.isLive()
 }
 
 func (o *owner) findLocked(key lockKey) *grant {

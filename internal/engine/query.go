@@ -15,14 +15,15 @@ const (
 	Changes = true  // what it does, which is harmless when repeated
 )
 
-// query runs a call that changes nothing, or that is harmless when repeated.
-func (b *Lock) query(ctx context.Context, changes bool, build func(publish string) lua.Call) (remote.Outcome, error) {
-	if err := b.MayAsk(ctx); err != nil {
+// Query runs a call that changes nothing, or that is harmless when repeated. build makes the call for
+// each attempt.
+func (a *Asker) Query(ctx context.Context, changes bool, build func(publish string) lua.Call) (remote.Outcome, error) {
+	if err := a.MayAsk(ctx); err != nil {
 		return remote.Outcome{}, err
 	}
-	call := build(b.Client.server.Publish)
-	o, ok := b.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
-		return b.Client.session.Repeat(ctx, b.Client.server, func(bool) lua.Call { return call }, failed)
+	op := func(bool) lua.Call { return build(a.Client.server.Publish) }
+	o, ok := a.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+		return a.Client.session.Repeat(ctx, a.Client.server, op, failed)
 	}, func(remote.Outcome) {})
 	switch {
 	case !ok && changes:
@@ -34,19 +35,19 @@ func (b *Lock) query(ctx context.Context, changes bool, build func(publish strin
 		if cause := context.Cause(ctx); cause != nil && remote.IsOutage(o.Err) {
 			o.Err = WithCause(cause, o.Err) // it ended between two attempts
 		}
-		return o, Raise(Under(ctx, b.Uncertain(o)))
+		return o, Raise(Under(ctx, a.Uncertain(o)))
 	}
 	return o, nil
 }
 
 // MayAsk returns the reason why a query must not be sent, or nil.
-func (b *Lock) MayAsk(ctx context.Context) error {
+func (a *Asker) MayAsk(ctx context.Context) error {
 	switch {
-	case b.Err != nil:
-		return Raise(b.Err)
+	case a.Err != nil:
+		return Raise(a.Err)
 	case ctx == nil:
 		return Raise(errs.CheckContext(ctx))
-	case b.Client.ctx.Err() != nil:
+	case a.Client.ctx.Err() != nil:
 		return Raise(errs.ErrClosed)
 	case ctx.Err() != nil:
 		return Raise(Under(ctx, errs.Unasked(context.Cause(ctx))))

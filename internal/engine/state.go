@@ -27,7 +27,7 @@ type State struct {
 // lock, and an error. So is a hash without a time to live whose first field is no owner. Of a hash
 // with a time to live the first field is taken for the owner, whatever it is.
 func (b *Lock) State(ctx context.Context) (State, error) {
-	o, err := b.query(ctx, Reads, func(string) lua.Call { return b.protocol.State() })
+	o, err := b.Query(ctx, Reads, func(string) lua.Call { return b.protocol.State() })
 	if err != nil {
 		return State{}, err
 	}
@@ -68,7 +68,7 @@ func StateIn(r lua.Reply, queues bool) (s State) {
 // goroutines, these are one owner. The goroutine that has the lock then, or is handed it within
 // 10 ms, learns of the loss at its next renewal.
 func (b *Lock) ForceUnlock(ctx context.Context) (bool, error) {
-	state, err := b.query(ctx, Reads, func(string) lua.Call { return b.protocol.State() })
+	state, err := b.Query(ctx, Reads, func(string) lua.Call { return b.protocol.State() })
 	if err != nil || state.Reply.Status != lua.Done {
 		return false, err
 	}
@@ -76,16 +76,21 @@ func (b *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	if !remote.IsOwner(owner) {
 		return false, Raise(errors.New("not released: " + remote.InTheWay(state.Reply.Int(2), owner).Text(0)))
 	}
-	released, err := b.query(ctx, Changes, func(publish string) lua.Call { return b.wire.Release(owner, publish) })
+	released, err := b.Query(ctx, Changes, func(publish string) lua.Call { return b.wire.Release(owner, publish) })
 	if err != nil {
 		return false, err
 	}
 	b.RenewNow()
 	b.recall(ctx, owner)
 	if refused := released.Reply.Text(0); refused != "" {
-		return true, Raise(errors.New("released, but the waiters could not be told; " + ExplainUnannounced(b, refused)))
+		return true, Unheard(b, refused)
 	}
 	return true, nil
+}
+
+// Unheard is the error of a lock that was freed, where the announcement was refused.
+func Unheard(b *Lock, refused string) error {
+	return Raise(errors.New("released, but the waiters could not be told; " + ExplainUnannounced(b, refused)))
 }
 
 // recall calls the client of an owner that was forced out. If it keeps the lock without a holder, it

@@ -18,7 +18,14 @@ const (
 	tokenPrefix   = "redisson_lock_token"
 	queuePrefix   = "redisson_lock_queue"
 	timeoutPrefix = "redisson_lock_timeout"
-	fencePrefix   = "holdfast_fence" // ours: Redisson has none
+	rwPrefix      = "redisson_rwlock"
+
+	// Ours: Redisson has none.
+	fencePrefix         = "holdfast_fence"
+	writersPrefix       = "holdfast_rwlock_writers"
+	latchCallPrefix     = "holdfast_latch"
+	electionPrefix      = "holdfast_election"
+	electionChannelName = "holdfast_election__channel"
 )
 
 // Lock is the set of keys of one lock. The hash itself is stored under the plain name.
@@ -40,9 +47,66 @@ func For(name string) Lock {
 	}
 }
 
+// ReadWrite is the set of keys of one read-write lock. The hash is stored under the plain name.
+type ReadWrite struct {
+	Name    string // hash: "mode", and owners with their counts
+	Channel string // pub/sub channel on which a release is announced
+	Token   string // string: the fencing token of the last write
+	Writers string // sorted set: owner that waits to write -> until when its place counts
+}
+
+// ForReadWrite returns the keys of the read-write lock called name, which must have passed [Check].
+func ForReadWrite(name string) ReadWrite {
+	return ReadWrite{
+		Name: name, Channel: prefix(rwPrefix, name), Token: prefix(tokenPrefix, name),
+		Writers: prefix(writersPrefix, name),
+	}
+}
+
+// Reader is the key that ends with the lease of an owner that reads. Redisson has one for each of an
+// owner's holds, this library only the first.
+func (k ReadWrite) Reader(owner string) string {
+	name := k.Name
+	if !strings.Contains(name, "{") {
+		name = "{" + name + "}"
+	}
+	return name + ":" + owner + ":rwlock_timeout:1"
+}
+
+// latchChannel is what Redisson's channels of latches begin with. What follows stands in braces,
+// whether it has some of its own or not.
+const latchChannel = "redisson_countdownlatch__channel__"
+
+// Latch is what there is of one latch. The count is stored under the plain name.
+type Latch struct {
+	Name    string // string: what is left to count
+	Channel string // pub/sub channel on which it is announced that the latch was set or is open
+	// Sharded is the channel for sharded pub/sub. For a name with a hash tag of its own it is not
+	// Redisson's, whose channel would be in another slot: there Redisson's latches do not work.
+	Sharded string
+}
+
+// ForLatch returns the keys of the latch called name, which must have passed [Check].
+func ForLatch(name string) Latch {
+	l := Latch{Name: name, Channel: latchChannel + "{" + name + "}"}
+	if l.Sharded = l.Channel; strings.Contains(name, "{") {
+		l.Sharded = prefix(latchChannel, name)
+	}
+	return l
+}
+
+// Call is the key by which a call is remembered.
+func (l Latch) Call(id string) string { return prefix(latchCallPrefix, l.Name) + ":" + id }
+
 // Mailbox is the channel on which one waiter of a fair lock is called: an owner, or a client for
 // all of its own.
 func (l Lock) Mailbox(of string) string { return l.Channel + ":" + of }
+
+// Election is the key of what the leader of an election says of itself, and the channel on which
+// changes are announced. The rest of an election is the lock of its name.
+func Election(name string) (said, channel string) {
+	return prefix(electionPrefix, name), prefix(electionChannelName, name)
+}
 
 // Fence is the key of the last fencing token that has written to a key, which must have passed
 // [OneSlot]. "a" and "{a}" share one, as they share the token of a lock: at worst a write is

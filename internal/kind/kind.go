@@ -45,12 +45,30 @@ type Protocol interface {
 	State() lua.Call
 }
 
+// Sided is the protocol of one side of a lock that has several, such as the one to read of a
+// read-write lock. An owner has one id for all sides, and entries of its own at each.
+type Sided interface {
+	Lock
+	Side() string
+}
+
+// Sides are those there are: the one that a lock has anyway, and the one to read.
+var Sides = []string{"", Reading}
+
+// Reading is the side of those who read.
+const Reading = "read"
+
+// Placer is the protocol of a kind whose scripts know who waits.
+type Placer interface {
+	Protocol
+	Places() Places
+}
+
 // Queuer is the protocol of a kind whose waiters have places at the server. A refusal of Acquire
 // also has what Places says, Release also takes an owner's place out of the queue, and a reply to
 // State ends with the number of waiters.
 type Queuer interface {
-	Protocol
-	Places() Places
+	Placer
 	// ReleaseRun is Release, and takes the places of those who had the lock as this owner's.
 	ReleaseRun(owner string, served []string, publish string) lua.Call
 }
@@ -65,6 +83,12 @@ type Places struct {
 	Fields int
 	// Clock is where a refusal has the server's time, in microseconds. Zero: nowhere.
 	Clock int
+	// Ticket is where a refusal has a text that the later attempts of the same request bring along.
+	// Zero: nowhere.
+	Ticket int
+	// Kept is for how long a place counts that an attempt took, if the kind's waiters take one by
+	// asking, and keep it by asking again. Who leaves gives it back by Release. Zero: they do not.
+	Kept time.Duration
 }
 
 // NoPlaces is for a protocol that is no [Queuer].
@@ -115,6 +139,8 @@ type Ask struct {
 	Publish string // PUBLISH or SPUBLISH
 	// Until is until when it may be executed, in microseconds by the server's clock.
 	Until int64
+	// Ticket is that of the first refusal of this request; empty: there was none.
+	Ticket string
 	// HeadStart is for how long the client is to be let go first if this is refused, and Ends the
 	// longest head start that is over if it is granted. Zero: none. Only a [Hander] knows them.
 	HeadStart, Ends time.Duration

@@ -20,6 +20,7 @@ import (
 // nor do locks on other servers.
 type Key struct {
 	Kind, Name string
+	Side       string // of a lock that has several, as one to read and one to write; empty: it has one
 	Servers    string // where they are not those of the client alone
 }
 
@@ -30,6 +31,8 @@ type Handover int
 const (
 	// Handed is a place with the lock.
 	Handed Handover = -1
+	// Together is no place: all who wait may ask, and nobody is in front.
+	Together Handover = -2
 	// Free is a place that nobody had, or that was left: the lock has to be asked for.
 	Free Handover = 0
 )
@@ -132,7 +135,7 @@ func (p *Ticket) leave(reason error) {
 	defer q.mu.Unlock()
 	select {
 	case <-p.ready: // handed over in the moment we gave up: pass it on, or nobody would ever move again
-		if p.err == nil && p.turn != Handed {
+		if p.err == nil && p.turn >= Free {
 			q.leaveLocked(p.key, p.turn)
 		}
 	default:
@@ -160,11 +163,24 @@ func (q *Queue) Close(reason error) {
 }
 
 // Leave gives up the front place, to the one who has waited longest if there is one. Only who has
-// the place may call it. turn is not Handed.
+// the place may call it. turn is Free or above.
 func (q *Queue) Leave(key Key, turn Handover) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.leaveLocked(key, turn)
+}
+
+// Dissolve gives up the front place to nobody: all who wait are told to ask, [Together].
+func (q *Queue) Dissolve(key Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[key]
+	delete(q.lines, key)
+	for l.behind != nil && l.behind.Len() > 0 {
+		p := l.behind.Remove(l.behind.Front()).(*Ticket)
+		p.who, p.turn = l.front, Together
+		close(p.ready)
+	}
 }
 
 // Hand gives up the front place together with the lock, if the one who has waited longest can take

@@ -188,3 +188,30 @@ func TestAhead(t *testing.T) {
 		require.Empty(t, q.lines)
 	})
 }
+
+// TestDissolve: all who wait are told to ask, nobody is in front, and who left before is not told.
+func TestDissolve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q Queue
+		require.True(t, q.TryEnter(key, "first"))
+		second, _ := q.Enter(key, "second")
+		third, _ := q.Enter(key, "third")
+		gone, _ := q.Enter(key, "gone")
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		gone.Wait(over)
+		q.Dissolve(key)
+		for _, p := range []*Ticket{second, third} {
+			p.Wait(over) // it is told all the same, or leaves
+			turn, _ := p.Outcome()
+			require.Equal(t, Together, turn)
+			require.Equal(t, "first", p.Ahead())
+		}
+		_, err := gone.Outcome()
+		require.Error(t, err)
+		require.Empty(t, q.lines)
+		require.True(t, q.TryEnter(key, "next"))
+		q.Dissolve(key)
+		require.Empty(t, q.lines)
+	})
+}

@@ -26,6 +26,9 @@ func (s *Server) isReady() bool {
 	return s.alone != nil && s.pulse.prompt() && s.alone.IsReady() && s.redis.PoolStats().IdleConns > 0
 }
 
+// Gathers reports whether commands that are sent at the same time travel together.
+func (s *Server) Gathers() bool { return s.alone != nil }
+
 // send sends a call once.
 func (s *Server) send(ctx context.Context, call lua.Call) (lua.Reply, error) {
 	b := s.pulse.begin()

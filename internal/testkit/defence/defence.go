@@ -104,6 +104,21 @@ var (
 	JoinStays Switch // and a master that is asked to take it back keeps it for as long
 	LeaveLate Switch // a vote that comes to a master after the lock was left there is left too
 
+	// Of an election.
+
+	WaitLead Switch // who was leader and is still at work does not campaign again
+	TermEnd  Switch // who observes looks again when the lease of the leader would have ended
+
+	// Of several locks that are taken as one.
+
+	OneOrder     Switch // they are taken in one order, whatever order they are given in
+	Behind       Switch // nothing is held that comes after what is waited for
+	AllOrNone    Switch // what was granted is given back if one is not
+	GivesAllBack Switch // all are given back, also if that fails for one
+	JoinedEnds   Switch // the hold of all ends with the first that is lost
+	Company      Switch // what is asked for at once travels together
+	Forgo        Switch // what nobody has seen is released, whatever HoldAtLeast says
+
 	// Of the watchdog and of subscriptions.
 
 	Deadline    Switch // a hold ends by the local clock when nobody confirms its lease

@@ -68,7 +68,9 @@ func TestAll(t *testing.T) {
 			require.Equal(s, "a b c", s.all.Name())
 			require.Equal(s, s.server.Owners("a"), []string{h.Owner()})
 			require.Equal(s, 1, h.Count())
-			require.Zero(s, h.Token())
+			state, err := c.State(s.Context())
+			require.NoError(s, err)
+			require.Equal(s, state.Token, h.Token(), "the greatest of theirs")
 			require.Greater(s, time.Until(h.Deadline()), 20*time.Second)
 			for name, l := range s.locks {
 				state, err := l.State(s.Context())

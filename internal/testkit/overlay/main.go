@@ -60,7 +60,8 @@ func main() {
 }
 
 func rows() []placed {
-	return slices.Concat(in("engine.go", engineRows), in("quorum.go", quorumRows), in("services.go", serviceRows))
+	return slices.Concat(in("engine.go", engineRows), in("quorum.go", quorumRows), in("services.go", serviceRows),
+		in("several.go", severalRows))
 }
 
 // in says of rows which file of this package has them.

@@ -25,28 +25,43 @@ var serviceRows = []row{
 		wake = true`,
 		`	case t.state == confirmed:
 		wake = !OFF && !defence.Rewake.Off()`},
-	{"GrantTime", "fairlock/waitlist.go",
+	{"GrantTime", "internal/fair/waitlist.go",
 		`	now := suspend.System.Now()`,
 		`	now := suspend.System.Now(); if OFF { got.sent = now; return got, true }`},
-	{"Listening", "fairlock/waiter.go",
+	{"Listening", "internal/fair/waiter.go",
 		`!l.confirmed:`,
 		`!l.confirmed && !OFF:`},
-	{"OwnMessage", "fairlock/waiter.go",
+	{"OwnMessage", "internal/fair/waiter.go",
 		`if got != nil && got.micros > p.refusedAt {`,
 		`if got != nil && (got.micros > p.refusedAt || OFF) {`},
-	{"Poll", "fairlock/waitlists.go",
+	{"Poll", "internal/fair/waitlists.go",
 		`len(l.waiters) == 0 {`,
 		`len(l.waiters) == 0 || OFF {`},
-	{"Refresh", "fairlock/waitlists.go",
+	{"Refresh", "internal/fair/waitlists.go",
 		`if all {`,
 		`if all && !OFF {`},
-	{"Refresh", "fairlock/waitlists.go",
+	{"Refresh", "internal/fair/waitlists.go",
 		`func (l *waitlist) probe(now time.Time) []string {`,
 		`func (l *waitlist) probe(now time.Time) []string { if OFF { return nil }`},
+	{"WaitLead", "election/run.go",
+		`	err = lead(h.Context())`,
+		`	if OFF {
+		done := make(chan error, 1)
+		go func() { done <- lead(h.Context()) }()
+		select {
+		case err = <-done:
+		case <-h.Context().Done():
+		}
+	} else {
+		err = lead(h.Context())
+	}`},
+	{"TermEnd", "election/observe.go",
+		`	if o.again >= 0 {`,
+		`	if o.again >= 0 && !OFF {`},
 	{"Served", "internal/engine/uncertainty.go",
 		`	u.served = append(u.served, id)`,
 		`	if !OFF { u.served = append(u.served, id) }`},
-	{"Overtake", "fairlock/asker.go",
+	{"Overtake", "internal/fair/asker.go",
 		`func(f *flight) bool { return !f.begun.After(late) })`,
 		`func(f *flight) bool { return !OFF && !f.begun.After(late) })`},
 	{"Deadline", "watchdog/watchdog.go",

@@ -1,0 +1,162 @@
+// Package election makes one of many candidates the leader, on Redis: one at a time, across all
+// processes and machines.
+//
+//	err := election.New(client, "billing").Run(ctx, "10.0.0.7:8080", func(ctx context.Context) error {
+//		return bill(ctx) // ends when the leadership does
+//	})
+//
+// The comment of package holdfast says what every lock promises; a leadership is a hold of a fair
+// lock, with all that follows from it. In addition:
+//
+//   - One leader. The context under which a leader works ends before anybody else may lead.
+//     [Election.Run] waits for the function to return before it resigns or campaigns again. So no two
+//     calls of one Run are ever under way.
+//   - A leader is told. When its leadership is lost, its context ends: as soon as Redis says so, at
+//     its next renewal, or by the local clock if Redis is silent.
+//   - Nobody sleeps for ever. A candidate keeps its place in the queue by a poll, once a second or
+//     once in five, and takes a new place if the server has lost it.
+//   - Candidates lead in the order in which they came, as waiters of package fairlock are served. When
+//     a leader resigns, the server hands the leadership to the first of them in the same step, and
+//     tells it by a message. It leads when it has announced itself, a round trip later. When a leader
+//     dies, the first candidate leads when its lease has ended, not before; a poll that is due at that
+//     moment finds it.
+//   - Observers learn of every change that lasts. They are told by messages, and look at the server
+//     once more after each subscription, so also after one that was interrupted. Nobody announces
+//     that a lease has ended, so they look again when the leader's would have. No other poll is sent.
+//
+// # What a leader says of itself
+//
+// A leader begins to lead for others when its value is in Redis, together with its fencing token,
+// and that is when Campaign returns. The script that writes the value checks that the leader still
+// holds the lock, and that no later one has written its own. So what an old leader says late never
+// replaces what a new one said. If a leader cannot announce itself within
+// [holdfast.Options.RetryBudget], it gives the leadership back, and Campaign returns the error.
+//
+// Where nobody has announced itself yet, nobody leads, although the lock is taken.
+//
+// # In Redis
+//
+// The name is the key of a lock. It has the keys of a fair lock, holdfast_election:{name} with the
+// announcement, and the channel holdfast_election__channel:{name}. The announcement lives as long as
+// the token's key: an hour or two leases after the last renewal. Do not use the name for a lock of
+// another kind.
+//
+// # Not promised
+//
+//   - That a function which ignores its context is not still at work when another process leads.
+//     Nothing built on leases can prevent that. The fencing token, [Leader.Token], does, if the
+//     resource checks it; package fence has guards.
+//   - That observers see every leader: one that leads for less than a round trip may be missed, and a
+//     slow observer sees what is true when it looks.
+//   - How long a candidate that is out of reach delays the others: see package fairlock. A candidate
+//     whose process died without a word costs up to two seconds when its turn comes.
+//   - That a leadership passes between goroutines of a process without Redis: each candidate is one
+//     of its own, and none is preferred.
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
+)
+
+// ErrNoLeader says that nobody leads at this moment.
+var ErrNoLeader = errors.New("nobody leads")
+
+// Election is an election by name. Any number of Elections, in any number of processes, with one
+// name on one Redis are the same election. Make one with [New]; it holds no resources and needs no
+// closing. All methods are safe for concurrent use.
+type Election struct {
+	base   *engine.Lock
+	wire   *protocol
+	leader atomic.Pointer[term] // the last that was won through this Election; nil: none
+}
+
+// Leader is who leads, as the server sees it at one moment. The zero Leader is nobody.
+type Leader struct {
+	Value string // what it said of itself: the value of its campaign
+	Owner string // "<client uuid>:h<number>", as [holdfast.Hold.Owner]
+	Token uint64 // its fencing token, greater than that of every leader before
+	// Remaining is how much was left of its lease. A living leader renews it, so it may lead for
+	// longer. It is negative if the lock has no time to live, which only something foreign can cause.
+	Remaining time.Duration
+}
+
+// New makes the election called name on a client. opts are defaults for each campaign. New sends
+// nothing. For an invalid name, option or client, the first operation returns the error.
+//
+// [holdfast.Lease] is how long a dead leader is in the way of the next one. [holdfast.HoldAtLeast]
+// and [holdfast.Keep] are refused: a leader that resigns makes room.
+//
+// The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
+// "billing:{42}".
+func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Election {
+	p := newProtocol(name)
+	return &Election{base: newLock((*engine.Client)(c), p, opts), wire: p}
+}
+
+// Name is the name of the election in Redis.
+func (e *Election) Name() string {
+	if e == nil || e.base == nil {
+		return ""
+	}
+	return e.base.Name()
+}
+
+// Leader asks the server who leads, in one round trip.
+//
+// Errors:
+//   - [ErrNoLeader] if nobody does;
+//   - [holdfast.ErrUnavailable] if Redis did not answer;
+//   - [holdfast.ErrClosed] if the client was closed;
+//   - [holdfast.ErrInvalid] for a bad argument;
+//   - otherwise an error of Redis.
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	if err := e.check("leader"); err != nil {
+		return Leader{}, err
+	}
+	l, err := e.ask(ctx)
+	if err == nil && l == (Leader{}) {
+		err = ErrNoLeader
+	}
+	return l, e.fail("leader", err)
+}
+
+// IsLeader reports whether a campaign of this Election has won and leads still, by the clock of this
+// process: whether [holdfast.Hold.Deadline] of its hold lies ahead. It sends nothing. It is true until
+// the leader has resigned, even if the context of its campaign has ended.
+func (e *Election) IsLeader() bool {
+	if e == nil {
+		return false
+	}
+	t := e.leader.Load()
+	return t != nil && t.leads()
+}
+
+// check returns an error for a zero or nil Election, so that its methods do not panic.
+func (e *Election) check(op string) error {
+	if e == nil || e.base == nil {
+		return &holdfast.Error{Op: op, Kind: kindName, Err: fmt.Errorf("%w: nil or zero Election; make one with election.New",
+			holdfast.ErrInvalid)}
+	}
+	return nil
+}
+
+// fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
+func (e *Election) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &holdfast.Error{Op: op, Kind: kindName, Name: e.Name(), Err: err}
+}
+
+// invalid is an [holdfast.ErrInvalid] of an operation.
+func (e *Election) invalid(op, format string, args ...any) error {
+	return e.fail(op, errs.Invalid(format, args...))
+}

@@ -1,0 +1,302 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// TestCampaign: a leader is known by what it said, with its token, until it resigns.
+func TestCampaign(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	e, other := election.New(newClient(t, rdb, nil), uniqueName(t)), newClient(t, rdb, nil)
+	seen := election.New(other, e.Name())
+	_, err := seen.Leader(t.Context())
+	require.ErrorIs(t, err, election.ErrNoLeader)
+	require.False(t, e.IsLeader())
+	for _, value := range []string{"10.0.0.7:8080", "", " two words\n\x00\xff", strings.Repeat("x", 64<<10)} {
+		h, err := e.Campaign(t.Context(), value)
+		require.NoError(t, err)
+		require.True(t, e.IsLeader())
+		require.False(t, seen.IsLeader())
+		l, err := seen.Leader(t.Context())
+		require.NoError(t, err)
+		require.Positive(t, l.Remaining)
+		require.Equal(t, election.Leader{Value: value, Owner: h.Owner(), Token: h.Token(), Remaining: l.Remaining}, l)
+		require.Greater(t, rdb.PTTL(t.Context(), said(e.Name())).Val(), l.Remaining, "it outlives the lease")
+		require.NoError(t, h.Unlock(t.Context()))
+		require.False(t, e.IsLeader())
+		_, err = seen.Leader(t.Context())
+		require.ErrorIs(t, err, election.ErrNoLeader)
+		require.Zero(t, rdb.Exists(t.Context(), e.Name(), said(e.Name())).Val())
+	}
+}
+
+// TestOrder: candidates lead in the order in which they came, and whoever gives up is none.
+func TestOrder(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	name := uniqueName(t)
+	var all [3]*election.Election
+	for i := range all {
+		all[i] = election.New(newClient(t, rdb, nil), name)
+	}
+	last, err := all[0].Campaign(t.Context(), "0")
+	require.NoError(t, err)
+	var line []*campaign
+	for _, value := range []string{"1", "2", "gives up", "3", "4"} {
+		line = append(line, stand(t, rdb, all[len(line)%len(all)], value))
+	}
+	line[2].cancel()
+	require.ErrorIs(t, <-line[2].failed, context.Canceled)
+	for i, value := range []string{"1", "2", "", "3", "4"} {
+		if value == "" {
+			continue
+		}
+		require.NoError(t, last.Unlock(t.Context()))
+		h := line[i].leads()
+		require.Greater(t, h.Token(), last.Token())
+		l, err := all[0].Leader(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, value, l.Value)
+		last = h
+	}
+	require.NoError(t, last.Unlock(t.Context()))
+}
+
+// TestSuccession: what follows a resignation is a message, and one script by which the successor
+// announces itself. It does not ask for the lock.
+func TestSuccession(t *testing.T) {
+	srv := redistest.Shared(t)
+	rdb, proxy := srv.Client(t), faultproxy.New(t, srv.Addr())
+	first := election.New(newClient(t, rdb, nil), uniqueName(t))
+	second := election.New(newClient(t, redistest.NewClient(t, proxy.Addr()), nil), first.Name())
+	h, err := first.Campaign(t.Context(), "first")
+	require.NoError(t, err)
+	next := stand(t, rdb, second, "second")
+	asked := func() int { return proxy.Seen(faultproxy.Script(lua.FairAcquire.Hash())) }
+	before := asked()
+	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, next.leads().Unlock(t.Context()))
+	require.Equal(t, before, asked())
+	require.LessOrEqual(t, proxy.Seen(faultproxy.Script(lua.ElectionAnnounce.Hash())), 2, "by EVAL too if the server did not know it")
+}
+
+// TestRun: it leads until its function returns, and returns what that returned.
+func TestRun(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	e := election.New(newClient(t, rdb, nil), uniqueName(t))
+	failure := errors.New("failure")
+	for _, want := range []error{nil, failure} {
+		err := e.Run(t.Context(), "v", func(ctx context.Context) error {
+			require.True(t, e.IsLeader())
+			l, err := e.Leader(ctx)
+			require.NoError(t, err)
+			require.Equal(t, "v", l.Value)
+			return want
+		})
+		require.Equal(t, want, err)
+		require.False(t, e.IsLeader())
+		require.Zero(t, rdb.Exists(t.Context(), e.Name()).Val(), "it has resigned")
+	}
+	require.PanicsWithValue(t, "panic", func() {
+		_ = e.Run(t.Context(), "v", func(context.Context) error { panic("panic") })
+	})
+	require.Zero(t, rdb.Exists(t.Context(), e.Name()).Val(), "it has resigned")
+}
+
+// TestRunEnds: when its context ends, it waits for its function, resigns, and returns the cause.
+func TestRunEnds(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	e := election.New(newClient(t, rdb, nil), uniqueName(t))
+	why, failure := errors.New("why"), errors.New("failure")
+	for name, returned := range map[string]func(ctx context.Context) error{
+		"nothing":     func(context.Context) error { return nil },
+		"its end":     func(ctx context.Context) error { return ctx.Err() },
+		"the cause":   context.Cause,
+		"a failure":   func(context.Context) error { return failure },
+		"its own end": func(context.Context) error { return context.DeadlineExceeded },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			err := e.Run(ctx, "v", func(lead context.Context) error {
+				cancel(why)
+				<-lead.Done()
+				require.NotZero(t, rdb.Exists(t.Context(), e.Name()).Val(), "it leads until its function returns")
+				return returned(lead)
+			})
+			require.ErrorIs(t, err, why)
+			require.Equal(t, name == "a failure", errors.Is(err, failure))
+			require.Zero(t, rdb.Exists(t.Context(), e.Name()).Val(), "it has resigned")
+		})
+	}
+	t.Run("while it waits", func(t *testing.T) {
+		h, err := e.Campaign(t.Context(), "leader")
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- e.Run(ctx, "v", func(context.Context) error { panic("never") }) }()
+		eventually(t, "it waits", func() bool { return len(queued(t, rdb, e.Name())) == 1 })
+		cancel(why)
+		require.Equal(t, why, <-ended)
+		eventually(t, "it is no candidate any more", func() bool { return len(queued(t, rdb, e.Name())) == 0 })
+		require.NoError(t, h.Unlock(t.Context()))
+	})
+	t.Run("the client is closed", func(t *testing.T) {
+		c, err := holdfast.New(rdb, nil)
+		require.NoError(t, err)
+		err = election.New(c, e.Name()).Run(t.Context(), "v", func(lead context.Context) error {
+			go func() { _ = c.Close(context.WithoutCancel(lead)) }()
+			<-lead.Done()
+			return nil
+		})
+		require.ErrorIs(t, err, holdfast.ErrClosed)
+		require.NoError(t, c.Close(t.Context()))
+	})
+}
+
+// TestObserve: the present leader, each change, and nobody. Who observes is told by messages.
+func TestObserve(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	opts := &holdfast.Options{Lease: time.Hour}
+	name := uniqueName(t)
+	a, b := election.New(newClient(t, rdb, opts), name), election.New(newClient(t, rdb, opts), name)
+	w, stop := watch(t, election.New(newClient(t, rdb, nil), name))
+	require.Equal(t, election.Leader{}, w.next())
+	h, err := a.Campaign(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, h.Token(), w.until("a").Token)
+	next := stand(t, rdb, b, "b")
+	require.NoError(t, h.Unlock(t.Context()))
+	h = next.leads()
+	require.Equal(t, h.Owner(), w.until("b").Owner)
+	late, stopLate := watch(t, election.New(newClient(t, rdb, nil), name))
+	require.Equal(t, "b", late.next().Value)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.Equal(t, election.Leader{}, w.until(""))
+	require.Equal(t, election.Leader{}, late.next())
+	stop()
+	stopLate()
+	require.Empty(t, w.errs)
+	for l, err := range a.Observe(t.Context()) { // a loop that is left
+		require.NoError(t, err)
+		require.Equal(t, election.Leader{}, l)
+		break
+	}
+}
+
+// TestBadInput is refused before anything is sent.
+func TestBadInput(t *testing.T) {
+	srv := redistest.Start(t)
+	c := newClient(t, srv.Client(t), nil)
+	e, lead := election.New(c, "e"), func(context.Context) error { return nil }
+	campaign := func(e *election.Election, value string, opts ...holdfast.Option) error {
+		_, err := e.Campaign(t.Context(), value, opts...)
+		return err
+	}
+	observe := func(e *election.Election, ctx context.Context) (last error) {
+		for _, err := range e.Observe(ctx) {
+			last = err
+		}
+		return last
+	}
+	var none context.Context
+	_, leader := (*election.Election)(nil).Leader(t.Context())
+	_, noContext := e.Leader(none)
+	_, noCampaign := e.Campaign(none, "")
+	for says, err := range map[string]error{
+		"value has 65537 bytes":     campaign(e, strings.Repeat("x", 64<<10+1)),
+		"name is empty":             campaign(election.New(c, ""), ""),
+		"HoldAtLeast is 1s":         campaign(e, "", holdfast.HoldAtLeast(time.Second)),
+		"Keep is 1s":                campaign(e, "", holdfast.Keep(time.Second)),
+		"client is nil":             campaign(election.New(nil, "e"), ""),
+		"nil or zero Election":      leader,
+		"Election; make":            observe(&election.Election{}, t.Context()),
+		"lead is nil":               e.Run(t.Context(), "", nil),
+		"run \"e\": invalid":        e.Run(none, "", lead),
+		"leader \"e\": invalid":     noContext,
+		"campaign \"e\": invalid":   noCampaign,
+		"observe \"e\": invalid":    observe(e, none),
+		"observe \"\": invalid":     observe(election.New(c, ""), t.Context()),
+		"Lease is 1ms":              election.New(c, "e", holdfast.Lease(time.Millisecond)).Run(t.Context(), "", lead),
+		"make one with holdfast.Ne": election.New(nil, "e").Run(t.Context(), "", lead),
+	} {
+		require.ErrorIs(t, err, holdfast.ErrInvalid, says)
+		require.ErrorContains(t, err, says)
+		var own *holdfast.Error
+		require.ErrorAs(t, err, &own)
+		require.Equal(t, "election", own.Kind)
+	}
+	calls := srv.CommandCalls(t)
+	require.Zero(t, calls["subscribe"]+calls["eval"]+calls["evalsha"], "nothing was sent")
+}
+
+// TestWaitingForOneself: who leads and campaigns under its own context is refused, and not for ever.
+func TestWaitingForOneself(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	c := newClient(t, rdb, nil)
+	e, other := election.New(c, uniqueName(t)), election.New(c, uniqueName(t)+":other")
+	h, err := e.Campaign(t.Context(), "")
+	require.NoError(t, err)
+	_, err = election.New(c, e.Name()).Campaign(h.Context(), "")
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.ErrorContains(t, err, "would wait for itself")
+	inner, err := other.Campaign(h.Context(), "")
+	require.NoError(t, err, "another election")
+	_, err = e.Campaign(inner.Context(), "")
+	require.ErrorContains(t, err, "would wait for itself")
+	lasting := context.WithoutCancel(inner.Context())
+	require.NoError(t, inner.Unlock(t.Context()))
+	require.NoError(t, h.Unlock(t.Context()))
+	h, err = e.Campaign(lasting, "")
+	require.NoError(t, err, "it has resigned")
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// TestOwners: each campaign is a candidate of its own, whatever owner its context has.
+func TestOwners(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	e := election.New(newClient(t, rdb, nil), uniqueName(t))
+	ctx := holdfast.WithOwner(t.Context())
+	h, err := e.Campaign(ctx, "first")
+	require.NoError(t, err)
+	_, err = e.Campaign(ctx, "second", holdfast.Wait(0))
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	owner := h.Owner()
+	require.NoError(t, h.Unlock(ctx))
+	h, err = e.Campaign(ctx, "third")
+	require.NoError(t, err)
+	require.NotEqual(t, owner, h.Owner())
+	require.NoError(t, h.Unlock(ctx))
+}
+
+// TestCandidatesOfOneClient: they stand next to each other in the queue, and are candidates of their
+// own all the same: each has an owner, and announces itself.
+func TestCandidatesOfOneClient(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	e := election.New(newClient(t, rdb, nil), uniqueName(t))
+	last, err := e.Campaign(t.Context(), "0")
+	require.NoError(t, err)
+	line := []*campaign{stand(t, rdb, e, "1"), stand(t, rdb, e, "2"), stand(t, rdb, e, "3")}
+	for i, next := range line {
+		require.NoError(t, last.Unlock(t.Context()))
+		h := next.leads()
+		require.NotEqual(t, last.Owner(), h.Owner())
+		require.Equal(t, []string{h.Owner()}, rdb.HKeys(t.Context(), e.Name()).Val())
+		l, err := e.Leader(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, [2]any{string(rune('1' + i)), h.Token()}, [2]any{l.Value, l.Token})
+		require.True(t, e.IsLeader())
+		last = h
+	}
+	require.NoError(t, last.Unlock(t.Context()))
+}

@@ -1,0 +1,224 @@
+package election_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+func script(s *lua.Script) func([]string) bool { return faultproxy.Script(s.Hash()) }
+
+// booth is an election with one candidate behind a proxy, and another around it.
+type booth struct {
+	srv           *redistest.Server
+	rdb           *redis.Client // around the proxy
+	proxy         *faultproxy.Proxy
+	faulty, other *election.Election
+}
+
+func newBooth(t *testing.T, faulty, other *holdfast.Options, hooks ...redis.Hook) *booth {
+	t.Helper()
+	srv := redistest.Start(t)
+	b := &booth{srv: srv, rdb: srv.Client(t), proxy: faultproxy.New(t, srv.Addr())}
+	client := redistest.NewClient(t, b.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond })
+	for _, hook := range hooks {
+		client.AddHook(hook)
+	}
+	b.faulty = election.New(newClient(t, client, faulty), "booth")
+	b.other = election.New(newClient(t, b.rdb, other), "booth")
+	h, err := b.other.Campaign(t.Context(), "") // the server knows the scripts from here on
+	require.NoError(t, err)
+	_, err = b.other.Leader(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+	return b
+}
+
+// TestAnnouncementMeetsFaults: the announcement, or its answer, is lost. It is repeated, and observers
+// are told of one leader. Control: if it is not repeated, the campaign fails, and gives the leadership
+// back to the next.
+func TestAnnouncementMeetsFaults(t *testing.T) {
+	for _, fault := range []faultproxy.Action{
+		faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole,
+	} {
+		t.Run(fault.String(), func(t *testing.T) {
+			b := newBooth(t, nil, nil)
+			w, stop := watch(t, b.other)
+			require.Equal(t, election.Leader{}, w.next())
+			rule := b.proxy.On(script(lua.ElectionAnnounce), 1, fault)
+			h, err := b.faulty.Campaign(t.Context(), "v")
+			require.NoError(t, err)
+			require.Equal(t, 1, rule.Count())
+			l, err := b.other.Leader(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, h.Token(), l.Token)
+			require.Equal(t, h.Token(), w.next().Token)
+			require.NoError(t, h.Unlock(t.Context()))
+			require.Equal(t, election.Leader{}, w.next())
+			stop()
+			require.Empty(t, w.told)
+		})
+	}
+	t.Run("control", func(t *testing.T) {
+		defer defence.Resend.Without(t)()
+		b := newBooth(t, nil, nil)
+		b.proxy.On(script(lua.ElectionAnnounce), 1, faultproxy.DropReply)
+		_, err := b.faulty.Campaign(t.Context(), "v")
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
+		require.False(t, b.faulty.IsLeader())
+		h, err := b.other.Campaign(t.Context(), "next")
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock(t.Context()))
+	})
+}
+
+// TestNoAnnouncement: whoever cannot announce itself gives the leadership back, and the next one
+// leads. Control: a leader that does announce itself keeps it.
+func TestNoAnnouncement(t *testing.T) {
+	b := newBooth(t, &holdfast.Options{RetryBudget: 300 * time.Millisecond, Lease: time.Hour}, nil)
+	rule := b.proxy.On(script(lua.ElectionAnnounce), 0, faultproxy.DropRequest)
+	_, err := b.faulty.Campaign(t.Context(), "v")
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	h, err := b.other.Campaign(t.Context(), "next")
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+	rule.Clear()
+	h, err = b.faulty.Campaign(t.Context(), "v")
+	require.NoError(t, err)
+	_, err = b.other.Campaign(t.Context(), "next", holdfast.Wait(0))
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// TestLateAnnouncement: what a former leader said arrives after the next one has said its own, and
+// changes nothing. Control: without the script's look at the holder it does.
+func TestLateAnnouncement(t *testing.T) {
+	late := func(t *testing.T, hooks ...redis.Hook) (leader election.Leader, value string) {
+		b := newBooth(t, &holdfast.Options{RetryBudget: 300 * time.Millisecond}, nil, hooks...)
+		h, err := b.faulty.Campaign(t.Context(), "earlier") // the server knows an edited script too
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock(t.Context()))
+		b.proxy.KeepRequest(func(args []string) bool { // an edited script has another hash
+			return len(args) > 8 && args[len(args)-3] == "the former"
+		}, 0, time.Hour)
+		_, err = b.faulty.Campaign(t.Context(), "the former")
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
+		h, err = b.other.Campaign(t.Context(), "the present")
+		require.NoError(t, err)
+		b.proxy.Deliver()
+		leader, _ = b.other.Leader(t.Context())
+		value = b.rdb.Get(t.Context(), said("booth")).Val()
+		require.NoError(t, h.Unlock(t.Context()))
+		return leader, value
+	}
+	leader, value := late(t)
+	require.Equal(t, "the present", leader.Value)
+	require.Contains(t, value, "the present")
+	leader, value = late(t, mutant.Hook(lua.ElectionAnnounce, "if not held then return {-1} end", "",
+		"#last > #token or #last == #token and last > token", "false"))
+	require.Equal(t, election.Leader{}, leader, "control: the leader is not known any more")
+	require.Contains(t, value, "the former")
+}
+
+// TestSilentLeader: the network of a leader is silent for longer than its lease. The context under
+// which it works has ended when another one leads, and that is not before the lease has ended at the
+// server. Control: with a leader that does not look at its clock, two are at work.
+func TestSilentLeader(t *testing.T) {
+	const lease = 900 * time.Millisecond
+	silent := func(t *testing.T) (former error) {
+		b := newBooth(t, &holdfast.Options{Lease: lease}, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		works, done := make(chan context.Context, 10), make(chan error, 1)
+		go func() {
+			done <- b.faulty.Run(ctx, "former", func(lead context.Context) error {
+				works <- lead
+				<-ctx.Done() // it works on, whatever becomes of its own context
+				return nil
+			})
+		}()
+		first := <-works
+		eventually(t, "it is the whole lease", func() bool { return b.rdb.PTTL(t.Context(), "booth").Val() <= lease })
+		b.proxy.Silence(true)
+		before := time.Now()
+		left := b.rdb.PTTL(t.Context(), "booth").Val()
+		h, err := b.other.Campaign(t.Context(), "next")
+		require.NoError(t, err)
+		former = first.Err() // which looks at the clock
+		require.GreaterOrEqual(t, time.Since(before), left-2*time.Millisecond, "not earlier than the lease says")
+		require.Len(t, works, 0, "it campaigns no more than it works twice")
+		b.proxy.Silence(false)
+		require.NoError(t, h.Unlock(t.Context()))
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		return former
+	}
+	require.Error(t, silent(t))
+	defer defence.Deadline.Without(t)()
+	require.NoError(t, silent(t), "control: it works on")
+}
+
+// TestDeafLeader: a function does not look at its context. While it works on after its leadership was
+// lost, nothing is renewed, and this process does not campaign. When it returns, it does, and leads
+// again. Control: without waiting for it, the process leads a second time beside itself.
+func TestDeafLeader(t *testing.T) {
+	t.Run("waited for", func(t *testing.T) { require.False(t, campaignsBesideItself(t)) })
+	t.Run("control", func(t *testing.T) {
+		defer defence.WaitLead.Without(t)()
+		require.True(t, campaignsBesideItself(t))
+	})
+}
+
+// campaignsBesideItself reports whether the process of a deaf leader is a candidate again while its
+// function is at work.
+func campaignsBesideItself(t *testing.T) (beside bool) {
+	b := newBooth(t, &holdfast.Options{Lease: 600 * time.Millisecond}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	works, release, done := make(chan context.Context, 10), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- b.faulty.Run(ctx, "deaf", func(lead context.Context) error {
+			works <- lead
+			<-release
+			return nil
+		})
+	}()
+	first := <-works
+	require.NoError(t, b.rdb.Del(t.Context(), "booth").Err())
+	next, err := b.other.Campaign(t.Context(), "next")
+	require.NoError(t, err)
+	eventually(t, "the deaf one's context has ended", func() bool { return first.Err() != nil })
+	require.ErrorIs(t, context.Cause(first), holdfast.ErrLost)
+	// A campaign would begin at once. Meanwhile the next leader is renewed, three times per lease.
+	renewals := func() int { return b.proxy.Seen(script(lua.ElectionRenew)) }
+	before, asked := renewals(), b.proxy.Seen(script(lua.FairAcquire))
+	start := b.rdb.Time(t.Context()).Val()
+	eventually(t, "it would campaign, or time has passed", func() bool {
+		beside = b.proxy.Seen(script(lua.FairAcquire)) > asked || len(queued(t, b.rdb, "booth")) > 0
+		return beside || b.rdb.Time(t.Context()).Val().Sub(start) > time.Second
+	})
+	if !beside {
+		require.Equal(t, before, renewals(), "what is lost is not renewed")
+		require.Empty(t, works)
+	}
+	require.Equal(t, []string{next.Owner()}, b.rdb.HKeys(t.Context(), "booth").Val())
+	close(release)
+	require.NoError(t, next.Unlock(t.Context()))
+	if !beside {
+		<-works // it leads again
+	}
+	cancel()
+	<-done
+	return beside
+}

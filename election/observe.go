@@ -1,0 +1,127 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+)
+
+// Observe tells who leads: the present leader first, and then each change. Nobody is the zero
+// Leader. The sequence ends when ctx does, when the client is closed, and when the loop over it is
+// left. It may be ranged over more than once; each time it begins with the present leader.
+//
+//	for leader, err := range e.Observe(ctx) {
+//		if err != nil {
+//			log.Print(err) // Redis does not answer; the loop goes on when it does
+//			continue
+//		}
+//		use(leader.Value)
+//	}
+//
+// A leadership that lasts is never missed, also if messages are lost or the connection is cut. Of
+// several changes while the loop is busy, or the connection is down, only the last one may be told.
+//
+// While Redis does not answer, the sequence has one error, of [holdfast.ErrUnavailable], with the
+// zero Leader, and goes on when Redis answers again. Who leads meanwhile is not known: the leader
+// that was told last may, until its Remaining is over. Any other error is the last of the sequence:
+// [holdfast.ErrInvalid] for a bad argument, [holdfast.ErrClosed], or a refusal by Redis, such as a
+// missing permission. The end of ctx is no error.
+//
+// While the connection stands, an observer asks once per change, and once when the lease of the
+// leader would have ended. Observers of one client share a connection.
+func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		err := e.check("observe")
+		if err == nil {
+			err = e.fail("observe", errs.CheckContext(ctx))
+		}
+		if err == nil {
+			err = e.fail("observe", e.base.Err)
+		}
+		if err != nil {
+			yield(Leader{}, err)
+			return
+		}
+		// Subscribed first: what changes after the look is told.
+		sub := e.base.Client.Hub().Subscribe(e.wire.channel)
+		defer sub.Close()
+		o := observer{election: e, yield: yield}
+		for o.look(ctx) {
+			if !o.wait(ctx, sub.Wake()) {
+				return
+			}
+			if err := sub.Err(); err != nil && e.base.Client.Context().Err() == nil {
+				yield(Leader{}, e.fail("observe", errs.Both(errors.New("cannot listen for changes; permit this user to subscribe to "+
+					e.wire.channel), err)))
+				return
+			}
+		}
+	}
+}
+
+// observer is one loop over what Observe returns.
+type observer struct {
+	election *Election
+	yield    func(Leader, error) bool
+	began    bool   // something was told
+	last     Leader // that was told
+	silent   bool   // the last look got no answer, which was told
+	again    time.Duration
+}
+
+// look asks who leads, and tells if that is news. It reports whether to go on.
+func (o *observer) look(ctx context.Context) bool {
+	now, err := o.election.ask(ctx)
+	o.again = -1
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case errors.Is(err, errs.ErrUnavailable):
+		o.again = campaignPause // a subscription that is confirmed again wakes it before
+		if o.silent {
+			return true
+		}
+		o.silent = true
+		return o.yield(Leader{}, o.election.fail("observe", err))
+	case err != nil:
+		o.yield(Leader{}, o.election.fail("observe", err))
+		return false
+	}
+	o.silent = false
+	switch {
+	case now == Leader{}:
+	case now.Remaining < 0: // not a lease of ours
+		o.again = o.election.base.Client.DefaultLease()
+	default:
+		o.again = now.Remaining + time.Millisecond // a key lives through its last one
+	}
+	if o.began && isSame(now, o.last) {
+		return true
+	}
+	o.began, o.last = true, now
+	return o.yield(now, nil)
+}
+
+// isSame reports whether both are one term of one leader.
+func isSame(a, b Leader) bool { return a.Token == b.Token && a.Owner == b.Owner && a.Value == b.Value }
+
+// wait waits until there is a reason to look, and reports whether there is one.
+func (o *observer) wait(ctx context.Context, wake <-chan struct{}) bool {
+	var ends <-chan time.Time
+	if o.again >= 0 {
+		timer := time.NewTimer(o.again)
+		defer timer.Stop()
+		ends = timer.C
+	}
+	select {
+	case <-wake:
+	case <-ends:
+	case <-o.election.base.Client.Context().Done():
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}

@@ -1,0 +1,189 @@
+package election_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// forLong are the options of leaders whose leases do not end during a test.
+var forLong = &holdfast.Options{Lease: time.Hour}
+
+// isTold reports whether an observer is told of a value within a time.
+func (w *watched) isTold(value string, within time.Duration) bool {
+	limit := time.After(within)
+	for {
+		select {
+		case l := <-w.told:
+			if l.Value == value {
+				return true
+			}
+		case <-limit:
+			return false
+		}
+	}
+}
+
+// TestObserverIsCut: the connection on which an observer hears messages is cut, and cannot be made
+// again while the leadership changes twice. Then it is told who leads. Control: without a look after
+// the new subscription it is not.
+func TestObserverIsCut(t *testing.T) {
+	require.True(t, isToldAfterCut(t, func() {}, patience))
+	restore := func() {}
+	defer func() { restore() }()
+	off := func() { restore = defence.Rewake.Without(t) }
+	require.False(t, isToldAfterCut(t, off, time.Second), "control")
+}
+
+// isToldAfterCut reports whether the observer is told of the last leader. begin is called before the
+// connection is cut.
+func isToldAfterCut(t *testing.T, begin func(), within time.Duration) bool {
+	b := newBooth(t, nil, forLong)
+	first, err := b.other.Campaign(t.Context(), "first")
+	require.NoError(t, err)
+	w, stop := watch(t, b.faulty)
+	defer stop()
+	require.Equal(t, "first", w.next().Value)
+	second, third := stand(t, b.rdb, b.other, "second"), stand(t, b.rdb, b.other, "third")
+	eventually(t, "it listens", func() bool { return listeners(t, b.rdb, "booth") == 1 })
+	begin()
+	rule := b.proxy.On(faultproxy.Command("subscribe"), 0, faultproxy.DropRequest)
+	b.proxy.CutAll()
+	eventually(t, "it listens no more", func() bool { return listeners(t, b.rdb, "booth") == 0 })
+	eventually(t, "it tries to", func() bool { return rule.Count() > 0 })
+	require.NoError(t, first.Unlock(t.Context()))
+	require.NoError(t, second.leads().Unlock(t.Context()))
+	last := third.leads()
+	rule.Clear()
+	eventually(t, "it listens again", func() bool { return listeners(t, b.rdb, "booth") == 1 })
+	told := w.isTold("third", within)
+	require.NoError(t, last.Unlock(t.Context()))
+	return told
+}
+
+// TestLeaseEnds: a leader dies, and nobody is there to say so. Observers find out when its lease has
+// ended. Control: without a look at that time they do not.
+func TestLeaseEnds(t *testing.T) {
+	ends := func(t *testing.T, within time.Duration) bool {
+		b := newBooth(t, &holdfast.Options{Lease: 600 * time.Millisecond}, nil)
+		_, err := b.faulty.Campaign(t.Context(), "dies")
+		require.NoError(t, err)
+		w, stop := watch(t, b.other)
+		defer stop()
+		require.Equal(t, "dies", w.next().Value)
+		eventually(t, "it listens", func() bool { return listeners(t, b.rdb, "booth") == 1 })
+		b.proxy.Silence(true)
+		eventually(t, "the lease ends", func() bool { return b.rdb.Exists(t.Context(), "booth").Val() == 0 })
+		return w.isTold("", within)
+	}
+	require.True(t, ends(t, patience))
+	defer defence.TermEnd.Without(t)()
+	require.False(t, ends(t, time.Second), "control")
+}
+
+// TestObserverInAnOutage: an observer is told once that Redis does not answer, and goes on when it
+// does.
+func TestObserverInAnOutage(t *testing.T) {
+	b := newBooth(t, &holdfast.Options{RetryBudget: 100 * time.Millisecond}, forLong)
+	h, err := b.other.Campaign(t.Context(), "first")
+	require.NoError(t, err)
+	w, stop := watch(t, b.faulty)
+	require.Equal(t, "first", w.next().Value)
+	b.proxy.Stop()
+	require.ErrorIs(t, <-w.errs, holdfast.ErrUnavailable)
+	require.NoError(t, h.Unlock(t.Context()))
+	h, err = b.other.Campaign(t.Context(), "second")
+	require.NoError(t, err)
+	require.Empty(t, w.told)
+	b.proxy.Start()
+	require.Equal(t, "second", w.next().Value)
+	stop()
+	require.Empty(t, w.errs)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// TestObserverMayNotListen: a user without the permission is told so, and the sequence ends.
+func TestObserverMayNotListen(t *testing.T) {
+	srv := redistest.Start(t)
+	if srv.Major() < 7 && !srv.IsValkey() {
+		srv.Command(t, "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "-subscribe")
+	} else {
+		srv.Command(t, "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "resetchannels", "+@all")
+	}
+	rdb := srv.Client(t, func(o *redis.Options) { o.Username, o.Password = "deaf", "secret" })
+	var last error
+	for l, err := range election.New(newClient(t, rdb, nil), "e").Observe(t.Context()) {
+		require.Equal(t, election.Leader{}, l)
+		last = err
+	}
+	require.ErrorContains(t, last, "permit this user to subscribe to holdfast_election__channel:{e}")
+}
+
+// TestObserverOfAClosedClient: the sequence ends with the client.
+func TestObserverOfAClosedClient(t *testing.T) {
+	c, err := holdfast.New(redistest.Shared(t).Client(t), nil)
+	require.NoError(t, err)
+	var last error
+	for l, err := range election.New(c, uniqueName(t)).Observe(t.Context()) {
+		require.Equal(t, election.Leader{}, l)
+		if last = err; err == nil {
+			require.NoError(t, c.Close(t.Context()))
+		}
+	}
+	require.ErrorIs(t, last, holdfast.ErrClosed)
+}
+
+// TestCloseResigns: who is closed resigns, and observers and candidates are told.
+func TestCloseResigns(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	name := uniqueName(t)
+	c, err := holdfast.New(rdb, forLong)
+	require.NoError(t, err)
+	e, other := election.New(c, name), election.New(newClient(t, rdb, forLong), name)
+	w, stop := watch(t, other)
+	defer stop()
+	for _, candidates := range []int{0, 1} {
+		if candidates > 0 {
+			c, err = holdfast.New(rdb, forLong)
+			require.NoError(t, err)
+			e = election.New(c, name)
+		}
+		h, err := e.Campaign(t.Context(), "closed")
+		require.NoError(t, err)
+		w.until("closed")
+		if candidates == 0 {
+			require.NoError(t, c.Close(t.Context()))
+			require.Equal(t, election.Leader{}, w.until(""))
+		} else {
+			next := stand(t, rdb, other, "next")
+			require.NoError(t, c.Close(t.Context()))
+			successor := next.leads()
+			w.until("next")
+			require.NoError(t, successor.Unlock(t.Context()))
+		}
+		require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrClosed)
+		require.False(t, e.IsLeader())
+	}
+}
+
+// TestForeignKeys: a key that holds something else is named, with the remedy.
+func TestForeignKeys(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	e := election.New(newClient(t, rdb, nil), uniqueName(t))
+	require.NoError(t, rdb.HSet(t.Context(), said(e.Name()), "a", "hash").Err())
+	_, err := e.Campaign(t.Context(), "")
+	require.ErrorContains(t, err, said(e.Name())+" holds something that is no announcement")
+	require.ErrorContains(t, err, "choose another name")
+	_, err = e.Leader(t.Context())
+	require.ErrorContains(t, err, said(e.Name()))
+	require.Equal(t, "hash", rdb.HGet(t.Context(), said(e.Name()), "a").Val(), "it is somebody else's")
+	require.Zero(t, rdb.Exists(t.Context(), e.Name()).Val(), "it was given back")
+}

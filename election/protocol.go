@@ -1,0 +1,99 @@
+package election
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/fair"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+const kindName = "election"
+
+// protocol is that of a fair lock, whose releases and renewals also see to the announcement.
+type protocol struct {
+	*fair.Protocol
+	keys          keys.Lock
+	said, channel string // the key of the announcement, and where changes are told
+}
+
+var _ fair.Queuer = (*protocol)(nil)
+
+func newProtocol(name string) *protocol {
+	said, channel := keys.Election(name)
+	return &protocol{fair.NewProtocol(kindName, name), keys.For(name), said, channel}
+}
+
+// Release is [kind.Lock.Release].
+func (p *protocol) Release(owner, publish string) lua.Call { return p.ReleaseRun(owner, nil, publish) }
+
+// ReleaseRun is [kind.Queuer.ReleaseRun].
+func (p *protocol) ReleaseRun(owner string, served []string, publish string) lua.Call {
+	args := make([]any, 0, 11+len(served))
+	args = append(args, p.keys.Name, p.keys.Token, p.keys.Queue, p.keys.Deadlines, p.keys.Channel, p.said, p.channel,
+		owner, kind.Publish(publish), fair.Claim.Milliseconds(), kind.TokenTTL(0))
+	for _, id := range served {
+		args = append(args, id)
+	}
+	return lua.ElectionRelease.Call(args...)
+}
+
+// Renew is [kind.Lock.Renew].
+func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
+	return lua.ElectionRenew.Call(p.keys.Name, p.keys.Token, p.said, owner, kind.Millis(lease), kind.TokenTTL(lease))
+}
+
+// announce says what a leader says of itself. It is harmless when repeated. Replies: Done, with the
+// reason as text if observers could not be told; or Gone.
+func (p *protocol) announce(owner, token, value string, lease time.Duration, publish string) lua.Call {
+	return lua.ElectionAnnounce.Call(p.keys.Name, p.said, p.channel, owner, token, value, kind.TokenTTL(lease),
+		kind.Publish(publish))
+}
+
+// leader asks who leads. Replies: Done, owner, token, value and the milliseconds left; or Denied.
+func (p *protocol) leader() lua.Call { return lua.ElectionLeader.Call(p.keys.Name, p.said) }
+
+// backend is that of a fair lock, for candidates of which each is one of its own.
+type backend struct {
+	engine.Backend
+	engine.Waiter
+	said string
+}
+
+func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
+	b := fair.NewLock(c, p, opts...)
+	if b.Err == nil {
+		be := b.Backend()
+		b.Use(&backend{be, be.(engine.Waiter), p.said})
+	}
+	return b
+}
+
+// Traits is [engine.Backend.Traits]. An owner is a single term, so what it says late is never taken
+// for the word of its next one. Nor is a term handed on within the process: its successor has to
+// announce itself.
+func (b *backend) Traits() engine.Traits {
+	t := b.Backend.Traits()
+	t.NoReentry, t.HandsOff = true, false
+	return t
+}
+
+// Check is [engine.Backend.Check].
+func (b *backend) Check(cfg *engine.Settings) error {
+	if d := cfg.AtLeast(); d > 0 {
+		return errs.Invalid("HoldAtLeast is %v; a leader that resigns makes room for the next, leave the option out", d)
+	}
+	return b.Backend.Check(cfg)
+}
+
+// Explain is [engine.Backend.Explain].
+func (b *backend) Explain(err error) error {
+	if lua.IsError(err, "WRONGTYPE") {
+		err = errs.Both(fmt.Errorf("or the key %s holds something that is no announcement", b.said), err)
+	}
+	return b.Backend.Explain(err)
+}

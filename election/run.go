@@ -1,0 +1,110 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/remote"
+)
+
+// campaignPause is the longest time between a campaign that failed and the next one.
+const campaignPause = time.Second
+
+// Run campaigns, and calls lead when this candidate leads. The context of lead ends when the
+// leadership does, for the reasons of [holdfast.Hold.Context], and carries the fencing token for
+// package fence. Run waits until lead has returned, then resigns, and so the next candidate leads at
+// once. If lead panics, Run resigns, and the panic goes on.
+//
+// If the leadership was lost, Run campaigns again, whatever lead returned, and as often as it takes.
+// Campaigns that fail because Redis does not answer, or because the leadership was lost before it was
+// announced, are repeated after up to a second, and logged. A [holdfast.Wait] given to [New] ends a
+// campaign of Run too, which then begins again at the end of the queue.
+//
+// Run returns
+//   - the cause of ctx when that has ended, together with the error of lead if that is another one.
+//     Then too it waits for lead, and resigns;
+//   - otherwise what lead returned, if it led to the end. If the resignation failed, so that the next
+//     leader may have to wait for the lease, the error has that too;
+//   - [holdfast.ErrClosed] if the client was closed;
+//   - the error of a campaign that would fail again: [holdfast.ErrInvalid] for a bad argument, or a
+//     refusal by Redis, such as a missing permission.
+func (e *Election) Run(ctx context.Context, value string, lead func(ctx context.Context) error) error {
+	if err := e.check("run"); err != nil {
+		return err
+	}
+	if lead == nil {
+		return e.invalid("run", "lead is nil; pass the function to run while this candidate leads")
+	}
+	if err := errs.CheckContext(ctx); err != nil {
+		return e.fail("run", err)
+	}
+	for {
+		h, err := e.campaign(ctx, value, nil)
+		again := false
+		if err == nil {
+			if again, err = e.lead(ctx, h, lead); !again {
+				return err
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !passes(err) {
+			return e.fail("run", err)
+		}
+		e.base.Client.Session().Log.Warn("a campaign failed, and is repeated", "election", e.Name(), "error", err)
+		if err := e.base.Pause(ctx, remote.Spread(campaignPause)); errors.Is(err, errs.ErrClosed) {
+			return e.fail("run", err)
+		} else if err != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// lead is one term. again says that it was lost.
+func (e *Election) lead(ctx context.Context, h *engine.Hold, lead func(ctx context.Context) error) (again bool, err error) {
+	returned := false
+	defer func() {
+		if !returned { // it panicked, or ended its goroutine
+			_ = h.Unlock(ctx)
+		}
+	}()
+	err = lead(h.Context())
+	returned = true
+	cause := context.Cause(ctx)
+	resigned := h.Unlock(ctx)
+	switch {
+	case cause != nil && (err == nil || errors.Is(err, cause) || errors.Is(err, ctx.Err())):
+		return false, cause
+	case cause != nil:
+		return false, errs.Both(cause, err)
+	case errors.Is(resigned, errs.ErrLost):
+		return true, nil
+	case resigned == nil, errors.Is(resigned, errs.ErrReleased):
+		return false, err
+	}
+	resigned = e.fail("resign", resigned)
+	if err == nil {
+		return false, resigned
+	}
+	return false, errs.Both(err, resigned)
+}
+
+// passes reports whether another campaign may succeed where one has failed.
+func passes(err error) bool {
+	for _, hard := range []error{errs.ErrInvalid, errs.ErrClosed} {
+		if errors.Is(err, hard) {
+			return false
+		}
+	}
+	for _, soft := range []error{errs.ErrUnavailable, errs.ErrLost, errs.ErrNotAcquired, errs.ErrNotReplicated, errs.ErrUncertain} {
+		if errors.Is(err, soft) {
+			return true
+		}
+	}
+	return false
+}

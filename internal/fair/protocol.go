@@ -1,0 +1,151 @@
+package fair
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+const (
+	// Claim is the lease with which the lock is handed to a waiter: long enough for the message and
+	// the first renewal, even on a busy machine. A waiter that died unnoticed costs no more than
+	// that.
+	Claim = 2 * time.Second
+	// placeTTL is how long a place counts without a command from its client.
+	placeTTL = 15 * time.Second
+	// longestPlace is longer than any place counts. A place behind Redisson's waiters may count for
+	// hours.
+	longestPlace = 24 * time.Hour
+)
+
+// Queuer is the protocol of a kind with such a queue. [Protocol] is one. A kind that brings scripts of
+// its own has one that embeds it.
+type Queuer interface {
+	kind.Queuer
+	// Mailbox, Join and Poll are those of [Protocol].
+	Mailbox(of string) string
+	Join(owners []string, publish string, until int64) lua.Call
+	Poll(client, publish string, waiting []string) lua.Call
+}
+
+// Protocol has a lock's keys and makes the calls of its scripts.
+type Protocol struct {
+	kind string
+	keys keys.Lock
+	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for
+	// each call allocates.
+	name, token, queue, deadlines, channel any
+	boxes                                  kind.Boxes
+}
+
+var _ Queuer = (*Protocol)(nil)
+
+// places is the result of [kind.Queuer.Places]. A refusal has the milliseconds left to the holder,
+// the server's time, and whether Redisson may call this owner next; then the fields.
+var places = kind.Places{Longest: longestPlace, Fields: 3, Clock: 1}
+
+// NewProtocol is for the lock called name of a kind.
+func NewProtocol(kind, name string) *Protocol {
+	k := keys.For(name)
+	return &Protocol{kind: kind, keys: k, name: k.Name, token: k.Token, queue: k.Queue, deadlines: k.Deadlines, channel: k.Channel}
+}
+
+// Boxed once, like the keys.
+var (
+	claimMillis any = Claim.Milliseconds()
+	placeMillis any = placeTTL.Milliseconds()
+	noPlace     any = 0
+	// keepMillis is the time to live of the token's key where no lease is known. Renewals make it
+	// longer if necessary.
+	keepMillis any = kind.TokenTTL(0)
+)
+
+// Kind is [kind.Lock.Kind].
+func (p *Protocol) Kind() string { return p.kind }
+
+// Name is [kind.Lock.Name].
+func (p *Protocol) Name() string { return p.keys.Name }
+
+// Channel is [kind.Lock.Channel].
+func (p *Protocol) Channel() string { return p.keys.Channel }
+
+// Places is [kind.Queuer.Places].
+func (p *Protocol) Places() kind.Places { return places }
+
+// Mailbox is the channel for messages to the waiters of a client. For an owner's name it is the
+// channel on which Redisson calls that owner. A message has the owner without its client, the
+// token, the time of the grant in microseconds, the length of the claim in milliseconds, and the
+// others of the run, without their client.
+func (p *Protocol) Mailbox(of string) string { return p.keys.Mailbox(of) }
+
+// Acquire is [kind.Protocol.Acquire].
+func (p *Protocol) Acquire(a kind.Ask) lua.Call {
+	place := noPlace
+	if a.Place {
+		place = placeMillis
+	}
+	lease, ttl := p.boxes.Lease(a.Lease)
+	return lua.FairAcquire.Call(p.name, p.token, p.queue, p.deadlines, p.channel,
+		a.Owner, lease, ttl, kind.Flag(a.Again), place, claimMillis, kind.Publish(a.Publish), a.Until)
+}
+
+// Join asks for places for waiters who have none yet. See fair_join.lua.
+func (p *Protocol) Join(owners []string, publish string, until int64) lua.Call {
+	args := make([]any, 0, 10+len(owners))
+	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, placeMillis, until, claimMillis,
+		kind.Publish(publish), keepMillis)
+	for _, owner := range owners {
+		args = append(args, owner)
+	}
+	return lua.FairJoin.Call(args...)
+}
+
+// Recount is [kind.Lock.Recount].
+func (p *Protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
+	return lua.Recount.Call(p.name, owner, count, kind.Millis(lease))
+}
+
+// Release is [kind.Lock.Release].
+func (p *Protocol) Release(owner, publish string) lua.Call { return p.ReleaseRun(owner, nil, publish) }
+
+// ReleaseRun is [kind.Queuer.ReleaseRun].
+func (p *Protocol) ReleaseRun(owner string, served []string, publish string) lua.Call {
+	args := make([]any, 0, 9+len(served))
+	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, owner, kind.Publish(publish),
+		claimMillis, keepMillis)
+	for _, id := range served {
+		args = append(args, id)
+	}
+	return lua.FairRelease.Call(args...)
+}
+
+// Leave is [kind.Lock.Leave].
+func (p *Protocol) Leave(owner string, rest time.Duration, publish string) lua.Call {
+	return lua.Leave.Call(p.name, p.channel, owner, kind.Millis(rest), kind.Publish(publish))
+}
+
+// Renew is [kind.Lock.Renew].
+func (p *Protocol) Renew(owner string, lease time.Duration) lua.Call {
+	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease), kind.TokenTTL(lease))
+}
+
+// State is [kind.Protocol.State].
+func (p *Protocol) State() lua.Call {
+	return lua.FairState.Call(p.name, p.token, p.queue, p.deadlines, p.channel)
+}
+
+// Poll keeps the places of live waiters from ending. Replies: Done, milliseconds left to the
+// holder, the server's time, the holder, the owner in front if Redisson will call it, how many
+// listen on the client's mailbox (-1: not known), 1 if several other clients are in front of all
+// places of this client, and the owners that have no place.
+func (p *Protocol) Poll(client, publish string, waiting []string) lua.Call {
+	args := make([]any, 0, 10+len(waiting))
+	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, client, publish, claimMillis, keepMillis,
+		placeMillis)
+	for _, owner := range waiting {
+		args = append(args, owner)
+	}
+	return lua.FairPoll.Call(args...)
+}

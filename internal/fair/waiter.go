@@ -1,0 +1,200 @@
+package fair
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/pubsub"
+)
+
+// waiter is one call of Lock that waits in a waitlist.
+//
+// There may be ten thousand waiters, so a waiter must cost little. Its goroutine asks nothing by
+// itself, because that would take a deep stack, which the goroutine would keep. Nor does it start
+// another goroutine. It leaves its questions to the [asker], and sleeps near the top of its stack
+// until there is an answer.
+type waiter struct {
+	list        *waitlist
+	acquisition *engine.Acquisition
+	owner       string        // whose place it is; the acquisition gets another one when a run hands it the lock
+	wake        chan struct{} // 1-buffered: something has changed
+	since       time.Time     // a time before the question for the place
+
+	// Guarded by the waitlists' mu.
+	asking *inquiry        // the question that has not ended yet
+	result *remote.Outcome // the outcome of the last question, for the waiter
+	handed *handed         // a grant that a message has announced, or nil
+	// the server's time, in microseconds, of the last answer that the place has not been granted
+	// yet
+	refusedAt int64
+	asked     bool // it has asked for a place
+	look      bool // there is reason to ask
+	given     bool // a run of this client has handed the lock on to it
+	taking    bool // it makes a hold of a result or a grant, and a run must not hand it the lock
+	entering  bool // waits for the mailbox to be confirmed
+	foreign   bool // a client of Redisson may call this owner next
+
+	own *pubsub.Subscription // the channel of such a call
+}
+
+// handed is a grant that a message has announced.
+type handed struct {
+	token  string
+	micros int64     // the time of the grant, by the server's clock
+	sent   time.Time // a time not later than the grant, by this process's clock
+	claim  time.Duration
+	next   []string // the others of the run: owners without their client
+}
+
+var _ engine.Place = (*waiter)(nil)
+
+// waiterLocking makes a waiter of an acquisition, in the waitlist of the lock's name. It returns
+// with the waitlists' mutex held.
+func (s *server) waiterLocking(a *engine.Acquisition) *waiter {
+	ls := s.lists
+	p := &waiter{acquisition: a, owner: a.Owner(), wake: make(chan struct{}, 1), since: time.Now(), entering: true}
+	a.Entry().SetPlaced(true) // until the grant is live: a waiter that leaves gives its place back
+	ls.mu.Lock()
+	if p.list = ls.lists[s.base.Key]; p.list == nil {
+		ls.mu.Unlock()
+		p.list = ls.open(s)
+	}
+	p.list.waiters[p.owner] = p
+	return p
+}
+
+// Stand waits until there is something for the waiter to do: its answer has arrived, the lock was
+// handed to it, or the wait is over. It is called near the top of the stack, and functions that it
+// calls must need little stack.
+func (p *waiter) Stand() {
+	ended := p.acquisition.Context().Done()
+	for !p.isOver() {
+		select {
+		case <-p.wake:
+		case <-ended: // (The client's end sends to wake: to watch its context costs a waiter 100 bytes.)
+		}
+	}
+}
+
+// isOver reports whether Stand should return. It also asks the server if there is a reason to.
+func (p *waiter) isOver() bool {
+	l := p.list
+	if p.acquisition.Over() != nil || l.refused() != nil {
+		return true
+	}
+	ls := l.lists
+	ls.mu.Lock()
+	if p.foreign && p.own == nil {
+		ls.mu.Unlock()
+		// Without this subscription a poll would find the call a second later. (Not for all
+		// waiters: each needs a channel of its own.)
+		own := ls.client.Hub().Listen(l.server.protocol.Mailbox(p.owner), (*redissonCalls)(l))
+		ls.mu.Lock()
+		p.own = own
+	}
+	defer ls.mu.Unlock()
+	p.taking = false
+	switch {
+	case p.given, p.result != nil:
+		return true
+	case p.asking != nil:
+		return false
+	case p.entering && !l.confirmed:
+		return false
+	case p.entering:
+		p.entering, p.look = false, true
+	case p.handed != nil:
+		return true
+	}
+	if p.look {
+		ls.askLocked(p, true)
+	}
+	return false
+}
+
+// signalLocked tells the waiter that there is a reason to ask, or a grant.
+func (p *waiter) signalLocked() {
+	p.look = true
+	p.wakeLocked()
+}
+
+func (p *waiter) wakeLocked() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// news takes the result or grant that the waiter was woken for.
+func (p *waiter) news() (*remote.Outcome, *handed) {
+	p.list.lists.mu.Lock()
+	defer p.list.lists.mu.Unlock()
+	result, got := p.result, p.handed
+	p.result = nil
+	if result == nil {
+		p.handed = nil
+	}
+	p.taking = result != nil || got != nil
+	return result, got
+}
+
+// Take returns the hold of a waiter. If a hand-over turns out not to be enough, it asks and waits
+// again.
+func (p *waiter) Take() (*engine.Hold, error) {
+	h, err := p.take()
+	if p.list.lists.leave(p) {
+		return p.acquisition.Given()
+	}
+	return h, err
+}
+
+// take is Take without what a run hands to the waiter, for which it returns neither hold nor error.
+func (p *waiter) take() (*engine.Hold, error) {
+	ls, a := p.list.lists, p.acquisition
+	for {
+		if p.isGiven() {
+			return nil, nil
+		}
+		if cause := a.Over(); cause != nil {
+			p.missed()
+			return nil, a.Left(cause)
+		}
+		result, got := p.news()
+		if result != nil {
+			p.heard()
+			return a.Answer(*result)
+		}
+		if err := p.list.refused(); err != nil {
+			ls.retire(p.list)
+			return nil, err
+		}
+		// The message of an earlier grant to the same owner may come late.
+		if got != nil && got.micros > p.refusedAt {
+			if h, err := a.Accept(got.sent, got.token, got.claim, p.list.runOf(got.next)); h != nil || err != nil {
+				return h, err
+			}
+		}
+		p.Stand()
+	}
+}
+
+// missed notes, for the error of a waiter that leaves, what its client's last poll said about the
+// holder, or that the poll got no answer.
+func (p *waiter) missed() {
+	p.list.lists.mu.Lock()
+	err := p.list.failed
+	p.list.lists.mu.Unlock()
+	if err != nil {
+		p.acquisition.Failed().Store(&err)
+	}
+	p.heard()
+}
+
+// heard notes the last answer about the holder that any waiter of the waitlist got.
+func (p *waiter) heard() {
+	p.list.lists.mu.Lock()
+	said := p.list.said
+	p.list.lists.mu.Unlock()
+	p.acquisition.Hear(said)
+}

@@ -1,0 +1,119 @@
+package fair
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/pubsub"
+)
+
+// waitlist has the waiters of one client for one name. The waitlists' mu guards all fields except
+// lists, server and sub.
+type waitlist struct {
+	lists   *waitlists
+	server  *server
+	sub     *pubsub.Subscription
+	waiters map[string]*waiter // by owner
+
+	placed    int         // how many waiters have had an answer that they have a place
+	gathered  []*inquiry  // that wait for others, see gather.go
+	gather    *time.Timer // sends them
+	confirmed bool        // the mailbox is subscribed
+	due       time.Time   // when the next poll is due
+	left      time.Time   // when the last waiter left
+	doubted   time.Time   // when the mailbox was found to be at the wrong server
+	refreshed time.Time   // when the places were last kept by a poll
+	failed    error       // the failure of the last poll; nil if there was an answer
+	said      engine.Word // the last answer that named a holder
+	far       bool        // several other clients are in front of all our waiters
+	lost      bool        // a place was gone, so the next poll checks all
+
+	// A moment by the server's clock, and one by ours that was not later. Server times in messages
+	// are converted by these two.
+	sent   time.Time
+	micros int64
+
+	called *pubsub.Subscription // the channel on which Redisson calls our first waiter
+	caller string               // the owner of that waiter
+}
+
+var _ pubsub.Listener = (*waitlist)(nil)
+
+// Message takes a grant out of the mailbox. It is called with the hub's mutex held.
+func (l *waitlist) Message(payload string) {
+	fields := strings.Fields(payload)
+	if len(fields) < 4 {
+		return // not for us
+	}
+	l.lists.mu.Lock()
+	defer l.lists.mu.Unlock()
+	// The queue moves without a poll of ours. But polls still have to keep our places.
+	if l.due = time.Now().Add(l.gap()); l.due.After(l.refreshed.Add(refreshGap)) {
+		l.due = l.refreshed.Add(refreshGap)
+	}
+	p := l.waiters[l.lists.client.ID()+":"+fields[0]]
+	if p == nil {
+		return // it left, and gives back what it is handed; or an answer has already told it
+	}
+	if got, ok := l.trustLocked(fields[2], fields[3]); ok {
+		got.token, got.next = fields[1], fields[4:]
+		p.handed = &got
+	}
+	p.signalLocked()
+}
+
+// Look is called with the hub's mutex held when messages may have been missed.
+func (l *waitlist) Look(confirmed bool) {
+	l.lists.mu.Lock()
+	defer l.lists.mu.Unlock()
+	l.confirmed = confirmed
+	l.due = time.Time{}
+	for _, p := range l.waiters {
+		if p.entering || !confirmed { // otherwise the poll finds the waiters that it concerns
+			p.signalLocked()
+		}
+	}
+	l.lists.kickLocked()
+}
+
+// gap is the time between polls, if nothing happens.
+func (l *waitlist) gap() time.Duration {
+	if l.far {
+		return refreshGap
+	}
+	return pollGap
+}
+
+// trustLocked converts the server's time of a grant into a time on our clock that is not later, and
+// returns it with the length of the claim. It allows for clock rates within 1 % of each other. The
+// grant may be before the moment that we know, if a message was slower than an answer. If the
+// server's clock was set back, the result is too early, and the claim is not trusted.
+func (l *waitlist) trustLocked(micros, claim string) (got handed, ok bool) {
+	at, err := strconv.ParseInt(micros, 10, 64)
+	ms, err2 := strconv.ParseInt(claim, 10, 64)
+	if err != nil || err2 != nil || l.sent.IsZero() {
+		return got, false
+	}
+	got = handed{micros: at, claim: time.Duration(ms) * time.Millisecond}
+	now := suspend.System.Now()
+	past := time.Duration(at-l.micros) * time.Microsecond
+	// the time that our clock did not count and the server's did
+	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(l.sent)
+	got.sent = l.sent.Add(past - past.Abs()/100 - slept)
+	return got, !got.sent.After(now) // otherwise the server's clock was set forward
+}
+
+// refused returns the reason why waiters cannot wait, or nil.
+func (l *waitlist) refused() error {
+	err := l.sub.Err()
+	if err == nil || errors.Is(err, pubsub.ErrClosed) {
+		return nil
+	}
+	return errs.Both(errors.New("cannot listen for the grant; permit this user to subscribe to "+
+		l.server.protocol.Mailbox(l.lists.client.ID())), err)
+}

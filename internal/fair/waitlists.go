@@ -1,0 +1,412 @@
+package fair
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/pubsub"
+)
+
+const (
+	// pollGap is how often a client polls a name that it waits for, if nothing happens: the waiter
+	// that was handed the lock may be dead, and Redisson wakes only the waiter in front. A client
+	// behind several others leaves that to them, and only keeps its places.
+	pollGap = time.Second
+	// refreshGap is how often a client extends the deadlines of its places. A place counts for
+	// three times as long.
+	refreshGap = 5 * time.Second
+	// doubtGap is the least time between two replacements of the connection for messages because
+	// the server sees no listener on the mailbox.
+	doubtGap = 3 * time.Second
+	// pollChunk is how many places one script extends at most.
+	pollChunk = 500
+)
+
+// waitlists are all waitlists of a client. One goroutine serves them, and runs while there are any.
+// It never waits for a server.
+type waitlists struct {
+	client *engine.Client
+
+	// mu guards the rest. It may be taken with the hub's mutex held, so the hub is never called
+	// with mu held. It is never held over a network call.
+	mu       sync.Mutex
+	lists    map[queue.Key]*waitlist
+	firsts   map[queue.Key]int // how many callers ask for a name by themselves
+	askers   map[*redis.Client]*asker
+	unsorted []*inquiry // in a cluster: questions that no asker has yet
+	sorting  bool
+	asked    map[*redis.Client]bool // masters whose polls are under way
+	running  bool
+	kick     chan struct{} // 1-buffered: something is due earlier
+}
+
+func waitlistsOf(c *engine.Client) *waitlists {
+	return engine.Attached(c, func(c *engine.Client) *waitlists {
+		return &waitlists{
+			client: c, lists: make(map[queue.Key]*waitlist), firsts: make(map[queue.Key]int),
+			askers: make(map[*redis.Client]*asker), asked: make(map[*redis.Client]bool), kick: make(chan struct{}, 1),
+		}
+	})
+}
+
+// first counts the callers that ask for a name by themselves.
+func (ls *waitlists) first(key queue.Key, n int) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.firsts[key] += n; ls.firsts[key] == 0 {
+		delete(ls.firsts, key)
+	}
+}
+
+// isFirst reports whether no caller of this client waits for a name or asks for it.
+func (ls *waitlists) isFirst(key queue.Key) bool {
+	ls.mu.Lock()
+	first := ls.lists[key] == nil && ls.firsts[key] == 0
+	ls.mu.Unlock()
+	return first
+}
+
+// syncLocked notes the server's time from the reply of a script, with the time at which the script
+// was sent. It returns the server's time as a number.
+func (l *waitlist) syncLocked(sent time.Time, micros string) int64 {
+	at, err := strconv.ParseInt(micros, 10, 64)
+	if err == nil && sent.After(l.sent) {
+		l.sent, l.micros = sent, at
+	}
+	return at
+}
+
+// open makes the waitlist of a name if there is none, and returns it with the mutex held. It makes
+// the subscription first, because the hub's mutex comes before ours. If two callers subscribe at
+// once, one subscription is closed again.
+func (ls *waitlists) open(s *server) *waitlist {
+	key, mailbox := s.base.Key, s.protocol.Mailbox(ls.client.ID())
+	fresh := &waitlist{lists: ls, server: s, waiters: make(map[string]*waiter)}
+	fresh.sub = ls.client.Hub().Listen(mailbox, fresh)
+	ls.mu.Lock()
+	for ls.lists[key] != nil {
+		ls.mu.Unlock()
+		fresh.sub.Close()
+		ls.mu.Lock()
+		if l := ls.lists[key]; l != nil {
+			return l
+		}
+		ls.mu.Unlock()
+		fresh.sub = ls.client.Hub().Listen(mailbox, fresh)
+		ls.mu.Lock()
+	}
+	ls.lists[key], fresh.due, fresh.refreshed = fresh, time.Now().Add(pollGap), time.Now()
+	if !ls.running {
+		ls.running = true
+		ls.client.Tasks().Go(ls.run)
+	}
+	return fresh
+}
+
+// leave removes a waiter. The waitlist stays for a while, in case another waiter comes. leave
+// reports whether a run has handed the lock on to the waiter.
+func (ls *waitlists) leave(p *waiter) (given bool) {
+	ls.mu.Lock()
+	ls.giveUpLocked(p)
+	delete(p.list.waiters, p.owner)
+	p.list.left = time.Now()
+	if p.refusedAt != 0 {
+		if p.list.placed--; p.list.placed == 0 {
+			p.list.servedLocked()
+		}
+	}
+	given = p.given
+	ls.mu.Unlock()
+	if p.own != nil {
+		p.own.Close()
+	}
+	return given
+}
+
+// retire ends a waitlist whose mailbox the server refused, so that the next waiter subscribes
+// again.
+func (ls *waitlists) retire(l *waitlist) {
+	ls.mu.Lock()
+	if ls.lists[l.server.base.Key] == l {
+		delete(ls.lists, l.server.base.Key)
+	}
+	called := l.called
+	l.called = nil
+	ls.mu.Unlock()
+	l.sub.Close()
+	if called != nil {
+		called.Close()
+	}
+}
+
+func (ls *waitlists) kickLocked() {
+	select {
+	case ls.kick <- struct{}{}:
+	default:
+	}
+}
+
+// run serves the waitlists until there are none. A new waitlist needs no kick, because its first
+// poll is not due before the timer fires.
+func (ls *waitlists) run() {
+	timer := time.NewTimer(pollGap)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ls.kick:
+		case <-ls.client.Context().Done():
+			ls.wakeAll()
+			return
+		}
+		polls, more := ls.duePolls(time.Now())
+		if !more {
+			return
+		}
+		ls.send(polls)
+		timer.Reset(ls.pause())
+	}
+}
+
+// wakeAll wakes all waiters when the client has ended. Later waiters see the end by themselves.
+func (ls *waitlists) wakeAll() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.lists {
+		for _, p := range l.waiters {
+			p.wakeLocked()
+		}
+	}
+}
+
+// poll is one script that is due.
+type poll struct {
+	list      *waitlist
+	call      lua.Call
+	confirmed bool // the mailbox was subscribed before
+	probes    bool // the script asks about one place only
+}
+
+// duePolls makes the scripts of the waitlists that are due, and ends waitlists that have been empty
+// for a while. If no waitlist is left, more is false and the run ends.
+func (ls *waitlists) duePolls(now time.Time) (polls []poll, more bool) {
+	ended := ls.endIdle(now)
+	for _, sub := range ended {
+		sub.Close()
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if len(ls.lists) == 0 {
+		ls.running = false
+		return nil, false
+	}
+	for _, l := range ls.lists {
+		if l.due.After(now) || ls.askedLocked(l) {
+			continue
+		}
+		l.due = now.Add(l.gap())
+		if len(l.waiters) == 0 {
+			continue
+		}
+		owners, all := l.probe(now), l.lost || now.Sub(l.refreshed) >= refreshGap
+		if all {
+			l.refreshed = now
+			owners = l.old(now)
+		}
+		for first := true; first || len(owners) > 0; first = false {
+			n := min(len(owners), pollChunk)
+			polls = append(polls, poll{l, l.server.protocol.Poll(ls.client.ID(), ls.client.Server().Publish, owners[:n]),
+				l.confirmed, !all})
+			owners = owners[n:]
+		}
+	}
+	return polls, true
+}
+
+// old returns the owners whose places are old enough to be extended, or all owners if places were
+// lost.
+func (l *waitlist) old(now time.Time) (owners []string) {
+	for owner, p := range l.waiters {
+		if l.lost || now.Sub(p.since) >= refreshGap {
+			owners = append(owners, owner)
+		}
+	}
+	l.lost = false
+	return owners
+}
+
+// probe returns the owner of one place that is not quite new. If the server has lost that place, it
+// may have lost all.
+func (l *waitlist) probe(now time.Time) []string {
+	for owner, p := range l.waiters {
+		if now.Sub(p.since) >= pollGap {
+			return []string{owner}
+		}
+	}
+	return nil
+}
+
+// endIdle removes the waitlists that have been empty for pollGap. It returns their subscriptions
+// for the caller to close, because the hub must not be called with our mutex held.
+func (ls *waitlists) endIdle(now time.Time) (ended []*pubsub.Subscription) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for key, l := range ls.lists {
+		if len(l.waiters) > 0 || now.Sub(l.left) < pollGap {
+			continue
+		}
+		delete(ls.lists, key)
+		ended = append(ended, l.sub)
+		if l.called != nil {
+			ended = append(ended, l.called)
+			l.called = nil
+		}
+	}
+	return ended
+}
+
+// pause is the time until the next poll is due.
+func (ls *waitlists) pause() time.Duration {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	next := time.Now().Add(pollGap)
+	for _, l := range ls.lists {
+		if l.due.Before(next) && !ls.askedLocked(l) {
+			next = l.due
+		}
+	}
+	return max(time.Until(next), 0)
+}
+
+// send runs the scripts in other goroutines, so that a master that hangs delays only its own
+// waitlists.
+func (ls *waitlists) send(polls []poll) {
+	for master, due := range remote.ByMaster(ls.client.Server(), polls,
+		func(p poll) string { return p.list.server.base.Key.Name }) {
+		ls.setAsked(master, true)
+		ls.client.Tasks().Go(func() {
+			defer ls.setAsked(master, false)
+			ls.sendTo(due)
+		})
+	}
+}
+
+// setAsked notes whether polls of a master are under way. Meanwhile that master's waitlists send no
+// others. So a master that does not answer costs one goroutine and one connection, and not more and
+// more.
+func (ls *waitlists) setAsked(master *redis.Client, asked bool) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if asked {
+		ls.asked[master] = true
+		return
+	}
+	delete(ls.asked, master)
+	ls.kickLocked()
+}
+
+func (ls *waitlists) askedLocked(l *waitlist) bool {
+	return len(ls.asked) > 0 && ls.asked[ls.client.Server().MasterOf(l.server.base.Key.Name)]
+}
+
+// sendTo runs the scripts in one pipeline. Scripts that fail are left to the next poll.
+func (ls *waitlists) sendTo(polls []poll) {
+	calls := make([]lua.Call, len(polls))
+	for i, p := range polls {
+		calls[i] = p.call
+	}
+	sent, silent := suspend.System.Now(), false
+	results := lua.RunAll(ls.client.Context(), ls.client.Redis(), calls)
+	ls.client.Session().NotePanic(results[0].Err)
+	for i, result := range results {
+		if result.Err != nil {
+			silent = silent || !errs.IsReply(result.Err)
+			ls.mu.Lock()
+			polls[i].list.failed = panics.Text(result.Err)
+			ls.mu.Unlock()
+			continue
+		}
+		ls.apply(polls[i], sent, result.Reply)
+	}
+	if cluster := ls.client.Server().Cluster; silent && cluster != nil {
+		cluster.ReloadState(ls.client.Context())
+	}
+}
+
+// apply wakes the waiters that the reply to a poll concerns: the one that was handed the lock, and
+// those that have no place any more.
+func (ls *waitlists) apply(p poll, sent time.Time, r lua.Reply) {
+	l, missing := p.list, r.Texts(6)
+	ls.mu.Lock()
+	l.syncLocked(sent, r.Text(1))
+	l.failed = nil
+	if holder := r.Text(2); holder != "" {
+		l.said = engine.Word{At: time.Now(), Blocker: remote.InTheWay(r.Int(0), holder)}
+	}
+	for _, owner := range append(missing, r.Text(2)) {
+		if p := l.waiters[owner]; p != nil {
+			p.signalLocked()
+		}
+	}
+	l.far = r.Int(5) == 1
+	if p.probes && len(missing) > 0 && missing[0] != r.Text(2) && len(l.waiters) > 1 {
+		l.lost, l.due = true, sent
+	}
+	if left := time.Duration(r.Int(0)) * time.Millisecond; left >= 0 && sent.Add(left).Before(l.due) {
+		l.due = sent.Add(left + time.Millisecond) // nobody announces the end of the holder's lease
+	}
+	// We are subscribed, but not at the lock's server: the lock has moved to another server, and
+	// the old one did not close our connection.
+	deaf := p.confirmed && l.confirmed && r.Int(4) == 0 && sent.Sub(l.doubted) > doubtGap
+	if deaf {
+		l.doubted = sent
+	}
+	caller, old := r.Text(3), l.called
+	same := caller == l.caller || ls.lists[l.server.base.Key] != l
+	ls.mu.Unlock()
+	if deaf {
+		l.sub.Reconnect()
+	}
+	if same {
+		return
+	}
+	var called *pubsub.Subscription
+	if caller != "" {
+		called = ls.client.Hub().Listen(l.server.protocol.Mailbox(caller), (*redissonCalls)(l))
+	}
+	ls.mu.Lock()
+	if ls.lists[l.server.base.Key] == l {
+		l.called, l.caller = called, caller
+	} else {
+		old = called // the waitlist ended meanwhile, and closed the old subscription
+	}
+	ls.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+}
+
+// redissonCalls is a waitlist as a listener on the channel where Redisson calls the first waiter.
+// After such a call a poll takes the lock for that waiter.
+type redissonCalls waitlist
+
+// Message is called with the hub's mutex held.
+func (c *redissonCalls) Message(string) { c.Look(true) }
+
+// Look is called with the hub's mutex held.
+func (c *redissonCalls) Look(bool) {
+	c.lists.mu.Lock()
+	defer c.lists.mu.Unlock()
+	c.due = time.Time{}
+	c.lists.kickLocked()
+}

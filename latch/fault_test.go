@@ -1,0 +1,216 @@
+package latch_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// latchWaiters is how many goroutines of the process wait for a latch.
+func latchWaiters() int {
+	stacks := make([]byte, 8<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "latch.(*Latch).wait(")
+}
+
+// faults are what can happen to one command between client and server.
+var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
+
+// proxied is the latch for a client behind a proxy.
+func (l *lab) proxied(hooks ...redis.Hook) (*latch.Latch, *faultproxy.Proxy) {
+	l.Helper()
+	return l.patient(nil, hooks...)
+}
+
+// patient is the same with options.
+func (l *lab) patient(opts *holdfast.Options, hooks ...redis.Hook) (*latch.Latch, *faultproxy.Proxy) {
+	l.Helper()
+	proxy := faultproxy.New(l.TB, redistest.Shared(l.TB).Addr())
+	rdb := redistest.NewClient(l.TB, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond })
+	for _, h := range hooks {
+		rdb.AddHook(h)
+	}
+	return latch.New(newClient(l.TB, rdb, opts), l.name), proxy
+}
+
+// TestAtMostOnce: each operation meets each fault, and is repeated.
+func TestAtMostOnce(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			l := newLab(t)
+			m, proxy := l.proxied()
+			for _, s := range []*lua.Script{lua.LatchSet, lua.LatchCount, lua.LatchDelete} { // the server knows them
+				require.NoError(t, l.rdb.ScriptLoad(t.Context(), s.Text()).Err())
+			}
+			_, err := m.Delete(t.Context()) // the client knows the server's clock
+			require.NoError(t, err)
+			hit := func(s *lua.Script) {
+				t.Helper()
+				proxy.Clear()
+				rule := proxy.On(faultproxy.Script(s.Hash()), 1, fault)
+				t.Cleanup(func() { require.Equal(t, 1, rule.Count(), s.Name()) })
+			}
+			hit(lua.LatchSet)
+			set(t, m, 3)
+			hit(lua.LatchCount)
+			count(t, m, 2)
+			require.Equal(t, "2", l.rdb.Get(t.Context(), l.name).Val())
+			hit(lua.LatchDelete)
+			deleted, err := m.Delete(t.Context())
+			require.NoError(t, err)
+			require.True(t, deleted)
+			for _, key := range l.rdb.Keys(t.Context(), "*"+l.name+"*").Val() {
+				require.Positive(t, l.rdb.PTTL(t.Context(), key).Val(), key)
+			}
+		})
+	}
+}
+
+// The controls: the server that does not remember calls counts twice, and who does not repeat fails.
+func TestAtMostOnceControl(t *testing.T) {
+	l := newLab(t)
+	m, proxy := l.proxied(mutant.Hook(lua.LatchCount, "if call('EXISTS', this) == 1 then", "if false then"))
+	set(t, m, 5)
+	count(t, m, 4)
+	proxy.On(func(args []string) bool { return strings.EqualFold(args[0], "evalsha") }, 1, faultproxy.DropReply)
+	count(t, m, 2)
+
+	t.Cleanup(defence.Resend.Without(t))
+	proxy.Clear()
+	proxy.On(faultproxy.Command("evalsha"), 1, faultproxy.DropReply)
+	_, err := m.CountDown(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUncertain)
+}
+
+// late has a count-down come when its latch was opened and set anew, and returns what is left of the
+// new one.
+func late(t *testing.T, hooks ...redis.Hook) string {
+	t.Helper()
+	l := newLab(t)
+	m, proxy := l.proxied(hooks...)
+	set(t, m, 1)
+	_, err := m.Count(t.Context())
+	require.NoError(t, err)
+	rule := proxy.On(func(args []string) bool {
+		return strings.EqualFold(args[0], "evalsha") && len(args) > 4 && strings.Contains(args[4], "holdfast_latch:")
+	}, 1, faultproxy.DropReply)
+	counted := make(chan error, 1)
+	proxy.DelayRequest(func(args []string) bool { return rule.Count() > 0 && strings.EqualFold(args[0], "evalsha") }, 1, time.Hour)
+	go func() {
+		_, err := m.CountDown(context.Background())
+		counted <- err
+	}()
+	other := l.process()
+	eventually(t, "counted, and the answer is lost", func() bool { return l.rdb.Exists(t.Context(), l.name).Val() == 0 })
+	set(t, other, 3)
+	proxy.Clear() // the repeat comes now
+	require.NoError(t, <-counted)
+	return l.rdb.Get(t.Context(), l.name).Val()
+}
+
+// A repeat of a call that has opened a latch does not count when that is set anew.
+func TestLateRepeat(t *testing.T) { require.Equal(t, "3", late(t)) }
+
+// The control: the server that does not remember it.
+func TestLateRepeatControl(t *testing.T) {
+	require.Equal(t, "2", late(t, mutant.Hook(lua.LatchCount, "if call('EXISTS', this) == 1 then", "if false then")))
+}
+
+// deaf has a latch be opened while the connection of a waiter is cut, and returns whether it is let in.
+func deaf(t *testing.T) bool {
+	t.Helper()
+	l := newLab(t)
+	m, proxy := l.proxied()
+	set(t, m, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := waiting(ctx, m)
+	eventually(t, "it listens", func() bool { return l.listening() == 1 })
+	looks := func() int { return proxy.Seen(faultproxy.Script(lua.LatchLook.Hash())) }
+	before := looks()
+	listens := proxy.DelayRequest(faultproxy.Command("subscribe"), 1, time.Hour)
+	proxy.CutAll()
+	<-listens.Fired()
+	eventually(t, "it has looked since", func() bool { return looks() > before })
+	count(t, l.process(), 0)
+	listens.Release()
+	select {
+	case err := <-c:
+		require.NoError(t, err)
+		return true
+	case <-time.After(3 * time.Second):
+		cancel()
+		<-c
+		return false
+	}
+}
+
+// A message that was lost with its connection is made up for.
+func TestLostMessage(t *testing.T) { require.True(t, deaf(t)) }
+
+// The control: without a look when it listens again.
+func TestLostMessageControl(t *testing.T) {
+	t.Cleanup(defence.Rewake.Without(t))
+	require.False(t, deaf(t))
+}
+
+// TestStorm: while connections are cut and answers lost, goroutines of several processes count
+// latches down that are set again and again. Each count-down that returned has counted once, so no
+// latch opens too early or stays shut.
+func TestStorm(t *testing.T) {
+	l := newLab(t)
+	const processes, each, rounds = 3, 4, 15
+	var counters []*latch.Latch
+	var proxies []*faultproxy.Proxy
+	for range processes {
+		m, proxy := l.patient(&holdfast.Options{RetryBudget: time.Minute})
+		counters, proxies = append(counters, m), append(proxies, proxy)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	master := l.process()
+	for range rounds {
+		set(t, master, processes*each)
+		for _, proxy := range proxies {
+			proxy.Clear()
+			for range 3 {
+				proxy.On(func([]string) bool { return true }, 1+rand.IntN(2*each), faults[rand.IntN(len(faults))])
+			}
+		}
+		var waiters []<-chan error
+		for range 3 {
+			waiters = append(waiters, waiting(ctx, l.process()))
+		}
+		var g sync.WaitGroup
+		for _, m := range counters {
+			for range each {
+				g.Go(func() {
+					if _, err := m.CountDown(ctx); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		g.Wait()
+		left, err := master.Count(ctx)
+		require.NoError(t, err)
+		require.Zero(t, left)
+		for _, c := range waiters {
+			open(t, c)
+		}
+	}
+}

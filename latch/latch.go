@@ -1,0 +1,213 @@
+// Package latch provides a count-down latch on Redis: Redisson's RCountDownLatch for Go, on the same
+// key. A latch is set to a count, counted down by any process, and is open when the count is zero.
+// Those who wait are then let in, all at once.
+//
+// What it promises:
+//
+//   - CountDown counts once, also if its reply is lost and the request is repeated, or comes late.
+//     The server remembers a call for a time in which repeats of it may come.
+//   - Nobody sleeps on when the latch is open: after the last CountDown, after Delete, when the latch
+//     has ended, and when messages were lost with a connection. Waiters are woken by a message, one
+//     for each client, however many wait there.
+//   - A latch opens once. It may then be set anew, and repeats of calls from before do not count.
+//   - Every key has an end. A latch of which nothing is heard ends after a day, or after the time
+//     that [holdfast.Lease] says. Set and CountDown are words; Wait and Count are none.
+//
+// # Not promised
+//
+//   - That a waiter sees a latch open that is set anew at once. If the waiter is told first that it
+//     was set, it goes on to wait for that one.
+//   - Anything about who counts. A process that dies before it has counted leaves the others waiting,
+//     until their own time is over or the latch ends.
+//   - What Redisson's clients do. Their CountDown is sent once and may be lost, or counted twice
+//     where they repeat it themselves; a latch that they set has no end, and gets none here. Their
+//     delete tells nobody that the latch is open; waiters of this library find out within half a
+//     minute, by a look.
+//   - In a cluster with sharded pub/sub, that Redisson's clients are told of latches with a hash tag
+//     in their name. Redisson's own do not work there.
+//
+// # Cost
+//
+// Set, CountDown, Count and Delete send one script each. All who wait in a client share a
+// subscription, and one look at the server: when they come, when a message comes, and every half
+// minute.
+package latch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+const kindName = "latch"
+
+// defaultStay is how long a latch stays without a word.
+const defaultStay = 24 * time.Hour
+
+// Latch is a latch by name. Any number of Latches, in any number of processes, with one name on one
+// Redis are the same. Make one with [New]; it holds no resources and needs no closing. All methods
+// are safe for concurrent use.
+type Latch struct {
+	asker engine.Asker
+	keys  keys.Latch
+	stay  time.Duration
+}
+
+// New makes the latch called name on a client. [holdfast.Lease] says how long it stays without a
+// word; the default is 24 h. Other options have no meaning here. New sends nothing. For an invalid
+// name, option or client, the first operation returns the error.
+//
+// The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
+// "orders:{42}".
+func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Latch {
+	l := &Latch{asker: engine.NewAsker((*engine.Client)(c), name), keys: keys.ForLatch(name)}
+	cfg := engine.Settings{Lease: defaultStay}
+	if err := cfg.Add(opts); err != nil && l.asker.Err == nil {
+		l.asker.Err = err
+	}
+	l.stay = cfg.Lease
+	return l
+}
+
+// Name is the name of the latch in Redis.
+func (l *Latch) Name() string {
+	if l == nil {
+		return ""
+	}
+	return l.keys.Name
+}
+
+// Set sets the count, of at least 1, if the latch is not set. It reports whether it did: false says
+// that the latch is set already, and has not been opened yet.
+//
+// Errors:
+//   - [holdfast.ErrInvalid] for a count below 1, and other bad arguments;
+//   - [holdfast.ErrUnavailable] if Redis did not answer, together with [holdfast.ErrUncertain] if the
+//     latch may have been set all the same;
+//   - [holdfast.ErrClosed] if the client was closed;
+//   - otherwise an error of Redis.
+func (l *Latch) Set(ctx context.Context, count int) (bool, error) {
+	if count < 1 || count > math.MaxInt32 {
+		return false, l.fail("set", errs.Invalid("count is %d; set a latch to a number from 1 to %d", count, math.MaxInt32))
+	}
+	o, err := l.change(ctx, "set", lua.LatchSet, count)
+	return err == nil && o.Reply.Int(0) == 1, err
+}
+
+// CountDown counts down by one, and returns what is left. 0 says that the latch is open, as it is if
+// it was never set. Errors are those of [Latch.Set]. With [holdfast.ErrUncertain] it may have been
+// counted, and call it again only if counting twice does no harm.
+func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
+	o, err := l.change(ctx, "count down", lua.LatchCount, 0)
+	if err != nil {
+		return 0, err
+	}
+	if refused := o.Reply.Text(2); refused != "" {
+		return 0, l.fail("count down", unheard(refused))
+	}
+	return int(o.Reply.Int(0)), nil
+}
+
+// Count is what is left to count; 0 if the latch is open or was never set.
+func (l *Latch) Count(ctx context.Context) (int, error) {
+	if err := l.check("count"); err != nil {
+		return 0, err
+	}
+	left, _, err := l.look(ctx)
+	return left, l.fail("count", err)
+}
+
+// Delete takes the latch away, which opens it: all who wait are let in. It reports whether it was
+// set. Errors are those of [Latch.Set].
+func (l *Latch) Delete(ctx context.Context) (bool, error) {
+	o, err := l.change(ctx, "delete", lua.LatchDelete, 0)
+	if err != nil {
+		return false, err
+	}
+	deleted := o.Reply.Int(0) == 1
+	if refused := o.Reply.Text(2); refused != "" {
+		return deleted, l.fail("delete", unheard(refused))
+	}
+	return deleted, nil
+}
+
+// unheard is the error of a latch that is open, where the announcement was refused.
+func unheard(refused string) error {
+	return fmt.Errorf("done, but those who wait could not be told, and find out within %v: %s", rest, refused)
+}
+
+// change runs a script that changes the latch, with what all of them take. A repeat of the call has
+// the same id.
+func (l *Latch) change(ctx context.Context, op string, script *lua.Script, count int) (remote.Outcome, error) {
+	if err := l.check(op); err != nil {
+		return remote.Outcome{}, err
+	}
+	if err := l.asker.MayAsk(ctx); err != nil {
+		return remote.Outcome{}, l.fail(op, err)
+	}
+	c := l.asker.Client
+	server, this := c.Server(), l.keys.Call(c.NewOwnerID(false))
+	more := kind.Millis(2*c.Session().Budget()) + 10_000
+	o, err := l.asker.Query(ctx, engine.Changes, func(publish string) lua.Call {
+		return script.Call(l.keys.Name, this, count, kind.Millis(l.stay), server.Clock.Limit(), more, publish, l.channel())
+	})
+	if err != nil {
+		return o, l.fail(op, err)
+	}
+	server.Clock.Saw(o.Sent, o.Reply.Text(1))
+	return o, nil
+}
+
+// channel is where the client's server announces.
+func (l *Latch) channel() string {
+	if l.asker.Client.Server().Publish == "SPUBLISH" {
+		return l.keys.Sharded
+	}
+	return l.keys.Channel
+}
+
+// look asks what is left, and for how long the latch lasts without a word; negative: it does not
+// end.
+func (l *Latch) look(ctx context.Context) (left int, lasts time.Duration, err error) {
+	o, err := l.asker.Query(ctx, engine.Reads, func(string) lua.Call { return lua.LatchLook.Call(l.keys.Name) })
+	if err != nil {
+		return 0, 0, err
+	}
+	return int(o.Reply.Int(0)), remote.Remaining(o.Reply.Int(1)), nil
+}
+
+// check returns an error for a zero or nil Latch, so that its methods do not panic.
+func (l *Latch) check(op string) error {
+	if l == nil || l.asker.Client == nil && l.asker.Err == nil {
+		return &holdfast.Error{Op: op, Kind: kindName,
+			Err: fmt.Errorf("%w: nil or zero Latch; make one with latch.New", holdfast.ErrInvalid)}
+	}
+	return nil
+}
+
+// fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
+func (l *Latch) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &holdfast.Error{Op: op, Kind: kindName, Name: l.Name(), Err: err}
+}
+
+// notOpen says what is left to count. Nothing is known of it: unknown.
+func notOpen(left int, known bool) error {
+	if !known {
+		return errs.ErrUnavailable
+	}
+	return errs.Both(errs.ErrNotAcquired, errors.New(strconv.Itoa(left)+" to count"))
+}

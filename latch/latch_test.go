@@ -1,0 +1,214 @@
+package latch_test
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/latch"
+)
+
+// A latch is set once, counted down by anybody, and open for all when nothing is left.
+func TestLatch(t *testing.T) {
+	l := newLab(t)
+	here, there := l.process(), l.process()
+	require.NoError(t, here.Wait(t.Context()), "it was never set")
+	count(t, there, 0)
+	set(t, here, 3)
+	again, err := there.Set(t.Context(), 5)
+	require.NoError(t, err)
+	require.False(t, again, "it is set already")
+	n, err := there.Count(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	require.InDelta(t, 24*time.Hour, l.rdb.PTTL(t.Context(), l.name).Val(), float64(time.Minute))
+
+	var all []<-chan error
+	for range 5 {
+		all = append(all, waiting(t.Context(), here), waiting(t.Context(), there))
+	}
+	eventually(t, "both clients listen", func() bool { return l.listening() == 2 })
+	count(t, here, 2)
+	count(t, there, 1)
+	for _, c := range all {
+		require.Empty(t, c)
+	}
+	count(t, here, 0)
+	for _, c := range all {
+		open(t, c)
+	}
+	require.Zero(t, l.rdb.Exists(t.Context(), l.name).Val())
+	count(t, here, 0)
+
+	set(t, there, 1) // anew
+	next := waiting(t.Context(), here)
+	require.ErrorIs(t, here.Wait(t.Context(), holdfast.Wait(0)), holdfast.ErrNotAcquired)
+	count(t, there, 0)
+	open(t, next)
+}
+
+// Delete opens a latch, and so does its end.
+func TestOpenedOtherwise(t *testing.T) {
+	for name, end := range map[string]func(l *lab){
+		"deleted": func(l *lab) {
+			deleted, err := l.process().Delete(context.Background())
+			require.NoError(l, err)
+			require.True(l, deleted)
+		},
+		"ended":              func(l *lab) { require.NoError(l, l.rdb.PExpire(context.Background(), l.name, time.Millisecond).Err()) },
+		"counted by another": func(l *lab) { redisson(l, "0") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			m := l.process(holdfast.Lease(2 * time.Second))
+			set(t, m, 1)
+			c := waiting(t.Context(), m)
+			eventually(t, "it listens", func() bool { return l.listening() == 1 })
+			end(l)
+			open(t, c)
+			deleted, err := m.Delete(t.Context())
+			require.NoError(t, err)
+			require.False(t, deleted)
+		})
+	}
+}
+
+// redisson does what its countDown was seen to do when it opens a latch.
+func redisson(l *lab, message string) {
+	l.Helper()
+	ctx := context.Background()
+	if l.rdb.Decr(ctx, l.name).Val() <= 0 {
+		require.NoError(l, l.rdb.Del(ctx, l.name).Err())
+	}
+	require.NoError(l, l.rdb.Publish(ctx, l.channel(), message).Err())
+}
+
+// On one key with Redisson: its latches have no end, and get none; its waiters are told.
+func TestSharedWithRedisson(t *testing.T) {
+	l := newLab(t)
+	m := l.process()
+	sub := l.rdb.Subscribe(t.Context(), l.channel())
+	defer sub.Close()
+	_, err := sub.Receive(t.Context())
+	require.NoError(t, err)
+	hears := func(want string) {
+		t.Helper()
+		msg, err := sub.ReceiveMessage(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, msg.Payload)
+	}
+	require.NoError(t, l.rdb.Set(t.Context(), l.name, 2, 0).Err())
+	require.NoError(t, l.rdb.Publish(t.Context(), l.channel(), "1").Err())
+	hears("1")
+	c := waiting(t.Context(), m)
+	count(t, m, 1)
+	require.Equal(t, time.Duration(-1), l.rdb.PTTL(t.Context(), l.name).Val(), "it has no end")
+	count(t, m, 0)
+	hears("0")
+	open(t, c)
+	set(t, m, 1)
+	hears("1")
+	_, err = m.Delete(t.Context())
+	require.NoError(t, err)
+	hears("0") // where Redisson's delete sends a 1, and its waiters sleep on
+}
+
+// Wait, and what it says when it is over.
+func TestWaitEnds(t *testing.T) {
+	l := newLab(t)
+	m := l.process()
+	set(t, m, 7)
+	before := l.rdb.PTTL(t.Context(), l.name).Val()
+	err := m.Wait(t.Context(), holdfast.Wait(20*time.Millisecond))
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.ErrorContains(t, err, "7 to count")
+	ctx, cancel := context.WithCancel(t.Context())
+	c := waiting(ctx, m)
+	eventually(t, "it listens", func() bool { return l.listening() == 1 })
+	cancel()
+	require.ErrorIs(t, <-c, context.Canceled)
+	require.LessOrEqual(t, l.rdb.PTTL(t.Context(), l.name).Val(), before, "Wait is no word")
+	require.ErrorIs(t, m.Wait(ctx), context.Canceled)
+}
+
+// A client that is closed lets nobody wait on.
+func TestClose(t *testing.T) {
+	l := newLab(t)
+	c := newClient(t, redistest.Shared(t).Client(t), nil)
+	m := latch.New(c, l.name)
+	set(t, m, 1)
+	waits := waiting(t.Context(), m)
+	eventually(t, "it listens", func() bool { return l.listening() == 1 })
+	require.NoError(t, c.Close(t.Context()))
+	require.ErrorIs(t, <-waits, holdfast.ErrClosed)
+	_, err := m.CountDown(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrClosed)
+}
+
+// Bad input is refused with what to do.
+func TestInput(t *testing.T) {
+	l := newLab(t)
+	m := l.process()
+	for _, n := range []int{0, -1, math.MaxInt64} {
+		_, err := m.Set(t.Context(), n)
+		require.ErrorIs(t, err, holdfast.ErrInvalid)
+		require.ErrorContains(t, err, "set a latch to a number from 1")
+	}
+	require.ErrorContains(t, m.Wait(t.Context(), nil), "option 1 is nil")
+	require.ErrorContains(t, m.Wait(t.Context(), holdfast.Wait(-1)), "Wait is -1ns")
+	require.ErrorIs(t, latch.New(nil, "x").Wait(t.Context()), holdfast.ErrInvalid)
+	require.ErrorIs(t, latch.New(newClient(t, l.rdb, nil), "").Wait(t.Context()), holdfast.ErrInvalid)
+	_, err := l.process(holdfast.Lease(0)).Count(t.Context())
+	require.ErrorContains(t, err, "Lease is 0s")
+	var none *latch.Latch
+	_, err = none.CountDown(t.Context())
+	require.ErrorContains(t, err, "latch.New")
+	require.ErrorIs(t, m.Wait(nil), holdfast.ErrInvalid) //nolint:staticcheck // that is the test
+	require.NoError(t, l.rdb.Set(t.Context(), l.name, "red", time.Minute).Err())
+	_, err = m.CountDown(t.Context())
+	require.ErrorContains(t, err, "does not hold a count")
+	require.ErrorContains(t, m.Wait(t.Context()), "does not hold a count")
+	require.NoError(t, l.rdb.Del(t.Context(), l.name).Err())
+	require.NoError(t, l.rdb.HSet(t.Context(), l.name, "a", "b").Err())
+	_, err = m.Set(t.Context(), 1)
+	require.ErrorContains(t, err, "WRONGTYPE")
+}
+
+// However many wait in a client, it hears one message and looks once for all.
+func TestOneLookForAll(t *testing.T) {
+	srv := redistest.Start(t)
+	c := newClient(t, srv.Client(t), nil)
+	m := latch.New(c, "many")
+	set(t, m, 1)
+	const many = 250
+	var g sync.WaitGroup
+	var inside atomic.Int32
+	for range many {
+		g.Go(func() {
+			if err := m.Wait(t.Context()); err != nil {
+				t.Error(err)
+			}
+			inside.Add(1)
+		})
+	}
+	rdb := srv.Client(t)
+	eventually(t, "it listens, and nobody comes any more", func() bool {
+		before := srv.CommandCalls(t)["evalsha"]
+		return latchWaiters() == many && srv.CommandCalls(t)["evalsha"] == before &&
+			rdb.PubSubNumSub(t.Context(), "redisson_countdownlatch__channel__{many}").Val()["redisson_countdownlatch__channel__{many}"] == 1
+	})
+	require.Zero(t, inside.Load())
+	srv.ResetStats(t)
+	count(t, m, 0)
+	g.Wait()
+	calls := srv.CommandCalls(t)
+	require.LessOrEqual(t, calls["evalsha"]+calls["eval"], int64(4), "the count-down, and a look or two")
+	require.Equal(t, int64(1), calls["publish"])
+}

@@ -1,0 +1,99 @@
+package latch_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/latch"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// patience is how long a test waits for what must come, on however slow a machine.
+const patience = 20 * time.Second
+
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
+}
+
+func newClient(t testing.TB, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(rdb, opts)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
+}
+
+func uniqueName(t testing.TB) string {
+	return t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)
+}
+
+// lab is a name on the package's server.
+type lab struct {
+	testing.TB
+	rdb  *redis.Client
+	name string
+}
+
+func newLab(t testing.TB) *lab {
+	t.Helper()
+	return &lab{t, redistest.Shared(t).Client(t), uniqueName(t)}
+}
+
+// process is the latch for a client of its own.
+func (l *lab) process(opts ...holdfast.Option) *latch.Latch {
+	l.Helper()
+	return latch.New(newClient(l.TB, redistest.Shared(l.TB).Client(l.TB), nil), l.name, opts...)
+}
+
+func (l *lab) channel() string { return "redisson_countdownlatch__channel__{" + l.name + "}" }
+
+// listening is how many clients listen.
+func (l *lab) listening() int64 {
+	l.Helper()
+	n, err := l.rdb.PubSubNumSub(context.Background(), l.channel()).Result()
+	require.NoError(l, err)
+	return n[l.channel()]
+}
+
+// set sets a latch that is not set.
+func set(t testing.TB, l *latch.Latch, count int) {
+	t.Helper()
+	ok, err := l.Set(context.Background(), count)
+	require.NoError(t, err)
+	require.True(t, ok)
+}
+
+// count counts down and demands what is left.
+func count(t testing.TB, l *latch.Latch, left int) {
+	t.Helper()
+	n, err := l.CountDown(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, left, n)
+}
+
+// waiting has somebody wait.
+func waiting(ctx context.Context, l *latch.Latch, opts ...holdfast.Option) <-chan error {
+	c := make(chan error, 1)
+	go func() { c <- l.Wait(ctx, opts...) }()
+	return c
+}
+
+// open demands that somebody who waited was let in.
+func open(t testing.TB, c <-chan error) {
+	t.Helper()
+	select {
+	case err := <-c:
+		require.NoError(t, err)
+	case <-time.After(patience):
+		require.FailNow(t, "it waits on")
+	}
+}

@@ -1,0 +1,212 @@
+package latch
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
+)
+
+// rest is for how long nobody looks at a latch of which nothing is heard. A message that was lost
+// with its connection is made up for at once; this is for one that was never sent, as by Redisson's
+// delete.
+const rest = 30 * time.Second
+
+var errWaited = errors.New("waited as long as Wait allows")
+
+// Wait waits until the latch is open, and returns nil at once if it is, or was never set. The context
+// bounds the wait, and so does [holdfast.Wait].
+//
+// Errors:
+//   - [holdfast.ErrNotAcquired] if the wait was over first; the text says what is left to count;
+//   - [holdfast.ErrUnavailable] if Redis did not say that;
+//   - [holdfast.ErrClosed] if the client was closed;
+//   - [holdfast.ErrInvalid] for a bad argument;
+//   - otherwise an error of Redis.
+//
+// With the first two, errors.Is is true for the cause of the context too.
+func (l *Latch) Wait(ctx context.Context, opts ...holdfast.Option) error {
+	if err := l.check("wait"); err != nil {
+		return err
+	}
+	var cfg engine.Settings
+	if err := cfg.Add(opts); err != nil {
+		return l.fail("wait", err)
+	}
+	if err := l.asker.MayAsk(ctx); err != nil {
+		return l.fail("wait", err)
+	}
+	if d, ok := engine.Waits(opts); ok {
+		if d == 0 {
+			return l.fail("wait", l.once(ctx))
+		}
+		limited, cancel := context.WithTimeoutCause(ctx, d, errWaited)
+		defer cancel()
+		ctx = limited
+	}
+	return l.fail("wait", l.wait(ctx))
+}
+
+// once is a wait that looks and does not wait.
+func (l *Latch) once(ctx context.Context) error {
+	left, _, err := l.look(ctx)
+	if err != nil || left == 0 {
+		return err
+	}
+	return notOpen(left, true)
+}
+
+// wait joins those of this client who wait for the latch.
+func (l *Latch) wait(ctx context.Context) error {
+	c := l.asker.Client
+	g := engine.Attached(c, func(*engine.Client) *gates { return &gates{of: map[string]*gate{}} })
+	w := g.join(l)
+	select {
+	case <-w.done:
+		return w.err
+	case <-ctx.Done():
+	}
+	return g.leave(l.keys.Name, w, context.Cause(ctx))
+}
+
+// deaf is the error of those who wait where nothing can be heard; nil for nil.
+func (l *Latch) deaf(why error) error {
+	switch {
+	case why == nil:
+		return nil
+	case l.asker.Client.Context().Err() != nil:
+		return errs.ErrClosed
+	}
+	return errs.Both(errors.New("cannot listen for the end; permit this user to subscribe to "+l.channel()), why)
+}
+
+// gates are the latches that somebody of a client waits for.
+type gates struct {
+	mu sync.Mutex // guards the rest and what gates and waiters have; never held over a network call
+	of map[string]*gate
+}
+
+// gate is a latch that somebody of a client waits for. Its goroutine looks for all of them; it ends
+// when nobody waits.
+type gate struct {
+	waiting []*waiter
+	come    chan struct{} // has a token when somebody has joined, or the last one has left
+}
+
+// waiter is one call of Wait.
+type waiter struct {
+	left  int  // what was last heard
+	known bool // that something was
+	err   error
+	done  chan struct{} // closed when the latch is open, or err says why nobody looks any more
+}
+
+// join adds a waiter. A look that was begun before says nothing to it: the latch may have been set
+// since.
+func (g *gates) join(l *Latch) *waiter {
+	w := &waiter{done: make(chan struct{})}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := g.of[l.keys.Name]
+	if at == nil {
+		at = &gate{come: make(chan struct{}, 1)}
+		g.of[l.keys.Name] = at
+		l.asker.Client.Tasks().Go(func() { g.watch(l, at) })
+	}
+	at.waiting = append(at.waiting, w)
+	at.kick()
+	return w
+}
+
+func (at *gate) kick() {
+	select {
+	case at.come <- struct{}{}:
+	default:
+	}
+}
+
+// leave takes a waiter out whose wait is over for a cause, and returns its error: nil if the latch
+// was opened in this moment.
+func (g *gates) leave(name string, w *waiter, cause error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-w.done:
+		return w.err
+	default:
+	}
+	at := g.of[name] // there is one for as long as the waiter is in it
+	at.waiting = slices.DeleteFunc(at.waiting, func(other *waiter) bool { return other == w })
+	if len(at.waiting) == 0 {
+		at.kick()
+	}
+	return errs.Both(notOpen(w.left, w.known), cause)
+}
+
+// batch is who waits now. Without anybody the gate is given up.
+func (g *gates) batch(name string, at *gate) []*waiter {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(at.waiting) == 0 {
+		delete(g.of, name)
+	}
+	return slices.Clone(at.waiting)
+}
+
+// tell tells some what a look has shown.
+func (g *gates) tell(at *gate, some []*waiter, left int, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, w := range some {
+		w.left, w.known, w.err = left, err == nil, err
+	}
+	if left > 0 && err == nil {
+		return
+	}
+	told := make(map[*waiter]bool, len(some))
+	for _, w := range some {
+		told[w] = true
+	}
+	at.waiting = slices.DeleteFunc(at.waiting, func(w *waiter) bool {
+		if told[w] {
+			close(w.done)
+		}
+		return told[w]
+	})
+}
+
+// watch looks at a latch for all who wait for it, until nobody does.
+func (g *gates) watch(l *Latch, at *gate) {
+	c := l.asker.Client
+	sub := c.Hub().Subscribe(l.channel())
+	defer sub.Close()
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	for {
+		some := g.batch(l.keys.Name, at)
+		if len(some) == 0 {
+			return
+		}
+		left, lasts, err := l.look(c.Context())
+		if err == nil && left > 0 {
+			err = l.deaf(sub.Err())
+		}
+		g.tell(at, some, left, err)
+		next := rest
+		if lasts >= 0 {
+			next = min(next, lasts+time.Millisecond) // a key lives through its last millisecond
+		}
+		timer.Reset(next)
+		select {
+		case <-sub.Wake():
+		case <-at.come:
+		case <-timer.C:
+		case <-c.Context().Done():
+		}
+	}
+}

@@ -1,0 +1,23 @@
+-- latch_delete: take a latch away, which opens it.
+--
+-- KEYS  1 count   2 this call, so that a repeat of it is known
+-- ARGV  1 -   2 -   3 until when this may be executed, us by the server's clock   4 how much longer than that repeats may come, ms
+--       5 PUBLISH or SPUBLISH   6 channel
+-- Reply {1, 1, time}  taken away
+--       {1, 0, time}  it was not set
+--       {1, 1, time, error}   taken away, but the announcement was refused
+--       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
+-- Atomic. A repeat gets the reply of the first, and takes nothing away that was set since.
+-- The message is Redisson's for "open". Its own delete sends the one for "set", and its waiters sleep on.
+local call, name, this = redis.call, KEYS[1], KEYS[2]
+-- include clock
+local limit = ARGV[3]
+-- include late
+if call('EXISTS', this) == 1 then return {1, 1, clock} end
+if call('EXISTS', name) == 0 then return {1, 0, clock} end
+call('GET', name) -- an error if it is no latch
+-- include call
+call('DEL', name)
+local command, to, text = ARGV[5], ARGV[6], '0'
+-- include announce
+return {1, 1, clock, type(sent) == 'table' and sent.err or nil}

@@ -1,0 +1,27 @@
+-- readers: who of the readers of a lock is still there.
+-- Reads: call, name; one: whether it is enough to find one
+-- Sets:  rest: for how long the last of their leases lasts, ms, or that of the one that was found; 0 if nobody is there
+--        reader: one of them who is there; nil if nobody is, or if they are too many to be looked at
+-- A reader of this library has one lease, whatever its count, and one of Redisson's has one for each. Where there is more than can be
+-- looked at, all are taken for there: the hash then lasts as long as the last renewal of any of them.
+local rest = 0
+local reader, looks = nil, 0
+local fields = call('HLEN', name)
+-- include timeouts
+if fields <= 257 then
+  local hash = call('HGETALL', name)
+  for i = 1, #hash, 2 do
+    local owner = hash[i]
+    local leases = string.find(owner, ':h%d+$') and 1 or tonumber(hash[i + 1]) or 0
+    if owner == 'mode' or string.find(owner, ':write$') then leases = 0 end
+    looks = looks + leases
+    if looks > 512 or one and rest > 0 then break end
+    for n = 1, leases do
+      local left = call('PTTL', prefix .. owner .. ':rwlock_timeout:' .. n)
+      if left > rest then rest, reader = left, owner end
+    end
+  end
+end
+if fields > 257 or looks > 512 then
+  rest, reader = math.max(call('PTTL', name), 1), nil
+end

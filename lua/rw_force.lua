@@ -1,0 +1,27 @@
+-- rw_force: free a read-write lock of the readers that somebody has seen there, and wake those who wait.
+--
+-- KEYS  1 lock hash   2 channel
+-- ARGV  1 -           2 PUBLISH or SPUBLISH, empty to tell nobody   3... the readers
+-- Reply {1}           some of them read, and do so no more
+--       {1, error}    the same, but the announcement was refused
+--       {-1}          none of them read; nothing was changed
+-- Atomic, and harmless when repeated: who came later is not among them.
+local call = redis.call
+local name, command, found = KEYS[1], ARGV[2], 0
+-- include timeouts
+for i = 3, #ARGV do
+  local count = tonumber(call('HGET', name, ARGV[i]) or nil)
+  if count then
+    call('HDEL', name, ARGV[i])
+    if string.find(ARGV[i], ':h%d+$') then count = 1 end
+    for n = 1, math.min(count, 16) do call('DEL', prefix .. ARGV[i] .. ':rwlock_timeout:' .. n) end
+    found = found + 1
+  end
+end
+if found == 0 then
+  if call('HLEN', name) == 0 then call('DEL', name) end -- a replica refuses it
+  return {-1}
+end
+if call('HLEN', name) == 1 and call('HEXISTS', name, 'mode') == 1 then call('DEL', name) end
+-- include free
+return {1}

@@ -1,0 +1,34 @@
+-- rw_state: what the server knows of a read-write lock at this moment.
+--
+-- KEYS  1 lock hash   2 token   3 writers, see rw_read.lua
+-- ARGV  none
+-- Reply {1, mode, pttl, token, waiting, owner, count, ms...}   held; token is '0' where none is known; how many wait to write; then each
+--                          field of the hash with its count, and what is left of its lease, which for a writer is what the hash has
+--       {0, token, waiting}   free
+--       an error if there are more than 1025 fields, or no mode among them
+-- Reads only; all values are of one moment.
+local call = redis.call
+local name, token = KEYS[1], call('GET', KEYS[2]) or '0'
+-- include clock
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local waiting = call('ZCOUNT', KEYS[3], '(' .. now, '+inf')
+local fields = call('HLEN', name)
+if fields == 0 then return {0, token, waiting} end
+local mode = call('HGET', name, 'mode')
+if not mode or fields > 1025 then
+  return redis.error_reply('HOLDFAST the key ' .. name .. ' is a hash of ' .. fields .. ' fields'
+    .. (mode and '' or ' without a mode, and no read-write lock'))
+end
+-- include timeouts
+local reply, hash = {1, mode, call('PTTL', name), token, waiting}, call('HGETALL', name)
+for i = 1, #hash, 2 do
+  local owner, count = hash[i], hash[i + 1]
+  if owner ~= 'mode' then
+    local left = reply[3]
+    if not string.find(owner, ':write$') then
+      left = call('PTTL', prefix .. owner .. ':rwlock_timeout:' .. (string.find(owner, ':h%d+$') and 1 or count))
+    end
+    reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = owner, count, left
+  end
+end
+return reply

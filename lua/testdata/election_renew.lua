@@ -1,0 +1,20 @@
+-- election_renew: make the lease of a leader last at least so long from now, and its announcement for longer.
+--
+-- KEYS  1 lock hash   2 token   3 announcement
+-- ARGV  1 owner       2 lease, ms   3 time to live of the token's key and of the announcement, ms
+-- Reply {1}           renewed: the time to live is at least the lease
+--       {-1}          the owner does not hold the lock; nothing was changed, the key is never brought back
+-- Atomic, and harmless when repeated. Never shortens.
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.call('PTTL', KEYS[3]) < tonumber(ARGV[3]) then
+  redis.call('PEXPIRE', KEYS[3], ARGV[3])
+end
+local call = redis.call
+local name, lease = KEYS[1], tonumber(ARGV[2])
+local held = call('HEXISTS', name, ARGV[1]) == 1
+if not held and call('HLEN', name) == 0 then call('DEL', name) end
+if not held then return {-1} end
+if call('PTTL', name) < lease then
+  call('PEXPIRE', name, lease)
+  call('PEXPIRE', KEYS[2], ARGV[3])
+end
+return {1}

@@ -1,0 +1,37 @@
+-- latch_count: count a latch down by one.
+--
+-- KEYS  1 count   2 this call, so that a repeat of it is known
+-- ARGV  1 -   2 how long the latch stays without a word from now on, ms   3 until when this may be executed, us by the server's clock
+--       4 how much longer than that repeats may come, ms   5 PUBLISH or SPUBLISH   6 channel
+-- Reply {1, left, time}   what is left to count. 0: the latch is open, as it is where none is set
+--       {1, left, time, error}   the same, but the announcement that it is open was refused
+--       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
+--       an error if the key holds no count
+-- Atomic: who sees the latch open is told of it. A repeat counts nothing, and gets what is left at that time.
+-- A call that found no latch is not remembered: it has not counted.
+-- A latch of Redisson has no end, and gets none.
+local call, name, this = redis.call, KEYS[1], KEYS[2]
+local time = call('TIME')
+local micros = time[2]
+if #micros < 6 then micros = string.rep('0', 6 - #micros) .. micros end
+local clock = time[1] .. micros
+local limit = ARGV[3]
+if limit and (#limit < #clock or #limit == #clock and limit < clock) then return {-2, clock} end
+local left = call('GET', name)
+if not left then return {1, 0, clock} end
+left = not string.find(left, '[^%d-]') and tonumber(left)
+if not left then return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a count') end
+if call('EXISTS', this) == 1 then return {1, math.max(left, 0), clock} end
+local kept = math.ceil(math.min(2 * (limit - clock) / 1000, 3600000)) + ARGV[4]
+call('SET', this, '1', 'PX', kept)
+local ttl = call('PTTL', name)
+if ttl >= 0 and ttl < tonumber(ARGV[2]) then call('PEXPIRE', name, ARGV[2]) end
+left = call('DECR', name)
+if left > 0 then return {1, left, clock} end
+call('DEL', name)
+local command, to, text = ARGV[5], ARGV[6], '0'
+local sent = redis.pcall(command, to, text)
+if type(sent) == 'table' and sent.err and command ~= 'PUBLISH' and string.find(sent.err, 'nknown') then
+  sent = redis.pcall('PUBLISH', to, text)
+end
+return {1, 0, clock, type(sent) == 'table' and sent.err or nil}

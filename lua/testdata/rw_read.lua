@@ -1,0 +1,82 @@
+-- rw_read: grant an owner a read-write lock to read.
+--
+-- KEYS  1 lock hash   2 token   3 writers: sorted set, owner that waits to write -> until when its place counts, ms of the server's
+--       clock         4 the owner's lease to read
+-- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms
+--       4 until when this may be executed, us by the server's clock
+--       5 the ticket of the first refusal, empty if there was none
+-- Reply {1, token, token, time}  granted: the owner reads once. The token is that of the last write, or the server's time if none is
+--                     known, as decimal text
+--       {0, ms, ticket, owner}   somebody else writes, whose lease has so much left, or waits to write, whose place counts for so long
+--       {0, pttl, ticket, field...}   the key is no read-write lock: its fields, or how many there are of more than four
+--       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
+-- Atomic: the hash, its time to live, the owner's lease and the token change together or not at all. Harmless when repeated: the count
+-- is set, and the lease is counted anew, because the caller trusts it from the moment of the last sending.
+--
+-- Who reads already, or writes, does not wait for a writer that waits: that writer waits for it. All others do, or a lock with many
+-- readers would never be free to write. But each waits for one writer at most: its ticket is the token before the write that it has to
+-- let go first, and when a greater one was granted, it does not wait for others. So readers and writers take turns. (Phase-fair locks:
+-- Brandenburg and Anderson, 2009.)
+--
+-- The hash is Redisson's: the field "mode" is "read" or "write", a reader's field is its owner, a writer's its owner and ":write", and
+-- the value is the count. So are the leases of readers: a key for each, which ends with the lease. The hash lasts as long as the longest.
+local call = redis.call
+local name, tokens, writers, lease, owner, ms = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], tonumber(ARGV[2])
+local time = call('TIME')
+local micros = time[2]
+if #micros < 6 then micros = string.rep('0', 6 - #micros) .. micros end
+local clock = time[1] .. micros
+local limit = ARGV[4]
+if limit and (#limit < #clock or #limit == #clock and limit < clock) then return {-2, clock} end
+local held = call('HMGET', name, 'mode', owner, owner .. ':write')
+local mode, last = held[1], call('GET', tokens)
+if last and string.find(last, '%D') then
+  local n = not string.find(last, '%D') and tonumber(last)
+  if not n or n >= 9007199254740991 then
+    return redis.error_reply('HOLDFAST the token key ' .. tokens .. ' does not hold a token: ' .. last)
+  end
+end
+if mode ~= 'read' and not held[3] then
+  local ticket = ARGV[5] ~= '' and ARGV[5] or last and string.format('%.0f', last - 1) or '0'
+  local fields = call('HLEN', name)
+  if fields > 0 then
+    local pttl = call('PTTL', name)
+    if fields > 128 then return {0, pttl, ticket, fields} end
+    local some = call('HKEYS', name)
+    if mode then
+      for _, field in ipairs(some) do
+        local writer = string.match(field, '^(.*):write$')
+        if writer then return {0, pttl, ticket, writer} end
+      end
+    end
+    if fields > 4 then return {0, pttl, ticket, fields} end
+    return {0, pttl, ticket, some[1], some[2], some[3], some[4]}
+  end
+end
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if not held[2] and not held[3] and (ARGV[5] == '' or tonumber(last or 0) <= tonumber(ARGV[5])) then
+  local writer = nil
+  local place = nil
+  if call('EXISTS', writers) == 1 then
+    local last = call('ZRANGE', writers, -1, -1, 'WITHSCORES')
+    if last[2] and tonumber(last[2]) > now then writer, place = last[1], tonumber(last[2]) end
+  end
+  if writer then return {0, place - now, ARGV[5] ~= '' and ARGV[5] or last or '0', writer} end
+end
+-- The end of the hash comes first where there is one, because Redis allows that when out of memory, and then allows what is behind it.
+local left = call('PTTL', name)
+if left >= 0 then call('PEXPIRE', name, math.max(left, ms)) end
+if not last then
+  last = clock
+  call('SET', tokens, last, 'PX', ARGV[3])
+end
+call('SET', lease, '1', 'PX', ms)
+call('HSET', name, 'mode', mode or 'read', owner, '1')
+if left < 0 then
+  local limited = redis.pcall('PEXPIRE', name, ms)
+  if type(limited) == 'table' then -- a lock without an end must not stay
+    redis.pcall('DEL', name, lease)
+    return limited
+  end
+end
+return {1, last, last, clock}

@@ -1,0 +1,54 @@
+-- rw_read_release: give back a read-write lock that an owner reads, and wake those who wait for it.
+--
+-- KEYS  1 lock hash   2 channel   3 the owner's lease to read
+-- ARGV  1 owner       2 PUBLISH or SPUBLISH, empty to tell nobody
+-- Reply {1}           given back, and announced if nobody is left
+--       {1, error}    given back, but the announcement was refused (no permission for the channel)
+--       {-1}          the owner does not read; nothing was changed
+-- Atomic: nobody sees the lock free before the announcement is on its way.
+--
+-- If others are left, it is looked whether they are there only where somebody listens: else nobody waits for that, and it costs time
+-- that grows with their number. The lease of who writes and reads at once is left as it is.
+local call = redis.call
+local name, command = KEYS[1], ARGV[2]
+if call('HDEL', name, ARGV[1]) == 0 then return {-1} end -- a write also if it changes nothing: a replica refuses it
+call('DEL', KEYS[3])
+local left = call('HLEN', name)
+if left > 1 then
+  if call('HGET', name, 'mode') == 'write' then return {1} end
+  local heard = redis.pcall('PUBSUB', command == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', KEYS[2])
+  if heard[2] == 0 then return {1} end
+  local one = true
+  local rest = 0
+  local reader, looks = nil, 0
+  local fields = call('HLEN', name)
+  local prefix = (string.find(name, '{', 1, true) and name or '{' .. name .. '}') .. ':'
+  if fields <= 257 then
+    local hash = call('HGETALL', name)
+    for i = 1, #hash, 2 do
+      local owner = hash[i]
+      local leases = string.find(owner, ':h%d+$') and 1 or tonumber(hash[i + 1]) or 0
+      if owner == 'mode' or string.find(owner, ':write$') then leases = 0 end
+      looks = looks + leases
+      if looks > 512 or one and rest > 0 then break end
+      for n = 1, leases do
+        local left = call('PTTL', prefix .. owner .. ':rwlock_timeout:' .. n)
+        if left > rest then rest, reader = left, owner end
+      end
+    end
+  end
+  if fields > 257 or looks > 512 then
+    rest, reader = math.max(call('PTTL', name), 1), nil
+  end
+  if rest > 0 then return {1} end
+end
+call('DEL', name)
+if command ~= '' then
+  local to, text = KEYS[2], '1'
+  local sent = redis.pcall(command, to, text)
+  if type(sent) == 'table' and sent.err and command ~= 'PUBLISH' and string.find(sent.err, 'nknown') then
+    sent = redis.pcall('PUBLISH', to, text)
+  end
+  if type(sent) == 'table' and sent.err then return {1, sent.err} end
+end
+return {1}

@@ -1,0 +1,46 @@
+-- rw_write_release: give back a read-write lock that an owner writes, or its place among those who wait to write, and wake who waits.
+--
+-- KEYS  1 lock hash   2 channel   3 writers, see rw_read.lua   4 the owner's lease to read
+-- ARGV  1 owner       2 PUBLISH or SPUBLISH, empty to tell nobody
+-- Reply {1}           given back, and announced
+--       {1, error}    given back, but the announcement was refused (no permission for the channel)
+--       {-1}          the owner does not write; its place, if it had one, was given back, and that is announced if it was the last
+-- Atomic: nobody sees the lock free before the announcement is on its way.
+--
+-- If the owner reads too, it goes on reading, as one of any number: the hash lasts as long as its lease to read.
+local call = redis.call
+local name, command, field = KEYS[1], ARGV[2], ARGV[1] .. ':write'
+if call('HEXISTS', name, field) == 0 then
+  -- Also a write that changes nothing, which a replica refuses: it may not know of the holder yet.
+  if call('ZREM', KEYS[3], ARGV[1]) == 1 and call('EXISTS', KEYS[3]) == 0 then
+    local function tell()
+      if command ~= '' then
+        local to, text = KEYS[2], '1'
+        local sent = redis.pcall(command, to, text)
+        if type(sent) == 'table' and sent.err and command ~= 'PUBLISH' and string.find(sent.err, 'nknown') then
+          sent = redis.pcall('PUBLISH', to, text)
+        end
+        if type(sent) == 'table' and sent.err then return {1, sent.err} end
+      end
+    end
+    tell()
+  end
+  return {-1}
+end
+call('HDEL', name, field)
+local rest = call('HLEN', name) > 1 and call('PTTL', KEYS[4]) or 0
+if rest > 0 then
+  call('PEXPIRE', name, rest)
+  call('HSET', name, 'mode', 'read')
+else
+  call('DEL', name)
+end
+if command ~= '' then
+  local to, text = KEYS[2], '1'
+  local sent = redis.pcall(command, to, text)
+  if type(sent) == 'table' and sent.err and command ~= 'PUBLISH' and string.find(sent.err, 'nknown') then
+    sent = redis.pcall('PUBLISH', to, text)
+  end
+  if type(sent) == 'table' and sent.err then return {1, sent.err} end
+end
+return {1}

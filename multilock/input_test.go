@@ -1,0 +1,215 @@
+package multilock_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/memory"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// wrapped is a lock in a type of somebody's own, which counts the grants.
+type wrapped struct {
+	holdfast.Locker
+	granted int
+}
+
+func (w *wrapped) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	h, err := w.Locker.Lock(ctx, opts...)
+	return h, w.count(err)
+}
+
+func (w *wrapped) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	h, err := w.Locker.TryLock(ctx, opts...)
+	return h, w.count(err)
+}
+
+func (w *wrapped) count(err error) error {
+	if err == nil {
+		w.granted++
+	}
+	return err
+}
+
+// careless drops what it is given.
+type careless struct{ holdfast.Locker }
+
+func (c careless) TryLock(context.Context, ...holdfast.Option) (*holdfast.Hold, error) {
+	return c.Locker.TryLock(context.Background())
+}
+
+// TestBadInput: what is refused, with the remedy, before anything is sent.
+func TestBadInput(t *testing.T) {
+	srv := redistest.Start(t)
+	c, other := newClient(t, srv.Client(t), nil), newClient(t, srv.Client(t), nil)
+	a, b := rlock.New(c, "a"), rlock.New(c, "b")
+	var none *multilock.Mutex
+	before := srv.CommandCalls(t)["evalsha"]
+	for what, row := range map[string]struct {
+		m      *multilock.Mutex
+		opts   []holdfast.Option
+		remedy string
+	}{
+		"no locks":       {m: multilock.New(), remedy: "no locks; give at least one"},
+		"nil lock":       {m: multilock.New(a, nil), remedy: "lock 2: invalid argument: it is nil; leave it out"},
+		"nil Mutex":      {m: multilock.New(a, (*rlock.Mutex)(nil)), remedy: "make one with rlock.New"},
+		"zero Mutex":     {m: multilock.New(&rlock.Mutex{}), remedy: "make one with rlock.New"},
+		"nil multilock":  {m: multilock.New(none), remedy: "make one with multilock.New"},
+		"zero multilock": {m: &multilock.Mutex{}, remedy: "make one with multilock.New"},
+		"nil itself":     {m: none, remedy: "make one with multilock.New"},
+		"empty inside":   {m: multilock.New(a, multilock.New()), remedy: "give at least one"},
+		"bad name":       {m: multilock.New(a, rlock.New(c, "")), remedy: "give the lock a name"},
+		"nil client":     {m: multilock.New(a, rlock.New(nil, "b")), remedy: "make one with holdfast.New"},
+		"two kinds":      {m: multilock.New(a, b, fairlock.New(c, "b")), remedy: "use one kind for a name"},
+		"two clients":    {m: multilock.New(a, rlock.New(other, "a")), remedy: "use one client"},
+		"in a type":      {m: multilock.New(a, &wrapped{Locker: multilock.New(b)}), remedy: "give the members of it"},
+		"bad option":     {multilock.New(a, b), []holdfast.Option{holdfast.Lease(0)}, `rlock "a": invalid argument: Lease is 0s`},
+		"nil option":     {multilock.New(a, b), []holdfast.Option{nil}, "option 1 is nil; leave it out"},
+		"bad default":    {m: multilock.New(a, rlock.New(c, "b", holdfast.Wait(-1))), remedy: `rlock "b": invalid argument: Wait is -1ns`},
+		"refused by one": {multilock.New(a, fairlock.New(c, "b")), []holdfast.Option{holdfast.Keep(time.Second)}, `fairlock "b": `},
+	} {
+		_, lock := row.m.Lock(t.Context(), row.opts...)
+		_, try := row.m.TryLock(t.Context(), row.opts...)
+		for _, err := range []error{lock, try} {
+			require.ErrorIs(t, err, holdfast.ErrInvalid, what)
+			require.ErrorContains(t, err, row.remedy, what)
+		}
+	}
+	var noContext context.Context
+	_, err := multilock.New(a, b).Lock(noContext)
+	require.ErrorContains(t, err, "use context.Background()")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = multilock.New(a, b).Lock(ended)
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, before, srv.CommandCalls(t)["evalsha"], "nothing is sent")
+	_, err = multilock.New(a, careless{b}).Lock(t.Context())
+	require.ErrorContains(t, err, "pass context and options on")
+	require.Empty(t, taken(t, srv.Client(t), "a", "b"))
+}
+
+// TestTwice: a lock that is given twice counts once, however it is made.
+func TestTwice(t *testing.T) {
+	c, rdb := shared(t)
+	n := names(t, "ab")
+	two, _ := shared(t)
+	quorum := func(one, two *holdfast.Client) *redlock.Mutex {
+		return redlock.New([]*holdfast.Client{one, two}, n[1], redlock.TrustRestarts())
+	}
+	for _, m := range []*multilock.Mutex{
+		multilock.New(append(plain(c, n...), plain(c, n...)...)...),
+		multilock.New(multilock.New(plain(c, n...)...), multilock.New(plain(c, n[1])...)),
+		multilock.New(append(plain(c, n...), &wrapped{Locker: rlock.New(c, n[0])})...),
+	} {
+		require.Equal(t, n[0]+", "+n[1], m.Name())
+		h := lock(t.Context(), t, m)
+		for _, name := range n {
+			require.Equal(t, "1", count(t, rdb, name, h.Owner()))
+		}
+		require.NoError(t, h.Unlock(t.Context()))
+		require.Empty(t, taken(t, rdb, n...))
+	}
+	require.Equal(t, n[1], multilock.New(quorum(c, two), quorum(two, c)).Name(), "the same masters in another order")
+}
+
+// TestWrapped: members in types of somebody's own are called by these, and have their places in the
+// order.
+func TestWrapped(t *testing.T) {
+	c, rdb := shared(t)
+	n := names(t, "abcd")
+	in := &wrapped{Locker: rlock.New(c, n[1])}
+	m := multilock.New(append(plain(c, n[3], n[2], n[0]), in)...)
+	require.Zero(t, in.granted)
+	h := lock(t.Context(), t, m)
+	require.Equal(t, 1, in.granted)
+	require.Equal(t, n, taken(t, rdb, n...))
+	require.NoError(t, h.Unlock(t.Context()))
+	require.Empty(t, taken(t, rdb, n...))
+}
+
+// panics has a hook panic at the first command about a name.
+type panics struct {
+	name string
+	done atomic.Bool
+}
+
+func (p *panics) look(cmd redis.Cmder) {
+	if args := cmd.Args(); len(args) > 3 && args[3] == p.name && !p.done.Swap(true) {
+		panic("hook")
+	}
+}
+
+func (p *panics) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (p *panics) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		p.look(cmd)
+		return next(ctx, cmd)
+	}
+}
+func (p *panics) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			p.look(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// TestAPanic: a hook of go-redis panics for one of the members. The panic reaches the caller, and
+// nothing stays taken.
+func TestAPanic(t *testing.T) {
+	for _, far := range []bool{false, true} {
+		rdb := redistest.Shared(t).Client(t)
+		n := names(t, "abc")
+		hook := &panics{name: n[1]}
+		rdb.AddHook(hook)
+		c, other := newClient(t, rdb, nil), newClient(t, redistest.Shared(t).Client(t), nil)
+		locks := plain(c, n...)
+		if far { // each is asked for by itself
+			locks = append(plain(other, n[0], n[2]), rlock.New(c, n[1]))
+		}
+		require.PanicsWithValue(t, "hook", func() { _, _ = multilock.New(locks...).Lock(t.Context()) })
+		require.NoError(t, c.Close(t.Context())) // joins what is given back in the background
+		direct := redistest.Shared(t).Client(t)
+		eventually(t, "all is free", func() bool { return len(taken(t, direct, n...)) == 0 })
+	}
+}
+
+// TestPermits: one permit of a semaphore is a member like any other. Two are refused: two owners of one
+// each would wait for each other.
+func TestPermits(t *testing.T) {
+	srv := &memory.Server{}
+	c, err := memory.NewClient(nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	permits, mutex := memory.NewPermits(c, srv, "p", 2), memory.New(c, srv, "m")
+	h := lock(t.Context(), t, multilock.New(permits, mutex))
+	another := lock(h.Context(), t, multilock.New(mutex, permits))
+	require.Len(t, srv.Owners("p"), 2, "the second is no re-entry")
+	require.Len(t, srv.Owners("m"), 1, "and the other one is")
+	_, err = multilock.New(permits, mutex).TryLock(another.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.NoError(t, another.Unlock(t.Context()))
+	require.NoError(t, h.Unlock(t.Context()))
+	require.Empty(t, append(srv.Owners("p"), srv.Owners("m")...))
+	for remedy, m := range map[string]*multilock.Mutex{
+		"ask it for two at once":   multilock.New(permits, mutex, memory.NewPermits(c, srv, "p", 2)),
+		"use one kind for a name":  multilock.New(permits, memory.New(c, srv, "p")),
+		"wait for each other; ask": multilock.New(multilock.New(permits), multilock.New(permits)),
+	} {
+		_, err := m.Lock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrInvalid)
+		require.ErrorContains(t, err, remedy)
+	}
+}

@@ -1,0 +1,54 @@
+package multilock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// TestKind: what every kind of lock promises, of the lock that has one member. It is as good a lock
+// as its member is.
+func TestKind(t *testing.T) {
+	srv := redistest.Start(t)
+	direct := srv.Client(t)
+	kindtest.Run(t, kindtest.Kind{
+		Name:  "multilock",
+		Lease: 900 * time.Millisecond,
+		Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
+			c := newClient(t, srv.Client(t), opts)
+			return kindtest.Client{
+				ID: c.ID(),
+				New: func(name string, opts ...holdfast.Option) holdfast.Locker {
+					return multilock.New(rlock.New(c, name, opts...))
+				},
+				State: func(ctx context.Context, name string) (holdfast.State, error) {
+					return rlock.New(c, name).State(ctx)
+				},
+				Close: c.Close,
+			}
+		},
+		Waiters: func(t *testing.T, name string) int {
+			channel := "redisson_lock__channel:{" + name + "}"
+			n, err := direct.PubSubNumSub(t.Context(), channel).Result()
+			require.NoError(t, err)
+			return int(n[channel])
+		},
+		Lose: func(t *testing.T, name string) {
+			require.NoError(t, direct.Del(t.Context(), name).Err())
+			require.NoError(t, direct.HSet(t.Context(), name, "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47", 1).Err())
+			require.NoError(t, direct.PExpire(t.Context(), name, time.Hour).Err())
+		},
+		Sent: func(t *testing.T) int64 {
+			calls := srv.CommandCalls(t)
+			return calls["eval"] + calls["evalsha"] + calls["subscribe"]
+		},
+	})
+}

@@ -1,0 +1,137 @@
+package multilock_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// patience is how long a test waits for what must come, on however slow a machine.
+const patience = 20 * time.Second
+
+// eventually waits for a condition; a test that needs it to hold says so with what.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
+}
+
+// newClient makes a client of the library on a Redis client, closed at the end of the test.
+func newClient(t testing.TB, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(rdb, opts)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
+}
+
+// shared makes a client of the library on the package's server.
+func shared(t testing.TB) (*holdfast.Client, *redis.Client) {
+	t.Helper()
+	rdb := redistest.Shared(t).Client(t)
+	return newClient(t, rdb, nil), rdb
+}
+
+// names are lock names that no other test uses, in their order: each with one of these letters.
+func names(t testing.TB, letters string) (all []string) {
+	prefix := t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36) + ":"
+	for _, letter := range letters {
+		all = append(all, prefix+string(letter))
+	}
+	return all
+}
+
+// plain makes plain locks of names.
+func plain(c *holdfast.Client, names ...string) (all []holdfast.Locker) {
+	for _, name := range names {
+		all = append(all, rlock.New(c, name))
+	}
+	return all
+}
+
+// lock takes a lock that is free, or about to be.
+func lock(ctx context.Context, t *testing.T, l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
+	t.Helper()
+	h, err := l.Lock(ctx, opts...)
+	require.NoError(t, err)
+	return h
+}
+
+// taken are the names that somebody has in Redis.
+func taken(t testing.TB, rdb redis.UniversalClient, names ...string) []string {
+	t.Helper()
+	all := []string{}
+	for _, name := range names {
+		n, err := rdb.Exists(context.Background(), name).Result()
+		require.NoError(t, err)
+		if n > 0 {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// count is how often an owner has entered a lock in Redis.
+func count(t testing.TB, rdb redis.UniversalClient, name, owner string) string {
+	t.Helper()
+	n, _ := rdb.HGet(context.Background(), name, owner).Result()
+	return n
+}
+
+// ended waits until a hold's context ends and returns why.
+func ended(t *testing.T, h *holdfast.Hold) error {
+	t.Helper()
+	select {
+	case <-h.Context().Done():
+		return context.Cause(h.Context())
+	case <-time.After(patience):
+		t.Fatal("the hold's context does not end")
+		return nil
+	}
+}
+
+// outcome is what came of a call of Lock.
+type outcome struct {
+	hold *holdfast.Hold
+	err  error
+}
+
+// background takes a lock in a goroutine.
+func background(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) <-chan outcome {
+	c := make(chan outcome, 1)
+	go func() {
+		h, err := l.Lock(ctx, opts...)
+		c <- outcome{h, err}
+	}()
+	return c
+}
+
+// result waits for the end of a call of Lock.
+func result(t *testing.T, c <-chan outcome) outcome {
+	t.Helper()
+	select {
+	case r := <-c:
+		return r
+	case <-time.After(patience):
+		t.Fatal("Lock does not return")
+		return outcome{}
+	}
+}
+
+// listened waits until somebody listens for the release of a lock.
+func listened(t *testing.T, rdb *redis.Client, name string) {
+	t.Helper()
+	channel := "redisson_lock__channel:{" + name + "}"
+	eventually(t, "a subscriber of "+channel, func() bool {
+		return rdb.PubSubNumSub(context.Background(), channel).Val()[channel] > 0
+	})
+}

@@ -1,0 +1,151 @@
+package multilock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
+
+// member is one of the locks.
+type member struct {
+	locker holdfast.Locker
+	lock   *engine.Lock // which it is; nil if it did not say
+	kind   string
+	name   string
+	where  string // empty: not known
+}
+
+// reveal finds out which locks they are, with the members of multilocks in their place.
+func reveal(lockers []holdfast.Locker) (all []member, err error) {
+	if len(lockers) == 0 {
+		return nil, fmt.Errorf("%w: no locks; give at least one", holdfast.ErrInvalid)
+	}
+	for i, l := range lockers {
+		if inner, ok := l.(*Mutex); ok && inner != nil && inner.err == nil {
+			all = append(all, inner.members...)
+			continue
+		}
+		one, err := identify(l)
+		if err != nil {
+			return nil, fmt.Errorf("lock %d: %w", i+1, err)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// identify asks a locker which lock it is.
+func identify(l holdfast.Locker) (member, error) {
+	if l == nil {
+		return member{}, fmt.Errorf("%w: it is nil; leave it out, or make one with rlock.New", holdfast.ErrInvalid)
+	}
+	var locks []*engine.Lock
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	h, err := l.TryLock(ended, engine.Reveal(func(b *engine.Lock) { locks = append(locks, b) }))
+	if err == nil { // it did not pass on what it was given
+		err = h.Unlock(context.Background())
+		return member{}, fmt.Errorf("%w: %T locked under a context that had ended; pass context and options on (%w)",
+			holdfast.ErrInvalid, l, err)
+	}
+	one := member{locker: l, name: l.Name()}
+	if of := (*holdfast.Error)(nil); errors.As(err, &of) {
+		one.kind = of.Kind
+	}
+	switch {
+	case one.kind == kindName && len(locks) > 0:
+		return one, fmt.Errorf("%w: it is a multilock in a %T; give the members of it", holdfast.ErrInvalid, l)
+	case len(locks) > 0:
+		one.lock, one.where = locks[0], locks[0].Where()
+	case errors.Is(err, holdfast.ErrInvalid):
+		return one, err
+	}
+	return one, nil
+}
+
+// accepts returns why the member refuses a call before anything is sent.
+func (m *member) accepts(ctx context.Context, opts []holdfast.Option) error {
+	if m.lock == nil {
+		return nil
+	}
+	if err := m.lock.Accepts(ctx, opts); err != nil {
+		return fmt.Errorf("%s %q: %w", m.kind, m.name, err)
+	}
+	return nil
+}
+
+// arrange puts the members into the order in which they are taken, each once. The order has to be
+// the same in every process. So it does not depend on clients, which have an id of their own in each.
+func arrange(given []member) (members []member, err error) {
+	slices.SortStableFunc(given, func(a, b member) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.kind, b.kind), cmp.Compare(a.where, b.where))
+	})
+	for _, one := range given {
+		again := false
+		for _, other := range members {
+			same, err := one.collides(other)
+			if err != nil {
+				return nil, err
+			}
+			again = again || same
+		}
+		if !again {
+			members = append(members, one)
+		}
+	}
+	return members, nil
+}
+
+// collides reports whether two members are one lock, and refuses those that would wait for each
+// other.
+func (m *member) collides(other member) (same bool, err error) {
+	a, b := m.lock, other.lock
+	switch {
+	case m.name != other.name || a == nil || b == nil:
+		return false, nil
+	case a.Same(b) && a.Again():
+		return true, nil
+	case a.Same(b):
+		err = fmt.Errorf("%s %q is given twice, and two of its owners could wait for each other; ask it for two at once", m.kind, m.name)
+	case a.Shares(b) && m.kind == other.kind:
+		err = fmt.Errorf("two sides of %s %q are given, which exclude each other; give the one that writes", m.kind, m.name)
+	case a.Shares(b):
+		err = fmt.Errorf("%q is given as %s and as %s, which exclude each other; use one kind for a name", m.name, other.kind, m.kind)
+	case m.where == other.where && m.where != "":
+		err = fmt.Errorf("%q at %s is given by way of two clients, and would wait for itself; use one client", m.name, m.where)
+	default:
+		return false, nil
+	}
+	return false, fmt.Errorf("%w: %w", holdfast.ErrInvalid, err)
+}
+
+// parcels are what is asked for together: members of one client that follow each other, so that
+// nothing is held meanwhile that comes later in the order than what is waited for next.
+func parcels(members []member) (all [][]member) {
+	for i := range members {
+		n := len(all) - 1
+		if i > 0 && members[i].client() != nil && members[i].client() == members[i-1].client() {
+			all[n] = append(all[n], members[i])
+			continue
+		}
+		all = append(all, members[i:i+1:i+1])
+	}
+	return all
+}
+
+// client is the client by whose server the member is granted; nil: it is not known, or there are
+// several servers, whose votes would be split by all that is asked for at once.
+func (m *member) client() *engine.Client {
+	if m.lock == nil {
+		return nil
+	}
+	return m.lock.Home()
+}
+
+// travels reports whether commands about the member can travel with others.
+func (m *member) travels() bool { return m.lock != nil && m.lock.Company() != nil }

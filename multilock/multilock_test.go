@@ -1,0 +1,305 @@
+package multilock_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// TestAHold: what the hold of several is.
+func TestAHold(t *testing.T) {
+	c, rdb := shared(t)
+	ctx, n := t.Context(), names(t, "abc")
+	for range 3 { // its token is ahead of the others'
+		require.NoError(t, lock(ctx, t, rlock.New(c, n[1])).Unlock(ctx))
+	}
+	m := multilock.New(plain(c, n[2], n[0], n[1])...)
+	require.Equal(t, strings.Join(n, ", "), m.Name())
+	h := lock(ctx, t, m)
+	require.Equal(t, n, taken(t, rdb, n...))
+	require.Equal(t, 1, h.Count())
+	require.Nil(t, h.Wanted())
+	require.Greater(t, time.Until(h.Deadline()), 20*time.Second)
+	var greatest uint64
+	for i, name := range n {
+		state, err := rlock.New(c, name).State(ctx)
+		require.NoError(t, err)
+		require.Equal(t, h.Owner(), state.Owner, "one owner for all")
+		greatest = max(greatest, state.Token)
+		for under, ctx := range map[string]context.Context{"it": h.Context(), "a context of it": context.WithoutCancel(h.Context())} {
+			token, ok := fence.TokenOf(ctx, name)
+			require.True(t, ok, under)
+			require.Equal(t, state.Token, token, i)
+		}
+	}
+	require.Equal(t, greatest, h.Token())
+	require.NoError(t, h.Extend(ctx, time.Hour))
+	for _, name := range n {
+		require.Greater(t, rdb.PTTL(ctx, name).Val(), 59*time.Minute)
+	}
+	require.NoError(t, h.Unlock(ctx))
+	require.Empty(t, taken(t, rdb, n...))
+	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrReleased)
+	require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrReleased)
+	require.ErrorIs(t, h.Extend(ctx, time.Minute), holdfast.ErrReleased)
+	next := lock(ctx, t, m)
+	require.Greater(t, next.Token(), h.Token())
+	require.NoError(t, next.Unlock(ctx))
+}
+
+// TestReentry: the members, the multilock itself and others that overlap with it re-enter under its
+// context, and nobody else does.
+func TestReentry(t *testing.T) {
+	c, rdb := shared(t)
+	ctx, n := t.Context(), names(t, "abcd")
+	abc := multilock.New(plain(c, n[:3]...)...)
+	h := lock(ctx, t, abc)
+	for what, l := range map[string]holdfast.Locker{
+		"a member": rlock.New(c, n[1]), "itself": multilock.New(plain(c, n[2], n[0], n[1])...),
+		"an overlapping one": multilock.New(plain(c, n[1:]...)...),
+	} {
+		_, err := l.TryLock(ctx)
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired, what)
+		inner, err := l.TryLock(h.Context())
+		require.NoError(t, err, what)
+		require.Equal(t, "2", count(t, rdb, n[1], h.Owner()), what)
+		_, overlaps := fence.TokenOf(inner.Context(), n[0])
+		require.True(t, overlaps, "the tokens of the hold around it too")
+		require.NoError(t, inner.Unlock(ctx), what)
+		require.Equal(t, n[:3], taken(t, rdb, n...), what)
+		require.Equal(t, "1", count(t, rdb, n[1], h.Owner()), what)
+	}
+	again := lock(h.Context(), t, abc)
+	require.Equal(t, 2, again.Count())
+	require.Equal(t, h.Token(), again.Token())
+	require.NoError(t, again.Unlock(ctx))
+	require.NoError(t, h.Context().Err())
+	require.NoError(t, h.Unlock(ctx))
+	require.Empty(t, taken(t, rdb, n...))
+}
+
+// TestUnderAnOwner: a context that carries an owner gives it to the multilock.
+func TestUnderAnOwner(t *testing.T) {
+	c, rdb := shared(t)
+	ctx, n := holdfast.WithOwner(t.Context()), names(t, "ab")
+	a := lock(ctx, t, rlock.New(c, n[0]))
+	h := lock(ctx, t, multilock.New(plain(c, n...)...))
+	require.Equal(t, a.Owner(), h.Owner())
+	require.Equal(t, 1, h.Count(), "of the members' counts the least")
+	require.NoError(t, h.Unlock(ctx))
+	require.Equal(t, n[:1], taken(t, rdb, n...))
+	require.NoError(t, a.Unlock(ctx))
+}
+
+// TestAllOrNone: one is taken by somebody else. TryLock, and Lock whose time is over, hold none.
+func TestAllOrNone(t *testing.T) {
+	c, rdb := shared(t)
+	other, _ := shared(t)
+	ctx, n := t.Context(), names(t, "abcdef")
+	m := multilock.New(plain(c, n...)...)
+	for i, name := range n {
+		h := lock(ctx, t, rlock.New(other, name))
+		for what, call := range map[string]func() (*holdfast.Hold, error){
+			"TryLock": func() (*holdfast.Hold, error) { return m.TryLock(ctx) },
+			"Wait(0)": func() (*holdfast.Hold, error) { return m.Lock(ctx, holdfast.Wait(0)) },
+			"Wait":    func() (*holdfast.Hold, error) { return m.Lock(ctx, holdfast.Wait(20*time.Millisecond)) },
+			"a member that stays taken": func() (*holdfast.Hold, error) {
+				return m.TryLock(ctx, holdfast.HoldAtLeast(time.Hour))
+			},
+		} {
+			got, err := call()
+			require.Nil(t, got, what)
+			require.ErrorIs(t, err, holdfast.ErrNotAcquired, what)
+			require.ErrorContains(t, err, `rlock: `, what)
+			require.ErrorContains(t, err, `"`+name+`"`, what)
+			var of *holdfast.Error
+			require.ErrorAs(t, err, &of)
+			require.Equal(t, []string{"multilock", m.Name()}, []string{of.Kind, of.Name})
+			require.Equal(t, n[i:i+1], taken(t, rdb, n...), what)
+		}
+		require.NoError(t, h.Unlock(ctx))
+	}
+}
+
+// The control: what a client has seen of no hold stays taken for as long as HoldAtLeast says, unless it
+// is given back as what it is.
+func TestAllOrNoneControl(t *testing.T) {
+	t.Cleanup(defence.Forgo.Without(t))
+	c, rdb := shared(t)
+	other, _ := shared(t)
+	ctx, n := t.Context(), names(t, "abc")
+	h := lock(ctx, t, rlock.New(other, n[2]))
+	_, err := multilock.New(plain(c, n...)...).TryLock(ctx, holdfast.HoldAtLeast(time.Minute))
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.Equal(t, n, taken(t, rdb, n...), "two of them by nobody")
+	require.NoError(t, h.Unlock(ctx))
+}
+
+// TestAHoldAroundKeepsItsTime: what is given back is not what the owner has by an earlier hold, which
+// stays taken for as long as that one asked for.
+func TestAHoldAroundKeepsItsTime(t *testing.T) {
+	c, rdb := shared(t)
+	other, _ := shared(t)
+	ctx, n := t.Context(), names(t, "ab")
+	a := lock(ctx, t, rlock.New(c, n[0]), holdfast.HoldAtLeast(time.Minute))
+	b := lock(ctx, t, rlock.New(other, n[1]))
+	_, err := multilock.New(plain(c, n...)...).TryLock(a.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.NoError(t, a.Context().Err())
+	require.NoError(t, a.Unlock(ctx))
+	require.NoError(t, b.Unlock(ctx))
+	require.Equal(t, n[:1], taken(t, rdb, n...))
+}
+
+// TestNothingBehindIsHeldMeanwhile: while a member is waited for, those before it are held, and those
+// behind it are not. That is what the order is for.
+func TestNothingBehindIsHeldMeanwhile(t *testing.T) {
+	c, rdb := shared(t)
+	other, _ := shared(t)
+	ctx, n := t.Context(), names(t, "abcdef")
+	b, d := lock(ctx, t, rlock.New(other, n[1])), lock(ctx, t, rlock.New(other, n[3]))
+	waiting := background(ctx, multilock.New(plain(c, n...)...))
+	listened(t, rdb, n[1]) // it was refused, and has given back before it waits
+	require.Equal(t, []string{n[0], n[1], n[3]}, taken(t, rdb, n...))
+	require.NoError(t, b.Unlock(ctx))
+	listened(t, rdb, n[3])
+	require.Equal(t, n[:4], taken(t, rdb, n...))
+	require.NoError(t, d.Unlock(ctx))
+	r := result(t, waiting)
+	require.NoError(t, r.err)
+	require.Equal(t, n, taken(t, rdb, n...))
+	require.NoError(t, r.hold.Unlock(ctx))
+	require.Empty(t, taken(t, rdb, n...))
+}
+
+// The control: what was granted at the same time is held while another one is waited for.
+func TestNothingBehindIsHeldMeanwhileControl(t *testing.T) {
+	t.Cleanup(defence.Behind.Without(t))
+	c, rdb := shared(t)
+	other, _ := shared(t)
+	ctx, n := t.Context(), names(t, "abc")
+	b := lock(ctx, t, rlock.New(other, n[1]))
+	waiting := background(ctx, multilock.New(plain(c, n...)...))
+	listened(t, rdb, n[1])
+	require.Equal(t, n, taken(t, rdb, n...))
+	require.NoError(t, b.Unlock(ctx))
+	r := result(t, waiting)
+	require.NoError(t, r.err)
+	require.NoError(t, r.hold.Unlock(ctx))
+}
+
+// scripts takes eight locks of one client and gives them back, and returns how many scripts each took
+// at best. (On a machine that stands still for 2 ms between two goroutines, they do not wait for each
+// other.)
+func scripts(t *testing.T) (toTake, toGiveBack int64) {
+	t.Helper()
+	srv := redistest.Start(t)
+	c, direct := newClient(t, srv.Client(t), nil), srv.Client(t)
+	ctx, n := t.Context(), names(t, "abcdefgh")
+	m := multilock.New(plain(c, n...)...)
+	sent := func(f func()) int64 {
+		srv.ResetStats(t)
+		f()
+		calls := srv.CommandCalls(t)
+		return calls["evalsha"] + calls["eval"]
+	}
+	toTake, toGiveBack = math.MaxInt64, math.MaxInt64
+	for range 20 {
+		var h *holdfast.Hold
+		toTake = min(toTake, sent(func() { h = lock(ctx, t, m) }))
+		require.Equal(t, n, taken(t, direct, n...))
+		toGiveBack = min(toGiveBack, sent(func() { require.NoError(t, h.Unlock(ctx)) }))
+	}
+	return toTake, toGiveBack
+}
+
+// TestOneScript: the members of one client are asked for by one script, and given back by one.
+func TestOneScript(t *testing.T) {
+	toTake, toGiveBack := scripts(t)
+	require.Equal(t, int64(1), toTake)
+	require.Equal(t, int64(1), toGiveBack)
+}
+
+// The control: goroutines that begin together, and do not say so, send the first two by themselves.
+func TestOneScriptControl(t *testing.T) {
+	t.Cleanup(defence.Company.Without(t))
+	toTake, toGiveBack := scripts(t)
+	require.Greater(t, toTake, int64(1))
+	require.Greater(t, toGiveBack, int64(1))
+}
+
+// TestOtherKinds: members of all kinds, on several servers and clients, also nested.
+func TestOtherKinds(t *testing.T) {
+	masters := redistest.StartMasters(t, 3)
+	var clients []*holdfast.Client
+	var direct []*redis.Client
+	for _, srv := range masters {
+		clients = append(clients, newClient(t, srv.Client(t), nil))
+		direct = append(direct, srv.Client(t))
+	}
+	ctx, n := t.Context(), names(t, "abcde")
+	quorum := redlock.New(clients, n[1], redlock.TrustRestarts())
+	m := multilock.New(
+		multilock.New(rlock.New(clients[2], n[4]), fairlock.New(clients[1], n[2])), quorum,
+		multilock.New(multilock.New(fairlock.New(clients[1], n[2])), rlock.New(clients[0], n[0])), rlock.New(clients[1], n[3]))
+	require.Equal(t, strings.Join(n, ", "), m.Name())
+	held := func() (all []string) {
+		for _, rdb := range direct {
+			all = append(all, taken(t, rdb, n...)...)
+		}
+		return all
+	}
+	want := []string{n[0], n[1], n[1], n[2], n[3], n[1], n[4]}
+	for range 3 {
+		h := lock(ctx, t, m)
+		require.Equal(t, want, held())
+		for _, name := range n {
+			_, ok := fence.TokenOf(h.Context(), name)
+			require.True(t, ok, name)
+		}
+		inner := lock(h.Context(), t, quorum)
+		require.Equal(t, 2, inner.Count())
+		require.NoError(t, inner.Unlock(ctx))
+		again := lock(h.Context(), t, m)
+		require.Equal(t, 2, again.Count())
+		require.NoError(t, again.Unlock(ctx))
+		require.NoError(t, h.Unlock(ctx))
+		require.Empty(t, held())
+	}
+	last := lock(ctx, t, rlock.New(clients[2], n[4]))
+	_, err := m.TryLock(ctx)
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.Equal(t, []string{n[4]}, held())
+	require.NoError(t, last.Unlock(ctx))
+}
+
+// TestWaitBoundsTheWhole: two members are taken for longer than Wait allows in all, one after the
+// other; the second is asked for once the time is over, and no more.
+func TestWaitBoundsTheWhole(t *testing.T) {
+	c, rdb := shared(t)
+	other, _ := shared(t)
+	ctx, n := t.Context(), names(t, "ab")
+	a, b := lock(ctx, t, rlock.New(other, n[0])), lock(ctx, t, rlock.New(other, n[1]))
+	waiting := background(ctx, multilock.New(plain(c, n...)...), holdfast.Wait(2*time.Second))
+	listened(t, rdb, n[0])
+	require.NoError(t, a.Unlock(ctx))
+	r := result(t, waiting)
+	require.ErrorIs(t, r.err, holdfast.ErrNotAcquired)
+	require.ErrorContains(t, r.err, n[1])
+	require.Equal(t, n[1:], taken(t, rdb, n...))
+	require.NoError(t, b.Unlock(ctx))
+}

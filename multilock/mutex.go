@@ -1,0 +1,123 @@
+package multilock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
+
+const kindName = "multilock"
+
+// Mutex is several locks as one. Make one with [New]; it holds no resources and needs no closing. All
+// methods are safe for concurrent use.
+type Mutex struct {
+	name    string
+	members []member   // in the order in which they are taken
+	parcels [][]member // the same: what is asked for together
+	err     error      // why it cannot be used
+}
+
+var _ holdfast.Locker = (*Mutex)(nil)
+
+// New makes the lock that is all of the locks. See the package comment for what is refused. New sends
+// nothing; for members that are refused, the first operation returns the error.
+func New(locks ...holdfast.Locker) *Mutex {
+	m := &Mutex{}
+	var given []member
+	given, m.err = reveal(locks)
+	if m.err == nil {
+		m.members, m.err = arrange(given)
+	}
+	names := make([]string, 0, len(locks))
+	for _, one := range m.members {
+		names = append(names, one.name)
+	}
+	m.name = strings.Join(names, ", ")
+	m.parcels = parcels(m.members)
+	return m
+}
+
+// Name is the names of the members, in the order in which they are taken: "orders:1, stock:7".
+func (m *Mutex) Name() string {
+	if m == nil {
+		return ""
+	}
+	return m.name
+}
+
+// Lock waits until all members are granted. The context bounds the wait, and [holdfast.Wait] bounds
+// it as a whole. A Wait among the defaults of a member bounds the wait for that member. Each option
+// is passed to each member, and refused if one of them refuses it.
+//
+// Errors, of the first member that is not granted; the text names it:
+//   - [holdfast.ErrNotAcquired] if the wait was over first and somebody else has that member;
+//   - [holdfast.ErrUnavailable] if Redis did not say who has it;
+//   - [holdfast.ErrLost] if a member was lost while another one was waited for, or if a hold to be
+//     re-entered is lost;
+//   - [holdfast.ErrClosed] if the client of a member was closed;
+//   - [holdfast.ErrInvalid] for a bad argument, before anything is sent;
+//   - otherwise an error of Redis.
+//
+// With the first two, errors.Is is true for the cause of the context too. After any error, the
+// members that were granted have been given back. If that got no answer, errors.Is is true for
+// [holdfast.ErrUnavailable] too, and it is repeated in the background.
+func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	h, err := m.take(ctx, opts, false)
+	return h, m.fail("lock", err)
+}
+
+// TryLock is Lock without waiting: if another owner holds one of the members, it returns
+// [holdfast.ErrNotAcquired] at once, and holds none.
+func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	h, err := m.take(ctx, opts, true)
+	return h, m.fail("try", err)
+}
+
+// check refuses a call before anything is sent.
+func (m *Mutex) check(ctx context.Context, opts []holdfast.Option) error {
+	switch {
+	case m == nil || len(m.members) == 0 && m.err == nil:
+		return fmt.Errorf("%w: nil or zero Mutex; make one with multilock.New", holdfast.ErrInvalid)
+	case m.err != nil:
+		return m.err
+	case ctx == nil:
+		return fmt.Errorf("%w: ctx is nil; use context.Background()", holdfast.ErrInvalid)
+	}
+	for _, one := range m.members {
+		if err := one.accepts(ctx, opts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take gets all members or none. A call with Wait(0) tries once.
+func (m *Mutex) take(ctx context.Context, opts []holdfast.Option, once bool) (*holdfast.Hold, error) {
+	if err := m.check(ctx, opts); err != nil {
+		return nil, err
+	}
+	t := newTaking(ctx, m, opts, once)
+	defer t.finish() // also if a hook of go-redis panics
+	for _, parcel := range m.parcels {
+		if err := t.take(parcel); err != nil {
+			return nil, t.giveUp(err)
+		}
+	}
+	h := engine.Join(kindName, m.name, t.have...)
+	if why := h.Ended(); why != nil {
+		return nil, t.giveUp(why)
+	}
+	t.keep()
+	return (*holdfast.Hold)(h), nil
+}
+
+// fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
+func (m *Mutex) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &holdfast.Error{Op: op, Kind: kindName, Name: m.Name(), Err: err}
+}

@@ -1,0 +1,206 @@
+package multilock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/combine"
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
+
+// taking is one call of Lock or TryLock. It is of one goroutine.
+type taking struct {
+	of    *Mutex
+	ctx   context.Context // the caller's, with an owner
+	opts  []holdfast.Option
+	once  bool
+	until time.Time // zero: the wait has no bound of its own
+
+	// have is what is held so far: no member that comes after one that is waited for. The first may
+	// be several, joined.
+	have []*engine.Hold
+	done bool // have has been given back, or is the caller's
+}
+
+func newTaking(ctx context.Context, m *Mutex, opts []holdfast.Option, once bool) *taking {
+	t := &taking{of: m, ctx: engine.Owned(ctx), opts: opts, once: once}
+	if d, ok := engine.Waits(opts); ok && d > 0 {
+		t.until = time.Now().Add(d)
+	} else if ok {
+		t.once = true
+	}
+	return t
+}
+
+// take gets the members of a parcel. It asks for all of them at once. If one is taken by somebody
+// else, it gives back those that come after it, waits for that one, and asks for the rest anew.
+func (t *taking) take(parcel []member) error {
+	for len(parcel) > 0 {
+		if len(parcel) == 1 {
+			return t.one(parcel[0])
+		}
+		n, err := t.several(parcel)
+		if err == nil {
+			return nil
+		}
+		if t.once || !errors.Is(err, holdfast.ErrNotAcquired) && !errors.Is(err, holdfast.ErrUnavailable) {
+			return err
+		}
+		if err := t.one(parcel[n]); err != nil {
+			return err
+		}
+		parcel = parcel[n+1:]
+	}
+	return nil
+}
+
+// one gets one member, and waits for it.
+func (t *taking) one(m member) error {
+	h, err := t.ask(t.under(), m)
+	if err != nil {
+		return t.in(m, err)
+	}
+	t.have = append(t.have, h)
+	return nil
+}
+
+func (t *taking) ask(ctx context.Context, m member) (*engine.Hold, error) {
+	if t.once {
+		h, err := m.locker.TryLock(ctx, t.opts...)
+		return (*engine.Hold)(h), err
+	}
+	opts := t.opts
+	if !t.until.IsZero() {
+		rest := max(time.Until(t.until), 0) // 0: it is tried once, it may be free
+		opts = append(opts[:len(opts):len(opts)], holdfast.Wait(rest))
+	}
+	h, err := m.locker.Lock(ctx, opts...)
+	return (*engine.Hold)(h), err
+}
+
+// several asks for some members at the same time, once. It keeps those before the first that is not
+// granted, gives back those after it, and says which it is.
+func (t *taking) several(members []member) (n int, err error) {
+	got := t.together(members)
+	n = len(got)
+	for i, one := range got {
+		if one.hold == nil {
+			n = i
+			break
+		}
+		t.have = append(t.have, one.hold)
+	}
+	var behind []*engine.Hold
+	for _, one := range got[n:] {
+		if one.hold != nil {
+			behind = append(behind, one.hold)
+		}
+	}
+	failed := t.giveBack(behind)
+	for _, one := range got[n:] {
+		if one.panicked != nil {
+			panic(one.panicked)
+		}
+	}
+	if n == len(got) {
+		return n, nil
+	}
+	return n, and(t.in(members[n], got[n].err), failed)
+}
+
+// result is what came of one question of several.
+type result struct {
+	hold     *engine.Hold
+	err      error
+	panicked any
+}
+
+// together asks for members, each in a goroutine of its own, and returns when all have an answer.
+func (t *taking) together(members []member) []result {
+	got, under := make([]result, len(members)), t.under()
+	company := combine.NewCompany(len(members))
+	var group sync.WaitGroup
+	for i, m := range members {
+		ctx, leave := under, func() {}
+		if m.travels() {
+			with, guest := company.Guest(under)
+			ctx, leave = with, guest.Leave
+		}
+		run := func() {
+			defer leave()
+			defer func() { got[i].panicked = recover() }() // a hook's; it goes on in the caller's goroutine
+			h, err := m.locker.TryLock(ctx, t.opts...)
+			got[i].hold, got[i].err = (*engine.Hold)(h), err
+		}
+		if i < len(members)-1 {
+			group.Go(run)
+		} else {
+			run()
+		}
+	}
+	group.Wait()
+	return got
+}
+
+// under is the context for the next members. It ends if one that is held is lost.
+func (t *taking) under() context.Context {
+	switch len(t.have) {
+	case 0:
+		return t.ctx
+	case 1:
+	default:
+		t.have = []*engine.Hold{engine.Join(kindName, t.of.name, t.have...)}
+	}
+	return t.have[0].Context()
+}
+
+// keep leaves what is held to the caller.
+func (t *taking) keep() { t.done = true }
+
+// finish gives back what is held, if nobody has seen to it.
+func (t *taking) finish() {
+	if !t.done {
+		_ = t.giveUp(nil)
+	}
+}
+
+// giveUp gives back what is held, before the error is returned.
+func (t *taking) giveUp(why error) error {
+	t.done = true
+	return and(why, t.giveBack(t.have))
+}
+
+// giveBack gives holds back at the same time. The error is that of those that may be left.
+func (t *taking) giveBack(holds []*engine.Hold) error {
+	if len(holds) == 0 {
+		return nil
+	}
+	err := engine.Join(kindName, t.of.name, holds...).GiveBack(t.ctx)
+	if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrUncertain) {
+		return fmt.Errorf("while giving back: %w", err)
+	}
+	return nil // all is given back, or was before: the client was closed, or the hold lost
+}
+
+// in says which member's an error is: it does so itself, unless somebody has wrapped the lock.
+func (t *taking) in(m member, err error) error {
+	if of := (*holdfast.Error)(nil); errors.As(err, &of) {
+		return err
+	}
+	return fmt.Errorf("%s %q: %w", m.kind, m.name, err)
+}
+
+// and is two errors in one line, either of which may be nil.
+func and(one, other error) error {
+	switch {
+	case one == nil:
+		return other
+	case other == nil:
+		return one
+	}
+	return fmt.Errorf("%w; %w", one, other)
+}

@@ -1,0 +1,189 @@
+package rwlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rwlock"
+)
+
+// faults are what can happen to one command between client and server.
+var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
+
+// proxied is a lab whose own client goes through a proxy.
+type proxied struct {
+	*lab
+	proxy  *faultproxy.Proxy
+	client *holdfast.Client
+	mutex  *rwlock.RWMutex
+}
+
+func newProxied(t *testing.T, hooks ...redis.Hook) *proxied {
+	t.Helper()
+	l := newLab(t)
+	proxy := faultproxy.New(t, redistest.Shared(t).Addr())
+	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond })
+	for _, h := range hooks {
+		rdb.AddHook(h)
+	}
+	c := newClient(t, rdb, nil)
+	return &proxied{l, proxy, c, rwlock.New(c, l.name)}
+}
+
+// next has the next sending of a script meet a fault.
+func (p *proxied) next(s *lua.Script, fault faultproxy.Action) *faultproxy.Rule {
+	p.proxy.Clear()
+	return p.proxy.On(faultproxy.Script(s.Hash()), 1, fault)
+}
+
+// TestAtMostOnce: each operation of a reader's and a writer's life meets each fault. It is repeated,
+// and what the server has is exactly right afterwards.
+func TestAtMostOnce(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			p := newProxied(t)
+			ctx := holdfast.WithOwner(t.Context())
+			var last *faultproxy.Rule
+			hit := func(s *lua.Script) {
+				if last != nil {
+					require.Equal(t, 1, last.Count(), "the fault was met")
+				}
+				last = p.next(s, fault)
+			}
+			hit(lua.RwWrite)
+			h, err := p.mutex.Lock(ctx)
+			w := hold(t, h, err)
+			hit(lua.RwRead)
+			h, err = p.mutex.RLock(ctx)
+			r := hold(t, h, err)
+			hit(lua.RwReadRenew)
+			h, err = p.mutex.RLock(ctx)
+			again := hold(t, h, err)
+			require.Equal(t, map[string]string{"mode": "write", w.Owner() + ":write": "1", w.Owner(): "2"}, p.fields())
+			hit(lua.RwReadRenew)
+			unlock(t, again)
+			hit(lua.RwWriteRelease)
+			unlock(t, w)
+			require.Equal(t, map[string]string{"mode": "read", w.Owner(): "1"}, p.fields())
+			hit(lua.RwReadRelease)
+			unlock(t, r)
+			require.Empty(t, p.fields())
+			hit(lua.RwState)
+			_, err = p.mutex.State(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 1, last.Count())
+		})
+	}
+}
+
+// The control: without the repeats each fault reaches the caller.
+func TestAtMostOnceControl(t *testing.T) {
+	t.Cleanup(defence.Resend.Without(t))
+	for _, fault := range faults {
+		p := newProxied(t)
+		p.next(lua.RwRead, fault)
+		_, err := p.mutex.RLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrUncertain, fault)
+	}
+}
+
+// overtaken has a reader or a writer leave while the answer that grants it the lock is on its way.
+// It returns the lock's fields when the server was told that the caller has gone.
+func overtaken(t *testing.T, writes bool, hooks ...redis.Hook) map[string]string {
+	t.Helper()
+	p := newProxied(t, hooks...)
+	take, script, gone := p.mutex.RLock, lua.RwRead, lua.RwReadRelease
+	if writes {
+		take, script, gone = p.mutex.Lock, lua.RwWrite, lua.RwWriteRelease
+	}
+	h, err := take(t.Context()) // the server knows the script, and the client its clock
+	require.NoError(t, err)
+	_ = h.Unlock(t.Context())
+	require.NoError(t, p.rdb.Del(t.Context(), p.name).Err())
+	rule := p.next(script, faultproxy.HoldReply)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	called := background(ctx, take)
+	<-rule.Fired()
+	require.Len(t, p.fields(), 2, "granted")
+	cancel()
+	require.ErrorIs(t, (<-called).err, context.Canceled)
+	told := func(args []string) bool {
+		return faultproxy.Script(gone.Hash())(args) || len(hooks) > 0 && faultproxy.Script(mutant.Hash(hooks[0]))(args)
+	}
+	before := p.proxy.Seen(told)
+	rule.Release()
+	eventually(t, "it is given back", func() bool { return p.proxy.Seen(told) > before })
+	require.NoError(t, p.client.Close(t.Context())) // waits for what is under way
+	return p.fields()
+}
+
+// What is granted when its caller has gone is given back.
+func TestOvertaken(t *testing.T) {
+	for _, writes := range []bool{false, true} {
+		require.Empty(t, overtaken(t, writes))
+	}
+}
+
+// The control: it was granted.
+func TestOvertakenControl(t *testing.T) {
+	none := func(s *lua.Script) redis.Hook {
+		return mutant.Hook(s, "local call", "if true then return {-1} end\nlocal call")
+	}
+	require.NotEmpty(t, overtaken(t, false, none(lua.RwReadRelease)))
+	require.NotEmpty(t, overtaken(t, true, none(lua.RwWriteRelease)))
+}
+
+// A writer that died keeps readers out until its place ends, and no longer.
+func TestWaitingWriterDies(t *testing.T) {
+	l := newLab(t)
+	h, err := l.process(nil).RLock(t.Context())
+	first := hold(t, h, err)
+	proxy := faultproxy.New(t, redistest.Shared(t).Addr())
+	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond })
+	dying := rwlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: 100 * time.Millisecond}), l.name)
+	ctx, cancel := context.WithCancel(t.Context())
+	writer := background(ctx, dying.Lock)
+	eventually(t, "it waits", func() bool { return l.waiting() == 1 })
+	proxy.Silence(true)
+	h, err = l.process(nil).TryRLock(t.Context())
+	refused(t, h, err)
+	h, err = l.process(nil).RLock(t.Context())
+	unlock(t, hold(t, h, err))
+	require.NoError(t, first.Context().Err())
+	cancel()
+	require.Error(t, (<-writer).err)
+	proxy.Silence(false)
+	unlock(t, first)
+}
+
+// A writer whose call was cancelled leaves no place, also if no answer comes.
+func TestCancelledWriter(t *testing.T) {
+	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.HoldReply} {
+		p := newProxied(t)
+		h, err := p.process(nil).RLock(t.Context())
+		first := hold(t, h, err)
+		rule := p.next(lua.RwWrite, fault)
+		ctx, cancel := context.WithCancel(t.Context())
+		writer := background(ctx, p.mutex.Lock)
+		<-rule.Fired()
+		cancel()
+		r := <-writer
+		require.Error(t, r.err)
+		require.True(t, errors.Is(r.err, context.Canceled), r.err)
+		eventually(t, "its place is given back", func() bool { return p.waiting() == 0 })
+		p.proxy.Clear()
+		unlock(t, first)
+	}
+}

@@ -1,0 +1,126 @@
+package rwlock
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+const kindName = "rwlock"
+
+// place is for how long the server remembers a writer that waits, without a word from it. While it
+// does, new readers wait, so it is what a writer that died costs them.
+const place = 5 * time.Second
+
+var placeMillis any = place.Milliseconds()
+
+// protocol has a lock's keys. It makes the calls of the scripts that both sides share.
+type protocol struct {
+	keys keys.ReadWrite
+	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for
+	// each call allocates.
+	name, channel, token, writers any
+	boxes                         kind.Boxes
+}
+
+func newProtocol(name string) *protocol {
+	k := keys.ForReadWrite(name)
+	return &protocol{keys: k, name: k.Name, channel: k.Channel, token: k.Token, writers: k.Writers}
+}
+
+func (p *protocol) Kind() string    { return kindName }
+func (p *protocol) Name() string    { return p.keys.Name }
+func (p *protocol) Channel() string { return p.keys.Channel }
+func (p *protocol) State() lua.Call { return lua.RwState.Call(p.name, p.token, p.writers) }
+
+// force frees the lock of some readers.
+func (p *protocol) force(readers []string, publish string) lua.Call {
+	args := []any{p.name, p.channel, "-", kind.Publish(publish)}
+	for _, owner := range readers {
+		args = append(args, owner)
+	}
+	return lua.RwForce.Call(args...)
+}
+
+// writing is the protocol of who writes.
+type writing struct{ *protocol }
+
+var (
+	_ kind.Placer = writing{}
+	_ kind.Sided  = writing{}
+)
+
+func (writing) Side() string { return "" }
+
+// Places is [kind.Placer.Places]: a writer that waits keeps new readers out.
+func (writing) Places() kind.Places { return kind.Places{Fields: 2, Longest: place, Kept: place} }
+
+func (p writing) Acquire(a kind.Ask) lua.Call {
+	var kept any = "0"
+	if a.Place {
+		kept = placeMillis
+	}
+	lease, ttl := p.boxes.Lease(a.Lease)
+	return lua.RwWrite.Call(p.name, p.token, p.writers, a.Owner, lease, ttl, kind.Flag(a.Again), a.Until, kept)
+}
+
+func (p writing) Release(owner, publish string) lua.Call {
+	return lua.RwWriteRelease.Call(p.name, p.channel, p.writers, p.keys.Reader(owner), owner, kind.Publish(publish))
+}
+
+func (p writing) Leave(owner string, rest time.Duration, publish string) lua.Call {
+	return lua.RwLeave.Call(p.name, p.channel, p.keys.Reader(owner), owner, kind.Millis(rest), kind.Publish(publish))
+}
+
+func (p writing) Renew(owner string, lease time.Duration) lua.Call {
+	return lua.Renew.Call(p.name, p.token, field(owner), kind.Millis(lease), kind.TokenTTL(lease))
+}
+
+func (p writing) Recount(owner string, count int, lease time.Duration) lua.Call {
+	return lua.Recount.Call(p.name, field(owner), count, kind.Millis(lease))
+}
+
+// field is what an owner that writes is called in the hash.
+func field(owner string) string { return owner + writes }
+
+const writes = ":write"
+
+// reading is the protocol of who reads.
+type reading struct{ *protocol }
+
+var (
+	_ kind.Placer = reading{}
+	_ kind.Sided  = reading{}
+)
+
+func (reading) Side() string { return kind.Reading }
+
+// Places is [kind.Placer.Places]: a reader has no place, but a ticket.
+func (reading) Places() kind.Places { return kind.Places{Fields: 2, Ticket: 1} }
+
+func (p reading) Acquire(a kind.Ask) lua.Call {
+	lease, ttl := p.boxes.Lease(a.Lease)
+	return lua.RwRead.Call(p.name, p.token, p.writers, p.keys.Reader(a.Owner), a.Owner, lease, ttl, a.Until, a.Ticket)
+}
+
+func (p reading) Release(owner, publish string) lua.Call {
+	return lua.RwReadRelease.Call(p.name, p.channel, p.keys.Reader(owner), owner, kind.Publish(publish))
+}
+
+// Leave is never called: see [server.Check].
+func (p reading) Leave(owner string, _ time.Duration, publish string) lua.Call {
+	return p.Release(owner, publish)
+}
+
+func (p reading) Renew(owner string, lease time.Duration) lua.Call { return p.renew(owner, 0, lease) }
+
+func (p reading) Recount(owner string, count int, lease time.Duration) lua.Call {
+	return p.renew(owner, count, lease)
+}
+
+func (p reading) renew(owner string, count int, lease time.Duration) lua.Call {
+	millis, ttl := p.boxes.Lease(lease)
+	return lua.RwReadRenew.Call(p.name, p.token, p.keys.Reader(owner), owner, millis, ttl, count)
+}

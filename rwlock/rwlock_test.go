@@ -1,0 +1,310 @@
+package rwlock_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rwlock"
+)
+
+// Readers of several processes are inside together, and no writer with them.
+func TestReadersShare(t *testing.T) {
+	l := newLab(t)
+	here, there := l.process(nil), l.process(nil)
+	h, err := here.Lock(t.Context())
+	write := hold(t, h, err)
+	require.Greater(t, write.Token(), uint64(0))
+	h, err = there.TryRLock(t.Context())
+	refused(t, h, err)
+	unlock(t, write)
+
+	h, err = here.RLock(t.Context())
+	a := hold(t, h, err)
+	h, err = there.RLock(t.Context())
+	b := hold(t, h, err)
+	h, err = there.TryRLock(t.Context())
+	c := hold(t, h, err)
+	for _, h := range []*holdfast.Hold{a, b, c} {
+		require.Equal(t, write.Token(), h.Token(), "that of the last write")
+		require.NoError(t, h.Context().Err())
+	}
+	h, err = here.TryLock(t.Context())
+	refused(t, h, err)
+	s, err := here.State(t.Context())
+	require.NoError(t, err)
+	require.False(t, s.Writing)
+	require.Len(t, s.Holders, 3)
+	require.Equal(t, write.Token(), s.Token)
+	unlock(t, a, b, c)
+	h, err = here.TryLock(t.Context())
+	next := hold(t, h, err)
+	require.Greater(t, next.Token(), write.Token())
+	unlock(t, next)
+	require.Empty(t, l.fields())
+}
+
+// The token of a read without a write is less than that of the first write.
+func TestTokenWithoutAWrite(t *testing.T) {
+	l := newLab(t)
+	m := l.process(nil)
+	h, err := m.RLock(t.Context())
+	first := hold(t, h, err)
+	h, err = m.RLock(t.Context())
+	second := hold(t, h, err)
+	require.Positive(t, first.Token())
+	require.Equal(t, first.Token(), second.Token())
+	unlock(t, first, second)
+	h, err = m.Lock(t.Context())
+	write := hold(t, h, err)
+	require.Greater(t, write.Token(), first.Token())
+	unlock(t, write)
+}
+
+// Both sides re-enter, the writer reads, and goes on reading when it has stopped to write.
+func TestDowngrade(t *testing.T) {
+	l := newLab(t)
+	m, other := l.process(nil), l.process(nil)
+	ctx := holdfast.WithOwner(t.Context())
+	lock := func(take func(context.Context, ...holdfast.Option) (*holdfast.Hold, error)) *holdfast.Hold {
+		h, err := take(ctx)
+		return hold(t, h, err)
+	}
+	w1, w2 := lock(m.Lock), lock(m.Lock)
+	r1, r2 := lock(m.RLock), lock(m.RLock)
+	require.Equal(t, map[string]string{"mode": "write", w1.Owner(): "2", w1.Owner() + ":write": "2"}, l.fields())
+	require.Equal(t, []int{1, 2, 1, 2}, []int{w1.Count(), w2.Count(), r1.Count(), r2.Count()})
+	require.Equal(t, w1.Owner(), r1.Owner())
+	require.Equal(t, w1.Token(), r1.Token())
+	waiting := background(t.Context(), other.RLock)
+	eventually(t, "a reader waits", func() bool { return l.listening() > 0 })
+	unlock(t, w2, w1)
+	require.Equal(t, map[string]string{"mode": "read", w1.Owner(): "2"}, without(l.fields(), granted(t, waiting).Owner()))
+	require.NoError(t, r1.Context().Err())
+	_, err := m.Lock(ctx)
+	require.ErrorIs(t, err, rwlock.ErrUpgrade)
+	require.ErrorContains(t, err, "unlock the read hold first")
+	_, err = m.TryLock(r2.Context())
+	require.ErrorIs(t, err, rwlock.ErrUpgrade)
+	unlock(t, r1, r2)
+}
+
+// without is the fields of a hash but one.
+func without(fields map[string]string, one string) map[string]string {
+	delete(fields, one)
+	return fields
+}
+
+// Of what the writer reads nothing cuts its lease to write, and nothing stops its renewal.
+func TestReadsOfTheWriter(t *testing.T) {
+	l := newLab(t)
+	m := l.process(&holdfast.Options{Lease: 20 * time.Second})
+	ctx := holdfast.WithOwner(t.Context())
+	h, err := m.Lock(ctx, holdfast.Lease(20*time.Second))
+	w := hold(t, h, err)
+	for range 3 { // W2 of Redisson
+		h, err = m.RLock(ctx, holdfast.Lease(time.Second))
+		unlock(t, hold(t, h, err))
+		require.Greater(t, l.rdb.PTTL(t.Context(), l.name).Val(), 5*time.Second)
+	}
+	h, err = m.Lock(ctx) // W6: leases are not added
+	again := hold(t, h, err)
+	require.LessOrEqual(t, l.rdb.PTTL(t.Context(), l.name).Val(), 20*time.Second)
+	unlock(t, again, w)
+
+	h, err = m.Lock(ctx, holdfast.Lease(600*time.Millisecond))
+	w = hold(t, h, err)
+	h, err = m.RLock(ctx, holdfast.Lease(600*time.Millisecond))
+	unlock(t, hold(t, h, err))
+	end := w.Deadline() // W1: it is renewed when it has stopped to read
+	eventually(t, "renewed twice", func() bool { return w.Deadline().After(end.Add(300 * time.Millisecond)) })
+	unlock(t, w)
+}
+
+// A reader that died does not keep a writer out for longer than its lease, although others that live
+// went on to renew theirs.
+func TestDeadReader(t *testing.T) {
+	l := newLab(t)
+	m := l.process(&holdfast.Options{Lease: 2 * time.Second})
+	const dead = "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47" // of Redisson, and of a library that has gone
+	for _, owner := range []string{dead, "5d1a2f5e-6a0c-4a52-9d6f-5ad55f5cfd01:h3"} {
+		require.NoError(t, l.rdb.HSet(t.Context(), l.name, "mode", "read", owner, 1).Err())
+		require.NoError(t, l.rdb.Set(t.Context(), "{"+l.name+"}:"+owner+":rwlock_timeout:1", 1, 500*time.Millisecond).Err())
+	}
+	require.NoError(t, l.rdb.PExpire(t.Context(), l.name, time.Hour).Err())
+	h, err := m.RLock(t.Context())
+	live := hold(t, h, err)
+	h, err = m.TryLock(t.Context())
+	refused(t, h, err)
+	writer := background(t.Context(), m.Lock)
+	eventually(t, "it waits", func() bool { return l.waiting() == 1 })
+	end := live.Deadline()
+	eventually(t, "renewed beyond their leases", func() bool { return live.Deadline().After(end.Add(time.Second)) })
+	require.Empty(t, writer)
+	unlock(t, live)
+	unlock(t, granted(t, writer))
+	require.Empty(t, l.fields())
+}
+
+// Readers that come after a writer wait for it, those that read already do not. When it goes away
+// they are let in.
+func TestWaitingWriter(t *testing.T) {
+	l := newLab(t)
+	here, there := l.process(nil), l.process(nil)
+	ctx := holdfast.WithOwner(t.Context())
+	h, err := here.RLock(ctx)
+	first := hold(t, h, err)
+	giveUp, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	writer := background(giveUp, there.Lock)
+	eventually(t, "the writer waits", func() bool { return l.waiting() == 1 })
+	for _, m := range []*rwlock.RWMutex{here, there} {
+		h, err := m.TryRLock(t.Context())
+		refused(t, h, err)
+	}
+	h, err = here.RLock(ctx)
+	unlock(t, hold(t, h, err))
+	s, err := here.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, s.Waiters)
+	readers := []<-chan result{background(t.Context(), here.RLock), background(t.Context(), there.RLock)}
+	eventually(t, "the readers wait", func() bool { return l.listening() == 2 })
+	cancel()
+	require.ErrorIs(t, (<-writer).err, context.Canceled)
+	for _, c := range readers {
+		unlock(t, granted(t, c))
+	}
+	unlock(t, first)
+	require.Empty(t, l.fields())
+	require.Zero(t, l.waiting())
+}
+
+// Readers and writers take turns: a reader lets one writer go first, and a writer all readers that
+// waited before the write before it.
+func TestTurns(t *testing.T) {
+	l := newLab(t)
+	one, two, three := l.process(nil), l.process(nil), l.process(nil)
+	h, err := one.Lock(t.Context())
+	first := hold(t, h, err)
+	reader := background(t.Context(), three.RLock)
+	eventually(t, "the reader waits", func() bool { return l.listening() == 1 })
+	second := background(t.Context(), two.Lock)
+	eventually(t, "the second writer waits", func() bool { return l.waiting() == 1 })
+	// The second writer may be quicker; but then the reader is next, before the third.
+	unlock(t, first)
+	var reads *holdfast.Hold
+	var r result
+	select {
+	case r = <-reader:
+		require.NoError(t, r.err)
+		reads = r.hold
+	case r = <-second:
+		require.NoError(t, r.err)
+		third := background(t.Context(), one.Lock)
+		eventually(t, "the third writer waits", func() bool { return l.waiting() == 1 })
+		unlock(t, r.hold)
+		select {
+		case r := <-reader:
+			require.NoError(t, r.err)
+			unlock(t, r.hold)
+			unlock(t, granted(t, third))
+		case r := <-third: // it was quicker, too; no other writer waits now
+			require.NoError(t, r.err)
+			unlock(t, r.hold)
+			unlock(t, granted(t, reader))
+		}
+		return
+	}
+	require.Empty(t, second)
+	late := background(t.Context(), one.RLock)
+	eventually(t, "the late reader waits", func() bool { return l.listening() == 2 })
+	unlock(t, reads)
+	writes := granted(t, second)
+	require.Empty(t, late)
+	unlock(t, writes)
+	unlock(t, granted(t, late))
+}
+
+// All readers that wait are let in by one release, whatever process they are of.
+func TestReadersAreWokenTogether(t *testing.T) {
+	l := newLab(t)
+	w := l.process(nil)
+	h, err := w.Lock(t.Context())
+	write := hold(t, h, err)
+	var all []<-chan result
+	for range 3 {
+		m := l.process(nil)
+		for range 8 {
+			all = append(all, background(t.Context(), m.RLock))
+		}
+	}
+	eventually(t, "all clients listen", func() bool { return l.listening() == 3 })
+	unlock(t, write)
+	var holds []*holdfast.Hold
+	for _, c := range all { // nobody of them unlocks before all are inside
+		holds = append(holds, granted(t, c))
+	}
+	require.Len(t, l.fields(), 1+len(holds))
+	unlock(t, holds...)
+	require.Empty(t, l.fields())
+}
+
+// ForceUnlock frees it of those who have it, the writer or all readers, and they are told.
+func TestForceUnlock(t *testing.T) {
+	l := newLab(t)
+	m, other := l.process(nil), l.process(nil)
+	forced, err := m.ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.False(t, forced)
+	h, err := m.Lock(t.Context())
+	write := hold(t, h, err)
+	waiting := background(t.Context(), other.RLock)
+	eventually(t, "a reader waits", func() bool { return l.listening() == 1 })
+	forced, err = other.ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, forced)
+	read := granted(t, waiting)
+	h, err = m.RLock(t.Context())
+	mine := hold(t, h, err)
+	require.ErrorIs(t, write.Unlock(t.Context()), holdfast.ErrLost)
+	forced, err = m.ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, forced)
+	require.Empty(t, l.fields())
+	eventually(t, "told at once", func() bool { return mine.Context().Err() != nil })
+	require.ErrorIs(t, read.Unlock(t.Context()), holdfast.ErrLost)
+	keys, err := l.rdb.Keys(t.Context(), "*"+l.name+"*rwlock_timeout*").Result()
+	require.NoError(t, err)
+	require.Empty(t, keys)
+}
+
+// What is no read-write lock is named, and left alone.
+func TestOtherKeys(t *testing.T) {
+	l := newLab(t)
+	m := l.process(nil)
+	require.NoError(t, l.rdb.HSet(t.Context(), l.name, "color", "red").Err())
+	_, err := m.RLock(t.Context())
+	require.ErrorContains(t, err, "color")
+	_, err = m.Lock(t.Context())
+	require.ErrorContains(t, err, "color")
+	_, err = m.State(t.Context())
+	require.ErrorContains(t, err, "no read-write lock")
+	require.NoError(t, l.rdb.Set(t.Context(), l.name, "x", time.Minute).Err())
+	for _, try := range []func(context.Context, ...holdfast.Option) (*holdfast.Hold, error){m.Lock, m.RLock} {
+		_, err := try(t.Context())
+		require.ErrorContains(t, err, "WRONGTYPE")
+	}
+	_, err = m.RLock(t.Context(), holdfast.HoldAtLeast(time.Second))
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.ErrorContains(t, err, "HoldAtLeast is 1s")
+	_, err = m.Lock(t.Context(), holdfast.Keep(time.Second))
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	var none *rwlock.RWMutex
+	_, err = none.RLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.True(t, strings.Contains(err.Error(), "rwlock.New"))
+}

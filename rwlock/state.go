@@ -1,0 +1,104 @@
+package rwlock
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// State is a lock as the server sees it at one moment.
+type State struct {
+	Writing bool // somebody writes; else all holders read
+	// Holders are those who have the lock, in no order: the one who writes, or all who read. They
+	// include readers whose leases have ended, with nothing remaining, as long as the server has
+	// them. An owner that writes and reads is there once, as the one who writes.
+	Holders []holdfast.Holder
+	Token   uint64 // of the last write; 0: none known
+	Waiters int    // writers of this library that wait, one for each client at most
+}
+
+// State asks the server who holds the lock, in one round trip. A hash of more than 1024 holders is
+// an error, and so is a key that is no read-write lock.
+func (m *RWMutex) State(ctx context.Context) (State, error) {
+	if err := m.check("state"); err != nil {
+		return State{}, err
+	}
+	o, err := m.ask(ctx)
+	if err != nil {
+		return State{}, m.fail("state", err)
+	}
+	s := stateIn(o.Reply)
+	for i := range s.Holders {
+		s.Holders[i].Owner = remote.OwnerIn(s.Holders[i].Owner)
+	}
+	return s, nil
+}
+
+// stateIn reads a reply of the script rw_state. Owners are as the server has them.
+func stateIn(r lua.Reply) (s State) {
+	if r.Status != lua.Done {
+		s.Token, _ = strconv.ParseUint(r.Text(0), 10, 64)
+		s.Waiters = int(r.Int(1))
+		return s
+	}
+	s.Writing = r.Text(0) == "write"
+	s.Token, _ = strconv.ParseUint(r.Text(2), 10, 64)
+	s.Waiters = int(r.Int(3))
+	for i := 4; r.Value(i) != nil; i += 3 {
+		owner, writes := strings.CutSuffix(r.Text(i), writes)
+		if writes != s.Writing {
+			continue // the one who writes reads, too
+		}
+		count, _ := strconv.Atoi(r.Text(i + 1))
+		left := time.Duration(max(r.Int(i+2), 0)) * time.Millisecond
+		s.Holders = append(s.Holders, holdfast.Holder{Owner: owner, Count: count, Remaining: left})
+	}
+	return s
+}
+
+func (m *RWMutex) ask(ctx context.Context) (remote.Outcome, error) {
+	return m.write.Query(ctx, engine.Reads, func(string) lua.Call { return m.protocol.State() })
+}
+
+// ForceUnlock frees the lock of the one who writes, or of all who read, and wakes the waiters. It
+// reports whether there was a holder. What the writer reads at the same time stays. Use it for
+// holders that are known to be dead: only fencing tokens protect from one that is alive, which works
+// on until it learns of its loss, at its next renewal.
+//
+// ForceUnlock asks who holds the lock, and frees it of these. So it never forces out those who come
+// next, even if a reply is lost and the release is sent again.
+func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
+	if err := m.check("force unlock"); err != nil {
+		return false, err
+	}
+	seen, err := m.ask(ctx)
+	state := stateIn(seen.Reply)
+	if err != nil || len(state.Holders) == 0 {
+		return false, m.fail("force unlock", err)
+	}
+	o, err := m.write.Query(ctx, engine.Changes, func(publish string) lua.Call {
+		if state.Writing {
+			return writing{m.protocol}.Release(state.Holders[0].Owner, publish)
+		}
+		readers := make([]string, len(state.Holders))
+		for i, h := range state.Holders {
+			readers[i] = h.Owner
+		}
+		return m.protocol.force(readers, publish)
+	})
+	if err != nil {
+		return false, m.fail("force unlock", err)
+	}
+	m.write.RenewNow()
+	m.read.RenewNow()
+	if refused := o.Reply.Text(0); refused != "" {
+		return true, m.fail("force unlock", engine.Unheard(m.write, refused))
+	}
+	return o.Reply.Status == lua.Done || o.Stray, nil
+}
