@@ -25,10 +25,10 @@ func afterLeave(t *testing.T) (kept time.Duration) {
 			require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Vote.Text()).Err()) // one request
 			require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Leave.Text()).Err())
 		}
-		m := p.mutex(uniqueName(t), redlock.MasterTimeout(10*time.Millisecond), redlock.TrustRestarts())
+		m := p.mutex(uniqueName(t), redlock.MasterTimeout(100*time.Millisecond), redlock.TrustRestarts())
 		late := p.proxies[2].DelayRequest(faultproxy.Script(lua.Vote.Hash()), 1, time.Hour)
 		h, err := m.Lock(t.Context(), holdfast.HoldAtLeast(time.Minute))
-		if err != nil { // ten milliseconds are short here
+		if err != nil { // a tenth of a second is short here
 			late.Release()
 			return false
 		}
