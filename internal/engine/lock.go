@@ -63,7 +63,7 @@ func (b *Lock) Configure(cfg *Settings, opts []Option) error {
 	cfg.handOff = cfg.handOff && cfg.atLeast == 0
 	switch {
 	case cfg.keep > 0 && !b.traits.Recalls:
-		cfg.Refuse(errs.Invalid("Keep is %v; a %s cannot be kept, leave the option out or use an rlock", cfg.keep, b.Key.Kind))
+		cfg.Refuse(errs.Invalid("Keep is %v; only an rlock can be kept, not a lock of package %s; leave the option out", cfg.keep, b.Key.Kind))
 	case !cfg.handOff || !cfg.renew:
 		cfg.keep = 0
 	}
