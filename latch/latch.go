@@ -65,15 +65,15 @@ type Latch struct {
 }
 
 // New makes the latch called name on a client. [holdfast.Lease] says how long it stays without a
-// word; the default is 24 h. Other options have no meaning here. New sends nothing. For an invalid
+// word; the default is 24 h. [holdfast.Wait] has no meaning here, and options about holds are refused. New sends nothing. For an invalid
 // name, option or client, the first operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Latch {
 	l := &Latch{asker: engine.NewAsker((*engine.Client)(c), name), keys: keys.ForLatch(name)}
-	cfg := engine.Settings{Lease: defaultStay}
-	if err := cfg.Add(opts); err != nil && l.asker.Err == nil {
+	cfg := engine.WithoutHold(defaultStay)
+	if err := cfg.AddWithoutHold(kindName, opts); err != nil && l.asker.Err == nil {
 		l.asker.Err = err
 	}
 	l.stay = cfg.Lease

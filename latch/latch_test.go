@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // A latch is set once, counted down by anybody, and open for all when nothing is left.
@@ -150,6 +151,29 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, <-waits, holdfast.ErrClosed)
 	_, err := m.CountDown(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrClosed)
+}
+
+// TestOptionsOfHolds: nobody holds a latch, so options about holds are refused.
+func TestOptionsOfHolds(t *testing.T) {
+	l := newLab(t)
+	m := l.process()
+	for name, option := range map[string]holdfast.Option{
+		"NoRenewal":     holdfast.NoRenewal(),
+		"NoHandoff":     holdfast.NoHandoff(),
+		"Keep":          holdfast.Keep(time.Second),
+		"HoldAtLeast":   holdfast.HoldAtLeast(time.Second),
+		"WithReplicas":  holdfast.WithReplicas(1, time.Second),
+		"MasterTimeout": redlock.MasterTimeout(time.Second),
+		"TrustRestarts": redlock.TrustRestarts(),
+	} {
+		_, err := l.process(option).Set(t.Context(), 1)
+		for _, err := range []error{err, m.Wait(t.Context(), option)} {
+			require.ErrorIs(t, err, holdfast.ErrInvalid)
+			require.ErrorContains(t, err, name+" is for those who hold something")
+		}
+	}
+	_, err := l.process(holdfast.Wait(time.Second), holdfast.Lease(time.Minute)).Set(t.Context(), 1)
+	require.NoError(t, err)
 }
 
 // Bad input is refused with what to do.

@@ -34,8 +34,8 @@ func (l *Latch) Wait(ctx context.Context, opts ...holdfast.Option) error {
 	if err := l.check("wait"); err != nil {
 		return err
 	}
-	var cfg engine.Settings
-	if err := cfg.Add(opts); err != nil {
+	cfg := engine.WithoutHold(l.stay)
+	if err := cfg.AddWithoutHold(kindName, opts); err != nil {
 		return l.fail("wait", err)
 	}
 	if err := l.asker.MayAsk(ctx); err != nil {

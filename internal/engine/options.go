@@ -117,6 +117,30 @@ func (c *Settings) Add(opts []Option) error {
 	return c.err
 }
 
+// WithoutHold is Settings of a kind that nobody holds, for [Settings.AddWithoutHold].
+func WithoutHold(lease time.Duration) Settings {
+	return Settings{Lease: lease, renew: true, handOff: true}
+}
+
+// AddWithoutHold is Add, and refuses options that are about holds.
+func (c *Settings) AddWithoutHold(kind string, opts []Option) error {
+	if err := c.Add(opts); err != nil {
+		return err
+	}
+	for _, about := range []struct {
+		given  bool
+		option string
+	}{
+		{!c.renew, "NoRenewal"}, {!c.handOff, "NoHandoff"}, {c.keep != 0, "Keep"}, {c.atLeast != 0, "HoldAtLeast"},
+		{c.Replicas != remote.Replicas{}, "WithReplicas"}, {c.MasterTimeout != 0, "MasterTimeout"}, {c.TrustRestarts, "TrustRestarts"},
+	} {
+		if about.given {
+			c.Refuse(errs.Invalid("%s is for those who hold something, and nobody holds a %s; leave the option out", about.option, kind))
+		}
+	}
+	return c.err
+}
+
 // AtLeast is for how long the lock is to stay taken; 0: for as long as it is held.
 func (c *Settings) AtLeast() time.Duration { return c.atLeast }
 
