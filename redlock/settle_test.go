@@ -53,16 +53,33 @@ func TestContestedHoldSettles(t *testing.T) {
 		}
 		return n >= 2
 	})
-	lapses["flushed"](l, name, 0)
-	eventually(t, "joined again", func() bool { return l.held(name) == 3 || h.Context().Err() != nil })
-	require.NoError(t, context.Cause(h.Context()))
+	require.NoError(t, lapsed(l, name, h))
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// The control: what the others said last was before the third one counts as never lost.
+// lapsed has the first master forget a hold, and returns why the hold ended, or nil if that
+// master joined again.
+func lapsed(l *lab, name string, h *holdfast.Hold) error {
+	lapses["flushed"](l, name, 0)
+	eventually(l.T, "joined again", func() bool { return l.held(name) == 3 || h.Context().Err() != nil })
+	return context.Cause(h.Context())
+}
+
+// The control: what the others said last was before the third one counts as never lost. A busy
+// machine may ask the others after the third one has joined, so that the hold survives by luck: it
+// may not do so every time.
 func TestContestedHoldSettlesControl(t *testing.T) {
 	t.Cleanup(defence.Settle.Without(t))
-	l, _, name, h := contested(t)
-	lapses["flushed"](l, name, 0)
-	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+	for range 5 {
+		l, _, name, h := contested(t)
+		err := lapsed(l, name, h)
+		if err == nil {
+			err = h.Unlock(t.Context()) // the first one may have joined again before the loss is known
+		}
+		if err != nil {
+			require.ErrorIs(t, err, holdfast.ErrLost)
+			return
+		}
+	}
+	t.Fatal("the hold survives without the defence")
 }
