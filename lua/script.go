@@ -45,6 +45,15 @@ var (
 	RwState        = load("rw_state", 3)
 	RwForce        = load("rw_force", 2)
 
+	// Of the semaphore.
+	SemAcquire = load("sem_acquire", semKeys)
+	SemJoin    = load("sem_join", semKeys)
+	SemRelease = load("sem_release", semKeys)
+	SemRenew   = load("sem_renew", semKeys)
+	SemPoll    = load("sem_poll", semKeys)
+	SemSet     = load("sem_set", semKeys)
+	SemState   = load("sem_state", semKeys)
+
 	// Of the election, whose lock is a fair one.
 	ElectionAnnounce = load("election_announce", 3)
 	ElectionLeader   = load("election_leader", 2)
@@ -61,7 +70,7 @@ var (
 	Fence = load("fence", 2)
 )
 
-const fairKeys = 5
+const fairKeys, semKeys = 5, 7
 
 // Script is one script and the hash by which the server knows it.
 type Script struct {

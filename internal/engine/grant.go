@@ -123,7 +123,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	g.shareFront()
 	t := &Tenure{base: g.base, Entry: g.entry}
 	t.begin(g, token, reserved)
-	h := &Hold{on: g, parent: g.asked.ctx, depth: 1, token: token, renewed: want.renew}
+	h := &Hold{on: g, parent: g.asked.ctx, depth: int32(want.Count), token: token, renewed: want.renew} //nolint:gosec // G115: no server has so many
 	g.mu.Lock()
 	g.said = Word{} // what it asks for from now on is its own
 	g.tenure, g.live, g.token, g.lease, g.renew = t, true, token, want.Lease, want.renew

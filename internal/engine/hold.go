@@ -141,7 +141,7 @@ func (h *Hold) Owner() string {
 	return h.on.ownerID()
 }
 
-// Count is the depth of this re-entry: 1 for the outermost.
+// Count is the depth of this re-entry, 1 for the outermost, or how many permits it has.
 func (h *Hold) Count() int {
 	if h == nil {
 		return 0

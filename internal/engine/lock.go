@@ -51,7 +51,7 @@ func (b *Lock) Configure(cfg *Settings, opts []Option) error {
 	if b.Err != nil {
 		return b.Err
 	}
-	*cfg = Settings{Lease: b.Client.opts.Lease, renew: true, handOff: b.traits.HandsOff}
+	*cfg = Settings{Lease: b.Client.opts.Lease, renew: true, handOff: b.traits.HandsOff, Count: 1}
 	for _, list := range [][]Option{b.defaults, opts} {
 		_ = cfg.Add(list) // the error stays in it
 	}

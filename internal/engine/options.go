@@ -91,6 +91,7 @@ type Settings struct {
 	atLeast       time.Duration // that the lock stays taken; 0: as long as it is held
 	MasterTimeout time.Duration // of kinds that ask several masters
 	TrustRestarts bool          // of the same
+	Count         int           // how many permits are wanted, of kinds that have several for an owner; else 1
 	reveal        func(any)     // is told which Lock it is, and nothing is asked; nil: the usual
 	err           error         // of the first bad option
 }
@@ -143,6 +144,9 @@ func (c *Settings) AddWithoutHold(kind string, opts []Option) error {
 
 // AtLeast is for how long the lock is to stay taken; 0: for as long as it is held.
 func (c *Settings) AtLeast() time.Duration { return c.atLeast }
+
+// Count is how many permits are wanted at once, all or none. It is for the kind that has some.
+func Count(n int) Option { return func(c *Settings) { c.Count = n } }
 
 // Wait is what users know as holdfast.Wait.
 func Wait(d time.Duration) Option {

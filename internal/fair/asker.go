@@ -280,7 +280,7 @@ func (q *inquiry) call() lua.Call {
 	c := l.lists.client
 	return l.server.protocol.Acquire(kind.Ask{
 		Owner: a.Owner(), Lease: a.Want().Stands(), Again: q.effort.Stray || q.before, Place: q.queue,
-		Publish: c.Server().Publish, Tokens: 1, Until: c.Server().Clock.Limit(),
+		Publish: c.Server().Publish, Tokens: 1, Until: c.Server().Clock.Limit(), Count: a.Want().Count,
 	})
 }
 

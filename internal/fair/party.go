@@ -25,9 +25,11 @@ func together(asked []*inquiry) (parties []party) {
 	return parties
 }
 
-// mayJoin reports whether a question may share a script. Such a script grants nothing, so a waiter
-// that may have been granted the lock asks alone.
-func (q *inquiry) mayJoin() bool { return q.joins && !q.before && !q.effort.Stray }
+// mayJoin reports whether a question may share a script. Such a script does not say what was granted,
+// so a waiter that may have been granted the lock asks alone. So does one that wants several permits.
+func (q *inquiry) mayJoin() bool {
+	return q.joins && !q.before && !q.effort.Stray && q.place.acquisition.Want().Count == 1
+}
 
 // call is the script of the next attempt.
 func (p party) call() lua.Call {

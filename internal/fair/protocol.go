@@ -13,8 +13,8 @@ const (
 	// the first renewal, even on a busy machine. A waiter that died unnoticed costs no more than
 	// that.
 	Claim = 2 * time.Second
-	// placeTTL is how long a place counts without a command from its client.
-	placeTTL = 15 * time.Second
+	// Place is how long a place counts without a command from its client.
+	Place = 15 * time.Second
 	// longestPlace is longer than any place counts. A place behind Redisson's waiters may count for
 	// hours.
 	longestPlace = 24 * time.Hour
@@ -55,7 +55,7 @@ func NewProtocol(kind, name string) *Protocol {
 // Boxed once, like the keys.
 var (
 	claimMillis any = Claim.Milliseconds()
-	placeMillis any = placeTTL.Milliseconds()
+	placeMillis any = Place.Milliseconds()
 	noPlace     any = 0
 	// keepMillis is the time to live of the token's key where no lease is known. Renewals make it
 	// longer if necessary.

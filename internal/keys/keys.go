@@ -19,11 +19,15 @@ const (
 	queuePrefix   = "redisson_lock_queue"
 	timeoutPrefix = "redisson_lock_timeout"
 	rwPrefix      = "redisson_rwlock"
+	permitsPrefix = "redisson_sc"
 
 	// Ours: Redisson has none.
 	fencePrefix         = "holdfast_fence"
 	writersPrefix       = "holdfast_rwlock_writers"
 	latchCallPrefix     = "holdfast_latch"
+	permitQueuePrefix   = "holdfast_semaphore_queue"
+	permitPlacesPrefix  = "holdfast_semaphore_places"
+	permitWantsPrefix   = "holdfast_semaphore_wants"
 	electionPrefix      = "holdfast_election"
 	electionChannelName = "holdfast_election__channel"
 )
@@ -63,14 +67,37 @@ func ForReadWrite(name string) ReadWrite {
 	}
 }
 
+// Permits is the set of keys of one semaphore. How many are free is stored under the plain name.
+type Permits struct {
+	Name    string // string: how many permits are free
+	Ends    string // sorted set: permit that is out -> until when
+	Channel string // pub/sub channel on which it is announced how many are free
+	Token   string // string: the fencing token granted last
+	Queue   string // sorted set: owner that waits -> when it came
+	Places  string // sorted set: owner that waits -> until when its place counts
+	Wants   string // hash: owner that waits -> how many permits it wants, if more than one
+}
+
+// ForPermits returns the keys of the semaphore called name, which must have passed [Check].
+func ForPermits(name string) Permits {
+	return Permits{
+		Name: name, Ends: inTag(name) + ":timeout", Channel: prefix(permitsPrefix, name), Token: prefix(tokenPrefix, name),
+		Queue: prefix(permitQueuePrefix, name), Places: prefix(permitPlacesPrefix, name), Wants: prefix(permitWantsPrefix, name),
+	}
+}
+
 // Reader is the key that ends with the lease of an owner that reads. Redisson has one for each of an
 // owner's holds, this library only the first.
 func (k ReadWrite) Reader(owner string) string {
-	name := k.Name
-	if !strings.Contains(name, "{") {
-		name = "{" + name + "}"
+	return inTag(k.Name) + ":" + owner + ":rwlock_timeout:1"
+}
+
+// inTag is Redisson's suffixName without the suffix: a name with an opening brace brings its own hash tag.
+func inTag(name string) string {
+	if strings.Contains(name, "{") {
+		return name
 	}
-	return name + ":" + owner + ":rwlock_timeout:1"
+	return "{" + name + "}"
 }
 
 // latchChannel is what Redisson's channels of latches begin with. What follows stands in braces,

@@ -137,6 +137,7 @@ type Ask struct {
 	Place   bool   // wait in the queue, where there is one at the server
 	Tokens  int    // that are wanted, for those it is handed on to; only a [Hander] gives more than one
 	Publish string // PUBLISH or SPUBLISH
+	Count   int    // how many permits, of a kind that has several for an owner
 	// Until is until when it may be executed, in microseconds by the server's clock.
 	Until int64
 	// Ticket is that of the first refusal of this request; empty: there was none.

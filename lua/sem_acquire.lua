@@ -1,0 +1,67 @@
+-- sem_acquire: grant an owner permits of a semaphore that nobody waits for, or give it a place in the queue.
+--
+-- KEYS  see part/permits.lua
+-- ARGV  1 how many permits there are if the server knows of none yet   2 owner   3 how many it wants   4 lease, ms
+--       5 time to live of the token's key, ms
+--       6 '1' if an earlier attempt may have run, else '0'. Who waits may have been handed them in any case
+--       7 how long a place counts, ms; '0': do not wait   8 claim, ms   9 PUBLISH or SPUBLISH
+--       10 until when this may be executed, us by the server's clock
+-- Reply {1, token, token, time}   granted: all that it wants, for the whole lease
+--       {0, ms, time, 0, owner}   not granted. ms until the first lease of a permit ends, and who has it, if that is one of this
+--                                 library; time of the server in us, as text
+--       {-2, time}                it came too late, or its client does not know the server's clock; nothing was changed
+--       an error HOLDFAST_PERMITS if there are not so many; it has no place any more
+-- Atomic. Nobody passes a waiter whose place counts and who can be reached. An owner keeps its place when it asks again, and the
+-- permits that it was granted or handed: that is the same grant, with a new token, for its own may not be the last one any more.
+
+-- include permits
+
+local owner, n, lease, place = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[7])
+local clock, limit = micros(), ARGV[10]
+-- include late
+local failed, token = nextToken()
+failed = failed or count()
+if failed then return failed end
+local function granted()
+  call('SET', tokens, token, 'PX', ARGV[5])
+  return {1, token, token, clock}
+end
+if ARGV[6] == '1' or place > 0 then
+  if has(owner) then
+    local ends = math.max(now + lease, tonumber(call('ZSCORE', permits, owner)))
+    several(owner, 1, n, 'ZADD', string.format('%.0f', ends))
+    drop(owner)
+    return granted()
+  end
+  local ended = take(owner)
+  if ended > 0 then change(ended) end
+end
+if n > all() then
+  drop(owner)
+  return redis.error_reply('HOLDFAST_PERMITS ' .. n .. ' permits were asked for, and the semaphore ' .. name .. ' has '
+    .. string.format('%.0f', all()))
+end
+if n > free then sweep(n) end
+local first = head()
+local function get()
+  local refused = hold(owner, n, lease)
+  if refused then return refused end
+  if first then drop(owner) end
+  return granted()
+end
+if n <= free and (not first or first == owner) then return get() end
+if place > 0 then enqueue(owner, n, place) end
+local unheard, waits
+failed, unheard, waits = grant(ARGV[9], tonumber(ARGV[8]), ARGV[5], place > 0 and client(owner) or nil)
+if failed then return failed end
+if given[owner] then -- all before it are out of reach, or have been served
+  several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease))
+  drop(owner)
+  return {1, given[owner], given[owner], clock}
+end
+if not waits and n <= free then -- all who wait are out of reach
+  failed, token = nextToken()
+  return failed or get()
+end
+local ms, who = nearest()
+return {0, ms, clock, 0, who}

@@ -1,0 +1,31 @@
+-- sem_join: give several waiters of one client, who want a permit each, places in the queue of a semaphore.
+--
+-- KEYS  see part/permits.lua
+-- ARGV  1 how many permits there are if the server knows of none yet   2 how long a place counts, ms
+--       3 until when this may be executed, us by the server's clock   4 claim, ms   5 PUBLISH or SPUBLISH
+--       6 time to live of the token's key, ms   7... the owners
+-- Reply {0, ms, time, 0, owner}   they have places, in this order, before whoever comes later, as sem_acquire says it. Who was handed
+--                   a permit hears of that as from a release; time is before that
+--       {1}         they are to ask one by one: one of them has a permit, or there are none; nothing was changed
+--       {-2, time}  it came too late, or its client does not know the server's clock; nothing was changed
+-- Atomic. What is free is handed to the first in the queue who can be reached. It is for a first attempt: whoever may have been handed
+-- a permit asks by sem_acquire.
+
+-- include permits
+
+local clock = micros()
+do
+  local limit = ARGV[3]
+  -- include late
+end
+local failed = nextToken() or count()
+if failed then return failed end
+for i = 7, #ARGV do
+  if call('ZSCORE', permits, ARGV[i]) then return {1} end
+end
+if all() < 1 then return {1} end
+for i = 7, #ARGV do enqueue(ARGV[i], 1, tonumber(ARGV[2])) end
+failed = grant(ARGV[5], tonumber(ARGV[4]), ARGV[6], client(ARGV[7]))
+if failed then return failed end
+local ms, who = nearest()
+return {0, ms, string.format('%.0f', tonumber(clock) - 1), 0, who}

@@ -1,0 +1,48 @@
+-- sem_poll: look after the waiters of one client: put off the deadlines of their places, and hand out what is free.
+--
+-- KEYS  see part/permits.lua
+-- ARGV  1 how many permits there are if the server knows of none yet   2 client's id   3 PUBLISH or SPUBLISH   4 claim, ms
+--       5 time to live of the token's key, ms   6 how long a place counts, ms   7... owners of the client that wait
+-- Reply {1, ms, time, owner, called, heard, far, owner...}
+--         ms until the first lease of a permit ends; time of the server in us, as text; an owner of this client that was handed
+--         permits and was not heard of since, else who has the permit that ends first, '' if that is not known; called: 'redisson'
+--         if clients of Redisson have permits, who say on the channel when they give them back, else ''; heard: how many listen on the
+--         client's mailbox at this server, -1 if it cannot know; far: 1 if several other clients stand before all of this one, else 0;
+--         then all of this client that were handed permits and not heard of since, and those of the owners that have no place
+-- Atomic, and harmless when repeated.
+--
+-- Whether Redisson's have permits is looked for among those that end first and last.
+
+-- include permits
+
+local failed = count()
+if failed then return failed end
+local id, place = ARGV[2], tonumber(ARGV[6])
+local missing, tell = {}, {}
+for i = 7, #ARGV do
+  if counts(ARGV[i]) then enqueue(ARGV[i], 1, place) else missing[#missing + 1] = ARGV[i] end
+end
+call('ZREM', places, id)
+sweep(0)
+failed = grant(ARGV[3], tonumber(ARGV[4]), ARGV[5], id)
+if failed then return failed end
+local ms, who = nearest()
+for _, owner in ipairs(call('ZRANGEBYSCORE', places, '-inf', '(0', 'LIMIT', 0, look)) do
+  if client(owner) == id and has(owner) then tell[#tell + 1] = owner end
+end
+who = tell[1] or who
+for _, owner in ipairs(missing) do tell[#tell + 1] = owner end
+local called = ''
+for _, at in ipairs({{0, 15}, {-16, -1}}) do
+  for _, permit in ipairs(call('ZRANGE', permits, at[1], at[2])) do
+    if not client((string.gsub(permit, '/%d+$', ''))) then called = 'redisson' end
+  end
+end
+local heard, before, seen = listeners(ARGV[3], channel .. ':' .. id) or -1, 0, {}
+for _, owner in ipairs(call('ZRANGE', queue, 0, 31)) do
+  local of = client(owner)
+  if of == id then break end
+  if not seen[of] then before = before + 1 end
+  seen[of] = true
+end
+return {1, ms, micros(), who or '', called, heard, before > 3 and 1 or 0, unpack(tell)}

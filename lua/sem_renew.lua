@@ -1,0 +1,20 @@
+-- sem_renew: make the lease of an owner's permits last at least so long from now.
+--
+-- KEYS  see part/permits.lua
+-- ARGV  1 how many permits there are if the server knows of none yet   2 owner   3 lease, ms   4 time to live of the token's key, ms
+-- Reply {1}           renewed
+--       {-1}          the owner has none, or its lease has ended; nothing is ever brought back
+-- Atomic, and harmless when repeated. Never shortens: an older renewal may arrive after a newer, longer one.
+
+-- include permits
+
+local owner, lease = ARGV[2], tonumber(ARGV[3])
+local ends = tonumber(call('ZSCORE', permits, owner) or nil)
+call('ZREM', places, owner) -- it is heard of; and a replica refuses a write
+if not ends or ends <= now then return {-1} end
+local n = 1
+while call('ZSCORE', permits, owner .. '/' .. n + 1) do n = n + 1 end
+if ends < now + lease then several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease)) end
+stay(lease)
+if call('PTTL', tokens) < tonumber(ARGV[4]) then call('PEXPIRE', tokens, ARGV[4]) end
+return {1}

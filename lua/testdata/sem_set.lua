@@ -1,0 +1,265 @@
+-- sem_set: set how many permits a semaphore has, and hand out what is free.
+--
+-- KEYS  see part/permits.lua
+-- ARGV  1 how many   2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
+-- Reply {1}           set
+--       {1, error}    set, but what is free could not be handed out, or that could not be told
+-- Atomic, and harmless when repeated. Those that are out stay out, also if there are more of them.
+
+local call = redis.call
+local name, permits, tokens, queue, places, wants, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local look = 128 -- places or permits that are looked at, at a time
+local silence = 15000 -- ms: for how long a place counts without a word of its client
+local most = 100 -- grants by one script. Each of those gives back and grants, too
+local remembered = 2592000000 -- ms: for how long the number of permits is, without a grant
+
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function micros()
+  return time[1] .. string.rep('0', 6 - #time[2]) .. time[2]
+end
+
+-- client is the id of an owner's client, and the owner's number there; nil if it is no owner of this library.
+local function client(owner) return string.match(owner, '^(.*):(h%d+)$') end
+
+local free = nil -- permits
+
+-- count finds out how many permits are free, and returns an error if the key holds no number.
+local function count()
+  local known = call('GET', name)
+  free = tonumber(known or nil)
+  if known and not free then
+    return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a number of permits: ' .. string.sub(known, 1, 60))
+  end
+  if not known then
+    free = tonumber(ARGV[1]) - call('ZCARD', permits)
+    call('SET', name, free, 'PX', remembered)
+  end
+end
+
+local function change(by) free = call('INCRBY', name, by) end
+
+-- all is how many permits there are.
+local function all() return free + call('ZCARD', permits) end
+
+-- has tells whether an owner has permits.
+local function has(owner)
+  local ends = call('ZSCORE', permits, owner)
+  return ends and tonumber(ends) > now
+end
+
+-- several calls a command for permits of an owner from the i-th to the last, each behind what is in front of it, if that is given.
+local function several(owner, i, last, command, front)
+  local done = 0
+  for from = i, last, 1000 do
+    local args = {}
+    for j = from, math.min(last, from + 999) do
+      if front then args[#args + 1] = front end
+      args[#args + 1] = j == 1 and owner or owner .. '/' .. j
+    end
+    done = done + call(command, permits, unpack(args))
+  end
+  return done
+end
+
+-- take removes the permits of an owner, and returns how many it had.
+local function take(owner)
+  local n = call('ZREM', permits, owner)
+  if n == 0 or call('ZREM', permits, owner .. '/2') == 0 then return n end
+  n = 2
+  repeat
+    local more = several(owner, n + 1, n + look, 'ZREM')
+    n = n + more
+  until more < look
+  return n
+end
+
+-- sweep takes back permits whose leases have ended, until so many are free.
+local function sweep(enough)
+  repeat
+    local ended = call('ZRANGEBYSCORE', permits, '-inf', now, 'LIMIT', 0, look)
+    if #ended > 0 then
+      call('ZREM', permits, unpack(ended))
+      for _, owner in ipairs(ended) do
+        local id = client(owner)
+        if id and call('ZREM', places, owner) == 1 then
+          call('ZREMRANGEBYSCORE', places, '(' .. silence - now, '(0')
+          call('ZADD', places, -now, id)
+          call('PEXPIRE', places, 4 * silence)
+        end
+      end
+      change(#ended)
+    end
+  until #ended < look or free >= enough
+end
+
+-- stay puts off the ends of the keys, if they have any: Redisson's have none.
+local function stay(lease)
+  local left, needed = call('PTTL', name), math.max(remembered, 2 * lease)
+  if left < 0 then return end
+  if left < needed - 86400000 then -- not each time
+    left = needed
+    call('PEXPIRE', name, left)
+  end
+  local last = call('PTTL', permits)
+  if last < left - 86400000 then call('PEXPIRE', permits, left) end
+end
+
+-- hold grants an owner n permits for so long, or returns an error.
+local function hold(owner, n, lease)
+  several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease))
+  local changed = redis.pcall('INCRBY', name, -n)
+  if type(changed) == 'table' then
+    take(owner)
+    return changed
+  end
+  free = changed
+  stay(lease)
+end
+
+-- nextToken returns an error, or nil and the time in microseconds: one more than the last token if the clock does not allow that.
+local function nextToken()
+  local last, token = call('GET', tokens), micros()
+  if last and (#last ~= #token or last >= token or string.find(last, '%D')) then
+    local n = not string.find(last, '%D') and tonumber(last)
+    if not n or n >= 9007199254740991 then
+      return redis.error_reply('HOLDFAST the token key ' .. tokens .. ' does not hold a token: ' .. last)
+    end
+    token = string.format('%.0f', math.max(n + 1, tonumber(token)))
+  end
+  return nil, token
+end
+
+local function drop(owner)
+  call('ZREM', queue, owner)
+  call('ZREM', places, owner)
+  call('HDEL', wants, owner)
+end
+
+-- counts tells whether an owner's place does.
+local function counts(owner)
+  local deadline = call('ZSCORE', places, owner)
+  return deadline and tonumber(deadline) > now and tonumber(deadline)
+end
+
+-- head is the first whose place counts. Those before it are taken out.
+local function head()
+  while true do
+    local some = call('ZRANGE', queue, 0, look - 1)
+    for _, owner in ipairs(some) do
+      if counts(owner) then return owner end
+      drop(owner)
+    end
+    if #some < look then return nil end
+  end
+end
+
+-- enqueue gives an owner a place at the end, unless it has one.
+local function enqueue(owner, n, place)
+  local fresh = not counts(owner)
+  call('ZADD', places, now + place, owner)
+  if fresh then
+    local last = call('ZRANGE', queue, -1, -1, 'WITHSCORES')
+    local came = math.max(tonumber(micros()), (tonumber(last[2]) or 0) + 1)
+    call('ZADD', queue, string.format('%.0f', came), owner)
+    if n > 1 then call('HSET', wants, owner, n) end
+  end
+  for _, key in ipairs({queue, places, wants}) do
+    local left = call('PTTL', key)
+    if left ~= -2 and left < 2 * place then call('PEXPIRE', key, 4 * place) end -- not each time
+  end
+end
+
+-- publish sends, by the command of this server, and returns why that was refused.
+local function publish(command, to, text)
+  local sent = redis.pcall(command, to, text)
+  if type(sent) == 'table' and sent.err and command ~= 'PUBLISH' and string.find(sent.err, 'nknown') then
+    sent = redis.pcall('PUBLISH', to, text)
+  end
+  return type(sent) == 'table' and sent.err or nil
+end
+
+-- listeners is how many listen on a channel at this server; nil if it does not know all of them.
+local function listeners(command, to)
+  local counted = redis.pcall('PUBSUB', command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', to)
+  return counted[2]
+end
+
+-- grant hands out what is free to those who wait, in their order. present is a client that is known to be there, whoever listens,
+-- because it asks. Returns an error for the caller to reply with; why somebody could not be told; and whether somebody who can be
+-- reached waits on. given has the tokens, by the owner.
+local given = {}
+local function grant(command, claim, keep, present)
+  local unheard, deaf, passed, n = nil, {}, 0, 0
+  local function hears(owner, deadline)
+    local id = client(owner)
+    if id == present then return true end
+    if deaf[id] == nil then deaf[id] = listeners(command, channel .. ':' .. id) == 0 end
+    if deaf[id] then return false end
+    local lapsed = call('ZSCORE', places, id)
+    return not lapsed or deadline - silence >= -tonumber(lapsed)
+  end
+  local function hand(owner, wanted)
+    local refused, token = nextToken()
+    refused = refused or hold(owner, wanted, claim)
+    if refused then return refused end
+    call('SET', tokens, token, 'PX', keep)
+    call('ZREM', queue, owner)
+    call('HDEL', wants, owner)
+    call('ZADD', places, -now, owner)
+    given[owner], n = token, n + 1
+    local id, number = client(owner)
+    unheard = publish(command, channel .. ':' .. id, number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim) or unheard
+  end
+  while true do
+    local some = call('ZRANGE', queue, passed, passed + look - 1)
+    for _, owner in ipairs(some) do
+      local deadline = counts(owner)
+      if not deadline then
+        drop(owner)
+      elseif not hears(owner, deadline) then
+        passed = passed + 1
+      else
+        local wanted = tonumber(call('HGET', wants, owner) or nil) or 1
+        if wanted > free then sweep(wanted) end
+        if wanted > all() then -- there were more when it came: it asks, and is told
+          drop(owner)
+          local id, number = client(owner)
+          unheard = publish(command, channel .. ':' .. id, number .. ' - - -') or unheard
+        elseif wanted > free or n >= most then
+          return nil, unheard, true
+        else
+          local failed = hand(owner, wanted)
+          if failed then return failed end
+        end
+      end
+    end
+    if #some < look or passed > 8 * look then return nil, unheard, false end
+  end
+end
+
+-- tellOthers says on Redisson's channel how many are free, if any are. Returns why that was refused.
+local function tellOthers(command)
+  return free > 0 and publish(command, channel, string.format('%.0f', free)) or nil
+end
+
+-- nearest is what a permit says of who has it, the one that ends first, and how much of its lease is left, ms.
+local function nearest()
+  local first = call('ZRANGE', permits, 0, 0, 'WITHSCORES')
+  if not first[1] then return silence, nil end
+  local owner = string.gsub(first[1], '/%d+$', '')
+  return math.max(0, first[2] - now), client(owner) and owner or nil
+end
+
+local failed = count()
+if failed then return failed end
+change(tonumber(ARGV[1]) - all())
+stay(0)
+local ok, refused, unheard = pcall(function()
+  sweep(0)
+  local wrong, untold = grant(ARGV[2], tonumber(ARGV[3]), ARGV[4])
+  return wrong, untold or tellOthers(ARGV[2])
+end)
+if refused then unheard = type(refused) == 'table' and refused.err or refused end
+if unheard then return {1, tostring(unheard)} end
+return {1}

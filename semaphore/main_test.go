@@ -1,0 +1,134 @@
+package semaphore_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// patience is how long a test waits for what must come, on however slow a machine.
+const patience = 20 * time.Second
+
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
+}
+
+func newClient(t testing.TB, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(rdb, opts)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
+}
+
+func uniqueName(t testing.TB) string {
+	return t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)
+}
+
+// lab is a semaphore on a server.
+type lab struct {
+	testing.TB
+	srv     *redistest.Server
+	rdb     *redis.Client
+	name    string
+	permits int
+}
+
+func newLab(t testing.TB, permits int) *lab {
+	t.Helper()
+	srv := redistest.Shared(t)
+	return &lab{t, srv, srv.Client(t), uniqueName(t), permits}
+}
+
+// process is the semaphore for a client of its own.
+func (l *lab) process(opts *holdfast.Options) *semaphore.Semaphore {
+	l.Helper()
+	return l.through(l.srv.Client(l.TB), opts)
+}
+
+// through is process by a go-redis client of its own.
+func (l *lab) through(rdb redis.UniversalClient, opts *holdfast.Options) *semaphore.Semaphore {
+	l.Helper()
+	return semaphore.New(newClient(l.TB, rdb, opts), l.name, l.permits)
+}
+
+func (l *lab) ends() string  { return "{" + l.name + "}:timeout" }
+func (l *lab) queue() string { return "holdfast_semaphore_queue:{" + l.name + "}" }
+
+// waiting waits until so many have places.
+func (l *lab) waiting(n int64) {
+	l.Helper()
+	eventually(l, "they wait", func() bool { return l.rdb.ZCard(context.Background(), l.queue()).Val() == n })
+}
+
+// free is how many permits the server has as free.
+func (l *lab) free() int {
+	l.Helper()
+	n, err := l.rdb.Get(context.Background(), l.name).Int()
+	require.NoError(l, err)
+	return n
+}
+
+// out is how many permits the server has as granted.
+func (l *lab) out() int64 { return l.rdb.ZCard(context.Background(), l.ends()).Val() }
+
+// settled waits until all permits are back and nobody waits.
+func (l *lab) settled() {
+	l.Helper()
+	eventually(l, "all is given back", func() bool {
+		return l.out() == 0 && l.free() == l.permits && l.rdb.ZCard(context.Background(), l.queue()).Val() == 0
+	})
+}
+
+// result is what came of an acquisition in a goroutine.
+type result struct {
+	hold *holdfast.Hold
+	err  error
+}
+
+// acquire asks for n permits in a goroutine.
+func acquire(ctx context.Context, s *semaphore.Semaphore, n int, opts ...holdfast.Option) <-chan result {
+	c := make(chan result, 1)
+	go func() {
+		h, err := s.Acquire(ctx, n, opts...)
+		c <- result{h, err}
+	}()
+	return c
+}
+
+// await waits for what came of it.
+func await(t testing.TB, c <-chan result) result {
+	t.Helper()
+	select {
+	case r := <-c:
+		return r
+	case <-time.After(patience):
+		require.FailNow(t, "it waits still")
+		return result{}
+	}
+}
+
+func granted(t testing.TB, c <-chan result) *holdfast.Hold {
+	t.Helper()
+	r := await(t, c)
+	require.NoError(t, r.err)
+	return r.hold
+}
+
+func unlock(t testing.TB, holds ...*holdfast.Hold) {
+	t.Helper()
+	for _, h := range holds {
+		require.NoError(t, h.Unlock(context.Background()))
+	}
+}

@@ -1,0 +1,54 @@
+package semaphore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/fair"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// backend is that of a fair lock, for owners of which several hold it at once, and each but once.
+type backend struct {
+	engine.Backend
+	engine.Waiter
+	wire *protocol
+}
+
+func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
+	b := fair.NewLock(c, p, opts...)
+	if b.Err == nil {
+		be := b.Backend()
+		b.Use(&backend{be, be.(engine.Waiter), p})
+	}
+	return b
+}
+
+// Traits is [engine.Backend.Traits].
+func (b *backend) Traits() engine.Traits {
+	t := b.Backend.Traits()
+	t.Shared, t.NoReentry, t.HandsOff = true, true, false
+	return t
+}
+
+// Check is [engine.Backend.Check].
+func (b *backend) Check(cfg *engine.Settings) error {
+	if d := cfg.AtLeast(); d > 0 {
+		return errs.Invalid("HoldAtLeast is %v; permits come back when they are unlocked, leave the option out", d)
+	}
+	return b.Backend.Check(cfg)
+}
+
+// Explain is [engine.Backend.Explain].
+func (b *backend) Explain(err error) error {
+	switch k := b.wire.keys; {
+	case lua.IsError(err, "WRONGTYPE"):
+		return errs.Both(fmt.Errorf("the key %s holds something that is not a semaphore, or one of %s, %s, %s, %s and %s something foreign; "+
+			"choose another name", k.Name, k.Ends, k.Token, k.Queue, k.Places, k.Wants), err)
+	case lua.IsError(err, "HOLDFAST_PERMITS"):
+		return errs.Both(errs.ErrInvalid, errs.Both(errors.New("ask for fewer, or raise their number with SetPermits"), err))
+	}
+	return b.Backend.Explain(err)
+}

@@ -1,0 +1,69 @@
+package semaphore
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// State is a semaphore as the server sees it at one moment.
+type State struct {
+	Permits int // how many there are
+	// Free is how many of them are not out. It is negative if more are out than there are.
+	Free    int
+	Waiters int // who wait, of this library
+	// Holders are those who have permits, in no order. Count is how many. The owner of a permit of
+	// Redisson's, which has no owner, is the permit's id in hexadecimal digits. What remains of a lease
+	// without an end is the longest Duration, 292 years.
+	Holders []holdfast.Holder
+}
+
+// State asks the server who holds permits, in one round trip.
+func (s *Semaphore) State(ctx context.Context) (State, error) {
+	const op = "state"
+	if err := s.check(op); err != nil {
+		return State{}, err
+	}
+	o, err := s.base.Query(ctx, engine.Reads, func(string) lua.Call { return s.wire.State() })
+	if err != nil {
+		return State{}, s.fail(op, err)
+	}
+	return stateIn(o.Reply), nil
+}
+
+// longest is what remains of a lease that has no end, or of which a Duration could not say more.
+const longest = time.Duration(1<<63 - 1)
+
+// stateIn reads a reply of the script sem_state.
+func stateIn(r lua.Reply) State {
+	s := State{Permits: int(r.Int(0)), Free: int(r.Int(1)), Waiters: int(r.Int(2))}
+	at := make(map[string]int)
+	for i := 3; r.Value(i) != nil; i += 2 {
+		owner, left := ownerOf(r.Text(i)), longest
+		if ms := r.Int(i + 1); ms < longest.Milliseconds() {
+			left = time.Duration(max(ms, 0)) * time.Millisecond
+		}
+		if h, known := at[owner]; known {
+			s.Holders[h].Count++
+			continue
+		}
+		at[owner] = len(s.Holders)
+		s.Holders = append(s.Holders, holdfast.Holder{Owner: owner, Count: 1, Remaining: left})
+	}
+	return s
+}
+
+// ownerOf is who has a permit, see lua/part/permits.lua.
+func ownerOf(permit string) string {
+	owner, _, _ := strings.Cut(permit, "/")
+	if remote.IsOwner(owner) {
+		return owner
+	}
+	return hex.EncodeToString([]byte(permit))
+}
