@@ -30,13 +30,15 @@ func (s *subject) lost(c Client, h *holdfast.Hold) {
 func loss(s *subject) {
 	c := s.kind.Client(s.T, &holdfast.Options{Lease: s.kind.Lease})
 	h := s.lock(s.Context(), c.New(s.name))
-	inner := s.lock(h.Context(), c.New(s.name))
+	inner := s.reenter(h, c.New(s.name))
 	s.kind.Lose(s.T, s.name)
 	require.ErrorIs(s, s.ended(h), holdfast.ErrLost)
-	require.ErrorIs(s, s.ended(inner), holdfast.ErrLost)
-	// The inner context ends with the one from which it derives. So it may be a moment ahead of its
-	// own hold, whose deadline is not asked for here.
-	require.ErrorIs(s, inner.Unlock(s.Context()), holdfast.ErrLost)
+	if inner != nil {
+		require.ErrorIs(s, s.ended(inner), holdfast.ErrLost)
+		// The inner context ends with the one from which it derives. So it may be a moment ahead of its
+		// own hold, whose deadline is not asked for here.
+		require.ErrorIs(s, inner.Unlock(s.Context()), holdfast.ErrLost)
+	}
 	s.lost(c, h)
 }
 
@@ -121,6 +123,9 @@ func do(s *subject) {
 	require.NoError(s, holdfast.Do(s.Context(), l, func(ctx context.Context) error {
 		ran = true
 		require.NotEmpty(s, s.state(c).Owner)
+		if s.kind.Once {
+			return nil
+		}
 		inner, err := l.TryLock(ctx)
 		if err != nil {
 			return err
@@ -173,14 +178,17 @@ func closing(s *subject) {
 	a, b := s.client(), s.client()
 	l := a.New(s.name)
 	h := s.lock(s.Context(), l)
-	inner := s.lock(h.Context(), l)
+	holds := []*holdfast.Hold{h}
+	if inner := s.reenter(h, l); inner != nil {
+		holds = append(holds, inner)
+	}
 	own := []<-chan result{background(s.Context(), l), background(s.Context(), a.New(s.name))}
 	other := s.waiting(s.Context(), b.New(s.name))
 	require.NoError(s, a.Close(s.Context()))
 	for _, c := range own {
 		require.ErrorIs(s, s.result(c).err, holdfast.ErrClosed)
 	}
-	for _, h := range []*holdfast.Hold{h, inner} {
+	for _, h := range holds {
 		require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrClosed)
 		require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrClosed)
 		require.ErrorIs(s, h.Extend(s.Context(), time.Minute), holdfast.ErrClosed)

@@ -24,6 +24,9 @@ type Kind struct {
 	// Lease is short, for tests that wait for its end, and long enough to be renewed in time on a
 	// busy machine.
 	Lease time.Duration
+	// Once says that each acquisition is an owner of its own, so nothing is re-entered, and that what
+	// is given back is free at once: there is no HoldAtLeast.
+	Once bool
 	// Client makes one more participant. It is closed at the end of the test.
 	Client func(t *testing.T, opts *holdfast.Options) Client
 	// Waiters is how many clients or owners the servers have that wait for a lock. Waiters of one
@@ -46,42 +49,46 @@ type Client struct {
 // Run checks all promises for a kind.
 func Run(t *testing.T, k Kind) {
 	for _, p := range []struct {
-		name string
-		test func(*subject)
+		name  string
+		test  func(*subject)
+		again bool // it is about what a kind of single acquisitions does not have
 	}{
-		{"a grant has an owner, a token and a deadline", aGrant},
-		{"one client excludes the others", exclusion},
-		{"never are two inside, and tokens grow", crowd},
-		{"the owner re-enters by the context of its hold", reentry},
-		{"a context with a new owner does not re-enter", newOwner},
-		{"the goroutines of an owner are inside together", oneOwner},
-		{"an owner holds several names", severalNames},
-		{"a refusal says who holds the lock", refusal},
-		{"Wait bounds the wait and not the hold", wait},
-		{"the end of the context ends the wait", endedWait},
-		{"a waiter that gives up leaves nothing", giveUp},
-		{"the unlock wakes a waiter of another client", wakeup},
-		{"the unlock wakes a waiter of the same client", wakeupWithin},
-		{"the lease of a dead holder ends", deadHolder},
-		{"a hold is renewed", renewal},
-		{"a hold without renewal ends with its lease", noRenewal},
-		{"Extend lengthens the lease", extend},
-		{"a lost hold ends", loss},
-		{"Unlock finds out that the hold is lost", lossAtUnlock},
-		{"Extend finds out that the hold is lost", lossAtExtend},
-		{"a re-entry finds out that the hold is lost", lossAtReentry},
-		{"a second Unlock does no harm", secondUnlock},
-		{"Unlock is sent under a cancelled context", cancelledUnlock},
-		{"the end of a hold is no new grant", underEndedHold},
-		{"HoldAtLeast leaves the lock taken", holdAtLeast},
-		{"HoldAtLeast ends", holdAtLeastEnds},
-		{"Do unlocks, however its function ends", do},
-		{"SyncLocker excludes and panics", syncLocker},
-		{"Close releases what is held and ends waiters", closing},
-		{"a closed client refuses", closed},
-		{"bad input is refused before anything is sent", badInput},
-		{"operations without a context", nilContexts},
+		{"a grant has an owner, a token and a deadline", aGrant, false},
+		{"one client excludes the others", exclusion, false},
+		{"never are two inside, and tokens grow", crowd, false},
+		{"the owner re-enters by the context of its hold", reentry, true},
+		{"a context with a new owner does not re-enter", newOwner, true},
+		{"the goroutines of an owner are inside together", oneOwner, true},
+		{"an owner holds several names", severalNames, false},
+		{"a refusal says who holds the lock", refusal, false},
+		{"Wait bounds the wait and not the hold", wait, false},
+		{"the end of the context ends the wait", endedWait, false},
+		{"a waiter that gives up leaves nothing", giveUp, false},
+		{"the unlock wakes a waiter of another client", wakeup, false},
+		{"the unlock wakes a waiter of the same client", wakeupWithin, false},
+		{"the lease of a dead holder ends", deadHolder, false},
+		{"a hold is renewed", renewal, false},
+		{"a hold without renewal ends with its lease", noRenewal, false},
+		{"Extend lengthens the lease", extend, false},
+		{"a lost hold ends", loss, false},
+		{"Unlock finds out that the hold is lost", lossAtUnlock, false},
+		{"Extend finds out that the hold is lost", lossAtExtend, false},
+		{"a re-entry finds out that the hold is lost", lossAtReentry, true},
+		{"a second Unlock does no harm", secondUnlock, false},
+		{"Unlock is sent under a cancelled context", cancelledUnlock, false},
+		{"the end of a hold is no new grant", underEndedHold, false},
+		{"HoldAtLeast leaves the lock taken", holdAtLeast, true},
+		{"HoldAtLeast ends", holdAtLeastEnds, true},
+		{"Do unlocks, however its function ends", do, false},
+		{"SyncLocker excludes and panics", syncLocker, false},
+		{"Close releases what is held and ends waiters", closing, false},
+		{"a closed client refuses", closed, false},
+		{"bad input is refused before anything is sent", badInput, false},
+		{"operations without a context", nilContexts, false},
 	} {
+		if k.Once && p.again {
+			continue
+		}
 		t.Run(p.name, func(t *testing.T) {
 			p.test(&subject{T: t, kind: k, name: t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)})
 		})
@@ -113,6 +120,23 @@ func (s *subject) lock(ctx context.Context, l holdfast.Locker, opts ...holdfast.
 	h, err := l.Lock(ctx, opts...)
 	require.NoError(s, err)
 	return h
+}
+
+// reenter takes a lock again under the context of a hold; nil of a kind of single acquisitions.
+func (s *subject) reenter(h *holdfast.Hold, l holdfast.Locker) *holdfast.Hold {
+	s.Helper()
+	if s.kind.Once {
+		return nil
+	}
+	return s.lock(h.Context(), l)
+}
+
+// leave gives back what reenter took.
+func (s *subject) leave(h *holdfast.Hold) {
+	s.Helper()
+	if h != nil {
+		s.unlock(h)
+	}
 }
 
 // unlock gives a hold back.

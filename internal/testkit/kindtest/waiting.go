@@ -90,9 +90,9 @@ func giveUp(s *subject) {
 func wakeup(s *subject) {
 	a, b := s.client(), s.client()
 	h := s.lock(s.Context(), a.New(s.name))
-	inner := s.lock(h.Context(), a.New(s.name))
+	inner := s.reenter(h, a.New(s.name))
 	waiting := s.waiting(s.Context(), b.New(s.name))
-	s.unlock(inner)
+	s.leave(inner)
 	s.held(a, h, 1)
 	s.unlock(h)
 	next := s.granted(waiting) // long before the lease would end
