@@ -1,0 +1,224 @@
+package semaphore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+// faults are what can happen to one command between client and server.
+var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
+
+// proxied is the semaphore for a client behind a proxy.
+func (l *lab) proxied(hooks ...redis.Hook) (*semaphore.Semaphore, *faultproxy.Proxy) {
+	l.Helper()
+	proxy := faultproxy.New(l.TB, l.srv.Addr())
+	rdb := redistest.NewClient(l.TB, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond })
+	for _, h := range hooks {
+		rdb.AddHook(h)
+	}
+	return l.through(rdb, nil), proxy
+}
+
+// TestAtMostOnce: each operation meets each fault, and is repeated. The server has what it should.
+func TestAtMostOnce(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			l := newLab(t, 5)
+			s, proxy := l.proxied()
+			for _, s := range []*lua.Script{lua.SemAcquire, lua.SemRenew, lua.SemRelease, lua.SemSet, lua.SemState} {
+				require.NoError(t, l.rdb.ScriptLoad(t.Context(), s.Text()).Err())
+			}
+			first, err := s.Lock(t.Context()) // the client knows the server's clock
+			require.NoError(t, err)
+			hit := func(s *lua.Script) {
+				t.Helper()
+				proxy.Clear()
+				rule := proxy.On(faultproxy.Script(s.Hash()), 1, fault)
+				t.Cleanup(func() { require.Equal(t, 1, rule.Count(), s.Name()) })
+			}
+			hit(lua.SemAcquire)
+			h, err := s.Acquire(t.Context(), 3)
+			require.NoError(t, err)
+			require.Equal(t, 1, l.free())
+			require.EqualValues(t, 4, l.out())
+			hit(lua.SemRenew)
+			require.NoError(t, h.Extend(t.Context(), time.Hour))
+			hit(lua.SemState)
+			state, err := s.State(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, [...]int{5, 1, 0, 2}, [...]int{state.Permits, state.Free, state.Waiters, len(state.Holders)})
+			hit(lua.SemSet)
+			require.NoError(t, s.SetPermits(t.Context(), 7))
+			require.Equal(t, 3, l.free())
+			hit(lua.SemRelease)
+			unlock(t, h)
+			require.Equal(t, 6, l.free())
+			unlock(t, first)
+			l.permits = 7
+			l.settled()
+		})
+	}
+}
+
+// The control: without the repeats each fault reaches the caller.
+func TestAtMostOnceControl(t *testing.T) {
+	t.Cleanup(defence.Resend.Without(t))
+	for _, fault := range faults {
+		s, proxy := newLab(t, 5).proxied()
+		proxy.On(faultproxy.Script(lua.SemAcquire.Hash()), 1, fault)
+		_, err := s.Lock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrUncertain, fault)
+	}
+}
+
+// The control: without the look at what the owner has, an attempt that is repeated counts twice.
+func TestRepeatControl(t *testing.T) {
+	l := newLab(t, 5)
+	s, proxy := l.proxied(mutant.Hook(lua.SemAcquire, "if ARGV[6] == '1' or place > 0 then", "if false then"))
+	h, err := s.Lock(t.Context())
+	require.NoError(t, err)
+	proxy.On(faultproxy.Any, 1, faultproxy.DropReply)
+	again, err := s.Acquire(t.Context(), 2)
+	require.NoError(t, err)
+	require.Zero(t, l.free(), "and not 2")
+	unlock(t, h, again)
+}
+
+// missed has a waiter be handed a permit by a message that never comes. It returns how often the
+// waiter asked for a permit in all.
+func missed(t *testing.T, polls ...redis.Hook) int {
+	t.Helper()
+	l := newLab(t, 1)
+	mute := mutant.Hook(lua.SemRelease, "publish(command, channel .. ':' .. id, number .. ' ' .. token", "nil and (number .. ' ' .. token")
+	holder := l.srv.Client(t)
+	holder.AddHook(mute)
+	h, err := l.through(holder, nil).Lock(t.Context())
+	require.NoError(t, err)
+	s, proxy := l.proxied(polls...)
+	waits := acquire(t.Context(), s, 1)
+	l.waiting(1)
+	unlock(t, h)
+	unlock(t, granted(t, waits))
+	l.settled()
+	return proxy.Seen(faultproxy.Script(lua.SemAcquire.Hash()))
+}
+
+// TestMissedMessage: a waiter that is not told finds out by the poll, while what it was handed is its
+// own still. It then asks once.
+func TestMissedMessage(t *testing.T) {
+	require.LessOrEqual(t, missed(t), 5)
+}
+
+// silent has the only permit come back while a client with several waiters does not answer, and
+// another waits behind it. It returns how often the permit was handed to the silent one.
+func silent(t *testing.T, hooks ...redis.Hook) int {
+	t.Helper()
+	const waiters = 4
+	l := newLab(t, 1)
+	server := func() *redis.Client {
+		rdb := l.srv.Client(t)
+		for _, h := range hooks {
+			rdb.AddHook(h)
+		}
+		return rdb
+	}
+	h, err := l.through(server(), nil).Lock(t.Context())
+	require.NoError(t, err)
+	s, proxy := l.proxied(hooks...)
+	ctx, cancel := context.WithCancel(t.Context())
+	var dead []<-chan result
+	for i := range waiters {
+		dead = append(dead, acquire(ctx, s, 1))
+		l.waiting(int64(i + 1))
+	}
+	alive := acquire(t.Context(), l.through(server(), nil), 1)
+	l.waiting(waiters + 1)
+	eventually(t, "its mailbox", func() bool { return len(l.mailboxes()) == 2 })
+	boxes := l.rdb.Subscribe(t.Context(), l.mailboxes()...)
+	defer boxes.Close()
+	messages := boxes.Channel()
+	eventually(t, "they are heard", func() bool {
+		n := l.rdb.PubSubNumSub(t.Context(), l.mailboxes()[0], l.mailboxes()[1]).Val()
+		return n[l.mailboxes()[0]] == 2 && n[l.mailboxes()[1]] == 2
+	})
+	proxy.Silence(true)
+	unlock(t, h)
+	unlock(t, granted(t, alive))
+	proxy.Silence(false)
+	cancel()
+	for _, c := range dead {
+		if r := await(t, c); r.hold != nil {
+			unlock(t, r.hold)
+		}
+	}
+	handed := -1 // without the message to the one who lives
+	for len(messages) > 0 {
+		<-messages
+		handed++
+	}
+	return handed
+}
+
+// mailboxes are the channels on which clients hear of what they are handed.
+func (l *lab) mailboxes() []string {
+	return l.rdb.PubSubChannels(context.Background(), "redisson_sc:{"+l.name+"}:*").Val()
+}
+
+// TestSilentClient: one that does not answer costs those behind it one claim, and not one for each of
+// its waiters.
+func TestSilentClient(t *testing.T) {
+	require.LessOrEqual(t, silent(t), 2, "and one more if its poll came late")
+}
+
+// The control: without what is known of a claim that has ended.
+func TestSilentClientControl(t *testing.T) {
+	var hooks []redis.Hook
+	for _, s := range []*lua.Script{lua.SemAcquire, lua.SemRelease, lua.SemPoll} {
+		hooks = append(hooks, mutant.Hook(s, "return not lapsed or", "return true or"))
+	}
+	require.Greater(t, silent(t, hooks...), 2)
+}
+
+// TestEnded: permits of a hold that was not renewed come back, all of them, and nobody else's do.
+func TestEnded(t *testing.T) {
+	l := newLab(t, 5)
+	a, b := l.process(nil), l.process(nil)
+	h, err := a.Acquire(t.Context(), 3, holdfast.NoRenewal(), holdfast.Lease(50*time.Millisecond))
+	require.NoError(t, err)
+	stays, err := b.Acquire(t.Context(), 2)
+	require.NoError(t, err)
+	got := granted(t, acquire(t.Context(), b, 3))
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+	require.Zero(t, l.free())
+	require.EqualValues(t, 5, l.out())
+	unlock(t, stays, got)
+	l.settled()
+}
+
+// The control: without the count of those that are taken back they are lost.
+func TestEndedControl(t *testing.T) {
+	l := newLab(t, 5)
+	rdb := l.srv.Client(t)
+	rdb.AddHook(mutant.Hook(lua.SemAcquire, "change(#ended)", ""))
+	s := l.through(rdb, nil)
+	_, err := s.Acquire(t.Context(), 3, holdfast.NoRenewal(), holdfast.Lease(50*time.Millisecond))
+	require.NoError(t, err)
+	eventually(t, "they are taken back", func() bool {
+		_, err := s.TryAcquire(t.Context(), 3)
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		return l.out() == 0
+	})
+	require.Equal(t, 2, l.free(), "and not 5")
+}
