@@ -19,7 +19,8 @@ type fair struct {
 	queue string // the owners in order
 	life  int64  // time to live of both keys as in "ttl:"; forever: none, as Redisson leaves them
 	// whose channels are listened to; all: that of the lock; rw: that of a read-write lock;
-	// observers: that of the election; latch: that of the latch
+	// observers: that of the election; latch: that of the latch; permits: that of the semaphore, and
+	// permits:u the mailbox of a client there
 	listen string
 	broken bool // the two keys do not tell the same, and are not looked at
 	// what was heard there, in the order of listen: "d:1/1000" the mailbox's client, number and
@@ -50,6 +51,9 @@ func queueOf(owners ...string) string {
 
 // moment replaces "@5" by the time in milliseconds that is 5 after start.
 func moment(word string, start int64) string {
+	if word == "LAPSED" { // the same, of a semaphore's
+		return text(500 - float64(start))
+	}
 	if word == "ENDED" { // the end of a claim, half a second before start
 		return text(float64(start) - 500 - 9e15)
 	}
@@ -96,8 +100,13 @@ func channelOf(of string) string {
 		return scriptRwChannel
 	case "latch":
 		return scriptLatchChannel
+	case "permits":
+		return scriptSemChannel
 	case "observers":
 		return scriptElection
+	}
+	if client, ok := strings.CutPrefix(of, "permits:"); ok {
+		return scriptSemChannel + ":" + client
 	}
 	return scriptChannel + ":" + of
 }
@@ -128,10 +137,17 @@ func (f fair) checkTold(ctx context.Context, rdb *redis.Client, e *ears, span cl
 				break
 			}
 			said := of + ":" + msg.Payload
-			if fields := strings.Split(msg.Payload, " "); len(fields) >= 4 {
+			if strings.HasSuffix(msg.Payload, " - - -") { // it is told to ask
+				said = of + ":" + strings.TrimSuffix(msg.Payload, " - -")
+				said = strings.ReplaceAll(said, " ", "/")
+			} else if fields := strings.Split(msg.Payload, " "); len(fields) >= 4 {
 				first, _ := strconv.ParseInt(fields[1], 10, 64)
 				token := rdb.Get(ctx, scriptToken).Val()
-				if strconv.FormatInt(first+int64(len(fields)-4), 10) != token || !span.spans(fields[2]) {
+				last := strconv.FormatInt(first+int64(len(fields)-4), 10)
+				if strings.HasPrefix(of, "permits:") && plus(last, "2") == token {
+					last = token // a permit of two that were handed out
+				}
+				if last != token || !span.spans(fields[2]) {
 					return fmt.Errorf("heard %q; the token is %s, the time %v", msg.Payload, token, span)
 				}
 				said = of + ":" + strings.Join(append([]string{fields[0]}, fields[3:]...), "/")

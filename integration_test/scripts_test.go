@@ -38,7 +38,7 @@ type row struct {
 	args   string // the script's ARGV; "''" is an empty one
 
 	// reply is what is expected: the status and the values behind it. "clock" stands for the
-	// server's time in microseconds, "error" for any text, "ttl:10000" for at most so many
+	// server's time in microseconds, "before" for the microsecond before, "error" for any text, "ttl:10000" for at most so many
 	// milliseconds and not much less, "''" for an empty text or a 0, "last:16" for the last of so
 	// many tokens of which the value before is the first, "!OOM" for that error.
 	reply string
@@ -50,10 +50,12 @@ type row struct {
 	start string // longest head start
 	until int64  // its time to live as in "ttl:"
 
-	fair         // what is expected of the queue
-	readWrite    // what is expected beside a read-write lock
-	latched      // what is expected of a latch
-	announcement // what is expected of an announcement
+	fair                  // what is expected of the queue
+	readWrite             // what is expected beside a read-write lock
+	latched               // what is expected of a latch
+	announcement          // what is expected of an announcement
+	permitted             // what is expected of a semaphore
+	endless      []string // keys without an end, as Redisson leaves them
 
 	cut, paste string // the edit with which the row fails
 }
@@ -71,7 +73,7 @@ func allRows() []row {
 		passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows, forceRows,
 		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows,
 		fairJoinRows, fairStateRows, manyRows, recallRows, rwReadRows, rwWriteRows, rwReleaseRows, rwOtherRows,
-		electionRows, latchRows)
+		electionRows, latchRows, semAcquireRows, semJoinRows, semReleaseRows, semRenewRows, semPollRows, semSetRows)
 }
 
 // TestScripts runs every row on every server in each way in which scripts are sent, and once
@@ -107,6 +109,7 @@ func TestEveryRowCanFail(t *testing.T) {
 		lua.RwRead, lua.RwReadRelease, lua.RwReadRenew, lua.RwWrite, lua.RwWriteRelease, lua.RwLeave, lua.RwState, lua.RwForce,
 		lua.ElectionAnnounce, lua.ElectionLeader, lua.ElectionRelease, lua.ElectionRenew,
 		lua.LatchSet, lua.LatchCount, lua.LatchDelete, lua.LatchLook,
+		lua.SemAcquire, lua.SemJoin, lua.SemRelease, lua.SemRenew, lua.SemPoll, lua.SemSet, lua.SemState,
 	} {
 		require.Positive(t, rows[s], s.Name())
 	}
@@ -161,7 +164,13 @@ func (r row) check(ctx context.Context, rdb *redis.Client, script *lua.Script, s
 	if r.token == "last" {
 		r.token = reply.Text(1)
 	}
-	return errors.Join(r.checkQueue(ctx, rdb, after, span), r.checkReadWrite(ctx, rdb, after, span), after.withTTL(),
+	for _, key := range r.endless {
+		if after[key].ttl >= 0 {
+			return fmt.Errorf("%s has %v to live, and should have no end", key, after[key].ttl)
+		}
+		delete(after, key) // withTTL need not mind
+	}
+	return errors.Join(r.checkPermits(ctx, rdb, span), r.checkQueue(ctx, rdb, after, span), r.checkReadWrite(ctx, rdb, after, span), after.withTTL(),
 		r.checkSaid(ctx, rdb, after, span), r.checkLatched(ctx, rdb, after),
 		r.checkKey("lock", r.hash, hashText(rdb.HGetAll(ctx, scriptLock).Val()), r.lease, after[scriptLock].ttl, span),
 		r.checkKey("token", r.token, rdb.Get(ctx, scriptToken).Val(), r.keep, after[scriptToken].ttl, span),
@@ -199,6 +208,9 @@ func prepareAt(ctx context.Context, rdb *redis.Client, commands string, start in
 			case "SAID":
 				word = scriptSaid
 			}
+			if key, ok := semaphoreKeys[word]; ok {
+				word = key
+			}
 			args = append(args, moment(leaseKey(word), start))
 		}
 		if len(args) == 0 {
@@ -235,6 +247,8 @@ func (r row) keys() []any {
 		return r.electionKeys()
 	case lua.LatchSet, lua.LatchCount, lua.LatchDelete:
 		return []any{scriptLock, scriptCall}
+	case lua.SemAcquire, lua.SemJoin, lua.SemRelease, lua.SemRenew, lua.SemPoll, lua.SemSet, lua.SemState:
+		return []any{scriptLock, scriptPermits, scriptToken, scriptSemQueue, scriptPlaces, scriptWants, scriptSemChannel}
 	case lua.LatchLook:
 		return []any{scriptLock}
 	case lua.Pass, lua.HeadStart, lua.Force:
@@ -304,6 +318,9 @@ func matches(want, got string, span clock) bool {
 	switch want {
 	case "clock":
 		return span.spans(got)
+	case "before":
+		n, err := strconv.ParseInt(got, 10, 64)
+		return err == nil && span.spans(strconv.FormatInt(n+1, 10))
 	case "error":
 		return got != ""
 	case "''":
