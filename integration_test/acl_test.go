@@ -24,6 +24,12 @@ const (
 	aclReadWrite = "+hget +hkeys +hmget +exists +zadd +zcount +zrange +zrem " +
 		"~{orders:* ~redisson_rwlock:{orders:* ~holdfast_rwlock_writers:{orders:*"
 	aclReadWriteChannels = "&redisson_rwlock:{orders:*" // since Redis 6.2
+	// All that a user of semaphores needs, beside the permissions for messages.
+	aclSemaphore = "+evalsha +eval +exists +get +set +incrby +pexpire +pttl +time +hget +hset +hdel " +
+		"+zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zscore " +
+		"~orders:* ~{orders:* ~redisson_lock_token:{orders:* ~redisson_sc:{orders:* ~holdfast_semaphore_queue:{orders:* " +
+		"~holdfast_semaphore_places:{orders:* ~holdfast_semaphore_wants:{orders:*"
+	aclSemaphoreChannels = "&redisson_sc:{orders:*" // since Redis 6.2
 	// All that a user of latches needs, beside the permissions for messages.
 	aclLatch = "+evalsha +eval +decr +exists +get +set +del +pexpire +pttl +time ~orders:* ~holdfast_latch:{orders:* " +
 		"&redisson_countdownlatch__channel__{orders:*"

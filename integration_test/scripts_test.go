@@ -247,7 +247,9 @@ func (r row) keys() []any {
 		return r.electionKeys()
 	case lua.LatchSet, lua.LatchCount, lua.LatchDelete:
 		return []any{scriptLock, scriptCall}
-	case lua.SemAcquire, lua.SemJoin, lua.SemRelease, lua.SemRenew, lua.SemPoll, lua.SemSet, lua.SemState:
+	case lua.SemRenew:
+		return []any{scriptLock, scriptPermits, scriptToken}
+	case lua.SemAcquire, lua.SemJoin, lua.SemRelease, lua.SemPoll, lua.SemSet, lua.SemState:
 		return []any{scriptLock, scriptPermits, scriptToken, scriptSemQueue, scriptPlaces, scriptWants, scriptSemChannel}
 	case lua.LatchLook:
 		return []any{scriptLock}

@@ -189,7 +189,7 @@ func TestCostsControl(t *testing.T) {
 // TestCostsOfAll: no script is without a row.
 func TestCostsOfAll(t *testing.T) {
 	have := []string{"fair_acquire", "fair_join", "fair_release", "fair_poll", "fair_state"} // of TestFairCosts
-	for _, c := range costs() {
+	for _, c := range append(costs(), semaphoreCosts()...) {
 		have = append(have, c.script.Name())
 	}
 	files, err := filepath.Glob("*.lua")

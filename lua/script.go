@@ -49,7 +49,7 @@ var (
 	SemAcquire = load("sem_acquire", semKeys)
 	SemJoin    = load("sem_join", semKeys)
 	SemRelease = load("sem_release", semKeys)
-	SemRenew   = load("sem_renew", semKeys)
+	SemRenew   = load("sem_renew", 3)
 	SemPoll    = load("sem_poll", semKeys)
 	SemSet     = load("sem_set", semKeys)
 	SemState   = load("sem_state", semKeys)

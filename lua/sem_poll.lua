@@ -4,11 +4,11 @@
 -- ARGV  1 how many permits there are if the server knows of none yet   2 client's id   3 PUBLISH or SPUBLISH   4 claim, ms
 --       5 time to live of the token's key, ms   6 how long a place counts, ms   7... owners of the client that wait
 -- Reply {1, ms, time, owner, called, heard, far, owner...}
---         ms until the first lease of a permit ends; time of the server in us, as text; an owner of this client that was handed
---         permits and was not heard of since, else who has the permit that ends first, '' if that is not known; called: 'redisson'
+--         ms until the first lease of a permit ends; time of the server in us, as text; the owner of this client that was handed
+--         permits last, else who has the permit that ends first, '' if that is not known; called: 'redisson'
 --         if clients of Redisson have permits, who say on the channel when they give them back, else ''; heard: how many listen on the
 --         client's mailbox at this server, -1 if it cannot know; far: 1 if several other clients stand before all of this one, else 0;
---         then all of this client that were handed permits and not heard of since, and those of the owners that have no place
+--         then those of this client that were handed permits, the last ones first, and those of the owners that have no place
 -- Atomic, and harmless when repeated.
 --
 -- Whether Redisson's have permits is looked for among those that end first and last.

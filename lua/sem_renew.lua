@@ -1,6 +1,7 @@
 -- sem_renew: make the lease of an owner's permits last at least so long from now.
 --
--- KEYS  see part/permits.lua
+-- KEYS  1 free, 2 permits, 3 token, see part/permits.lua. All of them exist while an owner has permits: so it is renewed also while a
+--       cluster moves the slot, where a script that names a key which is not there is put off
 -- ARGV  1 how many permits there are if the server knows of none yet   2 owner   3 lease, ms   4 time to live of the token's key, ms
 -- Reply {1}           renewed
 --       {-1}          the owner has none, or its lease has ended; nothing is ever brought back
@@ -10,7 +11,7 @@
 
 local owner, lease = ARGV[2], tonumber(ARGV[3])
 local ends = tonumber(call('ZSCORE', permits, owner) or nil)
-call('ZREM', places, owner) -- it is heard of; and a replica refuses a write
+call('ZREM', permits, '') -- a replica refuses it
 if not ends or ends <= now then return {-1} end
 local n = 1
 while call('ZSCORE', permits, owner .. '/' .. n + 1) do n = n + 1 end

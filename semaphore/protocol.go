@@ -102,7 +102,8 @@ func (p *protocol) Leave(owner string, _ time.Duration, publish string) lua.Call
 // Renew is [kind.Lock.Renew].
 func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
 	millis, ttl := p.boxes.Lease(lease)
-	return p.call(lua.SemRenew, owner, millis, ttl)
+	k := &p.boxed
+	return lua.SemRenew.Call(k[0], k[1], k[2], p.permits, owner, millis, ttl)
 }
 
 // Recount is [kind.Lock.Recount]. An owner has all of its permits or none, so there is nothing to count.

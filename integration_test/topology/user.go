@@ -18,7 +18,7 @@ const (
 const Rule = "~* &* " +
 	"+eval +evalsha +hlen +hexists +hset +hdel +hgetall +get +set +del +pexpire +pttl +time +publish +spublish " +
 	"+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore " +
-	"+hget +hkeys +hmget +exists +decr +pubsub|numsub +pubsub|shardnumsub " +
+	"+hget +hkeys +hmget +exists +decr +incrby +zrangebyscore +zremrangebyscore +pubsub|numsub +pubsub|shardnumsub " +
 	"+subscribe +unsubscribe +ssubscribe +sunsubscribe +ping +wait " +
 	"+cluster|slots +command +asking"
 

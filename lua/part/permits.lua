@@ -18,9 +18,9 @@
 -- mailbox, which is the channel with ":" and the client's id behind it: "<number of the owner> <token> <time, us> <claim, ms>". A
 -- client on whose mailbox nobody listens at this server is passed over, and its waiters keep their places. (See part/queue.lua.)
 --
--- A negative deadline is none. It is that of an owner that was handed its permits and was not heard of since, or of a client whose
--- claim has ended like that: its other waiters are passed over until it is heard of again, so one that is dead or stopped costs a claim
--- for each permit, and not one for each waiter. The number is the time of that.
+-- A negative deadline is none. It is that of an owner that was handed its permits, until it gives them back or has asked for them, or
+-- of a client of which such an owner let its lease end: its other waiters are passed over until it is heard of again, so one that is
+-- dead or stopped costs a claim for each permit, and not one for each waiter. The number is the time of that.
 --
 -- Work: a script looks at a bounded number of places and permits, or takes those that it looks at away for good, and else does what
 -- grows with the permits that it grants or gives back.
@@ -157,15 +157,17 @@ local function counts(owner)
   return deadline and tonumber(deadline) > now and tonumber(deadline)
 end
 
--- head is the first whose place counts. Those before it are taken out.
+-- head is the first whose place counts. Those before it are taken out, each of them once.
 local function head()
   while true do
-    local some = call('ZRANGE', queue, 0, look - 1)
-    for _, owner in ipairs(some) do
-      if counts(owner) then return owner end
-      drop(owner)
+    local some, n = call('ZRANGE', queue, 0, look - 1), 0
+    while some[n + 1] and not counts(some[n + 1]) do n = n + 1 end
+    if n > 0 then
+      call('ZREM', queue, unpack(some, 1, n))
+      call('ZREM', places, unpack(some, 1, n))
+      call('HDEL', wants, unpack(some, 1, n))
     end
-    if #some < look then return nil end
+    if some[n + 1] or n < look then return some[n + 1] end
   end
 end
 
@@ -223,7 +225,7 @@ local function grant(command, claim, keep, present)
     local id, number = client(owner)
     unheard = publish(command, channel .. ':' .. id, number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim) or unheard
   end
-  while true do
+  while head() do
     local some = call('ZRANGE', queue, passed, passed + look - 1)
     for _, owner in ipairs(some) do
       local deadline = counts(owner)
@@ -246,8 +248,9 @@ local function grant(command, claim, keep, present)
         end
       end
     end
-    if #some < look or passed > 8 * look then return nil, unheard, false end
+    if #some < look or passed > 8 * look then break end
   end
+  return nil, unheard, false
 end
 
 -- tellOthers says on Redisson's channel how many are free, if any are. Returns why that was refused.

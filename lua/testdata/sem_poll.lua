@@ -4,11 +4,11 @@
 -- ARGV  1 how many permits there are if the server knows of none yet   2 client's id   3 PUBLISH or SPUBLISH   4 claim, ms
 --       5 time to live of the token's key, ms   6 how long a place counts, ms   7... owners of the client that wait
 -- Reply {1, ms, time, owner, called, heard, far, owner...}
---         ms until the first lease of a permit ends; time of the server in us, as text; an owner of this client that was handed
---         permits and was not heard of since, else who has the permit that ends first, '' if that is not known; called: 'redisson'
+--         ms until the first lease of a permit ends; time of the server in us, as text; the owner of this client that was handed
+--         permits last, else who has the permit that ends first, '' if that is not known; called: 'redisson'
 --         if clients of Redisson have permits, who say on the channel when they give them back, else ''; heard: how many listen on the
 --         client's mailbox at this server, -1 if it cannot know; far: 1 if several other clients stand before all of this one, else 0;
---         then all of this client that were handed permits and not heard of since, and those of the owners that have no place
+--         then those of this client that were handed permits, the last ones first, and those of the owners that have no place
 -- Atomic, and harmless when repeated.
 --
 -- Whether Redisson's have permits is looked for among those that end first and last.
@@ -149,15 +149,17 @@ local function counts(owner)
   return deadline and tonumber(deadline) > now and tonumber(deadline)
 end
 
--- head is the first whose place counts. Those before it are taken out.
+-- head is the first whose place counts. Those before it are taken out, each of them once.
 local function head()
   while true do
-    local some = call('ZRANGE', queue, 0, look - 1)
-    for _, owner in ipairs(some) do
-      if counts(owner) then return owner end
-      drop(owner)
+    local some, n = call('ZRANGE', queue, 0, look - 1), 0
+    while some[n + 1] and not counts(some[n + 1]) do n = n + 1 end
+    if n > 0 then
+      call('ZREM', queue, unpack(some, 1, n))
+      call('ZREM', places, unpack(some, 1, n))
+      call('HDEL', wants, unpack(some, 1, n))
     end
-    if #some < look then return nil end
+    if some[n + 1] or n < look then return some[n + 1] end
   end
 end
 
@@ -218,7 +220,7 @@ local function grant(command, claim, keep, present)
     local id, number = client(owner)
     unheard = publish(command, channel .. ':' .. id, number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim) or unheard
   end
-  while true do
+  while head() do
     local some = call('ZRANGE', queue, passed, passed + look - 1)
     for _, owner in ipairs(some) do
       local deadline = counts(owner)
@@ -241,8 +243,9 @@ local function grant(command, claim, keep, present)
         end
       end
     end
-    if #some < look or passed > 8 * look then return nil, unheard, false end
+    if #some < look or passed > 8 * look then break end
   end
+  return nil, unheard, false
 end
 
 -- tellOthers says on Redisson's channel how many are free, if any are. Returns why that was refused.

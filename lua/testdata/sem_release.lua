@@ -145,15 +145,17 @@ local function counts(owner)
   return deadline and tonumber(deadline) > now and tonumber(deadline)
 end
 
--- head is the first whose place counts. Those before it are taken out.
+-- head is the first whose place counts. Those before it are taken out, each of them once.
 local function head()
   while true do
-    local some = call('ZRANGE', queue, 0, look - 1)
-    for _, owner in ipairs(some) do
-      if counts(owner) then return owner end
-      drop(owner)
+    local some, n = call('ZRANGE', queue, 0, look - 1), 0
+    while some[n + 1] and not counts(some[n + 1]) do n = n + 1 end
+    if n > 0 then
+      call('ZREM', queue, unpack(some, 1, n))
+      call('ZREM', places, unpack(some, 1, n))
+      call('HDEL', wants, unpack(some, 1, n))
     end
-    if #some < look then return nil end
+    if some[n + 1] or n < look then return some[n + 1] end
   end
 end
 
@@ -214,7 +216,7 @@ local function grant(command, claim, keep, present)
     local id, number = client(owner)
     unheard = publish(command, channel .. ':' .. id, number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim) or unheard
   end
-  while true do
+  while head() do
     local some = call('ZRANGE', queue, passed, passed + look - 1)
     for _, owner in ipairs(some) do
       local deadline = counts(owner)
@@ -237,8 +239,9 @@ local function grant(command, claim, keep, present)
         end
       end
     end
-    if #some < look or passed > 8 * look then return nil, unheard, false end
+    if #some < look or passed > 8 * look then break end
   end
+  return nil, unheard, false
 end
 
 -- tellOthers says on Redisson's channel how many are free, if any are. Returns why that was refused.

@@ -1,6 +1,7 @@
 -- sem_renew: make the lease of an owner's permits last at least so long from now.
 --
--- KEYS  see part/permits.lua
+-- KEYS  1 free, 2 permits, 3 token, see part/permits.lua. All of them exist while an owner has permits: so it is renewed also while a
+--       cluster moves the slot, where a script that names a key which is not there is put off
 -- ARGV  1 how many permits there are if the server knows of none yet   2 owner   3 lease, ms   4 time to live of the token's key, ms
 -- Reply {1}           renewed
 --       {-1}          the owner has none, or its lease has ended; nothing is ever brought back
@@ -142,15 +143,17 @@ local function counts(owner)
   return deadline and tonumber(deadline) > now and tonumber(deadline)
 end
 
--- head is the first whose place counts. Those before it are taken out.
+-- head is the first whose place counts. Those before it are taken out, each of them once.
 local function head()
   while true do
-    local some = call('ZRANGE', queue, 0, look - 1)
-    for _, owner in ipairs(some) do
-      if counts(owner) then return owner end
-      drop(owner)
+    local some, n = call('ZRANGE', queue, 0, look - 1), 0
+    while some[n + 1] and not counts(some[n + 1]) do n = n + 1 end
+    if n > 0 then
+      call('ZREM', queue, unpack(some, 1, n))
+      call('ZREM', places, unpack(some, 1, n))
+      call('HDEL', wants, unpack(some, 1, n))
     end
-    if #some < look then return nil end
+    if some[n + 1] or n < look then return some[n + 1] end
   end
 end
 
@@ -211,7 +214,7 @@ local function grant(command, claim, keep, present)
     local id, number = client(owner)
     unheard = publish(command, channel .. ':' .. id, number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim) or unheard
   end
-  while true do
+  while head() do
     local some = call('ZRANGE', queue, passed, passed + look - 1)
     for _, owner in ipairs(some) do
       local deadline = counts(owner)
@@ -234,8 +237,9 @@ local function grant(command, claim, keep, present)
         end
       end
     end
-    if #some < look or passed > 8 * look then return nil, unheard, false end
+    if #some < look or passed > 8 * look then break end
   end
+  return nil, unheard, false
 end
 
 -- tellOthers says on Redisson's channel how many are free, if any are. Returns why that was refused.
@@ -253,7 +257,7 @@ end
 
 local owner, lease = ARGV[2], tonumber(ARGV[3])
 local ends = tonumber(call('ZSCORE', permits, owner) or nil)
-call('ZREM', places, owner) -- it is heard of; and a replica refuses a write
+call('ZREM', permits, '') -- a replica refuses it
 if not ends or ends <= now then return {-1} end
 local n = 1
 while call('ZSCORE', permits, owner .. '/' .. n + 1) do n = n + 1 end
