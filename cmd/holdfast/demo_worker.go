@@ -46,12 +46,12 @@ type result struct {
 	Op      string
 	Began   time.Time // when the order was begun
 	Ended   time.Time
+	Trusted time.Time // of "look" and "lost": until when without another word from Redis
 	Owner   string
 	Token   uint64
 	Count   int
-	Trusted time.Time // of "look": for how long without another word from Redis
-	Seen    uint64    // the token for which a write was refused
-	Refusal string    // not acquired, lost, stale; other errors are only in Error
+	Seen    uint64 // the token for which a write was refused
+	Refusal string // not acquired, lost, stale; other errors are only in Error
 	Error   string
 }
 
@@ -235,7 +235,7 @@ func fairName(name string) string { return name + ":fair" }
 // watch tells the demo when a hold is lost.
 func (w *worker) watch(h *holdfast.Hold) {
 	<-h.Context().Done()
-	r := result{Op: "lost", Ended: time.Now(), Token: h.Token()}
+	r := result{Op: "lost", Ended: time.Now(), Trusted: h.Deadline(), Token: h.Token()}
 	if cause := context.Cause(h.Context()); errors.Is(cause, holdfast.ErrLost) {
 		r.refuse(cause)
 		_ = w.tell(r) // the demo finds out by its absence
