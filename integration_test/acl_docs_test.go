@@ -51,6 +51,6 @@ func TestTheSuiteRunsWithTheRule(t *testing.T) {
 		}
 		return set
 	}
-	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclReadWrite, aclLatch, aclSingle, aclCluster, aclReplicas}, " ")),
+	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclReadWrite, aclSemaphore, aclLatch, aclSingle, aclCluster, aclReplicas}, " ")),
 		commands(topology.Rule))
 }

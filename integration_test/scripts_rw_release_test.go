@@ -51,6 +51,12 @@ var rwReleaseRows = []row{
 		cut: "else\n  call('DEL', name)\nend", paste: "end",
 	},
 	{
+		name: "writer, whom a late attempt gave a place", script: lua.RwWriteRelease, args: "u:h8 PUBLISH",
+		before: "HSET LOCK mode write u:h8:write 1; PEXPIRE LOCK 60000; SET TOKEN 5000 PX 20000" + waits8,
+		reply:  "1", token: "5000", keep: 20000, fair: fair{listen: "rw", told: "rw:1"},
+		cut: "call('ZREM', KEYS[3], ARGV[1]) --", paste: "--",
+	},
+	{
 		name: "writer, another waits", script: lua.RwWriteRelease, args: "u:h7 PUBLISH", before: writeBy7 + waits8,
 		reply: "1", token: "5000", keep: 20000, fair: fair{listen: "rw", told: "rw:1"},
 		readWrite: readWrite{writers: "u:h8@40000"},
@@ -155,7 +161,11 @@ var rwOtherRows = []row{
 	},
 	{
 		name: "no read-write lock", script: lua.RwState, before: heldByB, reply: "!HOLDFAST", same: true,
-		cut: "if not mode or fields > 1025 then", paste: "if fields > 1025 then",
+		cut: "if not known or fields > 1025 then", paste: "if fields > 1025 then",
+	},
+	{
+		name: "a mode of somebody else's", script: lua.RwState, before: "HSET LOCK mode strange a 1; PEXPIRE LOCK 60000", reply: "!HOLDFAST",
+		same: true, cut: "local known = mode == 'read' or mode == 'write'", paste: "local known = mode",
 	},
 	{
 		name: "two of three", script: lua.RwForce, args: "- PUBLISH u:h7 u:h9 u:h5",

@@ -139,7 +139,7 @@ var rwReadRows = []row{
 		name: "free", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''", before: "SET TOKEN 5000 PX 20000",
 		reply: "1 5000 5000 clock", hash: "mode=read u:h7=1", lease: 30000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h7=30000"},
-		cut:       "call('SET', lease, '1', 'PX', ms)", paste: "",
+		cut:       "call('SET', lease, '1', 'PX', held[2] and math.max(ms, call('PTTL', lease)) or ms)", paste: "",
 	},
 	{
 		name: "too late", script: lua.RwRead, args: "u:h7 30000 3600000 1000000000000000 ''",
@@ -160,8 +160,14 @@ var rwReadRows = []row{
 	{
 		name: "repeated", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''", before: readBy7,
 		reply: "1 5000 5000 clock", hash: "mode=read u:h7=1", lease: 60000, token: "5000", keep: 20000,
-		readWrite: readWrite{reads: "u:h7=30000"},
-		cut:       "owner, '1')", paste: "owner, (held[2] or 0) + 1)",
+		readWrite: readWrite{reads: "u:h7=60000"},
+		cut:       "held[2] and math.max(ms, call('PTTL', lease)) or ms", paste: "ms",
+	},
+	{
+		name: "repeated, after a re-entry", script: lua.RwRead, args: "u:h9 90000 3600000 9000000000000000 ''", before: readBy79,
+		reply: "1 5000 5000 clock", hash: "mode=read u:h7=1 u:h9=2", lease: 90000, token: "5000", keep: 20000,
+		readWrite: readWrite{reads: "u:h7=60000 u:h9=90000"},
+		cut:       "owner, held[2] or '1')", paste: "owner, '1')",
 	},
 	{
 		name: "another writes", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''", before: writeBy9,
@@ -201,7 +207,7 @@ var rwReadRows = []row{
 		name: "a writer waits, and the owner reads", script: lua.RwRead, args: "u:h9 30000 3600000 9000000000000000 ''",
 		before: readBy9 + waits8,
 		reply:  "1 5000 5000 clock", hash: "mode=read u:h9=1", lease: 60000, token: "5000", keep: 20000,
-		readWrite: readWrite{reads: "u:h9=30000", writers: "u:h8@40000"},
+		readWrite: readWrite{reads: "u:h9=60000", writers: "u:h8@40000"},
 		cut:       "not held[2] and not held[3] and", paste: "not held[3] and",
 	},
 	{

@@ -159,6 +159,11 @@ var semAcquireRows = []row{
 		cut: "math.max(now + lease, tonumber(call('ZSCORE', permits, owner)))", paste: "now",
 	},
 	{
+		name: "a first attempt that comes late", script: lua.SemAcquire, args: "3 u:h7 2 3000 3600000 0 0 2000 PUBLISH 9000000000000000",
+		before: twoBy7, reply: "1 clock clock clock", latched: latched{count: "1", stay: 60000},
+		permitted: permitted{"u:h7=40000 u:h7/2=40000"}, token: "clock", keep: 3600000, cut: "if has(owner) then", paste: "if false then",
+	},
+	{
 		name: "it was handed them, and too late", script: lua.SemAcquire,
 		args: "3 v:h9 2 30000 3600000 0 15000 2000 PUBLISH 9000000000000000", before: endedBy9, reply: "1 clock clock clock",
 		latched: latched{count: "1", stay: stays}, permitted: permitted{"v:h9=30000 v:h9/2=30000"}, token: "clock", keep: 3600000,

@@ -5,7 +5,7 @@
 -- Reply {1, mode, pttl, token, waiting, owner, count, ms...}   held; token is '0' where none is known; how many wait to write; then each
 --                          field of the hash with its count, and what is left of its lease, which for a writer is what the hash has
 --       {0, token, waiting}   free
---       an error if there are more than 1025 fields, or no mode among them
+--       an error if there are more than 1025 fields, or no mode among them that is read or write
 -- Reads only; all values are of one moment.
 local call = redis.call
 local name, token = KEYS[1], call('GET', KEYS[2]) or '0'
@@ -15,9 +15,10 @@ local waiting = call('ZCOUNT', KEYS[3], '(' .. now, '+inf')
 local fields = call('HLEN', name)
 if fields == 0 then return {0, token, waiting} end
 local mode = call('HGET', name, 'mode')
-if not mode or fields > 1025 then
+local known = mode == 'read' or mode == 'write'
+if not known or fields > 1025 then
   return redis.error_reply('HOLDFAST the key ' .. name .. ' is a hash of ' .. fields .. ' fields'
-    .. (mode and '' or ' without a mode, and no read-write lock'))
+    .. (known and '' or ' without a mode of ours, and no read-write lock'))
 end
 -- include timeouts
 local reply, hash = {1, mode, call('PTTL', name), token, waiting}, call('HGETALL', name)

@@ -52,7 +52,7 @@ end
 if dead then call('DEL', name) end
 call('SET', tokens, token, 'PX', ARGV[3])
 call('HSET', name, 'mode', 'write', field, '1')
-call('ZREM', writers, owner)
 local lease = ms
 -- include lease
+redis.pcall('ZREM', writers, owner) -- a place ends by itself, and a grant without an end would not
 return {1, token, token, clock}

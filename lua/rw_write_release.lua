@@ -20,6 +20,7 @@ if call('HEXISTS', name, field) == 0 then
   end
   return {-1}
 end
+call('ZREM', KEYS[3], ARGV[1]) -- of an attempt that the network kept until a later one was granted
 call('HDEL', name, field)
 local rest = call('HLEN', name) > 1 and call('PTTL', KEYS[4]) or 0
 if rest > 0 then

@@ -145,6 +145,45 @@ func TestOvertakenControl(t *testing.T) {
 	require.NotEmpty(t, overtaken(t, true, none(lua.RwWriteRelease)))
 }
 
+// lateRead has the network keep a request to read until its repeat was granted the lock, the reader
+// has re-entered, and has a longer lease. It returns what the server has when the request has come.
+func lateRead(t *testing.T, hooks ...redis.Hook) holdfast.Holder {
+	t.Helper()
+	p := newProxied(t, hooks...)
+	h, err := p.mutex.RLock(t.Context()) // the client knows the server's clock
+	unlock(t, hold(t, h, err))
+	hash := lua.RwRead.Hash()
+	if len(hooks) > 0 {
+		hash = mutant.Hash(hooks[0])
+	}
+	p.proxy.KeepRequest(faultproxy.Script(hash), 1, time.Hour)
+	h, err = p.mutex.RLock(t.Context())
+	r := hold(t, h, err)
+	h, err = p.mutex.RLock(r.Context())
+	again := hold(t, h, err)
+	require.NoError(t, r.Extend(t.Context(), time.Hour))
+	p.proxy.Deliver()
+	state, err := p.mutex.State(t.Context())
+	require.NoError(t, err)
+	unlock(t, again, r)
+	return state.Holders[0]
+}
+
+// What comes late sets neither the count nor the lease of a reader back: else a writer would be let
+// in while the reader trusts its hold.
+func TestLateRead(t *testing.T) {
+	holder := lateRead(t)
+	require.Equal(t, 2, holder.Count)
+	require.Greater(t, holder.Remaining, 50*time.Minute)
+}
+
+// The controls: each goes back where the script does not look at what there is.
+func TestLateReadControl(t *testing.T) {
+	require.Equal(t, 1, lateRead(t, mutant.Hook(lua.RwRead, "owner, held[2] or '1'", "owner, '1'")).Count)
+	holder := lateRead(t, mutant.Hook(lua.RwRead, "held[2] and math.max(ms, call('PTTL', lease)) or ms", "ms"))
+	require.Less(t, holder.Remaining, time.Minute)
+}
+
 // A writer that died keeps readers out until its place ends, and no longer.
 func TestWaitingWriterDies(t *testing.T) {
 	l := newLab(t)

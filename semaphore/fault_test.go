@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,7 +87,8 @@ func TestAtMostOnceControl(t *testing.T) {
 // The control: without the look at what the owner has, an attempt that is repeated counts twice.
 func TestRepeatControl(t *testing.T) {
 	l := newLab(t, 5)
-	s, proxy := l.proxied(mutant.Hook(lua.SemAcquire, "if ARGV[6] == '1' or place > 0 then", "if false then"))
+	s, proxy := l.proxied(mutant.Hook(lua.SemAcquire, "if has(owner) then", "if false then",
+		"if ended > 0 then change(ended) end", ""))
 	h, err := s.Lock(t.Context())
 	require.NoError(t, err)
 	proxy.On(faultproxy.Any, 1, faultproxy.DropReply)
@@ -94,6 +96,42 @@ func TestRepeatControl(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, l.free(), "and not 2")
 	unlock(t, h, again)
+}
+
+// late has a request for two of five permits kept by the network until its repeat was granted them, with
+// a lease that was then lengthened. It returns how many are free then, and how much of the lease is left.
+func late(t *testing.T, hooks ...redis.Hook) (free int, left time.Duration) {
+	t.Helper()
+	l := newLab(t, 5)
+	s, proxy := l.proxied(hooks...)
+	h, err := s.Lock(t.Context()) // the client knows the server's clock
+	require.NoError(t, err)
+	unlock(t, h)
+	proxy.KeepRequest(func(args []string) bool { return strings.Contains(args[0], "eval") }, 1, time.Hour)
+	h, err = s.Acquire(t.Context(), 2)
+	require.NoError(t, err)
+	require.NoError(t, h.Extend(t.Context(), time.Hour))
+	proxy.Deliver()
+	state, err := s.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, h.Owner(), state.Holders[0].Owner)
+	free = l.free()
+	unlock(t, h)
+	return free, state.Holders[0].Remaining
+}
+
+// TestLate: what the network has kept for long counts nothing again, and shortens no lease.
+func TestLate(t *testing.T) {
+	free, left := late(t)
+	require.Equal(t, 3, free)
+	require.Greater(t, left, 50*time.Minute)
+}
+
+// The control: without the look at what the owner has.
+func TestLateControl(t *testing.T) {
+	free, left := late(t, mutant.Hook(lua.SemAcquire, "if has(owner) then", "if false then"))
+	require.Equal(t, 1, free, "and not 3")
+	require.Less(t, left, time.Minute)
 }
 
 // missed has a waiter be handed a permit by a message that never comes. It returns how often the

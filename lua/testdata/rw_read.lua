@@ -10,8 +10,9 @@
 --       {0, ms, ticket, owner}   somebody else writes, whose lease has so much left, or waits to write, whose place counts for so long
 --       {0, pttl, ticket, field...}   the key is no read-write lock: its fields, or how many there are of more than four
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
--- Atomic: the hash, its time to live, the owner's lease and the token change together or not at all. Harmless when repeated: the count
--- is set, and the lease is counted anew, because the caller trusts it from the moment of the last sending.
+-- Atomic: the hash, its time to live, the owner's lease and the token change together or not at all. Harmless when repeated: the lease
+-- is counted anew, because the caller trusts it from the moment of the last sending. It may come late, after an Extend or a re-entry:
+-- neither the lease nor the count goes back.
 --
 -- Who reads already, or writes, does not wait for a writer that waits: that writer waits for it. All others do, or a lock with many
 -- readers would never be free to write. But each waits for one writer at most: its ticket is the token before the write that it has to
@@ -70,8 +71,8 @@ if not last then
   last = clock
   call('SET', tokens, last, 'PX', ARGV[3])
 end
-call('SET', lease, '1', 'PX', ms)
-call('HSET', name, 'mode', mode or 'read', owner, '1')
+call('SET', lease, '1', 'PX', held[2] and math.max(ms, call('PTTL', lease)) or ms)
+call('HSET', name, 'mode', mode or 'read', owner, held[2] or '1')
 if left < 0 then
   local limited = redis.pcall('PEXPIRE', name, ms)
   if type(limited) == 'table' then -- a lock without an end must not stay

@@ -91,11 +91,11 @@ end
 if dead then call('DEL', name) end
 call('SET', tokens, token, 'PX', ARGV[3])
 call('HSET', name, 'mode', 'write', field, '1')
-call('ZREM', writers, owner)
 local lease = ms
 local limited = redis.pcall('PEXPIRE', name, lease)
 if type(limited) == 'table' then
   redis.pcall('DEL', name)
   return limited
 end
+redis.pcall('ZREM', writers, owner) -- a place ends by itself, and a grant without an end would not
 return {1, token, token, clock}
