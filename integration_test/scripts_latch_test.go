@@ -46,6 +46,7 @@ var (
 	three     = "SET LOCK 3 PX 30000"
 	last      = "SET LOCK 1 PX 30000"
 	called    = "; SET CALL 1 PX 30000"
+	inVain    = "SET CALL 0 PX 30000" // the call found nothing to do
 )
 
 var latchRows = []row{
@@ -55,14 +56,24 @@ var latchRows = []row{
 		cut: "call('SET', name, ARGV[1], 'PX', ARGV[2])", paste: "call('SET', name, ARGV[1], 'PX', 1000)",
 	},
 	{
-		name: "set already", script: lua.LatchSet, args: "5" + latchArgs, before: three, reply: "1 '' clock", same: true,
-		fair: fair{listen: "latch"},
-		cut:  "if call('EXISTS', name) == 1 then", paste: "if false then",
+		name: "set already", script: lua.LatchSet, args: "5" + latchArgs, before: three, reply: "1 '' clock",
+		latched: latched{count: "3", stay: 30000, calls: true}, fair: fair{listen: "latch"},
+		cut: "call('GET', name) and '0'", paste: "false and '0'",
+	},
+	{
+		name: "set already, and the call is remembered", script: lua.LatchSet, args: "5" + latchArgs, before: three, reply: "1 '' clock",
+		latched: latched{count: "3", stay: 30000, calls: true},
+		cut:     "call('SET', this, outcome, 'PX', kept)", paste: "if outcome == '1' then call('SET', this, outcome, 'PX', kept) end",
+	},
+	{
+		name: "a repeat, and it was opened", script: lua.LatchSet, args: "3" + latchArgs, before: inVain, reply: "1 '' clock",
+		same: true,
+		cut:  "if outcome then return {1, tonumber(outcome), clock} end", paste: "",
 	},
 	{
 		name: "a repeat", script: lua.LatchSet, args: "3" + latchArgs, before: "SET LOCK 2 PX 30000" + called, reply: "1 1 clock",
 		same: true,
-		cut:  "if call('EXISTS', this) == 1 then return {1, 1, clock} end", paste: "",
+		cut:  "if outcome then return {1, tonumber(outcome), clock} end", paste: "",
 	},
 	{
 		name: "too late", script: lua.LatchSet, args: "3" + latchLate, reply: "-2 clock", same: true,
@@ -70,12 +81,12 @@ var latchRows = []row{
 	},
 	{
 		name: "no latch", script: lua.LatchSet, args: "3" + latchArgs, before: heldByB, reply: "!WRONGTYPE", same: true,
-		cut: "call('GET', name) -- an", paste: "-- an",
+		cut: "call('GET', name) and", paste: "call('EXISTS', name) == 1 and",
 	},
 	{
 		name: "one of three", script: lua.LatchCount, args: "-" + latchArgs, before: three, reply: "1 2 clock",
 		latched: latched{count: "2", stay: 60000, calls: true}, fair: fair{listen: "latch"},
-		cut: "call('SET', this, '1', 'PX', kept)", paste: "",
+		cut: "call('SET', this, outcome, 'PX', kept)", paste: "",
 	},
 	{
 		name: "it stays for longer", script: lua.LatchCount, args: "-" + latchArgs, before: three, reply: "1 2 clock",
@@ -97,9 +108,14 @@ var latchRows = []row{
 		cut: "if call('EXISTS', this) == 1 then", paste: "if false then",
 	},
 	{
-		name: "not set", script: lua.LatchCount, args: "-" + latchArgs, reply: "1 '' clock", same: true,
-		fair: fair{listen: "latch"},
-		cut:  "if not left then return {1, 0, clock} end", paste: "left = left or '1'",
+		name: "not set", script: lua.LatchCount, args: "-" + latchArgs, reply: "1 '' clock",
+		latched: latched{calls: true}, fair: fair{listen: "latch"},
+		cut: "if not stands then return {1, 0, clock} end", paste: "",
+	},
+	{
+		name: "not set, and the call is remembered", script: lua.LatchCount, args: "-" + latchArgs, reply: "1 '' clock",
+		latched: latched{calls: true},
+		cut:     "call('SET', this, outcome, 'PX', kept)", paste: "if stands then call('SET', this, outcome, 'PX', kept) end",
 	},
 	{
 		name: "too late", script: lua.LatchCount, args: "-" + latchLate, before: three, reply: "-2 clock", same: true,
@@ -112,7 +128,7 @@ var latchRows = []row{
 	},
 	{
 		name: "no latch", script: lua.LatchCount, args: "-" + latchArgs, before: heldByB, reply: "!WRONGTYPE", same: true,
-		cut: "local left = call('GET', name)", paste: "call('DEL', name)\nlocal left = call('GET', name)",
+		cut: "local stands = call('GET', name)", paste: "call('DEL', name)\nlocal stands = call('GET', name)",
 	},
 	{
 		name: "set", script: lua.LatchDelete, args: "-" + latchArgs, before: three, reply: "1 1 clock",
@@ -120,13 +136,24 @@ var latchRows = []row{
 		cut: "'0'\n", paste: "'1'\n",
 	},
 	{
-		name: "not set", script: lua.LatchDelete, args: "-" + latchArgs, reply: "1 '' clock", same: true,
-		cut: "if call('EXISTS', name) == 0 then return {1, 0, clock} end", paste: "",
+		name: "not set", script: lua.LatchDelete, args: "-" + latchArgs, reply: "1 '' clock",
+		latched: latched{calls: true}, fair: fair{listen: "latch"},
+		cut: "if outcome == '0' then return {1, 0, clock} end", paste: "",
+	},
+	{
+		name: "not set, and the call is remembered", script: lua.LatchDelete, args: "-" + latchArgs, reply: "1 '' clock",
+		latched: latched{calls: true},
+		cut:     "call('SET', this, outcome, 'PX', kept)", paste: "if outcome == '1' then call('SET', this, outcome, 'PX', kept) end",
+	},
+	{
+		name: "a repeat that found nothing, and it was set", script: lua.LatchDelete, args: "-" + latchArgs,
+		before: three + "; " + inVain, reply: "1 '' clock", same: true,
+		cut: "if outcome then return {1, tonumber(outcome), clock} end", paste: "",
 	},
 	{
 		name: "a repeat, and it was set anew", script: lua.LatchDelete, args: "-" + latchArgs, before: three + called,
 		reply: "1 1 clock", same: true,
-		cut: "if call('EXISTS', this) == 1 then return {1, 1, clock} end", paste: "",
+		cut: "if outcome then return {1, tonumber(outcome), clock} end", paste: "",
 	},
 	{
 		name: "too late", script: lua.LatchDelete, args: "-" + latchLate, before: three, reply: "-2 clock", same: true,
@@ -134,7 +161,7 @@ var latchRows = []row{
 	},
 	{
 		name: "no latch", script: lua.LatchDelete, args: "-" + latchArgs, before: heldByB, reply: "!WRONGTYPE", same: true,
-		cut: "call('GET', name) -- an", paste: "-- an",
+		cut: "call('GET', name) and", paste: "call('EXISTS', name) == 1 and",
 	},
 	{
 		name: "set", script: lua.LatchLook, before: three, reply: "1 3 ttl:30000", same: true,

@@ -214,3 +214,66 @@ func TestStorm(t *testing.T) {
 		}
 	}
 }
+
+// overtaken has a request of an operation on a latch that is not to be changed by it be kept by the
+// network, so that its repeat gets the answer. Then the latch changes hands, and the request arrives.
+func overtaken(t *testing.T, op string, hooks ...redis.Hook) (left string) {
+	t.Helper()
+	l := newLab(t)
+	m, proxy := l.proxied(hooks...)
+	other := l.process()
+	_, err := m.Delete(t.Context()) // the client knows the server's clock
+	require.NoError(t, err)
+	rule := proxy.KeepRequest(func(args []string) bool {
+		return len(args) > 4 && strings.Contains(args[4], "holdfast_latch:")
+	}, 1, time.Hour)
+	switch op {
+	case "set":
+		set(t, other, 1)
+		did, err := m.Set(t.Context(), 3)
+		require.NoError(t, err)
+		require.False(t, did)
+		count(t, other, 0)
+	case "count":
+		count(t, m, 0)
+		set(t, other, 2)
+	case "delete":
+		did, err := m.Delete(t.Context())
+		require.NoError(t, err)
+		require.False(t, did)
+		set(t, other, 2)
+	}
+	require.Equal(t, 1, rule.Count())
+	proxy.Deliver()
+	return l.rdb.Get(t.Context(), l.name).Val()
+}
+
+// A call that has returned because there was nothing for it to do does nothing later: not on a latch
+// that was set since, nor in place of one that has opened.
+func TestOvertaken(t *testing.T) {
+	require.Empty(t, overtaken(t, "set"), "a latch that nobody was told of")
+	require.Equal(t, "2", overtaken(t, "count"))
+	require.Equal(t, "2", overtaken(t, "delete"))
+}
+
+// The controls: the server that remembers only calls which did something. A request that the network
+// keeps for too long refuses itself, so on a slow machine it takes more than one try.
+func TestOvertakenControl(t *testing.T) {
+	for _, c := range []struct {
+		op, untouched string
+		script        *lua.Script
+		only          string
+	}{
+		{"set", "", lua.LatchSet, "outcome == '1'"},
+		{"count", "2", lua.LatchCount, "stands"},
+		{"delete", "2", lua.LatchDelete, "outcome == '1'"},
+	} {
+		remembers := "call('SET', this, outcome, 'PX', kept)"
+		hook := mutant.Hook(c.script, remembers, "if "+c.only+" then "+remembers+" end")
+		harmed := false
+		for try := 0; try < 10 && !harmed; try++ {
+			harmed = overtaken(t, c.op, hook) != c.untouched
+		}
+		require.True(t, harmed, c.op)
+	}
+}

@@ -6,18 +6,18 @@
 -- Reply {1, 1, time}  set
 --       {1, 0, time}  it is set already, and was left as it is
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
--- Atomic. A repeat gets the reply of the first, whatever was counted since.
+-- Atomic. A repeat gets the reply of the first, whatever was counted since, and also where that found the latch set: of the two
+-- requests the later one may come first, and its client has gone on when the other one comes.
 -- The message is Redisson's for "set", which closes the gates of its clients.
 local call, name, this = redis.call, KEYS[1], KEYS[2]
 -- include clock
 local limit = ARGV[3]
 -- include late
-if call('EXISTS', this) == 1 then return {1, 1, clock} end
-if call('EXISTS', name) == 1 then
-  call('GET', name) -- an error if it is no latch
-  return {1, 0, clock}
-end
+local outcome = call('GET', this)
+if outcome then return {1, tonumber(outcome), clock} end
+outcome = call('GET', name) and '0' or '1' -- an error if it is no latch
 -- include call
+if outcome == '0' then return {1, 0, clock} end
 call('SET', name, ARGV[1], 'PX', ARGV[2])
 local command, to, text = ARGV[5], ARGV[6], '1'
 -- include announce

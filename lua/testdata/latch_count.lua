@@ -8,7 +8,8 @@
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
 --       an error if the key holds no count
 -- Atomic: who sees the latch open is told of it. A repeat counts nothing, and gets what is left at that time.
--- A call that found no latch is not remembered: it has not counted.
+-- A call that found no latch is remembered too: of two requests the later one may come first, and when the other one comes, a latch
+-- may be set that is not its client's to count.
 -- A latch of Redisson has no end, and gets none.
 local call, name, this = redis.call, KEYS[1], KEYS[2]
 local time = call('TIME')
@@ -17,13 +18,15 @@ if #micros < 6 then micros = string.rep('0', 6 - #micros) .. micros end
 local clock = time[1] .. micros
 local limit = ARGV[3]
 if limit and (#limit < #clock or #limit == #clock and limit < clock) then return {-2, clock} end
-local left = call('GET', name)
-if not left then return {1, 0, clock} end
+local stands = call('GET', name)
+local left = stands or '0'
 left = not string.find(left, '[^%d-]') and tonumber(left)
 if not left then return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a count') end
 if call('EXISTS', this) == 1 then return {1, math.max(left, 0), clock} end
+local outcome = '1'
 local kept = math.ceil(math.min(2 * (limit - clock) / 1000, 3600000)) + ARGV[4]
-call('SET', this, '1', 'PX', kept)
+call('SET', this, outcome, 'PX', kept)
+if not stands then return {1, 0, clock} end
 local ttl = call('PTTL', name)
 if ttl >= 0 and ttl < tonumber(ARGV[2]) then call('PEXPIRE', name, ARGV[2]) end
 left = call('DECR', name)
