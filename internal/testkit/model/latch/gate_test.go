@@ -1,0 +1,154 @@
+package latch
+
+// waits are what waiters and their gate do.
+func (m *latching) waits(s state, emit func(string, state)) {
+	g := &s.gate
+	for i := range s.waiters {
+		w := &s.waiters[i]
+		if !w.waits && w.wishes > 0 {
+			n := s
+			n.join(m, i)
+			emit(lJoins[i], n)
+		}
+		if w.waits && s.leaves > 0 {
+			n := s
+			n.leaves--
+			n.waiters[i] = waiter{wishes: w.wishes}
+			n.gate.come = n.gate.come || !n.anybody()
+			emit(lLeaves[i], n)
+		}
+	}
+	switch g.at {
+	case looking:
+		n := s
+		n.gate.at, n.gate.left, n.gate.lasts = looked, s.count, s.ttl
+		emit(lLooks, n)
+		if s.faults > 0 && m.breaks > 0 { // and is repeated, or ends the waits with an error
+			n = s
+			n.faults--
+			for i := range n.waiters {
+				if n.waiters[i].some {
+					n.waiters[i] = waiter{wishes: n.waiters[i].wishes}
+				}
+			}
+			n.sleep(m, 0)
+			emit(lUnheard, n)
+		}
+	case looked:
+		n := s
+		n.tell(m)
+		emit(lSees, n)
+	case asleep:
+		if g.wake || g.come || g.timer == 0 {
+			n := s
+			n.look()
+			emit(lWakes, n)
+		}
+	}
+	m.links(s, emit)
+}
+
+func (s *state) anybody() bool { return s.waiters[0].waits || s.waiters[1].waits }
+
+// join adds a waiter to the gate, and opens one if there is none.
+func (s *state) join(m *latching, i int) {
+	w := &s.waiters[i]
+	w.wishes--
+	w.waits = true
+	switch {
+	case s.gate.at == closed:
+		s.gate.wake = s.gate.link == heard // the token of a confirmed channel
+		s.gate.timer = m.rest
+		s.look()
+	case !m.off.has(kicks):
+		s.gate.come = true
+	}
+	if s.gate.at == looking || s.gate.at == looked {
+		w.some = w.some || m.off.has(ownLook)
+	}
+}
+
+// look begins a look for those who wait now. Without anybody the gate is closed.
+func (s *state) look() {
+	g := &s.gate
+	g.wake, g.come, g.timer = false, false, 0
+	if !s.anybody() {
+		g.at = closed
+		return
+	}
+	g.at = looking
+	for i := range s.waiters {
+		s.waiters[i].some = s.waiters[i].waits
+	}
+}
+
+// tell is what the gate makes of the answer.
+func (s *state) tell(m *latching) {
+	left, lasts := s.gate.left, s.gate.lasts
+	if left == 0 {
+		for i := range s.waiters {
+			if w := &s.waiters[i]; w.some {
+				if !w.opened {
+					s.wrong |= early
+				}
+				*w = waiter{wishes: w.wishes}
+			}
+		}
+		lasts = 0
+	}
+	s.sleep(m, lasts)
+}
+
+// sleep ends a look. lasts: 0 if nothing is known of the latch's end.
+func (s *state) sleep(m *latching, lasts uint8) {
+	g := &s.gate
+	g.at, g.left, g.lasts = asleep, 0, 0
+	g.timer = m.rest
+	if m.off.has(looksRest) {
+		g.timer = endless
+	}
+	if lasts != 0 && lasts != endless && !m.off.has(looksEnd) {
+		g.timer = min(g.timer, lasts)
+	}
+	for i := range s.waiters {
+		s.waiters[i].some = false
+	}
+}
+
+// links are what becomes of the subscription.
+func (m *latching) links(s state, emit func(string, state)) {
+	g := &s.gate
+	n := s
+	switch {
+	case g.link == off && g.at != closed:
+		n.gate.link = on
+		emit(lListens, n)
+	case g.link == off:
+		return
+	case g.link == on:
+		n.gate.link, n.gate.anew = heard, true
+		n.gate.wake = g.at != closed && (g.wake || !g.anew && !m.off.has(looksFirst) || g.anew && !m.off.has(looksAgain))
+		emit(lConfirmed, n)
+	case g.link == broken:
+		n.gate.link = off
+		n.gate.wake = g.at != closed
+		emit(lNotices, n)
+	}
+	if g.link == heard && g.mail {
+		n = s
+		n.gate.mail = false
+		n.gate.wake = g.wake || g.at != closed && !m.off.has(hears)
+		emit(lTold, n)
+	}
+	if g.at == closed && g.link == heard {
+		n = s
+		n.gate.link, n.gate.anew, n.gate.mail = off, false, false
+		emit(lLingered, n)
+	}
+	if s.breaks > 0 && (g.link == on || g.link == heard) {
+		n = s
+		n.breaks--
+		n.gate.link, n.gate.mail = broken, false
+		emit(lBreaks, n)
+	}
+}
