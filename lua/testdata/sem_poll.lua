@@ -16,6 +16,7 @@
 local call = redis.call
 local name, permits, tokens, queue, places, wants, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local look = 128 -- places or permits that are looked at, at a time
+local few = 4 -- places that are looked at first: mostly the first ones count, and each that is read costs time
 local silence = 15000 -- ms: for how long a place counts without a word of its client
 local most = 100 -- grants by one script. Each of those gives back and grants, too
 local remembered = 2592000000 -- ms: for how long the number of permits is, without a grant
@@ -151,15 +152,17 @@ end
 
 -- head is the first whose place counts. Those before it are taken out, each of them once.
 local function head()
+  local step = few
   while true do
-    local some, n = call('ZRANGE', queue, 0, look - 1), 0
+    local some, n = call('ZRANGE', queue, 0, step - 1), 0
     while some[n + 1] and not counts(some[n + 1]) do n = n + 1 end
     if n > 0 then
       call('ZREM', queue, unpack(some, 1, n))
       call('ZREM', places, unpack(some, 1, n))
       call('HDEL', wants, unpack(some, 1, n))
     end
-    if some[n + 1] or n < look then return some[n + 1] end
+    if some[n + 1] or n < step then return some[n + 1] end
+    step = look
   end
 end
 
@@ -220,8 +223,9 @@ local function grant(command, claim, keep, present)
     local id, number = client(owner)
     unheard = publish(command, channel .. ':' .. id, number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim) or unheard
   end
+  local step = few
   while head() do
-    local some = call('ZRANGE', queue, passed, passed + look - 1)
+    local some = call('ZRANGE', queue, passed, passed + step - 1)
     for _, owner in ipairs(some) do
       local deadline = counts(owner)
       if not deadline then
@@ -243,7 +247,8 @@ local function grant(command, claim, keep, present)
         end
       end
     end
-    if #some < look or passed > 8 * look then break end
+    if #some < step or passed > 8 * look then break end
+    step = look
   end
   return nil, unheard, false
 end
