@@ -27,10 +27,11 @@ end
 local function client(owner) return string.match(owner, '^(.*):(h%d+)$') end
 
 local free = nil -- permits
+local known = nil -- how many of them the server knew to be free; false: nothing
 
 -- count finds out how many permits are free, and returns an error if the key holds no number.
 local function count()
-  local known = call('GET', name)
+  known = call('GET', name)
   free = tonumber(known or nil)
   if known and not free then
     return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a number of permits: ' .. string.sub(known, 1, 60))
@@ -172,9 +173,12 @@ local function enqueue(owner, n, place)
     call('ZADD', queue, string.format('%.0f', came), owner)
     if n > 1 then call('HSET', wants, owner, n) end
   end
-  for _, key in ipairs({queue, places, wants}) do
-    local left = call('PTTL', key)
-    if left ~= -2 and left < 2 * place then call('PEXPIRE', key, 4 * place) end -- not each time
+  -- Not each time. The queue is never there without the other two for longer: each is made with the first place or later, and all
+  -- are put off together.
+  if call('PTTL', queue) < 2 * place then
+    for _, key in ipairs({queue, places, wants}) do call('PEXPIRE', key, 4 * place) end
+  elseif fresh and n > 1 and call('PTTL', wants) < 0 then
+    call('PEXPIRE', wants, 4 * place)
   end
 end
 
@@ -213,7 +217,7 @@ local function grant(command, claim, keep, present)
     if refused then return refused end
     call('SET', tokens, token, 'PX', keep)
     call('ZREM', queue, owner)
-    call('HDEL', wants, owner)
+    if wanted > 1 then call('HDEL', wants, owner) end
     call('ZADD', places, -now, owner)
     given[owner], n = token, n + 1
     local id, number = client(owner)
@@ -223,6 +227,7 @@ local function grant(command, claim, keep, present)
   while head() do
     local some = call('ZRANGE', queue, passed, passed + step - 1)
     for _, owner in ipairs(some) do
+      if n > 0 and free < 1 then return nil, unheard, true end -- the usual end: what came back has been handed out
       local deadline = counts(owner)
       if not deadline then
         drop(owner)
@@ -231,7 +236,7 @@ local function grant(command, claim, keep, present)
       else
         local wanted = tonumber(call('HGET', wants, owner) or nil) or 1
         if wanted > free then sweep(wanted) end
-        if wanted > all() then -- there were more when it came: it asks, and is told
+        if wanted > free and wanted > all() then -- there were more when it came: it asks, and is told
           drop(owner)
           local id, number = client(owner)
           unheard = publish(command, channel .. ':' .. id, number .. ' - - -') or unheard
@@ -268,7 +273,6 @@ local n = take(owner)
 -- What fails from here on must not look as if nothing had been given back.
 local ok, failed, unheard = pcall(function()
   drop(owner)
-  local known = call('EXISTS', name) == 1
   local wrong = count()
   if wrong then return wrong end
   if known and n > 0 then change(n) end
