@@ -30,6 +30,17 @@ const (
 	needMasters  need = "masters" // several Redis servers that know nothing of each other
 )
 
+// kind is what a contender is, so that the alike are compared.
+type kind string
+
+const (
+	aLock      kind = ""
+	aReadWrite kind = "readers and a writer"
+	aSemaphore kind = "permits"
+	aLatch     kind = "latch"
+	anElection kind = "election"
+)
+
 // contender is one way to lock a name. It is used as its documentation advises; what was chosen
 // stands beside it.
 type contender struct {
@@ -41,6 +52,8 @@ type contender struct {
 	// needs is what must be there beside Redis. Who needs masters takes part in the scenarios of a
 	// quorum, and in no others.
 	needs need
+	// kind is whose scenarios it takes part in.
+	kind kind
 	// only are the scenarios that it takes part in; empty: all.
 	only []string
 }
@@ -53,6 +66,12 @@ type client interface {
 	// close gives back what the client holds; goroutines of this process that it leaves are its own
 	// affair.
 	close() error
+}
+
+// readable is a client of a lock that several may hold to read.
+type readable interface {
+	// reader is locker, for who only reads.
+	reader(ctx context.Context, name string) (locker, error)
 }
 
 // locker waits for a lock. token is 0 where the lock has none. unlock is called by the same
@@ -81,6 +100,16 @@ var contenders = []contender{
 		needs: needMasters},
 	{name: "rueidislock-5-keys", group: peer, open: openRueidislockKeys, needs: needMasters},
 	{name: "floor-5", group: floor, open: openFloorQuorum, needs: needMasters},
+	{name: "rwlock", group: own, kind: aReadWrite, open: openReadWrite},
+	{name: "redisson-rw", group: peer, kind: aReadWrite, needs: needJava},
+	{name: "floor-rw", group: floor, kind: aReadWrite, open: openFloorReadWrite, only: []string{"writer"}},
+	{name: "semaphore", group: own, kind: aSemaphore, open: openSemaphore},
+	{name: "redisson-permits", group: peer, kind: aSemaphore, needs: needJava},
+	{name: "floor-permits", group: floor, kind: aSemaphore, open: openFloorPermits},
+	{name: "latch", group: own, kind: aLatch, open: openLatch},
+	{name: "redisson-latch", group: peer, kind: aLatch, needs: needJava},
+	{name: "floor-latch", group: floor, kind: aLatch, open: openFloorLatch},
+	{name: "election", group: own, kind: anElection, open: openHoldfast(electionKind)},
 }
 
 // contenderNamed finds a contender. A name that came from a flag has been checked before.

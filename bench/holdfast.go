@@ -61,14 +61,17 @@ func openHoldfast(kind maker) func(job) (client, error) {
 }
 
 func (c holdfastClient) locker(_ context.Context, name string) (locker, error) {
-	lock := c.kind(c.client, name)
+	return lockerOf(c.kind(c.client, name)), nil
+}
+
+func lockerOf(lock holdfast.Locker) locker {
 	return func(ctx context.Context) (func() error, uint64, error) {
 		h, err := lock.Lock(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
 		return func() error { return h.Unlock(context.Background()) }, h.Token(), nil
-	}, nil
+	}
 }
 
 func (c holdfastClient) close() error {

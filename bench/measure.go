@@ -88,8 +88,16 @@ func (b *bench) measure(ctx context.Context, s scenario, c contender, round int)
 
 func (b *bench) job(s scenario, c contender, name, task, page string) job {
 	j := job{
-		Task: task, Contender: c.name, Addr: b.addr, DSN: b.dsn, Etcd: b.etcd, Page: page, Name: name, Each: s.each,
-		Clients: max(s.clients, 1), Goroutines: max(s.goroutines, 1), Section: s.section, Lease: s.lease,
+		Task: task, Contender: c.name, Addr: b.addr, DSN: b.dsn, Etcd: b.etcd, Page: page, Name: name,
+		Each: s.each && c.kind == aLock, Clients: max(s.clients, 1), Goroutines: max(s.goroutines, 1), Section: s.section, Lease: s.lease,
+	}
+	switch c.kind {
+	case aReadWrite:
+		j.Readers, j.Writers, j.Pause = true, s.writers, s.pause
+	case aSemaphore:
+		j.Permits = s.permits
+	case aLatch:
+		j.Laps, j.WarmLaps = s.laps, s.warmLaps
 	}
 	if s.quorum {
 		j.Addr, j.Masters = b.masters[0], b.masters
@@ -144,13 +152,25 @@ func assemble(ctx context.Context, command []string, jobs ...job) (team, error) 
 		}
 		t = append(t, p)
 	}
-	for _, p := range t {
-		if _, err := p.await(ctx, eventReady); err != nil {
-			t.stop()
-			return nil, err
-		}
+	if err := t.ready(ctx); err != nil {
+		t.stop()
+		return nil, err
 	}
 	return t, nil
+}
+
+func (t team) ready(ctx context.Context) error { return t.heard(ctx, eventReady) }
+
+func (t team) progress(ctx context.Context) error { return t.heard(ctx, eventProgress) }
+
+// heard waits until all have said something.
+func (t team) heard(ctx context.Context, event string) error {
+	for _, p := range t {
+		if _, err := p.await(ctx, event); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t team) stop() {
@@ -246,7 +266,11 @@ func measurePairs(ctx context.Context, b *bench, s scenario, c contender, name s
 		return out, errors.New("nobody got the lock; " + out.Error)
 	case c.group != another:
 		out.Metrics[metricCommands] = (after.commands - before.commands) / float64(entries)
+		out.Metrics[metricScripts] = (after.scripts - before.scripts) / float64(entries)
 		out.Metrics[metricServer] = (after.seconds - before.seconds) / float64(entries)
+	}
+	if gap, ok := out.Metrics[metricGapMean]; ok && s.far > 0 {
+		out.Metrics[metricTrips] = gap / s.far.Seconds()
 	}
 	if cpu := cpuOf(results); cpu > 0 {
 		out.Metrics[metricCPU] = seconds(cpu) / float64(entries)

@@ -33,6 +33,17 @@ const (
 	metricGoroutines     = "goroutines"
 	metricTakeover       = "takeover"
 	metricLease          = "lease"
+	metricAfterLease     = "after-lease"
+	metricReads          = "reads-per-second"
+	metricLongestRead    = "longest-read"
+	metricBeyondRead     = "beyond-longest-read"
+	metricTrips          = "gap-round-trips"
+	metricCommandRate    = "commands-per-second"
+	metricAwakeAll       = "awake-all"
+	metricAwakeP50       = "awake-p50"
+	metricAwakeP99       = "awake-p99"
+	metricMessages       = "messages"
+	metricScriptsEach    = "scripts-to-wake"
 )
 
 // metric is what the reader of a table is told about a number.
@@ -70,6 +81,17 @@ var metrics = []metric{
 	{metricGoroutines, "goroutines of the process", 1, true},
 	{metricLease, "lease s", 1, false},
 	{metricTakeover, "takeover ms", 1e3, true},
+	{metricAfterLease, "of that after the lease ms", 1e3, true},
+	{metricReads, "reads/s", 1, false},
+	{metricLongestRead, "longest read ms", 1e3, true},
+	{metricBeyondRead, "longest wait beyond that ms", 1e3, true},
+	{metricTrips, "gap mean in round trips", 1, true},
+	{metricCommandRate, "commands/s", 1, true},
+	{metricAwakeAll, "all awake ms", 1e3, true},
+	{metricAwakeP50, "awake p50 ms", 1e3, true},
+	{metricAwakeP99, "awake p99 ms", 1e3, true},
+	{metricMessages, "messages to connections", 1, true},
+	{metricScriptsEach, "scripts from the last count-down on", 1, true},
 }
 
 func metricNamed(name string) metric {
@@ -124,6 +146,10 @@ func summarise(results []*result, took float64, clients int) (map[string]float64
 		m[metricLeastShare] = slices.Min(perClient) * float64(len(perClient)) / grants
 		each := float64(len(perGoroutine)) / grants
 		m[metricLeastGoroutine], m[metricMostGoroutine] = slices.Min(perGoroutine)*each, slices.Max(perGoroutine)*each
+	}
+	if all.Reads > 0 {
+		m[metricReads], m[metricLongestRead] = float64(all.Reads)/took, seconds(all.LongestRead)
+		m[metricBeyondRead] = seconds(all.Longest - all.LongestRead)
 	}
 	if n := float64(all.Handover); n > 0 {
 		m[metricGapMean] = seconds(all.GapSum) / n

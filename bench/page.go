@@ -33,6 +33,7 @@ const (
 	wordReleaser        // who that was
 	wordOverlaps        // how often somebody was met inside, or found itself replaced
 	wordDisorder        // how often a token was not greater than the last one
+	wordInside          // how many are inside who share it
 )
 
 type page struct{ mem []byte }
@@ -116,6 +117,9 @@ func (s slot) enter(me participant, token uint64) handover {
 			s.word(wordOverlaps).Add(1)
 		}
 	}
+	if s.word(wordInside).Load() != 0 { // the other one looks after it has counted itself: one of the two sees the other
+		s.word(wordOverlaps).Add(1)
+	}
 	if token > 0 && s.word(wordToken).Swap(token) >= token {
 		s.word(wordDisorder).Add(1)
 	}
@@ -132,6 +136,21 @@ func (s slot) leave(me participant) {
 		s.word(wordOverlaps).Add(1)
 	}
 }
+
+// share is called in place of enter by who is inside with others: most of them at once, and nobody who has entered alone. token is
+// that of the last one who did, or 0.
+func (s slot) share(most int, token uint64) {
+	if s.word(wordInside).Add(1) > uint64(most) || s.word(wordHolder).Load() != 0 {
+		s.word(wordOverlaps).Add(1)
+	}
+	if token > 0 && token < s.word(wordToken).Load() {
+		s.word(wordDisorder).Add(1)
+	}
+	s.word(wordEntries).Add(1) // those who share may come at once
+}
+
+// unshare is called by who has shared, just before it unlocks.
+func (s slot) unshare() { s.word(wordInside).Add(^uint64(0)) }
 
 // safety is what the page has seen of all names together. Overlaps are compared with 0; that
 // entries is less than what the holders counted themselves says the same, by the harm done.

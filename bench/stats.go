@@ -25,14 +25,20 @@ func scriptsRun(ctx context.Context, rdb *redis.Client) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	total := 0.0
-	for _, command := range []string{"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall"} {
+	return callsOf(info, scriptCommands...), nil
+}
+
+var scriptCommands = []string{"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall"}
+
+// callsOf is how often some commands were called, by an answer to INFO commandstats. Those that scripts call count too.
+func callsOf(info string, commands ...string) (total float64) {
+	for _, command := range commands {
 		_, calls, _ := strings.Cut(field(info, "cmdstat_"+command), "calls=")
 		calls, _, _ = strings.Cut(calls, ",")
 		n, _ := strconv.ParseFloat(calls, 64) // absent: none was run
 		total += n
 	}
-	return total, nil
+	return total
 }
 
 // commandsRun is how many commands the servers have run so far, together; what a script calls
@@ -63,9 +69,9 @@ func field(info, name string) string {
 }
 
 // work is what servers have done so far.
-type work struct{ commands, seconds float64 }
+type work struct{ commands, scripts, seconds float64 }
 
-// workRun is how many commands the servers have run so far, and how much processor time they have
+// workRun is how many commands and scripts the servers have run so far, and how much processor time they have
 // used, together. (The microseconds of INFO commandstats would leave out what reading and writing
 // cost, and count twice what scripts call.)
 func workRun(ctx context.Context, rdbs ...*redis.Client) (total work, err error) {
@@ -73,6 +79,11 @@ func workRun(ctx context.Context, rdbs ...*redis.Client) (total work, err error)
 		return total, err
 	}
 	for _, rdb := range rdbs {
+		scripts, err := scriptsRun(ctx, rdb)
+		if err != nil {
+			return total, err
+		}
+		total.scripts += scripts
 		info, err := rdb.Info(ctx, "cpu").Result()
 		if err != nil {
 			return total, err

@@ -8,6 +8,7 @@ import (
 type tally struct {
 	win window
 	result
+	aside bool  // a reader's, beside writers: how long it waits is not asked
 	count int64 // grants within the window
 	waits *hdrhistogram.Histogram
 	gaps  *hdrhistogram.Histogram
@@ -51,6 +52,16 @@ func (t *tally) grant(me participant, began, granted int64, before handover) {
 	}
 }
 
+// read counts what a reader did beside writers, if some of it was within the window.
+func (t *tally) read(granted, released int64) {
+	t.Entries++
+	if released < t.win.From || granted >= t.win.To {
+		return
+	}
+	t.Reads++
+	t.LongestRead = max(t.LongestRead, released-granted)
+}
+
 // record takes what is out of the histogram's bounds for the nearest that is not.
 func record(h *hdrhistogram.Histogram, ns int64) {
 	_ = h.RecordValue(min(max(ns, 1), h.HighestTrackableValue())) // the only error is to be out of bounds
@@ -61,11 +72,13 @@ func merge(tallies []*tally) (*result, error) {
 	var r result
 	waits, gaps := newHistogram(), newHistogram()
 	for _, t := range tallies {
-		r.Grants = append(r.Grants, t.count)
+		if !t.aside {
+			r.Grants = append(r.Grants, t.count)
+			r.Longest = max(r.Longest, t.Longest)
+		}
 		if r.Errors == 0 {
 			r.Error = t.Error
 		}
-		r.Longest = max(r.Longest, t.Longest)
 		r.add(&t.result)
 		waits.Merge(t.waits)
 		gaps.Merge(t.gaps)
@@ -78,12 +91,14 @@ func merge(tallies []*tally) (*result, error) {
 	return &r, err
 }
 
-// add adds what is a sum.
+// add adds what is a sum, and keeps the longest read.
 func (r *result) add(other *result) {
 	r.WaitSum += other.WaitSum
 	r.GapSum += other.GapSum
 	r.Handover += other.Handover
 	r.Moved += other.Moved
+	r.Reads += other.Reads
+	r.LongestRead = max(r.LongestRead, other.LongestRead)
 	r.Entries += other.Entries
 	r.Errors += other.Errors
 }

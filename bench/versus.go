@@ -17,7 +17,11 @@ func (r *report) versus(scenarios []scenario) []ratio {
 	var all []ratio
 	for _, s := range scenarios {
 		for _, pair := range s.versus {
-			for _, name := range versusMetrics {
+			names := versusMetrics
+			if !slices.Contains(names, s.shows[0]) {
+				names = append(slices.Clone(names), s.shows[0])
+			}
+			for _, name := range names {
 				if x, ok := r.against(s, pair[0], pair[1], metricNamed(name)); ok {
 					all = append(all, x)
 				}

@@ -101,6 +101,12 @@ func (w *worker) work(ctx context.Context) (r *result, err error) {
 		return w.waiters(ctx)
 	case taskHeld:
 		return w.held(ctx)
+	case taskIdle:
+		return w.idle(ctx)
+	case taskGather:
+		return w.gather(ctx)
+	case taskCount:
+		return w.count(ctx)
 	}
 	return nil, errors.New("no such task: " + w.Task)
 }
@@ -114,6 +120,15 @@ func (w *worker) locker(ctx context.Context, i int) (locker, slot, error) {
 		}
 		name = fmt.Sprintf("%s:%d", name, i)
 	}
-	l, err := w.clients[i%len(w.clients)].locker(ctx, name)
+	c := w.clients[i%len(w.clients)]
+	take := c.locker
+	if w.Readers && i >= w.Writers {
+		r, ok := c.(readable)
+		if !ok {
+			return nil, slot{}, errors.New("nobody can only read under " + w.Contender)
+		}
+		take = r.reader
+	}
+	l, err := take(ctx, name)
 	return l, w.page.slot(at), err
 }

@@ -109,7 +109,7 @@ var semAcquireRows = []row{
 	},
 	{
 		name: "more than there are", script: lua.SemAcquire, args: "9 u:h7 4 30000 3600000 0 15000 2000 PUBLISH 9000000000000000",
-		before: threeFree, reply: "!HOLDFAST_PERMITS", same: true, cut: "if n > all() then", paste: "if false then",
+		before: threeFree, reply: "!HOLDFAST_PERMITS", same: true, cut: "if n > free and n > all() then", paste: "if false then",
 	},
 	{
 		name: "no number", script: lua.SemAcquire, args: "9 u:h7 1 30000 3600000 0 15000 2000 PUBLISH 9000000000000000",
@@ -233,7 +233,7 @@ var semReleaseRows = []row{
 	{
 		name: "the place", script: lua.SemRelease, args: "3 u:h8 PUBLISH 2000 3600000", before: threeBy9 + line8wide, reply: "-1",
 		latched: latched{count: "0", stay: 60000}, permitted: permitted{all9}, token: "5000", keep: 20000,
-		cut: "  drop(owner)\n  local known", paste: "  local known",
+		cut: "  drop(owner)\n  local wrong", paste: "  local wrong",
 	},
 	{
 		name: "who waits is handed them", script: lua.SemRelease, args: "3 v:h9 PUBLISH 2000 3600000", before: twoBy9 + line8wide, reply: "1",
@@ -345,7 +345,7 @@ var semSetRows = []row{
 	{
 		name: "fewer than are out", script: lua.SemSet, args: "1 PUBLISH 2000 3600000", before: threeBy9 + line8wide, reply: "1",
 		latched: latched{count: "-2", stay: stays}, permitted: permitted{all9}, token: "5000", keep: 20000,
-		fair: fair{listen: "permits:u", told: "permits:u:h8/-"}, cut: "if wanted > all() then", paste: "if false then",
+		fair: fair{listen: "permits:u", told: "permits:u:h8/-"}, cut: "if wanted > free and wanted > all() then", paste: "if false then",
 	},
 	{
 		name: "nothing is known", script: lua.SemSet, args: "5 PUBLISH 2000 3600000", reply: "1", latched: latched{count: "5", stay: stays},

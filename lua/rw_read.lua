@@ -26,8 +26,9 @@ local name, tokens, writers, lease, owner, ms = KEYS[1], KEYS[2], KEYS[3], KEYS[
 -- include clock
 local limit = ARGV[4]
 -- include late
-local held = call('HMGET', name, 'mode', owner, owner .. ':write')
+local held = call('HMGET', name, 'mode', owner)
 local mode, last = held[1], call('GET', tokens)
+if mode == 'write' then held[3] = call('HEXISTS', name, owner .. ':write') == 1 end
 if last and string.find(last, '%D') then
   -- include number
 end

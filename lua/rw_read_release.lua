@@ -15,9 +15,9 @@ if call('HDEL', name, ARGV[1]) == 0 then return {-1} end -- a write also if it c
 call('DEL', KEYS[3])
 local left = call('HLEN', name)
 if left > 1 then
-  if call('HGET', name, 'mode') == 'write' then return {1} end
   local heard = redis.pcall('PUBSUB', command == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', KEYS[2])
   if heard[2] == 0 then return {1} end
+  if call('HGET', name, 'mode') == 'write' then return {1} end
   local one = true
   -- include readers
   if rest > 0 then return {1} end

@@ -37,7 +37,7 @@ if ARGV[6] == '1' or place > 0 then
   local ended = take(owner)
   if ended > 0 then change(ended) end
 end
-if n > all() then
+if n > free and n > all() then
   drop(owner)
   return redis.error_reply('HOLDFAST_PERMITS ' .. n .. ' permits were asked for, and the semaphore ' .. name .. ' has '
     .. string.format('%.0f', all()))
@@ -53,7 +53,7 @@ end
 if n <= free and (not first or first == owner) then return get() end
 if place > 0 then enqueue(owner, n, place) end
 local unheard, waits
-failed, unheard, waits = grant(ARGV[9], tonumber(ARGV[8]), ARGV[5], place > 0 and client(owner) or nil)
+if free > 0 then failed, unheard, waits = grant(ARGV[9], tonumber(ARGV[8]), ARGV[5], place > 0 and client(owner) or nil) end
 if failed then return failed end
 if given[owner] then -- all before it are out of reach, or have been served
   several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease))

@@ -25,7 +25,8 @@ for i = 7, #ARGV do
 end
 if all() < 1 then return {1} end
 for i = 7, #ARGV do enqueue(ARGV[i], 1, tonumber(ARGV[2])) end
-failed = grant(ARGV[5], tonumber(ARGV[4]), ARGV[6], client(ARGV[7]))
+if free < 1 then sweep(1) end
+failed = free > 0 and grant(ARGV[5], tonumber(ARGV[4]), ARGV[6], client(ARGV[7])) or nil
 if failed then return failed end
 local ms, who = nearest()
 return {0, ms, string.format('%.0f', tonumber(clock) - 1), 0, who}

@@ -17,7 +17,6 @@ local n = take(owner)
 -- What fails from here on must not look as if nothing had been given back.
 local ok, failed, unheard = pcall(function()
   drop(owner)
-  local known = call('EXISTS', name) == 1
   local wrong = count()
   if wrong then return wrong end
   if known and n > 0 then change(n) end

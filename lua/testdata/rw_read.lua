@@ -29,8 +29,9 @@ if #micros < 6 then micros = string.rep('0', 6 - #micros) .. micros end
 local clock = time[1] .. micros
 local limit = ARGV[4]
 if limit and (#limit < #clock or #limit == #clock and limit < clock) then return {-2, clock} end
-local held = call('HMGET', name, 'mode', owner, owner .. ':write')
+local held = call('HMGET', name, 'mode', owner)
 local mode, last = held[1], call('GET', tokens)
+if mode == 'write' then held[3] = call('HEXISTS', name, owner .. ':write') == 1 end
 if last and string.find(last, '%D') then
   local n = not string.find(last, '%D') and tonumber(last)
   if not n or n >= 9007199254740991 then

@@ -16,6 +16,7 @@
 local call = redis.call
 local name, permits, tokens, queue, places, wants, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local look = 128 -- places or permits that are looked at, at a time
+local few = 4 -- places that are looked at first: mostly the first ones count, and each that is read costs time
 local silence = 15000 -- ms: for how long a place counts without a word of its client
 local most = 100 -- grants by one script. Each of those gives back and grants, too
 local remembered = 2592000000 -- ms: for how long the number of permits is, without a grant
@@ -30,10 +31,11 @@ end
 local function client(owner) return string.match(owner, '^(.*):(h%d+)$') end
 
 local free = nil -- permits
+local known = nil -- how many of them the server knew to be free; false: nothing
 
 -- count finds out how many permits are free, and returns an error if the key holds no number.
 local function count()
-  local known = call('GET', name)
+  known = call('GET', name)
   free = tonumber(known or nil)
   if known and not free then
     return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a number of permits: ' .. string.sub(known, 1, 60))
@@ -151,15 +153,17 @@ end
 
 -- head is the first whose place counts. Those before it are taken out, each of them once.
 local function head()
+  local step = few
   while true do
-    local some, n = call('ZRANGE', queue, 0, look - 1), 0
+    local some, n = call('ZRANGE', queue, 0, step - 1), 0
     while some[n + 1] and not counts(some[n + 1]) do n = n + 1 end
     if n > 0 then
       call('ZREM', queue, unpack(some, 1, n))
       call('ZREM', places, unpack(some, 1, n))
       call('HDEL', wants, unpack(some, 1, n))
     end
-    if some[n + 1] or n < look then return some[n + 1] end
+    if some[n + 1] or n < step then return some[n + 1] end
+    step = look
   end
 end
 
@@ -173,9 +177,12 @@ local function enqueue(owner, n, place)
     call('ZADD', queue, string.format('%.0f', came), owner)
     if n > 1 then call('HSET', wants, owner, n) end
   end
-  for _, key in ipairs({queue, places, wants}) do
-    local left = call('PTTL', key)
-    if left ~= -2 and left < 2 * place then call('PEXPIRE', key, 4 * place) end -- not each time
+  -- Not each time. The queue is never there without the other two for longer: each is made with the first place or later, and all
+  -- are put off together.
+  if call('PTTL', queue) < 2 * place then
+    for _, key in ipairs({queue, places, wants}) do call('PEXPIRE', key, 4 * place) end
+  elseif fresh and n > 1 and call('PTTL', wants) < 0 then
+    call('PEXPIRE', wants, 4 * place)
   end
 end
 
@@ -214,15 +221,17 @@ local function grant(command, claim, keep, present)
     if refused then return refused end
     call('SET', tokens, token, 'PX', keep)
     call('ZREM', queue, owner)
-    call('HDEL', wants, owner)
+    if wanted > 1 then call('HDEL', wants, owner) end
     call('ZADD', places, -now, owner)
     given[owner], n = token, n + 1
     local id, number = client(owner)
     unheard = publish(command, channel .. ':' .. id, number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim) or unheard
   end
+  local step = few
   while head() do
-    local some = call('ZRANGE', queue, passed, passed + look - 1)
+    local some = call('ZRANGE', queue, passed, passed + step - 1)
     for _, owner in ipairs(some) do
+      if n > 0 and free < 1 then return nil, unheard, true end -- the usual end: what came back has been handed out
       local deadline = counts(owner)
       if not deadline then
         drop(owner)
@@ -231,7 +240,7 @@ local function grant(command, claim, keep, present)
       else
         local wanted = tonumber(call('HGET', wants, owner) or nil) or 1
         if wanted > free then sweep(wanted) end
-        if wanted > all() then -- there were more when it came: it asks, and is told
+        if wanted > free and wanted > all() then -- there were more when it came: it asks, and is told
           drop(owner)
           local id, number = client(owner)
           unheard = publish(command, channel .. ':' .. id, number .. ' - - -') or unheard
@@ -243,7 +252,8 @@ local function grant(command, claim, keep, present)
         end
       end
     end
-    if #some < look or passed > 8 * look then break end
+    if #some < step or passed > 8 * look then break end
+    step = look
   end
   return nil, unheard, false
 end

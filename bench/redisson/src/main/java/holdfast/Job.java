@@ -6,9 +6,18 @@ import com.fasterxml.jackson.annotation.JsonIgnoreProperties;
 @JsonIgnoreProperties(ignoreUnknown = true)
 final class Job {
     public String task, contender, addr, page, name;
-    public boolean each;
-    public int process, clients, goroutines;
-    public long section, lease;
+    public boolean each, readers;
+    public int process, clients, goroutines, writers, permits, laps, warmLaps;
+    public long section, lease, pause;
+
+    /** Whether a thread only reads, and how many may be inside together; 0: it is alone there. */
+    boolean reads(int thread) {
+        return readers && thread >= writers;
+    }
+
+    int most(int thread) {
+        return reads(thread) ? Integer.MAX_VALUE : permits;
+    }
 
     /** What is measured. */
     @JsonIgnoreProperties(ignoreUnknown = true)

@@ -15,7 +15,8 @@ final class Page {
     private static final int SLOTS = 64;
     private static final VarHandle WORD =
             MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
-    private static final int HOLDER = 0, ENTRIES = 8, RELEASED = 24, RELEASER = 32, OVERLAPS = 40;
+    private static final int HOLDER = 0, ENTRIES = 8, RELEASED = 24, RELEASER = 32, OVERLAPS = 40,
+            INSIDE = 56;
 
     private final ByteBuffer memory;
 
@@ -45,7 +46,28 @@ final class Page {
                 WORD.getAndAdd(memory, at(slot, OVERLAPS), 1L);
             }
         }
+        if (get(at(slot, INSIDE)) != 0) {
+            WORD.getAndAdd(memory, at(slot, OVERLAPS), 1L);
+        }
         WORD.setVolatile(memory, at(slot, ENTRIES), get(at(slot, ENTRIES)) + 1);
+    }
+
+    /** Called in place of {@link #enter} by who is inside with others, so many at most. */
+    void share(int slot, int most) {
+        long inside = (long) WORD.getAndAdd(memory, at(slot, INSIDE), 1L) + 1;
+        if (inside > most || get(at(slot, HOLDER)) != 0) {
+            WORD.getAndAdd(memory, at(slot, OVERLAPS), 1L);
+        }
+        WORD.getAndAdd(memory, at(slot, ENTRIES), 1L);
+    }
+
+    /** Called in place of {@link #leave} by who has shared. */
+    void unshare(int slot) {
+        WORD.getAndAdd(memory, at(slot, INSIDE), -1L);
+    }
+
+    void release(int slot, long time) {
+        WORD.setVolatile(memory, at(slot, RELEASED), time);
     }
 
     long released(int slot) {

@@ -11,7 +11,8 @@ import org.HdrHistogram.Histogram;
 /** What one thread counts; tally.go says how. */
 final class Tally {
     final Histogram waits = new Histogram(1, 100_000_000_000L, 3), gaps = new Histogram(1, 100_000_000_000L, 3);
-    long count, waitSum, longest, gapSum, handover, moved, entries, errors;
+    long count, waitSum, longest, gapSum, handover, moved, entries, errors, reads, longestRead;
+    boolean aside;
     String error = "";
 
     void fail(Throwable e) {
@@ -41,6 +42,26 @@ final class Tally {
         }
     }
 
+    /** What a reader did beside writers, if some of it was within the window. */
+    void read(Job.Window window, long granted, long released) {
+        entries++;
+        if (released < window.from || granted >= window.to) {
+            return;
+        }
+        reads++;
+        longestRead = Math.max(longestRead, released - granted);
+    }
+
+    /** A wait for a latch that ended at a moment; 0: the last count-down had not begun. */
+    void awake(long at, long counted) {
+        if (counted == 0) {
+            fail(new IllegalStateException("the wait ended before the last count-down had begun"));
+            return;
+        }
+        handover++;
+        record(gaps, at - counted);
+    }
+
     private static void record(Histogram h, long ns) {
         h.recordValue(Math.min(Math.max(ns, 1), h.getHighestTrackableValue()));
     }
@@ -49,11 +70,15 @@ final class Tally {
         Tally sum = new Tally();
         List<Long> grants = new ArrayList<>();
         for (Tally t : all) {
-            grants.add(t.count);
+            if (!t.aside) {
+                grants.add(t.count);
+                sum.longest = Math.max(sum.longest, t.longest);
+            }
+            sum.reads += t.reads;
+            sum.longestRead = Math.max(sum.longestRead, t.longestRead);
             sum.waits.add(t.waits);
             sum.gaps.add(t.gaps);
             sum.waitSum += t.waitSum;
-            sum.longest = Math.max(sum.longest, t.longest);
             sum.gapSum += t.gapSum;
             sum.handover += t.handover;
             sum.moved += t.moved;
@@ -73,6 +98,8 @@ final class Tally {
         r.put("handover", sum.handover);
         r.put("moved", sum.moved);
         r.put("entries", sum.entries);
+        r.put("reads", sum.reads);
+        r.put("longestRead", sum.longestRead);
         r.put("errors", sum.errors);
         r.put("error", sum.error);
         return r;

@@ -10,12 +10,11 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.redisson.Redisson;
-import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
- * A worker of the benchmark for Redisson's lock and fair lock; protocol.go has the protocol. A goroutine is a thread here.
+ * A worker of the benchmark for Redisson's locks; protocol.go has the protocol. A goroutine is a thread here.
  * System.nanoTime is CLOCK_MONOTONIC on Linux, the clock of the other workers.
  */
 public final class Worker {
@@ -66,18 +65,32 @@ public final class Worker {
                 return hold();
             case "await":
                 return await();
+            case "gather":
+                return Latches.gather(job, page, clients.get(0), this::begin, Worker::progress);
+            case "count":
+                return Latches.count(job, page, clients.get(0), this::begin, Worker::progress);
             default:
                 throw new IllegalArgumentException("no such task: " + job.task);
         }
     }
 
-    /** Says ready and waits for the start. From then on this process ends with its stdin. */
+    private static void progress() throws Exception {
+        say(Map.of("event", "progress"));
+    }
+
+    /** Says ready and waits for the start. */
     private Job.Window begin() throws Exception {
         say(Map.of("event", "ready"));
         String line = in.readLine();
         if (line == null) {
             throw new IllegalStateException("the coordinator has gone");
         }
+        return JSON.readValue(line, Job.Window.class);
+    }
+
+    /** Says ready and waits for the only start. From then on this process ends with its stdin. */
+    private Job.Window beginOnce() throws Exception {
+        Job.Window window = begin();
         Thread watch = new Thread(() -> {
             try {
                 while (in.readLine() != null) {
@@ -89,29 +102,28 @@ public final class Worker {
         });
         watch.setDaemon(true);
         watch.start();
-        return JSON.readValue(line, Job.Window.class);
+        return window;
     }
 
-    private RLock lock(int i) {
-        RedissonClient client = clients.get(i % clients.size());
-        String name = job.each ? job.name + ":" + i : job.name;
-        return job.contender.equals("redisson-fair") ? client.getFairLock(name) : client.getLock(name);
+    private Lockable lock(int i) {
+        return Lockable.of(clients.get(i % clients.size()), job, i);
     }
 
     private Map<String, Object> pairs() throws Exception {
-        List<RLock> locks = new ArrayList<>();
+        List<Lockable> locks = new ArrayList<>();
         for (int i = 0; i < job.goroutines; i++) {
             locks.add(lock(i));
         }
         for (RedissonClient client : clients) {
             client.getKeys().count(); // connected
         }
-        Job.Window window = begin();
+        Job.Window window = beginOnce();
         List<Tally> tallies = new ArrayList<>();
         List<Thread> threads = new ArrayList<>();
         for (int i = 0; i < job.goroutines; i++) {
             int n = i;
             Tally tally = new Tally();
+            tally.aside = job.writers > 0 && job.reads(i);
             tallies.add(tally);
             Thread thread = new Thread(() -> run(locks.get(n), n, window, tally));
             thread.setDaemon(true);
@@ -126,17 +138,21 @@ public final class Worker {
         return Tally.merge(tallies);
     }
 
-    private void run(RLock lock, int thread, Job.Window window, Tally tally) {
+    private void run(Lockable lock, int thread, Job.Window window, Tally tally) {
         long me = Page.participant(job.process, thread);
-        int slot = job.each ? thread : 0;
+        int slot = job.each ? thread : 0, most = job.most(thread);
         while (System.nanoTime() < window.to && tally.errors < TOO_MANY_ERRORS) {
             try {
                 long began = System.nanoTime();
                 // tryLock with the rest of the time: lock() would wait beyond the end. It waits in the same way.
-                boolean locked = lock.tryLock(window.to - began, TimeUnit.NANOSECONDS);
+                boolean locked = lock.tryLock(window.to - began);
                 long granted = System.nanoTime();
                 if (!locked) {
                     tally.longest = Math.max(tally.longest, granted - began);
+                    continue;
+                }
+                if (most > 0) {
+                    share(lock, thread, window, tally, began, granted);
                     continue;
                 }
                 page.enter(slot, me);
@@ -147,27 +163,45 @@ public final class Worker {
                 page.leave(slot, me);
                 tally.grant(window, me, began, granted, releaser, released);
                 lock.unlock();
+                if (job.pause > 0) {
+                    LockSupport.parkNanos(job.pause);
+                }
             } catch (Exception e) {
                 tally.fail(e);
             }
         }
     }
 
+    /** The holder of one of several permits, or a reader, from its grant on. */
+    private void share(Lockable lock, int thread, Job.Window window, Tally tally, long began, long granted) throws Exception {
+        page.share(0, job.most(thread));
+        if (job.section > 0) {
+            LockSupport.parkNanos(job.section);
+        }
+        page.unshare(0);
+        lock.unlock();
+        if (tally.aside) {
+            tally.read(window, granted, System.nanoTime());
+            return;
+        }
+        tally.grant(window, Page.participant(job.process, thread), began, granted, 0, 0);
+    }
+
     private Map<String, Object> hold() throws Exception {
-        RLock lock = lock(0);
-        begin();
+        Lockable lock = lock(0);
+        beginOnce();
         lock.lock();
         page.enter(0, Page.participant(job.process, 0));
-        say(Map.of("event", "progress"));
+        progress();
         Thread.sleep(Long.MAX_VALUE);
         return null;
     }
 
     private Map<String, Object> await() throws Exception {
-        RLock lock = lock(0);
-        Job.Window window = begin();
-        say(Map.of("event", "progress"));
-        boolean locked = lock.tryLock(window.to - System.nanoTime(), TimeUnit.NANOSECONDS);
+        Lockable lock = lock(0);
+        Job.Window window = beginOnce();
+        progress();
+        boolean locked = lock.tryLock(window.to - System.nanoTime());
         long at = System.nanoTime();
         if (!locked) {
             throw new IllegalStateException("not acquired in time");
