@@ -46,10 +46,16 @@ type Config struct {
 	// errors on purpose.
 	Least    time.Duration
 	Refusals []Window
+	// Permits is how many a semaphore has where nobody has set their number, and Stay how long a
+	// latch lasts without a word, at least; 0: for ever.
+	Permits int
+	Stay    time.Duration
 }
 
 // Check makes all checks.
 func Check(ops []Op, c Config) (found []Violation) {
+	found = checkFamilies(ops, c)
+	ops = ofFamily(ops, Locks)
 	found = append(found, Exclusion(ops)...)
 	found = append(found, Tokens(ops)...)
 	found = append(found, Linearizable(ops, c)...)

@@ -30,6 +30,23 @@
 //   - [Trust]: a hold ends by its deadline, and not before it without a reason.
 //   - [GivenUp]: an operation without an answer is repeated, and not given up at the first failure.
 //
+// Those are for plain and fair locks. Operations say which [Family] they are of, and Check has models and
+// checks of their own for the others:
+//
+//   - [ReadWrite]: nobody is trusted inside beside one that writes, but itself; the order in which a
+//     reentrant read-write lock answers as it did; tokens of writes grow, and a read has that of the
+//     last write; [Turns]: no reader that comes goes before a writer that waits; who reads is refused to
+//     write; wake-ups of both.
+//   - [Permits]: [MostPermits]: no more are trusted than there are, by what [Set] has made of it;
+//     all that were asked for, or none; the order in which n permits with leases answer as they did;
+//     tokens; Fifo, also of those who want fewer; wake-ups of whoever is the first; [Free]: none is
+//     lost at the end.
+//   - [Latches]: the order in which a latch that is set, counted down, taken away and ended answers as it
+//     did, each count-down counting once; [Sleepers]: nobody waits for one that is open.
+//   - [Elections]: all that is checked of a fair lock; [Observers] are told of who led, in the order in
+//     which they did, and of all that lasted; [Leaders]: nobody takes itself for the leader, or is named
+//     so, that is not.
+//
 // What is not checked here: that operations succeed at all, and how fast. A history in which
 // everything failed is a good one, so who generates one also counts what was granted.
 //

@@ -13,6 +13,7 @@ type wait struct {
 	asked  int64 // the call of the first attempt to get a place
 	queued int64 // when it surely had one: the return of the first attempt that was told so; Forever: never
 	until  int64 // when it stopped waiting: it returned, or its process died
+	again  bool  // it asked once more and had it: permits that it was handed have a new token then
 }
 
 type actorID struct{ client, actor int }
@@ -40,6 +41,7 @@ func waits(ops []Op) (list []wait) {
 			if q.Result == OK {
 				w.queued = min(w.queued, q.Return)
 			}
+			w.again = w.again || q.Result != OK && w.queued != Forever
 		}
 		if w.asked != Forever {
 			list = append(list, w)
@@ -103,7 +105,8 @@ func (c *Config) outOfReach(a wait, by Op, ops []Op) bool {
 		disturbed(between, excused(c.Faults, c.Recovery)) ||
 		slices.ContainsFunc(ops, func(o Op) bool {
 			lost := o.Kind == End && o.Result == Lost && o.Client == a.op.Client
-			return (lost || o.Kind == Wipe || o.Kind == Foreign) && o.Call <= between.Return && o.Return >= between.Call
+			fewer := o.Kind == Set && o.Result != Refused && o.Total < a.op.Total // who wants more has no place any more
+			return (lost || fewer || o.Kind == Wipe || o.Kind == Foreign) && o.Call <= between.Return && o.Return >= between.Call
 		})
 }
 
@@ -138,7 +141,10 @@ func starts(ops []Op, all []wait) (list []start) {
 // overtaken reports whether another, who came later, was granted the lock first. slack is how long
 // it may take to say that one has left.
 func (w *wait) overtaken(by Op, slack time.Duration) bool {
-	if w.op.granted() {
+	switch {
+	case w.op.granted() && w.op.Of == Permits && w.again:
+		return false // nobody knows when it was handed them
+	case w.op.granted():
 		return by.Token < w.op.Token
 	}
 	return by.Return < w.until-int64(slack)

@@ -125,3 +125,19 @@ func TestRefusedForTheQueue(t *testing.T) {
 	require.True(t, wrong(refused(200, left)))
 	require.True(t, wrong(new(story).add(refusal(45))), "a lock without a queue")
 }
+
+// TestFifoOfPermits: who was handed permits and asks again gets a new token, so nothing is known of its
+// turn. Who waits for more than there are has no turn.
+func TestFifoOfPermits(t *testing.T) {
+	s := new(story).waiter(1, 4, 5, Op{Owner: "a", Token: 2, Result: OK, Return: 40, Total: 2}).waiter(2, 6, 7, granted("b", 1, 20))
+	for i := range s.ops {
+		s.ops[i].Of = Permits
+	}
+	require.Len(t, Fifo(s.ops, Config{}), 1)
+	again := Op{Of: Permits, Name: "a", Client: 1, Actor: 1, Kind: Queue, Owner: "a", Result: Denied, Call: 30, Return: 31}
+	require.Empty(t, Fifo(append(s.ops, again), Config{}))
+	fewer := Op{Of: Permits, Name: "a", Kind: Set, Total: 1, Result: OK, Call: 10, Return: 11}
+	require.Empty(t, Fifo(append(s.ops, fewer), Config{}))
+	fewer.Total = 2
+	require.Len(t, Fifo(append(s.ops, fewer), Config{}), 1)
+}

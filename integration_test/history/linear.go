@@ -110,9 +110,14 @@ func short(owner string) string {
 // as it did. A name that is not decided within the time limit is a violation too, so that it is not
 // taken for proof.
 func Linearizable(ops []Op, c Config) (found []Violation) {
+	return linearize(ops, c, model, func(ops []Op) []porcupine.Operation { return steps(ops, c) })
+}
+
+// linearize looks for an order of the steps of each name that a model allows.
+func linearize(ops []Op, c Config, model porcupine.Model, steps func([]Op) []porcupine.Operation) (found []Violation) {
 	limit := cmp.Or(c.Limit, 30*time.Second)
 	for name, ops := range byName(ops) {
-		result, info := porcupine.CheckOperationsVerbose(model, steps(ops, c), limit)
+		result, info := porcupine.CheckOperationsVerbose(model, steps(ops), limit)
 		if result == porcupine.Ok {
 			continue
 		}

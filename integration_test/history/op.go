@@ -29,6 +29,31 @@ const (
 	// say of it
 	Foreign Kind = "foreign"
 	Wipe    Kind = "wipe" // the server lost its data; of Name, or of all names where that is empty
+	// ReadWrite: Lock under a hold to read, which is to be refused
+	Upgrade Kind = "upgrade"
+	// Permits: SetPermits, to Total. Latches: Set, to Depth; Denied: it was set already
+	Set       Kind = "set"
+	CountDown Kind = "count" // Latches: Depth is what it said was left
+	Look      Kind = "look"  // Latches: Depth is the count. Elections: Seen leads, with Token; Denied: nobody
+	Wait      Kind = "wait"  // Latches: OK: it was open
+	Delete    Kind = "delete"
+	Observe   Kind = "observe" // Elections: Actor was told of changes all the time
+	// Elections: an observer was told that Seen leads, with Token and Value; of nobody where Seen is
+	// empty
+	Told  Kind = "told"
+	Leads Kind = "leads" // Elections: Actor asked its process whether it leads itself; OK: yes
+)
+
+// Family is the kind of lock that an operation is of.
+type Family string
+
+// The families. Plain and fair locks, and those of a quorum, are the first.
+const (
+	Locks     Family = ""
+	ReadWrite Family = "read-write"
+	Permits   Family = "permits"
+	Latches   Family = "latch"
+	Elections Family = "election"
 )
 
 // Result is how an operation ended.
@@ -55,11 +80,19 @@ type Op struct {
 	Actor  int    `json:"actor"`  // the goroutine in it; one operation at a time
 	Name   string `json:"name,omitempty"`
 	Kind   Kind   `json:"kind"`
-	Owner  string `json:"owner,omitempty"` // of the hold; of a lock that was not granted, empty
+	Of     Family `json:"of,omitempty"`
+	Shared bool   `json:"shared,omitempty"` // ReadWrite: to read
+	// tells the grants of one owner with one token apart, which readers may have several of
+	Grant int    `json:"grant,omitempty"`
+	Owner string `json:"owner,omitempty"` // of the hold; of a lock that was not granted, empty
 	// Lock, Try, Reenter, Mixed: as which owner it asked the server last, if that was seen
 	Asked string `json:"asked,omitempty"`
 	Token uint64 `json:"token,omitempty"`
-	Depth int    `json:"depth,omitempty"` // State: the hold count
+	// State: the hold count. Permits: how many are asked for, or had; of a State without an Owner, how
+	// many are free. Latches: the count
+	Depth int    `json:"depth,omitempty"`
+	Total int    `json:"total,omitempty"` // Permits: how many there are
+	Value string `json:"value,omitempty"` // Elections: what a candidate says of itself
 	Seen  string `json:"seen,omitempty"`  // State: the owner that the server named
 	Last  bool   `json:"last,omitempty"`  // Unlock: of the owner's last hold
 	// it ended by the panic of a hook, or of one whose command travelled with another's
@@ -106,13 +139,15 @@ func (o *Op) trusted() int64 {
 const reporting = 50 * time.Millisecond
 
 // grantID is what all operations of one grant have in common. Owner ids are used again, tokens are
-// not.
+// not, except those of readers.
 type grantID struct {
-	owner string
-	token uint64
+	owner  string
+	token  uint64
+	shared bool
+	number int
 }
 
-func (o *Op) grant() grantID { return grantID{o.Owner, o.Token} }
+func (o *Op) grant() grantID { return grantID{o.Owner, o.Token, o.Shared, o.Grant} }
 
 func (o *Op) String() string {
 	at := func(ns int64) string {
@@ -122,6 +157,9 @@ func (o *Op) String() string {
 		return time.Duration(ns).String()
 	}
 	s := fmt.Sprintf("%d.%d %s %s [%s, %s] %s", o.Client, o.Actor, o.Kind, o.Name, at(o.Call), at(o.Return), o.Result)
+	if o.Shared {
+		s += " to read"
+	}
 	if o.Owner != "" {
 		s += fmt.Sprintf(" %s token %d", o.Owner, o.Token)
 	}
@@ -130,6 +168,12 @@ func (o *Op) String() string {
 	}
 	if o.Depth != 0 {
 		s += fmt.Sprintf(" count %d", o.Depth)
+	}
+	if o.Total != 0 {
+		s += fmt.Sprintf(" of %d", o.Total)
+	}
+	if o.Seen != "" {
+		s += " sees " + o.Seen
 	}
 	if o.Deadline != 0 {
 		s += " trusted until " + at(o.Deadline)

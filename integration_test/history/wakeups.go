@@ -11,15 +11,24 @@ import (
 // a fault, and for the recovery time after it, does not count. A grant that nobody confirmed to be
 // released may stand for a lease.
 func WakeUps(ops []Op, c Config) (found []Violation) {
+	return c.sleepers(ops, func(ops []Op, _ Op) []Window { return occupied(ops, c) })
+}
+
+// sleepers finds those whom [WakeUps] finds, where busy is when a name was not free for one who
+// waited for it.
+func (c Config) sleepers(ops []Op, busy func(ops []Op, o Op) []Window) (found []Violation) {
 	for name, ops := range byName(ops) {
-		busy := occupied(ops, c)
+		known := make(map[bool][]Window) // of the waiters of each side
 		for _, o := range ops {
 			if o.Kind != Lock {
 				continue
 			}
+			if _, ok := known[o.Shared]; !ok {
+				known[o.Shared] = busy(ops, o)
+			}
 			from := o.Call
 			own := excused(c.Local[o.Client], c.Recovery)
-			for _, w := range sorted(busy, own, unknown(ops, o.Actor, c), []Window{{o.Return, Forever}}) {
+			for _, w := range sorted(known[o.Shared], own, unknown(ops, o.Actor, c), []Window{{o.Return, Forever}}) {
 				if until := min(w.From, o.Return); o.Return != Forever && until-from > int64(c.Bound) {
 					found = append(found, Violation{"wake-up", name,
 						fmt.Sprintf("free for %s from %s on while this one waited",

@@ -54,13 +54,18 @@ func (Asked) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPi
 // asks returns the owner of an attempt to get a lock, "" for any other command. See the scripts for
 // their arguments.
 func asks(args []any) string {
-	if !runs(args, lua.FairAcquire) && !runs(args, lua.Acquire) {
+	at := firstKey
+	switch {
+	case runs(args, lua.FairAcquire), runs(args, lua.Acquire), runs(args, lua.RwWrite), runs(args, lua.RwRead):
+	case runs(args, lua.SemAcquire):
+		at++
+	default:
 		return ""
 	}
 	keys, ok := args[firstKey-1].(int) // one more where a head start is needed
-	if !ok || len(args) <= firstKey+keys {
+	if !ok || len(args) <= at+keys {
 		return ""
 	}
-	owner, _ := args[firstKey+keys].(string)
+	owner, _ := args[at+keys].(string)
 	return owner
 }

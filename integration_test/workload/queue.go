@@ -30,12 +30,15 @@ func (Places) DialHook(next redis.DialHook) redis.DialHook {
 func (Places) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		a, _ := ctx.Value(actorKey{}).(*Actor)
-		name, owner := asksForPlace(cmd.Args())
-		if a == nil || name == "" {
+		op, asks := asksForPlace(cmd.Args())
+		if a == nil || !asks {
 			return next(ctx, cmd)
 		}
-		call := a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Name: name, Kind: history.Queue,
-			Owner: owner})
+		op.Client, op.Actor = a.client, a.number
+		if a.of != history.Locks {
+			op.Of = a.of
+		}
+		call := a.rec.Begin(op)
 		err := next(ctx, cmd)
 		call.End(func(o *history.Op) {
 			note(o, err)
@@ -52,19 +55,36 @@ func (Places) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	return func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds) }
 }
 
-// asksForPlace returns the lock and the owner of an attempt to get it or a place in its queue, ""
-// for any other command. See fair_acquire.lua for the arguments.
-func asksForPlace(args []any) (name, owner string) {
-	const first, place = 3, 12 // the command, the script and the number of keys come before
-	if len(args) <= place || args[1] != any(lua.FairAcquire.Hash()) && args[1] != any(lua.FairAcquire.Text()) {
-		return "", ""
+// places are the scripts that ask for a place, each with how many arguments come after the keys until the
+// owner, and until that which says whether it is to have a place.
+var places = []struct {
+	script       *lua.Script
+	owner, place int
+	of           history.Family
+}{
+	{lua.FairAcquire, 0, 4, history.Locks},
+	{lua.SemAcquire, 1, 6, history.Permits},
+	{lua.RwWrite, 0, 5, history.ReadWrite},
+}
+
+// asksForPlace returns what is known of an attempt to get a lock or a place in its queue, and whether a
+// command is one. See the scripts for their arguments.
+func asksForPlace(args []any) (op history.Op, asks bool) {
+	for _, s := range places {
+		if !runs(args, s.script) {
+			continue
+		}
+		keys, _ := args[firstKey-1].(int)
+		more := args[min(firstKey+keys, len(args)):]
+		if len(more) <= s.place || more[s.place] == any(0) || more[s.place] == any("0") {
+			return op, false
+		}
+		op.Kind, op.Of = history.Queue, s.of
+		op.Name, _ = args[firstKey].(string)
+		op.Owner, _ = more[s.owner].(string)
+		return op, op.Name != ""
 	}
-	if n, ok := args[place].(int); ok && n == 0 {
-		return "", ""
-	}
-	name, _ = args[first].(string)
-	owner, _ = args[first+5].(string)
-	return name, owner
+	return op, false
 }
 
 // answered is what an attempt came to: OK with a place, Denied without one, because the lock was

@@ -2,8 +2,6 @@ package workload
 
 import (
 	"context"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -12,56 +10,20 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// round is one grant, from its Lock to its last Unlock.
+// round is one grant, and what its holder does.
 type round struct {
-	*Actor
-	m     Locker
-	holds []held // oldest first
+	tenure
+	m Locker
 
 	// Re-entries are made under again. In nested rounds that is the first hold's context, and
-	// theirs end with it; that hold is then unlocked last, or else nobody would see why the others
-	// end.
-	again  context.Context
-	nested bool
-
-	end   sync.Once      // the end of the grant, if it ended by itself, is recorded by the first hold that sees it
-	group sync.WaitGroup // those that look out for it
-	stops []func() bool
-}
-
-// held is a hold and how it was asked for.
-type held struct {
-	*holdfast.Hold
-	plain bool
+	// theirs end with it.
+	again context.Context
 }
 
 func (a *Actor) begin(again context.Context, m Locker, h *holdfast.Hold, nested, plain bool) *round {
-	r := &round{Actor: a, m: m, again: again, nested: nested}
+	r := &round{tenure: tenure{Actor: a, of: history.Op{Name: m.Name()}, nested: nested}, m: m, again: again}
 	r.add(held{h, plain})
 	return r
-}
-
-// add takes up a hold and looks out for its end.
-func (r *round) add(h held) {
-	r.holds = append(r.holds, h)
-	r.group.Add(1)
-	r.stops = append(r.stops, context.AfterFunc(h.Context(), func() {
-		defer r.group.Done()
-		o := r.op(history.End, h)
-		note(&o, context.Cause(h.Context()))
-		if o.Deadline = r.until(h.Hold); o.Deadline == 0 && o.Result == history.Lost {
-			o.Deadline = history.Forever // it is not told any more, but was not over
-		}
-		if o.Result != history.Lost && o.Result != history.Closed {
-			return // unlocked, which is recorded, or the caller's context ended, and the lock is held on
-		}
-		r.end.Do(func() { r.rec.Note(o) })
-	}))
-}
-
-func (r *round) op(kind history.Kind, h held) history.Op {
-	return history.Op{Client: r.client, Actor: r.number, Name: r.m.Name(), Kind: kind, Owner: h.Owner(),
-		Token: h.Token()}
 }
 
 // act does something that a holder does.
@@ -89,7 +51,7 @@ func (r *round) reenter() {
 	op := r.op(history.Reenter, r.holds[0])
 	opts := append(r.options(&op), holdfast.Wait(r.Patience))
 	// Into a renewed hold it stays renewed.
-	op.Plain = op.Plain && !slices.ContainsFunc(r.holds, func(h held) bool { return !h.plain })
+	op.Plain = op.Plain && r.plain()
 	ctx, asked := asking(r.again)
 	call := r.rec.Begin(op)
 	var h *holdfast.Hold
@@ -108,22 +70,10 @@ func (r *round) reenter() {
 	})
 	switch {
 	case fresh:
-		(&round{Actor: r.Actor, m: r.m, holds: []held{{h, op.Plain}}}).leave(r.again)
+		(&tenure{Actor: r.Actor, of: r.of, holds: []held{{h, op.Plain}}}).leave(r.again)
 	case err == nil:
 		r.add(held{h, op.Plain})
 	}
-}
-
-func (r *round) extend(ctx context.Context) {
-	if len(r.Extends) == 0 {
-		return
-	}
-	lease := r.Extends[r.rng.IntN(len(r.Extends))]
-	op := r.op(history.Extend, r.holds[0])
-	op.Lease = int64(lease)
-	call := r.rec.Begin(op)
-	err := survive(func() error { return r.holds[0].Extend(ctx, lease) })
-	call.End(func(o *history.Op) { note(o, err) })
 }
 
 // mix tries another kind of lock on the name, as the same owner. It is refused as long as this one
@@ -178,42 +128,4 @@ func (r *round) explains(s holdfast.State, o *history.Op) bool {
 		last += 63 // the others of the longest run
 	}
 	return s.Owner == o.Owner && (s.Token == 0 || s.Token >= o.Token && s.Token <= last)
-}
-
-// leave unlocks all holds, in random order.
-func (r *round) leave(ctx context.Context) {
-	for len(r.holds) > 0 {
-		r.unlock(ctx, r.any())
-	}
-	for _, stop := range r.stops {
-		if stop() {
-			r.group.Done()
-		}
-	}
-	r.group.Wait()
-}
-
-// any is the number of the hold to be unlocked next.
-func (r *round) any() int {
-	if r.nested && len(r.holds) > 1 {
-		return 1 + r.rng.IntN(len(r.holds)-1)
-	}
-	return r.rng.IntN(len(r.holds))
-}
-
-// unlock gives a hold back, under a context that is cancelled already in one case of four.
-func (r *round) unlock(ctx context.Context, i int) {
-	if r.rng.IntN(4) == 0 {
-		gone, cancel := context.WithCancel(ctx)
-		cancel()
-		ctx = gone
-	}
-	h := r.holds[i]
-	r.holds = append(r.holds[:i:i], r.holds[i+1:]...)
-	op := r.op(history.Unlock, h)
-	op.Last, op.Plain = len(r.holds) == 0, h.plain
-	op.Deadline = r.until(h.Hold)
-	call := r.rec.Begin(op)
-	err := survive(func() error { return h.Unlock(ctx) })
-	call.End(func(o *history.Op) { note(o, err) })
 }

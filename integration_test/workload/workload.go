@@ -4,7 +4,10 @@
 // cancelled, re-enters, looks at its hold count, extends, unlocks (under a context that is
 // cancelled already, at times) and does so again, under owners that it keeps for some rounds. It
 // uses any kind of lock, and runs in real and in virtual time alike. [Places] records what is seen
-// of a fair lock's queue.
+// of queues.
+//
+// Kinds that do more have actors of their own: [ReadWriter], [Taker] (of permits), [Counter] (of
+// latches), [Candidate] and [Observer] (of elections).
 //
 // Not promised: that two runs with one seed do the same. The choices are the same; what is chosen
 // for depends on who gets a lock first, which only virtual time repeats.
@@ -74,12 +77,21 @@ type Actor struct {
 	rng    *rand.Rand
 	client int
 	number int
+	of     history.Family  // of its locks
 	owner  context.Context // carries the owner of these rounds, if they share one
 }
 
 // New makes an actor of a client. number tells it from the others of that client.
 func New(cfg Config, rec *history.Recorder, client, number int, rng *rand.Rand) *Actor {
 	return &Actor{Config: cfg, rec: rec, rng: rng, client: client, number: number}
+}
+
+// newOf makes an actor of a kind that does not know of stays, keeps, and hand-offs.
+func newOf(f history.Family, cfg Config, rec *history.Recorder, client, number int, rng *rand.Rand) *Actor {
+	cfg.Staying, cfg.Keeping, cfg.Granted = 0, 0, nil
+	a := New(cfg, rec, client, number, rng)
+	a.of = f
+	return a
 }
 
 // Run does rounds until ctx ends or the client is closed. What is locked then is unlocked.
@@ -129,21 +141,39 @@ func (a *Actor) round(ctx context.Context) bool {
 // ctx.
 func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) (h *holdfast.Hold, plain bool,
 	err error) {
-	op := history.Op{Client: a.client, Actor: a.number, Name: name, Kind: history.Lock}
-	opts := append(a.options(&op), holdfast.Wait(a.Patience))
+	op := history.Op{Name: name, Kind: history.Lock}
+	opts := a.options(&op)
 	if a.Keeping > 0 && a.rng.IntN(a.Keeping) == 0 {
 		keep := a.Keeps[a.rng.IntN(len(a.Keeps))]
 		opts, op.Keep = append(opts, holdfast.Keep(keep)), int64(keep)
 	}
+	op, opts, stop := a.impatient(op, opts, cancel)
+	defer stop()
+	h, err = a.attempt(ctx, op, m, opts)
+	return h, op.Plain, err
+}
+
+// impatient makes of a Lock one that waits for as long as it takes, for a while, or until it is cancelled
+// at some moment, or a TryLock. stop is to be called after it.
+func (a *Actor) impatient(op history.Op, opts []holdfast.Option, cancel func()) (_ history.Op, _ []holdfast.Option,
+	stop func()) {
+	opts = append(opts, holdfast.Wait(a.Patience))
 	switch a.rng.IntN(8) {
 	case 0, 1:
 		op.Kind = history.Try
 	case 2:
 		opts = append(opts, holdfast.Wait(a.random(a.Wait)))
-	case 3: // cancelled at some moment
+	case 3:
 		timer := time.AfterFunc(a.random(a.Wait), cancel)
-		defer timer.Stop()
+		return op, opts, func() { timer.Stop() }
 	}
+	return op, opts, func() {}
+}
+
+// attempt locks or tries to, and records it.
+func (a *Actor) attempt(ctx context.Context, op history.Op, m holdfast.Locker, opts []holdfast.Option) (
+	h *holdfast.Hold, err error) {
+	op.Client, op.Actor = a.client, a.number
 	ctx, asked := asking(ctx)
 	call := a.rec.Begin(op)
 	err = survive(func() (err error) {
@@ -159,10 +189,13 @@ func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) 
 		o.Asked = asked()
 		if h != nil {
 			o.Owner, o.Token, o.Deadline = h.Owner(), h.Token(), a.until(h)
-			o.Handed = a.Granted != nil && !a.Granted.by(name, h.Owner(), h.Token())
+			o.Handed = a.Granted != nil && !a.Granted.by(op.Name, h.Owner(), h.Token())
+			if op.Of == history.Permits {
+				o.Depth = h.Count()
+			}
 		}
 	})
-	return h, op.Plain, err
+	return h, err
 }
 
 // until is a hold's deadline by the recorder's clock; 0: it has none any more.

@@ -1,0 +1,128 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Unnamed begins the owner of a leadership that did not say who it is.
+const Unnamed = "unnamed:"
+
+// Observers finds what observers of elections were told and was not so: somebody who did not lead, an
+// order that was not; and leaders that lasted and were not told of.
+func Observers(ops []Op, c Config) (found []Violation) {
+	for name, ops := range byName(ops) {
+		terms := tenures(ops, 0)
+		for _, seen := range told(ops) {
+			wrong := func(text string, some ...Op) {
+				found = append(found, Violation{"observed", name, text, append(some, seen.op), nil})
+			}
+			var last Op
+			for _, o := range seen.told {
+				if o.Seen == "" {
+					continue
+				}
+				if !led(terms, ops, o) {
+					wrong("an observer was told of one that never led", o)
+				}
+				if o.Token <= last.Token {
+					wrong("an observer was told of leaders in another order", last, o)
+				}
+				last = o
+			}
+			for _, t := range terms {
+				if c.missed(t, seen) {
+					wrong("an observer was not told of one that led for "+span(t.op.Return, t.until), t.op)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// observer is one loop over what happens, and all that it was told.
+type observer struct {
+	op   Op
+	told []Op
+}
+
+func told(ops []Op) (list []observer) {
+	for _, o := range ops {
+		if o.Kind != Observe {
+			continue
+		}
+		seen := observer{op: o}
+		for _, t := range ops {
+			if t.Kind == Told && t.Result == OK && t.Client == o.Client && t.Actor == o.Actor && o.Call <= t.Call && t.Return <= o.Return {
+				seen.told = append(seen.told, t)
+			}
+		}
+		list = append(list, seen)
+	}
+	return list
+}
+
+// led reports whether one of whom somebody was told may have led by then. Who campaigned and was not
+// told how it ended may have announced itself.
+func led(terms []tenure, ops []Op, o Op) bool {
+	return slices.ContainsFunc(terms, func(t tenure) bool {
+		return t.op.Token == o.Token && (t.op.Owner == o.Seen || strings.HasPrefix(t.op.Owner, Unnamed)) && t.op.Value == o.Value &&
+			t.op.Call <= o.Return
+	}) || slices.ContainsFunc(ops, func(l Op) bool {
+		return l.Kind == Lock && l.Result != OK && l.Value == o.Value && l.Call <= o.Return
+	})
+}
+
+// missed reports whether an observer was not told of a leader that led for longer than the bound while
+// it observed and nothing disturbed it.
+func (c *Config) missed(t tenure, seen observer) bool {
+	if c.Bound == 0 {
+		return false
+	}
+	from, to := max(t.op.Return, seen.op.Call), min(t.until, seen.op.Return)
+	for _, o := range seen.told {
+		if o.Token == t.op.Token {
+			to = min(to, o.Call)
+		}
+	}
+	return from < to && c.rests(seen.op.Client, from, to) > int64(c.Bound)
+}
+
+// Leaders finds processes that took themselves for the leader and did not lead, and answers to the
+// question who leads that were not so at any moment of it.
+func Leaders(ops []Op, _ Config) (found []Violation) {
+	for name, ops := range byName(ops) {
+		terms := tenures(ops, 0)
+		for _, o := range ops {
+			text := ""
+			switch {
+			case o.Kind == Leads && o.Result == OK && !slices.ContainsFunc(terms, func(t tenure) bool {
+				return t.op.Client == o.Client && t.op.Actor == o.Actor && t.op.Return <= o.Return && t.until >= o.Call
+			}):
+				text = "one took itself for the leader"
+			case o.Kind == Look && o.Result == OK && (!led(terms, ops, o) || slices.ContainsFunc(terms, func(t tenure) bool {
+				return t.op.Token == o.Token && t.unlocked && t.released < o.Call || t.op.Token > o.Token && t.op.Return < o.Call
+			})):
+				text = "one was named that did not lead any more, or never had"
+			case o.Kind == Look && o.Result == Denied && slices.ContainsFunc(terms, func(t tenure) bool {
+				return t.op.Return < o.Call && t.until > o.Return
+			}):
+				text = "nobody was said to lead while one did"
+			default:
+				continue
+			}
+			found = append(found, Violation{"leader", name, fmt.Sprintf("%s at %s", text, time.Duration(o.Call)),
+				append([]Op{o}, ofTerms(terms)...), nil})
+		}
+	}
+	return found
+}
+
+func ofTerms(terms []tenure) (ops []Op) {
+	for _, t := range terms {
+		ops = append(ops, t.op)
+	}
+	return ops
+}

@@ -1,0 +1,188 @@
+package history
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// latch is the state of a latch as the model has it.
+type latch struct {
+	left int // 0: open
+	set  int // which Set set it, by its number in the history
+}
+
+// The steps of a latch. Those that may be of unknown outcome are never refused, so they can be left
+// for the end; what they said is in others.
+const (
+	setIt     step = 200 + iota // open -> set
+	isSet                       // set already
+	countIt                     // one less, and so many are left
+	countOnce                   // one less; what it said was of a repeat, and later
+	maybeSet                    // open -> set, or nothing
+	maybeOne                    // one less, or nothing
+	openIt                      // set -> open
+	maybeOpen                   // open
+	isLeft                      // so many are left
+	ends                        // open, if nobody has opened it since that Set
+)
+
+var latchModel = porcupine.Model{
+	Init: func() any { return latch{} },
+	Step: func(state, in, _ any) (bool, any) {
+		s, i := state.(latch), in.(input)
+		o := &i.op
+		was := s.left
+		switch i.step {
+		case setIt:
+			return was == 0, latch{o.Depth, o.Grant}
+		case maybeSet:
+			if was == 0 {
+				s = latch{o.Depth, o.Grant}
+			}
+		case isSet:
+			return was > 0, s
+		case countIt, countOnce, maybeOne:
+			s.left = max(was-1, 0)
+			return i.step != countIt || s.left == o.Depth, s
+		case openIt:
+			s.left = 0
+			return was > 0, s
+		case maybeOpen:
+			s.left = 0
+		case isLeft:
+			return was == o.Depth, s
+		case ends:
+			if s.set == o.Grant {
+				s.left = 0
+			}
+		}
+		return true, s
+	},
+	DescribeOperation: func(in, _ any) string {
+		i := in.(input)
+		if i.step == ends {
+			return "ends"
+		}
+		return fmt.Sprintf("%s: %s %d", i.op.Kind, i.op.Result, i.op.Depth)
+	},
+	DescribeState: func(state any) string { return fmt.Sprintf("%d left", state.(latch).left) },
+}
+
+func linearLatch(ops []Op, c Config) []Violation {
+	return linearize(ops, c, latchModel, func(ops []Op) []porcupine.Operation { return latchSteps(ops, c) })
+}
+
+// latchSteps turns operations of one latch into what the model does. What was repeated because an answer was
+// lost says what is left when the repeat came: by then others may have counted, and the latch may have
+// been set anew.
+func latchSteps(ops []Op, c Config) (list []porcupine.Operation) {
+	add := func(s step, o Op, until int64) {
+		list = append(list, porcupine.Operation{ClientId: o.Actor, Input: input{s, o}, Call: o.Call, Return: until})
+	}
+	for n, o := range ops {
+		repeated := disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client])
+		unknown := o.Result != OK && o.Result != Denied && o.Result != Refused
+		switch {
+		case o.Kind == Set && o.Result == Denied:
+			add(isSet, o, o.Return)
+		case o.Kind == Set && o.Result != Refused:
+			o.Grant = n + 1
+			if unknown {
+				add(maybeSet, o, Forever)
+			} else {
+				add(setIt, o, o.Return)
+			}
+			if c.Stay > 0 {
+				o.Call += int64(c.Stay)
+				add(ends, o, Forever)
+			}
+		case o.Kind == CountDown && unknown:
+			add(maybeOne, o, Forever)
+		case o.Kind == CountDown && o.Result == OK && repeated:
+			add(countOnce, o, o.Return)
+		case o.Kind == CountDown && o.Result == OK:
+			add(countIt, o, o.Return)
+		case o.Kind == Delete && unknown, o.Kind == Wipe && unknown:
+			add(maybeOpen, o, Forever)
+		case o.Kind == Delete && o.Result == OK:
+			add(openIt, o, o.Return)
+		case o.Kind == Wipe:
+			add(maybeOpen, o, o.Return)
+		case o.Kind == Look && o.Result == OK:
+			add(isLeft, o, o.Return)
+		case o.Kind == Wait && o.Result == OK, o.Kind == Delete && o.Result == Denied:
+			o.Depth = 0
+			add(isLeft, o, o.Return)
+		}
+	}
+	return list
+}
+
+// Sleepers finds those who waited for a latch for longer than the bound while it was open, and nothing
+// disturbed them.
+func Sleepers(ops []Op, c Config) (found []Violation) {
+	if c.Bound == 0 {
+		return nil
+	}
+	for name, ops := range byName(ops) {
+		open := opened(ops, c)
+		for _, o := range ops {
+			if o.Kind != Wait {
+				continue
+			}
+			end := o.Return
+			if end == Forever {
+				end = crashOf(o, ops, 0).From // a process that died tells nothing
+			}
+			for _, w := range open {
+				from, to := max(o.Call, w.From), min(end, w.To)
+				if c.rests(o.Client, from, to) > int64(c.Bound) {
+					found = append(found, Violation{"wake-up", name, "the latch was open for " + span(from, to) +
+						" while this one waited", append([]Op{o}, ops...), nil})
+					break
+				}
+			}
+		}
+	}
+	return found
+}
+
+// opened is when a latch surely was open: from an answer that says so to the next time that somebody sets
+// it, or may.
+func opened(ops []Op, c Config) (list []Window) {
+	for _, o := range ops {
+		zero := o.Kind == CountDown || o.Kind == Look
+		if o.Result != OK || zero && o.Depth > 0 || !zero && o.Kind != Delete && o.Kind != Wait {
+			continue
+		}
+		w := Window{o.Return, Forever}
+		for _, s := range ops {
+			over := s.Return
+			if s.Result != OK && s.Result != Denied || disturbed(s, c.Faults) || disturbed(s, c.Local[s.Client]) {
+				over = after(over, c.Recovery+c.Late)
+			}
+			if s.Kind == Set && s.Result != Refused && over >= o.Call {
+				w.To = min(w.To, s.Call)
+			}
+		}
+		if w.From < w.To {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// rests is the longest stretch of a time in which nothing disturbs a client, nor has just done so.
+func (c *Config) rests(client int, from, to int64) (longest int64) {
+	faults := sorted(excused(c.Local[client], c.Recovery), excused(c.Faults, c.Recovery), []Window{{to, Forever}})
+	for _, f := range faults {
+		longest = max(longest, min(f.From, to)-from)
+		from = max(from, f.To)
+	}
+	return longest
+}
+
+// span is how long a time is.
+func span(from, to int64) string { return time.Duration(to - from).String() }

@@ -1,0 +1,187 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// MostPermits finds moments at which owners trusted more permits than there were, and holds of other
+// numbers than were asked for. Who has permits keeps them when their number is made smaller: so what
+// counts is how many there were when the last of those who have some at that moment was granted its
+// own.
+func MostPermits(ops []Op, c Config) (found []Violation) {
+	for name, ops := range byName(ops) {
+		all := tenures(ops, 0) // by return
+		for i, t := range all {
+			if t.op.Total != 0 && t.op.Total != t.op.Depth {
+				found = append(found, Violation{"permits", name, fmt.Sprintf("%d were granted where %d were asked for",
+					t.op.Depth, t.op.Total), []Op{t.op}, nil})
+			}
+			sum, last, inside := 0, t.op.Call, []Op(nil)
+			for _, other := range all[:i+1] {
+				if other.until > t.op.Return {
+					sum, last, inside = sum+other.op.Depth, max(last, other.op.Call), append(inside, other.op)
+				}
+			}
+			if most := c.mostOf(ops, last, t.op.Return); sum > most {
+				found = append(found, Violation{"permits", name, fmt.Sprintf("%d are out, and there are %d", sum, most), inside, nil})
+			}
+		}
+	}
+	return found
+}
+
+// mostOf is how many permits there may have been in a time, at the most.
+func (c *Config) mostOf(ops []Op, from, to int64) (most int) {
+	for _, w := range c.numbers(ops) {
+		if w.from <= to && w.to >= from {
+			most = max(most, w.n)
+		}
+	}
+	return most
+}
+
+// number is a time in which there may have been so many permits.
+type number struct {
+	from, to int64
+	n        int
+}
+
+func (c *Config) numbers(ops []Op) (list []number) {
+	until := func(from int64) int64 { // until when it may last what stood at a moment
+		end := Forever
+		for _, o := range ops {
+			if o.Kind == Set && o.Result == OK && o.Call > from {
+				end = min(end, o.Return)
+			}
+		}
+		return end
+	}
+	list = append(list, number{-Forever, until(-Forever), c.Permits})
+	for _, o := range ops {
+		if o.Kind != Set || o.Result == Refused {
+			continue
+		}
+		said := o.Return
+		if o.Result != OK || disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]) {
+			said = after(said, c.Recovery+c.Late) // a request of it may come after others
+		}
+		list = append(list, number{o.Call, until(said), o.Total})
+	}
+	return list
+}
+
+// permitTokens finds tokens that two holds have, and some that are not greater than those of holds
+// that were returned before they were asked for.
+func permitTokens(ops []Op, _ Config) []Violation { return Tokens(ops) }
+
+// Free finds permits that are lost: an end at which nobody has any, and not all are free. The end is a
+// State without an owner whose Last says so.
+func Free(ops []Op, c Config) (found []Violation) {
+	for name, ops := range byName(ops) {
+		for _, o := range ops {
+			if o.Kind != State || o.Owner != "" || o.Result != OK || !o.Last {
+				continue
+			}
+			known := slices.ContainsFunc(c.numbers(ops), func(n number) bool { return n.n == o.Total && n.to >= o.Call })
+			if o.Depth != o.Total || !known {
+				found = append(found, Violation{"lost permits", name, fmt.Sprintf("%d of %d are free at the end", o.Depth, o.Total),
+					ops, nil})
+			}
+		}
+	}
+	return found
+}
+
+// permitWakeUps is [WakeUps] of those who wait for permits. Nobody is to be served while there are
+// fewer free than any of those wants who may be in the queue: it may be the first.
+func permitWakeUps(ops []Op, c Config) []Violation {
+	if c.Bound == 0 {
+		return nil
+	}
+	return c.sleepers(ops, func(ops []Op, _ Op) []Window {
+		return sorted(scarce(ops, c), faulty(ops, c))
+	})
+}
+
+// change is a moment at which more or fewer permits are out, or are wanted by somebody.
+type change struct {
+	at        int64
+	out, want int // want: by so many
+	begins    bool
+}
+
+// scarce is when fewer permits may have been free than one wants who may be in the queue.
+func scarce(ops []Op, c Config) (list []Window) {
+	var all []change
+	for _, t := range tenures(ops, c.Lease) {
+		all = append(all, change{at: t.op.Return, out: t.op.Depth}, change{at: t.released, out: -t.op.Depth})
+	}
+	for _, o := range crowd(ops, c) {
+		all = append(all, change{at: o.Call, want: o.Total, begins: true}, change{at: o.Return, want: o.Total})
+	}
+	for _, n := range c.numbers(ops) { // what it is for sure is looked for below
+		all = append(all, change{at: n.from}, change{at: n.to})
+	}
+	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	out, wants := 0, make(map[int]int)
+	for i, e := range all {
+		if out += e.out; e.want > 0 && e.begins {
+			wants[e.want]++
+		} else if e.want > 0 {
+			if wants[e.want]--; wants[e.want] == 0 {
+				delete(wants, e.want)
+			}
+		}
+		most := 0
+		for n := range wants {
+			most = max(most, n)
+		}
+		to := Forever
+		if i+1 < len(all) {
+			to = all[i+1].at
+		}
+		if e.at < to && c.leastOf(ops, e.at, to)-out < most {
+			list = append(list, Window{e.at, to})
+		}
+	}
+	return list
+}
+
+// leastOf is how many permits there were in a time, at least.
+func (c *Config) leastOf(ops []Op, from, to int64) int {
+	least := -1
+	for _, w := range c.numbers(ops) {
+		if w.from < to && w.to > from && (least < 0 || w.n < least) {
+			least = w.n
+		}
+	}
+	return max(least, 0)
+}
+
+// crowd are those who may have had places in the queue, each with its time.
+func crowd(ops []Op, c Config) (list []Op) {
+	for _, o := range ops {
+		if o.Kind != Lock {
+			continue
+		}
+		if o.Return == Forever {
+			o.Return = after(crashOf(o, ops, 0).To, c.Place)
+		} else if disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]) {
+			o.Return = after(o.Return, c.Recovery+c.Place)
+		} else if o.Result != OK {
+			o.Return = after(o.Return, c.Recovery)
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// faulty is when nobody can be expected to get anything: faults, and what those may have been granted
+// who left.
+func faulty(ops []Op, c Config) []Window {
+	return occupied(slices.DeleteFunc(slices.Clone(ops), func(o Op) bool {
+		return o.granted() || o.Kind == Unlock || o.Kind == End
+	}), c)
+}

@@ -1,0 +1,205 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// exclusive finds writers that trusted their holds while another owner trusted its hold, to write or
+// to read.
+func exclusive(ops []Op, _ Config) (found []Violation) {
+	for name, ops := range byName(ops) {
+		all := tenures(ops, 0)
+		for i, w := range all {
+			for j, t := range all {
+				if w.op.Shared || i == j || !t.op.Shared && i > j || t.op.Owner == w.op.Owner {
+					continue // readers are no matter, and of two writers one look is enough
+				}
+				from, to := max(w.op.Return, t.op.Return), min(w.until, t.until)
+				if from < to {
+					found = append(found, Violation{"exclusion", name, fmt.Sprintf("somebody writes, and another is inside for %s",
+						time.Duration(to-from)), []Op{w.op, t.op}, nil})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// writers are the operations of those who write.
+func writers(ops []Op) []Op {
+	return slices.DeleteFunc(slices.Clone(ops), func(o Op) bool { return o.Shared })
+}
+
+func writeTokens(ops []Op, _ Config) []Violation { return Tokens(writers(ops)) }
+
+// forgotten is for how long at least a server remembers the token of a name that nobody uses.
+const forgotten = 58 * time.Minute
+
+// readTokens finds readers whose token is not that of the last write. It is that of a write that was
+// called before, greater than those of all writes that are surely over, and smaller than those
+// of all that were asked for later. Where a write may have been granted that nobody was told of, or
+// the last token may have been forgotten, it may be another one, but never a smaller one.
+func readTokens(ops []Op, c Config) (found []Violation) {
+	for name, ops := range byName(ops) {
+		for _, r := range ops {
+			if !r.granted() || !r.Shared {
+				continue
+			}
+			text, known, last := "", false, int64(-1)<<62
+			var other Op
+			for _, o := range ops {
+				if !o.granted() {
+					continue
+				}
+				if o.Return < r.Call {
+					last = max(last, o.Call)
+				}
+				switch {
+				case o.Return < r.Call && o.Token > r.Token:
+					text, other = "a reader has a token older than that of a grant before", o
+				case o.Call > r.Return && !o.Shared && o.Token <= r.Token:
+					text, other = "a reader has a token as great as that of a write after", o
+				case o.Token == r.Token && !o.Shared:
+					known = true
+				}
+			}
+			if text == "" && !known && last > 0 && r.Return-last < int64(forgotten) && !c.unseenWrite(ops, last, r.Return) &&
+				!slices.ContainsFunc(ops, func(o Op) bool {
+					return o.granted() && o.Token == r.Token && o.grant() != r.grant() && o.Call < r.Return
+				}) {
+				text = "a reader has a token that no write had, and no reader before"
+			}
+			if text != "" {
+				found = append(found, Violation{"read token", name, text, []Op{r, other}, nil})
+			}
+		}
+	}
+	return found
+}
+
+// unseenWrite reports whether somebody may have been granted the lock to write in a time, who was not
+// told so; or the server may have lost its data.
+func (c *Config) unseenWrite(ops []Op, from, to int64) bool {
+	return slices.ContainsFunc(ops, func(o Op) bool {
+		unseen := !o.Shared && (o.Kind == Lock || o.Kind == Try || o.Kind == Reenter || o.Kind == Upgrade) && o.Result != OK &&
+			o.Result != Denied && o.Result != Refused
+		return (unseen || o.Kind == Wipe) && o.Call <= to && after(o.Return, c.Recovery+c.Lease+c.Late) >= from
+	})
+}
+
+// upgrades finds owners that read and were not refused to write.
+func upgrades(ops []Op, _ Config) (found []Violation) {
+	for name, ops := range byName(ops) {
+		until := make(map[grantID]int64)
+		for _, t := range tenures(ops, 0) {
+			until[t.op.grant()] = t.until
+		}
+		for _, o := range ops {
+			if o.Kind == Upgrade && o.Return < until[o.grant()] && !(o.Result == Refused && strings.Contains(o.Error, "wait for itself")) {
+				found = append(found, Violation{"upgrade", name, "one that reads was not refused to write", of(ops, o.grant()), nil})
+			}
+		}
+	}
+	return found
+}
+
+// Turns finds readers that came after a writer that waited, and were let in before it: while its
+// place counts a reader that comes is let in only behind a write, so none whose whole call no write
+// met. kept is for how long a place counts from each attempt of the writer on. Who has a place of its
+// own, because it writes, may read.
+func Turns(ops []Op, c Config) (found []Violation) {
+	for name, ops := range byName(ops) {
+		all := tenures(ops, 0)
+		for _, q := range ops {
+			if q.Kind != Queue || q.Result != OK {
+				continue
+			}
+			from, to := q.Return, min(q.Call+int64(kept)*99/100, leftAt(ops, q))
+			if c.felt(q.Client, q.Call, to) {
+				continue // what it sent before may come late, and take the place away
+			}
+			for _, r := range ops {
+				if !r.granted() || !r.Shared || r.Call <= from || after(r.Return, c.Slack) >= to || meetsWrite(all, q, r) ||
+					c.unseenWrite(ops, r.Call, r.Return) ||
+					slices.ContainsFunc(ops, func(o Op) bool { return o.Kind == Wipe && o.Return >= from && o.Call <= to }) {
+					continue
+				}
+				found = append(found, Violation{"turns", name, "a reader was let in before a writer that had waited since " +
+					time.Duration(from).String(), []Op{q, r}, nil})
+			}
+		}
+	}
+	return found
+}
+
+// kept is for how long the place of a writer that waits counts without a word of it.
+const kept = 5 * time.Second
+
+// leftAt is until when the Lock waited that an attempt was made for, at least.
+func leftAt(ops []Op, q Op) int64 {
+	at := q.Return
+	for _, o := range ops {
+		switch {
+		case o.Kind == Crash && o.Client == q.Client && o.Return >= q.Call:
+			return min(at, o.Call)
+		case o.Client == q.Client && o.Actor == q.Actor && (o.Kind == Lock || o.Kind == Reenter) && o.Call <= q.Call && o.Return >= q.Return:
+			at = o.Return
+			if o.Result == OK { // granted some time in its last attempt, which may have begun just after this one
+				at = max(q.Return, lastAttempt(ops, o).Call)
+			}
+		}
+	}
+	return at
+}
+
+// lastAttempt is the last one that was made for a Lock.
+func lastAttempt(ops []Op, lock Op) (last Op) {
+	for _, o := range ops {
+		if o.Kind == Queue && o.Client == lock.Client && o.Actor == lock.Actor && o.Call >= lock.Call && o.Return <= lock.Return {
+			last = o
+		}
+	}
+	return last
+}
+
+// meetsWrite reports whether somebody else than the one that waits may have been granted the lock to
+// write during a reader's call, or the reader writes itself.
+func meetsWrite(all []tenure, q, r Op) bool {
+	return slices.ContainsFunc(all, func(t tenure) bool {
+		waited := t.op.Client == q.Client && t.op.Actor == q.Actor && t.op.Call <= q.Call && t.op.Return >= q.Return
+		if t.op.Shared || waited {
+			return false
+		}
+		return t.op.Call <= r.Return && t.op.Return >= r.Call || t.op.Owner == r.Owner && t.op.Call <= r.Return && t.released >= r.Call
+	})
+}
+
+// readWriteWakeUps is [WakeUps] of readers and writers. A writer waits for all, a reader for those
+// who write, or wait to write.
+func readWriteWakeUps(ops []Op, c Config) []Violation {
+	if c.Bound == 0 {
+		return nil
+	}
+	return c.sleepers(ops, func(ops []Op, o Op) []Window {
+		if !o.Shared {
+			return occupied(ops, c)
+		}
+		busy := occupied(writers(ops), c)
+		for _, w := range ops {
+			if !w.Shared && (w.Kind == Lock || w.Kind == Reenter || w.Kind == Upgrade) {
+				gone := w.Return
+				if gone == Forever {
+					gone = crashOf(w, ops, 0).To
+				}
+				if w.Result != OK || disturbed(w, c.Faults) || disturbed(w, c.Local[w.Client]) {
+					gone = after(gone, kept+kept/2) // nobody says that a place has ended whose writer died
+				}
+				busy = append(busy, Window{w.Call, gone})
+			}
+		}
+		return sorted(busy)
+	})
+}

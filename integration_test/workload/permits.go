@@ -1,0 +1,146 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+// Permits says what those do who use semaphores.
+type Permits struct {
+	Of   func(name string) *semaphore.Semaphore
+	Most int // that one wants at a time, and now and then one more
+	// Sets are what their number is set to now and then; none: nobody does.
+	Sets []int
+}
+
+// Taker is one goroutine that uses semaphores: it takes some permits or tries to, holds them, asks how
+// many there are, and sets their number.
+type Taker struct {
+	*Actor
+	permits Permits
+	grants  int
+}
+
+// NewTaker makes one. cfg.Lock, Other, Stays and Keeps are not used.
+func NewTaker(cfg Config, permits Permits, rec *history.Recorder, client, number int, rng *rand.Rand) *Taker {
+	return &Taker{Actor: newOf(history.Permits, cfg, rec, client, number, rng), permits: permits}
+}
+
+// Run does rounds until ctx ends or the client is closed. What is taken then is given back.
+func (a *Taker) Run(ctx context.Context) {
+	for ctx.Err() == nil && a.round(ctx) {
+		a.pause(ctx, a.random(a.Think))
+	}
+}
+
+// some is a semaphore as a lock: so many of its permits.
+type some struct {
+	*semaphore.Semaphore
+	n int
+}
+
+func (s some) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return s.Acquire(ctx, s.n, opts...)
+}
+
+func (s some) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return s.TryAcquire(ctx, s.n, opts...)
+}
+
+func (a *Taker) round(ctx context.Context) bool {
+	m := a.permits.Of(a.Name(a.rng))
+	switch a.rng.IntN(12) {
+	case 0:
+		a.set(ctx, m)
+		return true
+	case 1:
+		Census(ctx, a.rec, m, history.Op{Client: a.client, Actor: a.number})
+		return true
+	}
+	n := 1
+	if a.rng.IntN(2) == 0 {
+		n += a.rng.IntN(a.permits.Most)
+	}
+	if a.rng.IntN(16) == 0 {
+		n = a.permits.Most + 1
+	}
+	lockCtx, cancel := context.WithCancel(context.WithValue(ctx, actorKey{}, a.Actor))
+	defer cancel()
+	a.grants++
+	op := history.Op{Of: history.Permits, Name: m.Name(), Kind: history.Lock, Grant: a.grants, Total: n}
+	opts := a.options(&op)
+	op, opts, stop := a.impatient(op, opts, cancel)
+	h, err := a.attempt(lockCtx, op, some{m, n}, opts)
+	stop()
+	if err != nil {
+		return !errors.Is(err, holdfast.ErrClosed)
+	}
+	t := &tenure{Actor: a.Actor, of: history.Op{Of: op.Of, Name: op.Name, Grant: op.Grant}}
+	t.add(held{h, op.Plain})
+	for range a.rng.IntN(3) {
+		a.pause(h.Context(), a.random(a.Hold))
+		if a.rng.IntN(4) == 0 {
+			t.extend(h.Context())
+		}
+		a.look(t, m)
+	}
+	t.leave(ctx)
+	return true
+}
+
+// set sets how many permits there are.
+func (a *Taker) set(ctx context.Context, m *semaphore.Semaphore) {
+	if len(a.permits.Sets) == 0 {
+		return
+	}
+	n := a.permits.Sets[a.rng.IntN(len(a.permits.Sets))]
+	call := a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Of: history.Permits, Name: m.Name(), Kind: history.Set,
+		Total: n})
+	err := survive(func() error { return m.SetPermits(ctx, n) })
+	call.End(func(o *history.Op) { note(o, err) })
+}
+
+// look asks the server what the holder has. The answer counts as that of a state of other locks does.
+func (a *Taker) look(t *tenure, m *semaphore.Semaphore) {
+	h := t.holds[0]
+	call := a.rec.Begin(t.op(history.State, h))
+	var state semaphore.State
+	err := survive(func() (err error) {
+		state, err = m.State(h.Context())
+		return err
+	})
+	call.End(func(o *history.Op) {
+		note(o, err)
+		o.Total = state.Permits
+		for _, other := range state.Holders {
+			if other.Owner == o.Owner {
+				o.Seen, o.Depth, o.Left = other.Owner, other.Count, int64(other.Remaining)
+			}
+		}
+		if h.Context().Err() != nil || !time.Now().Before(h.Deadline()) {
+			o.Result = history.Unknown
+		}
+	})
+}
+
+// Census asks how many permits there are, and how many of them are free, and records it. Its op says of
+// whom, and whether it is the last look, at which all are to be free.
+func Census(ctx context.Context, rec *history.Recorder, m *semaphore.Semaphore, op history.Op) {
+	op.Of, op.Name, op.Kind = history.Permits, m.Name(), history.State
+	call := rec.Begin(op)
+	var state semaphore.State
+	err := survive(func() (err error) {
+		state, err = m.State(ctx)
+		return err
+	})
+	call.End(func(o *history.Op) {
+		note(o, err)
+		o.Depth, o.Total = state.Free, state.Permits
+	})
+}

@@ -1,0 +1,110 @@
+package workload
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/history"
+)
+
+// tenure is one grant, from its Lock to its last Unlock.
+type tenure struct {
+	*Actor
+	of    history.Op // what all operations of it have in common, beside its owner and its token
+	holds []held     // oldest first
+
+	// The first hold is unlocked last, because the contexts of the others end with its own: else
+	// nobody would see why they end.
+	nested bool
+
+	end   sync.Once      // the end of the grant, if it ended by itself, is recorded by the first hold that sees it
+	group sync.WaitGroup // those that look out for it
+	stops []func() bool
+}
+
+// held is a hold and how it was asked for.
+type held struct {
+	*holdfast.Hold
+	plain bool
+}
+
+// add takes up a hold and looks out for its end.
+func (t *tenure) add(h held) {
+	t.holds = append(t.holds, h)
+	t.group.Add(1)
+	t.stops = append(t.stops, context.AfterFunc(h.Context(), func() {
+		defer t.group.Done()
+		o := t.op(history.End, h)
+		note(&o, context.Cause(h.Context()))
+		if o.Deadline = t.until(h.Hold); o.Deadline == 0 && o.Result == history.Lost {
+			o.Deadline = history.Forever // it is not told any more, but was not over
+		}
+		if o.Result != history.Lost && o.Result != history.Closed {
+			return // unlocked, which is recorded, or the caller's context ended, and the lock is held on
+		}
+		t.end.Do(func() { t.rec.Note(o) })
+	}))
+}
+
+func (t *tenure) op(kind history.Kind, h held) history.Op {
+	o := t.of
+	o.Client, o.Actor, o.Kind, o.Owner, o.Token = t.client, t.number, kind, h.Owner(), h.Token()
+	return o
+}
+
+// plain reports whether nobody renews it.
+func (t *tenure) plain() bool {
+	return !slices.ContainsFunc(t.holds, func(h held) bool { return !h.plain })
+}
+
+func (t *tenure) extend(ctx context.Context) {
+	if len(t.Extends) == 0 {
+		return
+	}
+	lease := t.Extends[t.rng.IntN(len(t.Extends))]
+	op := t.op(history.Extend, t.holds[0])
+	op.Lease = int64(lease)
+	call := t.rec.Begin(op)
+	err := survive(func() error { return t.holds[0].Extend(ctx, lease) })
+	call.End(func(o *history.Op) { note(o, err) })
+}
+
+// leave unlocks all holds, in random order.
+func (t *tenure) leave(ctx context.Context) {
+	for len(t.holds) > 0 {
+		t.unlock(ctx, t.any())
+	}
+	for _, stop := range t.stops {
+		if stop() {
+			t.group.Done()
+		}
+	}
+	t.group.Wait()
+}
+
+// any is the number of the hold to be unlocked next.
+func (t *tenure) any() int {
+	if t.nested && len(t.holds) > 1 {
+		return 1 + t.rng.IntN(len(t.holds)-1)
+	}
+	return t.rng.IntN(len(t.holds))
+}
+
+// unlock gives a hold back, under a context that is cancelled already in one case of four.
+func (t *tenure) unlock(ctx context.Context, i int) {
+	if t.rng.IntN(4) == 0 {
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		ctx = gone
+	}
+	h := t.holds[i]
+	t.holds = append(t.holds[:i:i], t.holds[i+1:]...)
+	op := t.op(history.Unlock, h)
+	op.Last, op.Plain = len(t.holds) == 0, h.plain
+	op.Deadline = t.until(h.Hold)
+	call := t.rec.Begin(op)
+	err := survive(func() error { return h.Unlock(ctx) })
+	call.End(func(o *history.Op) { note(o, err) })
+}
