@@ -105,7 +105,7 @@ func (m *semaphore) settle(s *state) {
 // been granted theirs, or have left.
 func (m *semaphore) judgeGrant(s *state, before *keys, r message, g grant) {
 	if c := m.of(g.owner); !g.asked {
-		if s.claims[c]++; s.claims[c] > max(s.total, s.allowed) {
+		if s.claims[c] += m.wants(g.owner); s.claims[c] > max(s.total, s.allowed) {
 			s.wrong |= tooOften
 		}
 		if !s.up.has(c) && !m.present(r, c) {
@@ -150,7 +150,11 @@ func (m *semaphore) judgeFree(s *state, r message, a *answer) {
 		return
 	}
 	for _, p := range s.queue {
-		if c := m.of(max(p.owner, 1)); p.owner != 0 && p.left > 0 && (s.up.has(c) && !p.stale || m.present(r, c)) {
+		if p.owner == 0 {
+			return
+		}
+		c, much := m.of(p.owner), int8(m.wants(p.owner)) > s.all() //nolint:gosec // a few
+		if p.left > 0 && !much && (s.up.has(c) && !p.stale || m.present(r, c)) {
 			if int8(m.wants(p.owner)) <= s.free { //nolint:gosec // a few
 				s.wrong |= stayedFree
 			}

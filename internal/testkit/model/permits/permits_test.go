@@ -85,7 +85,7 @@ var (
 	perishes = semaphore{clients: 3, waiters: 3, home: homes{0, 1, 2}, want: wants{1, 2, 1}, wishes: wishes{1, 1, 1}, permits: 2,
 		messages: 1, crashes: 1, lease: 2}
 	freezes = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{1, 2}, permits: 2, pauses: 1}
-	silent  = semaphore{clients: 2, waiters: 4, home: homes{0, 0, 0, 1}, want: wants{1, 1, 1, 1}, wishes: wishes{1, 1, 1, 1}, permits: 1,
+	silent  = semaphore{clients: 2, waiters: 4, home: homes{1, 0, 0, 1}, want: wants{2, 1, 2, 1}, wishes: wishes{1, 1, 1, 1}, permits: 2,
 		pauses: 1, lease: 2, place: 4, prompt: true}
 	waits = semaphore{clients: 1, waiters: 4, want: wants{1, 2, 1, 1}, wishes: wishes{1, 1, 1, 1}, permits: 2, lease: 2, place: 3,
 		prompt: true}
@@ -93,7 +93,7 @@ var (
 		breaks: 1, lease: 2, place: 3, prompt: true}
 	resized = semaphore{clients: 2, waiters: 3, home: homes{0, 0, 1}, want: wants{1, 2, 1}, wishes: wishes{1, 1, 1}, permits: 2, sets: 2,
 		fewest: 1, most: 3, lease: 2}
-	shared = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{1, 1}, permits: 2, takes: 2,
+	shared = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{1, 1}, permits: 3, takes: 2,
 		breaks: 1, lease: 2}
 	wiped = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{2, 1}, permits: 2, losses: 1}
 )

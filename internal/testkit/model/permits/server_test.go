@@ -57,9 +57,9 @@ type answer struct {
 	given   uint32
 	missing uint8 // of a poll's reply: one bit for each of the owners that it was sent with
 	others  int8  // what Redisson's clients are told to be free, 0: nothing
-	mail    [maxMails]mail
+	mail    [maxGrants]mail
 	mails   int
-	grants  [maxMails]grant // what judges have to know: to whom this script gave permits, in order
+	grants  [maxGrants]grant // what judges have to know: to whom this script gave permits, in order
 	granted int
 }
 

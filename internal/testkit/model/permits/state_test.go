@@ -58,9 +58,10 @@ const (
 	maxClients  = 3
 	maxWaiters  = 4
 	maxPlaces   = 5
-	maxOut      = 5
+	maxOut      = 6
 	maxMessages = 4
 	maxMails    = 4
+	maxGrants   = 6 // of one script, and messages
 	gens        = 3 // owner ids of one waiter
 )
 
@@ -171,7 +172,7 @@ type state struct {
 	crashed uint16
 	total   uint8             // how many permits there are to be
 	allowed uint8             // how many may be out: more where the number was made less
-	claims  [maxClients]uint8 // handed to a client since it was heard of
+	claims  [maxClients]uint8 // permits handed to a client since it was heard of
 	wrong   wrong
 
 	// What may still come.
