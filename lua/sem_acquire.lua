@@ -52,6 +52,7 @@ local function get()
 end
 if n <= free and (not first or first == owner) then return get() end
 if place > 0 then enqueue(owner, n, place) end
+sweep(0) -- who let a claim end is known before anything is handed out
 local unheard, waits
 if free > 0 then failed, unheard, waits = grant(ARGV[9], tonumber(ARGV[8]), ARGV[5], place > 0 and client(owner) or nil) end
 if failed then return failed end

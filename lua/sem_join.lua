@@ -25,7 +25,7 @@ for i = 7, #ARGV do
 end
 if all() < 1 then return {1} end
 for i = 7, #ARGV do enqueue(ARGV[i], 1, tonumber(ARGV[2])) end
-if free < 1 then sweep(1) end
+sweep(0) -- who let a claim end is known before anything is handed out
 failed = free > 0 and grant(ARGV[5], tonumber(ARGV[4]), ARGV[6], client(ARGV[7])) or nil
 if failed then return failed end
 local ms, who = nearest()

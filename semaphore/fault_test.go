@@ -127,9 +127,9 @@ func TestLate(t *testing.T) {
 	require.Greater(t, left, 50*time.Minute)
 }
 
-// The control: without the look at what the owner has.
+// The control: without the look at what the owner has, nor at what of that is new.
 func TestLateControl(t *testing.T) {
-	free, left := late(t, mutant.Hook(lua.SemAcquire, "if has(owner) then", "if false then"))
+	free, left := late(t, mutant.Hook(lua.SemAcquire, "if has(owner) then", "if false then", "name, -added)", "name, -n)"))
 	require.Equal(t, 1, free, "and not 3")
 	require.Less(t, left, time.Minute)
 }

@@ -115,10 +115,11 @@ local function stay(lease)
   if last < left - 86400000 then call('PEXPIRE', permits, left) end
 end
 
--- hold grants an owner n permits for so long, or returns an error.
+-- hold grants an owner n permits for so long, or returns an error. What Redisson has left of permits of the same owner that have ended
+-- is out, and not counted again.
 local function hold(owner, n, lease)
-  several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease))
-  local changed = redis.pcall('INCRBY', name, -n)
+  local added = several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease))
+  local changed = redis.pcall('INCRBY', name, -added)
   if type(changed) == 'table' then
     take(owner)
     return changed
@@ -308,6 +309,7 @@ local function get()
 end
 if n <= free and (not first or first == owner) then return get() end
 if place > 0 then enqueue(owner, n, place) end
+sweep(0) -- who let a claim end is known before anything is handed out
 local unheard, waits
 if free > 0 then failed, unheard, waits = grant(ARGV[9], tonumber(ARGV[8]), ARGV[5], place > 0 and client(owner) or nil) end
 if failed then return failed end

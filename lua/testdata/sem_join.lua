@@ -112,10 +112,11 @@ local function stay(lease)
   if last < left - 86400000 then call('PEXPIRE', permits, left) end
 end
 
--- hold grants an owner n permits for so long, or returns an error.
+-- hold grants an owner n permits for so long, or returns an error. What Redisson has left of permits of the same owner that have ended
+-- is out, and not counted again.
 local function hold(owner, n, lease)
-  several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease))
-  local changed = redis.pcall('INCRBY', name, -n)
+  local added = several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease))
+  local changed = redis.pcall('INCRBY', name, -added)
   if type(changed) == 'table' then
     take(owner)
     return changed
@@ -281,7 +282,7 @@ for i = 7, #ARGV do
 end
 if all() < 1 then return {1} end
 for i = 7, #ARGV do enqueue(ARGV[i], 1, tonumber(ARGV[2])) end
-if free < 1 then sweep(1) end
+sweep(0) -- who let a claim end is known before anything is handed out
 failed = free > 0 and grant(ARGV[5], tonumber(ARGV[4]), ARGV[6], client(ARGV[7])) or nil
 if failed then return failed end
 local ms, who = nearest()

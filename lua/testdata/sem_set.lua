@@ -107,10 +107,11 @@ local function stay(lease)
   if last < left - 86400000 then call('PEXPIRE', permits, left) end
 end
 
--- hold grants an owner n permits for so long, or returns an error.
+-- hold grants an owner n permits for so long, or returns an error. What Redisson has left of permits of the same owner that have ended
+-- is out, and not counted again.
 local function hold(owner, n, lease)
-  several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease))
-  local changed = redis.pcall('INCRBY', name, -n)
+  local added = several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease))
+  local changed = redis.pcall('INCRBY', name, -added)
   if type(changed) == 'table' then
     take(owner)
     return changed

@@ -1,0 +1,18 @@
+// Package permits is the model of a semaphore: sem_acquire.lua, sem_join.lua, sem_poll.lua,
+// sem_release.lua, sem_renew.lua and sem_set.lua, and clients with waiters, mailboxes and polls, as
+// package internal/fair has them. It consists of tests.
+//
+// Bounds: up to three clients, four waiters that want one or two permits, and three permits. Few
+// requests are late at a time, and few of these happen in a scenario: callers leave, processes stand
+// still or die, mailboxes break, the number of permits is set, a client of Redisson takes a permit,
+// the server loses its keys. The fields of semaphore are the bounds, and a scenario says what each of
+// them is.
+//
+// A client of Redisson takes one permit, gives it back or lets its lease end, and takes back one
+// permit of anybody whose lease has ended. Its clock is the server's.
+//
+// Left out: Redisson's waiters, numbers of permits that the server forgets although it keeps the rest,
+// renewals of single permits of an owner (a script renews all of them or none), and clocks that go at
+// different speeds. A request that is not late travels in no time, because its sender does nothing
+// that depends on its being on the way.
+package permits

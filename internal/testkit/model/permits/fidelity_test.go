@@ -1,0 +1,269 @@
+package permits
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// tickLength is far longer than a test: real time does not matter. A tick is what replay takes off. The
+// time for which a place counts is part of the scripts, so theirs is replaced.
+const (
+	tickLength = 1_000_000 * time.Second
+	placeTicks = 3
+)
+
+// requesters are whose requests a history is made of: three of one client, of whom one wants two
+// permits, and one each of two others, of whom one wants two.
+var requesters = []uint8{ownerID(0, 0), ownerID(0, 1), ownerID(1, 0), ownerID(2, 0), ownerID(3, 0)}
+
+// replay is one random history, run on the model's keys and, by the scripts, on those of a real
+// server, with real subscribers for mailboxes.
+type replay struct {
+	t     *testing.T
+	rdb   *redis.Client
+	ears  *redis.PubSub
+	rnd   *rand.Rand
+	model keys
+	terms terms
+
+	name, permits, token, queue, places, wants, channel string
+
+	last  int64           // the server's time of the last step, ms
+	real  map[uint8]int64 // what the model's tokens are at the server
+	wrong string          // how the last reply, or message, differs
+	steps []string        // so far, for whoever has to understand a difference
+}
+
+// server is a client of a real one, whose scripts count places in ticks.
+func server(t *testing.T) *redis.Client {
+	rdb := redistest.Shared(t).Client(t)
+	for _, s := range []*lua.Script{lua.SemAcquire, lua.SemJoin, lua.SemPoll, lua.SemRelease, lua.SemSet} {
+		rdb.AddHook(mutant.Hook(s, "local silence = 15000", fmt.Sprintf("local silence = %d", ticks(placeTicks).Milliseconds())))
+	}
+	return rdb
+}
+
+// TestPermitsModelIsLikeTheScripts ties the model to the scripts: random histories of commands, of
+// time, of mailboxes that come and go, of clients of Redisson and of what operators do, with every
+// reply, every message and all keys compared after every step.
+func TestPermitsModelIsLikeTheScripts(t *testing.T) {
+	const histories, length = 50, 80
+	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number is as good
+	t.Logf("seed %d", seed)
+	rdb := server(t)
+	seen := map[string]int{}
+	for h := range uint64(histories) {
+		r := newReplay(t, rdb, seed+h, 0)
+		for range length {
+			seen[r.step()]++
+			require.Empty(t, r.difference(), "history %d: %v", h, r.steps)
+		}
+		r.end()
+	}
+	t.Logf("proof: permits model: %d steps are like the scripts': %v", histories*length, seen)
+	for _, branch := range []string{
+		"acquire 1", "acquire 0", "acquire 100", "acquire again 1", "acquire again 0", "place 1", "place 0", "place 100", "join 1", "join 0",
+		"release 1", "release -1", "poll 1", "renew 1", "renew -1", "set 1", "handed over: acquire", "handed over: place",
+		"handed over: join", "handed over: release", "handed over: poll", "handed over: set", "handed over, unheard", "not so many",
+		"Redisson takes", "Redisson is refused", "Redisson takes back", "Redisson gives", "time passes", "keys lost", "token ahead",
+		"mailbox", "queue ends",
+	} {
+		require.Positive(t, seen[branch], "%q was never compared", branch)
+	}
+}
+
+// TestPermitsModelUnlikeTheScripts is the control: a model that differs in one rule is told from the
+// scripts.
+func TestPermitsModelUnlikeTheScripts(t *testing.T) {
+	rdb := server(t)
+	for what, off := range map[string]defence{
+		"looks what is free": looksFree, "hands out what is free": handsFree, "in order": inOrder, "its own grant": ownGrant,
+		"takes its own": takesOwn, "counts what is new": countsNew, "counts all": countsAll, "counts none that are gone": countsGone,
+		"counts ended": countsEnded, "sets all": setsAll, "renews its own": renewsOwn, "asks for the head": asksHead,
+		"only so many": onlySoMany, "many are dropped": manyDropped, "and told": manyTold, "count of listeners": heedsCount,
+		"keeps its place": keepsPlace, "claim is short": claimIsShort, "claim ends": claimEnds, "silent ones are passed": silentPassed,
+		"sweeps first": sweepsFirst, "leaver is gone": leaverGone, "hands on": handsOn, "one place": oncePlaced, "puts off": refreshes,
+		"tells who has none": tellsMissing, "tells what was handed": tellsGiven, "new tokens": newTokens,
+	} {
+		t.Run(what, func(t *testing.T) {
+			for h := range uint64(400) {
+				if newReplay(t, rdb, h, off).differs(80) {
+					return
+				}
+			}
+			t.Error("no difference was found")
+		})
+	}
+}
+
+func (r *replay) differs(length int) bool {
+	defer r.end()
+	for range length {
+		r.step()
+		if r.difference() != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func newReplay(t *testing.T, rdb *redis.Client, seed uint64, off defence) *replay {
+	name := t.Name() + strconv.FormatUint(seed, 36)
+	r := &replay{
+		t: t, rdb: rdb, rnd: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // for tests
+		model: keys{clock: 1},
+		terms: terms{off: off, home: homes{0, 1, 2, 0}, want: wants{1, 2, 1, 2}, place: placeTicks},
+		name:  name, permits: "permits:{" + name + "}", token: "token:{" + name + "}", queue: "queue:{" + name + "}",
+		places: "places:{" + name + "}", wants: "wants:{" + name + "}", channel: "channel:{" + name + "}", real: map[uint8]int64{},
+	}
+	r.ears = rdb.Subscribe(t.Context(), r.name, r.channel)
+	r.subscribed("subscribe", r.name)
+	r.subscribed("subscribe", r.channel)
+	return r
+}
+
+func (r *replay) keys() []string {
+	return []string{r.name, r.permits, r.token, r.queue, r.places, r.wants}
+}
+
+// end leaves nothing behind.
+func (r *replay) end() {
+	require.NoError(r.t, r.ears.Close())
+	require.NoError(r.t, r.rdb.Del(r.t.Context(), r.keys()...).Err())
+}
+
+func clientName(c uint8) string { return "client" + strconv.Itoa(int(c)) }
+
+func (r *replay) owner(id uint8) string {
+	if id == foreigner {
+		return "a permit of Redisson's"
+	}
+	return clientName(r.terms.client(id)) + ":h" + strconv.Itoa(int(id))
+}
+
+// ticks is a time that is a number of ticks when it is rounded up, now and for a while.
+func ticks(n uint8) time.Duration { return time.Duration(n)*tickLength - tickLength/2 }
+
+// millis is a number of ticks for a script. Of two times of equal ticks the later one is longer, or
+// else it would depend on the millisecond which of them a script takes for the longer one.
+func (r *replay) millis(n uint8) int64 { return ticks(n).Milliseconds() + 10*int64(len(r.steps)) }
+
+func (r *replay) few(n int) uint8 { return uint8(r.rnd.IntN(n)) } //nolint:gosec // a few
+
+// moment waits until the server's clock has gone on, so that no two steps are of one millisecond.
+func (r *replay) moment() {
+	for {
+		now := r.rdb.Time(r.t.Context()).Val().UnixMilli()
+		if now > r.last {
+			r.last = now
+			return
+		}
+	}
+}
+
+// step takes a random step on both sides and returns what it was, with the status of its reply.
+func (r *replay) step() string {
+	r.moment()
+	e := &r.terms
+	e.permits, e.lease, e.claim = 1+r.few(3), 2+r.few(3), 1+r.few(3)
+	e.keep = 2 * e.lease
+	owner := requesters[r.rnd.IntN(len(requesters))]
+	lease, keep, claim, place := r.millis(e.lease), r.millis(e.keep), r.millis(e.claim), ticks(placeTicks).Milliseconds()
+	call := func(s *lua.Script, args ...any) lua.Call {
+		return s.Call(slices.Concat([]any{r.name, r.permits, r.token, r.queue, r.places, r.wants, r.channel, int(e.permits)}, args)...)
+	}
+	ask := func(again string, place int64) lua.Call {
+		return call(lua.SemAcquire, r.owner(owner), int(e.wants(owner)), lease, keep, again, place, claim, "PUBLISH", "9000000000000000")
+	}
+	var what string
+	var want answer
+	var sent lua.Call
+	var asked []string
+	before := r.model.token
+	n := r.rnd.IntN(80)
+	switch {
+	case n < 6:
+		what, want, sent = "acquire", r.model.acquire(e, owner, false, false), ask("0", 0)
+	case n < 11:
+		what, want, sent = "acquire again", r.model.acquire(e, owner, true, false), ask("1", 0)
+	case n < 25:
+		what, want, sent = "place", r.model.acquire(e, owner, false, true), ask("0", place)
+	case n < 33:
+		if had := r.model.out[r.few(3)].owner; had != 0 && had != foreigner && r.few(2) == 0 {
+			owner = had
+		}
+		what, want, sent = "release", r.model.release(e, owner), call(lua.SemRelease, r.owner(owner), "PUBLISH", claim, keep)
+	case n < 40:
+		c := r.few(3)
+		owners, texts := r.some(c, 2)
+		asked = texts
+		what, want = "poll", r.model.poll(e, c, owners)
+		sent = call(lua.SemPoll, behind(texts, clientName(c), "PUBLISH", claim, keep, place)...)
+	case n < 45:
+		what, want = "renew", r.model.renew(e, owner)
+		sent = lua.SemRenew.Call(r.name, r.permits, r.token, int(e.permits), r.owner(owner), lease, keep)
+	case n < 51:
+		owners, texts := r.some(2*r.few(2), 1)
+		if len(texts) == 0 {
+			owners[0], texts = requesters[0], []string{r.owner(requesters[0])}
+		}
+		what, want = "join", r.model.join(e, owners)
+		sent = call(lua.SemJoin, behind(texts, place, "9000000000000000", claim, "PUBLISH", keep)...)
+	case n < 54:
+		what, want, sent = "set", r.model.set(e, e.permits), call(lua.SemSet, "PUBLISH", claim, keep)
+	default:
+		what = r.elsewise(n)
+		r.steps = append(r.steps, what)
+		return what
+	}
+	got, err := lua.Run(r.t.Context(), r.rdb, sent)
+	if lua.IsError(err, "HOLDFAST_PERMITS") {
+		got, err = lua.Reply{Status: excess}, nil
+	}
+	require.NoError(r.t, err)
+	r.steps = append(r.steps, fmt.Sprintf("%s %s, lease %d, claim %d: %d", what, r.owner(owner), e.lease, e.claim, got.Status))
+	r.compare(what, want, got, asked)
+	for _, told := range want.mail[:want.mails] {
+		if told.token == 0 {
+			return "not so many"
+		}
+	}
+	switch {
+	case want.mails > 0:
+		return "handed over: " + what
+	case r.model.token != before && want.status != lua.Done || what == "poll" && want.granted > 0:
+		return "handed over, unheard"
+	}
+	return fmt.Sprintf("%s %d", what, got.Status)
+}
+
+// behind are some arguments, and owners behind them.
+func behind(owners []string, args ...any) []any {
+	for _, owner := range owners {
+		args = append(args, owner)
+	}
+	return args
+}
+
+// some are a random few of the owners of a client who want so many permits at most, in a random order.
+func (r *replay) some(c, most uint8) (owners [maxWaiters]uint8, texts []string) {
+	list := slices.Clone(requesters)
+	r.rnd.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	for _, owner := range list {
+		if r.terms.client(owner) == c && r.terms.wants(owner) <= most && r.few(2) == 0 {
+			owners[len(texts)], texts = owner, append(texts, r.owner(owner))
+		}
+	}
+	return owners, texts
+}

@@ -1,0 +1,271 @@
+package permits
+
+import "github.com/holdfast-go/holdfast/lua"
+
+// acquire is sem_acquire.lua.
+func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
+	k.begin(e)
+	k.count(e)
+	n := int8(e.wants(owner)) //nolint:gosec // a few
+	granted := func() answer {
+		a.status, a.token = lua.Done, k.nextToken(e)
+		a.grant(owner, a.token, true)
+		return a
+	}
+	if k.has(owner) && !e.off.has(ownGrant) {
+		p := k.of(owner)
+		p.left = max(p.left, e.lease)
+		k.drop(owner)
+		return granted()
+	}
+	if (again || place) && !e.off.has(takesOwn) {
+		k.free += k.removeOwn(owner)
+	}
+	if n > k.all() && !e.off.has(onlySoMany) {
+		k.drop(owner)
+		a.status = excess
+		return a
+	}
+	if n > k.free {
+		k.sweep(e)
+	}
+	first := k.head()
+	enough := func() bool { return n <= k.free || e.off.has(looksFree) }
+	get := func() answer {
+		k.hold(e, owner, e.lease)
+		if first != 0 {
+			k.drop(owner)
+		}
+		return granted()
+	}
+	if enough() && (first == 0 || first == owner || e.off.has(asksHead)) {
+		return get()
+	}
+	present := uint8(nobody)
+	if place {
+		k.enqueue(e, owner)
+		present = e.client(owner)
+	}
+	waits := k.handOut(e, present, &a)
+	if i := a.grantTo(owner); i >= 0 { // all before it are out of reach, or have been served
+		k.of(owner).left = e.lease
+		k.drop(owner)
+		a.status, a.token, a.grants[i].asked = lua.Done, a.grants[i].token, true
+		return a
+	}
+	if !waits && enough() { // all who wait are out of reach
+		return get()
+	}
+	a.status, a.left = lua.Denied, k.nearest()
+	return a
+}
+
+// grantTo is which of the grants of a script was to an owner, -1: none.
+func (a *answer) grantTo(owner uint8) int {
+	for i := range a.granted {
+		if a.grants[i].owner == owner {
+			return i
+		}
+	}
+	return -1
+}
+
+// nearest is what is left of the lease that ends first; none: there is no lease.
+const none = 254
+
+func (k *keys) nearest() uint8 {
+	first := uint8(none)
+	for _, p := range k.out {
+		if p.n > 0 {
+			first = min(first, p.left)
+		}
+	}
+	return first
+}
+
+// join is sem_join.lua. owners end with a zero.
+func (k *keys) join(e *terms, owners [maxWaiters]uint8) (a answer) {
+	k.begin(e)
+	k.count(e)
+	for _, owner := range owners {
+		if p := k.of(owner); owner != 0 && p != nil && p.n > 0 && !p.torn {
+			return answer{status: lua.Done}
+		}
+	}
+	if k.all() < 1 {
+		return answer{status: lua.Done}
+	}
+	for _, owner := range owners {
+		if owner != 0 {
+			k.enqueue(e, owner)
+		}
+	}
+	k.handOut(e, e.client(owners[0]), &a)
+	a.status, a.left = lua.Denied, k.nearest()
+	return a
+}
+
+// release is sem_release.lua.
+func (k *keys) release(e *terms, owner uint8) (a answer) {
+	k.begin(e)
+	held := k.has(owner)
+	n := k.removeOwn(owner)
+	if !e.off.has(leaverGone) {
+		k.drop(owner)
+	}
+	counted := k.counted
+	k.count(e)
+	switch {
+	case !counted:
+	case n == 0 && e.off.has(countsGone):
+		k.free++
+	case n > 1 && e.off.has(countsAll):
+		k.free++
+	default:
+		k.free += n
+	}
+	k.sweep(e)
+	if !e.off.has(handsOn) {
+		k.handOut(e, nobody, &a)
+	}
+	a.others = max(k.free, 0)
+	if a.status = lua.Gone; held {
+		a.status = lua.Done
+	}
+	return a
+}
+
+// poll is sem_poll.lua. owners end with a zero.
+func (k *keys) poll(e *terms, c uint8, owners [maxWaiters]uint8) (a answer) {
+	k.begin(e)
+	k.count(e)
+	for i, owner := range owners {
+		switch {
+		case owner == 0:
+		case k.counts(owner):
+			k.enqueue(e, owner)
+		case !e.off.has(tellsMissing):
+			a.missing |= 1 << i
+		}
+	}
+	for i := range k.queue {
+		if k.queue[i].owner != 0 && e.client(k.queue[i].owner) == c {
+			k.queue[i].stale = false
+		}
+	}
+	k.sweep(e)
+	k.handOut(e, c, &a)
+	a.status, a.left, a.heard = lua.Done, k.nearest(), e.up.has(c)
+	for _, p := range k.out {
+		switch {
+		case p.owner == foreigner:
+			a.foreign = true
+		case p.handed && k.has(p.owner) && e.client(p.owner) == c && !e.off.has(tellsGiven):
+			a.given |= 1 << p.owner
+		}
+	}
+	return a
+}
+
+// renew is sem_renew.lua.
+func (k *keys) renew(e *terms, owner uint8) (a answer) {
+	k.begin(e)
+	if !k.has(owner) {
+		if e.off.has(renewsOwn) {
+			p := k.entry(owner)
+			p.n, p.left, p.torn = e.wants(owner), e.lease, false
+			return answer{status: lua.Done}
+		}
+		return answer{status: lua.Gone}
+	}
+	p := k.of(owner)
+	p.left = max(p.left, e.lease)
+	if k.token != 0 {
+		k.tokenTTL = max(k.tokenTTL, e.keep)
+	}
+	return answer{status: lua.Done}
+}
+
+// set is sem_set.lua.
+func (k *keys) set(e *terms, permits uint8) (a answer) {
+	k.begin(e)
+	k.count(e)
+	k.free += int8(permits) - k.all() //nolint:gosec // a few
+	if e.off.has(setsAll) {
+		k.free = int8(permits) //nolint:gosec // a few
+	}
+	k.sweep(e)
+	k.handOut(e, nobody, &a)
+	a.status, a.others = lua.Done, max(k.free, 0)
+	return a
+}
+
+// foreignTakes is what a client of Redisson sends for a permit. It takes back one permit whose lease
+// has ended first, ended says whose. It reports whether it got one.
+func (k *keys) foreignTakes(e *terms, ended uint8) bool {
+	if p := k.of(ended); ended != 0 && p != nil {
+		p.n--
+		p.torn = p.n > 0
+		k.free++
+		k.tidy()
+	}
+	if !k.counted || k.free < 1 || k.of(foreigner) != nil {
+		return false
+	}
+	k.free--
+	p := k.entry(foreigner)
+	p.n, p.left = 1, e.lease
+	return true
+}
+
+// foreignGives is what it sends to give it back.
+func (k *keys) foreignGives() {
+	if p := k.of(foreigner); p != nil {
+		p.n = 0
+		k.free++
+		k.tidy()
+	}
+}
+
+// tick is time that passes.
+func (k *keys) tick() {
+	for i := range k.out {
+		if k.out[i].left != endless {
+			less(&k.out[i].left)
+		}
+	}
+	if k.tokenTTL != 0 && k.tokenTTL != endless {
+		if k.tokenTTL--; k.tokenTTL == 0 {
+			k.token = 0
+		}
+	}
+	for i := range k.queue {
+		less(&k.queue[i].left)
+	}
+}
+
+// over reports whether the queue's keys may end by themselves: no place in it counts any more. When
+// they do is long after.
+func (k *keys) over() bool {
+	for _, p := range k.queue {
+		if p.left > 0 {
+			return false
+		}
+	}
+	return k.queue[0].owner != 0
+}
+
+// endQueue is their end.
+func (k *keys) endQueue() {
+	k.queue = [maxPlaces]place{}
+	for i := range k.out {
+		k.out[i].handed = false
+	}
+	k.tidy()
+}
+
+func less(ticks *uint8) {
+	if *ticks > 0 {
+		*ticks--
+	}
+}
