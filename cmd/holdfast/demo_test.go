@@ -70,7 +70,7 @@ func requireGreen(t *testing.T, p *program) {
 	require.NotContains(t, screen, "\x1b", "no colours where there is no terminal")
 	require.Empty(t, p.stderr.String())
 	lines := strings.Split(strings.TrimSpace(screen), "\n")
-	require.LessOrEqual(t, len(lines), 75)
+	require.LessOrEqual(t, len(lines), 85)
 	for _, line := range lines {
 		if strings.Contains(strings.TrimSpace(line), " ") { // not an address, which is left whole
 			require.LessOrEqual(t, utf8.RuneCountInString(line), columns, line)
