@@ -274,7 +274,7 @@ var rwWriteRows = []row{
 		name: "free, after it has waited", script: lua.RwWrite, args: "u:h8 30000 3600000 0 9000000000000000 5000",
 		before: "SET TOKEN 5000 PX 20000" + waits8,
 		reply:  "1 clock clock clock", hash: "mode=write u:h8:write=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "call('ZREM', writers, owner)", paste: "",
+		cut: "redis.pcall('ZREM', writers, owner) -- a place", paste: "-- a place",
 	},
 	{
 		name: "another writes", script: lua.RwWrite, args: "u:h7 30000 3600000 0 9000000000000000 5000", before: writeBy9,

@@ -228,7 +228,7 @@ var semReleaseRows = []row{
 	},
 	{
 		name: "its lease has ended", script: lua.SemRelease, args: "3 v:h9 PUBLISH 2000 3600000", before: endedBy9, reply: "-1",
-		latched: latched{count: "3", stay: 60000}, token: "5000", keep: 20000, cut: "if known and n > 0 then change(n) end", paste: "",
+		latched: latched{count: "3", stay: 60000}, token: "5000", keep: 20000, cut: "if n > 0 and tonumber(known or nil) then", paste: "if false then",
 	},
 	{
 		name: "the place", script: lua.SemRelease, args: "3 u:h8 PUBLISH 2000 3600000", before: threeBy9 + line8wide, reply: "-1",
@@ -277,7 +277,7 @@ var semReleaseRows = []row{
 	{
 		name: "the number is gone", script: lua.SemRelease, args: "3 u:h7 PUBLISH 2000 3600000",
 		before: "ZADD PERMITS @40000 u:h7 @60000 v:h9; PEXPIRE PERMITS 60000", reply: "1", latched: latched{count: "2", stay: stays},
-		permitted: permitted{has9}, cut: "if known and n > 0 then", paste: "if n > 0 then",
+		permitted: permitted{has9}, cut: "if n > 0 and tonumber(known or nil) then", paste: "if n > 0 then",
 	},
 }
 

@@ -34,9 +34,13 @@ elseif not mine then
 end
 if blocked then
   if ARGV[6] ~= '0' then
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local now, stays = time[1] * 1000 + math.floor(time[2] / 1000), math.max(call('PTTL', writers), tonumber(ARGV[6]))
     call('ZADD', writers, now + ARGV[6], owner)
-    call('PEXPIRE', writers, math.max(call('PTTL', writers), tonumber(ARGV[6])))
+    local limited = redis.pcall('PEXPIRE', writers, stays)
+    if type(limited) == 'table' then -- places without an end must not stay
+      redis.pcall('ZREM', writers, owner)
+      return limited
+    end
   end
   return blocked
 end

@@ -45,10 +45,9 @@ end
 if n > free then sweep(n) end
 local first = head()
 local function get()
-  local refused = hold(owner, n, lease)
-  if refused then return refused end
   if first then drop(owner) end
-  return granted()
+  local reply = granted() -- before what it says: if this is refused nothing is held
+  return hold(owner, n, lease) or reply
 end
 if n <= free and (not first or first == owner) then return get() end
 if place > 0 then enqueue(owner, n, place) end

@@ -26,9 +26,9 @@ const (
 	leftoverTTL = time.Minute            // of what the demo itself writes, in case it cannot delete it
 )
 
-const demoLong = `Shows on one page, in about eight seconds, what the library does: re-entry, renewal, hand-over, take-over from a
-killed process, loss, fencing, a queue, and a lock of five masters. Five worker processes compete for these locks.
-Everything shown is checked.
+const demoLong = `Shows in some twelve seconds what the library does: re-entry, renewal, hand-over, take-over from a killed process, loss,
+fencing, a queue, and then a few lines for each other kind of lock, up to one of five masters. Worker processes compete
+for these locks, and some are killed. Everything shown is checked.
 
 It needs nothing: it starts redis-server or valkey-server if one is on the PATH ($HOLDFAST_REDIS_SERVER names another
 one), and else an emulation inside this process. The five masters are always its own; to be killed is, for an emulation,
@@ -104,13 +104,16 @@ func onServer(ctx context.Context, srv *server, rdb redis.UniversalClient, scr *
 			Lease: demoLease},
 	}
 	s.mutex, s.queue = rlock.New(client, s.start.Name), fairlock.New(client, fairName(s.start.Name))
+	s.client, s.kin = client, newFamily(client, s.start.Name)
+	s.calls.prefix = keys.ForLatch(s.kin.latch.Name()).Call("")
+	rdb.AddHook(&s.calls)
 	defer func() {
 		s.cleanUp()
 		ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 		defer cancel()
 		_ = client.Close(ctx) // it holds nothing; its connections end with rdb
 	}()
-	scr.title("Holdfast: one lock, three processes")
+	scr.title("Holdfast: eight kinds of lock, seven processes")
 	scr.note("on " + srv.about)
 	err = s.tell(ctx)
 	var sig signalled
@@ -144,8 +147,10 @@ func (s *story) deleteKeys(ctx context.Context) error {
 // keys are all that the demo may leave in Redis.
 func (s *story) keys() []string {
 	plain, fair := keys.For(s.start.Name), keys.For(fairName(s.start.Name))
-	return []string{plain.Name, plain.Token, plain.Channel, s.start.Store, keys.Fence(s.start.Store), fair.Name,
-		fair.Token, fair.Queue, fair.Deadlines}
+	all := append([]string{plain.Name, plain.Token, plain.Channel, s.start.Store, keys.Fence(s.start.Store), fair.Name,
+		fair.Token, fair.Queue, fair.Deadlines, insideKey(s.start.Store, permits), insideKey(s.start.Store, both)},
+		s.kin.keys()...)
+	return append(all, s.calls.keys()...)
 }
 
 func couldNot(err error) error {

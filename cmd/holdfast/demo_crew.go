@@ -23,6 +23,7 @@ type member struct {
 	answers chan result // closed when the worker's output ends, by the goroutine that reads it
 	losses  chan result // "lost", at most one for each grant
 	served  chan result // "served", one for each in the queue
+	opened  chan result // "opened", one for each latch
 }
 
 // recruit starts a worker and waits until it has made its client.
@@ -44,7 +45,7 @@ func recruit(ctx context.Context, start order) (*member, error) {
 	}
 	cmd.Stdout = w
 	m := &member{in: in, orders: json.NewEncoder(in), answers: make(chan result, 1), losses: make(chan result, 8),
-		served: make(chan result, demoQueue)}
+		served: make(chan result, demoQueue), opened: make(chan result, 1)}
 	m.proc, err = launch(cmd, workerDeath)
 	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -72,6 +73,8 @@ func (m *member) listen(r io.ReadCloser) {
 			m.losses <- said
 		case "served":
 			m.served <- said
+		case "opened":
+			m.opened <- said
 		default:
 			m.answers <- said
 		}

@@ -15,7 +15,7 @@ const demoQueue = 6
 
 // fair has two processes queue in turn, while the demo itself holds the lock, and then lets go.
 func (s *story) fair(ctx context.Context) error {
-	s.chapter("First come, first served")
+	s.chapter("fairlock: first come, first served")
 	hold, err := s.queue.Lock(ctx)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (s *story) fair(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.check(len(arrived) == demoQueue, "A and C queue in turn, three goroutines each", "Redis says %d wait",
+	s.check(len(arrived) == demoQueue, "A and C queue in turn, three times each", "Redis says %d wait",
 		len(arrived))
 	if err := hold.Unlock(ctx); err != nil {
 		return err
@@ -55,8 +55,8 @@ func (s *story) fair(ctx context.Context) error {
 		came, got = append(came, fmt.Sprint(place+1)), append(got, fmt.Sprint(i+1))
 		same = same && place == i && grant.Refusal == ""
 	}
-	s.check(same, "one unlock, and each hands it to the next", "arrived %s, granted %s", strings.Join(came, " "),
-		strings.Join(got, " "))
+	s.check(same, "one unlock: each hands it to the next", "came %s, granted %s", strings.Join(came, ""),
+		strings.Join(got, ""))
 	return nil
 }
 

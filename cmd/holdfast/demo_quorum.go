@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,7 +18,7 @@ func (s *story) quorum(ctx context.Context) (err error) {
 	if s.masters, err = startMasters(ctx, s.emulate); err != nil {
 		return err
 	}
-	s.chapter("Five masters grant a lock together, and three of them die")
+	s.chapter("redlock: five masters grant it together, and three of them die")
 	return s.onMasters(ctx)
 }
 
@@ -36,9 +37,9 @@ func (s *story) onMasters(ctx context.Context) error {
 		*m = w
 		s.crew = append(s.crew, w)
 	}
-	s.note("  each master is " + s.masters[0].about)
-	s.note(fmt.Sprintf("  workers D and E are the processes %d and %d; lease %s, renewed every %s",
-		s.d.pid(), s.e.pid(), brief(quorumLease), brief(quorumLease/3)))
+	s.note("  each is " + s.masters[0].about)
+	s.note(fmt.Sprintf("  workers D and E are the processes %d and %d", s.d.pid(), s.e.pid()))
+	s.note(fmt.Sprintf("  leases of %s, renewed every %s", brief(quorumLease), brief(quorumLease/3)))
 	first, err := s.elected(ctx, lock.Name)
 	if err != nil {
 		return err
@@ -71,7 +72,7 @@ func (s *story) elected(ctx context.Context, name string) (grant result, err err
 	if err != nil {
 		return grant, err
 	}
-	s.check(grant.Refusal == "", "D locks", "%d of %d say so; token %d", len(s.masters), len(s.masters), grant.Token)
+	s.check(grant.Refusal == "", "D locks", "%d of %d masters say so", len(s.masters), len(s.masters))
 	try, err := s.e.do(ctx, order{Op: "try"})
 	if err != nil {
 		return grant, err
@@ -102,7 +103,7 @@ func (s *story) minority(ctx context.Context, name string, first result) (second
 	if err != nil {
 		return second, err
 	}
-	s.check(hold.Refusal == "" && n == len(alive), "two masters are killed: D's hold is renewed",
+	s.check(hold.Refusal == "" && n == len(alive), "two are killed: D's hold is renewed",
 		"by %d of %d, after %s", n, len(s.masters), brief(hold.Began.Sub(killed)))
 
 	unlock, err := s.d.do(ctx, order{Op: "unlock"})
@@ -116,7 +117,7 @@ func (s *story) minority(ctx context.Context, name string, first result) (second
 		return second, err
 	}
 	s.check(unlock.Refusal == "" && second.Refusal == "" && second.Token > first.Token && n == len(alive),
-		"D unlocks, and E gets it", "by %d of %d, after %s; a greater token", n, len(s.masters),
+		"D unlocks, and E gets it", "by %d of %d, after %s", n, len(s.masters),
 		brief(second.Ended.Sub(unlock.Began)))
 	return second, nil
 }
@@ -137,7 +138,7 @@ func (s *story) majority(ctx context.Context, name string, second result) error 
 	// (When E heard of that depends on how busy the machine is, too.)
 	s.check(loss.Refusal == "lock lost" && loss.Token == second.Token && !loss.Trusted.IsZero() && loss.Trusted.Before(end),
 		"a third one is killed: E is told in time",
-		"%s, not trusted for its last %s", loss.Refusal, brief(end.Sub(loss.Trusted)))
+		"%s before its lease ends", brief(end.Sub(loss.Trusted)))
 
 	if err := s.d.order(order{Op: "lock"}); err != nil {
 		return err
@@ -150,18 +151,24 @@ func (s *story) majority(ctx context.Context, name string, second result) error 
 		err = errors.New("granted, or refused")
 	}
 	_, said, _ := strings.Cut(err.Error(), name+`": `)
-	what, each, _ := strings.Cut(strings.TrimPrefix(said, "unavailable: "), "; ") // short enough for a screen
-	s.check(strings.Contains(what, "2 of 5 masters agreed"), "D locks: an error says what is wrong", "%s", what)
-	for line := range strings.SplitSeq(each, "; ") {
-		s.note("          " + fit(line, 85))
+	what, each, _ := strings.Cut(strings.TrimPrefix(said, "unavailable: "), "; ")
+	agreed, _, _ := strings.Cut(what, ",") // short enough for a screen
+	s.check(strings.Contains(what, "2 of 5 masters agreed"), "D locks: an error says what is wrong", "%s", agreed)
+	var words []string
+	for master := range strings.SplitSeq(each, "; ") {
+		words = append(words, briefly(master))
+	}
+	for line := range slices.Chunk(words, 2) {
+		s.note("        " + strings.Join(line, ", "))
 	}
 	return nil
 }
 
-// fit cuts a text that is longer than so many characters.
-func fit(text string, width int) string {
-	if runes := []rune(text); len(runes) > width {
-		return string(runes[:width-1]) + "…"
-	}
-	return text
+// briefly is what a master said without its address and what the network said of it:
+// "1 (/tmp/redis.sock): no answer for 2s: dial unix /tmp/redis.sock" is "1: no answer for 2s".
+func briefly(master string) string {
+	number, rest, _ := strings.Cut(master, " (")
+	_, said, _ := strings.Cut(rest, "): ")
+	said, _, _ = strings.Cut(said, ": ")
+	return number + ": " + said
 }

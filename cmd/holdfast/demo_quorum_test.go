@@ -58,7 +58,7 @@ func TestDemoFailsOnBrokenMasters(t *testing.T) {
 			}
 		})
 		require.Error(t, err)
-		require.NotContains(t, screen, "ok      two masters are killed")
+		require.NotContains(t, screen, "ok      two are killed")
 	})
 	t.Run("one of them forgets", func(t *testing.T) {
 		_, screen, err := tellOfMasters(t, func(masters []*master) {
@@ -70,7 +70,7 @@ func TestDemoFailsOnBrokenMasters(t *testing.T) {
 			}
 		})
 		require.Error(t, err)
-		require.NotContains(t, screen, "ok      two masters are killed")
+		require.NotContains(t, screen, "ok      two are killed")
 	})
 	t.Run("the lease ends too early", func(t *testing.T) {
 		s, screen, err := tellOfMasters(t, func(masters []*master) { masters[2].rdb.AddHook(shortens{masters[2].rdb}) })

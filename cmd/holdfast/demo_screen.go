@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
 
-// screen prints the demo: a line for each thing that was checked, at most 100 columns wide.
+// screen prints the demo: a line for each thing that was checked, which fits a terminal of 80 columns.
 type screen struct {
 	out            io.Writer
 	colour         bool
@@ -23,6 +25,9 @@ func newScreen(out io.Writer) *screen {
 	terminal := ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits
 	return &screen{out: out, colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
+
+// columns is how wide a terminal is at least.
+const columns = 80
 
 const (
 	bold  = "1"
@@ -39,19 +44,43 @@ func (s *screen) paint(code, text string) string {
 }
 
 func (s *screen) title(text string)   { fmt.Fprintln(s.out, s.paint(bold, text)) }
-func (s *screen) note(text string)    { fmt.Fprintln(s.out, s.paint(dim, text)) }
 func (s *screen) chapter(text string) { fmt.Fprintf(s.out, "\n%s\n", s.paint(bold, text)) }
+
+// note prints a remark, on as many lines as it takes.
+func (s *screen) note(text string) {
+	for _, line := range wrap(text, columns) {
+		fmt.Fprintln(s.out, s.paint(dim, line))
+	}
+}
+
+// wrap breaks a text between words. Each line is indented as the first one is; a word that is longer
+// than a line, such as an address, is left whole.
+func wrap(text string, width int) (lines []string) {
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	line := indent
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == indent:
+			line += word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
+			lines, line = append(lines, line), indent+word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}
 
 // check prints what happened, whether it is what should have happened, and the evidence.
 func (s *screen) check(ok bool, what, evidence string, args ...any) {
-	mark := s.paint(green, "ok    ")
+	mark := s.paint(green, "  ok  ")
 	if ok {
 		s.passed++
 	} else {
 		s.failed++
 		mark = s.paint(red, "FAILED")
 	}
-	fmt.Fprintf(s.out, "  %s  %-44s  %s\n", mark, what, fmt.Sprintf(evidence, args...))
+	fmt.Fprintf(s.out, "%s  %-40s  %s\n", mark, what, fmt.Sprintf(evidence, args...))
 }
 
 // verdict is the last line. It reports whether all is well.

@@ -15,6 +15,9 @@ import (
 // slack is how late something may be on a busy machine. What comes too early is never forgiven.
 const slack = time.Second
 
+// rounding is how much too early something may seem: Redis counts in whole milliseconds.
+const rounding = 2 * time.Millisecond
+
 // story is the demo's plot. Its chapters build on each other; each checks what it shows. An error
 // means that the story cannot go on, a failed check that something was not as it should be.
 type story struct {
@@ -22,6 +25,9 @@ type story struct {
 	rdb     redis.UniversalClient
 	mutex   *rlock.Mutex // the demo's own view; it never locks
 	queue   *fairlock.Mutex
+	client  *holdfast.Client
+	kin     family // the demo's own view of the other kinds
+	calls   calls
 	start   order
 	began   time.Time
 	crew    []*member
@@ -42,10 +48,11 @@ func (s *story) tell(ctx context.Context) error {
 		*m = w
 		s.crew = append(s.crew, w)
 	}
-	s.note(fmt.Sprintf("workers A, B and C are the processes %d, %d and %d; lease %s, renewed every %s",
-		s.a.pid(), s.b.pid(), s.c.pid(), brief(demoLease), brief(demoLease/3)))
+	s.note(fmt.Sprintf("workers A, B and C are the processes %d, %d and %d", s.a.pid(), s.b.pid(), s.c.pid()))
+	s.note(fmt.Sprintf("leases of %s, renewed every %s", brief(demoLease), brief(demoLease/3)))
 	for _, chapter := range []func(context.Context) error{
-		s.reentry, s.renewal, s.handOver, s.killed, s.lost, s.fencing, s.fair, s.quorum, s.afterwards,
+		s.reentry, s.renewal, s.handOver, s.killed, s.lost, s.fencing, s.fair, s.readers, s.permits, s.opening, s.several, s.leaders,
+		s.quorum, s.afterwards,
 	} {
 		if err := chapter(ctx); err != nil {
 			return err
@@ -55,7 +62,7 @@ func (s *story) tell(ctx context.Context) error {
 }
 
 func (s *story) reentry(ctx context.Context) error {
-	s.chapter("A process locks, and locks again")
+	s.chapter("rlock: a process locks, and locks again")
 	outer, err := s.a.do(ctx, order{Op: "lock"})
 	if err != nil {
 		return err
@@ -75,7 +82,7 @@ func (s *story) reentry(ctx context.Context) error {
 		return err
 	}
 	s.check(inner.Count == 2 && inner.Owner == outer.Owner && inner.Token == outer.Token && holds(state, inner),
-		"A locks again: the same owner", "count %d, same token; Redis says count %d", inner.Count, state.Count)
+		"A locks again: the same owner", "same token; Redis counts %d", state.Count)
 
 	if _, err = s.a.do(ctx, order{Op: "unlock"}); err != nil {
 		return err
@@ -83,7 +90,7 @@ func (s *story) reentry(ctx context.Context) error {
 	if state, err = s.mutex.State(ctx); err != nil {
 		return err
 	}
-	s.check(holds(state, outer), "A unlocks the inner one: still held", "Redis says count %d", state.Count)
+	s.check(holds(state, outer), "A unlocks the inner one: still held", "Redis counts %d", state.Count)
 	return nil
 }
 
@@ -112,7 +119,7 @@ func (s *story) renewal(ctx context.Context) error {
 		return err
 	}
 	s.check(state.Owner == before.Owner && state.Owner != "" && state.Remaining > 0 && state.Remaining <= demoLease,
-		fmt.Sprintf("A holds it for %s; B waits", brief(demoHolding)), "Redis says %s left of %s",
+		fmt.Sprintf("A holds it for %s; B waits", brief(demoHolding)), "Redis: %s left of %s",
 		brief(state.Remaining), brief(demoLease))
 	return nil
 }
@@ -148,7 +155,7 @@ func (s *story) killed(ctx context.Context) error {
 	}
 	s.check(state.Owner != "" && state.Token == s.last() && state.Remaining > 0,
 		"B is killed with SIGKILL, while A waits",
-		"Redis says %s left of its lease", brief(state.Remaining))
+		"%s left of its lease", brief(state.Remaining))
 
 	grant, err := s.a.answer(ctx)
 	if err != nil {
@@ -156,7 +163,6 @@ func (s *story) killed(ctx context.Context) error {
 	}
 	s.granted(grant)
 	gap := grant.Ended.Sub(asked)
-	const rounding = 2 * time.Millisecond // Redis counts in whole milliseconds
 	s.check(grant.Refusal == "" && gap > state.Remaining-rounding && gap < state.Remaining+slack,
 		"A gets it when the lease has ended", "after %s", brief(gap))
 	return nil
@@ -189,8 +195,8 @@ func (s *story) lost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.check(unlock.Refusal == "lock lost" && holds(state, grant), "C locks; A unlocks what is not its own now",
-		"%s; Redis says C holds it", outcomeOf(unlock))
+	s.check(unlock.Refusal == "lock lost" && holds(state, grant), "C locks; A unlocks what is C's now",
+		"%s; C has it", outcomeOf(unlock))
 	return nil
 }
 
@@ -211,29 +217,30 @@ func (s *story) fencing(ctx context.Context) error {
 	}
 	s.check(stale.Refusal == "stale token" && stale.Seen == fresh.Token && stale.Token < fresh.Token &&
 		stored == "from C",
-		"A comes late: Redis refuses its older one", "refused: %d < %d", stale.Token, stale.Seen)
+		"A comes late: Redis refuses its token", "refused: %d", stale.Token)
 
 	growing := len(s.tokens) == 4
 	for i := 1; i < len(s.tokens); i++ {
 		growing = growing && s.tokens[i-1] < s.tokens[i]
 	}
-	s.check(growing, "each grant had a greater token than the last", "%d grants", len(s.tokens))
+	s.check(growing, "each grant had a greater token", "%d grants", len(s.tokens))
+	unlock, err := s.c.do(ctx, order{Op: "unlock"})
+	if err != nil {
+		return err
+	}
+	state, err := s.mutex.State(ctx)
+	if err != nil {
+		return err
+	}
+	s.check(unlock.Refusal == "" && state.Owner == "", "C unlocks", "nobody holds it")
 	return nil
 }
 
 func (s *story) afterwards(ctx context.Context) error {
 	s.chapter("Nothing is left")
-	unlock, err := s.c.do(ctx, order{Op: "unlock"})
-	if err != nil {
-		return err
-	}
 	well := true
 	for _, m := range []*member{s.a, s.c, s.d, s.e} {
 		well = m.dismiss(ctx) && well
-	}
-	state, err := s.mutex.State(ctx)
-	if err != nil {
-		return err
 	}
 	ends := true
 	for _, key := range s.keys() {
@@ -243,9 +250,8 @@ func (s *story) afterwards(ctx context.Context) error {
 		}
 		ends = ends && ttl != -1
 	}
-	s.check(unlock.Refusal == "" && well && state.Owner == "" && ends, "C unlocks, and the processes end",
-		"the lock is free, and no key without a TTL")
-	err = s.deleteKeys(ctx)
+	s.check(well && ends, "the processes end by themselves", "no key without a TTL")
+	err := s.deleteKeys(ctx)
 	if err != nil {
 		return err
 	}

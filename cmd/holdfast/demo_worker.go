@@ -28,19 +28,25 @@ const workerCommand = "demo-worker"
 
 // order is a line that the demo writes to a worker.
 type order struct {
-	Op string // start, try, lock, unlock, look, write, queue
+	Op string // start, try, lock, unlock, look, write, queue; of the family: take, give, crowd, await, awake
 
 	// of "start"
 	Redis, Name, Store string
-	Lease              time.Duration
-	Masters            []string // in place of Redis: the lock is one of a quorum
-	Emulated           bool     // they cannot tell since when they run
+	Lease              time.Duration // of "take" too, there of those who are to die
+	Masters            []string      // in place of Redis: the lock is one of a quorum
+	Emulated           bool          // they cannot tell since when they run
 
-	Value string // of "write"
+	Value string // of "write"; of "take": what a leader says of itself
+
+	// of the family
+	Lock      string // see toRead and the others
+	N, Rounds int    // permits, or goroutines and how often each of them takes the lock
+	Once      bool   // do not wait
+	Stranger  bool   // under an owner that holds nothing
 }
 
-// result is a line that a worker writes to the demo: the answer to an order, or "lost" or "served",
-// which come by themselves. Times are those of the machine's clock, because the processes compare
+// result is a line that a worker writes to the demo: the answer to an order, or "lost", "served" or
+// "opened", which come by themselves. Times are those of the machine's clock, because the processes compare
 // them.
 type result struct {
 	Op      string
@@ -50,6 +56,7 @@ type result struct {
 	Owner   string
 	Token   uint64
 	Count   int
+	Most    int    // of "crowd": how many were inside at once
 	Seen    uint64 // the token for which a write was refused
 	Refusal string // not acquired, lost, stale; other errors are only in Error
 	Error   string
@@ -61,6 +68,7 @@ type worker struct {
 	clients []*holdfast.Client // of the same; several if the lock is one of a quorum
 	mutex   holdfast.Locker
 	fair    *fairlock.Mutex
+	kin     kin
 	store   string
 	guard   *fence.Redis
 	holds   []*holdfast.Hold // the innermost last
@@ -68,7 +76,7 @@ type worker struct {
 
 	mu      sync.Mutex // guards out
 	out     *json.Encoder
-	watches sync.WaitGroup // goroutines that wait for the loss of a hold, or in the queue of the fair lock
+	watches sync.WaitGroup // goroutines that wait for the loss of a hold, in the queue of the fair lock, or for the latch
 }
 
 func newWorker() *cobra.Command {
@@ -131,6 +139,17 @@ func (w *worker) obey(o order, r *result) (err error) {
 		return nil
 	case "write":
 		return w.write(o.Value, r)
+	case "take":
+		return w.take(o, r)
+	case "give":
+		return w.give(o)
+	case "crowd":
+		return w.crowd(o, r)
+	case "await":
+		return w.await(o)
+	case "awake":
+		r.Count = int(w.kin.awake.Load())
+		return nil
 	}
 	return fmt.Errorf("unknown order %q", o.Op)
 }
@@ -142,6 +161,8 @@ func (w *worker) start(o order) error {
 	client := w.clients[0]
 	w.mutex, w.fair, w.store = rlock.New(client, o.Name), fairlock.New(client, fairName(o.Name)), o.Store
 	w.guard = fence.NewRedis(w.rdbs[0])
+	w.kin.family, w.kin.owner = newFamily(client, o.Name), holdfast.WithOwner(context.Background())
+	w.kin.holds = make(map[string]*holdfast.Hold)
 	return nil
 }
 

@@ -89,6 +89,7 @@ local function sweep(enough)
   repeat
     local ended = call('ZRANGEBYSCORE', permits, '-inf', now, 'LIMIT', 0, look)
     if #ended > 0 then
+      change(0) -- fails here if it would fail below, where permits would be gone that nobody counts
       call('ZREM', permits, unpack(ended))
       for _, owner in ipairs(ended) do
         local id = client(owner)
@@ -125,7 +126,11 @@ local function hold(owner, n, lease)
     return changed
   end
   free = changed
-  stay(lease)
+  local ok, refused = pcall(stay, lease)
+  if ok then return end
+  take(owner) -- permits without an end must not stay
+  change(n)
+  return type(refused) == 'table' and refused or redis.error_reply(refused)
 end
 
 -- nextToken returns an error, or nil and the time in microseconds: one more than the last token if the clock does not allow that.
@@ -302,10 +307,9 @@ end
 if n > free then sweep(n) end
 local first = head()
 local function get()
-  local refused = hold(owner, n, lease)
-  if refused then return refused end
   if first then drop(owner) end
-  return granted()
+  local reply = granted() -- before what it says: if this is refused nothing is held
+  return hold(owner, n, lease) or reply
 end
 if n <= free and (not first or first == owner) then return get() end
 if place > 0 then enqueue(owner, n, place) end

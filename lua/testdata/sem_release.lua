@@ -84,6 +84,7 @@ local function sweep(enough)
   repeat
     local ended = call('ZRANGEBYSCORE', permits, '-inf', now, 'LIMIT', 0, look)
     if #ended > 0 then
+      change(0) -- fails here if it would fail below, where permits would be gone that nobody counts
       call('ZREM', permits, unpack(ended))
       for _, owner in ipairs(ended) do
         local id = client(owner)
@@ -120,7 +121,11 @@ local function hold(owner, n, lease)
     return changed
   end
   free = changed
-  stay(lease)
+  local ok, refused = pcall(stay, lease)
+  if ok then return end
+  take(owner) -- permits without an end must not stay
+  change(n)
+  return type(refused) == 'table' and refused or redis.error_reply(refused)
 end
 
 -- nextToken returns an error, or nil and the time in microseconds: one more than the last token if the clock does not allow that.
@@ -269,14 +274,20 @@ local function nearest()
 end
 
 local owner = ARGV[2]
-local held = has(owner)
+local held, known, ends = has(owner), call('GET', name), call('ZSCORE', permits, owner)
 local n = take(owner)
+if n > 0 and tonumber(known or nil) then
+  local changed = redis.pcall('INCRBY', name, n)
+  if type(changed) == 'table' then -- permits that are neither out nor free would be lost
+    several(owner, 1, n, 'ZADD', ends)
+    return changed
+  end
+end
 -- What fails from here on must not look as if nothing had been given back.
 local ok, failed, unheard = pcall(function()
   drop(owner)
   local wrong = count()
   if wrong then return wrong end
-  if known and n > 0 then change(n) end
   sweep(0)
   local refused, untold = grant(ARGV[3], tonumber(ARGV[4]), ARGV[5])
   return refused, untold or ARGV[3] ~= '' and tellOthers(ARGV[3]) or nil

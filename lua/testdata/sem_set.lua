@@ -81,6 +81,7 @@ local function sweep(enough)
   repeat
     local ended = call('ZRANGEBYSCORE', permits, '-inf', now, 'LIMIT', 0, look)
     if #ended > 0 then
+      change(0) -- fails here if it would fail below, where permits would be gone that nobody counts
       call('ZREM', permits, unpack(ended))
       for _, owner in ipairs(ended) do
         local id = client(owner)
@@ -117,7 +118,11 @@ local function hold(owner, n, lease)
     return changed
   end
   free = changed
-  stay(lease)
+  local ok, refused = pcall(stay, lease)
+  if ok then return end
+  take(owner) -- permits without an end must not stay
+  change(n)
+  return type(refused) == 'table' and refused or redis.error_reply(refused)
 end
 
 -- nextToken returns an error, or nil and the time in microseconds: one more than the last token if the clock does not allow that.

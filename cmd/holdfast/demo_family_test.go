@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	mini "github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// chapters are those of the other kinds, each with how many checks it has.
+var chapters = map[string]struct {
+	tell   func(*story, context.Context) error
+	checks int
+}{
+	"rwlock": {(*story).readers, 4}, "semaphore": {(*story).permits, 4}, "latch": {(*story).opening, 2},
+	"multilock": {(*story).several, 2}, "election": {(*story).leaders, 3},
+}
+
+// tellOfFamily tells one chapter on an emulation that does harm before it runs a script. It returns
+// what the demo would show.
+func tellOfFamily(t *testing.T, chapter string, harm func(m *miniredis.Miniredis, script string, keys []string),
+) (*story, string, error) {
+	t.Helper()
+	m := miniredis.RunT(t)
+	m.ClockTTL(true)
+	m.Server().SetPreHook(func(_ *mini.Peer, command string, args ...string) bool {
+		if command == "EVALSHA" && harm != nil {
+			harm(m, args[0], args[2:])
+		}
+		return false // it is run
+	})
+	rdb, err := connect("redis://" + m.Addr())
+	require.NoError(t, err)
+	client, err := holdfast.New(rdb, nil)
+	require.NoError(t, err)
+	var screen bytes.Buffer
+	s := &story{screen: newScreen(&screen), rdb: rdb, client: client, kin: newFamily(client, "demo"), began: time.Now(),
+		start: order{Op: "start", Redis: "redis://" + m.Addr(), Name: "demo", Store: "store", Lease: demoLease}}
+	for _, m := range []**member{&s.a, &s.b, &s.c} {
+		*m, err = recruit(t.Context(), s.start)
+		require.NoError(t, err)
+		s.crew = append(s.crew, *m)
+	}
+	err = chapters[chapter].tell(s, t.Context())
+	for _, m := range s.crew {
+		m.kill()
+	}
+	require.NoError(t, client.Close(context.Background()))
+	require.NoError(t, rdb.Close())
+	return s, screen.String(), err
+}
+
+func TestDemoOfFamily(t *testing.T) {
+	t.Setenv(asCommand, "1") // for the workers
+	for name, chapter := range chapters {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, screen, err := tellOfFamily(t, name, nil)
+			require.NoError(t, err, screen)
+			require.Zero(t, s.failed, screen)
+			require.Equal(t, chapter.checks, s.passed)
+		})
+	}
+}
+
+// The controls: a server that breaks what a kind promises is found out.
+func TestDemoFailsOnABrokenFamily(t *testing.T) {
+	t.Setenv(asCommand, "1")
+	before := func(script *lua.Script, harm func(m *miniredis.Miniredis, keys []string)) func(*miniredis.Miniredis, string,
+		[]string) {
+		return func(m *miniredis.Miniredis, called string, keys []string) {
+			if called == script.Hash() {
+				harm(m, keys)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		chapter, says string
+		harm          func(m *miniredis.Miniredis, script string, keys []string)
+	}{
+		"readers do not wait for a writer": {
+			"rwlock", "FAILED  B waits to write: new readers wait",
+			before(lua.RwRead, func(m *miniredis.Miniredis, _ []string) { m.Del(keys.ForReadWrite("demo:rw").Writers) }),
+		},
+		"permits are forgotten": {
+			"semaphore", "FAILED  A takes two, C takes one; B tries",
+			before(lua.SemAcquire, func(m *miniredis.Miniredis, _ []string) {
+				k := keys.ForPermits("demo:permits")
+				m.Del(k.Name)
+				m.Del(k.Ends)
+			}),
+		},
+		"a latch opens too early": {
+			"latch", "FAILED  A and C wait; one of two has counted",
+			before(lua.LatchCount, func(m *miniredis.Miniredis, _ []string) { m.Del("demo:latch") }),
+		},
+		"a lock is given away": {
+			"multilock", "FAILED  y is taken: A tries both, and has none",
+			before(lua.Acquire, func(m *miniredis.Miniredis, _ []string) { m.Del("demo:y") }),
+		},
+		"leadership is not handed on": {
+			"election", "FAILED  A resigns: B leads at once",
+			before(lua.ElectionRelease, func(m *miniredis.Miniredis, _ []string) {
+				k := keys.For("demo:election")
+				m.Del(k.Queue)
+				m.Del(k.Deadlines)
+			}),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, screen, err := tellOfFamily(t, c.chapter, c.harm)
+			require.NotZero(t, s.failed, "%s%v", screen, err)
+			require.Contains(t, screen, c.says)
+		})
+	}
+}
+
+// A remark is broken between words and stays indented.
+func TestWrap(t *testing.T) {
+	require.Equal(t, []string{"  one two", "  three"}, wrap("  one two three", 10))
+	require.Equal(t, []string{"on", "redis://127.0.0.1:6379"}, wrap("on redis://127.0.0.1:6379", 10))
+	text := strings.Repeat("word ", 40)
+	lines := wrap(text, columns)
+	require.Equal(t, strings.Fields(text), strings.Fields(strings.Join(lines, " ")))
+	require.False(t, slices.ContainsFunc(lines, func(l string) bool { return len(l) > columns }))
+}
