@@ -82,14 +82,21 @@ var rwReleaseRows = []row{
 		name: "the last place", script: lua.RwWriteRelease, args: "u:h8 PUBLISH", before: readBy9 + waits8,
 		reply: "-1", hash: "mode=read u:h9=1", lease: 60000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h9=60000"}, fair: fair{listen: "rw", told: "rw:1"},
-		cut: "\n    tell()", paste: "",
+		cut: "then tell() end", paste: "then end",
 	},
 	{
 		name: "a place, and another waits", script: lua.RwWriteRelease, args: "u:h7 PUBLISH",
 		before: readBy9 + waits8 + "; ZADD WRITERS @3000 u:h7",
 		reply:  "-1", hash: "mode=read u:h9=1", lease: 60000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h9=60000", writers: "u:h8@40000"}, fair: fair{listen: "rw"},
-		cut: "== 1 and call('EXISTS', KEYS[3]) == 0", paste: "== 1",
+		cut: "if call('ZCOUNT', KEYS[3], '(' .. now, '+inf') == 0 then", paste: "if true then",
+	},
+	{
+		name: "the last place that counts", script: lua.RwWriteRelease, args: "u:h7 PUBLISH",
+		before: readBy9 + waits8 + "; ZADD WRITERS @3000 u:h7; ZADD WRITERS @-1000 u:h8",
+		reply:  "-1", hash: "mode=read u:h9=1", lease: 60000, token: "5000", keep: 20000,
+		readWrite: readWrite{reads: "u:h9=60000", writers: "u:h8@-1000"}, fair: fair{listen: "rw", told: "rw:1"},
+		cut: "call('ZCOUNT', KEYS[3], '(' .. now, '+inf') == 0", paste: "call('EXISTS', KEYS[3]) == 0",
 	},
 }
 

@@ -4,7 +4,7 @@
 -- ARGV  1 owner       2 PUBLISH or SPUBLISH, empty to tell nobody
 -- Reply {1}           given back, and announced
 --       {1, error}    given back, but the announcement was refused (no permission for the channel)
---       {-1}          the owner does not write; its place, if it had one, was given back, and that is announced if it was the last
+--       {-1}          the owner does not write; its place, if it had one, was given back, and that is announced if no other counts
 -- Atomic: nobody sees the lock free before the announcement is on its way.
 --
 -- If the owner reads too, it goes on reading, as one of any number: the hash lasts as long as its lease to read.
@@ -12,11 +12,13 @@ local call = redis.call
 local name, command, field = KEYS[1], ARGV[2], ARGV[1] .. ':write'
 if call('HEXISTS', name, field) == 0 then
   -- Also a write that changes nothing, which a replica refuses: it may not know of the holder yet.
-  if call('ZREM', KEYS[3], ARGV[1]) == 1 and call('EXISTS', KEYS[3]) == 0 then
+  if call('ZREM', KEYS[3], ARGV[1]) == 1 then
+    -- include clock
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
     local function tell()
       -- include free
     end
-    tell()
+    if call('ZCOUNT', KEYS[3], '(' .. now, '+inf') == 0 then tell() end -- those of the dead are there for as long as others'
   end
   return {-1}
 end

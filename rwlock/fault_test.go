@@ -226,3 +226,50 @@ func TestCancelledWriter(t *testing.T) {
 		unlock(t, first)
 	}
 }
+
+// refusedAfterwards has a writer leave while the answer that refuses it is on its way. It returns how
+// many places the server has when the client has heard that answer, and has done what it wants to.
+func refusedAfterwards(t *testing.T, hooks ...redis.Hook) int64 {
+	t.Helper()
+	l := newLab(t)
+	h, err := l.process(nil).RLock(t.Context())
+	reader := hold(t, h, err)
+	proxy := faultproxy.New(t, redistest.Shared(t).Addr())
+	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
+	for _, hook := range hooks {
+		rdb.AddHook(hook)
+	}
+	c := newClient(t, rdb, nil)
+	mutex := rwlock.New(c, l.name)
+	// Afterwards the server knows the script and the client its clock. It is slow to answer, so who
+	// leaves does not wait for it.
+	slow := proxy.DelayReply(faultproxy.Script(lua.RwWrite.Hash()), 0, 50*time.Millisecond)
+	h, err = mutex.TryLock(t.Context())
+	refused(t, h, err)
+	slow.Clear()
+	rule := proxy.On(faultproxy.Script(lua.RwWrite.Hash()), 1, faultproxy.HoldReply)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	writer := background(ctx, mutex.Lock)
+	<-rule.Fired()
+	writers := "holdfast_rwlock_writers:{" + l.name + "}"
+	require.EqualValues(t, 1, l.waiting(), "it has a place")
+	require.NoError(t, l.rdb.Persist(t.Context(), writers).Err()) // which does not end by itself now
+	cancel()
+	require.ErrorIs(t, (<-writer).err, context.Canceled)
+	rule.Release()
+	require.NoError(t, c.Close(t.Context())) // waits for what is under way
+	left := l.waiting()
+	require.NoError(t, l.rdb.Del(t.Context(), writers).Err())
+	unlock(t, reader)
+	return left
+}
+
+// A writer whose call was cancelled leaves no place, also if it is refused after that.
+func TestRefusedAfterwards(t *testing.T) { require.Zero(t, refusedAfterwards(t)) }
+
+// The control: it had one.
+func TestRefusedAfterwardsControl(t *testing.T) {
+	none := mutant.Hook(lua.RwWriteRelease, "local call", "if true then return {-1} end\nlocal call")
+	require.EqualValues(t, 1, refusedAfterwards(t, none))
+}

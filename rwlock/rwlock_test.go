@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -181,6 +182,29 @@ func TestWaitingWriter(t *testing.T) {
 	unlock(t, first)
 	require.Empty(t, l.fields())
 	require.Zero(t, l.waiting())
+}
+
+// A writer that gives up lets the readers in at once, also where another one died while it waited,
+// a while ago.
+func TestLastWriterThatWaits(t *testing.T) {
+	l := newLab(t)
+	h, err := l.process(nil).RLock(t.Context())
+	first := hold(t, h, err)
+	writers := "holdfast_rwlock_writers:{" + l.name + "}"
+	require.NoError(t, l.rdb.ZAdd(t.Context(), writers, redis.Z{Score: 1, Member: "dead:h1"}).Err())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	writer := background(ctx, l.process(nil).Lock)
+	eventually(t, "it waits", func() bool { return l.waiting() == 2 })
+	ear := l.rdb.Subscribe(t.Context(), "redisson_rwlock:{"+l.name+"}")
+	defer ear.Close()
+	_, err = ear.Receive(t.Context())
+	require.NoError(t, err)
+	cancel()
+	require.ErrorIs(t, (<-writer).err, context.Canceled)
+	_, err = ear.ReceiveTimeout(t.Context(), patience)
+	require.NoError(t, err, "nobody is told")
+	unlock(t, first)
 }
 
 // Readers and writers take turns: a reader lets one writer go first, and a writer all readers that

@@ -38,11 +38,12 @@ func (f *field) Ask(a Attempt) Result {
 		}
 		return c.session.Repeat(ctx, c.server, op, failed)
 	}
-	// A caller that left in the middle of it may have been granted the lock: late gives it back, as
-	// soon as that is known.
+	// A caller that left in the middle of it may have been granted the lock, or have a place among those
+	// who wait: late gives that back, as soon as it is known.
 	o, ok := c.session.CallPromptly(wait, c.server, run, a.Failed, func(o remote.Outcome) {
-		if before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done {
-			f.Undo(a.Want.Stands(), true)
+		stray := before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done
+		if stray || place {
+			f.Undo(a.Want.Stands(), stray)
 		}
 	})
 	if !ok {

@@ -1,0 +1,239 @@
+package rw
+
+import "github.com/holdfast-go/holdfast/lua"
+
+// next calls emit for everything that can happen in s. The labels are constants, so that they cost
+// nothing.
+//
+// A request travels in no time, since nothing that its sender does depends on whether it is still
+// on its way: one that is slow is one that is sent later. What is late all the same was sent before
+// its sender went on without it. Answers that make a difference to trust travel on their own. A
+// message that wakes is there until its client asks, because what it tells is older than that.
+func (m *rwlock) next(s state, emit func(string, state)) {
+	for c := range m.clients {
+		if s.clients[c].dead {
+			continue
+		}
+		m.wants(s, c, emit)
+		m.asks(s, c, emit)
+		m.listens(s, c, emit)
+		m.leaves(s, c, emit)
+		for side := range sides {
+			m.holds(s, c, side, emit)
+			m.renewals(s, c, side, emit)
+		}
+	}
+	m.network(s, emit)
+	m.operator(s, emit)
+	m.time(s, emit)
+}
+
+// wants are what the user of a client may want next.
+func (m *rwlock) wants(s state, c int, emit func(string, state)) {
+	cl := &s.clients[c]
+	if cl.id != 0 || cl.gen >= gens {
+		return
+	}
+	id := ownerID(c, cl.gen)
+	for side := range sides {
+		other := &cl.held[1-side]
+		switch {
+		case cl.wishes[side] == 0 || cl.held[side].id != 0:
+			continue
+		case side == write && other.id != 0 && !m.off.has(upgrade):
+			continue // ErrUpgrade: nothing is sent
+		case other.id != 0 && other.id != id && !m.off.has(siblings):
+			continue // it would be another owner to the server
+		}
+		n := s
+		nc := &n.clients[c]
+		nc.wishes[side]--
+		nc.id, nc.side, nc.wake = id, side, true
+		emit(labels[c][lWants+int(side)], n)
+	}
+}
+
+// asks are attempts to get the lock, and what comes of them.
+func (m *rwlock) asks(s state, c int, emit func(string, state)) {
+	cl := &s.clients[c]
+	if cl.granted != 0 {
+		n := s
+		if m.take(&n, c) {
+			emit(labels[c][lAnswer], n)
+		}
+		return
+	}
+	if cl.id == 0 || !cl.wake {
+		return
+	}
+	request := m.attempt(cl)
+	n := s
+	m.answered(&n, c, m.run(&n, request, false))
+	emit(labels[c][lAsks], n)
+	if s.faults == 0 || c >= m.frail {
+		return
+	}
+	n = s
+	n.faults--
+	n.clients[c].stray = true
+	m.run(&n, request, false)
+	emit(labels[c][lAskedUnheard], n)
+	n = s
+	n.faults--
+	n.clients[c].stray = true
+	m.keep(&n, request)
+	emit(labels[c][lAskedLate], n)
+}
+
+// attempt is the request of a client that asks.
+func (m *rwlock) attempt(cl *client) message {
+	if cl.side == read {
+		return message{kind: askRead, id: cl.id, count: cl.ticket, again: cl.stray}
+	}
+	return message{kind: askWrite, id: cl.id, again: cl.stray && !m.off.has(againWaiting)}
+}
+
+// answered is what a client makes of the answer to its attempt.
+func (m *rwlock) answered(s *state, c int, a answer) {
+	cl := &s.clients[c]
+	cl.wake = false
+	if a.status == lua.Done {
+		cl.granted, cl.lasts = a.token, m.lease(c, false)-1
+		return
+	}
+	if cl.side == write {
+		cl.placed, cl.look = true, min(a.left, m.looks())
+		if s.keys.writes(cl.id) {
+			s.wrong |= byItself
+		}
+	} else {
+		cl.look = a.left
+		if !cl.asked { // who writes is the one that it lets go first
+			cl.let = s.mode == writing && !s.keys.writes(cl.id)
+		}
+		if cl.ticket == 0 {
+			cl.ticket = a.ticket
+		}
+	}
+	cl.asked = true
+}
+
+// looks is after how long a writer looks that waits, at the latest: a third of the time for which
+// its place counts.
+func (m *rwlock) looks() uint8 { return max(m.place/3, 1) }
+
+// take begins a hold.
+func (m *rwlock) take(s *state, c int) bool {
+	cl := &s.clients[c]
+	if cl.lasts == 0 && !m.off.has(fromSending) {
+		return m.undone(s, c, true)
+	}
+	left := cl.lasts
+	if m.off.has(fromSending) {
+		left = m.lease(c, false) - 1
+	}
+	cl.held[cl.side] = hold{id: cl.id, holds: 1, trust: left, token: cl.granted, stray: cl.stray}
+	cl.quit()
+	return true
+}
+
+// quit ends what a client asks for.
+func (cl *client) quit() {
+	*cl = client{held: cl.held, gen: cl.gen, wishes: cl.wishes}
+}
+
+// undone ends what a client asks for, and begins to give back what the server may have of it, or
+// get. False: the bounds have no room for that.
+func (m *rwlock) undone(s *state, c int, stray bool) bool {
+	cl := &s.clients[c]
+	id, side, placed := cl.id, cl.side, cl.placed
+	stray = stray || cl.stray
+	cl.quit()
+	if !stray && !placed {
+		return true
+	}
+	m.spend(s, id)
+	return m.beginUndo(s, side, id, stray)
+}
+
+// spend makes a client use another owner id from now on.
+func (m *rwlock) spend(s *state, id uint8) {
+	c := clientOf(id)
+	if cl := &s.clients[c]; cl.gen < gens && ownerID(c, cl.gen) == id && !m.off.has(fresh) {
+		cl.gen++
+	}
+}
+
+func (m *rwlock) beginUndo(s *state, side, id uint8, stray bool) bool {
+	step := uint8(undoLast)
+	if stray && !m.off.has(undoAgain) {
+		step = undoFirst
+	}
+	if m.off.has(undo) || s.put(message{kind: kindOf(side, undoWrite, undoRead), id: id, step: step}) {
+		return true
+	}
+	m.cut++
+	return false
+}
+
+// listens is the subscription of a client that waits. Its confirmation is a reason to ask once
+// more.
+func (m *rwlock) listens(s state, c int, emit func(string, state)) {
+	cl := &s.clients[c]
+	if cl.id == 0 || !cl.asked || cl.granted != 0 {
+		return
+	}
+	n := s
+	switch cl.sub {
+	case off:
+		n.clients[c].sub = heard
+		n.clients[c].wake = cl.wake || !m.off.has(listensThen)
+		emit(labels[c][lListens], n)
+	case broken:
+		if n.clients[c].sub = heard; !m.off.has(noticesBreak) {
+			n.clients[c].wake = true
+		}
+		emit(labels[c][lNotices], n)
+	case heard:
+		if s.breaks > 0 && c < m.frail {
+			n.breaks--
+			n.clients[c].sub, n.clients[c].wake = broken, false
+			emit(labels[c][lBreaks], n)
+		}
+	}
+}
+
+// leaves are callers that wait no longer, attempts that are given up, and processes that die.
+func (m *rwlock) leaves(s state, c int, emit func(string, state)) {
+	cl := &s.clients[c]
+	if c >= m.frail {
+		return
+	}
+	if s.crashes > 0 && (cl.id != 0 || cl.held != [sides]hold{} || m.busy(&s, c)) {
+		n := s
+		n.crashes--
+		m.crash(&n, c)
+		emit(labels[c][lDies], n)
+	}
+	if cl.id == 0 || s.leaves == 0 {
+		return
+	}
+	n := s
+	n.leaves--
+	if m.undone(&n, c, cl.granted != 0) {
+		emit(labels[c][lLeaves], n)
+	}
+	if cl.wake && cl.granted == 0 {
+		n = s
+		n.leaves--
+		r := m.attempt(cl)
+		r.kind = kindOf(cl.side, lateWrite, lateRead)
+		n.clients[c].quit()
+		m.spend(&n, cl.id)
+		if n.put(r) {
+			emit(labels[c][lLeavesAsking], n)
+		} else {
+			m.cut++
+		}
+	}
+}

@@ -1,0 +1,346 @@
+package rw
+
+import "github.com/holdfast-go/holdfast/lua"
+
+// Steps of an undo: a release, a pause that is longer than a message lives, and another release.
+// Without a straggler the last is enough.
+const (
+	undoFirst = 1
+	undoPause = 2
+	undoLast  = 3
+)
+
+// aged is an attempt that its client gave up a while ago: the last release of an undo comes after
+// it has become that.
+const aged = 1
+
+// run executes a request, and notes what it did to whom: whatever a client believes, some things
+// must not happen. straggler: nobody waits for the answer.
+func (m *rwlock) run(s *state, r message, straggler bool) (a answer) {
+	before := s.keys
+	c := 0
+	if r.id != 0 {
+		c = clientOf(r.id)
+	}
+	switch r.kind {
+	case askWrite, lateWrite, askRead, lateRead:
+		if r.step == aged && !m.off.has(lateness) {
+			return answer{status: lua.Late}
+		}
+		if r.kind == askRead || r.kind == lateRead {
+			a = s.read(m.off, r.id, m.leases[c], r.count)
+			m.judgeRead(s, &before, r, a)
+		} else {
+			a = s.write(m.off, r.id, m.leases[c], m.place, r.again)
+			m.judgeWrite(s, &before, r, a)
+		}
+	case releaseWrite, undoWrite:
+		a = s.releaseWrite(m.off, r.id)
+	case releaseRead, undoRead:
+		a = s.releaseRead(m.off, r.id, m.heard(s))
+	case leaveWrite:
+		a = s.leave(m.off, r.id, m.rest)
+	case recountWrite:
+		a = s.recountWrite(m.off, r.id, r.count, r.lease)
+	case renewWrite:
+		a = s.renewWrite(m.off, r.id, r.lease)
+	case renewRead:
+		a = s.renewRead(m.off, r.id, r.lease, r.count)
+	}
+	if side, counts := counted(r, a); counts && !(straggler && r.ask()) { // an attempt that is late says no count
+		bit := uint32(1) << (r.id - 1 + side*ids)
+		if s.dirty &^= bit; straggler {
+			s.dirty |= bit
+		}
+	}
+	m.judge(s, &before, r.kind, 1<<(r.id-1))
+	if a.told {
+		m.tell(s)
+	}
+	m.judgeTold(s, &before)
+	return a
+}
+
+// counted reports whether a request has said an owner's count.
+func counted(r message, a answer) (side uint8, is bool) {
+	switch {
+	case a.status != lua.Done:
+		return 0, false
+	case r.kind == askWrite || r.kind == recountWrite:
+		return write, true
+	case r.kind == askRead || r.kind == renewRead && r.count > 0:
+		return read, true
+	}
+	return 0, false
+}
+
+// heard reports whether anybody listens.
+func (m *rwlock) heard(s *state) bool {
+	for c := range m.clients {
+		if s.clients[c].sub == heard {
+			return true
+		}
+	}
+	return false
+}
+
+// tell gives all who listen a reason to ask.
+func (m *rwlock) tell(s *state) {
+	for c := range m.clients {
+		if cl := &s.clients[c]; cl.sub == heard && cl.granted == 0 {
+			cl.wake = true
+		}
+	}
+}
+
+// keep leaves a request to the network: it may arrive at any time from here on, or never. Where the
+// bounds have no room for it, never.
+func (m *rwlock) keep(s *state, r message) {
+	n := 0
+	for _, other := range s.net {
+		if other != (message{}) && !other.background() {
+			n++
+		}
+	}
+	if r.kind == askRead {
+		r.again = false // of which the script knows nothing
+	}
+	if n >= m.messages || !s.put(r) {
+		m.cut++
+	}
+}
+
+// network is what happens to messages that no caller waits for.
+func (m *rwlock) network(s state, emit func(string, state)) {
+	for i, r := range s.net {
+		if r == (message{}) {
+			return
+		}
+		if i > 0 && r == s.net[i-1] {
+			continue // the same again
+		}
+		c := clientOf(r.id)
+		n := s
+		n.take(i)
+		switch r.kind {
+		case undoWrite, undoRead:
+			if m.undoStep(&n, r) {
+				emit(labels[c][lUndoes], n)
+			}
+		case lateWrite, lateRead:
+			m.lateAnswer(s, i, r, emit)
+		default:
+			emit(labels[c][lDropped], n)
+			m.run(&n, r, true)
+			emit(labels[c][lStraggler], n)
+		}
+	}
+}
+
+func (m *rwlock) undoStep(s *state, r message) bool {
+	if r.step == undoPause {
+		if !m.still || s.expects(r.id) {
+			return false // see netTick
+		}
+		r.step = undoLast
+	}
+	m.run(s, r, false)
+	r.step++
+	return r.step > undoLast || s.put(r)
+}
+
+// expects reports whether an attempt of an owner's may still arrive.
+func (s *state) expects(id uint8) bool {
+	for _, r := range s.net {
+		if r.id == id && r.ask() {
+			return true
+		}
+	}
+	return false
+}
+
+// lateAnswer is an attempt that runs after its caller has left. Its answer comes at once: nothing
+// waits in between.
+func (m *rwlock) lateAnswer(s state, i int, r message, emit func(string, state)) {
+	c, side := clientOf(r.id), write
+	if r.kind == lateRead {
+		side = read
+	}
+	n := s
+	n.take(i)
+	a := m.run(&n, r, false)
+	gives := a.status == lua.Done || r.again || side == write && !m.off.has(undoPlace)
+	if !gives || m.beginUndo(&n, side, r.id, true) {
+		emit(labels[c][lLateAnswer], n)
+	}
+	if s.faults == 0 {
+		return
+	}
+	n = s
+	n.take(i)
+	n.faults--
+	m.keep(&n, message{kind: kindOf(side, askWrite, askRead), id: r.id, count: r.count, again: r.again})
+	if m.beginUndo(&n, side, r.id, true) {
+		emit(labels[c][lLateUnheard], n)
+	}
+}
+
+// busy reports whether a client does something in the background.
+func (m *rwlock) busy(s *state, c int) bool {
+	for _, r := range s.net {
+		if r.background() && clientOf(r.id) == c {
+			return true
+		}
+	}
+	return false
+}
+
+// crash ends a process with all that it does in the background. What it has sent may arrive.
+func (m *rwlock) crash(s *state, c int) {
+	var rest []message
+	gone := func(id uint8) {
+		if id != 0 {
+			s.crashed |= 1 << (id - 1)
+		}
+	}
+	for i := 0; i < maxMessages && s.net[i] != (message{}); {
+		r := s.net[i]
+		if !r.background() || clientOf(r.id) != c {
+			i++
+			continue
+		}
+		s.take(i)
+		gone(r.id)
+		switch r.kind {
+		case lateWrite, lateRead:
+			r.kind -= lateWrite - askWrite
+			rest = append(rest, r)
+		}
+	}
+	cl := &s.clients[c]
+	gone(cl.id)
+	if cl.wake && cl.granted == 0 {
+		rest = append(rest, m.attempt(cl))
+	}
+	for _, h := range cl.held {
+		gone(h.id)
+	}
+	*cl = client{dead: true, gen: gens}
+	for _, r := range rest {
+		m.keep(s, r)
+	}
+}
+
+// operator is somebody who looks who has the lock, and then forces these out.
+func (m *rwlock) operator(s state, emit func(string, state)) {
+	if s.seenBy != nobody {
+		n := s
+		n.seen, n.seenBy, n.forced = 0, nobody, true
+		var a answer
+		if s.seenBy == writing {
+			for id := range uint8(ids) {
+				if s.seen == 1<<id {
+					a = n.releaseWrite(m.off, id+1)
+				}
+			}
+		} else {
+			a = n.force(m.off, s.seen)
+		}
+		m.judge(&n, &s.keys, releaseWrite, s.seen)
+		if a.told {
+			m.tell(&n)
+		}
+		m.judgeTold(&n, &s.keys)
+		emit(forceLabel, n)
+		return
+	}
+	if s.forces == 0 || s.mode == nobody {
+		return
+	}
+	s.forces--
+	s.seenBy = s.mode
+	for id := range uint8(ids) {
+		if s.mode == writing && s.writer == id+1 || s.mode == reading && s.reads(id+1) {
+			s.seen |= 1 << id
+		}
+	}
+	emit(seeLabel, s)
+}
+
+// time is a tick of all clocks, and what can happen to the server's data.
+func (m *rwlock) time(s state, emit func(string, state)) {
+	n := s
+	n.tick()
+	ok := m.losses == 0 || s.clock < horizon
+	if m.losses > 0 {
+		n.clock++
+	}
+	less(&n.stays)
+	for c := range m.clients {
+		ok = ok && m.clientTick(&n, c)
+	}
+	m.netTick(&n)
+	if ok && !m.still {
+		emit(tickLabel, n)
+	}
+	if s.losses == 0 {
+		return
+	}
+	n = s
+	n.losses--
+	n.keys = keys{clock: s.clock}
+	emit(lostLabel, n)
+	if s.clock > clockStep && s.token != 0 {
+		n = s
+		n.losses--
+		n.clock -= clockStep
+		emit(backLabel, n)
+	}
+}
+
+const (
+	clockStep = 3  // by which it is set back: less than a token's key lives
+	horizon   = 10 // of the clock, where there is one
+)
+
+// clientTick ends what is trusted no more, and wakes who sleeps for long enough.
+func (m *rwlock) clientTick(s *state, c int) bool {
+	cl := &s.clients[c]
+	less(&cl.lasts)
+	less(&cl.waited)
+	if less(&cl.look) && !m.off.has(looks) && cl.granted == 0 {
+		cl.wake = true
+	}
+	for side := range sides {
+		h := &cl.held[side]
+		less(&h.renewed)
+		switch {
+		case h.id == 0:
+		case h.trust > 1:
+			h.trust--
+		case !m.off.has(deadline) && !m.end(s, c, side, true, true):
+			return false
+		}
+	}
+	return true
+}
+
+// netTick makes what is late aged, ends the lives of other stragglers where they have one, and the
+// pauses of undos.
+func (m *rwlock) netTick(s *state) {
+	old := s.net
+	s.net = [maxMessages]message{}
+	for _, r := range old {
+		switch {
+		case r == (message{}):
+			return
+		case r.step == undoPause:
+			r.step = undoLast
+		case r.ask():
+			r.step = aged
+		case !r.background() && m.brief:
+			continue
+		}
+		_ = s.put(r)
+	}
+}

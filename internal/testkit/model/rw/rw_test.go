@@ -1,0 +1,128 @@
+package rw
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// rwlock is the model of a read-write lock: what the scripts do to its keys, what clients do when
+// answers and messages come, come late or do not come, and a network that loses, delays and
+// reorders what was sent on different connections.
+//
+// Time goes in ticks, for all clocks alike; a hold is trusted for a tick less than its lease.
+// Processes are always scheduled: a client notices in the same tick that its trust is over. The
+// fields are the bounds.
+type rwlock struct {
+	clients  int
+	frail    int                      // how many of them meet faults, leave and die
+	wishes   [maxClients][sides]uint8 // how often each wants to write, and to read
+	leases   [maxClients]uint8        // ticks
+	long     uint8                    // a lease that was extended; 0: nobody does that
+	place    uint8                    // for how long that of a writer counts, ticks
+	rest     uint8                    // for how long a lock stays taken whose writer unlocks it; 0: it is free
+	depth    uint8                    // of re-entries
+	messages int                      // that were given up and may still arrive, at a time
+	faults   uint8                    // answers that do not come in time
+	leavers  uint8
+	crashes  uint8
+	breaks   uint8 // of subscriptions
+	losses   uint8 // of the server's keys, or of its time
+	forces   uint8
+	renews   bool // there is a watchdog
+	brief    bool // of late requests only those that may take the lock arrive later than a tick
+	still    bool // no time passes: who waits is helped by messages alone
+	off      defence
+	only     error // look for this violation alone
+	cut      int   // messages for which the bounds had no room
+}
+
+func (m *rwlock) start() state {
+	s := state{
+		faults: m.faults, leaves: m.leavers, crashes: m.crashes, breaks: m.breaks, losses: m.losses, forces: m.forces,
+	}
+	if m.losses > 0 {
+		s.clock = 2 * clockStep
+	}
+	for c := range m.clients {
+		s.clients[c].wishes = m.wishes[c]
+	}
+	return s
+}
+
+// explore also looks whether everybody who waits can be granted the lock from everywhere, and all
+// can come to rest: by answers and messages, attempts, unlocks and time, without a fault, a renewal
+// or a new wish.
+func (m *rwlock) explore(t testing.TB) model.Report[state] {
+	t.Helper()
+	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 4_000_000}
+	if m.losses == 0 && (m.only == nil || errors.Is(m.only, model.ErrStuck)) {
+		explored.Goal, explored.Quiet = m.free, func(label string) bool { return !loud[label] }
+	}
+	r, err := model.Explore(explored)
+	if err != nil { t.Errorf("%v %v", m.off, err)}
+	return r
+}
+
+type (
+	wishes = [maxClients][sides]uint8
+	leases = [maxClients]uint8
+)
+
+// The scenarios. One with everything in it would not end; each has what its defences are against.
+var (
+	reenters      = rwlock{clients: 2, frail: 1, wishes: wishes{{1, 1}, {1, 0}}, leases: leases{2, 2}, place: 2, depth: 2, messages: 1, faults: 1}
+	extends       = rwlock{clients: 2, frail: 1, wishes: wishes{{1, 1}, {1, 0}}, leases: leases{2, 2}, long: 4, place: 2, depth: 1, messages: 1, faults: 1, renews: true}
+	shares        = rwlock{clients: 3, frail: 1, wishes: wishes{{0, 1}, {0, 1}, {1, 0}}, leases: leases{2, 4, 3}, place: 2, depth: 1, crashes: 1, renews: true}
+	turning       = rwlock{clients: 3, frail: 1, wishes: wishes{{1, 0}, {0, 2}, {2, 0}}, leases: leases{2, 2, 2}, place: 2, depth: 1}
+	leavesWriting = rwlock{clients: 2, frail: 1, wishes: wishes{{2, 0}, {0, 1}}, leases: leases{2, 2}, place: 2, depth: 1, messages: 2, faults: 1, leavers: 1, brief: true}
+	leavesReading = rwlock{clients: 2, frail: 1, wishes: wishes{{0, 2}, {1, 0}}, leases: leases{2, 2}, place: 2, depth: 1, messages: 2, faults: 1, leavers: 1, brief: true}
+	yields        = rwlock{clients: 3, frail: 2, wishes: wishes{{1, 0}, {1, 0}, {0, 2}}, leases: leases{2, 2, 4}, place: 2, depth: 1, leavers: 1, crashes: 1, brief: true}
+	calls         = rwlock{clients: 3, frail: 2, wishes: wishes{{1, 1}, {1, 1}, {0, 1}}, leases: leases{2, 2, 2}, place: 2, depth: 1, breaks: 1, leavers: 1, still: true}
+	stays         = rwlock{clients: 2, frail: 1, wishes: wishes{{1, 1}, {0, 1}}, leases: leases{4, 2}, place: 2, rest: 1, depth: 1, messages: 1, faults: 1, renews: true}
+	forced        = rwlock{clients: 3, frail: 1, wishes: wishes{{1, 1}, {0, 1}, {1, 0}}, leases: leases{2, 2, 2}, place: 2, depth: 1, forces: 1}
+	forgets       = rwlock{clients: 2, wishes: wishes{{1, 1}, {1, 0}}, leases: leases{2, 2}, place: 2, depth: 1, losses: 1}
+)
+
+// TestReadWriteModel: in no state that can be reached is a promise broken.
+func TestReadWriteModel(t *testing.T) {
+	for _, scenario := range []struct {
+		name  string
+		bound rwlock
+	}{
+		{"re-enters", reenters}, {"extends", extends}, {"shares", shares}, {"takes turns", turning}, {"leaves, and writes", leavesWriting}, {"leaves, and reads", leavesReading},
+		{"yields", yields}, {"no time", calls}, {"stays", stays}, {"forced", forced}, {"server forgets", forgets},
+	} {
+		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
+			m := large(scenario.bound)
+			r := m.explore(t)
+			t.Logf("proof: model of the read-write lock, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds %s",
+				scenario.name, r.States, r.Transitions, r.Depth, m.cut, bounds(m))
+			if r.Violation != nil {
+				t.Error(r.Violation)
+			}
+		})
+	}
+}
+
+// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment.
+func large(m rwlock) rwlock {
+	if os.Getenv("HOLDFAST_MODEL") != "large" {
+		return m
+	}
+	return m
+}
+
+func bounds(m rwlock) string {
+	return fmt.Sprintf("(clients %d, frail %d, wishes %v, leases %v and %d, places %d, depth %d, messages %d, faults %d, leavers %d, "+
+		"crashes %d, breaks %d, losses %d, forces %d)", m.clients, m.frail, m.wishes, m.leases, m.long, m.place, m.depth,
+		m.messages, m.faults, m.leavers, m.crashes, m.breaks, m.losses, m.forces)
+}

@@ -1,0 +1,355 @@
+package rw
+
+import "github.com/holdfast-go/holdfast/lua"
+
+// keys are what a lock is at the server, with time in ticks: the server half of the model. Its
+// methods say in Go what the scripts say in Lua; TestModelIsLikeTheScripts runs both side by side.
+type keys struct {
+	mode    uint8 // of the hash; nobody: there is none
+	writer  uint8 // whose field it is that ends in ":write", 0: there is none
+	count   uint8 // its value
+	left    bool  // that field has been renamed: its owner does not write any more
+	ttl     uint8 // of the hash; endless: none
+	readers [ids]reader
+	places  [ids]uint8 // of owners that wait to write: 0 none, 1 over, else 1 and for how long it counts
+	// keptFor is the time to live of the key of those.
+	keptFor  uint8
+	token    uint8 // 0: no such key
+	tokenTTL uint8
+	clock    uint8 // of the server; 0: tokens are not in question, and their key stands for ever
+}
+
+// reader is an owner's field, and its lease, which is a key of its own.
+type reader struct{ count, lease uint8 }
+
+const endless = 255
+
+// Modes.
+const (
+	nobody uint8 = iota
+	reading
+	writing
+)
+
+// answer is a reply: a status and what comes behind it.
+type answer struct {
+	status lua.Status
+	token  uint8 // of a grant
+	left   uint8 // of a refusal
+	ticket uint8 // of a refusal: 1 and the ticket
+	told   bool  // those who listen were told that the lock may be free
+}
+
+func (k *keys) reads(id uint8) bool { return k.readers[id-1].count > 0 }
+
+func (k *keys) writes(id uint8) bool { return k.writer == id && !k.left }
+
+// rest is for how long the last of the readers' leases lasts.
+func (k *keys) rest() (rest uint8) {
+	for _, r := range k.readers {
+		if r.count > 0 {
+			rest = max(rest, r.lease)
+		}
+	}
+	return rest
+}
+
+// fields reports whether there are any but the mode.
+func (k *keys) fields() bool {
+	for _, r := range k.readers {
+		if r.count > 0 {
+			return true
+		}
+	}
+	return k.writer != 0
+}
+
+// drop deletes the hash. Leases of readers are keys of their own.
+func (k *keys) drop() {
+	k.mode, k.writer, k.count, k.left, k.ttl = nobody, 0, 0, false, 0
+	for i := range k.readers {
+		k.readers[i].count = 0
+	}
+}
+
+// waiting is for how long the last of the places counts.
+func (k *keys) waiting() (left uint8) {
+	for _, p := range k.places {
+		left = max(left, p)
+	}
+	return left - min(left, 1)
+}
+
+// withdraw takes a place back, and reports whether there was one.
+func (k *keys) withdraw(id uint8) bool {
+	had := k.places[id-1] > 0
+	k.places[id-1] = 0
+	if k.places == [ids]uint8{} {
+		k.keptFor = 0
+	}
+	return had
+}
+
+// read is rw_read.lua. ticket is 0, or 1 and the ticket.
+func (k *keys) read(off defence, id, lease, ticket uint8) answer {
+	reads, writes := k.reads(id), k.writes(id)
+	if k.mode == writing && !writes && !off.has(readSeesWriter) {
+		if ticket == 0 {
+			ticket = max(k.token, 1)
+		}
+		return answer{status: lua.Denied, left: k.ttl, ticket: ticket}
+	}
+	goes := reads || writes
+	if off.has(whoReadsPasses) {
+		goes = false
+	}
+	if !goes && !off.has(readerWaits) && (ticket == 0 || k.token <= ticket-1 || off.has(ticketCounts)) {
+		if left := k.waiting(); left > 0 {
+			if ticket == 0 {
+				ticket = k.token + 1
+			}
+			return answer{status: lua.Denied, left: left, ticket: ticket}
+		}
+	}
+	if k.token == 0 {
+		k.token = max(k.clock, 1)
+		k.keepToken(lease)
+	}
+	if off.has(readToken) {
+		k.token++
+	}
+	r := &k.readers[id-1]
+	if reads && !off.has(readLeaseKept) {
+		r.lease = max(r.lease, lease)
+	} else {
+		r.lease = lease
+	}
+	if !reads || off.has(readCountKept) {
+		r.count = 1
+	}
+	switch {
+	case k.mode == nobody:
+		k.mode, k.ttl = reading, lease
+		if off.has(leaseOfGrant) {
+			k.ttl = endless
+		}
+	case off.has(hashLasts):
+		k.ttl = lease
+	default:
+		k.ttl = max(k.ttl, lease)
+	}
+	return answer{status: lua.Done, token: k.token}
+}
+
+func (k *keys) keepToken(lease uint8) {
+	if k.clock != 0 {
+		k.tokenTTL = 2 * lease
+	}
+}
+
+// write is rw_write.lua.
+func (k *keys) write(off defence, id, lease, place uint8, again bool) answer {
+	mine := k.mode == writing && again && k.writes(id) && !off.has(againFlag)
+	blocked, left := false, uint8(0)
+	switch k.mode {
+	case reading:
+		if left = k.rest(); off.has(deadReaders) {
+			left = k.ttl
+		}
+		blocked = left > 0 && !off.has(writeSeesReaders)
+	case writing:
+		blocked, left = !mine, k.ttl
+	}
+	if blocked {
+		if place > 0 && !off.has(placeTaken) {
+			k.places[id-1], k.keptFor = place+1, max(k.keptFor, place)
+		}
+		return answer{status: lua.Denied, left: left}
+	}
+	if mine && k.token != 0 {
+		k.ttl = max(k.ttl, lease)
+		return answer{status: lua.Done, token: k.token}
+	} // mine, but the token was evicted: as if it were free
+	if k.mode == reading { // all of whom are dead
+		k.drop()
+	}
+	if k.token = max(k.token+1, k.clock); off.has(tokenGrows) {
+		k.token = max(k.token-1, k.clock, 1)
+	}
+	k.keepToken(lease)
+	k.mode, k.writer, k.count, k.ttl = writing, id, 1, lease
+	if off.has(leaseOfGrant) {
+		k.ttl = endless
+	}
+	if !off.has(placeAtGrant) {
+		k.withdraw(id)
+	}
+	return answer{status: lua.Done, token: k.token}
+}
+
+// releaseWrite is rw_write_release.lua.
+func (k *keys) releaseWrite(off defence, id uint8) answer {
+	if !k.writes(id) && (!off.has(releaseOwner) || k.writer == 0) {
+		had := !off.has(placeWithdrawn) && k.withdraw(id)
+		last := k.waiting() == 0
+		if off.has(overIsNone) {
+			last = k.keptFor == 0
+		}
+		return answer{status: lua.Gone, told: had && last && !off.has(placeTold)}
+	}
+	if !off.has(placeWithdrawn) {
+		k.withdraw(id)
+	}
+	k.writer, k.count, k.left = 0, 0, false
+	if rest := k.readers[id-1].lease; k.fields() && rest > 0 && !off.has(downgrade) {
+		k.ttl = rest
+		if !off.has(downgradeMode) {
+			k.mode = reading
+		}
+	} else {
+		k.drop()
+	}
+	return answer{status: lua.Done, told: !off.has(writeTold)}
+}
+
+// releaseRead is rw_read_release.lua. heard: somebody listens.
+func (k *keys) releaseRead(off defence, id uint8, heard bool) answer {
+	if !k.reads(id) {
+		return answer{status: lua.Gone}
+	}
+	k.readers[id-1] = reader{}
+	if k.fields() && !off.has(othersStay) {
+		if k.mode == writing || !heard || k.rest() > 0 || off.has(othersLooked) {
+			return answer{status: lua.Done}
+		}
+	}
+	k.drop()
+	return answer{status: lua.Done, told: !off.has(readTold)}
+}
+
+// renewRead is rw_read_renew.lua. count is 0 if it stays as it is.
+func (k *keys) renewRead(off defence, id, lease, count uint8) answer {
+	if !k.reads(id) {
+		if !off.has(renewExists) {
+			return answer{status: lua.Gone}
+		}
+		k.mode, k.readers[id-1].count = max(k.mode, reading), 1
+	}
+	r := &k.readers[id-1]
+	if k.ttl = max(k.ttl, lease); off.has(renewKeeps) {
+		r.lease = lease
+	} else {
+		r.lease = max(r.lease, lease)
+	}
+	switch {
+	case count == 0:
+	case !off.has(absolute):
+		r.count = count
+	case count > 1: // with two levels the second is reached from the first, and left for it
+		r.count++
+	default:
+		r.count--
+	}
+	if k.token != 0 && k.clock != 0 {
+		k.tokenTTL = max(k.tokenTTL, 2*lease)
+	}
+	return answer{status: lua.Done}
+}
+
+// renewWrite is renew.lua for the field of who writes.
+func (k *keys) renewWrite(off defence, id, lease uint8) answer {
+	if !k.writes(id) {
+		if !off.has(renewExists) || k.mode != nobody {
+			return answer{status: lua.Gone}
+		}
+		k.mode, k.writer, k.count = writing, id, 1
+	}
+	if k.ttl <= lease || off.has(renewKeeps) { // of equal ticks a later lease ends later
+		k.ttl = lease
+		if k.token != 0 {
+			k.keepToken(lease)
+		}
+	}
+	return answer{status: lua.Done}
+}
+
+// recountWrite is recount.lua for the field of who writes.
+func (k *keys) recountWrite(off defence, id, count, lease uint8) answer {
+	if !k.writes(id) {
+		return answer{status: lua.Gone}
+	}
+	k.ttl = max(k.ttl, lease)
+	switch {
+	case !off.has(absolute):
+		k.count = count
+	case count > 1:
+		k.count++
+	default:
+		k.count--
+	}
+	return answer{status: lua.Done}
+}
+
+// leave is rw_leave.lua.
+func (k *keys) leave(off defence, id, rest uint8) answer {
+	if k.writer != id {
+		return answer{status: lua.Gone}
+	}
+	if off.has(leaveStays) {
+		return k.releaseWrite(off, id)
+	}
+	rest = max(rest, k.readers[id-1].lease)
+	ends := k.ttl <= rest
+	if !ends {
+		k.ttl = rest
+	}
+	k.left, k.count = !off.has(leaveRenames), 1
+	return answer{status: lua.Done, told: !ends && !off.has(leaveTold)}
+}
+
+// force is rw_force.lua. seen are the readers, by their bits.
+func (k *keys) force(off defence, seen uint16) answer {
+	found := false
+	for i := range k.readers {
+		if r := &k.readers[i]; r.count > 0 && (seen&(1<<i) != 0 || off.has(forceSeen)) {
+			*r, found = reader{}, true
+		}
+	}
+	if !found {
+		return answer{status: lua.Gone}
+	}
+	if !k.fields() {
+		k.drop()
+	}
+	return answer{status: lua.Done, told: true}
+}
+
+// tick is time that passes.
+func (k *keys) tick() {
+	if k.ttl != endless && less(&k.ttl) {
+		k.drop()
+	}
+	for i := range k.readers {
+		less(&k.readers[i].lease)
+	}
+	for i := range k.places {
+		if k.places[i] > 1 {
+			k.places[i]--
+		}
+	}
+	if less(&k.keptFor) {
+		k.places = [ids]uint8{}
+	}
+	if less(&k.tokenTTL) {
+		k.token = 0
+	}
+}
+
+// less takes a tick off, and reports whether that was the last one.
+func less(ticks *uint8) bool {
+	if *ticks == 0 {
+		return false
+	}
+	*ticks--
+	return *ticks == 0
+}
