@@ -275,6 +275,19 @@ func (s *story) nothingLeft() {
 	}
 }
 
+// nothingStays is nothingLeft where a hold of ours was lost: that the lock was handed to it is noted
+// until the queue ends.
+func (s *story) nothingStays() {
+	s.Helper()
+	tag := tagged(s.name)
+	require.Zero(s, s.rdb.Exists(s.ctx, s.name).Val())
+	for _, key := range []string{"redisson_lock_queue:" + tag, "redisson_lock_timeout:" + tag} {
+		left, err := s.rdb.PTTL(s.ctx, key).Result()
+		require.NoError(s, err)
+		require.NotEqual(s, time.Duration(-1), left, "%s would stay: %s", key, s.dump())
+	}
+}
+
 // dump is what stands under the lock's keys.
 func (s *story) dump() string {
 	tag := tagged(s.name)

@@ -177,5 +177,5 @@ func force(s *story) {
 	require.ErrorIs(s, h.Unlock(s.ctx), holdfast.ErrLost)
 	require.NoError(s, s.ask(waiting, "unlock").Err())
 	require.False(s, s.ask(j, "forceUnlock").Yes(), "nothing is held")
-	s.nothingLeft()
+	s.nothingStays()
 }
