@@ -1,6 +1,8 @@
 package redisson
 
 import (
+	"context"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -96,6 +98,21 @@ func (t *Thread) Start(a Ask) *Pending {
 func (t *Thread) Do(tb testing.TB, a Ask) Reply {
 	tb.Helper()
 	return t.Start(a).Reply(tb)
+}
+
+// Call is Do for goroutines, which cannot end a test: what was thrown is an error, and so is no
+// answer before ctx ends.
+func (t *Thread) Call(ctx context.Context, a Ask) (Reply, error) {
+	p := t.Start(a)
+	select {
+	case <-p.Done:
+		if p.err != nil {
+			return Reply{}, p.err
+		}
+		return p.reply, p.reply.Err()
+	case <-ctx.Done():
+		return Reply{}, fmt.Errorf("redisson: no answer to %s of %s: %w", a.Op, t.Owner, context.Cause(ctx))
+	}
 }
 
 // Interrupt interrupts what the thread is doing.

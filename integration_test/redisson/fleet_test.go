@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,7 +53,8 @@ func newFleet(t *testing.T, top topology.Topology) *fleet {
 // client makes a client of the library, closed when the test ends.
 func (f *fleet) client(t *testing.T, lease time.Duration) *holdfast.Client {
 	t.Helper()
-	c, err := holdfast.New(f.top.Connect(t), &holdfast.Options{Lease: lease})
+	// without a linger, because tests count who listens
+	c, err := holdfast.New(f.top.Connect(t), &holdfast.Options{Lease: lease, Linger: time.Millisecond})
 	require.NoError(t, err)
 	redistest.CloseAtEnd(t, c)
 	return c
@@ -103,19 +105,29 @@ type story struct {
 	kind
 	ctx  context.Context
 	name string
+	// those that lock in the background; they end with ctx
+	group *sync.WaitGroup
 }
 
 // tell runs a story.
 func (f *fleet) tell(t *testing.T, k kind, name string, run func(s *story)) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*Patience)
+	s := &story{T: t, fleet: f, kind: k, ctx: ctx, name: name, group: new(sync.WaitGroup)}
+	defer s.group.Wait()
 	defer cancel()
-	run(&story{t, f, k, ctx, name})
+	run(s)
 }
 
-// lock is Redisson's answer to a command to this lock.
+// ask is Redisson's answer to a command to this lock.
 func (s *story) ask(t *Thread, op string) Reply {
 	s.Helper()
 	return t.Do(s.T, Ask{Op: op, Kind: s.theirs, Name: s.name})
+}
+
+// call is ask for goroutines.
+func (s *story) call(t *Thread, op string) error {
+	_, err := t.Call(s.ctx, Ask{Op: op, Kind: s.theirs, Name: s.name})
+	return err
 }
 
 // start is ask, without the answer.
@@ -157,7 +169,7 @@ type granted struct {
 // wait has one of ours wait for the lock, and returns when it does.
 func (s *story) wait(m mutex, opts ...holdfast.Option) <-chan granted {
 	s.Helper()
-	before := s.waiting()
+	before := s.settled()
 	c := make(chan granted, 1)
 	go func() {
 		h, err := m.Lock(s.ctx, opts...)
@@ -170,7 +182,7 @@ func (s *story) wait(m mutex, opts ...holdfast.Option) <-chan granted {
 // javaWaits is wait for a thread of Redisson's.
 func (s *story) javaWaits(t *Thread, op string) *Pending {
 	s.Helper()
-	before := s.waiting()
+	before := s.settled()
 	p := s.start(t, op)
 	s.until("Redisson's waits", func() bool { return s.waiting() > before })
 	require.False(s, p.Answered(), "it waits")
@@ -200,6 +212,17 @@ func (s *story) waiting() (n int64) {
 		n += int64(state.Waiters)
 	}
 	return n
+}
+
+// settled is waiting, where those have left who waited before: they listen for a moment longer.
+// Where waiters have no places nobody else may wait.
+func (s *story) settled() int64 {
+	s.Helper()
+	if s.theirs == "fair" {
+		return s.waiting()
+	}
+	s.until("nobody listens any more", func() bool { return s.waiting() == 0 })
+	return 0
 }
 
 // listeners is how many connections have subscribed to a channel, in either way.

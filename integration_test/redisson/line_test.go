@@ -15,7 +15,7 @@ func (s *story) line(first int, text string) (want []string, granted func() []st
 	s.Helper()
 	var mu sync.Mutex
 	var order []string
-	var group sync.WaitGroup
+	var group sync.WaitGroup // of these alone
 	write := func(owner string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -25,37 +25,23 @@ func (s *story) line(first int, text string) (want []string, granted func() []st
 		return s.rdb.LRange(s.ctx, "redisson_lock_queue:"+tagged(s.name), 0, -1).Val()
 	}
 	for i, side := range text {
-		n := len(queue())
+		before := queue()
 		i += first
 		place := make(chan string, 1)
+		run := s.visit(i%2, func() { write(<-place) }) // not the hold's owner, which in a run is the first one's
 		if side == 'J' {
-			j := s.thread(i % 2)
-			group.Go(func() {
-				if err := s.ask(j, "lock").Err(); err != nil {
-					s.Error(err)
-					return
-				}
-				write(j.Owner)
-				if err := s.ask(j, "unlock").Err(); err != nil {
-					s.Error(err)
-				}
-			})
-		} else {
-			m := s.mutex(i % 2)
-			group.Go(func() {
-				h, err := m.Lock(s.ctx)
-				if err != nil {
-					s.Error(err)
-					return
-				}
-				write(<-place) // and not the hold's owner, which in a run is the first one's
-				if err := h.Unlock(s.ctx); err != nil {
-					s.Error(err)
-				}
-			})
+			run = s.javaVisit(s.thread(i%2), write)
 		}
-		s.until("it has a place", func() bool { return len(queue()) == n+1 })
-		owner := queue()[n]
+		group.Go(run)
+		s.group.Go(group.Wait)
+		owner := ""
+		s.until("it has a place", func() bool { // others may leave theirs meanwhile
+			now := queue()
+			if len(now) > 0 && !slices.Contains(before, now[len(now)-1]) {
+				owner = now[len(now)-1]
+			}
+			return owner != ""
+		})
 		want = append(want, owner)
 		place <- owner
 	}
@@ -71,5 +57,34 @@ func (s *story) line(first int, text string) (want []string, granted func() []st
 			require.Fail(s, "not all were served", "%v of %v: %s", order, want, s.dump())
 		}
 		return slices.Clone(order)
+	}
+}
+
+// visit returns a function in which one of ours gets the lock, and gives it back at once.
+func (s *story) visit(client int, granted func()) func() {
+	m := s.mutex(client)
+	return func() {
+		h, err := m.Lock(s.ctx)
+		if err == nil {
+			granted()
+			err = h.Unlock(s.ctx)
+		}
+		if err != nil && s.ctx.Err() == nil {
+			s.Error(err)
+		}
+	}
+}
+
+// javaVisit is visit for a thread of Redisson's.
+func (s *story) javaVisit(j *Thread, granted func(owner string)) func() {
+	return func() {
+		err := s.call(j, "lock")
+		if err == nil {
+			granted(j.Owner)
+			err = s.call(j, "unlock")
+		}
+		if err != nil && s.ctx.Err() == nil {
+			s.Error(err)
+		}
 	}
 }

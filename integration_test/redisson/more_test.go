@@ -2,7 +2,6 @@ package redisson
 
 import (
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -63,7 +62,6 @@ func turns(s *story) {
 		java, ours = [2]*Client{s.briefJava, s.briefJava}, [2]*holdfast.Client{s.briefOurs, s.briefOurs}
 	}
 	var inside atomic.Int32
-	var group sync.WaitGroup
 	enter := func(who string) {
 		if n := inside.Add(1); n != 1 {
 			s.Errorf("%s is inside with %d others", who, n-1)
@@ -71,9 +69,9 @@ func turns(s *story) {
 	}
 	for i := range 2 {
 		j, m := java[i].Thread(s.T), s.make(ours[i], s.name)
-		group.Go(func() {
+		s.group.Go(func() {
 			for range rounds {
-				if err := s.ask(j, "lock").Err(); err != nil {
+				if err := s.call(j, "lock"); err != nil {
 					s.Error(err)
 					return
 				}
@@ -82,13 +80,13 @@ func turns(s *story) {
 					s.Errorf("granted to %s, and %s has it (%v)", j.Owner, state.Owner, err)
 				}
 				inside.Add(-1)
-				if err := s.ask(j, "unlock").Err(); err != nil {
+				if err := s.call(j, "unlock"); err != nil {
 					s.Error(err)
 					return
 				}
 			}
 		})
-		group.Go(func() {
+		s.group.Go(func() {
 			for range rounds {
 				h, err := m.Lock(s.ctx)
 				if err != nil {
@@ -104,7 +102,7 @@ func turns(s *story) {
 			}
 		})
 	}
-	group.Wait()
+	s.group.Wait()
 	s.nothingLeft()
 }
 
@@ -114,23 +112,21 @@ func chain(s *story) {
 	j, m := s.thread(0), s.mutex(0)
 	var done atomic.Bool
 	var grants atomic.Int64
-	var group sync.WaitGroup
 	for range 6 {
-		group.Go(func() {
+		s.group.Go(func() {
 			for !done.Load() {
 				h, err := m.Lock(s.ctx)
-				if err != nil {
+				if err == nil {
+					grants.Add(1)
+					err = h.Unlock(s.ctx)
+				}
+				if err != nil && s.ctx.Err() == nil {
 					s.Error(err)
 					return
-				}
-				grants.Add(1)
-				if err := h.Unlock(s.ctx); err != nil {
-					s.Error(err)
 				}
 			}
 		})
 	}
-	defer group.Wait()
 	defer done.Store(true)
 	s.until("the chain runs", func() bool { return grants.Load() > 100 })
 	for range 20 {
@@ -285,9 +281,10 @@ func permits(s *story) {
 	two := s.got(c)
 	count(3, 0, 2)
 
-	before := s.listeners(s.ctx, "redisson_sc:"+tagged(s.name))
+	channel := "redisson_sc:" + tagged(s.name)
+	s.until("nobody listens any more", func() bool { return s.listeners(s.ctx, channel) == 0 })
 	p := other.Start(Ask{Op: "acquire", Kind: "permits", Name: s.name, N: 3})
-	s.until("Redisson's waits", func() bool { return s.listeners(s.ctx, "redisson_sc:"+tagged(s.name)) > before })
+	s.until("Redisson's waits", func() bool { return s.listeners(s.ctx, channel) == 1 })
 	s.mustUnlock(mine)
 	require.False(s, p.Answered(), "one is not enough")
 	s.mustUnlock(two)
@@ -340,13 +337,12 @@ func latches(s *story) {
 	channel := "redisson_countdownlatch__channel__{" + s.name + "}"
 	both := func(open func()) { // waits on both sides until it is opened
 		s.Helper()
-		before := s.listeners(s.ctx, channel)
+		s.until("nobody listens any more", func() bool { return s.listeners(s.ctx, channel) == 0 })
 		p := waiting.Start(Ask{Op: "await", Kind: "latch", Name: s.name, Wait: millis(Patience)})
-		s.until("Redisson's waits", func() bool { return s.listeners(s.ctx, channel) > before })
-		before = s.listeners(s.ctx, channel)
+		s.until("Redisson's waits", func() bool { return s.listeners(s.ctx, channel) == 1 })
 		c := make(chan error, 1)
 		go func() { c <- l.Wait(s.ctx) }()
-		s.until("ours waits", func() bool { return s.listeners(s.ctx, channel) > before })
+		s.until("ours waits", func() bool { return s.listeners(s.ctx, channel) == 2 })
 		require.False(s, p.Answered())
 		open()
 		require.NoError(s, <-c)
@@ -395,11 +391,11 @@ func leaving(s *story) {
 	require.NoError(s, err)
 	first, got1 := s.line(0, "J")
 	gone := s.mutex(1)
-	limited := s.wait(gone, holdfast.Wait(200*time.Millisecond))
+	limited := s.wait(gone, holdfast.Wait(time.Second))
 	second, got2 := s.line(1, "J")
 	j := s.thread(1)
 	before := s.waiting()
-	p := j.Start(Ask{Op: "tryLockFor", Kind: s.theirs, Name: s.name, Wait: millis(200 * time.Millisecond)})
+	p := j.Start(Ask{Op: "tryLockFor", Kind: s.theirs, Name: s.name, Wait: millis(time.Second)})
 	s.until("Redisson's waits", func() bool { return s.waiting() > before || p.Answered() })
 	third, got3 := s.line(2, "G")
 	require.ErrorIs(s, (<-limited).err, holdfast.ErrNotAcquired)

@@ -47,10 +47,10 @@ func readers(s *story) {
 	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
 
 	var reads []*Pending
-	for _, t := range []*Thread{j, other} {
-		before := s.waiting()
+	before := s.settled()
+	for i, t := range []*Thread{j, other} {
 		reads = append(reads, t.Start(Ask{Op: "lock", Kind: "read", Name: s.name}))
-		s.until("Redisson's waits", func() bool { return s.waiting() > before })
+		s.until("Redisson's waits", func() bool { return s.waiting() > before+int64(i) })
 	}
 	s.mustUnlock(h)
 	for _, p := range reads {
@@ -58,7 +58,7 @@ func readers(s *story) {
 	}
 	require.Equal(s, 2, s.holders())
 
-	before := s.waiting()
+	before = s.settled()
 	p := s.briefJava.Thread(s.T).Start(Ask{Op: "lock", Kind: "write", Name: s.name})
 	s.until("Redisson's waits", func() bool { return s.waiting() > before })
 	mine, err = m.RLock(s.ctx)
