@@ -23,7 +23,7 @@ import (
 // short one is for tests that wait for its end, or see it renewed.
 const (
 	long  = 4 * time.Minute
-	short = 1500 * time.Millisecond
+	short = 3 * time.Second
 )
 
 // fleet is what a topology is used by: two clients of each side with the long lease, and one with
@@ -112,10 +112,15 @@ type story struct {
 // tell runs a story.
 func (f *fleet) tell(t *testing.T, k kind, name string, run func(s *story)) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*Patience)
-	s := &story{T: t, fleet: f, kind: k, ctx: ctx, name: name, group: new(sync.WaitGroup)}
+	s := f.in(ctx, t, k, name)
 	defer s.group.Wait()
 	defer cancel()
 	run(s)
+}
+
+// in is the story of a lock, told until ctx ends.
+func (f *fleet) in(ctx context.Context, t *testing.T, k kind, name string) *story {
+	return &story{T: t, fleet: f, kind: k, ctx: ctx, name: name, group: new(sync.WaitGroup)}
 }
 
 // ask is Redisson's answer to a command to this lock.

@@ -8,7 +8,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if Idle() {
+	if Idle() || dies() {
 		return
 	}
 	_ = flag.Set("test.parallel", "12") // they mostly wait

@@ -269,7 +269,7 @@ func permits(s *story) {
 	count(3, 0, 3)
 	_, err = sem.TryLock(s.ctx)
 	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
-	require.Empty(s, ask(other, Ask{Op: "tryAcquire", N: 1, Wait: millis(50 * time.Millisecond)}).Texts())
+	require.Empty(s, ask(j, Ask{Op: "tryAcquire", N: 1, Wait: millis(50 * time.Millisecond)}).Texts())
 
 	c := make(chan granted, 1)
 	go func() {
@@ -301,7 +301,7 @@ func permits(s *story) {
 
 // permitLeases: what either side has left comes back when its lease has ended, to the other.
 func permitLeases(s *story) {
-	const lease = 700 * time.Millisecond
+	const lease = short
 	j := s.thread(0)
 	ask := func(a Ask) Reply {
 		a.Kind, a.Name = "permits", s.name
