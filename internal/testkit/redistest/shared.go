@@ -66,8 +66,8 @@ func stopShared() {
 
 // Main runs the tests of a package that uses [Shared]: it stops the shared server, then fails when
 // a test left a goroutine behind, and ends the process with the exit code. A package without Shared
-// can as well use leak.Main.
-func Main(m *testing.M) {
+// can as well use leak.Main. m is a *testing.M, or one in something that has more to stop.
+func Main(m interface{ Run() int }) {
 	// A ClusterClient for Sentinel (NewFailoverClusterClient) goes on listening to the Sentinels
 	// when it is closed, in these.
 	const goRedis = "github.com/redis/go-redis/v9."
@@ -78,7 +78,7 @@ func Main(m *testing.M) {
 
 // thenStop stops the shared server between the tests and the search for leaks, because its reaper
 // is a goroutine.
-type thenStop struct{ m *testing.M }
+type thenStop struct{ m interface{ Run() int } }
 
 // Run is called by goleak.
 func (r thenStop) Run() int {

@@ -1,0 +1,150 @@
+package redisson
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// Client is a RedissonClient.
+type Client struct {
+	ID string // its UUID, with which the owners of its threads begin
+
+	w    *Worker
+	name string
+	main *Thread // connects and shuts down
+}
+
+// Connect makes a client of a topology as its default user. It is shut down when the test ends. Of
+// the settings those that say where servers are are filled in.
+func (w *Worker) Connect(tb testing.TB, top topology.Topology, s Settings) *Client {
+	tb.Helper()
+	s.Mode, s.Addrs = top.Kind().String(), topology.Addrs(top)
+	if top.Kind() == topology.Sentinel {
+		s.Master = redistest.SentinelMaster
+	}
+	c := &Client{w: w, name: w.name("client")}
+	c.main = &Thread{c: c, name: w.name("main")}
+	r := c.main.Do(tb, Ask{Op: "connect", Settings: &s})
+	if err := r.Err(); err != nil {
+		tb.Fatalf("redisson: connect: %v", err)
+	}
+	c.ID = r.Text()
+	tb.Cleanup(func() { c.shutdown(tb) })
+	return c
+}
+
+// shutdown ends the client, unless its process has ended.
+func (c *Client) shutdown(tb testing.TB) {
+	tb.Helper()
+	select {
+	case <-c.w.ended:
+		return
+	default:
+	}
+	c.Shutdown(tb)
+	c.main.leave()
+}
+
+// Shutdown ends the client, and not what its threads have locked: Redisson leaves that to the end
+// of the lease. A second call does nothing.
+func (c *Client) Shutdown(tb testing.TB) {
+	tb.Helper()
+	r := c.main.Do(tb, Ask{Op: "shutdown"})
+	if err := r.Err(); err != nil && !r.Threw("IllegalArgumentException") {
+		tb.Errorf("redisson: shutdown: %v", err)
+	}
+}
+
+// Thread is one thread that uses the client, and so one owner. It does one command after the
+// other.
+type Thread struct {
+	Owner string // as it stands in Redis
+
+	c    *Client
+	name string
+}
+
+// Thread starts a thread, which ends with the test.
+func (c *Client) Thread(tb testing.TB) *Thread {
+	tb.Helper()
+	t := &Thread{c: c, name: c.w.name("thread")}
+	t.Owner = c.ID + ":" + strconv.FormatInt(t.Do(tb, Ask{Op: "ping"}).Thread, 10)
+	tb.Cleanup(t.leave)
+	return t
+}
+
+// leave ends the thread when it has done all that it was asked. Nobody answers that.
+func (t *Thread) leave() {
+	p := t.Start(Ask{Op: "leave"})
+	t.c.w.mu.Lock()
+	defer t.c.w.mu.Unlock()
+	delete(t.c.w.pending, p.ask.ID)
+}
+
+// Start has the thread do something; it does not wait for the answer.
+func (t *Thread) Start(a Ask) *Pending {
+	a.Client, a.Thread = t.c.name, t.name
+	return t.c.w.send(t, a)
+}
+
+// Do has the thread do something and returns the answer. None within [Patience], and a bit more
+// than it is to wait itself, is the end of the test.
+func (t *Thread) Do(tb testing.TB, a Ask) Reply {
+	tb.Helper()
+	return t.Start(a).Reply(tb)
+}
+
+// Call is Do for goroutines, which cannot end a test: what was thrown is an error, and so is no
+// answer before ctx ends.
+func (t *Thread) Call(ctx context.Context, a Ask) (Reply, error) {
+	p := t.Start(a)
+	select {
+	case <-p.Done:
+		if p.err != nil {
+			return Reply{}, p.err
+		}
+		return p.reply, p.reply.Err()
+	case <-ctx.Done():
+		return Reply{}, fmt.Errorf("redisson: no answer to %s of %s: %w", a.Op, t.Owner, context.Cause(ctx))
+	}
+}
+
+// Interrupt interrupts what the thread is doing.
+func (t *Thread) Interrupt(tb testing.TB) {
+	tb.Helper()
+	if err := t.Do(tb, Ask{Op: "interrupt"}).Err(); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Reply waits for the answer.
+func (p *Pending) Reply(tb testing.TB) Reply {
+	tb.Helper()
+	timer := time.NewTimer(Patience + time.Duration(p.ask.Wait))
+	defer timer.Stop()
+	select {
+	case <-p.Done:
+	case <-timer.C:
+		tb.Fatalf("redisson: no answer to %s %s %s of %s", p.ask.Op, p.ask.Kind, p.ask.Name, p.thread.Owner)
+	}
+	if p.err != nil {
+		tb.Fatalf("redisson: %s: %v", p.ask.Op, p.err)
+	}
+	return p.reply
+}
+
+// Answered reports whether there is an answer.
+func (p *Pending) Answered() bool {
+	select {
+	case <-p.Done:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,333 @@
+package redisson
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+)
+
+// Leases of a fleet. A wake-up that is missed costs the long one, which no test waits for. The
+// short one is for tests that wait for its end, or see it renewed.
+const (
+	long  = 4 * time.Minute
+	short = 3 * time.Second
+)
+
+// fleet is what a topology is used by: two clients of each side with the long lease, and one with
+// the short.
+type fleet struct {
+	top  topology.Topology
+	rdb  redis.UniversalClient // of nobody
+	java [2]*Client
+	ours [2]*holdfast.Client
+
+	briefJava *Client
+	briefOurs *holdfast.Client
+}
+
+func newFleet(t *testing.T, top topology.Topology) *fleet {
+	t.Helper()
+	w := Shared(t)
+	f := &fleet{top: top, rdb: top.Admin(t)}
+	for i := range f.java {
+		f.java[i] = w.Connect(t, top, Settings{Watchdog: millis(long)})
+		f.ours[i] = f.client(t, long)
+	}
+	f.briefJava, f.briefOurs = w.Connect(t, top, Settings{Watchdog: millis(short)}), f.client(t, short)
+	return f
+}
+
+// client makes a client of the library, closed when the test ends.
+func (f *fleet) client(t *testing.T, lease time.Duration) *holdfast.Client {
+	t.Helper()
+	// without a linger, because tests count who listens
+	c, err := holdfast.New(f.top.Connect(t), &holdfast.Options{Lease: lease, Linger: time.Millisecond})
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
+}
+
+// mutex is what the kinds of lock have in common.
+type mutex interface {
+	holdfast.Locker
+	State(ctx context.Context) (holdfast.State, error)
+	ForceUnlock(ctx context.Context) (bool, error)
+}
+
+// kind is a kind of lock of both sides.
+type kind struct {
+	theirs string
+	make   func(c *holdfast.Client, name string) mutex
+	// suffix is what Redisson adds to its owner in Redis
+	suffix string
+	// bounded says that Redisson's waiters miss wake-ups, so that it takes the lease
+	bounded bool
+}
+
+var kinds = []kind{
+	{theirs: "lock", make: func(c *holdfast.Client, name string) mutex { return rlock.New(c, name) }},
+	{theirs: "fenced", make: func(c *holdfast.Client, name string) mutex { return rlock.New(c, name) }},
+	{theirs: "fair", make: func(c *holdfast.Client, name string) mutex { return fairlock.New(c, name) }},
+	{theirs: "write", make: func(c *holdfast.Client, name string) mutex { return writer{rwlock.New(c, name)} }, suffix: ":write",
+		bounded: true},
+}
+
+// writer is the side of a read-write lock that excludes everybody.
+type writer struct{ *rwlock.RWMutex }
+
+// State is that of a lock with one owner.
+func (w writer) State(ctx context.Context) (holdfast.State, error) {
+	s, err := w.RWMutex.State(ctx)
+	state := holdfast.State{Token: s.Token, Waiters: s.Waiters}
+	for _, h := range s.Holders {
+		state.Owner, state.Count, state.Remaining = h.Owner, h.Count, h.Remaining
+	}
+	return state, err
+}
+
+// story is one lock in a fleet.
+type story struct {
+	*testing.T
+	*fleet
+	kind
+	ctx  context.Context
+	name string
+	// those that lock in the background; they end with ctx
+	group *sync.WaitGroup
+}
+
+// tell runs a story.
+func (f *fleet) tell(t *testing.T, k kind, name string, run func(s *story)) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*Patience)
+	s := f.in(ctx, t, k, name)
+	defer s.group.Wait()
+	defer cancel()
+	run(s)
+}
+
+// in is the story of a lock, told until ctx ends.
+func (f *fleet) in(ctx context.Context, t *testing.T, k kind, name string) *story {
+	return &story{T: t, fleet: f, kind: k, ctx: ctx, name: name, group: new(sync.WaitGroup)}
+}
+
+// ask is Redisson's answer to a command to this lock.
+func (s *story) ask(t *Thread, op string) Reply {
+	s.Helper()
+	return t.Do(s.T, Ask{Op: op, Kind: s.theirs, Name: s.name})
+}
+
+// call is ask for goroutines.
+func (s *story) call(t *Thread, op string) error {
+	_, err := t.Call(s.ctx, Ask{Op: op, Kind: s.theirs, Name: s.name})
+	return err
+}
+
+// start is ask, without the answer.
+func (s *story) start(t *Thread, op string) *Pending {
+	return t.Start(Ask{Op: op, Kind: s.theirs, Name: s.name})
+}
+
+// thread is a thread of one of the clients with long leases.
+func (s *story) thread(i int) *Thread {
+	s.Helper()
+	return s.java[i].Thread(s.T)
+}
+
+// mutex is the lock on one of our clients with long leases.
+func (s *story) mutex(i int) mutex { return s.make(s.ours[i], s.name) }
+
+// mustBe checks who has the lock.
+func (s *story) mustBe(owner string, count int) {
+	s.Helper()
+	state, err := s.mutex(0).State(s.ctx)
+	require.NoError(s, err)
+	require.Equal(s, owner, state.Owner)
+	require.Equal(s, count, state.Count)
+}
+
+// javaLocks has a thread lock, and checks that it has the lock.
+func (s *story) javaLocks(t *Thread, op string) {
+	s.Helper()
+	require.NoError(s, s.ask(t, op).Err())
+	s.mustBe(t.Owner, 1)
+}
+
+// granted is a lock that is waited for: the hold, or nil and the error.
+type granted struct {
+	*holdfast.Hold
+	err error
+}
+
+// wait has one of ours wait for the lock, and returns when it does.
+func (s *story) wait(m mutex, opts ...holdfast.Option) <-chan granted {
+	s.Helper()
+	before := s.settled()
+	c := make(chan granted, 1)
+	go func() {
+		h, err := m.Lock(s.ctx, opts...)
+		c <- granted{h, err}
+	}()
+	s.until("ours waits", func() bool { return s.waiting() > before })
+	return c
+}
+
+// javaWaits is wait for a thread of Redisson's.
+func (s *story) javaWaits(t *Thread, op string) *Pending {
+	s.Helper()
+	before := s.settled()
+	p := s.start(t, op)
+	s.until("Redisson's waits", func() bool { return s.waiting() > before })
+	require.False(s, p.Answered(), "it waits")
+	return p
+}
+
+// channels are those on which Redisson's waiters of this kind of lock listen, ours too.
+func (s *story) channels() string {
+	if s.theirs == "write" || s.theirs == "read" {
+		return "redisson_rwlock:" + tagged(s.name)
+	}
+	return "redisson_lock__channel:" + tagged(s.name)
+}
+
+// waiting is how many places there are in the queue, or how many connections wait for messages.
+func (s *story) waiting() (n int64) {
+	s.Helper()
+	if s.theirs == "fair" {
+		n, err := s.rdb.LLen(s.ctx, "redisson_lock_queue:"+tagged(s.name)).Result()
+		require.NoError(s, err)
+		return n
+	}
+	n = s.listeners(s.ctx, s.channels())
+	if s.theirs == "write" || s.theirs == "read" { // ours have places, and do not all listen there
+		state, err := s.mutex(0).State(s.ctx)
+		require.NoError(s, err)
+		n += int64(state.Waiters)
+	}
+	return n
+}
+
+// settled is waiting, where those have left who waited before: they listen for a moment longer.
+// Where waiters have no places nobody else may wait.
+func (s *story) settled() int64 {
+	s.Helper()
+	if s.theirs == "fair" {
+		return s.waiting()
+	}
+	s.until("nobody listens any more", func() bool { return s.waiting() == 0 })
+	return 0
+}
+
+// listeners is how many connections have subscribed to a channel, in either way.
+func (f *fleet) listeners(ctx context.Context, channel string) (n int64) {
+	for _, node := range f.top.Nodes() {
+		for _, which := range []string{"NUMSUB", "SHARDNUMSUB"} {
+			reply, err := node.Try("PUBSUB", which, channel)
+			if list, ok := reply.([]any); ok && err == nil && len(list) == 2 {
+				n += list[1].(int64)
+			}
+		}
+	}
+	return n
+}
+
+// until waits for a condition.
+func (s *story) until(what string, cond func() bool) {
+	s.Helper()
+	until(s.ctx, s.T, what, cond)
+}
+
+func until(ctx context.Context, t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	limit := time.NewTimer(Patience)
+	defer limit.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("not in time: %s", what)
+		case <-ctx.Done():
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// got waits for what one of ours waits for.
+func (s *story) got(c <-chan granted) *holdfast.Hold {
+	s.Helper()
+	select {
+	case g := <-c:
+		require.NoError(s, g.err)
+		return g.Hold
+	case <-s.ctx.Done():
+		s.Fatal("not granted in time")
+		return nil
+	}
+}
+
+// mustUnlock gives a hold back.
+func (s *story) mustUnlock(h *holdfast.Hold) {
+	s.Helper()
+	require.NoError(s, h.Unlock(s.ctx))
+}
+
+// mustNotHold checks that Redisson says so to a thread that unlocks.
+func (s *story) mustNotHold(t *Thread) {
+	s.Helper()
+	r := s.ask(t, "unlock")
+	require.True(s, r.Threw("IllegalMonitorStateException"), "%v", r.Err())
+}
+
+// nothingLeft checks that all keys of the lock are gone but that of its tokens.
+func (s *story) nothingLeft() {
+	s.Helper()
+	tag := tagged(s.name)
+	for _, key := range []string{s.name, "redisson_lock_queue:" + tag, "redisson_lock_timeout:" + tag} {
+		n, err := s.rdb.Exists(s.ctx, key).Result()
+		require.NoError(s, err)
+		require.Zero(s, n, "%s is left: %s", key, s.dump())
+	}
+}
+
+// nothingStays is nothingLeft where a hold of ours was lost: that the lock was handed to it is noted
+// until the queue ends.
+func (s *story) nothingStays() {
+	s.Helper()
+	tag := tagged(s.name)
+	require.Zero(s, s.rdb.Exists(s.ctx, s.name).Val())
+	for _, key := range []string{"redisson_lock_queue:" + tag, "redisson_lock_timeout:" + tag} {
+		left, err := s.rdb.PTTL(s.ctx, key).Result()
+		require.NoError(s, err)
+		require.NotEqual(s, time.Duration(-1), left, "%s would stay: %s", key, s.dump())
+	}
+}
+
+// dump is what stands under the lock's keys.
+func (s *story) dump() string {
+	tag := tagged(s.name)
+	queue, ends := "redisson_lock_queue:"+tag, "redisson_lock_timeout:"+tag
+	return fmt.Sprint(s.rdb.HGetAll(s.ctx, s.name).Val(), s.rdb.LRange(s.ctx, queue, 0, -1).Val(),
+		s.rdb.ZRangeWithScores(s.ctx, ends, 0, -1).Val(), s.rdb.PTTL(s.ctx, ends).Val(), time.Now().UnixMilli())
+}
+
+// tagged is a name as it stands in derived keys.
+func tagged(name string) string {
+	if strings.Contains(name, "{") {
+		return name
+	}
+	return "{" + name + "}"
+}

@@ -1,0 +1,183 @@
+package redisson
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/topology"
+)
+
+// TestLocks: what a lock of any kind goes through in a fleet of both, on every topology.
+func TestLocks(t *testing.T) {
+	stories := []struct {
+		name string
+		run  func(s *story)
+	}{
+		{"exclusion", exclusion},
+		{"reentry", reentry},
+		{"leases", leases},
+		{"watchdogs", watchdogs},
+		{"force", force},
+	}
+	topology.Each(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
+		f := newFleet(t, top)
+		for _, k := range kinds {
+			for _, st := range stories {
+				t.Run(k.theirs+"/"+st.name, func(t *testing.T) {
+					t.Parallel()
+					f.tell(t, k, "locks:"+k.theirs+":"+st.name, st.run)
+				})
+			}
+		}
+	})
+}
+
+// exclusion: who has the lock keeps all others out, whichever side they are on; they wait, and are
+// woken by the other side's unlock.
+func exclusion(s *story) {
+	j, other, m := s.thread(0), s.thread(1), s.mutex(0)
+	s.javaLocks(j, "lock")
+	_, err := m.TryLock(s.ctx)
+	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	require.ErrorContains(s, err, "held by "+j.Owner)
+	waiter := s.wait(m)
+	require.False(s, s.ask(other, "tryLock").Yes(), "nor another of its own side")
+	require.NoError(s, s.ask(j, "unlock").Err())
+	h := s.got(waiter)
+	s.mustBe(h.Owner(), 1)
+
+	r := s.ask(other, "tryLock")
+	require.NoError(s, r.Err())
+	require.False(s, r.Yes())
+	p := s.javaWaits(other, "lock")
+	s.mustUnlock(h)
+	require.NoError(s, p.Reply(s.T).Err())
+	s.mustBe(other.Owner, 1)
+	require.True(s, s.ask(other, "isHeld").Yes())
+	require.NoError(s, s.ask(other, "unlock").Err())
+	s.nothingLeft()
+}
+
+// reentry: an owner of either side enters again, and the lock is free when it has left as often.
+func reentry(s *story) {
+	j, m := s.thread(0), s.mutex(0)
+	s.javaLocks(j, "lock")
+	require.True(s, s.ask(j, "tryLock").Yes())
+	require.EqualValues(s, 2, s.ask(j, "holdCount").Int())
+	s.mustBe(j.Owner, 2)
+	require.NoError(s, s.ask(j, "unlock").Err())
+	_, err := m.TryLock(s.ctx)
+	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	require.NoError(s, s.ask(j, "unlock").Err())
+
+	h, err := m.TryLock(s.ctx)
+	require.NoError(s, err)
+	inner, err := m.Lock(h.Context())
+	require.NoError(s, err)
+	require.Equal(s, h.Token(), inner.Token())
+	s.mustBe(h.Owner(), 2)
+	s.mustUnlock(inner)
+	require.False(s, s.ask(j, "tryLock").Yes())
+	r := j.Do(s.T, Ask{Op: "tryLockFor", Kind: s.theirs, Name: s.name, Wait: millis(50 * time.Millisecond)})
+	require.NoError(s, r.Err())
+	require.False(s, r.Yes())
+	s.mustUnlock(h)
+	require.True(s, s.ask(j, "tryLock").Yes())
+	s.mustBe(j.Owner, 1)
+	require.NoError(s, s.ask(j, "unlock").Err())
+	s.nothingLeft()
+}
+
+// leases: a lease that nobody renews ends, and the other side is granted the lock then, though
+// nobody says so.
+func leases(s *story) {
+	const lease = short
+	j, m := s.thread(0), s.mutex(0)
+	require.NoError(s, j.Do(s.T, Ask{Op: "lock", Kind: s.theirs, Name: s.name, Lease: millis(lease)}).Err())
+	s.mustBe(j.Owner, 1)
+	h := s.got(s.wait(m))
+	s.mustBe(h.Owner(), 1)
+	require.False(s, s.ask(j, "isHeld").Yes())
+	s.mustNotHold(j)
+	s.mustBe(h.Owner(), 1)
+	s.mustUnlock(h)
+
+	h, err := m.TryLock(s.ctx, holdfast.Lease(lease), holdfast.NoRenewal())
+	require.NoError(s, err)
+	p := s.javaWaits(j, "lock")
+	require.NoError(s, p.Reply(s.T).Err())
+	require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrLost, "before the other was granted it")
+	s.mustBe(j.Owner, 1)
+	require.ErrorIs(s, h.Unlock(s.ctx), holdfast.ErrLost)
+	s.mustBe(j.Owner, 1)
+	require.NoError(s, s.ask(j, "unlock").Err())
+	s.nothingLeft()
+}
+
+// watchdogs: both sides renew what they hold, for several times the lease, while the other tries
+// to get it.
+func watchdogs(s *story) {
+	j, m := s.briefJava.Thread(s.T), s.make(s.briefOurs, s.name)
+	s.javaLocks(j, "lock")
+	s.renewals(func() {
+		_, err := m.TryLock(s.ctx)
+		require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	})
+	require.True(s, s.ask(j, "isHeld").Yes())
+	require.NoError(s, s.ask(j, "unlock").Err())
+
+	h, err := m.TryLock(s.ctx)
+	require.NoError(s, err)
+	s.renewals(func() { require.False(s, s.ask(j, "tryLock").Yes()) })
+	require.NoError(s, h.Context().Err())
+	s.mustUnlock(h)
+	s.javaLocks(j, "lock")
+	require.NoError(s, s.ask(j, "unlock").Err())
+	s.nothingLeft()
+}
+
+// renewals tries again and again until the lease has been renewed four times, which takes longer
+// than it is.
+func (s *story) renewals(try func()) {
+	s.Helper()
+	last, seen := time.Duration(0), 0
+	s.until("renewed four times", func() bool {
+		try()
+		left, err := s.rdb.PTTL(s.ctx, s.name).Result()
+		require.NoError(s, err)
+		require.LessOrEqual(s, left, short)
+		if left > last && last > 0 {
+			seen++
+		}
+		last = left
+		return seen >= 4
+	})
+}
+
+// force: either side frees what the other holds, and wakes who waits; who held it is told.
+func force(s *story) {
+	j, waiting, m := s.briefJava.Thread(s.T), s.thread(0), s.make(s.briefOurs, s.name)
+	s.javaLocks(j, "lock")
+	c := s.wait(m)
+	there, err := s.mutex(0).ForceUnlock(s.ctx)
+	require.NoError(s, err)
+	require.True(s, there)
+	h := s.got(c)
+	s.mustNotHold(j)
+	s.mustBe(h.Owner(), 1)
+
+	p := s.javaWaits(waiting, "lock")
+	require.True(s, s.ask(j, "forceUnlock").Yes())
+	require.NoError(s, p.Reply(s.T).Err())
+	s.mustBe(waiting.Owner, 1)
+	<-h.Context().Done()
+	require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrLost)
+	require.ErrorIs(s, h.Unlock(s.ctx), holdfast.ErrLost)
+	require.NoError(s, s.ask(waiting, "unlock").Err())
+	require.False(s, s.ask(j, "forceUnlock").Yes(), "nothing is held")
+	s.nothingStays()
+}

@@ -1,0 +1,411 @@
+package redisson
+
+import (
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+// TestMore: what only some kinds have, on every topology.
+func TestMore(t *testing.T) {
+	plain, fair, readwrite := kinds[0], kinds[2], kinds[3]
+	stories := []struct {
+		name string
+		kind kind
+		run  func(s *story)
+	}{
+		{"turns of a plain lock", plain, turns},
+		{"turns of a fair lock", fair, turns},
+		{"turns of writers", readwrite, turns},
+		{"hand-off chain", plain, chain},
+		{"runs of a fair lock", fair, chain},
+		{"tokens", kinds[1], tokens},
+		{"several locks", plain, several},
+		{"spin", plain, spin},
+		{"prefix", plain, prefixed},
+		{"readers", readwrite, readers},
+		{"downgrade", readwrite, downgrade},
+		{"permits", plain, permits},
+		{"permits' leases", plain, permitLeases},
+		{"latch", plain, latches},
+		{"queue", fair, queued},
+		{"leaving the queue", fair, leaving},
+	}
+	topology.Each(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
+		f := newFleet(t, top)
+		for i, st := range stories {
+			t.Run(st.name, func(t *testing.T) {
+				t.Parallel()
+				f.tell(t, st.kind, "more:"+strconv.Itoa(i), st.run)
+			})
+		}
+	})
+}
+
+// turns: two threads of each side lock and unlock, each many times, and are never inside together.
+// None waits for the end of a lease, or it would not be done in time; Redisson's writers may, so
+// that leases are short there.
+func turns(s *story) {
+	const rounds = 20
+	java, ours := s.java, s.ours
+	if s.bounded {
+		java, ours = [2]*Client{s.briefJava, s.briefJava}, [2]*holdfast.Client{s.briefOurs, s.briefOurs}
+	}
+	var inside atomic.Int32
+	enter := func(who string) {
+		if n := inside.Add(1); n != 1 {
+			s.Errorf("%s is inside with %d others", who, n-1)
+		}
+	}
+	for i := range 2 {
+		j, m := java[i].Thread(s.T), s.make(ours[i], s.name)
+		s.group.Go(func() {
+			for range rounds {
+				if err := s.call(j, "lock"); err != nil {
+					s.Error(err)
+					return
+				}
+				enter(j.Owner)
+				if state, err := m.State(s.ctx); err != nil || state.Owner != j.Owner {
+					s.Errorf("granted to %s, and %s has it (%v)", j.Owner, state.Owner, err)
+				}
+				inside.Add(-1)
+				if err := s.call(j, "unlock"); err != nil {
+					s.Error(err)
+					return
+				}
+			}
+		})
+		s.group.Go(func() {
+			for range rounds {
+				h, err := m.Lock(s.ctx)
+				if err != nil {
+					s.Error(err)
+					return
+				}
+				enter(h.Owner())
+				inside.Add(-1)
+				if err := h.Unlock(s.ctx); err != nil {
+					s.Error(err)
+					return
+				}
+			}
+		})
+	}
+	s.group.Wait()
+	s.nothingLeft()
+}
+
+// chain: goroutines of one client hand the lock on among them for as long as a thread of Redisson's
+// wants it too, and that gets its turn again and again.
+func chain(s *story) {
+	j, m := s.thread(0), s.mutex(0)
+	var done atomic.Bool
+	var grants atomic.Int64
+	for range 6 {
+		s.group.Go(func() {
+			for !done.Load() {
+				h, err := m.Lock(s.ctx)
+				if err == nil {
+					grants.Add(1)
+					err = h.Unlock(s.ctx)
+				}
+				if err != nil && s.ctx.Err() == nil {
+					s.Error(err)
+					return
+				}
+			}
+		})
+	}
+	defer done.Store(true)
+	s.until("the chain runs", func() bool { return grants.Load() > 100 })
+	for range 20 {
+		s.javaLocks(j, "lock")
+		require.NoError(s, s.ask(j, "unlock").Err())
+		before := grants.Load()
+		s.until("the chain goes on", func() bool { return grants.Load() > before })
+	}
+}
+
+// tokens: those of both sides grow with each grant, whoever is granted the lock.
+func tokens(s *story) {
+	j, m := s.thread(0), s.mutex(0)
+	last := uint64(0)
+	next := func(token uint64) {
+		require.Greater(s, token, last)
+		last = token
+	}
+	for range 3 {
+		h, err := m.Lock(s.ctx)
+		require.NoError(s, err)
+		next(h.Token())
+		s.mustUnlock(h)
+		for range 2 {
+			r := s.ask(j, "lockAndGetToken")
+			require.NoError(s, r.Err())
+			token, err := strconv.ParseUint(r.Text(), 10, 64)
+			require.NoError(s, err)
+			next(token)
+			require.NoError(s, s.ask(j, "unlock").Err())
+		}
+	}
+}
+
+// several: a multilock of each side over the same names, in another order.
+func several(s *story) {
+	names := []string{s.name + ":a", s.name + ":b", s.name + ":c"}
+	j := s.thread(0)
+	ask := func(op string) Reply {
+		return j.Do(s.T, Ask{Op: op, Kind: "multi", Names: names, Wait: millis(50 * time.Millisecond)})
+	}
+	var locks []holdfast.Locker
+	for _, n := range []string{names[2], names[0], names[1]} {
+		locks = append(locks, rlock.New(s.ours[0], n))
+	}
+	m := multilock.New(locks...)
+	owners := func(owner string) {
+		for _, n := range names {
+			state, err := rlock.New(s.ours[1], n).State(s.ctx)
+			require.NoError(s, err)
+			require.Equal(s, owner, state.Owner)
+		}
+	}
+	require.NoError(s, ask("lock").Err())
+	owners(j.Owner)
+	_, err := m.TryLock(s.ctx)
+	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	got := make(chan granted, 1)
+	go func() {
+		h, err := m.Lock(s.ctx)
+		got <- granted{h, err}
+	}()
+	require.NoError(s, ask("unlock").Err())
+	h := s.got(got)
+	require.False(s, ask("tryLockFor").Yes())
+	owners(h.Owner())
+	p := j.Start(Ask{Op: "lock", Kind: "multi", Names: names})
+	s.mustUnlock(h)
+	require.NoError(s, p.Reply(s.T).Err())
+	owners(j.Owner)
+	require.NoError(s, ask("unlock").Err())
+	owners("")
+}
+
+// spin: Redisson's spin lock asks again and again, and tells nobody when it unlocks, so that ours
+// waits for the end of the lease.
+func spin(s *story) {
+	j, m := s.thread(0), s.mutex(0)
+	s.theirs = "spin"
+	h, err := m.Lock(s.ctx)
+	require.NoError(s, err)
+	p := s.start(j, "lock")
+	s.mustUnlock(h)
+	require.NoError(s, p.Reply(s.T).Err())
+	s.mustBe(j.Owner, 1)
+	require.NoError(s, s.ask(j, "unlock").Err())
+
+	brief := s.briefJava.Thread(s.T)
+	s.javaLocks(brief, "lock")
+	c := s.wait(m)
+	require.NoError(s, s.ask(brief, "unlock").Err())
+	s.mustUnlock(s.got(c))
+	s.nothingLeft()
+}
+
+// prefixed: what a NameMapper adds is a part of the name to others.
+func prefixed(s *story) {
+	full := "team:" + s.name
+	j := s.java[0].w.Connect(s.T, s.top, Settings{Prefix: "team:", Watchdog: millis(long)}).Thread(s.T)
+	for _, k := range kinds {
+		m := k.make(s.ours[0], full+":"+k.theirs)
+		ask := func(op string) Reply { return j.Do(s.T, Ask{Op: op, Kind: k.theirs, Name: s.name + ":" + k.theirs}) }
+		require.NoError(s, ask("lock").Err())
+		_, err := m.TryLock(s.ctx)
+		require.ErrorContains(s, err, "held by "+j.Owner)
+		c := make(chan granted, 1)
+		go func() {
+			h, err := m.Lock(s.ctx)
+			c <- granted{h, err}
+		}()
+		require.NoError(s, ask("unlock").Err())
+		h := s.got(c)
+		require.False(s, ask("tryLock").Yes())
+		s.mustUnlock(h)
+	}
+}
+
+// permits: what one side has taken the other cannot, each wakes the other, and both count alike.
+func permits(s *story) {
+	j, other := s.thread(0), s.thread(1)
+	ask := func(t *Thread, a Ask) Reply {
+		a.Kind, a.Name = "permits", s.name
+		return t.Do(s.T, a)
+	}
+	require.True(s, ask(j, Ask{Op: "trySetPermits", N: 3}).Yes())
+	sem := semaphore.New(s.ours[0], s.name, 9)
+	count := func(permits, free, holders int) {
+		s.Helper()
+		state, err := sem.State(s.ctx)
+		require.NoError(s, err)
+		require.Equal(s, [...]int{permits, free, holders}, [...]int{state.Permits, state.Free, len(state.Holders)})
+		require.EqualValues(s, free, ask(j, Ask{Op: "available"}).Int())
+		require.EqualValues(s, permits-free, ask(j, Ask{Op: "acquired"}).Int())
+	}
+	ids := ask(j, Ask{Op: "acquire", N: 2}).Texts()
+	require.Len(s, ids, 2)
+	count(3, 1, 2)
+	mine, err := sem.Lock(s.ctx)
+	require.NoError(s, err)
+	count(3, 0, 3)
+	_, err = sem.TryLock(s.ctx)
+	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	require.Empty(s, ask(j, Ask{Op: "tryAcquire", N: 1, Wait: millis(50 * time.Millisecond)}).Texts())
+
+	c := make(chan granted, 1)
+	go func() {
+		h, err := sem.Acquire(s.ctx, 2)
+		c <- granted{h, err}
+	}()
+	s.until("ours waits", func() bool { state, err := sem.State(s.ctx); return err == nil && state.Waiters == 1 })
+	require.True(s, ask(j, Ask{Op: "release", IDs: ids}).Yes())
+	two := s.got(c)
+	count(3, 0, 2)
+
+	channel := "redisson_sc:" + tagged(s.name)
+	s.until("nobody listens any more", func() bool { return s.listeners(s.ctx, channel) == 0 })
+	p := other.Start(Ask{Op: "acquire", Kind: "permits", Name: s.name, N: 3})
+	s.until("Redisson's waits", func() bool { return s.listeners(s.ctx, channel) == 1 })
+	s.mustUnlock(mine)
+	require.False(s, p.Answered(), "one is not enough")
+	s.mustUnlock(two)
+	ids = p.Reply(s.T).Texts()
+	require.Len(s, ids, 3)
+	count(3, 0, 3)
+	require.True(s, ask(j, Ask{Op: "release", IDs: ids}).Yes(), "any thread may")
+	count(3, 3, 0)
+	require.NoError(s, sem.SetPermits(s.ctx, 2))
+	count(2, 2, 0)
+	require.True(s, ask(j, Ask{Op: "setPermits", N: 4}).Yes())
+	count(4, 4, 0)
+}
+
+// permitLeases: what either side has left comes back when its lease has ended, to the other.
+func permitLeases(s *story) {
+	const lease = short
+	j := s.thread(0)
+	ask := func(a Ask) Reply {
+		a.Kind, a.Name = "permits", s.name
+		return j.Do(s.T, a)
+	}
+	sem := semaphore.New(s.ours[0], s.name, 2)
+	one, err := sem.Lock(s.ctx)
+	require.NoError(s, err)
+	ids := ask(Ask{Op: "acquire", N: 1, Lease: millis(lease)}).Texts()
+	require.Len(s, ids, 1)
+	two, err := sem.Lock(s.ctx)
+	require.NoError(s, err)
+	require.Zero(s, ask(Ask{Op: "tryRelease", IDs: ids}).Int(), "its lease has ended")
+	s.mustUnlock(two)
+	s.mustUnlock(one)
+
+	h, err := sem.Acquire(s.ctx, 2, holdfast.Lease(lease), holdfast.NoRenewal())
+	require.NoError(s, err)
+	ids = ask(Ask{Op: "acquire", N: 2}).Texts()
+	require.Len(s, ids, 2)
+	require.ErrorIs(s, h.Unlock(s.ctx), holdfast.ErrLost)
+	state, err := sem.State(s.ctx)
+	require.NoError(s, err)
+	require.Zero(s, state.Free, "they are Redisson's")
+	require.True(s, ask(Ask{Op: "release", IDs: ids}).Yes())
+}
+
+// latches: either side sets, counts down and waits.
+func latches(s *story) {
+	j, l := s.thread(0), latch.New(s.ours[0], s.name)
+	waiting := s.thread(1)
+	ask := func(op string, n int) Reply { return j.Do(s.T, Ask{Op: op, Kind: "latch", Name: s.name, N: n}) }
+	channel := "redisson_countdownlatch__channel__{" + s.name + "}"
+	both := func(open func()) { // waits on both sides until it is opened
+		s.Helper()
+		s.until("nobody listens any more", func() bool { return s.listeners(s.ctx, channel) == 0 })
+		p := waiting.Start(Ask{Op: "await", Kind: "latch", Name: s.name, Wait: millis(Patience)})
+		s.until("Redisson's waits", func() bool { return s.listeners(s.ctx, channel) == 1 })
+		c := make(chan error, 1)
+		go func() { c <- l.Wait(s.ctx) }()
+		s.until("ours waits", func() bool { return s.listeners(s.ctx, channel) == 2 })
+		require.False(s, p.Answered())
+		open()
+		require.NoError(s, <-c)
+		require.True(s, p.Reply(s.T).Yes())
+	}
+	require.True(s, ask("trySetCount", 2).Yes())
+	set, err := l.Set(s.ctx, 5)
+	require.NoError(s, err)
+	require.False(s, set, "it is set already")
+	left, err := l.CountDown(s.ctx)
+	require.NoError(s, err)
+	require.Equal(s, 1, left)
+	require.EqualValues(s, 1, ask("count", 0).Int())
+	both(func() { require.NoError(s, ask("countDown", 0).Err()) })
+
+	set, err = l.Set(s.ctx, 2)
+	require.NoError(s, err)
+	require.True(s, set)
+	require.False(s, ask("trySetCount", 3).Yes())
+	require.NoError(s, ask("countDown", 0).Err())
+	both(func() {
+		left, err := l.CountDown(s.ctx)
+		require.NoError(s, err)
+		require.Zero(s, left)
+	})
+}
+
+// queued: a mixed queue is served in its order.
+func queued(s *story) {
+	h, err := s.mutex(0).Lock(s.ctx)
+	require.NoError(s, err)
+	want, got := s.line(0, "GJJGJGGJ")
+	s.mustUnlock(h)
+	require.Equal(s, want, got())
+	j := s.thread(0)
+	s.javaLocks(j, "lock")
+	want, got = s.line(10, "JGGJJGJG")
+	require.NoError(s, s.ask(j, "unlock").Err())
+	require.Equal(s, want, got())
+	s.nothingLeft()
+}
+
+// leaving: who gives up, on either side, leaves the order of the others as it was.
+func leaving(s *story) {
+	h, err := s.mutex(0).Lock(s.ctx)
+	require.NoError(s, err)
+	first, got1 := s.line(0, "J")
+	gone := s.mutex(1)
+	limited := s.wait(gone, holdfast.Wait(time.Second))
+	second, got2 := s.line(1, "J")
+	j := s.thread(1)
+	before := s.waiting()
+	p := j.Start(Ask{Op: "tryLockFor", Kind: s.theirs, Name: s.name, Wait: millis(time.Second)})
+	s.until("Redisson's waits", func() bool { return s.waiting() > before || p.Answered() })
+	third, got3 := s.line(2, "G")
+	require.ErrorIs(s, (<-limited).err, holdfast.ErrNotAcquired)
+	require.False(s, p.Reply(s.T).Yes())
+	require.NoError(s, p.Reply(s.T).Err())
+	queue := s.rdb.LRange(s.ctx, "redisson_lock_queue:"+tagged(s.name), 0, -1).Val()
+	require.Equal(s, append(append(first, second...), third...), queue)
+	s.mustUnlock(h)
+	require.Equal(s, first, got1())
+	require.Equal(s, second, got2())
+	require.Equal(s, third, got3())
+	s.nothingLeft()
+}

@@ -1,0 +1,222 @@
+package redisson
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// Patience is how long a test waits for what must come, on however busy a machine.
+var Patience = patience()
+
+// IdleEnv names the environment variable that puts a worker that does nothing in the place of
+// Java: "yes" or "no", which is what it says to everything.
+const IdleEnv = "HOLDFAST_IDLE_WORKER"
+
+// idleProcess says to a process that it is such a worker.
+const idleProcess = "HOLDFAST_IDLE_WORKER_PROCESS"
+
+// patience is shorter where nobody does anything.
+func patience() time.Duration {
+	if os.Getenv(IdleEnv) != "" {
+		return 1500 * time.Millisecond
+	}
+	return 30 * time.Second
+}
+
+// Worker is a process with clients of Redisson in it. All methods are safe for concurrent use.
+type Worker struct {
+	cmd    *exec.Cmd
+	stderr bytes.Buffer // read when the process has ended
+	names  atomic.Int64 // of clients and threads
+
+	mu      sync.Mutex // guards the rest, and keeps lines whole
+	in      io.WriteCloser
+	last    int
+	pending map[int]*Pending
+	gone    error // it does not answer any more
+
+	ended chan struct{} // closed when the process is gone and everybody knows
+}
+
+// Pending is a command under way.
+type Pending struct {
+	thread *Thread
+	ask    Ask
+	// Done is closed when it has been answered, or the process has ended.
+	Done chan struct{}
+
+	reply Reply
+	err   error
+}
+
+// shared is the worker of this test binary.
+var shared struct {
+	sync.Mutex
+	tried  bool
+	worker *Worker
+	err    error
+}
+
+// Shared returns the worker that the tests of a package share, started at the first call. It is
+// stopped by [StopShared]. What kills or stops a worker uses [Start].
+func Shared(tb testing.TB) *Worker {
+	tb.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if !shared.tried {
+		shared.tried = true
+		shared.worker, shared.err = start()
+	}
+	check(tb, shared.err)
+	return shared.worker
+}
+
+// StopShared ends the shared worker.
+func StopShared() {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.worker != nil {
+		shared.worker.Kill()
+	}
+}
+
+// Start starts a worker for one test, which is killed when that ends.
+func Start(tb testing.TB) *Worker {
+	tb.Helper()
+	w, err := start()
+	check(tb, err)
+	tb.Cleanup(w.Kill)
+	return w
+}
+
+// check skips a test for which there is no worker.
+func check(tb testing.TB, err error) {
+	tb.Helper()
+	if errors.Is(err, errMissing) {
+		redistest.Unavailable(tb, "no Redisson: "+err.Error())
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func start() (*Worker, error) {
+	command, env := []string{os.Args[0]}, []string{idleProcess + "=" + os.Getenv(IdleEnv)}
+	if os.Getenv(IdleEnv) == "" {
+		var err error
+		if command, err = build(); err != nil {
+			return nil, err
+		}
+		env = nil
+	}
+	w := &Worker{cmd: exec.Command(command[0], command[1:]...), pending: make(map[int]*Pending),
+		ended: make(chan struct{})}
+	w.cmd.Env = append(os.Environ(), env...)
+	w.cmd.Stderr = &w.stderr
+	in, err := w.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	w.in = in
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go w.read(out)
+	return w, nil
+}
+
+// read hands answers to who waits for them, until the process has ended.
+func (w *Worker) read(out io.Reader) {
+	defer close(w.ended)
+	lines := bufio.NewReader(out)
+	for {
+		text, err := lines.ReadBytes('\n')
+		if err != nil {
+			break
+		}
+		var r Reply
+		if err := json.Unmarshal(text, &r); err != nil {
+			r = Reply{Class: "no answer", Message: fmt.Sprintf("%q: %v", text, err)}
+		}
+		w.mu.Lock()
+		p := w.pending[r.ID]
+		delete(w.pending, r.ID)
+		w.mu.Unlock()
+		if p != nil {
+			p.reply = r
+			close(p.Done)
+		}
+	}
+	err := w.cmd.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone = fmt.Errorf("the worker has ended: %w\n%s", errors.Join(err, io.EOF), w.stderr.Bytes())
+	for id, p := range w.pending {
+		p.err = w.gone
+		close(p.Done)
+		delete(w.pending, id)
+	}
+}
+
+// send sends a command.
+func (w *Worker) send(t *Thread, a Ask) *Pending {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last++
+	a.ID = w.last
+	p := &Pending{thread: t, ask: a, Done: make(chan struct{})}
+	line, err := json.Marshal(a)
+	if err == nil {
+		err = w.gone
+	}
+	if err == nil {
+		w.pending[a.ID] = p
+		_, err = w.in.Write(append(line, '\n'))
+	}
+	if err != nil {
+		delete(w.pending, a.ID)
+		p.err = err
+		close(p.Done)
+	}
+	return p
+}
+
+// name returns a new name for a client or a thread.
+func (w *Worker) name(of string) string { return of + strconv.FormatInt(w.names.Add(1), 10) }
+
+// Kill ends the process at once (SIGKILL), and returns when it is gone.
+func (w *Worker) Kill() {
+	_ = w.cmd.Process.Kill() // it may have ended
+	<-w.ended
+}
+
+// Pause stops the process (SIGSTOP); Resume lets it go on.
+func (w *Worker) Pause(tb testing.TB) { w.signal(tb, syscall.SIGSTOP) }
+
+// Resume is the end of [Worker.Pause].
+func (w *Worker) Resume(tb testing.TB) { w.signal(tb, syscall.SIGCONT) }
+
+func (w *Worker) signal(tb testing.TB, s syscall.Signal) {
+	tb.Helper()
+	if err := w.cmd.Process.Signal(s); err != nil {
+		tb.Fatal(err)
+	}
+}
