@@ -110,6 +110,7 @@ var contenders = []contender{
 	{name: "redisson-latch", group: peer, kind: aLatch, needs: needJava},
 	{name: "floor-latch", group: floor, kind: aLatch, open: openFloorLatch},
 	{name: "election", group: own, kind: anElection, open: openHoldfast(electionKind)},
+	{name: "floor-election", group: floor, kind: anElection, open: openFloorElection, only: []string{"resign", "resign-far5"}},
 }
 
 // contenderNamed finds a contender. A name that came from a flag has been checked before.

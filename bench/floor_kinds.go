@@ -12,6 +12,9 @@ import (
 
 // The floors of the other kinds: what the commands alone cost. They promise nothing to who dies or is cut off.
 
+// floorStay is how long their keys stay.
+const floorStay = time.Minute
+
 // floorReadWrite is a read-write lock of this process, with a round trip to the server for each lock and each unlock. It shows what
 // machine and network alone make a writer wait.
 type floorReadWrite struct{ rdb *redis.Client }
@@ -110,7 +113,7 @@ func openFloorLatch(j job) (client, error) {
 func (*floorLatch) locker(context.Context, string) (locker, error) { return nil, errNoLock }
 
 func (c *floorLatch) set(ctx context.Context, name string, count int) error {
-	return c.rdb.Set(ctx, name, count, time.Hour).Err()
+	return c.rdb.Set(ctx, name, count, floorStay).Err()
 }
 
 func (c *floorLatch) countDown(ctx context.Context, name string) error {

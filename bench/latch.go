@@ -70,6 +70,9 @@ func measureLatch(ctx context.Context, b *bench, s scenario, c contender, name s
 	}
 	out.check(page, results)
 	out.Lost = 0 // nobody is alone inside, so nothing is written that others could overwrite
+	if out.Errors > 0 {
+		return out, nil
+	}
 	out.Metrics, err = latchMetrics(results[1:], done, s)
 	return out, err
 }

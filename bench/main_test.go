@@ -12,7 +12,10 @@ import (
 // not lock.
 func TestMain(m *testing.M) {
 	contenders = append(contenders, contender{name: "broken", group: own, open: openBroken},
-		contender{name: "minority", group: own, open: openMinority, needs: needMasters})
+		contender{name: "minority", group: own, open: openMinority, needs: needMasters},
+		contender{name: "broken-writer", group: own, kind: aReadWrite, open: openBroken},
+		contender{name: "broken-semaphore", group: own, kind: aSemaphore, open: openBroken},
+		contender{name: "broken-latch", group: own, kind: aLatch, open: openBroken})
 	if len(os.Args) > 1 && os.Args[1] == workerArg {
 		os.Exit(workerMain())
 	}
@@ -32,5 +35,16 @@ func (brokenClient) locker(context.Context, string) (locker, error) {
 		return func() error { return nil }, 1, nil
 	}, nil
 }
+
+// reader is [readable].
+func (c brokenClient) reader(ctx context.Context, name string) (locker, error) {
+	return c.locker(ctx, name)
+}
+
+func (brokenClient) set(context.Context, string, int) error { return nil }
+
+func (brokenClient) countDown(context.Context, string) error { return nil }
+
+func (brokenClient) wait(context.Context, string) error { return nil }
 
 func (brokenClient) close() error { return nil }

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// readers, a writer, permits and leaders are measured as what they are, and so are those beside them.
+func TestEachKindIsMeasured(t *testing.T) {
+	b := testBench(t)
+	for name, contenders := range map[string][]string{
+		"readers":     {"rwlock", "rlock", "floor"},
+		"writer":      {"rwlock", "floor-rw"},
+		"semaphore":   {"semaphore", "floor-permits"},
+		"resign":      {"election", "fairlock", "floor-election"},
+		"resign-far5": {"election"},
+	} {
+		for _, contender := range contenders {
+			s, c := pick(t, name, contender)
+			require.True(t, s.takes(c), "%s in %s", contender, name)
+			got, err := b.measure(t.Context(), s, c, 1)
+			require.NoError(t, err)
+			require.False(t, got.bad(), "%s, %s: %+v", name, contender, got)
+			require.Positive(t, got.Metrics[metricRate], "%s, %s", name, contender)
+			require.Positive(t, got.Safety.Entries)
+			if name == "writer" {
+				require.Positive(t, got.Metrics[metricReads], contender)
+				require.Positive(t, got.Metrics[metricLongestRead], contender)
+			}
+			if contender == "semaphore" || contender == "rwlock" {
+				require.Positive(t, got.Metrics[metricScripts])
+			}
+			if name == "resign-far5" {
+				require.Greater(t, got.Metrics[metricTrips], 1.0, "a round trip and a message")
+			}
+		}
+	}
+}
+
+// The control: what lets a writer in among readers, or more in than there are permits, is found out.
+func TestBrokenKindsAreFoundOut(t *testing.T) {
+	b := testBench(t)
+	for _, name := range []string{"writer", "semaphore"} {
+		s, _ := pick(t, name, "rwlock")
+		c, ok := contenderNamed("broken-" + name)
+		require.True(t, ok)
+		s.section = 5 * time.Millisecond
+		got, err := b.measure(t.Context(), s, c, 1)
+		require.NoError(t, err)
+		require.Empty(t, got.Error)
+		require.Positive(t, got.Safety.Overlaps, name)
+		require.Equal(t, 1, (&report{Samples: []sample{got}}).code(), name)
+	}
+}
+
+func TestALatchIsMeasured(t *testing.T) {
+	b := testBench(t)
+	for _, contender := range []string{"latch", "floor-latch"} {
+		s, c := pick(t, "latch", contender)
+		s.processes, s.goroutines, s.laps, s.warmLaps = 2, 10, 2, 1
+		got, err := b.measure(t.Context(), s, c, 1)
+		require.NoError(t, err)
+		require.False(t, got.bad(), "%s: %+v", contender, got)
+		require.Positive(t, got.Metrics[metricAwakeAll])
+		require.InDelta(t, 2, got.Metrics[metricSubscriptions], 0, "one for each client")
+		require.InDelta(t, 2, got.Metrics[metricMessages], 0, "one for each client")
+	}
+	// The control: who does not wait is found out.
+	s, _ := pick(t, "latch", "latch")
+	c, ok := contenderNamed("broken-latch")
+	require.True(t, ok)
+	s.processes, s.goroutines, s.laps, s.warmLaps = 1, 2, 1, 0
+	got, err := b.measure(t.Context(), s, c, 1)
+	require.NoError(t, err)
+	require.True(t, got.bad())
+	require.Contains(t, got.Error, "before the last count-down")
+}
+
+// Candidates who wait are no more work than waiters of a fair lock; that is for a full run to say. Here both are counted.
+func TestIdleCandidatesAreCounted(t *testing.T) {
+	b := testBench(t)
+	for _, contender := range []string{"election", "fairlock"} {
+		s, c := pick(t, "candidates", contender)
+		s.clients, s.goroutines = 2, 10
+		got, err := b.measure(t.Context(), s, c, 1)
+		require.NoError(t, err)
+		require.False(t, got.bad(), "%s: %+v", contender, got)
+		require.Positive(t, got.Metrics[metricCommandRate], contender)
+	}
+}
+
+// A leader's successor leads when its lease has ended, as the server counts it.
+func TestAKilledLeaderIsFollowedAtItsLease(t *testing.T) {
+	b := testBench(t)
+	s, c := pick(t, "crash", "election")
+	got, err := b.measure(t.Context(), s, c, 1)
+	require.NoError(t, err)
+	require.False(t, got.bad(), "%+v", got)
+	require.Contains(t, got.Metrics, metricAfterLease)
+}
+
+// The worker in Java measures the other kinds of Redisson, too.
+func TestTheWorkerInJavaKnowsTheKinds(t *testing.T) {
+	b := testBench(t)
+	done, err := redissonBuilt()
+	require.NoError(t, err)
+	if _, err := os.Stat(done); err != nil {
+		t.Log("left out: the worker is built by Maven when the benchmark first runs, and it has not run here yet")
+		return
+	}
+	b.redisson, err = buildRedisson(t.Context())
+	require.NoError(t, err)
+	b.JavaWarmUp = 100 * time.Millisecond
+	for name, contender := range map[string]string{"writer": "redisson-rw", "semaphore": "redisson-permits",
+		"latch": "redisson-latch"} {
+		s, c := pick(t, name, contender)
+		if name == "latch" {
+			s.processes, s.goroutines, s.laps, s.warmLaps = 1, 10, 2, 1
+		}
+		got, err := b.measure(t.Context(), s, c, 1)
+		require.NoError(t, err)
+		require.False(t, got.bad(), "%s: %+v", name, got)
+		if name != "latch" {
+			require.Positive(t, got.Safety.Entries, name)
+		}
+		if name == "writer" {
+			require.Positive(t, got.Metrics[metricReads])
+		}
+	}
+}
