@@ -8,8 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// floorElection is what an election cannot do without: a resignation hands the name to the first in a queue and tells it by a message,
-// and the successor writes who it is. Nobody has a lease, so one that dies leads for ever.
+// floorElection is what an election cannot do without: a resignation hands the name to the first in
+// a queue and tells it by a message, and the successor writes who it is. Nobody has a lease, so one
+// that dies leads for ever.
 type floorElection struct {
 	rdb  *redis.Client
 	id   string // the client's, and its channel

@@ -10,13 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The floors of the other kinds: what the commands alone cost. They promise nothing to who dies or is cut off.
+// The floors of the other kinds: what the commands alone cost. They promise nothing to who dies or
+// is cut off.
 
 // floorStay is how long their keys stay.
 const floorStay = time.Minute
 
-// floorReadWrite is a read-write lock of this process, with a round trip to the server for each lock and each unlock. It shows what
-// machine and network alone make a writer wait.
+// floorReadWrite is a read-write lock of this process, with a round trip to the server for each
+// lock and each unlock. It shows what machine and network alone make a writer wait.
 type floorReadWrite struct{ rdb *redis.Client }
 
 // processLocks are the locks of floorReadWrite by name: one for all clients of this process.
@@ -59,7 +60,8 @@ func (c floorReadWrite) taking(lock, unlock func()) locker {
 
 func (c floorReadWrite) close() error { return c.rdb.Close() }
 
-// floorPermits is a number of permits that are out, tried every 1 ms. They have no leases, and nobody is woken.
+// floorPermits is a number of permits that are out, tried every 1 ms. They have no leases, and
+// nobody is woken.
 type floorPermits struct {
 	rdb     *redis.Client
 	permits string
@@ -90,7 +92,8 @@ func (c floorPermits) locker(_ context.Context, name string) (locker, error) {
 
 func (c floorPermits) close() error { return c.rdb.Close() }
 
-// floorLatch is a counter and one message: one subscription per client, and nobody looks whether a message was lost.
+// floorLatch is a counter and one message: one subscription per client, and nobody looks whether a
+// message was lost.
 type floorLatch struct {
 	rdb *redis.Client
 

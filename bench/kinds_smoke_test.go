@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readers, a writer, permits and leaders are measured as what they are, and so are those beside them.
+// readers, a writer, permits and leaders are measured as what they are, and so are those beside
+// them.
 func TestEachKindIsMeasured(t *testing.T) {
 	b := testBench(t)
 	for name, contenders := range map[string][]string{
@@ -40,7 +41,8 @@ func TestEachKindIsMeasured(t *testing.T) {
 	}
 }
 
-// The control: what lets a writer in among readers, or more in than there are permits, is found out.
+// The control: what lets a writer in among readers, or more in than there are permits, is found
+// out.
 func TestBrokenKindsAreFoundOut(t *testing.T) {
 	b := testBench(t)
 	for _, name := range []string{"writer", "semaphore"} {
@@ -79,7 +81,8 @@ func TestALatchIsMeasured(t *testing.T) {
 	require.Contains(t, got.Error, "before the last count-down")
 }
 
-// Candidates who wait are no more work than waiters of a fair lock; that is for a full run to say. Here both are counted.
+// Candidates who wait are no more work than waiters of a fair lock; that is for a full run to say.
+// Here both are counted.
 func TestIdleCandidatesAreCounted(t *testing.T) {
 	b := testBench(t)
 	for _, contender := range []string{"election", "fairlock"} {

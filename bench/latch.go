@@ -30,9 +30,9 @@ const latchCount = 3
 // latchPatience bounds a lap.
 const latchPatience = 20 * time.Second
 
-// measureLatch has goroutines of several processes wait for a latch, counts it down, and measures how long after the beginning of the
-// last count-down each of them is awake. It does so a number of times, each time with another latch, and counts what the server
-// does from the last count-down on.
+// measureLatch has goroutines of several processes wait for a latch, counts it down, and measures
+// how long after the beginning of the last count-down each of them is awake. It does so a number of
+// times, each time with another latch, and counts what the server does from the last count-down on.
 func measureLatch(ctx context.Context, b *bench, s scenario, c contender, name string) (out sample, err error) {
 	page, path, remove, err := b.newPage()
 	if err != nil {
@@ -80,7 +80,8 @@ func measureLatch(ctx context.Context, b *bench, s scenario, c contender, name s
 // latchWork is what was counted over some laps, from the last count-down on.
 type latchWork struct{ laps, listening, messages, scripts float64 }
 
-// latchLap does one lap with workers that are ready: the latch is set, all wait, it is counted down, all are awake.
+// latchLap does one lap with workers that are ready: the latch is set, all wait, it is counted
+// down, all are awake.
 func (b *bench) latchLap(ctx context.Context, t team, lap int, name string, done *latchWork, counts bool) error {
 	win := window{now(), now() + int64(latchPatience)}
 	for _, part := range []struct {
@@ -141,7 +142,8 @@ func latchMetrics(results []*result, done latchWork, s scenario) (map[string]flo
 	}, nil
 }
 
-// said is what a server has told others so far, and the scripts that it has run. A message counts once, however many hear it.
+// said is what a server has told others so far, and the scripts that it has run. A message counts
+// once, however many hear it.
 type said struct{ messages, scripts float64 }
 
 func (b *bench) said(ctx context.Context) (s said, err error) {
