@@ -66,12 +66,14 @@ func measureCrash(ctx context.Context, b *bench, s scenario, c contender, name s
 	return out, nil
 }
 
-// leaseEnds is between which two moments the lease of a holder ends that is dead. 0: its name is no key with a time to live.
+// leaseEnds is between which two moments the lease of a holder ends that is dead. 0: its name is no
+// key with a time to live.
 func (b *bench) leaseEnds(ctx context.Context, c contender, name string) (earliest, latest int64, err error) {
 	if c.group == another {
 		return 0, 0, nil
 	}
-	// Twice: what the holder sent last may be executed after the first answer, and not after the second.
+	// Twice: what the holder sent last may be executed after the first answer, and not after the
+	// second.
 	for range 2 {
 		before := now()
 		left, err := b.rdb.PTTL(ctx, name).Result()

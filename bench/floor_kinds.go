@@ -67,7 +67,8 @@ type floorPermits struct {
 	permits string
 }
 
-var takePermit = redis.NewScript(`if tonumber(redis.call('GET', KEYS[1]) or 0) < tonumber(ARGV[1]) then return redis.call('INCR', KEYS[1]) end return 0`)
+var takePermit = redis.NewScript(`if tonumber(redis.call('GET', KEYS[1]) or 0) >= tonumber(ARGV[1]) then return 0 end
+	return redis.call('INCR', KEYS[1])`)
 
 func openFloorPermits(j job) (client, error) {
 	return floorPermits{redis.NewClient(&redis.Options{Addr: j.Addr}), strconv.Itoa(j.Permits)}, nil

@@ -16,7 +16,8 @@ func measureIdle(ctx context.Context, b *bench, s scenario, c contender, name st
 	return b.ask(ctx, s, c, func(j *job) { j.Task, j.Name, j.Section = taskIdle, name, idleWindows*b.Time })
 }
 
-// idle holds the name by a client of its own, has Goroutines wait for it, and counts what the server does in the time of Section.
+// idle holds the name by a client of its own, has Goroutines wait for it, and counts what the
+// server does in the time of Section.
 func (w *worker) idle(ctx context.Context) (*result, error) {
 	c, ok := w.clients[0].(holdfastClient)
 	if !ok {

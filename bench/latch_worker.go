@@ -15,8 +15,8 @@ func (w *worker) latcher() (latcher, error) {
 	return l, nil
 }
 
-// count sets the latch of each lap and counts it down, but for one; when it is told to, it counts that down too. It writes the time
-// when it begins to do so into the slot of the lap.
+// count sets the latch of each lap and counts it down, but for one; when it is told to, it counts
+// that down too. It writes the time when it begins to do so into the slot of the lap.
 func (w *worker) count(ctx context.Context) (*result, error) {
 	l, err := w.latcher()
 	if err != nil {
@@ -50,7 +50,8 @@ func (w *worker) count(ctx context.Context) (*result, error) {
 	return &result{}, nil
 }
 
-// gather has its goroutines wait for the latch of each lap. It says so when all are about to wait, and again when all are awake.
+// gather has its goroutines wait for the latch of each lap. It says so when all are about to wait,
+// and again when all are awake.
 func (w *worker) gather(ctx context.Context) (*result, error) {
 	l, err := w.latcher()
 	if err != nil {

@@ -2,7 +2,7 @@
 // run, in interleaved rounds, while a page shared by all processes checks that nobody is inside
 // together.
 //
-//	go run ./bench                                # everything; about a quarter of an hour
+//	go run ./bench                                # everything; about 40 minutes
 //	go run ./bench -rounds 2 -time 1s -scenario clients,gap16
 //	go run ./bench -list
 //

@@ -98,3 +98,32 @@ func TestSpread(t *testing.T) {
 		require.Equal(t, want, spreadOf(of).String())
 	}
 }
+
+// Of readers beside a writer only the longest read is asked, and the waits are the writer's.
+func TestReadersBesideAWriter(t *testing.T) {
+	win := window{100, 200}
+	writer, reader := newTally(win), newTally(win)
+	reader.aside, reader.Longest = true, 150
+	writer.grant(newParticipant(0, 0), 120, 160, handover{})
+	reader.read(50, 99)   // before the window
+	reader.read(90, 110)  // some of it within
+	reader.read(150, 180) // the longest
+	reader.read(200, 290) // behind the window
+	r, err := merge([]*tally{writer, reader})
+	require.NoError(t, err)
+	require.EqualValues(t, 5, r.Entries)
+	m, err := summarise([]*result{r}, 1, 1)
+	require.NoError(t, err)
+	require.InDelta(t, 1, m[metricRate], 0)
+	require.InDelta(t, 2, m[metricReads], 0)
+	require.InEpsilon(t, 30e-9, m[metricLongestRead], 1e-9)
+	require.InEpsilon(t, 40e-9, m[metricLongest], 1e-9, "not the reader's")
+	require.InEpsilon(t, 10e-9, m[metricBeyondRead], 1e-9)
+}
+
+func TestCallsOf(t *testing.T) {
+	const info = "# Commandstats\r\ncmdstat_evalsha:calls=7,usec=1\r\ncmdstat_eval:calls=2,usec=1\r\ncmdstat_publish:calls=5,usec=1\r\n"
+	require.InDelta(t, 9, callsOf(info, scriptCommands...), 0)
+	require.InDelta(t, 5, callsOf(info, "publish", "spublish"), 0)
+	require.Zero(t, callsOf(info, "get"))
+}

@@ -137,8 +137,8 @@ func (s slot) leave(me participant) {
 	}
 }
 
-// share is called in place of enter by who is inside with others: most of them at once, and nobody who has entered alone. token is
-// that of the last one who did, or 0.
+// share is called in place of enter by who is inside with others: most of them at once, and nobody
+// who has entered alone. token is that of the last one who did, or 0.
 func (s slot) share(most int, token uint64) {
 	if s.word(wordInside).Add(1) > uint64(most) || s.word(wordHolder).Load() != 0 {
 		s.word(wordOverlaps).Add(1)

@@ -95,3 +95,27 @@ func TestHandoversNameTheReleaser(t *testing.T) {
 	require.LessOrEqual(t, h.at, now())
 	require.Zero(t, p.slot(2).enter(a, 0), "each name has its own slot")
 }
+
+// Those who share may be inside together, so many at most, and nobody beside them who is alone.
+func TestThoseWhoShareAreCounted(t *testing.T) {
+	me := newParticipant(0, 0)
+	for name, c := range map[string]struct {
+		does func(s slot)
+		want safety
+	}{
+		"two of two": {func(s slot) { s.share(2, 0); s.share(2, 0); s.unshare() }, safety{Entries: 2}},
+		"three of two": {func(s slot) { s.share(2, 0); s.share(2, 0); s.share(2, 0) },
+			safety{Entries: 3, Overlaps: 1}},
+		"one after the other": {func(s slot) { s.share(1, 0); s.unshare(); s.share(1, 0) }, safety{Entries: 2}},
+		"a reader behind a writer": {func(s slot) { s.enter(me, 5); s.leave(me); s.share(9, 5) },
+			safety{Entries: 2}},
+		"a reader beside a writer": {func(s slot) { s.enter(me, 5); s.share(9, 5) }, safety{Entries: 2, Overlaps: 1}},
+		"a writer beside a reader": {func(s slot) { s.share(9, 5); s.enter(me, 6) }, safety{Entries: 2, Overlaps: 1}},
+		"a token from before the last write": {func(s slot) { s.enter(me, 5); s.leave(me); s.share(9, 4) },
+			safety{Entries: 2, Disorder: 1}},
+	} {
+		p := testPage(t)
+		c.does(p.slot(0))
+		require.Equal(t, c.want, p.safety(), name)
+	}
+}

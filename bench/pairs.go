@@ -107,7 +107,8 @@ func (g *goroutine) pair(ctx context.Context) {
 	}
 }
 
-// enter is called by who has just got the lock. Where several are inside, nobody follows another one.
+// enter is called by who has just got the lock. Where several are inside, nobody follows another
+// one.
 func (g *goroutine) enter(token uint64) (before handover) {
 	if g.most == 0 {
 		return g.slot.enter(g.me, token)

@@ -12,7 +12,8 @@ import (
 //	worker -> progress   tasks "hold" and "await" only: it holds; it is about to wait
 //	worker -> result     or an error
 //
-// In task "gather" ready and window come once for each lap, and in task "count" twice: see latch.go.
+// In task "gather" ready and window come once for each lap, and in task "count" twice: see
+// latch.go.
 //
 // It ends when stdin is closed. Durations and times are nanoseconds, times those of
 // CLOCK_MONOTONIC. A worker in Java speaks the same.

@@ -30,7 +30,8 @@ func scriptsRun(ctx context.Context, rdb *redis.Client) (float64, error) {
 
 var scriptCommands = []string{"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall"}
 
-// callsOf is how often some commands were called, by an answer to INFO commandstats. Those that scripts call count too.
+// callsOf is how often some commands were called, by an answer to INFO commandstats. Those that
+// scripts call count too.
 func callsOf(info string, commands ...string) (total float64) {
 	for _, command := range commands {
 		_, calls, _ := strings.Cut(field(info, "cmdstat_"+command), "calls=")
@@ -71,9 +72,9 @@ func field(info, name string) string {
 // work is what servers have done so far.
 type work struct{ commands, scripts, seconds float64 }
 
-// workRun is how many commands and scripts the servers have run so far, and how much processor time they have
-// used, together. (The microseconds of INFO commandstats would leave out what reading and writing
-// cost, and count twice what scripts call.)
+// workRun is how many commands and scripts the servers have run so far, and how much processor time
+// they have used, together. (The microseconds of INFO commandstats would leave out what reading and
+// writing cost, and count twice what scripts call.)
 func workRun(ctx context.Context, rdbs ...*redis.Client) (total work, err error) {
 	if total.commands, err = commandsRun(ctx, rdbs...); err != nil {
 		return total, err

@@ -10,9 +10,9 @@ import (
 // one through its latency, and how long the lock alone takes.
 var versusMetrics = []string{metricRate, metricWaitP50}
 
-// versus compares lock by lock where a scenario says so, and in all scenarios of a quorum, because a budget names each: Holdfast's
-// with all others, and every other one with those that were measured on one master, which is what a
-// quorum costs it. Above 1 the first is better.
+// versus compares lock by lock where a scenario says so, and in all scenarios of a quorum, because
+// a budget names each: Holdfast's with all others, and every other one with those that were
+// measured on one master, which is what a quorum costs it. Above 1 the first is better.
 func (r *report) versus(scenarios []scenario) []ratio {
 	var all []ratio
 	for _, s := range scenarios {
