@@ -20,9 +20,12 @@
 // durable as the store that it is in.
 //
 // Any order between the tokens of different locks. One resource is guarded by one lock. Under
-// nested holds of several locks, and under that of a multilock, a guard refuses to choose a token ([ErrSeveralLocks]): choose it by
-// [TokenOf]. Otherwise a late holder of the outer lock could pass the guard with the fresh token of
-// an inner lock.
+// nested holds of several locks, and under that of a multilock, a guard refuses to choose a token
+// ([ErrSeveralLocks]): choose it by [TokenOf]. Otherwise a late holder of the outer lock could pass
+// the guard with the fresh token of an inner lock.
+//
+// That all who hold a semaphore get past a guard. Each holder of permits has a token of its own, so a
+// store that has seen a later one refuses those who still hold theirs.
 package fence
 
 import (

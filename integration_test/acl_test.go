@@ -25,7 +25,7 @@ const (
 		"~{orders:* ~redisson_rwlock:{orders:* ~holdfast_rwlock_writers:{orders:*"
 	aclReadWriteChannels = "&redisson_rwlock:{orders:*" // since Redis 6.2
 	// All that a user of semaphores needs, beside the permissions for messages.
-	aclSemaphore = "+evalsha +eval +exists +get +set +incrby +pexpire +pttl +time +hget +hset +hdel " +
+	aclSemaphore = "+evalsha +eval +get +set +incrby +pexpire +pttl +time +hget +hset +hdel " +
 		"+zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zscore " +
 		"~orders:* ~{orders:* ~redisson_lock_token:{orders:* ~redisson_sc:{orders:* ~holdfast_semaphore_queue:{orders:* " +
 		"~holdfast_semaphore_places:{orders:* ~holdfast_semaphore_wants:{orders:*"

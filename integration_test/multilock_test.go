@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -91,4 +92,25 @@ func TestSeveralAtOnce(t *testing.T) {
 			require.NoError(t, err, "all were given back")
 			require.NoError(t, h.Unlock(ctx))
 		})
+}
+
+// TestSeveralLeastPrivilege: a multilock needs what its members need, and nothing of its own, also where
+// they are so many that one script takes them.
+func TestSeveralLeastPrivilege(t *testing.T) {
+	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		srv := redistest.Start(t, redistest.Exec(p.Path))
+		c := newClient(t, as(t, srv, "limited", aclRule(srv, false)), nil)
+		var locks []holdfast.Locker
+		for i := range 5 {
+			locks = append(locks, rlock.New(c, fmt.Sprint("orders:", i)))
+		}
+		m := multilock.New(locks...)
+		h, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Extend(t.Context(), time.Minute))
+		_, err = m.TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.NoError(t, h.Unlock(t.Context()))
+		require.Empty(t, refused(t, srv))
+	})
 }

@@ -143,6 +143,7 @@ func TestPostgres(t *testing.T) {
 	dsn := startPostgres(t)
 	s := newStore(t, open(t, "pgx", dsn), "public.last_tokens")
 	t.Run("answers", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").answers() })
+	t.Run("kinds", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").kinds() })
 	t.Run("own column", func(t *testing.T) { ownColumn(t, s.db) })
 	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
 		t.Run(level.String(), func(t *testing.T) {

@@ -1,0 +1,162 @@
+package fence_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+// stock is a key that a guard is for.
+type stock struct {
+	*testing.T
+	rdb   *redis.Client
+	guard *fence.Redis
+	key   string
+}
+
+func newStock(t *testing.T) *stock {
+	t.Helper()
+	rdb := redistest.Shared(t).Client(t)
+	s := &stock{t, rdb, fence.NewRedis(rdb), t.Name() + ":stock"}
+	require.NoError(t, rdb.Del(t.Context(), s.key, "holdfast_fence:{"+s.key+"}").Err())
+	return s
+}
+
+// set writes under the context of a hold, whether that has ended or not.
+func (s *stock) set(ctx context.Context, value string) error {
+	_, err := s.guard.Do(context.WithoutCancel(ctx), s.key, "SET", value)
+	return err
+}
+
+// requireLate: the write of a holder who comes late is refused, and would have landed without the
+// guard.
+func (s *stock) requireLate(late *holdfast.Hold, last uint64) {
+	s.Helper()
+	before := s.rdb.Get(s.Context(), s.key).Val()
+	err := s.set(late.Context(), "late")
+	var stale *fence.StaleError
+	require.ErrorAs(s, err, &stale)
+	require.Equal(s, fence.StaleError{Resource: s.key, Token: late.Token(), Last: last}, *stale)
+	require.Equal(s, before, s.rdb.Get(s.Context(), s.key).Val())
+	unguarded := context.WithoutCancel(late.Context())
+	require.NoError(s, s.rdb.Set(unguarded, s.key, "late", 0).Err(), "control: nothing else keeps it out")
+	require.NoError(s, s.rdb.Set(s.Context(), s.key, before, 0).Err())
+}
+
+// TestTokensOfReadersAndWriters: a writer has a token of its own, and a reader that of the last write.
+// So what was read before a write, and is written after it, is refused.
+func TestTokensOfReadersAndWriters(t *testing.T) {
+	s := newStock(t)
+	m := rwlock.New(newClient(t), t.Name())
+	first := lock(t, m, t.Context())
+	requireToken(t, first.Token(), first.Context(), t.Name())
+	require.NoError(t, s.set(first.Context(), "first"))
+	require.NoError(t, first.Unlock(t.Context()))
+
+	reader := lock(t, m.RLocker(), t.Context())
+	beside := lock(t, m.RLocker(), t.Context())
+	requireToken(t, first.Token(), reader.Context(), t.Name())
+	requireToken(t, first.Token(), beside.Context(), t.Name())
+	require.NoError(t, s.set(reader.Context(), "read"), "nobody has written since")
+	_, err := m.ForceUnlock(t.Context()) // as if they had been paused for longer than their leases
+	require.NoError(t, err)
+
+	owner := holdfast.WithOwner(t.Context())
+	writer := lock(t, m, owner)
+	require.Greater(t, writer.Token(), first.Token())
+	require.NoError(t, s.set(writer.Context(), "written"))
+	s.requireLate(reader, writer.Token())
+	s.requireLate(first, writer.Token())
+
+	reads := lock(t, m.RLocker(), owner)
+	require.NoError(t, writer.Unlock(t.Context()))
+	requireToken(t, writer.Token(), reads.Context(), t.Name())
+	require.NoError(t, s.set(reads.Context(), "it reads what it has written"), "one lock, whose sides are one")
+	require.NoError(t, reads.Unlock(t.Context()))
+}
+
+// TestTokensOfPermits: each holder of permits has a token, which grows. A store that refuses smaller ones
+// would refuse those who hold permits beside the last: package semaphore says so.
+func TestTokensOfPermits(t *testing.T) {
+	s := newStock(t)
+	c := newClient(t)
+	permits := semaphore.New(c, t.Name(), 2)
+	early, later := lock(t, permits, t.Context()), lock(t, permits, t.Context())
+	requireToken(t, early.Token(), early.Context(), t.Name())
+	requireToken(t, later.Token(), later.Context(), t.Name())
+	require.Greater(t, later.Token(), early.Token())
+	require.NoError(t, s.set(later.Context(), "later"))
+	s.requireLate(early, later.Token()) // although it holds its permit
+	require.NoError(t, early.Unlock(t.Context()))
+	require.NoError(t, later.Unlock(t.Context()))
+	both, err := permits.Acquire(t.Context(), 2)
+	require.NoError(t, err)
+	requireToken(t, both.Token(), both.Context(), t.Name())
+	require.NoError(t, s.set(both.Context(), "both"))
+	s.requireLate(later, both.Token())
+	require.NoError(t, both.Unlock(t.Context()))
+}
+
+// TestTokensOfLeaders: a leader that was overtaken is refused.
+func TestTokensOfLeaders(t *testing.T) {
+	s := newStock(t)
+	e := election.New(newClient(t), t.Name())
+	old, err := e.Campaign(t.Context(), "old")
+	require.NoError(t, err)
+	requireToken(t, old.Token(), old.Context(), t.Name())
+	require.NoError(t, s.set(old.Context(), "old"))
+	require.NoError(t, old.Unlock(t.Context()))
+	require.NoError(t, e.Run(t.Context(), "next", func(ctx context.Context) error {
+		leader, err := e.Leader(ctx)
+		require.NoError(t, err)
+		require.Greater(t, leader.Token, old.Token())
+		requireToken(t, leader.Token, ctx, t.Name())
+		require.NoError(t, s.set(ctx, "next"))
+		s.requireLate(old, leader.Token)
+		return nil
+	}))
+}
+
+// TestTokensOfSeveral: under the hold of a multilock each member's token is known by its name, also
+// where the members are of several kinds, and a guard does not choose.
+func TestTokensOfSeveral(t *testing.T) {
+	s := newStock(t)
+	c := newClient(t)
+	orders, config := rlock.New(c, t.Name()+":orders"), rwlock.New(c, t.Name()+":config")
+	permits := semaphore.New(c, t.Name()+":permits", 3)
+	last := lock(t, config, t.Context())
+	require.NoError(t, last.Unlock(t.Context()))
+	single := lock(t, orders, t.Context())
+	require.NoError(t, single.Unlock(t.Context()))
+
+	all := lock(t, multilock.New(permits, config.RLocker(), orders), t.Context())
+	of := func(ctx context.Context, name string) uint64 {
+		token, ok := fence.TokenOf(ctx, name)
+		require.True(t, ok, name)
+		return token
+	}
+	tokens := []uint64{of(all.Context(), orders.Name()), of(all.Context(), config.Name()), of(all.Context(), permits.Name())}
+	require.Greater(t, tokens[0], single.Token())
+	require.Equal(t, last.Token(), tokens[1], "it reads: the token is that of the last write")
+	state, err := orders.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, state.Token, tokens[0])
+	require.Equal(t, max(tokens[0], tokens[1], tokens[2]), all.Token())
+	require.ErrorIs(t, s.set(all.Context(), "which?"), fence.ErrSeveralLocks)
+	_, err = s.guard.DoToken(t.Context(), tokens[0], s.key, "SET", "chosen")
+	require.NoError(t, err)
+	require.NoError(t, all.Unlock(t.Context()))
+	s.requireLate(single, tokens[0])
+	require.Equal(t, tokens[0], of(all.Context(), orders.Name()), "also when it has ended")
+}
