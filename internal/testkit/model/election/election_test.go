@@ -88,18 +88,20 @@ var (
 func large(m electing) electing {
 	if testing.Short() && m.wishes[1] > 0 {
 		m.wishes = each{1, 1}
+		if m.watched && m.breaks == 0 || m.crashes > 0 && m.watched {
+			m = one(m)
+		}
 	}
 	if os.Getenv("HOLDFAST_MODEL") != "large" {
 		return m
 	}
 	switch {
-	case m.watched && m.wishes != (each{2, 1}):
-		m.wishes = each{2, 1}
-	case m.watched:
+	case m.watched && m.wishes == (each{1, 1}):
 		m.lease, m.keep = 3, 4
+	case m.watched || m.wishes == (each{2, 2}):
+		m.lapses++
 	default:
-		m.wishes = each{2, 2}
-		m.faults, m.leaves = max(m.faults, 1), max(m.leaves, 1)
+		m.leaves++
 	}
 	return m
 }
