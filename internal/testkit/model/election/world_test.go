@@ -3,13 +3,31 @@ package election
 import "github.com/holdfast-go/holdfast/lua"
 
 func (m *electing) next(s state, emit func(string, state)) {
-	for c := range s.c {
-		m.candidate(s, c, emit)
+	out := func(label string, n state) {
+		m.settle(&n)
+		emit(label, n)
 	}
-	m.observes(s, emit)
-	m.network(s, emit)
-	m.harms(s, emit)
-	m.time(s, emit)
+	for c := range s.c {
+		m.candidate(s, c, out)
+	}
+	m.observes(s, out)
+	m.network(s, out)
+	m.harms(s, out)
+	m.time(s, out)
+}
+
+// settle drops what no later step depends on: the greatest token of a leader, where all that begin
+// from here on have greater ones.
+func (m *electing) settle(s *state) {
+	if m.off.has(newToken) {
+		return
+	}
+	for c := range s.c {
+		if cd := &s.c[c]; cd.mode == announcing && cd.token <= s.top {
+			return
+		}
+	}
+	s.top = 0
 }
 
 // terms are what scripts are told, and who can be reached.
