@@ -23,7 +23,7 @@ func (m *latching) waits(s state, emit func(string, state)) {
 		n := s
 		n.gate.at, n.gate.left, n.gate.lasts = looked, s.count, s.ttl
 		emit(lLooks, n)
-		if s.faults > 0 && m.breaks > 0 { // and is repeated, or ends the waits with an error
+		if s.faults > 0 { // and is repeated, or ends the waits with an error
 			n = s
 			n.faults--
 			for i := range n.waiters {

@@ -59,6 +59,18 @@ func (m *latching) explore(t testing.TB) model.Report[state] {
 	return r
 }
 
+// one leaves a scenario one waiter, or one call of one client, for controls that have to see all or
+// many states.
+func one(m latching) latching {
+	if m.anyWaiter() {
+		m.waiters = each{1, 0}
+	}
+	if m.wishes != (each{}) {
+		m.wishes = each{1, 0}
+	}
+	return m
+}
+
 func (m *latching) anyWaiter() bool { return m.waiters != [maxWaiters]uint8{} }
 
 type each = [maxClients]uint8
@@ -87,16 +99,21 @@ func large(m latching) latching {
 		m.wishes, m.other, m.count = each{1, 1}, m.other-min(m.other, 1), 1
 	}
 	if testing.Short() && m.anyWaiter() {
-		m.redisson = min(m.redisson, 2)
+		m.redisson, m.waiters[0] = min(m.redisson, 2), 1
 	}
 	if os.Getenv("HOLDFAST_MODEL") != "large" {
 		return m
 	}
-	m.other++
-	if m.wishes != (each{}) {
-		m.wishes, m.faults = each{2, 2}, m.faults+1
+	switch {
+	case m.wishes == (each{}):
+		m.other, m.breaks = m.other+1, 2*m.breaks
+	case m.anyWaiter():
+		m.stays = each{3, 3}
+	case m.crashes > 0:
+		m.faults++
+	default:
+		m.other++
 	}
-	m.breaks *= 2
 	return m
 }
 

@@ -36,7 +36,7 @@ func (d defence) has(one defence) bool { return d&one != 0 }
 
 const (
 	maxClients = 2
-	perClient  = 3
+	perClient  = 2
 	maxCalls   = maxClients * perClient
 	maxWaiters = 2
 )

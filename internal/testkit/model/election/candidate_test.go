@@ -1,0 +1,253 @@
+package election
+
+import "github.com/holdfast-go/holdfast/lua"
+
+// candidate is what a process does that campaigns.
+func (m *electing) candidate(s state, c int, emit func(string, state)) {
+	cd := &s.c[c]
+	switch {
+	case cd.dead:
+		return
+	case cd.mode == away && cd.wishes > 0:
+		n := s
+		nc := &n.c[c]
+		nc.wishes--
+		if !m.off.has(freshTerm) {
+			nc.gen++
+		}
+		nc.mode = waiting
+		if cd.works > 0 {
+			n.wrong |= beside
+		}
+		m.ask(&n, c)
+		emit(labels[c][lCampaigns], n)
+	case cd.mode == waiting:
+		m.waits(s, c, emit)
+	case cd.mode == announcing, cd.mode == resigning:
+		m.commands(s, c, emit)
+	}
+	m.renews(s, c, emit)
+	m.function(s, c, emit)
+	if s.crashes > 0 && (cd.mode != away || cd.works > 0) {
+		n := s
+		n.crashes--
+		m.abandon(&n, c)
+		n.c[c] = candidate{gen: cd.gen, dead: true}
+		n.undo &^= (1<<gens - 1) << (c*gens + 1)
+		emit(labels[c][lDies], n)
+	}
+}
+
+// ask asks for the lock, or for what has become of the place. Requests travel in no time, since
+// nothing depends on their being on the way.
+func (m *electing) ask(s *state, c int) {
+	t := m.terms(s)
+	before := s.owner
+	a := s.acquire(&t, s.id(c))
+	m.after(s, before, a)
+	if a.status == lua.Done {
+		m.won(s, c, a.token, m.lease-1)
+	}
+}
+
+// won begins a leadership, which is announced.
+func (m *electing) won(s *state, c int, token, trust uint8) {
+	cd := &s.c[c]
+	cd.mode, cd.at, cd.token, cd.trust = announcing, sent, token, trust
+	cd.mail, cd.stands, cd.renewed = 0, 0, 0
+	if m.off.has(announces) {
+		m.leads(s, c)
+	}
+}
+
+// leads begins the function.
+func (m *electing) leads(s *state, c int) {
+	cd := &s.c[c]
+	cd.mode = leading
+	if cd.works > 0 {
+		s.wrong |= functions
+		return
+	}
+	if cd.token == s.top || cd.token < s.top && !s.harmed { // a lock that was forced free is another's before its leader knows
+		s.wrong |= sameToken
+	}
+	s.top = max(s.top, cd.token)
+	cd.works, cd.lost = 1, false
+}
+
+func (m *electing) waits(s state, c int, emit func(string, state)) {
+	cd := &s.c[c]
+	if cd.mail != 0 {
+		n := s
+		m.won(&n, c, cd.mail, cd.stands)
+		emit(labels[c][lCalled], n)
+	}
+	n := s
+	if m.ask(&n, c); n != s {
+		emit(labels[c][lPolls], n)
+	}
+	if s.leaves > 0 {
+		n = s
+		n.leaves--
+		m.resign(&n, c)
+		emit(labels[c][lLeaves], n)
+	}
+}
+
+// resign sends the release. The leadership is not trusted any more.
+func (m *electing) resign(s *state, c int) {
+	cd := &s.c[c]
+	cd.mode, cd.at, cd.trust, cd.renewed, cd.mail, cd.stands = resigning, sent, 0, 0, 0, 0
+}
+
+// commands are the announcement and the release of a candidate: executed, answered, given up.
+func (m *electing) commands(s state, c int, emit func(string, state)) {
+	cd := &s.c[c]
+	n := s
+	nc := &n.c[c]
+	if cd.at == sent {
+		nc.at = done
+		if a := m.run(&n, m.command(&s, c)); a.status == lua.Gone {
+			nc.at = gone
+		}
+		emit(labels[c][lServer], n)
+	} else {
+		switch at := cd.at; {
+		case cd.mode == resigning:
+			n.finish(c, false)
+		case at == done:
+			nc.at = none
+			m.leads(&n, c)
+		default:
+			m.fails(&n, c)
+		}
+		emit(labels[c][lAnswer], n)
+	}
+	if s.faults == 0 {
+		return
+	}
+	n = s
+	n.faults--
+	m.abandon(&n, c)
+	n.c[c].at = sent
+	emit(labels[c][lResends], n)
+	n = s
+	n.faults--
+	m.abandon(&n, c)
+	if cd.mode == announcing {
+		m.fails(&n, c)
+	} else {
+		n.finish(c, true)
+	}
+	emit(labels[c][lGivesUp], n)
+}
+
+// command is what a candidate has under way.
+func (m *electing) command(s *state, c int) request {
+	if s.c[c].mode == resigning {
+		return request{kind: release, id: s.id(c)}
+	}
+	return request{kind: announce, id: s.id(c), token: s.c[c].token}
+}
+
+// abandon leaves a command to the network: it may arrive at any time from here on, or never. Where
+// the bounds have no room for it, never.
+func (m *electing) abandon(s *state, c int) {
+	cd := &s.c[c]
+	if cd.at == sent && (cd.mode == announcing || cd.mode == resigning) && !s.put(m.command(s, c)) {
+		m.cut++
+	}
+}
+
+// fails is a campaign that could not be announced: the leadership is given back.
+func (m *electing) fails(s *state, c int) {
+	if m.off.has(givesBack) {
+		s.finish(c, false)
+		return
+	}
+	m.resign(s, c)
+}
+
+// finish ends a term. What may stand of it is undone.
+func (s *state) finish(c int, undo bool) {
+	cd := &s.c[c]
+	if undo {
+		s.undo |= 1 << s.id(c)
+	}
+	*cd = candidate{gen: cd.gen, wishes: cd.wishes, works: cd.works, lost: cd.lost}
+}
+
+// lose is a leadership that is not trusted any more: its context has ended.
+func (m *electing) lose(s *state, c int) {
+	cd := &s.c[c]
+	m.abandon(s, c)
+	if cd.mode != leading {
+		s.finish(c, true)
+		return
+	}
+	cd.lost = true
+	s.undo |= 1 << s.id(c)
+	if m.off.has(waitLead) {
+		s.finish(c, true)
+		return
+	}
+	cd.mode, cd.trust, cd.renewed = over, 0, 0
+}
+
+// renews are the renewals of a leadership.
+func (m *electing) renews(s state, c int, emit func(string, state)) {
+	cd := &s.c[c]
+	if cd.mode != announcing && cd.mode != leading {
+		return
+	}
+	if cd.trust < m.lease-1 || s.owner != s.id(c) {
+		n := s
+		if a := m.run(&n, request{kind: renewal, id: s.id(c)}); a.status == lua.Done {
+			n.c[c].renewed = m.lease - 1
+		} else {
+			m.lose(&n, c)
+		}
+		if n != s {
+			emit(labels[c][lRenews], n)
+		}
+		if s.faults > 0 {
+			n = s
+			n.faults--
+			if n.put(request{kind: renewal, id: s.id(c)}) {
+				emit(labels[c][lRenewsLate], n)
+			}
+		}
+	}
+	if cd.renewed > 0 {
+		n := s
+		n.c[c].trust, n.c[c].renewed = max(cd.trust, cd.renewed), 0
+		emit(labels[c][lRenewed], n)
+	}
+}
+
+// function is what the leader's function does, and the caller of Run.
+func (m *electing) function(s state, c int, emit func(string, state)) {
+	cd := &s.c[c]
+	if cd.works == 0 {
+		return
+	}
+	n := s
+	nc := &n.c[c]
+	nc.works, nc.lost = 0, false
+	switch cd.mode {
+	case leading:
+		m.resign(&n, c)
+	case over:
+		n.finish(c, false)
+	}
+	emit(labels[c][lReturns], n)
+	if s.ends > 0 && cd.mode == leading {
+		n = s
+		n.ends--
+		n.c[c].wishes = 0
+		if m.off.has(resignAfter) {
+			m.resign(&n, c)
+		}
+		emit(labels[c][lEnds], n)
+	}
+}

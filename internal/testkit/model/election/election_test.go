@@ -1,0 +1,131 @@
+package election
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// electing is the model. Time goes in ticks; a leadership is trusted for a tick less than its lease.
+type electing struct {
+	lease, claim, keep uint8 // ticks; keep is for how long an announcement lasts
+	wishes             [maxCandidates]uint8
+	watched            bool  // there is an observer
+	slow               bool  // which may know later, when time has passed
+	faults             uint8 // answers that do not come in time
+	crashes            uint8
+	leaves             uint8 // callers who give up while they wait
+	ends               uint8 // contexts of Run that end
+	breaks             uint8 // of the observer's connection
+	lapses             uint8 // claims that end unheard
+	forces             uint8 // deletions of the lock
+	losses             uint8 // of all keys
+	off                defence
+	only               error // look for this violation alone
+	cut                int   // requests for which the bounds had no room
+}
+
+func (m *electing) start() state {
+	s := state{faults: m.faults, crashes: m.crashes, leaves: m.leaves, ends: m.ends, breaks: m.breaks, lapses: m.lapses,
+		forces: m.forces, losses: m.losses}
+	for c := range s.c {
+		s.c[c].wishes = m.wishes[c]
+	}
+	if m.watched {
+		s.o.at = looking
+	}
+	return s
+}
+
+// explore also looks whether a goal can be reached from everywhere. With an observer that is that it
+// knows who leads, by its own steps and those of its connection alone. Else that all who campaign
+// lead or leave, without a fault, a renewal or a new wish.
+func (m *electing) explore(t testing.TB) model.Report[state] {
+	t.Helper()
+	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 4_000_000}
+	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
+		explored.Goal, explored.Quiet = calm, func(label string) bool { return quietly[label] }
+		if m.watched {
+			explored.Goal, explored.Quiet = observed, func(label string) bool { return observing(label) || m.slow && quietly[label] }
+		}
+	}
+	r, err := model.Explore(explored)
+	require.NoError(t, err)
+	return r
+}
+
+// one leaves a scenario one candidate, for controls that have to see all states.
+func one(m electing) electing {
+	m.wishes = each{1, 0}
+	return m
+}
+
+type each = [maxCandidates]uint8
+
+// The scenarios. One with everything in it would not end; each has what its defences are against.
+var (
+	leads    = electing{lease: 3, claim: 2, keep: 4, wishes: each{2, 2}, leaves: 1, ends: 1, lapses: 1}
+	repeats  = electing{lease: 3, claim: 2, keep: 4, wishes: each{2, 1}, faults: 2}
+	dies     = electing{lease: 3, claim: 2, keep: 4, wishes: each{2, 2}, crashes: 1, faults: 1}
+	forced   = electing{lease: 3, claim: 2, keep: 4, wishes: each{2, 1}, forces: 1, faults: 1}
+	wiped    = electing{lease: 3, claim: 2, keep: 4, wishes: each{2, 1}, losses: 1, faults: 1}
+	watched  = electing{lease: 2, claim: 2, keep: 3, wishes: each{2, 1}, watched: true, breaks: 1}
+	unheard  = electing{lease: 2, claim: 2, keep: 3, wishes: each{1, 1}, watched: true, faults: 1}
+	again    = electing{lease: 2, claim: 2, keep: 3, wishes: each{2, 0}, watched: true, faults: 1}
+	deserted = electing{lease: 2, claim: 2, keep: 3, wishes: each{1, 1}, watched: true, crashes: 1, breaks: 1}
+	deleted  = electing{lease: 2, claim: 2, keep: 3, wishes: each{1, 1}, watched: true, forces: 1, slow: true}
+)
+
+// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment. With
+// -short candidates campaign less often.
+func large(m electing) electing {
+	if testing.Short() && m.wishes[1] > 0 {
+		m.wishes = each{1, 1}
+		if m.watched && m.breaks == 0 || m.crashes > 0 && m.watched {
+			m = one(m)
+		}
+	}
+	if os.Getenv("HOLDFAST_MODEL") != "large" {
+		return m
+	}
+	switch {
+	case m.watched && m.wishes == (each{1, 1}):
+		m.lease, m.keep = 3, 4
+	case m.watched || m.wishes == (each{2, 2}):
+		m.lapses++
+	default:
+		m.leaves++
+	}
+	return m
+}
+
+// TestElectionModel: in no state that can be reached is a promise broken.
+func TestElectionModel(t *testing.T) {
+	for _, scenario := range []struct {
+		name string
+		m    electing
+	}{
+		{"leads", leads}, {"repeats", repeats}, {"dies", dies}, {"forced", forced}, {"server forgets", wiped},
+		{"watched", watched}, {"watched, and loses requests", unheard}, {"watched, and dies", deserted},
+		{"watched, and the same process again", again},
+		{"watched, and forced", deleted},
+	} {
+		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
+			m := large(scenario.m)
+			r := m.explore(t)
+			t.Logf("proof: election model, %s: %d states, %d transitions, depth %d, %d requests cut off by the bounds",
+				scenario.name, r.States, r.Transitions, r.Depth, m.cut)
+			if r.Violation != nil {
+				t.Error(r.Violation)
+			}
+		})
+	}
+}

@@ -1,0 +1,161 @@
+package election
+
+import "github.com/holdfast-go/holdfast/lua"
+
+func (m *electing) next(s state, emit func(string, state)) {
+	out := func(label string, n state) {
+		m.settle(&n)
+		emit(label, n)
+	}
+	for c := range s.c {
+		m.candidate(s, c, out)
+	}
+	m.observes(s, out)
+	m.network(s, out)
+	m.harms(s, out)
+	m.time(s, out)
+}
+
+// settle drops what no later step depends on: the greatest token of a leader, where all that begin
+// from here on have greater ones.
+func (m *electing) settle(s *state) {
+	if m.off.has(newToken) {
+		return
+	}
+	for c := range s.c {
+		if cd := &s.c[c]; cd.mode == announcing && cd.token <= s.top {
+			return
+		}
+	}
+	s.top = 0
+}
+
+// terms are what scripts are told, and who can be reached.
+func (m *electing) terms(s *state) terms {
+	t := terms{off: m.off, lease: m.lease, claim: m.claim, keep: m.keep}
+	for c := range s.c {
+		t.deaf[c] = s.c[c].dead
+	}
+	return t
+}
+
+// run executes a request, and notes what it did: whatever a client believes, these things must not
+// happen.
+func (m *electing) run(s *state, r request) (a answer) {
+	t := m.terms(s)
+	before := s.owner
+	switch r.kind {
+	case announce:
+		a = s.announce(&t, r.id, r.token)
+		if a.status == lua.Done && r.id != s.owner {
+			s.wrong |= unheld
+		}
+		s.announced = s.announced || a.status == lua.Done && r.id == s.owner && r.token == s.token
+	case release:
+		a = s.release(&t, r.id)
+		if a.status == lua.Done && s.saidBy == r.id {
+			s.wrong |= left
+		}
+	case renewal:
+		a = s.renew(&t, r.id)
+	}
+	m.after(s, before, a)
+	return a
+}
+
+// after sends the messages of a script.
+func (m *electing) after(s *state, before uint8, a answer) {
+	if s.owner != before {
+		s.announced = false
+	}
+	if a.told && (s.o.link == on || s.o.link == heard) {
+		s.o.mail = true
+	}
+	if a.mail == 0 {
+		return
+	}
+	if c, _ := ownerOf(a.mail); s.id(c) == a.mail && s.c[c].mode == waiting {
+		s.c[c].mail, s.c[c].stands = s.token, m.claim-1
+	}
+}
+
+// network is what happens to requests that nobody waits for, and work in the background.
+func (m *electing) network(s state, emit func(string, state)) {
+	for id := uint8(1); s.undo>>id != 0; id++ {
+		if s.undo&(1<<id) == 0 {
+			continue
+		}
+		c, _ := ownerOf(id)
+		n := s
+		n.undo &^= 1 << id
+		m.run(&n, request{kind: release, id: id})
+		for i := len(n.net) - 1; i >= 0; i-- { // it is repeated for as long as a release may be under way
+			if n.net[i].id == id && n.net[i].kind == release {
+				n.take(i)
+			}
+		}
+		emit(labels[c][lUndoes], n)
+	}
+	for i, r := range s.net {
+		if r == (request{}) {
+			continue
+		}
+		n := s
+		n.take(i)
+		emit(lDropped, n)
+		m.run(&n, r)
+		emit(lStraggler, n)
+	}
+}
+
+// harms are what happens to the server's data.
+func (m *electing) harms(s state, emit func(string, state)) {
+	if s.forces > 0 && s.owner != 0 {
+		n := s
+		n.forces--
+		n.owner, n.ttl, n.announced, n.harmed = 0, 0, false, true
+		emit(lForced, n)
+	}
+	if s.losses > 0 {
+		n := s
+		n.losses--
+		n.keys = keys{token: s.token} // which are no less than the clock
+		n.announced, n.harmed = false, true
+		emit(lLost, n)
+	}
+}
+
+// time is a tick. It does not pass while a message of a grant, or an answer to a look, is overdue.
+func (m *electing) time(s state, emit func(string, state)) {
+	if s.o.at == looked {
+		return
+	}
+	n := s
+	n.tick()
+	n.announced = n.announced && n.owner != 0
+	for c := range n.c {
+		cd := &n.c[c]
+		if cd.mail != 0 {
+			if n.lapses == 0 {
+				return
+			}
+			n.lapses--
+			if cd.stands = less(cd.stands); cd.stands == 0 {
+				cd.mail = 0
+			}
+		}
+		cd.renewed = less(cd.renewed)
+		if cd.trust == 0 || cd.trust == 1 && m.off.has(deadline) {
+			continue
+		}
+		if cd.trust--; cd.trust == 0 {
+			m.lose(&n, c)
+		}
+	}
+	if n.o.timer != 0 && n.o.timer != endless && n.o.at == asleep {
+		n.o.timer--
+	}
+	emit(lTime, n)
+}
+
+func less(n uint8) uint8 { return n - min(n, 1) }
