@@ -22,6 +22,7 @@ const (
 	shut                          // a reader was refused though nobody writes or waits to write
 	outlived                      // a writer was refused though nobody writes and no reader's lease lasts
 	untold                        // a command let somebody in who listens and was not told
+	longer                        // a lock that its holder has left stays taken for longer than it was to
 )
 
 // What must never be.
@@ -41,6 +42,7 @@ var (
 	errShut     = errors.New("a reader was refused though nobody writes or waits to write")
 	errOutlived = errors.New("a writer was refused though nobody writes and no reader's lease lasts")
 	errUntold   = errors.New("a command let in somebody who listens and was not told")
+	errLonger   = errors.New("a lock that its holder has left stays taken for longer than it was to")
 	errAsleep   = errors.New("a client sleeps for longer than a place counts, and would be granted the lock")
 	errLeft     = errors.New("the lock is held for nobody, and nothing is on its way that would free it")
 	errPlace    = errors.New("a place is kept for nobody, and nothing is on its way that would withdraw it")
@@ -106,7 +108,7 @@ func (m *rwlock) judgeWrite(s *state, before *keys, r message, a answer) {
 }
 
 func (m *rwlock) granted(s *state, before *keys) {
-	if s.stays > 0 && before.left {
+	if s.stays > 0 {
 		s.wrong |= early
 	}
 	if s.clock != 0 && before.token != s.token {
@@ -133,6 +135,9 @@ func (m *rwlock) judge(s *state, before *keys, kind uint8, but uint16) {
 	}
 	if !ask && s.writer != 0 && before.writer == 0 {
 		s.wrong |= broughtBack
+	}
+	if s.stays > 0 && s.ttl > before.ttl && kind != renewRead { // who wrote may go on reading
+		s.wrong |= longer
 	}
 }
 
@@ -176,6 +181,7 @@ func (m *rwlock) checkSteps(s *state) error {
 	}{
 		{oldToken, errToken}, {otherToken, errRead}, {anothers, errAnothers}, {broughtBack, errBack}, {byItself, errItself},
 		{early, errEarly}, {passed, errPassed}, {turns, errTurns}, {shut, errShut}, {outlived, errOutlived}, {untold, errUntold},
+		{longer, errLonger},
 	} {
 		// Where keys are lost there is a promise about the tokens of writes alone.
 		if s.wrong&c.bit != 0 && (m.losses == 0 || c.bit == oldToken) && (m.only == nil || errors.Is(m.only, c.err)) {

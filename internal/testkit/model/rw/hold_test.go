@@ -86,15 +86,15 @@ func (m *rwlock) unlocks(s state, c int, side uint8, text []string, emit func(st
 	if side == write && m.rest > 0 {
 		request.kind, last = leaveWrite, text[lLeave:]
 	}
-	after := func(n *state) {
-		if request.kind == leaveWrite {
-			m.spend(n, h.id) // the hash may have it still
+	n := s
+	a := m.run(&n, request, false)
+	if request.kind == leaveWrite {
+		m.spend(&n, h.id) // the hash may have it still
+		if a.status == lua.Done {
 			n.stays = m.rest
 		}
 	}
-	n := s
-	m.run(&n, request, false)
-	if after(&n); m.end(&n, c, side, false, false) {
+	if m.end(&n, c, side, false, false) {
 		emit(last[0], n)
 	}
 	if s.faults == 0 || c >= m.frail || request.kind == leaveWrite {

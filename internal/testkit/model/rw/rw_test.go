@@ -6,7 +6,6 @@ import (
 	"os"
 	"testing"
 
-
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
@@ -67,7 +66,9 @@ func (m *rwlock) explore(t testing.TB) model.Report[state] {
 		explored.Goal, explored.Quiet = m.free, func(label string) bool { return !loud[label] }
 	}
 	r, err := model.Explore(explored)
-	if err != nil { t.Errorf("%v %v", m.off, err)}
+	if err != nil {
+		t.Errorf("%v %v", m.off, err)
+	}
 	return r
 }
 
@@ -87,7 +88,8 @@ var (
 	yields        = rwlock{clients: 3, frail: 2, wishes: wishes{{1, 0}, {1, 0}, {0, 2}}, leases: leases{2, 2, 4}, place: 2, depth: 1, leavers: 1, crashes: 1, brief: true}
 	calls         = rwlock{clients: 3, frail: 2, wishes: wishes{{1, 1}, {1, 1}, {0, 1}}, leases: leases{2, 2, 2}, place: 2, depth: 1, breaks: 1, leavers: 1, still: true}
 	stays         = rwlock{clients: 2, frail: 1, wishes: wishes{{1, 1}, {0, 1}}, leases: leases{4, 2}, place: 2, rest: 1, depth: 1, messages: 1, faults: 1, renews: true}
-	forced        = rwlock{clients: 3, frail: 1, wishes: wishes{{1, 1}, {0, 1}, {1, 0}}, leases: leases{2, 2, 2}, place: 2, depth: 1, forces: 1}
+	forced        = rwlock{clients: 3, frail: 1, wishes: wishes{{1, 0}, {0, 1}, {0, 1}}, leases: leases{2, 2, 2}, place: 2, depth: 1, forces: 1, renews: true}
+	callsLost     = rwlock{clients: 2, frail: 1, wishes: wishes{{1, 2}, {1, 1}}, leases: leases{2, 2}, place: 2, depth: 1, messages: 1, faults: 1, still: true}
 	forgets       = rwlock{clients: 2, wishes: wishes{{1, 1}, {1, 0}}, leases: leases{2, 2}, place: 2, depth: 1, losses: 1}
 )
 
@@ -98,7 +100,7 @@ func TestReadWriteModel(t *testing.T) {
 		bound rwlock
 	}{
 		{"re-enters", reenters}, {"extends", extends}, {"shares", shares}, {"takes turns", turning}, {"leaves, and writes", leavesWriting}, {"leaves, and reads", leavesReading},
-		{"yields", yields}, {"no time", calls}, {"stays", stays}, {"forced", forced}, {"server forgets", forgets},
+		{"yields", yields}, {"no time", calls}, {"no time, and loses requests", callsLost}, {"stays", stays}, {"forced", forced}, {"server forgets", forgets},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
