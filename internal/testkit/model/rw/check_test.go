@@ -50,7 +50,7 @@ var (
 
 // judgeRead judges the answer to an attempt to read. An attempt that is late may not have the ticket
 // of its client.
-func (m *rwlock) judgeRead(s *state, before *keys, r message, a answer) {
+func (m *rwlock) judgeRead(s *state, before *server, r message, a answer) {
 	cl := &s.clients[clientOf(r.id)]
 	asker := cl.id == r.id && cl.ticket == r.count
 	if a.status != lua.Done {
@@ -80,7 +80,7 @@ func (m *rwlock) judgeRead(s *state, before *keys, r message, a answer) {
 }
 
 // judgeWrite judges the answer to an attempt to write.
-func (m *rwlock) judgeWrite(s *state, before *keys, r message, a answer) {
+func (m *rwlock) judgeWrite(s *state, before *server, r message, a answer) {
 	cl := &s.clients[clientOf(r.id)]
 	if a.status != lua.Done {
 		if before.mode == reading && before.rest() == 0 {
@@ -107,7 +107,7 @@ func (m *rwlock) judgeWrite(s *state, before *keys, r message, a answer) {
 	}
 }
 
-func (m *rwlock) granted(s *state, before *keys) {
+func (m *rwlock) granted(s *state, before *server) {
 	if s.stays > 0 {
 		s.wrong |= early
 	}
@@ -117,7 +117,7 @@ func (m *rwlock) granted(s *state, before *keys) {
 }
 
 // judge compares what all owners but some have before and after a command.
-func (m *rwlock) judge(s *state, before *keys, kind uint8, but uint16) {
+func (m *rwlock) judge(s *state, before *server, kind uint8, but uint16) {
 	ask := kind == askWrite || kind == askRead || kind == lateWrite || kind == lateRead
 	for id := range uint8(ids) {
 		old, now := before.readers[id], s.readers[id]
@@ -142,7 +142,7 @@ func (m *rwlock) judge(s *state, before *keys, kind uint8, but uint16) {
 }
 
 // wouldBe reports whether a client that waits would be granted the lock if it asked.
-func (m *rwlock) wouldBe(k keys, cl *client) bool {
+func (m *rwlock) wouldBe(k server, cl *client) bool {
 	if cl.side == read {
 		return k.read(0, cl.id, 1, cl.ticket).status == lua.Done
 	}
@@ -155,9 +155,9 @@ func (cl *client) asleep() bool {
 }
 
 // judgeTold: whom a command lets in, who listens, is told.
-func (m *rwlock) judgeTold(s *state, before *keys) {
+func (m *rwlock) judgeTold(s *state, before *server) {
 	for c := range m.clients {
-		if cl := &s.clients[c]; cl.asleep() && m.wouldBe(s.keys, cl) && !m.wouldBe(*before, cl) {
+		if cl := &s.clients[c]; cl.asleep() && m.wouldBe(s.server, cl) && !m.wouldBe(*before, cl) {
 			s.wrong |= untold
 		}
 	}
@@ -251,7 +251,7 @@ func (m *rwlock) checkSleep(s *state) error {
 	}
 	for c := range m.clients {
 		cl := &s.clients[c]
-		if cl.asleep() && (cl.look > m.place || cl.look == 0) && m.wouldBe(s.keys, cl) {
+		if cl.asleep() && (cl.look > m.place || cl.look == 0) && m.wouldBe(s.server, cl) {
 			return errAsleep
 		}
 	}

@@ -72,7 +72,7 @@ func TestReadWriteModelControls(t *testing.T) {
 		{"client: and when it was cut off", noticesBreak, calls, model.ErrStuck},
 		{"client: who waits looks when what it knows has ended", looks, shares, errAsleep},
 	} {
-		m := c.in
+		m := bounded(c.in)
 		m.off, m.only = c.off, c.want
 		r := m.explore(t)
 		if r.Violation == nil {

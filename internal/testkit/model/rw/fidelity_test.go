@@ -1,0 +1,338 @@
+package rw
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// tickLength is far longer than a test, so that real time does not matter: a tick is what replay
+// takes off.
+const tickLength = 1000 * time.Second
+
+// requesters is how many owners a history is made of.
+const requesters = 4
+
+// replay is one random history, run on the model's keys and, by the scripts, on those of a real
+// server.
+type replay struct {
+	t         *testing.T
+	rdb       *redis.Client
+	ears      *redis.PubSub
+	listening bool // on the lock's channel, as waiters do
+	rnd       *rand.Rand
+	model     server
+	off       defence
+	at        keys.ReadWrite
+	real      map[uint8]int64  // what the model's tokens are at the server
+	tickets   map[uint8]string // and its tickets
+	wrong     string           // how the last reply, or message, differs
+	steps     []string         // so far, for whoever has to understand a difference
+}
+
+// TestReadWriteModelIsLikeTheScripts ties the model to the scripts: random histories of commands,
+// of time and of what operators do, with every reply, every message and all keys compared after
+// every step.
+func TestReadWriteModelIsLikeTheScripts(t *testing.T) {
+	const histories, length = 60, 80
+	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number is as good
+	t.Logf("seed %d", seed)
+	rdb := redistest.Shared(t).Client(t)
+	seen := map[string]int{}
+	for h := range uint64(histories) {
+		r := newReplay(t, rdb, seed+h, 0)
+		for range length {
+			seen[r.step()]++
+			require.Empty(t, r.difference(), "history %d: %v", h, r.steps)
+		}
+		r.end()
+	}
+	t.Logf("proof: model of the read-write lock: %d steps are like the scripts': %v", histories*length, seen)
+	for _, branch := range []string{
+		"read 1", "read 0", "read with a ticket 1", "read with a ticket 0", "read late -2", "write 1", "write 0", "write again 1", "write again 0",
+		"write, with a place 1", "write, with a place 0", "write late -2", "release write 1", "release write -1", "release read 1",
+		"release read -1", "leave 1", "leave -1", "recount write 1", "recount write -1", "renew write 1", "renew write -1",
+		"renew read 1", "renew read -1", "recount read 1", "recount read -1", "force 1", "force -1", "told by release write",
+		"told by release read", "told by leave", "told by force", "time passes", "keys lost", "token ahead", "listens",
+	} {
+		require.Positive(t, seen[branch], "%q was never compared: %v", branch, seen)
+	}
+}
+
+// TestReadWriteModelUnlikeTheScripts is the control: a model that differs in one rule is told from
+// the scripts.
+func TestReadWriteModelUnlikeTheScripts(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	for what, off := range map[string]defence{
+		"who writes": readSeesWriter, "who waits": readerWaits, "ticket": ticketCounts, "who reads": whoReadsPasses,
+		"token of a read": readToken, "count of a late read": readCountKept, "lease of a late read": readLeaseKept,
+		"lease of the hash": hashLasts, "no lease": leaseOfGrant, "late": lateness, "readers": writeSeesReaders,
+		"dead readers": deadReaders, "again": againFlag, "token": tokenGrows, "place": placeTaken,
+		"place at the grant": placeAtGrant, "place of a leaver": placeWithdrawn, "last place": placeTold,
+		"place that is over": overIsNone, "owner": releaseOwner, "writer's end": writeTold, "downgrade": downgrade,
+		"mode": downgradeMode, "reader's end": readTold, "others": othersStay, "dead others": othersLooked,
+		"absolute": absolute, "brings back": renewExists, "shortens": renewKeeps, "stays": leaveStays,
+		"leaver's end": leaveTold, "name": leaveRenames, "seen": forceSeen,
+	} {
+		t.Run(what, func(t *testing.T) {
+			for h := range uint64(200) {
+				if newReplay(t, rdb, h, off).differs(80) {
+					return
+				}
+			}
+			t.Error("no difference was found")
+		})
+	}
+}
+
+func (r *replay) differs(length int) bool {
+	defer r.end()
+	for range length {
+		r.step()
+		if r.difference() != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func newReplay(t *testing.T, rdb *redis.Client, seed uint64, off defence) *replay {
+	name := t.Name() + strconv.FormatUint(seed, 36)
+	r := &replay{
+		t: t, rdb: rdb, rnd: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // for tests
+		model: server{clock: 1}, off: off, at: keys.ForReadWrite(name),
+		real: map[uint8]int64{}, tickets: map[uint8]string{1: "0"},
+	}
+	r.ears = rdb.Subscribe(t.Context(), name)
+	r.subscribed("subscribe", name)
+	return r
+}
+
+// end leaves nothing behind.
+func (r *replay) end() {
+	require.NoError(r.t, r.ears.Close())
+	require.NoError(r.t, r.rdb.Del(r.t.Context(), r.all()...).Err())
+}
+
+// all are the keys at the server.
+func (r *replay) all() []string {
+	all := []string{r.at.Name, r.at.Token, r.at.Writers}
+	for id := uint8(1); id <= requesters; id++ {
+		all = append(all, r.at.Reader(r.owner(id)))
+	}
+	return all
+}
+
+func (r *replay) owner(id uint8) string {
+	return "client" + strconv.Itoa(int(id%2)) + ":h" + strconv.Itoa(int(id))
+}
+
+// millis is a number of ticks for a script. Rounded up these are whole ticks. Of two times of equal
+// ticks the later one is longer, or else it would depend on the millisecond which of them a script
+// takes for the longer one.
+func (r *replay) millis(ticks uint8) int64 {
+	return (time.Duration(ticks)*tickLength - tickLength/2).Milliseconds() + 10*int64(len(r.steps))
+}
+
+func (r *replay) few(n int) uint8 { return uint8(r.rnd.IntN(n)) } //nolint:gosec // a few
+
+// step takes a random step on both sides and returns what it was, with the status of its reply.
+func (r *replay) step() string {
+	n := r.rnd.IntN(60)
+	if n >= 46 {
+		what := r.elsewise(n)
+		r.steps = append(r.steps, what)
+		return what
+	}
+	before := r.model.token
+	what, call, want := r.command(n)
+	if r.model.token != before {
+		r.model.clock++ // no two grants are of one microsecond
+	}
+	got, err := lua.Run(r.t.Context(), r.rdb, call)
+	require.NoError(r.t, err)
+	r.steps = append(r.steps, fmt.Sprintf("%s: %d", what, got.Status))
+	kind, _, _ := strings.Cut(what, ":")
+	r.compare(kind, want, got)
+	if want.told && r.listening {
+		return "told by " + kind
+	}
+	return fmt.Sprintf("%s %d", kind, got.Status)
+}
+
+// command is a random command, as text, for the server and by the model.
+func (r *replay) command(n int) (what string, call lua.Call, want answer) {
+	k, off := &r.model, r.off
+	id, lease, count := 1+r.few(requesters), 2+r.few(3), 1+r.few(3)
+	if k.mode != nobody && r.few(2) == 0 { // else most commands would come from somebody who has nothing
+		for !k.reads(id) && k.writer != id {
+			id = 1 + id%requesters
+		}
+	}
+	owner, ms, tokenMS := r.owner(id), r.millis(lease), 2*tickLength.Milliseconds()*int64(lease)-tickLength.Milliseconds()/2
+	reader, field := r.at.Reader(owner), owner+":write"
+	args := fmt.Sprintf(": %s, lease %d", owner, lease)
+	const ever, over = "9000000000000000", "1"
+	switch {
+	case n < 8:
+		ticket := uint8(0)
+		if what = "read"; r.few(2) == 0 {
+			what, ticket = "read with a ticket", r.ticket()
+		}
+		call = lua.RwRead.Call(r.at.Name, r.at.Token, r.at.Writers, reader, owner, ms, tokenMS, ever, r.tickets[ticket])
+		want = k.read(off, id, lease, ticket)
+		args += fmt.Sprintf(", ticket %d", ticket)
+	case n < 18:
+		again, place, kept := "0", uint8(0), int64(0)
+		what = "write"
+		switch r.few(3) {
+		case 0:
+			what, again = "write again", "1"
+		case 1:
+			what, place = "write, with a place", 1+r.few(4)
+			kept = r.millis(place)
+		}
+		call = lua.RwWrite.Call(r.at.Name, r.at.Token, r.at.Writers, owner, ms, tokenMS, again, ever, kept)
+		want = k.write(off, id, lease, place, again == "1")
+		args += fmt.Sprintf(", place %d", place)
+	case n < 19:
+		if what, want = "read late", (answer{status: lua.Late}); off.has(lateness) {
+			want = k.read(off, id, lease, 0)
+		}
+		call = lua.RwRead.Call(r.at.Name, r.at.Token, r.at.Writers, reader, owner, ms, tokenMS, over, "")
+	case n < 20:
+		if what, want = "write late", (answer{status: lua.Late}); off.has(lateness) {
+			want = k.write(off, id, lease, 0, false)
+		}
+		call = lua.RwWrite.Call(r.at.Name, r.at.Token, r.at.Writers, owner, ms, tokenMS, "0", over, 0)
+	case n < 25:
+		what, want = "release write", k.releaseWrite(off, id)
+		call = lua.RwWriteRelease.Call(r.at.Name, r.at.Channel, r.at.Writers, reader, owner, "PUBLISH")
+	case n < 30:
+		what, want = "release read", k.releaseRead(off, id, r.listening)
+		call = lua.RwReadRelease.Call(r.at.Name, r.at.Channel, reader, owner, "PUBLISH")
+	case n < 33:
+		rest := 1 + r.few(3)
+		if k.ttl == max(rest, k.readers[id-1].lease) {
+			rest = k.ttl + 1 // else it would depend on the millisecond which of them is the longer one
+		}
+		what, want = "leave", k.leave(off, id, rest)
+		call = lua.RwLeave.Call(r.at.Name, r.at.Channel, reader, owner, r.millis(rest), "PUBLISH")
+		args += fmt.Sprintf(", rest %d", rest)
+	case n < 36:
+		what, want = "recount write", k.recountWrite(off, id, count, lease)
+		call = lua.Recount.Call(r.at.Name, field, count, ms)
+	case n < 39:
+		what, want = "renew write", k.renewWrite(off, id, lease)
+		call = lua.Renew.Call(r.at.Name, r.at.Token, field, ms, tokenMS)
+	case n < 41:
+		what, want = "renew read", k.renewRead(off, id, lease, 0)
+		call = lua.RwReadRenew.Call(r.at.Name, r.at.Token, reader, owner, ms, tokenMS, 0)
+	case n < 44:
+		what, want = "recount read", k.renewRead(off, id, lease, count)
+		call = lua.RwReadRenew.Call(r.at.Name, r.at.Token, reader, owner, ms, tokenMS, count)
+	default:
+		other := 1 + r.few(requesters)
+		what, want = "force", k.force(off, 1<<(id-1)|1<<(other-1))
+		call = lua.RwForce.Call(r.at.Name, r.at.Channel, "-", "PUBLISH", owner, r.owner(other))
+	}
+	return what + args, call, want
+}
+
+// ticket is one that somebody was given.
+func (r *replay) ticket() uint8 {
+	n := r.rnd.IntN(len(r.tickets))
+	for t := uint8(1); t < endless; t++ {
+		if _, ok := r.tickets[t]; !ok {
+			continue
+		}
+		if n == 0 {
+			return t
+		}
+		n--
+	}
+	return 1
+}
+
+// elsewise is a step that is no command of ours.
+func (r *replay) elsewise(n int) string {
+	ctx := r.t.Context()
+	switch {
+	case n == 46:
+		r.model = server{clock: r.model.clock}
+		require.NoError(r.t, r.rdb.Del(ctx, r.all()...).Err())
+		return "keys lost"
+	case n == 47 && r.model.token != 0 && r.model.token < 100: // as after the clock was set back
+		r.model.token += 100
+		last, err := r.rdb.Get(ctx, r.at.Token).Int64()
+		require.NoError(r.t, err)
+		last += int64(time.Hour / time.Microsecond)
+		require.NoError(r.t, r.rdb.Set(ctx, r.at.Token, last, redis.KeepTTL).Err())
+		r.same(r.model.token, last)
+		return "token ahead"
+	case n < 50 && (!r.listening || r.few(3) == 0):
+		r.toggle()
+		return "listens"
+	}
+	r.tick()
+	return "time passes"
+}
+
+// toggle lets somebody listen, or no longer.
+func (r *replay) toggle() {
+	kind, change := "subscribe", r.ears.Subscribe
+	if r.listening {
+		kind, change = "unsubscribe", r.ears.Unsubscribe
+	}
+	require.NoError(r.t, change(r.t.Context(), r.at.Channel))
+	r.subscribed(kind, r.at.Channel)
+	r.listening = !r.listening
+}
+
+// subscribed waits for the server's word.
+func (r *replay) subscribed(kind, channel string) {
+	for {
+		got, err := r.ears.Receive(r.t.Context())
+		require.NoError(r.t, err)
+		if s, ok := got.(*redis.Subscription); ok && s.Kind == kind && s.Channel == channel {
+			return
+		}
+	}
+}
+
+// tick takes a tick off all times to live, and off all places.
+func (r *replay) tick() {
+	ctx := r.t.Context()
+	r.model.tick()
+	for _, owner := range r.rdb.ZRange(ctx, r.at.Writers, 0, -1).Val() {
+		require.NoError(r.t, r.rdb.ZIncrBy(ctx, r.at.Writers, -float64(tickLength.Milliseconds()), owner).Err())
+	}
+	for _, key := range r.all() {
+		switch left := ticksLeft(r.rdb.PTTL(ctx, key).Val()); {
+		case left == 1:
+			require.NoError(r.t, r.rdb.Del(ctx, key).Err())
+		case left > 1 && left != endless:
+			require.NoError(r.t, r.rdb.PExpire(ctx, key, time.Duration(left-1)*tickLength-tickLength/2).Err())
+		}
+	}
+}
+
+func ticksLeft(left time.Duration) uint8 {
+	switch {
+	case left == -1:
+		return endless
+	case left < 0:
+		return 0
+	}
+	return uint8((left + tickLength - 1) / tickLength) //nolint:gosec // a few
+}
