@@ -180,8 +180,8 @@ func (m *rwlock) checkSteps(s *state) error {
 		err error
 	}{
 		{oldToken, errToken}, {otherToken, errRead}, {anothers, errAnothers}, {broughtBack, errBack}, {byItself, errItself},
-		{early, errEarly}, {passed, errPassed}, {turns, errTurns}, {shut, errShut}, {outlived, errOutlived}, {untold, errUntold},
-		{longer, errLonger},
+		{early, errEarly}, {longer, errLonger}, {passed, errPassed}, {turns, errTurns}, {shut, errShut},
+		{outlived, errOutlived}, {untold, errUntold},
 	} {
 		// Where keys are lost there is a promise about the tokens of writes alone.
 		if s.wrong&c.bit != 0 && (m.losses == 0 || c.bit == oldToken) && (m.only == nil || errors.Is(m.only, c.err)) {

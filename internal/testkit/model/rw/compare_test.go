@@ -119,7 +119,8 @@ func (r *replay) difference() string {
 	}
 	for id := uint8(1); id <= requesters; id++ {
 		if lease := ttl(r.at.Reader(r.owner(id))); lease != k.readers[id-1].lease {
-			return fmt.Sprintf("the lease of %s lasts for %d ticks, the model's for %d", r.owner(id), lease, k.readers[id-1].lease)
+			return fmt.Sprintf("the lease of %s lasts for %d ticks, the model's for %d", r.owner(id), lease,
+				k.readers[id-1].lease)
 		}
 	}
 	return r.placesDiffer()

@@ -59,9 +59,10 @@ func TestReadWriteModelIsLikeTheScripts(t *testing.T) {
 	}
 	t.Logf("proof: model of the read-write lock: %d steps are like the scripts': %v", histories*length, seen)
 	for _, branch := range []string{
-		"read 1", "read 0", "read with a ticket 1", "read with a ticket 0", "read late -2", "write 1", "write 0", "write again 1", "write again 0",
-		"write, with a place 1", "write, with a place 0", "write late -2", "release write 1", "release write -1", "release read 1",
-		"release read -1", "leave 1", "leave -1", "recount write 1", "recount write -1", "renew write 1", "renew write -1",
+		"read 1", "read 0", "read with a ticket 1", "read with a ticket 0", "read late -2", "write 1", "write 0",
+		"write again 1", "write again 0", "write, with a place 1", "write, with a place 0", "write late -2",
+		"release write 1", "release write -1", "release read 1", "release read -1", "leave 1", "leave -1",
+		"recount write 1", "recount write -1", "renew write 1", "renew write -1",
 		"renew read 1", "renew read -1", "recount read 1", "recount read -1", "force 1", "force -1", "told by release write",
 		"told by release read", "told by leave", "told by force", "time passes", "keys lost", "token ahead", "listens",
 	} {
@@ -170,83 +171,104 @@ func (r *replay) step() string {
 	return fmt.Sprintf("%s %d", kind, got.Status)
 }
 
-// command is a random command, as text, for the server and by the model.
-func (r *replay) command(n int) (what string, call lua.Call, want answer) {
-	k, off := &r.model, r.off
+// terms are those of a random command.
+type terms struct {
+	id, lease, count             uint8
+	owner, reader, field         string // the owner, its lease, and its field if it writes
+	ms, tokenMS                  int64
+	name, token, writers, listen string
+}
+
+func (r *replay) terms() terms {
+	k := &r.model
 	id, lease, count := 1+r.few(requesters), 2+r.few(3), 1+r.few(3)
 	if k.mode != nobody && r.few(2) == 0 { // else most commands would come from somebody who has nothing
 		for !k.reads(id) && k.writer != id {
 			id = 1 + id%requesters
 		}
 	}
-	owner, ms, tokenMS := r.owner(id), r.millis(lease), 2*tickLength.Milliseconds()*int64(lease)-tickLength.Milliseconds()/2
-	reader, field := r.at.Reader(owner), owner+":write"
-	args := fmt.Sprintf(": %s, lease %d", owner, lease)
-	const ever, over = "9000000000000000", "1"
+	owner := r.owner(id)
+	return terms{
+		id: id, lease: lease, count: count, owner: owner, reader: r.at.Reader(owner), field: owner + ":write",
+		ms: r.millis(lease), tokenMS: 2*tickLength.Milliseconds()*int64(lease) - tickLength.Milliseconds()/2,
+		name: r.at.Name, token: r.at.Token, writers: r.at.Writers, listen: r.at.Channel,
+	}
+}
+
+// command is a random command, as text, for the server and by the model.
+func (r *replay) command(n int) (what string, call lua.Call, want answer) {
+	e := r.terms()
+	if n < 20 {
+		what, call, want = r.asks(n, &e)
+	} else {
+		what, call, want = r.orders(n, &e)
+	}
+	return fmt.Sprintf("%s: %s, lease %d", what, e.owner, e.lease), call, want
+}
+
+// asks are attempts to get the lock.
+func (r *replay) asks(n int, e *terms) (what string, call lua.Call, want answer) {
+	k, off := &r.model, r.off
+	ticket, until, again, place := uint8(0), "9000000000000000", "0", uint8(0)
+	write := n >= 9
 	switch {
-	case n < 8:
-		ticket := uint8(0)
-		if what = "read"; r.few(2) == 0 {
-			what, ticket = "read with a ticket", r.ticket()
-		}
-		call = lua.RwRead.Call(r.at.Name, r.at.Token, r.at.Writers, reader, owner, ms, tokenMS, ever, r.tickets[ticket])
-		want = k.read(off, id, lease, ticket)
-		args += fmt.Sprintf(", ticket %d", ticket)
-	case n < 18:
-		again, place, kept := "0", uint8(0), int64(0)
-		what = "write"
-		switch r.few(3) {
-		case 0:
-			what, again = "write again", "1"
-		case 1:
-			what, place = "write, with a place", 1+r.few(4)
+	case n < 1 || n >= 19:
+		what, until, want = " late", "1", answer{status: lua.Late}
+	case !write && r.few(2) == 0:
+		what, ticket = " with a ticket", r.ticket()
+	case write && r.few(3) == 0:
+		what, again = " again", "1"
+	case write && r.few(2) == 0:
+		what, place = ", with a place", 1+r.few(4)
+	}
+	if write {
+		kept := int64(0)
+		if place > 0 {
 			kept = r.millis(place)
 		}
-		call = lua.RwWrite.Call(r.at.Name, r.at.Token, r.at.Writers, owner, ms, tokenMS, again, ever, kept)
-		want = k.write(off, id, lease, place, again == "1")
-		args += fmt.Sprintf(", place %d", place)
-	case n < 19:
-		if what, want = "read late", (answer{status: lua.Late}); off.has(lateness) {
-			want = k.read(off, id, lease, 0)
+		if until != "1" || off.has(lateness) {
+			want = k.write(off, e.id, e.lease, place, again == "1")
 		}
-		call = lua.RwRead.Call(r.at.Name, r.at.Token, r.at.Writers, reader, owner, ms, tokenMS, over, "")
-	case n < 20:
-		if what, want = "write late", (answer{status: lua.Late}); off.has(lateness) {
-			want = k.write(off, id, lease, 0, false)
-		}
-		call = lua.RwWrite.Call(r.at.Name, r.at.Token, r.at.Writers, owner, ms, tokenMS, "0", over, 0)
+		return "write" + what, lua.RwWrite.Call(e.name, e.token, e.writers, e.owner, e.ms, e.tokenMS, again, until, kept), want
+	}
+	if until != "1" || off.has(lateness) {
+		want = k.read(off, e.id, e.lease, ticket)
+	}
+	call = lua.RwRead.Call(e.name, e.token, e.writers, e.reader, e.owner, e.ms, e.tokenMS, until, r.tickets[ticket])
+	return "read" + what, call, want
+}
+
+// orders are the commands of those who have the lock, or may have it, and of operators.
+func (r *replay) orders(n int, e *terms) (what string, call lua.Call, want answer) {
+	k, off := &r.model, r.off
+	const publish = "PUBLISH"
+	switch {
 	case n < 25:
-		what, want = "release write", k.releaseWrite(off, id)
-		call = lua.RwWriteRelease.Call(r.at.Name, r.at.Channel, r.at.Writers, reader, owner, "PUBLISH")
+		return "release write", lua.RwWriteRelease.Call(e.name, e.listen, e.writers, e.reader, e.owner, publish),
+			k.releaseWrite(off, e.id)
 	case n < 30:
-		what, want = "release read", k.releaseRead(off, id, r.listening)
-		call = lua.RwReadRelease.Call(r.at.Name, r.at.Channel, reader, owner, "PUBLISH")
+		return "release read", lua.RwReadRelease.Call(e.name, e.listen, e.reader, e.owner, publish),
+			k.releaseRead(off, e.id, r.listening)
 	case n < 33:
 		rest := 1 + r.few(3)
-		if k.ttl == max(rest, k.readers[id-1].lease) {
+		if k.ttl == max(rest, k.readers[e.id-1].lease) {
 			rest = k.ttl + 1 // else it would depend on the millisecond which of them is the longer one
 		}
-		what, want = "leave", k.leave(off, id, rest)
-		call = lua.RwLeave.Call(r.at.Name, r.at.Channel, reader, owner, r.millis(rest), "PUBLISH")
-		args += fmt.Sprintf(", rest %d", rest)
+		return "leave", lua.RwLeave.Call(e.name, e.listen, e.reader, e.owner, r.millis(rest), publish), k.leave(off, e.id, rest)
 	case n < 36:
-		what, want = "recount write", k.recountWrite(off, id, count, lease)
-		call = lua.Recount.Call(r.at.Name, field, count, ms)
+		return "recount write", lua.Recount.Call(e.name, e.field, e.count, e.ms), k.recountWrite(off, e.id, e.count, e.lease)
 	case n < 39:
-		what, want = "renew write", k.renewWrite(off, id, lease)
-		call = lua.Renew.Call(r.at.Name, r.at.Token, field, ms, tokenMS)
-	case n < 41:
-		what, want = "renew read", k.renewRead(off, id, lease, 0)
-		call = lua.RwReadRenew.Call(r.at.Name, r.at.Token, reader, owner, ms, tokenMS, 0)
+		return "renew write", lua.Renew.Call(e.name, e.token, e.field, e.ms, e.tokenMS), k.renewWrite(off, e.id, e.lease)
 	case n < 44:
-		what, want = "recount read", k.renewRead(off, id, lease, count)
-		call = lua.RwReadRenew.Call(r.at.Name, r.at.Token, reader, owner, ms, tokenMS, count)
-	default:
-		other := 1 + r.few(requesters)
-		what, want = "force", k.force(off, 1<<(id-1)|1<<(other-1))
-		call = lua.RwForce.Call(r.at.Name, r.at.Channel, "-", "PUBLISH", owner, r.owner(other))
+		if what = "recount read"; n < 41 {
+			what, e.count = "renew read", 0
+		}
+		return what, lua.RwReadRenew.Call(e.name, e.token, e.reader, e.owner, e.ms, e.tokenMS, e.count),
+			k.renewRead(off, e.id, e.lease, e.count)
 	}
-	return what + args, call, want
+	other := 1 + r.few(requesters)
+	return "force", lua.RwForce.Call(e.name, e.listen, "-", publish, e.owner, r.owner(other)),
+		k.force(off, 1<<(e.id-1)|1<<(other-1))
 }
 
 // ticket is one that somebody was given.

@@ -31,7 +31,8 @@ func (m *rwlock) holds(s state, c int, side uint8, emit func(string, state)) {
 		n := s
 		nh := &n.clients[c].held[side]
 		nh.long = true
-		if a := m.run(&n, message{kind: kindOf(side, renewWrite, renewRead), id: h.id, lease: m.long}, false); a.status == lua.Done {
+		request := message{kind: kindOf(side, renewWrite, renewRead), id: h.id, lease: m.long}
+		if a := m.run(&n, request, false); a.status == lua.Done {
 			nh.trust = max(nh.trust, m.long-1)
 		} else if !m.end(&n, c, side, false, true) {
 			return

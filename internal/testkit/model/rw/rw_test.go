@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
@@ -66,9 +68,7 @@ func (m *rwlock) explore(t testing.TB) model.Report[state] {
 		explored.Goal, explored.Quiet = m.free, func(label string) bool { return !loud[label] }
 	}
 	r, err := model.Explore(explored)
-	if err != nil {
-		t.Errorf("%v %v", m.off, err)
-	}
+	require.NoError(t, err)
 	return r
 }
 
@@ -84,6 +84,8 @@ var (
 	extends = rwlock{clients: 2, frail: 1, wishes: wishes{{1, 1}, {1, 0}}, leases: leases{2, 2}, long: 4,
 		messages: 1, faults: 1, renews: true}
 	shares = rwlock{clients: 3, frail: 1, wishes: wishes{{0, 2}, {0, 1}, {1, 0}}, leases: leases{2, 4, 3},
+		messages: 1, crashes: 1, renews: true}
+	both = rwlock{clients: 2, frail: 1, wishes: wishes{{1, 1}, {1, 1}}, leases: leases{2, 3},
 		messages: 1, crashes: 1, renews: true}
 	turning = rwlock{clients: 3, wishes: wishes{{1, 0}, {0, 2}, {1, 0}}, leases: leases{2, 2, 2}}
 	yields  = rwlock{clients: 3, frail: 2, wishes: wishes{{1, 0}, {1, 0}, {0, 2}}, leases: leases{2, 2, 4},
@@ -112,8 +114,10 @@ func bounded(m rwlock) rwlock {
 		m.wishes[1][read] = 1
 	case m.clients == 3:
 		m.place, m.breaks = 3, 2*m.breaks
+	case m.faults > 0:
+		m.messages, m.faults = 2, 2
 	default:
-		m.messages, m.faults = max(m.messages, 2), 2
+		m.wishes[0][write]++
 	}
 	return m
 }
@@ -137,15 +141,17 @@ func TestReadWriteModel(t *testing.T) {
 		name  string
 		bound rwlock
 	}{
-		{"re-enters", reenters}, {"extends", extends}, {"shares", shares}, {"takes turns", turning}, {"leaves, and writes", leavesWriting}, {"leaves, and reads", leavesReading},
-		{"yields", yields}, {"no time", calls}, {"no time, and loses requests", callsLost}, {"stays", stays}, {"forced", forced}, {"server forgets", forgets},
+		{"re-enters", reenters}, {"extends", extends}, {"shares", shares}, {"takes turns", turning},
+		{"writes and reads", both}, {"yields", yields}, {"leaves, and writes", leavesWriting},
+		{"leaves, and reads", leavesReading}, {"no time", calls}, {"no time, and loses requests", callsLost},
+		{"stays", stays}, {"forced", forced}, {"server forgets", forgets},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
 			m := shorter(bounded(scenario.bound))
 			r := m.explore(t)
-			t.Logf("proof: model of the read-write lock, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds %s",
-				scenario.name, r.States, r.Transitions, r.Depth, m.cut, bounds(m))
+			t.Logf("proof: model of the read-write lock, %s: %d states, %d transitions, depth %d, %d messages cut off by "+
+				"the bounds %s", scenario.name, r.States, r.Transitions, r.Depth, m.cut, bounds(m))
 			if r.Violation != nil {
 				t.Error(r.Violation)
 			}
