@@ -92,38 +92,67 @@ func (r *replay) differ(format string, args ...any) {
 	}
 }
 
-// difference compares the keys, and tells how they or the last reply differ.
-func (r *replay) difference() string {
-	ctx := r.t.Context()
-	hash, err := r.rdb.HGetAll(ctx, r.at.Name).Result()
-	require.NoError(r.t, err)
-	token, err := r.rdb.Get(ctx, r.at.Token).Int64()
-	if !errors.Is(err, redis.Nil) {
+// found are the keys at the server, as the model counts.
+type found struct {
+	hash                      map[string]string
+	token                     int64
+	ttl, tokenTTL, writersTTL uint8
+	leases                    [requesters]uint8
+	places                    map[string]uint8
+}
+
+// look asks for all keys in one go.
+func (r *replay) look() (f found) {
+	ctx, p := r.t.Context(), r.rdb.Pipeline()
+	hash, token, now := p.HGetAll(ctx, r.at.Name), p.Get(ctx, r.at.Token), p.Time(ctx)
+	writers := p.ZRangeWithScores(ctx, r.at.Writers, 0, -1)
+	var ttls []*redis.DurationCmd
+	for _, key := range r.all() {
+		ttls = append(ttls, p.PTTL(ctx, key))
+	}
+	if _, err := p.Exec(ctx); !errors.Is(err, redis.Nil) {
 		require.NoError(r.t, err)
 	}
-	ttl := func(key string) uint8 { return ticksLeft(r.rdb.PTTL(ctx, key).Val()) }
-	k := &r.model
-	switch {
-	case r.wrong != "":
+	f.hash, f.places = hash.Val(), map[string]uint8{}
+	f.token, _ = token.Int64()
+	f.ttl, f.tokenTTL, f.writersTTL = ticksLeft(ttls[0].Val()), ticksLeft(ttls[1].Val()), ticksLeft(ttls[2].Val())
+	for i := range f.leases {
+		f.leases[i] = ticksLeft(ttls[3+i].Val())
+	}
+	for _, z := range writers.Val() {
+		left := time.UnixMilli(int64(z.Score)).Sub(now.Val())
+		f.places[z.Member.(string)] = 1 + ticksLeft(max(left, -2))
+	}
+	return f
+}
+
+// difference compares the keys, and tells how they or the last reply differ.
+func (r *replay) difference() string {
+	if r.wrong != "" {
 		return r.wrong
-	case fmt.Sprint(hash) != fmt.Sprint(r.hash()):
-		return fmt.Sprintf("the hash is %v, the model's %v", hash, r.hash())
-	case ttl(r.at.Name) != k.ttl:
-		return fmt.Sprintf("the hash lives for %d ticks, the model's for %d", ttl(r.at.Name), k.ttl)
-	case ttl(r.at.Token) != k.tokenTTL:
-		return fmt.Sprintf("the token's key lives for %d ticks, the model's for %d", ttl(r.at.Token), k.tokenTTL)
-	case k.token != 0 && token != r.real[k.token], k.token == 0 && token != 0:
-		return fmt.Sprintf("the token is %d, the model's %d", token, k.token)
-	case ttl(r.at.Writers) != k.keptFor:
-		return fmt.Sprintf("the places live for %d ticks, the model's for %d", ttl(r.at.Writers), k.keptFor)
+	}
+	f, k := r.look(), &r.model
+	switch {
+	case fmt.Sprint(f.hash) != fmt.Sprint(r.hash()):
+		return fmt.Sprintf("the hash is %v, the model's %v", f.hash, r.hash())
+	case f.ttl != k.ttl:
+		return fmt.Sprintf("the hash lives for %d ticks, the model's for %d", f.ttl, k.ttl)
+	case f.tokenTTL != k.tokenTTL:
+		return fmt.Sprintf("the token's key lives for %d ticks, the model's for %d", f.tokenTTL, k.tokenTTL)
+	case k.token != 0 && f.token != r.real[k.token], k.token == 0 && f.token != 0:
+		return fmt.Sprintf("the token is %d, the model's %d", f.token, k.token)
+	case f.writersTTL != k.keptFor:
+		return fmt.Sprintf("the places live for %d ticks, the model's for %d", f.writersTTL, k.keptFor)
 	}
 	for id := uint8(1); id <= requesters; id++ {
-		if lease := ttl(r.at.Reader(r.owner(id))); lease != k.readers[id-1].lease {
-			return fmt.Sprintf("the lease of %s lasts for %d ticks, the model's for %d", r.owner(id), lease,
-				k.readers[id-1].lease)
+		switch reader := k.readers[id-1]; {
+		case f.leases[id-1] != reader.lease:
+			return fmt.Sprintf("the lease of %s lasts for %d ticks, the model's for %d", r.owner(id), f.leases[id-1], reader.lease)
+		case f.places[r.owner(id)] != k.places[id-1]:
+			return fmt.Sprintf("the places are %v, the model's are %v", f.places, k.places)
 		}
 	}
-	return r.placesDiffer()
+	return ""
 }
 
 // hash is that of the model.
@@ -146,20 +175,4 @@ func (r *replay) hash() map[string]string {
 		want[field] = strconv.Itoa(int(k.count))
 	}
 	return want
-}
-
-// placesDiffer compares the writers that wait.
-func (r *replay) placesDiffer() string {
-	ctx := r.t.Context()
-	now := r.rdb.Time(ctx).Val()
-	places := map[string]uint8{}
-	for _, z := range r.rdb.ZRangeWithScores(ctx, r.at.Writers, 0, -1).Val() {
-		places[z.Member.(string)] = 1 + ticksLeft(max(time.UnixMilli(int64(z.Score)).Sub(now), -2))
-	}
-	for id := uint8(1); id <= requesters; id++ {
-		if places[r.owner(id)] != r.model.places[id-1] {
-			return fmt.Sprintf("the places are %v, the model's are %v", places, r.model.places)
-		}
-	}
-	return ""
 }

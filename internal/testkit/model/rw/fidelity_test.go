@@ -334,19 +334,22 @@ func (r *replay) subscribed(kind, channel string) {
 
 // tick takes a tick off all times to live, and off all places.
 func (r *replay) tick() {
-	ctx := r.t.Context()
 	r.model.tick()
-	for _, owner := range r.rdb.ZRange(ctx, r.at.Writers, 0, -1).Val() {
-		require.NoError(r.t, r.rdb.ZIncrBy(ctx, r.at.Writers, -float64(tickLength.Milliseconds()), owner).Err())
+	f := r.look()
+	ctx, p := r.t.Context(), r.rdb.Pipeline()
+	for owner := range f.places {
+		p.ZIncrBy(ctx, r.at.Writers, -float64(tickLength.Milliseconds()), owner)
 	}
-	for _, key := range r.all() {
-		switch left := ticksLeft(r.rdb.PTTL(ctx, key).Val()); {
+	for i, left := range append([]uint8{f.ttl, f.tokenTTL, f.writersTTL}, f.leases[:]...) {
+		switch key := r.all()[i]; {
 		case left == 1:
-			require.NoError(r.t, r.rdb.Del(ctx, key).Err())
+			p.Del(ctx, key)
 		case left > 1 && left != endless:
-			require.NoError(r.t, r.rdb.PExpire(ctx, key, time.Duration(left-1)*tickLength-tickLength/2).Err())
+			p.PExpire(ctx, key, time.Duration(left-1)*tickLength-tickLength/2)
 		}
 	}
+	_, err := p.Exec(ctx)
+	require.NoError(r.t, err)
 }
 
 func ticksLeft(left time.Duration) uint8 {
