@@ -103,13 +103,13 @@ func (m *rwlock) answered(s *state, c int, a answer) {
 	}
 	if cl.side == write {
 		cl.placed, cl.look = true, min(a.left, m.looks())
-		if s.keys.writes(cl.id) {
+		if s.server.writes(cl.id) {
 			s.wrong |= byItself
 		}
 	} else {
 		cl.look = a.left
 		if !cl.asked { // who writes is the one that it lets go first
-			cl.let = s.mode == writing && !s.keys.writes(cl.id)
+			cl.let = s.mode == writing && !s.server.writes(cl.id)
 		}
 		if cl.ticket == 0 {
 			cl.ticket = a.ticket

@@ -22,6 +22,7 @@ const (
 	shut                          // a reader was refused though nobody writes or waits to write
 	outlived                      // a writer was refused though nobody writes and no reader's lease lasts
 	untold                        // a command let somebody in who listens and was not told
+	longer                        // a lock that its holder has left stays taken for longer than it was to
 )
 
 // What must never be.
@@ -41,6 +42,7 @@ var (
 	errShut     = errors.New("a reader was refused though nobody writes or waits to write")
 	errOutlived = errors.New("a writer was refused though nobody writes and no reader's lease lasts")
 	errUntold   = errors.New("a command let in somebody who listens and was not told")
+	errLonger   = errors.New("a lock that its holder has left stays taken for longer than it was to")
 	errAsleep   = errors.New("a client sleeps for longer than a place counts, and would be granted the lock")
 	errLeft     = errors.New("the lock is held for nobody, and nothing is on its way that would free it")
 	errPlace    = errors.New("a place is kept for nobody, and nothing is on its way that would withdraw it")
@@ -48,7 +50,7 @@ var (
 
 // judgeRead judges the answer to an attempt to read. An attempt that is late may not have the ticket
 // of its client.
-func (m *rwlock) judgeRead(s *state, before *keys, r message, a answer) {
+func (m *rwlock) judgeRead(s *state, before *server, r message, a answer) {
 	cl := &s.clients[clientOf(r.id)]
 	asker := cl.id == r.id && cl.ticket == r.count
 	if a.status != lua.Done {
@@ -78,7 +80,7 @@ func (m *rwlock) judgeRead(s *state, before *keys, r message, a answer) {
 }
 
 // judgeWrite judges the answer to an attempt to write.
-func (m *rwlock) judgeWrite(s *state, before *keys, r message, a answer) {
+func (m *rwlock) judgeWrite(s *state, before *server, r message, a answer) {
 	cl := &s.clients[clientOf(r.id)]
 	if a.status != lua.Done {
 		if before.mode == reading && before.rest() == 0 {
@@ -105,8 +107,8 @@ func (m *rwlock) judgeWrite(s *state, before *keys, r message, a answer) {
 	}
 }
 
-func (m *rwlock) granted(s *state, before *keys) {
-	if s.stays > 0 && before.left {
+func (m *rwlock) granted(s *state, before *server) {
+	if s.stays > 0 {
 		s.wrong |= early
 	}
 	if s.clock != 0 && before.token != s.token {
@@ -115,7 +117,7 @@ func (m *rwlock) granted(s *state, before *keys) {
 }
 
 // judge compares what all owners but some have before and after a command.
-func (m *rwlock) judge(s *state, before *keys, kind uint8, but uint16) {
+func (m *rwlock) judge(s *state, before *server, kind uint8, but uint16) {
 	ask := kind == askWrite || kind == askRead || kind == lateWrite || kind == lateRead
 	for id := range uint8(ids) {
 		old, now := before.readers[id], s.readers[id]
@@ -134,10 +136,13 @@ func (m *rwlock) judge(s *state, before *keys, kind uint8, but uint16) {
 	if !ask && s.writer != 0 && before.writer == 0 {
 		s.wrong |= broughtBack
 	}
+	if s.stays > 0 && s.ttl > before.ttl && kind != renewRead { // who wrote may go on reading
+		s.wrong |= longer
+	}
 }
 
 // wouldBe reports whether a client that waits would be granted the lock if it asked.
-func (m *rwlock) wouldBe(k keys, cl *client) bool {
+func (m *rwlock) wouldBe(k server, cl *client) bool {
 	if cl.side == read {
 		return k.read(0, cl.id, 1, cl.ticket).status == lua.Done
 	}
@@ -150,9 +155,9 @@ func (cl *client) asleep() bool {
 }
 
 // judgeTold: whom a command lets in, who listens, is told.
-func (m *rwlock) judgeTold(s *state, before *keys) {
+func (m *rwlock) judgeTold(s *state, before *server) {
 	for c := range m.clients {
-		if cl := &s.clients[c]; cl.asleep() && m.wouldBe(s.keys, cl) && !m.wouldBe(*before, cl) {
+		if cl := &s.clients[c]; cl.asleep() && m.wouldBe(s.server, cl) && !m.wouldBe(*before, cl) {
 			s.wrong |= untold
 		}
 	}
@@ -175,7 +180,8 @@ func (m *rwlock) checkSteps(s *state) error {
 		err error
 	}{
 		{oldToken, errToken}, {otherToken, errRead}, {anothers, errAnothers}, {broughtBack, errBack}, {byItself, errItself},
-		{early, errEarly}, {passed, errPassed}, {turns, errTurns}, {shut, errShut}, {outlived, errOutlived}, {untold, errUntold},
+		{early, errEarly}, {longer, errLonger}, {passed, errPassed}, {turns, errTurns}, {shut, errShut},
+		{outlived, errOutlived}, {untold, errUntold},
 	} {
 		// Where keys are lost there is a promise about the tokens of writes alone.
 		if s.wrong&c.bit != 0 && (m.losses == 0 || c.bit == oldToken) && (m.only == nil || errors.Is(m.only, c.err)) {
@@ -245,7 +251,7 @@ func (m *rwlock) checkSleep(s *state) error {
 	}
 	for c := range m.clients {
 		cl := &s.clients[c]
-		if cl.asleep() && (cl.look > m.place || cl.look == 0) && m.wouldBe(s.keys, cl) {
+		if cl.asleep() && (cl.look > m.place || cl.look == 0) && m.wouldBe(s.server, cl) {
 			return errAsleep
 		}
 	}

@@ -31,7 +31,8 @@ func (m *rwlock) holds(s state, c int, side uint8, emit func(string, state)) {
 		n := s
 		nh := &n.clients[c].held[side]
 		nh.long = true
-		if a := m.run(&n, message{kind: kindOf(side, renewWrite, renewRead), id: h.id, lease: m.long}, false); a.status == lua.Done {
+		request := message{kind: kindOf(side, renewWrite, renewRead), id: h.id, lease: m.long}
+		if a := m.run(&n, request, false); a.status == lua.Done {
 			nh.trust = max(nh.trust, m.long-1)
 		} else if !m.end(&n, c, side, false, true) {
 			return
@@ -86,15 +87,15 @@ func (m *rwlock) unlocks(s state, c int, side uint8, text []string, emit func(st
 	if side == write && m.rest > 0 {
 		request.kind, last = leaveWrite, text[lLeave:]
 	}
-	after := func(n *state) {
-		if request.kind == leaveWrite {
-			m.spend(n, h.id) // the hash may have it still
+	n := s
+	a := m.run(&n, request, false)
+	if request.kind == leaveWrite {
+		m.spend(&n, h.id) // the hash may have it still
+		if a.status == lua.Done {
 			n.stays = m.rest
 		}
 	}
-	n := s
-	m.run(&n, request, false)
-	if after(&n); m.end(&n, c, side, false, false) {
+	if m.end(&n, c, side, false, false) {
 		emit(last[0], n)
 	}
 	if s.faults == 0 || c >= m.frail || request.kind == leaveWrite {

@@ -17,7 +17,7 @@ const aged = 1
 // run executes a request, and notes what it did to whom: whatever a client believes, some things
 // must not happen. straggler: nobody waits for the answer.
 func (m *rwlock) run(s *state, r message, straggler bool) (a answer) {
-	before := s.keys
+	before := s.server
 	c := 0
 	if r.id != 0 {
 		c = clientOf(r.id)
@@ -246,11 +246,11 @@ func (m *rwlock) operator(s state, emit func(string, state)) {
 		} else {
 			a = n.force(m.off, s.seen)
 		}
-		m.judge(&n, &s.keys, releaseWrite, s.seen)
+		m.judge(&n, &s.server, releaseWrite, s.seen)
 		if a.told {
 			m.tell(&n)
 		}
-		m.judgeTold(&n, &s.keys)
+		m.judgeTold(&n, &s.server)
 		emit(forceLabel, n)
 		return
 	}
@@ -288,7 +288,7 @@ func (m *rwlock) time(s state, emit func(string, state)) {
 	}
 	n = s
 	n.losses--
-	n.keys = keys{clock: s.clock}
+	n.server = server{clock: s.clock}
 	emit(lostLabel, n)
 	if s.clock > clockStep && s.token != 0 {
 		n = s

@@ -2,9 +2,9 @@ package rw
 
 import "github.com/holdfast-go/holdfast/lua"
 
-// keys are what a lock is at the server, with time in ticks: the server half of the model. Its
+// server is what a lock is at the server, with time in ticks: the server half of the model. Its
 // methods say in Go what the scripts say in Lua; TestModelIsLikeTheScripts runs both side by side.
-type keys struct {
+type server struct {
 	mode    uint8 // of the hash; nobody: there is none
 	writer  uint8 // whose field it is that ends in ":write", 0: there is none
 	count   uint8 // its value
@@ -40,12 +40,12 @@ type answer struct {
 	told   bool  // those who listen were told that the lock may be free
 }
 
-func (k *keys) reads(id uint8) bool { return k.readers[id-1].count > 0 }
+func (k *server) reads(id uint8) bool { return k.readers[id-1].count > 0 }
 
-func (k *keys) writes(id uint8) bool { return k.writer == id && !k.left }
+func (k *server) writes(id uint8) bool { return k.writer == id && !k.left }
 
 // rest is for how long the last of the readers' leases lasts.
-func (k *keys) rest() (rest uint8) {
+func (k *server) rest() (rest uint8) {
 	for _, r := range k.readers {
 		if r.count > 0 {
 			rest = max(rest, r.lease)
@@ -55,7 +55,7 @@ func (k *keys) rest() (rest uint8) {
 }
 
 // fields reports whether there are any but the mode.
-func (k *keys) fields() bool {
+func (k *server) fields() bool {
 	for _, r := range k.readers {
 		if r.count > 0 {
 			return true
@@ -65,7 +65,7 @@ func (k *keys) fields() bool {
 }
 
 // drop deletes the hash. Leases of readers are keys of their own.
-func (k *keys) drop() {
+func (k *server) drop() {
 	k.mode, k.writer, k.count, k.left, k.ttl = nobody, 0, 0, false, 0
 	for i := range k.readers {
 		k.readers[i].count = 0
@@ -73,7 +73,7 @@ func (k *keys) drop() {
 }
 
 // waiting is for how long the last of the places counts.
-func (k *keys) waiting() (left uint8) {
+func (k *server) waiting() (left uint8) {
 	for _, p := range k.places {
 		left = max(left, p)
 	}
@@ -81,7 +81,7 @@ func (k *keys) waiting() (left uint8) {
 }
 
 // withdraw takes a place back, and reports whether there was one.
-func (k *keys) withdraw(id uint8) bool {
+func (k *server) withdraw(id uint8) bool {
 	had := k.places[id-1] > 0
 	k.places[id-1] = 0
 	if k.places == [ids]uint8{} {
@@ -91,7 +91,7 @@ func (k *keys) withdraw(id uint8) bool {
 }
 
 // read is rw_read.lua. ticket is 0, or 1 and the ticket.
-func (k *keys) read(off defence, id, lease, ticket uint8) answer {
+func (k *server) read(off defence, id, lease, ticket uint8) answer {
 	reads, writes := k.reads(id), k.writes(id)
 	if k.mode == writing && !writes && !off.has(readSeesWriter) {
 		if ticket == 0 {
@@ -141,14 +141,14 @@ func (k *keys) read(off defence, id, lease, ticket uint8) answer {
 	return answer{status: lua.Done, token: k.token}
 }
 
-func (k *keys) keepToken(lease uint8) {
+func (k *server) keepToken(lease uint8) {
 	if k.clock != 0 {
 		k.tokenTTL = 2 * lease
 	}
 }
 
 // write is rw_write.lua.
-func (k *keys) write(off defence, id, lease, place uint8, again bool) answer {
+func (k *server) write(off defence, id, lease, place uint8, again bool) answer {
 	mine := k.mode == writing && again && k.writes(id) && !off.has(againFlag)
 	blocked, left := false, uint8(0)
 	switch k.mode {
@@ -188,7 +188,7 @@ func (k *keys) write(off defence, id, lease, place uint8, again bool) answer {
 }
 
 // releaseWrite is rw_write_release.lua.
-func (k *keys) releaseWrite(off defence, id uint8) answer {
+func (k *server) releaseWrite(off defence, id uint8) answer {
 	if !k.writes(id) && (!off.has(releaseOwner) || k.writer == 0) {
 		had := !off.has(placeWithdrawn) && k.withdraw(id)
 		last := k.waiting() == 0
@@ -213,7 +213,7 @@ func (k *keys) releaseWrite(off defence, id uint8) answer {
 }
 
 // releaseRead is rw_read_release.lua. heard: somebody listens.
-func (k *keys) releaseRead(off defence, id uint8, heard bool) answer {
+func (k *server) releaseRead(off defence, id uint8, heard bool) answer {
 	if !k.reads(id) {
 		return answer{status: lua.Gone}
 	}
@@ -228,7 +228,7 @@ func (k *keys) releaseRead(off defence, id uint8, heard bool) answer {
 }
 
 // renewRead is rw_read_renew.lua. count is 0 if it stays as it is.
-func (k *keys) renewRead(off defence, id, lease, count uint8) answer {
+func (k *server) renewRead(off defence, id, lease, count uint8) answer {
 	if !k.reads(id) {
 		if !off.has(renewExists) {
 			return answer{status: lua.Gone}
@@ -257,7 +257,7 @@ func (k *keys) renewRead(off defence, id, lease, count uint8) answer {
 }
 
 // renewWrite is renew.lua for the field of who writes.
-func (k *keys) renewWrite(off defence, id, lease uint8) answer {
+func (k *server) renewWrite(off defence, id, lease uint8) answer {
 	if !k.writes(id) {
 		if !off.has(renewExists) || k.mode != nobody {
 			return answer{status: lua.Gone}
@@ -274,7 +274,7 @@ func (k *keys) renewWrite(off defence, id, lease uint8) answer {
 }
 
 // recountWrite is recount.lua for the field of who writes.
-func (k *keys) recountWrite(off defence, id, count, lease uint8) answer {
+func (k *server) recountWrite(off defence, id, count, lease uint8) answer {
 	if !k.writes(id) {
 		return answer{status: lua.Gone}
 	}
@@ -291,7 +291,7 @@ func (k *keys) recountWrite(off defence, id, count, lease uint8) answer {
 }
 
 // leave is rw_leave.lua.
-func (k *keys) leave(off defence, id, rest uint8) answer {
+func (k *server) leave(off defence, id, rest uint8) answer {
 	if k.writer != id {
 		return answer{status: lua.Gone}
 	}
@@ -308,7 +308,7 @@ func (k *keys) leave(off defence, id, rest uint8) answer {
 }
 
 // force is rw_force.lua. seen are the readers, by their bits.
-func (k *keys) force(off defence, seen uint16) answer {
+func (k *server) force(off defence, seen uint16) answer {
 	found := false
 	for i := range k.readers {
 		if r := &k.readers[i]; r.count > 0 && (seen&(1<<i) != 0 || off.has(forceSeen)) {
@@ -325,7 +325,7 @@ func (k *keys) force(off defence, seen uint16) answer {
 }
 
 // tick is time that passes.
-func (k *keys) tick() {
+func (k *server) tick() {
 	if k.ttl != endless && less(&k.ttl) {
 		k.drop()
 	}

@@ -139,14 +139,14 @@ const (
 
 const (
 	maxClients  = 3
-	maxMessages = 4
+	maxMessages = 6
 	gens        = 3 // owner ids of one client
 	ids         = maxClients * gens
 )
 
 // state is all there is at one moment.
 type state struct {
-	keys
+	server
 	clients [maxClients]client
 	net     [maxMessages]message // in order, so that bags that are equal are equal
 	top     uint8                // the greatest token that anybody was given
