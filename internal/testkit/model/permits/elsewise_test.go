@@ -43,7 +43,7 @@ func (r *replay) elsewise(n int) string {
 func (r *replay) redisson() string {
 	ctx, keys, id := r.t.Context(), []string{r.name, r.permits, r.channel}, r.owner(foreigner)
 	defer r.heard() // what it says on the channel
-	if p := r.model.of(foreigner); p != nil && p.left > 0 {
+	if r.model.of(foreigner) != nil {
 		require.NoError(r.t, r.rdb.Eval(ctx, `
 			if redis.call('zrem', KEYS[2], ARGV[1]) ~= 1 then return 0 end
 			redis.call('publish', KEYS[3], redis.call('incrby', KEYS[1], 1))

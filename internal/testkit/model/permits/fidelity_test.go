@@ -130,6 +130,11 @@ func newReplay(t *testing.T, rdb *redis.Client, seed uint64, off defence) *repla
 	r.ears = rdb.Subscribe(t.Context(), r.name, r.channel)
 	r.subscribed("subscribe", r.name)
 	r.subscribed("subscribe", r.channel)
+	for c := range uint8(3) {
+		if r.few(4) > 0 {
+			r.toggle(c)
+		}
+	}
 	return r
 }
 
@@ -191,8 +196,7 @@ func (r *replay) step() string {
 	var sent lua.Call
 	var asked []string
 	before := r.model.token
-	n := r.rnd.IntN(80)
-	switch {
+	switch n := r.choice(); {
 	case n < 6:
 		what, want, sent = "acquire", r.model.acquire(e, owner, false, false), ask("0", 0)
 	case n < 11:
@@ -246,6 +250,28 @@ func (r *replay) step() string {
 		return "handed over, unheard"
 	}
 	return fmt.Sprintf("%s %d", what, got.Status)
+}
+
+// choice is the number of a step: any, but mostly those that are seldom of use where they are.
+func (r *replay) choice() int {
+	n := r.rnd.IntN(76)
+	first := r.model.queue[0]
+	if first.owner == 0 || r.few(2) == 0 {
+		return n
+	}
+	ended := false
+	for _, p := range r.model.out {
+		ended = ended || p.n > 0 && p.left == 0
+	}
+	switch {
+	case ended || r.model.free > 0: // scripts hand out
+		return []int{0, 0, 6, 11, 33, 33, 45, 51}[r.few(8)]
+	case r.few(8) == 0: // their number is set, and may not be enough for who waits
+		return 51
+	case r.few(4) == 0: // permits come back, and nobody is told
+		return []int{59, 66, 75}[r.few(3)]
+	}
+	return n
 }
 
 // behind are some arguments, and owners behind them.

@@ -26,10 +26,10 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		a.status = excess
 		return a
 	}
-	if n > k.free {
+	first := k.head()
+	if n > k.free || first != 0 && first != owner && !e.off.has(sweepsFirst) {
 		k.sweep(e)
 	}
-	first := k.head()
 	enough := func() bool { return n <= k.free || e.off.has(looksFree) }
 	get := func() answer {
 		k.hold(e, owner, e.lease)
@@ -99,6 +99,9 @@ func (k *keys) join(e *terms, owners [maxWaiters]uint8) (a answer) {
 		if owner != 0 {
 			k.enqueue(e, owner)
 		}
+	}
+	if !e.off.has(sweepsFirst) {
+		k.sweep(e)
 	}
 	k.handOut(e, e.client(owners[0]), &a)
 	a.status, a.left = lua.Denied, k.nearest()
