@@ -74,11 +74,11 @@ var (
 	handsOver = semaphore{clients: 3, waiters: 3, home: homes{0, 1, 2}, want: wants{1, 2, 1}, wishes: wishes{1, 1, 1}, permits: 2,
 		breaks: 1, lease: 2}
 	together = semaphore{clients: 2, waiters: 3, home: homes{0, 0, 1}, want: wants{1, 1, 1}, wishes: wishes{1, 1, 1}, permits: 1,
-		breaks: 1, lease: 2}
+		breaks: 1, lease: 2, few: wishes{1, 1}}
 	again = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{2, 2}, permits: 2, tries: true,
-		lease: 2}
+		lease: 2, few: wishes{1, 2}}
 	loses = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{2, 1}, permits: 2, messages: 1,
-		faults: 1}
+		faults: 1, few: wishes{1, 1}}
 	losesTogether = semaphore{clients: 2, waiters: 3, home: homes{0, 0, 1}, want: wants{1, 1, 2}, wishes: wishes{1, 1, 1}, permits: 2,
 		messages: 1, faults: 1, lease: 2, few: wishes{1, 1}}
 	departs = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{2, 1}, permits: 2, messages: 1,
