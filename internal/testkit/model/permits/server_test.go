@@ -283,6 +283,9 @@ func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
 		return false
 	}
 	for i := 0; i < maxPlaces && k.queue[i].owner != 0; {
+		if a.granted > 0 && k.free < 1 && !e.off.has(handsFree) {
+			return true
+		}
 		p := k.queue[i]
 		n := int8(e.wants(p.owner)) //nolint:gosec // a few
 		switch {
