@@ -83,6 +83,8 @@ const (
 	line8     = "; ZADD LINE 8 u:h8; ZADD PLACES @15000 u:h8; PEXPIRE LINE 60000; PEXPIRE PLACES 60000"
 	line8wide = line8 + "; HSET WANTS u:h8 2; PEXPIRE WANTS 60000"
 	line86    = line8 + "; ZADD LINE 9 u:h6; ZADD PLACES @15000 u:h6"
+	lapsed7   = "SET LOCK 1 PX 60000; ZADD PERMITS @-1 u:h7 @60000 v:h9; PEXPIRE PERMITS 60000; SET TOKEN 5000 PX 20000" +
+		line8wide + "; ZADD PLACES @14000 u:h8 LAPSED u:h7"
 	line8dead = "; ZADD LINE 8 u:h8; ZADD PLACES @-1 u:h8; PEXPIRE LINE 60000; PEXPIRE PLACES 60000"
 
 	has9  = "v:h9=60000"
@@ -170,10 +172,24 @@ var semAcquireRows = []row{
 		cut: "if ended > 0 then change(ended) end", paste: "",
 	},
 	{
+		name: "Redisson has taken back one of two that have ended", script: lua.SemAcquire,
+		args:   "4 u:h7 2 30000 3600000 0 0 2000 PUBLISH 9000000000000000",
+		before: "SET LOCK 3 PX 60000; ZADD PERMITS @-1 u:h7/2; PEXPIRE PERMITS 60000; SET TOKEN 5000 PX 20000", reply: "1 clock clock clock",
+		latched: latched{count: "2", stay: stays}, permitted: permitted{"u:h7=30000 u:h7/2=30000"}, token: "clock", keep: 3600000,
+		cut: "name, 0 - added)", paste: "name, 0 - n)",
+	},
+	{
+		name: "another waits, whose client let a claim end", script: lua.SemAcquire,
+		args: "3 w:h5 1 30000 3600000 0 0 2000 PUBLISH 9000000000000000", before: lapsed7, reply: "1 clock clock clock",
+		latched:   latched{count: "1", stay: stays},
+		permitted: permitted{"w:h5=30000 " + has9 + " line:u:h8 place:u=handed place:u:h8=14000 wants:u:h8=2"}, token: "clock", keep: 3600000,
+		fair: fair{listen: "permits:u"}, cut: "or first and first ~= owner", paste: "",
+	},
+	{
 		name: "leases have ended", script: lua.SemAcquire, args: "3 u:h7 3 30000 3600000 0 0 2000 PUBLISH 9000000000000000", before: endedBy9,
 		reply: "1 clock clock clock", latched: latched{count: "0", stay: stays},
 		permitted: permitted{"u:h7=30000 u:h7/2=30000 u:h7/3=30000"}, token: "clock", keep: 3600000,
-		cut: "if n > free then sweep(n) end", paste: "",
+		cut: "if n > free or first and", paste: "if first and",
 	},
 	{
 		name: "Redisson's number stays for ever", script: lua.SemAcquire, args: "3 u:h7 1 30000 3600000 0 0 2000 PUBLISH 9000000000000000",
@@ -195,6 +211,14 @@ var semJoinRows = []row{
 		reply: "0 ttl:2000 before '' u:h7", latched: latched{count: "0", stay: stays},
 		permitted: permitted{"u:h7=2000 " + has99 + " line:u:h8 place:u:h7=handed place:u:h8=15000"}, token: "clock", keep: 3600000,
 		fair: fair{listen: "permits:u", told: "permits:u:h7/2000"}, cut: "tonumber(clock) - 1", paste: "tonumber(clock) + 9e6",
+	},
+	{
+		name: "another waits, whose client let a claim end", script: lua.SemJoin,
+		args: "3 15000 9000000000000000 2000 PUBLISH 3600000 w:h5 w:h6", before: lapsed7, reply: "0 ttl:2000 before '' w:h5",
+		latched: latched{count: "0", stay: stays},
+		permitted: permitted{"w:h5=2000 w:h6=2000 " + has9 +
+			" line:u:h8 place:u=handed place:w:h5=handed place:w:h6=handed place:u:h8=14000 wants:u:h8=2"},
+		token: "run", keep: 3600000, fair: fair{listen: "permits:u"}, cut: "sweep(0) -- who let", paste: "-- who let",
 	},
 	{
 		name: "one has a permit", script: lua.SemJoin, args: "3 15000 9000000000000000 2000 PUBLISH 3600000 u:h8 u:h7", before: twoBy7,

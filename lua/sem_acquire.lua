@@ -42,8 +42,9 @@ if n > free and n > all() then
   return redis.error_reply('HOLDFAST_PERMITS ' .. n .. ' permits were asked for, and the semaphore ' .. name .. ' has '
     .. string.format('%.0f', all()))
 end
-if n > free then sweep(n) end
 local first = head()
+-- Also where there is enough: who let a claim end is known before anything is handed out.
+if n > free or first and first ~= owner then sweep(n) end
 local function get()
   if first then drop(owner) end
   local reply = granted() -- before what it says: if this is refused nothing is held
@@ -51,7 +52,6 @@ local function get()
 end
 if n <= free and (not first or first == owner) then return get() end
 if place > 0 then enqueue(owner, n, place) end
-sweep(0) -- who let a claim end is known before anything is handed out
 local unheard, waits
 if free > 0 then failed, unheard, waits = grant(ARGV[9], tonumber(ARGV[8]), ARGV[5], place > 0 and client(owner) or nil) end
 if failed then return failed end

@@ -129,7 +129,7 @@ func TestLate(t *testing.T) {
 
 // The control: without the look at what the owner has, nor at what of that is new.
 func TestLateControl(t *testing.T) {
-	free, left := late(t, mutant.Hook(lua.SemAcquire, "if has(owner) then", "if false then", "name, -added)", "name, -n)"))
+	free, left := late(t, mutant.Hook(lua.SemAcquire, "if has(owner) then", "if false then", "name, 0 - added)", "name, 0 - n)"))
 	require.Equal(t, 1, free, "and not 3")
 	require.Less(t, left, time.Minute)
 }

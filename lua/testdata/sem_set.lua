@@ -112,7 +112,7 @@ end
 -- is out, and not counted again.
 local function hold(owner, n, lease)
   local added = several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease))
-  local changed = redis.pcall('INCRBY', name, -added)
+  local changed = redis.pcall('INCRBY', name, 0 - added) -- (-0 is no integer to Redis)
   if type(changed) == 'table' then
     take(owner)
     return changed

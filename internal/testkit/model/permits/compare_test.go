@@ -142,45 +142,83 @@ func (r *replay) compareMail(want mail, got *redis.Message) {
 	r.compareLeft("the message", want.left+1, claim)
 }
 
+// seen is what the server has, read at once.
+type seen struct {
+	free, token             *redis.StringCmd
+	permits, queue, places  *redis.ZSliceCmd
+	wants                   *redis.MapStringStringCmd
+	ends                    []*redis.DurationCmd // of the keys
+	tokenEnds               *redis.DurationCmd
+	counted                 bool
+	freeNumber, tokenNumber int64
+}
+
+func (r *replay) look() seen {
+	ctx, pipe := r.t.Context(), r.rdb.Pipeline()
+	s := seen{
+		free: pipe.Get(ctx, r.name), token: pipe.Get(ctx, r.token), tokenEnds: pipe.PTTL(ctx, r.token),
+		permits: pipe.ZRangeWithScores(ctx, r.permits, 0, -1), queue: pipe.ZRangeWithScores(ctx, r.queue, 0, -1),
+		places: pipe.ZRangeWithScores(ctx, r.places, 0, -1), wants: pipe.HGetAll(ctx, r.wants),
+	}
+	for _, key := range r.keys() {
+		s.ends = append(s.ends, pipe.PTTL(ctx, key))
+	}
+	if _, err := pipe.Exec(ctx); !errors.Is(err, redis.Nil) {
+		require.NoError(r.t, err)
+	}
+	number := func(c *redis.StringCmd) (n int64, known bool) {
+		n, err := c.Int64()
+		if errors.Is(err, redis.Nil) {
+			return 0, false
+		}
+		require.NoError(r.t, err)
+		return n, true
+	}
+	s.freeNumber, s.counted = number(s.free)
+	s.tokenNumber, _ = number(s.token)
+	return s
+}
+
 // difference compares the keys, and tells how they or the last reply differ.
 func (r *replay) difference() string {
-	ctx := r.t.Context()
-	free, err := r.rdb.Get(ctx, r.name).Int64()
-	counted := !errors.Is(err, redis.Nil)
-	if counted {
-		require.NoError(r.t, err)
+	s := r.look()
+	if r.model.token != 0 && s.tokenNumber != 0 { // a hand-over that nobody hears of is seen here first
+		r.same(r.model.token, s.tokenNumber)
 	}
-	token, err := r.rdb.Get(ctx, r.token).Int64()
-	if !errors.Is(err, redis.Nil) {
-		require.NoError(r.t, err)
-	}
-	if r.model.token != 0 && token != 0 { // a hand-over that nobody hears of is seen here first
-		r.same(r.model.token, token)
-	}
-	switch tokenTTL := ticksLeft(r.rdb.PTTL(ctx, r.token).Val()); {
+	switch tokenTTL := ticksLeft(s.tokenEnds.Val()); {
 	case r.wrong != "":
 		return r.wrong
-	case counted != r.model.counted || counted && free != int64(r.model.free):
-		return fmt.Sprintf("%d are free (%v), the model's %d (%v)", free, counted, r.model.free, r.model.counted)
+	case s.counted != r.model.counted || s.counted && s.freeNumber != int64(r.model.free):
+		return fmt.Sprintf("%d are free (%v), the model's %d (%v)", s.freeNumber, s.counted, r.model.free, r.model.counted)
 	case tokenTTL != r.model.tokenTTL:
 		return fmt.Sprintf("the token's key lives for %d ticks, the model's for %d", tokenTTL, r.model.tokenTTL)
-	case (r.model.token == 0) != (token == 0):
-		return fmt.Sprintf("the token is %d, the model's %d", token, r.model.token)
+	case (r.model.token == 0) != (s.tokenNumber == 0):
+		return fmt.Sprintf("the token is %d, the model's %d", s.tokenNumber, r.model.token)
 	}
-	for _, differs := range []func() string{r.permitsDiffer, r.queueDiffers, r.endsDiffer} {
-		if how := differs(); how != "" {
-			return how
+	if how := r.permitsDiffer(&s); how != "" {
+		return how
+	}
+	if how := r.queueDiffers(&s); how != "" {
+		return how
+	}
+	for i, key := range r.keys() { // every key has an end; how far it is, the model does not say
+		if s.ends[i].Val() == -1 {
+			return key + " has no time to live"
 		}
 	}
 	return ""
 }
 
+// left is for how many ticks something lasts until a moment of the server's.
+func (r *replay) left(until float64) string {
+	return strconv.Itoa(int(ticksLeft(max(time.Duration(int64(until)-r.now)*time.Millisecond, -2))))
+}
+
 // permitsDiffer compares who has what, until when.
-func (r *replay) permitsDiffer() string {
+func (r *replay) permitsDiffer(s *seen) string {
 	have, want := map[string]string{}, map[string]string{}
-	for _, z := range r.rdb.ZRangeWithScores(r.t.Context(), r.permits, 0, -1).Val() {
-		left := ticksLeft(max(time.Duration(int64(z.Score)-r.last)*time.Millisecond, -2))
-		have[z.Member.(string)] = strconv.Itoa(int(left))
+	for _, z := range s.permits.Val() {
+		have[z.Member.(string)] = r.left(z.Score)
 	}
 	for _, p := range r.model.out {
 		for i := range p.n {
@@ -198,20 +236,18 @@ func (r *replay) permitsDiffer() string {
 }
 
 // queueDiffers compares the queue's three keys.
-func (r *replay) queueDiffers() string {
-	ctx := r.t.Context()
-	queued := r.rdb.ZRange(ctx, r.queue, 0, -1).Val()
+func (r *replay) queueDiffers(s *seen) string {
 	have, want := map[string]string{}, map[string]string{}
-	for _, z := range r.rdb.ZRangeWithScores(ctx, r.places, 0, -1).Val() {
+	for _, z := range s.places.Val() {
 		owner := z.Member.(string)
 		switch {
 		case z.Score > 0:
-			have[owner] = strconv.Itoa(int(ticksLeft(max(time.Duration(int64(z.Score)-r.last)*time.Millisecond, -2))))
+			have[owner] = r.left(z.Score)
 		case strings.Contains(owner, ":"): // else it is a client of which a claim has ended
 			have[owner] = "handed"
 		}
 	}
-	for owner, n := range r.rdb.HGetAll(ctx, r.wants).Val() {
+	for owner, n := range s.wants.Val() {
 		have[owner+" wants"] = n
 	}
 	for _, p := range r.model.out {
@@ -219,30 +255,22 @@ func (r *replay) queueDiffers() string {
 			want[r.owner(p.owner)] = "handed"
 		}
 	}
+	queued := s.queue.Val()
 	for i, p := range r.model.queue {
-		if (p.owner == 0) != (i >= len(queued)) || p.owner != 0 && queued[i] != r.owner(p.owner) {
+		if (p.owner == 0) != (i >= len(queued)) || p.owner != 0 && queued[i].Member != r.owner(p.owner) {
 			return fmt.Sprintf("in the queue are %v, the model's is %v", queued, r.model.queue)
 		}
 		if p.owner == 0 {
 			break
 		}
-		want[queued[i]] = strconv.Itoa(int(p.left))
+		owner := r.owner(p.owner)
+		want[owner] = strconv.Itoa(int(p.left))
 		if n := r.terms.wants(p.owner); n > 1 {
-			want[queued[i]+" wants"] = strconv.Itoa(int(n))
+			want[owner+" wants"] = strconv.Itoa(int(n))
 		}
 	}
 	if !maps.Equal(have, want) {
 		return fmt.Sprintf("the places are %v, the model's %v", have, want)
-	}
-	return ""
-}
-
-// endsDiffer: every key has an end. How far it is, the model does not say.
-func (r *replay) endsDiffer() string {
-	for _, key := range r.keys() {
-		if r.rdb.PTTL(r.t.Context(), key).Val() == -1 {
-			return key + " has no time to live"
-		}
 	}
 	return ""
 }

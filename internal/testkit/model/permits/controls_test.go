@@ -49,7 +49,7 @@ func TestPermitsModelControls(t *testing.T) {
 		{"the same, where nobody polls either", handsOn | pollAtAll, pair(handsOver), model.ErrStuck},
 		{"acquire: who has a place gets no other", oncePlaced, loses, errTwice},
 		{"poll: it tells who has no place", tellsMissing, pair(wiped), model.ErrStuck},
-		{"poll: it tells who was handed permits, and missed the message", tellsGiven | noticesBreak, misses, errWasted},
+		{"poll: it tells who was handed permits", tellsGiven | tellsMissing | noticesBreak, misses, errWasted},
 		{"poll: it puts places off", refreshes, waits, errLostPlace},
 		{"client: it polls, also while messages come", pollInTime, waits, errLostPlace},
 		{"client: it polls", pollAtAll, pair(perishes), model.ErrStuck},

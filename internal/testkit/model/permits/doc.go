@@ -11,8 +11,12 @@
 // A client of Redisson takes one permit, gives it back or lets its lease end, and takes back one
 // permit of anybody whose lease has ended. Its clock is the server's.
 //
-// Left out: Redisson's waiters, numbers of permits that the server forgets although it keeps the rest,
-// renewals of single permits of an owner (a script renews all of them or none), and clocks that go at
-// different speeds. A request that is not late travels in no time, because its sender does nothing
-// that depends on its being on the way.
+// Whoever stands first and asks takes what it wants; those behind it are told of the rest by the next
+// script that hands out, a poll at the latest. A client that let a claim end counts as one that cannot
+// be told until it polls.
+//
+// Left out: Redisson's waiters; a number of permits that the server forgets although it keeps the rest;
+// a question for several places that comes late (it is lost instead); renewals of single permits of an
+// owner, for a script renews all of them or none; clocks that go at different speeds. A request that is
+// not late travels in no time, because its sender does nothing that depends on its being on the way.
 package permits

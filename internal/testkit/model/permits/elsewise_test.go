@@ -43,7 +43,7 @@ func (r *replay) elsewise(n int) string {
 func (r *replay) redisson() string {
 	ctx, keys, id := r.t.Context(), []string{r.name, r.permits, r.channel}, r.owner(foreigner)
 	defer r.heard() // what it says on the channel
-	if p := r.model.of(foreigner); p != nil && p.left > 0 {
+	if r.model.of(foreigner) != nil {
 		require.NoError(r.t, r.rdb.Eval(ctx, `
 			if redis.call('zrem', KEYS[2], ARGV[1]) ~= 1 then return 0 end
 			redis.call('publish', KEYS[3], redis.call('incrby', KEYS[1], 1))
@@ -52,7 +52,7 @@ func (r *replay) redisson() string {
 		return "Redisson gives"
 	}
 	what, ended := "Redisson is refused", uint8(0)
-	if list := r.rdb.ZRangeArgs(ctx, redis.ZRangeArgs{Key: r.permits, ByScore: true, Start: "-inf", Stop: r.last, Count: 1}).Val(); len(list) > 0 {
+	if list := r.rdb.ZRangeArgs(ctx, redis.ZRangeArgs{Key: r.permits, ByScore: true, Start: "-inf", Stop: r.now, Count: 1}).Val(); len(list) > 0 {
 		owner, _, _ := strings.Cut(list[0], "/")
 		for _, p := range r.model.out {
 			if p.owner != 0 && r.owner(p.owner) == owner {
@@ -72,7 +72,7 @@ func (r *replay) redisson() string {
 		redis.call('zadd', KEYS[2], ARGV[2], ARGV[1])
 		local ttl = redis.call('pttl', KEYS[1])
 		if ttl > 0 then redis.call('pexpire', KEYS[2], ttl) end
-		return 1`, keys, id, r.last+r.millis(r.terms.lease), r.last).Err())
+		return 1`, keys, id, r.now+r.millis(r.terms.lease), r.now).Err())
 	if r.model.foreignTakes(&r.terms, ended) && ended == 0 {
 		what = "Redisson takes"
 	}
@@ -115,8 +115,7 @@ func (r *replay) heard() (list []*redis.Message) {
 	}
 }
 
-// tick takes a tick off the token's time to live, and off all ends and deadlines. Those that are none
-// say since when they are so.
+// tick takes a tick off all times.
 func (r *replay) tick() {
 	ctx := r.t.Context()
 	r.model.tick()
@@ -126,24 +125,29 @@ func (r *replay) tick() {
 	case left > 1 && left != endless:
 		require.NoError(r.t, r.rdb.PExpire(ctx, r.token, time.Duration(left-1)*tickLength-tickLength/2).Err())
 	}
-	tick := float64(tickLength.Milliseconds())
-	for _, permit := range r.rdb.ZRange(ctx, r.permits, 0, -1).Val() {
-		require.NoError(r.t, r.rdb.ZIncrBy(ctx, r.permits, -tick, permit).Err())
-	}
-	for _, z := range r.rdb.ZRangeWithScores(ctx, r.places, 0, -1).Val() {
-		by := -tick
-		if z.Score < 0 {
-			by = tick
-		}
-		require.NoError(r.t, r.rdb.ZIncrBy(ctx, r.places, by, z.Member.(string)).Err())
-	}
+	r.age(tickLength)
 	r.forgetOld()
+}
+
+// age takes a time off all ends and deadlines. Those that are none say since when they are so.
+func (r *replay) age(by time.Duration) {
+	now, err := r.rdb.Eval(r.t.Context(), `
+		for _, key in ipairs(KEYS) do
+			local some = redis.call('zrange', key, 0, -1, 'withscores')
+			for i = 1, #some, 2 do
+				redis.call('zincrby', key, tonumber(some[i + 1]) > 0 and -ARGV[1] or ARGV[1], some[i])
+			end
+		end
+		local time = redis.call('time')
+		return time[1] * 1000 + math.floor(time[2] / 1000)`, []string{r.permits, r.places}, by.Milliseconds()).Int64()
+	require.NoError(r.t, err)
+	r.now = now
 }
 
 // forgetOld takes out what says since when somebody was handed permits, where that is longer ago than a
 // place counts. The scripts do that when the next claim ends, which is no rule of the model's.
 func (r *replay) forgetOld() {
-	ctx, old := r.t.Context(), float64(r.last-ticks(placeTicks).Milliseconds())
+	ctx, old := r.t.Context(), float64(r.now-ticks(placeTicks).Milliseconds())
 	for _, z := range r.rdb.ZRangeWithScores(ctx, r.places, 0, -1).Val() {
 		if z.Score >= 0 || -z.Score > old {
 			continue

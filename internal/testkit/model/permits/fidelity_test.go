@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ type replay struct {
 
 	name, permits, token, queue, places, wants, channel string
 
-	last  int64           // the server's time of the last step, ms
+	now   int64           // the server's time of this step, ms
 	real  map[uint8]int64 // what the model's tokens are at the server
 	wrong string          // how the last reply, or message, differs
 	steps []string        // so far, for whoever has to understand a difference
@@ -58,29 +59,39 @@ func server(t *testing.T) *redis.Client {
 // time, of mailboxes that come and go, of clients of Redisson and of what operators do, with every
 // reply, every message and all keys compared after every step.
 func TestPermitsModelIsLikeTheScripts(t *testing.T) {
-	const histories, length = 50, 80
+	const least, most, length = 50, 1000, 80
 	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number is as good
 	t.Logf("seed %d", seed)
 	rdb := server(t)
 	seen := map[string]int{}
-	for h := range uint64(histories) {
+	steps := 0
+	for h := uint64(0); h < least || h < most && !all(seen); h++ {
 		r := newReplay(t, rdb, seed+h, 0)
 		for range length {
 			seen[r.step()]++
+			steps++
 			require.Empty(t, r.difference(), "history %d: %v", h, r.steps)
 		}
 		r.end()
 	}
-	t.Logf("proof: permits model: %d steps are like the scripts': %v", histories*length, seen)
-	for _, branch := range []string{
-		"acquire 1", "acquire 0", "acquire 100", "acquire again 1", "acquire again 0", "place 1", "place 0", "place 100", "join 1", "join 0",
-		"release 1", "release -1", "poll 1", "renew 1", "renew -1", "set 1", "handed over: acquire", "handed over: place",
-		"handed over: join", "handed over: release", "handed over: poll", "handed over: set", "handed over, unheard", "not so many",
-		"Redisson takes", "Redisson is refused", "Redisson takes back", "Redisson gives", "time passes", "keys lost", "token ahead",
-		"mailbox", "queue ends",
-	} {
+	t.Logf("proof: permits model: %d steps are like the scripts': %v", steps, seen)
+	for _, branch := range branches {
 		require.Positive(t, seen[branch], "%q was never compared", branch)
 	}
+}
+
+// branches are what histories have to compare.
+var branches = []string{
+	"acquire 1", "acquire 0", "acquire 100", "acquire again 1", "acquire again 0", "place 1", "place 0", "place 100", "join 1", "join 0",
+	"release 1", "release -1", "poll 1", "renew 1", "renew -1", "set 1", "handed over: acquire", "handed over: place",
+	"handed over: join", "handed over: release", "handed over: poll", "handed over: set", "handed over, unheard", "not so many",
+	"Redisson takes", "Redisson is refused", "Redisson takes back", "Redisson gives", "time passes", "keys lost", "token ahead",
+	"mailbox", "queue ends",
+}
+
+// all reports whether all branches have been seen.
+func all(seen map[string]int) bool {
+	return !slices.ContainsFunc(branches, func(branch string) bool { return seen[branch] == 0 })
 }
 
 // TestPermitsModelUnlikeTheScripts is the control: a model that differs in one rule is told from the
@@ -130,6 +141,11 @@ func newReplay(t *testing.T, rdb *redis.Client, seed uint64, off defence) *repla
 	r.ears = rdb.Subscribe(t.Context(), r.name, r.channel)
 	r.subscribed("subscribe", r.name)
 	r.subscribed("subscribe", r.channel)
+	for c := range uint8(3) {
+		if r.few(4) > 0 {
+			r.toggle(c)
+		}
+	}
 	return r
 }
 
@@ -161,24 +177,13 @@ func (r *replay) millis(n uint8) int64 { return ticks(n).Milliseconds() + 10*int
 
 func (r *replay) few(n int) uint8 { return uint8(r.rnd.IntN(n)) } //nolint:gosec // a few
 
-// moment waits until the server's clock has gone on, so that no two steps are of one millisecond.
-func (r *replay) moment() {
-	for {
-		now := r.rdb.Time(r.t.Context()).Val().UnixMilli()
-		if now > r.last {
-			r.last = now
-			return
-		}
-	}
-}
-
 // step takes a random step on both sides and returns what it was, with the status of its reply.
 func (r *replay) step() string {
-	r.moment()
+	r.age(time.Millisecond) // so that no two steps are of one millisecond
 	e := &r.terms
 	e.permits, e.lease, e.claim = 1+r.few(3), 2+r.few(3), 1+r.few(3)
 	e.keep = 2 * e.lease
-	owner := requesters[r.rnd.IntN(len(requesters))]
+	owner := r.whose()
 	lease, keep, claim, place := r.millis(e.lease), r.millis(e.keep), r.millis(e.claim), ticks(placeTicks).Milliseconds()
 	call := func(s *lua.Script, args ...any) lua.Call {
 		return s.Call(slices.Concat([]any{r.name, r.permits, r.token, r.queue, r.places, r.wants, r.channel, int(e.permits)}, args)...)
@@ -191,8 +196,7 @@ func (r *replay) step() string {
 	var sent lua.Call
 	var asked []string
 	before := r.model.token
-	n := r.rnd.IntN(80)
-	switch {
+	switch n := r.choice(); {
 	case n < 6:
 		what, want, sent = "acquire", r.model.acquire(e, owner, false, false), ask("0", 0)
 	case n < 11:
@@ -241,11 +245,45 @@ func (r *replay) step() string {
 	}
 	switch {
 	case want.mails > 0:
-		return "handed over: " + what
+		return "handed over: " + strings.TrimSuffix(what, " again")
 	case r.model.token != before && want.status != lua.Done || what == "poll" && want.granted > 0:
 		return "handed over, unheard"
 	}
 	return fmt.Sprintf("%s %d", what, got.Status)
+}
+
+// choice is the number of a step: any, but mostly those that are seldom of use where they are.
+func (r *replay) choice() int {
+	n := r.rnd.IntN(76)
+	ended := false
+	for _, p := range r.model.out {
+		ended = ended || p.n > 0 && p.left == 0
+	}
+	waits := r.model.queue[0].owner != 0
+	switch {
+	case r.few(2) == 0:
+	case r.model.over():
+		return 66
+	case ended && r.few(3) == 0:
+		return []int{0, 59, 59}[r.few(3)]
+	case waits && (ended || r.model.free > 0): // scripts hand out
+		return []int{0, 0, 0, 6, 6, 11, 11, 33, 33, 45, 51}[r.few(11)]
+	case waits && r.few(8) == 0: // their number is set, and may not be enough for who waits
+		return 51
+	case waits && r.few(3) == 0: // permits come back, and nobody is told
+		return []int{59, 70}[r.few(2)]
+	}
+	return n
+}
+
+// whose request a step is: anybody's, but often that of somebody whose lease has ended.
+func (r *replay) whose() uint8 {
+	for _, p := range r.model.out {
+		if p.n > 0 && p.left == 0 && p.owner != foreigner && r.few(2) == 0 {
+			return p.owner
+		}
+	}
+	return requesters[r.rnd.IntN(len(requesters))]
 }
 
 // behind are some arguments, and owners behind them.

@@ -25,6 +25,7 @@ type semaphore struct {
 	home                     homes  // whose client's a waiter is
 	want                     wants  // how many permits it wants
 	wishes                   wishes // acquisitions of a waiter, one after another
+	few                      wishes // the same with -short, where that is fewer
 	permits                  uint8
 	lease, claim, place      uint8 // ticks
 	messages                 int   // that were given up and may still arrive, at a time
@@ -73,26 +74,26 @@ var (
 	handsOver = semaphore{clients: 3, waiters: 3, home: homes{0, 1, 2}, want: wants{1, 2, 1}, wishes: wishes{1, 1, 1}, permits: 2,
 		breaks: 1, lease: 2}
 	together = semaphore{clients: 2, waiters: 3, home: homes{0, 0, 1}, want: wants{1, 1, 1}, wishes: wishes{1, 1, 1}, permits: 1,
-		breaks: 1, lease: 2}
+		breaks: 1, lease: 2, few: wishes{1, 1}}
 	again = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{2, 2}, permits: 2, tries: true,
-		lease: 2}
+		lease: 2, few: wishes{1, 2}}
 	loses = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{2, 1}, permits: 2, messages: 1,
-		faults: 1}
+		faults: 1, few: wishes{1, 1}}
 	losesTogether = semaphore{clients: 2, waiters: 3, home: homes{0, 0, 1}, want: wants{1, 1, 2}, wishes: wishes{1, 1, 1}, permits: 2,
-		messages: 1, faults: 1, lease: 2}
+		messages: 1, faults: 1, lease: 2, few: wishes{1, 1}}
 	departs = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{2, 1}, permits: 2, messages: 1,
-		faults: 1, leavers: 1, lease: 2}
+		faults: 1, leavers: 1, lease: 2, few: wishes{1, 1}}
 	perishes = semaphore{clients: 3, waiters: 3, home: homes{0, 1, 2}, want: wants{1, 2, 1}, wishes: wishes{1, 1, 1}, permits: 2,
 		messages: 1, crashes: 1, lease: 2}
 	freezes = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{1, 2}, permits: 2, pauses: 1}
 	silent  = semaphore{clients: 2, waiters: 4, home: homes{1, 0, 0, 1}, want: wants{2, 1, 2, 1}, wishes: wishes{1, 1, 1, 1}, permits: 2,
-		pauses: 1, lease: 2, place: 4, prompt: true}
+		pauses: 1, lease: 2, place: 4, prompt: true, few: wishes{1, 1, 1}}
 	waits = semaphore{clients: 1, waiters: 4, want: wants{1, 2, 1, 1}, wishes: wishes{1, 1, 1, 1}, permits: 2, lease: 2, place: 3,
 		prompt: true}
 	misses = semaphore{clients: 2, waiters: 3, home: homes{0, 0, 1}, want: wants{1, 2, 1}, wishes: wishes{1, 1, 1}, permits: 2,
 		breaks: 1, lease: 2, place: 3, prompt: true}
 	resized = semaphore{clients: 2, waiters: 3, home: homes{0, 0, 1}, want: wants{1, 2, 1}, wishes: wishes{1, 1, 1}, permits: 2, sets: 2,
-		fewest: 1, most: 3, lease: 2}
+		fewest: 1, most: 3, lease: 2, few: wishes{1, 1}}
 	shared = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{1, 1}, permits: 3, takes: 2,
 		breaks: 1, lease: 2}
 	wiped = semaphore{clients: 2, waiters: 2, home: homes{0, 1}, want: wants{2, 1}, wishes: wishes{2, 1}, permits: 2, losses: 1}
@@ -134,6 +135,9 @@ func TestPermitsModel(t *testing.T) {
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			m := bounded(scenario.bound)
+			if testing.Short() && m.few != (wishes{}) {
+				m.wishes = m.few
+			}
 			r := m.explore(t)
 			t.Logf("proof: permits model, %s: %d states, %d transitions, depth %d, %d requests and %d messages cut off by the bounds",
 				scenario.name, r.States, r.Transitions, r.Depth, m.cut, m.cutMail)

@@ -26,10 +26,10 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		a.status = excess
 		return a
 	}
-	if n > k.free {
+	first := k.head()
+	if n > k.free || first != 0 && first != owner && !e.off.has(sweepsFirst) {
 		k.sweep(e)
 	}
-	first := k.head()
 	enough := func() bool { return n <= k.free || e.off.has(looksFree) }
 	get := func() answer {
 		k.hold(e, owner, e.lease)
@@ -46,7 +46,10 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		k.enqueue(e, owner)
 		present = e.client(owner)
 	}
-	waits := k.handOut(e, present, &a)
+	waits := false
+	if k.free > 0 {
+		waits = k.handOut(e, present, &a)
+	}
 	if i := a.grantTo(owner); i >= 0 { // all before it are out of reach, or have been served
 		k.of(owner).left = e.lease
 		k.drop(owner)
@@ -100,7 +103,12 @@ func (k *keys) join(e *terms, owners [maxWaiters]uint8) (a answer) {
 			k.enqueue(e, owner)
 		}
 	}
-	k.handOut(e, e.client(owners[0]), &a)
+	if !e.off.has(sweepsFirst) {
+		k.sweep(e)
+	}
+	if k.free > 0 {
+		k.handOut(e, e.client(owners[0]), &a)
+	}
 	a.status, a.left = lua.Denied, k.nearest()
 	return a
 }

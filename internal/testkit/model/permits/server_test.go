@@ -254,7 +254,7 @@ func (k *keys) nextToken(e *terms) uint8 {
 	if k.token == 0 || !e.off.has(newTokens) {
 		k.token = max(k.token+1, k.clock)
 	}
-	k.clock = max(k.clock, k.token+1)
+	k.clock++
 	k.tokenTTL = e.keep
 	return k.token
 }
@@ -282,10 +282,10 @@ func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
 	if k.head() == 0 {
 		return false
 	}
-	if !e.off.has(sweepsFirst) {
-		k.sweep(e)
-	}
 	for i := 0; i < maxPlaces && k.queue[i].owner != 0; {
+		if a.granted > 0 && k.free < 1 && !e.off.has(handsFree) {
+			return true
+		}
 		p := k.queue[i]
 		n := int8(e.wants(p.owner)) //nolint:gosec // a few
 		switch {
