@@ -24,7 +24,7 @@ func Observers(ops []Op, c Config) (found []Violation) {
 				if o.Seen == "" {
 					continue
 				}
-				if !led(terms, ops, o) {
+				if !c.led(terms, ops, o) {
 					wrong("an observer was told of one that never led", o)
 				}
 				if o.Token <= last.Token {
@@ -53,6 +53,9 @@ func told(ops []Op) (list []observer) {
 		if o.Kind != Observe {
 			continue
 		}
+		if o.Return == Forever {
+			o.Return = max(o.Call, died(o, ops)) // from when on perhaps nothing was recorded
+		}
 		seen := observer{op: o}
 		for _, t := range ops {
 			if t.Kind == Told && t.Result == OK && t.Client == o.Client && t.Actor == o.Actor && o.Call <= t.Call && t.Return <= o.Return {
@@ -65,11 +68,17 @@ func told(ops []Op) (list []observer) {
 }
 
 // led reports whether one of whom somebody was told may have led by then. Who campaigned and was not
-// told how it ended may have announced itself.
-func led(terms []tenure, ops []Op, o Op) bool {
+// told how it ended may have announced itself; so may have one whose Run campaigned again when it got no
+// answer.
+func (c *Config) led(terms []tenure, ops []Op, o Op) bool {
 	return slices.ContainsFunc(terms, func(t tenure) bool {
-		return t.op.Token == o.Token && (t.op.Owner == o.Seen || strings.HasPrefix(t.op.Owner, Unnamed)) && t.op.Value == o.Value &&
-			t.op.Call <= o.Return
+		if t.op.Value != o.Value || t.op.Call > o.Return {
+			return false
+		}
+		if strings.HasPrefix(t.op.Owner, Unnamed) {
+			return t.op.Token == o.Token || t.op.Token > o.Token && c.felt(t.op.Client, t.op.Call, t.op.Return)
+		}
+		return t.op.Token == o.Token && t.op.Owner == o.Seen
 	}) || slices.ContainsFunc(ops, func(l Op) bool {
 		return l.Kind == Lock && l.Result != OK && l.Value == o.Value && l.Call <= o.Return
 	})
@@ -92,18 +101,18 @@ func (c *Config) missed(t tenure, seen observer) bool {
 
 // Leaders finds processes that took themselves for the leader and did not lead, and answers to the
 // question who leads that were not so at any moment of it.
-func Leaders(ops []Op, _ Config) (found []Violation) {
+func Leaders(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		terms := tenures(ops, 0)
 		for _, o := range ops {
 			text := ""
 			switch {
 			case o.Kind == Leads && o.Result == OK && !slices.ContainsFunc(terms, func(t tenure) bool {
-				return t.op.Client == o.Client && t.op.Actor == o.Actor && t.op.Return <= o.Return && t.until >= o.Call
+				return t.op.Client == o.Client && t.op.Actor == o.Actor && t.op.Return <= o.Return && (t.until >= o.Call || closedAfter(ops, t, o.Call))
 			}):
 				text = "one took itself for the leader"
-			case o.Kind == Look && o.Result == OK && (!led(terms, ops, o) || slices.ContainsFunc(terms, func(t tenure) bool {
-				return t.op.Token == o.Token && t.unlocked && t.released < o.Call || t.op.Token > o.Token && t.op.Return < o.Call
+			case o.Kind == Look && o.Result == OK && (!c.led(terms, ops, o) || slices.ContainsFunc(terms, func(t tenure) bool {
+				return t.op.Token == o.Token && t.unlocked && t.left < o.Call || t.op.Token > o.Token && t.op.Return < o.Call
 			})):
 				text = "one was named that did not lead any more, or never had"
 			case o.Kind == Look && o.Result == Denied && slices.ContainsFunc(terms, func(t tenure) bool {
@@ -118,6 +127,13 @@ func Leaders(ops []Op, _ Config) (found []Violation) {
 		}
 	}
 	return found
+}
+
+// closedAfter reports whether a leader went on until its client was closed, which was told after a moment.
+func closedAfter(ops []Op, t tenure, at int64) bool {
+	return slices.ContainsFunc(ops, func(o Op) bool {
+		return o.Kind == End && o.Result == Closed && o.grant() == t.op.grant() && o.Call >= at
+	})
 }
 
 func ofTerms(terms []tenure) (ops []Op) {

@@ -134,7 +134,7 @@ func Sleepers(ops []Op, c Config) (found []Violation) {
 			}
 			end := o.Return
 			if end == Forever {
-				end = crashOf(o, ops, 0).From // a process that died tells nothing
+				end = died(o, ops)
 			}
 			for _, w := range open {
 				from, to := max(o.Call, w.From), min(end, w.To)

@@ -167,7 +167,7 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 			add(leave, o, o.Return)
 		case o.Kind == Unlock && o.Result == Unknown && !o.Last:
 			add(settle, o, after(o.Return, lease))
-		case o.Kind == Unlock && o.Last && (o.Result == Unknown || o.Result == Lost || o.Result == Closed),
+		case o.Kind == Unlock && o.Last && (o.Result == Unknown || o.Result == Lost || o.Result == Closed || o.Result == Left),
 			o.Kind == End && o.Result != Released && o.Owner != "":
 			if !ended[o.grant()] { // once is enough, and each makes the search longer
 				ended[o.grant()] = true

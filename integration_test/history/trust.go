@@ -64,7 +64,7 @@ func GivenUp(ops []Op, least time.Duration, refusals []Window) (found []Violatio
 	for _, o := range ops {
 		switch o.Kind {
 		case Lock, Reenter, Unlock: // TryLock does not repeat itself
-			if o.Result == Unknown && !o.Panic && !strings.Contains(o.Error, "WRONGTYPE") && o.Return != Forever &&
+			if o.Result == Unknown && !o.Panic && !refusedFor(o.Error) && o.Return != Forever &&
 				o.Return-o.Call < int64(least) && !disturbed(o, refusals) {
 				found = append(found, Violation{"given up", o.Name,
 					fmt.Sprintf("after %s", time.Duration(o.Return-o.Call)),
@@ -73,4 +73,9 @@ func GivenUp(ops []Op, least time.Duration, refusals []Window) (found []Violatio
 		}
 	}
 	return found
+}
+
+// refusedFor reports whether a server refused an operation for a reason that does not pass.
+func refusedFor(text string) bool {
+	return strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "HOLDFAST_PERMITS")
 }

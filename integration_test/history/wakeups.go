@@ -136,6 +136,16 @@ func crashOf(o Op, ops []Op, lease time.Duration) Window {
 	return Window{o.Call, Forever}
 }
 
+// died is since when the client of an operation that did not return perhaps did nothing any more.
+func died(o Op, ops []Op) int64 {
+	for _, c := range ops {
+		if c.Kind == Crash && c.Client == o.Client && c.Return >= o.Call {
+			return c.Call
+		}
+	}
+	return Forever
+}
+
 func disturbed(o Op, faults []Window) bool {
 	return slices.ContainsFunc(faults, func(f Window) bool { return f.From <= o.Return && f.To >= o.Call })
 }

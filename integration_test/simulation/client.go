@@ -49,13 +49,16 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 	work, cancel := context.WithCancel(ctx)
 	var actors sync.WaitGroup
 	for i := range w.Actors {
-		a := workload.New(w.actor(c, number), rec, number, i, newSource(w.Seed, 'a', uint64(number), uint64(i)).Rand)
+		a := w.newActor(c, rec, number, i)
 		// else they all begin at one moment, in any order
 		delay := time.Duration(1+number*w.Actors+i) * time.Millisecond
 		actors.Go(func() {
 			w.sleep(work, delay)
 			a.Run(work)
 		})
+	}
+	if w.Kind == history.Elections {
+		actors.Go(func() { w.observer(c, rec, number).Run(work) })
 	}
 	if w.Many > 0 && number%3 == 0 {
 		actors.Go(func() { w.collect(work, c, rec, number) })
@@ -114,7 +117,7 @@ func (w *World) connect(n *network) *redis.Client {
 		Addr: address.String(), Dialer: n.dial, DisableIdentity: true,
 		// Nobody waits for a connection: go-redis would do so with a timer that it shares between
 		// bubbles.
-		PoolSize:       max(10, 4*w.Actors) + 2*w.Many,
+		PoolSize:       max(10, 4*w.Actors+2) + 2*w.Many,
 		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10, // most of the memory of a run, else
 		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout,
 		DialerRetries:            w.DialerRetries,
@@ -122,7 +125,7 @@ func (w *World) connect(n *network) *redis.Client {
 	})
 	rdb.AddHook(workload.Places{})
 	rdb.AddHook(workload.Asked{})
-	if !w.Fair {
+	if w.Kind == history.Locks && !w.Fair {
 		rdb.AddHook(&w.granted)
 	}
 	for _, hook := range w.Hooks {
@@ -134,9 +137,12 @@ func (w *World) connect(n *network) *redis.Client {
 // name is one of the locks that are in use now.
 func (w *World) name(rng *rand.Rand) string { return w.nth(rng.IntN(w.Names)) }
 
+// epochs are the sets of names that are used one after the other.
+const epochs = 4
+
 func (w *World) nth(i int) string {
 	epoch := w.Now() / int64(6*w.Lease)
-	return strconv.FormatInt(epoch%4, 10) + "." + strconv.Itoa(i)
+	return strconv.FormatInt(epoch%epochs, 10) + "." + strconv.Itoa(i)
 }
 
 // home is the one that a client wants most of the time, or another.

@@ -51,15 +51,21 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// telling are two defences for each check, the lack of which it can find, or one in a short run.
+// seen is a check of worlds of a kind.
+type seen struct {
+	of    history.Family
+	check string
+}
+
+// telling are two defences for each check of each kind, the lack of which it can find, or one in a short run.
 // What is left out says the same of another defence: that each of them is one is shown in package
 // controls, and beside the code. Here it is the checks that are tested.
 func telling() (some []lack) {
-	all, each := slices.Concat(plainDefences, fairDefences), 2
+	all, each := slices.Concat(plainDefences, fairDefences, kindDefences), 2
 	if testing.Short() {
 		each = 1
 	}
-	found := make(map[string]int)
+	found := make(map[seen]int)
 	slices.SortStableFunc(all, func(a, b lack) int {
 		switch {
 		case a.sole == b.sole:
@@ -70,12 +76,12 @@ func telling() (some []lack) {
 		return 1
 	})
 	for _, d := range all {
-		if !d.sole && !slices.ContainsFunc(d.checks, func(check string) bool { return found[check] < each }) {
+		if !d.sole && !slices.ContainsFunc(d.checks, func(check string) bool { return found[seen{d.kind, check}] < each }) {
 			continue
 		}
 		some = append(some, d)
 		for _, check := range d.checks {
-			found[check]++
+			found[seen{d.kind, check}]++
 		}
 	}
 	return some
@@ -120,7 +126,7 @@ func (s *search) next(t *testing.T) int {
 }
 
 func (s *search) world(seed int) *World {
-	w := &World{Settings: Draw(uint64(seed))} //nolint:gosec // positive
+	w := &World{Settings: drawOf(uint64(seed), s.kind)} //nolint:gosec // positive
 	w.Fair = s.fair
 	if w.Fair {
 		w.Keeping = 0 // a fair lock cannot be kept
@@ -155,7 +161,7 @@ func TestControlsHaveCause(t *testing.T) {
 		if d.bias == nil || d.alone {
 			continue // TestSimulation runs those, and TestNaps
 		}
-		s := search{lack: &lack{bias: d.bias, fair: d.fair}}
+		s := search{lack: &lack{bias: d.bias, kind: d.kind, fair: d.fair}}
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := 1; seed <= seeds && room(t, causesUntil); seed++ {

@@ -15,7 +15,7 @@ import (
 // a time, until the storm ends. What they leave in the queue must cost the server no more than
 // taking it out once.
 func (w *World) mourn(storm context.Context) {
-	if w.Dead == 0 || !w.Fair {
+	if w.Dead == 0 || !w.fairQueue() {
 		return
 	}
 	s := &stranger{World: w, rng: newSource(w.Seed, 'd')}

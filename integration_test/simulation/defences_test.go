@@ -5,6 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	text "github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
@@ -13,6 +14,7 @@ import (
 // lack is of something that the library does against faults: how to do without it, and what sees that.
 type lack struct {
 	name   string
+	kind   history.Family
 	fair   bool // shown with fair locks, else with plain ones
 	off    *defence.Switch
 	mutant func() []redis.Hook // or scripts that do without it

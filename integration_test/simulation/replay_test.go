@@ -12,7 +12,7 @@ import (
 // the whole history of plain locks comes back. With faults what was injected comes back until the
 // first retry of the library, whose pauses no seed reaches; how much that is, is printed.
 func TestReplay(t *testing.T) {
-	s := Draw(3) // no crowd: who of those that wait in one client runs first is not in the seed
+	s := drawOf(3, history.Locks) // no crowd: who of those that wait in one client runs first is not in the seed
 	calm(&s)
 	// else goroutines that can run at one moment run in any order: one message may wake several
 	s.Fair, s.Quantum = false, 0
@@ -23,7 +23,7 @@ func TestReplay(t *testing.T) {
 	}
 	whole, same := 0, 0
 	for seed := range uint64(5) {
-		s := Draw(seed)
+		s := drawOf(seed, history.Locks)
 		s.Quantum = 0
 		a, b := anonymous(run(t, &World{Settings: s}).Ops), anonymous(run(t, &World{Settings: s}).Ops)
 		whole += len(a)

@@ -1,22 +1,28 @@
 package simulation
 
-import "time"
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+)
 
 // Settings are what one run is like. [Draw] makes them of a seed.
 type Settings struct {
 	Seed    uint64
-	Fair    bool          // the kind of the locks: fairlock, else rlock
-	Length  time.Duration // of the part in which clients work
-	Lease   time.Duration // of the clients; some holds have a shorter one
-	Clients int           // at one time
-	Actors  int           // goroutines of each client
-	Names   int           // locks at one time; new ones every Lease or so
-	Alike   bool          // nearly all holds have the same lease, or it would not be handed on
-	Many    int           // locks that one owner of every third client holds now and then, all at once; 0: none does
-	Staying int           // one lock in so many stays taken for a while, whenever it is unlocked; 0: none
-	Keeping int           // one lock in so many is kept by its client after the unlock; 0: none
-	Home    bool          // each client wants one of the locks most of the time, and the others seldom
-	Quantum time.Duration // what happens happens at multiples of it, so that much happens at one moment; 0: not so
+	Kind    history.Family // of the locks; of plain and fair ones, the first
+	Fair    bool           // of those: fairlock, else rlock
+	Length  time.Duration  // of the part in which clients work
+	Lease   time.Duration  // of the clients; some holds have a shorter one
+	Clients int            // at one time
+	Actors  int            // goroutines of each client
+	Names   int            // locks at one time; new ones every Lease or so
+	Alike   bool           // nearly all holds have the same lease, or it would not be handed on
+	Many    int            // locks that one owner of every third client holds now and then, all at once; 0: none does
+	Permits int            // of each semaphore
+	Staying int            // one lock in so many stays taken for a while, whenever it is unlocked; 0: none
+	Keeping int            // one lock in so many is kept by its client after the unlock; 0: none
+	Home    bool           // each client wants one of the locks most of the time, and the others seldom
+	Quantum time.Duration  // what happens happens at multiples of it, so that much happens at one moment; 0: not so
 
 	Think, Hold, Wait time.Duration // see workload.Config
 	Latency           time.Duration // of a message, on the average
@@ -65,16 +71,20 @@ func (s *Settings) atHome(actors int) {
 
 // Draw chooses settings. A run is a few hundred leases long, whatever the lease: faults meet as
 // many operations in an hour of long leases as in a minute of short ones.
-func Draw(seed uint64) Settings {
+func Draw(seed uint64) Settings { return drawOf(seed, kindOf(seed)) }
+
+// drawOf chooses settings of a world of one kind.
+func drawOf(seed uint64, kind history.Family) Settings {
 	rng := newSource(seed, 's')
-	fair, longest := newSource(seed, 'k').IntN(3) == 0, 2*time.Hour
-	if fair {
+	fair, longest := kind == history.Locks && newSource(seed, 'k').IntN(3) == 0, 2*time.Hour
+	if kind != history.Locks || fair {
 		longest = 2 * time.Minute // who waits sends a script a second, and in hours of that nothing else happens
 	}
 	lease := rng.between(500*time.Millisecond, longest)
 	timeout := min(rng.between(100*time.Millisecond, 3*time.Second), lease/5)
 	s := Settings{
 		Seed:    seed,
+		Kind:    kind,
 		Fair:    fair,
 		Lease:   lease.Round(time.Millisecond),
 		Length:  12 * lease,
@@ -111,6 +121,10 @@ func Draw(seed uint64) Settings {
 	s.Apart = newSource(seed, 'a').IntN(2) == 0
 	if rng.IntN(4) == 0 {
 		s.Quantum = max(s.Latency/4, time.Microsecond)
+	}
+	if kind != history.Locks {
+		s.other(seed)
+		return s
 	}
 	if !fair && rng.IntN(2) == 0 { // a crowd in each of few clients: the lock is handed on there
 		s.Clients, s.Names, s.Actors = 1+rng.IntN(2), 1, 3+rng.IntN(4)

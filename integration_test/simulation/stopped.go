@@ -20,7 +20,7 @@ type stopped struct {
 // halt has processes be stopped while they wait for fair locks, until the storm ends. Each may cost
 // the others one claim.
 func (w *World) halt(storm context.Context) {
-	if w.Dead == 0 || !w.Fair {
+	if w.Dead == 0 || !w.fairQueue() {
 		return
 	}
 	s := &stranger{World: w, rng: newSource(w.Seed, 'z')}

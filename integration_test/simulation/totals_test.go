@@ -18,12 +18,13 @@ type totals struct {
 	operations int
 	violations int
 	length     time.Duration
-	done       map[history.Kind]int
-	handed     int // grants that the server did not make
-	kept       int // of these, of locks that nobody held then
-	stayed     int // of locks that are to stay taken
-	lost       int // holds that ended with ErrLost
-	unknown    int // operations of unknown outcome
+	done       map[history.Kind]int // of plain and fair locks
+	events     map[event]int        // of the others
+	handed     int                  // grants that the server did not make
+	kept       int                  // of these, of locks that nobody held then
+	stayed     int                  // of locks that are to stay taken
+	lost       int                  // holds that ended with ErrLost
+	unknown    int                  // operations of unknown outcome
 	faults     [kinds]int64
 }
 
@@ -31,7 +32,7 @@ func (s *totals) add(r Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done == nil {
-		s.done = make(map[history.Kind]int)
+		s.done, s.events = make(map[history.Kind]int), make(map[event]int)
 	}
 	s.seeds++
 	s.clients += r.Clients
@@ -41,6 +42,10 @@ func (s *totals) add(r Result) {
 	s.length += r.Length
 	s.kept += history.Kept(r.Ops)
 	for _, o := range r.Ops {
+		if o.Of != history.Locks {
+			s.events[eventOf(o)]++
+			continue
+		}
 		if o.Handed {
 			s.handed++
 		}
@@ -69,11 +74,11 @@ func (s *totals) String() string {
 		faults = append(faults, fmt.Sprintf("%d %v", n, Fault(f)))
 	}
 	return fmt.Sprintf("%.0f simulated hours, %d seeds, %d clients, %d operations: %d grants, %d of them handed on within a client (%d of kept locks), %d to stay taken for a while, %d re-entries, %d extensions, "+
-		"%d places in queues beside %d of the dead, %d losses, %d of unknown outcome; faults: %s; %d violations",
+		"%d places in queues beside %d of the dead, %d losses, %d of unknown outcome; %s; faults: %s; %d violations",
 		s.length.Hours(), s.seeds, s.clients, s.operations,
 		s.done[history.Lock]+s.done[history.Try], s.handed, s.kept, s.stayed, s.done[history.Reenter], s.done[history.Extend],
 		s.done[history.Queue], s.dead, s.lost, s.unknown,
-		strings.Join(faults, ", "), s.violations)
+		s.others(), strings.Join(faults, ", "), s.violations)
 }
 
 // missing is something that has not happened yet, and that a run without proves nothing about; empty
@@ -93,6 +98,9 @@ func (s *totals) missing() string {
 		if n == 0 && Fault(f) != Nap { // TestNaps has those
 			return Fault(f).String()
 		}
+	}
+	if e, missing := s.missingEvent(); missing {
+		return e.String()
 	}
 	switch {
 	case s.handed == 0:

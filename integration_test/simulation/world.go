@@ -145,7 +145,7 @@ func (w *World) round(d time.Duration) time.Duration {
 func (w *World) skew(from *server.Peer, cmd string, args ...string) bool {
 	if from != nil && isNested(from.Ctx) {
 		w.work.did(from.Ctx)
-		if cmd == "HSET" && w.Fair {
+		if cmd == "HSET" && w.fairQueue() {
 			w.handed(args[0], args[1])
 		}
 		return false

@@ -85,6 +85,7 @@ func (s *session) side(shared bool) (holdfast.Locker, **tenure) {
 // begin tries to get a side. cancel ends its context, so it is only for the first; nil: it waits.
 func (s *session) begin(shared bool, cancel func()) {
 	m, at := s.side(shared)
+	s.both = s.both || s.write != nil // whether it is granted or not
 	s.grants++
 	op := history.Op{Of: history.ReadWrite, Name: s.m.Name(), Kind: history.Lock, Shared: shared, Grant: s.grants}
 	opts := s.options(&op)
@@ -99,7 +100,6 @@ func (s *session) begin(shared bool, cancel func()) {
 	s.closed = s.closed || errors.Is(err, holdfast.ErrClosed)
 	if err == nil {
 		*at = s.take(h, op)
-		s.both = s.both || s.write != nil && s.read != nil
 	}
 }
 

@@ -107,7 +107,11 @@ func (t *terms) end(cause error) {
 
 // resigned says how the end of a term went.
 func (t *terms) resigned(err error) {
-	t.resign.End(func(o *history.Op) { note(o, err) })
+	t.resign.End(func(o *history.Op) {
+		if note(o, err); errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			o.Result = history.Left // and perhaps it did not
+		}
+	})
 	t.resign = nil
 }
 

@@ -187,6 +187,9 @@ func (a *Actor) attempt(ctx context.Context, op history.Op, m holdfast.Locker, o
 	call.End(func(o *history.Op) {
 		note(o, err)
 		o.Asked = asked()
+		if op.Of == history.Elections && o.Result == history.Unknown && ctx.Err() != nil {
+			o.Result = history.Left // it may have announced itself, and is undone
+		}
 		if h != nil {
 			o.Owner, o.Token, o.Deadline = h.Owner(), h.Token(), a.until(h)
 			o.Handed = a.Granted != nil && !a.Granted.by(op.Name, h.Owner(), h.Token())

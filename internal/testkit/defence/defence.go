@@ -109,6 +109,10 @@ var (
 	WaitLead Switch // who was leader and is still at work does not campaign again
 	TermEnd  Switch // who observes looks again when the lease of the leader would have ended
 
+	// Of a read-write lock.
+
+	Upgrade Switch // who reads and wants to write is refused, and does not wait for itself
+
 	// Of several locks that are taken as one.
 
 	OneOrder     Switch // they are taken in one order, whatever order they are given in
