@@ -98,6 +98,9 @@ func large(m electing) electing {
 	switch {
 	case m.watched && m.wishes == (each{1, 1}):
 		m.lease, m.keep = 3, 4
+	case m.watched && m.breaks > 0: // it is large as it is
+	case m.crashes > 0:
+		m.ends++
 	case m.watched || m.wishes == (each{2, 2}):
 		m.lapses++
 	default:
