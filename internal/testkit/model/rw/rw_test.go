@@ -116,8 +116,6 @@ func bounded(m rwlock) rwlock {
 		m.place, m.breaks = 3, 2*m.breaks
 	case m.faults > 0:
 		m.messages, m.faults = 2, 2
-	default:
-		m.wishes[0][write]++
 	}
 	return m
 }
