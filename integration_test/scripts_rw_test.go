@@ -290,9 +290,9 @@ var rwWriteRows = []row{
 	},
 	{
 		name: "another writes, and has left", script: lua.RwWrite, args: "u:h7 30000 3600000 0 9000000000000000 0",
-		before: "HSET LOCK mode write u:h09:write 1; PEXPIRE LOCK 60000",
-		reply:  "0 ttl:60000 '' u:h09", same: true,
-		cut: "'^(.*):write$'", paste: "'^(.*):h%d:write$'",
+		before: "HSET LOCK mode write u:h09:write till@40000; PEXPIRE LOCK 60000",
+		reply:  "0 ttl:40000 '' u:h09", same: true,
+		cut: "stays or pttl", paste: "pttl",
 	},
 	{
 		name: "another waits, too", script: lua.RwWrite, args: "u:h7 30000 3600000 0 9000000000000000 5000",

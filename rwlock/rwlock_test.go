@@ -332,3 +332,35 @@ func TestOtherKeys(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
 	require.True(t, strings.Contains(err.Error(), "rwlock.New"))
 }
+
+// TestStaysWhileReading: a lock that its writer has left ends its stay when that was promised, though
+// the owner goes on reading, and also after that.
+func TestStaysWhileReading(t *testing.T) {
+	const stay = time.Second
+	for _, reads := range []bool{true, false} {
+		l := newLab(t)
+		m, other := l.process(nil), l.process(nil)
+		own := holdfast.WithOwner(t.Context())
+		h, err := m.Lock(own, holdfast.HoldAtLeast(stay))
+		w := hold(t, h, err)
+		h, err = m.RLock(own)
+		r := hold(t, h, err)
+		second := background(t.Context(), other.RLock) // told, or it would wait for a lease of 30 s
+		eventually(t, "it waits", func() bool { return l.listening() == 1 })
+		unlock(t, w)
+		if !reads {
+			unlock(t, r)
+			left, err := l.rdb.PTTL(t.Context(), l.name).Result()
+			require.NoError(t, err)
+			require.LessOrEqual(t, left, stay, "no key is longer there")
+		}
+		s := granted(t, second)
+		if reads {
+			require.NoError(t, r.Context().Err())
+			require.Equal(t, map[string]string{"mode": "read", r.Owner(): "1", s.Owner(): "1"}, l.fields())
+			unlock(t, r)
+		}
+		unlock(t, s)
+		require.Empty(t, l.fields())
+	}
+}

@@ -84,6 +84,7 @@ func TestReadWriteModelUnlikeTheScripts(t *testing.T) {
 		"mode": downgradeMode, "reader's end": readTold, "others": othersStay, "dead others": othersLooked,
 		"absolute": absolute, "brings back": renewExists, "shortens": renewKeeps, "stays": leaveStays,
 		"leaver's end": leaveTold, "name": leaveRenames, "seen": forceSeen,
+		"stay's end": stayEnds, "stay": staySaid, "stay after a read": stayShortens,
 	} {
 		t.Run(what, func(t *testing.T) {
 			for h := range uint64(200) {
@@ -251,7 +252,7 @@ func (r *replay) orders(n int, e *terms) (what string, call lua.Call, want answe
 			k.releaseRead(off, e.id, r.listening)
 	case n < 33:
 		rest := 1 + r.few(3)
-		if k.ttl == max(rest, k.readers[e.id-1].lease) {
+		if stands := k.taken(0); k.mode == writing && rest == stands || rest == k.readers[e.id-1].lease {
 			rest = k.ttl + 1 // else it would depend on the millisecond which of them is the longer one
 		}
 		return "leave", lua.RwLeave.Call(e.name, e.listen, e.reader, e.owner, r.millis(rest), publish), k.leave(off, e.id, rest)
@@ -337,6 +338,9 @@ func (r *replay) tick() {
 	r.model.tick()
 	f := r.look()
 	ctx, p := r.t.Context(), r.rdb.Pipeline()
+	if f.left != "" {
+		p.HSet(ctx, r.at.Name, f.left, "till"+strconv.FormatInt(f.till-tickLength.Milliseconds(), 10))
+	}
 	for owner := range f.places {
 		p.ZIncrBy(ctx, r.at.Writers, -float64(tickLength.Milliseconds()), owner)
 	}

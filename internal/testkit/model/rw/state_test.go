@@ -40,6 +40,9 @@ const (
 	leaveTold                            // leave: that it ends earlier is announced
 	leaveRenames                         // leave: what comes late does not find the owner
 	forceSeen                            // force: those only who were seen
+	stayEnds                             // all: a stay that is over ends, though its owner reads on
+	staySaid                             // both: who is refused is told when the stay ends
+	stayShortens                         // release: a lock that stays taken does not last for longer than its stay
 
 	// In the client.
 	fromSending  // trust is counted from the sending, not from the reply
