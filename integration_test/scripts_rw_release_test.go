@@ -73,6 +73,13 @@ var rwReleaseRows = []row{
 		cut: "call('PEXPIRE', name, rest)", paste: "",
 	},
 	{
+		name: "the owner goes on reading, by another name", script: lua.RwWriteRelease, args: "u:h7 PUBLISH",
+		before: writeBy7 + "; HSET LOCK u:h8 1; SET READS:u:h8 1 PX 40000",
+		reply:  "1", hash: "mode=read u:h8=1", lease: 40000, token: "5000", keep: 20000,
+		readWrite: readWrite{reads: "u:h8=40000"}, fair: fair{listen: "rw", told: "rw:1"},
+		cut: "call('PTTL', prefix .. owner", paste: "call('PTTL', prefix .. ARGV[1]",
+	},
+	{
 		name: "the owner's lease to read has ended", script: lua.RwWriteRelease, args: "u:h7 PUBLISH",
 		before: writeBy7 + "; HSET LOCK u:h7 1",
 		reply:  "1", token: "5000", keep: 20000, fair: fair{listen: "rw", told: "rw:1"},

@@ -273,3 +273,59 @@ func TestRefusedAfterwardsControl(t *testing.T) {
 	none := mutant.Hook(lua.RwWriteRelease, "local call", "if true then return {-1} end\nlocal call")
 	require.EqualValues(t, 1, refusedAfterwards(t, none))
 }
+
+// readsAgain has a writer's call to read be cancelled while the answer is on its way, and then read
+// again. It returns what came of that, and the fields of the lock while it read and after it has
+// stopped to write.
+func readsAgain(t *testing.T, hooks ...redis.Hook) (err error, both, read map[string]string) {
+	t.Helper()
+	p := newProxied(t, hooks...)
+	own := holdfast.WithOwner(t.Context())
+	h, err := p.mutex.Lock(own)
+	w := hold(t, h, err)
+	h, err = p.mutex.RLock(own) // the server knows the script
+	unlock(t, hold(t, h, err))
+	hash := lua.RwRead.Hash()
+	if len(hooks) > 0 {
+		hash = mutant.Hash(hooks[0])
+	}
+	rule := p.proxy.On(faultproxy.Script(hash), 1, faultproxy.HoldReply)
+	ctx, cancel := context.WithCancel(own)
+	defer cancel()
+	called := background(ctx, p.mutex.RLock)
+	<-rule.Fired()
+	cancel()
+	require.ErrorIs(t, (<-called).err, context.Canceled)
+	rule.Release()
+	eventually(t, "what was granted is given back", func() bool { return len(p.fields()) == 2 })
+	h, err = p.mutex.TryRLock(own)
+	if err != nil {
+		unlock(t, w)
+		return err, nil, nil
+	}
+	both = p.fields()
+	require.Contains(t, both, w.Owner()+":write")
+	require.Contains(t, both, h.Owner())
+	require.NotEqual(t, w.Owner(), h.Owner(), "by another name")
+	unlock(t, w)
+	read = p.fields()
+	require.NoError(t, h.Context().Err())
+	unlock(t, h)
+	require.Empty(t, p.fields())
+	return nil, both, read
+}
+
+// Who writes can read, also after a call to read was cancelled whose name may still arrive.
+func TestReadAfterCancelledRead(t *testing.T) {
+	err, both, read := readsAgain(t)
+	require.NoError(t, err)
+	require.Len(t, both, 3)
+	require.Equal(t, "read", read["mode"])
+	require.Len(t, read, 2)
+}
+
+// The control: by another name, without saying by which it writes, it is refused.
+func TestReadAfterCancelledReadControl(t *testing.T) {
+	err, _, _ := readsAgain(t, mutant.Hook(lua.RwRead, "(ARGV[6] ~= '' and ARGV[6] or owner)", "owner"))
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+}

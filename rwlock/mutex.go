@@ -45,7 +45,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// ErrUpgrade says that the owner reads and wants to write: it would wait for itself. Nothing is sent.
+// ErrUpgrade says that the owner reads and wants to write: it would wait for itself. Lock says so
+// at once, or when the owner is granted a read while it waits.
 var ErrUpgrade = errors.New("this owner holds the lock to read, so to write it would wait for itself; unlock the read hold first, " +
 	"or write first and read under the write hold's context")
 
@@ -94,7 +95,7 @@ func (m *RWMutex) Name() string {
 // With the second and the third, errors.Is is true for the cause of the context too. After any error
 // the lock is not held, and a grant that the server may have made is given back.
 func (m *RWMutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	if err := m.mayWrite(ctx, "lock"); err != nil {
+	if err := m.check("lock"); err != nil {
 		return nil, err
 	}
 	h, err := m.write.Lock(ctx, opts...)
@@ -104,7 +105,7 @@ func (m *RWMutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.
 // TryLock is Lock without waiting. If anybody else reads or writes, TryLock returns
 // [holdfast.ErrNotAcquired] at once. It may overtake writers that wait, and keeps no reader out.
 func (m *RWMutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	if err := m.mayWrite(ctx, "try"); err != nil {
+	if err := m.check("try"); err != nil {
 		return nil, err
 	}
 	h, err := m.write.TryLock(ctx, opts...)
@@ -149,17 +150,6 @@ func (r *reader) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.H
 // TryLock is [RWMutex.TryRLock].
 func (r *reader) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	return (*RWMutex)(r).TryRLock(ctx, opts...)
-}
-
-// mayWrite refuses an owner that reads and does not write.
-func (m *RWMutex) mayWrite(ctx context.Context, op string) error {
-	if err := m.check(op); err != nil {
-		return err
-	}
-	if ctx != nil && m.read.HeldUnder(ctx) && !m.write.HeldUnder(ctx) {
-		return m.fail(op, ErrUpgrade)
-	}
-	return nil
 }
 
 // check returns an error for a zero or nil RWMutex, so that its methods do not panic.

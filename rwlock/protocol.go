@@ -67,11 +67,11 @@ func (p writing) Acquire(a kind.Ask) lua.Call {
 }
 
 func (p writing) Release(owner, publish string) lua.Call {
-	return lua.RwWriteRelease.Call(p.name, p.channel, p.writers, p.keys.Reader(owner), owner, kind.Publish(publish))
+	return lua.RwWriteRelease.Call(p.name, p.channel, p.writers, owner, kind.Publish(publish))
 }
 
 func (p writing) Leave(owner string, rest time.Duration, publish string) lua.Call {
-	return lua.RwLeave.Call(p.name, p.channel, p.keys.Reader(owner), owner, kind.Millis(rest), kind.Publish(publish))
+	return lua.RwLeave.Call(p.name, p.channel, owner, kind.Millis(rest), kind.Publish(publish))
 }
 
 func (p writing) Renew(owner string, lease time.Duration) lua.Call {
@@ -102,7 +102,8 @@ func (reading) Places() kind.Places { return kind.Places{Fields: 2, Ticket: 1} }
 
 func (p reading) Acquire(a kind.Ask) lua.Call {
 	lease, ttl := p.boxes.Lease(a.Lease)
-	return lua.RwRead.Call(p.name, p.token, p.writers, p.keys.Reader(a.Owner), a.Owner, lease, ttl, a.Until, a.Ticket)
+	return lua.RwRead.Call(p.name, p.token, p.writers, p.keys.Reader(a.Owner), a.Owner, lease, ttl, a.Until, a.Ticket,
+		a.Beside)
 }
 
 func (p reading) Release(owner, publish string) lua.Call {

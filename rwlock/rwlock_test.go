@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
@@ -363,4 +364,42 @@ func TestStaysWhileReading(t *testing.T) {
 		unlock(t, s)
 		require.Empty(t, l.fields())
 	}
+}
+
+// upgradesWhileWaiting has one owner wait to read and to write behind a writer, until it reads first.
+// It returns what came of the write while it reads.
+func upgradesWhileWaiting(t *testing.T, opts ...holdfast.Option) error {
+	t.Helper()
+	l := newLab(t)
+	m, foreign := l.process(nil), l.process(nil)
+	for {
+		h, err := foreign.Lock(t.Context())
+		w := hold(t, h, err)
+		own := holdfast.WithOwner(t.Context())
+		reader := background(own, m.RLock)
+		eventually(t, "it waits to read", func() bool { return l.listening() == 1 })
+		writer := background(own, m.Lock, opts...)
+		eventually(t, "it waits to write", func() bool { return l.waiting() == 1 })
+		unlock(t, w)
+		r := granted(t, reader)
+		w2 := <-writer
+		unlock(t, r)
+		if w2.err != nil {
+			eventually(t, "nobody waits", func() bool { return l.waiting() == 0 && l.listening() == 0 })
+			return w2.err
+		}
+		unlock(t, w2.hold) // it was first, and may read
+		eventually(t, "nobody listens", func() bool { return l.listening() == 0 })
+	}
+}
+
+// TestUpgradeWhileWaiting: who waits to write is told so when the owner is granted a read.
+func TestUpgradeWhileWaiting(t *testing.T) {
+	require.ErrorIs(t, upgradesWhileWaiting(t), rwlock.ErrUpgrade)
+}
+
+// The control: else it waits for itself.
+func TestUpgradeWhileWaitingControl(t *testing.T) {
+	t.Cleanup(defence.Upgrade.Without(t))
+	require.ErrorIs(t, upgradesWhileWaiting(t, holdfast.Wait(200*time.Millisecond)), holdfast.ErrNotAcquired)
 }

@@ -30,7 +30,7 @@ func (f *field) Ask(a Attempt) Result {
 			return s.protocol.Acquire(kind.Ask{
 				Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.server.Publish,
 				Tokens: a.Tokens, Until: c.server.Clock.Limit(), HeadStart: a.headStart, Ends: a.ends, Place: place,
-				Ticket: f.ticket, Count: a.Want.Count,
+				Ticket: f.ticket, Count: a.Want.Count, Beside: a.beside,
 			})
 		}
 		if a.Once {

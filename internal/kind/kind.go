@@ -142,6 +142,9 @@ type Ask struct {
 	Until int64
 	// Ticket is that of the first refusal of this request; empty: there was none.
 	Ticket string
+	// Beside is the name by which the owner holds another side of the lock; empty: it holds none. It
+	// is not always Owner.
+	Beside string
 	// HeadStart is for how long the client is to be let go first if this is refused, and Ends the
 	// longest head start that is over if it is granted. Zero: none. Only a [Hander] knows them.
 	HeadStart, Ends time.Duration

@@ -69,7 +69,7 @@ func (m *rwlock) judgeRead(s *state, before *server, r message, a answer) {
 	}
 	s.top = max(s.top, a.token)
 	m.granted(s, before)
-	if before.reads(r.id) || before.writes(r.id) || asker && cl.let || !asker && r.count > 0 {
+	if before.reads(r.id) || before.writes(r.id) || r.beside != 0 && before.writes(r.beside) || asker && cl.let || !asker && r.count > 0 {
 		return
 	}
 	for c := range m.clients {
@@ -144,7 +144,7 @@ func (m *rwlock) judge(s *state, before *server, kind uint8, but uint16) {
 // wouldBe reports whether a client that waits would be granted the lock if it asked.
 func (m *rwlock) wouldBe(k server, cl *client) bool {
 	if cl.side == read {
-		return k.read(0, cl.id, 1, cl.ticket).status == lua.Done
+		return k.read(0, cl.id, 1, cl.ticket, cl.held[write].id).status == lua.Done
 	}
 	return k.write(0, cl.id, 1, 0, cl.stray).status == lua.Done
 }

@@ -65,7 +65,7 @@ func TestReadWriteModelControls(t *testing.T) {
 		{"client: trust ends by its own clock", deadline, turning, errAlone},
 		{"client: an owner id with a straggler is not used again", fresh | undo, leavesReading, errCut},
 		{"client: nor is one that is being given back", fresh, leavesReading, errCut},
-		{"client: nor two ids at once", siblings, callsLost, model.ErrStuck},
+		{"client: who writes and reads by another name says so", siblings, callsLost, model.ErrStuck},
 		{"client: who reads does not ask to write", upgrade, fewer(calls), model.ErrStuck},
 		{"client: a waiter with a straggler says so", againWaiting, reenters, errItself},
 		{"client: what may be left is given back", undo, leavesWriting, errLeft},

@@ -118,9 +118,13 @@ func (k *server) taken(off defence) uint8 {
 }
 
 // read is rw_read.lua. ticket is 0, or 1 and the ticket.
-func (k *server) read(off defence, id, lease, ticket uint8) answer {
+// beside is the name by which the owner writes; 0: it does not.
+func (k *server) read(off defence, id, lease, ticket, beside uint8) answer {
 	k.settle(off)
 	reads, writes := k.reads(id), k.writes(id)
+	if beside != 0 && !off.has(siblings) {
+		writes = k.writes(beside)
+	}
 	if k.mode == writing && !writes && !off.has(readSeesWriter) {
 		if ticket == 0 {
 			ticket = max(k.token, 1)
@@ -230,7 +234,7 @@ func (k *server) releaseWrite(off defence, id uint8) answer {
 		k.withdraw(id)
 	}
 	k.writer, k.count, k.left, k.stay = 0, 0, false, 0
-	if rest := k.readers[id-1].lease; k.fields() && rest > 0 && !off.has(downgrade) {
+	if rest := k.rest(); k.fields() && rest > 0 && !off.has(downgrade) {
 		k.ttl = rest
 		if !off.has(downgradeMode) {
 			k.mode = reading
@@ -343,7 +347,7 @@ func (k *server) leave(off defence, id, rest uint8) answer {
 		return answer{status: lua.Done}
 	}
 	k.stay = min(rest, stands)
-	k.ttl = max(k.stay, k.readers[id-1].lease)
+	k.ttl = max(k.stay, k.rest())
 	k.left = !off.has(leaveRenames)
 	return answer{status: lua.Done, told: !ends && !off.has(leaveTold)}
 }

@@ -48,7 +48,7 @@ const (
 	fromSending  // trust is counted from the sending, not from the reply
 	deadline     // trust ends by the client's own clock
 	fresh        // an owner id with a straggler, or that is being given back, is not used again
-	siblings     // nor one beside it, while the owner has a hold by the old one
+	siblings     // who writes and wants to read by another name says by which it writes
 	upgrade      // who reads does not ask to write
 	againWaiting // a waiter with a straggler says so in its next attempts
 	undo         // what was left is given back
@@ -120,6 +120,8 @@ type message struct {
 	lease uint8
 	step  uint8 // of an undo; aged, of an attempt that is late
 	again bool
+	// beside is, of an attempt to read, the name by which its owner writes
+	beside uint8
 }
 
 // Kinds of messages.
@@ -214,5 +216,5 @@ func order(a, b message) int {
 		return 0
 	}
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id), cmp.Compare(a.count, b.count),
-		cmp.Compare(a.lease, b.lease), cmp.Compare(a.step, b.step), flag(a.again)-flag(b.again))
+		cmp.Compare(a.lease, b.lease), cmp.Compare(a.step, b.step), cmp.Compare(a.beside, b.beside), flag(a.again)-flag(b.again))
 }
