@@ -2,7 +2,6 @@ package rwlock_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -207,23 +206,43 @@ func TestWaitingWriterDies(t *testing.T) {
 	unlock(t, first)
 }
 
+// cancelledWriter has a writer leave while its question gets no answer. It returns how many places the
+// server has when the client has done what it wants to.
+func cancelledWriter(t *testing.T, fault faultproxy.Action) int64 {
+	t.Helper()
+	p := newProxied(t)
+	h, err := p.process(nil).RLock(t.Context())
+	first := hold(t, h, err)
+	rule := p.next(lua.RwWrite, fault)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	writer := background(ctx, p.mutex.Lock)
+	<-rule.Fired()
+	writers := "holdfast_rwlock_writers:{" + p.name + "}"
+	eventually(t, "it has a place", func() bool { return p.waiting() == 1 })
+	cancel()
+	require.ErrorIs(t, (<-writer).err, context.Canceled)
+	_ = p.rdb.Persist(t.Context(), writers).Err() // which does not end by itself now
+	p.proxy.Clear()
+	require.NoError(t, p.client.Close(t.Context())) // waits for what is under way
+	left := p.waiting()
+	require.NoError(t, p.rdb.Del(t.Context(), writers).Err())
+	unlock(t, first)
+	return left
+}
+
 // A writer whose call was cancelled leaves no place, also if no answer comes.
 func TestCancelledWriter(t *testing.T) {
 	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.HoldReply} {
-		p := newProxied(t)
-		h, err := p.process(nil).RLock(t.Context())
-		first := hold(t, h, err)
-		rule := p.next(lua.RwWrite, fault)
-		ctx, cancel := context.WithCancel(t.Context())
-		writer := background(ctx, p.mutex.Lock)
-		<-rule.Fired()
-		cancel()
-		r := <-writer
-		require.Error(t, r.err)
-		require.True(t, errors.Is(r.err, context.Canceled), r.err)
-		eventually(t, "its place is given back", func() bool { return p.waiting() == 0 })
-		p.proxy.Clear()
-		unlock(t, first)
+		require.Zero(t, cancelledWriter(t, fault), fault)
+	}
+}
+
+// The control: it had one, and it stays where who leaves gives nothing back.
+func TestCancelledWriterControl(t *testing.T) {
+	t.Cleanup(defence.PlaceBack.Without(t))
+	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.HoldReply} {
+		require.EqualValues(t, 1, cancelledWriter(t, fault), fault)
 	}
 }
 

@@ -9,10 +9,10 @@
 //     with that hold.
 //   - An owner that reads and wants to write would wait for itself. Lock returns [ErrUpgrade] at
 //     once. Unlock the read hold first, and read again under the write hold.
-//   - Readers and writers take turns. While a writer waits, readers that come after it wait too,
-//     except those that re-enter. Of the writers that wait when a reader comes, the reader lets one
-//     go first. So neither side starves. A writer that stops waiting lets the readers in at once; one
-//     that died does so within five seconds.
+//   - A writer that waits holds back new readers: those that come after it wait too, except those
+//     that re-enter. A reader lets at most one waiting writer go first, and then competes with
+//     writers as those who wait for an rlock do. A writer that stops waiting lets the readers in at
+//     once; one that died does so within five seconds.
 //   - All readers that wait are woken together.
 //   - Each reader has a lease of its own, which its client renews. A writer waits for no reader whose
 //     lease has ended. Redisson's clients renew the hash and leave the fields of dead readers in it.
@@ -26,8 +26,18 @@
 //     writers are served first come, first served.
 //   - That Redisson's readers wait for a writer. They do not know of waiting writers, and with enough
 //     of them no writer ever gets in.
+//   - That a reader gets in among many writers within so many writes: nothing holds writers back for
+//     readers that wait. Beside 8 goroutines of 2 clients that wrote all the time, half of the reads
+//     were passed by 3 to 26 writes, depending on how far away the reader was, and one by 210; none
+//     waited for longer than two seconds.
+//   - That readers of this library and of Redisson outlive each other's leases: a renewal of
+//     Redisson's sets the end of the whole lock to its lockWatchdogTimeout. Where its readers share
+//     the lock, the lease must not be longer than that. Both are 30 seconds by default.
+//   - That a reader of Redisson's is let in as soon as an owner that reads on has stopped to write
+//     and its time of [holdfast.HoldAtLeast] is over: it may wait until that owner renews its lease.
 //   - That a writer notices within a moment that the last reader has died. It looks every two
-//     seconds, and when the longest lease that it was told of has ended.
+//     seconds, and when the longest lease that it was told of has ended. Of more than 256 readers it
+//     does not look at each lease: it waits until the lock ends as a whole.
 //
 // # Cost
 //

@@ -14,6 +14,10 @@ const kindName = "rwlock"
 // does, new readers wait, so it is what a writer that died costs them.
 const place = 5 * time.Second
 
+// looks is after how long a reader looks again that one of Redisson's writers keeps out. Redisson
+// announces nothing when who writes and reads stops to write.
+const looks = 2 * time.Second
+
 var placeMillis any = place.Milliseconds()
 
 // protocol has a lock's keys. It makes the calls of the scripts that both sides share.
@@ -97,8 +101,8 @@ var (
 
 func (reading) Side() string { return kind.Reading }
 
-// Places is [kind.Placer.Places]: a reader has no place, but a ticket.
-func (reading) Places() kind.Places { return kind.Places{Fields: 2, Ticket: 1} }
+// Places is [kind.Placer.Places]: a reader has no place, but a ticket. A writer looks in good time anyway, to keep its place.
+func (reading) Places() kind.Places { return kind.Places{Fields: 2, Ticket: 1, Foreign: looks} }
 
 func (p reading) Acquire(a kind.Ask) lua.Call {
 	lease, ttl := p.boxes.Lease(a.Lease)

@@ -59,6 +59,9 @@ func (f *field) Ask(a Attempt) Result {
 		f.SetPlaced(true)
 		n.Again = min(n.Again, s.places.Kept/3)
 	}
+	if d := s.places.Foreign; d > 0 && remote.IsForeign(n.By.Owner) {
+		n.Again = min(n.Again, d)
+	}
 	if i := s.places.Ticket; i > 0 && f.ticket == "" {
 		f.ticket = o.Reply.Text(i)
 	}

@@ -86,6 +86,9 @@ type Places struct {
 	// Ticket is where a refusal has a text that the later attempts of the same request bring along.
 	// Zero: nowhere.
 	Ticket int
+	// Foreign is after how long at most who was refused because of a client of another library looks
+	// again: such clients do not announce all that lets others in. Zero: when the lease ends.
+	Foreign time.Duration
 	// Kept is for how long a place counts that an attempt took, if the kind's waiters take one by
 	// asking, and keep it by asking again. Who leaves gives it back by Release. Zero: they do not.
 	Kept time.Duration
