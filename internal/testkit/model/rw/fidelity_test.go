@@ -254,7 +254,7 @@ func (r *replay) orders(n int, e *terms) (what string, call lua.Call, want answe
 	const publish = "PUBLISH"
 	switch {
 	case n < 25:
-		return "release write", lua.RwWriteRelease.Call(e.name, e.listen, e.writers, e.reader, e.owner, publish),
+		return "release write", lua.RwWriteRelease.Call(e.name, e.listen, e.writers, e.owner, publish),
 			k.releaseWrite(off, e.id)
 	case n < 30:
 		return "release read", lua.RwReadRelease.Call(e.name, e.listen, e.reader, e.owner, publish),
@@ -264,7 +264,7 @@ func (r *replay) orders(n int, e *terms) (what string, call lua.Call, want answe
 		if stands := k.taken(0); k.mode == writing && rest == stands || rest == k.readers[e.id-1].lease {
 			rest = k.ttl + 1 // else it would depend on the millisecond which of them is the longer one
 		}
-		return "leave", lua.RwLeave.Call(e.name, e.listen, e.reader, e.owner, r.millis(rest), publish), k.leave(off, e.id, rest)
+		return "leave", lua.RwLeave.Call(e.name, e.listen, e.owner, r.millis(rest), publish), k.leave(off, e.id, rest)
 	case n < 36:
 		return "recount write", lua.Recount.Call(e.name, e.field, e.count, e.ms), k.recountWrite(off, e.id, e.count, e.lease)
 	case n < 39:
