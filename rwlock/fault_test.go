@@ -240,7 +240,7 @@ func TestCancelledWriter(t *testing.T) {
 
 // The control: it had one, and it stays where who leaves gives nothing back.
 func TestCancelledWriterControl(t *testing.T) {
-	t.Cleanup(defence.PlaceBack.Without(t))
+	t.Cleanup(defence.Undo.Without(t))
 	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.HoldReply} {
 		require.EqualValues(t, 1, cancelledWriter(t, fault), fault)
 	}

@@ -181,7 +181,7 @@ func TestStormControl(t *testing.T) {
 	for name, hook := range map[string]redis.Hook{
 		"readers do not look for a writer": mutant.Hook(lua.RwRead, "if mode ~= 'read' and not held[3] then", "if false then"),
 		"writers do not look for readers":  mutant.Hook(lua.RwWrite, "if rest > 0 then blocked", "if false then blocked"),
-		"only one reader counts":           mutant.Hook(lua.RwReadRelease, "if left > 1 then", "if false then"),
+		"only one reader counts":           mutant.Hook(lua.RwReadRelease, "if mode then\n  local one", "if false then\n  local one"),
 		"a write has the token of the last": mutant.Hook(lua.RwWrite, "local token, last = clock, call('GET', tokens)",
 			"local last = call('GET', tokens)\nlocal token = last or clock\nlast = nil"),
 	} {

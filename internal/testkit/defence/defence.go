@@ -111,8 +111,7 @@ var (
 
 	// Of a read-write lock.
 
-	Upgrade   Switch // who reads and wants to write is refused, and does not wait for itself
-	PlaceBack Switch // who leaves while it asks gives back what it may have got, be it a place only
+	Upgrade Switch // who reads and wants to write is refused, and does not wait for itself
 
 	// Of several locks that are taken as one.
 
