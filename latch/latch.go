@@ -65,8 +65,9 @@ type Latch struct {
 }
 
 // New makes the latch called name on a client. [holdfast.Lease] says how long it stays without a
-// word; the default is 24 h. [holdfast.Wait] has no meaning here, and options about holds are refused. New sends nothing. For an invalid
-// name, option or client, the first operation returns the error.
+// word; the default is 24 h. [holdfast.Wait] has no meaning here: give it to [Latch.Wait]. Options
+// about holds are refused. New sends nothing. For an invalid name, option or client, the first
+// operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}".
