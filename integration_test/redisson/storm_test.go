@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ import (
 
 // What a storm is checked against.
 const (
-	stormLease = 30 * time.Second
+	stormLease = 12 * time.Second
 	// a lock is not free for longer while somebody waits. A message that is missed costs the rest of
 	// a lease.
 	stormBound = 8 * time.Second
@@ -48,8 +49,9 @@ func TestStorm(t *testing.T) {
 		ops := st.rage(t, duration)
 		history.Report(t, history.Check(ops, st.config()), "go test -race -run "+t.Name()+" ./redisson")
 		ours, theirs := st.count(t, ops)
-		t.Logf("proof: redisson: %s, %s: %d operations, %d grants of Holdfast's and %d of Redisson's, %d violations",
-			duration, top.Name(), len(ops), ours, theirs, len(history.Check(ops, st.config())))
+		t.Logf("proof: redisson: %s, %s: %d operations, %d grants of Holdfast's and %d of Redisson's, %d of these "+
+			"perhaps of a lock that it had been handed as its wait was over, %d violations",
+			duration, top.Name(), len(ops), ours, theirs, st.takeUps, len(history.Check(ops, st.config())))
 	})
 }
 
@@ -78,6 +80,7 @@ type storm struct {
 	places    *places
 	rdb       redis.UniversalClient
 	now       func() int64
+	takeUps   int
 }
 
 // The clients of a storm: two of ours, two of Redisson's, and one of Redisson's that is killed.
@@ -122,7 +125,7 @@ func newStorm(t *testing.T, top topology.Topology, hooks ...redis.Hook) *storm {
 		st.actors = append(st.actors, st.of(t, c, theirsFirst+client, source)...)
 	}
 	st.mortal = Start(t)
-	st.doomed = st.of(t, st.mortal.Connect(t, top, Settings{Watchdog: millis(stormLease / 10)}), doomedClient, source)
+	st.doomed = st.of(t, st.mortal.Connect(t, top, Settings{Watchdog: millis(stormLease / 4)}), doomedClient, source)
 	return st
 }
 
@@ -138,7 +141,7 @@ func (st *storm) of(t *testing.T, c *Client, number int, source func(int) *rand.
 	rec := st.recorder()
 	lease := stormLease
 	if number == doomedClient {
-		lease /= 10
+		lease /= 4
 	}
 	for n := range threads {
 		all = append(all, &actor{rec: rec, now: st.now, places: st.places, rng: source(100*number + n), thread: c.Thread(t),
@@ -159,7 +162,7 @@ func (st *storm) workload(c *holdfast.Client) workload.Config {
 			return rlock.New(c, name)
 		},
 		Name: st.name, Think: 3 * time.Millisecond, Hold: 2 * time.Millisecond, Wait: 10 * time.Millisecond,
-		Lease: stormLease, Leases: []time.Duration{0, 12 * time.Second}, Extends: []time.Duration{20 * time.Second},
+		Lease: stormLease, Leases: []time.Duration{0, 15 * time.Second}, Extends: []time.Duration{20 * time.Second},
 		Plain: 8, Patience: Patience, Now: st.now,
 	}
 }
@@ -187,7 +190,7 @@ func (st *storm) rage(t *testing.T, duration time.Duration) []history.Op {
 	st.mortal.Kill()
 	call.End(func(o *history.Op) { o.Result = history.OK })
 	// What it held and waited for stands until its leases, and claims for its places, have ended.
-	st.faults = append(st.faults, history.Window{From: from, To: st.now() + int64(stormLease/10)})
+	st.faults = append(st.faults, history.Window{From: from, To: st.now() + int64(stormLease/4)})
 	done := make(chan struct{})
 	go func() { group.Wait(); close(done) }()
 	select {
@@ -199,15 +202,19 @@ func (st *storm) rage(t *testing.T, duration time.Duration) []history.Op {
 	stop()
 	watch.Wait()
 	var histories [][]history.Op
-	for _, r := range st.recorders {
-		histories = append(histories, r.Ops())
+	for i, r := range st.recorders {
+		ops := r.Ops()
+		if i >= theirsFirst {
+			st.takeUps += takeUps(ops)
+		}
+		histories = append(histories, ops)
 	}
 	return history.Merge(histories...)
 }
 
 func (st *storm) config() history.Config {
-	return history.Config{Lease: stormLease, Bound: stormBound, Recovery: stormRecovery, Faults: st.faults,
-		Local: map[int][]history.Window{doomedClient: st.faults}, Place: stormPlace, Claim: 2 * time.Second,
+	return history.Config{Lease: 20 * time.Second, Bound: stormBound, Recovery: stormRecovery, Faults: st.faults,
+		Local: map[int][]history.Window{doomedClient: st.faults}, Place: stormPlace, Claim: claim,
 		Slack: stormSlack, Late: time.Second}
 }
 
@@ -225,7 +232,7 @@ func (st *storm) count(t *testing.T, ops []history.Op) (ours, theirs int) {
 		case (o.Kind == history.Lock || o.Kind == history.Try) && o.Result == history.OK:
 			seen[side]++
 			seen[side+" "+o.Name]++
-		case o.Result == history.Unknown && o.Error != "":
+		case o.Result == history.Unknown && o.Error != "" && !strings.Contains(o.Error, "context"): // which the storm's end ends
 			failed[side+" "+string(o.Kind)+": "+o.Error]++
 		}
 	}
