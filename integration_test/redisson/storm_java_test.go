@@ -42,7 +42,7 @@ func (a *actor) run(ctx context.Context) {
 		if !a.round() {
 			return
 		}
-		a.pause(3 * time.Millisecond)
+		a.pause(15 * time.Millisecond)
 	}
 }
 

@@ -37,7 +37,8 @@ const (
 )
 
 // TestStorm: clients of both sides lock and unlock the same names at random, plain and fair ones, for
-// a minute on one server, and for ten seconds behind Sentinel and in a cluster. In the middle a process of Redisson's is killed. Their history is checked like all others.
+// a minute on one server, and for ten seconds behind Sentinel and in a cluster. In the middle a
+// process of Redisson's is killed. Their history is checked like all others.
 func TestStorm(t *testing.T) {
 	topology.EachLocal(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		duration := 10 * time.Second
@@ -89,7 +90,7 @@ func newStorm(t *testing.T, top topology.Topology, hooks ...redis.Hook) *storm {
 	t.Helper()
 	start := time.Now()
 	st := &storm{
-		names:  []string{"plain:a", "plain:b", "fair:a", "fair:b"},
+		names:  []string{"plain:a", "plain:b", "plain:c", "fair:a", "fair:b", "fair:c"},
 		places: &places{pending: map[string]*history.Call{}}, rdb: top.Admin(t),
 		now: func() int64 { return int64(time.Since(start)) },
 	}
@@ -157,7 +158,7 @@ func (st *storm) workload(c *holdfast.Client) workload.Config {
 			}
 			return rlock.New(c, name)
 		},
-		Name: st.name, Think: 3 * time.Millisecond, Hold: 2 * time.Millisecond, Wait: 10 * time.Millisecond,
+		Name: st.name, Think: 15 * time.Millisecond, Hold: 2 * time.Millisecond, Wait: 10 * time.Millisecond,
 		Lease: stormLease, Leases: []time.Duration{0, 15 * time.Second}, Extends: []time.Duration{20 * time.Second},
 		Plain: 8, Patience: Patience, Now: st.now,
 	}
@@ -173,7 +174,7 @@ func (st *storm) rage(t *testing.T, duration time.Duration) []history.Op {
 	defer cancel()
 	var group, watch sync.WaitGroup
 	watching, stop := context.WithCancel(t.Context())
-	watch.Go(func() { st.places.watch(watching, st.rdb, st.names[2:]) })
+	watch.Go(func() { st.places.watch(watching, st.rdb, st.names[3:]) })
 	st.goActors(ctx, &group)
 	for _, a := range append(st.actors, st.doomed...) {
 		group.Go(func() { a.run(ctx) })
