@@ -257,6 +257,7 @@ func brokenOrder(s *story) {
 		require.Equal(s, want, h.Owner())
 		s.mustUnlock(h)
 	}
+	s.group.Wait()
 }
 
 // moved are those who came before another and stand behind it.
