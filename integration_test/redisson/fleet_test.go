@@ -107,6 +107,7 @@ type story struct {
 	name string
 	// those that lock in the background; they end with ctx
 	group *sync.WaitGroup
+	pool  [2][]*Thread // of next
 }
 
 // tell runs a story.
