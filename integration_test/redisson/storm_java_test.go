@@ -2,6 +2,7 @@ package redisson
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -42,7 +43,7 @@ func (a *actor) run(ctx context.Context) {
 		if !a.round() {
 			return
 		}
-		a.pause(15 * time.Millisecond)
+		a.pause(40 * time.Millisecond)
 	}
 }
 
@@ -218,32 +219,44 @@ func (a *actor) do(ask Ask) (Reply, bool) {
 	return p.reply, p.err == nil
 }
 
-// places sees which of Redisson's threads have places in the queues of fair locks. They do not say
-// so themselves.
+// places sees which of Redisson's threads have places in the queues of fair locks, which they do not
+// say themselves; and which of them are handed the lock and do not take it for so long that the
+// claim may have ended. That is the machine's fault, and costs the thread its turn.
 type places struct {
-	mu      sync.Mutex // guards pending
-	pending map[string]*history.Call
+	mu      sync.Mutex // guards the rest
+	pending map[string]*pendingPlace
+	lapsed  map[int][]history.Window // by client: from the hand-over until the wait was over
+}
+
+// pendingPlace is a thread that waits. It is under its name and owner.
+type pendingPlace struct {
+	call   history.Call
+	actor  *actor
+	seen   bool  // it has, or had, a place
+	handed int64 // when it was seen to have the lock with a count of 0; 0: never
 }
 
 // ask notes that a thread is about to ask for a place. What it returns is to be called when the
 // thread does not wait any more.
 func (p *places) ask(a *actor, name string) (done func()) {
-	call := a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Name: name, Kind: history.Queue,
-		Owner: a.thread.Owner})
+	w := &pendingPlace{actor: a, call: a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Name: name,
+		Kind: history.Queue, Owner: a.thread.Owner})}
 	key := name + " " + a.thread.Owner
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pending[key] = &call
-	return func() { p.end(key, &call, history.Denied) }
-}
-
-// end notes what came of an attempt to get a place, once.
-func (p *places) end(key string, call *history.Call, result history.Result) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pending[key] == call {
+	p.pending[key] = w
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		delete(p.pending, key)
-		call.End(func(o *history.Op) { o.Result = result })
+		if !w.seen {
+			w.seen = true // or a look that is under way would say so later
+			w.call.End(func(o *history.Op) { o.Result = history.Denied })
+		}
+		// less than a claim, because it may have been handed the lock before that was seen
+		if now := a.now(); w.handed != 0 && now-w.handed > int64(claim)*3/4 {
+			p.lapsed[a.client] = append(p.lapsed[a.client], history.Window{From: w.handed, To: now})
+		}
 	}
 }
 
@@ -261,23 +274,38 @@ func (p *places) watch(ctx context.Context, rdb redis.UniversalClient, names []s
 		for _, name := range names {
 			before := p.snapshot()
 			for _, owner := range rdb.LRange(ctx, "redisson_lock_queue:"+tagged(name), 0, -1).Val() {
-				key := name + " " + owner
-				if call := before[key]; call != nil {
-					p.end(key, call, history.OK)
+				p.sees(before[name+" "+owner])
+			}
+			for owner, count := range rdb.HGetAll(ctx, name).Val() {
+				if w := before[name+" "+owner]; w != nil && count == "0" {
+					p.handed(w)
 				}
 			}
 		}
 	}
 }
 
-func (p *places) snapshot() map[string]*history.Call {
+func (p *places) sees(w *pendingPlace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := make(map[string]*history.Call, len(p.pending))
-	for key, call := range p.pending {
-		all[key] = call
+	if w != nil && !w.seen {
+		w.seen = true
+		w.call.End(func(o *history.Op) { o.Result = history.OK })
 	}
-	return all
+}
+
+func (p *places) handed(w *pendingPlace) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.handed == 0 {
+		w.handed = w.actor.now()
+	}
+}
+
+func (p *places) snapshot() map[string]*pendingPlace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.pending)
 }
 
 // claim is for how long our scripts hand a lock to a waiter of Redisson's.
