@@ -179,6 +179,9 @@ func (g *gates) tell(at *gate, some []*waiter, left int, err error) {
 		}
 		return told[w]
 	})
+	if len(at.waiting) == 0 {
+		at.kick()
+	}
 }
 
 // lookFor is look for others. A panic of a hook of go-redis is an error, and goes on in those who wait:
