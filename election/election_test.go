@@ -303,3 +303,21 @@ func TestCandidatesOfOneClient(t *testing.T) {
 	}
 	require.NoError(t, last.Unlock(t.Context()))
 }
+
+// TestTokensGoBack: the server has lost its data, and its clock was set back. The next leader has a
+// lesser token than the last one of the same Election, and knows of itself all the same.
+func TestTokensGoBack(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	e := election.New(newClient(t, rdb, nil), "back")
+	require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{back}", "8000000000000000", time.Hour).Err())
+	h, err := e.Campaign(t.Context(), "v")
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, rdb.FlushAll(t.Context()).Err())
+	next, err := e.Campaign(t.Context(), "v")
+	require.NoError(t, err)
+	require.Less(t, next.Token(), h.Token())
+	require.True(t, e.IsLeader())
+	require.NoError(t, next.Unlock(t.Context()))
+	require.False(t, e.IsLeader())
+}
