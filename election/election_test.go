@@ -3,6 +3,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -320,4 +321,34 @@ func TestTokensGoBack(t *testing.T) {
 	require.True(t, e.IsLeader())
 	require.NoError(t, next.Unlock(t.Context()))
 	require.False(t, e.IsLeader())
+}
+
+// lines is where a logger writes; it keeps the first.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	select {
+	case l <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
+// TestFullServer: the server's memory is full when Run campaigns. It campaigns again, and leads when
+// there is room.
+func TestFullServer(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	logged := make(lines, 1)
+	e := election.New(newClient(t, rdb, &holdfast.Options{Logger: slog.New(slog.NewTextHandler(logged, nil))}), "full")
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	done, failure := make(chan error, 1), errors.New("failure")
+	go func() { done <- e.Run(t.Context(), "v", func(context.Context) error { return failure }) }()
+	select {
+	case line := <-logged:
+		require.Contains(t, line, "a campaign failed, and is repeated")
+	case err := <-done:
+		require.Fail(t, "it does not campaign again", err)
+	}
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	require.ErrorIs(t, <-done, failure)
 }
