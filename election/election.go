@@ -22,7 +22,9 @@
 //     moment finds it.
 //   - Observers learn of every change that lasts. They are told by messages, and look at the server
 //     once more after each subscription, so also after one that was interrupted. Nobody announces
-//     that a lease has ended, so they look again when the leader's would have. No other poll is sent.
+//     that a lease has ended, so they look again when the leader's would have. While nobody leads they
+//     look once in a lease of their client ([holdfast.Options.Lease]), in case a message was lost on a
+//     connection that stands, as on the bus of a cluster. No other poll is sent.
 //
 // # What a leader says of itself
 //

@@ -187,3 +187,19 @@ func TestForeignKeys(t *testing.T) {
 	require.Equal(t, "hash", rdb.HGet(t.Context(), said(e.Name()), "a").Val(), "it is somebody else's")
 	require.Zero(t, rdb.Exists(t.Context(), e.Name()).Val(), "it was given back")
 }
+
+// TestAMessageIsLost: the message about the first leader is lost, and the connection stands. Who
+// observes finds out within a lease of its client.
+func TestAMessageIsLost(t *testing.T) {
+	b := newBooth(t, &holdfast.Options{Lease: 600 * time.Millisecond}, forLong)
+	w, _ := watch(t, b.faulty)
+	require.Equal(t, election.Leader{}, w.next())
+	eventually(t, "it listens", func() bool { return listeners(t, b.rdb, "booth") == 1 })
+	b.proxy.LoseReplies(true)
+	h, err := b.other.Campaign(t.Context(), "leader")
+	require.NoError(t, err)
+	eventually(t, "the message is lost", func() bool { return b.proxy.Lost("booth") })
+	b.proxy.LoseReplies(false)
+	require.Equal(t, "leader", w.until("leader").Value)
+	require.NoError(t, h.Unlock(t.Context()))
+}

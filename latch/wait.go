@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
 // rest is for how long nobody looks at a latch of which nothing is heard. A message that was lost
@@ -68,10 +69,10 @@ func (l *Latch) wait(ctx context.Context) error {
 	w := g.join(l)
 	select {
 	case <-w.done:
-		return w.err
+		return engine.Raise(w.err)
 	case <-ctx.Done():
 	}
-	return g.leave(l.keys.Name, w, context.Cause(ctx))
+	return engine.Raise(g.leave(l.keys.Name, w, context.Cause(ctx)))
 }
 
 // deaf is the error of those who wait where nothing can be heard; nil for nil.
@@ -178,6 +179,16 @@ func (g *gates) tell(at *gate, some []*waiter, left int, err error) {
 		}
 		return told[w]
 	})
+	if len(at.waiting) == 0 {
+		at.kick()
+	}
+}
+
+// lookFor is look for others. A panic of a hook of go-redis is an error, and goes on in those who wait:
+// here nobody could recover from it, and it would end the process.
+func (l *Latch) lookFor(ctx context.Context) (left int, lasts time.Duration, err error) {
+	defer panics.Into(&err)
+	return l.look(ctx)
 }
 
 // watch looks at a latch for all who wait for it, until nobody does.
@@ -192,7 +203,7 @@ func (g *gates) watch(l *Latch, at *gate) {
 		if len(some) == 0 {
 			return
 		}
-		left, lasts, err := l.look(c.Context())
+		left, lasts, err := l.lookFor(c.Context())
 		if err == nil && left > 0 {
 			err = l.deaf(sub.Err())
 		}
