@@ -131,6 +131,7 @@ func (e *Election) announce(ctx context.Context, h *engine.Hold, value string) e
 		return errs.Both(errors.New("nobody would hear of the leader; permit this user to publish on "+e.wire.channel),
 			errors.New(o.Reply.Text(0)))
 	}
+	e.wire.announced(h.Owner(), token, value)
 	return nil
 }
 

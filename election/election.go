@@ -40,7 +40,8 @@
 //
 // The name is the key of a lock. It has the keys of a fair lock, holdfast_election:{name} with the
 // announcement, and the channel holdfast_election__channel:{name}. The announcement lives as long as
-// the token's key: an hour or two leases after the last renewal. Do not use the name for a lock of
+// the token's key: an hour or two leases after the last renewal. Each renewal has it with it, and
+// writes it again if Redis has lost it and not the lock, as a failover may. Do not use the name for a lock of
 // another kind.
 //
 // # Not promised

@@ -203,3 +203,22 @@ func TestAMessageIsLost(t *testing.T) {
 	require.Equal(t, "leader", w.until("leader").Value)
 	require.NoError(t, h.Unlock(t.Context()))
 }
+
+// TestTheAnnouncementIsLost: Redis loses the announcement, and not the lock. The leader's next renewal
+// writes it again.
+func TestTheAnnouncementIsLost(t *testing.T) {
+	b := newBooth(t, nil, &holdfast.Options{Lease: 600 * time.Millisecond})
+	h, err := b.other.Campaign(t.Context(), "a leader\n")
+	require.NoError(t, err)
+	w, _ := watch(t, b.other)
+	require.Equal(t, h.Token(), w.next().Token)
+	require.NoError(t, b.rdb.Del(t.Context(), said("booth")).Err())
+	eventually(t, "it is known again", func() bool {
+		l, err := b.faulty.Leader(t.Context())
+		return err == nil && l.Value == "a leader\n" && l.Token == h.Token() && l.Owner == h.Owner()
+	})
+	require.Positive(t, b.rdb.PTTL(t.Context(), said("booth")).Val())
+	require.NoError(t, h.Unlock(t.Context()))
+	require.Zero(t, b.rdb.Exists(t.Context(), said("booth")).Val())
+	require.Equal(t, election.Leader{}, w.until(""))
+}
