@@ -186,6 +186,12 @@ var semAcquireRows = []row{
 		fair: fair{listen: "permits:u"}, cut: "or first and first ~= owner", paste: "",
 	},
 	{
+		name: "the queue was lost", script: lua.SemAcquire, args: "3 u:h8 1 30000 3600000 0 15000 2000 PUBLISH 9000000000000000",
+		before: threeBy9 + "; ZADD PLACES @15000 u:h8; PEXPIRE PLACES 60000", reply: "0 ttl:60000 clock '' v:h9",
+		latched: latched{count: "0", stay: 60000}, permitted: permitted{all9 + " line:u:h8 place:u:h8=15000"}, token: "5000", keep: 20000,
+		cut: " or not call('ZSCORE', queue, owner)", paste: "",
+	},
+	{
 		name: "leases have ended", script: lua.SemAcquire, args: "3 u:h7 3 30000 3600000 0 0 2000 PUBLISH 9000000000000000", before: endedBy9,
 		reply: "1 clock clock clock", latched: latched{count: "0", stay: stays},
 		permitted: permitted{"u:h7=30000 u:h7/2=30000 u:h7/3=30000"}, token: "clock", keep: 3600000,
@@ -194,7 +200,7 @@ var semAcquireRows = []row{
 	{
 		name: "Redisson's number stays for ever", script: lua.SemAcquire, args: "3 u:h7 1 30000 3600000 0 0 2000 PUBLISH 9000000000000000",
 		before: "SET LOCK 3", reply: "1 clock clock clock", latched: latched{count: "2", stay: forever}, permitted: permitted{"u:h7=30000"},
-		token: "clock", keep: 3600000, endless: []string{scriptLock, scriptPermits}, cut: "if left < 0 then return end", paste: "",
+		token: "clock", keep: 3600000, endless: []string{scriptLock, scriptPermits}, cut: "if left < 0 then", paste: "if false then",
 	},
 }
 

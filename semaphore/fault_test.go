@@ -260,3 +260,18 @@ func TestEndedControl(t *testing.T) {
 	require.Zero(t, l.out())
 	require.Equal(t, 2, l.free(), "and not 5")
 }
+
+// Redisson's addPermits sets the number anew, without an end. The permits that are out do not end with
+// their key, whose end was to be put off together with that of the number.
+func TestEndlessNumber(t *testing.T) {
+	l := newLab(t, 3)
+	s := l.process(nil)
+	h, err := s.Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, l.rdb.Set(t.Context(), l.name, l.free(), 0).Err())
+	require.NoError(t, l.rdb.Expire(t.Context(), l.ends(), time.Minute).Err()) // as it is when its time is nearly over
+	require.NoError(t, h.Extend(t.Context(), time.Hour))
+	require.Greater(t, l.rdb.TTL(t.Context(), l.ends()).Val(), 24*time.Hour)
+	unlock(t, h)
+	require.NoError(t, l.rdb.Del(t.Context(), l.name).Err())
+}

@@ -106,7 +106,11 @@ end
 -- stay puts off the ends of the keys, if they have any: Redisson's have none.
 local function stay(lease)
   local left, needed = call('PTTL', name), math.max(remembered, 2 * lease)
-  if left < 0 then return end
+  if left < 0 then -- also if it had one: Redisson's addPermits takes that away, and that of the permits would come with them still out
+    local last = call('PTTL', permits)
+    if last >= 0 and last < needed - 86400000 then call('PEXPIRE', permits, needed) end
+    return
+  end
   if left < needed - 86400000 then -- not each time
     left = needed
     call('PEXPIRE', name, left)
@@ -175,7 +179,7 @@ end
 
 -- enqueue gives an owner a place at the end, unless it has one.
 local function enqueue(owner, n, place)
-  local fresh = not counts(owner)
+  local fresh = not counts(owner) or not call('ZSCORE', queue, owner) -- one key may be lost, and not the other
   call('ZADD', places, now + place, owner)
   if fresh then
     local last = call('ZRANGE', queue, -1, -1, 'WITHSCORES')
