@@ -39,7 +39,7 @@ var kindDefences = slices.Concat(
 		{name: "it is looked what is free", bias: permitHolders, checks: list("permits", "linearizability"),
 			mutant: one(lua.SemAcquire, "if n <= free and (not first", "if (not first")},
 		{name: "all come back", bias: permitHolders, checks: list("lost permits"),
-			mutant: one(lua.SemRelease, "if known and n > 0 then change(n) end", "if known and n > 0 then change(1) end")},
+			mutant: one(lua.SemRelease, "redis.pcall('INCRBY', name, n)", "redis.pcall('INCRBY', name, 1)")},
 		{name: "nobody barges", bias: permitHolders, checks: list(fifo),
 			mutant: one(lua.SemAcquire, "(not first or first == owner)", "true")},
 		{name: "those who wait are served", bias: quickPermits, checks: list("wake-up"),
