@@ -40,7 +40,7 @@ var floors = []string{
 	"attempt extend reenter",
 	"keep+keepings", // what keeps a lock, and the list of those
 	"grant_hold left",
-	"grant+owner", // a grant is its owner's, and an owner finds its grants: the one has the other's mutex inside its own
+	"grant+owner+sides", // a grant is its owner's, and an owner finds its grants: the one has the other's mutex inside its own
 	"joined state",
 	"query tenure",
 	"hold_context",

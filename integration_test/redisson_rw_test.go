@@ -219,6 +219,25 @@ func TestReadWriteDefectsOfRedisson(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "1", msg.Payload)
 	})
+	t.Run("W3: a reader of this library that waits looks by itself", func(t *testing.T) {
+		ctx, m, a, _ := sharedReadWrite(t)
+		require.Nil(t, a.write(lease))
+		require.Nil(t, a.read(lease))
+		type result struct {
+			hold *holdfast.Hold
+			err  error
+		}
+		read := make(chan result, 1)
+		go func() {
+			h, err := m.RLock(ctx) // which ends before Redisson's lease
+			read <- result{h, err}
+		}()
+		eventually(ctx, t, "it listens", func() bool { return a.rdb.PubSubNumSub(ctx, javaRwChannel).Val()[javaRwChannel] == 1 })
+		a.unwrite()
+		r := <-read
+		require.NoError(t, r.err)
+		require.NoError(t, r.hold.Unlock(ctx))
+	})
 	t.Run("W5: a dead reader is kept by those who live, and readers pass writers that wait", func(t *testing.T) {
 		ctx, m, a, b := sharedReadWrite(t)
 		require.Nil(t, b.read(lease))

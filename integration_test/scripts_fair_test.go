@@ -49,7 +49,7 @@ func queueOf(owners ...string) string {
 	return strings.Join(commands, "; ")
 }
 
-// moment replaces "@5" by the time in milliseconds that is 5 after start.
+// moment replaces "@5" by the time in milliseconds that is 5 after start, and does so behind "till".
 func moment(word string, start int64) string {
 	if word == "LAPSED" { // the same, of a semaphore's
 		return text(500 - float64(start))
@@ -60,15 +60,15 @@ func moment(word string, start int64) string {
 	if said, ok := strings.CutPrefix(word, "said:"); ok {
 		return strings.ReplaceAll(said, "/", " ")
 	}
-	after, ok := strings.CutPrefix(word, "@")
-	if !ok {
+	till, after, ok := strings.Cut(word, "@")
+	if !ok || till != "" && till != "till" {
 		return word
 	}
 	ms, err := strconv.ParseFloat(after, 64)
 	if err != nil {
 		return word
 	}
-	return text(float64(start) + ms)
+	return till + text(float64(start)+ms)
 }
 
 // text is a score without an exponent.

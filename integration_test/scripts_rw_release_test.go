@@ -7,7 +7,7 @@ var rwReleaseRows = []row{
 	{
 		name: "the last reader", script: lua.RwReadRelease, args: "u:h7 PUBLISH", before: readBy7,
 		reply: "1", token: "5000", keep: 20000, fair: fair{listen: "rw", told: "rw:1"},
-		cut: "call('DEL', name)\nif command", paste: "if command",
+		cut: "else call('DEL', name) end\nif command", paste: "end\nif command",
 	},
 	{
 		name: "the last reader, nobody is told", script: lua.RwReadRelease, args: "u:h7 ''", before: readBy7,
@@ -26,7 +26,7 @@ var rwReleaseRows = []row{
 		name: "others read", script: lua.RwReadRelease, args: "u:h7 PUBLISH", before: readBy79,
 		reply: "1", hash: "mode=read u:h9=2", lease: 60000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h9=45000"}, fair: fair{listen: "rw"},
-		cut: "if rest > 0 then return {1} end", paste: "",
+		cut: "if rest > ends then return {1} end", paste: "",
 	},
 	{
 		name: "others read, and nobody listens", script: lua.RwReadRelease, args: "u:h7 PUBLISH",
@@ -43,7 +43,7 @@ var rwReleaseRows = []row{
 	{
 		name: "the owner writes", script: lua.RwReadRelease, args: "u:h7 PUBLISH", before: bothBy7,
 		reply: "1", hash: "mode=write u:h7:write=1", lease: 60000, token: "5000", keep: 20000, fair: fair{listen: "rw"},
-		cut: "if call('HGET', name, 'mode') == 'write' then return {1} end", paste: "",
+		cut: "if not stays then return {1} end", paste: "if not stays then stays = 0 end",
 	},
 	{
 		name: "writer", script: lua.RwWriteRelease, args: "u:h7 PUBLISH", before: writeBy7,
@@ -73,6 +73,13 @@ var rwReleaseRows = []row{
 		cut: "call('PEXPIRE', name, rest)", paste: "",
 	},
 	{
+		name: "the owner goes on reading, by another name", script: lua.RwWriteRelease, args: "u:h7 PUBLISH",
+		before: writeBy7 + "; HSET LOCK u:h8 1; SET READS:u:h8 1 PX 40000",
+		reply:  "1", hash: "mode=read u:h8=1", lease: 40000, token: "5000", keep: 20000,
+		readWrite: readWrite{reads: "u:h8=40000"}, fair: fair{listen: "rw", told: "rw:1"},
+		cut: "call('PTTL', prefix .. owner", paste: "call('PTTL', prefix .. ARGV[1]",
+	},
+	{
 		name: "the owner's lease to read has ended", script: lua.RwWriteRelease, args: "u:h7 PUBLISH",
 		before: writeBy7 + "; HSET LOCK u:h7 1",
 		reply:  "1", token: "5000", keep: 20000, fair: fair{listen: "rw", told: "rw:1"},
@@ -100,7 +107,7 @@ var rwReleaseRows = []row{
 	},
 }
 
-// Renewals and counts of readers, what stays after a writer, and what people ask.
+// Renewals and counts of readers, and what people ask.
 var rwOtherRows = []row{
 	{
 		name: "renewed", script: lua.RwReadRenew, args: "u:h7 90000 3600000 0", before: readBy79,
@@ -125,34 +132,6 @@ var rwOtherRows = []row{
 		cut: "call('HEXISTS', name, ARGV[1]) == 1", paste: "call('EXISTS', name) == 1",
 	},
 	{
-		name: "left by the writer", script: lua.RwLeave, args: "u:h7 5000 PUBLISH", before: writeBy7,
-		reply: "1", hash: "mode=write u:h07:write=1", lease: 5000, token: "5000", keep: 20000,
-		fair: fair{listen: "rw", told: "rw:1"},
-		cut:  "if not ends then call('PEXPIRE', name, math.max(rest, reads)) end", paste: "",
-	},
-	{
-		name: "left by the writer, for longer than is left", script: lua.RwLeave, args: "u:h7 90000 PUBLISH", before: writeBy7,
-		reply: "1", hash: "mode=write u:h07:write=1", lease: 60000, token: "5000", keep: 20000, fair: fair{listen: "rw"},
-		cut: "if ends then return {1} end", paste: "",
-	},
-	{
-		name: "left by the writer who reads", script: lua.RwLeave, args: "u:h7 5000 PUBLISH", before: bothBy7,
-		reply: "1", hash: "mode=write u:h07:write=1 u:h7=1", lease: 40000, token: "5000", keep: 20000,
-		readWrite: readWrite{reads: "u:h7=40000"},
-		cut:       "call('PEXPIRE', name, math.max(rest, reads))", paste: "call('PEXPIRE', name, rest)",
-	},
-	{
-		name: "left before", script: lua.RwLeave, args: "u:h7 90000 PUBLISH",
-		before: "HSET LOCK mode write u:h07:write 1; PEXPIRE LOCK 60000",
-		reply:  "1", hash: "mode=write u:h07:write=1", lease: 60000,
-		cut: "local again = call('HEXISTS', name, left) == 1", paste: "local again = false",
-	},
-	{
-		name: "left by somebody who does not write", script: lua.RwLeave, args: "u:h7 5000 PUBLISH", before: readBy7,
-		reply: "-1", same: true,
-		cut: "if not again and call('HEXISTS', name, field) == 0 then", paste: "if not again and call('EXISTS', name) == 0 then",
-	},
-	{
 		name: "free", script: lua.RwState, before: "SET TOKEN 5000 PX 20000" + waits8, reply: "0 5000 1", same: true,
 		cut: "'(' .. now, '+inf'", paste: "'-inf', '(' .. now",
 	},
@@ -164,7 +143,7 @@ var rwOtherRows = []row{
 	{
 		name: "written", script: lua.RwState, before: bothBy7,
 		reply: "1 write ttl:60000 5000 '' u:h7:write 1 ttl:60000 u:h7 1 ttl:40000", same: true,
-		cut: "if not string.find(owner, ':write$') then", paste: "if false then",
+		cut: "elseif not writes then", paste: "elseif false then",
 	},
 	{
 		name: "no read-write lock", script: lua.RwState, before: heldByB, reply: "!HOLDFAST", same: true,

@@ -47,13 +47,13 @@ func (r row) readWriteKeys() []any {
 	switch r.script {
 	case lua.RwRead:
 		return []any{scriptLock, scriptToken, scriptWriters, reads}
-	case lua.RwReadRelease, lua.RwLeave:
+	case lua.RwReadRelease:
 		return []any{scriptLock, scriptRwChannel, reads}
 	case lua.RwReadRenew:
 		return []any{scriptLock, scriptToken, reads}
 	case lua.RwWriteRelease:
-		return []any{scriptLock, scriptRwChannel, scriptWriters, reads}
-	case lua.RwForce:
+		return []any{scriptLock, scriptRwChannel, scriptWriters}
+	case lua.RwForce, lua.RwLeave:
 		return []any{scriptLock, scriptRwChannel}
 	}
 	return []any{scriptLock, scriptToken, scriptWriters}
@@ -127,91 +127,97 @@ const (
 	redissons = "HSET LOCK mode read r:1 2; PEXPIRE LOCK 60000; SET READS:r:1#2 1 PX 200000; SET TOKEN 5000 PX 20000"
 )
 
-// ARGV: owner, lease, time to live of the token's key, until when, ticket.
+// ARGV: owner, lease, time to live of the token's key, until when, ticket, name by which it writes.
 var rwReadRows = []row{
 	{
-		name: "free, and no write is known", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''",
+		name: "free, and no write is known", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''",
 		reply: "1 clock clock clock", hash: "mode=read u:h7=1", lease: 30000, token: "clock", keep: 3600000,
 		readWrite: readWrite{reads: "u:h7=30000"},
 		cut:       "call('SET', tokens, last, 'PX', ARGV[3])", paste: "",
 	},
 	{
-		name: "free", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''", before: "SET TOKEN 5000 PX 20000",
+		name: "free", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''", before: "SET TOKEN 5000 PX 20000",
 		reply: "1 5000 5000 clock", hash: "mode=read u:h7=1", lease: 30000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h7=30000"},
 		cut:       "call('SET', lease, '1', 'PX', held[2] and math.max(ms, call('PTTL', lease)) or ms)", paste: "",
 	},
 	{
-		name: "too late", script: lua.RwRead, args: "u:h7 30000 3600000 1000000000000000 ''",
+		name: "too late", script: lua.RwRead, args: "u:h7 30000 3600000 1000000000000000 '' ''",
 		reply: "-2 clock", same: true, cut: "then return {-2, clock} end", paste: "then end",
 	},
 	{
-		name: "others read", script: lua.RwRead, args: "u:h7 15000 3600000 9000000000000000 ''", before: readBy9,
+		name: "others read", script: lua.RwRead, args: "u:h7 15000 3600000 9000000000000000 '' ''", before: readBy9,
 		reply: "1 5000 5000 clock", hash: "mode=read u:h7=1 u:h9=1", lease: 60000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h7=15000 u:h9=60000"},
 		cut:       "math.max(left, ms)", paste: "ms",
 	},
 	{
-		name: "others read, with less left", script: lua.RwRead, args: "u:h7 90000 3600000 9000000000000000 ''", before: readBy9,
+		name: "others read, with less left", script: lua.RwRead, args: "u:h7 90000 3600000 9000000000000000 '' ''", before: readBy9,
 		reply: "1 5000 5000 clock", hash: "mode=read u:h7=1 u:h9=1", lease: 90000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h7=90000 u:h9=60000"},
 		cut:       "if left >= 0 then", paste: "if left < 0 then",
 	},
 	{
-		name: "repeated", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''", before: readBy7,
+		name: "repeated", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''", before: readBy7,
 		reply: "1 5000 5000 clock", hash: "mode=read u:h7=1", lease: 60000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h7=60000"},
 		cut:       "held[2] and math.max(ms, call('PTTL', lease)) or ms", paste: "ms",
 	},
 	{
-		name: "repeated, after a re-entry", script: lua.RwRead, args: "u:h9 90000 3600000 9000000000000000 ''", before: readBy79,
+		name: "repeated, after a re-entry", script: lua.RwRead, args: "u:h9 90000 3600000 9000000000000000 '' ''", before: readBy79,
 		reply: "1 5000 5000 clock", hash: "mode=read u:h7=1 u:h9=2", lease: 90000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h7=60000 u:h9=90000"},
 		cut:       "owner, held[2] or '1')", paste: "owner, '1')",
 	},
 	{
-		name: "another writes", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''", before: writeBy9,
+		name: "another writes", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''", before: writeBy9,
 		reply: "0 ttl:60000 4999 u:h9", same: true,
 		cut: "if mode ~= 'read' and not held[3] then", paste: "if false then",
 	},
 	{
-		name: "another writes, still", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 4000", before: writeBy9,
+		name: "another writes, still", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 4000 ''", before: writeBy9,
 		reply: "0 ttl:60000 4000 u:h9", same: true,
 		cut: "local ticket = ARGV[5] ~= '' and ARGV[5] or", paste: "local ticket =",
 	},
 	{
-		name: "the owner writes", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''", before: writeBy7,
+		name: "the owner writes", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''", before: writeBy7,
 		reply: "1 5000 5000 clock", hash: "mode=write u:h7:write=1 u:h7=1", lease: 60000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h7=30000"},
 		cut:       "mode or 'read'", paste: "'read'",
 	},
 	{
-		name: "the owner writes, and another waits", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''",
+		name: "the owner writes, by another name", script: lua.RwRead, args: "u:h8 30000 3600000 9000000000000000 '' u:h7", before: writeBy7,
+		reply: "1 5000 5000 clock", hash: "mode=write u:h7:write=1 u:h8=1", lease: 60000, token: "5000", keep: 20000,
+		readWrite: readWrite{reads: "u:h8=30000"},
+		cut:       "(ARGV[6] ~= '' and ARGV[6] or owner)", paste: "owner",
+	},
+	{
+		name: "the owner writes, and another waits", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''",
 		before: writeBy7 + waits8,
 		reply:  "1 5000 5000 clock", hash: "mode=write u:h7:write=1 u:h7=1", lease: 60000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h7=30000", writers: "u:h8@40000"},
 		cut:       "not held[2] and not held[3] and", paste: "not held[2] and",
 	},
 	{
-		name: "a writer waits", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''", before: readBy9 + waits8,
+		name: "a writer waits", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''", before: readBy9 + waits8,
 		reply: "0 ttl:40000 5000 u:h8", same: true,
 		cut: "if writer then return {0, place", paste: "if false then return {0, place",
 	},
 	{
-		name: "a writer waits for a free lock", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''",
+		name: "a writer waits for a free lock", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''",
 		before: "SET TOKEN 5000 PX 20000" + waits8,
 		reply:  "0 ttl:40000 5000 u:h8", same: true,
 		cut: "if not held[2] and not held[3] and (", paste: "if mode and not held[2] and not held[3] and (",
 	},
 	{
-		name: "a writer waits, and the owner reads", script: lua.RwRead, args: "u:h9 30000 3600000 9000000000000000 ''",
+		name: "a writer waits, and the owner reads", script: lua.RwRead, args: "u:h9 30000 3600000 9000000000000000 '' ''",
 		before: readBy9 + waits8,
 		reply:  "1 5000 5000 clock", hash: "mode=read u:h9=1", lease: 60000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h9=60000", writers: "u:h8@40000"},
 		cut:       "not held[2] and not held[3] and", paste: "not held[3] and",
 	},
 	{
-		name: "a writer waited, and is gone", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''",
+		name: "a writer waited, and is gone", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''",
 		before: readBy9 + waited8,
 		reply:  "1 5000 5000 clock", hash: "mode=read u:h7=1 u:h9=1", lease: 60000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h7=30000 u:h9=60000", writers: "u:h8@-1"},
@@ -219,34 +225,34 @@ var rwReadRows = []row{
 	},
 	{
 		name: "a writer waits, the one of the ticket has written", script: lua.RwRead,
-		args: "u:h7 30000 3600000 9000000000000000 4999", before: readBy9 + waits8,
+		args: "u:h7 30000 3600000 9000000000000000 4999 ''", before: readBy9 + waits8,
 		reply: "1 5000 5000 clock", hash: "mode=read u:h7=1 u:h9=1", lease: 60000, token: "5000", keep: 20000,
 		readWrite: readWrite{reads: "u:h7=30000 u:h9=60000", writers: "u:h8@40000"},
 		cut:       "tonumber(last or 0) <= tonumber(ARGV[5])", paste: "true",
 	},
 	{
 		name: "a writer waits, the one of the ticket has not written", script: lua.RwRead,
-		args: "u:h7 30000 3600000 9000000000000000 5000", before: readBy9 + waits8,
+		args: "u:h7 30000 3600000 9000000000000000 5000 ''", before: readBy9 + waits8,
 		reply: "0 ttl:40000 5000 u:h8", same: true,
 		cut: "tonumber(last or 0) <= tonumber(ARGV[5])", paste: "tonumber(last or 0) < tonumber(ARGV[5])",
 	},
 	{
-		name: "a lock of another kind", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''", before: heldByB,
+		name: "a lock of another kind", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''", before: heldByB,
 		reply: "0 ttl:10000 4999 b", same: true,
 		cut: "if fields > 0 then", paste: "if fields > 0 and mode then",
 	},
 	{
-		name: "many fields", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''", before: manyFields,
+		name: "many fields", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''", before: manyFields,
 		reply: "0 ttl:10000 0 129", same: true,
 		cut: "if fields > 128 then return {0, pttl, ticket, fields}", paste: "if fields > 128 then return {0, pttl, ticket}",
 	},
 	{
-		name: "no hash", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''", before: notALock,
+		name: "no hash", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''", before: notALock,
 		reply: "!WRONGTYPE", same: true,
 		cut: "local held = call('HMGET'", paste: "call('DEL', name)\nlocal held = call('HMGET'",
 	},
 	{
-		name: "a token that is none", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 ''",
+		name: "a token that is none", script: lua.RwRead, args: "u:h7 30000 3600000 9000000000000000 '' ''",
 		before: "SET TOKEN x PX 20000", reply: "!HOLDFAST", same: true,
 		cut: "if last and string.find(last, '%D') then", paste: "if false then",
 	},
@@ -290,9 +296,9 @@ var rwWriteRows = []row{
 	},
 	{
 		name: "another writes, and has left", script: lua.RwWrite, args: "u:h7 30000 3600000 0 9000000000000000 0",
-		before: "HSET LOCK mode write u:h09:write 1; PEXPIRE LOCK 60000",
-		reply:  "0 ttl:60000 '' u:h09", same: true,
-		cut: "'^(.*):write$'", paste: "'^(.*):h%d:write$'",
+		before: "HSET LOCK mode write u:h09:write till@40000; PEXPIRE LOCK 60000",
+		reply:  "0 ttl:40000 '' u:h09", same: true,
+		cut: "stays or pttl", paste: "pttl",
 	},
 	{
 		name: "another waits, too", script: lua.RwWrite, args: "u:h7 30000 3600000 0 9000000000000000 5000",

@@ -72,7 +72,7 @@ func allRows() []row {
 	return slices.Concat(acquireRows, blockRows, startRows, recountRows, releaseRows, leaveRows, renewRows, stateRows,
 		passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows, forceRows,
 		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows,
-		fairJoinRows, fairStateRows, manyRows, recallRows, rwReadRows, rwWriteRows, rwReleaseRows, rwOtherRows,
+		fairJoinRows, fairStateRows, manyRows, recallRows, rwReadRows, rwWriteRows, rwReleaseRows, rwStayRows, rwOtherRows,
 		electionRows, latchRows, semAcquireRows, semJoinRows, semReleaseRows, semRenewRows, semPollRows, semSetRows)
 }
 
@@ -172,7 +172,7 @@ func (r row) check(ctx context.Context, rdb *redis.Client, script *lua.Script, s
 	}
 	return errors.Join(r.checkPermits(ctx, rdb, span), r.checkQueue(ctx, rdb, after, span), r.checkReadWrite(ctx, rdb, after, span), after.withTTL(),
 		r.checkSaid(ctx, rdb, after, span), r.checkLatched(ctx, rdb, after),
-		r.checkKey("lock", r.hash, hashText(rdb.HGetAll(ctx, scriptLock).Val()), r.lease, after[scriptLock].ttl, span),
+		r.checkKey("lock", r.hash, span.tills(r.hash, hashText(rdb.HGetAll(ctx, scriptLock).Val())), r.lease, after[scriptLock].ttl, span),
 		r.checkKey("token", r.token, rdb.Get(ctx, scriptToken).Val(), r.keep, after[scriptToken].ttl, span),
 		r.checkKey("head start", r.start, rdb.Get(ctx, scriptChannel).Val(), r.until, after[scriptChannel].ttl, span))
 }

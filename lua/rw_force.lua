@@ -22,6 +22,11 @@ if found == 0 then
   if call('HLEN', name) == 0 then call('DEL', name) end -- a replica refuses it
   return {-1}
 end
+local mode = call('HGET', name, 'mode')
+if mode == 'write' then
+  -- include clock
+  -- include stay
+end
 if call('HLEN', name) == 1 and call('HEXISTS', name, 'mode') == 1 then call('DEL', name) end
 -- include free
 return {1}

@@ -4,10 +4,10 @@
 --       clock         4 the owner's lease to read
 -- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms
 --       4 until when this may be executed, us by the server's clock
---       5 the ticket of the first refusal, empty if there was none
+--       5 the ticket of the first refusal, empty if there was none   6 the name by which the owner writes, empty if it does not, or by ARGV[1]
 -- Reply {1, token, token, time}  granted: the owner reads once. The token is that of the last write, or the server's time if none is
 --                     known, as decimal text
---       {0, ms, ticket, owner}   somebody else writes, whose lease has so much left, or waits to write, whose place counts for so long
+--       {0, ms, ticket, owner}   somebody else writes, whose lease has so much left, or has left a lock that stays taken for so long, or waits to write, whose place counts for so long
 --       {0, pttl, ticket, field...}   the key is no read-write lock: its fields, or how many there are of more than four
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
 -- Atomic: the hash, its time to live, the owner's lease and the token change together or not at all. Harmless when repeated: the lease
@@ -28,7 +28,8 @@ local limit = ARGV[4]
 -- include late
 local held = call('HMGET', name, 'mode', owner)
 local mode, last = held[1], call('GET', tokens)
-if mode == 'write' then held[3] = call('HEXISTS', name, owner .. ':write') == 1 end
+-- include stay
+if mode == 'write' then held[3] = call('HEXISTS', name, (ARGV[6] ~= '' and ARGV[6] or owner) .. ':write') == 1 end
 if last and string.find(last, '%D') then
   -- include number
 end

@@ -10,6 +10,11 @@ local name, ms = KEYS[1], tonumber(ARGV[2])
 -- include holder
 call('PEXPIRE', name, math.max(ms, call('PTTL', name))) -- first: see recount.lua
 call('SET', KEYS[3], '1', 'PX', math.max(ms, call('PTTL', KEYS[3])))
+local mode = call('HGET', name, 'mode')
+if mode == 'write' then -- also those may read then who do not know of a stay, as clients of Redisson
+  -- include clock
+  -- include stay
+end
 if ARGV[4] ~= '0' then call('HSET', name, ARGV[1], ARGV[4]) end
 if call('PTTL', KEYS[2]) < tonumber(ARGV[3]) then call('PEXPIRE', KEYS[2], ARGV[3]) end
 return {1}

@@ -3,7 +3,7 @@
 -- KEYS  1 lock hash   2 token   3 writers, see rw_read.lua
 -- ARGV  none
 -- Reply {1, mode, pttl, token, waiting, owner, count, ms...}   held; token is '0' where none is known; how many wait to write; then each
---                          field of the hash with its count, and what is left of its lease, which for a writer is what the hash has
+--                          field of the hash with its count, and what is left of its lease, which for a writer is what the hash has, or for how long the lock stays taken that it has left
 --       {0, token, waiting}   free
 --       an error if there are more than 1025 fields, or no mode among them that is read or write
 -- Reads only; all values are of one moment.
@@ -15,6 +15,15 @@ local waiting = call('ZCOUNT', KEYS[3], '(' .. now, '+inf')
 local fields = call('HLEN', name)
 if fields == 0 then return {0, token, waiting} end
 local mode = call('HGET', name, 'mode')
+local stays = nil
+if mode == 'write' and fields <= 128 then
+  -- a lock that its writer has left, see rw_leave.lua: when its time is over, who reads is left
+  for _, left in ipairs(call('HKEYS', name)) do
+    local ends = string.find(left, ':h0%d+:write$') and string.match(call('HGET', name, left), '^till(%d+)$')
+    if ends then stays = ends - now end
+  end
+end
+if stays and stays <= 0 then mode = 'read' end
 local known = mode == 'read' or mode == 'write'
 if not known or fields > 1025 then
   return redis.error_reply('HOLDFAST the key ' .. name .. ' is a hash of ' .. fields .. ' fields'
@@ -24,9 +33,12 @@ end
 local reply, hash = {1, mode, call('PTTL', name), token, waiting}, call('HGETALL', name)
 for i = 1, #hash, 2 do
   local owner, count = hash[i], hash[i + 1]
-  if owner ~= 'mode' then
+  local writes = string.find(owner, ':write$')
+  if owner ~= 'mode' and not (writes and mode == 'read') then
     local left = reply[3]
-    if not string.find(owner, ':write$') then
+    if writes and stays then
+      count, left = 1, stays
+    elseif not writes then
       left = call('PTTL', prefix .. owner .. ':rwlock_timeout:' .. (string.find(owner, ':h%d+$') and 1 or count))
     end
     reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = owner, count, left

@@ -1,13 +1,14 @@
 -- rw_write_release: give back a read-write lock that an owner writes, or its place among those who wait to write, and wake who waits.
 --
--- KEYS  1 lock hash   2 channel   3 writers, see rw_read.lua   4 the owner's lease to read
+-- KEYS  1 lock hash   2 channel   3 writers, see rw_read.lua
 -- ARGV  1 owner       2 PUBLISH or SPUBLISH, empty to tell nobody
 -- Reply {1}           given back, and announced
 --       {1, error}    given back, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not write; its place, if it had one, was given back, and that is announced if no other counts
 -- Atomic: nobody sees the lock free before the announcement is on its way.
 --
--- If the owner reads too, it goes on reading, as one of any number: the hash lasts as long as its lease to read.
+-- If the owner reads too, it goes on reading, as one of any number: the hash lasts as long as its lease to read. Who reads
+-- while somebody writes is that owner, by whatever name, see ARGV[6] of rw_read.lua.
 local call = redis.call
 local name, command, field = KEYS[1], ARGV[2], ARGV[1] .. ':write'
 if call('HEXISTS', name, field) == 0 then
@@ -24,7 +25,8 @@ if call('HEXISTS', name, field) == 0 then
 end
 call('ZREM', KEYS[3], ARGV[1]) -- of an attempt that the network kept until a later one was granted
 call('HDEL', name, field)
-local rest = call('HLEN', name) > 1 and call('PTTL', KEYS[4]) or 0
+local one = false
+-- include readers
 if rest > 0 then
   call('PEXPIRE', name, rest)
   call('HSET', name, 'mode', 'read')

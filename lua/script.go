@@ -40,8 +40,8 @@ var (
 	RwReadRelease  = load("rw_read_release", 3)
 	RwReadRenew    = load("rw_read_renew", 3)
 	RwWrite        = load("rw_write", 3)
-	RwWriteRelease = load("rw_write_release", 4)
-	RwLeave        = load("rw_leave", 3)
+	RwWriteRelease = load("rw_write_release", 3)
+	RwLeave        = load("rw_leave", 2)
 	RwState        = load("rw_state", 3)
 	RwForce        = load("rw_force", 2)
 

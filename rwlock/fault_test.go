@@ -2,7 +2,6 @@ package rwlock_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -207,23 +206,43 @@ func TestWaitingWriterDies(t *testing.T) {
 	unlock(t, first)
 }
 
+// cancelledWriter has a writer leave while its question gets no answer. It returns how many places the
+// server has when the client has done what it wants to.
+func cancelledWriter(t *testing.T, fault faultproxy.Action) int64 {
+	t.Helper()
+	p := newProxied(t)
+	h, err := p.process(nil).RLock(t.Context())
+	first := hold(t, h, err)
+	rule := p.next(lua.RwWrite, fault)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	writer := background(ctx, p.mutex.Lock)
+	<-rule.Fired()
+	writers := "holdfast_rwlock_writers:{" + p.name + "}"
+	eventually(t, "it has a place", func() bool { return p.waiting() == 1 })
+	cancel()
+	require.ErrorIs(t, (<-writer).err, context.Canceled)
+	_ = p.rdb.Persist(t.Context(), writers).Err() // which does not end by itself now
+	p.proxy.Clear()
+	require.NoError(t, p.client.Close(t.Context())) // waits for what is under way
+	left := p.waiting()
+	require.NoError(t, p.rdb.Del(t.Context(), writers).Err())
+	unlock(t, first)
+	return left
+}
+
 // A writer whose call was cancelled leaves no place, also if no answer comes.
 func TestCancelledWriter(t *testing.T) {
 	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.HoldReply} {
-		p := newProxied(t)
-		h, err := p.process(nil).RLock(t.Context())
-		first := hold(t, h, err)
-		rule := p.next(lua.RwWrite, fault)
-		ctx, cancel := context.WithCancel(t.Context())
-		writer := background(ctx, p.mutex.Lock)
-		<-rule.Fired()
-		cancel()
-		r := <-writer
-		require.Error(t, r.err)
-		require.True(t, errors.Is(r.err, context.Canceled), r.err)
-		eventually(t, "its place is given back", func() bool { return p.waiting() == 0 })
-		p.proxy.Clear()
-		unlock(t, first)
+		require.Zero(t, cancelledWriter(t, fault), fault)
+	}
+}
+
+// The control: it had one, and it stays where who leaves gives nothing back.
+func TestCancelledWriterControl(t *testing.T) {
+	t.Cleanup(defence.PlaceBack.Without(t))
+	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.HoldReply} {
+		require.EqualValues(t, 1, cancelledWriter(t, fault), fault)
 	}
 }
 
@@ -272,4 +291,60 @@ func TestRefusedAfterwards(t *testing.T) { require.Zero(t, refusedAfterwards(t))
 func TestRefusedAfterwardsControl(t *testing.T) {
 	none := mutant.Hook(lua.RwWriteRelease, "local call", "if true then return {-1} end\nlocal call")
 	require.EqualValues(t, 1, refusedAfterwards(t, none))
+}
+
+// readsAgain has a writer's call to read be cancelled while the answer is on its way, and then read
+// again. It returns what came of that, and the fields of the lock while it read and after it has
+// stopped to write.
+func readsAgain(t *testing.T, hooks ...redis.Hook) (err error, both, read map[string]string) {
+	t.Helper()
+	p := newProxied(t, hooks...)
+	own := holdfast.WithOwner(t.Context())
+	h, err := p.mutex.Lock(own)
+	w := hold(t, h, err)
+	h, err = p.mutex.RLock(own) // the server knows the script
+	unlock(t, hold(t, h, err))
+	hash := lua.RwRead.Hash()
+	if len(hooks) > 0 {
+		hash = mutant.Hash(hooks[0])
+	}
+	rule := p.proxy.On(faultproxy.Script(hash), 1, faultproxy.HoldReply)
+	ctx, cancel := context.WithCancel(own)
+	defer cancel()
+	called := background(ctx, p.mutex.RLock)
+	<-rule.Fired()
+	cancel()
+	require.ErrorIs(t, (<-called).err, context.Canceled)
+	rule.Release()
+	eventually(t, "what was granted is given back", func() bool { return len(p.fields()) == 2 })
+	h, err = p.mutex.TryRLock(own)
+	if err != nil {
+		unlock(t, w)
+		return err, nil, nil
+	}
+	both = p.fields()
+	require.Contains(t, both, w.Owner()+":write")
+	require.Contains(t, both, h.Owner())
+	require.NotEqual(t, w.Owner(), h.Owner(), "by another name")
+	unlock(t, w)
+	read = p.fields()
+	require.NoError(t, h.Context().Err())
+	unlock(t, h)
+	require.Empty(t, p.fields())
+	return nil, both, read
+}
+
+// Who writes can read, also after a call to read was cancelled whose name may still arrive.
+func TestReadAfterCancelledRead(t *testing.T) {
+	err, both, read := readsAgain(t)
+	require.NoError(t, err)
+	require.Len(t, both, 3)
+	require.Equal(t, "read", read["mode"])
+	require.Len(t, read, 2)
+}
+
+// The control: by another name, without saying by which it writes, it is refused.
+func TestReadAfterCancelledReadControl(t *testing.T) {
+	err, _, _ := readsAgain(t, mutant.Hook(lua.RwRead, "(ARGV[6] ~= '' and ARGV[6] or owner)", "owner"))
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 }

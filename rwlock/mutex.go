@@ -9,10 +9,10 @@
 //     with that hold.
 //   - An owner that reads and wants to write would wait for itself. Lock returns [ErrUpgrade] at
 //     once. Unlock the read hold first, and read again under the write hold.
-//   - Readers and writers take turns. While a writer waits, readers that come after it wait too,
-//     except those that re-enter. Of the writers that wait when a reader comes, the reader lets one
-//     go first. So neither side starves. A writer that stops waiting lets the readers in at once; one
-//     that died does so within five seconds.
+//   - A writer that waits holds back new readers: those that come after it wait too, except those
+//     that re-enter. A reader lets at most one waiting writer go first, and then competes with
+//     writers as those who wait for an rlock do. A writer that stops waiting lets the readers in at
+//     once; one that died does so within five seconds.
 //   - All readers that wait are woken together.
 //   - Each reader has a lease of its own, which its client renews. A writer waits for no reader whose
 //     lease has ended. Redisson's clients renew the hash and leave the fields of dead readers in it.
@@ -26,8 +26,18 @@
 //     writers are served first come, first served.
 //   - That Redisson's readers wait for a writer. They do not know of waiting writers, and with enough
 //     of them no writer ever gets in.
+//   - That a reader gets in among many writers within so many writes: nothing holds writers back for
+//     readers that wait. Beside 8 goroutines of 2 clients that wrote all the time, half of the reads
+//     were passed by 3 to 26 writes, depending on how far away the reader was, and one by 210; none
+//     waited for longer than two seconds.
+//   - That readers of this library and of Redisson outlive each other's leases: a renewal of
+//     Redisson's sets the end of the whole lock to its lockWatchdogTimeout. Where its readers share
+//     the lock, the lease must not be longer than that. Both are 30 seconds by default.
+//   - That a reader of Redisson's is let in as soon as an owner that reads on has stopped to write
+//     and its time of [holdfast.HoldAtLeast] is over: it may wait until that owner renews its lease.
 //   - That a writer notices within a moment that the last reader has died. It looks every two
-//     seconds, and when the longest lease that it was told of has ended.
+//     seconds, and when the longest lease that it was told of has ended. Of more than 256 readers it
+//     does not look at each lease: it waits until the lock ends as a whole.
 //
 // # Cost
 //
@@ -45,7 +55,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// ErrUpgrade says that the owner reads and wants to write: it would wait for itself. Nothing is sent.
+// ErrUpgrade says that the owner reads and wants to write: it would wait for itself. Lock says so
+// at once, or when the owner is granted a read while it waits.
 var ErrUpgrade = errors.New("this owner holds the lock to read, so to write it would wait for itself; unlock the read hold first, " +
 	"or write first and read under the write hold's context")
 
@@ -94,7 +105,7 @@ func (m *RWMutex) Name() string {
 // With the second and the third, errors.Is is true for the cause of the context too. After any error
 // the lock is not held, and a grant that the server may have made is given back.
 func (m *RWMutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	if err := m.mayWrite(ctx, "lock"); err != nil {
+	if err := m.check("lock"); err != nil {
 		return nil, err
 	}
 	h, err := m.write.Lock(ctx, opts...)
@@ -104,7 +115,7 @@ func (m *RWMutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.
 // TryLock is Lock without waiting. If anybody else reads or writes, TryLock returns
 // [holdfast.ErrNotAcquired] at once. It may overtake writers that wait, and keeps no reader out.
 func (m *RWMutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	if err := m.mayWrite(ctx, "try"); err != nil {
+	if err := m.check("try"); err != nil {
 		return nil, err
 	}
 	h, err := m.write.TryLock(ctx, opts...)
@@ -149,17 +160,6 @@ func (r *reader) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.H
 // TryLock is [RWMutex.TryRLock].
 func (r *reader) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	return (*RWMutex)(r).TryRLock(ctx, opts...)
-}
-
-// mayWrite refuses an owner that reads and does not write.
-func (m *RWMutex) mayWrite(ctx context.Context, op string) error {
-	if err := m.check(op); err != nil {
-		return err
-	}
-	if ctx != nil && m.read.HeldUnder(ctx) && !m.write.HeldUnder(ctx) {
-		return m.fail(op, ErrUpgrade)
-	}
-	return nil
 }
 
 // check returns an error for a zero or nil RWMutex, so that its methods do not panic.

@@ -14,6 +14,10 @@ const kindName = "rwlock"
 // does, new readers wait, so it is what a writer that died costs them.
 const place = 5 * time.Second
 
+// looks is after how long a reader looks again that one of Redisson's writers keeps out. Redisson
+// announces nothing when who writes and reads stops to write.
+const looks = 2 * time.Second
+
 var placeMillis any = place.Milliseconds()
 
 // protocol has a lock's keys. It makes the calls of the scripts that both sides share.
@@ -67,11 +71,11 @@ func (p writing) Acquire(a kind.Ask) lua.Call {
 }
 
 func (p writing) Release(owner, publish string) lua.Call {
-	return lua.RwWriteRelease.Call(p.name, p.channel, p.writers, p.keys.Reader(owner), owner, kind.Publish(publish))
+	return lua.RwWriteRelease.Call(p.name, p.channel, p.writers, owner, kind.Publish(publish))
 }
 
 func (p writing) Leave(owner string, rest time.Duration, publish string) lua.Call {
-	return lua.RwLeave.Call(p.name, p.channel, p.keys.Reader(owner), owner, kind.Millis(rest), kind.Publish(publish))
+	return lua.RwLeave.Call(p.name, p.channel, owner, kind.Millis(rest), kind.Publish(publish))
 }
 
 func (p writing) Renew(owner string, lease time.Duration) lua.Call {
@@ -97,12 +101,13 @@ var (
 
 func (reading) Side() string { return kind.Reading }
 
-// Places is [kind.Placer.Places]: a reader has no place, but a ticket.
-func (reading) Places() kind.Places { return kind.Places{Fields: 2, Ticket: 1} }
+// Places is [kind.Placer.Places]: a reader has no place, but a ticket. A writer looks in good time anyway, to keep its place.
+func (reading) Places() kind.Places { return kind.Places{Fields: 2, Ticket: 1, Foreign: looks} }
 
 func (p reading) Acquire(a kind.Ask) lua.Call {
 	lease, ttl := p.boxes.Lease(a.Lease)
-	return lua.RwRead.Call(p.name, p.token, p.writers, p.keys.Reader(a.Owner), a.Owner, lease, ttl, a.Until, a.Ticket)
+	return lua.RwRead.Call(p.name, p.token, p.writers, p.keys.Reader(a.Owner), a.Owner, lease, ttl, a.Until, a.Ticket,
+		a.Beside)
 }
 
 func (p reading) Release(owner, publish string) lua.Call {

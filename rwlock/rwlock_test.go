@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
@@ -331,4 +332,74 @@ func TestOtherKeys(t *testing.T) {
 	_, err = none.RLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
 	require.True(t, strings.Contains(err.Error(), "rwlock.New"))
+}
+
+// TestStaysWhileReading: a lock that its writer has left ends its stay when that was promised, though
+// the owner goes on reading, and also after that.
+func TestStaysWhileReading(t *testing.T) {
+	const stay = time.Second
+	for _, reads := range []bool{true, false} {
+		l := newLab(t)
+		m, other := l.process(nil), l.process(nil)
+		own := holdfast.WithOwner(t.Context())
+		h, err := m.Lock(own, holdfast.HoldAtLeast(stay))
+		w := hold(t, h, err)
+		h, err = m.RLock(own)
+		r := hold(t, h, err)
+		second := background(t.Context(), other.RLock) // told, or it would wait for a lease of 30 s
+		eventually(t, "it waits", func() bool { return l.listening() == 1 })
+		unlock(t, w)
+		if !reads {
+			unlock(t, r)
+			left, err := l.rdb.PTTL(t.Context(), l.name).Result()
+			require.NoError(t, err)
+			require.LessOrEqual(t, left, stay, "no key is longer there")
+		}
+		s := granted(t, second)
+		if reads {
+			require.NoError(t, r.Context().Err())
+			require.Equal(t, map[string]string{"mode": "read", r.Owner(): "1", s.Owner(): "1"}, l.fields())
+			unlock(t, r)
+		}
+		unlock(t, s)
+		require.Empty(t, l.fields())
+	}
+}
+
+// upgradesWhileWaiting has one owner wait to read and to write behind a writer, until it reads first.
+// It returns what came of the write while it reads.
+func upgradesWhileWaiting(t *testing.T, opts ...holdfast.Option) error {
+	t.Helper()
+	l := newLab(t)
+	m, foreign := l.process(nil), l.process(nil)
+	for {
+		h, err := foreign.Lock(t.Context())
+		w := hold(t, h, err)
+		own := holdfast.WithOwner(t.Context())
+		reader := background(own, m.RLock)
+		eventually(t, "it waits to read", func() bool { return l.listening() == 1 })
+		writer := background(own, m.Lock, opts...)
+		eventually(t, "it waits to write", func() bool { return l.waiting() == 1 })
+		unlock(t, w)
+		r := granted(t, reader)
+		w2 := <-writer
+		unlock(t, r)
+		if w2.err != nil {
+			eventually(t, "nobody waits", func() bool { return l.waiting() == 0 && l.listening() == 0 })
+			return w2.err
+		}
+		unlock(t, w2.hold) // it was first, and may read
+		eventually(t, "nobody listens", func() bool { return l.listening() == 0 })
+	}
+}
+
+// TestUpgradeWhileWaiting: who waits to write is told so when the owner is granted a read.
+func TestUpgradeWhileWaiting(t *testing.T) {
+	require.ErrorIs(t, upgradesWhileWaiting(t), rwlock.ErrUpgrade)
+}
+
+// The control: else it waits for itself.
+func TestUpgradeWhileWaitingControl(t *testing.T) {
+	t.Cleanup(defence.Upgrade.Without(t))
+	require.ErrorIs(t, upgradesWhileWaiting(t, holdfast.Wait(200*time.Millisecond)), holdfast.ErrNotAcquired)
 }

@@ -26,7 +26,9 @@ func newSide(c *engine.Client, p kind.Protocol, shared bool, opts []engine.Optio
 // Traits is [engine.Backend.Traits].
 func (s *server) Traits() engine.Traits {
 	t := s.Backend.Traits()
-	t.Shared, t.Together = s.shared, s.shared
+	if t.Shared, t.Together = s.shared, s.shared; !s.shared {
+		t.Upgrade = ErrUpgrade
+	}
 	return t
 }
 

@@ -46,12 +46,19 @@ func (g *grant) tokens() int {
 // when to ask again if nobody tells.
 func (g *grant) attempt() (*Hold, time.Duration, error) {
 	r, owed := g.asked, &g.courtesy
+	beside, err := g.owner.beside(g.base)
+	if err != nil {
+		return nil, 0, err
+	}
 	start, vain := g.headStart(), owed.vain
 	owed.vain, owed.asked = 0, max(owed.asked, start)
 	n := g.bid.Ask(Attempt{
 		Wait: r.wait, Want: &r.want, Once: r.once, Tokens: g.tokens(), Failed: &g.failed,
-		headStart: start, ends: max(owed.asked, vain),
+		beside: beside, headStart: start, ends: max(owed.asked, vain),
 	})
+	if n.Refused && g.refusedByItself(n.By.Owner) {
+		return nil, 0, g.base.selfish()
+	}
 	if n.Refused {
 		g.denied(n.By)
 		return nil, n.Again, n.By.Mistake(g.base.Key.Name)

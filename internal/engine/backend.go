@@ -46,6 +46,9 @@ type Traits struct {
 	Together bool
 	// Sided says that the lock has several sides, see [kind.Sided].
 	Sided bool
+	// Upgrade is why an owner that holds another side of the lock, and not this one, is refused this
+	// one: it would wait for itself. Nil: it may have both.
+	Upgrade error
 	// Recalls says that the backend is a [Recaller], so that a lock can be kept, see [Keep].
 	Recalls bool
 	// NoReentry says that each acquisition is an owner of its own, as with the permits of a
@@ -82,6 +85,7 @@ type Attempt struct {
 	Tokens int                    // that are wanted, for those to whom the lock is handed on
 	Failed *atomic.Pointer[error] // what an attempt comes to that gets no answer
 
+	beside    string        // the name by which the owner holds another side of the lock; empty: it does not
 	headStart time.Duration // for which the client is to be let go first if this is refused
 	ends      time.Duration // the longest head start that is over if it is granted
 }

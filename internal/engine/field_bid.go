@@ -30,7 +30,7 @@ func (f *field) Ask(a Attempt) Result {
 			return s.protocol.Acquire(kind.Ask{
 				Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.server.Publish,
 				Tokens: a.Tokens, Until: c.server.Clock.Limit(), HeadStart: a.headStart, Ends: a.ends, Place: place,
-				Ticket: f.ticket, Count: a.Want.Count,
+				Ticket: f.ticket, Count: a.Want.Count, Beside: a.beside,
 			})
 		}
 		if a.Once {
@@ -58,6 +58,9 @@ func (f *field) Ask(a Attempt) Result {
 	if place {
 		f.SetPlaced(true)
 		n.Again = min(n.Again, s.places.Kept/3)
+	}
+	if d := s.places.Foreign; d > 0 && remote.IsForeign(n.By.Owner) {
+		n.Again = min(n.Again, d)
 	}
 	if i := s.places.Ticket; i > 0 && f.ticket == "" {
 		f.ticket = o.Reply.Text(i)

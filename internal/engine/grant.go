@@ -143,6 +143,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	if !watched {
 		return nil, errs.ErrClosed
 	}
+	g.turnAway()
 	return h, nil
 }
 

@@ -23,6 +23,7 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 	if err := b.prepare(r, opts); err != nil {
 		return nil, Raise(err)
 	}
+	r.refusable(b)
 	defer r.cancel()
 	r.late = r.ctx.Err() != nil
 	own := ownerOf(r, b)
@@ -53,5 +54,5 @@ func (r *request) raise(b *Lock, err error) error {
 	if r.late && errors.Is(err, errs.ErrUnavailable) && !errors.Is(err, errs.ErrNotAcquired) {
 		err = errs.Unasked(b.Over(r.ctx))
 	}
-	return Raise(Under(r.ctx, err))
+	return Raise(b.selfishly(Under(r.ctx, err)))
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 
@@ -95,9 +94,9 @@ func (o *owner) enter(b *Lock, r *request) (*grant, error) {
 		}
 	}
 	id := o.idLocked(b, r.want.keep > 0)
-	if b.traits.Sided && len(o.grants) > 0 {
-		if s := o.siblingLocked(b); s != nil && s.id != id {
-			return nil, errs.Both(errs.ErrLost, errOldName)
+	if b.traits.Sided {
+		if _, err := o.besideLocked(b); err != nil {
+			return nil, err
 		}
 	}
 	g := newGrant(b, o, id, r)
@@ -108,10 +107,6 @@ func (o *owner) enter(b *Lock, r *request) (*grant, error) {
 	}
 	return g, nil
 }
-
-// errOldName is why an owner cannot get one side of a lock while it holds the other one by a name in
-// Redis that is not used for anything new: the server would take it for two owners.
-var errOldName = errors.New("a hold of this owner was lost before; unlock its other hold of this lock first, or use another owner")
 
 // againLocked looks for this lock, or for its name by another kind, among the grants of an owner.
 // (It is not a part of enter because most callers do not need it: it would enlarge the stack of
@@ -177,33 +172,6 @@ func (o *owner) otherKindLocked(b *Lock) string {
 		}
 	}
 	return ""
-}
-
-// siblingLocked returns the owner's live grant at another side of the same lock; nil if there is
-// none.
-func (o *owner) siblingLocked(b *Lock) *grant {
-	for _, side := range kind.Sides {
-		key := b.Key
-		if key.Side = side; key == b.Key {
-			continue
-		}
-		if g := o.findLocked(lockKey{b.Client, key}); g != nil && g.isLive() {
-			return g
-		}
-	}
-	return nil
-}
-
-// HeldUnder reports whether the owner that the context carries holds the lock.
-func (b *Lock) HeldUnder(ctx context.Context) bool {
-	o, ok := ctx.Value(ownerKey{}).(*owner)
-	if !ok {
-		return false
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	g := o.findLocked(lockKey{b.Client, b.Key})
-	return g != nil && g.isLive()
 }
 
 func (o *owner) findLocked(key lockKey) *grant {

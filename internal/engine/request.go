@@ -11,12 +11,13 @@ import (
 // request is one call of Lock or TryLock.
 type request struct {
 	want   Settings
-	ctx    context.Context    // the caller's, from which the hold derives
-	wait   context.Context    // bounds the waiting
-	cancel context.CancelFunc // frees what wait takes
-	once   bool               // the server is asked once
-	late   bool               // ctx had ended before
-	place  *queue.Ticket      // in the local queue, if it had to wait there
+	ctx    context.Context         // the caller's, from which the hold derives
+	wait   context.Context         // bounds the waiting
+	cancel context.CancelFunc      // frees what wait takes
+	refuse context.CancelCauseFunc // ends the wait; nil if nobody has to
+	once   bool                    // the server is asked once
+	late   bool                    // ctx had ended before
+	place  *queue.Ticket           // in the local queue, if it had to wait there
 }
 
 // prepare applies the options to a request that has the rest.

@@ -93,6 +93,9 @@ type Places struct {
 	// Ticket is where a refusal has a text that the later attempts of the same request bring along.
 	// Zero: nowhere.
 	Ticket int
+	// Foreign is after how long at most who was refused because of a client of another library looks
+	// again: such clients do not announce all that lets others in. Zero: when the lease ends.
+	Foreign time.Duration
 	// Kept is for how long a place counts that an attempt took, if the kind's waiters take one by
 	// asking, and keep it by asking again. Who leaves gives it back by Release. Zero: they do not.
 	Kept time.Duration
@@ -149,6 +152,9 @@ type Ask struct {
 	Until int64
 	// Ticket is that of the first refusal of this request; empty: there was none.
 	Ticket string
+	// Beside is the name by which the owner holds another side of the lock; empty: it holds none. It
+	// is not always Owner.
+	Beside string
 	// HeadStart is for how long the client is to be let go first if this is refused, and Ends the
 	// longest head start that is over if it is granted. Zero: none. Only a [Hander] knows them.
 	HeadStart, Ends time.Duration

@@ -39,6 +39,12 @@ func IsOwner(field string) bool {
 	return ok && err == nil
 }
 
+// IsForeign reports whether an owner is one of Redisson's.
+func IsForeign(owner string) bool {
+	at := strings.LastIndexByte(owner, ':') + 1
+	return at > 0 && IsOwner(owner) && !strings.ContainsRune(letters, rune(owner[at]))
+}
+
 // Called is the client of an owner, and the command by which it wants to be called; empty if it does
 // not.
 func Called(owner string) (client, command string) {

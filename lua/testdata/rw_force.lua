@@ -22,6 +22,27 @@ if found == 0 then
   if call('HLEN', name) == 0 then call('DEL', name) end -- a replica refuses it
   return {-1}
 end
+local mode = call('HGET', name, 'mode')
+if mode == 'write' then
+  local time = call('TIME')
+  local micros = time[2]
+  if #micros < 6 then micros = string.rep('0', 6 - #micros) .. micros end
+  local clock = time[1] .. micros
+  local stays = nil
+  if mode == 'write' and call('HLEN', name) <= 128 then
+    for _, left in ipairs(call('HKEYS', name)) do
+      local ends = string.find(left, ':h0%d+:write$') and string.match(call('HGET', name, left), '^till(%d+)$')
+      if ends then
+        stays = ends - time[1] * 1000 - math.floor(time[2] / 1000)
+        if stays <= 0 then
+          call('HDEL', name, left) -- first: it is allowed when out of memory, and then what is behind it is
+          mode = call('HLEN', name) > 1 and 'read' or nil
+          if mode then call('HSET', name, 'mode', mode) else call('DEL', name) end
+        end
+      end
+    end
+  end
+end
 if call('HLEN', name) == 1 and call('HEXISTS', name, 'mode') == 1 then call('DEL', name) end
 if command ~= '' then
   local to, text = KEYS[2], '1'

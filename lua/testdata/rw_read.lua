@@ -4,10 +4,10 @@
 --       clock         4 the owner's lease to read
 -- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms
 --       4 until when this may be executed, us by the server's clock
---       5 the ticket of the first refusal, empty if there was none
+--       5 the ticket of the first refusal, empty if there was none   6 the name by which the owner writes, empty if it does not, or by ARGV[1]
 -- Reply {1, token, token, time}  granted: the owner reads once. The token is that of the last write, or the server's time if none is
 --                     known, as decimal text
---       {0, ms, ticket, owner}   somebody else writes, whose lease has so much left, or waits to write, whose place counts for so long
+--       {0, ms, ticket, owner}   somebody else writes, whose lease has so much left, or has left a lock that stays taken for so long, or waits to write, whose place counts for so long
 --       {0, pttl, ticket, field...}   the key is no read-write lock: its fields, or how many there are of more than four
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
 -- Atomic: the hash, its time to live, the owner's lease and the token change together or not at all. Harmless when repeated: the lease
@@ -31,7 +31,21 @@ local limit = ARGV[4]
 if limit and (#limit < #clock or #limit == #clock and limit < clock) then return {-2, clock} end
 local held = call('HMGET', name, 'mode', owner)
 local mode, last = held[1], call('GET', tokens)
-if mode == 'write' then held[3] = call('HEXISTS', name, owner .. ':write') == 1 end
+local stays = nil
+if mode == 'write' and call('HLEN', name) <= 128 then
+  for _, left in ipairs(call('HKEYS', name)) do
+    local ends = string.find(left, ':h0%d+:write$') and string.match(call('HGET', name, left), '^till(%d+)$')
+    if ends then
+      stays = ends - time[1] * 1000 - math.floor(time[2] / 1000)
+      if stays <= 0 then
+        call('HDEL', name, left) -- first: it is allowed when out of memory, and then what is behind it is
+        mode = call('HLEN', name) > 1 and 'read' or nil
+        if mode then call('HSET', name, 'mode', mode) else call('DEL', name) end
+      end
+    end
+  end
+end
+if mode == 'write' then held[3] = call('HEXISTS', name, (ARGV[6] ~= '' and ARGV[6] or owner) .. ':write') == 1 end
 if last and string.find(last, '%D') then
   local n = not string.find(last, '%D') and tonumber(last)
   if not n or n >= 9007199254740991 then
@@ -48,7 +62,7 @@ if mode ~= 'read' and not held[3] then
     if mode then
       for _, field in ipairs(some) do
         local writer = string.match(field, '^(.*):write$')
-        if writer then return {0, pttl, ticket, writer} end
+        if writer then return {0, stays or pttl, ticket, writer} end
       end
     end
     if fields > 4 then return {0, pttl, ticket, fields} end

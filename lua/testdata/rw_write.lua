@@ -6,7 +6,7 @@
 --       5 until when this may be executed, us by the server's clock
 --       6 for how long the owner has a place among the waiting writers if it is refused, ms; 0: it has none
 -- Reply {1, token, token, time}  granted: the owner writes once; the token is a decimal string, greater than every one before
---       {0, ms, '', owner}   somebody else writes, or reads, and the lease has so much left; of readers it is one of them and the longest lease
+--       {0, ms, '', owner}   somebody else writes, or reads, and the lease has so much left, or the lock stays taken for so long; of readers it is one of them and the longest lease
 --       {0, pttl, '', field...}   the key is no read-write lock: its fields, or how many there are of more than four
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
 -- Atomic: the hash, its time to live, the token and the place change together or not at all. A repeated attempt gets the outcome of the
@@ -22,6 +22,20 @@ local clock = time[1] .. micros
 local limit = ARGV[5]
 if limit and (#limit < #clock or #limit == #clock and limit < clock) then return {-2, clock} end
 local mode, field = call('HGET', name, 'mode'), owner .. ':write'
+local stays = nil
+if mode == 'write' and call('HLEN', name) <= 128 then
+  for _, left in ipairs(call('HKEYS', name)) do
+    local ends = string.find(left, ':h0%d+:write$') and string.match(call('HGET', name, left), '^till(%d+)$')
+    if ends then
+      stays = ends - time[1] * 1000 - math.floor(time[2] / 1000)
+      if stays <= 0 then
+        call('HDEL', name, left) -- first: it is allowed when out of memory, and then what is behind it is
+        mode = call('HLEN', name) > 1 and 'read' or nil
+        if mode then call('HSET', name, 'mode', mode) else call('DEL', name) end
+      end
+    end
+  end
+end
 local mine = mode == 'write' and ARGV[4] == '1' and call('HEXISTS', name, field) == 1
 local blocked, dead = nil, false
 if mode == 'read' then
@@ -59,7 +73,7 @@ elseif not mine then
       if mode then
         for _, field in ipairs(some) do
           local writer = string.match(field, '^(.*):write$')
-          if writer then return {0, pttl, ticket, writer} end
+          if writer then return {0, stays or pttl, ticket, writer} end
         end
       end
       if fields > 4 then return {0, pttl, ticket, fields} end

@@ -111,7 +111,8 @@ var (
 
 	// Of a read-write lock.
 
-	Upgrade Switch // who reads and wants to write is refused, and does not wait for itself
+	Upgrade   Switch // who reads and wants to write is refused, and does not wait for itself
+	PlaceBack Switch // who leaves while it asks gives back what it may have got, be it a place only
 
 	// Of several locks that are taken as one.
 

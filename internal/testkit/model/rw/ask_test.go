@@ -42,8 +42,6 @@ func (m *rwlock) wants(s state, c int, emit func(string, state)) {
 			continue
 		case side == write && other.id != 0 && !m.off.has(upgrade):
 			continue // ErrUpgrade: nothing is sent
-		case other.id != 0 && other.id != id && !m.off.has(siblings):
-			continue // it would be another owner to the server
 		}
 		n := s
 		nc := &n.clients[c]
@@ -88,7 +86,7 @@ func (m *rwlock) asks(s state, c int, emit func(string, state)) {
 // attempt is the request of a client that asks.
 func (m *rwlock) attempt(cl *client) message {
 	if cl.side == read {
-		return message{kind: askRead, id: cl.id, count: cl.ticket, again: cl.stray}
+		return message{kind: askRead, id: cl.id, count: cl.ticket, again: cl.stray, beside: cl.held[write].id}
 	}
 	return message{kind: askWrite, id: cl.id, again: cl.stray && !m.off.has(againWaiting)}
 }

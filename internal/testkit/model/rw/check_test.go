@@ -54,7 +54,7 @@ func (m *rwlock) judgeRead(s *state, before *server, r message, a answer) {
 	cl := &s.clients[clientOf(r.id)]
 	asker := cl.id == r.id && cl.ticket == r.count
 	if a.status != lua.Done {
-		byWriter := before.mode == writing && !before.writes(r.id) && before.writer != 0
+		byWriter := before.mode == writing && !before.writes(r.id) && before.writer != 0 && !before.over()
 		switch {
 		case byWriter:
 		case asker && cl.asked && cl.let:
@@ -69,7 +69,7 @@ func (m *rwlock) judgeRead(s *state, before *server, r message, a answer) {
 	}
 	s.top = max(s.top, a.token)
 	m.granted(s, before)
-	if before.reads(r.id) || before.writes(r.id) || asker && cl.let || !asker && r.count > 0 {
+	if before.reads(r.id) || before.writes(r.id) || r.beside != 0 && before.writes(r.beside) || asker && cl.let || !asker && r.count > 0 {
 		return
 	}
 	for c := range m.clients {
@@ -83,7 +83,7 @@ func (m *rwlock) judgeRead(s *state, before *server, r message, a answer) {
 func (m *rwlock) judgeWrite(s *state, before *server, r message, a answer) {
 	cl := &s.clients[clientOf(r.id)]
 	if a.status != lua.Done {
-		if before.mode == reading && before.rest() == 0 {
+		if (before.mode == reading || before.over()) && before.rest() == 0 {
 			s.wrong |= outlived
 		}
 		if cl.id == r.id && cl.side == write && cl.granted == 0 {
@@ -129,7 +129,7 @@ func (m *rwlock) judge(s *state, before *server, kind uint8, but uint16) {
 			s.wrong |= anothers
 		}
 	}
-	wrote := before.writer != 0 && (but&(1<<(before.writer-1))) == 0
+	wrote := before.writer != 0 && !before.over() && (but&(1<<(before.writer-1))) == 0
 	if wrote && (s.writer != before.writer || s.left != before.left) {
 		s.wrong |= anothers
 	}
@@ -144,7 +144,7 @@ func (m *rwlock) judge(s *state, before *server, kind uint8, but uint16) {
 // wouldBe reports whether a client that waits would be granted the lock if it asked.
 func (m *rwlock) wouldBe(k server, cl *client) bool {
 	if cl.side == read {
-		return k.read(0, cl.id, 1, cl.ticket).status == lua.Done
+		return k.read(0, cl.id, 1, cl.ticket, cl.held[write].id).status == lua.Done
 	}
 	return k.write(0, cl.id, 1, 0, cl.stray).status == lua.Done
 }
@@ -194,6 +194,9 @@ func (m *rwlock) checkSteps(s *state) error {
 	if s.fields() != (s.mode != nobody) || s.mode != nobody && (s.ttl == 0 || s.ttl > m.longest()) ||
 		s.places != [ids]uint8{} && (s.keptFor == 0 || s.keptFor > m.place) {
 		return errEndless
+	}
+	if s.left && s.readers == [ids]reader{} && s.ttl > s.stay && (m.only == nil || errors.Is(m.only, errLonger)) {
+		return errLonger
 	}
 	for _, r := range s.readers {
 		if r.lease > m.longest() || s.ttl < r.lease && r.count > 0 && m.only == nil {

@@ -99,6 +99,8 @@ type found struct {
 	ttl, tokenTTL, writersTTL uint8
 	leases                    [requesters]uint8
 	places                    map[string]uint8
+	left                      string // the field of who has left the lock, which stays taken
+	till                      int64  // until when, ms of the server's clock
 }
 
 // look asks for all keys in one go.
@@ -114,6 +116,13 @@ func (r *replay) look() (f found) {
 		require.NoError(r.t, err)
 	}
 	f.hash, f.places = hash.Val(), map[string]uint8{}
+	for field, value := range f.hash {
+		if ms, ok := strings.CutPrefix(value, "till"); ok {
+			f.left = field
+			f.till, _ = strconv.ParseInt(ms, 10, 64)
+			f.hash[field] = tillTicks(int64(ticksLeft(max(time.UnixMilli(f.till).Sub(now.Val()), -2))))
+		}
+	}
 	f.token, _ = token.Int64()
 	f.ttl, f.tokenTTL, f.writersTTL = ticksLeft(ttls[0].Val()), ticksLeft(ttls[1].Val()), ticksLeft(ttls[2].Val())
 	for i := range f.leases {
@@ -172,7 +181,12 @@ func (r *replay) hash() map[string]string {
 		if k.left {
 			field = strings.Replace(field, ":h", ":h0", 1)
 		}
-		want[field] = strconv.Itoa(int(k.count))
+		if want[field] = strconv.Itoa(int(k.count)); k.left {
+			want[field] = tillTicks(int64(k.stay))
+		}
 	}
 	return want
 }
+
+// tillTicks is the value of the field of who has left a lock that stays taken for so long.
+func tillTicks(ticks int64) string { return "till " + strconv.FormatInt(ticks, 10) }

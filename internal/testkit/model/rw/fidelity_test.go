@@ -59,7 +59,7 @@ func TestReadWriteModelIsLikeTheScripts(t *testing.T) {
 	}
 	t.Logf("proof: model of the read-write lock: %d steps are like the scripts': %v", histories*length, seen)
 	for _, branch := range []string{
-		"read 1", "read 0", "read with a ticket 1", "read with a ticket 0", "read late -2", "write 1", "write 0",
+		"read 1", "read 0", "read with a ticket 1", "read with a ticket 0", "read late -2", "read by another name 1", "read by another name 0", "write 1", "write 0",
 		"write again 1", "write again 0", "write, with a place 1", "write, with a place 0", "write late -2",
 		"release write 1", "release write -1", "release read 1", "release read -1", "leave 1", "leave -1",
 		"recount write 1", "recount write -1", "renew write 1", "renew write -1",
@@ -84,6 +84,7 @@ func TestReadWriteModelUnlikeTheScripts(t *testing.T) {
 		"mode": downgradeMode, "reader's end": readTold, "others": othersStay, "dead others": othersLooked,
 		"absolute": absolute, "brings back": renewExists, "shortens": renewKeeps, "stays": leaveStays,
 		"leaver's end": leaveTold, "name": leaveRenames, "seen": forceSeen,
+		"another name": siblings, "stay's end": stayEnds, "stay": staySaid, "stay after a read": stayShortens,
 	} {
 		t.Run(what, func(t *testing.T) {
 			for h := range uint64(200) {
@@ -231,10 +232,19 @@ func (r *replay) asks(n int, e *terms) (what string, call lua.Call, want answer)
 		}
 		return "write" + what, lua.RwWrite.Call(e.name, e.token, e.writers, e.owner, e.ms, e.tokenMS, again, until, kept), want
 	}
-	if until != "1" || off.has(lateness) {
-		want = k.read(off, e.id, e.lease, ticket)
+	beside, as := uint8(0), ""
+	if r.few(3) == 0 {
+		what += " by another name"
+		beside = 1 + r.few(requesters)
+		if k.writer != 0 && r.few(2) == 0 {
+			beside = k.writer
+		}
+		as = r.owner(beside)
 	}
-	call = lua.RwRead.Call(e.name, e.token, e.writers, e.reader, e.owner, e.ms, e.tokenMS, until, r.tickets[ticket])
+	if until != "1" || off.has(lateness) {
+		want = k.read(off, e.id, e.lease, ticket, beside)
+	}
+	call = lua.RwRead.Call(e.name, e.token, e.writers, e.reader, e.owner, e.ms, e.tokenMS, until, r.tickets[ticket], as)
 	return "read" + what, call, want
 }
 
@@ -244,17 +254,17 @@ func (r *replay) orders(n int, e *terms) (what string, call lua.Call, want answe
 	const publish = "PUBLISH"
 	switch {
 	case n < 25:
-		return "release write", lua.RwWriteRelease.Call(e.name, e.listen, e.writers, e.reader, e.owner, publish),
+		return "release write", lua.RwWriteRelease.Call(e.name, e.listen, e.writers, e.owner, publish),
 			k.releaseWrite(off, e.id)
 	case n < 30:
 		return "release read", lua.RwReadRelease.Call(e.name, e.listen, e.reader, e.owner, publish),
 			k.releaseRead(off, e.id, r.listening)
 	case n < 33:
 		rest := 1 + r.few(3)
-		if k.ttl == max(rest, k.readers[e.id-1].lease) {
+		if stands := k.taken(0); k.mode == writing && rest == stands || rest == k.readers[e.id-1].lease {
 			rest = k.ttl + 1 // else it would depend on the millisecond which of them is the longer one
 		}
-		return "leave", lua.RwLeave.Call(e.name, e.listen, e.reader, e.owner, r.millis(rest), publish), k.leave(off, e.id, rest)
+		return "leave", lua.RwLeave.Call(e.name, e.listen, e.owner, r.millis(rest), publish), k.leave(off, e.id, rest)
 	case n < 36:
 		return "recount write", lua.Recount.Call(e.name, e.field, e.count, e.ms), k.recountWrite(off, e.id, e.count, e.lease)
 	case n < 39:
@@ -337,6 +347,9 @@ func (r *replay) tick() {
 	r.model.tick()
 	f := r.look()
 	ctx, p := r.t.Context(), r.rdb.Pipeline()
+	if f.left != "" {
+		p.HSet(ctx, r.at.Name, f.left, "till"+strconv.FormatInt(f.till-tickLength.Milliseconds(), 10))
+	}
 	for owner := range f.places {
 		p.ZIncrBy(ctx, r.at.Writers, -float64(tickLength.Milliseconds()), owner)
 	}

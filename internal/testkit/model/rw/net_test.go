@@ -28,7 +28,7 @@ func (m *rwlock) run(s *state, r message, straggler bool) (a answer) {
 			return answer{status: lua.Late}
 		}
 		if r.kind == askRead || r.kind == lateRead {
-			a = s.read(m.off, r.id, m.leases[c], r.count)
+			a = s.read(m.off, r.id, m.leases[c], r.count, r.beside)
 			m.judgeRead(s, &before, r, a)
 		} else {
 			a = s.write(m.off, r.id, m.leases[c], m.place, r.again)
@@ -179,7 +179,7 @@ func (m *rwlock) lateAnswer(s state, i int, r message, emit func(string, state))
 	n = s
 	n.take(i)
 	n.faults--
-	m.keep(&n, message{kind: kindOf(side, askWrite, askRead), id: r.id, count: r.count, again: r.again})
+	m.keep(&n, message{kind: kindOf(side, askWrite, askRead), id: r.id, count: r.count, again: r.again, beside: r.beside})
 	if m.beginUndo(&n, side, r.id, true) {
 		emit(labels[c][lLateUnheard], n)
 	}

@@ -9,6 +9,7 @@ type server struct {
 	writer  uint8 // whose field it is that ends in ":write", 0: there is none
 	count   uint8 // its value
 	left    bool  // that field has been renamed: its owner does not write any more
+	stay    uint8 // for how long the lock stays taken then
 	ttl     uint8 // of the hash; endless: none
 	readers [ids]reader
 	places  [ids]uint8 // of owners that wait to write: 0 none, 1 over, else 1 and for how long it counts
@@ -44,6 +45,9 @@ func (k *server) reads(id uint8) bool { return k.readers[id-1].count > 0 }
 
 func (k *server) writes(id uint8) bool { return k.writer == id && !k.left }
 
+// over reports whether a lock is taken only by a stay that is over.
+func (k *server) over() bool { return k.left && k.stay == 0 }
+
 // rest is for how long the last of the readers' leases lasts.
 func (k *server) rest() (rest uint8) {
 	for _, r := range k.readers {
@@ -66,7 +70,7 @@ func (k *server) fields() bool {
 
 // drop deletes the hash. Leases of readers are keys of their own.
 func (k *server) drop() {
-	k.mode, k.writer, k.count, k.left, k.ttl = nobody, 0, 0, false, 0
+	k.mode, k.writer, k.count, k.left, k.stay, k.ttl = nobody, 0, 0, false, 0, 0
 	for i := range k.readers {
 		k.readers[i].count = 0
 	}
@@ -90,14 +94,42 @@ func (k *server) withdraw(id uint8) bool {
 	return had
 }
 
+// settle is the part stay: it ends a stay that is over.
+func (k *server) settle(off defence) {
+	if k.left && k.stay == 0 && !off.has(stayEnds) {
+		k.unwrite()
+	}
+}
+
+// unwrite takes the field of who writes. Who reads is left.
+func (k *server) unwrite() {
+	k.writer, k.count, k.left, k.stay = 0, 0, false, 0
+	if k.mode = reading; !k.fields() {
+		k.drop()
+	}
+}
+
+// taken is for how long a lock is said to be taken that is written.
+func (k *server) taken(off defence) uint8 {
+	if k.left && !off.has(staySaid) {
+		return k.stay
+	}
+	return k.ttl
+}
+
 // read is rw_read.lua. ticket is 0, or 1 and the ticket.
-func (k *server) read(off defence, id, lease, ticket uint8) answer {
+// beside is the name by which the owner writes; 0: it does not.
+func (k *server) read(off defence, id, lease, ticket, beside uint8) answer {
+	k.settle(off)
 	reads, writes := k.reads(id), k.writes(id)
+	if beside != 0 && !off.has(siblings) {
+		writes = k.writes(beside)
+	}
 	if k.mode == writing && !writes && !off.has(readSeesWriter) {
 		if ticket == 0 {
 			ticket = max(k.token, 1)
 		}
-		return answer{status: lua.Denied, left: k.ttl, ticket: ticket}
+		return answer{status: lua.Denied, left: k.taken(off), ticket: ticket}
 	}
 	goes := reads || writes
 	if off.has(whoReadsPasses) {
@@ -149,6 +181,7 @@ func (k *server) keepToken(lease uint8) {
 
 // write is rw_write.lua.
 func (k *server) write(off defence, id, lease, place uint8, again bool) answer {
+	k.settle(off)
 	mine := k.mode == writing && again && k.writes(id) && !off.has(againFlag)
 	blocked, left := false, uint8(0)
 	switch k.mode {
@@ -158,7 +191,7 @@ func (k *server) write(off defence, id, lease, place uint8, again bool) answer {
 		}
 		blocked = left > 0 && !off.has(writeSeesReaders)
 	case writing:
-		blocked, left = !mine, k.ttl
+		blocked, left = !mine, k.taken(off)
 	}
 	if blocked {
 		if place > 0 && !off.has(placeTaken) {
@@ -200,8 +233,8 @@ func (k *server) releaseWrite(off defence, id uint8) answer {
 	if !off.has(placeWithdrawn) {
 		k.withdraw(id)
 	}
-	k.writer, k.count, k.left = 0, 0, false
-	if rest := k.readers[id-1].lease; k.fields() && rest > 0 && !off.has(downgrade) {
+	k.writer, k.count, k.left, k.stay = 0, 0, false, 0
+	if rest := k.rest(); k.fields() && rest > 0 && !off.has(downgrade) {
 		k.ttl = rest
 		if !off.has(downgradeMode) {
 			k.mode = reading
@@ -218,8 +251,14 @@ func (k *server) releaseRead(off defence, id uint8, heard bool) answer {
 		return answer{status: lua.Gone}
 	}
 	k.readers[id-1] = reader{}
+	over := k.over()
+	k.settle(off)
+	if k.mode == writing && k.left && !off.has(stayShortens) && k.rest() <= k.stay {
+		k.ttl = k.stay
+		return answer{status: lua.Done, told: !off.has(readTold)}
+	}
 	if k.fields() && !off.has(othersStay) {
-		if k.mode == writing || !heard || k.rest() > 0 || off.has(othersLooked) {
+		if k.mode == writing || !heard && !over || k.rest() > 0 || off.has(othersLooked) {
 			return answer{status: lua.Done}
 		}
 	}
@@ -250,6 +289,7 @@ func (k *server) renewRead(off defence, id, lease, count uint8) answer {
 	default:
 		r.count--
 	}
+	k.settle(off)
 	if k.token != 0 && k.clock != 0 {
 		k.tokenTTL = max(k.tokenTTL, 2*lease)
 	}
@@ -298,12 +338,17 @@ func (k *server) leave(off defence, id, rest uint8) answer {
 	if off.has(leaveStays) {
 		return k.releaseWrite(off, id)
 	}
-	rest = max(rest, k.readers[id-1].lease)
-	ends := k.ttl <= rest
-	if !ends {
-		k.ttl = rest
+	stands := k.ttl
+	if k.left {
+		stands = k.stay
 	}
-	k.left, k.count = !off.has(leaveRenames), 1
+	ends := stands <= rest
+	if k.left && ends {
+		return answer{status: lua.Done}
+	}
+	k.stay = min(rest, stands)
+	k.ttl = max(k.stay, k.rest())
+	k.left = !off.has(leaveRenames)
 	return answer{status: lua.Done, told: !ends && !off.has(leaveTold)}
 }
 
@@ -318,6 +363,7 @@ func (k *server) force(off defence, seen uint16) answer {
 	if !found {
 		return answer{status: lua.Gone}
 	}
+	k.settle(off)
 	if !k.fields() {
 		k.drop()
 	}
@@ -326,6 +372,7 @@ func (k *server) force(off defence, seen uint16) answer {
 
 // tick is time that passes.
 func (k *server) tick() {
+	less(&k.stay)
 	if k.ttl != endless && less(&k.ttl) {
 		k.drop()
 	}

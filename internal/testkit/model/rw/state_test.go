@@ -40,12 +40,15 @@ const (
 	leaveTold                            // leave: that it ends earlier is announced
 	leaveRenames                         // leave: what comes late does not find the owner
 	forceSeen                            // force: those only who were seen
+	stayEnds                             // all: a stay that is over ends, though its owner reads on
+	staySaid                             // both: who is refused is told when the stay ends
+	stayShortens                         // release: a lock that stays taken does not last for longer than its stay
 
 	// In the client.
 	fromSending  // trust is counted from the sending, not from the reply
 	deadline     // trust ends by the client's own clock
 	fresh        // an owner id with a straggler, or that is being given back, is not used again
-	siblings     // nor one beside it, while the owner has a hold by the old one
+	siblings     // who writes and wants to read by another name says by which it writes
 	upgrade      // who reads does not ask to write
 	againWaiting // a waiter with a straggler says so in its next attempts
 	undo         // what was left is given back
@@ -117,6 +120,8 @@ type message struct {
 	lease uint8
 	step  uint8 // of an undo; aged, of an attempt that is late
 	again bool
+	// beside is, of an attempt to read, the name by which its owner writes
+	beside uint8
 }
 
 // Kinds of messages.
@@ -211,5 +216,5 @@ func order(a, b message) int {
 		return 0
 	}
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id), cmp.Compare(a.count, b.count),
-		cmp.Compare(a.lease, b.lease), cmp.Compare(a.step, b.step), flag(a.again)-flag(b.again))
+		cmp.Compare(a.lease, b.lease), cmp.Compare(a.step, b.step), cmp.Compare(a.beside, b.beside), flag(a.again)-flag(b.again))
 }
