@@ -72,7 +72,7 @@ var _ holdfast.Locker = (*Mutex)(nil)
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
-	return &Mutex{base: engine.NewLock((*engine.Client)(c), newProtocol(name), opts...)}
+	return &Mutex{base: engine.NewLock((*engine.Client)(c), newProtocol((*engine.Client)(c).InRedis(name)), opts...)}
 }
 
 // Name is the name of the lock in Redis.

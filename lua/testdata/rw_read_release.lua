@@ -1,7 +1,7 @@
 -- rw_read_release: give back a read-write lock that an owner reads, and wake those who wait for it.
 --
 -- KEYS  1 lock hash   2 channel   3 the owner's lease to read
--- ARGV  1 owner       2 PUBLISH or SPUBLISH, empty to tell nobody
+-- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce), empty to tell nobody
 -- Reply {1}           given back, and announced if nobody is left
 --       {1, error}    given back, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not read; nothing was changed
@@ -15,8 +15,10 @@ if call('HDEL', name, ARGV[1]) == 0 then return {-1} end -- a write also if it c
 call('DEL', KEYS[3])
 local left = call('HLEN', name)
 if left > 1 then
-  local heard = redis.pcall('PUBSUB', command == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', KEYS[2])
-  if heard[2] == 0 then return {1} end
+  if command ~= 'publish' then
+    local heard = redis.pcall('PUBSUB', command == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', KEYS[2])
+    if heard[2] == 0 then return {1} end
+  end
   if call('HGET', name, 'mode') == 'write' then return {1} end
   local one = true
   local rest = 0
