@@ -112,7 +112,7 @@ func NoHandoff() Option { return engine.NoHandoff() }
 //
 // A lock is not kept while calls cannot be heard: before the client has subscribed to them, which
 // the first Lock of a name begins, or where the server cannot say who listens (a cluster of Redis
-// 6). Nor is it kept if it was called back, or idle for d, several times before anybody of this
+// 6, or with [Options.ClassicPubSub]). Nor is it kept if it was called back, or idle for d, several times before anybody of this
 // client wanted it again; it is tried again later. [Client.Close] gives back what is kept.
 //
 // d is also the longest time for which the client does not ask Redis whether others listen for a

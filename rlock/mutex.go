@@ -29,7 +29,8 @@
 // A turn is up to 10 ms of hand-offs in a process with several waiters, and one grant in a process
 // with a single waiter. So processes near the server get more grants than with
 // [holdfast.NoHandoff]. Where the server cannot say whether anybody listens (a cluster of Redis 6,
-// or no permission to ask), the client gives the lock up every 10 ms.
+// ClassicPubSub of [holdfast.Options] in a later one, or no permission to ask), the client gives the
+// lock up every 10 ms.
 //
 // A lock is not handed on
 //   - when renewals fail, so that less than half of the lease is left;
