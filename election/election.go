@@ -100,8 +100,9 @@ type Leader struct {
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "billing:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Election {
-	p := newProtocol(name)
-	return &Election{base: newLock((*engine.Client)(c), p, opts), wire: p}
+	client := (*engine.Client)(c)
+	p := newProtocol(client.InRedis(name))
+	return &Election{base: newLock(client, p, opts), wire: p}
 }
 
 // Name is the name of the election in Redis.

@@ -72,7 +72,9 @@ type Latch struct {
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Latch {
-	l := &Latch{asker: engine.NewAsker((*engine.Client)(c), name), keys: keys.ForLatch(name)}
+	client := (*engine.Client)(c)
+	name = client.InRedis(name)
+	l := &Latch{asker: engine.NewAsker(client, name), keys: keys.ForLatch(name)}
 	cfg := engine.WithoutHold(defaultStay)
 	if err := cfg.AddWithoutHold(kindName, opts); err != nil && l.asker.Err == nil {
 		l.asker.Err = err

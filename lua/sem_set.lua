@@ -1,7 +1,7 @@
 -- sem_set: set how many permits a semaphore has, and hand out what is free.
 --
 -- KEYS  see part/permits.lua
--- ARGV  1 how many   2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
+-- ARGV  1 how many   2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the token's key, ms
 --       5 until when this may be executed, us by the server's clock   6 this call, so that a repeat of it is known; without a colon
 -- Reply {1}           set
 --       {1, error}    set, but what is free could not be handed out, or that could not be told

@@ -85,8 +85,9 @@ const maxAtOnce = 10_000
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "partner:{42}".
 func New(c *holdfast.Client, name string, permits int, opts ...holdfast.Option) *Semaphore {
-	p := newProtocol(name, permits)
-	s := &Semaphore{base: newLock((*engine.Client)(c), p, opts), wire: p}
+	client := (*engine.Client)(c)
+	p := newProtocol(client.InRedis(name), permits)
+	s := &Semaphore{base: newLock(client, p, opts), wire: p}
 	if s.base.Err == nil {
 		s.base.Err = checkPermits("permits", permits, maxPermits)
 	}

@@ -215,6 +215,7 @@ end
 -- listeners is how many listen on a channel at this server; nil if it does not know all of them, which is so for classic
 -- channels of a cluster.
 local function listeners(command, to)
+  if command == 'publish' then return nil end
   local counted = redis.pcall('PUBSUB', command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', to)
   return counted[2]
 end

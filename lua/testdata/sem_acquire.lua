@@ -4,7 +4,7 @@
 -- ARGV  1 how many permits there are if the server knows of none yet   2 owner   3 how many it wants   4 lease, ms
 --       5 time to live of the token's key, ms
 --       6 '1' if an earlier attempt may have run, else '0'. Who waits may have been handed them in any case
---       7 how long a place counts, ms; '0': do not wait   8 claim, ms   9 PUBLISH or SPUBLISH
+--       7 how long a place counts, ms; '0': do not wait   8 claim, ms   9 PUBLISH, SPUBLISH or publish (see announce)
 --       10 until when this may be executed, us by the server's clock
 -- Reply {1, token, token, time}   granted: all that it wants, for the whole lease
 --       {0, ms, time, 0, owner}   not granted. ms until the first lease of a permit ends, and who has it, if that is one of this
@@ -214,6 +214,7 @@ end
 
 -- listeners is how many listen on a channel at this server; nil if it does not know all of them.
 local function listeners(command, to)
+  if command == 'publish' then return nil end
   local counted = redis.pcall('PUBSUB', command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', to)
   return counted[2]
 end

@@ -2,7 +2,7 @@
 --
 -- KEYS  see part/permits.lua
 -- ARGV  1 how many permits there are if the server knows of none yet   2 how long a place counts, ms
---       3 until when this may be executed, us by the server's clock   4 claim, ms   5 PUBLISH or SPUBLISH
+--       3 until when this may be executed, us by the server's clock   4 claim, ms   5 PUBLISH, SPUBLISH or publish (see announce)
 --       6 time to live of the token's key, ms   7... the owners
 -- Reply {0, ms, time, 0, owner}   they have places, in this order, before whoever comes later, as sem_acquire says it. Who was handed
 --                   a permit hears of that as from a release; time is before that
@@ -210,6 +210,7 @@ end
 
 -- listeners is how many listen on a channel at this server; nil if it does not know all of them.
 local function listeners(command, to)
+  if command == 'publish' then return nil end
   local counted = redis.pcall('PUBSUB', command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', to)
   return counted[2]
 end
