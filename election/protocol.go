@@ -106,8 +106,9 @@ func (b *backend) Check(cfg *engine.Settings) error {
 
 // Explain is [engine.Backend.Explain].
 func (b *backend) Explain(err error) error {
+	explained := b.Backend.Explain(err)
 	if lua.IsError(err, "WRONGTYPE") {
-		err = errs.Both(fmt.Errorf("or the key %s holds something that is no announcement", b.said), err)
+		return errs.Both(fmt.Errorf("the key %s holds something that is no announcement, or", b.said), explained)
 	}
-	return b.Backend.Explain(err)
+	return explained
 }

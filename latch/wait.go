@@ -25,7 +25,8 @@ var errWaited = errors.New("waited as long as Wait allows")
 //
 // Errors:
 //   - [holdfast.ErrNotAcquired] if the wait was over first; the text says what is left to count;
-//   - [holdfast.ErrUnavailable] if Redis did not say that;
+//   - [holdfast.ErrUnavailable] if Redis did not say that. An outage of more than
+//     holdfast.Options.RetryBudget ends the wait; call Wait again;
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - [holdfast.ErrInvalid] for a bad argument;
 //   - otherwise an error of Redis.

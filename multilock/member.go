@@ -121,7 +121,7 @@ func (m *member) collides(other member) (same bool, err error) {
 	case a.Same(b) && a.Again():
 		return true, nil
 	case a.Same(b):
-		err = fmt.Errorf("%s %q is given twice, and two of its owners could wait for each other; ask it for two at once", m.kind, m.name)
+		err = fmt.Errorf("%s %q is given twice, and two of its owners could wait for each other; a multilock takes one, so get more by its Acquire", m.kind, m.name)
 	case a.Shares(b) && m.kind == other.kind:
 		err = fmt.Errorf("two sides of %s %q are given, which exclude each other; give the one that writes", m.kind, m.name)
 	case a.Shares(b):
