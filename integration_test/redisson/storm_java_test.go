@@ -49,7 +49,7 @@ func (a *actor) run(ctx context.Context) {
 
 // pause is for a while, mostly a short one.
 func (a *actor) pause(mean time.Duration) {
-	time.Sleep(time.Duration(min(a.rng.ExpFloat64(), 8) * float64(mean)))
+	<-time.After(time.Duration(min(a.rng.ExpFloat64(), 8) * float64(mean)))
 }
 
 // grant is a lock that was granted.

@@ -69,7 +69,7 @@ func (v *victim) run() error {
 		go func() { _, _ = kinds[l.Kind].make(c, l.Name).Lock(ctx) }()
 	}
 	fmt.Println("ready", c.ID())
-	select {} //nolint:staticcheck // until it is killed
+	select {} // until it is killed
 }
 
 func (v *victim) connect() redis.UniversalClient {
