@@ -32,8 +32,8 @@ interface Lockable {
 
     static Lockable of(RLock lock) {
         return new Lockable() {
-            // In milliseconds: Redisson's fair lock takes the number for that in its queue, whatever the unit, and places
-            // with deadlines of weeks are looked at as nobody's by those who share the queue.
+            // In milliseconds: Redisson's fair lock takes the number for that in its queue, whatever the unit. With nanoseconds
+            // each of its grants takes days off all places behind it, which Holdfast's then lose (package fairlock).
             public boolean tryLock(long nanos) throws Exception {
                 return lock.tryLock(TimeUnit.NANOSECONDS.toMillis(nanos), TimeUnit.MILLISECONDS);
             }
