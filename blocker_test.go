@@ -11,10 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 )
 
 // everyKind are all everyKind, on one server each.
@@ -78,6 +80,26 @@ func TestRefusalSaysWho(t *testing.T) {
 			require.NoError(t, h.Unlock(t.Context()))
 		})
 	}
+}
+
+// TestRefusalWithoutReentry: where nothing is re-entered, nobody is told to lock under the context
+// of the hold, which would not help.
+func TestRefusalWithoutReentry(t *testing.T) {
+	c := newClient(t, redistest.Shared(t).Client(t))
+	permits, lead := semaphore.New(c, t.Name()+":permits", 1), election.New(c, t.Name()+":leader")
+	p, err := permits.Lock(t.Context())
+	require.NoError(t, err)
+	l, err := lead.Campaign(t.Context(), "")
+	require.NoError(t, err)
+	_, tried := permits.TryLock(t.Context())
+	_, waited := lead.Campaign(t.Context(), "", holdfast.Wait(0))
+	for _, err := range []error{tried, waited} {
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.ErrorContains(t, err, "the holder is of this client: if this code path is that holder, it waits for itself")
+		require.NotContains(t, err.Error(), "hold.Context()")
+	}
+	require.NoError(t, p.Unlock(t.Context()))
+	require.NoError(t, l.Unlock(t.Context()))
 }
 
 // refused demands that nobody waits for what will not end, and that State does not call it an

@@ -2,10 +2,17 @@
 // and on Redisson's keys. Locks are reentrant. A watchdog renews them, and pub/sub wakes waiters.
 // Each grant carries a fencing token. The context of a hold ends when the lock is lost.
 //
-// This package has what all kinds of lock share: client, hold, options and errors. Package rlock
-// has the plain lock. Package fairlock has a lock that serves waiters in order of arrival. Package
-// redlock has a lock that a majority of independent masters grants. Package multilock takes several
-// locks as one.
+// This package has what all kinds of lock share: client, hold, options and errors. The kinds are
+// packages of their own:
+//
+//   - rlock has the plain lock;
+//   - fairlock has a lock that serves waiters in order of arrival;
+//   - rwlock has a lock for many readers or one writer;
+//   - semaphore has permits, so many at a time;
+//   - redlock has a lock that a majority of independent masters grants;
+//   - multilock takes several locks as one;
+//   - election makes one of many candidates the leader;
+//   - latch lets those in who wait until others have counted down. It is no lock.
 //
 // # What is promised
 //

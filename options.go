@@ -40,6 +40,26 @@ type Options struct {
 	// or panic. Only Close waits for it, until the context of Close ends. While a thousand records
 	// wait, further records are dropped and counted. The next record has their number as "dropped".
 	Logger *slog.Logger
+
+	// Prefix is put in front of the name of every lock of this client, as a NameMapper of Redisson
+	// does: with "team:", the name "orders:42" is "team:orders:42" in Redis. So clients share a lock if
+	// prefix and name together are the same. Default: none.
+	//
+	// The methods called Name, errors and the keys of other settings, such as permissions, have the
+	// name as it is in Redis. New refuses a prefix with a brace that is not closed, an empty hash tag,
+	// or a closing brace alone. A hash tag in it puts all locks into one slot of a cluster. The keys
+	// of package fence are your data's and get no prefix.
+	Prefix string
+	// ClassicPubSub makes the client announce and wait by classic pub/sub (PUBLISH, SUBSCRIBE) in a
+	// Cluster of Redis 7 or later, or of Valkey, as Redisson does with shardedSubscriptionMode=OFF.
+	// Default: sharded pub/sub (SPUBLISH, SSUBSCRIBE). Elsewhere the field changes nothing.
+	//
+	// All clients of a lock must agree, of Redisson too: otherwise they exclude each other, but do not
+	// hear each other's releases and wait for the end of the lease. Servers of a cluster pass classic
+	// messages on to all others. They cannot say who listens to a classic channel: so [Keep] keeps
+	// nothing, hand-offs end every 10 ms, and a fair lock takes waiters that died for living ones until
+	// the claim that they were handed has ended.
+	ClassicPubSub bool
 }
 
 // Option changes one acquisition. An option given to a kind's New is the default for all
@@ -92,7 +112,7 @@ func NoHandoff() Option { return engine.NoHandoff() }
 //
 // A lock is not kept while calls cannot be heard: before the client has subscribed to them, which
 // the first Lock of a name begins, or where the server cannot say who listens (a cluster of Redis
-// 6). Nor is it kept if it was called back, or idle for d, several times before anybody of this
+// 6, or with [Options.ClassicPubSub]). Nor is it kept if it was called back, or idle for d, several times before anybody of this
 // client wanted it again; it is tried again later. [Client.Close] gives back what is kept.
 //
 // d is also the longest time for which the client does not ask Redis whether others listen for a

@@ -13,5 +13,6 @@ import (
 //
 // Only a lock of the same kind re-enters. If an owner holds a name by one kind, Lock and TryLock of
 // another kind on the same client return [ErrInvalid] for that name, because the owner would wait
-// for itself. Locks that several masters grant do not notice this.
+// for itself. Locks that several masters grant do not notice this. Permits of a semaphore and
+// campaigns of an election are never re-entered: each is an owner of its own.
 func WithOwner(ctx context.Context) context.Context { return engine.WithOwner(ctx) }

@@ -39,6 +39,7 @@ const (
 	aSemaphore kind = "permits"
 	aLatch     kind = "latch"
 	anElection kind = "election"
+	aFleet     kind = "fleet"
 )
 
 // contender is one way to lock a name. It is used as its documentation advises; what was chosen
@@ -56,6 +57,9 @@ type contender struct {
 	kind kind
 	// only are the scenarios that it takes part in; empty: all.
 	only []string
+	// sides of a fleet are the contenders of which it is made, half and half. What is measured is
+	// how the first one fares.
+	sides [2]string
 }
 
 // client is one client in one worker: what a service would have one of.
@@ -111,6 +115,10 @@ var contenders = []contender{
 	{name: "floor-latch", group: floor, kind: aLatch, open: openFloorLatch},
 	{name: "election", group: own, kind: anElection, open: openHoldfast(electionKind)},
 	{name: "floor-election", group: floor, kind: anElection, open: openFloorElection, only: []string{"resign", "resign-far5"}},
+	{name: "fleet-redisson", group: peer, kind: aFleet, needs: needJava, sides: [2]string{"redisson", "redisson"}},
+	{name: "fleet-rlock", group: own, kind: aFleet, needs: needJava, sides: [2]string{"redisson", "rlock"}},
+	{name: "fleet-redisson-fair", group: peer, kind: aFleet, needs: needJava, sides: [2]string{"redisson-fair", "redisson-fair"}},
+	{name: "fleet-fairlock", group: own, kind: aFleet, needs: needJava, sides: [2]string{"redisson-fair", "fairlock"}},
 }
 
 // contenderNamed finds a contender. A name that came from a flag has been checked before.

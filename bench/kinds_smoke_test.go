@@ -135,7 +135,7 @@ func TestTheWorkerInJavaKnowsTheKinds(t *testing.T) {
 	require.NoError(t, err)
 	b.JavaWarmUp, b.Time = 100*time.Millisecond, time.Second // its first commands load classes
 	for name, contender := range map[string]string{"writer": "redisson-rw", "semaphore": "redisson-permits",
-		"latch": "redisson-latch"} {
+		"latch": "redisson-latch", "fleet": "fleet-rlock", "fleet-held": "fleet-fairlock"} {
 		s, c := pick(t, name, contender)
 		if name == "latch" {
 			s.processes, s.goroutines, s.laps, s.warmLaps = 1, 10, 2, 1
@@ -148,6 +148,10 @@ func TestTheWorkerInJavaKnowsTheKinds(t *testing.T) {
 		}
 		if name == "writer" {
 			require.Positive(t, got.Metrics[metricReads])
+		}
+		if c.kind == aFleet { // the second side, which is Holdfast's, had its part
+			require.Greater(t, got.Metrics[metricAllRate], got.Metrics[metricRate], name)
+			require.Less(t, got.Metrics[metricFirstShare], 1.0, name)
 		}
 	}
 }

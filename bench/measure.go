@@ -141,11 +141,20 @@ type team []*process
 
 // assemble starts workers and waits until all are ready.
 func assemble(ctx context.Context, command []string, jobs ...job) (team, error) {
+	commands := make([][]string, len(jobs))
+	for i := range commands {
+		commands[i] = command
+	}
+	return assembleEach(ctx, commands, jobs)
+}
+
+// assembleEach is assemble with a command for each job.
+func assembleEach(ctx context.Context, commands [][]string, jobs []job) (team, error) {
 	ctx, cancel := context.WithTimeout(ctx, setUp)
 	defer cancel()
 	var t team
-	for _, j := range jobs {
-		p, err := start(command, nil, j)
+	for i, j := range jobs {
+		p, err := start(commands[i], nil, j)
 		if err != nil {
 			t.stop()
 			return nil, err
@@ -231,7 +240,7 @@ func measurePairs(ctx context.Context, b *bench, s scenario, c contender, name s
 			jobs[i].Turns = s.processes
 		}
 	}
-	t, err := assemble(ctx, b.command(c), jobs...)
+	t, err := b.fleet(ctx, c, jobs)
 	if err != nil {
 		return out, err
 	}
@@ -258,6 +267,11 @@ func measurePairs(ctx context.Context, b *bench, s scenario, c contender, name s
 	}
 	if out.Metrics, err = summarise(results, b.Time.Seconds(), s.clients); err != nil {
 		return out, err
+	}
+	if c.kind == aFleet {
+		if err := firstSide(out.Metrics, results, b.Time.Seconds(), s.clients); err != nil {
+			return out, err
+		}
 	}
 	out.check(page, results)
 	entries := out.Lost + out.Safety.Entries

@@ -44,6 +44,8 @@ const (
 	metricAwakeP99       = "awake-p99"
 	metricMessages       = "messages"
 	metricScriptsEach    = "scripts-to-wake"
+	metricAllRate        = "rate-of-all"
+	metricFirstShare     = "first-side-share"
 )
 
 // metric is what the reader of a table is told about a number.
@@ -92,6 +94,8 @@ var metrics = []metric{
 	{metricAwakeP99, "awake p99 ms", 1e3, true},
 	{metricMessages, "messages to connections", 1, true},
 	{metricScriptsEach, "scripts from the last count-down on", 1, true},
+	{metricAllRate, "pairs/s of all", 1, false},
+	{metricFirstShare, "share of the first half %", 100, false},
 }
 
 func metricNamed(name string) metric {

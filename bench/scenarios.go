@@ -68,6 +68,7 @@ var (
 	showsWriter    = []string{metricLongest, metricLongestRead, metricBeyondRead, metricWaitP50, metricWaitP99, metricRate, metricReads}
 	showsSemaphore = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricJain, metricLeastGoroutine,
 		metricScripts, metricCommands, metricServer, metricCPU}
+	showsFleet  = []string{metricRate, metricWaitP50, metricWaitP99, metricLongest, metricAllRate, metricFirstShare, metricLeastShare}
 	showsResign = []string{metricGapMean, metricGapP50, metricGapP99, metricTrips, metricMoved, metricWaitP99, metricJain, metricCommands}
 )
 
@@ -138,6 +139,12 @@ var scenarios = []scenario{
 	{name: "candidates", about: "100 goroutines on 10 clients wait for a name that nobody gives up: what that costs the server",
 		shows: []string{metricCommandRate, metricScriptRate}, kind: anElection, measure: measureIdle, onlyOwn: true,
 		clients: 10, goroutines: 100, beside: []string{"fairlock"}, versus: [][2]string{{"election", "fairlock"}}},
+	{name: "fleet", about: "one name, 8 clients of 4 threads or goroutines, half of them in a process of Java, which is measured; the other half are its rivals",
+		shows: showsFleet, kind: aFleet, processes: 2, clients: 4, goroutines: 16,
+		versus: [][2]string{{"fleet-rlock", "fleet-redisson"}, {"fleet-fairlock", "fleet-redisson-fair"}}},
+	{name: "fleet-held", about: "fleet, with the name held for 1 ms",
+		shows: showsFleet, kind: aFleet, processes: 2, clients: 4, goroutines: 16, section: time.Millisecond,
+		versus: [][2]string{{"fleet-rlock", "fleet-redisson"}, {"fleet-fairlock", "fleet-redisson-fair"}}},
 }
 
 // takes says whether a contender takes part.

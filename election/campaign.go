@@ -131,16 +131,19 @@ func (e *Election) announce(ctx context.Context, h *engine.Hold, value string) e
 		return errs.Both(errors.New("nobody would hear of the leader; permit this user to publish on "+e.wire.channel),
 			errors.New(o.Reply.Text(0)))
 	}
+	e.wire.announced(h.Owner(), token, value)
 	return nil
 }
 
 var errNotAnnounced = errors.New("the leadership ended before it was announced")
 
-// note makes a term the one that IsLeader looks at, unless a later one was noted meanwhile.
+// note makes a term the one that IsLeader looks at, unless a later one was noted meanwhile, and lasts.
+// (Tokens alone do not say which is the later one: they may go back where the server lost the last
+// ones, and its clock was set back.)
 func (e *Election) note(t *term) {
 	for {
 		last := e.leader.Load()
-		if last != nil && last.hold.Token() > t.hold.Token() || e.leader.CompareAndSwap(last, t) {
+		if last != nil && last.hold.Token() > t.hold.Token() && last.leads() || e.leader.CompareAndSwap(last, t) {
 			return
 		}
 	}

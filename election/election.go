@@ -22,7 +22,9 @@
 //     moment finds it.
 //   - Observers learn of every change that lasts. They are told by messages, and look at the server
 //     once more after each subscription, so also after one that was interrupted. Nobody announces
-//     that a lease has ended, so they look again when the leader's would have. No other poll is sent.
+//     that a lease has ended, so they look again when the leader's would have. While nobody leads they
+//     look once in a lease of their client ([holdfast.Options.Lease]), in case a message was lost on a
+//     connection that stands, as on the bus of a cluster. No other poll is sent.
 //
 // # What a leader says of itself
 //
@@ -38,7 +40,8 @@
 //
 // The name is the key of a lock. It has the keys of a fair lock, holdfast_election:{name} with the
 // announcement, and the channel holdfast_election__channel:{name}. The announcement lives as long as
-// the token's key: an hour or two leases after the last renewal. Do not use the name for a lock of
+// the token's key: an hour or two leases after the last renewal. Each renewal has it with it, and
+// writes it again if Redis has lost it and not the lock, as a failover may. Do not use the name for a lock of
 // another kind.
 //
 // # Not promised
@@ -97,8 +100,9 @@ type Leader struct {
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "billing:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Election {
-	p := newProtocol(name)
-	return &Election{base: newLock((*engine.Client)(c), p, opts), wire: p}
+	client := (*engine.Client)(c)
+	p := newProtocol(client.InRedis(name))
+	return &Election{base: newLock(client, p, opts), wire: p}
 }
 
 // Name is the name of the election in Redis.

@@ -3,6 +3,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -302,4 +303,52 @@ func TestCandidatesOfOneClient(t *testing.T) {
 		last = h
 	}
 	require.NoError(t, last.Unlock(t.Context()))
+}
+
+// TestTokensGoBack: the server has lost its data, and its clock was set back. The next leader has a
+// lesser token than the last one of the same Election, and knows of itself all the same.
+func TestTokensGoBack(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	e := election.New(newClient(t, rdb, nil), "back")
+	require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{back}", "8000000000000000", time.Hour).Err())
+	h, err := e.Campaign(t.Context(), "v")
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, rdb.FlushAll(t.Context()).Err())
+	next, err := e.Campaign(t.Context(), "v")
+	require.NoError(t, err)
+	require.Less(t, next.Token(), h.Token())
+	require.True(t, e.IsLeader())
+	require.NoError(t, next.Unlock(t.Context()))
+	require.False(t, e.IsLeader())
+}
+
+// lines is where a logger writes; it keeps the first.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	select {
+	case l <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
+// TestFullServer: the server's memory is full when Run campaigns. It campaigns again, and leads when
+// there is room.
+func TestFullServer(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	logged := make(lines, 1)
+	e := election.New(newClient(t, rdb, &holdfast.Options{Logger: slog.New(slog.NewTextHandler(logged, nil))}), "full")
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	done, failure := make(chan error, 1), errors.New("failure")
+	go func() { done <- e.Run(t.Context(), "v", func(context.Context) error { return failure }) }()
+	select {
+	case line := <-logged:
+		require.Contains(t, line, "a campaign failed, and is repeated")
+	case err := <-done:
+		require.Fail(t, "it does not campaign again", err)
+	}
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	require.ErrorIs(t, <-done, failure)
 }

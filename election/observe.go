@@ -30,8 +30,9 @@ import (
 // [holdfast.ErrInvalid] for a bad argument, [holdfast.ErrClosed], or a refusal by Redis, such as a
 // missing permission. The end of ctx is no error.
 //
-// While the connection stands, an observer asks once per change, and once when the lease of the
-// leader would have ended. Observers of one client share a connection.
+// While the connection stands, an observer asks once per change, once when the lease of the leader
+// would have ended, and while nobody leads once in a lease of its client. Observers of one client share
+// a connection.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		err := e.check("observe")
@@ -92,8 +93,7 @@ func (o *observer) look(ctx context.Context) bool {
 	}
 	o.silent = false
 	switch {
-	case now == Leader{}:
-	case now.Remaining < 0: // not a lease of ours
+	case now == Leader{}, now.Remaining < 0: // nobody, or not a lease of ours
 		o.again = o.election.base.Client.DefaultLease()
 	default:
 		o.again = now.Remaining + time.Millisecond // a key lives through its last one

@@ -187,3 +187,38 @@ func TestForeignKeys(t *testing.T) {
 	require.Equal(t, "hash", rdb.HGet(t.Context(), said(e.Name()), "a").Val(), "it is somebody else's")
 	require.Zero(t, rdb.Exists(t.Context(), e.Name()).Val(), "it was given back")
 }
+
+// TestAMessageIsLost: the message about the first leader is lost, and the connection stands. Who
+// observes finds out within a lease of its client.
+func TestAMessageIsLost(t *testing.T) {
+	b := newBooth(t, &holdfast.Options{Lease: 600 * time.Millisecond}, forLong)
+	w, _ := watch(t, b.faulty)
+	require.Equal(t, election.Leader{}, w.next())
+	eventually(t, "it listens", func() bool { return listeners(t, b.rdb, "booth") == 1 })
+	b.proxy.LoseReplies(true)
+	h, err := b.other.Campaign(t.Context(), "leader")
+	require.NoError(t, err)
+	eventually(t, "the message is lost", func() bool { return b.proxy.Lost("booth") })
+	b.proxy.LoseReplies(false)
+	require.Equal(t, "leader", w.until("leader").Value)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// TestTheAnnouncementIsLost: Redis loses the announcement, and not the lock. The leader's next renewal
+// writes it again.
+func TestTheAnnouncementIsLost(t *testing.T) {
+	b := newBooth(t, nil, &holdfast.Options{Lease: 600 * time.Millisecond})
+	h, err := b.other.Campaign(t.Context(), "a leader\n")
+	require.NoError(t, err)
+	w, _ := watch(t, b.other)
+	require.Equal(t, h.Token(), w.next().Token)
+	require.NoError(t, b.rdb.Del(t.Context(), said("booth")).Err())
+	eventually(t, "it is known again", func() bool {
+		l, err := b.faulty.Leader(t.Context())
+		return err == nil && l.Value == "a leader\n" && l.Token == h.Token() && l.Owner == h.Owner()
+	})
+	require.Positive(t, b.rdb.PTTL(t.Context(), said("booth")).Val())
+	require.NoError(t, h.Unlock(t.Context()))
+	require.Zero(t, b.rdb.Exists(t.Context(), said("booth")).Val())
+	require.Equal(t, election.Leader{}, w.until(""))
+}

@@ -2,6 +2,7 @@ package election
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
@@ -19,13 +20,17 @@ type protocol struct {
 	*fair.Protocol
 	keys          keys.Lock
 	said, channel string // the key of the announcement, and where changes are told
+	last          atomic.Pointer[announcement]
 }
+
+// announcement is what a leader said of itself, as it stands in Redis.
+type announcement struct{ owner, text string }
 
 var _ fair.Queuer = (*protocol)(nil)
 
 func newProtocol(name string) *protocol {
 	said, channel := keys.Election(name)
-	return &protocol{fair.NewProtocol(kindName, name), keys.For(name), said, channel}
+	return &protocol{Protocol: fair.NewProtocol(kindName, name), keys: keys.For(name), said: said, channel: channel}
 }
 
 // Release is [kind.Lock.Release].
@@ -42,9 +47,18 @@ func (p *protocol) ReleaseRun(owner string, served []string, publish string) lua
 	return lua.ElectionRelease.Call(args...)
 }
 
-// Renew is [kind.Lock.Renew].
+// Renew is [kind.Lock.Renew]. It has the announcement with it, in case Redis has lost that alone.
 func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
-	return lua.ElectionRenew.Call(p.keys.Name, p.keys.Token, p.said, owner, kind.Millis(lease), kind.TokenTTL(lease))
+	args := []any{p.keys.Name, p.keys.Token, p.said, owner, kind.Millis(lease), kind.TokenTTL(lease)}
+	if last := p.last.Load(); last != nil && last.owner == owner {
+		args = append(args, last.text)
+	}
+	return lua.ElectionRenew.Call(args...)
+}
+
+// announced notes what a leader has said, for its renewals.
+func (p *protocol) announced(owner, token, value string) {
+	p.last.Store(&announcement{owner, token + " " + owner + " " + value})
 }
 
 // announce says what a leader says of itself. It is harmless when repeated. Replies: Done, with the
@@ -92,8 +106,9 @@ func (b *backend) Check(cfg *engine.Settings) error {
 
 // Explain is [engine.Backend.Explain].
 func (b *backend) Explain(err error) error {
+	explained := b.Backend.Explain(err)
 	if lua.IsError(err, "WRONGTYPE") {
-		err = errs.Both(fmt.Errorf("or the key %s holds something that is no announcement", b.said), err)
+		return errs.Both(fmt.Errorf("the key %s holds something that is no announcement, or", b.said), explained)
 	}
-	return b.Backend.Explain(err)
+	return explained
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // campaignPause is the longest time between a campaign that failed and the next one.
@@ -19,8 +20,8 @@ const campaignPause = time.Second
 // once. If lead panics, Run resigns, and the panic goes on.
 //
 // If the leadership was lost, Run campaigns again, whatever lead returned, and as often as it takes.
-// Campaigns that fail because Redis does not answer, or because the leadership was lost before it was
-// announced, are repeated after up to a second, and logged. A [holdfast.Wait] given to [New] ends a
+// Campaigns that fail because Redis does not answer, or its memory or disk is full, or because the
+// leadership was lost before it was announced, are repeated after up to a second, and logged. A [holdfast.Wait] given to [New] ends a
 // campaign of Run too, which then begins again at the end of the queue.
 //
 // Run returns
@@ -100,6 +101,9 @@ func passes(err error) bool {
 		if errors.Is(err, hard) {
 			return false
 		}
+	}
+	if lua.IsError(err, "OOM") || lua.IsError(err, "MISCONF") {
+		return true // of a server whose memory or disk is full, which does not stay so
 	}
 	for _, soft := range []error{errs.ErrUnavailable, errs.ErrLost, errs.ErrNotAcquired, errs.ErrNotReplicated, errs.ErrUncertain} {
 		if errors.Is(err, soft) {

@@ -78,7 +78,8 @@ var _ holdfast.Locker = (*Mutex)(nil)
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
-	return &Mutex{base: fair.NewLock((*engine.Client)(c), fair.NewProtocol(kindName, name), opts...)}
+	client := (*engine.Client)(c)
+	return &Mutex{base: fair.NewLock(client, fair.NewProtocol(kindName, client.InRedis(name)), opts...)}
 }
 
 // Name is the name of the lock in Redis.

@@ -69,8 +69,9 @@ func (e *StaleError) Error() string {
 func (e *StaleError) Unwrap() error { return ErrStale }
 
 // Token is the fencing token of the hold that the context belongs to, the innermost hold if there
-// are several; ok is false if there is none. Token also works after the hold has ended: the store
-// decides whether the token still counts.
+// are several; ok is false if there is none. Under the hold of a multilock it is that of any member:
+// use [TokenOf] there. Token also works after the hold has ended: the store decides whether the
+// token still counts.
 func Token(ctx context.Context) (token uint64, ok bool) {
 	if ctx == nil {
 		return 0, false

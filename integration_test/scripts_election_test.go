@@ -187,7 +187,18 @@ var electionEndRows = []row{
 	{
 		name: "renewed", script: lua.ElectionRenew, args: "c:h1 30000 3600000", before: heldByC + saidByC, reply: "1",
 		hash: "c:h1=1", lease: 30000, token: "5000", keep: 3600000, announcement: announcement{said: "5000 c:h1 v", known: 3600000},
-		cut: "redis.call('PEXPIRE', KEYS[3], ARGV[3])", paste: "",
+		cut: "redis.call('PEXPIRE', KEYS[3], ARGV[3])", paste: "1",
+	},
+	{
+		name: "renewed, the announcement was gone", script: lua.ElectionRenew, args: "c:h1 30000 3600000 announced", before: heldByC,
+		reply: "1", hash: "c:h1=1", lease: 30000, token: "5000", keep: 3600000, announcement: announcement{said: "announced", known: 3600000},
+		cut: "redis.pcall('SET', KEYS[3], ARGV[4], 'PX', ARGV[3])", paste: "",
+	},
+	{
+		name: "renewed, the announcement stands", script: lua.ElectionRenew, args: "c:h1 30000 3600000 another",
+		before: heldByC + saidByC, reply: "1", hash: "c:h1=1", lease: 30000, token: "5000", keep: 3600000,
+		announcement: announcement{said: "5000 c:h1 v", known: 3600000},
+		cut:          " == 0 and ARGV[4] then", paste: " and ARGV[4] then",
 	},
 	{
 		name: "renewed, the announcement is kept for longer", script: lua.ElectionRenew, args: "c:h1 30000 40000",

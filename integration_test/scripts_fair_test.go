@@ -143,7 +143,11 @@ func (f fair) checkTold(ctx context.Context, rdb *redis.Client, e *ears, span cl
 			} else if fields := strings.Split(msg.Payload, " "); len(fields) >= 4 {
 				first, _ := strconv.ParseInt(fields[1], 10, 64)
 				token := rdb.Get(ctx, scriptToken).Val()
-				last := strconv.FormatInt(first+int64(len(fields)-4), 10)
+				run := len(fields) - 4
+				if run == 1 && !strings.HasPrefix(fields[4], "h") {
+					run = 0 // it is how many permits
+				}
+				last := strconv.FormatInt(first+int64(run), 10)
 				if strings.HasPrefix(of, "permits:") && plus(last, "2") == token {
 					last = token // a permit of two that were handed out
 				}

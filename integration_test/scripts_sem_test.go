@@ -163,13 +163,32 @@ var semAcquireRows = []row{
 	{
 		name: "a first attempt that comes late", script: lua.SemAcquire, args: "3 u:h7 2 3000 3600000 0 0 2000 PUBLISH 9000000000000000",
 		before: twoBy7, reply: "1 clock clock clock", latched: latched{count: "1", stay: 60000},
-		permitted: permitted{"u:h7=40000 u:h7/2=40000"}, token: "clock", keep: 3600000, cut: "if has(owner) then", paste: "if false then",
+		permitted: permitted{"u:h7=40000 u:h7/2=40000"}, token: "clock", keep: 3600000, cut: "if has(owner) and whole(owner, n) then", paste: "if false then",
 	},
 	{
 		name: "it was handed them, and too late", script: lua.SemAcquire,
 		args: "3 v:h9 2 30000 3600000 0 15000 2000 PUBLISH 9000000000000000", before: endedBy9, reply: "1 clock clock clock",
 		latched: latched{count: "1", stay: stays}, permitted: permitted{"v:h9=30000 v:h9/2=30000"}, token: "clock", keep: 3600000,
 		cut: "if ended > 0 then change(ended) end", paste: "",
+	},
+	{
+		name: "it was handed fewer than it wants", script: lua.SemAcquire,
+		args:   "3 u:h7 3 30000 3600000 0 15000 2000 PUBLISH 9000000000000000",
+		before: "SET LOCK 2 PX 60000; ZADD PERMITS @2000 u:h7; PEXPIRE PERMITS 60000; SET TOKEN 5000 PX 20000", reply: "1 clock clock clock",
+		latched: latched{count: "0", stay: stays}, permitted: permitted{"u:h7=30000 u:h7/2=30000 u:h7/3=30000"}, token: "clock", keep: 3600000,
+		cut: " and whole(owner, n) then", paste: " then",
+	},
+	{
+		name: "what it wants was lost", script: lua.SemAcquire, args: "3 u:h8 2 30000 3600000 0 15000 2000 PUBLISH 9000000000000000",
+		before: twoBy9 + line8, reply: "0 ttl:60000 clock '' v:h9", latched: latched{count: "1", stay: 60000},
+		permitted: permitted{has99 + " line:u:h8 place:u:h8=15000 wants:u:h8=2"}, token: "5000", keep: 20000,
+		cut: "if n > 1 then call('HSET', wants", paste: "if fresh and n > 1 then call('HSET', wants",
+	},
+	{
+		name: "more are free than the first wants", script: lua.SemAcquire,
+		args: "3 u:h8 1 30000 3600000 0 15000 2000 PUBLISH 9000000000000000", before: threeFree + line86, reply: "1 clock clock clock",
+		latched: latched{count: "1", stay: stays}, permitted: permitted{"u:h6=2000 u:h8=30000 place:u:h6=handed"}, token: "run",
+		keep: 3600000, fair: fair{listen: "permits:u", told: "permits:u:h6/2000"}, cut: "if first and free > 0 then", paste: "if false then",
 	},
 	{
 		name: "Redisson has taken back one of two that have ended", script: lua.SemAcquire,
@@ -186,6 +205,12 @@ var semAcquireRows = []row{
 		fair: fair{listen: "permits:u"}, cut: "or first and first ~= owner", paste: "",
 	},
 	{
+		name: "the queue was lost", script: lua.SemAcquire, args: "3 u:h8 1 30000 3600000 0 15000 2000 PUBLISH 9000000000000000",
+		before: threeBy9 + "; ZADD PLACES @15000 u:h8; PEXPIRE PLACES 60000", reply: "0 ttl:60000 clock '' v:h9",
+		latched: latched{count: "0", stay: 60000}, permitted: permitted{all9 + " line:u:h8 place:u:h8=15000"}, token: "5000", keep: 20000,
+		cut: " or not call('ZSCORE', queue, owner)", paste: "",
+	},
+	{
 		name: "leases have ended", script: lua.SemAcquire, args: "3 u:h7 3 30000 3600000 0 0 2000 PUBLISH 9000000000000000", before: endedBy9,
 		reply: "1 clock clock clock", latched: latched{count: "0", stay: stays},
 		permitted: permitted{"u:h7=30000 u:h7/2=30000 u:h7/3=30000"}, token: "clock", keep: 3600000,
@@ -194,7 +219,7 @@ var semAcquireRows = []row{
 	{
 		name: "Redisson's number stays for ever", script: lua.SemAcquire, args: "3 u:h7 1 30000 3600000 0 0 2000 PUBLISH 9000000000000000",
 		before: "SET LOCK 3", reply: "1 clock clock clock", latched: latched{count: "2", stay: forever}, permitted: permitted{"u:h7=30000"},
-		token: "clock", keep: 3600000, endless: []string{scriptLock, scriptPermits}, cut: "if left < 0 then return end", paste: "",
+		token: "clock", keep: 3600000, endless: []string{scriptLock, scriptPermits}, cut: "if left < 0 then", paste: "if false then",
 	},
 }
 
@@ -262,7 +287,7 @@ var semReleaseRows = []row{
 	{
 		name: "who waits is handed them", script: lua.SemRelease, args: "3 v:h9 PUBLISH 2000 3600000", before: twoBy9 + line8wide, reply: "1",
 		latched: latched{count: "1", stay: stays}, permitted: permitted{"u:h8=2000 u:h8/2=2000 place:u:h8=handed"}, token: "clock", keep: 3600000,
-		fair: fair{listen: "permits:u permits", told: "permits:u:h8/2000 permits:1"},
+		fair: fair{listen: "permits:u permits", told: "permits:u:h8/2000/2 permits:1"},
 		cut:  "local wanted = tonumber(call('HGET', wants, owner) or nil) or 1", paste: "local wanted = 1",
 	},
 	{
@@ -277,8 +302,8 @@ var semReleaseRows = []row{
 			line86 + "; HSET WANTS u:h8 2; PEXPIRE WANTS 60000",
 		reply: "1", latched: latched{count: "1", stay: 60000},
 		permitted: permitted{has99 + " line:u:h8 line:u:h6 place:u:h6=15000 place:u:h8=15000 wants:u:h8=2"}, token: "5000", keep: 20000,
-		fair: fair{listen: "permits:u"}, cut: "elseif wanted > free or n >= most then\n          return nil, unheard, true",
-		paste: "elseif wanted > free or n >= most then\n          passed = passed + 1",
+		fair: fair{listen: "permits:u"}, cut: "elseif wanted > free then\n          return nil, unheard, true",
+		paste: "elseif wanted > free then\n          passed = passed + 1",
 	},
 	{
 		name: "who waits cannot be reached", script: lua.SemRelease, args: "3 v:h9 PUBLISH 2000 3600000", before: twoBy9 + line8, reply: "1",
@@ -305,23 +330,27 @@ var semReleaseRows = []row{
 	},
 }
 
-// ARGV: permits, owner, lease, time to live of the token's key.
+// ARGV: permits, owner, lease, time to live of the token's key, how many.
 var semRenewRows = []row{
 	{
-		name: "renewed", script: lua.SemRenew, args: "3 u:h7 90000 3600000", before: twoBy7, reply: "1", latched: latched{count: "1", stay: stays},
+		name: "renewed", script: lua.SemRenew, args: "3 u:h7 90000 3600000 2", before: twoBy7, reply: "1", latched: latched{count: "1", stay: stays},
 		permitted: permitted{"u:h7=90000 u:h7/2=90000"}, token: "5000", keep: 3600000,
-		cut: "while call('ZSCORE', permits, owner .. '/' .. n + 1) do n = n + 1 end", paste: "",
+		cut: "tonumber(ARGV[5])", paste: "1",
 	},
 	{
-		name: "not shortened", script: lua.SemRenew, args: "3 u:h7 3000 3000", before: twoBy7, reply: "1", latched: latched{count: "1", stay: stays},
+		name: "it has fewer", script: lua.SemRenew, args: "3 u:h7 90000 3600000 3", before: twoBy7, reply: "-1", same: true,
+		cut: " or not whole(owner, n)", paste: "",
+	},
+	{
+		name: "not shortened", script: lua.SemRenew, args: "3 u:h7 3000 3000 2", before: twoBy7, reply: "1", latched: latched{count: "1", stay: stays},
 		permitted: permitted{"u:h7=40000 u:h7/2=40000"}, token: "5000", keep: 20000, cut: "if ends < now + lease then", paste: "if true then",
 	},
 	{
-		name: "it has none", script: lua.SemRenew, args: "3 u:h7 90000 3600000", before: twoBy9, reply: "-1", same: true,
-		cut: "if not ends or ends <= now then return {-1} end", paste: "ends = ends or 0",
+		name: "it has none", script: lua.SemRenew, args: "3 u:h7 90000 3600000 1", before: twoBy9, reply: "-1", same: true,
+		cut: "if not ends or ends <= now or not whole(owner, n) then return {-1} end", paste: "ends = ends or 0",
 	},
 	{
-		name: "its lease has ended", script: lua.SemRenew, args: "3 v:h9 90000 3600000", before: endedBy9, reply: "-1", same: true,
+		name: "its lease has ended", script: lua.SemRenew, args: "3 v:h9 90000 3600000 2", before: endedBy9, reply: "-1", same: true,
 		cut: "or ends <= now", paste: "",
 	},
 }
@@ -359,21 +388,32 @@ var semPollRows = []row{
 	},
 }
 
-// ARGV: permits, command, claim, time to live of the token's key.
+// ARGV: permits, command, claim, time to live of the token's key, until when, call.
 var semSetRows = []row{
 	{
-		name: "more", script: lua.SemSet, args: "5 PUBLISH 2000 3600000", before: threeBy9 + line8, reply: "1",
-		latched: latched{count: "1", stay: stays}, permitted: permitted{"u:h8=2000 " + all9 + " place:u:h8=handed"}, token: "clock", keep: 3600000,
+		name: "more", script: lua.SemSet, args: "5 PUBLISH 2000 3600000 9000000000000000 call", before: threeBy9 + line8, reply: "1",
+		latched: latched{count: "1", stay: stays}, permitted: permitted{"u:h8=2000 " + all9 + " place:call=handed place:u:h8=handed"}, token: "clock", keep: 3600000,
 		fair: fair{listen: "permits:u permits", told: "permits:u:h8/2000 permits:1"}, cut: "change(tonumber(ARGV[1]) - all())", paste: "change(1)",
 	},
 	{
-		name: "fewer than are out", script: lua.SemSet, args: "1 PUBLISH 2000 3600000", before: threeBy9 + line8wide, reply: "1",
-		latched: latched{count: "-2", stay: stays}, permitted: permitted{all9}, token: "5000", keep: 20000,
+		name: "fewer than are out", script: lua.SemSet, args: "1 PUBLISH 2000 3600000 9000000000000000 call", before: threeBy9 + line8wide, reply: "1",
+		latched: latched{count: "-2", stay: stays}, permitted: permitted{all9 + " place:call=handed"}, token: "5000", keep: 20000,
 		fair: fair{listen: "permits:u", told: "permits:u:h8/-"}, cut: "if wanted > free and wanted > all() then", paste: "if false then",
 	},
 	{
-		name: "nothing is known", script: lua.SemSet, args: "5 PUBLISH 2000 3600000", reply: "1", latched: latched{count: "5", stay: stays},
+		name: "nothing is known", script: lua.SemSet, args: "5 PUBLISH 2000 3600000 9000000000000000 call", reply: "1",
+		latched: latched{count: "5", stay: stays}, permitted: permitted{"place:call=handed"},
 		cut: "call('SET', name, free, 'PX', remembered)", paste: "call('SET', name, free)",
+	},
+	{
+		name: "another has set another number since", script: lua.SemSet, args: "5 PUBLISH 2000 3600000 9000000000000000 call",
+		before: threeBy9 + "; ZADD PLACES LAPSED call; PEXPIRE PLACES 60000", reply: "1", latched: latched{count: "0", stay: stays},
+		permitted: permitted{all9 + " place:call=handed"}, token: "5000", keep: 20000,
+		cut: "if not call('ZSCORE', places, this) then", paste: "if true then",
+	},
+	{
+		name: "too late", script: lua.SemSet, args: "5 PUBLISH 2000 3600000 1000000000000000 call", before: threeBy9, reply: "-2 clock",
+		same: true, cut: "#limit == #clock and limit < clock", paste: "false",
 	},
 	{
 		name: "free", script: lua.SemState, args: "3", reply: "1 3 3 ''", same: true, cut: "known or ARGV[1] - out", paste: "known or 1",

@@ -15,6 +15,10 @@
 //
 // # Not promised
 //
+//   - That everybody has counted when Wait returns nil. A latch that was never set is open, and so is
+//     one that was deleted, that has ended, or that the server has lost. Set it before anybody may
+//     wait, for instance before the workers are started, and give it a [holdfast.Lease] longer than
+//     the work. Who must be sure looks at what was to be done.
 //   - That a waiter sees a latch open that is set anew at once. If the waiter is told first that it
 //     was set, it goes on to wait for that one.
 //   - Anything about who counts. A process that dies before it has counted leaves the others waiting,
@@ -65,13 +69,17 @@ type Latch struct {
 }
 
 // New makes the latch called name on a client. [holdfast.Lease] says how long it stays without a
-// word; the default is 24 h. [holdfast.Wait] has no meaning here, and options about holds are refused. New sends nothing. For an invalid
-// name, option or client, the first operation returns the error.
+// word; the default is 24 h. [holdfast.Wait] has no meaning here: give it to [Latch.Wait]. Options
+// about holds are refused. New sends nothing. For an invalid name, option or client, the first
+// operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Latch {
-	l := &Latch{asker: engine.NewAsker((*engine.Client)(c), name), keys: keys.ForLatch(name)}
+	client := (*engine.Client)(c)
+	name = client.InRedis(name)
+	l := &Latch{keys: keys.ForLatch(name)}
+	l.asker = engine.NewAsker(client, name, l.explain)
 	cfg := engine.WithoutHold(defaultStay)
 	if err := cfg.AddWithoutHold(kindName, opts); err != nil && l.asker.Err == nil {
 		l.asker.Err = err
@@ -194,6 +202,14 @@ func (l *Latch) check(op string) error {
 			Err: fmt.Errorf("%w: nil or zero Latch; make one with latch.New", holdfast.ErrInvalid)}
 	}
 	return nil
+}
+
+// explain says which key an error of Redis is about. A latch has no other key that others write.
+func (l *Latch) explain(err error) error {
+	if lua.IsError(err, "WRONGTYPE") {
+		return errs.Both(fmt.Errorf("the key %s holds something that is not a latch; choose another name", l.keys.Name), err)
+	}
+	return remote.Explain(err, l.keys.Name, false)
 }
 
 // fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.

@@ -139,6 +139,18 @@ func TestWaitEnds(t *testing.T) {
 	require.ErrorIs(t, m.Wait(ctx), context.Canceled)
 }
 
+// When a latch has opened, nothing of those who waited is left: no goroutine, and no subscription.
+func TestNobodyIsLeft(t *testing.T) {
+	l := newLab(t)
+	m := latch.New(newClient(t, redistest.Shared(t).Client(t), &holdfast.Options{Linger: time.Millisecond}), l.name)
+	set(t, m, 1)
+	c := waiting(t.Context(), m)
+	eventually(t, "it listens", func() bool { return l.listening() == 1 })
+	count(t, m, 0)
+	open(t, c)
+	eventually(t, "nobody listens", func() bool { return l.listening() == 0 }) // sooner than the next look would be
+}
+
 // A client that is closed lets nobody wait on.
 func TestClose(t *testing.T) {
 	l := newLab(t)
@@ -203,6 +215,7 @@ func TestInput(t *testing.T) {
 	require.NoError(t, l.rdb.HSet(t.Context(), l.name, "a", "b").Err())
 	_, err = m.Set(t.Context(), 1)
 	require.ErrorContains(t, err, "WRONGTYPE")
+	require.ErrorContains(t, err, "the key "+l.name+" holds something that is not a latch; choose another name")
 }
 
 // However many wait in a client, it hears one message and looks once for all.

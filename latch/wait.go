@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
 // rest is for how long nobody looks at a latch of which nothing is heard. A message that was lost
@@ -24,7 +25,8 @@ var errWaited = errors.New("waited as long as Wait allows")
 //
 // Errors:
 //   - [holdfast.ErrNotAcquired] if the wait was over first; the text says what is left to count;
-//   - [holdfast.ErrUnavailable] if Redis did not say that;
+//   - [holdfast.ErrUnavailable] if Redis did not say that. An outage of more than
+//     holdfast.Options.RetryBudget ends the wait; call Wait again;
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - [holdfast.ErrInvalid] for a bad argument;
 //   - otherwise an error of Redis.
@@ -68,10 +70,10 @@ func (l *Latch) wait(ctx context.Context) error {
 	w := g.join(l)
 	select {
 	case <-w.done:
-		return w.err
+		return engine.Raise(w.err)
 	case <-ctx.Done():
 	}
-	return g.leave(l.keys.Name, w, context.Cause(ctx))
+	return engine.Raise(g.leave(l.keys.Name, w, context.Cause(ctx)))
 }
 
 // deaf is the error of those who wait where nothing can be heard; nil for nil.
@@ -178,6 +180,16 @@ func (g *gates) tell(at *gate, some []*waiter, left int, err error) {
 		}
 		return told[w]
 	})
+	if len(at.waiting) == 0 {
+		at.kick()
+	}
+}
+
+// lookFor is look for others. A panic of a hook of go-redis is an error, and goes on in those who wait:
+// here nobody could recover from it, and it would end the process.
+func (l *Latch) lookFor(ctx context.Context) (left int, lasts time.Duration, err error) {
+	defer panics.Into(&err)
+	return l.look(ctx)
 }
 
 // watch looks at a latch for all who wait for it, until nobody does.
@@ -192,7 +204,7 @@ func (g *gates) watch(l *Latch, at *gate) {
 		if len(some) == 0 {
 			return
 		}
-		left, lasts, err := l.look(c.Context())
+		left, lasts, err := l.lookFor(c.Context())
 		if err == nil && left > 0 {
 			err = l.deaf(sub.Err())
 		}

@@ -4,7 +4,7 @@
 -- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms
 --       4 '1' if an earlier attempt may have run, else '0'. Who waits may have been handed the lock in any case
 --       5 how long a place counts, ms; '0': do not wait
---       6 claim, ms   7 PUBLISH or SPUBLISH   8 until when this may be executed, us by the server's clock; none: at any time
+--       6 claim, ms   7 PUBLISH, SPUBLISH or publish (see announce)   8 until when this may be executed, us by the server's clock; none: at any time
 -- Reply {1, token}                 granted, for the whole lease; the token is the server's time in us
 --       {1, token, token, time}    granted, and the token is not the server's time
 --       {0, pttl, time, foreign, field...}   not granted. pttl in ms and the fields of the hash as in acquire; time of the server in

@@ -2,7 +2,7 @@
 --
 -- KEYS  see part/queue.lua
 -- ARGV  1 how long a place counts, ms   2 until when this may be executed, us by the server's clock   3 claim, ms
---       4 PUBLISH or SPUBLISH   5 time to live of the token's key, ms   6... the owners
+--       4 PUBLISH, SPUBLISH or publish (see announce)   5 time to live of the token's key, ms   6... the owners
 -- Reply {0, pttl, time, foreign, field...}   they have places, in this order, before whoever comes later. The values are those that
 --                   fair_acquire replies to each of them. Who was handed the lock hears of that as from a release; time is before that
 --       {1}         they are to ask one by one: one of them has the lock, or its hash has more fields than a lock, and nothing was

@@ -1,7 +1,7 @@
 -- fair_poll: look after the waiters of one client: put off the deadlines of their places, and hand the lock on if it is free.
 --
 -- KEYS  see part/queue.lua
--- ARGV  1 client's id   2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
+-- ARGV  1 client's id   2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the token's key, ms
 --       5 how long a place counts, ms   6... owners of the client that wait
 -- Reply {1, pttl, time, holder, called, heard, far, missing...}
 --         pttl of the lock in ms; time of the server in us, as text; holder: the owner that holds the lock, '' if nobody does, how many

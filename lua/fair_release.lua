@@ -1,7 +1,7 @@
 -- fair_release: free a lock, or leave its queue, and hand a free lock to the next waiter.
 --
 -- KEYS  see part/queue.lua
--- ARGV  1 owner       2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
+-- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the token's key, ms
 --       5... owners that had the lock as this one's, in a run: their places end
 -- Reply {1}           released
 --       {1, error}    released, but the lock could not be handed to the next waiter, or that could not be told

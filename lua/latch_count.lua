@@ -2,7 +2,7 @@
 --
 -- KEYS  1 count   2 this call, so that a repeat of it is known
 -- ARGV  1 -   2 how long the latch stays without a word from now on, ms   3 until when this may be executed, us by the server's clock
---       4 how much longer than that repeats may come, ms   5 PUBLISH or SPUBLISH   6 channel
+--       4 how much longer than that repeats may come, ms   5 PUBLISH, SPUBLISH or publish (see announce)   6 channel
 -- Reply {1, left, time}   what is left to count. 0: the latch is open, as it is where none is set
 --       {1, left, time, error}   the same, but the announcement that it is open was refused
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed

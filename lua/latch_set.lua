@@ -2,7 +2,7 @@
 --
 -- KEYS  1 count   2 this call, so that a repeat of it is known
 -- ARGV  1 count, at least 1   2 how long the latch stays without a word, ms   3 until when this may be executed, us by the server's clock
---       4 how much longer than that repeats may come, ms   5 PUBLISH or SPUBLISH   6 channel
+--       4 how much longer than that repeats may come, ms   5 PUBLISH, SPUBLISH or publish (see announce)   6 channel
 -- Reply {1, 1, time}  set
 --       {1, 0, time}  it is set already, and was left as it is
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed

@@ -1,7 +1,7 @@
 -- leave: end a lock that is given up early, at the moment until which it was to stay taken, and wake those who sleep longer.
 --
 -- KEYS  1 lock hash   2 channel
--- ARGV  1 owner       2 how much longer it is to stay, ms, at least 1   3 PUBLISH or SPUBLISH
+-- ARGV  1 owner       2 how much longer it is to stay, ms, at least 1   3 PUBLISH, SPUBLISH or publish (see announce)
 -- Reply {1}           it ends then, or did before: the time to live is at most ARGV[2]
 --       {1, error}    the same, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not hold the lock; nothing was changed

@@ -1,7 +1,7 @@
 -- rw_force: free a read-write lock of the readers that somebody has seen there, and wake those who wait.
 --
 -- KEYS  1 lock hash   2 channel
--- ARGV  1 -           2 PUBLISH or SPUBLISH, empty to tell nobody   3... the readers
+-- ARGV  1 -           2 PUBLISH, SPUBLISH or publish (see announce), empty to tell nobody   3... the readers
 -- Reply {1}           some of them read, and do so no more
 --       {1, error}    the same, but the announcement was refused
 --       {-1}          none of them read; nothing was changed

@@ -2,7 +2,7 @@
 -- who sleep longer.
 --
 -- KEYS  1 lock hash   2 channel
--- ARGV  1 owner       2 how much longer it is to stay, ms, at least 1   3 PUBLISH or SPUBLISH
+-- ARGV  1 owner       2 how much longer it is to stay, ms, at least 1   3 PUBLISH, SPUBLISH or publish (see announce)
 -- Reply {1}           it ends then, or did before; those who read by then go on
 --       {1, error}    the same, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not write; nothing was changed

@@ -1,7 +1,7 @@
 -- rw_read_release: give back a read-write lock that an owner reads, and wake those who wait for it.
 --
 -- KEYS  1 lock hash   2 channel   3 the owner's lease to read
--- ARGV  1 owner       2 PUBLISH or SPUBLISH, empty to tell nobody
+-- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce), empty to tell nobody
 -- Reply {1}           given back, and announced if nobody is left, or if the lock now ends earlier, see rw_leave.lua
 --       {1, error}    given back, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not read; nothing was changed
@@ -21,8 +21,10 @@ if mode == 'write' then
   if not stays then return {1} end
   ends = math.max(stays, 0)
 elseif mode then
-  local heard = redis.pcall('PUBSUB', command == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', KEYS[2])
-  if heard[2] == 0 then return {1} end
+  if command ~= 'publish' then
+    local heard = redis.pcall('PUBSUB', command == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', KEYS[2])
+    if heard[2] == 0 then return {1} end
+  end
 end
 if mode then
   local one = ends == 0

@@ -139,6 +139,11 @@ func newCommand(ctx context.Context, args []any) *command {
 // NoRetry is asked by go-redis.
 func (*command) NoRetry() bool { return true }
 
+// PublishClassic tells a script to announce by PUBLISH in a cluster whose servers know SPUBLISH too.
+// Redis takes it for the same command as in capitals, where scripts also count who listens at their
+// server: here they may listen at any other one.
+const PublishClassic = "publish"
+
 // Processor is the part of a go-redis client that sends a command.
 type Processor interface {
 	Process(ctx context.Context, cmd redis.Cmder) error

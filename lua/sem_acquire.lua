@@ -4,7 +4,7 @@
 -- ARGV  1 how many permits there are if the server knows of none yet   2 owner   3 how many it wants   4 lease, ms
 --       5 time to live of the token's key, ms
 --       6 '1' if an earlier attempt may have run, else '0'. Who waits may have been handed them in any case
---       7 how long a place counts, ms; '0': do not wait   8 claim, ms   9 PUBLISH or SPUBLISH
+--       7 how long a place counts, ms; '0': do not wait   8 claim, ms   9 PUBLISH, SPUBLISH or publish (see announce)
 --       10 until when this may be executed, us by the server's clock
 -- Reply {1, token, token, time}   granted: all that it wants, for the whole lease
 --       {0, ms, time, 0, owner}   not granted. ms until the first lease of a permit ends, and who has it, if that is one of this
@@ -12,7 +12,8 @@
 --       {-2, time}                it came too late, or its client does not know the server's clock; nothing was changed
 --       an error HOLDFAST_PERMITS if there are not so many; it has no place any more
 -- Atomic. Nobody passes a waiter whose place counts and who can be reached. An owner keeps its place when it asks again, and the
--- permits that it was granted or handed: that is the same grant, with a new token, for its own may not be the last one any more.
+-- permits that it was granted or handed: that is the same grant, with a new token, for its own may not be the last one any more. If
+-- these are fewer than it wants, they are given back first. What is left by who stands first goes to those behind it.
 
 -- include permits
 
@@ -27,7 +28,7 @@ local function granted()
   return {1, token, token, clock}
 end
 -- Also a first attempt may find them: one that the network kept, while its repeat was granted them.
-if has(owner) then
+if has(owner) and whole(owner, n) then
   local ends = math.max(now + lease, tonumber(call('ZSCORE', permits, owner)))
   several(owner, 1, n, 'ZADD', string.format('%.0f', ends))
   drop(owner)
@@ -48,12 +49,19 @@ if n > free or first and first ~= owner then sweep(n) end
 local function get()
   if first then drop(owner) end
   local reply = granted() -- before what it says: if this is refused nothing is held
-  return hold(owner, n, lease) or reply
+  return hold(owner, n, lease), reply
 end
-if n <= free and (not first or first == owner) then return get() end
+local present = place > 0 and client(owner) or nil
+if n <= free and (not first or first == owner) then
+  local wrong, reply = get()
+  if wrong then return wrong end
+  -- Those behind it get the rest. If that fails it must not look as if nothing had been granted.
+  if first and free > 0 then pcall(grant, ARGV[9], tonumber(ARGV[8]), ARGV[5], present) end
+  return reply
+end
 if place > 0 then enqueue(owner, n, place) end
 local unheard, waits
-if free > 0 then failed, unheard, waits = grant(ARGV[9], tonumber(ARGV[8]), ARGV[5], place > 0 and client(owner) or nil) end
+if free > 0 then failed, unheard, waits = grant(ARGV[9], tonumber(ARGV[8]), ARGV[5], present) end
 if failed then return failed end
 if given[owner] then -- all before it are out of reach, or have been served
   several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease))
@@ -62,7 +70,9 @@ if given[owner] then -- all before it are out of reach, or have been served
 end
 if not waits and n <= free then -- all who wait are out of reach
   failed, token = nextToken()
-  return failed or get()
+  if failed then return failed end
+  local wrong, reply = get()
+  return wrong or reply
 end
 local ms, who = nearest()
 return {0, ms, clock, 0, who}

@@ -2,7 +2,7 @@
 --
 -- KEYS  see part/permits.lua
 -- ARGV  1 how many permits there are if the server knows of none yet   2 how long a place counts, ms
---       3 until when this may be executed, us by the server's clock   4 claim, ms   5 PUBLISH or SPUBLISH
+--       3 until when this may be executed, us by the server's clock   4 claim, ms   5 PUBLISH, SPUBLISH or publish (see announce)
 --       6 time to live of the token's key, ms   7... the owners
 -- Reply {0, ms, time, 0, owner}   they have places, in this order, before whoever comes later, as sem_acquire says it. Who was handed
 --                   a permit hears of that as from a release; time is before that

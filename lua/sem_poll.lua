@@ -1,7 +1,7 @@
 -- sem_poll: look after the waiters of one client: put off the deadlines of their places, and hand out what is free.
 --
 -- KEYS  see part/permits.lua
--- ARGV  1 how many permits there are if the server knows of none yet   2 client's id   3 PUBLISH or SPUBLISH   4 claim, ms
+-- ARGV  1 how many permits there are if the server knows of none yet   2 client's id   3 PUBLISH, SPUBLISH or publish (see announce)   4 claim, ms
 --       5 time to live of the token's key, ms   6 how long a place counts, ms   7... owners of the client that wait
 -- Reply {1, ms, time, owner, called, heard, far, owner...}
 --         ms until the first lease of a permit ends; time of the server in us, as text; the owner of this client that was handed

@@ -1,7 +1,7 @@
 -- sem_release: give back the permits of an owner, or leave the queue of a semaphore, and hand out what is free.
 --
 -- KEYS  see part/permits.lua
--- ARGV  1 how many permits there are if the server knows of none yet   2 owner   3 PUBLISH or SPUBLISH   4 claim, ms
+-- ARGV  1 how many permits there are if the server knows of none yet   2 owner   3 PUBLISH, SPUBLISH or publish (see announce)   4 claim, ms
 --       5 time to live of the token's key, ms
 -- Reply {1}           given back
 --       {1, error}    given back, but what is free could not be handed out, or that could not be told

@@ -1,16 +1,31 @@
 -- sem_set: set how many permits a semaphore has, and hand out what is free.
 --
 -- KEYS  see part/permits.lua
--- ARGV  1 how many   2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
+-- ARGV  1 how many   2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the token's key, ms
+--       5 until when this may be executed, us by the server's clock   6 this call, so that a repeat of it is known; without a colon
 -- Reply {1}           set
 --       {1, error}    set, but what is free could not be handed out, or that could not be told
--- Atomic, and harmless when repeated. Those that are out stay out, also if there are more of them.
+--       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
+-- Atomic, and harmless when repeated: also where another call has set another number since, for which this is remembered among the
+-- places, for longer than it may be executed. Those that are out stay out, also if there are more of them.
 
 -- include permits
 
+local clock, limit, this = micros(), ARGV[5], ARGV[6]
+-- include late
 local failed = count()
 if failed then return failed end
-change(tonumber(ARGV[1]) - all())
+call('ZREMRANGEBYSCORE', places, '(' .. silence - now, '(0')
+if not call('ZSCORE', places, this) then
+  local left = call('PTTL', places)
+  change(tonumber(ARGV[1]) - all())
+  call('ZADD', places, -now, this)
+  local ends = left >= 4 * silence or redis.pcall('PEXPIRE', places, 4 * silence)
+  if type(ends) == 'table' then
+    call('ZREM', places, this) -- which must not stay without an end
+    return ends
+  end
+end
 stay(0)
 local ok, refused, unheard = pcall(function()
   sweep(0)

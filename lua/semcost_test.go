@@ -28,11 +28,33 @@ func semaphoreCosts() []costly {
 		{lua.SemAcquire, 1, keys, []any{20000, "b:h1", 2, lease, keep, "0", 0, claim, "PUBLISH", until}},
 		{lua.SemJoin, 1, keys, []any{20000, 15000, until, claim, "PUBLISH", keep, "b:h1", "b:h2"}},
 		{lua.SemRelease, 1, keys, []any{20000, owner, "PUBLISH", claim, keep}},
-		{lua.SemRenew, 1, keys[:3], []any{20000, owner, lease, keep}},
+		{lua.SemRenew, 1, keys[:3], []any{20000, owner, lease, keep, 1}},
 		{lua.SemPoll, 1, keys, []any{20000, "a", "PUBLISH", claim, keep, 15000, owner}},
-		{lua.SemSet, 1, keys, []any{20000, "PUBLISH", claim, keep}},
+		{lua.SemSet, 1, keys, []any{20000, "PUBLISH", claim, keep, until, "call"}},
 		{lua.SemState, 1, keys, []any{20000}},
 	}
+}
+
+// TestSemaphoreCostsOfMany: what a script does for the greatest hold grows with its permits, in few calls.
+func TestSemaphoreCostsOfMany(t *testing.T) {
+	const n, mostCalls, mostElements = 10000, 120, 25000
+	rdb := redistest.Start(t).Client(t)
+	require.NoError(t, rdb.Set(t.Context(), "x", n, 0).Err())
+	costs := semaphoreCosts()
+	for _, c := range []costly{costs[0], costs[4], costs[3]} { // it is acquired, renewed and given back
+		switch c.script {
+		case lua.SemAcquire:
+			c.args[2] = n
+		case lua.SemRenew:
+			c.args[4] = n
+		}
+		calls, elements := costOf(t, rdb, c.script.Name(), c.script.Text(), c.keys, c.args)
+		t.Logf("proof: permits: %s of %d: %d calls, %d elements", c.script.Name(), n, calls, elements)
+		require.LessOrEqual(t, calls, mostCalls)
+		require.LessOrEqual(t, elements, mostElements)
+	}
+	require.Zero(t, rdb.ZCard(t.Context(), "permits").Val())
+	require.Equal(t, "10000", rdb.Get(t.Context(), "x").Val())
 }
 
 // fillPermits makes ten thousand permits that are out, by a lease that ends so much later, and as many

@@ -21,7 +21,8 @@
 //     locks the later one has the greater token. fence.TokenOf has each member's by its name, which is
 //     what a resource that one member guards has to check.
 //   - The owner is one for all members. Under the hold's context a member, this multilock, and any
-//     other that has members in common with it re-enter.
+//     other that has members in common with it re-enter. A semaphore gives another permit instead,
+//     and if it has one only, it is waited for in vain.
 //
 // The deadline of a hold is its members' earliest, its count their least, and its owner the first
 // one's. Extend asks all of them.
@@ -39,8 +40,8 @@
 // A lock that is given twice counts once, with the options of the first. These are refused, with
 // [holdfast.ErrInvalid], by the first operation:
 //   - no members, or a nil one;
-//   - two permits of one semaphore: two owners of one each would wait for each other. Ask the
-//     semaphore for two;
+//   - two permits of one semaphore: two owners of one each would wait for each other. A
+//     multilock takes one; get more by Acquire of the semaphore;
 //   - two kinds or sides of lock with one name on one client, and one lock by way of two clients:
 //     each would wait for the other;
 //   - a multilock that is wrapped in another type, because its members cannot be seen.

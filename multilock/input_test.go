@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 )
 
 // wrapped is a lock in a type of somebody's own, which counts the grants.
@@ -48,11 +49,31 @@ func (c careless) TryLock(context.Context, ...holdfast.Option) (*holdfast.Hold, 
 	return c.Locker.TryLock(context.Background())
 }
 
+// renamed is a lock under a name of somebody's own.
+type renamed struct {
+	holdfast.Locker
+	name string
+}
+
+func (r renamed) Name() string { return r.name }
+
+// hollow is a lock that returns nothing, unless its context has ended.
+type hollow struct{ holdfast.Locker }
+
+func (hollow) TryLock(ctx context.Context, _ ...holdfast.Option) (*holdfast.Hold, error) {
+	return nil, ctx.Err()
+}
+
+func (hollow) Lock(ctx context.Context, _ ...holdfast.Option) (*holdfast.Hold, error) {
+	return nil, ctx.Err()
+}
+
 // TestBadInput: what is refused, with the remedy, before anything is sent.
 func TestBadInput(t *testing.T) {
 	srv := redistest.Start(t)
 	c, other := newClient(t, srv.Client(t), nil), newClient(t, srv.Client(t), nil)
 	a, b := rlock.New(c, "a"), rlock.New(c, "b")
+	permits := semaphore.New(c, "permits", 2)
 	var none *multilock.Mutex
 	before := srv.CommandCalls(t)["evalsha"]
 	for what, row := range map[string]struct {
@@ -66,6 +87,10 @@ func TestBadInput(t *testing.T) {
 		"zero Mutex":     {m: multilock.New(&rlock.Mutex{}), remedy: "make one with rlock.New"},
 		"nil multilock":  {m: multilock.New(none), remedy: "make one with multilock.New"},
 		"zero multilock": {m: &multilock.Mutex{}, remedy: "make one with multilock.New"},
+		"zero inside":    {m: multilock.New(a, &multilock.Mutex{}), remedy: "lock 2: multilock: try \"\": invalid argument: nil or zero Mutex"},
+		"two permits":    {m: multilock.New(permits, renamed{permits, "z"}), remedy: "ask it for two at once"},
+		"hollow first":   {m: multilock.New(hollow{a}, b), remedy: "neither a hold nor an error"},
+		"hollow last":    {m: multilock.New(hollow{rlock.New(c, "c")}), remedy: "neither a hold nor an error"},
 		"nil itself":     {m: none, remedy: "make one with multilock.New"},
 		"empty inside":   {m: multilock.New(a, multilock.New()), remedy: "give at least one"},
 		"bad name":       {m: multilock.New(a, rlock.New(c, "")), remedy: "give the lock a name"},
@@ -204,7 +229,7 @@ func TestPermits(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 	require.Empty(t, append(srv.Owners("p"), srv.Owners("m")...))
 	for remedy, m := range map[string]*multilock.Mutex{
-		"ask it for two at once":   multilock.New(permits, mutex, memory.NewPermits(c, srv, "p", 2)),
+		"get more by its Acquire":  multilock.New(permits, mutex, memory.NewPermits(c, srv, "p", 2)),
 		"use one kind for a name":  multilock.New(permits, memory.New(c, srv, "p")),
 		"wait for each other; ask": multilock.New(multilock.New(permits), multilock.New(permits)),
 	} {

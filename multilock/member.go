@@ -26,7 +26,7 @@ func reveal(lockers []holdfast.Locker) (all []member, err error) {
 		return nil, fmt.Errorf("%w: no locks; give at least one", holdfast.ErrInvalid)
 	}
 	for i, l := range lockers {
-		if inner, ok := l.(*Mutex); ok && inner != nil && inner.err == nil {
+		if inner, ok := l.(*Mutex); ok && inner != nil && inner.err == nil && len(inner.members) > 0 {
 			all = append(all, inner.members...)
 			continue
 		}
@@ -61,7 +61,9 @@ func identify(l holdfast.Locker) (member, error) {
 	case one.kind == kindName && len(locks) > 0:
 		return one, fmt.Errorf("%w: it is a multilock in a %T; give the members of it", holdfast.ErrInvalid, l)
 	case len(locks) > 0:
-		one.lock, one.where = locks[0], locks[0].Where()
+		// Its own name, whatever a type that wraps it calls it: the order has to be the same where it
+		// is wrapped and where it is not.
+		one.lock, one.name, one.where = locks[0], locks[0].Name(), locks[0].Where()
 	case errors.Is(err, holdfast.ErrInvalid):
 		return one, err
 	}
@@ -77,6 +79,14 @@ func (m *member) accepts(ctx context.Context, opts []holdfast.Option) error {
 		return fmt.Errorf("%s %q: %w", m.kind, m.name, err)
 	}
 	return nil
+}
+
+// granted is what a call of the member has returned. A type of somebody's own may return nothing.
+func (m *member) granted(h *holdfast.Hold, err error) (*engine.Hold, error) {
+	if h == nil && err == nil {
+		err = fmt.Errorf("%w: %T returned neither a hold nor an error; return one of them", holdfast.ErrInvalid, m.locker)
+	}
+	return (*engine.Hold)(h), err
 }
 
 // arrange puts the members into the order in which they are taken, each once. The order has to be
@@ -111,7 +121,7 @@ func (m *member) collides(other member) (same bool, err error) {
 	case a.Same(b) && a.Again():
 		return true, nil
 	case a.Same(b):
-		err = fmt.Errorf("%s %q is given twice, and two of its owners could wait for each other; ask it for two at once", m.kind, m.name)
+		err = fmt.Errorf("%s %q is given twice, and two of its owners could wait for each other; a multilock takes one, so get more by its Acquire", m.kind, m.name)
 	case a.Shares(b) && m.kind == other.kind:
 		err = fmt.Errorf("two sides of %s %q are given, which exclude each other; give the one that writes", m.kind, m.name)
 	case a.Shares(b):

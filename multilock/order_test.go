@@ -67,6 +67,9 @@ var nestings = map[string]func(locks []holdfast.Locker) holdfast.Locker{
 	"overlapping inside": func(l []holdfast.Locker) holdfast.Locker {
 		return multilock.New(multilock.New(l[0], l[1]), multilock.New(l[1], l[2]))
 	},
+	"under other names": func(l []holdfast.Locker) holdfast.Locker {
+		return multilock.New(renamed{l[0], "1"}, renamed{l[1], "2"}, renamed{l[2], "3"})
+	},
 }
 
 // TestTwoOrders: two processes give the same locks in two orders, and none waits for the other.

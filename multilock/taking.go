@@ -70,16 +70,14 @@ func (t *taking) one(m member) error {
 
 func (t *taking) ask(ctx context.Context, m member) (*engine.Hold, error) {
 	if t.once {
-		h, err := m.locker.TryLock(ctx, t.opts...)
-		return (*engine.Hold)(h), err
+		return m.granted(m.locker.TryLock(ctx, t.opts...))
 	}
 	opts := t.opts
 	if !t.until.IsZero() {
 		rest := max(time.Until(t.until), 0) // 0: it is tried once, it may be free
 		opts = append(opts[:len(opts):len(opts)], holdfast.Wait(rest))
 	}
-	h, err := m.locker.Lock(ctx, opts...)
-	return (*engine.Hold)(h), err
+	return m.granted(m.locker.Lock(ctx, opts...))
 }
 
 // several asks for some members at the same time, once. It keeps those before the first that is not
@@ -133,8 +131,7 @@ func (t *taking) together(members []member) []result {
 		run := func() {
 			defer leave()
 			defer func() { got[i].panicked = recover() }() // a hook's; it goes on in the caller's goroutine
-			h, err := m.locker.TryLock(ctx, t.opts...)
-			got[i].hold, got[i].err = (*engine.Hold)(h), err
+			got[i].hold, got[i].err = m.granted(m.locker.TryLock(ctx, t.opts...))
 		}
 		if i < len(members)-1 {
 			group.Go(run)

@@ -74,7 +74,7 @@
 // the connection breaks; in each case the state of the cluster is loaded again and the channel is
 // routed anew. A node that does not know SSUBSCRIBE (Redis before 7) is remembered for a minute,
 // and its channels use one link with the classic SUBSCRIBE, which any node of a cluster serves for
-// all.
+// all. With [Options.Classic] they always do.
 //
 // A ClusterClient that was given its map of slots (ClusterSlots, as redis.NewFailoverClusterClient
 // does) has servers that are no cluster. Messages are published there by the classic PUBLISH, and

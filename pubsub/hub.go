@@ -23,6 +23,9 @@ type Options struct {
 	// after as long again, the connection is replaced; so a dead server is noticed within two
 	// periods. It also bounds each write. Default 5 s.
 	Ping time.Duration
+	// Classic makes a cluster's channels classic ones, also where its servers know SSUBSCRIBE. All
+	// of them are then on one connection, to any of the servers.
+	Classic bool
 }
 
 func (o Options) withDefaults() Options {

@@ -57,7 +57,7 @@ func (h *Hub) find(ctx context.Context, channel string) (r route, err error) {
 		if rdb.Options().ClusterSlots != nil {
 			return route{node: n}, nil
 		}
-		if h.isClassic(n) {
+		if h.opts.Classic || h.isClassic(n) {
 			return h.home, nil
 		}
 		return route{node: n, sharded: true}, nil

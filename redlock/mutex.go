@@ -101,6 +101,9 @@ func New(clients []*holdfast.Client, name string, opts ...holdfast.Option) *Mute
 	for i, c := range clients {
 		masters[i] = (*engine.Client)(c)
 	}
+	if len(masters) > 0 {
+		name = masters[0].InRedis(name) // checkMasters sees to it that all have one prefix
+	}
 	return &Mutex{newQuorum(masters, newProtocol(name), opts)}
 }
 

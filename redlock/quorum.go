@@ -195,6 +195,10 @@ func checkMasters(clients []*engine.Client) error {
 		case c.Server().Cluster != nil:
 			return errs.Invalid("clients[%d] is one of a Cluster, in which a name has one master; give one client for each independent master", i)
 		}
+		if prefix, first := c.Prefix(), clients[0].Prefix(); prefix != first {
+			return errs.Invalid("Options.Prefix of clients[%d] is %q, and that of clients[0] is %q; give all masters of a lock the same",
+				i, prefix, first)
+		}
 		for j, other := range clients[:i] {
 			if other == c {
 				return errs.Invalid("clients[%d] and clients[%d] are the same; give one client for each independent master", j, i)

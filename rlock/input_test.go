@@ -39,6 +39,8 @@ func TestBadInput(t *testing.T) {
 	_, badLease := holdfast.New(srv.Client(t), &holdfast.Options{Lease: time.Microsecond})
 	_, badBudget := holdfast.New(srv.Client(t), &holdfast.Options{RetryBudget: -1})
 	_, badLinger := holdfast.New(srv.Client(t), &holdfast.Options{Linger: -1})
+	_, badPrefix := holdfast.New(srv.Client(t), &holdfast.Options{Prefix: "team}:"})
+	_, openPrefix := holdfast.New(srv.Client(t), &holdfast.Options{Prefix: "{team:"})
 	var zeroClient holdfast.Client
 	_, nilState := good.State(nil)       //nolint:staticcheck // that is the point
 	_, nilForce := good.ForceUnlock(nil) //nolint:staticcheck // likewise
@@ -67,6 +69,8 @@ func TestBadInput(t *testing.T) {
 		"Options.Lease":  {badLease, "at least 4ms"},
 		"RetryBudget":    {badBudget, "positive duration"},
 		"Linger":         {badLinger, "positive duration"},
+		"Prefix":         {badPrefix, `Options.Prefix "team}:" has a closing brace without an opening one`},
+		"open Prefix":    {openPrefix, "close it or remove the brace"},
 		"zero Mutex":     {try(&zero), "rlock.New"},
 		"zero State":     {zeroState, "rlock.New"},
 		"zero Force":     {zeroForce, "rlock.New"},

@@ -29,7 +29,8 @@
 // A turn is up to 10 ms of hand-offs in a process with several waiters, and one grant in a process
 // with a single waiter. So processes near the server get more grants than with
 // [holdfast.NoHandoff]. Where the server cannot say whether anybody listens (a cluster of Redis 6,
-// or no permission to ask), the client gives the lock up every 10 ms.
+// ClassicPubSub of [holdfast.Options] in a later one, or no permission to ask), the client gives the
+// lock up every 10 ms.
 //
 // A lock is not handed on
 //   - when renewals fail, so that less than half of the lease is left;
@@ -72,7 +73,7 @@ var _ holdfast.Locker = (*Mutex)(nil)
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
-	return &Mutex{base: engine.NewLock((*engine.Client)(c), newProtocol(name), opts...)}
+	return &Mutex{base: engine.NewLock((*engine.Client)(c), newProtocol((*engine.Client)(c).InRedis(name)), opts...)}
 }
 
 // Name is the name of the lock in Redis.

@@ -2,6 +2,7 @@ package rwlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -53,7 +54,7 @@ func publish(background context.Context, rdb *redis.Client) error {
 		return err
 	}
 	fmt.Println("both read what was written:", read.Token() == other.Token())
-	if _, err := config.Lock(ctx); err != nil {
+	if _, err := config.Lock(ctx); errors.Is(err, rwlock.ErrUpgrade) { // it would wait for itself
 		fmt.Println("a reader cannot write as well")
 	}
 	if err := read.Unlock(ctx); err != nil {

@@ -77,7 +77,8 @@ var _ holdfast.Locker = (*RWMutex)(nil)
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}".
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *RWMutex {
-	p, client := newProtocol(name), (*engine.Client)(c)
+	client := (*engine.Client)(c)
+	p := newProtocol(client.InRedis(name))
 	return &RWMutex{newSide(client, writing{p}, false, opts), newSide(client, reading{p}, true, opts), p}
 }
 

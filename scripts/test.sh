@@ -102,6 +102,19 @@ database() {
   fi
 }
 
+# The tests of fleets of Go and Java build a worker with Maven, which downloads Redisson the first time. As with the database, a
+# machine that cannot have them is no reason to stop.
+jdk() {
+  if command -v javac >/dev/null && command -v mvn >/dev/null; then
+    say "Java: $(javac -version 2>&1), $(mvn --version 2>/dev/null | sed -n '1s/\x1b\[[0-9;]*m//gp')"
+  elif command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }; then
+    say "Java: no JDK or no Maven here; installing openjdk-17-jdk-headless and maven"
+    install openjdk-17-jdk-headless maven || say "Java: they cannot be installed; the tests with Redisson will say so"
+  else
+    say "Java: no JDK or no Maven here, and no way to install them; the tests with Redisson will say so"
+  fi
+}
+
 # Containers come on top: faults such as a stopped or killed process are tested on plain processes in any case.
 containers() {
   unset HOLDFAST_DOCKER
@@ -170,6 +183,7 @@ overlay
 compiler
 server
 database
+jdk
 containers
 if [ -n "$servers" ]; then
   export HOLDFAST_SERVERS=$servers

@@ -87,7 +87,7 @@ func TestAtMostOnceControl(t *testing.T) {
 // The control: without the look at what the owner has, an attempt that is repeated counts twice.
 func TestRepeatControl(t *testing.T) {
 	l := newLab(t, 5)
-	s, proxy := l.proxied(mutant.Hook(lua.SemAcquire, "if has(owner) then", "if false then",
+	s, proxy := l.proxied(mutant.Hook(lua.SemAcquire, "if has(owner) and whole(owner, n) then", "if false then",
 		"if ended > 0 then change(ended) end", ""))
 	h, err := s.Lock(t.Context())
 	require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestLate(t *testing.T) {
 
 // The control: without the look at what the owner has, nor at what of that is new.
 func TestLateControl(t *testing.T) {
-	free, left := late(t, mutant.Hook(lua.SemAcquire, "if has(owner) then", "if false then", "name, 0 - added)", "name, 0 - n)"))
+	free, left := late(t, mutant.Hook(lua.SemAcquire, "if has(owner) and whole(owner, n) then", "if false then", "name, 0 - added)", "name, 0 - n)"))
 	require.Equal(t, 1, free, "and not 3")
 	require.Less(t, left, time.Minute)
 }
@@ -139,7 +139,7 @@ func TestLateControl(t *testing.T) {
 func missed(t *testing.T, polls ...redis.Hook) int {
 	t.Helper()
 	l := newLab(t, 1)
-	mute := mutant.Hook(lua.SemRelease, "publish(command, channel .. ':' .. id, number .. ' ' .. token", "nil and (number .. ' ' .. token")
+	mute := mutant.Hook(lua.SemRelease, "unheard = publish(command, channel .. ':' .. id, text)", "unheard = nil")
 	holder := l.srv.Client(t)
 	holder.AddHook(mute)
 	h, err := l.through(holder, nil).Lock(t.Context())
@@ -259,4 +259,36 @@ func TestEndedControl(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.Zero(t, l.out())
 	require.Equal(t, 2, l.free(), "and not 5")
+}
+
+// Redisson's addPermits sets the number anew, without an end. The permits that are out do not end with
+// their key, whose end was to be put off together with that of the number.
+func TestEndlessNumber(t *testing.T) {
+	require.Greater(t, endlessNumber(t), 24*time.Hour)
+}
+
+// The control: without that the permits end with their key.
+func TestEndlessNumberControl(t *testing.T) {
+	require.LessOrEqual(t, endlessNumber(t, mutant.Hook(lua.SemRenew,
+		"if last >= 0 and last < needed - 86400000 then call('PEXPIRE', permits, needed) end", "")), time.Minute)
+}
+
+// endlessNumber returns how long the permits that are out will be known, after a hold of an hour.
+func endlessNumber(t *testing.T, hooks ...redis.Hook) time.Duration {
+	t.Helper()
+	l := newLab(t, 3)
+	rdb := l.srv.Client(t)
+	for _, h := range hooks {
+		rdb.AddHook(h)
+	}
+	s := l.through(rdb, nil)
+	h, err := s.Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, l.rdb.Set(t.Context(), l.name, l.free(), 0).Err())
+	require.NoError(t, l.rdb.Expire(t.Context(), l.ends(), time.Minute).Err()) // as it is when its time is nearly over
+	require.NoError(t, h.Extend(t.Context(), time.Hour))
+	left := l.rdb.TTL(t.Context(), l.ends()).Val()
+	unlock(t, h)
+	require.NoError(t, l.rdb.Del(t.Context(), l.name).Err())
+	return left
 }

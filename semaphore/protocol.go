@@ -25,7 +25,10 @@ type protocol struct {
 	boxes   kind.Boxes
 }
 
-var _ fair.Queuer = (*protocol)(nil)
+var (
+	_ fair.Queuer  = (*protocol)(nil)
+	_ kind.Several = (*protocol)(nil)
+)
 
 var claimMillis, placeMillis, noPlace, keepMillis any = fair.Claim.Milliseconds(), fair.Place.Milliseconds(), 0, kind.TokenTTL(0)
 
@@ -99,11 +102,16 @@ func (p *protocol) Leave(owner string, _ time.Duration, publish string) lua.Call
 	return p.Release(owner, publish)
 }
 
-// Renew is [kind.Lock.Renew].
+// Renew is [kind.Lock.Renew], of one permit.
 func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
+	return p.RenewSeveral(owner, 1, lease)
+}
+
+// RenewSeveral is [kind.Several.RenewSeveral].
+func (p *protocol) RenewSeveral(owner string, n int, lease time.Duration) lua.Call {
 	millis, ttl := p.boxes.Lease(lease)
 	k := &p.boxed
-	return lua.SemRenew.Call(k[0], k[1], k[2], p.permits, owner, millis, ttl)
+	return lua.SemRenew.Call(k[0], k[1], k[2], p.permits, owner, millis, ttl, n)
 }
 
 // Recount is [kind.Lock.Recount]. An owner has all of its permits or none, so there is nothing to count.
@@ -114,7 +122,9 @@ func (p *protocol) Recount(owner string, _ int, lease time.Duration) lua.Call {
 // State is [kind.Protocol.State].
 func (p *protocol) State() lua.Call { return p.call(lua.SemState) }
 
-// set says how many permits there are. Replies: Done, with the reason as text if waiters could not be told.
-func (p *protocol) set(permits int, publish string) lua.Call {
-	return lua.SemSet.Call(append(p.boxed[:len(p.boxed):len(p.boxed)], permits, kind.Publish(publish), claimMillis, keepMillis)...)
+// set says how many permits there are. Replies: Done, with the reason as text if waiters could not be told; or Late. this names
+// the call, and until is until when it may be executed.
+func (p *protocol) set(permits int, publish string, until int64, this string) lua.Call {
+	return lua.SemSet.Call(append(p.boxed[:len(p.boxed):len(p.boxed)], permits, kind.Publish(publish), claimMillis, keepMillis,
+		until, this)...)
 }

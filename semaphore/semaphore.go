@@ -34,6 +34,9 @@
 //     their machines.
 //   - That a permit which Redisson's client gives back is noticed at once. It mostly is, because
 //     waiters listen to them where they are seen to have permits; else it takes a second.
+//   - That permits which are out are known again when the server forgets the key that they stand in
+//     (it evicts keys, or somebody deletes it). Their holders are told at the next renewal, and there
+//     are so many fewer, until [Semaphore.SetPermits] says how many there are. There are never more.
 //   - Protection by fencing tokens. Each hold has one that is greater than all before it, but the
 //     holders of other permits have theirs, too.
 //
@@ -41,13 +44,16 @@
 //
 // A grant is one script, also if it has to be waited for, and so is a release. The first waiter of a
 // client sends one more. What a script does grows with the permits of the hold that it is for, and
-// not with those of others.
+// not with those of others: to acquire or renew a thousand keeps the server busy for about 1.5 ms. So
+// a hold has at most 10 000. Who needs more takes several holds, or counts in larger units.
 package semaphore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
@@ -68,6 +74,9 @@ var _ holdfast.Locker = (*Semaphore)(nil)
 // maxPermits is Redisson's greatest int.
 const maxPermits = math.MaxInt32
 
+// maxAtOnce is how many permits one hold has at most: see Cost in the package comment.
+const maxAtOnce = 10_000
+
 // New makes the semaphore called name on a client. permits is how many there are where the server
 // knows of none yet, at least 1. opts are defaults for each acquisition. [holdfast.Keep] and
 // [holdfast.HoldAtLeast] are refused. New sends nothing. For an invalid name, number, option or
@@ -76,17 +85,18 @@ const maxPermits = math.MaxInt32
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "partner:{42}".
 func New(c *holdfast.Client, name string, permits int, opts ...holdfast.Option) *Semaphore {
-	p := newProtocol(name, permits)
-	s := &Semaphore{base: newLock((*engine.Client)(c), p, opts), wire: p}
+	client := (*engine.Client)(c)
+	p := newProtocol(client.InRedis(name), permits)
+	s := &Semaphore{base: newLock(client, p, opts), wire: p}
 	if s.base.Err == nil {
-		s.base.Err = checkPermits("permits", permits)
+		s.base.Err = checkPermits("permits", permits, maxPermits)
 	}
 	return s
 }
 
-func checkPermits(field string, n int) error {
-	if n < 1 || n > maxPermits {
-		return errs.Invalid("%s is %d; use at least 1 and at most %d", field, n, maxPermits)
+func checkPermits(field string, n, most int) error {
+	if n < 1 || n > most {
+		return errs.Invalid("%s is %d; use at least 1 and at most %d", field, n, most)
 	}
 	return nil
 }
@@ -109,12 +119,14 @@ func (s *Semaphore) TryLock(ctx context.Context, opts ...holdfast.Option) (*hold
 	return s.acquire(ctx, "try", s.try, 1, opts)
 }
 
-// Acquire waits for n permits, and gets all of them or none. [holdfast.Hold.Count] of the hold is n,
-// and its Unlock gives all of them back. The context bounds the wait, and so does [holdfast.Wait].
+// Acquire waits for n permits, at least 1 and at most 10 000, and gets all of them or none.
+// [holdfast.Hold.Count] of the hold is n, and its Unlock gives all of them back. The context bounds
+// the wait, and so does [holdfast.Wait].
 //
 // Errors:
 //   - [holdfast.ErrNotAcquired] if the wait was over first;
-//   - [holdfast.ErrUnavailable] if Redis did not say who has the permits;
+//   - [holdfast.ErrUnavailable] if Redis did not say who has the permits. Who has a place in the queue
+//     and hears nothing keeps it, and waits on: see package fairlock;
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - [holdfast.ErrInvalid] for a bad argument, and if the semaphore does not have so many permits, or
 //     comes to have fewer while Acquire waits;
@@ -147,7 +159,10 @@ func (s *Semaphore) acquire(ctx context.Context, op string, lock locking, n int,
 	if err := s.check(op); err != nil {
 		return nil, err
 	}
-	if err := checkPermits("n", n); err != nil {
+	if err := checkPermits("n", n, maxAtOnce); err != nil {
+		if n > maxAtOnce {
+			err = errs.Both(err, errors.New("take several holds, or count in larger units"))
+		}
 		return nil, s.fail(op, err)
 	}
 	if n > 1 {
@@ -159,16 +174,24 @@ func (s *Semaphore) acquire(ctx context.Context, op string, lock locking, n int,
 
 // SetPermits sets how many permits there are, at least 1, for all processes. Those that are out stay
 // out, also if there are more of them: then nothing is granted until enough of them have come back.
-// Waiters who want more than there are get an error. It is harmless when repeated.
+// Waiters who want more than there are get an error. A repeat of a call that got no answer changes
+// nothing, also if another call was made since.
 func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	const op = "set permits"
 	if err := s.check(op); err != nil {
 		return err
 	}
-	if err := checkPermits("permits", permits); err != nil {
+	if err := checkPermits("permits", permits, maxPermits); err != nil {
 		return s.fail(op, err)
 	}
-	o, err := s.base.Query(ctx, engine.Changes, func(publish string) lua.Call { return s.wire.set(permits, publish) })
+	if err := s.base.MayAsk(ctx); err != nil {
+		return s.fail(op, err)
+	}
+	c := s.base.Client
+	this := "set " + strings.ReplaceAll(c.NewOwnerID(false), ":", " ") // not the name of an owner
+	o, err := s.base.Query(ctx, engine.Changes, func(publish string) lua.Call {
+		return s.wire.set(permits, publish, c.Server().Clock.Limit(), this)
+	})
 	if err == nil && o.Reply.Text(0) != "" {
 		err = engine.Unheard(s.base, o.Reply.Text(0))
 	}

@@ -75,12 +75,15 @@ func TestBadNumbers(t *testing.T) {
 		require.ErrorIs(t, err, holdfast.ErrInvalid)
 		require.ErrorContains(t, err, "permits is ")
 	}
+	_, err := s.TryAcquire(t.Context(), 10_001)
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.ErrorContains(t, err, "n is 10001; use at least 1 and at most 10000")
 	require.Zero(t, l.rdb.Exists(t.Context(), l.name).Val())
 	for _, opt := range []holdfast.Option{holdfast.HoldAtLeast(time.Second), holdfast.Keep(time.Second)} {
 		_, err := s.Lock(t.Context(), opt)
 		require.ErrorIs(t, err, holdfast.ErrInvalid)
 	}
-	_, err := s.Acquire(t.Context(), 4)
+	_, err = s.Acquire(t.Context(), 4)
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
 	require.ErrorContains(t, err, "4 permits were asked for")
 	require.ErrorContains(t, err, "has 3")

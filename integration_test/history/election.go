@@ -100,14 +100,15 @@ func (c *Config) missed(t tenure, seen observer) bool {
 }
 
 // Leaders finds processes that took themselves for the leader and did not lead, and answers to the
-// question who leads that were not so at any moment of it.
+// question who leads that were not so at any moment of it. What a process said just before it was paused is
+// not used: the end of its trust, noted later, was moved back by that.
 func Leaders(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		terms := tenures(ops, 0)
 		for _, o := range ops {
 			text := ""
 			switch {
-			case o.Kind == Leads && o.Result == OK && !slices.ContainsFunc(terms, func(t tenure) bool {
+			case o.Kind == Leads && o.Result == OK && !within(o.Call, c.Pauses[o.Client]) && !slices.ContainsFunc(terms, func(t tenure) bool {
 				return t.op.Client == o.Client && t.op.Actor == o.Actor && t.op.Return <= o.Return && (t.until >= o.Call || closedAfter(ops, t, o.Call))
 			}):
 				text = "one took itself for the leader"

@@ -95,6 +95,14 @@ func TestBadElections(t *testing.T) {
 	require.Empty(t, checks(late.ops, Window{8, 9}), "it was out of reach")
 }
 
+// TestPausedLeader: what it took itself for before a pause is not used.
+func TestPausedLeader(t *testing.T) {
+	s := new(poll).lead("a", 1).resign("a", 1).leads()
+	require.Len(t, Leaders(s.ops, Config{}), 1)
+	require.Len(t, Leaders(s.ops, Config{Pauses: map[int][]Window{0: {{9, 10}}, 1: {{1, 10}}}}), 1)
+	require.Empty(t, Leaders(s.ops, Config{Pauses: map[int][]Window{0: {{4, 10}}}}))
+}
+
 // TestFamilies: locks of several kinds are in one history, each checked as what it is.
 func TestFamilies(t *testing.T) {
 	s := new(rw).read("a", 1).read("b", 1)

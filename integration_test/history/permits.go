@@ -12,6 +12,7 @@ import (
 // own.
 func MostPermits(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
+		numbers := c.numbers(ops)
 		all := tenures(ops, 0) // by return
 		for i, t := range all {
 			if t.op.Total != 0 && t.op.Total != t.op.Depth {
@@ -24,7 +25,7 @@ func MostPermits(ops []Op, c Config) (found []Violation) {
 					sum, last, inside = sum+other.op.Depth, max(last, other.op.Call), append(inside, other.op)
 				}
 			}
-			if most := c.mostOf(ops, last, t.op.Return); sum > most {
+			if most := mostOf(numbers, last, t.op.Return); sum > most {
 				found = append(found, Violation{"permits", name, fmt.Sprintf("%d are out, and there are %d", sum, most), inside, nil})
 			}
 		}
@@ -33,8 +34,8 @@ func MostPermits(ops []Op, c Config) (found []Violation) {
 }
 
 // mostOf is how many permits there may have been in a time, at the most.
-func (c *Config) mostOf(ops []Op, from, to int64) (most int) {
-	for _, w := range c.numbers(ops) {
+func mostOf(numbers []number, from, to int64) (most int) {
+	for _, w := range numbers {
 		if w.from <= to && w.to >= from {
 			most = max(most, w.n)
 		}
@@ -121,7 +122,8 @@ func scarce(ops []Op, c Config) (list []Window) {
 	for _, o := range crowd(ops, c) {
 		all = append(all, change{at: o.Call, want: o.Total, begins: true}, change{at: o.Return, want: o.Total})
 	}
-	for _, n := range c.numbers(ops) { // what it is for sure is looked for below
+	numbers := c.numbers(ops)
+	for _, n := range numbers { // what it is for sure is looked for below
 		all = append(all, change{at: n.from}, change{at: n.to})
 	}
 	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.at, b.at) })
@@ -142,7 +144,7 @@ func scarce(ops []Op, c Config) (list []Window) {
 		if i+1 < len(all) {
 			to = all[i+1].at
 		}
-		if e.at < to && c.leastOf(ops, e.at, to)-out < most {
+		if e.at < to && leastOf(numbers, e.at, to)-out < most {
 			list = append(list, Window{e.at, to})
 		}
 	}
@@ -150,9 +152,9 @@ func scarce(ops []Op, c Config) (list []Window) {
 }
 
 // leastOf is how many permits there were in a time, at least.
-func (c *Config) leastOf(ops []Op, from, to int64) int {
+func leastOf(numbers []number, from, to int64) int {
 	least := -1
-	for _, w := range c.numbers(ops) {
+	for _, w := range numbers {
 		if w.from < to && w.to > from && (least < 0 || w.n < least) {
 			least = w.n
 		}
@@ -170,7 +172,7 @@ func crowd(ops []Op, c Config) (list []Op) {
 			o.Return = after(crashOf(o, ops, 0).To, c.Place)
 		} else if disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]) {
 			o.Return = after(o.Return, c.Recovery+c.Place)
-		} else if o.Result != OK {
+		} else if o.Result != OK && o.Result != Refused {
 			o.Return = after(o.Return, c.Recovery)
 		}
 		list = append(list, o)
@@ -182,6 +184,6 @@ func crowd(ops []Op, c Config) (list []Op) {
 // who left.
 func faulty(ops []Op, c Config) []Window {
 	return occupied(slices.DeleteFunc(slices.Clone(ops), func(o Op) bool {
-		return o.granted() || o.Kind == Unlock || o.Kind == End
+		return o.granted() || o.Result == Refused || o.Kind == Unlock || o.Kind == End
 	}), c)
 }

@@ -84,6 +84,10 @@ func TestBadPermits(t *testing.T) {
 		{"slept on", []string{"wake-up"}, new(sem).take("a", 1, 3).
 			op(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "b", Token: 2, Depth: 1, Total: 1, Call: 3, Return: 60}).
 			op(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Call: 5, Return: 6})},
+		{"slept on, and another was refused", []string{"wake-up"}, new(sem).take("a", 1, 3).
+			op(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "b", Token: 2, Depth: 1, Total: 1, Call: 3, Return: 60}).
+			op(Op{Client: 2, Actor: 2, Kind: Lock, Total: 4, Result: Refused, Error: "HOLDFAST_PERMITS", Call: 7, Return: 8}).
+			op(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Call: 5, Return: 6})},
 		{"overtaken by one who wants fewer", []string{"fifo"}, new(sem).take("a", 1, 2).
 			op(Op{Client: 1, Actor: 1, Kind: Queue, Owner: "b", Call: 4, Return: 5}).
 			op(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "b", Token: 3, Depth: 2, Total: 2, Call: 3, Return: 60}).

@@ -107,12 +107,11 @@ func upgrades(ops []Op, _ Config) (found []Violation) {
 }
 
 // Turns finds readers that came after a writer that waited, and were let in before it: while its
-// place counts a reader that comes is let in only behind a write, so none whose whole call no write
-// met. kept is for how long a place counts from each attempt of the writer on. Who has a place of its
-// own, because it writes, may read.
+// place counts a reader that comes is let in only behind a write, so none during whose call nobody wrote.
+// That place counts for so long from each attempt of the writer on as kept says.
 func Turns(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
-		all := tenures(ops, 0)
+		all := tenures(ops, c.Lease)
 		for _, q := range ops {
 			if q.Kind != Queue || q.Result != OK {
 				continue
@@ -165,15 +164,15 @@ func lastAttempt(ops []Op, lock Op) (last Op) {
 	return last
 }
 
-// meetsWrite reports whether somebody else than the one that waits may have been granted the lock to
-// write during a reader's call, or the reader writes itself.
+// meetsWrite reports whether somebody else than the one that waits may have written during a reader's call:
+// that is the one which the reader has let go first, or the reader itself.
 func meetsWrite(all []tenure, q, r Op) bool {
 	return slices.ContainsFunc(all, func(t tenure) bool {
 		waited := t.op.Client == q.Client && t.op.Actor == q.Actor && t.op.Call <= q.Call && t.op.Return >= q.Return
 		if t.op.Shared || waited {
 			return false
 		}
-		return t.op.Call <= r.Return && t.op.Return >= r.Call || t.op.Owner == r.Owner && t.op.Call <= r.Return && t.released >= r.Call
+		return t.op.Call <= r.Return && t.released >= r.Call
 	})
 }
 

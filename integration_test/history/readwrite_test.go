@@ -130,6 +130,12 @@ func TestTurns(t *testing.T) {
 		{"in the writer's last moment", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 90}), false},
 		{"somebody wrote", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}).
 			op(Op{Client: 3, Actor: 3, Kind: Lock, Owner: "d", Token: 1, Call: 20, Return: 30}), false},
+		{"somebody wrote already", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}).
+			op(Op{Client: 3, Actor: 3, Kind: Lock, Owner: "d", Token: 1, Call: 1, Return: 2}).
+			op(Op{Client: 3, Actor: 3, Kind: Unlock, Owner: "d", Token: 1, Last: true, Call: 5, Return: 6}), false},
+		{"somebody had written", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}).
+			op(Op{Client: 3, Actor: 3, Kind: Lock, Owner: "d", Token: 1, Call: 1, Return: 2}).
+			op(Op{Client: 3, Actor: 3, Kind: Unlock, Owner: "d", Token: 1, Last: true, Call: 4, Return: 5}), true},
 		{"somebody may have written", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}).
 			op(Op{Client: 3, Actor: 3, Kind: Lock, Result: Left, Call: 20, Return: 30}), false},
 		{"re-enters", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Reenter, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}), false},

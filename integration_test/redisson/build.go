@@ -26,7 +26,7 @@ func source() string {
 // build returns the command of a worker, which is built if it is not there or its source has
 // changed. A second process that wants it meanwhile waits.
 func build() ([]string, error) {
-	for _, program := range []string{"java", "mvn"} {
+	for _, program := range []string{"java", "javac", "mvn"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return nil, fmt.Errorf("%s: %w", program, errMissing)
 		}

@@ -36,25 +36,37 @@ type fleet struct {
 
 	briefJava *Client
 	briefOurs *holdfast.Client
+
+	prefix string // that both sides put in front of names
 }
 
 func newFleet(t *testing.T, top topology.Topology) *fleet {
 	t.Helper()
+	return newFleetWith(t, top, Settings{}, holdfast.Options{})
+}
+
+// newFleetWith is newFleet with settings of each side.
+func newFleetWith(t *testing.T, top topology.Topology, theirs Settings, ours holdfast.Options) *fleet {
+	t.Helper()
 	w := Shared(t)
-	f := &fleet{top: top, rdb: top.Admin(t)}
-	for i := range f.java {
-		f.java[i] = w.Connect(t, top, Settings{Watchdog: millis(long)})
-		f.ours[i] = f.client(t, long)
+	f := &fleet{top: top, rdb: top.Admin(t), prefix: ours.Prefix}
+	java := func(lease time.Duration) *Client {
+		theirs.Watchdog = millis(lease)
+		return w.Connect(t, top, theirs)
 	}
-	f.briefJava, f.briefOurs = w.Connect(t, top, Settings{Watchdog: millis(short)}), f.client(t, short)
+	for i := range f.java {
+		f.java[i] = java(long)
+		f.ours[i] = f.client(t, long, ours)
+	}
+	f.briefJava, f.briefOurs = java(short), f.client(t, short, ours)
 	return f
 }
 
 // client makes a client of the library, closed when the test ends.
-func (f *fleet) client(t *testing.T, lease time.Duration) *holdfast.Client {
+func (f *fleet) client(t *testing.T, lease time.Duration, opts holdfast.Options) *holdfast.Client {
 	t.Helper()
-	// without a linger, because tests count who listens
-	c, err := holdfast.New(f.top.Connect(t), &holdfast.Options{Lease: lease, Linger: time.Millisecond})
+	opts.Lease, opts.Linger = lease, time.Millisecond // without a linger, because tests count who listens
+	c, err := holdfast.New(f.top.Connect(t), &opts)
 	require.NoError(t, err)
 	redistest.CloseAtEnd(t, c)
 	return c
@@ -104,9 +116,10 @@ type story struct {
 	*fleet
 	kind
 	ctx  context.Context
-	name string
+	name string // in Redis
 	// those that lock in the background; they end with ctx
 	group *sync.WaitGroup
+	pool  [2][]*Thread // of next
 }
 
 // tell runs a story.
@@ -123,21 +136,24 @@ func (f *fleet) in(ctx context.Context, t *testing.T, k kind, name string) *stor
 	return &story{T: t, fleet: f, kind: k, ctx: ctx, name: name, group: new(sync.WaitGroup)}
 }
 
+// given is the name of the lock as clients are given it.
+func (s *story) given() string { return strings.TrimPrefix(s.name, s.prefix) }
+
 // ask is Redisson's answer to a command to this lock.
 func (s *story) ask(t *Thread, op string) Reply {
 	s.Helper()
-	return t.Do(s.T, Ask{Op: op, Kind: s.theirs, Name: s.name})
+	return t.Do(s.T, Ask{Op: op, Kind: s.theirs, Name: s.given()})
 }
 
 // call is ask for goroutines.
 func (s *story) call(t *Thread, op string) error {
-	_, err := t.Call(s.ctx, Ask{Op: op, Kind: s.theirs, Name: s.name})
+	_, err := t.Call(s.ctx, Ask{Op: op, Kind: s.theirs, Name: s.given()})
 	return err
 }
 
 // start is ask, without the answer.
 func (s *story) start(t *Thread, op string) *Pending {
-	return t.Start(Ask{Op: op, Kind: s.theirs, Name: s.name})
+	return t.Start(Ask{Op: op, Kind: s.theirs, Name: s.given()})
 }
 
 // thread is a thread of one of the clients with long leases.
@@ -147,7 +163,7 @@ func (s *story) thread(i int) *Thread {
 }
 
 // mutex is the lock on one of our clients with long leases.
-func (s *story) mutex(i int) mutex { return s.make(s.ours[i], s.name) }
+func (s *story) mutex(i int) mutex { return s.make(s.ours[i], s.given()) }
 
 // mustBe checks who has the lock.
 func (s *story) mustBe(owner string, count int) {

@@ -46,7 +46,8 @@ var resultLine = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): (\S+) \(`)
 // ended.
 func idleRun(t *testing.T, says string) map[string]string {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^Test", "-test.skip=^"+t.Name()[:strings.Index(t.Name(), "/")]+"$", "-test.v",
+	this, _, _ := strings.Cut(t.Name(), "/")
+	cmd := exec.Command(os.Args[0], "-test.run=^Test", "-test.skip=^"+this+"$", "-test.v",
 		"-test.short", "-test.timeout=4m")
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); name != redistest.ServersEnv && name != topology.DockerEnv && name != "CI" {

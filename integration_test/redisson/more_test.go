@@ -248,11 +248,11 @@ func prefixed(s *story) {
 func permits(s *story) {
 	j, other := s.thread(0), s.thread(1)
 	ask := func(t *Thread, a Ask) Reply {
-		a.Kind, a.Name = "permits", s.name
+		a.Kind, a.Name = "permits", s.given()
 		return t.Do(s.T, a)
 	}
 	require.True(s, ask(j, Ask{Op: "trySetPermits", N: 3}).Yes())
-	sem := semaphore.New(s.ours[0], s.name, 9)
+	sem := semaphore.New(s.ours[0], s.given(), 9)
 	count := func(permits, free, holders int) {
 		s.Helper()
 		state, err := sem.State(s.ctx)
@@ -269,7 +269,7 @@ func permits(s *story) {
 	count(3, 0, 3)
 	_, err = sem.TryLock(s.ctx)
 	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
-	require.Empty(s, ask(j, Ask{Op: "tryAcquire", N: 1, Wait: millis(50 * time.Millisecond)}).Texts())
+	require.Empty(s, ask(j, Ask{Op: "tryAcquire", N: 1}).Texts())
 
 	c := make(chan granted, 1)
 	go func() {
@@ -283,7 +283,7 @@ func permits(s *story) {
 
 	channel := "redisson_sc:" + tagged(s.name)
 	s.until("nobody listens any more", func() bool { return s.listeners(s.ctx, channel) == 0 })
-	p := other.Start(Ask{Op: "acquire", Kind: "permits", Name: s.name, N: 3})
+	p := other.Start(Ask{Op: "acquire", Kind: "permits", Name: s.given(), N: 3})
 	s.until("Redisson's waits", func() bool { return s.listeners(s.ctx, channel) == 1 })
 	s.mustUnlock(mine)
 	require.False(s, p.Answered(), "one is not enough")
@@ -331,14 +331,14 @@ func permitLeases(s *story) {
 
 // latches: either side sets, counts down and waits.
 func latches(s *story) {
-	j, l := s.thread(0), latch.New(s.ours[0], s.name)
+	j, l := s.thread(0), latch.New(s.ours[0], s.given())
 	waiting := s.thread(1)
-	ask := func(op string, n int) Reply { return j.Do(s.T, Ask{Op: op, Kind: "latch", Name: s.name, N: n}) }
+	ask := func(op string, n int) Reply { return j.Do(s.T, Ask{Op: op, Kind: "latch", Name: s.given(), N: n}) }
 	channel := "redisson_countdownlatch__channel__{" + s.name + "}"
 	both := func(open func()) { // waits on both sides until it is opened
 		s.Helper()
 		s.until("nobody listens any more", func() bool { return s.listeners(s.ctx, channel) == 0 })
-		p := waiting.Start(Ask{Op: "await", Kind: "latch", Name: s.name, Wait: millis(Patience)})
+		p := waiting.Start(Ask{Op: "await", Kind: "latch", Name: s.given(), Wait: millis(Patience)})
 		s.until("Redisson's waits", func() bool { return s.listeners(s.ctx, channel) == 1 })
 		c := make(chan error, 1)
 		go func() { c <- l.Wait(s.ctx) }()

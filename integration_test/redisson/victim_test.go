@@ -69,7 +69,7 @@ func (v *victim) run() error {
 		go func() { _, _ = kinds[l.Kind].make(c, l.Name).Lock(ctx) }()
 	}
 	fmt.Println("ready", c.ID())
-	select {} //nolint:staticcheck // until it is killed
+	select {} // until it is killed
 }
 
 func (v *victim) connect() redis.UniversalClient {
@@ -107,7 +107,7 @@ func startVictim(t *testing.T, top topology.Topology, v victim) (id string, kill
 // TestDeath: processes of either side are killed while they hold locks and while they wait, and
 // the other side, and their own, go on.
 func TestDeath(t *testing.T) {
-	topology.Each(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
+	test := func(t *testing.T, top topology.Topology) {
 		f := newFleet(t, top)
 		t.Run("Redisson's", func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +121,10 @@ func TestDeath(t *testing.T) {
 			t.Parallel()
 			f.tell(t, kinds[0], "stopped", javaStops)
 		})
-	})
+	}
+	topology.EachLocal(t, topology.Single|topology.Sentinel, test)
+	// where it matters whether the server knows who listens, so with and without sharded channels
+	topology.Each(t, topology.Cluster, test)
 }
 
 // javaDies kills a process of Redisson's.

@@ -87,7 +87,7 @@ func (w *World) result() Result {
 		Late:   w.late(), Samples: append(w.samples, history.Named(r.Ops)...), Closed: w.closed,
 		Undo:  2*(time.Second+w.ReadTimeout) + w.RetryBudget,
 		Place: place + place/100, Claim: w.claim(),
-		Permits: w.Permits, Stay: w.stay() - time.Duration(w.slept.Load()),
+		Permits: w.Permits, Stay: w.lasts(),
 	})
 	r.Problems = append(r.Problems, found...)
 	if err := w.work.check(); err != nil {
@@ -137,7 +137,7 @@ func (w *World) bound() time.Duration {
 	switch w.Kind {
 	case history.ReadWrite: // who waits to write looks every two seconds
 		return 2*time.Second + 20*w.slowest()
-	case history.Latches, history.Elections, history.Permits: // whatever the lease is
+	case history.Latches: // whatever the lease is
 		return time.Second + 20*w.slowest()
 	}
 	return min(w.Lease/4+20*w.slowest(), time.Second+20*w.slowest())

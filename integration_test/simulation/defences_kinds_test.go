@@ -39,10 +39,10 @@ var kindDefences = slices.Concat(
 		{name: "it is looked what is free", bias: permitHolders, checks: list("permits", "linearizability"),
 			mutant: one(lua.SemAcquire, "if n <= free and (not first", "if (not first")},
 		{name: "all come back", bias: permitHolders, checks: list("lost permits"),
-			mutant: one(lua.SemRelease, "if known and n > 0 then change(n) end", "if known and n > 0 then change(1) end")},
+			mutant: one(lua.SemRelease, "redis.pcall('INCRBY', name, n)", "redis.pcall('INCRBY', name, 1)")},
 		{name: "nobody barges", bias: permitHolders, checks: list(fifo),
 			mutant: one(lua.SemAcquire, "(not first or first == owner)", "true")},
-		{name: "those who wait are served", bias: permitHolders, checks: list("wake-up"),
+		{name: "those who wait are served", bias: quickPermits, checks: list("wake-up"),
 			mutant: mutant(lua.SemRelease, "if cmd == 'ZRANGE' then return {} end")},
 		{name: "a token is greater than the last", bias: permitHolders, checks: list("tokens"),
 			mutant: one(lua.SemAcquire, "local last, token = call('GET', tokens), micros()",
@@ -85,19 +85,25 @@ func busy(s *Settings) {
 	calm(s)
 	s.Lease, s.Latency, s.ReadTimeout = 20*time.Second, time.Millisecond, 3*time.Second
 	s.Length, s.Life, s.FaultGap = s.Lease, 100*s.Lease, 1000*s.Lease
-	s.Hold, s.Think, s.Wait, s.Names, s.Quantum = 300*time.Millisecond, 300*time.Millisecond, 5*time.Second, 1, 0
+	s.Hold, s.Think, s.Wait, s.Names, s.Quantum = time.Second, time.Second, 5*time.Second, 1, 0
 	s.Clients, s.Actors = 2, 3
 }
 
 // readersAndWriters hold for longer than they think, so that others wait.
 func readersAndWriters(s *Settings) {
 	busy(s)
-	s.Hold = time.Second
+	s.Think, s.Actors, s.Length = 300*time.Millisecond, 4, 2*s.Lease
 }
 
 func permitHolders(s *Settings) {
 	busy(s)
 	s.Permits = 3
+}
+
+// quickPermits have leases so short that a wake-up may take less than the pause between polls.
+func quickPermits(s *Settings) {
+	quickQueue(s)
+	s.Permits, s.Length = 1, 5*s.Lease
 }
 
 func gates(s *Settings) { busy(s) }
@@ -111,5 +117,5 @@ func candidates(s *Settings) {
 func lostAnswers(s *Settings) {
 	busy(s)
 	s.ReadTimeout, s.RetryBudget, s.Names = time.Second, 10*time.Second, 1
-	s.Only, s.FaultGap, s.FaultLength = []Fault{LostReply}, s.Lease/4, s.Lease/8
+	s.Only, s.FaultGap, s.FaultLength, s.Length = []Fault{LostReply}, s.Lease/4, s.Lease/8, 2*s.Lease
 }

@@ -3,6 +3,9 @@
 // messages, partitions, restarts and crashes passes in a fraction of a second, and history's checks
 // look at all that was done.
 //
+// A world has plain or fair locks, or, one in four, read-write locks, permits, latches or elections; see
+// kinds.go.
+//
 // A [World] is one such run. Everything in it is drawn from one seed: who locks what and when, how
 // long each message takes, which are lost, when faults come and go, when clients die. [World.Run]
 // returns what was done and what was found wrong.

@@ -69,6 +69,14 @@ func (w *World) stay() time.Duration {
 	return 3 * w.Lease
 }
 
+// lasts is how long a latch lasts by the clients' clocks, at least.
+func (w *World) lasts() time.Duration {
+	if w.Kind != history.Latches {
+		return 0
+	}
+	return max(w.stay()*99/100-time.Duration(w.slept.Load()), 1)
+}
+
 // runner is an actor of any kind.
 type runner interface{ Run(ctx context.Context) }
 

@@ -28,6 +28,9 @@ func TestNaps(t *testing.T) {
 			t.Skipf("no violation in %d of %d worlds, for more there was no time: raise -timeout, or leave the machine to the test", sum.seeds, worlds)
 		}
 		s := Draw(seed)
+		if s.Kind == history.Elections { // Run does not say until when a term is trusted, so its end is known late
+			s = drawOf(seed, history.Locks)
+		}
 		s.Naps = newSource(seed, 'n').between(s.Lease/2, 4*s.Lease)
 		if seed%4 == 0 {
 			s.Fair, s.Keeping = false, 1

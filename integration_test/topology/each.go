@@ -159,3 +159,21 @@ func outermost(programs []redistest.Program) []redistest.Program {
 	}
 	return out
 }
+
+// EachLocal is [Each] with the local server only: for what need not be shown on every version.
+func EachLocal(t *testing.T, kinds Kind, test func(t *testing.T, top Topology)) {
+	t.Helper()
+	local := redistest.Shared(t)
+	programs := redistest.Programs(t)
+	i := slices.IndexFunc(programs, func(p redistest.Program) bool {
+		return p.Version == local.Version() && p.Valkey == local.IsValkey()
+	})
+	for kind := Single; kind <= Masters; kind <<= 1 {
+		if kinds&kind != 0 {
+			t.Run(processName(kind, programs[i]), func(t *testing.T) {
+				t.Parallel()
+				test(t, start(t, kind, programs[i], nil))
+			})
+		}
+	}
+}

@@ -187,8 +187,12 @@ func (a *Actor) attempt(ctx context.Context, op history.Op, m holdfast.Locker, o
 	call.End(func(o *history.Op) {
 		note(o, err)
 		o.Asked = asked()
-		if op.Of == history.Elections && o.Result == history.Unknown && ctx.Err() != nil {
-			o.Result = history.Left // it may have announced itself, and is undone
+		switch {
+		case op.Of != history.Elections || o.Result != history.Unknown:
+		case errors.Is(err, holdfast.ErrLost):
+			o.Result = history.Lost // before it was announced, perhaps
+		case ctx.Err() != nil:
+			o.Result = history.Left // it may have announced itself, and that is undone
 		}
 		if h != nil {
 			o.Owner, o.Token, o.Deadline = h.Owner(), h.Token(), a.until(h)

@@ -38,6 +38,9 @@ func (c *Client) RoundTrip() time.Duration { return c.way.usual() }
 // DefaultLease is that of the client's options.
 func (c *Client) DefaultLease() time.Duration { return c.opts.Lease }
 
+// Prefix is what the client puts in front of names, see [Client.InRedis].
+func (c *Client) Prefix() string { return c.opts.Prefix }
+
 // Attached is what there is one of for each client. The first who asks has it made.
 func Attached[T any](c *Client, build func(*Client) *T) *T {
 	if known, ok := c.attachments.of.Load(attachment[T]{}); ok {

@@ -17,9 +17,9 @@ type Asker struct {
 }
 
 // NewAsker is for the kinds of this module. Errors in its arguments are returned by the first
-// operation.
-func NewAsker(c *Client, name string) Asker {
-	a := Asker{Client: c, explain: func(err error) error { return remote.Explain(err, name, false) }}
+// operation. explain adds to an error of Redis what the kind knows of it, as [Backend.Explain] does.
+func NewAsker(c *Client, name string, explain func(error) error) Asker {
+	a := Asker{Client: c, explain: explain}
 	if err := c.Check(); err != nil {
 		a.Err = err
 	} else if err := keys.Check(name); err != nil {

@@ -57,7 +57,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	if err != nil {
 		return nil, errs.Both(errs.ErrInvalid, err)
 	}
-	c := &Client{rdb: rdb, opts: o, id: id.String(), server: remote.NewServer(rdb)}
+	c := &Client{rdb: rdb, opts: o, id: id.String(), server: remote.NewServer(rdb, o.ClassicPubSub)}
 	c.losses.spawn = c.tasks.Go
 	if o.Logger != nil {
 		c.opts.Logger = logqueue.New(o.Logger, c.tasks.Go)
@@ -67,7 +67,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
 		Publish: c.server.Publish, Leave: c.Leave}
-	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger})
+	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger, Classic: o.ClassicPubSub})
 	return c, nil
 }
 
@@ -99,6 +99,15 @@ func (c *Client) ID() string {
 		return ""
 	}
 	return c.id
+}
+
+// InRedis is what a name of the user's is in Redis: with the prefix in front. An empty name stays
+// empty, so that it is refused.
+func (c *Client) InRedis(name string) string {
+	if c == nil || name == "" {
+		return name
+	}
+	return c.opts.Prefix + name
 }
 
 // Check refuses a client that New did not make.

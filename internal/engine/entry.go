@@ -47,5 +47,11 @@ type Entry interface {
 	serve(id string)
 }
 
+// permitted is an [Entry] of a kind whose owners may have several permits.
+type permitted interface {
+	// permits says how many the owner has, before the grant is live.
+	permits(n int)
+}
+
 // Nothing is the rest of a lock that is to be released at once.
 func Nothing() time.Duration { return 0 }

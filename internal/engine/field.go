@@ -16,6 +16,8 @@ type field struct {
 	server *oneServer
 	id     string
 	ticket string // of the first refusal; of the goroutine that asks
+	// How many permits it has, if they are several. It is set before the grant is live.
+	several int
 }
 
 var _ Entry = (*field)(nil)
@@ -37,8 +39,19 @@ func (f *field) Set(ctx context.Context, count int, lease time.Duration, want re
 // Extend is [Entry.Extend].
 func (f *field) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome {
 	s := f.server
-	op := func(bool) lua.Call { return s.protocol.Renew(f.id, lease) }
+	op := func(bool) lua.Call { return f.renewal(lease) }
 	return s.client.session.Repeat(ctx, s.client.server, op, failed)
+}
+
+// permits is [permitted.permits].
+func (f *field) permits(n int) { f.several = n }
+
+// renewal is the script that renews.
+func (f *field) renewal(lease time.Duration) lua.Call {
+	if f.several > 1 {
+		return f.server.protocol.(kind.Several).RenewSeveral(f.id, f.several, lease)
+	}
+	return f.server.protocol.Renew(f.id, lease)
 }
 
 // Pass is [Entry.Pass].

@@ -120,6 +120,9 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 		return nil, errs.Both(errs.ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease"))
 	}
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
+	if want.Count > 1 {
+		g.entry.(permitted).permits(want.Count)
+	}
 	g.shareFront()
 	t := &Tenure{base: g.base, Entry: g.entry}
 	t.begin(g, token, reserved)

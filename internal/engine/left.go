@@ -59,8 +59,11 @@ func (g *grant) left(cause error) error {
 	}
 	switch {
 	case !said.At.IsZero():
-		own := strings.HasPrefix(said.Owner, g.base.Client.ID()+":")
-		return &notAcquired{said, time.Since(said.At), cause, failure, own}
+		hint := ""
+		if strings.HasPrefix(said.Owner, g.base.Client.ID()+":") {
+			hint = g.base.ownHint()
+		}
+		return &notAcquired{said, time.Since(said.At), cause, failure, hint}
 	case cause == nil:
 		return errs.ErrNotAcquired // by somebody of this process
 	case failure == nil && g.counted:

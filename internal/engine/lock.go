@@ -26,7 +26,7 @@ type Lock struct {
 
 // NewBare is a lock without a backend, which [Lock.Use] gives it.
 func NewBare(c *Client, l kind.Lock, opts []Option) *Lock {
-	b := &Lock{Asker: NewAsker(c, l.Name()), wire: l, Key: queue.Key{Kind: l.Kind(), Name: l.Name()}, defaults: opts}
+	b := &Lock{Asker: NewAsker(c, l.Name(), nil), wire: l, Key: queue.Key{Kind: l.Kind(), Name: l.Name()}, defaults: opts}
 	if s, ok := l.(kind.Sided); ok {
 		b.Key.Side = s.Side()
 	}

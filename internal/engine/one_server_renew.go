@@ -17,7 +17,7 @@ func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	for i, r := range batch {
 		f := r.Owner.(*Tenure).Entry.(*field)
 		f.unheard.Add(1)
-		calls[i] = f.server.protocol.Renew(f.id, r.Length)
+		calls[i] = f.renewal(r.Length)
 	}
 	run := lua.RunAll
 	if _, one := c.rdb.(*redis.Client); one {

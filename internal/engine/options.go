@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -35,6 +36,9 @@ type Options struct {
 	RetryBudget time.Duration
 	Linger      time.Duration
 	Logger      *slog.Logger
+
+	Prefix        string
+	ClassicPubSub bool
 }
 
 // withDefaults returns a checked copy; the caller's struct is never changed.
@@ -62,6 +66,9 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.Linger < 0 {
 		return opts, errs.Invalid("Options.Linger is %v; use a positive duration, or 0 for the default of %v",
 			opts.Linger, DefaultLinger)
+	}
+	if err := keys.OneSlot("Options.Prefix", opts.Prefix); err != nil {
+		return opts, errs.Both(errs.ErrInvalid, err)
 	}
 	return opts, nil
 }

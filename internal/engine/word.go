@@ -23,11 +23,11 @@ type notAcquired struct {
 	age     time.Duration // of the word
 	cause   error         // why nobody waits any more; nil if it was asked once
 	failure error         // of the server since then, or nil
-	own     bool          // the owner is of this client
+	hint    string        // for a caller that may hold it; empty: the owner is of another client
 }
 
 // Error reads like `not acquired: waited as long as Wait allows; held by <owner>, whose lease has
-// 28s left`, with [reenterHint] behind it for an owner of the same client.
+// 28s left`, with the hint behind it for an owner of the same client.
 func (r *notAcquired) Error() string {
 	text, sep := errs.ErrNotAcquired.Error(), ": "
 	add := func(format string, args ...any) {
@@ -43,15 +43,21 @@ func (r *notAcquired) Error() string {
 	if r.failure != nil {
 		add("%v since: %v", errs.ErrUnavailable, r.failure)
 	}
-	if r.own {
-		add("%s", reenterHint)
+	if r.hint != "" {
+		add("%s", r.hint)
 	}
 	return text
 }
 
-// reenterHint is for the caller who waited for an owner of its own client. That owner may be the
-// caller itself: Lock under a plain context is a new owner each time.
-const reenterHint = "the holder is of this client: if this code path already holds the lock, lock under hold.Context()"
+// ownHint is for the caller who waited for an owner of its own client. That owner may be the caller
+// itself: Lock under a plain context is a new owner each time. Where nothing is re-entered, the
+// context of the hold would not help.
+func (b *Lock) ownHint() string {
+	if b.traits.NoReentry {
+		return "the holder is of this client: if this code path is that holder, it waits for itself, because nothing is re-entered here"
+	}
+	return "the holder is of this client: if this code path already holds the lock, lock under hold.Context()"
+}
 
 // Unwrap is for errors.Is and errors.As.
 func (r *notAcquired) Unwrap() []error {

@@ -60,11 +60,24 @@ func (l *waitlist) Message(payload string) {
 	if p == nil {
 		return // it left, and gives back what it is handed; or an answer has already told it
 	}
-	if got, ok := l.trustLocked(fields[2], fields[3]); ok {
-		got.token, got.next = fields[1], fields[4:]
+	count, next := countOf(fields[4:])
+	// Permits that are not as many as it wants are no grant. It asks, and gets what it wants for them.
+	if got, ok := l.trustLocked(fields[2], fields[3]); ok && count == p.acquisition.Want().Count {
+		got.token, got.next = fields[1], next
 		p.handed = &got
 	}
 	p.signalLocked()
+}
+
+// countOf splits off how many permits were granted, which stands there if they are several. Those
+// of a run, who may stand there too, have names that are no numbers.
+func countOf(rest []string) (count int, next []string) {
+	if len(rest) > 0 {
+		if n, err := strconv.Atoi(rest[0]); err == nil {
+			return n, rest[1:]
+		}
+	}
+	return 1, rest
 }
 
 // Look is called with the hub's mutex held when messages may have been missed.

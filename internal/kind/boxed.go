@@ -3,6 +3,8 @@ package kind
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // Boxes keeps the arguments that are the same in each call of a lock. go-redis takes arguments as
@@ -26,7 +28,7 @@ func (b *Boxes) Lease(d time.Duration) (millis, ttl any) {
 	return l.millis, l.ttl
 }
 
-var yes, no, publish, spublish any = "1", "0", "PUBLISH", "SPUBLISH"
+var yes, no, publish, spublish, classic any = "1", "0", "PUBLISH", "SPUBLISH", lua.PublishClassic
 
 // Flag is a yes or no as scripts take it.
 func Flag(is bool) any {
@@ -43,6 +45,8 @@ func Publish(command string) any {
 		return publish
 	case spublish:
 		return spublish
+	case classic:
+		return classic
 	}
 	return command
 }

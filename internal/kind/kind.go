@@ -32,6 +32,13 @@ type Lock interface {
 	Recount(owner string, count int, lease time.Duration) lua.Call
 }
 
+// Several is the protocol of a kind whose owners may have several permits at once.
+type Several interface {
+	Lock
+	// RenewSeveral is Renew for an owner that has n permits. It replies Gone if the owner has fewer.
+	RenewSeveral(owner string, n int, lease time.Duration) lua.Call
+}
+
 // Protocol is the whole protocol of a kind whose locks are granted by one server.
 type Protocol interface {
 	Lock

@@ -87,7 +87,7 @@ func InTheWay(millis int64, fields ...string) Blocker {
 	switch {
 	case len(fields) == 0:
 	case slices.Contains(fields, otherKind):
-		b.foreign = "is a lock of another kind, such as a read-write lock of Redisson: choose another name"
+		b.foreign = "is a lock of another kind, a read-write lock: choose another name"
 	case len(fields) == 1 && IsOwner(fields[0]):
 		b.Owner = OwnerIn(fields[0])
 	default:

@@ -25,6 +25,8 @@ func Explain(err error, name string, queues bool) error {
 		}
 		return errs.Both(fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
 			"another name", k.Name, k.Token, queue), err)
+	case lua.IsError(err, "HOLDFAST the key"): // a script looked at it
+		return errs.Both(errors.New("the name is the key of something else; choose another name"), err)
 	// the second of long commands, since Redis 7
 	case lua.IsError(err, "NOAUTH"), lua.IsError(err, "Protocol error: unauthenticated"):
 		return errs.Both(errors.New("the server wants a password, and none was given; set Password, and Username if it is not the default one, in the "+

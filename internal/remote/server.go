@@ -37,13 +37,18 @@ func (s *Server) send(ctx context.Context, call lua.Call) (lua.Reply, error) {
 	return reply, err
 }
 
-// NewServer is for a client of go-redis. Nothing is sent.
-func NewServer(rdb redis.UniversalClient) *Server {
+// NewServer is for a client of go-redis. Nothing is sent. With classic it uses no sharded pub/sub in a
+// cluster, as pubsub's Classic has it.
+func NewServer(rdb redis.UniversalClient, classic bool) *Server {
 	s := &Server{redis: rdb, Single: rdb, Publish: "PUBLISH", Clock: newClock(rdb)}
 	switch r := rdb.(type) {
 	case *redis.ClusterClient:
 		s.Cluster = r
-		if r.Options().ClusterSlots == nil { // as pubsub has it
+		switch {
+		case r.Options().ClusterSlots != nil: // as pubsub has it
+		case classic:
+			s.Publish = lua.PublishClassic
+		default:
 			s.Publish = "SPUBLISH"
 		}
 	case *redis.Client:

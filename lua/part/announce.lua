@@ -1,7 +1,9 @@
 -- announce: publish a text on a channel.
--- Reads: command: PUBLISH or SPUBLISH; to: the channel; text
+-- Reads: command: PUBLISH, SPUBLISH or publish; to: the channel; text
 -- Sets:  sent: the reply of the command, a table with err if the command was refused
 -- A cluster before Redis 7 does not know SPUBLISH, and its clients listen with SUBSCRIBE.
+-- In small letters, which Redis takes for the same command, it is PUBLISH in a cluster: those who listen may do so at any of
+-- its servers, so none can count them.
 local sent = redis.pcall(command, to, text)
 if type(sent) == 'table' and sent.err and command ~= 'PUBLISH' and string.find(sent.err, 'nknown') then
   sent = redis.pcall('PUBLISH', to, text)

@@ -15,12 +15,15 @@
 -- Waiters: whoever comes while others wait, or while there is not enough free, takes a place at the end of the queue. Only the first
 -- is granted anything, when all that it wants is free; those behind it wait for that, so who wants many is not starved. Whichever
 -- script sees permits come back hands them out: with a claim, a lease that is just long enough for the client to hear of it, on its
--- mailbox, which is the channel with ":" and the client's id behind it: "<number of the owner> <token> <time, us> <claim, ms>". A
--- client on whose mailbox nobody listens at this server is passed over, and its waiters keep their places. (See part/queue.lua.)
+-- mailbox, which is the channel with ":" and the client's id behind it: "<number of the owner> <token> <time, us> <claim, ms>", and
+-- behind that how many they are, if they are more than one. Who wants another number asks: the key that knows it was lost.
+-- "<number of the owner> - - -" tells a waiter to ask. A client on whose mailbox nobody listens at this server is passed over, and its
+-- waiters keep their places. (See part/queue.lua.)
 --
 -- A negative deadline is none. It is that of an owner that was handed its permits, until it gives them back or has asked for them, or
 -- of a client of which such an owner let its lease end: its other waiters are passed over until it is heard of again, so one that is
--- dead or stopped costs a claim for each permit, and not one for each waiter. The number is the time of that.
+-- dead or stopped costs a claim for each permit, and not one for each waiter. The number is the time of that. So are calls that set
+-- the number of permits, under names that no owner has, until they cannot come again.
 --
 -- Work: a script looks at a bounded number of places and permits, or takes those that it looks at away for good, and else does what
 -- grows with the permits that it grants or gives back.
@@ -29,7 +32,7 @@ local name, permits, tokens, queue, places, wants, channel = KEYS[1], KEYS[2], K
 local look = 128 -- places or permits that are looked at, at a time
 local few = 4 -- places that are looked at first: mostly the first ones count, and each that is read costs time
 local silence = 15000 -- ms: for how long a place counts without a word of its client
-local most = 100 -- grants by one script. Each of those gives back and grants, too
+local most = 100 -- grants by one script. Where there are more to be made, the next who waits is told to ask, and that script goes on
 local remembered = 2592000000 -- ms: for how long the number of permits is, without a grant
 
 local time = call('TIME')
@@ -66,6 +69,11 @@ local function all() return free + call('ZCARD', permits) end
 local function has(owner)
   local ends = call('ZSCORE', permits, owner)
   return ends and tonumber(ends) > now
+end
+
+-- whole tells whether an owner that has permits has n of them. It may have fewer if the key that says how many it wants was lost.
+local function whole(owner, n)
+  return n == 1 or call('ZSCORE', permits, owner .. '/' .. n)
 end
 
 -- several calls a command for permits of an owner from the i-th to the last, each behind what is in front of it, if that is given.
@@ -117,7 +125,11 @@ end
 -- stay puts off the ends of the keys, if they have any: Redisson's have none.
 local function stay(lease)
   local left, needed = call('PTTL', name), math.max(remembered, 2 * lease)
-  if left < 0 then return end
+  if left < 0 then -- also if it had one: Redisson's addPermits takes that away, and that of the permits would come with them still out
+    local last = call('PTTL', permits)
+    if last >= 0 and last < needed - 86400000 then call('PEXPIRE', permits, needed) end
+    return
+  end
   if left < needed - 86400000 then -- not each time
     left = needed
     call('PEXPIRE', name, left)
@@ -183,19 +195,19 @@ end
 
 -- enqueue gives an owner a place at the end, unless it has one.
 local function enqueue(owner, n, place)
-  local fresh = not counts(owner)
+  local fresh = not counts(owner) or not call('ZSCORE', queue, owner) -- one key may be lost, and not the other
   call('ZADD', places, now + place, owner)
   if fresh then
     local last = call('ZRANGE', queue, -1, -1, 'WITHSCORES')
     local came = math.max(tonumber(micros()), (tonumber(last[2]) or 0) + 1)
     call('ZADD', queue, string.format('%.0f', came), owner)
-    if n > 1 then call('HSET', wants, owner, n) end
   end
+  if n > 1 then call('HSET', wants, owner, n) end -- each time, for the key may have been lost since
   -- Not each time. The queue is never there without the other two for longer: each is made with the first place or later, and all
   -- are put off together.
   if call('PTTL', queue) < 2 * place then
     for _, key in ipairs({queue, places, wants}) do call('PEXPIRE', key, 4 * place) end
-  elseif fresh and n > 1 and call('PTTL', wants) < 0 then
+  elseif n > 1 and call('PTTL', wants) < 0 then
     call('PEXPIRE', wants, 4 * place)
   end
 end
@@ -208,8 +220,15 @@ end
 
 -- listeners is how many listen on a channel at this server; nil if it does not know all of them.
 local function listeners(command, to)
+  if command == 'publish' then return nil end
   local counted = redis.pcall('PUBSUB', command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', to)
   return counted[2]
+end
+
+-- toAsk tells a waiter to ask, and returns why that was refused.
+local function toAsk(command, owner)
+  local id, number = client(owner)
+  return publish(command, channel .. ':' .. id, number .. ' - - -')
 end
 
 -- grant hands out what is free to those who wait, in their order. present is a client that is known to be there, whoever listens,
@@ -236,7 +255,9 @@ local function grant(command, claim, keep, present)
     call('ZADD', places, -now, owner)
     given[owner], n = token, n + 1
     local id, number = client(owner)
-    unheard = publish(command, channel .. ':' .. id, number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim) or unheard
+    local text = number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim
+    if wanted > 1 then text = text .. ' ' .. wanted end
+    unheard = publish(command, channel .. ':' .. id, text) or unheard
   end
   local step = few
   while head() do
@@ -253,10 +274,11 @@ local function grant(command, claim, keep, present)
         if wanted > free then sweep(wanted) end
         if wanted > free and wanted > all() then -- there were more when it came: it asks, and is told
           drop(owner)
-          local id, number = client(owner)
-          unheard = publish(command, channel .. ':' .. id, number .. ' - - -') or unheard
-        elseif wanted > free or n >= most then
+          unheard = toAsk(command, owner) or unheard
+        elseif wanted > free then
           return nil, unheard, true
+        elseif n >= most then
+          return nil, toAsk(command, owner) or unheard, true
         else
           local failed = hand(owner, wanted)
           if failed then return failed end

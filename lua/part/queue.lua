@@ -162,8 +162,9 @@ end
 
 -- behind walks through the first places, and calls visit with each owner of this library and the deadline that its place needs:
 -- what each of Redisson's before it may take off. What visit takes off a place, and returns, is taken off those of Redisson's behind it
--- too, or their waits would look longer by so much. Returns the deadline that another place behind them
--- would need, and whether any of them is Redisson's.
+-- too, or their waits would look longer by so much; but they keep what they need, as ours do, and their own wait. (The place behind
+-- which one of them queued may have been earlier than the one that is before it now.) Returns the deadline that another place behind
+-- them would need, and whether any of them is Redisson's.
 local function behind(place, visit)
   local before, needed, others, taken = now, now + place, false, 0
   local some = call('LRANGE', queue, 0, look - 1)
@@ -172,7 +173,7 @@ local function behind(place, visit)
     if not client(owner) then
       others = true
       needed = needed + takes(deadline, before)
-      if taken > 0 and #some < look then put(owner, deadline - taken) end
+      if taken > 0 and #some < look then put(owner, math.max(deadline - taken, math.min(deadline, needed))) end
     elseif visit then
       taken = visit(owner, deadline, math.floor(needed) + (others and 0.5 or 0))
     end
@@ -214,6 +215,7 @@ end
 -- listeners is how many listen on a channel at this server; nil if it does not know all of them, which is so for classic
 -- channels of a cluster.
 local function listeners(command, to)
+  if command == 'publish' then return nil end
   local counted = redis.pcall('PUBSUB', command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', to)
   return counted[2]
 end

@@ -4,7 +4,7 @@
 -- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms
 --       4 '1' if an earlier attempt may have run, else '0'. Who waits may have been handed the lock in any case
 --       5 how long a place counts, ms; '0': do not wait
---       6 claim, ms   7 PUBLISH or SPUBLISH   8 until when this may be executed, us by the server's clock; none: at any time
+--       6 claim, ms   7 PUBLISH, SPUBLISH or publish (see announce)   8 until when this may be executed, us by the server's clock; none: at any time
 -- Reply {1, token}                 granted, for the whole lease; the token is the server's time in us
 --       {1, token, token, time}    granted, and the token is not the server's time
 --       {0, pttl, time, foreign, field...}   not granted. pttl in ms and the fields of the hash as in acquire; time of the server in
@@ -144,8 +144,9 @@ end
 
 -- behind walks through the first places, and calls visit with each owner of this library and the deadline that its place needs:
 -- what each of Redisson's before it may take off. What visit takes off a place, and returns, is taken off those of Redisson's behind it
--- too, or their waits would look longer by so much. Returns the deadline that another place behind them
--- would need, and whether any of them is Redisson's.
+-- too, or their waits would look longer by so much; but they keep what they need, as ours do, and their own wait. (The place behind
+-- which one of them queued may have been earlier than the one that is before it now.) Returns the deadline that another place behind
+-- them would need, and whether any of them is Redisson's.
 local function behind(place, visit)
   local before, needed, others, taken = now, now + place, false, 0
   local some = call('LRANGE', queue, 0, look - 1)
@@ -154,7 +155,7 @@ local function behind(place, visit)
     if not client(owner) then
       others = true
       needed = needed + takes(deadline, before)
-      if taken > 0 and #some < look then put(owner, deadline - taken) end
+      if taken > 0 and #some < look then put(owner, math.max(deadline - taken, math.min(deadline, needed))) end
     elseif visit then
       taken = visit(owner, deadline, math.floor(needed) + (others and 0.5 or 0))
     end
@@ -199,6 +200,7 @@ end
 -- listeners is how many listen on a channel at this server; nil if it does not know all of them, which is so for classic
 -- channels of a cluster.
 local function listeners(command, to)
+  if command == 'publish' then return nil end
   local counted = redis.pcall('PUBSUB', command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', to)
   return counted[2]
 end

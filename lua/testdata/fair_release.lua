@@ -1,7 +1,7 @@
 -- fair_release: free a lock, or leave its queue, and hand a free lock to the next waiter.
 --
 -- KEYS  see part/queue.lua
--- ARGV  1 owner       2 PUBLISH or SPUBLISH   3 claim, ms   4 time to live of the token's key, ms
+-- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the token's key, ms
 --       5... owners that had the lock as this one's, in a run: their places end
 -- Reply {1}           released
 --       {1, error}    released, but the lock could not be handed to the next waiter, or that could not be told
@@ -137,8 +137,9 @@ end
 
 -- behind walks through the first places, and calls visit with each owner of this library and the deadline that its place needs:
 -- what each of Redisson's before it may take off. What visit takes off a place, and returns, is taken off those of Redisson's behind it
--- too, or their waits would look longer by so much. Returns the deadline that another place behind them
--- would need, and whether any of them is Redisson's.
+-- too, or their waits would look longer by so much; but they keep what they need, as ours do, and their own wait. (The place behind
+-- which one of them queued may have been earlier than the one that is before it now.) Returns the deadline that another place behind
+-- them would need, and whether any of them is Redisson's.
 local function behind(place, visit)
   local before, needed, others, taken = now, now + place, false, 0
   local some = call('LRANGE', queue, 0, look - 1)
@@ -147,7 +148,7 @@ local function behind(place, visit)
     if not client(owner) then
       others = true
       needed = needed + takes(deadline, before)
-      if taken > 0 and #some < look then put(owner, deadline - taken) end
+      if taken > 0 and #some < look then put(owner, math.max(deadline - taken, math.min(deadline, needed))) end
     elseif visit then
       taken = visit(owner, deadline, math.floor(needed) + (others and 0.5 or 0))
     end
@@ -192,6 +193,7 @@ end
 -- listeners is how many listen on a channel at this server; nil if it does not know all of them, which is so for classic
 -- channels of a cluster.
 local function listeners(command, to)
+  if command == 'publish' then return nil end
   local counted = redis.pcall('PUBSUB', command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', to)
   return counted[2]
 end

@@ -1,7 +1,7 @@
 -- force: free one master's part of a quorum lock, whoever holds it, in a way that the holder finds out.
 --
 -- KEYS  1 lock hash   2 token   3 channel
--- ARGV  1 owner, who was seen to hold the lock   2 PUBLISH or SPUBLISH   3 time to live of the token's key, ms
+-- ARGV  1 owner, who was seen to hold the lock   2 PUBLISH, SPUBLISH or publish (see announce)   3 time to live of the token's key, ms
 --       4 the greatest token that a master was seen to have, '0': none
 -- Reply {1}           released, and announced
 --       {1, error}    released, but the announcement was refused (no permission for the channel)

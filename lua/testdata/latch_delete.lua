@@ -2,7 +2,7 @@
 --
 -- KEYS  1 count   2 this call, so that a repeat of it is known
 -- ARGV  1 -   2 -   3 until when this may be executed, us by the server's clock   4 how much longer than that repeats may come, ms
---       5 PUBLISH or SPUBLISH   6 channel
+--       5 PUBLISH, SPUBLISH or publish (see announce)   6 channel
 -- Reply {1, 1, time}  taken away
 --       {1, 0, time}  it was not set
 --       {1, 1, time, error}   taken away, but the announcement was refused

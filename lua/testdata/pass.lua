@@ -1,7 +1,7 @@
 -- pass: keep a lock for the next holder of the same client, or release it if others listen for that.
 --
 -- KEYS  1 lock hash   2 token     3 channel; the key of that name has the longest head start (see acquire)
--- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms   4 PUBLISH or SPUBLISH
+-- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms   4 PUBLISH, SPUBLISH or publish (see announce)
 --       5 how many tokens are wanted
 -- Reply {1, first, last}   kept: the lease is at least that long again, and these tokens are the holders' to come
 --       {0, heard}         released and announced. heard: how many listened; -1 if this server cannot know
@@ -19,8 +19,11 @@ local held = call('HEXISTS', name, ARGV[1]) == 1
 if not held and call('HLEN', name) == 0 then call('DEL', name) end
 if not held then return {-1} end
 
-local counted = redis.pcall('PUBSUB', ARGV[4] == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', channel)
-local heard = counted[2] or -1
+local heard = -1
+if ARGV[4] ~= 'publish' then
+  local counted = redis.pcall('PUBSUB', ARGV[4] == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', channel)
+  heard = counted[2] or -1
+end
 if heard ~= 0 then
   call('DEL', name)
   local command, to, text = ARGV[4], channel, '0'

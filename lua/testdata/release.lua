@@ -1,7 +1,7 @@
 -- release: free a lock and wake those who wait for it.
 --
 -- KEYS  1 lock hash   2 channel
--- ARGV  1 owner       2 PUBLISH or SPUBLISH, empty to tell nobody
+-- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce), empty to tell nobody
 -- Reply {1}           released, and announced
 --       {1, error}    released, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not hold the lock; nothing was changed

@@ -1,7 +1,7 @@
 -- rw_write_release: give back a read-write lock that an owner writes, or its place among those who wait to write, and wake who waits.
 --
 -- KEYS  1 lock hash   2 channel   3 writers, see rw_read.lua
--- ARGV  1 owner       2 PUBLISH or SPUBLISH, empty to tell nobody
+-- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce), empty to tell nobody
 -- Reply {1}           given back, and announced
 --       {1, error}    given back, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not write; its place, if it had one, was given back, and that is announced if no other counts

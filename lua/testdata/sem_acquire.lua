@@ -4,7 +4,7 @@
 -- ARGV  1 how many permits there are if the server knows of none yet   2 owner   3 how many it wants   4 lease, ms
 --       5 time to live of the token's key, ms
 --       6 '1' if an earlier attempt may have run, else '0'. Who waits may have been handed them in any case
---       7 how long a place counts, ms; '0': do not wait   8 claim, ms   9 PUBLISH or SPUBLISH
+--       7 how long a place counts, ms; '0': do not wait   8 claim, ms   9 PUBLISH, SPUBLISH or publish (see announce)
 --       10 until when this may be executed, us by the server's clock
 -- Reply {1, token, token, time}   granted: all that it wants, for the whole lease
 --       {0, ms, time, 0, owner}   not granted. ms until the first lease of a permit ends, and who has it, if that is one of this
@@ -12,14 +12,15 @@
 --       {-2, time}                it came too late, or its client does not know the server's clock; nothing was changed
 --       an error HOLDFAST_PERMITS if there are not so many; it has no place any more
 -- Atomic. Nobody passes a waiter whose place counts and who can be reached. An owner keeps its place when it asks again, and the
--- permits that it was granted or handed: that is the same grant, with a new token, for its own may not be the last one any more.
+-- permits that it was granted or handed: that is the same grant, with a new token, for its own may not be the last one any more. If
+-- these are fewer than it wants, they are given back first. What is left by who stands first goes to those behind it.
 
 local call = redis.call
 local name, permits, tokens, queue, places, wants, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local look = 128 -- places or permits that are looked at, at a time
 local few = 4 -- places that are looked at first: mostly the first ones count, and each that is read costs time
 local silence = 15000 -- ms: for how long a place counts without a word of its client
-local most = 100 -- grants by one script. Each of those gives back and grants, too
+local most = 100 -- grants by one script. Where there are more to be made, the next who waits is told to ask, and that script goes on
 local remembered = 2592000000 -- ms: for how long the number of permits is, without a grant
 
 local time = call('TIME')
@@ -56,6 +57,11 @@ local function all() return free + call('ZCARD', permits) end
 local function has(owner)
   local ends = call('ZSCORE', permits, owner)
   return ends and tonumber(ends) > now
+end
+
+-- whole tells whether an owner that has permits has n of them. It may have fewer if the key that says how many it wants was lost.
+local function whole(owner, n)
+  return n == 1 or call('ZSCORE', permits, owner .. '/' .. n)
 end
 
 -- several calls a command for permits of an owner from the i-th to the last, each behind what is in front of it, if that is given.
@@ -107,7 +113,11 @@ end
 -- stay puts off the ends of the keys, if they have any: Redisson's have none.
 local function stay(lease)
   local left, needed = call('PTTL', name), math.max(remembered, 2 * lease)
-  if left < 0 then return end
+  if left < 0 then -- also if it had one: Redisson's addPermits takes that away, and that of the permits would come with them still out
+    local last = call('PTTL', permits)
+    if last >= 0 and last < needed - 86400000 then call('PEXPIRE', permits, needed) end
+    return
+  end
   if left < needed - 86400000 then -- not each time
     left = needed
     call('PEXPIRE', name, left)
@@ -176,19 +186,19 @@ end
 
 -- enqueue gives an owner a place at the end, unless it has one.
 local function enqueue(owner, n, place)
-  local fresh = not counts(owner)
+  local fresh = not counts(owner) or not call('ZSCORE', queue, owner) -- one key may be lost, and not the other
   call('ZADD', places, now + place, owner)
   if fresh then
     local last = call('ZRANGE', queue, -1, -1, 'WITHSCORES')
     local came = math.max(tonumber(micros()), (tonumber(last[2]) or 0) + 1)
     call('ZADD', queue, string.format('%.0f', came), owner)
-    if n > 1 then call('HSET', wants, owner, n) end
   end
+  if n > 1 then call('HSET', wants, owner, n) end -- each time, for the key may have been lost since
   -- Not each time. The queue is never there without the other two for longer: each is made with the first place or later, and all
   -- are put off together.
   if call('PTTL', queue) < 2 * place then
     for _, key in ipairs({queue, places, wants}) do call('PEXPIRE', key, 4 * place) end
-  elseif fresh and n > 1 and call('PTTL', wants) < 0 then
+  elseif n > 1 and call('PTTL', wants) < 0 then
     call('PEXPIRE', wants, 4 * place)
   end
 end
@@ -204,8 +214,15 @@ end
 
 -- listeners is how many listen on a channel at this server; nil if it does not know all of them.
 local function listeners(command, to)
+  if command == 'publish' then return nil end
   local counted = redis.pcall('PUBSUB', command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', to)
   return counted[2]
+end
+
+-- toAsk tells a waiter to ask, and returns why that was refused.
+local function toAsk(command, owner)
+  local id, number = client(owner)
+  return publish(command, channel .. ':' .. id, number .. ' - - -')
 end
 
 -- grant hands out what is free to those who wait, in their order. present is a client that is known to be there, whoever listens,
@@ -232,7 +249,9 @@ local function grant(command, claim, keep, present)
     call('ZADD', places, -now, owner)
     given[owner], n = token, n + 1
     local id, number = client(owner)
-    unheard = publish(command, channel .. ':' .. id, number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim) or unheard
+    local text = number .. ' ' .. token .. ' ' .. micros() .. ' ' .. claim
+    if wanted > 1 then text = text .. ' ' .. wanted end
+    unheard = publish(command, channel .. ':' .. id, text) or unheard
   end
   local step = few
   while head() do
@@ -249,10 +268,11 @@ local function grant(command, claim, keep, present)
         if wanted > free then sweep(wanted) end
         if wanted > free and wanted > all() then -- there were more when it came: it asks, and is told
           drop(owner)
-          local id, number = client(owner)
-          unheard = publish(command, channel .. ':' .. id, number .. ' - - -') or unheard
-        elseif wanted > free or n >= most then
+          unheard = toAsk(command, owner) or unheard
+        elseif wanted > free then
           return nil, unheard, true
+        elseif n >= most then
+          return nil, toAsk(command, owner) or unheard, true
         else
           local failed = hand(owner, wanted)
           if failed then return failed end
@@ -289,7 +309,7 @@ local function granted()
   return {1, token, token, clock}
 end
 -- Also a first attempt may find them: one that the network kept, while its repeat was granted them.
-if has(owner) then
+if has(owner) and whole(owner, n) then
   local ends = math.max(now + lease, tonumber(call('ZSCORE', permits, owner)))
   several(owner, 1, n, 'ZADD', string.format('%.0f', ends))
   drop(owner)
@@ -310,12 +330,19 @@ if n > free or first and first ~= owner then sweep(n) end
 local function get()
   if first then drop(owner) end
   local reply = granted() -- before what it says: if this is refused nothing is held
-  return hold(owner, n, lease) or reply
+  return hold(owner, n, lease), reply
 end
-if n <= free and (not first or first == owner) then return get() end
+local present = place > 0 and client(owner) or nil
+if n <= free and (not first or first == owner) then
+  local wrong, reply = get()
+  if wrong then return wrong end
+  -- Those behind it get the rest. If that fails it must not look as if nothing had been granted.
+  if first and free > 0 then pcall(grant, ARGV[9], tonumber(ARGV[8]), ARGV[5], present) end
+  return reply
+end
 if place > 0 then enqueue(owner, n, place) end
 local unheard, waits
-if free > 0 then failed, unheard, waits = grant(ARGV[9], tonumber(ARGV[8]), ARGV[5], place > 0 and client(owner) or nil) end
+if free > 0 then failed, unheard, waits = grant(ARGV[9], tonumber(ARGV[8]), ARGV[5], present) end
 if failed then return failed end
 if given[owner] then -- all before it are out of reach, or have been served
   several(owner, 1, n, 'ZADD', string.format('%.0f', now + lease))
@@ -324,7 +351,9 @@ if given[owner] then -- all before it are out of reach, or have been served
 end
 if not waits and n <= free then -- all who wait are out of reach
   failed, token = nextToken()
-  return failed or get()
+  if failed then return failed end
+  local wrong, reply = get()
+  return wrong or reply
 end
 local ms, who = nearest()
 return {0, ms, clock, 0, who}

@@ -77,7 +77,7 @@ func (m *semaphore) judge(s *state, before *keys, r message, a *answer) {
 	m.judgeOthers(s, before, r)
 	if r.kind != renewal {
 		m.judgePlaces(s, before, r, a)
-		m.judgeFree(s, r, a)
+		m.judgeFree(s, before, r, a)
 	}
 	m.settle(s)
 }
@@ -143,10 +143,10 @@ func (m *semaphore) judgeOthers(s *state, before *keys, r message) {
 	}
 }
 
-// judgeFree: the first who waits and can be told has not enough. Who is first and asks takes what it
-// wants, and those behind it are told when they ask.
-func (m *semaphore) judgeFree(s *state, r message, a *answer) {
-	if a.status == excess || r.kind == acquire && a.granted == 1 && a.grants[0].asked {
+// judgeFree: the first who waits and can be told has not enough. Who is told again what it has hands
+// out nothing.
+func (m *semaphore) judgeFree(s *state, before *keys, r message, a *answer) {
+	if a.status == excess || (r.kind == acquire || r.kind == late) && before.has(r.id) {
 		return
 	}
 	for _, p := range s.queue {

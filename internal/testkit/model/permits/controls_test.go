@@ -24,6 +24,7 @@ func TestPermitsModelControls(t *testing.T) {
 		{"the same, as clients see it", handsFree, handsOver, errTooMany},
 		{"grant: who wants less does not pass who wants more", inOrder, handsOver, errPassed},
 		{"acquire: nobody passes the head", asksHead, handsOver, errPassed},
+		{"acquire: what the head leaves goes to those behind it", handsRest, handsOver, errIdle},
 		{"acquire: who has permits is told so", ownGrant, loses, errItself},
 		{"acquire: what a repeat finds of its owner is counted", ownGrant | takesOwn | countsNew, loses, errLost},
 		{"the same, after a claim has ended", takesOwn | countsNew, loses, errLost},

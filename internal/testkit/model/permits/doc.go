@@ -11,11 +11,12 @@
 // A client of Redisson takes one permit, gives it back or lets its lease end, and takes back one
 // permit of anybody whose lease has ended. Its clock is the server's.
 //
-// Whoever stands first and asks takes what it wants; those behind it are told of the rest by the next
-// script that hands out, a poll at the latest. A client that let a claim end counts as one that cannot
+// Whoever stands first and asks takes what it wants, and its script hands the rest to those behind it.
+// A client that let a claim end counts as one that cannot
 // be told until it polls.
 //
-// Left out: Redisson's waiters; a number of permits that the server forgets although it keeps the rest;
+// Left out: Redisson's waiters; single keys that the server loses although it keeps the rest; more
+// grants than one script makes; calls that set the number and come late;
 // a question for several places that comes late (it is lost instead); renewals of single permits of an
 // owner, for a script renews all of them or none; clocks that go at different speeds. A request that is
 // not late travels in no time, because its sender does nothing that depends on its being on the way.

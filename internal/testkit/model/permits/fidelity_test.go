@@ -101,7 +101,7 @@ func TestPermitsModelUnlikeTheScripts(t *testing.T) {
 	for what, off := range map[string]defence{
 		"looks what is free": looksFree, "hands out what is free": handsFree, "in order": inOrder, "its own grant": ownGrant,
 		"takes its own": takesOwn, "counts what is new": countsNew, "counts all": countsAll, "counts none that are gone": countsGone,
-		"counts ended": countsEnded, "sets all": setsAll, "renews its own": renewsOwn, "asks for the head": asksHead,
+		"counts ended": countsEnded, "sets all": setsAll, "renews its own": renewsOwn, "asks for the head": asksHead, "hands the rest": handsRest,
 		"only so many": onlySoMany, "many are dropped": manyDropped, "and told": manyTold, "count of listeners": heedsCount,
 		"keeps its place": keepsPlace, "claim is short": claimIsShort, "claim ends": claimEnds, "silent ones are passed": silentPassed,
 		"sweeps first": sweepsFirst, "leaver is gone": leaverGone, "hands on": handsOn, "one place": oncePlaced, "puts off": refreshes,
@@ -216,7 +216,7 @@ func (r *replay) step() string {
 		sent = call(lua.SemPoll, behind(texts, clientName(c), "PUBLISH", claim, keep, place)...)
 	case n < 45:
 		what, want = "renew", r.model.renew(e, owner)
-		sent = lua.SemRenew.Call(r.name, r.permits, r.token, int(e.permits), r.owner(owner), lease, keep)
+		sent = lua.SemRenew.Call(r.name, r.permits, r.token, int(e.permits), r.owner(owner), lease, keep, int(e.wants(owner)))
 	case n < 51:
 		owners, texts := r.some(2*r.few(2), 1)
 		if len(texts) == 0 {
@@ -225,7 +225,8 @@ func (r *replay) step() string {
 		what, want = "join", r.model.join(e, owners)
 		sent = call(lua.SemJoin, behind(texts, place, "9000000000000000", claim, "PUBLISH", keep)...)
 	case n < 54:
-		what, want, sent = "set", r.model.set(e, e.permits), call(lua.SemSet, "PUBLISH", claim, keep)
+		what, want, sent = "set", r.model.set(e, e.permits), call(lua.SemSet, "PUBLISH", claim, keep, "9000000000000000",
+			"set "+strconv.Itoa(len(r.steps)))
 	default:
 		what = r.elsewise(n)
 		r.steps = append(r.steps, what)

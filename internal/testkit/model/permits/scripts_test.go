@@ -30,6 +30,10 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 	if n > k.free || first != 0 && first != owner && !e.off.has(sweepsFirst) {
 		k.sweep(e)
 	}
+	present := uint8(nobody)
+	if place {
+		present = e.client(owner)
+	}
 	enough := func() bool { return n <= k.free || e.off.has(looksFree) }
 	get := func() answer {
 		k.hold(e, owner, e.lease)
@@ -39,12 +43,14 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		return granted()
 	}
 	if enough() && (first == 0 || first == owner || e.off.has(asksHead)) {
-		return get()
+		a = get()
+		if first != 0 && k.free > 0 && !e.off.has(handsRest) {
+			k.handOut(e, present, &a)
+		}
+		return a
 	}
-	present := uint8(nobody)
 	if place {
 		k.enqueue(e, owner)
-		present = e.client(owner)
 	}
 	waits := false
 	if k.free > 0 {

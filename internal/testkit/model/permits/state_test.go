@@ -22,6 +22,7 @@ const (
 	setsAll                          // set: what is out is a part of the number
 	renewsOwn                        // renew: nothing is brought back
 	asksHead                         // acquire: nobody passes the head
+	handsRest                        // acquire: what the head leaves goes to those behind it
 	onlySoMany                       // acquire: who wants more than there are is told
 	manyDropped                      // grant: who wants more than there are has no place any more
 	manyTold                         // grant: and is told

@@ -32,8 +32,10 @@ interface Lockable {
 
     static Lockable of(RLock lock) {
         return new Lockable() {
+            // In milliseconds: Redisson's fair lock takes the number for that in its queue, whatever the unit. With nanoseconds
+            // each of its grants takes days off all places behind it, which Holdfast's then lose (package fairlock).
             public boolean tryLock(long nanos) throws Exception {
-                return lock.tryLock(nanos, TimeUnit.NANOSECONDS);
+                return lock.tryLock(TimeUnit.NANOSECONDS.toMillis(nanos), TimeUnit.MILLISECONDS);
             }
 
             public void lock() {

@@ -38,7 +38,8 @@ final class Locks {
                 lock.lock(lease, TimeUnit.MILLISECONDS);
                 return token(mark(client, ask));
             case "tryLockAndMark":
-                return token(lock.tryLock(ask.wait, lease, TimeUnit.MILLISECONDS) ? mark(client, ask) : null);
+                boolean got = ask.wait > 0 ? lock.tryLock(ask.wait, lease, TimeUnit.MILLISECONDS) : lock.tryLock();
+                return token(got ? mark(client, ask) : null);
             case "unlock":
                 lock.unlock();
                 return true;

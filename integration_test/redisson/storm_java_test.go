@@ -1,0 +1,347 @@
+package redisson
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/integration_test/history"
+)
+
+// actor is a thread of Redisson's that uses locks at random, as workload's actors do ours. What it
+// does is recorded by the clock of the tests: the call before the line is sent, the return when the
+// answer has been read.
+//
+// Redisson has no deadline until when a hold may be trusted, so the holder trusts it until it
+// unlocks; with a lease that nobody renews, until that ends, counted from before it was asked for.
+// A lock of its that is lost without that is a loss without a reason, which history.Trust finds.
+//
+// Of its locks only RFencedLock has tokens, which the history needs. So it stands for RLock, whose
+// hash and messages are the same; and who was granted a fair lock takes the next token by hand
+// before the answer is sent.
+type actor struct {
+	rec    *history.Recorder
+	now    func() int64 // its clock
+	places *places
+	rng    *rand.Rand
+	thread *Thread
+	client int
+	number int
+	lease  time.Duration // the client's watchdog's
+	name   func(*rand.Rand) string
+}
+
+// run does rounds until ctx ends, or the process of the worker does.
+func (a *actor) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if !a.round() {
+			return
+		}
+		a.pause(40 * time.Millisecond)
+	}
+}
+
+// pause is for a while, mostly a short one.
+func (a *actor) pause(mean time.Duration) {
+	<-time.After(time.Duration(min(a.rng.ExpFloat64(), 8) * float64(mean)))
+}
+
+// grant is a lock that was granted.
+type grant struct {
+	name, kind string
+	token      uint64
+	plain      bool
+	deadline   int64 // until when it may be trusted; 0: as long as it is renewed
+}
+
+func isFair(name string) bool { return strings.HasPrefix(name, "fair") }
+
+// round locks and unlocks once. It is false if the worker has ended.
+func (a *actor) round() bool {
+	g, ok := a.lock(a.name(a.rng))
+	if !ok || g == nil {
+		return ok
+	}
+	depth := 1
+	for range a.rng.IntN(4) {
+		a.pause(2 * time.Millisecond)
+		switch {
+		case depth > 1 && a.rng.IntN(2) == 0:
+			depth--
+			ok = a.unlock(g, false)
+		case a.rng.IntN(2) == 0 && !g.plain: // a re-entry would make a renewed one of a plain lease
+			depth++
+			ok = a.reenter(g)
+		default:
+			ok = a.look(g)
+		}
+		if !ok {
+			return false
+		}
+	}
+	for ; depth > 0; depth-- {
+		if !a.unlock(g, depth == 1) {
+			return false
+		}
+	}
+	return true
+}
+
+// lock makes one attempt of a random kind. No grant and true: the lock was not granted.
+func (a *actor) lock(name string) (*grant, bool) {
+	g := &grant{name: name, kind: "fenced"}
+	ask := Ask{Op: "lockAndGetToken", Name: name}
+	limited := "tryLockAndGetToken"
+	if isFair(name) {
+		g.kind, ask.Op, limited = "fair", "lockAndMark", "tryLockAndMark"
+	}
+	op := history.Op{Client: a.client, Actor: a.number, Name: name, Kind: history.Lock, Lease: int64(a.lease)}
+	switch a.rng.IntN(8) {
+	case 0, 1:
+		op.Kind, ask.Op = history.Try, limited
+	case 2, 3:
+		ask.Op, ask.Wait = limited, millis(20+a.rng.IntN(40))*millis(time.Millisecond)
+	case 4:
+		const lease = 12 * time.Second
+		ask.Op, ask.Wait, ask.Lease = limited, millis(patience()), millis(lease)
+		g.plain, op.Plain, op.Lease = true, true, int64(lease)
+	}
+	ask.Kind = g.kind
+	call := a.rec.Begin(op)
+	if isFair(name) && op.Kind == history.Lock {
+		defer a.places.ask(a, name)()
+	}
+	sent := a.now()
+	r, ok := a.do(ask)
+	if !ok {
+		return nil, false
+	}
+	token, err := strconv.ParseUint(r.Text(), 10, 64)
+	call.End(func(o *history.Op) {
+		switch {
+		case r.Threw("RedisTimeoutException") && strings.Contains(r.Message, "subscription"):
+			// its time was over before it could listen: Redisson throws that in place of a refusal, and it
+			// has not got the lock
+			o.Result, o.Error = history.Left, r.Err().Error()
+		case r.Class != "":
+			o.Result, o.Error = history.Unknown, r.Err().Error()
+		case r.Text() == "" && op.Kind == history.Try:
+			o.Result = history.Denied
+		case r.Text() == "":
+			o.Result = history.Left
+		case err != nil:
+			o.Result, o.Error = history.Unknown, err.Error()
+		default:
+			o.Result, o.Owner, o.Token = history.OK, a.thread.Owner, token
+			if g.plain {
+				g.deadline = sent + op.Lease/100*99
+			}
+			o.Deadline = g.deadline
+		}
+	})
+	if token == 0 {
+		return nil, true
+	}
+	g.token = token
+	return g, true
+}
+
+func (a *actor) op(kind history.Kind, g *grant) history.Op {
+	return history.Op{Client: a.client, Actor: a.number, Name: g.name, Kind: kind, Owner: a.thread.Owner, Token: g.token,
+		Plain: g.plain}
+}
+
+func (a *actor) reenter(g *grant) bool {
+	op := a.op(history.Reenter, g)
+	op.Lease = int64(a.lease)
+	call := a.rec.Begin(op)
+	r, ok := a.do(Ask{Op: "lock", Kind: g.kind, Name: g.name})
+	if ok {
+		call.End(func(o *history.Op) { note(o, r) })
+	}
+	return ok
+}
+
+// look asks for the hold count, which counts while the hold is trusted.
+func (a *actor) look(g *grant) bool {
+	call := a.rec.Begin(a.op(history.State, g))
+	r, ok := a.do(Ask{Op: "holdCount", Kind: g.kind, Name: g.name})
+	if ok {
+		call.End(func(o *history.Op) {
+			note(o, r)
+			o.Depth, o.Seen = int(r.Int()), a.thread.Owner
+			if g.deadline != 0 && o.Return >= g.deadline {
+				o.Result = history.Unknown
+			}
+		})
+	}
+	return ok
+}
+
+func (a *actor) unlock(g *grant, last bool) bool {
+	op := a.op(history.Unlock, g)
+	op.Last, op.Deadline = last, g.deadline
+	call := a.rec.Begin(op)
+	r, ok := a.do(Ask{Op: "unlock", Kind: g.kind, Name: g.name})
+	if ok {
+		call.End(func(o *history.Op) {
+			note(o, r)
+			if o.Result == history.Lost && o.Deadline == 0 {
+				o.Deadline = history.Forever // it was renewed, so nothing had ended
+			}
+		})
+	}
+	return ok
+}
+
+// note puts down how an operation ended.
+func note(o *history.Op, r Reply) {
+	switch {
+	case r.Class == "":
+		o.Result = history.OK
+	case r.Threw("IllegalMonitorStateException"):
+		o.Result, o.Error = history.Lost, r.Err().Error()
+	default:
+		o.Result, o.Error = history.Unknown, r.Err().Error()
+	}
+}
+
+// do is false if the worker has ended.
+func (a *actor) do(ask Ask) (Reply, bool) {
+	p := a.thread.Start(ask)
+	<-p.Done
+	return p.reply, p.err == nil
+}
+
+// places sees which of Redisson's threads have places in the queues of fair locks, which they do not
+// say themselves; and which of them are handed the lock and do not take it for so long that the
+// claim may have ended. That is the machine's fault, and costs the thread its turn.
+type places struct {
+	mu      sync.Mutex // guards the rest
+	pending map[string]*pendingPlace
+	lapsed  map[int][]history.Window // by client: from the hand-over until the wait was over
+}
+
+// pendingPlace is a thread that waits. It is under its name and owner.
+type pendingPlace struct {
+	call   history.Call
+	actor  *actor
+	seen   bool  // it has, or had, a place
+	handed int64 // when it was seen to have the lock with a count of 0; 0: never
+}
+
+// ask notes that a thread is about to ask for a place. What it returns is to be called when the
+// thread does not wait any more.
+func (p *places) ask(a *actor, name string) (done func()) {
+	w := &pendingPlace{actor: a, call: a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Name: name,
+		Kind: history.Queue, Owner: a.thread.Owner})}
+	key := name + " " + a.thread.Owner
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pending[key] = w
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.pending, key)
+		if !w.seen {
+			w.seen = true // or a look that is under way would say so later
+			w.call.End(func(o *history.Op) { o.Result = history.Denied })
+		}
+		// less than a claim, because it may have been handed the lock before that was seen
+		if now := a.now(); w.handed != 0 && now-w.handed > int64(claim)*3/4 {
+			p.lapsed[a.client] = append(p.lapsed[a.client], history.Window{From: w.handed, To: now})
+		}
+	}
+}
+
+// watch looks for places until ctx ends. A place that it sees was there after the call that was
+// under way before it looked.
+func (p *places) watch(ctx context.Context, rdb redis.UniversalClient, names []string) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		for _, name := range names {
+			before := p.snapshot()
+			for _, owner := range rdb.LRange(ctx, "redisson_lock_queue:"+tagged(name), 0, -1).Val() {
+				p.sees(before[name+" "+owner])
+			}
+			for owner, count := range rdb.HGetAll(ctx, name).Val() {
+				if w := before[name+" "+owner]; w != nil && count == "0" {
+					p.handed(w)
+				}
+			}
+		}
+	}
+}
+
+func (p *places) sees(w *pendingPlace) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w != nil && !w.seen {
+		w.seen = true
+		w.call.End(func(o *history.Op) { o.Result = history.OK })
+	}
+}
+
+func (p *places) handed(w *pendingPlace) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.handed == 0 {
+		w.handed = w.actor.now()
+	}
+}
+
+func (p *places) snapshot() map[string]*pendingPlace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.pending)
+}
+
+// claim is for how long our scripts hand a lock to a waiter of Redisson's.
+const claim = 2 * time.Second
+
+// takeUps finds grants of fair locks to threads of Redisson's whose last wait for the lock had been
+// over just before, and makes those waits a part of them. Such a thread may have been handed the
+// lock in that moment, and has it without knowing, for a claim. If it comes again meanwhile it takes
+// up what came of its first place: that was its turn, and others have found the lock taken since. Of
+// the place itself nothing is known then.
+func takeUps(ops []history.Op) (n int) {
+	type waiter struct {
+		actor int
+		name  string
+	}
+	left := make(map[waiter]int) // the wait that was over
+	for i := range ops {
+		o := &ops[i]
+		if o.Kind != history.Lock && o.Kind != history.Try || !isFair(o.Name) {
+			continue
+		}
+		w := waiter{o.Actor, o.Name}
+		before, waited := left[w]
+		delete(left, w)
+		switch {
+		case o.Kind == history.Lock && o.Result == history.Left:
+			left[w] = i
+		case waited && o.Result == history.OK && o.Call <= ops[before].Return+int64(claim):
+			n++
+			o.Call = ops[before].Call
+			for j := before; j < i; j++ {
+				if q := &ops[j]; q.Kind == history.Queue && q.Actor == o.Actor && q.Name == o.Name {
+					q.Result = history.Denied
+				}
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,248 @@
+package redisson
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// What a storm is checked against.
+const (
+	stormLease = 12 * time.Second
+	// a lock is not free for longer while somebody waits. A message that is missed costs the rest of
+	// a lease.
+	stormBound = 8 * time.Second
+	// and after a process was killed
+	stormRecovery = 5 * time.Second
+	// for which a dead waiter of Redisson's has its place: a lease, and its fairLockWaitTimeout
+	stormPlace = 6 * time.Minute
+	stormSlack = 2 * time.Second
+)
+
+// TestStorm: clients of both sides lock and unlock the same names at random, plain and fair ones, for
+// a minute on one server, and for ten seconds behind Sentinel and in a cluster. In the middle a
+// process of Redisson's is killed. Their history is checked like all others.
+func TestStorm(t *testing.T) {
+	topology.EachLocal(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
+		duration := 10 * time.Second
+		if !testing.Short() && top.Kind() == topology.Single {
+			duration = time.Minute
+		}
+		st := newStorm(t, top)
+		ops := st.rage(t, duration)
+		found := history.Check(ops, st.config())
+		history.Report(t, found, "go test -race -run "+t.Name()+" ./redisson")
+		ours, theirs := st.count(t, ops)
+		t.Logf("proof: redisson: %s, %s: %d operations, %d grants of Holdfast's and %d of Redisson's, %d of these "+
+			"perhaps of a lock that it had been handed as its wait was over, %d hand-overs that a live thread did not take in "+
+			"time, %d violations", duration, top.Name(), len(ops), ours, theirs, st.takeUps, len(st.places.lapsed), len(found))
+	})
+}
+
+// TestStormControl: clients of ours that take no notice of Redisson's holders are found out by the
+// history.
+func TestStormControl(t *testing.T) {
+	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {
+		st := newStorm(t, top, mutant.Hook(lua.Acquire, "if fields > 0 then\n", "if fields > 0 and call('HGETALL', name)[1]:find(':h') then\n"))
+		found := history.Check(st.rage(t, 3*time.Second), st.config())
+		require.NotEmpty(t, found)
+	})
+}
+
+// storm is what happens to a few names.
+type storm struct {
+	names     []string
+	recorders []*history.Recorder
+	faults    []history.Window
+	goActors  func(ctx context.Context, group *sync.WaitGroup)
+	actors    []*actor
+	mortal    *Worker
+	doomed    []*actor
+	places    *places
+	rdb       redis.UniversalClient
+	now       func() int64
+	takeUps   int
+}
+
+// The clients of a storm: two of ours, two of Redisson's, and one of Redisson's that is killed.
+const (
+	oursFirst, theirsFirst, doomedClient = 0, 2, 4
+	threads                              = 3
+)
+
+func newStorm(t *testing.T, top topology.Topology, hooks ...redis.Hook) *storm {
+	t.Helper()
+	start := time.Now()
+	st := &storm{
+		names:  []string{"plain:a", "plain:b", "plain:c", "fair:a", "fair:b", "fair:c"},
+		places: &places{pending: map[string]*pendingPlace{}, lapsed: map[int][]history.Window{}}, rdb: top.Admin(t),
+		now: func() int64 { return int64(time.Since(start)) },
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	source := func(n int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(n))) }
+	var run []*workload.Actor
+	for client := range 2 {
+		rdb := top.Connect(t)
+		rdb.AddHook(workload.Places{}) // the first: others change scripts
+		for _, h := range hooks {
+			rdb.AddHook(h)
+		}
+		c, err := holdfast.New(rdb, &holdfast.Options{Lease: stormLease})
+		require.NoError(t, err)
+		redistest.CloseAtEnd(t, c)
+		rec := st.recorder()
+		for n := range threads {
+			run = append(run, workload.New(st.workload(c), rec, oursFirst+client, n, source(10*client+n)))
+		}
+	}
+	st.goActors = func(ctx context.Context, group *sync.WaitGroup) {
+		for _, a := range run {
+			group.Go(func() { a.Run(ctx) })
+		}
+	}
+	for client := range 2 {
+		c := Shared(t).Connect(t, top, Settings{Watchdog: millis(stormLease)})
+		st.actors = append(st.actors, st.of(t, c, theirsFirst+client, source)...)
+	}
+	st.mortal = Start(t)
+	st.doomed = st.of(t, st.mortal.Connect(t, top, Settings{Watchdog: millis(stormLease / 4)}), doomedClient, source)
+	return st
+}
+
+func (st *storm) recorder() *history.Recorder {
+	rec := history.NewRecorder(st.now)
+	st.recorders = append(st.recorders, rec)
+	return rec
+}
+
+// of makes the actors of a client of Redisson's.
+func (st *storm) of(t *testing.T, c *Client, number int, source func(int) *rand.Rand) (all []*actor) {
+	t.Helper()
+	rec := st.recorder()
+	lease := stormLease
+	if number == doomedClient {
+		lease /= 4
+	}
+	for n := range threads {
+		all = append(all, &actor{rec: rec, now: st.now, places: st.places, rng: source(100*number + n), thread: c.Thread(t),
+			client: number, number: n, lease: lease, name: st.name})
+	}
+	return all
+}
+
+func (st *storm) name(rng *rand.Rand) string { return st.names[rng.IntN(len(st.names))] }
+
+// workload is what ours do.
+func (st *storm) workload(c *holdfast.Client) workload.Config {
+	return workload.Config{
+		Lock: func(name string) workload.Locker {
+			if isFair(name) {
+				return fairlock.New(c, name)
+			}
+			return rlock.New(c, name)
+		},
+		Name: st.name, Think: 40 * time.Millisecond, Hold: 2 * time.Millisecond, Wait: 10 * time.Millisecond,
+		Lease: stormLease, Leases: []time.Duration{0, 15 * time.Second}, Extends: []time.Duration{20 * time.Second},
+		Plain: 8, Patience: Patience, Now: st.now,
+	}
+}
+
+// rage lets all actors run, kills a process in between, and returns what they did.
+func (st *storm) rage(t *testing.T, duration time.Duration) []history.Op {
+	t.Helper()
+	if os.Getenv(IdleEnv) != "" {
+		duration = min(duration, time.Second)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), duration)
+	defer cancel()
+	var group, watch sync.WaitGroup
+	watching, stop := context.WithCancel(t.Context())
+	watch.Go(func() { st.places.watch(watching, st.rdb, st.names[3:]) })
+	st.goActors(ctx, &group)
+	for _, a := range append(st.actors, st.doomed...) {
+		group.Go(func() { a.run(ctx) })
+	}
+	half := time.NewTimer(duration / 2)
+	defer half.Stop()
+	<-half.C
+	call := st.doomed[0].rec.Begin(history.Op{Kind: history.Crash, Client: doomedClient})
+	from := st.now()
+	st.mortal.Kill()
+	call.End(func(o *history.Op) { o.Result = history.OK })
+	// What it held and waited for stands until its leases, and claims for its places, have ended.
+	st.faults = append(st.faults, history.Window{From: from, To: st.now() + int64(stormLease/4)})
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(duration + 3*Patience):
+		t.Error("some do not come to an end")
+		cancel()
+	}
+	stop()
+	watch.Wait()
+	var histories [][]history.Op
+	for i, r := range st.recorders {
+		ops := r.Ops()
+		if i >= theirsFirst {
+			st.takeUps += takeUps(ops)
+		}
+		histories = append(histories, ops)
+	}
+	return history.Merge(histories...)
+}
+
+func (st *storm) config() history.Config {
+	// who did not take the lock in time that it was handed stands at the end of the queue again
+	local := map[int][]history.Window{doomedClient: st.faults}
+	for client, windows := range st.places.lapsed {
+		local[client] = append(local[client], windows...)
+	}
+	return history.Config{Lease: 20 * time.Second, Bound: stormBound, Recovery: stormRecovery, Faults: st.faults,
+		Local: local, Place: stormPlace, Claim: claim,
+		Slack: stormSlack, Late: time.Second}
+}
+
+// count counts the grants of both sides, and checks that both had their share of every name.
+func (st *storm) count(t *testing.T, ops []history.Op) (ours, theirs int) {
+	t.Helper()
+	seen := map[string]int{}
+	failed := map[string]int{}
+	for _, o := range ops {
+		side := "ours"
+		if o.Client >= theirsFirst {
+			side = "theirs"
+		}
+		switch {
+		case (o.Kind == history.Lock || o.Kind == history.Try) && o.Result == history.OK:
+			seen[side]++
+			seen[side+" "+o.Name]++
+		case o.Result == history.Unknown && o.Error != "" && !strings.Contains(o.Error, "context"): // which the storm's end ends
+			failed[side+" "+string(o.Kind)+": "+o.Error]++
+		}
+	}
+	for _, name := range st.names {
+		require.Positive(t, seen["ours "+name], name)
+		require.Positive(t, seen["theirs "+name], name)
+	}
+	require.Empty(t, failed, "nothing was disturbed but who was killed")
+	return seen["ours"], seen["theirs"]
+}

@@ -1,0 +1,146 @@
+package semaphore_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// numberKept has a call of SetPermits, for two, that the network keeps until its repeat has been answered, and
+// another call has set ten. It returns how many permits there are then.
+func numberKept(t *testing.T, hooks ...redis.Hook) int {
+	t.Helper()
+	l := newLab(t, 5)
+	s, proxy := l.proxied(hooks...)
+	h, err := s.Lock(t.Context()) // the client knows the server's clock
+	require.NoError(t, err)
+	unlock(t, h)
+	proxy.KeepRequest(func(args []string) bool { return strings.Contains(args[0], "eval") }, 1, time.Hour)
+	require.NoError(t, s.SetPermits(t.Context(), 2))
+	require.NoError(t, l.process(nil).SetPermits(t.Context(), 10))
+	proxy.Deliver()
+	state, err := s.State(t.Context())
+	require.NoError(t, err)
+	return state.Permits
+}
+
+// TestLateNumber: a call of SetPermits that the network has kept does not undo a later one.
+func TestLateNumber(t *testing.T) {
+	require.Equal(t, 10, numberKept(t))
+}
+
+// The control: without what is remembered of the call, and the limit until when it counts.
+func TestLateNumberControl(t *testing.T) {
+	require.Equal(t, 2, numberKept(t, mutant.Hook(lua.SemSet, "if not call('ZSCORE', places, this) then", "if true then",
+		"#limit == #clock and limit < clock", "false")))
+}
+
+// wantsLost has who waits for all of three permits be handed what the server knows that it wants after the
+// key that says so was lost: one. It returns the hold that came of it.
+func wantsLost(t *testing.T, l *lab, opts []holdfast.Option, hooks ...redis.Hook) *holdfast.Hold {
+	t.Helper()
+	rdb := l.srv.Client(t)
+	for _, h := range hooks {
+		rdb.AddHook(h)
+	}
+	a, b := l.through(rdb, nil), l.through(rdb, nil)
+	h, err := a.Lock(t.Context())
+	require.NoError(t, err)
+	waits := acquire(t.Context(), b, 3, opts...)
+	l.waiting(1)
+	require.EqualValues(t, 1, l.rdb.Del(t.Context(), "holdfast_semaphore_wants:{"+l.name+"}").Val())
+	unlock(t, h)
+	return granted(t, waits)
+}
+
+var plain = []holdfast.Option{holdfast.NoRenewal()}
+
+// TestLostWants: who is handed fewer permits than it wants gives them back, and gets all of them.
+func TestLostWants(t *testing.T) {
+	for _, opts := range [][]holdfast.Option{nil, plain} {
+		l := newLab(t, 3)
+		h := wantsLost(t, l, opts)
+		require.Zero(t, l.free())
+		require.EqualValues(t, 3, l.out())
+		require.NoError(t, h.Extend(t.Context(), time.Hour))
+		unlock(t, h)
+		l.settled()
+	}
+}
+
+// The controls: a message that does not say how many permits were handed over is believed, until the renewal
+// finds out; without that, and without the look at what the owner has, there are permits from nowhere.
+func TestLostWantsControl(t *testing.T) {
+	lie := mutant.Hook(lua.SemRelease, "if wanted > 1 then text = text .. ' ' .. wanted end", "text = text .. ' 3'")
+	l := newLab(t, 3)
+	h := wantsLost(t, l, nil, lie)
+	require.ErrorIs(t, h.Extend(t.Context(), time.Hour), holdfast.ErrLost)
+
+	l = newLab(t, 3)
+	h = wantsLost(t, l, nil, lie, mutant.Hook(lua.SemRenew, " or not whole(owner, n)", ""))
+	require.NoError(t, h.Extend(t.Context(), time.Hour))
+	require.EqualValues(t, 5, l.out()+int64(l.free()), "and not 3")
+	unlock(t, h)
+
+	l = newLab(t, 3)
+	h = wantsLost(t, l, plain, mutant.Hook(lua.SemAcquire, " and whole(owner, n) then", " then"))
+	require.EqualValues(t, 5, l.out()+int64(l.free()), "and not 3")
+	unlock(t, h)
+}
+
+// many has 250 wait when as many permits come back at once, where no poll hands out any. It returns how many
+// of them get theirs; those who do not are called off.
+func many(t *testing.T, hooks ...redis.Hook) (got int) {
+	t.Helper()
+	const waiters, most = 250, 100
+	l := newLab(t, waiters)
+	rdb := l.srv.Client(t)
+	hooks = append(hooks, mutant.Hook(lua.SemPoll, "failed = grant(ARGV[3], tonumber(ARGV[4]), ARGV[5], id)", "failed = nil"))
+	for _, h := range hooks {
+		rdb.AddHook(h)
+	}
+	s := l.through(rdb, nil)
+	all, err := s.Acquire(t.Context(), waiters)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var waits []<-chan result
+	for range waiters {
+		waits = append(waits, acquire(ctx, s, 1))
+	}
+	l.waiting(waiters)
+	unlock(t, all)
+	if len(hooks) > 1 {
+		l.waiting(waiters - most)
+		cancel()
+	}
+	var held []*holdfast.Hold
+	for _, w := range waits {
+		if r := await(t, w); r.err == nil {
+			held = append(held, r.hold)
+		}
+	}
+	unlock(t, held...)
+	l.settled()
+	return len(held)
+}
+
+// TestManyAreFree: what comes back at once is handed out at once, also if it is more than one script hands
+// out, and without a poll.
+func TestManyAreFree(t *testing.T) {
+	require.Equal(t, 250, many(t))
+}
+
+// The control: the next who waits is not told to ask where a script has handed out enough.
+func TestManyAreFreeControl(t *testing.T) {
+	const goesOn, stops = "return nil, toAsk(command, owner) or unheard, true", "return nil, unheard, true"
+	require.LessOrEqual(t, many(t, mutant.Hook(lua.SemRelease, goesOn, stops), mutant.Hook(lua.SemAcquire, goesOn, stops)), 100)
+}
