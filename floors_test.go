@@ -44,14 +44,14 @@ var floors = []string{
 	"joined state",
 	"query tenure",
 	"hold_context",
-	"courtesy hold request reveal unannounced",
+	"courtesy hold request reveal unannounced word",
 	"lock",
 	"asker",
 	"access",
 	"client",
 	"backend",
 	"entry",
-	"attached leftovers losses options reasons renewer uncertainty way wish word",
+	"attached leftovers losses options reasons renewer uncertainty way wish",
 	"doc",
 }
 
