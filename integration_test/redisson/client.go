@@ -30,7 +30,7 @@ func (w *Worker) Connect(tb testing.TB, top topology.Topology, s Settings) *Clie
 	}
 	c := &Client{w: w, name: w.name("client")}
 	c.main = &Thread{c: c, name: w.name("main")}
-	r := c.main.Do(tb, Ask{Op: "connect", Settings: &s})
+	r := c.main.Start(Ask{Op: "connect", Settings: &s}).within(tb, 6*Patience) // Java starts slowly on a busy machine
 	if err := r.Err(); err != nil {
 		tb.Fatalf("redisson: connect: %v", err)
 	}
@@ -126,7 +126,13 @@ func (t *Thread) Interrupt(tb testing.TB) {
 // Reply waits for the answer.
 func (p *Pending) Reply(tb testing.TB) Reply {
 	tb.Helper()
-	timer := time.NewTimer(Patience + time.Duration(p.ask.Wait))
+	return p.within(tb, Patience+time.Duration(p.ask.Wait))
+}
+
+// within is Reply for another patience.
+func (p *Pending) within(tb testing.TB, patience time.Duration) Reply {
+	tb.Helper()
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-p.Done:

@@ -97,11 +97,18 @@ func StopShared() {
 // Start starts a worker for one test, which is killed when that ends.
 func Start(tb testing.TB) *Worker {
 	tb.Helper()
+	booting.Lock()
+	defer booting.Unlock()
 	w, err := start()
 	check(tb, err)
 	tb.Cleanup(w.Kill)
+	p := w.send(&Thread{}, Ask{Op: "ping", Thread: "main"})
+	p.within(tb, 6*Patience)
 	return w
 }
+
+// booting is held by who starts a worker: one at a time is slow enough.
+var booting sync.Mutex
 
 // check skips a test for which there is no worker.
 func check(tb testing.TB, err error) {
