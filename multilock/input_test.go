@@ -88,7 +88,7 @@ func TestBadInput(t *testing.T) {
 		"nil multilock":  {m: multilock.New(none), remedy: "make one with multilock.New"},
 		"zero multilock": {m: &multilock.Mutex{}, remedy: "make one with multilock.New"},
 		"zero inside":    {m: multilock.New(a, &multilock.Mutex{}), remedy: "lock 2: multilock: try \"\": invalid argument: nil or zero Mutex"},
-		"two permits":    {m: multilock.New(permits, renamed{permits, "z"}), remedy: "ask it for two at once"},
+		"two permits":    {m: multilock.New(permits, renamed{permits, "z"}), remedy: "get more by its Acquire"},
 		"hollow first":   {m: multilock.New(hollow{a}, b), remedy: "neither a hold nor an error"},
 		"hollow last":    {m: multilock.New(hollow{rlock.New(c, "c")}), remedy: "neither a hold nor an error"},
 		"nil itself":     {m: none, remedy: "make one with multilock.New"},
@@ -231,7 +231,7 @@ func TestPermits(t *testing.T) {
 	for remedy, m := range map[string]*multilock.Mutex{
 		"get more by its Acquire":  multilock.New(permits, mutex, memory.NewPermits(c, srv, "p", 2)),
 		"use one kind for a name":  multilock.New(permits, memory.New(c, srv, "p")),
-		"wait for each other; ask": multilock.New(multilock.New(permits), multilock.New(permits)),
+		"wait for each other; a multilock takes one": multilock.New(multilock.New(permits), multilock.New(permits)),
 	} {
 		_, err := m.Lock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrInvalid)
