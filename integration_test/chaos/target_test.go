@@ -136,11 +136,14 @@ func keys(tb testing.TB, n *redistest.Server) (locks, queues, eternal []string) 
 var (
 	ofQueues = []string{
 		"redisson_lock_queue:", "redisson_lock_timeout:", "holdfast_rwlock_writers:", "holdfast_semaphore_queue:",
-		"holdfast_semaphore_places:", "holdfast_semaphore_wants:",
+		"holdfast_semaphore_wants:",
 	}
-	// last tokens, how far waiters are, calls of latches that may be repeated, and what the last leader
-	// said of itself, who leads no more when it has lost the lock
-	remembered = []string{"redisson_lock_token:", "redisson_lock__channel:", "holdfast_latch:", "holdfast_election:"}
+	// last tokens, how far waiters are, calls of latches that may be repeated, what the last leader said of
+	// itself, who leads no more when it has lost the lock, and calls that set the number of permits
+	remembered = []string{
+		"redisson_lock_token:", "redisson_lock__channel:", "holdfast_latch:", "holdfast_election:",
+		"holdfast_semaphore_places:",
+	}
 )
 
 func begins(key string, prefixes []string) bool {
