@@ -46,9 +46,10 @@ type job struct {
 	// the kind of the locks: fairlock, else rlock; where the servers are masters of a quorum,
 	// redlock
 	Fair    bool
-	Staying int  // one lock in so many stays taken for a while; 0: none
-	Keeping int  // one lock in so many is kept after the unlock; 0: none
-	Alone   bool // quorum locks are not handed on within the process
+	Kinds   []history.Family // of the locks in place of that; so many actors use each
+	Staying int              // one lock in so many stays taken for a while; 0: none
+	Keeping int              // one lock in so many is kept after the unlock; 0: none
+	Alone   bool             // quorum locks are not handed on within the process
 	Mode    mode
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
 	Proxies map[string]string // the address of each server, and of its proxy
@@ -67,7 +68,7 @@ var defences = map[string]*defence.Switch{
 	"GrantTime": &defence.GrantTime,
 	"Reserved":  &defence.Reserved, "Half": &defence.Half, "Believes": &defence.Believes, "HandBack": &defence.HandBack,
 	"Withdraw": &defence.Withdraw, "Restarts": &defence.Restarts, "Panics": &defence.Panics, "Lanes": &defence.Lanes,
-	"LastWord": &defence.LastWord, "Listeners": &defence.Listeners, "Heard": &defence.Heard, "Clocks": &defence.Clocks,
+	"LastWord": &defence.LastWord, "Upgrade": &defence.Upgrade, "Listeners": &defence.Listeners, "Heard": &defence.Heard, "Clocks": &defence.Clocks,
 }
 
 // asClient makes this process a client, if it was started as one, and is then its whole life.
@@ -142,7 +143,7 @@ func readCommands(in io.Reader, commands chan<- string) {
 
 // session is the life of one client of the library.
 func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan string) (stop bool, err error) {
-	cfg, shut, err := j.open(rng)
+	cfg, c, shut, err := j.open(rng)
 	if err != nil {
 		return true, err
 	}
@@ -161,8 +162,7 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var group sync.WaitGroup
-	for n := range j.Actors {
-		a := workload.New(cfg, rec, j.Client, n, rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())))
+	for _, a := range j.actors(cfg, c, rec, rng) {
 		group.Go(func() { a.Run(ctx) })
 	}
 	command := <-commands
@@ -183,28 +183,31 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 }
 
 // open makes a client of the library, and returns how actors get their locks of it, and how to
-// close it.
-func (j *job) open(rng *rand.Rand) (cfg workload.Config, shut func(context.Context) error, err error) {
+// close it. There is not one client where several masters make a quorum.
+func (j *job) open(rng *rand.Rand) (cfg workload.Config, c *holdfast.Client, shut func(context.Context) error,
+	err error) {
 	opts := &holdfast.Options{Lease: j.Lease, RetryBudget: budget, Linger: 300 * time.Millisecond}
 	if j.Mode == quorum {
-		return j.openQuorum(opts, rng)
+		cfg, shut, err = j.openQuorum(opts, rng)
+		return cfg, nil, shut, err
 	}
 	rdb := j.connectTo(j.Addrs[0])
 	rdb.AddHook(j.nerves(rng))
 	rdb.AddHook(workload.Places{})
+	rdb.AddHook(workload.Asked{})
 	if !j.Fair {
 		cfg.Granted = &workload.Granted{}
 		rdb.AddHook(cfg.Granted)
 	}
 	j.spoil(rdb)
-	c, err := holdfast.New(rdb, opts)
+	c, err = holdfast.New(rdb, opts)
 	plain := func(name string) workload.Locker { return rlock.New(c, name) }
 	fair := func(name string) workload.Locker { return fairlock.New(c, name) }
 	cfg.Lock, cfg.Other = plain, fair
 	if j.Fair {
 		cfg.Lock, cfg.Other = fair, plain
 	}
-	return cfg, func(ctx context.Context) error { return errors.Join(workload.Closed(c.Close(ctx)), rdb.Close()) }, err
+	return cfg, c, func(ctx context.Context) error { return errors.Join(workload.Closed(c.Close(ctx)), rdb.Close()) }, err
 }
 
 // patience is for how long clients wait for an answer.

@@ -24,6 +24,7 @@ type figures struct {
 	crashes    int
 	panics     int            // of hooks, as they came to callers
 	unknown    int            // operations without a known outcome
+	others     history.Events // of kinds of their own
 	kinds      map[string]int // faults
 	violations map[string]int // by check
 }
@@ -31,7 +32,9 @@ type figures struct {
 func (f *figures) count(ops []history.Op) {
 	f.ops = len(ops)
 	f.kept = history.Kept(ops)
+	f.others = make(history.Events)
 	for _, o := range ops {
+		f.others.Add(o)
 		if o.Handed {
 			f.handed++
 		}
@@ -75,11 +78,12 @@ func (f *figures) add(other figures) {
 	f.unknown += other.unknown
 	f.panics += other.panics
 	f.kinds, f.violations = sum(f.kinds, other.kinds), sum(f.violations, other.violations)
+	f.others = sum(f.others, other.others)
 }
 
-func sum(a, b map[string]int) map[string]int {
-	all := make(map[string]int)
-	for _, m := range []map[string]int{a, b} {
+func sum[K comparable, M ~map[K]int](a, b M) M {
+	all := make(M)
+	for _, m := range []M{a, b} {
 		for k, n := range m {
 			all[k] += n
 		}
@@ -88,6 +92,10 @@ func sum(a, b map[string]int) map[string]int {
 }
 
 func (f *figures) String() string {
+	if len(f.others) > 0 {
+		return fmt.Sprintf("%.0f s, %d processes, %s, %d crashes, %d panics of hooks; faults: %s; violations: %s", f.seconds, f.processes,
+			f.others, f.crashes, f.panics, list(f.kinds), list(f.violations))
+	}
 	return fmt.Sprintf("%.0f s, %d processes, %d operations, %d grants, %d of them handed on (%d of kept locks), %d re-entries, %d losses, %d crashes, %d panics of hooks, %d unknown; faults: %s; violations: %s",
 		f.seconds, f.processes, f.ops, f.grants, f.handed, f.kept, f.reentries, f.losses, f.crashes, f.panics, f.unknown,
 		list(f.kinds), list(f.violations))

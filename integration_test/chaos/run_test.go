@@ -16,15 +16,17 @@ import (
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // plan is one run.
 type plan struct {
 	seed        uint64
-	fair        bool // the kind of the locks: fairlock, else rlock; on masters of a quorum redlock
-	staying     int  // one lock in so many stays taken for a while; 0: none
-	keeping     int  // one lock in so many is kept by its process after the unlock; 0: none
-	alone       bool // quorum locks are not handed on within a process
+	fair        bool             // the kind of the locks: fairlock, else rlock; on masters of a quorum redlock
+	kinds       []history.Family // of the locks in place of that; so many actors of each process use each
+	staying     int              // one lock in so many stays taken for a while; 0: none
+	keeping     int              // one lock in so many is kept by its process after the unlock; 0: none
+	alone       bool             // quorum locks are not handed on within a process
 	lease       time.Duration
 	storm, calm time.Duration
 	processes   int
@@ -79,7 +81,7 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 	var slots []*slot
 	for i := range p.processes {
 		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease,
-			Fair: p.fair, Alone: p.alone, Staying: p.staying, Keeping: p.keeping, Without: p.without,
+			Fair: p.fair, Kinds: p.kinds, Alone: p.alone, Staying: p.staying, Keeping: p.keeping, Without: p.without,
 			Hold: cmp.Or(p.hold, 5*time.Millisecond), Cycle: p.cycle, Wall: p.walls * time.Duration(1-i%2*2)}
 		s := newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next, p.shape)
 		if s.rng.Float64() < p.kept {
@@ -141,8 +143,11 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	if t.mode == quorum {
 		c.Jumps = time.Duration(w.count["clock"]) * clockJump
 	}
-	if p.fair && t.mode != quorum {
+	if p.queued() && t.mode != quorum {
 		c.Claim = claim
+	}
+	if len(p.kinds) > 0 { // clocks are set ahead by less than this
+		c.Permits, c.Stay = permits, p.lease*95/100
 	}
 	f.kinds = maps.Clone(w.count)
 	var histories [][]history.Op
@@ -161,6 +166,10 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	if t.mode == quorum {
 		ops = withoutSplits(ops)
 	}
+	if len(p.kinds) > 0 { // when nobody holds anything any more
+		p.rest(tb, t, slots, quiet)
+		ops = history.Merge(ops, census(tb, t, ops))
+	}
 	f.count(ops)
 	found = append(found, history.Check(ops, c)...)
 	if t.cluster != nil {
@@ -171,20 +180,8 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 			found = append(found, stalled(ops, s.p.number, quiet)...)
 		}
 	}
-	if p.fair { // a release that comes late hands the lock to a waiter that was killed, for one claim
-		deliver(slots)
-	}
-	if !p.tidy {
-		rest := time.Duration(quiet-now()) + p.lease
-		// whoever was closed last may have handed the lock to a waiter that was killed, for one
-		// claim
-		if t.mode != quorum {
-			rest = max(rest, 2*time.Second)
-		}
-		sleep(tb.Context(), max(rest, 0)+time.Second)
-	}
-	if !p.fair {
-		deliver(slots)
+	if len(p.kinds) == 0 {
+		p.rest(tb, t, slots, quiet)
 	}
 	found = append(found, p.leftBehind(tb, t, ops)...)
 	if len(found) > 0 {
@@ -198,6 +195,30 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	f.seconds = time.Duration(now() - start).Seconds()
 	f.found(found)
 	return f, found
+}
+
+// queued reports whether servers keep the order of those who wait for some of the locks.
+func (p plan) queued() bool { return p.fair || len(p.kinds) > 0 }
+
+// rest waits until nothing is held for anybody any more who is gone, and has what was under way
+// arrive.
+func (p plan) rest(tb testing.TB, t *target, slots []*slot, quiet int64) {
+	tb.Helper()
+	if p.queued() { // a release that comes late hands the lock to a waiter that was killed, for one claim
+		deliver(slots)
+	}
+	if !p.tidy {
+		rest := time.Duration(quiet-now()) + p.lease
+		// whoever was closed last may have handed the lock to a waiter that was killed, for one
+		// claim
+		if t.mode != quorum {
+			rest = max(rest, 2*time.Second)
+		}
+		sleep(tb.Context(), max(rest, 0)+time.Second)
+	}
+	if !p.queued() {
+		deliver(slots)
+	}
 }
 
 // deliver hands over what the network has kept to the end, which must not lock anything for those
@@ -230,7 +251,10 @@ func (p plan) leftBehind(tb testing.TB, t *target, ops []history.Op) (found []hi
 			}
 		}
 		for _, name := range locks {
-			add(name, "still locked after all clients were closed: %v", n.Command(tb, "HGETALL", name))
+			if p.tidy && kindOf(name) == history.Latches {
+				continue // nobody holds a latch: it is there until it ends
+			}
+			add(name, "still there after all clients were closed: %v", contents(n, name))
 		}
 		for _, key := range eternal {
 			add(key, "without a time to live")
@@ -246,4 +270,16 @@ func (p plan) leftBehind(tb testing.TB, t *target, ops []history.Op) (found []hi
 		}
 	}
 	return found
+}
+
+// contents is what is at a key: what a hash holds, or else of what type it is.
+func contents(n *redistest.Server, key string) any {
+	if all, err := n.Try("HGETALL", key); err == nil {
+		return all
+	}
+	kind, err := n.Try("TYPE", key)
+	if err != nil {
+		return err
+	}
+	return kind
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -123,12 +124,28 @@ func keys(tb testing.TB, n *redistest.Server) (locks, queues, eternal []string) 
 		case ttl == int64(-2): // it ended since
 		case ttl == int64(-1):
 			eternal = append(eternal, key)
-		case strings.HasPrefix(key, "redisson_lock_queue:"), strings.HasPrefix(key, "redisson_lock_timeout:"):
+		case begins(key, ofQueues):
 			queues = append(queues, key)
-		// how far waiters are
-		case !strings.HasPrefix(key, "redisson_lock_token:") && !strings.HasPrefix(key, "redisson_lock__channel:"):
+		case !begins(key, remembered) && !counts(key):
 			locks = append(locks, key)
 		}
 	}
 	return locks, queues, eternal
+}
+
+var (
+	ofQueues = []string{
+		"redisson_lock_queue:", "redisson_lock_timeout:", "holdfast_rwlock_writers:", "holdfast_semaphore_queue:",
+		"holdfast_semaphore_wants:",
+	}
+	// last tokens, how far waiters are, calls of latches that may be repeated, what the last leader said of
+	// itself, who leads no more when it has lost the lock, and calls that set the number of permits
+	remembered = []string{
+		"redisson_lock_token:", "redisson_lock__channel:", "holdfast_latch:", "holdfast_election:",
+		"holdfast_semaphore_places:",
+	}
+)
+
+func begins(key string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
 }

@@ -105,10 +105,12 @@ func (c *Config) missed(t tenure, seen observer) bool {
 func Leaders(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		terms := tenures(ops, 0)
+		// A crash begins earlier than what is recorded ends: what was said by then was said.
+		alive := tenures(slices.DeleteFunc(slices.Clone(ops), func(o Op) bool { return o.Kind == Crash }), 0)
 		for _, o := range ops {
 			text := ""
 			switch {
-			case o.Kind == Leads && o.Result == OK && !within(o.Call, c.Pauses[o.Client]) && !slices.ContainsFunc(terms, func(t tenure) bool {
+			case o.Kind == Leads && o.Result == OK && !within(o.Call, c.Pauses[o.Client]) && !slices.ContainsFunc(alive, func(t tenure) bool {
 				return t.op.Client == o.Client && t.op.Actor == o.Actor && t.op.Return <= o.Return && (t.until >= o.Call || closedAfter(ops, t, o.Call))
 			}):
 				text = "one took itself for the leader"

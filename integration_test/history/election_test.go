@@ -52,6 +52,8 @@ func TestGoodElections(t *testing.T) {
 		"lost":           new(poll).lead("a", 1).op(Op{Kind: End, Owner: "a", Token: 1, Result: Lost}).lead("b", 2),
 		"told of one that may have led": new(poll).op(Op{Kind: Lock, Value: "of a", Result: Left}).told("a", 1).lead("b", 2).
 			told("b", 2).observe(1, 20),
+		"said before it was killed, which counts from earlier on": new(poll).lead("a", 1).op(Op{Kind: Leads, Call: 15, Return: 16}).
+			op(Op{Kind: Crash, Call: 10, Return: 20}),
 		"unnamed": new(poll).op(Op{Kind: Lock, Owner: Unnamed + "1", Token: 1, Value: "of a"}).told("a", 1).look("a", 1, OK).observe(1, 30),
 	} {
 		require.Empty(t, checks(s.ops), what)
@@ -79,6 +81,8 @@ func TestBadElections(t *testing.T) {
 		{"told late", []string{"observed"}, new(poll).lead("a", 1).
 			op(Op{Client: 9, Actor: 9, Kind: Told, Seen: "a", Token: 1, Value: "of a", Call: 15, Return: 15}).observe(1, 30)},
 		{"takes itself for the leader after that", []string{"leader"}, new(poll).lead("a", 1).resign("a", 1).leads()},
+		{"the same before it was killed", []string{"leader"}, new(poll).lead("a", 1).resign("a", 1).
+			op(Op{Kind: Leads, Call: 15, Return: 16}).op(Op{Kind: Crash, Call: 10, Return: 20})},
 		{"takes itself for the leader before", []string{"leader"}, new(poll).leads().lead("a", 1)},
 		{"one is named that has resigned", []string{"leader"}, new(poll).lead("a", 1).resign("a", 1).look("a", 1, OK)},
 		{"nobody is said to lead", []string{"leader"}, new(poll).lead("a", 1).look("", 0, Denied).resign("a", 1)},

@@ -19,7 +19,7 @@ type totals struct {
 	violations int
 	length     time.Duration
 	done       map[history.Kind]int // of plain and fair locks
-	events     map[event]int        // of the others
+	events     history.Events       // of the others
 	handed     int                  // grants that the server did not make
 	kept       int                  // of these, of locks that nobody held then
 	stayed     int                  // of locks that are to stay taken
@@ -32,7 +32,7 @@ func (s *totals) add(r Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done == nil {
-		s.done, s.events = make(map[history.Kind]int), make(map[event]int)
+		s.done, s.events = make(map[history.Kind]int), make(history.Events)
 	}
 	s.seeds++
 	s.clients += r.Clients
@@ -42,8 +42,7 @@ func (s *totals) add(r Result) {
 	s.length += r.Length
 	s.kept += history.Kept(r.Ops)
 	for _, o := range r.Ops {
-		if o.Of != history.Locks {
-			s.events[eventOf(o)]++
+		if s.events.Add(o); o.Of != history.Locks {
 			continue
 		}
 		if o.Handed {
@@ -78,7 +77,7 @@ func (s *totals) String() string {
 		s.length.Hours(), s.seeds, s.clients, s.operations,
 		s.done[history.Lock]+s.done[history.Try], s.handed, s.kept, s.stayed, s.done[history.Reenter], s.done[history.Extend],
 		s.done[history.Queue], s.dead, s.lost, s.unknown,
-		s.others(), strings.Join(faults, ", "), s.violations)
+		s.events, strings.Join(faults, ", "), s.violations)
 }
 
 // missing is something that has not happened yet, and that a run without proves nothing about; empty
@@ -99,8 +98,8 @@ func (s *totals) missing() string {
 			return Fault(f).String()
 		}
 	}
-	if e, missing := s.missingEvent(); missing {
-		return e.String()
+	if missing := s.events.Missing(); len(missing) > 0 {
+		return missing[0].String()
 	}
 	switch {
 	case s.handed == 0:
