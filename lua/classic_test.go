@@ -20,7 +20,9 @@ func TestClassic(t *testing.T) {
 		control string // what is not announced when the count is believed, or by whom it is missed
 	}{
 		{"pass", []Call{Acquire.Call("x", "{x}:t", "a:h1", 30000, 3600000, "0")},
-			func(publish string) Call { return Pass.Call("x", "{x}:t", "{x}:c", "a:h1", 30000, 3600000, publish, 16) }, "{x}:c", "0",
+			func(publish string) Call {
+				return Pass.Call("x", "{x}:t", "{x}:c", "a:h1", 30000, 3600000, publish, 16)
+			}, "{x}:c", "0",
 			"the lock is kept"},
 		{"fair", []Call{
 			FairAcquire.Call("x", "{x}:t", "{x}:q", "{x}:d", "{x}:c", "a:h1", 30000, 3600000, "0", 60000, 60000, "PUBLISH"),

@@ -229,8 +229,8 @@ func TestPermits(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 	require.Empty(t, append(srv.Owners("p"), srv.Owners("m")...))
 	for remedy, m := range map[string]*multilock.Mutex{
-		"get more by its Acquire":  multilock.New(permits, mutex, memory.NewPermits(c, srv, "p", 2)),
-		"use one kind for a name":  multilock.New(permits, memory.New(c, srv, "p")),
+		"get more by its Acquire":                    multilock.New(permits, mutex, memory.NewPermits(c, srv, "p", 2)),
+		"use one kind for a name":                    multilock.New(permits, memory.New(c, srv, "p")),
 		"wait for each other; a multilock takes one": multilock.New(multilock.New(permits), multilock.New(permits)),
 	} {
 		_, err := m.Lock(t.Context())
