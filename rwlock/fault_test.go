@@ -296,7 +296,7 @@ func TestRefusedAfterwardsControl(t *testing.T) {
 // readsAgain has a writer's call to read be cancelled while the answer is on its way, and then read
 // again. It returns what came of that, and the fields of the lock while it read and after it has
 // stopped to write.
-func readsAgain(t *testing.T, hooks ...redis.Hook) (err error, both, read map[string]string) {
+func readsAgain(t *testing.T, hooks ...redis.Hook) (both, read map[string]string, err error) {
 	t.Helper()
 	p := newProxied(t, hooks...)
 	own := holdfast.WithOwner(t.Context())
@@ -320,7 +320,7 @@ func readsAgain(t *testing.T, hooks ...redis.Hook) (err error, both, read map[st
 	h, err = p.mutex.TryRLock(own)
 	if err != nil {
 		unlock(t, w)
-		return err, nil, nil
+		return nil, nil, err
 	}
 	both = p.fields()
 	require.Contains(t, both, w.Owner()+":write")
@@ -331,12 +331,12 @@ func readsAgain(t *testing.T, hooks ...redis.Hook) (err error, both, read map[st
 	require.NoError(t, h.Context().Err())
 	unlock(t, h)
 	require.Empty(t, p.fields())
-	return nil, both, read
+	return both, read, nil
 }
 
 // Who writes can read, also after a call to read was cancelled whose name may still arrive.
 func TestReadAfterCancelledRead(t *testing.T) {
-	err, both, read := readsAgain(t)
+	both, read, err := readsAgain(t)
 	require.NoError(t, err)
 	require.Len(t, both, 3)
 	require.Equal(t, "read", read["mode"])
@@ -345,6 +345,6 @@ func TestReadAfterCancelledRead(t *testing.T) {
 
 // The control: by another name, without saying by which it writes, it is refused.
 func TestReadAfterCancelledReadControl(t *testing.T) {
-	err, _, _ := readsAgain(t, mutant.Hook(lua.RwRead, "(ARGV[6] ~= '' and ARGV[6] or owner)", "owner"))
+	_, _, err := readsAgain(t, mutant.Hook(lua.RwRead, "(ARGV[6] ~= '' and ARGV[6] or owner)", "owner"))
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 }

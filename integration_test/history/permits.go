@@ -168,11 +168,12 @@ func crowd(ops []Op, c Config) (list []Op) {
 		if o.Kind != Lock {
 			continue
 		}
-		if o.Return == Forever {
+		switch {
+		case o.Return == Forever:
 			o.Return = after(crashOf(o, ops, 0).To, c.Place)
-		} else if disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]) {
+		case disturbed(o, c.Faults), disturbed(o, c.Local[o.Client]):
 			o.Return = after(o.Return, c.Recovery+c.Place)
-		} else if o.Result != OK && o.Result != Refused {
+		case o.Result != OK && o.Result != Refused:
 			o.Return = after(o.Return, c.Recovery)
 		}
 		list = append(list, o)
