@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -87,7 +88,7 @@ func (s *session) begin(shared bool, cancel func()) {
 	m, at := s.side(shared)
 	s.both = s.both || s.write != nil // whether it is granted or not
 	s.grants++
-	op := history.Op{Of: history.ReadWrite, Name: s.m.Name(), Kind: history.Lock, Shared: shared, Grant: s.grants}
+	op := history.Op{Of: history.ReadWrite, Name: s.m.Name(), Kind: history.Lock, Shared: shared, Grant: s.grants, Owner: s.writer()}
 	opts := s.options(&op)
 	stop := func() {}
 	if cancel != nil {
@@ -103,9 +104,21 @@ func (s *session) begin(shared bool, cancel func()) {
 	}
 }
 
+// writer is the name by which the owner writes; empty: it does not. If it reads too, that may be by
+// another name, where an earlier call to read is still under way to the server. For checks it is one.
+func (s *session) writer() string {
+	if s.write == nil {
+		return ""
+	}
+	return s.write.holds[0].Owner()
+}
+
 // take takes up a grant.
 func (s *session) take(h *holdfast.Hold, op history.Op) *tenure {
 	t := &tenure{Actor: s.Actor, of: history.Op{Of: op.Of, Name: op.Name, Shared: op.Shared, Grant: op.Grant}}
+	if op.Owner != h.Owner() {
+		t.of.Owner = op.Owner
+	}
 	t.add(held{h, op.Plain})
 	return t
 }
@@ -173,6 +186,9 @@ func (s *session) more(t *tenure, op history.Op, lock func(context.Context) (*ho
 		o.Asked = asked()
 		if fresh && s.ended(op.Shared) {
 			o.Kind, o.Shared, o.Owner, o.Token, o.Grant = history.Lock, op.Kind == history.Reenter && op.Shared, h.Owner(), h.Token(), s.grants
+			if o.Shared {
+				o.Owner = cmp.Or(s.writer(), o.Owner)
+			}
 			o.Deadline = s.until(h)
 		}
 		op = *o
@@ -209,8 +225,12 @@ func (s *session) look() {
 	call.End(func(o *history.Op) {
 		note(o, err)
 		for _, other := range state.Holders {
-			if state.Writing != o.Shared && (o.Seen == "" || other.Owner == o.Owner) {
-				o.Seen, o.Depth, o.Left = other.Owner, other.Count, int64(other.Remaining)
+			if state.Writing == o.Shared || o.Seen != "" && other.Owner != h.Owner() {
+				continue
+			}
+			o.Seen, o.Depth, o.Left = other.Owner, other.Count, int64(other.Remaining)
+			if other.Owner == h.Owner() {
+				o.Seen = o.Owner
 			}
 		}
 		if s.both && !o.Shared {

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -12,7 +13,7 @@ import (
 // tenure is one grant, from its Lock to its last Unlock.
 type tenure struct {
 	*Actor
-	of    history.Op // what all operations of it have in common, beside its owner and its token
+	of    history.Op // what all operations of it have in common, beside its token. Owner: if that has several names, the one to record
 	holds []held     // oldest first
 
 	// The first hold is unlocked last, because the contexts of the others end with its own: else
@@ -50,7 +51,7 @@ func (t *tenure) add(h held) {
 
 func (t *tenure) op(kind history.Kind, h held) history.Op {
 	o := t.of
-	o.Client, o.Actor, o.Kind, o.Owner, o.Token = t.client, t.number, kind, h.Owner(), h.Token()
+	o.Client, o.Actor, o.Kind, o.Owner, o.Token = t.client, t.number, kind, cmp.Or(t.of.Owner, h.Owner()), h.Token()
 	return o
 }
 

@@ -14,6 +14,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -175,7 +176,9 @@ func (a *Actor) attempt(ctx context.Context, op history.Op, m holdfast.Locker, o
 	h *holdfast.Hold, err error) {
 	op.Client, op.Actor = a.client, a.number
 	ctx, asked := asking(ctx)
-	call := a.rec.Begin(op)
+	begun := op
+	begun.Owner = "" // it is granted nothing yet
+	call := a.rec.Begin(begun)
 	err = survive(func() (err error) {
 		if op.Kind == history.Try {
 			h, err = m.TryLock(ctx, opts...)
@@ -195,7 +198,7 @@ func (a *Actor) attempt(ctx context.Context, op history.Op, m holdfast.Locker, o
 			o.Result = history.Left // it may have announced itself, and that is undone
 		}
 		if h != nil {
-			o.Owner, o.Token, o.Deadline = h.Owner(), h.Token(), a.until(h)
+			o.Owner, o.Token, o.Deadline = cmp.Or(op.Owner, h.Owner()), h.Token(), a.until(h)
 			o.Handed = a.Granted != nil && !a.Granted.by(op.Name, h.Owner(), h.Token())
 			if op.Of == history.Permits {
 				o.Depth = h.Count()
