@@ -37,7 +37,7 @@ for i = 1, #hash, 2 do
   if owner ~= 'mode' and not (writes and mode == 'read') then
     local left = reply[3]
     if writes and stays then
-      count, left = 1, stays
+      count, left = '1', stays
     elseif not writes then
       left = call('PTTL', prefix .. owner .. ':rwlock_timeout:' .. (string.find(owner, ':h%d+$') and 1 or count))
     end

@@ -56,6 +56,8 @@ func wantsLost(t *testing.T, l *lab, opts []holdfast.Option, hooks ...redis.Hook
 	require.NoError(t, err)
 	waits := acquire(t.Context(), b, 3, opts...)
 	l.waiting(1)
+	asked := l.srv.CommandCalls(t)["evalsha"]
+	eventually(t, "it has had its answer, and polls", func() bool { return l.srv.CommandCalls(t)["evalsha"] > asked })
 	require.EqualValues(t, 1, l.rdb.Del(t.Context(), "holdfast_semaphore_wants:{"+l.name+"}").Val())
 	unlock(t, h)
 	return granted(t, waits)

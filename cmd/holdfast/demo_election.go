@@ -54,7 +54,7 @@ func (s *story) leaders(ctx context.Context) (err error) {
 		return err
 	}
 	s.check(resigned.Refusal == "" && next.Owner == b.Owner && isLeader(leader, "B", b) && b.Token > a.Token,
-		"A resigns: B leads at once", "after %s; they hear of %q", brief(b.Ended.Sub(resigned.Began)), leader.Value)
+		"A resigns: B leads at once", "after %s; heard of %q", brief(b.Ended.Sub(resigned.Began)), leader.Value)
 	return s.succession(ctx, told, b)
 }
 

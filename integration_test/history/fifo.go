@@ -13,7 +13,9 @@ type wait struct {
 	asked  int64 // the call of the first attempt to get a place
 	queued int64 // when it surely had one: the return of the first attempt that was told so; Forever: never
 	until  int64 // when it stopped waiting: it returned, or its process died
-	again  bool  // it asked once more and had it: permits that it was handed have a new token then
+	// It asked once more and had it: permits that it was handed have a new token then. Who does not
+	// renew always asks, for the whole lease, and in a pipeline that is not recorded if others ask, too.
+	again bool
 }
 
 type actorID struct{ client, actor int }
@@ -32,7 +34,7 @@ func waits(ops []Op) (list []wait) {
 		if o.Kind != Lock && o.Kind != Reenter {
 			continue
 		}
-		w := wait{op: o, asked: Forever, queued: Forever, until: o.Return}
+		w := wait{op: o, asked: Forever, queued: Forever, until: o.Return, again: o.Plain}
 		for _, q := range asked[actorID{o.Client, o.Actor}] {
 			if q.Call < o.Call || q.Call > o.Return {
 				continue // another of its operations

@@ -86,6 +86,7 @@ func TestPrefixApart(t *testing.T) {
 			require.NoError(s, s.ask(j, "lock").Err())
 			h, err := s.mutex(0).TryLock(s.ctx)
 			require.NoError(s, err)
+			require.Equal(s, int64(2), s.rdb.Exists(s.ctx, "lock", "team:lock").Val())
 			s.mustUnlock(h)
 			require.NoError(s, s.ask(j, "unlock").Err())
 		})

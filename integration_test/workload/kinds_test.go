@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -54,6 +55,7 @@ func TestEveryKind(t *testing.T) {
 			{history.Extend, history.OK, false},
 		}},
 		history.Latches: {func(cfg Config, c *holdfast.Client, rec *history.Recorder, client, number int, rng *rand.Rand) runner {
+			cfg.Patience = 100 * time.Millisecond // else all wait in the end, and nobody counts
 			return NewCounter(cfg, func(name string) *latch.Latch { return latch.New(c, name) }, rec, client, number, rng)
 		}, []event{
 			{history.Set, history.OK, false}, {history.Set, history.Denied, false}, {history.CountDown, history.OK, false},
@@ -73,7 +75,7 @@ func TestEveryKind(t *testing.T) {
 		}},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
-			ops := everyEvent(t, "workload:"+string(kind), k.actor, k.events)
+			ops := everyEvent(t, "workload:"+uuid.NewString(), k.actor, k.events)
 			history.Report(t, history.Check(ops, history.Config{Lease: time.Minute, Bound: 5 * time.Second, Recovery: 5 * time.Second,
 				Permits: permits, Place: 15 * time.Second, Claim: 2 * time.Second}), "go test ./workload")
 		})
