@@ -252,7 +252,7 @@ func doubtful(ops []Op, c Config) (d doubts) {
 		switch o.Kind {
 		case Lock, Try, Force:
 			d.ghosts = append(d.ghosts, o)
-		case Reenter: // may be a grant of its own, if the hold that was to be re-entered had been lost
+		case Reenter, Upgrade: // may be a grant of its own, if the hold that was to be re-entered had been lost
 			d.ghosts = append(d.ghosts, o)
 		}
 		if o.Kind == Reenter || o.Kind == Unlock { // for as long as nothing else is told, which may be to the end

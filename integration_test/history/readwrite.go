@@ -28,9 +28,15 @@ func exclusive(ops []Op, _ Config) (found []Violation) {
 	return found
 }
 
-// writers are the operations of those who write.
+// writers are the operations of those who write, or may have begun to: an Upgrade, which is of the hold
+// to read, waits to write once that has ended.
 func writers(ops []Op) []Op {
-	return slices.DeleteFunc(slices.Clone(ops), func(o Op) bool { return o.Shared })
+	return slices.DeleteFunc(slices.Clone(ops), func(o Op) bool { return o.Shared && o.Kind != Upgrade })
+}
+
+// waitsToWrite reports whether an operation may have had a place among the writers.
+func (o *Op) waitsToWrite() bool {
+	return o.Kind == Upgrade || !o.Shared && (o.Kind == Lock || o.Kind == Reenter)
 }
 
 func writeTokens(ops []Op, _ Config) []Violation { return Tokens(writers(ops)) }
@@ -73,7 +79,7 @@ func readTokens(ops []Op, c Config) (found []Violation) {
 				text = "a reader has a token that no write had, and no reader before"
 			}
 			if text != "" {
-				found = append(found, Violation{"read token", name, text, []Op{r, other}, nil})
+				found = append(found, Violation{"read token", name, text, append([]Op{r, other}, ops...), nil})
 			}
 		}
 	}
@@ -81,11 +87,17 @@ func readTokens(ops []Op, c Config) (found []Violation) {
 }
 
 // unseenWrite reports whether somebody may have been granted the lock to write in a time, who was not
-// told so; or the server may have lost its data.
+// told so, or was told of a later grant, because the lease was over when it asked again; or the server
+// may have lost its data.
 func (c *Config) unseenWrite(ops []Op, from, to int64) bool {
 	return slices.ContainsFunc(ops, func(o Op) bool {
-		unseen := !o.Shared && (o.Kind == Lock || o.Kind == Try || o.Kind == Reenter || o.Kind == Upgrade) && o.Result != OK &&
-			o.Result != Denied && o.Result != Refused
+		unseen := o.waitsToWrite() || o.Kind == Try && !o.Shared
+		switch o.Result {
+		case Denied, Refused:
+			unseen = false
+		case OK:
+			unseen = unseen && (disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]))
+		}
 		return (unseen || o.Kind == Wipe) && o.Call <= to && after(o.Return, c.Recovery+c.Lease+c.Late) >= from
 	})
 }
@@ -144,7 +156,7 @@ func leftAt(ops []Op, q Op) int64 {
 		switch {
 		case o.Kind == Crash && o.Client == q.Client && o.Return >= q.Call:
 			return min(at, o.Call)
-		case o.Client == q.Client && o.Actor == q.Actor && (o.Kind == Lock || o.Kind == Reenter) && o.Call <= q.Call && o.Return >= q.Return:
+		case o.Client == q.Client && o.Actor == q.Actor && o.waitsToWrite() && o.Call <= q.Call && o.Return >= q.Return:
 			at = o.Return
 			if o.Result == OK { // granted some time in its last attempt, which may have begun just after this one
 				at = max(q.Return, lastAttempt(ops, o).Call)
@@ -188,7 +200,7 @@ func readWriteWakeUps(ops []Op, c Config) []Violation {
 		}
 		busy := occupied(writers(ops), c)
 		for _, w := range ops {
-			if !w.Shared && (w.Kind == Lock || w.Kind == Reenter || w.Kind == Upgrade) {
+			if w.waitsToWrite() {
 				gone := w.Return
 				if gone == Forever {
 					gone = crashOf(w, ops, 0).To

@@ -112,7 +112,6 @@ func linearReadWrite(ops []Op, c Config) []Violation {
 // writerWaits reports whether somebody may have waited to write while one who wanted to read was refused.
 func (c *Config) writerWaits(ops []Op, r Op) bool {
 	return slices.ContainsFunc(ops, func(o Op) bool {
-		return !o.Shared && (o.Kind == Lock || o.Kind == Reenter || o.Kind == Upgrade) && o.Call <= r.Return &&
-			after(o.Return, kept+kept/2+c.Late) >= r.Call
+		return o.waitsToWrite() && o.Call <= r.Return && after(o.Return, kept+kept/2+c.Late) >= r.Call
 	})
 }

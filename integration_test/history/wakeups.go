@@ -66,7 +66,7 @@ func occupied(ops []Op, c Config) []Window {
 		}
 		// Who left may have been granted the lock in that moment. It is given back in the
 		// background.
-		if (o.Kind == Lock || o.Kind == Try) && o.Result != OK && o.Result != Denied {
+		if (o.Kind == Lock || o.Kind == Try || o.Kind == Upgrade && o.Result != Refused) && o.Result != OK && o.Result != Denied {
 			stands := c.Recovery
 			if disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]) {
 				stands = c.Lease + c.Recovery

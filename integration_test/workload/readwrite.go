@@ -180,9 +180,6 @@ func (s *session) more(t *tenure, op history.Op, lock func(context.Context) (*ho
 	fresh := err == nil && (t == nil || h.Count() == 1 || h.Token() != t.holds[0].Token())
 	call.End(func(o *history.Op) {
 		note(o, err)
-		if errors.Is(err, rwlock.ErrUpgrade) {
-			o.Result = history.Refused
-		}
 		o.Asked = asked()
 		if fresh && s.ended(op.Shared) {
 			o.Kind, o.Shared, o.Owner, o.Token, o.Grant = history.Lock, op.Kind == history.Reenter && op.Shared, h.Owner(), h.Token(), s.grants

@@ -25,6 +25,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/rwlock"
 )
 
 // Config is what actors do.
@@ -273,7 +274,7 @@ func note(o *history.Op, err error) {
 		o.Result = history.Unknown
 	case errors.Is(err, holdfast.ErrClosed):
 		o.Result = history.Closed
-	case errors.Is(err, holdfast.ErrInvalid), asks &&
+	case errors.Is(err, rwlock.ErrUpgrade), errors.Is(err, holdfast.ErrInvalid), asks &&
 		(strings.Contains(err.Error(), "WRONGTYPE") || strings.Contains(err.Error(), "so it is no lock")):
 		// Something else is there.
 		o.Result = history.Refused
