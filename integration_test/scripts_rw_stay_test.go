@@ -153,7 +153,7 @@ var rwStayRows = []row{
 	{
 		name: "it stays", script: lua.RwState, before: leftReads7,
 		reply: "1 write ttl:60000 5000 '' u:h07:write 1 ttl:40000 u:h7 1 ttl:60000", same: true,
-		cut: "count, left = 1, stays", paste: "left = stays",
+		cut: "count, left = '1', stays", paste: "left = stays",
 	},
 	{
 		name: "its stay is over", script: lua.RwState, before: overReads7,

@@ -37,7 +37,7 @@ func Trust(ops []Op, slack time.Duration, pauses map[int][]Window, lapses []Wind
 					before = time.Duration(o.Deadline-said).String() + " "
 				}
 				found = append(found, Violation{"trust", name, "lost " + before + "before its deadline, for no reason",
-					[]Op{o}, nil})
+					append([]Op{o}, ops...), nil})
 			}
 		}
 	}
