@@ -51,7 +51,7 @@ var floors = []string{
 	"client",
 	"backend",
 	"entry",
-	"attached leftovers losses options reasons renewer uncertainty way wish",
+	"attached guests leftovers losses options reasons renewer uncertainty way wish",
 	"doc",
 }
 

@@ -32,6 +32,10 @@
 // ClassicPubSub of [holdfast.Options] in a later one, or no permission to ask), the client gives the
 // lock up every 10 ms.
 //
+// Clients of Redisson have one grant in a turn. So while they compete for a lock, and for five
+// seconds after one was last seen to have it, the server is asked after each hold: then a turn is one
+// grant for all.
+//
 // A lock is not handed on
 //   - when renewals fail, so that less than half of the lease is left;
 //   - to or from a holder with a lease of its own length or without renewal;

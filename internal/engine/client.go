@@ -32,6 +32,7 @@ type Client struct {
 	dogs   watchdogs
 	hub    *pubsub.Hub
 	queue  queue.Queue
+	guests guests
 	losses losses
 	tasks  task.Group // operations that outlive their caller
 

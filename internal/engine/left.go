@@ -12,6 +12,7 @@ import (
 
 // denied notes what a server said is in the way.
 func (g *grant) denied(by remote.Blocker) {
+	g.base.Client.guests.note(g.base.Key, by.Owner)
 	g.failed.Store(nil)
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -45,7 +45,7 @@ type Tenure struct {
 
 const (
 	// handOffFor is for how long a client hands a lock on before it looks whether other clients
-	// wait for it.
+	// wait for it. See also [guests].
 	handOffFor = 10 * time.Millisecond
 
 	// How many tokens are reserved at once: twice as many as were needed the last time. Many are
@@ -91,7 +91,9 @@ func (t *Tenure) begin(h holder, token, last uint64) {
 func (t *Tenure) reserveLocked(first, last uint64) {
 	t.first, t.last, t.used = first, max(first, last), 0
 	t.turn = time.Now()
-	t.look = t.turn.Add(handOffFor)
+	if t.look = t.turn; !t.base.Client.guests.near(t.base.Key, t.turn) {
+		t.look = t.turn.Add(handOffFor)
+	}
 }
 
 // nextLocked is the token of the next holder.

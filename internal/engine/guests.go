@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
+)
+
+const (
+	// guestFor is for how long a client of Redisson counts as one that wants a lock after it was
+	// seen to have it. In a crowd each of them has it now and then, also where it gets little.
+	guestFor = 5 * time.Second
+	// maxGuests is how many locks are remembered. What is forgotten costs Redisson's clients a part
+	// of their share, and nothing else.
+	maxGuests = 1024
+)
+
+// guests are the locks that clients of Redisson have had a moment ago.
+//
+// They have one grant in a turn. So where they compete for a lock, this client hands it on only after
+// the server has said that nobody listens: a turn of [handOffFor] would leave them a tenth of the
+// grants, or a thousandth. Among clients of this library turns are shared, and all of them hand on.
+// (Rejected: to have as few hand-offs as there are others who listen. Most listeners are this
+// library's, and it would cost them most of what hand-offs gain.)
+type guests struct {
+	some atomic.Bool // there may be any: most clients never meet one
+	mu   sync.Mutex
+	seen map[queue.Key]time.Time
+}
+
+// note remembers a lock if the one who was found to have it is a client of Redisson.
+func (s *guests) note(key queue.Key, owner string) {
+	if !remote.IsForeign(owner) {
+		return
+	}
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for old, at := range s.seen {
+		if len(s.seen) < maxGuests {
+			break
+		}
+		if now.Sub(at) > guestFor {
+			delete(s.seen, old)
+		}
+	}
+	if s.seen == nil || len(s.seen) >= maxGuests {
+		s.seen = make(map[queue.Key]time.Time)
+	}
+	s.seen[key] = now
+	s.some.Store(true)
+}
+
+// near reports whether a lock was a guest's a moment ago.
+func (s *guests) near(key queue.Key, now time.Time) bool {
+	if !s.some.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.seen[key]
+	if ok && now.Sub(at) <= guestFor {
+		return true
+	}
+	delete(s.seen, key)
+	s.some.Store(len(s.seen) > 0)
+	return false
+}
