@@ -22,7 +22,7 @@ const (
 
 // hours is how long a run of all tests simulates: a minute or so with the race detector on two
 // cores.
-const hours = 550
+const hours = 450
 
 // begun is when the tests of this package were.
 var begun = time.Now()
