@@ -131,13 +131,22 @@ func starts(ops []Op, all []wait) (list []start) {
 			continue
 		}
 		at := o.Call // an attempt without a place was granted, or one with a place found that
-		if w, ok := waited[o.grant()]; ok {
+		if w, ok := waited[o.grant()]; ok && !inCompany(ops, w) {
 			at = w.asked
 		}
 		list = append(list, start{o, at})
 	}
 	slices.SortStableFunc(list, func(a, b start) int { return cmp.Compare(a.at, b.at) })
 	return list
+}
+
+// inCompany reports whether another of the same client waited when one asked for its place first, as
+// far as is known. It may have asked earlier then: what several ask together is not recorded.
+func inCompany(ops []Op, w wait) bool {
+	return slices.ContainsFunc(ops, func(o Op) bool {
+		return (o.Kind == Lock || o.Kind == Reenter) && o.Client == w.op.Client && o.Actor != w.op.Actor &&
+			o.Call <= w.asked && o.Return >= w.op.Call
+	})
 }
 
 // overtaken reports whether another, who came later, was granted the lock first. slack is how long
