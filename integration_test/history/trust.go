@@ -59,12 +59,12 @@ func paused(windows []Window, from, to int64) (sum int64) {
 // GivenUp finds operations that were given up, their outcome unknown, sooner than the time for
 // which the library promises to repeat them. An operation that a server refused with an error, in a
 // window or because something else than a lock is there, has its reason, and so has one in which a
-// hook panicked.
+// hook panicked, or under which the client was closed.
 func GivenUp(ops []Op, least time.Duration, refusals []Window) (found []Violation) {
 	for _, o := range ops {
 		switch o.Kind {
 		case Lock, Reenter, Unlock: // TryLock does not repeat itself
-			if o.Result == Unknown && !o.Panic && !refusedFor(o.Error) && o.Return != Forever &&
+			if o.Result == Unknown && !o.Panic && !refusedFor(o.Error) && !closedUnder(o.Error) && o.Return != Forever &&
 				o.Return-o.Call < int64(least) && !disturbed(o, refusals) {
 				found = append(found, Violation{"given up", o.Name,
 					fmt.Sprintf("after %s", time.Duration(o.Return-o.Call)),
@@ -79,3 +79,6 @@ func GivenUp(ops []Op, least time.Duration, refusals []Window) (found []Violatio
 func refusedFor(text string) bool {
 	return strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "HOLDFAST_PERMITS")
 }
+
+// closedUnder reports whether the client was closed before an operation had its answer.
+func closedUnder(text string) bool { return strings.HasSuffix(text, "outcome unknown: client closed") }
