@@ -210,6 +210,26 @@ func (s *story) javaWaits(t *Thread, op string) *Pending {
 	return p
 }
 
+// woken is the answer of one of Redisson's that waits for what is free. Who reads or writes may have
+// missed the message (W4). It is said again then.
+func (s *story) woken(p *Pending) Reply {
+	s.Helper()
+	if s.theirs != "read" && s.theirs != "write" {
+		return p.Reply(s.T)
+	}
+	since := time.Now()
+	s.until("Redisson's is woken", func() bool {
+		if !p.Answered() && time.Since(since) > 2*time.Second {
+			s.Log("W4: it has missed the message")
+			since = time.Now()
+			s.rdb.Publish(s.ctx, s.channels(), "1")
+			s.rdb.SPublish(s.ctx, s.channels(), "1") // servers before Redis 7 do not know it
+		}
+		return p.Answered()
+	})
+	return p.Reply(s.T)
+}
+
 // channels are those on which Redisson's waiters of this kind of lock listen, ours too.
 func (s *story) channels() string {
 	if s.theirs == "write" || s.theirs == "read" {

@@ -54,7 +54,7 @@ func readers(s *story) {
 	}
 	s.mustUnlock(h)
 	for _, p := range reads {
-		require.NoError(s, p.Reply(s.T).Err(), "both at once")
+		require.NoError(s, s.woken(p).Err(), "both at once")
 	}
 	require.Equal(s, 2, s.holders())
 
@@ -68,7 +68,7 @@ func readers(s *story) {
 	}
 	require.False(s, p.Answered())
 	s.mustUnlock(mine)
-	require.NoError(s, p.Reply(s.T).Err())
+	require.NoError(s, s.woken(p).Err())
 	c := make(chan granted, 1)
 	go func() {
 		h, err := m.RLock(s.ctx)
@@ -96,7 +96,7 @@ func downgrade(s *story) {
 	require.False(s, p.Answered())
 	s.mustUnlock(reads)
 	require.NoError(s, s.side(reader, "read", "unlock").Err())
-	require.NoError(s, p.Reply(s.T).Err())
+	require.NoError(s, s.woken(p).Err())
 
 	require.NoError(s, s.side(j, "read", "lock").Err(), "it writes, so it may read")
 	_, err = m.TryRLock(s.ctx)

@@ -86,7 +86,7 @@ func TestPrefixApart(t *testing.T) {
 			require.NoError(s, s.ask(j, "lock").Err())
 			h, err := s.mutex(0).TryLock(s.ctx)
 			require.NoError(s, err)
-			require.Equal(s, int64(2), s.rdb.Exists(s.ctx, "lock", "team:lock").Val())
+			require.Equal(s, int64(2), s.rdb.Exists(s.ctx, s.name, "team:"+s.name).Val())
 			s.mustUnlock(h)
 			require.NoError(s, s.ask(j, "unlock").Err())
 		})

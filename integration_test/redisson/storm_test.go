@@ -122,6 +122,11 @@ func newStorm(t *testing.T, top topology.Topology, hooks ...redis.Hook) *storm {
 		c := Shared(t).Connect(t, top, Settings{Watchdog: millis(stormLease)})
 		st.actors = append(st.actors, st.of(t, c, theirsFirst+client, source)...)
 	}
+	real, lock := st.actors[0].thread, Ask{Op: "lock", Kind: kinds[0].theirs, Name: "real"}
+	require.NoError(t, real.Do(t, lock).Err())
+	require.Equal(t, int64(1), st.rdb.Exists(t.Context(), lock.Name).Val(), "it is Redisson")
+	lock.Op = "unlock"
+	require.NoError(t, real.Do(t, lock).Err())
 	st.mortal = Start(t)
 	st.doomed = st.of(t, st.mortal.Connect(t, top, Settings{Watchdog: millis(stormLease / 4)}), doomedClient, source)
 	return st

@@ -244,7 +244,9 @@ func (k *keeping) stop() {
 // suit, which is given back first.
 func (g *grant) takeKept() *Hold {
 	b := g.base
-	if !g.front || !b.traits.Recalls || b.Over(g.asked.wait) != nil {
+	// In this order: what has its queue at the server may be handed to the grant just now, and then front
+	// is not this goroutine's to read.
+	if !b.traits.Recalls || !g.front || b.Over(g.asked.wait) != nil {
 		return nil
 	}
 	k := keepings(b.Client).of(b.Key)
