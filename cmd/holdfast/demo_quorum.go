@@ -165,7 +165,7 @@ func (s *story) majority(ctx context.Context, name string, second result) error 
 }
 
 // briefly is what a master said without its address and what the network said of it:
-// "1 (/tmp/redis.sock): no answer for 2s: dial unix /tmp/redis.sock" is "1: no answer for 2s".
+// "1 (redis.sock): no answer for 2s: dial unix redis.sock" is "1: no answer for 2s".
 func briefly(master string) string {
 	number, rest, _ := strings.Cut(master, " (")
 	_, said, _ := strings.Cut(rest, "): ")

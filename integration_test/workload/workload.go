@@ -276,7 +276,7 @@ func note(o *history.Op, err error) {
 		o.Result = history.Closed
 	case errors.Is(err, rwlock.ErrUpgrade), errors.Is(err, holdfast.ErrInvalid), asks &&
 		(strings.Contains(err.Error(), "WRONGTYPE") || strings.Contains(err.Error(), "so it is no lock")):
-		// Something else is there.
+		// Waiting would not help: it reads and wants to write, or something else is there.
 		o.Result = history.Refused
 	case errors.Is(err, holdfast.ErrLost):
 		o.Result = history.Lost
