@@ -41,7 +41,9 @@ func TestKind(t *testing.T) {
 		Waiters: func(t *testing.T, name string) int {
 			n, err := direct.ZCard(t.Context(), "holdfast_rwlock_writers:{"+name+"}").Result()
 			require.NoError(t, err)
-			return int(n)
+			// The first attempt brings a place. Who listens has had the answer.
+			channel := "redisson_rwlock:{" + name + "}"
+			return int(min(n, direct.PubSubNumSub(t.Context(), channel).Val()[channel]))
 		},
 		Lose: func(t *testing.T, name string) {
 			require.NoError(t, direct.Del(t.Context(), name).Err())

@@ -24,7 +24,10 @@ type Client struct {
 // the settings those that say where servers are are filled in.
 func (w *Worker) Connect(tb testing.TB, top topology.Topology, s Settings) *Client {
 	tb.Helper()
-	s.Mode, s.Addrs = top.Kind().String(), topology.Addrs(top)
+	s.Mode = top.Kind().String()
+	if s.Addrs == nil {
+		s.Addrs = topology.Addrs(top)
+	}
 	if top.Kind() == topology.Sentinel {
 		s.Master = redistest.SentinelMaster
 	}
@@ -121,6 +124,13 @@ func (t *Thread) Interrupt(tb testing.TB) {
 	if err := t.Do(tb, Ask{Op: "interrupt"}).Err(); err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// Sleeps reports whether the thread waits for a message: it has had the answer that the lock is
+// taken, has looked again since it listens, and has begun to wait.
+func (p *Pending) Sleeps(tb testing.TB) bool {
+	tb.Helper()
+	return p.thread.Do(tb, Ask{Op: "sleeps"}).Yes()
 }
 
 // Reply waits for the answer.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
@@ -24,6 +25,7 @@ func TestDefectsOfRedisson(t *testing.T) {
 		{"W1: a writer that has read is not renewed any more", kinds[3], notRenewed},
 		{"W2: a read cuts the lease to write", kinds[3], cut},
 		{"W3: who stops to write and goes on reading tells nobody", kinds[3], untold},
+		{"W4: who has looked, and does not sleep yet, misses the message", kinds[3], missed},
 		{"W5: readers pass writers that wait", kinds[3], passed},
 		{"W6: each write of the same owner adds a lease", kinds[3], added},
 		{"F1: waiters behind a dead one ask without a pause", kinds[2], busy},
@@ -92,7 +94,7 @@ func untold(s *story) {
 	require.NoError(s, s.side(j, "read", "lock").Err())
 	before := s.settled()
 	p := sleeper.Start(Ask{Op: "lock", Kind: "read", Name: s.name})
-	s.until("Redisson's waits", func() bool { return s.waiting() > before })
+	s.waits(p, before)
 	require.NoError(s, s.side(j, "write", "unlock").Err())
 	require.NoError(s, s.side(late, "read", "lock").Err())
 	r, err := rwlock.New(s.ours[0], s.name).RLock(s.ctx)
@@ -104,6 +106,42 @@ func untold(s *story) {
 	require.NoError(s, s.side(j, "read", "unlock").Err(), "which is told")
 	require.NoError(s, p.Reply(s.T).Err())
 	require.NoError(s, s.side(sleeper, "read", "unlock").Err())
+}
+
+// missed: of two of Redisson's readers that wait behind a writer, one has not had the last answer when
+// the writer unlocks. The message wakes the other. It sleeps on, though it might read.
+func missed(s *story) {
+	p := faultproxy.New(s.T, topology.Addrs(s.top)[0])
+	java := s.java[0].w.Connect(s.T, s.top,
+		Settings{Addrs: []string{p.Addr()}, Watchdog: millis(long), Timeout: millis(2 * Patience)})
+	h, err := s.mutex(0).Lock(s.ctx)
+	require.NoError(s, err)
+	read := Ask{Op: "lock", Kind: "read", Name: s.name}
+	before := s.settled()
+	sleeper := java.Thread(s.T).Start(read)
+	s.waits(sleeper, before)
+	slow := java.Thread(s.T)
+	asks := faultproxy.All(faultproxy.Command("EVAL", "EVALSHA"), faultproxy.Arg(3, s.name))
+	held := p.On(asks, 2, faultproxy.HoldReply) // the first tells it to listen
+	late := slow.Start(read)
+	select {
+	case <-held.Fired():
+	case <-s.ctx.Done():
+		s.Fatal("it does not look")
+	}
+	s.mustUnlock(h)
+	require.NoError(s, sleeper.Reply(s.T).Err())
+	held.Release()
+	s.until("it sleeps", func() bool { return late.Answered() || late.Sleeps(s.T) })
+	require.False(s, late.Answered())
+	r, err := rwlock.New(s.ours[1], s.name).RLock(s.ctx)
+	require.NoError(s, err, "readers are let in")
+	require.Equal(s, 2, s.holders(), "and it is none of them")
+	s.mustUnlock(r)
+	require.False(s, late.Answered())
+	require.NoError(s, s.side(sleeper.thread, "read", "unlock").Err(), "which is told")
+	require.NoError(s, late.Reply(s.T).Err())
+	require.NoError(s, s.side(slow, "read", "unlock").Err())
 }
 
 // passed: a writer of Redisson's waits, and readers of both sides come in. A writer of ours keeps

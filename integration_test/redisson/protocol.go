@@ -34,6 +34,7 @@ type Settings struct {
 	FairWait millis   `json:"fairWait,omitempty"` // fairLockWaitTimeout
 	Prefix   string   `json:"prefix,omitempty"`   // of a NameMapper
 	Sharded  string   `json:"sharded,omitempty"`  // shardedSubscriptionMode, in a cluster
+	Timeout  millis   `json:"timeout,omitempty"`  // of an answer, in a client of one server
 }
 
 // millis is a duration as Redisson has it.

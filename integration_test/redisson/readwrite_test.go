@@ -50,17 +50,17 @@ func readers(s *story) {
 	before := s.settled()
 	for i, t := range []*Thread{j, other} {
 		reads = append(reads, t.Start(Ask{Op: "lock", Kind: "read", Name: s.name}))
-		s.until("Redisson's waits", func() bool { return s.waiting() > before+int64(i) })
+		s.waits(reads[i], before+int64(i))
 	}
 	s.mustUnlock(h)
 	for _, p := range reads {
-		require.NoError(s, s.woken(p).Err(), "both at once")
+		require.NoError(s, p.Reply(s.T).Err(), "both at once")
 	}
 	require.Equal(s, 2, s.holders())
 
 	before = s.settled()
 	p := s.briefJava.Thread(s.T).Start(Ask{Op: "lock", Kind: "write", Name: s.name})
-	s.until("Redisson's waits", func() bool { return s.waiting() > before })
+	s.waits(p, before)
 	mine, err = m.RLock(s.ctx)
 	require.NoError(s, err, "Redisson's writers have no place that keeps readers out")
 	for _, t := range []*Thread{j, other} {
@@ -68,7 +68,7 @@ func readers(s *story) {
 	}
 	require.False(s, p.Answered())
 	s.mustUnlock(mine)
-	require.NoError(s, s.woken(p).Err())
+	require.NoError(s, p.Reply(s.T).Err())
 	c := make(chan granted, 1)
 	go func() {
 		h, err := m.RLock(s.ctx)
@@ -96,7 +96,7 @@ func downgrade(s *story) {
 	require.False(s, p.Answered())
 	s.mustUnlock(reads)
 	require.NoError(s, s.side(reader, "read", "unlock").Err())
-	require.NoError(s, s.woken(p).Err())
+	require.NoError(s, p.Reply(s.T).Err())
 
 	require.NoError(s, s.side(j, "read", "lock").Err(), "it writes, so it may read")
 	_, err = m.TryRLock(s.ctx)

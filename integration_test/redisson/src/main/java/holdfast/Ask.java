@@ -15,6 +15,6 @@ final class Ask {
     static final class Settings {
         public String mode = "", master = "", prefix = "", sharded = "";
         public List<String> addrs = List.of();
-        public long watchdog, fairWait;
+        public long watchdog, fairWait, timeout;
     }
 }

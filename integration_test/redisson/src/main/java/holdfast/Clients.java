@@ -63,6 +63,9 @@ final class Clients {
             case "single":
                 SingleServerConfig single = config.useSingleServer().setAddress(addrs[0]);
                 single.setConnectionMinimumIdleSize(1).setSubscriptionConnectionMinimumIdleSize(1);
+                if (s.timeout > 0) {
+                    single.setTimeout((int) s.timeout);
+                }
                 map(single, s);
                 break;
             case "sentinel":

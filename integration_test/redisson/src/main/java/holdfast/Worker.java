@@ -3,6 +3,7 @@ package holdfast;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -28,14 +29,24 @@ public final class Worker {
         Runtime.getRuntime().halt(0); // threads may be waiting for locks
     }
 
-    /** Hands a command to its thread. An interrupt is for what the thread is doing, so it does not queue behind that. */
+    /** Hands a command to its thread. An interrupt is for what the thread is doing, and whether it sleeps is
+     * asked of that, so they do not queue behind it. */
     private void take(Ask ask) {
         if (ask.op.equals("interrupt")) {
             threads.get(ask.thread).interrupt();
             answer(ask, true, null);
             return;
         }
+        if (ask.op.equals("sleeps")) {
+            answer(ask, sleeps(threads.get(ask.thread)), null);
+            return;
+        }
         desks.computeIfAbsent(ask.thread, this::hire).put(ask);
+    }
+
+    /** Whether a thread waits for a message, and not for an answer: only for that do Redisson's locks use a semaphore of the JDK. */
+    private static boolean sleeps(Thread thread) {
+        return Arrays.stream(thread.getStackTrace()).anyMatch(f -> f.getClassName().equals("java.util.concurrent.Semaphore"));
     }
 
     private Desk hire(String name) {
