@@ -1,0 +1,125 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+)
+
+// Observer hears what a client does, for metrics, traces and logs, as net/http/httptrace does for
+// requests. Functions that are nil are skipped, and cost nothing. Fields may be added to the structs
+// and functions to the Observer.
+//
+// No function is called under a mutex. Waiting, Granted, Refused and, where a caller ends the hold,
+// Ended run in the goroutine of the call that they tell of, and hold up nobody but that caller. All
+// others run one after the other in a goroutine of the client's. A function that is slow, blocks or
+// panics delays no renewal, ends no hold late and changes the outcome of no call. While a thousand
+// events wait for that goroutine, further ones are dropped; the next one says how many.
+//
+// Not promised: that an event arrives before its consequence. A hold's context has ended when Ended
+// tells of it, and somebody else may have the lock.
+type Observer struct {
+	// Waiting is called when a Lock or TryLock begins, of any kind. What it returns is the context that
+	// Granted or Refused is given, one of which follows: a span begins here and ends there. It must
+	// derive from ctx. The call itself goes on under its own context.
+	Waiting func(ctx context.Context, w WaitEvent) context.Context
+	// Granted is called when the call has the lock.
+	Granted func(ctx context.Context, g GrantEvent)
+	// Refused is called when the call ends without the lock.
+	Refused func(ctx context.Context, r RefusalEvent)
+	// Ended is called once for each grant of which Granted told, when the hold has ended. ctx is the
+	// hold's context, without its end: values that Waiting put into its context are not in it.
+	Ended func(ctx context.Context, e EndEvent)
+	// Renewed is called after each renewal of a lease, and for each attempt that failed.
+	Renewed func(r RenewalEvent)
+	// Sent is called when a script has been answered, or has not been.
+	Sent func(s ScriptEvent)
+	// Subscribed is called when the connection that wakes waiters has been lost, and when it is back.
+	Subscribed func(s SubscriptionEvent)
+}
+
+// WaitEvent is the beginning of a Lock or TryLock.
+type WaitEvent struct {
+	Kind, Name string // as in [Error]
+	Once       bool   // it does not wait for other holders
+}
+
+// How a hold was granted.
+type How uint8
+
+// The ways to a grant.
+const (
+	Asked     How = iota + 1 // a server granted the lock
+	HandedOn                 // the last holder of this client, or of a fair queue, handed it on
+	FromKept                 // the client had kept it, see [Keep]
+	Reentered                // the owner had it already
+)
+
+// String is the label of metrics: asked, handed_on, kept or reentered.
+func (h How) String() string {
+	switch h {
+	case Asked:
+		return "asked"
+	case HandedOn:
+		return "handed_on"
+	case FromKept:
+		return "kept"
+	case Reentered:
+		return "reentered"
+	}
+	return "unknown"
+}
+
+// GrantEvent is a call that has the lock.
+type GrantEvent struct {
+	Kind, Name string
+	Owner      string        // as [Hold.Owner]
+	Token      uint64        // as [Hold.Token]
+	Count      int           // as [Hold.Count]: of a semaphore, how many permits
+	How        How           //
+	Waited     time.Duration // since Waiting
+	Contended  bool          // somebody else had it, or stood before
+}
+
+// RefusalEvent is a call that ended without the lock.
+type RefusalEvent struct {
+	Kind, Name string
+	Waited     time.Duration
+	Err        error // what the call returns
+}
+
+// EndEvent is the end of a hold.
+type EndEvent struct {
+	Kind, Name string
+	Owner      string
+	Token      uint64
+	Count      int
+	Reason     error         // what the hold's context ends with: [ErrReleased], [ErrLost] or [ErrClosed]; errors.Is tells
+	Held       time.Duration // since the grant
+	Err        error         // what Unlock returned, if that ended the hold
+}
+
+// RenewalEvent is one renewal of one lease, or an attempt that failed.
+type RenewalEvent struct {
+	Kind, Name string
+	Owner      string
+	Lease      time.Duration
+	// Left is how much of the trust in the lease was left when the answer came: the early warning
+	// before a loss. A healthy client renews when two thirds are left.
+	Left time.Duration
+	Err  error // nil: it is renewed. With [ErrLost] it is lost; with any other error it is tried again
+}
+
+// ScriptEvent is one script that was sent, for one lock.
+type ScriptEvent struct {
+	Script  string        // its name, as the file in package lua
+	Took    time.Duration // from sending to the answer, with repetitions
+	Repeats int           // how often it was sent again
+	Err     error         // of Redis or of the network
+}
+
+// SubscriptionEvent is the loss or the return of a connection that wakes waiters.
+type SubscriptionEvent struct {
+	Server string // its address, as go-redis has it
+	Up     bool   // it is back
+	Err    error  // why it was lost
+}
