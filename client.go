@@ -38,7 +38,7 @@ type Client engine.Client
 // another server when one does not answer. A type that embeds a client is refused because the
 // library cannot know where it sends commands. To see or change commands, use hooks of go-redis.
 func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
-	c, err := engine.New(rdb, (*engine.Options)(opts))
+	c, err := engine.New(rdb, opts.inside())
 	return (*Client)(c), err
 }
 

@@ -52,6 +52,7 @@ var floors = []string{
 	"backend",
 	"entry",
 	"attached guests leftovers losses options reasons renewer uncertainty way wish",
+	"observer", // the events
 	"doc",
 }
 

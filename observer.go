@@ -7,34 +7,53 @@ import (
 
 // Observer hears what a client does, for metrics, traces and logs, as net/http/httptrace does for
 // requests. Functions that are nil are skipped, and cost nothing. Fields may be added to the structs
-// and functions to the Observer.
+// and functions to the Observer. New copies it: functions that are set later are not called.
 //
 // No function is called under a mutex. Waiting, Granted, Refused and, where a caller ends the hold,
 // Ended run in the goroutine of the call that they tell of, and hold up nobody but that caller. All
-// others run one after the other in a goroutine of the client's. A function that is slow, blocks or
-// panics delays no renewal, ends no hold late and changes the outcome of no call. While a thousand
-// events wait for that goroutine, further ones are dropped; the next one says how many.
+// others run one after the other in a goroutine of the client's, and so does Ended where nobody
+// unlocked. A function that is slow, blocks or panics delays no renewal, ends no hold late and
+// changes the outcome of no call. Panics are logged by [Options.Logger]. Only Close waits for the
+// client's goroutine, until its context ends.
+//
+// What that goroutine is to tell waits in a queue. While ten thousand events wait, further ones of
+// Renewed, Sent and Subscribed are dropped; ends are dropped while a hundred thousand wait. Dropped
+// says how many.
+//
+// A call that is refused for a bad argument before anything is asked is not heard of. Nor are waits
+// for a latch, which nobody holds; its scripts are. A lock on several masters is heard of by the
+// observer of its first client, a multilock by those of its members, each by itself: there is no
+// event of the whole, and a member that is taken and given back, because another one was not to be
+// had, is granted and ended.
 //
 // Not promised: that an event arrives before its consequence. A hold's context has ended when Ended
 // tells of it, and somebody else may have the lock.
 type Observer struct {
 	// Waiting is called when a Lock or TryLock begins, of any kind. What it returns is the context that
 	// Granted or Refused is given, one of which follows: a span begins here and ends there. It must
-	// derive from ctx. The call itself goes on under its own context.
+	// derive from ctx; nil stands for ctx. The call itself goes on under its own context.
 	Waiting func(ctx context.Context, w WaitEvent) context.Context
-	// Granted is called when the call has the lock.
+	// Granted is called when the call has the lock, before it returns.
+	//
+	// The lock is held while Granted runs. A Granted that ends its goroutine, as runtime.Goexit does,
+	// has the lock given back.
 	Granted func(ctx context.Context, g GrantEvent)
 	// Refused is called when the call ends without the lock.
 	Refused func(ctx context.Context, r RefusalEvent)
-	// Ended is called once for each grant of which Granted told, when the hold has ended. ctx is the
-	// hold's context, without its end: values that Waiting put into its context are not in it.
+	// Ended is called once for each grant of which Granted told, or would have, when the hold has
+	// ended, and after Granted has returned. ctx is the one that Granted was given, without its end. So
+	// it has the values that Waiting put into it, such as the place where Granted left a span.
 	Ended func(ctx context.Context, e EndEvent)
-	// Renewed is called after each renewal of a lease, and for each attempt that failed.
+	// Renewed is called after each renewal of a lease, and for each attempt that failed. A lock that
+	// nobody holds, see [Keep], is renewed too.
 	Renewed func(r RenewalEvent)
-	// Sent is called when a script has been answered, or has not been.
+	// Sent is called when a script has been answered, or will not be.
 	Sent func(s ScriptEvent)
-	// Subscribed is called when the connection that wakes waiters has been lost, and when it is back.
+	// Subscribed is called when the connection that wakes waiters has been lost, and when there is one
+	// to the same address again.
 	Subscribed func(s SubscriptionEvent)
+	// Dropped is called with how many events the client's goroutine had no room for, since it last was.
+	Dropped func(events int)
 }
 
 // WaitEvent is the beginning of a Lock or TryLock.
@@ -72,10 +91,10 @@ func (h How) String() string {
 // GrantEvent is a call that has the lock.
 type GrantEvent struct {
 	Kind, Name string
-	Owner      string        // as [Hold.Owner]
-	Token      uint64        // as [Hold.Token]
-	Count      int           // as [Hold.Count]: of a semaphore, how many permits
-	How        How           //
+	Owner      string // as [Hold.Owner]
+	Token      uint64 // as [Hold.Token]
+	Count      int    // as [Hold.Count]: of a semaphore, how many permits
+	How        How
 	Waited     time.Duration // since Waiting
 	Contended  bool          // somebody else had it, or stood before
 }
@@ -83,8 +102,8 @@ type GrantEvent struct {
 // RefusalEvent is a call that ended without the lock.
 type RefusalEvent struct {
 	Kind, Name string
-	Waited     time.Duration
-	Err        error // what the call returns
+	Waited     time.Duration // since Waiting
+	Err        error         // the reason, which the call returns in an [Error]
 }
 
 // EndEvent is the end of a hold.
@@ -93,9 +112,12 @@ type EndEvent struct {
 	Owner      string
 	Token      uint64
 	Count      int
-	Reason     error         // what the hold's context ends with: [ErrReleased], [ErrLost] or [ErrClosed]; errors.Is tells
-	Held       time.Duration // since the grant
-	Err        error         // what Unlock returned, if that ended the hold
+	// Reason is [ErrReleased], [ErrLost] or [ErrClosed]; errors.Is tells. It is the cause of the hold's
+	// context, except where Unlock found that the lock was lost, or the client closed: the context ended
+	// before that was known, with ErrReleased.
+	Reason error
+	Held   time.Duration // since the grant
+	Err    error         // what Unlock came to, if that ended the hold; nil if all is well
 }
 
 // RenewalEvent is one renewal of one lease, or an attempt that failed.

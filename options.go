@@ -40,6 +40,9 @@ type Options struct {
 	// or panic. Only Close waits for it, until the context of Close ends. While a thousand records
 	// wait, further records are dropped and counted. The next record has their number as "dropped".
 	Logger *slog.Logger
+	// Observer has functions that hear of waits, grants, ends, renewals, scripts and lost
+	// subscriptions, for metrics and traces. Default: nobody hears.
+	Observer *Observer
 
 	// Prefix is put in front of the name of every lock of this client, as a NameMapper of Redisson
 	// does: with "team:", the name "orders:42" is "team:orders:42" in Redis. So clients share a lock if

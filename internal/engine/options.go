@@ -29,13 +29,14 @@ const (
 	maxLease = math.MaxInt64 - time.Millisecond
 )
 
-// Options are what users know as holdfast.Options. The two structs have the same fields, so that
-// one converts to the other.
+// Options are what users know as holdfast.Options. The two structs have the same fields. (They do not
+// convert to each other: the types of Observer differ, because each has the events of its package.)
 type Options struct {
 	Lease       time.Duration
 	RetryBudget time.Duration
 	Linger      time.Duration
 	Logger      *slog.Logger
+	Observer    *Observer
 
 	Prefix        string
 	ClassicPubSub bool

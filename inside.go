@@ -1,0 +1,58 @@
+package holdfast
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
+
+// What the engine is given of the structs whose types differ there. A test goes through their fields,
+// so that none is forgotten.
+
+// inside is the options as the engine has them; nil for nil.
+func (o *Options) inside() *engine.Options {
+	if o == nil {
+		return nil
+	}
+	return &engine.Options{
+		Lease: o.Lease, RetryBudget: o.RetryBudget, Linger: o.Linger, Logger: o.Logger, Observer: o.Observer.inside(),
+		Prefix: o.Prefix, ClassicPubSub: o.ClassicPubSub,
+	}
+}
+
+// inside is the observer as the engine has it: a function that is nil stays nil.
+func (o *Observer) inside() *engine.Observer {
+	if o == nil {
+		return nil
+	}
+	in := &engine.Observer{Dropped: o.Dropped}
+	if f := o.Waiting; f != nil {
+		in.Waiting = func(ctx context.Context, e engine.WaitEvent) context.Context { return f(ctx, WaitEvent(e)) }
+	}
+	if f := o.Granted; f != nil {
+		in.Granted = func(ctx context.Context, e engine.GrantEvent) { f(ctx, grantEvent(e)) }
+	}
+	if f := o.Refused; f != nil {
+		in.Refused = func(ctx context.Context, e engine.RefusalEvent) { f(ctx, RefusalEvent(e)) }
+	}
+	if f := o.Ended; f != nil {
+		in.Ended = func(ctx context.Context, e engine.EndEvent) { f(ctx, EndEvent(e)) }
+	}
+	if f := o.Renewed; f != nil {
+		in.Renewed = func(e engine.RenewalEvent) { f(RenewalEvent(e)) }
+	}
+	if f := o.Sent; f != nil {
+		in.Sent = func(e engine.ScriptEvent) { f(ScriptEvent(e)) }
+	}
+	if f := o.Subscribed; f != nil {
+		in.Subscribed = func(e engine.SubscriptionEvent) { f(SubscriptionEvent(e)) }
+	}
+	return in
+}
+
+func grantEvent(e engine.GrantEvent) GrantEvent {
+	return GrantEvent{
+		Kind: e.Kind, Name: e.Name, Owner: e.Owner, Token: e.Token, Count: e.Count, How: How(e.How), Waited: e.Waited,
+		Contended: e.Contended,
+	}
+}

@@ -1,0 +1,135 @@
+package holdfast
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
+
+// filled sets each field of a struct to something that is not zero.
+func filled(t *testing.T, to reflect.Value) {
+	t.Helper()
+	for i := range to.NumField() {
+		switch f := to.Field(i); f.Interface().(type) {
+		case string:
+			f.SetString("text")
+		case bool:
+			f.SetBool(true)
+		case error:
+			f.Set(reflect.ValueOf(ErrLost))
+		case *slog.Logger:
+			f.Set(reflect.ValueOf(slog.Default()))
+		case *Observer:
+			o := &Observer{}
+			filled(t, reflect.ValueOf(o).Elem())
+			f.Set(reflect.ValueOf(o))
+		default:
+			switch {
+			case f.CanInt():
+				f.SetInt(int64(i + 1))
+			case f.CanUint():
+				f.SetUint(uint64(i + 1))
+			case f.Kind() == reflect.Interface: // a nil error
+				f.Set(reflect.ValueOf(ErrLost))
+			case f.Kind() == reflect.Func:
+				f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value {
+					var out []reflect.Value
+					for n := range f.Type().NumOut() {
+						out = append(out, reflect.Zero(f.Type().Out(n)))
+					}
+					return out
+				}))
+			default:
+				require.Fail(t, "a field of a type that this test does not know", "%v", to.Type().Field(i))
+			}
+		}
+	}
+}
+
+// same demands of two structs that they have the same fields with the same values, and none that is
+// zero. Functions are only there.
+func same(t *testing.T, outside, inside reflect.Value) {
+	t.Helper()
+	require.Equal(t, outside.NumField(), inside.NumField())
+	for i := range outside.NumField() {
+		name := outside.Type().Field(i).Name
+		in := inside.FieldByName(name)
+		require.True(t, in.IsValid(), name)
+		require.False(t, in.IsZero(), name)
+		switch out := outside.Field(i); {
+		case out.Kind() == reflect.Func:
+		case out.Type() == reflect.TypeFor[*Observer]():
+			same(t, out.Elem(), in.Elem())
+		case out.CanUint():
+			require.Equal(t, out.Uint(), in.Uint(), name)
+		default:
+			require.Equal(t, out.Interface(), in.Interface(), name)
+		}
+	}
+}
+
+// TestInside: every field of the options and of the observer reaches the engine, and what is nil stays
+// nil.
+func TestInside(t *testing.T) {
+	var o Options
+	filled(t, reflect.ValueOf(&o).Elem())
+	in := o.inside()
+	same(t, reflect.ValueOf(o), reflect.ValueOf(*in))
+	require.Nil(t, (*Options)(nil).inside())
+	require.Equal(t, engine.Options{}, *(&Options{}).inside())
+	require.Equal(t, reflect.ValueOf(engine.Observer{}).Interface(), reflect.ValueOf(*(&Observer{}).inside()).Interface())
+}
+
+// TestEventsInside: every event arrives whole, and so does what Waiting returns.
+func TestEventsInside(t *testing.T) {
+	type key struct{}
+	var heard []any
+	ctx := context.WithValue(t.Context(), key{}, true)
+	in := (&Observer{
+		Waiting: func(_ context.Context, e WaitEvent) context.Context {
+			heard = append(heard, e)
+			return ctx
+		},
+		Granted:    func(_ context.Context, e GrantEvent) { heard = append(heard, e) },
+		Refused:    func(_ context.Context, e RefusalEvent) { heard = append(heard, e) },
+		Ended:      func(_ context.Context, e EndEvent) { heard = append(heard, e) },
+		Renewed:    func(e RenewalEvent) { heard = append(heard, e) },
+		Sent:       func(e ScriptEvent) { heard = append(heard, e) },
+		Subscribed: func(e SubscriptionEvent) { heard = append(heard, e) },
+		Dropped:    func(n int) { heard = append(heard, n) },
+	}).inside()
+	events := []any{
+		&engine.WaitEvent{}, &engine.GrantEvent{}, &engine.RefusalEvent{}, &engine.EndEvent{}, &engine.RenewalEvent{},
+		&engine.ScriptEvent{}, &engine.SubscriptionEvent{},
+	}
+	for _, e := range events {
+		filled(t, reflect.ValueOf(e).Elem())
+	}
+	require.Equal(t, ctx, in.Waiting(t.Context(), *events[0].(*engine.WaitEvent)))
+	in.Granted(ctx, *events[1].(*engine.GrantEvent))
+	in.Refused(ctx, *events[2].(*engine.RefusalEvent))
+	in.Ended(ctx, *events[3].(*engine.EndEvent))
+	in.Renewed(*events[4].(*engine.RenewalEvent))
+	in.Sent(*events[5].(*engine.ScriptEvent))
+	in.Subscribed(*events[6].(*engine.SubscriptionEvent))
+	in.Dropped(7)
+	require.Len(t, heard, len(events)+1)
+	for i, e := range events {
+		same(t, reflect.ValueOf(heard[i]), reflect.ValueOf(e).Elem())
+	}
+	require.Equal(t, 7, heard[len(events)])
+}
+
+// TestHow: both have the same ways to a grant, by name.
+func TestHow(t *testing.T) {
+	for how, name := range map[engine.How]string{
+		engine.Asked: "asked", engine.HandedOn: "handed_on", engine.FromKept: "kept", engine.Reentered: "reentered", 0: "unknown",
+	} {
+		require.Equal(t, name, How(how).String())
+	}
+}

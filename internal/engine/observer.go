@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// Observer is what users know as holdfast.Observer, and so are the events.
+type Observer struct {
+	Waiting    func(ctx context.Context, w WaitEvent) context.Context
+	Granted    func(ctx context.Context, g GrantEvent)
+	Refused    func(ctx context.Context, r RefusalEvent)
+	Ended      func(ctx context.Context, e EndEvent)
+	Renewed    func(r RenewalEvent)
+	Sent       func(s ScriptEvent)
+	Subscribed func(s SubscriptionEvent)
+	Dropped    func(events int)
+}
+
+// WaitEvent is the beginning of a Lock or TryLock.
+type WaitEvent struct {
+	Kind, Name string
+	Once       bool
+}
+
+// How a hold was granted.
+type How uint8
+
+// The ways to a grant, with the numbers that package holdfast has.
+const (
+	Asked How = iota + 1
+	HandedOn
+	FromKept
+	Reentered
+)
+
+// GrantEvent is a call that has the lock.
+type GrantEvent struct {
+	Kind, Name string
+	Owner      string
+	Token      uint64
+	Count      int
+	How        How
+	Waited     time.Duration
+	Contended  bool
+}
+
+// RefusalEvent is a call that ended without the lock.
+type RefusalEvent struct {
+	Kind, Name string
+	Waited     time.Duration
+	Err        error
+}
+
+// EndEvent is the end of a hold.
+type EndEvent struct {
+	Kind, Name string
+	Owner      string
+	Token      uint64
+	Count      int
+	Reason     error
+	Held       time.Duration
+	Err        error
+}
+
+// RenewalEvent is one renewal of one lease, or an attempt that failed.
+type RenewalEvent struct {
+	Kind, Name string
+	Owner      string
+	Lease      time.Duration
+	Left       time.Duration
+	Err        error
+}
+
+// ScriptEvent is one script that was sent.
+type ScriptEvent struct {
+	Script  string
+	Took    time.Duration
+	Repeats int
+	Err     error
+}
+
+// SubscriptionEvent is the loss or the return of a connection that wakes waiters.
+type SubscriptionEvent struct {
+	Server string
+	Up     bool
+	Err    error
+}
