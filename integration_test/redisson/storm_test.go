@@ -40,7 +40,7 @@ const (
 // TestStorm: clients of both sides use the same names at random, plain, fair and read-write locks,
 // semaphores and latches, for a minute on one server, and for ten seconds behind Sentinel and in a
 // cluster. In the middle a process of Redisson's is killed. Their history is checked like all others,
-// and the checks refuse it when it is changed.
+// and the checks refuse one of them when it is changed.
 func TestStorm(t *testing.T) {
 	topology.EachLocal(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		duration := 10 * time.Second
@@ -58,7 +58,9 @@ func TestStorm(t *testing.T) {
 			"time what it was handed (P2), %d of readers that passed a writer (W5), %d of permits past others that waited (S1), %d "+
 			"waits of two seconds that were over (W4), %d violations", duration, top.Name(), len(ops), ours, theirs, st.takeUps,
 			len(st.places.lapsed), readers, takers, st.over(), len(found))
-		st.refuses(t, ops)
+		if top.Kind() == topology.Sentinel { // one storm is enough, and this one is short
+			st.refuses(t, ops)
+		}
 	})
 }
 

@@ -63,13 +63,19 @@ final class Locks {
         }
     }
 
-    /** Locks and unlocks until it is told to stop, and has a script say each time that it is inside; share_test.go has the same of ours. */
+    /** Locks and unlocks until it is told to stop, and has a script say each time that it is inside, and with which token. */
     private static boolean compete(RedissonClient client, RLock lock, Ask ask) {
         while (true) {
-            lock.lock();
+            Long token = null;
+            if (lock instanceof RFencedLock) {
+                token = ((RFencedLock) lock).lockAndGetToken();
+            } else {
+                lock.lock();
+            }
             try {
+                token = token == null ? mark(client, ask) : token;
                 Long go = client.getScript(StringCodec.INSTANCE).eval(RScript.Mode.READ_WRITE, ask.names.get(0),
-                        RScript.ReturnType.LONG, List.of(ask.names.get(1), ask.names.get(2)), ask.names.get(3));
+                        RScript.ReturnType.LONG, List.of(ask.names.get(1), ask.names.get(2)), ask.names.get(3), token(token));
                 if (go == 0) {
                     return true;
                 }
