@@ -105,10 +105,13 @@ func newMove(t *testing.T, w *Worker, top topology.Topology, k kind, prefix stri
 	if k.bounded { // W4
 		m.lease = short
 	}
+	j := w.Connect(t, top, Settings{Prefix: movePrefix}).Thread(t)
+	real := Ask{Op: "lock", Kind: "lock", Name: m.name + ":real"}
+	require.NoError(t, j.Do(t, real).Err())
+	require.Equal(t, int64(1), top.Admin(t).Exists(ctx, movePrefix+real.Name).Val(), "it is Redisson")
 	if k.theirs == "permits" {
 		m.most = movePermits
-		c := w.Connect(t, top, Settings{Prefix: movePrefix})
-		require.True(t, c.Thread(t).Do(t, Ask{Op: "trySetPermits", Kind: k.theirs, Name: m.name, N: movePermits}).Yes())
+		require.True(t, j.Do(t, Ask{Op: "trySetPermits", Kind: k.theirs, Name: m.name, N: movePermits}).Yes())
 	}
 	return m
 }
