@@ -102,8 +102,8 @@ func newMove(t *testing.T, w *Worker, top topology.Topology, k kind, prefix stri
 	ctx, cancel := context.WithTimeout(t.Context(), 6*Patience)
 	t.Cleanup(cancel)
 	m := &move{T: t, kind: k, ctx: ctx, w: w, top: top, name: "move:" + k.theirs, prefix: prefix, lease: long, most: 1}
-	if k.bounded { // W4
-		m.lease = short
+	if k.bounded { // W4: the last one may sleep for all of it
+		m.lease = Patience * 2 / 3
 	}
 	j := w.Connect(t, top, Settings{Prefix: movePrefix}).Thread(t)
 	real := Ask{Op: "lock", Kind: "lock", Name: m.name + ":real"}
