@@ -2,6 +2,7 @@ package redisson
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,32 +21,36 @@ type change struct {
 	make func(s *changed) (checks []string)
 }
 
-// changes are what a storm's history is changed by, one of each check of the kinds that are not
-// reentrant locks of one holder.
+// changes are what a storm's history is changed by, for each check of the kinds that are not reentrant
+// locks of one holder.
 var changes = []change{
 	{"a writer is trusted into the next one's grant", rwNames[0], func(s *changed) []string {
-		w := s.find(func(o history.Op) bool { return s.granted(o) && !o.Shared && o.Guest })
-		s.add(*w, w.Call, w.Return, func(o *history.Op) { o.Owner += "0"; o.Token++ })
-		return []string{"exclusion"}
+		s.holds(0, 30, history.Op{Of: history.ReadWrite, Guest: true, Token: 1})
+		s.holds(10, 40, history.Op{Of: history.ReadWrite, Token: 2})
+		return []string{"exclusion", "linearizability"}
 	}},
 	{"two writes with one token", rwNames[0], func(s *changed) []string {
-		w := s.find(func(o history.Op) bool { return s.granted(o) && !o.Shared && o.Guest })
-		s.add(*w, s.end(), s.end()+1, func(o *history.Op) { o.Owner += "0" })
-		return []string{"tokens"}
+		s.holds(0, 10, history.Op{Of: history.ReadWrite, Guest: true, Token: 1})
+		s.holds(20, 30, history.Op{Of: history.ReadWrite, Token: 1})
+		return []string{"tokens", "linearizability"}
 	}},
-	{"a reader has the token of no write", rwNames[0], func(s *changed) []string {
-		r := s.find(func(o history.Op) bool { return s.granted(o) && o.Shared && o.Guest })
-		s.add(*r, s.end(), s.end()+1, func(o *history.Op) { o.Token, o.Owner = 1, o.Owner+"0" })
-		return []string{"read token"}
+	{"a reader has an older token", rwNames[0], func(s *changed) []string {
+		s.holds(0, 10, history.Op{Of: history.ReadWrite, Token: 2})
+		s.holds(20, 30, history.Op{Of: history.ReadWrite, Shared: true, Guest: true, Token: 1})
+		return []string{"read token", "linearizability"}
 	}},
-	{"a reader of Redisson's has one entry more", rwNames[0], s1more},
+	{"a reader of Redisson's has one entry more", rwNames[0], func(s *changed) []string {
+		o := s.holds(0, 30, history.Op{Of: history.ReadWrite, Shared: true, Guest: true, Token: 1})
+		s.add(o, 10, 11, func(o *history.Op) { o.Kind, o.Seen, o.Depth = history.State, o.Owner, 2 })
+		return []string{"linearizability"}
+	}},
 	{"one that reads is not refused to write", rwNames[0], func(s *changed) []string {
-		r := s.find(func(o history.Op) bool { return s.granted(o) && o.Shared && !o.Guest })
-		s.add(*r, r.Return+1, r.Return+2, func(o *history.Op) { o.Kind, o.Result = history.Upgrade, history.Left })
+		o := s.holds(0, 30, history.Op{Of: history.ReadWrite, Shared: true, Token: 1})
+		s.add(o, 10, 11, func(o *history.Op) { o.Kind, o.Result = history.Upgrade, history.Left })
 		return []string{"upgrade"}
 	}},
 	{"a reader of ours is let in before a writer", rwNames[0], func(s *changed) []string {
-		at := s.start()
+		at := int64(0)
 		w := history.Op{Of: history.ReadWrite, Kind: history.Lock, Client: 90, Actor: 900, Owner: "w", Token: 2}
 		s.add(w, at, at+int64(4*time.Second), nil)
 		s.add(w, at+1, at+2, func(o *history.Op) { o.Kind = history.Queue })
@@ -56,29 +61,27 @@ var changes = []change{
 	{"a reader sleeps on", rwNames[0], func(s *changed) []string { return s.sleeper(history.ReadWrite, true) }},
 	{"a writer sleeps on", rwNames[0], func(s *changed) []string { return s.sleeper(history.ReadWrite, false) }},
 	{"more are out than there are", permitNames[0], func(s *changed) []string {
-		p := s.find(func(o history.Op) bool { return s.granted(o) && o.Guest })
-		s.add(*p, p.Return, p.Return+1, func(o *history.Op) { o.Grant, o.Depth, o.Total = 1<<30, 2*stormPermits, 2*stormPermits })
+		s.holds(0, 30, history.Op{Of: history.Permits, Guest: true, Depth: stormPermits, Total: stormPermits})
+		s.holds(10, 40, history.Op{Of: history.Permits, Token: 1, Depth: 1, Total: 1})
 		return []string{"permits", "linearizability"}
 	}},
-	{"ours has the token of another", permitNames[0], func(s *changed) []string {
-		p := s.find(func(o history.Op) bool { return s.granted(o) && !o.Guest })
-		s.add(*p, s.end(), s.end()+1, func(o *history.Op) { o.Grant = 1 << 30 })
-		return []string{"tokens"}
-	}},
-	{"ours has no token", permitNames[0], func(s *changed) []string {
-		p := s.find(func(o history.Op) bool { return s.granted(o) && !o.Guest })
-		p.Token = 0
+	{"ours have one token", permitNames[0], func(s *changed) []string {
+		s.holds(0, 30, history.Op{Of: history.Permits, Token: 1, Depth: 1, Total: 1})
+		s.holds(10, 40, history.Op{Of: history.Permits, Token: 1, Depth: 1, Total: 1})
 		return []string{"tokens", "linearizability"}
 	}},
+	{"ours has no token", permitNames[0], func(s *changed) []string {
+		s.holds(0, 30, history.Op{Of: history.Permits, Depth: 1, Total: 1})
+		return []string{"linearizability"}
+	}},
 	{"one is refused though all are free", permitNames[0], func(s *changed) []string {
-		at := s.start()
-		s.add(history.Op{Of: history.Permits, Kind: history.Try, Client: 90, Actor: 900, Total: 1}, at, at+1,
+		s.add(history.Op{Of: history.Permits, Kind: history.Try, Client: 90, Actor: 900, Total: 1}, 0, 1,
 			func(o *history.Op) { o.Result = history.Denied })
 		return []string{"linearizability"}
 	}},
 	{"one is lost", permitNames[0], func(s *changed) []string {
-		c := s.find(func(o history.Op) bool { return o.Kind == history.State && o.Last })
-		c.Depth--
+		at := slices.IndexFunc(s.ops, func(o history.Op) bool { return o.Kind == history.State && o.Last })
+		s.ops[at].Depth--
 		return []string{"lost permits"}
 	}},
 	{"one of ours goes before one that stands in the queue", permitNames[0], func(s *changed) []string {
@@ -90,9 +93,8 @@ var changes = []change{
 		return []string{"fifo"}
 	}},
 	{"one who waits for permits sleeps on", permitNames[0], func(s *changed) []string { return s.sleeper(history.Permits, false) }},
-	{"a count is wrong", latchNames[0], func(s *changed) []string {
-		c := s.find(func(o history.Op) bool { return o.Kind == history.Look && o.Client >= theirsFirst })
-		c.Depth += 9
+	{"a latch is not open that nobody has set", latchNames[0], func(s *changed) []string {
+		s.add(history.Op{Of: history.Latches, Client: 90, Actor: 900, Kind: history.Look, Depth: 1}, 0, 1, nil)
 		return []string{"linearizability"}
 	}},
 	{"a count-down of Redisson's counts twice", latchNames[0], func(s *changed) []string {
@@ -114,45 +116,11 @@ var changes = []change{
 	}},
 }
 
-// s1more has an answer of Redisson's say more.
-func s1more(s *changed) []string {
-	c := s.find(func(o history.Op) bool { return o.Kind == history.State && o.Guest && o.Result == history.OK })
-	c.Depth++
-	return []string{"linearizability"}
-}
-
 // changed is the history of a name that is being changed.
 type changed struct {
 	*testing.T
 	name string
 	ops  []history.Op
-}
-
-// granted reports whether an operation got a grant.
-func (s *changed) granted(o history.Op) bool {
-	return (o.Kind == history.Lock || o.Kind == history.Try) && o.Result == history.OK
-}
-
-// find is an operation from the middle of what was before a process was killed, which excuses much; if
-// there is none, of what was after it.
-func (s *changed) find(which func(history.Op) bool) *history.Op {
-	s.Helper()
-	killed := slices.IndexFunc(s.ops, func(o history.Op) bool { return o.Kind == history.Crash })
-	var at, later []int
-	for i, o := range s.ops {
-		switch {
-		case o.Name == "" || o.Client == doomedClient || !which(o):
-		case o.Return < s.ops[killed].Call:
-			at = append(at, i)
-		default:
-			later = append(later, i)
-		}
-	}
-	if at == nil {
-		at = later
-	}
-	require.NotEmpty(s, at, "nothing to be changed")
-	return &s.ops[at[len(at)/2]]
 }
 
 // end is long after all that has happened, so that nothing of it is an excuse.
@@ -161,9 +129,9 @@ func (s *changed) end() int64 {
 	return closing(last) + int64(time.Hour)/2
 }
 
-// start is long before all of it. After the end one whose process was killed may have been granted
-// something, and that is an excuse for others.
-func (s *changed) start() int64 { return -int64(time.Hour) }
+// before is when changes begin that are made in front of all that has happened: nothing of it is an
+// excuse there, while after the end one whose process was killed may have been granted something.
+const before = -int64(time.Hour)
 
 func closing(o history.Op) int64 {
 	if o.Return == history.Forever {
@@ -172,8 +140,21 @@ func closing(o history.Op) int64 {
 	return o.Return
 }
 
-// add adds an operation like another.
+// holds adds a grant and its end, and returns what they have in common.
+func (s *changed) holds(from, to int64, o history.Op) history.Op {
+	o.Client, o.Actor = 90, 900+len(s.ops)
+	o.Owner, o.Grant = fmt.Sprint("z:", o.Actor), o.Actor
+	s.add(o, from, from+1, func(o *history.Op) { o.Kind = history.Lock })
+	s.add(o, to, to+1, func(o *history.Op) { o.Kind, o.Last = history.Unlock, true })
+	return o
+}
+
+// add adds an operation like another, at a time after [before] or, if it is later than all that has
+// happened, at that.
 func (s *changed) add(like history.Op, from, to int64, differs func(*history.Op)) {
+	if from < int64(time.Minute) {
+		from, to = before+from, before+to
+	}
 	like.Name, like.Call, like.Return, like.Result = s.name, from, to, history.OK
 	if differs != nil {
 		differs(&like)
