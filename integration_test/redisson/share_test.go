@@ -33,7 +33,7 @@ const (
 //
 // Of a fair lock they have equal shares, so one window of grants is enough. Of a plain one whoever asks
 // faster has more, and which side that is the machine decides. On a busy one the least of our clients, in
-// a process with the race detector, mostly had a half of a fair share in windows of 1200, but a fifth now
+// a process with the race detector, had 0.36 to 0.69 of a fair share in windows of 1200, but a fifth now
 // and then: more grants do not help where a whole process is kept from running. So there is to be one
 // window among six in which nobody has less. And in all of them together none of Redisson's has, which
 // is what ours have the defence Guests for.
