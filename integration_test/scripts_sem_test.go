@@ -388,31 +388,31 @@ var semPollRows = []row{
 	},
 }
 
-// ARGV: permits, command, claim, time to live of the token's key, until when, call.
+// ARGV: permits, command, claim, time to live of the token's key, until when, call, for how long it is repeated.
 var semSetRows = []row{
 	{
-		name: "more", script: lua.SemSet, args: "5 PUBLISH 2000 3600000 9000000000000000 call", before: threeBy9 + line8, reply: "1",
+		name: "more", script: lua.SemSet, args: "5 PUBLISH 2000 3600000 9000000000000000 call 0", before: threeBy9 + line8, reply: "1",
 		latched: latched{count: "1", stay: stays}, permitted: permitted{"u:h8=2000 " + all9 + " place:call=handed place:u:h8=handed"}, token: "clock", keep: 3600000,
 		fair: fair{listen: "permits:u permits", told: "permits:u:h8/2000 permits:1"}, cut: "change(tonumber(ARGV[1]) - all())", paste: "change(1)",
 	},
 	{
-		name: "fewer than are out", script: lua.SemSet, args: "1 PUBLISH 2000 3600000 9000000000000000 call", before: threeBy9 + line8wide, reply: "1",
+		name: "fewer than are out", script: lua.SemSet, args: "1 PUBLISH 2000 3600000 9000000000000000 call 0", before: threeBy9 + line8wide, reply: "1",
 		latched: latched{count: "-2", stay: stays}, permitted: permitted{all9 + " place:call=handed"}, token: "5000", keep: 20000,
 		fair: fair{listen: "permits:u", told: "permits:u:h8/-"}, cut: "if wanted > free and wanted > all() then", paste: "if false then",
 	},
 	{
-		name: "nothing is known", script: lua.SemSet, args: "5 PUBLISH 2000 3600000 9000000000000000 call", reply: "1",
+		name: "nothing is known", script: lua.SemSet, args: "5 PUBLISH 2000 3600000 9000000000000000 call 0", reply: "1",
 		latched: latched{count: "5", stay: stays}, permitted: permitted{"place:call=handed"},
 		cut: "call('SET', name, free, 'PX', remembered)", paste: "call('SET', name, free)",
 	},
 	{
-		name: "another has set another number since", script: lua.SemSet, args: "5 PUBLISH 2000 3600000 9000000000000000 call",
+		name: "another has set another number since", script: lua.SemSet, args: "5 PUBLISH 2000 3600000 9000000000000000 call 0",
 		before: threeBy9 + "; ZADD PLACES LAPSED call; PEXPIRE PLACES 60000", reply: "1", latched: latched{count: "0", stay: stays},
 		permitted: permitted{all9 + " place:call=handed"}, token: "5000", keep: 20000,
 		cut: "if not call('ZSCORE', places, this) then", paste: "if true then",
 	},
 	{
-		name: "too late", script: lua.SemSet, args: "5 PUBLISH 2000 3600000 1000000000000000 call", before: threeBy9, reply: "-2 clock",
+		name: "too late", script: lua.SemSet, args: "5 PUBLISH 2000 3600000 1000000000000000 call 0", before: threeBy9, reply: "-2 clock",
 		same: true, cut: "#limit == #clock and limit < clock", paste: "false",
 	},
 	{

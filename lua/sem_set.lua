@@ -3,11 +3,12 @@
 -- KEYS  see part/permits.lua
 -- ARGV  1 how many   2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the token's key, ms
 --       5 until when this may be executed, us by the server's clock   6 this call, so that a repeat of it is known; without a colon
+--       7 for how long it may be repeated, ms
 -- Reply {1}           set
 --       {1, error}    set, but what is free could not be handed out, or that could not be told
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
 -- Atomic, and harmless when repeated: also where another call has set another number since, for which this is remembered among the
--- places, for longer than it may be executed. Those that are out stay out, also if there are more of them.
+-- places, for longer than it may be repeated and executed. Those that are out stay out, also if there are more of them.
 
 -- include permits
 
@@ -19,8 +20,9 @@ call('ZREMRANGEBYSCORE', places, '(' .. silence - now, '(0')
 if not call('ZSCORE', places, this) then
   local left = call('PTTL', places)
   change(tonumber(ARGV[1]) - all())
-  call('ZADD', places, -now, this)
-  local ends = left >= 4 * silence or redis.pcall('PEXPIRE', places, 4 * silence)
+  local more = tonumber(ARGV[7])
+  call('ZADD', places, -now - more, this) -- as if it were called as late as that: what is older than a silence is forgotten
+  local ends = left >= 4 * silence + more or redis.pcall('PEXPIRE', places, 4 * silence + more)
   if type(ends) == 'table' then
     call('ZREM', places, this) -- which must not stay without an end
     return ends

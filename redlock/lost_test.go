@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -63,9 +64,14 @@ func TestVisitedHoldIsLost(t *testing.T) {
 				_, h := visited(t, lapse, masters...)
 				cause := awaitEnd(t, h)
 				require.ErrorIs(t, cause, holdfast.ErrLost)
-				for _, i := range masters {
-					require.Regexp(t, fmt.Sprintf(`others may have held it at .*%d \(`, i+1), cause.Error())
+				var named []int // a majority is enough; a slow master is not waited for
+				for i := range 5 {
+					if regexp.MustCompile(fmt.Sprintf(`others may have held it at .*%d \(`, i+1)).MatchString(cause.Error()) {
+						named = append(named, i)
+					}
 				}
+				require.Subset(t, masters, named)
+				require.GreaterOrEqual(t, len(named), 3, cause)
 				require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
 			})
 		}

@@ -123,8 +123,8 @@ func (p *protocol) Recount(owner string, _ int, lease time.Duration) lua.Call {
 func (p *protocol) State() lua.Call { return p.call(lua.SemState) }
 
 // set says how many permits there are. Replies: Done, with the reason as text if waiters could not be told; or Late. this names
-// the call, and until is until when it may be executed.
-func (p *protocol) set(permits int, publish string, until int64, this string) lua.Call {
+// the call, until is until when it may be executed, and more for how long it may be repeated, ms.
+func (p *protocol) set(permits int, publish string, until int64, this string, more int64) lua.Call {
 	return lua.SemSet.Call(append(p.boxed[:len(p.boxed):len(p.boxed)], permits, kind.Publish(publish), claimMillis, keepMillis,
-		until, this)...)
+		until, this, more)...)
 }

@@ -58,6 +58,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -188,9 +189,10 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 		return s.fail(op, err)
 	}
 	c := s.base.Client
+	more := kind.Millis(2*c.Session().Budget()) + 10_000               // Query repeats it for the budget; it may come later still
 	this := "set " + strings.ReplaceAll(c.NewOwnerID(false), ":", " ") // not the name of an owner
 	o, err := s.base.Query(ctx, engine.Changes, func(publish string) lua.Call {
-		return s.wire.set(permits, publish, c.Server().Clock.Limit(), this)
+		return s.wire.set(permits, publish, c.Server().Clock.Limit(), this, more)
 	})
 	if err == nil && o.Reply.Text(0) != "" {
 		err = engine.Unheard(s.base, o.Reply.Text(0))

@@ -167,10 +167,10 @@ func (w *worker) start(o order) error {
 }
 
 // startQuorum takes a lock that a majority of masters grants. That they do not answer is told soon,
-// because the demo shows it.
+// because the demo shows it, but not so soon that masters of a busy machine seem to be dead.
 func (w *worker) startQuorum(o order) error {
 	for _, address := range o.Masters {
-		if err := w.connect(address, &holdfast.Options{Lease: o.Lease, RetryBudget: quorumLease / 4}); err != nil {
+		if err := w.connect(address, &holdfast.Options{Lease: o.Lease, RetryBudget: quorumLease}); err != nil {
 			return err
 		}
 	}

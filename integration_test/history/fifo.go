@@ -153,6 +153,8 @@ func inCompany(ops []Op, w wait) bool {
 // it may take to say that one has left.
 func (w *wait) overtaken(by Op, slack time.Duration) bool {
 	switch {
+	case by.tokenless():
+		return false // it knows no queue
 	case w.op.granted() && w.op.Of == Permits && w.again:
 		return false // nobody knows when it was handed them
 	case w.op.granted():

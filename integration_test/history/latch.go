@@ -19,7 +19,7 @@ const (
 	setIt     step = 200 + iota // open -> set
 	isSet                       // set already
 	countIt                     // one less, and so many are left
-	countOnce                   // one less; what it said was of a repeat, and later
+	countOnce                   // one less; what it said was of a repeat, and later, or nothing
 	maybeSet                    // open -> set, or nothing
 	maybeOne                    // one less, or nothing
 	openIt                      // set -> open
@@ -100,7 +100,7 @@ func latchSteps(ops []Op, c Config) (list []porcupine.Operation) {
 			}
 		case o.Kind == CountDown && unknown:
 			add(maybeOne, o, Forever)
-		case o.Kind == CountDown && o.Result == OK && repeated:
+		case o.Kind == CountDown && o.Result == OK && (repeated || o.Depth < 0):
 			add(countOnce, o, o.Return)
 		case o.Kind == CountDown && o.Result == OK:
 			add(countIt, o, o.Return)
@@ -154,7 +154,7 @@ func Sleepers(ops []Op, c Config) (found []Violation) {
 func opened(ops []Op, c Config) (list []Window) {
 	for _, o := range ops {
 		zero := o.Kind == CountDown || o.Kind == Look
-		if o.Result != OK || zero && o.Depth > 0 || !zero && o.Kind != Delete && o.Kind != Wait {
+		if o.Result != OK || zero && o.Depth != 0 || !zero && o.Kind != Delete && o.Kind != Wait {
 			continue
 		}
 		w := Window{o.Return, Forever}

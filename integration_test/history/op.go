@@ -89,12 +89,14 @@ type Op struct {
 	Asked string `json:"asked,omitempty"`
 	Token uint64 `json:"token,omitempty"`
 	// State: the hold count. Permits: how many are asked for, or had; of a State without an Owner, how
-	// many are free. Latches: the count
+	// many are free. Latches: the count; -1: it was not told
 	Depth int    `json:"depth,omitempty"`
 	Total int    `json:"total,omitempty"` // Permits: how many there are
 	Value string `json:"value,omitempty"` // Elections: what a candidate says of itself
 	Seen  string `json:"seen,omitempty"`  // State: the owner that the server named
 	Last  bool   `json:"last,omitempty"`  // Unlock: of the owner's last hold
+	// by a client of Redisson's, which goes before others that wait, and whose permits have no tokens
+	Guest bool `json:"guest,omitempty"`
 	// it ended by the panic of a hook, or of one whose command travelled with another's
 	Panic  bool `json:"panic,omitempty"`
 	Handed bool `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server
@@ -119,6 +121,9 @@ type Op struct {
 
 // granted reports whether the operation got its owner a new grant.
 func (o *Op) granted() bool { return (o.Kind == Lock || o.Kind == Try) && o.Result == OK }
+
+// tokenless reports whether it got a grant of a kind that has no tokens.
+func (o *Op) tokenless() bool { return o.Guest && o.Of == Permits && o.Token == 0 }
 
 // trusted is when a hold stopped being one, as far as the end of it tells: at its deadline, if
 // nobody looked until later.

@@ -42,10 +42,10 @@ func (s permits) step(i input) (bool, any) {
 	n := s.out.count(id)
 	switch i.step {
 	case grant:
-		if n > 0 || s.out.sum()+o.Depth > s.total || o.Token <= s.token {
+		if n > 0 || s.out.sum()+o.Depth > s.total || o.Token <= s.token && !o.tokenless() {
 			return false, s
 		}
-		s.out, s.token = s.out.with(id, o.Depth), o.Token
+		s.out, s.token = s.out.with(id, o.Depth), max(s.token, o.Token)
 	case refuse:
 		return s.out.sum()+o.Total > s.total, s
 	case release:

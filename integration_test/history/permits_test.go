@@ -25,6 +25,11 @@ func (s *sem) take(owner string, token uint64, n int) *sem {
 func (s *sem) give(owner string, token uint64) *sem {
 	return s.op(Op{Kind: Unlock, Owner: owner, Token: token, Last: true})
 }
+
+// guest takes permits as a client of Redisson's, which gets no token.
+func (s *sem) guest(owner string, n int) *sem {
+	return s.op(Op{Kind: Lock, Owner: owner, Depth: n, Total: n, Guest: true})
+}
 func (s *sem) set(n int) *sem { return s.op(Op{Kind: Set, Total: n}) }
 func (s *sem) state(free, of int, last bool) *sem {
 	return s.op(Op{Kind: State, Depth: free, Total: of, Last: last})
@@ -43,7 +48,14 @@ func permitChecks(s *sem, faults ...Window) (failed []string) {
 
 func TestGoodPermits(t *testing.T) {
 	for what, s := range map[string]*sem{
-		"together":    new(sem).take("a", 1, 1).take("b", 2, 2).give("a", 1).take("c", 3, 1).give("b", 2).state(2, 3, false),
+		"together": new(sem).take("a", 1, 1).take("b", 2, 2).give("a", 1).take("c", 3, 1).give("b", 2).state(2, 3, false),
+		"guests":   new(sem).guest("a", 1).take("b", 1, 1).guest("c", 1).give("b", 1).give("a", 0).take("d", 2, 2),
+		"a guest that passes": new(sem).take("a", 1, 2).
+			op(Op{Client: 1, Actor: 1, Kind: Queue, Owner: "b", Call: 4, Return: 5}).
+			op(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "b", Token: 3, Depth: 2, Total: 2, Call: 3, Return: 60}).
+			op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Depth: 1, Total: 1, Guest: true, Call: 6, Return: 8}).
+			op(Op{Client: 2, Actor: 2, Kind: Unlock, Owner: "c", Last: true, Guest: true, Call: 50, Return: 51}).
+			op(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Call: 50, Return: 59}),
 		"refused":     new(sem).take("a", 1, 2).op(Op{Kind: Try, Total: 2, Result: Denied}).give("a", 1).state(3, 3, true),
 		"too many":    new(sem).op(Op{Kind: Lock, Total: 4, Result: Refused, Error: "HOLDFAST_PERMITS"}),
 		"more":        new(sem).set(4).take("a", 1, 4),
@@ -72,6 +84,9 @@ func TestBadPermits(t *testing.T) {
 		{"not all", []string{"permits"}, new(sem).op(Op{Kind: Lock, Owner: "a", Token: 1, Depth: 1, Total: 2})},
 		{"a token twice", []string{"linearizability", "tokens"}, new(sem).take("a", 1, 1).take("b", 1, 1)},
 		{"an old token", []string{"linearizability", "tokens"}, new(sem).take("a", 2, 1).take("b", 1, 1)},
+		{"too many with a guest's", []string{"permits", "linearizability"}, new(sem).guest("a", 2).take("b", 1, 2)},
+		{"a guest that has too many", []string{"permits", "linearizability"}, new(sem).take("b", 1, 2).guest("a", 2)},
+		{"no token, and no guest", []string{"linearizability", "tokens"}, new(sem).take("a", 0, 1)},
 		{"refused while enough are free", []string{"linearizability"}, new(sem).take("a", 1, 1).
 			op(Op{Kind: Try, Total: 2, Result: Denied})},
 		{"refused as too many", []string{"linearizability"},

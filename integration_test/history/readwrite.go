@@ -133,7 +133,7 @@ func Turns(ops []Op, c Config) (found []Violation) {
 				continue // what it sent before may come late, and take the place away
 			}
 			for _, r := range ops {
-				if !r.granted() || !r.Shared || r.Call <= from || after(r.Return, c.Slack) >= to || meetsWrite(all, q, r) ||
+				if !r.granted() || !r.Shared || r.Guest || r.Call <= from || after(r.Return, c.Slack) >= to || meetsWrite(all, q, r) ||
 					c.unseenWrite(ops, r.Call, r.Return) ||
 					slices.ContainsFunc(ops, func(o Op) bool { return o.Kind == Wipe && o.Return >= from && o.Call <= to }) {
 					continue

@@ -126,6 +126,7 @@ func TestTurns(t *testing.T) {
 	}{
 		{"came later", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}), true},
 		{"did not wait", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Try, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}), true},
+		{"a guest", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Guest: true, Call: 6, Return: 50}), false},
 		{"came before", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 5, Return: 50}), false},
 		{"in the writer's last moment", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 90}), false},
 		{"somebody wrote", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}).

@@ -38,6 +38,9 @@ func Tokens(ops []Op) (found []Violation) {
 		seen := make(map[uint64]Op)
 		var grants []Op // by return
 		for _, t := range tenures(ops, 0) {
+			if t.op.tokenless() {
+				continue
+			}
 			if other, twice := seen[t.op.Token]; twice {
 				found = append(found, Violation{"tokens", name, "granted twice", []Op{other, t.op}, nil})
 			}
@@ -46,7 +49,7 @@ func Tokens(ops []Op) (found []Violation) {
 		}
 		greatest, next := Op{}, 0 // of grants[:next]
 		for _, o := range ops {   // by call
-			if !o.granted() {
+			if !o.granted() || o.tokenless() {
 				continue
 			}
 			for ; next < len(grants) && grants[next].Return < o.Call; next++ {

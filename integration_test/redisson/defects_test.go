@@ -31,6 +31,8 @@ func TestDefectsOfRedisson(t *testing.T) {
 		{"F1: waiters behind a dead one ask without a pause", kinds[2], busy},
 		{"F2: waiters whose deadline passes lose their turn", kinds[2], brokenOrder},
 		{"F3: who is interrupted keeps its place", kinds[2], interrupted},
+		{"S1: who takes permits passes those who wait", kinds[0], passedBy},
+		{"L1: who waits for a latch that is deleted sleeps on", kinds[0], sleptOn},
 		{"P1: who gives up as it is handed the lock keeps it for a claim", kinds[2], gaveUp},
 	}
 	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {

@@ -11,7 +11,8 @@ import (
 )
 
 // TestSettings: what a fleet of Redisson's may have set differently, and the option of ours that
-// aligns with it: all kinds exclude, wait and wake both ways. Leases are longer than anybody waits.
+// aligns with it: all kinds exclude, wait and wake both ways. Leases are longer than anybody waits. In
+// the long run on the other versions too, of which the oldest knows no sharded channels.
 // Controls are TestClassicChannels and TestPrefixApart, without the options.
 func TestSettings(t *testing.T) {
 	rows := []struct {
@@ -25,9 +26,15 @@ func TestSettings(t *testing.T) {
 		{"both", topology.Cluster, Settings{Prefix: "{team}:", Sharded: "OFF"},
 			holdfast.Options{Prefix: "{team}:", ClassicPubSub: true}},
 	}
+	each := func(t *testing.T, kinds topology.Kind, test func(*testing.T, topology.Topology)) {
+		topology.Each(t, kinds, test)
+	}
+	if testing.Short() {
+		each = topology.EachLocal
+	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			topology.EachLocal(t, row.topologies, func(t *testing.T, top topology.Topology) {
+			each(t, row.topologies, func(t *testing.T, top topology.Topology) {
 				f := newFleetWith(t, top, row.theirs, row.ours)
 				tell := func(name string, k kind, run func(*story)) {
 					t.Run(name, func(t *testing.T) {

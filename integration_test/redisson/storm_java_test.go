@@ -24,7 +24,11 @@ import (
 //
 // Of its locks only RFencedLock has tokens, which the history needs. So it stands for RLock, whose
 // hash and messages are the same; and who was granted a fair lock takes the next token by hand
-// before the answer is sent.
+// before the answer is sent. So does who writes; who reads looks what the last one was.
+//
+// Of read-write locks it keeps clear of what goes wrong there: it does not read where it writes (W1,
+// W2, W3), waits for two seconds at a time (W4), and one that is to be killed neither enters twice to
+// write (W6) nor reads with a lease that is renewed, which would shorten those of others.
 type actor struct {
 	rec    *history.Recorder
 	now    func() int64 // its clock
@@ -34,8 +38,14 @@ type actor struct {
 	client int
 	number int
 	lease  time.Duration // the client's watchdog's
+	mortal bool          // it is to be killed
 	name   func(*rand.Rand) string
+	grants int // that it asked for, to tell them apart
+	over   int // attempts that waited for all of patient
 }
+
+// patient is for how long a thread waits at a time where messages may be missed.
+const patient = 2 * time.Second
 
 // run does rounds until ctx ends, or the process of the worker does.
 func (a *actor) run(ctx context.Context) {
@@ -54,13 +64,14 @@ func (a *actor) pause(mean time.Duration) {
 
 // grant is a lock that was granted.
 type grant struct {
-	name, kind string
-	token      uint64
-	plain      bool
-	deadline   int64 // until when it may be trusted; 0: as long as it is renewed
+	of       history.Op // what all operations of it have in common
+	kind     string
+	deadline int64 // until when it may be trusted; 0: as long as it is renewed
 }
 
 func isFair(name string) bool { return strings.HasPrefix(name, "fair") }
+
+func isReadWrite(name string) bool { return strings.HasPrefix(name, "rw") }
 
 // round locks and unlocks once. It is false if the worker has ended.
 func (a *actor) round() bool {
@@ -75,7 +86,7 @@ func (a *actor) round() bool {
 		case depth > 1 && a.rng.IntN(2) == 0:
 			depth--
 			ok = a.unlock(g, false)
-		case a.rng.IntN(2) == 0 && !g.plain: // a re-entry would make a renewed one of a plain lease
+		case a.rng.IntN(2) == 0 && !g.of.Plain && !(a.mortal && g.kind == "write"): // a re-entry would make a renewed one of a plain lease
 			depth++
 			ok = a.reenter(g)
 		default:
@@ -95,24 +106,7 @@ func (a *actor) round() bool {
 
 // lock makes one attempt of a random kind. No grant and true: the lock was not granted.
 func (a *actor) lock(name string) (*grant, bool) {
-	g := &grant{name: name, kind: "fenced"}
-	ask := Ask{Op: "lockAndGetToken", Name: name}
-	limited := "tryLockAndGetToken"
-	if isFair(name) {
-		g.kind, ask.Op, limited = "fair", "lockAndMark", "tryLockAndMark"
-	}
-	op := history.Op{Client: a.client, Actor: a.number, Name: name, Kind: history.Lock, Lease: int64(a.lease)}
-	switch a.rng.IntN(8) {
-	case 0, 1:
-		op.Kind, ask.Op = history.Try, limited
-	case 2, 3:
-		ask.Op, ask.Wait = limited, millis(20+a.rng.IntN(40))*millis(time.Millisecond)
-	case 4:
-		const lease = 12 * time.Second
-		ask.Op, ask.Wait, ask.Lease = limited, millis(patience()), millis(lease)
-		g.plain, op.Plain, op.Lease = true, true, int64(lease)
-	}
-	ask.Kind = g.kind
+	op, ask := a.attempt(name)
 	call := a.rec.Begin(op)
 	if isFair(name) && op.Kind == history.Lock {
 		defer a.places.ask(a, name)()
@@ -122,12 +116,18 @@ func (a *actor) lock(name string) (*grant, bool) {
 	if !ok {
 		return nil, false
 	}
+	if ask.Wait == millis(patient) && r.Text() == "" {
+		a.over++
+	}
 	token, err := strconv.ParseUint(r.Text(), 10, 64)
+	g := &grant{of: op, kind: ask.Kind}
+	g.of.Owner, g.of.Token, g.of.Lease = a.thread.Owner, token, 0
+	if op.Plain {
+		g.deadline = sent + op.Lease/100*99
+	}
 	call.End(func(o *history.Op) {
 		switch {
-		case r.Threw("RedisTimeoutException") && strings.Contains(r.Message, "subscription"):
-			// its time was over before it could listen: Redisson throws that in place of a refusal, and it
-			// has not got the lock
+		case tooLate(r):
 			o.Result, o.Error = history.Left, r.Err().Error()
 		case r.Class != "":
 			o.Result, o.Error = history.Unknown, r.Err().Error()
@@ -138,30 +138,71 @@ func (a *actor) lock(name string) (*grant, bool) {
 		case err != nil:
 			o.Result, o.Error = history.Unknown, err.Error()
 		default:
-			o.Result, o.Owner, o.Token = history.OK, a.thread.Owner, token
-			if g.plain {
-				g.deadline = sent + op.Lease/100*99
-			}
-			o.Deadline = g.deadline
+			o.Result, o.Owner, o.Token, o.Deadline = history.OK, a.thread.Owner, token, g.deadline
 		}
 	})
 	if token == 0 {
 		return nil, true
 	}
-	g.token = token
 	return g, true
 }
 
+// tooLate reports whether the time of an attempt was over before it could listen: Redisson throws that in
+// place of a refusal, and has not got the lock.
+func tooLate(r Reply) bool {
+	return r.Threw("RedisTimeoutException") && strings.Contains(r.Message, "subscription")
+}
+
+// attempt is one of a random kind.
+func (a *actor) attempt(name string) (op history.Op, ask Ask) {
+	op = history.Op{Client: a.client, Actor: a.number, Name: name, Kind: history.Lock, Lease: int64(a.lease)}
+	ask = Ask{Op: "lockAndGetToken", Kind: "fenced", Name: name}
+	limited := "tryLockAndGetToken"
+	if isFair(name) || isReadWrite(name) {
+		ask.Op, limited = "lockAndMark", "tryLockAndMark"
+	}
+	switch {
+	case isFair(name):
+		ask.Kind = "fair"
+	case isReadWrite(name):
+		a.grants++
+		op.Of, op.Guest, op.Grant, op.Shared = history.ReadWrite, true, a.grants, a.rng.IntN(3) > 0
+		ask.Kind = map[bool]string{true: "read", false: "write"}[op.Shared]
+		ask.Op, ask.Wait = limited, millis(patient)
+	}
+	plain := op.Shared && a.mortal
+	switch a.rng.IntN(8) {
+	case 0, 1:
+		op.Kind, ask.Op, ask.Wait = history.Try, limited, 0
+	case 2, 3:
+		ask.Op, ask.Wait = limited, millis(20+a.rng.IntN(40))*millis(time.Millisecond)
+	case 4:
+		plain = true
+		if !isReadWrite(name) {
+			ask.Op, ask.Wait = limited, millis(patience())
+		}
+	}
+	if plain {
+		op.Plain = true
+		if !a.mortal || !isReadWrite(name) {
+			op.Lease = int64(stormLease)
+		}
+		ask.Lease = millis(op.Lease)
+	}
+	return op, ask
+}
+
 func (a *actor) op(kind history.Kind, g *grant) history.Op {
-	return history.Op{Client: a.client, Actor: a.number, Name: g.name, Kind: kind, Owner: a.thread.Owner, Token: g.token,
-		Plain: g.plain}
+	o := g.of
+	o.Kind = kind
+	return o
 }
 
 func (a *actor) reenter(g *grant) bool {
 	op := a.op(history.Reenter, g)
 	op.Lease = int64(a.lease)
 	call := a.rec.Begin(op)
-	r, ok := a.do(Ask{Op: "lock", Kind: g.kind, Name: g.name})
+	r, ok := a.do(Ask{Op: "lock", Kind: g.kind, Name: op.Name})
 	if ok {
 		call.End(func(o *history.Op) { note(o, r) })
 	}
@@ -170,8 +211,9 @@ func (a *actor) reenter(g *grant) bool {
 
 // look asks for the hold count, which counts while the hold is trusted.
 func (a *actor) look(g *grant) bool {
-	call := a.rec.Begin(a.op(history.State, g))
-	r, ok := a.do(Ask{Op: "holdCount", Kind: g.kind, Name: g.name})
+	op := a.op(history.State, g)
+	call := a.rec.Begin(op)
+	r, ok := a.do(Ask{Op: "holdCount", Kind: g.kind, Name: op.Name})
 	if ok {
 		call.End(func(o *history.Op) {
 			note(o, r)
@@ -185,10 +227,15 @@ func (a *actor) look(g *grant) bool {
 }
 
 func (a *actor) unlock(g *grant, last bool) bool {
+	return a.giveBack(g, last, Ask{Op: "unlock", Kind: g.kind, Name: g.of.Name})
+}
+
+// giveBack ends a hold by a command.
+func (a *actor) giveBack(g *grant, last bool, ask Ask) bool {
 	op := a.op(history.Unlock, g)
 	op.Last, op.Deadline = last, g.deadline
 	call := a.rec.Begin(op)
-	r, ok := a.do(Ask{Op: "unlock", Kind: g.kind, Name: g.name})
+	r, ok := a.do(ask)
 	if ok {
 		call.End(func(o *history.Op) {
 			note(o, r)
@@ -205,7 +252,7 @@ func note(o *history.Op, r Reply) {
 	switch {
 	case r.Class == "":
 		o.Result = history.OK
-	case r.Threw("IllegalMonitorStateException"):
+	case r.Threw("IllegalMonitorStateException"), o.Of == history.Permits && r.Threw("IllegalArgumentException"):
 		o.Result, o.Error = history.Lost, r.Err().Error()
 	default:
 		o.Result, o.Error = history.Unknown, r.Err().Error()

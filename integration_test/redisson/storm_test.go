@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,9 +37,10 @@ const (
 	stormSlack = 2 * time.Second
 )
 
-// TestStorm: clients of both sides lock and unlock the same names at random, plain and fair ones, for
-// a minute on one server, and for ten seconds behind Sentinel and in a cluster. In the middle a
-// process of Redisson's is killed. Their history is checked like all others.
+// TestStorm: clients of both sides use the same names at random, plain, fair and read-write locks,
+// semaphores and latches, for a minute on one server, and for ten seconds behind Sentinel and in a
+// cluster. In the middle a process of Redisson's is killed. Their history is checked like all others,
+// and the checks refuse one of them when it is changed.
 func TestStorm(t *testing.T) {
 	topology.EachLocal(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		duration := 10 * time.Second
@@ -50,31 +52,53 @@ func TestStorm(t *testing.T) {
 		found := history.Check(ops, st.config())
 		history.Report(t, found, "go test -race -run "+t.Name()+" ./redisson")
 		ours, theirs := st.count(t, ops)
+		readers, takers := overtook(ops)
 		t.Logf("proof: redisson: %s, %s: %d operations, %d grants of Holdfast's and %d of Redisson's, %d of these "+
-			"perhaps of a lock that it had been handed as its wait was over, %d hand-overs that a live thread did not take in "+
-			"time, %d violations", duration, top.Name(), len(ops), ours, theirs, st.takeUps, len(st.places.lapsed), len(found))
+			"perhaps of a lock that it had been handed as its wait was over (P1), %d clients of which a live thread did not take in "+
+			"time what it was handed (P2), %d of readers that passed a writer (W5), %d of permits past others that waited (S1), %d "+
+			"waits of two seconds that were over (W4), %d violations", duration, top.Name(), len(ops), ours, theirs, st.takeUps,
+			len(st.places.lapsed), readers, takers, st.over(), len(found))
+		if top.Kind() == topology.Sentinel { // one storm is enough, and this one is short
+			st.refuses(t, ops)
+		}
 	})
 }
 
-// TestStormControl: clients of ours that take no notice of Redisson's holders are found out by the
-// history.
+// TestStormControl: clients of ours that take no notice of Redisson's holders, and of how many permits
+// there are, and count twice, are found out by the history of each kind.
 func TestStormControl(t *testing.T) {
 	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {
-		st := newStorm(t, top, mutant.Hook(lua.Acquire, "if fields > 0 then\n", "if fields > 0 and call('HGETALL', name)[1]:find(':h') then\n"))
-		found := history.Check(st.rage(t, 3*time.Second), st.config())
-		require.NotEmpty(t, found)
+		st := newStorm(t, top, mutant.Hook(lua.Acquire, "if fields > 0 then\n", "if fields > 0 and call('HGETALL', name)[1]:find(':h') then\n"),
+			mutant.Hook(lua.RwRead, "if mode ~= 'read' and not held[3] then\n",
+				"if mode ~= 'read' and not held[3] and (not mode or table.concat(call('HKEYS', name)):find(':h')) then\n"),
+			mutant.Hook(lua.SemAcquire, "if n <= free and (not first or first == owner) then\n", "if not first or first == owner then\n"),
+			mutant.Hook(lua.LatchCount, "left = call('DECR', name)", "call('DECR', name) left = call('DECR', name)"))
+		found := history.Check(st.rage(t, 5*time.Second), st.config())
+		for prefix, checks := range map[string][]string{
+			"plain":   {"exclusion", "linearizability"},
+			"rw":      {"exclusion", "linearizability"},
+			"permits": {"permits", "linearizability"},
+			"latch":   {"linearizability"},
+		} {
+			for _, check := range checks {
+				require.True(t, slices.ContainsFunc(found, func(v history.Violation) bool {
+					return strings.HasPrefix(v.Name, prefix) && v.Check == check
+				}), "%s: %s", prefix, check)
+			}
+		}
 	})
 }
 
 // storm is what happens to a few names.
 type storm struct {
-	names     []string
 	recorders []*history.Recorder
 	faults    []history.Window
 	goActors  func(ctx context.Context, group *sync.WaitGroup)
-	actors    []*actor
+	actors    []theirs
 	mortal    *Worker
-	doomed    []*actor
+	doomed    []theirs
+	fatal     *history.Recorder // the doomed's
+	ours      *holdfast.Client  // one of them
 	places    *places
 	rdb       redis.UniversalClient
 	now       func() int64
@@ -91,14 +115,13 @@ func newStorm(t *testing.T, top topology.Topology, hooks ...redis.Hook) *storm {
 	t.Helper()
 	start := time.Now()
 	st := &storm{
-		names:  []string{"plain:a", "plain:b", "plain:c", "fair:a", "fair:b", "fair:c"},
 		places: &places{pending: map[string]*pendingPlace{}, lapsed: map[int][]history.Window{}}, rdb: top.Admin(t),
 		now: func() int64 { return int64(time.Since(start)) },
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	source := func(n int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(n))) }
-	var run []*workload.Actor
+	var run []runner
 	for client := range 2 {
 		rdb := top.Connect(t)
 		rdb.AddHook(workload.Places{}) // the first: others change scripts
@@ -112,24 +135,32 @@ func newStorm(t *testing.T, top topology.Topology, hooks ...redis.Hook) *storm {
 		for n := range threads {
 			run = append(run, workload.New(st.workload(c), rec, oursFirst+client, n, source(10*client+n)))
 		}
+		run = append(run, st.kinds(c, rec, oursFirst+client, func(n int) *rand.Rand { return source(1000 + 100*client + n) })...)
+		st.ours = c
 	}
 	st.goActors = func(ctx context.Context, group *sync.WaitGroup) {
 		for _, a := range run {
 			group.Go(func() { a.Run(ctx) })
 		}
 	}
-	for client := range 2 {
-		c := Shared(t).Connect(t, top, Settings{Watchdog: millis(stormLease)})
-		st.actors = append(st.actors, st.of(t, c, theirsFirst+client, source)...)
-	}
-	real, lock := st.actors[0].thread, Ask{Op: "lock", Kind: kinds[0].theirs, Name: "real"}
-	require.NoError(t, real.Do(t, lock).Err())
+	c := Shared(t).Connect(t, top, Settings{Watchdog: millis(stormLease)})
+	st.isRedisson(t, c)
+	st.of(t, c, theirsFirst, source)
+	st.of(t, Shared(t).Connect(t, top, Settings{Watchdog: millis(stormLease)}), theirsFirst+1, source)
+	st.mortal = Start(t)
+	st.of(t, st.mortal.Connect(t, top, Settings{Watchdog: millis(stormLease / 4)}), doomedClient, source)
+	return st
+}
+
+// isRedisson checks that a client locks something, and has it set what the storm needs.
+func (st *storm) isRedisson(t *testing.T, c *Client) {
+	t.Helper()
+	j, lock := c.Thread(t), Ask{Op: "lock", Kind: kinds[0].theirs, Name: "real"}
+	require.NoError(t, j.Do(t, lock).Err())
 	require.Equal(t, int64(1), st.rdb.Exists(t.Context(), lock.Name).Val(), "it is Redisson")
 	lock.Op = "unlock"
-	require.NoError(t, real.Do(t, lock).Err())
-	st.mortal = Start(t)
-	st.doomed = st.of(t, st.mortal.Connect(t, top, Settings{Watchdog: millis(stormLease / 4)}), doomedClient, source)
-	return st
+	require.NoError(t, j.Do(t, lock).Err())
+	st.set(t, st.ours, j)
 }
 
 func (st *storm) recorder() *history.Recorder {
@@ -139,21 +170,39 @@ func (st *storm) recorder() *history.Recorder {
 }
 
 // of makes the actors of a client of Redisson's.
-func (st *storm) of(t *testing.T, c *Client, number int, source func(int) *rand.Rand) (all []*actor) {
+func (st *storm) of(t *testing.T, c *Client, number int, source func(int) *rand.Rand) {
 	t.Helper()
 	rec := st.recorder()
-	lease := stormLease
-	if number == doomedClient {
+	mortal, lease := number == doomedClient, stormLease
+	if mortal {
 		lease /= 4
 	}
-	for n := range threads {
-		all = append(all, &actor{rec: rec, now: st.now, places: st.places, rng: source(100*number + n), thread: c.Thread(t),
-			client: number, number: n, lease: lease, name: st.name})
+	n := 0
+	start := func(name func(*rand.Rand) string) actor {
+		n++
+		return actor{rec: rec, now: st.now, places: st.places, rng: source(100*number + n), thread: c.Thread(t),
+			client: number, number: n, lease: lease, mortal: mortal, name: name}
 	}
-	return all
+	var all []theirs
+	for range threads {
+		one := start(anyOf(lockNames))
+		all = append(all, &one)
+	}
+	if all = append(all, javaKinds(start)...); mortal {
+		st.doomed, st.fatal = all, rec
+		return
+	}
+	st.actors = append(st.actors, all...)
 }
 
-func (st *storm) name(rng *rand.Rand) string { return st.names[rng.IntN(len(st.names))] }
+// over is how often threads of Redisson's waited for all of their time where they do so for that of
+// a message that is missed.
+func (st *storm) over() (n int) {
+	for _, a := range append(st.actors, st.doomed...) {
+		n += a.gaveUp()
+	}
+	return n
+}
 
 // workload is what ours do.
 func (st *storm) workload(c *holdfast.Client) workload.Config {
@@ -164,7 +213,7 @@ func (st *storm) workload(c *holdfast.Client) workload.Config {
 			}
 			return rlock.New(c, name)
 		},
-		Name: st.name, Think: 40 * time.Millisecond, Hold: 2 * time.Millisecond, Wait: 10 * time.Millisecond,
+		Name: anyOf(lockNames), Think: 40 * time.Millisecond, Hold: 2 * time.Millisecond, Wait: 10 * time.Millisecond,
 		Lease: stormLease, Leases: []time.Duration{0, 15 * time.Second}, Extends: []time.Duration{20 * time.Second},
 		Plain: 8, Patience: Patience, Now: st.now,
 	}
@@ -184,7 +233,7 @@ func (st *storm) rage(t *testing.T, duration time.Duration) []history.Op {
 	defer enough()
 	var group, ours, watch sync.WaitGroup
 	watching, stop := context.WithCancel(t.Context())
-	watch.Go(func() { st.places.watch(watching, st.rdb, st.names[3:]) })
+	watch.Go(func() { st.places.watch(watching, st.rdb, fairNames) })
 	st.goActors(going, &ours)
 	for _, a := range append(st.actors, st.doomed...) {
 		group.Go(func() { a.run(ctx) })
@@ -192,7 +241,7 @@ func (st *storm) rage(t *testing.T, duration time.Duration) []history.Op {
 	half := time.NewTimer(duration / 2)
 	defer half.Stop()
 	<-half.C
-	call := st.doomed[0].rec.Begin(history.Op{Kind: history.Crash, Client: doomedClient})
+	call := st.fatal.Begin(history.Op{Kind: history.Crash, Client: doomedClient})
 	from := st.now()
 	st.mortal.Kill()
 	call.End(func(o *history.Op) { o.Result = history.OK })
@@ -210,10 +259,11 @@ func (st *storm) rage(t *testing.T, duration time.Duration) []history.Op {
 	ours.Wait()
 	stop()
 	watch.Wait()
+	st.census(t, st.ours)
 	var histories [][]history.Op
 	for i, r := range st.recorders {
 		ops := r.Ops()
-		if i >= theirsFirst {
+		if i >= theirsFirst && i <= doomedClient {
 			st.takeUps += takeUps(ops)
 		}
 		histories = append(histories, ops)
@@ -229,7 +279,7 @@ func (st *storm) config() history.Config {
 	}
 	return history.Config{Lease: 20 * time.Second, Bound: stormBound, Recovery: stormRecovery, Faults: st.faults,
 		Local: local, Place: stormPlace, Claim: claim,
-		Slack: stormSlack, Late: time.Second}
+		Slack: stormSlack, Late: time.Second, Permits: stormPermits}
 }
 
 // count counts the grants of both sides, and checks that both had their share of every name.
@@ -243,14 +293,15 @@ func (st *storm) count(t *testing.T, ops []history.Op) (ours, theirs int) {
 			side = "theirs"
 		}
 		switch {
-		case (o.Kind == history.Lock || o.Kind == history.Try) && o.Result == history.OK:
+		case (o.Kind == history.Lock || o.Kind == history.Try || o.Kind == history.CountDown) && o.Result == history.OK:
 			seen[side]++
 			seen[side+" "+o.Name]++
+		case o.Kind == history.Queue && strings.Contains(o.Error, "HOLDFAST_PERMITS"): // who wants more than there are is told so
 		case o.Result == history.Unknown && o.Error != "" && !strings.Contains(o.Error, "context"): // which the storm's end ends
 			failed[side+" "+string(o.Kind)+": "+o.Error]++
 		}
 	}
-	for _, name := range st.names {
+	for _, name := range slices.Concat(lockNames, rwNames, permitNames, latchNames) {
 		require.Positive(t, seen["ours "+name], name)
 		require.Positive(t, seen["theirs "+name], name)
 	}

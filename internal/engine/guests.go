@@ -39,15 +39,16 @@ func (s *guests) note(key queue.Key, owner string) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	_, known := s.seen[key]
 	for old, at := range s.seen {
-		if len(s.seen) < maxGuests {
+		if known || len(s.seen) < maxGuests {
 			break
 		}
 		if now.Sub(at) > guestFor {
 			delete(s.seen, old)
 		}
 	}
-	if s.seen == nil || len(s.seen) >= maxGuests {
+	if s.seen == nil || !known && len(s.seen) >= maxGuests {
 		s.seen = make(map[queue.Key]time.Time)
 	}
 	s.seen[key] = now

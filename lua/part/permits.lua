@@ -23,7 +23,7 @@
 -- A negative deadline is none. It is that of an owner that was handed its permits, until it gives them back or has asked for them, or
 -- of a client of which such an owner let its lease end: its other waiters are passed over until it is heard of again, so one that is
 -- dead or stopped costs a claim for each permit, and not one for each waiter. The number is the time of that. So are calls that set
--- the number of permits, under names that no owner has, until they cannot come again.
+-- the number of permits, under names that no owner has, until they cannot come again: their number is when they may last be repeated.
 --
 -- Work: a script looks at a bounded number of places and permits, or takes those that it looks at away for good, and else does what
 -- grows with the permits that it grants or gives back.
@@ -114,7 +114,7 @@ local function sweep(enough)
         if id and call('ZREM', places, owner) == 1 then
           call('ZREMRANGEBYSCORE', places, '(' .. silence - now, '(0')
           call('ZADD', places, -now, id)
-          call('PEXPIRE', places, 4 * silence)
+          if call('PTTL', places) < 4 * silence then call('PEXPIRE', places, 4 * silence) end
         end
       end
       change(#ended)
@@ -206,7 +206,8 @@ local function enqueue(owner, n, place)
   -- Not each time. The queue is never there without the other two for longer: each is made with the first place or later, and all
   -- are put off together.
   if call('PTTL', queue) < 2 * place then
-    for _, key in ipairs({queue, places, wants}) do call('PEXPIRE', key, 4 * place) end
+    for _, key in ipairs({queue, wants}) do call('PEXPIRE', key, 4 * place) end
+    if call('PTTL', places) < 4 * place then call('PEXPIRE', places, 4 * place) end -- it may have to know calls for longer
   elseif n > 1 and call('PTTL', wants) < 0 then
     call('PEXPIRE', wants, 4 * place)
   end

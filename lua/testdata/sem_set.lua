@@ -3,11 +3,12 @@
 -- KEYS  see part/permits.lua
 -- ARGV  1 how many   2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the token's key, ms
 --       5 until when this may be executed, us by the server's clock   6 this call, so that a repeat of it is known; without a colon
+--       7 for how long it may be repeated, ms
 -- Reply {1}           set
 --       {1, error}    set, but what is free could not be handed out, or that could not be told
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
 -- Atomic, and harmless when repeated: also where another call has set another number since, for which this is remembered among the
--- places, for longer than it may be executed. Those that are out stay out, also if there are more of them.
+-- places, for longer than it may be repeated and executed. Those that are out stay out, also if there are more of them.
 
 local call = redis.call
 local name, permits, tokens, queue, places, wants, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
@@ -96,7 +97,7 @@ local function sweep(enough)
         if id and call('ZREM', places, owner) == 1 then
           call('ZREMRANGEBYSCORE', places, '(' .. silence - now, '(0')
           call('ZADD', places, -now, id)
-          call('PEXPIRE', places, 4 * silence)
+          if call('PTTL', places) < 4 * silence then call('PEXPIRE', places, 4 * silence) end
         end
       end
       change(#ended)
@@ -191,7 +192,8 @@ local function enqueue(owner, n, place)
   -- Not each time. The queue is never there without the other two for longer: each is made with the first place or later, and all
   -- are put off together.
   if call('PTTL', queue) < 2 * place then
-    for _, key in ipairs({queue, places, wants}) do call('PEXPIRE', key, 4 * place) end
+    for _, key in ipairs({queue, wants}) do call('PEXPIRE', key, 4 * place) end
+    if call('PTTL', places) < 4 * place then call('PEXPIRE', places, 4 * place) end -- it may have to know calls for longer
   elseif n > 1 and call('PTTL', wants) < 0 then
     call('PEXPIRE', wants, 4 * place)
   end
@@ -300,8 +302,9 @@ call('ZREMRANGEBYSCORE', places, '(' .. silence - now, '(0')
 if not call('ZSCORE', places, this) then
   local left = call('PTTL', places)
   change(tonumber(ARGV[1]) - all())
-  call('ZADD', places, -now, this)
-  local ends = left >= 4 * silence or redis.pcall('PEXPIRE', places, 4 * silence)
+  local more = tonumber(ARGV[7])
+  call('ZADD', places, -now - more, this) -- as if it were called as late as that: what is older than a silence is forgotten
+  local ends = left >= 4 * silence + more or redis.pcall('PEXPIRE', places, 4 * silence + more)
   if type(ends) == 'table' then
     call('ZREM', places, this) -- which must not stay without an end
     return ends

@@ -57,6 +57,7 @@ var (
 	Look      Switch // after a while the holder asks the server whether others want the lock
 	LetGo     Switch // and then its client lets them go first
 	Turns     Switch // each of them
+	Guests    Switch // where clients of Redisson compete a turn is one grant
 	HeadStart Switch // for as long as one who is far away needs
 	Half      Switch // a lease that is half over is not handed on
 	Believes  Switch // "not held" is not believed while a command is out that may have released the lock

@@ -226,7 +226,7 @@ func (r *replay) step() string {
 		sent = call(lua.SemJoin, behind(texts, place, "9000000000000000", claim, "PUBLISH", keep)...)
 	case n < 54:
 		what, want, sent = "set", r.model.set(e, e.permits), call(lua.SemSet, "PUBLISH", claim, keep, "9000000000000000",
-			"set "+strconv.Itoa(len(r.steps)))
+			"set "+strconv.Itoa(len(r.steps)), 0)
 	default:
 		what = r.elsewise(n)
 		r.steps = append(r.steps, what)

@@ -9,6 +9,7 @@ import org.redisson.api.RLock;
 import org.redisson.api.RScript;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.LongCodec;
+import org.redisson.client.codec.StringCodec;
 
 /** The commands to locks of all kinds. */
 final class Locks {
@@ -40,6 +41,8 @@ final class Locks {
             case "tryLockAndMark":
                 boolean got = ask.wait > 0 ? lock.tryLock(ask.wait, lease, TimeUnit.MILLISECONDS) : lock.tryLock();
                 return token(got ? mark(client, ask) : null);
+            case "compete":
+                return compete(client, lock, ask);
             case "unlock":
                 lock.unlock();
                 return true;
@@ -60,15 +63,39 @@ final class Locks {
         }
     }
 
+    /** Locks and unlocks until it is told to stop, and has a script say each time that it is inside, and with which token. */
+    private static boolean compete(RedissonClient client, RLock lock, Ask ask) {
+        while (true) {
+            Long token = null;
+            if (lock instanceof RFencedLock) {
+                token = ((RFencedLock) lock).lockAndGetToken();
+            } else {
+                lock.lock();
+            }
+            try {
+                token = token == null ? mark(client, ask) : token;
+                Long go = client.getScript(StringCodec.INSTANCE).eval(RScript.Mode.READ_WRITE, ask.names.get(0),
+                        RScript.ReturnType.LONG, List.of(ask.names.get(1), ask.names.get(2)), ask.names.get(3), token(token));
+                if (go == 0) {
+                    return true;
+                }
+            } finally {
+                lock.unlock();
+            }
+        }
+    }
+
     /** As text: it does not fit into a double, which JSON's numbers may become. */
     private static String token(Long token) {
         return token == null ? "" : token.toString();
     }
 
-    /** What RFencedLock does within its script, for kinds that do not: the holder takes the next fencing token. */
+    /** What RFencedLock does within its script, for kinds that do not: the holder takes the next fencing token. Who reads has the last
+     * one: nobody takes one meanwhile. */
     private static Long mark(RedissonClient client, Ask ask) {
         String name = ask.name.contains("{") ? ask.name : "{" + ask.name + "}";
-        return client.getScript(LongCodec.INSTANCE).eval(RScript.Mode.READ_WRITE, "return redis.call('incr', KEYS[1])",
+        String script = ask.kind.equals("read") ? "return tonumber(redis.call('get', KEYS[1]))" : "return redis.call('incr', KEYS[1])";
+        return client.getScript(LongCodec.INSTANCE).eval(RScript.Mode.READ_WRITE, script,
                 RScript.ReturnType.LONG, List.of("redisson_lock_token:" + name));
     }
 

@@ -64,6 +64,15 @@ public final class Worker {
         return desk;
     }
 
+    /** What was thrown, and why. */
+    private static String because(Throwable thrown) {
+        String text = String.valueOf(thrown.getMessage());
+        for (Throwable cause = thrown.getCause(); cause != null && !text.contains(cause.toString()); cause = cause.getCause()) {
+            text += "; because of " + cause;
+        }
+        return text;
+    }
+
     private static void answer(Ask ask, Object value, Throwable thrown) {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("id", ask.id);
@@ -72,7 +81,7 @@ public final class Worker {
             line.put("value", value);
         } else {
             line.put("class", thrown.getClass().getName());
-            line.put("message", String.valueOf(thrown.getMessage()));
+            line.put("message", because(thrown));
         }
         try {
             byte[] text = (JSON.writeValueAsString(line) + "\n").getBytes("UTF-8");

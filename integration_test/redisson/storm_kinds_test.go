@@ -1,0 +1,172 @@
+package redisson
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+// runner is an actor of a storm, of either side.
+type runner interface{ Run(ctx context.Context) }
+
+// theirs is an actor of Redisson's.
+type theirs interface {
+	run(ctx context.Context)
+	// gaveUp is how often it waited for all of [patient].
+	gaveUp() int
+}
+
+func (a *actor) gaveUp() int { return a.over }
+
+// The names of a storm, by the kind of lock. Of these there are fewer, because they share.
+var (
+	lockNames   = []string{"plain:a", "plain:b", "plain:c", "fair:a", "fair:b", "fair:c"}
+	rwNames     = []string{"rw:a", "rw:b"}
+	permitNames = []string{"permits:a", "permits:b"}
+	latchNames  = []string{"latch:a", "latch:b"}
+)
+
+// fairNames are those of the locks with a queue that Redisson's threads have places in.
+var fairNames = lockNames[3:]
+
+func anyOf(names []string) func(rng *rand.Rand) string {
+	return func(rng *rand.Rand) string { return names[rng.IntN(len(names))] }
+}
+
+// kinds are the actors of one of our clients for the other kinds, two of each.
+func (st *storm) kinds(c *holdfast.Client, rec *history.Recorder, client int, source func(int) *rand.Rand) (all []runner) {
+	cfg := st.workload(c)
+	cfg.Think += cfg.Think / 2
+	// Redisson's readers put the end of the lock to the end of their own lease, so none is longer.
+	cfg.Leases, cfg.Extends = nil, nil
+	number := threads
+	next := func() (int, *rand.Rand) {
+		number++
+		return number, source(number)
+	}
+	for range 2 {
+		cfg.Name = anyOf(rwNames)
+		n, dice := next()
+		all = append(all, workload.NewReadWriter(cfg, func(name string) *rwlock.RWMutex { return rwlock.New(c, name) },
+			rec, client, n, dice))
+		cfg.Name = anyOf(permitNames)
+		n, dice = next()
+		all = append(all, workload.NewTaker(cfg, workload.Permits{
+			Of: func(name string) *semaphore.Semaphore { return semaphore.New(c, name, stormPermits) }, Most: stormPermits,
+			Sets: []int{stormPermits - 1, stormPermits, stormPermits, stormPermits + 1}}, rec, client, n, dice))
+		cfg.Name = anyOf(latchNames)
+		n, dice = next()
+		all = append(all, workload.NewCounter(cfg, func(name string) *latch.Latch { return latch.New(c, name) }, rec, client, n, dice))
+	}
+	return all
+}
+
+// javaKinds are the same of a client of Redisson's. make makes an actor with a thread of its own.
+func javaKinds(start func(name func(*rand.Rand) string) actor) (all []theirs) {
+	for range 2 {
+		one, two := start(anyOf(rwNames)), start(anyOf(permitNames))
+		all = append(all, &one, &javaTaker{two})
+	}
+	return append(all, &javaCounter{start(anyOf(latchNames))})
+}
+
+// set makes what has to be there before Redisson uses it: the number of permits, and a token for
+// readers.
+func (st *storm) set(t *testing.T, c *holdfast.Client, j *Thread) {
+	t.Helper()
+	for _, name := range permitNames {
+		r := j.Do(t, Ask{Op: "trySetPermits", Kind: "permits", Name: name, N: stormPermits})
+		require.True(t, r.Yes())
+	}
+	for _, name := range rwNames {
+		h, err := rwlock.New(c, name).Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+}
+
+// census asks how many permits are free when all have given back theirs. What was handed to one of
+// ours as it left comes back in the background.
+func (st *storm) census(t *testing.T, c *holdfast.Client) {
+	t.Helper()
+	rec := st.recorder()
+	for _, name := range permitNames {
+		await(func() bool {
+			s, err := semaphore.New(c, name, stormPermits).State(t.Context())
+			return err != nil || s.Free == s.Permits
+		})
+		workload.Census(t.Context(), rec, semaphore.New(c, name, stormPermits), history.Op{Client: oursFirst, Last: true})
+	}
+}
+
+// await waits for a condition for as long as the patience lasts.
+func await(cond func() bool) {
+	limit, tick := time.After(Patience), time.NewTicker(2*time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			return
+		}
+	}
+}
+
+// overtook counts what Redisson's clients are known for, by name: its readers that came later than a
+// writer of ours that waits, and were let in before it (W5), and those who took permits before one of
+// ours that stood in the queue (S1).
+func overtook(ops []history.Op) (readers, takers int) {
+	type waiter struct {
+		name   string
+		of     history.Family
+		client int
+		actor  int
+	}
+	type span struct{ from, to int64 }
+	waits := make(map[string][]span)
+	locks := make(map[waiter][]history.Op)
+	for _, o := range ops {
+		if o.Kind == history.Lock && (o.Of == history.ReadWrite && !o.Shared || o.Of == history.Permits) {
+			w := waiter{o.Name, o.Of, o.Client, o.Actor}
+			locks[w] = append(locks[w], o)
+		}
+	}
+	for _, q := range ops {
+		if q.Kind != history.Queue || q.Result != history.OK {
+			continue
+		}
+		for _, l := range locks[waiter{q.Name, q.Of, q.Client, q.Actor}] {
+			if l.Call <= q.Call && q.Return <= l.Return {
+				waits[q.Name] = append(waits[q.Name], span{q.Return, l.Return})
+			}
+		}
+	}
+	for _, o := range ops {
+		if !o.Guest || o.Result != history.OK || o.Kind != history.Lock && o.Kind != history.Try ||
+			o.Of == history.ReadWrite && !o.Shared {
+			continue
+		}
+		for _, w := range waits[o.Name] {
+			if w.from < o.Call && o.Return < w.to {
+				if strings.HasPrefix(o.Name, "rw") {
+					readers++
+				} else {
+					takers++
+				}
+				break
+			}
+		}
+	}
+	return readers, takers
+}
