@@ -19,6 +19,7 @@ func (c *connection) explain(err error) error {
 	var f failure
 	var s signalled
 	var reply redis.Error
+	var lock *holdfast.Error
 	switch {
 	case err == nil, errors.As(err, &f), errors.As(err, &s):
 		return err
@@ -33,7 +34,7 @@ func (c *connection) explain(err error) error {
 		return fail(exitHoldfast, "%w; give this user of Redis the permission, which \"holdfast doctor\" names", err)
 	case lua.IsError(err, "READONLY"):
 		return fail(exitHoldfast, "%w; --redis must name the master, and this is a replica of it", err)
-	case errors.As(err, &reply):
+	case errors.As(err, &reply), errors.As(err, &lock): // the library tells an outage from the rest
 		return failure{exitHoldfast, err}
 	}
 	return fail(exitNoServer, "no answer from Redis at %s: %w; %s", c, err, unanswered(err, c.String()))
