@@ -24,6 +24,8 @@ type patient struct {
 	infos   map[string]answer     // sections of INFO
 	configs map[string]answer     // parameters, each with its own name as the only field
 	began   reading               // of its clock
+	// patience is how long a message may take.
+	patience time.Duration
 }
 
 // answer is a reply that is made of fields, or why there is none.
@@ -58,6 +60,7 @@ func admit(ctx context.Context, rdb redis.UniversalClient, s Settings) (patients
 		return nil, fmt.Errorf("cannot examine a %T; give a *redis.Client or a *redis.ClusterClient", rdb)
 	}
 	for _, p := range patients {
+		p.patience = patience
 		if err := p.ask(ctx); err != nil {
 			return nil, err
 		}
