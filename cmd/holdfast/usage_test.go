@@ -55,11 +55,21 @@ func TestUsage(t *testing.T) {
 		"run --name n --kind rw-read --at-least 10m true":                {"--at-least is 10m0s", "--kind rw-read", "leave it out"},
 		"run --name n --kind election --at-least 10m true":               {"--at-least is 10m0s", "--kind election"},
 		"run --name n --kind semaphore --permits 1 --at-least 10m true":  {"--at-least is 10m0s", "--kind semaphore"},
-		"demo now":                     {`"holdfast demo" takes no argument`, `"now"`},
-		"demo --emulation --redis h":   {"leave one out"},
-		"demo --redis redis://:pw@h:x": {`"redis://***@h:x"`},
-		"version 2":                    {"takes no argument"},
-		"dmeo":                         {`unknown command "dmeo"`, "demo"},
+		"watch":                           {"takes the name of one lock, and got 0", "holdfast watch nightly-report"},
+		"watch a b":                       {"got 2"},
+		"watch a{b":                       {`name "a{b"`, "close it"},
+		"watch n --every 1ms":             {`"1ms"`, `"--every"`, "at least 100ms"},
+		"watch n --redis redis://:pw@h:x": {`"redis://***@h:x"`},
+		"doctor now":                      {`"holdfast doctor" takes no argument`},
+		"doctor --prefix a{b":             {`--prefix "a{b"`, "close it"},
+		"doctor --lease 1ms":              {`"1ms"`, `"--lease"`, "at least 100ms"},
+		"completion":                      {"takes the name of one shell, and got 0", "bash, zsh or fish"},
+		"completion tcsh":                 {`no completion for "tcsh"`, "bash, zsh or fish"},
+		"demo now":                        {`"holdfast demo" takes no argument`, `"now"`},
+		"demo --emulation --redis h":      {"leave one out"},
+		"demo --redis redis://:pw@h:x":    {`"redis://***@h:x"`},
+		"version 2":                       {"takes no argument"},
+		"dmeo":                            {`unknown command "dmeo"`, "demo"},
 	} {
 		t.Run(args, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -78,11 +88,14 @@ func TestUsage(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Setenv(redisEnv, "redis://:pw@host")
 	for args, says := range map[string][]string{
-		"--help":      {"Examples:", "demo", "run", "version"},
+		"--help":      {"Examples:", "demo", "run", "doctor", "watch", "completion", "version"},
 		"demo --help": {"Examples:", "--emulation", "--redis", "Exit codes:"},
 		"run --help": {"Examples:", "69     Redis did not answer", "75     somebody else had the lock",
-			"76     the lock was lost", "(default 5s)", "(default 30s)"},
-		"version --help": {"Examples:"},
+			"76     the lock was lost", "  rw-write ", "--tls-key", "(default 5s)", "(default 30s)"},
+		"doctor --help":     {"Examples:", "--json", "Exit codes:", "unknown", "--tls-ca"},
+		"watch --help":      {"Examples:", "--json", "Exit codes:", "So it can miss", "(default 1s)"},
+		"completion --help": {"Examples:", "bash", "zsh", "fish"},
+		"version --help":    {"Examples:"},
 	} {
 		t.Run(args, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
