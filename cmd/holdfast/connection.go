@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -95,37 +94,40 @@ func (c *connection) String() string {
 	return strings.Join(shown, ", ")
 }
 
-// reach asks the servers whether they answer, all at once, and returns an error if fewer than a
-// majority do: for the only server, if it does not. An answer of any kind will do; what is wrong with
-// it the next command will say.
+// reach asks the servers whether they answer, all at once, and returns when a majority has: of one
+// server, when it has. An answer of any kind will do; what is wrong with it the next command will say.
 func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	errs := make([]error, len(clients))
-	var all sync.WaitGroup
+	// Who is slow is not waited for: go-redis does not interrupt a read when ctx ends, but when the
+	// client is closed.
+	answers := make(chan error, len(clients))
 	for i, rdb := range clients {
-		all.Go(func() {
+		go func() {
 			err := rdb.Ping(ctx).Err()
 			var reply redis.Error
-			if err != nil && !errors.As(err, &reply) {
-				errs[i] = fail(exitNoServer, "no answer from Redis at %s: %w; %s", hidePassword(c.addresses[i]), err,
-					unanswered(err, c.addresses[i]))
+			if err == nil || errors.As(err, &reply) {
+				answers <- nil
+				return
 			}
-		})
+			answers <- fail(exitNoServer, "no answer from Redis at %s: %w; %s", hidePassword(c.addresses[i]), err,
+				unanswered(err, c.addresses[i]))
+		}()
 	}
-	all.Wait()
 	var silent []error
-	for _, err := range errs {
-		if err != nil {
-			silent = append(silent, err)
+	n := len(clients)
+	for answered := 0; answered <= n/2; {
+		err := <-answers
+		if err == nil {
+			answered++
+			continue
+		}
+		switch silent = append(silent, err); {
+		case n == 1:
+			return err
+		case len(silent) >= n-n/2:
+			return fail(exitNoServer, "%d of %d masters do not answer, and a majority must: %w", len(silent), n, err)
 		}
 	}
-	switch n := len(clients); {
-	case len(silent) == 0 || n-len(silent) > n/2:
-		return nil
-	case n == 1:
-		return silent[0]
-	default:
-		return fail(exitNoServer, "%d of %d masters do not answer, and a majority must: %w", len(silent), n, silent[0])
-	}
+	return nil
 }

@@ -144,3 +144,16 @@ func TestAddresses(t *testing.T) {
 		require.NoError(t, rdb.Close())
 	}
 }
+
+// TestOneServer: what only redlock does is refused where one server is asked, and passwords stay
+// hidden where several are named.
+func TestOneServer(t *testing.T) {
+	c := connection{addresses: []string{"redis://:pw@a", "redis://:pw@b"}}
+	_, err := c.one()
+	require.ErrorContains(t, err, "has 2 servers, and only redlock is asked of several; give one")
+	require.Equal(t, "redis://***@a, redis://***@b", c.String())
+	c.addresses = c.addresses[:1]
+	rdb, err := c.one()
+	require.NoError(t, err)
+	require.NoError(t, rdb.Close())
+}

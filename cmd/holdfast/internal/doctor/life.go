@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -81,8 +82,11 @@ func (p *patient) live(ctx context.Context) (step string, err error) {
 	} else if state.Owner != hold.Owner() {
 		return "be kept", fmt.Errorf("its owner is %q, and was to be %q", state.Owner, hold.Owner())
 	}
-	if _, err := other.TryLock(ctx); !errors.Is(err, holdfast.ErrNotAcquired) {
-		return "keep another out", fmt.Errorf("it was told: %v", err)
+	if stolen, err := other.TryLock(ctx); !errors.Is(err, holdfast.ErrNotAcquired) {
+		if stolen != nil {
+			_ = stolen.Unlock(ctx)
+		}
+		return "keep another out", fmt.Errorf("it was told: %w", cmp.Or(err, errors.New("granted")))
 	}
 	return p.handOver(ctx, hold, other, once)
 }
@@ -98,12 +102,13 @@ func (p *patient) handOver(ctx context.Context, hold *holdfast.Hold, other *rloc
 		}
 		done <- err
 	}()
-	if err := hold.Unlock(ctx); err != nil {
-		<-done
-		return "be released", err
-	}
-	if err := <-done; err != nil {
-		return "be waited for", err
+	released := hold.Unlock(ctx)
+	waited := <-done
+	switch {
+	case released != nil:
+		return "be released", released
+	case waited != nil:
+		return "be waited for", waited
 	}
 	return "", nil
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,7 +109,7 @@ func userOf(ctx context.Context, p *patient) string {
 // is looked at before its keys are.
 func (t *trial) note(permission string, err error) bool {
 	switch {
-	case err == nil, err == redis.Nil:
+	case err == nil, errors.Is(err, redis.Nil):
 		return true
 	case !refused(err):
 		if t.err == nil {

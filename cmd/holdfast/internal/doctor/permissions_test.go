@@ -28,15 +28,12 @@ func TestNeedsAreTheDocuments(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/security.md")
 	require.NoError(t, err)
 	doc := string(text)
-	rule := func(from, to string) (list []string) {
+	rule := func(from, to string) []string {
 		_, part, found := strings.Cut(doc, from)
 		require.True(t, found, from)
 		part, _, found = strings.Cut(part, to)
 		require.True(t, found, to)
-		for _, word := range regexp.MustCompile("[+~&][^\\s`]+").FindAllString(part, -1) {
-			list = append(list, word)
-		}
-		return list
+		return regexp.MustCompile("[+~&][^\\s`]+").FindAllString(part, -1)
 	}
 	base := rule("ACL SETUSER orders on >password", "```")
 	split := slices.IndexFunc(base, func(w string) bool { return w[0] == '&' })
