@@ -175,7 +175,11 @@ func (d *diagnosis) print(s *screen) error {
 	var sum []string
 	for level := doctor.Error; level >= doctor.OK; level-- {
 		if count[level] > 0 {
-			sum = append(sum, fmt.Sprintf("%d %s", count[level], level))
+			many := "" // of unknown and ok there is none
+			if count[level] > 1 && (level == doctor.Error || level == doctor.Warning || level == doctor.Note) {
+				many = "s"
+			}
+			sum = append(sum, fmt.Sprintf("%d %s%s", count[level], level, many))
 		}
 	}
 	_, err := fmt.Fprintf(s.out, "\n%s\n", s.paint(levelColours[d.Worst], strings.Join(sum, ", ")))

@@ -31,7 +31,7 @@ func (c *connection) explain(err error) error {
 	case errors.Is(err, holdfast.ErrUnavailable):
 		return failure{exitNoServer, err}
 	case lua.IsDenied(err):
-		return fail(exitHoldfast, "%w; give this user of Redis the permission, which \"holdfast doctor\" names", err)
+		return fail(exitHoldfast, "%w; give this user of Redis the permission; docs/security.md has all that are needed", err)
 	case lua.IsError(err, "READONLY"):
 		return fail(exitHoldfast, "%w; --redis must name the master, and this is a replica of it", err)
 	case errors.As(err, &reply), errors.As(err, &lock): // the library tells an outage from the rest

@@ -226,7 +226,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		"watch nobody":           {[]string{"watch", "n", "--redis", "redis://" + gone.Addr() + "?max_retries=-1"}, exitNoServer, []string{"no answer from Redis at redis://127.0.0.1", "is it running"}},
 		"watch, password":        {[]string{"watch", "n", "--redis", as("less", "wrong")}, exitHoldfast, []string{"WRONGPASS", "put user and password into --redis"}},
-		"watch, permission":      {[]string{"watch", "n", "--redis", as("less", "secret")}, exitHoldfast, []string{"NOPERM", "'type'", `"holdfast doctor" names`}},
+		"watch, permission":      {[]string{"watch", "n", "--redis", as("less", "secret")}, exitHoldfast, []string{"NOPERM", "'type'", "docs/security.md"}},
 		"watch a hash":           {[]string{"watch", "hash"}, exitHoldfast, []string{`holds what is no lock owner ("colour")`, "choose another name"}},
 		"watch a hash that ends": {[]string{"watch", "brief"}, exitHoldfast, []string{"brief", "colour"}},
 		"watch a list":           {[]string{"watch", "list"}, exitHoldfast, []string{`"list" is a list, and no lock`}},

@@ -14,7 +14,7 @@ import (
 func connections(_ context.Context, p *patient) []Finding {
 	info := p.infos["clients"]
 	if info.err != nil {
-		return hidden("INFO clients is refused", info.err, "a server that has all the clients it takes refuses a new process", "+info|clients")
+		return hidden("INFO clients is refused", info.err, "a server that has all the clients it takes refuses a new process", "+info")
 	}
 	now, known := info.number("connected_clients")
 	most, limited := info.number("maxclients") // since 7.0

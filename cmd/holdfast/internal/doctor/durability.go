@@ -17,7 +17,7 @@ const (
 func persistence(_ context.Context, p *patient) []Finding {
 	info := p.infos["persistence"]
 	if info.err != nil {
-		return hidden("INFO persistence is refused", info.err, "after a restart of a server that forgets, "+twice, "+info|persistence")
+		return hidden("INFO persistence is refused", info.err, "after a restart of a server that forgets, "+twice, "+info")
 	}
 	if info.fields["loading"] == "1" {
 		return []Finding{{Level: Error, Found: "the server is loading its data", Means: "it refuses everything meanwhile", Remedy: "wait"}}
@@ -87,7 +87,7 @@ func saving(p *patient) []Finding {
 func replicas(_ context.Context, p *patient) []Finding {
 	info := p.infos["replication"]
 	if info.err != nil {
-		return hidden("INFO replication is refused", info.err, "a failover to a replica that is behind forgets grants", "+info|replication")
+		return hidden("INFO replication is refused", info.err, "a failover to a replica that is behind forgets grants", "+info")
 	}
 	if info.fields["role"] != "master" {
 		return nil // which the role says

@@ -13,7 +13,7 @@ func eviction(_ context.Context, p *patient) []Finding {
 	policy := info.fields["maxmemory_policy"]
 	switch {
 	case info.err != nil:
-		return hidden("INFO memory is refused", info.err, "a server that evicts keys forgets locks that are held", "+info|memory")
+		return hidden("INFO memory is refused", info.err, "a server that evicts keys forgets locks that are held", "+info")
 	case policy == "":
 		return []Finding{{
 			Level: Unknown, Found: "the server does not tell its maxmemory-policy",
@@ -51,7 +51,7 @@ func memory(_ context.Context, p *patient) []Finding {
 	limit, _ := info.number("maxmemory")
 	switch {
 	case info.err != nil:
-		return hidden("INFO memory is refused", info.err, "a full server refuses locks", "+info|memory")
+		return hidden("INFO memory is refused", info.err, "a full server refuses locks", "+info")
 	case !known:
 		return []Finding{{Level: Unknown, Found: "the server does not tell how much memory it uses", Means: "a full server refuses locks"}}
 	case limit == 0:

@@ -34,13 +34,13 @@ func permissions(ctx context.Context, p *patient) []Finding {
 			}
 			found = append(found, Finding{
 				Level: level, Found: k.kind + ": refused are " + strings.Join(missing, " "), Means: means,
-				Remedy: "ACL SETUSER " + t.user + " " + strings.Join(append(missing, dear...), " ") + p.narrow(missing),
+				Remedy: p.narrow(missing) + "ACL SETUSER " + t.user + " and behind it what was refused, if it is to use " + k.kind,
 			})
 		case len(dear) > 0:
 			found = append(found, Finding{
 				Level: Note, Found: k.kind + ": refused are " + strings.Join(dear, " "),
 				Means:  "it works without; refusals fill the ACL log, and a lock goes from process to process every 10 ms",
-				Remedy: "ACL SETUSER " + t.user + " " + strings.Join(dear, " "),
+				Remedy: "ACL SETUSER " + t.user + " and behind it what was refused",
 			})
 		default:
 			fine = append(fine, k.kind)
@@ -58,15 +58,13 @@ func permissions(ctx context.Context, p *patient) []Finding {
 	return found
 }
 
-// narrow says what to do about keys, which most users have under a prefix only.
+// narrow is for a user whose locks have names with a beginning of their own, as most have.
 func (p *patient) narrow(missing []string) string {
-	if !slices.ContainsFunc(missing, func(m string) bool { return m[0] == '~' || m[0] == '&' }) {
+	keys := func(m string) bool { return m[0] == '~' || m[0] == '&' }
+	if p.Prefix != "" || !slices.ContainsFunc(missing, keys) {
 		return ""
 	}
-	if p.Prefix == "" {
-		return ", or run this with --prefix if its locks have names of another beginning"
-	}
-	return ", with the names of its locks"
+	return "run this with --prefix if the names of this user's locks begin with one; else "
 }
 
 // trial is what came of trying.

@@ -11,7 +11,7 @@ import (
 func version(_ context.Context, p *patient) []Finding {
 	info := p.infos["server"]
 	if info.err != nil {
-		return hidden("INFO server is refused", info.err, "a server older than Redis 6.0 does not run the scripts", "+info|server")
+		return hidden("INFO server is refused", info.err, "a server older than Redis 6.0 does not run the scripts", "+info")
 	}
 	name, text := "Redis", info.fields["redis_version"]
 	if v := info.fields["valkey_version"]; v != "" {
@@ -37,7 +37,7 @@ func version(_ context.Context, p *patient) []Finding {
 func role(_ context.Context, p *patient) []Finding {
 	info := p.infos["replication"]
 	if info.err != nil {
-		return hidden("INFO replication is refused", info.err, "a replica refuses all that changes a lock", "+info|replication")
+		return hidden("INFO replication is refused", info.err, "a replica refuses all that changes a lock", "+info")
 	}
 	switch text := info.fields["role"]; text {
 	case "master":
@@ -66,7 +66,7 @@ func cluster(ctx context.Context, p *patient) []Finding {
 	switch {
 	case info.err != nil && !p.cluster:
 		return hidden("INFO cluster is refused", info.err,
-			"a node of a Cluster that is asked as if it were alone serves the locks of its own slots only", "+info|cluster")
+			"a node of a Cluster that is asked as if it were alone serves the locks of its own slots only", "+info")
 	case !enabled && !p.cluster:
 		return nil
 	case enabled && !p.cluster:
