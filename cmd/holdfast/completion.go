@@ -6,7 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const completionLong = `Prints a script that teaches a shell to complete the commands and flags of holdfast, and some of their values.
+const completionLong = `Prints a script that teaches a shell to complete the commands and flags of holdfast, and some of
+their values.
 
 bash (needs the package bash-completion):
   source <(holdfast completion bash)                                     # this shell
@@ -30,7 +31,8 @@ func newCompletion() *cobra.Command {
 		ValidArgs: completionShells,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fail(exitUsage, `"holdfast completion" takes the name of one shell, and got %d; use bash, zsh or fish`, len(args))
+				return fail(exitUsage, `"holdfast completion" takes the name of one shell, and got %d; use bash, zsh or fish`,
+					len(args))
 			}
 			return nil
 		},

@@ -30,7 +30,7 @@ func (c *connection) addTo(cmd *cobra.Command) {
 		path *string
 		use  string
 	}{
-		"tls-ca":   {&c.tls.ca, "`FILE` of the authority that signed the server's certificate, where the system does not know it"},
+		"tls-ca":   {&c.tls.ca, "`FILE` of the authority of the server's certificate, where the system does not know it"},
 		"tls-cert": {&c.tls.cert, "`FILE` of this client's certificate, where the server asks for one"},
 		"tls-key":  {&c.tls.key, "`FILE` of the certificate's key"},
 	} {

@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keys"
 )
 
-const doctorLong = `Looks for what endangers locks in a server and in the settings of its clients: eviction, restarts and failovers that
-forget, what this user may not do, whether scripts and messages work, how far away the server is, how its clock runs.
+const doctorLong = `Looks for what endangers locks in a server and in the settings of its clients: eviction, restarts and
+failovers that forget, what this user may not do, whether scripts and messages work, how far away the
+server is, how its clock runs.
 
 Each finding has a level, what it means for locks, and what to do:
   ok        as it should be
@@ -25,8 +26,8 @@ Each finding has a level, what it means for locks, and what to do:
   warning   a promise is weaker than it could be
   error     locks do not work here, or are lost in normal operation
 
-It asks the one server, the master behind Sentinel, each master of a Cluster, or each master of a quorum (several --redis).
-It takes a little more than a second. It changes no lock of anybody: it locks a name that nobody has, tries commands on
+It asks the one server, the master behind Sentinel, each master of a Cluster, or each master of a
+quorum (several --redis). It takes a little more than a second. It changes no lock of anybody: it locks a name that nobody has, tries commands on
 it, and deletes what that made. What it may not do is refused, which a server counts, and writes into its ACL log.
 
 What it does not see: other clients' settings, replicas, Sentinels, and servers that are masters only after a failover.

@@ -45,12 +45,16 @@ func TestDoctor(t *testing.T) {
 		want map[string]string // level of a check
 		code int               // -1: that of the document
 	}{
-		"well":   {[]string{"--redis", "redis://" + well.Addr()}, map[string]string{"persistence": "ok", "permissions": "ok", "life": "ok"}, -1},
-		"evicts": {[]string{"--redis", "redis://" + evicts.Addr()}, map[string]string{"eviction": "error", "life": "ok", "messages": "ok"}, exitError},
+		"well": {[]string{"--redis", "redis://" + well.Addr()}, map[string]string{"persistence": "ok",
+			"permissions": "ok", "life": "ok"}, -1},
+		"evicts": {[]string{"--redis", "redis://" + evicts.Addr()}, map[string]string{"eviction": "error", "life": "ok",
+			"messages": "ok"}, exitError},
 		"hidden": {[]string{"--redis", "redis://orders:secret@" + well.Addr(), "--prefix", "orders:"},
 			map[string]string{"eviction": "unknown", "persistence": "unknown", "life": "ok", "messages": "ok"}, -1},
-		"a short lease": {[]string{"--lease", "100ms", "--redis", "redis://" + well.Addr()}, map[string]string{"timeouts": "error"}, exitError},
-		"one master twice": {[]string{"--redis", "redis://" + masters[0].Addr(), "--redis", "redis://" + masters[1].Addr(), "--redis", masters[0].Addr()},
+		"a short lease": {[]string{"--lease", "100ms", "--redis", "redis://" + well.Addr()},
+			map[string]string{"timeouts": "error"}, exitError},
+		"one master twice": {[]string{"--redis", "redis://" + masters[0].Addr(), "--redis", "redis://" + masters[1].Addr(),
+			"--redis", masters[0].Addr()},
 			map[string]string{"masters": "error"}, exitError},
 	}
 	programs := map[string]*program{}
@@ -83,7 +87,8 @@ func TestDoctor(t *testing.T) {
 // indented, and has no colour where there is no terminal.
 func TestDoctorScreen(t *testing.T) {
 	d := diagnosis{Redis: "redis://a, redis://b", LeaseMS: 30000, Worst: doctor.Error, Findings: []doctor.Finding{
-		{Check: "permissions", Server: "127.0.0.1:7000", Level: doctor.Error, Found: strings.Repeat("refused ", 20), Means: strings.Repeat("nothing works ", 9), Remedy: strings.Repeat("+hset ", 30)},
+		{Check: "permissions", Server: "127.0.0.1:7000", Level: doctor.Error, Found: strings.Repeat("refused ", 20),
+			Means: strings.Repeat("nothing works ", 9), Remedy: strings.Repeat("+hset ", 30)},
 		{Check: "role", Server: "127.0.0.1:7001", Level: doctor.OK, Found: "a master"},
 	}}
 	var out bytes.Buffer
@@ -104,7 +109,8 @@ func TestDoctorScreen(t *testing.T) {
 func TestDoctorOfTheSilent(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Pause()
-	p := start(t, os.Args[0], func(*exec.Cmd) {}, "doctor", "--redis", "redis://"+srv.Addr()+"?read_timeout=1s&max_retries=-1")
+	p := start(t, os.Args[0], func(*exec.Cmd) {}, "doctor", "--redis",
+		"redis://"+srv.Addr()+"?read_timeout=1s&max_retries=-1")
 	require.Equal(t, exitNoServer, p.end(), p.stderr.String())
 	require.Contains(t, p.stderr.String(), "is it running")
 	require.Empty(t, p.stdout.String())

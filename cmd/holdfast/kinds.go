@@ -124,7 +124,8 @@ func (c *runConfig) checkKind() error {
 	case c.kind.name == "semaphore" && (c.take < 1 || c.take > c.permits):
 		return fail(exitUsage, "--take is %d; take from 1 to all of the %d of --permits", c.take, c.permits)
 	case c.kind.name != "semaphore" && c.permits != 0:
-		return fail(exitUsage, "--permits is %d, and --kind is %s; use --kind semaphore, or leave it out", c.permits, c.kind.name)
+		return fail(exitUsage, "--permits is %d, and --kind is %s; use --kind semaphore, or leave it out", c.permits,
+			c.kind.name)
 	case c.kind.name != "semaphore" && c.take != 1:
 		return fail(exitUsage, "--take is %d, and --kind is %s; use --kind semaphore, or leave it out", c.take, c.kind.name)
 	}

@@ -85,5 +85,6 @@ func TestRunQuorum(t *testing.T) {
 	masters[1].Kill()
 	p = run("--redis", addresses[0], "--redis", addresses[1], "--redis", addresses[2])
 	require.Equal(t, exitNoServer, p.end())
-	require.Contains(t, p.stderr.String(), "2 of 3 masters do not answer, and a majority must: no answer from Redis at redis://")
+	require.Contains(t, p.stderr.String(),
+		"2 of 3 masters do not answer, and a majority must: no answer from Redis at redis://")
 }

@@ -26,12 +26,17 @@ func TestTLS(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"all of them":      {"rediss://" + srv.TLSAddr(), []string{"--tls-ca", ca, "--tls-cert", cert, "--tls-key", key}, nil, 0, ""},
-		"from environment": {"rediss://" + srv.TLSAddr(), nil, []string{"HOLDFAST_TLS_CA=" + ca, "HOLDFAST_TLS_CERT=" + cert, "HOLDFAST_TLS_KEY=" + key}, 0, ""},
-		"no authority":     {"rediss://" + srv.TLSAddr(), []string{"--tls-cert", cert, "--tls-key", key}, nil, exitNoServer, "give the certificate of its authority as --tls-ca"},
-		"no certificate":   {"rediss://" + srv.TLSAddr(), []string{"--tls-ca", ca}, nil, exitNoServer, "as --tls-cert and --tls-key"},
-		"a stranger's":     {"rediss://" + srv.TLSAddr(), []string{"--tls-ca", ca, "--tls-cert", stranger, "--tls-key", strangersKey}, nil, exitNoServer, "as --tls-cert and --tls-key"},
-		"plain client":     {"redis://" + srv.TLSAddr(), nil, nil, exitNoServer, "write rediss://"},
+		"all of them": {"rediss://" + srv.TLSAddr(), []string{"--tls-ca", ca, "--tls-cert", cert, "--tls-key", key},
+			nil, 0, ""},
+		"from environment": {"rediss://" + srv.TLSAddr(), nil, []string{"HOLDFAST_TLS_CA=" + ca, "HOLDFAST_TLS_CERT=" +
+			cert, "HOLDFAST_TLS_KEY=" + key}, 0, ""},
+		"no authority": {"rediss://" + srv.TLSAddr(), []string{"--tls-cert", cert, "--tls-key", key}, nil, exitNoServer,
+			"give the certificate of its authority as --tls-ca"},
+		"no certificate": {"rediss://" + srv.TLSAddr(), []string{"--tls-ca", ca}, nil, exitNoServer,
+			"as --tls-cert and --tls-key"},
+		"a stranger's": {"rediss://" + srv.TLSAddr(), []string{"--tls-ca", ca, "--tls-cert", stranger, "--tls-key",
+			strangersKey}, nil, exitNoServer, "as --tls-cert and --tls-key"},
+		"plain client": {"redis://" + srv.TLSAddr(), nil, nil, exitNoServer, "write rediss://"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			args := append([]string{"run", "--name", t.Name(), "--redis", c.address}, c.flags...)
@@ -59,14 +64,19 @@ func TestTLSFiles(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"no such file":         {[]string{"--tls-ca", "/no/ca.pem"}, []string{"--tls-ca", "/no/ca.pem", "no such file", "in PEM"}},
+		"no such file": {[]string{"--tls-ca", "/no/ca.pem"}, []string{"--tls-ca", "/no/ca.pem", "no such file",
+			"in PEM"}},
 		"no certificate in it": {[]string{"--tls-ca", empty}, []string{"--tls-ca", empty, "BEGIN CERTIFICATE"}},
 		"no key":               {[]string{"--tls-cert", cert}, []string{cert, "--tls-key is missing"}},
 		"no certificate":       {[]string{"--tls-key", key}, []string{key, "--tls-cert is missing"}},
-		"another's key":        {[]string{"--tls-cert", cert, "--tls-key", other}, []string{"does not match", "give a certificate and its key"}},
-		"without TLS":          {[]string{"--redis", "redis://:pw@h", "--tls-ca", ca}, []string{"redis://***@h", "without TLS", "write rediss://"}},
-		"a cluster without":    {[]string{"--redis", "h1,h2", "--tls-ca", ca}, []string{"h1,h2", "without TLS", "write rediss://"}},
-		"a Sentinel without":   {[]string{"--redis", "redis+sentinel://h/m", "--tls-ca", ca}, []string{"without TLS", "write rediss://"}},
+		"another's key": {[]string{"--tls-cert", cert, "--tls-key", other}, []string{"does not match",
+			"give a certificate and its key"}},
+		"without TLS": {[]string{"--redis", "redis://:pw@h", "--tls-ca", ca}, []string{"redis://***@h",
+			"without TLS", "write rediss://"}},
+		"a cluster without": {[]string{"--redis", "h1,h2", "--tls-ca", ca}, []string{"h1,h2", "without TLS",
+			"write rediss://"}},
+		"a Sentinel without": {[]string{"--redis", "redis+sentinel://h/m", "--tls-ca", ca}, []string{"without TLS",
+			"write rediss://"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

@@ -119,7 +119,8 @@ func lines(out io.Writer) func(event) error {
 	return func(e event) error {
 		if !headed {
 			headed = true
-			head := fmt.Sprintf("%-12s  %-9s  %-*s  %-16s  %5s  %6s  %4s", "TIME", "EVENT", owners, "OWNER", "TOKEN", "COUNT", "LEFT", "WAIT")
+			head := fmt.Sprintf("%-12s  %-9s  %-*s  %-16s  %5s  %6s  %4s", "TIME", "EVENT", owners, "OWNER", "TOKEN", "COUNT",
+				"LEFT", "WAIT")
 			if _, err := fmt.Fprintln(out, s.paint(bold, strings.TrimRight(head, " "))); err != nil {
 				return err
 			}
@@ -140,7 +141,8 @@ func lines(out io.Writer) func(event) error {
 }
 
 var eventColours = map[string]string{
-	"held": green, "granted": green, "released": dim, "free": dim, "missed": yellow, "handed on": dim, "entered": dim, "counted": green,
+	"held": green, "granted": green, "released": dim, "free": dim, "missed": yellow, "handed on": dim, "entered": dim,
+	"counted": green,
 }
 
 func number(n *int) string {

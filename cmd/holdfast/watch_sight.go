@@ -173,7 +173,8 @@ func (w *watcher) listen(ctx context.Context, wake chan<- struct{}) (stop func()
 	}
 	var ends []func()
 	for _, rdb := range w.rdbs {
-		sub, sharded, err := subscribe(ctx, rdb, append(slices.Clone(channels), latches.Channel), append(slices.Clone(channels), latches.Sharded))
+		sub, sharded, err := subscribe(ctx, rdb, append(slices.Clone(channels), latches.Channel),
+			append(slices.Clone(channels), latches.Sharded))
 		if err != nil {
 			fmt.Fprintf(w.stderr, "holdfast: cannot listen for releases, and looks every %v: %v\n", w.every.Duration, err)
 			continue
@@ -204,7 +205,8 @@ func (w *watcher) listen(ctx context.Context, wake chan<- struct{}) (stop func()
 var globEscape = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
 
 // subscribe returns when the server has confirmed the first channel, or refused.
-func subscribe(ctx context.Context, rdb redis.UniversalClient, classic, sharded []string) (_ *redis.PubSub, isSharded bool, _ error) {
+func subscribe(ctx context.Context, rdb redis.UniversalClient, classic, sharded []string) (_ *redis.PubSub,
+	isSharded bool, _ error) {
 	if _, many := rdb.(*redis.ClusterClient); many {
 		sub := rdb.SSubscribe(ctx, sharded...)
 		_, err := sub.ReceiveTimeout(ctx, answerWithin)

@@ -73,10 +73,14 @@ func TestWatchKinds(t *testing.T) {
 		kind  string
 		count int
 	}{
-		"rlock": {func(ctx context.Context, n string) (*holdfast.Hold, error) { return rlock.New(c, n).Lock(ctx) }, "rlock", 1},
-		"fair":  {func(ctx context.Context, n string) (*holdfast.Hold, error) { return fairlock.New(c, n).Lock(ctx) }, "rlock", 1},
-		"read":  {func(ctx context.Context, n string) (*holdfast.Hold, error) { return rwlock.New(c, n).RLock(ctx) }, "rwlock", 1},
-		"write": {func(ctx context.Context, n string) (*holdfast.Hold, error) { return rwlock.New(c, n).Lock(ctx) }, "rwlock", 1},
+		"rlock": {func(ctx context.Context, n string) (*holdfast.Hold, error) { return rlock.New(c, n).Lock(ctx) }, "rlock",
+			1},
+		"fair": {func(ctx context.Context, n string) (*holdfast.Hold, error) { return fairlock.New(c, n).Lock(ctx) },
+			"rlock", 1},
+		"read": {func(ctx context.Context, n string) (*holdfast.Hold, error) { return rwlock.New(c, n).RLock(ctx) },
+			"rwlock", 1},
+		"write": {func(ctx context.Context, n string) (*holdfast.Hold, error) { return rwlock.New(c, n).Lock(ctx) },
+			"rwlock", 1},
 		"permits": {func(ctx context.Context, n string) (*holdfast.Hold, error) {
 			return semaphore.New(c, n, 3).Acquire(ctx, 2)
 		}, "semaphore", 2},
@@ -171,8 +175,9 @@ func TestWatchSeveral(t *testing.T) {
 		locker holdfast.Locker
 		args   []string
 	}{
-		"cluster": {rlock.New(c, t.Name()), []string{"watch", "--json", "--every", "100ms", "--redis", "redis+cluster://" + cluster.Nodes[0].Addr()}},
-		"quorum":  {redlock.New(of, t.Name()), quorum},
+		"cluster": {rlock.New(c, t.Name()), []string{"watch", "--json", "--every", "100ms", "--redis", "redis+cluster://" +
+			cluster.Nodes[0].Addr()}},
+		"quorum": {redlock.New(of, t.Name()), quorum},
 	} {
 		t.Run(what, func(t *testing.T) {
 			p := start(t, os.Args[0], func(cmd *exec.Cmd) {}, append(k.args, k.locker.Name())...)
@@ -190,7 +195,8 @@ func TestWatchSeveral(t *testing.T) {
 // TestWatchOutage: a Redis that goes away and comes back is told of, once each, and watched on.
 func TestWatchOutage(t *testing.T) {
 	srv := redistest.Start(t)
-	p := command(t, srv, "watch", "--json", "--every", "100ms", "--redis", "redis://"+srv.Addr()+"?max_retries=-1", t.Name())
+	p := command(t, srv, "watch", "--json", "--every", "100ms", "--redis", "redis://"+srv.Addr()+"?max_retries=-1",
+		t.Name())
 	p.sees(t, 1, "free")
 	srv.Kill()
 	eventually(t, func() bool { return strings.Contains(p.stderr.String(), "waiting for it") }, "an outage")
@@ -224,17 +230,24 @@ func TestBadInput(t *testing.T) {
 		code int
 		says []string
 	}{
-		"watch nobody":           {[]string{"watch", "n", "--redis", "redis://" + gone.Addr() + "?max_retries=-1"}, exitNoServer, []string{"no answer from Redis at redis://127.0.0.1", "is it running"}},
-		"watch, password":        {[]string{"watch", "n", "--redis", as("less", "wrong")}, exitHoldfast, []string{"WRONGPASS", "put user and password into --redis"}},
-		"watch, permission":      {[]string{"watch", "n", "--redis", as("less", "secret")}, exitHoldfast, []string{"NOPERM", "'type'", "docs/security.md"}},
-		"watch a hash":           {[]string{"watch", "hash"}, exitHoldfast, []string{`holds what is no lock owner ("colour")`, "choose another name"}},
+		"watch nobody": {[]string{"watch", "n", "--redis", "redis://" + gone.Addr() + "?max_retries=-1"},
+			exitNoServer, []string{"no answer from Redis at redis://127.0.0.1", "is it running"}},
+		"watch, password": {[]string{"watch", "n", "--redis", as("less", "wrong")}, exitHoldfast,
+			[]string{"WRONGPASS", "put user and password into --redis"}},
+		"watch, permission": {[]string{"watch", "n", "--redis", as("less", "secret")}, exitHoldfast, []string{"NOPERM",
+			"'type'", "docs/security.md"}},
+		"watch a hash": {[]string{"watch", "hash"}, exitHoldfast,
+			[]string{`holds what is no lock owner ("colour")`, "choose another name"}},
 		"watch a hash that ends": {[]string{"watch", "brief"}, exitHoldfast, []string{"brief", "colour"}},
 		"watch a list":           {[]string{"watch", "list"}, exitHoldfast, []string{`"list" is a list, and no lock`}},
 		"watch a text":           {[]string{"watch", "text"}, exitHoldfast, []string{"text"}},
-		"doctor, nobody":         {[]string{"doctor", "--redis", "redis://" + gone.Addr() + "?max_retries=-1"}, exitNoServer, []string{"no answer", "is it running"}},
-		"doctor, password":       {[]string{"doctor", "--redis", as("less", "wrong")}, exitHoldfast, []string{"WRONGPASS", "put user and password"}},
-		"doctor, user unknown":   {[]string{"doctor", "--redis", as("pw", "pw")}, exitHoldfast, []string{"WRONGPASS"}},
-		"run, password":          {[]string{"run", "--name", "n", "--redis", as("less", "wrong"), "--", "true"}, exitHoldfast, []string{"WRONGPASS", "put user and password"}},
+		"doctor, nobody": {[]string{"doctor", "--redis", "redis://" + gone.Addr() + "?max_retries=-1"},
+			exitNoServer, []string{"no answer", "is it running"}},
+		"doctor, password": {[]string{"doctor", "--redis", as("less", "wrong")}, exitHoldfast, []string{"WRONGPASS",
+			"put user and password"}},
+		"doctor, user unknown": {[]string{"doctor", "--redis", as("pw", "pw")}, exitHoldfast, []string{"WRONGPASS"}},
+		"run, password": {[]string{"run", "--name", "n", "--redis", as("less", "wrong"), "--", "true"},
+			exitHoldfast, []string{"WRONGPASS", "put user and password"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			p := command(t, srv, c.args...)

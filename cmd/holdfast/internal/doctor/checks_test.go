@@ -39,12 +39,15 @@ func TestServersWithFlaws(t *testing.T) {
 		{"forgets all", nil, persistence, Warning, []string{"nothing is written to disk", "forgets all locks"}},
 		{"snapshots", [][2]string{{"save", "3600 1"}}, persistence, Warning, []string{`save "3600 1"`, "last snapshot"}},
 		{"syncs each second", [][2]string{{"appendonly", "yes"}}, persistence, Note, []string{"everysec", "last second"}},
-		{"syncs at will", [][2]string{{"appendonly", "yes"}, {"appendfsync", "no"}}, persistence, Note, []string{"half a minute"}},
+		{"syncs at will", [][2]string{{"appendonly", "yes"}, {"appendfsync", "no"}}, persistence, Note,
+			[]string{"half a minute"}},
 		{"forgets nothing", [][2]string{{"appendonly", "yes"}, {"appendfsync", "always"}}, persistence, OK, nil},
 		{"alone", nil, replicas, Note, []string{"no replicas", "redlock"}},
-		{"without its replicas", [][2]string{{"min-replicas-to-write", "1"}}, replicas, Error, []string{"0 of min-replicas-to-write 1", "NOREPLICAS"}},
+		{"without its replicas", [][2]string{{"min-replicas-to-write", "1"}}, replicas, Error,
+			[]string{"0 of min-replicas-to-write 1", "NOREPLICAS"}},
 		{"room for clients", nil, connections, OK, []string{" of 10000 clients"}},
-		{"small buffers", [][2]string{{"client-output-buffer-limit", "pubsub 4096 1024 1"}}, buffers, Warning, []string{"pubsub 4096 1024 1"}},
+		{"small buffers", [][2]string{{"client-output-buffer-limit", "pubsub 4096 1024 1"}}, buffers, Warning,
+			[]string{"pubsub 4096 1024 1"}},
 		{"usual buffers", nil, buffers, OK, []string{"pubsub 33554432 8388608 60"}},
 		{"no limit of buffers", [][2]string{{"client-output-buffer-limit", "pubsub 0 0 0"}}, buffers, OK, nil},
 	} {
@@ -114,7 +117,8 @@ func TestReplicas(t *testing.T) {
 	}
 	expect(t, look(role, replica, Settings{}), Error, "a replica of 127.0.0.1", "name the master")
 	expect(t, look(role, primary, Settings{}), OK)
-	require.Empty(t, replicas(t.Context(), admitted(t, replica.Client(t), Settings{})), "it has none, and its role says why")
+	require.Empty(t, replicas(t.Context(), admitted(t, replica.Client(t), Settings{})),
+		"it has none, and its role says why")
 
 	expect(t, look(persistence, primary, Settings{}), Error, "empties the replicas too")
 	primary.Command(t, "CONFIG", "SET", "appendonly", "yes")
@@ -126,8 +130,10 @@ func TestReplicas(t *testing.T) {
 	require.Eventually(t, func() bool { // a replica says once a second how far it is
 		return look(replicas, primary, Settings{Lease: time.Hour}).Level == Note
 	}, limit, 20*time.Millisecond)
-	expect(t, look(replicas, primary, Settings{Lease: time.Hour}), Note, "1 replica, of which 1 are up to date", "WithReplicas")
-	expect(t, look(replicas, primary, Settings{Lease: 9 * time.Second}), Warning, "min-replicas-max-lag is 10 s", "a third of the lease")
+	expect(t, look(replicas, primary, Settings{Lease: time.Hour}), Note, "1 replica, of which 1 are up to date",
+		"WithReplicas")
+	expect(t, look(replicas, primary, Settings{Lease: 9 * time.Second}), Warning, "min-replicas-max-lag is 10 s",
+		"a third of the lease")
 
 	primary.Command(t, "CONFIG", "SET", "min-replicas-max-lag", "3")
 	replica.Pause()
@@ -137,7 +143,8 @@ func TestReplicas(t *testing.T) {
 		f = look(replicas, primary, Settings{Lease: 4 * time.Second})
 		return f.Level == Warning
 	}, limit, 20*time.Millisecond)
-	expect(t, f, Warning, "the replica 127.0.0.1:", "s behind, and a third of the lease is 1.3", "a failover to it forgets grants")
+	expect(t, f, Warning, "the replica 127.0.0.1:", "s behind, and a third of the lease is 1.3",
+		"a failover to it forgets grants")
 }
 
 // TestConnections: a server that has all the clients it takes, and one that had.
@@ -195,7 +202,8 @@ func TestTimeouts(t *testing.T) {
 			defer rdb.Close()
 			p := &patient{Settings: Settings{}.withDefaults(), rdb: rdb}
 			expect(t, only(t, timeouts(t.Context(), p)), c.level, c.says)
-			many := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, ReadTimeout: c.read, DialTimeout: c.dial})
+			many := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, ReadTimeout: c.read,
+				DialTimeout: c.dial})
 			defer many.Close()
 			p.rdb = many
 			expect(t, only(t, timeouts(t.Context(), p)), c.level, c.says)

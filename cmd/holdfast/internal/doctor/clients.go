@@ -14,7 +14,8 @@ import (
 func connections(_ context.Context, p *patient) []Finding {
 	info := p.infos["clients"]
 	if info.err != nil {
-		return hidden("INFO clients is refused", info.err, "a server that has all the clients it takes refuses a new process", "+info")
+		return hidden("INFO clients is refused", info.err,
+			"a server that has all the clients it takes refuses a new process", "+info")
 	}
 	now, known := info.number("connected_clients")
 	most, limited := info.number("maxclients") // since 7.0
@@ -84,7 +85,8 @@ func timeouts(_ context.Context, p *patient) []Finding {
 	switch {
 	case read <= 0: // go-redis has put its default where there was none
 		return []Finding{{
-			Level: Error, Found: "ReadTimeout is none", Means: "an operation on a server that is silent never returns", Remedy: where,
+			Level: Error, Found: "ReadTimeout is none", Means: "an operation on a server that is silent never returns",
+			Remedy: where,
 		}}
 	case read >= p.Lease:
 		return []Finding{{

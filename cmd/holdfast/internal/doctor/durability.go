@@ -20,7 +20,8 @@ func persistence(_ context.Context, p *patient) []Finding {
 		return hidden("INFO persistence is refused", info.err, "after a restart of a server that forgets, "+twice, "+info")
 	}
 	if info.fields["loading"] == "1" {
-		return []Finding{{Level: Error, Found: "the server is loading its data", Means: "it refuses everything meanwhile", Remedy: "wait"}}
+		return []Finding{{Level: Error, Found: "the server is loading its data", Means: "it refuses everything meanwhile",
+			Remedy: "wait"}}
 	}
 	found := saving(p)
 	if status := info.fields["aof_last_write_status"]; info.fields["aof_enabled"] == "1" && status == "err" {
@@ -46,7 +47,8 @@ func saving(p *patient) []Finding {
 		case !known:
 			return []Finding{{
 				Level: Unknown, Found: "appendonly is yes; how often the file is synced, the server does not tell",
-				Means: "unless appendfsync is always, a crash of the machine forgets the last grants", Remedy: "run this as a user with +config|get",
+				Means:  "unless appendfsync is always, a crash of the machine forgets the last grants",
+				Remedy: "run this as a user with +config|get",
 			}}
 		case sync == "always":
 			return ok("appendonly is yes, appendfsync always")
@@ -87,7 +89,8 @@ func saving(p *patient) []Finding {
 func replicas(_ context.Context, p *patient) []Finding {
 	info := p.infos["replication"]
 	if info.err != nil {
-		return hidden("INFO replication is refused", info.err, "a failover to a replica that is behind forgets grants", "+info")
+		return hidden("INFO replication is refused", info.err, "a failover to a replica that is behind forgets grants",
+			"+info")
 	}
 	if info.fields["role"] != "master" {
 		return nil // which the role says
@@ -100,11 +103,13 @@ func replicas(_ context.Context, p *patient) []Finding {
 	case asked && leastKnown && good < least:
 		return []Finding{{
 			Level: Error, Found: fmt.Sprintf("%d of min-replicas-to-write %d replicas are up to date", good, least),
-			Means: "the server refuses locks, renewals and releases (NOREPLICAS)", Remedy: "bring the replicas back: see INFO replication",
+			Means:  "the server refuses locks, renewals and releases (NOREPLICAS)",
+			Remedy: "bring the replicas back: see INFO replication",
 		}}
 	case followers == 0:
 		return []Finding{{
-			Level: Note, Found: "no replicas", Means: "while the server is down there are no locks, and those that are held are lost when their leases end",
+			Level: Note, Found: "no replicas",
+			Means:  "while the server is down there are no locks, and those that are held are lost when their leases end",
 			Remedy: "replicas behind Sentinel or in a Cluster; or redlock, on three or five independent masters",
 		}}
 	case !asked:

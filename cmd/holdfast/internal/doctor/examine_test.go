@@ -60,7 +60,8 @@ func TestExamineCluster(t *testing.T) {
 	}
 
 	p := admitted(t, c.Nodes[0].Client(t), Settings{})
-	expect(t, only(t, cluster(t.Context(), p)), Error, "a node of a Cluster, and the client asks it alone", "redis+cluster://")
+	expect(t, only(t, cluster(t.Context(), p)), Error, "a node of a Cluster, and the client asks it alone",
+		"redis+cluster://")
 
 	all, err := admit(t.Context(), rdb, Settings{}.withDefaults())
 	require.NoError(t, err)
@@ -160,7 +161,8 @@ func TestMasters(t *testing.T) {
 	s.Lease = time.Millisecond
 
 	expect(t, only(t, look(rdbs[0], rdbs[1])), Note, "an even number", "loss of 0, as 1 masters do")
-	expect(t, only(t, look(rdbs[0], rdbs[1], servers[0].Client(t))), Error, "the same server as "+servers[0].Addr(), "two votes")
+	expect(t, only(t, look(rdbs[0], rdbs[1], servers[0].Client(t))), Error, "the same server as "+servers[0].Addr(),
+		"two votes")
 	hidden := user(t, servers[0], "~* &* +@all -info")
 	expect(t, only(t, look(hidden, rdbs[1], rdbs[2])), Unknown, "+info")
 	servers[2].Kill()
@@ -173,5 +175,6 @@ func TestWorst(t *testing.T) {
 	require.Equal(t, OK, Worst(nil))
 	require.Equal(t, Warning, Worst([]Finding{{Level: Unknown}, {Level: Warning}, {Level: Note}}))
 	require.Equal(t, "ok note unknown warning error Level(9)",
-		strings.Join([]string{OK.String(), Note.String(), Unknown.String(), Warning.String(), Error.String(), Level(9).String()}, " "))
+		strings.Join([]string{OK.String(), Note.String(), Unknown.String(), Warning.String(), Error.String(),
+			Level(9).String()}, " "))
 }

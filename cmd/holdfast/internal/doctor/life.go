@@ -37,7 +37,8 @@ func life(ctx context.Context, p *patient) []Finding {
 			Remedy: "see the permissions; a proxy or a service may not let scripts or subscriptions through",
 		}}
 	}
-	return ok("a lock was granted, entered again, renewed, refused to another client, granted to it, and released, in %s", brief(time.Since(began)))
+	return ok("a lock was granted, entered again, renewed, refused to another client, granted to it, and released, in %s",
+		brief(time.Since(began)))
 }
 
 // erase deletes what a lock's life leaves: its token, which would have ended by itself an hour later.
@@ -93,7 +94,8 @@ func (p *patient) live(ctx context.Context) (step string, err error) {
 
 // handOver lets one wait, and releases. Whoever hears no message sleeps until the lease ends, which is
 // later than it waits.
-func (p *patient) handOver(ctx context.Context, hold *holdfast.Hold, other *rlock.Mutex, opts []holdfast.Option) (string, error) {
+func (p *patient) handOver(ctx context.Context, hold *holdfast.Hold, other *rlock.Mutex,
+	opts []holdfast.Option) (string, error) {
 	done := make(chan error, 1)
 	go func() {
 		next, err := other.Lock(ctx, opts...)
@@ -129,14 +131,24 @@ func messages(ctx context.Context, p *patient) []Finding {
 	}
 	listen := subscribe(ctx, channel)
 	defer listen.Close()
-	if err := heard(ctx, listen, patience, func(m any) bool { _, yes := m.(*redis.Subscription); return yes }); err != nil {
-		return unheard(fmt.Sprintf("a subscription was not confirmed: %v", err), "give this user +subscribe or +ssubscribe, and the channels of docs/security.md")
+	if err := heard(ctx, listen, patience, func(m any) bool {
+		_,
+			yes := m.(*redis.Subscription)
+		return yes
+	}); err != nil {
+		return unheard(fmt.Sprintf("a subscription was not confirmed: %v", err),
+			"give this user +subscribe or +ssubscribe, and the channels of docs/security.md")
 	}
 	text := rand.Text()
 	if err := publish(ctx, channel, text).Err(); err != nil {
-		return unheard(fmt.Sprintf("a message could not be published: %v", err), "give this user +publish or +spublish, and the channels of docs/security.md")
+		return unheard(fmt.Sprintf("a message could not be published: %v", err),
+			"give this user +publish or +spublish, and the channels of docs/security.md")
 	}
-	err := heard(ctx, listen, p.patience, func(m any) bool { msg, yes := m.(*redis.Message); return yes && msg.Payload == text })
+	err := heard(ctx, listen, p.patience, func(m any) bool {
+		msg,
+			yes := m.(*redis.Message)
+		return yes && msg.Payload == text
+	})
 	if err != nil {
 		return unheard(fmt.Sprintf("a message to oneself did not arrive: %v", err),
 			"let messages through: a proxy, or a service of several servers behind one address, may drop them")
@@ -146,7 +158,8 @@ func messages(ctx context.Context, p *patient) []Finding {
 
 func unheard(found, remedy string) []Finding {
 	return []Finding{{
-		Level: Error, Found: found, Means: "who waits for a lock is not woken when it is free, and sleeps until the lease that it was told of ends",
+		Level: Error, Found: found,
+		Means: "who waits for a lock is not woken when it is free, and sleeps until the lease that it was told of ends",
 		Remedy: remedy,
 	}}
 }
@@ -184,8 +197,9 @@ func denied(_ context.Context, p *patient) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Level:  Note,
-		Found:  fmt.Sprintf("refused since the server started, to whomever: %d commands, %d on keys, %d on channels", commands, onKeys, onChannels),
+		Level: Note,
+		Found: fmt.Sprintf("refused since the server started, to whomever: %d commands, %d on keys, %d on channels",
+			commands, onKeys, onChannels),
 		Means:  "some user may lack a permission; those that were tried here count only from the next look on",
 		Remedy: "ACL LOG says to whom, and what",
 	}}

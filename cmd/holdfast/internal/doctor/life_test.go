@@ -19,10 +19,12 @@ import (
 // messages to who waits, are forbidden, it is said at which step.
 func TestLife(t *testing.T) {
 	srv := redistest.Start(t)
-	expect(t, only(t, life(t.Context(), admitted(t, srv.Client(t), Settings{}))), OK, "refused to another client, granted to it, and released")
+	expect(t, only(t, life(t.Context(), admitted(t, srv.Client(t), Settings{}))), OK,
+		"refused to another client, granted to it, and released")
 	empty(t, srv)
 	for without, says := range map[string]string{
-		"-evalsha -eval": "could not be granted", "-hexists": "could not be entered again", "-hgetall": "could not be looked at",
+		"-evalsha -eval": "could not be granted", "-hexists": "could not be entered again",
+		"-hgetall": "could not be looked at",
 	} {
 		t.Run(without, func(t *testing.T) {
 			rdb := user(t, srv, "~* &* +@all "+without)
@@ -92,7 +94,10 @@ func TestMessagesThatAreForbidden(t *testing.T) {
 // TestDenied: what others were refused is a note, on servers that count it.
 func TestDenied(t *testing.T) {
 	programs := redistest.Programs(t)
-	at := slices.IndexFunc(programs, func(p redistest.Program) bool { return p.Valkey || strings.HasPrefix(p.Version, "8.") })
+	at := slices.IndexFunc(programs, func(p redistest.Program) bool {
+		return p.Valkey || strings.HasPrefix(p.Version,
+			"8.")
+	})
 	if at < 0 {
 		redistest.Unavailable(t, "no server that counts refusals")
 	}

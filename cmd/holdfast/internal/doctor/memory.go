@@ -39,7 +39,8 @@ func eviction(_ context.Context, p *patient) []Finding {
 	}
 	return []Finding{{
 		Level: Error, Found: found,
-		Means:  "when memory is short it deletes " + which + ": a lock that is held is free, and its holder learns of it at its next renewal",
+		Means: "when memory is short it deletes " + which +
+			": a lock that is held is free, and its holder learns of it at its next renewal",
 		Remedy: "CONFIG SET maxmemory-policy noeviction, or a server of their own for locks",
 	}}
 }
@@ -53,7 +54,8 @@ func memory(_ context.Context, p *patient) []Finding {
 	case info.err != nil:
 		return hidden("INFO memory is refused", info.err, "a full server refuses locks", "+info")
 	case !known:
-		return []Finding{{Level: Unknown, Found: "the server does not tell how much memory it uses", Means: "a full server refuses locks"}}
+		return []Finding{{Level: Unknown, Found: "the server does not tell how much memory it uses",
+			Means: "a full server refuses locks"}}
 	case limit == 0:
 		return ok("%s used, no limit", size(used))
 	case used*10 >= limit*9:

@@ -21,14 +21,18 @@ func harmless(p *patient) []attempt {
 	all := []attempt{
 		tries("+ping", "ping"), tries("+time", "time"), tries("+info|server", "info", "server"),
 		tries("+evalsha", "evalsha", strings.Repeat("0", 40), 1, k), tries("+eval", "eval", "return 1", 1, k),
-		tries("+hlen", "hlen", k), tries("+hexists", "hexists", k, "f"), tries("+hgetall", "hgetall", k), tries("+hget", "hget", k, "f"),
+		tries("+hlen", "hlen", k), tries("+hexists", "hexists", k, "f"), tries("+hgetall", "hgetall", k), tries("+hget",
+			"hget", k, "f"),
 		tries("+hkeys", "hkeys", k), tries("+hmget", "hmget", k, "f"), tries("+hdel", "hdel", k, "f"),
-		tries("+del", "del", k), tries("+get", "get", k), tries("+set", "set", k, "", "px", 1, "xx"), tries("+exists", "exists", k),
+		tries("+del", "del", k), tries("+get", "get", k), tries("+set", "set", k, "", "px", 1, "xx"), tries("+exists",
+			"exists", k),
 		tries("+pexpire", "pexpire", k, 1), tries("+pttl", "pttl", k),
-		tries("+lindex", "lindex", k, 0), tries("+llen", "llen", k), tries("+lpop", "lpop", k), tries("+lrange", "lrange", k, 0, 0),
+		tries("+lindex", "lindex", k, 0), tries("+llen", "llen", k), tries("+lpop", "lpop", k), tries("+lrange", "lrange",
+			k, 0, 0),
 		tries("+lrem", "lrem", k, 0, "m"), tries("+ltrim", "ltrim", k, 0, 0),
 		tries("+zadd", "zadd", k, "xx", 1, "m"), tries("+zcard", "zcard", k), tries("+zcount", "zcount", k, 0, 1),
-		tries("+zrange", "zrange", k, 0, 0), tries("+zrangebyscore", "zrangebyscore", k, 0, 1), tries("+zrem", "zrem", k, "m"),
+		tries("+zrange", "zrange", k, 0, 0), tries("+zrangebyscore", "zrangebyscore", k, 0, 1), tries("+zrem", "zrem", k,
+			"m"),
 		tries("+zremrangebyscore", "zremrangebyscore", k, 0, 1), tries("+zscore", "zscore", k, "m"),
 	}
 	if sharded(p) {
@@ -37,7 +41,8 @@ func harmless(p *patient) []attempt {
 	}
 	all = append(all, tries("+publish", "publish", k, ""), tries("+pubsub|numsub", "pubsub", "numsub", k))
 	if p.cluster {
-		all = append(all, tries("+cluster|slots", "cluster", "slots"), tries("+command", "command", "count"), tries("+asking", "asking"))
+		all = append(all, tries("+cluster|slots", "cluster", "slots"), tries("+command", "command", "count"),
+			tries("+asking", "asking"))
 	}
 	return all
 }
@@ -46,7 +51,8 @@ func harmless(p *patient) []attempt {
 func makers(p *patient) []attempt {
 	k := p.probe
 	return []attempt{
-		tries("+hset", "hset", k, "f", "v"), tries("+rpush", "rpush", k, "m"), tries("+incrby", "incrby", k, 1), tries("+decr", "decr", k),
+		tries("+hset", "hset", k, "f", "v"), tries("+rpush", "rpush", k, "m"), tries("+incrby", "incrby", k, 1),
+		tries("+decr", "decr", k),
 	}
 }
 
@@ -58,7 +64,8 @@ func probeKeys(p *patient) []named {
 	l, rw, s, e := keys.For(p.probe), keys.ForReadWrite(p.probe), keys.ForPermits(p.probe), ""
 	e, announced := keys.Election(p.probe)
 	list := []string{
-		l.Name, l.Token, l.Channel, l.Queue, l.Deadlines, rw.Channel, rw.Writers, s.Ends, s.Channel, s.Queue, s.Places, s.Wants,
+		l.Name, l.Token, l.Channel, l.Queue, l.Deadlines, rw.Channel, rw.Writers, s.Ends, s.Channel, s.Queue, s.Places,
+		s.Wants,
 		e, announced, keys.ForLatch(p.probe).Call("probe"),
 	}
 	return patterns(p, "~", list)
@@ -128,8 +135,8 @@ func needs(p *patient) []need {
 		{"rwlock", with(at("~ ~redisson_lock_token:{ ~{ ~redisson_rwlock:{ ~holdfast_rwlock_writers:{ &redisson_rwlock:{"),
 			strings.Fields("+hdel +hget +hkeys +hmget +exists +zadd +zcount +zrange +zrem")), nil},
 		{"semaphore", slices.Concat(
-			strings.Fields("+evalsha +eval +get +set +incrby +pexpire +pttl +time +hget +hset +hdel +zadd +zcard +zcount +zrange"),
-			strings.Fields("+zrangebyscore +zrem +zremrangebyscore +zscore "+tell),
+			strings.Fields("+evalsha +eval +get +set +incrby +pexpire +pttl +time +hget +hset +hdel +zadd +zcard +zcount"),
+			strings.Fields("+zrange +zrangebyscore +zrem +zremrangebyscore +zscore "+tell),
 			at("~ ~{ ~redisson_lock_token:{ ~redisson_sc:{ ~holdfast_semaphore_queue:{ ~holdfast_semaphore_places:{"),
 			at("~holdfast_semaphore_wants:{ &redisson_sc:{")), nil},
 		{"latch", slices.Concat(strings.Fields("+evalsha +eval +decr +exists +get +set +del +pexpire +pttl +time "+tell),

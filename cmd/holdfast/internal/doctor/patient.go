@@ -72,7 +72,8 @@ func admit(ctx context.Context, rdb redis.UniversalClient, s Settings) (patients
 }
 
 func mastersOf(ctx context.Context, client *redis.ClusterClient, s Settings) (patients []*patient, err error) {
-	found := make(chan *redis.Client, 1024) // masters are seen by several goroutines at once; a Cluster has at most 1000 nodes
+	found := make(chan *redis.Client,
+		1024) // masters are seen by several goroutines at once; a Cluster has at most 1000 nodes
 	if err := client.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
 		found <- node
 		return nil

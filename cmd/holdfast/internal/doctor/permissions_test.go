@@ -84,7 +84,8 @@ func TestPermissions(t *testing.T) {
 	srv := redistest.Start(t)
 	rule := union(&patient{Settings: orders})
 	whole := user(t, srv, strings.Join(rule, " "))
-	expect(t, only(t, permissions(t.Context(), admitted(t, whole, orders))), OK, "by rlock, fairlock, rwlock, semaphore, latch, election, redlock")
+	expect(t, only(t, permissions(t.Context(), admitted(t, whole, orders))), OK,
+		"by rlock, fairlock, rwlock, semaphore, latch, election, redlock")
 	for _, without := range rule {
 		t.Run(without, func(t *testing.T) {
 			rest := slices.DeleteFunc(slices.Clone(rule), func(w string) bool { return w == without })
@@ -147,6 +148,7 @@ func TestWithoutErasers(t *testing.T) {
 
 	p = admitted(t, user(t, srv, "~* &* +@all -del"), Settings{})
 	found = permissions(t.Context(), p)
-	require.False(t, slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Unknown }), "a time to live is an eraser: %+v", found)
+	require.False(t, slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Unknown }),
+		"a time to live is an eraser: %+v", found)
 	vanishes(t, srv)
 }

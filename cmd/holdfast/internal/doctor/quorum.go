@@ -29,7 +29,8 @@ func ExamineMasters(ctx context.Context, rdbs []redis.UniversalClient, s Setting
 		}
 		found = append(found, Finding{
 			Check: "masters", Level: Error, Server: addressOf(rdbs[i]), Found: fmt.Sprintf("no answer: %v", errs[i]),
-			Means: "its vote is missing: the lock survives the loss of one master less", Remedy: "is it running, and is its address right?",
+			Means:  "its vote is missing: the lock survives the loss of one master less",
+			Remedy: "is it running, and is its address right?",
 		})
 	}
 	if len(patients) == 0 {
@@ -67,7 +68,8 @@ func masters(patients []*patient, n int) (found []Finding) {
 		case id == "":
 			found = append(found, Finding{
 				Level: Unknown, Server: p.address, Found: "it does not tell which server it is",
-				Means: "two addresses of one server would have two votes", Remedy: "run this as a user with +info|server, which redlock needs too",
+				Means:  "two addresses of one server would have two votes",
+				Remedy: "run this as a user with +info|server, which redlock needs too",
 			})
 		case twice:
 			found = append(found, Finding{

@@ -39,7 +39,8 @@ func readClock(ctx context.Context, node *redis.Client) (best reading, err error
 func clock(ctx context.Context, p *patient) []Finding {
 	if p.began.server.IsZero() {
 		return []Finding{{
-			Level: Unknown, Found: "TIME is refused", Means: "locks need it; and a clock that runs at another rate than ours ends leases early",
+			Level: Unknown, Found: "TIME is refused",
+			Means:  "locks need it; and a clock that runs at another rate than ours ends leases early",
 			Remedy: "give this user +time",
 		}}
 	}
@@ -73,13 +74,15 @@ func judgeClock(began, now reading) []Finding {
 	switch allowed := passed / watchdog.Drift; {
 	case off > allowed+within:
 		return []Finding{{
-			Level: Error, Found: fmt.Sprintf("while %s passed here, the server's clock went on by %s", brief(passed), brief(theirs)),
+			Level: Error, Found: fmt.Sprintf("while %s passed here, the server's clock went on by %s", brief(passed),
+				brief(theirs)),
 			Means:  "it runs at another rate, or is being set: leases end before holders expect it, or long after",
-			Remedy: "let NTP or chrony slew the clocks of both machines, not step them; see that virtual machines are not paused",
+			Remedy: "let NTP slew the clocks of both machines, not step them; see that virtual machines are not paused",
 		}}
 	case within > allowed:
 		return []Finding{{
-			Level: Unknown, Found: fmt.Sprintf("the clock %s; answers take %s, which is too long to tell its rate", shows, brief(2*now.within)),
+			Level: Unknown, Found: fmt.Sprintf("the clock %s; answers take %s, which is too long to tell its rate", shows,
+				brief(2*now.within)),
 			Means:  "a clock that runs more than 1 % faster than ours ends leases before holders expect it",
 			Remedy: "run this nearer to the server",
 		}}
@@ -100,7 +103,8 @@ func latency(ctx context.Context, p *patient) []Finding {
 	for began := time.Now(); len(took) < samples && (len(took) < 5 || time.Since(began) < enough); {
 		sent := time.Now()
 		if err := p.node.Ping(ctx).Err(); err != nil && !refused(err) { // a refusal takes as long as an answer
-			return []Finding{{Level: Error, Found: fmt.Sprintf("no answer to PING: %v", err), Means: "renewals fail as this one did"}}
+			return []Finding{{Level: Error, Found: fmt.Sprintf("no answer to PING: %v", err),
+				Means: "renewals fail as this one did"}}
 		}
 		took = append(took, time.Since(sent))
 	}
@@ -111,7 +115,8 @@ func latency(ctx context.Context, p *patient) []Finding {
 // judgeLatency takes round trips in order.
 func judgeLatency(took []time.Duration, lease time.Duration) []Finding {
 	half, worst := took[len(took)/2], took[(len(took)*99-1)/100]
-	found := fmt.Sprintf("round trips of %s (p50) and %s (p99); a renewal may take %s", brief(half), brief(worst), brief(lease/10))
+	found := fmt.Sprintf("round trips of %s (p50) and %s (p99); a renewal may take %s", brief(half), brief(worst),
+		brief(lease/10))
 	switch {
 	case worst > lease/10:
 		return []Finding{{

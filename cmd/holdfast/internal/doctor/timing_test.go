@@ -56,7 +56,8 @@ func TestLatency(t *testing.T) {
 	for i := range took {
 		took[i] = time.Duration(i+1) * time.Millisecond
 	}
-	expect(t, only(t, judgeLatency(took, 4*time.Second)), OK, "round trips of 51ms (p50) and 99ms (p99); a renewal may take 400ms")
+	expect(t, only(t, judgeLatency(took, 4*time.Second)), OK,
+		"round trips of 51ms (p50) and 99ms (p99); a renewal may take 400ms")
 	expect(t, only(t, judgeLatency(took, 3*time.Second)), Warning, "from 3.96s up")
 	expect(t, only(t, judgeLatency(took, 900*time.Millisecond)), Error, "holds are lost")
 	expect(t, only(t, judgeLatency(took[:1], time.Second)), OK, "1ms (p50) and 1ms (p99)")
