@@ -38,7 +38,7 @@ func (r doctorReport) level(check string) (levels []string) {
 func TestDoctor(t *testing.T) {
 	well := redistest.Start(t, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
 	evicts := redistest.Start(t, redistest.Args("--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"))
-	well.Command(t, "ACL", "SETUSER", "orders", "on", ">secret", "~*orders:*", "&*orders:*", "+@all", "-info", "-config")
+	hidden := user(t, well, "orders", "resetkeys ~*orders:* -info -config")
 	masters := redistest.StartMasters(t, 2)
 	cases := map[string]struct {
 		args []string
@@ -49,7 +49,7 @@ func TestDoctor(t *testing.T) {
 			"permissions": "ok", "life": "ok"}, -1},
 		"evicts": {[]string{"--redis", "redis://" + evicts.Addr()}, map[string]string{"eviction": "error", "life": "ok",
 			"messages": "ok"}, exitError},
-		"hidden": {[]string{"--redis", "redis://orders:secret@" + well.Addr(), "--prefix", "orders:"},
+		"hidden": {[]string{"--redis", hidden, "--prefix", "orders:"},
 			map[string]string{"eviction": "unknown", "persistence": "unknown", "life": "ok", "messages": "ok"}, -1},
 		"a short lease": {[]string{"--lease", "100ms", "--redis", "redis://" + well.Addr()},
 			map[string]string{"timeouts": "error"}, exitError},

@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keys"
 )
 
-const watchLong = `Prints a line for each grant and each release of the lock NAME as they happen, until a
-signal ends it.
+const watchLong = `Prints a line for each grant and each release of the lock NAME as they happen, until a signal
+ends it.
 
-Which kind it is, the key itself says. With several --redis it is the redlock of these masters. Each line
-has the time of this machine, the owner, its fencing token, how often it has entered (of a semaphore: how many permits it has), what is
-left of its lease, and how many wait: in the queue, or for kinds without one, how many clients listen.
+Which kind it is, the key itself says. With several --redis it is the redlock of these masters. Each line has the time
+of this machine, the owner, its fencing token, how often it has entered (of a semaphore: how many permits it has), what
+is left of its lease, and how many wait: in the queue, or for kinds without one, how many clients listen.
   held, free  what it was at the beginning
   granted     an owner has it now
   released    an owner has it no more: it was unlocked, forced, or its lease has ended

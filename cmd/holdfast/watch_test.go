@@ -132,12 +132,12 @@ func TestWatchKinds(t *testing.T) {
 func TestWatchIsWoken(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
-	srv.Command(t, "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "&*", "+@all", "-psubscribe")
+	address := user(t, srv, "deaf", "-psubscribe")
 	hold, err := rlock.New(newTestClient(t, srv), t.Name()).Lock(t.Context(), holdfast.Lease(2*time.Hour))
 	require.NoError(t, err)
 	p := command(t, srv, "watch", "--json", "--every", "1h", t.Name())
 	require.Equal(t, hold.Owner(), p.sees(t, 1, "held").Owner)
-	deaf := command(t, srv, "watch", "--json", "--every", "1h", "--redis", "redis://deaf:secret@"+srv.Addr(), t.Name())
+	deaf := command(t, srv, "watch", "--json", "--every", "1h", "--redis", address, t.Name())
 	deaf.sees(t, 1, "held")
 	eventually(t, func() bool {
 		return strings.Contains(deaf.stderr.String(), "cannot listen for releases, and looks every 1h")
@@ -221,7 +221,7 @@ func TestBadInput(t *testing.T) {
 	require.NoError(t, rdb.Expire(t.Context(), "brief", time.Hour).Err())
 	require.NoError(t, rdb.RPush(t.Context(), "list", "1").Err())
 	require.NoError(t, rdb.Set(t.Context(), "text", "red", 0).Err())
-	srv.Command(t, "ACL", "SETUSER", "less", "on", ">secret", "~*", "&*", "+@all", "-type")
+	user(t, srv, "less", "-type")
 	gone := redistest.Start(t)
 	gone.Kill()
 	as := func(user, password string) string { return "redis://" + user + ":" + password + "@" + srv.Addr() }

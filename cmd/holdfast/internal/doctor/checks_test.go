@@ -33,7 +33,7 @@ func TestServersWithFlaws(t *testing.T) {
 			[]string{"volatile-ttl", "as all locks have"}},
 		{"might evict", [][2]string{{"maxmemory-policy", "allkeys-lru"}}, eviction, Note, []string{"there is no maxmemory"}},
 		{"evicts nothing", [][2]string{{"maxmemory", "100mb"}}, eviction, OK, []string{"noeviction"}},
-		{"full", [][2]string{{"maxmemory", "900kb"}}, memory, Warning, []string{" used", "refuses new locks"}},
+		{"full", [][2]string{{"maxmemory", "500kb"}}, memory, Warning, []string{" used", "refuses new locks"}},
 		{"not full", [][2]string{{"maxmemory", "1gb"}}, memory, OK, []string{"of 1024 MiB"}},
 		{"without a limit", nil, memory, OK, []string{"no limit"}},
 		{"forgets all", nil, persistence, Warning, []string{"nothing is written to disk", "forgets all locks"}},

@@ -72,15 +72,16 @@ func TestMessagesFromElsewhere(t *testing.T) {
 func TestMessagesThatAreForbidden(t *testing.T) {
 	srv := redistest.Start(t)
 	for rule, says := range map[string]string{
-		"~* &* +@all -subscribe":   "not confirmed: NOPERM",
-		"~* &* +@all -publish":     "could not be published: NOPERM",
-		"~* &orders:* +@all":       "not confirmed: NOPERM",
-		"~* resetchannels +@all":   "not confirmed: NOPERM",
-		"~* &redisson_* +@all":     "",
-		"~* allchannels +@all -de": "",
+		"~* &* +@all -subscribe": "not confirmed: NOPERM",
+		"~* &* +@all -publish":   "could not be published: NOPERM",
+		"~* &orders:* +@all":     "not confirmed: NOPERM",
+		"~* &other +@all":        "not confirmed: NOPERM",
+		"~* &redisson_* +@all":   "",
 	} {
+		if srv.Major() < 7 && strings.Contains(says, "not confirmed") != strings.Contains(rule, "-subscribe") {
+			continue // where there are no permissions for channels
+		}
 		t.Run(rule, func(t *testing.T) {
-			rule, _ := strings.CutSuffix(rule, " -de")
 			f := only(t, messages(t.Context(), admitted(t, user(t, srv, rule), Settings{})))
 			if says == "" {
 				expect(t, f, OK)

@@ -87,6 +87,9 @@ func TestPermissions(t *testing.T) {
 	expect(t, only(t, permissions(t.Context(), admitted(t, whole, orders))), OK,
 		"by rlock, fairlock, rwlock, semaphore, latch, election, redlock")
 	for _, without := range rule {
+		if srv.Major() < 7 && without[0] == '&' {
+			continue
+		}
 		t.Run(without, func(t *testing.T) {
 			rest := slices.DeleteFunc(slices.Clone(rule), func(w string) bool { return w == without })
 			if without == "~orders:*" { // else another pattern, ~{orders:*, would be all that is left of the name
