@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
@@ -17,11 +18,16 @@ const (
   redis://[user:password@]host:port[/db]        one server; rediss:// for TLS, unix:///path for a socket
   redis+cluster://host:port,host:port           a Cluster, by some of its nodes (redis://host,host is the same)
   redis+sentinel://host:port,host:port/master   behind Sentinel; /master/db for another database
-  Options of go-redis may follow, as in ?read_timeout=1s.`
+  Options of go-redis may follow, as in ?read_timeout=1s. rediss:// takes the certificates of --tls-ca, --tls-cert and
+  --tls-key; rediss+cluster and rediss+sentinel are TLS too.`
 )
 
-// connect makes a client from the value of --redis. Nothing is sent. Errors do not show passwords.
-func connect(address string) (redis.UniversalClient, error) {
+// connect makes a client from the value of --redis, without certificates of its own. Nothing is sent.
+// Errors do not show passwords.
+func connect(address string) (redis.UniversalClient, error) { return open(address, nil) }
+
+// open is connect with the certificates of [tlsFiles], which may be nil.
+func open(address string, files *tls.Config) (redis.UniversalClient, error) {
 	a, err := splitAddress(address)
 	if err != nil {
 		return nil, badAddress(address, err)
@@ -39,17 +45,23 @@ func connect(address string) (redis.UniversalClient, error) {
 		case opts.RouteRandomly:
 			err = errors.New("route_randomly is for reading from replicas, and locks are asked of the master alone: leave it out")
 		default:
-			rdb = redis.NewFailoverClient(opts)
+			if err = adopt(opts.TLSConfig, files, address); err == nil {
+				rdb = redis.NewFailoverClient(opts)
+			}
 		}
 	case a.cluster:
 		var opts *redis.ClusterOptions
 		if opts, err = redis.ParseClusterURL(a.url()); err == nil {
-			rdb = redis.NewClusterClient(opts)
+			if err = adopt(opts.TLSConfig, files, address); err == nil {
+				rdb = redis.NewClusterClient(opts)
+			}
 		}
 	default:
 		var opts *redis.Options
 		if opts, err = redis.ParseURL(a.url()); err == nil {
-			rdb = redis.NewClient(opts)
+			if err = adopt(opts.TLSConfig, files, address); err == nil {
+				rdb = redis.NewClient(opts)
+			}
 		}
 	}
 	if err != nil {
@@ -59,6 +71,10 @@ func connect(address string) (redis.UniversalClient, error) {
 }
 
 func badAddress(address string, err error) error {
+	var f failure // which says it all
+	if errors.As(err, &f) {
+		return err
+	}
 	var u *url.Error // repeats the whole URL, password and all
 	if errors.As(err, &u) {
 		err = u.Err

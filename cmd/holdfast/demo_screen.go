@@ -29,11 +29,26 @@ func newScreen(out io.Writer) *screen {
 // columns is how wide a terminal is at least.
 const columns = 80
 
+// widest is how long a line of text may get on a wide terminal: longer ones are hard to read.
+const widest = 120
+
+// width is how wide the screen is: of a terminal as far as it can be read, else as a terminal is at
+// least.
+func (s *screen) width() int {
+	if f, ok := s.out.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 { //nolint:gosec // a file descriptor fits
+			return min(max(w, columns/2), widest)
+		}
+	}
+	return columns
+}
+
 const (
-	bold  = "1"
-	dim   = "2"
-	red   = "1;31"
-	green = "32"
+	bold   = "1"
+	dim    = "2"
+	red    = "1;31"
+	green  = "32"
+	yellow = "33"
 )
 
 func (s *screen) paint(code, text string) string {

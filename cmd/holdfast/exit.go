@@ -13,6 +13,9 @@ import (
 // lock.
 const (
 	exitFailed   = 1   // demo: something was not as it should be
+	exitWarning  = 1   // doctor: the worst finding is a warning
+	exitError    = 2   // doctor: the worst finding is an error
+	exitUnknown  = 3   // doctor: something is unknown, and what is known is well
 	exitUsage    = 64  // bad flag or argument
 	exitNoServer = 69  // Redis did not say who has the lock
 	exitNotHeld  = 75  // somebody else has the lock, and had it for as long as was waited

@@ -79,6 +79,18 @@ func start(t *testing.T, bin string, change func(*exec.Cmd), args ...string) *pr
 	return p
 }
 
+// user makes a user whom everything is permitted but what the rule takes away, and returns the
+// server's address for it.
+func user(t *testing.T, srv *redistest.Server, name, rule string) (address string) {
+	t.Helper()
+	acl := append([]string{"ACL", "SETUSER", name, "reset", "on", ">secret", "~*", "+@all"}, strings.Fields(rule)...)
+	if srv.Major() >= 7 { // 6.0 has no permissions for channels
+		acl = append(acl, "allchannels")
+	}
+	srv.Command(t, acl...)
+	return "redis://" + name + ":secret@" + srv.Addr()
+}
+
 // command starts the command from the test binary, in front of a server's address.
 func command(t *testing.T, srv *redistest.Server, args ...string) *program {
 	t.Helper()

@@ -34,7 +34,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fail(exitUsage, "%w; see %q", err, cmd.CommandPath()+" --help")
 	})
-	root.AddCommand(newDemo(), newWorker(), newRun(), newVersion())
+	root.AddCommand(newDemo(), newWorker(), newRun(), newDoctor(), newWatch(), newCompletion(), newVersion())
 	return root
 }
 

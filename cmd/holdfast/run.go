@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,8 +8,9 @@ import (
 
 // runConfig is what the flags of "run" amount to.
 type runConfig struct {
+	connection
+	kindConfig
 	name  string
-	redis string
 	wait  span
 	lease span
 	least span
@@ -19,7 +18,7 @@ type runConfig struct {
 	argv  []string
 }
 
-const runLong = `Runs CMD while the lock NAME is held, and unlocks when CMD has ended.
+var runLong = `Runs CMD while the lock NAME is held, and unlocks when CMD has ended.
 
 CMD gets HOLDFAST_NAME, HOLDFAST_OWNER and HOLDFAST_TOKEN in its environment. The token grows with every grant of the
 name: let what CMD writes to refuse a token smaller than the greatest it has seen.
@@ -29,6 +28,10 @@ lock is lost the group gets SIGTERM, and SIGKILL after --grace; until it has end
 holder. On Linux CMD also gets SIGTERM if holdfast itself is killed. Processes that CMD leaves behind are not waited
 for. With --at-least the lock stays for that time also if CMD failed, or could not be executed: that was the run. stdin
 is passed on, except from a terminal, which only the foreground's process group could read.
+
+Kinds of lock:
+` + kindsHelp() + `
+A name is for one kind of lock. Readers have the token of the last write, and share it.
 
 --wait is for other holders, and not for Redis. If Redis does not answer, nobody knows whether there is anything to wait
 for. So holdfast says so within seconds, with 69. To wait for Redis too, run it again while the code is 69.
@@ -52,6 +55,12 @@ const runExample = `  # in a crontab, on every machine: one of them runs it, the
   # wait for up to ten minutes, on a server of your own
   holdfast run --name migrate --wait 10m --redis redis://:secret@db:6379/1 -- ./migrate up
 
+  # at most three at a time, over all machines
+  holdfast run --name partner-api --kind semaphore --permits 3 --wait 1h -- ./fetch.sh
+
+  # one that survives the loss of a Redis server: three independent masters
+  holdfast run --name ledger --kind redlock --redis redis://a --redis redis://b --redis redis://c -- ./post.sh
+
   # hand the fencing token to the command
   holdfast run --name ledger -- sh -c 'ledger --fence "$HOLDFAST_TOKEN"'`
 
@@ -63,7 +72,7 @@ func newRun() *cobra.Command {
 		grace: span{5 * time.Second, 0, "5s (0 kills at once)"},
 	}
 	cmd := &cobra.Command{
-		Use:                   "run --name NAME [--wait 5s] [--lease 30s] [--at-least 10m] [--grace 5s] [--redis URL] -- CMD [ARG...]",
+		Use:                   "run --name NAME [--kind KIND] [--wait 5s] [--lease 30s] [--at-least 10m] [--redis URL] [flags] -- CMD [ARG...]",
 		Short:                 "Run a command while a lock is held",
 		Long:                  runLong,
 		Example:               runExample,
@@ -83,9 +92,8 @@ func newRun() *cobra.Command {
 	f.Var(&c.lease, "lease", "how long the lock outlives a holdfast that died; renewed every third of it")
 	f.Var(&c.least, "at-least", "how long the lock stays taken from when it was granted, also if CMD ends before: for one run in a period")
 	f.Var(&c.grace, "grace", "time between SIGTERM and SIGKILL for CMD when the lock is lost")
-	f.StringVar(&c.redis, "redis", cmp.Or(os.Getenv(redisEnv), redisDefault), "Redis server, as a `URL`; see above")
-	// The environment may hold a password, so the help shows what stands behind it.
-	f.Lookup("redis").DefValue = "$" + redisEnv + " or " + redisDefault
+	c.kindConfig.addTo(cmd)
+	c.connection.addTo(cmd)
 	return cmd
 }
 
@@ -98,5 +106,5 @@ func (c *runConfig) check() error {
 		return fail(exitUsage, `no command to run; put it behind "--", as in "holdfast run --name %s -- ./report.sh"`,
 			c.name)
 	}
-	return nil
+	return c.checkKind()
 }

@@ -9,9 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strconv"
-	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // answerWithin bounds the question that is asked beside the lock: does Redis answer. closeWithin
@@ -34,8 +32,8 @@ type runner struct {
 	runConfig
 	path    string // of the command
 	stderr  io.Writer
-	rdb     redis.UniversalClient
-	mutex   *rlock.Mutex
+	rdbs    []redis.UniversalClient // one, or the masters of a quorum
+	clients []*holdfast.Client      // of rdbs
 	signals chan os.Signal
 	dropped chan os.Signal // nobody receives from it
 }
@@ -47,25 +45,35 @@ func run(c runConfig, stderr io.Writer) (err error) {
 	if r.path, err = find(c.argv[0]); err != nil {
 		return err
 	}
-	if r.rdb, err = connect(c.redis); err != nil {
+	if r.rdbs, err = c.connection.all(); err != nil {
 		return err
 	}
-	defer r.rdb.Close()
-	client, err := holdfast.New(r.rdb, nil)
-	if err != nil {
-		return failure{exitHoldfast, err}
+	defer closeAll(r.rdbs)
+	defer r.goodbye() // of those that there are by then
+	for _, rdb := range r.rdbs {
+		client, err := holdfast.New(rdb, nil)
+		if err != nil {
+			return failure{exitHoldfast, err}
+		}
+		r.clients = append(r.clients, client)
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
-		defer cancel()
-		_ = client.Close(ctx) // it can only be late in undoing what Unlock complained of, which the lease ends too
-	}()
-	r.mutex = rlock.New(client, c.name)
 	signal.Notify(r.signals, forwarded()...)
 	signal.Notify(r.dropped, dropped()...)
 	defer signal.Stop(r.signals)
 	defer signal.Stop(r.dropped)
 	return r.lockAndRun()
+}
+
+// goodbye closes the clients. They can only be late in undoing what Unlock complained of, which the
+// lease ends too.
+func (r *runner) goodbye() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, c := range r.clients {
+		all.Go(func() { _ = c.Close(ctx) })
+	}
+	all.Wait()
 }
 
 func (r *runner) lockAndRun() error {
@@ -111,12 +119,12 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 	)
 	go func() {
 		defer close(done)
-		if err = r.ping(ctx); err == nil {
+		if err = r.reach(ctx, r.rdbs); err == nil {
 			opts := []holdfast.Option{holdfast.Wait(r.wait.Duration), holdfast.Lease(r.lease.Duration)}
 			if r.least.Duration > 0 {
 				opts = append(opts, holdfast.HoldAtLeast(r.least.Duration))
 			}
-			hold, err = r.mutex.Lock(ctx, opts...)
+			hold, err = r.kind.lock(ctx, r, opts)
 		}
 	}()
 	select {
@@ -133,49 +141,18 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 		}
 		return nil, why
 	}
-	var f failure
 	switch {
 	case err == nil:
 		return hold, nil
-	case errors.As(err, &f):
-		return nil, err
-	case errors.Is(err, holdfast.ErrUnavailable): // also if somebody had it before: that may be over
-		return nil, failure{exitNoServer, err}
-	case errors.Is(err, holdfast.ErrNotAcquired):
-		why := err
+	case errors.Is(err, holdfast.ErrNotAcquired) && !errors.Is(err, holdfast.ErrUnavailable):
+		why := err // if it is unavailable too, somebody had it before, and that may be over
 		var e *holdfast.Error
 		if errors.As(err, &e) {
 			why = e.Err // without the name, which stands before it
 		}
 		return nil, fail(exitNotHeld, "--wait is %v, and %q was %w", r.wait.Duration, r.name, why)
-	case errors.Is(err, holdfast.ErrInvalid):
-		return nil, failure{exitUsage, err}
-	case wantsPassword(err):
-		return nil, fail(exitHoldfast, "%w; put user and password into --redis (or HOLDFAST_REDIS), as in redis://user:password@host:port", err)
 	}
-	return nil, failure{exitHoldfast, err}
-}
-
-// wantsPassword reports whether a server refused to talk to us without another password than the
-// one it got.
-func wantsPassword(err error) bool {
-	text := err.Error()
-	return slices.ContainsFunc([]string{"NOAUTH", "WRONGPASS", "unauthenticated"},
-		func(word string) bool { return strings.Contains(text, word) })
-}
-
-// ping tells at once of a Redis that cannot be reached; the lock would say so when --wait is over.
-// An answer of any kind will do; what is wrong with it the lock will say.
-func (r *runner) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	err := r.rdb.Ping(ctx).Err()
-	var reply redis.Error
-	if err == nil || errors.As(err, &reply) {
-		return nil
-	}
-	return fail(exitNoServer, "no answer from Redis at %s: %w; is it running, and is --redis right?",
-		hidePassword(r.redis), err)
+	return nil, r.explain(err)
 }
 
 // supervise runs the command to its end, and ends it if the lock is lost.

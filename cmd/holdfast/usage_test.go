@@ -44,11 +44,34 @@ func TestUsage(t *testing.T) {
 			"write @ as %40, / as %2F"},
 		"run --name n --redis redis://:pw?pw@h true":    {"? as %3F"},
 		"run --name n --redis redis+cluster://h/1 true": {"only database 0"},
-		"demo now":                     {`"holdfast demo" takes no argument`, `"now"`},
-		"demo --emulation --redis h":   {"leave one out"},
-		"demo --redis redis://:pw@h:x": {`"redis://***@h:x"`},
-		"version 2":                    {"takes no argument"},
-		"dmeo":                         {`unknown command "dmeo"`, "demo"},
+		"run --name n --kind best -- true":              {`--kind is "best"`, "use one of rlock, fair,"},
+		"run --name n --kind redlock -- true":           {"--redis has 1", "three or five times"},
+		"run --name n --redis redis://:pw@a --redis b -- true": {"--kind is rlock", "--redis has 2",
+			"--kind redlock"},
+		"run --name n --kind redlock --redis a --redis b --redis a true": {"--redis has a twice"},
+		"run --name n --kind semaphore true":                             {"--permits is 0", "--permits 3"},
+		"run --name n --kind semaphore --permits 2 --take 3 true":        {"--take is 3", "all of the 2 of --permits"},
+		"run --name n --permits 2 true":                                  {"--permits is 2", "--kind is rlock"},
+		"run --name n --take 2 true":                                     {"--take is 2", "--kind is rlock"},
+		"run --name n --kind rw-read --at-least 10m true": {"--at-least is 10m0s", "--kind rw-read",
+			"leave it out"},
+		"run --name n --kind election --at-least 10m true":              {"--at-least is 10m0s", "--kind election"},
+		"run --name n --kind semaphore --permits 1 --at-least 10m true": {"--at-least is 10m0s", "--kind semaphore"},
+		"watch":                           {"takes the name of one lock, and got 0", "holdfast watch nightly-report"},
+		"watch a b":                       {"got 2"},
+		"watch a{b":                       {`name "a{b"`, "close it"},
+		"watch n --every 1ms":             {`"1ms"`, `"--every"`, "at least 100ms"},
+		"watch n --redis redis://:pw@h:x": {`"redis://***@h:x"`},
+		"doctor now":                      {`"holdfast doctor" takes no argument`},
+		"doctor --prefix a{b":             {`--prefix "a{b"`, "close it"},
+		"doctor --lease 1ms":              {`"1ms"`, `"--lease"`, "at least 100ms"},
+		"completion":                      {"takes the name of one shell, and got 0", "bash, zsh or fish"},
+		"completion tcsh":                 {`no completion for "tcsh"`, "bash, zsh or fish"},
+		"demo now":                        {`"holdfast demo" takes no argument`, `"now"`},
+		"demo --emulation --redis h":      {"leave one out"},
+		"demo --redis redis://:pw@h:x":    {`"redis://***@h:x"`},
+		"version 2":                       {"takes no argument"},
+		"dmeo":                            {`unknown command "dmeo"`, "demo"},
 	} {
 		t.Run(args, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -67,11 +90,14 @@ func TestUsage(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Setenv(redisEnv, "redis://:pw@host")
 	for args, says := range map[string][]string{
-		"--help":      {"Examples:", "demo", "run", "version"},
+		"--help":      {"Examples:", "demo", "run", "doctor", "watch", "completion", "version"},
 		"demo --help": {"Examples:", "--emulation", "--redis", "Exit codes:"},
 		"run --help": {"Examples:", "69     Redis did not answer", "75     somebody else had the lock",
-			"76     the lock was lost", "(default 5s)", "(default 30s)"},
-		"version --help": {"Examples:"},
+			"76     the lock was lost", "  rw-write ", "--tls-key", "(default 5s)", "(default 30s)"},
+		"doctor --help":     {"Examples:", "--json", "Exit codes:", "unknown", "--tls-ca"},
+		"watch --help":      {"Examples:", "--json", "Exit codes:", "So it can miss", "(default 1s)"},
+		"completion --help": {"Examples:", "bash", "zsh", "fish"},
+		"version --help":    {"Examples:"},
 	} {
 		t.Run(args, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -119,4 +145,17 @@ func TestAddresses(t *testing.T) {
 		require.Equal(t, "p", o.Password)
 		require.NoError(t, rdb.Close())
 	}
+}
+
+// TestOneServer: what only redlock does is refused where one server is asked, and passwords stay
+// hidden where several are named.
+func TestOneServer(t *testing.T) {
+	c := connection{addresses: []string{"redis://:pw@a", "redis://:pw@b"}}
+	_, err := c.one()
+	require.ErrorContains(t, err, "has 2 servers, and only redlock is asked of several; give one")
+	require.Equal(t, "redis://***@a, redis://***@b", c.String())
+	c.addresses = c.addresses[:1]
+	rdb, err := c.one()
+	require.NoError(t, err)
+	require.NoError(t, rdb.Close())
 }

@@ -75,7 +75,8 @@ func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, e
 		if i >= shards {
 			role = fmt.Sprintf("slave %s 0 0 0 connected", c.nodeID((i-shards)/replicas))
 		}
-		lines = append(lines, fmt.Sprintf("%s 127.0.0.1:%d@%d %s", c.nodeID(i), port, port+10000, role))
+		lines = append(lines, fmt.Sprintf("%s 127.0.0.1:%d@%d%s %s", c.nodeID(i), port, port+10000,
+			c.shardOf(conf.bin, i, replicas), role))
 		node := conf.server(tb, flags...)
 		node.port = port
 		c.Nodes = append(c.Nodes, node)
@@ -110,6 +111,21 @@ func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, e
 // before: nodes that find a known id at an address that they remember take it for their own, and
 // two clusters become one.
 func (c *Cluster) nodeID(i int) string { return fmt.Sprintf("%016x%024x", c.id, i+1) }
+
+// shardOf says in a line of nodes.conf to which shard a node belongs, which servers since 7.2 want to
+// know. Valkey 9 ends at the first SPUBLISH if it does not know its own, and learns it only from
+// replicas.
+func (c *Cluster) shardOf(bin string, node, replicas int) string {
+	version := serverVersion(bin)
+	if strings.HasPrefix(version, "6.") || strings.HasPrefix(version, "7.0.") {
+		return ""
+	}
+	master := node
+	if node >= c.masters {
+		master = (node - c.masters) / replicas
+	}
+	return ",,shard-id=" + c.nodeID(master)
+}
 
 // busPort finds a port p with p and p+10000 free, where Redis puts the cluster bus. Choosing the
 // bus port came only with 7.0 (--cluster-port), and the kernel's own choice is mostly above 55535,

@@ -21,7 +21,7 @@ import (
 type Certs struct {
 	roots  *x509.CertPool
 	client tls.Certificate
-	dir    string // ca.pem, server.pem, server.key
+	dir    string // ca.pem, and server and client as .pem and .key
 }
 
 // NewCerts makes an authority and its certificates, valid for 127.0.0.1 and for an hour from now.
@@ -43,10 +43,14 @@ func NewCerts(tb testing.TB) *Certs {
 	c.client = tls.Certificate{Certificate: [][]byte{client.Raw}, PrivateKey: clientKey}
 	der, err := x509.MarshalECPrivateKey(serverKey)
 	fail(err)
+	clientDER, err := x509.MarshalECPrivateKey(clientKey)
+	fail(err)
 	for name, block := range map[string]*pem.Block{
 		"ca.pem":     {Type: "CERTIFICATE", Bytes: authority.Raw},
 		"server.pem": {Type: "CERTIFICATE", Bytes: server.Raw},
 		"server.key": {Type: "EC PRIVATE KEY", Bytes: der},
+		"client.pem": {Type: "CERTIFICATE", Bytes: client.Raw},
+		"client.key": {Type: "EC PRIVATE KEY", Bytes: clientDER},
 	} {
 		fail(os.WriteFile(filepath.Join(c.dir, name), pem.EncodeToMemory(block), 0o600))
 	}
@@ -93,6 +97,11 @@ func (c *Certs) Client() *tls.Config {
 		RootCAs: c.roots, Certificates: []tls.Certificate{c.client}, ServerName: "127.0.0.1",
 		MinVersion: tls.VersionTLS12,
 	}
+}
+
+// Files are what [Certs.Client] has, as files in PEM: the authority, the client's certificate, its key.
+func (c *Certs) Files() (authority, certificate, key string) {
+	return filepath.Join(c.dir, "ca.pem"), filepath.Join(c.dir, "client.pem"), filepath.Join(c.dir, "client.key")
 }
 
 // args make a server speak TLS on the port.

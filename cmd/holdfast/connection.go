@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+)
+
+// connection is what the flags amount to that say where Redis is, and how to be let in. All commands
+// that ask a server of the user's have the same ones.
+type connection struct {
+	addresses []string // more than one: independent masters
+	tls       tlsFiles
+}
+
+// addTo gives a command the flags. The environment may hold passwords, so the help shows what stands
+// behind them.
+func (c *connection) addTo(cmd *cobra.Command) {
+	f := cmd.Flags()
+	addresses := strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv(redisEnv)), redisDefault))
+	f.StringArrayVar(&c.addresses, "redis", addresses, "Redis server, as a `URL`; see above")
+	f.Lookup("redis").DefValue = "$" + redisEnv + " or " + redisDefault
+	for name, file := range map[string]struct {
+		path *string
+		use  string
+	}{
+		"tls-ca":   {&c.tls.ca, "`FILE` of the authority of the server's certificate, where the system does not know it"},
+		"tls-cert": {&c.tls.cert, "`FILE` of this client's certificate, where the server asks for one"},
+		"tls-key":  {&c.tls.key, "`FILE` of the certificate's key"},
+	} {
+		f.StringVar(file.path, name, os.Getenv(tlsEnv(name)), file.use)
+		f.Lookup(name).DefValue = "$" + tlsEnv(name)
+		_ = cmd.MarkFlagFilename(name, "pem", "crt", "cer", "key") // fails only for a flag that there is not
+	}
+}
+
+// one makes a client of the only server. Nothing is sent.
+func (c *connection) one() (redis.UniversalClient, error) {
+	if len(c.addresses) > 1 {
+		return nil, fail(exitUsage, "--redis (or %s) has %d servers, and only redlock is asked of several; give one",
+			redisEnv, len(c.addresses))
+	}
+	all, err := c.all()
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// all makes a client of each server. Nothing is sent.
+func (c *connection) all() (clients []redis.UniversalClient, err error) {
+	files, err := c.tls.load()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			closeAll(clients)
+			clients = nil
+		}
+	}()
+	for i, address := range c.addresses {
+		if slices.Contains(c.addresses[:i], address) {
+			return clients, fail(exitUsage, "--redis has %s twice, and a master has one vote; leave one out",
+				hidePassword(address))
+		}
+		rdb, err := open(address, files)
+		if err != nil {
+			return clients, err
+		}
+		clients = append(clients, rdb)
+	}
+	return clients, nil
+}
+
+func closeAll(clients []redis.UniversalClient) {
+	for _, rdb := range clients {
+		_ = rdb.Close() // what was said is said
+	}
+}
+
+// String is for messages: it shows no password.
+func (c *connection) String() string {
+	shown := make([]string, len(c.addresses))
+	for i, address := range c.addresses {
+		shown[i] = hidePassword(address)
+	}
+	return strings.Join(shown, ", ")
+}
+
+// reach asks the servers whether they answer, all at once, and returns when a majority has: of one
+// server, when it has. An answer of any kind will do; what is wrong with it the next command will say.
+func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	// Who is slow is not waited for: go-redis does not interrupt a read when ctx ends, but when the
+	// client is closed.
+	answers := make(chan error, len(clients))
+	for i, rdb := range clients {
+		go func() {
+			err := rdb.Ping(ctx).Err()
+			var reply redis.Error
+			if err == nil || errors.As(err, &reply) {
+				answers <- nil
+				return
+			}
+			answers <- fail(exitNoServer, "no answer from Redis at %s: %w; %s", hidePassword(c.addresses[i]), err,
+				unanswered(err, c.addresses[i]))
+		}()
+	}
+	var silent []error
+	n := len(clients)
+	for answered := 0; answered <= n/2; {
+		err := <-answers
+		if err == nil {
+			answered++
+			continue
+		}
+		switch silent = append(silent, err); {
+		case n == 1:
+			return err
+		case len(silent) >= n-n/2:
+			return fail(exitNoServer, "%d of %d masters do not answer, and a majority must: %w", len(silent), n, err)
+		}
+	}
+	return nil
+}

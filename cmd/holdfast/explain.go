@@ -1,0 +1,71 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// explain gives an error of a command its exit code, and the one thing to do about it. Errors that
+// know their code already are left alone.
+func (c *connection) explain(err error) error {
+	var f failure
+	var s signalled
+	var reply redis.Error
+	var lock *holdfast.Error
+	switch {
+	case err == nil, errors.As(err, &f), errors.As(err, &s):
+		return err
+	case errors.Is(err, holdfast.ErrInvalid):
+		return failure{exitUsage, err}
+	case wantsPassword(err):
+		return fail(exitHoldfast,
+			"%w; put user and password into --redis (or %s), as in redis://user:password@host:port", err, redisEnv)
+	case errors.Is(err, holdfast.ErrUnavailable):
+		return failure{exitNoServer, err}
+	case lua.IsDenied(err):
+		return fail(exitHoldfast, "%w; give this user of Redis the permission; docs/security.md has all that are needed", err)
+	case lua.IsError(err, "READONLY"):
+		return fail(exitHoldfast, "%w; --redis must name the master, and this is a replica of it", err)
+	case errors.As(err, &reply), errors.As(err, &lock): // the library tells an outage from the rest
+		return failure{exitHoldfast, err}
+	}
+	return fail(exitNoServer, "no answer from Redis at %s: %w; %s", c, err, unanswered(err, c.String()))
+}
+
+// wantsPassword reports whether a server refused to talk to us without another password than the
+// one it got.
+func wantsPassword(err error) bool {
+	text := err.Error()
+	return slices.ContainsFunc([]string{"NOAUTH", "WRONGPASS", "unauthenticated"},
+		func(word string) bool { return strings.Contains(text, word) })
+}
+
+// unanswered says what to do about a server that did not answer. What a handshake of TLS comes to
+// when the two sides do not agree has the text of either side, and reads like a riddle.
+func unanswered(err error, address string) string {
+	var unknown *tls.CertificateVerificationError
+	var host x509.HostnameError
+	var alert tls.AlertError
+	text := err.Error()
+	switch {
+	case errors.As(err, &host):
+		return "name the server as its certificate does"
+	case errors.As(err, &unknown), strings.Contains(text, "x509:"):
+		return "give the certificate of its authority as --tls-ca"
+	case errors.As(err, &alert), strings.Contains(text, "remote error: tls:"):
+		return "give a certificate that it knows the authority of, as --tls-cert and --tls-key"
+	case strings.HasSuffix(text, "EOF") && !strings.Contains(address, "rediss"):
+		return "if it speaks TLS there, write rediss://"
+	case strings.Contains(address, "rediss"): // Redis waits in silence for the rest of what it takes for a command
+		return "is it running, is --redis right, and does it speak TLS there?"
+	}
+	return "is it running, and is --redis right?"
+}

@@ -1,0 +1,212 @@
+package doctor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// TestServersWithFlaws: each flaw is found on a server that has it, and is not on one that does not:
+// that is the control, and stands beside it.
+func TestServersWithFlaws(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		conf  [][2]string // CONFIG SET
+		look  func(context.Context, *patient) []Finding
+		level Level
+		says  []string
+	}{
+		{"it is a master", nil, role, OK, nil},
+		{"it is no cluster", nil, func(ctx context.Context, p *patient) []Finding {
+			return append(cluster(ctx, p), Finding{})
+		}, OK, nil},
+		{"evicts all", [][2]string{{"maxmemory", "100mb"}, {"maxmemory-policy", "allkeys-lru"}}, eviction, Error,
+			[]string{"allkeys-lru", "any key", "noeviction"}},
+		{"evicts locks", [][2]string{{"maxmemory", "100mb"}, {"maxmemory-policy", "volatile-ttl"}}, eviction, Error,
+			[]string{"volatile-ttl", "as all locks have"}},
+		{"might evict", [][2]string{{"maxmemory-policy", "allkeys-lru"}}, eviction, Note, []string{"there is no maxmemory"}},
+		{"evicts nothing", [][2]string{{"maxmemory", "100mb"}}, eviction, OK, []string{"noeviction"}},
+		{"full", [][2]string{{"maxmemory", "500kb"}}, memory, Warning, []string{" used", "refuses new locks"}},
+		{"not full", [][2]string{{"maxmemory", "1gb"}}, memory, OK, []string{"of 1024 MiB"}},
+		{"without a limit", nil, memory, OK, []string{"no limit"}},
+		{"forgets all", nil, persistence, Warning, []string{"nothing is written to disk", "forgets all locks"}},
+		{"snapshots", [][2]string{{"save", "3600 1"}}, persistence, Warning, []string{`save "3600 1"`, "last snapshot"}},
+		{"syncs each second", [][2]string{{"appendonly", "yes"}}, persistence, Note, []string{"everysec", "last second"}},
+		{"syncs at will", [][2]string{{"appendonly", "yes"}, {"appendfsync", "no"}}, persistence, Note,
+			[]string{"half a minute"}},
+		{"forgets nothing", [][2]string{{"appendonly", "yes"}, {"appendfsync", "always"}}, persistence, OK, nil},
+		{"alone", nil, replicas, Note, []string{"no replicas", "redlock"}},
+		{"without its replicas", [][2]string{{"min-replicas-to-write", "1"}}, replicas, Error,
+			[]string{"0 of min-replicas-to-write 1", "NOREPLICAS"}},
+		{"room for clients", nil, connections, OK, []string{" of 10000 clients"}},
+		{"small buffers", [][2]string{{"client-output-buffer-limit", "pubsub 4096 1024 1"}}, buffers, Warning,
+			[]string{"pubsub 4096 1024 1"}},
+		{"usual buffers", nil, buffers, OK, []string{"pubsub 33554432 8388608 60"}},
+		{"no limit of buffers", [][2]string{{"client-output-buffer-limit", "pubsub 0 0 0"}}, buffers, OK, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			srv := redistest.Start(t)
+			for _, set := range c.conf {
+				srv.Command(t, "CONFIG", "SET", set[0], set[1])
+			}
+			f := only(t, c.look(t.Context(), admitted(t, srv.Client(t), Settings{})))
+			expect(t, f, c.level, c.says...)
+		})
+	}
+}
+
+// TestSnapshotsThatFail: a directory is where the snapshot is to be.
+func TestSnapshotsThatFail(t *testing.T) {
+	srv := redistest.Start(t, redistest.Args("--save", "3600 1", "--dbfilename", "taken"))
+	rdb := srv.Client(t)
+	look := func() []Finding { return persistence(t.Context(), admitted(t, rdb, Settings{})) }
+	require.Len(t, look(), 1, "control: before it fails")
+	dir, err := rdb.ConfigGet(t.Context(), "dir").Result()
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(dir["dir"], "taken"), 0o700))
+	srv.Command(t, "BGSAVE")
+	require.Eventually(t, func() bool { return len(look()) == 2 }, limit, 5*time.Millisecond)
+	expect(t, look()[1], Error, "rdb_last_bgsave_status", "refuses locks")
+}
+
+// TestWhatCannotBeBroughtAbout: states of a server that no test can put it into, as a full disk. They
+// are written into what a server said that is well.
+func TestWhatCannotBeBroughtAbout(t *testing.T) {
+	p := admitted(t, redistest.Shared(t).Client(t), Settings{})
+	change := func(section, field, value string) func() {
+		fields := p.infos[section].fields
+		before := fields[field]
+		fields[field] = value
+		return func() { fields[field] = before }
+	}
+	back := change("persistence", "loading", "1")
+	expect(t, only(t, persistence(t.Context(), p)), Error, "loading")
+	back()
+	undo := change("persistence", "aof_enabled", "1")
+	back = change("persistence", "aof_last_write_status", "err")
+	expect(t, persistence(t.Context(), p)[1], Error, "aof_last_write_status", "disk may be full")
+	back()
+	require.Len(t, persistence(t.Context(), p), 1, "control")
+	undo()
+
+	for text, level := range map[string]Level{"5.0.14": Error, "6.0.0": OK, "": Unknown, "9.9": OK} {
+		back := change("server", "redis_version", text)
+		undo := change("server", "valkey_version", "")
+		expect(t, only(t, version(t.Context(), p)), level)
+		undo()
+		back()
+	}
+	back = change("replication", "role", "sentinel")
+	expect(t, only(t, role(t.Context(), p)), Error, "redis+sentinel://")
+	back()
+}
+
+// TestReplicas: a primary without a replica in step, and a replica that is asked for locks.
+func TestReplicas(t *testing.T) {
+	r := redistest.StartReplicated(t, 1)
+	primary, replica := r.Nodes[0], r.Nodes[1]
+	look := func(check func(context.Context, *patient) []Finding, srv *redistest.Server, s Settings) Finding {
+		return only(t, check(t.Context(), admitted(t, srv.Client(t), s)))
+	}
+	expect(t, look(role, replica, Settings{}), Error, "a replica of 127.0.0.1", "name the master")
+	expect(t, look(role, primary, Settings{}), OK)
+	require.Empty(t, replicas(t.Context(), admitted(t, replica.Client(t), Settings{})),
+		"it has none, and its role says why")
+
+	expect(t, look(persistence, primary, Settings{}), Error, "empties the replicas too")
+	primary.Command(t, "CONFIG", "SET", "appendonly", "yes")
+	expect(t, look(persistence, primary, Settings{}), Note)
+
+	expect(t, look(replicas, primary, Settings{}), Warning, "1 replica, min-replicas-to-write is 0", "cut off")
+	primary.Command(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+	primary.Command(t, "CONFIG", "SET", "min-replicas-max-lag", "10")
+	require.Eventually(t, func() bool { // a replica says once a second how far it is
+		return look(replicas, primary, Settings{Lease: time.Hour}).Level == Note
+	}, limit, 20*time.Millisecond)
+	expect(t, look(replicas, primary, Settings{Lease: time.Hour}), Note, "1 replica, of which 1 are up to date",
+		"WithReplicas")
+	expect(t, look(replicas, primary, Settings{Lease: 9 * time.Second}), Warning, "min-replicas-max-lag is 10 s",
+		"a third of the lease")
+
+	primary.Command(t, "CONFIG", "SET", "min-replicas-max-lag", "3")
+	replica.Pause()
+	defer replica.Resume()
+	var f Finding
+	require.Eventually(t, func() bool { // whole seconds are counted, and it says nothing any more
+		f = look(replicas, primary, Settings{Lease: 4 * time.Second})
+		return f.Level == Warning
+	}, limit, 20*time.Millisecond)
+	expect(t, f, Warning, "the replica 127.0.0.1:", "s behind, and a third of the lease is 1.3",
+		"a failover to it forgets grants")
+}
+
+// TestConnections: a server that has all the clients it takes, and one that had.
+func TestConnections(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t, func(o *redis.Options) { o.PoolSize = 1 })
+	look := func() Finding { return only(t, connections(t.Context(), admitted(t, rdb, Settings{}))) }
+	expect(t, look(), OK)
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxclients", "1").Err())
+	require.Eventually(t, func() bool { return look().Level == Warning }, limit, 5*time.Millisecond)
+	expect(t, look(), Warning, "of 1 clients", "refused")
+	_, err := srv.Try("PING")
+	require.Error(t, err, "the fault: there is no room")
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxclients", "1000").Err())
+	expect(t, look(), Note, "were turned away")
+}
+
+// TestRefusalsAreUnknown: a server that tells nothing is not called bad. The two ways are those of
+// users without permissions and of services that hide commands.
+func TestRefusalsAreUnknown(t *testing.T) {
+	srv := redistest.Start(t, redistest.Args("--rename-command", "CONFIG", ""))
+	expect(t, only(t, buffers(t.Context(), admitted(t, srv.Client(t), Settings{}))), Unknown, "+config|get")
+	aof := redistest.Start(t, redistest.Args("--rename-command", "CONFIG", "", "--appendonly", "yes"))
+	expect(t, only(t, persistence(t.Context(), admitted(t, aof.Client(t), Settings{}))), Unknown, "how often")
+
+	p := admitted(t, user(t, redistest.Shared(t), "~* +@all -info -config -cluster"), Settings{})
+	for name, look := range map[string]func(context.Context, *patient) []Finding{
+		"version": version, "role": role, "cluster": cluster, "eviction": eviction, "memory": memory,
+		"persistence": persistence, "replicas": replicas, "connections": connections, "buffers": buffers,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := only(t, look(t.Context(), p))
+			expect(t, f, Unknown)
+			require.NotEmpty(t, f.Remedy)
+		})
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	for name, c := range map[string]struct {
+		read, dial time.Duration
+		level      Level
+		says       string
+	}{
+		"default":     {0, 0, OK, "ReadTimeout 5s"},
+		"none":        {-1, 0, Error, "never returns"},
+		"not even so": {-2, 0, Error, "never returns"},
+		"a lease":     {30 * time.Second, 0, Error, "ReadTimeout is 30s, and the lease 30s"},
+		"half of it":  {15 * time.Second, 0, Warning, "a third of the lease 10s"},
+		"dialling":    {time.Second, 11 * time.Second, Warning, "DialTimeout is 11s"},
+		"short":       {time.Second, time.Second, OK, "1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ReadTimeout: c.read, DialTimeout: c.dial})
+			defer rdb.Close()
+			p := &patient{Settings: Settings{}.withDefaults(), rdb: rdb}
+			expect(t, only(t, timeouts(t.Context(), p)), c.level, c.says)
+			many := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, ReadTimeout: c.read,
+				DialTimeout: c.dial})
+			defer many.Close()
+			p.rdb = many
+			expect(t, only(t, timeouts(t.Context(), p)), c.level, c.says)
+		})
+	}
+}

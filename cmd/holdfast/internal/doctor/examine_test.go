@@ -1,0 +1,184 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// worse are the findings of a level or worse. How busy the machine is decides about two of the checks.
+func worse(found []Finding, than Level) []Finding {
+	return slices.DeleteFunc(slices.Clone(found), func(f Finding) bool {
+		return f.Level < than || f.Check == "clock" || f.Check == "latency"
+	})
+}
+
+// TestExamineEveryVersion: on a server of each version that is set up well nothing is wrong or
+// unknown, each check has its say, nothing is left, and no key of others is touched.
+func TestExamineEveryVersion(t *testing.T) {
+	for _, p := range redistest.Programs(t) {
+		t.Run(p.Name, func(t *testing.T) {
+			srv := redistest.Start(t, redistest.Exec(p.Path), redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
+			srv.Command(t, "SET", "orders:1", "theirs")
+			found, err := Examine(t.Context(), srv.Client(t), Settings{Span: time.Millisecond})
+			require.NoError(t, err)
+			require.Empty(t, worse(found, Unknown))
+			for _, c := range checks {
+				quiet := c.name == "cluster" || c.name == "denied" // of which there is nothing to say here
+				require.Equal(t, !quiet, slices.ContainsFunc(found, func(f Finding) bool { return f.Check == c.name }), c.name)
+			}
+			require.Equal(t, []any{"orders:1"}, srv.Command(t, "KEYS", "*"))
+			require.Equal(t, "theirs", srv.Command(t, "GET", "orders:1"))
+		})
+	}
+}
+
+// TestExamineCluster: each master is looked at, on names of its own. A node that is asked as if it
+// were alone, and slots that nobody serves, are errors.
+func TestExamineCluster(t *testing.T) {
+	c := redistest.StartCluster(t, 2, 0)
+	rdb := c.Client(t)
+	found, err := Examine(t.Context(), rdb, Settings{Span: time.Millisecond})
+	require.NoError(t, err)
+	require.Empty(t, worse(found, Error))
+	for _, node := range c.Nodes {
+		for _, name := range []string{"cluster", "permissions", "life", "messages"} {
+			at := slices.IndexFunc(found, func(f Finding) bool { return f.Check == name && f.Server == node.Addr() })
+			require.GreaterOrEqual(t, at, 0, "%s on %s", name, node.Addr())
+			if name == "cluster" && node.Major() < 7 {
+				expect(t, found[at], Note, "no sharded pub/sub")
+				continue
+			}
+			expect(t, found[at], OK)
+		}
+		empty(t, node)
+	}
+
+	p := admitted(t, c.Nodes[0].Client(t), Settings{})
+	expect(t, only(t, cluster(t.Context(), p)), Error, "a node of a Cluster, and the client asks it alone",
+		"redis+cluster://")
+
+	all, err := admit(t.Context(), rdb, Settings{}.withDefaults())
+	require.NoError(t, err)
+	c.Nodes[0].Command(t, "CLUSTER", "DELSLOTS", "0")
+	first := all[slices.IndexFunc(all, func(p *patient) bool { return p.address == c.Nodes[0].Addr() })]
+	require.Eventually(t, func() bool { return Worst(cluster(t.Context(), first)) == Error }, limit, 5*time.Millisecond)
+	expect(t, only(t, cluster(t.Context(), first)), Error, "cluster_state is fail: 16383 of 16384 slots", "held are lost")
+}
+
+// TestExamineSentinel: the master is looked at, whichever it is.
+func TestExamineSentinel(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	found, err := Examine(t.Context(), s.Client(t), Settings{Span: time.Millisecond})
+	require.NoError(t, err)
+	at := slices.IndexFunc(found, func(f Finding) bool { return f.Check == "role" })
+	expect(t, found[at], OK, "a master")
+	empty(t, s.Primary(t))
+}
+
+// TestExamineIsBrokenOff: wherever it is broken off, it says so, and nothing is left.
+func TestExamineIsBrokenOff(t *testing.T) {
+	srv := redistest.Start(t)
+	why := errors.New("enough")
+	for _, after := range []int64{1, 6, 30, 47, 55, 60, 65, 70, 90} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		rdb := srv.Client(t)
+		rdb.AddHook(&counter{left: after, reached: func() { cancel(why) }})
+		_, err := Examine(ctx, rdb, Settings{Span: time.Hour})
+		require.Error(t, err, "after %d commands", after)
+		require.True(t, errors.Is(err, why) || errors.Is(err, context.Canceled), "%v", err)
+		cancel(nil)
+		vanishes(t, srv)
+	}
+}
+
+// counter calls a function when so many commands, or pipelines, have been sent.
+type counter struct {
+	left    int64
+	reached func()
+}
+
+func (c *counter) count() {
+	if atomic.AddInt64(&c.left, -1) == 0 {
+		c.reached()
+	}
+}
+
+func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.count()
+		return next(ctx, cmd)
+	}
+}
+
+func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.count()
+		return next(ctx, cmds)
+	}
+}
+
+// TestNobodyAnswers, or lets us in: that is no finding.
+func TestNobodyAnswers(t *testing.T) {
+	srv := redistest.Start(t)
+	srv.Command(t, "CONFIG", "SET", "requirepass", "secret")
+	_, err := Examine(t.Context(), srv.Client(t), Settings{})
+	require.ErrorContains(t, err, "NOAUTH")
+	rdb := srv.Client(t)
+	srv.Kill()
+	_, err = Examine(t.Context(), rdb, Settings{})
+	require.Error(t, err)
+	require.False(t, refused(err))
+}
+
+// TestMasters: masters that are one server, an even number of them, one that is away, and one that
+// has just started. Three that are none of this are the control.
+func TestMasters(t *testing.T) {
+	servers := redistest.StartMasters(t, 3)
+	var rdbs []redis.UniversalClient
+	for _, srv := range servers {
+		rdbs = append(rdbs, srv.Client(t))
+	}
+	s := Settings{Lease: time.Millisecond, Span: time.Millisecond}
+	look := func(rdbs ...redis.UniversalClient) []Finding {
+		found, err := ExamineMasters(t.Context(), rdbs, s)
+		require.NoError(t, err)
+		return slices.DeleteFunc(found, func(f Finding) bool { return f.Check != "masters" })
+	}
+	require.Eventually(t, func() bool { // they count whole seconds
+		return Worst(look(rdbs...)) == OK
+	}, limit, 50*time.Millisecond)
+	expect(t, only(t, look(rdbs...)), OK, "3 masters, which are different servers")
+	s.Lease = time.Hour
+	expect(t, look(rdbs...)[0], Note, "started ", "does not vote until a lease, 1h0m0s")
+	s.Lease = time.Millisecond
+
+	expect(t, only(t, look(rdbs[0], rdbs[1])), Note, "an even number", "loss of 0, as 1 masters do")
+	expect(t, only(t, look(rdbs[0], rdbs[1], servers[0].Client(t))), Error, "the same server as "+servers[0].Addr(),
+		"two votes")
+	hidden := user(t, servers[0], "~* &* +@all -info")
+	expect(t, only(t, look(hidden, rdbs[1], rdbs[2])), Unknown, "+info")
+	servers[2].Kill()
+	expect(t, look(rdbs...)[0], Error, "no answer", "one master less")
+	_, err := ExamineMasters(t.Context(), rdbs[2:], s)
+	require.Error(t, err, "nobody answers")
+}
+
+func TestWorst(t *testing.T) {
+	require.Equal(t, OK, Worst(nil))
+	require.Equal(t, Warning, Worst([]Finding{{Level: Unknown}, {Level: Warning}, {Level: Note}}))
+	require.Equal(t, "ok note unknown warning error Level(9)",
+		strings.Join([]string{OK.String(), Note.String(), Unknown.String(), Warning.String(), Error.String(),
+			Level(9).String()}, " "))
+}

@@ -1,0 +1,110 @@
+package doctor
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// TestLife: a lock lives on a server where locks work, and leaves nothing. Where scripts, or the
+// messages to who waits, are forbidden, it is said at which step.
+func TestLife(t *testing.T) {
+	srv := redistest.Start(t)
+	expect(t, only(t, life(t.Context(), admitted(t, srv.Client(t), Settings{}))), OK,
+		"refused to another client, granted to it, and released")
+	empty(t, srv)
+	for without, says := range map[string]string{
+		"-evalsha -eval": "could not be granted", "-hexists": "could not be entered again",
+		"-hgetall": "could not be looked at",
+	} {
+		t.Run(without, func(t *testing.T) {
+			rdb := user(t, srv, "~* &* +@all "+without)
+			f := only(t, life(t.Context(), admitted(t, rdb, Settings{})))
+			expect(t, f, Error, says)
+		})
+	}
+}
+
+// TestMessagesFromElsewhere: behind one address are two servers, and subscriptions go to the other
+// one. The control is the same client with both on one.
+func TestMessagesFromElsewhere(t *testing.T) {
+	srv, other := redistest.Start(t), redistest.Start(t)
+	for name, c := range map[string]struct {
+		second string
+		level  Level
+		says   string
+	}{
+		"two servers": {other.Addr(), Error, "a message to oneself did not arrive: nothing for"},
+		"one":         {srv.Addr(), OK, "arrived"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var dialled atomic.Int64
+			rdb := srv.Client(t, func(o *redis.Options) {
+				o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+					address := srv.Addr()
+					if dialled.Add(1) > 1 { // the first is for commands, and stays in the pool
+						address = c.second
+					}
+					return new(net.Dialer).DialContext(ctx, network, address)
+				}
+			})
+			p := admitted(t, rdb, Settings{})
+			if c.level == Error {
+				p.patience = 10 * time.Millisecond // nothing will come, however long it is waited for
+			} else {
+				p.patience = limit
+			}
+			expect(t, only(t, messages(t.Context(), p)), c.level, c.says)
+		})
+	}
+}
+
+// TestMessagesThatAreForbidden: who may not listen, or not publish, is told which.
+func TestMessagesThatAreForbidden(t *testing.T) {
+	srv := redistest.Start(t)
+	for rule, says := range map[string]string{
+		"~* &* +@all -subscribe": "not confirmed: NOPERM",
+		"~* &* +@all -publish":   "could not be published: NOPERM",
+		"~* &orders:* +@all":     "not confirmed: NOPERM",
+		"~* &other +@all":        "not confirmed: NOPERM",
+		"~* &redisson_* +@all":   "",
+	} {
+		if srv.Major() < 7 && strings.Contains(says, "not confirmed") != strings.Contains(rule, "-subscribe") {
+			continue // where there are no permissions for channels
+		}
+		t.Run(rule, func(t *testing.T) {
+			f := only(t, messages(t.Context(), admitted(t, user(t, srv, rule), Settings{})))
+			if says == "" {
+				expect(t, f, OK)
+				return
+			}
+			expect(t, f, Error, says, "sleeps until the lease")
+		})
+	}
+}
+
+// TestDenied: what others were refused is a note, on servers that count it.
+func TestDenied(t *testing.T) {
+	programs := redistest.Programs(t)
+	at := slices.IndexFunc(programs, func(p redistest.Program) bool {
+		return p.Valkey || strings.HasPrefix(p.Version,
+			"8.")
+	})
+	if at < 0 {
+		redistest.Unavailable(t, "no server that counts refusals")
+	}
+	srv := redistest.Start(t, redistest.Exec(programs[at].Path))
+	rdb := srv.Client(t)
+	require.Empty(t, denied(t.Context(), admitted(t, rdb, Settings{})), "control")
+	require.Error(t, user(t, srv, "~* +@all -get").Get(t.Context(), "k").Err())
+	expect(t, only(t, denied(t.Context(), admitted(t, rdb, Settings{}))), Note, "1 commands", "ACL LOG")
+}

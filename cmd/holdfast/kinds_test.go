@@ -1,0 +1,90 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/redlock"
+)
+
+// TestRunKinds: while a command runs under a lock of some kind, another of a kind gets in, or is
+// kept out. Each pair has its opposite: so a kind that excludes nobody fails, and one that lets in
+// nobody.
+func TestRunKinds(t *testing.T) {
+	srv := redistest.Shared(t)
+	for what, c := range map[string]struct {
+		first, second string
+		code          int
+	}{
+		"rlock":             {"--kind rlock", "--kind rlock", exitNotHeld},
+		"fair":              {"--kind fair", "--kind fair", exitNotHeld},
+		"fair and not":      {"--kind fair", "", exitNotHeld},
+		"readers":           {"--kind rw-read", "--kind rw-read", 0},
+		"reader and writer": {"--kind rw-read", "--kind rw-write", exitNotHeld},
+		"writer and reader": {"--kind rw-write", "--kind rw-read", exitNotHeld},
+		"writers":           {"--kind rw-write", "--kind rw-write", exitNotHeld},
+		"permits enough":    {"--kind semaphore --permits 2", "--kind semaphore --permits 2", 0},
+		"permits too few":   {"--kind semaphore --permits 1", "--kind semaphore --permits 1", exitNotHeld},
+		"too many permits":  {"--kind semaphore --permits 3 --take 2", "--kind semaphore --permits 3 --take 2", exitNotHeld},
+		"election":          {"--kind election --value here", "--kind election", exitNotHeld},
+	} {
+		t.Run(what, func(t *testing.T) {
+			args := func(flags string, argv ...string) []string {
+				return append(append([]string{"run", "--name", t.Name(), "--wait", "0"}, strings.Fields(flags)...), argv...)
+			}
+			first := command(t, srv, args(c.first, "--", "sh", "-c", `trap 'exit 0' USR1; echo "$HOLDFAST_TOKEN."`+endless)...)
+			first.prints(t, "ready")
+			require.NotContains(t, first.stdout.String(), "\n.\n", "it has a token")
+			second := command(t, srv, args(c.second, "--", "true")...)
+			require.Equal(t, c.code, second.end(), second.stderr.String())
+			require.NoError(t, first.Process.Signal(forwarded()[0]))
+			first.end()
+			require.Zero(t, command(t, srv, args(c.second, "--", "true")...).end(), "and is let in when it is free")
+		})
+	}
+}
+
+// TestRunQuorum: the lock of three masters is kept by two of them. With one left it is said at once
+// that too few answer, and not that somebody has it.
+func TestRunQuorum(t *testing.T) {
+	masters := redistest.StartMasters(t, 3)
+	var addresses []string
+	var clients []*holdfast.Client
+	for _, m := range masters {
+		addresses = append(addresses, "redis://"+m.Addr())
+		c, err := holdfast.New(m.Client(t), nil)
+		require.NoError(t, err)
+		redistest.CloseAtEnd(t, c)
+		clients = append(clients, c)
+	}
+	run := func(flags ...string) *program {
+		args := append([]string{"run", "--kind", "redlock", "--name", t.Name(), "--wait", "0"}, flags...)
+		return start(t, os.Args[0], func(cmd *exec.Cmd) {
+			cmd.Env = append(cmd.Env, redisEnv+"="+strings.Join(addresses, " "))
+		}, append(args, "--", "true")...)
+	}
+	mutex := redlock.New(clients, t.Name())
+	hold, err := mutex.Lock(t.Context())
+	require.NoError(t, err)
+	p := run()
+	require.Equal(t, exitNotHeld, p.end(), p.stderr.String())
+	require.Contains(t, p.stderr.String(), "was not acquired")
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.Zero(t, run().end(), "three spaced addresses in the environment")
+
+	masters[0].Kill()
+	require.Zero(t, run().end(), "two of three are a majority")
+	masters[1].Kill()
+	p = run("--redis", addresses[0], "--redis", addresses[1], "--redis", addresses[2])
+	require.Equal(t, exitNoServer, p.end())
+	require.Contains(t, p.stderr.String(),
+		"2 of 3 masters do not answer, and a majority must: no answer from Redis at redis://")
+}

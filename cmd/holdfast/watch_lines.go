@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// event is a line of "watch". The names of its fields in JSON stay; there may be more.
+type event struct {
+	Time    time.Time `json:"time"`
+	Event   string    `json:"event"`
+	Name    string    `json:"name"`
+	Kind    string    `json:"kind,omitempty"` // rlock is also the fair one
+	Owner   string    `json:"owner,omitempty"`
+	Token   string    `json:"token,omitempty"` // a string: it is greater than the numbers of JavaScript
+	Count   *int      `json:"count,omitempty"` // of a latch: what is left
+	LeaseMS *int64    `json:"lease_left_ms,omitempty"`
+	Waiters *int      `json:"waiters,omitempty"`
+	Leader  string    `json:"leader,omitempty"`
+}
+
+// between is what happened from one look to the next. Before the first one there was nil.
+func between(before, now *sight) (events []event) {
+	if before == nil {
+		if now.kind == "latch" {
+			return []event{now.counted()}
+		}
+		for _, h := range now.holders {
+			events = append(events, now.of("held", h))
+		}
+		if events == nil {
+			events = append(events, now.without("free", ""))
+		}
+		return events
+	}
+	if now.kind == "latch" || before.kind == "latch" {
+		if now.left != before.left || now.kind != before.kind {
+			events = append(events, now.counted())
+		}
+		return events
+	}
+	was := map[string]holdfast.Holder{}
+	for _, h := range before.holders {
+		was[h.Owner] = h
+	}
+	for _, h := range now.holders {
+		delete(was, h.Owner)
+	}
+	for _, h := range before.holders { // in their order, and before the grants
+		if _, gone := was[h.Owner]; gone {
+			events = append(events, now.without("released", h.Owner))
+		}
+		was[h.Owner] = h
+	}
+	for _, h := range now.holders {
+		switch old, had := was[h.Owner]; {
+		case !had:
+			events = append(events, now.of("granted", h))
+		case old.Count != h.Count:
+			events = append(events, now.of("entered", h))
+		case now.token > before.token && len(now.holders) == 1 && now.kind != "rwlock":
+			events = append(events, now.of("handed on", h))
+		}
+	}
+	if len(before.holders)+len(now.holders) == 0 && now.token > before.token {
+		events = append(events, now.of("missed", holdfast.Holder{}))
+	}
+	return events
+}
+
+// without is an event of one who has nothing.
+func (s *sight) without(what, owner string) event {
+	e := event{Time: s.at, Event: what, Kind: s.kind, Owner: owner}
+	if s.waiters >= 0 {
+		e.Waiters = &s.waiters
+	}
+	return e
+}
+
+func (s *sight) of(what string, h holdfast.Holder) event {
+	e := s.without(what, h.Owner)
+	if s.token > 0 {
+		e.Token = strconv.FormatUint(s.token, 10)
+	}
+	if h.Owner != "" {
+		left := h.Remaining.Milliseconds()
+		e.Count, e.LeaseMS, e.Leader = &h.Count, &left, s.leader
+	}
+	return e
+}
+
+func (s *sight) counted() event {
+	e := s.without("counted", "")
+	e.Count = &s.left
+	return e
+}
+
+// lines prints for people. On a terminal that is narrow, an owner has the beginning of its client's id
+// and its own number.
+func lines(out io.Writer) func(event) error {
+	s := newScreen(out)
+	f, file := out.(*os.File)
+	short := file && term.IsTerminal(int(f.Fd())) && s.width() < 112 //nolint:gosec // a file descriptor fits
+	owners := 42
+	if short {
+		owners = 14
+	}
+	headed := false
+	return func(e event) error {
+		if !headed {
+			headed = true
+			head := fmt.Sprintf("%-12s  %-9s  %-*s  %-16s  %5s  %6s  %4s", "TIME", "EVENT", owners, "OWNER", "TOKEN", "COUNT",
+				"LEFT", "WAIT")
+			if _, err := fmt.Fprintln(out, s.paint(bold, strings.TrimRight(head, " "))); err != nil {
+				return err
+			}
+		}
+		owner := e.Owner
+		if client, number, ok := strings.Cut(owner, ":"); short && ok && len(client) > 8 {
+			owner = client[:8] + ":" + number
+		}
+		line := fmt.Sprintf("%s  %s  %-*s  %-16s  %5s  %6s  %4s", e.Time.Format("15:04:05.000"),
+			s.paint(eventColours[e.Event], fmt.Sprintf("%-9s", e.Event)), owners, cmp.Or(owner, "-"), cmp.Or(e.Token, "-"),
+			number(e.Count), left(e.LeaseMS), number(e.Waiters))
+		if e.Leader != "" {
+			line += "  " + printable(e.Leader)
+		}
+		_, err := fmt.Fprintln(out, line)
+		return err
+	}
+}
+
+var eventColours = map[string]string{
+	"held": green, "granted": green, "released": dim, "free": dim, "missed": yellow, "handed on": dim, "entered": dim,
+	"counted": green,
+}
+
+func number(n *int) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.Itoa(*n)
+}
+
+func left(ms *int64) string {
+	switch {
+	case ms == nil:
+		return "-"
+	case *ms < 0:
+		return "none" // no lease at all
+	case *ms >= 10*time.Minute.Milliseconds():
+		return strconv.FormatInt(*ms/time.Minute.Milliseconds(), 10) + "m"
+	}
+	return strconv.FormatFloat(float64(*ms)/1000, 'f', 1, 64) + "s"
+}
+
+// printable is what others wrote, without what a terminal would obey.
+func printable(text string) string {
+	const most = 60
+	if utf8.RuneCountInString(text) > most {
+		text = string([]rune(text)[:most]) + "…"
+	}
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
+}

@@ -1,0 +1,264 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+// events are what "watch --json" has printed.
+func (p *program) events(t *testing.T) (list []event) {
+	t.Helper()
+	for line := range strings.Lines(p.stdout.String()) {
+		var e event
+		if strings.HasSuffix(line, "\n") { // else the rest is still to come
+			require.NoError(t, json.Unmarshal([]byte(line), &e), line)
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// sees waits until the n-th event is there, and returns it.
+func (p *program) sees(t *testing.T, n int, what string) event {
+	t.Helper()
+	eventually(t, func() bool { return len(p.events(t)) >= n }, what)
+	e := p.events(t)[n-1]
+	require.Equal(t, what, e.Event)
+	return e
+}
+
+// interrupted ends a watch as a user does, and expects that it is no failure.
+func (p *program) interrupted(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	require.NoError(t, p.Process.Signal(sig))
+	require.Zero(t, p.end(), p.stderr.String())
+	require.Empty(t, p.stderr.String())
+}
+
+func newTestClient(t *testing.T, srv *redistest.Server) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(srv.Client(t), nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
+}
+
+// TestWatchKinds: a grant and a release of each kind, by what is in Redis alone.
+func TestWatchKinds(t *testing.T) {
+	srv := redistest.Shared(t)
+	c := newTestClient(t, srv)
+	kinds := map[string]struct {
+		lock  func(ctx context.Context, name string) (*holdfast.Hold, error)
+		kind  string
+		count int
+	}{
+		"rlock": {func(ctx context.Context, n string) (*holdfast.Hold, error) { return rlock.New(c, n).Lock(ctx) }, "rlock",
+			1},
+		"fair": {func(ctx context.Context, n string) (*holdfast.Hold, error) { return fairlock.New(c, n).Lock(ctx) },
+			"rlock", 1},
+		"read": {func(ctx context.Context, n string) (*holdfast.Hold, error) { return rwlock.New(c, n).RLock(ctx) },
+			"rwlock", 1},
+		"write": {func(ctx context.Context, n string) (*holdfast.Hold, error) { return rwlock.New(c, n).Lock(ctx) },
+			"rwlock", 1},
+		"permits": {func(ctx context.Context, n string) (*holdfast.Hold, error) {
+			return semaphore.New(c, n, 3).Acquire(ctx, 2)
+		}, "semaphore", 2},
+		"election": {func(ctx context.Context, n string) (*holdfast.Hold, error) {
+			return election.New(c, n).Campaign(ctx, "here\x1b[31m")
+		}, "election", 1},
+	}
+	for what, k := range kinds {
+		t.Run(what, func(t *testing.T) {
+			p := command(t, srv, "watch", "--json", "--every", "100ms", t.Name())
+			e := p.sees(t, 1, "free")
+			require.Equal(t, t.Name(), e.Name)
+			hold, err := k.lock(t.Context(), t.Name())
+			require.NoError(t, err)
+			e = p.sees(t, 2, "granted")
+			require.Equal(t, hold.Owner(), e.Owner)
+			require.Equal(t, k.kind, e.Kind)
+			require.Equal(t, k.count, *e.Count)
+			require.InDelta(t, holdfast.DefaultLease.Milliseconds(), *e.LeaseMS, float64(holdfast.DefaultLease.Milliseconds()))
+			if k.kind == "rlock" || k.kind == "election" {
+				require.NotEmpty(t, e.Token)
+			}
+			require.Equal(t, what == "election", e.Leader == "here\x1b[31m")
+			require.NoError(t, hold.Unlock(t.Context()))
+			require.Equal(t, hold.Owner(), p.sees(t, 3, "released").Owner)
+			p.interrupted(t, syscall.SIGINT)
+			require.Len(t, p.events(t), 3)
+		})
+	}
+	t.Run("latch", func(t *testing.T) {
+		l := latch.New(c, t.Name())
+		_, err := l.Set(t.Context(), 2)
+		require.NoError(t, err)
+		p := command(t, srv, "watch", "--json", "--every", "100ms", t.Name())
+		require.Equal(t, 2, *p.sees(t, 1, "counted").Count)
+		_, err = l.CountDown(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, *p.sees(t, 2, "counted").Count)
+		_, err = l.CountDown(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 0, *p.sees(t, 3, "counted").Count)
+		p.interrupted(t, syscall.SIGTERM)
+	})
+}
+
+// TestWatchIsWoken: a release is heard, an hour before the next look. The control is a watch that may
+// not listen, which says so and has not seen it when the other has; and nobody is taken for one who
+// waits: a holder would give way to that one.
+func TestWatchIsWoken(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	address := user(t, srv, "deaf", "-psubscribe")
+	hold, err := rlock.New(newTestClient(t, srv), t.Name()).Lock(t.Context(), holdfast.Lease(2*time.Hour))
+	require.NoError(t, err)
+	p := command(t, srv, "watch", "--json", "--every", "1h", t.Name())
+	require.Equal(t, hold.Owner(), p.sees(t, 1, "held").Owner)
+	deaf := command(t, srv, "watch", "--json", "--every", "1h", "--redis", address, t.Name())
+	deaf.sees(t, 1, "held")
+	eventually(t, func() bool {
+		return strings.Contains(deaf.stderr.String(), "cannot listen for releases, and looks every 1h")
+	}, "it says so")
+	heard, err := rdb.PubSubNumSub(t.Context(), keys.For(t.Name()).Channel).Result()
+	require.NoError(t, err)
+	require.Zero(t, heard[keys.For(t.Name()).Channel], "it is not counted among those who wait")
+	patterns, err := rdb.PubSubNumPat(t.Context()).Result()
+	require.NoError(t, err)
+	require.Positive(t, patterns, "and listens")
+
+	require.NoError(t, hold.Unlock(t.Context()))
+	p.sees(t, 2, "released")
+	p.interrupted(t, syscall.SIGINT)
+	require.NoError(t, deaf.Process.Signal(syscall.SIGTERM))
+	require.Zero(t, deaf.end())
+	require.Len(t, deaf.events(t), 1, "control")
+}
+
+// TestWatchSeveral: who waits for a held lock is counted, and the lock of a Cluster and of several
+// masters is watched as that of one server.
+func TestWatchSeveral(t *testing.T) {
+	cluster := redistest.StartCluster(t, 1, 0)
+	masters := redistest.StartMasters(t, 3)
+	var of []*holdfast.Client
+	quorum := []string{"watch", "--json", "--every", "100ms"}
+	for _, m := range masters {
+		of = append(of, newTestClient(t, m))
+		quorum = append(quorum, "--redis", "redis://"+m.Addr())
+	}
+	c, err := holdfast.New(cluster.Client(t), nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	for what, k := range map[string]struct {
+		locker holdfast.Locker
+		args   []string
+	}{
+		"cluster": {rlock.New(c, t.Name()), []string{"watch", "--json", "--every", "100ms", "--redis", "redis+cluster://" +
+			cluster.Nodes[0].Addr()}},
+		"quorum": {redlock.New(of, t.Name()), quorum},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := start(t, os.Args[0], func(cmd *exec.Cmd) {}, append(k.args, k.locker.Name())...)
+			p.sees(t, 1, "free")
+			hold, err := k.locker.Lock(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, hold.Owner(), p.sees(t, 2, "granted").Owner)
+			require.NoError(t, hold.Unlock(t.Context()))
+			p.sees(t, 3, "released")
+			p.interrupted(t, syscall.SIGINT)
+		})
+	}
+}
+
+// TestWatchOutage: a Redis that goes away and comes back is told of, once each, and watched on.
+func TestWatchOutage(t *testing.T) {
+	srv := redistest.Start(t)
+	p := command(t, srv, "watch", "--json", "--every", "100ms", "--redis", "redis://"+srv.Addr()+"?max_retries=-1",
+		t.Name())
+	p.sees(t, 1, "free")
+	srv.Kill()
+	eventually(t, func() bool { return strings.Contains(p.stderr.String(), "waiting for it") }, "an outage")
+	srv.Restart()
+	eventually(t, func() bool { return strings.Contains(p.stderr.String(), "answers again") }, "its end")
+	_, err := rlock.New(newTestClient(t, srv), t.Name()).Lock(t.Context())
+	require.NoError(t, err)
+	p.sees(t, 2, "granted")
+	require.NoError(t, p.Process.Signal(syscall.SIGINT))
+	require.Zero(t, p.end())
+	require.Equal(t, 1, strings.Count(p.stderr.String(), "waiting for it"))
+	require.Equal(t, 1, strings.Count(p.stderr.String(), "answers again"))
+}
+
+// TestBadInput: what a server says that is wrong gets one line that says what to do, from each
+// command that asks it.
+func TestBadInput(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	require.NoError(t, rdb.HSet(t.Context(), "hash", "colour", "red").Err())
+	require.NoError(t, rdb.HSet(t.Context(), "brief", "colour", "red").Err())
+	require.NoError(t, rdb.Expire(t.Context(), "brief", time.Hour).Err())
+	require.NoError(t, rdb.RPush(t.Context(), "list", "1").Err())
+	require.NoError(t, rdb.Set(t.Context(), "text", "red", 0).Err())
+	user(t, srv, "less", "-type")
+	gone := redistest.Start(t)
+	gone.Kill()
+	as := func(user, password string) string { return "redis://" + user + ":" + password + "@" + srv.Addr() }
+	for what, c := range map[string]struct {
+		args []string
+		code int
+		says []string
+	}{
+		"watch nobody": {[]string{"watch", "n", "--redis", "redis://" + gone.Addr() + "?max_retries=-1"},
+			exitNoServer, []string{"no answer from Redis at redis://127.0.0.1", "is it running"}},
+		"watch, password": {[]string{"watch", "n", "--redis", as("less", "wrong")}, exitHoldfast,
+			[]string{"WRONGPASS", "put user and password into --redis"}},
+		"watch, permission": {[]string{"watch", "n", "--redis", as("less", "secret")}, exitHoldfast, []string{"NOPERM",
+			"'type'", "docs/security.md"}},
+		"watch a hash": {[]string{"watch", "hash"}, exitHoldfast,
+			[]string{`holds what is no lock owner ("colour")`, "choose another name"}},
+		"watch a hash that ends": {[]string{"watch", "brief"}, exitHoldfast, []string{"brief", "colour"}},
+		"watch a list":           {[]string{"watch", "list"}, exitHoldfast, []string{`"list" is a list, and no lock`}},
+		"watch a text":           {[]string{"watch", "text"}, exitHoldfast, []string{"text"}},
+		"doctor, nobody": {[]string{"doctor", "--redis", "redis://" + gone.Addr() + "?max_retries=-1"},
+			exitNoServer, []string{"no answer", "is it running"}},
+		"doctor, password": {[]string{"doctor", "--redis", as("less", "wrong")}, exitHoldfast, []string{"WRONGPASS",
+			"put user and password"}},
+		"doctor, user unknown": {[]string{"doctor", "--redis", as("pw", "pw")}, exitHoldfast, []string{"WRONGPASS"}},
+		"run, password": {[]string{"run", "--name", "n", "--redis", as("less", "wrong"), "--", "true"},
+			exitHoldfast, []string{"WRONGPASS", "put user and password"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := command(t, srv, c.args...)
+			require.Equal(t, c.code, p.end(), p.stderr.String())
+			require.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), p.stderr.String())
+			for _, text := range c.says {
+				require.Contains(t, p.stderr.String(), text)
+			}
+			require.NotContains(t, p.stderr.String(), "pw")
+			require.Empty(t, p.stdout.String())
+		})
+	}
+	require.Equal(t, "red", rdb.HGet(t.Context(), "hash", "colour").Val())
+}
