@@ -15,7 +15,7 @@ type Witness struct {
 	mu      sync.Mutex // guards the rest
 	calls   []*Call
 	wrong   []string
-	scripts map[string]int
+	scripts int
 	renewed map[string]int // names of locks
 }
 
@@ -63,13 +63,10 @@ func (w *Witness) Observer() *holdfast.Observer {
 			}
 			w.renewed[e.Name]++
 		},
-		Sent: func(e holdfast.ScriptEvent) {
+		Sent: func(holdfast.ScriptEvent) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if w.scripts == nil {
-				w.scripts = map[string]int{}
-			}
-			w.scripts[e.Script]++
+			w.scripts++
 		},
 		Dropped: func(n int) {
 			w.mu.Lock()
@@ -111,11 +108,11 @@ func (w *Witness) Calls() (all []Call) {
 	return all
 }
 
-// Scripts is how many were sent of a name.
-func (w *Witness) Scripts(name string) int {
+// Scripts is how many have been answered.
+func (w *Witness) Scripts() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.scripts[name]
+	return w.scripts
 }
 
 // Renewals is how many attempts there were to renew a lock.
