@@ -11,6 +11,7 @@ import "sync"
 type Queue[T any] struct {
 	start func(func())
 	hand  func(v T, dropped int)
+	run   func() // takeAll, which would take memory each time
 
 	mu      sync.Mutex // guards the rest; never held while hand runs
 	waiting []T        // oldest first
@@ -23,7 +24,9 @@ type Queue[T any] struct {
 // in a goroutine: there is one while there are values, and none else. It is owned by whoever start
 // belongs to, and lasts for as long as the function blocks.
 func New[T any](start func(func()), hand func(v T, dropped int)) *Queue[T] {
-	return &Queue[T]{start: start, hand: hand}
+	q := &Queue[T]{start: start, hand: hand}
+	q.run = q.takeAll
+	return q
 }
 
 // Put adds a value, unless room values wait already.
@@ -41,8 +44,8 @@ func (q *Queue[T]) Put(v T, room int) {
 	}
 }
 
-// run hands over what waits. If the function ends the goroutine, another one goes on.
-func (q *Queue[T]) run() {
+// takeAll hands over what waits. If the function ends the goroutine, another one goes on.
+func (q *Queue[T]) takeAll() {
 	done := false
 	defer func() {
 		if !done {

@@ -25,7 +25,13 @@ const (
 type observed struct {
 	Observer
 	log    *slog.Logger
-	events *aside.Queue[func()]
+	events *aside.Queue[event]
+}
+
+// event is a call of a function of the user's, which has a name in the log.
+type event struct {
+	function string
+	call     func()
 }
 
 // observe makes it of what the user has given; nil if nobody would hear anything. start runs a
@@ -52,16 +58,16 @@ func (o *observed) tell(function string, call func()) {
 }
 
 // hand is what the queue calls.
-func (o *observed) hand(event func(), dropped int) {
+func (o *observed) hand(e event, dropped int) {
 	if dropped > 0 && o.Dropped != nil {
 		o.tell("Dropped", func() { o.Dropped(dropped) })
 	}
-	event()
+	o.tell(e.function, e.call)
 }
 
 // later has a function called aside. It waits for nothing.
 func (o *observed) later(function string, room int, call func()) {
-	o.events.Put(func() { o.tell(function, call) }, room)
+	o.events.Put(event{function, call}, room)
 }
 
 // waiting returns the context for the end of the wait.
