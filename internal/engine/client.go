@@ -67,7 +67,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	} else {
 		c.opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	c.observer = observe(o.Observer, c.opts.Logger, c.tasks.Often)
+	c.observer = observe(o.Observer, c.opts.Logger, &c.tasks)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
 		Publish: c.server.Publish, Leave: c.Leave}
