@@ -100,9 +100,7 @@ func (h *Hold) endUntold(reason error) (earlier error, s *story) {
 	earlier, cancel := h.ended, h.cancel
 	if earlier == nil {
 		h.ended = reason
-		if h.story != nil && h.story.told {
-			s = h.story
-		}
+		s = h.story
 	}
 	h.mu.Unlock()
 	if cancel != nil { // without the mutex, because it calls the parent context
@@ -113,20 +111,18 @@ func (h *Hold) endUntold(reason error) (earlier error, s *story) {
 	return earlier, s
 }
 
-// watch has the end of the hold told from when Granted has returned, which the caller says by telling
-// the function returned. If the hold has ended by then, its end is told at once.
-func (h *Hold) watch(s *story) (granted func()) {
+// watch has the end of the hold told, nil: it is not, from now on: Granted has returned. If the hold has
+// ended by now, its end is told at once.
+func (h *Hold) watch(s *story) {
+	if s == nil {
+		return
+	}
 	h.mu.Lock()
 	h.story = s
+	ended := h.ended
 	h.mu.Unlock()
-	return func() {
-		h.mu.Lock()
-		s.told = true
-		ended := h.ended
-		h.mu.Unlock()
-		if ended != nil {
-			s.endLater(ended)
-		}
+	if ended != nil {
+		s.endLater(ended)
 	}
 }
 

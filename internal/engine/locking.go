@@ -77,12 +77,13 @@ func (b *Lock) lockObserved(r *request) (h *Hold, err error) {
 func (b *Lock) granted(ctx context.Context, r *request, h *Hold, start time.Time) {
 	o, now := b.Client.observer, time.Now()
 	of := EndEvent{Kind: b.Key.Kind, Name: b.Key.Name, Owner: h.Owner(), Token: h.Token(), Count: h.Count()}
-	told, returned := func() {}, false
+	var s *story
 	if o.Ended != nil {
-		told = h.watch(&story{to: o, ctx: ctx, of: of, since: now})
+		s = &story{to: o, ctx: ctx, of: of, since: now}
 	}
+	returned := false
 	defer func() {
-		told()
+		h.watch(s)
 		if !returned {
 			_ = h.GiveBack(context.Background())
 		}

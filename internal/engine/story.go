@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // story is what an observer is told at the end of a hold. A hold that nobody observes has none.
@@ -14,20 +15,18 @@ type story struct {
 	ctx   context.Context // that Granted had
 	of    EndEvent        // without its end
 	since time.Time
-
-	told bool // Granted has returned, so that the end may be told; guarded by the hold's mutex
 }
 
 // end is told in the goroutine of an Unlock, which has come to err.
 func (s *story) end(err error) {
 	e := s.event(reasonOf(err), err)
-	s.to.tell("Ended", func() { s.to.Ended(context.WithoutCancel(s.ctx), e) })
+	s.to.tell("Ended", func() { s.to.Ended(remote.Detach(s.ctx), e) })
 }
 
 // endLater is told aside: nobody has called.
 func (s *story) endLater(reason error) {
 	e := s.event(reason, nil)
-	s.to.later("Ended", roomForEnds, func() { s.to.Ended(context.WithoutCancel(s.ctx), e) })
+	s.to.later("Ended", roomForEnds, func() { s.to.Ended(remote.Detach(s.ctx), e) })
 }
 
 func (s *story) event(reason, err error) EndEvent {
