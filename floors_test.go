@@ -43,14 +43,14 @@ var floors = []string{
 	"grant+owner+sides", // a grant is its owner's, and an owner finds its grants: the one has the other's mutex inside its own
 	"joined state",
 	"query tenure",
-	"hold_context",
-	"courtesy hold request reveal unannounced word",
+	"courtesy hold+hold_context request reveal unannounced word",
 	"lock",
 	"asker",
 	"access",
 	"client",
 	"backend",
-	"entry",
+	"entry renewed story",
+	"observed",
 	"attached guests leftovers losses options reasons renewer uncertainty way wish",
 	"observer", // the events
 	"doc",

@@ -16,7 +16,7 @@ import (
 // changes the outcome of no call. Panics are logged by [Options.Logger]. Only Close waits for the
 // client's goroutine, until its context ends.
 //
-// What that goroutine is to tell waits in a queue. While ten thousand events wait, further ones of
+// What that goroutine is to tell waits in a queue, for about ten milliseconds where nothing blocks. While ten thousand events wait, further ones of
 // Renewed, Sent and Subscribed are dropped; ends are dropped while a hundred thousand wait. Dropped
 // says how many.
 //

@@ -104,6 +104,9 @@ type Call struct {
 	args   []any // of the EVALSHA
 }
 
+// Script is the script of the call.
+func (c Call) Script() *Script { return c.script }
+
 // Call prepares a call. keysAndArgs are the script's KEYS, then its ARGV; boxing them beforehand
 // saves allocations where they are the same each time.
 func (s *Script) Call(keysAndArgs ...any) Call {

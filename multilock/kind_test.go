@@ -20,7 +20,7 @@ func TestKind(t *testing.T) {
 	srv := redistest.Start(t)
 	direct := srv.Client(t)
 	kindtest.Run(t, kindtest.Kind{
-		Name:  "multilock",
+		Name: "multilock", Members: "rlock",
 		Lease: 900 * time.Millisecond,
 		Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
 			c := newClient(t, srv.Client(t), opts)

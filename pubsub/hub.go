@@ -26,6 +26,19 @@ type Options struct {
 	// Classic makes a cluster's channels classic ones, also where its servers know SSUBSCRIBE. All
 	// of them are then on one connection, to any of the servers.
 	Classic bool
+	// Changed is called when a connection has been lost that was up, or could not be made for a start,
+	// and when there is one to the same address again. Further failures in between are not told. One
+	// that nobody needs any more is not made again, and one that is closed is not lost. Changed is called
+	// without a mutex by a goroutine that keeps a connection, and must not block. Default: nobody wants to
+	// know.
+	Changed func(Connection)
+}
+
+// Connection is what has become of the connection to a server.
+type Connection struct {
+	Server string // its address, as the options of go-redis have it
+	Up     bool   // there is one again
+	Err    error  // why it was lost; nil if it is up
 }
 
 func (o Options) withDefaults() Options {
@@ -76,6 +89,7 @@ type Hub struct {
 	router      bool               // whether the router goroutine runs
 	classic     map[node]time.Time // nodes without SSUBSCRIBE -> when that was seen
 	swept       int                // how many idle topics were looked at; for tests
+	broken      map[string]bool    // addresses of lost connections, if somebody wants to know
 }
 
 // New makes a hub. It sends nothing and starts nothing before the first [Hub.Subscribe]. The client
@@ -96,6 +110,7 @@ func New(rdb redis.UniversalClient, opts Options) *Hub {
 		topics:  make(map[string]*topic),
 		links:   make(map[route]*link),
 		classic: make(map[node]time.Time),
+		broken:  make(map[string]bool),
 	}
 }
 

@@ -96,6 +96,7 @@ func (l *link) keep() {
 		}
 		attempts++
 		l.lost(err)
+		l.changed(false, err)
 		if !l.pause(backoff(attempts)) {
 			return
 		}
@@ -130,6 +131,7 @@ func (l *link) serve(c *conn) error {
 			return c.end(context.Cause(l.hub.ctx))
 		case <-opened:
 			up, opened = true, nil
+			l.changed(true, nil)
 		case <-l.work:
 		case <-timer.C:
 		}

@@ -191,11 +191,14 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 	b.q.base.Client.Tasks().Often(func() {
 		defer close(done)
 		v.wait(before, b.patience)
-		a := b.attempt(ctx, v, what)
+		a, repeats := b.attempt(ctx, v, what), 0
 		if what.grants && errors.Is(a.err, remote.ErrLate) && !b.given() {
-			a = b.attempt(ctx, v, what) // at once, because the clock is known now
+			a, repeats = b.attempt(ctx, v, what), 1 // at once, because the clock is known now
 		}
 		a.begun = begun
+		if !a.sent.IsZero() { // else it has not even been met
+			b.q.base.Client.Session().Told(a.script, begun, repeats, a.err)
+		}
 		v.End(unanswered(a.err))
 		if a.err == nil {
 			v.Took(time.Since(a.sent))
@@ -217,8 +220,9 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer) {
 	defer func() { a.unsent = lua.IsUnsent(a.err) }()
 	if !what.grants {
-		a.sent = suspend.System.Now()
-		a.reply, a.err = lua.Run(ctx, v.client.Server().Single, what.call(0))
+		call := what.call(0)
+		a.sent, a.script = suspend.System.Now(), call.Script()
+		a.reply, a.err = lua.Run(ctx, v.client.Server().Single, call)
 		return a
 	}
 	k := &v.client.Server().Clock
@@ -227,6 +231,7 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 	}
 	a.sent = suspend.System.Now()
 	call := what.call(k.Limit())
+	a.script = call.Script()
 	if b.trusts {
 		a.reply, a.err = lua.Run(ctx, v.client.Server().Single, call)
 	} else {

@@ -102,6 +102,7 @@ func (v votes) Renew(ctx context.Context, batch []watchdog.Renewal) {
 		if batch[i].Verdict == watchdog.Unknown {
 			reason = panics.Text(&quorumError{r.q, r.tally, r.tally.votes()}) // text: the reader must not panic
 			r.tenure.Refusal.Store(&reason)
+			batch[i].Err = reason
 		} else if r.tenure.Refusal.Load() != nil {
 			r.tenure.Refusal.Store(nil)
 		}
@@ -165,7 +166,9 @@ func (v votes) send(ctx context.Context, e *batch, due []*renewal, patience time
 	v.home.Tasks().Go(func() {
 		failure, sent := remote.ErrSilent, suspend.System.Now()
 		var forgot []said
-		for n, result := range lua.RenewAll(remote.Detach(ctx), to.client.Redis(), e.calls) {
+		results := lua.RenewAll(remote.Detach(ctx), to.client.Redis(), e.calls)
+		v.home.Session().Answered(sent, e.calls, results)
+		for n, result := range results {
 			a := e.of[n]
 			a.reply, a.err, a.sent = result.Reply, result.Err, sent
 			if failure != nil {

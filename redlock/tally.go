@@ -23,6 +23,7 @@ type answer struct {
 	reply  lua.Reply
 	begun  time.Time   // when the client decided to ask
 	sent   time.Time   // when the question was sent: later, on a busy machine
+	script *lua.Script // the question
 	err    error       // why there is no answer; errWaiting at first
 	run    *master.Run // the master's run, if the owner has got the lock there only now
 	counts bool        // the owner holds the lock there, and the master is believed

@@ -149,8 +149,12 @@ func (w *Watchdog) renew(b batch) {
 	if len(rest) > 0 {
 		w.call(rest)
 	}
-	for _, o := range w.judge(b.lane, rest, sent) {
+	gone, judged, left := w.judge(b.lane, rest, sent)
+	for _, o := range gone {
 		o.Lost(ErrGone)
+	}
+	if len(judged) > 0 {
+		w.cfg.Judged(judged, left)
 	}
 }
 
@@ -189,8 +193,8 @@ func (w *Watchdog) call(batch []Renewal) {
 }
 
 // judge applies the verdicts of a batch, gives its place back, and returns the owners whose Lost
-// must be called.
-func (w *Watchdog) judge(lane any, batch []Renewal, sent time.Time) (gone []Owner) {
+// must be called, and what [Config.Judged] is to be told.
+func (w *Watchdog) judge(lane any, batch []Renewal, sent time.Time) (gone []Owner, judged []Renewal, left []time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.leaveLocked(lane)
@@ -200,6 +204,11 @@ func (w *Watchdog) judge(lane any, batch []Renewal, sent time.Time) (gone []Owne
 		switch {
 		case !l.watched(), l.life != r.life:
 			continue // forgotten, or watched anew
+		}
+		if w.cfg.Judged != nil {
+			judged, left = append(judged, r), append(left, max(l.deadline-now, 0))
+		}
+		switch {
 		case l.deadline <= now:
 			continue // lost before the answer came; Lost is about to be called
 		}
@@ -219,5 +228,5 @@ func (w *Watchdog) judge(lane any, batch []Renewal, sent time.Time) (gone []Owne
 			w.put(&w.turns, l, now+jitter(l.backoff))
 		}
 	}
-	return gone
+	return gone, judged, left
 }

@@ -24,6 +24,7 @@ type Renewal struct {
 	Owner   Owner         // as given to Watch
 	Length  time.Duration // the length to set, as it was when the batch was sent
 	Verdict Verdict       // set by Renew
+	Err     error         // of an attempt without a verdict, for [Config.Judged]; may be set by Renew
 
 	lease   *Lease
 	pace    time.Duration // the lease's pace at that time
@@ -52,6 +53,11 @@ type Config struct {
 	// result is used as a key of maps. Lane is called for each attempt, with the mutex of the
 	// watchdog held, so it must neither block nor call the watchdog. nil: all owners have one lane.
 	Lane func(Owner) any
+	// Judged is called with the renewals of a batch when their verdicts count, and how much of the trust
+	// in each lease was left at that moment: nothing, if its deadline had passed. Leases that were
+	// forgotten meanwhile are not among them. It is called without the mutex by the goroutine that called
+	// Renew, and must neither block nor keep the slices. nil: nobody wants to know.
+	Judged func(batch []Renewal, left []time.Duration)
 	// MaxBatch is how many leases share a call of Renew at most. Default 500.
 	MaxBatch int
 }

@@ -46,6 +46,7 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 	defer g.uncount()
 	turn := queue.Free
 	if p := r.place; p != nil {
+		r.contended = true
 		r.place = nil // it refers to the place ahead, and so to all earlier ones
 		turn, err = p.Outcome()
 		if err != nil || turn != queue.Handed {
@@ -58,11 +59,13 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 	}
 	switch {
 	case turn == queue.Handed:
+		r.how = HandedOn
 		h, err = g.accept(err)
 	case err != nil:
 		err = g.left(err)
 	default:
 		if h = g.takeKept(); h != nil {
+			r.how = FromKept
 			return h, nil
 		}
 		h, err = g.ask(at)
@@ -93,6 +96,7 @@ func (g *grant) owe(turn queue.Handover, ahead any) {
 func (g *grant) ask(at Place) (*Hold, error) {
 	b := g.base
 	if at != nil {
+		g.asked.contended = true
 		return at.Take()
 	}
 	if cause := g.courtesy.giveWay(g.asked.wait, b, nil); cause != nil {

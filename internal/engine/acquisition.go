@@ -125,6 +125,7 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 		last = strconv.FormatUint(first+uint64(run.Len()), 10) //nolint:gosec // G115: a few
 	}
 	h, err := g.activate(sent, token, last, min(claim, want.Lease))
+	g.asked.how = HandedOn
 	if err == nil && run != nil {
 		t := g.tenure
 		t.claimed, t.claim = g.base.Dog.Deadline(&t.watch), claim
@@ -137,7 +138,10 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 
 // Given gets the hold of an acquisition that took the lock in a run. If its wait has ended, the
 // lock is given back.
-func (a *Acquisition) Given() (*Hold, error) { return a.grant().accept(nil) }
+func (a *Acquisition) Given() (*Hold, error) {
+	a.asked.how = HandedOn
+	return a.grant().accept(nil)
+}
 
 // Left is the error of one who stops waiting because of cause. It says what is known of who has the
 // lock, or why that is not known.

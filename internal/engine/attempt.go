@@ -88,6 +88,7 @@ func (g *grant) conclude(n Result) (*Hold, error) {
 	if e := g.bid.Entry(); e != g.entry {
 		g.become(e.Owner(), e)
 	}
+	r.how = Asked
 	h, err := g.activate(n.Sent, n.Token, n.Last, r.want.Lease)
 	if err != nil {
 		g.entry.MarkStray()

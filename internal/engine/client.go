@@ -29,12 +29,14 @@ type Client struct {
 	way     way
 	handed  atomic.Int64 // how many tokens were needed when a lock was handed on the last time
 
-	dogs   watchdogs
-	hub    *pubsub.Hub
-	queue  queue.Queue
-	guests guests
-	losses losses
-	tasks  task.Group // operations that outlive their caller
+	dogs watchdogs
+	hub  *pubsub.Hub
+	// nil: nobody observes the client
+	observer *observed
+	queue    queue.Queue
+	guests   guests
+	losses   losses
+	tasks    task.Group // operations that outlive their caller
 
 	attachments attachments
 
@@ -65,10 +67,15 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	} else {
 		c.opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	c.observer = observe(o.Observer, c.opts.Logger, &c.tasks)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
 		Publish: c.server.Publish, Leave: c.Leave}
-	c.hub = pubsub.New(rdb, pubsub.Options{Linger: o.Linger, Classic: o.ClassicPubSub})
+	listen := pubsub.Options{Linger: o.Linger, Classic: o.ClassicPubSub}
+	if to := c.observer; to != nil {
+		c.session.Heard, c.dogs.judged, listen.Changed = to.sent(), to.renewed(), to.subscribed()
+	}
+	c.hub = pubsub.New(rdb, listen)
 	return c, nil
 }
 

@@ -69,7 +69,9 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 		}
 		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.session.Budget(), remote.LeastDial),
 			remote.ErrBudget)
+		begun := c.session.Begin()
 		results := lua.RunAll(ctx, c.rdb, calls)
+		c.session.Answered(begun, calls, results)
 		cancel()
 		for i, result := range results {
 			switch {

@@ -17,7 +17,7 @@ func (g *grant) ownerID() string { return g.id }
 func (g *grant) of() queue.Key { return g.base.Key }
 
 // newContext makes a context that carries the token, and the owner if the lock can be re-entered.
-func (g *grant) newContext(h *Hold) (context.Context, context.CancelCauseFunc) {
+func (g *grant) newContext(h *Hold) (*holdContext, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(g.tell(h.parent, h))
 	return &holdContext{ctx, h}, cancel
 }

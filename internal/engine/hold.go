@@ -21,8 +21,9 @@ type Hold struct {
 
 	mu     sync.Mutex // guards the rest
 	ended  error      // why the hold ended, nil while it lasts
-	ctx    context.Context
+	ctx    *holdContext
 	cancel context.CancelCauseFunc
+	story  *story // nil: nobody hears of the end
 }
 
 // possession is what a hold is a part of: a grant, or several holds that were joined.
@@ -37,7 +38,7 @@ type possession interface {
 	// extend makes the lease last at least so long from now.
 	extend(ctx context.Context, lease time.Duration) error
 	// newContext makes a context for the hold, and the function that ends it.
-	newContext(h *Hold) (context.Context, context.CancelCauseFunc)
+	newContext(h *Hold) (*holdContext, context.CancelCauseFunc)
 	// tell adds the owner and the tokens of the hold to a context.
 	tell(ctx context.Context, h *Hold) context.Context
 	// wanted is closed when somebody else wants the lock; nil: that is not known.
@@ -72,7 +73,8 @@ func (h *Hold) Context() context.Context {
 	if h.ctx == nil {
 		h.ctx, h.cancel = fresh, cancel
 	}
-	ctx, ended := h.ctx, h.ended
+	ctx = h.ctx
+	ended := h.ended
 	h.mu.Unlock()
 	switch {
 	case ended != nil:
@@ -85,10 +87,20 @@ func (h *Hold) Context() context.Context {
 
 // end ends the hold for a reason, and returns the earlier reason if it had ended before.
 func (h *Hold) end(reason error) (earlier error) {
+	earlier, s := h.endUntold(reason)
+	if s != nil {
+		s.endLater(reason)
+	}
+	return earlier
+}
+
+// endUntold is end for a caller that tells the story, if there is one.
+func (h *Hold) endUntold(reason error) (earlier error, s *story) {
 	h.mu.Lock()
 	earlier, cancel := h.ended, h.cancel
 	if earlier == nil {
 		h.ended = reason
+		s = h.story
 	}
 	h.mu.Unlock()
 	if cancel != nil { // without the mutex, because it calls the parent context
@@ -96,7 +108,22 @@ func (h *Hold) end(reason error) (earlier error) {
 		// yet, and our caller has to see it ended.
 		cancel(cmp.Or(earlier, reason))
 	}
-	return earlier
+	return earlier, s
+}
+
+// watch has the end of the hold told, nil: it is not, from now on: Granted has returned. If the hold has
+// ended by now, its end is told at once.
+func (h *Hold) watch(s *story) {
+	if s == nil {
+		return
+	}
+	h.mu.Lock()
+	h.story = s
+	ended := h.ended
+	h.mu.Unlock()
+	if ended != nil {
+		s.endLater(ended)
+	}
 }
 
 // Unlock gives the hold back. The hold's context ends first.

@@ -145,7 +145,7 @@ func (h *Hold) called(err error) error {
 // deriving from them, because the cause has to say which of them ended. That of a
 // hold may also end because the context of its Lock call has: then the hold lasts, and so does the
 // joined one.
-func (j *joined) newContext(h *Hold) (context.Context, context.CancelCauseFunc) {
+func (j *joined) newContext(h *Hold) (*holdContext, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(j.tell(h.parent, h))
 	stops := make([]func() bool, len(j.holds))
 	for i, one := range j.holds {

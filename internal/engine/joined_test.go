@@ -40,8 +40,9 @@ func (s *stand) unlock(_ context.Context, h *Hold) error {
 	return s.refusal
 }
 
-func (s *stand) newContext(h *Hold) (context.Context, context.CancelCauseFunc) {
-	return context.WithCancelCause(h.parent)
+func (s *stand) newContext(h *Hold) (*holdContext, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(h.parent)
+	return &holdContext{ctx, h}, cancel
 }
 
 func (s *stand) company() *Client { return nil }

@@ -14,6 +14,7 @@ import (
 func (g *grant) denied(by remote.Blocker) {
 	g.base.Client.guests.note(g.base.Key, by.Owner)
 	g.failed.Store(nil)
+	g.asked.contended = true
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.said = Word{time.Now(), by}

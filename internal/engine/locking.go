@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 )
@@ -20,8 +21,13 @@ func (b *Lock) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 // lock gets a hold for the owner that the context carries. If the owner already has a grant of the
 // lock, the hold is added to that grant. Otherwise the owner gets a new grant.
 func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
-	if err := b.prepare(r, opts); err != nil {
-		return nil, Raise(err)
+	if !r.heard {
+		if err := b.prepare(r, opts); err != nil {
+			return nil, Raise(err)
+		}
+		if b.Client.observer != nil {
+			return b.lockObserved(r) // which comes back here
+		}
 	}
 	r.refusable(b)
 	defer r.cancel()
@@ -44,6 +50,46 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 			return h, r.raise(b, err)
 		}
 	}
+}
+
+// lockObserved is lock for a client that somebody observes: one Waiting is followed by one Granted or
+// one Refused, also if a hook of go-redis panics. (It is called by lock, and not in its place: a frame
+// more would enlarge the stack of every waiter, of clients that nobody observes, too.)
+func (b *Lock) lockObserved(r *request) (h *Hold, err error) {
+	o, kind, name := b.Client.observer, b.Key.Kind, b.Key.Name
+	r.heard = true
+	ctx := o.waiting(r.ctx, WaitEvent{kind, name, r.once})
+	start := time.Now()
+	err = errHook
+	defer func() {
+		if err != nil {
+			o.refused(ctx, RefusalEvent{kind, name, time.Since(start), err})
+		}
+	}()
+	if h, err = b.lock(r, nil); err == nil {
+		b.granted(ctx, r, h, start)
+	}
+	return h, err
+}
+
+// granted tells of a grant. If the user's function ends the goroutine, nobody gets the hold: then it is
+// given back.
+func (b *Lock) granted(ctx context.Context, r *request, h *Hold, start time.Time) {
+	o, now := b.Client.observer, time.Now()
+	of := EndEvent{Kind: b.Key.Kind, Name: b.Key.Name, Owner: h.Owner(), Token: h.Token(), Count: h.Count()}
+	var s *story
+	if o.Ended != nil {
+		s = &story{to: o, ctx: ctx, of: of, since: now}
+	}
+	returned := false
+	defer func() {
+		h.watch(s)
+		if !returned {
+			_ = h.GiveBack(context.Background())
+		}
+	}()
+	o.granted(ctx, GrantEvent{of.Kind, of.Name, of.Owner, of.Token, of.Count, r.how, now.Sub(start), r.contended})
+	returned = true
 }
 
 // raise is the error of a request as users see it; nil for nil.

@@ -25,8 +25,9 @@ func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 		// of names are rarely the same.)
 		run = lua.RenewAll
 	}
-	silent := false
+	silent, start := false, c.session.Begin()
 	results := run(ctx, c.rdb, calls)
+	c.session.Answered(start, calls, results)
 	c.session.NotePanic(results[0].Err)
 	for i, result := range results {
 		t := batch[i].Owner.(*Tenure)
@@ -47,7 +48,9 @@ func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 		case errs.IsReply(result.Err):
 			refusal := t.base.backend.Explain(result.Err)
 			t.Refusal.Store(&refusal)
+			batch[i].Err = refusal
 		default:
+			batch[i].Err = result.Err
 			silent = true
 		}
 	}

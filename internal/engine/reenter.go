@@ -14,6 +14,7 @@ import (
 // does that, or leaves it to what goes on in the background.
 func (g *grant) reenter(r *request) (*Hold, error) {
 	wait := r.wait
+	r.how = Reentered
 	g.mu.Lock()
 	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.Lease), g.renew || r.want.renew
 	g.askedForLocked(lease)

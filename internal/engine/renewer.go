@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -22,6 +23,8 @@ type Renewer interface {
 
 // watchdogs are those of a client, one for each renewer.
 type watchdogs struct {
+	judged func(batch []watchdog.Renewal, left []time.Duration) // nil: nobody observes renewals
+
 	of sync.Map // by renewer: a *watchdog.Watchdog. A lock is made for each call, by many at once
 
 	mu     sync.Mutex // is held while one is added
@@ -36,7 +39,7 @@ func (w *watchdogs) get(r Renewer) *watchdog.Watchdog {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	dog, known := w.of.LoadOrStore(r, watchdog.New(watchdog.Config{Renew: r.Renew, Lane: r.Lane()}))
+	dog, known := w.of.LoadOrStore(r, watchdog.New(watchdog.Config{Renew: r.Renew, Lane: r.Lane(), Judged: w.judged}))
 	if !known && w.closed {
 		dog.(*watchdog.Watchdog).Stop()
 	}

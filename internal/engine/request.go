@@ -17,7 +17,12 @@ type request struct {
 	refuse context.CancelCauseFunc // ends the wait; nil if nobody has to
 	once   bool                    // the server is asked once
 	late   bool                    // ctx had ended before
-	place  *queue.Ticket           // in the local queue, if it had to wait there
+	heard  bool                    // the observer has heard of it
+	// for the observer: how it was granted, and whether somebody else had the lock or stood before.
+	// They are of the goroutine that asks
+	how       How
+	contended bool
+	place     *queue.Ticket // in the local queue, if it had to wait there
 }
 
 // prepare applies the options to a request that has the rest.

@@ -119,6 +119,11 @@ func (t *Tenure) Standing() (count int, token uint64, stands time.Duration) {
 // End ends it: the lock is not handed on any more.
 func (t *Tenure) End() { t.end() }
 
+// shown is [renewable.shown].
+func (t *Tenure) shown() (kind, name, owner string) {
+	return t.base.Key.Kind, t.base.Key.Name, t.Entry.Owner()
+}
+
 // end ends it and returns who holds the lock.
 func (t *Tenure) end() holder {
 	t.mu.Lock()

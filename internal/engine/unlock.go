@@ -19,10 +19,19 @@ var errStays = errors.New("the lock stays taken until its lease ends")
 // unlock ends a hold and takes the hold out of the grant. The last hold releases the lock. Close
 // waits for that release. Close does not release such a lock itself, and the go-redis client may be
 // closed right after Close.
-func (g *grant) unlock(ctx context.Context, h *Hold) error {
-	if earlier := h.end(errs.ErrReleased); earlier != nil {
+func (g *grant) unlock(ctx context.Context, h *Hold) (err error) {
+	earlier, s := h.endUntold(errs.ErrReleased)
+	switch {
+	case earlier != nil:
 		return earlier
+	case s != nil:
+		defer func() { s.end(err) }() // also if a hook of go-redis ends the goroutine
 	}
+	return g.unlockEnded(ctx, h)
+}
+
+// unlockEnded is unlock for a hold that has been marked as ended.
+func (g *grant) unlockEnded(ctx context.Context, h *Hold) error {
 	g.base.Client.tasks.Begin()
 	defer g.base.Client.tasks.End()
 	// one budget for all: the wait for the turn, the question who else wants the lock, the release

@@ -116,6 +116,7 @@ func (ls *waitlists) giveUpLocked(p *waiter) {
 		if q.effort.Stray {
 			p.acquisition.Entry().MarkStray()
 		}
+		q.effort.GiveUp()
 	default:
 		p.acquisition.Entry().LeaveUndo()
 	}
@@ -231,6 +232,9 @@ func (a *asker) send(batch []*inquiry) {
 	calls := make([]lua.Call, len(parties))
 	for i, party := range parties {
 		calls[i] = party.call()
+		for _, q := range party {
+			q.effort.Script = calls[i].Script()
+		}
 	}
 	var results []lua.Result
 	if len(calls) == 1 {
@@ -311,6 +315,9 @@ func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err err
 	switch {
 	case q.gone:
 		ls.mu.Unlock()
+		if v != remote.Settled {
+			q.effort.GiveUp()
+		}
 		q.giveBack()
 		return silent
 	case v == remote.AtOnce:

@@ -326,7 +326,9 @@ func (ls *waitlists) sendTo(polls []poll) {
 		calls[i] = p.call
 	}
 	sent, silent := suspend.System.Now(), false
+	begun := ls.client.Session().Begin()
 	results := lua.RunAll(ls.client.Context(), ls.client.Redis(), calls)
+	ls.client.Session().Answered(begun, calls, results)
 	ls.client.Session().NotePanic(results[0].Err)
 	for i, result := range results {
 		if result.Err != nil {

@@ -8,7 +8,8 @@ package logqueue
 import (
 	"context"
 	"log/slog"
-	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/aside"
 )
 
 // Room is how many records wait at most.
@@ -21,13 +22,12 @@ const Dropped = "dropped"
 // goroutine: there is one while there are records, and none else. It is owned by whoever start
 // belongs to, and lasts for as long as the handler blocks.
 func New(to *slog.Logger, start func(func())) *slog.Logger {
-	q := &queue{start: start}
-	return slog.New(&handler{queue: q, to: to.Handler})
+	return slog.New(&handler{queue: aside.New(start, hand), to: to.Handler})
 }
 
 // handler is what a logger sees. It calls nothing of the user's.
 type handler struct {
-	queue *queue
+	queue *aside.Queue[entry]
 	to    func() slog.Handler // makes the user's; called in the queue's goroutine
 }
 
@@ -35,7 +35,7 @@ type handler struct {
 func (*handler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
-	h.queue.put(entry{h.to, r.Clone()})
+	h.queue.Put(entry{h.to, r.Clone()}, Room)
 	return nil
 }
 
@@ -60,77 +60,10 @@ type entry struct {
 	record slog.Record
 }
 
-// queue is what all handlers of a logger share.
-type queue struct {
-	start func(func())
-
-	mu      sync.Mutex // guards the rest; never held while the user's handler runs
-	waiting []entry    // oldest first
-	dropped int        // since the last record that got through
-	running bool       // a goroutine takes them
-}
-
-func (q *queue) put(e entry) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting) >= Room {
-		q.dropped++
-		return
-	}
-	q.waiting = append(q.waiting, e)
-	if !q.running {
-		q.running = true
-		q.start(q.run)
-	}
-}
-
-// run hands over what waits. If the handler ends the goroutine, another one goes on.
-func (q *queue) run() {
-	done := false
-	defer func() {
-		if !done {
-			q.start(q.run)
-		}
-	}()
-	for {
-		e, dropped, ok := q.next()
-		if !ok {
-			done = true
-			return
-		}
-		q.hand(e, dropped)
-	}
-}
-
-func (q *queue) next() (e entry, dropped int, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
-		q.waiting, q.running = nil, false // the array goes too
-		return e, 0, false
-	}
-	e = q.waiting[0]
-	q.waiting[0] = entry{}
-	q.waiting = q.waiting[1:]
-	dropped, q.dropped = q.dropped, 0
-	return e, dropped, true
-}
-
 // hand gives the user's handler one record. Its errors are its own affair, as they are for slog.
-func (q *queue) hand(e entry, dropped int) {
-	arrived := false
-	defer func() {
-		if arrived {
-			return
-		}
-		_ = recover() // it must not end the process, and there is nobody to log it to
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.dropped += dropped + 1
-	}()
+func hand(e entry, dropped int) {
 	if dropped > 0 {
 		e.record.AddAttrs(slog.Int(Dropped, dropped))
 	}
 	_ = deliver(e.to, e.record)
-	arrived = true
 }

@@ -147,11 +147,14 @@ func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed 
 			select {
 			case <-time.After(e.Pause()):
 			case <-ctx.Done():
+				e.GiveUp()
 				return e.Outcome
 			}
 		}
 		e.Sent = suspend.System.Now()
-		reply, err := run(ctx, op(e.Stray))
+		call := op(e.Stray)
+		e.Script = call.Script()
+		reply, err := run(ctx, call)
 		v = e.Judge(ctx, reply, err, failed)
 		switch {
 		case v == Settled:

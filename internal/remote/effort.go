@@ -15,6 +15,9 @@ import (
 // another attempt. It sends nothing itself.
 type Effort struct {
 	Outcome
+	// Script is what the last attempt has sent, or is sending; for [Session.Heard]
+	Script  *lua.Script
+	tries   int
 	by      *Server
 	home    *Session  // whose options and end count
 	start   time.Time // of the first attempt
@@ -48,6 +51,19 @@ func (e *Effort) Deadline() time.Time { return Latest(e.end, e.start.Add(LeastDi
 // Judge takes the outcome of an attempt under a context. It stores a failure in failed unless that
 // is nil.
 func (e *Effort) Judge(ctx context.Context, reply lua.Reply, err error, failed *atomic.Pointer[error]) Verdict {
+	e.tries++
+	v := e.judge(ctx, reply, err, failed)
+	if v == Settled {
+		e.GiveUp()
+	}
+	return v
+}
+
+// GiveUp says that there will be no other attempt, whatever the verdict on the last one was. It is
+// called once.
+func (e *Effort) GiveUp() { e.home.Told(e.Script, e.start, e.tries-1, e.Err) }
+
+func (e *Effort) judge(ctx context.Context, reply lua.Reply, err error, failed *atomic.Pointer[error]) Verdict {
 	e.Reply, e.Err = reply, err
 	if e.Err == nil && e.Reply.Status == lua.Late {
 		e.by.Clock.Refused(e.Sent, e.Reply.Text(0))

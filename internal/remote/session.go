@@ -19,6 +19,9 @@ type Session struct {
 	// Leave is called with how many locks are left at a server because the client is being closed,
 	// and why.
 	Leave func(locks int, why error)
+	// Heard is called with each script that has been answered, or will not be. It must not block. nil:
+	// nobody wants to know.
+	Heard func(Script)
 
 	undoMu  sync.Mutex
 	undoers map[undoing]*undoer // guarded by undoMu

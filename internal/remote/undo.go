@@ -218,7 +218,9 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 	failed := 0
 	var given []*undo
 	answered = true
-	for i, result := range lua.RunAll(ctx, u.to.redis, calls) {
+	results := lua.RunAll(ctx, u.to.redis, calls)
+	u.home.Answered(sent, calls, results)
+	for i, result := range results {
 		one := batch[i]
 		if result.Err == nil {
 			if one.answered(sent) {

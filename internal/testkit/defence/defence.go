@@ -36,6 +36,9 @@ var (
 	OwnAnswer    Switch // who travels in one script with others gets its own answer
 	LostForAll   Switch // and an error of the network leaves open whether it ran
 	Aside        Switch // what follows a loss, the log above all, keeps nobody waiting
+	ToldAside    Switch // what nobody's call is about is told to an observer aside
+	Caught       Switch // a panic of an observer's function goes no further
+	NobodyHas    Switch // what was granted to a goroutine that an observer ends is given back
 	Lanes        Switch // what goes to one master of a cluster does not wait for another
 	Panics       Switch // a command in which a hook of go-redis panics is one that failed
 	Glance       Switch // who asks a hold's context has it look at the clock

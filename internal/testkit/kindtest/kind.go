@@ -21,6 +21,8 @@ const patience = 20 * time.Second
 type Kind struct {
 	// Name is the kind as errors have it.
 	Name string
+	// Members is the kind as events have it, where it is another one.
+	Members string
 	// Lease is short, for tests that wait for its end, and long enough to be renewed in time on a
 	// busy machine.
 	Lease time.Duration
@@ -83,6 +85,8 @@ func Run(t *testing.T, k Kind) {
 		{"SyncLocker excludes and panics", syncLocker, false},
 		{"Close releases what is held and ends waiters", closing, false},
 		{"a closed client refuses", closed, false},
+		{"an observer hears of each wait, grant and end", observed, false},
+		{"an observer hears of losses", observedLoss, false},
 		{"bad input is refused before anything is sent", badInput, false},
 		{"operations without a context", nilContexts, false},
 	} {
@@ -90,7 +94,9 @@ func Run(t *testing.T, k Kind) {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
-			p.test(&subject{T: t, kind: k, name: t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)})
+			s := &subject{T: t, kind: k, name: t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)}
+			s.witnessed()
+			p.test(s)
 		})
 	}
 }
@@ -100,6 +106,8 @@ type subject struct {
 	*testing.T
 	kind Kind
 	name string
+	// of all clients that a test does not have observed by itself
+	witness Witness
 }
 
 // client makes one more participant, with the defaults.

@@ -11,6 +11,17 @@ var engineRows = []row{
 	{"Aside", "internal/engine/tenure.go",
 		`	t.base.Client.losses`,
 		`	if OFF { h.leaveLost(reason); return }; t.base.Client.losses`},
+	{"ToldAside", "internal/engine/observed.go",
+		`	o.events.Put(`,
+		`	if OFF { o.tell(function, call); return }; o.events.Put(`},
+	{"Caught", "internal/engine/observed.go",
+		`	defer func() {
+		if p := recover()`,
+		`	defer func() { if OFF { return }
+		if p := recover()`},
+	{"NobodyHas", "internal/engine/locking.go",
+		`		if !returned {`,
+		`		if !returned && !OFF {`},
 	{"JoinStays", "internal/engine/grant.go",
 		`	return max(len(g.holds), 1), g.token, max(g.lease, g.restLocked())`,
 		`	if OFF { return max(len(g.holds), 1), g.token, g.lease }; return max(len(g.holds), 1), g.token, max(g.lease, g.restLocked())`},

@@ -1,0 +1,93 @@
+// Package aside takes what a client has to tell to functions of the user's in a goroutine of their
+// own, so that one who tells never waits for it: a function may be slow, block for ever or panic.
+//
+// Not promised: that anything arrives. Of what comes while too much waits, and of what a function
+// panics at, only the number is told, with the next that gets through.
+package aside
+
+import "sync"
+
+// Queue takes values to a function, one after the other, in the order in which they came.
+type Queue[T any] struct {
+	start func(func())
+	hand  func(v T, dropped int)
+	run   func() // takeAll, which would take memory each time
+
+	mu      sync.Mutex // guards the rest; never held while hand runs
+	waiting []T        // oldest first
+	dropped int        // since the last one that got through
+	running bool       // a goroutine takes them
+}
+
+// New makes a queue to a function, which is told how many values before this one did not get through:
+// there was no room for them, or the function panicked or ended its goroutine. start runs a function
+// in a goroutine: there is one while there are values, and none else. It is owned by whoever start
+// belongs to, and lasts for as long as the function blocks.
+func New[T any](start func(func()), hand func(v T, dropped int)) *Queue[T] {
+	q := &Queue[T]{start: start, hand: hand}
+	q.run = q.takeAll
+	return q
+}
+
+// Put adds a value, unless room values wait already.
+func (q *Queue[T]) Put(v T, room int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) >= room {
+		q.dropped++
+		return
+	}
+	q.waiting = append(q.waiting, v)
+	if !q.running {
+		q.running = true
+		q.start(q.run)
+	}
+}
+
+// takeAll hands over what waits. If the function ends the goroutine, another one goes on.
+func (q *Queue[T]) takeAll() {
+	done := false
+	defer func() {
+		if !done {
+			q.start(q.run)
+		}
+	}()
+	for {
+		v, dropped, ok := q.next()
+		if !ok {
+			done = true
+			return
+		}
+		q.deliver(v, dropped)
+	}
+}
+
+func (q *Queue[T]) next() (v T, dropped int, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var none T
+	if len(q.waiting) == 0 {
+		q.waiting, q.running = nil, false // the array goes too
+		return none, 0, false
+	}
+	v = q.waiting[0]
+	q.waiting[0] = none
+	q.waiting = q.waiting[1:]
+	dropped, q.dropped = q.dropped, 0
+	return v, dropped, true
+}
+
+func (q *Queue[T]) deliver(v T, dropped int) {
+	arrived := false
+	defer func() {
+		if arrived {
+			return
+		}
+		_ = recover() // it must not end the process, and there is nobody to tell it to
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.dropped += dropped + 1
+	}()
+	q.hand(v, dropped)
+	arrived = true
+}

@@ -1,0 +1,242 @@
+package rlock_test
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// deaf is an observer of which each function that tells of nobody's call blocks from the first end on.
+type deaf struct {
+	once     sync.Once
+	blocked  chan struct{} // closed when it does
+	released chan struct{}
+}
+
+func newDeaf() *deaf { return &deaf{blocked: make(chan struct{}), released: make(chan struct{})} }
+
+func (s *deaf) observer() *holdfast.Observer {
+	return &holdfast.Observer{
+		Ended: func(context.Context, holdfast.EndEvent) {
+			s.once.Do(func() { close(s.blocked) })
+			<-s.released
+		},
+		Renewed: func(holdfast.RenewalEvent) {
+			select {
+			case <-s.blocked:
+				<-s.released
+			default:
+			}
+		},
+	}
+}
+
+// observedHolds is threeHolds with an observer that blocks.
+func observedHolds(t *testing.T, c *holdfast.Client, s *deaf) (plain, renewed named) {
+	t.Helper()
+	lock := func(opts ...holdfast.Option) named {
+		m := rlock.New(c, uniqueName(t), opts...)
+		h, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		return named{h, m.Name()}
+	}
+	renewed = lock(holdfast.Lease(time.Second))
+	first := lock(holdfast.NoRenewal(), holdfast.Lease(300*time.Millisecond))
+	plain = lock(holdfast.NoRenewal(), holdfast.Lease(2*time.Second))
+	require.ErrorIs(t, awaitEnd(t, first.Hold), holdfast.ErrLost)
+	<-s.blocked
+	return plain, renewed
+}
+
+// TestBlockedObserver: the end of a hold is told to a function that blocks. The other holds are told of
+// theirs, and renewed, all the same.
+func TestBlockedObserver(t *testing.T) {
+	s := newDeaf()
+	defer close(s.released)
+	c, _ := shared(t, &holdfast.Options{Observer: s.observer()})
+	plain, renewed := observedHolds(t, c, s)
+	end := renewed.Deadline().Add(2 * time.Second)
+	require.ErrorIs(t, awaitEnd(t, plain.Hold), holdfast.ErrLost)
+	eventually(t, "renewed", func() bool { return renewed.Deadline().After(end) })
+}
+
+// TestBlockedObserverControl: the same where the watchdog waits for the observer. Both locks are granted
+// to others meanwhile, and nobody is told.
+func TestBlockedObserverControl(t *testing.T) {
+	defer defence.Glance.Without(t)() // else they find out when they are asked
+	restore := defence.ToldAside.Without(t)
+	s := newDeaf()
+	c, _ := shared(t, &holdfast.Options{Observer: s.observer()})
+	plain, renewed := observedHolds(t, c, s)
+	other, _ := shared(t, nil)
+	for _, h := range []named{plain, renewed} {
+		_, err := rlock.New(other, h.name).Lock(t.Context())
+		require.NoError(t, err)
+		select {
+		case <-h.Context().Done():
+			t.Error("told, although the observer blocks")
+		default:
+		}
+	}
+	restore()
+	close(s.released)
+	require.ErrorIs(t, awaitEnd(t, plain.Hold), holdfast.ErrLost)
+	require.ErrorIs(t, awaitEnd(t, renewed.Hold), holdfast.ErrLost)
+}
+
+// TestCloseWithBlockedObserver: Close waits for an observer that blocks until its context ends, and not
+// longer; the lock has been given back by then.
+func TestCloseWithBlockedObserver(t *testing.T) {
+	s := newDeaf()
+	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Observer: s.observer()})
+	require.NoError(t, err)
+	_, renewed := observedHolds(t, c, s)
+	other, _ := shared(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	closed := make(chan error)
+	go func() { closed <- c.Close(ctx) }()
+	require.ErrorIs(t, awaitEnd(t, renewed.Hold), holdfast.ErrClosed)
+	h, err := rlock.New(other, renewed.name).Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+	cancel()
+	require.ErrorIs(t, <-closed, context.Canceled)
+	close(s.released)
+}
+
+// panicsAll is an observer whose every function panics.
+func panicsAll() *holdfast.Observer {
+	return &holdfast.Observer{
+		Waiting:    func(context.Context, holdfast.WaitEvent) context.Context { panic("Waiting") },
+		Granted:    func(context.Context, holdfast.GrantEvent) { panic("Granted") },
+		Refused:    func(context.Context, holdfast.RefusalEvent) { panic("Refused") },
+		Ended:      func(context.Context, holdfast.EndEvent) { panic("Ended") },
+		Renewed:    func(holdfast.RenewalEvent) { panic("Renewed") },
+		Sent:       func(holdfast.ScriptEvent) { panic("Sent") },
+		Subscribed: func(holdfast.SubscriptionEvent) { panic("Subscribed") },
+		Dropped:    func(int) { panic("Dropped") },
+	}
+}
+
+// TestPanickingObserver: functions that panic change the outcome of no call, and are logged. Control:
+// where they are not caught, a panic takes the lock with it.
+func TestPanickingObserver(t *testing.T) {
+	var log sink
+	c, _ := shared(t, &holdfast.Options{Observer: panicsAll(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	m := rlock.New(c, uniqueName(t))
+	other, _ := shared(t, nil)
+	h, err := m.Lock(t.Context(), holdfast.Lease(300*time.Millisecond))
+	require.NoError(t, err)
+	_, err = m.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	end := h.Deadline()
+	eventually(t, "it is renewed", func() bool { return h.Deadline().After(end) })
+	require.NoError(t, h.Unlock(t.Context()))
+	h, err = m.Lock(t.Context(), holdfast.NoRenewal(), holdfast.Lease(100*time.Millisecond))
+	require.NoError(t, err)
+	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+	for _, function := range []string{"Waiting", "Granted", "Refused", "Ended", "Renewed", "Sent"} {
+		eventually(t, function+" is logged", func() bool { return strings.Contains(log.text(), "function="+function) })
+	}
+
+	defer defence.Caught.Without(t)()
+	o := &holdfast.Observer{Granted: func(context.Context, holdfast.GrantEvent) { panic("Granted") }}
+	loud, _ := shared(t, &holdfast.Options{Observer: o})
+	require.Panics(t, func() { _, _ = rlock.New(loud, m.Name()).Lock(t.Context()) }, "control")
+	_, err = rlock.New(other, m.Name()).TryLock(t.Context())
+	require.NoError(t, err, "what nobody has is given back even so")
+}
+
+// sink is what a log has said.
+type sink struct {
+	mu   sync.Mutex // guards said
+	said strings.Builder
+}
+
+func (s *sink) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.said.Write(line)
+}
+
+func (s *sink) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.said.String()
+}
+
+// TestObserverEndsGoroutine: a function that ends the goroutine of a call that has the lock, as
+// t.FailNow does, takes no lock with it. Control: where it is not given back, it stays taken.
+func TestObserverEndsGoroutine(t *testing.T) {
+	o := &holdfast.Observer{Granted: func(context.Context, holdfast.GrantEvent) { runtime.Goexit() }}
+	try := func() error {
+		c, _ := shared(t, &holdfast.Options{Observer: o})
+		m := rlock.New(c, uniqueName(t))
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_, _ = m.Lock(t.Context())
+		}()
+		<-gone
+		other, _ := shared(t, nil)
+		h, err := rlock.New(other, m.Name()).TryLock(t.Context())
+		if err == nil {
+			require.NoError(t, h.Unlock(t.Context()))
+		}
+		return err
+	}
+	require.NoError(t, try())
+	defer defence.NobodyHas.Without(t)()
+	require.ErrorIs(t, try(), holdfast.ErrNotAcquired, "control")
+}
+
+// TestObserverHearsOfHandOff: how each was granted that goroutines of one client pass on to each other,
+// and what the client kept.
+func TestObserverHearsOfHandOff(t *testing.T) {
+	var mu sync.Mutex
+	how := map[holdfast.How]int{}
+	c, _ := shared(t, &holdfast.Options{Observer: &holdfast.Observer{Granted: func(_ context.Context, e holdfast.GrantEvent) {
+		mu.Lock()
+		defer mu.Unlock()
+		how[e.How]++
+	}}})
+	m := rlock.New(c, uniqueName(t), holdfast.Keep(time.Minute))
+	seen := func(h holdfast.How) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return how[h] > 0
+	}
+	pair := func() {
+		h, err := m.Lock(t.Context())
+		if err == nil {
+			err = h.Unlock(t.Context())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	eventually(t, "handed on", func() bool {
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(pair)
+		}
+		group.Wait()
+		return seen(holdfast.HandedOn)
+	})
+	eventually(t, "kept", func() bool {
+		pair()
+		return seen(holdfast.FromKept)
+	})
+	require.True(t, seen(holdfast.Asked))
+}
