@@ -46,6 +46,9 @@ func (i *Inspector) complete(ctx context.Context, locks []Lock) error {
 			}
 		}
 	}
+	for n := range locks {
+		locks[n].deadQueue()
+	}
 	return i.label(ctx, locks)
 }
 
@@ -92,9 +95,6 @@ func (i *Inspector) listen(ctx context.Context, l *Lock) error {
 				l.Queue[n].Listening = max(l.Queue[n].Listening, 0) + int(count)
 			}
 		}
-	}
-	if slices.ContainsFunc(l.Queue, Waiter.Alive) {
-		l.Problems = slices.DeleteFunc(l.Problems, func(p Problem) bool { return p.Trouble == DeadQueue })
 	}
 	return nil
 }

@@ -143,7 +143,7 @@ func (i *Inspector) ask(ctx context.Context, node *redis.Client, names []string,
 		for j, n := range todo {
 			reply, err := cmds[j].Result()
 			switch {
-			case err != nil && i.readOnlyRefused(err):
+			case err != nil && readOnlyRefused(cmds[j], err):
 				i.writing.Store(true)
 				again = append(again, n)
 			case redis.HasErrorPrefix(err, "NOSCRIPT"):
@@ -175,9 +175,10 @@ func (i *Inspector) ask(ctx context.Context, node *redis.Client, names []string,
 
 // readOnlyRefused reports whether it was the command for reading scripts that the server does not
 // know, or this user may not run. The other one may be permitted.
-func (i *Inspector) readOnlyRefused(err error) bool {
+func readOnlyRefused(cmd *redis.Cmd, err error) bool {
 	text := strings.ToLower(err.Error())
-	return !i.writing.Load() && (strings.Contains(text, "unknown command") || strings.Contains(text, "noperm") && strings.Contains(text, "_ro'"))
+	return strings.HasSuffix(cmd.Name(), "_ro") &&
+		(strings.Contains(text, "unknown command") || strings.Contains(text, "noperm") && strings.Contains(text, "_ro'"))
 }
 
 // call is the command that looks at a name.

@@ -21,11 +21,16 @@ func (r *reply) problems(l *Lock) (list []Problem) {
 	case l.Kind == Semaphore && r.kind == "none":
 		add(NoOwner, "permits are out or waited for, and their number is gone (evicted, or deleted): set it again, with SetPermits")
 	}
-	if l.Waiters >= 0 && !r.other && len(l.Queue) > 0 && !slices.ContainsFunc(l.Queue, Waiter.Alive) && (!l.More || l.Waiters == 0) {
-		add(DeadQueue, "%d wait, and none of them is alive: their places end by themselves, within a minute without a word of their clients; "+
-			"Redisson's within 5 minutes each", len(l.Queue))
-	}
 	return list
+}
+
+// deadQueue adds the problem of a queue in which nobody is alive. It is known last: in a cluster other
+// nodes may know who listens.
+func (l *Lock) deadQueue() {
+	if len(l.Queue) > 0 && !slices.ContainsFunc(l.Queue, Waiter.Alive) && (!l.More || l.Waiters == 0) {
+		l.Problems = append(l.Problems, Problem{DeadQueue, fmt.Sprintf("%d wait, and none of them is alive: their places end by themselves, "+
+			"within a minute without a word of their clients; Redisson's within 5 minutes each", len(l.Queue))})
+	}
 }
 
 func (r *reply) keyProblems(l *Lock, add func(Trouble, string, ...any)) {

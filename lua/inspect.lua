@@ -48,16 +48,15 @@ end
 local kind, size, content = call('TYPE', name).ok, 0, {}
 if kind == 'hash' then
   size = call('HLEN', name)
-  local some = nil
+  local reads, some = call('HEXISTS', name, 'mode') == 1, nil
   if size <= most then
     some = call('HKEYS', name)
   else -- somebody else's, or more readers than anybody looks at
-    some = {}
+    some = {reads and 'mode' or nil}
     for i, field in ipairs(call('HSCAN', name, 0, 'COUNT', most)[2]) do
-      if i % 2 == 1 and #some < most then some[#some + 1] = field end
+      if i % 2 == 1 and #some < most and field ~= 'mode' then some[#some + 1] = field end
     end
   end
-  local reads = call('HEXISTS', name, 'mode') == 1
   -- include timeouts
   for _, field in ipairs(some) do
     local value, rest = '', -3

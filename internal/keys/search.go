@@ -103,8 +103,8 @@ func Named(key string) (name string, by Trace) {
 		}
 	}
 	if rest, ok := strings.CutPrefix(key, latchCalls); ok {
-		if at := strings.LastIndexByte(rest, ':'); at > 0 {
-			name, _ = bare(rest[:at])
+		if at := owner.FindStringIndex(rest); at != nil {
+			name, _ = bare(rest[:at[0]])
 			return valid(name, ByLatch)
 		}
 	}
@@ -135,8 +135,14 @@ func Channels() []string {
 	return list
 }
 
-// mailbox is what stands behind a channel on which one client, or one of Redisson's threads, is called.
-var mailbox = regexp.MustCompile(`:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(:\d+)?$`)
+const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
+
+var (
+	// mailbox is what stands behind a channel on which one client, or one of Redisson's threads, is called.
+	mailbox = regexp.MustCompile(`:` + uuid + `(:\d+)?$`)
+	// owner is what stands behind the key of a call.
+	owner = regexp.MustCompile(`:` + uuid + `:h\d+$`)
+)
 
 // Heard tells for which lock somebody listens on a channel, as [Named] does.
 func Heard(channel string) (name string, by Trace) {
