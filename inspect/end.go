@@ -126,11 +126,10 @@ func (l *Lock) who() string {
 	if len(l.Holders) == 0 {
 		return "nobody is listed"
 	}
-	text := l.Holders[0].Owner + " has it"
 	if n := len(l.Holders); n > 1 {
-		text = fmt.Sprintf("%s and %d more have it", l.Holders[0].Owner, n-1)
+		return fmt.Sprintf("%s, and %d more", l.Holders[0].Owner, n-1)
 	}
-	return text
+	return l.Holders[0].Owner
 }
 
 // ending is the call that ends a hold.
