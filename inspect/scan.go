@@ -99,6 +99,7 @@ func (w *walk) scan(ctx context.Context, node *redis.Client, page func(context.C
 	named func(string) (string, keys.Trace),
 ) error {
 	var cursor uint64
+	var names []found // not looked at yet: a page has few locks in it, if most keys are somebody else's
 	for {
 		list, next, err := page(ctx, cursor).Result()
 		if err != nil {
@@ -109,7 +110,6 @@ func (w *walk) scan(ctx context.Context, node *redis.Client, page func(context.C
 				return err
 			}
 		}
-		var names []found
 		for _, key := range list {
 			f := found{key, keys.NoTrace}
 			if named == nil {
@@ -125,14 +125,14 @@ func (w *walk) scan(ctx context.Context, node *redis.Client, page func(context.C
 				names = append(names, f)
 			}
 		}
-		for len(names) > 0 && !w.over {
+		for len(names) >= batch || next == 0 && len(names) > 0 {
 			n := min(batch, len(names))
-			if err := w.tell(ctx, node, names[:n]); err != nil {
+			if err := w.tell(ctx, node, names[:n]); err != nil || w.over {
 				return err
 			}
 			names = names[n:]
 		}
-		if cursor = next; cursor == 0 || w.over {
+		if cursor = next; cursor == 0 {
 			return nil
 		}
 	}
