@@ -165,7 +165,7 @@ func likely(ctx context.Context, node *redis.Client, list []string) ([]string, e
 	var some []string
 	for _, key := range list {
 		cmd := fields[key]
-		if cmd == nil || keys.Check(key) != nil {
+		if cmd == nil || keys.Check(key) != nil || keys.Wants(key) {
 			continue
 		}
 		switch names, err := cmd.Result(); {

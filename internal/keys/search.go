@@ -118,6 +118,9 @@ func valid(name string, by Trace) (string, Trace) {
 	return name, by
 }
 
+// Wants reports whether a key belongs to a semaphore, and looks like a lock: a hash of owners.
+func Wants(key string) bool { return strings.HasPrefix(key, permitWantsPrefix+":") }
+
 // Twin is the other name whose derived keys are the same, empty if there is none.
 func Twin(name string) string {
 	if other := twin(name); other != name {
