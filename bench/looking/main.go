@@ -101,9 +101,13 @@ func measure(ctx context.Context, rdb *redis.Client, q inspect.Query) (m measure
 	if err != nil {
 		return m, err
 	}
-	for run := range runs {
+	for run := range 2 * runs {
+		logged := 0 // microseconds: everything
+		if run < runs {
+			logged = -1 // nothing: keeping a log of everything costs the server as much as the commands
+		}
 		for _, command := range [][]any{
-			{"config", "set", "slowlog-log-slower-than", 0}, {"config", "set", "slowlog-max-len", 2_000_000}, {"slowlog", "reset"},
+			{"config", "set", "slowlog-log-slower-than", logged}, {"config", "set", "slowlog-max-len", 2_000_000}, {"slowlog", "reset"},
 		} {
 			if err := rdb.Do(ctx, command...).Err(); err != nil {
 				return m, err
@@ -120,9 +124,12 @@ func measure(ctx context.Context, rdb *redis.Client, q inspect.Query) (m measure
 			}
 			m.found++
 		}
-		m.times = append(m.times, time.Since(begin))
-		m.server, m.own = m.server+(processor(ctx, rdb)-server)/runs, m.own+(ownProcessor()-own)/runs
+		took := time.Since(begin)
 		stop()
+		if run < runs {
+			m.times = append(m.times, took)
+			m.server, m.own = m.server+(processor(ctx, rdb)-server)/runs, m.own+(ownProcessor()-own)/runs
+		}
 		if run == 0 { // later ones have in memory what this program has noted
 			m.peak = *peak
 		}
