@@ -25,11 +25,15 @@ type table struct {
 
 // The widths of the columns, with the space behind them.
 const (
-	kindWidth, shortOwner, longOwner, timeWidth, waitWidth, tokenWidth, noteWidth = 10, 15, 44, 8, 6, 17, 12
+	kindWidth, shortOwner, longOwner, timeWidth, waitWidth, tokenWidth, noteWidth = 10, 15, 44, 8, 6, 17, 14
 )
 
 func newTable(out io.Writer, masters bool) *table {
-	t := &table{screen: newScreen(out), width: terminalWidth(out), masters: masters}
+	return sizedTable(out, terminalWidth(out), masters)
+}
+
+func sizedTable(out io.Writer, width int, masters bool) *table {
+	t := &table{screen: newScreen(out), width: width, masters: masters}
 	t.wide = t.width == 0 || t.width >= 140
 	rest := kindWidth + 2*timeWidth + waitWidth + noteWidth
 	if t.wide {
@@ -78,6 +82,9 @@ func (t *table) row(colour, name, kind, owner, since, left, wait, token, note st
 		line += pad(token, tokenWidth)
 	}
 	line = strings.TrimRight(line+note, " ")
+	if n := t.width; n > 0 && utf8.RuneCountInString(line) > n {
+		line = string([]rune(line)[:n-1]) + "…"
+	}
 	if colour != "" {
 		line = t.paint(colour, line)
 	}
