@@ -40,10 +40,8 @@ func mayBeLock(fields []string) bool {
 // the labels of clients.
 func (i *Inspector) complete(ctx context.Context, locks []Lock) error {
 	if i.cluster != nil {
-		for n := range locks {
-			if err := i.listen(ctx, &locks[n]); err != nil {
-				return err
-			}
+		if err := i.listen(ctx, locks); err != nil {
+			return err
 		}
 	}
 	for n := range locks {
@@ -52,28 +50,27 @@ func (i *Inspector) complete(ctx context.Context, locks []Lock) error {
 	return i.label(ctx, locks)
 }
 
-// listen asks all nodes of a cluster for classic subscriptions, which may be at any of them. Only for
-// waiters whom nobody seems to hear: these may have another kind of subscription.
-func (i *Inspector) listen(ctx context.Context, l *Lock) error {
+// listen asks all nodes of a cluster for classic subscriptions, which may be at any of them: for
+// waiters whom nobody seems to hear, and for locks where it is not known who listens.
+func (i *Inspector) listen(ctx context.Context, locks []Lock) error {
 	var channels []string
-	of := make(map[string][]int)
-	for n, w := range l.Queue {
-		if w.Listening > 0 {
-			continue
-		}
-		channel := keys.ForReadWrite(l.Name).Channel
-		if id := clientOf(w.Owner); l.Kind != ReadWrite {
-			if channel = keys.For(l.Name).Channel; l.Kind == Semaphore {
-				channel = keys.ForPermits(l.Name).Channel
-			}
-			if channel += ":" + id; w.Redisson {
-				channel = keys.For(l.Name).Mailbox(w.Owner)
-			}
-		}
-		if of[channel] == nil {
+	counts := make(map[string][]*int)
+	add := func(channel string, count *int) {
+		if counts[channel] == nil {
 			channels = append(channels, channel)
 		}
-		of[channel] = append(of[channel], n)
+		counts[channel] = append(counts[channel], count)
+	}
+	for n := range locks {
+		l := &locks[n]
+		if l.Listening < 0 {
+			add(l.channel(), &l.Listening)
+		}
+		for q := range l.Queue {
+			if w := &l.Queue[q]; w.Listening <= 0 {
+				add(l.mailbox(w), &w.Listening)
+			}
+		}
 	}
 	if len(channels) == 0 {
 		return nil
@@ -83,20 +80,44 @@ func (i *Inspector) listen(ctx context.Context, l *Lock) error {
 		return err
 	}
 	for _, node := range nodes {
-		counts, err := node.PubSubNumSub(ctx, channels...).Result()
+		heard, err := node.PubSubNumSub(ctx, channels...).Result()
 		if err != nil {
 			if isReply(err) {
 				return nil // not permitted: then it is not known
 			}
 			return err
 		}
-		for channel, count := range counts {
-			for _, n := range of[channel] {
-				l.Queue[n].Listening = max(l.Queue[n].Listening, 0) + int(count)
+		for channel, more := range heard {
+			for _, count := range counts[channel] {
+				*count = max(*count, 0) + int(more)
 			}
 		}
 	}
 	return nil
+}
+
+// channel is on which a release is announced.
+func (l *Lock) channel() string {
+	switch l.Kind {
+	case ReadWrite:
+		return keys.ForReadWrite(l.Name).Channel
+	case Semaphore:
+		return keys.ForPermits(l.Name).Channel
+	case Latch:
+		return keys.ForLatch(l.Name).Channel
+	}
+	return keys.For(l.Name).Channel
+}
+
+// mailbox is where a waiter is called.
+func (l *Lock) mailbox(w *Waiter) string {
+	switch {
+	case l.Kind == ReadWrite:
+		return l.channel()
+	case w.Redisson:
+		return l.channel() + ":" + w.Owner
+	}
+	return l.channel() + ":" + w.Client()
 }
 
 // label asks who the clients are. What a user may not see, or what there is not, is left out.

@@ -40,94 +40,93 @@ func (c candidate) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdf
 	return c.Campaign(ctx, "value", append(opts, holdfast.Wait(patience))...)
 }
 
-// TestEnd: the hold of one owner is ended, of every kind. Its holder is told, and who waits is granted
+// testEnd: the hold of one owner is ended, of every kind. Its holder is told, and who waits is granted
 // the lock. A stale owner or token changes nothing.
-func TestEnd(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient, _ []*redistest.Server) {
-		i := newInspector(t, rdb, nil)
-		for kind, make := range map[string]func(c *holdfast.Client, name string) locker{
-			"rlock":     func(c *holdfast.Client, name string) locker { return rlock.New(c, name) },
-			"fairlock":  func(c *holdfast.Client, name string) locker { return fairlock.New(c, name) },
-			"election":  func(c *holdfast.Client, name string) locker { return candidate{election.New(c, name)} },
-			"write":     func(c *holdfast.Client, name string) locker { return rwlock.New(c, name) },
-			"semaphore": func(c *holdfast.Client, name string) locker { return semaphore.New(c, name, 1) },
-		} {
-			t.Run(kind, func(t *testing.T) {
-				ctx := context.Background()
-				// The lease is short, so that the holder asks soon.
-				first, second := newClient(t, rdb, &holdfast.Options{Lease: 3 * time.Second}), newClient(t, rdb, nil)
-				h := hold(t, make(first, kind))
-				got := wait(t, make(second, kind))
-				eventually(t, "somebody waits", func() bool {
-					l := look(t, i, kind)
-					return l.Waiters > 0 || l.Listening > 0
-				})
-				before := look(t, i, kind)
-				for _, stale := range []inspect.Grant{
-					{Owner: ours}, {Token: before.Token - 1}, {Owner: h.Owner(), Token: before.Token + 1}, {Owner: ours, Token: before.Token},
-				} {
-					_, err := i.End(ctx, kind, stale)
-					require.ErrorIs(t, err, inspect.ErrStale, "%+v", stale)
-				}
-				after := look(t, i, kind)
-				require.Equal(t, before.Holders[0].Owner, after.Holders[0].Owner)
-				require.Equal(t, before.Token, after.Token)
-				require.Len(t, after.Queue, len(before.Queue))
-				require.NoError(t, h.Context().Err())
-
-				ended, err := i.End(ctx, kind, inspect.Grant{Owner: h.Owner(), Token: before.Token})
-				require.NoError(t, err)
-				require.Empty(t, ended.Untold)
-				require.Equal(t, h.Owner(), ended.Holder.Owner)
-				require.LessOrEqual(t, ended.Until, 3*time.Second)
-				next := granted(t, got)
-				require.Greater(t, next.Token(), h.Token())
-				select {
-				case <-h.Context().Done():
-					require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
-				case <-time.After(patience):
-					t.Fatal("the holder is not told")
-				}
-				_, err = i.End(ctx, kind, inspect.Grant{Owner: h.Owner()})
-				require.ErrorIs(t, err, inspect.ErrStale, "it is the next one's now")
-				require.NoError(t, next.Context().Err())
-				require.NoError(t, next.Unlock(ctx))
-				_, err = i.End(ctx, kind, inspect.Grant{Owner: h.Owner()})
-				require.ErrorIs(t, err, inspect.ErrFree)
+func testEnd(t *testing.T, rdb redis.UniversalClient) {
+	t.Helper()
+	i := newInspector(t, rdb, nil)
+	for kind, make := range map[string]func(c *holdfast.Client, name string) locker{
+		"rlock":     func(c *holdfast.Client, name string) locker { return rlock.New(c, name) },
+		"fairlock":  func(c *holdfast.Client, name string) locker { return fairlock.New(c, name) },
+		"election":  func(c *holdfast.Client, name string) locker { return candidate{election.New(c, name)} },
+		"write":     func(c *holdfast.Client, name string) locker { return rwlock.New(c, name) },
+		"semaphore": func(c *holdfast.Client, name string) locker { return semaphore.New(c, name, 1) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			// The lease is short, so that the holder asks soon.
+			first, second := newClient(t, rdb, &holdfast.Options{Lease: 3 * time.Second}), newClient(t, rdb, nil)
+			h := hold(t, make(first, kind))
+			got := wait(t, make(second, kind))
+			eventually(t, "somebody waits", func() bool {
+				l := look(t, i, kind)
+				return l.Waiters > 0 || l.Listening > 0
 			})
-		}
-	})
-}
+			before := look(t, i, kind)
+			for _, stale := range []inspect.Grant{
+				{Owner: ours}, {Token: before.Token - 1}, {Owner: h.Owner(), Token: before.Token + 1}, {Owner: ours, Token: before.Token},
+			} {
+				_, err := i.End(ctx, kind, stale)
+				require.ErrorIs(t, err, inspect.ErrStale, "%+v", stale)
+			}
+			after := look(t, i, kind)
+			require.Equal(t, before.Holders[0].Owner, after.Holders[0].Owner)
+			require.Equal(t, before.Token, after.Token)
+			require.Len(t, after.Queue, len(before.Queue))
+			require.NoError(t, h.Context().Err())
 
-// TestEndOneOfSeveral: others who read, or have permits, keep what they have.
-func TestEndOneOfSeveral(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient, _ []*redistest.Server) {
-		ctx, i := context.Background(), newInspector(t, rdb, nil)
-		for name, kind := range map[string]func(c *holdfast.Client) locker{
-			"rw":  func(c *holdfast.Client) locker { return reader{rwlock.New(c, "rw")} },
-			"sem": func(c *holdfast.Client) locker { return semaphore.New(c, "sem", 3) },
-		} {
-			c := newClient(t, rdb, &holdfast.Options{Lease: 3 * time.Second})
-			one, other := hold(t, kind(c)), hold(t, kind(c))
-			token := look(t, i, name).Token
-			_, err := i.End(ctx, name, inspect.Grant{Token: token})
-			require.ErrorContains(t, err, "name the owner")
-			_, err = i.End(ctx, name, inspect.Grant{Owner: ours})
-			require.ErrorIs(t, err, inspect.ErrStale)
-			_, err = i.End(ctx, name, inspect.Grant{Owner: one.Owner()})
+			ended, err := i.End(ctx, kind, inspect.Grant{Owner: h.Owner(), Token: before.Token})
 			require.NoError(t, err)
-			l := look(t, i, name)
-			require.Len(t, l.Holders, 1)
-			require.Equal(t, other.Owner(), l.Holders[0].Owner)
-			require.ErrorIs(t, other.Extend(ctx, time.Minute), nil)
+			require.Empty(t, ended.Untold)
+			require.Equal(t, h.Owner(), ended.Holder.Owner)
+			require.LessOrEqual(t, ended.Until, 3*time.Second)
+			next := granted(t, got)
+			require.Greater(t, next.Token(), h.Token())
 			select {
-			case <-one.Context().Done():
+			case <-h.Context().Done():
+				require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
 			case <-time.After(patience):
 				t.Fatal("the holder is not told")
 			}
-			require.NoError(t, other.Context().Err())
+			_, err = i.End(ctx, kind, inspect.Grant{Owner: h.Owner()})
+			require.ErrorIs(t, err, inspect.ErrStale, "it is the next one's now")
+			require.NoError(t, next.Context().Err())
+			require.NoError(t, next.Unlock(ctx))
+			_, err = i.End(ctx, kind, inspect.Grant{Owner: h.Owner()})
+			require.ErrorIs(t, err, inspect.ErrFree)
+		})
+	}
+}
+
+// testEndOneOfSeveral: others who read, or have permits, keep what they have.
+func testEndOneOfSeveral(t *testing.T, rdb redis.UniversalClient) {
+	t.Helper()
+	ctx, i := context.Background(), newInspector(t, rdb, nil)
+	for name, kind := range map[string]func(c *holdfast.Client) locker{
+		"rw":  func(c *holdfast.Client) locker { return reader{rwlock.New(c, "rw")} },
+		"sem": func(c *holdfast.Client) locker { return semaphore.New(c, "sem", 3) },
+	} {
+		c := newClient(t, rdb, &holdfast.Options{Lease: 3 * time.Second})
+		one, other := hold(t, kind(c)), hold(t, kind(c))
+		token := look(t, i, name).Token
+		_, err := i.End(ctx, name, inspect.Grant{Token: token})
+		require.ErrorContains(t, err, "name the owner")
+		_, err = i.End(ctx, name, inspect.Grant{Owner: ours})
+		require.ErrorIs(t, err, inspect.ErrStale)
+		_, err = i.End(ctx, name, inspect.Grant{Owner: one.Owner()})
+		require.NoError(t, err)
+		l := look(t, i, name)
+		require.Len(t, l.Holders, 1)
+		require.Equal(t, other.Owner(), l.Holders[0].Owner)
+		require.ErrorIs(t, other.Extend(ctx, time.Minute), nil)
+		select {
+		case <-one.Context().Done():
+		case <-time.After(patience):
+			t.Fatal("the holder is not told")
 		}
-	})
+		require.NoError(t, other.Context().Err())
+	}
 }
 
 // TestEndKept: a lock that a client keeps without a holder is given up at once, and the client knows.

@@ -77,7 +77,7 @@ func either(a, b string) string {
 	return p.String()
 }
 
-// How a name was found.
+// Trace is how a name was found.
 type Trace int
 
 // The keys by which locks are found. A lock with a token is found by that alone, whichever of its
