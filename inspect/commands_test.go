@@ -55,7 +55,7 @@ func (s *sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 // TestCommands: a list takes steps of a bounded size, one script for each lock, few round trips, and
 // nothing that writes or goes through all keys at once.
 func TestCommands(t *testing.T) {
-	const others, locks, step = 20_000, 1_000, 500
+	const others, locks, step = 20_000, 1_000, 1000
 	srv := redistest.Start(t)
 	rdb, ctx := srv.Client(t), context.Background()
 	const fill = `for i = 1, ARGV[1] do redis.call('SET', 'other:' .. i, 1) end
