@@ -49,7 +49,9 @@ func sizedTable(out io.Writer, width int, masters bool) *table {
 
 func (t *table) add(l *inspect.Lock) error {
 	if t.locks == 0 {
-		t.row(bold, "NAME", "KIND", "OWNER", "SINCE", "LEFT", "WAIT", "TOKEN", "")
+		if err := t.row(bold, "NAME", "KIND", "OWNER", "SINCE", "LEFT", "WAIT", "TOKEN", ""); err != nil {
+			return err
+		}
 	}
 	t.locks++
 	if l.Waiters > 0 {
