@@ -20,6 +20,9 @@ var wallReadings = []string{
 
 // readWall are the places of the library that do, and why nothing of that reaches a server.
 var readWall = map[string]string{
+	"inspect/lock.go UnixMicro":            "makes a time of a token",
+	"inspect/reply.go UnixMicro":           "makes a time of a server's answer",
+	"inspect/reply.go UnixMilli":           "likewise",
 	"internal/remote/meet.go UnixMicro":    "the time in it is a server's answer",
 	"internal/suspend/suspend.go UnixNano": "compares the clock with itself, to notice that the machine slept",
 }

@@ -25,6 +25,9 @@ func TestSecurityDocSaysWhatIsTested(t *testing.T) {
 	require.Contains(t, strings.Join(strings.Fields(doc), " "), "`"+aclReadWrite+" "+aclReadWriteChannels+"`")
 	require.Contains(t, strings.Join(strings.Fields(doc), " "), "`"+aclElection+"`")
 	require.Contains(t, strings.Join(strings.Fields(doc), " "), "`"+aclLatch+"`")
+	for _, rule := range []string{aclInspect, aclEnd} { // each on two lines of its own
+		require.Contains(t, strings.ReplaceAll(strings.Join(strings.Fields(doc), " "), "` `", " "), "`"+rule+"`")
+	}
 	require.Contains(t, doc, "`"+aclFence+"`")
 	require.Contains(t, doc, "`"+aclCluster+"`")
 	for _, more := range []string{aclReplicas, aclOnDisk, aclHint} {

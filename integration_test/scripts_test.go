@@ -73,7 +73,8 @@ func allRows() []row {
 		passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows, forceRows,
 		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows,
 		fairJoinRows, fairStateRows, manyRows, recallRows, rwReadRows, rwWriteRows, rwReleaseRows, rwStayRows, rwOtherRows,
-		electionRows, latchRows, semAcquireRows, semJoinRows, semReleaseRows, semRenewRows, semPollRows, semSetRows)
+		electionRows, latchRows, semAcquireRows, semJoinRows, semReleaseRows, semRenewRows, semPollRows, semSetRows,
+		forceOwnerRows, forceOthersRows, inspectRows)
 }
 
 // TestScripts runs every row on every server in each way in which scripts are sent, and once
@@ -106,10 +107,11 @@ func TestEveryRowCanFail(t *testing.T) {
 	for _, s := range []*lua.Script{
 		lua.Acquire, lua.HeadStart, lua.Recount, lua.Release, lua.Leave, lua.Renew, lua.Pass, lua.State, lua.Vote, lua.Force,
 		lua.FairAcquire, lua.FairJoin, lua.FairRelease, lua.FairPoll, lua.FairState,
-		lua.RwRead, lua.RwReadRelease, lua.RwReadRenew, lua.RwWrite, lua.RwWriteRelease, lua.RwLeave, lua.RwState, lua.RwForce,
+		lua.RwRead, lua.RwReadRelease, lua.RwReadRenew, lua.RwWrite, lua.RwWriteRelease, lua.RwLeave, lua.RwState, lua.RwForce, lua.RwForceWriter,
 		lua.ElectionAnnounce, lua.ElectionLeader, lua.ElectionRelease, lua.ElectionRenew,
 		lua.LatchSet, lua.LatchCount, lua.LatchDelete, lua.LatchLook,
 		lua.SemAcquire, lua.SemJoin, lua.SemRelease, lua.SemRenew, lua.SemPoll, lua.SemSet, lua.SemState,
+		lua.SemForce, lua.ForceOwner, lua.Inspect,
 	} {
 		require.Positive(t, rows[s], s.Name())
 	}
@@ -243,13 +245,18 @@ func (r row) keys() []any {
 		return []any{scriptLock}
 	case lua.RwRead, lua.RwReadRelease, lua.RwReadRenew, lua.RwWrite, lua.RwWriteRelease, lua.RwLeave, lua.RwState, lua.RwForce:
 		return r.readWriteKeys()
-	case lua.ElectionAnnounce, lua.ElectionLeader, lua.ElectionRelease, lua.ElectionRenew:
+	case lua.RwForceWriter:
+		return []any{scriptLock, scriptRwChannel, scriptWriters, scriptToken}
+	case lua.Inspect:
+		return []any{scriptLock, scriptToken, scriptQueue, scriptEnds, scriptSaid, scriptPermits, scriptSemQueue, scriptPlaces, scriptWants,
+			scriptWriters, "{" + scriptLock + "}"}
+	case lua.ElectionAnnounce, lua.ElectionLeader, lua.ElectionRelease, lua.ElectionRenew, lua.ForceOwner:
 		return r.electionKeys()
 	case lua.LatchSet, lua.LatchCount, lua.LatchDelete:
 		return []any{scriptLock, scriptCall}
 	case lua.SemRenew:
 		return []any{scriptLock, scriptPermits, scriptToken}
-	case lua.SemAcquire, lua.SemJoin, lua.SemRelease, lua.SemPoll, lua.SemSet, lua.SemState:
+	case lua.SemAcquire, lua.SemJoin, lua.SemRelease, lua.SemPoll, lua.SemSet, lua.SemState, lua.SemForce:
 		return []any{scriptLock, scriptPermits, scriptToken, scriptSemQueue, scriptPlaces, scriptWants, scriptSemChannel}
 	case lua.LatchLook:
 		return []any{scriptLock}

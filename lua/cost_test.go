@@ -88,6 +88,7 @@ func costs() []costly {
 		{lua.RwLeave, 1, []any{"x", channel}, []any{owner, 1000, "PUBLISH"}},
 		{lua.RwState, 1, []any{"x", token, "writers"}, nil},
 		{lua.RwForce, 1, []any{"x", channel}, []any{"-", "PUBLISH", owner}},
+		{lua.RwForceWriter, 2, []any{"x", channel, "writers", token}, []any{owner, "PUBLISH", ""}},
 		{lua.LatchSet, 1, []any{"y", "call"}, []any{3, lease, "9007199254740991", 1000, "PUBLISH", channel}},
 		{lua.LatchCount, 1, []any{"y", "call"}, []any{0, lease, "9007199254740991", 1000, "PUBLISH", channel}},
 		{lua.LatchDelete, 1, []any{"y", "call"}, []any{0, 0, "9007199254740991", 1000, "PUBLISH", channel}},
@@ -98,6 +99,11 @@ func costs() []costly {
 		// in a queue of nobody: TestFairCosts has the others
 		{lua.ElectionRelease, 1, []any{"x", token, "queue", "deadlines", channel, "said", "changes"},
 			[]any{owner, "PUBLISH", 2000, keep}},
+		{lua.ForceOwner, 2, []any{"x", token, "queue", "deadlines", channel, "said", "changes"},
+			[]any{owner, "PUBLISH", 2000, keep, ""}},
+		// as much as four others, where eight of each are told
+		{lua.Inspect, 4, []any{"x", token, "queue", "deadlines", "said", "permits", "line", "places", "wants", "writers", "{x}"},
+			[]any{8, "NUMSUB", channel, "readers", "permits", "latch"}},
 		{lua.Fence, 1, []any{"guard", "x"}, []any{"7", "HSET", "field", 1}},
 	}
 	for _, n := range []int{1, 10, 100} {

@@ -19,8 +19,8 @@ var update = flag.Bool("update", false, "write the assembled scripts to testdata
 func TestAssembled(t *testing.T) {
 	scripts := append([]*Script{Acquire, Vote, Force, FairAcquire, FairJoin, FairRelease, FairPoll, FairState, Fence,
 		ElectionAnnounce, ElectionLeader, ElectionRelease, ElectionRenew, RenewMany, Many,
-		RwRead, RwReadRelease, RwReadRenew, RwWrite, RwWriteRelease, RwLeave, RwState, RwForce,
-		SemAcquire, SemJoin, SemRelease, SemRenew, SemPoll, SemSet, SemState,
+		RwRead, RwReadRelease, RwReadRenew, RwWrite, RwWriteRelease, RwLeave, RwState, RwForce, RwForceWriter,
+		SemAcquire, SemJoin, SemRelease, SemRenew, SemPoll, SemSet, SemState, SemForce, Inspect, ForceOwner,
 		LatchSet, LatchCount, LatchDelete, LatchLook}, all...)
 	var want []string
 	for _, s := range scripts {

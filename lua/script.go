@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
@@ -44,6 +45,7 @@ var (
 	RwLeave        = load("rw_leave", 2)
 	RwState        = load("rw_state", 3)
 	RwForce        = load("rw_force", 2)
+	RwForceWriter  = load("rw_force_writer", 4)
 
 	// Of the semaphore.
 	SemAcquire = load("sem_acquire", semKeys)
@@ -53,6 +55,7 @@ var (
 	SemPoll    = load("sem_poll", semKeys)
 	SemSet     = load("sem_set", semKeys)
 	SemState   = load("sem_state", semKeys)
+	SemForce   = load("sem_force", semKeys)
 
 	// Of the election, whose lock is a fair one.
 	ElectionAnnounce = load("election_announce", 3)
@@ -65,6 +68,10 @@ var (
 	LatchCount  = load("latch_count", 2)
 	LatchDelete = load("latch_delete", 2)
 	LatchLook   = load("latch_look", 1)
+
+	// Of those who look at locks of all kinds, and put an end to one owner's.
+	Inspect    = load("inspect", keys.InspectKeys)
+	ForceOwner = load("force_owner", fairKeys+2)
 
 	// Of a store that checks fencing tokens.
 	Fence = load("fence", 2)

@@ -32,6 +32,7 @@ func semaphoreCosts() []costly {
 		{lua.SemPoll, 1, keys, []any{20000, "a", "PUBLISH", claim, keep, 15000, owner}},
 		{lua.SemSet, 1, keys, []any{20000, "PUBLISH", claim, keep, until, "call", 0}},
 		{lua.SemState, 1, keys, []any{20000}},
+		{lua.SemForce, 1, keys, []any{20000, owner, "PUBLISH", claim, keep, ""}},
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // Exit codes of "run" and of errors. 64, 69 and 75 are EX_USAGE, EX_UNAVAILABLE and EX_TEMPFAIL of
 // sysexits.h, 76 its neighbour; 125 to 127 are those of env, timeout and the shells. 69 is apart
 // from 75 because an outage is no reason to skip a job in silence: with 75 somebody else has the
-// lock.
+// lock. 79 and 80 are those behind sysexits.h.
 const (
 	exitFailed   = 1   // demo: something was not as it should be
 	exitWarning  = 1   // doctor: the worst finding is a warning
@@ -20,6 +20,8 @@ const (
 	exitNoServer = 69  // Redis did not say who has the lock
 	exitNotHeld  = 75  // somebody else has the lock, and had it for as long as was waited
 	exitLost     = 76  // the lock was lost while the command ran
+	exitStale    = 79  // unlock: somebody else has the lock, or it was granted again
+	exitFree     = 80  // unlock, inspect: nobody has it, or there is nothing at the name
 	exitHoldfast = 125 // holdfast itself failed, for example because Redis refuses its password
 	exitCannot   = 126 // the command was found and cannot be executed
 	exitNotFound = 127 // the command was not found

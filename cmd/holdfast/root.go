@@ -26,7 +26,8 @@ func newRoot() *cobra.Command {
 		Use:   "holdfast",
 		Short: "Distributed locks on Redis: see them work, and run commands under them",
 		Example: `  holdfast demo                                        # the whole story on one page
-  holdfast run --name nightly-report -- ./report.sh    # one at a time, over all machines`,
+  holdfast run --name nightly-report -- ./report.sh    # one at a time, over all machines
+  holdfast ls                                          # what is locked, by whom, and who waits`,
 		SilenceUsage:      true, // a page of help buries the one line that says what is wrong
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -34,7 +35,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fail(exitUsage, "%w; see %q", err, cmd.CommandPath()+" --help")
 	})
-	root.AddCommand(newDemo(), newWorker(), newRun(), newDoctor(), newWatch(), newCompletion(), newVersion())
+	root.AddCommand(newDemo(), newWorker(), newRun(), newLs(), newInspect(), newUnlock(), newDoctor(), newWatch(), newCompletion(), newVersion())
 	return root
 }
 

@@ -1,0 +1,313 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+const inspectLong = `Shows all that Redis has of a lock: its kind, who has it and for how long still, its token, who waits in which order,
+permits, a latch's count, a leader and what it says of itself, and what looks wrong. NAME is spelled as it stands in
+Redis, with a prefix if the clients have one. It changes nothing. Of several --redis each master's part is shown.
+
+A lock of rlock, of fairlock without waiters, and a master's part of redlock look the same in Redis: they are a "lock".
+"since" is known by the token, which is the time of the grant.
+
+Exit codes:
+  0      shown
+  64     bad flag or argument
+  69     Redis did not answer
+  80     there is nothing at NAME, nor was there within the last hour
+  125    NAME is the key of something else, or Redis refuses: its password, or a permission
+  128+n  ended by signal n
+
+` + redisForms
+
+// inspectConfig is what the flags of "inspect" amount to.
+type inspectConfig struct {
+	connection
+	name string
+	json bool
+}
+
+func newInspect() *cobra.Command {
+	var c inspectConfig
+	cmd := &cobra.Command{
+		Use:   "inspect NAME",
+		Short: "Show all that Redis has of a lock, and what looks wrong",
+		Long:  inspectLong,
+		Example: `  holdfast inspect orders:42
+  holdfast inspect orders:42 --json | jq -r '.holders[].owner'
+  holdfast inspect ledger --redis redis://a --redis redis://b --redis redis://c    # each master's part of a redlock`,
+		Args: oneName("inspect"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.name = args[0]
+			return c.show(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&c.json, "json", false, "one JSON document; of several --redis one a line")
+	c.connection.addTo(cmd)
+	return cmd
+}
+
+// oneName refuses all but one argument, the name.
+func oneName(command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return fail(exitUsage, `"holdfast %s" takes the name of one lock, and got %d; "holdfast ls" lists names`, command, len(args))
+		}
+		return nil
+	}
+}
+
+func (c *inspectConfig) show(stdout io.Writer) error {
+	ctx, stop := untilSignal()
+	defer stop()
+	return c.inspectors(ctx, func(each []inspector) error {
+		nothing, foreign := 0, ""
+		for n, i := range each {
+			l, err := i.Lock(ctx, c.name)
+			if err != nil {
+				return c.explain(badName(cause(ctx, err)))
+			}
+			switch l.Kind {
+			case inspect.Nothing:
+				nothing++
+			case inspect.Foreign:
+				foreign = l.Problems[0].Text
+			}
+			switch {
+			case c.json && len(each) > 1:
+				err = printJSON(stdout, documentOf(&l), "")
+			case c.json:
+				err = printJSON(stdout, documentOf(&l), "  ")
+			case l.Kind == inspect.Nothing && len(each) == 1, l.Kind == inspect.Foreign:
+			default:
+				if len(each) > 1 {
+					fmt.Fprintf(stdout, "master %d of %d: %s\n", n+1, len(each), i.address)
+				}
+				err = newSheet(stdout).print(&l)
+			}
+			if err != nil {
+				return failure{exitHoldfast, fmt.Errorf("write: %w", err)}
+			}
+		}
+		switch {
+		case foreign != "":
+			return fail(exitHoldfast, "%s: %s", visible(c.name), foreign)
+		case nothing == len(each):
+			return fail(exitFree, `there is nothing at %s, nor was there within the last hour; "holdfast ls" lists the names there are`, visible(c.name))
+		}
+		return nil
+	})
+}
+
+// badName is the error of a name that no lock can have.
+func badName(err error) error {
+	if text := err.Error(); strings.HasPrefix(text, "name ") {
+		return failure{exitUsage, err}
+	}
+	return err
+}
+
+// sheet shows one lock.
+type sheet struct {
+	*screen
+	columns int
+}
+
+func newSheet(out io.Writer) *sheet {
+	s := &sheet{screen: newScreen(out), columns: terminalWidth(out)}
+	if s.columns == 0 {
+		s.columns = widest
+	}
+	return s
+}
+
+// sheetIndent is where what is said begins, behind what it is about.
+const sheetIndent = 11
+
+var kindsInWords = map[inspect.Kind]string{
+	inspect.Plain:   "lock (rlock, fairlock without waiters, or a master's part of redlock)",
+	inspect.Free:    "free; it was a lock within the last hour",
+	inspect.Latch:   "latch, or a counter of somebody's: the two look the same",
+	inspect.Nothing: "nothing",
+}
+
+func (s *sheet) print(l *inspect.Lock) error {
+	s.title(visible(l.Name))
+	kind := string(l.Kind)
+	if long, ok := kindsInWords[l.Kind]; ok {
+		kind = long
+	}
+	s.line("kind", kind)
+	if l.Token > 0 {
+		text := tokenOf(l)
+		if granted := l.Granted(); !granted.IsZero() {
+			text += ", granted " + granted.UTC().Format("2006-01-02 15:04:05.000 MST")
+		}
+		s.line("token", text)
+	}
+	s.holders(l)
+	s.details(l)
+	s.waiters(l)
+	for _, p := range l.Problems {
+		s.painted(yellow, "problem", p.Text)
+	}
+	if how := ending(l); how != "" {
+		s.painted(dim, "to end it", how)
+	}
+	_, err := fmt.Fprintln(s.out)
+	return err
+}
+
+// line prints what something is about, and behind it a text on as many lines as it takes.
+func (s *sheet) line(about, text string) { s.painted("", about, text) }
+
+func (s *sheet) painted(colour, about, text string) {
+	for n, line := range wrap(strings.Repeat(" ", sheetIndent)+text, s.columns) {
+		if n == 0 {
+			line = pad(about, sheetIndent) + strings.TrimLeft(line, " ")
+		}
+		if colour != "" {
+			line = s.paint(colour, line)
+		}
+		fmt.Fprintln(s.out, line)
+	}
+}
+
+func (s *sheet) holders(l *inspect.Lock) {
+	for n, h := range l.Holders {
+		about := ""
+		if n == 0 {
+			about = "held by"
+		}
+		who := visible(h.Owner)
+		if h.Label != "" {
+			who += " (" + visible(h.Label) + ")"
+		}
+		s.line(about, who)
+		var facts []string
+		switch {
+		case h.Mode != "":
+			facts = append(facts, string(h.Mode)+"s")
+		case l.Permits != nil:
+			facts = append(facts, plural(h.Count, "permit"))
+		}
+		if granted := l.Granted(); !granted.IsZero() {
+			facts = append(facts, "for "+short(l.At.Sub(granted)))
+		}
+		facts = append(facts, lease(h.Remaining))
+		if h.Count != 1 && l.Permits == nil {
+			facts = append(facts, fmt.Sprintf("%d times", h.Count))
+		}
+		if h.Redisson {
+			facts = append(facts, "a client of Redisson")
+		}
+		if h.Left {
+			facts = append(facts, "it has unlocked, and the lock stays taken (HoldAtLeast)")
+		}
+		s.line("", strings.Join(facts, ", "))
+	}
+	if l.More && len(l.Holders) > 0 && len(l.Holders) >= len(l.Queue) {
+		s.line("", "and more")
+	}
+}
+
+func lease(left time.Duration) string {
+	if left < 0 {
+		return "no end"
+	}
+	return short(left) + " of its lease left"
+}
+
+func (s *sheet) details(l *inspect.Lock) {
+	if l.Permits != nil {
+		s.line("permits", fmt.Sprintf("%d in all, %d free, %d out", l.Permits.All, l.Permits.Free, l.Permits.Out))
+	}
+	if l.Kind == inspect.Latch {
+		ends := "no end"
+		if l.Remaining >= 0 {
+			ends = "opens by itself in " + short(l.Remaining)
+		}
+		s.line("count", fmt.Sprintf("%d left; %s", l.Count, ends))
+	}
+	if l.Leader != nil {
+		s.line("says", visible(l.Leader.Value))
+	}
+}
+
+func (s *sheet) waiters(l *inspect.Lock) {
+	switch {
+	case l.Waiters < 0 && l.Listening > 0:
+		s.line("waiting", fmt.Sprintf("%s for a release; who that is, Redis does not know", plural(l.Listening, "listener")))
+	case l.Waiters < 0 && l.Listening < 0:
+		s.line("waiting", "not known: the server does not tell who listens")
+	case l.Waiters >= 0:
+		s.line("waiting", fmt.Sprint(l.Waiters))
+	}
+	for n, w := range l.Queue {
+		text := fmt.Sprintf("%d. %s", n+1, visible(w.Owner))
+		if l.Kind == inspect.ReadWrite {
+			text = visible(w.Owner) + " to write"
+		}
+		if w.Label != "" {
+			text += " (" + visible(w.Label) + ")"
+		}
+		switch {
+		case w.Remaining <= 0:
+			text += ", its place does not count any more"
+		case w.Listening == 0:
+			text += ", nobody listens there: dead, or out of reach"
+		default:
+			text += ", place counts for " + short(w.Remaining)
+		}
+		if w.Wants > 1 {
+			text += ", wants " + plural(w.Wants, "permit")
+		}
+		if w.Redisson {
+			text += ", a client of Redisson"
+		}
+		s.line("", text)
+	}
+	if l.More && len(l.Queue) > 0 {
+		s.line("", "and more")
+	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// ending is the command that ends the first hold.
+func ending(l *inspect.Lock) string {
+	if len(l.Holders) == 0 {
+		return ""
+	}
+	text := "holdfast unlock --force " + shellWord(l.Name) + " --owner " + shellWord(l.Holders[0].Owner)
+	if l.Token > 0 && len(l.Holders) == 1 && l.Holders[0].Mode != inspect.Read && l.Permits == nil {
+		text = "holdfast unlock --force " + shellWord(l.Name) + " --token " + tokenOf(l)
+	}
+	return text
+}
+
+// shellWord quotes what a shell would take for something else.
+func shellWord(text string) string {
+	if visible(text) != text {
+		return "NAME"
+	}
+	if strings.IndexFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_:./,@%+=-", r))
+	}) < 0 && text != "" && text[0] != '-' {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

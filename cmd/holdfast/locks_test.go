@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+// ask runs a command line against a server, within this process.
+func ask(srv *redistest.Server, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = execute(append(args, "--redis", "redis://"+srv.Addr()), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// taken makes a lock and a semaphore that are held, on a server of the test's own.
+func taken(t *testing.T) (srv *redistest.Server, h *holdfast.Hold) {
+	t.Helper()
+	srv = redistest.Start(t)
+	client, err := holdfast.New(srv.Client(t), nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, client)
+	h, err = rlock.New(client, "orders:42").TryLock(context.Background())
+	require.NoError(t, err)
+	_, err = semaphore.New(client, "calls", 5).TryAcquire(context.Background(), 2)
+	require.NoError(t, err)
+	return srv, h
+}
+
+func TestLs(t *testing.T) {
+	srv, h := taken(t)
+	code, stdout, stderr := ask(srv, "ls")
+	require.Zero(t, code, stderr)
+	require.Empty(t, stderr, "nothing but the list, where nobody reads it")
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	require.Len(t, lines, 3)
+	require.Contains(t, lines[0], "NAME")
+	require.Contains(t, stdout, h.Owner())
+	require.Contains(t, stdout, strconv.FormatUint(h.Token(), 10))
+	require.NotContains(t, stdout, "\x1b")
+
+	_, stdout, _ = ask(srv, "ls", "orders:*")
+	require.NotContains(t, stdout, "calls")
+	code, stdout, stderr = ask(srv, "ls", "nothing*")
+	require.Zero(t, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "--all")
+
+	_, stdout, _ = ask(srv, "ls", "--json")
+	for line := range strings.Lines(stdout) {
+		var d lockDocument
+		require.NoError(t, json.Unmarshal([]byte(line), &d))
+		require.Contains(t, []string{"orders:42", "calls"}, d.Name)
+		require.NotEmpty(t, d.Token)
+		require.Positive(t, *d.Holders[0].LeftMS)
+		if d.Name == "calls" {
+			require.Equal(t, permitsDocument{5, 3, 2}, *d.Permits)
+		}
+	}
+}
+
+func TestInspectOfALock(t *testing.T) {
+	srv, h := taken(t)
+	code, stdout, stderr := ask(srv, "inspect", "orders:42")
+	require.Zero(t, code, stderr)
+	for _, says := range []string{"orders:42\n", "held by    " + h.Owner(), "of its lease left", "holdfast unlock --force orders:42 --token "} {
+		require.Contains(t, stdout, says)
+	}
+	_, stdout, _ = ask(srv, "inspect", "calls")
+	require.Contains(t, stdout, "5 in all, 3 free, 2 out")
+	require.Contains(t, stdout, "--owner")
+
+	rdb := srv.Client(t)
+	rdb.HSet(t.Context(), "data", "colour\x1b[31m", "red")
+	for name, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"data": {exitHoldfast, "choose another name"}, "nobody's": {exitFree, "holdfast ls"}, "a}b": {exitUsage, "remove it"},
+	} {
+		code, stdout, stderr := ask(srv, "inspect", name)
+		require.Equal(t, want.code, code, name)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, want.says)
+		require.NotContains(t, stderr, "\x1b", "what somebody else wrote moves no cursor")
+		require.Equal(t, 1, strings.Count(stderr, "\n"), "one line")
+	}
+}
+
+func TestUnlock(t *testing.T) {
+	srv, h := taken(t)
+	token := strconv.FormatUint(h.Token(), 10)
+	for args, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"orders:42 --token " + token + " --yes":                      {exitUsage, "--force is missing"},
+		"--force orders:42 --yes":                                    {exitUsage, "--token or --owner is missing"},
+		"--force orders:42 --token 0 --yes":                          {exitUsage, "which no grant has"},
+		"--force orders:42 --token " + token:                         {exitUsage, "--yes is missing"},
+		"--force orders:42 --token 7 --yes":                          {exitStale, h.Owner()},
+		"--force orders:42 --owner somebody --yes":                   {exitStale, h.Owner()},
+		"--force free --owner somebody --yes":                        {exitFree, "nobody has it"},
+		"--force calls --owner " + h.Owner() + " --yes":              {exitStale, "holdfast inspect calls"},
+		"--force orders:42 --redis redis://h --owner somebody --yes": {exitNoServer, "no answer"},
+	} {
+		if strings.Contains(args, "redis://h ") {
+			args = strings.Replace(args, "redis://h ", "redis://127.0.0.1:1 ", 1)
+			var out, errs bytes.Buffer
+			require.Equal(t, want.code, execute(append([]string{"unlock"}, strings.Fields(args)...), &out, &errs))
+			require.Contains(t, errs.String(), want.says)
+			continue
+		}
+		code, stdout, stderr := ask(srv, append([]string{"unlock"}, strings.Fields(args)...)...)
+		require.Equal(t, want.code, code, "%s: %s", args, stderr)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, want.says, args)
+		require.NoError(t, h.Context().Err())
+	}
+	code, stdout, stderr := ask(srv, "unlock", "--force", "orders:42", "--token", token, "--yes")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "the hold of "+h.Owner()+" was ended")
+	require.Contains(t, stdout, "at the latest")
+	require.Zero(t, exists(t, srv.Client(t), "orders:42"))
+	code, _, _ = ask(srv, "unlock", "--force", "orders:42", "--token", token, "--yes")
+	require.Equal(t, exitFree, code)
+}
+
+func TestUnlockEverywhere(t *testing.T) {
+	one, other := redistest.Start(t), redistest.Start(t)
+	const owner = "11111111-2222-4333-8444-555555555555:h1"
+	for _, srv := range []*redistest.Server{one, other} {
+		srv.Client(t).HSet(t.Context(), "ledger", owner, 1)
+	}
+	args := []string{"--redis", "redis://" + other.Addr()}
+	code, stdout, stderr := ask(one, append([]string{"inspect", "ledger"}, args...)...)
+	require.Zero(t, code, stderr)
+	require.Equal(t, 2, strings.Count(stdout, "held by    "+owner+"\n"))
+	code, stdout, stderr = ask(one, append([]string{"unlock", "--force", "ledger", "--owner", owner, "--yes"}, args...)...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "at master 2 of 2")
+	require.Zero(t, exists(t, one.Client(t), "ledger")+exists(t, other.Client(t), "ledger"))
+}
+
+func TestRefusedServers(t *testing.T) {
+	srv := redistest.Start(t)
+	srv.Command(t, "ACL", "SETUSER", "weak", "on", ">pw", "~*", "+ping")
+	for user, says := range map[string]string{"weak:pw": "scan", "nobody:pw": "put user and password into --redis"} {
+		var out, errs bytes.Buffer
+		require.Equal(t, exitHoldfast, execute([]string{"ls", "--redis", "redis://" + user + "@" + srv.Addr()}, &out, &errs))
+		require.Contains(t, errs.String(), says)
+		require.Equal(t, 1, strings.Count(errs.String(), "\n"), "one line")
+	}
+}
+
+// TestShort: what is cut to fit, and what is spelled out.
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0ms", 999 * time.Millisecond: "999ms", 9999 * time.Millisecond: "9.9s", 75 * time.Second: "75s", 3 * time.Minute: "3m00s",
+		26 * time.Hour: "26h00m", 400 * 24 * time.Hour: "400d0h", 1<<63 - 1: "no end",
+	} {
+		require.Equal(t, want, short(d))
+		require.LessOrEqual(t, len(short(d)), 7)
+	}
+	table := &table{screen: newScreen(&bytes.Buffer{}), width: 80}
+	require.Equal(t, "nigh…-east", table.cut("nightly-report-of-the-east", 10))
+	require.Equal(t, `'it'\''s'`, shellWord("it's"))
+	require.Equal(t, "orders:42", shellWord("orders:42"))
+	require.Equal(t, `"a\x1b"`, visible("a\x1b"))
+}
+
+// TestTableFits: no line is wider than the terminal, and elsewhere nothing is cut.
+func TestTableFits(t *testing.T) {
+	const owner = "11111111-2222-4333-8444-555555555555:h12345"
+	name := strings.Repeat("a very long name ", 12)
+	l := inspect.Lock{
+		Name: name, Kind: inspect.Semaphore, Type: "string", Token: 1795616221164511, Waiters: 123, Remaining: time.Hour, Permits: &inspect.Permits{},
+		Holders: []inspect.Holder{{Owner: owner, Remaining: 1<<63 - 1}, {Owner: owner}}, Problems: []inspect.Problem{{Trouble: inspect.TwoSpellings}},
+	}
+	for _, width := range []int{80, 100, 140, 160, 250} {
+		var out bytes.Buffer
+		table := sizedTable(&out, width, false)
+		require.NoError(t, table.add(&l))
+		for line := range strings.Lines(out.String()) {
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), width, line)
+		}
+		require.Equal(t, width >= 140, strings.Contains(out.String(), owner))
+	}
+	var out bytes.Buffer
+	require.NoError(t, sizedTable(&out, 0, false).add(&l))
+	require.Contains(t, out.String(), name)
+}
+
+// TestHelpOfLocks: each command has examples, and says what its codes mean.
+func TestHelpOfLocks(t *testing.T) {
+	for command, code := range map[string]string{"ls": "125 ", "inspect": "80 ", "unlock": "79 "} {
+		var out, errs bytes.Buffer
+		require.Zero(t, execute([]string{command, "--help"}, &out, &errs))
+		for _, says := range []string{"Examples:", "Exit codes:", "  " + code, "--json"} {
+			require.Contains(t, out.String(), says)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+const lsLong = `Lists the locks in Redis: those that somebody has or waits for, and those that look wrong. PATTERN is as in KEYS of Redis:
+* for anything, ? for a byte, [ab] for one of some, \ before one that is meant.
+
+It finds locks of every kind, of this library and of Redisson where that shares names with it, by keys that a grant
+leaves behind. It goes through all keys in small steps, on every master, writes nothing, and holds up no server. With
+several --redis the locks of all of them are listed, each with what that master has.
+
+Columns: the name; the kind, where "lock" is one of rlock, fairlock without waiters, or a master's part of redlock; the
+owner, and how many more there are; since when it has the lock; what is left of its lease, or of a latch's time; how
+many wait, or in parentheses how many connections listen for a release, where waiters have no places in Redis; and what
+looks wrong, of which "holdfast inspect NAME" says more.
+
+--json prints one document for each lock on a line of its own: names as they stand in Redis, lengths of time in
+milliseconds, tokens as text.
+
+Exit codes:
+  0      listed, also if there are none
+  64     bad flag or argument
+  69     Redis did not answer
+  125    Redis refuses: its password, or a permission
+  128+n  ended by signal n
+
+` + redisForms
+
+// lsConfig is what the flags of "ls" amount to.
+type lsConfig struct {
+	connection
+	query inspect.Query
+	json  bool
+}
+
+func newLs() *cobra.Command {
+	var c lsConfig
+	cmd := &cobra.Command{
+		Use:   "ls [PATTERN]",
+		Short: "List the locks in Redis, who has them and who waits",
+		Long:  lsLong,
+		Example: `  holdfast ls                       # all that somebody has or waits for
+  holdfast ls 'orders:*' --waited   # of these, what somebody waits for now
+  holdfast ls --json | jq -r 'select(.problems) | .name'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fail(exitUsage, `"holdfast ls" takes one pattern, and got %d arguments; quote it, as in 'orders:*', or the shell fills it in`, len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				c.query.Match = args[0]
+			}
+			return c.list(cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&c.query.Free, "all", false, "also those that nobody has, and somebody had within the last hour")
+	f.BoolVar(&c.query.Redisson, "redisson", false, "also those that only Redisson has used; goes through all keys twice")
+	f.BoolVar(&c.query.Contended, "waited", false, "only those for whose release somebody listens; asks for the channels, not the keys")
+	f.BoolVar(&c.json, "json", false, "a JSON document for each lock, one a line")
+	c.connection.addTo(cmd)
+	return cmd
+}
+
+func (c *lsConfig) list(stdout, stderr io.Writer) error {
+	if c.query.Contended && (c.query.Redisson || c.query.Free) {
+		return fail(exitUsage, "--waited asks for channels, and --redisson and --all for keys; leave --waited out, or the others")
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	return c.inspectors(ctx, func(each []inspector) error {
+		t := newTable(stdout, len(each) > 1)
+		for _, i := range each {
+			for l, err := range i.Locks(ctx, c.query) {
+				if err != nil {
+					return c.explain(cause(ctx, err))
+				}
+				var err error
+				if c.json {
+					err = printJSON(stdout, documentOf(&l), "")
+				} else {
+					err = t.add(&l)
+				}
+				if err != nil {
+					return failure{exitHoldfast, fmt.Errorf("write: %w", err)}
+				}
+			}
+		}
+		if !c.json {
+			t.end(stderr)
+		}
+		return nil
+	})
+}
+
+// inspector is one for each --redis.
+type inspector struct {
+	*inspect.Inspector
+	address string // for people
+}
+
+// inspectors makes them, sees that the servers answer, and closes their connections behind f.
+func (c *connection) inspectors(ctx context.Context, f func([]inspector) error) error {
+	clients, err := c.all()
+	if err != nil {
+		return err
+	}
+	defer closeAll(clients)
+	if err := c.reach(ctx, clients); err != nil {
+		return err
+	}
+	each := make([]inspector, len(clients))
+	for n, rdb := range clients {
+		if each[n], err = newInspector(rdb, c.addresses[n]); err != nil {
+			return failure{exitHoldfast, err}
+		}
+	}
+	return f(each)
+}
+
+func newInspector(rdb redis.UniversalClient, address string) (inspector, error) {
+	i, err := inspect.New(rdb, nil)
+	return inspector{i, hidePassword(address)}, err
+}
+
+// cause is why something was not done: the signal, if one ended it.
+func cause(ctx context.Context, err error) error {
+	if why := context.Cause(ctx); why != nil {
+		return why
+	}
+	return err
+}
+
+// printJSON prints a document: on one line, or indented.
+func printJSON(out io.Writer, document any, indent string) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	return enc.Encode(document)
+}
+
+// terminalWidth is how wide a terminal is, 0 if it is none.
+func terminalWidth(out io.Writer) int {
+	f, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor fits
+		return 0
+	}
+	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 { //nolint:gosec // a file descriptor fits
+		return w
+	}
+	return columns
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+// table prints locks as they come, a line each. So the widths of its columns do not depend on what is
+// in them: on a terminal names are cut to what there is room for, and elsewhere nothing is cut.
+type table struct {
+	*screen
+	width             int  // of the terminal; 0: it is none
+	wide              bool // there is room for all of an owner, and the token
+	name              int  // columns of a name
+	masters           bool // of several: each line says which one
+	locks, bad, waits int
+}
+
+// The widths of the columns, with the space behind them.
+const (
+	kindWidth, shortOwner, longOwner, timeWidth, waitWidth, tokenWidth, noteWidth = 10, 15, 44, 8, 6, 17, 14
+)
+
+func newTable(out io.Writer, masters bool) *table {
+	return sizedTable(out, terminalWidth(out), masters)
+}
+
+func sizedTable(out io.Writer, width int, masters bool) *table {
+	t := &table{screen: newScreen(out), width: width, masters: masters}
+	t.wide = t.width == 0 || t.width >= 140
+	rest := kindWidth + 2*timeWidth + waitWidth + noteWidth
+	if t.wide {
+		rest += longOwner + tokenWidth
+	} else {
+		rest += shortOwner
+	}
+	if t.name = 40; t.width > 0 {
+		t.name = max(t.width-rest, 16)
+	}
+	return t
+}
+
+func (t *table) add(l *inspect.Lock) error {
+	if t.locks == 0 {
+		if err := t.row(bold, "NAME", "KIND", "OWNER", "SINCE", "LEFT", "WAIT", "TOKEN", ""); err != nil {
+			return err
+		}
+	}
+	t.locks++
+	if l.Waiters > 0 {
+		t.waits++
+	}
+	var note []string
+	for _, p := range l.Problems {
+		note = append(note, string(p.Trouble))
+	}
+	colour := ""
+	if len(note) > 0 {
+		t.bad++
+		colour = yellow
+	}
+	if t.masters {
+		note = append(note, "at "+l.Server)
+	}
+	return t.row(colour, t.cut(visible(l.Name), t.name-1), string(l.Kind), t.owner(l), since(l), rest(l), waiting(l), tokenOf(l), strings.Join(note, ","))
+}
+
+func (t *table) row(colour, name, kind, owner, since, left, wait, token, note string) error {
+	line := pad(name, t.name) + pad(kind, kindWidth)
+	if t.wide {
+		line += pad(owner, longOwner)
+	} else {
+		line += pad(t.cut(owner, shortOwner-1), shortOwner)
+	}
+	line += pad(since, timeWidth) + pad(left, timeWidth) + pad(wait, waitWidth)
+	if t.wide {
+		line += pad(token, tokenWidth)
+	}
+	line = strings.TrimRight(line+note, " ")
+	if n := t.width; n > 0 && utf8.RuneCountInString(line) > n {
+		line = string([]rune(line)[:n-1]) + "…"
+	}
+	if colour != "" {
+		line = t.paint(colour, line)
+	}
+	_, err := fmt.Fprintln(t.out, line)
+	return err
+}
+
+// end says what the list amounts to, where people read it.
+func (t *table) end(stderr io.Writer) {
+	if t.width == 0 && t.locks > 0 {
+		return
+	}
+	switch {
+	case t.locks == 0:
+		fmt.Fprintln(stderr, `No locks that anybody has or waits for. "holdfast ls --all" shows those of the last hour, --redisson those of Redisson alone.`)
+	case t.bad > 0:
+		fmt.Fprintf(stderr, "%d locks, %d with a queue, %d look wrong: \"holdfast inspect NAME\" says why.\n", t.locks, t.waits, t.bad)
+	default:
+		fmt.Fprintf(stderr, "%d locks, %d with a queue.\n", t.locks, t.waits)
+	}
+}
+
+// owner is who has a lock, or what stands for that.
+func (t *table) owner(l *inspect.Lock) string {
+	switch {
+	case l.Kind == inspect.Latch:
+		return strconv.FormatInt(l.Count, 10) + " to count"
+	case len(l.Holders) == 0:
+		return "-"
+	}
+	h := l.Holders[0]
+	text := h.Owner
+	if id, number, ok := strings.Cut(h.Owner, ":"); ok && !t.wide && len(id) == 36 {
+		text = id[:8] + ":" + number
+	}
+	if h.Label != "" {
+		text = visible(h.Label)
+	}
+	if n := len(l.Holders); n > 1 {
+		more := fmt.Sprintf(" +%d", n-1)
+		if l.More {
+			more += "…"
+		}
+		if !t.wide {
+			text = t.cut(text, shortOwner-1-len(more))
+		}
+		text += more
+	}
+	return text
+}
+
+func since(l *inspect.Lock) string {
+	if granted := l.Granted(); !granted.IsZero() {
+		return short(l.At.Sub(granted))
+	}
+	return "-"
+}
+
+func rest(l *inspect.Lock) string {
+	left := l.Remaining
+	if len(l.Holders) > 0 {
+		left = l.Holders[0].Remaining
+	}
+	switch {
+	case l.Type == "none" && len(l.Holders) == 0:
+		return "-"
+	case left < 0:
+		return "no end"
+	}
+	return short(left)
+}
+
+func waiting(l *inspect.Lock) string {
+	switch {
+	case l.Waiters >= 0:
+		return strconv.Itoa(l.Waiters)
+	case l.Listening > 0:
+		return fmt.Sprintf("(%d)", l.Listening)
+	case l.Listening < 0:
+		return "?"
+	}
+	return "-"
+}
+
+func tokenOf(l *inspect.Lock) string {
+	if l.Token == 0 {
+		return "-"
+	}
+	return strconv.FormatUint(l.Token, 10)
+}
+
+// short is a length of time in at most seven columns.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	case d > 99*365*24*time.Hour:
+		return "no end"
+	}
+	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// visible is a text of somebody else's as it may be shown: what would move the cursor, or colour the
+// rest, is spelled out.
+func visible(text string) string {
+	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// cut takes out the middle of what is too long for a terminal: names differ at their ends.
+func (t *table) cut(text string, width int) string {
+	n := utf8.RuneCountInString(text)
+	if t.width == 0 || n <= width {
+		return text
+	}
+	runes := []rune(text)
+	front := (width - 1) / 2
+	return string(runes[:front]) + "…" + string(runes[n-(width-1-front):])
+}
+
+func pad(text string, width int) string {
+	if n := utf8.RuneCountInString(text); n < width {
+		return text + strings.Repeat(" ", width-n)
+	}
+	return text + " "
+}

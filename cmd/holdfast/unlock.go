@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+const unlockLong = `Takes the lock NAME from one holder, and wakes those who wait: for a holder that is known to be dead, or hangs. Only that
+hold is ended: the one of --owner, or the grant of --token, which "holdfast inspect NAME" shows. If somebody else has
+the lock by now, nothing is changed, and the code is 79. Of readers and of permits the owner's are taken, and no others.
+
+A holder that is alive works on until it learns of its loss: only fencing tokens protect from that. It learns at its
+next renewal, within a third of its lease. To stop a process, stop that process, and let it unlock.
+
+It asks first if it runs on a terminal; elsewhere say --yes. With several --redis, of a redlock, the owner's part is
+taken at each master, by --owner, as tokens may differ.
+
+Exit codes:
+  0      the hold was ended
+  1      not confirmed; nothing was changed
+  64     bad flag or argument
+  69     Redis did not answer; if the message says so, the hold may have ended
+  79     somebody else has the lock, or it was granted again; nothing was changed
+  80     nobody has the lock; nothing was changed
+  125    NAME is the key of something else, or Redis refuses: its password, or a permission
+  128+n  ended by signal n
+
+` + redisForms
+
+// unlockConfig is what the flags of "unlock" amount to.
+type unlockConfig struct {
+	connection
+	name             string
+	grant            inspect.Grant
+	force, yes, json bool
+}
+
+func newUnlock() *cobra.Command {
+	var c unlockConfig
+	cmd := &cobra.Command{
+		Use:   "unlock --force NAME --token N|--owner OWNER",
+		Short: "Take a lock from a holder that is dead or hangs, and from no other",
+		Long:  unlockLong,
+		Example: `  holdfast inspect nightly-report                                      # who has it, and the token
+  holdfast unlock --force nightly-report --token 1764070102193847
+
+  # in a script: only if that process still has it
+  holdfast unlock --force nightly-report --owner "$OWNER" --yes || [ $? -eq 79 ] || [ $? -eq 80 ]`,
+		DisableFlagsInUseLine: true,
+		Args:                  oneName("unlock"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.name = args[0]
+			if err := c.check(cmd.Flags().Changed("token")); err != nil {
+				return err
+			}
+			return c.unlock(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&c.force, "force", false, "take it from whoever --token or --owner names (required: nothing else unlocks another process's lock)")
+	f.Uint64Var(&c.grant.Token, "token", 0, "the last token of the lock: that grant, and not the next one")
+	f.StringVar(&c.grant.Owner, "owner", "", "the `OWNER` of the hold")
+	f.BoolVar(&c.yes, "yes", false, "do not ask")
+	f.BoolVar(&c.json, "json", false, "say what was done as a JSON document; does not ask, so it needs --yes")
+	c.connection.addTo(cmd)
+	return cmd
+}
+
+func (c *unlockConfig) check(token bool) error {
+	switch {
+	case !c.force:
+		return fail(exitUsage, `--force is missing; without it only a holder unlocks. See who that is by "holdfast inspect %s"`, shellWord(c.name))
+	case c.grant == inspect.Grant{} && !token:
+		return fail(exitUsage, `--token or --owner is missing; say which hold is to end, see "holdfast inspect %s"`, shellWord(c.name))
+	case token && c.grant.Token == 0:
+		return fail(exitUsage, `--token is 0, which no grant has; see "holdfast inspect %s"`, shellWord(c.name))
+	case len(c.addresses) > 1 && c.grant.Owner == "":
+		return fail(exitUsage, "--owner is missing; with several --redis a token is not enough, as each master may have its own")
+	}
+	return nil
+}
+
+// terminal reports whether somebody can be asked.
+func terminal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits
+}
+
+func (c *unlockConfig) unlock(in io.Reader, stdout, stderr io.Writer) error {
+	if !c.yes && (c.json || !terminal(in)) {
+		return fail(exitUsage, "--yes is missing; there is no terminal to ask on, so say that you mean it")
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	return c.inspectors(ctx, func(each []inspector) error {
+		if !c.yes {
+			if err := c.ask(ctx, each, in, stderr); err != nil {
+				return err
+			}
+		}
+		if len(each) == 1 {
+			ended, err := each[0].End(ctx, c.name, c.grant)
+			if err != nil {
+				return c.refused(ctx, err)
+			}
+			return c.said(stdout, stderr, ended, "")
+		}
+		return c.everywhere(ctx, each, stdout, stderr)
+	})
+}
+
+// everywhere ends an owner's part of a quorum lock at each master.
+func (c *unlockConfig) everywhere(ctx context.Context, each []inspector, stdout, stderr io.Writer) error {
+	done := 0
+	var first error
+	for n, i := range each {
+		ended, err := i.End(ctx, c.name, c.grant)
+		at := fmt.Sprintf(" at master %d of %d, %s", n+1, len(each), i.address)
+		if err == nil {
+			done++
+			err = c.said(stdout, stderr, ended, at)
+		} else {
+			fmt.Fprintf(stderr, "holdfast:%s: %v\n", at, err)
+		}
+		if first == nil && err != nil {
+			first = err
+		}
+	}
+	if done > 0 {
+		return nil
+	}
+	return c.refused(ctx, first)
+}
+
+// ask shows the lock, and asks whether it is meant.
+func (c *unlockConfig) ask(ctx context.Context, each []inspector, in io.Reader, stderr io.Writer) error {
+	for _, i := range each {
+		l, err := i.Lock(ctx, c.name)
+		if err != nil {
+			return c.refused(ctx, err)
+		}
+		if l.Kind == inspect.Nothing || l.Kind == inspect.Foreign {
+			continue // End says it
+		}
+		if err := newSheet(stderr).print(&l); err != nil {
+			return failure{exitHoldfast, err}
+		}
+	}
+	fmt.Fprintf(stderr, "End the hold of %s on %s? A holder that is alive works on for a while. (y/N) ", c.whom(), visible(c.name))
+	answers := make(chan string, 1)
+	go func() { // ends with the process, if nobody answers
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		answers <- line
+	}()
+	select {
+	case answer := <-answers:
+		if word := strings.ToLower(strings.TrimSpace(answer)); word == "y" || word == "yes" {
+			return nil
+		}
+		return fail(exitFailed, "not confirmed; nothing was changed")
+	case <-ctx.Done():
+		fmt.Fprintln(stderr)
+		return context.Cause(ctx)
+	}
+}
+
+func (c *unlockConfig) whom() string {
+	if c.grant.Owner != "" {
+		return visible(c.grant.Owner)
+	}
+	return "token " + strconv.FormatUint(c.grant.Token, 10)
+}
+
+// refused is why nothing was done.
+func (c *unlockConfig) refused(ctx context.Context, err error) error {
+	name := visible(c.name)
+	switch {
+	case errors.Is(err, inspect.ErrStale):
+		return fail(exitStale, `%s was not unlocked: %w; look at it again by "holdfast inspect %s"`, name, err, shellWord(c.name))
+	case errors.Is(err, inspect.ErrFree):
+		return fail(exitFree, "%s was not unlocked: %w", name, err)
+	case strings.Contains(err.Error(), "name the owner"):
+		return fail(exitUsage, `%w; use --owner, see "holdfast inspect %s"`, err, shellWord(c.name))
+	case strings.Contains(err.Error(), "may have ended"):
+		return failure{exitNoServer, err}
+	case strings.Contains(err.Error(), "the key is "), strings.Contains(err.Error(), "looks like a latch"):
+		return fail(exitHoldfast, "%s was not unlocked: %w", name, err)
+	}
+	return c.explain(badName(cause(ctx, err)))
+}
+
+// endedDocument is what "unlock --json" says. Its fields stay; there may be more.
+type endedDocument struct {
+	Name    string       `json:"name"`
+	Kind    inspect.Kind `json:"kind"`
+	Owner   string       `json:"owner"`
+	Label   string       `json:"label,omitempty"`
+	UntilMS *int64       `json:"holder_knows_within_ms,omitempty"`
+	Untold  string       `json:"untold,omitempty"`
+}
+
+// said says what was done, and when the holder will notice.
+func (c *unlockConfig) said(stdout, stderr io.Writer, e inspect.Ended, where string) error {
+	if c.json {
+		return printJSON(stdout, endedDocument{c.name, e.Kind, e.Holder.Owner, e.Holder.Label, millis(e.Until), e.Untold}, "")
+	}
+	knows := "Its holder notices at its next renewal, within a third of its lease."
+	switch {
+	case e.Holder.Redisson:
+		knows = "Its holder is a client of Redisson, which is not told: its unlock fails."
+	case e.Holder.Left:
+		knows = "Its holder had unlocked already."
+	case e.Until >= 0:
+		knows = fmt.Sprintf("Its holder notices at its next renewal, and within %s at the latest.", short(e.Until))
+	}
+	_, err := fmt.Fprintf(stdout, "%s: the hold of %s was ended%s. %s\n", visible(c.name), visible(e.Holder.Owner), where, knows)
+	if e.Untold != "" {
+		fmt.Fprintf(stderr, "holdfast: those who wait could not be told (%s); they find out when the lease that they know of ends\n", e.Untold)
+	}
+	return err
+}

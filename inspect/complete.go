@@ -1,0 +1,164 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/remote"
+)
+
+// keyRefused are the words of servers that refuse a key, and not a command.
+var keyRefused = regexp.MustCompile(`(?i)access (a|at least one of the|one of the) keys?`)
+
+// isReply reports whether an error is a server's word.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// mayBeLock reports whether fields are those of a lock: owners, of which a read-write lock has any
+// number.
+func mayBeLock(fields []string) bool {
+	for _, field := range fields {
+		owner := field
+		if at := len(field) - len(writes); at > 0 && field[at:] == writes {
+			owner = field[:at]
+		}
+		if field != "mode" && !remote.IsOwner(owner) {
+			return false
+		}
+	}
+	return len(fields) == 1 || slices.Contains(fields, "mode")
+}
+
+// complete adds what stands in other slots, or is known to other nodes: who listens in a cluster, and
+// the labels of clients.
+func (i *Inspector) complete(ctx context.Context, locks []Lock) error {
+	if i.cluster != nil {
+		if err := i.listen(ctx, locks); err != nil {
+			return err
+		}
+	}
+	for n := range locks {
+		locks[n].deadQueue()
+	}
+	return i.label(ctx, locks)
+}
+
+// listen asks all nodes of a cluster for classic subscriptions, which may be at any of them: for
+// waiters whom nobody seems to hear, and for locks where it is not known who listens.
+func (i *Inspector) listen(ctx context.Context, locks []Lock) error {
+	var channels []string
+	counts := make(map[string][]*int)
+	add := func(channel string, count *int) {
+		if counts[channel] == nil {
+			channels = append(channels, channel)
+		}
+		counts[channel] = append(counts[channel], count)
+	}
+	for n := range locks {
+		l := &locks[n]
+		if l.Listening < 0 {
+			add(l.channel(), &l.Listening)
+		}
+		for q := range l.Queue {
+			if w := &l.Queue[q]; w.Listening <= 0 {
+				add(l.mailbox(w), &w.Listening)
+			}
+		}
+	}
+	if len(channels) == 0 {
+		return nil
+	}
+	nodes, err := gather(ctx, i.cluster.ForEachShard)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		heard, err := node.PubSubNumSub(ctx, channels...).Result()
+		if err != nil {
+			if isReply(err) {
+				return nil // not permitted: then it is not known
+			}
+			return err
+		}
+		for channel, more := range heard {
+			for _, count := range counts[channel] {
+				*count = max(*count, 0) + int(more)
+			}
+		}
+	}
+	return nil
+}
+
+// channel is on which a release is announced.
+func (l *Lock) channel() string {
+	switch l.Kind {
+	case ReadWrite:
+		return keys.ForReadWrite(l.Name).Channel
+	case Semaphore:
+		return keys.ForPermits(l.Name).Channel
+	case Latch:
+		return keys.ForLatch(l.Name).Channel
+	}
+	return keys.For(l.Name).Channel
+}
+
+// mailbox is where a waiter is called.
+func (l *Lock) mailbox(w *Waiter) string {
+	switch {
+	case l.Kind == ReadWrite:
+		return l.channel()
+	case w.Redisson:
+		return l.channel() + ":" + w.Owner
+	}
+	return l.channel() + ":" + w.Client()
+}
+
+// label asks who the clients are. What a user may not see, or what there is not, is left out.
+func (i *Inspector) label(ctx context.Context, locks []Lock) error {
+	asked := make(map[string]*redis.StringCmd)
+	pipe := i.rdb.Pipeline()
+	ask := func(client string) {
+		if client != "" && asked[client] == nil {
+			asked[client] = pipe.Get(ctx, keys.Label(client))
+		}
+	}
+	for _, l := range locks {
+		for _, h := range l.Holders {
+			ask(h.Client())
+		}
+		for _, w := range l.Queue {
+			ask(w.Client())
+		}
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	_, _ = pipe.Exec(ctx) // each command keeps its own error
+	said := func(client string) string {
+		if cmd := asked[client]; cmd != nil && cmd.Err() == nil {
+			return cmd.Val()
+		}
+		return ""
+	}
+	for _, cmd := range asked {
+		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !isReply(err) {
+			return err
+		}
+	}
+	for n := range locks {
+		for h := range locks[n].Holders {
+			locks[n].Holders[h].Label = said(locks[n].Holders[h].Client())
+		}
+		for w := range locks[n].Queue {
+			locks[n].Queue[w].Label = said(locks[n].Queue[w].Client())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// Why a hold was not ended. In both cases nothing was changed.
+var (
+	// ErrStale is that another owner has the lock than the one that was named, or another grant.
+	ErrStale = errors.New("somebody else has it")
+	// ErrFree is that nobody has the lock.
+	ErrFree = errors.New("nobody has it")
+)
+
+// Grant says which hold is meant. One of the two is needed; if both are given both must fit.
+type Grant struct {
+	Owner string // of the lock, as [Holder] has it
+	// Token is the last token of the lock, as [Lock] has it. It stands for one grant, and not for the
+	// next one of the same owner. Readers have none, nor has a permit of several.
+	Token uint64
+}
+
+// Ended is what became of a hold.
+type Ended struct {
+	Kind   Kind
+	Holder Holder
+	// Until is when the holder knows at the latest, counted from now: a client of this library does not
+	// trust its hold for longer than the lease that it had. Mostly it learns at its next renewal, within a third of
+	// the lease. Negative: that is not known. A client of Redisson is told nothing; its unlock fails.
+	Until time.Duration
+	// Untold is why those who wait could not be told, if they could not. They find out when the lease
+	// that they know of ends, or at their next poll.
+	Untold string
+}
+
+// claim is for how long a fair lock that is handed on stays the next one's without a word of it, as it is
+// after a release.
+const claim = 2 * time.Second
+
+// End takes the lock from one holder, and wakes those who wait: of a read-write lock from one reader
+// or the writer, of a semaphore all permits of one owner. Only fencing tokens protect from a holder
+// that is still alive: it works on until it learns of its loss.
+//
+// End looks at the lock and then names to the server the owner, and the token if one is given: the
+// server frees the lock of these or changes nothing. If no answer comes the error says that it may
+// have happened.
+//
+// One master's part of a quorum lock is freed like any lock. Its holder finds out, and has the lock
+// still if a majority of the other masters says so.
+func (i *Inspector) End(ctx context.Context, name string, g Grant) (Ended, error) {
+	if g == (Grant{}) {
+		return Ended{}, errors.New("name the owner, or the token, of the hold that is to end")
+	}
+	l, err := i.Lock(ctx, name)
+	if err != nil {
+		return Ended{}, err
+	}
+	h, err := l.meant(g)
+	if err != nil {
+		return Ended{}, err
+	}
+	reply, err := lua.Run(ctx, i.rdb, i.ending(&l, h, g))
+	switch {
+	case err != nil && !isReply(err) && !lua.IsUnsent(err):
+		return Ended{}, fmt.Errorf("no answer, so the hold may have ended or not, look again: %w", err)
+	case err != nil:
+		return Ended{}, err
+	case reply.Status == lua.Gone && l.Kind != ReadWrite && l.Kind != Semaphore:
+		return Ended{}, fmt.Errorf("%w any more", ErrFree)
+	case reply.Status == lua.Gone:
+		return Ended{}, fmt.Errorf("%w now, and %s has not", ErrStale, h.Owner)
+	case reply.Status != lua.Done:
+		return Ended{}, fmt.Errorf("%w now: the last token is %s", ErrStale, reply.Text(0))
+	}
+	i.tell(ctx, &l, h)
+	e := Ended{Kind: l.Kind, Holder: h, Until: h.Remaining, Untold: reply.Text(0)}
+	if h.Redisson {
+		e.Until = -1
+	}
+	return e, nil
+}
+
+// meant finds the holder.
+func (l *Lock) meant(g Grant) (Holder, error) {
+	switch {
+	case l.Kind == Foreign:
+		return Holder{}, errors.New(l.Problems[0].Text)
+	case l.Kind == Latch:
+		return Holder{}, errors.New("it looks like a latch, which nobody holds; Delete of package latch opens it")
+	case len(l.Holders) == 0 && !l.More:
+		return Holder{}, ErrFree
+	case g.Token != 0 && g.Token != l.Token:
+		return Holder{}, fmt.Errorf("%w: %s, and the last token is %d", ErrStale, l.who(), l.Token)
+	case g.Owner == "" && (l.Kind == ReadWrite && l.Holders[0].Mode == Read || l.Kind == Semaphore && (len(l.Holders) > 1 || l.More)):
+		return Holder{}, errors.New("the token stands for the last grant, and others may have it too: name the owner")
+	case g.Owner == "":
+		return l.Holders[0], nil
+	}
+	for _, h := range l.Holders {
+		if g.Owner == h.Owner || g.Owner == h.Raw {
+			return h, nil
+		}
+	}
+	if l.More {
+		h := holder(g.Owner, 1, -1)
+		if l.Kind == ReadWrite {
+			h.Mode = Read
+		}
+		return h, nil // the server knows
+	}
+	return Holder{}, fmt.Errorf("%w: %s", ErrStale, l.who())
+}
+
+// who says who has it.
+func (l *Lock) who() string {
+	if len(l.Holders) == 0 {
+		return "nobody is listed"
+	}
+	if n := len(l.Holders); n > 1 {
+		return fmt.Sprintf("%s, and %d more", l.Holders[0].Owner, n-1)
+	}
+	return l.Holders[0].Owner
+}
+
+// ending is the call that ends a hold.
+func (i *Inspector) ending(l *Lock, h Holder, g Grant) lua.Call {
+	token := ""
+	if g.Token != 0 {
+		token = strconv.FormatUint(g.Token, 10)
+	}
+	publish := i.publish()
+	switch l.Kind {
+	case ReadWrite:
+		k := keys.ForReadWrite(l.Name)
+		if h.Mode == Read {
+			return lua.RwForce.Call(k.Name, k.Channel, "-", publish, h.Raw)
+		}
+		return lua.RwForceWriter.Call(k.Name, k.Channel, k.Writers, k.Token, h.Raw, publish, token)
+	case Semaphore:
+		k := keys.ForPermits(l.Name)
+		all := int64(0) // if the number is gone: what is out is all that is known
+		if l.Permits != nil {
+			all = max(l.Permits.All, l.Permits.Out)
+		}
+		return lua.SemForce.Call(k.Name, k.Ends, k.Token, k.Queue, k.Places, k.Wants, k.Channel,
+			all, h.Raw, publish, claim.Milliseconds(), kind.TokenTTL(0), token)
+	}
+	k := keys.For(l.Name)
+	said, channel := keys.Election(l.Name)
+	return lua.ForceOwner.Call(k.Name, k.Token, k.Queue, k.Deadlines, k.Channel, said, channel,
+		h.Raw, publish, claim.Milliseconds(), kind.TokenTTL(0), token)
+}
+
+// publish is the command by which clients announce.
+func (i *Inspector) publish() string {
+	switch {
+	case i.sharded():
+		return "SPUBLISH"
+	case i.cluster != nil && i.cluster.Options().ClusterSlots == nil:
+		return lua.PublishClassic
+	}
+	return "PUBLISH"
+}
+
+// tell calls a client that keeps the lock without a holder, as ForceUnlock of a kind does. In a
+// cluster it also wakes those who listen for classic messages. Nobody misses a call that fails: what
+// it says is found out a little later.
+func (i *Inspector) tell(ctx context.Context, l *Lock, h Holder) {
+	if client, command := remote.Called(h.Raw); client != "" {
+		_ = i.rdb.Do(ctx, strings.ToLower(command), keys.For(l.Name).Mailbox(client), "1").Err()
+	}
+	if i.sharded() {
+		channel, text := keys.For(l.Name).Channel, "0"
+		switch l.Kind {
+		case ReadWrite:
+			channel, text = keys.ForReadWrite(l.Name).Channel, "1"
+		case Semaphore:
+			return
+		}
+		_ = i.rdb.Publish(ctx, channel, text).Err()
+	}
+}

@@ -1,0 +1,159 @@
+package inspect_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+// reader is a read-write lock to read.
+type reader struct{ *rwlock.RWMutex }
+
+func (r reader) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return r.RLock(ctx, opts...)
+}
+
+func (r reader) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return r.TryRLock(ctx, opts...)
+}
+
+// candidate campaigns.
+type candidate struct{ *election.Election }
+
+func (c candidate) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return c.Campaign(ctx, "value", opts...)
+}
+
+func (c candidate) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return c.Campaign(ctx, "value", append(opts, holdfast.Wait(patience))...)
+}
+
+// testEnd: the hold of one owner is ended, of every kind. Its holder is told, and who waits is granted
+// the lock. A stale owner or token changes nothing.
+func testEnd(t *testing.T, rdb redis.UniversalClient) {
+	t.Helper()
+	i := newInspector(t, rdb, nil)
+	for kind, make := range map[string]func(c *holdfast.Client, name string) locker{
+		"rlock":     func(c *holdfast.Client, name string) locker { return rlock.New(c, name) },
+		"fairlock":  func(c *holdfast.Client, name string) locker { return fairlock.New(c, name) },
+		"election":  func(c *holdfast.Client, name string) locker { return candidate{election.New(c, name)} },
+		"write":     func(c *holdfast.Client, name string) locker { return rwlock.New(c, name) },
+		"semaphore": func(c *holdfast.Client, name string) locker { return semaphore.New(c, name, 1) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			first, second := newClient(t, rdb, nil), newClient(t, rdb, nil)
+			h := hold(t, make(first, kind))
+			got := wait(t, make(second, kind))
+			eventually(t, "somebody waits", func() bool {
+				l := look(t, i, kind)
+				return l.Waiters > 0 || l.Listening > 0
+			})
+			before := look(t, i, kind)
+			for _, stale := range []inspect.Grant{
+				{Owner: ours}, {Token: before.Token - 1}, {Owner: h.Owner(), Token: before.Token + 1}, {Owner: ours, Token: before.Token},
+			} {
+				_, err := i.End(ctx, kind, stale)
+				require.ErrorIs(t, err, inspect.ErrStale, "%+v", stale)
+			}
+			after := look(t, i, kind)
+			require.Equal(t, before.Holders[0].Owner, after.Holders[0].Owner)
+			require.Equal(t, before.Token, after.Token)
+			require.Len(t, after.Queue, len(before.Queue))
+			require.NoError(t, h.Context().Err())
+
+			ended, err := i.End(ctx, kind, inspect.Grant{Owner: h.Owner(), Token: before.Token})
+			require.NoError(t, err)
+			require.Empty(t, ended.Untold)
+			require.Equal(t, h.Owner(), ended.Holder.Owner)
+			require.LessOrEqual(t, ended.Until, 30*time.Second)
+			next := granted(t, got)
+			require.Greater(t, next.Token(), h.Token())
+			require.ErrorIs(t, h.Extend(ctx, time.Minute), holdfast.ErrLost, "the holder is told when it asks")
+			require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
+			_, err = i.End(ctx, kind, inspect.Grant{Owner: h.Owner()})
+			require.ErrorIs(t, err, inspect.ErrStale, "it is the next one's now")
+			require.NoError(t, next.Context().Err())
+			require.NoError(t, next.Unlock(ctx))
+			_, err = i.End(ctx, kind, inspect.Grant{Owner: h.Owner()})
+			require.ErrorIs(t, err, inspect.ErrFree)
+		})
+	}
+}
+
+// testEndOneOfSeveral: others who read, or have permits, keep what they have.
+func testEndOneOfSeveral(t *testing.T, rdb redis.UniversalClient) {
+	t.Helper()
+	ctx, i := context.Background(), newInspector(t, rdb, nil)
+	for name, kind := range map[string]func(c *holdfast.Client) locker{
+		"rw":  func(c *holdfast.Client) locker { return reader{rwlock.New(c, "rw")} },
+		"sem": func(c *holdfast.Client) locker { return semaphore.New(c, "sem", 3) },
+	} {
+		c := newClient(t, rdb, nil)
+		one, other := hold(t, kind(c)), hold(t, kind(c))
+		token := look(t, i, name).Token
+		_, err := i.End(ctx, name, inspect.Grant{Token: token})
+		require.ErrorContains(t, err, "name the owner")
+		_, err = i.End(ctx, name, inspect.Grant{Owner: ours})
+		require.ErrorIs(t, err, inspect.ErrStale)
+		_, err = i.End(ctx, name, inspect.Grant{Owner: one.Owner()})
+		require.NoError(t, err)
+		l := look(t, i, name)
+		require.Len(t, l.Holders, 1)
+		require.Equal(t, other.Owner(), l.Holders[0].Owner)
+		require.ErrorIs(t, other.Extend(ctx, time.Minute), nil)
+		require.ErrorIs(t, one.Extend(ctx, time.Minute), holdfast.ErrLost, "the holder is told when it asks")
+		require.NoError(t, other.Context().Err())
+	}
+}
+
+// TestEndKept: a lock that a client keeps without a holder is given up at once, and the client knows.
+func TestEndKept(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	ctx, i := context.Background(), newInspector(t, rdb, nil)
+	a, b := newClient(t, rdb, nil), newClient(t, rdb, nil)
+	m := rlock.New(a, "kept", holdfast.Keep(time.Hour))
+	var l inspect.Lock
+	eventually(t, "it is kept after Unlock", func() bool {
+		require.NoError(t, hold(t, m).Unlock(ctx))
+		l = look(t, i, "kept")
+		return l.Kind == inspect.Plain && l.Held()
+	})
+	_, err := i.End(ctx, "kept", inspect.Grant{Owner: l.Holders[0].Owner})
+	require.NoError(t, err)
+	theirs := hold(t, rlock.New(b, "kept"))
+	eventually(t, "the client knows, and asks", func() bool {
+		_, err := m.TryLock(ctx)
+		require.Error(t, err)
+		return true
+	})
+	require.NoError(t, theirs.Unlock(ctx))
+}
+
+// TestEndRefuses: what cannot be meant.
+func TestEndRefuses(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	ctx, i := context.Background(), newInspector(t, rdb, nil)
+	rdb.HSet(ctx, "data", "colour", "red")
+	rdb.Set(ctx, "latch", 3, time.Minute)
+	for name, says := range map[string]string{"data": "no lock of this library", "latch": "which nobody holds", "free": "nobody has it", "": "name is empty"} {
+		_, err := i.End(ctx, name, inspect.Grant{Owner: ours})
+		require.ErrorContains(t, err, says)
+	}
+	_, err := i.End(ctx, "x", inspect.Grant{})
+	require.ErrorContains(t, err, "name the owner, or the token")
+	require.Equal(t, map[string]string{"colour": "red"}, rdb.HGetAll(ctx, "data").Val())
+}

@@ -1,0 +1,149 @@
+package inspect
+
+import "time"
+
+// Kind is what a name looks like.
+type Kind string
+
+// The kinds.
+const (
+	Nothing   Kind = "none"      // there is nothing at the name, nor beside it
+	Free      Kind = "free"      // nobody has it; it had a token within the last hour, so it was a lock
+	Plain     Kind = "lock"      // of rlock, of fairlock without waiters, or a master's part of redlock; Redisson's too
+	Fair      Kind = "fairlock"  // it has a queue
+	ReadWrite Kind = "rwlock"    //
+	Semaphore Kind = "semaphore" //
+	Latch     Kind = "latch"     // or somebody's counter, see the package comment
+	Election  Kind = "election"  // somebody has announced itself as the leader
+	Foreign   Kind = "foreign"   // the key is no lock
+)
+
+// Lock is what the server knows of a name at one moment.
+type Lock struct {
+	Name string // as it stands in Redis: with the prefix of the client, see Prefix of holdfast.Options
+	Kind Kind
+	// Type is that of the name's key, as TYPE has it: "hash", "string", "none".
+	Type string
+	At   time.Time // by the server's clock
+	// Remaining is what is left of the key's time to live. Of a plain lock that is the lease. Negative:
+	// the key has none, or there is no key.
+	Remaining time.Duration
+	// Token is the last fencing token that was granted; 0: none is known. Where a client hands a lock on
+	// among its goroutines it is the last one of those that it has reserved, which may be greater than
+	// that of the holder.
+	Token   uint64
+	Holders []Holder
+	Waiters int      // whose places count; -1 where the kind has no queue in Redis
+	Queue   []Waiter // the first ones, in their order where there is one; also those whose places do not count any more
+	// Listening is how many connections listen for the lock's release at this server; -1: not known.
+	Listening int
+	Permits   *Permits // of a semaphore
+	Count     int64    // of a latch: what is left to count
+	Leader    *Leader  // of an election
+	Problems  []Problem
+	// More says that there are more holders or waiters than are listed.
+	More bool
+	// Server is the address of the master that was asked; empty where that is not known.
+	Server string
+}
+
+// Held reports whether somebody has the lock, or some of its permits, or a latch is not open.
+func (l *Lock) Held() bool { return len(l.Holders) > 0 || l.Kind == Latch && l.Count > 0 }
+
+// Granted is when the holder of a lock got it, by the server's clock: the token is that time, as long
+// as the clock did not go back. It is the zero Time where that is not known: for readers, permits, and
+// tokens that are ahead of the clock.
+func (l *Lock) Granted() time.Time {
+	const beginning = 1_000_000_000_000_000 // microseconds: 2001, which no token of a clock is before
+	if len(l.Holders) != 1 || l.Holders[0].Mode == Read || l.Permits != nil || l.Token < beginning {
+		return time.Time{}
+	}
+	if granted := time.UnixMicro(int64(l.Token)); !granted.After(l.At) { //nolint:gosec // tokens are below 2^53
+		return granted
+	}
+	return time.Time{}
+}
+
+// Mode is in which way an owner has a read-write lock.
+type Mode string
+
+// The modes.
+const (
+	Read  Mode = "read"
+	Write Mode = "write"
+)
+
+// Holder is an owner that has a lock.
+type Holder struct {
+	// Owner is "<client uuid>:h<number>", with a k or an s where the client keeps locks, and
+	// Redisson's without a letter. Of Redisson's permits it is the permit's id.
+	Owner string
+	// Raw is the owner as it stands in Redis, which is what [Inspector.End] compares.
+	Raw string
+	// Count is how many times it has the lock, or how many permits.
+	Count     int
+	Remaining time.Duration // of its lease; negative: it has no end
+	Mode      Mode          // of a read-write lock, else empty
+	Redisson  bool          // it is a client of Redisson
+	Left      bool          // it has unlocked, and the lock stays taken for a while: HoldAtLeast
+	Label     string        // who the client is, see Label of holdfast.Options
+}
+
+// Client is the id of the holder's client, empty if it has none.
+func (h Holder) Client() string { return clientOf(h.Owner) }
+
+// Waiter is an owner with a place.
+type Waiter struct {
+	Owner     string
+	Remaining time.Duration // for how long its place counts without a word of its client; negative: it does not any more
+	Listening int           // how many listen where it is called: none, and it is dead or out of reach; -1: not known
+	Wants     int           // permits; 1 for all others
+	Redisson  bool
+	Label     string
+}
+
+// Client is the id of the waiter's client.
+func (w Waiter) Client() string { return clientOf(w.Owner) }
+
+// Alive reports whether the place counts, and somebody listens where its owner is called, as far as
+// that is known.
+func (w Waiter) Alive() bool { return w.Remaining > 0 && w.Listening != 0 }
+
+// Permits is what a semaphore has.
+type Permits struct {
+	All   int64 // how many there are
+	Free  int64 // negative if more are out than there are
+	Out   int64 // whose leases have not ended
+	Ended int64 // whose leases have: they are free for whoever comes next, and count as Free
+}
+
+// Leader is what the leader of an election said of itself.
+type Leader struct {
+	Owner string
+	Token uint64
+	Value string // the first kilobyte of it
+}
+
+// Trouble is a class of problems, for programs.
+type Trouble string
+
+// The classes.
+const (
+	NoEnd        Trouble = "no-end"        // a lock without a time to live
+	NoOwner      Trouble = "no-owner"      // a count, or a number of permits, without an owner
+	NotALock     Trouble = "not-a-lock"    // a key of another type, or a hash that is no lock
+	WrongType    Trouble = "wrong-type"    // a key beside the lock is of a type that it cannot have
+	BadToken     Trouble = "bad-token"     // the token's key holds no token
+	NoToken      Trouble = "no-token"      // an owner of this library has the lock, and its token is gone
+	DeadQueue    Trouble = "dead-queue"    // there are waiters, and none of them is alive
+	Unreadable   Trouble = "unreadable"    // the server refused to show it
+	TwoSpellings Trouble = "two-spellings" // "a" and "{a}" are two keys with one token
+)
+
+// Problem is something that looks wrong.
+type Problem struct {
+	Trouble Trouble
+	Text    string // what it is and what to do, for people
+}
+
+func (p Problem) String() string { return p.Text }

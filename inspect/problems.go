@@ -1,0 +1,79 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+)
+
+// problems are what looks wrong of a name.
+func (r *reply) problems(l *Lock) (list []Problem) {
+	add := func(t Trouble, format string, args ...any) {
+		list = append(list, Problem{t, fmt.Sprintf(format, args...)})
+	}
+	r.keyProblems(l, add)
+	r.tokenProblems(l, add)
+	switch {
+	case l.Kind == ReadWrite && r.kind == "hash" && len(l.Holders) == 0 && r.size == 1:
+		add(NoOwner, "nobody reads or writes, and the key is there: delete it, DEL %s", quoted(l.Name))
+	case l.Kind == Semaphore && r.kind == "none":
+		add(NoOwner, "permits are out or waited for, and their number is gone (evicted, or deleted): set it again, with SetPermits")
+	}
+	return list
+}
+
+// deadQueue adds the problem of a queue in which nobody is alive. It is known last: in a cluster other
+// nodes may know who listens.
+func (l *Lock) deadQueue() {
+	if len(l.Queue) > 0 && !slices.ContainsFunc(l.Queue, Waiter.Alive) && (!l.More || l.Waiters == 0) {
+		l.Problems = append(l.Problems, Problem{DeadQueue, fmt.Sprintf("%d wait, and none of them is alive: their places end by themselves, "+
+			"within a minute without a word of their clients; Redisson's within 5 minutes each", len(l.Queue))})
+	}
+}
+
+func (r *reply) keyProblems(l *Lock, add func(Trouble, string, ...any)) {
+	if l.Kind == Foreign {
+		what := "a " + r.kind
+		if r.kind == "hash" {
+			what = fmt.Sprintf("a hash of %d fields whose names are no owners", r.size)
+			if field := text(at(r.content, 0)); r.size == 1 {
+				what = fmt.Sprintf("a hash whose field %.40q is no owner", field)
+			}
+		} else if r.kind == "string" {
+			what = "a text that is no number"
+		}
+		add(NotALock, "the key is %s, and no lock of this library or of Redisson: choose another name for the lock, or delete the key", what)
+		return
+	}
+	if r.kind == "hash" && r.pttl == -1 {
+		add(NoEnd, "the lock has no time to live, which neither this library nor Redisson leaves behind (PERSIST, a restored dump, another "+
+			"program): if its holder is dead, free it with unlock --force")
+	}
+	if r.other && r.kind != "none" {
+		add(TwoSpellings, "%s is a key, too, and the two share token, queue and channel: use one spelling", quoted(keys.Twin(l.Name)))
+	}
+	for _, key := range r.strange {
+		if l.Kind != Semaphore && text(key) == keys.ForPermits(l.Name).Ends {
+			continue // somebody's key that happens to end in ":timeout"
+		}
+		add(WrongType, "the key %s is of a type that it cannot have: delete it, or choose another name for the lock", quoted(text(key)))
+	}
+}
+
+func (r *reply) tokenProblems(l *Lock, add func(Trouble, string, ...any)) {
+	n, err := strconv.ParseUint(r.token, 10, 64)
+	if token := keys.For(l.Name).Token; r.token != "" && (err != nil || n > 1<<53) {
+		add(BadToken, "the key %s does not hold a token: delete it, and the next grant makes it anew from the server's time", quoted(token))
+		return
+	}
+	ours := slices.ContainsFunc(l.Holders, func(h Holder) bool { return !h.Redisson && h.Mode != Read })
+	if r.token == "" && ours && !slices.Contains([]Kind{Semaphore, Latch}, l.Kind) {
+		add(NoToken, "the token is gone (evicted, or deleted): fencing works again from the next grant on, as the server's clock leads tokens; "+
+			"see maxmemory-policy, which must be noeviction")
+	}
+}
+
+// quoted is a key for people.
+func quoted(key string) string { return strconv.Quote(key) }

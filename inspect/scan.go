@@ -1,0 +1,256 @@
+package inspect
+
+import (
+	"context"
+	"iter"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// Query says which locks are wanted. The zero value: all that somebody has or waits for, and those that
+// look wrong.
+type Query struct {
+	// Match is a pattern for the names, as in KEYS of Redis: * for anything, ? for a byte, [ab] for one of
+	// some, \ before one that is meant. Empty: all.
+	Match string
+	// Free wants those too that nobody has, and that had a holder within the last hour.
+	Free bool
+	// Redisson wants those too that only clients of Redisson have used, which leave no token. That takes
+	// a second pass over the keys, and looks into each hash that has not many fields.
+	Redisson bool
+	// Contended wants only those for whose release somebody listens, and asks for the channels instead of
+	// the keys. That takes the servers a time that grows with the number of active channels, and
+	// finds latches too that are waited for.
+	Contended bool
+}
+
+// batch is how many names are looked at in one round trip.
+const batch = 100
+
+// Locks goes over the locks of all masters, in no order. It holds no more of them than one round trip
+// brings. An error ends it.
+//
+// SCAN may name a key twice. What was named among the last 131 072 locks is left out, by a hash of the
+// name of 64 bits, so a lock may be there twice where there are more, and the chance that one is left
+// out wrongly is below one in a billion. A lock that a server refuses to show is there with a problem
+// [Unreadable].
+func (i *Inspector) Locks(ctx context.Context, q Query) iter.Seq2[Lock, error] {
+	return func(yield func(Lock, error) bool) {
+		w := &walk{Inspector: i, Query: q, seen: newSeen(1 << 17), yield: yield}
+		var err error
+		if q.Contended {
+			err = w.channels(ctx)
+		} else {
+			err = w.keys(ctx)
+		}
+		if err != nil && !w.over {
+			yield(Lock{}, err)
+		}
+	}
+}
+
+// walk is one way over all locks.
+type walk struct {
+	*Inspector
+	Query
+	seen  *seen
+	yield func(Lock, error) bool
+	over  bool // nobody wants more
+}
+
+// keys goes over the keys of each master.
+func (w *walk) keys(ctx context.Context) error {
+	masters, err := w.masters(ctx)
+	if err != nil {
+		return err
+	}
+	for _, master := range masters {
+		err := w.scan(ctx, master, func(ctx context.Context, cursor uint64) *redis.ScanCmd {
+			return master.Scan(ctx, cursor, keys.Search(w.Match), w.opts.Step)
+		}, keys.Named)
+		if err != nil || w.over {
+			return err
+		}
+		if !w.Redisson {
+			continue
+		}
+		err = w.scan(ctx, master, func(ctx context.Context, cursor uint64) *redis.ScanCmd {
+			return master.ScanType(ctx, cursor, w.Match, w.opts.Step, "hash")
+		}, nil)
+		if err != nil || w.over {
+			return err
+		}
+	}
+	return nil
+}
+
+// found is a name, and by what it was found.
+type found struct {
+	name string
+	by   keys.Trace
+}
+
+// scan goes once over the keys of a master. named tells the locks by their keys; nil: the keys are the
+// names, of hashes that may be locks.
+func (w *walk) scan(ctx context.Context, node *redis.Client, page func(context.Context, uint64) *redis.ScanCmd,
+	named func(string) (string, keys.Trace),
+) error {
+	var cursor uint64
+	var names []found // not looked at yet: a page has few locks in it, if most keys are somebody else's
+	for {
+		list, next, err := page(ctx, cursor).Result()
+		if err != nil {
+			return err
+		}
+		if named == nil {
+			if list, err = likely(ctx, node, list); err != nil {
+				return err
+			}
+		}
+		for _, key := range list {
+			f := found{key, keys.NoTrace}
+			if named == nil {
+				f.name = key
+			} else if f.name, f.by = named(key); f.by == keys.NoTrace {
+				continue
+			}
+			// A name is found as both of its spellings, and either of them may match.
+			if twin := keys.Twin(f.name); !glob(w.Match, f.name) && (named == nil || twin == "" || !glob(w.Match, twin)) {
+				continue
+			}
+			if w.seen.first(f.name, f.by) {
+				names = append(names, f)
+			}
+		}
+		for len(names) >= batch || next == 0 && len(names) > 0 {
+			n := min(batch, len(names))
+			if err := w.tell(ctx, node, names[:n]); err != nil || w.over {
+				return err
+			}
+			names = names[n:]
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// likely are the keys of hashes that may be locks: all of their few fields are what fields of locks are.
+func likely(ctx context.Context, node *redis.Client, list []string) ([]string, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	lengths := make([]*redis.IntCmd, len(list))
+	pipe := node.Pipeline()
+	for n, key := range list {
+		lengths[n] = pipe.HLen(ctx, key)
+	}
+	_, _ = pipe.Exec(ctx) // each command keeps its own error
+	pipe = node.Pipeline()
+	fields := make(map[string]*redis.StringSliceCmd)
+	for n, key := range list {
+		switch size, err := lengths[n].Result(); {
+		case err != nil && !isReply(err):
+			return nil, err
+		case err == nil && size > 0 && size <= 32:
+			fields[key] = pipe.HKeys(ctx, key)
+		}
+	}
+	if len(fields) > 0 {
+		_, _ = pipe.Exec(ctx)
+	}
+	var some []string
+	for _, key := range list {
+		cmd := fields[key]
+		if cmd == nil || keys.Check(key) != nil || keys.Wants(key) {
+			continue
+		}
+		switch names, err := cmd.Result(); {
+		case err != nil && !isReply(err):
+			return nil, err
+		case err == nil && mayBeLock(names):
+			some = append(some, key)
+		}
+	}
+	return some, nil
+}
+
+// tell looks at names that were found at one server, and yields those that are wanted.
+func (w *walk) tell(ctx context.Context, node *redis.Client, names []found) error {
+	list := make([]string, len(names))
+	for n, f := range names {
+		list[n] = f.name
+	}
+	answers := w.ask(ctx, node, list, w.opts.List)
+	var locks []Lock
+	var others []string // other spellings that are keys, too
+	for n, a := range answers {
+		if a.err != nil && moved(a.err) {
+			a = w.look(ctx, list[n:n+1], w.opts.List)[0]
+		}
+		if a.err != nil {
+			if !concernsKey(a.err) {
+				return a.err
+			}
+			a.lock = Lock{Name: list[n], Waiters: -1, Listening: -1, Problems: []Problem{{Unreadable, "the server refuses to show it: " + a.err.Error()}}}
+		}
+		if a.other && names[n].by != keys.NoTrace {
+			others = append(others, keys.Twin(list[n]))
+		}
+		if w.wanted(&a, names[n].by) {
+			locks = append(locks, a.lock)
+		}
+	}
+	if len(others) > 0 {
+		for n, a := range w.look(ctx, others, w.opts.List) {
+			if a.err != nil {
+				return a.err
+			}
+			if glob(w.Match, others[n]) && w.wanted(&a, keys.ByToken) {
+				locks = append(locks, a.lock)
+			}
+		}
+	}
+	return w.give(ctx, locks)
+}
+
+func (w *walk) give(ctx context.Context, locks []Lock) error {
+	if err := w.complete(ctx, locks); err != nil {
+		return err
+	}
+	for _, l := range locks {
+		if !w.yield(l, nil) {
+			w.over = true
+			return nil
+		}
+	}
+	return nil
+}
+
+// wanted reports whether a name belongs to the answer.
+func (w *walk) wanted(a *answer, by keys.Trace) bool {
+	l := &a.lock
+	switch {
+	case !glob(w.Match, l.Name):
+		return false
+	case a.traced && (by == keys.NoTrace || by == keys.ByQueue || by == keys.ByLatch):
+		return false // it is found by its token
+	case by == keys.NoTrace && len(l.Queue) > 0:
+		return false // it has been found by its queue
+	case by == keys.ByLatch && l.Kind != Latch:
+		return false // it was one
+	case a.other && l.Type == "none" && len(l.Queue) == 0:
+		return false // what was found belongs to the other spelling
+	case l.Kind == Nothing:
+		return false
+	}
+	return w.Free || l.Held() || l.Waiters > 0 || len(l.Problems) > 0 || len(l.Queue) > 0 || w.Contended
+}
+
+// concernsKey reports whether a server refused one name, and not the command.
+func concernsKey(err error) bool {
+	return lua.IsDenied(err) && keyRefused.MatchString(err.Error())
+}

@@ -1,0 +1,198 @@
+package inspect_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+// testShapes: every kind is found, by its exact name, with all that Redis has of it.
+func testShapes(t *testing.T, rdb redis.UniversalClient) {
+	t.Helper()
+	ctx := context.Background()
+	opts := &holdfast.Options{Prefix: "app:"}
+	a, b := newClient(t, rdb, opts), newClient(t, rdb, opts)
+	i := newInspector(t, rdb, nil)
+
+	plain := hold(t, rlock.New(a, "plain"))
+	_, err := rlock.New(a, "plain").TryLock(plain.Context())
+	require.NoError(t, err)
+	fair := hold(t, fairlock.New(a, "fair"))
+	wait(t, fairlock.New(b, "fair"))
+	rw := rwlock.New(a, "rw")
+	reads, err := rw.TryRLock(ctx)
+	require.NoError(t, err)
+	readsToo, err := rwlock.New(b, "rw").TryRLock(ctx)
+	require.NoError(t, err)
+	wait(t, rwlock.New(b, "rw"))
+	writes := hold(t, rwlock.New(a, "{w}rite"))
+	permits := semaphore.New(a, "permits", 3)
+	two, err := permits.TryAcquire(ctx, 2)
+	require.NoError(t, err)
+	wait(t, semaphoreOf{semaphore.New(b, "permits", 3), 3})
+	_, err = latch.New(a, "latch").Set(ctx, 5)
+	require.NoError(t, err)
+	leads, err := election.New(a, "leader").Campaign(ctx, "host-7 eu", holdfast.Wait(patience))
+	require.NoError(t, err)
+	var one redis.UniversalClient = redistest.Shared(t).Client(t) // a cluster is no master of a quorum
+	if _, cluster := rdb.(*redis.ClusterClient); !cluster {
+		one = rdb
+	}
+	quorum := hold(t, redlock.New([]*holdfast.Client{newClient(t, one, opts)}, "quorum", redlock.TrustRestarts()))
+	done := hold(t, rlock.New(a, "done"))
+	require.NoError(t, done.Unlock(ctx))
+
+	eventually(t, "all who wait have places", func() bool {
+		waits := 0
+		for _, l := range list(t, i, inspect.Query{}) {
+			waits += max(l.Waiters, 0)
+		}
+		return waits == 3
+	})
+	all := list(t, i, inspect.Query{})
+	if one != rdb {
+		all = append(all, look(t, newInspector(t, one, nil), "app:quorum"))
+		slices.SortFunc(all, func(a, b inspect.Lock) int { return strings.Compare(a.Name, b.Name) })
+	}
+	require.Equal(t, []string{"app:fair", "app:latch", "app:leader", "app:permits", "app:plain", "app:quorum", "app:rw", "app:{w}rite"}, names(all))
+	for _, l := range all {
+		require.Empty(t, l.Problems, l.Name)
+		if one == rdb || l.Name != "app:quorum" {
+			require.Equal(t, l, withTimesOf(look(t, i, l.Name), l), "asked for alone")
+		}
+		require.NotEmpty(t, l.Server)
+		require.True(t, l.Held())
+		switch l.Name {
+		case "app:plain":
+			require.Equal(t, inspect.Plain, l.Kind)
+			require.Equal(t, []inspect.Holder{{Owner: plain.Owner(), Raw: plain.Owner(), Count: 2, Remaining: l.Remaining}}, l.Holders)
+			require.GreaterOrEqual(t, l.Token, plain.Token())
+			require.InDelta(t, 30*time.Second, l.Remaining, float64(10*time.Second))
+			require.Equal(t, -1, l.Waiters)
+			require.WithinDuration(t, l.At, l.Granted(), patience)
+		case "app:fair":
+			require.Equal(t, inspect.Fair, l.Kind)
+			require.Equal(t, fair.Owner(), l.Holders[0].Owner)
+			require.Equal(t, b.ID(), l.Queue[0].Client())
+			require.Equal(t, 1, l.Queue[0].Listening)
+			require.True(t, l.Queue[0].Alive())
+			require.InDelta(t, 15*time.Second, l.Queue[0].Remaining, float64(10*time.Second))
+		case "app:rw":
+			require.Equal(t, inspect.ReadWrite, l.Kind)
+			require.Len(t, l.Holders, 2)
+			for _, h := range l.Holders {
+				require.Equal(t, inspect.Read, h.Mode)
+				require.Contains(t, []string{reads.Owner(), readsToo.Owner()}, h.Owner)
+				require.InDelta(t, 30*time.Second, h.Remaining, float64(10*time.Second))
+			}
+			require.Equal(t, b.ID(), l.Queue[0].Client())
+			require.Zero(t, l.Granted())
+		case "app:{w}rite":
+			require.Equal(t, inspect.Write, l.Holders[0].Mode)
+			require.Equal(t, writes.Owner(), l.Holders[0].Owner)
+			require.Equal(t, writes.Token(), l.Token)
+		case "app:permits":
+			require.Equal(t, inspect.Semaphore, l.Kind)
+			require.Equal(t, &inspect.Permits{All: 3, Free: 1, Out: 2}, l.Permits)
+			require.Equal(t, two.Owner(), l.Holders[0].Owner)
+			require.Equal(t, 2, l.Holders[0].Count)
+			require.Equal(t, 3, l.Queue[0].Wants)
+		case "app:latch":
+			require.Equal(t, inspect.Latch, l.Kind)
+			require.Equal(t, int64(5), l.Count)
+		case "app:leader":
+			require.Equal(t, inspect.Election, l.Kind)
+			require.Equal(t, &inspect.Leader{Owner: leads.Owner(), Token: leads.Token(), Value: "host-7 eu"}, l.Leader)
+		case "app:quorum":
+			require.Equal(t, inspect.Plain, l.Kind)
+			require.Equal(t, quorum.Owner(), l.Holders[0].Owner)
+		}
+	}
+	require.Equal(t, []string{"app:done"}, names(list(t, i, inspect.Query{Match: "app:d*", Free: true})))
+	require.Equal(t, inspect.Free, look(t, i, "app:done").Kind)
+	require.Equal(t, inspect.Nothing, look(t, i, "app:never").Kind)
+	require.Empty(t, list(t, i, inspect.Query{Match: "app:d*"}))
+	require.Equal(t, []string{"app:fair", "app:permits", "app:rw"}, names(list(t, i, inspect.Query{Contended: true})))
+}
+
+// withTimesOf is a lock as another one, where the two may differ because time has passed.
+func withTimesOf(l, as inspect.Lock) inspect.Lock {
+	l.At, l.Remaining = as.At, as.Remaining
+	for n := range l.Holders {
+		l.Holders[n].Remaining = as.Holders[n].Remaining
+	}
+	for n := range l.Queue {
+		l.Queue[n].Remaining = as.Queue[n].Remaining
+	}
+	return l
+}
+
+// semaphoreOf takes several permits at a time.
+type semaphoreOf struct {
+	*semaphore.Semaphore
+	n int
+}
+
+func (s semaphoreOf) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return s.Acquire(ctx, s.n, opts...)
+}
+
+func (s semaphoreOf) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return s.TryAcquire(ctx, s.n, opts...)
+}
+
+// testNames: names come back as they were given, whatever is in them.
+func testNames(t *testing.T, rdb redis.UniversalClient) {
+	t.Helper()
+	c := newClient(t, rdb, nil)
+	i := newInspector(t, rdb, nil)
+	want := []string{
+		" ", "*", "[a]", "a b", "a:{b}:c", "orders/42", "q?", "{c}", "{d}e", "\xff\x00\n", "\u00e9\u2603",
+		"both", "{both}", "redisson_lock_token:x", "holdfast_latch:{y}:z",
+	}
+	for _, name := range want {
+		hold(t, rlock.New(c, name))
+	}
+	all := list(t, i, inspect.Query{})
+	require.ElementsMatch(t, want, names(all))
+	for _, l := range all {
+		if l.Name == "both" || l.Name == "{both}" {
+			require.Equal(t, []inspect.Trouble{inspect.TwoSpellings}, troubles(l))
+		} else {
+			require.Empty(t, l.Problems, l.Name)
+		}
+	}
+	for _, name := range want { // a pattern that means this name alone
+		require.Equal(t, []string{name}, names(list(t, i, inspect.Query{Match: escaped(name)})), "%q", name)
+	}
+	require.Equal(t, []string{"{both}", "{c}", "{d}e"}, names(list(t, i, inspect.Query{Match: "{*"})))
+}
+
+// escaped is a pattern for one name.
+func escaped(name string) string {
+	var p []byte
+	for _, c := range []byte(name) {
+		switch c {
+		case '*', '?', '[', ']', '\\', '^', '-':
+			p = append(p, '\\')
+		}
+		p = append(p, c)
+	}
+	return string(p)
+}
