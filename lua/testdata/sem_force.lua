@@ -107,7 +107,7 @@ local function sweep(enough)
         if id and call('ZREM', places, owner) == 1 then
           call('ZREMRANGEBYSCORE', places, '(' .. silence - now, '(0')
           call('ZADD', places, -now, id)
-          call('PEXPIRE', places, 4 * silence)
+          if call('PTTL', places) < 4 * silence then call('PEXPIRE', places, 4 * silence) end
         end
       end
       change(#ended)
@@ -202,7 +202,8 @@ local function enqueue(owner, n, place)
   -- Not each time. The queue is never there without the other two for longer: each is made with the first place or later, and all
   -- are put off together.
   if call('PTTL', queue) < 2 * place then
-    for _, key in ipairs({queue, places, wants}) do call('PEXPIRE', key, 4 * place) end
+    for _, key in ipairs({queue, wants}) do call('PEXPIRE', key, 4 * place) end
+    if call('PTTL', places) < 4 * place then call('PEXPIRE', places, 4 * place) end -- it may have to know calls for longer
   elseif n > 1 and call('PTTL', wants) < 0 then
     call('PEXPIRE', wants, 4 * place)
   end
