@@ -5,8 +5,8 @@ import "context"
 // JoinObservers makes one Observer of several, which hear of everything in the order in which they
 // are given: metrics beside traces beside one's own. nil ones are left out.
 //
-// The context that Waiting of one returns goes to the next, so that Granted and Refused of each are
-// given what its own Waiting put there. If a function of one panics, the others are called all the
+// The context that Waiting of one returns goes to the next, so that Granted, Refused and Ended of each
+// are given what its own Waiting put there. If a function of one panics, the others are called all the
 // same, and the panic goes on afterwards. A panic of Waiting does not go on: the context would be
 // lost that the others count on.
 func JoinObservers(observers ...*Observer) *Observer {
@@ -23,6 +23,7 @@ func JoinObservers(observers ...*Observer) *Observer {
 			Renewed:    after(all.Renewed, o.Renewed),
 			Sent:       after(all.Sent, o.Sent),
 			Subscribed: after(all.Subscribed, o.Subscribed),
+			Dropped:    after(all.Dropped, o.Dropped),
 		}
 	}
 	return all

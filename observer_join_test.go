@@ -31,6 +31,7 @@ func hearer(name string, heard *[]string) *holdfast.Observer {
 		Renewed:    func(holdfast.RenewalEvent) { note(nil, "renewed") },
 		Sent:       func(holdfast.ScriptEvent) { note(nil, "sent") },
 		Subscribed: func(holdfast.SubscriptionEvent) { note(nil, "subscribed") },
+		Dropped:    func(int) { note(nil, "dropped") },
 	}
 }
 
@@ -72,6 +73,7 @@ func TestJoinedObserversHearAll(t *testing.T) {
 	require.Equal(t, []string{
 		"a waiting", "b waiting", "a granted marked", "b granted marked", "a refused marked", "b refused marked",
 		"a ended marked", "b ended marked", "a renewed", "b renewed", "a sent", "b sent", "a subscribed", "b subscribed",
+		"a dropped", "b dropped",
 	}, heard)
 }
 
@@ -91,12 +93,14 @@ func TestJoinedObserversSurvivePanics(t *testing.T) {
 		Renewed:    func(holdfast.RenewalEvent) { panic("renewed") },
 		Sent:       func(holdfast.ScriptEvent) { panic("sent") },
 		Subscribed: func(holdfast.SubscriptionEvent) { panic("subscribed") },
+		Dropped:    func(int) { panic("dropped") },
 	}
 	panics := tell(holdfast.JoinObservers(hearer("a", &heard), wild, hearer("b", &heard)))
 	require.Equal(t, reflect.TypeFor[holdfast.Observer]().NumField()-1, panics, "all go on but that of Waiting")
 	require.Equal(t, []string{
 		"a waiting", "b waiting", "a granted marked", "b granted marked", "a refused marked", "b refused marked",
 		"a ended marked", "b ended marked", "a renewed", "b renewed", "a sent", "b sent", "a subscribed", "b subscribed",
+		"a dropped", "b dropped",
 	}, heard)
 
 	absent := &holdfast.Observer{
