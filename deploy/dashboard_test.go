@@ -145,8 +145,14 @@ func asGrafana(expr string) string {
 	return strings.NewReplacer("$__rate_interval", "2m", "$job", ".*", "$kind", ".*", "$class", ".*").Replace(expr)
 }
 
-func TestDashboardOnARealRun(t *testing.T) {
-	r, d := live(t), readDashboard(t)
+func TestARealRun(t *testing.T) {
+	r := live(t)
+	t.Run("dashboard", func(t *testing.T) { runDashboard(t, r) })
+	t.Run("both exporters", func(t *testing.T) { sayTheSame(t, r) })
+}
+
+func runDashboard(t *testing.T, r *run) {
+	d := readDashboard(t)
 	known, engine := r.known(), newEngine(t)
 	queries := 0
 	for _, p := range d.Panels {
