@@ -68,12 +68,12 @@ func waitingOfBoth(first, second waiting) waiting {
 		return first
 	}
 	return func(ctx context.Context, w WaitEvent) context.Context {
-		return begun(second, begun(first, ctx, w), w)
+		return begun(begun(ctx, w, first), w, second)
 	}
 }
 
 // begun is what Waiting returns, or ctx if it returns none.
-func begun(f waiting, ctx context.Context, w WaitEvent) (out context.Context) {
+func begun(ctx context.Context, w WaitEvent, f waiting) (out context.Context) {
 	out = ctx
 	defer func() { _ = recover() }()
 	if derived := f(ctx, w); derived != nil {

@@ -27,8 +27,12 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // scrape stores what the registry has now, a step after the last time.
 func (r *run) scrape(t *testing.T) {
 	t.Helper()
-	at := start.Add(time.Duration(r.scrapes) * step)
+	r.scrapeAt(t, start.Add(time.Duration(r.scrapes)*step))
 	r.scrapes++
+}
+
+func (r *run) scrapeAt(t *testing.T, at time.Time) {
+	t.Helper()
 	families, err := r.prom.Gather()
 	require.NoError(t, err)
 	for _, f := range families {

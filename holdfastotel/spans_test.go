@@ -36,7 +36,7 @@ func traced(t *testing.T, holdSpans bool) (*holdfastotel.Telemetry, *trace.Trace
 func attrs(span tracetest.SpanStub) map[string]string {
 	all := map[string]string{}
 	for _, a := range span.Attributes {
-		all[string(a.Key)] = a.Value.Emit()
+		all[string(a.Key)] = a.Value.String()
 	}
 	return all
 }
