@@ -70,7 +70,7 @@ func TestPlots(t *testing.T) {
 }
 
 // minute is a minute of a service with ten goroutines and three names of locks, and a report that takes
-// all the time. Redis stands still from second 20 for four and a half; the report's lock is deleted
+// all the time. Redis stands still for three seconds from the 20th on; the report's lock is deleted
 // at 45.
 func minute(t *testing.T) (r *run, from, to time.Time) {
 	t.Helper()
@@ -100,7 +100,7 @@ func minute(t *testing.T) (r *run, from, to time.Time) {
 		switch n {
 		case 20:
 			server.Pause()
-			time.AfterFunc(4500*time.Millisecond, server.Resume)
+			time.AfterFunc(3*time.Second, server.Resume)
 		case 45:
 			server.Command(t, "DEL", "report:1")
 		}
