@@ -41,12 +41,13 @@ func Example() {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "holdfast_lock_held" && m.GetGauge().GetValue() > 0 {
-				fmt.Println(f.GetName(), m.GetLabel(), m.GetGauge().GetValue())
+				class, kind := m.GetLabel()[0], m.GetLabel()[1]
+				fmt.Println(class.GetName(), class.GetValue(), kind.GetName(), kind.GetValue(), m.GetGauge().GetValue())
 			}
 		}
 	}
 	fmt.Println(hold.Unlock(ctx))
 	// Output:
-	// holdfast_lock_held [name:"class" value:"invoices" name:"kind" value:"rlock"] 1
+	// class invoices kind rlock 1
 	// <nil>
 }
