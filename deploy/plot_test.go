@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -94,7 +95,7 @@ func TestPicturesAreXML(t *testing.T) {
 	d := xml.NewDecoder(strings.NewReader(picture))
 	for {
 		_, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		require.NoError(t, err)
