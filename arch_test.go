@@ -79,6 +79,7 @@ const (
 	middle   // internal/engine: who holds what
 	queues   // internal/fair: what kinds share whose waiters have places at the server
 	root     // the face of the engine: what users read
+	watchers // internal/telemetry: what exporters of metrics share; reads the events of users
 	kinds    // one package per kind of lock; any directory that is none of the above
 	tools    // scripts: programs
 	programs // cmd: what users install; they may depend on more
@@ -96,6 +97,8 @@ func layerOf(dir string) layer {
 		return middle
 	case dir == "internal/fair":
 		return queues
+	case dir == "internal/telemetry":
+		return watchers
 	case dir == "internal/remote":
 		return remote
 	case first == "internal":
@@ -170,6 +173,10 @@ func forbidden(from, to string) string {
 	case f == guards && (d == root || d == middle || d == remote || d == kinds || d == base && dir != "lua" ||
 		dir == "internal/kind"):
 		return "a guard is the store's, which knows tokens and no locks: whoever only writes needs none"
+	case d == watchers:
+		return "what exporters make of events is theirs; the library tells of events and counts nothing"
+	case f == watchers && d != root && dir != "watchdog":
+		return "an exporter hears what every observer hears, and knows the reasons of a loss; it sees nothing inside"
 	case d == guards:
 		return "what stores do with tokens is up to them; the library grants tokens and does not depend on it"
 	case f == base && d == base:
@@ -310,6 +317,11 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"rlock", "internal/testkit/kindtest"}:      "for tests",
 		{"rlock", "internal/testkit/memory"}:        "for tests",
 		{"internal/testkit/memory", "rlock"}:        "knows no kind",
+		{"internal/engine", "internal/telemetry"}:   "counts nothing",
+		{"rlock", "internal/telemetry"}:             "counts nothing",
+		{".", "internal/telemetry"}:                 "counts nothing",
+		{"internal/telemetry", "internal/engine"}:   "sees nothing inside",
+		{"internal/telemetry", "rlock"}:             "sees nothing inside",
 		{"fence", ""}:                               "tokens and no locks",
 		{"fence", "rlock"}:                          "tokens and no locks",
 		{"fence", "pubsub"}:                         "tokens and no locks",
@@ -331,7 +343,7 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"internal/engine", "watchdog"}, {"internal/engine", "internal/kind"}, {"rlock", ""}, {"fairlock", "lua"},
 		{"rlock", "internal/engine"}, {"redlock", "pubsub"}, {"redlock", "watchdog"}, {".", "internal/errs"},
 		{"fairlock", "internal/fair"}, {"internal/fair", "pubsub"}, {"internal/fair", "internal/remote"},
-		{"internal/fair", "internal/engine"},
+		{"internal/fair", "internal/engine"}, {"internal/telemetry", ""}, {"internal/telemetry", "watchdog"},
 		{"redlock", "internal/keys"}, {"internal/kind", "lua"}, {"pubsub", "internal/task"}, {"lua", "!fmt"},
 		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"},
 		{".", "!github.com/google/uuid"},
@@ -428,7 +440,7 @@ func TestLeakChecksAreTold(t *testing.T) {
 
 // What users install with go install must have no replace line.
 func TestWhatUsersInstallHasNoReplace(t *testing.T) {
-	for _, file := range []string{"go.mod", "cmd/holdfast/go.mod"} {
+	for _, file := range []string{"go.mod", "cmd/holdfast/go.mod", "holdfastprom/go.mod", "holdfastotel/go.mod"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.NotContains(t, string(text), "\nreplace", "go install ...@latest refuses a module with replace: "+file)

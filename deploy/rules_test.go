@@ -1,0 +1,221 @@
+package deploy
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// rule is an alert of alerts.yml.
+type rule struct {
+	Alert       string            `yaml:"alert"`
+	Expr        string            `yaml:"expr"`
+	For         time.Duration     `yaml:"for"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
+}
+
+// alerts reads alerts.yml, in which nothing may stand that these tests do not know.
+func alerts(t *testing.T) []rule {
+	t.Helper()
+	var file struct {
+		Groups []struct {
+			Name  string `yaml:"name"`
+			Rules []rule `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	read(t, "alerts.yml", &file)
+	var all []rule
+	for _, g := range file.Groups {
+		all = append(all, g.Rules...)
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+func read(t *testing.T, file string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	require.NoError(t, d.Decode(into), file)
+}
+
+// unit is a test of alerts_test.yml, in promtool's format: the part of it that is used there.
+type unit struct {
+	Name     string        `yaml:"name"`
+	Interval time.Duration `yaml:"interval"`
+	Input    []struct {
+		Series string `yaml:"series"`
+		Values string `yaml:"values"`
+	} `yaml:"input_series"`
+	Alerts []struct {
+		At     time.Duration `yaml:"eval_time"`
+		Alert  string        `yaml:"alertname"`
+		Expect []firing      `yaml:"exp_alerts"`
+	} `yaml:"alert_rule_test"`
+}
+
+// firing is an alert that fires.
+type firing struct {
+	Labels      map[string]string `yaml:"exp_labels"`
+	Annotations map[string]string `yaml:"exp_annotations"`
+}
+
+func units(t *testing.T) []unit {
+	t.Helper()
+	var file struct {
+		Files    []string      `yaml:"rule_files"`
+		Interval time.Duration `yaml:"evaluation_interval"`
+		Tests    []unit        `yaml:"tests"`
+	}
+	read(t, "alerts_test.yml", &file)
+	require.Equal(t, []string{"alerts.yml"}, file.Files)
+	require.Equal(t, time.Minute, file.Interval)
+	require.NotEmpty(t, file.Tests)
+	for _, u := range file.Tests {
+		for _, check := range u.Alerts {
+			for _, f := range check.Expect {
+				f.Labels["alertname"] = check.Alert // as promtool does
+			}
+		}
+	}
+	return file.Tests
+}
+
+// load stores the series of a test from the Unix epoch on, as promtool does.
+func load(t *testing.T, u unit) *memory {
+	t.Helper()
+	m := newMemory()
+	for _, in := range u.Input {
+		name, values, err := syntax.ParseSeriesDesc(in.Series + " " + in.Values)
+		require.NoError(t, err, in.Series)
+		for i, v := range values {
+			if !v.Omitted {
+				m.add(name, time.UnixMilli(0).Add(time.Duration(i)*u.Interval), v.Value)
+			}
+		}
+	}
+	return m
+}
+
+// fire evaluates a rule once a minute until a moment, as Prometheus does: an alert fires when its
+// expression has had a value for as long as it says.
+func fire(t *testing.T, m *memory, r rule, until time.Duration) []firing {
+	t.Helper()
+	engine := newEngine(t)
+	since := map[string]time.Duration{}
+	var now []firing
+	for at := time.Duration(0); at <= until; at += time.Minute {
+		now = nil
+		active := map[string]time.Duration{}
+		for _, s := range instant(t, engine, m, r.Expr, time.UnixMilli(0).Add(at)) {
+			key := s.Metric.String()
+			active[key] = at
+			if begun, ok := since[key]; ok {
+				active[key] = begun
+			}
+			if at-active[key] >= r.For {
+				now = append(now, r.firing(t, s.Metric))
+			}
+		}
+		since = active
+	}
+	return now
+}
+
+// firing is the alert for one result of the expression.
+func (r rule) firing(t *testing.T, result labels.Labels) firing {
+	t.Helper()
+	f := firing{map[string]string{"alertname": r.Alert}, map[string]string{}}
+	of := result.Map()
+	delete(of, "__name__")
+	maps.Copy(f.Labels, of)
+	maps.Copy(f.Labels, r.Labels)
+	for name, text := range r.Annotations {
+		tmpl, err := template.New(name).Option("missingkey=zero").Parse("{{ $labels := . }}" + text)
+		require.NoError(t, err)
+		var out strings.Builder
+		require.NoError(t, tmpl.Execute(&out, of))
+		f.Annotations[name] = out.String()
+	}
+	return f
+}
+
+func TestAlerts(t *testing.T) {
+	rules := map[string]rule{}
+	for _, r := range alerts(t) {
+		rules[r.Alert] = r
+	}
+	fired, silent := map[string]bool{}, map[string]bool{}
+	for _, u := range units(t) {
+		t.Run(u.Name, func(t *testing.T) {
+			m := load(t, u)
+			for _, check := range u.Alerts {
+				r, ok := rules[check.Alert]
+				require.True(t, ok, "%s is no alert", check.Alert)
+				got := fire(t, m, r, check.At)
+				require.ElementsMatch(t, check.Expect, got, "%s at %s", check.Alert, check.At)
+				if len(got) > 0 {
+					fired[check.Alert] = true
+				} else {
+					silent[check.Alert] = true
+				}
+			}
+		})
+	}
+	names := slices.Collect(maps.Keys(rules))
+	require.ElementsMatch(t, names, slices.Collect(maps.Keys(fired)), "each alert fires in some test")
+	require.ElementsMatch(t, names, slices.Collect(maps.Keys(silent)), "and is silent in some test")
+}
+
+// The control: what is judged is the rule. With a wrong threshold, a wrong time or a renamed metric its
+// tests fail.
+func TestAlertsAreToldFromWrongOnes(t *testing.T) {
+	for _, change := range []func(*rule){
+		func(r *rule) { r.Expr = strings.ReplaceAll(r.Expr, "holdfast_", "holdslow_") },
+		func(r *rule) { r.Labels = map[string]string{"severity": "none"} },
+		func(r *rule) { r.Annotations = map[string]string{"summary": "another"} },
+		func(r *rule) { r.For += 24 * time.Hour },
+	} {
+		for _, r := range alerts(t) {
+			change(&r)
+			wrong := false
+			for _, u := range units(t) {
+				for _, check := range u.Alerts {
+					if check.Alert == r.Alert && len(check.Expect) > 0 {
+						got := fire(t, load(t, u), r, check.At)
+						wrong = wrong || len(got) == 0 || !maps.Equal(got[0].Labels, check.Expect[0].Labels) ||
+							!maps.Equal(got[0].Annotations, check.Expect[0].Annotations)
+					}
+				}
+			}
+			require.True(t, wrong, r.Alert)
+		}
+	}
+}
+
+// TestPromtoolAgrees: where promtool is installed, it runs the same file, so that what these tests
+// make of its format is what it makes of it.
+func TestPromtoolAgrees(t *testing.T) {
+	tool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Log("no promtool here; the rules have been tested by the engine alone")
+		return
+	}
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
+		out, err := exec.Command(tool, args...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+}

@@ -1,0 +1,180 @@
+package holdfastprom_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfastprom"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// play tells an observer of a call that is granted, held, renewed and lost, of one that is refused, and
+// of everything else once.
+func play(o *holdfast.Observer, kind, name string) {
+	ctx := o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name})
+	o.Granted(ctx, holdfast.GrantEvent{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, How: holdfast.HandedOn,
+		Waited: 2 * time.Second, Contended: true})
+	o.Renewed(holdfast.RenewalEvent{Kind: kind, Name: name, Lease: 30 * time.Second, Left: 5 * time.Second})
+	o.Ended(ctx, holdfast.EndEvent{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, Held: time.Minute,
+		Reason: fmt.Errorf("%w: %w", holdfast.ErrLost, watchdog.ErrGone)})
+	ctx = o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name, Once: true})
+	o.Refused(ctx, holdfast.RefusalEvent{Kind: kind, Name: name, Err: holdfast.ErrNotAcquired})
+	o.Sent(holdfast.ScriptEvent{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
+	o.Subscribed(holdfast.SubscriptionEvent{Server: "s"})
+	o.Dropped(2)
+}
+
+// register returns a registry that checks what it collects.
+func register(t *testing.T, m *holdfastprom.Metrics) *prometheus.Registry {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	require.NoError(t, r.Register(m))
+	return r
+}
+
+// scrape gets the metrics as Prometheus does.
+func scrape(t *testing.T, r *prometheus.Registry) string {
+	t.Helper()
+	server := httptest.NewServer(promhttp.HandlerFor(r, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	defer server.Close()
+	request, err := http.NewRequest(http.MethodGet, server.URL, nil)
+	require.NoError(t, err)
+	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	client := server.Client()
+	defer client.CloseIdleConnections()
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, response.StatusCode, string(text))
+	return string(text)
+}
+
+// requireLines: each of them is a line of the text.
+func requireLines(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		require.Contains(t, "\n"+text, "\n"+line+"\n")
+	}
+}
+
+func TestLint(t *testing.T) {
+	m := holdfastprom.New(&holdfastprom.Options{Class: func(string) string { return "c" }})
+	play(m.Observer(), "rlock", "a")
+	problems, err := testutil.GatherAndLint(register(t, m))
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+// An alert needs a sample from before the first loss.
+func TestCountersBeginAtZero(t *testing.T) {
+	text := scrape(t, register(t, holdfastprom.New(nil)))
+	for _, kind := range []string{"rlock", "fairlock", "rwlock", "semaphore", "redlock", "election"} {
+		requireLines(t, text,
+			`holdfast_lock_acquisitions_total{class="",kind="`+kind+`",outcome="asked"} 0.0`,
+			`holdfast_lock_acquisitions_total{class="",kind="`+kind+`",outcome="error"} 0.0`,
+			`holdfast_lock_losses_total{class="",kind="`+kind+`",reason="silent"} 0.0`,
+			`holdfast_lock_losses_total{class="",kind="`+kind+`",reason="gone"} 0.0`,
+			`holdfast_lock_renewals_total{class="",kind="`+kind+`",outcome="late"} 0.0`,
+			`holdfast_lock_uncertain_total{class="",kind="`+kind+`",operation="release"} 0.0`,
+			`holdfast_lock_held{class="",kind="`+kind+`"} 0.0`)
+	}
+	requireLines(t, text, `holdfast_script_errors_total{reason="unanswered"} 0.0`, `holdfast_script_repeats_total 0.0`,
+		`holdfast_subscription_losses_total 0.0`, `holdfast_subscription_down 0.0`, `holdfast_events_dropped_total 0.0`)
+	require.NotContains(t, text, "_bucket", "no histogram before it is used")
+
+	text = scrape(t, register(t, holdfastprom.New(&holdfastprom.Options{Kinds: []string{"rlock"}})))
+	require.Contains(t, text, `kind="rlock"`)
+	require.NotContains(t, text, `kind="fairlock"`)
+}
+
+func TestWhatIsScraped(t *testing.T) {
+	m := holdfastprom.New(nil)
+	play(m.Observer(), "rlock", "a")
+	text := scrape(t, register(t, m))
+	requireLines(t, text,
+		`holdfast_lock_acquisitions_total{class="",kind="rlock",outcome="handed_on"} 1.0`,
+		`holdfast_lock_acquisitions_total{class="",kind="rlock",outcome="refused"} 1.0`,
+		`holdfast_lock_contended_total{class="",kind="rlock"} 2.0`,
+		`holdfast_lock_wait_duration_seconds_bucket{class="",granted="true",kind="rlock",le="1.0"} 0`,
+		`holdfast_lock_wait_duration_seconds_bucket{class="",granted="true",kind="rlock",le="3.0"} 1`,
+		`holdfast_lock_wait_duration_seconds_count{class="",granted="false",kind="rlock"} 1`,
+		`holdfast_lock_hold_duration_seconds_sum{class="",kind="rlock"} 60.0`,
+		`holdfast_lock_losses_total{class="",kind="rlock",reason="gone"} 1.0`,
+		`holdfast_lock_renewals_total{class="",kind="rlock",outcome="late"} 1.0`,
+		`holdfast_lock_renewal_slack_ratio_count{class="",kind="rlock"} 1`,
+		`holdfast_script_duration_seconds_count{script="acquire"} 1`,
+		`holdfast_script_errors_total{reason="unanswered"} 1.0`,
+		`holdfast_script_repeats_total 1.0`,
+		`holdfast_subscription_losses_total 1.0`,
+		`holdfast_subscription_down 1.0`,
+		`holdfast_events_dropped_total 2.0`,
+		`holdfast_lock_held{class="",kind="rlock"} 0.0`,
+		`holdfast_lock_waiting{class="",kind="rlock"} 0.0`)
+}
+
+// Histograms are native as well as classic.
+func TestNativeHistograms(t *testing.T) {
+	m := holdfastprom.New(nil)
+	play(m.Observer(), "rlock", "a")
+	families, err := register(t, m).Gather()
+	require.NoError(t, err)
+	histograms := 0
+	for _, f := range families {
+		for _, metric := range f.GetMetric() {
+			if h := metric.GetHistogram(); h != nil {
+				histograms++
+				require.NotNil(t, h.Schema, f.GetName())
+				require.Greater(t, len(h.GetBucket()), 8, f.GetName())
+			}
+		}
+	}
+	require.Equal(t, 5, histograms)
+}
+
+// A thousand classes do not make a thousand series.
+func TestSeriesAreBounded(t *testing.T) {
+	m := holdfastprom.New(&holdfastprom.Options{MaxClasses: 5, Kinds: []string{"rlock"},
+		Class: func(name string) string { return strings.TrimPrefix(name, "lock ") }})
+	for i := range 1000 {
+		play(m.Observer(), "rlock", fmt.Sprint("lock ", i))
+	}
+	r := register(t, m)
+	n, err := testutil.GatherAndCount(r, "holdfast_lock_held")
+	require.NoError(t, err)
+	require.Equal(t, 6, n, "five and the others")
+	requireLines(t, scrape(t, r),
+		`holdfast_lock_losses_total{class="4",kind="rlock",reason="gone"} 1.0`,
+		`holdfast_lock_losses_total{class="other",kind="rlock",reason="gone"} 995.0`)
+}
+
+func TestExemplars(t *testing.T) {
+	type key struct{}
+	m := holdfastprom.New(&holdfastprom.Options{Exemplar: func(ctx context.Context) prometheus.Labels {
+		if id, ok := ctx.Value(key{}).(string); ok {
+			return prometheus.Labels{"trace_id": id}
+		}
+		return nil
+	}})
+	o := m.Observer()
+	ctx := o.Waiting(context.WithValue(context.Background(), key{}, "t1"), holdfast.WaitEvent{Kind: "rlock", Name: "a"})
+	o.Granted(ctx, holdfast.GrantEvent{Kind: "rlock", Name: "a", How: holdfast.Asked, Waited: time.Second})
+	o.Ended(ctx, holdfast.EndEvent{Kind: "rlock", Name: "a", Reason: holdfast.ErrReleased, Held: time.Second})
+	play(o, "rlock", "without")
+	text := scrape(t, register(t, m))
+	require.Contains(t, text, `holdfast_lock_wait_duration_seconds_bucket{class="",granted="true",kind="rlock",le="1.0"} 1 # {trace_id="t1"} 1.0`)
+	require.Contains(t, text, `holdfast_lock_hold_duration_seconds_bucket{class="",kind="rlock",le="1.0"} 1 # {trace_id="t1"} 1.0`)
+}

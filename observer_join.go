@@ -1,0 +1,83 @@
+package holdfast
+
+import "context"
+
+// JoinObservers makes one Observer of several, which hear of everything in the order in which they
+// are given: metrics beside traces beside one's own. nil ones are left out.
+//
+// The context that Waiting of one returns goes to the next, so that Granted, Refused and Ended of each
+// are given what its own Waiting put there. If a function of one panics, the others are called all the
+// same, and the panic goes on afterwards. A panic of Waiting does not go on: the context would be
+// lost that the others count on.
+func JoinObservers(observers ...*Observer) *Observer {
+	all := &Observer{}
+	for _, o := range observers {
+		if o == nil {
+			continue
+		}
+		all = &Observer{
+			Waiting:    waitingOfBoth(all.Waiting, o.Waiting),
+			Granted:    afterContext(all.Granted, o.Granted),
+			Refused:    afterContext(all.Refused, o.Refused),
+			Ended:      afterContext(all.Ended, o.Ended),
+			Renewed:    after(all.Renewed, o.Renewed),
+			Sent:       after(all.Sent, o.Sent),
+			Subscribed: after(all.Subscribed, o.Subscribed),
+			Dropped:    after(all.Dropped, o.Dropped),
+		}
+	}
+	return all
+}
+
+// after calls both, also if the first panics. It is nil if both are, so that what nobody hears costs
+// nothing.
+func after[E any](first, second func(E)) func(E) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(e E) {
+		defer second(e)
+		first(e)
+	}
+}
+
+func afterContext[E any](first, second func(context.Context, E)) func(context.Context, E) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(ctx context.Context, e E) {
+		defer second(ctx, e)
+		first(ctx, e)
+	}
+}
+
+// waiting is the type of [Observer.Waiting].
+type waiting = func(context.Context, WaitEvent) context.Context
+
+func waitingOfBoth(first, second waiting) waiting {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(ctx context.Context, w WaitEvent) context.Context {
+		return begun(begun(ctx, w, first), w, second)
+	}
+}
+
+// begun is what Waiting returns, or ctx if it returns none.
+func begun(ctx context.Context, w WaitEvent, f waiting) (out context.Context) {
+	out = ctx
+	defer func() { _ = recover() }()
+	if derived := f(ctx, w); derived != nil {
+		out = derived
+	}
+	return out
+}
