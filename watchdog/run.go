@@ -208,8 +208,7 @@ func (w *Watchdog) judge(lane any, batch []Renewal, sent time.Time) (gone []Owne
 		if w.cfg.Judged != nil {
 			judged, left = append(judged, r), append(left, max(l.deadline-now, 0))
 		}
-		switch {
-		case l.deadline <= now:
+		if l.deadline <= now {
 			continue // lost before the answer came; Lost is about to be called
 		}
 		switch r.Verdict {

@@ -87,7 +87,7 @@ func (h *Hold) Context() context.Context {
 
 // end ends the hold for a reason, and returns the earlier reason if it had ended before.
 func (h *Hold) end(reason error) (earlier error) {
-	earlier, s := h.endUntold(reason)
+	s, earlier := h.endUntold(reason)
 	if s != nil {
 		s.endLater(reason)
 	}
@@ -95,7 +95,7 @@ func (h *Hold) end(reason error) (earlier error) {
 }
 
 // endUntold is end for a caller that tells the story, if there is one.
-func (h *Hold) endUntold(reason error) (earlier error, s *story) {
+func (h *Hold) endUntold(reason error) (s *story, earlier error) {
 	h.mu.Lock()
 	earlier, cancel := h.ended, h.cancel
 	if earlier == nil {
@@ -108,7 +108,7 @@ func (h *Hold) endUntold(reason error) (earlier error, s *story) {
 		// yet, and our caller has to see it ended.
 		cancel(cmp.Or(earlier, reason))
 	}
-	return earlier, s
+	return s, earlier
 }
 
 // watch has the end of the hold told, nil: it is not, from now on: Granted has returned. If the hold has

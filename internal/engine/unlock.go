@@ -20,7 +20,7 @@ var errStays = errors.New("the lock stays taken until its lease ends")
 // waits for that release. Close does not release such a lock itself, and the go-redis client may be
 // closed right after Close.
 func (g *grant) unlock(ctx context.Context, h *Hold) (err error) {
-	earlier, s := h.endUntold(errs.ErrReleased)
+	s, earlier := h.endUntold(errs.ErrReleased)
 	switch {
 	case earlier != nil:
 		return earlier

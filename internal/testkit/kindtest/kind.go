@@ -36,6 +36,8 @@ type Kind struct {
 	Waiters func(t *testing.T, name string) int
 	// Lose gives a lock to a stranger, behind its holder's back. The stranger never gives it up.
 	Lose func(t *testing.T, name string)
+	// Memory says that there is no Redis: the kind has no scripts.
+	Memory bool
 	// Sent is how many commands of locks the servers have run.
 	Sent func(t *testing.T) int64
 }

@@ -24,8 +24,9 @@ const flawEnv = "HOLDFAST_MEMORY_FLAW"
 func TestKind(t *testing.T) {
 	srv := &memory.Server{Flaw: memory.Flaw(os.Getenv(flawEnv))}
 	kindtest.Run(t, kindtest.Kind{
-		Name:  "memory",
-		Lease: 900 * time.Millisecond,
+		Name:   "memory",
+		Lease:  900 * time.Millisecond,
+		Memory: true,
 		Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
 			c, err := memory.NewClient(opts)
 			require.NoError(t, err)
