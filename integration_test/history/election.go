@@ -99,6 +99,26 @@ func (c *Config) missed(t tenure, seen observer) bool {
 	return from < to && c.rests(seen.op.Client, from, to) > int64(c.Bound)
 }
 
+// lateNews are the operations, where a term that a pause outlasted ends with the beginning of that. Nobody
+// but Run knows until when it was trusted, and its end is noted when the process goes on.
+func lateNews(ops []Op, pauses map[int][]Window) []Op {
+	ops = slices.Clone(ops)
+	for i, o := range ops {
+		if o.Kind != End && o.Kind != Unlock || o.Result != Lost || o.Deadline != 0 {
+			continue
+		}
+		for _, p := range pauses[o.Client] {
+			if p.From <= o.Call && o.Call <= after(p.To, late) {
+				ops[i].Deadline = max(p.From, 1)
+			}
+		}
+	}
+	return ops
+}
+
+// late is how long a process may take to note what happened in a pause, on a busy machine.
+const late = time.Second
+
 // Leaders finds processes that took themselves for the leader and did not lead, and answers to the
 // question who leads that were not so at any moment of it. What a process said just before it was paused is
 // not used: the end of its trust, noted later, was moved back by that.

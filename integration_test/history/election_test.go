@@ -107,6 +107,20 @@ func TestPausedLeader(t *testing.T) {
 	require.Empty(t, Leaders(s.ops, Config{Pauses: map[int][]Window{0: {{4, 10}}}}))
 }
 
+// TestLateTerms: the end of a term is noted when its process goes on after a pause.
+func TestLateTerms(t *testing.T) {
+	s := new(poll).lead("a", 1).
+		op(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "b", Token: 2, Value: "of b", Call: 5, Return: 110}).
+		op(Op{Client: 1, Actor: 1, Kind: Unlock, Owner: "b", Token: 2, Last: true, Call: 111, Return: 112}).
+		op(Op{Kind: End, Owner: "a", Token: 1, Result: Lost, Call: 200, Return: 201})
+	pauses := func(from, to int64) map[int][]Window { return map[int][]Window{0: {{from, to}}} }
+	require.Empty(t, Exclusion(lateNews(s.ops, pauses(90, 199))))
+	require.Len(t, Exclusion(lateNews(s.ops, pauses(111, 199))), 1, "it was paused later")
+	require.Len(t, Exclusion(lateNews(s.ops, nil)), 1)
+	s.ops[len(s.ops)-1].Deadline = 150
+	require.Len(t, Exclusion(lateNews(s.ops, pauses(90, 199))), 1, "until when it was trusted is known")
+}
+
 // TestFamilies: locks of several kinds are in one history, each checked as what it is.
 func TestFamilies(t *testing.T) {
 	s := new(rw).read("a", 1).read("b", 1)

@@ -27,6 +27,9 @@ func checkFamilies(ops []Op, c Config) (found []Violation) {
 		if !slices.ContainsFunc(own, func(o Op) bool { return o.Of == f.of }) {
 			continue
 		}
+		if f.of == Elections {
+			own = lateNews(own, c.Pauses)
+		}
 		for _, check := range f.checks {
 			found = append(found, check(own, c)...)
 		}

@@ -278,6 +278,10 @@ func TestGivenUp(t *testing.T) {
 	require.Len(t, GivenUp([]Op{failed}, 50, nil), 1)
 	require.Empty(t, GivenUp([]Op{failed}, 10, nil), "it took its time")
 	require.Empty(t, GivenUp([]Op{failed}, 50, []Window{{15, 16}}), "it was refused")
+	listens := failed
+	listens.Error = "semaphore: cannot listen for the grant: OOM"
+	require.Empty(t, GivenUp([]Op{listens}, 50, []Window{{failed.Call - 20, failed.Call - 10}}), "with one that was sent before it")
+	require.Len(t, GivenUp([]Op{failed}, 50, []Window{{failed.Call - 20, failed.Call - 10}}), 1)
 	failed.Return = Forever
 	require.Empty(t, GivenUp([]Op{failed}, 50, nil), "its process was killed")
 }
