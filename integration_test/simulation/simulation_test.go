@@ -21,8 +21,8 @@ const (
 )
 
 // hours is how long a run of all tests simulates. With the race detector, on two cores that run other
-// tests too, it takes some five minutes.
-const hours = 150
+// tests too, it takes some four minutes.
+const hours = 100
 
 // begun is when the tests of this package were.
 var begun = time.Now()
