@@ -50,7 +50,7 @@ type Observer struct {
 	// Sent is called when a script has been answered, or will not be.
 	Sent func(s ScriptEvent)
 	// Subscribed is called when the connection that wakes waiters has been lost, and when there is one
-	// to the same address again.
+	// to the same address again, or nobody needs one there any more.
 	Subscribed func(s SubscriptionEvent)
 	// Dropped is called with how many events the client's goroutine had no room for, since it last was.
 	Dropped func(events int)
@@ -142,6 +142,6 @@ type ScriptEvent struct {
 // SubscriptionEvent is the loss or the return of a connection that wakes waiters.
 type SubscriptionEvent struct {
 	Server string // its address, as go-redis has it
-	Up     bool   // it is back
+	Up     bool   // it is back, or not needed any more
 	Err    error  // why it was lost
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// changed tells that the link's connection was lost, or is up, if that is news.
+// changed tells that the link's connection was lost, or is up or not needed any more, if that is news.
 func (l *link) changed(up bool, err error) {
 	h := l.hub
 	if h.opts.Changed == nil {

@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/pubsub"
 )
@@ -26,15 +28,38 @@ func TestChanged(t *testing.T) {
 	for range 2 {
 		require.NoError(t, rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
 		for _, up := range []bool{false, true} {
-			select {
-			case c := <-changes:
-				require.Equal(t, rdb.Options().Addr, c.Server)
-				require.Equal(t, up, c.Up)
-				require.Equal(t, up, c.Err == nil)
-			case <-time.After(20 * time.Second):
-				require.Fail(t, "nobody is told")
-			}
+			c := told(t, changes)
+			require.Equal(t, rdb.Options().Addr, c.Server)
+			require.Equal(t, up, c.Up)
+			require.Equal(t, up, c.Err == nil)
 		}
 		<-sub.Wake()
 	}
+}
+
+func told(t *testing.T, changes <-chan pubsub.Connection) pubsub.Connection {
+	t.Helper()
+	select {
+	case c := <-changes:
+		return c
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "nobody is told")
+		return pubsub.Connection{}
+	}
+}
+
+// TestChangedUnneeded: a connection that was lost, and that nobody needs any more, is not lost for ever.
+func TestChangedUnneeded(t *testing.T) {
+	proxy := faultproxy.New(t, redistest.Start(t).Addr())
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
+	defer rdb.Close()
+	changes := make(chan pubsub.Connection, 100)
+	h := pubsub.New(rdb, pubsub.Options{Linger: time.Millisecond, Changed: func(c pubsub.Connection) { changes <- c }})
+	defer func() { require.NoError(t, h.Close(context.Background())) }()
+	sub := h.Subscribe("a")
+	<-sub.Wake()
+	proxy.Stop()
+	require.False(t, told(t, changes).Up)
+	sub.Close()
+	require.True(t, told(t, changes).Up)
 }

@@ -27,8 +27,9 @@ type Options struct {
 	// of them are then on one connection, to any of the servers.
 	Classic bool
 	// Changed is called when a connection has been lost that was up, or could not be made for a start,
-	// and when there is one to the same address again. Further failures in between are not told. One
-	// that nobody needs any more is not made again, and one that is closed is not lost. Changed is called
+	// and when there is one to the same address again, or nobody needs one any more: its waiters have gone,
+	// or wait at another server. Further failures in between are not told, nor is the end of one that was
+	// not lost. Changed is called
 	// without a mutex by a goroutine that keeps a connection, and must not block. Default: nobody wants to
 	// know.
 	Changed func(Connection)
@@ -37,7 +38,7 @@ type Options struct {
 // Connection is what has become of the connection to a server.
 type Connection struct {
 	Server string // its address, as the options of go-redis have it
-	Up     bool   // there is one again
+	Up     bool   // there is one again, or none is needed
 	Err    error  // why it was lost; nil if it is up
 }
 

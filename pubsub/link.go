@@ -83,6 +83,7 @@ func (l *link) idlingLocked() {
 // a time.
 func (l *link) keep() {
 	attempts := 0
+	defer l.changed(true, nil) // nobody needs one any more, or it is elsewhere
 	for {
 		c := l.dial()
 		err := l.serve(c)

@@ -46,8 +46,8 @@ type named struct {
 }
 
 // threeHolds takes a plain lease that ends soon, one that ends a little later and a renewed one,
-// and returns the latter two when the loss of the first is being logged.
-func threeHolds(t *testing.T, c *holdfast.Client, log *blocking) (plain, renewed named) {
+// and returns the latter two when whoever is told of the loss of the first blocks.
+func threeHolds(t *testing.T, c *holdfast.Client, blocked <-chan struct{}) (plain, renewed named) {
 	t.Helper()
 	lock := func(opts ...holdfast.Option) named {
 		m := rlock.New(c, uniqueName(t), opts...)
@@ -59,7 +59,7 @@ func threeHolds(t *testing.T, c *holdfast.Client, log *blocking) (plain, renewed
 	first := lock(holdfast.NoRenewal(), holdfast.Lease(300*time.Millisecond))
 	plain = lock(holdfast.NoRenewal(), holdfast.Lease(2*time.Second))
 	require.ErrorIs(t, awaitEnd(t, first.Hold), holdfast.ErrLost)
-	<-log.blocked
+	<-blocked
 	return plain, renewed
 }
 
@@ -69,7 +69,7 @@ func TestBlockedLogger(t *testing.T) {
 	log := newBlocking(t)
 	defer close(log.released)
 	c, _ := shared(t, &holdfast.Options{Logger: slog.New(log)})
-	plain, renewed := threeHolds(t, c, log)
+	plain, renewed := threeHolds(t, c, log.blocked)
 	end := renewed.Deadline().Add(2 * time.Second)
 	require.ErrorIs(t, awaitEnd(t, plain.Hold), holdfast.ErrLost)
 	eventually(t, "renewed", func() bool { return renewed.Deadline().After(end) })
@@ -83,21 +83,27 @@ func TestBlockedLoggerControl(t *testing.T) {
 	restore := defence.Aside.Without(t)
 	log := newBlocking(t)
 	c, _ := shared(t, &holdfast.Options{Logger: slog.New(log)})
-	plain, renewed := threeHolds(t, c, log)
-	other, _ := shared(t, nil)
-	for _, h := range []named{plain, renewed} {
-		_, err := rlock.New(other, h.name).Lock(t.Context())
-		require.NoError(t, err)
-		select {
-		case <-h.Context().Done():
-			t.Error("told, although the log blocks")
-		default:
-		}
-	}
+	plain, renewed := threeHolds(t, c, log.blocked)
+	othersGet(t, plain, renewed)
 	restore()
 	close(log.released)
 	require.ErrorIs(t, awaitEnd(t, plain.Hold), holdfast.ErrLost)
 	require.ErrorIs(t, awaitEnd(t, renewed.Hold), holdfast.ErrLost)
+}
+
+// othersGet has others get the locks, of which the holders must not have been told.
+func othersGet(t *testing.T, holds ...named) {
+	t.Helper()
+	other, _ := shared(t, nil)
+	for _, h := range holds {
+		_, err := rlock.New(other, h.name).Lock(t.Context())
+		require.NoError(t, err)
+		select {
+		case <-h.Context().Done():
+			t.Error("told, although who is told blocks")
+		default:
+		}
+	}
 }
 
 // TestCloseWithBlockedLogger: Close waits for a log that blocks until its context ends, and not
@@ -106,7 +112,7 @@ func TestCloseWithBlockedLogger(t *testing.T) {
 	log := newBlocking(t)
 	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Logger: slog.New(log)})
 	require.NoError(t, err)
-	_, renewed := threeHolds(t, c, log)
+	_, renewed := threeHolds(t, c, log.blocked)
 	ctx, cancel := context.WithCancel(t.Context())
 	closed := make(chan error)
 	go func() { closed <- c.Close(ctx) }()

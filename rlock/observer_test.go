@@ -42,30 +42,13 @@ func (s *deaf) observer() *holdfast.Observer {
 	}
 }
 
-// observedHolds is threeHolds with an observer that blocks.
-func observedHolds(t *testing.T, c *holdfast.Client, s *deaf) (plain, renewed named) {
-	t.Helper()
-	lock := func(opts ...holdfast.Option) named {
-		m := rlock.New(c, uniqueName(t), opts...)
-		h, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		return named{h, m.Name()}
-	}
-	renewed = lock(holdfast.Lease(time.Second))
-	first := lock(holdfast.NoRenewal(), holdfast.Lease(300*time.Millisecond))
-	plain = lock(holdfast.NoRenewal(), holdfast.Lease(2*time.Second))
-	require.ErrorIs(t, awaitEnd(t, first.Hold), holdfast.ErrLost)
-	<-s.blocked
-	return plain, renewed
-}
-
 // TestBlockedObserver: the end of a hold is told to a function that blocks. The other holds are told of
 // theirs, and renewed, all the same.
 func TestBlockedObserver(t *testing.T) {
 	s := newDeaf()
 	defer close(s.released)
 	c, _ := shared(t, &holdfast.Options{Observer: s.observer()})
-	plain, renewed := observedHolds(t, c, s)
+	plain, renewed := threeHolds(t, c, s.blocked)
 	end := renewed.Deadline().Add(2 * time.Second)
 	require.ErrorIs(t, awaitEnd(t, plain.Hold), holdfast.ErrLost)
 	eventually(t, "renewed", func() bool { return renewed.Deadline().After(end) })
@@ -78,17 +61,8 @@ func TestBlockedObserverControl(t *testing.T) {
 	restore := defence.ToldAside.Without(t)
 	s := newDeaf()
 	c, _ := shared(t, &holdfast.Options{Observer: s.observer()})
-	plain, renewed := observedHolds(t, c, s)
-	other, _ := shared(t, nil)
-	for _, h := range []named{plain, renewed} {
-		_, err := rlock.New(other, h.name).Lock(t.Context())
-		require.NoError(t, err)
-		select {
-		case <-h.Context().Done():
-			t.Error("told, although the observer blocks")
-		default:
-		}
-	}
+	plain, renewed := threeHolds(t, c, s.blocked)
+	othersGet(t, plain, renewed)
 	restore()
 	close(s.released)
 	require.ErrorIs(t, awaitEnd(t, plain.Hold), holdfast.ErrLost)
@@ -101,7 +75,7 @@ func TestCloseWithBlockedObserver(t *testing.T) {
 	s := newDeaf()
 	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Observer: s.observer()})
 	require.NoError(t, err)
-	_, renewed := observedHolds(t, c, s)
+	_, renewed := threeHolds(t, c, s.blocked)
 	other, _ := shared(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	closed := make(chan error)
