@@ -27,21 +27,20 @@ const (
 )
 
 // TestShares: four clients of each side, with four threads or goroutines each, compete for one name, and
-// nobody has less than a third of a fair share of a fair lock, or a quarter of a plain one. What counts are grants in the order of their tokens, from
+// nobody has less than a third of a fair share. What counts are grants in the order of their tokens, from
 // when each of Redisson's clients has had one: neither how fast the machine is nor how long Java takes to
 // start.
 //
 // Of a fair lock they have equal shares, so one window of grants is enough. Of a plain one whoever asks
-// faster has more, and which side that is the machine decides. On a busy one the least of our clients, in
-// a process with the race detector, had 0.36 to 0.69 of a fair share in windows of 1200; on a quiet one,
-// where Redisson's ask faster, 0.29 to 0.32 in each of six; and a fifth now and then: more grants do not
-// help where a whole process is kept from running. So there is to be one window among six in which
-// nobody has less than a quarter. And in all of them together none of Redisson's has less than a third,
-// which is what ours have the defence Guests for.
+// faster has more, and which side that is the machine decides. The least of our clients, in a process with
+// the race detector, had 0.52 to 0.85 of a fair share in windows of 1200 on a busy machine; but more grants
+// do not help where a whole process is kept from running. So there is to be one window among six in which
+// nobody has less than a third. And in all of them together none of Redisson's has less, which is what
+// ours have the defence Guests for.
 func TestShares(t *testing.T) {
 	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {
 		f := newContest(t, top)
-		for _, r := range []race{{kinds[1], 4, 1200, 6, true}, {kinds[2], 3, 240, 1, true}} { // one after the other, or they would be rivals, too
+		for _, r := range []race{{kinds[1], 3, 1200, 6, true}, {kinds[2], 3, 240, 1, true}} { // one after the other, or they would be rivals, too
 			t.Run(r.theirs, func(t *testing.T) {
 				seen := f.compete(t, r, "shares:"+r.theirs)
 				last := seen[len(seen)-1]
@@ -55,7 +54,7 @@ func TestShares(t *testing.T) {
 }
 
 // TestSharesControl: without the defence Redisson's clients get next to nothing of a plain lock that ours
-// hold for no time, which is where a turn has most grants; with it a fair share, or more. A fair lock
+// hold for no time, which is where a turn has most grants; with it a fair share, nearly. A fair lock
 // has no need of it: its queue decides.
 func TestSharesControl(t *testing.T) {
 	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {

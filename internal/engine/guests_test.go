@@ -29,3 +29,25 @@ func TestGuestsAreMany(t *testing.T) {
 	s.note(key(0), "3c4cbb6c-1b2f-4a6c-9e3b-6e6f3c1e2a11:h17")
 	require.False(t, s.near(key(0), time.Now()), "one of ours is no guest")
 }
+
+// TestGuestTurn: beside a client of Redisson's a turn is two grants, however long they take. Among
+// clients of this library it is a time.
+func TestGuestTurn(t *testing.T) {
+	b := &Lock{Client: new(Client), Key: queue.Key{Kind: "rlock", Name: "a"}}
+	turn := func() *Tenure {
+		one := &Tenure{base: b}
+		one.begin(nil, 1, 100)
+		return one
+	}
+	alone := turn()
+	alone.used = 50
+	require.True(t, alone.fresh())
+	alone.look = time.Now()
+	require.False(t, alone.fresh(), "its time is over")
+
+	b.Client.guests.note(b.Key, "3c4cbb6c-1b2f-4a6c-9e3b-6e6f3c1e2a11:17")
+	beside := turn()
+	require.True(t, beside.fresh(), "one grant")
+	beside.used++
+	require.False(t, beside.fresh(), "two")
+}

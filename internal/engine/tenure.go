@@ -36,7 +36,8 @@ type Tenure struct {
 	first  uint64 // of the tokens that were reserved
 	last   uint64
 	turn   time.Time // when the server granted or kept the lock
-	look   time.Time // when to look for others who want the lock
+	look   time.Time // when to look for others who want the lock, if that many holders have had it:
+	free   uint32
 	wanted bool      // somebody of another client was refused since then, and called
 	keeper keeper    // of the lock while nobody holds it; nil: it is not kept
 	used   uint32    // how many of the tokens holders have had
@@ -91,8 +92,9 @@ func (t *Tenure) begin(h holder, token, last uint64) {
 func (t *Tenure) reserveLocked(first, last uint64) {
 	t.first, t.last, t.used = first, max(first, last), 0
 	t.turn = time.Now()
-	if t.look = t.turn; !t.base.Client.guests.near(t.base.Key, t.turn) {
-		t.look = t.turn.Add(handOffFor)
+	t.look, t.free = t.turn, guestTurn
+	if !t.base.Client.guests.near(t.base.Key, t.turn) {
+		t.look, t.free = t.turn.Add(handOffFor), 0
 	}
 }
 
@@ -103,8 +105,11 @@ func (t *Tenure) nextLocked() uint64 { return t.first + uint64(t.used) }
 func (t *Tenure) fresh() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.nextLocked() <= t.last && time.Now().Before(t.look)
+	return t.nextLocked() <= t.last && t.turnLocked()
 }
+
+// turnLocked reports whether this client's turn goes on.
+func (t *Tenure) turnLocked() bool { return t.used < t.free || time.Now().Before(t.look) }
 
 // Standing is what the server is to know of the holder, and for how long the lock is to stand from
 // now on: one that is to stay taken for all that is left of that, as at the grant, for nothing
