@@ -66,7 +66,7 @@ func TestSharesControl(t *testing.T) {
 		without := f.compete(t, r, "shares without")
 		require.False(t, without[len(without)-1].fair(r.part), "%v", without)
 		require.Less(t, 3*clients*slices.Min(redissons(without)), len(without)*r.window, "without it: %v", without)
-		t.Logf("proof: redisson: without turns of one grant the shares are %v", without)
+		t.Logf("proof: redisson: without such turns the shares are %v", without)
 	})
 }
 

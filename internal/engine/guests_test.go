@@ -33,7 +33,7 @@ func TestGuestsAreMany(t *testing.T) {
 // TestGuestTurn: beside a client of Redisson's a turn is two grants, however long they take. Among
 // clients of this library it is a time.
 func TestGuestTurn(t *testing.T) {
-	b := &Lock{Client: new(Client), Key: queue.Key{Kind: "rlock", Name: "a"}}
+	b := &Lock{Asker: Asker{Client: new(Client)}, Key: queue.Key{Kind: "rlock", Name: "a"}}
 	turn := func() *Tenure {
 		one := &Tenure{base: b}
 		one.begin(nil, 1, 100)

@@ -36,8 +36,8 @@ type Tenure struct {
 	first  uint64 // of the tokens that were reserved
 	last   uint64
 	turn   time.Time // when the server granted or kept the lock
-	look   time.Time // when to look for others who want the lock, if that many holders have had it:
-	free   uint32
+	look   time.Time // when to look for others who want the lock,
+	free   uint32    // and after how many holders at the earliest
 	wanted bool      // somebody of another client was refused since then, and called
 	keeper keeper    // of the lock while nobody holds it; nil: it is not kept
 	used   uint32    // how many of the tokens holders have had
