@@ -59,27 +59,26 @@ func (b *Lock) lockObserved(r *request) (h *Hold, err error) {
 	o, kind, name := b.Client.observer, b.Key.Kind, b.Key.Name
 	r.heard = true
 	ctx := o.waiting(r.ctx, WaitEvent{kind, name, r.once})
-	start := time.Now()
+	asked := sinceStart()
 	err = errHook
 	defer func() {
 		if err != nil {
-			o.refused(ctx, RefusalEvent{kind, name, time.Since(start), err})
+			o.refused(ctx, RefusalEvent{kind, name, sinceStart() - asked, err})
 		}
 	}()
 	if h, err = b.lock(r, nil); err == nil {
-		b.granted(ctx, r, h, start)
+		b.granted(ctx, r, h, asked)
 	}
 	return h, err
 }
 
 // granted tells of a grant. If the user's function ends the goroutine, nobody gets the hold: then it is
 // given back.
-func (b *Lock) granted(ctx context.Context, r *request, h *Hold, start time.Time) {
-	o, now := b.Client.observer, time.Now()
-	of := EndEvent{Kind: b.Key.Kind, Name: b.Key.Name, Owner: h.Owner(), Token: h.Token(), Count: h.Count()}
+func (b *Lock) granted(ctx context.Context, r *request, h *Hold, asked time.Duration) {
+	o, now, owner := b.Client.observer, sinceStart(), h.Owner()
 	var s *story
 	if o.Ended != nil {
-		s = &story{to: o, ctx: ctx, of: of, since: now}
+		s = &story{b, ctx, owner, h.Token(), h.Count(), now}
 	}
 	returned := false
 	defer func() {
@@ -88,7 +87,7 @@ func (b *Lock) granted(ctx context.Context, r *request, h *Hold, start time.Time
 			_ = h.GiveBack(context.Background())
 		}
 	}()
-	o.granted(ctx, GrantEvent{of.Kind, of.Name, of.Owner, of.Token, of.Count, r.how, now.Sub(start), r.contended})
+	o.granted(ctx, GrantEvent{b.Key.Kind, b.Key.Name, owner, h.Token(), h.Count(), r.how, now - asked, r.contended})
 	returned = true
 }
 
