@@ -5,10 +5,12 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
@@ -24,16 +26,13 @@ func isReply(err error) bool {
 // mayBeLock reports whether fields are those of a lock: owners, of which a read-write lock has any
 // number.
 func mayBeLock(fields []string) bool {
-	for _, field := range fields {
-		owner := field
-		if at := len(field) - len(writes); at > 0 && field[at:] == writes {
-			owner = field[:at]
-		}
-		if field != "mode" && !remote.IsOwner(owner) {
-			return false
-		}
-	}
-	return len(fields) == 1 || slices.Contains(fields, "mode")
+	return !slices.ContainsFunc(fields, strange) && (len(fields) == 1 || slices.Contains(fields, "mode"))
+}
+
+// strange reports whether no lock has such a field: neither that of an owner, who writes perhaps, nor
+// the mode of a read-write lock.
+func strange(field string) bool {
+	return field != "mode" && !remote.IsOwner(strings.TrimSuffix(field, writes))
 }
 
 // complete adds what stands in other slots, or is known to other nodes: who listens in a cluster, and
@@ -140,7 +139,7 @@ func (i *Inspector) label(ctx context.Context, locks []Lock) error {
 	if len(asked) == 0 {
 		return nil
 	}
-	_, _ = pipe.Exec(ctx) // each command keeps its own error
+	pipeline.Exec(ctx, pipe) // each command keeps its own error
 	said := func(client string) string {
 		if cmd := asked[client]; cmd != nil && cmd.Err() == nil {
 			return cmd.Val()

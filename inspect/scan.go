@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -148,7 +149,7 @@ func likely(ctx context.Context, node *redis.Client, list []string) ([]string, e
 	for n, key := range list {
 		lengths[n] = pipe.HLen(ctx, key)
 	}
-	_, _ = pipe.Exec(ctx) // each command keeps its own error
+	pipeline.Exec(ctx, pipe) // each command keeps its own error
 	pipe = node.Pipeline()
 	fields := make(map[string]*redis.StringSliceCmd)
 	for n, key := range list {
@@ -160,7 +161,7 @@ func likely(ctx context.Context, node *redis.Client, list []string) ([]string, e
 		}
 	}
 	if len(fields) > 0 {
-		_, _ = pipe.Exec(ctx)
+		pipeline.Exec(ctx, pipe)
 	}
 	var some []string
 	for _, key := range list {

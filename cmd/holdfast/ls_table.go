@@ -118,8 +118,8 @@ func (t *table) owner(l *inspect.Lock) string {
 		return "-"
 	}
 	h := l.Holders[0]
-	text := h.Owner
-	if id, number, ok := strings.Cut(h.Owner, ":"); ok && !t.wide && len(id) == 36 {
+	text := visible(h.Owner)
+	if id, number, ok := strings.Cut(text, ":"); ok && !t.wide && len(id) == 36 {
 		text = id[:8] + ":" + number
 	}
 	if h.Label != "" {

@@ -1,0 +1,69 @@
+package inspect_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// TestEndLeavesOthersData: a hash of somebody else's that has a mode, as read-write locks do, is none,
+// and no field of it is anybody's hold, however many there are.
+func TestEndLeavesOthersData(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	i := newInspector(t, rdb, &inspect.Options{List: 8})
+	const fill = `redis.call('HSET', KEYS[1], 'mode', 'read', 'path', '/etc', 'size', 77)
+		redis.call('HSET', KEYS[2], 'mode', 'read', 'size', 77)
+		for i = 1, 5000 do redis.call('HSET', KEYS[2], '11111111-2222-4333-8444-555555555555:h' .. i, 1) end return 1`
+	require.NoError(t, rdb.Eval(t.Context(), fill, []string{"few", "many"}).Err())
+	for _, name := range []string{"few", "many"} {
+		_, err := i.End(t.Context(), name, inspect.Grant{Owner: "size"})
+		require.Error(t, err)
+		require.Equal(t, "77", rdb.HGet(t.Context(), name, "size").Val(), name)
+	}
+	require.Equal(t, inspect.Foreign, look(t, i, "few").Kind)
+}
+
+// TestErrorsAreText: what somebody has put into Redis does not reach a terminal by an error.
+func TestErrorsAreText(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	ctx, i := t.Context(), newInspector(t, rdb, nil)
+	const clear = "\x1b[2J"
+	rdb.HSet(ctx, "lock", ours, 1)
+	rdb.PExpire(ctx, "lock", time.Minute)
+	rdb.Set(ctx, keys.For("lock").Token, clear, time.Minute)
+	rdb.HSet(ctx, "rw", "mode", "read", clear+":h1", 1)
+	rdb.PExpire(ctx, "rw", time.Minute)
+	for _, name := range []string{"lock", "rw"} {
+		for _, g := range []inspect.Grant{{Owner: theirs}, {Token: 7}, {Owner: ours, Token: 7}} {
+			_, err := i.End(ctx, name, g)
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "\x1b")
+		}
+	}
+}
+
+// TestRefusedConnection: a server that lets nobody in has answered, and says why. go-redis leaves the
+// commands of a pipeline without an error then.
+func TestRefusedConnection(t *testing.T) {
+	srv := redistest.Start(t)
+	require.NoError(t, srv.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
+	rdb := redis.NewClient(&redis.Options{Addr: srv.Addr(), Password: "wrong"})
+	defer rdb.Close()
+	i := newInspector(t, rdb, nil)
+	_, err := i.Lock(t.Context(), "lock")
+	require.ErrorContains(t, err, "WRONGPASS")
+	for _, err := range i.Locks(t.Context(), inspect.Query{Redisson: true}) {
+		require.ErrorContains(t, err, "WRONGPASS")
+	}
+	_, err = i.End(t.Context(), "lock", inspect.Grant{Token: 7})
+	require.ErrorContains(t, err, "WRONGPASS")
+	require.False(t, strings.Contains(fmt.Sprint(err), "may have ended"))
+}
