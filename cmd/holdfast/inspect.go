@@ -58,7 +58,10 @@ func newInspect() *cobra.Command {
 // oneName refuses all but one argument, the name.
 func oneName(command string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 || args[0] == "" {
+		if len(args) == 1 && args[0] == "" {
+			return fail(exitUsage, `"holdfast %s" takes the name of a lock, and got an empty one; "holdfast ls" lists names`, command)
+		}
+		if len(args) != 1 {
 			return fail(exitUsage, `"holdfast %s" takes the name of one lock, and got %d; "holdfast ls" lists names`, command, len(args))
 		}
 		return nil

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// TestRefusals: each command that asks says in one line what a server of another sort is, and which
+// password is wrong, with what to do about it.
+func TestRefusals(t *testing.T) {
+	srv, locked := redistest.Start(t), redistest.Start(t)
+	require.NoError(t, locked.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
+	for _, command := range []string{"ls", "inspect n", "unlock --force n --token 7 --yes", "doctor", "watch n"} {
+		for address, want := range map[string]struct {
+			code int
+			says string
+		}{
+			"redis+sentinel://" + srv.Addr() + "/mymaster": {exitNoServer, "are these Sentinels"},
+			"redis+cluster://" + srv.Addr():                {exitHoldfast, "write redis://"},
+			"redis://:wrong@" + locked.Addr():              {exitHoldfast, "put user and password into --redis"},
+		} {
+			t.Run(command+" "+address, func(t *testing.T) {
+				t.Parallel()
+				var stdout, stderr bytes.Buffer
+				code := execute(append(strings.Fields(command), "--redis", address), &stdout, &stderr)
+				require.Equal(t, want.code, code, stderr.String())
+				require.Contains(t, stderr.String(), want.says)
+				require.Equal(t, 1, strings.Count(stderr.String(), "\n"), "one line")
+			})
+		}
+	}
+}
+
+// TestNothingMovesTheCursor: what somebody has put into Redis is spelled out.
+func TestNothingMovesTheCursor(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb, ctx := srv.Client(t), t.Context()
+	rdb.HSet(ctx, "rw\x1b[2J", "mode", "read", "\x1b[2J:h1", 1)
+	rdb.Set(ctx, "redisson_lock_token:{rw\x1b[2J}", "\x1b[2J", time.Minute)
+	for _, args := range [][]string{
+		{"ls"}, {"ls", "--redisson"}, {"ls", "--json"}, {"inspect", "rw\x1b[2J"},
+		{"unlock", "--force", "rw\x1b[2J", "--token", "7", "--yes"},
+	} {
+		_, stdout, stderr := ask(srv, args...)
+		require.NotEmpty(t, stdout+stderr)
+		require.NotContains(t, stdout+stderr, "\x1b", args)
+	}
+}
