@@ -31,6 +31,24 @@ func TestEndLeavesOthersData(t *testing.T) {
 	require.Equal(t, inspect.Foreign, look(t, i, "few").Kind)
 }
 
+// TestUnreadableOnce: a lock that the server refuses to show is told once, whatever it was found by,
+// and nothing is said of it that nobody knows.
+func TestUnreadableOnce(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb, ctx := srv.Client(t), t.Context()
+	rdb.HSet(ctx, "lock", ours, 1)
+	rdb.PExpire(ctx, "lock", time.Minute)
+	rdb.Set(ctx, keys.For("lock").Token, 7, time.Minute)
+	rdb.RPush(ctx, keys.For("lock").Queue, theirs)
+	require.NoError(t, rdb.Do(ctx, "ACL", "SETUSER", "narrow", "on", ">p", "~mine:*", "&*", "+@all").Err())
+	narrow := redis.NewClient(&redis.Options{Addr: srv.Addr(), Username: "narrow", Password: "p"})
+	defer narrow.Close()
+	all := list(t, newInspector(t, narrow, nil), inspect.Query{Redisson: true})
+	require.Equal(t, []string{"lock"}, names(all))
+	require.Equal(t, []inspect.Trouble{inspect.Unreadable}, troubles(all[0]))
+	require.Negative(t, all[0].Remaining)
+}
+
 // TestErrorsAreText: what somebody has put into Redis does not reach a terminal by an error.
 func TestErrorsAreText(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)

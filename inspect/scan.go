@@ -88,6 +88,9 @@ func (w *walk) keys(ctx context.Context) error {
 	return nil
 }
 
+// unreadable is by what a lock is told that a server refuses to show, in the memory of what was told.
+const unreadable keys.Trace = -1
+
 // found is a name, and by what it was found.
 type found struct {
 	name string
@@ -196,7 +199,10 @@ func (w *walk) tell(ctx context.Context, node *redis.Client, names []found) erro
 			if !concernsKey(a.err) {
 				return a.err
 			}
-			a.lock = Lock{Name: list[n], Waiters: -1, Listening: -1, Problems: []Problem{{Unreadable, "the server refuses to show it: " + a.err.Error()}}}
+			if !w.seen.first(list[n], unreadable) { // found by another of its keys, or in the first pass
+				continue
+			}
+			a.lock = Lock{Name: list[n], Remaining: -1, Waiters: -1, Listening: -1, Problems: []Problem{{Unreadable, "the server refuses to show it: " + a.err.Error()}}}
 		}
 		if a.other && names[n].by != keys.NoTrace {
 			others = append(others, keys.Twin(list[n]))

@@ -37,6 +37,17 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestEndingIsOneCommand: what inspect says to end a hold with is one line, with the name as it is.
+func TestEndingIsOneCommand(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb, ctx := srv.Client(t), t.Context()
+	name := "two  spaces, " + strings.Repeat("long ", 30)
+	rdb.HSet(ctx, name, "mode", "read", "11111111-2222-4333-8444-555555555555:h1", 1)
+	rdb.PExpire(ctx, name, time.Minute)
+	_, stdout, _ := ask(srv, "inspect", name)
+	require.Contains(t, stdout, "holdfast unlock --force '"+name+"' --owner 11111111-2222-4333-8444-555555555555:h1\n")
+}
+
 // TestNothingMovesTheCursor: what somebody has put into Redis is spelled out.
 func TestNothingMovesTheCursor(t *testing.T) {
 	srv := redistest.Start(t)

@@ -162,8 +162,9 @@ func (s *sheet) print(l *inspect.Lock) error {
 	for _, p := range l.Problems {
 		s.painted(yellow, "problem", p.Text)
 	}
-	if how := ending(l); how != "" {
-		s.painted(dim, "to end it", how)
+	if how := ending(l); how != "" { // on one line, as it is: a shell would run each of two, and a name may have two spaces
+		line := pad("to end it", sheetIndent) + how
+		fmt.Fprintln(s.out, s.paint(dim, line))
 	}
 	_, err := fmt.Fprintln(s.out)
 	return err

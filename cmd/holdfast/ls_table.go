@@ -151,7 +151,7 @@ func rest(l *inspect.Lock) string {
 		left = l.Holders[0].Remaining
 	}
 	switch {
-	case l.Type == "none" && len(l.Holders) == 0:
+	case (l.Type == "none" || l.Type == "") && len(l.Holders) == 0: // there is no key, or none that may be seen
 		return "-"
 	case left < 0:
 		return "no end"
