@@ -48,6 +48,27 @@ func TestEndingIsOneCommand(t *testing.T) {
 	require.Contains(t, stdout, "holdfast unlock --force '"+name+"' --owner 11111111-2222-4333-8444-555555555555:h1\n")
 }
 
+// TestOneMasterIsDown: what the others have is shown, whichever it is, and the code says that one is missing.
+func TestOneMasterIsDown(t *testing.T) {
+	servers := redistest.StartMasters(t, 3)
+	var up []string
+	for _, srv := range servers {
+		up = append(up, "--redis", "redis://"+srv.Addr())
+		rdb := srv.Client(t)
+		rdb.HSet(t.Context(), "quorum", "11111111-2222-4333-8444-555555555555:h1", 1)
+		rdb.PExpire(t.Context(), "quorum", time.Minute)
+		rdb.Set(t.Context(), "redisson_lock_token:{quorum}", 1764070102193847, time.Minute)
+	}
+	servers[0].Kill()
+	for command, owners := range map[string]int{"ls": 2, "ls --json": 2, "inspect quorum --json": 2, "inspect quorum": 4} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, exitNoServer, execute(append(strings.Fields(command), up...), &stdout, &stderr), stderr.String())
+		require.Equal(t, owners, strings.Count(stdout.String(), "555555555555:h1"), stdout.String())
+		require.Contains(t, stderr.String(), servers[0].Addr())
+		require.NotContains(t, stdout.String(), "--token", "a token is not enough for several")
+	}
+}
+
 // TestNothingMovesTheCursor: what somebody has put into Redis is spelled out.
 func TestNothingMovesTheCursor(t *testing.T) {
 	srv := redistest.Start(t)
