@@ -119,7 +119,8 @@ func (l *Lock) mailbox(w *Waiter) string {
 	return l.channel() + ":" + w.Client()
 }
 
-// label asks who the clients are. What a user may not see, or what there is not, is left out.
+// label asks who the clients are. What a user may not see, what there is not, and what is at a master of
+// a cluster that does not answer, is left out: the locks are the matter.
 func (i *Inspector) label(ctx context.Context, locks []Lock) error {
 	asked := make(map[string]*redis.StringCmd)
 	pipe := i.rdb.Pipeline()
@@ -146,10 +147,8 @@ func (i *Inspector) label(ctx context.Context, locks []Lock) error {
 		}
 		return ""
 	}
-	for _, cmd := range asked {
-		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !isReply(err) {
-			return err
-		}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	for n := range locks {
 		for h := range locks[n].Holders {

@@ -49,6 +49,39 @@ func TestUnreadableOnce(t *testing.T) {
 	require.Negative(t, all[0].Remaining)
 }
 
+// TestMasterIsDown: of a cluster in which one master does not answer, what the others have is told, also of
+// owners whose labels would be at that one. Then comes the error.
+func TestMasterIsDown(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	rdb, ctx := cluster.Client(t), t.Context()
+	there := 0
+	down := cluster.Nodes[0] // SCAN goes by addresses, so this is any of them
+	for _, node := range cluster.Nodes {
+		require.NoError(t, node.Client(t).ConfigSet(ctx, "cluster-require-full-coverage", "no").Err())
+	}
+	for n := range 60 {
+		name := fmt.Sprint("lock ", n)
+		require.NoError(t, rdb.HSet(ctx, name, fmt.Sprintf("%08d-2222-4333-8444-555555555555:h1", n), 1).Err())
+		rdb.PExpire(ctx, name, time.Hour)
+		rdb.Set(ctx, keys.For(name).Token, 7, time.Hour)
+		if cluster.Master(t, name) != down {
+			there++
+		}
+	}
+	down.Kill()
+	told, failed := 0, 0
+	for _, err := range newInspector(t, rdb, nil).Locks(ctx, inspect.Query{}) {
+		if err != nil {
+			failed++
+			continue
+		}
+		require.Zero(t, failed, "the error comes last")
+		told++
+	}
+	require.Equal(t, there, told)
+	require.Equal(t, 1, failed)
+}
+
 // TestErrorsAreText: what somebody has put into Redis does not reach a terminal by an error.
 func TestErrorsAreText(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)

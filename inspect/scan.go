@@ -32,7 +32,8 @@ type Query struct {
 const batch = 100
 
 // Locks goes over the locks of all masters, in no order. It holds no more of them than one round trip
-// brings. An error ends it.
+// brings. An error ends it; where one master of a cluster does not answer, that is after the locks of
+// the others.
 //
 // SCAN may name a key twice. What was named among the last 131 072 locks is left out, by a hash of the
 // name of 64 bits, so a lock may be there twice where there are more, and the chance that one is left
@@ -68,24 +69,30 @@ func (w *walk) keys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var missed error // what the other masters have is told all the same
 	for _, master := range masters {
-		err := w.scan(ctx, master, func(ctx context.Context, cursor uint64) *redis.ScanCmd {
-			return master.Scan(ctx, cursor, keys.Search(w.Match), w.opts.Step)
-		}, keys.Named)
-		if err != nil || w.over {
+		err := w.master(ctx, master)
+		switch {
+		case w.over || ctx.Err() != nil:
 			return err
-		}
-		if !w.Redisson {
-			continue
-		}
-		err = w.scan(ctx, master, func(ctx context.Context, cursor uint64) *redis.ScanCmd {
-			return master.ScanType(ctx, cursor, w.Match, w.opts.Step, "hash")
-		}, nil)
-		if err != nil || w.over {
-			return err
+		case missed == nil:
+			missed = err
 		}
 	}
-	return nil
+	return missed
+}
+
+// master goes over the keys of one.
+func (w *walk) master(ctx context.Context, master *redis.Client) error {
+	err := w.scan(ctx, master, func(ctx context.Context, cursor uint64) *redis.ScanCmd {
+		return master.Scan(ctx, cursor, keys.Search(w.Match), w.opts.Step)
+	}, keys.Named)
+	if err != nil || w.over || !w.Redisson {
+		return err
+	}
+	return w.scan(ctx, master, func(ctx context.Context, cursor uint64) *redis.ScanCmd {
+		return master.ScanType(ctx, cursor, w.Match, w.opts.Step, "hash")
+	}, nil)
 }
 
 // unreadable is by what a lock is told that a server refuses to show, in the memory of what was told.
