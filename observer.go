@@ -14,7 +14,7 @@ import (
 // others run one after the other in a goroutine of the client's, and so does Ended where nobody
 // unlocked. A function that is slow, blocks or panics delays no renewal, ends no hold late and
 // changes the outcome of no call. Panics are logged by [Options.Logger]. Only Close waits for the
-// client's goroutine, until its context ends.
+// client's goroutine, until its context ends: a function that calls Close from there waits for itself.
 //
 // What that goroutine is to tell waits in a queue, for about ten milliseconds where nothing blocks. While ten thousand events wait, further ones of
 // Renewed, Sent and Subscribed are dropped; ends are dropped while a hundred thousand wait. Dropped

@@ -7,8 +7,8 @@ import "context"
 //
 // The context that Waiting of one returns goes to the next, so that Granted, Refused and Ended of each
 // are given what its own Waiting put there. If a function of one panics, the others are called all the
-// same, and the panic goes on afterwards. A panic of Waiting does not go on: the context would be
-// lost that the others count on.
+// same, and the panic goes on afterwards. A panic of Waiting does not go on, and nobody logs it: the
+// context would be lost that the others count on.
 func JoinObservers(observers ...*Observer) *Observer {
 	all := &Observer{}
 	for _, o := range observers {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
@@ -24,16 +26,13 @@ func isReply(err error) bool {
 // mayBeLock reports whether fields are those of a lock: owners, of which a read-write lock has any
 // number.
 func mayBeLock(fields []string) bool {
-	for _, field := range fields {
-		owner := field
-		if at := len(field) - len(writes); at > 0 && field[at:] == writes {
-			owner = field[:at]
-		}
-		if field != "mode" && !remote.IsOwner(owner) {
-			return false
-		}
-	}
-	return len(fields) == 1 || slices.Contains(fields, "mode")
+	return !slices.ContainsFunc(fields, strange) && (len(fields) == 1 || slices.Contains(fields, "mode"))
+}
+
+// strange reports whether no lock has such a field: neither that of an owner, who writes perhaps, nor
+// the mode of a read-write lock.
+func strange(field string) bool {
+	return field != "mode" && !remote.IsOwner(strings.TrimSuffix(field, writes))
 }
 
 // complete adds what stands in other slots, or is known to other nodes: who listens in a cluster, and
@@ -120,7 +119,8 @@ func (l *Lock) mailbox(w *Waiter) string {
 	return l.channel() + ":" + w.Client()
 }
 
-// label asks who the clients are. What a user may not see, or what there is not, is left out.
+// label asks who the clients are. What a user may not see, what there is not, and what is at a master of
+// a cluster that does not answer, is left out: the locks are the matter.
 func (i *Inspector) label(ctx context.Context, locks []Lock) error {
 	asked := make(map[string]*redis.StringCmd)
 	pipe := i.rdb.Pipeline()
@@ -140,17 +140,15 @@ func (i *Inspector) label(ctx context.Context, locks []Lock) error {
 	if len(asked) == 0 {
 		return nil
 	}
-	_, _ = pipe.Exec(ctx) // each command keeps its own error
+	pipeline.Exec(ctx, pipe) // each command keeps its own error
 	said := func(client string) string {
 		if cmd := asked[client]; cmd != nil && cmd.Err() == nil {
 			return cmd.Val()
 		}
 		return ""
 	}
-	for _, cmd := range asked {
-		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !isReply(err) {
-			return err
-		}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	for n := range locks {
 		for h := range locks[n].Holders {

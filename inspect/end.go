@@ -78,9 +78,9 @@ func (i *Inspector) End(ctx context.Context, name string, g Grant) (Ended, error
 	case reply.Status == lua.Gone && l.Kind != ReadWrite && l.Kind != Semaphore:
 		return Ended{}, fmt.Errorf("%w any more", ErrFree)
 	case reply.Status == lua.Gone:
-		return Ended{}, fmt.Errorf("%w now, and %s has not", ErrStale, h.Owner)
+		return Ended{}, fmt.Errorf("%w now, and %s has not", ErrStale, plainly(h.Owner))
 	case reply.Status != lua.Done:
-		return Ended{}, fmt.Errorf("%w now: the last token is %s", ErrStale, reply.Text(0))
+		return Ended{}, fmt.Errorf("%w now: the last token is %s", ErrStale, plainly(reply.Text(0)))
 	}
 	i.tell(ctx, &l, h)
 	e := Ended{Kind: l.Kind, Holder: h, Until: h.Remaining, Untold: reply.Text(0)}
@@ -111,7 +111,7 @@ func (l *Lock) meant(g Grant) (Holder, error) {
 			return h, nil
 		}
 	}
-	if l.More {
+	if l.More && (l.Kind == Semaphore || !strange(g.Owner)) {
 		h := holder(g.Owner, 1, -1)
 		if l.Kind == ReadWrite {
 			h.Mode = Read
@@ -126,10 +126,11 @@ func (l *Lock) who() string {
 	if len(l.Holders) == 0 {
 		return "nobody is listed"
 	}
+	first := plainly(l.Holders[0].Owner)
 	if n := len(l.Holders); n > 1 {
-		return fmt.Sprintf("%s, and %d more", l.Holders[0].Owner, n-1)
+		return fmt.Sprintf("%s, and %d more", first, n-1)
 	}
-	return l.Holders[0].Owner
+	return first
 }
 
 // ending is the call that ends a hold.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -137,7 +138,7 @@ func (i *Inspector) ask(ctx context.Context, node *redis.Client, names []string,
 			cmds[j] = redis.NewCmd(ctx, i.call(names[n], list, false)...)
 			_ = pipe.Process(ctx, cmds[j])
 		}
-		_, _ = pipe.Exec(ctx) // each command keeps its own error
+		pipeline.Exec(ctx, pipe) // each command keeps its own error
 		var again []int
 		text := false
 		for j, n := range todo {

@@ -63,8 +63,8 @@ func (r *reply) keyProblems(l *Lock, add func(Trouble, string, ...any)) {
 }
 
 func (r *reply) tokenProblems(l *Lock, add func(Trouble, string, ...any)) {
-	n, err := strconv.ParseUint(r.token, 10, 64)
-	if token := keys.For(l.Name).Token; r.token != "" && (err != nil || n > 1<<53) {
+	_, ok := r.lastToken()
+	if token := keys.For(l.Name).Token; r.token != "" && !ok {
 		add(BadToken, "the key %s does not hold a token: delete it, and the next grant makes it anew from the server's time", quoted(token))
 		return
 	}
@@ -77,3 +77,11 @@ func (r *reply) tokenProblems(l *Lock, add func(Trouble, string, ...any)) {
 
 // quoted is a key for people.
 func quoted(key string) string { return strconv.Quote(key) }
+
+// plainly is a text of Redis for people, which is quoted if it could do something to a terminal.
+func plainly(text string) string {
+	if q := quoted(text); q != `"`+text+`"` {
+		return q
+	}
+	return text
+}

@@ -38,10 +38,12 @@ func testProblems(t *testing.T, rdb redis.UniversalClient) {
 	}
 	set("no-end", "HSET no-end "+ours+" 1")
 	set("not-a-lock", "HSET not-a-lock colour red size 4")
+	set("of-modes", "HSET of-modes mode read path /etc size 77")
 	set("another-type", "RPUSH another-type x")
 	set("no-number", "SET no-number x PX 60000")
 	set("no-owner", "HSET no-owner mode read", "PEXPIRE no-owner 60000")
 	set("bad-token", "HSET bad-token "+ours+" 1", "PEXPIRE bad-token 60000", "SET "+keys.For("bad-token").Token+" seven")
+	set("endless-token", "HSET endless-token "+ours+" 1", "PEXPIRE endless-token 60000", "SET "+keys.For("endless-token").Token+" 99999999999999999999")
 	set("wrong-type", "HSET wrong-type "+ours+" 1", "PEXPIRE wrong-type 60000", "SET "+keys.For("wrong-type").Queue+" x")
 	set("of-redisson", "HSET of-redisson "+theirs+" 1", "PEXPIRE of-redisson 60000")
 	set("count-0", "HSET count-0 "+theirs+" 0", "PEXPIRE count-0 60000")
@@ -64,6 +66,7 @@ func testProblems(t *testing.T, rdb redis.UniversalClient) {
 
 	want := map[string][]inspect.Trouble{
 		"no-end": {inspect.NoEnd}, "not-a-lock": {inspect.NotALock}, "another-type": {inspect.NotALock}, "no-number": {inspect.NotALock},
+		"of-modes": {inspect.NotALock}, "endless-token": {inspect.BadToken},
 		"no-owner": {inspect.NoOwner}, "bad-token": {inspect.BadToken}, "wrong-type": {inspect.WrongType}, "of-redisson": nil,
 		"count-0": nil, "their-timeout": nil, "lost-number": {inspect.NoOwner}, "dead": {inspect.DeadQueue}, "ended": {inspect.DeadQueue},
 	}
@@ -89,6 +92,9 @@ func testProblems(t *testing.T, rdb redis.UniversalClient) {
 	require.Equal(t, 2, look(t, i, "dead").Waiters)
 	require.Zero(t, look(t, i, "ended").Waiters)
 	require.Equal(t, time.Duration(-1e6), look(t, i, "no-end").Remaining)
+	endless := look(t, i, "endless-token")
+	require.Zero(t, endless.Token)
+	require.True(t, endless.Granted().IsZero())
 }
 
 // testWaiterListens is the control of dead queues: the same places are alive while somebody listens.

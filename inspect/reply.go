@@ -95,7 +95,9 @@ const (
 // lock says what the name looks like.
 func (r *reply) lock(name string) Lock {
 	l := Lock{Name: name, Type: r.kind, At: r.at, Remaining: left(r.pttl), Waiters: -1, Listening: int(r.heard[ofLock])}
-	l.Token, _ = strconv.ParseUint(r.token, 10, 64)
+	if token, ok := r.lastToken(); ok {
+		l.Token = token
+	}
 	switch r.kind {
 	case "hash":
 		r.hash(&l)
@@ -111,13 +113,17 @@ func (r *reply) lock(name string) Lock {
 
 // hash is a lock that has owners, or somebody else's.
 func (r *reply) hash(l *Lock) {
-	mode := ""
+	mode, others := "", false
 	for n := 0; n+2 < len(r.content); n += 3 {
-		if text(r.content[n]) == "mode" {
+		field := text(r.content[n])
+		if others = others || strange(field); field == "mode" {
 			mode = text(r.content[n+1])
 		}
 	}
 	switch {
+	case others: // somebody's settings may have a mode
+		l.Kind = Foreign
+		return
 	case mode == string(Read), mode == string(Write):
 		l.Kind = ReadWrite
 		r.readWrite(l, Mode(mode))
@@ -144,6 +150,12 @@ func (r *reply) hash(l *Lock) {
 			l.Leader = nil
 		}
 	}
+}
+
+// lastToken is the last one, if the token's key holds one.
+func (r *reply) lastToken() (uint64, bool) {
+	n, err := strconv.ParseUint(r.token, 10, 64)
+	return n, err == nil && n <= 1<<53
 }
 
 func holder(raw string, count int, rest time.Duration) Holder {

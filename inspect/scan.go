@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -31,7 +32,8 @@ type Query struct {
 const batch = 100
 
 // Locks goes over the locks of all masters, in no order. It holds no more of them than one round trip
-// brings. An error ends it.
+// brings. An error ends it; where one master of a cluster does not answer, that is after the locks of
+// the others.
 //
 // SCAN may name a key twice. What was named among the last 131 072 locks is left out, by a hash of the
 // name of 64 bits, so a lock may be there twice where there are more, and the chance that one is left
@@ -67,25 +69,34 @@ func (w *walk) keys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var missed error // what the other masters have is told all the same
 	for _, master := range masters {
-		err := w.scan(ctx, master, func(ctx context.Context, cursor uint64) *redis.ScanCmd {
-			return master.Scan(ctx, cursor, keys.Search(w.Match), w.opts.Step)
-		}, keys.Named)
-		if err != nil || w.over {
+		err := w.master(ctx, master)
+		switch {
+		case w.over || ctx.Err() != nil:
 			return err
-		}
-		if !w.Redisson {
-			continue
-		}
-		err = w.scan(ctx, master, func(ctx context.Context, cursor uint64) *redis.ScanCmd {
-			return master.ScanType(ctx, cursor, w.Match, w.opts.Step, "hash")
-		}, nil)
-		if err != nil || w.over {
-			return err
+		case missed == nil:
+			missed = err
 		}
 	}
-	return nil
+	return missed
 }
+
+// master goes over the keys of one.
+func (w *walk) master(ctx context.Context, master *redis.Client) error {
+	err := w.scan(ctx, master, func(ctx context.Context, cursor uint64) *redis.ScanCmd {
+		return master.Scan(ctx, cursor, keys.Search(w.Match), w.opts.Step)
+	}, keys.Named)
+	if err != nil || w.over || !w.Redisson {
+		return err
+	}
+	return w.scan(ctx, master, func(ctx context.Context, cursor uint64) *redis.ScanCmd {
+		return master.ScanType(ctx, cursor, w.Match, w.opts.Step, "hash")
+	}, nil)
+}
+
+// unreadable is by what a lock is told that a server refuses to show, in the memory of what was told.
+const unreadable keys.Trace = -1
 
 // found is a name, and by what it was found.
 type found struct {
@@ -148,7 +159,7 @@ func likely(ctx context.Context, node *redis.Client, list []string) ([]string, e
 	for n, key := range list {
 		lengths[n] = pipe.HLen(ctx, key)
 	}
-	_, _ = pipe.Exec(ctx) // each command keeps its own error
+	pipeline.Exec(ctx, pipe) // each command keeps its own error
 	pipe = node.Pipeline()
 	fields := make(map[string]*redis.StringSliceCmd)
 	for n, key := range list {
@@ -160,7 +171,7 @@ func likely(ctx context.Context, node *redis.Client, list []string) ([]string, e
 		}
 	}
 	if len(fields) > 0 {
-		_, _ = pipe.Exec(ctx)
+		pipeline.Exec(ctx, pipe)
 	}
 	var some []string
 	for _, key := range list {
@@ -195,7 +206,10 @@ func (w *walk) tell(ctx context.Context, node *redis.Client, names []found) erro
 			if !concernsKey(a.err) {
 				return a.err
 			}
-			a.lock = Lock{Name: list[n], Waiters: -1, Listening: -1, Problems: []Problem{{Unreadable, "the server refuses to show it: " + a.err.Error()}}}
+			if !w.seen.first(list[n], unreadable) { // found by another of its keys, or in the first pass
+				continue
+			}
+			a.lock = Lock{Name: list[n], Remaining: -1, Waiters: -1, Listening: -1, Problems: []Problem{{Unreadable, "the server refuses to show it: " + a.err.Error()}}}
 		}
 		if a.other && names[n].by != keys.NoTrace {
 			others = append(others, keys.Twin(list[n]))

@@ -50,9 +50,9 @@ func testShapes(t *testing.T, rdb redis.UniversalClient) {
 	require.NoError(t, err)
 	leads, err := election.New(a, "leader").Campaign(ctx, "host-7 eu", holdfast.Wait(patience))
 	require.NoError(t, err)
-	var one redis.UniversalClient = redistest.Shared(t).Client(t) // a cluster is no master of a quorum
-	if _, cluster := rdb.(*redis.ClusterClient); !cluster {
-		one = rdb
+	one := rdb
+	if _, cluster := rdb.(*redis.ClusterClient); cluster { // which is no master of a quorum; and two run at a time, with one name
+		one = redistest.Start(t).Client(t)
 	}
 	quorum := hold(t, redlock.New([]*holdfast.Client{newClient(t, one, opts)}, "quorum", redlock.TrustRestarts()))
 	done := hold(t, rlock.New(a, "done"))

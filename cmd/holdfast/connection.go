@@ -94,6 +94,10 @@ func (c *connection) String() string {
 	return strings.Join(shown, ", ")
 }
 
+// noMaster reports whether no Sentinel names a master. What they have answered in place of that is in
+// the error, and is no answer of a server with locks.
+func noMaster(err error) bool { return strings.Contains(err.Error(), "all sentinels specified") }
+
 // reach asks the servers whether they answer, all at once, and returns when a majority has: of one
 // server, when it has. An answer of any kind will do; what is wrong with it the next command will say.
 func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient) error {
@@ -106,7 +110,7 @@ func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient)
 		go func() {
 			err := rdb.Ping(ctx).Err()
 			var reply redis.Error
-			if err == nil || errors.As(err, &reply) {
+			if err == nil || errors.As(err, &reply) && !noMaster(err) {
 				answers <- nil
 				return
 			}

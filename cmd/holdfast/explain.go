@@ -34,6 +34,8 @@ func (c *connection) explain(err error) error {
 		return fail(exitHoldfast, "%w; give this user of Redis the permission; docs/security.md has all that are needed", err)
 	case lua.IsError(err, "READONLY"):
 		return fail(exitHoldfast, "%w; --redis must name the master, and this is a replica of it", err)
+	case strings.Contains(err.Error(), "cluster support disabled"):
+		return fail(exitHoldfast, "%w; write redis:// in place of redis+cluster://, as this server is no Cluster", err)
 	case errors.As(err, &reply), errors.As(err, &lock): // the library tells an outage from the rest
 		return failure{exitHoldfast, err}
 	}
@@ -56,6 +58,8 @@ func unanswered(err error, address string) string {
 	var alert tls.AlertError
 	text := err.Error()
 	switch {
+	case noMaster(err):
+		return "are these Sentinels, and do they know a master of that name?"
 	case errors.As(err, &host):
 		return "name the server as its certificate does"
 	case errors.As(err, &unknown), strings.Contains(text, "x509:"):

@@ -21,7 +21,7 @@ A lock of rlock, of fairlock without waiters, and a master's part of redlock loo
 Exit codes:
   0      shown
   64     bad flag or argument
-  69     Redis did not answer
+  69     Redis did not answer; of several --redis one did not, and the others' parts are shown
   80     there is nothing at NAME, nor was there within the last hour
   125    NAME is the key of something else, or Redis refuses: its password, or a permission
   128+n  ended by signal n
@@ -47,7 +47,7 @@ func newInspect() *cobra.Command {
 		Args: oneName("inspect"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.name = args[0]
-			return c.show(cmd.OutOrStdout())
+			return c.show(cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().BoolVar(&c.json, "json", false, "one JSON document; of several --redis one a line")
@@ -58,22 +58,29 @@ func newInspect() *cobra.Command {
 // oneName refuses all but one argument, the name.
 func oneName(command string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 || args[0] == "" {
+		if len(args) == 1 && args[0] == "" {
+			return fail(exitUsage, `"holdfast %s" takes the name of a lock, and got an empty one; "holdfast ls" lists names`, command)
+		}
+		if len(args) != 1 {
 			return fail(exitUsage, `"holdfast %s" takes the name of one lock, and got %d; "holdfast ls" lists names`, command, len(args))
 		}
 		return nil
 	}
 }
 
-func (c *inspectConfig) show(stdout io.Writer) error {
+func (c *inspectConfig) show(stdout, stderr io.Writer) error {
 	ctx, stop := untilSignal()
 	defer stop()
 	return c.inspectors(ctx, func(each []inspector) error {
 		nothing, foreign := 0, ""
+		missed := c.missed(stderr, len(each))
 		for n, i := range each {
 			l, err := i.Lock(ctx, c.name)
 			if err != nil {
-				return c.explain(badName(cause(ctx, err)))
+				if err := missed.add(ctx, i, err); err != nil {
+					return err
+				}
+				continue
 			}
 			switch l.Kind {
 			case inspect.Nothing:
@@ -91,7 +98,7 @@ func (c *inspectConfig) show(stdout io.Writer) error {
 				if len(each) > 1 {
 					fmt.Fprintf(stdout, "master %d of %d: %s\n", n+1, len(each), i.address)
 				}
-				err = newSheet(stdout).print(&l)
+				err = newSheet(stdout).print(&l, len(each) > 1)
 			}
 			if err != nil {
 				return failure{exitHoldfast, fmt.Errorf("write: %w", err)}
@@ -100,6 +107,8 @@ func (c *inspectConfig) show(stdout io.Writer) error {
 		switch {
 		case foreign != "":
 			return fail(exitHoldfast, "%s: %s", visible(c.name), foreign)
+		case missed.first != nil:
+			return missed.end()
 		case nothing == len(each):
 			return fail(exitFree, `there is nothing at %s, nor was there within the last hour; "holdfast ls" lists the names there are`, visible(c.name))
 		}
@@ -139,7 +148,8 @@ var kindsInWords = map[inspect.Kind]string{
 	inspect.Nothing: "nothing",
 }
 
-func (s *sheet) print(l *inspect.Lock) error {
+// print shows it. part says that it is one master's part of a quorum lock.
+func (s *sheet) print(l *inspect.Lock, part bool) error {
 	s.title(visible(l.Name))
 	kind := string(l.Kind)
 	if long, ok := kindsInWords[l.Kind]; ok {
@@ -159,8 +169,9 @@ func (s *sheet) print(l *inspect.Lock) error {
 	for _, p := range l.Problems {
 		s.painted(yellow, "problem", p.Text)
 	}
-	if how := ending(l); how != "" {
-		s.painted(dim, "to end it", how)
+	if how := ending(l, part); how != "" { // on one line, as it is: a shell would run each of two, and a name may have two spaces
+		line := pad("to end it", sheetIndent) + how
+		fmt.Fprintln(s.out, s.paint(dim, line))
 	}
 	_, err := fmt.Fprintln(s.out)
 	return err
@@ -287,13 +298,14 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// ending is the command that ends the first hold.
-func ending(l *inspect.Lock) string {
+// ending is the command that ends the first hold. Of a part of a quorum lock the owner is named, as tokens
+// of masters may differ.
+func ending(l *inspect.Lock, part bool) string {
 	if len(l.Holders) == 0 {
 		return ""
 	}
 	text := "holdfast unlock --force " + shellWord(l.Name) + " --owner " + shellWord(l.Holders[0].Owner)
-	if l.Token > 0 && len(l.Holders) == 1 && l.Holders[0].Mode != inspect.Read && l.Permits == nil {
+	if !part && l.Token > 0 && len(l.Holders) == 1 && l.Holders[0].Mode != inspect.Read && l.Permits == nil {
 		text = "holdfast unlock --force " + shellWord(l.Name) + " --token " + tokenOf(l)
 	}
 	return text

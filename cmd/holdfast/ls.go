@@ -32,7 +32,7 @@ milliseconds, tokens as text.
 Exit codes:
   0      listed, also if there are none
   64     bad flag or argument
-  69     Redis did not answer
+  69     Redis did not answer; of several --redis one did not, and the others' locks are listed
   125    Redis refuses: its password, or a permission
   128+n  ended by signal n
 
@@ -84,10 +84,14 @@ func (c *lsConfig) list(stdout, stderr io.Writer) error {
 	defer stop()
 	return c.inspectors(ctx, func(each []inspector) error {
 		t := newTable(stdout, len(each) > 1)
+		missed := c.missed(stderr, len(each))
 		for _, i := range each {
 			for l, err := range i.Locks(ctx, c.query) {
 				if err != nil {
-					return c.explain(cause(ctx, err))
+					if err := missed.add(ctx, i, err); err != nil {
+						return err
+					}
+					break
 				}
 				var err error
 				if c.json {
@@ -103,7 +107,7 @@ func (c *lsConfig) list(stdout, stderr io.Writer) error {
 		if !c.json {
 			t.end(stderr)
 		}
-		return nil
+		return missed.end()
 	})
 }
 

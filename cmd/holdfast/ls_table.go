@@ -118,8 +118,8 @@ func (t *table) owner(l *inspect.Lock) string {
 		return "-"
 	}
 	h := l.Holders[0]
-	text := h.Owner
-	if id, number, ok := strings.Cut(h.Owner, ":"); ok && !t.wide && len(id) == 36 {
+	text := visible(h.Owner)
+	if id, number, ok := strings.Cut(text, ":"); ok && !t.wide && len(id) == 36 {
 		text = id[:8] + ":" + number
 	}
 	if h.Label != "" {
@@ -151,7 +151,7 @@ func rest(l *inspect.Lock) string {
 		left = l.Holders[0].Remaining
 	}
 	switch {
-	case l.Type == "none" && len(l.Holders) == 0:
+	case (l.Type == "none" || l.Type == "") && len(l.Holders) == 0: // there is no key, or none that may be seen
 		return "-"
 	case left < 0:
 		return "no end"

@@ -145,15 +145,21 @@ func (c *unlockConfig) everywhere(ctx context.Context, each []inspector, stdout,
 
 // ask shows the lock, and asks whether it is meant.
 func (c *unlockConfig) ask(ctx context.Context, each []inspector, in io.Reader, stderr io.Writer) error {
+	missed := c.missed(stderr, len(each))
 	for _, i := range each {
 		l, err := i.Lock(ctx, c.name)
-		if err != nil {
+		if err != nil && len(each) == 1 {
 			return c.refused(ctx, err)
+		} else if err != nil {
+			if err := missed.add(ctx, i, err); err != nil {
+				return err
+			}
+			continue
 		}
 		if l.Kind == inspect.Nothing || l.Kind == inspect.Foreign {
 			continue // End says it
 		}
-		if err := newSheet(stderr).print(&l); err != nil {
+		if err := newSheet(stderr).print(&l, len(each) > 1); err != nil {
 			return failure{exitHoldfast, err}
 		}
 	}

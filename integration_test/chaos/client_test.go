@@ -69,6 +69,7 @@ var defences = map[string]*defence.Switch{
 	"Reserved":  &defence.Reserved, "Half": &defence.Half, "Believes": &defence.Believes, "HandBack": &defence.HandBack,
 	"Withdraw": &defence.Withdraw, "Restarts": &defence.Restarts, "Panics": &defence.Panics, "Lanes": &defence.Lanes,
 	"LastWord": &defence.LastWord, "Upgrade": &defence.Upgrade, "Listeners": &defence.Listeners, "Heard": &defence.Heard, "Clocks": &defence.Clocks,
+	"ToldEnds": &defence.ToldEnds,
 }
 
 // asClient makes this process a client, if it was started as one, and is then its whole life.
@@ -143,7 +144,8 @@ func readCommands(in io.Reader, commands chan<- string) {
 
 // session is the life of one client of the library.
 func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan string) (stop bool, err error) {
-	cfg, c, shut, err := j.open(rng)
+	var ledger workload.Ledger
+	cfg, c, shut, err := j.open(rng, &ledger)
 	if err != nil {
 		return true, err
 	}
@@ -177,18 +179,19 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 		group.Wait()
 	}
 	if err != nil {
-		err = fmt.Errorf("close: %w", err)
+		return stop, fmt.Errorf("close: %w", err)
 	}
-	return stop, err
+	return stop, ledger.Settle(budget)
 }
 
 // open makes a client of the library, and returns how actors get their locks of it, and how to
-// close it. There is not one client where several masters make a quorum.
-func (j *job) open(rng *rand.Rand) (cfg workload.Config, c *holdfast.Client, shut func(context.Context) error,
-	err error) {
-	opts := &holdfast.Options{Lease: j.Lease, RetryBudget: budget, Linger: 300 * time.Millisecond}
+// close it. There is not one client where several masters make a quorum. The ledger hears of all.
+func (j *job) open(rng *rand.Rand, ledger *workload.Ledger) (cfg workload.Config, c *holdfast.Client,
+	shut func(context.Context) error, err error) {
+	opts := &holdfast.Options{Lease: j.Lease, RetryBudget: budget, Linger: 300 * time.Millisecond, Observer: ledger.Observer()}
 	if j.Mode == quorum {
 		cfg, shut, err = j.openQuorum(opts, rng)
+		cfg.Lock = ledger.Count(cfg.Lock)
 		return cfg, nil, shut, err
 	}
 	rdb := j.connectTo(j.Addrs[0])
@@ -206,6 +209,9 @@ func (j *job) open(rng *rand.Rand) (cfg workload.Config, c *holdfast.Client, shu
 	cfg.Lock, cfg.Other = plain, fair
 	if j.Fair {
 		cfg.Lock, cfg.Other = fair, plain
+	}
+	if len(j.Kinds) == 0 {
+		cfg.Lock, cfg.Other = ledger.Count(cfg.Lock), ledger.Count(cfg.Other)
 	}
 	return cfg, c, func(ctx context.Context) error { return errors.Join(workload.Closed(c.Close(ctx)), rdb.Close()) }, err
 }

@@ -82,6 +82,7 @@ func directions() []directed {
 		{"Rewake", []string{"wake-up"}, wakes, nil},
 		{"LeaseEnd", []string{"wake-up"}, kills, nil},
 		{"FreshOwner", []string{"trust", "linearizability", "exclusion"}, long, nil},
+		{"ToldEnds", []string{"end"}, silent, nil},
 		{"sharded", []string{"wake-up"}, mixed, anySentinel},
 	}
 }

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
@@ -40,7 +41,8 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 
 	rdb := w.connect(n)
 	log := slog.New(&slowLog{world: w, life: life, rng: newSource(w.Seed, 'l', uint64(number))})
-	c, err := holdfast.New(rdb, &holdfast.Options{Lease: w.Lease, RetryBudget: w.RetryBudget, Logger: log})
+	ledger := &workload.Ledger{}
+	c, err := holdfast.New(rdb, &holdfast.Options{Lease: w.Lease, RetryBudget: w.RetryBudget, Logger: log, Observer: ledger.Observer()})
 	if err != nil {
 		w.problem("simulation", err.Error())
 		return
@@ -49,7 +51,7 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 	work, cancel := context.WithCancel(ctx)
 	var actors sync.WaitGroup
 	for i := range w.Actors {
-		a := w.newActor(c, rec, number, i)
+		a := w.newActor(c, ledger, rec, number, i)
 		// else they all begin at one moment, in any order
 		delay := time.Duration(1+number*w.Actors+i) * time.Millisecond
 		actors.Go(func() {
@@ -61,7 +63,7 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 		actors.Go(func() { w.observer(c, rec, number).Run(work) })
 	}
 	if w.Many > 0 && number%3 == 0 {
-		actors.Go(func() { w.collect(work, c, rec, number) })
+		actors.Go(func() { w.collect(work, c, ledger, rec, number) })
 	}
 	<-life.Done()
 	switch {
@@ -78,6 +80,9 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 	cancel()
 	actors.Wait()
 	w.close(c, number)
+	if err := ledger.Settle(w.recovery() + time.Minute); err != nil {
+		w.problem("observer", fmt.Sprintf("client %d: %v", number, err))
+	}
 	_ = rdb.Close()
 	w.remove(n)
 	w.mu.Lock()
@@ -156,8 +161,8 @@ func (w *World) home(number int) func(*rand.Rand) string {
 }
 
 // actor is what the actors of a client do. Names are used for a few leases, and again some names
-// later.
-func (w *World) actor(c *holdfast.Client, number int) workload.Config {
+// later. What is seen of plain and fair locks is counted in the ledger.
+func (w *World) actor(c *holdfast.Client, ledger *workload.Ledger, number int) workload.Config {
 	granted := &w.granted
 	if w.Fair {
 		granted = nil // nothing is handed on
@@ -171,6 +176,9 @@ func (w *World) actor(c *holdfast.Client, number int) workload.Config {
 	lock, other := plainly, fairly
 	if w.Fair {
 		lock, other = fairly, plainly
+	}
+	if w.Kind == history.Locks {
+		lock, other = ledger.Count(lock), ledger.Count(other)
 	}
 	return workload.Config{
 		Lock: lock, Other: other,

@@ -16,7 +16,7 @@ const collectors = 1000
 
 // collect has one owner of a client hold many locks now and then, which nobody else wants, until
 // ctx ends. Every other time the server loses all of them at one moment.
-func (w *World) collect(ctx context.Context, c *holdfast.Client, rec *history.Recorder, number int) {
+func (w *World) collect(ctx context.Context, c *holdfast.Client, ledger *workload.Ledger, rec *history.Recorder, number int) {
 	rng := newSource(w.Seed, 'm', uint64(number)) //nolint:gosec // not negative
 	names := make([]string, w.Many)
 	for i := range names {
@@ -27,7 +27,7 @@ func (w *World) collect(ctx context.Context, c *holdfast.Client, rec *history.Re
 			return newSource(w.Seed, 'm', uint64(number), uint64(round), uint64(i)).Rand //nolint:gosec // not negative
 		}
 		lost := rng.IntN(2) == 0
-		workload.Collect(ctx, w.actor(c, number), rec, number, collectors, names, source, func(ctx context.Context) {
+		workload.Collect(ctx, w.actor(c, ledger, number), rec, number, collectors, names, source, func(ctx context.Context) {
 			w.sleep(ctx, rng.random(w.Lease/2))
 			if lost && ctx.Err() == nil {
 				w.lose(names)

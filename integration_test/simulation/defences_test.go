@@ -74,6 +74,7 @@ var plainDefences = []lack{
 	{name: "Front", off: &defence.Front, bias: crowd, checks: list("overtaken")},
 	{name: "HeadStart", off: &defence.HeadStart, bias: apart, checks: list("starved")},
 	{name: "Stay", off: &defence.Stay, bias: staying, checks: list("period")},
+	{name: "ToldEnds", off: &defence.ToldEnds, bias: partitions, checks: list("observer")},
 	{name: "OneKind", off: &defence.OneKind, checks: list("kinds")},
 
 	{name: "acquire: a repeated one gets the first answer", bias: replies, checks: list("linearizability", "wake-up"),

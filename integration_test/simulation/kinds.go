@@ -81,9 +81,9 @@ func (w *World) lasts() time.Duration {
 type runner interface{ Run(ctx context.Context) }
 
 // newActor makes one of the actors of a client.
-func (w *World) newActor(c *holdfast.Client, rec *history.Recorder, number, i int) runner {
+func (w *World) newActor(c *holdfast.Client, ledger *workload.Ledger, rec *history.Recorder, number, i int) runner {
 	rng := newSource(w.Seed, 'a', uint64(number), uint64(i)).Rand //nolint:gosec // not negative
-	cfg := w.actor(c, number)
+	cfg := w.actor(c, ledger, number)
 	switch w.Kind {
 	case history.ReadWrite:
 		return workload.NewReadWriter(cfg, func(name string) *rwlock.RWMutex { return rwlock.New(c, name) }, rec, number, i, rng)
@@ -113,7 +113,7 @@ func elections(c *holdfast.Client) func(name string) *election.Election {
 // observer makes the observer of a client.
 func (w *World) observer(c *holdfast.Client, rec *history.Recorder, number int) runner {
 	rng := newSource(w.Seed, 'b', uint64(number)).Rand //nolint:gosec // not negative
-	return workload.NewObserver(w.actor(c, number), elections(c), rec, number, w.Actors, rng)
+	return workload.NewObserver(w.actor(c, &workload.Ledger{}, number), elections(c), rec, number, w.Actors, rng)
 }
 
 // census asks at the end how many permits are free.

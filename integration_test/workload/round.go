@@ -121,7 +121,11 @@ func (r *round) look(ctx context.Context) {
 // lock is handed on within a client, its last token is the last of those that were reserved.
 func (r *round) explains(s holdfast.State, o *history.Op) bool {
 	last := o.Token
-	switch r.m.(type) {
+	m := r.m
+	if c, ok := m.(counted); ok {
+		m = c.Locker
+	}
+	switch m.(type) {
 	case *rlock.Mutex:
 		last += 4096
 	case *fairlock.Mutex:

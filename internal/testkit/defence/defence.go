@@ -37,6 +37,7 @@ var (
 	LostForAll   Switch // and an error of the network leaves open whether it ran
 	Aside        Switch // what follows a loss, the log above all, keeps nobody waiting
 	ToldAside    Switch // what nobody's call is about is told to an observer aside
+	ToldEnds     Switch // an observer hears of ends that no Unlock made
 	Caught       Switch // a panic of an observer's function goes no further
 	NobodyHas    Switch // what was granted to a goroutine that an observer ends is given back
 	Lanes        Switch // what goes to one master of a cluster does not wait for another

@@ -14,6 +14,9 @@ var engineRows = []row{
 	{"ToldAside", "internal/engine/observed.go",
 		`	o.events.Put(`,
 		`	if OFF { o.tell(function, call); return }; o.events.Put(`},
+	{"ToldEnds", "internal/engine/hold.go",
+		`		s.endLater(reason)`,
+		`		if OFF { return earlier }; s.endLater(reason)`},
 	{"Caught", "internal/engine/observed.go",
 		`	defer func() {
 		if p := recover()`,
