@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/redis/go-redis/v9"
@@ -195,7 +196,7 @@ func (w *walk) tell(ctx context.Context, node *redis.Client, names []found) erro
 			if !concernsKey(a.err) {
 				return a.err
 			}
-			a.lock = Lock{Name: list[n], Waiters: -1, Listening: -1, Problems: []Problem{{Unreadable, "the server refuses to show it: " + a.err.Error()}}}
+			a.lock = unreadable(list[n], errors.New("the server refuses to show it: "+a.err.Error()))
 		}
 		if a.other && names[n].by != keys.NoTrace {
 			others = append(others, keys.Twin(list[n]))
