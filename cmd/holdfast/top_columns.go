@@ -104,3 +104,19 @@ func (m *topModel) cell(c column, r *live.Row, width int) string {
 	}
 	return c.head
 }
+
+// fullWidth is what a list takes of which nothing is cut, for who is no terminal.
+func (m *topModel) fullWidth(rows []*live.Row) int {
+	width := 0
+	for _, c := range topColumns {
+		width = max(width, c.from)
+	}
+	others := longOwner - shortOwner
+	for _, c := range topColumns {
+		others += c.width
+	}
+	for _, r := range rows {
+		width = max(width, others+3+ansi.StringWidth(m.name(r)))
+	}
+	return width
+}

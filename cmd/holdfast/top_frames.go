@@ -75,12 +75,8 @@ func (c *topConfig) frame(ctx context.Context, pic *live.Picture) error {
 	if c.json {
 		return c.printFrame(m, 1)
 	}
-	m.width = terminalWidth(c.out)
-	if m.width == 0 {
-		m.width = 2 * columns
-		for _, r := range c.first(m) { // nothing is cut where nobody reads it
-			m.width = max(m.width, 2*columns+len(visible(r.Name)))
-		}
+	if m.width = terminalWidth(c.out); m.width == 0 {
+		m.width = m.fullWidth(c.first(m))
 	}
 	fmt.Fprintln(c.out, m.paint(bold, strings.TrimRight(m.cells(nil), " ")))
 	for _, r := range c.first(m) {

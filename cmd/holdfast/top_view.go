@@ -61,6 +61,12 @@ func (m *topModel) bodyHeight() int {
 
 func (m *topModel) head() []string {
 	columns := m.paint(bold, m.cells(nil))
+	switch {
+	case m.mode == helping:
+		columns = m.paint(bold, "Keys") + m.paint(dim, "   any key goes back to the list")
+	case m.detail != nil && m.width < sideBySide:
+		columns = m.paint(dim, "esc goes back to the list; ↑ ↓ show the lock before, the next one")
+	}
 	if m.headHeight() == 1 {
 		return []string{columns}
 	}
@@ -89,12 +95,13 @@ func (m *topModel) apart(left, right string) string {
 }
 
 func (m *topModel) counts() string {
-	text := fmt.Sprintf("%s, %d waited for", plural(m.known, "lock"), m.waited)
+	text := plural(m.known, "lock")
+	if m.filter != "" {
+		text = fmt.Sprintf("%d of %s with %s", len(m.rows), text, m.paint(bold, visible(m.filter)))
+	}
+	text += fmt.Sprintf(", %d waited for", m.waited)
 	if m.bad > 0 {
 		text += ", " + m.paint(yellow, fmt.Sprintf("%d wrong", m.bad))
-	}
-	if m.filter != "" {
-		text = fmt.Sprintf("%s fit %s of ", number(ptr(len(m.rows))), m.paint(bold, visible(m.filter))) + text
 	}
 	if m.status.Left > 0 {
 		text += fmt.Sprintf(", %d more left out", m.status.Left)
@@ -222,29 +229,27 @@ func (m *topModel) keysBar() string {
 
 func (m *topModel) help() []string {
 	lines := []string{
-		m.paint(bold, "Keys"),
-		"  ↑ ↓ k j, pgup pgdown, home end    move; from the second row on the cursor stays with its lock",
-		"  enter i    show all of a lock     esc    close that; clear the filter",
-		"  s S        sort by the next, the last one     r    the other way round",
+		"  ↑ ↓ k j   pgup pgdown   home end    move; the cursor stays with its lock",
+		"  enter i   show all of a lock        esc   close that; clear the filter",
+		"  s S       the next order, the last  r     the other way round",
 	}
 	for _, o := range orders {
-		lines = append(lines, fmt.Sprintf("  %s          %-9s %s", o.key, o.name, o.about))
+		lines = append(lines, fmt.Sprintf("  %s         %-9s %s", o.key, o.name, o.about))
 	}
 	return append(lines,
-		"  /          show what has this in its name, or fits a pattern: * ? [ab]",
-		"  x          end a hold: shows the owner and the token, and asks",
-		"  space      ask the servers nothing, or go on     q ctrl+c    quit",
+		"  /         only what has this in its name, or fits a pattern: * ? [ab]",
+		"  x         end a hold: shows the owner and the token, and asks",
+		"  space     ask the servers nothing, or go on          q ctrl+c   quit",
 		m.paint(bold, "Columns"),
-		"  HELD       since the grant, by its token; readers and permits have none",
-		"  LEFT       of the lease; of a latch until it opens",
-		"  WAIT       places in the queue; (2) connections that listen, where there are no places",
-		"  GRANTS     a second: looks that found another token; ~ guessed, they come faster than looks",
-		"  !          looks wrong; enter says why. Dim rows were not looked at lately",
+		"  HELD      since the grant, by its token; readers and permits have none",
+		"  LEFT      of the lease; of a latch until it opens by itself",
+		"  WAIT      places in the queue; (2) connections that listen, without places",
+		"  GRANTS    a second, at least; ~ is a guess, where they come faster than looks",
+		"  !         looks wrong: enter says why. A dim row was not looked at lately",
 	)
 }
 
 func clip(lines []string, n int) []string { return lines[:max(min(n, len(lines)), 0)] }
-func ptr[T any](v T) *T                   { return &v }
 
 func (m *topModel) paint(code, text string) string { return m.table.paint(code, text) }
 

@@ -18,6 +18,7 @@ const (
 	hearing              // asking for the channels, and looking at those that are waited for
 	looking              // at the names of the caller's choice
 	lanes
+	prompt // what a user waits for: it does not wait for credit, and the next looks pay for it
 )
 
 type laneKey struct{}
@@ -110,10 +111,13 @@ func (t *toll) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 			return next(ctx, cmds)
 		}
 		var err error
-		if l != looking { // who looks knows what for
+		if l < looking { // who looks knows what for
 			err = t.gate.wait(ctx)
 		}
-		if err == nil {
+		switch {
+		case l == prompt:
+			l = looking
+		case err == nil:
 			err = t.meters[l].wait(ctx)
 		}
 		if err != nil {

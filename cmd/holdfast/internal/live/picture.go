@@ -29,7 +29,7 @@ const DefaultShare = 0.005
 var of = [lanes]struct {
 	part  float64
 	saved time.Duration
-}{scanning: {0.4, 20 * time.Second}, hearing: {0.15, 20 * time.Second}, looking: {0.45, 20 * time.Second}}
+}{scanning: {0.4, 10 * time.Second}, hearing: {0.15, 10 * time.Second}, looking: {0.45, 5 * time.Second}}
 
 const (
 	step = 1000 // keys that one SCAN looks at
@@ -222,9 +222,9 @@ func (p *Picture) Look(ctx context.Context, keys []Key) error {
 	return nil
 }
 
-// Lock looks at one lock, with all its holders and waiters.
+// Lock looks at one lock, with all its holders and waiters: at once, and the next looks wait for longer.
 func (p *Picture) Lock(ctx context.Context, key Key) (inspect.Lock, error) {
-	return p.servers[key.Server].all.Lock(in(ctx, looking), key.Name)
+	return p.servers[key.Server].all.Lock(in(ctx, prompt), key.Name)
 }
 
 // End ends one hold, see [inspect.Inspector.End].
@@ -262,7 +262,7 @@ func (p *Picture) Status() Status {
 		if n == 0 || s.passed.Before(st.Listed) {
 			st.Listed = s.passed
 		}
-		if !s.passing.IsZero() && s.keys > 0 {
+		if !s.passing.IsZero() && s.keys > 10*step { // of a few the locks take longer than the keys
 			done := min(float64((s.scanned()-s.scans)*step)/float64(s.keys), 0.99)
 			if st.Progress < 0 || done < st.Progress {
 				st.Progress = done

@@ -29,6 +29,8 @@ const (
 	rateSpan  = 30 * time.Second // looks that are older do not count
 	rateLooks = 32               // at most
 	guessFrom = 4                // so many looks in a row must have found another token
+	apart     = 150 * time.Millisecond
+	ahead     = time.Second // of the server's clock: tokens may be a little, where a client has reserved some
 )
 
 // glance is what one look says of grants.
@@ -42,12 +44,12 @@ type glance struct {
 // track is the glances at one name, the oldest first.
 type track []glance
 
-// see adds a look. One that is no later than the last is left out: two ways may have found the same.
+// see adds a look. One that comes soon after the last says little, and is left out.
 func (t track) see(l *inspect.Lock) track {
 	g := glance{at: l.At, token: l.Token, age: -1}
 	if n := len(t); n > 0 {
 		last := t[n-1]
-		if !l.At.After(last.at) {
+		if l.At.Sub(last.at) < apart && l.Token >= last.token {
 			return t
 		}
 		if l.Token < last.token { // it was gone in between
@@ -56,8 +58,8 @@ func (t track) see(l *inspect.Lock) track {
 		granted := time.UnixMicro(int64(l.Token)) //nolint:gosec // tokens are below 2^53
 		switch {
 		case l.Token == last.token:
-		case granted.After(last.at) && !granted.After(l.At):
-			g.grants, g.age = 1, l.At.Sub(granted)
+		case granted.After(last.at) && granted.Before(l.At.Add(ahead)):
+			g.grants, g.age = 1, max(l.At.Sub(granted), 0)
 		default:
 			g.grants = l.Token - last.token
 		}
