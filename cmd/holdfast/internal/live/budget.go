@@ -44,7 +44,7 @@ func newMeter(share float64, burst time.Duration) *meter {
 	return &meter{share: share, burst: burst, credit: burst, at: time.Now()}
 }
 
-// wait returns when there is credit. It takes none: what a command costs is known behind it.
+// wait returns when nothing is owed. It takes nothing: what a command costs is known behind it.
 func (m *meter) wait(ctx context.Context) error {
 	for {
 		d := m.owed()
@@ -61,14 +61,12 @@ func (m *meter) wait(ctx context.Context) error {
 	}
 }
 
-// owed is how long it takes until there is credit again.
+// owed is how long it takes until that is so.
 func (m *meter) owed() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
-	m.credit = min(m.credit+time.Duration(m.share*float64(now.Sub(m.at))), m.burst)
-	m.at = now
-	if m.credit > 0 {
+	m.earn()
+	if m.credit >= 0 {
 		return 0
 	}
 	return time.Duration(float64(-m.credit)/m.share) + time.Millisecond
@@ -77,7 +75,15 @@ func (m *meter) owed() time.Duration {
 func (m *meter) spend(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.earn()
 	m.credit -= d
+}
+
+// earn is called with mu held.
+func (m *meter) earn() {
+	now := time.Now()
+	m.credit = min(m.credit+time.Duration(m.share*float64(now.Sub(m.at))), m.burst)
+	m.at = now
 }
 
 // toll stands before one server: commands of a lane wait there, and pay.
