@@ -93,7 +93,10 @@ func (m *topModel) name(r *live.Row) string {
 }
 
 func (m *topModel) cell(c column, r *live.Row, width int) string {
-	if r != nil {
+	switch {
+	case r != nil && c.right: // the end of a number says nothing without its middle
+		return ansi.Truncate(c.cell(m, r), width, "…")
+	case r != nil:
 		return middleCut(c.cell(m, r), width)
 	}
 	if c.order != "" && c.order == orders[m.order].name {
