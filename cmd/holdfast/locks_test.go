@@ -177,6 +177,8 @@ func TestShort(t *testing.T) {
 	}
 	table := &table{screen: newScreen(&bytes.Buffer{}), width: 80}
 	require.Equal(t, "nigh…-east", table.cut("nightly-report-of-the-east", 10))
+	require.Equal(t, "設定…更新", table.cut("設定ファイル:更新", 9))
+	require.Equal(t, "設…新", table.cut("設定ファイル:更新", 6), "half a character is none")
 	require.Equal(t, `'it'\''s'`, shellWord("it's"))
 	require.Equal(t, "orders:42", shellWord("orders:42"))
 	require.Equal(t, `"a\x1b"`, visible("a\x1b"))

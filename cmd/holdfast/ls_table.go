@@ -223,7 +223,12 @@ func middleCut(text string, width int) string {
 		return text
 	}
 	front := max((width-1)/2, 0)
-	return ansi.Truncate(text, front, "") + "…" + ansi.TruncateLeft(text, n-max(width-1-front, 0), "")
+	back := max(width-1-front, 0)
+	end := ansi.TruncateLeft(text, n-back, "")
+	if ansi.StringWidth(end) > back { // the cut went through a wide character, which was kept
+		end = ansi.TruncateLeft(text, n-back+1, "")
+	}
+	return ansi.Truncate(text, front, "") + "…" + end
 }
 
 func pad(text string, width int) string {
