@@ -88,7 +88,7 @@ func newTop() *cobra.Command {
 	f := cmd.Flags()
 	f.Var(&c.every, "every", "how often to look at what is shown")
 	f.StringVar(&c.sort, "sort", orders[0].name, "sort by `COLUMN`: "+orderNames())
-	f.Float64Var(&c.share, "share", live.DefaultShare*100, "how many `PERCENT` of each server's time it may take")
+	f.Float64Var(&c.share, "share", live.DefaultShare*100, "how many `PERCENT` of each server's time it may take, about")
 	f.BoolVar(&c.readOnly, "read-only", false, "no key ends a hold")
 	f.BoolVar(&c.json, "json", false, "print frames of JSON documents, one a line, and need no terminal")
 	f.BoolVar(&c.once, "once", false, "print one frame, and need no terminal")

@@ -47,7 +47,7 @@ func look(ctx context.Context, pic *live.Picture, key live.Key) detail {
 func (d *detail) lines(width int, colour bool) []string {
 	switch {
 	case d.err != nil:
-		return wrap("not known: "+printable(d.err.Error()), width)
+		return wrap("not known: "+visible(d.err.Error()), width)
 	case d.lock == nil:
 		return []string{"asking…"}
 	}
@@ -85,7 +85,7 @@ func (m *topModel) put(q *question) {
 	name := visible(q.key.Name)
 	switch {
 	case q.err != nil:
-		m.note = "not asked: " + printable(q.err.Error())
+		m.note = "not asked: " + visible(q.err.Error())
 	case q.lock.Kind == inspect.Latch:
 		m.note = name + " looks like a latch, which nobody holds"
 	case len(q.lock.Holders) == 0:

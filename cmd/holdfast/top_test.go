@@ -327,7 +327,7 @@ func TestTopOutage(t *testing.T) {
 	w := watching(t, srv, func(o *topConfig) { c = *o })
 	w.shows("▸ busy")
 	srv.Kill()
-	w.shows("▸ busy", "no answer from "+c.addresses[0], "asking again")
+	w.shows("▸ busy", "asking again: no answer from Redis at "+c.addresses[0])
 	srv.Restart()
 	w.hides("asking again")
 }

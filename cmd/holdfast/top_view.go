@@ -205,7 +205,11 @@ func (m *topModel) foot() []string {
 	case m.note != "":
 		return wrap(m.note, m.width)
 	case m.status.Err != nil:
-		text := "no answer from " + hidePassword(m.addresses[m.status.At]) + ": " + printable(m.status.Err.Error()) + "; asking again"
+		text := visible(m.explain(m.status.Err).Error())
+		if len(m.addresses) > 1 {
+			text = hidePassword(m.addresses[m.status.At]) + ": " + text
+		}
+		text = "asking again: " + text
 		return []string{m.paint(red, ansi.Truncate(text, m.width, "…"))}
 	}
 	return []string{m.keysBar()}

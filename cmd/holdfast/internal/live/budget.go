@@ -23,6 +23,9 @@ const (
 
 type laneKey struct{}
 
+// In each lane commands wait for that lane's meter. What they cost is spent from it, and from that of
+// scanning, which is the meter of the whole: a pass has what the others leave.
+
 // in makes commands under the context count for a lane. Others are not counted.
 func in(ctx context.Context, l lane) context.Context { return context.WithValue(ctx, laneKey{}, l) }
 
@@ -140,6 +143,9 @@ func (t *toll) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 			took = time.Since(sent)
 		}
 		t.meters[l].spend(took)
+		if l != scanning {
+			t.meters[scanning].spend(took)
+		}
 		t.spent.Add(int64(took))
 		for _, cmd := range cmds {
 			if cmd.Name() == "scan" && cmd.Err() == nil {

@@ -97,6 +97,7 @@ func TestLanesAreApart(t *testing.T) {
 		require.Equal(t, time.Second, at(prompt))
 		require.Equal(t, time.Second, at(prompt))
 		require.Equal(t, 200*time.Second, at(looking), "199 s until what the two before have cost is paid")
+		require.Greater(t, at(scanning), 100*time.Second, "a pass has what the others leave")
 		passed := false
 		free := toll.ProcessPipelineHook(func(context.Context, []redis.Cmder) error { passed = true; return nil })
 		require.NoError(t, free(t.Context(), scan(t.Context())))

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // Options say what is looked at, and what it may cost.
@@ -22,14 +23,14 @@ type Options struct {
 }
 
 // DefaultShare leaves room below a hundredth for what the server does beside commands.
-const DefaultShare = 0.005
+const DefaultShare = 0.008
 
 // of is each lane's part of the share, and what it may spend at the beginning as if it had saved it up
-// for so long.
+// for so long. Scanning has the whole, of which the others' is taken.
 var of = [lanes]struct {
 	part  float64
 	saved time.Duration
-}{scanning: {0.4, 10 * time.Second}, hearing: {0.15, 10 * time.Second}, looking: {0.45, 5 * time.Second}}
+}{scanning: {1, 10 * time.Second}, hearing: {0.15, 5 * time.Second}, looking: {0.45, 5 * time.Second}}
 
 const (
 	step = 1000 // keys that one SCAN looks at
@@ -190,6 +191,9 @@ func (s *server) scanned() (n int64) {
 // hear asks for what is waited for.
 func (p *Picture) hear(ctx context.Context, n int) error {
 	for l, err := range p.servers[n].brief.Locks(ctx, inspect.Query{Match: p.opts.Match, Contended: true}) {
+		if lua.IsDenied(err) { // then who waits is seen where a lock is looked at for another reason
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -226,3 +226,17 @@ func TestRoom(t *testing.T) {
 	rows, _ = b.all()
 	require.Len(t, rows, mostRows-1)
 }
+
+// TestDenied: who may not ask for the channels, nor how many keys there are, finds locks by their keys.
+func TestDenied(t *testing.T) {
+	srv := redistest.Start(t)
+	_, err := rlock.New(newClient(t, srv), "a").TryLock(t.Context())
+	require.NoError(t, err)
+	srv.Command(t, "ACL", "SETUSER", "some", "on", ">pw", "~*", "&*", "+@all", "-dbsize", "-pubsub|channels")
+	p := newPicture(t, Options{Every: time.Millisecond, Share: 1}, srv.Client(t, func(o *redis.Options) { o.Username, o.Password = "some", "pw" }))
+	stop := finding(t, p)
+	eventually(t, func() bool { return p.row("a") != nil && !p.Status().Listed.IsZero() }, "found")
+	stop()
+	require.NoError(t, p.Status().Err)
+	require.Positive(t, srv.CommandCalls(t)["scan"])
+}
