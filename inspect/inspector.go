@@ -137,11 +137,14 @@ func (i *Inspector) ask(ctx context.Context, node *redis.Client, names []string,
 			cmds[j] = redis.NewCmd(ctx, i.call(names[n], list, false)...)
 			_ = pipe.Process(ctx, cmds[j])
 		}
-		_, _ = pipe.Exec(ctx) // each command keeps its own error
+		_, sent := pipe.Exec(ctx) // each command keeps its own error
 		var again []int
 		text := false
 		for j, n := range todo {
 			reply, err := cmds[j].Result()
+			if err == nil && reply == nil { // but for a refused password, which go-redis gives to none of them
+				err = sent
+			}
 			switch {
 			case err != nil && readOnlyRefused(cmds[j], err):
 				i.writing.Store(true)

@@ -163,6 +163,9 @@ func TestRefusedServers(t *testing.T) {
 		require.Equal(t, exitHoldfast, execute([]string{"ls", "--redis", "redis://" + user + "@" + srv.Addr()}, &out, &errs))
 		require.Contains(t, errs.String(), says)
 		require.Equal(t, 1, strings.Count(errs.String(), "\n"), "one line")
+		errs.Reset()
+		require.Equal(t, exitHoldfast, execute([]string{"inspect", "x", "--redis", "redis://" + user + "@" + srv.Addr()}, &out, &errs))
+		require.Contains(t, errs.String(), strings.Replace(says, "scan", "evalsha", 1))
 	}
 }
 

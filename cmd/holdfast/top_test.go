@@ -71,7 +71,7 @@ func watching(t *testing.T, srv *redistest.Server, change func(*topConfig)) *top
 	done := make(chan struct{})
 	go func() { defer close(done); d.run(ctx, w.Send) }()
 	t.Cleanup(func() {
-		w.GetProgram().Kill()
+		_ = w.Quit()
 		w.WaitFinished(t, teatest.WithFinalTimeout(patience))
 		cancel()
 		<-done
@@ -145,7 +145,7 @@ func contended(t *testing.T) (srv *redistest.Server, holds map[string]*holdfast.
 		as   string
 		lock holdfast.Locker
 	}{
-		{"old", rlock.New(c, "old")}, {"busy", fairlock.New(c, "busy")}, {"read", rwlock.New(c, "read").RLocker()},
+		{"idle", rlock.New(c, "idle")}, {"busy", fairlock.New(c, "busy")}, {"read", rwlock.New(c, "read").RLocker()},
 		{"read by another", rwlock.New(other, "read").RLocker()},
 	} {
 		h, err := l.lock.TryLock(ctx)
@@ -163,22 +163,22 @@ func contended(t *testing.T) (srv *redistest.Server, holds map[string]*holdfast.
 func TestTopSortsAndFilters(t *testing.T) {
 	srv, _ := contended(t)
 	w := watching(t, srv, nil)
-	w.shows("3 locks, 1 waited for", "WAIT▾", "▸ busy", "old", "read", "? help")
+	w.shows("3 locks, 1 waited for", "WAIT▾", "▸ busy", "idle", "read", "? help")
 	w.press("o")
-	w.shows("HELD▾", "▸ old", "busy", "read")
+	w.shows("HELD▾", "▸ idle", "busy", "read")
 	w.press("r")
-	w.shows("HELD▴", "read", "busy", "old")
+	w.shows("HELD▴", "read", "busy", "idle")
 	w.press("n")
-	w.shows("NAME▾", "▸ busy", "old", "read")
+	w.shows("NAME▾", "▸ busy", "idle", "read")
 	w.press("/", "x*y", "backspace", "backspace", "backspace", "rea")
 	w.shows("filter: rea")
 	w.press("enter")
 	w.shows("1 of 3 locks with rea", "▸ read")
 	w.hides("busy")
-	w.press("/", "backspace", "backspace", "backspace", "[bo]*", "enter")
-	w.shows("2 of 3 locks with [bo]*", "▸ busy", "old")
+	w.press("/", "backspace", "backspace", "backspace", "[bi]*", "enter")
+	w.shows("2 of 3 locks with [bi]*", "▸ busy", "idle")
 	w.press("/", "zz", "enter")
-	w.shows("No name fits [bo]*zz. Esc clears the filter.")
+	w.shows("No name fits [bi]*zz. Esc clears the filter.")
 	w.press("esc")
 	w.shows("3 locks", "▸ busy")
 	w.press("?")
@@ -194,13 +194,13 @@ func TestTopSortsAndFilters(t *testing.T) {
 func TestTopFollows(t *testing.T) {
 	srv, _ := contended(t)
 	w := watching(t, srv, func(c *topConfig) { c.sort = "name" })
-	w.shows("▸ busy", "old")
+	w.shows("▸ busy", "idle")
 	w.press("down")
-	w.shows("▸ old")
+	w.shows("▸ idle")
 	c := newTestClient(t, srv)
 	_, err := rlock.New(c, "another").TryLock(t.Context())
 	require.NoError(t, err)
-	w.shows("  another", "  busy", "▸ old")
+	w.shows("  another", "  busy", "▸ idle")
 	w.press("home")
 	w.shows("▸ another")
 	_, err = rlock.New(c, "a").TryLock(t.Context())
@@ -217,12 +217,12 @@ func TestTopInspects(t *testing.T) {
 	w.shows("▸ busy")
 	w.press("enter")
 	w.shows("esc goes back", "busy\n", "kind       fairlock", "held by    "+holds["busy"].Owner(), "waiting    1")
-	w.hides("old")
+	w.hides("idle")
 	w.Send(tea.WindowSizeMsg{Width: 160, Height: 30})
-	w.shows("▸ busy", "│ kind       fairlock", "old")
+	w.shows("▸ busy", "idle", "│ kind       fairlock")
 	w.press("down")
-	w.shows("▸ old", "│ held by    "+holds["old"].Owner())
-	require.NoError(t, holds["old"].Unlock(t.Context()))
+	w.shows("▸ idle", "│ held by    "+holds["idle"].Owner())
+	require.NoError(t, holds["idle"].Unlock(t.Context()))
 	w.shows("free; it was a lock within the last hour")
 	w.press("i")
 	w.hides("│")
@@ -265,21 +265,21 @@ func TestTopEnds(t *testing.T) {
 func TestTopEndsNoOther(t *testing.T) {
 	srv, holds := contended(t)
 	w := watching(t, srv, func(c *topConfig) { c.sort = "oldest" })
-	w.shows("▸ old")
+	w.shows("▸ idle")
 	w.press("x")
-	w.shows("End the hold of " + holds["old"].Owner())
-	require.NoError(t, holds["old"].Unlock(t.Context()))
-	next, err := rlock.New(newTestClient(t, srv), "old").TryLock(t.Context())
+	w.shows("End the hold of " + holds["idle"].Owner())
+	require.NoError(t, holds["idle"].Unlock(t.Context()))
+	next, err := rlock.New(newTestClient(t, srv), "idle").TryLock(t.Context())
 	require.NoError(t, err)
 	w.press("y")
-	w.shows("old was not unlocked, and nothing was changed: somebody else has it")
-	require.Equal(t, map[string]string{next.Owner(): "1"}, srv.Client(t).HGetAll(t.Context(), "old").Val())
+	w.shows("idle was not unlocked, and nothing was changed: somebody else has it")
+	require.Equal(t, map[string]string{next.Owner(): "1"}, srv.Client(t).HGetAll(t.Context(), "idle").Val())
 
 	require.NoError(t, next.Unlock(t.Context()))
-	w.press("o", "/", "old", "enter")
-	w.shows("▸ old")
+	w.press("o", "/", "idle", "enter")
+	w.shows("▸ idle")
 	w.press("x")
-	w.shows("old: nobody has it")
+	w.shows("idle: nobody has it")
 }
 
 // TestTopReadOnly: no key ends a hold, and none is offered.
@@ -293,7 +293,7 @@ func TestTopReadOnly(t *testing.T) {
 	w.press("y")
 	w.press("n")
 	w.shows("NAME▾")
-	require.EqualValues(t, 3, exists(t, srv.Client(t), "busy", "old", "read"))
+	require.EqualValues(t, 3, exists(t, srv.Client(t), "busy", "idle", "read"))
 }
 
 // TestTopPauses: the servers are asked nothing until the user goes on, and then what has changed is
@@ -301,7 +301,7 @@ func TestTopReadOnly(t *testing.T) {
 func TestTopPauses(t *testing.T) {
 	srv, holds := contended(t)
 	w := watching(t, srv, nil)
-	w.shows("▸ busy", "old")
+	w.shows("▸ busy", "idle")
 	w.press(" ")
 	w.shows("paused")
 	// What was under way comes to its end; after that no script is run.
@@ -312,12 +312,12 @@ func TestTopPauses(t *testing.T) {
 	}
 	before := int64(-1)
 	require.True(t, eventuallyTrue(func() bool { was := before; before = calls(); return was == before }))
-	require.NoError(t, holds["old"].Unlock(t.Context()))
-	rdb.Del(t.Context(), "redisson_lock_token:{old}")
-	w.press("/", "old", "enter")
-	w.shows("1 of 3 locks with old", "▸ old", holds["old"].Owner()[:8])
+	require.NoError(t, holds["idle"].Unlock(t.Context()))
+	rdb.Del(t.Context(), "redisson_lock_token:{idle}")
+	w.press("/", "idle", "enter")
+	w.shows("1 of 3 locks with idle", "▸ idle", holds["idle"].Owner()[:8])
 	w.press(" ")
-	w.hides("▸ old")
+	w.hides("▸ idle")
 }
 
 // TestTopOutage: the screen stays while the server is silent, says so, and goes on with it.

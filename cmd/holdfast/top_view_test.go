@@ -138,10 +138,10 @@ func TestTopFrames(t *testing.T) {
 	require.Len(t, lines, 4)
 	require.Contains(t, lines[0], "WAIT▾")
 	require.Contains(t, lines[1], "busy")
-	require.Contains(t, lines[2], holds["old"].Owner(), "nothing is cut")
+	require.Contains(t, lines[2], holds["idle"].Owner(), "nothing is cut")
 	require.NotContains(t, stdout, "\x1b")
 
-	code, stdout, stderr = ask(srv, "top", "--once", "--json", "--every", "200ms", "--rows", "1", "[bo]*")
+	code, stdout, stderr = ask(srv, "top", "--once", "--json", "--every", "200ms", "--rows", "1", "[bi]*")
 	require.Zero(t, code, stderr)
 	lines = strings.Split(strings.TrimSpace(stdout), "\n")
 	require.Len(t, lines, 2)
