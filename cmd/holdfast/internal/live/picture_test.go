@@ -140,7 +140,10 @@ func TestPassWaitsForItsShare(t *testing.T) {
 	_, err := rlock.New(newClient(t, srv), "a").TryLock(t.Context())
 	require.NoError(t, err)
 	p := newPicture(t, Options{Share: 1e-9}, srv.Client(t))
-	stop := finding(t, p)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.pass(in(ctx, scanning), 0) }()
+	stop := func() { cancel(); require.ErrorIs(t, <-done, context.Canceled) }
 	eventually(t, func() bool { return p.servers[0].scannedNow() > 0 }, "it begins")
 	require.NoError(t, p.Look(t.Context(), []Key{{0, "a"}}), "each has a credit of its own")
 	require.NotNil(t, p.row("a"))
