@@ -117,7 +117,7 @@ func granted(t testing.TB, got <-chan *holdfast.Hold) *holdfast.Hold {
 // suite are the tests that run on all servers, one after the other on each.
 var suite = map[string]func(t *testing.T, rdb redis.UniversalClient){
 	"shapes": testShapes, "names": testNames, "problems": testProblems, "a waiter listens": testWaiterListens,
-	"end": testEnd, "end one of several": testEndOneOfSeveral,
+	"end": testEnd, "end one of several": testEndOneOfSeveral, "several": testSeveral,
 }
 
 // TestServers runs the suite on a server of each version, and on a cluster of the first and the last one.

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/redis/go-redis/v9"
@@ -95,8 +96,8 @@ func (w *walk) master(ctx context.Context, master *redis.Client) error {
 	}, nil)
 }
 
-// unreadable is by what a lock is told that a server refuses to show, in the memory of what was told.
-const unreadable keys.Trace = -1
+// asUnreadable is by what a lock is told that a server refuses to show, in the memory of what was told.
+const asUnreadable keys.Trace = -1
 
 // found is a name, and by what it was found.
 type found struct {
@@ -206,10 +207,10 @@ func (w *walk) tell(ctx context.Context, node *redis.Client, names []found) erro
 			if !concernsKey(a.err) {
 				return a.err
 			}
-			if !w.seen.first(list[n], unreadable) { // found by another of its keys, or in the first pass
+			if !w.seen.first(list[n], asUnreadable) { // found by another of its keys, or in the first pass
 				continue
 			}
-			a.lock = Lock{Name: list[n], Remaining: -1, Waiters: -1, Listening: -1, Problems: []Problem{{Unreadable, "the server refuses to show it: " + a.err.Error()}}}
+			a.lock = unreadable(list[n], errors.New("the server refuses to show it: "+a.err.Error()))
 		}
 		if a.other && names[n].by != keys.NoTrace {
 			others = append(others, keys.Twin(list[n]))

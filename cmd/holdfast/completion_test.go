@@ -72,6 +72,8 @@ func TestCompletionInBash(t *testing.T) {
 	require.Contains(t, offers("holdfast", "run", "--tls"), "--tls-key")
 	require.Contains(t, offers("holdfast", "run", "--kind", "rw"), "rw-write")
 	require.NotContains(t, offers("holdfast", "run", "--kind", "rw"), "semaphore")
+	require.Contains(t, offers("holdfast", "run", "--kind", "mul"), "multilock")
+	require.Equal(t, "oldest", offers("holdfast", "top", "--sort", "o"))
 	require.Contains(t, offers("holdfast", "completion", ""), "fish")
 	require.Empty(t, offers("holdfast", "watch", ""), "no file is a lock")
 	require.NotContains(t, offers("holdfast", ""), workerCommand)

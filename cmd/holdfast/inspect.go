@@ -305,10 +305,15 @@ func ending(l *inspect.Lock, part bool) string {
 		return ""
 	}
 	text := "holdfast unlock --force " + shellWord(l.Name) + " --owner " + shellWord(l.Holders[0].Owner)
-	if !part && l.Token > 0 && len(l.Holders) == 1 && l.Holders[0].Mode != inspect.Read && l.Permits == nil {
+	if !part && oneGrant(l) {
 		text = "holdfast unlock --force " + shellWord(l.Name) + " --token " + tokenOf(l)
 	}
 	return text
+}
+
+// oneGrant reports whether the token of a lock stands for its only hold.
+func oneGrant(l *inspect.Lock) bool {
+	return l.Token > 0 && len(l.Holders) == 1 && l.Holders[0].Mode != inspect.Read && l.Permits == nil
 }
 
 // shellWord quotes what a shell would take for something else.

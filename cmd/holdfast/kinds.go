@@ -58,6 +58,7 @@ var lockKinds = []*lockKind{
 		func(ctx context.Context, r *runner, opts []holdfast.Option) (*holdfast.Hold, error) {
 			return redlock.New(r.clients, r.name).Lock(ctx, opts...)
 		}},
+	{severalKind, "several at once, all or none: --name and each --also", true, lockSeveral},
 }
 
 // kindConfig is what the flags amount to that say which kind of lock it is.
@@ -67,6 +68,7 @@ type kindConfig struct {
 	permits  int
 	take     int
 	value    string
+	also     []string
 }
 
 func (c *kindConfig) addTo(cmd *cobra.Command) {
@@ -77,6 +79,7 @@ func (c *kindConfig) addTo(cmd *cobra.Command) {
 	host, _ := os.Hostname() // without it the leader says nothing of itself
 	f.StringVar(&c.value, "value", host, "of an election: what others are told of the leader")
 	f.Lookup("value").DefValue = "the name of this machine"
+	f.StringArrayVar(&c.also, "also", nil, "of a multilock: the `NAME` of one more lock; may be given several times (required)")
 	names := make([]string, len(lockKinds))
 	for i, k := range lockKinds {
 		names[i] = cobra.CompletionWithDesc(k.name, k.about)
@@ -129,5 +132,5 @@ func (c *runConfig) checkKind() error {
 	case c.kind.name != "semaphore" && c.take != 1:
 		return fail(exitUsage, "--take is %d, and --kind is %s; use --kind semaphore, or leave it out", c.take, c.kind.name)
 	}
-	return nil
+	return c.checkAlso()
 }

@@ -163,6 +163,9 @@ func TestRefusedServers(t *testing.T) {
 		require.Equal(t, exitHoldfast, execute([]string{"ls", "--redis", "redis://" + user + "@" + srv.Addr()}, &out, &errs))
 		require.Contains(t, errs.String(), says)
 		require.Equal(t, 1, strings.Count(errs.String(), "\n"), "one line")
+		errs.Reset()
+		require.Equal(t, exitHoldfast, execute([]string{"inspect", "x", "--redis", "redis://" + user + "@" + srv.Addr()}, &out, &errs))
+		require.Contains(t, errs.String(), strings.Replace(says, "scan", "evalsha", 1))
 	}
 }
 
@@ -177,6 +180,8 @@ func TestShort(t *testing.T) {
 	}
 	table := &table{screen: newScreen(&bytes.Buffer{}), width: 80}
 	require.Equal(t, "nigh…-east", table.cut("nightly-report-of-the-east", 10))
+	require.Equal(t, "設定…更新", table.cut("設定ファイル:更新", 9))
+	require.Equal(t, "設…新", table.cut("設定ファイル:更新", 6), "half a character is none")
 	require.Equal(t, `'it'\''s'`, shellWord("it's"))
 	require.Equal(t, "orders:42", shellWord("orders:42"))
 	require.Equal(t, `"a\x1b"`, visible("a\x1b"))

@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/holdfast-go/holdfast/inspect"
 )
 
@@ -84,8 +86,8 @@ func (t *table) row(colour, name, kind, owner, since, left, wait, token, note st
 		line += pad(token, tokenWidth)
 	}
 	line = strings.TrimRight(line+note, " ")
-	if n := t.width; n > 0 && utf8.RuneCountInString(line) > n {
-		line = string([]rune(line)[:n-1]) + "…"
+	if t.width > 0 {
+		line = ansi.Truncate(line, t.width, "…")
 	}
 	if colour != "" {
 		line = t.paint(colour, line)
@@ -208,17 +210,29 @@ func visible(text string) string {
 
 // cut takes out the middle of what is too long for a terminal: names differ at their ends.
 func (t *table) cut(text string, width int) string {
-	n := utf8.RuneCountInString(text)
-	if t.width == 0 || n <= width {
+	if t.width == 0 {
 		return text
 	}
-	runes := []rune(text)
-	front := (width - 1) / 2
-	return string(runes[:front]) + "…" + string(runes[n-(width-1-front):])
+	return middleCut(text, width)
+}
+
+// middleCut is a text in so many columns at most, which for some scripts are half as many characters.
+func middleCut(text string, width int) string {
+	n := ansi.StringWidth(text)
+	if n <= width {
+		return text
+	}
+	front := max((width-1)/2, 0)
+	back := max(width-1-front, 0)
+	end := ansi.TruncateLeft(text, n-back, "")
+	if ansi.StringWidth(end) > back { // the cut went through a wide character, which was kept
+		end = ansi.TruncateLeft(text, n-back+1, "")
+	}
+	return ansi.Truncate(text, front, "") + "…" + end
 }
 
 func pad(text string, width int) string {
-	if n := utf8.RuneCountInString(text); n < width {
+	if n := ansi.StringWidth(text); n < width {
 		return text + strings.Repeat(" ", width-n)
 	}
 	return text + " "

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
@@ -24,7 +25,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	redistest.Main(m)
+	// The test kit for screens listens for a signal for as long as the process lives.
+	redistest.Main(m, goleak.IgnoreAnyFunction("github.com/charmbracelet/x/exp/teatest/v2.NewTestModel.func2"))
 }
 
 // patience is how long a test waits for what must come, on however slow a machine.

@@ -33,6 +33,11 @@ Kinds of lock:
 ` + kindsHelp() + `
 A name is for one kind of lock. Readers have the token of the last write, and share it.
 
+A multilock is made of rlocks. Whoever takes some of them at once, in whatever order it names them, waits for nobody who
+waits for it. HOLDFAST_NAME is that of --name, and HOLDFAST_TOKEN the greatest of the tokens. Each lock has its own:
+HOLDFAST_NAME_1 and HOLDFAST_TOKEN_1 are of --name, those with 2 of the first --also, and so on. If one of them is lost,
+that is a loss as of any lock, and the message names it.
+
 --wait is for other holders, and not for Redis. If Redis does not answer, nobody knows whether there is anything to wait
 for. So holdfast says so within seconds, with 69. To wait for Redis too, run it again while the code is 69.
 
@@ -57,6 +62,9 @@ const runExample = `  # in a crontab, on every machine: one of them runs it, the
 
   # at most three at a time, over all machines
   holdfast run --name partner-api --kind semaphore --permits 3 --wait 1h -- ./fetch.sh
+
+  # two locks, or none
+  holdfast run --name account:1 --kind multilock --also account:2 -- ./transfer.sh
 
   # one that survives the loss of a Redis server: three independent masters
   holdfast run --name ledger --kind redlock --redis redis://a --redis redis://b --redis redis://c -- ./post.sh

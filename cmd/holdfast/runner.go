@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -90,9 +89,9 @@ func (r *runner) lockAndRun() error {
 	switch unlockErr := hold.Unlock(context.Background()); {
 	case lost || errors.Is(unlockErr, holdfast.ErrLost):
 		if err != nil { // it was never there
-			return fail(exitLost, "the lock %q was lost before the command ran: %w", r.name, err)
+			return fail(exitLost, "%s was lost before the command ran: %w", r.shown(), err)
 		}
-		return fail(exitLost, "the lock %q was lost while the command ran, which ended with exit code %d", r.name, code)
+		return fail(exitLost, "%s was lost while the command ran, which ended with exit code %d", r.shown(), code)
 	case unlockErr != nil:
 		r.notUnlocked(unlockErr)
 	}
@@ -145,12 +144,11 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 	case err == nil:
 		return hold, nil
 	case errors.Is(err, holdfast.ErrNotAcquired) && !errors.Is(err, holdfast.ErrUnavailable):
-		why := err // if it is unavailable too, somebody had it before, and that may be over
-		var e *holdfast.Error
-		if errors.As(err, &e) {
-			why = e.Err // without the name, which stands before it
+		name, why := r.name, err // if it is unavailable too, somebody had it before, and that may be over
+		for e := (*holdfast.Error)(nil); errors.As(why, &e); why = e.Err {
+			name = e.Name // of several locks the one that is meant
 		}
-		return nil, fail(exitNotHeld, "--wait is %v, and %q was %w", r.wait.Duration, r.name, why)
+		return nil, fail(exitNotHeld, "--wait is %v, and %q was %w", r.wait.Duration, name, why)
 	}
 	return nil, r.explain(err)
 }
@@ -199,10 +197,7 @@ func (r *runner) supervise(hold *holdfast.Hold) (code int, err error) {
 func (r *runner) start(hold *holdfast.Hold) (*process, error) {
 	cmd := exec.Command(r.path, r.argv[1:]...)
 	cmd.Args[0] = r.argv[0]
-	cmd.Env = append(os.Environ(),
-		"HOLDFAST_NAME="+r.name,
-		"HOLDFAST_OWNER="+hold.Owner(),
-		"HOLDFAST_TOKEN="+strconv.FormatUint(hold.Token(), 10))
+	cmd.Env = append(os.Environ(), r.environment(hold)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if !term.IsTerminal(int(os.Stdin.Fd())) { //nolint:gosec // a file descriptor fits
 		cmd.Stdin = os.Stdin

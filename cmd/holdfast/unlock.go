@@ -221,18 +221,22 @@ func (c *unlockConfig) said(stdout, stderr io.Writer, e inspect.Ended, where str
 	if c.json {
 		return printJSON(stdout, endedDocument{c.name, e.Kind, e.Holder.Owner, e.Holder.Label, millis(e.Until), e.Untold}, "")
 	}
-	knows := "Its holder notices at its next renewal, within a third of its lease."
-	switch {
-	case e.Holder.Redisson:
-		knows = "Its holder is a client of Redisson, which is not told: its unlock fails."
-	case e.Holder.Left:
-		knows = "Its holder had unlocked already."
-	case e.Until >= 0:
-		knows = fmt.Sprintf("Its holder notices at its next renewal, and within %s at the latest.", short(e.Until))
-	}
-	_, err := fmt.Fprintf(stdout, "%s: the hold of %s was ended%s. %s\n", visible(c.name), visible(e.Holder.Owner), where, knows)
+	_, err := fmt.Fprintf(stdout, "%s: the hold of %s was ended%s. %s\n", visible(c.name), visible(e.Holder.Owner), where, notices(&e))
 	if e.Untold != "" {
 		fmt.Fprintf(stderr, "holdfast: those who wait could not be told (%s); they find out when the lease that they know of ends\n", e.Untold)
 	}
 	return err
+}
+
+// notices is when the holder learns of it.
+func notices(e *inspect.Ended) string {
+	switch {
+	case e.Holder.Redisson:
+		return "Its holder is a client of Redisson, which is not told: its unlock fails."
+	case e.Holder.Left:
+		return "Its holder had unlocked already."
+	case e.Until >= 0:
+		return fmt.Sprintf("Its holder notices at its next renewal, and within %s at the latest.", short(e.Until))
+	}
+	return "Its holder notices at its next renewal, within a third of its lease."
 }

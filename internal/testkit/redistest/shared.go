@@ -67,13 +67,13 @@ func stopShared() {
 // Main runs the tests of a package that uses [Shared]: it stops the shared server, then fails when
 // a test left a goroutine behind, and ends the process with the exit code. A package without Shared
 // can as well use leak.Main. m is a *testing.M, or one in something that has more to stop.
-func Main(m interface{ Run() int }) {
+func Main(m interface{ Run() int }, more ...goleak.Option) {
 	// A ClusterClient for Sentinel (NewFailoverClusterClient) goes on listening to the Sentinels
 	// when it is closed, in these.
 	const goRedis = "github.com/redis/go-redis/v9."
-	goleak.VerifyTestMain(thenStop{m}, goleak.IgnoreAnyFunction(goRedis+"(*sentinelFailover).listen"),
+	goleak.VerifyTestMain(thenStop{m}, append(more, goleak.IgnoreAnyFunction(goRedis+"(*sentinelFailover).listen"),
 		goleak.IgnoreAnyFunction(goRedis+"(*channel).initMsgChan.func1"),
-		goleak.IgnoreAnyFunction(goRedis+"(*channel).initHealthCheck.func1"))
+		goleak.IgnoreAnyFunction(goRedis+"(*channel).initHealthCheck.func1"))...)
 }
 
 // thenStop stops the shared server between the tests and the search for leaks, because its reaper

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
+)
+
+const topLong = `Shows the locks in Redis as they change: those that most wait for first, or who has had one for longest, and what changes
+hands. PATTERN is as in KEYS of Redis. Keys sort, filter, show all of a lock, and end a hold after a question; ? lists
+them. With several --redis the locks of all are shown, each with the number of its master.
+
+It takes at most --share of each server's time. What is on the screen is looked at every --every, if the share allows it.
+What is waited for is asked of the server's channels. Other names are found by going over the keys, which is spread over
+minutes where there are many: "names 3m12s old" is when that was begun last. A lock that came since then, and that
+nobody waits for, is not there yet.
+
+GRANTS is how many grants there are in a second, by looks that found another fencing token. A look counts one, however
+many there were since the one before; where every look finds another, the rate is guessed from how long ago the last
+grant was (~). Grants without a token are not seen, nor what goroutines of one process hand to each other.
+
+x ends a hold as "holdfast unlock --force" does: of the owner and the token that it shows, and of no other. If somebody
+else has the lock by then, nothing is changed, and it says so. With --read-only there is no such key.
+
+Without a terminal use --json, which prints a document for each lock on a line, --rows of them every --every, in frames that
+begin with a document of their own; or --once, which goes over the keys as fast as the servers answer, and prints one frame.
+
+Exit codes:
+  0      quit, or a signal ended it
+  64     bad flag or argument, or no terminal
+  69     Redis did not answer at the beginning; later, it is asked again
+  125    Redis refuses: its password, or a permission
+
+` + redisForms
+
+// topConfig is what the flags of "top" amount to.
+type topConfig struct {
+	connection
+	query                string
+	every                span
+	sort                 string
+	share                float64 // of 100
+	rows                 int
+	readOnly, json, once bool
+	out                  io.Writer
+}
+
+func newTop() *cobra.Command {
+	c := topConfig{every: span{time.Second, 200 * time.Millisecond, "1s or 5s"}}
+	cmd := &cobra.Command{
+		Use:   "top [PATTERN]",
+		Short: "Show the locks as they change: who waits, who has had one for longest",
+		Long:  topLong,
+		Example: `  holdfast top
+  holdfast top 'orders:*' --sort oldest --read-only
+  holdfast top --once | head                             # the most contended ones now
+  holdfast top --json --every 10s | jq -r 'select(.waiters > 5) | .name'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fail(exitUsage, `"holdfast top" takes one pattern, and got %d arguments; quote it, as in 'orders:*', or the shell fills it in`, len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				c.query = args[0]
+			}
+			c.out = cmd.OutOrStdout()
+			if err := c.check(cmd.InOrStdin()); err != nil {
+				return err
+			}
+			return c.top()
+		},
+	}
+	f := cmd.Flags()
+	f.Var(&c.every, "every", "how often to look at what is shown")
+	f.StringVar(&c.sort, "sort", orders[0].name, "sort by `COLUMN`: "+orderNames())
+	f.Float64Var(&c.share, "share", live.DefaultShare*100, "how many `PERCENT` of each server's time it may take, about")
+	f.BoolVar(&c.readOnly, "read-only", false, "no key ends a hold")
+	f.BoolVar(&c.json, "json", false, "print frames of JSON documents, one a line, and need no terminal")
+	f.BoolVar(&c.once, "once", false, "print one frame, and need no terminal")
+	f.IntVar(&c.rows, "rows", 20, "how many locks a frame has, with --json and --once; 0: all")
+	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(sortCompletions(), cobra.ShellCompDirectiveNoFileComp))
+	c.connection.addTo(cmd)
+	return cmd
+}
+
+func sortCompletions() []string {
+	names := make([]string, len(orders))
+	for i, o := range orders {
+		names[i] = cobra.CompletionWithDesc(o.name, o.about)
+	}
+	return names
+}
+
+func (c *topConfig) check(in io.Reader) error {
+	if _, ok := orderNamed(c.sort); !ok {
+		return fail(exitUsage, "--sort is %q, which is no column; use one of %s", c.sort, orderNames())
+	}
+	switch {
+	case !(c.share > 0 && c.share <= 100): // also no number
+		return fail(exitUsage, "--share is %v; use a percentage above 0 and up to 100, such as 0.5", c.share)
+	case c.rows < 0:
+		return fail(exitUsage, "--rows is %d; use a number of locks, or 0 for all", c.rows)
+	case c.json, c.once:
+		return nil
+	case !terminal(in) || terminalWidth(c.out) == 0:
+		return fail(exitUsage, "there is no terminal to show it on; use --json for a frame of JSON documents every %v, or --once for one frame", c.every.Duration)
+	case os.Getenv("TERM") == "dumb":
+		return fail(exitUsage, "TERM is dumb, and this terminal cannot be drawn on; set TERM, or use --once or --json")
+	}
+	return nil
+}
+
+func (c *topConfig) top() error {
+	ctx, stop := untilSignal()
+	defer stop()
+	clients, err := c.all()
+	if err != nil {
+		return err
+	}
+	defer closeAll(clients)
+	if err := c.reach(ctx, clients); err != nil {
+		return err
+	}
+	pic, err := c.picture(ctx, clients)
+	if err == nil {
+		switch {
+		case c.once:
+			err = c.frame(ctx, pic)
+		case c.json:
+			err = c.frames(ctx, pic)
+		default:
+			err = c.screen(ctx, pic)
+		}
+	}
+	var sig signalled
+	if errors.As(context.Cause(ctx), &sig) {
+		return nil // it is one of the ways in which this command ends
+	}
+	return c.explain(err)
+}
+
+// picture is one of all servers, each of which shows a lock: what one refuses is known before a screen
+// is drawn.
+func (c *topConfig) picture(ctx context.Context, clients []redis.UniversalClient) (*live.Picture, error) {
+	pic, err := live.New(clients, live.Options{Match: c.query, Share: c.share / 100, Every: c.every.Duration})
+	if err != nil {
+		return nil, failure{exitHoldfast, err}
+	}
+	for n := range clients {
+		if _, err := pic.Lock(ctx, live.Key{Server: n, Name: "holdfast"}); err != nil {
+			return nil, err
+		}
+	}
+	return pic, nil
+}
+
+// screen shows the picture until the user has seen enough.
+func (c *topConfig) screen(ctx context.Context, pic *live.Picture) error {
+	ctx, cancel := context.WithCancel(ctx)
+	d := newDesk(pic, c.every.Duration)
+	m := newTopModel(*c, d)
+	f, _ := c.out.(*os.File)
+	if w, h, err := term.GetSize(int(f.Fd())); err == nil { //nolint:gosec // a file descriptor fits
+		m.width, m.height = w, h
+	}
+	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(c.out), tea.WithoutSignalHandler(), tea.WithFPS(20)}
+	if !m.table.colour {
+		opts = append(opts, tea.WithColorProfile(colorprofile.Ascii))
+	}
+	p := tea.NewProgram(m, opts...)
+	var all sync.WaitGroup
+	all.Go(func() { d.run(ctx, p.Send) })
+	_, err := p.Run()
+	cancel()
+	all.Wait()
+	if err != nil && !errors.Is(err, tea.ErrProgramKilled) {
+		return failure{exitHoldfast, fmt.Errorf("draw on the terminal: %w", err)}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
+)
+
+const inverse = "7"
+
+// column is one of the list. Of a narrow screen it is the less important ones that are left out.
+type column struct {
+	head  string
+	order string // of orders: which one it shows
+	width int    // with the space behind it
+	from  int    // how wide the list must be
+	right bool
+	cell  func(m *topModel, r *live.Row) string
+}
+
+// The name comes first, and has what the others leave.
+var topColumns = []column{
+	{"KIND", "", kindWidth, 72, false, func(_ *topModel, r *live.Row) string { return string(r.Lock.Kind) }},
+	{"OWNER", "", shortOwner, 56, false, func(m *topModel, r *live.Row) string { return m.table.owner(&r.Lock) }},
+	{"HELD", "oldest", timeWidth, 36, true, func(_ *topModel, r *live.Row) string { return since(&r.Lock) }},
+	{"LEFT", "left", timeWidth, 64, true, func(_ *topModel, r *live.Row) string { return rest(&r.Lock) }},
+	{"WAIT", "waiters", waitWidth, 20, true, func(_ *topModel, r *live.Row) string { return waiting(&r.Lock) }},
+	{"GRANTS", "grants", 8, 44, true, func(_ *topModel, r *live.Row) string { return perSecond(r.Rate) }},
+	{"TOKEN", "", tokenWidth, 150, true, func(_ *topModel, r *live.Row) string { return tokenOf(&r.Lock) }},
+	{"SEEN", "", 7, 110, true, func(m *topModel, r *live.Row) string { return short(max(m.now.Sub(r.Seen), 0)) }},
+	{"PROBLEMS", "problems", noteWidth, 130, false, func(_ *topModel, r *live.Row) string {
+		var all []string
+		for _, p := range r.Lock.Problems {
+			all = append(all, string(p.Trouble))
+		}
+		return strings.Join(all, ",")
+	}},
+}
+
+// perSecond is a rate in at most seven columns.
+func perSecond(r live.Rate) string {
+	about := ""
+	if r.Guessed {
+		about = "~"
+	}
+	switch {
+	case !r.Known:
+		return "-"
+	case r.PerSecond == 0:
+		return "0"
+	case r.PerSecond < 10:
+		return fmt.Sprintf("%s%.2g", about, max(r.PerSecond, 0.01))
+	}
+	return fmt.Sprintf("%s%.0f", about, r.PerSecond)
+}
+
+// cells are a row without its mark; nil: the heads of the columns.
+func (m *topModel) cells(r *live.Row) string {
+	width := m.listWidth()
+	m.table.width, m.table.wide = width, width >= 140
+	rest := width - 2
+	var shown []column
+	for _, c := range topColumns {
+		if c.head == "OWNER" && m.table.wide {
+			c.width = longOwner
+		}
+		if width >= c.from {
+			shown = append(shown, c)
+			rest -= c.width
+		}
+	}
+	name := max(rest, 8)
+	line := "  " + pad(m.cell(column{head: "NAME", order: "name", cell: func(m *topModel, r *live.Row) string { return m.name(r) }}, r, name-1), name)
+	for _, c := range shown {
+		text := m.cell(c, r, c.width-1)
+		if c.right {
+			text = strings.Repeat(" ", max(c.width-1-ansi.StringWidth(text), 0)) + text
+		}
+		line += pad(text, c.width)
+	}
+	return ansi.Truncate(line, width, "…")
+}
+
+// name is with its server, where there are several.
+func (m *topModel) name(r *live.Row) string {
+	if len(m.addresses) > 1 {
+		return fmt.Sprintf("%d/%s", r.Server+1, visible(r.Name))
+	}
+	return visible(r.Name)
+}
+
+func (m *topModel) cell(c column, r *live.Row, width int) string {
+	switch {
+	case r != nil && c.right: // the end of a number says nothing without its middle
+		return ansi.Truncate(c.cell(m, r), width, "…")
+	case r != nil:
+		return middleCut(c.cell(m, r), width)
+	}
+	if c.order != "" && c.order == orders[m.order].name {
+		if m.reverse {
+			return c.head + "▴"
+		}
+		return c.head + "▾"
+	}
+	return c.head
+}
+
+// fullWidth is what a list takes of which nothing is cut, for who is no terminal.
+func (m *topModel) fullWidth(rows []*live.Row) int {
+	width := 0
+	for _, c := range topColumns {
+		width = max(width, c.from)
+	}
+	others := longOwner - shortOwner
+	for _, c := range topColumns {
+		others += c.width
+	}
+	for _, r := range rows {
+		width = max(width, others+3+ansi.StringWidth(m.name(r)))
+	}
+	return width
+}

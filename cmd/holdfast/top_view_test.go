@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// odd are names and texts that others have chosen.
+var odd = []string{"plain", "bad\x1b[31mred\x1b]0;title\a\nx\t", "設定ファイル:更新:東日本:本番環境:設定ファイル:更新:東日本", "\u202egnp.exe", "e\u0301e\u0301", "👩‍👩‍👧‍👦 family",
+	strings.Repeat("a very long name ", 30), "\xff\xfe"}
+
+// oddModel has a row for each of them.
+func oddModel(t *testing.T) *topModel {
+	t.Helper()
+	pic, err := live.New(nil, live.Options{})
+	require.NoError(t, err)
+	c := topConfig{connection: connection{addresses: []string{"redis://:pw@h"}}, sort: "name", out: &bytes.Buffer{}, query: odd[1]}
+	m := newTopModel(c, newDesk(pic, time.Second))
+	m.now = time.Now()
+	for n, name := range odd {
+		l := inspect.Lock{
+			Name: name, Kind: inspect.Semaphore, Type: "string", Token: 1795616221164511, Waiters: 123456, Remaining: time.Hour, Permits: &inspect.Permits{},
+			Holders: []inspect.Holder{
+				{Owner: "11111111-2222-4333-8444-555555555555:h12345", Remaining: 1<<63 - 1, Label: name}, {Owner: name},
+			},
+			Problems: []inspect.Problem{{Trouble: inspect.TwoSpellings, Text: strings.Repeat("long ", 50)}},
+			Leader:   &inspect.Leader{Value: name},
+		}
+		m.rows = append(m.rows, &live.Row{Key: live.Key{Name: name}, Lock: l, Seen: m.now.Add(-time.Duration(n) * time.Minute),
+			Rate: live.Rate{PerSecond: 1e12 / 7, Known: true, Guessed: true}})
+	}
+	m.known, m.waited, m.bad = 12345678, 1234567, 12345
+	m.status = live.Status{Listed: m.now.Add(-400 * 24 * time.Hour), Progress: 0.99, Since: m.now.Add(-time.Hour), Left: 123}
+	m.point()
+	return m
+}
+
+// TestTopFits: in whatever state, at whatever size, there are as many lines as the screen has, none is
+// wider, and nothing that others wrote is obeyed.
+func TestTopFits(t *testing.T) {
+	states := map[string]func(m *topModel){
+		"list":  func(*topModel) {},
+		"empty": func(m *topModel) { m.rows, m.known = nil, 0 },
+		"none":  func(m *topModel) { m.rows, m.filter = nil, odd[1] },
+		"help":  func(m *topModel) { m.mode = helping },
+		"type":  func(m *topModel) { m.mode, m.typed = typing, odd[1]+odd[2]+odd[6] },
+		"ask": func(m *topModel) {
+			m.mode, m.question = asking, &question{detail{m.rows[1].Key, &m.rows[1].Lock, nil}, 1}
+		},
+		"detail": func(m *topModel) { m.detail = &detail{m.rows[1].Key, &m.rows[1].Lock, nil} },
+		"asking": func(m *topModel) { m.detail = &detail{key: m.rows[1].Key} },
+		"fault":  func(m *topModel) { m.status.Err = errors.New(odd[1] + odd[6]) },
+		"note":   func(m *topModel) { m.note = visible(odd[1]) + odd[6] },
+		"colour": func(m *topModel) { m.table.colour = true },
+		"last":   func(m *topModel) { m.cursor = len(m.rows) - 1; m.shown(false) },
+	}
+	for what, change := range states {
+		for _, size := range [][2]int{{80, 24}, {160, 50}, {120, 30}, {119, 30}, {20, 5}, {40, 8}, {200, 3}, {3, 1}, {1, 1}, {72, 100}} {
+			m := oddModel(t)
+			m.width, m.height = size[0], size[1]
+			change(m)
+			lines := m.lines()
+			require.Len(t, lines, size[1], "%s at %v", what, size)
+			for _, line := range lines {
+				require.LessOrEqual(t, ansi.StringWidth(line), size[0], "%s at %v: %q", what, size, line)
+				plain := line
+				if what == "colour" {
+					plain = ansi.Strip(line)
+				}
+				require.Equal(t, -1, strings.IndexFunc(plain, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\u202e' }), "%s at %v: %q", what, size, line)
+				require.NotContains(t, line, "pw", "a password")
+			}
+		}
+	}
+}
+
+// TestTopColumns: what a narrow list leaves out, and that the columns of all rows stand below each
+// other.
+func TestTopColumns(t *testing.T) {
+	m := oddModel(t)
+	for width, heads := range map[int]string{
+		20: "NAME▾ WAIT", 40: "NAME▾ HELD WAIT", 80: "NAME▾ KIND OWNER HELD LEFT WAIT GRANTS",
+		160: "NAME▾ KIND OWNER HELD LEFT WAIT GRANTS TOKEN SEEN PROBLEMS",
+	} {
+		m.width = width
+		head := m.cells(nil)
+		require.Equal(t, heads, strings.Join(strings.Fields(head), " "))
+		at := ansi.StringWidth(head[:strings.Index(head, "WAIT")])
+		for _, r := range m.rows {
+			require.Equal(t, "1234…", ansi.Cut(m.row(r, false), at-1, at+4), "%d: %q", width, m.row(r, false))
+		}
+	}
+}
+
+// TestTopKeys: a key without a meaning does nothing, and none of them fails where there is no row.
+func TestTopKeys(t *testing.T) {
+	m := oddModel(t)
+	m.rows = nil
+	for _, r := range "jkwoglpnsSrix?h?/ \x00ü" {
+		m.Update(tea.KeyPressMsg{Code: r, Text: string(r)})
+	}
+	for _, code := range namedKeys {
+		m.Update(tea.KeyPressMsg{Code: code})
+	}
+	require.Nil(t, m.question)
+	_, cmd := m.Update(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl})
+	require.IsType(t, tea.QuitMsg{}, cmd())
+}
+
+func TestPerSecond(t *testing.T) {
+	for want, r := range map[string]live.Rate{
+		"-": {}, "0": {Known: true}, "0.2": {Known: true, PerSecond: 0.2}, "0.01": {Known: true, PerSecond: 0.0001},
+		"~140": {Known: true, Guessed: true, PerSecond: 140.4}, "3.1": {Known: true, PerSecond: 3.14},
+	} {
+		require.Equal(t, want, perSecond(r))
+	}
+}
+
+// TestTopFrames: without a terminal there are documents, or one table.
+func TestTopFrames(t *testing.T) {
+	srv, holds := contended(t)
+	code, stdout, stderr := ask(srv, "top", "--once", "--every", "200ms")
+	require.Zero(t, code, stderr)
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	require.Len(t, lines, 4)
+	require.Contains(t, lines[0], "WAIT▾")
+	require.Contains(t, lines[1], "busy")
+	require.Contains(t, lines[2], holds["idle"].Owner(), "nothing is cut")
+	require.NotContains(t, stdout, "\x1b")
+
+	code, stdout, stderr = ask(srv, "top", "--once", "--json", "--every", "200ms", "--rows", "1", "[bi]*")
+	require.Zero(t, code, stderr)
+	lines = strings.Split(strings.TrimSpace(stdout), "\n")
+	require.Len(t, lines, 2)
+	var head frameDocument
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &head))
+	require.Equal(t, []int{1, 2, 1}, []int{head.Frame, head.Locks, head.Waited})
+	require.NotNil(t, head.Listed)
+	var row topDocument
+	require.NoError(t, json.Unmarshal([]byte(lines[1]), &row))
+	require.Equal(t, "busy", row.Name)
+	require.Equal(t, 1, *row.Waiters)
+	require.NotNil(t, row.Grants)
+	require.Zero(t, *row.Grants)
+	require.Equal(t, fmt.Sprint(holds["busy"].Token()), row.Token)
+}
+
+// TestTopRefused: what a server refuses is said before anything is drawn.
+func TestTopRefused(t *testing.T) {
+	srv := redistest.Start(t)
+	srv.Command(t, "ACL", "SETUSER", "weak", "on", ">pw", "~*", "+ping")
+	for who, says := range map[string]string{"weak:pw": "no permissions", "nobody:pw": "put user and password into --redis"} {
+		var out, errs bytes.Buffer
+		require.Equal(t, exitHoldfast, execute([]string{"top", "--json", "--redis", "redis://" + who + "@" + srv.Addr()}, &out, &errs))
+		require.Contains(t, errs.String(), says)
+		require.Empty(t, out.String())
+		require.Equal(t, 1, strings.Count(errs.String(), "\n"), "one line")
+	}
+}
