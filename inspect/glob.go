@@ -1,5 +1,8 @@
 package inspect
 
+// Matches reports whether a name matches a pattern as in [Query]: what Locks finds by it.
+func Matches(pattern, name string) bool { return glob(pattern, name) }
+
 // glob reports whether a name matches a pattern of Redis, as in KEYS. An empty pattern matches all.
 // (Rejected: path.Match, for which a slash is special.)
 func glob(pattern, name string) bool {

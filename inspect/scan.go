@@ -195,7 +195,7 @@ func (w *walk) tell(ctx context.Context, node *redis.Client, names []found) erro
 			if !concernsKey(a.err) {
 				return a.err
 			}
-			a.lock = Lock{Name: list[n], Waiters: -1, Listening: -1, Problems: []Problem{{Unreadable, "the server refuses to show it: " + a.err.Error()}}}
+			a.lock = unreadable(list[n], a.err)
 		}
 		if a.other && names[n].by != keys.NoTrace {
 			others = append(others, keys.Twin(list[n]))
