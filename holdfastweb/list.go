@@ -15,14 +15,15 @@ const patience = 3 * time.Second
 // listPage is the list as it is at one time.
 type listPage struct {
 	frame
-	View           view
+	Match          string
+	Kind, Show     string
 	Kinds          []string
 	Sorts          []choice
 	Columns        []column
 	Rows           []row
 	Servers        bool // there are several
 	Head           head
-	Events         string // where a live page listens
+	Here, Events   string // addresses: of the page, and where a live one listens
 	Now            int64  // by this machine's clock, as all times are
 	Filtered, Wait bool
 }
@@ -58,7 +59,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	shown, head := h.look(s, v, now)
 	p := listPage{
-		frame: h.frame(""), View: v, Servers: len(h.names) > 0, Head: head, Events: strings.TrimSuffix("events?"+v.query(), "?"), Now: now.UnixMilli(),
+		frame: h.frame(""), Match: v.match, Kind: v.kind, Show: v.show, Servers: len(h.names) > 0, Head: head, Here: v.link(), Events: strings.TrimSuffix("events?"+v.query(), "?"), Now: now.UnixMilli(),
 		Filtered: v.viewKey != viewKey{sort: defaultSort}, Wait: s.taken.IsZero() && len(s.down) == 0,
 	}
 	for _, k := range kinds {
