@@ -101,7 +101,7 @@ func newTab(t *testing.T) *tab {
 	require.NoError(t, browser.err)
 	b := &tab{T: t}
 	ctx, end := chromedp.NewContext(browser.ctx, chromedp.WithListener(b.hear))
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, 6*patience)
 	b.ctx = ctx
 	t.Cleanup(func() {
 		cancel()
