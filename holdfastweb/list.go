@@ -47,7 +47,7 @@ type column struct{ Text, Class, Link, Sorted string }
 
 // sorts are in the order of the form.
 var sorts = []choice{
-	{defaultSort, "what needs attention", false}, {"name", "name", false}, {"kind", "kind", false}, {"since", "held longest", false},
+	{defaultSort, "attention", false}, {"name", "name", false}, {"kind", "kind", false}, {"since", "held longest", false},
 	{"left", "ends soonest", false}, {"waiting", "most waited for", false},
 }
 

@@ -70,6 +70,11 @@ func TestUsage(t *testing.T) {
 		"demo now":                        {`"holdfast demo" takes no argument`, `"now"`},
 		"demo --emulation --redis h":      {"leave one out"},
 		"demo --redis redis://:pw@h:x":    {`"redis://***@h:x"`},
+		"ui here":                         {`"holdfast ui" takes no argument`},
+		"ui --listen 7420":                {`--listen is "7420"`, "HOST:PORT"},
+		"ui --listen :7420":               {`--listen is ":7420"`, "0.0.0.0:7420"},
+		"ui --listen h:nowhere":           {`--listen is "h:nowhere"`, "as in 127.0.0.1:7420"},
+		"ui --redis redis://:pw@h:x":      {`"redis://***@h:x"`},
 		"version 2":                       {"takes no argument"},
 		"dmeo":                            {`unknown command "dmeo"`, "demo"},
 	} {
@@ -96,6 +101,7 @@ func TestHelp(t *testing.T) {
 			"76     the lock was lost", "  rw-write ", "--tls-key", "(default 5s)", "(default 30s)"},
 		"doctor --help":     {"Examples:", "--json", "Exit codes:", "unknown", "--tls-ca"},
 		"watch --help":      {"Examples:", "--json", "Exit codes:", "So it can miss", "(default 1s)"},
+		"ui --help":         {"Examples:", "--allow-unlock", "Exit codes:", "--tls-ca", "127.0.0.1:7420"},
 		"completion --help": {"Examples:", "bash", "zsh", "fish"},
 		"version --help":    {"Examples:"},
 	} {
