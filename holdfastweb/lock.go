@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,7 +121,7 @@ func (h *Handler) lock(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusServiceUnavailable
 	}
 	h.render(w, status, "lock", lockPage{
-		h.frame(shown(name, inRow)), h.body(name, locks, down, ok, now, false), "events?" + linkTo(name)[len("lock?"):], now.UnixMilli(),
+		h.frame(shown(name, inRow)), h.body(name, locks, down, ok, now, false), "events?" + url.Values{"name": {name}}.Encode(), now.UnixMilli(),
 	})
 }
 

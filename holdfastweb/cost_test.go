@@ -1,0 +1,96 @@
+package holdfastweb_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/holdfastweb"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// worked is for how long a server was at work for everything but this question, by its own account.
+func worked(t *testing.T, rdb *redis.Client) (sum time.Duration) {
+	t.Helper()
+	info, err := rdb.Info(context.Background(), "commandstats").Result()
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile(`cmdstat_(scan|eval\w*|get|hello|ping|client\S*):calls=\d+,usec=(\d+)`).FindAllStringSubmatch(info, -1) {
+		usec, err := strconv.ParseInt(m[2], 10, 64)
+		require.NoError(t, err)
+		sum += time.Duration(usec) * time.Microsecond
+	}
+	return sum
+}
+
+// fill makes locks and keys of others.
+func fill(t *testing.T, rdb *redis.Client, locks, others int) {
+	t.Helper()
+	const script = `for i = 1, ARGV[1] do
+			redis.call('HSET', 'lock:' .. i, ARGV[3] .. i, 1) redis.call('PEXPIRE', 'lock:' .. i, 600000)
+			redis.call('SET', 'redisson_lock_token:{lock:' .. i .. '}', ARGV[4] + i, 'PX', 600000)
+		end
+		for i = 1, ARGV[2] do redis.call('SET', 'other:' .. i, 1) end return 1`
+	require.NoError(t, rdb.Eval(t.Context(), script, nil, locks, others, "11111111-2222-4333-8444-555555555555:h", time.Now().UnixMicro()).Err())
+}
+
+// share is which part of the time the server works for a page that ten people look at.
+func share(t *testing.T, o holdfastweb.Options, lists int64) float64 {
+	t.Helper()
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	fill(t, rdb, 1000, 10_000)
+	page := newPage(t, srv.Client(t), &o)
+	url := served(t, page).URL
+	for n := range 10 {
+		watch(t, fmt.Sprintf("%s/events?page=%d", url, n%3+1)).hears("the first list", func(u update) bool { return len(u.Order) == 50 })
+	}
+	perList := max(srv.CommandCalls(t)["scan"], 1)
+	// From the end of a list to the end of a later one: so many lists and so many pauses.
+	srv.ResetStats(t)
+	scans := func() int64 { return srv.CommandCalls(t)["scan"] }
+	eventually(t, "a list begins", func() bool { return scans() > 0 })
+	before, from := worked(t, rdb), time.Now()
+	begun := scans()
+	eventually(t, "lists are taken", func() bool { return scans() >= begun+perList*lists })
+	return (worked(t, rdb) - before).Seconds() / time.Since(from).Seconds()
+}
+
+// TestShare: a page that ten people look at has a server at work for 1 % of the time at most. The control
+// spares nobody, and is not.
+func TestShare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some pauses of a hundred times a list")
+	}
+	part := share(t, holdfastweb.Options{}, 2)
+	all := share(t, *quick(holdfastweb.Options{}), 5)
+	fmt.Printf("proof: a live page of 1 000 locks among 10 000 keys, ten viewers: the server works %.3f %% of the time for it; without a pause %.1f %%\n", part*100, all*100)
+	require.Less(t, part, 0.01)
+	require.Greater(t, all, 0.01)
+}
+
+// TestManyLocks: no page has more rows than it may, and a list that is cut says so.
+func TestManyLocks(t *testing.T) {
+	srv := redistest.Start(t)
+	fill(t, srv.Client(t), 1000, 0)
+	page := newPage(t, srv.Client(t), quick(holdfastweb.Options{MaxLocks: 300, Rows: 40}))
+	seen := make(map[string]bool)
+	for n := 1; n <= 8; n++ {
+		a := get(t, page, "/?sort=name&page="+strconv.Itoa(n))
+		require.LessOrEqual(t, len(rowsOf(a)), 40)
+		for _, name := range rowsOf(a) {
+			seen[name] = true
+		}
+		require.Contains(t, a.body, "There are more than 300 locks")
+		require.Equal(t, n < 8, strings.Contains(a.body, `rel="next"`))
+		require.Equal(t, n > 1, strings.Contains(a.body, `rel="prev"`))
+	}
+	require.Greater(t, len(seen), 200, "pages are not of one list, but mostly other ones")
+	require.Less(t, len(get(t, page, "/").body), 60_000)
+}
