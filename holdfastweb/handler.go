@@ -71,7 +71,7 @@ func addressOf(rdb redis.UniversalClient) string {
 }
 
 // Close ends all live pages and what asks Redis for them, and waits for that: for as long as a command
-// under way may take. Afterwards the page says that it is closed. http.Server.Shutdown waits for live
+// under way may take, and ten seconds at most for a browser that takes nothing. Afterwards the page says that it is closed. http.Server.Shutdown waits for live
 // pages for ever, so call Close before it, or by RegisterOnShutdown.
 func (h *Handler) Close() {
 	h.once.Do(func() { h.mu.Lock(); close(h.closing); h.mu.Unlock() })

@@ -41,7 +41,7 @@ type Options struct {
 	// Every is how often a live page is brought up to date at most. Default one second; at least 100 ms.
 	Every time.Duration
 	// MaxLocks is how many locks are kept for the list, at most. The page says if there are more.
-	// Default 20 000, for which a process needs about 30 MiB.
+	// Default 20 000. A browser never gets more than Rows of them.
 	MaxLocks int
 	// Rows is how many locks a page lists. Default 50; at most 500.
 	Rows int

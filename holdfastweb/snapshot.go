@@ -199,12 +199,11 @@ var orders = map[string]func(a, b *entry) int{
 
 // whenKnown orders times, and puts those behind that are not known.
 func whenKnown(a, b time.Time) int {
-	switch {
-	case a.IsZero() != b.IsZero():
-		if a.IsZero() {
-			return 1
-		}
-		return -1
+	if a.IsZero() == b.IsZero() {
+		return a.Compare(b)
 	}
-	return a.Compare(b)
+	if a.IsZero() {
+		return 1
+	}
+	return -1
 }
