@@ -44,6 +44,29 @@ func serve(t *testing.T, rdb redis.UniversalClient, opts holdfastweb.Options) (u
 
 func anybody(*http.Request, string) (string, bool) { return "anybody", true }
 
+// TestComplaintsAreHeard is the control of all others here: what a policy refuses, and a script that fails,
+// is noticed.
+func TestComplaintsAreHeard(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'")
+		w.Header().Set("Content-Type", "text/html")
+		if r.URL.Path != "/" {
+			w.Header().Set("Content-Type", "text/javascript")
+			_, _ = w.Write([]byte("no_such_function()"))
+			return
+		}
+		_, _ = w.Write([]byte("<link rel=icon href='data:,'><p style='color: red'>a</p><script src='/fails.js'></script>"))
+	}))
+	t.Cleanup(srv.Close)
+	b := newTab(t)
+	b.open(srv.URL)
+	require.True(t, eventually(func() bool { return len(b.complaints()) >= 2 }))
+	text := strings.Join(b.complaints(), "\n")
+	require.Contains(t, text, "Content Security Policy")
+	require.Contains(t, text, "no_such_function")
+	b.expect("") // all of them
+}
+
 // TestLive: what is taken appears, what waits is counted, and what is released goes, without a reload.
 func TestLive(t *testing.T) {
 	srv := redistest.Start(t)
