@@ -178,7 +178,14 @@ func testNames(t *testing.T, rdb redis.UniversalClient) {
 			require.Empty(t, l.Problems, l.Name)
 		}
 	}
+	named, err := i.Named(context.Background(), want...)
+	require.NoError(t, err)
+	require.Equal(t, want, names(named), "all at once, in their order")
+	for _, l := range named {
+		require.Len(t, l.Holders, 1, l.Name)
+	}
 	for _, name := range want { // a pattern that means this name alone
+		require.True(t, inspect.Matches(escaped(name), name))
 		require.Equal(t, []string{name}, names(list(t, i, inspect.Query{Match: escaped(name)})), "%q", name)
 	}
 	require.Equal(t, []string{"{both}", "{c}", "{d}e", "{f}:{g}"}, names(list(t, i, inspect.Query{Match: "{*"})))
