@@ -76,7 +76,7 @@ func (i *Inspector) fill(ctx context.Context, node *redis.Client, names []string
 }
 
 func unreadable(name string, err error) Lock {
-	return Lock{Name: name, Waiters: -1, Listening: -1, Problems: []Problem{{Unreadable, err.Error()}}}
+	return Lock{Name: name, Remaining: -1, Waiters: -1, Listening: -1, Problems: []Problem{{Unreadable, err.Error()}}}
 }
 
 // Matches reports whether a name fits the pattern of [Query.Match].

@@ -163,7 +163,7 @@ func testNames(t *testing.T, rdb redis.UniversalClient) {
 	c := newClient(t, rdb, nil)
 	i := newInspector(t, rdb, nil)
 	want := []string{
-		" ", "*", "[a]", "a b", "a:{b}:c", "orders/42", "q?", "{c}", "{d}e", "\xff\x00\n", "\u00e9\u2603",
+		" ", "*", "[a]", "a b", "a:{b}:c", "orders/42", "q?", "{c}", "{d}e", "{f}:{g}", "\xff\x00\n", "\u00e9\u2603",
 		"both", "{both}", "redisson_lock_token:x", "holdfast_latch:{y}:z",
 	}
 	for _, name := range want {
@@ -178,10 +178,17 @@ func testNames(t *testing.T, rdb redis.UniversalClient) {
 			require.Empty(t, l.Problems, l.Name)
 		}
 	}
+	named, err := i.Several(context.Background(), want)
+	require.NoError(t, err)
+	require.Equal(t, want, names(named), "all at once, in their order")
+	for _, l := range named {
+		require.Len(t, l.Holders, 1, l.Name)
+	}
 	for _, name := range want { // a pattern that means this name alone
+		require.True(t, inspect.Matches(escaped(name), name))
 		require.Equal(t, []string{name}, names(list(t, i, inspect.Query{Match: escaped(name)})), "%q", name)
 	}
-	require.Equal(t, []string{"{both}", "{c}", "{d}e"}, names(list(t, i, inspect.Query{Match: "{*"})))
+	require.Equal(t, []string{"{both}", "{c}", "{d}e", "{f}:{g}"}, names(list(t, i, inspect.Query{Match: "{*"})))
 }
 
 // escaped is a pattern for one name.

@@ -115,6 +115,19 @@ jdk() {
   fi
 }
 
+# The page of locks is looked at in a real browser. As with the database, a machine that cannot have one is no reason to stop.
+browser() {
+  local program
+  if program=$(command -v chromium-headless-shell || command -v chromium); then
+    say "browser: $program, found on the PATH"
+  elif command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }; then
+    say "browser: none on the PATH; installing chromium-headless-shell"
+    install chromium-headless-shell || install chromium || say "browser: it cannot be installed; the tests of the page will say so"
+  else
+    say "browser: none on the PATH, and no way to install one; the tests of the page will say so"
+  fi
+}
+
 # Containers come on top: faults such as a stopped or killed process are tested on plain processes in any case.
 containers() {
   unset HOLDFAST_DOCKER
@@ -184,6 +197,7 @@ compiler
 server
 database
 jdk
+browser
 containers
 if [ -n "$servers" ]; then
   export HOLDFAST_SERVERS=$servers

@@ -70,6 +70,7 @@ func TestCompletionInBash(t *testing.T) {
 	}
 	require.Equal(t, "doctor", offers("holdfast", "doc"))
 	require.Contains(t, offers("holdfast", "run", "--tls"), "--tls-key")
+	require.Contains(t, offers("holdfast", "ui", "--al"), "--allow-unlock")
 	require.Contains(t, offers("holdfast", "run", "--kind", "rw"), "rw-write")
 	require.NotContains(t, offers("holdfast", "run", "--kind", "rw"), "semaphore")
 	require.Contains(t, offers("holdfast", "run", "--kind", "mul"), "multilock")

@@ -84,6 +84,11 @@ func TestUsage(t *testing.T) {
 		"demo --redis redis://:pw@h:x":       {`"redis://***@h:x"`},
 		"version 2":                          {"takes no argument"},
 		"dmeo":                               {`unknown command "dmeo"`, "demo"},
+		"ui here":                            {`"holdfast ui" takes no argument`},
+		"ui --listen 7420":                   {`--listen is "7420"`, "HOST:PORT"},
+		"ui --listen :7420":                  {`--listen is ":7420"`, "0.0.0.0:7420"},
+		"ui --listen h:nowhere":              {`--listen is "h:nowhere"`, "as in 127.0.0.1:7420"},
+		"ui --redis redis://:pw@h:x":         {`"redis://***@h:x"`},
 	} {
 		t.Run(args, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -109,6 +114,7 @@ func TestHelp(t *testing.T) {
 		"doctor --help":     {"Examples:", "--json", "Exit codes:", "unknown", "--tls-ca"},
 		"watch --help":      {"Examples:", "--json", "Exit codes:", "So it can miss", "(default 1s)"},
 		"top --help":        {"Examples:", "--json", "Exit codes:", "GRANTS", "at most --share", "(default 0.8)", "--tls-ca"},
+		"ui --help":         {"Examples:", "--allow-unlock", "Exit codes:", "--tls-ca", "127.0.0.1:7420"},
 		"completion --help": {"Examples:", "bash", "zsh", "fish"},
 		"version --help":    {"Examples:"},
 	} {

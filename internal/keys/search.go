@@ -44,8 +44,10 @@ func bare(name string) (inner string, ok bool) {
 	if len(name) < 3 || name[0] != '{' || name[len(name)-1] != '}' {
 		return name, false
 	}
-	inner = name[1 : len(name)-1]
-	return inner, !strings.ContainsAny(inner, "{}")
+	if inner = name[1 : len(name)-1]; strings.ContainsAny(inner, "{}") {
+		return name, false // a name of two tags, such as "{a}:{b}", is spelled as it is
+	}
+	return inner, true
 }
 
 // latchCalls is what the keys of latches begin with by which calls are remembered. A latch has no

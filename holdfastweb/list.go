@@ -1,0 +1,175 @@
+package holdfastweb
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// patience is how long a page waits for what Redis says, before it shows what is known.
+const patience = 3 * time.Second
+
+// listPage is the list as it is at one time.
+type listPage struct {
+	frame
+	Match          string
+	Kind, Show     string
+	Kinds          []string
+	Sorts          []choice
+	Columns        []column
+	Rows           []row
+	Servers        bool // there are several
+	Head           head
+	Here, Events   string // addresses: of the page, and where a live one listens
+	Now            int64  // by this machine's clock, as all times are
+	Filtered, Wait bool
+}
+
+// head is what stands over the list, and changes with it.
+type head struct {
+	State        string // of class: "ok", "old" or "down"
+	Says         []string
+	Count, Pages string
+	Prev, Next   string // links, empty where there is none
+	Empty        string // why there is no row
+}
+
+type choice struct {
+	Value, Text string
+	Chosen      bool
+}
+
+// column is a heading, by which people sort.
+type column struct{ Text, Class, Link, Sorted string }
+
+// sorts are in the order of the form.
+var sorts = []choice{
+	{defaultSort, "attention", false}, {"name", "name", false}, {"kind", "kind", false}, {"since", "held longest", false},
+	{"left", "ends soonest", false}, {"waiting", "most waited for", false},
+}
+
+func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
+	v := viewOf(r.URL.Query())
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	s := h.poller.recent(ctx)
+	now := time.Now()
+	shown, head := h.look(s, v, now)
+	p := listPage{
+		frame: h.frame(""), Match: v.match, Kind: v.kind, Show: v.show, Servers: len(h.names) > 0, Head: head, Here: v.link(), Events: strings.TrimSuffix("events?"+v.query(), "?"), Now: now.UnixMilli(),
+		Filtered: v.viewKey != viewKey{sort: defaultSort}, Wait: s.taken.IsZero() && len(s.down) == 0,
+	}
+	for _, k := range kinds {
+		p.Kinds = append(p.Kinds, string(k))
+	}
+	p.Sorts = slices.Clone(sorts)
+	for n := range p.Sorts {
+		p.Sorts[n].Chosen = p.Sorts[n].Value == v.sort
+	}
+	p.Columns = h.columns(v)
+	for _, e := range shown {
+		p.Rows = append(p.Rows, h.row(e, now, false))
+	}
+	h.render(w, http.StatusOK, "list", p)
+}
+
+func (h *Handler) columns(v view) []column {
+	list := []column{
+		{"Name", "name", "name", ""}, {"Kind", "kind", "kind", ""}, {"Held by", "holder", "", ""}, {"Since", "time", "since", ""},
+		{"Left", "time", "left", ""}, {"Waiting", "number", "waiting", ""}, {"Token", "token", "", ""},
+	}
+	if len(h.names) > 0 {
+		list = append(list, column{"Master", "server", "", ""})
+	}
+	for n := range list {
+		c := &list[n]
+		if by := c.Link; by != "" {
+			if c.Link = v.sorted(by).link(); v.sort == by {
+				c.Sorted = map[bool]string{false: "ascending", true: "descending"}[v.down]
+			}
+		}
+	}
+	return list
+}
+
+// look is what a view shows.
+func (h *Handler) look(s *snapshot, v view, now time.Time) (rows []*entry, hd head) {
+	all := s.of(v.viewKey)
+	size := h.opts.Rows
+	last := max((len(all)+size-1)/size, 1)
+	v.page = min(v.page, last)
+	rows = all[(v.page-1)*size : min(v.page*size, len(all))]
+
+	hd = h.state(s, now)
+	hd.Count = plural(len(all), "lock", "locks")
+	if len(all) < len(s.list) {
+		hd.Count += " of " + grouped(len(s.list))
+	}
+	if s.more {
+		hd.Says = append(hd.Says, fmt.Sprintf("There are more than %s locks, and the others are not here: “holdfast ls 'PATTERN'” goes through all, "+
+			"and a lock whose name you know can be opened below.", grouped(h.opts.MaxLocks)))
+	}
+	if last > 1 {
+		hd.Pages = fmt.Sprintf("%s–%s", grouped((v.page-1)*size+1), grouped((v.page-1)*size+len(rows)))
+	}
+	if v.page > 1 {
+		hd.Prev = v.at(v.page - 1).link()
+	}
+	if v.page < last {
+		hd.Next = v.at(v.page + 1).link()
+	}
+	switch {
+	case len(rows) > 0:
+	case s.taken.IsZero() && len(s.down) > 0:
+		hd.Empty = "Nothing is known yet."
+	case s.taken.IsZero():
+		hd.Empty = "Redis is being asked."
+	case len(s.list) == 0:
+		hd.Empty = "No locks that anybody has or waits for."
+	default:
+		hd.Empty = "No lock is like that."
+	}
+	return rows, hd
+}
+
+// silence is after how long a server that owes an answer is said to be silent.
+const silence = 5 * time.Second
+
+// state says how old the list is, and who does not answer.
+func (h *Handler) state(s *snapshot, now time.Time) head {
+	hd := head{State: "ok"}
+	if asked := h.poller.owed(); !asked.IsZero() && now.Sub(asked) > silence {
+		hd.State = "down"
+		hd.Says = append(hd.Says, fmt.Sprintf("Redis has owed an answer since %s.", clock(asked)))
+	}
+	for at := range h.masters {
+		if o, is := s.down[at]; is {
+			hd.State = "down"
+			hd.Says = append(hd.Says, fmt.Sprintf("No answer from %s since %s: %s", h.called(at), clock(o.since), shown(o.err, 300)))
+		}
+	}
+	switch age := now.Sub(s.taken); {
+	case s.taken.IsZero():
+	case hd.State == "down":
+		hd.Says = append(hd.Says, fmt.Sprintf("What you see is of %s.", clock(s.taken)))
+	case s.next.Sub(s.taken) > 10*time.Second && age > 5*time.Second:
+		hd.State = "old"
+		hd.Says = append(hd.Says, fmt.Sprintf("New locks are looked for every %s, to spare Redis: last at %s. Those that you see are kept up to date.",
+			short(s.next.Sub(s.taken)), clock(s.taken)))
+	}
+	return hd
+}
+
+// called is what a master is called for people.
+func (h *Handler) called(at int) string {
+	if len(h.names) > 0 {
+		return h.names[at]
+	}
+	return "Redis"
+}
+
+// clock is a time of day, of this machine.
+func clock(t time.Time) string { return t.Format("15:04:05") }

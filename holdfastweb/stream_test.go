@@ -1,0 +1,233 @@
+package holdfastweb_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/holdfastweb"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// update is an event of a live page.
+type update struct {
+	Rows  map[string]string
+	Order []string
+	Empty bool
+	Head  string
+	Body  string
+}
+
+// viewer is somebody who watches.
+type viewer struct {
+	*testing.T
+	status int
+	got    chan update // closed when the stream has ended
+	leave  func()
+}
+
+func served(t *testing.T, page *holdfastweb.Handler) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(page)
+	srv.Config.WriteTimeout = time.Second // of somebody's server: a stream must outlive it
+	srv.Start()
+	t.Cleanup(func() { page.Close(); srv.Close() })
+	return srv
+}
+
+// watch opens a stream, which ends with the test at the latest.
+func watch(t *testing.T, url string) *viewer {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	require.NoError(t, err)
+	transport := &http.Transport{}
+	res, err := (&http.Client{Transport: transport}).Do(r)
+	require.NoError(t, err)
+	v := &viewer{t, res.StatusCode, make(chan update, 1000), nil}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(v.got)
+		defer res.Body.Close()
+		in := bufio.NewScanner(res.Body)
+		in.Buffer(nil, 1<<20)
+		for in.Scan() {
+			if data, ok := strings.CutPrefix(in.Text(), "data: "); ok {
+				var u update
+				if json.Unmarshal([]byte(data), &u) == nil {
+					v.got <- u
+				}
+			}
+		}
+	}()
+	v.leave = func() { cancel(); <-done; transport.CloseIdleConnections() }
+	t.Cleanup(v.leave)
+	return v
+}
+
+// hears waits for an update that is as wanted.
+func (v *viewer) hears(what string, wanted func(u update) bool) {
+	v.Helper()
+	limit := time.After(patience)
+	for {
+		select {
+		case u, ok := <-v.got:
+			require.True(v, ok, "the stream has ended, and not: %s", what)
+			if wanted(u) {
+				return
+			}
+		case <-limit:
+			v.Fatalf("not heard: %s", what)
+		}
+	}
+}
+
+func (u update) has(text string) bool {
+	for _, row := range u.Rows {
+		if strings.Contains(row, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestStreams: a stream tells what is new and nothing else, all streams share one poller, and nobody
+// asks Redis when nobody watches.
+func TestStreams(t *testing.T) {
+	srv := redistest.Start(t)
+	client := newClient(t, srv.Client(t))
+	h, err := rlock.New(client, "a").Lock(t.Context())
+	require.NoError(t, err)
+	page := newPage(t, srv.Client(t), quick(holdfastweb.Options{}))
+	url := served(t, page).URL
+	var viewers []*viewer
+	for range 20 {
+		viewers = append(viewers, watch(t, url+"/events"))
+	}
+	for _, v := range viewers {
+		v.hears("the first list", func(u update) bool { return u.has(">a</a>") && len(u.Order) == 1 && strings.Contains(u.Head, "1 lock") })
+	}
+	one := watch(t, url+"/events?name=a")
+	one.hears("the lock", func(u update) bool { return strings.Contains(u.Body, h.Owner()) })
+	late, err := rlock.New(client, "b").Lock(t.Context())
+	require.NoError(t, err)
+	for _, v := range viewers {
+		v.hears("what was taken", func(u update) bool { return u.has(">b</a>") && !u.has(">a</a>") && len(u.Order) == 2 })
+	}
+	require.NoError(t, late.Unlock(t.Context()))
+	for _, v := range viewers {
+		v.hears("what was released", func(u update) bool { return len(u.Rows) == 0 && len(u.Order) == 1 })
+	}
+	require.NoError(t, h.Unlock(t.Context()))
+	one.hears("that it is free", func(u update) bool { return strings.Contains(u.Body, "Nobody has it") })
+
+	// One SCAN each time, however many watch: a list is taken at most every 100 ms.
+	srv.ResetStats(t)
+	from := time.Now()
+	eventually(t, "lists are taken", func() bool { return srv.CommandCalls(t)["scan"] >= 5 })
+	require.LessOrEqual(t, float64(srv.CommandCalls(t)["scan"]), time.Since(from).Seconds()*10+2)
+
+	for _, v := range append(viewers, one) {
+		v.leave()
+	}
+	eventually(t, "nobody asks any more", func() bool {
+		srv.ResetStats(t)
+		until := time.Now().Add(300 * time.Millisecond) // three times as long as between two lists
+		for time.Now().Before(until) {
+			runtime.Gosched()
+		}
+		return srv.CommandCalls(t)["scan"] == 0
+	})
+}
+
+// TestViewersAreBounded: one too many is told so, and the place of one who goes is for another.
+func TestViewersAreBounded(t *testing.T) {
+	srv := redistest.Shared(t)
+	page := newPage(t, srv.Client(t), quick(holdfastweb.Options{MaxViewers: 2}))
+	url := served(t, page).URL
+	one, two := watch(t, url+"/events"), watch(t, url+"/events?name=x")
+	require.Equal(t, []int{200, 200}, []int{one.status, two.status})
+	require.Equal(t, http.StatusServiceUnavailable, watch(t, url+"/events").status)
+	require.Equal(t, http.StatusOK, get(t, page, "/").StatusCode, "the page itself is there")
+	one.leave()
+	eventually(t, "there is a place again", func() bool { return watch(t, url+"/events").status == http.StatusOK })
+}
+
+// TestSlowViewer: one who reads nothing holds up nobody, and Close ends all streams and all goroutines,
+// as TestMain checks.
+func TestSlowViewer(t *testing.T) {
+	srv := redistest.Start(t)
+	client := newClient(t, srv.Client(t))
+	for n := range 60 {
+		_, err := rlock.New(client, fmt.Sprintf("%d-%s", n, strings.Repeat("x", 60))).Lock(t.Context())
+		require.NoError(t, err)
+	}
+	page := newPage(t, srv.Client(t), quick(holdfastweb.Options{}))
+	web := served(t, page)
+	for range 10 {
+		conn, err := net.Dial("tcp", web.Listener.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close()
+		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(1))
+		_, err = fmt.Fprintf(conn, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+	}
+	v := watch(t, web.URL+"/events")
+	v.hears("the first list", func(u update) bool { return len(u.Order) > 0 })
+	_, err := rlock.New(client, "late").Lock(t.Context())
+	require.NoError(t, err)
+	v.hears("what is new", func(u update) bool { return strings.Contains(u.Head, "61") })
+	page.Close()
+	eventually(t, "the stream ends", func() bool {
+		select {
+		case _, ok := <-v.got:
+			return !ok
+		default:
+			return false
+		}
+	})
+	require.Equal(t, http.StatusServiceUnavailable, watch(t, web.URL+"/events").status)
+}
+
+// TestOutage: the stream goes on, says what is the matter, and recovers.
+func TestOutage(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t, func(o *redis.Options) { o.MaxRetries, o.ReadTimeout, o.DialTimeout = -1, time.Second, time.Second })
+	require.NoError(t, rdb.HSet(t.Context(), "a", "11111111-2222-4333-8444-555555555555:h1", 1).Err())
+	require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{a}", 5000, time.Hour).Err())
+	page := newPage(t, rdb, quick(holdfastweb.Options{}))
+	url := served(t, page).URL
+	v, one := watch(t, url+"/events"), watch(t, url+"/events?name=a")
+	v.hears("the list", func(u update) bool { return u.has(">a</a>") })
+	one.hears("the lock", func(u update) bool { return strings.Contains(u.Body, "Held by") })
+	srv.Pause()
+	v.hears("that it is silent", func(u update) bool { return strings.Contains(u.Head, "No answer from Redis since") })
+	one.hears("that it is silent", func(u update) bool {
+		return strings.Contains(u.Body, "No answer from Redis since") && strings.Contains(u.Body, "Held by")
+	})
+	srv.Resume()
+	well := func(u update) bool { return u.Head != "" && !strings.Contains(u.Head, "No answer") }
+	v.hears("that it is back", well)
+	srv.Kill()
+	v.hears("that it is gone", func(u update) bool { return strings.Contains(u.Head, "No answer from Redis since") })
+	a := get(t, page, "/")
+	require.Equal(t, http.StatusOK, a.StatusCode)
+	require.Contains(t, a.body, "What you see is of")
+	require.Equal(t, []string{"a"}, rowsOf(a))
+	require.Equal(t, http.StatusServiceUnavailable, get(t, page, "/lock?name=a").StatusCode)
+	srv.Restart()
+	v.hears("that it is back", well)
+}
