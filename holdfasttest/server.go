@@ -41,6 +41,7 @@ type Option func(*config)
 type config struct {
 	held  bool          // may be held at the end
 	stuck time.Duration // 0: the default
+	redis []func(*redis.Options)
 }
 
 // AllowHeld lets a test end while locks are held, or calls wait for some. Without it they fail the test.
@@ -49,6 +50,12 @@ func AllowHeld() Option { return func(c *config) { c.held = true } }
 // StuckAfter is for how long calls may wait for each other before the test fails and they are let go; see
 // [New]. Negative: for ever.
 func StuckAfter(d time.Duration) Option { return func(c *config) { c.stuck = d } }
+
+// ConfigureRedis changes the options of all go-redis clients of the server, such as the ReadTimeout that
+// the service has in production. Addr and Dialer are the server's own.
+func ConfigureRedis(change func(*redis.Options)) Option {
+	return func(c *config) { c.redis = append(c.redis, change) }
+}
 
 // closing bounds how long the end of a test waits for its clients.
 const closing = 10 * time.Second
@@ -101,11 +108,15 @@ func New(tb testing.TB, opts ...Option) *Server {
 // anybody reads from one. The pool is large, because go-redis keeps a timer for all who wait for a
 // connection, and a timer belongs to one bubble.
 func (s *Server) RedisOptions() *redis.Options {
-	return &redis.Options{
-		Addr: address.String(), Dialer: s.wires.dial, DialerRetries: 1, DisableIdentity: true,
-		PoolSize: 1 << 14, ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
+	o := &redis.Options{
+		DialerRetries: 1, DisableIdentity: true, PoolSize: 1 << 14, ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
+	for _, change := range s.cfg.redis {
+		change(o)
+	}
+	o.Addr, o.Dialer = address.String(), s.wires.dial
+	return o
 }
 
 // Redis is a client of the server, for the code that is tested, or to look. It is closed at the end of

@@ -1,0 +1,7 @@
+package holdfasttest
+
+// Fits reports whether a fault is about a command.
+func Fits(f Fault, args []string) bool { return commandOf(args).fits(f) }
+
+// OpOf is the kind of a command.
+func OpOf(args []string) Op { return commandOf(args).op }
