@@ -68,6 +68,18 @@ var scripts = func() map[string]Op {
 	return all
 }()
 
+// texts are those of the library's scripts, by their hashes.
+var texts = func() map[string]string {
+	all := map[string]string{lua.Many.Hash(): lua.Many.Text(), lua.RenewMany.Hash(): lua.RenewMany.Text()}
+	for s := range ops {
+		all[s.Hash()] = s.Text()
+	}
+	for _, s := range others {
+		all[s.Hash()] = s.Text()
+	}
+	return all
+}()
+
 // command is what faults need to know of one.
 type command struct {
 	op    Op       // empty: it is of no lock

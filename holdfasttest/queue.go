@@ -23,7 +23,11 @@ func (s *Server) Queue(name string, waiters ...func()) (wait func()) {
 	s.tb.Helper()
 	var group sync.WaitGroup
 	for i, f := range waiters {
-		before := s.waiting(name)
+		before, err := s.waiting(name)
+		if err != nil {
+			s.tb.Errorf("holdfasttest: looking at %q: %v", name, err)
+			break
+		}
 		returned := make(chan struct{})
 		group.Add(1)
 		s.queues.Go(func() {
@@ -43,17 +47,16 @@ func (s *Server) Queue(name string, waiters ...func()) (wait func()) {
 // line is who waits for a name: as the clients know, and as the server does.
 type line struct{ calls, local, places int }
 
-func (s *Server) waiting(name string) (l line) {
+func (s *Server) waiting(name string) (l line, err error) {
 	l.calls = s.watch.waiters(name)
 	for _, c := range s.all() {
 		l.local += (*engine.Client)(c).InLine(name)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
-	if seen, err := s.look.Lock(ctx, name); err == nil {
-		l.places = max(seen.Waiters, 0)
-	}
-	return l
+	seen, err := s.look.Lock(ctx, name)
+	l.places = max(seen.Waiters, 0)
+	return l, err
 }
 
 // longer reports whether one more waits, and has a place that decides when it is its turn.
@@ -62,15 +65,17 @@ func (l line) longer(before line) bool {
 }
 
 // patience is how long a queue may take to grow by one, on however slow a machine.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // queued waits until there is one more in the line. In a bubble it has no need to wait.
 func (s *Server) queued(name string, before line, returned <-chan struct{}) bool {
 	s.tb.Helper()
+	step := time.Millisecond
 	if s.bubble {
 		synctest.Wait()
+		step = 100 * step
 	}
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(step)
 	defer tick.Stop()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-tick.C {
 		select {
@@ -78,7 +83,7 @@ func (s *Server) queued(name string, before line, returned <-chan struct{}) bool
 			return false
 		default:
 		}
-		if s.waiting(name).longer(before) {
+		if now, err := s.waiting(name); err == nil && now.longer(before) {
 			return true
 		}
 	}

@@ -88,6 +88,9 @@ func New(tb testing.TB, opts ...Option) *Server {
 	_, s.bubble = goroutine()
 	s.watch = newWatch(s)
 	s.wires.server.ClockTTL(true)
+	if err := s.wires.prepare(); err != nil {
+		tb.Fatal("holdfasttest: ", err)
+	}
 	s.rdb = redis.NewClient(s.RedisOptions())
 	past := s.RedisOptions()
 	past.Dialer = s.wires.direct

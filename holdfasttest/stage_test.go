@@ -72,6 +72,9 @@ type real struct {
 
 func newReal(t *testing.T, timeout time.Duration) stage {
 	srv := redistest.Start(t, redistest.Clock())
+	for _, text := range holdfasttest.Scripts() { // else a fault would hit the word that one is not known
+		srv.Command(t, "SCRIPT", "LOAD", text)
+	}
 	return &real{t, srv, faultproxy.New(t, srv.Addr()), srv.Client(t), unhurried(timeout)}
 }
 
@@ -155,11 +158,18 @@ func (r *real) queue(name string, waiters ...func()) func() {
 // eventually waits for a condition, in a bubble too.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
+	require.True(t, sooner(ok), what)
+}
+
+func sooner(ok func() bool) bool {
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); <-tick.C {
-		require.True(t, time.Now().Before(deadline), what)
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); <-tick.C {
+		if ok() {
+			return true
+		}
 	}
+	return false
 }
 
 // what is all that a caller can tell of an error.

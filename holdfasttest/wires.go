@@ -1,12 +1,16 @@
 package holdfasttest
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 )
 
 // wires are the connections of one server.
@@ -116,4 +120,32 @@ func (w *wires) speak() {
 		w.silent = nil
 	}
 	w.mute = -1 << 30 // what restores them later does nothing
+}
+
+// prepare has the server know the scripts of the library from the start, as one does that has been in use
+// for a while: else the first fault would hit the answer that a script is not known. And scripts that may
+// only read are run as any others, because the emulation takes commands for writing that are not, such
+// as TIME.
+func (w *wires) prepare() error {
+	first, err := w.server.Dial() // which starts it
+	if err != nil {
+		return err
+	}
+	var loaded sync.Map // hashes
+	srv := w.server.Server()
+	srv.SetPreHook(func(from *server.Peer, name string, args ...string) bool {
+		plain, readOnly := strings.CutSuffix(name, "_RO")
+		if plain == "EVALSHA" && len(args) > 0 {
+			if text, ours := texts[args[0]]; ours {
+				if _, done := loaded.LoadOrStore(args[0], true); !done {
+					srv.Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), []string{"SCRIPT", "LOAD", text})
+				}
+			}
+		}
+		if readOnly = readOnly && strings.HasPrefix(plain, "EVAL"); readOnly {
+			srv.Dispatch(from, append([]string{plain}, args...))
+		}
+		return readOnly
+	})
+	return first.Close()
 }
