@@ -58,8 +58,14 @@ func (p *play) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
-// locker makes the lock of one more process.
-func (p *play) locker(opts holdfast.Options) holdfast.Locker { return p.make(p.client(&opts), name) }
+// locker makes the lock of one more process, which has locked before: until a client has heard of a
+// server's clock, its requests there count as late.
+func (p *play) locker(opts holdfast.Options) holdfast.Locker {
+	p.Helper()
+	c := p.client(&opts)
+	require.NoError(p, p.lock(p.make(c, "before:"+c.ID())).Unlock(context.Background()))
+	return p.make(c, name)
+}
 
 // lock locks what must be free, or about to be.
 func (p *play) lock(l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
