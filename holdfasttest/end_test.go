@@ -138,7 +138,7 @@ func TestStuck(t *testing.T) {
 			s.Occupy("a", 0)
 			require.ErrorIs(t, lock(fairlock.New(s.Client(nil), "a")), holdfast.ErrClosed)
 		}, []string{"waits since 1m0s of the bubble's time", "occupies the name"}},
-		"a candidate": {nil, func(s *holdfasttest.Server) {
+		"a candidate": {[]holdfasttest.Option{holdfasttest.StuckAfter(time.Minute)}, func(s *holdfasttest.Server) {
 			leads, err := election.New(s.Client(nil), "a").Campaign(ctx, "one")
 			require.NoError(t, err)
 			wait := s.Queue("a", func() {
@@ -146,7 +146,7 @@ func TestStuck(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, h.Unlock(ctx))
 			})
-			time.Sleep(2 * time.Hour)
+			time.Sleep(5 * time.Minute)
 			require.NoError(t, leads.Unlock(ctx))
 			wait()
 		}, nil},

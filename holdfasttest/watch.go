@@ -39,6 +39,7 @@ type call struct {
 	since      time.Time
 	endless    bool // nothing but the lock ends the wait
 	granted    bool
+	late       bool // it still waited at the end of the test
 	owner      string
 	token      uint64
 	timers     []*time.Timer
@@ -100,19 +101,14 @@ func (w *watch) granted(ctx context.Context, e holdfast.GrantEvent) {
 	w.on(ctx, func(c *call) { c.granted, c.owner, c.token, c.since = true, e.Owner, e.Token, time.Now() })
 }
 
-func (w *watch) refused(ctx context.Context, e holdfast.RefusalEvent) {
-	w.on(ctx, func(c *call) {
-		delete(w.calls, c)
-		if w.over && c.endless && errors.Is(e.Err, holdfast.ErrClosed) {
-			w.ended = append(w.ended, fmt.Sprintf("%s still waits at the end of the test", c.wanting()))
-		}
-	})
+func (w *watch) refused(ctx context.Context, _ holdfast.RefusalEvent) {
+	w.on(ctx, func(c *call) { delete(w.calls, c) })
 }
 
 func (w *watch) gone(ctx context.Context, e holdfast.EndEvent) {
 	w.on(ctx, func(c *call) {
 		delete(w.calls, c)
-		if w.over && errors.Is(e.Reason, holdfast.ErrClosed) {
+		if w.over && !c.late && errors.Is(e.Reason, holdfast.ErrClosed) {
 			w.ended = append(w.ended, fmt.Sprintf("%s is still held at the end of the test, by %s (token %d), %s", c.lock(), e.Owner,
 				e.Token, c.from()))
 		}
@@ -127,6 +123,9 @@ func (w *watch) end() {
 	for c := range w.calls {
 		for _, t := range c.timers {
 			t.Stop()
+		}
+		if c.late = !c.granted; w.over && c.late && c.endless {
+			w.ended = append(w.ended, fmt.Sprintf("%s still waits at the end of the test", c.wanting()))
 		}
 	}
 }
