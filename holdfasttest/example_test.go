@@ -98,14 +98,15 @@ func ExampleServer_Fail() {
 		fmt.Println(err)
 		server.Fail("orders:42", 1, nil)
 		fmt.Println(hold.Unlock(context.Background()))
-		server.Fail("orders:42", 1, holdfasttest.Answer("NOPERM this user has no permissions"))
-		_, err = lock.Lock(context.Background())
-		fmt.Println(err)
+		hold, err = lock.TryLock(context.Background())
+		fmt.Println(err, hold.Count())
+		fmt.Println(hold.Unlock(context.Background()))
 	})
 	// Output:
 	// <nil>
 	// <nil>
-	// rlock: lock "orders:42": NOPERM this user has no permissions
+	// <nil> 1
+	// <nil>
 }
 
 // example runs f with what it needs of a test. Yours has a *testing.T.
