@@ -3,7 +3,6 @@ package holdfasttest_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,27 +17,6 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
-
-// sent counts scripts.
-type sent struct{ atomic.Int64 }
-
-func (s *sent) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { s.note(cmd); return next(ctx, cmd) }
-}
-
-func (s *sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error { s.note(cmds...); return next(ctx, cmds) }
-}
-
-func (s *sent) note(cmds ...redis.Cmder) {
-	for _, cmd := range cmds {
-		if name := cmd.Name(); name == "evalsha" || name == "eval" {
-			s.Add(1)
-		}
-	}
-}
 
 const stranger = "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11"
 
@@ -105,8 +83,7 @@ func TestKind(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := holdfasttest.New(t, holdfasttest.AllowHeld(), holdfasttest.StuckAfter(-1))
-			count := new(sent)
-			s.Redis().AddHook(count)
+			all := s.Inject(holdfasttest.Fault{Times: -1, Delay: time.Nanosecond}) // counts
 			kindtest.Run(t, kindtest.Kind{
 				Name: kind, Lease: 900 * time.Millisecond, Once: kind == "semaphore",
 				Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
@@ -125,7 +102,7 @@ func TestKind(t *testing.T) {
 					return int(n)
 				},
 				Lose: func(t *testing.T, name string) { k.lose(t, s.Redis(), name) },
-				Sent: func(t *testing.T) int64 { return count.Load() },
+				Sent: func(t *testing.T) int64 { return int64(all.Hits()) },
 			})
 		})
 	}

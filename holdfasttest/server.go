@@ -32,6 +32,7 @@ type Server struct {
 
 	mu       sync.Mutex // guards the rest
 	clients  []*holdfast.Client
+	pools    []*redis.Client  // one for each of them: processes share no connections
 	stranger *holdfast.Client // who occupies; nil: nobody has yet
 }
 
@@ -136,13 +137,16 @@ func (s *Server) Client(opts *holdfast.Options) *holdfast.Client {
 		o = *opts
 	}
 	o.Observer = holdfast.JoinObservers(s.watch.observer(), o.Observer)
-	c, err := holdfast.New(s.rdb, &o)
+	rdb := redis.NewClient(s.RedisOptions())
+	c, err := holdfast.New(rdb, &o)
 	if err != nil {
+		_ = rdb.Close()
 		s.tb.Fatal("holdfasttest: ", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clients = append(s.clients, c)
+	s.pools = append(s.pools, rdb)
 	return c
 }
 
@@ -174,7 +178,10 @@ func (s *Server) end() {
 		}
 	}
 	s.queues.Wait()
-	for _, rdb := range []*redis.Client{s.rdb, s.past} {
+	s.mu.Lock()
+	pools := append(s.pools, s.rdb, s.past)
+	s.mu.Unlock()
+	for _, rdb := range pools {
 		_ = rdb.Close() // the test may have closed it itself
 	}
 	s.wires.close()
