@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestTimePasses: in a bubble a hold is renewed for hours, a waiter is let in when the holder leaves, and a
-// lease of a dead holder ends, in no time.
+// TestTimePasses: in a bubble a hold is renewed for hours, a waiter is let in when the holder
+// leaves, and a lease of a dead holder ends, in no time.
 func TestTimePasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.New(t)

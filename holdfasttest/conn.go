@@ -18,8 +18,8 @@ const network = "memory"
 var address = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6379}
 
 // conn is a client's end of a connection, as go-redis has it, and what lies between that and the
-// server. Two goroutines carry requests up and replies down. They take the requests apart, so that a
-// fault hits one command, and pair replies with them.
+// server. Two goroutines carry requests up and replies down. They take the requests apart, so that
+// a fault hits one command, and pair replies with them.
 type conn struct {
 	net    *wires
 	server net.Conn // our end of the pipe to the server
@@ -75,7 +75,8 @@ func (c *conn) carry() {
 	}
 }
 
-// request does with one request what is to become of it. It returns false where no other can follow.
+// request does with one request what is to become of it. It returns false where no other can
+// follow.
 func (c *conn) request(args []string, raw []byte) bool {
 	hit, refusal := c.net.faults.find(args)
 	switch {
@@ -110,7 +111,8 @@ func (c *conn) request(args []string, raw []byte) bool {
 	return err == nil
 }
 
-// answer gives the client an error of the server's, when the replies before that have been passed on.
+// answer gives the client an error of the server's, when the replies before that have been passed
+// on.
 func (c *conn) answer(text string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +158,8 @@ func (c *conn) collect() {
 	c.up.finish(io.EOF)
 }
 
-// reply passes on one reply, or does what becomes of it. It returns false where no other can follow.
+// reply passes on one reply, or does what becomes of it. It returns false where no other can
+// follow.
 func (c *conn) reply(raw []byte) bool {
 	c.mu.Lock()
 	var hit *Injected

@@ -1,8 +1,8 @@
-// Package holdfasttest is locks for unit tests: without Redis, and in a bubble of testing/synctest without
-// waiting. The code that is tested has the library's own clients, on a server in the memory of the test
-// (miniredis, which runs the library's own scripts). So it need not be written for tests, and all kinds of
-// locks are there: rlock, fairlock, rwlock, semaphore, latch, election and multilock, redlock on several
-// servers, guards of package fence, and package inspect.
+// Package holdfasttest is locks for unit tests: without Redis, and in a bubble of testing/synctest
+// without waiting. The code that is tested has the library's own clients, on a server in the memory
+// of the test (miniredis, which runs the library's own scripts). So it need not be written for
+// tests, and all kinds of locks are there: rlock, fairlock, rwlock, semaphore, latch, election and
+// multilock, redlock on several servers, guards of package fence, and package inspect.
 //
 //	func TestReport(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -26,12 +26,12 @@
 //
 // # What is promised
 //
-// What comes of a fault is what comes of it on a real server: errors as errors.Is tells them, causes of
-// contexts, the order of grants, growing tokens, and that nothing happens twice. The tests of this package
-// play the same stories on both and compare.
+// What comes of a fault is what comes of it on a real server: errors as errors.Is tells them,
+// causes of contexts, the order of grants, growing tokens, and that nothing happens twice. The
+// tests of this package play the same stories on both and compare.
 //
-// In a bubble time passes when all its goroutines are blocked, for clients and server alike. Outside of
-// one the server's time is the machine's.
+// In a bubble time passes when all its goroutines are blocked, for clients and server alike.
+// Outside of one the server's time is the machine's.
 //
 // Nothing is left behind when the test has ended: no goroutine, and no port, since there is none.
 //

@@ -63,8 +63,8 @@ func recorded(t *testing.T, test func(r *recorder)) string {
 	return strings.Join(r.failures, "\n")
 }
 
-// TestStillHeld: a lock that is held at the end of a test, and a call that waits, fail it, and say where
-// that was locked. What was unlocked, lost, or occupied by the test does not.
+// TestStillHeld: a lock that is held at the end of a test, and a call that waits, fail it, and say
+// where that was locked. What was unlocked, lost, or occupied by the test does not.
 func TestStillHeld(t *testing.T) {
 	hold := func(r *recorder, opts ...holdfasttest.Option) {
 		s := holdfasttest.New(r, opts...)
@@ -89,8 +89,8 @@ func TestStillHeld(t *testing.T) {
 	require.Empty(t, recorded(t, func(r *recorder) { hold(r, holdfasttest.AllowHeld()) }))
 }
 
-// TestStuck: calls that wait for each other fail the test, are named, and return. Those that do not, do
-// not.
+// TestStuck: calls that wait for each other fail the test, are named, and return. Those that do
+// not, do not.
 func TestStuck(t *testing.T) {
 	ctx := context.Background()
 	lock := func(l holdfast.Locker, opts ...holdfast.Option) error {

@@ -50,7 +50,8 @@ func TestReport(t *testing.T) {
 	})
 }
 
-// The same on the clock of the machine, as far as that can be: an example has no test, and so no bubble.
+// The same on the clock of the machine, as far as that can be: an example has no test, and so no
+// bubble.
 func ExampleServer_Lose() {
 	example(func(tb testing.TB) {
 		server := holdfasttest.New(tb)

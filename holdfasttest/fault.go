@@ -9,11 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Fault is what is to happen to commands of locks. Its zero value loses the next command of any lock
-// before it reaches the server.
+// Fault is what is to happen to commands of locks. Its zero value loses the next command of any
+// lock before it reaches the server.
 type Fault struct {
-	// Name is that of the lock, as it stands in Redis: with the Prefix of the client, if there is one.
-	// Empty: of any.
+	// Name is that of the lock, as it stands in Redis: with the Prefix of the client, if there is
+	// one. Empty: of any.
 	Name string
 	// Op says which commands. Empty: any script of a lock, which leaves out [Listen].
 	Op Op
@@ -22,24 +22,26 @@ type Fault struct {
 	// Times is how many are hit, of any client, one after the other. 0 stands for 1, and a negative
 	// number for all of them, until [Injected.Stop].
 	Times int
-	// After has the server run the command before anything else happens to it, so that its reply is what
-	// is lost or late.
+	// After has the server run the command before anything else happens to it, so that its reply is
+	// what is lost or late.
 	After bool
-	// Delay is for how long the command, or its reply, is held up. What follows on its connection waits
-	// behind it, as in a network. [UntilStopped]: until [Injected.Stop]. A command that is only delayed
-	// arrives; set Err, too, for one that is late and lost.
+	// Delay is for how long the command, or its reply, is held up. What follows on its connection
+	// waits behind it, as in a network. [UntilStopped]: until [Injected.Stop]. A command that is
+	// only delayed arrives; set Err, too, for one that is late and lost.
 	Delay time.Duration
-	// Err is what the client meets. An [Answer] is the server's word, which has done nothing then; so it
-	// contradicts After. Any other error is the connection's, which breaks: the client does not know
-	// whether the command has run. nil stands for io.EOF if Delay is 0, and for no error else.
+	// Err is what the client meets. An [Answer] is the server's word, which has done nothing then;
+	// so it contradicts After. Any other error is the connection's, which breaks: the client does
+	// not know whether the command has run. nil stands for io.EOF if Delay is 0, and for no error
+	// else.
 	Err error
 }
 
 // UntilStopped is a [Fault.Delay] without an end of its own.
 const UntilStopped time.Duration = -1
 
-// Answer is an error that the server answers, for [Fault.Err] and [Server.Fail]: its text begins with a
-// code, as in "OOM command not allowed when used memory > 'maxmemory'.". It is an error of go-redis.
+// Answer is an error that the server answers, for [Fault.Err] and [Server.Fail]: its text begins
+// with a code, as in "OOM command not allowed when used memory > 'maxmemory'.". It is an error of
+// go-redis.
 func Answer(text string) error { return answerError(text) }
 
 type answerError string
@@ -89,8 +91,8 @@ type Injected struct {
 	quiet bool // fired is closed
 }
 
-// Fired is closed when the first command has been hit: for [Fault.After] when the server has run it. A
-// delay begins then.
+// Fired is closed when the first command has been hit: for [Fault.After] when the server has run
+// it. A delay begins then.
 func (i *Injected) Fired() <-chan struct{} { return i.fired }
 
 // Hits is how many commands have been hit.
@@ -191,9 +193,9 @@ func (fs *faults) add(f Fault) *Injected {
 	return i
 }
 
-// alone is the answer to a script for many locks while there are faults: it is an error, so that the
-// client asks again for each of them, and a fault hits one lock and not others beside it. Real servers
-// give such an answer to a user who may not use one of the keys.
+// alone is the answer to a script for many locks while there are faults: it is an error, so that
+// the client asks again for each of them, and a fault hits one lock and not others beside it. Real
+// servers give such an answer to a user who may not use one of the keys.
 const alone = "NOPERM of this test double: while faults are injected it wants the scripts of each lock for themselves"
 
 // find is the oldest fault that a command meets, or a refusal. All faults count the command.

@@ -25,8 +25,8 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// TestFail: errors of the connection and answers of the server come to the caller as themselves, and
-// afterwards all is well.
+// TestFail: errors of the connection and answers of the server come to the caller as themselves,
+// and afterwards all is well.
 func TestFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ctx := holdfasttest.New(t), t.Context()
@@ -57,8 +57,8 @@ func TestFail(t *testing.T) {
 	})
 }
 
-// TestInject: a fault counts what it has hit, lets some through, waits, and is stopped; it does not hit
-// other names, nor other operations.
+// TestInject: a fault counts what it has hit, lets some through, waits, and is stopped; it does not
+// hit other names, nor other operations.
 func TestInject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ctx := holdfasttest.New(t), t.Context()
@@ -261,7 +261,8 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// TestScripts: each script of the library is of some operation, and by its hash and its text of the same.
+// TestScripts: each script of the library is of some operation, and by its hash and its text of the
+// same.
 func TestScripts(t *testing.T) {
 	many := 0
 	for hash, text := range holdfasttest.Scripts() {

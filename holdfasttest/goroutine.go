@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// goroutine is the number of the calling goroutine, and whether it runs in a bubble. The runtime says
-// both to people only, in the first line of a stack: "goroutine 7 [running, synctest bubble 6]:". The
-// owner of a lock is no goroutine; the number serves to find who waits for itself, and nothing else.
+// goroutine is the number of the calling goroutine, and whether it runs in a bubble. The runtime
+// says both to people only, in the first line of a stack: "goroutine 7 [running, synctest bubble
+// 6]:". The owner of a lock is no goroutine; the number serves to find who waits for itself, and
+// nothing else.
 func goroutine() (id int, bubble bool) {
 	var buf [128]byte
 	line, _, _ := bytes.Cut(buf[:runtime.Stack(buf[:], false)], []byte("\n"))
@@ -24,8 +25,8 @@ func goroutine() (id int, bubble bool) {
 
 const library = "github.com/holdfast-go/holdfast"
 
-// callSite is the place outside the library from which it was called: a file with its last folder, and a
-// line.
+// callSite is the place outside the library from which it was called: a file with its last folder,
+// and a line.
 func callSite() string {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

@@ -29,7 +29,8 @@ func hashOf(fields ...any) func(t *testing.T, rdb redis.UniversalClient, name st
 	}
 }
 
-// TestKind: what every kind of lock promises, it promises on the double, in the time of the machine.
+// TestKind: what every kind of lock promises, it promises on the double, in the time of the
+// machine.
 func TestKind(t *testing.T) {
 	for kind, k := range map[string]struct {
 		make    func(c *holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker

@@ -14,13 +14,13 @@ import (
 // never is a lease for as long as a test can last, also in a bubble.
 const never = 100 * 365 * 24 * time.Hour
 
-// Occupy has somebody else take the lock of a name, of another process that dies at once: the lock ends
-// after the lease, and 0 stands for one without end. release gives it back before that, to who waits first
-// where the kind has a queue; a second call, and one after the end, do nothing.
+// Occupy has somebody else take the lock of a name, of another process that dies at once: the lock
+// ends after the lease, and 0 stands for one without end. release gives it back before that, to who
+// waits first where the kind has a queue; a second call, and one after the end, do nothing.
 //
-// It works for rlock, fairlock, redlock (if so many of its servers are occupied), rwlock (nobody reads or
-// writes) and election (nobody says that he leads). For a semaphore, and for one that reads, see
-// [Server.OccupyWith]. A name that is taken already fails the test.
+// It works for rlock, fairlock, redlock (if so many of its servers are occupied), rwlock (nobody
+// reads or writes) and election (nobody says that he leads). For a semaphore, and for one that
+// reads, see [Server.OccupyWith]. A name that is taken already fails the test.
 func (s *Server) Occupy(name string, lease time.Duration) (release func()) {
 	s.tb.Helper()
 	hold := s.occupy(rlock.New(s.other(), name), lease)
@@ -86,11 +86,11 @@ func (s *Server) other() *holdfast.Client {
 	return s.stranger
 }
 
-// Lose takes the lock of a name, as it stands in Redis, away from who holds it: from all readers of an
-// rwlock, all who have permits of a semaphore, and the leader of an election. Who waits is woken, and may
-// have the lock at once. Clients of this server then ask the server without waiting for their next
-// renewal, so that the contexts of these holds end with holdfast.ErrLost as soon as it has answered.
-// Holds with NoRenewal are not asked about by anybody, and end with their leases.
+// Lose takes the lock of a name, as it stands in Redis, away from who holds it: from all readers of
+// an rwlock, all who have permits of a semaphore, and the leader of an election. Who waits is
+// woken, and may have the lock at once. Clients of this server then ask the server without waiting
+// for their next renewal, so that the contexts of these holds end with holdfast.ErrLost as soon as
+// it has answered. Holds with NoRenewal are not asked about by anybody, and end with their leases.
 //
 // A name that nobody holds fails the test.
 func (s *Server) Lose(name string) {

@@ -12,7 +12,8 @@ type Op string
 
 // The kinds of commands. A caller's one call may need several, and one of them may be sent again.
 const (
-	// Lock asks for a lock: the first time, again after each wake-up, and from its place in a queue.
+	// Lock asks for a lock: the first time, again after each wake-up, and from its place in a
+	// queue.
 	Lock Op = "lock"
 	// Reenter tells the server of a re-entry, or of the unlock of an inner one.
 	Reenter Op = "reenter"
@@ -22,8 +23,8 @@ const (
 	Unlock Op = "unlock"
 	// Look changes nothing: State, Count, Leader.
 	Look Op = "look"
-	// Listen subscribes to what wakes the waiters of a lock. Only a command can be hit, and no answer:
-	// faults of Listen cannot have [Fault.After].
+	// Listen subscribes to what wakes the waiters of a lock. Only a command can be hit, and no
+	// answer: faults of Listen cannot have [Fault.After].
 	Listen Op = "listen"
 	// Other is the rest: of a latch, of ForceUnlock, SetPermits and announcements of a leader.
 	Other Op = "other"
@@ -87,8 +88,8 @@ type command struct {
 	many  bool     // it is a script for many locks at once
 }
 
-// commandOf reads a command: for a script args are its name, the hash or the text, how many keys there
-// are, and the keys.
+// commandOf reads a command: for a script args are its name, the hash or the text, how many keys
+// there are, and the keys.
 func commandOf(args []string) command {
 	switch name := strings.ToLower(args[0]); name {
 	case "evalsha", "eval", "evalsha_ro", "eval_ro":

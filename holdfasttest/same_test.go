@@ -132,7 +132,8 @@ func (s scenario) of() (list []string) {
 	return list
 }
 
-// TestSame: what comes of a story is the same on the double, in a bubble or not, and on a real server.
+// TestSame: what comes of a story is the same on the double, in a bubble or not, and on a real
+// server.
 func TestSame(t *testing.T) {
 	for title, s := range scenarios {
 		for _, kind := range s.of() {
@@ -174,8 +175,7 @@ func (f flawed) inject(fault holdfasttest.Fault) func() {
 	switch {
 	case f.flaw == "nothing is lost", f.flaw == "a reply that is held up comes all the same":
 		return func() {}
-	case f.flaw == "a request is lost in place of a reply" && fault.After,
-		f.flaw == "a reply is lost in place of a request" && !fault.After:
+	case fault.Op == holdfasttest.Lock && strings.Contains(f.flaw, "in place of"):
 		fault.After = !fault.After
 	}
 	return f.stage.inject(fault)

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// Server is an emulated Redis in memory, with clients that lock there. It is made for one test and ends
-// with it. All methods may be called from any goroutine, and, if the Server was made in a bubble of
-// testing/synctest, only from that bubble.
+// Server is an emulated Redis in memory, with clients that lock there. It is made for one test and
+// ends with it. All methods may be called from any goroutine, and, if the Server was made in a
+// bubble of testing/synctest, only from that bubble.
 type Server struct {
 	tb     testing.TB
 	cfg    config
@@ -45,15 +45,16 @@ type config struct {
 	redis []func(*redis.Options)
 }
 
-// AllowHeld lets a test end while locks are held, or calls wait for some. Without it they fail the test.
+// AllowHeld lets a test end while locks are held, or calls wait for some. Without it they fail the
+// test.
 func AllowHeld() Option { return func(c *config) { c.held = true } }
 
-// StuckAfter is for how long calls may wait for each other before the test fails and they are let go; see
-// [New]. Negative: for ever.
+// StuckAfter is for how long calls may wait for each other before the test fails and they are let
+// go; see [New]. Negative: for ever.
 func StuckAfter(d time.Duration) Option { return func(c *config) { c.stuck = d } }
 
-// ConfigureRedis changes the options of all go-redis clients of the server, such as the ReadTimeout that
-// the service has in production. Addr and Dialer are the server's own.
+// ConfigureRedis changes the options of all go-redis clients of the server, such as the ReadTimeout
+// that the service has in production. Addr and Dialer are the server's own.
 func ConfigureRedis(change func(*redis.Options)) Option {
 	return func(c *config) { c.redis = append(c.redis, change) }
 }
@@ -63,12 +64,12 @@ const closing = 10 * time.Second
 
 // New makes a server, and ends it with the test.
 //
-// At the end of the test New's cleanup closes all clients of the server. It fails the test for each lock
-// that was still held then, and for each call that still waited, and names the line where that was
-// locked; see [AllowHeld]. Cleanups and defers that the test adds after New run before that.
+// At the end of the test New's cleanup closes all clients of the server. It fails the test for each
+// lock that was still held then, and for each call that still waited, and names the line where that
+// was locked; see [AllowHeld]. Cleanups and defers that the test adds after New run before that.
 //
-// While the test runs, calls that wait for each other fail it, and name who waits for whom. All clients
-// are then closed, so that the calls return, with holdfast.ErrClosed. That happens
+// While the test runs, calls that wait for each other fail it, and name who waits for whom. All
+// clients are then closed, so that the calls return, with holdfast.ErrClosed. That happens
 //
 //   - after ten seconds (of a bubble's time, in one), if a goroutine waits for a lock that it has taken
 //     itself, or that another has taken that waits for it in the same way, and neither Wait nor a context
@@ -77,9 +78,9 @@ const closing = 10 * time.Second
 //     No time passes in a bubble until all its goroutines are blocked. Elections are left out: to wait is
 //     all that a candidate does while another one leads.
 //
-// [StuckAfter] replaces both durations. The owner of a lock is a context and no goroutine, so a goroutine
-// that has handed its hold to another one, and then waits until that one unlocks, looks as if it waited
-// for itself.
+// [StuckAfter] replaces both durations. The owner of a lock is a context and no goroutine, so a
+// goroutine that has handed its hold to another one, and then waits until that one unlocks, looks
+// as if it waited for itself.
 func New(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, wires: &wires{server: miniredis.NewMiniRedis(), done: make(chan struct{})}}
@@ -105,12 +106,12 @@ func New(tb testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// RedisOptions are the options of a go-redis client of this server, for code that makes its own. The
-// caller closes such a client before the test ends.
+// RedisOptions are the options of a go-redis client of this server, for code that makes its own.
+// The caller closes such a client before the test ends.
 //
-// In a bubble two of them matter. The dialer makes no socket, because time stands still in a bubble while
-// anybody reads from one. The pool is large, because go-redis keeps a timer for all who wait for a
-// connection, and a timer belongs to one bubble.
+// In a bubble two of them matter. The dialer makes no socket, because time stands still in a bubble
+// while anybody reads from one. The pool is large, because go-redis keeps a timer for all who wait
+// for a connection, and a timer belongs to one bubble.
 func (s *Server) RedisOptions() *redis.Options {
 	o := &redis.Options{
 		DialerRetries: 1, DisableIdentity: true, PoolSize: 1 << 14, ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
@@ -123,13 +124,13 @@ func (s *Server) RedisOptions() *redis.Options {
 	return o
 }
 
-// Redis is a client of the server, for the code that is tested, or to look. It is closed at the end of
-// the test.
+// Redis is a client of the server, for the code that is tested, or to look. It is closed at the end
+// of the test.
 func (s *Server) Redis() redis.UniversalClient { return s.rdb }
 
-// Client makes a client that locks on this server, as a process of its own would: the test makes one
-// for each process that it plays. nil options are the defaults. It is closed at the end of the test. Bad
-// options fail the test.
+// Client makes a client that locks on this server, as a process of its own would: the test makes
+// one for each process that it plays. nil options are the defaults. It is closed at the end of the
+// test. Bad options fail the test.
 func (s *Server) Client(opts *holdfast.Options) *holdfast.Client {
 	s.tb.Helper()
 	var o holdfast.Options
@@ -150,7 +151,8 @@ func (s *Server) Client(opts *holdfast.Options) *holdfast.Client {
 	return c
 }
 
-// renewNow has all clients renew what they hold of a name, so that they learn at once that it is lost.
+// renewNow has all clients renew what they hold of a name, so that they learn at once that it is
+// lost.
 func (s *Server) renewNow(name string) {
 	for _, c := range s.all() {
 		(*engine.Client)(c).RenewNow(name)
@@ -211,19 +213,20 @@ func (s *Server) close() (failed []error) {
 	return failed
 }
 
-// Silence has the server answer nobody, as one that is stopped, or behind a network that loses all. What
-// is sent meanwhile is executed when restore is called; a second call does nothing. Occupy, Lose and
-// what else the test does through the Server itself go on. The end of the test restores the server, too.
+// Silence has the server answer nobody, as one that is stopped, or behind a network that loses all.
+// What is sent meanwhile is executed when restore is called; a second call does nothing. Occupy,
+// Lose and what else the test does through the Server itself go on. The end of the test restores
+// the server, too.
 func (s *Server) Silence() (restore func()) { return s.wires.silence() }
 
-// MoveClock moves the server's clock by d, forwards or backwards, and leaves those of the clients alone.
-// Leases end by the server's clock. Time goes on from there.
+// MoveClock moves the server's clock by d, forwards or backwards, and leaves those of the clients
+// alone. Leases end by the server's clock. Time goes on from there.
 func (s *Server) MoveClock(d time.Duration) { s.wires.move(d) }
 
 // Fail has the next n commands about a name fail, as [Fault] has it with Err; a nil err loses their
-// replies after they have run. A negative n is for all that follow, and 0 for none. A command that fails
-// is repeated by the client for as long as its RetryBudget says, so one failure that is no [Answer] goes
-// unnoticed by the caller; that is what a client does on a real server, too.
+// replies after they have run. A negative n is for all that follow, and 0 for none. A command that
+// fails is repeated by the client for as long as its RetryBudget says, so one failure that is no
+// [Answer] goes unnoticed by the caller; that is what a client does on a real server, too.
 func (s *Server) Fail(name string, n int, err error) {
 	s.tb.Helper()
 	if n != 0 {

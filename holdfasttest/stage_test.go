@@ -91,8 +91,8 @@ func (r *real) client(opts *holdfast.Options) *holdfast.Client {
 
 func (r *real) direct() redis.UniversalClient { return r.past }
 
-// inject has the proxy do what the fault says. It takes commands for the fault's by the same table as the
-// double, which TestOps checks by itself.
+// inject has the proxy do what the fault says. It takes commands for the fault's by the same table
+// as the double, which TestOps checks by itself.
 func (r *real) inject(f holdfasttest.Fault) func() {
 	match := func(args []string) bool { return holdfasttest.Fits(f, args) }
 	nth := 1
@@ -162,7 +162,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 func sooner(ok func() bool) bool {
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); <-tick.C {
 		if ok() {

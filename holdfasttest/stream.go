@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// stream carries bytes one way between two goroutines. Unlike a net.Pipe it has room for all that is
-// written, as the buffers of a socket have, so that nobody who writes waits for somebody to read.
+// stream carries bytes one way between two goroutines. Unlike a net.Pipe it has room for all that
+// is written, as the buffers of a socket have, so that nobody who writes waits for somebody to
+// read.
 type stream struct {
 	mu       sync.Mutex // guards the rest
 	data     []byte

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// selfish is after how long somebody who waits for himself fails the test, and endless after how
-	// long in a bubble everybody does whose wait has no end.
+	// selfish is after how long somebody who waits for himself fails the test, and endless after
+	// how long in a bubble everybody does whose wait has no end.
 	selfish = 10 * time.Second
 	endless = time.Hour
 )
 
-// watch knows the calls of a server's clients: who waits, and who holds what. It is an observer of all
-// of them.
+// watch knows the calls of a server's clients: who waits, and who holds what. It is an observer of
+// all of them.
 type watch struct {
 	server *Server
 
@@ -130,8 +130,8 @@ func (w *watch) end() {
 	}
 }
 
-// left is what was held or waited for when the test ended. The clients have been closed since, and so
-// have told of all.
+// left is what was held or waited for when the test ended. The clients have been closed since, and
+// so have told of all.
 func (w *watch) left() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,8 +159,9 @@ func (w *watch) look(c *call, judge func(*call) string) {
 	w.server.close()
 }
 
-// circleLocked is who waits for whom, if that comes back to where it began: empty if it does not. A call
-// waits for all who hold the name; a circle needs each of them to wait, in the end for the same goroutine.
+// circleLocked is who waits for whom, if that comes back to where it began: empty if it does not. A
+// call waits for all who hold the name; a circle needs each of them to wait, in the end for the
+// same goroutine.
 func (w *watch) circleLocked(c *call) string {
 	var chain []string
 	if !w.stuckLocked(c, map[int]bool{c.goroutine: true}, &chain) {
@@ -169,7 +170,8 @@ func (w *watch) circleLocked(c *call) string {
 	return "calls wait for each other:\n" + strings.Join(chain, "\n")
 }
 
-// stuckLocked reports whether all who hold what a call waits for wait too, for goroutines on the way to it.
+// stuckLocked reports whether all who hold what a call waits for wait too, for goroutines on the
+// way to it.
 func (w *watch) stuckLocked(c *call, way map[int]bool, chain *[]string) bool {
 	holders := w.holdersLocked(c.name)
 	for _, h := range holders {

@@ -65,7 +65,8 @@ func (w *wires) pass() bool {
 	}
 }
 
-// silence begins one, and returns what ends it. Several overlap: the server answers when all are over.
+// silence begins one, and returns what ends it. Several overlap: the server answers when all are
+// over.
 func (w *wires) silence() (restore func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,8 +83,8 @@ func (w *wires) silence() (restore func()) {
 	})
 }
 
-// move moves the server's clock. Where it goes back, times to live grow, because a server stores when
-// a key ends, and the emulation how long it has left.
+// move moves the server's clock. Where it goes back, times to live grow, because a server stores
+// when a key ends, and the emulation how long it has left.
 func (w *wires) move(d time.Duration) {
 	w.mu.Lock()
 	w.shift += d
@@ -122,10 +123,10 @@ func (w *wires) speak() {
 	w.mute = -1 << 30 // what restores them later does nothing
 }
 
-// prepare has the server know the scripts of the library from the start, as one does that has been in use
-// for a while: else the first fault would hit the answer that a script is not known. And scripts that may
-// only read are run as any others, because the emulation takes commands for writing that are not, such
-// as TIME.
+// prepare has the server know the scripts of the library from the start, as one does that has been
+// in use for a while: else the first fault would hit the answer that a script is not known. And
+// scripts that may only read are run as any others, because the emulation takes commands for
+// writing that are not, such as TIME.
 func (w *wires) prepare() error {
 	first, err := w.server.Dial() // which starts it
 	if err != nil {
