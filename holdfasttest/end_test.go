@@ -111,13 +111,13 @@ func TestStuck(t *testing.T) {
 			require.NoError(t, err)
 			start := time.Now()
 			require.ErrorIs(t, lock(rlock.New(c, "a")), holdfast.ErrClosed)
-			require.Equal(t, 10*time.Second, time.Since(start))
+			require.Equal(t, time.Hour, time.Since(start))
 			require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrClosed)
 		}, []string{"wait for each other", "by the same goroutine", "end_test.go"}},
 		"a limit": {nil, func(s *holdfasttest.Server) {
 			h, err := rlock.New(s.Client(nil), "a").Lock(ctx)
 			require.NoError(t, err)
-			require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a"), holdfast.Wait(2*time.Hour)), holdfast.ErrNotAcquired)
+			require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a"), holdfast.Wait(61*time.Minute)), holdfast.ErrNotAcquired)
 			require.NoError(t, h.Unlock(ctx))
 		}, nil},
 		"another goroutine works": {nil, func(s *holdfasttest.Server) {
@@ -154,7 +154,7 @@ func TestStuck(t *testing.T) {
 			c := s.Client(nil)
 			h, err := rlock.New(c, "a").Lock(ctx)
 			require.NoError(t, err)
-			time.AfterFunc(3*time.Hour, func() { _ = h.Unlock(ctx) })
+			time.AfterFunc(61*time.Minute, func() { _ = h.Unlock(ctx) })
 			require.NoError(t, lock(rlock.New(c, "a")))
 		}, nil},
 	} {
@@ -214,4 +214,20 @@ func TestMisuse(t *testing.T) {
 	} {
 		require.Contains(t, recorded(t, func(r *recorder) { play(holdfasttest.New(r)) }), said)
 	}
+}
+
+// TestStuckOutside: outside of a bubble who waits for itself is found by the clock of the machine.
+func TestStuckOutside(t *testing.T) {
+	r := &recorder{TB: t}
+	s := holdfasttest.New(r, holdfasttest.StuckAfter(20*time.Millisecond))
+	c := s.Client(nil)
+	_, err := rlock.New(c, "a").Lock(t.Context())
+	require.NoError(t, err)
+	_, err = rlock.New(c, "a").Lock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrClosed)
+	for _, cleanup := range r.cleanups {
+		cleanup()
+	}
+	require.Len(t, r.failures, 1)
+	require.Contains(t, r.failures[0], "by the same goroutine. To re-enter, lock under the context of that hold")
 }

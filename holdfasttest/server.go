@@ -68,19 +68,20 @@ const closing = 10 * time.Second
 // lock that was still held then, and for each call that still waited, and names the line where that
 // was locked; see [AllowHeld]. Cleanups and defers that the test adds after New run before that.
 //
-// While the test runs, calls that wait for each other fail it, and name who waits for whom. All
-// clients are then closed, so that the calls return, with holdfast.ErrClosed. That happens
+// While the test runs, calls that wait in vain fail it, and the failure names who waits for whom, and
+// where each of them locked. All clients are then closed, so that the calls return, with
+// holdfast.ErrClosed. Only calls count whose wait has no end of its own, by Wait or by a context.
 //
-//   - after ten seconds (of a bubble's time, in one), if a goroutine waits for a lock that it has taken
-//     itself, or that another has taken that waits for it in the same way, and neither Wait nor a context
-//     will end that. The most common case is Lock under a plain context by who has the lock already;
-//   - in a bubble also after an hour of its time, if a call waits without such a limit, whatever for.
-//     No time passes in a bubble until all its goroutines are blocked. Elections are left out: to wait is
-//     all that a candidate does while another one leads.
+//   - In a bubble that is a call that has waited for an hour of its time, which takes no time: no timer
+//     has let it in until then. In an election, where to wait is all that a candidate does while
+//     another one leads, it must wait for itself, as below.
+//   - Outside of a bubble it is one that has waited for ten seconds for a lock that its own goroutine
+//     has taken, or that another goroutine has taken that waits for it in the same way. The most common
+//     case is Lock under a plain context by who has the lock already. The owner of a lock is a context
+//     and no goroutine, so one that has handed its hold to another, and then waits until that
+//     unlocks, looks the same.
 //
-// [StuckAfter] replaces both durations. The owner of a lock is a context and no goroutine, so a
-// goroutine that has handed its hold to another one, and then waits until that one unlocks, looks
-// as if it waited for itself.
+// [StuckAfter] replaces both durations.
 func New(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, wires: &wires{server: miniredis.NewMiniRedis(), done: make(chan struct{})}}

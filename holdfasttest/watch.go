@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// selfish is after how long somebody who waits for himself fails the test, and endless after
-	// how long in a bubble everybody does whose wait has no end.
+	// selfish is after how long those who wait for each other fail the test, and endless after how
+	// long in a bubble everybody does whose wait has no end. It is long, since it takes no time, and
+	// a timer of the test may still let them in.
 	selfish = 10 * time.Second
 	endless = time.Hour
 )
@@ -42,7 +43,7 @@ type call struct {
 	late       bool // it still waited at the end of the test
 	owner      string
 	token      uint64
-	timers     []*time.Timer
+	timer      *time.Timer // of the moment at which it is looked whether it waits in vain; nil: there is none
 }
 
 type callKey struct{}
@@ -69,17 +70,20 @@ func (w *watch) waiting(ctx context.Context, e holdfast.WaitEvent) context.Conte
 
 // armLocked sets the moments at which it is looked whether the call can end.
 func (w *watch) armLocked(c *call) {
-	first, last := selfish, endless
+	d, judge := selfish, w.circleLocked
+	if w.server.bubble {
+		d = endless
+		if c.kind != "election" {
+			judge = w.forEverLocked
+		}
+	}
 	switch stuck := w.server.cfg.stuck; {
 	case stuck < 0:
 		return
 	case stuck > 0:
-		first, last = stuck, stuck
+		d = stuck
 	}
-	c.timers = append(c.timers, time.AfterFunc(first, func() { w.look(c, w.circleLocked) }))
-	if w.server.bubble && c.kind != "election" {
-		c.timers = append(c.timers, time.AfterFunc(last, func() { w.look(c, w.forEverLocked) }))
-	}
+	c.timer = time.AfterFunc(d, func() { w.look(c, judge) })
 }
 
 // on is for an event of a call.
@@ -90,10 +94,7 @@ func (w *watch) on(ctx context.Context, do func(c *call)) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, t := range c.timers {
-		t.Stop()
-	}
-	c.timers = nil
+	c.disarm()
 	do(c)
 }
 
@@ -121,9 +122,7 @@ func (w *watch) end() {
 	defer w.mu.Unlock()
 	w.over = !w.told // else the clients are closed already
 	for c := range w.calls {
-		for _, t := range c.timers {
-			t.Stop()
-		}
+		c.disarm()
 		if c.late = !c.granted; w.over && c.late && c.endless {
 			w.ended = append(w.ended, fmt.Sprintf("%s still waits at the end of the test", c.wanting()))
 		}
@@ -136,6 +135,12 @@ func (w *watch) left() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ended
+}
+
+func (c *call) disarm() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 }
 
 func (c *call) lock() string    { return fmt.Sprintf("%s %q", c.kind, c.name) }
