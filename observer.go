@@ -60,6 +60,7 @@ type Observer struct {
 type WaitEvent struct {
 	Kind, Name string // as in [Error]
 	Once       bool   // it does not wait for other holders
+	Bounded    bool   // it ends by itself: [Wait] was given, or its context has a deadline
 }
 
 // How a hold was granted.

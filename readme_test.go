@@ -15,7 +15,7 @@ import (
 
 // examples are where the Go code of the documents comes from, in the order of its blocks there.
 var examples = map[string][]string{
-	"README.md": {"rlock/example_test.go"},
+	"README.md": {"rlock/example_test.go", "holdfasttest/example_test.go"},
 	"docs/how-it-works.md": {
 		"integration_test/fence/example_test.go", "fence/example_test.go", "redlock/example_test.go",
 	},

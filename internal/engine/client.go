@@ -43,6 +43,7 @@ type Client struct {
 	ctx       context.Context // ends with ErrClosed when Close begins
 	cancel    context.CancelCauseFunc
 	closeOnce sync.Once
+	closed    chan struct{} // closed when Close has returned
 	closeErr  error
 	left      leftovers
 }
@@ -60,7 +61,8 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	if err != nil {
 		return nil, errs.Both(errs.ErrInvalid, err)
 	}
-	c := &Client{rdb: rdb, opts: o, id: id.String(), server: remote.NewServer(rdb, o.ClassicPubSub)}
+	c := &Client{rdb: rdb, opts: o, id: id.String(), server: remote.NewServer(rdb, o.ClassicPubSub),
+		closed: make(chan struct{})}
 	c.losses.spawn = c.tasks.Go
 	if o.Logger != nil {
 		c.opts.Logger = logqueue.New(o.Logger, c.tasks.Go)

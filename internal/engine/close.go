@@ -20,7 +20,14 @@ func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background() // what is held has to be released in any case
 	}
-	c.closeOnce.Do(func() { c.closeErr = c.close(ctx) })
+	first := false
+	c.closeOnce.Do(func() { first = true })
+	if first {
+		defer close(c.closed)
+		c.closeErr = c.close(ctx)
+		return c.closeErr
+	}
+	<-c.closed // not in the Once: no time passes in a bubble of testing/synctest while anybody waits for a mutex
 	return c.closeErr
 }
 

@@ -58,7 +58,8 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 func (b *Lock) lockObserved(r *request) (h *Hold, err error) {
 	o, kind, name := b.Client.observer, b.Key.Kind, b.Key.Name
 	r.heard = true
-	ctx := o.waiting(r.ctx, WaitEvent{kind, name, r.once})
+	_, bounded := r.wait.Deadline()
+	ctx := o.waiting(r.ctx, WaitEvent{kind, name, r.once, bounded})
 	asked := sinceStart()
 	err = errHook
 	defer func() {

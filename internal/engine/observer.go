@@ -21,6 +21,7 @@ type Observer struct {
 type WaitEvent struct {
 	Kind, Name string
 	Once       bool
+	Bounded    bool
 }
 
 // How a hold was granted.

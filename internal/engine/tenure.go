@@ -178,6 +178,19 @@ func (t *Tenure) noteUse() {
 // reserveSize is how many tokens to reserve for those who wait in this client.
 func (c *Client) reserveSize() int { return int(min(max(2*c.handed.Load(), minTokens), maxTokens)) }
 
+// RenewNow renews the client's renewed holds of a name now, of every kind: see [Lock.RenewNow].
+func (c *Client) RenewNow(name string) {
+	c.dogs.of.Range(func(_, dog any) bool {
+		dog.(*watchdog.Watchdog).RenewNow(func(o watchdog.Owner) bool { return o.(*Tenure).base.Key.Name == name })
+		return true
+	})
+}
+
+// InLine is how many callers stand in the client's own queues for a name: those in front, who ask the
+// server for it or hold it, and those behind. Of kinds whose waiters have places at the server these are
+// none.
+func (c *Client) InLine(name string) int { return c.queue.InLine(name) }
+
 // RenewNow renews this client's renewed holds of the name now, so that a hold that was forced out
 // ends at once.
 func (b *Lock) RenewNow() {

@@ -210,6 +210,21 @@ func (q *Queue) leaveLocked(key Key, turn Handover) {
 	close(p.ready)
 }
 
+// InLine is how many have a place for a name, of all kinds: in front, and behind.
+func (q *Queue) InLine(name string) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for key, l := range q.lines {
+		if key.Name != name {
+			continue
+		}
+		if n++; l.behind != nil {
+			n += l.behind.Len()
+		}
+	}
+	return n
+}
+
 // Waiting is how many wait behind the one in front.
 func (q *Queue) Waiting(key Key) int {
 	q.mu.Lock()

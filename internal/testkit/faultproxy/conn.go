@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 // conn is one client's connection and the one to the server behind it. Its two goroutines, one for
@@ -72,7 +74,7 @@ func (c *conn) requests() {
 	in := bufio.NewReader(c.client)
 	subscribed := false
 	for {
-		args, raw, err := readRequest(in)
+		args, raw, err := resp.ReadRequest(in)
 		if err != nil {
 			return
 		}
@@ -153,7 +155,7 @@ func (c *conn) pass(server net.Conn) (ended bool) {
 	in := bufio.NewReader(server)
 	subscribed := false
 	for {
-		raw, err := readReply(in, nil)
+		raw, err := resp.ReadReply(in, nil)
 		if err != nil {
 			return true
 		}

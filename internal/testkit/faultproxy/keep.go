@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"net"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 // KeepConnections makes the proxy keep its clients' connections when the server ends its own, as
@@ -127,7 +129,7 @@ func (p *Proxy) keep(raw []byte, delay time.Duration) {
 		defer func() { _ = server.Close() }()
 		if _, err = server.Write(raw); err == nil {
 			_ = server.SetReadDeadline(time.Now().Add(patient))
-			_, _ = readReply(bufio.NewReader(server), nil)
+			_, _ = resp.ReadReply(bufio.NewReader(server), nil)
 		}
 	})
 }

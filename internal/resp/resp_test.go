@@ -1,4 +1,4 @@
-package faultproxy
+package resp
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ func TestRequestsAreReadInAnyPieces(t *testing.T) {
 	} {
 		var all []byte
 		for _, w := range want {
-			args, raw, err := readRequest(r)
+			args, raw, err := ReadRequest(r)
 			require.NoError(t, err, name)
 			require.Equal(t, w, args, name)
 			all = append(all, raw...)
@@ -39,7 +39,7 @@ func TestEachTypeOfReplyIsOneFrame(t *testing.T) {
 	}
 	r := bufio.NewReader(iotest.OneByteReader(strings.NewReader(strings.Join(frames, ""))))
 	for _, want := range frames {
-		raw, err := readReply(r, nil)
+		raw, err := ReadReply(r, nil)
 		require.NoError(t, err, want)
 		require.Equal(t, want, string(raw))
 	}
@@ -55,8 +55,8 @@ func FuzzReadersNeverPanic(f *testing.F) {
 			return // nested lengths make it slow, not wrong
 		}
 		for _, one := range []func(*bufio.Reader) error{
-			func(r *bufio.Reader) error { _, _, err := readRequest(r); return err },
-			func(r *bufio.Reader) error { _, err := readReply(r, nil); return err },
+			func(r *bufio.Reader) error { _, _, err := ReadRequest(r); return err },
+			func(r *bufio.Reader) error { _, err := ReadReply(r, nil); return err },
 		} {
 			r := bufio.NewReader(bytes.NewReader(in))
 			for one(r) == nil {

@@ -1,4 +1,9 @@
-package faultproxy
+// Package resp reads requests and replies of Redis off a stream, one by one and with their bytes, for
+// those who stand between a client and a server: proxies of tests, and the test double.
+//
+// It does not understand what it reads: a reply is a frame, and words are only taken apart where a
+// fault has to find its command. Nothing of the library itself reads what go-redis reads.
+package resp
 
 import (
 	"bufio"
@@ -10,8 +15,8 @@ import (
 
 const maxBulk = 64 << 20 // more is a broken stream, not a test
 
-// readRequest reads one request: its words, and its bytes as they were sent.
-func readRequest(r *bufio.Reader) (args []string, raw []byte, err error) {
+// ReadRequest reads one request: its words, and its bytes as they were sent.
+func ReadRequest(r *bufio.Reader) (args []string, raw []byte, err error) {
 	raw, err = readLine(r, nil)
 	if err != nil {
 		return nil, nil, err
@@ -44,8 +49,8 @@ func readRequest(r *bufio.Reader) (args []string, raw []byte, err error) {
 	return args, raw, nil
 }
 
-// readReply appends one reply of RESP2 or RESP3 to raw, with its attributes if it has any.
-func readReply(r *bufio.Reader, raw []byte) ([]byte, error) {
+// ReadReply appends one reply of RESP2 or RESP3 to raw, with its attributes if it has any.
+func ReadReply(r *bufio.Reader, raw []byte) ([]byte, error) {
 	head := len(raw)
 	raw, err := readLine(r, raw)
 	if err != nil {
@@ -69,7 +74,7 @@ func readReply(r *bufio.Reader, raw []byte) ([]byte, error) {
 			n = 2*n + 1 // the reply that it describes follows
 		}
 		for i := 0; i < n && err == nil; i++ {
-			raw, err = readReply(r, raw)
+			raw, err = ReadReply(r, raw)
 		}
 		return raw, err
 	default:

@@ -1,0 +1,41 @@
+package holdfasttest_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// TestTimePasses: in a bubble a hold is renewed for long, a waiter is let in when the holder
+// leaves, and a lease of a dead holder ends, in no time.
+func TestTimePasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := holdfasttest.New(t)
+		hold, err := rlock.New(s.Client(nil), "a").Lock(t.Context())
+		require.NoError(t, err)
+		start := time.Now()
+		time.AfterFunc(40*time.Minute, func() { _ = hold.Unlock(context.Background()) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		next, err := rlock.New(s.Client(nil), "a").Lock(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 40*time.Minute, time.Since(start))
+		require.Greater(t, next.Token(), hold.Token())
+		require.NoError(t, next.Unlock(t.Context()))
+
+		s.Occupy("a", 30*time.Second)
+		_, err = rlock.New(s.Client(nil), "a").TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		again, err := rlock.New(s.Client(nil), "a").Lock(t.Context())
+		require.NoError(t, err)
+		require.InDelta(t, 30*time.Second, time.Since(start)-40*time.Minute, float64(time.Second))
+		require.NoError(t, again.Unlock(t.Context()))
+	})
+}

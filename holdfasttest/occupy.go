@@ -1,0 +1,135 @@
+package holdfasttest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// never is a lease for as long as a test can last, also in a bubble.
+const never = 100 * 365 * 24 * time.Hour
+
+// Occupy has somebody else take the lock of a name, of another process that dies at once: the lock
+// ends after the lease, and 0 stands for one without end. release gives it back before that, to who
+// waits first where the kind has a queue; a second call, and one after the end, do nothing.
+//
+// It works for rlock, fairlock, redlock (if so many of its servers are occupied), rwlock (nobody
+// reads or writes) and election (nobody says that he leads). For a semaphore, and for one that
+// reads, see [Server.OccupyWith]. A name that is taken already fails the test.
+func (s *Server) Occupy(name string, lease time.Duration) (release func()) {
+	s.tb.Helper()
+	hold := s.occupy(rlock.New(s.other(), name), lease)
+	return s.releasing(name, func(ctx context.Context) {
+		_, err := s.look.End(ctx, name, inspect.Grant{Owner: hold.Owner()})
+		if err != nil && !errors.Is(err, inspect.ErrFree) && !errors.Is(err, inspect.ErrStale) {
+			s.tb.Errorf("holdfasttest: releasing %q: %v", name, err)
+		}
+		_ = hold.Unlock(ctx) // the client finds out that it is gone
+	})
+}
+
+// OccupyWith is Occupy for any lock, which make makes on the client of somebody else: permits of a
+// semaphore, or an rwlock that is read.
+//
+//	release := server.OccupyWith(0, func(c *holdfast.Client) holdfast.Locker { return semaphore.New(c, "slots", 3) })
+func (s *Server) OccupyWith(lease time.Duration, make func(c *holdfast.Client) holdfast.Locker) (release func()) {
+	s.tb.Helper()
+	l := make(s.other())
+	hold := s.occupy(l, lease)
+	return s.releasing(l.Name(), func(ctx context.Context) {
+		if err := hold.Unlock(ctx); err != nil && !errors.Is(err, holdfast.ErrLost) && !errors.Is(err, holdfast.ErrClosed) {
+			s.tb.Errorf("holdfasttest: releasing %q: %v", l.Name(), err)
+		}
+	})
+}
+
+func (s *Server) occupy(l holdfast.Locker, lease time.Duration) *holdfast.Hold {
+	s.tb.Helper()
+	if lease == 0 {
+		lease = never
+	}
+	hold, err := l.TryLock(context.Background(), holdfast.Lease(lease), holdfast.NoRenewal())
+	if err != nil {
+		s.tb.Fatalf("holdfasttest: cannot occupy %q: %v", l.Name(), err)
+	}
+	return hold
+}
+
+// releasing notes that a name is occupied until the returned function is called.
+func (s *Server) releasing(name string, release func(context.Context)) func() {
+	s.watch.occupy(name, 1)
+	return sync.OnceFunc(func() {
+		defer s.watch.occupy(name, -1)
+		ctx, cancel := context.WithTimeout(context.Background(), closing)
+		defer cancel()
+		release(ctx)
+	})
+}
+
+// other is the client of somebody else.
+func (s *Server) other() *holdfast.Client {
+	s.tb.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stranger == nil {
+		c, err := holdfast.New(s.past, nil)
+		if err != nil {
+			s.tb.Fatal("holdfasttest:", err)
+		}
+		s.stranger = c
+	}
+	return s.stranger
+}
+
+// Lose takes the lock of a name, as it stands in Redis, away from who holds it: from all readers of
+// an rwlock, all who have permits of a semaphore, and the leader of an election. Who waits is
+// woken, and may have the lock at once. Clients of this server then ask the server without waiting
+// for their next renewal, so that the contexts of these holds end with holdfast.ErrLost as soon as
+// it has answered. Holds with NoRenewal are not asked about by anybody, and end with their leases.
+//
+// A name that nobody holds fails the test.
+func (s *Server) Lose(name string) {
+	s.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	lost := 0
+	for {
+		l, err := s.look.Lock(ctx, name)
+		if err != nil {
+			s.tb.Errorf("holdfasttest: losing %q: %v", name, err)
+			return
+		}
+		ended, err := s.endAll(ctx, l)
+		if err != nil {
+			s.tb.Errorf("holdfasttest: losing %q: %v", name, err)
+			return
+		}
+		lost += ended
+		if !l.More || ended == 0 {
+			break
+		}
+	}
+	if lost == 0 {
+		s.tb.Errorf("holdfasttest: nobody holds %q, so that nobody can lose it", name)
+	}
+	s.renewNow(name)
+}
+
+// endAll ends the holds that are listed, and returns how many it did.
+func (s *Server) endAll(ctx context.Context, l inspect.Lock) (ended int, err error) {
+	for _, h := range l.Holders {
+		_, err := s.look.End(ctx, l.Name, inspect.Grant{Owner: h.Raw})
+		if err != nil && !errors.Is(err, inspect.ErrFree) && !errors.Is(err, inspect.ErrStale) {
+			return ended, err
+		}
+		if err == nil {
+			ended++
+		}
+	}
+	return ended, nil
+}

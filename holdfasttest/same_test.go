@@ -1,0 +1,232 @@
+package holdfasttest_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+func join(all []string) string {
+	slices.Sort(all)
+	return strings.Join(all, "+")
+}
+
+// kinds are those that one server grants to one owner.
+var kinds = map[string]func(c *holdfast.Client, name string) holdfast.Locker{
+	"rlock":     func(c *holdfast.Client, name string) holdfast.Locker { return rlock.New(c, name) },
+	"fairlock":  func(c *holdfast.Client, name string) holdfast.Locker { return fairlock.New(c, name) },
+	"rwlock":    func(c *holdfast.Client, name string) holdfast.Locker { return rwlock.New(c, name) },
+	"readers":   func(c *holdfast.Client, name string) holdfast.Locker { return rwlock.New(c, name).RLocker() },
+	"semaphore": func(c *holdfast.Client, name string) holdfast.Locker { return semaphore.New(c, name, 1) },
+	"redlock": func(c *holdfast.Client, name string) holdfast.Locker {
+		return redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts())
+	},
+	"multilock": func(c *holdfast.Client, name string) holdfast.Locker { return multilock.New(rlock.New(c, name)) },
+}
+
+// play is one run of a scenario.
+type play struct {
+	stage
+	*testing.T
+	make func(c *holdfast.Client, name string) holdfast.Locker
+
+	mu    sync.Mutex // guards the rest
+	notes []string
+}
+
+const name = "orders:42"
+
+func (p *play) note(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.notes = append(p.notes, fmt.Sprintf(format, args...))
+}
+
+// locker makes the lock of one more process, which has locked before: until a client has heard of a
+// server's clock, its requests there count as late.
+func (p *play) locker(opts holdfast.Options) holdfast.Locker {
+	p.Helper()
+	c := p.client(&opts)
+	require.NoError(p, p.lock(p.make(c, "before:"+c.ID())).Unlock(context.Background()))
+	return p.make(c, name)
+}
+
+// lock locks what must be free, or about to be.
+func (p *play) lock(l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
+	p.Helper()
+	h, err := l.Lock(context.Background(), opts...)
+	require.NoError(p, err)
+	return h
+}
+
+// over notes how a hold ended, if it does.
+func (p *play) over(h *holdfast.Hold) {
+	timer := time.NewTimer(20 * time.Second)
+	defer timer.Stop()
+	select {
+	case <-h.Context().Done():
+		p.note("the hold ended: %s", what(context.Cause(h.Context())))
+	case <-timer.C:
+		p.note("the hold goes on")
+	}
+}
+
+// free notes whether somebody else can have the lock, sooner or later, with a greater token.
+func (p *play) free(before *holdfast.Hold) {
+	l, token := p.locker(holdfast.Options{}), uint64(0)
+	if !sooner(func() bool {
+		h, err := l.TryLock(context.Background())
+		if err == nil {
+			token = h.Token()
+			p.note("unlock: %s", what(h.Unlock(context.Background())))
+		}
+		return err == nil
+	}) {
+		p.note("not free")
+	}
+	p.note("a greater token: %v", before == nil || token > before.Token())
+}
+
+// scenario is a story with one outcome, on any server.
+type scenario struct {
+	kinds   string // those for which it is told; empty: all
+	timeout time.Duration
+	play    func(p *play)
+}
+
+// on runs a scenario and returns what was noted.
+func (s scenario) on(t *testing.T, kind string, newStage func(*testing.T, time.Duration) stage) []string {
+	timeout := s.timeout
+	if timeout == 0 {
+		timeout = 20 * time.Second
+	}
+	p := &play{stage: newStage(t, timeout), T: t, make: kinds[kind]}
+	s.play(p)
+	return p.notes
+}
+
+func (s scenario) of() (list []string) {
+	if s.kinds != "" {
+		return strings.Fields(s.kinds)
+	}
+	for kind := range kinds {
+		list = append(list, kind)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// TestSame: what comes of a story is the same on the double, in a bubble or not, and on a real
+// server.
+func TestSame(t *testing.T) {
+	for title, s := range scenarios {
+		for _, kind := range s.of() {
+			t.Run(title+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				var bubble []string
+				synctest.Test(t, func(t *testing.T) { bubble = s.on(t, kind, newDouble) })
+				require.NotEmpty(t, bubble)
+				require.Equal(t, s.on(t, kind, newReal), bubble, "a real server, and the double in a bubble")
+				if kind == "rlock" || kind == "semaphore" {
+					require.Equal(t, s.on(t, kind, newDouble), bubble, "the double outside of a bubble, and in one")
+				}
+			})
+		}
+	}
+}
+
+// flawed is a double with a flaw.
+type flawed struct {
+	stage
+	flaw string
+}
+
+// flaws are what a double could do wrong, with the story that must notice.
+var flaws = map[string]string{
+	"a hold is not lost":                         "a hold is lost",
+	"a request is lost in place of a reply":      "no reply to Lock arrives",
+	"a reply is lost in place of a request":      "no request of Lock arrives",
+	"nothing is lost":                            "no reply to Unlock arrives",
+	"a server that is silent answers":            "the server is silent",
+	"the clock stands still":                     "the clock goes forward",
+	"the clock does not go back":                 "the clock goes back",
+	"a server that is out of memory goes on":     "out of memory",
+	"waiters stand in another order":             "a queue",
+	"a reply that is held up comes all the same": "a reply is late",
+}
+
+func (f flawed) inject(fault holdfasttest.Fault) func() {
+	switch {
+	case f.flaw == "nothing is lost", f.flaw == "a reply that is held up comes all the same":
+		return func() {}
+	case fault.Op == holdfasttest.Lock && strings.Contains(f.flaw, "in place of"):
+		fault.After = !fault.After
+	}
+	return f.stage.inject(fault)
+}
+
+func (f flawed) outOfMemory() func() {
+	if f.flaw == "a server that is out of memory goes on" {
+		return func() {}
+	}
+	return f.stage.outOfMemory()
+}
+
+func (f flawed) silence() func() {
+	if f.flaw == "a server that is silent answers" {
+		return func() {}
+	}
+	return f.stage.silence()
+}
+
+func (f flawed) moveClock(d time.Duration) {
+	if f.flaw != "the clock stands still" && (f.flaw != "the clock does not go back" || d > 0) {
+		f.stage.moveClock(d)
+	}
+}
+
+func (f flawed) lose(name string) {
+	if f.flaw != "a hold is not lost" {
+		f.stage.lose(name)
+	}
+}
+
+func (f flawed) queue(name string, waiters ...func()) func() {
+	if f.flaw == "waiters stand in another order" {
+		slices.Reverse(waiters)
+	}
+	return f.stage.queue(name, waiters...)
+}
+
+// TestSameControl: the comparison notices a double that does what a server does not.
+func TestSameControl(t *testing.T) {
+	for flaw, title := range flaws {
+		t.Run(flaw, func(t *testing.T) {
+			s, told := scenarios[title]
+			require.True(t, told, title)
+			kind := s.of()[0]
+			var right, wrong []string
+			synctest.Test(t, func(t *testing.T) { right = s.on(t, kind, newDouble) })
+			synctest.Test(t, func(t *testing.T) {
+				wrong = s.on(t, kind, func(t *testing.T, timeout time.Duration) stage { return flawed{newDouble(t, timeout), flaw} })
+			})
+			require.NotEqual(t, right, wrong)
+		})
+	}
+}

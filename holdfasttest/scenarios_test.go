@@ -1,0 +1,232 @@
+package holdfasttest_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+const (
+	alone    = "rlock fairlock rwlock semaphore redlock multilock" // one owner has it
+	repeated = "rlock fairlock rwlock readers semaphore"           // one server has the last word
+)
+
+// brief gives up soon: nothing answers in the stories in which it does.
+var brief = holdfast.Options{RetryBudget: 300 * time.Millisecond}
+
+// short is renewed soon, so that a real server's clients learn of a loss without being asked.
+var short = holdfast.Options{Lease: 900 * time.Millisecond}
+
+var scenarios = map[string]scenario{
+	"taken": {kinds: alone, play: func(p *play) {
+		h := p.lock(p.locker(holdfast.Options{}))
+		other := p.locker(holdfast.Options{})
+		_, err := other.TryLock(context.Background())
+		p.note("try: %s", what(err))
+		_, err = other.Lock(context.Background(), holdfast.Wait(30*time.Millisecond))
+		p.note("wait: %s", what(err))
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		_, err = other.Lock(ctx)
+		p.note("until a deadline: %s", what(err))
+		p.note("unlock: %s, again: %s", what(h.Unlock(context.Background())), what(h.Unlock(context.Background())))
+		p.over(h)
+		p.free(h)
+	}},
+	"a hold is lost": {play: func(p *play) {
+		h := p.lock(p.locker(short))
+		p.lose(name)
+		p.over(h)
+		p.note("extend: %s", what(h.Extend(context.Background(), time.Minute)))
+		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.free(h)
+	}},
+	"the server forgets": {kinds: repeated, play: func(p *play) {
+		h := p.lock(p.locker(holdfast.Options{}))
+		p.note("flush: %v", p.direct().FlushAll(context.Background()).Err())
+		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.over(h)
+		p.free(h)
+	}},
+	"a plain lease ends": {kinds: alone, play: func(p *play) {
+		h := p.lock(p.locker(holdfast.Options{}), holdfast.Lease(100*time.Millisecond), holdfast.NoRenewal())
+		next := p.lock(p.locker(holdfast.Options{}))
+		p.over(h)
+		p.note("a greater token: %v", next.Token() > h.Token())
+		p.note("unlock: %s, next: %s", what(h.Unlock(context.Background())), what(next.Unlock(context.Background())))
+	}},
+	"a reply to Lock is lost": {kinds: repeated, play: func(p *play) {
+		p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock, After: true})
+		h := p.lock(p.locker(holdfast.Options{}))
+		p.note("count %d, held %s", h.Count(), p.held())
+		p.note("unlock: %s, held %s", what(h.Unlock(context.Background())), p.held())
+		p.free(h)
+	}},
+	"a request of Lock is lost": {kinds: repeated, play: func(p *play) {
+		p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock})
+		h := p.lock(p.locker(holdfast.Options{}))
+		p.note("count %d, held %s", h.Count(), p.held())
+		p.note("unlock: %s, held %s", what(h.Unlock(context.Background())), p.held())
+		p.free(h)
+	}},
+	"no reply to Lock arrives": {kinds: repeated, play: func(p *play) {
+		undone := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, Times: -1})
+		stop := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock, After: true, Times: -1})
+		_, err := p.locker(brief).Lock(context.Background())
+		p.note("lock: %s, held %s", what(err), p.held())
+		stop()
+		undone()
+		p.free(nil)
+	}},
+	"no request of Lock arrives": {kinds: repeated, play: func(p *play) {
+		undone := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, Times: -1})
+		stop := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock, Times: -1})
+		_, err := p.locker(brief).Lock(context.Background())
+		p.note("lock: %s, held %s", what(err), p.held())
+		stop()
+		undone()
+		p.free(nil)
+	}},
+	"a reply to a re-entry is lost": {kinds: "rlock fairlock rwlock", play: func(p *play) {
+		l := p.locker(holdfast.Options{})
+		h := p.lock(l)
+		p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Reenter, After: true})
+		inner, err := l.Lock(h.Context())
+		p.note("lock: %s", what(err))
+		p.note("count %d, held %s, the same token: %v", inner.Count(), p.held(), inner.Token() == h.Token())
+		p.note("unlock: %s", what(inner.Unlock(context.Background())))
+		p.note("held %s", p.held())
+		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.free(h)
+	}},
+	"a reply to Unlock is lost": {kinds: repeated, play: func(p *play) {
+		h := p.lock(p.locker(holdfast.Options{}))
+		p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, After: true})
+		p.note("unlock: %s, held %s", what(h.Unlock(context.Background())), p.held())
+		p.free(h)
+	}},
+	"no reply to Unlock arrives": {kinds: repeated, play: func(p *play) {
+		h := p.lock(p.locker(brief))
+		stop := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, After: true, Times: -1})
+		p.note("unlock: %s, held %s", what(h.Unlock(context.Background())), p.held())
+		stop()
+		p.over(h)
+		p.free(h)
+	}},
+	"no request of Unlock arrives": {kinds: repeated, play: func(p *play) {
+		h := p.lock(p.locker(brief))
+		stop := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, Times: -1})
+		p.note("unlock: %s, held %s", what(h.Unlock(context.Background())), p.held())
+		stop()
+		p.over(h)
+		p.free(h)
+	}},
+	"renewals are not answered": {kinds: repeated, play: func(p *play) {
+		h := p.lock(p.locker(short))
+		p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Renew, Times: -1})
+		p.over(h)
+		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.free(h)
+	}},
+	"a reply is late": {kinds: repeated, play: func(p *play) {
+		undone := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, Times: -1})
+		stop := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock, After: true, Delay: holdfasttest.UntilStopped})
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			defer cancel()
+			sooner(func() bool { return p.held() != "by nobody" })
+		}()
+		_, err := p.locker(holdfast.Options{}).Lock(ctx)
+		p.note("lock: %s, held %s", what(err), p.held())
+		stop()
+		undone()
+		p.free(nil)
+	}},
+	"out of memory": {kinds: repeated, play: func(p *play) {
+		h := p.lock(p.locker(holdfast.Options{}))
+		restore := p.outOfMemory()
+		_, err := p.make(p.client(nil), "another").Lock(context.Background(), holdfast.Wait(time.Minute))
+		p.note("lock: %s", what(err))
+		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		restore()
+		p.free(h)
+	}},
+	"the server is silent": {kinds: alone, timeout: 300 * time.Millisecond, play: func(p *play) {
+		h := p.lock(p.locker(holdfast.Options{Lease: 1200 * time.Millisecond, RetryBudget: 300 * time.Millisecond}))
+		restore := p.silence()
+		_, err := p.make(p.client(&brief), "another").Lock(context.Background())
+		p.note("lock: %s", what(err))
+		p.over(h)
+		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		restore()
+		p.free(h)
+	}},
+	"the clock goes forward": {kinds: alone, play: func(p *play) {
+		h := p.lock(p.locker(holdfast.Options{}))
+		p.moveClock(time.Hour)
+		p.free(h)
+		p.note("unlock: %s", what(h.Unlock(context.Background())))
+	}},
+	"the clock goes back": {kinds: repeated, play: func(p *play) {
+		h := p.lock(p.locker(holdfast.Options{}), holdfast.NoRenewal())
+		p.moveClock(-time.Hour)
+		p.moveClock(59 * time.Minute)
+		_, err := p.locker(holdfast.Options{}).TryLock(context.Background())
+		p.note("try: %s", what(err))
+		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.free(h)
+	}},
+	"a queue": {kinds: "fairlock semaphore", play: func(p *play) {
+		h := p.lock(p.locker(holdfast.Options{}))
+		last := h.Token()
+		waiter := func(n int) func() {
+			l := p.locker(holdfast.Options{})
+			return func() {
+				next, err := l.Lock(context.Background())
+				if err != nil {
+					p.note("%d: %s", n, what(err))
+					return
+				}
+				p.note("%d: a greater token: %v", n, next.Token() > last)
+				last = next.Token()
+				if err := next.Unlock(context.Background()); err != nil {
+					p.note("%d: unlock: %s", n, what(err))
+				}
+			}
+		}
+		wait := p.queue(name, waiter(1), waiter(2), waiter(3))
+		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		wait()
+	}},
+	"a client is closed": {kinds: alone, play: func(p *play) {
+		c := p.client(nil)
+		l := p.make(c, name)
+		h := p.lock(l)
+		p.note("close: %s", what(c.Close(context.Background())))
+		p.over(h)
+		_, err := l.TryLock(context.Background())
+		p.note("try: %s, unlock: %s", what(err), what(h.Unlock(context.Background())))
+		p.free(h)
+	}},
+}
+
+// held says who holds the lock, as the server has it.
+func (p *play) held() string {
+	i, err := inspect.New(p.direct(), nil)
+	if err != nil {
+		return err.Error()
+	}
+	l, err := i.Lock(context.Background(), name)
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(l.Holders) == 0:
+		return "by nobody"
+	case l.Holders[0].Count > 1:
+		return "twice"
+	}
+	return "by one"
+}

@@ -1,0 +1,245 @@
+package holdfasttest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
+
+// Server is an emulated Redis in memory, with clients that lock there. It is made for one test and
+// ends with it. All methods may be called from any goroutine, and, if the Server was made in a
+// bubble of testing/synctest, only from that bubble.
+type Server struct {
+	tb     testing.TB
+	cfg    config
+	bubble bool // it was made in one
+	wires  *wires
+	rdb    *redis.Client      // what Redis returns
+	past   *redis.Client      // reaches the server past silence and faults
+	look   *inspect.Inspector // by past
+	watch  *watch
+	queues sync.WaitGroup // goroutines of Queue
+
+	mu       sync.Mutex // guards the rest
+	clients  []*holdfast.Client
+	pools    []*redis.Client  // one for each of them: processes share no connections
+	stranger *holdfast.Client // who occupies; nil: nobody has yet
+}
+
+// Option changes what [New] makes.
+type Option func(*config)
+
+type config struct {
+	held  bool          // may be held at the end
+	stuck time.Duration // 0: the default
+	redis []func(*redis.Options)
+}
+
+// AllowHeld lets a test end while locks are held, or calls wait for some. Without it they fail the
+// test.
+func AllowHeld() Option { return func(c *config) { c.held = true } }
+
+// StuckAfter is for how long calls may wait for each other before the test fails and they are let
+// go; see [New]. Negative: for ever.
+func StuckAfter(d time.Duration) Option { return func(c *config) { c.stuck = d } }
+
+// ConfigureRedis changes the options of all go-redis clients of the server, such as the ReadTimeout
+// that the service has in production. Addr and Dialer are the server's own.
+func ConfigureRedis(change func(*redis.Options)) Option {
+	return func(c *config) { c.redis = append(c.redis, change) }
+}
+
+// closing bounds how long the end of a test waits for its clients.
+const closing = 10 * time.Second
+
+// New makes a server, and ends it with the test.
+//
+// At the end of the test New's cleanup closes all clients of the server. It fails the test for each
+// lock that was still held then, and for each call that still waited, and names the line where that
+// was locked; see [AllowHeld]. Cleanups and defers that the test adds after New run before that.
+//
+// While the test runs, calls that wait in vain fail it, and the failure names who waits for whom, and
+// where each of them locked. All clients are then closed, so that the calls return, with
+// holdfast.ErrClosed. Only calls count whose wait has no end of its own, by Wait or by a context.
+//
+//   - In a bubble that is a call that has waited for an hour of its time, which takes no time: no timer
+//     has let it in until then. In an election, where to wait is all that a candidate does while
+//     another one leads, it must wait for itself, as below.
+//   - Outside of a bubble it is one that has waited for ten seconds for a lock that its own goroutine
+//     has taken, or that another goroutine has taken that waits for it in the same way. The most common
+//     case is Lock under a plain context by who has the lock already. The owner of a lock is a context
+//     and no goroutine, so one that has handed its hold to another, and then waits until that
+//     unlocks, looks the same.
+//
+// [StuckAfter] replaces both durations.
+func New(tb testing.TB, opts ...Option) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, wires: &wires{server: miniredis.NewMiniRedis(), done: make(chan struct{})}}
+	for _, o := range opts {
+		o(&s.cfg)
+	}
+	_, s.bubble = goroutine()
+	s.watch = newWatch(s)
+	s.wires.server.ClockTTL(true)
+	if err := s.wires.prepare(); err != nil {
+		tb.Fatal("holdfasttest: ", err)
+	}
+	s.rdb = redis.NewClient(s.RedisOptions())
+	past := s.RedisOptions()
+	past.Dialer = s.wires.direct
+	s.past = redis.NewClient(past)
+	look, err := inspect.New(s.past, nil)
+	if err != nil {
+		tb.Fatal("holdfasttest:", err)
+	}
+	s.look = look
+	tb.Cleanup(s.end)
+	return s
+}
+
+// RedisOptions are the options of a go-redis client of this server, for code that makes its own.
+// The caller closes such a client before the test ends.
+//
+// In a bubble two of them matter. The dialer makes no socket, because time stands still in a bubble
+// while anybody reads from one. The pool is large, because go-redis keeps a timer for all who wait
+// for a connection, and a timer belongs to one bubble.
+func (s *Server) RedisOptions() *redis.Options {
+	o := &redis.Options{
+		DialerRetries: 1, DisableIdentity: true, PoolSize: 1 << 14, ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	for _, change := range s.cfg.redis {
+		change(o)
+	}
+	o.Addr, o.Dialer = address.String(), s.wires.dial
+	return o
+}
+
+// Redis is a client of the server, for the code that is tested, or to look. It is closed at the end
+// of the test.
+func (s *Server) Redis() redis.UniversalClient { return s.rdb }
+
+// Client makes a client that locks on this server, as a process of its own would: the test makes
+// one for each process that it plays. nil options are the defaults. It is closed at the end of the
+// test. Bad options fail the test.
+func (s *Server) Client(opts *holdfast.Options) *holdfast.Client {
+	s.tb.Helper()
+	var o holdfast.Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Observer = holdfast.JoinObservers(s.watch.observer(), o.Observer)
+	rdb := redis.NewClient(s.RedisOptions())
+	c, err := holdfast.New(rdb, &o)
+	if err != nil {
+		_ = rdb.Close()
+		s.tb.Fatal("holdfasttest: ", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clients = append(s.clients, c)
+	s.pools = append(s.pools, rdb)
+	return c
+}
+
+// renewNow has all clients renew what they hold of a name, so that they learn at once that it is
+// lost.
+func (s *Server) renewNow(name string) {
+	for _, c := range s.all() {
+		(*engine.Client)(c).RenewNow(name)
+	}
+}
+
+func (s *Server) all() []*holdfast.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.clients)
+}
+
+// end is the cleanup.
+func (s *Server) end() {
+	s.tb.Helper()
+	s.watch.end()
+	s.wires.faults.stop()
+	s.wires.speak()
+	for _, err := range s.close() {
+		s.tb.Errorf("holdfasttest: closing a client: %v", err)
+	}
+	if !s.cfg.held {
+		for _, text := range s.watch.left() {
+			s.tb.Errorf("holdfasttest: %s", text)
+		}
+	}
+	s.queues.Wait()
+	s.mu.Lock()
+	pools := append(s.pools, s.rdb, s.past)
+	s.mu.Unlock()
+	for _, rdb := range pools {
+		_ = rdb.Close() // the test may have closed it itself
+	}
+	s.wires.close()
+}
+
+// close closes all clients, side by side.
+func (s *Server) close() (failed []error) {
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	clients := s.all()
+	s.mu.Lock()
+	if s.stranger != nil {
+		clients = append(clients, s.stranger)
+	}
+	s.mu.Unlock()
+	errs := make([]error, len(clients))
+	var group sync.WaitGroup
+	for i, c := range clients {
+		group.Go(func() { errs[i] = c.Close(ctx) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return failed
+}
+
+// Silence has the server answer nobody, as one that is stopped, or behind a network that loses all.
+// What is sent meanwhile is executed when restore is called; a second call does nothing. Occupy,
+// Lose and what else the test does through the Server itself go on. The end of the test restores
+// the server, too.
+func (s *Server) Silence() (restore func()) { return s.wires.silence() }
+
+// MoveClock moves the server's clock by d, forwards or backwards, and leaves those of the clients
+// alone. Leases end by the server's clock. Time goes on from there.
+func (s *Server) MoveClock(d time.Duration) { s.wires.move(d) }
+
+// Fail has the next n commands about a name fail, as [Fault] has it with Err; a nil err loses their
+// replies after they have run. A negative n is for all that follow, and 0 for none. A command that
+// fails is repeated by the client for as long as its RetryBudget says, so one failure that is no
+// [Answer] goes unnoticed by the caller; that is what a client does on a real server, too.
+func (s *Server) Fail(name string, n int, err error) {
+	s.tb.Helper()
+	if n != 0 {
+		s.Inject(Fault{Name: name, Times: n, After: err == nil, Err: err})
+	}
+}
+
+// Inject makes a fault that waits for its command. A fault that contradicts itself fails the test.
+func (s *Server) Inject(f Fault) *Injected {
+	s.tb.Helper()
+	if err := f.check(); err != nil {
+		s.tb.Fatal(err)
+	}
+	return s.wires.faults.add(f)
+}

@@ -1,0 +1,258 @@
+package holdfasttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+const (
+	// selfish is after how long those who wait for each other fail the test, and endless after how
+	// long in a bubble everybody does whose wait has no end. It is long, since it takes no time, and
+	// a timer of the test may still let them in.
+	selfish = 10 * time.Second
+	endless = time.Hour
+)
+
+// watch knows the calls of a server's clients: who waits, and who holds what. It is an observer of
+// all of them.
+type watch struct {
+	server *Server
+
+	mu       sync.Mutex // guards the rest, and all calls
+	calls    map[*call]struct{}
+	over     bool           // the test has ended
+	ended    []string       // what was held, or waited for, then
+	occupied map[string]int // names, by how often
+	told     bool           // it failed the test because of calls that wait for each other
+}
+
+// call is one Lock or TryLock, until it is refused, or its hold has ended.
+type call struct {
+	kind, name string
+	goroutine  int
+	site       string
+	since      time.Time
+	endless    bool // nothing but the lock ends the wait
+	granted    bool
+	late       bool // it still waited at the end of the test
+	owner      string
+	token      uint64
+	timer      *time.Timer // of the moment at which it is looked whether it waits in vain; nil: there is none
+}
+
+type callKey struct{}
+
+func newWatch(s *Server) *watch {
+	return &watch{server: s, calls: make(map[*call]struct{}), occupied: make(map[string]int)}
+}
+
+func (w *watch) observer() *holdfast.Observer {
+	return &holdfast.Observer{Waiting: w.waiting, Granted: w.granted, Refused: w.refused, Ended: w.gone}
+}
+
+func (w *watch) waiting(ctx context.Context, e holdfast.WaitEvent) context.Context {
+	id, _ := goroutine()
+	c := &call{kind: e.Kind, name: e.Name, goroutine: id, site: callSite(), since: time.Now(), endless: !e.Once && !e.Bounded}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls[c] = struct{}{}
+	if c.endless && !w.over {
+		w.armLocked(c)
+	}
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// armLocked sets the moments at which it is looked whether the call can end.
+func (w *watch) armLocked(c *call) {
+	d, judge := selfish, w.circleLocked
+	if w.server.bubble {
+		d = endless
+		if c.kind != "election" {
+			judge = w.forEverLocked
+		}
+	}
+	switch stuck := w.server.cfg.stuck; {
+	case stuck < 0:
+		return
+	case stuck > 0:
+		d = stuck
+	}
+	c.timer = time.AfterFunc(d, func() { w.look(c, judge) })
+}
+
+// on is for an event of a call.
+func (w *watch) on(ctx context.Context, do func(c *call)) {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.disarm()
+	do(c)
+}
+
+func (w *watch) granted(ctx context.Context, e holdfast.GrantEvent) {
+	w.on(ctx, func(c *call) { c.granted, c.owner, c.token, c.since = true, e.Owner, e.Token, time.Now() })
+}
+
+func (w *watch) refused(ctx context.Context, _ holdfast.RefusalEvent) {
+	w.on(ctx, func(c *call) { delete(w.calls, c) })
+}
+
+func (w *watch) gone(ctx context.Context, e holdfast.EndEvent) {
+	w.on(ctx, func(c *call) {
+		delete(w.calls, c)
+		if w.over && !c.late && errors.Is(e.Reason, holdfast.ErrClosed) {
+			w.ended = append(w.ended, fmt.Sprintf("%s is still held at the end of the test, by %s (token %d), %s", c.lock(), e.Owner,
+				e.Token, c.from()))
+		}
+	})
+}
+
+// end notes that what ends from now on did not end by itself.
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = !w.told // else the clients are closed already
+	for c := range w.calls {
+		c.disarm()
+		if c.late = !c.granted; w.over && c.late && c.endless {
+			w.ended = append(w.ended, fmt.Sprintf("%s still waits at the end of the test", c.wanting()))
+		}
+	}
+}
+
+// left is what was held or waited for when the test ended. The clients have been closed since, and
+// so have told of all.
+func (w *watch) left() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended
+}
+
+func (c *call) disarm() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+func (c *call) lock() string    { return fmt.Sprintf("%s %q", c.kind, c.name) }
+func (c *call) from() string    { return fmt.Sprintf("locked at %s (goroutine %d)", c.site, c.goroutine) }
+func (c *call) wanting() string { return fmt.Sprintf("a call for %s, %s,", c.lock(), c.from()) }
+
+// look fails the test if a call has waited in vain, and closes all clients.
+func (w *watch) look(c *call, judge func(*call) string) {
+	w.mu.Lock()
+	text := ""
+	if _, there := w.calls[c]; there && !c.granted && !w.over && !w.told {
+		text = judge(c)
+		w.told = text != ""
+	}
+	w.mu.Unlock()
+	if text == "" {
+		return
+	}
+	w.server.tb.Errorf("holdfasttest: %s\nall clients are closed, so that the calls return", text)
+	w.server.wires.speak()
+	w.server.close()
+}
+
+// circleLocked is who waits for whom, if that comes back to where it began: empty if it does not. A
+// call waits for all who hold the name; a circle needs each of them to wait, in the end for the
+// same goroutine.
+func (w *watch) circleLocked(c *call) string {
+	var chain []string
+	if !w.stuckLocked(c, map[int]bool{c.goroutine: true}, &chain) {
+		return ""
+	}
+	return "calls wait for each other:\n" + strings.Join(chain, "\n")
+}
+
+// stuckLocked reports whether all who hold what a call waits for wait too, for goroutines on the
+// way to it.
+func (w *watch) stuckLocked(c *call, way map[int]bool, chain *[]string) bool {
+	holders := w.holdersLocked(c.name)
+	for _, h := range holders {
+		*chain = append(*chain, fmt.Sprintf("%s waits since %s for the hold %s, %s%s", c.wanting(), time.Since(c.since).Round(time.Millisecond),
+			h.owner, h.from(), itself(c, h)))
+		if way[h.goroutine] {
+			continue
+		}
+		next := w.waitLocked(h.goroutine)
+		if next == nil {
+			return false
+		}
+		way[h.goroutine] = true
+		if !w.stuckLocked(next, way, chain) {
+			return false
+		}
+	}
+	return len(holders) > 0
+}
+
+func itself(c, h *call) string {
+	if c.goroutine != h.goroutine {
+		return ""
+	}
+	return ": by the same goroutine. To re-enter, lock under the context of that hold"
+}
+
+func (w *watch) holdersLocked(name string) (all []*call) {
+	for c := range w.calls {
+		if c.granted && c.name == name {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// waitLocked is the endless wait of a goroutine, nil if it is in none.
+func (w *watch) waitLocked(goroutine int) *call {
+	for c := range w.calls {
+		if !c.granted && c.endless && c.goroutine == goroutine {
+			return c
+		}
+	}
+	return nil
+}
+
+// forEverLocked says who waits, and for whom as far as that is known.
+func (w *watch) forEverLocked(c *call) string {
+	if text := w.circleLocked(c); text != "" {
+		return text
+	}
+	text := fmt.Sprintf("%s waits since %s of the bubble's time", c.wanting(), time.Since(c.since).Round(time.Second))
+	for _, h := range w.holdersLocked(c.name) {
+		text += fmt.Sprintf("\nfor the hold %s, %s", h.owner, h.from())
+	}
+	if w.occupied[c.name] > 0 {
+		text += "\nfor who occupies the name, and has not released it"
+	}
+	return text
+}
+
+// waiters is how many calls wait for a name.
+func (w *watch) waiters(name string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.calls {
+		if !c.granted && c.name == name {
+			n++
+		}
+	}
+	return n
+}
+
+// occupy notes that a name is occupied, or not any more.
+func (w *watch) occupy(name string, by int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.occupied[name] += by
+}

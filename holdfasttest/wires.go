@@ -1,0 +1,152 @@
+package holdfasttest
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// wires are the connections of one server.
+type wires struct {
+	server *miniredis.Miniredis
+	faults faults
+	done   chan struct{} // closed when the server is gone
+	group  sync.WaitGroup
+
+	mu     sync.Mutex    // guards the rest
+	mute   int           // how many silences there are
+	silent chan struct{} // closed when there are none any more; nil: there is none
+	shift  time.Duration // by how much the server's clock is ahead
+	moved  bool          // it was moved once: from then on it has to be set
+}
+
+// dial connects to the server, also while it is silent: so does the kernel of a process that is
+// stopped.
+func (w *wires) dial(_ context.Context, _, _ string) (net.Conn, error) {
+	select {
+	case <-w.done:
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: address, Err: net.ErrClosed}
+	default:
+	}
+	server, err := w.server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{net: w, server: server, up: newStream(), down: newStream()}
+	w.group.Go(c.carry)
+	w.group.Go(c.collect)
+	return c, nil
+}
+
+// direct connects to the server past its silence and all faults, for the test's own hand.
+func (w *wires) direct(context.Context, string, string) (net.Conn, error) { return w.server.Dial() }
+
+// pass waits while the server is silent. It returns false when the server is gone.
+func (w *wires) pass() bool {
+	for {
+		w.mu.Lock()
+		silent := w.silent
+		w.mu.Unlock()
+		if silent == nil {
+			return true
+		}
+		select {
+		case <-silent:
+		case <-w.done:
+			return false
+		}
+	}
+}
+
+// silence begins one, and returns what ends it. Several overlap: the server answers when all are
+// over.
+func (w *wires) silence() (restore func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mute++; w.mute == 1 {
+		w.silent = make(chan struct{})
+	}
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.mute--; w.mute == 0 {
+			close(w.silent)
+			w.silent = nil
+		}
+	})
+}
+
+// move moves the server's clock. Where it goes back, times to live grow, because a server stores
+// when a key ends, and the emulation how long it has left.
+func (w *wires) move(d time.Duration) {
+	w.mu.Lock()
+	w.shift += d
+	w.moved = true
+	w.mu.Unlock()
+	w.tick()
+	if d < 0 {
+		w.server.FastForward(d)
+	}
+}
+
+// tick sets the server's clock to what it has to say now.
+func (w *wires) tick() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.moved {
+		w.server.SetTime(time.Now().Add(w.shift))
+	}
+}
+
+// close ends all connections and waits for their goroutines.
+func (w *wires) close() {
+	close(w.done)
+	w.server.Close()
+	w.group.Wait()
+}
+
+// speak ends all silences.
+func (w *wires) speak() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.silent != nil {
+		close(w.silent)
+		w.silent = nil
+	}
+	w.mute = -1 << 30 // what restores them later does nothing
+}
+
+// prepare has the server know the scripts of the library from the start, as one does that has been
+// in use for a while: else the first fault would hit the answer that a script is not known. And
+// scripts that may only read are run as any others, because the emulation takes commands for
+// writing that are not, such as TIME.
+func (w *wires) prepare() error {
+	first, err := w.server.Dial() // which starts it
+	if err != nil {
+		return err
+	}
+	var loaded sync.Map // hashes
+	srv := w.server.Server()
+	srv.SetPreHook(func(from *server.Peer, name string, args ...string) bool {
+		plain, readOnly := strings.CutSuffix(name, "_RO")
+		if plain == "EVALSHA" && len(args) > 0 {
+			if text, ours := texts[args[0]]; ours {
+				if _, done := loaded.LoadOrStore(args[0], true); !done {
+					srv.Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), []string{"SCRIPT", "LOAD", text})
+				}
+			}
+		}
+		if readOnly = readOnly && strings.HasPrefix(plain, "EVAL"); readOnly {
+			srv.Dispatch(from, append([]string{plain}, args...))
+		}
+		return readOnly
+	})
+	return first.Close()
+}
