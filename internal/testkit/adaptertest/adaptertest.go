@@ -156,3 +156,10 @@ func (s *Section) Linger(ctx context.Context, stay time.Duration) {
 		}
 	}
 }
+
+// Inside is how many are inside now.
+func (s *Section) Inside() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inside
+}
