@@ -48,11 +48,13 @@ func Lose(t *testing.T, name string) {
 	require.NoError(t, err)
 }
 
-// GiveBack is the stranger's unlock.
+// GiveBack is the stranger's unlock, which wakes those who wait.
 func GiveBack(t *testing.T, name string) {
 	t.Helper()
 	RequireStrangers(t, name)
-	require.NoError(t, redistest.Shared(t).Client(t).Del(t.Context(), name).Err())
+	rdb := redistest.Shared(t).Client(t)
+	require.NoError(t, rdb.Del(t.Context(), name).Err())
+	require.NoError(t, rdb.Publish(t.Context(), "redisson_lock__channel:{"+name+"}", "0").Err())
 }
 
 // PassTime makes the time that a lock of package rlock is kept after its Unlock pass, for
