@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -41,5 +42,5 @@ func Lock(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) (*hol
 
 // Defaults are an adapter's own options, which those of its user override.
 func Defaults(users []holdfast.Option, own ...holdfast.Option) []holdfast.Option {
-	return append(own, users...)
+	return slices.Concat(own, users)
 }
