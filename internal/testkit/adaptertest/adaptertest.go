@@ -46,6 +46,14 @@ func Lose(t *testing.T, name string) {
 	pipe.PExpire(t.Context(), name, time.Hour)
 	_, err := pipe.Exec(t.Context())
 	require.NoError(t, err)
+	freeAtEnd(t, name)
+}
+
+// freeAtEnd lets the test be run again on the same server.
+func freeAtEnd(t *testing.T, name string) {
+	t.Helper()
+	rdb := redistest.Shared(t).Client(t)
+	t.Cleanup(func() { require.NoError(t, rdb.Del(context.Background(), name).Err()) })
 }
 
 // GiveBack is the stranger's unlock, which wakes those who wait.
@@ -58,10 +66,12 @@ func GiveBack(t *testing.T, name string) {
 }
 
 // PassTime makes the time that a lock of package rlock is kept after its Unlock pass, for
-// holdfast.HoldAtLeast: to a server, that is the end of the key.
+// holdfast.HoldAtLeast: to a server, that is the end of the key. At the end of the test it passes once
+// more.
 func PassTime(t *testing.T, name string) {
 	t.Helper()
 	require.NoError(t, redistest.Shared(t).Client(t).Del(t.Context(), name).Err())
+	freeAtEnd(t, name)
 }
 
 // RequireStrangers demands that the stranger has the lock still: nobody unlocked for it.
