@@ -452,7 +452,10 @@ func TestLeakChecksAreTold(t *testing.T) {
 
 // What users install with go install must have no replace line.
 func TestWhatUsersInstallHasNoReplace(t *testing.T) {
-	for _, file := range []string{"go.mod", "cmd/holdfast/go.mod", "holdfastprom/go.mod", "holdfastotel/go.mod"} {
+	adapters, err := filepath.Glob("adapters/*/go.mod")
+	require.NoError(t, err)
+	require.NotEmpty(t, adapters)
+	for _, file := range append(adapters, "go.mod", "cmd/holdfast/go.mod", "holdfastprom/go.mod", "holdfastotel/go.mod") {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.NotContains(t, string(text), "\nreplace", "go install ...@latest refuses a module with replace: "+file)
