@@ -123,22 +123,17 @@ func TestNeverTwoControl(t *testing.T) {
 // TestLoss: the handler is told, the task has failed and is processed again, and the lock of the one who
 // came after it is not freed.
 func TestLoss(t *testing.T) {
-	began, ended := make(chan struct{}, 10), make(chan error, 10)
+	work := adaptertest.NewWork()
 	first := true
 	failed := serve(t, func(ctx context.Context, _ *asynq.Task) error {
 		if !first {
 			return nil
 		}
 		first = false
-		began <- struct{}{}
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return nil
+		return work.Do(ctx)
 	}, locked(t))
 	info := enqueue(t)
-	adaptertest.Receive(t, "the task", began)
-	adaptertest.Lose(t, t.Name())
-	require.ErrorIs(t, adaptertest.Receive(t, "the end of the context", ended), holdfast.ErrLost)
+	work.Lost(t, t.Name())
 	require.ErrorIs(t, adaptertest.Receive(t, "the error of the task", failed), holdfast.ErrLost)
 	adaptertest.RequireStrangers(t, t.Name())
 	require.ErrorIs(t, adaptertest.Receive(t, "a second attempt", failed), holdfastasynq.ErrNotRun)

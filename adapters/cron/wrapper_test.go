@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastcron "github.com/holdfast-go/holdfast/adapters/cron"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -92,15 +91,9 @@ func TestOncePerPeriod(t *testing.T) {
 // not freed.
 func TestLoss(t *testing.T) {
 	j := adaptertest.NewJournal()
-	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	c := start(t, tick, holdfastcron.FuncJob(func(ctx context.Context) {
-		began <- struct{}{}
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-	}), once(t, j))
-	adaptertest.Receive(t, "the job", began)
-	adaptertest.Lose(t, t.Name())
-	require.ErrorIs(t, adaptertest.Receive(t, "the end of the context", ended), holdfast.ErrLost)
+	work := adaptertest.NewWork()
+	c := start(t, tick, holdfastcron.FuncJob(func(ctx context.Context) { _ = work.Do(ctx) }), once(t, j))
+	work.Lost(t, t.Name())
 	require.ErrorIs(t, adaptertest.Receive(t, "the line in the log", j.Failed), holdfast.ErrLost)
 	<-c.Stop().Done()
 	adaptertest.RequireStrangers(t, t.Name())
@@ -128,11 +121,7 @@ func TestPanic(t *testing.T) {
 
 // TestOutage: the logger is told that Redis is away, and not that somebody has the lock.
 func TestOutage(t *testing.T) {
-	srv := redistest.Start(t)
-	c, err := holdfast.New(srv.Client(t), &holdfast.Options{RetryBudget: 50 * time.Millisecond})
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	srv.Kill()
+	c := adaptertest.Unreachable(t)
 	j := adaptertest.NewJournal()
 	never := cron.FuncJob(func() { t.Error("the job runs") })
 	holdfastcron.New(rlock.New(c, "a"), j)(never).Run()

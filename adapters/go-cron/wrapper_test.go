@@ -67,24 +67,18 @@ func TestOncePerPeriod(t *testing.T) {
 	adaptertest.Eventually(t, "the next run", func() bool { return section.Runs() == 2 })
 }
 
-// waiting is a job that waits for the end of its context.
-func waiting() (job cron.Job, began chan struct{}, ended chan error) {
-	began, ended = make(chan struct{}, 10), make(chan error, 10)
-	return cron.FuncJobWithContext(func(ctx context.Context) {
-		began <- struct{}{}
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-	}), began, ended
+// endless is a job that goes on until its context ends.
+func endless() (*adaptertest.Work, cron.Job) {
+	work := adaptertest.NewWork()
+	return work, cron.FuncJobWithContext(func(ctx context.Context) { _ = work.Do(ctx) })
 }
 
 // TestLoss: the job is told, the logger hears, and the lock of the one who came after it is not freed.
 func TestLoss(t *testing.T) {
 	j := adaptertest.NewJournal()
-	job, began, ended := waiting()
+	work, job := endless()
 	c := machine(t, locked(t, j, job))
-	adaptertest.Receive(t, "the job", began)
-	adaptertest.Lose(t, t.Name())
-	require.ErrorIs(t, adaptertest.Receive(t, "the end of the context", ended), holdfast.ErrLost)
+	work.Lost(t, t.Name())
 	require.ErrorIs(t, adaptertest.Receive(t, "the line in the log", j.Failed), holdfast.ErrLost)
 	<-c.Stop().Done()
 	adaptertest.RequireStrangers(t, t.Name())
@@ -92,11 +86,11 @@ func TestLoss(t *testing.T) {
 
 // TestStop: the job is told that the Cron stops, and gives the lock back.
 func TestStop(t *testing.T) {
-	job, began, ended := waiting()
+	work, job := endless()
 	c := machine(t, locked(t, adaptertest.NewJournal(), job))
-	adaptertest.Receive(t, "the job", began)
+	work.Begun(t)
 	<-c.Stop().Done()
-	require.ErrorIs(t, adaptertest.Receive(t, "the end of the context", ended), context.Canceled)
+	require.ErrorIs(t, work.Ended(t), context.Canceled)
 	adaptertest.RequireFree(t, t.Name())
 }
 

@@ -79,17 +79,10 @@ func TestElectorLoss(t *testing.T) {
 	c := newCandidate(t)
 	adaptertest.Eventually(t, "it leads", c.leads)
 	failed, errs := failures()
-	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	task := c.Task(func(ctx context.Context) error {
-		began <- struct{}{}
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return nil
-	})
+	work := adaptertest.NewWork()
+	task := c.Task(work.Do)
 	add(t, start(t, gocron.WithDistributedElector(c)), time.Hour, task, failed)
-	adaptertest.Receive(t, "the job", began)
-	adaptertest.Lose(t, t.Name())
-	require.ErrorIs(t, adaptertest.Receive(t, "the end of the context", ended), holdfast.ErrLost)
+	work.Lost(t, t.Name())
 	require.ErrorIs(t, adaptertest.Receive(t, "the error of the run", errs), holdfast.ErrLost)
 	require.False(t, c.leads())
 	require.ErrorIs(t, task(t.Context()), holdfastgocron.ErrNotLeader)
@@ -135,16 +128,11 @@ func TestElectorEndsWithTheJob(t *testing.T) {
 	adaptertest.Eventually(t, "it leads", c.leads)
 	s, err := gocron.NewScheduler(gocron.WithDistributedElector(c))
 	require.NoError(t, err)
-	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	add(t, s, time.Hour, c.Task(func(ctx context.Context) error {
-		began <- struct{}{}
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return nil
-	}))
+	work := adaptertest.NewWork()
+	add(t, s, time.Hour, c.Task(work.Do))
 	s.Start()
-	adaptertest.Receive(t, "the job", began)
+	work.Begun(t)
 	require.NoError(t, s.Shutdown())
-	require.ErrorIs(t, adaptertest.Receive(t, "the end of the context", ended), context.Canceled)
+	require.ErrorIs(t, work.Ended(t), context.Canceled)
 	require.True(t, c.leads())
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastgocron "github.com/holdfast-go/holdfast/adapters/gocron"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -137,17 +136,10 @@ func failures() (gocron.JobOption, <-chan error) {
 func TestLoss(t *testing.T) {
 	locker := newLocker(t)
 	failed, errs := failures()
-	began, ended := make(chan struct{}, 1), make(chan error, 1)
+	work := adaptertest.NewWork()
 	s := start(t, gocron.WithDistributedLocker(locker))
-	add(t, s, time.Hour, locker.Task(t.Name(), func(ctx context.Context) error {
-		began <- struct{}{}
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return nil
-	}), failed)
-	adaptertest.Receive(t, "the job", began)
-	adaptertest.Lose(t, t.Name())
-	require.ErrorIs(t, adaptertest.Receive(t, "the end of the context", ended), holdfast.ErrLost)
+	add(t, s, time.Hour, locker.Task(t.Name(), work.Do), failed)
+	work.Lost(t, t.Name())
 	require.ErrorIs(t, adaptertest.Receive(t, "the error of the run", errs), holdfast.ErrLost)
 	require.NoError(t, s.StopJobs()) // and so waits until the run is unlocked
 	adaptertest.RequireStrangers(t, t.Name())
@@ -158,17 +150,12 @@ func TestShutdown(t *testing.T) {
 	locker := newLocker(t)
 	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
 	require.NoError(t, err)
-	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	add(t, s, time.Hour, locker.Task(t.Name(), func(ctx context.Context) error {
-		began <- struct{}{}
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return nil
-	}))
+	work := adaptertest.NewWork()
+	add(t, s, time.Hour, locker.Task(t.Name(), work.Do))
 	s.Start()
-	adaptertest.Receive(t, "the job", began)
+	work.Begun(t)
 	require.NoError(t, s.Shutdown())
-	require.ErrorIs(t, adaptertest.Receive(t, "the end of the context", ended), context.Canceled)
+	require.ErrorIs(t, work.Ended(t), context.Canceled)
 	adaptertest.RequireFree(t, t.Name())
 }
 
@@ -196,15 +183,10 @@ func TestFreshOwner(t *testing.T) {
 
 // TestOutage: the listener is told that Redis is away, and not that somebody has the lock.
 func TestOutage(t *testing.T) {
-	srv := redistest.Start(t)
-	c, err := holdfast.New(srv.Client(t), &holdfast.Options{RetryBudget: 50 * time.Millisecond})
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	srv.Kill()
 	failed, errs := failures()
-	s := start(t, gocron.WithDistributedLocker(lockerOf(c)))
+	s := start(t, gocron.WithDistributedLocker(lockerOf(adaptertest.Unreachable(t))))
 	add(t, s, time.Hour, func() { t.Error("the job runs") }, failed)
-	err = adaptertest.Receive(t, "the refusal", errs)
+	err := adaptertest.Receive(t, "the refusal", errs)
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
 }

@@ -162,21 +162,16 @@ func neverTwoControl(d *database) {
 // loss: the worker is told, the job has failed and is worked again, and the lock of the one who came after
 // it is not freed.
 func loss(d *database) {
-	began, ended := make(chan struct{}, 10), make(chan error, 10)
+	work := adaptertest.NewWork()
 	var later atomic.Bool
 	p := d.process(func(ctx context.Context) error {
 		if later.Swap(true) {
 			return nil
 		}
-		began <- struct{}{}
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return nil
+		return work.Do(ctx)
 	}, locked(d.T))
 	row := p.insert(d.T, nil)
-	adaptertest.Receive(d.T, "the job", began)
-	adaptertest.Lose(d.T, d.Name())
-	require.ErrorIs(d, adaptertest.Receive(d.T, "the end of the context", ended), holdfast.ErrLost)
+	work.Lost(d.T, d.Name())
 	require.ErrorIs(d, adaptertest.Receive(d.T, "the error of the job", p.attempts), holdfast.ErrLost)
 	require.ErrorIs(d, adaptertest.Receive(d.T, "a second attempt", p.attempts), holdfast.ErrNotAcquired)
 	adaptertest.RequireStrangers(d.T, d.Name())

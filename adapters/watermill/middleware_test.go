@@ -114,22 +114,17 @@ func TestLoss(t *testing.T) {
 	b := broker(t)
 	out, err := b.Subscribe(t.Context(), "out")
 	require.NoError(t, err)
-	began, ended := make(chan struct{}, 10), make(chan error, 10)
+	work := adaptertest.NewWork()
 	first := true
 	attempts := process(t, b, func(msg *message.Message) ([]*message.Message, error) {
 		if !first {
 			return []*message.Message{message.NewMessage("second", nil)}, nil
 		}
 		first = false
-		began <- struct{}{}
-		<-msg.Context().Done()
-		ended <- context.Cause(msg.Context())
-		return []*message.Message{message.NewMessage("first", nil)}, nil
+		return []*message.Message{message.NewMessage("first", nil)}, work.Do(msg.Context())
 	}, locked(t))
 	publish(t, b, 1)
-	adaptertest.Receive(t, "the message", began)
-	adaptertest.Lose(t, t.Name())
-	require.ErrorIs(t, adaptertest.Receive(t, "the end of the context", ended), holdfast.ErrLost)
+	work.Lost(t, t.Name())
 	require.ErrorIs(t, adaptertest.Receive(t, "the error", attempts), holdfast.ErrLost)
 	adaptertest.RequireStrangers(t, t.Name())
 	adaptertest.GiveBack(t, t.Name())
