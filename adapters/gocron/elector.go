@@ -41,7 +41,7 @@ func (e *Elector) Run(ctx context.Context, value string) error {
 		tasks := new(sync.WaitGroup)
 		e.lead(term, tasks)
 		defer tasks.Wait()
-		defer e.lead(nil, nil)
+		defer e.leave()
 		<-term.Done()
 		return nil
 	})
@@ -51,6 +51,12 @@ func (e *Elector) lead(term context.Context, tasks *sync.WaitGroup) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ctx, e.tasks = term, tasks
+}
+
+func (e *Elector) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ctx, e.tasks = nil, nil
 }
 
 // IsLeader is called by gocron before each run. It asks nobody: it knows by the clock of this process.
