@@ -70,7 +70,7 @@ type layer int
 
 const (
 	helpers layer = iota // internal/testkit: imported by tests only
-	suites               // internal/testkit/kindtest: likewise; what every kind must do, as users see it
+	suites               // internal/testkit/kindtest, adaptertest: likewise; what every kind must do, as users see it
 	doubles              // internal/testkit/memory: likewise; a server that is none
 	internal
 	base     // lua, pubsub, watchdog: know nothing of locks as users see them
@@ -80,6 +80,7 @@ const (
 	queues   // internal/fair: what kinds share whose waiters have places at the server
 	root     // the face of the engine: what users read
 	watchers // internal/telemetry: what exporters of metrics share; reads the events of users
+	adapters // internal/adapt: what adapters to other libraries share; sees locks as users do
 	kinds    // one package per kind of lock; any directory that is none of the above
 	tools    // scripts: programs
 	programs // cmd: what users install; they may depend on more
@@ -87,7 +88,7 @@ const (
 
 func layerOf(dir string) layer {
 	switch first, _, _ := strings.Cut(dir, "/"); {
-	case dir == "internal/testkit/kindtest":
+	case dir == "internal/testkit/kindtest", dir == "internal/testkit/adaptertest":
 		return suites
 	case dir == "internal/testkit/memory":
 		return doubles
@@ -99,6 +100,8 @@ func layerOf(dir string) layer {
 		return queues
 	case dir == "internal/telemetry":
 		return watchers
+	case dir == "internal/adapt":
+		return adapters
 	case dir == "internal/remote":
 		return remote
 	case first == "internal":
@@ -155,7 +158,7 @@ func forbidden(from, to string) string {
 		}
 		return "what tests lean on must not lean on what they test"
 	case f == suites:
-		if d == root {
+		if d == root || d == helpers {
 			return ""
 		}
 		return "a suite for all kinds sees locks as users do, and knows neither the kinds nor what they are built on"
@@ -177,6 +180,10 @@ func forbidden(from, to string) string {
 		return "what exporters make of events is theirs; the library tells of events and counts nothing"
 	case f == watchers && d != root && dir != "watchdog":
 		return "an exporter hears what every observer hears, and knows the reasons of a loss; it sees nothing inside"
+	case d == adapters:
+		return "what other libraries make of locks is their adapters' affair; the library knows of none"
+	case f == adapters && d != root:
+		return "an adapter takes locks of any kind, as users do"
 	case d == guards:
 		return "what stores do with tokens is up to them; the library grants tokens and does not depend on it"
 	case f == base && d == base:
@@ -322,6 +329,10 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{".", "internal/telemetry"}:                 "counts nothing",
 		{"internal/telemetry", "internal/engine"}:   "sees nothing inside",
 		{"internal/telemetry", "rlock"}:             "sees nothing inside",
+		{"rlock", "internal/adapt"}:                 "knows of none",
+		{"internal/adapt", "rlock"}:                 "of any kind",
+		{"internal/adapt", "internal/engine"}:       "of any kind",
+		{"internal/testkit/adaptertest", "rlock"}:   "knows neither",
 		{"fence", ""}:                               "tokens and no locks",
 		{"fence", "rlock"}:                          "tokens and no locks",
 		{"fence", "pubsub"}:                         "tokens and no locks",
@@ -352,6 +363,7 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		{"internal/testkit/kindtest", ""}, {"internal/testkit/model/plain", "lua"}, {"cmd/holdfast", "fence"},
 		{"cmd/holdfast", "!example.org/words"},
 		{"fence", "lua"}, {"fence", "internal/keys"}, {"fence", "internal/held"},
+		{"internal/adapt", ""}, {"internal/testkit/adaptertest", "internal/testkit/redistest"},
 		{"internal/engine", "internal/held"}, {"internal/engine", "internal/master"}, {"redlock", "lua"},
 		{"redlock", "internal/kind"},
 	} {
@@ -440,8 +452,11 @@ func TestLeakChecksAreTold(t *testing.T) {
 
 // What users install with go install must have no replace line.
 func TestWhatUsersInstallHasNoReplace(t *testing.T) {
-	for _, file := range []string{"go.mod", "cmd/holdfast/go.mod", "holdfastprom/go.mod", "holdfastotel/go.mod",
-		"holdfasttest/go.mod"} {
+	adapters, err := filepath.Glob("adapters/*/go.mod")
+	require.NoError(t, err)
+	require.NotEmpty(t, adapters)
+	for _, file := range append(adapters, "go.mod", "cmd/holdfast/go.mod", "holdfastprom/go.mod", "holdfastotel/go.mod",
+		"holdfasttest/go.mod", "holdfastweb/go.mod") {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.NotContains(t, string(text), "\nreplace", "go install ...@latest refuses a module with replace: "+file)

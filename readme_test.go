@@ -20,6 +20,7 @@ var examples = map[string][]string{
 		"integration_test/fence/example_test.go", "fence/example_test.go", "redlock/example_test.go",
 	},
 	"docs/operating.md": {"holdfastprom/example_test.go", "holdfastotel/example_test.go", "holdfastweb/example_test.go"},
+	"docs/adapters.md":  {"adapters/gocron/example_test.go"},
 }
 
 func readDoc(t *testing.T, path string) string {

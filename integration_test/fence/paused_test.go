@@ -20,6 +20,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit/child"
+	"github.com/holdfast-go/holdfast/internal/testkit/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -125,7 +127,7 @@ func startWriter(t *testing.T, addr, name, dsn string) *writer {
 	w.cmd.Env = append(os.Environ(), writerEnv+"="+addr+" "+name+" "+dsn)
 	w.cmd.Stderr = os.Stderr
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{}
-	dieWithParent(w.cmd.SysProcAttr, syscall.SIGKILL) // a stopped process would hear of nothing else
+	child.DieWithParent(w.cmd.SysProcAttr, syscall.SIGKILL) // a stopped process would hear of nothing else
 	in, err := w.cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := w.cmd.StdoutPipe()
@@ -159,7 +161,7 @@ func (w *writer) goOn() (said wrote) {
 // had happened. The guards refuse it, in Redis and in PostgreSQL, and name both tokens. The control
 // is the same write without a guard: it lands on what is newer.
 func TestPausedWriterIsRefused(t *testing.T) {
-	dsn := startPostgres(t)
+	dsn := pgtest.Start(t)
 	db := open(t, "pgx", dsn)
 	srv := redistest.Start(t)
 	rdb, ctx := srv.Client(t), t.Context()

@@ -1,0 +1,215 @@
+package holdfastasynq_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	holdfastasynq "github.com/holdfast-go/holdfast/adapters/asynq"
+	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// soon is how often a server here looks for tasks.
+const soon = 10 * time.Millisecond
+
+func conn(t *testing.T) asynq.RedisClientOpt {
+	t.Helper()
+	return asynq.RedisClientOpt{Addr: redistest.Shared(t).Addr()}
+}
+
+// serve starts a server of the test's queue, which ends with the test. Each error of a task is sent.
+func serve(t *testing.T, handler asynq.HandlerFunc, wrap asynq.MiddlewareFunc, change ...func(*asynq.Config)) <-chan error {
+	t.Helper()
+	failed := make(chan error, 1000)
+	c := asynq.Config{
+		Concurrency: 4, Queues: map[string]int{t.Name(): 1}, LogLevel: asynq.FatalLevel,
+		TaskCheckInterval: soon, DelayedTaskCheckInterval: soon, ShutdownTimeout: time.Minute,
+		IsFailure:      holdfastasynq.IsFailure,
+		RetryDelayFunc: holdfastasynq.RetryDelay(soon, func(int, error, *asynq.Task) time.Duration { return soon }),
+		ErrorHandler: asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
+			select {
+			case failed <- err:
+			default: // nobody asks for so many
+			}
+		}),
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	mux := asynq.NewServeMux()
+	if wrap != nil {
+		mux.Use(wrap)
+	}
+	mux.Handle("pay", handler)
+	srv := asynq.NewServer(conn(t), c)
+	require.NoError(t, srv.Start(mux))
+	t.Cleanup(srv.Shutdown)
+	return failed
+}
+
+// locked is the middleware of one process: all tasks of a test have one lock.
+func locked(t *testing.T, opts ...holdfast.Option) asynq.MiddlewareFunc {
+	t.Helper()
+	c := adaptertest.Client(t)
+	return holdfastasynq.New(func(*asynq.Task) holdfast.Locker { return rlock.New(c, t.Name()) }, opts...)
+}
+
+// enqueue adds a task and returns what can be seen of it.
+func enqueue(t *testing.T, opts ...asynq.Option) (info func() *asynq.TaskInfo) {
+	t.Helper()
+	c, i := asynq.NewClient(conn(t)), asynq.NewInspector(conn(t))
+	t.Cleanup(func() { require.NoError(t, errors.Join(c.Close(), i.Close())) })
+	opts = append([]asynq.Option{asynq.Queue(t.Name()), asynq.Retention(time.Hour)}, opts...)
+	task, err := c.Enqueue(asynq.NewTask("pay", nil), opts...)
+	require.NoError(t, err)
+	return func() *asynq.TaskInfo {
+		info, err := i.GetTaskInfo(t.Name(), task.ID)
+		require.NoError(t, err)
+		return info
+	}
+}
+
+func completed(t *testing.T, info func() *asynq.TaskInfo) {
+	t.Helper()
+	adaptertest.Eventually(t, "the task is done", func() bool { return info().State == asynq.TaskStateCompleted })
+}
+
+// TestNeverTwo: of two servers with four workers each one at a time processes a task of the lock. All
+// are done, without a retry.
+func TestNeverTwo(t *testing.T) {
+	var section adaptertest.Section
+	handler := func(ctx context.Context, _ *asynq.Task) error {
+		section.Linger(ctx, 2*soon)
+		return nil
+	}
+	serve(t, handler, locked(t))
+	serve(t, handler, locked(t))
+	var infos []func() *asynq.TaskInfo
+	for range 8 {
+		infos = append(infos, enqueue(t))
+	}
+	for _, info := range infos {
+		completed(t, info)
+		require.Zero(t, info().Retried)
+	}
+	require.Equal(t, 8, section.Runs())
+	require.Equal(t, 1, section.Most())
+}
+
+// TestNeverTwoControl: without the middleware, and for tasks without a lock, two at a time.
+func TestNeverTwoControl(t *testing.T) {
+	none := holdfastasynq.New(func(*asynq.Task) holdfast.Locker { return nil })
+	for name, wrap := range map[string]asynq.MiddlewareFunc{"no middleware": nil, "no lock": none} {
+		t.Run(name, func(t *testing.T) {
+			var section adaptertest.Section
+			serve(t, func(ctx context.Context, _ *asynq.Task) error {
+				section.Linger(ctx, time.Minute)
+				return nil
+			}, wrap)
+			enqueue(t)
+			enqueue(t)
+			adaptertest.Eventually(t, "two at once", func() bool { return section.Most() > 1 })
+		})
+	}
+}
+
+// TestLoss: the handler is told, the task has failed and is processed again, and the lock of the one who
+// came after it is not freed.
+func TestLoss(t *testing.T) {
+	work := adaptertest.NewWork()
+	first := true
+	failed := serve(t, func(ctx context.Context, _ *asynq.Task) error {
+		if !first {
+			return nil
+		}
+		first = false
+		return work.Do(ctx)
+	}, locked(t))
+	info := enqueue(t)
+	work.Lost(t, t.Name())
+	require.ErrorIs(t, adaptertest.Receive(t, "the error of the task", failed), holdfast.ErrLost)
+	adaptertest.RequireStrangers(t, t.Name())
+	require.ErrorIs(t, adaptertest.Receive(t, "a second attempt", failed), holdfastasynq.ErrNotRun)
+	adaptertest.GiveBack(t, t.Name())
+	completed(t, info)
+	require.Equal(t, 1, info().Retried)
+}
+
+// TestNotRun: a task that cannot have its lock has not failed. Without IsFailure it has.
+func TestNotRun(t *testing.T) {
+	for name, change := range map[string]func(*asynq.Config){
+		"":        func(*asynq.Config) {},
+		"control": func(c *asynq.Config) { c.IsFailure = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			other, err := rlock.New(adaptertest.Client(t), t.Name()).Lock(t.Context())
+			require.NoError(t, err)
+			failed := serve(t, func(context.Context, *asynq.Task) error { return nil }, locked(t), change)
+			info := enqueue(t)
+			for range 3 {
+				err := adaptertest.Receive(t, "an attempt", failed)
+				require.ErrorIs(t, err, holdfastasynq.ErrNotRun)
+				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+			}
+			if name == "" {
+				require.Zero(t, info().Retried)
+			} else {
+				adaptertest.Eventually(t, "it has failed", func() bool { return info().Retried >= 2 })
+			}
+			require.NoError(t, other.Unlock(t.Context()))
+			completed(t, info)
+		})
+	}
+}
+
+// TestLastAttempt: a task that asynq would archive waits for its lock.
+func TestLastAttempt(t *testing.T) {
+	c := adaptertest.Client(t)
+	other, err := rlock.New(c, t.Name()).Lock(t.Context())
+	require.NoError(t, err)
+	failed := serve(t, func(context.Context, *asynq.Task) error { return nil }, locked(t))
+	info := enqueue(t, asynq.MaxRetry(0))
+	rdb, channel := redistest.Shared(t).Client(t), "redisson_lock__channel:{"+t.Name()+"}"
+	adaptertest.Eventually(t, "it waits", func() bool {
+		return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] > 0
+	})
+	require.NoError(t, other.Unlock(t.Context()))
+	completed(t, info)
+	require.Empty(t, failed)
+}
+
+// TestLastAttemptControl: with Wait(0) for all attempts it is archived, and never run.
+func TestLastAttemptControl(t *testing.T) {
+	other, err := rlock.New(adaptertest.Client(t), t.Name()).Lock(t.Context())
+	require.NoError(t, err)
+	serve(t, func(context.Context, *asynq.Task) error { return nil }, locked(t, holdfast.Wait(0)))
+	info := enqueue(t, asynq.MaxRetry(0))
+	adaptertest.Eventually(t, "it is archived", func() bool { return info().State == asynq.TaskStateArchived })
+	require.NoError(t, other.Unlock(t.Context()))
+}
+
+// TestErrors: what a handler returns, or panics with, is what asynq hears. The lock is given back.
+func TestErrors(t *testing.T) {
+	broken := errors.New("out of paper")
+	panics := false
+	failed := serve(t, func(context.Context, *asynq.Task) error {
+		if panics {
+			panic("ink")
+		}
+		panics = true
+		return broken
+	}, locked(t))
+	enqueue(t, asynq.MaxRetry(1))
+	require.Equal(t, broken, adaptertest.Receive(t, "the error", failed))
+	require.ErrorContains(t, adaptertest.Receive(t, "the panic", failed), "ink")
+	adaptertest.RequireFree(t, t.Name())
+	require.True(t, holdfastasynq.IsFailure(broken))
+	require.False(t, holdfastasynq.IsFailure(nil))
+}

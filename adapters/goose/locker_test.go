@@ -1,0 +1,177 @@
+package holdfastgoose_test
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock/locktesting"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/holdfast-go/holdfast"
+	holdfastgoose "github.com/holdfast-go/holdfast/adapters/goose"
+	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// open opens the test's database once more, as another process would.
+func open(t *testing.T, dir string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "db")+"?_pragma=busy_timeout(30000)")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+func newLocker(t *testing.T, opts ...holdfast.Option) *holdfastgoose.Locker {
+	t.Helper()
+	return holdfastgoose.New(rlock.New(adaptertest.Client(t), t.Name()), opts...)
+}
+
+// provider has two migrations: the first does what it is told to, and the second nothing.
+func provider(t *testing.T, dir string, first func(ctx context.Context) error, opts ...goose.ProviderOption) *goose.Provider {
+	t.Helper()
+	up := func(ctx context.Context, _ *sql.DB) error { return first(ctx) }
+	nothing := func(context.Context, *sql.DB) error { return nil }
+	p, err := goose.NewProvider(goose.DialectSQLite3, open(t, dir), nil, append(opts,
+		goose.WithDisableGlobalRegistry(true),
+		goose.WithGoMigrations(
+			goose.NewGoMigration(1, &goose.GoFunc{RunDB: up}, &goose.GoFunc{RunDB: nothing}),
+			goose.NewGoMigration(2, &goose.GoFunc{RunDB: nothing}, &goose.GoFunc{RunDB: up}),
+		))...)
+	require.NoError(t, err)
+	return p
+}
+
+// ready makes the table of versions, which several may not make at once.
+func ready(t *testing.T, dir string) {
+	t.Helper()
+	_, err := provider(t, dir, nil).GetDBVersion(t.Context())
+	require.NoError(t, err)
+}
+
+// TestGoosesOwnTest: of five providers at once one does all the work.
+func TestGoosesOwnTest(t *testing.T) {
+	dir := t.TempDir()
+	ready(t, dir)
+	var section adaptertest.Section
+	locktesting.TestProviderLocking(t, func(*testing.T) *goose.Provider {
+		return provider(t, dir, func(ctx context.Context) error {
+			section.Linger(ctx, 50*time.Millisecond)
+			return nil
+		}, goose.WithLocker(newLocker(t)))
+	})
+	require.Equal(t, 1, section.Runs())
+	adaptertest.RequireFree(t, t.Name())
+}
+
+// TestSessions: the same, of a Locker taken for a SessionLocker and shared by the providers.
+func TestSessions(t *testing.T) {
+	dir := t.TempDir()
+	ready(t, dir)
+	var section adaptertest.Section
+	locker := newLocker(t)
+	locktesting.TestProviderLocking(t, func(*testing.T) *goose.Provider {
+		return provider(t, dir, func(ctx context.Context) error {
+			section.Linger(ctx, 50*time.Millisecond)
+			return nil
+		}, goose.WithSessionLocker(locker))
+	})
+	require.Equal(t, 1, section.Runs())
+	adaptertest.RequireFree(t, t.Name())
+}
+
+// TestControl: without the Locker a migration runs in two processes at once.
+func TestControl(t *testing.T) {
+	dir := t.TempDir()
+	ready(t, dir)
+	var section adaptertest.Section
+	var all sync.WaitGroup
+	for range 3 {
+		p := provider(t, dir, func(ctx context.Context) error {
+			section.Linger(ctx, time.Minute)
+			return nil
+		})
+		all.Go(func() { _, _ = p.Up(t.Context()) })
+	}
+	adaptertest.Eventually(t, "two at once", func() bool { return section.Most() > 1 })
+	all.Wait()
+}
+
+// TestLoss: Up returns ErrLost with its results, and Down returns it alone. The lock of the one who came
+// after them is not freed.
+func TestLoss(t *testing.T) {
+	p := provider(t, t.TempDir(), func(context.Context) error {
+		adaptertest.Lose(t, t.Name())
+		return nil
+	}, goose.WithLocker(newLocker(t)))
+	results, err := p.Up(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	require.Len(t, results, 2)
+	adaptertest.RequireStrangers(t, t.Name())
+
+	adaptertest.GiveBack(t, t.Name())
+	result, err := p.Down(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	require.Nil(t, result)
+	adaptertest.RequireStrangers(t, t.Name())
+	adaptertest.GiveBack(t, t.Name())
+	version, err := p.GetDBVersion(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, int64(1), version, "it has run all the same")
+}
+
+// TestWait: the wait ends by itself, and by the caller's context. Nothing is left.
+func TestWait(t *testing.T) {
+	c := adaptertest.Client(t)
+	other, err := rlock.New(c, t.Name()).Lock(t.Context())
+	require.NoError(t, err)
+	never := func(context.Context) error {
+		t.Error("it migrates without the lock")
+		return nil
+	}
+	_, err = provider(t, t.TempDir(), never, goose.WithLocker(newLocker(t, holdfast.Wait(0)))).Up(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	// Under the hold of the lock itself, so that a Lock of the same owner would re-enter.
+	under := holdfastgoose.New(rlock.New(c, t.Name()))
+	_, err = provider(t, t.TempDir(), never, goose.WithLocker(under)).Up(within(ctx, other.Context()))
+	require.Error(t, err)
+	require.NoError(t, other.Unlock(t.Context()))
+	adaptertest.RequireFree(t, t.Name())
+}
+
+// within is the context of a hold with an earlier end.
+func within(ctx, hold context.Context) context.Context {
+	deadline, _ := ctx.Deadline()
+	short, cancel := context.WithDeadline(hold, deadline)
+	context.AfterFunc(ctx, cancel)
+	return short
+}
+
+// TestNextOperation: an operation locks again while the Unlock of the one before may be under way.
+func TestNextOperation(t *testing.T) {
+	p := provider(t, t.TempDir(), func(context.Context) error { return nil }, goose.WithLocker(newLocker(t)))
+	for range 5 {
+		_, err := p.Up(t.Context())
+		require.NoError(t, err)
+		_, err = p.DownTo(t.Context(), 0)
+		require.NoError(t, err)
+	}
+	adaptertest.RequireFree(t, t.Name())
+}
+
+// TestUnlockWithoutLock says so.
+func TestUnlockWithoutLock(t *testing.T) {
+	l := newLocker(t)
+	require.ErrorIs(t, l.Unlock(t.Context(), nil), holdfast.ErrReleased)
+	require.ErrorIs(t, l.SessionUnlock(t.Context(), nil), holdfast.ErrReleased)
+	require.ErrorIs(t, holdfastgoose.New(nil).Lock(t.Context(), nil), holdfast.ErrInvalid)
+}

@@ -1,0 +1,9 @@
+package holdfastgoose_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }

@@ -1,0 +1,167 @@
+package holdfastwatermill_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	holdfastwatermill "github.com/holdfast-go/holdfast/adapters/watermill"
+	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// broker passes each message to all processes.
+func broker(t *testing.T) *gochannel.GoChannel {
+	t.Helper()
+	b := gochannel.NewGoChannel(gochannel.Config{}, watermill.NopLogger{})
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	return b
+}
+
+// process starts a router that handles the messages of topic "in" and publishes to "out". It returns the
+// error of each attempt.
+func process(t *testing.T, b *gochannel.GoChannel, handler message.HandlerFunc, wrap ...message.HandlerMiddleware) <-chan error {
+	t.Helper()
+	r, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
+	require.NoError(t, err)
+	attempts := make(chan error, 1000)
+	r.AddMiddleware(func(next message.HandlerFunc) message.HandlerFunc {
+		return func(msg *message.Message) ([]*message.Message, error) {
+			before := msg.Context()
+			out, err := next(msg)
+			if msg.Context() != before {
+				err = errors.New("the message has the context of the hold still")
+			}
+			select {
+			case attempts <- err:
+			default: // nobody asks for so many
+			}
+			return out, err
+		}
+	})
+	r.AddMiddleware(wrap...)
+	r.AddHandler("handler", "in", b, "out", b, handler)
+	done := make(chan error, 1)
+	go func() { done <- r.Run(context.Background()) }()
+	<-r.Running()
+	t.Cleanup(func() {
+		require.NoError(t, r.Close())
+		require.NoError(t, <-done)
+	})
+	return attempts
+}
+
+// locked is the middleware of one process: all messages of a test have one lock.
+func locked(t *testing.T, opts ...holdfast.Option) message.HandlerMiddleware {
+	t.Helper()
+	c := adaptertest.Client(t)
+	return holdfastwatermill.New(func(*message.Message) holdfast.Locker { return rlock.New(c, t.Name()) }, opts...)
+}
+
+func publish(t *testing.T, b *gochannel.GoChannel, n int) {
+	t.Helper()
+	for range n {
+		require.NoError(t, b.Publish("in", message.NewMessage(watermill.NewUUID(), nil)))
+	}
+}
+
+// TestNeverTwo: three processes handle each message, one at a time.
+func TestNeverTwo(t *testing.T) {
+	var section adaptertest.Section
+	b := broker(t)
+	for range 3 {
+		process(t, b, func(msg *message.Message) ([]*message.Message, error) {
+			section.Linger(msg.Context(), 10*time.Millisecond)
+			return nil, nil
+		}, locked(t))
+	}
+	publish(t, b, 4)
+	adaptertest.Eventually(t, "all messages are handled", func() bool { return section.Runs() == 12 && section.Inside() == 0 })
+	require.Equal(t, 1, section.Most())
+}
+
+// TestNeverTwoControl: without the middleware, and for messages without a lock, two at once.
+func TestNeverTwoControl(t *testing.T) {
+	for name, wrap := range map[string][]message.HandlerMiddleware{
+		"no middleware": nil,
+		"no lock":       {holdfastwatermill.New(func(*message.Message) holdfast.Locker { return nil })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var section adaptertest.Section
+			b := broker(t)
+			for range 2 {
+				process(t, b, func(msg *message.Message) ([]*message.Message, error) {
+					section.Linger(msg.Context(), time.Minute)
+					return nil, nil
+				}, wrap...)
+			}
+			publish(t, b, 1)
+			adaptertest.Eventually(t, "two at once", func() bool { return section.Most() > 1 })
+		})
+	}
+}
+
+// TestLoss: the handler is told. What it produced is not published; the message is delivered again, and
+// waits for the one who came after it, whose lock is not freed.
+func TestLoss(t *testing.T) {
+	b := broker(t)
+	out, err := b.Subscribe(t.Context(), "out")
+	require.NoError(t, err)
+	work := adaptertest.NewWork()
+	first := true
+	attempts := process(t, b, func(msg *message.Message) ([]*message.Message, error) {
+		if !first {
+			return []*message.Message{message.NewMessage("second", nil)}, nil
+		}
+		first = false
+		return []*message.Message{message.NewMessage("first", nil)}, work.Do(msg.Context())
+	}, locked(t))
+	publish(t, b, 1)
+	work.Lost(t, t.Name())
+	require.ErrorIs(t, adaptertest.Receive(t, "the error", attempts), holdfast.ErrLost)
+	adaptertest.RequireStrangers(t, t.Name())
+	adaptertest.GiveBack(t, t.Name())
+	produced := adaptertest.Receive(t, "what is produced", out)
+	require.Equal(t, "second", produced.UUID)
+	produced.Ack()
+	require.NoError(t, adaptertest.Receive(t, "the second attempt", attempts))
+}
+
+// TestWait: a message whose lock somebody else has is an error in the end, and then is delivered again.
+func TestWait(t *testing.T) {
+	other, err := rlock.New(adaptertest.Client(t), t.Name()).Lock(t.Context())
+	require.NoError(t, err)
+	b := broker(t)
+	attempts := process(t, b, func(*message.Message) ([]*message.Message, error) { return nil, nil },
+		locked(t, holdfast.Wait(0)))
+	publish(t, b, 1)
+	require.ErrorIs(t, adaptertest.Receive(t, "an attempt", attempts), holdfast.ErrNotAcquired)
+	require.NoError(t, other.Unlock(t.Context()))
+	for adaptertest.Receive(t, "an attempt", attempts) != nil { //nolint:revive // the next one
+	}
+	adaptertest.RequireFree(t, t.Name())
+}
+
+// TestErrors: what the handler returns is what the router hears.
+func TestErrors(t *testing.T) {
+	broken := errors.New("out of paper")
+	b := broker(t)
+	first := true
+	attempts := process(t, b, func(*message.Message) ([]*message.Message, error) {
+		if first {
+			first = false
+			return nil, broken
+		}
+		return nil, nil
+	}, locked(t))
+	publish(t, b, 1)
+	require.Equal(t, broken, adaptertest.Receive(t, "the error", attempts))
+	require.NoError(t, adaptertest.Receive(t, "the second attempt", attempts))
+}

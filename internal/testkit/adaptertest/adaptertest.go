@@ -1,0 +1,177 @@
+// Package adaptertest is what the tests of all adapters share: participants on a real server, the
+// loss of a lock behind its holder's back, and a section that notices when two are in it.
+//
+// Not here: the libraries. Each adapter's tests run its own for real.
+package adaptertest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// patience is how long a test waits for what must come, on however busy a machine.
+const patience = 30 * time.Second
+
+// Lease is that of [Client]: a loss is told within a third of it.
+const Lease = 1500 * time.Millisecond
+
+// stranger is an owner of no client here.
+const stranger = "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47"
+
+// Client makes one participant: what is a process elsewhere.
+func Client(t *testing.T) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Lease: Lease})
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
+}
+
+// Lose gives a lock of package rlock that is held to a stranger, behind its holder's back. The
+// stranger does not give it up.
+func Lose(t *testing.T, name string) {
+	t.Helper()
+	rdb := redistest.Shared(t).Client(t)
+	require.True(t, Taken(t, name), "%s is not held, so nobody can lose it", name)
+	pipe := rdb.TxPipeline()
+	pipe.Del(t.Context(), name)
+	pipe.HSet(t.Context(), name, stranger, 1)
+	pipe.PExpire(t.Context(), name, time.Hour)
+	_, err := pipe.Exec(t.Context())
+	require.NoError(t, err)
+	freeAtEnd(t, name)
+}
+
+// freeAtEnd lets the test be run again on the same server.
+func freeAtEnd(t *testing.T, name string) {
+	t.Helper()
+	rdb := redistest.Shared(t).Client(t)
+	t.Cleanup(func() { require.NoError(t, rdb.Del(context.Background(), name).Err()) })
+}
+
+// GiveBack is the stranger's unlock, which wakes those who wait.
+func GiveBack(t *testing.T, name string) {
+	t.Helper()
+	RequireStrangers(t, name)
+	rdb := redistest.Shared(t).Client(t)
+	require.NoError(t, rdb.Del(t.Context(), name).Err())
+	require.NoError(t, rdb.Publish(t.Context(), "redisson_lock__channel:{"+name+"}", "0").Err())
+}
+
+// PassTime makes the time that a lock of package rlock is kept after its Unlock pass, for
+// holdfast.HoldAtLeast: to a server, that is the end of the key. At the end of the test it passes once
+// more.
+func PassTime(t *testing.T, name string) {
+	t.Helper()
+	require.NoError(t, redistest.Shared(t).Client(t).Del(t.Context(), name).Err())
+	freeAtEnd(t, name)
+}
+
+// RequireStrangers demands that the stranger has the lock still: nobody unlocked for it.
+func RequireStrangers(t *testing.T, name string) {
+	t.Helper()
+	owners, err := redistest.Shared(t).Client(t).HKeys(t.Context(), name).Result()
+	require.NoError(t, err)
+	require.Equal(t, []string{stranger}, owners)
+}
+
+// Taken says whether anybody holds a lock of package rlock.
+func Taken(t *testing.T, name string) bool {
+	t.Helper()
+	n, err := redistest.Shared(t).Client(t).Exists(t.Context(), name).Result()
+	require.NoError(t, err)
+	return n > 0
+}
+
+// RequireFree demands that the lock is free, or will be without anybody's doing anything: a job may
+// be done a moment before its lock is given back.
+func RequireFree(t *testing.T, name string) {
+	t.Helper()
+	Eventually(t, name+" is free", func() bool { return !Taken(t, name) })
+}
+
+// Eventually waits for a condition.
+func Eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	require.Eventually(t, cond, patience, 5*time.Millisecond, what)
+}
+
+// Receive waits for a value.
+func Receive[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		require.Fail(t, "nothing comes: "+what)
+		panic("unreachable")
+	}
+}
+
+// Section is where only one may be at a time. The zero value is empty.
+type Section struct {
+	mu                 sync.Mutex // guards what follows
+	inside, most, runs int
+}
+
+// Enter goes in. The function that it returns goes out.
+func (s *Section) Enter() (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inside++
+	s.runs++
+	s.most = max(s.most, s.inside)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.inside--
+	}
+}
+
+// Runs is how often somebody went in.
+func (s *Section) Runs() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runs
+}
+
+// Most is how many were inside at once.
+func (s *Section) Most() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
+// Linger goes in and stays until others are inside too, or for long enough that they would be if
+// they could, or until ctx ends. The longer the stay, the surer does a missing lock show; no assertion
+// depends on it where there is a lock.
+func (s *Section) Linger(ctx context.Context, stay time.Duration) {
+	defer s.Enter()()
+	end := time.NewTimer(stay)
+	defer end.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for s.Most() < 2 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-end.C:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Inside is how many are inside now.
+func (s *Section) Inside() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inside
+}

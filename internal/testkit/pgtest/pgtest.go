@@ -1,0 +1,135 @@
+//go:build unix
+
+package pgtest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/child"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// dirs are where packages put the programs that are not for users, beside the PATH.
+const dirs = "/usr/lib/postgresql/*/bin"
+
+// patience is how long a server may take to answer, on however busy a machine.
+const patience = time.Minute
+
+// Start makes a database and starts a server for it, which ends with the test. The dsn is that of its
+// owner, for libpq and pgx. The server listens on a socket and not on a port, which another could take.
+func Start(tb testing.TB) (dsn string) {
+	tb.Helper()
+	bin, owner := filepath.Dir(initdb(tb)), postgresUser(tb) // all programs are of one version
+	dir, err := os.MkdirTemp("", "pg-")                      // TempDir can be too long a path for a socket
+	must(tb, err)
+	tb.Cleanup(func() { must(tb, os.RemoveAll(dir)) })
+	if owner != nil {
+		must(tb, os.Chown(dir, int(owner.Uid), int(owner.Gid)))
+	}
+	data := filepath.Join(dir, "data")
+	program := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(bin, name), args...)
+		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: owner}
+		child.DieWithParent(cmd.SysProcAttr, syscall.SIGQUIT) // as below
+		return cmd
+	}
+	if out, err := program("initdb", "-D", data, "-A", "trust", "-U", "test", "-E", "UTF8", "--locale=C",
+		"--no-sync").CombinedOutput(); err != nil {
+		tb.Fatalf("initdb: %v\n%s", err, out)
+	}
+	serve(tb, program("postgres", "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off"),
+		func() bool { return program("pg_isready", "-q", "-h", dir).Run() == nil }, filepath.Join(dir, "log"))
+	return "host=" + dir + " user=test dbname=postgres"
+}
+
+// serve starts the server and waits until it answers.
+func serve(tb testing.TB, cmd *exec.Cmd, answers func() bool, log string) {
+	tb.Helper()
+	file, err := os.Create(log)
+	must(tb, err)
+	defer file.Close()
+	cmd.Stdout, cmd.Stderr = file, file
+	must(tb, cmd.Start())
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait()
+	}()
+	tb.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGQUIT) // at once, and its children with it, which SIGKILL would leave behind
+		<-exited
+	})
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !answers() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			tb.Fatalf("PostgreSQL does not answer within %v: %s", patience, said(log))
+		case <-exited:
+			tb.Fatalf("PostgreSQL did not start: %s", said(log))
+		}
+	}
+	version, err := exec.Command(cmd.Path, "--version").Output()
+	must(tb, err)
+	tb.Log(strings.TrimSpace(string(version)))
+}
+
+func said(log string) string {
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func initdb(tb testing.TB) string {
+	tb.Helper()
+	path, err := exec.LookPath("initdb")
+	if err != nil {
+		found, _ := filepath.Glob(filepath.Join(dirs, "initdb")) // the pattern is well formed
+		if len(found) == 0 {
+			redistest.Unavailable(tb, fmt.Sprintf("no PostgreSQL server (initdb) on the PATH or in %s; install one (Debian: apt-get install postgresql)", dirs))
+		}
+		return slices.Max(found)
+	}
+	path, err = filepath.EvalSymlinks(path)
+	must(tb, err)
+	return path
+}
+
+// postgresUser is whom the server runs as, nil for this one: PostgreSQL refuses root.
+func postgresUser(tb testing.TB) *syscall.Credential {
+	tb.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		redistest.Unavailable(tb, "no user postgres to run PostgreSQL as, which refuses root; its Debian package makes one")
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	must(tb, err)
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	must(tb, err)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
