@@ -36,6 +36,9 @@ var floors = []string{
 	"field",
 	"one_server unlock",
 	"run",
+	"lookout",
+	"circles",
+	"blocked",
 	"handoff leave replicas",
 	"attempt extend reenter",
 	"keep+keepings", // what keeps a lock, and the list of those

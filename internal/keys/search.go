@@ -167,4 +167,12 @@ func Heard(channel string) (name string, by Trace) {
 // Label is the key of what a client says of itself.
 func Label(client string) string { return labelPrefix + ":{" + client + "}" }
 
+// Waits is the key of what a client says of its long waits. It is in the slot of the label.
+func Waits(client string) string { return Label(client) + waitsSuffix }
+
+// SearchWaits is a pattern for SCAN that finds the keys of [Waits].
+const SearchWaits = labelPrefix + ":{*}" + waitsSuffix
+
+const waitsSuffix = ":waits"
+
 const labelPrefix = "holdfast_client"
