@@ -24,10 +24,6 @@ type Waiter interface {
 	Wait(a *Acquisition) (*Hold, error)
 }
 
-// Informed is a [Backend] that hears of who has the lock while the server keeps the places of those who
-// wait. [Acquisition.Hear] is told only when a wait ends.
-type Informed interface{ Heard() Word }
-
 // waiter is the backend, if it is a [Waiter]; else nil.
 func (b *Lock) waiter() Waiter {
 	if !b.traits.Queues {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
@@ -74,7 +75,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
 		Publish: c.server.Publish, Leave: c.Leave}
-	c.waits.on = o.LongWait > 0 || o.Label != ""
+	c.waits.epoch, c.waits.on = time.Now().Add(-placeGap), o.LongWait > 0 || o.Label != ""
 	if o.Label != "" {
 		c.presence = &presence{key: keys.Label(c.id), label: o.Label, rdb: rdb, tasks: &c.tasks, log: c.opts.Logger, life: c.ctx,
 			budget: c.session.Budget, every: min(max(o.Lease, leastShown), mostShown), idle: c.isIdle}

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,9 +35,9 @@ type presence struct {
 
 	shown atomic.Bool // it was written a moment ago, or is about to be
 
-	mu      sync.Mutex // guards the rest; never held over a network call
-	leads   map[*Client]struct{}
-	timer   *time.Timer // for the next time; nil if there was none
+	mu      sync.Mutex          // guards the rest; never held over a network call
+	leads   map[any]func() bool // by client: whether it is idle
+	timer   *time.Timer         // for the next time; nil if there was none
 	writing bool
 	written bool // the key may be there
 	failed  bool // that was logged
@@ -105,30 +107,22 @@ func (p *presence) isIdle() bool {
 		return false
 	}
 	p.mu.Lock()
-	leads := make([]*Client, 0, len(p.leads))
-	for c := range p.leads {
-		leads = append(leads, c)
-	}
+	leads := slices.Collect(maps.Values(p.leads))
 	p.mu.Unlock()
-	for _, c := range leads {
-		if !c.isIdle() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(leads, func(idle func() bool) bool { return !idle() })
 }
 
 // follow is for the client of one master of several: what it has belongs to another client.
-func (p *presence) follow(lead *Client) {
+func (p *presence) follow(lead any, idle func() bool) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.leads == nil {
-		p.leads = make(map[*Client]struct{})
+		p.leads = make(map[any]func() bool)
 	}
-	p.leads[lead] = struct{}{}
+	p.leads[lead] = idle
 }
 
 // close has the label deleted.

@@ -22,7 +22,8 @@ type waits struct {
 	places      int    // how many more places in the program may be noted until the next look
 	looking     bool   // somebody looks at them
 
-	noted atomic.Int64 // when the place of a holder was noted last, in nanoseconds
+	epoch time.Time    // a moment before the first lock was granted
+	noted atomic.Int64 // when after that the place of a holder was noted last, in nanoseconds
 	// labels of other clients that have been in the way; see lookout.go
 	labels map[string]string
 }
@@ -77,8 +78,8 @@ func (ws *waits) noteHolder(s *spot, granted time.Time, skip int) {
 	if !ws.on {
 		return
 	}
-	now, last := granted.UnixNano(), ws.noted.Load()
-	if d := now - last; (d >= int64(placeGap) || d < 0) && ws.noted.CompareAndSwap(last, now) {
+	now, last := int64(granted.Sub(ws.epoch)), ws.noted.Load()
+	if now-last >= int64(placeGap) && ws.noted.CompareAndSwap(last, now) {
 		s.where.note(skip + 1)
 	}
 }

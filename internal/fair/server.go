@@ -38,13 +38,13 @@ func (s *server) Traits() engine.Traits {
 func (s *server) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), true) }
 
 // Heard is [engine.Informed].
-func (s *server) Heard() engine.Word {
+func (s *server) Heard() remote.Blocker {
 	s.lists.mu.Lock()
 	defer s.lists.mu.Unlock()
 	if l := s.lists.lists[s.base.Key]; l != nil {
-		return l.said
+		return l.said.Blocker
 	}
-	return engine.Word{}
+	return remote.Blocker{}
 }
 
 // Crowded is [engine.Waiter].
