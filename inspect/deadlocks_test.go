@@ -274,12 +274,11 @@ func TestDeadlockOfProcesses(t *testing.T) {
 	}
 	slices.Sort(labels)
 	require.Equal(t, []string{"process 0", "process 1", "process 2"}, labels)
-	// One process hears of the deadlock, and ends it.
-	group.Wait()
+	require.NoError(t, srv.Client(t).Set(ctx, "seen", 1, time.Hour).Err())
+	group.Wait() // each has heard of it
 }
 
-// actInACircle is one of the processes. The first one gives up when it has heard of the deadlock and the
-// others have seen it, and so all go home.
+// actInACircle is one of the processes. It gives up when it has heard of the deadlock, and all have seen it.
 func actInACircle(t *testing.T, redisAt, which string) {
 	var i int
 	_, err := fmt.Sscan(which, &i)
@@ -289,8 +288,11 @@ func actInACircle(t *testing.T, redisAt, which string) {
 	h := held(t.Context(), t, rlock.New(a.Client, fmt.Sprint(i)))
 	stop := waitFor(h.Context(), rlock.New(a.Client, fmt.Sprint((i+1)%3)))
 	require.Len(t, a.hears(t).Circle, 3)
-	rdb.Incr(t.Context(), "heard")
-	eventually(t, "all have heard", func() bool { n, _ := rdb.Get(t.Context(), "heard").Int(); return n == 3 })
+	require.NoError(t, rdb.Incr(t.Context(), "heard").Err())
+	eventually(t, "all have heard", func() bool {
+		n, _ := rdb.Get(t.Context(), "heard").Int()
+		return n == 3 && rdb.Exists(t.Context(), "seen").Val() == 1
+	})
 	stop()
 	require.NoError(t, h.Unlock(t.Context()))
 }
