@@ -56,6 +56,8 @@ type logged struct {
 	n atomic.Int64
 }
 
+func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
+
 func (l *logged) Handle(context.Context, slog.Record) error {
 	l.n.Add(1)
 	return nil
