@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
@@ -107,7 +108,7 @@ func TestDeadlock(t *testing.T) {
 	t.Run("one process", func(t *testing.T) { testDeadlockAtHome(t, rdb) })
 }
 
-func testDeadlock(t *testing.T, rdb *redis.Client, n int, lock func(*holdfast.Client, int) holdfast.Locker) {
+func testDeadlock(t *testing.T, rdb redis.UniversalClient, n int, lock func(*holdfast.Client, int) holdfast.Locker) {
 	actors, holds := make([]*actor, n), make([]*holdfast.Hold, n)
 	for i := range actors {
 		actors[i] = newActor(t, rdb, fmt.Sprint("actor ", i))
@@ -295,4 +296,37 @@ func actInACircle(t *testing.T, redisAt, which string) {
 	})
 	stop()
 	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// TestDeadlockInACluster: what two clients say is in slots of its own, and so are their labels.
+func TestDeadlockInACluster(t *testing.T) {
+	rdb := redistest.StartCluster(t, 3, 0).Client(t)
+	testDeadlock(t, rdb, 3, func(c *holdfast.Client, i int) holdfast.Locker { return rlock.New(c, fmt.Sprint("cluster", i%3)) })
+}
+
+// TestDeadlockOfMasters: locks of two quorums.
+func TestDeadlockOfMasters(t *testing.T) {
+	masters := redistest.StartMasters(t, 3)
+	var actors []*actor
+	var holds []*holdfast.Hold
+	lock := func(i, name int) holdfast.Locker {
+		clients := []*holdfast.Client{actors[i].Client}
+		for _, m := range masters[1:] {
+			clients = append(clients, newClient(t, m.Client(t), nil))
+		}
+		return redlock.New(clients, fmt.Sprint("masters", name))
+	}
+	for i := range 2 {
+		actors = append(actors, newActor(t, masters[0].Client(t), ""))
+		holds = append(holds, held(t.Context(), t, lock(i, i)))
+	}
+	for i := range 2 {
+		defer waitFor(holds[i].Context(), lock(i, 1-i))()
+	}
+	for i, a := range actors {
+		require.Equal(t, holds[1-i].Owner(), a.hears(t).Circle[1].Owner)
+	}
+	all, err := newInspector(t, masters[0].Client(t), nil).Deadlocks(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
 }
