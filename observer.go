@@ -164,7 +164,7 @@ type SelfBlockEvent struct {
 	// the hold. Else another goroutine may be the holder, which works for long.
 	Sure bool
 	// Waiting and Holding are where in the program the one that waits, and the holder, called Lock:
-	// "main.work main.go:17". A client notes a bounded number of places; empty: not this one.
+	// "main.work main.go:17". A client notes a bounded number of places, and none of a multilock; empty: not this one.
 	Waiting, Holding string
 }
 

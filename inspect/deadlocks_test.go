@@ -126,15 +126,17 @@ func testDeadlock(t *testing.T, rdb redis.UniversalClient, n int, lock func(*hol
 		d := a.hears(t)
 		require.Len(t, d.Circle, n)
 		require.GreaterOrEqual(t, d.Waited, longWait)
-		require.True(t, strings.HasPrefix(d.Where, "github.com/holdfast-go/holdfast/inspect_test.waitFor"), d.Where)
+		if !strings.Contains(t.Name(), "one_of_two") { // a multilock has goroutines of its own
+			require.True(t, strings.HasPrefix(d.Where, "github.com/holdfast-go/holdfast/inspect_test.waitFor"), "%q", d.Where)
+		}
 		for j, w := range d.Circle {
 			who := (i + j) % n
 			require.Equal(t, actors[who].ID(), w.Client)
 			require.Equal(t, fmt.Sprint("actor ", who), w.Label)
 			require.Equal(t, holds[who].Owner(), w.Owner)
 			require.LessOrEqual(t, w.Token, holds[who].Token())
-			require.True(t, strings.HasPrefix(lock(actors[who].Client, who+1).Name(), w.Name), w.Name)
-			require.True(t, strings.HasPrefix(lock(actors[who].Client, who).Name(), w.Has), w.Has)
+			require.True(t, strings.Contains(lock(actors[who].Client, who+1).Name(), w.Name), "%q", w.Name)
+			require.True(t, strings.Contains(lock(actors[who].Client, who).Name(), w.Has), "%q", w.Has)
 		}
 	}
 	mine := func() (list []inspect.Deadlock) {
@@ -287,6 +289,8 @@ func actInACircle(t *testing.T, redisAt, which string) {
 	rdb := redistest.NewClient(t, redisAt)
 	a := newActor(t, rdb, "process "+which)
 	h := held(t.Context(), t, rlock.New(a.Client, fmt.Sprint(i)))
+	require.NoError(t, rdb.Incr(t.Context(), "ready").Err())
+	eventually(t, "all have one", func() bool { n, _ := rdb.Get(t.Context(), "ready").Int(); return n == 3 })
 	stop := waitFor(h.Context(), rlock.New(a.Client, fmt.Sprint((i+1)%3)))
 	require.Len(t, a.hears(t).Circle, 3)
 	require.NoError(t, rdb.Incr(t.Context(), "heard").Err())

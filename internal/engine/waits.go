@@ -186,7 +186,8 @@ func (w *where) note(skip int) {
 	w.known.Store(true)
 }
 
-// String is the first call that is not this library's own; empty if it was not noted.
+// String is the first call that is not this library's own; empty if it was not noted, or is not among
+// those: package multilock asks in goroutines of its own.
 func (w *where) String() string {
 	if !w.known.Load() {
 		return ""
@@ -197,7 +198,7 @@ func (w *where) String() string {
 	}
 	for frames := runtime.CallersFrames(w.calls[:n]); ; {
 		frame, more := frames.Next()
-		if frame.Function != "" && !isOurs(frame.Function) {
+		if frame.Function != "" && !isOurs(frame.Function) && !strings.HasPrefix(frame.Function, "runtime.") {
 			file := frame.File[strings.LastIndexByte(frame.File, '/')+1:]
 			return frame.Function + " " + file + ":" + strconv.Itoa(frame.Line)
 		}
