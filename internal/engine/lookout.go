@@ -60,7 +60,7 @@ func (g *grant) await(skip int) {
 	b := g.base
 	c := b.Client
 	b.show()
-	if c.waits.enter(&g.asked.stand, g, skip+1) && c.opts.LongWait > 0 {
+	if c.waits.enter(&g.asked.stand, g, skip+1+above(c)) && c.opts.LongWait > 0 {
 		c.tasks.Go(newLookout(c).run)
 	}
 }
@@ -69,8 +69,16 @@ func (g *grant) await(skip int) {
 func (g *grant) arrived(r *request) {
 	g.base.show()
 	if g.asked == r && r.how == Asked {
-		g.base.Client.waits.noteHolder(&r.stand, g.granted, 1)
+		g.base.Client.waits.noteHolder(&r.stand, g.granted, 1+above(g.base.Client))
 	}
+}
+
+// above is how many frames there are from Lock.lock up to the kind's method.
+func above(c *Client) int {
+	if c.observer != nil {
+		return 4 // lock, lockObserved, lock, Lock
+	}
+	return 2 // lock, Lock
 }
 
 func newLookout(c *Client) *lookout {

@@ -174,10 +174,11 @@ func (ws *waits) label(client string) string {
 // that call, and others read it.
 type where struct {
 	known atomic.Bool
-	calls [8]uintptr
+	calls [5]uintptr // few, because ten thousand may wait
 }
 
-// note notes the place of the caller, without the frames between that skip counts.
+// note notes the place of the caller, without the frames between that skip counts: down to the method of
+// the kind that was called. Whatever else of this library is between that and the user's code, as Do, has room.
 func (w *where) note(skip int) {
 	if w.known.Load() {
 		return
