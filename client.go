@@ -21,8 +21,8 @@ import (
 // caller, the panic is logged.
 //
 // A client has one goroutine of its own, the watchdog's, from the first lock on. While somebody
-// waits, it also has one connection for messages per server. A client that holds nothing and waits
-// for nothing sends nothing.
+// waits, it also has one connection for messages per server, and a goroutine that looks at long waits,
+// see [Options.LongWait]. A client that holds nothing and waits for nothing sends nothing.
 type Client engine.Client
 
 // New makes a client on rdb. rdb stays the caller's: Close does not close it. Nil options mean the

@@ -22,7 +22,7 @@ var (
 	_ func(*holdfast.Client) string                                            = (*holdfast.Client).ID
 	_ func(*holdfast.Client, context.Context) error                            = (*holdfast.Client).Close
 
-	_ = holdfast.Options{Lease: time.Duration(0), Logger: (*slog.Logger)(nil)}
+	_ = holdfast.Options{Lease: time.Duration(0), Logger: (*slog.Logger)(nil), Label: ""}
 
 	_ func(*holdfast.Hold) context.Context                                                          = (*holdfast.Hold).Context
 	_ func(*holdfast.Hold, context.Context) error                                                   = (*holdfast.Hold).Unlock
@@ -72,4 +72,5 @@ var (
 	_ = [1]struct{}{}[holdfast.DefaultLease-engine.DefaultLease]
 	_ = [1]struct{}{}[holdfast.DefaultRetryBudget-engine.DefaultRetryBudget]
 	_ = [1]struct{}{}[holdfast.DefaultLinger-engine.DefaultLinger]
+	_ = [1]struct{}{}[holdfast.DefaultLongWait-engine.DefaultLongWait]
 )

@@ -48,6 +48,20 @@
 // goroutine that runs under such a context is the same owner, and the lock does not keep these
 // goroutines apart.
 //
+// # Deadlocks
+//
+// Who holds one lock while it waits for another one may wait for ever, if the holder of that one waits for
+// the first. Take locks in the same order everywhere, or with package multilock, or give waits a limit.
+// When waits have lasted for [Options.LongWait], the clients look for circles of them, over any number
+// of processes, and tell the Logger and [Observer.Deadlocked].
+//
+// Such a circle is seen if each Lock in it was called under the context of what its caller holds
+// ([Hold.Context], also with [WithOwner] in between), or with the same owner, and all is on one Redis. Not
+// seen are waits under plain contexts, since nobody knows what their callers hold, permits of semaphores,
+// latches, who only stands behind somebody in a queue, and locks on several masters whose clients are
+// given in different orders. What is seen stood at one moment. It ends by itself only if a wait has a limit, or
+// another goroutine gives back what was locked under the same context.
+//
 // # How it works
 //
 // A lock is a hash under its name. Its one field "<client uuid>:<owner number>" counts re-entries,

@@ -36,6 +36,7 @@ var floors = []string{
 	"field",
 	"one_server unlock",
 	"run",
+	"lookout+blocked+circles", // looks at long waits, and the two things that it looks for
 	"handoff leave replicas",
 	"attempt extend reenter",
 	"keep+keepings", // what keeps a lock, and the list of those
@@ -51,7 +52,7 @@ var floors = []string{
 	"backend",
 	"entry renewed story",
 	"observed",
-	"attached guests leftovers losses options reasons renewer uncertainty way wish",
+	"attached guests leftovers losses options presence reasons renewer uncertainty waits way wish",
 	"observer", // the events
 	"doc",
 }

@@ -16,7 +16,7 @@ func (o *Options) inside() *engine.Options {
 	}
 	return &engine.Options{
 		Lease: o.Lease, RetryBudget: o.RetryBudget, Linger: o.Linger, Logger: o.Logger, Observer: o.Observer.inside(),
-		Prefix: o.Prefix, ClassicPubSub: o.ClassicPubSub,
+		Label: o.Label, LongWait: o.LongWait, Prefix: o.Prefix, ClassicPubSub: o.ClassicPubSub,
 	}
 }
 
@@ -44,10 +44,24 @@ func (o *Observer) inside() *engine.Observer {
 	if f := o.Sent; f != nil {
 		in.Sent = func(e engine.ScriptEvent) { f(ScriptEvent(e)) }
 	}
+	if f := o.SelfBlocked; f != nil {
+		in.SelfBlocked = func(e engine.SelfBlockEvent) { f(SelfBlockEvent(e)) }
+	}
+	if f := o.Deadlocked; f != nil {
+		in.Deadlocked = func(e engine.DeadlockEvent) { f(deadlockEvent(e)) }
+	}
 	if f := o.Subscribed; f != nil {
 		in.Subscribed = func(e engine.SubscriptionEvent) { f(SubscriptionEvent(e)) }
 	}
 	return in
+}
+
+func deadlockEvent(e engine.DeadlockEvent) DeadlockEvent {
+	out := DeadlockEvent{Kind: e.Kind, Name: e.Name, Waited: e.Waited, Where: e.Where}
+	for _, w := range e.Circle {
+		out.Circle = append(out.Circle, DeadlockedWait(w))
+	}
+	return out
 }
 
 func grantEvent(e engine.GrantEvent) GrantEvent {

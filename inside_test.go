@@ -28,6 +28,11 @@ func filled(t *testing.T, to reflect.Value) {
 			o := &Observer{}
 			filled(t, reflect.ValueOf(o).Elem())
 			f.Set(reflect.ValueOf(o))
+		case []engine.DeadlockedWait:
+			w := make([]engine.DeadlockedWait, 2)
+			filled(t, reflect.ValueOf(&w[0]).Elem())
+			filled(t, reflect.ValueOf(&w[1]).Elem())
+			f.Set(reflect.ValueOf(w))
 		default:
 			switch {
 			case f.CanInt():
@@ -65,6 +70,11 @@ func same(t *testing.T, outside, inside reflect.Value) {
 		case out.Kind() == reflect.Func:
 		case out.Type() == reflect.TypeFor[*Observer]():
 			same(t, out.Elem(), in.Elem())
+		case out.Type() == reflect.TypeFor[[]DeadlockedWait]():
+			require.Equal(t, out.Len(), in.Len())
+			for n := range out.Len() {
+				same(t, out.Index(n), in.Index(n))
+			}
 		case out.CanUint():
 			require.Equal(t, out.Uint(), in.Uint(), name)
 		default:
@@ -102,10 +112,13 @@ func TestEventsInside(t *testing.T) {
 		Sent:       func(e ScriptEvent) { heard = append(heard, e) },
 		Subscribed: func(e SubscriptionEvent) { heard = append(heard, e) },
 		Dropped:    func(n int) { heard = append(heard, n) },
+
+		SelfBlocked: func(e SelfBlockEvent) { heard = append(heard, e) },
+		Deadlocked:  func(e DeadlockEvent) { heard = append(heard, e) },
 	}).inside()
 	events := []any{
 		&engine.WaitEvent{}, &engine.GrantEvent{}, &engine.RefusalEvent{}, &engine.EndEvent{}, &engine.RenewalEvent{},
-		&engine.ScriptEvent{}, &engine.SubscriptionEvent{},
+		&engine.ScriptEvent{}, &engine.SubscriptionEvent{}, &engine.SelfBlockEvent{}, &engine.DeadlockEvent{},
 	}
 	for _, e := range events {
 		filled(t, reflect.ValueOf(e).Elem())
@@ -117,6 +130,8 @@ func TestEventsInside(t *testing.T) {
 	in.Renewed(*events[4].(*engine.RenewalEvent))
 	in.Sent(*events[5].(*engine.ScriptEvent))
 	in.Subscribed(*events[6].(*engine.SubscriptionEvent))
+	in.SelfBlocked(*events[7].(*engine.SelfBlockEvent))
+	in.Deadlocked(*events[8].(*engine.DeadlockEvent))
 	in.Dropped(7)
 	require.Len(t, heard, len(events)+1)
 	for i, e := range events {

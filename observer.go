@@ -52,6 +52,12 @@ type Observer struct {
 	// Subscribed is called when the connection that wakes waiters has been lost, and when there is one
 	// to the same address again, or nobody needs one there any more.
 	Subscribed func(s SubscriptionEvent)
+	// SelfBlocked is called when a wait has lasted for [Options.LongWait], and this client has held the
+	// lock for as long: mostly the caller waits for itself. It is called once for each such holder.
+	SelfBlocked func(s SelfBlockEvent)
+	// Deadlocked is called when a wait of this client is part of a circle of waits: none of them ends
+	// by itself. It is called once for each circle, in each client with a wait in it.
+	Deadlocked func(d DeadlockEvent)
 	// Dropped is called with how many events the client's goroutine had no room for, since it last was.
 	Dropped func(events int)
 }
@@ -145,4 +151,41 @@ type SubscriptionEvent struct {
 	Server string // its address, as go-redis has it
 	Up     bool   // it is back, or not needed any more
 	Err    error  // why it was lost
+}
+
+// SelfBlockEvent is a wait for what the waiting client holds itself.
+type SelfBlockEvent struct {
+	Kind, Name string
+	Waited     time.Duration // at least
+	Waits      int           // how many of this client have waited so long for this holder
+	Owner      string        // that holds the lock, as [Hold.Owner]
+	Token      uint64        // of that hold
+	Held       time.Duration // at least
+	// Sure says that the caller that waits holds the lock itself: it was called under the context of
+	// the hold. Else another goroutine may be the holder, which works for long.
+	Sure bool
+	// Waiting and Holding are where in the program the one that waits, and the holder, called Lock:
+	// "main.work main.go:17". A client notes a bounded number of places, and none of a multilock; empty: not this one.
+	Waiting, Holding string
+}
+
+// DeadlockEvent is a circle of waits, as the client sees it of which one wait is in it.
+type DeadlockEvent struct {
+	Kind, Name string        // what this client waits for
+	Waited     time.Duration // at least
+	Where      string        // in the program Lock was called; empty: not noted
+	// Circle has all waits of the circle, that of this client first: each waits for what the next one
+	// has, and the last one for what the first one has.
+	Circle []DeadlockedWait
+}
+
+// DeadlockedWait is one wait of a circle.
+type DeadlockedWait struct {
+	Client     string // the id of the client
+	Label      string // its [Options.Label]
+	Kind, Name string // what it waits for
+	Waited     time.Duration
+	Has        string // the name of the lock that it has, and that the wait before it is for
+	Owner      string // of that lock
+	Token      uint64 // of that hold
 }

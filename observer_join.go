@@ -24,6 +24,9 @@ func JoinObservers(observers ...*Observer) *Observer {
 			Sent:       after(all.Sent, o.Sent),
 			Subscribed: after(all.Subscribed, o.Subscribed),
 			Dropped:    after(all.Dropped, o.Dropped),
+
+			SelfBlocked: after(all.SelfBlocked, o.SelfBlocked),
+			Deadlocked:  after(all.Deadlocked, o.Deadlocked),
 		}
 	}
 	return all

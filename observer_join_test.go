@@ -32,6 +32,9 @@ func hearer(name string, heard *[]string) *holdfast.Observer {
 		Sent:       func(holdfast.ScriptEvent) { note(nil, "sent") },
 		Subscribed: func(holdfast.SubscriptionEvent) { note(nil, "subscribed") },
 		Dropped:    func(int) { note(nil, "dropped") },
+
+		SelfBlocked: func(holdfast.SelfBlockEvent) { note(nil, "blocked") },
+		Deadlocked:  func(holdfast.DeadlockEvent) { note(nil, "deadlocked") },
 	}
 }
 
@@ -73,7 +76,7 @@ func TestJoinedObserversHearAll(t *testing.T) {
 	require.Equal(t, []string{
 		"a waiting", "b waiting", "a granted marked", "b granted marked", "a refused marked", "b refused marked",
 		"a ended marked", "b ended marked", "a renewed", "b renewed", "a sent", "b sent", "a subscribed", "b subscribed",
-		"a dropped", "b dropped",
+		"a blocked", "b blocked", "a deadlocked", "b deadlocked", "a dropped", "b dropped",
 	}, heard)
 }
 
@@ -94,13 +97,16 @@ func TestJoinedObserversSurvivePanics(t *testing.T) {
 		Sent:       func(holdfast.ScriptEvent) { panic("sent") },
 		Subscribed: func(holdfast.SubscriptionEvent) { panic("subscribed") },
 		Dropped:    func(int) { panic("dropped") },
+
+		SelfBlocked: func(holdfast.SelfBlockEvent) { panic("blocked") },
+		Deadlocked:  func(holdfast.DeadlockEvent) { panic("deadlocked") },
 	}
 	panics := tell(holdfast.JoinObservers(hearer("a", &heard), wild, hearer("b", &heard)))
 	require.Equal(t, reflect.TypeFor[holdfast.Observer]().NumField()-1, panics, "all go on but that of Waiting")
 	require.Equal(t, []string{
 		"a waiting", "b waiting", "a granted marked", "b granted marked", "a refused marked", "b refused marked",
 		"a ended marked", "b ended marked", "a renewed", "b renewed", "a sent", "b sent", "a subscribed", "b subscribed",
-		"a dropped", "b dropped",
+		"a blocked", "b blocked", "a deadlocked", "b deadlocked", "a dropped", "b dropped",
 	}, heard)
 
 	absent := &holdfast.Observer{

@@ -12,6 +12,7 @@ const (
 	DefaultLease       = 30 * time.Second
 	DefaultRetryBudget = 5 * time.Second
 	DefaultLinger      = 2 * time.Second
+	DefaultLongWait    = 10 * time.Second
 )
 
 // Options are the settings of a [Client]. A zero field means its default.
@@ -40,6 +41,26 @@ type Options struct {
 	// or panic. Only Close waits for it, until the context of Close ends. While a thousand records
 	// wait, further records are dropped and counted. The next record has their number as "dropped".
 	Logger *slog.Logger
+	// Label is who this client is, for people: the name of the service and its machine, for example.
+	// It stands beside the client's UUID in what "holdfast ls", inspect and unlock show, in package
+	// inspect, and in errors that name an owner. At most 200 bytes of UTF-8 without control characters.
+	// Default: none, and nothing is sent for it.
+	//
+	// The client writes the label to the key "holdfast_client:{UUID}" when it is granted a lock or begins
+	// to wait, and every 30 s while it holds or waits, or every Lease if that is longer. The key lives three times as
+	// long, and Close deletes it. No lock waits for that. If it fails, the Logger says so once. A client
+	// with a label also reads those of the clients that it waits for, for the errors of waits that end in vain.
+	Label string
+	// LongWait is for how long somebody waits for a lock before the client looks whether the wait can
+	// end by itself. Default 10 s, at least 10 ms. A negative LongWait turns that off.
+	//
+	// A wait for what the client itself holds, without a break for as long, is told to the Logger and to
+	// SelfBlocked of the Observer: mostly somebody locks under a plain context what the caller holds,
+	// and waits for itself. A circle of waits, over any number of processes, is told to the Logger and
+	// to Deadlocked. For that the client writes long waits, of callers that hold other locks, to the
+	// key "holdfast_client:{UUID}:waits", for as long as they last. Nothing else is sent, and nobody
+	// waits for it. The package comment says which circles are seen.
+	LongWait time.Duration
 	// Observer has functions that hear of waits, grants, ends, renewals, scripts and lost
 	// subscriptions, for metrics and traces. Default: nobody hears.
 	Observer *Observer

@@ -30,7 +30,7 @@ func TestSecurityDocSaysWhatIsTested(t *testing.T) {
 	}
 	require.Contains(t, doc, "`"+aclFence+"`")
 	require.Contains(t, doc, "`"+aclCluster+"`")
-	for _, more := range []string{aclReplicas, aclOnDisk, aclHint} {
+	for _, more := range []string{aclReplicas, aclOnDisk, aclHint, aclLabel} {
 		require.Contains(t, doc, "`"+more+"`")
 	}
 	require.Contains(t, doc, "`"+aclSentinel+"`")

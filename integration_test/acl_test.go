@@ -36,6 +36,8 @@ const (
 	// A user of elections needs those of fair locks and these.
 	aclElection = "~holdfast_election:{orders:* ~holdfast_election__channel:{orders:* &holdfast_election__channel:{orders:*"
 	aclKeys     = "~orders:* ~redisson_lock_token:{orders:* ~redisson_lock__channel:{orders:*"
+	// A client with a label, and one that looks for deadlocks, also need these.
+	aclLabel    = "+get +set +del ~holdfast_client:{*"
 	aclChannels = "&redisson_lock__channel:{orders:*" // since Redis 6.2
 	aclSingle   = "+publish +subscribe +unsubscribe +pubsub|numsub +ping"
 	// A cluster of Redis 7 or later announces by sharded pub/sub, and needs nothing of aclSingle

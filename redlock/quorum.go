@@ -75,8 +75,12 @@ func newQuorum(clients []*engine.Client, v kind.Voter, opts []engine.Option) *qu
 	}
 	s := homeOf(clients)
 	b.Client, b.Key.Servers = s.home, s.servers
+	others := make([]*engine.Client, 0, len(clients)-1)
 	for i, c := range clients {
 		q.all = append(q.all, i)
+		if c != b.Client {
+			others = append(others, c)
+		}
 		place := strconv.Itoa(i + 1)
 		if rdb, ok := c.Redis().(*redis.Client); ok {
 			place += " (" + rdb.Options().Addr + ")"
@@ -84,6 +88,7 @@ func newQuorum(clients []*engine.Client, v kind.Voter, opts []engine.Option) *qu
 		q.voters = append(q.voters, &voter{Master: asMaster(c), client: c, place: place})
 	}
 	b.Use(q)
+	b.Beside(others)
 	return q
 }
 

@@ -303,6 +303,23 @@ func (w *Watchdog) pokeLocked(match func(Owner) bool, now time.Duration) {
 	}
 }
 
+// Busy reports whether any lease is watched.
+func (w *Watchdog) Busy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ends.len() > 0
+}
+
+// Each calls f with the owner of each lease. As RenewNow it is for rare events, and f must not call the
+// watchdog.
+func (w *Watchdog) Each(f func(Owner)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.ends.entries {
+		f(e.l.owner)
+	}
+}
+
 // Stop ends the watch of all leases and returns their owners, without calling Lost. It ends the
 // contexts of running calls of Renew. [Watchdog.Join] waits for those calls. Join is separate so
 // that the caller can bound the wait for a Renew that ignores its context, and release the leases

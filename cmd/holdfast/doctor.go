@@ -30,6 +30,11 @@ It asks the one server, the master behind Sentinel, each master of a Cluster, or
 quorum (several --redis). It takes a little more than a second. It changes no lock of anybody: it locks a name that nobody has, tries commands on
 it, and deletes what that made. What it may not do is refused, which a server counts, and writes into its ACL log.
 
+With --deadlocks it looks for circles of waits instead: A has x and waits for y, and B has y and waits for x, over
+any number of clients. A circle is an error. Clients say of waits that have lasted for LongWait (10 s by default)
+what their callers have, as far as contexts tell. Where it sees a circle, it looks until it is certain: 5 s or so.
+That only reads, and needs +scan and what "holdfast inspect" needs.
+
 What it does not see: other clients' settings, replicas, Sentinels, and servers that are masters only after a failover.
 
 Exit codes:
@@ -50,6 +55,8 @@ type doctorConfig struct {
 	lease  span
 	prefix string
 	json   bool
+	// deadlocks says to look for those, and for nothing else.
+	deadlocks bool
 }
 
 func newDoctor() *cobra.Command {
@@ -62,6 +69,9 @@ func newDoctor() *cobra.Command {
 
   # for the locks of a service: its lease, and its user's names
   holdfast doctor --lease 10s --prefix orders: --redis redis://orders:password@db:6379
+
+  # who waits for whom in a circle, when locks stay taken
+  holdfast doctor --deadlocks --redis redis://db:6379
 
   # in a pipeline: fails at errors only
   holdfast doctor --json > report.json || [ $? -ne 2 ]`,
@@ -76,6 +86,7 @@ func newDoctor() *cobra.Command {
 	f := cmd.Flags()
 	f.Var(&c.lease, "lease", "the lease of the locks that are to be safe here")
 	f.StringVar(&c.prefix, "prefix", "", "what names of locks begin with, as `orders:`, where the user may use no others")
+	f.BoolVar(&c.deadlocks, "deadlocks", false, "look for circles of waits, and for nothing else")
 	f.BoolVar(&c.json, "json", false, "one JSON document instead of text")
 	c.connection.addTo(cmd)
 	return cmd
@@ -84,7 +95,7 @@ func newDoctor() *cobra.Command {
 // diagnosis is the document of --json. Its fields stay; there may be more.
 type diagnosis struct {
 	Redis    string           `json:"redis"`
-	LeaseMS  int64            `json:"lease_ms"`
+	LeaseMS  int64            `json:"lease_ms,omitempty"`
 	Worst    doctor.Level     `json:"worst"`
 	Findings []doctor.Finding `json:"findings"`
 }
@@ -105,6 +116,9 @@ func examine(c doctorConfig, stdout io.Writer) error {
 		return c.explain(err)
 	}
 	d := diagnosis{c.String(), c.lease.Milliseconds(), doctor.Worst(findings), findings}
+	if c.deadlocks {
+		d.LeaseMS = 0 // it does not matter
+	}
 	if c.json {
 		enc := json.NewEncoder(stdout)
 		enc.SetEscapeHTML(false)
@@ -123,6 +137,9 @@ func examine(c doctorConfig, stdout io.Writer) error {
 }
 
 func findings(ctx context.Context, c doctorConfig, clients []redis.UniversalClient) ([]doctor.Finding, error) {
+	if c.deadlocks {
+		return doctor.Deadlocks(ctx, clients)
+	}
 	settings := doctor.Settings{Lease: c.lease.Duration, Prefix: c.prefix}
 	if len(clients) == 1 {
 		return doctor.Examine(ctx, clients[0], settings)
@@ -144,7 +161,11 @@ const doctorIndent = 22
 // print is for people: a line for what is well, and for the rest what it means and what to do.
 func (d *diagnosis) print(s *screen) error {
 	width := s.width()
-	s.title(fmt.Sprintf("%s, for locks with a lease of %v", d.Redis, time.Duration(d.LeaseMS)*time.Millisecond))
+	title := d.Redis
+	if d.LeaseMS > 0 {
+		title = fmt.Sprintf("%s, for locks with a lease of %v", d.Redis, time.Duration(d.LeaseMS)*time.Millisecond)
+	}
+	s.title(title)
 	fmt.Fprintln(s.out)
 	servers := map[string]bool{}
 	count := map[doctor.Level]int{}

@@ -106,6 +106,7 @@ func (g *grant) ask(at Place) (*Hold, error) {
 		return nil, g.left(cause)
 	}
 	if w := b.waiter(); w != nil {
+		g.await(2)
 		return w.Wait((*Acquisition)(g))
 	}
 	h, denied, err := g.attemptOnce()
@@ -151,6 +152,7 @@ func (g *grant) lineUp() (*Hold, error) {
 // connection. Nobody announces the end of the holder's lease, so wait sleeps no longer than that.
 func (g *grant) wait(left time.Duration) (*Hold, error) {
 	b := g.base
+	g.await(3)
 	sub := b.backend.Listen()
 	defer sub.Close()
 	timer := time.NewTimer(left)

@@ -65,6 +65,10 @@ type Recaller interface {
 	Calls(pubsub.Listener) interface{ Close() }
 }
 
+// Informed is a [Backend] that hears who has the lock while the server keeps the places of those who
+// wait.
+type Informed interface{ Heard() remote.Blocker }
+
 // Bid is one owner's request for a lock, with all its attempts.
 type Bid interface {
 	// Entry is what the owner has at the server, or may have. It is nil while what an attempt

@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/logqueue"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -36,6 +38,8 @@ type Client struct {
 	queue    queue.Queue
 	guests   guests
 	losses   losses
+	waits    waits
+	presence *presence  // nil: the client has no label
 	tasks    task.Group // operations that outlive their caller
 
 	attachments attachments
@@ -73,6 +77,11 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
 		Publish: c.server.Publish, Leave: c.Leave}
+	c.waits.epoch, c.waits.on = time.Now().Add(-placeGap), o.LongWait > 0 || o.Label != ""
+	if o.Label != "" {
+		c.presence = &presence{key: keys.Label(c.id), label: o.Label, rdb: rdb, tasks: &c.tasks, log: c.opts.Logger, life: c.ctx,
+			budget: c.session.Budget, every: min(max(o.Lease, leastShown), mostShown), idle: c.isIdle}
+	}
 	listen := pubsub.Options{Linger: o.Linger, Classic: o.ClassicPubSub}
 	if to := c.observer; to != nil {
 		c.session.Heard, c.dogs.judged, listen.Changed = to.sent(), to.renewed(), to.subscribed()
@@ -119,6 +128,21 @@ func (c *Client) InRedis(name string) string {
 	}
 	return c.opts.Prefix + name
 }
+
+// labelOf is what the client of an owner says of itself, as far as that is known.
+func (c *Client) labelOf(owner string) string {
+	switch client := remote.ClientIn(owner); client {
+	case "":
+		return ""
+	case c.id:
+		return c.opts.Label
+	default:
+		return c.waits.label(client)
+	}
+}
+
+// isIdle reports whether the client neither holds nor waits.
+func (c *Client) isIdle() bool { return c.waits.none() && !c.dogs.busy() }
 
 // Check refuses a client that New did not make.
 func (c *Client) Check() error {

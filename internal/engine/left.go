@@ -65,6 +65,7 @@ func (g *grant) left(cause error) error {
 		if strings.HasPrefix(said.Owner, g.base.Client.ID()+":") {
 			hint = g.base.ownHint()
 		}
+		said.Label = g.base.Client.labelOf(said.Owner)
 		return &notAcquired{said, time.Since(said.At), cause, failure, hint}
 	case cause == nil:
 		return errs.ErrNotAcquired // by somebody of this process

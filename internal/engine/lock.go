@@ -22,6 +22,7 @@ type Lock struct {
 	protocol kind.Protocol // the same, if one server grants the lock
 	Key      queue.Key
 	defaults []Option
+	beside   []*Client // whose servers grant the lock with the client's own
 }
 
 // NewBare is a lock without a backend, which [Lock.Use] gives it.
@@ -38,6 +39,22 @@ func (b *Lock) Use(be Backend) {
 	b.backend, b.traits, b.Dog = be, be.Traits(), b.Client.dogs.get(be.Renewer())
 	b.traits.HandsOff = b.traits.HandsOff && !b.traits.Shared
 	b.explain = be.Explain
+}
+
+// Beside says which other clients' servers grant the lock: their labels are shown, too.
+func (b *Lock) Beside(clients []*Client) {
+	b.beside = clients
+	for _, c := range clients {
+		c.presence.follow(b.Client, b.Client.isIdle)
+	}
+}
+
+// show has it said in Redis who holds or waits.
+func (b *Lock) show() {
+	b.Client.presence.show()
+	for _, c := range b.beside {
+		c.presence.show()
+	}
 }
 
 // Backend is where its entries live. It may be the part of another one.

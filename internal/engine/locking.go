@@ -31,6 +31,7 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 	}
 	r.refusable(b)
 	defer r.cancel()
+	defer b.Client.waits.leave(&r.stand)
 	r.late = r.ctx.Err() != nil
 	own := ownerOf(r, b)
 	for {
@@ -42,11 +43,16 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 		// Whoever waits does that here, and not further down: ten thousand may, and their stacks are
 		// as deep as this. For the same reason the rest is in functions of its own.
 		if r.place != nil {
+			g.await(0)
 			r.place.Wait(r.wait)
 		} else if at != nil {
+			g.await(0)
 			at.Stand()
 		}
 		if h, err := g.acquire(r, at); !errors.Is(err, errAgain) {
+			if err == nil {
+				g.arrived(r)
+			}
 			return h, r.raise(b, err)
 		}
 	}

@@ -45,7 +45,7 @@ const gather = 10 * time.Millisecond
 // the group.
 func observe(o *Observer, log *slog.Logger, group *task.Group) *observed {
 	if o == nil || o.Waiting == nil && o.Granted == nil && o.Refused == nil && o.Ended == nil && o.Renewed == nil &&
-		o.Sent == nil && o.Subscribed == nil {
+		o.Sent == nil && o.Subscribed == nil && o.SelfBlocked == nil && o.Deadlocked == nil {
 		return nil
 	}
 	to := &observed{Observer: *o, log: log}

@@ -15,6 +15,9 @@ type Observer struct {
 	Sent       func(s ScriptEvent)
 	Subscribed func(s SubscriptionEvent)
 	Dropped    func(events int)
+
+	SelfBlocked func(s SelfBlockEvent)
+	Deadlocked  func(d DeadlockEvent)
 }
 
 // WaitEvent is the beginning of a Lock or TryLock.
@@ -86,4 +89,35 @@ type SubscriptionEvent struct {
 	Server string
 	Up     bool
 	Err    error
+}
+
+// SelfBlockEvent is a wait for what the waiting client holds itself.
+type SelfBlockEvent struct {
+	Kind, Name       string
+	Waited           time.Duration
+	Waits            int
+	Owner            string
+	Token            uint64
+	Held             time.Duration
+	Sure             bool
+	Waiting, Holding string
+}
+
+// DeadlockEvent is a circle of waits.
+type DeadlockEvent struct {
+	Kind, Name string
+	Waited     time.Duration
+	Where      string
+	Circle     []DeadlockedWait
+}
+
+// DeadlockedWait is one wait of a circle.
+type DeadlockedWait struct {
+	Client     string
+	Label      string
+	Kind, Name string
+	Waited     time.Duration
+	Has        string
+	Owner      string
+	Token      uint64
 }

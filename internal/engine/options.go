@@ -4,7 +4,10 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/keys"
@@ -17,6 +20,7 @@ const (
 	DefaultLease       = 30 * time.Second
 	DefaultRetryBudget = 5 * time.Second
 	DefaultLinger      = 2 * time.Second
+	DefaultLongWait    = 10 * time.Second
 )
 
 const (
@@ -36,6 +40,8 @@ type Options struct {
 	RetryBudget time.Duration
 	Linger      time.Duration
 	Logger      *slog.Logger
+	Label       string
+	LongWait    time.Duration
 	Observer    *Observer
 
 	Prefix        string
@@ -57,8 +63,18 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.Linger == 0 {
 		opts.Linger = DefaultLinger
 	}
+	if opts.LongWait == 0 {
+		opts.LongWait = DefaultLongWait
+	}
 	if err := checkLease("Options.Lease", opts.Lease); err != nil {
 		return opts, err
+	}
+	if err := checkLabel(opts.Label); err != nil {
+		return opts, err
+	}
+	if opts.LongWait > 0 && opts.LongWait < minLongWait {
+		return opts, errs.Invalid("Options.LongWait is %v; use at least %v, 0 for the default of %v, or a negative duration to turn it off",
+			opts.LongWait, minLongWait, DefaultLongWait)
 	}
 	if opts.RetryBudget < 0 {
 		return opts, errs.Invalid("Options.RetryBudget is %v; use a positive duration, or 0 for the default of %v",
@@ -72,6 +88,24 @@ func (o *Options) withDefaults() (Options, error) {
 		return opts, errs.Both(errs.ErrInvalid, err)
 	}
 	return opts, nil
+}
+
+// minLongWait keeps who looks at long waits from looking all the time.
+const minLongWait = 10 * time.Millisecond
+
+// maxLabel is what a line of a terminal has room for.
+const maxLabel = 200
+
+func checkLabel(label string) error {
+	switch {
+	case len(label) > maxLabel:
+		return errs.Invalid("Options.Label has %d bytes; use at most %d, such as the name of the service and its machine", len(label), maxLabel)
+	case !utf8.ValidString(label):
+		return errs.Invalid("Options.Label is %q, which is not UTF-8; use text", label)
+	case strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return errs.Invalid("Options.Label is %q, and a character in it cannot be printed; use letters, digits, spaces and signs", label)
+	}
+	return nil
 }
 
 func checkLease(field string, d time.Duration) error {

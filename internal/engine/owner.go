@@ -183,6 +183,17 @@ func (o *owner) findLocked(key lockKey) *grant {
 	return o.more[key]
 }
 
+// all are the owner's grants, those included that it does not have yet.
+func (o *owner) all() []*grant {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := slices.Clone(o.grants)
+	for _, g := range o.more {
+		list = append(list, g)
+	}
+	return list
+}
+
 // drop forgets a grant that has ended. spent says that a command with the owner's id may still
 // arrive at the server, or that the hash still has the id. Then the next grant gets a new id, so
 // that nothing of this grant can be taken for the next one's.

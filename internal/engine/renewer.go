@@ -46,6 +46,23 @@ func (w *watchdogs) get(r Renewer) *watchdog.Watchdog {
 	return dog.(*watchdog.Watchdog)
 }
 
+// busy reports whether one of them has something to watch.
+func (w *watchdogs) busy() (busy bool) {
+	w.of.Range(func(_, dog any) bool {
+		busy = dog.(*watchdog.Watchdog).Busy()
+		return !busy
+	})
+	return busy
+}
+
+// each calls f with all that is watched, see [watchdog.Watchdog.Each].
+func (w *watchdogs) each(f func(watchdog.Owner)) {
+	w.of.Range(func(_, dog any) bool {
+		dog.(*watchdog.Watchdog).Each(f)
+		return true
+	})
+}
+
 // watched is what one watchdog watched.
 type watched struct {
 	renewer Renewer

@@ -23,6 +23,7 @@ type request struct {
 	how       How
 	contended bool
 	place     *queue.Ticket // in the local queue, if it had to wait there
+	stand     spot          // among those who wait
 }
 
 // prepare applies the options to a request that has the rest.

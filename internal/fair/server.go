@@ -13,7 +13,10 @@ type server struct {
 	lists    *waitlists
 }
 
-var _ engine.Waiter = (*server)(nil)
+var (
+	_ engine.Waiter   = (*server)(nil)
+	_ engine.Informed = (*server)(nil)
+)
 
 // NewLock makes a lock. Errors in the arguments are returned by the first operation.
 func NewLock(c *engine.Client, p Queuer, opts ...engine.Option) *engine.Lock {
@@ -33,6 +36,16 @@ func (s *server) Traits() engine.Traits {
 
 // Explain is [engine.Backend.Explain].
 func (s *server) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), true) }
+
+// Heard is [engine.Informed].
+func (s *server) Heard() remote.Blocker {
+	s.lists.mu.Lock()
+	defer s.lists.mu.Unlock()
+	if l := s.lists.lists[s.base.Key]; l != nil {
+		return l.said.Blocker
+	}
+	return remote.Blocker{}
+}
 
 // Crowded is [engine.Waiter].
 func (s *server) Crowded() bool { return !s.lists.isFirst(s.base.Key) }

@@ -169,4 +169,19 @@ func Heard(channel string) (name string, by Trace) {
 // Label is the key of what a client says of itself.
 func Label(client string) string { return labelPrefix + ":{" + client + "}" }
 
+// Waits is the key of what a client says of its long waits. It is in the slot of the label.
+func Waits(client string) string { return Label(client) + waitsSuffix }
+
+// WaitsOf is the client whose key of [Waits] it is.
+func WaitsOf(key string) (client string, ok bool) {
+	rest, ok := strings.CutPrefix(key, labelPrefix+":{")
+	client, ends := strings.CutSuffix(rest, "}"+waitsSuffix)
+	return client, ok && ends
+}
+
+// SearchWaits is a pattern for SCAN that finds the keys of [Waits].
+const SearchWaits = labelPrefix + ":{*}" + waitsSuffix
+
+const waitsSuffix = ":waits"
+
 const labelPrefix = "holdfast_client"

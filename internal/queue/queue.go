@@ -225,6 +225,13 @@ func (q *Queue) InLine(name string) (n int) {
 	return n
 }
 
+// Front is who is in front; nil: nobody is.
+func (q *Queue) Front(key Key) any {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lines[key].front
+}
+
 // Waiting is how many wait behind the one in front.
 func (q *Queue) Waiting(key Key) int {
 	q.mu.Lock()

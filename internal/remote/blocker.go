@@ -16,6 +16,7 @@ import (
 type Blocker struct {
 	Left    time.Duration // until it ends, then; negative: not known, or never
 	Owner   string        // of the lock; empty: not known
+	Label   string        // of the owner's client, as far as it is known
 	foreign string        // why it is no lock; empty: it may be one
 	endless bool          // it has no time to live at the server, as every lock has
 	Stays   bool          // it is somebody's data, and no lock of whatever kind or version: waiting would not end
@@ -43,6 +44,14 @@ func IsOwner(field string) bool {
 func IsForeign(owner string) bool {
 	at := strings.LastIndexByte(owner, ':') + 1
 	return at > 0 && IsOwner(owner) && !strings.ContainsRune(letters, rune(owner[at]))
+}
+
+// ClientIn is the client of an owner; empty if it has none.
+func ClientIn(owner string) string {
+	if !IsOwner(owner) {
+		return ""
+	}
+	return owner[:strings.LastIndexByte(owner, ':')]
 }
 
 // Called is the client of an owner, and the command by which it wants to be called; empty if it does
@@ -130,6 +139,8 @@ func (b Blocker) Text(age time.Duration) string {
 	owner := b.Owner
 	if owner == "" {
 		owner = "another owner"
+	} else if b.Label != "" {
+		owner += " (" + b.Label + ")"
 	}
 	switch {
 	case b.foreign != "" && b.Left < 0:

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// labelled is a client of that name, which looks at long waits soon.
+func labelled(t *testing.T, rdb redis.UniversalClient, label string) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(rdb, &holdfast.Options{Label: label, LongWait: 80 * time.Millisecond})
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
+}
+
+// TestDoctorDeadlocks: two who wait for each other are an error, with their labels, and nobody is one when there
+// are none. ls, inspect and unlock show the labels, too.
+func TestDoctorDeadlocks(t *testing.T) {
+	srv := redistest.Start(t)
+	url, rdb := "redis://"+srv.Addr(), srv.Client(t)
+	a, b := labelled(t, rdb, "billing@host-1"), labelled(t, rdb, "stock@host-2")
+	ctx, cancel := context.WithCancel(t.Context())
+	x, err := rlock.New(a, "x").Lock(ctx)
+	require.NoError(t, err)
+	y, err := rlock.New(b, "y").Lock(ctx)
+	require.NoError(t, err)
+	done := make(chan struct{}, 2)
+	wait := func(ctx context.Context, m *rlock.Mutex) {
+		defer func() { done <- struct{}{} }()
+		if h, err := m.Lock(ctx); err == nil {
+			_ = h.Unlock(ctx)
+		}
+	}
+	go wait(x.Context(), rlock.New(a, "y"))
+	look := func(args ...string) (code int, out string) {
+		p := start(t, os.Args[0], nil, append(args, "--redis", url)...)
+		code = p.end()
+		require.Empty(t, p.stderr.String())
+		return code, p.stdout.String()
+	}
+	code, out := look("doctor", "--deadlocks")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "ok       deadlock     no circle among the long waits")
+
+	go wait(y.Context(), rlock.New(b, "x"))
+	var r doctorReport
+	for until := time.Now().Add(patience); code != exitError && time.Now().Before(until); {
+		code, out = look("doctor", "--deadlocks", "--json")
+		require.NoError(t, json.Unmarshal([]byte(out), &r), out)
+	}
+	require.Len(t, r.Findings, 1)
+	f := r.Findings[0]
+	require.Equal(t, "error", r.Worst)
+	require.Equal(t, "deadlock", f.Check)
+	for _, part := range []string{"2 waits in a circle: ", "billing@host-1 (client " + a.ID() + `) has "x", token `, "stock@host-2", `for "x"`} {
+		require.Contains(t, f.Found, part)
+	}
+	require.Contains(t, f.Remedy, "holdfast unlock --force")
+	_, out = look("ls")
+	require.Contains(t, out, "billing@host-1")
+	require.Contains(t, out, "stock@host-2")
+	_, out = look("inspect", "y")
+	require.Contains(t, out, "(stock@host-2)")
+	_, out = look("unlock", "y", "--force", "--owner", y.Owner(), "--json")
+	require.Contains(t, out, `"label": "stock@host-2"`)
+	cancel()
+	<-done
+	<-done
+	code, out = look("doctor", "--deadlocks")
+	require.Zero(t, code, out)
+}

@@ -1,0 +1,66 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// Deadlocks looks for circles of waits: an error for each, or one finding that there is none to be seen. Of
+// several masters of a quorum each is asked, because the clients say there what they say whose first master it is.
+func Deadlocks(ctx context.Context, rdbs []redis.UniversalClient) (found []Finding, err error) {
+	defer func() {
+		for i := range found {
+			found[i].Check = "deadlock"
+		}
+	}()
+	for _, rdb := range rdbs {
+		i, err := inspect.New(rdb, nil)
+		if err != nil {
+			return nil, err
+		}
+		circles, err := i.Deadlocks(ctx)
+		switch {
+		case lua.IsDenied(err):
+			return hidden("who waits for whom", err, "circles of waits are not seen", "+scan, +get, and what docs/security.md says for who looks at locks"), nil
+		case err != nil:
+			return nil, err
+		}
+		for _, d := range circles {
+			found = append(found, deadlock(d, addressOf(rdb)))
+		}
+	}
+	if len(found) == 0 {
+		return ok("no circle among the long waits whose callers hold other locks"), nil
+	}
+	return found, nil
+}
+
+func deadlock(d inspect.Deadlock, server string) Finding {
+	parts := make([]string, len(d))
+	for i, b := range d {
+		who := b.Client
+		if b.Label != "" {
+			who = fmt.Sprintf("%s (client %s)", b.Label, b.Client)
+		}
+		parts[i] = fmt.Sprintf("%s has %s, token %d, and has waited %v for %s", who, strconv.Quote(b.Has), b.Token,
+			b.Waited.Round(time.Second/10), strconv.Quote(b.Name))
+	}
+	waits := "a wait for itself"
+	if len(d) > 1 {
+		waits = fmt.Sprintf("%d waits in a circle", len(d))
+	}
+	return Finding{
+		Level: Error, Server: server, Found: waits + ": " + strings.Join(parts, "; "),
+		Means: "none of them ends by itself, and what they have stays taken",
+		Remedy: fmt.Sprintf("end one: restart a client, or take a lock from it, holdfast unlock --force %s --token %d; "+
+			"then see docs/operating.md on deadlocks", strconv.Quote(d[0].Has), d[0].Token),
+	}
+}

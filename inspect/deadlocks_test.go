@@ -1,0 +1,336 @@
+package inspect_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+)
+
+// longWait is short, so that what is long comes soon.
+const longWait = 80 * time.Millisecond
+
+// actor is a client that hears of deadlocks.
+type actor struct {
+	*holdfast.Client
+	heard chan holdfast.DeadlockEvent
+}
+
+func newActor(t testing.TB, rdb redis.UniversalClient, label string) *actor {
+	t.Helper()
+	a := &actor{heard: make(chan holdfast.DeadlockEvent, 100)}
+	a.Client = newClient(t, rdb, &holdfast.Options{Label: label, LongWait: longWait, Observer: &holdfast.Observer{
+		Deadlocked: func(d holdfast.DeadlockEvent) { a.heard <- d },
+	}})
+	return a
+}
+
+// hears waits for an event.
+func (a *actor) hears(t *testing.T) holdfast.DeadlockEvent {
+	t.Helper()
+	select {
+	case d := <-a.heard:
+		return d
+	case <-time.After(patience):
+		require.Fail(t, "no deadlock was heard of")
+	}
+	return holdfast.DeadlockEvent{}
+}
+
+// held is a lock that was taken under a context.
+func held(ctx context.Context, t *testing.T, l holdfast.Locker) *holdfast.Hold {
+	t.Helper()
+	h, err := l.Lock(ctx)
+	require.NoError(t, err)
+	return h
+}
+
+// waitFor has a lock waited for until the function that it returns is called, which waits for the end.
+func waitFor(ctx context.Context, l holdfast.Locker) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if h, err := l.Lock(ctx); err == nil {
+			_ = h.Unlock(ctx)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+type locks func(c *holdfast.Client, name string) holdfast.Locker
+
+var deadlocking = map[string]locks{
+	"rlock":    func(c *holdfast.Client, name string) holdfast.Locker { return rlock.New(c, name) },
+	"fairlock": func(c *holdfast.Client, name string) holdfast.Locker { return fairlock.New(c, name) },
+	"rwlock":   func(c *holdfast.Client, name string) holdfast.Locker { return rwlock.New(c, name) },
+	"one of two": func(c *holdfast.Client, name string) holdfast.Locker {
+		return multilock.New(rlock.New(c, name), rlock.New(c, name+"'"))
+	},
+}
+
+// TestDeadlock: each client of a circle hears of it once, and so does who looks from outside; before
+// there is one, and after it, nobody sees any.
+func TestDeadlock(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	for kind, newLock := range deadlocking {
+		for _, n := range []int{2, 3} {
+			t.Run(fmt.Sprint(kind, " ", n), func(t *testing.T) {
+				t.Parallel()
+				testDeadlock(t, rdb, n, func(c *holdfast.Client, i int) holdfast.Locker {
+					return newLock(c, fmt.Sprint(kind, n, i%n))
+				})
+			})
+		}
+	}
+	t.Run("readers who want to write", func(t *testing.T) { testReadersDeadlock(t, rdb) })
+	t.Run("one process", func(t *testing.T) { testDeadlockAtHome(t, rdb) })
+}
+
+func testDeadlock(t *testing.T, rdb redis.UniversalClient, n int, lock func(*holdfast.Client, int) holdfast.Locker) {
+	actors, holds := make([]*actor, n), make([]*holdfast.Hold, n)
+	for i := range actors {
+		actors[i] = newActor(t, rdb, fmt.Sprint("actor ", i))
+		holds[i] = held(t.Context(), t, lock(actors[i].Client, i))
+	}
+	for i := range n { // all but the last one: a chain, which is long and no circle
+		if i == n-1 {
+			eventually(t, "the others say what they wait for", func() bool {
+				return rdb.Exists(t.Context(), keys.Waits(actors[0].ID())).Val() == 1
+			})
+		}
+		defer waitFor(holds[i].Context(), lock(actors[i].Client, i+1))()
+	}
+	for i, a := range actors {
+		d := a.hears(t)
+		require.Len(t, d.Circle, n)
+		require.GreaterOrEqual(t, d.Waited, longWait)
+		if !strings.Contains(t.Name(), "one_of_two") { // a multilock has goroutines of its own
+			require.True(t, strings.HasPrefix(d.Where, "github.com/holdfast-go/holdfast/inspect_test.waitFor"), "%q", d.Where)
+		}
+		for j, w := range d.Circle {
+			who := (i + j) % n
+			require.Equal(t, actors[who].ID(), w.Client)
+			require.Equal(t, fmt.Sprint("actor ", who), w.Label)
+			require.Equal(t, holds[who].Owner(), w.Owner)
+			require.LessOrEqual(t, w.Token, holds[who].Token())
+			require.True(t, strings.Contains(lock(actors[who].Client, who+1).Name(), w.Name), "%q", w.Name)
+			require.True(t, strings.Contains(lock(actors[who].Client, who).Name(), w.Has), "%q", w.Has)
+		}
+	}
+	mine := func() (list []inspect.Deadlock) {
+		all, err := newInspector(t, rdb, nil).Deadlocks(t.Context())
+		require.NoError(t, err)
+		for _, d := range all {
+			if slices.ContainsFunc(actors, func(a *actor) bool { return d[0].Client == a.ID() }) {
+				list = append(list, d)
+			}
+		}
+		return list
+	}
+	seen := mine()
+	require.Len(t, seen, 1)
+	require.Len(t, seen[0], n)
+	require.NoError(t, holds[0].Unlock(t.Context()))
+	require.Empty(t, mine())
+	eventually(t, "nothing is said any more", func() bool { return rdb.Exists(t.Context(), keys.Waits(actors[0].ID())).Val() == 0 })
+	for _, a := range actors {
+		require.Empty(t, a.heard, "once")
+	}
+}
+
+// testReadersDeadlock: two read one lock, and each wants to write the other's.
+func testReadersDeadlock(t *testing.T, rdb *redis.Client) {
+	a, b := newActor(t, rdb, ""), newActor(t, rdb, "")
+	x := held(t.Context(), t, rwlock.New(a.Client, "read x").RLocker())
+	y := held(t.Context(), t, rwlock.New(b.Client, "read y").RLocker())
+	defer waitFor(x.Context(), rwlock.New(a.Client, "read y"))()
+	defer waitFor(y.Context(), rwlock.New(b.Client, "read x"))()
+	require.Equal(t, "read x", a.hears(t).Circle[0].Has)
+	require.Equal(t, "read y", b.hears(t).Circle[0].Has)
+}
+
+// testDeadlockAtHome: two goroutines of one client, and one that waits for itself under another owner.
+func testDeadlockAtHome(t *testing.T, rdb *redis.Client) {
+	a := newActor(t, rdb, "")
+	x, y := held(t.Context(), t, rlock.New(a.Client, "home x")), held(t.Context(), t, fairlock.New(a.Client, "home y"))
+	stop := waitFor(x.Context(), fairlock.New(a.Client, "home y"))
+	defer waitFor(y.Context(), rlock.New(a.Client, "home x"))()
+	require.Len(t, a.hears(t).Circle, 2)
+	stop()
+	b := newActor(t, rdb, "")
+	z := held(t.Context(), t, rlock.New(b.Client, "home z"))
+	defer waitFor(holdfast.WithOwner(z.Context()), rlock.New(b.Client, "home z"))()
+	d := b.hears(t)
+	require.Len(t, d.Circle, 1)
+	require.Equal(t, z.Token(), d.Circle[0].Token)
+}
+
+// TestNoDeadlock: waits that are long, of callers that hold something, and that are in no circle. The
+// control is in the same clients: they see one when it comes.
+func TestNoDeadlock(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	a, b, c := newActor(t, rdb, ""), newActor(t, rdb, ""), newActor(t, rdb, "")
+	ctx := t.Context()
+	x, y, z := held(ctx, t, rlock.New(a.Client, "x")), held(ctx, t, rlock.New(b.Client, "y")), held(ctx, t, rlock.New(c.Client, "z"))
+	shared := held(x.Context(), t, rwlock.New(a.Client, "shared").RLocker())
+	defer waitFor(shared.Context(), rlock.New(a.Client, "y"))() // a waits for b, which waits for c, which waits for nobody
+	defer waitFor(y.Context(), fairlock.New(b.Client, "z"))()
+	defer waitFor(ctx, rlock.New(c.Client, "x"))() // of c, and not of who has z
+	defer waitFor(ctx, fairlock.New(c.Client, "y"))()
+	wrote := func(who *actor, more uint64) {
+		var first uint64
+		eventually(t, "it goes on saying what it waits for", func() bool {
+			n := numberOf(t, rdb, who)
+			if first == 0 {
+				first = n
+			}
+			return n > 0 && n >= first+more
+		})
+	}
+	wrote(a, 6) // more than a circle needs
+	wrote(b, 6)
+	all, err := newInspector(t, rdb, nil).Deadlocks(ctx)
+	require.NoError(t, err)
+	require.Empty(t, all)
+	require.Empty(t, slices.Concat(drain(a), drain(b), drain(c)))
+	require.Zero(t, rdb.Exists(ctx, keys.Waits(c.ID())).Val(), "who holds nothing else says nothing")
+
+	defer waitFor(z.Context(), rwlock.New(c.Client, "shared"))()
+	for _, who := range []*actor{a, b, c} {
+		require.Len(t, who.hears(t).Circle, 3)
+	}
+}
+
+func drain(a *actor) (list []holdfast.DeadlockEvent) {
+	for len(a.heard) > 0 {
+		list = append(list, <-a.heard)
+	}
+	return list
+}
+
+func numberOf(t *testing.T, rdb *redis.Client, a *actor) (number uint64) {
+	text, err := rdb.Get(t.Context(), keys.Waits(a.ID())).Result()
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(text, `"number":`)
+	_, err = fmt.Sscanf(rest, "%d", &number)
+	require.NoError(t, err)
+	require.Positive(t, rdb.PTTL(t.Context(), keys.Waits(a.ID())).Val())
+	return number
+}
+
+// TestDeadlockOfProcesses: three of them, each with what the next one wants.
+func TestDeadlockOfProcesses(t *testing.T) {
+	if which := os.Getenv("HOLDFAST_TEST_ACTOR"); which != "" {
+		actInACircle(t, os.Getenv("HOLDFAST_TEST_REDIS"), which)
+		return
+	}
+	srv := redistest.Start(t)
+	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range 3 {
+		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestDeadlockOfProcesses$") //nolint:gosec // this program
+		cmd.Env = append(os.Environ(), fmt.Sprint("HOLDFAST_TEST_ACTOR=", i), "HOLDFAST_TEST_REDIS="+srv.Addr())
+		group.Go(func() {
+			if out, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+	i := newInspector(t, srv.Client(t), nil)
+	var seen []inspect.Deadlock
+	eventually(t, "the circle is seen", func() bool {
+		all, err := i.Deadlocks(ctx)
+		require.NoError(t, err)
+		seen = all
+		return len(all) > 0
+	})
+	require.Len(t, seen, 1)
+	var labels []string
+	for _, b := range seen[0] {
+		labels = append(labels, b.Label)
+	}
+	slices.Sort(labels)
+	require.Equal(t, []string{"process 0", "process 1", "process 2"}, labels)
+	require.NoError(t, srv.Client(t).Set(ctx, "seen", 1, time.Hour).Err())
+	group.Wait() // each has heard of it
+}
+
+// actInACircle is one of the processes. It gives up when it has heard of the deadlock, and all have seen it.
+func actInACircle(t *testing.T, redisAt, which string) {
+	var i int
+	_, err := fmt.Sscan(which, &i)
+	require.NoError(t, err)
+	rdb := redistest.NewClient(t, redisAt)
+	a := newActor(t, rdb, "process "+which)
+	h := held(t.Context(), t, rlock.New(a.Client, fmt.Sprint(i)))
+	require.NoError(t, rdb.Incr(t.Context(), "ready").Err())
+	eventually(t, "all have one", func() bool { n, _ := rdb.Get(t.Context(), "ready").Int(); return n == 3 })
+	stop := waitFor(h.Context(), rlock.New(a.Client, fmt.Sprint((i+1)%3)))
+	require.Len(t, a.hears(t).Circle, 3)
+	require.NoError(t, rdb.Incr(t.Context(), "heard").Err())
+	eventually(t, "all have heard", func() bool {
+		n, _ := rdb.Get(t.Context(), "heard").Int()
+		return n == 3 && rdb.Exists(t.Context(), "seen").Val() == 1
+	})
+	stop()
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// TestDeadlockInACluster: what two clients say is in slots of its own, and so are their labels.
+func TestDeadlockInACluster(t *testing.T) {
+	rdb := redistest.StartCluster(t, 3, 0).Client(t)
+	testDeadlock(t, rdb, 3, func(c *holdfast.Client, i int) holdfast.Locker { return rlock.New(c, fmt.Sprint("cluster", i%3)) })
+}
+
+// TestDeadlockOfMasters: locks of two quorums.
+func TestDeadlockOfMasters(t *testing.T) {
+	masters := redistest.StartMasters(t, 3)
+	var actors []*actor
+	var holds []*holdfast.Hold
+	lock := func(i, name int) holdfast.Locker {
+		clients := []*holdfast.Client{actors[i].Client}
+		for _, m := range masters[1:] {
+			clients = append(clients, newClient(t, m.Client(t), nil))
+		}
+		return redlock.New(clients, fmt.Sprint("masters", name))
+	}
+	for i := range 2 {
+		actors = append(actors, newActor(t, masters[0].Client(t), ""))
+		holds = append(holds, held(t.Context(), t, lock(i, i)))
+	}
+	for i := range 2 {
+		defer waitFor(holds[i].Context(), lock(i, 1-i))()
+	}
+	for i, a := range actors {
+		require.Equal(t, holds[1-i].Owner(), a.hears(t).Circle[1].Owner)
+	}
+	all, err := newInspector(t, masters[0].Client(t), nil).Deadlocks(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+}
