@@ -49,7 +49,7 @@ root=$(path_of .)
 # The go command fetches versions of these modules as ever, with git from the forge, but git takes the clone for the forge. All
 # other modules come from those that were downloaded here before, or from where they always come from. The cache is one of its
 # own: versions that never become public must not stay in the one that everybody uses.
-export GOWORK=off GOFLAGS=-mod=mod GOPRIVATE="$root,$root/*" GOMODCACHE=$tmp/mod GOTOOLCHAIN=local
+export GOWORK=off GOFLAGS="-mod=mod -trimpath" GOPRIVATE="$root,$root/*" GOMODCACHE=$tmp/mod
 GOPROXY="file://$(cd "$here" && env -u GOMODCACHE go env GOMODCACHE)/cache/download,$(go env GOPROXY)"
 export GOPROXY GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0="url.file://$clone.insteadOf" GIT_CONFIG_VALUE_0="https://$root"
 
@@ -137,14 +137,14 @@ seen_by_user() {
     for path in $(cd "$clone" && packages "$dir"); do imports+=("$path"); done
   done
   { echo 'package main'; printf 'import _ "%s"\n' "${imports[@]}"; echo 'func main() {}'; } >main.go
-  GONOSUMDB='*' go build -trimpath -o user . || die "a user's program with ${imports[*]} does not build"
+  GONOSUMDB='*' go build -o user . || die "a user's program with ${imports[*]} does not build"
   ./user
   say "a user's module requires ${wanted[*]}, without a replace, and its program with ${#imports[@]} packages of theirs runs"
   cd "$clone"
   [ $quick = 0 ] || return 0
   for dir; do
     for path in $(commands "$dir"); do
-      GONOSUMDB='*' GOBIN=$tmp/bin go install -trimpath "$path@$version" || die "go install $path@$version fails"
+      GONOSUMDB='*' GOBIN=$tmp/bin go install "$path@$version" || die "go install $path@$version fails"
       say "go install $path@$version works"
     done
   done

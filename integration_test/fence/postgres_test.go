@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 
@@ -30,13 +28,11 @@ func startPostgres(t *testing.T) (dsn string) {
 	dir, err := os.MkdirTemp("", "pg-")                         // t.TempDir can be too long a path for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	if owner != nil {
-		require.NoError(t, os.Chown(dir, int(owner.Uid), int(owner.Gid)))
-	}
+	owner.give(t, dir)
 	data := filepath.Join(dir, "data")
 	program := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.Command(name, args...)
-		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: owner}
+		cmd.Dir, cmd.SysProcAttr = dir, owner.attributes()
 		dieWithParent(cmd.SysProcAttr, syscall.SIGQUIT) // as below
 		return cmd
 	}
@@ -93,21 +89,4 @@ func findInitdb(t *testing.T) string {
 	path, err = filepath.EvalSymlinks(path)
 	require.NoError(t, err)
 	return path
-}
-
-// postgresUser is whom the server runs as, nil for this one: PostgreSQL refuses root.
-func postgresUser(t *testing.T) *syscall.Credential {
-	t.Helper()
-	if os.Getuid() != 0 {
-		return nil
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		redistest.Unavailable(t, "no user postgres to run PostgreSQL as, which refuses root; its Debian package makes one")
-	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	require.NoError(t, err)
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	require.NoError(t, err)
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
