@@ -127,7 +127,8 @@ seen_by_user() {
   local wanted=()
   for dir; do wanted+=("$(cd "$clone" && path_of "$dir")@$version"); done
   # The checksum database knows nothing yet of what is released; of others, each module's go.sum was checked above.
-  GONOSUMDB='*' go get "${wanted[@]}" || die "a user's go get fails: ${wanted[*]}"
+  export GONOSUMDB='*'
+  go get "${wanted[@]}" || die "a user's go get fails: ${wanted[*]}"
   for path in "${wanted[@]}"; do
     got=$(go list -m -f '{{.Version}}{{with .Replace}} replaced{{end}}' "${path%@*}")
     [ "$got" = "$version" ] || die "a user who requires $path gets $got"
@@ -143,7 +144,7 @@ seen_by_user() {
   [ $quick = 0 ] || return 0
   for dir; do
     for path in $(commands "$dir"); do
-      GONOSUMDB='*' GOBIN=$tmp/bin go install "$path@$version" || die "go install $path@$version fails"
+      GOBIN=$tmp/bin go install "$path@$version" || die "go install $path@$version fails"
       say "go install $path@$version works"
     done
   done
