@@ -111,7 +111,7 @@ require_released() {
 # changelog gives the heading of what is unreleased the version and the day.
 changelog() {
   grep -q '^## Unreleased$' CHANGELOG.md || die "CHANGELOG.md has no heading '## Unreleased'"
-  sed -n '/^## Unreleased$/,/^## [^U]/p' CHANGELOG.md | grep -q '^\* ' || die "CHANGELOG.md: nothing is said under '## Unreleased'; say what users get"
+  sed -n '/^## Unreleased$/,/^## [^U]/p' CHANGELOG.md | grep '^\* ' >/dev/null || die "CHANGELOG.md: nothing is said under '## Unreleased'; say what users get"
   sed -i "s/^## Unreleased\$/## Unreleased\n\n## ${version#v} - $(date -u +%F)/" CHANGELOG.md
 }
 
