@@ -17,7 +17,8 @@ func TestRelease(t *testing.T) {
 	out, err := r.release("--dry-run", "v0.1.0")
 	require.NoError(t, err, out)
 	require.Equal(t, before, r.git("show-ref"), "a dry run changed something")
-	require.Contains(t, out, "a user's module requires "+module+"@v0.1.0")
+	require.Contains(t, out, module+"@v0.1.0 "+module+"/holdfastprom@v0.1.0")
+	require.Contains(t, out, "without a replace")
 
 	out, err = r.release("v0.1.0")
 	require.NoError(t, err, out)
