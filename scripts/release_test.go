@@ -58,7 +58,8 @@ func clone(t *testing.T) *repository {
 	r.indirect("zulu", module)
 	r.indirect("alpha", module, module+"/zulu")
 	r.write("own/go.mod", "// Not released: for those who work on the library.\n\nmodule "+module+"/own\n\ngo 1.26.0\n\n"+
-		"require "+module+" v0.0.0\n\nreplace "+module+" => ../\n")
+		"require "+module+" v0.0.0\n\nreplace "+module+" => ../\n\n"+
+		"replace "+module+"/zulu => ../zulu\n") // for go.work: see docs/releasing.md
 	r.write("own/own.go", "package own\n")
 	r.write("go.work", "go 1.26.0\n\nuse (\n\t.\n\t./alpha\n\t./holdfastprom\n\t./own\n\t./zulu\n)\n")
 	r.commit("modules for a test")
