@@ -1,3 +1,5 @@
+// Not released: for those who work on the library.
+
 module github.com/holdfast-go/holdfast/bench
 
 go 1.26.0

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -82,7 +81,7 @@ func TestPausedBeyondItsLease(t *testing.T) {
 	old, err := strconv.ParseUint(lines.Text(), 10, 64)
 	require.NoError(t, err)
 
-	require.NoError(t, late.Process.Signal(syscall.SIGSTOP))
+	require.NoError(t, late.Process.Signal(redistest.Halt))
 	h := mustLock(t, rlock.New(newClient(t, rdb, nil), "paused"))
 	require.Greater(t, h.Token(), old)
 	accepted, err := fenced.Run(ctx, rdb, []string{"store:fenced"}, h.Token(), "in time").Int()
@@ -90,7 +89,7 @@ func TestPausedBeyondItsLease(t *testing.T) {
 	require.Equal(t, 1, accepted)
 	require.NoError(t, rdb.HSet(ctx, "store:plain", "value", "in time").Err())
 
-	require.NoError(t, late.Process.Signal(syscall.SIGCONT))
+	require.NoError(t, late.Process.Signal(redistest.GoOn))
 	_, err = io.WriteString(in, "go on\n")
 	require.NoError(t, err)
 	require.True(t, lines.Scan())

@@ -177,12 +177,12 @@ func TestPausedWriterIsRefused(t *testing.T) {
 	}
 
 	late := startWriter(t, srv.Addr(), "late", dsn)
-	require.NoError(t, late.cmd.Process.Signal(syscall.SIGSTOP))
+	require.NoError(t, late.cmd.Process.Signal(redistest.Halt))
 	next := startWriter(t, srv.Addr(), "next", dsn)
 	require.Greater(t, next.token, late.token)
 	require.Equal(t, wrote{}, next.goOn(), "all of its writes are accepted, and it held the lock all along")
 
-	require.NoError(t, late.cmd.Process.Signal(syscall.SIGCONT))
+	require.NoError(t, late.cmd.Process.Signal(redistest.GoOn))
 	said := late.goOn()
 	require.True(t, said.Lost)
 	both := fmt.Sprintf("has seen %s, and this one is %s", next.token, late.token)

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 )
 
 // errMissing says that a program of the machine is not there.
@@ -46,7 +45,7 @@ func build() ([]string, error) {
 		return nil, err
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+	if err := alone(lock); err != nil {
 		return nil, err
 	}
 	built := filepath.Join(target, "built")

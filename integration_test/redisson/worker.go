@@ -216,10 +216,10 @@ func (w *Worker) Kill() {
 }
 
 // Pause stops the process (SIGSTOP); Resume lets it go on.
-func (w *Worker) Pause(tb testing.TB) { w.signal(tb, syscall.SIGSTOP) }
+func (w *Worker) Pause(tb testing.TB) { w.signal(tb, redistest.Halt) }
 
 // Resume is the end of [Worker.Pause].
-func (w *Worker) Resume(tb testing.TB) { w.signal(tb, syscall.SIGCONT) }
+func (w *Worker) Resume(tb testing.TB) { w.signal(tb, redistest.GoOn) }
 
 func (w *Worker) signal(tb testing.TB, s syscall.Signal) {
 	tb.Helper()

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -184,7 +183,7 @@ func (s *Server) mine(op string) testing.TB {
 func (s *Server) Pause() {
 	tb := s.mine("Pause")
 	tb.Helper()
-	if err := s.proc.signal(syscall.SIGSTOP); err != nil {
+	if err := s.proc.signal(Halt); err != nil {
 		tb.Fatalf("pause: %v", err)
 	}
 	if !eventually(patience, func() bool { return stopped(s.proc.cmd.Process.Pid) }) {
@@ -196,7 +195,7 @@ func (s *Server) Pause() {
 func (s *Server) Resume() {
 	tb := s.mine("Resume")
 	tb.Helper()
-	if err := s.proc.signal(syscall.SIGCONT); err != nil {
+	if err := s.proc.signal(GoOn); err != nil {
 		tb.Fatalf("resume: %v", err)
 	}
 }
