@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -159,7 +160,7 @@ func (w *writer) goOn() (said wrote) {
 // had happened. The guards refuse it, in Redis and in PostgreSQL, and name both tokens. The control
 // is the same write without a guard: it lands on what is newer.
 func TestPausedWriterIsRefused(t *testing.T) {
-	dsn := startPostgres(t)
+	dsn := pgtest.Start(t)
 	db := open(t, "pgx", dsn)
 	srv := redistest.Start(t)
 	rdb, ctx := srv.Client(t), t.Context()

@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit/pgtest"
 )
 
 func open(t *testing.T, driver, dsn string) *sql.DB {
@@ -140,7 +142,7 @@ func TestEndedContextSaysWhy(t *testing.T) {
 
 // TestPostgres: the same in PostgreSQL, and what two transactions at once come to.
 func TestPostgres(t *testing.T) {
-	dsn := startPostgres(t)
+	dsn := pgtest.Start(t)
 	s := newStore(t, open(t, "pgx", dsn), "public.last_tokens")
 	t.Run("answers", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").answers() })
 	t.Run("kinds", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").kinds() })

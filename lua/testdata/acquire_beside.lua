@@ -1,6 +1,10 @@
 -- acquire_beside: acquire, beside other libraries whose locks are strings: where the key is a string, that is somebody's lock.
 --
--- KEYS and ARGV as those of acquire
+-- KEYS  1 lock hash   2 token     3 channel, with ARGV 7 and 8 only, as in acquire
+-- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms
+--       4 '1' if an earlier attempt of this same call may have run, else '0'
+--       5 how many tokens are wanted   6 until when this may be executed
+--       7 head start, ms   8 head starts up to so many ms are over if it is granted
 -- Reply as those of acquire, and
 --       {0, pttl, -1}  the key is a string; pttl in ms, -1 if it has no time to live. What the string says is not told: with
 --                     those libraries it is what a lock is released by

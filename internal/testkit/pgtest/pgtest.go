@@ -1,7 +1,9 @@
-package fence_test
+// Package pgtest starts PostgreSQL for tests. A test that uses it imports the driver "pgx"
+// (github.com/jackc/pgx/v5/stdlib), which this module does not have among its dependencies.
+package pgtest
 
 import (
-	"fmt"
+	"database/sql"
 	"os"
 	"os/exec"
 	"os/user"
@@ -10,8 +12,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -20,10 +22,13 @@ import (
 // postgresDirs are where packages put the programs that are not for users, beside the PATH.
 const postgresDirs = "/usr/lib/postgresql/*/bin"
 
-// startPostgres makes a database and starts a server for it, which ends with the test. Where there
+// patience is how long the server may take to answer, on however busy a machine.
+const patience = 30 * time.Second
+
+// Start makes a database and starts a server for it, which ends with the test. Where there
 // is no PostgreSQL the test is skipped loudly, and fails if CI=true. It listens on a socket and not
 // on a port, which another could take.
-func startPostgres(t *testing.T) (dsn string) {
+func Start(t *testing.T) (dsn string) {
 	t.Helper()
 	initdb, owner := findInitdb(t), postgresUser(t)
 	postgres := filepath.Join(filepath.Dir(initdb), "postgres") // of the same version
@@ -65,8 +70,10 @@ func serve(t *testing.T, cmd *exec.Cmd, log, dir string) {
 		_ = cmd.Process.Signal(syscall.SIGQUIT) // at once, and its children with it, which SIGKILL would leave behind
 		<-exited
 	})
-	db := open(t, "pgx", fmt.Sprintf("host=%s user=test dbname=postgres", dir))
-	eventually(t, "PostgreSQL answers", func() bool {
+	db, err := sql.Open("pgx", "host="+dir+" user=test dbname=postgres")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	require.Eventually(t, func() bool {
 		select {
 		case <-exited:
 			said, _ := os.ReadFile(log)
@@ -74,7 +81,7 @@ func serve(t *testing.T, cmd *exec.Cmd, log, dir string) {
 		default:
 		}
 		return db.PingContext(t.Context()) == nil
-	})
+	}, patience, 2*time.Millisecond, "PostgreSQL answers")
 	var version string
 	require.NoError(t, db.QueryRowContext(t.Context(), "SHOW server_version").Scan(&version))
 	t.Logf("PostgreSQL %s", version)
