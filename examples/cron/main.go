@@ -52,7 +52,7 @@ func run() error {
 		case <-ctx.Done():
 			return nil
 		}
-		if err := once(ctx, client, next, period); err != nil {
+		if err := once(ctx, client, next, period); err != nil && ctx.Err() == nil {
 			log.Print(err) // and on to the next period
 		}
 	}

@@ -33,7 +33,7 @@ func run() error {
 	defer rdb.Close()
 	// If a leader dies, nobody leads until its lease ends. Shorter: a sooner successor, and less patience with
 	// a process that pauses.
-	client, err := holdfast.New(rdb, &holdfast.Options{Lease: 10 * time.Second})
+	client, err := holdfast.New(rdb, &holdfast.Options{Lease: 5 * time.Second})
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func beforeAdvisory(ctx context.Context, db *sql.DB, work job) error {
 	if _, err := conn.ExecContext(ctx, "SELECT pg_advisory_lock(hashtextextended($1, 0))", "orders:42"); err != nil {
 		return err
 	}
-	defer conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock(hashtextextended($1, 0))", "orders:42") //nolint:errcheck // else it ends with the session
+	defer conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock(hashtextextended($1, 0))", "orders:42") // else it ends with the session
 	return work(ctx)                                                                                                      // nobody says so if the connection breaks, and the lock with it
 }
 

@@ -18,7 +18,7 @@ func beforeRedislock(ctx context.Context, rdb *redis.Client, work job) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Release(context.WithoutCancel(ctx)) //nolint:errcheck // it is not sent on a ctx that was cancelled
+	defer lock.Release(context.WithoutCancel(ctx)) // it is not sent on a ctx that was cancelled
 	return work(ctx)                               // has to be done within 30 s, or to call lock.Refresh before
 }
 

@@ -21,7 +21,7 @@ func beforeRedsync(ctx context.Context, rdb *redis.Client, work job) error {
 	if err := mutex.LockContext(ctx); err != nil {
 		return err // after 32 tries, also where Redis was down or ctx ended
 	}
-	defer mutex.UnlockContext(context.WithoutCancel(ctx)) //nolint:errcheck // it is not sent on a ctx that was cancelled
+	defer mutex.UnlockContext(context.WithoutCancel(ctx)) // it is not sent on a ctx that was cancelled
 	return work(ctx)                                      // has to be done by mutex.Until(), or to call mutex.ExtendContext before
 }
 
@@ -31,6 +31,6 @@ func afterRedsync(ctx context.Context, client *holdfast.Client, work job) error 
 	if err != nil {
 		return err // ErrNotAcquired: somebody has it; ErrUnavailable: Redis did not answer; and the cause of ctx
 	}
-	defer hold.Unlock(ctx)      //nolint:errcheck // sent on a cancelled ctx, too; its error is the last word on a loss
+	defer hold.Unlock(ctx)      // sent on a cancelled ctx, too; its error is the last word on a loss
 	return work(hold.Context()) // renewed for as long as it takes; ends with ErrLost if the lock is lost
 }
