@@ -34,6 +34,7 @@ var (
 	_ func(time.Duration) holdfast.Option                                                           = holdfast.Wait
 	_ func(time.Duration) holdfast.Option                                                           = holdfast.Lease
 	_ func() holdfast.Option                                                                        = holdfast.NoRenewal
+	_ func() holdfast.Option                                                                        = holdfast.RespectStrings
 	_ func(time.Duration) holdfast.Option                                                           = holdfast.HoldAtLeast
 	_ func(context.Context, holdfast.Locker) sync.Locker                                            = holdfast.SyncLocker
 	_ func(context.Context) context.Context                                                         = holdfast.WithOwner

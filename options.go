@@ -144,6 +144,25 @@ func NoHandoff() Option { return engine.NoHandoff() }
 // [HoldAtLeast]. Kinds that cannot keep a lock refuse the option: all but rlock.
 func Keep(d time.Duration) Option { return engine.Keep(d) }
 
+// RespectStrings takes a string at the lock's key for a lock that somebody else has. The locks of redsync,
+// bsm/redislock and rueidislock are such strings, so Go services that use one of them can share a lock
+// with this library, while a fleet moves from the one to the other. docs/migrating.md in the repository says
+// how. Without the option a string is an error, because it may be the key of your data.
+//
+//   - Lock waits until the string is gone. Nobody announces that, so Lock asks again when the string's
+//     time to live ends, and each 125 to 250 ms until then: one waiter of each client and name.
+//   - TryLock returns [ErrNotAcquired] at once, and the error's text says that a string is in the way.
+//   - A string without a time to live is waited for in the same way, and the error's text says so.
+//   - The lock is not handed on within the process, as with [NoHandoff], and [Keep] has no effect:
+//     nobody would hear that a client of another library waits.
+//
+// The string is never changed. Only acquisitions respect it: State and ForceUnlock return an error as without
+// the option, and a hold whose key became a string is lost. The other library must respect this one's
+// locks, too, which are hashes: it does if it sets its string only where there is no key at all (SET NX).
+//
+// Kinds that cannot wait for a string refuse the option: all but rlock.
+func RespectStrings() Option { return engine.RespectStrings() }
+
 // HoldAtLeast keeps the lock taken until d after the grant, however early it is unlocked. So a job
 // runs once per period under the lock, even if the job is short and the clocks of the machines
 // differ. Unlock leaves the lock in Redis for exactly the rest of d. The hold ends all the same:

@@ -19,6 +19,12 @@ var examples = map[string][]string{
 	"docs/how-it-works.md": {
 		"integration_test/fence/example_test.go", "fence/example_test.go", "redlock/example_test.go",
 	},
+	"docs/migrating.md": {
+		"integration_test/peers/redsync_test.go", "integration_test/peers/redsync_test.go",
+		"integration_test/peers/redislock_test.go", "integration_test/peers/redislock_test.go",
+		"integration_test/peers/rueidislock_test.go", "integration_test/peers/rueidislock_test.go", "integration_test/peers/rueidislock_test.go",
+		"integration_test/peers/advisory_test.go", "integration_test/peers/advisory_test.go", "integration_test/peers/advisory_test.go",
+	},
 	"docs/operating.md": {"holdfastprom/example_test.go", "holdfastotel/example_test.go", "holdfastweb/example_test.go"},
 	"docs/adapters.md":  {"adapters/gocron/example_test.go"},
 }

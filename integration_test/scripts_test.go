@@ -74,7 +74,7 @@ func allRows() []row {
 		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows,
 		fairJoinRows, fairStateRows, manyRows, recallRows, rwReadRows, rwWriteRows, rwReleaseRows, rwStayRows, rwOtherRows,
 		electionRows, latchRows, semAcquireRows, semJoinRows, semReleaseRows, semRenewRows, semPollRows, semSetRows,
-		forceOwnerRows, forceOthersRows, inspectRows)
+		forceOwnerRows, forceOthersRows, inspectRows, besideRows)
 }
 
 // TestScripts runs every row on every server in each way in which scripts are sent, and once
@@ -105,7 +105,8 @@ func TestEveryRowCanFail(t *testing.T) {
 		rows[r.script]++
 	}
 	for _, s := range []*lua.Script{
-		lua.Acquire, lua.HeadStart, lua.Recount, lua.Release, lua.Leave, lua.Renew, lua.Pass, lua.State, lua.Vote, lua.Force,
+		lua.Acquire, lua.HeadStart, lua.AcquireBeside, lua.HeadStartBeside,
+		lua.Recount, lua.Release, lua.Leave, lua.Renew, lua.Pass, lua.State, lua.Vote, lua.Force,
 		lua.FairAcquire, lua.FairJoin, lua.FairRelease, lua.FairPoll, lua.FairState,
 		lua.RwRead, lua.RwReadRelease, lua.RwReadRenew, lua.RwWrite, lua.RwWriteRelease, lua.RwLeave, lua.RwState, lua.RwForce, lua.RwForceWriter,
 		lua.ElectionAnnounce, lua.ElectionLeader, lua.ElectionRelease, lua.ElectionRenew,
@@ -237,7 +238,7 @@ func (r row) call(script *lua.Script) lua.Call {
 // keys are the script's KEYS.
 func (r row) keys() []any {
 	switch r.script {
-	case lua.Acquire, lua.Renew, lua.State, lua.Vote:
+	case lua.Acquire, lua.AcquireBeside, lua.Renew, lua.State, lua.Vote:
 		return []any{scriptLock, scriptToken}
 	case lua.Release, lua.Leave:
 		return []any{scriptLock, scriptChannel}
@@ -260,7 +261,7 @@ func (r row) keys() []any {
 		return []any{scriptLock, scriptPermits, scriptToken, scriptSemQueue, scriptPlaces, scriptWants, scriptSemChannel}
 	case lua.LatchLook:
 		return []any{scriptLock}
-	case lua.Pass, lua.HeadStart, lua.Force:
+	case lua.Pass, lua.HeadStart, lua.HeadStartBeside, lua.Force:
 		return []any{scriptLock, scriptToken, scriptChannel}
 	}
 	return []any{scriptLock, scriptToken, scriptQueue, scriptEnds, scriptChannel}

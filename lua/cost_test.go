@@ -70,6 +70,8 @@ func costs() []costly {
 	list := []costly{
 		{lua.Acquire, 1, []any{"x", token}, []any{owner, lease, keep, "0"}},
 		{lua.Acquire, 1, []any{"x", token}, []any{owner, lease, keep, "1", 16, "9007199254740991"}},
+		{lua.AcquireBeside, 1, []any{"x", token}, []any{owner, lease, keep, "0"}},
+		{lua.AcquireBeside, 1, []any{"x", token}, []any{owner, lease, keep, "1", 16, "9007199254740991"}},
 		{lua.Recount, 1, []any{"x"}, []any{owner, 2, lease}},
 		{lua.Release, 1, []any{"x", channel}, []any{owner, "PUBLISH"}},
 		{lua.Release, 1, []any{"x", channel}, []any{owner, "SPUBLISH"}},

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the assembled scripts to testdata
 // TestAssembled compares what the server gets with the files in testdata, in which a reviewer sees
 // what a change of a part does to every script.
 func TestAssembled(t *testing.T) {
-	scripts := append([]*Script{Acquire, Vote, Force, FairAcquire, FairJoin, FairRelease, FairPoll, FairState, Fence,
+	scripts := append([]*Script{Acquire, AcquireBeside, Vote, Force, FairAcquire, FairJoin, FairRelease, FairPoll, FairState, Fence,
 		ElectionAnnounce, ElectionLeader, ElectionRelease, ElectionRenew, RenewMany, Many,
 		RwRead, RwReadRelease, RwReadRenew, RwWrite, RwWriteRelease, RwLeave, RwState, RwForce, RwForceWriter,
 		SemAcquire, SemJoin, SemRelease, SemRenew, SemPoll, SemSet, SemState, SemForce, Inspect, ForceOwner,

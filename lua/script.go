@@ -18,12 +18,15 @@ var (
 	Acquire = load("acquire", 2)
 	// HeadStart is Acquire by one who needs a head start, or has given one.
 	HeadStart = load("acquire", 3)
-	Recount   = load("recount", 1)
-	Release   = load("release", 2)
-	Leave     = load("leave", 2)
-	Renew     = load("renew", 2)
-	Pass      = load("pass", 3)
-	State     = load("state", 2)
+	// AcquireBeside and HeadStartBeside are the two beside other libraries, whose locks are strings.
+	AcquireBeside   = load("acquire_beside", 2)
+	HeadStartBeside = load("acquire_beside", 3)
+	Recount         = load("recount", 1)
+	Release         = load("release", 2)
+	Leave           = load("leave", 2)
+	Renew           = load("renew", 2)
+	Pass            = load("pass", 3)
+	State           = load("state", 2)
 
 	// Of the quorum lock, which is released, left and renewed by the scripts above.
 	Vote  = load("vote", 2)

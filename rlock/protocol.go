@@ -19,7 +19,10 @@ type protocol struct {
 	boxes                kind.Boxes
 }
 
-var _ kind.Recaller = (*protocol)(nil)
+var (
+	_ kind.Recaller  = (*protocol)(nil)
+	_ kind.Neighbour = (*protocol)(nil)
+)
 
 func newProtocol(name string) *protocol {
 	k := keys.For(name)
@@ -30,16 +33,23 @@ func (p *protocol) Kind() string    { return kindName }
 func (p *protocol) Name() string    { return p.keys.Name }
 func (p *protocol) Channel() string { return p.keys.Channel }
 
+// BesideStrings is [kind.Neighbour].
+func (*protocol) BesideStrings() {}
+
 func (p *protocol) Mailbox(client string) string { return p.keys.Mailbox(client) }
 
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
 	lease, ttl := p.boxes.Lease(a.Lease)
+	acquire, headStart := lua.Acquire, lua.HeadStart
+	if a.Strings {
+		acquire, headStart = lua.AcquireBeside, lua.HeadStartBeside
+	}
 	if ends := max(a.HeadStart, a.Ends); ends > 0 {
-		return lua.HeadStart.Call(p.name, p.token, p.channel, a.Owner, lease, ttl, kind.Flag(a.Again), a.Tokens,
+		return headStart.Call(p.name, p.token, p.channel, a.Owner, lease, ttl, kind.Flag(a.Again), a.Tokens,
 			a.Until,
 			kind.Millis(a.HeadStart), kind.Millis(ends))
 	}
-	return lua.Acquire.Call(p.name, p.token, a.Owner, lease, ttl, kind.Flag(a.Again), a.Tokens, a.Until)
+	return acquire.Call(p.name, p.token, a.Owner, lease, ttl, kind.Flag(a.Again), a.Tokens, a.Until)
 }
 
 func (p *protocol) Recount(owner string, count int, lease time.Duration) lua.Call {

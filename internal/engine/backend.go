@@ -46,6 +46,8 @@ type Traits struct {
 	Together bool
 	// Sided says that the lock has several sides, see [kind.Sided].
 	Sided bool
+	// Strings says that a string at the lock's key can be taken for a lock, see [RespectStrings].
+	Strings bool
 	// Upgrade is why an owner that holds another side of the lock, and not this one, is refused this
 	// one: it would wait for itself. Nil: it may have both.
 	Upgrade error

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -30,7 +31,7 @@ func (f *field) Ask(a Attempt) Result {
 			return s.protocol.Acquire(kind.Ask{
 				Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.server.Publish,
 				Tokens: a.Tokens, Until: c.server.Clock.Limit(), HeadStart: a.headStart, Ends: a.ends, Place: place,
-				Ticket: f.ticket, Count: a.Want.Count, Beside: a.beside,
+				Ticket: f.ticket, Count: a.Want.Count, Beside: a.beside, Strings: a.Want.strings,
 			})
 		}
 		if a.Once {
@@ -62,11 +63,19 @@ func (f *field) Ask(a Attempt) Result {
 	if d := s.places.Foreign; d > 0 && remote.IsForeign(n.By.Owner) {
 		n.Again = min(n.Again, d)
 	}
+	if n.By.String {
+		n.Again = min(n.Again, remote.Spread(stringPoll))
+	}
 	if i := s.places.Ticket; i > 0 && f.ticket == "" {
 		f.ticket = o.Reply.Text(i)
 	}
 	return n
 }
+
+// stringPoll is after how long at most who waits for a lock that is a string looks again, shortened at
+// random by up to a half. Such a lock is released untold. Those who take such locks ask for them about as
+// often themselves.
+const stringPoll = 250 * time.Millisecond
 
 // note takes from the end of a question what others make use of, too.
 func (f *field) note(o remote.Outcome) {

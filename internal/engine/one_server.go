@@ -32,7 +32,8 @@ func newOneServer(b *Lock, p kind.Protocol) Backend {
 func (s *oneServer) Traits() Traits {
 	_, recalls := s.protocol.(kind.Recaller)
 	_, sided := s.protocol.(kind.Sided)
-	return Traits{HandsOff: s.hander != nil, Recalls: recalls, Sided: sided}
+	_, strings := s.protocol.(kind.Neighbour)
+	return Traits{HandsOff: s.hander != nil, Recalls: recalls, Sided: sided, Strings: strings}
 }
 
 // Calls is [Recaller.Calls].

@@ -133,6 +133,7 @@ type Settings struct {
 	atLeast       time.Duration // that the lock stays taken; 0: as long as it is held
 	MasterTimeout time.Duration // of kinds that ask several masters
 	TrustRestarts bool          // of the same
+	strings       bool          // a string at the key is a lock of another library
 	Count         int           // how many permits are wanted, of kinds that have several for an owner; else 1
 	reveal        func(any)     // is told which Lock it is, and nothing is asked; nil: the usual
 	err           error         // of the first bad option
@@ -176,6 +177,7 @@ func (c *Settings) AddWithoutHold(kind string, opts []Option) error {
 	}{
 		{!c.renew, "NoRenewal"}, {!c.handOff, "NoHandoff"}, {c.keep != 0, "Keep"}, {c.atLeast != 0, "HoldAtLeast"},
 		{c.Replicas != remote.Replicas{}, "WithReplicas"}, {c.MasterTimeout != 0, "MasterTimeout"}, {c.TrustRestarts, "TrustRestarts"},
+		{c.strings, "RespectStrings"},
 	} {
 		if about.given {
 			c.Refuse(errs.Invalid("%s is for those who hold something, and nobody holds a %s; leave the option out", about.option, kind))
@@ -223,6 +225,11 @@ func Keep(d time.Duration) Option {
 		}
 		c.keep = d
 	}
+}
+
+// RespectStrings is what users know as holdfast.RespectStrings.
+func RespectStrings() Option {
+	return func(c *Settings) { c.strings = true }
 }
 
 // NoRenewal is what users know as holdfast.NoRenewal.

@@ -122,6 +122,13 @@ type Recaller interface {
 	Mailbox(client string) string
 }
 
+// Neighbour is the protocol of a kind that can take a string at its key for a lock of another library, if
+// [Ask] wants that. Then a refusal has -1 in the place of the fields.
+type Neighbour interface {
+	Protocol
+	BesideStrings()
+}
+
 // Voter is the protocol of a kind whose locks are granted by several masters together.
 type Voter interface {
 	Lock
@@ -158,6 +165,7 @@ type Ask struct {
 	// HeadStart is for how long the client is to be let go first if this is refused, and Ends the
 	// longest head start that is over if it is granted. Zero: none. Only a [Hander] knows them.
 	HeadStart, Ends time.Duration
+	Strings         bool // a string at the key is a lock of another library. Only a [Neighbour] knows that
 }
 
 // Millis is a lease as scripts take it: whole milliseconds, rounded up so that it never becomes 0.

@@ -19,6 +19,7 @@ type Blocker struct {
 	Label   string        // of the owner's client, as far as it is known
 	foreign string        // why it is no lock; empty: it may be one
 	endless bool          // it has no time to live at the server, as every lock has
+	String  bool          // it is a string, and so a lock of another library
 	Stays   bool          // it is somebody's data, and no lock of whatever kind or version: waiting would not end
 }
 
@@ -112,6 +113,14 @@ func InTheWay(millis int64, fields ...string) Blocker {
 // RefusedBy makes a Blocker of a refusal: first the milliseconds that are left, and from i on the
 // fields of the hash.
 func RefusedBy(r lua.Reply, i int) Blocker {
+	if r.Int(i) == -1 {
+		b := InTheWay(r.Int(0))
+		b.String, b.foreign = true, "holds a string, as the locks of other libraries do"
+		if b.endless {
+			b.foreign += "; if that is no lock, choose another name"
+		}
+		return b
+	}
 	if n := r.Int(i); n > 0 {
 		b := InTheWay(r.Int(0))
 		b.Stays = b.endless

@@ -24,7 +24,7 @@ func Explain(err error, name string, queues bool) error {
 			queue = fmt.Sprintf(", or %s or %s something that is no queue", k.Queue, k.Deadlines)
 		}
 		return errs.Both(fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
-			"another name", k.Name, k.Token, queue), err)
+			"another name, and if another library locks it, see docs/migrating.md", k.Name, k.Token, queue), err)
 	case lua.IsError(err, "HOLDFAST the key"): // a script looked at it
 		return errs.Both(errors.New("the name is the key of something else; choose another name"), err)
 	// the second of long commands, since Redis 7

@@ -1,0 +1,153 @@
+package peers_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+)
+
+// TestStringIsALock: what each side says while the other one has the lock.
+func TestStringIsALock(t *testing.T) {
+	onAllServers(t, func(t *testing.T, srv *redistest.Server) {
+		ctx, rdb := t.Context(), srv.Client(t)
+		m := rlock.New(newClient(t, srv.Client(t)), "orders:42", holdfast.RespectStrings())
+		rs := redsync.New(goredis.NewPool(rdb)).NewMutex("orders:42", redsync.WithExpiry(time.Minute))
+		require.NoError(t, rs.Lock())
+		_, err := m.TryLock(ctx)
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.ErrorContains(t, err, "to live, and holds a string, as the locks of other libraries do")
+		require.NotContains(t, err.Error(), rs.Value(), "it is what the lock is released by")
+		_, err = m.State(ctx)
+		require.ErrorContains(t, err, "WRONGTYPE")
+		_, err = m.ForceUnlock(ctx)
+		require.ErrorContains(t, err, "WRONGTYPE")
+		require.Equal(t, rs.Value(), rdb.Get(ctx, "orders:42").Val())
+
+		granted := make(chan *holdfast.Hold, 1)
+		go func() {
+			h, err := m.Lock(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			granted <- h
+		}()
+		channel := "redisson_lock__channel:{orders:42}"
+		require.Eventually(t, func() bool { return rdb.PubSubNumSub(ctx, channel).Val()[channel] == 1 }, patience,
+			time.Millisecond, "it waits")
+		require.Empty(t, granted)
+		ok, err := rs.Unlock()
+		require.NoError(t, err)
+		require.True(t, ok)
+		h := <-granted
+
+		var taken *redsync.ErrTaken
+		require.ErrorAs(t, rs.TryLock(), &taken)
+		_, err = redislock.New(rdb).Obtain(ctx, "orders:42", time.Minute, nil)
+		require.ErrorContains(t, err, "WRONGTYPE", "which is why its programs have to be made ready")
+		require.NotErrorIs(t, err, redislock.ErrNotObtained)
+		require.NoError(t, h.Unlock(ctx), "it is untouched")
+	})
+}
+
+// TestStringEnds: whoever waits for a string has the lock when the string's time to live is over, or when it
+// is gone, and does not ask all the time meanwhile.
+func TestStringEnds(t *testing.T) {
+	srv := redistest.Start(t)
+	ctx, rdb := t.Context(), srv.Client(t)
+	m := rlock.New(newClient(t, srv.Client(t)), "orders:42", holdfast.RespectStrings())
+	const lives = 2 * time.Second
+	require.NoError(t, rdb.Set(ctx, "orders:42", "whose", lives).Err())
+	before := srv.CommandCalls(t)
+	h, err := m.Lock(ctx)
+	require.NoError(t, err)
+	after := srv.CommandCalls(t)
+	asked := after["evalsha"] + after["eval"] - before["evalsha"] - before["eval"]
+	t.Logf("asked %d times in %v", asked, lives)
+	// One each 125 ms, the first, the one after listening, the last, and the script that was not known.
+	require.LessOrEqual(t, asked, int64(lives/(125*time.Millisecond))+4)
+	require.NoError(t, h.Unlock(ctx))
+
+	require.NoError(t, rdb.Set(ctx, "orders:42", "whose", 0).Err())
+	_, err = m.Lock(ctx, holdfast.Wait(300*time.Millisecond))
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.ErrorContains(t, err, "no time to live, and holds a string")
+	require.ErrorContains(t, err, "if that is no lock, choose another name")
+	require.Equal(t, "whose", rdb.Get(ctx, "orders:42").Val())
+
+	// A hold whose key became a string is lost.
+	require.NoError(t, rdb.Del(ctx, "orders:42").Err())
+	h, err = m.Lock(ctx, holdfast.Lease(300*time.Millisecond))
+	require.NoError(t, err)
+	require.NoError(t, rdb.Set(ctx, "orders:42", "whose", time.Minute).Err())
+	<-h.Context().Done()
+	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
+	require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
+	require.Equal(t, "whose", rdb.Get(ctx, "orders:42").Val())
+}
+
+// TestOthersRefuseTheOption: before anything is sent.
+func TestOthersRefuseTheOption(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer rdb.Close()
+	c := newClient(t, rdb)
+	for _, l := range []holdfast.Locker{fairlock.New(c, "a"), rwlock.New(c, "a"), rwlock.New(c, "a").RLocker(),
+		redlock.New([]*holdfast.Client{c}, "a")} {
+		_, err := l.Lock(t.Context(), holdfast.RespectStrings())
+		require.ErrorIs(t, err, holdfast.ErrInvalid)
+		require.ErrorContains(t, err, "RespectStrings is given; only an rlock waits for strings")
+	}
+}
+
+// TestInspectAString: what is looked at is said to be no lock, and nothing ends it.
+func TestInspectAString(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	require.NoError(t, rdb.Set(t.Context(), "orders:42", "whose", time.Minute).Err())
+	i, err := inspect.New(rdb, nil)
+	require.NoError(t, err)
+	l, err := i.Lock(t.Context(), "orders:42")
+	t.Logf("%+v %v", l, err)
+}
+
+// TestForceOfRueidislock: it takes the key whatever is there, and our hold is lost. Without force it is kept
+// out, by an error.
+func TestForceOfRueidislock(t *testing.T) {
+	srv := redistest.Start(t)
+	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, KeyMajority: 1, FallbackSETPX: true,
+	})
+	require.NoError(t, err)
+	t.Cleanup(locker.Close)
+	m := rlock.New(newClient(t, srv.Client(t)), "rueidislock:0:orders:42", holdfast.RespectStrings(), holdfast.Lease(time.Second))
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	_, _, err = locker.TryWithContext(t.Context(), "orders:42")
+	t.Log(err)
+	require.Error(t, err)
+	require.NoError(t, h.Context().Err())
+	_, cancel, err := locker.ForceWithContext(t.Context(), "orders:42")
+	require.NoError(t, err)
+	<-h.Context().Done()
+	_, err = m.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	cancel()
+	h, err = m.Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+}
