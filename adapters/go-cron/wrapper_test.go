@@ -25,7 +25,8 @@ func (often) Next(now time.Time) time.Time { return now.Add(tick) }
 func machine(t *testing.T, job cron.Job) *cron.Cron {
 	t.Helper()
 	c := cron.New()
-	c.Schedule(often{}, job)
+	_, err := c.ScheduleJob(often{}, job)
+	require.NoError(t, err)
 	c.Start()
 	t.Cleanup(func() { <-c.Stop().Done() })
 	return c

@@ -144,7 +144,7 @@ func TestWait(t *testing.T) {
 	publish(t, b, 1)
 	require.ErrorIs(t, adaptertest.Receive(t, "an attempt", attempts), holdfast.ErrNotAcquired)
 	require.NoError(t, other.Unlock(t.Context()))
-	for adaptertest.Receive(t, "an attempt", attempts) != nil { //nolint:revive // the next one
+	for adaptertest.Receive(t, "an attempt", attempts) != nil { // the next one
 	}
 	adaptertest.RequireFree(t, t.Name())
 }

@@ -98,7 +98,9 @@ func TestTopColumns(t *testing.T) {
 		m.width = width
 		head := m.cells(nil)
 		require.Equal(t, heads, strings.Join(strings.Fields(head), " "))
-		at := ansi.StringWidth(head[:strings.Index(head, "WAIT")])
+		before, _, found := strings.Cut(head, "WAIT")
+		require.True(t, found)
+		at := ansi.StringWidth(before)
 		for _, r := range m.rows {
 			require.Equal(t, "1234…", ansi.Cut(m.row(r, false), at-1, at+4), "%d: %q", width, m.row(r, false))
 		}

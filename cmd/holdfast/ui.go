@@ -148,7 +148,7 @@ func serveUntil(ctx context.Context, l net.Listener, handler http.Handler, page 
 	if srv.Shutdown(within) != nil {
 		_ = srv.Close() // somebody is slow, and is not waited for
 	}
-	<-ended
+	_ = <-ended // it says that it was shut down
 	return nil
 }
 

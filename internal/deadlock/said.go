@@ -72,8 +72,9 @@ type Said struct {
 
 const (
 	version = 1
-	// MostWaits and MostHolds are how many waits a client tells of, and how many holds of each.
+	// MostWaits is how many waits a client tells of.
 	MostWaits = 64
+	// MostHolds is how many holds it tells of for each of them.
 	MostHolds = 32
 	// mostText is how long a text may be: names can be long.
 	mostText = 64 << 10

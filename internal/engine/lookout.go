@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime/debug"
 	"slices"
@@ -244,7 +245,7 @@ func (l *lookout) learnLabels() {
 	}
 	_, _ = pipe.Exec(ctx) // each command keeps its own error
 	for client, cmd := range asked {
-		if label, err := cmd.Result(); err == nil || err == redis.Nil {
+		if label, err := cmd.Result(); err == nil || errors.Is(err, redis.Nil) {
 			c.waits.learn(client, label)
 		}
 	}
