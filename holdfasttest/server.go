@@ -182,7 +182,7 @@ func (s *Server) end() {
 	}
 	s.queues.Wait()
 	s.mu.Lock()
-	pools := append(s.pools, s.rdb, s.past)
+	pools := append(slices.Clone(s.pools), s.rdb, s.past)
 	s.mu.Unlock()
 	for _, rdb := range pools {
 		_ = rdb.Close() // the test may have closed it itself

@@ -83,8 +83,8 @@ func TestStillHeld(t *testing.T) {
 		s.Queue("occupied", func() { _, _ = rlock.New(s.Client(nil), "occupied").Lock(context.Background()) })
 	}
 	said := recorded(t, func(r *recorder) { hold(r) })
-	require.Regexp(t, `rlock "held" is still held at the end of the test, by .*:h1 \(token \d+\), locked at holdfasttest/end_test.go:\d+`, said)
-	require.Regexp(t, `a call for rlock "occupied", locked at holdfasttest/end_test.go:\d+ .* still waits`, said)
+	require.Regexp(t, `rlock "held" is still held at the end of the test, by .*:h1 \(token \d+\), locked at holdfasttest/end_synctest_test.go:\d+`, said)
+	require.Regexp(t, `a call for rlock "occupied", locked at holdfasttest/end_synctest_test.go:\d+ .* still waits`, said)
 	require.Len(t, strings.Split(said, "\n"), 2, said)
 	require.Empty(t, recorded(t, func(r *recorder) { hold(r, holdfasttest.AllowHeld()) }))
 }
@@ -113,7 +113,7 @@ func TestStuck(t *testing.T) {
 			require.ErrorIs(t, lock(rlock.New(c, "a")), holdfast.ErrClosed)
 			require.Equal(t, time.Hour, time.Since(start))
 			require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrClosed)
-		}, []string{"wait for each other", "by the same goroutine", "end_test.go"}},
+		}, []string{"wait for each other", "by the same goroutine", "end_synctest_test.go"}},
 		"a limit": {nil, func(s *holdfasttest.Server) {
 			h, err := rlock.New(s.Client(nil), "a").Lock(ctx)
 			require.NoError(t, err)
