@@ -85,7 +85,7 @@ func (b *Lock) granted(ctx context.Context, r *request, h *Hold, asked time.Dura
 	o, now, owner := b.Client.observer, sinceStart(), h.Owner()
 	var s *story
 	if o.Ended != nil {
-		s = &story{b, ctx, owner, h.Token(), h.Count(), now}
+		s = &story{o, ctx, b.Key.Kind, b.Key.Name, owner, h.Token(), h.Count(), now}
 	}
 	returned := false
 	defer func() {

@@ -12,8 +12,10 @@ import (
 // story is what an observer is told at the end of a hold. A hold that nobody observes has none. Each that
 // is observed allocates one, so it is small.
 type story struct {
-	of    *Lock
+	to    *observed
 	ctx   context.Context // that Granted had
+	kind  string
+	name  string
 	owner string
 	token uint64
 	count int
@@ -29,20 +31,18 @@ func sinceStart() time.Duration { return time.Since(start) }
 // end is told in the goroutine of an Unlock, which has come to err.
 func (s *story) end(err error) {
 	e := s.event(reasonOf(err), err)
-	to := s.of.Client.observer
-	to.tell("Ended", func() { to.Ended(remote.Detach(s.ctx), e) })
+	s.to.tell("Ended", func() { s.to.Ended(remote.Detach(s.ctx), e) })
 }
 
 // endLater is told aside: nobody has called.
 func (s *story) endLater(reason error) {
 	e := s.event(reason, nil)
-	to := s.of.Client.observer
-	to.later("Ended", roomForEnds, func() { to.Ended(remote.Detach(s.ctx), e) })
+	s.to.later("Ended", roomForEnds, func() { s.to.Ended(remote.Detach(s.ctx), e) })
 }
 
 func (s *story) event(reason, err error) EndEvent {
 	return EndEvent{
-		Kind: s.of.Key.Kind, Name: s.of.Key.Name, Owner: s.owner, Token: s.token, Count: s.count,
+		Kind: s.kind, Name: s.name, Owner: s.owner, Token: s.token, Count: s.count,
 		Reason: reason, Held: sinceStart() - s.since, Err: err,
 	}
 }
