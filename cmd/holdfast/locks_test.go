@@ -219,3 +219,11 @@ func TestHelpOfLocks(t *testing.T) {
 		}
 	}
 }
+
+func newTestClient(t *testing.T, srv *redistest.Server) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(srv.Client(t), nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
+}

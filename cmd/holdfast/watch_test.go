@@ -56,14 +56,6 @@ func (p *program) interrupted(t *testing.T, sig syscall.Signal) {
 	require.Empty(t, p.stderr.String())
 }
 
-func newTestClient(t *testing.T, srv *redistest.Server) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(srv.Client(t), nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
-}
-
 // TestWatchKinds: a grant and a release of each kind, by what is in Redis alone.
 func TestWatchKinds(t *testing.T) {
 	srv := redistest.Shared(t)
