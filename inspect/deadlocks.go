@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 )
 
 // Deadlock is a circle of waits, none of which ends by itself: each waits for what the next one has, and
@@ -117,7 +118,7 @@ func (i *Inspector) said(ctx context.Context, clients []string) (all []*deadlock
 		for n, client := range chunk {
 			cmds[n] = pipe.Get(ctx, keys.Waits(client))
 		}
-		_, _ = pipe.Exec(ctx) // each command keeps its own error
+		pipeline.Exec(ctx, pipe) // each command keeps its own error
 		for n, cmd := range cmds {
 			text, err := cmd.Result()
 			if errors.Is(err, redis.Nil) {

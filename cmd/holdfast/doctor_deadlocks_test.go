@@ -72,8 +72,9 @@ func TestDoctorDeadlocks(t *testing.T) {
 	require.Contains(t, out, "stock@host-2")
 	_, out = look("inspect", "y")
 	require.Contains(t, out, "(stock@host-2)")
-	_, out = look("unlock", "y", "--force", "--owner", y.Owner(), "--json")
-	require.Contains(t, out, `"label": "stock@host-2"`)
+	code, out = look("unlock", "y", "--force", "--owner", y.Owner(), "--yes", "--json")
+	require.Zero(t, code, out)
+	require.Contains(t, out, `"label":"stock@host-2"`)
 	cancel()
 	<-done
 	<-done

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
@@ -162,7 +163,7 @@ func (l *lookout) read(clients []string) (list []*deadlock.Said, err error) {
 	for i, client := range clients {
 		cmds[i] = pipe.Get(ctx, keys.Waits(client))
 	}
-	_, _ = pipe.Exec(ctx) // each command keeps its own error
+	pipeline.Exec(ctx, pipe) // each command keeps its own error
 	for i, cmd := range cmds {
 		text, err := cmd.Result()
 		if errors.Is(err, redis.Nil) {

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
@@ -243,7 +244,7 @@ func (l *lookout) learnLabels() {
 	if len(asked) == 0 {
 		return
 	}
-	_, _ = pipe.Exec(ctx) // each command keeps its own error
+	pipeline.Exec(ctx, pipe) // each command keeps its own error
 	for client, cmd := range asked {
 		if label, err := cmd.Result(); err == nil || errors.Is(err, redis.Nil) {
 			c.waits.learn(client, label)
