@@ -148,7 +148,9 @@ func serveUntil(ctx context.Context, l net.Listener, handler http.Handler, page 
 	if srv.Shutdown(within) != nil {
 		_ = srv.Close() // somebody is slow, and is not waited for
 	}
-	_ = <-ended // it says that it was shut down
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return failure{exitHoldfast, err}
+	}
 	return nil
 }
 
