@@ -39,3 +39,21 @@ func TestTimePasses(t *testing.T) {
 		require.NoError(t, again.Unlock(t.Context()))
 	})
 }
+
+// TestTokensGrow: each grant has a greater token, also within one moment of a bubble, and where the server
+// has forgotten the last one.
+func TestTokensGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := holdfasttest.New(t, holdfasttest.AllowHeld())
+		last := uint64(0)
+		for range 20 {
+			for kind, make := range kinds {
+				h, err := make(s.Client(nil), kind).Lock(t.Context())
+				require.NoError(t, err)
+				require.Greater(t, h.Token(), last, kind)
+				last = h.Token()
+				require.NoError(t, s.Redis().FlushAll(t.Context()).Err())
+			}
+		}
+	})
+}

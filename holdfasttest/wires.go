@@ -24,7 +24,7 @@ type wires struct {
 	mute   int           // how many silences there are
 	silent chan struct{} // closed when there are none any more; nil: there is none
 	shift  time.Duration // by how much the server's clock is ahead
-	moved  bool          // it was moved once: from then on it has to be set
+	told   time.Time     // what the server's clock said last
 }
 
 // dial connects to the server, also while it is silent: so does the kernel of a process that is
@@ -46,7 +46,21 @@ func (w *wires) dial(_ context.Context, _, _ string) (net.Conn, error) {
 }
 
 // direct connects to the server past its silence and all faults, for the test's own hand.
-func (w *wires) direct(context.Context, string, string) (net.Conn, error) { return w.server.Dial() }
+func (w *wires) direct(context.Context, string, string) (net.Conn, error) {
+	server, err := w.server.Dial()
+	return ticking{server, w}, err
+}
+
+// ticking is a connection whose commands have the server's clock go on.
+type ticking struct {
+	net.Conn
+	net *wires
+}
+
+func (t ticking) Write(p []byte) (int, error) {
+	t.net.tick()
+	return t.Conn.Write(p)
+}
 
 // pass waits while the server is silent. It returns false when the server is gone.
 func (w *wires) pass() bool {
@@ -88,7 +102,7 @@ func (w *wires) silence() (restore func()) {
 func (w *wires) move(d time.Duration) {
 	w.mu.Lock()
 	w.shift += d
-	w.moved = true
+	w.told = time.Time{} // it may go back
 	w.mu.Unlock()
 	w.tick()
 	if d < 0 {
@@ -96,13 +110,18 @@ func (w *wires) move(d time.Duration) {
 	}
 }
 
-// tick sets the server's clock to what it has to say now.
+// tick sets the server's clock to what it has to say to the next command: never what it said to the
+// last one. In a bubble no time passes between two commands. On a real server some does, so that
+// tokens grow even after it has forgotten the last one.
 func (w *wires) tick() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.moved {
-		w.server.SetTime(time.Now().Add(w.shift))
+	now := time.Now().Add(w.shift).Truncate(time.Microsecond)
+	if least := w.told.Add(time.Microsecond); now.Before(least) {
+		now = least
 	}
+	w.told = now
+	w.server.SetTime(now)
 }
 
 // close ends all connections and waits for their goroutines.
