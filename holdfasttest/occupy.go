@@ -3,11 +3,16 @@ package holdfasttest
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -23,13 +28,16 @@ const never = 100 * 365 * 24 * time.Hour
 // reads, see [Server.OccupyWith]. A name that is taken already fails the test.
 func (s *Server) Occupy(name string, lease time.Duration) (release func()) {
 	s.tb.Helper()
-	hold := s.occupy(rlock.New(s.other(), name), lease)
+	p := s.stranger()
+	hold := s.occupy(p, rlock.New(p.client, name), lease)
 	return s.releasing(name, func(ctx context.Context) {
-		_, err := s.look.End(ctx, name, inspect.Grant{Owner: hold.Owner()})
-		if err != nil && !errors.Is(err, inspect.ErrFree) && !errors.Is(err, inspect.ErrStale) {
+		s.endOf(ctx, name, hold)
+		p.gone.Store(false)
+		_ = hold.Unlock(ctx) // the client finds out that it is gone
+		// A hash of one owner says nothing of who waits to read or to write.
+		if err := s.past.Publish(ctx, keys.ForReadWrite(name).Channel, "1").Err(); err != nil {
 			s.tb.Errorf("holdfasttest: releasing %q: %v", name, err)
 		}
-		_ = hold.Unlock(ctx) // the client finds out that it is gone
 	})
 }
 
@@ -39,16 +47,31 @@ func (s *Server) Occupy(name string, lease time.Duration) (release func()) {
 //	release := server.OccupyWith(0, func(c *holdfast.Client) holdfast.Locker { return semaphore.New(c, "slots", 3) })
 func (s *Server) OccupyWith(lease time.Duration, make func(c *holdfast.Client) holdfast.Locker) (release func()) {
 	s.tb.Helper()
-	l := make(s.other())
-	hold := s.occupy(l, lease)
+	p := s.stranger()
+	l := make(p.client)
+	hold := s.occupy(p, l, lease)
 	return s.releasing(l.Name(), func(ctx context.Context) {
-		if err := hold.Unlock(ctx); err != nil && !errors.Is(err, holdfast.ErrLost) && !errors.Is(err, holdfast.ErrClosed) {
+		p.gone.Store(false)
+		switch err := hold.Unlock(ctx); {
+		case errors.Is(err, holdfast.ErrLost): // by its client's clock, which is ahead of the lease's end
+			s.endOf(ctx, l.Name(), hold)
+		case err != nil && !errors.Is(err, holdfast.ErrClosed):
 			s.tb.Errorf("holdfasttest: releasing %q: %v", l.Name(), err)
 		}
 	})
 }
 
-func (s *Server) occupy(l holdfast.Locker, lease time.Duration) *holdfast.Hold {
+// endOf ends what is left of a hold.
+func (s *Server) endOf(ctx context.Context, name string, hold *holdfast.Hold) {
+	s.tb.Helper()
+	_, err := s.look.End(ctx, name, inspect.Grant{Owner: hold.Owner()})
+	if err != nil && !errors.Is(err, inspect.ErrFree) && !errors.Is(err, inspect.ErrStale) {
+		s.tb.Errorf("holdfasttest: releasing %q: %v", name, err)
+	}
+}
+
+// occupy takes the lock for a process that dies then.
+func (s *Server) occupy(p *process, l holdfast.Locker, lease time.Duration) *holdfast.Hold {
 	s.tb.Helper()
 	if lease == 0 {
 		lease = never
@@ -57,6 +80,7 @@ func (s *Server) occupy(l holdfast.Locker, lease time.Duration) *holdfast.Hold {
 	if err != nil {
 		s.tb.Fatalf("holdfasttest: cannot occupy %q: %v", l.Name(), err)
 	}
+	p.gone.Store(true)
 	return hold
 }
 
@@ -71,19 +95,47 @@ func (s *Server) releasing(name string, release func(context.Context)) func() {
 	})
 }
 
-// other is the client of somebody else.
-func (s *Server) other() *holdfast.Client {
+// process is one of somebody else. While it is gone, nothing that its client sends arrives: that would
+// give the lock back when the lease ends by its own clock, which is a hundredth early.
+type process struct {
+	client *holdfast.Client
+	gone   atomic.Bool
+}
+
+// stranger starts a process of somebody else.
+func (s *Server) stranger() *process {
 	s.tb.Helper()
+	p := new(process)
+	o := s.RedisOptions()
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := s.wires.direct(ctx, network, addr)
+		return mortal{c, &p.gone}, err
+	}
+	rdb := redis.NewClient(o)
+	c, err := holdfast.New(rdb, nil)
+	if err != nil {
+		_ = rdb.Close()
+		s.tb.Fatal("holdfasttest: ", err)
+	}
+	p.client = c
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stranger == nil {
-		c, err := holdfast.New(s.past, nil)
-		if err != nil {
-			s.tb.Fatal("holdfasttest:", err)
-		}
-		s.stranger = c
+	s.strangers = append(s.strangers, p)
+	s.pools = append(s.pools, rdb)
+	return p
+}
+
+// mortal is a connection of a process.
+type mortal struct {
+	net.Conn
+	gone *atomic.Bool
+}
+
+func (m mortal) Write(p []byte) (int, error) {
+	if m.gone.Load() {
+		return 0, net.ErrClosed
 	}
-	return s.stranger
+	return m.Conn.Write(p)
 }
 
 // Lose takes the lock of a name, as it stands in Redis, away from who holds it: from all readers of

@@ -30,10 +30,10 @@ type Server struct {
 	watch  *watch
 	queues sync.WaitGroup // goroutines of Queue
 
-	mu       sync.Mutex // guards the rest
-	clients  []*holdfast.Client
-	pools    []*redis.Client  // one for each of them: processes share no connections
-	stranger *holdfast.Client // who occupies; nil: nobody has yet
+	mu        sync.Mutex // guards the rest
+	clients   []*holdfast.Client
+	strangers []*process      // who occupy
+	pools     []*redis.Client // one for each of them all: processes share no connections
 }
 
 // Option changes what [New] makes.
@@ -196,8 +196,9 @@ func (s *Server) close() (failed []error) {
 	defer cancel()
 	clients := s.all()
 	s.mu.Lock()
-	if s.stranger != nil {
-		clients = append(clients, s.stranger)
+	for _, p := range s.strangers {
+		p.gone.Store(false) // so that it need not wait for answers
+		clients = append(clients, p.client)
 	}
 	s.mu.Unlock()
 	errs := make([]error, len(clients))
