@@ -26,6 +26,8 @@
 //
 // # Not promised
 //
+//   - That two of one process who lock one name are kept apart after the first has lost the lock to the
+//     second: certmagic asks by name only.
 //   - That optional interfaces of the storage stay visible, other than those of locks.
 //   - That locks of one name in two storages of a process are told apart when it ends:
 //     certmagic.CleanUpOwnLocks knows them by name only.

@@ -75,15 +75,21 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 // taken anew, once. That is as good, because certmagic looks next whether another process has obtained
 // the certificate. (Refused: to return an error for good. Certmagic would repeat it for 30 days.) If
 // somebody else has the lock, errors.Is is true for [holdfast.ErrLost] and [holdfast.ErrNotAcquired].
+//
+// Two callers of one process, of whom the first lost the lock to the second, are told apart by nothing.
+// Both go on. (Refused: an error, which would stop the one who has the lock, too, and for as long as the
+// other one tries.)
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
-	hold := s.holds.Oldest(name)
-	// The deadline says so, and not the hold's context, which ends with that of Lock.
-	if hold != nil && hold.Deadline().After(time.Now()) {
+	hold, oldest := s.holds.Newest(name), s.holds.Oldest(name)
+	switch {
+	case hold == nil: // to take it would leave it to nobody
+		return fmt.Errorf("holdfastcertmagic: %q is not locked here: %w", name, holdfast.ErrReleased)
+	case hold.Deadline().After(time.Now()): // the hold's context does not say so: it ends with that of Lock
 		return nil
 	}
 	if err := s.acquire(ctx, name, adapt.Defaults([]holdfast.Option{holdfast.Wait(0)}, s.opts...)); err != nil {
 		return fmt.Errorf("holdfastcertmagic: %q is not locked here any more: %w; %w", name, holdfast.ErrLost, err)
 	}
-	s.holds.Remove(name, hold)
+	s.holds.Remove(name, oldest)
 	return nil
 }

@@ -221,9 +221,13 @@ func TestUnlockByName(t *testing.T) {
 	adaptertest.Eventually(t, "the loss is known", func() bool { return s.RenewLockLease(t.Context(), "a", 0) != nil })
 	adaptertest.GiveBack(t, prefixed(t, "a"))
 	require.NoError(t, s.Lock(t.Context(), "a"))
+	require.NoError(t, s.RenewLockLease(t.Context(), "a", 0), "that of the second, who may go on")
 	require.NoError(t, s.Unlock(t.Context(), "a"), "that of the first")
+	require.NoError(t, s.RenewLockLease(t.Context(), "a", 0))
 	require.True(t, adaptertest.Taken(t, prefixed(t, "a")))
 	require.NoError(t, s.Unlock(t.Context(), "a"), "that of the second")
+	adaptertest.RequireFree(t, prefixed(t, "a"))
+	require.ErrorIs(t, s.RenewLockLease(t.Context(), "a", 0), holdfast.ErrReleased)
 	adaptertest.RequireFree(t, prefixed(t, "a"))
 }
 

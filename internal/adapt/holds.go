@@ -50,6 +50,16 @@ func (h *Holds[K]) Oldest(key K) *holdfast.Hold {
 	return h.holds[key][0]
 }
 
+// Newest is the only one that may not be lost. It is nil if there is none.
+func (h *Holds[K]) Newest(key K) *holdfast.Hold {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.holds[key]) == 0 {
+		return nil
+	}
+	return h.holds[key][len(h.holds[key])-1]
+}
+
 // Remove forgets a hold, if it is there.
 func (h *Holds[K]) Remove(key K, hold *holdfast.Hold) {
 	h.mu.Lock()
