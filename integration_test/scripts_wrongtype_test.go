@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -23,7 +24,6 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 		for op, try := range map[string]func() error{
 			"lock":         func() error { _, err := m.Lock(ctx); return err },
 			"try":          func() error { _, err := m.TryLock(ctx); return err },
-			"extend":       func() error { return h.Extend(ctx, time.Minute) },
 			"state":        func() error { _, err := m.State(ctx); return err },
 			"force unlock": func() error { _, err := m.ForceUnlock(ctx); return err },
 		} {
@@ -31,7 +31,8 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 			require.ErrorContains(t, err, `rlock: `+op+` "orders:42": the key orders:42 holds something that is not a lock, or `+scriptToken+` something that is not a token`)
 			require.ErrorContains(t, err, "WRONGTYPE")
 		}
-		require.Error(t, h.Unlock(ctx), "it was lost")
+		require.ErrorIs(t, h.Extend(ctx, time.Minute), holdfast.ErrLost)
+		require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
 		require.Equal(t, "text", rdb.Get(ctx, scriptLock).Val())
 
 		require.NoError(t, prepare(ctx, rdb, "RPUSH TOKEN x; PEXPIRE TOKEN 20000"))

@@ -31,16 +31,25 @@ func (f *field) Set(ctx context.Context, count int, lease time.Duration, want re
 	op := func(bool) lua.Call { return f.server.protocol.Recount(f.id, count, lease) }
 	c := f.server.client
 	if want.N > 0 {
-		return f.Sent(f.server.replicated(want).Repeat(ctx, op, failed))
+		return f.Sent(f.overwritten(f.server.replicated(want).Repeat(ctx, op, failed)))
 	}
-	return f.Sent(c.session.Repeat(ctx, c.server, op, failed))
+	return f.Sent(f.overwritten(c.session.Repeat(ctx, c.server, op, failed)))
 }
 
 // Extend is [Entry.Extend].
 func (f *field) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome {
 	s := f.server
 	op := func(bool) lua.Call { return f.renewal(lease) }
-	return s.client.session.Repeat(ctx, s.client.server, op, failed)
+	return f.overwritten(s.client.session.Repeat(ctx, s.client.server, op, failed))
+}
+
+// overwritten takes the answer that the key is no hash for what it says: the hash is gone, and the owner
+// with it, as for [oneServer.Renew]. It is not used where a script asks for more than the hash.
+func (f *field) overwritten(o remote.Outcome) remote.Outcome {
+	if remote.IsOverwritten(f.server.protocol, o.Err) {
+		o.Reply, o.Err = lua.Reply{Status: lua.Gone}, nil
+	}
+	return o
 }
 
 // permits is [permitted.permits].
@@ -66,7 +75,7 @@ func (f *field) Pass(ctx context.Context, lease time.Duration, tokens int) remot
 
 // Release is [Entry.Release].
 func (f *field) Release(ctx context.Context, rest func() time.Duration) remote.Outcome {
-	o := f.Released(f.server.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))
+	o := f.Released(f.overwritten(f.server.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) })))
 	if o.Err == nil && o.Reply.Status == lua.Done { // else one of them may have been handed the lock since
 		f.takeServed()
 	}

@@ -222,7 +222,7 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 	u.home.Answered(sent, calls, results)
 	for i, result := range results {
 		one := batch[i]
-		if result.Err == nil {
+		if result.Err == nil || IsOverwritten(one.lock, result.Err) {
 			if one.answered(sent) {
 				again = append(again, one)
 			}
@@ -250,6 +250,17 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 		u.report(batch, failed, given)
 	}
 	return answered
+}
+
+// IsOverwritten reports whether an error of a release, a renewal or a count says that the lock's hash is
+// gone, and something else stands in its place. It is said of the kind beside which other libraries set
+// strings; these scripts of others ask for more keys than the hash, and the error does not say for which.
+func IsOverwritten(l kind.Lock, err error) bool {
+	if err == nil {
+		return false
+	}
+	_, alone := l.(kind.Neighbour)
+	return alone && lua.IsError(err, "WRONGTYPE")
 }
 
 // answered reports whether another release is needed after the answer to one that was sent at sent.
