@@ -1,0 +1,2 @@
+package holdfasttest_test
+var seenScript func(string)
