@@ -2,8 +2,10 @@ package holdfasttest
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -150,12 +152,23 @@ func (c *conn) collect() {
 			c.up.finish(io.EOF)
 			return
 		}
-		if !c.reply(raw) {
+		if !c.reply(plain(raw)) {
 			break
 		}
 	}
 	_, _ = io.Copy(io.Discard, in) // what comes for nobody must not hold up the server
 	c.up.finish(io.EOF)
+}
+
+// scriptError is the emulation's text of an error of a command that a script lets through.
+var scriptError = regexp.MustCompile(`^-ERR Error compiling script \(new function\): :(\d+): ([A-Z]{4,} .*?)\s+stack traceback:`)
+
+// plain gives an error the code with which a server answers: by that the library tells what it means.
+func plain(raw []byte) []byte {
+	if m := scriptError.FindSubmatch(raw); m != nil {
+		return fmt.Appendf(nil, "-%s script: on @user_script:%s.\r\n", m[2], m[1])
+	}
+	return raw
 }
 
 // reply passes on one reply, or does what becomes of it. It returns false where no other can

@@ -4,9 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 const (
@@ -50,6 +53,40 @@ var scenarios = map[string]scenario{
 		p.note("unlock: %s", what(h.Unlock(context.Background())))
 		p.over(h)
 		p.free(h)
+	}},
+	"the key is something else": {kinds: "rlock fairlock rwlock readers semaphore multilock", play: func(p *play) {
+		require.NoError(p, p.direct().RPush(context.Background(), name, "mine").Err())
+		_, err := p.locker(holdfast.Options{}).Lock(context.Background(), holdfast.Wait(time.Minute))
+		p.note("lock: %s", what(err))
+		p.note("it is there still: %d", p.direct().LLen(context.Background(), name).Val())
+	}},
+	"the key becomes something else": {kinds: "rlock fairlock rwlock readers", play: func(p *play) {
+		h := p.lock(p.locker(short))
+		require.NoError(p, p.direct().Set(context.Background(), name, "mine", time.Hour).Err())
+		p.over(h)
+		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.note("it is there still: %s", p.direct().Get(context.Background(), name).Val())
+	}},
+	"beside strings": {kinds: "rlock", play: func(p *play) {
+		p.make = func(c *holdfast.Client, name string) holdfast.Locker {
+			return rlock.New(c, name, holdfast.RespectStrings())
+		}
+		set := func(lives time.Duration) {
+			require.NoError(p, p.direct().Set(context.Background(), name, "whose", lives).Err())
+		}
+		set(200 * time.Millisecond)
+		l := p.locker(holdfast.Options{})
+		_, err := l.TryLock(context.Background())
+		p.note("try: %s", what(err))
+		h := p.lock(l)
+		set(0)
+		p.note("extend: %s, unlock: %s", what(h.Extend(context.Background(), time.Minute)), what(h.Unlock(context.Background())))
+		_, err = l.Lock(context.Background(), holdfast.Wait(30*time.Millisecond))
+		p.note("wait: %s, it is there still: %s", what(err), p.direct().Get(context.Background(), name).Val())
+		require.NoError(p, p.direct().Del(context.Background(), name).Err())
+		p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock, After: true})
+		h = p.lock(l)
+		p.note("a reply was lost: count %d, unlock: %s", h.Count(), what(h.Unlock(context.Background())))
 	}},
 	"a plain lease ends": {kinds: alone, play: func(p *play) {
 		h := p.lock(p.locker(holdfast.Options{}), holdfast.Lease(100*time.Millisecond), holdfast.NoRenewal())

@@ -1,2 +1,0 @@
-package holdfasttest_test
-var seenScript func(string)
