@@ -178,7 +178,7 @@ tests() {
 # on_floor tests what a user has whose other modules ask for nothing newer than the root's go.mod: without go.work the go command
 # takes just these versions.
 on_floor() {
-  local packages=(. ./pubsub ./internal/remote ./internal/engine ./rlock ./fairlock ./rwlock)
+  local packages=(. ./pubsub ./internal/remote ./internal/engine ./rlock)
   [ ${#short[@]} = 1 ] || mapfile -t packages < <(go list ./... | grep -v /internal/testkit/model)
   export GOWORK=off
   say "floor: $(go list -m github.com/redis/go-redis/v9), $(go list -m golang.org/x/sync), go $(go list -m -f '{{.GoVersion}}')"
