@@ -34,9 +34,9 @@ type Blocked struct {
 func (d Deadlock) String() string {
 	parts := make([]string, len(d))
 	for i, b := range d {
-		who := b.Client
+		who := plainly(b.Client)
 		if b.Label != "" {
-			who = fmt.Sprintf("%s (%s)", b.Label, b.Client)
+			who = fmt.Sprintf("%s (%s)", plainly(b.Label), who)
 		}
 		parts[i] = fmt.Sprintf("%s has %q and waits for %q", who, b.Has, b.Name)
 	}
