@@ -149,6 +149,10 @@ func (i *Inspector) standing(ctx context.Context, circles []deadlock.Circle) (li
 			if s.Has.Several > 0 {
 				continue // a majority of the masters knows, and this may not be one of that
 			}
+			if keys.Check(s.Has.Name) != nil { // no client has written this
+				all = false
+				continue
+			}
 			l, err := i.Lock(ctx, s.Has.Name)
 			if err != nil {
 				return nil, err

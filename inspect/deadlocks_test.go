@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -356,4 +357,39 @@ func TestDeadlockOfReaderInLine(t *testing.T) {
 	}
 	require.NoError(t, ours.Unlock(t.Context()))
 	require.NoError(t, theirs.Unlock(t.Context()))
+}
+
+// TestDeadlockOfAnybody: a text that no client has written, of a circle of names that no lock has, hides no
+// other circle.
+func TestDeadlockOfAnybody(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	a := newActor(t, rdb, "")
+	h := held(t.Context(), t, rlock.New(a.Client, "x"))
+	defer waitFor(holdfast.WithOwner(h.Context()), rlock.New(a.Client, "x"))()
+	a.hears(t)
+	const strange = "00000000-0000-0000-0000-000000000000"
+	wait := deadlock.Wait{Owner: "o", Holds: []deadlock.Hold{{Owner: "h"}}}
+	wait.Name, wait.Holds[0].Name = "}", "}"
+	said := &deadlock.Said{Client: strange, EveryMS: 1, Waits: []deadlock.Wait{wait}}
+	require.Len(t, deadlock.NewGraph(said).Circles(""), 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	written := make(chan struct{}, 1)
+	group.Go(func() {
+		for ctx.Err() == nil {
+			said.Number++
+			_ = rdb.Set(ctx, keys.Waits(strange), said.Text(), time.Minute).Err()
+			select {
+			case written <- struct{}{}:
+			default:
+			}
+		}
+	})
+	<-written
+	all, err := newInspector(t, rdb, nil).Deadlocks(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, a.ID(), all[0][0].Client)
 }
