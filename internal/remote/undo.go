@@ -222,7 +222,7 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 	u.home.Answered(sent, calls, results)
 	for i, result := range results {
 		one := batch[i]
-		if result.Err == nil {
+		if result.Err == nil || one.isString(result.Err) {
 			if one.answered(sent) {
 				again = append(again, one)
 			}
@@ -250,6 +250,13 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 		u.report(batch, failed, given)
 	}
 	return answered
+}
+
+// isString reports whether the answer says that the key is no hash: then the owner does not hold the lock. It is an
+// error like any other where nobody expects the locks of other libraries.
+func (one *undo) isString(err error) bool {
+	_, beside := one.lock.(kind.Neighbour)
+	return beside && lua.IsError(err, "WRONGTYPE")
 }
 
 // answered reports whether another release is needed after the answer to one that was sent at sent.
