@@ -53,7 +53,8 @@ type Observer struct {
 	// to the same address again, or nobody needs one there any more.
 	Subscribed func(s SubscriptionEvent)
 	// SelfBlocked is called when a wait has lasted for [Options.LongWait], and this client has held the
-	// lock for as long: mostly the caller waits for itself. It is called once for each such holder.
+	// lock for as long: mostly the caller waits for itself. It is called once for each such holder, and
+	// again when all waits for it had ended and another one lasts as long.
 	SelfBlocked func(s SelfBlockEvent)
 	// Deadlocked is called when a wait of this client is part of a circle of waits: none of them ends
 	// by itself. It is called once for each circle, in each client with a wait in it.

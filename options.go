@@ -43,13 +43,15 @@ type Options struct {
 	Logger *slog.Logger
 	// Label is who this client is, for people: the name of the service and its machine, for example.
 	// It stands beside the client's UUID in what "holdfast ls", inspect and unlock show, in package
-	// inspect, and in errors that name an owner. At most 200 bytes of UTF-8 without control characters.
+	// inspect, and in errors that name an owner. At most 200 bytes of UTF-8, of characters that can be
+	// printed.
 	// Default: none, and nothing is sent for it.
 	//
 	// The client writes the label to the key "holdfast_client:{UUID}" when it is granted a lock or begins
-	// to wait, and every 30 s while it holds or waits, or every Lease if that is longer. The key lives three times as
-	// long, and Close deletes it. No lock waits for that. If it fails, the Logger says so once. A client
-	// with a label also reads those of the clients that it waits for, for the errors of waits that end in vain.
+	// to wait, and every 30 s while it holds or waits, or every Lease if that is longer, but at least every
+	// hour. The key lives three times as long, and Close deletes it. No lock waits for that. If it fails,
+	// the Logger says so once. A client with a label also reads those of the clients that it waits for,
+	// for the errors of waits that end in vain, unless LongWait is negative.
 	Label string
 	// LongWait is for how long somebody waits for a lock before the client looks whether the wait can
 	// end by itself. Default 10 s, at least 10 ms. A negative LongWait turns that off.

@@ -40,7 +40,8 @@ func (o Op) known() bool {
 
 // ops are the operations of the scripts. Those that are not here are [Other].
 var ops = map[*lua.Script]Op{
-	lua.Acquire: Lock, lua.HeadStart: Lock, lua.Vote: Lock, lua.FairAcquire: Lock, lua.FairJoin: Lock, lua.FairPoll: Lock,
+	lua.Acquire: Lock, lua.HeadStart: Lock, lua.AcquireBeside: Lock, lua.HeadStartBeside: Lock, lua.Vote: Lock,
+	lua.FairAcquire: Lock, lua.FairJoin: Lock, lua.FairPoll: Lock,
 	lua.RwRead: Lock, lua.RwWrite: Lock, lua.SemAcquire: Lock, lua.SemJoin: Lock, lua.SemPoll: Lock,
 	lua.Recount: Reenter,
 	lua.Renew:   Renew, lua.RwReadRenew: Renew, lua.SemRenew: Renew, lua.ElectionRenew: Renew,

@@ -34,9 +34,9 @@ type Blocked struct {
 func (d Deadlock) String() string {
 	parts := make([]string, len(d))
 	for i, b := range d {
-		who := b.Client
+		who := plainly(b.Client)
 		if b.Label != "" {
-			who = fmt.Sprintf("%s (%s)", b.Label, b.Client)
+			who = fmt.Sprintf("%s (%s)", plainly(b.Label), who)
 		}
 		parts[i] = fmt.Sprintf("%s has %q and waits for %q", who, b.Has, b.Name)
 	}
@@ -148,6 +148,10 @@ func (i *Inspector) standing(ctx context.Context, circles []deadlock.Circle) (li
 			})
 			if s.Has.Several > 0 {
 				continue // a majority of the masters knows, and this may not be one of that
+			}
+			if keys.Check(s.Has.Name) != nil { // no client has written this
+				all = false
+				continue
 			}
 			l, err := i.Lock(ctx, s.Has.Name)
 			if err != nil {

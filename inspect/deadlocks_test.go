@@ -17,6 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/deadlock"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
@@ -333,4 +335,61 @@ func TestDeadlockOfMasters(t *testing.T) {
 	all, err := newInspector(t, masters[0].Client(t), nil).Deadlocks(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
+}
+
+// TestDeadlockOfReaderInLine: a reader whose client has another one in front of it, which asks for both,
+// is part of a circle all the same.
+func TestDeadlockOfReaderInLine(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	a, b := newActor(t, rdb, "a"), newActor(t, rdb, "b")
+	ours := held(t.Context(), t, rlock.New(a.Client, "y"))
+	theirs := held(t.Context(), t, rwlock.New(b.Client, "x"))
+	read := rwlock.New(a.Client, "x").RLocker()
+	defer waitFor(t.Context(), read)() // has nothing else
+	eventually(t, "somebody is in front", func() bool { return (*engine.Client)(a.Client).InLine("x") == 1 })
+	defer waitFor(ours.Context(), read)()
+	eventually(t, "and the reader behind", func() bool { return (*engine.Client)(a.Client).InLine("x") == 2 })
+	defer waitFor(theirs.Context(), rlock.New(b.Client, "y"))()
+	for _, one := range []*actor{a, b} {
+		d := one.hears(t)
+		require.Len(t, d.Circle, 2)
+		require.True(t, strings.HasPrefix(d.Where, "github.com/holdfast-go/holdfast/inspect_test.waitFor"), "%q", d.Where)
+	}
+	require.NoError(t, ours.Unlock(t.Context()))
+	require.NoError(t, theirs.Unlock(t.Context()))
+}
+
+// TestDeadlockOfAnybody: a text that no client has written, of a circle of names that no lock has, hides no
+// other circle.
+func TestDeadlockOfAnybody(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	a := newActor(t, rdb, "")
+	h := held(t.Context(), t, rlock.New(a.Client, "x"))
+	defer waitFor(holdfast.WithOwner(h.Context()), rlock.New(a.Client, "x"))()
+	a.hears(t)
+	const strange = "00000000-0000-0000-0000-000000000000"
+	wait := deadlock.Wait{Owner: "o", Holds: []deadlock.Hold{{Owner: "h"}}}
+	wait.Name, wait.Holds[0].Name = "}", "}"
+	said := &deadlock.Said{Client: strange, EveryMS: 1, Waits: []deadlock.Wait{wait}}
+	require.Len(t, deadlock.NewGraph(said).Circles(""), 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	written := make(chan struct{}, 1)
+	group.Go(func() {
+		for ctx.Err() == nil {
+			said.Number++
+			_ = rdb.Set(ctx, keys.Waits(strange), said.Text(), time.Minute).Err()
+			select {
+			case written <- struct{}{}:
+			default:
+			}
+		}
+	})
+	<-written
+	all, err := newInspector(t, rdb, nil).Deadlocks(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, a.ID(), all[0][0].Client)
 }

@@ -60,8 +60,10 @@ func TestLabelWithTheRule(t *testing.T) {
 		}
 		require.Equal(t, "who", srv.Client(t).Get(t.Context(), "holdfast_client:{"+clients[0].ID()+"}").Val())
 		end()
-		for _, c := range clients {
+		for range clients {
 			require.ErrorIs(t, <-done, holdfast.ErrNotAcquired)
+		}
+		for _, c := range clients {
 			require.NoError(t, c.Close(t.Context()))
 		}
 		require.Empty(t, refused(t, srv))

@@ -89,7 +89,7 @@ func TestHandOffBesideRedisson(t *testing.T) {
 	_, err := p.mutex.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.NoError(t, p.direct.Del(t.Context(), "a").Err())
-	require.Greater(t, asks("a"), goroutines*rounds/2)
+	require.Greater(t, asks("a"), goroutines*rounds/3, "a turn is two grants at most")
 	require.Less(t, asks("b"), goroutines*rounds/4, "control")
 }
 

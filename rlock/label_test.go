@@ -1,6 +1,7 @@
 package rlock_test
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -51,6 +52,42 @@ func TestLabel(t *testing.T) {
 	require.Zero(t, rdb.Exists(t.Context(), keys.Label(idle.ID())).Val(), "it has nothing, and waited for nothing")
 	require.NoError(t, holder.Close(t.Context()))
 	require.Zero(t, rdb.Exists(t.Context(), keys.Label(holder.ID())).Val())
+}
+
+// TestLabelOfAnybody: what stands at a client's key is in errors only if a client could say it of itself, for
+// errors come to terminals and logs. The control is a label that one could.
+func TestLabelOfAnybody(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	waiter := newClient(t, rdb, &holdfast.Options{Label: "waiter", LongWait: longWait})
+	// waits has a holder with that label waited for, and returns what its waiters are told.
+	waits := func(label string) (told func() string) {
+		name, holder := uniqueName(t), newClient(t, rdb, nil)
+		require.NoError(t, rdb.Set(t.Context(), keys.Label(holder.ID()), label, time.Minute).Err())
+		h, err := rlock.New(holder, name).Lock(t.Context())
+		require.NoError(t, err)
+		stop := waitsFor(t.Context(), rlock.New(waiter, name), 1)
+		t.Cleanup(func() {
+			stop()
+			require.NoError(t, h.Unlock(context.Background()))
+		})
+		return func() string {
+			_, err := rlock.New(waiter, name).TryLock(t.Context())
+			require.ErrorContains(t, err, h.Owner())
+			return err.Error()
+		}
+	}
+	bad := []string{"\x1b[31mred", strings.Repeat("x", 201)}
+	var told []func() string
+	for _, label := range bad {
+		told = append(told, waits(label))
+	}
+	for _, good := range []string{"plain", "plain, and read after all others"} {
+		told := waits(good)
+		eventually(t, "its label was read", func() bool { return strings.Contains(told(), "("+good+")") })
+	}
+	for i, label := range bad {
+		require.NotContains(t, told[i](), label)
+	}
 }
 
 // TestLabelCosts: a hundred locks send it once, Close deletes it once, and without a label nothing is sent.

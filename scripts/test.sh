@@ -178,7 +178,7 @@ tests() {
 # on_floor tests what a user has whose other modules ask for nothing newer than the root's go.mod: without go.work the go command
 # takes just these versions.
 on_floor() {
-  local packages=(. ./pubsub ./internal/remote ./internal/engine ./rlock ./fairlock ./rwlock)
+  local packages=(. ./pubsub ./internal/remote ./internal/engine ./rlock)
   [ ${#short[@]} = 1 ] || mapfile -t packages < <(go list ./... | grep -v /internal/testkit/model)
   export GOWORK=off
   say "floor: $(go list -m github.com/redis/go-redis/v9), $(go list -m golang.org/x/sync), go $(go list -m -f '{{.GoVersion}}')"
@@ -240,7 +240,7 @@ tested=$((SECONDS - from))
 
 if grep '^fail ' "$results" >/dev/null; then
   say "failed tests:"
-  sed -n 's/^fail /  /p' "$results"
+  sed -n -e 's/^fail /  /p' -e 's/^why /      /p' "$results"
   failed=1
 fi
 if grep '^skip ' "$results" >/dev/null; then
@@ -248,6 +248,8 @@ if grep '^skip ' "$results" >/dev/null; then
   sed -n 's/^skip /  /p' "$results"
   [ "${CI:-}" != true ] || fail "tests were skipped, and CI=true"
 fi
+say "the packages that took longest:"
+sed -n 's/^took /  /p' "$results" | sort -rn | head -n 12
 [ $failed = 0 ] && say "all is well" || say "there were failures"
 say "the tests took $(took $tested), all of it $(took $SECONDS)"
 count() { grep -c "^$1\b" "$results" || true; }

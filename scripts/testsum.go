@@ -3,7 +3,8 @@
 // testsum reads the events of "go test -json" and prints what a person wants to see: a line per
 // package, the whole output of what failed, and in any case the lines with "proof:", which are the
 // figures of a run. To the file named by its argument it appends one line per test, which test.sh
-// counts: "pass", "fail NAME" or "skip NAME: REASON".
+// counts: "pass", "fail NAME" or "skip NAME: REASON". What failed is followed by lines "why TEXT", for
+// the end of a long run, where the whole output is far above.
 //
 // It is a program and not a pipe of grep and awk because the output of tests that run at once is
 // only told apart in the events.
@@ -14,10 +15,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 )
 
-type event struct{ Action, Package, ImportPath, Test, Output string }
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64 // seconds
+}
 
 func main() {
 	results, err := os.OpenFile(os.Args[1], os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
@@ -45,6 +50,9 @@ func main() {
 			out = &strings.Builder{}
 			output[key] = out
 		}
+		if e.Test == "" && e.Elapsed > 0 {
+			fmt.Fprintf(results, "took %.0f s: %s\n", e.Elapsed, strings.TrimSuffix(name, "."))
+		}
 		switch {
 		case e.Action == "output" || e.Action == "build-output":
 			out.WriteString(e.Output)
@@ -59,7 +67,7 @@ func main() {
 		case e.Test == "" && e.Action == "fail":
 			if !failed[e.Package] { // did not build, panicked between tests, or left goroutines
 				fmt.Print(out)
-				fmt.Fprintln(results, "fail", name)
+				fmt.Fprint(results, "fail ", name, "\n", why(out.String()))
 			}
 		case e.Test == "":
 		case e.Action == "pass":
@@ -68,7 +76,7 @@ func main() {
 		case e.Action == "fail":
 			failed[e.Package] = true
 			fmt.Print(out)
-			fmt.Fprintln(results, "fail", name)
+			fmt.Fprint(results, "fail ", name, "\n", why(out.String()))
 		case e.Action == "skip":
 			fmt.Fprintf(results, "skip %s: %s\n", name, reason(out.String()))
 		}
@@ -77,6 +85,27 @@ func main() {
 		fmt.Fprintln(os.Stderr, in.Err())
 		os.Exit(1)
 	}
+}
+
+// ofServer is a line of a server's log, or of the word that it follows.
+var ofServer = regexp.MustCompile(`^(\d+:[CMSX] |server\.go:\d+: log of )`)
+
+// why is the beginning of what a test printed before it failed, without the logs of servers.
+func why(out string) string {
+	const most, long = 24, 400
+	var b strings.Builder
+	n := 0
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---") || ofServer.MatchString(line) {
+			continue
+		}
+		if n++; n > most {
+			break
+		}
+		fmt.Fprintf(&b, "why %.*s\n", long, line)
+	}
+	return b.String()
 }
 
 // reason is what a test printed before it was skipped, in one line.

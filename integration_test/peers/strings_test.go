@@ -122,7 +122,13 @@ func TestInspectAString(t *testing.T) {
 	i, err := inspect.New(rdb, nil)
 	require.NoError(t, err)
 	l, err := i.Lock(t.Context(), "orders:42")
-	t.Logf("%+v %v", l, err)
+	require.NoError(t, err)
+	require.Equal(t, inspect.Foreign, l.Kind)
+	require.Empty(t, l.Holders)
+	require.Len(t, l.Problems, 1)
+	_, err = i.End(t.Context(), "orders:42", inspect.Grant{Token: 1})
+	require.ErrorContains(t, err, "the key is a text that is no number, and no lock of this library or of Redisson")
+	require.Equal(t, "whose", rdb.Get(t.Context(), "orders:42").Val())
 }
 
 // TestForceOfRueidislock: it takes the key whatever is there, and our hold is lost. Without force it is kept

@@ -153,7 +153,7 @@ func (s *search) judge(r Result) {
 // TestControlsHaveCause runs the worlds of [TestControls] with all defences on: what is found there
 // is not found here.
 func TestControlsHaveCause(t *testing.T) {
-	seeds := 3
+	seeds := 2
 	if testing.Short() {
 		seeds = 1
 	}

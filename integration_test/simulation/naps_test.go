@@ -15,7 +15,7 @@ import (
 func TestNaps(t *testing.T) {
 	first, replay := number(t, seedEnv, uint64(begun.UnixNano()%1e9)) //nolint:gosec // positive
 	t.Logf("proof: simulation: naps: first seed %d", first)
-	worlds := 40
+	worlds := 20
 	if testing.Short() {
 		worlds = 8
 	}

@@ -127,6 +127,10 @@ func TestText(t *testing.T) {
 		_, err := Parse(bad)
 		require.Error(t, err, "%.20q", bad)
 	}
+	s.Label = "\x1b[31mred"
+	back, err = Parse(s.Text())
+	require.NoError(t, err)
+	require.Empty(t, back.Label, "no client says this of itself")
 	many := &Said{Client: "a"}
 	for i := range MostWaits {
 		many.Waits = append(many.Waits, Wait{Lock: Lock{Name: strings.Repeat("n", 5000)}, ID: uint64(i)}) //nolint:gosec // few

@@ -26,6 +26,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
 )
 
 // Lock is which lock somebody waits for, or has.
@@ -92,7 +94,8 @@ func (s *Said) Text() string {
 	}
 }
 
-// Parse reads such a text. Another version than this one may mean something else by it.
+// Parse reads such a text. Another version than this one may mean something else by it. A label that no
+// client has is left out.
 func Parse(text string) (*Said, error) {
 	var s Said
 	if len(text) > 4*mostText {
@@ -103,6 +106,9 @@ func Parse(text string) (*Said, error) {
 	}
 	if s.Version != version {
 		return nil, fmt.Errorf("the text is of version %d, and this is %d", s.Version, version)
+	}
+	if !keys.IsLabel(s.Label) {
+		s.Label = ""
 	}
 	return &s, nil
 }

@@ -131,6 +131,7 @@ func (g *grant) lineUp() (*Hold, error) {
 			g.front = true
 			return nil, nil
 		}
+		g.await(3)
 		p.Wait(g.asked.wait)
 		turn, err := p.Outcome()
 		switch {

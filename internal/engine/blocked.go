@@ -45,8 +45,7 @@ func (k *blocked) look(l *lookout, long []longWait, now time.Time) {
 	k.met, k.told = met, told
 	for _, h := range order {
 		if held := h.heldSince(met[h], now); held >= l.long && !told[h] {
-			told[h] = true
-			l.tellBlocked(waits[h][0], len(waits[h]), h, held, sure[h])
+			told[h] = l.tellBlocked(waits[h][0], len(waits[h]), h, held, sure[h])
 		}
 	}
 }
@@ -117,9 +116,10 @@ func (t *Tenure) grant() *grant {
 	return g
 }
 
-func (l *lookout) tellBlocked(w longWait, waits int, h *grant, held time.Duration, sure bool) {
+// tellBlocked tells of a wait, if it has not ended meanwhile, and reports whether it did.
+func (l *lookout) tellBlocked(w longWait, waits int, h *grant, held time.Duration, sure bool) bool {
 	if !l.client.waits.stands(w.old) {
-		return
+		return false
 	}
 	h.mu.Lock()
 	e := SelfBlockEvent{
@@ -137,6 +137,7 @@ func (l *lookout) tellBlocked(w longWait, waits int, h *grant, held time.Duratio
 	if to := l.client.observer; to != nil && to.SelfBlocked != nil {
 		to.later("SelfBlocked", roomForEvents, func() { to.SelfBlocked(e) })
 	}
+	return true
 }
 
 func orElse(text, other string) string {

@@ -246,8 +246,13 @@ func (l *lookout) learnLabels() {
 	}
 	pipeline.Exec(ctx, pipe) // each command keeps its own error
 	for client, cmd := range asked {
-		if label, err := cmd.Result(); err == nil || errors.Is(err, redis.Nil) {
-			c.waits.learn(client, label)
+		label, err := cmd.Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			continue
 		}
+		if !keys.IsLabel(label) {
+			label = ""
+		}
+		c.waits.learn(client, label)
 	}
 }

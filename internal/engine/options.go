@@ -4,9 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
@@ -93,19 +91,17 @@ func (o *Options) withDefaults() (Options, error) {
 // minLongWait keeps who looks at long waits from looking all the time.
 const minLongWait = 10 * time.Millisecond
 
-// maxLabel is what a line of a terminal has room for.
-const maxLabel = 200
-
 func checkLabel(label string) error {
 	switch {
-	case len(label) > maxLabel:
-		return errs.Invalid("Options.Label has %d bytes; use at most %d, such as the name of the service and its machine", len(label), maxLabel)
+	case keys.IsLabel(label):
+		return nil
+	case len(label) > keys.MaxLabel:
+		return errs.Invalid("Options.Label has %d bytes; use at most %d, such as the name of the service and its machine",
+			len(label), keys.MaxLabel)
 	case !utf8.ValidString(label):
 		return errs.Invalid("Options.Label is %q, which is not UTF-8; use text", label)
-	case strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return errs.Invalid("Options.Label is %q, and a character in it cannot be printed; use letters, digits, spaces and signs", label)
 	}
-	return nil
+	return errs.Invalid("Options.Label is %q, and a character in it cannot be printed; use letters, digits, spaces and signs", label)
 }
 
 func checkLease(field string, d time.Duration) error {

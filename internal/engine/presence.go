@@ -77,7 +77,7 @@ func (p *presence) write() {
 	err := p.send(p.life, func(ctx context.Context) error { return p.rdb.Set(ctx, p.key, p.label, shownFor*p.every).Err() })
 	p.mu.Lock()
 	p.writing, p.written = false, true
-	first := err != nil && !p.failed && !p.closed
+	first := err != nil && !p.failed && p.life.Err() == nil // Close ends it first of all
 	p.failed = p.failed || err != nil
 	closed := p.closed
 	if !closed {

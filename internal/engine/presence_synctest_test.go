@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/task"
 )
 
@@ -127,6 +128,21 @@ func TestLabelRefused(t *testing.T) {
 		require.EqualValues(t, 1, log.n.Load())
 		p.close()
 		require.Equal(t, []string{deleted}, k.take(), "it may have been written all the same")
+	})
+}
+
+// TestLabelAtClose: what Close interrupts is no failure. The control is TestLabelRefused.
+func TestLabelAtClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, k, _, log := newPresence(t)
+		life, end := context.WithCancelCause(t.Context())
+		p.life, k.err = life, context.Canceled
+		end(errs.ErrClosed) // and close comes a moment later
+		p.show()
+		require.Len(t, k.take(), 1)
+		p.close()
+		require.NoError(t, p.tasks.Wait(t.Context()))
+		require.Zero(t, log.n.Load())
 	})
 }
 

@@ -40,10 +40,12 @@ var (
 	ToldEnds     Switch // an observer hears of ends that no Unlock made
 	Caught       Switch // a panic of an observer's function goes no further
 	NobodyHas    Switch // what was granted to a goroutine that an observer ends is given back
-	Lanes        Switch // what goes to one master of a cluster does not wait for another
-	Panics       Switch // a command in which a hook of go-redis panics is one that failed
-	Glance       Switch // who asks a hold's context has it look at the clock
-	Outage       Switch // who was refused by nobody is not told that somebody has the lock
+	// BesideStrings: where the key became a string of another library's, there is nothing to give back
+	BesideStrings Switch
+	Lanes         Switch // what goes to one master of a cluster does not wait for another
+	Panics        Switch // a command in which a hook of go-redis panics is one that failed
+	Glance        Switch // who asks a hold's context has it look at the clock
+	Outage        Switch // who was refused by nobody is not told that somebody has the lock
 
 	// Of waiters with places in a queue at the server.
 
