@@ -25,7 +25,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Lock is which lock somebody waits for, or has.
@@ -104,5 +108,19 @@ func Parse(text string) (*Said, error) {
 	if s.Version != version {
 		return nil, fmt.Errorf("the text is of version %d, and this is %d", s.Version, version)
 	}
+	s.Label = LabelText(s.Label)
 	return &s, nil
+}
+
+// LabelText is what a client is said to be, as it may stand in a log or an error. No client of this library
+// writes a label that is changed by this; others who may write to Redis can write anything.
+func LabelText(label string) string {
+	const most = 200
+	if len(label) > most {
+		label = label[:most]
+	}
+	if utf8.ValidString(label) && !strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return label
+	}
+	return strconv.Quote(label)
 }

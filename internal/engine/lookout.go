@@ -256,7 +256,7 @@ func (l *lookout) learnLabels() {
 	pipeline.Exec(ctx, pipe) // each command keeps its own error
 	for client, cmd := range asked {
 		if label, err := cmd.Result(); err == nil || errors.Is(err, redis.Nil) {
-			c.waits.learn(client, label)
+			c.waits.learn(client, deadlock.LabelText(label))
 		}
 	}
 }
