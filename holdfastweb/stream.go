@@ -143,12 +143,18 @@ type listStream struct {
 	order []string
 	head  string
 	shown []key
+
+	tooLong bool // the filter takes too long, and that was told
 }
 
 func (l *listStream) keys() []key { return l.shown }
 
 func (l *listStream) next(s *snapshot, now time.Time) (u update, changed bool) {
+	if l.tooLong {
+		return u, false // it would be so each time
+	}
 	rows, hd := l.look(s, l.view, now)
+	l.tooLong = hd.TooLong
 	told, order, shown := make(map[string]string, len(rows)), make([]string, 0, len(rows)), make([]key, 0, len(rows))
 	u = update{Rows: make(map[string]string), Now: now.UnixMilli()}
 	for _, e := range rows {

@@ -138,3 +138,12 @@ func TestText(t *testing.T) {
 	require.NotEmpty(t, back.Waits)
 	require.Equal(t, fmt.Sprint(0), fmt.Sprint(back.Waits[0].ID), "the oldest ones are told")
 }
+
+// TestForeignLabel: a label that no client of this library writes does nothing to a log.
+func TestForeignLabel(t *testing.T) {
+	s, err := Parse((&Said{Client: "c", Label: "evil\x1b[2J\u202e"}).Text())
+	require.NoError(t, err)
+	require.Equal(t, `"evil\x1b[2J\u202e"`, s.Label)
+	require.Len(t, LabelText(strings.Repeat("x", 1000)), 200)
+	require.Equal(t, "billing@host-7, größer", LabelText("billing@host-7, größer"))
+}
