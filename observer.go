@@ -31,7 +31,8 @@ import (
 type Observer struct {
 	// Waiting is called when a Lock or TryLock begins, of any kind. What it returns is the context that
 	// Granted or Refused is given, one of which follows: a span begins here and ends there. It must
-	// derive from ctx; nil stands for ctx. The call itself goes on under its own context.
+	// derive from ctx; nil stands for ctx. The call itself goes on under its own context. A Waiting that
+	// ends its goroutine is followed by Refused, with the context that it was given.
 	Waiting func(ctx context.Context, w WaitEvent) context.Context
 	// Granted is called when the call has the lock, before it returns.
 	//
@@ -53,11 +54,12 @@ type Observer struct {
 	// to the same address again, or nobody needs one there any more.
 	Subscribed func(s SubscriptionEvent)
 	// SelfBlocked is called when a wait has lasted for [Options.LongWait], and this client has held the
-	// lock for as long: mostly the caller waits for itself. It is called once for each such holder, and
-	// again when all waits for it had ended and another one lasts as long.
+	// lock for as long: mostly the caller waits for itself. It is called once for each such holder.
 	SelfBlocked func(s SelfBlockEvent)
 	// Deadlocked is called when a wait of this client is part of a circle of waits: none of them ends
-	// by itself. It is called once for each circle, in each client with a wait in it.
+	// by itself, unless it has a limit. It is called once for each circle, in each client with a wait in
+	// it. A client that waits to write for several readers knows one of them, and hears only of
+	// circles through that one; the client of the reader that is in the circle hears of it.
 	Deadlocked func(d DeadlockEvent)
 	// Dropped is called with how many events the client's goroutine had no room for, since it last was.
 	Dropped func(events int)

@@ -49,7 +49,9 @@ func (p *poller) takeMaster(ctx context.Context, at int, old, s *snapshot) (work
 	p.asks(true)
 	defer p.asks(false)
 	begin := len(s.list)
-	for l, err := range p.masters[at].Locks(ctx, inspect.Query{Match: p.opts.Match, Redisson: p.opts.Redisson}) {
+	for l, err := range p.masters[at].Locks(ctx, inspect.Query{
+		Match: p.opts.Match, Redisson: p.opts.Redisson, Answered: func() { p.asks(true) }, // and owes the next one
+	}) {
 		if err != nil {
 			if answered(err) {
 				worked = time.Since(from)

@@ -22,7 +22,7 @@ type Handler struct {
 	masters  []*inspect.Inspector
 	names    []string // of the masters, for people; empty if there is only one
 	poller   *poller
-	single   *purse // for pages of single locks
+	single   []*purse // of each master, for pages of single locks
 	sameSite *http.CrossOriginProtection
 
 	closing chan struct{} // closed by Close
@@ -58,7 +58,9 @@ func New(rdb redis.UniversalClient, opts *Options) (*Handler, error) {
 		}
 	}
 	h.poller = newPoller(h.masters, &h.opts)
-	h.single = newPurse(h.opts.Share*ofSingle, fullPurse)
+	for range h.masters {
+		h.single = append(h.single, newPurse(h.opts.Share*ofSingle, fullPurse))
+	}
 	return h, nil
 }
 

@@ -35,6 +35,7 @@ type head struct {
 	Count, Pages string
 	Prev, Next   string // links, empty where there is none
 	Empty        string // why there is no row
+	TooLong      bool   // that is because the filter takes too long
 }
 
 type choice struct {
@@ -97,7 +98,8 @@ func (h *Handler) columns(v view) []column {
 
 // look is what a view shows.
 func (h *Handler) look(s *snapshot, v view, now time.Time) (rows []*entry, hd head) {
-	all := s.of(v.viewKey)
+	what := s.of(v.viewKey)
+	all := what.list
 	size := h.opts.Rows
 	last := max((len(all)+size-1)/size, 1)
 	v.page = min(v.page, last)
@@ -123,6 +125,9 @@ func (h *Handler) look(s *snapshot, v view, now time.Time) (rows []*entry, hd he
 	}
 	switch {
 	case len(rows) > 0:
+	case what.tooLong:
+		hd.Count, hd.TooLong = "", true
+		hd.Empty = "This filter takes too long for so many names: use fewer of * ? [, or a part of a name, and reload the page."
 	case s.taken.IsZero() && len(s.down) > 0:
 		hd.Empty = "Nothing is known yet."
 	case s.taken.IsZero():

@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
 // fullPurse is what pages of single locks may take at once: some dozens of them.
@@ -81,25 +83,34 @@ func (h *Handler) permitted(r *http.Request, name string) (who string, ok bool) 
 }
 
 // errBusy is that others have asked for so many pages that this one would have to wait.
-var errBusy = errors.New("pages of single locks were asked for so often that Redis is to be spared; try again in a moment")
+var errBusy = errors.New("others have asked for pages of single locks, and it has not answered them yet or is to be spared; try again in a moment")
 
-// ask asks every master for a name. What none says is told by outages.
+// ask asks every master for a name, all at the same time: one that is silent does not hide what the others
+// have. What none says is told by outages.
 func (h *Handler) ask(ctx context.Context, name string) (locks map[int]*entry, down map[int]outage) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errBusy)
 	defer cancel()
 	locks, down = make(map[int]*entry), make(map[int]outage)
+	var mu sync.Mutex // guards locks and down
+	var all sync.WaitGroup
 	for at, i := range h.masters {
-		err := h.single.do(ctx, func() error {
-			l, err := i.Lock(ctx, name)
-			if err == nil {
-				locks[at] = newEntry(at, l, time.Now(), nil)
+		all.Go(func() {
+			var l inspect.Lock
+			err := h.single[at].do(ctx, func() (err error) {
+				defer panics.Into(&err) // of a hook of go-redis: here nobody else would take it
+				l, err = i.Lock(ctx, name)
+				return err
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				down[at] = outage{time.Now(), err.Error()}
+				return
 			}
-			return err
+			locks[at] = newEntry(at, l, time.Now(), nil)
 		})
-		if err != nil {
-			down[at] = outage{time.Now(), err.Error()}
-		}
 	}
+	all.Wait()
 	return locks, down
 }
 

@@ -101,8 +101,18 @@ type snapshot struct {
 	down  map[int]outage
 
 	mu    sync.Mutex // guards views
-	views map[viewKey][]*entry
+	views map[viewKey]seen
 }
+
+// seen is what a view has.
+type seen struct {
+	list    []*entry
+	tooLong bool // the filter took so long that nothing was looked at to the end
+}
+
+// filterWithin is how long a filter may take. A pattern of many brackets takes a second for some ten thousand
+// long names, and meanwhile nobody else sees anything of the snapshot.
+var filterWithin = 500 * time.Millisecond
 
 // outage is why nothing new is known of a master.
 type outage struct {
@@ -131,14 +141,19 @@ type viewKey struct {
 const maxViews = 32
 
 // of are the locks of a view. The caller does not change them.
-func (s *snapshot) of(v viewKey) []*entry {
+func (s *snapshot) of(v viewKey) seen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if list, ok := s.views[v]; ok {
-		return list
+	if known, ok := s.views[v]; ok {
+		return known
 	}
 	var list []*entry
-	for _, e := range s.list {
+	tooLong, until := false, time.Now().Add(filterWithin)
+	for n, e := range s.list {
+		if n%64 == 63 && time.Now().After(until) {
+			list, tooLong = nil, true
+			break
+		}
 		if v.wants(e) {
 			list = append(list, e)
 		}
@@ -152,10 +167,10 @@ func (s *snapshot) of(v viewKey) []*entry {
 		return cmp.Or(c, strings.Compare(a.name, b.name), cmp.Compare(a.at, b.at))
 	})
 	if s.views == nil || len(s.views) >= maxViews {
-		s.views = make(map[viewKey][]*entry)
+		s.views = make(map[viewKey]seen)
 	}
-	s.views[v] = list
-	return list
+	s.views[v] = seen{list, tooLong}
+	return s.views[v]
 }
 
 // The values of show.

@@ -19,6 +19,10 @@ const (
 	writeWithin = 10 * time.Second
 )
 
+// errNoFlush is said with a status at which browsers do not come again by themselves.
+var errNoFlush = errors.New("this page cannot be live here: what stands in front of it, as middleware, passes nothing on before the end of an " +
+	"answer; let its http.ResponseWriter have Unwrap or Flush")
+
 // update is what a live page is told: what is new, and nothing else.
 type update struct {
 	Rows  map[string]string `json:"rows,omitempty"`  // by ID
@@ -68,6 +72,11 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx passes on what it gets at once
 	out := events{w, http.NewResponseController(w)}
+	if err := out.rc.Flush(); errors.Is(err, http.ErrNotSupported) {
+		w.Header().Del("X-Accel-Buffering")
+		http.Error(w, errNoFlush.Error(), http.StatusNotImplemented)
+		return
+	}
 	if out.send("retry: 2000\n\n") != nil {
 		return
 	}
@@ -134,12 +143,18 @@ type listStream struct {
 	order []string
 	head  string
 	shown []key
+
+	tooLong bool // the filter takes too long, and that was told
 }
 
 func (l *listStream) keys() []key { return l.shown }
 
 func (l *listStream) next(s *snapshot, now time.Time) (u update, changed bool) {
+	if l.tooLong {
+		return u, false // it would be so each time
+	}
 	rows, hd := l.look(s, l.view, now)
+	l.tooLong = hd.TooLong
 	told, order, shown := make(map[string]string, len(rows)), make([]string, 0, len(rows)), make([]key, 0, len(rows))
 	u = update{Rows: make(map[string]string), Now: now.UnixMilli()}
 	for _, e := range rows {

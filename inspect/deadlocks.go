@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pipeline"
 )
 
-// Deadlock is a circle of waits, none of which ends by itself: each waits for what the next one has, and
+// Deadlock is a circle of waits, none of which ends by itself, unless it has a limit: each waits for what the next one has, and
 // the last one for what the first one has. It may be one wait, for what its own caller has.
 type Deadlock []Blocked
 

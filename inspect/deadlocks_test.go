@@ -189,6 +189,26 @@ func testDeadlockAtHome(t *testing.T, rdb *redis.Client) {
 	require.Equal(t, z.Token(), d.Circle[0].Token)
 }
 
+// TestDeadlockBehindACrowd: a circle is seen also where hundreds have waited for longer, for something else.
+func TestDeadlockBehindACrowd(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	a, b, c := newActor(t, rdb, ""), newActor(t, rdb, ""), newActor(t, rdb, "")
+	held(t.Context(), t, fairlock.New(c.Client, "slow"))
+	const crowd = 300
+	for range crowd {
+		defer waitFor(t.Context(), fairlock.New(a.Client, "slow"))()
+	}
+	eventually(t, "all have come", func() bool {
+		l, err := newInspector(t, rdb, nil).Lock(t.Context(), "slow")
+		return err == nil && l.Waiters == crowd
+	})
+	x, y := held(t.Context(), t, rlock.New(a.Client, "x")), held(t.Context(), t, rlock.New(b.Client, "y"))
+	defer waitFor(x.Context(), rlock.New(a.Client, "y"))()
+	defer waitFor(y.Context(), rlock.New(b.Client, "x"))()
+	require.Len(t, a.hears(t).Circle, 2)
+	require.Len(t, b.hears(t).Circle, 2)
+}
+
 // TestNoDeadlock: waits that are long, of callers that hold something, and that are in no circle. The
 // control is in the same clients: they see one when it comes.
 func TestNoDeadlock(t *testing.T) {

@@ -27,6 +27,9 @@ type Query struct {
 	// the keys. That takes the servers a time that grows with the number of active channels, and
 	// finds latches too that are waited for.
 	Contended bool
+	// Answered is called each time that a server has answered, also where that brought no lock: for who shows
+	// whether a server is silent. It runs in the goroutine that iterates. Default: nobody is called.
+	Answered func()
 }
 
 // batch is how many names are looked at in one round trip.
@@ -116,6 +119,9 @@ func (w *walk) scan(ctx context.Context, node *redis.Client, page func(context.C
 		list, next, err := page(ctx, cursor).Result()
 		if err != nil {
 			return err
+		}
+		if w.Answered != nil {
+			w.Answered()
 		}
 		if named == nil {
 			if list, err = likely(ctx, node, list); err != nil {

@@ -125,6 +125,30 @@ func TestWaitsForItself(t *testing.T) {
 	require.Empty(t, l.heard)
 }
 
+// TestToldOnce: waits with a limit that come again and again for one holder are told once, and those for
+// the next holder once more.
+func TestToldOnce(t *testing.T) {
+	l := newLooker(t, redistest.Shared(t).Client(t), longWait)
+	m := rlock.New(l.Client, uniqueName(t))
+	comeAgain := func(h *holdfast.Hold) {
+		t.Helper()
+		for told := 0; told < 3; { // in which each is long enough to be told of
+			if _, err := m.Lock(t.Context(), holdfast.Wait(4*longWait)); len(l.heard) > 0 || told > 0 {
+				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+				told++
+			}
+		}
+		require.Equal(t, h.Token(), l.hears(t).Token)
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+	for range 2 {
+		h, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		comeAgain(h)
+	}
+	require.Empty(t, l.heard)
+}
+
 // TestWaitsForOthers is the control: behind another client nobody waits for itself, nor where the lock goes from
 // hand to hand. Then the same client waits for itself, and says so.
 func TestWaitsForOthers(t *testing.T) {

@@ -175,6 +175,24 @@ func TestObserverEndsGoroutine(t *testing.T) {
 	require.ErrorIs(t, try(), holdfast.ErrNotAcquired, "control")
 }
 
+// TestObserverEndsGoroutineAtFirst: a Waiting that ends the goroutine is followed by Refused, so that who
+// counts waiters counts this one out.
+func TestObserverEndsGoroutineAtFirst(t *testing.T) {
+	refused := make(chan holdfast.RefusalEvent, 10)
+	c, _ := shared(t, &holdfast.Options{Observer: &holdfast.Observer{
+		Waiting: func(context.Context, holdfast.WaitEvent) context.Context { runtime.Goexit(); return nil },
+		Refused: func(_ context.Context, r holdfast.RefusalEvent) { refused <- r },
+	}})
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = rlock.New(c, uniqueName(t)).Lock(t.Context())
+	}()
+	<-gone
+	require.Len(t, refused, 1)
+	require.ErrorIs(t, (<-refused).Err, holdfast.ErrUnavailable)
+}
+
 // TestObserverHearsOfHandOff: how each was granted that goroutines of one client pass on to each other,
 // and what the client kept.
 func TestObserverHearsOfHandOff(t *testing.T) {

@@ -23,8 +23,7 @@ type connection struct {
 // behind them.
 func (c *connection) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	addresses := strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv(redisEnv)), redisDefault))
-	f.StringArrayVar(&c.addresses, "redis", addresses, "Redis server, as a `URL`; see above")
+	f.StringArrayVar(&c.addresses, "redis", fromEnvironment(), "Redis server, as a `URL`; see above")
 	f.Lookup("redis").DefValue = "$" + redisEnv + " or " + redisDefault
 	for name, file := range map[string]struct {
 		path *string
@@ -92,6 +91,27 @@ func (c *connection) String() string {
 		shown[i] = hidePassword(address)
 	}
 	return strings.Join(shown, ", ")
+}
+
+// flags are what another command needs to reach the same servers from the same shell: empty where the
+// environment or the default says it. An address with a password is URL, because it must not be shown.
+func (c *connection) flags() string {
+	if slices.Equal(c.addresses, fromEnvironment()) {
+		return ""
+	}
+	var b strings.Builder
+	for _, address := range c.addresses {
+		if hidePassword(address) != address {
+			address = "URL"
+		}
+		b.WriteString(" --redis " + shellWord(address))
+	}
+	return b.String()
+}
+
+// fromEnvironment are the addresses of a command without the flag.
+func fromEnvironment() []string {
+	return strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv(redisEnv)), redisDefault))
 }
 
 // noMaster reports whether no Sentinel names a master. What they have answered in place of that is in

@@ -138,7 +138,7 @@ func examine(c doctorConfig, stdout io.Writer) error {
 
 func findings(ctx context.Context, c doctorConfig, clients []redis.UniversalClient) ([]doctor.Finding, error) {
 	if c.deadlocks {
-		return doctor.Deadlocks(ctx, clients)
+		return doctor.Deadlocks(ctx, clients, c.flags())
 	}
 	settings := doctor.Settings{Lease: c.lease.Duration, Prefix: c.prefix}
 	if len(clients) == 1 {

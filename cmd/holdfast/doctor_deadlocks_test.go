@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/deadlock"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -80,4 +82,37 @@ func TestDoctorDeadlocks(t *testing.T) {
 	<-done
 	code, out = look("doctor", "--deadlocks")
 	require.Zero(t, code, out)
+}
+
+// TestDoctorDeadlocksHostile: what others have written into Redis does nothing to a terminal, nor to a shell that is
+// given the remedy.
+func TestDoctorDeadlocksHostile(t *testing.T) {
+	srv := redistest.Start(t)
+	const client, name = "11111111-2222-4333-8444-555555555555", "$(touch x) it's"
+	rdb, ctx := srv.Client(t), t.Context()
+	require.NoError(t, rdb.HSet(ctx, name, client+":h1", 1).Err())
+	require.NoError(t, rdb.PExpire(ctx, name, time.Hour).Err())
+	done := make(chan struct{})
+	stop, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(done)
+		for n := uint64(1); stop.Err() == nil; n++ {
+			s := deadlock.Said{Client: client, Label: "evil\x1b[2J\u202e", Number: n, EveryMS: 100, Waits: []deadlock.Wait{{
+				Lock: deadlock.Lock{Kind: "rlock", Name: name}, ID: 1, Owner: client + ":h2",
+				Holds: []deadlock.Hold{{Lock: deadlock.Lock{Kind: "rlock", Name: name}, Owner: client + ":h1", Token: 5}},
+			}}}
+			_ = rdb.Set(stop, keys.Waits(client), s.Text(), time.Minute).Err()
+		}
+	}()
+	p := start(t, os.Args[0], nil, "doctor", "--deadlocks", "--json", "--redis", "redis://"+srv.Addr())
+	require.Equal(t, exitError, p.end(), p.stdout.String())
+	var r doctorReport
+	require.NoError(t, json.Unmarshal([]byte(p.stdout.String()), &r))
+	require.NotContains(t, r.Findings[0].Found, "evil", "no client says this of itself")
+	require.Contains(t, r.Findings[0].Remedy, `holdfast unlock --force '$(touch x) it'\''s' --token 5 --redis redis://`+srv.Addr()+";")
+	p = start(t, os.Args[0], nil, "inspect", name, "--redis", "redis://"+srv.Addr())
+	require.Zero(t, p.end())
+	require.Contains(t, p.stdout.String(), `--owner `+client+":h1 --redis redis://"+srv.Addr()+"\n")
+	cancel()
+	<-done
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/words"
 	"github.com/holdfast-go/holdfast/inspect"
 )
 
@@ -98,7 +99,7 @@ func (c *inspectConfig) show(stdout, stderr io.Writer) error {
 				if len(each) > 1 {
 					fmt.Fprintf(stdout, "master %d of %d: %s\n", n+1, len(each), i.address)
 				}
-				err = newSheet(stdout).print(&l, len(each) > 1)
+				err = newSheet(stdout, c.flags()).print(&l, len(each) > 1)
 			}
 			if err != nil {
 				return failure{exitHoldfast, fmt.Errorf("write: %w", err)}
@@ -128,10 +129,11 @@ func badName(err error) error {
 type sheet struct {
 	*screen
 	columns int
+	redis   string // the flags that say where Redis is, for another command; empty: none are needed
 }
 
-func newSheet(out io.Writer) *sheet {
-	s := &sheet{screen: newScreen(out), columns: terminalWidth(out)}
+func newSheet(out io.Writer, redis string) *sheet {
+	s := &sheet{screen: newScreen(out), columns: terminalWidth(out), redis: redis}
 	if s.columns == 0 {
 		s.columns = widest
 	}
@@ -170,7 +172,7 @@ func (s *sheet) print(l *inspect.Lock, part bool) error {
 		s.painted(yellow, "problem", p.Text)
 	}
 	if how := ending(l, part); how != "" { // on one line, as it is: a shell would run each of two, and a name may have two spaces
-		line := pad("to end it", sheetIndent) + how
+		line := pad("to end it", sheetIndent) + how + s.redis
 		fmt.Fprintln(s.out, s.paint(dim, line))
 	}
 	_, err := fmt.Fprintln(s.out)
@@ -317,14 +319,4 @@ func oneGrant(l *inspect.Lock) bool {
 }
 
 // shellWord quotes what a shell would take for something else.
-func shellWord(text string) string {
-	if visible(text) != text {
-		return "NAME"
-	}
-	if strings.IndexFunc(text, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_:./,@%+=-", r))
-	}) < 0 && text != "" && text[0] != '-' {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
+func shellWord(text string) string { return words.Shell(text) }

@@ -6,11 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/words"
 	"github.com/holdfast-go/holdfast/inspect"
 )
 
@@ -202,10 +201,7 @@ func short(d time.Duration) string {
 // visible is a text of somebody else's as it may be shown: what would move the cursor, or colour the
 // rest, is spelled out.
 func visible(text string) string {
-	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-		return text
-	}
-	return strconv.Quote(text)
+	return words.Visible(text)
 }
 
 // cut takes out the middle of what is too long for a terminal: names differ at their ends.

@@ -159,7 +159,7 @@ func (c *unlockConfig) ask(ctx context.Context, each []inspector, in io.Reader, 
 		if l.Kind == inspect.Nothing || l.Kind == inspect.Foreign {
 			continue // End says it
 		}
-		if err := newSheet(stderr).print(&l, len(each) > 1); err != nil {
+		if err := newSheet(stderr, c.flags()).print(&l, len(each) > 1); err != nil {
 			return failure{exitHoldfast, err}
 		}
 	}

@@ -10,15 +10,15 @@ import (
 // blocked tells of waits for what the client itself has held for as long as they last. Mostly somebody
 // locks under a plain context what the caller has, and waits for itself. It may also be that another
 // goroutine works for long under the lock, and nobody can tell the two apart where the context does
-// not say who is who: so it is told as what it is, once for each holder.
+// not say who is who: so it is told as what it is, once for each holder. The holder itself remembers
+// that: who waits may give up and come again, and while nobody waits there is no lookout.
 type blocked struct {
-	met  map[*grant]time.Time // holders that were in somebody's way at the last look: since when they were seen there
-	told map[*grant]bool      // of those
+	met map[*grant]time.Time // holders that were in somebody's way at the last look: since when they were seen there
 }
 
 // look goes through the long waits. The oldest one of each holder is told of.
 func (k *blocked) look(l *lookout, long []longWait, now time.Time) {
-	met, told := make(map[*grant]time.Time), make(map[*grant]bool)
+	met := make(map[*grant]time.Time)
 	waits := make(map[*grant][]longWait)
 	var order []*grant
 	sure := make(map[*grant]bool)
@@ -30,7 +30,7 @@ func (k *blocked) look(l *lookout, long []longWait, now time.Time) {
 		}
 		if waits[h] == nil {
 			order = append(order, h)
-			met[h], told[h] = now, k.told[h]
+			met[h] = now
 			if since, known := k.met[h]; known {
 				met[h] = since
 			}
@@ -42,10 +42,10 @@ func (k *blocked) look(l *lookout, long []longWait, now time.Time) {
 		}
 		waits[h] = append(waits[h], w)
 	}
-	k.met, k.told = met, told
+	k.met = met
 	for _, h := range order {
-		if held := h.heldSince(met[h], now); held >= l.long && !told[h] {
-			told[h] = l.tellBlocked(waits[h][0], len(waits[h]), h, held, sure[h])
+		if held := h.heldSince(met[h], now); held >= l.long {
+			l.tellBlocked(waits[h][0], len(waits[h]), h, held, sure[h])
 		}
 	}
 }
@@ -116,12 +116,18 @@ func (t *Tenure) grant() *grant {
 	return g
 }
 
-// tellBlocked tells of a wait, if it has not ended meanwhile, and reports whether it did.
-func (l *lookout) tellBlocked(w longWait, waits int, h *grant, held time.Duration, sure bool) bool {
+// tellBlocked tells of a wait, if it has not ended meanwhile and its holder was not told of. If it has ended, the next
+// look tells of another one.
+func (l *lookout) tellBlocked(w longWait, waits int, h *grant, held time.Duration, sure bool) {
 	if !l.client.waits.stands(w.old) {
-		return false
+		return
 	}
 	h.mu.Lock()
+	if h.told {
+		h.mu.Unlock()
+		return
+	}
+	h.told = true
 	e := SelfBlockEvent{
 		Kind: w.g.base.Key.Kind, Name: w.g.base.Key.Name, Waited: w.waited, Waits: waits, Owner: h.id, Token: h.token,
 		Held: held, Sure: sure, Waiting: w.where.String(), Holding: h.asked.stand.where.String(),
@@ -137,7 +143,6 @@ func (l *lookout) tellBlocked(w longWait, waits int, h *grant, held time.Duratio
 	if to := l.client.observer; to != nil && to.SelfBlocked != nil {
 		to.later("SelfBlocked", roomForEvents, func() { to.SelfBlocked(e) })
 	}
-	return true
 }
 
 func orElse(text, other string) string {

@@ -50,6 +50,8 @@ type grant struct {
 	mu    sync.Mutex // guards the rest; never held over a network call
 	live  bool
 	ended error // why, nil before the end
+	// told is that somebody was told of those who wait for it.
+	told bool
 	// yielded is for how many other clients the lock was given up.
 	yielded int
 	longest time.Duration // for how long one of them needs a head start

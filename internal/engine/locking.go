@@ -65,14 +65,15 @@ func (b *Lock) lockObserved(r *request) (h *Hold, err error) {
 	o, kind, name := b.Client.observer, b.Key.Kind, b.Key.Name
 	r.heard = true
 	_, bounded := r.wait.Deadline()
-	ctx := o.waiting(r.ctx, WaitEvent{kind, name, r.once, bounded})
-	asked := sinceStart()
+	ctx, asked := r.ctx, sinceStart()
 	err = errHook
 	defer func() {
 		if err != nil {
 			o.refused(ctx, RefusalEvent{kind, name, sinceStart() - asked, err})
 		}
 	}()
+	ctx = o.waiting(r.ctx, WaitEvent{kind, name, r.once, bounded}) // which may end the goroutine
+	asked = sinceStart()
 	if h, err = b.lock(r, nil); err == nil {
 		b.granted(ctx, r, h, asked)
 	}

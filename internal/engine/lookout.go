@@ -42,8 +42,11 @@ type mark struct {
 }
 
 const (
-	// mostLooked is how many waits are looked at, the oldest ones.
+	// mostLooked is how many waits are looked at, the oldest ones: so many of callers that hold other locks, and so
+	// many of all others. Each kind has its own number because a crowd that only waits must not hide a circle.
 	mostLooked = 256
+	// mostSeen is how many waits are gone through for that.
+	mostSeen = 1 << 14
 	// looksEach is how many looks there are in a long wait.
 	looksEach = 4
 )
@@ -112,7 +115,7 @@ func (l *lookout) run() {
 
 // look is one look. It reports whether anybody waits.
 func (l *lookout) look(now time.Time) bool {
-	list, come, alone := l.client.waits.older(l.upTo(now), mostLooked)
+	list, come, alone := l.client.waits.older(l.upTo(now), mostSeen)
 	if alone {
 		return false
 	}
@@ -136,15 +139,21 @@ func (l *lookout) upTo(now time.Time) (number uint64) {
 }
 
 func (l *lookout) longOnes(list []old, now time.Time) (long []longWait) {
-	since := make(map[uint64]time.Time, len(list))
+	since := make(map[uint64]time.Time)
+	var some [2]int // so far: who holds nothing, and who does
 	for _, o := range list {
+		g := o.of.(*grant)
+		under := g.under()
+		n := &some[min(len(under), 1)]
+		if *n++; *n > mostLooked {
+			continue
+		}
 		began, known := l.since[o.number]
 		if !known {
 			began = l.past[0].at
 		}
 		since[o.number] = began
-		g := o.of.(*grant)
-		long = append(long, longWait{o, g, now.Sub(began), g.under()})
+		long = append(long, longWait{o, g, now.Sub(began), under})
 	}
 	l.since = since
 	return long

@@ -107,8 +107,9 @@ func (o *observed) granted(ctx context.Context, e GrantEvent) {
 	}
 }
 
-// errHook is why a call has no lock in which a hook of go-redis panicked: the panic goes on.
-var errHook = errs.Both(errs.ErrUnavailable, errors.New("a hook of go-redis panicked, or ended its goroutine"))
+// errHook is why a call has no lock in which a hook of go-redis panicked, which goes on, or whose goroutine
+// ended.
+var errHook = errs.Both(errs.ErrUnavailable, errors.New("a hook of go-redis panicked, or a function of the user's ended the goroutine"))
 
 // What is told aside: functions for those who have something to tell, nil if nobody hears of it.
 

@@ -9,13 +9,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/words"
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
 // Deadlocks looks for circles of waits: an error for each, or one finding that there is none to be seen. Of
 // several masters of a quorum each is asked, because the clients say there what they say whose first master it is.
-func Deadlocks(ctx context.Context, rdbs []redis.UniversalClient) (found []Finding, err error) {
+// flags are those with which another command reaches the same servers.
+func Deadlocks(ctx context.Context, rdbs []redis.UniversalClient, flags string) (found []Finding, err error) {
 	defer func() {
 		for i := range found {
 			found[i].Check = "deadlock"
@@ -34,7 +36,7 @@ func Deadlocks(ctx context.Context, rdbs []redis.UniversalClient) (found []Findi
 			return nil, err
 		}
 		for _, d := range circles {
-			found = append(found, deadlock(d, addressOf(rdb)))
+			found = append(found, deadlock(d, addressOf(rdb), flags))
 		}
 	}
 	if len(found) == 0 {
@@ -43,12 +45,12 @@ func Deadlocks(ctx context.Context, rdbs []redis.UniversalClient) (found []Findi
 	return found, nil
 }
 
-func deadlock(d inspect.Deadlock, server string) Finding {
+func deadlock(d inspect.Deadlock, server, flags string) Finding {
 	parts := make([]string, len(d))
 	for i, b := range d {
 		who := b.Client
 		if b.Label != "" {
-			who = fmt.Sprintf("%s (client %s)", b.Label, b.Client)
+			who = fmt.Sprintf("%s (client %s)", words.Visible(b.Label), b.Client)
 		}
 		parts[i] = fmt.Sprintf("%s has %s, token %d, and has waited %v for %s", who, strconv.Quote(b.Has), b.Token,
 			b.Waited.Round(time.Second/10), strconv.Quote(b.Name))
@@ -59,8 +61,8 @@ func deadlock(d inspect.Deadlock, server string) Finding {
 	}
 	return Finding{
 		Level: Error, Server: server, Found: waits + ": " + strings.Join(parts, "; "),
-		Means: "none of them ends by itself, and what they have stays taken",
-		Remedy: fmt.Sprintf("end one: restart a client, or take a lock from it, holdfast unlock --force %s --token %d; "+
-			"then see docs/operating.md on deadlocks", strconv.Quote(d[0].Has), d[0].Token),
+		Means: "none of them ends by itself, unless it has a limit, and what they have stays taken until then",
+		Remedy: fmt.Sprintf("end one: restart a client, or take a lock from it, holdfast unlock --force %s --token %d%s; "+
+			"then see docs/operating.md on deadlocks", words.Shell(d[0].Has), d[0].Token, flags),
 	}
 }
