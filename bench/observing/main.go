@@ -17,6 +17,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -88,12 +89,12 @@ func compare(ctx context.Context, s settings, goroutines int) (c compared, err e
 	if err != nil {
 		return c, err
 	}
-	defer nobody.Close(ctx)
+	defer func() { err = errors.Join(err, nobody.Close(ctx)) }()
 	observed, err := holdfast.New(rdb, &holdfast.Options{Observer: told.observer()})
 	if err != nil {
 		return c, err
 	}
-	defer observed.Close(ctx)
+	defer func() { err = errors.Join(err, observed.Close(ctx)) }()
 	name := fmt.Sprintf("observing:%d:%d", os.Getpid(), goroutines)
 	plain, watched := rlock.New(nobody, name+":without"), rlock.New(observed, name+":with")
 	for i := range s.turns + 1 {

@@ -16,7 +16,7 @@ import (
 )
 
 // taking is how many goroutines take the names, over all clients.
-const taking = 200
+const taking = 60
 
 // holding takes names with n clients, and watches the server while they are renewed.
 func holding(ctx context.Context, s settings, admin *redis.Client, n int) (m measured, err error) {
@@ -60,7 +60,10 @@ func (t *team) take(ctx context.Context, names int) ([]*holdfast.Hold, error) {
 	for g := range taking {
 		group.Go(func() (err error) {
 			for i := g; i < names && err == nil; i += taking {
-				holds[i], err = rlock.New(t.clients[i%len(t.clients)], nameOf(i)).Lock(ctx)
+				lock := rlock.New(t.clients[i%len(t.clients)], nameOf(i))
+				for again := true; again; again = ctx.Err() == nil && errors.Is(err, holdfast.ErrUnavailable) {
+					holds[i], err = lock.Lock(ctx) // on a busy machine it may come too late
+				}
 			}
 			return err
 		})

@@ -22,6 +22,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -52,16 +54,27 @@ func main() {
 		crowds:  []crowd{{false, 1, 10}, {false, 100, 10}, {false, 100, 100}, {true, 1, 10}, {true, 100, 10}, {true, 100, 100}},
 	}
 	flag.StringVar(&s.server, "server", "", "`host:port` of a Redis server, which is FLUSHED")
-	flag.IntVar(&s.holds, "holds", 100_000, "how many names are held")
-	flag.IntVar(&s.waiters, "waiters", 10_000, "how many goroutines wait")
+	flag.IntVar(&s.holds, "holds", 100_000, "how many names are held; 0: leave this out")
+	flag.IntVar(&s.waiters, "waiters", 10_000, "how many goroutines wait; 0: leave this out")
+	flag.Func("clients", "of holds, a case for each (default 1,10,100)", func(list string) error {
+		s.clients = nil
+		for one := range strings.SplitSeq(list, ",") {
+			n, err := strconv.Atoi(one)
+			if err != nil || n < 1 {
+				return fmt.Errorf("%q is no number of clients", one)
+			}
+			s.clients = append(s.clients, n)
+		}
+		return nil
+	})
 	flag.DurationVar(&s.lease, "lease", holdfast.DefaultLease, "of all holds")
 	flag.DurationVar(&s.window, "window", 0, "for how long each case is watched (default: a lease, in which each hold is renewed three times)")
 	flag.Parse()
 	if s.window == 0 {
 		s.window = s.lease
 	}
-	if s.server == "" || s.holds < 1 || s.waiters < 1 || s.lease <= 0 || s.window <= 0 {
-		fmt.Fprintln(os.Stderr, "sizing: -server is missing (name one that may be flushed), or another flag is not positive")
+	if s.server == "" || s.holds < 0 || s.waiters < 0 || s.lease <= 0 || s.window <= 0 {
+		fmt.Fprintln(os.Stderr, "sizing: -server is missing (name one that may be flushed), or another flag is negative or no time")
 		os.Exit(64)
 	}
 	if err := run(context.Background(), s, os.Stdout); err != nil {
@@ -79,6 +92,18 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "Redis %s, lease %v, each case watched for %v\n\n", field(info, "redis_version"), s.lease, s.window)
+	if s.holds > 0 {
+		if err := runHolds(ctx, s, admin, out); err != nil {
+			return err
+		}
+	}
+	if s.waiters > 0 {
+		return runWaiters(ctx, s, admin, out)
+	}
+	return nil
+}
+
+func runHolds(ctx context.Context, s settings, admin *redis.Client, out io.Writer) error {
 	fmt.Fprintf(out, "| %d holds, of clients | keys each | server's memory each | of it hash, token | %s |\n", s.holds, columns)
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, n := range s.clients {
@@ -88,6 +113,10 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "| %d | %.1f | %.0f B | %d, %d B | %s |\n", n, m.keys, m.memory, m.hash, m.token, m)
 	}
+	return nil
+}
+
+func runWaiters(ctx context.Context, s settings, admin *redis.Client, out io.Writer) error {
 	fmt.Fprintf(out, "\n| %d waiters | names, clients | subscriptions | server's memory each | %s |\n", s.waiters, columns)
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, c := range s.crowds {
