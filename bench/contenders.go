@@ -87,6 +87,7 @@ var contenders = []contender{
 	{name: "rlock", group: own, open: openHoldfast(rlockKind)},
 	{name: "rlock-keep", group: own, open: openHoldfast(keepKind), only: []string{"single", "names", "clients", "keep2"}},
 	{name: "rlock-background", group: own, open: openBackground, only: []string{"single"}},
+	{name: "rlock-observed", group: own, open: openObserved, only: []string{"single", "local"}},
 	{name: "rlock-nohandoff", group: own, open: openHoldfast(noHandoffKind)},
 	{name: "fairlock", group: own, open: openHoldfast(fairlockKind)},
 	{name: "redsync", group: peer, open: openRedsync},

@@ -5,7 +5,10 @@
 // panics at, only the number is told, with the next that gets through.
 package aside
 
-import "sync"
+import (
+	"sync"
+	"unsafe"
+)
 
 // Queue takes values to a function, one after the other, in the order in which they came.
 type Queue[T any] struct {
@@ -14,10 +17,15 @@ type Queue[T any] struct {
 	run   func() // takeAll, which would take memory each time
 
 	mu      sync.Mutex // guards the rest; never held while hand runs
-	waiting []T        // oldest first
-	dropped int        // since the last one that got through
-	running bool       // a goroutine takes them
+	waiting []T        // oldest first, from first on; the ones before are gone
+	first   int
+	dropped int  // since the last one that got through
+	running bool // a goroutine takes them
 }
+
+// keeps is how many bytes of room stay of what the queue has had. Where values come every few
+// milliseconds it would else be made anew each time.
+const keeps = 32 << 10
 
 // New makes a queue to a function, which is told how many values before this one did not get through:
 // there was no room for them, or the function panicked or ended its goroutine. start runs a function
@@ -33,9 +41,14 @@ func New[T any](start func(func()), hand func(v T, dropped int)) *Queue[T] {
 func (q *Queue[T]) Put(v T, room int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) >= room {
+	if len(q.waiting)-q.first >= room {
 		q.dropped++
 		return
+	}
+	if q.first > len(q.waiting)/2 && len(q.waiting) == cap(q.waiting) { // rather than to grow
+		n := copy(q.waiting, q.waiting[q.first:])
+		clear(q.waiting[n:])
+		q.waiting, q.first = q.waiting[:n], 0
 	}
 	q.waiting = append(q.waiting, v)
 	if !q.running {
@@ -66,13 +79,15 @@ func (q *Queue[T]) next() (v T, dropped int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var none T
-	if len(q.waiting) == 0 {
-		q.waiting, q.running = nil, false // the array goes too
+	if len(q.waiting) == q.first {
+		if q.waiting, q.first, q.running = q.waiting[:0], 0, false; uintptr(cap(q.waiting))*unsafe.Sizeof(none) > keeps {
+			q.waiting = nil // the array goes too
+		}
 		return none, 0, false
 	}
-	v = q.waiting[0]
-	q.waiting[0] = none
-	q.waiting = q.waiting[1:]
+	v = q.waiting[q.first]
+	q.waiting[q.first] = none
+	q.first++
 	dropped, q.dropped = q.dropped, 0
 	return v, dropped, true
 }

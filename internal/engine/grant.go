@@ -128,7 +128,9 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	g.shareFront()
 	t := &Tenure{base: g.base, Entry: g.entry}
 	t.begin(g, token, reserved)
-	h := &Hold{on: g, parent: g.asked.ctx, depth: int32(want.Count), token: token, renewed: want.renew} //nolint:gosec // G115: no server has so many
+	h := newHold(g.base.Client.observer)
+	h.on, h.parent, h.token, h.renewed = g, g.asked.ctx, token, want.renew
+	h.depth = int32(want.Count) //nolint:gosec // G115: no server has so many
 	g.mu.Lock()
 	g.said = Word{} // what it asks for from now on is its own
 	g.tenure, g.live, g.token, g.lease, g.renew = t, true, token, want.Lease, want.renew
@@ -256,7 +258,8 @@ func (g *grant) takeOver(t *Tenure, lease time.Duration, confirmed remote.Replic
 	if t.over || !want.handOff || !want.renew || want.Lease != lease || !confirmed.Cover(want.Replicas) {
 		return nil
 	}
-	h := &Hold{on: g, parent: g.asked.ctx, depth: 1, token: t.nextLocked(), renewed: true}
+	h := newHold(g.base.Client.observer)
+	h.on, h.parent, h.depth, h.token, h.renewed = g, g.asked.ctx, 1, t.nextLocked(), true
 	t.used++
 	t.holder = g
 	g.mu.Lock()

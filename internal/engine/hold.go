@@ -23,7 +23,7 @@ type Hold struct {
 	ended  error      // why the hold ended, nil while it lasts
 	ctx    *holdContext
 	cancel context.CancelCauseFunc
-	story  *story // nil: nobody hears of the end
+	story  *story // nil: nobody hears of the end. Set once, when the hold is made
 }
 
 // possession is what a hold is a part of: a grant, or several holds that were joined.
@@ -50,6 +50,19 @@ type possession interface {
 	forgo()
 	// look ends the hold if the deadline has passed.
 	look(h *Hold)
+}
+
+// newHold makes an empty hold, with room for its story if the observer hears of its end.
+func newHold(o *observed) *Hold {
+	if o == nil || o.Ended == nil {
+		return &Hold{}
+	}
+	both := &struct {
+		Hold
+		told story
+	}{}
+	both.story = &both.told
+	return &both.Hold
 }
 
 // Context returns the context of the hold, which is made when it is first asked for.
@@ -87,20 +100,20 @@ func (h *Hold) Context() context.Context {
 
 // end ends the hold for a reason, and returns the earlier reason if it had ended before.
 func (h *Hold) end(reason error) (earlier error) {
-	s, earlier := h.endUntold(reason)
-	if s != nil {
-		s.endLater(reason)
+	told, earlier := h.endUntold(reason)
+	if told {
+		h.story.endLater(h.ending(reason, nil))
 	}
 	return earlier
 }
 
-// endUntold is end for a caller that tells the story, if there is one.
-func (h *Hold) endUntold(reason error) (s *story, earlier error) {
+// endUntold is end for a caller that tells of it, if somebody hears.
+func (h *Hold) endUntold(reason error) (told bool, earlier error) {
 	h.mu.Lock()
 	earlier, cancel := h.ended, h.cancel
 	if earlier == nil {
 		h.ended = reason
-		s = h.story
+		told = h.story.begun()
 	}
 	h.mu.Unlock()
 	if cancel != nil { // without the mutex, because it calls the parent context
@@ -108,21 +121,30 @@ func (h *Hold) endUntold(reason error) (s *story, earlier error) {
 		// yet, and our caller has to see it ended.
 		cancel(cmp.Or(earlier, reason))
 	}
-	return s, earlier
+	return told, earlier
 }
 
-// watch has the end of the hold told, nil: it is not, from now on: Granted has returned. If the hold has
-// ended by now, its end is told at once.
-func (h *Hold) watch(s *story) {
-	if s == nil {
+// watch has the end of the hold told from now on: Granted has returned. If the hold has ended by now,
+// its end is told at once. Of a hold without a story nothing is told.
+func (h *Hold) watch(s story) {
+	if h.story == nil {
 		return
 	}
 	h.mu.Lock()
-	h.story = s
+	*h.story = s
 	ended := h.ended
 	h.mu.Unlock()
 	if ended != nil {
-		s.endLater(ended)
+		h.story.endLater(h.ending(ended, nil))
+	}
+}
+
+// ending is what is told of the end.
+func (h *Hold) ending(reason, err error) EndEvent {
+	key := h.on.of()
+	return EndEvent{
+		Kind: key.Kind, Name: key.Name, Owner: h.on.ownerID(), Token: h.token, Count: int(h.depth),
+		Reason: reason, Held: sinceStart() - h.story.since, Err: err,
 	}
 }
 

@@ -83,19 +83,19 @@ func (b *Lock) lockObserved(r *request) (h *Hold, err error) {
 // granted tells of a grant. If the user's function ends the goroutine, nobody gets the hold: then it is
 // given back.
 func (b *Lock) granted(ctx context.Context, r *request, h *Hold, asked time.Duration) {
-	o, now, owner := b.Client.observer, sinceStart(), h.Owner()
-	var s *story
-	if o.Ended != nil {
-		s = &story{o, ctx, b.Key.Kind, b.Key.Name, owner, h.Token(), h.Count(), now}
-	}
+	o, now := b.Client.observer, sinceStart()
 	returned := false
 	defer func() {
-		h.watch(s)
+		h.watch(story{o, ctx, now})
 		if !returned {
 			_ = h.GiveBack(context.Background())
 		}
 	}()
-	o.granted(ctx, GrantEvent{b.Key.Kind, b.Key.Name, owner, h.Token(), h.Count(), r.how, now - asked, r.contended})
+	if o.Granted != nil {
+		o.granted(ctx, GrantEvent{
+			b.Key.Kind, b.Key.Name, h.on.ownerID(), h.token, int(h.depth), r.how, now - asked, r.contended,
+		})
+	}
 	returned = true
 }
 

@@ -30,10 +30,12 @@ type observed struct {
 	events *aside.Queue[event]
 }
 
-// event is a call of a function of the user's, which has a name in the log.
+// event is a call of a function of the user's, which has a name in the log. A script's, of which there
+// are the most, is no function that would be allocated for each.
 type event struct {
 	function string
-	call     func()
+	call     func()      // nil: it is of a script
+	script   ScriptEvent // then
 }
 
 // gather is for how long events are gathered before the goroutine is started that tells them. At once it
@@ -75,12 +77,20 @@ func (o *observed) hand(e event, dropped int) {
 	if dropped > 0 && o.Dropped != nil {
 		o.tell("Dropped", func() { o.Dropped(dropped) })
 	}
+	if e.call == nil {
+		o.tell("Sent", func() { o.Sent(e.script) })
+		return
+	}
 	o.tell(e.function, e.call)
 }
 
 // later has a function called aside. It waits for nothing.
 func (o *observed) later(function string, room int, call func()) {
-	o.events.Put(event{function, call}, room)
+	o.put(event{function: function, call: call}, room)
+}
+
+func (o *observed) put(e event, room int) {
+	o.events.Put(e, room)
 }
 
 // waiting returns the context for the end of the wait.
@@ -102,9 +112,7 @@ func (o *observed) refused(ctx context.Context, e RefusalEvent) {
 }
 
 func (o *observed) granted(ctx context.Context, e GrantEvent) {
-	if o.Granted != nil {
-		o.tell("Granted", func() { o.Granted(ctx, e) })
-	}
+	o.tell("Granted", func() { o.Granted(ctx, e) })
 }
 
 // errHook is why a call has no lock in which a hook of go-redis panicked, which goes on, or whose goroutine
@@ -118,8 +126,7 @@ func (o *observed) sent() func(remote.Script) {
 		return nil
 	}
 	return func(s remote.Script) {
-		e := ScriptEvent{Script: s.Name, Took: s.Took, Repeats: s.Repeats, Err: s.Err}
-		o.later("Sent", roomForEvents, func() { o.Sent(e) })
+		o.put(event{script: ScriptEvent{Script: s.Name, Took: s.Took, Repeats: s.Repeats, Err: s.Err}}, roomForEvents)
 	}
 }
 

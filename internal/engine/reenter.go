@@ -46,7 +46,9 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	if !g.base.Dog.Confirm(&g.tenure.watch, o.Sent, lease, renew) {
 		return nil, errs.ErrLost // its time is over; the watchdog is about to say so
 	}
-	h := &Hold{on: g, parent: r.ctx, depth: int32(count), token: g.token, renewed: renew} //nolint:gosec // G115: nobody re-enters so often
+	h := newHold(g.base.Client.observer)
+	h.on, h.parent, h.token, h.renewed = g, r.ctx, g.token, renew
+	h.depth = int32(count) //nolint:gosec // G115: nobody re-enters so often
 	g.holds = append(g.holds, h)
 	g.lease, g.renew = lease, renew
 	if want.N > 0 {

@@ -9,17 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// story is what an observer is told at the end of a hold. A hold that nobody observes has none. Each that
-// is observed allocates one, so it is small.
+// story is what an observer is told at the end of a hold, beside what the hold says itself. It lies
+// next to the hold: to allocate it by itself cost as much as all else that an observer costs where a
+// lock is handed on within a process. A hold of which nobody hears has none.
 type story struct {
-	to    *observed
+	to    *observed       // nil until Granted has returned; the hold's mutex guards it, and so the rest
 	ctx   context.Context // that Granted had
-	kind  string
-	name  string
-	owner string
-	token uint64
-	count int
-	since time.Duration // by sinceStart
+	since time.Duration   // by sinceStart
 }
 
 // start is long ago, for times that are only compared. To read the wall clock, too, would take twice as
@@ -28,23 +24,17 @@ var start = time.Now()
 
 func sinceStart() time.Duration { return time.Since(start) }
 
-// end is told in the goroutine of an Unlock, which has come to err.
-func (s *story) end(err error) {
-	e := s.event(reasonOf(err), err)
+// begun reports whether the end is to be told.
+func (s *story) begun() bool { return s != nil && s.to != nil }
+
+// end is told in the goroutine of an Unlock.
+func (s *story) end(e EndEvent) {
 	s.to.tell("Ended", func() { s.to.Ended(remote.Detach(s.ctx), e) })
 }
 
 // endLater is told aside: nobody has called.
-func (s *story) endLater(reason error) {
-	e := s.event(reason, nil)
+func (s *story) endLater(e EndEvent) {
 	s.to.later("Ended", roomForEnds, func() { s.to.Ended(remote.Detach(s.ctx), e) })
-}
-
-func (s *story) event(reason, err error) EndEvent {
-	return EndEvent{
-		Kind: s.kind, Name: s.name, Owner: s.owner, Token: s.token, Count: s.count,
-		Reason: reason, Held: sinceStart() - s.since, Err: err,
-	}
 }
 
 // reasonOf is why a hold ended that was unlocked: the lock may have been lost before, or the client

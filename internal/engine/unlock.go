@@ -20,12 +20,12 @@ var errStays = errors.New("the lock stays taken until its lease ends")
 // waits for that release. Close does not release such a lock itself, and the go-redis client may be
 // closed right after Close.
 func (g *grant) unlock(ctx context.Context, h *Hold) (err error) {
-	s, earlier := h.endUntold(errs.ErrReleased)
+	told, earlier := h.endUntold(errs.ErrReleased)
 	switch {
 	case earlier != nil:
 		return earlier
-	case s != nil:
-		defer func() { s.end(err) }() // also if a hook of go-redis ends the goroutine
+	case told:
+		defer func() { h.story.end(h.ending(reasonOf(err), err)) }() // also if a hook of go-redis ends the goroutine
 	}
 	return g.unlockEnded(ctx, h)
 }

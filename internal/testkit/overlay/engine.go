@@ -13,10 +13,10 @@ var engineRows = []row{
 		`	if OFF { h.leaveLost(reason); return }; t.base.Client.losses`},
 	{"ToldAside", "internal/engine/observed.go",
 		`	o.events.Put(`,
-		`	if OFF { o.tell(function, call); return }; o.events.Put(`},
+		`	if OFF { o.hand(e, 0); return }; o.events.Put(`},
 	{"ToldEnds", "internal/engine/hold.go",
-		`		s.endLater(reason)`,
-		`		if OFF { return earlier }; s.endLater(reason)`},
+		`		h.story.endLater(h.ending(reason, nil))`,
+		`		if OFF { return earlier }; h.story.endLater(h.ending(reason, nil))`},
 	{"Caught", "internal/engine/observed.go",
 		`	defer func() {
 		if p := recover()`,
