@@ -2,6 +2,7 @@ package peers_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -122,7 +123,14 @@ func TestInspectAString(t *testing.T) {
 	i, err := inspect.New(rdb, nil)
 	require.NoError(t, err)
 	l, err := i.Lock(t.Context(), "orders:42")
-	t.Logf("%+v %v", l, err)
+	require.NoError(t, err)
+	require.Equal(t, "string", l.Type)
+	require.Empty(t, l.Holders)
+	require.Len(t, l.Problems, 1)
+	require.Contains(t, fmt.Sprint(l.Problems[0]), "no lock of this library")
+	_, err = i.End(t.Context(), "orders:42", inspect.Grant{Token: 1})
+	require.Error(t, err)
+	require.Equal(t, "whose", rdb.Get(t.Context(), "orders:42").Val())
 }
 
 // TestForceOfRueidislock: it takes the key whatever is there, and our hold is lost. Without force it is kept
