@@ -1,6 +1,5 @@
-// Command fenced takes a piece from the stock, in PostgreSQL, under a lock in Redis. The database refuses a
-// holder who was overtaken: one that paused for longer than its lease and does not know. With OVERTAKEN=1
-// that is acted out. It makes the tables stock and last_tokens.
+// Command fenced takes a chair from the stock, in PostgreSQL, under a lock in Redis. The database refuses a holder
+// who paused for longer than its lease: OVERTAKEN=1 acts that out. It makes the tables stock and last_tokens.
 //
 //	POSTGRES=postgres://user:password@127.0.0.1:5432/db go run ./examples/fenced
 package main
@@ -54,7 +53,6 @@ func run(ctx context.Context) error {
 	if _, err := db.ExecContext(ctx, guard.Schema()+stock); err != nil { // yours would be in a migration
 		return err
 	}
-
 	lock := rlock.New(client, "stock:chair")
 	hold, err := lock.Lock(ctx)
 	if err != nil {
@@ -71,12 +69,11 @@ func run(ctx context.Context) error {
 			return err
 		}
 	}
-	err = take(work, db, guard)
-	if errors.Is(err, fence.ErrStale) {
-		fmt.Println("refused: a later holder has written")
-		return nil
+	if err := take(work, db, guard); !errors.Is(err, fence.ErrStale) {
+		return err
 	}
-	return err
+	fmt.Println("refused: a later holder has written")
+	return nil
 }
 
 // take is one transaction. Check comes first: it locks the resource's row of tokens until the end, and
