@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close(ctx)
+	defer func() { _ = client.Close(ctx) }()
 	lock := locker(client, args[1], args[2])
 	if args[4] == "storm" {
 		rounds, err := strconv.Atoi(args[5])
