@@ -1,3 +1,5 @@
+// Not released: its programs are copied, not required.
+
 module github.com/holdfast-go/holdfast/examples
 
 go 1.26.0
@@ -23,5 +25,5 @@ require (
 	golang.org/x/text v0.41.0 // indirect
 )
 
-// Nobody installs this module, so it may point at the tree it stands in; with go.work or without it means the same.
+// It may point at the tree it stands in; with go.work or without it means the same.
 replace github.com/holdfast-go/holdfast => ../

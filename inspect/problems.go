@@ -44,7 +44,7 @@ func (r *reply) keyProblems(l *Lock, add func(Trouble, string, ...any)) {
 		} else if r.kind == "string" {
 			what = "a text that is no number"
 		}
-		add(NotALock, "the key is %s, and no lock of this library or of Redisson: choose another name for the lock, or delete the key", what)
+		add(NotALock, "the key is %s, and no lock of this library or of Redisson: choose another name for the lock; delete the key only if no other library locks by it", what)
 		return
 	}
 	if r.kind == "hash" && r.pttl == -1 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds, vets and type-checks the tests of all released modules for each platform that is promised: linux, darwin and windows, on
-# amd64 and arm64. Nothing runs: that is scripts/test.sh's, on the platform it stands on.
+# Builds, vets and type-checks the tests of all released modules, and of the examples, which people copy, for each platform that is
+# promised: linux, darwin and windows, on amd64 and arm64. Nothing runs: that is scripts/test.sh's, on the platform it stands on.
 #
 #   scripts/platforms.sh [--all] [OS/ARCH...]
 #
@@ -23,7 +23,7 @@ done
 
 patterns=()
 while read -r dir; do
-  if [ $every = 1 ] || released "$dir"; then patterns+=("./$dir/..."); fi
+  if [ $every = 1 ] || [ "$dir" = examples ] || released "$dir"; then patterns+=("./$dir/..."); fi
 done < <(modules)
 
 # Without cgo: a compiler for another system is not to be had. All modules in one call: they share what they need.

@@ -15,7 +15,8 @@
 // takes longer is locked for as long as it takes.
 //
 // The lock is tried once. A run whose lock somebody else has is skipped, and the logger's Info says
-// so. If Redis does not answer, its Error does, and the job runs on no machine.
+// so, which cron.DefaultLogger drops: take cron.VerbosePrintfLogger to see it. If Redis does not
+// answer, the logger's Error says so, and the job runs on no machine.
 //
 // # Who is told of a loss
 //

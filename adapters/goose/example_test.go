@@ -8,6 +8,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/redis/go-redis/v9"
+	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/holdfast-go/holdfast"
 	holdfastgoose "github.com/holdfast-go/holdfast/adapters/goose"

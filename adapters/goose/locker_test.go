@@ -11,7 +11,6 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock/locktesting"
 	"github.com/stretchr/testify/require"
-	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/holdfast-go/holdfast"
 	holdfastgoose "github.com/holdfast-go/holdfast/adapters/goose"

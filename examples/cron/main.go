@@ -1,5 +1,7 @@
 // Command cron runs a job once per period, although it runs on several machines: whichever comes first. Start
 // it on each of them; PERIOD (default 1m) is the same everywhere, MACHINE is only for the output.
+//
+//	PERIOD=5s MACHINE=a go run ./examples/cron
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Command fenced takes a piece from the stock, in PostgreSQL, under a lock in Redis. The database refuses a holder who was overtaken:
-// one that paused for longer than its lease and does not know. POSTGRES is the database's DSN. With
-// OVERTAKEN=1 that is acted out.
+// Command fenced takes a chair from the stock, in PostgreSQL, under a lock in Redis. The database refuses a holder
+// who paused for longer than its lease: OVERTAKEN=1 acts that out. It makes the tables stock and last_tokens.
+//
+//	POSTGRES=postgres://user:password@127.0.0.1:5432/db go run ./examples/fenced
 package main
 
 import (
@@ -27,7 +28,11 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	db, err := sql.Open("pgx", os.Getenv("POSTGRES"))
+	dsn := os.Getenv("POSTGRES")
+	if dsn == "" {
+		return errors.New("POSTGRES is empty; set it to the DSN of a database in which tables may be made")
+	}
+	db, err := sql.Open("pgx", dsn)
 	if err != nil {
 		return err
 	}
@@ -43,14 +48,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, statement := range []string{guard.Schema(), // yours would be in a migration
-		"CREATE TABLE IF NOT EXISTS stock (product TEXT PRIMARY KEY, pieces BIGINT NOT NULL)",
-		"INSERT INTO stock VALUES ('chair', 10) ON CONFLICT DO NOTHING"} {
-		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return err
-		}
+	const stock = `;CREATE TABLE IF NOT EXISTS stock (product TEXT PRIMARY KEY, pieces BIGINT NOT NULL);
+		INSERT INTO stock VALUES ('chair', 10) ON CONFLICT DO NOTHING`
+	if _, err := db.ExecContext(ctx, guard.Schema()+stock); err != nil { // yours would be in a migration
+		return err
 	}
-
 	lock := rlock.New(client, "stock:chair")
 	hold, err := lock.Lock(ctx)
 	if err != nil {
@@ -63,32 +65,31 @@ func run(ctx context.Context) error {
 		if _, err := lock.ForceUnlock(ctx); err != nil {
 			return err
 		}
-		if err := holdfast.Do(ctx, lock, func(ctx context.Context) error { return take(ctx, db, guard, "chair") }); err != nil {
+		if err := holdfast.Do(ctx, lock, func(ctx context.Context) error { return take(ctx, db, guard) }); err != nil {
 			return err
 		}
 	}
-	if err := take(work, db, guard, "chair"); errors.Is(err, fence.ErrStale) {
-		fmt.Println("refused: a later holder has written")
-		return nil
-	} else if err != nil {
+	if err := take(work, db, guard); !errors.Is(err, fence.ErrStale) {
 		return err
 	}
+	fmt.Println("refused: a later holder has written")
 	return nil
 }
 
 // take is one transaction. Check comes first: it locks the resource's row of tokens until the end, and
 // refuses a token that is smaller than the last one. The token is in the context of the hold.
-func take(ctx context.Context, db *sql.DB, guard *fence.SQL, product string) error {
+func take(ctx context.Context, db *sql.DB, guard *fence.SQL) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() // does nothing after Commit
-	if err := guard.Check(ctx, tx, product); err != nil {
+	if err := guard.Check(ctx, tx, "chair"); err != nil {
 		return err
 	}
 	var left int
-	if err := tx.QueryRowContext(ctx, "UPDATE stock SET pieces = pieces - 1 WHERE product = $1 RETURNING pieces", product).Scan(&left); err != nil {
+	row := tx.QueryRowContext(ctx, "UPDATE stock SET pieces = pieces - 1 WHERE product = 'chair' RETURNING pieces")
+	if err := row.Scan(&left); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {

@@ -1,5 +1,6 @@
 // Command handler is an HTTP server that pays each order once at a time, however many instances of it run.
 //
+//	go run ./examples/handler
 //	curl -X POST 127.0.0.1:8080/orders/42/pay
 package main
 
@@ -82,6 +83,7 @@ func pay(client *holdfast.Client) http.HandlerFunc {
 		case errors.Is(err, holdfast.ErrLost): // it may have been paid, and by two: look before anybody tries again
 			http.Error(w, "unknown", http.StatusInternalServerError)
 		default: // ErrUnavailable, the deadline, or an error of charge
+			log.Print(err)
 			http.Error(w, "try again later", http.StatusServiceUnavailable)
 		}
 	}

@@ -1,5 +1,7 @@
 // Command leader has one of its processes lead, and the others know which one. Start it several times; NAME is
 // what a leader says of itself.
+//
+//	NAME=a go run ./examples/leader
 package main
 
 import (
@@ -42,14 +44,16 @@ func run() error {
 
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error {
-		for leader, err := range e.Observe(ctx) {
-			switch {
-			case err != nil:
-				return err
-			case leader == election.Leader{}:
-				fmt.Println("nobody leads")
-			default:
-				fmt.Println("the leader is", leader.Value)
+		for ctx.Err() == nil {
+			for leader, err := range e.Observe(ctx) {
+				switch {
+				case err != nil: // Redis does not answer; ask again
+					log.Print(err)
+				case leader == election.Leader{}:
+					fmt.Println("nobody leads")
+				default:
+					fmt.Println("the leader is", leader.Value)
+				}
 			}
 		}
 		return nil

@@ -1,5 +1,7 @@
 // Command queue prints a page on a printer that all machines share: first come, first served. NAME says who
 // prints.
+//
+//	NAME=a go run ./examples/queue
 package main
 
 import (
@@ -19,14 +21,14 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Fatal(err) //nolint:gocritic // the process ends anyway
+	if err := run(); err != nil {
+		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context) error {
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	rdb := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS"), "127.0.0.1:6379")})
 	defer rdb.Close()
 	client, err := holdfast.New(rdb, nil)
@@ -47,12 +49,12 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = print(hold.Context(), hold.Token())
+	err = printPage(hold.Context(), hold.Token())
 	return errors.Join(err, hold.Unlock(ctx)) // an error of Unlock says if the lock was lost meanwhile
 }
 
-// print is done when the context ends, whatever is on the page by then.
-func print(ctx context.Context, token uint64) error {
+// printPage is done when the context ends, whatever is on the page by then.
+func printPage(ctx context.Context, token uint64) error {
 	fmt.Printf("%s prints, token %d\n", cmp.Or(os.Getenv("NAME"), "somebody"), token)
 	return ctx.Err()
 }

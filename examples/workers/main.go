@@ -1,5 +1,7 @@
 // Command workers moves money between accounts, with a pool of goroutines. A transfer holds the locks of two
-// accounts, and calls a function that takes one of them again.
+// accounts, and calls a function that takes one of them again. It writes the keys account:0 to account:2.
+//
+//	go run ./examples/workers
 package main
 
 import (
@@ -17,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-const workers, transfers, accounts, start = 4, 24, 3, 100
+const workers, transfers, accounts = 4, 24, 3
 
 // bank has balances that are read and written by two commands: without the locks money would be lost.
 type bank struct {
@@ -26,14 +28,14 @@ type bank struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Fatal(err) //nolint:gocritic // the process ends anyway
+	if err := run(); err != nil {
+		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context) error {
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	rdb := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS"), "127.0.0.1:6379")})
 	defer rdb.Close()
 	client, err := holdfast.New(rdb, nil)
@@ -42,25 +44,22 @@ func run(ctx context.Context) error {
 	}
 	defer client.Close(context.WithoutCancel(ctx))
 	b := bank{rdb, client}
-	for i := range accounts {
-		if err := rdb.Set(ctx, balance(i), start, 0).Err(); err != nil {
-			return err
-		}
+	if err := rdb.MSet(ctx, balance(0), 100, balance(1), 100, balance(2), 100).Err(); err != nil {
+		return err
 	}
 
-	// ctx carries no hold here, so each transfer is an owner of its own. Workers that ran under the context of
-	// one hold would be one owner, and the locks would not keep them apart.
-	pool, ctx := errgroup.WithContext(ctx)
+	// ctx carries no hold, so each transfer is an owner. Under one hold the locks would not keep them apart.
+	pool, work := errgroup.WithContext(ctx)
 	pool.SetLimit(workers)
 	for i := range transfers {
-		pool.Go(func() error { return b.transfer(ctx, i%accounts, (i+1)%accounts, i) })
+		pool.Go(func() error { return b.transfer(work, i%accounts, (i+1)%accounts, i) })
 	}
 	if err := pool.Wait(); err != nil {
 		return err
 	}
 	sum := 0
 	for i := range accounts {
-		n, err := rdb.Get(context.WithoutCancel(ctx), balance(i)).Int()
+		n, err := rdb.Get(ctx, balance(i)).Int()
 		if err != nil {
 			return err
 		}
@@ -71,7 +70,7 @@ func run(ctx context.Context) error {
 }
 
 // transfer takes the lower account first, whatever the direction: two transfers that each have one lock and
-// want the other's would wait for each other. (Package multilock takes any locks in one order, too.)
+// want the other's would wait for each other. Package multilock orders any locks.
 func (b bank) transfer(ctx context.Context, from, to, amount int) error {
 	first, second := b.lock(min(from, to)), b.lock(max(from, to))
 	return holdfast.Do(ctx, first, func(ctx context.Context) error {

@@ -18,8 +18,9 @@ func beforeAdvisory(ctx context.Context, db *sql.DB, work job) error {
 	if _, err := conn.ExecContext(ctx, "SELECT pg_advisory_lock(hashtextextended($1, 0))", "orders:42"); err != nil {
 		return err
 	}
-	defer conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock(hashtextextended($1, 0))", "orders:42") // else it ends with the session
-	return work(ctx)                                                                                                      // nobody says so if the connection breaks, and the lock with it
+	// Without this it ends with the session. (sql.DB keeps the session when conn is closed, and the lock with it.)
+	defer conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock(hashtextextended($1, 0))", "orders:42")
+	return work(ctx) // nobody says so if the connection breaks, and the lock with it
 }
 
 func whileAdvisory(ctx context.Context, db *sql.DB, client *holdfast.Client, work job) error {

@@ -19,7 +19,7 @@ func beforeRedsync(ctx context.Context, rdb *redis.Client, work job) error {
 	rs := redsync.New(goredis.NewPool(rdb))
 	mutex := rs.NewMutex("orders:42", redsync.WithExpiry(30*time.Second))
 	if err := mutex.LockContext(ctx); err != nil {
-		return err // after 32 tries, also where Redis was down or ctx ended
+		return err // after 32 tries, also where Redis was down; ErrFailed, before that, if ctx has ended
 	}
 	defer mutex.UnlockContext(context.WithoutCancel(ctx)) // it is not sent on a ctx that was cancelled
 	return work(ctx)                                      // has to be done by mutex.Until(), or to call mutex.ExtendContext before

@@ -1,0 +1,193 @@
+package versions_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// kinds are those that the worker has.
+var kinds = []string{"rlock", "keep", "fairlock", "rwlock", "multilock", "semaphore", "election"}
+
+func needsOld(t *testing.T) {
+	t.Helper()
+	if programs.missing != nil {
+		redistest.Unavailable(t, "no earlier version to run beside: "+programs.missing.Error())
+	}
+}
+
+// eachWay runs a test for each kind, with the earlier version first, and with this one first.
+func eachWay(t *testing.T, test func(t *testing.T, srv *redistest.Server, kind, one, other string)) {
+	t.Helper()
+	needsOld(t)
+	srv := redistest.Start(t)
+	for _, kind := range kinds {
+		for way, pair := range map[string][2]string{
+			"old to new": {programs.old, programs.present}, "new to old": {programs.present, programs.old},
+		} {
+			t.Run(kind+"/"+way, func(t *testing.T) { test(t, srv, kind, pair[0], pair[1]) })
+		}
+	}
+}
+
+// TestRenew: while one version renews, the other one waits, for longer than the lease, and has the lock when
+// it is given back. And back again. Tokens grow.
+func TestRenew(t *testing.T) {
+	eachWay(t, func(t *testing.T, srv *redistest.Server, kind, one, other string) {
+		t.Parallel()
+		const lease = 2 * time.Second
+		rdb, name := srv.Client(t), t.Name()
+		a := start(t, one, srv.Addr(), kind, name, lease.String(), "hold")
+		token := a.held()
+		b := start(t, other, srv.Addr(), kind, name, lease.String(), "hold")
+		listens(t, rdb, name)
+		passes(t, rdb, 2*lease)
+		require.Empty(t, b.lines, "it has the lock, too, or has ended")
+		require.Empty(t, a.lines)
+		a.unlocks()
+		next := b.held()
+		require.Greater(t, next, token)
+		a.goOn()
+		b.unlocks()
+		require.Greater(t, a.held(), next)
+	})
+}
+
+// TestTold: whoever waits is told when the other version unlocks. The lease is longer than the test, so one who
+// was not told would not notice.
+func TestTold(t *testing.T) {
+	eachWay(t, func(t *testing.T, srv *redistest.Server, kind, one, other string) {
+		t.Parallel()
+		rdb, name := srv.Client(t), t.Name()
+		a := start(t, one, srv.Addr(), kind, name, (10 * patience).String(), "hold")
+		a.held()
+		b := start(t, other, srv.Addr(), kind, name, (10 * patience).String(), "hold")
+		listens(t, rdb, name)
+		a.unlocks()
+		b.held()
+	})
+}
+
+// TestToldControl: whoever is not told does not notice that the lock is free, and the message is what tells.
+func TestToldControl(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb, name := srv.Client(t), "untold"
+	start(t, programs.present, srv.Addr(), "rlock", name, (10 * patience).String(), "hold").held()
+	b := start(t, programs.present, srv.Addr(), "rlock", name, (10 * patience).String(), "hold")
+	listens(t, rdb, name)
+	require.EqualValues(t, 1, rdb.Del(t.Context(), name).Val())
+	passes(t, rdb, time.Second)
+	require.Empty(t, b.lines, "it asks without being told, so TestTold shows nothing")
+	channels := rdb.PubSubChannels(t.Context(), "*"+name+"*").Val()
+	require.Len(t, channels, 1)
+	require.NoError(t, rdb.Publish(t.Context(), channels[0], "0").Err())
+	b.held()
+}
+
+// passes waits until so much time has passed at the server.
+func passes(t *testing.T, rdb *redis.Client, d time.Duration) {
+	t.Helper()
+	from := rdb.Time(t.Context()).Val()
+	require.Eventually(t, func() bool {
+		now, err := rdb.Time(t.Context()).Result()
+		return err == nil && now.Sub(from) > d
+	}, patience, 20*time.Millisecond)
+}
+
+// listens waits until somebody is subscribed to what wakes the waiters of a lock.
+func listens(t *testing.T, rdb *redis.Client, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		plain, err := rdb.PubSubChannels(t.Context(), "*"+name+"*").Result()
+		return err == nil && len(plain) > 0
+	}, patience, 5*time.Millisecond, "nobody waits for %s", name)
+}
+
+// TestOrder: a queue of both versions is served in the order in which it formed.
+func TestOrder(t *testing.T) {
+	needsOld(t)
+	srv := redistest.Start(t)
+	client, err := holdfast.New(srv.Client(t), nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, client)
+	queue := fairlock.New(client, "order")
+	hold, err := queue.Lock(t.Context())
+	require.NoError(t, err)
+	var waiting []*process
+	for i, program := range []string{programs.old, programs.present, programs.old, programs.present, programs.present, programs.old} {
+		waiting = append(waiting, start(t, program, srv.Addr(), "fairlock", "order", "30s", "hold"))
+		require.Eventually(t, func() bool {
+			s, err := queue.State(t.Context())
+			return err == nil && s.Waiters == i+1
+		}, patience, 5*time.Millisecond)
+	}
+	require.NoError(t, hold.Unlock(t.Context()))
+	token := hold.Token()
+	for i, p := range waiting {
+		next := p.held()
+		require.Greater(t, next, token)
+		token = next
+		for _, behind := range waiting[i+1:] {
+			require.Empty(t, behind.lines, "overtaken")
+		}
+		require.NoError(t, p.in.Close()) // it unlocks, and ends
+	}
+}
+
+// TestStorm: processes of both versions take one lock as fast as they can, and each looks whether it is alone.
+func TestStorm(t *testing.T) {
+	needsOld(t)
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			tokens, said := storm(t, kind, "storm", "storm")
+			require.Empty(t, said)
+			if kind != "rwlock" { // readers share a token
+				slices.Sort(tokens)
+				require.Len(t, slices.Compact(tokens), 4*rounds, "a token was granted twice")
+			}
+		})
+	}
+	t.Run("control", func(t *testing.T) { // two names are two locks: the workers say so
+		t.Parallel()
+		_, said := storm(t, "rlock", "storm", "another")
+		require.Contains(t, said, "not alone")
+	})
+}
+
+// rounds is how often each process takes the lock in a storm.
+const rounds = 50
+
+// storm runs two processes of each version until they are done, and returns their tokens and what else they
+// said.
+func storm(t *testing.T, kind, old, present string) (tokens []uint64, said string) {
+	srv := redistest.Start(t)
+	var all []*process
+	for _, side := range [][2]string{{programs.old, old}, {programs.present, present}} {
+		for range 2 {
+			all = append(all, start(t, side[0], srv.Addr(), kind, side[1], "30s", "storm", strconv.Itoa(rounds)))
+		}
+	}
+	var rest strings.Builder
+	for _, p := range all {
+		for line := range p.lines {
+			token, err := strconv.ParseUint(line, 10, 64)
+			if err != nil {
+				fmt.Fprintln(&rest, line)
+				continue
+			}
+			tokens = append(tokens, token)
+		}
+	}
+	return tokens, rest.String()
+}

@@ -1,0 +1,143 @@
+// Command worker takes locks, as the tests of package versions tell it. It is built of this tree and, from
+// the same text, of an earlier one. So it uses only what both have.
+//
+//	worker ADDRESS KIND NAME LEASE hold          takes the lock, and says so. For a line of input it gives it
+//	                                             back, and for another one it begins again.
+//	worker ADDRESS KIND NAME LEASE storm ROUNDS  takes it so many times, and looks whether it is alone.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) < 5 {
+		return errors.New("five arguments; see the comment of the program")
+	}
+	lease, err := time.ParseDuration(args[3])
+	if err != nil {
+		return err
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: args[0]})
+	defer rdb.Close()
+	client, err := holdfast.New(rdb, &holdfast.Options{Lease: lease})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close(ctx) }()
+	lock := locker(client, args[1], args[2])
+	if args[4] == "storm" {
+		rounds, err := strconv.Atoi(args[5])
+		if err != nil {
+			return err
+		}
+		return storm(ctx, rdb, lock, args[1], args[2], rounds)
+	}
+	for input := bufio.NewScanner(os.Stdin); ; {
+		hold, err := lock(ctx, 0)
+		if err != nil {
+			return err
+		}
+		fmt.Println("held", hold.Token())
+		more := input.Scan()
+		if err := hold.Unlock(ctx); err != nil || !more {
+			return err
+		}
+		fmt.Println("free")
+		if !input.Scan() {
+			return nil
+		}
+	}
+}
+
+// taking takes a lock for a round: of a read-write lock another one each time.
+type taking func(ctx context.Context, round int) (*holdfast.Hold, error)
+
+func locker(c *holdfast.Client, kind, name string) taking {
+	lock := func(l holdfast.Locker) taking {
+		return func(ctx context.Context, _ int) (*holdfast.Hold, error) { return l.Lock(ctx) }
+	}
+	switch kind {
+	case "fairlock":
+		return lock(fairlock.New(c, name))
+	case "keep":
+		return lock(rlock.New(c, name, holdfast.Keep(time.Second)))
+	case "multilock":
+		return lock(multilock.New(rlock.New(c, name), fairlock.New(c, name+":fair")))
+	case "semaphore":
+		return lock(semaphore.New(c, name, 1))
+	case "election":
+		e := election.New(c, name)
+		return func(ctx context.Context, _ int) (*holdfast.Hold, error) { return e.Campaign(ctx, "worker") }
+	case "rwlock":
+		l := rwlock.New(c, name)
+		return func(ctx context.Context, round int) (*holdfast.Hold, error) {
+			if reads(kind, round) {
+				return l.RLocker().Lock(ctx)
+			}
+			return l.Lock(ctx)
+		}
+	default:
+		return lock(rlock.New(c, name))
+	}
+}
+
+func reads(kind string, round int) bool { return kind == "rwlock" && round%2 == 1 }
+
+// storm: who writes is alone, and nobody writes while others read. What is counted is in Redis, under names
+// that no lock has.
+func storm(ctx context.Context, rdb *redis.Client, lock taking, kind, name string, rounds int) error {
+	const writing, reading = "inside:writing", "inside:reading"
+	for round := range rounds {
+		hold, err := lock(ctx, round)
+		if err != nil {
+			return err
+		}
+		mine, others, most := writing, reading, int64(1)
+		if reads(kind, round) {
+			mine, others, most = reading, writing, 1000
+		}
+		in, err := rdb.Incr(ctx, mine).Result()
+		if err != nil {
+			return err
+		}
+		n, err := rdb.Get(ctx, others).Int64()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+		if in > most || n > 0 {
+			return fmt.Errorf("not alone under %s of kind %s: %d inside, %d of the others", name, kind, in, n)
+		}
+		if err := rdb.Decr(ctx, mine).Err(); err != nil {
+			return err
+		}
+		fmt.Println(hold.Token())
+		if err := hold.Unlock(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
