@@ -140,12 +140,11 @@ func (l *lookout) upTo(now time.Time) (number uint64) {
 
 func (l *lookout) longOnes(list []old, now time.Time) (long []longWait) {
 	since := make(map[uint64]time.Time)
-	var some [2]int // so far: who holds nothing, and who does
+	some := make(map[bool]int) // so far: of callers that hold something, and of the others
 	for _, o := range list {
 		g := o.of.(*grant)
 		under := g.under()
-		n := &some[min(len(under), 1)]
-		if *n++; *n > mostLooked {
+		if some[len(under) > 0]++; some[len(under) > 0] > mostLooked {
 			continue
 		}
 		began, known := l.since[o.number]
