@@ -51,7 +51,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		documented[i] = strings.TrimSpace(documented[i])
 	}
 	require.ElementsMatch(t, exported, documented)
-	for _, v := range slices.Concat(telemetry.Outcomes, telemetry.Reasons, telemetry.Renewals, telemetry.Operations, telemetry.Failures) {
+	for _, v := range slices.Concat(telemetry.Outcomes, telemetry.Reasons, telemetry.Renewals, telemetry.Operations, telemetry.Shapes, telemetry.Failures) {
 		require.Contains(t, operating(t), "`"+v+"`")
 	}
 }

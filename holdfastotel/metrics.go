@@ -13,9 +13,10 @@ import (
 
 // instruments are what is counted when it happens.
 type instruments struct {
-	acquisitions, contended, losses, renewals, uncertain metric.Int64Counter
-	errors, repeats, subscriptions, dropped              metric.Int64Counter
-	waits, holds, slack, scripts                         metric.Float64Histogram
+	acquisitions, contended, losses, renewals, uncertain, deadlocks metric.Int64Counter
+
+	errors, repeats, subscriptions, dropped metric.Int64Counter
+	waits, holds, slack, scripts            metric.Float64Histogram
 }
 
 func newInstruments(meter metric.Meter) (*instruments, error) {
@@ -41,6 +42,8 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 			"Attempts to renew a lease, by outcome. A late one left less than a third of the lease."),
 		uncertain: counter("holdfast.lock.uncertain", "{operation}",
 			"Operations that were sent and never answered, so that they may have happened."),
+		deadlocks: counter("holdfast.lock.deadlocks", "{deadlock}",
+			"Holders that a long wait of their own client was for (self), and circles of waits that one was in."),
 		errors: counter("holdfast.script.errors", "{error}",
 			"Scripts that the server answered with an error, or did not answer."),
 		repeats: counter("holdfast.script.repeats", "{repeat}",

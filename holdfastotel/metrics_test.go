@@ -76,6 +76,8 @@ func play(o *holdfast.Observer, kind, name string) {
 	o.Sent(holdfast.ScriptEvent{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
 	o.Subscribed(holdfast.SubscriptionEvent{Server: "s"})
 	o.Dropped(2)
+	o.SelfBlocked(holdfast.SelfBlockEvent{Kind: kind, Name: name})
+	o.Deadlocked(holdfast.DeadlockEvent{Kind: kind, Name: name})
 }
 
 func TestMetricsBeginAtZero(t *testing.T) {
@@ -84,7 +86,7 @@ func TestMetricsBeginAtZero(t *testing.T) {
 	for _, name := range []string{
 		"holdfast.lock.acquisitions kind=election,outcome=unavailable", "holdfast.lock.losses kind=rlock,reason=silent",
 		"holdfast.lock.renewals kind=fairlock,outcome=late", "holdfast.lock.uncertain kind=redlock,operation=release",
-		"holdfast.script.errors reason=answered", "holdfast.script.repeats ", "holdfast.subscription.losses ",
+		"holdfast.lock.deadlocks kind=rlock,shape=self", "holdfast.script.errors reason=answered", "holdfast.script.repeats ", "holdfast.subscription.losses ",
 		"holdfast.events.dropped ", "holdfast.lock.held kind=rwlock",
 	} {
 		require.Contains(t, got, name)
@@ -120,6 +122,7 @@ func TestMetrics(t *testing.T) {
 		"holdfast.lock.waiting kind=rlock": 1, "holdfast.script.duration script=acquire": 1,
 		"holdfast.script.errors reason=unanswered": 1, "holdfast.script.repeats ": 1, "holdfast.subscription.losses ": 1,
 		"holdfast.subscription.down ": 1, "holdfast.events.dropped ": 2,
+		"holdfast.lock.deadlocks kind=rlock,shape=self": 1, "holdfast.lock.deadlocks kind=rlock,shape=circle": 1,
 	}, got)
 
 	require.NoError(t, tel.Close())

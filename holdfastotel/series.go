@@ -13,9 +13,9 @@ import (
 // series are the attributes of one kind and class, made once.
 type series struct {
 	*instruments
-	plain                                   metric.MeasurementOption
-	outcomes, reasons, renewals, operations map[string]metric.MeasurementOption
-	granted                                 map[bool]metric.MeasurementOption
+	plain                                           metric.MeasurementOption
+	outcomes, reasons, renewals, operations, shapes map[string]metric.MeasurementOption
+	granted                                         map[bool]metric.MeasurementOption
 }
 
 // Series makes the attributes, and the counters with them at 0.
@@ -36,6 +36,7 @@ func (m *instruments) Series(kind, class string) telemetry.Series {
 		reasons:     each(m.losses, "reason", telemetry.Reasons),
 		renewals:    each(m.renewals, "outcome", telemetry.Renewals),
 		operations:  each(m.uncertain, "operation", telemetry.Operations),
+		shapes:      each(m.deadlocks, "shape", telemetry.Shapes),
 		granted:     map[bool]metric.MeasurementOption{},
 	}
 	for _, granted := range []bool{true, false} {
@@ -77,3 +78,5 @@ func (s *series) Renewed(outcome string, slack float64, confirmed bool) {
 func (s *series) Uncertain(ctx context.Context, operation string) {
 	count(ctx, s.uncertain, s.operations, operation)
 }
+
+func (s *series) Deadlocked(shape string) { count(context.Background(), s.deadlocks, s.shapes, shape) }

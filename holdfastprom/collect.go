@@ -17,8 +17,8 @@ var (
 )
 
 func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.acquisitions, m.contended, m.losses, m.renewals, m.uncertain, m.waits, m.holds,
-		m.slack, m.scripts, m.errors, m.repeats, m.subscriptions, m.dropped}
+	return []prometheus.Collector{m.acquisitions, m.contended, m.losses, m.renewals, m.uncertain, m.deadlocks, m.waits,
+		m.holds, m.slack, m.scripts, m.errors, m.repeats, m.subscriptions, m.dropped}
 }
 
 // Describe is for Prometheus.

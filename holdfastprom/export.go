@@ -17,11 +17,12 @@ type exporter struct{ *Metrics }
 // series are the metrics of one kind and class, found once. Histograms are made when they are needed:
 // each is two dozen lines of a scrape, and nobody misses an empty one.
 type series struct {
-	acquisitions, losses, renewals, uncertain map[string]prometheus.Counter
-	contended                                 prometheus.Counter
-	waits                                     map[bool]func() prometheus.Observer
-	holds, slack                              func() prometheus.Observer
-	exemplar                                  func(context.Context) prometheus.Labels
+	acquisitions, losses, renewals, uncertain, deadlocks map[string]prometheus.Counter
+
+	contended    prometheus.Counter
+	waits        map[bool]func() prometheus.Observer
+	holds, slack func() prometheus.Observer
+	exemplar     func(context.Context) prometheus.Labels
 }
 
 func (e exporter) Series(kind, class string) telemetry.Series {
@@ -42,6 +43,7 @@ func (e exporter) Series(kind, class string) telemetry.Series {
 		losses:       each(e.losses, telemetry.Reasons),
 		renewals:     each(e.renewals, telemetry.Renewals),
 		uncertain:    each(e.uncertain, telemetry.Operations),
+		deadlocks:    each(e.deadlocks, telemetry.Shapes),
 		contended:    e.contended.WithLabelValues(kind, class),
 		holds:        later(e.holds),
 		slack:        later(e.slack),
@@ -81,6 +83,8 @@ func (s *series) Renewed(outcome string, slack float64, confirmed bool) {
 }
 
 func (s *series) Uncertain(_ context.Context, operation string) { count(s.uncertain, operation) }
+
+func (s *series) Deadlocked(shape string) { count(s.deadlocks, shape) }
 
 func (s *series) observe(ctx context.Context, o prometheus.Observer, d time.Duration) {
 	if s.exemplar != nil {

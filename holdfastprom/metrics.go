@@ -33,11 +33,12 @@ type Options struct {
 type Metrics struct {
 	tracker *telemetry.Tracker
 
-	acquisitions, contended, losses, renewals, uncertain *prometheus.CounterVec
-	waits, holds, slack, scripts                         *prometheus.HistogramVec
-	errors                                               *prometheus.CounterVec
-	repeats, subscriptions, dropped                      prometheus.Counter
-	exemplar                                             func(context.Context) prometheus.Labels
+	acquisitions, contended, losses, renewals, uncertain, deadlocks *prometheus.CounterVec
+
+	waits, holds, slack, scripts    *prometheus.HistogramVec
+	errors                          *prometheus.CounterVec
+	repeats, subscriptions, dropped prometheus.Counter
+	exemplar                        func(context.Context) prometheus.Labels
 }
 
 // New makes metrics; nil options stand for the defaults.
@@ -56,6 +57,8 @@ func New(opts *Options) *Metrics {
 			"Attempts to renew a lease, by outcome. A late one left less than a third of the lease.", "kind", "class", "outcome"),
 		uncertain: counters("holdfast_lock_uncertain_total",
 			"Operations that were sent and never answered, so that they may have happened.", "kind", "class", "operation"),
+		deadlocks: counters("holdfast_lock_deadlocks_total",
+			"Holders that a long wait of their own client was for (self), and circles of waits that one was in.", "kind", "class", "shape"),
 		waits: histograms("holdfast_lock_wait_duration_seconds",
 			"How long calls of Lock and TryLock took, by whether they were granted.", telemetry.Buckets,
 			"kind", "class", "granted"),

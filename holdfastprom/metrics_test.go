@@ -34,6 +34,8 @@ func play(o *holdfast.Observer, kind, name string) {
 	o.Sent(holdfast.ScriptEvent{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
 	o.Subscribed(holdfast.SubscriptionEvent{Server: "s"})
 	o.Dropped(2)
+	o.SelfBlocked(holdfast.SelfBlockEvent{Kind: kind, Name: name})
+	o.Deadlocked(holdfast.DeadlockEvent{Kind: kind, Name: name})
 }
 
 // register returns a registry that checks what it collects.
@@ -90,6 +92,8 @@ func TestCountersBeginAtZero(t *testing.T) {
 			`holdfast_lock_losses_total{class="",kind="`+kind+`",reason="gone"} 0.0`,
 			`holdfast_lock_renewals_total{class="",kind="`+kind+`",outcome="late"} 0.0`,
 			`holdfast_lock_uncertain_total{class="",kind="`+kind+`",operation="release"} 0.0`,
+			`holdfast_lock_deadlocks_total{class="",kind="`+kind+`",shape="self"} 0.0`,
+			`holdfast_lock_deadlocks_total{class="",kind="`+kind+`",shape="circle"} 0.0`,
 			`holdfast_lock_held{class="",kind="`+kind+`"} 0.0`)
 	}
 	requireLines(t, text, `holdfast_script_errors_total{reason="unanswered"} 0.0`, `holdfast_script_repeats_total 0.0`,
@@ -122,6 +126,8 @@ func TestWhatIsScraped(t *testing.T) {
 		`holdfast_subscription_losses_total 1.0`,
 		`holdfast_subscription_down 1.0`,
 		`holdfast_events_dropped_total 2.0`,
+		`holdfast_lock_deadlocks_total{class="",kind="rlock",shape="self"} 1.0`,
+		`holdfast_lock_deadlocks_total{class="",kind="rlock",shape="circle"} 1.0`,
 		`holdfast_lock_held{class="",kind="rlock"} 0.0`,
 		`holdfast_lock_waiting{class="",kind="rlock"} 0.0`)
 }

@@ -107,6 +107,15 @@ const (
 // Operations are all of them.
 var Operations = []string{Acquire, Release}
 
+// What a wait of this client was found to be part of.
+const (
+	Self   = "self"   // this client has held the lock for as long
+	Circle = "circle" // of waits, over any number of processes
+)
+
+// Shapes are both of them.
+var Shapes = []string{Self, Circle}
+
 // How a script fails.
 const (
 	Answered   = "answered"   // the server answered with an error

@@ -29,6 +29,7 @@ type Series interface {
 	Lost(ctx context.Context, reason string)
 	Renewed(outcome string, slack float64, confirmed bool)
 	Uncertain(ctx context.Context, operation string)
+	Deadlocked(shape string)
 }
 
 // Exporter makes numbers of what a Tracker tells it. Its methods may run at the same time.
@@ -106,7 +107,8 @@ func (t *Tracker) of(kind, class string) *series {
 // Observer is what the client is given.
 func (t *Tracker) Observer() *holdfast.Observer {
 	return &holdfast.Observer{Waiting: t.waiting, Granted: t.granted, Refused: t.refused, Ended: t.ended,
-		Renewed: t.renewed, Sent: t.sent, Subscribed: t.subscribed, Dropped: t.exporter.Dropped}
+		Renewed: t.renewed, Sent: t.sent, Subscribed: t.subscribed, Dropped: t.exporter.Dropped,
+		SelfBlocked: t.selfBlocked, Deadlocked: t.deadlocked}
 }
 
 // callKey finds a call in the contexts of its events. Several trackers may hear of it.
@@ -184,6 +186,10 @@ func (t *Tracker) subscribed(e holdfast.SubscriptionEvent) {
 		t.exporter.SubscriptionLost()
 	}
 }
+
+func (t *Tracker) selfBlocked(e holdfast.SelfBlockEvent) { t.find(e.Kind, e.Name).Deadlocked(Self) }
+
+func (t *Tracker) deadlocked(e holdfast.DeadlockEvent) { t.find(e.Kind, e.Name).Deadlocked(Circle) }
 
 // State is what one kind and class has now.
 type State struct {

@@ -51,6 +51,7 @@ func (s countedSeries) Lost(_ context.Context, reason string) { s.of.add("%s los
 func (s countedSeries) Uncertain(_ context.Context, op string) {
 	s.of.add("%s uncertain %s", s.name, op)
 }
+func (s countedSeries) Deadlocked(shape string) { s.of.add("%s deadlocked %s", s.name, shape) }
 func (s countedSeries) Renewed(outcome string, _ float64, confirmed bool) {
 	s.of.add("%s renewed %s %t", s.name, outcome, confirmed)
 }
