@@ -22,7 +22,10 @@ var ErrNotRun = errors.New("holdfastasynq: the task was not run")
 func New(locks func(t *asynq.Task) holdfast.Locker, opts ...holdfast.Option) asynq.MiddlewareFunc {
 	return func(next asynq.Handler) asynq.Handler {
 		return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
-			lock := locks(t)
+			lock, err := adapt.LockOf(locks, t)
+			if err != nil {
+				return err
+			}
 			if lock == nil {
 				return next.ProcessTask(ctx, t)
 			}

@@ -213,3 +213,13 @@ func TestErrors(t *testing.T) {
 	require.True(t, holdfastasynq.IsFailure(broken))
 	require.False(t, holdfastasynq.IsFailure(nil))
 }
+
+// TestNoFunction: a task whose lock nobody makes is not processed.
+func TestNoFunction(t *testing.T) {
+	err := holdfastasynq.New(nil)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		t.Error("the task was processed")
+		return nil
+	})).ProcessTask(t.Context(), asynq.NewTask("pay", nil))
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.ErrorContains(t, err, "locks is nil; pass New a function")
+}

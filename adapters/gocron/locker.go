@@ -65,7 +65,8 @@ var ErrNotLocked = errors.New("holdfastgocron: no lock of this name is held")
 // the task's error is ErrLost too.
 //
 // name is that of the job, as given to gocron.WithName. If they differ, or the job has no locker, fn
-// is not called, and the error of the run is [ErrNotLocked].
+// is not called, and the error of the run is [ErrNotLocked]. Runs of one job that overlap, as they may
+// with a semaphore of several permits, may have each other's holds, and be told of each other's losses.
 func (l *Locker) Task(name string, fn func(ctx context.Context) error) func(ctx context.Context) error {
 	return func(context.Context) error { // the hold's context derives from it
 		hold := l.held.Take(name)

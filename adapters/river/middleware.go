@@ -39,7 +39,10 @@ func New(locks func(job *rivertype.JobRow) holdfast.Locker, snooze time.Duration
 // Work is called by River for each job. Middlewares around this one see why a job is snoozed: errors.Is
 // is true for [holdfast.ErrNotAcquired] or [holdfast.ErrUnavailable].
 func (m *Middleware) Work(ctx context.Context, job *rivertype.JobRow, doInner func(context.Context) error) error {
-	lock := m.locks(job)
+	lock, err := adapt.LockOf(m.locks, job)
+	if err != nil {
+		return err
+	}
 	if lock == nil {
 		return doInner(ctx)
 	}

@@ -207,3 +207,13 @@ func errorsPass(d *database) {
 	adaptertest.RequireFree(d.T, d.Name())
 	adaptertest.Eventually(d.T, "it is discarded", func() bool { return row().State == rivertype.JobStateDiscarded })
 }
+
+// TestNoFunction: a job whose lock nobody makes is not worked.
+func TestNoFunction(t *testing.T) {
+	err := holdfastriver.New(nil, 0).Work(t.Context(), &rivertype.JobRow{}, func(context.Context) error {
+		t.Error("the job was worked")
+		return nil
+	})
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.ErrorContains(t, err, "locks is nil; pass New a function")
+}

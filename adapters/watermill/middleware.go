@@ -21,13 +21,16 @@ func New(locks func(msg *message.Message) holdfast.Locker, opts ...holdfast.Opti
 	opts = adapt.Defaults(opts, holdfast.Wait(DefaultWait))
 	return func(next message.HandlerFunc) message.HandlerFunc {
 		return func(msg *message.Message) ([]*message.Message, error) {
-			lock := locks(msg)
+			lock, err := adapt.LockOf(locks, msg)
+			if err != nil {
+				return nil, err
+			}
 			if lock == nil {
 				return next(msg)
 			}
 			var produced []*message.Message
 			outer := msg.Context()
-			_, err := adapt.Run(outer, lock, func(ctx context.Context) (err error) {
+			_, err = adapt.Run(outer, lock, func(ctx context.Context) (err error) {
 				msg.SetContext(ctx)
 				defer msg.SetContext(outer) // the message goes on; the hold does not
 				produced, err = next(msg)

@@ -165,3 +165,13 @@ func TestErrors(t *testing.T) {
 	require.Equal(t, broken, adaptertest.Receive(t, "the error", attempts))
 	require.NoError(t, adaptertest.Receive(t, "the second attempt", attempts))
 }
+
+// TestNoFunction: a message whose lock nobody makes is not handled.
+func TestNoFunction(t *testing.T) {
+	_, err := holdfastwatermill.New(nil)(func(*message.Message) ([]*message.Message, error) {
+		t.Error("the message was handled")
+		return nil, nil
+	})(message.NewMessage(watermill.NewUUID(), nil))
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.ErrorContains(t, err, "locks is nil; pass New a function")
+}

@@ -31,7 +31,9 @@ func RunLogged(ctx context.Context, l holdfast.Locker, log Logger, job func(ctx 
 		log.Error(err, "the lock was lost while the job ran", "lock", name)
 	case errors.Is(err, holdfast.ErrNotAcquired):
 		log.Info("skip: somebody else has the lock", "lock", name, "reason", err)
-	default:
+	case errors.Is(err, holdfast.ErrUnavailable):
 		log.Error(err, "the job was not run: nobody knows who has the lock", "lock", name)
+	default:
+		log.Error(err, "the job was not run", "lock", name)
 	}
 }

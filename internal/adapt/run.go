@@ -40,6 +40,15 @@ func Lock(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) (*hol
 	return l.Lock(holdfast.WithOwner(ctx), opts...)
 }
 
+// LockOf is the lock that a user's function makes, nil if none is needed. A function that is nil is bad input, and not
+// "none is needed": what it was to guard must not run unguarded.
+func LockOf[T any](locks func(of T) holdfast.Locker, of T) (holdfast.Locker, error) {
+	if locks == nil {
+		return nil, fmt.Errorf("%w: locks is nil; pass New a function that makes a lock", holdfast.ErrInvalid)
+	}
+	return locks(of), nil
+}
+
 // Defaults are an adapter's own options, which those of its user override.
 func Defaults(users []holdfast.Option, own ...holdfast.Option) []holdfast.Option {
 	return slices.Concat(own, users)
