@@ -133,11 +133,11 @@ func TestStuck(t *testing.T) {
 			require.NoError(t, err)
 			s.Queue("a", func() { require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a")), holdfast.ErrClosed) })()
 			_ = h
-		}, []string{"waits since 1h0m0s of the bubble's time", "for the hold"}},
+		}, []string{"has waited for 1h0m0s of the bubble's time", "for the hold"}},
 		"somebody who does not leave": {[]holdfasttest.Option{holdfasttest.StuckAfter(time.Minute)}, func(s *holdfasttest.Server) {
 			s.Occupy("a", 0)
 			require.ErrorIs(t, lock(fairlock.New(s.Client(nil), "a")), holdfast.ErrClosed)
-		}, []string{"waits since 1m0s of the bubble's time", "occupies the name"}},
+		}, []string{"has waited for 1m0s of the bubble's time", "occupies the name"}},
 		"a candidate": {[]holdfasttest.Option{holdfasttest.StuckAfter(time.Minute)}, func(s *holdfasttest.Server) {
 			leads, err := election.New(s.Client(nil), "a").Campaign(ctx, "one")
 			require.NoError(t, err)

@@ -29,7 +29,7 @@ type watch struct {
 	over     bool           // the test has ended
 	ended    []string       // what was held, or waited for, then
 	occupied map[string]int // names, by how often
-	told     bool           // it failed the test because of calls that wait for each other
+	said     chan struct{}  // it fails the test because of calls that wait for each other; closed: it has. nil: it does not
 }
 
 // call is one Lock or TryLock, until it is refused, or its hold has ended.
@@ -116,11 +116,20 @@ func (w *watch) gone(ctx context.Context, e holdfast.EndEvent) {
 	})
 }
 
-// end notes that what ends from now on did not end by itself.
+// end notes that what ends from now on did not end by itself. It returns when nothing more is said: a test that
+// has ended can no longer fail.
 func (w *watch) end() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.over = !w.told // else the clients are closed already
+	said := w.said
+	w.endLocked()
+	w.mu.Unlock()
+	if said != nil {
+		<-said
+	}
+}
+
+func (w *watch) endLocked() {
+	w.over = w.said == nil // else the clients are closed already
 	for c := range w.calls {
 		c.disarm()
 		if c.late = !c.granted; w.over && c.late && c.endless {
@@ -151,15 +160,17 @@ func (c *call) wanting() string { return fmt.Sprintf("a call for %s, %s,", c.loc
 func (w *watch) look(c *call, judge func(*call) string) {
 	w.mu.Lock()
 	text := ""
-	if _, there := w.calls[c]; there && !c.granted && !w.over && !w.told {
-		text = judge(c)
-		w.told = text != ""
+	if _, there := w.calls[c]; there && !c.granted && !w.over && w.said == nil {
+		if text = judge(c); text != "" {
+			w.said = make(chan struct{})
+		}
 	}
 	w.mu.Unlock()
 	if text == "" {
 		return
 	}
 	w.server.tb.Errorf("holdfasttest: %s\nall clients are closed, so that the calls return", text)
+	close(w.said)
 	w.server.wires.speak()
 	w.server.close()
 }
@@ -180,7 +191,7 @@ func (w *watch) circleLocked(c *call) string {
 func (w *watch) stuckLocked(c *call, way map[int]bool, chain *[]string) bool {
 	holders := w.holdersLocked(c.name)
 	for _, h := range holders {
-		*chain = append(*chain, fmt.Sprintf("%s waits since %s for the hold %s, %s%s", c.wanting(), time.Since(c.since).Round(time.Millisecond),
+		*chain = append(*chain, fmt.Sprintf("%s has waited for %s for the hold %s, %s%s", c.wanting(), time.Since(c.since).Round(time.Millisecond),
 			h.owner, h.from(), itself(c, h)))
 		if way[h.goroutine] {
 			continue
@@ -228,7 +239,7 @@ func (w *watch) forEverLocked(c *call) string {
 	if text := w.circleLocked(c); text != "" {
 		return text
 	}
-	text := fmt.Sprintf("%s waits since %s of the bubble's time", c.wanting(), time.Since(c.since).Round(time.Second))
+	text := fmt.Sprintf("%s has waited for %s of the bubble's time", c.wanting(), time.Since(c.since).Round(time.Second))
 	for _, h := range w.holdersLocked(c.name) {
 		text += fmt.Sprintf("\nfor the hold %s, %s", h.owner, h.from())
 	}
