@@ -3,6 +3,7 @@ package redisson
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,9 @@ import (
 
 // TestFifo: the order of grants is the order of arrival, in 200 rounds of a queue of both sides on
 // the local server, and in 20 on every other topology. Redisson breaks it where a deadline passes
-// (TestFifoBroken), which none does here, so there are no exceptions.
+// (TestFifoBroken), which none does here. A busy machine may let one of its threads miss the two seconds that it
+// has for a lock that was handed to it; a round in which the server saw that happen proves nothing, and another
+// takes its place.
 func TestFifo(t *testing.T) {
 	topology.Each(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		rounds := 20
@@ -36,7 +39,9 @@ func fifo(s *story, rounds int) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	holder, m := s.thread(0), s.mutex(0)
 	handovers := map[string]int{}
-	for round := range rounds {
+	missed := 0
+	for round := 0; round < rounds+missed; round++ {
+		ended := s.ended(s.T)
 		var h *holdfast.Hold
 		before := "J"
 		if round%2 == 0 {
@@ -55,6 +60,13 @@ func fifo(s *story, rounds int) {
 			require.NoError(s, s.ask(holder, "unlock").Err())
 		}
 		order := got()
+		if s.ended(s.T) > ended && !slices.Equal(want, order) {
+			missed++
+			s.Logf("round %d, %s behind %s: a claim was not taken in time", round, text, before)
+			require.Less(s, missed, 5, "claims are not taken in time")
+			s.nothingLeft()
+			continue
+		}
 		require.Equal(s, want, order, "round %d, %s behind %s", round, text, before)
 		for _, side := range text {
 			handovers[before+string(side)]++

@@ -3,6 +3,7 @@ package redisson
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -265,6 +266,23 @@ func (f *fleet) listeners(ctx context.Context, channel string) (n int64) {
 				n += list[1].(int64)
 			}
 		}
+	}
+	return n
+}
+
+// ended is how many keys have ended by themselves, on all servers. Where no lease ends, each is a claim that a
+// waiter of Redisson's was given, and did not take within two seconds.
+func (f *fleet) ended(t *testing.T) (n int) {
+	t.Helper()
+	for _, node := range f.top.Nodes() {
+		reply, err := node.Try("INFO", "stats")
+		require.NoError(t, err)
+		_, after, found := strings.Cut(fmt.Sprint(reply), "expired_keys:")
+		require.True(t, found)
+		digits, _, _ := strings.Cut(after, "\r")
+		keys, err := strconv.Atoi(digits)
+		require.NoError(t, err)
+		n += keys
 	}
 	return n
 }

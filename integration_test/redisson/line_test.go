@@ -45,6 +45,11 @@ func (s *story) line(first int, text string) (want []string, granted func() []st
 			}
 			return owner != ""
 		})
+		if side == 'J' { // it asks again when it listens, and hears of a hand-over only then
+			s.until("it listens", func() bool {
+				return s.listeners(s.ctx, s.channels()+":"+owner) > 0 || !slices.Contains(queue(), owner)
+			})
+		}
 		want = append(want, owner)
 		place <- owner
 	}
