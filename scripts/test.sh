@@ -171,7 +171,7 @@ tests() {
   say "go test -race, of all modules"
   # The race detector looks at all code but the models'. They are computations of one goroutine, as arch_test.go checks, on
   # millions of states, and take four times as long under it.
-  go test -race -gcflags='github.com/holdfast-go/holdfast/internal/testkit/model/...=-race=false' -count=1 -timeout 35m "${together[@]}" -overlay "$overlay" -json "${short[@]}" "${patterns[@]}" 2>&1 |
+  go test -race -gcflags='github.com/holdfast-go/holdfast/internal/testkit/model/...=-race=false' -count=1 -timeout 45m "${together[@]}" -overlay "$overlay" -json "${short[@]}" "${patterns[@]}" 2>&1 |
     go run scripts/testsum.go "$results" || fail "tests"
 }
 
@@ -248,8 +248,8 @@ if grep '^skip ' "$results" >/dev/null; then
   sed -n 's/^skip /  /p' "$results"
   [ "${CI:-}" != true ] || fail "tests were skipped, and CI=true"
 fi
-say "the packages that took longest:"
-sed -n 's/^took /  /p' "$results" | sort -rn | head -n 12
+say "what took longest, of packages and tests:"
+sed -n 's/^took /  /p' "$results" | sort -rn | head -n 40
 [ $failed = 0 ] && say "all is well" || say "there were failures"
 say "the tests took $(took $tested), all of it $(took $SECONDS)"
 count() { grep -c "^$1\b" "$results" || true; }

@@ -4,7 +4,8 @@
 // package, the whole output of what failed, and in any case the lines with "proof:", which are the
 // figures of a run. To the file named by its argument it appends one line per test, which test.sh
 // counts: "pass", "fail NAME" or "skip NAME: REASON". What failed is followed by lines "why TEXT", for
-// the end of a long run, where the whole output is far above.
+// the end of a long run, where the whole output is far above. Each package and test that took long has
+// a line "took N s: NAME".
 //
 // It is a program and not a pipe of grep and awk because the output of tests that run at once is
 // only told apart in the events.
@@ -18,6 +19,9 @@ import (
 	"regexp"
 	"strings"
 )
+
+// noted is how many seconds are long.
+const noted = 20
 
 type event struct {
 	Action, Package, ImportPath, Test, Output string
@@ -50,7 +54,7 @@ func main() {
 			out = &strings.Builder{}
 			output[key] = out
 		}
-		if e.Test == "" && e.Elapsed > 0 {
+		if e.Elapsed >= noted && !strings.Contains(e.Test, "/") {
 			fmt.Fprintf(results, "took %.0f s: %s\n", e.Elapsed, strings.TrimSuffix(name, "."))
 		}
 		switch {
