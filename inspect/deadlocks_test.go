@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -390,7 +391,8 @@ func TestDeadlockOfAnybody(t *testing.T) {
 	const strange = "00000000-0000-0000-0000-000000000000"
 	wait := deadlock.Wait{Owner: "o", Holds: []deadlock.Hold{{Owner: "h"}}}
 	wait.Name, wait.Holds[0].Name = "}", "}"
-	said := &deadlock.Said{Client: strange, EveryMS: 1, Waits: []deadlock.Wait{wait}}
+	// Four times that is no time that there is, and must not end the look before the circle is certain.
+	said := &deadlock.Said{Client: strange, EveryMS: math.MaxInt64 / int64(3*time.Millisecond), Waits: []deadlock.Wait{wait}}
 	require.Len(t, deadlock.NewGraph(said).Circles(""), 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup

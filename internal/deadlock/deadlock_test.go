@@ -131,6 +131,12 @@ func TestText(t *testing.T) {
 	back, err = Parse(s.Text())
 	require.NoError(t, err)
 	require.Empty(t, back.Label, "no client says this of itself")
+	for every, want := range map[int64]int64{-1: 0, 15_000: 15_000, 15_001: 15_000, 1<<63 - 1: 15_000} {
+		s.EveryMS = every
+		back, err = Parse(s.Text())
+		require.NoError(t, err)
+		require.Equal(t, want, back.EveryMS)
+	}
 	many := &Said{Client: "a"}
 	for i := range MostWaits {
 		many.Waits = append(many.Waits, Wait{Lock: Lock{Name: strings.Repeat("n", 5000)}, ID: uint64(i)}) //nolint:gosec // few
