@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"os/exec"
@@ -188,6 +189,37 @@ func testDeadlockAtHome(t *testing.T, rdb *redis.Client) {
 	d := b.hears(t)
 	require.Len(t, d.Circle, 1)
 	require.Equal(t, z.Token(), d.Circle[0].Token)
+}
+
+// TestDeadlockWithALimit: a wait that ends by itself is in a circle until then, and the log does not say that it
+// never ends.
+func TestDeadlockWithALimit(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	said, heard := make(chan string, 10), make(chan holdfast.DeadlockEvent, 10)
+	c := newClient(t, rdb, &holdfast.Options{
+		LongWait: longWait, Logger: slog.New(slog.NewTextHandler(lines(said), nil)),
+		Observer: &holdfast.Observer{Deadlocked: func(d holdfast.DeadlockEvent) { heard <- d }},
+	})
+	h := held(t.Context(), t, rlock.New(c, "limited"))
+	var err error
+	for len(heard) == 0 { // on a machine so busy that nobody looked meanwhile it waits again
+		_, err = rlock.New(c, "limited").Lock(holdfast.WithOwner(h.Context()), holdfast.Wait(8*longWait))
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired, "it ended by itself")
+	}
+	for line := range said {
+		if strings.Contains(line, "deadlock: ") {
+			require.Contains(t, line, "ends by itself, unless it has a limit")
+			return
+		}
+	}
+}
+
+// lines is a log, line by line.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
 }
 
 // TestDeadlockBehindACrowd: a circle is seen also where hundreds have waited for longer, for something else.

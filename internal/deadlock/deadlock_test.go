@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
@@ -114,6 +115,13 @@ func TestSeenTwice(t *testing.T) {
 	require.False(t, w.Doubted())
 	sure.Number = 99
 	require.Empty(t, look(sure, says("b", 99, "y>x")), "it is told once")
+}
+
+// TestSeenTwiceControl: without the second look a circle is told that never stood.
+func TestSeenTwiceControl(t *testing.T) {
+	defer defence.SeenTwice.Without(t)()
+	var w Watch
+	require.Len(t, w.See(NewGraph(says("a", 5, "x>y"), says("b", 1, "y>x")).Circles("")), 1)
 }
 
 func TestText(t *testing.T) {
