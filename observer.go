@@ -20,10 +20,10 @@ import (
 // Renewed, Sent and Subscribed are dropped; ends are dropped while a hundred thousand wait. Dropped
 // says how many.
 //
-// A call that is refused for a bad argument before anything is asked is not heard of. Nor are waits
-// for a latch, which nobody holds; its scripts are. A lock on several masters is heard of by the
-// observer of its first client, a multilock by those of its members, each by itself: there is no
-// event of the whole, and a member that is taken and given back, because another one was not to be
+// A call that is refused for a bad argument, with [ErrInvalid] and before anything is sent, is not heard of: there is
+// no Waiting, and so no Refused. Nor are waits for a latch, which nobody holds; its scripts are. A lock on several
+// masters is heard of by the observer of its first client, a multilock by those of its members, each by
+// itself: there is no event of the whole, and a member that is taken and given back, because another one was not to be
 // had, is granted and ended.
 //
 // Not promised: that an event arrives before its consequence. A hold's context has ended when Ended
@@ -172,7 +172,8 @@ type SelfBlockEvent struct {
 	Waiting, Holding string
 }
 
-// DeadlockEvent is a circle of waits, as the client sees it of which one wait is in it.
+// DeadlockEvent is a circle of waits, as the client sees it of which one wait is in it. None of them ends by
+// itself, unless it has a limit: of [Wait], or of its context. That of others is not known to the client.
 type DeadlockEvent struct {
 	Kind, Name string        // what this client waits for
 	Waited     time.Duration // at least

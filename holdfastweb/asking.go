@@ -3,71 +3,135 @@ package holdfastweb
 import (
 	"context"
 	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
 // again is how soon a server is asked that did not answer.
 const again = 2 * time.Second
 
-// takeList goes through all keys of all masters. Of a master that does not answer the locks of before
-// stay.
+// taking is what a list has of one master, so far.
+type taking struct {
+	at int
+
+	mu     sync.Mutex // guards the rest; nobody holds it while asking
+	list   []*entry
+	more   bool
+	worked time.Duration // for how long the master worked at most: until its last answer
+	err    error
+	ended  bool
+}
+
+// takeList goes through all keys of all masters, all at the same time. Of a master that does not answer the
+// locks of before stay. While one is silent, what the others have is published without it.
 func (p *poller) takeList(ctx context.Context) *snapshot {
 	old, _ := p.now()
-	s := &snapshot{index: make(map[key]int), apart: maps.Clone(old.apart), down: make(map[int]outage), taken: old.taken}
-	var worked time.Duration // of the master that worked longest
-	failed := false
+	from, parts := time.Now(), make([]*taking, len(p.masters))
+	var group sync.WaitGroup
 	for at := range p.masters {
-		from := time.Now()
-		took, err := p.takeMaster(ctx, at, old, s)
-		worked = max(worked, took)
-		if err != nil {
+		parts[at] = &taking{at: at}
+		group.Go(func() { p.takeMaster(ctx, old, parts[at]) })
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); group.Wait() }()
+	ticker := time.NewTicker(again)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ended:
 			if ctx.Err() != nil {
 				return nil
 			}
-			failed = true
-			s.down[at] = old.down[at].or(from, err)
-			s.keep(old, at)
+			return p.listOf(old, parts, from)
+		case <-ticker.C:
+			if asked := p.owed(); ctx.Err() == nil && !asked.IsZero() && time.Since(asked) >= again {
+				p.publish(p.listOf(old, parts, from))
+			}
 		}
+	}
+}
+
+// listOf is a list of what is known of all masters by now.
+func (p *poller) listOf(old *snapshot, parts []*taking, from time.Time) *snapshot {
+	s := &snapshot{index: make(map[key]int), apart: maps.Clone(old.apart), down: make(map[int]outage), taken: old.taken}
+	var worked time.Duration // of the master that worked longest
+	for _, part := range parts {
+		part.mu.Lock()
+		list, err, ended := part.list, part.err, part.ended
+		s.more = s.more || part.more
+		worked = max(worked, part.worked)
+		part.mu.Unlock()
+		missed := inspect.Missed(err)
+		if err == nil || len(missed) > 0 || !ended {
+			for _, e := range list {
+				s.add(e)
+			}
+		}
+		switch {
+		case err != nil:
+			s.down[part.at] = old.down[part.at].or(from, err)
+		case !ended:
+			if o, is := old.down[part.at]; is {
+				s.down[part.at] = o
+			}
+		}
+		if err != nil || !ended {
+			s.keep(old, part.at, missed)
+		}
+	}
+	if len(s.list) > p.opts.MaxLocks {
+		s.drop(p.opts.MaxLocks)
+		s.more = true
 	}
 	now := time.Now()
 	rest := max(p.opts.Every, pause(worked, p.opts.Share*ofList))
-	if failed {
+	if len(s.down) > 0 {
 		rest = max(min(rest, again), pause(worked, p.opts.Share*ofList))
 	}
-	if len(s.down) < len(p.masters) {
+	if len(s.down) < len(p.masters) || len(s.list) > 0 && s.taken.IsZero() {
 		s.taken = now
 	}
 	s.next = now.Add(rest)
 	return s
 }
 
-// takeMaster adds what one master has, and says for how long it worked at most: until its last answer.
-func (p *poller) takeMaster(ctx context.Context, at int, old, s *snapshot) (worked time.Duration, err error) {
+// takeMaster collects what one master has, or one cluster.
+func (p *poller) takeMaster(ctx context.Context, old *snapshot, to *taking) {
+	var wrong error
 	from := time.Now()
-	p.asks(true)
-	defer p.asks(false)
-	begin := len(s.list)
-	for l, err := range p.masters[at].Locks(ctx, inspect.Query{
-		Match: p.opts.Match, Redisson: p.opts.Redisson, Answered: func() { p.asks(true) }, // and owes the next one
+	defer func() {
+		to.mu.Lock()
+		defer to.mu.Unlock()
+		to.err, to.ended = wrong, true
+		if wrong == nil || answered(wrong) {
+			to.worked = time.Since(from)
+		}
+	}()
+	defer panics.Into(&wrong) // of a hook of go-redis: here nobody else would take it
+	p.asks(to.at, true)
+	defer p.asks(to.at, false)
+	for l, err := range p.masters[to.at].Locks(ctx, inspect.Query{
+		Match: p.opts.Match, Redisson: p.opts.Redisson, Answered: func() { p.asks(to.at, true) }, // and owes the next one
 	}) {
 		if err != nil {
-			if answered(err) {
-				worked = time.Since(from)
-			}
-			s.drop(begin)
-			return worked, err
+			wrong = err
+			return
 		}
-		worked = time.Since(from)
-		p.asks(true)
-		if len(s.list) >= p.opts.MaxLocks {
-			s.more = true
-			break
+		p.asks(to.at, true)
+		e := newEntry(to.at, l, time.Now(), old.find(key{to.at, l.Name}))
+		to.mu.Lock()
+		to.worked = time.Since(from)
+		if to.more = len(to.list) >= p.opts.MaxLocks; to.more {
+			to.mu.Unlock()
+			return
 		}
-		s.add(newEntry(at, l, time.Now(), old.find(key{at, l.Name})))
+		to.list = append(to.list, e)
+		to.mu.Unlock()
 	}
-	return time.Since(from), nil
 }
 
 // add puts a lock into the list, once.
@@ -88,10 +152,11 @@ func (s *snapshot) drop(n int) {
 	s.list = s.list[:n]
 }
 
-// keep takes over what was known of a master.
-func (s *snapshot) keep(old *snapshot, at int) {
+// keep takes over what was known of a master; of a cluster that has told what its other masters have: of those
+// masters of it that have not.
+func (s *snapshot) keep(old *snapshot, at int, missed []string) {
 	for _, e := range old.list {
-		if e.at == at {
+		if e.at == at && (len(missed) == 0 || slices.Contains(missed, e.lock.Server)) {
 			s.add(e)
 		}
 	}
@@ -161,10 +226,17 @@ func (p *poller) takeSome(ctx context.Context, at int, rows []key, old *snapshot
 	}
 	from := time.Now()
 	for len(names) > 0 {
-		p.asks(true)
+		p.asks(at, true)
 		n := min(rowsAtOnce, len(names))
 		locks, err := p.masters[at].Several(ctx, names[:n])
-		p.asks(false)
+		p.asks(at, false)
+		for _, l := range locks {
+			if l.Name == "" {
+				continue // of a master of a cluster that has not answered
+			}
+			k := key{at, l.Name}
+			fresh[k] = newEntry(at, l, time.Now(), old.find(k))
+		}
 		if err != nil {
 			if answered(err) {
 				worked = time.Since(from)
@@ -172,10 +244,6 @@ func (p *poller) takeSome(ctx context.Context, at int, rows []key, old *snapshot
 			return worked, err
 		}
 		worked = time.Since(from)
-		for _, l := range locks {
-			k := key{at, l.Name}
-			fresh[k] = newEntry(at, l, time.Now(), old.find(k))
-		}
 		names = names[n:]
 	}
 	return worked, nil

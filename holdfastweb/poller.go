@@ -29,7 +29,7 @@ type poller struct {
 	ended    chan struct{}      // closed when that goroutine has ended
 	wake     chan struct{}      // holds one if there is something new for the goroutine to know
 	rows     time.Time          // when rows may be asked for again
-	asking   time.Time          // since when a server owes an answer; zero: it does not
+	asking   map[int]time.Time  // since when masters owe an answer, those that do
 }
 
 // watcher is somebody whose page is live.
@@ -38,7 +38,7 @@ type watcher struct{ shown []key } // guarded by the poller's mu
 func newPoller(masters []*inspect.Inspector, opts *Options) *poller {
 	return &poller{
 		masters: masters, opts: opts, snap: &snapshot{}, news: make(chan struct{}),
-		watchers: make(map[*watcher]struct{}), wake: make(chan struct{}, 1),
+		watchers: make(map[*watcher]struct{}), wake: make(chan struct{}, 1), asking: make(map[int]time.Time),
 	}
 }
 
@@ -99,11 +99,17 @@ func (p *poller) now() (*snapshot, <-chan struct{}) {
 	return p.snap, p.news
 }
 
-// owed is since when a server owes an answer.
-func (p *poller) owed() time.Time {
+// owed is since when a master owes an answer, of those that do the one that has owed it for longest; zero: none
+// does.
+func (p *poller) owed() (since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asking
+	for _, asked := range p.asking {
+		if since.IsZero() || asked.Before(since) {
+			since = asked
+		}
+	}
+	return since
 }
 
 // recent is what is known, and waits for a new list until ctx ends if the last one is so old that there
@@ -227,12 +233,12 @@ func (p *poller) shownLocked(since time.Time) (list []key) {
 	return list
 }
 
-// asks notes that a server owes an answer, or has given one.
-func (p *poller) asks(owes bool) {
+// asks notes that a master owes an answer, or has given one.
+func (p *poller) asks(at int, owes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.asking = (time.Time{}); owes {
-		p.asking = time.Now()
+	if delete(p.asking, at); owes {
+		p.asking[at] = time.Now()
 	}
 }
 
@@ -245,7 +251,6 @@ func (p *poller) publish(s *snapshot) {
 	if p.closed {
 		return
 	}
-	p.asking = time.Time{}
 	shown := make(map[key]struct{})
 	for w := range p.watchers {
 		for _, k := range w.shown {

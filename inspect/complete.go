@@ -78,21 +78,29 @@ func (i *Inspector) listen(ctx context.Context, locks []Lock) error {
 	if err != nil {
 		return err
 	}
-	for _, node := range nodes {
-		heard, err := node.PubSubNumSub(ctx, channels...).Result()
-		if err != nil {
-			if isReply(err) {
-				return nil // not permitted: then it is not known
-			}
-			return err
-		}
-		for channel, more := range heard {
+	heard := make([]map[string]int64, len(nodes))
+	all := i.beside(ctx, nodes, func(n int, node *redis.Client) (err error) {
+		heard[n], err = node.PubSubNumSub(ctx, channels...).Result()
+		return err
+	})
+	for _, one := range heard {
+		for channel, more := range one {
 			for _, count := range counts[channel] {
 				*count = max(*count, 0) + int(more)
 			}
 		}
 	}
-	return nil
+	if all {
+		return nil
+	}
+	for _, list := range counts { // who is not permitted, or did not answer, may have somebody who listens
+		for _, count := range list {
+			if *count == 0 {
+				*count = -1
+			}
+		}
+	}
+	return context.Cause(ctx)
 }
 
 // channel is on which a release is announced.
@@ -123,10 +131,9 @@ func (l *Lock) mailbox(w *Waiter) string {
 // a cluster that does not answer, is left out: the locks are the matter.
 func (i *Inspector) label(ctx context.Context, locks []Lock) error {
 	asked := make(map[string]*redis.StringCmd)
-	pipe := i.rdb.Pipeline()
 	ask := func(client string) {
 		if client != "" && asked[client] == nil {
-			asked[client] = pipe.Get(ctx, keys.Label(client))
+			asked[client] = redis.NewStringCmd(ctx, "get", keys.Label(client))
 		}
 	}
 	for _, l := range locks {
@@ -140,7 +147,7 @@ func (i *Inspector) label(ctx context.Context, locks []Lock) error {
 	if len(asked) == 0 {
 		return nil
 	}
-	pipeline.Exec(ctx, pipe) // each command keeps its own error
+	i.askLabels(ctx, asked)
 	said := func(client string) string {
 		if cmd := asked[client]; cmd != nil && cmd.Err() == nil {
 			return cmd.Val()
@@ -159,4 +166,42 @@ func (i *Inspector) label(ctx context.Context, locks []Lock) error {
 		}
 	}
 	return nil
+}
+
+// askLabels sends the commands, each to its master. Each keeps its own error.
+func (i *Inspector) askLabels(ctx context.Context, asked map[string]*redis.StringCmd) {
+	byNode := make(map[*redis.Client][]redis.Cmder)
+	var nodes []*redis.Client
+	for client, cmd := range asked {
+		node, ok := i.rdb.(*redis.Client)
+		if !ok {
+			var err error
+			if node, err = i.cluster.MasterForKey(ctx, keys.Label(client)); err != nil {
+				cmd.SetErr(err)
+				continue
+			}
+		}
+		if byNode[node] == nil {
+			nodes = append(nodes, node)
+		}
+		byNode[node] = append(byNode[node], cmd)
+	}
+	send := func(node *redis.Client, cmds []redis.Cmder) error {
+		pipe := node.Pipeline()
+		for _, cmd := range cmds {
+			_ = pipe.Process(ctx, cmd)
+		}
+		pipeline.Exec(ctx, pipe)
+		for _, cmd := range cmds {
+			if err := cmd.Err(); err != nil && !isReply(err) {
+				return err
+			}
+		}
+		return nil
+	}
+	if i.cluster == nil {
+		_ = send(nodes[0], byNode[nodes[0]])
+		return
+	}
+	i.beside(ctx, nodes, func(n int, node *redis.Client) error { return send(node, byNode[nodes[n]]) })
 }

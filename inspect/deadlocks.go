@@ -52,7 +52,7 @@ const mostTexts = 10_000
 // be seen.
 //
 // Deadlocks reads these texts. If they show a circle it waits until the clients have written two more,
-// half of LongWait or so, and looks again. It also looks whether the holders still stand in Redis. So what it
+// half of LongWait or so and about a minute at most, whatever the texts say, and looks again. It also looks whether the holders still stand in Redis. So what it
 // returns stood at one moment between the two looks. It reads only, and goes through the keys in steps, as
 // [Inspector.Locks] does.
 func (i *Inspector) Deadlocks(ctx context.Context) ([]Deadlock, error) {

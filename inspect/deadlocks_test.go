@@ -3,6 +3,8 @@ package inspect_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -187,6 +189,37 @@ func testDeadlockAtHome(t *testing.T, rdb *redis.Client) {
 	d := b.hears(t)
 	require.Len(t, d.Circle, 1)
 	require.Equal(t, z.Token(), d.Circle[0].Token)
+}
+
+// TestDeadlockWithALimit: a wait that ends by itself is in a circle until then, and the log does not say that it
+// never ends.
+func TestDeadlockWithALimit(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	said, heard := make(chan string, 10), make(chan holdfast.DeadlockEvent, 10)
+	c := newClient(t, rdb, &holdfast.Options{
+		LongWait: longWait, Logger: slog.New(slog.NewTextHandler(lines(said), nil)),
+		Observer: &holdfast.Observer{Deadlocked: func(d holdfast.DeadlockEvent) { heard <- d }},
+	})
+	h := held(t.Context(), t, rlock.New(c, "limited"))
+	var err error
+	for len(heard) == 0 { // on a machine so busy that nobody looked meanwhile it waits again
+		_, err = rlock.New(c, "limited").Lock(holdfast.WithOwner(h.Context()), holdfast.Wait(8*longWait))
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired, "it ended by itself")
+	}
+	for line := range said {
+		if strings.Contains(line, "deadlock: ") {
+			require.Contains(t, line, "ends by itself, unless it has a limit")
+			return
+		}
+	}
+}
+
+// lines is a log, line by line.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
 }
 
 // TestDeadlockBehindACrowd: a circle is seen also where hundreds have waited for longer, for something else.
@@ -390,7 +423,8 @@ func TestDeadlockOfAnybody(t *testing.T) {
 	const strange = "00000000-0000-0000-0000-000000000000"
 	wait := deadlock.Wait{Owner: "o", Holds: []deadlock.Hold{{Owner: "h"}}}
 	wait.Name, wait.Holds[0].Name = "}", "}"
-	said := &deadlock.Said{Client: strange, EveryMS: 1, Waits: []deadlock.Wait{wait}}
+	// Four times that is no time that there is, and must not end the look before the circle is certain.
+	said := &deadlock.Said{Client: strange, EveryMS: math.MaxInt64 / int64(3*time.Millisecond), Waits: []deadlock.Wait{wait}}
 	require.Len(t, deadlock.NewGraph(said).Circles(""), 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup

@@ -35,6 +35,11 @@ type Inspector struct {
 	opts    Options
 	numsub  string      // the subcommand of PUBSUB that tells how many listen
 	writing atomic.Bool // the server does not know, or not permit, scripts that only read: EVALSHA then
+
+	// Of a cluster:
+
+	known atomic.Pointer[[]*redis.Client] // the masters as they were last; nobody changes the slice
+	mute  sync.Map                        // addresses of nodes that were silent: until when they are not asked for what is beside
 }
 
 // New makes an Inspector. rdb stays the caller's. It is a *redis.Client (one server, or Sentinel) or a

@@ -36,8 +36,10 @@ type Query struct {
 const batch = 100
 
 // Locks goes over the locks of all masters, in no order. It holds no more of them than one round trip
-// brings. An error ends it; where one master of a cluster does not answer, that is after the locks of
-// the others.
+// brings, of each master of a cluster: they are asked at the same time, so that one that is silent does not hide
+// what the others have. An error ends it; where one master of a cluster does not answer, that is after the locks
+// of the others, and [Missed] says which ones these are. Locks returns when no command is under way any more, also
+// where the iteration is broken off.
 //
 // SCAN may name a key twice. What was named among the last 131 072 locks is left out, by a hash of the
 // name of 64 bits, so a lock may be there twice where there are more, and the chance that one is left
@@ -65,25 +67,17 @@ type walk struct {
 	seen  *seen
 	yield func(Lock, error) bool
 	over  bool // nobody wants more
+	// of a cluster: it takes what one of the masters brings to the goroutine that iterates, and reports whether
+	// more is wanted
+	pass func(locks []Lock) bool
 }
 
 // keys goes over the keys of each master.
 func (w *walk) keys(ctx context.Context) error {
-	masters, err := w.masters(ctx)
-	if err != nil {
-		return err
+	if w.cluster != nil {
+		return w.everywhere(ctx)
 	}
-	var missed error // what the other masters have is told all the same
-	for _, master := range masters {
-		err := w.master(ctx, master)
-		switch {
-		case w.over || ctx.Err() != nil:
-			return err
-		case missed == nil:
-			missed = err
-		}
-	}
-	return missed
+	return w.master(ctx, w.rdb.(*redis.Client))
 }
 
 // master goes over the keys of one.
@@ -120,9 +114,7 @@ func (w *walk) scan(ctx context.Context, node *redis.Client, page func(context.C
 		if err != nil {
 			return err
 		}
-		if w.Answered != nil {
-			w.Answered()
-		}
+		w.answered()
 		if named == nil {
 			if list, err = likely(ctx, node, list); err != nil {
 				return err
@@ -242,13 +234,31 @@ func (w *walk) give(ctx context.Context, locks []Lock) error {
 	if err := w.complete(ctx, locks); err != nil {
 		return err
 	}
+	if w.pass != nil {
+		w.over = len(locks) > 0 && !w.pass(locks)
+		return nil
+	}
+	w.yieldAll(locks)
+	return nil
+}
+
+func (w *walk) yieldAll(locks []Lock) {
 	for _, l := range locks {
 		if !w.yield(l, nil) {
 			w.over = true
-			return nil
+			return
 		}
 	}
-	return nil
+}
+
+// answered says that a server has answered a page of keys.
+func (w *walk) answered() {
+	switch {
+	case w.pass != nil:
+		w.over = !w.pass(nil)
+	case w.Answered != nil:
+		w.Answered()
+	}
 }
 
 // wanted reports whether a name belongs to the answer.

@@ -7,11 +7,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
 // Several tells what there is at each of some names, in their order: the state of each is of one
 // moment, and that of all is not. It takes one round trip for 100 names of one server, and another for
-// the labels of their clients. A name that a server refuses to show, or that no lock can have, has the
+// the labels of their clients. The masters of a cluster are asked at the same time. With an error those locks are
+// there that were told all the same; the others have no Name. A name that a server refuses to show, or that no lock can have, has the
 // problem [Unreadable].
 func (i *Inspector) Several(ctx context.Context, names []string) ([]Lock, error) {
 	locks := make([]Lock, len(names))
@@ -19,16 +21,32 @@ func (i *Inspector) Several(ctx context.Context, names []string) ([]Lock, error)
 	if err != nil {
 		return nil, err
 	}
-	for node, places := range groups {
-		for len(places) > 0 {
-			n := min(batch, len(places))
-			if err := i.fill(ctx, node, names, places[:n], locks); err != nil {
-				return nil, err
-			}
-			places = places[n:]
+	errs := make(chan error, len(groups))
+	for node, places := range groups { // at the same time: one that is silent does not hide what the others have
+		go func() { errs <- i.fillAll(ctx, node, names, places, locks) }()
+	}
+	for range groups {
+		if one := <-errs; one != nil {
+			err = one
 		}
 	}
-	return locks, i.complete(ctx, locks)
+	if wrong := i.complete(ctx, locks); err == nil {
+		err = wrong
+	}
+	return locks, err
+}
+
+// fillAll looks at all those names that one server has.
+func (i *Inspector) fillAll(ctx context.Context, node *redis.Client, names []string, places []int, locks []Lock) (err error) {
+	defer panics.Into(&err) // of a hook of go-redis: here nobody else would take it
+	for len(places) > 0 {
+		n := min(batch, len(places))
+		if err := i.fill(ctx, node, names, places[:n], locks); err != nil {
+			return err
+		}
+		places = places[n:]
+	}
+	return nil
 }
 
 // byMaster are the places of names, by the server that has them. What is no name of a lock is in none.

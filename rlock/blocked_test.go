@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -222,4 +223,17 @@ func TestLongWaitsSendNothing(t *testing.T) {
 	require.Empty(t, keys)
 	require.NoError(t, h.Unlock(t.Context()))
 	stop()
+}
+
+// TestToldOnceControl: without the holder's memory the same one is told of again and again.
+func TestToldOnceControl(t *testing.T) {
+	defer defence.ToldOnce.Without(t)()
+	l := newLooker(t, redistest.Shared(t).Client(t), longWait)
+	m := rlock.New(l.Client, uniqueName(t))
+	h, err := m.Lock(t.Context())
+	require.NoError(t, err)
+	defer waitsFor(t.Context(), m, 1)()
+	for range 2 {
+		require.Equal(t, h.Token(), l.hears(t).Token)
+	}
 }

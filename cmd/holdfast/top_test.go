@@ -57,12 +57,18 @@ type top struct {
 // watching starts the screen as the command does, but for the terminal.
 func watching(t *testing.T, srv *redistest.Server, change func(*topConfig)) *top {
 	t.Helper()
-	c := topConfig{connection: connection{addresses: []string{"redis://" + srv.Addr()}}, sort: "waiters", out: &bytes.Buffer{}, share: 100}
+	return watchingAt(t, "redis://"+srv.Addr(), srv.Client(t), change)
+}
+
+// watchingAt starts it before any servers.
+func watchingAt(t *testing.T, address string, rdb redis.UniversalClient, change func(*topConfig)) *top {
+	t.Helper()
+	c := topConfig{connection: connection{addresses: []string{address}}, sort: "waiters", out: &bytes.Buffer{}, share: 100}
 	c.every.Duration = 20 * time.Millisecond
 	if change != nil {
 		change(&c)
 	}
-	pic, err := c.picture(t.Context(), []redis.UniversalClient{srv.Client(t)})
+	pic, err := c.picture(t.Context(), []redis.UniversalClient{rdb})
 	require.NoError(t, err)
 	d := newDesk(pic, c.every.Duration)
 	w := &top{T: t, model: &seen{topModel: newTopModel(c, d)}}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
@@ -116,6 +117,13 @@ func TestSeenTwice(t *testing.T) {
 	require.Empty(t, look(sure, says("b", 99, "y>x")), "it is told once")
 }
 
+// TestSeenTwiceControl: without the second look a circle is told that never stood.
+func TestSeenTwiceControl(t *testing.T) {
+	defer defence.SeenTwice.Without(t)()
+	var w Watch
+	require.Len(t, w.See(NewGraph(says("a", 5, "x>y"), says("b", 1, "y>x")).Circles("")), 1)
+}
+
 func TestText(t *testing.T) {
 	s := says("a", 3, "x>y", "r:p q>z")
 	s.Label, s.EveryMS = "who", 20
@@ -131,6 +139,12 @@ func TestText(t *testing.T) {
 	back, err = Parse(s.Text())
 	require.NoError(t, err)
 	require.Empty(t, back.Label, "no client says this of itself")
+	for every, want := range map[int64]int64{-1: 0, 15_000: 15_000, 15_001: 15_000, 1<<63 - 1: 15_000} {
+		s.EveryMS = every
+		back, err = Parse(s.Text())
+		require.NoError(t, err)
+		require.Equal(t, want, back.EveryMS)
+	}
 	many := &Said{Client: "a"}
 	for i := range MostWaits {
 		many.Waits = append(many.Waits, Wait{Lock: Lock{Name: strings.Repeat("n", 5000)}, ID: uint64(i)}) //nolint:gosec // few

@@ -68,7 +68,7 @@ type Said struct {
 	// Number is greater by one than that of the last text that Redis has confirmed, before this one was
 	// begun.
 	Number  uint64 `json:"number"`
-	EveryMS int64  `json:"every_ms"` // the time between two of them
+	EveryMS int64  `json:"every_ms"` // the time between two of them, at most MostEvery
 	Waits   []Wait `json:"waits"`
 }
 
@@ -80,6 +80,9 @@ const (
 	MostHolds = 32
 	// mostText is how long a text may be: names can be long.
 	mostText = 64 << 10
+	// MostEvery is the longest time between two texts of a client, however long its waits are: who reads
+	// them waits for that long to be certain of a circle.
+	MostEvery = 15 * time.Second
 )
 
 // Text is the text for Redis. If there is too much to say the last waits are left out.
@@ -95,7 +98,8 @@ func (s *Said) Text() string {
 }
 
 // Parse reads such a text. Another version than this one may mean something else by it. A label that no
-// client has is left out.
+// client has is left out, and a time between two texts that no client has is brought within bounds: whoever
+// can write to Redis can write such a text.
 func Parse(text string) (*Said, error) {
 	var s Said
 	if len(text) > 4*mostText {
@@ -110,5 +114,6 @@ func Parse(text string) (*Said, error) {
 	if !keys.IsLabel(s.Label) {
 		s.Label = ""
 	}
+	s.EveryMS = min(max(s.EveryMS, 0), MostEvery.Milliseconds())
 	return &s, nil
 }

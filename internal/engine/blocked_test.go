@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
 // TestBlockedByAnotherWait: the wait that would have been told of ends before it is. The next one for the same
@@ -37,4 +38,50 @@ func TestBlockedByAnotherWait(t *testing.T) {
 	}
 	require.NoError(t, c.Close(t.Context())) // which waits for the records
 	require.EqualValues(t, 1, log.n.Load())
+}
+
+// crowded are the long waits that are looked at of a client in which hundreds only wait, and have come before one
+// whose caller has another lock.
+func crowded(t *testing.T) (holding int) {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer rdb.Close()
+	c, err := New(rdb, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close(t.Context())) }()
+	lock := func(name string) *Lock {
+		return &Lock{Asker: Asker{Client: c}, Key: queue.Key{Kind: "rlock", Name: name}}
+	}
+	var list []old
+	wait := func(o *owner) {
+		g := newGrant(lock("wanted"), o, "waiter", &request{ctx: t.Context()})
+		list = append(list, old{&g.asked.stand, g, uint64(len(list))}) //nolint:gosec // few
+	}
+	for range mostLooked + 1 {
+		wait(newOwner())
+	}
+	o := newOwner()
+	has := newGrant(lock("has"), o, "holder", &request{ctx: t.Context()})
+	has.live = true
+	o.mu.Lock()
+	o.addLocked(has)
+	o.mu.Unlock()
+	wait(o)
+	l := newLookout(c)
+	l.past = []mark{{time.Now(), uint64(len(list))}}
+	for _, w := range l.longOnes(list, time.Now()) {
+		if len(w.under) > 0 {
+			holding++
+		}
+	}
+	return holding
+}
+
+// TestLookedAtInACrowd: who holds something is looked at behind any number of those who only wait.
+func TestLookedAtInACrowd(t *testing.T) { require.Equal(t, 1, crowded(t)) }
+
+// TestLookedAtInACrowdControl: with one number for all it is not, and a circle would not be seen.
+func TestLookedAtInACrowdControl(t *testing.T) {
+	defer defence.OwnNumber.Without(t)()
+	require.Zero(t, crowded(t))
 }

@@ -191,7 +191,7 @@ func (l *lookout) tellDeadlock(c deadlock.Circle, w longWait) {
 			Has: s.Has.Name, Owner: s.Has.Owner, Token: s.Has.Token,
 		})
 	}
-	l.log().Error("deadlock: none of these waits ends by itself", "kind", e.Kind, "name", e.Name, "waited", e.Waited,
+	l.log().Error("deadlock: none of these waits ends by itself, unless it has a limit", "kind", e.Kind, "name", e.Name, "waited", e.Waited,
 		"waiting at", orElse(e.Where, "not noted"), "circle", c.Text())
 	if to := l.client.observer; to != nil && to.Deadlocked != nil {
 		to.later("Deadlocked", roomForEvents, func() { to.Deadlocked(e) })

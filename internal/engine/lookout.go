@@ -47,7 +47,7 @@ const (
 	mostLooked = 256
 	// mostSeen is how many waits are gone through for that.
 	mostSeen = 1 << 14
-	// looksEach is how many looks there are in a long wait.
+	// looksEach is how many looks there are in a long wait, at least.
 	looksEach = 4
 )
 
@@ -87,7 +87,8 @@ func above(c *Client) int {
 }
 
 func newLookout(c *Client) *lookout {
-	return &lookout{client: c, long: c.opts.LongWait, every: c.opts.LongWait / looksEach, since: make(map[uint64]time.Time)}
+	every := min(c.opts.LongWait/looksEach, deadlock.MostEvery) // or who looks at circles would have to wait for longer
+	return &lookout{client: c, long: c.opts.LongWait, every: every, since: make(map[uint64]time.Time)}
 }
 
 // run looks until nobody waits.

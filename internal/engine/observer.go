@@ -103,7 +103,7 @@ type SelfBlockEvent struct {
 	Waiting, Holding string
 }
 
-// DeadlockEvent is a circle of waits.
+// DeadlockEvent is a circle of waits, none of which ends by itself, unless it has a limit.
 type DeadlockEvent struct {
 	Kind, Name string
 	Waited     time.Duration

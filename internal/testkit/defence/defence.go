@@ -17,6 +17,11 @@ type Switch struct{ off atomic.Bool }
 
 // The defences that can be switched off.
 var (
+	ToldOnce  Switch // a holder for which its own client waits again and again is told of once
+	OwnNumber Switch // waits of callers that hold something are looked at however many others wait
+	SeenTwice Switch // a circle of waits counts when it was seen again in texts that were made later
+	Share     Switch // who looks at locks waits until what that cost the server is a share of the time
+
 	NoRetry      Switch // go-redis does not send a script again on its own
 	Resend       Switch // an operation without an answer is sent again
 	RepeatedGone Switch // a release that finds nothing, after one that got no answer, is a success

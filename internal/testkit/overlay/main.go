@@ -61,7 +61,7 @@ func main() {
 
 func rows() []placed {
 	return slices.Concat(in("engine.go", engineRows), in("quorum.go", quorumRows), in("services.go", serviceRows),
-		in("several.go", severalRows))
+		in("several.go", severalRows), in("looking.go", lookingRows))
 }
 
 // in says of rows which file of this package has them.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
 // costing answers as a server does that a command takes so long.
@@ -126,5 +128,20 @@ func TestPause(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, send(ctx, scan(ctx)), context.Canceled)
 		require.Equal(t, 2, sent)
+	})
+}
+
+// TestShareControl: without the wait the server works for nobody else.
+func TestShareControl(t *testing.T) {
+	defer defence.Share.Without(t)()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(in(t.Context(), scanning), time.Minute)
+		defer cancel()
+		toll, sent := newTestToll(0.005, 0), 0
+		send := toll.ProcessPipelineHook(costing(10*time.Millisecond, &sent))
+		for ctx.Err() == nil {
+			_ = send(ctx, scan(ctx))
+		}
+		require.Greater(t, sent, 5000)
 	})
 }

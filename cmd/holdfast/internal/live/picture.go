@@ -216,11 +216,13 @@ func (p *Picture) Look(ctx context.Context, keys []Key) error {
 		}
 		locks, err := s.brief.Several(in(ctx, looking), names)
 		s.failed(looking, err)
+		for _, l := range locks {
+			if l.Name != "" { // else it is at a master of a cluster that has not answered
+				p.put(n, l)
+			}
+		}
 		if err != nil {
 			return err
-		}
-		for _, l := range locks {
-			p.put(n, l)
 		}
 	}
 	return nil
