@@ -8,3 +8,12 @@ func Scripts() map[string]string { return texts }
 
 // OpOf is the kind of a command.
 func OpOf(args []string) Op { return commandOf(args).op }
+
+// Ran are the hashes of the library's scripts that the server has executed.
+func (s *Server) Ran() (hashes []string) {
+	s.wires.ran.Range(func(hash, _ any) bool {
+		hashes = append(hashes, hash.(string))
+		return true
+	})
+	return hashes
+}

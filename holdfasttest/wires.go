@@ -19,6 +19,7 @@ type wires struct {
 	faults faults
 	done   chan struct{} // closed when the server is gone
 	group  sync.WaitGroup
+	ran    sync.Map // hashes of the library's scripts that were executed
 
 	mu     sync.Mutex    // guards the rest
 	mute   int           // how many silences there are
@@ -110,6 +111,13 @@ func (w *wires) move(d time.Duration) {
 	}
 }
 
+// clock is what the server's clock says.
+func (w *wires) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.shift)
+}
+
 // tick sets the server's clock to what it has to say to the next command: never what it said to the
 // last one. In a bubble no time passes between two commands. On a real server some does, so that
 // tokens grow even after it has forgotten the last one.
@@ -151,13 +159,12 @@ func (w *wires) prepare() error {
 	if err != nil {
 		return err
 	}
-	var loaded sync.Map // hashes
 	srv := w.server.Server()
 	srv.SetPreHook(func(from *server.Peer, name string, args ...string) bool {
 		plain, readOnly := strings.CutSuffix(name, "_RO")
 		if plain == "EVALSHA" && len(args) > 0 {
 			if text, ours := texts[args[0]]; ours {
-				if _, done := loaded.LoadOrStore(args[0], true); !done {
+				if _, done := w.ran.LoadOrStore(args[0], true); !done {
 					srv.Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), []string{"SCRIPT", "LOAD", text})
 				}
 			}
