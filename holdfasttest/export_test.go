@@ -1,10 +1,12 @@
 package holdfasttest
 
+import "maps"
+
 // Fits reports whether a fault is about a command.
 func Fits(f Fault, args []string) bool { return commandOf(args).fits(f) }
 
 // Scripts are the texts of the library's scripts by their hashes.
-func Scripts() map[string]string { return texts }
+func Scripts() map[string]string { return maps.Clone(texts) }
 
 // OpOf is the kind of a command.
 func OpOf(args []string) Op { return commandOf(args).op }
