@@ -20,6 +20,9 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
+// patient is a lease that is renewed in a few seconds, and which a busy machine does not lose.
+const patient = 9 * time.Second
+
 // family are the stories of what the others leave out: there each script of the library is sent by
 // some story, see TestSame.
 var family = map[string]scenario{
@@ -37,7 +40,7 @@ var family = map[string]scenario{
 				}
 				p.note("a greater token: %v, unlock: %s", next.Token() > h.Token(), what(next.Unlock(context.Background())))
 			})
-			p.inLine(c, n+1)
+			p.waiting(c, n+1)
 		}
 		err := h.Unlock(context.Background())
 		group.Wait() // they may say that they have it before Unlock returns
@@ -75,7 +78,7 @@ var family = map[string]scenario{
 	}},
 	"unlocked early": {kinds: "rlock fairlock rwlock redlock", play: func(p *play) {
 		l := p.locker(holdfast.Options{})
-		h := p.lock(l, holdfast.HoldAtLeast(3*time.Second))
+		h := p.lock(l, holdfast.HoldAtLeast(5*time.Second))
 		p.note("unlock: %s, held %s", what(h.Unlock(context.Background())), p.held())
 		p.over(h)
 		_, err := p.locker(holdfast.Options{}).TryLock(context.Background())
@@ -87,7 +90,7 @@ var family = map[string]scenario{
 		const several = 3
 		renewed := make(map[string]int)
 		var mu sync.Mutex // guards renewed
-		c := p.client(&holdfast.Options{Lease: 3 * time.Second, Observer: &holdfast.Observer{Renewed: func(r holdfast.RenewalEvent) {
+		c := p.client(&holdfast.Options{Lease: patient, Observer: &holdfast.Observer{Renewed: func(r holdfast.RenewalEvent) {
 			mu.Lock()
 			defer mu.Unlock()
 			if r.Err == nil {
@@ -129,7 +132,7 @@ var family = map[string]scenario{
 		p.note("again: %s", what(p.lock(all()).Unlock(context.Background())))
 	}},
 	"forced": {kinds: "rlock fairlock rwlock readers redlock", play: func(p *play) {
-		h := p.lock(p.locker(short))
+		h := p.lock(p.patiently())
 		c := p.client(nil)
 		p.force(c)
 		p.over(h)
@@ -144,13 +147,13 @@ var family = map[string]scenario{
 			e, err := i.End(context.Background(), name, g)
 			p.note("end: %s, %s %s, told: %v", what(err), e.Kind, e.Holder.Mode, e.Untold == "")
 		}
-		h := p.lock(p.locker(short))
+		h := p.lock(p.patiently())
 		end(inspect.Grant{Token: h.Token() + 1})
 		end(inspect.Grant{Owner: "somebody:h1"})
 		end(inspect.Grant{Owner: h.Owner()})
 		end(inspect.Grant{Owner: h.Owner()})
 		p.over(h)
-		h = p.lock(p.locker(short))
+		h = p.lock(p.patiently())
 		end(inspect.Grant{Token: h.Token()})
 		p.note("unlock: %s", what(h.Unlock(context.Background())))
 		p.free(h)
@@ -289,7 +292,7 @@ var family = map[string]scenario{
 			p.note("leads: %q", observer.Value)
 		}
 		next()
-		c, renewed := p.client(&holdfast.Options{Lease: 3 * time.Second}), make(chan struct{})
+		c, renewed := p.client(&holdfast.Options{Lease: patient}), make(chan struct{})
 		once := sync.OnceFunc(func() { close(renewed) })
 		e, resign := election.New(c, name), make(chan struct{})
 		var ran error
@@ -310,7 +313,7 @@ var family = map[string]scenario{
 		next()
 		_, err = e.Leader(ctx)
 		p.note("leader: %s", what(err))
-		h, err := election.New(p.client(&holdfast.Options{Lease: 3 * time.Second, Observer: &holdfast.Observer{
+		h, err := election.New(p.client(&holdfast.Options{Lease: patient, Observer: &holdfast.Observer{
 			Renewed: func(holdfast.RenewalEvent) { once() },
 		}}), name).Campaign(ctx, "two")
 		p.note("campaign: %s, a greater token: %v", what(err), h.Token() > token)

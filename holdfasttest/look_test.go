@@ -2,6 +2,7 @@ package holdfasttest_test
 
 import (
 	"context"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,31 +14,55 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// inLine waits until so many goroutines of a client wait for their turn.
-func (p *play) inLine(c *holdfast.Client, n int) {
+// waiting waits until so many goroutines of a client wait: in the client, or with places at the server. Who
+// is to read has neither, and listens.
+func (p *play) waiting(c *holdfast.Client, n int) {
 	p.Helper()
-	eventually(p.T, "goroutines wait", func() bool { return (*engine.Client)(c).InLine(name) >= n })
+	eventually(p.T, "goroutines wait", func() bool {
+		l := p.seen()
+		return (*engine.Client)(c).InLine(name) >= n || l.Waiters >= n || n == 1 && l.Listening > 0
+	})
 }
 
 // waiters waits until so many have a place at the server.
 func (p *play) waiters(n int) {
 	p.Helper()
+	eventually(p.T, "places", func() bool { return p.seen().Waiters == n })
+}
+
+func (p *play) seen() inspect.Lock {
+	p.Helper()
 	i, err := inspect.New(p.direct(), nil)
 	require.NoError(p, err)
-	eventually(p.T, "places", func() bool {
-		l, err := i.Lock(context.Background(), name)
-		return err == nil && l.Waiters == n
-	})
+	l, err := i.Lock(context.Background(), name)
+	require.NoError(p, err)
+	return l
 }
 
 // whole is the lock itself where what locks is a side of it.
 func (p *play) whole(c *holdfast.Client) any {
 	switch l := p.make(c, name).(type) {
+	case *redlock.Mutex: // a master may take its time on a busy machine
+		return redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))
 	case forcer, *semaphore.Semaphore:
 		return l
 	default: // who reads
 		return rwlock.New(c, name)
 	}
+}
+
+// others makes the lock that keeps everybody out: for who reads, one who writes.
+func (p *play) others() maker {
+	return func(c *holdfast.Client, _ string) holdfast.Locker { return p.whole(c).(holdfast.Locker) }
+}
+
+// patiently makes a lock of the kind that a busy machine does not lose.
+func (p *play) patiently() holdfast.Locker {
+	c := p.client(&holdfast.Options{Lease: patient})
+	if l, several := p.whole(c).(*redlock.Mutex); several {
+		return l
+	}
+	return p.make(c, name)
 }
 
 type forcer interface {

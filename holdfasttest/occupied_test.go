@@ -13,7 +13,7 @@ var occupied = map[string]scenario{
 	"somebody else has it": {kinds: "rlock fairlock rwlock readers redlock", play: func(p *play) {
 		c := p.client(nil)
 		l := p.make(c, name)
-		release := p.occupy(p.make, 0)
+		release := p.occupy(p.others(), 0)
 		_, err := l.TryLock(context.Background())
 		p.note("try: %s", what(err))
 		_, err = l.Lock(context.Background(), holdfast.Wait(30*time.Millisecond))
@@ -24,7 +24,7 @@ var occupied = map[string]scenario{
 			h, _ := l.Lock(context.Background())
 			got <- h
 		}()
-		p.inLine(c, 1)
+		p.waiting(c, 1)
 		release()
 		h := <-got
 		release()
@@ -34,7 +34,7 @@ var occupied = map[string]scenario{
 	}},
 	"somebody else's lease ends": {kinds: "rlock fairlock rwlock readers redlock", play: func(p *play) {
 		l := p.locker(holdfast.Options{})
-		release := p.occupy(p.make, 500*time.Millisecond)
+		release := p.occupy(p.others(), 500*time.Millisecond)
 		h := p.lock(l)
 		release()
 		p.note("cause: %s, held %s", what(context.Cause(h.Context())), p.held())
@@ -42,7 +42,7 @@ var occupied = map[string]scenario{
 		p.free(h)
 	}},
 	"somebody else is forced out": {kinds: "rlock fairlock rwlock redlock", play: func(p *play) {
-		release := p.occupy(p.make, 0)
+		release := p.occupy(p.others(), 0)
 		p.force(p.client(nil))
 		h := p.lock(p.locker(holdfast.Options{}))
 		release()
@@ -51,7 +51,7 @@ var occupied = map[string]scenario{
 		p.free(h)
 	}},
 	"somebody else loses it": {kinds: "rlock fairlock rwlock redlock", play: func(p *play) {
-		release := p.occupy(p.make, time.Hour)
+		release := p.occupy(p.others(), time.Hour)
 		p.lose(name)
 		h := p.lock(p.locker(holdfast.Options{}))
 		release()

@@ -88,6 +88,7 @@ func New(tb testing.TB, opts ...Option) *Server {
 	}
 	_, s.bubble = goroutine()
 	s.watch = newWatch(s)
+	s.wires.plain = s.watch.plainly
 	s.wires.server.ClockTTL(true)
 	if err := s.wires.prepare(); err != nil {
 		tb.Fatal("holdfasttest: ", err)

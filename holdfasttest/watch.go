@@ -49,8 +49,9 @@ type call struct {
 
 // occupation is a name that somebody else has.
 type occupation struct {
-	name string
-	ends time.Time // by the server's clock
+	name  string
+	ends  time.Time // by the server's clock
+	plain string    // the owner of the plain lock that it is, if any
 }
 
 type callKey struct{}
@@ -271,12 +272,24 @@ func (w *watch) waiters(name string) (n int) {
 
 // occupy notes that a name is occupied from now on, for the lease at the longest. What it returns notes
 // that it is not any more.
-func (w *watch) occupy(name string, lease time.Duration) (release func()) {
-	o := &occupation{name, w.server.wires.clock().Add(lease)}
+func (w *watch) occupy(name string, lease time.Duration, plain string) (release func()) {
+	o := &occupation{name, w.server.wires.clock().Add(lease), plain}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.occupied = append(w.occupied, o)
 	return func() { w.vacate(func(other *occupation) bool { return other == o }) }
+}
+
+// plainly is who occupies a name with a plain lock, if anybody does.
+func (w *watch) plainly(name string) (owner string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.occupied {
+		if o.name == name && o.plain != "" {
+			owner = o.plain
+		}
+	}
+	return owner
 }
 
 // lose notes that nobody occupies a name any more.

@@ -19,7 +19,8 @@ type wires struct {
 	faults faults
 	done   chan struct{} // closed when the server is gone
 	group  sync.WaitGroup
-	ran    sync.Map // hashes of the library's scripts that were executed
+	ran    sync.Map                         // hashes of the library's scripts that were executed
+	plain  func(name string) (owner string) // of who occupies a name with a plain lock; empty: nobody does
 
 	mu     sync.Mutex    // guards the rest
 	mute   int           // how many silences there are
@@ -150,6 +151,14 @@ func (w *wires) speak() {
 	w.mute = -1 << 30 // what restores them later does nothing
 }
 
+// toWrite makes who has a plain lock one who writes. A lock that is occupied is a plain one until a
+// script for read-write locks asks for it: before that nobody can know what it is to be.
+const toWrite = `
+local call, name, owner = redis.call, KEYS[1], ARGV[1]
+if call('HLEN', name) ~= 1 or call('HEXISTS', name, owner) == 0 then return end
+call('HSET', name, 'mode', 'write', owner .. ':write', 1)
+call('HDEL', name, owner)`
+
 // prepare has the server know the scripts of the library from the start, as one does that has been
 // in use for a while: else the first fault would hit the answer that a script is not known. And
 // scripts that may only read are run as any others, because the emulation takes commands for
@@ -164,8 +173,14 @@ func (w *wires) prepare() error {
 		plain, readOnly := strings.CutSuffix(name, "_RO")
 		if plain == "EVALSHA" && len(args) > 0 {
 			if text, ours := texts[args[0]]; ours {
+				run := func(command ...string) { srv.Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), command) }
 				if _, done := w.ran.LoadOrStore(args[0], true); !done {
-					srv.Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), []string{"SCRIPT", "LOAD", text})
+					run("SCRIPT", "LOAD", text)
+				}
+				if len(args) > 2 && readWrite[args[0]] {
+					if owner := w.plain(args[2]); owner != "" {
+						run("EVAL", toWrite, "1", args[2], owner)
+					}
 				}
 			}
 		}
