@@ -53,7 +53,13 @@ func (p *play) whole(c *holdfast.Client) any {
 
 // others makes the lock that keeps everybody out: for who reads, one who writes.
 func (p *play) others() maker {
-	return func(c *holdfast.Client, _ string) holdfast.Locker { return p.whole(c).(holdfast.Locker) }
+	return func(c *holdfast.Client, name string) holdfast.Locker {
+		l := p.make(c, name)
+		if _, one := l.(forcer); one {
+			return l
+		}
+		return rwlock.New(c, name)
+	}
 }
 
 // patiently makes a lock of the kind that a busy machine does not lose.
