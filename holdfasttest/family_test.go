@@ -23,6 +23,9 @@ import (
 // patient is a lease that is renewed in a few seconds, and which a busy machine does not lose.
 const patient = 9 * time.Second
 
+// moment is a wait that is too short for the lock, and long enough for answers of a busy machine.
+const moment = 500 * time.Millisecond
+
 // family are the stories of what the others leave out: there each script of the library is sent by
 // some story, see TestSame.
 var family = map[string]scenario{
@@ -211,7 +214,7 @@ var family = map[string]scenario{
 		p.note("two: %s", what(err))
 		_, err = s.TryAcquire(context.Background(), 1)
 		p.note("one more: %s", what(err))
-		_, err = s.Acquire(context.Background(), 3, holdfast.Wait(30*time.Millisecond))
+		_, err = s.Acquire(context.Background(), 3, holdfast.Wait(moment))
 		p.note("more than there are: %s", what(err))
 		got := make(chan *holdfast.Hold, 1)
 		other := semaphore.New(p.client(nil), name, 2)
@@ -307,7 +310,7 @@ var family = map[string]scenario{
 		next()
 		token := observer.Token
 		p.note("is the leader: %v, another: %v", e.IsLeader(), election.New(p.client(nil), name).IsLeader())
-		_, err := election.New(p.client(nil), name).Campaign(ctx, "two", holdfast.Wait(30*time.Millisecond))
+		_, err := election.New(p.client(nil), name).Campaign(ctx, "two", holdfast.Wait(moment))
 		p.note("campaign: %s", what(err))
 		leader, err := election.New(p.client(nil), name).Leader(ctx)
 		p.note("leader: %q %s, as observed: %v, a lease: %v", leader.Value, what(err), leader.Token == token, leader.Remaining > 0)

@@ -10,14 +10,15 @@ import (
 // occupied are the stories of what somebody else has. On a real server that is a client of its own,
 // with a lock of the kind.
 var occupied = map[string]scenario{
-	"somebody else has it": {kinds: "rlock fairlock rwlock readers redlock", play: func(p *play) {
+	"somebody else has it": {kinds: "rwlock readers rlock fairlock redlock", play: func(p *play) {
 		c := p.client(nil)
 		l := p.make(c, name)
 		release := p.occupy(p.others(), 0)
 		_, err := l.TryLock(context.Background())
 		p.note("try: %s", what(err))
-		_, err = l.Lock(context.Background(), holdfast.Wait(30*time.Millisecond))
+		_, err = l.Lock(context.Background(), holdfast.Wait(moment))
 		p.note("wait: %s, held %s", what(err), p.held())
+		eventually(p.T, "who has given up has left", func() bool { return p.seen().Waiters <= 0 })
 		p.look(p.client(nil), nil)
 		got := make(chan *holdfast.Hold, 1)
 		go func() {

@@ -160,7 +160,8 @@ func TestSame(t *testing.T) {
 	ran, stories := make(record), 0
 	t.Cleanup(func() { // when all are over
 		if len(ran) < stories {
-			return // some were left out by -run, or have failed
+			t.Log("not all stories were told, so that nothing can be said of scripts that none has the library send")
+			return
 		}
 		require.Empty(t, ran.without(""), "scripts that no story has the library send")
 		for script, title := range only {
@@ -234,6 +235,8 @@ var flaws = map[string]string{
 	"a server that is out of memory goes on":     "out of memory",
 	"waiters stand in another order":             "a queue",
 	"a reply that is held up comes all the same": "a reply is late",
+	"what somebody else has is free":             "somebody else is forced out",
+	"somebody else has plain locks only":         "somebody else has it",
 }
 
 func (f flawed) inject(fault holdfasttest.Fault) func() {
@@ -264,6 +267,17 @@ func (f flawed) moveClock(d time.Duration) {
 	if f.flaw != "the clock stands still" && (f.flaw != "the clock does not go back" || d > 0) {
 		f.stage.moveClock(d)
 	}
+}
+
+func (f flawed) occupy(make maker, lease time.Duration) func() {
+	if f.flaw == "what somebody else has is free" {
+		return func() {}
+	}
+	release := f.stage.occupy(make, lease)
+	if f.flaw == "somebody else has plain locks only" {
+		f.stage.(double).Plain()
+	}
+	return release
 }
 
 func (f flawed) lose(name string) {
