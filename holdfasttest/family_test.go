@@ -24,7 +24,7 @@ import (
 const patient = 9 * time.Second
 
 // moment is a wait that is too short for the lock, and long enough for answers of a busy machine.
-const moment = 500 * time.Millisecond
+const moment = 2 * time.Second
 
 // family are the stories of what the others leave out: there each script of the library is sent by
 // some story, see TestSame.
@@ -299,16 +299,18 @@ var family = map[string]scenario{
 		next()
 		c, renewed := p.client(&holdfast.Options{Lease: patient}), make(chan struct{})
 		once := sync.OnceFunc(func() { close(renewed) })
-		e, resign := election.New(c, name), make(chan struct{})
+		e, leads, resign := election.New(c, name), make(chan struct{}), make(chan struct{})
 		var ran error
 		group.Go(func() {
 			ran = e.Run(ctx, "one", func(ctx context.Context) error {
+				close(leads)
 				<-resign
 				return context.Cause(ctx)
 			})
 		})
 		next()
 		token := observer.Token
+		<-leads // who observes may hear of it before the leader has its answer
 		p.note("is the leader: %v, another: %v", e.IsLeader(), election.New(p.client(nil), name).IsLeader())
 		_, err := election.New(p.client(nil), name).Campaign(ctx, "two", holdfast.Wait(moment))
 		p.note("campaign: %s", what(err))
