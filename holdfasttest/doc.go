@@ -28,7 +28,8 @@
 //
 // What comes of a fault is what comes of it on a real server: errors as errors.Is tells them,
 // causes of contexts, the order of grants, growing tokens, and that nothing happens twice. The
-// tests of this package play the same stories on both and compare.
+// tests of this package play the same stories on both and compare; each of the library's scripts is
+// executed in some story.
 //
 // In a bubble time passes when all its goroutines are blocked, for clients and server alike.
 // Outside of one the server's time is the machine's.

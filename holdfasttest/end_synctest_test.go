@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -89,6 +90,39 @@ func TestStillHeld(t *testing.T) {
 	require.Empty(t, recorded(t, func(r *recorder) { hold(r, holdfasttest.AllowHeld()) }))
 }
 
+// TestServersEndTogether: a redlock on several servers of one test that is held at its end, or waited
+// for, is given back, whichever of them has its first client; and no server ends before a cleanup that
+// the test added after the first one.
+func TestServersEndTogether(t *testing.T) {
+	for _, first := range []int{0, 1, 2} {
+		said := recorded(t, func(r *recorder) {
+			servers, clients := make([]*holdfasttest.Server, 3), make([]*holdfast.Client, 3)
+			for i := range servers {
+				servers[i] = holdfasttest.New(r, holdfasttest.AllowHeld())
+				clients[i] = servers[i].Client(nil)
+				r.Cleanup(func() {
+					h, err := rlock.New(clients[i], "b").Lock(context.Background())
+					require.NoError(t, err)
+					require.NoError(t, h.Unlock(context.Background()))
+				})
+			}
+			clients[0], clients[first] = clients[first], clients[0]
+			_, err := redlock.New(clients, "a", redlock.TrustRestarts()).Lock(context.Background())
+			require.NoError(t, err)
+			servers[first].Queue("a", func() {
+				_, err := redlock.New(clients, "a", redlock.TrustRestarts()).Lock(context.Background())
+				require.ErrorIs(t, err, holdfast.ErrClosed)
+			})
+		})
+		require.Empty(t, said)
+	}
+	require.Contains(t, recorded(t, func(r *recorder) {
+		holdfasttest.New(r)
+		_, err := rlock.New(holdfasttest.New(r).Client(nil), "a").Lock(context.Background())
+		require.NoError(t, err)
+	}), "is still held", "each of them fails the test")
+}
+
 // TestStuck: calls that wait for each other fail the test, are named, and return. Those that do
 // not, do not.
 func TestStuck(t *testing.T) {
@@ -104,6 +138,7 @@ func TestStuck(t *testing.T) {
 		opts []holdfasttest.Option
 		play func(s *holdfasttest.Server)
 		said []string // of the failure; none: there is no failure
+		not  string   // is not said; empty: it does not matter
 	}{
 		"itself": {nil, func(s *holdfasttest.Server) {
 			c := s.Client(nil)
@@ -113,13 +148,13 @@ func TestStuck(t *testing.T) {
 			require.ErrorIs(t, lock(rlock.New(c, "a")), holdfast.ErrClosed)
 			require.Equal(t, time.Hour, time.Since(start))
 			require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrClosed)
-		}, []string{"wait for each other", "by the same goroutine", "end_synctest_test.go"}},
+		}, []string{"wait for each other", "by the same goroutine", "end_synctest_test.go"}, ""},
 		"a limit": {nil, func(s *holdfasttest.Server) {
 			h, err := rlock.New(s.Client(nil), "a").Lock(ctx)
 			require.NoError(t, err)
 			require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a"), holdfast.Wait(61*time.Minute)), holdfast.ErrNotAcquired)
 			require.NoError(t, h.Unlock(ctx))
-		}, nil},
+		}, nil, ""},
 		"another goroutine works": {nil, func(s *holdfasttest.Server) {
 			h, err := rlock.New(s.Client(nil), "a").Lock(ctx)
 			require.NoError(t, err)
@@ -127,17 +162,33 @@ func TestStuck(t *testing.T) {
 			time.Sleep(59 * time.Minute)
 			require.NoError(t, h.Unlock(ctx))
 			wait()
-		}, nil},
+		}, nil, ""},
 		"for ever": {nil, func(s *holdfasttest.Server) {
 			h, err := rlock.New(s.Client(nil), "a").Lock(ctx)
 			require.NoError(t, err)
 			s.Queue("a", func() { require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a")), holdfast.ErrClosed) })()
 			_ = h
-		}, []string{"has waited for 1h0m0s of the bubble's time", "for the hold"}},
+		}, []string{"has waited for 1h0m0s of the bubble's time", "for the hold"}, ""},
 		"somebody who does not leave": {[]holdfasttest.Option{holdfasttest.StuckAfter(time.Minute)}, func(s *holdfasttest.Server) {
 			s.Occupy("a", 0)
 			require.ErrorIs(t, lock(fairlock.New(s.Client(nil), "a")), holdfast.ErrClosed)
-		}, []string{"has waited for 1m0s of the bubble's time", "occupies the name"}},
+		}, []string{"has waited for 1m0s of the bubble's time", "occupies the name"}, ""},
+		"somebody whose lease has ended": {nil, func(s *holdfasttest.Server) {
+			release := s.Occupy("a", time.Minute)
+			h, err := rlock.New(s.Client(nil), "a").Lock(ctx)
+			require.NoError(t, err)
+			require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a")), holdfast.ErrClosed)
+			release()
+			_ = h
+		}, []string{"for the hold"}, "occupies the name"},
+		"somebody who has lost it": {nil, func(s *holdfasttest.Server) {
+			s.Occupy("a", 0)
+			s.Lose("a")
+			h, err := rlock.New(s.Client(nil), "a").Lock(ctx)
+			require.NoError(t, err)
+			require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a")), holdfast.ErrClosed)
+			_ = h
+		}, []string{"for the hold"}, "occupies the name"},
 		"a candidate": {[]holdfasttest.Option{holdfasttest.StuckAfter(time.Minute)}, func(s *holdfasttest.Server) {
 			leads, err := election.New(s.Client(nil), "a").Campaign(ctx, "one")
 			require.NoError(t, err)
@@ -149,14 +200,14 @@ func TestStuck(t *testing.T) {
 			time.Sleep(5 * time.Minute)
 			require.NoError(t, leads.Unlock(ctx))
 			wait()
-		}, nil},
+		}, nil, ""},
 		"switched off": {[]holdfasttest.Option{holdfasttest.StuckAfter(-1)}, func(s *holdfasttest.Server) {
 			c := s.Client(nil)
 			h, err := rlock.New(c, "a").Lock(ctx)
 			require.NoError(t, err)
 			time.AfterFunc(61*time.Minute, func() { _ = h.Unlock(ctx) })
 			require.NoError(t, lock(rlock.New(c, "a")))
-		}, nil},
+		}, nil, ""},
 	} {
 		t.Run(title, func(t *testing.T) {
 			said := recorded(t, func(r *recorder) { row.play(holdfasttest.New(r, row.opts...)) })
@@ -165,6 +216,9 @@ func TestStuck(t *testing.T) {
 			}
 			for _, text := range row.said {
 				require.Contains(t, said, text)
+			}
+			if row.not != "" {
+				require.NotContains(t, said, row.not)
 			}
 		})
 	}

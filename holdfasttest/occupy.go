@@ -1,6 +1,7 @@
 package holdfasttest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -23,14 +24,15 @@ const never = 100 * 365 * 24 * time.Hour
 // ends after the lease, and 0 stands for one without end. release gives it back before that, to who
 // waits first where the kind has a queue; a second call, and one after the end, do nothing.
 //
-// It works for rlock, fairlock, redlock (if so many of its servers are occupied), rwlock (nobody
-// reads or writes) and election (nobody says that he leads). For a semaphore, and for one that
+// It works for rlock, fairlock, redlock (if so many of its servers are occupied), rwlock (somebody
+// writes) and election (nobody says that he leads). What it is taken for turns out when somebody asks
+// for it; package inspect takes it for a plain lock until then. For a semaphore, and for one that
 // reads, see [Server.OccupyWith]. A name that is taken already fails the test.
 func (s *Server) Occupy(name string, lease time.Duration) (release func()) {
 	s.tb.Helper()
 	p := s.stranger()
 	hold := s.occupy(p, rlock.New(p.client, name), lease)
-	return s.releasing(name, func(ctx context.Context) {
+	return s.releasing(name, lease, hold.Owner(), func(ctx context.Context) {
 		s.endOf(ctx, name, hold)
 		p.gone.Store(false)
 		_ = hold.Unlock(ctx) // the client finds out that it is gone
@@ -50,7 +52,7 @@ func (s *Server) OccupyWith(lease time.Duration, make func(c *holdfast.Client) h
 	p := s.stranger()
 	l := make(p.client)
 	hold := s.occupy(p, l, lease)
-	return s.releasing(l.Name(), func(ctx context.Context) {
+	return s.releasing(l.Name(), lease, "", func(ctx context.Context) {
 		p.gone.Store(false)
 		switch err := hold.Unlock(ctx); {
 		case errors.Is(err, holdfast.ErrLost): // by its client's clock, which is ahead of the lease's end
@@ -73,10 +75,7 @@ func (s *Server) endOf(ctx context.Context, name string, hold *holdfast.Hold) {
 // occupy takes the lock for a process that dies then.
 func (s *Server) occupy(p *process, l holdfast.Locker, lease time.Duration) *holdfast.Hold {
 	s.tb.Helper()
-	if lease == 0 {
-		lease = never
-	}
-	hold, err := l.TryLock(context.Background(), holdfast.Lease(lease), holdfast.NoRenewal())
+	hold, err := l.TryLock(context.Background(), holdfast.Lease(cmp.Or(lease, never)), holdfast.NoRenewal())
 	if err != nil {
 		s.tb.Fatalf("holdfasttest: cannot occupy %q: %v", l.Name(), err)
 	}
@@ -84,11 +83,12 @@ func (s *Server) occupy(p *process, l holdfast.Locker, lease time.Duration) *hol
 	return hold
 }
 
-// releasing notes that a name is occupied until the returned function is called.
-func (s *Server) releasing(name string, release func(context.Context)) func() {
-	s.watch.occupy(name, 1)
+// releasing notes that a name is occupied until the lease is over or the returned function is called. plain is
+// the owner, if that is of a plain lock.
+func (s *Server) releasing(name string, lease time.Duration, plain string, release func(context.Context)) func() {
+	released := s.watch.occupy(name, cmp.Or(lease, never), plain)
 	return sync.OnceFunc(func() {
-		defer s.watch.occupy(name, -1)
+		defer released()
 		ctx, cancel := context.WithTimeout(context.Background(), closing)
 		defer cancel()
 		release(ctx)
@@ -169,6 +169,7 @@ func (s *Server) Lose(name string) {
 	if lost == 0 {
 		s.tb.Errorf("holdfasttest: nobody holds %q, so that nobody can lose it", name)
 	}
+	s.watch.lose(name)
 	s.renewNow(name)
 }
 

@@ -1,6 +1,8 @@
 package holdfasttest
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
@@ -78,6 +80,17 @@ var texts = func() map[string]string {
 	}
 	for _, s := range others {
 		all[s.Hash()] = s.Text()
+	}
+	return all
+}()
+
+// readWrite are the hashes of the scripts for read-write locks.
+var readWrite = func() map[string]bool {
+	all := make(map[string]bool)
+	for _, s := range append(slices.Collect(maps.Keys(ops)), others...) {
+		if strings.HasPrefix(s.Name(), "rw_") {
+			all[s.Hash()] = true
+		}
 	}
 	return all
 }()

@@ -3,6 +3,7 @@ package holdfasttest_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -28,7 +30,7 @@ func join(all []string) string {
 }
 
 // kinds are those that one server grants to one owner.
-var kinds = map[string]func(c *holdfast.Client, name string) holdfast.Locker{
+var kinds = map[string]maker{
 	"rlock":     func(c *holdfast.Client, name string) holdfast.Locker { return rlock.New(c, name) },
 	"fairlock":  func(c *holdfast.Client, name string) holdfast.Locker { return fairlock.New(c, name) },
 	"rwlock":    func(c *holdfast.Client, name string) holdfast.Locker { return rwlock.New(c, name) },
@@ -44,7 +46,7 @@ var kinds = map[string]func(c *holdfast.Client, name string) holdfast.Locker{
 type play struct {
 	stage
 	*testing.T
-	make func(c *holdfast.Client, name string) holdfast.Locker
+	make maker
 
 	mu    sync.Mutex // guards the rest
 	notes []string
@@ -110,14 +112,33 @@ type scenario struct {
 	play    func(p *play)
 }
 
+// scenarios are all stories.
+var scenarios = union(troubles, family, occupied)
+
+func union(all ...map[string]scenario) map[string]scenario {
+	whole := make(map[string]scenario)
+	for _, some := range all {
+		maps.Copy(whole, some)
+	}
+	return whole
+}
+
 // on runs a scenario and returns what was noted.
 func (s scenario) on(t *testing.T, kind string, newStage func(*testing.T, time.Duration) stage) []string {
+	return s.sends(t, kind, newStage, nil)
+}
+
+// sends is on, and also says which scripts the double has executed.
+func (s scenario) sends(t *testing.T, kind string, newStage func(*testing.T, time.Duration) stage, sent *[]string) []string {
 	timeout := s.timeout
 	if timeout == 0 {
 		timeout = 20 * time.Second
 	}
 	p := &play{stage: newStage(t, timeout), T: t, make: kinds[kind]}
 	s.play(p)
+	if d, ok := p.stage.(double); ok && sent != nil {
+		*sent = d.Ran()
+	}
 	return p.notes
 }
 
@@ -134,21 +155,68 @@ func (s scenario) of() (list []string) {
 
 // TestSame: what comes of a story is the same on the double, in a bubble or not, and on a real
 // server.
+//
+// When all have been played, each script of the library has been executed by one.
 func TestSame(t *testing.T) {
+	ran, stories := make(record), 0
+	t.Cleanup(func() { // when all are over
+		if len(ran) < stories {
+			t.Log("not all stories were told, so that nothing can be said of scripts that none has the library send")
+			return
+		}
+		// Not require: to end the goroutine of a cleanup takes what was said along.
+		assert.Empty(t, ran.without(""), "scripts that no story has the library send")
+		for script, title := range only {
+			assert.Contains(t, ran.without(title), script, "it would be noticed that nothing sends it")
+		}
+	})
+	var mu sync.Mutex // guards ran
 	for title, s := range scenarios {
 		for _, kind := range s.of() {
+			stories++
 			t.Run(title+" "+kind, func(t *testing.T) {
 				t.Parallel()
-				var bubble []string
-				synctest.Test(t, func(t *testing.T) { bubble = s.on(t, kind, newDouble) })
+				var bubble, sent []string
+				synctest.Test(t, func(t *testing.T) { bubble = s.sends(t, kind, newDouble, &sent) })
 				require.NotEmpty(t, bubble)
+				mu.Lock()
+				ran[part{title, kind}] = sent
+				mu.Unlock()
 				require.Equal(t, s.on(t, kind, newReal), bubble, "a real server, and the double in a bubble")
-				if kind == "rlock" || kind == "semaphore" {
+				if kind == "rlock" || kind == "semaphore" || kinds[kind] == nil {
 					require.Equal(t, s.on(t, kind, newDouble), bubble, "the double outside of a bubble, and in one")
 				}
 			})
 		}
 	}
+}
+
+// record are the hashes of the scripts that each story had the double execute.
+type record map[part][]string
+
+type part struct{ title, kind string }
+
+// only are scripts that one story alone has the library send.
+var only = map[string]string{
+	"latch_set": "a latch", "election_announce": "an election", "fence": "a guard", "sem_set": "permits", "many": "many at once",
+	"fair_join": "goroutines of a client ask together",
+}
+
+// without are the names of the scripts that no story but that one has had executed.
+func (r record) without(title string) (names []string) {
+	left := holdfasttest.Scripts()
+	for p, hashes := range r {
+		for _, hash := range hashes {
+			if p.title != title {
+				delete(left, hash)
+			}
+		}
+	}
+	for _, text := range left {
+		name, _, _ := strings.Cut(strings.TrimPrefix(text, "-- "), ":") // the first line is "-- name: what it does"
+		names = append(names, name)
+	}
+	return names
 }
 
 // flawed is a double with a flaw.
@@ -169,6 +237,8 @@ var flaws = map[string]string{
 	"a server that is out of memory goes on":     "out of memory",
 	"waiters stand in another order":             "a queue",
 	"a reply that is held up comes all the same": "a reply is late",
+	"what somebody else has is free":             "somebody else is forced out",
+	"somebody else has plain locks only":         "somebody else has it",
 }
 
 func (f flawed) inject(fault holdfasttest.Fault) func() {
@@ -199,6 +269,17 @@ func (f flawed) moveClock(d time.Duration) {
 	if f.flaw != "the clock stands still" && (f.flaw != "the clock does not go back" || d > 0) {
 		f.stage.moveClock(d)
 	}
+}
+
+func (f flawed) occupy(make maker, lease time.Duration) func() {
+	if f.flaw == "what somebody else has is free" {
+		return func() {}
+	}
+	release := f.stage.occupy(make, lease)
+	if f.flaw == "somebody else has plain locks only" {
+		f.stage.(double).Plain()
+	}
+	return release
 }
 
 func (f flawed) lose(name string) {

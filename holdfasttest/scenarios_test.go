@@ -23,7 +23,8 @@ var brief = holdfast.Options{RetryBudget: 300 * time.Millisecond}
 // short is renewed soon, so that a real server's clients learn of a loss without being asked.
 var short = holdfast.Options{Lease: 900 * time.Millisecond}
 
-var scenarios = map[string]scenario{
+// troubles are the stories of locks that are taken, lost, or asked for in vain.
+var troubles = map[string]scenario{
 	"taken": {kinds: alone, play: func(p *play) {
 		h := p.lock(p.locker(holdfast.Options{}))
 		other := p.locker(holdfast.Options{})

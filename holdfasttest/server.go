@@ -1,7 +1,6 @@
 package holdfasttest
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -59,14 +58,13 @@ func ConfigureRedis(change func(*redis.Options)) Option {
 	return func(c *config) { c.redis = append(c.redis, change) }
 }
 
-// closing bounds how long the end of a test waits for its clients.
-const closing = 10 * time.Second
-
 // New makes a server, and ends it with the test.
 //
 // At the end of the test New's cleanup closes all clients of the server. It fails the test for each
 // lock that was still held then, and for each call that still waited, and names the line where that
 // was locked; see [AllowHeld]. Cleanups and defers that the test adds after New run before that.
+// Servers of one test, such as those of a redlock, end together, when the first of them would: all
+// their clients are closed before any of them is gone.
 //
 // While the test runs, calls that wait in vain fail it, and the failure names who waits for whom, and
 // where each of them locked. All clients are then closed, so that the calls return, with
@@ -90,6 +88,7 @@ func New(tb testing.TB, opts ...Option) *Server {
 	}
 	_, s.bubble = goroutine()
 	s.watch = newWatch(s)
+	s.wires.plain = s.watch.plainly
 	s.wires.server.ClockTTL(true)
 	if err := s.wires.prepare(); err != nil {
 		tb.Fatal("holdfasttest: ", err)
@@ -103,7 +102,7 @@ func New(tb testing.TB, opts ...Option) *Server {
 		tb.Fatal("holdfasttest:", err)
 	}
 	s.look = look
-	tb.Cleanup(s.end)
+	s.ends()
 	return s
 }
 
@@ -164,55 +163,6 @@ func (s *Server) all() []*holdfast.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.clients)
-}
-
-// end is the cleanup.
-func (s *Server) end() {
-	s.tb.Helper()
-	s.watch.end()
-	s.wires.faults.stop()
-	s.wires.speak()
-	for _, err := range s.close() {
-		s.tb.Errorf("holdfasttest: closing a client: %v", err)
-	}
-	if !s.cfg.held {
-		for _, text := range s.watch.left() {
-			s.tb.Errorf("holdfasttest: %s", text)
-		}
-	}
-	s.queues.Wait()
-	s.mu.Lock()
-	pools := append(slices.Clone(s.pools), s.rdb, s.past)
-	s.mu.Unlock()
-	for _, rdb := range pools {
-		_ = rdb.Close() // the test may have closed it itself
-	}
-	s.wires.close()
-}
-
-// close closes all clients, side by side.
-func (s *Server) close() (failed []error) {
-	ctx, cancel := context.WithTimeout(context.Background(), closing)
-	defer cancel()
-	clients := s.all()
-	s.mu.Lock()
-	for _, p := range s.strangers {
-		p.gone.Store(false) // so that it need not wait for answers
-		clients = append(clients, p.client)
-	}
-	s.mu.Unlock()
-	errs := make([]error, len(clients))
-	var group sync.WaitGroup
-	for i, c := range clients {
-		group.Go(func() { errs[i] = c.Close(ctx) })
-	}
-	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			failed = append(failed, err)
-		}
-	}
-	return failed
 }
 
 // Silence has the server answer nobody, as one that is stopped, or behind a network that loses all.

@@ -1,6 +1,7 @@
 package holdfasttest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type stage interface {
 	silence() (restore func())
 	moveClock(d time.Duration)
 	lose(name string)
+	occupy(make maker, lease time.Duration) (release func()) // the name of the stories
 	queue(name string, waiters ...func()) (wait func())
 }
 
@@ -37,6 +39,9 @@ type stage interface {
 func unhurried(d time.Duration) func(*redis.Options) {
 	return func(o *redis.Options) { o.ReadTimeout, o.DialerRetries = d, 1 }
 }
+
+// maker makes a lock of some kind.
+type maker = func(c *holdfast.Client, name string) holdfast.Locker
 
 // double is the one that is tested.
 type double struct {
@@ -54,6 +59,7 @@ func (d double) silence() func()                                { return d.Silen
 func (d double) moveClock(by time.Duration)                     { d.MoveClock(by) }
 func (d double) lose(name string)                               { d.Lose(name) }
 func (d double) inject(f holdfasttest.Fault) func()             { return d.Inject(f).Stop }
+func (d double) occupy(_ maker, l time.Duration) func()         { return d.Occupy(name, l) }
 func (d double) queue(name string, w ...func()) func()          { return d.Queue(name, w...) }
 
 func (d double) outOfMemory() func() {
@@ -137,6 +143,16 @@ func (r *real) lose(name string) {
 	}
 }
 
+// occupy has a client of its own take the lock, past the proxy.
+func (r *real) occupy(make maker, lease time.Duration) func() {
+	c, err := holdfast.New(r.srv.Client(r.t), nil)
+	require.NoError(r.t, err)
+	redistest.CloseAtEnd(r.t, c)
+	h, err := make(c, name).Lock(r.t.Context(), holdfast.Lease(cmp.Or(lease, 24*time.Hour)), holdfast.NoRenewal())
+	require.NoError(r.t, err)
+	return func() { _ = h.Unlock(context.Background()) } // the lease may have ended
+}
+
 func (r *real) queue(name string, waiters ...func()) func() {
 	i, err := inspect.New(r.past, nil)
 	require.NoError(r.t, err)
@@ -183,7 +199,7 @@ func what(err error) string {
 		"Released": holdfast.ErrReleased, "Closed": holdfast.ErrClosed, "Uncertain": holdfast.ErrUncertain,
 		"NotReplicated": holdfast.ErrNotReplicated, "Invalid": holdfast.ErrInvalid, "Upgrade": rwlock.ErrUpgrade,
 		"NoLeader": election.ErrNoLeader, "Stale": fence.ErrStale, "canceled": context.Canceled,
-		"deadline": context.DeadlineExceeded,
+		"deadline": context.DeadlineExceeded, "somebody else's": inspect.ErrStale, "nobody's": inspect.ErrFree,
 	} {
 		if errors.Is(err, is) {
 			all = append(all, name)

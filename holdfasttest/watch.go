@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,10 +27,10 @@ type watch struct {
 
 	mu       sync.Mutex // guards the rest, and all calls
 	calls    map[*call]struct{}
-	over     bool           // the test has ended
-	ended    []string       // what was held, or waited for, then
-	occupied map[string]int // names, by how often
-	said     chan struct{}  // it fails the test because of calls that wait for each other; closed: it has. nil: it does not
+	over     bool          // the test has ended
+	ended    []string      // what was held, or waited for, then
+	occupied []*occupation // those that nobody has released, or lost
+	said     chan struct{} // it fails the test because of calls that wait for each other; closed: it has. nil: it does not
 }
 
 // call is one Lock or TryLock, until it is refused, or its hold has ended.
@@ -46,10 +47,17 @@ type call struct {
 	timer      *time.Timer // of the moment at which it is looked whether it waits in vain; nil: there is none
 }
 
+// occupation is a name that somebody else has.
+type occupation struct {
+	name  string
+	ends  time.Time // by the server's clock
+	plain string    // the owner of the plain lock that it is, if any
+}
+
 type callKey struct{}
 
 func newWatch(s *Server) *watch {
-	return &watch{server: s, calls: make(map[*call]struct{}), occupied: make(map[string]int)}
+	return &watch{server: s, calls: make(map[*call]struct{})}
 }
 
 func (w *watch) observer() *holdfast.Observer {
@@ -243,7 +251,8 @@ func (w *watch) forEverLocked(c *call) string {
 	for _, h := range w.holdersLocked(c.name) {
 		text += fmt.Sprintf("\nfor the hold %s, %s", h.owner, h.from())
 	}
-	if w.occupied[c.name] > 0 {
+	now := w.server.wires.clock()
+	if slices.ContainsFunc(w.occupied, func(o *occupation) bool { return o.name == c.name && o.ends.After(now) }) {
 		text += "\nfor who occupies the name, and has not released it"
 	}
 	return text
@@ -261,9 +270,33 @@ func (w *watch) waiters(name string) (n int) {
 	return n
 }
 
-// occupy notes that a name is occupied, or not any more.
-func (w *watch) occupy(name string, by int) {
+// occupy notes that a name is occupied from now on, for the lease at the longest. What it returns notes
+// that it is not any more.
+func (w *watch) occupy(name string, lease time.Duration, plain string) (release func()) {
+	o := &occupation{name, w.server.wires.clock().Add(lease), plain}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.occupied[name] += by
+	w.occupied = append(w.occupied, o)
+	return func() { w.vacate(func(other *occupation) bool { return other == o }) }
+}
+
+// plainly is who occupies a name with a plain lock, if anybody does.
+func (w *watch) plainly(name string) (owner string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.occupied {
+		if o.name == name && o.plain != "" {
+			owner = o.plain
+		}
+	}
+	return owner
+}
+
+// lose notes that nobody occupies a name any more.
+func (w *watch) lose(name string) { w.vacate(func(o *occupation) bool { return o.name == name }) }
+
+func (w *watch) vacate(which func(*occupation) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.occupied = slices.DeleteFunc(w.occupied, which)
 }

@@ -19,6 +19,8 @@ type wires struct {
 	faults faults
 	done   chan struct{} // closed when the server is gone
 	group  sync.WaitGroup
+	ran    sync.Map                         // hashes of the library's scripts that were executed
+	plain  func(name string) (owner string) // of who occupies a name with a plain lock; empty: nobody does
 
 	mu     sync.Mutex    // guards the rest
 	mute   int           // how many silences there are
@@ -110,6 +112,13 @@ func (w *wires) move(d time.Duration) {
 	}
 }
 
+// clock is what the server's clock says.
+func (w *wires) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.shift)
+}
+
 // tick sets the server's clock to what it has to say to the next command: never what it said to the
 // last one. In a bubble no time passes between two commands. On a real server some does, so that
 // tokens grow even after it has forgotten the last one.
@@ -142,6 +151,14 @@ func (w *wires) speak() {
 	w.mute = -1 << 30 // what restores them later does nothing
 }
 
+// toWrite makes who has a plain lock one who writes. A lock that is occupied is a plain one until a
+// script for read-write locks asks for it: before that nobody can know what it is to be.
+const toWrite = `
+local call, name, owner = redis.call, KEYS[1], ARGV[1]
+if call('HLEN', name) ~= 1 or call('HEXISTS', name, owner) == 0 then return end
+call('HSET', name, 'mode', 'write', owner .. ':write', 1)
+call('HDEL', name, owner)`
+
 // prepare has the server know the scripts of the library from the start, as one does that has been
 // in use for a while: else the first fault would hit the answer that a script is not known. And
 // scripts that may only read are run as any others, because the emulation takes commands for
@@ -151,14 +168,19 @@ func (w *wires) prepare() error {
 	if err != nil {
 		return err
 	}
-	var loaded sync.Map // hashes
 	srv := w.server.Server()
 	srv.SetPreHook(func(from *server.Peer, name string, args ...string) bool {
 		plain, readOnly := strings.CutSuffix(name, "_RO")
 		if plain == "EVALSHA" && len(args) > 0 {
 			if text, ours := texts[args[0]]; ours {
-				if _, done := loaded.LoadOrStore(args[0], true); !done {
-					srv.Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), []string{"SCRIPT", "LOAD", text})
+				run := func(command ...string) { srv.Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), command) }
+				if _, done := w.ran.LoadOrStore(args[0], true); !done {
+					run("SCRIPT", "LOAD", text)
+				}
+				if len(args) > 2 && readWrite[args[0]] {
+					if owner := w.plain(args[2]); owner != "" {
+						run("EVAL", toWrite, "1", args[2], owner)
+					}
 				}
 			}
 		}

@@ -162,6 +162,8 @@ func (b Blocker) Text(age time.Duration) string {
 		return ""
 	case b.Left < 0:
 		return "held by " + owner
+	case b.Left > century-year:
+		return fmt.Sprintf("held by %s, whose lease has no end", owner)
 	case age < news && age < left:
 		return fmt.Sprintf("held by %s, whose lease has %v left", owner, left-age)
 	}
@@ -171,9 +173,12 @@ func (b Blocker) Text(age time.Duration) string {
 // news is the age up to which an answer counts as current. A lease may have been renewed since.
 const news = time.Second
 
+// century is the most that is said to be left of a lease. One of more than 99 years is called one
+// without an end.
+const year, century = 365 * 24 * time.Hour, 100 * year
+
 // Remaining converts the milliseconds that a server says are left of a lease; -1 stands for a lease
 // without an end. It is a century at most, so that sums stay within the range of a Duration.
 func Remaining(millis int64) time.Duration {
-	const century = 100 * 365 * 24 * time.Hour
 	return time.Duration(min(max(millis, -1), century.Milliseconds())) * time.Millisecond
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,4 +25,18 @@ func TestOwnerIn(t *testing.T) {
 		require.Equal(t, owner, OwnerIn(field), field)
 	}
 	require.True(t, IsOwner(client+":h07"), "it can be forced out")
+}
+
+// TestALeaseForEver: a lease of more than 99 years is said to have no end, and how much is left of any
+// other one.
+func TestALeaseForEver(t *testing.T) {
+	for left, said := range map[time.Duration]string{
+		Remaining(1 << 60):    "held by me, whose lease has no end",
+		century - time.Minute: "held by me, whose lease has no end",
+		century - year:        "held by me, whose lease has 867240h0m0s left",
+		30 * time.Second:      "held by me, whose lease has 30s left",
+		-1 * time.Millisecond: "held by me",
+	} {
+		require.Equal(t, said, Blocker{Owner: "me", Left: left}.Text(0))
+	}
 }
