@@ -266,7 +266,7 @@ var family = map[string]scenario{
 		count()
 		p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Other, After: true})
 		down()
-		wait(holdfast.Wait(30 * time.Millisecond))
+		wait(holdfast.Wait(time.Second))
 		down()
 		behind(down)
 		count()

@@ -15,7 +15,8 @@ import (
 )
 
 // TestOccupy: whoever waits for an occupied name, for any kind, has it at the moment of the release, and
-// otherwise at that of the end of the lease: not before, and not a poll later.
+// otherwise at that of the end of the lease: not before, and not a poll later. Who waits for a quorum looks again by
+// chance within half a second, so that not all ask at once.
 func TestOccupy(t *testing.T) {
 	occupied := maps.Clone(kinds)
 	delete(occupied, "semaphore") // it has no hash, so that nobody can occupy it without knowing how many there are
@@ -53,7 +54,7 @@ func occupy(t *testing.T, make func(*holdfast.Client, string) holdfast.Locker,
 			require.NoError(t, err)
 			waited := time.Since(start)
 			require.GreaterOrEqual(t, waited, row.over-time.Millisecond, "%+v", row)
-			require.Less(t, waited, row.over+300*time.Millisecond, "%+v", row)
+			require.Less(t, waited, row.over+time.Second, "%+v", row)
 			require.NoError(t, h.Unlock(t.Context()))
 			release()
 		})

@@ -18,10 +18,10 @@ const (
 )
 
 // brief gives up soon: nothing answers in the stories in which it does.
-var brief = holdfast.Options{RetryBudget: 300 * time.Millisecond}
+var brief = holdfast.Options{RetryBudget: 1200 * time.Millisecond}
 
 // short is renewed soon, so that a real server's clients learn of a loss without being asked.
-var short = holdfast.Options{Lease: 900 * time.Millisecond}
+var short = holdfast.Options{Lease: 3 * time.Second}
 
 // troubles are the stories of locks that are taken, lost, or asked for in vain.
 var troubles = map[string]scenario{
@@ -30,9 +30,9 @@ var troubles = map[string]scenario{
 		other := p.locker(holdfast.Options{})
 		_, err := other.TryLock(context.Background())
 		p.note("try: %s", what(err))
-		_, err = other.Lock(context.Background(), holdfast.Wait(30*time.Millisecond))
+		_, err = other.Lock(context.Background(), holdfast.Wait(time.Second))
 		p.note("wait: %s", what(err))
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_, err = other.Lock(ctx)
 		p.note("until a deadline: %s", what(err))
@@ -78,14 +78,14 @@ var troubles = map[string]scenario{
 		set := func(lives time.Duration) {
 			require.NoError(p, p.direct().Set(context.Background(), name, "whose", lives).Err())
 		}
-		set(200 * time.Millisecond)
+		set(2 * time.Second)
 		l := p.locker(holdfast.Options{})
 		_, err := l.TryLock(context.Background())
 		p.note("try: %s", what(err))
 		h := p.lock(l)
 		set(0)
 		p.note("extend: %s, unlock: %s", what(h.Extend(context.Background(), time.Minute)), what(h.Unlock(context.Background())))
-		_, err = l.Lock(context.Background(), holdfast.Wait(30*time.Millisecond))
+		_, err = l.Lock(context.Background(), holdfast.Wait(time.Second))
 		p.note("wait: %s, it is there still: %s", what(err), p.direct().Get(context.Background(), name).Val())
 		require.NoError(p, p.direct().Del(context.Background(), name).Err())
 		p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock, After: true})
@@ -195,8 +195,8 @@ var troubles = map[string]scenario{
 		restore()
 		p.free(h)
 	}},
-	"the server is silent": {kinds: alone, timeout: 300 * time.Millisecond, play: func(p *play) {
-		h := p.lock(p.locker(holdfast.Options{Lease: 1200 * time.Millisecond, RetryBudget: 300 * time.Millisecond}))
+	"the server is silent": {kinds: alone, timeout: 1200 * time.Millisecond, play: func(p *play) {
+		h := p.lock(p.locker(holdfast.Options{Lease: 5 * time.Second, RetryBudget: 1200 * time.Millisecond}))
 		restore := p.silence()
 		_, err := p.make(p.client(&brief), "another").Lock(context.Background())
 		p.note("lock: %s", what(err))
