@@ -130,6 +130,7 @@ type sheet struct {
 	*screen
 	columns int
 	redis   string // the flags that say where Redis is, for another command; empty: none are needed
+	keys    bool   // a key ends a hold, where a command that is cut off would help nobody
 }
 
 func newSheet(out io.Writer, redis string) *sheet {
@@ -171,7 +172,7 @@ func (s *sheet) print(l *inspect.Lock, part bool) error {
 	for _, p := range l.Problems {
 		s.painted(yellow, "problem", p.Text)
 	}
-	if how := ending(l, part); how != "" { // on one line, as it is: a shell would run each of two, and a name may have two spaces
+	if how := ending(l, part); how != "" && !s.keys { // on one line, as it is: a shell would run each of two, and a name may have two spaces
 		line := pad("to end it", sheetIndent) + how + s.redis
 		fmt.Fprintln(s.out, s.paint(dim, line))
 	}

@@ -52,7 +52,7 @@ func (d *detail) lines(width int, colour bool) []string {
 		return []string{"asking…"}
 	}
 	var b bytes.Buffer
-	s := &sheet{screen: &screen{out: &b, colour: colour}, columns: width}
+	s := &sheet{screen: &screen{out: &b, colour: colour}, columns: width, keys: true}
 	_ = s.print(d.lock, true) // a buffer takes all; several servers refuse a token, so an owner is named
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 	if d.lock.Kind == inspect.Nothing {

@@ -82,6 +82,7 @@ func TestTopFits(t *testing.T) {
 				}
 				require.Equal(t, -1, strings.IndexFunc(plain, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\u202e' }), "%s at %v: %q", what, size, line)
 				require.NotContains(t, line, "pw", "a password")
+				require.NotContains(t, line, "to end it", "a command that may be cut off; a key ends it")
 			}
 		}
 	}
