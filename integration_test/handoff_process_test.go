@@ -105,7 +105,7 @@ func TestChainKilled(t *testing.T) {
 // half of what would be fair. A turn of one of them is a few hundred grants, so many are counted.
 // No token is granted twice.
 func TestShares(t *testing.T) {
-	const processes, grants = 8, 200_000
+	const processes, grants = 8, 100_000
 	srv := redistest.Start(t)
 	type grant struct {
 		process int
@@ -142,7 +142,7 @@ func TestShares(t *testing.T) {
 	var shares [processes]int
 	seen := make(map[uint64]bool)
 	started := make(map[int]bool)
-	limit := time.After(2 * patience)
+	limit := time.After(6 * patience) // for a machine that does nothing but this it is seconds
 	for counted := 0; counted < grants; {
 		select {
 		case g := <-all:
@@ -153,7 +153,7 @@ func TestShares(t *testing.T) {
 				counted++
 			}
 		case <-limit:
-			t.Fatalf("after a minute: %v, started: %v", shares, started)
+			t.Fatalf("not in time: %v, started: %v", shares, started)
 		}
 	}
 	t.Logf("shares of %d grants: %v", grants, shares)

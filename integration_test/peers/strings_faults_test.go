@@ -19,7 +19,7 @@ import (
 
 // asks are the commands that ask for a lock beside strings, whatever their text is.
 func asks(args []string) bool {
-	return strings.HasPrefix(strings.ToLower(args[0]), "eval") && len(args) > 3 && args[3] == "orders:42" && args[2] == "2" && len(args) > 8
+	return strings.HasPrefix(strings.ToLower(args[0]), "eval") && len(args) > 3 && args[3] == "orders:42" && (args[2] == "2" || args[2] == "3") && len(args) > 8
 }
 
 // strictly closes a client, and demands that nothing is left.
