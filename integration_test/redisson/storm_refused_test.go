@@ -106,10 +106,9 @@ var changes = []change{
 		return []string{"linearizability"}
 	}},
 	{"one who waits for an open latch sleeps on", latchNames[0], func(s *changed) []string {
-		at := s.end()
-		latch := history.Op{Of: history.Latches, Client: 90, Actor: 900}
-		s.add(latch, at, at+1, func(o *history.Op) { o.Kind = history.Look })
-		s.add(latch, at+10, at+2*int64(stormBound), func(o *history.Op) { o.Kind = history.Wait })
+		latch := history.Op{Of: history.Latches, Client: 90, Actor: 900} // before all: a Set without an answer may come at any time
+		s.add(latch, 0, 1, func(o *history.Op) { o.Kind = history.Look })
+		s.add(latch, 10, 2*int64(stormBound), func(o *history.Op) { o.Kind = history.Wait })
 		return []string{"wake-up"}
 	}},
 }
