@@ -253,10 +253,8 @@ func TestCrowd(t *testing.T) {
 	require.Equal(t, n, s.Waiters)
 	cancel()
 	group.Wait()
-	eventually(t, "all have left", func() bool {
-		return rdb.LLen(t.Context(),
-			"redisson_lock_queue:{crowd}").Val() == 0
-	})
+	require.Eventually(t, func() bool { return rdb.LLen(t.Context(), "redisson_lock_queue:{crowd}").Val() == 0 },
+		6*patience, 20*time.Millisecond, "all have left: ten thousand scripts")
 	require.NoError(t, h.Unlock(t.Context()))
 	keys, err := rdb.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
