@@ -122,11 +122,17 @@ func TestStringElsewhere(t *testing.T) {
 	for title, start := range map[string]func(t *testing.T) (rdb func() redis.UniversalClient, failover func()){
 		"sentinel": func(t *testing.T) (func() redis.UniversalClient, func()) {
 			s := redistest.StartSentinel(t)
-			return func() redis.UniversalClient { return s.Client(t) }, func() { s.Failover(t) }
+			return func() redis.UniversalClient { return s.Client(t) }, func() {
+				s.AwaitReplica(t.Context(), t) // what it does not have is lost, with the promise
+				s.Failover(t)
+			}
 		},
 		"cluster": func(t *testing.T) (func() redis.UniversalClient, func()) {
 			s := redistest.StartCluster(t, 3, 1)
-			return func() redis.UniversalClient { return s.Client(t) }, func() { s.Failover(t, "orders:42") }
+			return func() redis.UniversalClient { return s.Client(t) }, func() {
+				s.AwaitReplicas(t.Context(), t, "orders:42")
+				s.Failover(t, "orders:42")
+			}
 		},
 	} {
 		t.Run(title, func(t *testing.T) {

@@ -85,6 +85,8 @@ func TestToldControl(t *testing.T) {
 	start(t, programs.present, srv.Addr(), "rlock", name, (10 * patience).String(), "hold").held()
 	b := start(t, programs.present, srv.Addr(), "rlock", name, (10 * patience).String(), "hold")
 	listens(t, rdb, name)
+	// It asks once more when it listens, which would find the lock free. It looks who holds it each time it is refused.
+	require.Eventually(t, func() bool { return srv.CommandCalls(t)["hgetall"] >= 2 }, patience, 5*time.Millisecond)
 	require.EqualValues(t, 1, rdb.Del(t.Context(), name).Val())
 	passes(t, rdb, time.Second)
 	require.Empty(t, b.lines, "it asks without being told, so TestTold shows nothing")
