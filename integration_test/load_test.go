@@ -121,7 +121,7 @@ func newLoad(t *testing.T, top topology.Topology, k kind, rng *rand.Rand) *load 
 	})
 	for client := range 3 {
 		rdb := top.Connect(t, func(o *redis.UniversalOptions) { o.ReadTimeout = 500 * time.Millisecond })
-		rdb.AddHook(workload.Places{})
+		rdb.AddHook(new(workload.Places))
 		c := newClient(t, rdb, &holdfast.Options{Lease: loadLease})
 		rec := history.NewRecorder(l.now)
 		l.clients, l.recorders = append(l.clients, c), append(l.recorders, rec)

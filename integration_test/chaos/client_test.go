@@ -196,7 +196,7 @@ func (j *job) open(rng *rand.Rand, ledger *workload.Ledger) (cfg workload.Config
 	}
 	rdb := j.connectTo(j.Addrs[0])
 	rdb.AddHook(j.nerves(rng))
-	rdb.AddHook(workload.Places{})
+	rdb.AddHook(new(workload.Places))
 	rdb.AddHook(workload.Asked{})
 	if !j.Fair {
 		cfg.Granted = &workload.Granted{}

@@ -14,7 +14,7 @@ type wait struct {
 	queued int64 // when it surely had one: the return of the first attempt that was told so; Forever: never
 	until  int64 // when it stopped waiting: it returned, or its process died
 	// It asked once more and had it: permits that it was handed have a new token then. Who does not
-	// renew always asks, for the whole lease, and in a pipeline that is not recorded if others ask, too.
+	// renew always asks, for the whole lease.
 	again bool
 }
 
@@ -34,11 +34,15 @@ func waits(ops []Op) (list []wait) {
 		if o.Kind != Lock && o.Kind != Reenter {
 			continue
 		}
-		w := wait{op: o, asked: Forever, queued: Forever, until: o.Return, again: o.Plain}
+		w, owner := wait{op: o, asked: Forever, queued: Forever, until: o.Return, again: o.Plain}, o.Owner
+		if o.Of == Elections {
+			owner = "" // terms do not tell it
+		}
 		for _, q := range asked[actorID{o.Client, o.Actor}] {
-			if q.Call < o.Call || q.Call > o.Return {
-				continue // another of its operations
+			if q.Call < o.Call || q.Call > o.Return || owner != "" && q.Owner != owner {
+				continue // another of its operations, or somebody who has its owner now
 			}
+			owner = q.Owner
 			w.asked = min(w.asked, q.Call)
 			if q.Result == OK {
 				w.queued = min(w.queued, q.Return)

@@ -44,7 +44,7 @@ func TestFifo(t *testing.T) {
 		{"which called before", new(story).waiter(1, 4, 5, first).
 			add(Op{Client: 2, Actor: 2, Kind: Try, Owner: "b", Token: 1, Result: OK, Call: 5, Return: 7}), false},
 		{"granted what it had before it asked for a place", new(story).waiter(1, 4, 5, first).
-			add(Op{Client: 2, Actor: 2, Kind: Queue, Result: Denied, Call: 6, Return: 7}).
+			add(Op{Client: 2, Actor: 2, Kind: Queue, Owner: "b", Result: Denied, Call: 6, Return: 7}).
 			add(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "b", Token: 1, Result: OK, Call: 3, Return: 7}), false},
 		{"overtaken, and left after that", new(story).waiter(1, 4, 5, Op{Result: Left, Return: 30}).
 			waiter(2, 6, 7, granted("b", 1, 20)), true},

@@ -36,6 +36,16 @@ func byName(ops []Op) map[string][]Op {
 	return names
 }
 
+// ofKind are the operations of one kind, in the same order.
+func ofKind(ops []Op, k Kind) (list []Op) {
+	for i := range ops {
+		if ops[i].Kind == k {
+			list = append(list, ops[i])
+		}
+	}
+	return list
+}
+
 // tenures finds the grants of one name. A grant whose end nobody confirmed may stand for a lease
 // more.
 func tenures(ops []Op, lease time.Duration) []tenure {

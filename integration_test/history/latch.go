@@ -152,18 +152,19 @@ func Sleepers(ops []Op, c Config) (found []Violation) {
 // opened is when a latch surely was open: from an answer that says so to the next time that somebody sets
 // it, or may.
 func opened(ops []Op, c Config) (list []Window) {
+	sets := ofKind(ops, Set)
 	for _, o := range ops {
 		zero := o.Kind == CountDown || o.Kind == Look
 		if o.Result != OK || zero && o.Depth != 0 || !zero && o.Kind != Delete && o.Kind != Wait {
 			continue
 		}
 		w := Window{o.Return, Forever}
-		for _, s := range ops {
+		for _, s := range sets {
 			over := s.Return
 			if s.Result != OK && s.Result != Denied || disturbed(s, c.Faults) || disturbed(s, c.Local[s.Client]) {
 				over = after(over, c.Recovery+c.Late)
 			}
-			if s.Kind == Set && s.Result != Refused && over >= o.Call {
+			if s.Result != Refused && over >= o.Call {
 				w.To = min(w.To, s.Call)
 			}
 		}

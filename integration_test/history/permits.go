@@ -20,7 +20,8 @@ func MostPermits(ops []Op, c Config) (found []Violation) {
 					t.op.Depth, t.op.Total), []Op{t.op}, nil})
 			}
 			sum, last, inside := 0, t.op.Call, []Op(nil)
-			for _, other := range all[:i+1] {
+			for j := range all[:i+1] {
+				other := &all[j]
 				if other.until > t.op.Return {
 					sum, last, inside = sum+other.op.Depth, max(last, other.op.Call), append(inside, other.op)
 				}
@@ -50,18 +51,19 @@ type number struct {
 }
 
 func (c *Config) numbers(ops []Op) (list []number) {
+	sets := ofKind(ops, Set)
 	until := func(from int64) int64 { // until when it may last what stood at a moment
 		end := Forever
-		for _, o := range ops {
-			if o.Kind == Set && o.Result == OK && o.Call > from {
+		for _, o := range sets {
+			if o.Result == OK && o.Call > from {
 				end = min(end, o.Return)
 			}
 		}
 		return end
 	}
 	list = append(list, number{-Forever, until(-Forever), c.Permits})
-	for _, o := range ops {
-		if o.Kind != Set || o.Result == Refused {
+	for _, o := range sets {
+		if o.Result == Refused {
 			continue
 		}
 		said := o.Return

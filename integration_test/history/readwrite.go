@@ -12,8 +12,10 @@ import (
 func exclusive(ops []Op, _ Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		all := tenures(ops, 0)
-		for i, w := range all {
-			for j, t := range all {
+		for i := range all {
+			w := &all[i]
+			for j := range all {
+				t := &all[j]
 				if w.op.Shared || i == j || !t.op.Shared && i > j || t.op.Owner == w.op.Owner {
 					continue // readers are no matter, and of two writers one look is enough
 				}
@@ -56,7 +58,8 @@ func readTokens(ops []Op, c Config) (found []Violation) {
 			}
 			text, known, last := "", false, int64(-1)<<62
 			var other Op
-			for _, o := range ops {
+			for i := range ops {
+				o := &ops[i]
 				if !o.granted() {
 					continue
 				}
@@ -65,9 +68,9 @@ func readTokens(ops []Op, c Config) (found []Violation) {
 				}
 				switch {
 				case o.Return < r.Call && o.Token > r.Token:
-					text, other = "a reader has a token older than that of a grant before", o
+					text, other = "a reader has a token older than that of a grant before", *o
 				case o.Call > r.Return && !o.Shared && o.Token <= r.Token:
-					text, other = "a reader has a token as great as that of a write after", o
+					text, other = "a reader has a token as great as that of a write after", *o
 				case o.Token == r.Token && !o.Shared:
 					known = true
 				}
@@ -132,14 +135,15 @@ func Turns(ops []Op, c Config) (found []Violation) {
 			if c.felt(q.Client, q.Call, to) {
 				continue // what it sent before may come late, and take the place away
 			}
-			for _, r := range ops {
-				if !r.granted() || !r.Shared || r.Guest || r.Call <= from || after(r.Return, c.Slack) >= to || meetsWrite(all, q, r) ||
+			for i := range ops {
+				r := &ops[i]
+				if !r.granted() || !r.Shared || r.Guest || r.Call <= from || after(r.Return, c.Slack) >= to || meetsWrite(all, q, *r) ||
 					c.unseenWrite(ops, r.Call, r.Return) ||
 					slices.ContainsFunc(ops, func(o Op) bool { return o.Kind == Wipe && o.Return >= from && o.Call <= to }) {
 					continue
 				}
 				found = append(found, Violation{"turns", name, "a reader was let in before a writer that had waited since " +
-					time.Duration(from).String(), []Op{q, r}, nil})
+					time.Duration(from).String(), []Op{q, *r}, nil})
 			}
 		}
 	}
@@ -152,7 +156,8 @@ const kept = 5 * time.Second
 // leftAt is until when the Lock waited that an attempt was made for, at least.
 func leftAt(ops []Op, q Op) int64 {
 	at := q.Return
-	for _, o := range ops {
+	for i := range ops {
+		o := &ops[i]
 		switch {
 		case o.Kind == Crash && o.Client == q.Client && o.Return >= q.Call:
 			return min(at, o.Call)
@@ -167,8 +172,10 @@ func leftAt(ops []Op, q Op) int64 {
 }
 
 // lastAttempt is the last one that was made for a Lock.
-func lastAttempt(ops []Op, lock Op) (last Op) {
-	for _, o := range ops {
+func lastAttempt(ops []Op, lock *Op) (last *Op) {
+	last = new(Op)
+	for i := range ops {
+		o := &ops[i]
 		if o.Kind == Queue && o.Client == lock.Client && o.Actor == lock.Actor && o.Call >= lock.Call && o.Return <= lock.Return {
 			last = o
 		}

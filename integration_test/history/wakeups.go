@@ -17,22 +17,34 @@ func WakeUps(ops []Op, c Config) (found []Violation) {
 // sleepers finds those whom [WakeUps] finds, where busy is when a name was not free for one who
 // waited for it.
 func (c Config) sleepers(ops []Op, busy func(ops []Op, o Op) []Window) (found []Violation) {
+	type waiter struct {
+		shared        bool
+		client, actor int
+	}
 	for name, ops := range byName(ops) {
 		known := make(map[bool][]Window) // of the waiters of each side
-		for _, o := range ops {
+		all := make(map[waiter][]Window) // and what excuses one of them
+		for i := range ops {
+			o := &ops[i]
 			if o.Kind != Lock {
 				continue
 			}
 			if _, ok := known[o.Shared]; !ok {
-				known[o.Shared] = busy(ops, o)
+				known[o.Shared] = busy(ops, *o)
+			}
+			who := waiter{o.Shared, o.Client, o.Actor}
+			if _, ok := all[who]; !ok {
+				all[who] = sorted(known[o.Shared], excused(c.Local[o.Client], c.Recovery), unknown(ops, o.Actor, c), []Window{{Forever, Forever}})
 			}
 			from := o.Call
-			own := excused(c.Local[o.Client], c.Recovery)
-			for _, w := range sorted(known[o.Shared], own, unknown(ops, o.Actor, c), []Window{{o.Return, Forever}}) {
+			for _, w := range all[who] {
+				if from >= o.Return {
+					break
+				}
 				if until := min(w.From, o.Return); o.Return != Forever && until-from > int64(c.Bound) {
 					found = append(found, Violation{"wake-up", name,
 						fmt.Sprintf("free for %s from %s on while this one waited",
-							time.Duration(until-from), time.Duration(from)), append([]Op{o}, ops...), nil})
+							time.Duration(until-from), time.Duration(from)), append([]Op{*o}, ops...), nil})
 					break
 				}
 				from = max(from, w.To)
@@ -46,6 +58,7 @@ func (c Config) sleepers(ops []Op, busy func(ops []Op, o Op) []Window) (found []
 // order.
 func occupied(ops []Op, c Config) []Window {
 	busy := excused(c.Faults, c.Recovery)
+	crashes := ofKind(ops, Crash)
 	for _, t := range tenures(ops, c.Lease) {
 		if t.op.Least > 0 { // who has a place in a queue is not told of the new end, and looks once a second
 			t.released = after(t.released, c.Claim)
@@ -53,7 +66,7 @@ func occupied(ops []Op, c Config) []Window {
 		if idle, felt := c.idle(t); felt { // else whoever waits calls it back
 			t.released = idle.To
 		}
-		if c.renewedLate(t.op, ops) {
+		if c.renewedLate(t.op, crashes) {
 			t.released = after(t.released, c.Late)
 		}
 		// it may have been granted earlier, but by little: the answer's way
@@ -72,7 +85,7 @@ func occupied(ops []Op, c Config) []Window {
 				stands = c.Lease + c.Recovery
 			}
 			if o.Return == Forever { // its process was killed
-				busy = append(busy, crashOf(o, ops, c.Lease))
+				busy = append(busy, crashOf(o, crashes, c.Lease))
 				continue
 			}
 			last := o // the attempt that it left
@@ -99,7 +112,8 @@ func (c *Config) renewedLate(held Op, ops []Op) bool {
 // unknown is when others may have had the lock and not known it: the reply was lost, and came with
 // a repeat later; or the first request arrived after all had been over, and had to be undone.
 func unknown(ops []Op, actor int, c Config) (list []Window) {
-	for _, o := range ops {
+	for i := range ops { // these are long, and copies of them slow under the race detector
+		o := &ops[i]
 		if !o.granted() || o.Actor == actor {
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 // TestDefectsOfRedisson shows what Redisson does wrong in a fleet, so that it is not taken for
 // ours, and what ours change about it. The names are those of docs/redisson.md.
 func TestDefectsOfRedisson(t *testing.T) {
+	t.Parallel()
 	stories := []struct {
 		name string
 		kind kind
@@ -339,6 +340,7 @@ func gaveUp(s *story) {
 // TestClassicChannels: a client of Redisson's that is set to classic channels in a cluster does not
 // hear ours, nor they it, where servers have sharded ones. Each waits for the end of the lease.
 func TestClassicChannels(t *testing.T) {
+	t.Parallel()
 	topology.EachLocal(t, topology.Cluster, func(t *testing.T, top topology.Topology) {
 		f := newFleet(t, top)
 		f.tell(t, kinds[0], "classic", func(s *story) {

@@ -20,7 +20,8 @@ import (
 // has for a lock that was handed to it; a round in which the server saw that happen proves nothing, and another
 // takes its place.
 func TestFifo(t *testing.T) {
-	topology.Each(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
+	t.Parallel()
+	topology.EachProcess(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		rounds := 20
 		if top.Kind() == topology.Single && top.Version() == redistest.Shared(t).Version() {
 			rounds = 200

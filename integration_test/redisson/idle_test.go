@@ -17,6 +17,7 @@ import (
 // says that all went well, and with one that says no to everything. Each must fail, with each of
 // its subtests.
 func TestNothingPassesWithoutJava(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(IdleEnv) != "" {
 		t.Fatal("it would start itself")
 	}

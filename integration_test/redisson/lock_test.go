@@ -2,6 +2,7 @@ package redisson
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,8 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 )
 
-// TestLocks: what a lock of any kind goes through in a fleet of both, on every topology.
+// TestLocks: what a lock of any kind goes through in a fleet of both, on every topology, and what only some kinds have
+// (see more).
 func TestLocks(t *testing.T) {
+	t.Parallel()
 	stories := []struct {
 		name string
 		run  func(s *story)
@@ -23,7 +26,7 @@ func TestLocks(t *testing.T) {
 		{"watchdogs", watchdogs},
 		{"force", force},
 	}
-	topology.Each(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
+	topology.EachProcess(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		f := newFleet(t, top)
 		for _, k := range kinds {
 			for _, st := range stories {
@@ -32,6 +35,12 @@ func TestLocks(t *testing.T) {
 					f.tell(t, k, "locks:"+k.theirs+":"+st.name, st.run)
 				})
 			}
+		}
+		for i, st := range more() {
+			t.Run(st.name, func(t *testing.T) {
+				t.Parallel()
+				f.tell(t, st.kind, "more:"+strconv.Itoa(i), st.run)
+			})
 		}
 	})
 }
@@ -145,7 +154,10 @@ func watchdogs(s *story) {
 func (s *story) renewals(try func()) {
 	s.Helper()
 	last, seen := time.Duration(0), 0
+	pace := time.NewTicker(20 * time.Millisecond) // a renewal is seen for the rest of its third of the lease
+	defer pace.Stop()
 	s.until("renewed four times", func() bool {
+		<-pace.C
 		try()
 		left, err := s.rdb.PTTL(s.ctx, s.name).Result()
 		require.NoError(s, err)

@@ -3,27 +3,21 @@ package redisson
 import (
 	"strconv"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// TestMore: what only some kinds have, on every topology.
-func TestMore(t *testing.T) {
+// more are the stories of what only some kinds have.
+func more() []moreStory {
 	plain, fair, readwrite := kinds[0], kinds[2], kinds[3]
-	stories := []struct {
-		name string
-		kind kind
-		run  func(s *story)
-	}{
+	return []moreStory{
 		{"turns of a plain lock", plain, turns},
 		{"turns of a fair lock", fair, turns},
 		{"turns of writers", readwrite, turns},
@@ -41,15 +35,12 @@ func TestMore(t *testing.T) {
 		{"queue", fair, queued},
 		{"leaving the queue", fair, leaving},
 	}
-	topology.Each(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
-		f := newFleet(t, top)
-		for i, st := range stories {
-			t.Run(st.name, func(t *testing.T) {
-				t.Parallel()
-				f.tell(t, st.kind, "more:"+strconv.Itoa(i), st.run)
-			})
-		}
-	})
+}
+
+type moreStory struct {
+	name string
+	kind kind
+	run  func(s *story)
 }
 
 // turns: two threads of each side lock and unlock, each many times, and are never inside together.

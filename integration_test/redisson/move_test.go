@@ -32,6 +32,7 @@ const movePermits = 2
 // go on getting it after each step: what was left behind would stand for a lease, which is longer than
 // anybody waits.
 func TestMove(t *testing.T) {
+	t.Parallel()
 	kinds := append([]kind{{theirs: "permits"}}, kinds[1:]...) // a fleet takes tokens from its fenced locks, before it moves
 	topology.EachLocal(t, topology.Single|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		w := Shared(t)
@@ -55,6 +56,7 @@ func TestMove(t *testing.T) {
 // TestMoveControl leaves out a step: the first process in Go has no prefix. Both hold "the lock" then, and
 // the test says so.
 func TestMoveControl(t *testing.T) {
+	t.Parallel()
 	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {
 		m := newMove(t, Shared(t), top, kinds[1], "")
 		m.join(m.redisson())

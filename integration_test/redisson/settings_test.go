@@ -15,6 +15,7 @@ import (
 // the long run on the other versions too, of which the oldest knows no sharded channels.
 // Controls are TestClassicChannels and TestPrefixApart, without the options.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	rows := []struct {
 		name       string
 		topologies topology.Kind
@@ -26,14 +27,13 @@ func TestSettings(t *testing.T) {
 		{"both", topology.Cluster, Settings{Prefix: "{team}:", Sharded: "OFF"},
 			holdfast.Options{Prefix: "{team}:", ClassicPubSub: true}},
 	}
-	each := func(t *testing.T, kinds topology.Kind, test func(*testing.T, topology.Topology)) {
-		topology.Each(t, kinds, test)
-	}
-	if testing.Short() {
-		each = topology.EachLocal
-	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			each := topology.EachProcess
+			if testing.Short() || !row.ours.ClassicPubSub { // a prefix is the clients' business
+				each = topology.EachLocal
+			}
 			each(t, row.topologies, func(t *testing.T, top topology.Topology) {
 				f := newFleetWith(t, top, row.theirs, row.ours)
 				tell := func(name string, k kind, run func(*story)) {
@@ -86,6 +86,7 @@ func latchInTwoSlots(s *story) {
 
 // TestPrefixApart is the control of a prefix: if one side has none, both hold "the lock".
 func TestPrefixApart(t *testing.T) {
+	t.Parallel()
 	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {
 		f := newFleetWith(t, top, Settings{Prefix: "team:"}, holdfast.Options{})
 		f.tell(t, kinds[0], "apart", func(s *story) {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,7 @@ const (
 // cluster. In the middle a process of Redisson's is killed. Their history is checked like all others,
 // and the checks refuse one of them when it is changed.
 func TestStorm(t *testing.T) {
+	t.Parallel()
 	topology.EachLocal(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		duration := 10 * time.Second
 		if !testing.Short() && top.Kind() == topology.Single {
@@ -65,28 +67,35 @@ func TestStorm(t *testing.T) {
 }
 
 // TestStormControl: clients of ours that take no notice of Redisson's holders, and of how many permits
-// there are, and count twice, are found out by the history of each kind.
+// there are, and count twice, are found out by the history of each kind. A storm on a busy machine is a short one,
+// so there may be several.
 func TestStormControl(t *testing.T) {
+	t.Parallel()
 	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {
-		st := newStorm(t, top, mutant.Hook(lua.Acquire, "if fields > 0 then\n", "if fields > 0 and call('HGETALL', name)[1]:find(':h') then\n"),
-			mutant.Hook(lua.RwRead, "if mode ~= 'read' and not held[3] then\n",
-				"if mode ~= 'read' and not held[3] and (not mode or table.concat(call('HKEYS', name)):find(':h')) then\n"),
-			mutant.Hook(lua.SemAcquire, "if n <= free and (not first or first == owner) then\n", "if not first or first == owner then\n"),
-			mutant.Hook(lua.LatchCount, "left = call('DECR', name)", "call('DECR', name) left = call('DECR', name)"))
-		found := history.Check(st.rage(t, 5*time.Second), st.config())
-		for prefix, checks := range map[string][]string{
-			"plain":   {"exclusion", "linearizability"},
-			"rw":      {"exclusion", "linearizability"},
-			"permits": {"permits", "linearizability"},
-			"latch":   {"linearizability"},
-		} {
-			for _, check := range checks {
-				require.True(t, slices.ContainsFunc(found, func(v history.Violation) bool {
-					return strings.HasPrefix(v.Name, prefix) && v.Check == check
-				}), "%s: %s", prefix, check)
-			}
+		missing := []string{"plain exclusion", "plain linearizability", "rw exclusion", "rw linearizability",
+			"permits permits", "permits linearizability", "latch linearizability"}
+		for try := 0; try < 5 && len(missing) > 0 && !t.Failed(); try++ {
+			t.Run(strconv.Itoa(try), func(t *testing.T) {
+				require.NoError(t, top.Admin(t).FlushAll(t.Context()).Err())
+				for _, v := range recklessStorm(t, top) {
+					missing = slices.DeleteFunc(missing, func(m string) bool {
+						kind, check, _ := strings.Cut(m, " ")
+						return strings.HasPrefix(v.Name, kind) && v.Check == check
+					})
+				}
+			})
 		}
+		require.Empty(t, missing, "violations that no history shows")
 	})
+}
+
+func recklessStorm(t *testing.T, top topology.Topology) []history.Violation {
+	st := newStorm(t, top, mutant.Hook(lua.Acquire, "if fields > 0 then\n", "if fields > 0 and call('HGETALL', name)[1]:find(':h') then\n"),
+		mutant.Hook(lua.RwRead, "if mode ~= 'read' and not held[3] then\n",
+			"if mode ~= 'read' and not held[3] and (not mode or table.concat(call('HKEYS', name)):find(':h')) then\n"),
+		mutant.Hook(lua.SemAcquire, "if n <= free and (not first or first == owner) then\n", "if not first or first == owner then\n"),
+		mutant.Hook(lua.LatchCount, "left = call('DECR', name)", "call('DECR', name) left = call('DECR', name)"))
+	return history.Check(st.rage(t, 5*time.Second), st.config())
 }
 
 // storm is what happens to a few names.
@@ -124,7 +133,7 @@ func newStorm(t *testing.T, top topology.Topology, hooks ...redis.Hook) *storm {
 	var run []runner
 	for client := range 2 {
 		rdb := top.Connect(t)
-		rdb.AddHook(workload.Places{}) // the first: others change scripts
+		rdb.AddHook(new(workload.Places)) // the first: others change scripts
 		for _, h := range hooks {
 			rdb.AddHook(h)
 		}

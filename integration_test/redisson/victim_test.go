@@ -107,6 +107,7 @@ func startVictim(t *testing.T, top topology.Topology, v victim) (id string, kill
 // TestDeath: processes of either side are killed while they hold locks and while they wait, and
 // the other side, and their own, go on.
 func TestDeath(t *testing.T) {
+	t.Parallel()
 	test := func(t *testing.T, top topology.Topology) {
 		f := newFleet(t, top)
 		t.Run("Redisson's", func(t *testing.T) {
@@ -124,7 +125,7 @@ func TestDeath(t *testing.T) {
 	}
 	topology.EachLocal(t, topology.Single|topology.Sentinel, test)
 	// where it matters whether the server knows who listens, so with and without sharded channels
-	topology.Each(t, topology.Cluster, test)
+	topology.EachProcess(t, topology.Cluster, test)
 }
 
 // javaDies kills a process of Redisson's.

@@ -128,7 +128,7 @@ func (w *World) connect(n *network) *redis.Client {
 		DialerRetries:            w.DialerRetries,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	rdb.AddHook(workload.Places{})
+	rdb.AddHook(new(workload.Places))
 	rdb.AddHook(workload.Asked{})
 	if w.Kind == history.Locks && !w.Fair {
 		rdb.AddHook(&w.granted)

@@ -41,12 +41,23 @@ func (l Line) has(p redistest.Program) bool {
 // the processes; containers, which cannot follow them, are left out when there are any.
 func Each(t *testing.T, kinds Kind, test func(t *testing.T, top Topology), opts ...redistest.Option) {
 	t.Helper()
+	each(t, kinds, len(opts) == 0, test, opts)
+}
+
+// EachProcess is [Each] without containers: for what takes long, and is the same however a server is started.
+func EachProcess(t *testing.T, kinds Kind, test func(t *testing.T, top Topology)) {
+	t.Helper()
+	each(t, kinds, false, test, nil)
+}
+
+func each(t *testing.T, kinds Kind, containers bool, test func(t *testing.T, top Topology), opts []redistest.Option) {
+	t.Helper()
 	ran := 0
 	for kind := Single; kind <= Masters; kind <<= 1 {
 		if kinds&kind == 0 {
 			continue
 		}
-		for _, c := range choose(t, kind, len(opts) == 0) {
+		for _, c := range choose(t, kind, containers) {
 			ran++
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()

@@ -94,7 +94,7 @@ func everyEvent(t *testing.T, prefix string, actor func(Config, *holdfast.Client
 	var group sync.WaitGroup
 	for client := range 2 {
 		rdb := redistest.Shared(t).Client(t)
-		rdb.AddHook(Places{})
+		rdb.AddHook(new(Places))
 		rdb.AddHook(Asked{})
 		c, err := holdfast.New(rdb, nil)
 		require.NoError(t, err)

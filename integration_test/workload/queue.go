@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"net"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,47 +13,74 @@ import (
 
 // Places is a go-redis hook that records when actors ask for a place in the queue of a fair lock,
 // and when they surely have one, which the library does not say. It knows an actor by the context
-// of its Lock. It is to be the first hook of a client, because others may put another script in
-// place of the library's.
-type Places struct{}
+// of its Lock, and in a pipeline, which has the context of one of those who send it, by the owner for
+// which it has asked alone before. It is to be the first hook of a client, because others may put another
+// script in place of the library's.
+type Places struct {
+	actors sync.Map // string to *Actor: who has asked for an owner
+}
 
-var _ redis.Hook = Places{}
+var _ redis.Hook = (*Places)(nil)
 
 // actorKey is what a context carries an actor under.
 type actorKey struct{}
 
 // DialHook is part of redis.Hook.
-func (Places) DialHook(next redis.DialHook) redis.DialHook {
+func (*Places) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
 // ProcessHook is part of redis.Hook.
-func (Places) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (p *Places) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		a, _ := ctx.Value(actorKey{}).(*Actor)
 		op, asks := asksForPlace(cmd.Args())
 		if a == nil || !asks {
 			return next(ctx, cmd)
 		}
-		op.Client, op.Actor = a.client, a.number
-		if a.of != history.Locks {
-			op.Of = a.of
-		}
-		call := a.rec.Begin(op)
+		p.actors.Store(op.Owner, a)
+		call := a.asks(op)
 		err := next(ctx, cmd)
-		call.End(func(o *history.Op) {
-			note(o, err)
-			if err == nil {
-				o.Result = answered(cmd)
-			}
-		})
+		end(call, cmd, err)
 		return err
 	}
 }
 
-// ProcessPipelineHook is part of redis.Hook. Nobody asks for a place in a pipeline.
-func (Places) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds) }
+// ProcessPipelineHook is part of redis.Hook.
+func (p *Places) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		calls := make(map[redis.Cmder]history.Call)
+		for _, cmd := range cmds {
+			op, asks := asksForPlace(cmd.Args())
+			if a, known := p.actors.Load(op.Owner); asks && known {
+				calls[cmd] = a.(*Actor).asks(op)
+			}
+		}
+		err := next(ctx, cmds)
+		for cmd, call := range calls {
+			end(call, cmd, cmd.Err())
+		}
+		return err
+	}
+}
+
+// asks notes that an actor asks for a place.
+func (a *Actor) asks(op history.Op) history.Call {
+	op.Client, op.Actor = a.client, a.number
+	if a.of != history.Locks {
+		op.Of = a.of
+	}
+	return a.rec.Begin(op)
+}
+
+// end notes what that came to.
+func end(call history.Call, cmd redis.Cmder, err error) {
+	call.End(func(o *history.Op) {
+		note(o, err)
+		if err == nil {
+			o.Result = answered(cmd)
+		}
+	})
 }
 
 // places are the scripts that ask for a place, each with how many arguments come after the keys until the
