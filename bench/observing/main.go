@@ -31,6 +31,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/bench/internal/told"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -84,13 +85,13 @@ type turn struct {
 func compare(ctx context.Context, s settings, goroutines int) (c compared, err error) {
 	rdb := redis.NewClient(&redis.Options{Addr: s.server})
 	defer rdb.Close()
-	var told counters
+	var heard told.Counters
 	nobody, err := holdfast.New(rdb, nil)
 	if err != nil {
 		return c, err
 	}
 	defer func() { err = errors.Join(err, nobody.Close(ctx)) }()
-	observed, err := holdfast.New(rdb, &holdfast.Options{Observer: told.observer()})
+	observed, err := holdfast.New(rdb, &holdfast.Options{Observer: heard.Observer()})
 	if err != nil {
 		return c, err
 	}
@@ -115,8 +116,8 @@ func compare(ctx context.Context, s settings, goroutines int) (c compared, err e
 			}
 		}
 	}
-	if told.grants.Load() == 0 || told.ends.Load() != told.grants.Load() {
-		return c, fmt.Errorf("the observer heard of %d grants and %d ends", told.grants.Load(), told.ends.Load())
+	if heard.Grants.Load() == 0 || heard.Ends.Load() != heard.Grants.Load() {
+		return c, fmt.Errorf("the observer heard of %d grants and %d ends", heard.Grants.Load(), heard.Ends.Load())
 	}
 	return c, nil
 }
@@ -184,23 +185,6 @@ func (c compared) print(out io.Writer, goroutines int) {
 func part(values []float64, p float64) float64 {
 	slices.Sort(values)
 	return values[int(p*float64(len(values)-1))]
-}
-
-// counters are the observer's.
-type counters struct{ waits, grants, refusals, ends, renewals, scripts, nanos atomic.Int64 }
-
-func (c *counters) observer() *holdfast.Observer {
-	return &holdfast.Observer{
-		Waiting: func(ctx context.Context, _ holdfast.WaitEvent) context.Context {
-			c.waits.Add(1)
-			return ctx
-		},
-		Granted: func(_ context.Context, e holdfast.GrantEvent) { c.grants.Add(1); c.nanos.Add(int64(e.Waited)) },
-		Refused: func(context.Context, holdfast.RefusalEvent) { c.refusals.Add(1) },
-		Ended:   func(context.Context, holdfast.EndEvent) { c.ends.Add(1) },
-		Renewed: func(holdfast.RenewalEvent) { c.renewals.Add(1) },
-		Sent:    func(e holdfast.ScriptEvent) { c.scripts.Add(1); c.nanos.Add(int64(e.Took)) },
-	}
 }
 
 // ownProcessor is the processor time that this program has used.

@@ -116,9 +116,6 @@ func overwritten(t *testing.T, rdb *redis.Client, m *rlock.Mutex, opts ...holdfa
 
 // TestStringElsewhere: a string is waited for on a cluster, and it goes on being waited for after a fail-over.
 func TestStringElsewhere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("fail-overs take a while")
-	}
 	for title, start := range map[string]func(t *testing.T) (rdb func() redis.UniversalClient, failover func()){
 		"sentinel": func(t *testing.T) (func() redis.UniversalClient, func()) {
 			s := redistest.StartSentinel(t)
