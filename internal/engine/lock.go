@@ -45,7 +45,7 @@ func (b *Lock) Use(be Backend) {
 func (b *Lock) Beside(clients []*Client) {
 	b.beside = clients
 	for _, c := range clients {
-		c.presence.follow(b.Client, b.Client.isIdle)
+		c.presence.follow(b.Client, lead{b.Client.isIdle, b.Client.closed})
 	}
 }
 

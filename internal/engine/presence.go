@@ -35,9 +35,9 @@ type presence struct {
 
 	shown atomic.Bool // it was written a moment ago, or is about to be
 
-	mu      sync.Mutex          // guards the rest; never held over a network call
-	leads   map[any]func() bool // by client: whether it is idle
-	timer   *time.Timer         // for the next time; nil if there was none
+	mu      sync.Mutex   // guards the rest; never held over a network call
+	leads   map[any]lead // by client
+	timer   *time.Timer  // for the next time; nil if there was none
 	writing bool
 	written bool // the key may be there
 	failed  bool // that was logged
@@ -109,20 +109,35 @@ func (p *presence) isIdle() bool {
 	p.mu.Lock()
 	leads := slices.Collect(maps.Values(p.leads))
 	p.mu.Unlock()
-	return !slices.ContainsFunc(leads, func(idle func() bool) bool { return !idle() })
+	return !slices.ContainsFunc(leads, func(l lead) bool { return !l.idle() })
 }
 
-// follow is for the client of one master of several: what it has belongs to another client.
-func (p *presence) follow(lead any, idle func() bool) {
+// lead is a client to which belongs what the client of one master of several has.
+type lead struct {
+	idle func() bool
+	gone <-chan struct{} // closed when it has been closed
+}
+
+// follow is for the client of one master of several. Leads that are gone are forgotten when another comes,
+// so there are not more than were there at once.
+func (p *presence) follow(who any, l lead) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	maps.DeleteFunc(p.leads, func(_ any, l lead) bool {
+		select {
+		case <-l.gone:
+			return true
+		default:
+			return false
+		}
+	})
 	if p.leads == nil {
-		p.leads = make(map[any]func() bool)
+		p.leads = make(map[any]lead)
 	}
-	p.leads[lead] = idle
+	p.leads[who] = l
 }
 
 // close has the label deleted.

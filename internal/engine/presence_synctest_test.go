@@ -96,11 +96,11 @@ func TestLabelIsRenewed(t *testing.T) {
 		require.Equal(t, []string{written, written}, k.take())
 
 		busy.Store(false)
-		var lead atomic.Bool // whether the lead is idle
-		p.follow(&lead, lead.Load)
+		var idle atomic.Bool
+		p.follow("lead", lead{idle: idle.Load})
 		time.Sleep(30 * time.Second)
 		require.Equal(t, []string{written}, k.take(), "the one that it serves has something")
-		lead.Store(true)
+		idle.Store(true)
 		time.Sleep(time.Hour)
 		require.Empty(t, k.take(), "an idle client sends nothing")
 		p.show()
@@ -114,6 +114,20 @@ func TestLabelIsRenewed(t *testing.T) {
 		require.Empty(t, k.take(), "a closed one writes nothing")
 		require.NoError(t, p.tasks.Wait(t.Context()))
 	})
+}
+
+// TestLeadsAreForgotten: of the clients that a master's client has served only those are remembered that are there.
+func TestLeadsAreForgotten(t *testing.T) {
+	p, _, _, _ := newPresence(t)
+	idle := func() bool { return true }
+	p.follow("stays", lead{idle, make(chan struct{})})
+	for n := range 100 {
+		gone := make(chan struct{})
+		p.follow(n, lead{idle, gone})
+		close(gone)
+	}
+	p.follow("last", lead{idle, make(chan struct{})})
+	require.Len(t, p.leads, 2)
 }
 
 // TestLabelRefused: it is tried again, and told once.
@@ -151,7 +165,7 @@ func TestNoLabel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var none *presence
 		none.show()
-		none.follow(t, nil)
+		none.follow(t, lead{})
 		none.close()
 		p, k, _, _ := newPresence(t)
 		p.close()
