@@ -282,6 +282,9 @@ func TestGivenUp(t *testing.T) {
 	listens.Error = "semaphore: cannot listen for the grant: OOM"
 	require.Empty(t, GivenUp([]Op{listens}, 50, []Window{{failed.Call - 20, failed.Call - 10}}), "with one that was sent before it")
 	require.Len(t, GivenUp([]Op{failed}, 50, []Window{{failed.Call - 20, failed.Call - 10}}), 1)
+	closed := failed
+	closed.Error = "unavailable: outcome unknown: client closed: EOF"
+	require.Empty(t, GivenUp([]Op{closed}, 50, nil), "its client was closed")
 	failed.Return = Forever
 	require.Empty(t, GivenUp([]Op{failed}, 50, nil), "its process was killed")
 }

@@ -85,5 +85,6 @@ func refusedFor(text string) bool {
 	return strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "HOLDFAST_PERMITS")
 }
 
-// closedUnder reports whether the client was closed before an operation had its answer.
-func closedUnder(text string) bool { return strings.HasSuffix(text, "outcome unknown: client closed") }
+// closedUnder reports whether the client was closed before an operation had its answer. What had failed before that
+// may follow.
+func closedUnder(text string) bool { return strings.Contains(text, "outcome unknown: client closed") }

@@ -67,7 +67,7 @@ func (s *storm) work(context.Context) error {
 // run lets both sides work until the storm has seen enough.
 func (s *storm) run(sides ...side) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.Context(), 5*patience) // locks of others let one wait while others get them
 	defer cancel()
 	var all errgroup.Group
 	for i, side := range sides {

@@ -45,6 +45,7 @@ func (t *cluster) LoseWrites(tb testing.TB, key string, during func()) Node {
 	t.c.AwaitReplicas(tb.Context(), tb, key)
 	master := t.c.Master(tb, key)
 	replicas := t.c.Replicas(tb, key)
+	t.c.ReplaceSilent()
 	master.Strand(tb, replicas)
 	during()
 	master.Kill()

@@ -37,6 +37,7 @@ func (t *sentinel) Failover(tb testing.TB, _ string) Node {
 
 func (t *sentinel) KillServing(tb testing.TB, _ string) Node {
 	tb.Helper()
+	t.s.ReplaceSilent()
 	old := t.s.Primary(tb)
 	old.Kill()
 	return t.s.AwaitPromotion(tb, old)
@@ -52,6 +53,7 @@ func (t *sentinel) LoseWrites(tb testing.TB, _ string, during func()) Node {
 			replicas = append(replicas, n)
 		}
 	}
+	t.s.ReplaceSilent()
 	primary.Strand(tb, replicas)
 	during()
 	primary.Kill()

@@ -59,7 +59,7 @@ func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, e
 	c := &Cluster{masters: shards, id: rand.Uint64()}
 	flags := append([]string{
 		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "1000",
-		"--cluster-replica-validity-factor", "0",
+		"--cluster-replica-validity-factor", "0", "--cluster-replica-no-failover", "yes", // see ReplaceSilent
 	}, replication...)
 	if !strings.HasPrefix(serverVersion(conf.bin), "6.") { // came with 7.0; without it only a spare replica would move
 		flags = append(flags, "--cluster-allow-replica-migration", "no")

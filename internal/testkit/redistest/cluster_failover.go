@@ -37,10 +37,20 @@ func (c *Cluster) Switch(tb testing.TB, key string) (promoted *Server) {
 	return promoted
 }
 
+// ReplaceSilent has replicas take the place of a master by themselves, from now on, when it says nothing for a second.
+// Without it they do not: on a busy machine a master is silent for as long now and then. What it had not replicated
+// would be lost, and what it did before it knew, with nobody having asked for that.
+func (c *Cluster) ReplaceSilent() {
+	for _, s := range c.Nodes {
+		_, _ = s.Try("CONFIG", "SET", "cluster-replica-no-failover", "no") // one that is dead is none of them
+	}
+}
+
 // KillMaster kills the master of the key's shard and returns when the others have put a replica in
 // its place, 2-3 s later. What the master had not replicated is lost.
 func (c *Cluster) KillMaster(tb testing.TB, key string) (killed, promoted *Server) {
 	tb.Helper()
+	c.ReplaceSilent()
 	killed = c.Master(tb, key)
 	killed.Kill()
 	return killed, c.AwaitPromotion(tb, key, killed)
@@ -48,7 +58,7 @@ func (c *Cluster) KillMaster(tb testing.TB, key string) (killed, promoted *Serve
 
 // AwaitPromotion waits until all nodes that answer agree on a master of the key's shard other than
 // old, it says that it is one, and they call the cluster healthy. It is for after old was killed or
-// paused.
+// paused, see ReplaceSilent.
 func (c *Cluster) AwaitPromotion(tb testing.TB, key string, old *Server) (promoted *Server) {
 	tb.Helper()
 	slot := c.slot(tb, key)

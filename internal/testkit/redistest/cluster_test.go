@@ -71,6 +71,7 @@ func TestClusterMovesSlotsAndMasters(t *testing.T) {
 
 func TestClusterReplacesAPausedMaster(t *testing.T) {
 	c := StartCluster(t, 3, 1)
+	c.ReplaceSilent()
 	old := c.Master(t, "k")
 	old.Pause()
 	promoted := c.AwaitPromotion(t, "k", old)
@@ -86,6 +87,7 @@ func TestSentinelReplacesAPrimaryOfEveryVersion(t *testing.T) {
 		rdb := s.Client(t, func(o *redis.FailoverOptions) { o.MaxRetries = -1 })
 		require.NoError(t, rdb.Set(t.Context(), "k", "v", time.Minute).Err())
 		s.AwaitReplica(t.Context(), t)
+		s.ReplaceSilent()
 		old := s.Primary(t)
 		old.Pause()
 		require.NotSame(t, old, s.AwaitPromotion(t, old))

@@ -29,6 +29,7 @@ func TestClusterServesAndFailsOver(t *testing.T) {
 	require.NotSame(t, before, promoted)
 	require.Eventually(t, func() bool { return rdb.Get(ctx, "a").Val() == "a" }, 10*time.Second, 10*time.Millisecond)
 
+	c.ReplaceSilent()
 	promoted.Kill()
 	require.Eventually(t, func() bool { return rdb.Set(ctx, "a", "again", time.Minute).Err() == nil }, 20*time.Second,
 		20*time.Millisecond, "the other node takes over")
@@ -57,6 +58,7 @@ func TestSentinelReplacesADeadPrimary(t *testing.T) {
 	old := s.Primary(t)
 	require.NoError(t, rdb.Set(t.Context(), "k", "v", time.Minute).Err())
 	s.AwaitReplica(t.Context(), t)
+	s.ReplaceSilent()
 	old.Kill()
 	require.NotSame(t, old, s.AwaitPromotion(t, old))
 	require.Eventually(t, func() bool { return rdb.Get(t.Context(), "k").Val() == "v" }, 5*time.Second,
