@@ -13,7 +13,8 @@ const (
 	// guestFor is for how long a client of Redisson counts as one that wants a lock after it was
 	// seen to have it. In a crowd each of them has it now and then, also where it gets little.
 	guestFor = 5 * time.Second
-	// guestTurn is how many grants this client has in a turn beside them.
+	// guestTurn is how many grants this client has in a turn beside them, at most. In half of its turns,
+	// those that begin with an odd token, it has one less.
 	guestTurn = 2
 	// maxGuests is how many locks are remembered. What is forgotten costs Redisson's clients a part
 	// of their share, and nothing else.
@@ -22,13 +23,14 @@ const (
 
 // guests are the locks that clients of Redisson have had a moment ago.
 //
-// They hand nothing on. So where they compete for a lock, this client hands it on once, and then only
+// They hand nothing on. So where they compete for a lock, this client hands it on once or not at all, and then only
 // after the server has said that nobody listens: a turn of [handOffFor] would leave them a tenth of
 // the grants, or a thousandth. Among clients of this library turns are shared, and all of them hand on.
 //
-// (Rejected: a turn of one grant. A thread of Redisson's asks again as soon as it has released the
+// (Rejected: turns of one grant. A thread of Redisson's asks again as soon as it has released the
 // lock, before anybody can have heard of that, while this client lets others go first. Where both
-// sides did the same work under the lock, this one had 0.3 of a fair share.)
+// sides did the same work under the lock, this one had 0.3 of a fair share. And turns of two: where the lock
+// was held for a millisecond, Redisson's had 0.3.)
 // (Rejected: to have as few hand-offs as there are others who listen. Most listeners are this
 // library's, and it would cost them most of what hand-offs gain.)
 type guests struct {

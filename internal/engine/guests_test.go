@@ -30,24 +30,25 @@ func TestGuestsAreMany(t *testing.T) {
 	require.False(t, s.near(key(0), time.Now()), "one of ours is no guest")
 }
 
-// TestGuestTurn: beside a client of Redisson's a turn is two grants, however long they take. Among
+// TestGuestTurn: beside a client of Redisson's a turn is one grant or two, however long they take. Among
 // clients of this library it is a time.
 func TestGuestTurn(t *testing.T) {
 	b := &Lock{Asker: Asker{Client: new(Client)}, Key: queue.Key{Kind: "rlock", Name: "a"}}
-	turn := func() *Tenure {
+	turn := func(first uint64) *Tenure {
 		one := &Tenure{base: b}
-		one.begin(nil, 1, 100)
+		one.begin(nil, first, 200)
 		return one
 	}
-	alone := turn()
+	alone := turn(1)
 	alone.used = 50
 	require.True(t, alone.fresh())
 	alone.look = time.Now()
 	require.False(t, alone.fresh(), "its time is over")
 
 	b.Client.guests.note(b.Key, "3c4cbb6c-1b2f-4a6c-9e3b-6e6f3c1e2a11:17")
-	beside := turn()
-	require.True(t, beside.fresh(), "one grant")
+	require.False(t, turn(1).fresh(), "one grant is all")
+	beside := turn(2)
+	require.True(t, beside.fresh(), "one grant of two")
 	beside.used++
 	require.False(t, beside.fresh(), "two")
 }
