@@ -42,7 +42,7 @@ func New(locks func(msg *message.Message) holdfast.Locker, opts ...holdfast.Opti
 				return nil, err
 			}
 			for _, m := range produced {
-				goOn(m, held, outer)
+				goOn(held, outer, m)
 			}
 			return produced, nil
 		}

@@ -13,7 +13,7 @@ type heldKey struct{}
 // goOn takes the hold out of the context of a message that the handler produced, if it is in there. Handlers
 // copy the context of their message, for the traces in it. The hold has ended when the router publishes, and a
 // publisher that looks at the context, or passes it on, would find it ended.
-func goOn(m *message.Message, held, outer context.Context) {
+func goOn(held, outer context.Context, m *message.Message) {
 	if m == nil || m.Context().Value(heldKey{}) != held.Value(heldKey{}) {
 		return
 	}
