@@ -13,12 +13,12 @@
 //
 // The lock is tried once. If somebody else has it, or Redis does not answer, the handler is not
 // called, and asynq repeats the task later. With the two functions in the server's configuration that
-// uses up no retry, and the delay is yours. Without them it counts as a failure. With [holdfast.Wait] the
-// task waits first, and occupies a worker.
+// uses up no retry, and the delay is yours. Without them it counts as a failure. With [holdfast.Wait] each
+// attempt waits first, for at most that time, and occupies a worker.
 //
 // Asynq archives a task that returns an error when it has no retries left, whatever IsFailure says. So
 // the last attempt of a task, which may be its only one, does wait: until the lock is free or the
-// task's context ends. If Redis does not answer then, the task is archived although its handler was not
+// task's context ends, or for as long as a [holdfast.Wait] of yours says. If Redis does not answer then, the task is archived although its handler was not
 // called.
 //
 // # Who is told of a loss

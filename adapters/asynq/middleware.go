@@ -53,9 +53,12 @@ func lastAttempt(ctx context.Context) bool {
 func IsFailure(err error) bool { return err != nil && !errors.Is(err, ErrNotRun) }
 
 // RetryDelay is for asynq.Config: a task that was not run is tried again after busy, and one that
-// failed after what otherwise says, such as asynq.DefaultRetryDelayFunc. Asynq looks for tasks that
-// are due each Config.DelayedTaskCheckInterval, by default five seconds.
+// failed after what otherwise says; nil is asynq.DefaultRetryDelayFunc. Asynq looks for tasks that are
+// due each Config.DelayedTaskCheckInterval, by default five seconds.
 func RetryDelay(busy time.Duration, otherwise asynq.RetryDelayFunc) asynq.RetryDelayFunc {
+	if otherwise == nil {
+		otherwise = asynq.DefaultRetryDelayFunc
+	}
 	return func(n int, err error, t *asynq.Task) time.Duration {
 		if errors.Is(err, ErrNotRun) {
 			return busy

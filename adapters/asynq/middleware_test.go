@@ -223,3 +223,11 @@ func TestNoFunction(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
 	require.ErrorContains(t, err, "locks is nil; pass New a function")
 }
+
+// TestRetryDelay: without a function of one's own a task that failed is repeated as asynq repeats it.
+func TestRetryDelay(t *testing.T) {
+	delay := holdfastasynq.RetryDelay(time.Minute, nil)
+	task := asynq.NewTask("pay", nil)
+	require.Equal(t, time.Minute, delay(1, holdfastasynq.ErrNotRun, task))
+	require.NotPanics(t, func() { require.Positive(t, delay(1, errors.New("out of paper"), task)) })
+}

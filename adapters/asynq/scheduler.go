@@ -2,9 +2,11 @@ package holdfastasynq
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/hibiken/asynq"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
 )
 
@@ -30,10 +32,16 @@ var (
 // leader changes, if the clocks of the two differ. asynq.Unique or asynq.TaskID with the time in it
 // keeps the second one out. Nothing is enqueued while nobody leads: asynq does not make up for it.
 func RunScheduler(ctx context.Context, e *election.Election, value string, newScheduler func() (Scheduler, error)) error {
+	if newScheduler == nil {
+		return fmt.Errorf("%w: newScheduler is nil; pass a function that makes a scheduler", holdfast.ErrInvalid)
+	}
 	return e.Run(ctx, value, func(term context.Context) error {
 		s, err := newScheduler()
 		if err != nil {
 			return err
+		}
+		if s == nil {
+			return fmt.Errorf("%w: newScheduler made none; return an *asynq.Scheduler, or an error", holdfast.ErrInvalid)
 		}
 		if err := s.Start(); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
 	holdfastasynq "github.com/holdfast-go/holdfast/adapters/asynq"
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
@@ -103,4 +104,15 @@ func TestSchedulerErrors(t *testing.T) {
 	err = holdfastasynq.RunScheduler(t.Context(), e, "me", func() (holdfastasynq.Scheduler, error) { return stopped, nil })
 	require.ErrorContains(t, err, "already been stopped")
 	adaptertest.RequireFree(t, t.Name())
+
+	none := func() (holdfastasynq.Scheduler, error) { return nil, nil }
+	for want, run := range map[string]func() error{
+		"newScheduler is nil; pass a function": func() error { return holdfastasynq.RunScheduler(t.Context(), e, "me", nil) },
+		"newScheduler made none; return":       func() error { return holdfastasynq.RunScheduler(t.Context(), e, "me", none) },
+		"make one with":                        func() error { return holdfastasynq.RunScheduler(t.Context(), nil, "me", none) },
+	} {
+		require.NotPanics(t, func() { err = run() })
+		require.ErrorIs(t, err, holdfast.ErrInvalid)
+		require.ErrorContains(t, err, want)
+	}
 }

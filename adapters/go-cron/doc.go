@@ -21,8 +21,10 @@
 // # Who is told of a loss
 //
 // A cron.JobWithContext, such as a cron.FuncJobWithContext: its context ends when the lock is lost, with
-// [holdfast.ErrLost] as its cause, and when the Cron is stopped. A plain job goes on after its lock is
-// lost, while another machine runs it too; the logger says so afterwards.
+// [holdfast.ErrLost] as its cause, and when the Cron is stopped. A wrapper of cron around this one, such
+// as cron.Recover, hides the Cron's context: then the job is told of a loss, and not that the Cron is
+// stopped, which waits for it. A plain job goes on after its lock is lost, while another machine runs it
+// too; the logger says so afterwards.
 //
 // # Not promised
 //

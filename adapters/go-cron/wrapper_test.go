@@ -95,6 +95,20 @@ func TestStop(t *testing.T) {
 	adaptertest.RequireFree(t, t.Name())
 }
 
+// TestOuterWrapper: a wrapper of cron around this one hides the Cron's context from the job, which is told of a
+// loss all the same. Stop waits for the job then.
+func TestOuterWrapper(t *testing.T) {
+	j := adaptertest.NewJournal()
+	work, job := endless()
+	c := machine(t, cron.NewChain(cron.Recover(j)).Then(locked(t, j, job)))
+	work.Begun(t)
+	stopped := c.Stop()
+	adaptertest.Lose(t, t.Name())
+	require.ErrorIs(t, work.Ended(t), holdfast.ErrLost)
+	<-stopped.Done()
+	adaptertest.RequireStrangers(t, t.Name())
+}
+
 // TestPanic: a job that panics gives the lock back.
 func TestPanic(t *testing.T) {
 	j := adaptertest.NewJournal()

@@ -88,6 +88,9 @@ func (e *Elector) begin() (term context.Context, done func(), err error) {
 // [holdfast.ErrLost]: https://pkg.go.dev/github.com/holdfast-go/holdfast#ErrLost
 func (e *Elector) Task(fn func(ctx context.Context) error) func(ctx context.Context) error {
 	return func(job context.Context) error {
+		if fn == nil {
+			return errNoTask
+		}
 		term, done, err := e.begin()
 		if err != nil {
 			return err

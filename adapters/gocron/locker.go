@@ -60,6 +60,9 @@ func (r *run) Unlock(ctx context.Context) error {
 // ErrNotLocked says that a task was run without the lock of its name.
 var ErrNotLocked = errors.New("holdfastgocron: no lock of this name is held")
 
+// errNoTask is for the run: Task returns nothing but a function, and gocron sees no nil in that.
+var errNoTask = fmt.Errorf("%w: fn is nil; pass Task the function to run", holdfast.ErrInvalid)
+
 // Task makes a task of fn whose context ends when the lock is lost, with [holdfast.ErrLost] as its
 // cause, and when gocron ends the job. The context carries the fencing token. If the lock was lost,
 // the task's error is ErrLost too.
@@ -69,6 +72,9 @@ var ErrNotLocked = errors.New("holdfastgocron: no lock of this name is held")
 // with a semaphore of several permits, may have each other's holds, and be told of each other's losses.
 func (l *Locker) Task(name string, fn func(ctx context.Context) error) func(ctx context.Context) error {
 	return func(context.Context) error { // the hold's context derives from it
+		if fn == nil {
+			return errNoTask
+		}
 		hold := l.held.Take(name)
 		if hold == nil {
 			return fmt.Errorf("%w: %q; pass that name to gocron.WithName, and this Locker to the scheduler",

@@ -219,4 +219,13 @@ func TestErrors(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
 	_, err = holdfastgocron.NewLocker(func(string) holdfast.Locker { return nil }).Lock(t.Context(), "a")
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
+
+	// gocron refuses a task that is nil, and cannot see this one.
+	adaptertest.RequireFree(t, t.Name())
+	add(t, s, time.Hour, locker.Task(t.Name(), nil), failed)
+	err = adaptertest.Receive(t, "the error of the run", errs)
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.ErrorContains(t, err, "fn is nil; pass Task the function to run")
+	require.ErrorIs(t, holdfastgocron.NewElector(nil).Run(t.Context(), "me"), holdfast.ErrInvalid)
+	require.ErrorIs(t, holdfastgocron.NewElector(nil).Task(nil)(t.Context()), holdfast.ErrInvalid)
 }

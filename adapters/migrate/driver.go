@@ -72,6 +72,8 @@ func (d *Driver) begin() (ctx context.Context, done func(*holdfast.Hold, error) 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
+	case d.Driver == nil:
+		return nil, nil, fmt.Errorf("%w: db is nil; pass New the driver of the database", holdfast.ErrInvalid)
 	case d.closed:
 		return nil, nil, fmt.Errorf("holdfastmigrate: the driver is closed: %w", database.ErrNotLocked)
 	case d.hold != nil || d.cancel != nil:

@@ -234,4 +234,7 @@ func TestOpen(t *testing.T) {
 	require.NoError(t, opened.Unlock())
 	require.NoError(t, opened.Close())
 	require.ErrorIs(t, holdfastmigrate.New(d, nil, 0).Lock(), holdfast.ErrInvalid)
+	err = newDriver(t, nil, 0).Lock()
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.ErrorContains(t, err, "db is nil; pass New the driver of the database")
 }

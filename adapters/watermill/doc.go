@@ -18,6 +18,10 @@
 // produced is then not published. If nobody answers to the Unlock of a message that is handled, it is
 // handled.
 //
+// A message that the handler produces may have the context of the one that it handles, as
+// message.CopyWithContext gives it. The hold, with its end, its owner and its token, is taken out of it
+// before the message is published.
+//
 // # Not promised
 //
 //   - That what a handler produces is published under the lock. The router publishes, and acknowledges,

@@ -30,14 +30,19 @@ func New(locks func(msg *message.Message) holdfast.Locker, opts ...holdfast.Opti
 			}
 			var produced []*message.Message
 			outer := msg.Context()
+			var held context.Context
 			_, err = adapt.Run(outer, lock, func(ctx context.Context) (err error) {
-				msg.SetContext(ctx)
+				held = context.WithValue(ctx, heldKey{}, new(byte)) // each hold's mark is another
+				msg.SetContext(held)
 				defer msg.SetContext(outer) // the message goes on; the hold does not
 				produced, err = next(msg)
 				return err
 			}, opts...)
 			if err != nil {
 				return nil, err
+			}
+			for _, m := range produced {
+				goOn(held, outer, m)
 			}
 			return produced, nil
 		}

@@ -13,14 +13,17 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	holdfastwatermill "github.com/holdfast-go/holdfast/adapters/watermill"
+	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // broker passes each message to all processes.
-func broker(t *testing.T) *gochannel.GoChannel {
+func broker(t *testing.T) *gochannel.GoChannel { return brokerOf(t, gochannel.Config{}) }
+
+func brokerOf(t *testing.T, config gochannel.Config) *gochannel.GoChannel {
 	t.Helper()
-	b := gochannel.NewGoChannel(gochannel.Config{}, watermill.NopLogger{})
+	b := gochannel.NewGoChannel(config, watermill.NopLogger{})
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	return b
 }
@@ -165,6 +168,67 @@ func TestErrors(t *testing.T) {
 	require.Equal(t, broken, adaptertest.Receive(t, "the error", attempts))
 	require.NoError(t, adaptertest.Receive(t, "the second attempt", attempts))
 }
+
+// span is the key of what a handler adds to a context, such as a trace.
+type span struct{}
+
+// TestProduced: a message that the handler produces with the context of the one that it handles goes on after
+// the hold, as that one does: its context has the handler's values, and neither the end, nor the owner, nor the
+// token of the hold.
+func TestProduced(t *testing.T) {
+	b := brokerOf(t, gochannel.Config{PreserveContext: true})
+	out, err := b.Subscribe(t.Context(), "out")
+	require.NoError(t, err)
+	c := adaptertest.Client(t)
+	attempts := process(t, b, func(msg *message.Message) ([]*message.Message, error) {
+		if _, ok := fence.Token(msg.Context()); !ok {
+			return nil, errors.New("the handler's context has no token")
+		}
+		produced := message.NewMessage("1", nil)
+		produced.SetContext(context.WithValue(msg.Context(), span{}, "a"))
+		plain := message.NewMessage("2", nil)
+		return []*message.Message{produced, msg.CopyWithContext(), plain}, nil
+	}, locked(t))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	in := message.NewMessage(watermill.NewUUID(), nil)
+	in.SetContext(context.WithValue(ctx, inbound{}, []string{"b"})) // which cannot be compared
+	require.NoError(t, b.Publish("in", in))
+	require.NoError(t, adaptertest.Receive(t, "the attempt", attempts))
+
+	var all []*message.Message
+	for range 3 {
+		msg := adaptertest.Receive(t, "what is produced", out)
+		msg.Ack()
+		all = append(all, msg)
+	}
+	require.NoError(t, all[2].Context().Err())
+	var holds []*holdfast.Hold
+	for _, msg := range all[:2] {
+		require.NoError(t, msg.Context().Err())
+		require.NoError(t, context.Cause(msg.Context()))
+		require.Equal(t, []string{"b"}, msg.Context().Value(inbound{}))
+		_, ok := fence.Token(msg.Context())
+		require.False(t, ok, "it has the token of a hold that has ended")
+		hold, err := rlock.New(c, "other "+t.Name()).TryLock(msg.Context())
+		if len(holds) == 0 {
+			require.NoError(t, err)
+			holds = append(holds, hold)
+			continue
+		}
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired, "they have one owner")
+	}
+	require.Equal(t, "a", all[0].Context().Value(span{}))
+	require.NoError(t, holds[0].Unlock(t.Context()))
+	cancel(errPaper)
+	<-all[0].Context().Done()
+	require.ErrorIs(t, context.Cause(all[0].Context()), errPaper)
+	require.Error(t, all[1].Context().Err())
+}
+
+// inbound is the key of what a message brings.
+type inbound struct{}
+
+var errPaper = errors.New("out of paper")
 
 // TestNoFunction: a message whose lock nobody makes is not handled.
 func TestNoFunction(t *testing.T) {
