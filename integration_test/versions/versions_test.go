@@ -17,7 +17,7 @@ import (
 )
 
 // kinds are those that the worker has.
-var kinds = []string{"rlock", "keep", "fairlock", "rwlock", "multilock", "semaphore", "election"}
+var kinds = []string{"rlock", "keep", "fairlock", "rwlock", "multilock", "semaphore", "election", "redlock"}
 
 func needsOld(t *testing.T) {
 	t.Helper()
@@ -26,30 +26,56 @@ func needsOld(t *testing.T) {
 	}
 }
 
-// eachWay runs a test for each kind, with the earlier version first, and with this one first.
-func eachWay(t *testing.T, test func(t *testing.T, srv *redistest.Server, kind, one, other string)) {
+// eachWay runs a test for some kinds, with the earlier version first, and with this one first.
+func eachWay(t *testing.T, kinds []string, test func(t *testing.T, at place, kind, one, other string)) {
 	t.Helper()
 	needsOld(t)
-	srv := redistest.Start(t)
+	single, several := newPlace(t, "rlock"), newPlace(t, "redlock")
 	for _, kind := range kinds {
+		at := single
+		if kind == "redlock" {
+			at = several
+		}
 		for way, pair := range map[string][2]string{
 			"old to new": {programs.old, programs.present}, "new to old": {programs.present, programs.old},
 		} {
-			t.Run(kind+"/"+way, func(t *testing.T) { test(t, srv, kind, pair[0], pair[1]) })
+			t.Run(kind+"/"+way, func(t *testing.T) { test(t, at, kind, pair[0], pair[1]) })
 		}
 	}
 }
 
+// place is where locks of a kind are: one server, or three masters.
+type place []*redistest.Server
+
+func newPlace(t *testing.T, kind string) place {
+	if kind == "redlock" {
+		return redistest.StartMasters(t, 3)
+	}
+	return redistest.StartMasters(t, 1)
+}
+
+// addr is where the workers find it.
+func (at place) addr() string {
+	var list []string
+	for _, srv := range at {
+		list = append(list, srv.Addr())
+	}
+	return strings.Join(list, ",")
+}
+
+// first is a client of the server, or of one of the masters.
+func (at place) first(t *testing.T) *redis.Client { return at[0].Client(t) }
+
 // TestRenew: while one version renews, the other one waits, for longer than the lease, and has the lock when
 // it is given back. And back again. Tokens grow.
 func TestRenew(t *testing.T) {
-	eachWay(t, func(t *testing.T, srv *redistest.Server, kind, one, other string) {
+	eachWay(t, kinds, func(t *testing.T, at place, kind, one, other string) {
 		t.Parallel()
 		const lease = 2 * time.Second
-		rdb, name := srv.Client(t), t.Name()
-		a := start(t, one, srv.Addr(), kind, name, lease.String(), "hold")
+		rdb, name := at.first(t), t.Name()
+		a := start(t, one, at.addr(), kind, name, lease.String(), "hold")
 		token := a.held()
-		b := start(t, other, srv.Addr(), kind, name, lease.String(), "hold")
+		b := start(t, other, at.addr(), kind, name, lease.String(), "hold")
 		listens(t, rdb, name)
 		passes(t, rdb, 2*lease)
 		require.Empty(t, b.lines, "it has the lock, too, or has ended")
@@ -66,12 +92,12 @@ func TestRenew(t *testing.T) {
 // TestTold: whoever waits is told when the other version unlocks. The lease is longer than the test, so one who
 // was not told would not notice.
 func TestTold(t *testing.T) {
-	eachWay(t, func(t *testing.T, srv *redistest.Server, kind, one, other string) {
+	eachWay(t, kinds, func(t *testing.T, at place, kind, one, other string) {
 		t.Parallel()
-		rdb, name := srv.Client(t), t.Name()
-		a := start(t, one, srv.Addr(), kind, name, (10 * patience).String(), "hold")
+		rdb, name := at.first(t), t.Name()
+		a := start(t, one, at.addr(), kind, name, (10 * patience).String(), "hold")
 		a.held()
-		b := start(t, other, srv.Addr(), kind, name, (10 * patience).String(), "hold")
+		b := start(t, other, at.addr(), kind, name, (10 * patience).String(), "hold")
 		listens(t, rdb, name)
 		a.unlocks()
 		b.held()
@@ -173,11 +199,11 @@ const rounds = 50
 // storm runs two processes of each version until they are done, and returns their tokens and what else they
 // said.
 func storm(t *testing.T, kind, old, present string) (tokens []uint64, said string) {
-	srv := redistest.Start(t)
+	at := newPlace(t, kind)
 	var all []*process
 	for _, side := range [][2]string{{programs.old, old}, {programs.present, present}} {
 		for range 2 {
-			all = append(all, start(t, side[0], srv.Addr(), kind, side[1], "30s", "storm", strconv.Itoa(rounds)))
+			all = append(all, start(t, side[0], at.addr(), kind, side[1], "30s", "storm", strconv.Itoa(rounds)))
 		}
 	}
 	var rest strings.Builder
