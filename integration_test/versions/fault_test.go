@@ -22,6 +22,7 @@ const lease = 3 * time.Second
 // TestKilled: the holder of one version is killed. The other version has the lock when the lease ends that was
 // last renewed, and not before.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	eachWay(t, kinds, func(t *testing.T, at place, kind, one, other string) {
 		t.Parallel()
 		name := t.Name()
@@ -43,6 +44,7 @@ func TestKilled(t *testing.T) {
 
 // TestKilledControl: a lock that is granted before the lease of a killed holder ends is seen.
 func TestKilledControl(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"rlock", "redlock"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -146,6 +148,7 @@ func majority(times []uint64) uint64 {
 // TestCut: the connections of one who holds and renews and of one who waits are cut again and again, for longer
 // than the lease. The one goes on to hold the lock, and the other one has it after that.
 func TestCut(t *testing.T) {
+	t.Parallel()
 	eachWay(t, []string{"rlock", "fairlock", "rwlock", "semaphore", "redlock"}, func(t *testing.T, at place, kind, one, other string) {
 		t.Parallel()
 		s := newStory(t, at, kind, one, other)
@@ -160,6 +163,7 @@ func TestCut(t *testing.T) {
 // TestCutControl: the same, and no renewal passes any more. Then the lock is lost, and the other one has it.
 // The holder did not trust it for longer than the server did.
 func TestCutControl(t *testing.T) {
+	t.Parallel()
 	eachWay(t, []string{"rlock", "redlock"}, func(t *testing.T, at place, kind, one, other string) {
 		t.Parallel()
 		s := newStory(t, at, kind, one, other)
@@ -215,30 +219,28 @@ func proxy(t *testing.T, at place, program, kind, name string) (p proxied) {
 	return p
 }
 
-// cuts cuts all connections, each time that the holder has renewed and the other one listens again, until two
-// leases have passed at the server; or until somebody says something.
+// cuts cuts all connections, each time that the holder has renewed and the other one listens again, until more
+// than a lease has passed at the server; or until somebody says something.
 func (s *story) cuts() {
 	s.Helper()
-	rdb := s.at.first(s.T)
-	from := rdb.Time(s.Context()).Val()
-	for rdb.Time(s.Context()).Val().Sub(from) < 2*lease {
-		sent := s.a.proxies[0].Seen(renews)
+	rdb, listening := s.at.first(s.T), faultproxy.Command("SUBSCRIBE")
+	said := func() bool { return len(s.a.lines)+len(s.b.lines) > 0 }
+	for from := rdb.Time(s.Context()).Val(); !said() && rdb.Time(s.Context()).Val().Sub(from) < 3*lease/2; {
+		sent, heard := s.a.proxies[0].Seen(renews), s.b.proxies[0].Seen(listening)
 		for i := range s.at {
 			s.a.proxies[i].CutAll()
 			s.b.proxies[i].CutAll()
 		}
-		require.Eventually(s, func() bool { return len(s.a.lines)+len(s.b.lines) > 0 || s.a.proxies[0].Seen(renews) > sent },
-			patience, 5*time.Millisecond, "nobody renews")
-		listens(s.T, rdb, s.name)
-		if len(s.a.lines)+len(s.b.lines) > 0 {
-			return
-		}
+		require.Eventually(s, func() bool {
+			return said() || s.a.proxies[0].Seen(renews) > sent && s.b.proxies[0].Seen(listening) > heard
+		}, patience, 5*time.Millisecond, "nobody renews, or nobody listens")
 	}
 }
 
 // TestPaused: servers do not answer until the holder has lost the lock by its own clock. Then the other one has
 // it, with a greater token, and not before that.
 func TestPaused(t *testing.T) {
+	t.Parallel()
 	eachWay(t, []string{"rlock", "fairlock", "redlock"}, func(t *testing.T, _ place, kind, one, other string) {
 		t.Parallel()
 		at := newPlace(t, kind)
@@ -260,6 +262,7 @@ func TestPaused(t *testing.T) {
 
 // TestPausedControl: two that hold different locks at the same time are seen as what they would be under one name.
 func TestPausedControl(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"rlock", "redlock"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -280,6 +283,7 @@ func TestPausedControl(t *testing.T) {
 // behind have their turn, of either version. Their leases are longer than the test, so nothing that was granted
 // to a dead one would come back.
 func TestFirstDies(t *testing.T) {
+	t.Parallel()
 	for how, die := range map[string]func(p *process){
 		"killed": (*process).dies,
 		"halted": func(p *process) { // its connections stay: the server does not know
@@ -287,6 +291,7 @@ func TestFirstDies(t *testing.T) {
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			eachWay(t, []string{"fairlock"}, func(t *testing.T, at place, _, one, other string) {
 				t.Parallel()
 				line := lineUp(t, at, t.Name(), one, other, one, other, one)
@@ -309,13 +314,18 @@ func TestFirstDies(t *testing.T) {
 
 // TestFirstDiesControl: who dies when it has the lock, and not when it waits, keeps those behind waiting.
 func TestFirstDiesControl(t *testing.T) {
+	t.Parallel()
 	eachWay(t, []string{"fairlock"}, func(t *testing.T, at place, _, one, other string) {
 		t.Parallel()
 		line := lineUp(t, at, t.Name(), one, other, one)
 		line[0].unlocks()
 		line[1].held()
+		rdb := at.first(t)
+		require.Eventually(t, func() bool { // it has its lease, and not just the time in which to take what it is handed
+			return rdb.PTTL(t.Context(), t.Name()).Val() > patience
+		}, patience, 5*time.Millisecond)
 		line[1].dies()
-		passes(t, at.first(t), 4*time.Second) // twice as long as a waiter may take to accept the lock
+		passes(t, rdb, 4*time.Second) // longer than the dead of TestFirstDies are waited for
 		require.Empty(t, line[2].lines, "a death is not felt, so TestFirstDies shows nothing")
 	})
 }

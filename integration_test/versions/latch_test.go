@@ -19,6 +19,7 @@ func asks(t *testing.T, program string, srv *redistest.Server, name string) *pro
 // TestLatch: one version waits for a latch, the other one counts it down. TestLatchControl shows that it is the
 // message that lets the waiter in.
 func TestLatch(t *testing.T) {
+	t.Parallel()
 	eachWay(t, []string{"latch"}, func(t *testing.T, at place, _, one, other string) {
 		t.Parallel()
 		name, rdb := t.Name(), at.first(t)
@@ -45,6 +46,7 @@ func TestLatch(t *testing.T) {
 // TestLatchAddsUp: what both versions count at the same time adds up, and opens the latch for those who wait in
 // either of them, and not before.
 func TestLatchAddsUp(t *testing.T) {
+	t.Parallel()
 	needsOld(t)
 	const each = 50
 	srv := redistest.Start(t)
@@ -87,6 +89,7 @@ func TestLatchAddsUp(t *testing.T) {
 // TestLatchControl: who is not told that a latch is open does not notice, in either version, and the message
 // is what tells.
 func TestLatchControl(t *testing.T) {
+	t.Parallel()
 	needsOld(t)
 	for name, program := range map[string]string{"old": programs.old, "new": programs.present} {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,7 @@ var programs struct {
 
 func TestMain(m *testing.M) {
 	// The tests wait most of the time.
-	_ = flag.Set("test.parallel", "16")
+	_ = flag.Set("test.parallel", "24")
 	redistest.Main(built{m})
 }
 
