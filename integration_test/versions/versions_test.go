@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -120,6 +121,41 @@ func TestToldControl(t *testing.T) {
 	require.Len(t, channels, 1)
 	require.NoError(t, rdb.Publish(t.Context(), channels[0], "0").Err())
 	b.held()
+}
+
+// TestToldControlQuorum is TestToldControl for a redlock, in either version. When one listens at all masters it
+// asks again, once or several times, and might find the lock free in that way. Such a try counts for nothing.
+func TestToldControlQuorum(t *testing.T) {
+	t.Parallel()
+	needsOld(t)
+	at := newPlace(t, "redlock")
+	for way, program := range map[string]string{"old": programs.old, "new": programs.present} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			const tries = 10
+			for try := range tries {
+				name := fmt.Sprint("untold:", way, try)
+				start(t, program, at.addr(), "redlock", name, (10 * patience).String(), "hold").held()
+				b := start(t, program, at.addr(), "redlock", name, (10 * patience).String(), "hold")
+				for _, srv := range at {
+					listens(t, srv.Client(t), name)
+				}
+				for _, srv := range at {
+					require.EqualValues(t, 1, srv.Client(t).Del(t.Context(), name).Val())
+				}
+				passes(t, at.first(t), time.Second)
+				if len(b.lines) > 0 {
+					continue
+				}
+				for _, srv := range at {
+					require.NoError(t, srv.Client(t).Publish(t.Context(), keys.For(name).Channel, "0").Err())
+				}
+				b.held()
+				return
+			}
+			t.Fatalf("it asks without being told, %d times of %d, so TestTold shows nothing", tries, tries)
+		})
+	}
 }
 
 // passes waits until so much time has passed at the server.
