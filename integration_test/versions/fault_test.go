@@ -16,29 +16,29 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// lease is that of the fault tests: a holder that lives renews it three times until it ends.
-const lease = 3 * time.Second
-
 // TestKilled: the holder of one version is killed. The other version has the lock when the lease ends that was
 // last renewed, and not before.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	eachWay(t, kinds, func(t *testing.T, at place, kind, one, other string) {
 		t.Parallel()
-		name := t.Name()
-		a := start(t, one, at.addr(), kind, name, lease.String(), "hold")
-		token := a.held()
-		b := start(t, other, at.addr(), kind, name, lease.String(), "hold")
-		rdb := at.first(t)
-		listens(t, rdb, name)
-		passes(t, rdb, lease) // so it was renewed
-		dead, ends := at.holders(t, name), at.ends(t, kind, name)
-		require.Empty(t, a.lines)
-		a.dies()
-		require.Empty(t, b.lines, "it has the lock, too, or has ended")
-		next := b.held()
-		require.Greater(t, next, token)
-		require.GreaterOrEqual(t, at.since(t, kind, name, next, dead), ends, "before the lease has ended")
+		longer(t, func(name string, lease time.Duration) bool {
+			a := start(t, one, at.addr(), kind, name, lease.String(), "hold")
+			token := a.held()
+			b := start(t, other, at.addr(), kind, name, lease.String(), "hold")
+			rdb := at.first(t)
+			waits(t, rdb, name, a, b)
+			passes(t, rdb, lease, a, b) // so it was renewed
+			if slow(t, at, kind, name, lease, a, b) {
+				return false
+			}
+			ends := at.ends(t, kind, name)
+			a.dies()
+			next := b.held()
+			require.Greater(t, next, token)
+			require.GreaterOrEqual(t, at.since(t, kind, name, lease, next, b.owner), ends, "before the lease has ended")
+			return true
+		})
 	})
 }
 
@@ -48,7 +48,7 @@ func TestKilledControl(t *testing.T) {
 	for _, kind := range []string{"rlock", "redlock"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			at, name := newPlace(t, kind), "early"
+			at, name, lease := newPlace(t, kind), "early", 10*patience // so that no machine is too slow for this
 			a := start(t, programs.present, at.addr(), kind, name, lease.String(), "hold")
 			a.held()
 			b := start(t, programs.present, at.addr(), kind, name, lease.String(), "hold")
@@ -56,35 +56,20 @@ func TestKilledControl(t *testing.T) {
 				listens(t, srv.Client(t), name)
 			}
 			a.dies()
-			for _, srv := range at { // the lease is long, so that no machine is too slow for this
-				srv.Client(t).PExpire(t.Context(), name, 10*patience)
-			}
-			dead, ends := at.holders(t, name), at.ends(t, kind, name)
+			ends := at.ends(t, kind, name)
 			for _, srv := range at {
 				rdb := srv.Client(t)
 				rdb.Del(t.Context(), name)
 				rdb.Publish(t.Context(), keys.For(name).Channel, "0")
 			}
-			require.Less(t, at.since(t, kind, name, b.held(), dead), ends, "it is not seen, so TestKilled shows nothing")
+			next := b.held()
+			require.Less(t, at.since(t, kind, name, lease, next, b.owner), ends, "it is not seen, so TestKilled shows nothing")
 		})
 	}
 }
 
 // micros is a time as tokens are.
 func micros(at time.Time) uint64 { return uint64(at.UnixMicro()) }
-
-// holders are who holds the lock at each of the servers.
-func (at place) holders(t *testing.T, name string) (list []string) {
-	t.Helper()
-	for _, srv := range at {
-		owner := ""
-		if rdb := srv.Client(t); rdb.Type(t.Context(), name).Val() == "hash" {
-			owner = slices.Concat(rdb.HKeys(t.Context(), name).Val(), []string{""})[0]
-		}
-		list = append(list, owner)
-	}
-	return list
-}
 
 // ends is when the lease of who has the lock ends by the server's clock, or a little before. Of a quorum it is
 // when a majority can be had.
@@ -116,20 +101,19 @@ func left(t *testing.T, rdb *redis.Client, key string) uint64 {
 	return uint64((d - time.Millisecond).Microseconds())
 }
 
-// since is when a lock was granted, by the server's clock. It is the token. In a quorum a token is proposed
-// before, so there it is told by what is left of the lease, and may be a little later. dead are the holders
-// of before.
-func (at place) since(t *testing.T, kind, name string, token uint64, dead []string) uint64 {
+// since is when a lock was granted to its holder, by the server's clock. It is the token. In a quorum a token
+// is proposed before, so there it is told by what is left of the lease, and may be a little later.
+func (at place) since(t *testing.T, kind, name string, lease time.Duration, token uint64, owner string) uint64 {
 	t.Helper()
 	if kind != "redlock" {
 		return token
 	}
 	const never = 1 << 62
 	since := make([]uint64, len(at))
-	for i, owner := range at.holders(t, name) {
+	for i, srv := range at {
+		rdb := srv.Client(t)
 		since[i] = never
-		if owner != dead[i] && owner != "" {
-			rdb := at[i].Client(t)
+		if rdb.HExists(t.Context(), name, owner).Val() {
 			remains := rdb.PTTL(t.Context(), name).Val()
 			since[i] = micros(rdb.Time(t.Context()).Val().Add(remains-lease)) + 1000
 		}
@@ -151,12 +135,16 @@ func TestCut(t *testing.T) {
 	t.Parallel()
 	eachWay(t, []string{"rlock", "fairlock", "rwlock", "semaphore", "redlock"}, func(t *testing.T, at place, kind, one, other string) {
 		t.Parallel()
-		s := newStory(t, at, kind, one, other)
-		s.cuts()
-		require.Empty(t, s.a.lines, "lost")
-		require.Empty(t, s.b.lines, "it has the lock, too, or has ended")
-		s.a.unlocks()
-		require.Greater(t, s.b.held(), s.token)
+		longer(t, func(name string, lease time.Duration) bool {
+			s := newStory(t, at, kind, one, other, name, lease)
+			s.cuts()
+			if slow(t, at, kind, name, lease, s.a.process, s.b.process) {
+				return false
+			}
+			s.a.unlocks()
+			require.Greater(t, s.b.held(), s.token)
+			return true
+		})
 	})
 }
 
@@ -166,15 +154,13 @@ func TestCutControl(t *testing.T) {
 	t.Parallel()
 	eachWay(t, []string{"rlock", "redlock"}, func(t *testing.T, at place, kind, one, other string) {
 		t.Parallel()
-		s := newStory(t, at, kind, one, other)
-		dead := at.holders(t, s.name)
+		const lease = 3 * time.Second
+		s := newStory(t, at, kind, one, other, t.Name(), lease)
 		for _, p := range s.a.proxies {
 			p.On(renews, 0, faultproxy.DropRequest)
 		}
 		s.cuts()
-		until, next := s.a.lost(), s.b.held()
-		require.Greater(t, next, s.token)
-		require.Greater(t, at.since(t, kind, s.name, next, dead), until, "two had it at the same time")
+		require.True(t, slow(t, at, kind, s.name, lease, s.a.process, s.b.process), "without renewals, so TestCut shows nothing")
 	})
 }
 
@@ -186,6 +172,7 @@ type story struct {
 	*testing.T
 	at    place
 	name  string
+	lease time.Duration
 	token uint64
 	a, b  proxied
 }
@@ -195,17 +182,17 @@ type proxied struct {
 	proxies []*faultproxy.Proxy
 }
 
-func newStory(t *testing.T, at place, kind, one, other string) *story {
+func newStory(t *testing.T, at place, kind, one, other, name string, lease time.Duration) *story {
 	t.Helper()
-	s := &story{T: t, at: at, name: t.Name()}
-	s.a = proxy(t, at, one, kind, s.name)
+	s := &story{T: t, at: at, name: name, lease: lease}
+	s.a = proxy(t, at, one, kind, name, lease)
 	s.token = s.a.held()
-	s.b = proxy(t, at, other, kind, s.name)
-	listens(t, at.first(t), s.name)
+	s.b = proxy(t, at, other, kind, name, lease)
+	waits(t, at.first(t), name, s.a.process, s.b.process)
 	return s
 }
 
-func proxy(t *testing.T, at place, program, kind, name string) (p proxied) {
+func proxy(t *testing.T, at place, program, kind, name string, lease time.Duration) (p proxied) {
 	t.Helper()
 	addr := ""
 	for i, srv := range at {
@@ -224,8 +211,8 @@ func proxy(t *testing.T, at place, program, kind, name string) (p proxied) {
 func (s *story) cuts() {
 	s.Helper()
 	rdb, listening := s.at.first(s.T), faultproxy.Command("SUBSCRIBE")
-	said := func() bool { return len(s.a.lines)+len(s.b.lines) > 0 }
-	for from := rdb.Time(s.Context()).Val(); !said() && rdb.Time(s.Context()).Val().Sub(from) < 3*lease/2; {
+	said := func() bool { return anything([]*process{s.a.process, s.b.process}) }
+	for from := rdb.Time(s.Context()).Val(); !said() && rdb.Time(s.Context()).Val().Sub(from) < 3*s.lease/2; {
 		sent, heard := s.a.proxies[0].Seen(renews), s.b.proxies[0].Seen(listening)
 		for i := range s.at {
 			s.a.proxies[i].CutAll()
@@ -244,19 +231,24 @@ func TestPaused(t *testing.T) {
 	eachWay(t, []string{"rlock", "fairlock", "redlock"}, func(t *testing.T, _ place, kind, one, other string) {
 		t.Parallel()
 		at := newPlace(t, kind)
-		s := newStory(t, at, kind, one, other)
-		dead := at.holders(t, s.name)
-		for _, srv := range at {
-			srv.Pause()
-		}
-		until := s.a.lost()
-		require.Empty(t, s.b.lines, "by whom was it granted?")
-		for _, srv := range at {
-			srv.Resume()
-		}
-		next := s.b.held()
-		require.Greater(t, next, s.token)
-		require.Greater(t, at.since(t, kind, s.name, next, dead), until, "two had it at the same time")
+		longer(t, func(name string, lease time.Duration) bool {
+			s := newStory(t, at, kind, one, other, name, lease)
+			if slow(t, at, kind, name, lease, s.a.process, s.b.process) {
+				return false
+			}
+			for _, srv := range at {
+				srv.Pause()
+			}
+			until := s.a.lost()
+			require.Empty(t, s.b.lines, "by whom was it granted?")
+			for _, srv := range at {
+				srv.Resume()
+			}
+			next := s.b.held()
+			require.Greater(t, next, s.token)
+			require.Greater(t, at.since(t, kind, name, lease, next, s.b.owner), until, "two had it at the same time")
+			return true
+		})
 	})
 }
 
@@ -267,14 +259,22 @@ func TestPausedControl(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			at := newPlace(t, kind)
-			a := proxy(t, at, programs.present, kind, "one")
-			a.held()
-			token := start(t, programs.present, at.addr(), kind, "another", lease.String(), "hold").held()
-			since := at.since(t, kind, "another", token, make([]string, len(at)))
-			for _, p := range a.proxies {
-				p.Silence(true)
-			}
-			require.Less(t, since, a.lost(), "it is not seen, so TestPaused shows nothing")
+			longer(t, func(name string, lease time.Duration) bool {
+				a := proxy(t, at, programs.present, kind, name, lease)
+				a.held()
+				other := name + ":another"
+				b := start(t, programs.present, at.addr(), kind, other, (10 * patience).String(), "hold")
+				token := b.held()
+				since := at.since(t, kind, other, 10*patience, token, b.owner)
+				if len(a.lines) > 0 {
+					return false
+				}
+				for _, p := range a.proxies {
+					p.Silence(true)
+				}
+				require.Less(t, since, a.lost(), "it is not seen, so TestPaused shows nothing")
+				return true
+			})
 		})
 	}
 }

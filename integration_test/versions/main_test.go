@@ -121,6 +121,7 @@ type process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines chan string
+	owner string // by which it has, or had, the lock
 }
 
 func start(t *testing.T, program string, args ...string) *process {
@@ -180,7 +181,7 @@ func (p *process) dies() {
 func (p *process) held() (token uint64) {
 	p.Helper()
 	line := p.says()
-	_, err := fmt.Sscanf(line, "held %d", &token)
+	_, err := fmt.Sscanf(line, "held %d %s", &token, &p.owner)
 	require.NoError(p, err, line)
 	return token
 }

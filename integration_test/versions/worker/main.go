@@ -34,6 +34,9 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
+// patience is for how long Redis need not answer.
+const patience = time.Minute
+
 func main() {
 	if err := run(context.Background(), os.Args[1:]); err != nil {
 		fmt.Println("error:", err)
@@ -59,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 	}()
 	for addr := range strings.SplitSeq(args[0], ",") {
 		rdb := redis.NewClient(&redis.Options{Addr: addr})
-		client, err := holdfast.New(rdb, &holdfast.Options{Lease: lease})
+		client, err := holdfast.New(rdb, &holdfast.Options{Lease: lease, RetryBudget: patience})
 		if err != nil {
 			return err
 		}
@@ -78,10 +81,13 @@ func run(ctx context.Context, args []string) error {
 	}
 	for input := bufio.NewScanner(os.Stdin); ; {
 		hold, err := lock(ctx, 0)
+		if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrLost) {
+			continue // a busy machine, or a server that is paused by the test
+		}
 		if err != nil {
 			return err
 		}
-		fmt.Println("held", hold.Token())
+		fmt.Println("held", hold.Token(), hold.Owner())
 		context.AfterFunc(hold.Context(), func() {
 			if errors.Is(context.Cause(hold.Context()), holdfast.ErrLost) {
 				fmt.Println("lost", hold.Deadline().UnixMicro())
