@@ -11,13 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
+// opened is the message that a latch is open.
+const opened = "0"
+
 func asks(t *testing.T, program string, srv *redistest.Server, name string) *process {
 	t.Helper()
 	return start(t, program, srv.Addr(), "latch", name, patience.String(), "ask")
 }
 
-// TestLatch: one version waits for a latch, the other one counts it down. TestLatchControl shows that it is the
-// message that lets the waiter in.
+// TestLatch: one version waits for a latch, the other one counts it down, and says so where the first one listens.
+// TestLatchControl shows that this message lets the waiter in. (A waiter looks every half minute, too.)
 func TestLatch(t *testing.T) {
 	t.Parallel()
 	eachWay(t, []string{"latch"}, func(t *testing.T, at place, _, one, other string) {
@@ -29,13 +32,19 @@ func TestLatch(t *testing.T) {
 		b.does("set 5")
 		require.Equal(t, "set false", b.says(), "it is set already")
 		b.does("wait")
-		listens(t, rdb, name)
+		heard := overhear(t, rdb, name)
 		for left := 2; left >= 0; left-- {
 			require.Empty(t, b.lines, "open before all have counted")
 			a.does("count")
 			require.Equal(t, fmt.Sprint("left ", left), a.says())
 		}
 		require.Equal(t, "open", b.says())
+		select {
+		case message := <-heard:
+			require.Equal(t, opened, message.Payload)
+		case <-time.After(patience):
+			t.Fatal("nobody says that it is open")
+		}
 		a.does("wait")
 		require.Equal(t, "open", a.says(), "and it is for whoever comes late")
 		b.does("count")
@@ -109,7 +118,7 @@ func TestLatchControl(t *testing.T) {
 			require.Empty(t, p.lines, "it looks without being told, so TestLatch shows nothing")
 			channels := rdb.PubSubChannels(t.Context(), "*"+name+"*").Val()
 			require.Len(t, channels, 1)
-			require.NoError(t, rdb.Publish(t.Context(), channels[0], "0").Err())
+			require.NoError(t, rdb.Publish(t.Context(), channels[0], opened).Err())
 			require.Equal(t, "open", p.says())
 		})
 	}

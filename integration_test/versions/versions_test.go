@@ -179,6 +179,19 @@ func TestToldQuorumControl(t *testing.T) {
 	require.Zero(t, said(), "something else is heard, so TestToldQuorum shows nothing")
 }
 
+// overhear waits until somebody listens for a lock or latch, and listens there too.
+func overhear(t *testing.T, rdb *redis.Client, name string) <-chan *redis.Message {
+	t.Helper()
+	listens(t, rdb, name)
+	channels := rdb.PubSubChannels(t.Context(), "*"+name+"*").Val()
+	require.Len(t, channels, 1)
+	sub := rdb.Subscribe(t.Context(), channels[0])
+	t.Cleanup(func() { _ = sub.Close() })
+	_, err := sub.Receive(t.Context()) // that it is subscribed
+	require.NoError(t, err)
+	return sub.Channel()
+}
+
 // overheard has one hold a redlock for which another one waits, and counts the masters at which something was said where
 // the latter listens.
 func overheard(t *testing.T, at place, one, other string, lease time.Duration) (a, b *process, said func() int) {
@@ -188,15 +201,7 @@ func overheard(t *testing.T, at place, one, other string, lease time.Duration) (
 	a.held()
 	b = start(t, other, at.addr(), "redlock", t.Name(), lease.String(), "hold")
 	for _, srv := range at {
-		rdb := srv.Client(t)
-		listens(t, rdb, t.Name())
-		channels := rdb.PubSubChannels(t.Context(), "*"+t.Name()+"*").Val()
-		require.Len(t, channels, 1)
-		sub := rdb.Subscribe(t.Context(), channels[0])
-		t.Cleanup(func() { _ = sub.Close() })
-		_, err := sub.Receive(t.Context()) // that it is subscribed
-		require.NoError(t, err)
-		heard = append(heard, sub.Channel())
+		heard = append(heard, overhear(t, srv.Client(t), t.Name()))
 	}
 	return a, b, func() (n int) {
 		for _, c := range heard {
