@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// kinds are those that the worker has.
-var kinds = []string{"rlock", "keep", "fairlock", "rwlock", "multilock", "semaphore", "election"}
+// kinds are those that the worker has. The last one is a redlock.
+var kinds = []string{"rlock", "keep", "fairlock", "rwlock", "multilock", "semaphore", "election", "redlock"}
 
 func needsOld(t *testing.T) {
 	t.Helper()
@@ -26,52 +26,111 @@ func needsOld(t *testing.T) {
 	}
 }
 
-// eachWay runs a test for each kind, with the earlier version first, and with this one first.
-func eachWay(t *testing.T, test func(t *testing.T, srv *redistest.Server, kind, one, other string)) {
+// eachWay runs a test for some kinds, with the earlier version first, and with this one first.
+func eachWay(t *testing.T, kinds []string, test func(t *testing.T, at place, kind, one, other string)) {
 	t.Helper()
 	needsOld(t)
-	srv := redistest.Start(t)
+	single, several := newPlace(t, "rlock"), newPlace(t, "redlock")
 	for _, kind := range kinds {
+		at := single
+		if kind == "redlock" {
+			at = several
+		}
 		for way, pair := range map[string][2]string{
 			"old to new": {programs.old, programs.present}, "new to old": {programs.present, programs.old},
 		} {
-			t.Run(kind+"/"+way, func(t *testing.T) { test(t, srv, kind, pair[0], pair[1]) })
+			t.Run(kind+"/"+way, func(t *testing.T) { test(t, at, kind, pair[0], pair[1]) })
 		}
 	}
 }
 
+// place is where locks of a kind are: one server, or three masters.
+type place []*redistest.Server
+
+func newPlace(t *testing.T, kind string) place {
+	if kind == "redlock" {
+		return redistest.StartMasters(t, 3)
+	}
+	return redistest.StartMasters(t, 1)
+}
+
+// addr is where the workers find it.
+func (at place) addr() string {
+	var list []string
+	for _, srv := range at {
+		list = append(list, srv.Addr())
+	}
+	return strings.Join(list, ",")
+}
+
+// first is a client of the server, or of one of the masters.
+func (at place) first(t *testing.T) *redis.Client { return at[0].Client(t) }
+
 // TestRenew: while one version renews, the other one waits, for longer than the lease, and has the lock when
 // it is given back. And back again. Tokens grow.
 func TestRenew(t *testing.T) {
-	eachWay(t, func(t *testing.T, srv *redistest.Server, kind, one, other string) {
+	eachWay(t, kinds, func(t *testing.T, at place, kind, one, other string) {
 		t.Parallel()
-		const lease = 2 * time.Second
-		rdb, name := srv.Client(t), t.Name()
-		a := start(t, one, srv.Addr(), kind, name, lease.String(), "hold")
-		token := a.held()
-		b := start(t, other, srv.Addr(), kind, name, lease.String(), "hold")
-		listens(t, rdb, name)
-		passes(t, rdb, 2*lease)
-		require.Empty(t, b.lines, "it has the lock, too, or has ended")
-		require.Empty(t, a.lines)
-		a.unlocks()
-		next := b.held()
-		require.Greater(t, next, token)
-		a.goOn()
-		b.unlocks()
-		require.Greater(t, a.held(), next)
+		longer(t, func(name string, lease time.Duration) bool {
+			rdb := at.first(t)
+			a := start(t, one, at.addr(), kind, name, lease.String(), "hold")
+			token := a.held()
+			b := start(t, other, at.addr(), kind, name, lease.String(), "hold")
+			waits(t, rdb, name, a, b)
+			passes(t, rdb, 2*lease, a, b)
+			if slow(t, at, kind, name, lease, a, b) {
+				return false
+			}
+			a.unlocks()
+			next := b.held()
+			require.Greater(t, next, token)
+			a.goOn()
+			b.unlocks()
+			require.Greater(t, a.held(), next)
+			return true
+		})
 	})
+}
+
+// longer runs a story, and again with a longer lease if it could not be told to its end because this machine
+// is slow. With the longest one it has to be.
+func longer(t *testing.T, story func(name string, lease time.Duration) (told bool)) {
+	t.Helper()
+	for try, lease := range []time.Duration{2 * time.Second, 6 * time.Second, 20 * time.Second} {
+		if story(fmt.Sprint(t.Name(), ":", try), lease) {
+			return
+		}
+		t.Log("the machine is too slow for a lease of", lease)
+	}
+	t.Fatal("the lock was lost, whatever its lease")
+}
+
+// slow reports whether the holder has lost the lock, which nobody took from it. Then it has to know, and not to have
+// trusted it any more when the other one was granted it.
+func slow(t *testing.T, at place, kind, name string, lease time.Duration, a, b *process) bool {
+	t.Helper()
+	if len(a.lines)+len(b.lines) == 0 {
+		return false
+	}
+	until, next := a.lost(), b.held()
+	require.Greater(t, at.since(t, kind, name, lease, next, b.owner), until, "two had it at the same time")
+	return true
+}
+
+// anything reports whether a process has said something that nobody has read.
+func anything(all []*process) bool {
+	return slices.ContainsFunc(all, func(p *process) bool { return len(p.lines) > 0 })
 }
 
 // TestTold: whoever waits is told when the other version unlocks. The lease is longer than the test, so one who
 // was not told would not notice.
 func TestTold(t *testing.T) {
-	eachWay(t, func(t *testing.T, srv *redistest.Server, kind, one, other string) {
+	eachWay(t, kinds[:len(kinds)-1], func(t *testing.T, at place, kind, one, other string) {
 		t.Parallel()
-		rdb, name := srv.Client(t), t.Name()
-		a := start(t, one, srv.Addr(), kind, name, (10 * patience).String(), "hold")
+		rdb, name := at.first(t), t.Name()
+		a := start(t, one, at.addr(), kind, name, (10 * patience).String(), "hold")
 		a.held()
-		b := start(t, other, srv.Addr(), kind, name, (10 * patience).String(), "hold")
+		b := start(t, other, at.addr(), kind, name, (10 * patience).String(), "hold")
 		listens(t, rdb, name)
 		a.unlocks()
 		b.held()
@@ -96,23 +155,87 @@ func TestToldControl(t *testing.T) {
 	b.held()
 }
 
-// passes waits until so much time has passed at the server.
-func passes(t *testing.T, rdb *redis.Client, d time.Duration) {
+// TestToldQuorum: whoever unlocks a redlock says so where the other version listens. A test like TestTold would show
+// nothing, because who waits for a redlock looks every second.
+func TestToldQuorum(t *testing.T) {
+	t.Parallel()
+	eachWay(t, []string{"redlock"}, func(t *testing.T, at place, _, one, other string) {
+		t.Parallel()
+		a, b, said := overheard(t, at, one, other, 10*patience)
+		require.Zero(t, said())
+		a.unlocks()
+		b.held()
+		require.Eventually(t, func() bool { return said() >= 2 }, patience, 5*time.Millisecond, "not announced by a majority")
+	})
+}
+
+// TestToldQuorumControl: where nobody unlocks, but dies, nothing is heard.
+func TestToldQuorumControl(t *testing.T) {
+	t.Parallel()
+	needsOld(t)
+	a, b, said := overheard(t, newPlace(t, "redlock"), programs.old, programs.present, 3*time.Second)
+	a.dies()
+	b.held()
+	require.Zero(t, said(), "something else is heard, so TestToldQuorum shows nothing")
+}
+
+// overhear waits until somebody listens for a lock or latch, and listens there too.
+func overhear(t *testing.T, rdb *redis.Client, name string) <-chan *redis.Message {
+	t.Helper()
+	listens(t, rdb, name)
+	channels := rdb.PubSubChannels(t.Context(), "*"+name+"*").Val()
+	require.Len(t, channels, 1)
+	sub := rdb.Subscribe(t.Context(), channels[0])
+	t.Cleanup(func() { _ = sub.Close() })
+	_, err := sub.Receive(t.Context()) // that it is subscribed
+	require.NoError(t, err)
+	return sub.Channel()
+}
+
+// overheard has one hold a redlock for which another one waits, and counts the masters at which something was said where
+// the latter listens.
+func overheard(t *testing.T, at place, one, other string, lease time.Duration) (a, b *process, said func() int) {
+	t.Helper()
+	var heard []<-chan *redis.Message
+	a = start(t, one, at.addr(), "redlock", t.Name(), lease.String(), "hold")
+	a.held()
+	b = start(t, other, at.addr(), "redlock", t.Name(), lease.String(), "hold")
+	for _, srv := range at {
+		heard = append(heard, overhear(t, srv.Client(t), t.Name()))
+	}
+	return a, b, func() (n int) {
+		for _, c := range heard {
+			if len(c) > 0 {
+				n++
+			}
+		}
+		return n
+	}
+}
+
+// passes waits until so much time has passed at the server, or one of some processes says something.
+func passes(t *testing.T, rdb *redis.Client, d time.Duration, unless ...*process) {
 	t.Helper()
 	from := rdb.Time(t.Context()).Val()
 	require.Eventually(t, func() bool {
 		now, err := rdb.Time(t.Context()).Result()
-		return err == nil && now.Sub(from) > d
+		return err == nil && now.Sub(from) > d || anything(unless)
 	}, patience, 20*time.Millisecond)
+}
+
+// waits is listens, or one of some processes says something.
+func waits(t *testing.T, rdb *redis.Client, name string, unless ...*process) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		plain, err := rdb.PubSubChannels(t.Context(), "*"+name+"*").Result()
+		return err == nil && len(plain) > 0 || anything(unless)
+	}, patience, 5*time.Millisecond, "nobody waits for %s", name)
 }
 
 // listens waits until somebody is subscribed to what wakes the waiters of a lock.
 func listens(t *testing.T, rdb *redis.Client, name string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		plain, err := rdb.PubSubChannels(t.Context(), "*"+name+"*").Result()
-		return err == nil && len(plain) > 0
-	}, patience, 5*time.Millisecond, "nobody waits for %s", name)
+	waits(t, rdb, name)
 }
 
 // TestOrder: a queue of both versions is served in the order in which it formed.
@@ -173,11 +296,11 @@ const rounds = 50
 // storm runs two processes of each version until they are done, and returns their tokens and what else they
 // said.
 func storm(t *testing.T, kind, old, present string) (tokens []uint64, said string) {
-	srv := redistest.Start(t)
+	at := newPlace(t, kind)
 	var all []*process
 	for _, side := range [][2]string{{programs.old, old}, {programs.present, present}} {
 		for range 2 {
-			all = append(all, start(t, side[0], srv.Addr(), kind, side[1], "30s", "storm", strconv.Itoa(rounds)))
+			all = append(all, start(t, side[0], at.addr(), kind, side[1], "30s", "storm", strconv.Itoa(rounds)))
 		}
 	}
 	var rest strings.Builder

@@ -2,8 +2,13 @@
 // the same text, of an earlier one. So it uses only what both have.
 //
 //	worker ADDRESS KIND NAME LEASE hold          takes the lock, and says so. For a line of input it gives it
-//	                                             back, and for another one it begins again.
+//	                                             back, and for another one it begins again. If it loses the
+//	                                             lock it says until when it trusted it, by the clock, in us.
 //	worker ADDRESS KIND NAME LEASE storm ROUNDS  takes it so many times, and looks whether it is alone.
+//	worker ADDRESS latch NAME LEASE ask          does what each line of input says: "set 3", "count", "wait".
+//	worker ADDRESS latch NAME LEASE storm ROUNDS counts down so many times.
+//
+// ADDRESS is that of a server. A redlock takes several, with commas between them.
 package main
 
 import (
@@ -13,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,11 +26,16 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
+
+// patience is for how long Redis need not answer.
+const patience = time.Minute
 
 func main() {
 	if err := run(context.Background(), os.Args[1:]); err != nil {
@@ -41,27 +52,47 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: args[0]})
-	defer rdb.Close()
-	client, err := holdfast.New(rdb, &holdfast.Options{Lease: lease})
-	if err != nil {
-		return err
+	var masters []*redis.Client
+	var clients []*holdfast.Client
+	defer func() { // the first one has the holds
+		for i, c := range clients {
+			_ = c.Close(ctx)
+			_ = masters[i].Close()
+		}
+	}()
+	for addr := range strings.SplitSeq(args[0], ",") {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		client, err := holdfast.New(rdb, &holdfast.Options{Lease: lease, RetryBudget: patience})
+		if err != nil {
+			return err
+		}
+		masters, clients = append(masters, rdb), append(clients, client)
 	}
-	defer func() { _ = client.Close(ctx) }()
-	lock := locker(client, args[1], args[2])
+	if args[1] == "latch" {
+		return count(ctx, latch.New(clients[0], args[2]), args[4:])
+	}
+	lock := locker(clients, args[1], args[2])
 	if args[4] == "storm" {
 		rounds, err := strconv.Atoi(args[5])
 		if err != nil {
 			return err
 		}
-		return storm(ctx, rdb, lock, args[1], args[2], rounds)
+		return storm(ctx, masters[0], lock, args[1], args[2], rounds)
 	}
 	for input := bufio.NewScanner(os.Stdin); ; {
 		hold, err := lock(ctx, 0)
+		if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrLost) {
+			continue // a busy machine, or a server that is paused by the test
+		}
 		if err != nil {
 			return err
 		}
-		fmt.Println("held", hold.Token())
+		fmt.Println("held", hold.Token(), hold.Owner())
+		context.AfterFunc(hold.Context(), func() {
+			if errors.Is(context.Cause(hold.Context()), holdfast.ErrLost) {
+				fmt.Println("lost", hold.Deadline().UnixMicro())
+			}
+		})
 		more := input.Scan()
 		if err := hold.Unlock(ctx); err != nil || !more {
 			return err
@@ -76,7 +107,8 @@ func run(ctx context.Context, args []string) error {
 // taking takes a lock for a round: of a read-write lock another one each time.
 type taking func(ctx context.Context, round int) (*holdfast.Hold, error)
 
-func locker(c *holdfast.Client, kind, name string) taking {
+func locker(clients []*holdfast.Client, kind, name string) taking {
+	c := clients[0]
 	lock := func(l holdfast.Locker) taking {
 		return func(ctx context.Context, _ int) (*holdfast.Hold, error) { return l.Lock(ctx) }
 	}
@@ -87,6 +119,8 @@ func locker(c *holdfast.Client, kind, name string) taking {
 		return lock(rlock.New(c, name, holdfast.Keep(time.Second)))
 	case "multilock":
 		return lock(multilock.New(rlock.New(c, name), fairlock.New(c, name+":fair")))
+	case "redlock":
+		return lock(redlock.New(clients, name))
 	case "semaphore":
 		return lock(semaphore.New(c, name, 1))
 	case "election":
@@ -136,6 +170,48 @@ func storm(ctx context.Context, rdb *redis.Client, lock taking, kind, name strin
 		}
 		fmt.Println(hold.Token())
 		if err := hold.Unlock(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count does with a latch what it is told.
+func count(ctx context.Context, l *latch.Latch, args []string) error {
+	down := func() error {
+		left, err := l.CountDown(ctx)
+		if err == nil {
+			fmt.Println("left", left)
+		}
+		return err
+	}
+	if args[0] == "storm" {
+		rounds, err := strconv.Atoi(args[1])
+		for ; err == nil && rounds > 0; rounds-- {
+			err = down()
+		}
+		return err
+	}
+	for input := bufio.NewScanner(os.Stdin); input.Scan(); {
+		var err error
+		switch word, n, _ := strings.Cut(input.Text(), " "); word {
+		case "set":
+			var of int
+			var done bool
+			if of, err = strconv.Atoi(n); err == nil {
+				done, err = l.Set(ctx, of)
+				fmt.Println("set", done)
+			}
+		case "count":
+			err = down()
+		case "wait":
+			if err = l.Wait(ctx); err == nil {
+				fmt.Println("open")
+			}
+		default:
+			err = errors.New("what is " + word + "?")
+		}
+		if err != nil {
 			return err
 		}
 	}
