@@ -59,10 +59,14 @@ func (p *poller) takeList(ctx context.Context) *snapshot {
 func (p *poller) listOf(old *snapshot, parts []*taking, from time.Time) *snapshot {
 	s := &snapshot{index: make(map[key]int), apart: maps.Clone(old.apart), down: make(map[int]outage), taken: old.taken}
 	var worked time.Duration // of the master that worked longest
+	whole := 0               // masters that have told all
 	for _, part := range parts {
 		part.mu.Lock()
 		list, err, ended := part.list, part.err, part.ended
 		s.more = s.more || part.more
+		if ended && err == nil {
+			whole++
+		}
 		worked = max(worked, part.worked)
 		part.mu.Unlock()
 		missed := inspect.Missed(err)
@@ -73,7 +77,9 @@ func (p *poller) listOf(old *snapshot, parts []*taking, from time.Time) *snapsho
 		}
 		switch {
 		case err != nil:
-			s.down[part.at] = old.down[part.at].or(from, err)
+			o := old.down[part.at].or(from, err)
+			o.ofList = true
+			s.down[part.at] = o
 		case !ended:
 			if o, is := old.down[part.at]; is {
 				s.down[part.at] = o
@@ -92,7 +98,7 @@ func (p *poller) listOf(old *snapshot, parts []*taking, from time.Time) *snapsho
 	if len(s.down) > 0 {
 		rest = max(min(rest, again), pause(worked, p.opts.Share*ofList))
 	}
-	if len(s.down) < len(p.masters) || len(s.list) > 0 && s.taken.IsZero() {
+	if whole > 0 || len(s.list) > 0 && s.taken.IsZero() {
 		s.taken = now
 	}
 	s.next = now.Add(rest)
@@ -168,7 +174,7 @@ func (o outage) or(since time.Time, err error) outage {
 	if !o.since.IsZero() {
 		since = o.since
 	}
-	return outage{since, err.Error()}
+	return outage{since, err, o.ofList}
 }
 
 // rowsAtOnce is for how many rows a master is asked in one go.
@@ -194,7 +200,7 @@ func (p *poller) takeRows(ctx context.Context, rows []key) *snapshot {
 			return nil
 		case err != nil:
 			s.down[at] = old.down[at].or(time.Now(), err)
-		case took > 0:
+		case took > 0 && !s.down[at].stays():
 			delete(s.down, at)
 		}
 	}

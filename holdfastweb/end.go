@@ -69,7 +69,7 @@ func (h *Handler) askEnd(w http.ResponseWriter, r *http.Request) {
 	for _, part := range hd.parts {
 		e := locks[part.at]
 		if e == nil {
-			h.answer(w, http.StatusServiceUnavailable, hd, "Nothing was changed", "No answer from "+h.called(part.at)+": "+down[part.at].err)
+			h.answer(w, http.StatusServiceUnavailable, hd, "Nothing was changed", h.why(part.at, down[part.at])+".")
 			return
 		}
 		who := e.holder(hd.owner, part.token)
@@ -107,8 +107,8 @@ func (e *entry) holder(owner string, token uint64) *inspect.Holder {
 func (h *Handler) end(w http.ResponseWriter, r *http.Request) {
 	if err := h.sameSite.Check(r); err != nil {
 		h.opts.Logger.Warn("holdfastweb: a form from elsewhere was refused", "from", r.RemoteAddr, "origin", r.Header.Get("Origin"), "error", err)
-		h.say(w, http.StatusForbidden, "Refused", "Nothing was changed: the request came from another site's page. If this page is behind a proxy that "+
-			"changes the Host header, TrustedOrigins of its options must have its address.")
+		h.say(w, http.StatusForbidden, "Refused", "Nothing was changed: the request came from another site's page. If this page is behind a proxy, "+
+			"the proxy must keep the Host header, or TrustedOrigins of the page's options must have the address that the browser shows.")
 		return
 	}
 	hd, who, ok := h.mayEnd(w, r)
@@ -129,7 +129,7 @@ func (h *Handler) end(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			h.opts.Logger.Warn("holdfastweb: a hold was not ended", append(log, slog.Any("error", err))...)
 			status = max(status, statusOf(err))
-			lines = append(lines, at+sentence(err.Error()))
+			lines = append(lines, at+sentence(err))
 			continue
 		}
 		done++
@@ -178,8 +178,8 @@ func knows(e *inspect.Ended) string {
 }
 
 // sentence is an error as it stands in a page.
-func sentence(text string) string {
-	text = shown(text, 400)
+func sentence(err error) string {
+	text := shown(err.Error(), 400) + remedy(err)
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 

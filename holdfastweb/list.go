@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // patience is how long a page waits for what Redis says, before it shows what is known.
@@ -106,7 +108,9 @@ func (h *Handler) look(s *snapshot, v view, now time.Time) (rows []*entry, hd he
 	rows = all[(v.page-1)*size : min(v.page*size, len(all))]
 
 	hd = h.state(s, now)
-	hd.Count = plural(len(all), "lock", "locks")
+	if !s.taken.IsZero() { // no number, where nobody knows it
+		hd.Count = plural(len(all), "lock", "locks")
+	}
 	if len(all) < len(s.list) {
 		hd.Count += " of " + grouped(len(s.list))
 	}
@@ -153,7 +157,7 @@ func (h *Handler) state(s *snapshot, now time.Time) head {
 	for at := range h.masters {
 		if o, is := s.down[at]; is {
 			hd.State = "down"
-			hd.Says = append(hd.Says, fmt.Sprintf("No answer from %s since %s: %s", h.called(at), clock(o.since), shown(o.err, 300)))
+			hd.Says = append(hd.Says, h.why(at, o))
 		}
 	}
 	switch age := now.Sub(s.taken); {
@@ -166,6 +170,26 @@ func (h *Handler) state(s *snapshot, now time.Time) head {
 			short(s.next.Sub(s.taken)), clock(s.taken)))
 	}
 	return hd
+}
+
+// why says why nothing new is known of a master, and what to do about it where that is clear.
+func (h *Handler) why(at int, o outage) string {
+	text := shown(o.err.Error(), 300) + remedy(o.err)
+	if answered(o.err) {
+		return fmt.Sprintf("%s refuses since %s: %s", h.called(at), clock(o.since), text)
+	}
+	return fmt.Sprintf("No answer from %s since %s: %s", h.called(at), clock(o.since), text)
+}
+
+// remedy is what to do about an error, empty where it says so itself or nobody knows.
+func remedy(err error) string {
+	switch {
+	case lua.IsDenied(err):
+		return "; give this user of Redis the permission: docs/security.md has all that are needed"
+	case lua.IsError(err, "NOAUTH"), lua.IsError(err, "WRONGPASS"):
+		return "; whoever runs this page gives its client of Redis the user and the password"
+	}
+	return ""
 }
 
 // called is what a master is called for people.

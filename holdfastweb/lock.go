@@ -104,7 +104,7 @@ func (h *Handler) ask(ctx context.Context, name string) (locks map[int]*entry, d
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				down[at] = outage{time.Now(), err.Error()}
+				down[at] = outage{since: time.Now(), err: err}
 				return
 			}
 			locks[at] = newEntry(at, l, time.Now(), nil)
@@ -142,7 +142,7 @@ func (h *Handler) body(name string, locks map[int]*entry, down map[int]outage, p
 	for at := range h.masters {
 		if o, is := down[at]; is {
 			b.Head.State = "down"
-			b.Head.Says = append(b.Head.Says, fmt.Sprintf("No answer from %s since %s: %s", h.called(at), clock(o.since), shown(o.err, 300)))
+			b.Head.Says = append(b.Head.Says, h.why(at, o))
 		}
 	}
 	if asked := h.poller.owed(); live && !asked.IsZero() && now.Sub(asked) > silence {

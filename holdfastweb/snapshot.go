@@ -116,9 +116,13 @@ var filterWithin = 500 * time.Millisecond
 
 // outage is why nothing new is known of a master.
 type outage struct {
-	since time.Time
-	err   string
+	since  time.Time
+	err    error
+	ofList bool // it was the list that failed
 }
+
+// stays reports whether rows that a master shows are no sign that it is over: it refuses the list.
+func (o outage) stays() bool { return o.ofList && answered(o.err) }
 
 // find is what is known of a key, nil if nothing is.
 func (s *snapshot) find(k key) *entry {

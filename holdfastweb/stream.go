@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// beat is how often a stream looks whether there is something to say, and says at least that it lives.
-	beat = 5 * time.Second
+	// beat is how often a stream looks whether there is something to say, and says at least that it lives. Proxies
+	// cut what was silent for five seconds, some of them.
+	beat = 2 * time.Second
 	// writeWithin is how long a browser may take to accept what is sent. One that takes longer is let go;
 	// it comes again by itself.
 	writeWithin = 10 * time.Second
@@ -90,7 +91,7 @@ func (h *Handler) tell(out events, r *http.Request, me *watcher, p page) {
 	h.poller.show(me, p.keys())
 	for {
 		s, news := h.poller.now()
-		text := ": still here\n\n"
+		text := "event: here\ndata: 0\n\n" // no comment: those are not for the script of a page
 		u, changed := p.next(s, time.Now())
 		if changed {
 			data, err := json.Marshal(u)

@@ -65,13 +65,16 @@
     live.className = "live " + state;
     if (live.textContent !== text) live.textContent = text;
   };
-  let source, again;
+  let source, again, heard;
+  // A stream that is open is not live: what is between may pass nothing on, or be gone without a word.
+  const hear = () => { heard = Date.now(); say("on", "live"); };
   const listen = () => {
     clearTimeout(again);
     if (source) source.close();
+    heard = Date.now();
     source = new EventSource(body.dataset.events);
-    source.onopen = () => say("on", "live");
-    source.onmessage = (e) => keepFocus(() => bringIn(JSON.parse(e.data)));
+    source.onmessage = (e) => { hear(); keepFocus(() => bringIn(JSON.parse(e.data))); };
+    source.addEventListener("here", hear);
     source.onerror = () => {
       say("off", "not live; trying again");
       // A browser tries again by itself, unless it was refused.
@@ -96,6 +99,12 @@
     select.addEventListener("change", () => select.form.requestSubmit());
   }
   count();
-  setInterval(count, 1000);
+  setInterval(() => {
+    count();
+    if (!document.hidden && source.readyState !== EventSource.CLOSED && Date.now() - heard > 15000) { // a word comes every other second
+      say("off", "not live; trying again");
+      listen();
+    }
+  }, 1000);
   listen();
 })();

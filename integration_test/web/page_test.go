@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -283,4 +284,34 @@ func TestServerGoesAndComes(t *testing.T) {
 	require.NotContains(t, b.text("#head"), "No answer")
 	set()
 	b.reads("#rows", "orders:42")
+}
+
+// TestNotLiveBehindABuffer: behind what keeps a stream's words the page does not say that it is live, though the
+// stream is open; and it is live when the words come through.
+func TestNotLiveBehindABuffer(t *testing.T) {
+	srv := redistest.Start(t)
+	page, err := holdfastweb.New(srv.Client(t), &holdfastweb.Options{Share: 0.5, Every: 100 * time.Millisecond})
+	require.NoError(t, err)
+	var keeps atomic.Bool
+	keeps.Store(true)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/events") || !keeps.Load() {
+			page.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(func() { page.Close(); web.CloseClientConnections(); web.Close() })
+	b := newTab(t)
+	b.open(web.URL + "/")
+	b.until("window.open_ = new EventSource('events')")
+	b.until("window.open_.readyState === EventSource.OPEN")
+	require.NotEqual(t, "live", b.text("#live"), "the page's own stream was open before, and nothing has come")
+	b.until("(window.now_ = Date.now, Date.now = () => window.now_.call(Date) + 60000, true)") // a minute later
+	b.reads("#live", "not live; trying again")
+	keeps.Store(false)
+	b.until("(Date.now = () => window.now_.call(Date) + 120000, true)")
+	b.until("document.querySelector('#live').innerText === 'live'")
 }
