@@ -39,6 +39,8 @@
 // # Not promised
 //
 //   - That a job runs in each period. It does not if Redis is out of reach at its ticks.
+//   - With an Elector, that a job does not overlap itself: one that takes longer than its period runs twice at the
+//     same time on the machine that leads. gocron.WithSingletonMode prevents that; a Locker does in any case.
 //   - With an Elector, that a job runs once in a period in which the leader changes: the old leader
 //     may have ticked, and the new one, whose clock is behind, ticks too.
 package holdfastgocron

@@ -70,6 +70,18 @@ func TestRunLoss(t *testing.T) {
 	}
 }
 
+// TestRunClosed: the client gives the lock back when it is closed. A job that goes on has not been alone.
+func TestRunClosed(t *testing.T) {
+	c := adaptertest.Client(t)
+	ran, err := adapt.Run(t.Context(), rlock.New(c, t.Name()), func(context.Context) error {
+		require.NoError(t, c.Close(t.Context()))
+		require.False(t, adaptertest.Taken(t, t.Name()))
+		return nil
+	})
+	require.True(t, ran)
+	require.ErrorIs(t, err, holdfast.ErrClosed)
+}
+
 // TestRunUnavailable: a job that is done has not failed because nobody answers to its Unlock.
 func TestRunUnavailable(t *testing.T) {
 	for name, run := range map[string]func(l holdfast.Locker, job func(context.Context) error) error{
