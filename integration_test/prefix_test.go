@@ -34,36 +34,38 @@ var prefixable = map[string]func(c *holdfast.Client, name string) holdfast.Locke
 }
 
 // TestPrefix: a name and a client's prefix are the name in Redis, of every kind, and in errors.
-// Without the prefix it is another lock.
+// Without the prefix it is another lock. Each kind has a server of its own, for a client may have something to give
+// back after its user has unlocked.
 func TestPrefix(t *testing.T) {
-	srv := redistest.Start(t)
-	ours := newClient(t, srv.Client(t), &holdfast.Options{Prefix: "team:"})
-	plain := newClient(t, srv.Client(t), nil)
-	for kind, make := range prefixable {
-		mine, same, other := make(ours, kind), make(plain, "team:"+kind), make(plain, kind)
-		require.Equal(t, "team:"+kind, mine.Name())
-		h, err := mine.Lock(t.Context())
-		require.NoError(t, err, kind)
-		mustBeUnder(t, srv.Client(t), "team:"+kind)
-		if kind != "reader" {
-			_, err = same.TryLock(t.Context())
-			require.ErrorIs(t, err, holdfast.ErrNotAcquired, kind)
-			_, err = mine.TryLock(t.Context())
-			require.ErrorContains(t, err, `"team:`+kind+`"`)
-		}
-		unlike, err := other.TryLock(t.Context())
-		require.NoError(t, err, "control: %s without the prefix", kind)
-		require.NoError(t, unlike.Unlock(t.Context()))
-		granted := waitingFor(t, same)
-		require.NoError(t, h.Unlock(t.Context()))
-		require.NoError(t, <-granted, kind)
-		require.NoError(t, srv.Client(t).FlushAll(t.Context()).Err())
+	for kind, lock := range prefixable {
+		t.Run(kind, func(t *testing.T) {
+			srv := redistest.Start(t)
+			ours := newClient(t, srv.Client(t), &holdfast.Options{Prefix: "team:"})
+			plain := newClient(t, srv.Client(t), nil)
+			mine, same, other := lock(ours, kind), lock(plain, "team:"+kind), lock(plain, kind)
+			require.Equal(t, "team:"+kind, mine.Name())
+			h, err := mine.Lock(t.Context())
+			require.NoError(t, err)
+			mustBeUnder(t, srv.Client(t), "team:"+kind)
+			if kind != "reader" {
+				_, err = same.TryLock(t.Context())
+				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+				_, err = mine.TryLock(t.Context())
+				require.ErrorContains(t, err, `"team:`+kind+`"`)
+			}
+			unlike, err := other.TryLock(t.Context())
+			require.NoError(t, err, "control: without the prefix")
+			require.NoError(t, unlike.Unlock(t.Context()))
+			granted := waitingFor(t, same)
+			require.NoError(t, h.Unlock(t.Context()))
+			require.NoError(t, <-granted)
 
-		for name, remedy := range map[string]string{"": "give the lock a name", "a}": "remove it", "{": "close it"} {
-			_, err = make(ours, name).Lock(t.Context())
-			require.ErrorIs(t, err, holdfast.ErrInvalid, kind)
-			require.ErrorContains(t, err, remedy, kind)
-		}
+			for name, remedy := range map[string]string{"": "give the lock a name", "a}": "remove it", "{": "close it"} {
+				_, err = lock(ours, name).Lock(t.Context())
+				require.ErrorIs(t, err, holdfast.ErrInvalid)
+				require.ErrorContains(t, err, remedy)
+			}
+		})
 	}
 }
 
