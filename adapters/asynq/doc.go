@@ -18,8 +18,8 @@
 //
 // Asynq archives a task that returns an error when it has no retries left, whatever IsFailure says. So
 // the last attempt of a task, which may be its only one, does wait: until the lock is free or the
-// task's context ends, or for as long as a [holdfast.Wait] of yours says. If Redis does not answer then, the task is archived although its handler was not
-// called.
+// task's context ends, or for as long as a [holdfast.Wait] of yours says. If Redis does not answer
+// then, the task is archived although its handler was not called.
 //
 // # Who is told of a loss
 //

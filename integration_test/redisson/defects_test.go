@@ -32,6 +32,7 @@ func TestDefectsOfRedisson(t *testing.T) {
 		{"F1: waiters behind a dead one ask without a pause", kinds[2], busy},
 		{"F2: waiters whose deadline passes lose their turn", kinds[2], brokenOrder},
 		{"F3: who is interrupted keeps its place", kinds[2], interrupted},
+		{"F5: who has lost a lock that is free is not told", kinds[2], freeAnyway},
 		{"S1: who takes permits passes those who wait", kinds[0], passedBy},
 		{"L1: who waits for a latch that is deleted sleeps on", kinds[0], sleptOn},
 		{"P1: who gives up as it is handed the lock keeps it for a claim", kinds[2], gaveUp},
@@ -46,6 +47,25 @@ func TestDefectsOfRedisson(t *testing.T) {
 			})
 		}
 	})
+}
+
+// freeAnyway: a thread has lost its fair lock, and unlocks it without an error while nobody has it. While somebody
+// has it, it is told.
+func freeAnyway(s *story) {
+	j, m := s.thread(0), s.mutex(0)
+	lose := func() {
+		s.javaLocks(j, "lock")
+		there, err := m.ForceUnlock(s.ctx)
+		require.NoError(s, err)
+		require.True(s, there)
+	}
+	lose()
+	require.NoError(s, s.ask(j, "unlock").Err())
+	lose()
+	h, err := m.TryLock(s.ctx)
+	require.NoError(s, err)
+	s.mustNotHold(j)
+	s.mustUnlock(h)
 }
 
 // notRenewed: Redisson's writer takes a read lock and gives it back, and its watchdog forgets the

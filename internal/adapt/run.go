@@ -12,12 +12,11 @@ import (
 // Run calls job under the context of the hold while l is held by a fresh owner, and unlocks, even if
 // job panics. ran says that job was called. If it was not, err is that of Lock.
 //
-// Otherwise err is what job returned, and is [holdfast.ErrLost] too if the lock was lost on the way, and
-// [holdfast.ErrClosed] if the client was closed, which gives it back:
-// the job may then have run at the same time as another. No other error of Unlock is returned. If
-// Redis does not answer to an Unlock, the lock was held for as long as the job ran, and a job that is
-// done must not be done again for that. The client logs it, and repeats the release in the
-// background.
+// Otherwise err is what job returned, and is [holdfast.ErrLost] too if the lock was lost on the way, or
+// [holdfast.ErrClosed] if the client was closed, which gives the lock back: the job may then have run at
+// the same time as another. No other error of Unlock is returned. If Redis does not answer to an Unlock,
+// the lock was held for as long as the job ran, and a job that is done must not be done again for that.
+// The client logs it, and repeats the release in the background.
 func Run(ctx context.Context, l holdfast.Locker, job func(context.Context) error,
 	opts ...holdfast.Option) (ran bool, err error) {
 	var own error
