@@ -238,18 +238,18 @@ if [ $floor = 1 ]; then on_floor; else tests; fi
 tested=$((SECONDS - from))
 [ $lint = 0 ] || lints
 
-if grep '^fail ' "$results" >/dev/null; then
-  say "failed tests:"
-  sed -n -e 's/^fail /  /p' -e 's/^why /      /p' "$results"
-  failed=1
-fi
+say "what took longest, of packages and tests:"
+sed -n 's/^took /  /p' "$results" | sort -rn | head -n 40
 if grep '^skip ' "$results" >/dev/null; then
   say "skipped tests:"
   sed -n 's/^skip /  /p' "$results"
   [ "${CI:-}" != true ] || fail "tests were skipped, and CI=true"
 fi
-say "what took longest, of packages and tests:"
-sed -n 's/^took /  /p' "$results" | sort -rn | head -n 40
+if grep '^fail ' "$results" >/dev/null; then
+  say "failed tests:"
+  sed -n -e 's/^fail /  /p' -e 's/^why /      /p' "$results"
+  failed=1
+fi
 [ $failed = 0 ] && say "all is well" || say "there were failures"
 say "the tests took $(took $tested), all of it $(took $SECONDS)"
 count() { grep -c "^$1\b" "$results" || true; }

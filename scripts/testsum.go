@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -94,22 +95,22 @@ func main() {
 // ofServer is a line of a server's log, or of the word that it follows.
 var ofServer = regexp.MustCompile(`^(\d+:[CMSX] |server\.go:\d+: log of )`)
 
-// why is the beginning of what a test printed before it failed, without the logs of servers.
+// why is the beginning and the end of what a test printed before it failed, without the logs of servers: a panic
+// comes first, and a storm lists its faults before what was wrong.
 func why(out string) string {
-	const most, long = 24, 400
-	var b strings.Builder
-	n := 0
+	const first, last, long = 8, 20, 400
+	var lines []string
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---") || ofServer.MatchString(line) {
 			continue
 		}
-		if n++; n > most {
-			break
-		}
-		fmt.Fprintf(&b, "why %.*s\n", long, line)
+		lines = append(lines, fmt.Sprintf("why %.*s\n", long, line))
 	}
-	return b.String()
+	if len(lines) > first+last {
+		lines = slices.Replace(lines, first, len(lines)-last, "why [...]\n")
+	}
+	return strings.Join(lines, "")
 }
 
 // reason is what a test printed before it was skipped, in one line.

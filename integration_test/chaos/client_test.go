@@ -112,16 +112,14 @@ func clientMain(text string) error {
 	}
 	rec := history.NewRecorder(now)
 	rec.Stream(os.Stdout)
-	commands := make(chan string)
-	go readCommands(os.Stdin, commands)
-	rng := rand.New(rand.NewPCG(j.Seed, uint64(j.Client)))
-	for stop := false; !stop; {
-		var err error
-		if stop, err = j.session(rec, rng, commands); err != nil {
-			return err
-		}
-	}
-	for range commands { // until the parent closes it, which ends the goroutine
+	stop := make(chan struct{})
+	var noting sync.WaitGroup
+	noting.Go(func() { noteStalls(rec, j.Client, stop) })
+	err := j.sessions(rec)
+	close(stop)
+	noting.Wait()
+	if err != nil {
+		return err
 	}
 	if err := rec.Err(); err != nil {
 		return fmt.Errorf("history: %w", err)
@@ -133,6 +131,22 @@ func clientMain(text string) error {
 		goleak.IgnoreAnyFunction(goRedis+".(*sentinelFailover).listen"),
 		goleak.IgnoreAnyFunction(goRedis+".(*channel).initMsgChan.func1"),
 		goleak.IgnoreAnyFunction(goRedis+".(*channel).initHealthCheck.func1"))
+}
+
+// sessions are the lives of its clients of the library, one after the other.
+func (j *job) sessions(rec *history.Recorder) error {
+	commands := make(chan string)
+	go readCommands(os.Stdin, commands)
+	rng := rand.New(rand.NewPCG(j.Seed, uint64(j.Client)))
+	for stop := false; !stop; {
+		var err error
+		if stop, err = j.session(rec, rng, commands); err != nil {
+			return err
+		}
+	}
+	for range commands { // until the parent closes it, which ends the goroutine
+	}
+	return nil
 }
 
 func readCommands(in io.Reader, commands chan<- string) {
@@ -198,6 +212,8 @@ func (j *job) open(rng *rand.Rand, ledger *workload.Ledger) (cfg workload.Config
 	rdb.AddHook(j.nerves(rng))
 	rdb.AddHook(new(workload.Places))
 	rdb.AddHook(workload.Asked{})
+	cfg.Repeats = &workload.Repeats{}
+	rdb.AddHook(cfg.Repeats)
 	if !j.Fair {
 		cfg.Granted = &workload.Granted{}
 		rdb.AddHook(cfg.Granted)

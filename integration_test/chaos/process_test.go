@@ -80,13 +80,14 @@ const hesitation = 1500 * time.Millisecond
 
 // kill ends the process at once and adds that to its history. What it had not yet noticed when it
 // died, such as the end of its trust, it may have been about to notice; so its crash began earlier,
-// and if it was paused, then.
+// by the time that it may have needed for that, in which it was not paused.
 func (p *process) kill() {
 	p.killed = true
-	at := now() - int64(hesitation)
+	at := now()
 	if p.stopped != 0 {
-		at = min(at, p.stopped)
+		at = p.stopped
 	}
+	at = p.since(hesitation, at)
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 	p.ops = append(p.ops, history.Op{Client: p.number, Kind: history.Crash, Call: at, Return: now(),

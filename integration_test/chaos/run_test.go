@@ -154,8 +154,9 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	for i, s := range slots {
 		found = append(found, ends[i]...)
 		for _, p := range append(s.past, s.p) {
-			histories = append(histories, p.ops)
-			c.Local[p.number], c.Pauses[p.number] = p.faults, p.pauses
+			histories = append(histories, p.story())
+			c.Pauses[p.number] = p.ownPauses()
+			c.Local[p.number] = slices.Concat(p.faults, c.Pauses[p.number])
 			f.processes++
 		}
 		for kind, n := range s.count {

@@ -121,6 +121,17 @@ func TestLateTerms(t *testing.T) {
 	require.Len(t, Exclusion(lateNews(s.ops, pauses(90, 199))), 1, "until when it was trusted is known")
 }
 
+// TestTermOutlivesPause: a term of Run may last until after a pause, and its process lead until it notes the end.
+func TestTermOutlivesPause(t *testing.T) {
+	term := func(leads int64) []Op {
+		return lateNews(new(poll).op(Op{Kind: Lock, Owner: Unnamed + "1", Token: 1, Value: "of a", Call: 1, Return: 10}).
+			op(Op{Kind: Leads, Call: leads, Return: leads + 1}).
+			op(Op{Kind: End, Owner: Unnamed + "1", Token: 1, Result: Lost, Call: 200, Return: 201}).ops, map[int][]Window{0: {{90, 150}}})
+	}
+	require.Empty(t, Leaders(term(190), Config{}))
+	require.Len(t, Leaders(term(210), Config{}), 1)
+}
+
 // TestFamilies: locks of several kinds are in one history, each checked as what it is.
 func TestFamilies(t *testing.T) {
 	s := new(rw).read("a", 1).read("b", 1)

@@ -1,7 +1,9 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -11,10 +13,15 @@ import (
 type latch struct {
 	left int // 0: open
 	set  int // which Set set it, by its number in the history
+	over bool
+	// how many have been taken of maybeOne and of maybeOpen, of which the first come first: a later one
+	// that did something could change places with one before it that did nothing
+	ones, opens int
 }
 
-// The steps of a latch. Those that may be of unknown outcome are never refused, so they can be left
-// for the end; what they said is in others.
+// The steps of a latch. Those that may have done nothing are taken where they do something, or after the
+// history is over, where nothing counts any more. Were they taken where they do nothing, too, each would
+// double the time of the search.
 const (
 	setIt     step = 200 + iota // open -> set
 	isSet                       // set already
@@ -23,47 +30,61 @@ const (
 	maybeSet                    // open -> set, or nothing
 	maybeOne                    // one less, or nothing
 	openIt                      // set -> open
-	maybeOpen                   // open
+	maybeOpen                   // set -> open, or nothing
+	isOpen                      // open
 	isLeft                      // so many are left
 	ends                        // open, if nobody has opened it since that Set
+	isOver                      // all that had an answer has been taken
 )
 
 var latchModel = porcupine.Model{
 	Init: func() any { return latch{} },
 	Step: func(state, in, _ any) (bool, any) {
 		s, i := state.(latch), in.(input)
+		if s.over {
+			return true, s
+		}
 		o := &i.op
 		was := s.left
 		switch i.step {
-		case setIt:
-			return was == 0, latch{o.Depth, o.Grant}
-		case maybeSet:
-			if was == 0 {
-				s = latch{o.Depth, o.Grant}
-			}
+		case setIt, maybeSet:
+			s.left, s.set = o.Depth, o.Grant
+			return was == 0, s
 		case isSet:
 			return was > 0, s
-		case countIt, countOnce, maybeOne:
+		case countIt, countOnce:
 			s.left = max(was-1, 0)
 			return i.step != countIt || s.left == o.Depth, s
+		case maybeOne:
+			s.left--
+			s.ones++
+			return was > 0 && o.Grant == s.ones, s
 		case openIt:
 			s.left = 0
 			return was > 0, s
 		case maybeOpen:
 			s.left = 0
+			s.opens++
+			return was > 0 && o.Grant == s.opens, s
+		case isOpen:
+			s.left = 0
 		case isLeft:
 			return was == o.Depth, s
 		case ends:
-			if s.set == o.Grant {
-				s.left = 0
-			}
+			s.left = 0
+			return was > 0 && s.set == o.Grant, s
+		case isOver:
+			s.over = true
 		}
 		return true, s
 	},
 	DescribeOperation: func(in, _ any) string {
 		i := in.(input)
-		if i.step == ends {
+		switch i.step {
+		case ends:
 			return "ends"
+		case isOver:
+			return "over"
 		}
 		return fmt.Sprintf("%s: %s %d", i.op.Kind, i.op.Result, i.op.Depth)
 	},
@@ -74,15 +95,19 @@ func linearLatch(ops []Op, c Config) []Violation {
 	return linearize(ops, c, latchModel, func(ops []Op) []porcupine.Operation { return latchSteps(ops, c) })
 }
 
-// latchSteps turns operations of one latch into what the model does. What was repeated because an answer was
-// lost says what is left when the repeat came: by then others may have counted, and the latch may have
-// been set anew.
+// latchSteps turns operations of one latch, in the order of their calls, into what the model does. What was
+// repeated because an answer was lost says what is left when the repeat came: by then others may have counted,
+// and the latch may have been set anew.
 func latchSteps(ops []Op, c Config) (list []porcupine.Operation) {
 	add := func(s step, o Op, until int64) {
 		list = append(list, porcupine.Operation{ClientId: o.Actor, Input: input{s, o}, Call: o.Call, Return: until})
 	}
-	for n, o := range ops {
-		repeated := disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client])
+	var ones, opens int
+	var last int64
+	for n, o := range inOrderOfCalls(ops) {
+		if o.Return != Forever {
+			last = max(last, o.Return)
+		}
 		unknown := o.Result != OK && o.Result != Denied && o.Result != Refused
 		switch {
 		case o.Kind == Set && o.Result == Denied:
@@ -99,17 +124,21 @@ func latchSteps(ops []Op, c Config) (list []porcupine.Operation) {
 				add(ends, o, Forever)
 			}
 		case o.Kind == CountDown && unknown:
+			ones++
+			o.Grant = ones
 			add(maybeOne, o, Forever)
-		case o.Kind == CountDown && o.Result == OK && (repeated || o.Depth < 0):
+		case o.Kind == CountDown && o.Result == OK && (o.Repeated || o.Depth < 0):
 			add(countOnce, o, o.Return)
 		case o.Kind == CountDown && o.Result == OK:
 			add(countIt, o, o.Return)
 		case o.Kind == Delete && unknown, o.Kind == Wipe && unknown:
+			opens++
+			o.Grant = opens
 			add(maybeOpen, o, Forever)
 		case o.Kind == Delete && o.Result == OK:
 			add(openIt, o, o.Return)
 		case o.Kind == Wipe:
-			add(maybeOpen, o, o.Return)
+			add(isOpen, o, o.Return)
 		case o.Kind == Look && o.Result == OK:
 			add(isLeft, o, o.Return)
 		case o.Kind == Wait && o.Result == OK, o.Kind == Delete && o.Result == Denied:
@@ -117,7 +146,12 @@ func latchSteps(ops []Op, c Config) (list []porcupine.Operation) {
 			add(isLeft, o, o.Return)
 		}
 	}
+	add(isOver, Op{Call: last + 1}, Forever)
 	return list
+}
+
+func inOrderOfCalls(ops []Op) []Op {
+	return slices.SortedStableFunc(slices.Values(ops), func(a, b Op) int { return cmp.Compare(a.Call, b.Call) })
 }
 
 // Sleepers finds those who waited for a latch for longer than the bound while it was open, and nothing

@@ -56,6 +56,7 @@ func TestGoodReadersAndWriters(t *testing.T) {
 			op(Op{Kind: Unlock, Owner: "a", Token: 1, Shared: true, Last: true, Call: 10, Return: 19}),
 		"refused to write under a read": new(rw).read("a", 1).
 			op(Op{Kind: Upgrade, Owner: "a", Token: 1, Shared: true, Result: Refused, Error: "it would wait for itself"}),
+		"not asked, because the client was closed": new(rw).read("a", 1).op(Op{Kind: Upgrade, Owner: "a", Token: 1, Shared: true, Result: Closed}),
 		"a write that nobody knows of": new(rw).write("a", 1).leave("a", 1, false).
 			op(Op{Kind: Lock, Result: Left}).read("b", 3),
 	} {

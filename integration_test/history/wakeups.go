@@ -134,6 +134,18 @@ func excused(faults []Window, recovery time.Duration) (list []Window) {
 	return list
 }
 
+// Union are windows that do not overlap, with the same times in them.
+func Union(windows []Window) (list []Window) {
+	for _, w := range sorted(windows) {
+		if n := len(list); n > 0 && w.From <= list[n-1].To {
+			list[n-1].To = max(list[n-1].To, w.To)
+		} else {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
 // sorted are all windows of some lists, in order.
 func sorted(lists ...[]Window) []Window {
 	all := slices.Concat(lists...)

@@ -109,6 +109,7 @@ type storm struct {
 	fatal     *history.Recorder // the doomed's
 	ours      *holdfast.Client  // one of them
 	places    *places
+	repeats   workload.Repeats
 	rdb       redis.UniversalClient
 	now       func() int64
 	takeUps   int
@@ -134,6 +135,7 @@ func newStorm(t *testing.T, top topology.Topology, hooks ...redis.Hook) *storm {
 	for client := range 2 {
 		rdb := top.Connect(t)
 		rdb.AddHook(new(workload.Places)) // the first: others change scripts
+		rdb.AddHook(&st.repeats)
 		for _, h := range hooks {
 			rdb.AddHook(h)
 		}
@@ -224,7 +226,7 @@ func (st *storm) workload(c *holdfast.Client) workload.Config {
 		},
 		Name: anyOf(lockNames), Think: 40 * time.Millisecond, Hold: 2 * time.Millisecond, Wait: 10 * time.Millisecond,
 		Lease: stormLease, Leases: []time.Duration{0, 15 * time.Second}, Extends: []time.Duration{20 * time.Second},
-		Plain: 8, Patience: Patience, Now: st.now,
+		Plain: 8, Patience: Patience, Repeats: &st.repeats, Now: st.now,
 	}
 }
 

@@ -96,6 +96,8 @@ func everyEvent(t *testing.T, prefix string, actor func(Config, *holdfast.Client
 		rdb := redistest.Shared(t).Client(t)
 		rdb.AddHook(new(Places))
 		rdb.AddHook(Asked{})
+		repeats := &Repeats{}
+		rdb.AddHook(repeats)
 		c, err := holdfast.New(rdb, nil)
 		require.NoError(t, err)
 		defer c.Close(context.Background())
@@ -105,7 +107,7 @@ func everyEvent(t *testing.T, prefix string, actor func(Config, *holdfast.Client
 			Name:  func(rng *rand.Rand) string { return prefix + []string{":a", ":b"}[rng.IntN(2)] },
 			Think: time.Millisecond, Hold: time.Millisecond, Wait: 5 * time.Millisecond,
 			Lease: 30 * time.Second, Leases: []time.Duration{0, 10 * time.Second},
-			Extends: []time.Duration{time.Minute, 10 * time.Second}, Plain: 4, Patience: 20 * time.Second, Now: now,
+			Extends: []time.Duration{time.Minute, 10 * time.Second}, Plain: 4, Patience: 20 * time.Second, Repeats: repeats, Now: now,
 		}
 		for number := range 4 {
 			a := actor(cfg, c, rec, client, number, rand.New(rand.NewPCG(1, uint64(10*client+number))))

@@ -17,7 +17,8 @@ type Counter struct {
 	latchOf func(name string) *latch.Latch
 }
 
-// NewCounter makes one. Of cfg it uses Name, Think, Wait, Patience, Round and Now.
+// NewCounter makes one. Of cfg it uses Name, Think, Wait, Patience, Round, Repeats and
+// Now.
 func NewCounter(cfg Config, latchOf func(name string) *latch.Latch, rec *history.Recorder, client, number int,
 	rng *rand.Rand) *Counter {
 	return &Counter{Actor: New(cfg, rec, client, number, rng), latchOf: latchOf}
@@ -40,10 +41,7 @@ func (a *Counter) round(ctx context.Context) bool {
 			return saysNo(o, ok, err)
 		})
 	case chance < 7:
-		return a.do(l, history.Op{Kind: history.CountDown}, func(o *history.Op) (err error) {
-			o.Depth, err = l.CountDown(ctx)
-			return err
-		})
+		return a.countDown(ctx, l)
 	case chance < 9:
 		return a.do(l, history.Op{Kind: history.Look}, func(o *history.Op) (err error) {
 			o.Depth, err = l.Count(ctx)
@@ -56,6 +54,15 @@ func (a *Counter) round(ctx context.Context) bool {
 		})
 	}
 	return a.wait(ctx, l)
+}
+
+func (a *Counter) countDown(ctx context.Context, l *latch.Latch) bool {
+	mark := a.Repeats.mark()
+	return a.do(l, history.Op{Kind: history.CountDown}, func(o *history.Op) (err error) {
+		o.Depth, err = l.CountDown(ctx)
+		o.Repeated = a.Repeats.since(l.Name(), mark)
+		return err
+	})
 }
 
 // wait waits for a latch, for a while or until it is cancelled.
@@ -94,7 +101,7 @@ func (a *Counter) do(l *latch.Latch, op history.Op, act func(*history.Op) error)
 		case err == nil && said.Result != "":
 			o.Result = said.Result
 		case err == nil && o.Kind != history.Set:
-			o.Depth = said.Depth
+			o.Depth, o.Repeated = said.Depth, said.Repeated
 		case err != nil && o.Kind == history.Wait && o.Result == history.Unknown:
 			o.Result = history.Left
 		}

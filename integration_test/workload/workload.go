@@ -25,6 +25,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
@@ -62,6 +63,9 @@ type Config struct {
 	// Granted is the hook of the actor's client that tells grants of the server from hand-offs;
 	// nil: they are not told apart.
 	Granted *Granted
+	// Repeats is the hook of the actor's client that tells which count-downs were sent again; nil: that is
+	// not told.
+	Repeats *Repeats
 	// Now is the clock of the recorder.
 	Now func() int64
 }
@@ -209,13 +213,20 @@ func (a *Actor) attempt(ctx context.Context, op history.Op, m holdfast.Locker, o
 	return h, err
 }
 
-// until is a hold's deadline by the recorder's clock; 0: it has none any more.
+// until is a hold's deadline by the recorder's clock; 0: it has none any more. The process may be paused between
+// two readings of the clocks, and then they are read again.
 func (a *Actor) until(h *holdfast.Hold) int64 {
-	at := a.Now()
-	if deadline := h.Deadline(); !deadline.IsZero() {
-		return at + int64(time.Until(deadline))
+	for {
+		at := a.Now()
+		deadline := h.Deadline()
+		if deadline.IsZero() {
+			return 0
+		}
+		left := int64(time.Until(deadline))
+		if a.Now()-at < int64(10*time.Millisecond) {
+			return at + left
+		}
 	}
-	return 0
 }
 
 // options chooses what a lock is asked for with, and notes it.
@@ -291,9 +302,9 @@ func note(o *history.Op, err error) {
 }
 
 // Closed is what Close of a client did wrong. That locks are left is no mistake where servers do
-// not answer.
+// not answer, or refuse.
 func Closed(err error) error {
-	if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrUncertain) {
+	if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrUncertain) || lua.IsDenied(err) {
 		return nil
 	}
 	return err

@@ -75,3 +75,23 @@ func TestEverythingHappens(t *testing.T) {
 	history.Report(t, history.Check(history.Merge(histories...), history.Config{Lease: time.Minute,
 		Bound: 5 * time.Second, Recovery: 5 * time.Second}), "go test ./workload")
 }
+
+// TestDeadlineBesidePause: a deadline is read by two clocks, one after the other, and a pause between them does not
+// change it.
+func TestDeadlineBesidePause(t *testing.T) {
+	c, err := holdfast.New(redistest.Shared(t).Client(t), nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	h, err := rlock.New(c, "workload:deadline").Lock(t.Context())
+	require.NoError(t, err)
+	start, read := time.Now(), 0
+	a := New(Config{Now: func() int64 {
+		if read++; read == 1 { // the process is paused right afterwards, as far as can be told
+			return int64(time.Since(start) - time.Minute)
+		}
+		return int64(time.Since(start))
+	}}, nil, 0, 0, nil)
+	require.WithinDuration(t, h.Deadline(), start.Add(time.Duration(a.until(h))), 30*time.Millisecond)
+	require.Greater(t, read, 2)
+	require.NoError(t, h.Unlock(t.Context()))
+}

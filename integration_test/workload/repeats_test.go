@@ -1,0 +1,72 @@
+package workload
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// TestRepeats: a count-down is known to have been sent again if its answer was lost, also if the next one was
+// not, and no other is.
+func TestRepeats(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	repeats, lost := new(Repeats), new(lostAnswers)
+	rdb.AddHook(repeats)
+	rdb.AddHook(lost)
+	c, err := holdfast.New(rdb, nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	l := latch.New(c, "workload:repeats")
+	_, err = l.Delete(t.Context()) // from before
+	require.NoError(t, err)
+	_, err = l.Set(t.Context(), 9)
+	require.NoError(t, err)
+	rec := history.NewRecorder(func() int64 { return 1 })
+	counter := NewCounter(Config{Repeats: repeats}, nil, rec, 0, 0, rand.New(rand.NewPCG(1, 1)))
+	for _, lose := range []int64{0, 1, 0, 2} {
+		lost.left.Store(lose)
+		require.True(t, counter.countDown(t.Context(), l))
+	}
+	var again []bool
+	var left []int
+	for _, o := range rec.Ops() {
+		require.Equal(t, history.OK, o.Result, o.Error)
+		again, left = append(again, o.Repeated), append(left, o.Depth)
+	}
+	require.Equal(t, []bool{false, true, false, true}, again)
+	require.Equal(t, []int{8, 7, 6, 5}, left)
+}
+
+// lostAnswers is a hook that loses answers to count-downs.
+type lostAnswers struct{ left atomic.Int64 }
+
+func (l *lostAnswers) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (l *lostAnswers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err == nil && runs(cmd.Args(), lua.LatchCount) && l.left.Add(-1) >= 0 {
+			cmd.SetErr(io.EOF)
+			return io.EOF
+		}
+		return err
+	}
+}
+
+func (l *lostAnswers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
