@@ -123,12 +123,18 @@ func TestParcelsMeetFaults(t *testing.T) {
 }
 
 // TestParcelsMeetFaultsControl: answers that go to the wrong names are noticed; and so is a script
-// that is lost and taken for one that never left.
+// that is lost and taken for one that never left. Which answers travel together is up to chance, and
+// where all are alike nothing is wrong, so it has several tries.
 func TestParcelsMeetFaultsControl(t *testing.T) {
 	for name, off := range map[string]*defence.Switch{"own answers": &defence.OwnAnswer, "lost for all": &defence.LostForAll} {
 		t.Run(name, func(t *testing.T) {
 			t.Cleanup(off.Without(t))
-			require.Error(t, contended(t, parcelFaults[faultproxy.DropReply.String()]))
+			for range 5 {
+				if contended(t, parcelFaults[faultproxy.DropReply.String()]) != nil {
+					return
+				}
+			}
+			t.Error("nothing was noticed")
 		})
 	}
 }

@@ -11,22 +11,20 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// handOff ends the grant by handing the lock to a waiter of this client, where that is possible.
-// It reports whether the grant has ended. err is then what Unlock returns.
-func (g *grant) handOff(ctx context.Context) (ended bool, err error) {
+// handOff ends the grant by handing the lock to a waiter of this client, where that is possible without the
+// server. It reports whether the grant has ended, and else whether the server is to be asked, by pass.
+func (g *grant) handOff() (ended, ask bool) {
 	switch may := g.mayStay(); {
 	case !may:
-		return false, nil
+		return false, false
 	case g.isAwaited() && g.tenure.fresh():
-		return g.hand() || g.keep(), nil
+		return g.hand() || g.keep(), false
 	case g.isAwaited():
-		return g.pass(ctx)
+		return false, true
 	case g.keep():
-		return true, nil
-	case g.mayBeKept():
-		return g.pass(ctx)
+		return true, false
 	}
-	return false, nil
+	return false, g.mayBeKept()
 }
 
 // mayHandOff reports whether the lock may be handed on, and somebody waits for it in this client.
@@ -47,7 +45,14 @@ func (g *grant) mayStay() bool {
 	can = can && !g.longer && g.front
 	g.mu.Unlock()
 	return can && b.Client.ctx.Err() == nil &&
-		time.Until(b.Dog.Deadline(&g.tenure.watch)) > lease/2
+		g.ahead(b.Dog.Deadline(&g.tenure.watch)) > lease/2
+}
+
+// ahead is how far ahead a deadline lies. The clock is read once for that, for the end of the grant and for the
+// beginning of the next one: each reading takes a hundredth of the time for which a lock is held that is handed on.
+func (g *grant) ahead(deadline time.Time) time.Duration {
+	g.looked = sinceStart()
+	return deadline.Sub(start.Add(g.looked))
 }
 
 // hand makes the first waiter of this client the holder. In the hash the lock keeps the id of this
@@ -70,11 +75,18 @@ func (g *grant) hand() bool {
 func (t *Tenure) give(from, to *grant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.holder == holder(from) && to.takeOver(t, from.lease, from.confirmed) != nil
+	if t.holder != holder(from) {
+		return false
+	}
+	h := to.takeOver(t, from.lease, from.confirmed)
+	if h != nil && h.story != nil {
+		h.story.since = from.looked
+	}
+	return h != nil
 }
 
 // pass asks the server to keep the lock for the waiters of this client, or to release the lock if
-// other clients want it.
+// other clients want it. It reports whether the grant has ended. err is then what Unlock returns.
 func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	b, t := g.base, g.tenure
 	c := b.Client

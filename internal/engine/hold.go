@@ -102,7 +102,7 @@ func (h *Hold) Context() context.Context {
 func (h *Hold) end(reason error) (earlier error) {
 	told, earlier := h.endUntold(reason)
 	if told {
-		h.story.endLater(h.ending(reason, nil))
+		h.story.endLater(h.ending(sinceStart(), reason, nil))
 	}
 	return earlier
 }
@@ -124,6 +124,14 @@ func (h *Hold) endUntold(reason error) (told bool, earlier error) {
 	return told, earlier
 }
 
+// since is when the hold began, by sinceStart.
+func (h *Hold) since() time.Duration {
+	if h.story != nil && h.story.since != 0 {
+		return h.story.since
+	}
+	return sinceStart()
+}
+
 // watch has the end of the hold told from now on: Granted has returned. If the hold has ended by now,
 // its end is told at once. Of a hold without a story nothing is told.
 func (h *Hold) watch(s story) {
@@ -135,16 +143,29 @@ func (h *Hold) watch(s story) {
 	ended := h.ended
 	h.mu.Unlock()
 	if ended != nil {
-		h.story.endLater(h.ending(ended, nil))
+		h.story.endLater(h.ending(sinceStart(), ended, nil))
 	}
 }
 
-// ending is what is told of the end.
-func (h *Hold) ending(reason, err error) EndEvent {
+// tellEnd tells of an end by Unlock, and what came of that. at is when the clock was read, 0 if it was not.
+func (h *Hold) tellEnd(at time.Duration, err error) {
+	if at == 0 {
+		at = sinceStart()
+	}
+	reason := errs.ErrReleased
+	if err != nil {
+		reason = reasonOf(err)
+	}
+	e := h.ending(at, reason, err)
+	h.story.end(&e)
+}
+
+// ending is what is told of the end at a moment.
+func (h *Hold) ending(at time.Duration, reason, err error) EndEvent {
 	key := h.on.of()
 	return EndEvent{
 		Kind: key.Kind, Name: key.Name, Owner: h.on.ownerID(), Token: h.token, Count: int(h.depth),
-		Reason: reason, Held: sinceStart() - h.story.since, Err: err,
+		Reason: reason, Held: at - h.story.since, Err: err,
 	}
 }
 

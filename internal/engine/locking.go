@@ -64,15 +64,21 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 func (b *Lock) lockObserved(r *request) (h *Hold, err error) {
 	o, kind, name := b.Client.observer, b.Key.Kind, b.Key.Name
 	r.heard = true
-	_, bounded := r.wait.Deadline()
-	ctx, asked := r.ctx, sinceStart()
+	ctx, asked := r.ctx, time.Duration(-1)
 	err = errHook
 	defer func() {
 		if err != nil {
-			o.refused(ctx, RefusalEvent{kind, name, sinceStart() - asked, err})
+			waited := time.Duration(0)
+			if asked >= 0 {
+				waited = sinceStart() - asked
+			}
+			o.refused(ctx, RefusalEvent{kind, name, waited, err})
 		}
 	}()
-	ctx = o.waiting(r.ctx, WaitEvent{kind, name, r.once, bounded}) // which may end the goroutine
+	if o.Waiting != nil {
+		_, bounded := r.wait.Deadline()
+		ctx = o.waiting(r.ctx, WaitEvent{kind, name, r.once, bounded}) // which may end the goroutine
+	}
 	asked = sinceStart()
 	if h, err = b.lock(r, nil); err == nil {
 		b.granted(ctx, r, h, asked)
@@ -83,7 +89,7 @@ func (b *Lock) lockObserved(r *request) (h *Hold, err error) {
 // granted tells of a grant. If the user's function ends the goroutine, nobody gets the hold: then it is
 // given back.
 func (b *Lock) granted(ctx context.Context, r *request, h *Hold, asked time.Duration) {
-	o, now := b.Client.observer, sinceStart()
+	o, now := b.Client.observer, h.since()
 	returned := false
 	defer func() {
 		h.watch(story{o, ctx, now})

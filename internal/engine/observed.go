@@ -61,14 +61,16 @@ func observe(o *Observer, log *slog.Logger, group *task.Group) *observed {
 	return to
 }
 
-// tell calls a function of the user's. If it panics, that is logged, and is nobody else's affair. If it
-// ends its goroutine, nobody can prevent that.
+// survive is deferred by who calls a function of the user's. If that panics, it is logged, and is nobody else's
+// affair. If it ends its goroutine, nobody can prevent that.
+func (o *observed) survive(function string) {
+	if p := recover(); p != nil {
+		o.log.Error("a function of the observer panicked", "function", function, "panic", p, "stack", string(debug.Stack()))
+	}
+}
+
 func (o *observed) tell(function string, call func()) {
-	defer func() {
-		if p := recover(); p != nil {
-			o.log.Error("a function of the observer panicked", "function", function, "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
+	defer o.survive(function)
 	call()
 }
 
@@ -94,15 +96,14 @@ func (o *observed) put(e event, room int) {
 }
 
 // waiting returns the context for the end of the wait.
-func (o *observed) waiting(ctx context.Context, e WaitEvent) context.Context {
-	next := ctx
-	if o.Waiting != nil {
-		o.tell("Waiting", func() { next = o.Waiting(ctx, e) })
-	}
-	if next == nil {
-		return ctx
-	}
-	return next
+func (o *observed) waiting(ctx context.Context, e WaitEvent) (next context.Context) {
+	defer func() {
+		if next == nil { // it panicked, too
+			next = ctx
+		}
+	}()
+	defer o.survive("Waiting")
+	return o.Waiting(ctx, e)
 }
 
 func (o *observed) refused(ctx context.Context, e RefusalEvent) {
@@ -112,7 +113,8 @@ func (o *observed) refused(ctx context.Context, e RefusalEvent) {
 }
 
 func (o *observed) granted(ctx context.Context, e GrantEvent) {
-	o.tell("Granted", func() { o.Granted(ctx, e) })
+	defer o.survive("Granted")
+	o.Granted(ctx, e)
 }
 
 // errHook is why a call has no lock in which a hook of go-redis panicked, which goes on, or whose goroutine

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
@@ -52,7 +50,7 @@ func (g *grant) mayHandOn() bool {
 	if !deadline.After(t.claimed) {
 		lease = min(lease, t.claim)
 	}
-	return can && time.Until(deadline) > lease/2
+	return can && g.ahead(deadline) > lease/2
 }
 
 // giveNext makes a waiter that has a place at the server the holder. A waiter of which a command

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -21,46 +22,54 @@ var errStays = errors.New("the lock stays taken until its lease ends")
 // closed right after Close.
 func (g *grant) unlock(ctx context.Context, h *Hold) (err error) {
 	told, earlier := h.endUntold(errs.ErrReleased)
-	switch {
-	case earlier != nil:
+	if earlier != nil {
 		return earlier
-	case told:
-		defer func() { h.story.end(h.ending(reasonOf(err), err)) }() // also if a hook of go-redis ends the goroutine
 	}
-	return g.unlockEnded(ctx, h)
+	var at time.Duration
+	if told {
+		defer func() { h.tellEnd(at, err) }() // also if a hook of go-redis ends the goroutine
+	}
+	at, err = g.unlockEnded(ctx, h)
+	return err
 }
 
-// unlockEnded is unlock for a hold that has been marked as ended.
-func (g *grant) unlockEnded(ctx context.Context, h *Hold) error {
+// unlockEnded is unlock for a hold that has been marked as ended. at is when the clock was read for that, by
+// sinceStart; 0: it was not.
+func (g *grant) unlockEnded(ctx context.Context, h *Hold) (at time.Duration, err error) {
 	g.base.Client.tasks.Begin()
 	defer g.base.Client.tasks.End()
-	// one budget for all: the wait for the turn, the question who else wants the lock, the release
-	ctx = remote.Within(ctx, g.base.Client.session.Budget())
 	select {
 	case <-g.turn:
 	default: // another operation of the same owner is under way
+		ctx = g.within(ctx)
 		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), g.base.Client.opts.RetryBudget, errBusy)
 		defer cancel()
 		if err := g.beginOp(limit); err != nil {
 			g.base.Client.tasks.Go(func() { g.unlockLater(h) })
-			return outage(errs.Both(errs.ErrUncertain, err))
+			return 0, outage(errs.Both(errs.ErrUncertain, err))
 		}
 	}
 	return g.unlockInTurn(ctx, h)
 }
 
+// within is for all that an unlock does, which has one budget: the wait for the turn, the question who else wants
+// the lock, the release. What needs no server needs no such context, so it is made late.
+func (g *grant) within(ctx context.Context) context.Context {
+	return remote.Within(ctx, g.base.Client.session.Budget())
+}
+
 // unlockLater does the unlock of a caller that could not wait for the operation before it.
 func (g *grant) unlockLater(h *Hold) {
 	<-g.turn // passed on by that operation, which is bounded
-	_ = g.unlockInTurn(context.Background(), h)
+	_, _ = g.unlockInTurn(context.Background(), h)
 }
 
-func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
+func (g *grant) unlockInTurn(ctx context.Context, h *Hold) (at time.Duration, err error) {
 	g.mu.Lock()
 	if g.ended != nil {
 		g.mu.Unlock()
 		g.endOp()
-		return g.ended
+		return 0, g.ended
 	}
 	g.holds = slices.DeleteFunc(g.holds, func(other *Hold) bool { return other == h })
 	count, lease := len(g.holds), g.lease
@@ -72,8 +81,14 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) error {
 	}
 	if count == 0 {
 		defer g.endOp()
-		return g.unlockLast(ctx)
+		err = g.unlockLast(ctx)
+		return g.looked, err
 	}
+	return 0, g.unlockInner(g.within(ctx), count, lease)
+}
+
+// unlockInner sets the count of those that are left, and passes the turn on.
+func (g *grant) unlockInner(ctx context.Context, count int, lease time.Duration) error {
 	o := g.entry.Set(remote.Lasting(ctx), count, lease, remote.Replicas{}, nil)
 	switch {
 	case o.Err != nil && o.Stray:
@@ -96,8 +111,15 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	if g.handOn() {
 		return nil
 	}
-	if ended, err := g.handOff(ctx); ended {
-		return err
+	ended, ask := g.handOff()
+	if ended {
+		return nil
+	}
+	ctx = g.within(ctx)
+	if ask {
+		if ended, err := g.pass(ctx); ended {
+			return err
+		}
 	}
 	if !g.base.Dog.Forget(&g.tenure.watch) {
 		return g.reason()

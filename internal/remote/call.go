@@ -108,8 +108,12 @@ func Latest(a, b time.Time) time.Time {
 	return b
 }
 
-// Within returns a context that its caller cannot end, for operations that share one retry budget.
+// Within returns a context that its caller cannot end, for operations that share one retry budget. One that
+// it has returned stays as it is.
 func Within(ctx context.Context, d time.Duration) context.Context {
+	if _, is := ctx.(bounded); is {
+		return ctx
+	}
 	return bounded{Detach(ctx), time.Now().Add(d)}
 }
 
