@@ -261,3 +261,48 @@ func TestObserverHearsNothingOfBadInput(t *testing.T) {
 	require.Equal(t, "waiting", <-heard)
 	require.NoError(t, h.Unlock(t.Context()))
 }
+
+// TestWaitedIsNotNegative: who unlocks looks at the clock once, and hands the lock on by that to somebody who may have
+// come since.
+func TestWaitedIsNotNegative(t *testing.T) {
+	var mu sync.Mutex
+	handed, waited, held := 0, time.Hour, time.Hour
+	c, _ := shared(t, &holdfast.Options{Observer: &holdfast.Observer{
+		Granted: func(_ context.Context, e holdfast.GrantEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			if waited = min(waited, e.Waited); e.How == holdfast.HandedOn {
+				handed++
+			}
+		},
+		Ended: func(_ context.Context, e holdfast.EndEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			held = min(held, e.Held)
+		},
+	}})
+	m := rlock.New(c, uniqueName(t))
+	enough := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return handed >= 20_000
+	}
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			for !enough() {
+				h, err := m.Lock(t.Context())
+				if err == nil {
+					err = h.Unlock(t.Context())
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.GreaterOrEqual(t, waited, time.Duration(0))
+	require.GreaterOrEqual(t, held, time.Duration(0))
+}

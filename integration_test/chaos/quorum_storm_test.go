@@ -77,7 +77,6 @@ func TestQuorum(t *testing.T) {
 	require.Positive(t, total.grants)
 	require.Positive(t, total.reentries)
 	if duration >= time.Minute {
-		require.Greater(t, total.grants, 500)
 		require.Positive(t, total.handed)
 		require.Positive(t, total.crashes)
 		require.Positive(t, total.kinds["restart"])

@@ -68,7 +68,7 @@ type grant struct {
 	// confirmed is what replicas are known to have it.
 	confirmed remote.Replicas
 	until     time.Time     // the deadline when it was handed on; else zero
-	looked    time.Duration // when the clock was read to end it, by sinceStart; 0: it was not. The turn guards it
+	looked    time.Duration // when it was handed on, or about to be released, by sinceStart; 0: neither. The turn guards it
 	granted   time.Time     // not before that, by this clock
 	atLeast   time.Duration // for how long the lock stays taken since then; 0: for as long as it is held
 }

@@ -147,7 +147,7 @@ func (h *Hold) watch(s story) {
 	}
 }
 
-// tellEnd tells of an end by Unlock, and what came of that. at is when the clock was read, 0 if it was not.
+// tellEnd tells of an end by Unlock, and what came of that. at is when it ended, by sinceStart; 0: now.
 func (h *Hold) tellEnd(at time.Duration, err error) {
 	if at == 0 {
 		at = sinceStart()

@@ -64,12 +64,12 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 func (b *Lock) lockObserved(r *request) (h *Hold, err error) {
 	o, kind, name := b.Client.observer, b.Key.Kind, b.Key.Name
 	r.heard = true
-	ctx, asked := r.ctx, time.Duration(-1)
+	ctx, asked, waits := r.ctx, time.Duration(0), false
 	err = errHook
 	defer func() {
 		if err != nil {
 			waited := time.Duration(0)
-			if asked >= 0 {
+			if waits {
 				waited = sinceStart() - asked
 			}
 			o.refused(ctx, RefusalEvent{kind, name, waited, err})
@@ -79,7 +79,7 @@ func (b *Lock) lockObserved(r *request) (h *Hold, err error) {
 		_, bounded := r.wait.Deadline()
 		ctx = o.waiting(r.ctx, WaitEvent{kind, name, r.once, bounded}) // which may end the goroutine
 	}
-	asked = sinceStart()
+	asked, waits = sinceStart(), true
 	if h, err = b.lock(r, nil); err == nil {
 		b.granted(ctx, r, h, asked)
 	}
@@ -89,7 +89,7 @@ func (b *Lock) lockObserved(r *request) (h *Hold, err error) {
 // granted tells of a grant. If the user's function ends the goroutine, nobody gets the hold: then it is
 // given back.
 func (b *Lock) granted(ctx context.Context, r *request, h *Hold, asked time.Duration) {
-	o, now := b.Client.observer, h.since()
+	o, now := b.Client.observer, max(h.since(), asked) // who handed it on may have looked at the clock before this call began
 	returned := false
 	defer func() {
 		h.watch(story{o, ctx, now})

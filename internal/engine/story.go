@@ -39,7 +39,7 @@ func (s *story) endLater(e EndEvent) {
 }
 
 // aftermath is the context that Granted had, for after its end: like one of context.WithoutCancel, which would take
-// memory for each hold.
+// memory for each hold. Who keeps it keeps the hold.
 type aftermath story
 
 var _ context.Context = (*aftermath)(nil)
@@ -48,7 +48,7 @@ func (*aftermath) Deadline() (deadline time.Time, ok bool) { return time.Time{},
 func (*aftermath) Done() <-chan struct{}                   { return nil }
 func (*aftermath) Err() error                              { return nil }
 func (a *aftermath) Value(key any) any                     { return a.ctx.Value(key) }
-func (a *aftermath) String() string                        { return fmt.Sprint(a.ctx, ".WithoutCancel") }
+func (a *aftermath) String() string                        { return fmt.Sprint(context.WithoutCancel(a.ctx)) }
 
 // reasonOf is why a hold ended whose Unlock failed: the lock may have been lost before, or the client
 // closed, and then Unlock says so.

@@ -33,8 +33,8 @@ func (g *grant) unlock(ctx context.Context, h *Hold) (err error) {
 	return err
 }
 
-// unlockEnded is unlock for a hold that has been marked as ended. at is when the clock was read for that, by
-// sinceStart; 0: it was not.
+// unlockEnded is unlock for a hold that has been marked as ended. at is when the lock was handed on, or about to be
+// released, by sinceStart; 0: neither was tried.
 func (g *grant) unlockEnded(ctx context.Context, h *Hold) (at time.Duration, err error) {
 	g.base.Client.tasks.Begin()
 	defer g.base.Client.tasks.End()
@@ -84,7 +84,8 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) (at time.Duration, er
 		err = g.unlockLast(ctx)
 		return g.looked, err
 	}
-	return 0, g.unlockInner(g.within(ctx), count, lease)
+	at = sinceStart()
+	return at, g.unlockInner(g.within(ctx), count, lease)
 }
 
 // unlockInner sets the count of those that are left, and passes the turn on.
@@ -114,6 +115,9 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	ended, ask := g.handOff()
 	if ended {
 		return nil
+	}
+	if g.looked == 0 {
+		g.looked = sinceStart()
 	}
 	ctx = g.within(ctx)
 	if ask {

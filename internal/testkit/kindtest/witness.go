@@ -40,17 +40,20 @@ func (w *Witness) Observer() *holdfast.Observer {
 			return context.WithValue(ctx, callKey{}, c)
 		},
 		Granted: func(ctx context.Context, e holdfast.GrantEvent) {
-			w.on(ctx, func(c *Call) { w.once(c, "granted", c.Granted == nil && c.Refused == nil); c.Granted = &e })
+			w.on(ctx, func(c *Call) {
+				w.once(c, "granted", c.Granted == nil && c.Refused == nil && e.Waited >= 0)
+				c.Granted = &e
+			})
 		},
 		Refused: func(ctx context.Context, e holdfast.RefusalEvent) {
 			w.on(ctx, func(c *Call) {
-				w.once(c, "refused", c.Granted == nil && c.Refused == nil && e.Err != nil)
+				w.once(c, "refused", c.Granted == nil && c.Refused == nil && e.Err != nil && e.Waited >= 0)
 				c.Refused = &e
 			})
 		},
 		Ended: func(ctx context.Context, e holdfast.EndEvent) {
 			w.on(ctx, func(c *Call) {
-				w.once(c, "ended", c.Granted != nil && c.Ended == nil && ctx.Err() == nil && why(e.Reason) != "" &&
+				w.once(c, "ended", c.Granted != nil && c.Ended == nil && ctx.Err() == nil && e.Held >= 0 && why(e.Reason) != "" &&
 					e.Token == c.Granted.Token && e.Owner == c.Granted.Owner && e.Count == c.Granted.Count)
 				c.Ended = &e
 			})
