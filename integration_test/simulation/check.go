@@ -51,8 +51,11 @@ func (w *World) depart() {
 	if w.fairQueue() {
 		w.sleep(context.Background(), 2*time.Hour) // the queue of those who died
 	}
-	if w.Kind == history.Permits {
+	switch w.Kind {
+	case history.Permits:
 		w.sleep(context.Background(), 5*place)
+	case history.Latches:
+		w.sleep(context.Background(), 2*time.Hour) // what is remembered of calls: an hour, where the clock was set back
 	}
 	w.skew(nil, "EVAL")
 	w.census()
