@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"net"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -13,7 +12,7 @@ import (
 // Asked is a go-redis hook that notes as which owner an actor asks for a lock: of one that it does
 // not get, the library does not say. It knows the call by the context, so it does not see those
 // whose requests travelled with others. Like [Places] it comes before hooks that change scripts.
-type Asked struct{}
+type Asked struct{ dials }
 
 var _ redis.Hook = Asked{}
 
@@ -27,11 +26,6 @@ func asking(ctx context.Context) (_ context.Context, owner func() string) {
 		owner, _ := asked.Load().(string)
 		return owner
 	}
-}
-
-// DialHook is part of redis.Hook.
-func (Asked) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
 // ProcessHook is part of redis.Hook.

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"net"
 	"strconv"
 	"sync"
 
@@ -16,6 +15,8 @@ import (
 // nor was a second one to such an owner: the lock was handed on within the client. The zero value
 // is ready, and may be shared by clients.
 type Granted struct {
+	dials
+
 	mu     sync.Mutex // guards the rest
 	tokens map[grantedToken]bool
 	owners map[string]bool // who asked for votes: true until granted the lock
@@ -34,11 +35,6 @@ func (g *Granted) by(name, owner string, token uint64) bool {
 		g.owners[owner] = false
 	}
 	return voted || g.tokens[grantedToken{name, strconv.FormatUint(token, 10)}]
-}
-
-// DialHook is part of redis.Hook.
-func (g *Granted) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
 // ProcessHook is part of redis.Hook.

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"net"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +16,8 @@ import (
 // which it has asked alone before. It is to be the first hook of a client, because others may put another
 // script in place of the library's.
 type Places struct {
+	dials
+
 	actors sync.Map // string to *Actor: who has asked for an owner
 }
 
@@ -24,11 +25,6 @@ var _ redis.Hook = (*Places)(nil)
 
 // actorKey is what a context carries an actor under.
 type actorKey struct{}
-
-// DialHook is part of redis.Hook.
-func (*Places) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
 
 // ProcessHook is part of redis.Hook.
 func (p *Places) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"net"
 	"slices"
 	"sync"
 
@@ -16,15 +15,17 @@ import (
 // fault would be no answer: a connection that broke is noticed after it. The zero value is ready, and may be shared
 // by clients.
 type Repeats struct {
-	mu    sync.Mutex
+	dials
+
+	mu    sync.Mutex             // guards the rest
 	calls map[string][]*sentCall // by the latch, in the order of their first sending
 	ids   map[string]*sentCall
 }
 
 // sentCall is a call that was sent.
 type sentCall struct {
-	first int // which one it was, of all
-	times int // it was sent
+	first int // the how manyth it was of all that were sent for the first time
+	times int // how often it was sent
 }
 
 var _ redis.Hook = (*Repeats)(nil)
@@ -89,11 +90,6 @@ func (r *Repeats) answered(cmd redis.Cmder, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ids[id].times--
-}
-
-// DialHook is part of redis.Hook.
-func (r *Repeats) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
 // ProcessHook is part of redis.Hook.

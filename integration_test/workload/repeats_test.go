@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
-	"net"
 	"sync/atomic"
 	"testing"
 
@@ -50,10 +49,9 @@ func TestRepeats(t *testing.T) {
 }
 
 // lostAnswers is a hook that loses answers to count-downs.
-type lostAnswers struct{ left atomic.Int64 }
-
-func (l *lostAnswers) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+type lostAnswers struct {
+	dials
+	left atomic.Int64
 }
 
 func (l *lostAnswers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

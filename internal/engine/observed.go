@@ -69,6 +69,8 @@ func (o *observed) survive(function string) {
 	}
 }
 
+// tell calls a function of the user's. Those of every call are called without it, which would copy their events once
+// more.
 func (o *observed) tell(function string, call func()) {
 	defer o.survive(function)
 	call()
@@ -98,7 +100,7 @@ func (o *observed) put(e event, room int) {
 // waiting returns the context for the end of the wait.
 func (o *observed) waiting(ctx context.Context, e WaitEvent) (next context.Context) {
 	defer func() {
-		if next == nil { // it panicked, too
+		if next == nil { // also if it panicked
 			next = ctx
 		}
 	}()

@@ -15,7 +15,7 @@ import (
 type story struct {
 	to    *observed       // nil until Granted has returned; the hold's mutex guards it, and so the rest
 	ctx   context.Context // that Granted had
-	since time.Duration   // by sinceStart; set before that if the lock was handed on
+	since time.Duration   // by sinceStart. Where the lock was handed on, who did so has set it, before the holder knew
 }
 
 // start is long ago, for times that are only compared. To read the wall clock, too, would take twice as
