@@ -2,7 +2,7 @@ package workload
 
 import "github.com/redis/go-redis/v9"
 
-// dials is the part of redis.Hook that leaves dialing as it is.
+// dials is the part of redis.Hook that leaves connecting as it is.
 type dials struct{}
 
 // DialHook is part of redis.Hook.
