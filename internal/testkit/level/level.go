@@ -1,0 +1,94 @@
+// Package level says how far a run of the tests goes, and where its random numbers come from.
+//
+// There are three levels, and scripts/test.sh chooses one:
+//
+//   - quick (go test -short): what every change runs first.
+//   - all (go test without -short): also what takes long, and all servers and topologies.
+//   - soak (HOLDFAST_SOAK=1): exploration. Tests draw new seeds, and those that explore run.
+//
+// In the first two levels nothing depends on chance: [Seed] and [Rand] give a test the same numbers
+// each time. In soak they come from the clock, and a test that fails says how to replay it.
+//
+// Not promised: that a seed repeats what goroutines and servers did. It repeats what the test drew.
+package level
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// SoakEnv names the environment variable that, if it is 1, makes a run a soak. SeedEnv names the
+// one that replays a test: its value takes the place of each seed that the test draws.
+const (
+	SoakEnv = "HOLDFAST_SOAK"
+	SeedEnv = "HOLDFAST_SEED"
+)
+
+// Soaking reports whether this run explores.
+func Soaking() bool { return os.Getenv(SoakEnv) == "1" }
+
+// ForAll is called first in a test that does not belong to the quick level, for example because it
+// needs minutes or several servers. scripts/test.sh counts what it leaves out, apart from skipped tests.
+func ForAll(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() && !Soaking() {
+		tb.Skip("level: this is for scripts/test.sh --all")
+	}
+}
+
+// ForSoak is called first in a test that only explores: its verdict may depend on chance, or it shows
+// once more what a deterministic test shows. It runs in a soak, or when its seed is given.
+func ForSoak(tb testing.TB) {
+	tb.Helper()
+	if !Soaking() && os.Getenv(SeedEnv) == "" {
+		tb.Skip("level: this is for scripts/test.sh --soak")
+	}
+}
+
+// Seed returns the seed of a test: a fixed one, made of the test's name, or in a soak a new one. If the
+// test fails, its log has the command that runs it again with that seed.
+func Seed(tb testing.TB) uint64 {
+	tb.Helper()
+	seed := fixed(tb.Name())
+	if given := os.Getenv(SeedEnv); given != "" {
+		n, err := strconv.ParseUint(given, 10, 64)
+		if err != nil {
+			tb.Fatalf("%s=%q is not a number: give the seed that a failed test printed", SeedEnv, given)
+		}
+		seed = n
+	} else if Soaking() {
+		seed = uint64(time.Now().UnixNano()) % 1e9 //nolint:gosec // positive
+	}
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("replay: %s", Replay(tb, seed))
+		}
+	})
+	return seed
+}
+
+// Rand returns random numbers from the test's [Seed]. It is not safe for several goroutines at once:
+// give each its own, made by rand.New(rand.NewPCG(rnd.Uint64(), 0)) before it starts.
+func Rand(tb testing.TB) *rand.Rand {
+	tb.Helper()
+	return rand.New(rand.NewPCG(Seed(tb), 0)) //nolint:gosec // for tests
+}
+
+// Replay is the command that runs a test with a seed, in the test's folder.
+func Replay(tb testing.TB, seed uint64) string {
+	name, _, _ := strings.Cut(tb.Name(), "/")
+	return fmt.Sprintf("%s=%d go test -race -count=1 -run '^%s$' .", SeedEnv, seed, name)
+}
+
+// fixed makes a seed of a name. It is short, since people type it.
+func fixed(name string) uint64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	return uint64(h.Sum32())
+}
