@@ -1,13 +1,7 @@
 package plain
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -58,15 +52,21 @@ func (m *lock) start() state {
 // are lost, answers that come, unlocks and time, without a fault, a renewal or a new wish. Since no
 // time to live is longer than the longest lease, and nothing lengthens one then but the few
 // messages still under way, that is bounded by a lease.
-func (m *lock) explore(t testing.TB) model.Report[state] {
-	t.Helper()
-	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check}
-	if m.losses == 0 && (m.only == nil || errors.Is(m.only, model.ErrStuck)) {
-		explored.Goal, explored.Quiet = m.free, func(label string) bool { return !loud[label] }
+func (m lock) explore(off defence, only error) (model.Report, error) {
+	m.off, m.only = off, only
+	explored := model.Model[state]{
+		Start: m.start(),
+		Next: func(s state, out *model.Steps[state]) {
+			m.next(s, func(label string, n state) { out.Step(0, label, !loud[label], n) })
+		},
+		Check: func(s *state) error { return m.check(*s) },
+	}
+	if m.losses == 0 && model.Looks(only) {
+		explored.Goal = func(s *state) bool { return m.free(*s) }
 	}
 	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
+	r.Cut = m.cut
+	return r, err
 }
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.
@@ -84,7 +84,7 @@ var (
 // clients frail, more of what goes wrong, longer leases. They take a minute without the race
 // detector, and five with it.
 func large(m lock) lock {
-	if os.Getenv("HOLDFAST_MODEL") != "large" {
+	if !model.Large() {
 		return m
 	}
 	if m.losses > 0 {
@@ -104,44 +104,20 @@ func large(m lock) lock {
 
 // TestModel: in no state that can be reached is a promise broken.
 func TestModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name  string
-		bound lock
-	}{
-		{"re-enters", reenters}, {"extends", extends}, {"leaves", leaves}, {"dies", dies}, {"three clients", three},
-		{"server forgets", forgets},
-	} {
-		t.Run(scenario.name, func(t *testing.T) {
-			t.Parallel()
-			m := large(scenario.bound)
-			r := m.explore(t)
-			t.Logf("proof: model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds %s",
-				scenario.name,
-				r.States, r.Transitions, r.Depth, m.cut, bounds(m))
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
-	}
-}
-
-func bounds(m lock) string {
-	return fmt.Sprintf("(clients %d, frail %d, leases %d and %d ticks, depth %d, wishes %d, faults %d, leavers %d, crashes %d, "+
-		"losses %d, messages %d)", m.clients, m.frail, m.lease, m.long, m.depth, m.wishes, m.faults, m.leavers,
-		m.crashes,
-		m.losses, m.messages)
+	model.Run(t, "model", lock.explore, []model.Scenario[lock]{
+		{"re-enters", large(reenters)},
+		{"extends", large(extends)},
+		{"leaves", large(leaves)},
+		{"dies", large(dies)},
+		{"three clients", large(three)},
+		{"server forgets", large(forgets)},
+	})
 }
 
 // TestModelControls: without any one of the defences there is a way to break a promise, and the
 // model finds it.
 func TestModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence // one, and what would hide the harm: an undo would do it too, before a straggler could
-		in   lock
-		want error
-	}{
+	model.Controls(t, "model", lock.explore, []model.Control[lock, defence]{
 		{"acquire: a repeated attempt gets the outcome of the first", againFlag, reenters, errItself},
 		{"acquire: a repeated attempt never shortens", againKeeps, extends, errCut},
 		{"acquire: a grant has a time to live", leaseOfGrant, reenters, errEndless},
@@ -162,18 +138,5 @@ func TestModelControls(t *testing.T) {
 		{"client: what may be left is undone", undo, leaves, errLeft},
 		{"client: also after a refusal", undoDenied, leaves, errLeft},
 		{"client: and undone again", undoAgain, leaves, errLeft},
-	} {
-		m := c.in
-		m.off, m.only = c.off, c.want
-		r := m.explore(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps: %v", c.what, len(r.Violation.Trace), r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: model: without                                             there is a way of%s", table.String())
+	})
 }
