@@ -2,7 +2,6 @@ package latch_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
@@ -174,6 +174,7 @@ func TestLostMessageControl(t *testing.T) {
 func TestStorm(t *testing.T) {
 	l := newLab(t)
 	const processes, each, rounds = 3, 4, 15
+	rnd := level.Rand(t)
 	var counters []*latch.Latch
 	var proxies []*faultproxy.Proxy
 	for range processes {
@@ -188,7 +189,7 @@ func TestStorm(t *testing.T) {
 		for _, proxy := range proxies {
 			proxy.Clear()
 			for range 3 {
-				proxy.On(func([]string) bool { return true }, 1+rand.IntN(2*each), faults[rand.IntN(len(faults))])
+				proxy.On(func([]string) bool { return true }, 1+rnd.IntN(2*each), faults[rnd.IntN(len(faults))])
 			}
 		}
 		var waiters []<-chan error

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -34,19 +35,7 @@ type fair struct {
 	prompt                   bool  // clients do what they have to in time
 	off                      defence
 	only                     error // look for this violation alone
-	cut, cutMail             int   // messages for which the bounds had no room
-	at                       terms
-}
-
-func (m *fair) start() state {
-	s := state{
-		faults: m.faults, leaves: m.leavers, crashes: m.crashes, pauses: m.pauses, breaks: m.breaks, losses: m.losses,
-	}
-	s.clock = 1
-	for w := range m.waiters {
-		s.waiters[w].wishes = m.wishes[w]
-	}
-	return s
+	exploration
 }
 
 // explore also looks whether everybody who waits can be served from everywhere, and all can come to
@@ -55,7 +44,7 @@ func (m *fair) explore(t testing.TB) model.Report[state] {
 	t.Helper()
 	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 8_000_000}
 	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
-		explored.Goal, explored.Quiet = m.calm, func(label string) bool { return !loud[label] }
+		explored.Goal, explored.Quiet = m.calm, func(label string) bool { return !line.Loud(label) }
 	}
 	r, err := model.Explore(explored)
 	require.NoError(t, err)
@@ -84,8 +73,8 @@ var (
 )
 
 type (
-	homes  = [maxWaiters]uint8
-	wishes = [maxWaiters]uint8
+	homes  = line.Owners
+	wishes = line.Owners
 )
 
 // pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see
@@ -129,7 +118,7 @@ func TestFairModel(t *testing.T) {
 			m := bounded(scenario.bound)
 			r := m.explore(t)
 			t.Logf("proof: fair model, %s: %d states, %d transitions, depth %d, %d requests and %d messages cut off by the bounds",
-				scenario.name, r.States, r.Transitions, r.Depth, m.cut, m.cutMail)
+				scenario.name, r.States, r.Transitions, r.Depth, m.Cut, m.CutMail)
 			if r.Violation != nil {
 				t.Error(r.Violation)
 			}

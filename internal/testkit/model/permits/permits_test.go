@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -40,20 +41,7 @@ type semaphore struct {
 	prompt                   bool  // clients do what they have to in time
 	off                      defence
 	only                     error // look for this violation alone
-	cut, cutMail             int   // messages for which the bounds had no room
-	at                       terms
-}
-
-func (m *semaphore) start() state {
-	s := state{
-		faults: m.faults, leaves: m.leavers, crashes: m.crashes, pauses: m.pauses, breaks: m.breaks, losses: m.losses,
-		sets: m.sets, takes: m.takes, total: m.permits, allowed: m.permits,
-	}
-	s.clock = 1
-	for w := range m.waiters {
-		s.waiters[w].wishes = m.wishes[w]
-	}
-	return s
+	exploration
 }
 
 // explore also looks whether everybody who waits can be served from everywhere, and all can come to
@@ -62,7 +50,7 @@ func (m *semaphore) explore(t testing.TB) model.Report[state] {
 	t.Helper()
 	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 8_000_000}
 	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
-		explored.Goal, explored.Quiet = m.calm, func(label string) bool { return !loud[label] }
+		explored.Goal, explored.Quiet = m.calm, func(label string) bool { return !line.Loud(label) }
 	}
 	r, err := model.Explore(explored)
 	require.NoError(t, err)
@@ -100,9 +88,9 @@ var (
 )
 
 type (
-	homes  = [maxWaiters]uint8
-	wants  = [maxWaiters]uint8
-	wishes = [maxWaiters]uint8
+	homes  = line.Owners
+	wants  = line.Owners
+	wishes = line.Owners
 )
 
 // bounded gives a scenario its times, and says how many clients meet faults. HOLDFAST_MODEL=large
@@ -140,7 +128,7 @@ func TestPermitsModel(t *testing.T) {
 			}
 			r := m.explore(t)
 			t.Logf("proof: permits model, %s: %d states, %d transitions, depth %d, %d requests and %d messages cut off by the bounds",
-				scenario.name, r.States, r.Transitions, r.Depth, m.cut, m.cutMail)
+				scenario.name, r.States, r.Transitions, r.Depth, m.Cut, m.CutMail)
 			if r.Violation != nil {
 				t.Error(r.Violation)
 			}
