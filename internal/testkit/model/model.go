@@ -34,8 +34,8 @@ type Model[S comparable] struct {
 	// because the way to a violation is found by calling it again.
 	Next func(s S, out *Steps[S])
 	// Settle makes states equal that differ only in what matters to nobody any more. It is called for
-	// every state that a step leads to.
-	Settle func(s *S)
+	// every state that a step leads to. False: the bounds have no room for it, and the step is not taken.
+	Settle func(s *S) bool
 	// Check returns what is wrong with a state, nil if nothing is.
 	Check func(s *S) error
 	// Goal is what can be reached from every state by quiet steps. Without Goal that is not checked.

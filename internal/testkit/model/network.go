@@ -81,3 +81,11 @@ func Count[M comparable](net []M, so func(M) bool) (n int) {
 	}
 	return n
 }
+
+// Bit orders by something that is so or not.
+func Bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -55,3 +55,6 @@ func (p *Promises) First(b Broken, only error) error {
 	}
 	return nil
 }
+
+// Only leaves one promise, for a model in which there are no others.
+func (b Broken) Only(p *Promise) Broken { return b & p.broken }

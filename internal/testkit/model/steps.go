@@ -8,7 +8,7 @@ package model
 // loud if it is a fault, or something that somebody may as well not do. Goals are reached by quiet
 // steps.
 type Steps[S comparable] struct {
-	settle func(*S)
+	settle func(*S) bool
 	to     S // where the step leads that is taken
 	take   func(who int, what string, quiet bool)
 }
@@ -22,10 +22,9 @@ func (o *Steps[S]) Loud(who int, what string, next S) { o.Step(who, what, false,
 // Step takes a step that is quiet in some scenarios.
 func (o *Steps[S]) Step(who int, what string, quiet bool, next S) {
 	o.to = next
-	if o.settle != nil {
-		o.settle(&o.to)
+	if o.settle == nil || o.settle(&o.to) {
+		o.take(who, what, quiet)
 	}
-	o.take(who, what, quiet)
 }
 
 func label(who int, what string) string {

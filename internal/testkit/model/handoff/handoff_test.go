@@ -3,18 +3,19 @@ package handoff
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // hand is the model of a lock that is handed on within clients: what the plain lock's model leaves
 // out for its size. Client A has two owners, and all that goes wrong happens to it; B has one, and
 // is who is harmed.
 type hand struct {
 	lease    uint8 // ticks
-	block    uint16
+	block    uint8
 	wishes   [maxOwners]uint8 // of A's owners
 	rival    uint8            // wishes of B's owner
 	faults   uint8
@@ -24,7 +25,7 @@ type hand struct {
 	enters   bool
 	leavers  bool // who is handed the lock may leave in that moment
 	brief    bool // messages do not live longer than a tick
-	off      defence
+	off      model.Defence
 	only     error
 	cut      int
 }
@@ -35,17 +36,11 @@ func (m *hand) start() state {
 	return s
 }
 
-func (m hand) explore(off defence, only error) (model.Report, error) {
+func (m hand) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
-	explored := model.Model[state]{
-		Start: m.start(),
-		Next: func(s state, out *model.Steps[state]) {
-			m.next(s, func(label string, n state) { out.Step(0, label, !loud[label], n) })
-		},
-		Check: func(s *state) error { return m.check(*s) },
-	}
+	explored := model.Model[state]{Start: m.start(), Next: m.next, Check: m.check, Settle: (*state).settle}
 	if model.Looks(only) {
-		explored.Goal = func(s *state) bool { return m.free(*s) }
+		explored.Goal = m.free
 	}
 	r, err := model.Explore(explored)
 	r.Cut = m.cut
@@ -93,8 +88,8 @@ func TestHandModel(t *testing.T) {
 
 // TestHandModelControls: without any one of the defences there is a way to break a promise.
 func TestHandModelControls(t *testing.T) {
-	model.Controls(t, "hand-off model", hand.explore, []model.Control[hand, defence]{
-		{"the tokens of a block are reserved at the grant", reserved, hands, errToken},
+	model.Controls(t, "hand-off model", hand.explore, []model.Control[hand, model.Defence]{
+		{"the tokens of a block are reserved at the grant", server.Reserved, hands, errToken},
 		{"\"not held\" is not believed while a pass is under way", believesPass, hands, errFalse},
 		{"an id that was handed away from is not used again", handedFresh, besides, errTwo},
 		{"nothing is handed on in the second half of a lease", halfLease, ending, errShort},

@@ -3,11 +3,11 @@ package keep
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // keeping is the model. Time goes in ticks; a hold is trusted for a tick less than its lease.
 type keeping struct {
@@ -22,7 +22,7 @@ type keeping struct {
 	forces  uint8
 	closes  uint8
 	expires bool // it counts that an idle lock is given back
-	off     defence
+	off     model.Defence
 	only    error
 	cut     int
 }
@@ -33,17 +33,11 @@ func (m *keeping) start() state {
 	return s
 }
 
-func (m keeping) explore(off defence, only error) (model.Report, error) {
+func (m keeping) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
-	explored := model.Model[state]{
-		Start: m.start(),
-		Next: func(s state, out *model.Steps[state]) {
-			m.next(s, func(label string, n state) { out.Step(0, label, m.quiet(label), n) })
-		},
-		Check: func(s *state) error { return m.check(*s) },
-	}
+	explored := model.Model[state]{Start: m.start(), Next: m.next, Check: m.check}
 	if model.Looks(only) {
-		explored.Goal = func(s *state) bool { return m.served(*s) }
+		explored.Goal = m.served
 	}
 	r, err := model.Explore(explored)
 	r.Cut = m.cut
@@ -83,7 +77,7 @@ func TestKeepModel(t *testing.T) {
 
 // TestKeepModelControls: without any one of the defences there is a way to break a promise.
 func TestKeepModelControls(t *testing.T) {
-	model.Controls(t, "model of keeping", keeping.explore, []model.Control[keeping, defence]{
+	model.Controls(t, "model of keeping", keeping.explore, []model.Control[keeping, model.Defence]{
 		{"the server is asked who listens", asks, calls, model.ErrStuck},
 		{"and not before the calls arrive", asksHearing, calls, model.ErrStuck},
 		{"nor before they were interrupted", gaps, breaks, model.ErrStuck},

@@ -3,11 +3,12 @@ package plain
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // lock is the model of a lock: what the scripts do to its keys, what clients do when answers come,
 // come late or do not come, and a network that loses, delays and reorders what was sent on
@@ -30,7 +31,7 @@ type lock struct {
 	losses      uint8 // of the server's keys, or of its time
 	renews      bool  // there is a watchdog
 	brief       bool  // of late messages only those that may take the lock arrive
-	off         defence
+	off         model.Defence
 	only        error // look for this violation alone
 	cut         int   // messages for which the bounds had no room
 }
@@ -38,7 +39,7 @@ type lock struct {
 func (m *lock) start() state {
 	s := state{faults: m.faults, leaves: m.leavers, crashes: m.crashes, loss: m.losses}
 	if m.losses > 0 {
-		s.clock = 2 * clockStep
+		s.Clock = 2 * clockStep
 	}
 	for c := range m.clients {
 		if s.clients[c].wishes = 1; c < m.frail {
@@ -52,17 +53,13 @@ func (m *lock) start() state {
 // are lost, answers that come, unlocks and time, without a fault, a renewal or a new wish. Since no
 // time to live is longer than the longest lease, and nothing lengthens one then but the few
 // messages still under way, that is bounded by a lease.
-func (m lock) explore(off defence, only error) (model.Report, error) {
+func (m lock) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
 	explored := model.Model[state]{
-		Start: m.start(),
-		Next: func(s state, out *model.Steps[state]) {
-			m.next(s, func(label string, n state) { out.Step(0, label, !loud[label], n) })
-		},
-		Check: func(s *state) error { return m.check(*s) },
+		Start: m.start(), Next: m.next, Check: m.check, Settle: func(s *state) bool { return !s.full },
 	}
 	if m.losses == 0 && model.Looks(only) {
-		explored.Goal = func(s *state) bool { return m.free(*s) }
+		explored.Goal = m.free
 	}
 	r, err := model.Explore(explored)
 	r.Cut = m.cut
@@ -117,19 +114,19 @@ func TestModel(t *testing.T) {
 // TestModelControls: without any one of the defences there is a way to break a promise, and the
 // model finds it.
 func TestModelControls(t *testing.T) {
-	model.Controls(t, "model", lock.explore, []model.Control[lock, defence]{
-		{"acquire: a repeated attempt gets the outcome of the first", againFlag, reenters, errItself},
-		{"acquire: a repeated attempt never shortens", againKeeps, extends, errCut},
-		{"acquire: a grant has a time to live", leaseOfGrant, reenters, errEndless},
-		{"the same, when a process dies", leaseOfGrant, dies, model.ErrStuck},
-		{"acquire: a token is no less than the clock", clockToken, forgets, errToken},
-		{"acquire: a token is greater than the last", lastToken, forgets, errToken},
-		{"acquire: one that comes late refuses itself", lateness, leaves, errLeft},
-		{"recount: counts are absolute", absolute, reenters, errCount},
-		{"release: by the owner only", releaseOwner, reenters, errCut},
-		{"renew: by the owner only", renewOwner, reenters, errAnothers},
-		{"renew: never brings back", renewExists, reenters, errBack},
-		{"renew: never shortens", renewKeeps, extends, errCut},
+	model.Controls(t, "model", lock.explore, []model.Control[lock, model.Defence]{
+		{"acquire: a repeated attempt gets the outcome of the first", server.AgainFlag, reenters, errItself},
+		{"acquire: a repeated attempt never shortens", server.AgainKeeps, extends, errCut},
+		{"acquire: a grant has a time to live", server.GrantEnds, reenters, errEndless},
+		{"the same, when a process dies", server.GrantEnds, dies, model.ErrStuck},
+		{"acquire: a token is no less than the clock", server.ClockToken, forgets, errToken},
+		{"acquire: a token is greater than the last", server.LastToken, forgets, errToken},
+		{"acquire: one that comes late refuses itself", server.Lateness, leaves, errLeft},
+		{"recount: counts are absolute", server.Absolute, reenters, errCount},
+		{"release: by the owner only", server.ReleaseOwner, reenters, errCut},
+		{"renew: by the owner only", server.RenewOwner, reenters, errAnothers},
+		{"renew: never brings back", server.RenewExists, reenters, errBack},
+		{"renew: never shortens", server.RenewKeeps, extends, errCut},
 		{"client: trust counts from the sending", fromSending, reenters, errTwo},
 		{"client: trust ends by its own clock", deadline, reenters, errTwo},
 		{"client: an owner id with a straggler is not used again", freshOwner | freshUndo | undo, leaves, errCut},

@@ -4,18 +4,19 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
 // TestVoteModelControls: without any one of the defences there is a way to break a promise, and the
 // model finds it.
 func TestVoteModelControls(t *testing.T) {
-	model.Controls(t, "quorum model", voting.explore, []model.Control[voting, defence]{
-		{"vote: who has it keeps it", votesOnce, splits, errTwo},
-		{"vote: a grant has a time to live", grantEnds, perish, model.ErrStuck},
-		{"vote: one that comes late refuses itself", lateness, silent, errLeft},
-		{"vote: a token is greater than the last", aboveLast, numbers, errToken},
-		{"release: by the owner only", freesOwner, lateOnes, errTwo},
-		{"renew: never brings back", renewPure, rejoins, errBack},
+	model.Controls(t, "quorum model", voting.explore, []model.Control[voting, model.Defence]{
+		{"vote: who has it keeps it", server.VotesOnce, splits, errTwo},
+		{"vote: a grant has a time to live", server.GrantEnds, perish, model.ErrStuck},
+		{"vote: one that comes late refuses itself", server.Lateness, silent, errLeft},
+		{"vote: a token is greater than the last", server.AboveLast, numbers, errToken},
+		{"release: by the owner only", server.ReleaseOwner, lateOnes, errTwo},
+		{"renew: never brings back", server.RenewExists, rejoins, errBack},
 		{"more than half have to agree", majority, splits, errTwo},
 		{"a master that was started a moment ago does not count", restarts, forgetting, errTwo},
 		{"nor for a holder that it takes back", joinsYoung, rejoins, errTwo},

@@ -3,11 +3,12 @@ package quorum
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // voting is the model of a quorum lock: independent masters that run vote, renew and release, two
 // clients that want the lock again and again, a network that loses, delays and reorders what was
@@ -44,7 +45,7 @@ type voting struct {
 	still    bool  // no time passes
 	serves   bool  // the goal is that somebody has the lock, not that it is free
 	brief    bool  // messages do not live longer than a tick, except votes, which are too late then
-	off      defence
+	off      model.Defence
 	only     error // look for this violation alone
 	cut      int   // messages for which the bounds had no room
 }
@@ -65,26 +66,18 @@ func (m *voting) start() state {
 // explore also looks whether the lock becomes free, and nothing is left, if nobody wants it any more;
 // in a scenario that serves, whether it can be had from everywhere instead. Neither needs a fault.
 // Whoever wants the lock may have to ask again, so that is quiet where it is to be had.
-func (m voting) explore(off defence, only error) (model.Report, error) {
+func (m voting) explore(off model.Defence, only error) (model.Report, error) {
 	m.off |= off
 	if only != nil {
 		m.only = only
 	}
 	explored := model.Model[state]{
-		Start: m.start(), MaxStates: 2_000_000,
-		Next: func(s state, out *model.Steps[state]) {
-			m.next(s, func(label string, n state) {
-				out.Step(0, label, !loud[label] && (m.serves || !stands[label]), n)
-			})
-		},
-		Check: func(s *state) error { return m.check(*s) },
+		Start: m.start(), Next: m.next, Settle: m.settle, Check: m.check, MaxStates: 2_000_000,
 	}
 	if model.Looks(m.only) {
-		explored.Goal = func(s *state) bool {
-			if m.serves {
-				return m.taken(*s)
-			}
-			return m.free(*s)
+		explored.Goal = m.free
+		if m.serves {
+			explored.Goal = m.taken
 		}
 	}
 	r, err := model.Explore(explored)
@@ -210,8 +203,8 @@ func TestVoteModelServes(t *testing.T) {
 	model.Run(t, "quorum model, can be had from everywhere", voting.explore, []model.Scenario[voting]{
 		{"splits", slow}, {"forgets", again},
 	})
-	model.Controls(t, "quorum model, can be had from everywhere", voting.explore, []model.Control[voting, defence]{
-		{"what is granted has an end, and who failed releases it", withdraws | grantEnds, slow, model.ErrStuck},
+	model.Controls(t, "quorum model, can be had from everywhere", voting.explore, []model.Control[voting, model.Defence]{
+		{"what is granted has an end, and who failed releases it", withdraws | server.GrantEnds, slow, model.ErrStuck},
 	})
 }
 
@@ -222,7 +215,7 @@ func TestVoteModelNotProtected(t *testing.T) {
 	flushed.flushAny = true
 	two := oneSilent
 	two.frail, two.faults = 2, 2
-	model.Controls(t, "quorum model, not protected", voting.explore, []model.Control[voting, defence]{
+	model.Controls(t, "quorum model, not protected", voting.explore, []model.Control[voting, model.Defence]{
 		{"a first grant to a holder by who granted to another, and lost all", 0, flushed, errVisited},
 		{"nobody suspects who is silent: a restart, and one silent for each", silence, two, errTwo},
 	})

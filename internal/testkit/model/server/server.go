@@ -52,6 +52,26 @@ type Answer struct {
 	Before   uint8 // of a vote that is fresh, the last token before; of one that is refused, the last token
 }
 
+// How a call of a client's stands. Behind Sent come the answers that have not reached the client.
+const (
+	None uint8 = iota
+	Sent
+	Done
+	Denied
+	Gone
+)
+
+// Stands is how a call stands that was answered.
+func (a Answer) Stands() uint8 {
+	switch a.Status {
+	case lua.Denied:
+		return Denied
+	case lua.Gone:
+		return Gone
+	}
+	return Done
+}
+
 // Acquire is acquire.lua for block tokens.
 func (k *Keys) Acquire(off model.Defence, owner, lease, block uint8, again bool) Answer {
 	repeated := again && k.Owner == owner && !off.Has(AgainFlag)
