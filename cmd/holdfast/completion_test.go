@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,11 +15,10 @@ import (
 // script is what a user's shell is given.
 func completionScript(t *testing.T, shell string) string {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	require.Zero(t, execute([]string{"completion", shell}, &stdout, &stderr), stderr.String())
-	require.Contains(t, stdout.String(), "holdfast")
+	_, script, _ := says("completion", shell)
+	require.Contains(t, script, "holdfast")
 	path := filepath.Join(t.TempDir(), "completion."+shell)
-	require.NoError(t, os.WriteFile(path, stdout.Bytes(), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(script), 0o600))
 	return path
 }
 

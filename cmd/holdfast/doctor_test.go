@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -59,7 +57,7 @@ func TestDoctor(t *testing.T) {
 	}
 	programs := map[string]*program{}
 	for what, c := range cases { // each takes a second: all at once
-		programs[what] = start(t, os.Args[0], nil, append([]string{"doctor", "--json"}, c.args...)...)
+		programs[what] = start(t, nil, append([]string{"doctor", "--json"}, c.args...)...)
 	}
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {
@@ -109,7 +107,7 @@ func TestDoctorScreen(t *testing.T) {
 func TestDoctorOfTheSilent(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Pause()
-	p := start(t, os.Args[0], func(*exec.Cmd) {}, "doctor", "--redis",
+	p := start(t, nil, "doctor", "--redis",
 		"redis://"+srv.Addr()+"?read_timeout=1s&max_retries=-1")
 	require.Equal(t, exitNoServer, p.end(), p.stderr.String())
 	require.Contains(t, p.stderr.String(), "is it running")

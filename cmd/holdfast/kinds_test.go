@@ -3,7 +3,6 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -60,14 +59,11 @@ func TestRunQuorum(t *testing.T) {
 	var clients []*holdfast.Client
 	for _, m := range masters {
 		addresses = append(addresses, "redis://"+m.Addr())
-		c, err := holdfast.New(m.Client(t), nil)
-		require.NoError(t, err)
-		redistest.CloseAtEnd(t, c)
-		clients = append(clients, c)
+		clients = append(clients, newTestClient(t, m.Client(t)))
 	}
 	run := func(flags ...string) *program {
 		args := append([]string{"run", "--kind", "redlock", "--name", t.Name(), "--wait", "0"}, flags...)
-		return start(t, os.Args[0], func(cmd *exec.Cmd) {
+		return start(t, func(cmd *exec.Cmd) {
 			cmd.Env = append(cmd.Env, redisEnv+"="+strings.Join(addresses, " "))
 		}, append(args, "--", "true")...)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -58,10 +59,10 @@ type program struct {
 }
 
 // start starts the command. It is killed if the test ends first.
-func start(t *testing.T, bin string, change func(*exec.Cmd), args ...string) *program {
+func start(t *testing.T, change func(*exec.Cmd), args ...string) *program {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
-	p := &program{Cmd: exec.CommandContext(ctx, bin, args...)}
+	p := &program{Cmd: exec.CommandContext(ctx, os.Args[0], args...)}
 	// The race detector would otherwise make each process wait for a second at its end.
 	p.Env = append(os.Environ(), asCommand+"=1", "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
@@ -96,7 +97,7 @@ func user(t *testing.T, srv *redistest.Server, name, rule string) (address strin
 // command starts the command from the test binary, in front of a server's address.
 func command(t *testing.T, srv *redistest.Server, args ...string) *program {
 	t.Helper()
-	return start(t, os.Args[0], func(c *exec.Cmd) { c.Env = append(c.Env, redisEnv+"=redis://"+srv.Addr()) }, args...)
+	return start(t, func(c *exec.Cmd) { c.Env = append(c.Env, redisEnv+"=redis://"+srv.Addr()) }, args...)
 }
 
 // end waits for the end of the process and its children and returns the exit code, -1 if a signal
@@ -110,6 +111,27 @@ func (p *program) end() int {
 func (p *program) prints(t *testing.T, text string) {
 	t.Helper()
 	eventually(t, func() bool { return strings.Contains(p.stdout.String(), text) }, "printed "+text)
+}
+
+// says runs the command within this process.
+func says(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = execute(args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// ask is says before a server.
+func ask(srv *redistest.Server, args ...string) (code int, stdout, stderr string) {
+	return says(append(args, "--redis", "redis://"+srv.Addr())...)
+}
+
+// newTestClient is a client of the library, closed at the end of the test.
+func newTestClient(t *testing.T, rdb redis.UniversalClient) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(rdb, nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
 }
 
 func eventually(t *testing.T, cond func() bool, what string) {

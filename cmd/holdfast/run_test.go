@@ -28,10 +28,7 @@ const endless = "; echo ready; while :; do sleep 0.02; done"
 // hold takes the lock of a test for somebody else, until the test ends.
 func hold(t *testing.T, srv *redistest.Server) (h *holdfast.Hold) {
 	t.Helper()
-	client, err := holdfast.New(srv.Client(t), nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
-	h, err = rlock.New(client, t.Name()).TryLock(context.Background())
+	h, err := rlock.New(newTestClient(t, srv.Client(t)), t.Name()).TryLock(context.Background())
 	require.NoError(t, err)
 	return h
 }
@@ -45,7 +42,7 @@ func TestRunHoldsTheLock(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer w.Close()
-	p := start(t, os.Args[0], func(c *exec.Cmd) { c.Stdin = r }, "run", "--redis", "redis://"+srv.Addr(), "--name",
+	p := start(t, func(c *exec.Cmd) { c.Stdin = r }, "run", "--redis", "redis://"+srv.Addr(), "--name",
 		t.Name(),
 		"--", "sh", "-c", `echo "$HOLDFAST_NAME|$HOLDFAST_OWNER|$HOLDFAST_TOKEN|"; cat`)
 	require.NoError(t, r.Close())
@@ -273,37 +270,20 @@ func TestRunRedisDies(t *testing.T) {
 	require.Equal(t, exitLost, p.end())
 }
 
-// A Redis that is not there is not a lock that is taken, however short the wait.
-func TestRunRedisIsNotThere(t *testing.T) {
-	srv := redistest.Start(t)
-	srv.Kill()
-	p := command(t, srv, "run", "--name", t.Name(), "--wait", "10ms", "--", "echo", "ran")
-	require.Equal(t, exitNoServer, p.end())
-	require.Contains(t, p.stderr.String(), "no answer from Redis at redis://"+srv.Addr())
-	require.Empty(t, p.stdout.String())
-}
-
-// Nor is a Redis that answers a greeting and nothing else.
-func TestRunRedisIsSilent(t *testing.T) {
-	srv := redistest.Start(t)
-	require.NoError(t, srv.Client(t).Do(t.Context(), "client", "pause", "60000", "write").Err())
-	p := command(t, srv, "run", "--name", t.Name(), "--wait", "100ms", "--", "echo", "ran")
-	require.Equal(t, exitNoServer, p.end())
-	require.Contains(t, p.stderr.String(), "unavailable: waited as long as Wait allows: no answer")
-	require.Empty(t, p.stdout.String())
-}
-
-// A Redis that wants a password, or another one, is told from one that is not there, and the remedy
-// is one for this command.
-func TestRunRedisWantsAPassword(t *testing.T) {
-	srv := redistest.Start(t)
-	require.NoError(t, srv.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
-	for user, code := range map[string]int{"": exitHoldfast, "default:wrong@": exitHoldfast, "default:secret@": 0} {
-		p := command(t, srv, "run", "--redis", "redis://"+user+srv.Addr(), "--name", t.Name(), "--", "true")
-		require.Equal(t, code, p.end(), p.stderr.String())
-		if code != 0 {
-			require.Contains(t, p.stderr.String(), "password into --redis")
-		}
+// A Redis that is not there, or that answers a greeting and nothing else, is not a lock that is taken, however
+// short the wait.
+func TestRunRedisDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	gone, silent := redistest.Start(t), redistest.Start(t)
+	gone.Kill()
+	require.NoError(t, silent.Client(t).Do(t.Context(), "client", "pause", "60000", "write").Err())
+	for text, srv := range map[string]*redistest.Server{
+		"no answer from Redis at redis://" + gone.Addr(): gone, "unavailable: waited as long as Wait allows: no answer": silent,
+	} {
+		p := command(t, srv, "run", "--name", t.Name(), "--wait", "100ms", "--", "echo", "ran")
+		require.Equal(t, exitNoServer, p.end())
+		require.Contains(t, p.stderr.String(), text)
+		require.Empty(t, p.stdout.String())
 	}
 }
 
@@ -314,9 +294,9 @@ func TestRunInACrontab(t *testing.T) {
 	require.Contains(t, runExample, strings.TrimPrefix(idiom, `"$@" `))
 	srv := redistest.Start(t)
 	run := func(wait string) *exec.Cmd {
-		return start(t, "sh", nil, "-c", idiom, "sh", os.Args[0], "run", "--redis", "redis://"+srv.Addr(), "--name",
-			t.Name(),
-			"--wait", wait, "--", "true").Cmd
+		return start(t, func(c *exec.Cmd) {
+			c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", idiom, "sh"}, c.Args...)
+		}, "run", "--redis", "redis://"+srv.Addr(), "--name", t.Name(), "--wait", wait, "--", "true").Cmd
 	}
 	h := hold(t, srv)
 	require.NoError(t, run("0").Wait())

@@ -145,7 +145,7 @@ func (w *top) hides(text string) {
 func contended(t *testing.T) (srv *redistest.Server, holds map[string]*holdfast.Hold) {
 	t.Helper()
 	srv = redistest.Start(t)
-	c, other, ctx := newTestClient(t, srv), newTestClient(t, srv), t.Context()
+	c, other, ctx := newTestClient(t, srv.Client(t)), newTestClient(t, srv.Client(t)), t.Context()
 	holds = map[string]*holdfast.Hold{}
 	for _, l := range []struct {
 		as   string
@@ -203,7 +203,7 @@ func TestTopFollows(t *testing.T) {
 	w.shows("▸ busy", "idle")
 	w.press("down")
 	w.shows("▸ idle")
-	c := newTestClient(t, srv)
+	c := newTestClient(t, srv.Client(t))
 	_, err := rlock.New(c, "another").TryLock(t.Context())
 	require.NoError(t, err)
 	w.shows("  another", "  busy", "▸ idle")
@@ -275,7 +275,7 @@ func TestTopEndsNoOther(t *testing.T) {
 	w.press("x")
 	w.shows("End the hold of " + holds["idle"].Owner())
 	require.NoError(t, holds["idle"].Unlock(t.Context()))
-	next, err := rlock.New(newTestClient(t, srv), "idle").TryLock(t.Context())
+	next, err := rlock.New(newTestClient(t, srv.Client(t)), "idle").TryLock(t.Context())
 	require.NoError(t, err)
 	w.press("y")
 	w.shows("idle was not unlocked, and nothing was changed: somebody else has it")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net"
@@ -105,9 +104,9 @@ func TestUIWarns(t *testing.T) {
 	code, _ := fetch(t, http.MethodGet, "http://127.0.0.1:"+port+"/", "locks.example")
 	require.Equal(t, http.StatusOK, code)
 
-	var out, errs bytes.Buffer
-	require.Equal(t, exitHoldfast, execute([]string{"ui", "--listen", "127.0.0.1:" + port, "--redis", "redis://" + srv.Addr()}, &out, &errs))
-	require.Contains(t, errs.String(), "port 0 for any that is free")
+	code, _, errs := ask(srv, "ui", "--listen", "127.0.0.1:"+port)
+	require.Equal(t, exitHoldfast, code)
+	require.Contains(t, errs, "port 0 for any that is free")
 	require.NoError(t, p.Process.Signal(syscall.SIGINT))
 	require.Zero(t, p.end())
 }

@@ -3,19 +3,20 @@ package fair
 import (
 	"errors"
 	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 )
 
-// wrong is a set of things that a step did and must not.
-type wrong uint8
+// What a step did and must not do.
 
 const (
-	oldToken   wrong = 1 << iota // a grant's token is not greater than all before
-	anothers                     // a command changed the lock of another owner
-	byItself                     // a waiter was refused because it holds the lock itself, and does not know
-	passed                       // a grant went past a waiter that could have been told
-	lostPlace                    // a place that counted is gone, or has got behind another
-	toDeaf                       // the lock was handed to somebody who cannot hear of it
-	stayedFree                   // the lock stayed free although a waiter could have been told
+	oldToken   = 1 << iota // a grant's token is not greater than all before
+	anothers               // a command changed the lock of another owner
+	byItself               // a waiter was refused because it holds the lock itself, and does not know
+	passed                 // a grant went past a waiter that could have been told
+	lostPlace              // a place that counted is gone, or has got behind another
+	toDeaf                 // the lock was handed to somebody who cannot hear of it
+	stayedFree             // the lock stayed free although a waiter could have been told
 )
 
 // What must never be.
@@ -42,103 +43,86 @@ var wrongs = []error{errToken, errAnothers, errItself, errPassed, errLostPlace, 
 
 // judge notes what a script did to whom: whatever clients believe, these things must not happen.
 // polls is the client that polled, nobody if the script was another.
-func (m *fair) judge(s *state, before *keys, r message, polls uint8) {
-	asks := r.kind == acquire || r.kind == late
+func (m *fair) judge(s *state, before *keys, r line.Request, polls uint8) {
+	asks := r.Asks()
 	granted := s.owner != 0 && (before.owner != s.owner || before.token != s.token)
 	switch {
 	case granted:
-		if s.token <= s.top {
-			s.wrong |= oldToken
+		if s.token <= s.Top {
+			s.Wrong |= oldToken
 		}
-		s.top = s.token
-		s.claimed = !asks || s.owner != r.id
-		present := s.owner == r.id || m.of(s.owner) == polls || asks && r.place && m.of(r.id) == m.of(s.owner)
-		if s.claimed && !s.up.has(m.of(s.owner)) && !present {
-			s.wrong |= toDeaf
+		s.Top = s.token
+		s.claimed = !asks || s.owner != r.ID
+		present := s.owner == r.ID || m.Of(s.owner) == polls || asks && r.Place && m.Of(r.ID) == m.Of(s.owner)
+		if s.claimed && !s.Up.Has(m.Of(s.owner)) && !present {
+			s.Wrong |= toDeaf
 		}
 		m.judgeOrder(s, before, r)
-	case s.owner == 0 || asks && s.owner == r.id || r.kind == renewal && s.owner == r.id:
+	case s.owner == 0 || asks && s.owner == r.ID || r.Kind == line.Renewal && s.owner == r.ID:
 		s.claimed = false
 	}
-	if before.owner != 0 && before.owner != r.id && s.owner != before.owner {
-		s.wrong |= anothers
+	if before.owner != 0 && before.owner != r.ID && s.owner != before.owner {
+		s.Wrong |= anothers
 	}
-	if r.kind == renewal {
+	if r.Kind == line.Renewal {
 		return
 	}
 	m.judgePlaces(s, before, r)
 	for _, p := range s.queue {
-		if s.owner == 0 && p.owner != 0 && p.left > 0 && s.up.has(m.of(p.owner)) {
-			s.wrong |= stayedFree
+		if s.owner == 0 && p.Owner != 0 && p.Left > 0 && s.Up.Has(m.Of(p.Owner)) {
+			s.Wrong |= stayedFree
 		}
 	}
 }
 
 // judgeOrder: nobody in front of who was granted the lock could have been told.
-func (m *fair) judgeOrder(s *state, before *keys, r message) {
+func (m *fair) judgeOrder(s *state, before *keys, r line.Request) {
 	for _, p := range before.queue {
 		switch {
-		case p.owner == 0 || p.owner == s.owner:
+		case p.Owner == 0 || p.Owner == s.owner:
 			return
-		case p.owner == r.id && (r.kind == release || r.kind == undoer), r.served.has(p.owner): // it leaves
-		case p.left > 0 && s.up.has(m.of(p.owner)):
-			s.wrong |= passed
+		case p.Owner == r.ID && r.Frees(), r.Served.Has(p.Owner): // it leaves
+		case p.Left > 0 && s.Up.Has(m.Of(p.Owner)):
+			s.Wrong |= passed
 		}
 	}
 }
 
 // judgeRun: nobody who waits stands before the one to whom a hold's run hands the lock on.
-func (m *fair) judgeRun(s *state, from *waiter, next uint8) {
-	if s.at(next) < 0 {
+func (m *fair) judgeRun(s *state, from *line.Waiter, next uint8) {
+	if s.queue.At(next) < 0 {
 		return // its place has been lost since the run began
 	}
 	for _, p := range s.queue {
-		if p.owner == next {
+		if p.Owner == next {
 			return
 		}
-		if m.waits(s, p.owner) && p.left > 0 && s.up.has(m.of(p.owner)) && !from.served.has(p.owner) {
-			s.wrong |= passed
+		if s.Waits(p.Owner) && p.Left > 0 && s.Up.Has(m.Of(p.Owner)) && !from.Served.Has(p.Owner) {
+			s.Wrong |= passed
 		}
 	}
 }
 
-// waits reports whether a place is that of somebody who waits.
-func (m *fair) waits(s *state, owner uint8) bool {
-	w, gen := waiterOf(owner)
-	return s.waiters[w].gen == gen && s.waiters[w].mode == waiting
-}
-
 // judgePlaces: all others stand as they stood.
-func (m *fair) judgePlaces(s *state, before *keys, r message) {
+func (m *fair) judgePlaces(s *state, before *keys, r line.Request) {
 	at := 0
 	for _, p := range before.queue {
-		if p.owner == 0 || p.left == 0 || p.owner == s.owner || p.owner == r.id && r.kind != acquire && r.kind != late ||
-			r.served.has(p.owner) && !m.waits(s, p.owner) {
+		if p.Owner == 0 || p.Left == 0 || p.Owner == s.owner || p.Owner == r.ID && !r.Asks() ||
+			r.Served.Has(p.Owner) && !s.Waits(p.Owner) {
 			continue
 		}
-		now := s.at(p.owner)
+		now := s.queue.At(p.Owner)
 		if now < at {
-			s.wrong |= lostPlace
+			s.Wrong |= lostPlace
 			return
 		}
 		at = now
 	}
 }
 
-// check is what is wrong with a state. A control that looks for one thing only is not stopped by
-// another.
+// check is what is wrong with a state.
 func (m *fair) check(s state) error {
-	for i, err := range wrongs {
-		if s.wrong&(1<<i) != 0 && (m.only == nil || errors.Is(err, m.only)) {
-			return err
-		}
-	}
-	for _, c := range []func(*state) error{m.checkTrust, m.checkHold, m.checkQueue, m.checkLeft} {
-		if err := c(&s); err != nil && (m.only == nil || errors.Is(err, m.only)) {
-			return err
-		}
-	}
-	return nil
+	return s.FirstWrong(m.only, wrongs, m.checkTrust(&s), m.checkHold(&s), m.checkQueue(&s), m.checkLeft(&s))
 }
 
 // checkTrust: where the server's data may be lost there is a promise about tokens and waiting
@@ -146,7 +130,7 @@ func (m *fair) check(s state) error {
 func (m *fair) checkTrust(s *state) error {
 	holders := 0
 	for w := range m.waiters {
-		if s.waiters[w].mode == has && s.waiters[w].trust > 0 {
+		if s.Waiters[w].Mode == line.Has && s.Waiters[w].Trust > 0 {
 			holders++
 		}
 	}
@@ -164,14 +148,14 @@ func (m *fair) checkHold(s *state) error {
 		return fmt.Errorf("%w: %d ticks", errEndless, s.ttl)
 	}
 	for w := range m.waiters {
-		wr := &s.waiters[w]
-		if wr.mode != has || wr.trust == 0 || m.losses > 0 {
+		wr := &s.Waiters[w]
+		if wr.Mode != line.Has || wr.Trust == 0 || m.losses > 0 {
 			continue
 		}
-		if s.owner != s.entry(w) {
+		if s.owner != s.Entry(w) {
 			return errCut
 		}
-		if s.token != wr.token && (wr.field == 0 || wr.token+wr.run.size() > s.token) {
+		if s.token != wr.Token && (wr.Field == 0 || wr.Token+wr.Run.Size() > s.token) {
 			return errHolders
 		}
 	}
@@ -182,14 +166,14 @@ func (m *fair) checkQueue(s *state) error {
 	seen := uint32(0)
 	for _, p := range s.queue {
 		switch {
-		case p.owner == 0:
+		case p.Owner == 0:
 			return nil
-		case seen&(1<<p.owner) != 0:
+		case seen&(1<<p.Owner) != 0:
 			return errTwice
-		case p.owner == s.owner:
+		case p.Owner == s.owner:
 			return errBoth
 		}
-		seen |= 1 << p.owner
+		seen |= 1 << p.Owner
 	}
 	return nil
 }
@@ -197,47 +181,16 @@ func (m *fair) checkQueue(s *state) error {
 // checkLeft: for whom there is no process any more, a claim and a deadline are the ends. All others
 // are taken care of.
 func (m *fair) checkLeft(s *state) error {
-	if s.owner != 0 && !m.cared(s, s.owner) {
+	if s.owner != 0 && !m.CaredFor(&s.State, s.owner) {
 		return errLeft
 	}
 	for _, p := range s.queue {
-		if p.owner != 0 && !m.cared(s, p.owner) {
+		if p.Owner != 0 && !m.CaredFor(&s.State, p.Owner) {
 			return errPlaceLeft
 		}
 	}
 	return nil
 }
 
-func (m *fair) cared(s *state, owner uint8) bool {
-	if s.crashed&(1<<owner) != 0 {
-		return true
-	}
-	w, gen := waiterOf(owner)
-	if wr := &s.waiters[w]; wr.gen == gen && wr.mode != away {
-		return true
-	}
-	for _, r := range s.net {
-		if r.id == owner || r.served.has(owner) {
-			return true
-		}
-	}
-	for w := range m.waiters {
-		if wr := &s.waiters[w]; wr.mode == has && (wr.field == owner || wr.served.has(owner)) {
-			return true
-		}
-	}
-	return false
-}
-
 // calm is the goal: nobody holds, waits or does anything, and so everybody who waited was served.
-func (m *fair) calm(s state) bool {
-	if s.owner != 0 || s.queue[0].owner != 0 || s.net[0] != (message{}) || s.mail[0] != (mail{}) {
-		return false
-	}
-	for w := range m.waiters {
-		if s.waiters[w].mode != away {
-			return false
-		}
-	}
-	return true
-}
+func (m *fair) calm(s state) bool { return s.owner == 0 && s.queue[0].Owner == 0 && s.AtRest() }

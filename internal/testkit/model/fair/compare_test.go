@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -33,8 +34,8 @@ func (r *replay) compare(what string, want answer, got lua.Reply, asked []string
 	}
 	heard := r.heard()
 	switch {
-	case want.mail.owner == 0 && len(heard) == 0:
-	case want.mail.owner == 0 || len(heard) != 1:
+	case want.mail.Owner == 0 && len(heard) == 0:
+	case want.mail.Owner == 0 || len(heard) != 1:
 		r.differ("%s sent %v, the model %+v", what, heard, want.mail)
 	default:
 		r.compareMail(want.mail, heard[0])
@@ -69,20 +70,20 @@ func (r *replay) comparePoll(want answer, got lua.Reply, asked []string) {
 			missing = append(missing, owner)
 		}
 	}
-	if got.Text(2) != holder || got.Text(3) != "" || got.Int(4) != int64(bit(want.heard)) ||
+	if got.Text(2) != holder || got.Text(3) != "" || (got.Int(4) == 1) != want.heard ||
 		fmt.Sprint(got.Texts(6)) != fmt.Sprint(missing) {
 		r.differ("poll replied %v, the model %s, %v and %v", got, holder, want.heard, missing)
 	}
 }
 
 // compareMail compares "<number of the owner> <token> <time of the grant, us> <claim, ms> <number of the next in the run>...".
-func (r *replay) compareMail(want mail, got *redis.Message) {
-	client, number, _ := strings.Cut(r.owner(want.owner), ":")
+func (r *replay) compareMail(want line.Mail, got *redis.Message) {
+	client, number, _ := strings.Cut(r.owner(want.Owner), ":")
 	fields := strings.Fields(got.Payload)
 	require.GreaterOrEqual(r.t, len(fields), 4)
 	var next []string
-	for i := range want.run.size() {
-		_, other, _ := strings.Cut(r.owner(want.run[i]), ":")
+	for i := range want.Run.Size() {
+		_, other, _ := strings.Cut(r.owner(want.Run[i]), ":")
 		next = append(next, other)
 	}
 	if fmt.Sprint(next) != fmt.Sprint(fields[4:]) {
@@ -90,15 +91,15 @@ func (r *replay) compareMail(want mail, got *redis.Message) {
 		return
 	}
 	if got.Channel != r.channel+":"+client || fields[0] != number {
-		r.differ("%s was told %q, not %s", got.Channel, got.Payload, r.owner(want.owner))
+		r.differ("%s was told %q, not %s", got.Channel, got.Payload, r.owner(want.Owner))
 		return
 	}
-	r.compareToken(want.token, fields[1])
+	r.compareToken(want.Token, fields[1])
 	_, err := strconv.ParseInt(fields[2], 10, 64)
 	require.NoError(r.t, err)
 	claim, err := strconv.ParseInt(fields[3], 10, 64)
 	require.NoError(r.t, err)
-	r.compareLeft("the message", want.left+1, claim)
+	r.compareLeft("the message", want.Left+1, claim)
 }
 
 // difference compares the keys, and tells how they or the last reply differ.
@@ -148,15 +149,15 @@ func (r *replay) queueDiffers() string {
 		return fmt.Sprintf("in the queue are %v, with deadlines %v", queued, scores)
 	}
 	for i, p := range r.model.queue {
-		if (p.owner == 0) != (i >= len(queued)) || p.owner != 0 && queued[i] != r.owner(p.owner) {
+		if (p.Owner == 0) != (i >= len(queued)) || p.Owner != 0 && queued[i] != r.owner(p.Owner) {
 			return fmt.Sprintf("in the queue are %v, the model's is %v", queued, r.model.queue)
 		}
-		if p.owner == 0 {
+		if p.Owner == 0 {
 			break
 		}
 		left := time.UnixMilli(int64(scores[queued[i]])).Sub(now)
-		if n := ticksLeft(max(left, -2)); n != p.left {
-			return fmt.Sprintf("the place of %s counts for %d ticks, the model's for %d", queued[i], n, p.left)
+		if n := ticksLeft(max(left, -2)); n != p.Left {
+			return fmt.Sprintf("the place of %s counts for %d ticks, the model's for %d", queued[i], n, p.Left)
 		}
 	}
 	for _, key := range []string{r.queue, r.deadlines} {

@@ -1,9 +1,6 @@
 package fair
 
 import (
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
@@ -12,13 +9,7 @@ import (
 // TestFairModelControls: without any one of the defences there is a way to break a promise, and the
 // model finds it.
 func TestFairModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence // one, and what would hide the harm
-		in   fair
-		want error
-	}{
+	model.Controls(t, "fair model", fair.explore, []model.Control[fair, defence]{
 		{"grant: it matters whether anybody listens", heedsCount, handsOver, errDeaf},
 		{"grant: who cannot be reached keeps its place", keepsPlace, handsOver, errLostPlace},
 		{"grant: a claim has an end", claimEnds, perishes, errClaim},
@@ -55,19 +46,5 @@ func TestFairModelControls(t *testing.T) {
 		{"client: a run does not hand on to who has a question under way", runWaits, runsFail, errLeft},
 		{"client: places are given back if a run's lock is lost", servedGiven, runsLost, errPlaceLeft},
 		{"client: an owner id that was served is not used again", servedFresh, runsAgain, errTwo},
-	} {
-		m := bounded(c.in)
-		m.off, m.only = c.off, c.want
-		r := m.explore(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States,
-			r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: fair model: without                                        there is a way of%s", table.String())
+	})
 }

@@ -2,13 +2,10 @@ package fair
 
 import (
 	"cmp"
-	"errors"
-	"os"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -34,32 +31,27 @@ type fair struct {
 	prompt                   bool  // clients do what they have to in time
 	off                      defence
 	only                     error // look for this violation alone
-	cut, cutMail             int   // messages for which the bounds had no room
-	at                       terms
-}
-
-func (m *fair) start() state {
-	s := state{
-		faults: m.faults, leaves: m.leavers, crashes: m.crashes, pauses: m.pauses, breaks: m.breaks, losses: m.losses,
-	}
-	s.clock = 1
-	for w := range m.waiters {
-		s.waiters[w].wishes = m.wishes[w]
-	}
-	return s
+	exploration
 }
 
 // explore also looks whether everybody who waits can be served from everywhere, and all can come to
 // rest: by messages, polls, answers, unlocks and time, without a fault, a renewal or a new wish.
-func (m *fair) explore(t testing.TB) model.Report[state] {
-	t.Helper()
-	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 8_000_000}
-	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
-		explored.Goal, explored.Quiet = m.calm, func(label string) bool { return !loud[label] }
+func (m fair) explore(off defence, only error) (model.Report, error) {
+	m = bounded(m)
+	m.off, m.only = off, only
+	explored := model.Model[state]{
+		Start: m.start(), MaxStates: 8_000_000,
+		Next: func(s state, out *model.Steps[state]) {
+			m.next(s, func(label string, n state) { out.Step(0, label, !line.Loud(label), n) })
+		},
+		Check: func(s *state) error { return m.check(*s) },
+	}
+	if model.Looks(only) {
+		explored.Goal = func(s *state) bool { return m.calm(*s) }
 	}
 	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
+	r.Cut = m.Cut + m.CutMail
+	return r, err
 }
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.
@@ -84,8 +76,8 @@ var (
 )
 
 type (
-	homes  = [maxWaiters]uint8
-	wishes = [maxWaiters]uint8
+	homes  = line.Owners
+	wishes = line.Owners
 )
 
 // pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see
@@ -101,7 +93,7 @@ func pair(m fair) fair {
 func bounded(m fair) fair {
 	m.claim, m.harmed = 2, 1
 	m.lease, m.place = cmp.Or(m.lease, 3), cmp.Or(m.place, 2)
-	if os.Getenv("HOLDFAST_MODEL") == "large" {
+	if model.Large() {
 		m.harmed = m.clients
 		m.lease, m.place = max(m.lease, 3), max(m.place, 3)
 		m.breaks, m.pauses, m.crashes = 2*m.breaks, 2*m.pauses, 2*m.crashes
@@ -114,25 +106,21 @@ func bounded(m fair) fair {
 
 // TestFairModel: in no state that can be reached is a promise broken.
 func TestFairModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name  string
-		bound fair
-	}{
-		{"hands over", handsOver}, {"two of one client", shares}, {"the same owner again", again},
+	model.Run(t, "fair model", fair.explore, []model.Scenario[fair]{
+		{"hands over", handsOver},
+		{"two of one client", shares},
+		{"the same owner again", again},
 		{"loses requests", loses},
-		{"leaves", departs}, {"dies", perishes}, {"stands still", freezes}, {"waits long", waits},
-		{"server forgets", wiped}, {"runs", runs}, {"runs, and leaves", runsLeave}, {"runs, and loses requests", runsFail},
-		{"runs, and dies or stands still", runsDie}, {"runs, and the same owner again", runsAgain}, {"runs, and the server forgets", runsLost},
-	} {
-		t.Run(scenario.name, func(t *testing.T) {
-			t.Parallel()
-			m := bounded(scenario.bound)
-			r := m.explore(t)
-			t.Logf("proof: fair model, %s: %d states, %d transitions, depth %d, %d requests and %d messages cut off by the bounds",
-				scenario.name, r.States, r.Transitions, r.Depth, m.cut, m.cutMail)
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
-	}
+		{"leaves", departs},
+		{"dies", perishes},
+		{"stands still", freezes},
+		{"waits long", waits},
+		{"server forgets", wiped},
+		{"runs", runs},
+		{"runs, and leaves", runsLeave},
+		{"runs, and loses requests", runsFail},
+		{"runs, and dies or stands still", runsDie},
+		{"runs, and the same owner again", runsAgain},
+		{"runs, and the server forgets", runsLost},
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -21,7 +22,7 @@ const tickLength = 1_000_000 * time.Second
 
 // requesters are whose requests a history is made of, two of them each of two clients, and one of a
 // third.
-var requesters = []uint8{ownerID(0, 0), ownerID(0, 1), ownerID(1, 0), ownerID(2, 0), ownerID(2, 1)}
+var requesters = []uint8{line.OwnerID(0, 0), line.OwnerID(0, 1), line.OwnerID(1, 0), line.OwnerID(2, 0), line.OwnerID(2, 1)}
 
 // replay is one random history, run on the model's keys and, by the scripts, on those of a real
 // server, with real subscribers for mailboxes.
@@ -107,7 +108,7 @@ func newReplay(t *testing.T, rdb *redis.Client, seed uint64, off defence) *repla
 	name := t.Name() + strconv.FormatUint(seed, 36)
 	r := &replay{
 		t: t, rdb: rdb, rnd: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // for tests
-		model: keys{clock: 1}, terms: terms{off: off, home: [maxWaiters]uint8{0, 1, 2}},
+		model: keys{clock: 1}, terms: terms{off: off, home: line.Owners{0, 1, 2}},
 		name: name, token: "token:{" + name + "}", queue: "queue:{" + name + "}", deadlines: "deadlines:{" + name + "}",
 		channel: "channel:{" + name + "}", real: map[uint8]int64{},
 	}
@@ -149,7 +150,7 @@ func (r *replay) step() string {
 	var asked []string
 	before := r.model.token
 	n := r.rnd.IntN(75)
-	if r.model.owner == 0 && r.model.queue[0].owner != 0 && r.few(2) == 0 { // seldom, and then scripts hand over
+	if r.model.owner == 0 && r.model.queue[0].Owner != 0 && r.few(2) == 0 { // seldom, and then scripts hand over
 		n = []int{0, 5, 32, 68}[r.few(4)]
 	}
 	switch {
@@ -166,11 +167,11 @@ func (r *replay) step() string {
 		if r.model.owner != 0 && r.few(2) == 0 {
 			owner = r.model.owner
 		}
-		var had run
+		var had line.Run
 		args := slices.Concat(keys, []any{r.owner(owner), "PUBLISH", claim, keep})
 		for _, other := range requesters {
 			if other != owner && r.terms.client(other) == r.terms.client(owner) && r.few(3) == 0 {
-				had.push(other)
+				had.Push(other)
 				args = append(args, r.owner(other))
 			}
 		}
@@ -204,7 +205,7 @@ func (r *replay) step() string {
 		got.Status))
 	r.compare(what, want, got, asked)
 	switch {
-	case r.model.token != before && want.mail.owner != 0:
+	case r.model.token != before && want.mail.Owner != 0:
 		return "handed over: " + what
 	case r.model.token != before && (what == "poll" || got.Status != lua.Done):
 		return "handed over, unheard"
@@ -218,7 +219,7 @@ func (r *replay) few(n int) uint8 { return uint8(r.rnd.IntN(n)) } //nolint:gosec
 func (r *replay) poll(args []any) (lua.Call, []string, answer) {
 	c, i := r.few(3), 0
 	args[5] = clientName(c)
-	var owners [maxWaiters]uint8
+	var owners line.Owners
 	var asked []string
 	for _, owner := range requesters {
 		if r.terms.client(owner) == c && r.few(2) == 0 {
@@ -249,8 +250,8 @@ func (r *replay) elsewise(n int) string {
 	case n < 50:
 		r.toggle(r.few(3))
 		return "mailbox"
-	case n < 60 && r.model.over():
-		r.model.queue = [maxPlaces]place{}
+	case n < 60 && r.model.queue.Over():
+		r.model.queue = line.Queue{}
 		require.NoError(r.t, r.rdb.Del(ctx, r.queue, r.deadlines).Err())
 		return "queue ends"
 	}
@@ -261,12 +262,12 @@ func (r *replay) elsewise(n int) string {
 // toggle lets a client listen, or no longer.
 func (r *replay) toggle(c uint8) {
 	channel, kind, change := r.channel+":"+clientName(c), "subscribe", r.ears.Subscribe
-	if r.terms.up.has(c) {
+	if r.terms.up.Has(c) {
 		kind, change = "unsubscribe", r.ears.Unsubscribe
 	}
 	require.NoError(r.t, change(r.t.Context(), channel))
 	r.subscribed(kind, channel)
-	r.terms.up.put(c, kind == "subscribe")
+	r.terms.up.Put(c, kind == "subscribe")
 }
 
 // subscribed waits for the server's word.

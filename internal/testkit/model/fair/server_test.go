@@ -3,6 +3,7 @@ package fair
 import (
 	"slices"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -17,21 +18,21 @@ type keys struct {
 	token    uint8 // 0: no such key
 	tokenTTL uint8
 	clock    uint8 // of the server
-	queue    [maxPlaces]place
+	queue    line.Queue
 }
 
 // terms are what scripts are given, and what the server knows beside the keys.
 type terms struct {
 	off                       defence
-	home                      [maxWaiters]uint8 // whose client's a waiter is
-	up                        set               // clients that listen
+	home                      line.Owners // whose client's a waiter is
+	up                        line.Set    // clients that listen
 	lease, claim, place, keep uint8
 }
 
 const nobody = 255
 
 func (e *terms) client(owner uint8) uint8 {
-	w, _ := waiterOf(owner)
+	w, _ := line.WaiterOf(owner)
 	return e.home[w]
 }
 
@@ -43,43 +44,12 @@ type answer struct {
 	holder  uint8 // of a poll's reply
 	heard   bool  // of a poll's reply: somebody listens for the client
 	missing uint8 // of a poll's reply: one bit for each of the owners that it was sent with
-	mail    mail
+	mail    line.Mail
 }
 
-// at is where an owner stands in the queue, -1: nowhere.
-func (k *keys) at(owner uint8) int {
-	for i, p := range k.queue {
-		if p.owner == owner && owner != 0 {
-			return i
-		}
-	}
-	return -1
-}
-
-func (k *keys) drop(owner uint8) {
-	if i := k.at(owner); i >= 0 {
-		copy(k.queue[i:], k.queue[i+1:])
-		k.queue[maxPlaces-1] = place{}
-	}
-}
-
-func (k *keys) head() uint8 {
-	for k.queue[0].owner != 0 && k.queue[0].left == 0 {
-		k.drop(k.queue[0].owner)
-	}
-	return k.queue[0].owner
-}
-
-// enqueue leaves out whoever has no room within the bounds; the scenarios have room enough.
 func (k *keys) enqueue(e *terms, owner uint8) {
-	if k.at(owner) >= 0 && !e.off.has(oncePlaced) {
-		return
-	}
-	for i := range k.queue {
-		if k.queue[i].owner == 0 {
-			k.queue[i] = place{owner, e.place}
-			return
-		}
+	if k.queue.At(owner) < 0 || e.off.Has(oncePlaced) {
+		k.queue.Add(owner, e.place)
 	}
 }
 
@@ -91,24 +61,24 @@ func (k *keys) nextToken() {
 }
 
 // run is the one of part/queue.lua: those of a client from the i-th place on.
-func (k *keys) run(e *terms, c uint8, i int) (r run) {
-	for n := 0; n < maxRun && i < maxPlaces && k.queue[i].owner != 0; i++ {
-		if e.client(k.queue[i].owner) != c {
-			if e.off.has(runEnds) {
+func (k *keys) run(e *terms, c uint8, i int) (r line.Run) {
+	for n := 0; n < line.MaxRun && i < line.MaxPlaces && k.queue[i].Owner != 0; i++ {
+		if e.client(k.queue[i].Owner) != c {
+			if e.off.Has(runEnds) {
 				continue
 			}
 			break
 		}
-		r[n] = k.queue[i].owner
+		r[n] = k.queue[i].Owner
 		n++
 	}
 	return r
 }
 
 // reserve takes as many tokens behind the last one as there are in a run.
-func (k *keys) reserve(e *terms, r run) {
-	if !e.off.has(runTokens) {
-		k.token += r.size()
+func (k *keys) reserve(e *terms, r line.Run) {
+	if !e.off.Has(runTokens) {
+		k.token += r.Size()
 		k.clock = max(k.clock, k.token+1)
 	}
 }
@@ -121,40 +91,40 @@ func (k *keys) hold(e *terms, owner, lease uint8) {
 }
 
 // grant is the one of part/queue.lua.
-func (k *keys) grant(e *terms, present uint8) (told mail) {
-	if k.head() == 0 {
+func (k *keys) grant(e *terms, present uint8) (told line.Mail) {
+	if k.queue.Head() == 0 {
 		return told
 	}
-	var deaf set
-	for i := 0; i < maxPlaces && k.queue[i].owner != 0; i++ {
+	var deaf line.Set
+	for i := 0; i < line.MaxPlaces && k.queue[i].Owner != 0; i++ {
 		p := k.queue[i]
-		c := e.client(p.owner)
+		c := e.client(p.Owner)
 		switch {
-		case p.left == 0 || deaf.has(c):
-		case e.up.has(c) || e.off.has(heedsCount) || c == present && !e.off.has(asksIsThere):
-			k.drop(p.owner)
+		case p.Left == 0 || deaf.Has(c):
+		case e.up.Has(c) || e.off.Has(heedsCount) || c == present && !e.off.Has(asksIsThere):
+			k.queue.Drop(p.Owner)
 			inTime := k.token < k.clock
-			k.hold(e, p.owner, e.claim)
+			k.hold(e, p.Owner, e.claim)
 			first := k.token
-			var r run
+			var r line.Run
 			if inTime {
 				r = k.run(e, c, i)
 				k.reserve(e, r)
 			}
 			switch {
-			case e.off.has(claimEnds):
+			case e.off.Has(claimEnds):
 				k.ttl = endless
-			case e.off.has(claimIsShort):
+			case e.off.Has(claimIsShort):
 				k.ttl = e.lease
 			}
-			if e.up.has(c) {
-				told = mail{owner: p.owner, token: first, left: e.claim - 1, run: r}
+			if e.up.Has(c) {
+				told = line.Mail{Owner: p.Owner, Token: first, Left: e.claim - 1, Run: r}
 			}
 			return told
 		default:
-			deaf.put(c, true)
-			if e.off.has(keepsPlace) {
-				k.drop(p.owner)
+			deaf.Put(c, true)
+			if e.off.Has(keepsPlace) {
+				k.queue.Drop(p.Owner)
 				i--
 			}
 		}
@@ -165,18 +135,18 @@ func (k *keys) grant(e *terms, present uint8) (told mail) {
 // acquire is fair_acquire.lua.
 func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 	held := k.owner != 0
-	if held && (again || place) && k.owner == owner && !e.off.has(ownGrant) {
+	if held && (again || place) && k.owner == owner && !e.off.Has(ownGrant) {
 		if k.token == 0 {
 			k.nextToken()
 			k.tokenTTL = e.keep
 		}
 		k.ttl = max(k.ttl, e.lease)
-		k.drop(owner)
+		k.queue.Drop(owner)
 		return answer{status: lua.Done, token: k.token}
 	}
 	if !held {
-		if first := k.head(); first == 0 || first == owner || e.off.has(asksHead) {
-			k.drop(owner)
+		if first := k.queue.Head(); first == 0 || first == owner || e.off.Has(asksHead) {
+			k.queue.Drop(owner)
 			k.hold(e, owner, e.lease)
 			return answer{status: lua.Done, token: k.token}
 		}
@@ -191,7 +161,7 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		}
 		a.mail = k.grant(e, present)
 		if k.owner == 0 { // all who wait are out of reach
-			k.drop(owner)
+			k.queue.Drop(owner)
 			k.hold(e, owner, e.lease)
 			return answer{status: lua.Done, token: k.token}
 		}
@@ -224,19 +194,19 @@ func (k *keys) join(e *terms, owners ...uint8) (a answer) {
 }
 
 // release is fair_release.lua.
-func (k *keys) release(e *terms, owner uint8, served run) (a answer) {
-	held := k.owner == owner || k.owner != 0 && e.off.has(freesOwn)
+func (k *keys) release(e *terms, owner uint8, served line.Run) (a answer) {
+	held := k.owner == owner || k.owner != 0 && e.off.Has(freesOwn)
 	if held {
 		k.owner, k.ttl = 0, 0
-	} else if !e.off.has(leaverGone) {
-		k.drop(owner)
+	} else if !e.off.Has(leaverGone) {
+		k.queue.Drop(owner)
 	}
 	for _, had := range served {
-		if !e.off.has(servedGone) {
-			k.drop(had)
+		if !e.off.Has(servedGone) {
+			k.queue.Drop(had)
 		}
 	}
-	if k.owner == 0 && k.queue[0].owner != 0 && !e.off.has(leaverHandsOn) {
+	if k.owner == 0 && k.queue[0].Owner != 0 && !e.off.Has(leaverHandsOn) {
 		a.mail = k.grant(e, nobody)
 	}
 	if a.status = lua.Gone; held {
@@ -246,24 +216,24 @@ func (k *keys) release(e *terms, owner uint8, served run) (a answer) {
 }
 
 // poll is fair_poll.lua. owners end with a zero.
-func (k *keys) poll(e *terms, c uint8, owners [maxWaiters]uint8) (a answer) {
+func (k *keys) poll(e *terms, c uint8, owners line.Owners) (a answer) {
 	for i, owner := range owners {
 		if owner == 0 {
 			break
 		}
-		at := k.at(owner)
-		if at < 0 && !e.off.has(reportsMissing) {
+		at := k.queue.At(owner)
+		if at < 0 && !e.off.Has(reportsMissing) {
 			a.missing |= 1 << i
 		}
-		if at >= 0 && !e.off.has(refreshes) {
-			k.queue[at].left = max(k.queue[at].left, e.place)
+		if at >= 0 && !e.off.Has(refreshes) {
+			k.queue[at].Left = max(k.queue[at].Left, e.place)
 		}
 	}
-	if k.owner == 0 && k.queue[0].owner != 0 {
+	if k.owner == 0 && k.queue[0].Owner != 0 {
 		a.mail = k.grant(e, c)
 	}
-	k.head()
-	a.status, a.left, a.holder, a.heard = lua.Done, k.ttl, k.owner, e.up.has(c)
+	k.queue.Head()
+	a.status, a.left, a.holder, a.heard = lua.Done, k.ttl, k.owner, e.up.Has(c)
 	return a
 }
 
@@ -293,24 +263,5 @@ func (k *keys) tick() {
 			k.token = 0
 		}
 	}
-	for i := range k.queue {
-		less(&k.queue[i].left)
-	}
-}
-
-// over reports whether the queue's keys may end by themselves: no place in it counts any more. When
-// they do is long after.
-func (k *keys) over() bool {
-	for _, p := range k.queue {
-		if p.left > 0 {
-			return false
-		}
-	}
-	return k.queue[0].owner != 0
-}
-
-func less(ticks *uint8) {
-	if *ticks > 0 {
-		*ticks--
-	}
+	k.queue.Tick()
 }

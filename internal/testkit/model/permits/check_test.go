@@ -3,25 +3,25 @@ package permits
 import (
 	"errors"
 	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 )
 
-// wrong is a set of things that a step did and must not.
-type wrong uint16
-
+// What a step did and must not do.
 const (
-	oldToken   wrong = 1 << iota // a grant's token is not greater than all before
-	anothers                     // a command changed what another owner has
-	byItself                     // a waiter was refused because it has permits, and does not know
-	passed                       // a grant went past a waiter that could have been told
-	lostPlace                    // a place that counted is gone, or has got behind another
-	toDeaf                       // permits were handed to somebody who cannot hear of it
-	stayedFree                   // permits stayed free although a waiter could have been told
-	tooOften                     // a client that is not heard of was handed more than one claim for each permit
-	wasted                       // a claim ended although its owner's client asked what there is
-	lost                         // there are fewer permits than there should be
-	invented                     // there are more
-	tooMany                      // permits were granted that were not free
-	tooLong                      // a claim lasts longer than a claim
+	oldToken   = 1 << iota // a grant's token is not greater than all before
+	anothers               // a command changed what another owner has
+	byItself               // a waiter was refused because it has permits, and does not know
+	passed                 // a grant went past a waiter that could have been told
+	lostPlace              // a place that counted is gone, or has got behind another
+	toDeaf                 // permits were handed to somebody who cannot hear of it
+	stayedFree             // permits stayed free although a waiter could have been told
+	tooOften               // a client that is not heard of was handed more than one claim for each permit
+	wasted                 // a claim ended although its owner's client asked what there is
+	lost                   // there are fewer permits than there should be
+	invented               // there are more
+	tooMany                // permits were granted that were not free
+	tooLong                // a claim lasts longer than a claim
 )
 
 // What must never be.
@@ -55,27 +55,27 @@ var wrongs = []error{
 }
 
 func (m *semaphore) wants(owner uint8) uint8 {
-	w, _ := waiterOf(owner)
+	w, _ := line.WaiterOf(owner)
 	return m.want[w]
 }
 
 // judge notes what a script did to whom: whatever clients believe, these things must not happen.
-func (m *semaphore) judge(s *state, before *keys, r message, a *answer) {
-	if r.id != 0 {
-		s.claims[m.of(r.id)] = 0
+func (m *semaphore) judge(s *state, before *keys, r line.Request, a *answer) {
+	if r.ID != 0 {
+		s.claims[m.Of(r.ID)] = 0
 	}
 	for _, g := range a.grants[:a.granted] {
-		if g.token <= s.top {
-			s.wrong |= oldToken
+		if g.token <= s.Top {
+			s.Wrong |= oldToken
 		}
-		s.top = max(s.top, g.token)
+		s.Top = max(s.Top, g.token)
 		m.judgeGrant(s, before, r, g)
 	}
 	if a.granted > 0 && s.free < 0 && !(a.granted == 1 && before.has(a.grants[0].owner)) {
-		s.wrong |= tooMany
+		s.Wrong |= tooMany
 	}
 	m.judgeOthers(s, before, r)
-	if r.kind != renewal {
+	if r.Kind != line.Renewal {
 		m.judgePlaces(s, before, r, a)
 		m.judgeFree(s, before, r, a)
 	}
@@ -88,9 +88,9 @@ func (m *semaphore) settle(s *state) {
 	switch all := s.all(); {
 	case !s.counted:
 	case all < int8(s.total): //nolint:gosec // a few
-		s.wrong |= lost
+		s.Wrong |= lost
 	case all > int8(s.total): //nolint:gosec // a few
-		s.wrong |= invented
+		s.Wrong |= invented
 	}
 	live := uint8(0)
 	for _, p := range s.out {
@@ -103,60 +103,60 @@ func (m *semaphore) settle(s *state) {
 
 // judgeGrant: nobody in front of who was granted permits could have been told. Those who were have
 // been granted theirs, or have left.
-func (m *semaphore) judgeGrant(s *state, before *keys, r message, g grant) {
-	if c := m.of(g.owner); !g.asked {
+func (m *semaphore) judgeGrant(s *state, before *keys, r line.Request, g grant) {
+	if c := m.Of(g.owner); !g.asked {
 		if s.claims[c] += m.wants(g.owner); s.claims[c] > max(s.total, s.allowed) {
-			s.wrong |= tooOften
+			s.Wrong |= tooOften
 		}
-		if !s.up.has(c) && !m.present(r, c) {
-			s.wrong |= toDeaf
+		if !s.Up.Has(c) && !m.present(r, c) {
+			s.Wrong |= toDeaf
 		}
 		if s.of(g.owner).left > m.claim {
-			s.wrong |= tooLong
+			s.Wrong |= tooLong
 		}
 	}
 	for _, p := range before.queue {
-		if p.owner == 0 || p.owner == g.owner || before.has(g.owner) { // who is told again what it has passes nobody
+		if p.Owner == 0 || p.Owner == g.owner || before.has(g.owner) { // who is told again what it has passes nobody
 			break
 		}
-		now := s.at(p.owner)
-		if p.left > 0 && now >= 0 && s.up.has(m.of(p.owner)) && !s.queue[now].stale {
-			s.wrong |= passed
+		now := s.queue.At(p.Owner)
+		if p.Left > 0 && now >= 0 && s.Up.Has(m.Of(p.Owner)) && !s.queue[now].Stale {
+			s.Wrong |= passed
 		}
 	}
 }
 
 // present reports whether a client is known to be there because it asks for places, or polls.
-func (m *semaphore) present(r message, c uint8) bool {
-	return r.id != 0 && (r.place || r.kind == polls || r.kind == joins) && m.of(r.id) == c
+func (m *semaphore) present(r line.Request, c uint8) bool {
+	return r.ID != 0 && (r.Place || r.Kind == line.Polls || r.Kind == line.Joins) && m.Of(r.ID) == c
 }
 
 // judgeOthers: what other owners have is as it was.
-func (m *semaphore) judgeOthers(s *state, before *keys, r message) {
+func (m *semaphore) judgeOthers(s *state, before *keys, r line.Request) {
 	for _, p := range before.out {
-		if p.n == 0 || p.left == 0 || p.owner == r.id && r.kind <= undoer {
+		if p.n == 0 || p.left == 0 || p.owner == r.ID && r.Kind <= line.Undoer {
 			continue
 		}
 		if now := s.of(p.owner); now == nil || now.n != p.n || now.left != p.left {
-			s.wrong |= anothers
+			s.Wrong |= anothers
 		}
 	}
 }
 
 // judgeFree: the first who waits and can be told has not enough. Who is told again what it has hands
 // out nothing.
-func (m *semaphore) judgeFree(s *state, before *keys, r message, a *answer) {
-	if a.status == excess || (r.kind == acquire || r.kind == late) && before.has(r.id) {
+func (m *semaphore) judgeFree(s *state, before *keys, r line.Request, a *answer) {
+	if a.status == line.Excess || r.Asks() && before.has(r.ID) {
 		return
 	}
 	for _, p := range s.queue {
-		if p.owner == 0 {
+		if p.Owner == 0 {
 			return
 		}
-		c, much := m.of(p.owner), int8(m.wants(p.owner)) > s.all() //nolint:gosec // a few
-		if p.left > 0 && !much && (s.up.has(c) && !p.stale || m.present(r, c)) {
-			if int8(m.wants(p.owner)) <= s.free { //nolint:gosec // a few
-				s.wrong |= stayedFree
+		c, much := m.Of(p.Owner), int8(m.wants(p.Owner)) > s.all() //nolint:gosec // a few
+		if p.Left > 0 && !much && (s.Up.Has(c) && !p.Stale || m.present(r, c)) {
+			if int8(m.wants(p.Owner)) <= s.free { //nolint:gosec // a few
+				s.Wrong |= stayedFree
 			}
 			return
 		}
@@ -164,43 +164,32 @@ func (m *semaphore) judgeFree(s *state, before *keys, r message, a *answer) {
 }
 
 // judgePlaces: all others stand as they stood.
-func (m *semaphore) judgePlaces(s *state, before *keys, r message, a *answer) {
+func (m *semaphore) judgePlaces(s *state, before *keys, r line.Request, a *answer) {
 	at := 0
 	for _, p := range before.queue {
-		if p.owner == 0 {
+		if p.Owner == 0 {
 			break
 		}
-		leaves := p.owner == r.id && (r.kind == release || r.kind == undoer || a.status == excess)
-		tooMany := int8(m.wants(p.owner)) > s.all() //nolint:gosec // a few
-		if p.left == 0 || leaves || tooMany || a.grantTo(p.owner) >= 0 {
+		leaves := p.Owner == r.ID && (r.Frees() || a.status == line.Excess)
+		tooMany := int8(m.wants(p.Owner)) > s.all() //nolint:gosec // a few
+		if p.Left == 0 || leaves || tooMany || a.grantTo(p.Owner) >= 0 {
 			continue
 		}
-		if s.has(p.owner) && s.at(p.owner) < 0 {
+		if s.has(p.Owner) && s.queue.At(p.Owner) < 0 {
 			continue // it was told again what it has
 		}
-		now := s.at(p.owner)
+		now := s.queue.At(p.Owner)
 		if now < at {
-			s.wrong |= lostPlace
+			s.Wrong |= lostPlace
 			return
 		}
 		at = now
 	}
 }
 
-// check is what is wrong with a state. A control that looks for one thing only is not stopped by
-// another.
+// check is what is wrong with a state.
 func (m *semaphore) check(s state) error {
-	for i, err := range wrongs {
-		if s.wrong&(1<<i) != 0 && (m.only == nil || errors.Is(err, m.only)) {
-			return err
-		}
-	}
-	for _, c := range []func(*state) error{m.checkTrust, m.checkOut, m.checkHolds, m.checkQueue, m.checkLeft} {
-		if err := c(&s); err != nil && (m.only == nil || errors.Is(err, m.only)) {
-			return err
-		}
-	}
-	return nil
+	return s.FirstWrong(m.only, wrongs, m.checkTrust(&s), m.checkOut(&s), m.checkHolds(&s), m.checkQueue(&s), m.checkLeft(&s))
 }
 
 // checkTrust: where the server's data may be lost there is a promise about tokens and waiting
@@ -208,7 +197,7 @@ func (m *semaphore) check(s state) error {
 func (m *semaphore) checkTrust(s *state) error {
 	trusted := uint8(0)
 	for w := range m.waiters {
-		if s.waiters[w].mode == has && s.waiters[w].trust > 0 {
+		if s.Waiters[w].Mode == line.Has && s.Waiters[w].Trust > 0 {
 			trusted += m.want[w]
 		}
 	}
@@ -234,11 +223,11 @@ func (m *semaphore) checkOut(s *state) error {
 // checkHolds: who trusts a hold has all of it at the server.
 func (m *semaphore) checkHolds(s *state) error {
 	for w := range m.waiters {
-		wr := &s.waiters[w]
-		if wr.mode != has || wr.trust == 0 || m.losses > 0 {
+		wr := &s.Waiters[w]
+		if wr.Mode != line.Has || wr.Trust == 0 || m.losses > 0 {
 			continue
 		}
-		if p := s.of(ownerID(w, wr.gen)); p == nil || p.torn || p.left == 0 || p.n < m.want[w] {
+		if p := s.of(line.OwnerID(w, wr.Gen)); p == nil || p.torn || p.left == 0 || p.n < m.want[w] {
 			return errCut
 		}
 	}
@@ -246,17 +235,17 @@ func (m *semaphore) checkHolds(s *state) error {
 }
 
 func (m *semaphore) checkQueue(s *state) error {
-	seen := uint16(0)
+	seen := uint32(0)
 	for _, p := range s.queue {
 		switch {
-		case p.owner == 0:
+		case p.Owner == 0:
 			return nil
-		case seen&(1<<p.owner) != 0:
+		case seen&(1<<p.Owner) != 0:
 			return errTwice
-		case s.has(p.owner):
+		case s.has(p.Owner):
 			return errBoth
 		}
-		seen |= 1 << p.owner
+		seen |= 1 << p.Owner
 	}
 	return nil
 }
@@ -265,35 +254,16 @@ func (m *semaphore) checkQueue(s *state) error {
 // are taken care of.
 func (m *semaphore) checkLeft(s *state) error {
 	for _, p := range s.out {
-		if p.n > 0 && p.left > 0 && p.owner != foreigner && !m.cared(s, p.owner) {
+		if p.n > 0 && p.left > 0 && p.owner != foreigner && !m.CaredFor(&s.State, p.owner) {
 			return errLeft
 		}
 	}
 	for _, p := range s.queue {
-		if p.owner != 0 && !m.cared(s, p.owner) {
+		if p.Owner != 0 && !m.CaredFor(&s.State, p.Owner) {
 			return errPlaceLeft
 		}
 	}
 	return nil
-}
-
-func (m *semaphore) cared(s *state, owner uint8) bool {
-	if s.crashed&(1<<owner) != 0 {
-		return true
-	}
-	if owner == foreigner {
-		return false
-	}
-	w, gen := waiterOf(owner)
-	if wr := &s.waiters[w]; wr.gen == gen && wr.mode != away {
-		return true
-	}
-	for _, r := range s.net {
-		if r.id == owner {
-			return true
-		}
-	}
-	return false
 }
 
 // calm is the goal: nobody has permits, waits or does anything, and so everybody who waited was
@@ -304,13 +274,5 @@ func (m *semaphore) calm(s state) bool {
 			return false
 		}
 	}
-	if s.queue[0].owner != 0 || s.net[0] != (message{}) || s.mail[0] != (mail{}) {
-		return false
-	}
-	for w := range m.waiters {
-		if s.waiters[w].mode != away {
-			return false
-		}
-	}
-	return true
+	return s.queue[0].Owner == 0 && s.AtRest()
 }

@@ -1,9 +1,6 @@
 package permits
 
 import (
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
@@ -12,13 +9,7 @@ import (
 // TestPermitsModelControls: without any one of the defences there is a way to break a promise, and the
 // model finds it.
 func TestPermitsModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence // one, and what would hide the harm
-		in   semaphore
-		want error
-	}{
+	model.Controls(t, "permits model", semaphore.explore, []model.Control[semaphore, defence]{
 		{"acquire: no more is granted than is free", looksFree, again, errTooMany},
 		{"grant: no more is handed out than is free", handsFree, handsOver, errGranted},
 		{"the same, as clients see it", handsFree, handsOver, errTooMany},
@@ -65,19 +56,5 @@ func TestPermitsModelControls(t *testing.T) {
 		{"the same, where a straggler takes permits", undoAgain, departs, errLeft},
 		{"acquire: one that comes late refuses itself", lateness, departs, errPlaceLeft},
 		{"the same, where it takes permits", lateness, departs, errLeft},
-	} {
-		m := bounded(c.in)
-		m.off, m.only = c.off, c.want
-		r := m.explore(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-64s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States,
-			r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: permits model: without                                          there is a way of%s", table.String())
+	})
 }

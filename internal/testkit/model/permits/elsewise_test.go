@@ -29,7 +29,7 @@ func (r *replay) elsewise(n int) string {
 		return "mailbox"
 	case n < 66:
 		return r.redisson()
-	case n < 70 && r.model.over():
+	case n < 70 && r.model.queue.Over():
 		r.model.endQueue()
 		require.NoError(r.t, r.rdb.Del(ctx, r.queue, r.places, r.wants).Err())
 		return "queue ends"
@@ -82,12 +82,12 @@ func (r *replay) redisson() string {
 // toggle lets a client listen, or no longer.
 func (r *replay) toggle(c uint8) {
 	channel, kind, change := r.channel+":"+clientName(c), "subscribe", r.ears.Subscribe
-	if r.terms.up.has(c) {
+	if r.terms.up.Has(c) {
 		kind, change = "unsubscribe", r.ears.Unsubscribe
 	}
 	require.NoError(r.t, change(r.t.Context(), channel))
 	r.subscribed(kind, channel)
-	r.terms.up.put(c, kind == "subscribe")
+	r.terms.up.Put(c, kind == "subscribe")
 }
 
 // subscribed waits for the server's word.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -26,7 +27,7 @@ const (
 
 // requesters are whose requests a history is made of: three of one client, of whom one wants two
 // permits, and one each of two others, of whom one wants two.
-var requesters = []uint8{ownerID(0, 0), ownerID(0, 1), ownerID(1, 0), ownerID(2, 0), ownerID(3, 0)}
+var requesters = []uint8{line.OwnerID(0, 0), line.OwnerID(0, 1), line.OwnerID(1, 0), line.OwnerID(2, 0), line.OwnerID(3, 0)}
 
 // replay is one random history, run on the model's keys and, by the scripts, on those of a real
 // server, with real subscribers for mailboxes.
@@ -234,13 +235,13 @@ func (r *replay) step() string {
 	}
 	got, err := lua.Run(r.t.Context(), r.rdb, sent)
 	if lua.IsError(err, "HOLDFAST_PERMITS") {
-		got, err = lua.Reply{Status: excess}, nil
+		got, err = lua.Reply{Status: line.Excess}, nil
 	}
 	require.NoError(r.t, err)
 	r.steps = append(r.steps, fmt.Sprintf("%s %s, lease %d, claim %d: %d", what, r.owner(owner), e.lease, e.claim, got.Status))
 	r.compare(what, want, got, asked)
 	for _, told := range want.mail[:want.mails] {
-		if told.token == 0 {
+		if told.Token == 0 {
 			return "not so many"
 		}
 	}
@@ -260,10 +261,10 @@ func (r *replay) choice() int {
 	for _, p := range r.model.out {
 		ended = ended || p.n > 0 && p.left == 0
 	}
-	waits := r.model.queue[0].owner != 0
+	waits := r.model.queue[0].Owner != 0
 	switch {
 	case r.few(2) == 0:
-	case r.model.over():
+	case r.model.queue.Over():
 		return 66
 	case ended && r.few(3) == 0:
 		return []int{0, 59, 59}[r.few(3)]
@@ -296,7 +297,7 @@ func behind(owners []string, args ...any) []any {
 }
 
 // some are a random few of the owners of a client who want so many permits at most, in a random order.
-func (r *replay) some(c, most uint8) (owners [maxWaiters]uint8, texts []string) {
+func (r *replay) some(c, most uint8) (owners line.Owners, texts []string) {
 	list := slices.Clone(requesters)
 	r.rnd.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	for _, owner := range list {

@@ -2,13 +2,10 @@ package permits
 
 import (
 	"cmp"
-	"errors"
-	"os"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -40,33 +37,27 @@ type semaphore struct {
 	prompt                   bool  // clients do what they have to in time
 	off                      defence
 	only                     error // look for this violation alone
-	cut, cutMail             int   // messages for which the bounds had no room
-	at                       terms
-}
-
-func (m *semaphore) start() state {
-	s := state{
-		faults: m.faults, leaves: m.leavers, crashes: m.crashes, pauses: m.pauses, breaks: m.breaks, losses: m.losses,
-		sets: m.sets, takes: m.takes, total: m.permits, allowed: m.permits,
-	}
-	s.clock = 1
-	for w := range m.waiters {
-		s.waiters[w].wishes = m.wishes[w]
-	}
-	return s
+	exploration
 }
 
 // explore also looks whether everybody who waits can be served from everywhere, and all can come to
 // rest: by messages, polls, answers, unlocks and time, without a fault, a renewal or a new wish.
-func (m *semaphore) explore(t testing.TB) model.Report[state] {
-	t.Helper()
-	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 8_000_000}
-	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
-		explored.Goal, explored.Quiet = m.calm, func(label string) bool { return !loud[label] }
+func (m semaphore) explore(off defence, only error) (model.Report, error) {
+	m = bounded(m)
+	m.off, m.only = off, only
+	explored := model.Model[state]{
+		Start: m.start(), MaxStates: 8_000_000,
+		Next: func(s state, out *model.Steps[state]) {
+			m.next(s, func(label string, n state) { out.Step(0, label, !line.Loud(label), n) })
+		},
+		Check: func(s *state) error { return m.check(*s) },
+	}
+	if model.Looks(only) {
+		explored.Goal = func(s *state) bool { return m.calm(*s) }
 	}
 	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
+	r.Cut = m.Cut + m.CutMail
+	return r, err
 }
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.
@@ -100,9 +91,9 @@ var (
 )
 
 type (
-	homes  = [maxWaiters]uint8
-	wants  = [maxWaiters]uint8
-	wishes = [maxWaiters]uint8
+	homes  = line.Owners
+	wants  = line.Owners
+	wishes = line.Owners
 )
 
 // bounded gives a scenario its times, and says how many clients meet faults. HOLDFAST_MODEL=large
@@ -111,7 +102,7 @@ type (
 func bounded(m semaphore) semaphore {
 	m.claim, m.harmed = 2, 1
 	m.lease, m.place = cmp.Or(m.lease, 3), cmp.Or(m.place, 2)
-	if os.Getenv("HOLDFAST_MODEL") == "large" {
+	if model.Large() {
 		m.harmed = m.clients
 		m.lease, m.place = max(m.lease, 3), max(m.place, 3)
 		m.breaks, m.pauses, m.crashes = 2*m.breaks, 2*m.pauses, 2*m.crashes
@@ -122,30 +113,32 @@ func bounded(m semaphore) semaphore {
 	return m
 }
 
+// short gives a scenario fewer wishes with -short, where that makes a difference.
+func short(m semaphore) semaphore {
+	if testing.Short() && m.few != (wishes{}) {
+		m.wishes = m.few
+	}
+	return m
+}
+
 // TestPermitsModel: in no state that can be reached is a promise broken.
 func TestPermitsModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name  string
-		bound semaphore
-	}{
-		{"hands over", handsOver}, {"places together", together}, {"again", again}, {"loses requests", loses},
-		{"loses those for places together", losesTogether}, {"leaves", departs}, {"dies", perishes}, {"stands still", freezes},
-		{"stands still with several", silent}, {"waits long", waits}, {"misses messages", misses}, {"number set", resized},
-		{"shared with Redisson", shared}, {"server forgets", wiped},
-	} {
-		t.Run(scenario.name, func(t *testing.T) {
-			m := bounded(scenario.bound)
-			if testing.Short() && m.few != (wishes{}) {
-				m.wishes = m.few
-			}
-			r := m.explore(t)
-			t.Logf("proof: permits model, %s: %d states, %d transitions, depth %d, %d requests and %d messages cut off by the bounds",
-				scenario.name, r.States, r.Transitions, r.Depth, m.cut, m.cutMail)
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
-	}
+	model.Run(t, "permits model", semaphore.explore, []model.Scenario[semaphore]{
+		{"hands over", short(handsOver)},
+		{"places together", short(together)},
+		{"again", short(again)},
+		{"loses requests", short(loses)},
+		{"loses those for places together", short(losesTogether)},
+		{"leaves", short(departs)},
+		{"dies", short(perishes)},
+		{"stands still", short(freezes)},
+		{"stands still with several", short(silent)},
+		{"waits long", short(waits)},
+		{"misses messages", short(misses)},
+		{"number set", short(resized)},
+		{"shared with Redisson", short(shared)},
+		{"server forgets", short(wiped)},
+	})
 }
 
 // pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see

@@ -1,6 +1,9 @@
 package permits
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // acquire is sem_acquire.lua.
 func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
@@ -12,29 +15,29 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		a.grant(owner, a.token, true)
 		return a
 	}
-	if k.has(owner) && !e.off.has(ownGrant) {
+	if k.has(owner) && !e.off.Has(ownGrant) {
 		p := k.of(owner)
 		p.left = max(p.left, e.lease)
 		k.drop(owner)
 		return granted()
 	}
-	if (again || place) && !e.off.has(takesOwn) {
+	if (again || place) && !e.off.Has(takesOwn) {
 		k.free += k.removeOwn(owner)
 	}
-	if n > k.all() && !e.off.has(onlySoMany) {
+	if n > k.all() && !e.off.Has(onlySoMany) {
 		k.drop(owner)
-		a.status = excess
+		a.status = line.Excess
 		return a
 	}
-	first := k.head()
-	if n > k.free || first != 0 && first != owner && !e.off.has(sweepsFirst) {
+	first := k.queue.Head()
+	if n > k.free || first != 0 && first != owner && !e.off.Has(sweepsFirst) {
 		k.sweep(e)
 	}
 	present := uint8(nobody)
 	if place {
 		present = e.client(owner)
 	}
-	enough := func() bool { return n <= k.free || e.off.has(looksFree) }
+	enough := func() bool { return n <= k.free || e.off.Has(looksFree) }
 	get := func() answer {
 		k.hold(e, owner, e.lease)
 		if first != 0 {
@@ -42,9 +45,9 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		}
 		return granted()
 	}
-	if enough() && (first == 0 || first == owner || e.off.has(asksHead)) {
+	if enough() && (first == 0 || first == owner || e.off.Has(asksHead)) {
 		a = get()
-		if first != 0 && k.free > 0 && !e.off.has(handsRest) {
+		if first != 0 && k.free > 0 && !e.off.Has(handsRest) {
 			k.handOut(e, present, &a)
 		}
 		return a
@@ -93,7 +96,7 @@ func (k *keys) nearest() uint8 {
 }
 
 // join is sem_join.lua. owners end with a zero.
-func (k *keys) join(e *terms, owners [maxWaiters]uint8) (a answer) {
+func (k *keys) join(e *terms, owners line.Owners) (a answer) {
 	k.begin(e)
 	k.count(e)
 	for _, owner := range owners {
@@ -109,7 +112,7 @@ func (k *keys) join(e *terms, owners [maxWaiters]uint8) (a answer) {
 			k.enqueue(e, owner)
 		}
 	}
-	if !e.off.has(sweepsFirst) {
+	if !e.off.Has(sweepsFirst) {
 		k.sweep(e)
 	}
 	if k.free > 0 {
@@ -124,22 +127,22 @@ func (k *keys) release(e *terms, owner uint8) (a answer) {
 	k.begin(e)
 	held := k.has(owner)
 	n := k.removeOwn(owner)
-	if !e.off.has(leaverGone) {
+	if !e.off.Has(leaverGone) {
 		k.drop(owner)
 	}
 	counted := k.counted
 	k.count(e)
 	switch {
 	case !counted:
-	case n == 0 && e.off.has(countsGone):
+	case n == 0 && e.off.Has(countsGone):
 		k.free++
-	case n > 1 && e.off.has(countsAll):
+	case n > 1 && e.off.Has(countsAll):
 		k.free++
 	default:
 		k.free += n
 	}
 	k.sweep(e)
-	if !e.off.has(handsOn) {
+	if !e.off.Has(handsOn) {
 		k.handOut(e, nobody, &a)
 	}
 	a.others = max(k.free, 0)
@@ -150,7 +153,7 @@ func (k *keys) release(e *terms, owner uint8) (a answer) {
 }
 
 // poll is sem_poll.lua. owners end with a zero.
-func (k *keys) poll(e *terms, c uint8, owners [maxWaiters]uint8) (a answer) {
+func (k *keys) poll(e *terms, c uint8, owners line.Owners) (a answer) {
 	k.begin(e)
 	k.count(e)
 	for i, owner := range owners {
@@ -158,23 +161,23 @@ func (k *keys) poll(e *terms, c uint8, owners [maxWaiters]uint8) (a answer) {
 		case owner == 0:
 		case k.counts(owner):
 			k.enqueue(e, owner)
-		case !e.off.has(tellsMissing):
+		case !e.off.Has(tellsMissing):
 			a.missing |= 1 << i
 		}
 	}
 	for i := range k.queue {
-		if k.queue[i].owner != 0 && e.client(k.queue[i].owner) == c {
-			k.queue[i].stale = false
+		if k.queue[i].Owner != 0 && e.client(k.queue[i].Owner) == c {
+			k.queue[i].Stale = false
 		}
 	}
 	k.sweep(e)
 	k.handOut(e, c, &a)
-	a.status, a.left, a.heard = lua.Done, k.nearest(), e.up.has(c)
+	a.status, a.left, a.heard = lua.Done, k.nearest(), e.up.Has(c)
 	for _, p := range k.out {
 		switch {
 		case p.owner == foreigner:
 			a.foreign = true
-		case p.handed && k.has(p.owner) && e.client(p.owner) == c && !e.off.has(tellsGiven):
+		case p.handed && k.has(p.owner) && e.client(p.owner) == c && !e.off.Has(tellsGiven):
 			a.given |= 1 << p.owner
 		}
 	}
@@ -185,7 +188,7 @@ func (k *keys) poll(e *terms, c uint8, owners [maxWaiters]uint8) (a answer) {
 func (k *keys) renew(e *terms, owner uint8) (a answer) {
 	k.begin(e)
 	if !k.has(owner) {
-		if e.off.has(renewsOwn) {
+		if e.off.Has(renewsOwn) {
 			p := k.entry(owner)
 			p.n, p.left, p.torn = e.wants(owner), e.lease, false
 			return answer{status: lua.Done}
@@ -205,7 +208,7 @@ func (k *keys) set(e *terms, permits uint8) (a answer) {
 	k.begin(e)
 	k.count(e)
 	k.free += int8(permits) - k.all() //nolint:gosec // a few
-	if e.off.has(setsAll) {
+	if e.off.Has(setsAll) {
 		k.free = int8(permits) //nolint:gosec // a few
 	}
 	k.sweep(e)
@@ -245,7 +248,7 @@ func (k *keys) foreignGives() {
 func (k *keys) tick() {
 	for i := range k.out {
 		if k.out[i].left != endless {
-			less(&k.out[i].left)
+			line.Less(&k.out[i].left)
 		}
 	}
 	if k.tokenTTL != 0 && k.tokenTTL != endless {
@@ -253,33 +256,14 @@ func (k *keys) tick() {
 			k.token = 0
 		}
 	}
-	for i := range k.queue {
-		less(&k.queue[i].left)
-	}
+	k.queue.Tick()
 }
 
-// over reports whether the queue's keys may end by themselves: no place in it counts any more. When
-// they do is long after.
-func (k *keys) over() bool {
-	for _, p := range k.queue {
-		if p.left > 0 {
-			return false
-		}
-	}
-	return k.queue[0].owner != 0
-}
-
-// endQueue is their end.
+// endQueue is the end of the queue's keys.
 func (k *keys) endQueue() {
-	k.queue = [maxPlaces]place{}
+	k.queue = line.Queue{}
 	for i := range k.out {
 		k.out[i].handed = false
 	}
 	k.tidy()
-}
-
-func less(ticks *uint8) {
-	if *ticks > 0 {
-		*ticks--
-	}
 }

@@ -1,9 +1,9 @@
 package permits
 
-import "github.com/holdfast-go/holdfast/lua"
-
-// excess is a reply that there are not so many permits.
-const excess lua.Status = 100
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // endless is a lease without an end.
 const endless = 255
@@ -15,7 +15,7 @@ type keys struct {
 	counted  bool // the server knows how many permits are free
 	free     int8
 	out      [maxOut]permit // in the order of owners
-	queue    [maxPlaces]place
+	queue    line.Queue
 	token    uint8 // 0: no such key
 	tokenTTL uint8
 	clock    uint8 // of the server
@@ -24,10 +24,10 @@ type keys struct {
 // terms are what scripts are given, and what the server knows beside the keys.
 type terms struct {
 	off                       defence
-	home                      [maxWaiters]uint8 // whose client's a waiter is
-	want                      [maxWaiters]uint8 // how many permits it wants
-	up                        set               // clients that listen
-	permits                   uint8             // how many there are if the server knows of none yet
+	home                      line.Owners // whose client's a waiter is
+	want                      line.Owners // how many permits it wants
+	up                        line.Set    // clients that listen
+	permits                   uint8       // how many there are if the server knows of none yet
 	lease, claim, place, keep uint8
 	fresh                     uint32 // owners that were heard of in this script
 }
@@ -38,12 +38,12 @@ func (e *terms) client(owner uint8) uint8 {
 	if owner == foreigner {
 		return nobody
 	}
-	w, _ := waiterOf(owner)
+	w, _ := line.WaiterOf(owner)
 	return e.home[w]
 }
 
 func (e *terms) wants(owner uint8) uint8 {
-	w, _ := waiterOf(owner)
+	w, _ := line.WaiterOf(owner)
 	return e.want[w]
 }
 
@@ -57,7 +57,7 @@ type answer struct {
 	given   uint32
 	missing uint8 // of a poll's reply: one bit for each of the owners that it was sent with
 	others  int8  // what Redisson's clients are told to be free, 0: nothing
-	mail    [maxGrants]mail
+	mail    [maxGrants]line.Mail
 	mails   int
 	grants  [maxGrants]grant // what judges have to know: to whom this script gave permits, in order
 	granted int
@@ -74,7 +74,7 @@ func (a *answer) grant(owner, token uint8, asked bool) {
 	a.granted++
 }
 
-func (a *answer) tell(to mail) {
+func (a *answer) tell(to line.Mail) {
 	a.mail[a.mails] = to
 	a.mails++
 }
@@ -162,7 +162,7 @@ func (k *keys) sweep(e *terms) {
 		if p.n == 0 || p.left > 0 {
 			continue
 		}
-		if !e.off.has(countsEnded) {
+		if !e.off.Has(countsEnded) {
 			k.free += int8(p.n) //nolint:gosec // a few
 		}
 		if p.handed && !p.torn {
@@ -178,26 +178,9 @@ func (k *keys) sweep(e *terms) {
 // before.
 func (k *keys) lapse(e *terms, c uint8) {
 	for i := range k.queue {
-		if p := &k.queue[i]; p.owner != 0 && e.client(p.owner) == c && e.fresh&(1<<p.owner) == 0 {
-			p.stale = !e.off.has(silentPassed)
+		if p := &k.queue[i]; p.Owner != 0 && e.client(p.Owner) == c && e.fresh&(1<<p.Owner) == 0 {
+			p.Stale = !e.off.Has(silentPassed)
 		}
-	}
-}
-
-// at is where an owner stands in the queue, -1: nowhere.
-func (k *keys) at(owner uint8) int {
-	for i, p := range k.queue {
-		if p.owner == owner && owner != 0 {
-			return i
-		}
-	}
-	return -1
-}
-
-func (k *keys) unqueue(owner uint8) {
-	if i := k.at(owner); i >= 0 {
-		copy(k.queue[i:], k.queue[i+1:])
-		k.queue[maxPlaces-1] = place{}
 	}
 }
 
@@ -210,48 +193,35 @@ func (k *keys) unmark(owner uint8) {
 
 // drop is the one of part/permits.lua.
 func (k *keys) drop(owner uint8) {
-	k.unqueue(owner)
+	k.queue.Drop(owner)
 	k.unmark(owner)
-}
-
-func (k *keys) head() uint8 {
-	for k.queue[0].owner != 0 && k.queue[0].left == 0 {
-		k.unqueue(k.queue[0].owner)
-	}
-	return k.queue[0].owner
 }
 
 // counts tells whether an owner's place does.
 func (k *keys) counts(owner uint8) bool {
-	i := k.at(owner)
-	return i >= 0 && k.queue[i].left > 0
+	i := k.queue.At(owner)
+	return i >= 0 && k.queue[i].Left > 0
 }
 
-// enqueue leaves out whoever has no room within the bounds; the scenarios have room enough.
 func (k *keys) enqueue(e *terms, owner uint8) {
 	e.fresh |= 1 << owner
 	k.unmark(owner)
-	if k.counts(owner) && !e.off.has(oncePlaced) {
-		if i := k.at(owner); !e.off.has(refreshes) {
-			k.queue[i].left, k.queue[i].stale = e.place, false
-		}
-		return
-	}
-	if !e.off.has(oncePlaced) {
-		k.unqueue(owner)
-	}
-	for i := range k.queue {
-		if k.queue[i].owner == 0 {
-			k.queue[i] = place{owner: owner, left: e.place}
-			return
-		}
+	switch {
+	case e.off.Has(oncePlaced):
+		k.queue.Add(owner, e.place)
+	case !k.counts(owner):
+		k.queue.Drop(owner)
+		k.queue.Add(owner, e.place)
+	case !e.off.Has(refreshes):
+		i := k.queue.At(owner)
+		k.queue[i].Left, k.queue[i].Stale = e.place, false
 	}
 }
 
 // nextToken is greater than the last and no less than the clock, which goes on: no two grants are
 // of one microsecond.
 func (k *keys) nextToken(e *terms) uint8 {
-	if k.token == 0 || !e.off.has(newTokens) {
+	if k.token == 0 || !e.off.Has(newTokens) {
 		k.token = max(k.token+1, k.clock)
 	}
 	k.clock++
@@ -264,7 +234,7 @@ func (k *keys) hold(e *terms, owner, lease uint8) {
 	p := k.entry(owner)
 	n := e.wants(owner)
 	added := n
-	if !e.off.has(countsNew) {
+	if !e.off.Has(countsNew) {
 		added -= p.n
 	}
 	k.free -= int8(added) //nolint:gosec // a few
@@ -272,29 +242,29 @@ func (k *keys) hold(e *terms, owner, lease uint8) {
 }
 
 // hears tells whether a place is that of somebody who can be told.
-func (k *keys) hears(e *terms, p place, present uint8) bool {
-	c := e.client(p.owner)
-	return c == present || (e.up.has(c) || e.off.has(heedsCount)) && !p.stale
+func (k *keys) hears(e *terms, p line.Place, present uint8) bool {
+	c := e.client(p.Owner)
+	return c == present || (e.up.Has(c) || e.off.Has(heedsCount)) && !p.Stale
 }
 
 // handOut is the grant of part/permits.lua.
 func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
-	if k.head() == 0 {
+	if k.queue.Head() == 0 {
 		return false
 	}
-	for i := 0; i < maxPlaces && k.queue[i].owner != 0; {
-		if a.granted > 0 && k.free < 1 && !e.off.has(handsFree) {
+	for i := 0; i < line.MaxPlaces && k.queue[i].Owner != 0; {
+		if a.granted > 0 && k.free < 1 && !e.off.Has(handsFree) {
 			return true
 		}
 		p := k.queue[i]
-		n := int8(e.wants(p.owner)) //nolint:gosec // a few
+		n := int8(e.wants(p.Owner)) //nolint:gosec // a few
 		switch {
-		case p.left == 0:
-			k.drop(p.owner)
+		case p.Left == 0:
+			k.drop(p.Owner)
 			continue
 		case !k.hears(e, p, present):
-			if e.off.has(keepsPlace) {
-				k.drop(p.owner)
+			if e.off.Has(keepsPlace) {
+				k.drop(p.Owner)
 			} else {
 				i++
 			}
@@ -303,19 +273,19 @@ func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
 			k.sweep(e)
 		}
 		switch {
-		case n > k.all() && !e.off.has(manyDropped):
-			k.drop(p.owner)
-			if e.up.has(e.client(p.owner)) && !e.off.has(manyTold) {
-				a.tell(mail{owner: p.owner})
+		case n > k.all() && !e.off.Has(manyDropped):
+			k.drop(p.Owner)
+			if e.up.Has(e.client(p.Owner)) && !e.off.Has(manyTold) {
+				a.tell(line.Mail{Owner: p.Owner})
 			}
-		case n > k.free && !e.off.has(handsFree):
-			if !e.off.has(inOrder) {
+		case n > k.free && !e.off.Has(handsFree):
+			if !e.off.Has(inOrder) {
 				return true
 			}
 			waits = true
 			i++
 		default:
-			k.hand(e, p.owner, a)
+			k.hand(e, p.Owner, a)
 		}
 	}
 	return waits
@@ -325,17 +295,17 @@ func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
 func (k *keys) hand(e *terms, owner uint8, a *answer) {
 	claim := e.claim
 	switch {
-	case e.off.has(claimEnds):
+	case e.off.Has(claimEnds):
 		claim = endless
-	case e.off.has(claimIsShort):
+	case e.off.Has(claimIsShort):
 		claim = e.lease
 	}
 	k.hold(e, owner, claim)
-	k.unqueue(owner)
+	k.queue.Drop(owner)
 	k.of(owner).handed = true
 	token := k.nextToken(e)
 	a.grant(owner, token, false)
-	if e.up.has(e.client(owner)) {
-		a.tell(mail{owner: owner, token: token, left: e.claim - 1})
+	if e.up.Has(e.client(owner)) {
+		a.tell(line.Mail{Owner: owner, Token: token, Left: e.claim - 1})
 	}
 }

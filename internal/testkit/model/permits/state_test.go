@@ -1,73 +1,64 @@
 package permits
 
 import (
-	"cmp"
-	"math/bits"
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // defence is a set of defences of the semaphore that are switched off.
-type defence uint64
+type defence = line.Defence
 
+// The defences in the scripts.
 const (
-	// In the scripts.
-	looksFree    defence = 1 << iota // acquire: no more is granted than is free
-	handsFree                        // grant: no more is handed out than is free
-	inOrder                          // grant: who wants less does not pass who wants more
-	ownGrant                         // acquire: who has permits is told so
-	takesOwn                         // acquire: what an owner has left behind is counted before it gets anything
-	countsNew                        // hold: what the owner has already is not counted again
-	countsAll                        // release: all permits of an owner are counted
-	countsGone                       // release: and none that it did not have
-	countsEnded                      // sweep: those whose leases have ended are counted
-	setsAll                          // set: what is out is a part of the number
-	renewsOwn                        // renew: nothing is brought back
-	asksHead                         // acquire: nobody passes the head
-	handsRest                        // acquire: what the head leaves goes to those behind it
-	onlySoMany                       // acquire: who wants more than there are is told
-	manyDropped                      // grant: who wants more than there are has no place any more
-	manyTold                         // grant: and is told
-	heedsCount                       // grant: who cannot be reached is passed over
-	keepsPlace                       // grant: and keeps its place, for it need not be dead
-	claimIsShort                     // grant: a claim is for less than a lease that nobody renews
-	claimEnds                        // grant: a claim has an end
-	silentPassed                     // grant: a client that let a claim end is passed over
-	sweepsFirst                      // grant: which is known before anything is handed out
-	leaverGone                       // release: who leaves has no place any more
-	handsOn                          // release: what is freed is handed on
-	oncePlaced                       // acquire: who has a place gets no other
-	refreshes                        // poll: places are put off
-	tellsMissing                     // poll: who lost its place is told
-	tellsGiven                       // poll: who was handed permits is told
-	newTokens                        // a token is greater than the last
-
-	// In the client.
-	pollInTime   // a poll is put off by messages, but not for ever
-	pollAtAll    // somebody looks after the queue
-	grantTime    // a claim is trusted from when it was handed over, not from when that was heard of
-	ownMessage   // a message of a grant from before a refusal is not trusted
-	freshOwner   // an owner id is used for one acquisition
-	undo         // what a waiter may have left is given back
-	undoAgain    // and given back again, for a straggler
-	lateness     // one that comes later than that refuses itself
-	noticesBreak // when the mailbox breaks, the waiters ask
-	trustEnds    // a hold is trusted for less than its lease
+	looksFree    defence = 1 << (iota + line.Defences) // acquire: no more is granted than is free
+	handsFree                                          // grant: no more is handed out than is free
+	inOrder                                            // grant: who wants less does not pass who wants more
+	ownGrant                                           // acquire: who has permits is told so
+	takesOwn                                           // acquire: what an owner has left behind is counted before it gets anything
+	countsNew                                          // hold: what the owner has already is not counted again
+	countsAll                                          // release: all permits of an owner are counted
+	countsGone                                         // release: and none that it did not have
+	countsEnded                                        // sweep: those whose leases have ended are counted
+	setsAll                                            // set: what is out is a part of the number
+	renewsOwn                                          // renew: nothing is brought back
+	asksHead                                           // acquire: nobody passes the head
+	handsRest                                          // acquire: what the head leaves goes to those behind it
+	onlySoMany                                         // acquire: who wants more than there are is told
+	manyDropped                                        // grant: who wants more than there are has no place any more
+	manyTold                                           // grant: and is told
+	heedsCount                                         // grant: who cannot be reached is passed over
+	keepsPlace                                         // grant: and keeps its place, for it need not be dead
+	claimIsShort                                       // grant: a claim is for less than a lease that nobody renews
+	claimEnds                                          // grant: a claim has an end
+	silentPassed                                       // grant: a client that let a claim end is passed over
+	sweepsFirst                                        // grant: which is known before anything is handed out
+	leaverGone                                         // release: who leaves has no place any more
+	handsOn                                            // release: what is freed is handed on
+	oncePlaced                                         // acquire: who has a place gets no other
+	refreshes                                          // poll: places are put off
+	tellsMissing                                       // poll: who lost its place is told
+	tellsGiven                                         // poll: who was handed permits is told
+	newTokens                                          // a token is greater than the last
 )
 
-func (d defence) has(one defence) bool { return d&one != 0 }
+// The defences of clients.
+const (
+	pollInTime, pollAtAll, noticesBreak = line.PollInTime, line.PollAtAll, line.NoticesBreak
+	grantTime, ownMessage, trustEnds    = line.GrantTime, line.OwnMessage, line.TrustEnds
+	undo, undoAgain, lateness           = line.Undo, line.UndoAgain, line.Lateness
+
+	freshOwner = line.FreshOwner | line.FreshUndo // an owner id is used for one acquisition
+)
 
 const (
-	maxClients  = 3
-	maxWaiters  = 4
-	maxPlaces   = 5
-	maxOut      = 6
-	maxMessages = 4
-	maxMails    = 4
-	maxGrants   = 6 // of one script, and messages
-	gens        = 3 // owner ids of one waiter
+	maxOut    = 6
+	maxGrants = 6 // of one script, and messages
 )
 
 // foreigner is the owner of a permit of Redisson's, which has none.
-const foreigner = maxWaiters*gens + 1
+const foreigner = line.LastID + 1
 
 // permit is what an owner has. Zero: nobody. Without permits it is a mark that it was handed some.
 type permit struct {
@@ -77,199 +68,192 @@ type permit struct {
 	torn     bool  // Redisson has taken back the one that has no number
 }
 
-// place is an entry of the queue: an owner, and for how many ticks its place counts. Zero: none.
-type place struct {
-	owner, left uint8
-	stale       bool // its client let a claim end, and has not been heard of since
-}
-
-// What a waiter does.
-const (
-	away     uint8 = iota
-	asking         // wants permits; its client does not listen yet
-	entering       // was refused, and waits for the mailbox to be confirmed
-	waiting        // may have a place
-	has            // holds permits, or so it believes
-)
-
-// waiter is one who acquires permits, each time as another owner. All times are ticks that are left;
-// they are counted from the moment that is safe.
-type waiter struct {
-	mode    uint8
-	gen     uint8 // number of its owner id
-	wishes  uint8 // how often it may still want permits
-	stray   bool  // a request with its owner id may still arrive
-	asked   bool  // and was refused, since it waits
-	wake    bool  // has reason to ask
-	handed  uint8 // token of a grant that a message told of, 0: none
-	stands  uint8 // for how long that can be trusted
-	granted uint8 // token of an answer that is on its way, 0: none
-	lasts   uint8 // for how long that can be trusted
-	token   uint8 // of its hold
-	trust   uint8 // for how long the hold can be trusted
-	renewed uint8 // for how long, by the answer to a renewal that is on its way
-}
-
-// message is a request that nobody waits for any more, or work in the background. Zero: none.
-type message struct {
-	kind  uint8
-	id    uint8
-	step  uint8 // of an undo; aged, of an acquire that is late
-	again bool
-	place bool
-}
-
-// Kinds of messages.
-const (
-	acquire uint8 = iota + 1
-	release
-	renewal
-	late   // an acquire whose caller left, and whose answer is waited for in the background
-	undoer // releases in the background, one after another
-
-	// These are not on their way for long; they tell judges what was done.
-	polls
-	joins
-	sets
-)
-
-// background tells work that is under way from requests that were given up.
-func (r message) background() bool { return r.kind == undoer || r.kind == late }
-
-// mail is a message that tells of a grant, or that there are not so many, and has not arrived. Zero:
-// none.
-type mail struct {
-	owner, token uint8 // token 0: there are not so many
-	left         uint8 // for how long it can be trusted
-	old          bool  // its owner was refused since
-}
-
-// set is one of clients.
-type set uint8
-
-func (s set) has(c uint8) bool { return s&(1<<c) != 0 }
-func (s *set) put(c uint8, in bool) {
-	*s &^= 1 << c
-	if in {
-		*s |= 1 << c
-	}
-}
-
 // state is all there is at one moment.
 type state struct {
 	keys
-	waiters [maxWaiters]waiter
-	net     [maxMessages]message // in order, so that bags that are equal are equal
-	mail    [maxMails]mail       // likewise
+	line.State
+	claims  [line.MaxClients]uint8 // permits handed to a client since it was heard of
+	total   uint8                  // how many permits there are to be
+	allowed uint8                  // how many may be out: more where the number was made less
 
-	up     set // clients that the server counts as listeners
-	known  set // clients that know that they listen
-	due    set // clients that are about to poll
-	late   set // clients whose poll was put off by a message
-	paused set // processes that stand still
-	dead   set
-
-	top     uint8 // the greatest token ever granted
-	crashed uint16
-	total   uint8             // how many permits there are to be
-	allowed uint8             // how many may be out: more where the number was made less
-	claims  [maxClients]uint8 // permits handed to a client since it was heard of
-	wrong   wrong
-
-	// What may still come.
-	faults, leaves, crashes, pauses, breaks, losses, sets, takes uint8
+	sets, takes uint8 // that may still come
 }
 
-func ownerID(w, gen uint8) uint8 { return w*gens + gen + 1 }
-
-func waiterOf(id uint8) (w, gen uint8) { return (id - 1) / gens, (id - 1) % gens }
-
-// put adds a message in its place; false if there is no room.
-func (s *state) put(r message) bool {
-	if s.net[maxMessages-1] != (message{}) {
-		return false
-	}
-	i := maxMessages - 1
-	for ; i > 0 && (s.net[i-1] == (message{}) || order(r, s.net[i-1]) < 0); i-- {
-		s.net[i] = s.net[i-1]
-	}
-	s.net[i] = r
-	return true
+// exploration is what a model needs while it is explored: it is the line's Kind.
+type exploration struct {
+	line.Line
+	at       terms
+	from, to state
+	emit     func(string, state)
 }
 
-// unsend removes the i-th message.
-func (s *state) unsend(i int) {
-	copy(s.net[i:], s.net[i+1:])
-	s.net[maxMessages-1] = message{}
+// start is the first state.
+func (m *semaphore) start() state {
+	m.Line = line.Line{Kind: m, From: &m.from.State, To: &m.to.State, Bounds: line.Bounds{
+		Clients: m.clients, Waiters: m.waiters, Harmed: m.harmed, Home: m.home, Wishes: m.wishes,
+		Lease: m.lease, Claim: m.claim, Place: m.place, Messages: m.messages, Faults: m.faults, Leaves: m.leavers, Crashes: m.crashes, Pauses: m.pauses,
+		Breaks: m.breaks, Losses: m.losses, Tries: m.tries, Prompt: m.prompt, Listening: true, NewOwners: true, Off: m.off,
+	}}
+	for w, n := range m.want {
+		m.Together[w] = n == 1
+	}
+	return state{
+		keys: keys{clock: 1}, State: m.Start(), total: m.permits, allowed: m.permits, sets: m.sets, takes: m.takes,
+	}
 }
 
-// post adds mail in its place; false if there is no room.
-func (s *state) post(r mail) bool {
-	if s.mail[maxMails-1] != (mail{}) {
-		return false
-	}
-	i := maxMails - 1
-	for ; i > 0 && (s.mail[i-1] == (mail{}) || mailOrder(r, s.mail[i-1]) < 0); i-- {
-		s.mail[i] = s.mail[i-1]
-	}
-	s.mail[i] = r
-	return true
+// next calls emit for everything that can happen in s.
+func (m *semaphore) next(s state, emit func(string, state)) {
+	from, outer := m.from, m.emit // emit looks for the way to a violation by calling this again
+	m.from, m.emit = s, emit
+	m.Steps()
+	m.from, m.emit = from, outer
 }
 
-func (s *state) unpost(i int) {
-	copy(s.mail[i:], s.mail[i+1:])
-	s.mail[maxMails-1] = mail{}
+func (m *semaphore) Copy() { m.to = m.from }
+
+// Emit forgets marks of what was handed to those who have left: nobody looks at them, and they would
+// make more states.
+func (m *semaphore) Emit(label string) {
+	for i := range m.to.out {
+		if p := &m.to.out[i]; p.owner != 0 && p.n == 0 && !m.CaredFor(&m.to.State, p.owner) {
+			p.handed = false
+		}
+	}
+	m.to.tidy()
+	m.emit(label, m.to)
 }
 
-func order(a, b message) int {
-	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id), cmp.Compare(a.step, b.step),
-		bit(a.again)-bit(b.again), bit(a.place)-bit(b.place))
+func (m *semaphore) Tokens() (last, clock *uint8) { return &m.to.token, &m.to.clock }
+
+func (m *semaphore) terms() *terms {
+	m.at = terms{
+		off: m.off, home: m.home, want: m.want, up: m.to.Up, permits: m.permits, lease: m.lease, claim: m.claim,
+		place: m.place, keep: endless,
+	}
+	return &m.at
 }
 
-func mailOrder(a, b mail) int {
-	return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.token, b.token), cmp.Compare(a.left, b.left),
-		bit(a.old)-bit(b.old))
+func (m *semaphore) Execute(r line.Request) line.Answer {
+	s, before, e := &m.to, m.to.keys, m.terms()
+	var a answer
+	switch {
+	case r.Asks():
+		a = s.acquire(e, r.ID, r.Again, r.Place)
+		if a.status == lua.Denied && s.has(r.ID) {
+			s.Wrong |= byItself
+		}
+	case r.Frees():
+		a = s.release(e, r.ID)
+	default:
+		a = s.renew(e, r.ID)
+	}
+	return m.done(&before, r, a)
 }
 
-func bit(b bool) int {
-	if b {
-		return 1
+func (m *semaphore) ExecuteFor(r line.Request, c uint8, owners line.Owners) line.Answer {
+	before := m.to.keys
+	if r.Kind == line.Joins {
+		return m.done(&before, r, m.to.join(m.terms(), owners))
 	}
-	return 0
+	a := m.to.poll(m.terms(), c, owners)
+	told := m.done(&before, r, a)
+	told.Wake = a.missing
+	for i, owner := range owners {
+		if owner != 0 && a.given&(1<<owner) != 0 {
+			told.Wake |= 1 << i
+		}
+	}
+	return told
 }
 
-// tokens are all that somebody knows, one bit for each number.
-func (s *state) tokens() uint64 {
-	seen := uint64(1) | 1<<s.token | 1<<s.top
-	for i := range s.waiters {
-		w := &s.waiters[i]
-		seen |= 1<<w.handed | 1<<w.granted | 1<<w.token
+// done is what follows a script: judges look at it, and messages are on their way.
+func (m *semaphore) done(before *keys, r line.Request, a answer) line.Answer {
+	m.judge(&m.to, before, r, &a)
+	for _, to := range a.mail[:a.mails] {
+		m.Post(to)
 	}
-	for i := range s.mail {
-		seen |= 1 << s.mail[i].token
-	}
-	return seen
+	return line.Answer{Status: a.status, Token: a.token}
 }
 
-// compact gives the tokens new numbers, as small as can be and in the same order: no more than that
-// is ever looked at. Else claims that end unheard would make states without an end.
-func (s *state) compact() {
-	s.clock = s.top + 1 // later than all grants
-	seen := s.tokens()
-	if seen&(seen+1) == 0 {
-		return // no number is free
+// HandOn does nothing: a client does not hand permits on.
+func (m *semaphore) HandOn(uint8) bool { return false }
+
+var (
+	setLabels  [4]string // by the number that is set
+	takesLabel = line.LoudLabel("a client of Redisson asks for a permit")
+	givesLabel = "a client of Redisson gives its permit back"
+)
+
+func init() {
+	for i := range setLabels {
+		setLabels[i] = line.LoudLabel("the number of permits is set to " + strconv.Itoa(i))
 	}
-	less := func(t *uint8) { *t = uint8(bits.OnesCount64(seen & (1<<*t - 1))) } //nolint:gosec // below 64
-	less(&s.token)
-	less(&s.top)
-	for i := range s.waiters {
-		w := &s.waiters[i]
-		less(&w.handed)
-		less(&w.granted)
-		less(&w.token)
-	}
-	for i := range s.mail {
-		less(&s.mail[i].token)
-	}
-	s.clock = s.top + 1
 }
+
+// Others are the steps of those who are no waiters: who sets the number of permits, and a client of
+// Redisson.
+func (m *semaphore) Others() {
+	s := &m.from
+	for permits := m.fewest; permits <= m.most && s.sets > 0; permits++ {
+		if permits != s.total {
+			m.Begin()
+			before := m.to.keys
+			m.to.sets--
+			m.to.total = permits
+			m.done(&before, line.Request{Kind: line.Sets}, m.to.set(m.terms(), permits))
+			m.Step(setLabels[permits])
+		}
+	}
+	if s.of(foreigner) != nil {
+		m.Begin()
+		m.to.foreignGives()
+		m.settle(&m.to)
+		m.Step(givesLabel)
+	} else if s.takes > 0 && s.counted {
+		ended := false
+		for _, p := range s.out {
+			if p.n > 0 && p.left == 0 {
+				ended = true
+				m.foreignTakes(p.owner)
+			}
+		}
+		if !ended && s.free > 0 {
+			m.foreignTakes(0)
+		}
+	}
+}
+
+func (m *semaphore) foreignTakes(ended uint8) {
+	m.Begin()
+	m.to.takes--
+	m.to.foreignTakes(m.terms(), ended)
+	m.settle(&m.to)
+	m.Step(takesLabel)
+}
+
+func (m *semaphore) Tick() {
+	s := &m.to
+	s.tick()
+	m.settle(s)
+	if m.prompt && m.pauses == 0 { // who waits, and polls in time, loses neither its place nor what it was handed
+		for _, p := range s.queue {
+			if p.Left == 0 && s.Waits(p.Owner) {
+				s.Wrong |= lostPlace
+			}
+		}
+		for _, p := range s.out {
+			if p.n > 0 && p.left == 0 && p.handed && s.Waits(p.owner) {
+				s.Wrong |= wasted
+			}
+		}
+	}
+}
+
+func (m *semaphore) EndQueue() bool {
+	over := m.to.queue.Over()
+	m.to.endQueue()
+	return over
+}
+
+func (m *semaphore) Lose() { m.to.keys, m.to.total, m.to.allowed = keys{}, m.permits, m.permits }
