@@ -20,6 +20,7 @@ var ownSources = []string{
 
 // drawsByChance are the places of the tests that do, and why no verdict depends on it.
 var drawsByChance = map[string]string{
+	"internal/testkit/soak/main.go rand.Uint64N":        "the seeds of a soak, each of which it prints",
 	"internal/testkit/redistest/cluster.go rand.IntN":   "ports, for which test binaries that run at once should not contend",
 	"internal/testkit/redistest/cluster.go rand.Uint64": "the id of a cluster, so that no other takes its nodes for its own",
 }
