@@ -25,6 +25,7 @@ func completionScript(t *testing.T, shell string) string {
 // TestCompletionIsAccepted: each shell that is installed reads its script. bash is there wherever the
 // tests run; the others are not, and no test needs them installed.
 func TestCompletionIsAccepted(t *testing.T) {
+	t.Parallel()
 	for _, shell := range completionShells {
 		t.Run(shell, func(t *testing.T) {
 			script := completionScript(t, shell)
@@ -56,6 +57,7 @@ printf '%s\n' "${COMPREPLY[@]}"
 
 // TestCompletionInBash: commands, flags and values of flags.
 func TestCompletionInBash(t *testing.T) {
+	t.Parallel()
 	script := completionScript(t, "bash")
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(os.Args[0], filepath.Join(dir, "holdfast")))

@@ -59,7 +59,7 @@ func tellOfFamily(t *testing.T, chapter string, harm func(m *miniredis.Miniredis
 
 // The controls of what [TestDemo] says of the kinds: a server that breaks what one promises is found out.
 func TestDemoFailsOnABrokenFamily(t *testing.T) {
-	t.Setenv(asCommand, "1")
+	t.Parallel()
 	before := func(script *lua.Script, harm func(m *miniredis.Miniredis, keys []string)) func(*miniredis.Miniredis, string,
 		[]string) {
 		return func(m *miniredis.Miniredis, called string, keys []string) {

@@ -23,6 +23,7 @@ import (
 
 // TestDemo runs the demo as users do, on what there is.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	emulated := "emulation of Redis (miniredis), "
 	for what, c := range map[string]struct {
 		env, args []string
@@ -49,6 +50,7 @@ func TestDemo(t *testing.T) {
 
 // TestDemoOnUsersServers: the same on a server of the user's, behind Sentinel and on a Cluster.
 func TestDemoOnUsersServers(t *testing.T) {
+	t.Parallel()
 	level.ForAll(t)
 	for what, start := range map[string]func(t *testing.T) (address string){
 		"one": func(t *testing.T) string {
@@ -109,6 +111,7 @@ func runDemo(t *testing.T, env []string, args ...string) *program {
 
 // The controls: on a server that does not do what a lock needs, the demo says so and fails.
 func TestDemoFailsOnABrokenServer(t *testing.T) {
+	t.Parallel()
 	t.Run("leases never end", func(t *testing.T) {
 		t.Parallel()
 		m := miniredis.RunT(t) // its clock stands still
@@ -152,6 +155,7 @@ func TestDemoFailsOnABrokenServer(t *testing.T) {
 // Ctrl-C leaves nothing behind; that workers and server have ended is seen by the end of their
 // pipes and socket.
 func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
 	redistest.Shared(t)
 	for _, when := range []string{"B tries", "E tries"} {
 		t.Run(when, func(t *testing.T) {
@@ -178,6 +182,7 @@ func TestDemoInterruptedDeletesItsKeys(t *testing.T) {
 
 // A demo that is killed takes its workers and its servers with it.
 func TestDemoKilled(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has a signal for the death of a parent")
 	}

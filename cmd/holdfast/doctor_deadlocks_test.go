@@ -28,6 +28,7 @@ func labelled(t *testing.T, rdb redis.UniversalClient, label string) *holdfast.C
 // TestDoctorDeadlocks: two who wait for each other are an error, with their labels, and nobody is one when there
 // are none. ls, inspect and unlock show the labels, too.
 func TestDoctorDeadlocks(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	url, rdb := "redis://"+srv.Addr(), srv.Client(t)
 	a, b := labelled(t, rdb, "billing@host-1"), labelled(t, rdb, "stock@host-2")
@@ -86,6 +87,7 @@ func TestDoctorDeadlocks(t *testing.T) {
 // TestDoctorDeadlocksHostile: what others have written into Redis does nothing to a terminal, nor to a shell that is
 // given the remedy.
 func TestDoctorDeadlocksHostile(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	const client, name = "11111111-2222-4333-8444-555555555555", "$(touch x) it's"
 	rdb, ctx := srv.Client(t), t.Context()

@@ -34,6 +34,7 @@ func (r doctorReport) level(check string) (levels []string) {
 // that of the worst; the servers are as they were. How busy the machine is decides about two of the
 // checks, so the code is compared with the document's own word.
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	well := redistest.Start(t, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
 	evicts := redistest.Start(t, redistest.Args("--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"))
 	hidden := user(t, well, "orders", "resetkeys ~*orders:* -info -config")
@@ -105,6 +106,7 @@ func TestDoctorScreen(t *testing.T) {
 
 // TestDoctorOfTheSilent: a server that accepts connections and says nothing does not answer.
 func TestDoctorOfTheSilent(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	srv.Pause()
 	p := start(t, nil, "doctor", "--redis",

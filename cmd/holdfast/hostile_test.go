@@ -13,6 +13,7 @@ import (
 // TestRefusals: each command that asks says in one line what a server of another sort is, which user, password or
 // permission is wrong, and that nobody answers, with what to do about it. It shows no password.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	srv, locked, gone := redistest.Start(t), redistest.Start(t), redistest.Start(t)
 	gone.Kill()
 	srv.Command(t, "ACL", "SETUSER", "weak", "on", ">pw", "~*", "+ping")
@@ -67,10 +68,11 @@ func TestEndingIsOneCommand(t *testing.T) {
 
 // TestOneMasterIsDown: what the others have is shown, whichever it is, and the code says that one is missing.
 func TestOneMasterIsDown(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartMasters(t, 3)
 	var up []string
 	for _, srv := range servers {
-		up = append(up, "--redis", "redis://"+srv.Addr())
+		up = append(up, "--redis", "redis://"+srv.Addr()+"?max_retries=-1")
 		rdb := srv.Client(t)
 		rdb.HSet(t.Context(), "quorum", "11111111-2222-4333-8444-555555555555:h1", 1)
 		rdb.PExpire(t.Context(), "quorum", time.Minute)

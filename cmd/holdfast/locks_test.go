@@ -92,6 +92,7 @@ func TestInspectOfALock(t *testing.T) {
 }
 
 func TestUnlock(t *testing.T) {
+	t.Parallel()
 	srv, h := taken(t)
 	token := strconv.FormatUint(h.Token(), 10)
 	for args, want := range map[string]struct {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"os/exec"
 	"strings"
@@ -26,12 +27,14 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
+	_ = os.Setenv(asCommand, "1")      // for all that is started here
+	_ = flag.Set("test.parallel", "8") // they mostly wait
 	// The test kit for screens listens for a signal for as long as the process lives.
 	redistest.Main(m, goleak.IgnoreAnyFunction("github.com/charmbracelet/x/exp/teatest/v2.NewTestModel.func2"))
 }
 
 // patience is how long a test waits for what must come, on however slow a machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // output collects what a process prints while a test reads it.
 type output struct {
@@ -64,7 +67,7 @@ func start(t *testing.T, change func(*exec.Cmd), args ...string) *program {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	p := &program{Cmd: exec.CommandContext(ctx, os.Args[0], args...)}
 	// The race detector would otherwise make each process wait for a second at its end.
-	p.Env = append(os.Environ(), asCommand+"=1", "GORACE=atexit_sleep_ms=0")
+	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	if change != nil {
 		change(p.Cmd)

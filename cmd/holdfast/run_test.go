@@ -36,6 +36,7 @@ func hold(t *testing.T, srv *redistest.Server) (h *holdfast.Hold) {
 // The command runs while the lock is held, knows owner and token, reads stdin, and the lock is free
 // afterwards.
 func TestRunHoldsTheLock(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	rdb := srv.Client(t)
 	ctx := context.Background()
@@ -69,6 +70,7 @@ func TestRunHoldsTheLock(t *testing.T) {
 
 // A second run waits for the first.
 func TestRunOneAtATime(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	first := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c", "trap 'exit 0' USR1"+endless)
 	first.prints(t, "ready")
@@ -92,6 +94,7 @@ func awaitWaiter(t *testing.T, srv *redistest.Server) {
 }
 
 func TestRunExitCodes(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	plain := filepath.Join(t.TempDir(), "plain")
 	require.NoError(t, os.WriteFile(plain, []byte("not a program\n"), 0o600))
@@ -115,20 +118,21 @@ func TestRunExitCodes(t *testing.T) {
 		"nothing":        {[]string{""}, exitNotFound, `the command is ""`},
 	} {
 		t.Run(what, func(t *testing.T) {
-			args := append([]string{"run", "--name", t.Name(), "--"}, c.argv...)
+			args := []string{"run", "--redis", "redis://" + srv.Addr(), "--name", t.Name(), "--"}
 			if what == "without --" {
-				args = append(args[:3], c.argv...)
+				args = args[:5]
 			}
-			p := command(t, srv, args...)
-			require.Equal(t, c.code, p.end())
-			require.Contains(t, p.stderr.String(), c.says)
-			require.Equal(t, c.says == "", p.stderr.String() == "")
+			code, _, stderr := says(append(args, c.argv...)...)
+			require.Equal(t, c.code, code)
+			require.Contains(t, stderr, c.says)
+			require.Equal(t, c.says == "", stderr == "")
 			require.Zero(t, exists(t, srv.Client(t), t.Name()), "unlocked")
 		})
 	}
 }
 
 func TestRunNotAcquired(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	h := hold(t, srv)
 	for _, wait := range []string{"0", "50ms"} {
@@ -147,6 +151,7 @@ func TestRunNotAcquired(t *testing.T) {
 // TestRunNameOfSomethingElse: a name that is the key of somebody's data is not busy. A job in a
 // crontab that skips when it is would else be skipped for ever, in silence.
 func TestRunNameOfSomethingElse(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	rdb := srv.Client(t)
 	require.NoError(t, rdb.HSet(t.Context(), t.Name(), "colour", "red").Err())
@@ -164,6 +169,7 @@ func TestRunNameOfSomethingElse(t *testing.T) {
 // is due. One of them runs it. The control: without the flag both do, as the lock is free again
 // when the second one comes.
 func TestRunOncePerPeriod(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	job := func(flags ...string) (ran int) {
 		for range 2 {
@@ -185,6 +191,7 @@ func TestRunOncePerPeriod(t *testing.T) {
 
 // A signal ends the wait, and nobody is left waiting.
 func TestRunSignalEndsTheWait(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	h := hold(t, srv)
 	p := command(t, srv, "run", "--name", t.Name(), "--wait", "1h", "--", "echo", "ran")
@@ -197,6 +204,7 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 }
 
 func TestRunForwardsSignals(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	for name, sig := range map[string]syscall.Signal{
 		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
@@ -221,6 +229,7 @@ func TestRunForwardsSignals(t *testing.T) {
 
 // When the lock is lost the whole group of the command is ended: asked first, then killed.
 func TestRunLoss(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	for what, c := range map[string]struct {
 		grace, script, prints string
@@ -249,20 +258,25 @@ func TestRunLoss(t *testing.T) {
 	}
 }
 
-// The control: while nobody takes the lock away, it outlives its lease and the command goes on.
+// The control: while nobody takes the lock away, it is renewed and the command goes on.
 func TestRunRenews(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
-	rdb := srv.Client(t)
-	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c",
-		"echo ready; sleep 1; echo done")
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "6s", "--", "sh", "-c", "trap 'exit 5' USR1"+endless)
 	p.prints(t, "ready")
-	require.EqualValues(t, 1, exists(t, rdb, t.Name()))
-	require.Zero(t, p.end())
-	require.Contains(t, p.stdout.String(), "done")
+	rdb, last := srv.Client(t), time.Hour
+	eventually(t, func() bool {
+		before := last
+		last = rdb.PTTL(t.Context(), t.Name()).Val()
+		return last > before
+	}, "it has longer to live than before")
+	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))
+	require.Equal(t, 5, p.end())
 }
 
 // A Redis that dies ends the command by the local clock.
 func TestRunRedisDies(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	p := command(t, srv, "run", "--name", t.Name(), "--lease", "600ms", "--", "sh", "-c", ":"+endless)
 	p.prints(t, "ready")
@@ -290,6 +304,7 @@ func TestRunRedisDoesNotAnswer(t *testing.T) {
 // TestRunInACrontab: the idiom of the help swallows that somebody else has the lock, and nothing
 // else.
 func TestRunInACrontab(t *testing.T) {
+	t.Parallel()
 	const idiom = `"$@" || [ $? -eq 75 ]`
 	require.Contains(t, runExample, strings.TrimPrefix(idiom, `"$@" `))
 	srv := redistest.Start(t)
@@ -307,11 +322,12 @@ func TestRunInACrontab(t *testing.T) {
 
 // When holdfast is killed the command gets SIGTERM, and the lock ends with its lease.
 func TestRunIsKilled(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has a signal for the death of a parent")
 	}
 	srv := redistest.Shared(t)
-	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c",
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "2s", "--", "sh", "-c",
 		"trap 'echo trapped; exit' TERM"+endless)
 	p.prints(t, "ready")
 	require.NoError(t, p.Process.Kill())
@@ -322,8 +338,9 @@ func TestRunIsKilled(t *testing.T) {
 
 // Ctrl-Z must not stop holdfast, which has a lock to renew.
 func TestRunIsNotStopped(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
-	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c", "trap 'exit 5' USR1"+endless)
+	p := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c", "trap 'exit 5' USR1"+endless)
 	p.prints(t, "ready")
 	require.NoError(t, p.Process.Signal(syscall.SIGTSTP))
 	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))

@@ -14,6 +14,7 @@ import (
 // TestTLS: a server that asks for a certificate of its authority lets in who shows one, by flags and
 // by the environment, and whoever lacks a file is told which flag it is.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	certs := redistest.NewCerts(t)
 	srv := redistest.Start(t, redistest.TLS(certs))
 	ca, cert, key := certs.Files()

@@ -23,6 +23,7 @@ func connected(t *testing.T, address string) redis.UniversalClient {
 
 // TestTopOnCluster: the locks of all masters are there, and one that is taken later.
 func TestTopOnCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	c := newTestClient(t, cluster.Client(t))
 	names := map[string]string{} // by the master
@@ -48,6 +49,7 @@ func TestTopOnCluster(t *testing.T) {
 
 // TestTopOnSentinel: after a fail-over it shows what there is at the new master, which another one takes there.
 func TestTopOnSentinel(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	c, ctx := newTestClient(t, s.Client(t)), t.Context()
 	_, err := rlock.New(c, "before").TryLock(ctx)

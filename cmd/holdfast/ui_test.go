@@ -38,6 +38,7 @@ func fetch(t *testing.T, method, url, host string) (code int, body string) {
 // TestUI: it listens on this machine, shows the locks, refuses names of other hosts, and ends with a
 // signal while somebody watches.
 func TestUI(t *testing.T) {
+	t.Parallel()
 	srv, h := taken(t)
 	p := command(t, srv, "ui", "--listen", "127.0.0.1:0")
 	url := page(t, p)
@@ -74,6 +75,7 @@ func TestUI(t *testing.T) {
 
 // TestUIUnlocks: with --allow-unlock, and only that grant; each attempt is a line.
 func TestUIUnlocks(t *testing.T) {
+	t.Parallel()
 	srv, h := taken(t)
 	p := command(t, srv, "ui", "--listen", "127.0.0.1:0", "--allow-unlock")
 	url := page(t, p)
@@ -95,6 +97,7 @@ func TestUIUnlocks(t *testing.T) {
 // TestUIWarns: of an address that others reach, and takes names of any host there. A port that is taken
 // is an error.
 func TestUIWarns(t *testing.T) {
+	t.Parallel()
 	srv, _ := taken(t)
 	p := command(t, srv, "ui", "--listen", "0.0.0.0:0", "--allow-unlock")
 	url := page(t, p)
