@@ -9,27 +9,27 @@ import "github.com/holdfast-go/holdfast/lua"
 // on its way: one that is slow is one that is sent later. What is late all the same was sent before
 // its sender went on without it. Answers that make a difference to trust travel on their own. A
 // message that wakes is there until its client asks, because what it tells is older than that.
-func (m *rwlock) next(s state, emit func(string, state)) {
+func (m *rwlock) next(s state, out *steps) {
 	for c := range m.clients {
 		if s.clients[c].dead {
 			continue
 		}
-		m.wants(s, c, emit)
-		m.asks(s, c, emit)
-		m.listens(s, c, emit)
-		m.leaves(s, c, emit)
+		m.wants(s, c, out)
+		m.asks(s, c, out)
+		m.listens(s, c, out)
+		m.leaves(s, c, out)
 		for side := range sides {
-			m.holds(s, c, side, emit)
-			m.renewals(s, c, side, emit)
+			m.holds(s, c, side, out)
+			m.renewals(s, c, side, out)
 		}
 	}
-	m.network(s, emit)
-	m.operator(s, emit)
-	m.time(s, emit)
+	m.network(s, out)
+	m.operator(s, out)
+	m.time(s, out)
 }
 
 // wants are what the user of a client may want next.
-func (m *rwlock) wants(s state, c int, emit func(string, state)) {
+func (m *rwlock) wants(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	if cl.id != 0 || cl.gen >= gens {
 		return
@@ -52,12 +52,12 @@ func (m *rwlock) wants(s state, c int, emit func(string, state)) {
 }
 
 // asks are attempts to get the lock, and what comes of them.
-func (m *rwlock) asks(s state, c int, emit func(string, state)) {
+func (m *rwlock) asks(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	if cl.granted != 0 {
 		n := s
 		if m.take(&n, c) {
-			emit(labels[c][lAnswer], n)
+			out.Quiet('A'+c, "gets the answer", n)
 		}
 		return
 	}
@@ -67,7 +67,7 @@ func (m *rwlock) asks(s state, c int, emit func(string, state)) {
 	request := m.attempt(cl)
 	n := s
 	m.answered(&n, c, m.run(&n, request, false))
-	emit(labels[c][lAsks], n)
+	out.Quiet('A'+c, "asks", n)
 	if s.faults == 0 || c >= m.frail {
 		return
 	}
@@ -75,12 +75,12 @@ func (m *rwlock) asks(s state, c int, emit func(string, state)) {
 	n.faults--
 	n.clients[c].stray = true
 	m.run(&n, request, false)
-	emit(labels[c][lAskedUnheard], n)
+	out.Loud('A'+c, "asks and hears nothing", n)
 	n = s
 	n.faults--
 	n.clients[c].stray = true
 	m.keep(&n, request)
-	emit(labels[c][lAskedLate], n)
+	out.Loud('A'+c, "asks, which may come late", n)
 }
 
 // attempt is the request of a client that asks.
@@ -176,7 +176,7 @@ func (m *rwlock) beginUndo(s *state, side, id uint8, stray bool) bool {
 
 // listens is the subscription of a client that waits. Its confirmation is a reason to ask once
 // more.
-func (m *rwlock) listens(s state, c int, emit func(string, state)) {
+func (m *rwlock) listens(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	if cl.id == 0 || !cl.asked || cl.granted != 0 {
 		return
@@ -186,23 +186,23 @@ func (m *rwlock) listens(s state, c int, emit func(string, state)) {
 	case off:
 		n.clients[c].sub = heard
 		n.clients[c].wake = cl.wake || !m.off.has(listensThen)
-		emit(labels[c][lListens], n)
+		out.Quiet('A'+c, "listens", n)
 	case broken:
 		if n.clients[c].sub = heard; !m.off.has(noticesBreak) {
 			n.clients[c].wake = true
 		}
-		emit(labels[c][lNotices], n)
+		out.Quiet('A'+c, "notices that it was cut off", n)
 	case heard:
 		if s.breaks > 0 && c < m.frail {
 			n.breaks--
 			n.clients[c].sub, n.clients[c].wake = broken, false
-			emit(labels[c][lBreaks], n)
+			out.Loud('A'+c, "is cut off from messages", n)
 		}
 	}
 }
 
 // leaves are callers that wait no longer, attempts that are given up, and processes that die.
-func (m *rwlock) leaves(s state, c int, emit func(string, state)) {
+func (m *rwlock) leaves(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	if c >= m.frail {
 		return
@@ -211,7 +211,7 @@ func (m *rwlock) leaves(s state, c int, emit func(string, state)) {
 		n := s
 		n.crashes--
 		m.crash(&n, c)
-		emit(labels[c][lDies], n)
+		out.Loud('A'+c, "dies", n)
 	}
 	if cl.id == 0 || s.leaves == 0 {
 		return
@@ -219,7 +219,7 @@ func (m *rwlock) leaves(s state, c int, emit func(string, state)) {
 	n := s
 	n.leaves--
 	if m.undone(&n, c, cl.granted != 0) {
-		emit(labels[c][lLeaves], n)
+		out.Loud('A'+c, "its caller leaves", n)
 	}
 	if cl.wake && cl.granted == 0 {
 		n = s
@@ -229,7 +229,7 @@ func (m *rwlock) leaves(s state, c int, emit func(string, state)) {
 		n.clients[c].quit()
 		m.spend(&n, cl.id)
 		if n.put(r) {
-			emit(labels[c][lLeavesAsking], n)
+			out.Loud('A'+c, "its caller leaves while it asks", n)
 		} else {
 			m.cut++
 		}

@@ -12,7 +12,7 @@ func (m *rwlock) lease(c int, long bool) uint8 {
 
 // holds are what the user of a client may do with a hold. While it waits for the other side it does
 // nothing.
-func (m *rwlock) holds(s state, c int, side uint8, emit func(string, state)) {
+func (m *rwlock) holds(s state, c int, side uint8, out *steps) {
 	cl := &s.clients[c]
 	h := &cl.held[side]
 	if h.id == 0 || cl.id != 0 {
@@ -20,12 +20,12 @@ func (m *rwlock) holds(s state, c int, side uint8, emit func(string, state)) {
 	}
 	text := labels[c][int(side)*lSides:]
 	if h.holds < m.depth {
-		m.recounts(s, c, side, h.holds+1, text[lReenter:], emit)
+		m.recounts(s, c, side, h.holds+1, text[lReenter:], out)
 	}
 	if h.holds > 1 {
-		m.recounts(s, c, side, h.holds-1, text[lPartial:], emit)
+		m.recounts(s, c, side, h.holds-1, text[lPartial:], out)
 	} else {
-		m.unlocks(s, c, side, text, emit)
+		m.unlocks(s, c, side, text, out)
 	}
 	if m.long > 0 && !h.long && c < m.frail {
 		n := s
@@ -42,7 +42,7 @@ func (m *rwlock) holds(s state, c int, side uint8, emit func(string, state)) {
 }
 
 // recounts is a re-entry, or an unlock that is not the last. What gets no answer is sent again.
-func (m *rwlock) recounts(s state, c int, side, count uint8, text []string, emit func(string, state)) {
+func (m *rwlock) recounts(s state, c int, side, count uint8, text []string, out *steps) {
 	h := &s.clients[c].held[side]
 	request := message{kind: kindOf(side, recountWrite, renewRead), id: h.id, count: count, lease: m.lease(c, h.long)}
 	set := func(n *state) bool {
@@ -80,7 +80,7 @@ func (m *rwlock) recounts(s state, c int, side, count uint8, text []string, emit
 }
 
 // unlocks is the last unlock of a hold.
-func (m *rwlock) unlocks(s state, c int, side uint8, text []string, emit func(string, state)) {
+func (m *rwlock) unlocks(s state, c int, side uint8, text []string, out *steps) {
 	h := &s.clients[c].held[side]
 	request := message{kind: kindOf(side, releaseWrite, releaseRead), id: h.id}
 	last := text[lUnlock:]
@@ -128,7 +128,7 @@ func (m *rwlock) end(s *state, c int, side uint8, stray, lost bool) bool {
 }
 
 // renewals are the watchdog's. One is sent at a time.
-func (m *rwlock) renewals(s state, c int, side uint8, emit func(string, state)) {
+func (m *rwlock) renewals(s state, c int, side uint8, out *steps) {
 	h := &s.clients[c].held[side]
 	if h.id == 0 {
 		return

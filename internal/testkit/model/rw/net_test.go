@@ -111,7 +111,7 @@ func (m *rwlock) keep(s *state, r message) {
 }
 
 // network is what happens to messages that no caller waits for.
-func (m *rwlock) network(s state, emit func(string, state)) {
+func (m *rwlock) network(s state, out *steps) {
 	for i, r := range s.net {
 		if r == (message{}) {
 			return
@@ -125,14 +125,14 @@ func (m *rwlock) network(s state, emit func(string, state)) {
 		switch r.kind {
 		case undoWrite, undoRead:
 			if m.undoStep(&n, r) {
-				emit(labels[c][lUndoes], n)
+				out.Quiet('A'+c, "gives back", n)
 			}
 		case lateWrite, lateRead:
-			m.lateAnswer(s, i, r, emit)
+			m.lateAnswer(s, i, r, out)
 		default:
-			emit(labels[c][lDropped], n)
+			out.Quiet('A'+c, "a late request is lost", n)
 			m.run(&n, r, true)
-			emit(labels[c][lStraggler], n)
+			out.Quiet('A'+c, "a late request arrives", n)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (s *state) expects(id uint8) bool {
 
 // lateAnswer is an attempt that runs after its caller has left. Its answer comes at once: nothing
 // waits in between.
-func (m *rwlock) lateAnswer(s state, i int, r message, emit func(string, state)) {
+func (m *rwlock) lateAnswer(s state, i int, r message, out *steps) {
 	c, side := clientOf(r.id), write
 	if r.kind == lateRead {
 		side = read
@@ -171,7 +171,7 @@ func (m *rwlock) lateAnswer(s state, i int, r message, emit func(string, state))
 	a := m.run(&n, r, false)
 	gives := a.status == lua.Done || r.again || side == write && !m.off.has(undoPlace)
 	if !gives || m.beginUndo(&n, side, r.id, true) {
-		emit(labels[c][lLateAnswer], n)
+		out.Quiet('A'+c, "is answered after its caller left", n)
 	}
 	if s.faults == 0 {
 		return
@@ -181,7 +181,7 @@ func (m *rwlock) lateAnswer(s state, i int, r message, emit func(string, state))
 	n.faults--
 	m.keep(&n, message{kind: kindOf(side, askWrite, askRead), id: r.id, count: r.count, again: r.again, beside: r.beside})
 	if m.beginUndo(&n, side, r.id, true) {
-		emit(labels[c][lLateUnheard], n)
+		out.Loud('A'+c, "gets no answer after its caller left", n)
 	}
 }
 
@@ -232,7 +232,7 @@ func (m *rwlock) crash(s *state, c int) {
 }
 
 // operator is somebody who looks who has the lock, and then forces these out.
-func (m *rwlock) operator(s state, emit func(string, state)) {
+func (m *rwlock) operator(s state, out *steps) {
 	if s.seenBy != nobody {
 		n := s
 		n.seen, n.seenBy, n.forced = 0, nobody, true
@@ -251,7 +251,7 @@ func (m *rwlock) operator(s state, emit func(string, state)) {
 			m.tell(&n)
 		}
 		m.judgeTold(&n, &s.server)
-		emit(forceLabel, n)
+		out.Quiet(0, "somebody forces out who had it", n)
 		return
 	}
 	if s.forces == 0 || s.mode == nobody {
@@ -264,11 +264,11 @@ func (m *rwlock) operator(s state, emit func(string, state)) {
 			s.seen |= 1 << id
 		}
 	}
-	emit(seeLabel, s)
+	out.Quiet(0, "somebody looks who has the lock", s)
 }
 
 // time is a tick of all clocks, and what can happen to the server's data.
-func (m *rwlock) time(s state, emit func(string, state)) {
+func (m *rwlock) time(s state, out *steps) {
 	n := s
 	n.tick()
 	ok := m.losses == 0 || s.clock < horizon
@@ -281,7 +281,7 @@ func (m *rwlock) time(s state, emit func(string, state)) {
 	}
 	m.netTick(&n)
 	if ok && !m.still {
-		emit(tickLabel, n)
+		out.Quiet(0, "time passes", n)
 	}
 	if s.losses == 0 {
 		return
@@ -289,12 +289,12 @@ func (m *rwlock) time(s state, emit func(string, state)) {
 	n = s
 	n.losses--
 	n.server = server{clock: s.clock}
-	emit(lostLabel, n)
+	out.Quiet(0, "the server loses its keys", n)
 	if s.clock > clockStep && s.token != 0 {
 		n = s
 		n.losses--
 		n.clock -= clockStep
-		emit(backLabel, n)
+		out.Quiet(0, "the server's clock is set back", n)
 	}
 }
 
