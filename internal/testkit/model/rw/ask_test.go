@@ -2,8 +2,7 @@ package rw
 
 import "github.com/holdfast-go/holdfast/lua"
 
-// next calls emit for everything that can happen in s. The labels are constants, so that they cost
-// nothing.
+// next takes every step that can be taken in s.
 //
 // A request travels in no time, since nothing that its sender does depends on whether it is still
 // on its way: one that is slow is one that is sent later. What is late all the same was sent before
@@ -40,14 +39,14 @@ func (m *rwlock) wants(s state, c int, out *steps) {
 		switch {
 		case cl.wishes[side] == 0 || cl.held[side].id != 0:
 			continue
-		case side == write && other.id != 0 && !m.off.has(upgrade):
+		case side == write && other.id != 0 && !m.off.Has(upgrade):
 			continue // ErrUpgrade: nothing is sent
 		}
 		n := s
 		nc := &n.clients[c]
 		nc.wishes[side]--
 		nc.id, nc.side, nc.wake = id, side, true
-		emit(labels[c][lWants+int(side)], n)
+		out.Loud('A'+c, [sides]string{"wants to write", "wants to read"}[side], n)
 	}
 }
 
@@ -56,9 +55,8 @@ func (m *rwlock) asks(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	if cl.granted != 0 {
 		n := s
-		if m.take(&n, c) {
-			out.Quiet('A'+c, "gets the answer", n)
-		}
+		m.take(&n, c)
+		out.Quiet('A'+c, "gets the answer", n)
 		return
 	}
 	if cl.id == 0 || !cl.wake {
@@ -88,7 +86,7 @@ func (m *rwlock) attempt(cl *client) message {
 	if cl.side == read {
 		return message{kind: askRead, id: cl.id, count: cl.ticket, again: cl.stray, beside: cl.held[write].id}
 	}
-	return message{kind: askWrite, id: cl.id, again: cl.stray && !m.off.has(againWaiting)}
+	return message{kind: askWrite, id: cl.id, again: cl.stray && !m.off.Has(againWaiting)}
 }
 
 // answered is what a client makes of the answer to its attempt.
@@ -101,9 +99,7 @@ func (m *rwlock) answered(s *state, c int, a answer) {
 	}
 	if cl.side == write {
 		cl.placed, cl.look = true, min(a.left, m.looks())
-		if s.server.writes(cl.id) {
-			s.wrong |= byItself
-		}
+		s.wrong.If(s.server.writes(cl.id), errItself)
 	} else {
 		cl.look = a.left
 		if !cl.asked { // who writes is the one that it lets go first
@@ -121,18 +117,18 @@ func (m *rwlock) answered(s *state, c int, a answer) {
 func (m *rwlock) looks() uint8 { return max(m.place/3, 1) }
 
 // take begins a hold.
-func (m *rwlock) take(s *state, c int) bool {
+func (m *rwlock) take(s *state, c int) {
 	cl := &s.clients[c]
-	if cl.lasts == 0 && !m.off.has(fromSending) {
-		return m.undone(s, c, true)
+	if cl.lasts == 0 && !m.off.Has(fromSending) {
+		m.undone(s, c, true)
+		return
 	}
 	left := cl.lasts
-	if m.off.has(fromSending) {
+	if m.off.Has(fromSending) {
 		left = m.lease(c, false) - 1
 	}
 	cl.held[cl.side] = hold{id: cl.id, holds: 1, trust: left, token: cl.granted, stray: cl.stray}
 	cl.quit()
-	return true
 }
 
 // quit ends what a client asks for.
@@ -140,38 +136,33 @@ func (cl *client) quit() {
 	*cl = client{held: cl.held, gen: cl.gen, wishes: cl.wishes}
 }
 
-// undone ends what a client asks for, and begins to give back what the server may have of it, or
-// get. False: the bounds have no room for that.
-func (m *rwlock) undone(s *state, c int, stray bool) bool {
+// undone ends what a client asks for, and begins to give back what the server may have of it, or get.
+func (m *rwlock) undone(s *state, c int, stray bool) {
 	cl := &s.clients[c]
 	id, side, placed := cl.id, cl.side, cl.placed
 	stray = stray || cl.stray
-	cl.quit()
-	if !stray && !placed {
-		return true
+	if cl.quit(); stray || placed {
+		m.spend(s, id)
+		m.beginUndo(s, side, id, stray)
 	}
-	m.spend(s, id)
-	return m.beginUndo(s, side, id, stray)
 }
 
 // spend makes a client use another owner id from now on.
 func (m *rwlock) spend(s *state, id uint8) {
 	c := clientOf(id)
-	if cl := &s.clients[c]; cl.gen < gens && ownerID(c, cl.gen) == id && !m.off.has(fresh) {
+	if cl := &s.clients[c]; cl.gen < gens && ownerID(c, cl.gen) == id && !m.off.Has(fresh) {
 		cl.gen++
 	}
 }
 
-func (m *rwlock) beginUndo(s *state, side, id uint8, stray bool) bool {
+func (m *rwlock) beginUndo(s *state, side, id uint8, stray bool) {
 	step := uint8(undoLast)
-	if stray && !m.off.has(undoAgain) {
+	if stray && !m.off.Has(undoAgain) {
 		step = undoFirst
 	}
-	if m.off.has(undo) || s.put(message{kind: kindOf(side, undoWrite, undoRead), id: id, step: step}) {
-		return true
+	if !m.off.Has(undo) {
+		m.work(s, message{kind: kindOf(side, undoWrite, undoRead), id: id, step: step})
 	}
-	m.cut++
-	return false
 }
 
 // listens is the subscription of a client that waits. Its confirmation is a reason to ask once
@@ -185,10 +176,10 @@ func (m *rwlock) listens(s state, c int, out *steps) {
 	switch cl.sub {
 	case off:
 		n.clients[c].sub = heard
-		n.clients[c].wake = cl.wake || !m.off.has(listensThen)
+		n.clients[c].wake = cl.wake || !m.off.Has(listensThen)
 		out.Quiet('A'+c, "listens", n)
 	case broken:
-		if n.clients[c].sub = heard; !m.off.has(noticesBreak) {
+		if n.clients[c].sub = heard; !m.off.Has(noticesBreak) {
 			n.clients[c].wake = true
 		}
 		out.Quiet('A'+c, "notices that it was cut off", n)
@@ -218,9 +209,8 @@ func (m *rwlock) leaves(s state, c int, out *steps) {
 	}
 	n := s
 	n.leaves--
-	if m.undone(&n, c, cl.granted != 0) {
-		out.Loud('A'+c, "its caller leaves", n)
-	}
+	m.undone(&n, c, cl.granted != 0)
+	out.Loud('A'+c, "its caller leaves", n)
 	if cl.wake && cl.granted == 0 {
 		n = s
 		n.leaves--
@@ -228,10 +218,7 @@ func (m *rwlock) leaves(s state, c int, out *steps) {
 		r.kind = kindOf(cl.side, lateWrite, lateRead)
 		n.clients[c].quit()
 		m.spend(&n, cl.id)
-		if n.put(r) {
-			out.Loud('A'+c, "its caller leaves while it asks", n)
-		} else {
-			m.cut++
-		}
+		m.work(&n, r)
+		out.Loud('A'+c, "its caller leaves while it asks", n)
 	}
 }
