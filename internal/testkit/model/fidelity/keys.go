@@ -44,7 +44,11 @@ local now, all = time[1] * 1000 + math.floor(time[2] / 1000), {}
 for i, key in ipairs(KEYS) do
   local kind, value = redis.call('TYPE', key).ok, {}
   if kind == 'string' then value = {redis.call('GET', key)}
-  elseif kind == 'hash' then value = redis.call('HGETALL', key)
+  elseif kind == 'hash' then
+    value = redis.call('HGETALL', key)
+    for j = 2, #value, 2 do
+      value[j] = string.gsub(value[j], '^till(%d+)$', function(ms) return string.format('till%.0f', ms - now) end)
+    end
   elseif kind == 'list' then value = redis.call('LRANGE', key, 0, -1)
   elseif kind == 'zset' then
     value = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
@@ -66,6 +70,12 @@ func (s *Side) read(names []string) (all []found) {
 		all = append(all, f)
 	}
 	return all
+}
+
+// ticksUntil is how many ticks are left of so many ms as text, 0 of a time that is past.
+func ticksUntil(ms string) uint8 {
+	left, _ := strconv.ParseFloat(ms, 64)
+	return Ticks(time.Duration(max(left, 0)) * time.Millisecond)
 }
 
 func ticksOfMillis(ms int64) uint8 {
@@ -119,8 +129,7 @@ func (s *Side) has(want any, f found) bool {
 			return false
 		}
 		for i := 0; i < len(f.value); i += 2 {
-			left, err := strconv.ParseInt(f.value[i+1], 10, 64)
-			if ticks, known := want[f.value[i]]; err != nil || !known || ticks != Ticks(time.Duration(max(left, 0))*time.Millisecond) {
+			if ticks, known := want[f.value[i]]; !known || ticks != ticksUntil(f.value[i+1]) {
 				return false
 			}
 		}
@@ -136,12 +145,18 @@ for i, key in ipairs(KEYS) do
   local left = math.ceil(redis.call('PTTL', key) / tick)
   if left == 1 then redis.call('DEL', key)
   elseif left > 1 then redis.call('PEXPIRE', key, (left - 1) * tick - tick / 2) end
-  if redis.call('TYPE', key).ok == 'zset' then
+  local kind = redis.call('TYPE', key).ok
+  if kind == 'zset' then
     for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -tick, member) end
+  elseif kind == 'hash' then
+    for _, field in ipairs(redis.call('HKEYS', key)) do
+      local till = string.match(redis.call('HGET', key, field), '^till(%d+)$')
+      if till then redis.call('HSET', key, field, string.format('till%.0f', till - tick)) end
+    end
   end
 end`)
 
-// Elapse takes a tick off the times to live of keys, and off the times in sorted sets.
+// Elapse takes a tick off the times to live of keys, and off the times in sorted sets and hashes.
 func (s *Side) Elapse(keys ...string) {
 	err := elapse.Run(s.T.Context(), s.RDB, keys, Tick.Milliseconds()).Err()
 	if !errors.Is(err, redis.Nil) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +69,7 @@ func (s *Side) note(step string) { s.steps = append(s.steps, step) }
 type (
 	Token uint8 // of the model's; 0: there is none
 	Left  uint8 // ticks
+	Till  uint8 // of a hash, ticks: a time of the server's with "till" before it
 	Other struct{}
 )
 
@@ -106,13 +108,11 @@ func (s *Side) same(want, got any) bool {
 		n, err := strconv.ParseInt(text, 10, 64)
 		return err == nil && s.SameToken(uint8(want), n)
 	case Left:
-		n, isInt := got.(int64)
-		if n != -1 {
-			n = int64(Ticks(time.Duration(n) * time.Millisecond))
-		} else {
-			n = model.Endless
-		}
-		return isInt && n == int64(want)
+		ms, is := got.(int64)
+		return is && ticksOfMillis(ms) == uint8(want)
+	case Till:
+		ms, is := strings.CutPrefix(fmt.Sprint(got), "till")
+		return is && ticksUntil(ms) == uint8(want)
 	case nil:
 		return got == nil
 	}
@@ -130,6 +130,17 @@ func (s *Side) SameToken(model uint8, real int64) bool {
 	}
 	s.real[model] = real
 	return true
+}
+
+// Splits compares a number at the server that is no token: just the tokens above that one of the model's
+// are greater.
+func (s *Side) Splits(model uint8, real int64) bool {
+	for m, other := range s.real {
+		if (m > model) != (other > real) {
+			s.Differ("%d is %d at the server, where the token %d is %d", model, real, m, other)
+		}
+	}
+	return s.wrong == ""
 }
 
 // Real is what a token of the model's is at the server, "" if that is not known.

@@ -24,7 +24,7 @@ const (
 	deadline                                // trust ends by the client's own clock
 	tellsToken                              // a token counts when a majority knows it
 	greatest                                // it is the greatest that was replied
-	aboveKnown                              // of several tokens those are left out that a master may have granted before
+	aboveKnown                              // of several tokens those are left out that may have been granted before
 	judgedAnew                              // a master believed for want of an older one is not when one is known
 	silence                                 // who does not answer may have granted the lock to another
 	clockAhead                              // a proposal is no less than the clock

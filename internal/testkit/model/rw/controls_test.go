@@ -9,7 +9,7 @@ import (
 // TestReadWriteModelControls: without any one of the defences there is a way to break a promise,
 // and the model finds it.
 func TestReadWriteModelControls(t *testing.T) {
-	model.Controls(t, "model of the read-write lock", rwlock.explore, []model.Control[rwlock, defence]{
+	model.Controls(t, "model of the read-write lock", rwlock.explore, []model.Control[rwlock, model.Defence]{
 		{"read: who writes keeps readers out", readSeesWriter, shares, errAlone},
 		{"read: who comes waits for a writer that waits", readerWaits, turning, errPassed},
 		{"read: but for one only", ticketCounts, turning, errTurns},

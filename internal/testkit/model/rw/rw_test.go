@@ -35,7 +35,7 @@ type rwlock struct {
 	renews   bool // there is a watchdog
 	brief    bool // of late requests only those that may take the lock arrive later than a tick
 	still    bool // no time passes: who waits is helped by messages alone
-	off      defence
+	off      model.Defence
 	only     error // look for this violation alone
 	cut      int   // messages for which the bounds had no room
 }
@@ -56,18 +56,15 @@ func (m *rwlock) start() state {
 // explore also looks whether everybody who waits can be granted the lock from everywhere, and all
 // can come to rest: by answers and messages, attempts, unlocks and time, without a fault, a renewal
 // or a new wish.
-func (m rwlock) explore(off defence, only error) (model.Report, error) {
+func (m rwlock) explore(off model.Defence, only error) (model.Report, error) {
 	m = bounded(m)
 	m.off, m.only = off, only
 	explored := model.Model[state]{
-		Start: m.start(), MaxStates: 4_000_000,
-		Next: func(s state, out *model.Steps[state]) {
-			m.next(s, func(label string, n state) { out.Step(0, label, !loud[label], n) })
-		},
-		Check: func(s *state) error { return m.check(*s) },
+		Start: m.start(), Next: m.next, Check: m.check, MaxStates: 4_000_000,
+		Settle: func(s *state) bool { return !s.full },
 	}
 	if m.losses == 0 && model.Looks(only) {
-		explored.Goal = func(s *state) bool { return m.free(*s) }
+		explored.Goal = m.free
 	}
 	r, err := model.Explore(explored)
 	r.Cut = m.cut
