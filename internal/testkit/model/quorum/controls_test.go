@@ -1,9 +1,6 @@
 package quorum
 
 import (
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
@@ -12,13 +9,7 @@ import (
 // TestVoteModelControls: without any one of the defences there is a way to break a promise, and the
 // model finds it.
 func TestVoteModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence // one, and what would hide the harm
-		in   voting
-		want error
-	}{
+	model.Controls(t, "quorum model", voting.explore, []model.Control[voting, defence]{
 		{"vote: who has it keeps it", votesOnce, splits, errTwo},
 		{"vote: a grant has a time to live", grantEnds, perish, model.ErrStuck},
 		{"vote: one that comes late refuses itself", lateness, silent, errLeft},
@@ -51,19 +42,5 @@ func TestVoteModelControls(t *testing.T) {
 		{"new masters: none may decide against a holder", contests, newOnes, errTwo},
 		{"new masters: each is judged anew when an older one is heard", judgedAnew | silence, oneSilent, errTwo},
 		{"new masters: one that is younger than the others is not new", together | silence, oneSilent, errTwo},
-	} {
-		m := c.in
-		m.off, m.only = m.off|c.off, c.want
-		r := m.frees(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States,
-			r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: quorum model: without                                      there is a way of%s", table.String())
+	})
 }
