@@ -73,7 +73,7 @@ func (l *Line) attempts(w uint8) {
 	if wr.Mode != Asking && wr.Mode != Waiting || !wr.Wake {
 		return
 	}
-	request := Request{Kind: Acquire, ID: OwnerID(w, wr.Gen), Again: wr.Stray, Place: wr.Mode == Waiting}
+	request := wr.asks(Acquire, w)
 	l.Begin()
 	l.asks(w, request)
 	l.Quiet(waiter(w), "asks the server")
@@ -82,7 +82,12 @@ func (l *Line) attempts(w uint8) {
 	})
 }
 
-// asks is a request with its answer.
+// asks is the request of a waiter for the lock.
+func (wr *Waiter) asks(kind, w uint8) Request {
+	return Request{Kind: kind, ID: OwnerID(w, wr.Gen), Again: wr.Stray, Place: wr.Mode == Waiting}
+}
+
+// asks is such a request with its answer.
 func (l *Line) asks(w uint8, request Request) {
 	wr := &l.to.Waiters[w]
 	wr.Wake = false
@@ -169,8 +174,8 @@ func (l *Line) joins(c uint8) {
 
 // owners are those of a client's waiters that wait and that a rule chooses, by whom, and how many.
 func (l *Line) owners(c uint8, chosen func(w uint8) bool) (owners Owners, by [MaxWaiters]uint8, many int) {
-	for w := range l.Waiters {
-		if wr := &l.from.Waiters[w]; l.Home[w] == c && wr.Mode == Waiting && chosen(w) {
+	for w, wr := range l.of(l.from, c) {
+		if wr.Mode == Waiting && chosen(w) {
 			owners[many], by[many] = OwnerID(w, wr.Gen), w
 			many++
 		}
@@ -257,7 +262,7 @@ func (l *Line) leaves(w uint8) {
 	if wr.Mode != Entering && wr.Wake && wr.Granted == 0 {
 		l.Begin().Leaves--
 		l.Rest(w, true)
-		l.send(Request{Kind: Late, ID: OwnerID(w, wr.Gen), Again: wr.Stray, Place: wr.Mode == Waiting})
+		l.send(wr.asks(Late, w))
 		l.Loud(waiter(w), "leaves while it asks")
 	}
 }

@@ -2,6 +2,7 @@ package line
 
 import (
 	"cmp"
+	"iter"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/lua"
@@ -185,6 +186,17 @@ func (l *Line) awake(c uint8) bool { return !l.from.Paused.Has(c) && !l.from.Dea
 
 // frail reports whether something may go wrong with the next request of a client.
 func (l *Line) frail(c uint8) bool { return l.from.Faults > 0 && c < l.Harmed }
+
+// of are the waiters of a client.
+func (l *Line) of(s *State, c uint8) iter.Seq2[uint8, *Waiter] {
+	return func(yield func(uint8, *Waiter) bool) {
+		for w := range l.Waiters {
+			if l.Home[w] == c && !yield(w, &s.Waiters[w]) {
+				return
+			}
+		}
+	}
+}
 
 // Of tells whose client's an owner is.
 func (l *Line) Of(owner uint8) uint8 {

@@ -117,8 +117,8 @@ func (l *Line) lateAnswer(i int, w uint8, r Request) {
 
 // waited reports whether some waiter of a client waits.
 func (l *Line) waited(s *State, c uint8) bool {
-	for w := range l.Waiters {
-		if mode := s.Waiters[w].Mode; l.Home[w] == c && (mode == Waiting || mode == Entering) {
+	for _, wr := range l.of(s, c) {
+		if wr.Mode == Waiting || wr.Mode == Entering {
 			return true
 		}
 	}
@@ -127,8 +127,8 @@ func (l *Line) waited(s *State, c uint8) bool {
 
 // wake gives those of a client's waiters a reason to ask that wait, or that just enter.
 func (l *Line) wake(c, mode uint8) {
-	for w := range l.Waiters {
-		if wr := &l.to.Waiters[w]; l.Home[w] == c && wr.Mode == mode {
+	for _, wr := range l.of(l.to, c) {
+		if wr.Mode == mode {
 			wr.Mode, wr.Wake = Waiting, true
 		}
 	}
@@ -145,8 +145,8 @@ func (l *Line) listens(c uint8) {
 	if !l.awake(c) {
 		return
 	}
-	switch line := l.waited(from, c); {
-	case from.Known.Has(c) && !line:
+	switch waited := l.waited(from, c); {
+	case from.Known.Has(c) && !waited:
 		l.Begin()
 		l.unsubscribe(c)
 		l.forgetQueue(c)
@@ -159,7 +159,7 @@ func (l *Line) listens(c uint8) {
 			l.wake(c, Waiting)
 		}
 		l.Quiet(client(c), "notices that its mailbox broke")
-	case !from.Known.Has(c) && line:
+	case !from.Known.Has(c) && waited:
 		n := l.Begin()
 		n.Known.Put(c, true)
 		n.Up.Put(c, true)
@@ -253,8 +253,8 @@ func (l *Line) process(c uint8) {
 	case from.Paused.Has(c):
 		n := l.Begin()
 		n.Paused.Put(c, false)
-		for w := range l.Waiters {
-			if wr := &n.Waiters[w]; l.Home[w] == c && wr.Mode == Has && wr.Trust == 0 {
+		for w, wr := range l.of(n, c) {
+			if wr.Mode == Has && wr.Trust == 0 {
 				l.undone(w, true)
 			}
 		}
@@ -282,8 +282,8 @@ func (l *Line) process(c uint8) {
 
 // busy reports whether a client does anything.
 func (l *Line) busy(c uint8) bool {
-	for w := range l.Waiters {
-		if l.Home[w] == c && l.from.Waiters[w].Mode != Away {
+	for _, wr := range l.of(l.from, c) {
+		if wr.Mode != Away {
 			return true
 		}
 	}
@@ -312,17 +312,13 @@ func (l *Line) crash(c uint8, asking bool) {
 		}
 		return r, false
 	})
-	for w := range l.Waiters {
-		wr := &n.Waiters[w]
-		if l.Home[w] != c {
-			continue
-		}
+	for w, wr := range l.of(n, c) {
 		if wr.Mode != Away {
 			n.crashes(OwnerID(w, wr.Gen), wr.Served)
 			n.crashes(wr.Field, Run{})
 		}
 		if wr.Wake && asking {
-			rest = append(rest, Request{Kind: Acquire, ID: OwnerID(w, wr.Gen), Again: wr.Stray, Place: wr.Mode == Waiting})
+			rest = append(rest, wr.asks(Acquire, w))
 		}
 		*wr = Waiter{Gen: gens}
 	}
