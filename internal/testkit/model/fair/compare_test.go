@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -51,7 +52,7 @@ func (r *replay) compareToken(want uint8, text string) {
 func (r *replay) compareLeft(what string, want uint8, got int64) {
 	left := ticksLeft(time.Duration(got) * time.Millisecond)
 	if got == -1 {
-		left = endless
+		left = model.Endless
 	}
 	if left != want {
 		r.differ("%s replied %d ticks, the model %d", what, left, want)
@@ -115,8 +116,8 @@ func (r *replay) difference() string {
 	if !errors.Is(err, redis.Nil) {
 		require.NoError(r.t, err)
 	}
-	if r.model.token != 0 && token != 0 { // a hand-over that nobody hears of is seen here first
-		r.same(r.model.token, token)
+	if r.model.Token != 0 && token != 0 { // a hand-over that nobody hears of is seen here first
+		r.same(r.model.Token, token)
 	}
 	switch ttl, tokenTTL := ticksLeft(r.rdb.PTTL(ctx, r.name).Val()), ticksLeft(r.rdb.PTTL(ctx, r.token).Val()); {
 	case r.wrong != "":
@@ -125,10 +126,10 @@ func (r *replay) difference() string {
 		return fmt.Sprintf("the hash is %v, the model's %v", hash, want)
 	case ttl != r.model.ttl:
 		return fmt.Sprintf("the hash lives for %d ticks, the model's for %d", ttl, r.model.ttl)
-	case tokenTTL != r.model.tokenTTL:
-		return fmt.Sprintf("the token's key lives for %d ticks, the model's for %d", tokenTTL, r.model.tokenTTL)
-	case (r.model.token == 0) != (token == 0):
-		return fmt.Sprintf("the token is %d, the model's %d", token, r.model.token)
+	case tokenTTL != r.model.TokenTTL:
+		return fmt.Sprintf("the token's key lives for %d ticks, the model's for %d", tokenTTL, r.model.TokenTTL)
+	case (r.model.Token == 0) != (token == 0):
+		return fmt.Sprintf("the token is %d, the model's %d", token, r.model.Token)
 	}
 	return r.queueDiffers()
 }
@@ -148,9 +149,9 @@ func (r *replay) queueDiffers() string {
 	if len(scores) != len(queued) {
 		return fmt.Sprintf("in the queue are %v, with deadlines %v", queued, scores)
 	}
-	for i, p := range r.model.queue {
+	for i, p := range r.model.Queue {
 		if (p.Owner == 0) != (i >= len(queued)) || p.Owner != 0 && queued[i] != r.owner(p.Owner) {
-			return fmt.Sprintf("in the queue are %v, the model's is %v", queued, r.model.queue)
+			return fmt.Sprintf("in the queue are %v, the model's is %v", queued, r.model.Queue)
 		}
 		if p.Owner == 0 {
 			break

@@ -1,41 +1,34 @@
 package fair
 
 import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
 // defence is a set of defences of the fair lock that are switched off.
-type defence = line.Defence
+type defence = model.Defence
 
 // The defences in the scripts, and one more of the client.
 const (
-	heedsCount     defence = 1 << (iota + line.Defences) // grant: who cannot be reached is passed over
-	keepsPlace                                           // grant: and keeps its place, for it need not be dead
-	asksIsThere                                          // grant: who asks can be told by the answer
-	claimIsShort                                         // grant: and that is sooner than that of a lease
-	claimEnds                                            // grant: a claim has an end
-	leaverGone                                           // release: who leaves has no place any more
-	leaverHandsOn                                        // release: what is freed is handed on
-	freesOwn                                             // release: by the owner only
-	asksHead                                             // acquire: nobody passes the head
-	ownGrant                                             // acquire: who was handed the lock is told so
-	oncePlaced                                           // acquire: who has a place gets no other
-	refreshes                                            // poll: places are put off
-	reportsMissing                                       // poll: who lost its place is told
+	heedsCount     defence = line.Own << iota // grant: who cannot be reached is passed over
+	keepsPlace                                // grant: and keeps its place, for it need not be dead
+	asksIsThere                               // grant: who asks can be told by the answer
+	claimIsShort                              // grant: and that is sooner than that of a lease
+	claimEnds                                 // grant: a claim has an end
+	leaverGone                                // release: who leaves has no place any more
+	leaverHandsOn                             // release: what is freed is handed on
+	freesOwn                                  // release: by the owner only
+	asksHead                                  // acquire: nobody passes the head
+	ownGrant                                  // acquire: who was handed the lock is told so
+	oncePlaced                                // acquire: who has a place gets no other
+	refreshes                                 // poll: places are put off
+	reportsMissing                            // poll: who lost its place is told
 
 	runEnds    // grant: a run ends before another client's waiter
 	runTokens  // grant: tokens are reserved for a run
 	servedGone // release: those who were served have no place any more
 	runWaits   // client: a run does not hand the lock to who has a question under way
-)
-
-// The other defences of clients.
-const (
-	pollInTime, pollAtAll, noticesBreak    = line.PollInTime, line.PollAtAll, line.NoticesBreak
-	grantTime, ownMessage                  = line.GrantTime, line.OwnMessage
-	freshOwner, freshUndo, servedFresh     = line.FreshOwner, line.FreshUndo, line.ServedFresh
-	undo, undoAgain, servedGiven, lateness = line.Undo, line.UndoAgain, line.ServedGiven, line.Lateness
 )
 
 // state is all there is at one moment.
@@ -45,66 +38,50 @@ type state struct {
 	line.State
 }
 
-// exploration is what a model needs while it is explored: it is the line's Kind.
-type exploration struct {
-	line.Line
-	at       terms
-	from, to state
-	emit     func(string, state)
+// fair is an exploration under way.
+type fair struct {
+	line.Exploration[state]
+	at terms
 }
 
-// next calls emit for everything that can happen in s.
-func (m *fair) next(s state, emit func(string, state)) {
-	from, outer := m.from, m.emit // emit looks for the way to a violation by calling this again
-	m.from, m.emit = s, emit
-	m.Steps()
-	m.from, m.emit = from, outer
+func explore(in line.Bounds, off defence, only error) (model.Report, error) {
+	m := &fair{}
+	return m.Explore(m, in, off, only)
 }
 
-// start is the first state.
-func (m *fair) start() state {
-	m.Line = line.Line{Kind: m, From: &m.from.State, To: &m.to.State, Bounds: line.Bounds{
-		Clients: m.clients, Waiters: m.waiters, Harmed: m.harmed, Home: m.home, Wishes: m.wishes,
-		Lease: m.lease, Claim: m.claim, Place: m.place, Messages: m.messages, Faults: m.faults, Leaves: m.leavers, Crashes: m.crashes, Pauses: m.pauses,
-		Breaks: m.breaks, Losses: m.losses, Tries: m.tries, Prompt: m.prompt, Off: m.off,
-	}}
-	return state{keys: keys{clock: 1}, State: m.Start()}
-}
+func (m *fair) Start() (s state) { return s }
 
-func (m *fair) Copy() { m.to = m.from }
+func (m *fair) Parts(s *state) (*line.State, *line.Store) { return &s.State, &s.Store }
 
-func (m *fair) Emit(label string) { m.emit(label, m.to) }
-
-func (m *fair) Tokens() (last, clock *uint8) { return &m.to.token, &m.to.clock }
+func (m *fair) Settle(*state) bool { return true }
 
 func (m *fair) terms() *terms {
-	m.at = terms{off: m.off, home: m.home, up: m.to.Up, lease: m.lease, claim: m.claim, place: m.place, keep: endless}
+	m.at = m.Terms()
 	return &m.at
 }
 
 func (m *fair) Execute(r line.Request) line.Answer {
-	s, before, e := &m.to, m.to.keys, m.terms()
+	s, before, e := &m.To, m.To.keys, m.terms()
 	var a answer
 	switch {
 	case r.Asks():
 		a = s.acquire(e, r.ID, r.Again, r.Place)
-		if a.status == lua.Denied && s.owner == r.ID && r.Place {
-			s.Wrong |= byItself
-		}
+		s.Wrong.If(a.status == lua.Denied && s.owner == r.ID && r.Place, line.ErrItself)
 	case r.Frees():
 		a = s.release(e, r.ID, r.Served)
 	default:
 		a = s.renew(e, r.ID)
 	}
-	m.judge(s, &before, r, nobody)
+	m.judge(&before, r)
 	m.Post(a.mail)
 	return line.Answer{Status: a.status, Token: a.token}
 }
 
-func (m *fair) ExecuteFor(_ line.Request, c uint8, owners line.Owners) (told line.Answer) {
-	before := m.to.keys
-	a := m.to.poll(m.terms(), c, owners)
-	m.judge(&m.to, &before, line.Request{}, c)
+// ExecuteFor is a poll: clients ask for places one by one.
+func (m *fair) ExecuteFor(r line.Request, c uint8, owners line.Owners) (told line.Answer) {
+	before := m.To.keys
+	a := m.To.poll(m.terms(), c, owners)
+	m.judge(&before, r)
 	m.Post(a.mail)
 	told.Wake = a.missing
 	for i, owner := range owners {
@@ -118,51 +95,42 @@ func (m *fair) ExecuteFor(_ line.Request, c uint8, owners line.Owners) (told lin
 // HandOn hands the lock on within a client. It is false if the run has ended, and then the lock is
 // released.
 func (m *fair) HandOn(w uint8) bool {
-	s := &m.to
+	s := &m.To
 	from := s.Waiters[w]
 	for from.Run[0] != 0 && !from.Stray {
 		next := from.Run.Pop()
 		to, _ := line.WaiterOf(next)
 		wr := &s.Waiters[to]
-		if m.home[to] != m.home[w] || !s.Waits(next) {
+		if m.Home[to] != m.Home[w] || !s.Waits(next) {
 			continue // it has left, or is not ours
 		}
-		if (wr.Stray || wr.Granted != 0 || wr.Handed != 0) && !m.off.Has(runWaits) {
+		if (wr.Stray || wr.Granted != 0 || wr.Handed != 0) && !m.Off.Has(runWaits) {
 			break
 		}
-		m.judgeRun(s, &from, next)
+		m.judgeRun(&from, next)
 		from.Served.Push(next)
 		*wr = line.Waiter{
 			Mode: line.Has, Gen: wr.Gen, Wishes: wr.Wishes, Token: from.Token + 1, Trust: from.Trust,
 			Renewed: from.Renewed, Field: from.Field, Run: from.Run, Served: from.Served,
 		}
-		if wr.Token > s.Top {
-			s.Wrong |= oldToken
-		}
+		s.Wrong.If(wr.Token > s.Top, line.ErrToken)
 		m.Rest(w, false)
 		return true
 	}
 	return false
 }
 
+// Others takes no steps: all that happens to a fair lock happens in the line.
 func (m *fair) Others() {}
 
 func (m *fair) Tick() {
-	m.to.tick()
-	m.to.claimed = m.to.claimed && m.to.owner != 0
-	if m.prompt { // who waits, and polls in time, does not lose its place
-		for _, p := range m.to.queue {
-			if p.Left == 0 && m.to.Waits(p.Owner) {
-				m.to.Wrong |= lostPlace
-			}
-		}
+	m.To.tick()
+	m.To.claimed = m.To.claimed && m.To.owner != 0
+	if m.Prompt {
+		m.JudgeDeadlines()
 	}
 }
 
-func (m *fair) EndQueue() bool {
-	over := m.to.queue.Over()
-	m.to.queue = line.Queue{}
-	return over
-}
+func (m *fair) EndQueue() { m.To.Queue = line.Queue{} }
 
-func (m *fair) Lose() { m.to.keys, m.to.claimed = keys{}, false }
+func (m *fair) Lose() { m.To.keys, m.To.claimed = keys{}, false }

@@ -1,6 +1,9 @@
 package line
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // Steps of an undo: a release, a pause that is longer than a message lives, and another release.
 // Without a straggler the last is enough.
@@ -19,52 +22,53 @@ func (l *Line) execute(r Request) Answer {
 	if r.Asks() && r.Step == aged && !l.Off.Has(Lateness) {
 		return Answer{Status: lua.Late}
 	}
-	return l.Kind.Execute(r)
+	return l.server.Execute(r)
 }
 
 // keep leaves a request to the network: it may arrive at any time from here on, or never. Where the
 // bounds have no room for it, never.
 func (l *Line) keep(r Request) {
-	n := 0
-	for _, other := range l.To.Net {
-		if other != (Request{}) && !other.background() {
-			n++
-		}
-	}
-	if n >= l.Messages || !l.To.send(r) {
-		l.Cut++
+	late := model.Count(l.to.Net[:], func(other Request) bool { return !other.background() })
+	if late >= l.Messages || !model.Put(l.to.Net[:], r, byKind) {
+		l.cut++
 	}
 }
 
 // beginUndo begins to give back in the background what an owner, and those served, may have.
-func (l *Line) beginUndo(owner uint8, stray bool, served Run) bool {
+func (l *Line) beginUndo(owner uint8, stray bool, served Run) {
 	step := uint8(undoLast)
 	if stray && !l.Off.Has(UndoAgain) {
 		step = undoFirst
 	}
-	return l.Off.Has(Undo) || l.To.send(Request{Kind: Undoer, ID: owner, Step: step, Served: served})
+	if !l.Off.Has(Undo) {
+		l.send(Request{Kind: Undoer, ID: owner, Step: step, Served: served})
+	}
+}
+
+// send begins work in the background. If the bounds have no room for it, the step is not taken.
+func (l *Line) send(r Request) {
+	if !model.Put(l.to.Net[:], r, byKind) {
+		l.not = true
+		l.cut++
+	}
 }
 
 // network is what happens to requests that no caller waits for.
 func (l *Line) network() {
-	for i, r := range l.From.Net {
-		if r == (Request{}) {
-			return
-		}
+	for i, r := range model.Different(l.from.Net[:]) {
 		w, _ := WaiterOf(r.ID)
 		switch {
-		case i > 0 && r == l.From.Net[i-1]: // the same again
-		case r.background() && l.From.Paused.Has(l.Home[w]):
+		case r.background() && l.from.Paused.Has(l.Home[w]):
 		case r.Kind == Undoer:
 			l.undoes(i, w, r)
 		case r.Kind == Late:
 			l.lateAnswer(i, w, r)
 		default:
 			l.without(i)
-			l.Step(dropped[w])
+			l.Quiet(waiter(w), "a late request is lost")
 			l.without(i)
 			l.execute(r)
-			l.Step(straggler[w])
+			l.Quiet(waiter(w), "a late request arrives")
 		}
 	}
 }
@@ -72,7 +76,7 @@ func (l *Line) network() {
 // without begins a step that takes the i-th request out of the network.
 func (l *Line) without(i int) *State {
 	n := l.Begin()
-	remove(n.Net[:], i)
+	model.Take(n.Net[:], i)
 	return n
 }
 
@@ -81,40 +85,40 @@ func (l *Line) undoes(i int, w uint8, r Request) {
 	if r.Step == undoPause {
 		return
 	}
-	n, served := l.without(i), r.Served
+	served := r.Served
+	l.without(i)
 	r.Served = Run{}
 	l.execute(r)
 	for j := range served.Size() {
 		l.execute(Request{Kind: Undoer, ID: served[j]})
 	}
-	r.Step++
-	if r.Step > undoLast || n.send(r) {
-		l.Step(undoes[w])
+	if r.Step++; r.Step <= undoLast {
+		l.send(r)
 	}
+	l.Quiet(waiter(w), "an undo releases")
 }
 
 // lateAnswer is the answer to a caller who left, or that there is none.
 func (l *Line) lateAnswer(i int, w uint8, r Request) {
 	l.without(i)
 	a := l.execute(r)
-	nothing := a.Status == Excess || a.Status != lua.Done && !r.Again && !r.Place
-	if nothing || l.beginUndo(r.ID, true, Run{}) {
-		l.Step(lateAnswer[w])
+	if a.Status != Excess && (a.Status == lua.Done || r.Again || r.Place) {
+		l.beginUndo(r.ID, true, Run{})
 	}
+	l.Quiet(waiter(w), "the answer to a caller who left")
 	if !l.frail(l.Home[w]) {
 		return
 	}
 	l.without(i).Faults--
 	l.keep(Request{Kind: Acquire, ID: r.ID, Again: r.Again, Place: r.Place})
-	if l.beginUndo(r.ID, true, Run{}) {
-		l.Step(lateUnheard[w])
-	}
+	l.beginUndo(r.ID, true, Run{})
+	l.Loud(waiter(w), "no answer to a caller who left")
 }
 
 // waited reports whether some waiter of a client waits.
 func (l *Line) waited(s *State, c uint8) bool {
-	for w := range l.Waiters {
-		if mode := s.Waiters[w].Mode; l.Home[w] == c && (mode == Waiting || mode == Entering) {
+	for _, wr := range l.of(s, c) {
+		if wr.Mode == Waiting || wr.Mode == Entering {
 			return true
 		}
 	}
@@ -123,8 +127,8 @@ func (l *Line) waited(s *State, c uint8) bool {
 
 // wake gives those of a client's waiters a reason to ask that wait, or that just enter.
 func (l *Line) wake(c, mode uint8) {
-	for w := range l.Waiters {
-		if wr := &l.To.Waiters[w]; l.Home[w] == c && wr.Mode == mode {
+	for _, wr := range l.of(l.to, c) {
+		if wr.Mode == mode {
 			wr.Mode, wr.Wake = Waiting, true
 		}
 	}
@@ -132,21 +136,21 @@ func (l *Line) wake(c, mode uint8) {
 
 // listens is the life of a client's mailbox.
 func (l *Line) listens(c uint8) {
-	from := l.From
+	from := l.from
 	if from.Breaks > 0 && c < l.Harmed && from.Up.Has(c) && !from.Dead.Has(c) {
 		l.Begin().Breaks--
 		l.unsubscribe(c)
-		l.Step(breaks[c])
+		l.Loud(client(c), "its mailbox breaks")
 	}
 	if !l.awake(c) {
 		return
 	}
-	switch line := l.waited(from, c); {
-	case from.Known.Has(c) && !line:
+	switch waited := l.waited(from, c); {
+	case from.Known.Has(c) && !waited:
 		l.Begin()
 		l.unsubscribe(c)
 		l.forgetQueue(c)
-		l.Step(lineEnds[c])
+		l.Quiet(client(c), "stops to listen, for nobody waits")
 	case from.Known.Has(c) && !from.Up.Has(c):
 		n := l.Begin()
 		n.Known.Put(c, false)
@@ -154,34 +158,34 @@ func (l *Line) listens(c uint8) {
 		if !l.Off.Has(NoticesBreak) {
 			l.wake(c, Waiting)
 		}
-		l.Step(notices[c])
-	case !from.Known.Has(c) && line:
+		l.Quiet(client(c), "notices that its mailbox broke")
+	case !from.Known.Has(c) && waited:
 		n := l.Begin()
 		n.Known.Put(c, true)
 		n.Up.Put(c, true)
 		n.Due.Put(c, true)
 		l.wake(c, Entering)
-		l.Step(listens[c])
+		l.Quiet(client(c), "its mailbox is confirmed")
 	}
-	for i, m := range from.Mail {
-		if m != (Mail{}) && l.Of(m.Owner) == c {
-			remove(l.Begin().Mail[:], i)
+	for i, m := range model.Under(from.Mail[:]) {
+		if l.Of(m.Owner) == c {
+			model.Take(l.Begin().Mail[:], i)
 			l.arrive(c, m)
-			l.Step(mailArrives[c])
+			l.Quiet(client(c), "a message arrives")
 		}
 	}
 }
 
 // forgetQueue is a client that listens no longer, and so does not poll.
 func (l *Line) forgetQueue(c uint8) {
-	l.To.Known.Put(c, false)
-	l.To.Due.Put(c, false)
-	l.To.Late.Put(c, false)
+	l.to.Known.Put(c, false)
+	l.to.Due.Put(c, false)
+	l.to.Late.Put(c, false)
 }
 
 // arrive is a message in the mailbox of a client.
 func (l *Line) arrive(c uint8, m Mail) {
-	n := l.To
+	n := l.to
 	if !n.Late.Has(c) || l.Off.Has(PollInTime) { // the queue moves without us, but places have to be put off
 		n.Due.Put(c, false)
 		n.Late.Put(c, l.Prompt)
@@ -202,14 +206,14 @@ func (l *Line) arrive(c uint8, m Mail) {
 
 // unsubscribe is what the end of a subscription is to the server. What was under way by it is lost.
 func (l *Line) unsubscribe(c uint8) {
-	l.To.Up.Put(c, false)
-	l.To.unpost(func(m Mail) bool { return l.Of(m.Owner) == c })
+	l.to.Up.Put(c, false)
+	model.Change(l.to.Mail[:], byOwner, func(m Mail) (Mail, bool) { return m, l.Of(m.Owner) != c })
 }
 
 // polls is a look at the queue. It is one step: a late answer to it would only wake somebody for
 // nothing.
 func (l *Line) polls(c uint8) {
-	if !l.From.Due.Has(c) || l.Off.Has(PollAtAll) {
+	if !l.from.Due.Has(c) || l.Off.Has(PollAtAll) {
 		return
 	}
 	owners, by, many := l.owners(c, func(uint8) bool { return true })
@@ -218,43 +222,43 @@ func (l *Line) polls(c uint8) {
 		n.Due.Put(c, false)
 		n.Late.Put(c, false)
 		if many > 0 {
-			a = l.Kind.ExecuteFor(Request{Kind: Polls, ID: owners[0]}, c, owners)
+			a = l.server.ExecuteFor(Request{Kind: Polls, ID: owners[0]}, c, owners)
 		}
 		return a
 	}
 	if many > 0 && l.frail(c) {
 		begin()
-		l.To.Faults--
-		l.Step(pollUnheard[c])
+		l.to.Faults--
+		l.Loud(client(c), "polls, and hears no answer")
 	}
 	a := begin()
 	for i, w := range by[:many] {
 		if a.Wake&(1<<i) != 0 {
-			l.To.Waiters[w].Wake = true
+			l.to.Waiters[w].Wake = true
 		}
 	}
-	l.Step(polls[c])
+	l.Quiet(client(c), "polls")
 }
 
 // process is what may happen to a client as a whole.
 func (l *Line) process(c uint8) {
-	from := l.From
+	from := l.from
 	switch {
 	case from.Dead.Has(c):
 		if from.Up.Has(c) {
 			l.Begin().Up.Put(c, false)
-			l.Step(deathNoticed[c])
+			l.Quiet(client(c), "the server notices that it died")
 		}
 		return
 	case from.Paused.Has(c):
 		n := l.Begin()
 		n.Paused.Put(c, false)
-		for w := range l.Waiters {
-			if wr := &n.Waiters[w]; l.Home[w] == c && wr.Mode == Has && wr.Trust == 0 && !l.undone(w, true) {
-				return
+		for w, wr := range l.of(n, c) {
+			if wr.Mode == Has && wr.Trust == 0 {
+				l.undone(w, true)
 			}
 		}
-		l.Step(goesOn[c])
+		l.Quiet(client(c), "goes on")
 		return
 	}
 	if !l.busy(c) || c >= l.Harmed {
@@ -264,26 +268,26 @@ func (l *Line) process(c uint8) {
 		n := l.Begin()
 		n.Pauses--
 		n.Paused.Put(c, true)
-		l.Step(pauses[c])
+		l.Loud(client(c), "stands still")
 	}
 	if from.Crashes > 0 {
 		l.crash(c, false)
-		l.Step(dies[c])
+		l.Loud(client(c), "dies")
 		if l.Messages > 0 {
 			l.crash(c, true)
-			l.Step(diesAsking[c])
+			l.Loud(client(c), "dies while it asks")
 		}
 	}
 }
 
 // busy reports whether a client does anything.
 func (l *Line) busy(c uint8) bool {
-	for w := range l.Waiters {
-		if l.Home[w] == c && l.From.Waiters[w].Mode != Away {
+	for _, wr := range l.of(l.from, c) {
+		if wr.Mode != Away {
 			return true
 		}
 	}
-	for _, r := range l.From.Net {
+	for _, r := range l.from.Net {
 		if r.background() && l.Of(r.ID) == c {
 			return true
 		}
@@ -297,30 +301,24 @@ func (l *Line) crash(c uint8, asking bool) {
 	n := l.Begin()
 	n.Crashes--
 	var rest []Request
-	for i := 0; i < maxRequests && n.Net[i] != (Request{}); {
-		r := n.Net[i]
+	model.Change(n.Net[:], byKind, func(r Request) (Request, bool) {
 		if !r.background() || l.Of(r.ID) != c {
-			i++
-			continue
+			return r, true
 		}
-		remove(n.Net[:], i)
 		n.crashes(r.ID, r.Served)
 		if r.Kind == Late && asking {
 			r.Kind = Acquire
 			rest = append(rest, r)
 		}
-	}
-	for w := range l.Waiters {
-		wr := &n.Waiters[w]
-		if l.Home[w] != c {
-			continue
-		}
+		return r, false
+	})
+	for w, wr := range l.of(n, c) {
 		if wr.Mode != Away {
 			n.crashes(OwnerID(w, wr.Gen), wr.Served)
 			n.crashes(wr.Field, Run{})
 		}
 		if wr.Wake && asking {
-			rest = append(rest, Request{Kind: Acquire, ID: OwnerID(w, wr.Gen), Again: wr.Stray, Place: wr.Mode == Waiting})
+			rest = append(rest, wr.asks(Acquire, w))
 		}
 		*wr = Waiter{Gen: gens}
 	}

@@ -3,6 +3,8 @@ package line
 import (
 	"cmp"
 	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
 )
 
 // Sizes of a state.
@@ -44,8 +46,8 @@ type State struct {
 	Dead   Set
 
 	Crashed uint16 // owner ids whose process died: bit 0 is that of id 1
-	Wrong   uint16 // what a step did and must not do: a bit for each error of the model's
-	Top     uint8  // the greatest token ever granted
+	Wrong   model.Broken
+	Top     uint8 // the greatest token ever granted
 
 	// What may still happen.
 	Faults, Leaves, Crashes, Pauses, Breaks, Losses uint8
@@ -159,6 +161,9 @@ func (r Request) Asks() bool { return r.Kind == Acquire || r.Kind == Late }
 // Frees reports whether a request gives back all that its owner has.
 func (r Request) Frees() bool { return r.Kind == Release || r.Kind == Undoer }
 
+// Own reports whether a request is about what an owner has.
+func (r Request) Own(owner uint8) bool { return r.ID == owner && r.Kind <= Undoer }
+
 // Mail is a message that has not arrived: it tells of a grant, or that the lock cannot be granted.
 // Zero: none.
 type Mail struct {
@@ -182,58 +187,12 @@ func (s *Set) Put(c uint8, in bool) {
 	}
 }
 
-// send adds a request to those that are on their way; false if there is no room.
-func (s *State) send(r Request) bool {
-	return insert(s.Net[:], r, func(a, b Request) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Step, b.Step),
-			bit(a.Again)-bit(b.Again), bit(a.Place)-bit(b.Place), slices.Compare(a.Served[:], b.Served[:]))
-	})
+func byKind(a, b Request) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Step, b.Step),
+		model.Bit(a.Again)-model.Bit(b.Again), model.Bit(a.Place)-model.Bit(b.Place), slices.Compare(a.Served[:], b.Served[:]))
 }
 
-// post adds mail to what is on its way; false if there is no room.
-func (s *State) post(m Mail) bool {
-	return insert(s.Mail[:], m, func(a, b Mail) int {
-		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Token, b.Token), cmp.Compare(a.Left, b.Left),
-			bit(a.Old)-bit(b.Old), slices.Compare(a.Run[:], b.Run[:]))
-	})
-}
-
-// unpost takes out all mail that a rule names.
-func (s *State) unpost(out func(Mail) bool) {
-	for i := 0; i < maxMails && s.Mail[i] != (Mail{}); {
-		if out(s.Mail[i]) {
-			remove(s.Mail[:], i)
-		} else {
-			i++
-		}
-	}
-}
-
-// insert puts one into a bag, which is a list in order with zeros behind it; false if there is no
-// room.
-func insert[T comparable](bag []T, one T, order func(a, b T) int) bool {
-	var none T
-	i := len(bag) - 1
-	if bag[i] != none {
-		return false
-	}
-	for ; i > 0 && (bag[i-1] == none || order(one, bag[i-1]) < 0); i-- {
-		bag[i] = bag[i-1]
-	}
-	bag[i] = one
-	return true
-}
-
-// remove takes out the i-th of a bag.
-func remove[T any](bag []T, i int) {
-	var none T
-	copy(bag[i:], bag[i+1:])
-	bag[len(bag)-1] = none
-}
-
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+func byOwner(a, b Mail) int {
+	return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Token, b.Token), cmp.Compare(a.Left, b.Left),
+		model.Bit(a.Old)-model.Bit(b.Old), slices.Compare(a.Run[:], b.Run[:]))
 }

@@ -1,45 +1,50 @@
 package line
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+)
 
 // time is a tick of all clocks, and what can happen to the server as a whole.
 func (l *Line) time() {
 	n := l.Begin()
-	l.Kind.Tick()
+	l.server.Tick()
 	l.netTick()
-	ok := l.mailTick()
+	l.mailTick()
 	for w := range l.Waiters {
-		ok = ok && l.waiterTick(w)
+		l.waiterTick(w)
 	}
 	for c := range l.Clients {
 		n.Due.Put(c, l.waited(n, c) && !n.Dead.Has(c))
 	}
-	if ok && !(l.Prompt && l.overdue()) {
-		l.Step(tick)
+	if !l.Prompt || !l.overdue() {
+		l.Quiet(0, "time passes")
 	}
-	if l.Begin(); l.Kind.EndQueue() {
-		l.Step(ends)
+	if l.Begin(); l.store.Queue.Over() {
+		l.server.EndQueue()
+		l.Quiet(0, "the queue's keys end")
 	}
-	if l.From.Losses == 0 {
+	if l.from.Losses == 0 {
 		return
 	}
 	l.Begin().Losses--
-	l.Kind.Lose()
-	l.Step(lost)
+	l.server.Lose()
+	l.Loud(0, "the server loses its keys")
 	if l.Harmed < l.Clients {
 		return // mailboxes that break have scenarios of their own
 	}
 	l.Begin().Losses--
-	l.Kind.Lose()
+	l.server.Lose()
 	for c := range l.Clients { // it was restarted
 		l.unsubscribe(c)
 	}
-	l.Step(restart)
+	l.Loud(0, "the server restarts without its keys")
 }
 
 // overdue reports whether somebody has to do something before time may pass.
 func (l *Line) overdue() bool {
-	s := l.From
+	s := l.from
 	for c := range l.Clients {
 		if !l.awake(c) {
 			continue
@@ -60,83 +65,70 @@ func (l *Line) overdue() bool {
 	return false
 }
 
-// mailTick is false if a message would be on its way for too long: one that is later than its claim
-// only wakes somebody, and so does the poll. It waits for a process that stands still.
-func (l *Line) mailTick() bool {
-	for i := range l.To.Mail {
-		m := &l.To.Mail[i]
-		if *m != (Mail{}) && m.Left == 0 && !l.To.Paused.Has(l.Of(m.Owner)) {
-			return false
+// mailTick lets no message be on its way for too long: one that is later than its claim only wakes
+// somebody, and so does the poll. It waits for a process that stands still.
+func (l *Line) mailTick() {
+	for i := range l.to.Mail {
+		m := &l.to.Mail[i]
+		if *m != (Mail{}) && m.Left == 0 && !l.to.Paused.Has(l.Of(m.Owner)) {
+			l.not = true
 		}
-		Less(&m.Left)
+		model.Less(&m.Left)
 	}
-	return true
 }
 
 // waiterTick ends what is trusted no more. A process that stands still finds that out when it goes
 // on.
-func (l *Line) waiterTick(w uint8) bool {
-	wr := &l.To.Waiters[w]
-	Less(&wr.Lasts)
-	Less(&wr.Renewed)
-	if Less(&wr.Stands); wr.Stands == 0 {
+func (l *Line) waiterTick(w uint8) {
+	wr := &l.to.Waiters[w]
+	model.Less(&wr.Lasts)
+	model.Less(&wr.Renewed)
+	if model.Less(&wr.Stands); wr.Stands == 0 {
 		wr.Handed = 0
 		if wr.Mode != Has {
 			wr.Run = Run{}
 		}
 	}
-	if wr.Mode != Has || wr.Trust == 0 || l.Off.Has(TrustEnds) {
-		return true
+	if wr.Mode == Has && !l.Off.Has(TrustEnds) && model.Less(&wr.Trust) && !l.to.Paused.Has(l.Home[w]) {
+		l.undone(w, true)
 	}
-	wr.Trust--
-	if wr.Trust > 0 || l.To.Paused.Has(l.Home[w]) {
-		return true
-	}
-	return l.undone(w, true)
 }
 
 // netTick makes what is late aged, ends the lives of other stragglers, and the pauses of undos.
 func (l *Line) netTick() {
-	old := l.To.Net
-	l.To.Net = [maxRequests]Request{}
-	for _, r := range old {
+	model.Change(l.to.Net[:], byKind, func(r Request) (Request, bool) {
 		switch {
-		case r == (Request{}):
-			return
-		case r.Kind == Undoer && r.Step == undoPause && !l.To.Paused.Has(l.Of(r.ID)):
+		case r.Kind == Undoer && r.Step == undoPause && !l.to.Paused.Has(l.Of(r.ID)):
 			r.Step++
 		case r.Kind == Acquire:
 			r.Step = aged
-		case !r.background():
-			continue
 		}
-		_ = l.To.send(r)
-	}
+		return r, r.Kind == Acquire || r.background()
+	})
 }
 
 // forget takes out messages of grants that nobody will look at, so that they do not make more
 // states.
 func (l *Line) forget() {
 	again := !l.NewOwners || l.Off.Has(FreshOwner) // an owner id is used for what its waiter wants next
-	l.To.unpost(func(m Mail) bool {
+	model.Change(l.to.Mail[:], byOwner, func(m Mail) (Mail, bool) {
 		w, gen := WaiterOf(m.Owner)
-		wr := &l.To.Waiters[w]
-		return wr.Gen != gen || !(again && wr.Wishes > 0) && (wr.Mode == Away || wr.Mode == Has)
+		wr := &l.to.Waiters[w]
+		return m, wr.Gen == gen && (again && wr.Wishes > 0 || wr.Mode != Away && wr.Mode != Has)
 	})
 }
 
 // compact gives the tokens new numbers, as small as can be and in the same order: no more than that
 // is ever looked at. Else claims that end unheard would make states without an end.
 func (l *Line) compact() {
-	s := l.To
-	last, clock := l.Kind.Tokens()
-	*clock = s.Top + 1 // later than all grants
-	seen := s.tokens() | 1<<*last
+	s := l.to
+	l.store.Clock = s.Top + 1 // later than all grants
+	seen := s.tokens() | 1<<l.store.Token
 	if seen&(seen+1) == 0 {
 		return // no number is free
 	}
 	less := func(t *uint8) { *t = uint8(bits.OnesCount64(seen & (1<<*t - 1))) } //nolint:gosec // below 64
-	less(last)
+	less(&l.store.Token)
 	less(&s.Top)
 	for i := range s.Waiters {
 		wr := &s.Waiters[i]
@@ -147,7 +139,7 @@ func (l *Line) compact() {
 	for i := range s.Mail {
 		less(&s.Mail[i].Token)
 	}
-	*clock = s.Top + 1
+	l.store.Clock = s.Top + 1
 }
 
 // tokens are all that somebody knows, one bit for each number.

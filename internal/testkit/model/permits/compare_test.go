@@ -186,18 +186,18 @@ func (r *replay) look() seen {
 // difference compares the keys, and tells how they or the last reply differ.
 func (r *replay) difference() string {
 	s := r.look()
-	if r.model.token != 0 && s.tokenNumber != 0 { // a hand-over that nobody hears of is seen here first
-		r.same(r.model.token, s.tokenNumber)
+	if r.model.Token != 0 && s.tokenNumber != 0 { // a hand-over that nobody hears of is seen here first
+		r.same(r.model.Token, s.tokenNumber)
 	}
 	switch tokenTTL := ticksLeft(s.tokenEnds.Val()); {
 	case r.wrong != "":
 		return r.wrong
 	case s.counted != r.model.counted || s.counted && s.freeNumber != int64(r.model.free):
 		return fmt.Sprintf("%d are free (%v), the model's %d (%v)", s.freeNumber, s.counted, r.model.free, r.model.counted)
-	case tokenTTL != r.model.tokenTTL:
-		return fmt.Sprintf("the token's key lives for %d ticks, the model's for %d", tokenTTL, r.model.tokenTTL)
-	case (r.model.token == 0) != (s.tokenNumber == 0):
-		return fmt.Sprintf("the token is %d, the model's %d", s.tokenNumber, r.model.token)
+	case tokenTTL != r.model.TokenTTL:
+		return fmt.Sprintf("the token's key lives for %d ticks, the model's for %d", tokenTTL, r.model.TokenTTL)
+	case (r.model.Token == 0) != (s.tokenNumber == 0):
+		return fmt.Sprintf("the token is %d, the model's %d", s.tokenNumber, r.model.Token)
 	}
 	if how := r.permitsDiffer(&s); how != "" {
 		return how
@@ -263,9 +263,9 @@ func (r *replay) queueDiffers(s *seen) string {
 		}
 	}
 	queued := s.queue.Val()
-	for i, p := range r.model.queue {
+	for i, p := range r.model.Queue {
 		if (p.Owner == 0) != (i >= len(queued)) || p.Owner != 0 && queued[i].Member != r.owner(p.Owner) {
-			return fmt.Sprintf("in the queue are %v, the model's is %v", queued, r.model.queue)
+			return fmt.Sprintf("in the queue are %v, the model's is %v", queued, r.model.Queue)
 		}
 		if p.Owner == 0 {
 			break

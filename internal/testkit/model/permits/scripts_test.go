@@ -1,6 +1,7 @@
 package permits
 
 import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -15,39 +16,39 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		a.grant(owner, a.token, true)
 		return a
 	}
-	if k.has(owner) && !e.off.Has(ownGrant) {
+	if k.has(owner) && !e.Off.Has(ownGrant) {
 		p := k.of(owner)
-		p.left = max(p.left, e.lease)
+		p.left = max(p.left, e.Lease)
 		k.drop(owner)
 		return granted()
 	}
-	if (again || place) && !e.off.Has(takesOwn) {
+	if (again || place) && !e.Off.Has(takesOwn) {
 		k.free += k.removeOwn(owner)
 	}
-	if n > k.all() && !e.off.Has(onlySoMany) {
+	if n > k.all() && !e.Off.Has(onlySoMany) {
 		k.drop(owner)
 		a.status = line.Excess
 		return a
 	}
-	first := k.queue.Head()
-	if n > k.free || first != 0 && first != owner && !e.off.Has(sweepsFirst) {
+	first := k.Queue.Head()
+	if n > k.free || first != 0 && first != owner && !e.Off.Has(sweepsFirst) {
 		k.sweep(e)
 	}
-	present := uint8(nobody)
+	present := uint8(line.Nobody)
 	if place {
-		present = e.client(owner)
+		present = e.Client(owner)
 	}
-	enough := func() bool { return n <= k.free || e.off.Has(looksFree) }
+	enough := func() bool { return n <= k.free || e.Off.Has(looksFree) }
 	get := func() answer {
-		k.hold(e, owner, e.lease)
+		k.hold(e, owner, e.Lease)
 		if first != 0 {
 			k.drop(owner)
 		}
 		return granted()
 	}
-	if enough() && (first == 0 || first == owner || e.off.Has(asksHead)) {
+	if enough() && (first == 0 || first == owner || e.Off.Has(asksHead)) {
 		a = get()
-		if first != 0 && k.free > 0 && !e.off.Has(handsRest) {
+		if first != 0 && k.free > 0 && !e.Off.Has(handsRest) {
 			k.handOut(e, present, &a)
 		}
 		return a
@@ -60,7 +61,7 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		waits = k.handOut(e, present, &a)
 	}
 	if i := a.grantTo(owner); i >= 0 { // all before it are out of reach, or have been served
-		k.of(owner).left = e.lease
+		k.of(owner).left = e.Lease
 		k.drop(owner)
 		a.status, a.token, a.grants[i].asked = lua.Done, a.grants[i].token, true
 		return a
@@ -112,11 +113,11 @@ func (k *keys) join(e *terms, owners line.Owners) (a answer) {
 			k.enqueue(e, owner)
 		}
 	}
-	if !e.off.Has(sweepsFirst) {
+	if !e.Off.Has(sweepsFirst) {
 		k.sweep(e)
 	}
 	if k.free > 0 {
-		k.handOut(e, e.client(owners[0]), &a)
+		k.handOut(e, e.Client(owners[0]), &a)
 	}
 	a.status, a.left = lua.Denied, k.nearest()
 	return a
@@ -127,23 +128,23 @@ func (k *keys) release(e *terms, owner uint8) (a answer) {
 	k.begin(e)
 	held := k.has(owner)
 	n := k.removeOwn(owner)
-	if !e.off.Has(leaverGone) {
+	if !e.Off.Has(leaverGone) {
 		k.drop(owner)
 	}
 	counted := k.counted
 	k.count(e)
 	switch {
 	case !counted:
-	case n == 0 && e.off.Has(countsGone):
+	case n == 0 && e.Off.Has(countsGone):
 		k.free++
-	case n > 1 && e.off.Has(countsAll):
+	case n > 1 && e.Off.Has(countsAll):
 		k.free++
 	default:
 		k.free += n
 	}
 	k.sweep(e)
-	if !e.off.Has(handsOn) {
-		k.handOut(e, nobody, &a)
+	if !e.Off.Has(handsOn) {
+		k.handOut(e, line.Nobody, &a)
 	}
 	a.others = max(k.free, 0)
 	if a.status = lua.Gone; held {
@@ -161,23 +162,23 @@ func (k *keys) poll(e *terms, c uint8, owners line.Owners) (a answer) {
 		case owner == 0:
 		case k.counts(owner):
 			k.enqueue(e, owner)
-		case !e.off.Has(tellsMissing):
+		case !e.Off.Has(tellsMissing):
 			a.missing |= 1 << i
 		}
 	}
-	for i := range k.queue {
-		if k.queue[i].Owner != 0 && e.client(k.queue[i].Owner) == c {
-			k.queue[i].Stale = false
+	for i := range k.Queue {
+		if k.Queue[i].Owner != 0 && e.Client(k.Queue[i].Owner) == c {
+			k.Queue[i].Stale = false
 		}
 	}
 	k.sweep(e)
 	k.handOut(e, c, &a)
-	a.status, a.left, a.heard = lua.Done, k.nearest(), e.up.Has(c)
+	a.status, a.left, a.heard = lua.Done, k.nearest(), e.Up.Has(c)
 	for _, p := range k.out {
 		switch {
 		case p.owner == foreigner:
 			a.foreign = true
-		case p.handed && k.has(p.owner) && e.client(p.owner) == c && !e.off.Has(tellsGiven):
+		case p.handed && k.has(p.owner) && e.Client(p.owner) == c && !e.Off.Has(tellsGiven):
 			a.given |= 1 << p.owner
 		}
 	}
@@ -188,17 +189,17 @@ func (k *keys) poll(e *terms, c uint8, owners line.Owners) (a answer) {
 func (k *keys) renew(e *terms, owner uint8) (a answer) {
 	k.begin(e)
 	if !k.has(owner) {
-		if e.off.Has(renewsOwn) {
+		if e.Off.Has(renewsOwn) {
 			p := k.entry(owner)
-			p.n, p.left, p.torn = e.wants(owner), e.lease, false
+			p.n, p.left, p.torn = e.wants(owner), e.Lease, false
 			return answer{status: lua.Done}
 		}
 		return answer{status: lua.Gone}
 	}
 	p := k.of(owner)
-	p.left = max(p.left, e.lease)
-	if k.token != 0 {
-		k.tokenTTL = max(k.tokenTTL, e.keep)
+	p.left = max(p.left, e.Lease)
+	if k.Token != 0 {
+		k.TokenTTL = max(k.TokenTTL, e.Keep)
 	}
 	return answer{status: lua.Done}
 }
@@ -208,11 +209,11 @@ func (k *keys) set(e *terms, permits uint8) (a answer) {
 	k.begin(e)
 	k.count(e)
 	k.free += int8(permits) - k.all() //nolint:gosec // a few
-	if e.off.Has(setsAll) {
+	if e.Off.Has(setsAll) {
 		k.free = int8(permits) //nolint:gosec // a few
 	}
 	k.sweep(e)
-	k.handOut(e, nobody, &a)
+	k.handOut(e, line.Nobody, &a)
 	a.status, a.others = lua.Done, max(k.free, 0)
 	return a
 }
@@ -231,7 +232,7 @@ func (k *keys) foreignTakes(e *terms, ended uint8) bool {
 	}
 	k.free--
 	p := k.entry(foreigner)
-	p.n, p.left = 1, e.lease
+	p.n, p.left = 1, e.Lease
 	return true
 }
 
@@ -246,22 +247,15 @@ func (k *keys) foreignGives() {
 
 // tick is time that passes.
 func (k *keys) tick() {
+	k.Store.Tick()
 	for i := range k.out {
-		if k.out[i].left != endless {
-			line.Less(&k.out[i].left)
-		}
+		model.Less(&k.out[i].left)
 	}
-	if k.tokenTTL != 0 && k.tokenTTL != endless {
-		if k.tokenTTL--; k.tokenTTL == 0 {
-			k.token = 0
-		}
-	}
-	k.queue.Tick()
 }
 
 // endQueue is the end of the queue's keys.
 func (k *keys) endQueue() {
-	k.queue = line.Queue{}
+	k.Queue = line.Queue{}
 	for i := range k.out {
 		k.out[i].handed = false
 	}

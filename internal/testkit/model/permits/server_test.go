@@ -1,45 +1,27 @@
 package permits
 
 import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/lua"
 )
-
-// endless is a lease without an end.
-const endless = 255
 
 // keys are what a semaphore is at the server, with time in ticks: the server half of the model. Its
 // methods say in Go what the scripts say in Lua; TestPermitsModelIsLikeTheScripts runs both side by
 // side.
 type keys struct {
-	counted  bool // the server knows how many permits are free
-	free     int8
-	out      [maxOut]permit // in the order of owners
-	queue    line.Queue
-	token    uint8 // 0: no such key
-	tokenTTL uint8
-	clock    uint8 // of the server
+	line.Store
+	counted bool // the server knows how many permits are free
+	free    int8
+	out     [maxOut]permit // in the order of owners
 }
 
 // terms are what scripts are given, and what the server knows beside the keys.
 type terms struct {
-	off                       defence
-	home                      line.Owners // whose client's a waiter is
-	want                      line.Owners // how many permits it wants
-	up                        line.Set    // clients that listen
-	permits                   uint8       // how many there are if the server knows of none yet
-	lease, claim, place, keep uint8
-	fresh                     uint32 // owners that were heard of in this script
-}
-
-const nobody = 255
-
-func (e *terms) client(owner uint8) uint8 {
-	if owner == foreigner {
-		return nobody
-	}
-	w, _ := line.WaiterOf(owner)
-	return e.home[w]
+	line.Terms
+	want    line.Owners // how many permits a waiter wants
+	permits uint8       // how many there are if the server knows of none yet
+	fresh   uint32      // owners that were heard of in this script
 }
 
 func (e *terms) wants(owner uint8) uint8 {
@@ -162,12 +144,12 @@ func (k *keys) sweep(e *terms) {
 		if p.n == 0 || p.left > 0 {
 			continue
 		}
-		if !e.off.Has(countsEnded) {
+		if !e.Off.Has(countsEnded) {
 			k.free += int8(p.n) //nolint:gosec // a few
 		}
 		if p.handed && !p.torn {
 			p.handed = false
-			k.lapse(e, e.client(p.owner))
+			k.lapse(e, e.Client(p.owner))
 		}
 		p.n = 0
 	}
@@ -177,9 +159,9 @@ func (k *keys) sweep(e *terms) {
 // lapse notes that a client let a claim end: those of its places count for nothing that were there
 // before.
 func (k *keys) lapse(e *terms, c uint8) {
-	for i := range k.queue {
-		if p := &k.queue[i]; p.Owner != 0 && e.client(p.Owner) == c && e.fresh&(1<<p.Owner) == 0 {
-			p.Stale = !e.off.Has(silentPassed)
+	for i := range k.Queue {
+		if p := &k.Queue[i]; p.Owner != 0 && e.Client(p.Owner) == c && e.fresh&(1<<p.Owner) == 0 {
+			p.Stale = !e.Off.Has(silentPassed)
 		}
 	}
 }
@@ -193,40 +175,39 @@ func (k *keys) unmark(owner uint8) {
 
 // drop is the one of part/permits.lua.
 func (k *keys) drop(owner uint8) {
-	k.queue.Drop(owner)
+	k.Queue.Drop(owner)
 	k.unmark(owner)
 }
 
 // counts tells whether an owner's place does.
 func (k *keys) counts(owner uint8) bool {
-	i := k.queue.At(owner)
-	return i >= 0 && k.queue[i].Left > 0
+	i := k.Queue.At(owner)
+	return i >= 0 && k.Queue[i].Left > 0
 }
 
 func (k *keys) enqueue(e *terms, owner uint8) {
 	e.fresh |= 1 << owner
 	k.unmark(owner)
 	switch {
-	case e.off.Has(oncePlaced):
-		k.queue.Add(owner, e.place)
+	case e.Off.Has(oncePlaced):
+		k.Queue.Add(owner, e.Place)
 	case !k.counts(owner):
-		k.queue.Drop(owner)
-		k.queue.Add(owner, e.place)
-	case !e.off.Has(refreshes):
-		i := k.queue.At(owner)
-		k.queue[i].Left, k.queue[i].Stale = e.place, false
+		k.Queue.Drop(owner)
+		k.Queue.Add(owner, e.Place)
+	case !e.Off.Has(refreshes):
+		i := k.Queue.At(owner)
+		k.Queue[i].Left, k.Queue[i].Stale = e.Place, false
 	}
 }
 
-// nextToken is greater than the last and no less than the clock, which goes on: no two grants are
-// of one microsecond.
+// nextToken is greater than the last.
 func (k *keys) nextToken(e *terms) uint8 {
-	if k.token == 0 || !e.off.Has(newTokens) {
-		k.token = max(k.token+1, k.clock)
+	last := k.Token
+	k.NextToken(&e.Terms)
+	if last != 0 && e.Off.Has(newTokens) {
+		k.Token = last
 	}
-	k.clock++
-	k.tokenTTL = e.keep
-	return k.token
+	return k.Token
 }
 
 // hold is the one of part/permits.lua.
@@ -234,7 +215,7 @@ func (k *keys) hold(e *terms, owner, lease uint8) {
 	p := k.entry(owner)
 	n := e.wants(owner)
 	added := n
-	if !e.off.Has(countsNew) {
+	if !e.Off.Has(countsNew) {
 		added -= p.n
 	}
 	k.free -= int8(added) //nolint:gosec // a few
@@ -243,27 +224,27 @@ func (k *keys) hold(e *terms, owner, lease uint8) {
 
 // hears tells whether a place is that of somebody who can be told.
 func (k *keys) hears(e *terms, p line.Place, present uint8) bool {
-	c := e.client(p.Owner)
-	return c == present || (e.up.Has(c) || e.off.Has(heedsCount)) && !p.Stale
+	c := e.Client(p.Owner)
+	return c == present || (e.Up.Has(c) || e.Off.Has(heedsCount)) && !p.Stale
 }
 
 // handOut is the grant of part/permits.lua.
 func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
-	if k.queue.Head() == 0 {
+	if k.Queue.Head() == 0 {
 		return false
 	}
-	for i := 0; i < line.MaxPlaces && k.queue[i].Owner != 0; {
-		if a.granted > 0 && k.free < 1 && !e.off.Has(handsFree) {
+	for i := 0; i < line.MaxPlaces && k.Queue[i].Owner != 0; {
+		if a.granted > 0 && k.free < 1 && !e.Off.Has(handsFree) {
 			return true
 		}
-		p := k.queue[i]
+		p := k.Queue[i]
 		n := int8(e.wants(p.Owner)) //nolint:gosec // a few
 		switch {
 		case p.Left == 0:
 			k.drop(p.Owner)
 			continue
 		case !k.hears(e, p, present):
-			if e.off.Has(keepsPlace) {
+			if e.Off.Has(keepsPlace) {
 				k.drop(p.Owner)
 			} else {
 				i++
@@ -273,13 +254,13 @@ func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
 			k.sweep(e)
 		}
 		switch {
-		case n > k.all() && !e.off.Has(manyDropped):
+		case n > k.all() && !e.Off.Has(manyDropped):
 			k.drop(p.Owner)
-			if e.up.Has(e.client(p.Owner)) && !e.off.Has(manyTold) {
+			if e.Up.Has(e.Client(p.Owner)) && !e.Off.Has(manyTold) {
 				a.tell(line.Mail{Owner: p.Owner})
 			}
-		case n > k.free && !e.off.Has(handsFree):
-			if !e.off.Has(inOrder) {
+		case n > k.free && !e.Off.Has(handsFree):
+			if !e.Off.Has(inOrder) {
 				return true
 			}
 			waits = true
@@ -293,19 +274,19 @@ func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
 
 // hand is the one of part/permits.lua.
 func (k *keys) hand(e *terms, owner uint8, a *answer) {
-	claim := e.claim
+	claim := e.Claim
 	switch {
-	case e.off.Has(claimEnds):
-		claim = endless
-	case e.off.Has(claimIsShort):
-		claim = e.lease
+	case e.Off.Has(claimEnds):
+		claim = model.Endless
+	case e.Off.Has(claimIsShort):
+		claim = e.Lease
 	}
 	k.hold(e, owner, claim)
-	k.queue.Drop(owner)
+	k.Queue.Drop(owner)
 	k.of(owner).handed = true
 	token := k.nextToken(e)
 	a.grant(owner, token, false)
-	if e.up.Has(e.client(owner)) {
-		a.tell(line.Mail{Owner: owner, Token: token, Left: e.claim - 1})
+	if e.Up.Has(e.Client(owner)) {
+		a.tell(line.Mail{Owner: owner, Token: token, Left: e.Claim - 1})
 	}
 }
