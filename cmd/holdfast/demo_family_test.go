@@ -45,7 +45,7 @@ func tellOfFamily(t *testing.T, chapter string, harm func(m *miniredis.Miniredis
 	require.NoError(t, err)
 	var screen bytes.Buffer
 	s := &story{screen: newScreen(&screen), rdb: rdb, client: client, kin: newFamily(client, "demo"), began: time.Now(),
-		start: order{Op: "start", Redis: "redis://" + m.Addr(), Name: "demo", Store: "store", Lease: demoLease}}
+		start: order{Op: "start", Redis: "redis://" + m.Addr(), Name: "demo", Store: "store", Lease: demoLease()}}
 	for _, m := range []**member{&s.a, &s.b, &s.c} {
 		*m, err = recruit(t.Context(), s.start)
 		require.NoError(t, err)
@@ -61,7 +61,7 @@ func tellOfFamily(t *testing.T, chapter string, harm func(m *miniredis.Miniredis
 }
 
 func TestDemoOfFamily(t *testing.T) {
-	t.Setenv(asCommand, "1") // for the workers
+	t.Parallel()
 	for name, chapter := range chapters {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +75,7 @@ func TestDemoOfFamily(t *testing.T) {
 
 // The controls: a server that breaks what a kind promises is found out.
 func TestDemoFailsOnABrokenFamily(t *testing.T) {
-	t.Setenv(asCommand, "1")
+	t.Parallel()
 	before := func(script *lua.Script, harm func(m *miniredis.Miniredis, keys []string)) func(*miniredis.Miniredis, string,
 		[]string) {
 		return func(m *miniredis.Miniredis, called string, keys []string) {
@@ -110,10 +110,10 @@ func TestDemoFailsOnABrokenFamily(t *testing.T) {
 		},
 		"leadership is not handed on": {
 			"election", "FAILED  A resigns: B leads at once",
-			before(lua.ElectionRelease, func(m *miniredis.Miniredis, _ []string) {
+			before(lua.ElectionRelease, func(m *miniredis.Miniredis, _ []string) { // but to one of Redisson's
 				k := keys.For("demo:election")
-				m.Del(k.Queue)
-				m.Del(k.Deadlines)
+				_, _ = m.Lpush(k.Queue, "stranger:1")
+				_, _ = m.ZAdd(k.Deadlines, float64(time.Now().Add(time.Minute).UnixMilli()), "stranger:1")
 			}),
 		},
 	} {

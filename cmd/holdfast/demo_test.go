@@ -17,46 +17,35 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// TestDemo runs the demo as users do: a binary that was built, without arguments, on what there is.
+// TestDemo runs the demo as users do: a binary that was built, without arguments, on what there is. It takes
+// its time (see paceEnv), so all demos run at once.
 func TestDemo(t *testing.T) {
+	t.Parallel()
+	redistest.Shared(t) // skips, or fails in CI, where there is none
 	bin := filepath.Join(t.TempDir(), "holdfast")
 	out, err := exec.Command("go", "build", raceFlag, "-o", bin, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
 
-	t.Run("private server", func(t *testing.T) {
-		t.Parallel()
-		redistest.Shared(t) // skips, or fails in CI, where there is none
-		p := inEmptyDir(t, bin, "demo")
-		requireGreen(t, p)
-		require.Contains(t, p.stdout.String(), "started for this demo")
-	})
-	t.Run("emulation", func(t *testing.T) {
-		t.Parallel()
-		requireGreen(t, inEmptyDir(t, bin, "demo", "--emulation"))
-	})
-	t.Run("nothing on the PATH", func(t *testing.T) {
-		t.Parallel()
-		p := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, "PATH=", serverEnv+"=") }, "demo")
-		requireGreen(t, p)
-		require.Contains(t, p.stdout.String(), "emulation of Redis (miniredis), there is no redis-server on the PATH")
-	})
-	t.Run("a server that does not start", func(t *testing.T) {
-		t.Parallel()
-		p := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, serverEnv+"=false") }, "demo")
-		requireGreen(t, p)
-		require.Contains(t, p.stdout.String(), "false did not start: it ended at once")
-	})
-	t.Run("user's server", func(t *testing.T) {
-		t.Parallel()
-		srv := redistest.Start(t)
-		p := start(t, bin, nil, "demo", "--redis", "redis://"+srv.Addr())
-		requireGreen(t, p)
-		require.Contains(t, p.stdout.String(), srv.Addr())
-		require.Zero(t, srv.Client(t).DBSize(context.Background()).Val(), "every key is deleted")
-	})
+	srv := redistest.Start(t)
+	private, emulated := inEmptyDir(t, bin, "demo"), inEmptyDir(t, bin, "demo", "--emulation")
+	users := start(t, bin, nil, "demo", "--redis", "redis://"+srv.Addr())
+	none := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, "PATH=", serverEnv+"=") }, "demo")
+	broken := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, serverEnv+"=false") }, "demo")
+
+	requireGreen(t, private)
+	require.Contains(t, private.stdout.String(), "started for this demo")
+	requireGreen(t, emulated)
+	requireGreen(t, users)
+	require.Contains(t, users.stdout.String(), srv.Addr())
+	require.Zero(t, srv.Client(t).DBSize(context.Background()).Val(), "every key is deleted")
+	requireGreen(t, none)
+	require.Contains(t, none.stdout.String(), "emulation of Redis (miniredis), there is no redis-server on the PATH")
+	requireGreen(t, broken)
+	require.Contains(t, broken.stdout.String(), "false did not start: it ended at once")
 }
 
 // requireGreen waits for the end of a demo that shows that all is well, on one page.
@@ -98,6 +87,7 @@ func inEmptyDir(t *testing.T, bin string, args ...string) *program {
 
 // The controls: on a server that does not do what a lock needs, the demo says so and fails.
 func TestDemoFailsOnABrokenServer(t *testing.T) {
+	t.Parallel()
 	t.Run("leases never end", func(t *testing.T) {
 		m := miniredis.RunT(t) // its clock stands still
 		p := start(t, os.Args[0], nil, "demo", "--redis", "redis://"+m.Addr())
@@ -138,9 +128,14 @@ func TestDemoFailsOnABrokenServer(t *testing.T) {
 // Ctrl-C leaves nothing behind; that workers and server have ended is seen by the end of their
 // pipes and socket.
 func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
 	redistest.Shared(t)
-	for _, when := range []string{"B tries", "E tries"} {
-		p := inEmptyDir(t, os.Args[0], "demo")
+	soon, late := inEmptyDir(t, os.Args[0], "demo"), inEmptyDir(t, os.Args[0], "demo")
+	for _, p := range []*program{soon, late} {
+		when := "B tries"
+		if p == late {
+			when = "E tries"
+		}
 		p.prints(t, when)
 		require.NoError(t, p.Process.Signal(os.Interrupt))
 		require.Equal(t, exitSignal+int(syscall.SIGINT), p.end(), when)
@@ -149,6 +144,7 @@ func TestDemoInterrupted(t *testing.T) {
 
 // Keys on the server of a user are deleted also after Ctrl-C.
 func TestDemoInterruptedDeletesItsKeys(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	p := start(t, os.Args[0], nil, "demo", "--redis", "redis://"+srv.Addr())
 	p.prints(t, "B tries")
@@ -163,10 +159,14 @@ func TestDemoKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has a signal for the death of a parent")
 	}
+	t.Parallel()
 	redistest.Shared(t)
-	// of the masters two may have been killed by then
-	for when, servers := range map[string]int{"B tries": 1, "E tries": 4} {
-		p := inEmptyDir(t, os.Args[0], "demo")
+	soon, late := inEmptyDir(t, os.Args[0], "demo"), inEmptyDir(t, os.Args[0], "demo")
+	for _, p := range []*program{soon, late} {
+		when, servers := "B tries", 1
+		if p == late {
+			when, servers = "E tries", 4 // of the masters two may have been killed by then
+		}
 		p.prints(t, when)
 		sockets, err := filepath.Glob(filepath.Join(tmpOf(p), "holdfast-*", "redis.sock"))
 		require.NoError(t, err)
@@ -204,16 +204,12 @@ func tmpOf(p *program) string {
 
 // The demo is the same behind Sentinel and on a Cluster.
 func TestDemoOnOtherTopologies(t *testing.T) {
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		cluster := redistest.StartCluster(t, 3, 0)
-		requireGreen(t, start(t, os.Args[0], nil, "demo", "--redis",
-			"redis+cluster://"+strings.Join(cluster.Addrs(), ",")))
-	})
-	t.Run("sentinel", func(t *testing.T) {
-		t.Parallel()
-		sentinel := redistest.StartSentinel(t)
-		requireGreen(t, start(t, os.Args[0], nil, "demo", "--redis",
-			"redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.SentinelMaster))
-	})
+	level.ForAll(t) // the story is that of TestDemo
+	t.Parallel()
+	cluster, sentinel := redistest.StartCluster(t, 3, 0), redistest.StartSentinel(t)
+	on := start(t, os.Args[0], nil, "demo", "--redis", "redis+cluster://"+strings.Join(cluster.Addrs(), ","))
+	behind := start(t, os.Args[0], nil, "demo", "--redis",
+		"redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.SentinelMaster)
+	requireGreen(t, on)
+	requireGreen(t, behind)
 }

@@ -25,6 +25,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
+	for name, value := range map[string]string{asCommand: "1", paceEnv: "3"} { // of all that tests start
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
 	// The test kit for screens listens for a signal for as long as the process lives.
 	redistest.Main(m, goleak.IgnoreAnyFunction("github.com/charmbracelet/x/exp/teatest/v2.NewTestModel.func2"))
 }
@@ -60,7 +65,7 @@ type program struct {
 // start starts the command. It is killed if the test ends first.
 func start(t *testing.T, bin string, change func(*exec.Cmd), args ...string) *program {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 6*patience)
 	p := &program{Cmd: exec.CommandContext(ctx, bin, args...)}
 	// The race detector would otherwise make each process wait for a second at its end.
 	p.Env = append(os.Environ(), asCommand+"=1", "GORACE=atexit_sleep_ms=0")
@@ -109,7 +114,8 @@ func (p *program) end() int {
 // prints waits until the process has printed a text.
 func (p *program) prints(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, func() bool { return strings.Contains(p.stdout.String(), text) }, "printed "+text)
+	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), text) }, 4*patience,
+		5*time.Millisecond, "printed "+text)
 }
 
 func eventually(t *testing.T, cond func() bool, what string) {
