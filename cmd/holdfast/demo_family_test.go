@@ -42,7 +42,7 @@ func tellOfFamily(t *testing.T, chapter string, harm func(m *miniredis.Miniredis
 	require.NoError(t, err)
 	var screen bytes.Buffer
 	s := &story{screen: newScreen(&screen), rdb: rdb, client: client, kin: newFamily(client, "demo"), began: time.Now(),
-		start: order{Op: "start", Redis: "redis://" + m.Addr(), Name: "demo", Store: "store", Lease: demoLease}}
+		start: order{Op: "start", Redis: "redis://" + m.Addr(), Name: "demo", Store: "store", Lease: demoLease()}}
 	for _, m := range []**member{&s.a, &s.b, &s.c} {
 		*m, err = recruit(t.Context(), s.start)
 		require.NoError(t, err)

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	_ = os.Setenv(asCommand, "1")      // for all that is started here
+	_ = os.Setenv(paceEnv, "3")        // so that no lease of a demo is too short for a busy machine
 	_ = flag.Set("test.parallel", "8") // they mostly wait
 	// The test kit for screens listens for a signal for as long as the process lives.
 	redistest.Main(m, goleak.IgnoreAnyFunction("github.com/charmbracelet/x/exp/teatest/v2.NewTestModel.func2"))
@@ -64,7 +65,7 @@ type program struct {
 // start starts the command. It is killed if the test ends first.
 func start(t *testing.T, change func(*exec.Cmd), args ...string) *program {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 6*patience)
 	p := &program{Cmd: exec.CommandContext(ctx, os.Args[0], args...)}
 	// The race detector would otherwise make each process wait for a second at its end.
 	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
@@ -113,7 +114,8 @@ func (p *program) end() int {
 // prints waits until the process has printed a text.
 func (p *program) prints(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, func() bool { return strings.Contains(p.stdout.String(), text) }, "printed "+text)
+	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), text) }, 4*patience,
+		5*time.Millisecond, "printed "+text)
 }
 
 // says runs the command within this process.
