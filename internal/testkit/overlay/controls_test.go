@@ -72,7 +72,7 @@ var controls = map[string]string{
 	"Quiet":     "redlock.TestWaiterDoesNotWakeItselfControl",
 	"LastWord":  "redlock.TestTakenAtOneMasterControl",
 	"Remember":  "redlock.TestRefusedIsRememberedControl",
-	"Listeners": "redlock.TestWhoIsCutOffHasTurnsControl",
+	"Listeners": "redlock.TestWhoIsCutOffIsSeenControl",
 	"Tell":      "redlock.TestTokenIsToldControl",
 	"Join":      "redlock.TestMasterIsJoinedAgainControl",
 	"Retake":    "redlock.TestForgottenAtExtendControl",
