@@ -30,6 +30,15 @@ type (
 	Until map[string]uint8
 )
 
+// Names are the names of keys.
+func Names(keys []Key) []string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.Name
+	}
+	return names
+}
+
 // found is a key at the server.
 type found struct {
 	kind  string
@@ -90,12 +99,8 @@ func (s *Side) Compare(keys ...Key) string {
 	if s.wrong != "" {
 		return s.wrong
 	}
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = k.Name
-	}
-	s.names = names
-	for i, f := range s.read(names) {
+	s.names = Names(keys)
+	for i, f := range s.read(s.names) {
 		k := keys[i]
 		if !s.has(k.Value, f) {
 			s.Differ("%s is %s %v, the model's %v", k.Name, f.kind, f.value, k.Value)
@@ -156,9 +161,11 @@ for i, key in ipairs(KEYS) do
   end
 end`)
 
-// Elapse takes a tick off the times to live of keys, and off the times in sorted sets and hashes.
-func (s *Side) Elapse(keys ...string) {
-	err := elapse.Run(s.T.Context(), s.RDB, keys, Tick.Milliseconds()).Err()
+// Elapse takes a tick off the times to live of keys, but not where the model does not say how long these
+// are, and off the times in sorted sets and hashes.
+func (s *Side) Elapse(keys ...Key) {
+	keys = slices.DeleteFunc(keys, func(k Key) bool { return k.TTL == Some })
+	err := elapse.Run(s.T.Context(), s.RDB, Names(keys), Tick.Milliseconds()).Err()
 	if !errors.Is(err, redis.Nil) {
 		require.NoError(s.T, err)
 	}
