@@ -13,7 +13,7 @@ import (
 )
 
 // Key is what the server must have. Value is nil if there is no such key; else it is a text or a
-// number, a [Token], a [Hash], a []string for a list or [Until].
+// number, a [Token], [Other] for any text, a [Hash], a []string for a list, [Until], or [Unknown].
 type Key struct {
 	Name  string
 	Value any
@@ -26,6 +26,8 @@ const Some = model.Endless - 1
 type (
 	// Hash has values of which each is compared as one of a reply.
 	Hash map[string]any
+	// Unknown is a key of which the model does not say whether it is there.
+	Unknown struct{}
 	// Until is a sorted set with times of the server's, ms. Of them it says how many ticks are left.
 	Until map[string]uint8
 )
@@ -117,6 +119,8 @@ func (s *Side) has(want any, f found) bool {
 	switch want := want.(type) {
 	case nil:
 		return f.kind == "none"
+	case Unknown:
+		return true
 	case []string:
 		return f.kind == "list" && slices.Equal(f.value, want) || f.kind == "none" && len(want) == 0
 	case Hash:
