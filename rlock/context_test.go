@@ -23,13 +23,13 @@ func stuck(t *testing.T) (h, inner *holdfast.Hold) {
 	log := newBlocking(t)
 	c, _ := shared(t, &holdfast.Options{Logger: slog.New(log)})
 	t.Cleanup(func() { close(log.released) }) // before the client is closed
-	m := rlock.New(c, uniqueName(t), holdfast.NoRenewal(), holdfast.Lease(2*time.Second))
+	m := rlock.New(c, uniqueName(t), holdfast.NoRenewal(), holdfast.Lease(3*time.Second))
 	h, err := m.Lock(t.Context())
 	require.NoError(t, err)
 	inner, err = m.Lock(h.Context())
 	require.NoError(t, err)
 	require.NoError(t, inner.Context().Err())
-	_, err = rlock.New(c, uniqueName(t)).Lock(t.Context(), holdfast.NoRenewal(), holdfast.Lease(100*time.Millisecond))
+	_, err = rlock.New(c, uniqueName(t)).Lock(t.Context(), holdfast.NoRenewal(), holdfast.Lease(time.Second))
 	require.NoError(t, err)
 	<-log.blocked
 	restore()

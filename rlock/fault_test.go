@@ -151,7 +151,7 @@ func TestAbandonedAcquireIsUndone(t *testing.T) {
 }
 
 func TestAbandonedAcquireControl(t *testing.T) {
-	p := newProxied(t, &holdfast.Options{Lease: 2 * time.Second})
+	p := newProxied(t, nil)
 	warm(t, p)
 	t.Cleanup(defence.Undo.Without(t))
 	abandon(t, p)
@@ -247,7 +247,8 @@ func TestStragglersOfAPausedServer(t *testing.T) {
 func TestRenewalMeetsFaults(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault.String(), func(t *testing.T) {
-			p := newProxied(t, &holdfast.Options{Lease: 1500 * time.Millisecond})
+			t.Parallel()
+			p := newProxied(t, &holdfast.Options{Lease: 6 * time.Second}) // renewed every 2 s
 			warm(t, p)
 			h, err := p.mutex.Lock(t.Context())
 			require.NoError(t, err)
@@ -265,7 +266,7 @@ func TestRenewalMeetsFaults(t *testing.T) {
 // TestUnlockIsDetachedControl: with the caller's cancellation let through, an unlock does not
 // arrive.
 func TestUnlockIsDetachedControl(t *testing.T) {
-	p := newProxied(t, &holdfast.Options{Lease: 2 * time.Second})
+	p := newProxied(t, nil)
 	warm(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	h, err := p.mutex.Lock(ctx)
@@ -287,7 +288,7 @@ func TestLostAndLockedAgain(t *testing.T) {
 		warm(t, p)
 		owner := holdfast.WithOwner(t.Context())
 		undo := p.proxy.On(script(lua.Release), 2, faultproxy.HoldReply) // of three
-		first, err := p.mutex.Lock(owner, holdfast.Lease(100*time.Millisecond), holdfast.NoRenewal())
+		first, err := p.mutex.Lock(owner, holdfast.Lease(time.Second), holdfast.NoRenewal())
 		require.NoError(t, err)
 		require.ErrorIs(t, awaitEnd(t, first), holdfast.ErrLost)
 		<-undo.Fired()

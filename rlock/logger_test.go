@@ -55,9 +55,9 @@ func threeHolds(t *testing.T, c *holdfast.Client, blocked <-chan struct{}) (plai
 		require.NoError(t, err)
 		return named{h, m.Name()}
 	}
-	renewed = lock(holdfast.Lease(time.Second))
-	first := lock(holdfast.NoRenewal(), holdfast.Lease(300*time.Millisecond))
-	plain = lock(holdfast.NoRenewal(), holdfast.Lease(2*time.Second))
+	renewed = lock(holdfast.Lease(3 * time.Second))
+	first := lock(holdfast.NoRenewal(), holdfast.Lease(time.Second))
+	plain = lock(holdfast.NoRenewal(), holdfast.Lease(3*time.Second))
 	require.ErrorIs(t, awaitEnd(t, first.Hold), holdfast.ErrLost)
 	<-blocked
 	return plain, renewed
@@ -130,8 +130,7 @@ func TestCloseWithBlockedLogger(t *testing.T) {
 func TestPanickingLogger(t *testing.T) {
 	c, _ := shared(t, &holdfast.Options{Logger: slog.New(panicking{slog.DiscardHandler})})
 	for range 2 {
-		h, err := rlock.New(c, uniqueName(t)).Lock(t.Context(), holdfast.NoRenewal(),
-			holdfast.Lease(100*time.Millisecond))
+		h, err := rlock.New(c, uniqueName(t)).Lock(t.Context(), holdfast.NoRenewal(), holdfast.Lease(time.Second))
 		require.NoError(t, err)
 		require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 	}

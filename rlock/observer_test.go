@@ -110,14 +110,14 @@ func TestPanickingObserver(t *testing.T) {
 	c, _ := shared(t, &holdfast.Options{Observer: panicsAll(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	m := rlock.New(c, uniqueName(t))
 	other, _ := shared(t, nil)
-	h, err := m.Lock(t.Context(), holdfast.Lease(300*time.Millisecond))
+	h, err := m.Lock(t.Context(), holdfast.Lease(3*time.Second)) // renewed every second
 	require.NoError(t, err)
 	_, err = m.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	end := h.Deadline()
 	eventually(t, "it is renewed", func() bool { return h.Deadline().After(end) })
 	require.NoError(t, h.Unlock(t.Context()))
-	h, err = m.Lock(t.Context(), holdfast.NoRenewal(), holdfast.Lease(100*time.Millisecond))
+	h, err = m.Lock(t.Context(), holdfast.NoRenewal(), holdfast.Lease(time.Second))
 	require.NoError(t, err)
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 	for _, function := range []string{"Waiting", "Granted", "Refused", "Ended", "Renewed", "Sent"} {
