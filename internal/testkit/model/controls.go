@@ -26,19 +26,25 @@ func (d Defence) Has(one Defence) bool { return d&one != 0 }
 func Controls[M, D any](t *testing.T, of string, explore Explorer[M, D], controls []Control[M, D]) {
 	var table strings.Builder
 	for _, c := range controls {
-		r, err := explore(c.In, c.Off, c.Want)
-		switch {
-		case err != nil:
+		way, err := without(explore, c)
+		if err != nil {
 			t.Errorf("without %q: %v", c.What, err)
-		case r.Violation == nil:
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.What, r.States, c.Want)
-		default:
-			fmt.Fprintf(&table, "\nproof:   %-64s %2d steps, %d states: %v", c.What, len(r.Violation.Trace), r.States,
-				r.Violation.Reason)
-			if Large() {
-				t.Logf("without %q: %v", c.What, r.Violation)
-			}
+			continue
+		}
+		fmt.Fprintf(&table, "\nproof:   %-64s %2d steps, %d states: %v", c.What, len(way.Violation.Trace), way.States,
+			way.Violation.Reason)
+		if Large() {
+			t.Logf("without %q: %v", c.What, way.Violation)
 		}
 	}
 	t.Logf("proof: %-73s there is a way of%s", of+": without", table.String())
+}
+
+// without explores a model without a defence.
+func without[M, D any](explore Explorer[M, D], c Control[M, D]) (Report, error) {
+	r, err := explore(c.In, c.Off, c.Want)
+	if err == nil && r.Violation == nil {
+		err = fmt.Errorf("nothing is found in %d states; %w was expected", r.States, c.Want)
+	}
+	return r, err
 }

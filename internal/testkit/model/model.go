@@ -40,8 +40,12 @@ type Model[S comparable] struct {
 	Check func(s *S) error
 	// Goal is what can be reached from every state by quiet steps. Without Goal that is not checked.
 	Goal func(s *S) bool
-	// MaxStates ends an exploration that is larger than its author believed. Default 20 million.
+	// Only is the violation that a control looks for; nil: any. Goal is checked only if it may be that one.
+	Only error
+	// MaxStates ends an exploration that is larger than its author believed. Default 8 million.
 	MaxStates int
+	// Cut is where the model counts messages for which its bounds have no room, for the report.
+	Cut *int
 }
 
 // Report is what an exploration saw.
@@ -49,7 +53,7 @@ type Report struct {
 	States      int        // that differ
 	Transitions int        // steps taken from them
 	Depth       int        // the most steps that a state is away from the start
-	Cut         int        // messages for which the bounds had no room: the model counts them
+	Cut         int        // messages for which the bounds had no room
 	Violation   *Violation // the first one met, nil if there is none
 }
 
@@ -69,7 +73,7 @@ func (v *Violation) String() string {
 		v.State)
 }
 
-const maxStates = 20_000_000
+const maxStates = 8_000_000
 
 // Explore visits every state of a model, or stops at the first violation. The error says that the
 // model is larger than MaxStates; nothing is known then.
@@ -77,7 +81,13 @@ func Explore[S comparable](m Model[S]) (Report, error) {
 	if m.MaxStates <= 0 {
 		m.MaxStates = maxStates
 	}
+	if !Looks(m.Only) {
+		m.Goal = nil
+	}
 	e := newExplorer(m)
 	err := e.run()
+	if m.Cut != nil {
+		e.report.Cut = *m.Cut
+	}
 	return e.report, err
 }

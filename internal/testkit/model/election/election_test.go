@@ -46,17 +46,12 @@ func (m *electing) start() state {
 func (m electing) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
 	explored := model.Model[state]{
-		Start: m.start(), Next: m.next, Settle: m.settle, Check: m.check, MaxStates: 4_000_000,
+		Start: m.start(), Next: m.next, Settle: m.settle, Check: m.check, Goal: calm, Only: only, Cut: &m.cut,
 	}
-	if model.Looks(only) {
-		explored.Goal = calm
-		if m.watched {
-			explored.Goal = observed
-		}
+	if m.watched {
+		explored.Goal = observed
 	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(explored)
 }
 
 // counts reports whether the goal may count upon what happens by itself at candidates and with time.

@@ -13,6 +13,7 @@
 package fidelity
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -44,24 +45,11 @@ type Size struct{ Histories, Length int }
 
 // Like fails if the model differs from the scripts, or if a branch was never met.
 func Like[D any](t *testing.T, of string, size Size, begin Model[D], rdb *redis.Client, branches ...string) {
-	seed := level.Seed(t)
-	seen := map[string]int{}
-	for h := range size.Histories {
-		var none D
-		s := newSide(t, rdb, seed, h)
-		history := begin(s, none)
-		for range size.Length {
-			branch := history.Step()
-			seen[branch]++
-			s.note(branch)
-			require.Empty(t, history.Difference(), "history %d: %v", h, s.steps)
-		}
-		history.End()
-	}
+	var none D
+	seen, how := compare(t, rdb, level.Seed(t), size, begin, none)
+	require.Empty(t, how)
 	t.Logf("proof: %s: %d steps are like the scripts': %v", of, size.Histories*size.Length, seen)
-	for _, branch := range branches {
-		require.Positive(t, seen[branch], "%q was never compared: %v", branch, seen)
-	}
+	require.Empty(t, unmet(seen, branches), "never compared")
 }
 
 // Unlike is the control: it fails if a model that differs in one rule is not told from the scripts. Its
@@ -69,34 +57,46 @@ func Like[D any](t *testing.T, of string, size Size, begin Model[D], rdb *redis.
 func Unlike[D any](t *testing.T, size Size, begin Model[D], rdb *redis.Client, rules map[string]D) {
 	for _, rule := range slices.Sorted(maps.Keys(rules)) {
 		t.Run(rule, func(t *testing.T) {
-			for h := range size.Histories {
-				if s := newSide(t, rdb, 0, h); differs(s, begin(s, rules[rule]), size.Length) {
-					return
-				}
-			}
-			t.Error("no difference was found")
+			_, how := compare(t, rdb, 0, size, begin, rules[rule])
+			require.NotEmpty(t, how, "no difference was found")
 		})
 	}
 }
 
-func differs(s *Side, h History, length int) bool {
-	defer h.End()
-	for range length {
-		s.note(h.Step())
-		if h.Difference() != "" {
-			return true
+// compare runs histories until one differs, and says how. seen is how often each branch was met.
+func compare[D any](tb testing.TB, rdb *redis.Client, seed uint64, size Size, begin Model[D], off D) (
+	seen map[string]int, how string,
+) {
+	seen = map[string]int{}
+	for h := range size.Histories {
+		s := newSide(tb, rdb, seed, h)
+		history := begin(s, off)
+		for i := 0; i < size.Length && how == ""; i++ {
+			branch := history.Step()
+			seen[branch]++
+			s.steps = append(s.steps, branch)
+			if how = history.Difference(); how != "" {
+				how = fmt.Sprintf("history %d: %v: %s", h, s.steps, how)
+			}
+		}
+		if history.End(); how != "" {
+			return seen, how
 		}
 	}
-	return false
+	return seen, ""
+}
+
+func unmet(seen map[string]int, branches []string) []string {
+	return slices.DeleteFunc(slices.Clone(branches), func(branch string) bool { return seen[branch] > 0 })
 }
 
 // Server is a client of a real server.
 func Server(t *testing.T) *redis.Client { return redistest.Shared(t).Client(t) }
 
-func newSide(t *testing.T, rdb *redis.Client, seed uint64, history int) *Side {
+func newSide(tb testing.TB, rdb *redis.Client, seed uint64, history int) *Side {
 	h := uint64(history) //nolint:gosec // not negative
 	return &Side{
-		T: t, RDB: rdb, Rnd: rand.New(rand.NewPCG(seed, h)), //nolint:gosec // for tests
-		Name: t.Name() + strconv.FormatUint(h, 36), real: map[uint8]int64{},
+		T: tb, RDB: rdb, Rnd: rand.New(rand.NewPCG(seed, h)), //nolint:gosec // for tests
+		Name: tb.Name() + strconv.FormatUint(h, 36), real: map[uint8]int64{},
 	}
 }

@@ -98,10 +98,9 @@ func ticksOfMillis(ms int64) uint8 {
 
 // Compare says how the keys at the server, or the last reply, differ from what the model has.
 func (s *Side) Compare(keys ...Key) string {
-	if s.wrong != "" {
+	if s.names = Names(keys); s.wrong != "" {
 		return s.wrong
 	}
-	s.names = Names(keys)
 	for i, f := range s.read(s.names) {
 		k := keys[i]
 		if !s.has(k.Value, f) {
@@ -168,7 +167,7 @@ end`)
 // Elapse takes a tick off the times to live of keys, but not where the model does not say how long these
 // are, and off the times in sorted sets and hashes.
 func (s *Side) Elapse(keys ...Key) {
-	keys = slices.DeleteFunc(keys, func(k Key) bool { return k.TTL == Some })
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return k.TTL == Some })
 	err := elapse.Run(s.T.Context(), s.RDB, Names(keys), Tick.Milliseconds()).Err()
 	if !errors.Is(err, redis.Nil) {
 		require.NoError(s.T, err)

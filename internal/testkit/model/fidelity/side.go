@@ -63,8 +63,6 @@ func (s *Side) Differ(format string, args ...any) {
 	}
 }
 
-func (s *Side) note(step string) { s.steps = append(s.steps, step) }
-
 // Values of a reply that are compared as something else than text.
 type (
 	Token uint8 // of the model's; 0: there is none

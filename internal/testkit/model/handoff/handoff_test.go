@@ -38,13 +38,9 @@ func (m *hand) start() state {
 
 func (m hand) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
-	explored := model.Model[state]{Start: m.start(), Next: m.next, Check: m.check, Settle: (*state).settle}
-	if model.Looks(only) {
-		explored.Goal = m.free
-	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(model.Model[state]{
+		Start: m.start(), Next: m.next, Check: m.check, Goal: m.free, Only: only, Cut: &m.cut, Settle: (*state).settle,
+	})
 }
 
 var (

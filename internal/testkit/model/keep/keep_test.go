@@ -35,13 +35,9 @@ func (m *keeping) start() state {
 
 func (m keeping) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
-	explored := model.Model[state]{Start: m.start(), Next: m.next, Check: m.check}
-	if model.Looks(only) {
-		explored.Goal = m.served
-	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(model.Model[state]{
+		Start: m.start(), Next: m.next, Check: m.check, Goal: m.served, Only: only, Cut: &m.cut,
+	})
 }
 
 // The scenarios. Only where calls are lost does it count that an idle lock is given back.

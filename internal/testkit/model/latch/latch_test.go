@@ -48,14 +48,12 @@ func (m *latching) start() state {
 func (m latching) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only, m.rest = off, only, cmp.Or(m.rest, model.Endless)
 	explored := model.Model[state]{
-		Start: m.start(), Next: m.next, Settle: m.settle, Check: m.check, MaxStates: 4_000_000,
+		Start: m.start(), Next: m.next, Settle: m.settle, Check: m.check, Only: only, Cut: &m.cut,
 	}
-	if m.anyWaiter() && model.Looks(only) {
+	if m.anyWaiter() {
 		explored.Goal = m.served
 	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(explored)
 }
 
 // one leaves a scenario one waiter, or one call of one client, for controls that have to see all or

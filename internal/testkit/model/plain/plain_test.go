@@ -56,14 +56,13 @@ func (m *lock) start() state {
 func (m lock) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
 	explored := model.Model[state]{
-		Start: m.start(), Next: m.next, Check: m.check, Settle: func(s *state) bool { return !s.full },
+		Start: m.start(), Next: m.next, Check: m.check, Only: only, Cut: &m.cut,
+		Settle: func(s *state) bool { return !s.full },
 	}
-	if m.losses == 0 && model.Looks(only) {
+	if m.losses == 0 {
 		explored.Goal = m.free
 	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(explored)
 }
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.

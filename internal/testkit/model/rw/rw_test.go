@@ -60,15 +60,13 @@ func (m rwlock) explore(off model.Defence, only error) (model.Report, error) {
 	m = bounded(m)
 	m.off, m.only = off, only
 	explored := model.Model[state]{
-		Start: m.start(), Next: m.next, Check: m.check, MaxStates: 4_000_000,
+		Start: m.start(), Next: m.next, Check: m.check, Only: only, Cut: &m.cut,
 		Settle: func(s *state) bool { return !s.full },
 	}
-	if m.losses == 0 && model.Looks(only) {
+	if m.losses == 0 {
 		explored.Goal = m.free
 	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(explored)
 }
 
 type (

@@ -57,10 +57,10 @@ func TestServerUnlikeTheScripts(t *testing.T) {
 	size := fidelity.Size{Histories: 200, Length: 60}
 	fidelity.Unlike(t, size, ofServer, fidelity.Server(t), map[string]model.Defence{
 		"again": AgainFlag, "absolute": Absolute, "release": ReleaseOwner, "renew": RenewOwner,
-		"brings back": RenewExists, "shortens": RenewKeeps, "no lease": GrantEnds, "only the clock": LastToken, "only the last": ClockToken,
-		"again keeps": AgainKeeps, "a block is not reserved": Reserved, "nobody is ever heard": nobodyWaits,
-		"somebody always is": somebodyWaits, "a block has one token more": longBlock, "every block is a single token": noBlock,
-		"nobody is called": noCalls,
+		"brings back": RenewExists, "shortens": RenewKeeps, "no lease": GrantEnds, "only the clock": LastToken,
+		"only the last": ClockToken, "again keeps": AgainKeeps, "a block is not reserved": Reserved,
+		"nobody is ever heard": nobodyWaits, "somebody always is": somebodyWaits, "a block has one token more": longBlock,
+		"every block is a single token": noBlock, "nobody is called": noCalls,
 	})
 }
 
