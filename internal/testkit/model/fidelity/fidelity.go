@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -43,13 +44,18 @@ type Model[D any] func(s *Side, off D) History
 // Size is how many histories there are, and how many steps each has.
 type Size struct{ Histories, Length int }
 
-// Like fails if the model differs from the scripts, or if a branch was never met.
+// Like fails if the model differs from the scripts, or if the histories of the levels quick and all never
+// met a branch.
 func Like[D any](t *testing.T, of string, size Size, begin Model[D], rdb *redis.Client, branches ...string) {
 	var none D
 	seen, how := compare(t, rdb, level.Seed(t), size, begin, none)
 	require.Empty(t, how)
 	t.Logf("proof: %s: %d steps are like the scripts': %v", of, size.Histories*size.Length, seen)
-	require.Empty(t, unmet(seen, branches), "never compared")
+	if missing := unmet(seen, branches); level.Soaking() || os.Getenv(level.SeedEnv) != "" {
+		t.Logf("by this seed there was none of %v", missing)
+	} else {
+		require.Empty(t, missing, "never compared")
+	}
 }
 
 // Unlike is the control: it fails if a model that differs in one rule is not told from the scripts. Its
