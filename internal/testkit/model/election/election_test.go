@@ -79,7 +79,7 @@ var (
 	deleted  = electing{lease: 2, claim: 2, keep: 3, wishes: each{1, 1}, watched: true, forces: 1, slow: true}
 )
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment. With
+// large are the bounds of this level: those for a longer look, if model.Large says so. With
 // -short candidates campaign less often.
 func large(m electing) electing {
 	if testing.Short() && m.wishes[1] > 0 {

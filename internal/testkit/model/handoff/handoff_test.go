@@ -53,7 +53,7 @@ var (
 	ending      = hand{lease: 4, block: 2, wishes: once, rival: 1, crashes: 1, leavers: true, brief: true}
 )
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment.
+// large are the bounds of this level: those for a longer look, if model.Large says so.
 func large(m hand) hand {
 	if !model.Large() {
 		return m

@@ -50,7 +50,7 @@ var (
 	closes = keeping{lease: 3, block: 2, wishes: 2, rival: 1, faults: 1, closes: 1}
 )
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment.
+// large are the bounds of this level: those for a longer look, if model.Large says so.
 func large(m keeping) keeping {
 	if !model.Large() {
 		return m

@@ -89,7 +89,7 @@ var (
 		waiters: each{1, 0}, other: 1}
 )
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment. With
+// large are the bounds of this level: those for a longer look, if model.Large says so. With
 // -short fewer calls are made where all of their orders are most of what there is.
 func large(m latching) latching {
 	if testing.Short() && m.wishes != (each{}) && m.faults > 0 {

@@ -76,9 +76,8 @@ var (
 	forgets = lock{clients: 2, frail: 1, messages: 1, lease: 2, long: 2, depth: 1, wishes: 2, losses: 1}
 )
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment: both
-// clients frail, more of what goes wrong, longer leases. They take a minute without the race
-// detector, and five with it.
+// large are the bounds of this level. Those for a longer look, if model.Large says so, have both clients
+// frail, more of what goes wrong, longer leases.
 func large(m lock) lock {
 	if !model.Large() {
 		return m

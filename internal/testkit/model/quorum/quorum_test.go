@@ -134,7 +134,7 @@ var oneSilent = func() voting {
 // asIs are the defences that the library does not have, see TestVoteModelNotProtected.
 const asIs = silence
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment. With
+// large are the bounds of this level: those for a longer look, if model.Large says so. With
 // -short leases that matter little to a scenario are shorter.
 func large(m voting) voting {
 	if testing.Short() && m.losses > 0 {

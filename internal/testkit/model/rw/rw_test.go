@@ -101,7 +101,7 @@ var (
 	forgets = rwlock{clients: 2, wishes: wishes{{1, 1}, {1, 0}}, leases: leases{2, 2}, losses: 1}
 )
 
-// bounded gives a scenario the bounds that all have. HOLDFAST_MODEL=large in the environment chooses
+// bounded gives a scenario the bounds that all have. model.Large chooses
 // those for a longer look: more wishes, more of what goes wrong, places that last longer.
 func bounded(m rwlock) rwlock {
 	m.place, m.depth = 2, max(m.depth, 1)
