@@ -13,7 +13,7 @@ import (
 )
 
 // Key is what the server must have. Value is nil if there is no such key; else it is a text or a
-// number, a [Token], a [Hash], a []string for a list or [Until].
+// number, a [Token], [Other] for any text, a [Hash], a []string for a list, [Until], or [Unknown].
 type Key struct {
 	Name  string
 	Value any
@@ -26,9 +26,20 @@ const Some = model.Endless - 1
 type (
 	// Hash has values of which each is compared as one of a reply.
 	Hash map[string]any
+	// Unknown is a key of which the model does not say whether it is there.
+	Unknown struct{}
 	// Until is a sorted set with times of the server's, ms. Of them it says how many ticks are left.
 	Until map[string]uint8
 )
+
+// Names are the names of keys.
+func Names(keys []Key) []string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.Name
+	}
+	return names
+}
 
 // found is a key at the server.
 type found struct {
@@ -90,12 +101,8 @@ func (s *Side) Compare(keys ...Key) string {
 	if s.wrong != "" {
 		return s.wrong
 	}
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = k.Name
-	}
-	s.names = names
-	for i, f := range s.read(names) {
+	s.names = Names(keys)
+	for i, f := range s.read(s.names) {
 		k := keys[i]
 		if !s.has(k.Value, f) {
 			s.Differ("%s is %s %v, the model's %v", k.Name, f.kind, f.value, k.Value)
@@ -112,6 +119,8 @@ func (s *Side) has(want any, f found) bool {
 	switch want := want.(type) {
 	case nil:
 		return f.kind == "none"
+	case Unknown:
+		return true
 	case []string:
 		return f.kind == "list" && slices.Equal(f.value, want) || f.kind == "none" && len(want) == 0
 	case Hash:
@@ -156,9 +165,11 @@ for i, key in ipairs(KEYS) do
   end
 end`)
 
-// Elapse takes a tick off the times to live of keys, and off the times in sorted sets and hashes.
-func (s *Side) Elapse(keys ...string) {
-	err := elapse.Run(s.T.Context(), s.RDB, keys, Tick.Milliseconds()).Err()
+// Elapse takes a tick off the times to live of keys, but not where the model does not say how long these
+// are, and off the times in sorted sets and hashes.
+func (s *Side) Elapse(keys ...Key) {
+	keys = slices.DeleteFunc(keys, func(k Key) bool { return k.TTL == Some })
+	err := elapse.Run(s.T.Context(), s.RDB, Names(keys), Tick.Milliseconds()).Err()
 	if !errors.Is(err, redis.Nil) {
 		require.NoError(s.T, err)
 	}
