@@ -21,8 +21,8 @@ var stayed = []struct {
 	kept int // masters
 	do   func(l *lab, p *party, m *redlock.Mutex, opts ...holdfast.Option)
 }{
-	{"unlocked in an outage", 500 * time.Millisecond, 3, unlockedInOutage},
-	{"a late vote", 500 * time.Millisecond, 1, votedLate},
+	{"unlocked in an outage", 1500 * time.Millisecond, 3, unlockedInOutage},
+	{"a late vote", 1500 * time.Millisecond, 1, votedLate},
 }
 
 func unlockedInOutage(l *lab, p *party, m *redlock.Mutex, opts ...holdfast.Option) {
@@ -61,7 +61,7 @@ func TestHoldAtLeastGivenBack(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, 3)
 			p := l.patient(&holdfast.Options{Lease: time.Hour, RetryBudget: time.Second}, 2*time.Second)
-			m, start := p.mutex(uniqueName(t), redlock.TrustRestarts()), time.Now()
+			m, start := p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(500*time.Millisecond)), time.Now()
 			s.do(l, p, m, holdfast.HoldAtLeast(s.d))
 			eventually(t, "given back", func() bool { return l.held(m.Name()) == 0 })
 			require.GreaterOrEqual(t, time.Since(start), s.d)
@@ -76,7 +76,7 @@ func TestHoldAtLeastGivenBackControl(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			l := newLab(t, 3)
 			p := l.patient(&holdfast.Options{Lease: time.Hour, RetryBudget: time.Second}, 2*time.Second)
-			m := p.mutex(uniqueName(t), redlock.TrustRestarts())
+			m := p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(500*time.Millisecond))
 			s.do(l, p, m, holdfast.HoldAtLeast(s.d))
 			for _, c := range p.clients {
 				require.NoError(t, c.Close(t.Context())) // joins the background: nothing more will come

@@ -22,14 +22,16 @@ const never = time.Second
 func late(t *testing.T) (left bool) {
 	t.Helper()
 	l := newLab(t, 3)
-	p := l.party(nil)
-	m := p.mutex(uniqueName(t), redlock.MasterTimeout(20*time.Millisecond))
+	p := l.patient(nil, patience)
+	m := p.mutex(uniqueName(t), redlock.MasterTimeout(time.Second))
 	require.NoError(t, use(t.Context(), m))
 	eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
-	rule := p.proxies[2].DelayRequest(faultproxy.Script(lua.Vote.Hash()), 1, 400*time.Millisecond)
+	rule := p.proxies[2].DelayRequest(isVote, 1, time.Hour)
+	released := p.proxies[2].Seen(isRelease)
 	require.NoError(t, lockOnce(t.Context(), m))
 	<-rule.Fired()
-	eventually(t, "the release came first", func() bool { return p.proxies[2].Seen(faultproxy.Script(lua.Release.Hash())) > 0 })
+	eventually(t, "the release comes first", func() bool { return p.proxies[2].Seen(isRelease) > released })
+	rule.Release()
 	eventually(t, "the vote came at last", func() bool {
 		return l.direct[2].HLen(t.Context(), m.Name()).Val() > 0 || p.clients[2].Close(t.Context()) == nil
 	})
@@ -84,7 +86,7 @@ func TestTokenIsToldControl(t *testing.T) {
 // A majority that grants the lock too late to be trusted is given back, and asked again.
 func TestSlowMajority(t *testing.T) {
 	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: time.Second})
+	p := l.patient(&holdfast.Options{Lease: 3 * time.Second}, patience)
 	require.NoError(t, lockOnce(t.Context(), p.mutex("warm")))
 	for i, rdb := range l.direct { // three tokens, so that there are two rounds
 		ahead := time.Now().Add(time.Duration(i+1) * time.Hour).UnixMicro()
@@ -94,11 +96,11 @@ func TestSlowMajority(t *testing.T) {
 	for i, proxy := range p.proxies {
 		for nth := 1; nth <= 2; nth++ {
 			rules = append(rules, proxy.DelayReply(faultproxy.Script(lua.Vote.Hash()), nth,
-				time.Duration(500+i)*time.Millisecond))
+				time.Duration(1500+i)*time.Millisecond))
 		}
 	}
 	before := p.votes()
-	h, err := p.mutex("slow", redlock.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
+	h, err := p.mutex("slow", redlock.MasterTimeout(2500*time.Millisecond)).Lock(t.Context())
 	require.NoError(t, err)
 	for _, r := range rules {
 		require.Equal(t, 1, r.Count())

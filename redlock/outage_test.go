@@ -118,9 +118,16 @@ func TestMajorityIsOut(t *testing.T) {
 				left += int(rdb.Exists(t.Context(), m.Name()).Val())
 			}
 			require.Zero(t, left, "the survivors hold nothing")
-			_, err = m.Lock(t.Context(), holdfast.Wait(50*time.Millisecond))
+			soon, leave := context.WithCancel(t.Context())
+			before := p.proxies[4].Seen(isVote)
+			go func() {
+				defer leave() // it has been told, and asks once more
+				eventually(t, "it asks again", func() bool { return p.proxies[4].Seen(isVote) > before+1 || soon.Err() != nil })
+			}()
+			_, err = m.Lock(soon)
 			require.ErrorIs(t, err, holdfast.ErrUnavailable)
 			require.ErrorContains(t, err, "of 5 masters agreed")
+			leave()
 			for i := range 3 {
 				o.off(l, p, i)
 			}
@@ -137,8 +144,8 @@ func TestMajorityIsOut(t *testing.T) {
 func TestHoldAndOutageControl(t *testing.T) {
 	t.Cleanup(defence.Deadline.Without(t))
 	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: 300 * time.Millisecond, RetryBudget: 100 * time.Millisecond})
-	other := l.party(&holdfast.Options{Lease: 300 * time.Millisecond})
+	p := l.party(&holdfast.Options{Lease: 3 * time.Second, RetryBudget: 100 * time.Millisecond})
+	other := l.party(&holdfast.Options{Lease: 3 * time.Second})
 	m := p.mutex(uniqueName(t))
 	h, err := m.Lock(t.Context())
 	require.NoError(t, err)
