@@ -12,27 +12,28 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 )
 
-// Key is what the server must have. Value is nil if there is no such key; else it is a text or a
-// number, a [Token], [Other] for any text, a [Hash], a []string for a list, [Until], or [Unknown].
+// Key is a key that the server must have. Value is nil if there must be no such key. Otherwise it is a
+// text, a number, a [Token], [Other] for any text, a [Hash], a []string for a list, [Until] or [Unknown].
 type Key struct {
 	Name  string
 	Value any
-	TTL   uint8 // ticks; Some: the model does not say
+	TTL   uint8 // ticks; Some: any
 }
 
-// Some is a time to live of which the model does not say how long it is.
+// Some is any time to live but an endless one.
 const Some = model.Endless - 1
 
 type (
-	// Hash has values of which each is compared as one of a reply.
+	// Hash contains fields and their values.
 	Hash map[string]any
-	// Unknown is a key of which the model does not say whether it is there.
+	// Unknown is a key that may exist or not.
 	Unknown struct{}
-	// Until is a sorted set with times of the server's, ms. Of them it says how many ticks are left.
+	// Until is a sorted set whose scores are times of the server, ms. It contains how many ticks are left
+	// until each.
 	Until map[string]uint8
 )
 
-// Names are the names of keys.
+// Names returns the names of keys.
 func Names(keys []Key) []string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
@@ -48,7 +49,8 @@ type found struct {
 	ttl   uint8
 }
 
-// read is one script for all keys, so that they are read at one time and in one go.
+// read reads all keys at one moment, in one round trip. It replaces times of the server by what is left
+// until then.
 var read = redis.NewScript(`
 local time = redis.call('TIME')
 local now, all = time[1] * 1000 + math.floor(time[2] / 1000), {}
@@ -83,7 +85,7 @@ func (s *Side) read(names []string) (all []found) {
 	return all
 }
 
-// ticksUntil is how many ticks are left of so many ms as text, 0 of a time that is past.
+// ticksUntil returns milliseconds in ticks; 0 if they are negative.
 func ticksUntil(ms string) uint8 {
 	left, _ := strconv.ParseFloat(ms, 64)
 	return Ticks(time.Duration(max(left, 0)) * time.Millisecond)
@@ -96,7 +98,7 @@ func ticksOfMillis(ms int64) uint8 {
 	return Ticks(time.Duration(ms) * time.Millisecond)
 }
 
-// Compare says how the keys at the server, or the last reply, differ from what the model has.
+// Compare says how the keys at the server, or the last reply, differ from what the model expects.
 func (s *Side) Compare(keys ...Key) string {
 	if s.names = Names(keys); s.wrong != "" {
 		return s.wrong
@@ -113,7 +115,7 @@ func (s *Side) Compare(keys ...Key) string {
 	return s.wrong
 }
 
-// has compares the value of a key.
+// has reports whether a key has a value.
 func (s *Side) has(want any, f found) bool {
 	switch want := want.(type) {
 	case nil:
@@ -146,7 +148,7 @@ func (s *Side) has(want any, f found) bool {
 	return f.kind == "string" && s.same(want, f.value[0])
 }
 
-// elapse is one script for all keys.
+// elapse lets a tick pass for all keys.
 var elapse = redis.NewScript(`
 local tick = tonumber(ARGV[1])
 for i, key in ipairs(KEYS) do
@@ -164,8 +166,8 @@ for i, key in ipairs(KEYS) do
   end
 end`)
 
-// Elapse takes a tick off the times to live of keys, but not where the model does not say how long these
-// are, and off the times in sorted sets and hashes.
+// Elapse takes a tick off the times to live of keys, and off the times in sorted sets and hashes. It leaves
+// keys alone whose TTL is Some.
 func (s *Side) Elapse(keys ...Key) {
 	keys = slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return k.TTL == Some })
 	err := elapse.Run(s.T.Context(), s.RDB, Names(keys), Tick.Milliseconds()).Err()
@@ -177,15 +179,15 @@ func (s *Side) Elapse(keys ...Key) {
 // Lose deletes keys.
 func (s *Side) Lose(keys ...string) { require.NoError(s.T, s.RDB.Del(s.T.Context(), keys...).Err()) }
 
-// Ahead makes the last token one of an hour later, as after the server's clock was set back. It is that
-// token of the model's.
+// Ahead makes the last token one of an hour later, as if somebody had set the server's clock back. token
+// is the model's token for it.
 func (s *Side) Ahead(key string, token uint8) {
 	last, err := s.RDB.IncrBy(s.T.Context(), key, time.Hour.Microseconds()).Result()
 	require.NoError(s.T, err)
 	s.SameToken(token, last)
 }
 
-// End leaves nothing behind.
+// End deletes the keys that were compared, and ends the subscription.
 func (s *Side) End() {
 	if s.ears != nil {
 		require.NoError(s.T, s.ears.Close())
