@@ -1,0 +1,101 @@
+package line
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/fidelity"
+)
+
+// History is what random histories of all kinds share: owners, and clients with mailboxes.
+type History struct {
+	*fidelity.Side
+	*Terms
+	Channel string   // of the lock
+	Keys    []string // of the lock
+}
+
+// End leaves nothing behind.
+func (h *History) End() {
+	h.Lose(h.Keys...)
+	h.Side.End()
+}
+
+// ClientName is the id of a client.
+func ClientName(c uint8) string { return "client" + strconv.Itoa(int(c)) }
+
+func number(owner uint8) string { return "h" + strconv.Itoa(int(owner)) }
+
+// Owner is the name of an owner.
+func (h *History) Owner(id uint8) string { return ClientName(h.Client(id)) + ":" + number(id) }
+
+// Among are the names of some owners, as arguments of a script.
+func (h *History) Among(owners []uint8) (names []any) {
+	for _, id := range owners {
+		names = append(names, h.Owner(id))
+	}
+	return names
+}
+
+func (h *History) mailbox(c uint8) string { return h.Channel + ":" + ClientName(c) }
+
+// Toggle lets a client listen, or no longer.
+func (h *History) Toggle(c uint8) {
+	h.Up.Put(c, !h.Up.Has(c))
+	h.Listen(h.Up.Has(c), h.mailbox(c))
+}
+
+// HearMail compares the messages that a script sent with those of the model: "<number of the owner>
+// <token> <time of the grant, us> <claim, ms>" and something behind that, or dashes where there cannot
+// be a grant. others are what comes after these.
+func (h *History) HearMail(what string, want []Mail, claim int64, behind func(Mail) string, others ...string) {
+	heard := h.Heard()
+	if len(heard) != len(want)+len(others) {
+		h.Differ("%s sent %v, the model %v and %v", what, heard, want, others)
+		return
+	}
+	for i, m := range want {
+		text := heard[i].Payload
+		if f := strings.Fields(text); len(f) > 3 && m.Token != 0 {
+			h.Same("the message", fidelity.Token(m.Token), f[1])
+			_, err := strconv.ParseInt(f[2], 10, 64)
+			h.Same("the time of the grant", nil, err)
+			f[1], f[2] = "-", "-"
+			text = strings.Join(f, " ")
+		}
+		expected := number(m.Owner) + " - - -"
+		if m.Token != 0 {
+			expected = number(m.Owner) + " - - " + strconv.FormatInt(claim, 10) + behind(m)
+		}
+		h.Same("the mailbox", h.mailbox(h.Client(m.Owner)), heard[i].Channel)
+		h.Same(what, expected, text)
+	}
+	for i, text := range others {
+		m := heard[len(want)+i]
+		h.Same("the channel", h.Channel, m.Channel)
+		h.Same(what, text, m.Payload)
+	}
+}
+
+// Places reads a sorted set of places: how many ticks are left of each, or model.Endless of an owner
+// that was handed the lock; and how long the queue's keys live.
+func (h *History) Places(deadlines, queue string) (places map[string]uint8, lives [2]time.Duration) {
+	ctx, pipe := h.T.Context(), h.RDB.Pipeline()
+	now, all := pipe.Time(ctx), pipe.ZRangeWithScores(ctx, deadlines, 0, -1)
+	first, second := pipe.PTTL(ctx, deadlines), pipe.PTTL(ctx, queue)
+	_, err := pipe.Exec(ctx)
+	require.NoError(h.T, err)
+	places = map[string]uint8{}
+	for _, z := range all.Val() {
+		left := uint8(model.Endless)
+		if z.Score > 0 {
+			left = fidelity.Ticks(max(0, time.UnixMilli(int64(z.Score)).Sub(now.Val())))
+		}
+		places[z.Member.(string)] = left
+	}
+	return places, [2]time.Duration{first.Val(), second.Val()}
+}
