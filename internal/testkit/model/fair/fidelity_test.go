@@ -53,10 +53,10 @@ func TestFairModelIsLikeTheScripts(t *testing.T) {
 func TestFairModelUnlikeTheScripts(t *testing.T) {
 	size := fidelity.Size{Histories: 200, Length: 80}
 	fidelity.Unlike(t, size, begin, fidelity.Server(t), map[string]defence{
-		"count of listeners": heedsCount, "keeps its place": keepsPlace, "asks, so is there": asksIsThere,
-		"claim ends": claimEnds, "claim is short": claimIsShort, "leaver is gone": leaverGone, "hands on": leaverHandsOn,
-		"frees its own": freesOwn, "asks for the head": asksHead, "its own grant": ownGrant, "one place": oncePlaced,
-		"puts off": refreshes, "tells who has none": reportsMissing, "ends a run": runEnds, "tokens of a run": runTokens,
+		"count of listeners": line.HeedsCount, "keeps its place": line.KeepsPlace, "asks, so is there": asksIsThere,
+		"claim ends": line.ClaimEnds, "claim is short": line.ClaimIsShort, "leaver is gone": line.LeaverGone, "hands on": line.HandsOn,
+		"frees its own": freesOwn, "asks for the head": line.AsksHead, "its own grant": line.OwnGrant, "one place": line.OncePlaced,
+		"puts off": line.Refreshes, "tells who has none": line.TellsMissing, "ends a run": runEnds, "tokens of a run": runTokens,
 		"served are gone": servedGone,
 	})
 }
@@ -240,11 +240,9 @@ func (h *history) Difference() string {
 	if h.owner != 0 {
 		hash.Value = fidelity.Hash{h.Owner(h.owner): 1}
 	}
-	for _, p := range h.Queue {
-		if p.Owner != 0 {
-			queue = append(queue, h.Owner(p.Owner))
-			want[h.Owner(p.Owner)] = p.Left
-		}
+	for _, p := range model.Under(h.Queue[:]) {
+		queue = append(queue, h.Owner(p.Owner))
+		want[h.Owner(p.Owner)] = p.Left
 	}
 	token := fidelity.Key{Name: h.token, TTL: h.TokenTTL}
 	if h.Token != 0 {

@@ -77,7 +77,7 @@ func (h *history) Difference() string {
 		if p.handed {
 			places[h.owner(p.owner)] = model.Endless
 		}
-		first := uint8(model.Bit(p.torn)) //nolint:gosec // 0 or 1
+		first := int8(model.Bit(p.torn)) //nolint:gosec // 0 or 1
 		for i := first; i < p.n+first; i++ {
 			if permit := h.owner(p.owner); i > 0 {
 				permits[permit+"/"+strconv.Itoa(int(i)+1)] = p.left
@@ -87,13 +87,11 @@ func (h *history) Difference() string {
 		}
 	}
 	queue, wants := []string(nil), fidelity.Hash{}
-	for _, p := range h.Queue {
-		if p.Owner != 0 {
-			queue = append(queue, h.Owner(p.Owner))
-			places[h.Owner(p.Owner)] = p.Left
-		}
-		if p.Owner != 0 && h.terms.wants(p.Owner) > 1 {
-			wants[h.Owner(p.Owner)] = int(h.terms.wants(p.Owner))
+	for _, p := range model.Under(h.Queue[:]) {
+		owner, n := h.Owner(p.Owner), h.terms.wants(p.Owner)
+		queue = append(queue, owner)
+		if places[owner] = p.Left; n > 1 {
+			wants[owner] = int(n)
 		}
 	}
 	have, lives := h.Places(h.places, h.queue)

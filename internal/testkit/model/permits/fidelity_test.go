@@ -81,13 +81,13 @@ func TestPermitsModelIsLikeTheScripts(t *testing.T) {
 // scripts.
 func TestPermitsModelUnlikeTheScripts(t *testing.T) {
 	fidelity.Unlike(t, fidelity.Size{Histories: 400, Length: 80}, begin, server(t), map[string]defence{
-		"looks what is free": looksFree, "hands out what is free": handsFree, "in order": inOrder, "its own grant": ownGrant,
+		"looks what is free": looksFree, "hands out what is free": handsFree, "in order": inOrder, "its own grant": line.OwnGrant,
 		"takes its own": takesOwn, "counts what is new": countsNew, "counts all": countsAll, "counts none that are gone": countsGone,
-		"counts ended": countsEnded, "sets all": setsAll, "renews its own": renewsOwn, "asks for the head": asksHead, "hands the rest": handsRest,
-		"only so many": onlySoMany, "many are dropped": manyDropped, "and told": manyTold, "count of listeners": heedsCount,
-		"keeps its place": keepsPlace, "claim is short": claimIsShort, "claim ends": claimEnds, "silent ones are passed": silentPassed,
-		"sweeps first": sweepsFirst, "leaver is gone": leaverGone, "hands on": handsOn, "one place": oncePlaced, "puts off": refreshes,
-		"tells who has none": tellsMissing, "tells what was handed": tellsGiven, "new tokens": newTokens,
+		"counts ended": countsEnded, "sets all": setsAll, "renews its own": renewsOwn, "asks for the head": line.AsksHead, "hands the rest": handsRest,
+		"only so many": onlySoMany, "many are dropped": manyDropped, "and told": manyTold, "count of listeners": line.HeedsCount,
+		"keeps its place": line.KeepsPlace, "claim is short": line.ClaimIsShort, "claim ends": line.ClaimEnds, "silent ones are passed": silentPassed,
+		"sweeps first": sweepsFirst, "leaver is gone": line.LeaverGone, "hands on": line.HandsOn, "one place": line.OncePlaced, "puts off": line.Refreshes,
+		"tells who has none": line.TellsMissing, "tells what was handed": tellsGiven, "new tokens": newTokens,
 	})
 }
 
@@ -113,7 +113,7 @@ func (h *history) Step() string {
 	h.age(time.Millisecond) // so that no two steps are of one millisecond
 	h.steps++
 	e := &h.terms
-	e.permits, e.Lease, e.Claim = 1+h.Few(3), 2+h.Few(3), 1+h.Few(3)
+	e.permits, e.Lease, e.Claim, e.fresh = 1+int8(h.Few(3)), 2+h.Few(3), 1+h.Few(3), 0 //nolint:gosec // a few
 	e.Keep = 2 * e.Lease
 	owner, n := h.whose(), h.choice()
 	if n >= 54 {
@@ -259,7 +259,7 @@ func (h *history) whose() uint8 {
 }
 
 // some are a random few of the owners of a client who want so many permits at most, in a random order.
-func (h *history) some(c, most uint8) (some []uint8) {
+func (h *history) some(c uint8, most int8) (some []uint8) {
 	list := slices.Clone(requesters)
 	h.Rnd.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	for _, owner := range list {
