@@ -1,7 +1,6 @@
 package fair
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -61,14 +60,6 @@ func TestFairModelUnlikeTheScripts(t *testing.T) {
 	})
 }
 
-// command is one that both sides execute.
-type command struct {
-	what   string
-	want   answer
-	call   lua.Call
-	values []any // of the reply, as far as the model says
-}
-
 // Step takes a random step on both sides.
 func (h *history) Step() string {
 	e := h.Terms
@@ -80,41 +71,36 @@ func (h *history) Step() string {
 		n = []uint8{0, 5, 32, 68}[h.Few(4)]
 	}
 	before := h.Token
-	var c command
+	var c line.Command
+	var want answer
 	switch {
 	case n < 25:
-		c = h.ask(n, owner)
+		c, want = h.ask(n, owner)
 	case n < 32:
-		c = h.leave(owner)
+		c, want = h.leave(owner)
 	case n < 39:
-		c = h.look()
+		c, want = h.look()
 	case n < 44:
-		c.what, c.want = "renew", h.renew(e, owner)
-		c.call = lua.Renew.Call(h.Name, h.token, h.Owner(owner), h.Millis(e.Lease), h.Millis(e.Keep))
-		c.values = []any{nil}
+		want = h.renew(e, owner)
+		c = line.Command{What: "renew", Values: []any{nil},
+			Call: lua.Renew.Call(h.Name, h.token, h.Owner(owner), h.Millis(e.Lease), h.Millis(e.Keep))}
 	case n >= 68:
-		c = h.together(owner)
+		c, want = h.together(owner)
 	default:
 		return h.elsewise(n)
 	}
-	h.Run(c.what, c.call, c.want.status, c.values...)
-	var mail []line.Mail
-	if c.want.mail.Owner != 0 {
-		mail = append(mail, c.want.mail)
+	c.Status, c.Handed = want.status, h.Token != before
+	if want.mail.Owner != 0 {
+		c.Mail = append(c.Mail, want.mail)
 	}
-	h.HearMail(c.what, mail, h.Millis(e.Claim), func(m line.Mail) (next string) {
+	c.Behind = func(m line.Mail) (next string) {
 		for i := range m.Run.Size() {
 			next += " h" + strconv.Itoa(int(m.Run[i]))
 		}
 		return next
-	})
-	switch {
-	case h.Token != before && len(mail) > 0:
-		return "handed over: " + c.what
-	case h.Token != before && (c.what == "poll" || c.want.status != lua.Done):
-		return "handed over, unheard"
 	}
-	return fmt.Sprintf("%s %d", c.what, c.want.status)
+	_, branch := h.Execute(&c)
+	return branch
 }
 
 // call is that of a script which has all keys of the lock, and names of owners behind the rest.
@@ -123,23 +109,23 @@ func (h *history) call(s *lua.Script, owners []uint8, args ...any) lua.Call {
 }
 
 // ask is an attempt to get the lock.
-func (h *history) ask(n, owner uint8) (c command) {
+func (h *history) ask(n, owner uint8) (c line.Command, want answer) {
 	e, again, place := h.Terms, "0", int64(0)
 	switch {
 	case n < 5:
-		c.what = "acquire"
+		c.What = "acquire"
 	case n < 10:
-		c.what, again = "acquire again", "1"
+		c.What, again = "acquire again", "1"
 	default:
-		c.what, place = "place", h.Millis(e.Place)
+		c.What, place = "place", h.Millis(e.Place)
 	}
-	c.want = h.acquire(e, owner, again == "1", place > 0)
-	c.call = h.call(lua.FairAcquire, nil, h.Owner(owner), h.Millis(e.Lease), h.Millis(e.Keep), again, place,
+	want = h.acquire(e, owner, again == "1", place > 0)
+	c.Call = h.call(lua.FairAcquire, nil, h.Owner(owner), h.Millis(e.Lease), h.Millis(e.Keep), again, place,
 		h.Millis(e.Claim), "PUBLISH")
-	if c.values = []any{fidelity.Token(c.want.token)}; c.want.status == lua.Denied {
-		c.values = h.refusal(c.want)
+	if c.Values = []any{fidelity.Token(want.token)}; want.status == lua.Denied {
+		c.Values = h.refusal(want)
 	}
-	return c
+	return c, want
 }
 
 // refusal is what is told to an owner that is refused: how long the lock is held, the server's time, that
@@ -149,7 +135,7 @@ func (h *history) refusal(want answer) []any {
 }
 
 // leave is a release, or the end of a wait.
-func (h *history) leave(owner uint8) (c command) {
+func (h *history) leave(owner uint8) (c line.Command, want answer) {
 	e := h.Terms
 	if h.owner != 0 && h.Few(2) == 0 {
 		owner = h.owner
@@ -160,13 +146,13 @@ func (h *history) leave(owner uint8) (c command) {
 			had.Push(other)
 		}
 	}
-	c.what, c.want, c.values = "release", h.release(e, owner, had), []any{nil}
-	c.call = h.call(lua.FairRelease, had[:had.Size()], h.Owner(owner), "PUBLISH", h.Millis(e.Claim), h.Millis(e.Keep))
-	return c
+	c.What, want, c.Values = "release", h.release(e, owner, had), []any{nil}
+	c.Call = h.call(lua.FairRelease, had[:had.Size()], h.Owner(owner), "PUBLISH", h.Millis(e.Claim), h.Millis(e.Keep))
+	return c, want
 }
 
 // look is a poll of a random client for some of its owners.
-func (h *history) look() (c command) {
+func (h *history) look() (c line.Command, want answer) {
 	e, client := h.Terms, h.Few(3)
 	var asked []uint8
 	for _, owner := range requesters {
@@ -176,36 +162,36 @@ func (h *history) look() (c command) {
 	}
 	var owners line.Owners
 	copy(owners[:], asked)
-	c.what, c.want = "poll", h.poll(e, client, owners)
-	c.call = h.call(lua.FairPoll, asked, line.ClientName(client), "PUBLISH", h.Millis(e.Claim), h.Millis(e.Keep),
+	c.What, want = "poll", h.poll(e, client, owners)
+	c.Call = h.call(lua.FairPoll, asked, line.ClientName(client), "PUBLISH", h.Millis(e.Claim), h.Millis(e.Keep),
 		h.Millis(e.Place))
 	holder := ""
-	if c.want.holder != 0 {
-		holder = h.Owner(c.want.holder)
+	if want.holder != 0 {
+		holder = h.Owner(want.holder)
 	}
-	c.values = []any{fidelity.Left(c.want.left), fidelity.Other{}, holder, "", model.Bit(c.want.heard), fidelity.Other{}}
+	c.Values = []any{fidelity.Left(want.left), fidelity.Other{}, holder, "", model.Bit(want.heard), fidelity.Other{}}
 	for i, owner := range asked {
-		if c.want.missing&(1<<i) != 0 {
-			c.values = append(c.values, h.Owner(owner))
+		if want.missing&(1<<i) != 0 {
+			c.Values = append(c.Values, h.Owner(owner))
 		}
 	}
-	c.values = append(c.values, nil)
-	return c
+	c.Values = append(c.Values, nil)
+	return c, want
 }
 
 // together asks for places of all owners of a client.
-func (h *history) together(owner uint8) (c command) {
+func (h *history) together(owner uint8) (c line.Command, want answer) {
 	e := h.Terms
 	owners := slices.DeleteFunc(slices.Clone(requesters),
 		func(other uint8) bool { return e.Client(other) != e.Client(owner) })
 	h.Rnd.Shuffle(len(owners), func(i, j int) { owners[i], owners[j] = owners[j], owners[i] })
-	c.what, c.want = "join", h.join(e, owners...)
-	c.call = h.call(lua.FairJoin, owners, h.Millis(e.Place), "9000000000000000", h.Millis(e.Claim), "PUBLISH",
+	c.What, want = "join", h.join(e, owners...)
+	c.Call = h.call(lua.FairJoin, owners, h.Millis(e.Place), "9000000000000000", h.Millis(e.Claim), "PUBLISH",
 		h.Millis(e.Keep))
-	if c.want.status == lua.Denied {
-		c.values = h.refusal(c.want)
+	if want.status == lua.Denied {
+		c.Values = h.refusal(want)
 	}
-	return c
+	return c, want
 }
 
 // elsewise is a step that is no command of ours.

@@ -55,18 +55,12 @@ func (m *fair) Execute(r line.Request) line.Answer {
 }
 
 // ExecuteFor is a poll: clients ask for places one by one.
-func (m *fair) ExecuteFor(r line.Request, c uint8, owners line.Owners) (told line.Answer) {
+func (m *fair) ExecuteFor(r line.Request, c uint8, owners line.Owners) line.Answer {
 	before := m.To.keys
 	a := m.To.poll(m.Terms(), c, owners)
 	m.judge(&before, r)
 	m.Post(a.mail)
-	told.Wake = a.missing
-	for i, owner := range owners {
-		if owner != 0 && a.holder == owner {
-			told.Wake |= 1 << i
-		}
-	}
-	return told
+	return line.Answer{Status: a.status, Missing: a.missing, Given: 1 << a.holder}
 }
 
 // HandOn hands the lock on within a client. It is false if the run has ended, and then the lock is

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/model/fidelity"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // History is what random histories of all kinds share: owners, and clients with mailboxes.
@@ -49,35 +51,69 @@ func (h *History) Toggle(c uint8) {
 	h.Listen(h.Up.Has(c), h.mailbox(c))
 }
 
-// HearMail compares the messages that a script sent with those of the model: "<number of the owner>
+// Command is one that the model has executed, and the server has not yet.
+type Command struct {
+	What   string
+	Call   lua.Call
+	Status lua.Status
+	Values []any             // of the reply, as far as the model says; see [fidelity.Side.Run]
+	Mail   []Mail            // that the script sends
+	Behind func(Mail) string // what comes at the end of one that tells of a grant
+	Others []string          // what the script says on the lock's channel behind these
+	Handed bool              // the script handed something over
+}
+
+// Execute executes a command at the server, and says which branch that was. An error that there are
+// not so many permits is a reply.
+func (h *History) Execute(c *Command) (got lua.Reply, branch string) {
+	got, err := lua.Run(h.T.Context(), h.RDB, c.Call)
+	if lua.IsError(err, "HOLDFAST_PERMITS") {
+		got, err = lua.NewReply(Excess), nil
+	}
+	require.NoError(h.T, err)
+	h.Same(c.What, c.Status, got.Status)
+	for i, want := range c.Values {
+		h.Same(c.What, want, got.Value(i))
+	}
+	h.hear(c)
+	switch {
+	case slices.ContainsFunc(c.Mail, func(m Mail) bool { return m.Token == 0 }):
+		return got, "not so many"
+	case len(c.Mail) > 0:
+		return got, "handed over: " + strings.TrimSuffix(c.What, " again")
+	case c.Handed && (c.What == "poll" || c.Status != lua.Done):
+		return got, "handed over, unheard"
+	}
+	return got, c.What + " " + strconv.Itoa(int(c.Status))
+}
+
+// hear compares the messages that a script sent with those of the model: "<number of the owner>
 // <token> <time of the grant, us> <claim, ms>" and something behind that, or dashes where there cannot
-// be a grant. others are what comes after these.
-func (h *History) HearMail(what string, want []Mail, claim int64, behind func(Mail) string, others ...string) {
+// be a grant.
+func (h *History) hear(c *Command) {
 	heard := h.Heard()
-	if len(heard) != len(want)+len(others) {
-		h.Differ("%s sent %v, the model %v and %v", what, heard, want, others)
+	if len(heard) != len(c.Mail)+len(c.Others) {
+		h.Differ("%s sent %v, the model %v and %v", c.What, heard, c.Mail, c.Others)
 		return
 	}
-	for i, m := range want {
-		text := heard[i].Payload
-		if f := strings.Fields(text); len(f) > 3 && m.Token != 0 {
+	for i, m := range c.Mail {
+		text, expected := heard[i].Payload, number(m.Owner)+" - - -"
+		if m.Token != 0 {
+			expected = number(m.Owner) + " - - " + strconv.FormatInt(h.Millis(h.Claim), 10) + c.Behind(m)
+			f := append(strings.Fields(text), "", "", "")
 			h.Same("the message", fidelity.Token(m.Token), f[1])
 			_, err := strconv.ParseInt(f[2], 10, 64)
 			h.Same("the time of the grant", nil, err)
 			f[1], f[2] = "-", "-"
-			text = strings.Join(f, " ")
-		}
-		expected := number(m.Owner) + " - - -"
-		if m.Token != 0 {
-			expected = number(m.Owner) + " - - " + strconv.FormatInt(claim, 10) + behind(m)
+			text = strings.TrimRight(strings.Join(f, " "), " ")
 		}
 		h.Same("the mailbox", h.mailbox(h.Client(m.Owner)), heard[i].Channel)
-		h.Same(what, expected, text)
+		h.Same(c.What, expected, text)
 	}
-	for i, text := range others {
-		m := heard[len(want)+i]
+	for i, text := range c.Others {
+		m := heard[len(c.Mail)+i]
 		h.Same("the channel", h.Channel, m.Channel)
-		h.Same(what, text, m.Payload)
+		h.Same(c.What, text, m.Payload)
 	}
 }
 

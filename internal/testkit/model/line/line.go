@@ -87,9 +87,10 @@ func (b Bounds) within() Bounds {
 
 // Answer is what a client learns from a reply.
 type Answer struct {
-	Status lua.Status
-	Token  uint8 // of a grant
-	Wake   uint8 // the answer to a poll: a bit for each owner in it that has reason to ask
+	Status  lua.Status
+	Token   uint8  // of a grant
+	Missing uint8  // of a poll: a bit for each owner, by its place in the poll, that has no place in the queue
+	Given   uint32 // of a poll: a bit for each owner id that was handed something
 }
 
 // Excess is a reply that the lock has not so many permits.

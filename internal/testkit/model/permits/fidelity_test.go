@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model/fidelity"
 	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
@@ -99,15 +97,6 @@ func (h *history) owner(id uint8) string {
 	return h.Owner(id)
 }
 
-// command is one that both sides execute.
-type command struct {
-	what   string
-	want   answer
-	call   lua.Call
-	values []any               // of the reply, as far as the model says
-	check  func(got lua.Reply) // what there is to compare beside these
-}
-
 // Step takes a random step on both sides.
 func (h *history) Step() string {
 	h.age(time.Millisecond) // so that no two steps are of one millisecond
@@ -120,54 +109,31 @@ func (h *history) Step() string {
 		return h.elsewise(n)
 	}
 	before := h.Token
-	c := h.command(n, owner)
-	h.run(&c)
-	others := []string(nil)
-	if c.want.others > 0 {
-		others = append(others, strconv.Itoa(int(c.want.others)))
+	c, want, asked := h.command(n, owner)
+	switch {
+	case want.status == lua.Denied:
+		c.Values = []any{h.left(want.left), fidelity.Other{}, 0}
+	case want.token != 0:
+		c.Values = []any{fidelity.Token(want.token)}
 	}
-	mail := c.want.mail[:c.want.mails]
-	h.HearMail(c.what, mail, h.Millis(e.Claim), func(m line.Mail) string {
+	c.Status, c.Mail, c.Handed = want.status, want.mail[:want.mails], h.Token != before
+	if want.others > 0 {
+		c.Others = []string{strconv.Itoa(int(want.others))}
+	}
+	c.Behind = func(m line.Mail) string {
 		if n := e.wants(m.Owner); n > 1 {
 			return " " + strconv.Itoa(int(n))
 		}
 		return ""
-	}, others...)
-	switch {
-	case slices.ContainsFunc(mail, func(m line.Mail) bool { return m.Token == 0 }):
-		return "not so many"
-	case len(mail) > 0:
-		return "handed over: " + strings.TrimSuffix(c.what, " again")
-	case h.Token != before && c.want.status != lua.Done || c.what == "poll" && c.want.granted > 0:
-		return "handed over, unheard"
 	}
-	return fmt.Sprintf("%s %d", c.what, c.want.status)
-}
-
-// run runs a script. An error that there are not so many permits is a reply.
-func (h *history) run(c *command) {
-	got, err := lua.Run(h.T.Context(), h.RDB, c.call)
-	if lua.IsError(err, "HOLDFAST_PERMITS") {
-		got, err = lua.NewReply(line.Excess), nil
-	}
-	require.NoError(h.T, err)
-	if got.Status != c.want.status {
-		h.Differ("%s replied %+v, the model %d", c.what, got, c.want.status)
-		return
-	}
+	got, branch := h.Execute(&c)
 	switch {
 	case got.Status == lua.Denied:
-		c.values = []any{h.left(c.want.left), fidelity.Other{}, 0}
-		h.compareWho(c.what, c.want.left, got.Text(3))
-	case c.want.token != 0:
-		c.values = []any{fidelity.Token(c.want.token)}
+		h.compareWho(c.What, want.left, got.Text(3))
+	case c.What == "poll":
+		h.comparePoll(&want, got, asked)
 	}
-	for i, want := range c.values {
-		h.Same(c.what, want, got.Value(i))
-	}
-	if c.check != nil {
-		c.check(got)
-	}
+	return branch
 }
 
 // call is that of a script which has all keys of the semaphore, and names of owners behind the rest.
@@ -178,50 +144,45 @@ func (h *history) call(s *lua.Script, owners []uint8, args ...any) lua.Call {
 
 const never = "9000000000000000" // as the time until which something may be executed
 
-// command is one of ours: on the model, and for the server.
-func (h *history) command(n int, owner uint8) (c command) {
-	e, claim, keep := &h.terms, h.Millis(h.Claim), h.Millis(h.Keep)
-	ask := func(what string, again string, place int64) command {
-		c.what, c.want = what, h.acquire(e, owner, again == "1", place > 0)
-		c.call = h.call(lua.SemAcquire, nil, h.Owner(owner), int(e.wants(owner)), h.Millis(e.Lease), keep, again, place,
-			claim, "PUBLISH", never)
-		return c
+// command is one of ours. asked are the owners of a poll.
+func (h *history) command(n int, owner uint8) (c line.Command, want answer, asked []uint8) {
+	e, lease, claim, keep := &h.terms, h.Millis(h.Lease), h.Millis(h.Claim), h.Millis(h.Keep)
+	ask := func(what, again string, place int64) {
+		c.What, want = what, h.acquire(e, owner, again == "1", place > 0)
+		c.Call = h.call(lua.SemAcquire, nil, h.Owner(owner), int(e.wants(owner)), lease, keep, again, place, claim, "PUBLISH", never)
 	}
 	switch {
 	case n < 6:
-		return ask("acquire", "0", 0)
+		ask("acquire", "0", 0)
 	case n < 11:
-		return ask("acquire again", "1", 0)
+		ask("acquire again", "1", 0)
 	case n < 25:
-		return ask("place", "0", placeMillis)
+		ask("place", "0", placeMillis)
 	case n < 33:
 		if had := h.out[h.Few(3)].owner; had != 0 && had != foreigner && h.Few(2) == 0 {
 			owner = had
 		}
-		c.what, c.want, c.values = "release", h.release(e, owner), []any{nil}
-		c.call = h.call(lua.SemRelease, nil, h.Owner(owner), "PUBLISH", claim, keep)
+		c.What, want, c.Values = "release", h.release(e, owner), []any{nil}
+		c.Call = h.call(lua.SemRelease, nil, h.Owner(owner), "PUBLISH", claim, keep)
 	case n < 40:
 		client := h.Few(3)
-		asked := h.some(client, 2)
-		c.what, c.want = "poll", h.poll(e, client, filled(asked))
-		c.call = h.call(lua.SemPoll, asked, line.ClientName(client), "PUBLISH", claim, keep, placeMillis)
-		c.check = func(got lua.Reply) { h.comparePoll(&c.want, got, asked) }
+		asked = h.some(client, 2)
+		c.What, want = "poll", h.poll(e, client, filled(asked))
+		c.Call = h.call(lua.SemPoll, asked, line.ClientName(client), "PUBLISH", claim, keep, placeMillis)
 	case n < 45:
-		c.what, c.want, c.values = "renew", h.renew(e, owner), []any{nil}
-		c.call = lua.SemRenew.Call(h.Name, h.permits, h.token, int(e.permits), h.Owner(owner), h.Millis(e.Lease), keep,
-			int(e.wants(owner)))
+		c.What, want, c.Values = "renew", h.renew(e, owner), []any{nil}
+		c.Call = lua.SemRenew.Call(h.Name, h.permits, h.token, int(e.permits), h.Owner(owner), lease, keep, int(e.wants(owner)))
 	case n < 51:
-		asked := h.some(2*h.Few(2), 1)
-		if len(asked) == 0 {
+		if asked = h.some(2*h.Few(2), 1); len(asked) == 0 {
 			asked = requesters[:1]
 		}
-		c.what, c.want = "join", h.join(e, filled(asked))
-		c.call = h.call(lua.SemJoin, asked, placeMillis, never, claim, "PUBLISH", keep)
+		c.What, want = "join", h.join(e, filled(asked))
+		c.Call = h.call(lua.SemJoin, asked, placeMillis, never, claim, "PUBLISH", keep)
 	default:
-		c.what, c.want, c.values = "set", h.set(e, e.permits), []any{nil}
-		c.call = h.call(lua.SemSet, nil, "PUBLISH", claim, keep, never, "set "+strconv.Itoa(h.steps), 0)
+		c.What, want, c.Values = "set", h.set(e, e.permits), []any{nil}
+		c.Call = h.call(lua.SemSet, nil, "PUBLISH", claim, keep, never, "set "+strconv.Itoa(h.steps), 0)
 	}
-	return c
+	return c, want, asked
 }
 
 // choice is the number of a step: any, but mostly those that are seldom of use where they are.

@@ -104,18 +104,17 @@ func (m *exploration) terms() *terms {
 
 func (m *exploration) Execute(r line.Request) line.Answer {
 	s, before, e := &m.To, m.To.keys, m.terms()
+	var a answer
 	switch {
 	case r.Asks():
-		a := s.acquire(e, r.ID, r.Again, r.Place)
+		a = s.acquire(e, r.ID, r.Again, r.Place)
 		s.Wrong.If(a.status == lua.Denied && s.has(r.ID), line.ErrItself)
-		return m.done(&before, r, &a)
 	case r.Frees():
-		a := s.release(e, r.ID)
-		return m.done(&before, r, &a)
+		a = s.release(e, r.ID)
 	default:
-		a := s.renew(e, r.ID)
-		return m.done(&before, r, &a)
+		a = s.renew(e, r.ID)
 	}
+	return m.done(&before, r, &a)
 }
 
 func (m *exploration) ExecuteFor(r line.Request, c uint8, owners line.Owners) line.Answer {
@@ -125,14 +124,7 @@ func (m *exploration) ExecuteFor(r line.Request, c uint8, owners line.Owners) li
 		return m.done(&before, r, &a)
 	}
 	a := m.To.poll(m.terms(), c, owners)
-	told := m.done(&before, r, &a)
-	told.Wake = a.missing
-	for i, owner := range owners {
-		if owner != 0 && a.given&(1<<owner) != 0 {
-			told.Wake |= 1 << i
-		}
-	}
-	return told
+	return m.done(&before, r, &a)
 }
 
 // done is what follows a script: judges look at it, and messages are on their way.
@@ -141,7 +133,7 @@ func (m *exploration) done(before *keys, r line.Request, a *answer) line.Answer 
 	for _, to := range a.mail[:a.mails] {
 		m.Post(to)
 	}
-	return line.Answer{Status: a.status, Token: a.token}
+	return line.Answer{Status: a.status, Token: a.token, Missing: a.missing, Given: a.given}
 }
 
 // Others are the steps of those who are no waiters: who sets the number of permits, and a client of
