@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -112,7 +113,7 @@ func (b *ballotBox) isKnown(token uint64) bool {
 // others observe.
 func TestHistory(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
-	name := uniqueName(t)
+	name, rnd := uniqueName(t), level.Rand(t)
 	box := &ballotBox{history: history{observed: make([][]election.Leader, 2)}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var observing, running sync.WaitGroup
@@ -129,9 +130,10 @@ func TestHistory(t *testing.T) {
 	for c := range 3 {
 		e := election.New(newClient(t, rdb, nil), name)
 		for g := range 3 {
+			rnd := rand.New(rand.NewPCG(rnd.Uint64(), 0))
 			running.Go(func() {
 				for i := range 20 {
-					box.campaign(t, e, fmt.Sprint(c, g, i), i%5 == 0)
+					box.campaign(t, rnd, e, fmt.Sprint(c, g, i), i%5 == 0)
 				}
 			})
 		}
@@ -145,11 +147,11 @@ func TestHistory(t *testing.T) {
 }
 
 // campaign is one campaign, which may be given up. Who lasts leads until all know.
-func (b *ballotBox) campaign(t *testing.T, e *election.Election, value string, lasts bool) {
+func (b *ballotBox) campaign(t *testing.T, rnd *rand.Rand, e *election.Election, value string, lasts bool) {
 	ctx := t.Context()
-	if !lasts && rand.IntN(3) == 0 {
+	if !lasts && rnd.IntN(3) == 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(5000))*time.Microsecond)
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(rnd.IntN(5000))*time.Microsecond)
 		defer cancel()
 	}
 	h, err := e.Campaign(ctx, value)

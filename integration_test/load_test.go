@@ -78,7 +78,6 @@ func stepsOf(top topology.Topology) []step {
 // to the servers, and checks the history.
 func TestUnderLoad(t *testing.T) {
 	seed := level.Seed(t)
-	replay := level.Replay(t, seed)
 	eachKind(t, topology.Single|topology.Replicated|topology.Cluster,
 		func(t *testing.T, top topology.Topology, k kind) {
 			rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // chooses faults, guards nothing
@@ -87,7 +86,7 @@ func TestUnderLoad(t *testing.T) {
 			for _, i := range rng.Perm(len(steps)) {
 				l.during(steps[i])
 			}
-			l.finish(replay)
+			l.finish(level.Replay(t, seed))
 		})
 }
 

@@ -33,7 +33,7 @@ func TestFairScriptsOutOfMemory(t *testing.T) {
 			find(t, fairPlaceRows, "behind another"),
 			find(t, fairPollRows, "places put off"), find(t, fairMixedRows, "behind two of Redisson's"),
 		} {
-			r.reply, r.same = "!OOM", true
+			r.reply, r.after = "!OOM", "same"
 			require.NoError(t, r.check(ctx, rdb, r.script, send), "%s %s", r.script.Name(), r.name)
 		}
 
@@ -59,7 +59,7 @@ func TestFairScriptsOnAReplica(t *testing.T) {
 			find(t, fairPollRows, "free, handed to the caller itself, who missed it"),
 			find(t, fairMixedRows, "behind Redisson's"),
 		} {
-			require.NoError(t, prepare(ctx, primary, r.before))
+			require.NoError(t, prepare(ctx, primary, r.given))
 			pair.AwaitReplicas(ctx, t)
 			before, err := look(ctx, replica)
 			require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestFairScriptsOnAReplica(t *testing.T) {
 			require.NoError(t, err, "control: the primary does it")
 		}
 		for _, r := range []row{find(t, fairStateRows, "free, with waiters"), find(t, fairPollRows, "no place")} {
-			require.NoError(t, prepare(ctx, primary, r.before))
+			require.NoError(t, prepare(ctx, primary, r.given))
 			pair.AwaitReplicas(ctx, t)
 			_, err := lua.Run(ctx, replica, r.call(r.script))
 			require.NoError(t, err, "%s %s", r.script.Name(), r.name)
@@ -103,20 +103,20 @@ func TestFairShardedChannels(t *testing.T) {
 			first, told = "e:h1", true
 		}
 		for range 2 { // the second time the script is known
-			require.NoError(t, prepare(ctx, rdb, heldByC+waiting("d:h1@60000", "e:h1@60000")))
+			require.NoError(t, prepare(ctx, rdb, "heldByC WAITING(d:h1@60s e:h1@60s)/8000s"))
 			reply, err := lua.Run(ctx, rdb, release)
 			require.NoError(t, err)
 			require.Equal(t, lua.Done, reply.Status)
 			require.Empty(t, reply.Text(0))
-			require.Equal(t, first+"=1", hashText(rdb.HGetAll(ctx, scriptLock).Val()))
+			require.Equal(t, map[string]string{first: "1"}, rdb.HGetAll(ctx, scriptLock).Val())
 			if told {
 				requireGrant(t, sub, rdb.Get(ctx, scriptToken).Val())
 			}
 		}
-		require.NoError(t, prepare(ctx, rdb, heldByC+waiting("e:h1@60000")))
+		require.NoError(t, prepare(ctx, rdb, "heldByC WAITING(e:h1@60s)/8000s"))
 		_, err = lua.Run(ctx, rdb, release)
 		require.NoError(t, err)
-		require.Equal(t, "e:h1=1", hashText(rdb.HGetAll(ctx, scriptLock).Val()))
+		require.Equal(t, map[string]string{"e:h1": "1"}, rdb.HGetAll(ctx, scriptLock).Val())
 		requireGrant(t, sub, rdb.Get(ctx, scriptToken).Val())
 	})
 }
@@ -140,18 +140,18 @@ func TestFairRefusedMessage(t *testing.T) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
 		rdb, ctx := srv.Client(t), t.Context()
 		limited := as(t, srv, "limited", "+@all ~* "+allChannels(srv)+" -publish")
-		r := row{script: lua.FairRelease, args: fairRelease}
+		r := row{script: lua.FairRelease, args: "fair_release"}
 		sub := rdb.Subscribe(ctx, scriptChannel+":d")
 		defer sub.Close()
 		_, err := sub.Receive(ctx)
 		require.NoError(t, err)
-		for waiter, hash := range map[string]string{"d:h1@60000": "d:h1=1", "r:7@310000": "r:7=0"} {
-			require.NoError(t, prepare(ctx, rdb, heldByC+waiting(waiter)))
+		for waiter, holds := range map[string]map[string]string{"d:h1@60s": {"d:h1": "1"}, "r:7@310s": {"r:7": "0"}} {
+			require.NoError(t, prepare(ctx, rdb, "heldByC WAITING("+waiter+")/8000s"))
 			reply, err := lua.Run(ctx, limited, r.call(r.script))
 			require.NoError(t, err)
 			require.Equal(t, lua.Done, reply.Status)
 			require.NotEmpty(t, reply.Text(0))
-			require.Equal(t, hash, hashText(rdb.HGetAll(ctx, scriptLock).Val()))
+			require.Equal(t, holds, rdb.HGetAll(ctx, scriptLock).Val())
 			now, err := look(ctx, rdb)
 			require.NoError(t, err)
 			require.NoError(t, now.withTTL())
@@ -159,8 +159,8 @@ func TestFairRefusedMessage(t *testing.T) {
 		// Control: a script that catches it nowhere says that nothing was released.
 		bare := strings.NewReplacer("local sent = redis.pcall(", "local sent = call(",
 			"= pcall(function()", "= (function(f) return true, f() end)(function()").Replace(r.script.Text())
-		require.NoError(t, prepare(ctx, rdb, heldByC+waiting("d:h1@60000")))
-		_, err = lua.Run(ctx, limited, r.call(lua.New("bare", bare, len(r.keys()))))
+		require.NoError(t, prepare(ctx, rdb, "heldByC WAITING(d:h1@60s)/8000s"))
+		_, err = lua.Run(ctx, limited, r.call(lua.New("bare", bare, 5)))
 		require.Error(t, err)
 	})
 }
@@ -172,12 +172,12 @@ func TestFairCrowdOfTheDead(t *testing.T) {
 	rdb, ctx := srv.Client(t), t.Context()
 	var dead []string
 	for i := range 100 {
-		dead = append(dead, fmt.Sprintf("d:h%d@60000", i), fmt.Sprintf("e:h%d@60000", i))
+		dead = append(dead, fmt.Sprintf("d:h%d@60s", i), fmt.Sprintf("e:h%d@60s", i))
 	}
 	asked := func(script *lua.Script) int64 {
-		require.NoError(t, prepare(ctx, rdb, heldByC+waiting(dead...)))
+		require.NoError(t, prepare(ctx, rdb, "heldByC WAITING("+strings.Join(dead, " ")+")/8000s"))
 		srv.ResetStats(t)
-		r := row{script: lua.FairRelease, args: fairRelease}
+		r := row{script: lua.FairRelease, args: "fair_release"}
 		reply, err := lua.Run(ctx, rdb, r.call(script))
 		require.NoError(t, err)
 		require.Equal(t, lua.Done, reply.Status)
@@ -185,6 +185,6 @@ func TestFairCrowdOfTheDead(t *testing.T) {
 		return calls["publish"] + calls["pubsub"] + calls["pubsub|numsub"]
 	}
 	require.Equal(t, int64(2), asked(lua.FairRelease))
-	r := row{script: lua.FairRelease, cut: "if deaf[id] == nil then", paste: "if true then"}
+	r := row{script: lua.FairRelease, args: "fair_release", cut: "if deaf[id] == nil then", paste: "if true then"}
 	require.Equal(t, int64(201), asked(edited(t, r)), "control")
 }

@@ -13,18 +13,6 @@ import (
 
 // What scripts do on a server that cannot do all that they ask.
 
-// find is the row of that name.
-func find(t *testing.T, rows []row, name string) row {
-	t.Helper()
-	for _, r := range rows {
-		if r.name == name {
-			return r
-		}
-	}
-	t.Fatalf("no row %q", name)
-	return row{}
-}
-
 // full makes a server refuse writes that need memory, and returns the function that ends that.
 func full(ctx context.Context, t *testing.T, rdb *redis.Client) (restore func()) {
 	t.Helper()
@@ -47,14 +35,11 @@ func TestScriptsOutOfMemory(t *testing.T) {
 		send := whenFull(t, rdb)
 		for _, name := range []string{"free", "token ahead of the clock", "free again after a lease has ended"} {
 			r := find(t, acquireRows, name)
-			r.reply, r.same = "!OOM", true
-			if name == "free again after a lease has ended" { // there is nothing to compare with: the key has expired
-				r.before = "SET TOKEN 5000 PX 20000"
-			}
+			r.reply, r.after = "!OOM", "same"
 			require.NoError(t, r.check(ctx, rdb, r.script, send), "acquire %s", name)
 		}
 		r := find(t, blockRows, "free")
-		r.reply, r.same = "!OOM", true
+		r.reply, r.after = "!OOM", "same"
 		require.NoError(t, r.check(ctx, rdb, r.script, send), "acquire with a block")
 		for _, rows := range [][]row{
 			recountRows, releaseRows, leaveRows, renewRows, stateRows, passRows, passTokenRows, forceRows,
@@ -95,7 +80,7 @@ func TestScriptsOnAReplica(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		pair := redistest.StartReplicated(t, 1, redistest.Exec(p.Path))
 		primary, replica, ctx := pair.Primary().Client(t), pair.Replicas()[0].Client(t), t.Context()
-		require.NoError(t, prepare(ctx, primary, heldByA))
+		require.NoError(t, prepare(ctx, primary, "heldByA"))
 		pair.AwaitReplicas(ctx, t)
 		before, err := look(ctx, replica)
 		require.NoError(t, err)
@@ -118,7 +103,7 @@ func TestScriptsOnAReplica(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, before.unchanged(after))
 
-		require.NoError(t, prepare(ctx, primary, "SET TOKEN 5000 PX 20000"))
+		require.NoError(t, prepare(ctx, primary, "TOKEN=5000/20s"))
 		pair.AwaitReplicas(ctx, t)
 		r = find(t, acquireRows, "free")
 		_, err = lua.Run(ctx, replica, r.call(r.script))
@@ -145,9 +130,10 @@ func TestReleaseIsAnnouncedOnce(t *testing.T) {
 			sub := subscribe(ctx, scriptChannel)
 			_, err := sub.Receive(ctx)
 			require.NoError(t, err)
-			r := row{script: lua.Release, args: "a " + command, before: heldByA, reply: "1", token: "5000", keep: 20000}
+			r := find(t, releaseRows, "held")
+			r.args = "release by=" + command
 			require.NoError(t, r.check(ctx, rdb, r.script, lua.Run))
-			r.before, r.reply, r.same = "", "-1", true
+			r.given, r.reply, r.after = "nothing", "-1", "nothing"
 			require.NoError(t, r.check(ctx, rdb, r.script, lua.Run))
 			require.NoError(t, rdb.Do(ctx, command, scriptChannel, "last").Err())
 			for _, want := range []string{"0", "last"} {
@@ -176,7 +162,7 @@ func TestRefusedAnnouncement(t *testing.T) {
 				if refusal == "-publish" && command == "SPUBLISH" && srv.Major() >= 7 {
 					continue // is permitted
 				}
-				require.NoError(t, prepare(ctx, rdb, heldByA))
+				require.NoError(t, prepare(ctx, rdb, "heldByA"))
 				reply, err := lua.Run(ctx, limited, lua.Release.Call(scriptLock, scriptChannel, "a", command))
 				require.NoError(t, err)
 				require.Equal(t, lua.Done, reply.Status)
@@ -186,9 +172,9 @@ func TestRefusedAnnouncement(t *testing.T) {
 		}
 		// Control: a script that does not catch the refusal leaves the lock locked, or says that
 		// nothing was released.
-		r := row{script: lua.Release, args: "a PUBLISH", before: heldByA, reply: "1", token: "5000", keep: 20000,
-			cut: "local sent = redis.pcall(", paste: "local sent = redis.call("}
-		require.NoError(t, prepare(ctx, rdb, heldByA))
+		r := find(t, releaseRows, "held")
+		r.cut, r.paste = "local sent = redis.pcall(", "local sent = redis.call("
+		require.NoError(t, prepare(ctx, rdb, "heldByA"))
 		_, err := lua.Run(ctx, as(t, srv, "limited", "+@all ~* "+allChannels(srv)+" "+refusals[0]),
 			r.call(edited(t, r)))
 		require.Error(t, err)

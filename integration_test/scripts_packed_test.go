@@ -73,14 +73,16 @@ func inParcel(t *testing.T, edited *lua.Script) sender {
 // packedRows are the rows of the scripts that are packed, as clients call these.
 func packedRows() (rows []row) {
 	for _, r := range slices.Concat(acquireRows, blockRows, recallRows, releaseRows) {
-		args := strings.Fields(r.args)
 		if r.script == lua.Acquire {
-			if args[3] == "1" {
+			if strings.Contains(r.args, "again=1") {
 				continue // travels alone
 			}
-			args = append(args, []string{"1", endless}[len(args)-4:]...)
+			for _, arg := range []string{"block=1", "until=" + endless} {
+				if name, _, _ := strings.Cut(arg, "="); !strings.Contains(r.args, name) {
+					r.args += " " + arg
+				}
+			}
 		}
-		r.args = strings.Join(args, " ")
 		rows = append(rows, r)
 	}
 	return rows

@@ -2,7 +2,6 @@ package latch_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
@@ -130,8 +130,9 @@ func TestLateRepeatControl(t *testing.T) {
 	require.Equal(t, "2", late(t, mutant.Hook(lua.LatchCount, "if call('EXISTS', this) == 1 then", "if false then")))
 }
 
-// deaf has a latch be opened while the connection of a waiter is cut, and returns whether it is let in.
-func deaf(t *testing.T) bool {
+// deaf has a latch be opened while the connection of a waiter is cut, and returns whether it is let in
+// within a time.
+func deaf(t *testing.T, within time.Duration) bool {
 	t.Helper()
 	l := newLab(t)
 	m, proxy := l.proxied()
@@ -152,7 +153,7 @@ func deaf(t *testing.T) bool {
 	case err := <-c:
 		require.NoError(t, err)
 		return true
-	case <-time.After(3 * time.Second):
+	case <-time.After(within):
 		cancel()
 		<-c
 		return false
@@ -160,12 +161,12 @@ func deaf(t *testing.T) bool {
 }
 
 // A message that was lost with its connection is made up for.
-func TestLostMessage(t *testing.T) { require.True(t, deaf(t)) }
+func TestLostMessage(t *testing.T) { require.True(t, deaf(t, patience)) }
 
 // The control: without a look when it listens again.
 func TestLostMessageControl(t *testing.T) {
 	t.Cleanup(defence.Rewake.Without(t))
-	require.False(t, deaf(t))
+	require.False(t, deaf(t, time.Second))
 }
 
 // TestStorm: while connections are cut and answers lost, goroutines of several processes count
@@ -174,6 +175,7 @@ func TestLostMessageControl(t *testing.T) {
 func TestStorm(t *testing.T) {
 	l := newLab(t)
 	const processes, each, rounds = 3, 4, 15
+	rnd := level.Rand(t)
 	var counters []*latch.Latch
 	var proxies []*faultproxy.Proxy
 	for range processes {
@@ -188,7 +190,7 @@ func TestStorm(t *testing.T) {
 		for _, proxy := range proxies {
 			proxy.Clear()
 			for range 3 {
-				proxy.On(func([]string) bool { return true }, 1+rand.IntN(2*each), faults[rand.IntN(len(faults))])
+				proxy.On(func([]string) bool { return true }, 1+rnd.IntN(2*each), faults[rnd.IntN(len(faults))])
 			}
 		}
 		var waiters []<-chan error
@@ -271,7 +273,7 @@ func TestOvertakenControl(t *testing.T) {
 		remembers := "call('SET', this, outcome, 'PX', kept)"
 		hook := mutant.Hook(c.script, remembers, "if "+c.only+" then "+remembers+" end")
 		harmed := false
-		for try := 0; try < 10 && !harmed; try++ {
+		for until := time.Now().Add(patience); !harmed && time.Now().Before(until); {
 			harmed = overtaken(t, c.op, hook) != c.untouched
 		}
 		require.True(t, harmed, c.op)

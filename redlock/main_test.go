@@ -11,19 +11,19 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// patience is how long a test waits for what must come, on however slow a machine.
-const patience = 20 * time.Second
+const patience = kindtest.Patience
 
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
-}
+var (
+	eventually = kindtest.Eventually
+	uniqueName = kindtest.UniqueName
+)
 
 // lab is some masters and the ways to reach them.
 type lab struct {
@@ -100,10 +100,6 @@ func (l *lab) held(name string) (n int) {
 }
 
 func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
-
-func uniqueName(t testing.TB) string {
-	return t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)
-}
 
 // awaitEnd waits until a hold's context ends and returns why.
 func awaitEnd(t *testing.T, h *holdfast.Hold) error {

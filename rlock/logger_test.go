@@ -55,7 +55,7 @@ func threeHolds(t *testing.T, c *holdfast.Client, blocked <-chan struct{}) (plai
 		require.NoError(t, err)
 		return named{h, m.Name()}
 	}
-	renewed = lock(holdfast.Lease(3*time.Second))
+	renewed = lock(holdfast.Lease(3 * time.Second))
 	first := lock(holdfast.NoRenewal(), holdfast.Lease(time.Second))
 	plain = lock(holdfast.NoRenewal(), holdfast.Lease(3*time.Second))
 	require.ErrorIs(t, awaitEnd(t, first.Hold), holdfast.ErrLost)

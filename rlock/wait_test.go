@@ -2,7 +2,6 @@ package rlock_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -108,7 +108,7 @@ func TestExpiryWakes(t *testing.T) {
 // TestCancelledWaitersStrandNobody: a thousand waiters of two clients, cancelled at random moments
 // while the lock goes from hand to hand. Those that are not cancelled all get it.
 func TestCancelledWaitersStrandNobody(t *testing.T) {
-	name := uniqueName(t)
+	name, rnd := uniqueName(t), level.Rand(t)
 	var granted atomic.Int64
 	var stay int64
 	var group sync.WaitGroup
@@ -118,7 +118,7 @@ func TestCancelledWaitersStrandNobody(t *testing.T) {
 		for i := range 500 {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			if i%5 != 0 {
-				time.AfterFunc(rand.N(300*time.Millisecond), cancel)
+				time.AfterFunc(time.Duration(rnd.IntN(300))*time.Millisecond, cancel)
 			} else {
 				stay++
 			}

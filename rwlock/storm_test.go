@@ -14,11 +14,23 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
+
+// stormPatience is how long a storm may take, on however slow a machine.
+const stormPatience = 2 * time.Minute
+
+// stormRounds is how many reads there are at least in a storm in which nothing is found.
+func stormRounds() int {
+	if testing.Short() {
+		return 150
+	}
+	return 1000
+}
 
 // watch knows who is inside, by the contexts of their holds, and finds what must not be.
 type watch struct {
@@ -73,23 +85,22 @@ func (w *watch) found() (wrong []string, reads, writes int) {
 // while connections are cut and answers lost.
 type storm struct {
 	*testing.T
-	name  string
+	rnd   *rand.Rand
 	watch *watch
 	group sync.WaitGroup
 }
 
-// stay is for how long the lock is held.
-func stay() time.Duration { return rand.N(2 * time.Millisecond) }
+func newStorm(t *testing.T) *storm { return &storm{T: t, rnd: level.Rand(t), watch: newWatch()} }
 
-func (s *storm) round(ctx context.Context, m *rwlock.RWMutex, writes bool) {
+func (s *storm) round(ctx context.Context, rnd *rand.Rand, m *rwlock.RWMutex, writes bool) {
 	take, opts := m.RLock, []holdfast.Option{holdfast.Wait(time.Second)}
 	if writes {
 		take = m.Lock
 	}
 	try, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if rand.IntN(8) == 0 { // somebody in a hurry
-		try, cancel = context.WithTimeout(ctx, rand.N(3*time.Millisecond))
+	if rnd.IntN(8) == 0 { // somebody in a hurry
+		try, cancel = context.WithTimeout(ctx, time.Duration(rnd.IntN(3000))*time.Microsecond)
 		defer cancel()
 	}
 	h, err := take(holdfast.WithOwner(try), opts...)
@@ -97,7 +108,7 @@ func (s *storm) round(ctx context.Context, m *rwlock.RWMutex, writes bool) {
 		return
 	}
 	s.watch.enter(h, writes)
-	if writes && rand.IntN(3) == 0 { // reads what it writes, and goes on reading
+	if writes && rnd.IntN(3) == 0 { // reads what it writes, and goes on reading
 		if r, err := m.RLock(h.Context()); err == nil {
 			s.watch.enter(r, false)
 			defer func() {
@@ -107,7 +118,7 @@ func (s *storm) round(ctx context.Context, m *rwlock.RWMutex, writes bool) {
 		}
 	}
 	select {
-	case <-time.After(stay()):
+	case <-time.After(time.Duration(rnd.IntN(2000)) * time.Microsecond):
 	case <-h.Context().Done():
 	}
 	s.watch.leave(h)
@@ -131,26 +142,27 @@ func (s *storm) blow(srv *redistest.Server, rounds int, hooks ...redis.Hook) []s
 		}
 		c := newClient(s.T, rdb, &holdfast.Options{Lease: 300 * time.Millisecond, RetryBudget: 500 * time.Millisecond})
 		for i := range 6 {
+			rnd := rand.New(rand.NewPCG(s.rnd.Uint64(), 0))
 			s.group.Go(func() {
 				for ctx.Err() == nil {
-					s.round(ctx, rwlock.New(c, s.name), i < 2)
+					s.round(ctx, rnd, rwlock.New(c, "storm"), i < 2)
 				}
 			})
 		}
 	}
 	faults := []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
 	any := func([]string) bool { return true }
-	eventually(s.T, "all have their turns", func() bool {
-		p := proxies[rand.IntN(len(proxies))]
-		switch rand.IntN(20) {
+	require.Eventually(s, func() bool {
+		p := proxies[s.rnd.IntN(len(proxies))]
+		switch s.rnd.IntN(20) {
 		case 0:
-			p.On(any, 1, faults[rand.IntN(len(faults))])
+			p.On(any, 1, faults[s.rnd.IntN(len(faults))])
 		case 1:
 			p.CutAll()
 		}
 		wrong, reads, writes := s.watch.found()
 		return len(wrong) > 0 || reads >= rounds && writes >= rounds/4
-	})
+	}, stormPatience, 2*time.Millisecond, "all have their turns, or something is found")
 	cancel()
 	for _, p := range proxies {
 		p.Clear()
@@ -165,8 +177,7 @@ func (s *storm) blow(srv *redistest.Server, rounds int, hooks ...redis.Hook) []s
 // never has an older one than a write before it. Nothing is left behind.
 func TestStorm(t *testing.T) {
 	srv := redistest.Start(t)
-	s := &storm{T: t, name: "storm", watch: newWatch()}
-	require.Empty(t, s.blow(srv, 400))
+	require.Empty(t, newStorm(t).blow(srv, stormRounds()))
 	rdb := srv.Client(t)
 	eventually(t, "all is given back, or ends", func() bool {
 		return rdb.Exists(t.Context(), "storm", "holdfast_rwlock_writers:{storm}").Val() == 0
@@ -186,8 +197,7 @@ func TestStormControl(t *testing.T) {
 			"local last = call('GET', tokens)\nlocal token = last or clock\nlast = nil"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &storm{T: t, name: "storm", watch: newWatch()}
-			require.NotEmpty(t, s.blow(redistest.Start(t), 1<<30, hook))
+			require.NotEmpty(t, newStorm(t).blow(redistest.Start(t), 1<<30, hook))
 		})
 	}
 }

@@ -14,13 +14,23 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-const stormPermits = 4
+// stormPatience is how long a storm may take, on however slow a machine.
+const stormPermits, stormPatience = 4, 2 * time.Minute
+
+// stormRounds is for how many holds a storm goes on where nothing is found.
+func stormRounds() int {
+	if testing.Short() {
+		return 150
+	}
+	return 1000
+}
 
 // watch knows who is inside, by the contexts of their holds, and finds what must not be.
 type watch struct {
@@ -81,24 +91,25 @@ func (w *watch) found() (wrong []string, holds, big int) {
 // storm has goroutines of several processes take permits while connections are cut and answers lost.
 type storm struct {
 	*testing.T
+	rnd   *rand.Rand
 	watch *watch
 	group sync.WaitGroup
 }
 
-func (s *storm) round(ctx context.Context, m *semaphore.Semaphore) {
+func (s *storm) round(ctx context.Context, rnd *rand.Rand, m *semaphore.Semaphore) {
 	wait := time.Second
-	if rand.IntN(8) == 0 { // somebody in a hurry
-		wait = rand.N(3 * time.Millisecond)
+	if rnd.IntN(8) == 0 { // somebody in a hurry
+		wait = time.Duration(rnd.IntN(3000)) * time.Microsecond
 	}
 	try, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	h, err := m.Acquire(try, 1+rand.IntN(stormPermits))
+	h, err := m.Acquire(try, 1+rnd.IntN(stormPermits))
 	if err != nil {
 		return
 	}
 	s.watch.enter(h)
 	select {
-	case <-time.After(rand.N(2 * time.Millisecond)):
+	case <-time.After(time.Duration(rnd.IntN(2000)) * time.Microsecond):
 	case <-h.Context().Done():
 	}
 	s.watch.leave(h)
@@ -122,20 +133,21 @@ func (s *storm) blow(srv *redistest.Server, holds int, hooks ...redis.Hook) []st
 		}
 		c := newClient(s.T, rdb, &holdfast.Options{Lease: 300 * time.Millisecond, RetryBudget: 500 * time.Millisecond})
 		for range 5 {
+			rnd := rand.New(rand.NewPCG(s.rnd.Uint64(), 0))
 			s.group.Go(func() {
 				for ctx.Err() == nil {
-					s.round(ctx, semaphore.New(c, "storm", stormPermits))
+					s.round(ctx, rnd, semaphore.New(c, "storm", stormPermits))
 				}
 			})
 		}
 	}
 	seen := semaphore.New(newClient(s.T, srv.Client(s.T), nil), "storm", stormPermits)
 	faults := []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
-	eventually(s.T, "all have their turns", func() bool {
-		p := proxies[rand.IntN(len(proxies))]
-		switch rand.IntN(20) {
+	require.Eventually(s, func() bool {
+		p := proxies[s.rnd.IntN(len(proxies))]
+		switch s.rnd.IntN(20) {
 		case 0:
-			p.On(faultproxy.Any, 1, faults[rand.IntN(len(faults))])
+			p.On(faultproxy.Any, 1, faults[s.rnd.IntN(len(faults))])
 		case 1:
 			p.CutAll()
 		}
@@ -144,7 +156,7 @@ func (s *storm) blow(srv *redistest.Server, holds int, hooks ...redis.Hook) []st
 		}
 		wrong, got, big := s.watch.found()
 		return len(wrong) > 0 || got >= holds && big >= holds/10
-	})
+	}, stormPatience, 2*time.Millisecond, "all have their turns, or something is found")
 	cancel()
 	for _, p := range proxies {
 		p.Clear()
@@ -156,14 +168,14 @@ func (s *storm) blow(srv *redistest.Server, holds int, hooks ...redis.Hook) []st
 }
 
 func newStorm(t *testing.T) *storm {
-	return &storm{T: t, watch: &watch{inside: map[*holdfast.Hold]bool{}, tokens: map[uint64]bool{}}}
+	return &storm{T: t, rnd: level.Rand(t), watch: &watch{inside: map[*holdfast.Hold]bool{}, tokens: map[uint64]bool{}}}
 }
 
 // In a storm of faults no more permits are out than there are, none is lost, and those who want all
 // of them get their turns. Nothing is left behind.
 func TestStorm(t *testing.T) {
 	srv := redistest.Start(t)
-	require.Empty(t, newStorm(t).blow(srv, 400))
+	require.Empty(t, newStorm(t).blow(srv, stormRounds()))
 	rdb := srv.Client(t)
 	last := semaphore.New(newClient(t, rdb, nil), "storm", stormPermits)
 	h, err := last.Acquire(t.Context(), stormPermits)

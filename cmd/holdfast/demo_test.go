@@ -21,31 +21,55 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// TestDemo runs the demo as users do: a binary that was built, without arguments, on what there is. It takes
-// its time (see paceEnv), so all demos run at once.
+// TestDemo runs the demo as users do, on what there is.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	redistest.Shared(t) // skips, or fails in CI, where there is none
-	bin := filepath.Join(t.TempDir(), "holdfast")
-	out, err := exec.Command("go", "build", raceFlag, "-o", bin, ".").CombinedOutput()
-	require.NoError(t, err, string(out))
+	emulated := "emulation of Redis (miniredis), "
+	for what, c := range map[string]struct {
+		env, args []string
+		says      string
+		quick     bool
+	}{
+		"private server":               {nil, nil, "started for this demo", true},
+		"nothing on the PATH":          {[]string{"PATH=", serverEnv + "="}, nil, emulated + "there is no redis-server on the PATH", true},
+		"emulation":                    {nil, []string{"--emulation"}, emulated + "as asked", false},
+		"a server that does not start": {[]string{serverEnv + "=false"}, nil, "false did not start: it ended at once", false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			if !c.quick {
+				level.ForAll(t)
+			}
+			redistest.Shared(t) // skips, or fails in CI, where there is none
+			p := runDemo(t, c.env, c.args...)
+			requireGreen(t, p)
+			require.Contains(t, p.stdout.String(), c.says)
+		})
+	}
+}
 
-	srv := redistest.Start(t)
-	private, emulated := inEmptyDir(t, bin, "demo"), inEmptyDir(t, bin, "demo", "--emulation")
-	users := start(t, bin, nil, "demo", "--redis", "redis://"+srv.Addr())
-	none := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, "PATH=", serverEnv+"=") }, "demo")
-	broken := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, serverEnv+"=false") }, "demo")
-
-	requireGreen(t, private)
-	require.Contains(t, private.stdout.String(), "started for this demo")
-	requireGreen(t, emulated)
-	requireGreen(t, users)
-	require.Contains(t, users.stdout.String(), srv.Addr())
-	require.Zero(t, srv.Client(t).DBSize(context.Background()).Val(), "every key is deleted")
-	requireGreen(t, none)
-	require.Contains(t, none.stdout.String(), "emulation of Redis (miniredis), there is no redis-server on the PATH")
-	requireGreen(t, broken)
-	require.Contains(t, broken.stdout.String(), "false did not start: it ended at once")
+// TestDemoOnUsersServers: the same on a server of the user's, behind Sentinel and on a Cluster.
+func TestDemoOnUsersServers(t *testing.T) {
+	t.Parallel()
+	level.ForAll(t)
+	for what, start := range map[string]func(t *testing.T) (address string){
+		"one": func(t *testing.T) string {
+			srv := redistest.Start(t)
+			t.Cleanup(func() { require.Equal(t, []any{}, srv.Command(t, "KEYS", "*"), "every key is deleted") })
+			return "redis://" + srv.Addr()
+		},
+		"cluster": func(t *testing.T) string {
+			return "redis+cluster://" + strings.Join(redistest.StartCluster(t, 3, 0).Addrs(), ",")
+		},
+		"sentinel": func(t *testing.T) string {
+			return "redis+sentinel://" + strings.Join(redistest.StartSentinel(t).Addrs(), ",") + "/" + redistest.SentinelMaster
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			requireGreen(t, runDemo(t, nil, "--redis", start(t)))
+		})
+	}
 }
 
 // requireGreen waits for the end of a demo that shows that all is well, on one page.
@@ -67,13 +91,13 @@ func requireGreen(t *testing.T, p *program) {
 	}
 }
 
-// inEmptyDir starts a demo whose temporary files are looked for at the end of the test.
-func inEmptyDir(t *testing.T, bin string, args ...string) *program {
+// runDemo starts a demo whose temporary files are looked for at the end of the test.
+func runDemo(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
 	tmp, err := os.MkdirTemp("", "demo-") // t.TempDir can be too long a path for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(tmp)) })
-	p := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, "TMPDIR="+tmp) }, args...)
+	p := start(t, func(c *exec.Cmd) { c.Env = append(append(c.Env, "TMPDIR="+tmp), env...) }, append([]string{"demo"}, args...)...)
 	t.Cleanup(func() {
 		if p.ProcessState == nil || p.ProcessState.ExitCode() == -1 {
 			return // killed: it could not
@@ -89,14 +113,16 @@ func inEmptyDir(t *testing.T, bin string, args ...string) *program {
 func TestDemoFailsOnABrokenServer(t *testing.T) {
 	t.Parallel()
 	t.Run("leases never end", func(t *testing.T) {
+		t.Parallel()
 		m := miniredis.RunT(t) // its clock stands still
-		p := start(t, os.Args[0], nil, "demo", "--redis", "redis://"+m.Addr())
+		p := runDemo(t, nil, "--redis", "redis://"+m.Addr())
 		require.Equal(t, exitFailed, p.end())
 		require.Contains(t, p.stdout.String(), "FAILED  the demo cannot go on")
 		require.Contains(t, p.stdout.String(), "checks FAILED.")
 		require.Empty(t, m.Keys(), "cleaned up all the same")
 	})
 	t.Run("locks are taken away", func(t *testing.T) {
+		t.Parallel()
 		srv := redistest.Start(t)
 		rdb := srv.Client(t)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -109,7 +135,7 @@ func TestDemoFailsOnABrokenServer(t *testing.T) {
 				}
 			}
 		}()
-		p := start(t, os.Args[0], nil, "demo", "--redis", "redis://"+srv.Addr())
+		p := runDemo(t, nil, "--redis", "redis://"+srv.Addr())
 		code := p.end()
 		cancel()
 		<-done
@@ -117,9 +143,10 @@ func TestDemoFailsOnABrokenServer(t *testing.T) {
 		require.Contains(t, p.stdout.String(), "FAILED")
 	})
 	t.Run("nobody answers", func(t *testing.T) {
+		t.Parallel()
 		srv := redistest.Start(t)
 		srv.Kill()
-		p := start(t, os.Args[0], nil, "demo", "--redis", "redis://:pw@"+srv.Addr())
+		p := runDemo(t, nil, "--redis", "redis://:pw@"+srv.Addr())
 		require.Equal(t, exitHoldfast, p.end())
 		require.Contains(t, p.stderr.String(), "no answer from Redis at redis://***@"+srv.Addr())
 	})
@@ -130,15 +157,14 @@ func TestDemoFailsOnABrokenServer(t *testing.T) {
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	redistest.Shared(t)
-	soon, late := inEmptyDir(t, os.Args[0], "demo"), inEmptyDir(t, os.Args[0], "demo")
-	for _, p := range []*program{soon, late} {
-		when := "B tries"
-		if p == late {
-			when = "E tries"
-		}
-		p.prints(t, when)
-		require.NoError(t, p.Process.Signal(os.Interrupt))
-		require.Equal(t, exitSignal+int(syscall.SIGINT), p.end(), when)
+	for _, when := range []string{"B tries", "E tries"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			p := runDemo(t, nil)
+			p.prints(t, when)
+			require.NoError(t, p.Process.Signal(os.Interrupt))
+			require.Equal(t, exitSignal+int(syscall.SIGINT), p.end(), when)
+		})
 	}
 }
 
@@ -146,7 +172,7 @@ func TestDemoInterrupted(t *testing.T) {
 func TestDemoInterruptedDeletesItsKeys(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	p := start(t, os.Args[0], nil, "demo", "--redis", "redis://"+srv.Addr())
+	p := runDemo(t, nil, "--redis", "redis://"+srv.Addr())
 	p.prints(t, "B tries")
 	require.NotZero(t, srv.Client(t).DBSize(context.Background()).Val())
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
@@ -156,26 +182,26 @@ func TestDemoInterruptedDeletesItsKeys(t *testing.T) {
 
 // A demo that is killed takes its workers and its servers with it.
 func TestDemoKilled(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has a signal for the death of a parent")
 	}
-	t.Parallel()
 	redistest.Shared(t)
-	soon, late := inEmptyDir(t, os.Args[0], "demo"), inEmptyDir(t, os.Args[0], "demo")
-	for _, p := range []*program{soon, late} {
-		when, servers := "B tries", 1
-		if p == late {
-			when, servers = "E tries", 4 // of the masters two may have been killed by then
-		}
-		p.prints(t, when)
-		sockets, err := filepath.Glob(filepath.Join(tmpOf(p), "holdfast-*", "redis.sock"))
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, len(sockets), servers)
-		require.NoError(t, p.Process.Kill())
-		require.Equal(t, -1, p.end(), "and the workers have closed their stderr")
-		for _, socket := range sockets {
-			requireSilence(t, socket)
-		}
+	// of the masters two may have been killed by then
+	for when, servers := range map[string]int{"B tries": 1, "E tries": 4} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			p := runDemo(t, nil)
+			p.prints(t, when)
+			sockets, err := filepath.Glob(filepath.Join(tmpOf(p), "holdfast-*", "redis.sock"))
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, len(sockets), servers)
+			require.NoError(t, p.Process.Kill())
+			require.Equal(t, -1, p.end(), "and the workers have closed their stderr")
+			for _, socket := range sockets {
+				requireSilence(t, socket)
+			}
+		})
 	}
 }
 
@@ -200,16 +226,4 @@ func tmpOf(p *program) string {
 		}
 	}
 	return tmp
-}
-
-// The demo is the same behind Sentinel and on a Cluster.
-func TestDemoOnOtherTopologies(t *testing.T) {
-	level.ForAll(t) // the story is that of TestDemo
-	t.Parallel()
-	cluster, sentinel := redistest.StartCluster(t, 3, 0), redistest.StartSentinel(t)
-	on := start(t, os.Args[0], nil, "demo", "--redis", "redis+cluster://"+strings.Join(cluster.Addrs(), ","))
-	behind := start(t, os.Args[0], nil, "demo", "--redis",
-		"redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.SentinelMaster)
-	requireGreen(t, on)
-	requireGreen(t, behind)
 }

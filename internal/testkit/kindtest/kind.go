@@ -5,7 +5,6 @@ package kindtest
 
 import (
 	"context"
-	"strconv"
 	"testing"
 	"time"
 
@@ -14,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// patience is how long a test waits for what must come, on however slow a machine.
-const patience = 20 * time.Second
+const patience = Patience
 
 // Kind is one kind of lock, on servers that the suite has for itself.
 type Kind struct {
@@ -96,7 +94,7 @@ func Run(t *testing.T, k Kind) {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
-			s := &subject{T: t, kind: k, name: t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)}
+			s := &subject{T: t, kind: k, name: UniqueName(t)}
 			s.witnessed()
 			p.test(s)
 		})
@@ -240,5 +238,5 @@ func (s *subject) held(c Client, h *holdfast.Hold, count int) {
 // eventually waits for a condition.
 func (s *subject) eventually(what string, cond func() bool) {
 	s.Helper()
-	require.Eventually(s, cond, patience, 2*time.Millisecond, what)
+	Eventually(s, what, cond)
 }

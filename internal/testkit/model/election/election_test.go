@@ -1,11 +1,7 @@
 package election
 
 import (
-	"errors"
-	"os"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -47,18 +43,30 @@ func (m *electing) start() state {
 // explore also looks whether a goal can be reached from everywhere. With an observer that is that it
 // knows who leads, by its own steps and those of its connection alone. Else that all who campaign
 // lead or leave, without a fault, a renewal or a new wish.
-func (m *electing) explore(t testing.TB) model.Report[state] {
-	t.Helper()
-	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 4_000_000}
-	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
-		explored.Goal, explored.Quiet = calm, func(label string) bool { return quietly[label] }
+func (m electing) explore(off defence, only error) (model.Report, error) {
+	m.off, m.only = off, only
+	explored := model.Model[state]{
+		Start: m.start(), MaxStates: 4_000_000,
+		Next: func(s state, out *model.Steps[state]) {
+			m.next(s, func(label string, n state) {
+				quiet := quietly[label]
+				if m.watched {
+					quiet = observing(label) || m.slow && quiet
+				}
+				out.Step(0, label, quiet, n)
+			})
+		},
+		Check: func(s *state) error { return m.check(*s) },
+	}
+	if model.Looks(only) {
+		explored.Goal = func(s *state) bool { return calm(*s) }
 		if m.watched {
-			explored.Goal, explored.Quiet = observed, func(label string) bool { return observing(label) || m.slow && quietly[label] }
+			explored.Goal = func(s *state) bool { return observed(*s) }
 		}
 	}
 	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
+	r.Cut = m.cut
+	return r, err
 }
 
 // one leaves a scenario one candidate, for controls that have to see all states.
@@ -92,7 +100,7 @@ func large(m electing) electing {
 			m = one(m)
 		}
 	}
-	if os.Getenv("HOLDFAST_MODEL") != "large" {
+	if !model.Large() {
 		return m
 	}
 	switch {
@@ -111,24 +119,16 @@ func large(m electing) electing {
 
 // TestElectionModel: in no state that can be reached is a promise broken.
 func TestElectionModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name string
-		m    electing
-	}{
-		{"leads", leads}, {"repeats", repeats}, {"dies", dies}, {"forced", forced}, {"server forgets", wiped},
-		{"watched", watched}, {"watched, and loses requests", unheard}, {"watched, and dies", deserted},
-		{"watched, and the same process again", again},
-		{"watched, and forced", deleted},
-	} {
-		t.Run(scenario.name, func(t *testing.T) {
-			t.Parallel()
-			m := large(scenario.m)
-			r := m.explore(t)
-			t.Logf("proof: election model, %s: %d states, %d transitions, depth %d, %d requests cut off by the bounds",
-				scenario.name, r.States, r.Transitions, r.Depth, m.cut)
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
-	}
+	model.Run(t, "election model", electing.explore, []model.Scenario[electing]{
+		{"leads", large(leads)},
+		{"repeats", large(repeats)},
+		{"dies", large(dies)},
+		{"forced", large(forced)},
+		{"server forgets", large(wiped)},
+		{"watched", large(watched)},
+		{"watched, and loses requests", large(unheard)},
+		{"watched, and dies", large(deserted)},
+		{"watched, and the same process again", large(again)},
+		{"watched, and forced", large(deleted)},
+	})
 }

@@ -1,11 +1,7 @@
 package latch
 
 import (
-	"errors"
-	"os"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -48,15 +44,21 @@ func (m *latching) start() state {
 
 // explore also looks whether those who wait while no latch is set can be let in from everywhere, by
 // steps of their client and its connection alone.
-func (m *latching) explore(t testing.TB) model.Report[state] {
-	t.Helper()
-	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 4_000_000}
-	if m.anyWaiter() && (m.only == nil || errors.Is(m.only, model.ErrStuck)) {
-		explored.Goal, explored.Quiet = m.served, m.quiet
+func (m latching) explore(off defence, only error) (model.Report, error) {
+	m.off, m.only = off, only
+	explored := model.Model[state]{
+		Start: m.start(), MaxStates: 4_000_000,
+		Next: func(s state, out *model.Steps[state]) {
+			m.next(s, func(label string, n state) { out.Step(0, label, m.quiet(label), n) })
+		},
+		Check: func(s *state) error { return m.check(*s) },
+	}
+	if m.anyWaiter() && model.Looks(only) {
+		explored.Goal = func(s *state) bool { return m.served(*s) }
 	}
 	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
+	r.Cut = m.cut
+	return r, err
 }
 
 // one leaves a scenario one waiter, or one call of one client, for controls that have to see all or
@@ -101,7 +103,7 @@ func large(m latching) latching {
 	if testing.Short() && m.anyWaiter() {
 		m.redisson, m.waiters[0] = min(m.redisson, 2), 1
 	}
-	if os.Getenv("HOLDFAST_MODEL") != "large" {
+	if !model.Large() {
 		return m
 	}
 	switch {
@@ -119,22 +121,15 @@ func large(m latching) latching {
 
 // TestLatchModel: in no state that can be reached is a promise broken.
 func TestLatchModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name string
-		m    latching
-	}{
-		{"repeats", repeats}, {"calls", calls}, {"dies", dies}, {"stays", stays}, {"waits", waits}, {"breaks", breaks},
-		{"with Redisson", shared}, {"untold", untold}, {"waits for repeats", both},
-	} {
-		t.Run(scenario.name, func(t *testing.T) {
-			t.Parallel()
-			m := large(scenario.m)
-			r := m.explore(t)
-			t.Logf("proof: latch model, %s: %d states, %d transitions, depth %d, %d requests cut off by the bounds",
-				scenario.name, r.States, r.Transitions, r.Depth, m.cut)
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
-	}
+	model.Run(t, "latch model", latching.explore, []model.Scenario[latching]{
+		{"repeats", large(repeats)},
+		{"calls", large(calls)},
+		{"dies", large(dies)},
+		{"stays", large(stays)},
+		{"waits", large(waits)},
+		{"breaks", large(breaks)},
+		{"with Redisson", large(shared)},
+		{"untold", large(untold)},
+		{"waits for repeats", large(both)},
+	})
 }
