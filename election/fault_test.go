@@ -183,7 +183,7 @@ func TestDeafLeader(t *testing.T) {
 // campaignsBesideItself reports whether the process of a deaf leader is a candidate again while its
 // function is at work.
 func campaignsBesideItself(t *testing.T) (beside bool) {
-	b := newBooth(t, &holdfast.Options{Lease: 600 * time.Millisecond}, nil)
+	b := newBooth(t, &holdfast.Options{Lease: 3 * time.Second}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	works, release, done := make(chan context.Context, 10), make(chan struct{}), make(chan error, 1)
@@ -206,7 +206,7 @@ func campaignsBesideItself(t *testing.T) (beside bool) {
 	start := b.rdb.Time(t.Context()).Val()
 	eventually(t, "it would campaign, or time has passed", func() bool {
 		beside = b.proxy.Seen(script(lua.FairAcquire)) > asked || len(queued(t, b.rdb, "booth")) > 0
-		return beside || b.rdb.Time(t.Context()).Val().Sub(start) > time.Second
+		return beside || b.rdb.Time(t.Context()).Val().Sub(start) > 1500*time.Millisecond
 	})
 	if !beside {
 		require.Equal(t, before, renewals(), "what is lost is not renewed")

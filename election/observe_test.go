@@ -73,7 +73,7 @@ func isToldAfterCut(t *testing.T, begin func(), within time.Duration) bool {
 // ended. Control: without a look at that time they do not.
 func TestLeaseEnds(t *testing.T) {
 	ends := func(t *testing.T, within time.Duration) bool {
-		b := newBooth(t, &holdfast.Options{Lease: 600 * time.Millisecond}, nil)
+		b := newBooth(t, &holdfast.Options{Lease: 2 * time.Second}, nil)
 		_, err := b.faulty.Campaign(t.Context(), "dies")
 		require.NoError(t, err)
 		w, stop := watch(t, b.other)
@@ -191,7 +191,7 @@ func TestForeignKeys(t *testing.T) {
 // TestAMessageIsLost: the message about the first leader is lost, and the connection stands. Who
 // observes finds out within a lease of its client.
 func TestAMessageIsLost(t *testing.T) {
-	b := newBooth(t, &holdfast.Options{Lease: 600 * time.Millisecond}, forLong)
+	b := newBooth(t, &holdfast.Options{Lease: 2 * time.Second}, forLong)
 	w, _ := watch(t, b.faulty)
 	require.Equal(t, election.Leader{}, w.next())
 	eventually(t, "it listens", func() bool { return listeners(t, b.rdb, "booth") == 1 })
@@ -207,7 +207,7 @@ func TestAMessageIsLost(t *testing.T) {
 // TestTheAnnouncementIsLost: Redis loses the announcement, and not the lock. The leader's next renewal
 // writes it again.
 func TestTheAnnouncementIsLost(t *testing.T) {
-	b := newBooth(t, nil, &holdfast.Options{Lease: 600 * time.Millisecond})
+	b := newBooth(t, nil, &holdfast.Options{Lease: 3 * time.Second})
 	h, err := b.other.Campaign(t.Context(), "a leader\n")
 	require.NoError(t, err)
 	w, _ := watch(t, b.other)

@@ -18,7 +18,7 @@ import (
 // more, nobody sleeps for ever, and observers learn of the new leader. Its token is greater.
 func TestRestart(t *testing.T) {
 	srv := redistest.Start(t)
-	opts := &holdfast.Options{Lease: 900 * time.Millisecond, RetryBudget: 500 * time.Millisecond}
+	opts := &holdfast.Options{Lease: 3 * time.Second, RetryBudget: 500 * time.Millisecond}
 	ctx, cancel := context.WithCancel(t.Context())
 	type turn struct {
 		context.Context

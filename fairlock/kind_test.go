@@ -19,7 +19,7 @@ func TestKind(t *testing.T) {
 	direct := srv.Client(t)
 	kindtest.Run(t, kindtest.Kind{
 		Name:  "fairlock",
-		Lease: 900 * time.Millisecond,
+		Lease: 2 * time.Second,
 		Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
 			c := newClient(t, srv.Client(t), opts)
 			return kindtest.Client{

@@ -86,7 +86,7 @@ func TestKind(t *testing.T) {
 			s := holdfasttest.New(t, holdfasttest.AllowHeld(), holdfasttest.StuckAfter(-1))
 			all := s.Inject(holdfasttest.Fault{Times: -1, Delay: time.Nanosecond}) // counts
 			kindtest.Run(t, kindtest.Kind{
-				Name: kind, Lease: 900 * time.Millisecond, Once: kind == "semaphore",
+				Name: kind, Lease: 2 * time.Second, Once: kind == "semaphore",
 				Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
 					c := s.Client(opts)
 					return kindtest.Client{

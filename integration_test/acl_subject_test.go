@@ -72,7 +72,7 @@ func (s *subject) try(op string, take, give func()) (err error) {
 		s.drop(h)
 		return err
 	case "renew":
-		h := s.lock(s.mine, holdfast.Lease(time.Second))
+		h := s.lock(s.mine, holdfast.Lease(2*time.Second))
 		take()
 		err = s.renewed(h)
 		give()

@@ -144,7 +144,7 @@ var losses = map[string]func(t *testing.T, s *trio){
 func TestTheMiddleIsLost(t *testing.T) {
 	for what, lose := range losses {
 		t.Run(what, func(t *testing.T) {
-			s := newTrio(t, &holdfast.Options{Lease: 900 * time.Millisecond})
+			s := newTrio(t, &holdfast.Options{Lease: 2 * time.Second})
 			h := lock(t.Context(), t, s.all)
 			lose(t, s)
 			cause := ended(t, h)
@@ -170,7 +170,7 @@ func TestTheMiddleIsLost(t *testing.T) {
 
 // The control: a joined hold that does not follow its members goes on, although one is lost.
 func TestTheMiddleIsLostControl(t *testing.T) {
-	s := newTrio(t, &holdfast.Options{Lease: 900 * time.Millisecond})
+	s := newTrio(t, &holdfast.Options{Lease: 2 * time.Second})
 	t.Cleanup(defence.JoinedEnds.Without(t))
 	h := lock(t.Context(), t, s.all)
 	done := h.Context().Done()
@@ -233,7 +233,7 @@ func TestClosedWhileWaiting(t *testing.T) {
 // TestLostWhileWaiting: a member is lost while another one is waited for. The wait ends, and says
 // which is lost.
 func TestLostWhileWaiting(t *testing.T) {
-	s := newTrio(t, &holdfast.Options{Lease: 900 * time.Millisecond})
+	s := newTrio(t, &holdfast.Options{Lease: 2 * time.Second})
 	other := lock(t.Context(), t, rlock.New(newClient(t, s.direct[2], nil), "c"))
 	waiting := background(t.Context(), s.all)
 	listened(t, s.direct[2], "c")

@@ -18,7 +18,7 @@ import (
 // taken for an hour.
 func TestKind(t *testing.T) {
 	l := newLab(t, 3)
-	trusted := []holdfast.Option{redlock.TrustRestarts(), redlock.MasterTimeout(450 * time.Millisecond)}
+	trusted := []holdfast.Option{redlock.TrustRestarts(), redlock.MasterTimeout(time.Second)}
 	kindtest.Run(t, kindtest.Kind{
 		Name:  "redlock",
 		Lease: 2 * time.Second,

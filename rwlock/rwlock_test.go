@@ -118,12 +118,12 @@ func TestReadsOfTheWriter(t *testing.T) {
 	require.LessOrEqual(t, l.rdb.PTTL(t.Context(), l.name).Val(), 20*time.Second)
 	unlock(t, again, w)
 
-	h, err = m.Lock(ctx, holdfast.Lease(600*time.Millisecond))
+	h, err = m.Lock(ctx, holdfast.Lease(3*time.Second))
 	w = hold(t, h, err)
-	h, err = m.RLock(ctx, holdfast.Lease(600*time.Millisecond))
+	h, err = m.RLock(ctx, holdfast.Lease(3*time.Second))
 	unlock(t, hold(t, h, err))
 	end := w.Deadline() // W1: it is renewed when it has stopped to read
-	eventually(t, "renewed twice", func() bool { return w.Deadline().After(end.Add(300 * time.Millisecond)) })
+	eventually(t, "renewed twice", func() bool { return w.Deadline().After(end.Add(1500 * time.Millisecond)) })
 	unlock(t, w)
 }
 
@@ -131,7 +131,7 @@ func TestReadsOfTheWriter(t *testing.T) {
 // went on to renew theirs.
 func TestDeadReader(t *testing.T) {
 	l := newLab(t)
-	m := l.process(&holdfast.Options{Lease: 2 * time.Second})
+	m := l.process(&holdfast.Options{Lease: 3 * time.Second})
 	const dead = "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47" // of Redisson, and of a library that has gone
 	for _, owner := range []string{dead, "5d1a2f5e-6a0c-4a52-9d6f-5ad55f5cfd01:h3"} {
 		require.NoError(t, l.rdb.HSet(t.Context(), l.name, "mode", "read", owner, 1).Err())

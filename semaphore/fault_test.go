@@ -233,7 +233,7 @@ func TestSilentClientControl(t *testing.T) {
 func TestEnded(t *testing.T) {
 	l := newLab(t, 5)
 	a, b := l.process(nil), l.process(nil)
-	h, err := a.Acquire(t.Context(), 3, holdfast.NoRenewal(), holdfast.Lease(50*time.Millisecond))
+	h, err := a.Acquire(t.Context(), 3, holdfast.NoRenewal(), holdfast.Lease(time.Second))
 	require.NoError(t, err)
 	stays, err := b.Acquire(t.Context(), 2)
 	require.NoError(t, err)
