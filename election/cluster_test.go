@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // TestCluster: in a cluster, for names in several slots, with and without a tag.
 func TestCluster(t *testing.T) {
+	level.ForAll(t)
 	c := redistest.StartCluster(t, 3, 0)
 	a, b := newClient(t, c.Client(t), nil), newClient(t, c.Client(t), nil)
 	for i := range 4 {

@@ -44,7 +44,7 @@ func TestIdleCandidates(t *testing.T) {
 		calls := srv.CommandCalls(t)
 		cancel()
 		waiting.Wait()
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		return calls["evalsha"] + calls["eval"]
 	}
 	fairly := scripts(func(c *holdfast.Client) func(ctx context.Context) (*holdfast.Hold, error) {

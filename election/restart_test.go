@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -71,18 +72,9 @@ func TestCandidatesLostTheirPlaces(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	name := uniqueName(t)
 	e, other := election.New(newClient(t, rdb, forLong), name), election.New(newClient(t, rdb, forLong), name)
-	h, err := e.Campaign(t.Context(), "first")
-	require.NoError(t, err)
+	h := lead(t, e, "first")
 	second, third := stand(t, rdb, other, "second"), stand(t, rdb, other, "third")
 	require.NoError(t, rdb.Del(t.Context(), "redisson_lock_queue:{"+name+"}", "redisson_lock_timeout:{"+name+"}").Err())
-	require.NoError(t, h.Unlock(t.Context()))
-	for range 2 {
-		select {
-		case h = <-second.won:
-		case h = <-third.won:
-		case <-time.After(patience):
-			require.Fail(t, "a candidate sleeps")
-		}
-		require.NoError(t, h.Unlock(t.Context()))
-	}
+	unlock(t, h)
+	kindtest.InTurn(t, func(*holdfast.Hold) {}, second.Pending, third.Pending) // nobody sleeps
 }

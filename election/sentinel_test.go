@@ -9,11 +9,13 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // TestSentinel: candidates and observers go on after a failover.
 func TestSentinel(t *testing.T) {
+	level.ForAll(t)
 	s := redistest.StartSentinel(t)
 	opts := &holdfast.Options{Lease: 3 * time.Second}
 	var all [2]*election.Election
@@ -46,8 +48,7 @@ func TestSentinel(t *testing.T) {
 // succeeds has one lead, and resign for the other one, and the observer be told of both.
 func succeeds(t *testing.T, all [2]*election.Election, w *watched) {
 	t.Helper()
-	first, err := all[0].Campaign(t.Context(), "first")
-	require.NoError(t, err)
+	first := lead(t, all[0], "first")
 	w.until("first")
 	won := make(chan *holdfast.Hold, 1)
 	go func() {
@@ -56,10 +57,10 @@ func succeeds(t *testing.T, all [2]*election.Election, w *watched) {
 			won <- h
 		}
 	}()
-	require.NoError(t, first.Unlock(t.Context()))
+	unlock(t, first)
 	second := <-won
 	require.NotNil(t, second)
 	require.Equal(t, second.Token(), w.until("second").Token)
-	require.NoError(t, second.Unlock(t.Context()))
+	unlock(t, second)
 	require.Equal(t, election.Leader{}, w.until(""))
 }

@@ -22,15 +22,11 @@ func TestLeaveWhileAsked(t *testing.T) {
 	first := wait(t.Context(), t, l.rdb, l.faulty) // so the next one's question is asked for it
 	kept := l.proxy.DelayRequest(script(lua.FairAcquire), 1, time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	go func() {
-		_, err := l.faulty.Lock(ctx)
-		left <- err
-	}()
+	left := begin(ctx, t, l.faulty.Lock)
 	<-kept.Fired()
 	given := l.proxy.Seen(script(lua.FairRelease))
 	cancel()
-	require.ErrorIs(t, <-left, context.Canceled)
+	require.ErrorIs(t, left.Err(), context.Canceled)
 	kept.Release()
 	eventually(t, "it is given back, and once more for what comes late", func() bool {
 		return l.proxy.Seen(script(lua.FairRelease)) >= given+3
@@ -57,8 +53,7 @@ func placedBeside(t *testing.T, within time.Duration) bool {
 	client, other := newClient(t, slow, nil), newClient(t, rdb, nil)
 	ctx, leave := context.WithCancel(t.Context())
 	for _, name := range []string{"a", "b"} {
-		_, err := fairlock.New(other, name).Lock(t.Context())
-		require.NoError(t, err)
+		_ = lock(t, fairlock.New(other, name))
 		wait(ctx, t, rdb, fairlock.New(client, name))
 	}
 	const flights = 2

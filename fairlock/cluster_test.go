@@ -13,12 +13,14 @@ import (
 
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // TestClusterNodeHangs: a client waits at two masters, of which one does not answer. It looks after
 // its place at the other one.
 func TestClusterNodeHangs(t *testing.T) {
+	level.ForAll(t)
 	c := redistest.StartCluster(t, 3, 0, redistest.Args("--cluster-require-full-coverage", "no"))
 	require.True(t, grantedElsewhere(t, c, patience))
 	defer defence.Lanes.Without(t)()
@@ -44,8 +46,7 @@ func grantedElsewhere(t *testing.T, c *redistest.Cluster, within time.Duration) 
 	defer waiting.Wait()
 	defer leave()
 	for i, name := range names {
-		_, err := fairlock.New(other, name).Lock(t.Context())
-		require.NoError(t, err)
+		_ = lock(t, fairlock.New(other, name))
 		granted[i] = make(chan struct{})
 		waiting.Go(func() {
 			if h, err := fairlock.New(client, name).Lock(ctx); err == nil {

@@ -18,12 +18,11 @@ func TestStoppedClientCostsOneClaim(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	name := uniqueName(t)
 	holder, m := fairlock.New(newClient(t, rdb, nil), name), fairlock.New(newClient(t, rdb, nil), name)
-	h, err := holder.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, holder)
 	const stopped = "00000000-0000-0000-0000-000000000000"
 	sub := rdb.Subscribe(t.Context(), "redisson_lock__channel:{"+name+"}:"+stopped)
 	defer sub.Close()
-	_, err = sub.Receive(t.Context())
+	_, err := sub.Receive(t.Context())
 	require.NoError(t, err)
 	var want []string
 	for i := range 5 {
@@ -32,10 +31,10 @@ func TestStoppedClientCostsOneClaim(t *testing.T) {
 		queuedBefore(t, rdb, name, owner)
 	}
 	w := wait(t.Context(), t, rdb, m)
-	require.NoError(t, h.Unlock(t.Context()))
-	h = w.hold()
+	unlock(t, h)
+	h = w.Hold()
 	require.Equal(t, want[1:], queued(t, rdb, name))
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // queuedBefore gives an owner a place that was put off now, for 15 s.
@@ -54,15 +53,14 @@ func TestServerForgetsPlaces(t *testing.T) {
 	rdb := srv.Client(t)
 	holder, m := fairlock.New(newClient(t, rdb, nil), "forgets"),
 		fairlock.New(newClient(t, srv.Client(t), nil), "forgets")
-	_, err := holder.Lock(t.Context())
-	require.NoError(t, err)
+	_ = lock(t, holder)
 	w := wait(t.Context(), t, rdb, m)
 	eventually(t, "a poll", func() bool { return polls(t, rdb) > 0 })
 	require.NoError(t, rdb.FlushAll(t.Context()).Err())
 	before := polls(t, rdb)
-	h := w.hold()
+	h := w.Hold()
 	require.LessOrEqual(t, polls(t, rdb)-before, int64(2), "polls")
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // polls is how often a script has counted the deadlines of those who were handed the lock, which

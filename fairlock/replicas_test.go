@@ -30,14 +30,13 @@ func TestWithReplicasInLine(t *testing.T) {
 	// on a busy machine the message may overtake the answer that the place is there
 	for told, tries := false, 0; !told; tries++ {
 		require.Less(t, tries, 20, "it is told by a message")
-		first, err := holder.Lock(t.Context(), holdfast.WithReplicas(1, patience))
-		require.NoError(t, err)
+		first := lock(t, holder, holdfast.WithReplicas(1, patience))
 		w := wait(t.Context(), t, rdb, m, holdfast.WithReplicas(1, patience))
 		asked := proxy.Seen(asks)
-		require.NoError(t, first.Unlock(t.Context()))
-		h = w.hold()
+		unlock(t, first)
+		h = w.Hold()
 		if told = asked == proxy.Seen(asks); !told {
-			require.NoError(t, h.Unlock(t.Context()))
+			unlock(t, h)
 		}
 	}
 	require.Equal(t, "1", r.Replicas()[0].Command(t, "HGET", "a", h.Owner()))
@@ -48,16 +47,11 @@ func TestWithReplicasInLine(t *testing.T) {
 	w := wait(t.Context(), t, rdb, m, holdfast.WithReplicas(1, soon))
 	behind := wait(t.Context(), t, rdb, other)
 	r.Replicas()[0].Pause()
-	require.NoError(t, h.Unlock(t.Context()))
-	select {
-	case err = <-w.failed:
-	case <-w.granted:
-		t.Fatal("granted without a replica")
-	}
-	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
-	next := behind.hold()
+	unlock(t, h)
+	require.ErrorIs(t, w.Err(), holdfast.ErrNotReplicated)
+	next := behind.Hold()
 	require.NoError(t, next.Context().Err())
-	require.NoError(t, next.Unlock(t.Context()))
+	unlock(t, next)
 	require.Empty(t, queued(t, rdb, "a"))
 
 	_, err = m.TryLock(t.Context(), holdfast.WithReplicas(1, soon))
@@ -65,5 +59,5 @@ func TestWithReplicasInLine(t *testing.T) {
 	require.Zero(t, rdb.Exists(t.Context(), "a").Val())
 	again, err := other.TryLock(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, again.Unlock(t.Context()))
+	unlock(t, again)
 }

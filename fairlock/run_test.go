@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -36,7 +37,7 @@ type runLine struct {
 	held    *holdfast.Hold
 	first   *fairlock.Mutex
 	other   *fairlock.Mutex
-	waiters []*waiter
+	waiters []*kindtest.Pending
 	leave   [3]context.CancelFunc
 	tap     *redis.PubSub
 }
@@ -62,34 +63,16 @@ func newRunLine(t *testing.T, srv *redistest.Server, client redis.UniversalClien
 }
 
 // drained lets these have their turns, in this order, and looks what is left.
-func (l *runLine) drained(last *holdfast.Hold, waiters ...*waiter) {
+func (l *runLine) drained(last *holdfast.Hold, waiters ...*kindtest.Pending) {
 	l.t.Helper()
 	for _, w := range waiters {
 		require.NoError(l.t, last.Unlock(l.t.Context()))
-		next := w.hold()
+		next := w.Hold()
 		require.Greater(l.t, next.Token(), last.Token())
 		last = next
 	}
 	require.NoError(l.t, last.Unlock(l.t.Context()))
 	l.empty()
-}
-
-// unordered lets these have their turns, in whatever order.
-func (l *runLine) unordered(waiters ...*waiter) {
-	l.t.Helper()
-	for range waiters {
-		eventually(l.t, "one of them is granted the lock", func() bool {
-			for _, w := range waiters {
-				select {
-				case h := <-w.granted:
-					require.NoError(l.t, h.Unlock(l.t.Context()))
-					return true
-				default:
-				}
-			}
-			return false
-		})
-	}
 }
 
 func (l *runLine) empty() {
@@ -135,12 +118,12 @@ func (l *runLine) first0() string {
 func TestRun(t *testing.T) {
 	srv := redistest.Shared(t)
 	l := newRunLine(t, srv, srv.Client(t))
-	require.NoError(t, l.held.Unlock(t.Context()))
-	h := l.waiters[0].hold()
+	unlock(t, l.held)
+	h := l.waiters[0].Hold()
 	require.Equal(t, []int{3}, l.told())
 	require.Len(t, queued(t, l.rdb, l.name), 4, "the others keep their places")
-	require.NoError(t, h.Unlock(t.Context()))
-	second := l.waiters[1].hold()
+	unlock(t, h)
+	second := l.waiters[1].Hold()
 	require.Equal(t, h.Owner(), second.Owner())
 	require.Equal(t, h.Token()+1, second.Token())
 	s, err := l.first.State(t.Context())
@@ -149,7 +132,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, context.Cause(second.Context()))
 	inner, err := l.first.Lock(second.Context())
 	require.NoError(t, err, "it is re-entered")
-	require.NoError(t, inner.Unlock(t.Context()))
+	unlock(t, inner)
 	require.NoError(t, second.Extend(t.Context(), holdfast.DefaultLease))
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrReleased)
 	require.Empty(t, l.told(), "handed on without the server")
@@ -160,10 +143,10 @@ func TestRun(t *testing.T) {
 func TestRunWithoutHandOff(t *testing.T) {
 	srv := redistest.Shared(t)
 	l := newRunLine(t, srv, srv.Client(t), holdfast.NoHandoff())
-	require.NoError(t, l.held.Unlock(t.Context()))
-	h := l.waiters[0].hold()
-	require.NoError(t, h.Unlock(t.Context()))
-	second := l.waiters[1].hold()
+	unlock(t, l.held)
+	h := l.waiters[0].Hold()
+	unlock(t, h)
+	second := l.waiters[1].Hold()
 	require.NotEqual(t, h.Owner(), second.Owner())
 	l.drained(second, l.waiters[2:]...)
 }
@@ -173,10 +156,10 @@ func TestRunWithoutHandOff(t *testing.T) {
 func TestRunPassesOverWhoLeft(t *testing.T) {
 	srv := redistest.Shared(t)
 	l := newRunLine(t, srv, srv.Client(t))
-	require.NoError(t, l.held.Unlock(t.Context()))
-	h := l.waiters[0].hold()
+	unlock(t, l.held)
+	h := l.waiters[0].Hold()
 	l.leave[1]()
-	require.ErrorIs(t, <-l.waiters[1].failed, context.Canceled)
+	require.ErrorIs(t, l.waiters[1].Err(), context.Canceled)
 	eventually(t, "its place is given back", func() bool { return len(queued(t, l.rdb, l.name)) == 3 })
 	l.drained(h, l.waiters[2], l.waiters[3], l.waiters[4])
 	require.Equal(t, []int{3, 1}, l.told())
@@ -189,9 +172,9 @@ func TestRunLosesItsLock(t *testing.T) {
 	lose := func(t *testing.T) (l *runLine, second *holdfast.Hold) {
 		srv := redistest.Shared(t)
 		l = newRunLine(t, srv, srv.Client(t))
-		require.NoError(t, l.held.Unlock(t.Context()))
-		require.NoError(t, l.waiters[0].hold().Unlock(t.Context()))
-		second = l.waiters[1].hold()
+		unlock(t, l.held)
+		require.NoError(t, l.waiters[0].Hold().Unlock(t.Context()))
+		second = l.waiters[1].Hold()
 		forced, err := l.first.ForceUnlock(t.Context())
 		require.NoError(t, err)
 		require.True(t, forced)
@@ -200,7 +183,7 @@ func TestRunLosesItsLock(t *testing.T) {
 	}
 	l, second := lose(t)
 	require.ErrorIs(t, second.Unlock(t.Context()), holdfast.ErrLost)
-	next := l.waiters[2].hold()
+	next := l.waiters[2].Hold()
 	require.Greater(t, next.Token(), second.Token())
 	l.drained(next, l.waiters[3], l.waiters[4])
 
@@ -211,7 +194,7 @@ func TestRunLosesItsLock(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, second.Owner(), s.Owner)
 	require.Len(t, queued(t, l.rdb, l.name), 3, "control: the lock is for who was served")
-	l.unordered(l.waiters[2:]...) // the client that did not take the lock may be passed over at first
+	kindtest.InTurn(t, func(*holdfast.Hold) {}, l.waiters[2:]...) // the client that did not take the lock may be passed over at first
 }
 
 // TestReleaseOfARunMeetsFaults: the last unlock of a run, or its answer, is lost. The lock is handed
@@ -223,11 +206,11 @@ func TestReleaseOfARunMeetsFaults(t *testing.T) {
 			proxy := faultproxy.New(t, srv.Addr())
 			l := newRunLine(t, srv, redistest.NewClient(t, proxy.Addr(),
 				func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond }))
-			require.NoError(t, l.held.Unlock(t.Context()))
+			unlock(t, l.held)
 			for _, w := range l.waiters[:2] {
-				require.NoError(t, w.hold().Unlock(t.Context()))
+				require.NoError(t, w.Hold().Unlock(t.Context()))
 			}
-			third := l.waiters[2].hold()
+			third := l.waiters[2].Hold()
 			rule := proxy.On(script(lua.FairRelease), 1, fault)
 			l.drained(third, l.waiters[3], l.waiters[4])
 			require.Equal(t, 1, rule.Count())
@@ -247,15 +230,15 @@ func TestMessageOfARunIsLost(t *testing.T) {
 		if lost {
 			proxy.LoseReplies(true)
 		}
-		require.NoError(t, l.held.Unlock(t.Context()))
+		unlock(t, l.held)
 		require.Equal(t, []int{3}, l.told())
 		if lost { // also at the proxy: told has published another message after it
 			eventually(t, "the message is lost", func() bool { return proxy.Lost(runEnd) })
 			proxy.LoseReplies(false)
 		}
-		first := l.waiters[0].hold()
-		require.NoError(t, first.Unlock(t.Context()))
-		second := l.waiters[1].hold()
+		first := l.waiters[0].Hold()
+		unlock(t, first)
+		second := l.waiters[1].Hold()
 		require.Equal(t, lost, first.Owner() != second.Owner())
 		l.drained(second, l.waiters[2:]...)
 	}
@@ -272,9 +255,9 @@ func TestClientOfARunIsSilent(t *testing.T) {
 		proxy := faultproxy.New(t, srv.Addr())
 		l := newRunLine(t, srv, redistest.NewClient(t, proxy.Addr(),
 			func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond }), holdfast.Lease(lease))
-		require.NoError(t, l.held.Unlock(t.Context()))
-		require.NoError(t, l.waiters[0].hold().Unlock(t.Context()))
-		second := l.waiters[1].hold()
+		unlock(t, l.held)
+		require.NoError(t, l.waiters[0].Hold().Unlock(t.Context()))
+		second := l.waiters[1].Hold()
 		if !silent {
 			// Two renewals after the run has begun the lock is still its own.
 			eventually(t, "the claim and a lease are over", func() bool {
@@ -287,11 +270,11 @@ func TestClientOfARunIsSilent(t *testing.T) {
 		proxy.CutAll()
 		<-second.Context().Done()
 		require.ErrorIs(t, context.Cause(second.Context()), holdfast.ErrLost)
-		other := l.waiters[3].hold()
+		other := l.waiters[3].Hold()
 		require.Greater(t, other.Token(), second.Token())
 		proxy.Silence(false)
-		require.NoError(t, other.Unlock(t.Context()))
-		l.unordered(l.waiters[2], l.waiters[4]) // each has kept its place, or has lost it and taken another
+		unlock(t, other)
+		kindtest.InTurn(t, func(*holdfast.Hold) {}, l.waiters[2], l.waiters[4]) // each has kept its place, or has lost it and taken another
 		l.empty()
 	}
 }
@@ -305,16 +288,15 @@ func TestCloseInARun(t *testing.T) {
 	c, err := holdfast.New(rdb, nil)
 	require.NoError(t, err)
 	m, other := fairlock.New(c, name), fairlock.New(newClient(t, rdb, nil), name)
-	held, err := other.Lock(t.Context())
-	require.NoError(t, err)
+	held := lock(t, other)
 	first, second := wait(t.Context(), t, rdb, m), wait(t.Context(), t, rdb, m)
 	third, last := wait(t.Context(), t, rdb, m), wait(t.Context(), t, rdb, other)
-	require.NoError(t, held.Unlock(t.Context()))
-	require.NoError(t, first.hold().Unlock(t.Context()))
-	h := second.hold()
+	unlock(t, held)
+	require.NoError(t, first.Hold().Unlock(t.Context()))
+	h := second.Hold()
 	require.NoError(t, c.Close(t.Context()))
 	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrClosed)
-	require.ErrorIs(t, <-third.failed, holdfast.ErrClosed)
-	require.NoError(t, last.hold().Unlock(t.Context()))
+	require.ErrorIs(t, third.Err(), holdfast.ErrClosed)
+	require.NoError(t, last.Hold().Unlock(t.Context()))
 	require.Empty(t, queued(t, rdb, name))
 }

@@ -23,11 +23,7 @@ func TestWhoHasItNow(t *testing.T) {
 	require.NoError(t, rdb.Eval(t.Context(), "redis.call('HSET', KEYS[1], ARGV[1], 1); return redis.call('PEXPIRE', KEYS[1], 60000)",
 		[]string{"a"}, "3f0c2a4e-0c67-4f0e-9a52-6d9d6f1a7b11:6").Err())
 	ctx, cancel := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	go func() {
-		_, err := m.Lock(ctx)
-		left <- err
-	}()
+	left := begin(ctx, t, m.Lock)
 	eventually(t, "it waits", func() bool { return len(queued(t, rdb, "a")) == 1 })
 	require.NoError(t, rdb.Eval(t.Context(), "redis.call('DEL', KEYS[1]); redis.call('HSET', KEYS[1], ARGV[1], 1); return redis.call('PEXPIRE', KEYS[1], 60000)",
 		[]string{"a"}, later).Err())
@@ -36,7 +32,7 @@ func TestWhoHasItNow(t *testing.T) {
 	eventually(t, "its client has looked, and has had the answer to the first of these",
 		func() bool { return polls() >= before+3 })
 	cancel()
-	err := <-left
+	err := left.Err()
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "held by "+later+", whose lease ha")

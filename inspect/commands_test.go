@@ -3,7 +3,6 @@ package inspect_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,9 +26,8 @@ type sent struct {
 	trips    int
 }
 
-func (s *sent) note(cmds ...redis.Cmder) {
+func (s *sent) note(send func() error, cmds ...redis.Cmder) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.trips++
 	for _, cmd := range cmds {
 		var words []string
@@ -38,18 +36,8 @@ func (s *sent) note(cmds ...redis.Cmder) {
 		}
 		s.commands = append(s.commands, words)
 	}
-}
-
-func (s *sent) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (s *sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { s.note(cmd); return next(ctx, cmd) }
-}
-
-func (s *sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error { s.note(cmds...); return next(ctx, cmds) }
+	s.mu.Unlock()
+	return send()
 }
 
 // TestCommands: a list takes steps of a bounded size, one script for each lock, few round trips, and
@@ -66,7 +54,7 @@ func TestCommands(t *testing.T) {
 	require.NoError(t, rdb.Eval(ctx, fill, nil, others, locks, ours).Err())
 	size := int(rdb.DBSize(ctx).Val())
 	hook := &sent{}
-	rdb.AddHook(hook)
+	rdb.AddHook(redistest.Around(hook.note))
 	srv.ResetStats(t)
 
 	require.Len(t, list(t, newInspector(t, rdb, nil), inspect.Query{}), locks)
@@ -115,7 +103,7 @@ func TestEndsEarly(t *testing.T) {
 		rdb.Set(ctx, keys.For(fmt.Sprint("lock:", i)).Token, 5000, time.Hour)
 	}
 	hook := &sent{}
-	rdb.AddHook(hook)
+	rdb.AddHook(redistest.Around(hook.note))
 	for _, err := range newInspector(t, rdb, nil).Locks(ctx, inspect.Query{Free: true}) {
 		require.NoError(t, err)
 		break

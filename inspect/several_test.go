@@ -53,7 +53,7 @@ func TestSeveralTrips(t *testing.T) {
 	_, err := i.Several(t.Context(), asked) // the server has the script then
 	require.NoError(t, err)
 	hook := &sent{}
-	rdb.AddHook(hook)
+	rdb.AddHook(redistest.Around(hook.note))
 	_, err = i.Several(t.Context(), asked)
 	require.NoError(t, err)
 	require.Equal(t, 2, hook.trips)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -15,6 +16,7 @@ import (
 
 // TestCluster: members in several slots of a cluster, and in one slot, are one lock like any other.
 func TestCluster(t *testing.T) {
+	level.ForAll(t)
 	cluster := redistest.StartCluster(t, 3, 0)
 	direct := cluster.Client(t)
 	c, other := newClient(t, cluster.Client(t), nil), newClient(t, cluster.Client(t), nil)
@@ -29,18 +31,17 @@ func TestCluster(t *testing.T) {
 		require.Equal(t, n, taken(t, direct, n...), what)
 		_, err := multilock.New(plain(other, n[2], n[3])...).TryLock(ctx)
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired, what)
-		waiting := background(ctx, multilock.New(plain(other, n...)...))
-		require.NoError(t, h.Unlock(ctx))
-		r := result(t, waiting)
-		require.NoError(t, r.err, what)
-		require.Greater(t, r.hold.Token(), h.Token(), what)
+		waiting := begin(ctx, t, multilock.New(plain(other, n...)...).Lock)
+		unlock(t, h)
+		next := waiting.Hold()
+		require.Greater(t, next.Token(), h.Token(), what)
 		_, err = m.Lock(ctx, holdfast.Wait(20*time.Millisecond))
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired, what)
-		require.NoError(t, r.hold.Unlock(ctx))
+		unlock(t, next)
 		middle := lock(ctx, t, rlock.New(other, n[3]))
 		_, err = m.TryLock(ctx)
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired, what)
 		require.Equal(t, n[3:4], taken(t, direct, n...), what)
-		require.NoError(t, middle.Unlock(ctx))
+		unlock(t, middle)
 	}
 }

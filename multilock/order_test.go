@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -29,9 +31,9 @@ func crossing(t *testing.T, nest func(locks []holdfast.Locker) holdfast.Locker, 
 	x, y := lock(ctx, t, rlock.New(other, n[2])), lock(ctx, t, rlock.New(other, n[3]))
 	one, _ := shared(t)
 	two, _ := shared(t)
-	first := background(ctx, nest(plain(one, n[0], n[2], n[1])), holdfast.Wait(within))
+	first := begin(ctx, t, nest(plain(one, n[0], n[2], n[1])).Lock, holdfast.Wait(within))
 	listened(t, rdb, n[2])
-	second := background(ctx, nest(plain(two, n[1], n[3], n[0])), holdfast.Wait(within))
+	second := begin(ctx, t, nest(plain(two, n[1], n[3], n[0])).Lock, holdfast.Wait(within))
 	eventually(t, "the second waits", func() bool {
 		waiting := 0
 		for _, name := range n {
@@ -40,20 +42,18 @@ func crossing(t *testing.T, nest func(locks []holdfast.Locker) holdfast.Locker, 
 		}
 		return waiting == 2
 	})
-	require.NoError(t, x.Unlock(ctx))
-	require.NoError(t, y.Unlock(ctx))
+	unlock(t, x)
+	unlock(t, y)
 	var failed []error
-	for range 2 {
-		var r outcome
-		select {
-		case r = <-first:
-		case r = <-second:
+	for both := []*kindtest.Pending{first, second}; len(both) > 0; {
+		i := kindtest.First(t, both...)
+		h, err := both[i].Result()
+		if err != nil {
+			failed = append(failed, err)
+		} else {
+			unlock(t, h)
 		}
-		if r.err != nil {
-			failed = append(failed, r.err)
-			continue
-		}
-		require.NoError(t, r.hold.Unlock(ctx))
+		both = slices.Delete(both, i, i+1)
 	}
 	require.Empty(t, taken(t, rdb, n...))
 	return failed

@@ -34,8 +34,7 @@ func heldUp(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold) {
 	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
 	lapses["flushed"](l, m.Name(), 2)
 
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h = lock(t, m)
 	require.Equal(t, 2, l.held(m.Name()))
 	late.Release()
 	eventually(t, "the third one has granted it too", func() bool { return l.held(m.Name()) == 3 })
@@ -66,7 +65,7 @@ func TestAskedBeforeTheWin(t *testing.T) {
 		func() bool { return l.held(name) == 3 })
 	require.NoError(t, h.Extend(t.Context(), long))
 	require.NoError(t, h.Context().Err())
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // The control: where only what was sent by then counts, others may have held the third master

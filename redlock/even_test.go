@@ -18,17 +18,14 @@ func TestEvenNumberOfMasters(t *testing.T) {
 		l := newLab(t, n)
 		a, b := l.party(nil), l.party(&holdfast.Options{RetryBudget: 50 * time.Millisecond})
 		m := b.mutex(uniqueName(t))
-		h, err := a.mutex(m.Name()).Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, a.mutex(m.Name()))
 		eventually(t, "everywhere", func() bool { return l.held(m.Name()) == n })
 		for range 10 {
-			_, err = m.TryLock(t.Context())
-			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+			err := refused(t.Context(), t, m.TryLock)
 			require.False(t, errors.Is(err, holdfast.ErrUnavailable), err)
 		}
-		_, err = m.Lock(t.Context(), holdfast.Wait(300*time.Millisecond))
-		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-		require.NoError(t, h.Unlock(t.Context()))
+		refused(t.Context(), t, m.Lock, holdfast.Wait(300*time.Millisecond))
+		unlock(t, h)
 		require.NoError(t, lockOnce(t.Context(), m))
 	}
 }

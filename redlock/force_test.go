@@ -70,7 +70,7 @@ func TestForceUnlockIsNoticedControl(t *testing.T) {
 	f.force()
 	eventually(t, "the holder has it again", func() bool { return f.held(f.name) == 3 })
 	require.NoError(t, f.hold.Context().Err())
-	require.NoError(t, f.hold.Unlock(t.Context()))
+	unlock(t, f.hold)
 }
 
 // TestForceUnlockWhereNobodyHolds: a master that does not know the holder is asked by its renewal

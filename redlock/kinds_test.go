@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -16,19 +15,15 @@ func TestAnotherKindOfTheName(t *testing.T) {
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.mutex(uniqueName(t), redlock.TrustRestarts()) // the masters are young, and one more may be somebody else's
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 })
 	single := rlock.New(p.clients[1], m.Name())
-	_, err = single.TryLock(h.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "the master has granted it already")
-	require.NoError(t, h.Unlock(t.Context()))
+	refused(h.Context(), t, single.TryLock) // the master has granted it already
+	unlock(t, h)
 	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
 
-	h, err = single.Lock(t.Context())
-	require.NoError(t, err)
+	h = lock(t, single)
 	other, err := m.TryLock(h.Context())
 	require.NoError(t, err, "the other two have")
-	require.NoError(t, other.Unlock(t.Context()))
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, other, h)
 }

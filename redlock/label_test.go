@@ -14,8 +14,7 @@ func TestLabelAtEachMaster(t *testing.T) {
 	l := newLab(t, 3)
 	p, nobody := l.party(&holdfast.Options{Label: "who"}), l.party(nil)
 	for _, holder := range []*party{p, nobody} {
-		h, err := holder.mutex("a").Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, holder.mutex("a"))
 		if holder == p {
 			for i, c := range p.clients {
 				eventually(t, "the label is written", func() bool {
@@ -24,7 +23,7 @@ func TestLabelAtEachMaster(t *testing.T) {
 				require.Positive(t, l.direct[i].PTTL(t.Context(), keys.Label(c.ID())).Val())
 			}
 		}
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 	}
 	for _, c := range append(p.clients, nobody.clients...) {
 		require.NoError(t, c.Close(t.Context()))

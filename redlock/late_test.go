@@ -17,35 +17,6 @@ import (
 // never is how long a test watches that something does not happen.
 const never = time.Second
 
-// late has a vote reach one master long after the lock was released, and reports whether it is
-// still there when everything has been done.
-func late(t *testing.T) (left bool) {
-	t.Helper()
-	l := newLab(t, 3)
-	p := l.party(nil)
-	m := p.mutex(uniqueName(t), redlock.MasterTimeout(20*time.Millisecond))
-	require.NoError(t, use(t.Context(), m))
-	eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
-	rule := p.proxies[2].DelayRequest(faultproxy.Script(lua.Vote.Hash()), 1, 400*time.Millisecond)
-	require.NoError(t, lockOnce(t.Context(), m))
-	<-rule.Fired()
-	eventually(t, "the release came first", func() bool { return p.proxies[2].Seen(faultproxy.Script(lua.Release.Hash())) > 0 })
-	eventually(t, "the vote came at last", func() bool {
-		return l.direct[2].HLen(t.Context(), m.Name()).Val() > 0 || p.clients[2].Close(t.Context()) == nil
-	})
-	require.NoError(t, p.clients[0].Close(t.Context())) // joins what is done in the background
-	return l.held(m.Name()) > 0
-}
-
-// A vote that comes after the release is given back when it comes.
-func TestLateVoteIsGivenBack(t *testing.T) { require.False(t, late(t)) }
-
-// The control.
-func TestLateVoteIsGivenBackControl(t *testing.T) {
-	t.Cleanup(defence.Undo.Without(t))
-	require.True(t, late(t))
-}
-
 // tokens has a holder's token come from a master whose last one is far ahead, and returns it and
 // that of the next holder, who does not reach that master.
 func tokens(t *testing.T) (first, second uint64) {
@@ -57,13 +28,11 @@ func tokens(t *testing.T) (first, second uint64) {
 	require.NoError(t, l.direct[0].Set(t.Context(), "redisson_lock_token:{"+name+"}", ahead, time.Hour).Err())
 	a.proxies[2].Stop()
 	b.proxies[0].Stop()
-	h, err := a.mutex(name).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, a.mutex(name))
 	require.Equal(t, ahead+1, h.Token())
-	require.NoError(t, h.Unlock(t.Context()))
-	next, err := b.mutex(name).Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, next.Unlock(t.Context()))
+	unlock(t, h)
+	next := lock(t, b.mutex(name))
+	unlock(t, next)
 	return h.Token(), next.Token()
 }
 
@@ -72,12 +41,10 @@ func tokens(t *testing.T) (first, second uint64) {
 func TestTokenIsTold(t *testing.T) {
 	first, second := tokens(t)
 	require.Greater(t, second, first)
-}
 
-// The control.
-func TestTokenIsToldControl(t *testing.T) {
+	// The control.
 	t.Cleanup(defence.Tell.Without(t))
-	first, second := tokens(t)
+	first, second = tokens(t)
 	require.Less(t, second, first)
 }
 
@@ -98,37 +65,13 @@ func TestSlowMajority(t *testing.T) {
 		}
 	}
 	before := p.votes()
-	h, err := p.mutex("slow", redlock.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, p.mutex("slow", redlock.MasterTimeout(700*time.Millisecond)))
 	for _, r := range rules {
 		require.Equal(t, 1, r.Count())
 	}
 	require.GreaterOrEqual(t, p.votes()-before, 9, "a third round, which is another election's")
 	require.True(t, time.Now().Before(h.Deadline()))
-	require.NoError(t, h.Unlock(t.Context()))
-}
-
-// The controls of the faults at each command: without the library's repeats they reach the caller.
-func TestFaultsControl(t *testing.T) {
-	t.Cleanup(defence.Resend.Without(t))
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			p := newLab(t, 3).party(nil)
-			m := p.mutex(uniqueName(t))
-			h, err := m.Lock(t.Context())
-			require.NoError(t, err)
-			p.strike(lua.Recount, fault, 0, 1, 2)
-			_, err = m.Lock(h.Context())
-			require.ErrorIs(t, err, holdfast.ErrUncertain)
-
-			p = newLab(t, 3).party(nil)
-			m = p.mutex(uniqueName(t))
-			require.NoError(t, lockOnce(t.Context(), m))
-			p.strike(lua.Vote, fault, 0, 1, 2)
-			_, err = m.Lock(t.Context())
-			require.ErrorContains(t, err, "0 of 3 masters agreed")
-		})
-	}
+	unlock(t, h)
 }
 
 // wait has a waiter that hears some of the masters, and looks for the lock by itself never. It is
@@ -139,8 +82,7 @@ func wait(t *testing.T, deaf ...int) (granted chan error, unlock func()) {
 	l := newLab(t, 5)
 	holder, waiter := l.party(nil), l.party(nil)
 	name := uniqueName(t)
-	h, err := holder.mutex(name).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, holder.mutex(name))
 	for _, i := range deaf {
 		waiter.proxies[i].On(faultproxy.Command("SUBSCRIBE"), 0, faultproxy.BlackHole) // also when it connects anew
 	}

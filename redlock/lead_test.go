@@ -99,13 +99,11 @@ func TestTakenAtOneMaster(t *testing.T) {
 	for i := range l.masters {
 		require.True(t, l.taken(name, i), "taken at master %d", i)
 	}
-}
 
-// The control: if the refusal by the one that is asked first is the last word, it does.
-func TestTakenAtOneMasterControl(t *testing.T) {
+	// The control: if the refusal by the one that is asked first is the last word, it does.
 	t.Cleanup(defence.LastWord.Without(t))
-	l := newLab(t, 5)
-	name := uniqueName(t)
+	l = newLab(t, 5)
+	name = uniqueName(t)
 	for range 20 { // a master that is slow for a moment is not the first to be asked
 		for i := range l.masters {
 			if !l.taken(name, i) {
@@ -122,12 +120,11 @@ func TestHolderIsCutOff(t *testing.T) {
 	name := uniqueName(t)
 	for i := range l.masters {
 		a, b := l.party(&holdfast.Options{Lease: time.Hour}), l.versed(nil)
-		h, err := a.mutex(name).Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, a.mutex(name))
 		eventually(t, "held everywhere", func() bool { return l.held(name) == 5 })
 		granted := l.awaits(b, name)
 		a.proxies[i].Stop()
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		require.True(t, l.gets(granted), "not released at master %d", i)
 		l.direct[i].Del(t.Context(), name)
 		a.proxies[i].Start()
@@ -160,7 +157,7 @@ func beside(t *testing.T, at int, limit time.Duration) error {
 		if err != nil {
 			return err
 		}
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 	}
 	return nil
 }
@@ -171,10 +168,8 @@ func TestWhoIsCutOffHasTurns(t *testing.T) {
 	for i := range 3 {
 		require.NoError(t, beside(t, i, patience), "cut off from master %d", i)
 	}
-}
 
-// The control: a process that asks one master who waits does not see who cannot reach that one.
-func TestWhoIsCutOffHasTurnsControl(t *testing.T) {
+	// The control: a process that asks one master who waits does not see who cannot reach that one.
 	t.Cleanup(defence.Listeners.Without(t))
 	for range 10 { // by chance nobody may be waiting in the process, and then it releases the lock
 		if errors.Is(beside(t, 0, never), holdfast.ErrNotAcquired) {
@@ -200,36 +195,30 @@ func (l *lab) narrow(name string, at int) (waiter *party, sent func() int, end f
 	}
 }
 
-// A waiter that one master grants the lock gives it back, and does not wake itself by that.
-func TestWaiterDoesNotWakeItself(t *testing.T) {
-	l := newLab(t, 5)
-	for i := range l.masters {
-		_, sent, end := l.narrow(uniqueName(t), i)
-		begin := time.Now()
-		<-time.After(never)
-		n, looks := sent(), 4+int(time.Since(begin)/(500*time.Millisecond))
-		require.LessOrEqual(t, n, 5*looks, "at most two looks a second, of all masters")
-		end()
+// wakesItself reports whether a waiter that one master grants the lock asks more often than it looks
+// again by itself: at most two times a second, all masters.
+func (l *lab) wakesItself(name string, at, most int) (wakes bool) {
+	_, sent, end := l.narrow(name, at)
+	for begin := time.Now(); !wakes && time.Since(begin) < never/2; {
+		<-time.After(never / 10)
+		wakes = sent() > most*len(l.masters)*(4+int(time.Since(begin)/(500*time.Millisecond)))
 	}
+	end()
+	eventually(l.T, "released", func() bool { return l.held(name) == 0 })
+	return wakes
 }
 
-// The control.
-func TestWaiterDoesNotWakeItselfControl(t *testing.T) {
-	t.Cleanup(defence.Quiet.Without(t))
-	l := newLab(t, 5)
-	name := uniqueName(t)
+// A waiter that one master grants the lock gives it back, and does not wake itself by that.
+func TestWaiterDoesNotWakeItself(t *testing.T) {
+	l, name := newLab(t, 5), uniqueName(t)
 	for i := range l.masters { // the one that is asked first is among them
-		_, sent, end := l.narrow(name, i)
-		begin := time.Now()
-		for time.Since(begin) < never {
-			<-time.After(never / 10)
-			if n, looks := sent(), 4+int(time.Since(begin)/(500*time.Millisecond)); n > 3*5*looks {
-				end()
-				return
-			}
+		require.False(t, l.wakesItself(name, i, 1))
+	}
+	t.Cleanup(defence.Quiet.Without(t)) // the control
+	for i := range l.masters {
+		if l.wakesItself(name, i, 3) {
+			return
 		}
-		end()
-		eventually(t, "released", func() bool { return l.held(name) == 0 })
 	}
 	t.Fatal("it does not")
 }

@@ -33,7 +33,7 @@ func afterLeave(t *testing.T) (kept time.Duration) {
 			return false
 		}
 		<-late.Fired()
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		eventually(t, "left", func() bool { return p.proxies[2].Seen(faultproxy.Script(lua.Leave.Hash())) > 0 })
 		late.Release()
 		for _, c := range p.clients {
@@ -48,10 +48,8 @@ func afterLeave(t *testing.T) (kept time.Duration) {
 // A vote that comes to a master after the lock was left is left too.
 func TestVoteAfterLeave(t *testing.T) {
 	require.LessOrEqual(t, afterLeave(t), time.Minute+time.Second)
-}
 
-// The control.
-func TestVoteAfterLeaveControl(t *testing.T) {
+	// The control.
 	t.Cleanup(defence.LeaveLate.Without(t))
 	require.Greater(t, afterLeave(t), time.Minute+time.Second)
 }

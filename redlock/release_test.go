@@ -34,7 +34,7 @@ func TestReleaseOvertakesRenewal(t *testing.T) {
 		<-r.Fired()
 	}
 	require.NoError(t, h.Context().Err())
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // TestCloseWithASilentMaster: a master is silent while a lock is unlocked, and until the client is
@@ -44,6 +44,6 @@ func TestCloseWithASilentMaster(t *testing.T) {
 	p := l.party(nil)
 	h := l.everywhere(p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)))
 	p.proxies[2].Silence(true)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	require.NoError(t, p.clients[0].Close(t.Context()))
 }

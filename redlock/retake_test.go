@@ -23,8 +23,7 @@ func lateWord(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold, vo
 		require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Renew.Text()).Err()) // each renewal is one request
 	}
 	name = uniqueName(t)
-	h, err := p.mutex(name).Lock(t.Context())
-	require.NoError(t, err)
+	h = lock(t, p.mutex(name))
 	eventually(t, "everywhere", func() bool { return l.held(name) == 3 })
 	late := p.proxies[0].DelayRequest(faultproxy.Script(lua.Renew.Hash()), 1, time.Hour)
 	won := h.Deadline()
@@ -45,12 +44,10 @@ func TestLateWordOfALoss(t *testing.T) {
 	eventually(t, "taken back", func() bool { return l.direct[0].HExists(t.Context(), name, h.Owner()).Val() })
 	require.Greater(t, l.direct[0].PTTL(t.Context(), name).Val(), time.Minute, "for as long as the others hold it")
 	require.NoError(t, h.Context().Err())
-	require.NoError(t, h.Unlock(t.Context()))
-}
+	unlock(t, h)
 
-// The control: what nobody waits for is noted alone, and the master is asked a third of a lease
-// later.
-func TestLateWordOfALossControl(t *testing.T) {
+	// The control: what nobody waits for is noted alone, and the master is asked a third of a lease
+	// later.
 	t.Cleanup(defence.Retake.Without(t))
 	l, p, name, h, votes := lateWord(t)
 	eventually(t, "it has said so", func() bool { return l.masters[0].CommandCalls(t)["evalsha"] > 0 })

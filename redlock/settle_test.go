@@ -34,8 +34,7 @@ func contested(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold) {
 	require.NoError(t, third.HSet(t.Context(), name, rival, 1).Err())
 	require.NoError(t, third.PExpire(t.Context(), name, time.Hour).Err())
 	require.NoError(t, third.IncrBy(t.Context(), token, 1000).Err())
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h = lock(t, m)
 	require.NoError(t, third.HDel(t.Context(), name, rival).Err())
 	eventually(t, "the third one has joined", func() bool { return l.held(name) == 3 })
 	return l, p, name, h
@@ -54,14 +53,17 @@ func TestContestedHoldSettles(t *testing.T) {
 		return n >= 2
 	})
 	require.NoError(t, lapsed(l, name, h))
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // lapsed has the first master forget a hold, and returns why the hold ended, or nil if that
 // master joined again.
 func lapsed(l *lab, name string, h *holdfast.Hold) error {
 	lapses["flushed"](l, name, 0)
-	eventually(l.T, "joined again", func() bool { return l.held(name) == 3 || h.Context().Err() != nil })
+	eventually(l.T, "joined again", func() bool {
+		_ = h.Extend(l.Context(), time.Second) // which asks all masters
+		return l.held(name) == 3 || h.Context().Err() != nil
+	})
 	return context.Cause(h.Context())
 }
 

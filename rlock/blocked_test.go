@@ -30,11 +30,13 @@ func (n *noted) Write(p []byte) (int, error) {
 	return n.text.Write(p)
 }
 
-func (n *noted) lines() []string {
+func (n *noted) String() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return strings.Split(strings.TrimSpace(n.text.String()), "\n")
+	return n.text.String()
 }
+
+func (n *noted) lines() []string { return strings.Split(strings.TrimSpace(n.String()), "\n") }
 
 // looker is a client that looks at long waits longWait.
 type looker struct {
@@ -89,8 +91,7 @@ func TestWaitsForItself(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	l, name := newLooker(t, rdb, longWait), uniqueName(t)
 	m := rlock.New(l.Client, name)
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	stop := waitsFor(t.Context(), m, 5)
 	s := l.hears(t)
 	require.Equal(t, name, s.Name)
@@ -113,16 +114,15 @@ func TestWaitsForItself(t *testing.T) {
 		require.Contains(t, line, part)
 	}
 	stop()
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 
-	again, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	again := lock(t, m)
 	stop = waitsFor(holdfast.WithOwner(again.Context()), m, 1)
 	s = l.hears(t)
 	require.True(t, s.Sure)
 	require.Equal(t, again.Token(), s.Token)
 	stop()
-	require.NoError(t, again.Unlock(t.Context()))
+	unlock(t, again)
 	require.Empty(t, l.heard)
 }
 
@@ -140,11 +140,10 @@ func TestToldOnce(t *testing.T) {
 			}
 		}
 		require.Equal(t, h.Token(), l.hears(t).Token)
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 	}
 	for range 2 {
-		h, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, m)
 		comeAgain(h)
 	}
 	require.Empty(t, l.heard)
@@ -156,8 +155,7 @@ func TestWaitsForOthers(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	l, name := newLooker(t, rdb, longWait), uniqueName(t)
 	other := newClient(t, rdb, nil)
-	theirs, err := rlock.New(other, name).Lock(t.Context())
-	require.NoError(t, err)
+	theirs := lock(t, rlock.New(other, name))
 	defer waitsFor(t.Context(), rlock.New(l.Client, name), 3)()
 
 	busy := rlock.New(l.Client, name+" busy") // whose waits are long, and no holder's time is
@@ -178,15 +176,13 @@ func TestWaitsForOthers(t *testing.T) {
 		})
 	}
 	mine := rlock.New(l.Client, name+" mine")
-	h, err := mine.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, mine)
 	defer waitsFor(t.Context(), mine, 1)() // began after the others
 	require.Equal(t, mine.Name(), l.hears(t).Name)
 	close(done)
 	group.Wait()
 	require.Empty(t, l.heard)
-	require.NoError(t, theirs.Unlock(t.Context()))
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, theirs, h)
 }
 
 // TestNobodyLooks: with LongWait off there is no word of any wait. The control is beside it.
@@ -195,8 +191,7 @@ func TestNobodyLooks(t *testing.T) {
 	off, on := newLooker(t, rdb, -1), newLooker(t, rdb, longWait)
 	for _, l := range []*looker{off, on} {
 		m := rlock.New(l.Client, uniqueName(t)+l.ID())
-		h, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, m)
 		defer waitsFor(t.Context(), m, 1)()
 		defer func() { _ = h.Unlock(context.Background()) }()
 	}
@@ -211,8 +206,7 @@ func TestLongWaitsSendNothing(t *testing.T) {
 	rdb := srv.Client(t)
 	l := newLooker(t, rdb, longWait)
 	m := rlock.New(l.Client, "a")
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	stop := waitsFor(t.Context(), m, 3)
 	l.hears(t)
 	calls := srv.CommandCalls(t)
@@ -221,7 +215,7 @@ func TestLongWaitsSendNothing(t *testing.T) {
 	require.LessOrEqual(t, calls["get"], int64(2), "%v", calls)
 	keys := rdb.Keys(t.Context(), "holdfast_client*").Val()
 	require.Empty(t, keys)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	stop()
 }
 
@@ -230,8 +224,7 @@ func TestToldOnceControl(t *testing.T) {
 	defer defence.ToldOnce.Without(t)()
 	l := newLooker(t, redistest.Shared(t).Client(t), longWait)
 	m := rlock.New(l.Client, uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	defer waitsFor(t.Context(), m, 1)()
 	for range 2 {
 		require.Equal(t, h.Token(), l.hears(t).Token)

@@ -26,7 +26,7 @@ func TestTryLockAsksOnce(t *testing.T) {
 		before := p.proxy.Seen(script(lua.Acquire))
 		h, err := p.mutex.TryLock(t.Context())
 		if err == nil {
-			require.NoError(t, h.Unlock(t.Context()))
+			unlock(t, h)
 		}
 		p.proxy.Clear()
 		return p.proxy.Seen(script(lua.Acquire)) - before, err
@@ -50,6 +50,7 @@ func TestTryLockAsksOnce(t *testing.T) {
 // TestBudgetBoundsDials: a connection that is never ready, as of a TLS client at a port without
 // TLS, takes go-redis five times its DialTimeout. Nobody waits for that.
 func TestBudgetBoundsDials(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var g sync.WaitGroup
@@ -64,7 +65,8 @@ func TestBudgetBoundsDials(t *testing.T) {
 		}
 	})
 	rdb := redis.NewClient(&redis.Options{
-		Addr: ln.Addr().String(), DialTimeout: 10 * time.Minute, TLSConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // nobody is there
+		Addr: ln.Addr().String(), DialTimeout: 10 * time.Minute, ReadTimeout: 100 * time.Millisecond,
+		TLSConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // nobody is there
 	})
 	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 200 * time.Millisecond})
 	require.NoError(t, err)

@@ -24,8 +24,7 @@ func closedWhileUnlocking(t *testing.T, returned bool) bool {
 	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
 	c := newClient(t, rdb, nil)
 	m := rlock.New(c, "a")
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	kept := proxy.DelayRequest(script(lua.Release), 1, time.Hour)
 	unlocked, closed := make(chan error, 1), make(chan error, 1)
 	go func() { unlocked <- h.Unlock(t.Context()) }()
@@ -49,10 +48,8 @@ func closedWhileUnlocking(t *testing.T, returned bool) bool {
 // Close returns. Nobody could release it any more where the client of go-redis is closed next.
 func TestCloseWaitsForUnlock(t *testing.T) {
 	require.True(t, closedWhileUnlocking(t, false))
-}
 
-// The control: without that it is taken still.
-func TestCloseWaitsForUnlockControl(t *testing.T) {
+	// The control: without that it is taken still.
 	t.Cleanup(defence.Unlocks.Without(t))
 	require.False(t, closedWhileUnlocking(t, true))
 }

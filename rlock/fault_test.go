@@ -50,139 +50,17 @@ var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, f
 // script matches the first sending of a script that the server may or may not know already.
 func script(s *lua.Script) func([]string) bool { return faultproxy.Script(s.Hash()) }
 
-// TestAtMostOnce: each operation of a hold's life meets each fault. It is repeated by the library,
-// and the count in Redis is exactly right afterwards.
-func TestAtMostOnce(t *testing.T) {
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			p := newProxied(t, nil)
-			ctx := t.Context()
-			warm(t, p)
-			hit := func(s *lua.Script, what string) {
-				rule := p.proxy.On(script(s), 1, fault)
-				t.Cleanup(func() { require.Equal(t, 1, rule.Count(), "%s did not meet the fault", what) })
-			}
-			hit(lua.Acquire, "acquire")
-			outer, err := p.mutex.Lock(ctx)
-			require.NoError(t, err)
-			require.Equal(t, 1, count(t, p.direct, "a", outer.Owner()))
-
-			hit(lua.Recount, "re-entry")
-			inner, err := p.mutex.Lock(outer.Context())
-			require.NoError(t, err)
-			require.Equal(t, 2, count(t, p.direct, "a", outer.Owner()))
-
-			p.proxy.Clear()
-			hit(lua.Recount, "partial unlock")
-			require.NoError(t, inner.Unlock(ctx))
-			require.Equal(t, 1, count(t, p.direct, "a", outer.Owner()))
-
-			hit(lua.Release, "unlock")
-			require.NoError(t, outer.Unlock(ctx))
-			p.nothingLeft(t)
-		})
-	}
-}
-
-// TestAtMostOnceControl: the faults are real. Redisson's way, a counter that is stepped by a script
-// which go-redis repeats, counts twice; and an unlock that takes "not held" at its word reports a
-// loss.
-func TestAtMostOnceControl(t *testing.T) {
-	p := newProxied(t, nil)
-	step := redis.NewScript(`return redis.call('HINCRBY', KEYS[1], ARGV[1], 1)`)
-	require.NoError(t, step.Load(t.Context(), p.direct).Err())
-	p.proxy.On(faultproxy.Script(step.Hash()), 1, faultproxy.DropReply)
-	naive := redistest.NewClient(t, p.proxy.Addr())
-	require.NoError(t, step.Run(t.Context(), naive, []string{"naive"}, "owner").Err())
-	require.Equal(t, 2, count(t, p.direct, "naive", "owner"), "one call, counted twice")
-	require.NoError(t, p.direct.Del(t.Context(), "naive").Err())
-
-	warm(t, p)
-	h, err := p.mutex.Lock(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(defence.RepeatedGone.Without(t))
-	p.proxy.On(script(lua.Release), 1, faultproxy.DropReply)
-	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
-}
-
-// TestResendControl: without the repeats of the library every fault reaches the caller.
-func TestResendControl(t *testing.T) {
+// TestLooksLeaveNothingOpen: who only looks, and gets no answer, is not told that something may have
+// happened.
+func TestLooksLeaveNothingOpen(t *testing.T) {
 	t.Cleanup(defence.Resend.Without(t))
+	p := newProxied(t, nil)
 	for _, fault := range faults {
-		p := newProxied(t, nil)
-		p.proxy.On(faultproxy.Command("EVALSHA"), 1, fault)
-		_, err := p.mutex.Lock(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrUncertain, fault.String())
-
-		p.proxy.On(faultproxy.Script(lua.State.Hash()), 1, fault)
-		_, err = p.mutex.State(t.Context())
+		p.proxy.On(script(lua.State), 1, fault)
+		_, err := p.mutex.State(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrUnavailable, fault.String())
-		require.NotErrorIs(t, err, holdfast.ErrUncertain, "who only looks leaves nothing open")
+		require.NotErrorIs(t, err, holdfast.ErrUncertain, fault.String())
 	}
-}
-
-// abandon locks, with a context that ends when the server has run the acquisition and before its
-// reply arrives.
-func abandon(t *testing.T, p *proxied) {
-	t.Helper()
-	rule := p.proxy.On(faultproxy.Command("EVALSHA", "EVAL"), 1, faultproxy.HoldReply)
-	ctx, cancel := context.WithCancel(t.Context())
-	granted := make(chan bool, 1)
-	go func() {
-		<-rule.Fired()
-		n, err := p.direct.Exists(context.Background(), "a").Result() // before anybody can give it back
-		granted <- err == nil && n == 1
-		cancel()
-	}()
-	_, err := p.mutex.Lock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
-	require.ErrorIs(t, err, context.Canceled)
-	require.True(t, <-granted, "to nobody")
-	p.proxy.Clear()
-}
-
-// TestAbandonedAcquireIsUndone: the caller gave up, the server had granted.
-func TestAbandonedAcquireIsUndone(t *testing.T) {
-	p := newProxied(t, nil)
-	warm(t, p)
-	abandon(t, p)
-	eventually(t, "the grant is given back", func() bool { return free(t, p.direct, "a") })
-	p.nothingLeft(t)
-}
-
-func TestAbandonedAcquireControl(t *testing.T) {
-	p := newProxied(t, &holdfast.Options{Lease: 2 * time.Second})
-	warm(t, p)
-	t.Cleanup(defence.Undo.Without(t))
-	abandon(t, p)
-	require.NoError(t, p.client.Close(t.Context())) // joins the background: nothing more will come
-	require.False(t, free(t, p.direct, "a"), "without undo it stands until the lease ends")
-}
-
-// TestAbandonedReentry: the caller of a re-entry gave up, and the server had counted it. The count
-// is put right, and the hold goes on.
-func TestAbandonedReentry(t *testing.T) {
-	p := newProxied(t, nil)
-	warm(t, p)
-	h, err := p.mutex.Lock(t.Context())
-	require.NoError(t, err)
-	rule := p.proxy.On(script(lua.Recount), 1, faultproxy.HoldReply)
-	ctx, cancel := context.WithCancel(h.Context())
-	go func() {
-		<-rule.Fired()
-		cancel()
-	}()
-	_, err = p.mutex.Lock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
-	require.Equal(t, 2, count(t, p.direct, "a", h.Owner()), "counted for nobody")
-	p.proxy.Clear()
-	eventually(t, "the count is put right", func() bool { return count(t, p.direct, "a", h.Owner()) == 1 })
-	again, err := p.mutex.Lock(h.Context())
-	require.NoError(t, err)
-	require.Equal(t, 2, again.Count())
-	require.NoError(t, again.Unlock(t.Context()))
-	require.NoError(t, h.Unlock(t.Context()))
-	p.nothingLeft(t)
 }
 
 // TestForceUnlockForcesOne: the reply of a forced unlock is lost, and a waiter gets the lock before
@@ -190,39 +68,29 @@ func TestAbandonedReentry(t *testing.T) {
 func TestForceUnlockForcesOne(t *testing.T) {
 	p := newProxied(t, nil)
 	warm(t, p)
-	_, err := p.mutex.Lock(t.Context())
-	require.NoError(t, err)
+	lock(t, p.mutex)
 	rule := p.proxy.On(script(lua.Release), 1, faultproxy.BlackHole)
 	other := rlock.New(newClient(t, p.srv.Client(t), nil), "a")
-	next := make(chan *holdfast.Hold, 1)
-	go func() {
+	next := begin(t.Context(), t, func(ctx context.Context, _ ...holdfast.Option) (*holdfast.Hold, error) {
 		<-rule.Fired() // the library waits for the answer of a release that the server has not seen: play it
-		if err := p.direct.Del(context.Background(), "a").Err(); err != nil {
-			t.Error(err)
+		if err := p.direct.Del(ctx, "a").Err(); err != nil {
+			return nil, err
 		}
-		h, err := other.Lock(context.Background(), holdfast.Wait(patience))
-		if err != nil {
-			t.Error(err)
-		}
-		next <- h
-	}()
+		return other.Lock(ctx, holdfast.Wait(patience))
+	})
 	there, err := p.mutex.ForceUnlock(t.Context())
 	require.NoError(t, err)
 	require.True(t, there)
-	h := <-next
+	h := next.Hold()
 	require.Equal(t, 1, count(t, p.direct, "a", h.Owner()))
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // warm makes the scripts known to the server.
 func warm(t *testing.T, p *proxied) {
 	t.Helper()
-	h, err := p.mutex.Lock(t.Context())
-	require.NoError(t, err)
-	inner, err := p.mutex.Lock(h.Context())
-	require.NoError(t, err)
-	require.NoError(t, inner.Unlock(t.Context()))
-	require.NoError(t, h.Unlock(t.Context()))
+	h := lock(t, p.mutex)
+	unlock(t, take(h.Context(), t, p.mutex.Lock), h)
 }
 
 // TestStragglersOfAPausedServer: the caller gives up while the server is stopped. What it had been
@@ -237,29 +105,10 @@ func TestStragglersOfAPausedServer(t *testing.T) {
 		p.srv.Resume()
 		h, err := p.mutex.Lock(t.Context(), holdfast.Wait(patience)) // waits for the undo, not for the lease of 30 s
 		require.NoError(t, err)
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 	}
 	require.NoError(t, p.client.Close(t.Context()))
 	p.nothingLeft(t)
-}
-
-// TestRenewalMeetsFaults: single renewals are lost on the way; the hold lives on.
-func TestRenewalMeetsFaults(t *testing.T) {
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			p := newProxied(t, &holdfast.Options{Lease: 1500 * time.Millisecond})
-			warm(t, p)
-			h, err := p.mutex.Lock(t.Context())
-			require.NoError(t, err)
-			rule := p.proxy.On(script(lua.Renew), 1, fault)
-			first := h.Deadline()
-			eventually(t, "renewed all the same", func() bool { return h.Deadline().After(first) && rule.Count() == 1 })
-			require.NoError(t, h.Context().Err())
-			require.Equal(t, 1, count(t, p.direct, "a", h.Owner()))
-			require.NoError(t, h.Unlock(t.Context()))
-			p.nothingLeft(t)
-		})
-	}
 }
 
 // TestUnlockIsDetachedControl: with the caller's cancellation let through, an unlock does not
@@ -268,8 +117,7 @@ func TestUnlockIsDetachedControl(t *testing.T) {
 	p := newProxied(t, &holdfast.Options{Lease: 2 * time.Second})
 	warm(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
-	h, err := p.mutex.Lock(ctx)
-	require.NoError(t, err)
+	h := take(ctx, t, p.mutex.Lock)
 	cancel()
 	before := p.proxy.Seen(script(lua.Release))
 	t.Cleanup(defence.Undo.Without(t))
@@ -287,12 +135,10 @@ func TestLostAndLockedAgain(t *testing.T) {
 		warm(t, p)
 		owner := holdfast.WithOwner(t.Context())
 		undo := p.proxy.On(script(lua.Release), 2, faultproxy.HoldReply) // of three
-		first, err := p.mutex.Lock(owner, holdfast.Lease(100*time.Millisecond), holdfast.NoRenewal())
-		require.NoError(t, err)
+		first := take(owner, t, p.mutex.Lock, holdfast.Lease(100*time.Millisecond), holdfast.NoRenewal())
 		require.ErrorIs(t, awaitEnd(t, first), holdfast.ErrLost)
 		<-undo.Fired()
-		h, err = p.mutex.Lock(owner)
-		require.NoError(t, err)
+		h = take(owner, t, p.mutex.Lock)
 		before := p.proxy.Seen(script(lua.Release))
 		p.proxy.Clear()
 		eventually(t, "the undo goes on", func() bool { return p.proxy.Seen(script(lua.Release)) > before })
@@ -301,7 +147,7 @@ func TestLostAndLockedAgain(t *testing.T) {
 	}
 	t.Run("kept", func(t *testing.T) {
 		p, h := again(t)
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		p.nothingLeft(t)
 	})
 	t.Run("control", func(t *testing.T) {

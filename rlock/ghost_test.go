@@ -85,9 +85,7 @@ func TestServersClockIsSet(t *testing.T) {
 	warm(t, p)
 	scripts := func() int {
 		before := p.proxy.Seen(script(lua.Acquire))
-		h, err := p.mutex.Lock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, lock(t, p.mutex))
 		return p.proxy.Seen(script(lua.Acquire)) - before
 	}
 	require.Equal(t, 1, scripts())
@@ -142,9 +140,7 @@ func TestSilentServerKeepsNoGoroutines(t *testing.T) {
 		o.ReadTimeout, o.PoolTimeout, o.PoolSize = 200*time.Millisecond, 200*time.Millisecond, 5
 	})
 	c := newClient(t, rdb, &holdfast.Options{Lease: time.Hour})
-	h, err := rlock.New(c, "warm").Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, lock(t, rlock.New(c, "warm")))
 	direct := srv.Client(t)
 	name := func(i int) string { return fmt.Sprint("silent:", i) }
 	const each = 300

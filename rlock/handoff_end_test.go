@@ -68,17 +68,15 @@ func TestCloseInAChain(t *testing.T) {
 // behind it.
 func TestCloseOfAHandedHold(t *testing.T) {
 	p := newProxied(t, nil)
-	l := p.lineUp(t, t.Context(), 3)
-	require.NoError(t, l.holder.Unlock(t.Context()))
-	h, err := l.outcome(t, 0)
-	require.NoError(t, err)
+	l := lineUp(t.Context(), t, p.mutex, 3)
+	unlock(t, l.holder)
+	h := l.next[0].Hold()
 	ctx := h.Context()
 	require.NoError(t, p.client.Close(t.Context()))
 	require.ErrorIs(t, context.Cause(ctx), holdfast.ErrClosed)
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrClosed)
 	for i := 1; i < 3; i++ {
-		_, err := l.outcome(t, i)
-		require.ErrorIs(t, err, holdfast.ErrClosed)
+		require.ErrorIs(t, l.next[i].Err(), holdfast.ErrClosed)
 	}
 	p.nothingLeft(t)
 }
@@ -89,27 +87,18 @@ func TestOwnSubscriptionIsNoOther(t *testing.T) {
 	keeps := func(t *testing.T) bool { // whether the second pass keeps the lock
 		p := newProxied(t, &holdfast.Options{Linger: time.Minute})
 		p.warmPass(t)
-		other, err := rlock.New(newClient(t, p.srv.Client(t), nil), "a").Lock(t.Context())
-		require.NoError(t, err)
-		l := &line{proxied: p}
-		granted := make(chan *holdfast.Hold, 1)
-		go func() {
-			h, err := p.mutex.Lock(t.Context())
-			if err != nil {
-				t.Error(err)
-			}
-			granted <- h
-		}()
+		other := lock(t, rlock.New(newClient(t, p.srv.Client(t), nil), "a"))
+		l := &line{mutex: p.mutex}
+		granted := begin(t.Context(), t, p.mutex.Lock)
 		awaitSubscriber(t, p.direct, "a")
-		require.NoError(t, other.Unlock(t.Context()))
-		h := <-granted
+		unlock(t, other)
+		h := granted.Hold()
 		asked := func() bool { // whether the next one asks the server
-			l.join(t, t.Context())
+			l.join(t.Context(), t)
 			p.stale(t)
 			acquired, passed := p.proxy.Seen(script(lua.Acquire)), p.proxy.Seen(script(lua.Pass))
-			require.NoError(t, h.Unlock(t.Context()))
-			h, err = l.outcome(t, len(l.next)-1)
-			require.NoError(t, err)
+			unlock(t, h)
+			h = l.next[len(l.next)-1].Hold()
 			require.Equal(t, passed+1, p.proxy.Seen(script(lua.Pass)))
 			return p.proxy.Seen(script(lua.Acquire)) > acquired
 		}
@@ -122,7 +111,7 @@ func TestOwnSubscriptionIsNoOther(t *testing.T) {
 			})
 		}
 		kept := !asked()
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		return kept
 	}
 	require.True(t, keeps(t))

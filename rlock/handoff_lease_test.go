@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/watchdog"
@@ -33,23 +34,20 @@ func TestLongerLeaseIsNotHandedOn(t *testing.T) {
 			rule.Release()
 		},
 		"entered for longer": func(t *testing.T, p *proxied, h *holdfast.Hold) {
-			inner, err := p.mutex.Lock(h.Context(), holdfast.Lease(time.Hour))
-			require.NoError(t, err)
-			require.NoError(t, inner.Unlock(t.Context()))
+			unlock(t, take(h.Context(), t, p.mutex.Lock, holdfast.Lease(time.Hour)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inherits := func() bool {
 				p := newProxied(t, nil)
 				warm(t, p)
-				l := p.lineUp(t, t.Context(), 1)
+				l := lineUp(t.Context(), t, p.mutex, 1)
 				lengthen(t, p, l.holder)
 				defer defence.Look.Without(t)() // else the server is asked for that
-				require.NoError(t, l.holder.Unlock(t.Context()))
-				h, err := l.outcome(t, 0)
-				require.NoError(t, err)
+				unlock(t, l.holder)
+				h := l.next[0].Hold()
 				long := p.direct.PTTL(t.Context(), "a").Val() > 2*holdfast.DefaultLease
-				require.NoError(t, h.Unlock(t.Context()))
+				unlock(t, h)
 				return long
 			}
 			require.False(t, inherits())
@@ -67,17 +65,15 @@ func TestInnerHoldDoesNotRenewForGood(t *testing.T) {
 	ends := func(t *testing.T) bool { // whether it ended, before it was renewed twice more
 		c, _ := shared(t, nil)
 		m := rlock.New(c, uniqueName(t), holdfast.Lease(900*time.Millisecond))
-		h, err := m.Lock(t.Context(), holdfast.NoRenewal())
-		require.NoError(t, err)
-		inner, err := m.Lock(h.Context())
-		require.NoError(t, err)
+		h := lock(t, m, holdfast.NoRenewal())
+		inner := take(h.Context(), t, m.Lock)
 		renewed := func() func() bool {
 			before := h.Deadline()
 			return func() bool { return h.Deadline().After(before) || context.Cause(h.Context()) != nil }
 		}
 		eventually(t, "it is renewed within", renewed())
 		require.NoError(t, context.Cause(h.Context()))
-		require.NoError(t, inner.Unlock(t.Context()))
+		unlock(t, inner)
 		for range 2 {
 			eventually(t, "it is renewed, or ends", renewed())
 		}
@@ -95,47 +91,23 @@ func TestTryLockLeavesTheFront(t *testing.T) {
 	first := func(t *testing.T) int {
 		p := newProxied(t, nil)
 		warm(t, p)
-		other, err := rlock.New(newClient(t, p.srv.Client(t), nil), "a").Lock(t.Context())
-		require.NoError(t, err)
-		l := &line{proxied: p, holder: other}
-		granted := make(chan *holdfast.Hold, 1)
-		go func() { // it has the front place, and asks the server
-			h, err := p.mutex.Lock(t.Context())
-			if err != nil {
-				t.Error(err)
-			}
-			granted <- h
-		}()
+		other := lock(t, rlock.New(newClient(t, p.srv.Client(t), nil), "a"))
+		l := &line{mutex: p.mutex}
+		granted := begin(t.Context(), t, p.mutex.Lock) // it has the front place, and asks the server
 		awaitSubscriber(t, p.direct, "a")
-		l.join(t, t.Context())
+		l.join(t.Context(), t)
 		require.NoError(t, p.direct.Del(t.Context(), "a").Err()) // free, and nobody is told
-		h, err := p.mutex.TryLock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, h.Unlock(t.Context()))
-		order := 0
-		for range 2 {
-			select {
-			case h = <-granted:
-				granted = nil
-				if order == 0 {
-					order = 1
-				}
-			case h = <-l.next[0]:
-				l.next[0] = nil
-				if order == 0 {
-					order = 2
-				}
-			case <-time.After(patience):
-				t.Fatal("a waiter waits for ever")
-			}
-			_ = h.Unlock(t.Context())
-		}
+		unlock(t, take(t.Context(), t, p.mutex.TryLock))
+		both := []*kindtest.Pending{granted, l.next[0]}
+		i := kindtest.First(t, both...)
+		_ = both[i].Hold().Unlock(t.Context())
+		_ = both[1-i].Hold().Unlock(t.Context())
 		_ = other.Unlock(t.Context())
-		return order
+		return i
 	}
-	require.Equal(t, 1, first(t))
+	require.Zero(t, first(t))
 	defer defence.Front.Without(t)()
-	require.Equal(t, 2, first(t), "control: it goes past the front")
+	require.Equal(t, 1, first(t), "control: it goes past the front")
 }
 
 // TestForcedOutJustBeforeAHandOff: nobody asks the server when the lock is handed on, so who
@@ -143,10 +115,9 @@ func TestTryLockLeavesTheFront(t *testing.T) {
 func TestForcedOutJustBeforeAHandOff(t *testing.T) {
 	p := newProxied(t, &holdfast.Options{Lease: 3 * time.Second})
 	warm(t, p)
-	l := p.lineUp(t, t.Context(), 2)
+	l := lineUp(t.Context(), t, p.mutex, 2)
 	require.NoError(t, l.holder.Unlock(t.Context())) // asks for tokens
-	holder, err := l.outcome(t, 0)
-	require.NoError(t, err)
+	holder := l.next[0].Hold()
 	there, err := rlock.New(newClient(t, p.srv.Client(t), nil), "a").ForceUnlock(t.Context())
 	require.NoError(t, err)
 	require.True(t, there)
@@ -154,8 +125,7 @@ func TestForcedOutJustBeforeAHandOff(t *testing.T) {
 	err = holder.Unlock(t.Context())
 	restore()
 	require.NoError(t, err)
-	h, err := l.outcome(t, 1)
-	require.NoError(t, err)
+	h := l.next[1].Hold()
 	lost := awaitEnd(t, h)
 	require.ErrorIs(t, lost, holdfast.ErrLost)
 	require.ErrorIs(t, lost, watchdog.ErrGone, "a renewal said so, before its deadline")

@@ -45,7 +45,7 @@ func (k *kept) gets(t *testing.T, wait time.Duration) bool {
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		return false
 	}
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	return true
 }
 
@@ -82,8 +82,7 @@ func TestKeptCalls(t *testing.T) {
 func TestKeptAndWanted(t *testing.T) {
 	served := func(wait time.Duration) bool {
 		k := newKept(t, forEver)
-		h, err := k.keeper.Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, k.keeper)
 		got := make(chan bool, 1)
 		go func() {
 			h, err := k.other.Lock(t.Context(), holdfast.Wait(wait))
@@ -97,7 +96,7 @@ func TestKeptAndWanted(t *testing.T) {
 		eventually(t, "it has asked again and waits", func() bool {
 			return k.rdb.PubSubNumSub(t.Context(), channelOf(k.keeper)).Val()[channelOf(k.keeper)] > 0
 		})
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		return <-got
 	}
 	require.True(t, served(patience))
@@ -173,11 +172,10 @@ func TestKeptAndCallsMissed(t *testing.T) {
 func TestKeptAfterAGap(t *testing.T) {
 	keeps := func() bool {
 		k := newKept(t, forEver)
-		h, err := k.keeper.Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, k.keeper)
 		k.breakMailbox(t)
 		k.listen(t) // its call was lost
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		return !free(t, k.rdb, "a")
 	}
 	require.False(t, keeps())
@@ -196,7 +194,7 @@ func TestKeptWhileItLeaves(t *testing.T) {
 		<-rule.Fired()
 		h, err := m.TryLock(t.Context())
 		if err == nil {
-			require.NoError(t, h.Unlock(t.Context()))
+			unlock(t, h)
 		}
 		return err
 	}
@@ -213,8 +211,7 @@ func TestKeptAndForced(t *testing.T) {
 		forced, err := k.other.ForceUnlock(t.Context())
 		require.NoError(t, err)
 		require.True(t, forced)
-		h, err := k.other.Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, k.other)
 		for end := time.Now().Add(within); time.Now().Before(end); {
 			mine, err := k.keeper.TryLock(t.Context())
 			if errors.Is(err, holdfast.ErrNotAcquired) {
@@ -232,25 +229,6 @@ func TestKeptAndForced(t *testing.T) {
 	require.False(t, theirs(soon))
 }
 
-// TestKeptAndLost: the server loses a lock that is kept. No hold is lost by that, and nothing is left
-// when the next one asks.
-func TestKeptAndLost(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	m := rlock.New(newClient(t, rdb, &holdfast.Options{Lease: 300 * time.Millisecond}), "a", holdfast.Keep(forEver))
-	token := keepIt(t, rdb, m)
-	require.NoError(t, rdb.Set(t.Context(), "a", "somebody else's", time.Hour).Err())
-	eventually(t, "a renewal has seen it", func() bool {
-		h, err := m.TryLock(t.Context())
-		if err == nil {
-			_ = h.Unlock(t.Context())
-		}
-		return err != nil
-	})
-	require.NoError(t, rdb.Del(t.Context(), "a").Err())
-	require.Greater(t, onePair(t, m), token)
-}
-
 // TestKeptAndStopped: the server is silent for longer than the lease while the lock is kept. It is not
 // given to the next Lock then, which asks the server and gets it when that answers.
 func TestKeptAndStopped(t *testing.T) {
@@ -260,11 +238,10 @@ func TestKeptAndStopped(t *testing.T) {
 	p.proxy.Silence(true)
 	eventually(t, "its lease ends", func() bool { return free(t, p.direct, "a") })
 	other := newClient(t, p.direct, nil)
-	theirs, err := rlock.New(other, "a").Lock(t.Context())
-	require.NoError(t, err)
+	theirs := lock(t, rlock.New(other, "a"))
 	h, err := m.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnavailable, "it holds %v", h)
 	p.proxy.Silence(false)
-	require.NoError(t, theirs.Unlock(t.Context()))
+	unlock(t, theirs)
 	require.Greater(t, onePair(t, m), token)
 }

@@ -32,12 +32,10 @@ func TestLabel(t *testing.T) {
 	holder := newClient(t, rdb, &holdfast.Options{Label: "holder über 1"})
 	waiter := newClient(t, rdb, &holdfast.Options{Label: "waiter", LongWait: longWait})
 	idle := newClient(t, rdb, &holdfast.Options{Label: "idle"})
-	h, err := rlock.New(holder, name).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, rlock.New(holder, name))
 	says(t, rdb, holder, "holder über 1")
 
-	_, err = rlock.New(idle, name).TryLock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	err := refused(t.Context(), t, rlock.New(idle, name).TryLock)
 	require.NotContains(t, err.Error(), "über", "it is not known yet")
 	_, err = rlock.New(holder, name).TryLock(t.Context())
 	require.ErrorContains(t, err, h.Owner()+" (holder über 1), whose lease")
@@ -45,8 +43,7 @@ func TestLabel(t *testing.T) {
 	defer waitsFor(t.Context(), rlock.New(waiter, name), 1)()
 	says(t, rdb, waiter, "waiter")
 	eventually(t, "who waits for long knows for whom", func() bool {
-		_, err := rlock.New(waiter, name).TryLock(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		err := refused(t.Context(), t, rlock.New(waiter, name).TryLock)
 		return strings.Contains(err.Error(), h.Owner()+" (holder über 1), whose lease")
 	})
 	require.Zero(t, rdb.Exists(t.Context(), keys.Label(idle.ID())).Val(), "it has nothing, and waited for nothing")
@@ -63,8 +60,7 @@ func TestLabelOfAnybody(t *testing.T) {
 	waits := func(label string) (told func() string) {
 		name, holder := uniqueName(t), newClient(t, rdb, nil)
 		require.NoError(t, rdb.Set(t.Context(), keys.Label(holder.ID()), label, time.Minute).Err())
-		h, err := rlock.New(holder, name).Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, rlock.New(holder, name))
 		stop := waitsFor(t.Context(), rlock.New(waiter, name), 1)
 		t.Cleanup(func() {
 			stop()
@@ -97,15 +93,14 @@ func TestLabelCosts(t *testing.T) {
 		c := newClient(t, srv.Client(t), &holdfast.Options{Label: label})
 		m := rlock.New(c, "a")
 		for i := range 100 {
-			h, err := m.Lock(t.Context())
-			require.NoError(t, err)
+			h := lock(t, m)
 			if i == 0 && label != "" {
 				says(t, srv.Client(t), c, label)
 				srv.ResetStats(t)
 			} else if i == 0 {
 				srv.ResetStats(t)
 			}
-			require.NoError(t, h.Unlock(t.Context()))
+			unlock(t, h)
 		}
 		require.NoError(t, c.Close(t.Context()))
 		return srv.CommandCalls(t)
@@ -117,9 +112,7 @@ func TestLabelCosts(t *testing.T) {
 
 	srv := redistest.Start(t)
 	c := newClient(t, srv.Client(t), nil)
-	h, err := rlock.New(c, "a").Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, lock(t, rlock.New(c, "a")))
 	require.NoError(t, c.Close(t.Context()))
 	require.Equal(t, int64(1), srv.CommandCalls(t)["set"], "the token")
 }
@@ -133,9 +126,7 @@ func TestLabelNotPermitted(t *testing.T) {
 	log := &noted{}
 	c := newClient(t, rdb, &holdfast.Options{Label: "label", Logger: slog.New(slog.NewTextHandler(log, nil))})
 	for range 10 {
-		h, err := rlock.New(c, "a").Lock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, lock(t, rlock.New(c, "a")))
 	}
 	require.NoError(t, c.Close(t.Context()))
 	require.Len(t, log.lines(), 1)

@@ -25,21 +25,19 @@ func lateRenewal(t *testing.T, extend bool) time.Duration {
 	if !extend {
 		lease = 3 * time.Second
 	}
-	h, err := p.mutex.Lock(ctx, holdfast.Lease(lease))
-	require.NoError(t, err)
+	h := take(ctx, t, p.mutex.Lock, holdfast.Lease(lease))
 	if extend {
 		require.ErrorIs(t, h.Extend(t.Context(), time.Minute), holdfast.ErrUncertain)
 	}
 	<-kept.Fired()
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 
-	again, err := p.mutex.Lock(ctx, holdfast.Lease(lease/2), holdfast.NoRenewal())
-	require.NoError(t, err)
+	again := take(ctx, t, p.mutex.Lock, holdfast.Lease(lease/2), holdfast.NoRenewal())
 	before := p.srv.CommandCalls(t)["hexists"] // the script's question whose the lock is
 	kept.Release()
 	eventually(t, "it has come", func() bool { return p.srv.CommandCalls(t)["hexists"] > before })
 	left := p.direct.PTTL(t.Context(), "a").Val()
-	require.NoError(t, again.Unlock(t.Context()))
+	unlock(t, again)
 	return left - lease/2
 }
 
@@ -49,10 +47,8 @@ func TestLateRenewal(t *testing.T) {
 	for _, extend := range []bool{false, true} {
 		require.LessOrEqual(t, lateRenewal(t, extend), time.Duration(0))
 	}
-}
 
-// The control: the owner has the same id again.
-func TestLateRenewalControl(t *testing.T) {
+	// The control: the owner has the same id again.
 	t.Cleanup(defence.FreshOwner.Without(t))
 	for _, extend := range []bool{false, true} {
 		require.Positive(t, lateRenewal(t, extend))

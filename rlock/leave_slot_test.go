@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -24,15 +25,14 @@ func leftInMovingSlot(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) t
 	for _, hook := range hooks {
 		rdb.AddHook(hook)
 	}
-	h, err := rlock.New(newClient(t, rdb, nil), name).Lock(t.Context(), holdfast.HoldAtLeast(time.Hour))
-	require.NoError(t, err)
+	h := lock(t, rlock.New(newClient(t, rdb, nil), name), holdfast.HoldAtLeast(time.Hour))
 	require.NoError(t, rdb.Set(t.Context(), "redisson_lock__channel:{"+name+"}", "50", time.Hour).Err())
 	to := c.Nodes[0]
 	if c.Master(t, name) == to {
 		to = c.Nodes[1]
 	}
 	move := c.BeginMove(t, name, to)
-	err = h.Unlock(t.Context())
+	err := h.Unlock(t.Context())
 	left := move.From.Client(t).PTTL(t.Context(), name).Val()
 	require.Equal(t, err == nil, left > 0, "%v", err)
 	move.Keys(t)
@@ -43,6 +43,7 @@ func leftInMovingSlot(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) t
 // TestLeaveInMovingSlot: a lock that is to stay stays, also where its slot is being moved while it
 // is left. The control: not if its key is gone in between.
 func TestLeaveInMovingSlot(t *testing.T) {
+	level.ForAll(t)
 	for _, p := range redistest.Programs(t) {
 		t.Run(p.Name, func(t *testing.T) {
 			c := redistest.StartCluster(t, 2, 0, redistest.Exec(p.Path))
@@ -59,9 +60,8 @@ func TestLeaveWithoutHDEL(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Command(t, "ACL", "SETUSER", "default", "-hdel")
 	rdb := srv.Client(t)
-	h, err := rlock.New(newClient(t, rdb, nil), "a").Lock(t.Context(), holdfast.HoldAtLeast(time.Hour))
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
+	h := lock(t, rlock.New(newClient(t, rdb, nil), "a"), holdfast.HoldAtLeast(time.Hour))
+	unlock(t, h)
 	require.Greater(t, rdb.PTTL(t.Context(), "a").Val(), time.Hour-time.Minute)
 	require.EqualValues(t, 1, rdb.HLen(t.Context(), "a").Val())
 	require.Zero(t, count(t, rdb, "a", h.Owner()))
@@ -73,8 +73,6 @@ func TestLeaveWithoutHDELControl(t *testing.T) {
 	srv.Command(t, "ACL", "SETUSER", "default", "-hdel")
 	rdb := srv.Client(t)
 	rdb.AddHook(mutant.Hook(lua.Leave, "\n  call('PEXPIRE', name, rest)\n", "\n"))
-	h, err := rlock.New(newClient(t, rdb, nil), "a").Lock(t.Context(), holdfast.HoldAtLeast(time.Hour))
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, lock(t, rlock.New(newClient(t, rdb, nil), "a"), holdfast.HoldAtLeast(time.Hour)))
 	require.Negative(t, rdb.PTTL(t.Context(), "a").Val())
 }

@@ -19,8 +19,7 @@ func TestManyHoldsOfOneOwner(t *testing.T) {
 	prefix := uniqueName(t)
 	ctx := holdfast.WithOwner(t.Context())
 	lock := func(i int, opts ...holdfast.Option) *holdfast.Hold {
-		h, err := rlock.New(c, prefix+strconv.Itoa(i), opts...).Lock(ctx)
-		require.NoError(t, err)
+		h := take(ctx, t, rlock.New(c, prefix+strconv.Itoa(i), opts...).Lock)
 		return h
 	}
 	var holds []*holdfast.Hold

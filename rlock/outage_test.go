@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -32,15 +31,6 @@ func refusedDials(t *testing.T) {
 	})
 }
 
-// refusing is a client of a server that refuses connections.
-func refusing(t *testing.T) *holdfast.Client {
-	refusedDials(t)
-	srv := redistest.Start(t)
-	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
-	srv.Kill()
-	return newClient(t, rdb, &holdfast.Options{RetryBudget: 300 * time.Millisecond})
-}
-
 // unavailable says that nobody said who has the lock, and why.
 func unavailable(t *testing.T, err error, causes ...error) {
 	t.Helper()
@@ -52,113 +42,39 @@ func unavailable(t *testing.T, err error, causes ...error) {
 	}
 }
 
-// TestOutageIsNoContention: where no server can be reached, no operation says that somebody has the
-// lock, and all say what went wrong: those that try once, those whose wait or context is over
-// first, and those whose retry budget is.
-func TestOutageIsNoContention(t *testing.T) {
-	const refused = syscall.ECONNREFUSED
-	c := refusing(t)
-	m := rlock.New(c, "a")
-	_, err := m.TryLock(t.Context())
-	unavailable(t, err, refused)
-	_, err = m.Lock(t.Context())
-	unavailable(t, err, refused)
-	_, err = m.Lock(t.Context(), holdfast.Wait(50*time.Millisecond))
-	unavailable(t, err, refused)
-	require.ErrorContains(t, err, "waited as long as Wait allows")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = m.Lock(ctx)
-	unavailable(t, err, refused, context.DeadlineExceeded)
-	<-ctx.Done()
-	_, err = m.Lock(ctx) // which had ended before anything was asked
-	unavailable(t, err, context.DeadlineExceeded)
-	_, err = m.State(t.Context())
-	unavailable(t, err, refused)
-	_, err = m.ForceUnlock(t.Context())
-	unavailable(t, err, refused)
-	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = m.State(ctx)
-	unavailable(t, err, refused, context.DeadlineExceeded)
-}
-
-// TestOutageIsNoContentionControl: without the difference it looks as if somebody had the lock.
-func TestOutageIsNoContentionControl(t *testing.T) {
-	defer defence.Outage.Without(t)()
-	_, err := rlock.New(refusing(t), "a").Lock(t.Context(), holdfast.Wait(50*time.Millisecond))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.NotErrorIs(t, err, holdfast.ErrUnavailable)
-}
-
 // TestOutageInTheLocalQueue: who waits behind another one of its client, which cannot reach the
 // server, knows what that one knows.
 func TestOutageInTheLocalQueue(t *testing.T) {
-	c := newClientThatPersists(t)
-	m := rlock.New(c, "a")
+	refusedDials(t)
+	srv := redistest.Start(t)
+	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
+	srv.Kill()
+	m := rlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: patience}), "a")
 	ctx, cancel := context.WithCancel(t.Context())
-	front := make(chan error, 1)
-	go func() {
-		_, err := m.Lock(ctx)
-		front <- err
-	}()
+	front := begin(ctx, t, m.Lock)
 	eventually(t, "somebody is in front, and has failed", func() bool {
 		_, err := m.Lock(t.Context(), holdfast.Wait(20*time.Millisecond))
 		return errors.Is(err, syscall.ECONNREFUSED)
 	})
 	_, err := m.Lock(t.Context(), holdfast.Wait(20*time.Millisecond))
 	unavailable(t, err, syscall.ECONNREFUSED)
-	select {
-	case err := <-front:
-		t.Fatal("the one in front has given up: ", err)
-	default:
-	}
+	require.False(t, front.Over(), "the one in front has given up")
 	cancel()
-	unavailable(t, <-front, syscall.ECONNREFUSED, context.Canceled)
-}
-
-func newClientThatPersists(t *testing.T) *holdfast.Client {
-	refusedDials(t)
-	srv := redistest.Start(t)
-	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
-	srv.Kill()
-	return newClient(t, rdb, &holdfast.Options{RetryBudget: patience})
+	unavailable(t, front.Err(), syscall.ECONNREFUSED, context.Canceled)
 }
 
 // TestKeptOutByItsOwnClient: who waits behind a holder of its client was kept out by somebody,
 // whatever Redis says meanwhile.
 func TestKeptOutByItsOwnClient(t *testing.T) {
 	p := newProxied(t, nil)
-	h, err := p.mutex.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, p.mutex)
 	p.proxy.Silence(true)
-	_, err = p.mutex.Lock(t.Context(), holdfast.Wait(20*time.Millisecond))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	err := refused(t.Context(), t, p.mutex.Lock, holdfast.Wait(20*time.Millisecond))
 	require.NotErrorIs(t, err, holdfast.ErrUnavailable)
 	require.ErrorContains(t, err, "held by "+h.Owner()+"; the holder is of this client: ")
 	require.ErrorContains(t, err, "lock under hold.Context()")
 	p.proxy.Silence(false)
-	require.NoError(t, h.Unlock(t.Context()))
-}
-
-// failures tells of commands that failed twice without an answer.
-type failures struct {
-	twice chan struct{}
-	n     atomic.Int64
-}
-
-func (f *failures) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (f *failures) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if err != nil && cmd.Name() == "evalsha" && f.n.Add(1) == 2 {
-			close(f.twice)
-		}
-		return err
-	}
-}
-func (f *failures) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	unlock(t, h)
 }
 
 // TestOutageAfterARefusal: somebody had it, and then the server was gone. Both are told.
@@ -166,24 +82,24 @@ func TestOutageAfterARefusal(t *testing.T) {
 	refusedDials(t)
 	srv := redistest.Start(t)
 	proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
-	h, err := rlock.New(newClient(t, direct, nil), "a", holdfast.NoRenewal()).Lock(t.Context(),
-		holdfast.Lease(300*time.Millisecond))
-	require.NoError(t, err)
+	h := lock(t, rlock.New(newClient(t, direct, nil), "a"), holdfast.NoRenewal(), holdfast.Lease(300*time.Millisecond))
 	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
 	c := newClient(t, rdb, &holdfast.Options{RetryBudget: patience})
 	ctx, cancel := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	go func() {
-		_, err := rlock.New(c, "a").Lock(ctx)
-		left <- err
-	}()
+	left := begin(ctx, t, rlock.New(c, "a").Lock)
 	eventually(t, "it waits", func() bool { return subscribers(direct) == 1 })
-	f := &failures{twice: make(chan struct{})}
-	rdb.AddHook(f)
+	twice, failed := make(chan struct{}), atomic.Int64{}
+	rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		err := send()
+		if err != nil && cmds[0].Name() == "evalsha" && failed.Add(1) == 2 {
+			close(twice)
+		}
+		return err
+	}))
 	proxy.Stop()
-	<-f.twice // when the lease is over it asks again
+	<-twice // when the lease is over it asks again
 	cancel()
-	err = <-left
+	err := left.Err()
 	for _, is := range []error{holdfast.ErrNotAcquired, holdfast.ErrUnavailable, context.Canceled,
 		syscall.ECONNREFUSED} {
 		require.ErrorIs(t, err, is)
@@ -195,10 +111,11 @@ func TestOutageAfterARefusal(t *testing.T) {
 // TestSpentBudget: who has waited for as long as the retry budget allows is told what the network
 // said last, and not of the deadline that ended the last attempt, which is none of the caller's.
 func TestSpentBudget(t *testing.T) {
+	t.Parallel()
 	over := make(chan struct{})
 	var dials atomic.Int64
 	rdb := redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1,
+		Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, ReadTimeout: 100 * time.Millisecond,
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			if dials.Add(1) > 1 {
 				<-over // as of a server that drops packets

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -16,6 +17,7 @@ import (
 // TestSentinelWithRouting: go-redis makes a ClusterClient for servers that are no cluster. It wakes
 // the waiters of clients without routing, and is woken by them; also after a failover.
 func TestSentinelWithRouting(t *testing.T) {
+	level.ForAll(t)
 	s := redistest.StartSentinel(t)
 	options := func(change func(*redis.UniversalOptions)) *redis.UniversalOptions {
 		o := &redis.UniversalOptions{Addrs: s.Addrs(), MasterName: redistest.SentinelMaster, DialerRetries: 1}
@@ -46,7 +48,14 @@ func TestSentinelWithRouting(t *testing.T) {
 	if s.Nodes[0].Major() >= 7 {
 		misled := redis.NewFailoverClusterClient(options(func(*redis.UniversalOptions) {}).Failover())
 		defer misled.Close()
-		misled.AddHook(shardedRelease{})
+		misled.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error { // as in a cluster
+			for i, arg := range cmds[0].Args() {
+				if arg == "PUBLISH" {
+					cmds[0].Args()[i] = "SPUBLISH"
+				}
+			}
+			return send()
+		}))
 		control := newClient(t, misled, &holdfast.Options{Lease: time.Hour})
 		require.False(t, handsOver(t, s.Primary(t), control, waiters["plain"], time.Second),
 			"control: published where nobody listens")
@@ -81,8 +90,7 @@ func grantedAt(t *testing.T, server *redis.Client, c *holdfast.Client) bool {
 func handsOver(t *testing.T, primary *redistest.Server, holder, waiter *holdfast.Client, within time.Duration) bool {
 	t.Helper()
 	name := uniqueName(t)
-	h, err := rlock.New(holder, name).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, rlock.New(holder, name))
 	attempts := func() int64 { return primary.CommandCalls(t)["evalsha"] }
 	before := attempts()
 	ctx, leave := context.WithCancel(t.Context())
@@ -95,34 +103,14 @@ func handsOver(t *testing.T, primary *redistest.Server, holder, waiter *holdfast
 		}
 	}()
 	eventually(t, "it waits", func() bool { return attempts() >= before+2 })
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	select {
 	case h := <-granted:
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		return true
 	case <-time.After(within):
 		leave()
 		<-granted
 		return false
-	}
-}
-
-// shardedRelease announces releases as in a cluster.
-type shardedRelease struct{ redis.Hook }
-
-func (shardedRelease) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (shardedRelease) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (shardedRelease) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		for i, arg := range cmd.Args() {
-			if arg == "PUBLISH" {
-				cmd.Args()[i] = "SPUBLISH"
-			}
-		}
-		return next(ctx, cmd)
 	}
 }

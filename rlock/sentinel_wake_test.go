@@ -81,8 +81,7 @@ func listens(t *testing.T, server *redistest.Server, channel string) bool {
 func asleep(t *testing.T, primary *redistest.Server, holder *holdfast.Client, rdb redis.UniversalClient) *sleeper {
 	t.Helper()
 	s := &sleeper{name: uniqueName(t), granted: make(chan *holdfast.Hold, 1)}
-	_, err := rlock.New(holder, s.name).Lock(t.Context())
-	require.NoError(t, err)
+	_ = lock(t, rlock.New(holder, s.name))
 	attempts := func() int64 { return primary.CommandCalls(t)["evalsha"] }
 	before := attempts()
 	ctx, leave := context.WithCancel(t.Context())

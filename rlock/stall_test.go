@@ -17,53 +17,35 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// whereabouts notes in which goroutine locks are asked for: in one that is in [lockHere], or in
-// another.
-type whereabouts struct{ here, elsewhere int }
-
 //go:noinline
-func lockHere(t *testing.T, m *rlock.Mutex) {
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
-}
-
-func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (w *whereabouts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (w *whereabouts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); len(args) > 1 && args[1] == lua.Acquire.Hash() {
-			if strings.Contains(string(debug.Stack()), "rlock_test.lockHere(") {
-				w.here++
-			} else {
-				w.elsewhere++
-			}
-		}
-		return next(ctx, cmd)
-	}
-}
+func lockHere(t *testing.T, m *rlock.Mutex) { unlock(t, lock(t, m)) }
 
 // TestPromptServersNeedNoGoroutine: a lock is asked for in the goroutine of its caller while the
 // server answers promptly, and in another one behind an answer that was late.
 func TestPromptServersNeedNoGoroutine(t *testing.T) {
 	p := newProxied(t, nil)
-	seen := &whereabouts{}
+	here, elsewhere := 0, 0 // locks that were asked for in the goroutine of lockHere, and in another one
 	rdb := redistest.NewClient(t, p.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
-	rdb.AddHook(seen)
+	rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		if args := cmds[0].Args(); len(cmds) == 1 && len(args) > 1 && args[1] == lua.Acquire.Hash() {
+			if strings.Contains(string(debug.Stack()), "rlock_test.lockHere(") {
+				here++
+			} else {
+				elsewhere++
+			}
+		}
+		return send()
+	}))
 	m := rlock.New(newClient(t, rdb, nil), "a")
 	lockHere(t, m)
-	require.Zero(t, seen.here, "nothing is known of the server yet")
-	eventually(t, "the server answers promptly", func() bool { lockHere(t, m); return seen.here > 0 })
+	require.Zero(t, here, "nothing is known of the server yet")
+	eventually(t, "the server answers promptly", func() bool { lockHere(t, m); return here > 0 })
 
 	late := p.proxy.DelayReply(script(lua.Release), 0, 50*time.Millisecond)
 	lockHere(t, m)
-	before := seen.elsewhere
+	before := elsewhere
 	lockHere(t, m)
-	require.Equal(t, before+1, seen.elsewhere)
+	require.Equal(t, before+1, elsewhere)
 	require.Equal(t, 2, late.Count())
 }
 
@@ -90,10 +72,9 @@ func inAStall(t *testing.T, within time.Duration) (leaves bool) {
 		return left
 	}
 	eventually(t, "the server answers promptly, over several connections", func() bool {
-		h, err := rlock.New(client, "warm").Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, rlock.New(client, "warm"))
 		start := time.Now()
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		return time.Since(start) < 5*time.Millisecond && rdb.PoolStats().IdleConns >= 3
 	})
 	p.proxy.On(asked, 0, faultproxy.BlackHole)
@@ -116,10 +97,9 @@ func inAStall(t *testing.T, within time.Duration) (leaves bool) {
 	return leaves
 }
 
-func TestWhoComesInAStallLeaves(t *testing.T) { require.True(t, inAStall(t, patience)) }
-
-// The control: where nobody notices the stall, everybody sits in a read.
-func TestWhoComesInAStallLeavesControl(t *testing.T) {
+func TestWhoComesInAStallLeaves(t *testing.T) {
+	require.True(t, inAStall(t, patience))
+	// The control: where nobody notices the stall, everybody sits in a read.
 	defer defence.Overdue.Without(t)()
 	require.False(t, inAStall(t, 500*time.Millisecond))
 }

@@ -22,6 +22,7 @@ import (
 func TestStringFaults(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault.String(), func(t *testing.T) {
+			t.Parallel()
 			logged, closed := besideAString(t, fault)
 			require.NoError(t, closed)
 			require.Equal(t, []string{""}, logged)
@@ -51,8 +52,7 @@ func besideAString(t *testing.T, fault faultproxy.Action) (logged []string, clos
 	require.NoError(t, h.Unlock(ctx))
 
 	rule := p.proxy.On(script(lua.AcquireBeside), 1, fault)
-	h, err = m.Lock(ctx)
-	require.NoError(t, err)
+	h = take(ctx, t, m.Lock)
 	require.Equal(t, 1, rule.Count())
 	require.Equal(t, 1, count(t, p.direct, "a", h.Owner()))
 	require.NoError(t, h.Unlock(ctx))
@@ -60,8 +60,7 @@ func besideAString(t *testing.T, fault faultproxy.Action) (logged []string, clos
 	p.proxy.Clear()
 	require.NoError(t, p.direct.Set(ctx, "a", "whose", time.Minute).Err())
 	rule = p.proxy.On(script(lua.AcquireBeside), 1, fault)
-	_, err = m.Lock(ctx, holdfast.Wait(time.Second))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	refused(ctx, t, m.Lock, holdfast.Wait(time.Second))
 	require.Equal(t, 1, rule.Count())
 	closed = c.Close(ctx)
 	require.Equal(t, "whose", p.direct.Get(ctx, "a").Val())

@@ -32,11 +32,12 @@ func asks(t *testing.T, rdb *redis.Client) map[string]error {
 // TestRefusedConnectionIsNotUncertain: what was never written to a connection has not happened,
 // also if the budget is over in the middle of go-redis's attempts to make one.
 func TestRefusedConnectionIsNotUncertain(t *testing.T) {
+	t.Parallel()
 	refusedDials(t)
 	over := make(chan struct{})
 	var dials atomic.Int64
 	rdb := redis.NewClient(&redis.Options{
-		DialerRetries: 2, DialerRetryTimeout: time.Millisecond,
+		DialerRetries: 2, DialerRetryTimeout: time.Millisecond, ReadTimeout: 100 * time.Millisecond,
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			if dials.Add(1) > 1 {
 				<-over // the budget is over meanwhile
@@ -54,6 +55,7 @@ func TestRefusedConnectionIsNotUncertain(t *testing.T) {
 
 // The control: what was written may have happened.
 func TestLostReplyIsUncertain(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	proxy := faultproxy.New(t, srv.Addr())
 	proxy.On(faultproxy.Script(lua.Acquire.Hash()), 0, faultproxy.DropReply)
@@ -70,10 +72,8 @@ func TestLostReplyIsUncertain(t *testing.T) {
 // owner has no answer, says that there is an outage, as that one does.
 func TestUnlockBehindAnother(t *testing.T) {
 	p := newProxied(t, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
-	outer, err := p.mutex.Lock(t.Context())
-	require.NoError(t, err)
-	inner, err := p.mutex.Lock(outer.Context())
-	require.NoError(t, err)
+	outer := lock(t, p.mutex)
+	inner := take(outer.Context(), t, p.mutex.Lock)
 	p.proxy.Silence(true)
 	for what, err := range map[string]error{"inner": inner.Unlock(t.Context()), "outer": outer.Unlock(t.Context())} {
 		require.ErrorIs(t, err, holdfast.ErrUnavailable, what)

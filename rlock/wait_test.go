@@ -2,9 +2,7 @@ package rlock_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,18 +61,17 @@ func TestWokenByTheUnlock(t *testing.T) {
 
 // TestWaitingCostsNothing: three seconds of waiting under a lease of 30 s.
 func TestWaitingCostsNothing(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	holder, waiter := newClient(t, srv.Client(t), nil), newClient(t, srv.Client(t), nil)
-	h, err := rlock.New(holder, "a").Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, rlock.New(holder, "a"))
 	srv.ResetStats(t)
-	_, err = rlock.New(waiter, "a").Lock(t.Context(), holdfast.Wait(3*time.Second))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	refused(t.Context(), t, rlock.New(waiter, "a").Lock, holdfast.Wait(3*time.Second))
 	calls := srv.CommandCalls(t)
 	require.LessOrEqual(t, calls["evalsha"], int64(3), "the first one asks for the server's time: %v", calls)
 	require.LessOrEqual(t, calls["subscribe"], int64(1), "%v", calls)
 	require.LessOrEqual(t, calls["ping"], int64(1), "the one that opens the connection: %v", calls)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // TestUncontendedIsTwoCommands: one to lock, one to unlock, no subscription.
@@ -83,60 +80,11 @@ func TestUncontendedIsTwoCommands(t *testing.T) {
 	m := rlock.New(newClient(t, srv.Client(t), nil), "a")
 	for range 2 { // the first round loads the scripts
 		srv.ResetStats(t)
-		h, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, lock(t, m))
 	}
 	calls := srv.CommandCalls(t)
 	require.Equal(t, int64(2), calls["evalsha"])
 	for _, none := range []string{"eval", "subscribe", "unsubscribe", "ssubscribe"} {
 		require.Zero(t, calls[none], none)
 	}
-}
-
-// TestExpiryWakes: nobody announces the end of a dead holder's lease.
-func TestExpiryWakes(t *testing.T) {
-	c, rdb := shared(t, nil)
-	name := uniqueName(t)
-	require.NoError(t, rdb.HSet(t.Context(), name, "dead:1", 1).Err())
-	require.NoError(t, rdb.PExpire(t.Context(), name, 300*time.Millisecond).Err())
-	h, err := rlock.New(c, name).Lock(t.Context(), holdfast.Wait(patience))
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
-}
-
-// TestCancelledWaitersStrandNobody: a thousand waiters of two clients, cancelled at random moments
-// while the lock goes from hand to hand. Those that are not cancelled all get it.
-func TestCancelledWaitersStrandNobody(t *testing.T) {
-	name := uniqueName(t)
-	var granted atomic.Int64
-	var stay int64
-	var group sync.WaitGroup
-	for range 2 {
-		c, _ := shared(t, nil)
-		m := rlock.New(c, name)
-		for i := range 500 {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			if i%5 != 0 {
-				time.AfterFunc(rand.N(300*time.Millisecond), cancel)
-			} else {
-				stay++
-			}
-			group.Go(func() {
-				defer cancel()
-				h, err := m.Lock(ctx)
-				if err != nil {
-					return
-				}
-				if i%5 == 0 {
-					granted.Add(1)
-				}
-				if err := h.Unlock(ctx); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-	}
-	group.Wait()
-	require.Equal(t, stay, granted.Load())
 }

@@ -20,7 +20,7 @@ func TestCostOfAGrant(t *testing.T) {
 	for _, clients := range []int{1, 8} {
 		srv := redistest.Start(t)
 		l := &lab{t, srv, srv.Client(t), uniqueName(t), 8}
-		const goroutines, enough = 64, 6400
+		const goroutines, enough = 64, 1600
 		var grants atomic.Int64
 		shares := make([]int, goroutines)
 		var group sync.WaitGroup
@@ -29,7 +29,7 @@ func TestCostOfAGrant(t *testing.T) {
 			s := l.process(nil)
 			for g := range goroutines / clients {
 				group.Go(func() {
-					take(t.Context(), t, s, &grants, enough, &shares[c*goroutines/clients+g])
+					use(t.Context(), t, s, &grants, enough, &shares[c*goroutines/clients+g])
 				})
 			}
 		}
@@ -45,8 +45,8 @@ func TestCostOfAGrant(t *testing.T) {
 	}
 }
 
-// take takes permits until all have taken enough of them.
-func take(ctx context.Context, t *testing.T, s *semaphore.Semaphore, grants *atomic.Int64, enough int64, share *int) {
+// use takes permits until all have taken enough of them.
+func use(ctx context.Context, t *testing.T, s *semaphore.Semaphore, grants *atomic.Int64, enough int64, share *int) {
 	for grants.Load() < enough {
 		h, err := s.Lock(ctx)
 		if err != nil {

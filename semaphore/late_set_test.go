@@ -40,9 +40,7 @@ func repeatedAfter(t *testing.T, outage time.Duration, hooks ...redis.Hook) int 
 	require.NoError(t, other.SetPermits(t.Context(), 5))
 	srv.MoveClock(t, outage)
 	// Others come and go meanwhile.
-	h, err := other.Lock(t.Context())
-	require.NoError(t, err)
-	unlock(t, h)
+	unlock(t, lock(t, other))
 	proxy.Clear()
 	proxy.Start()
 	require.NoError(t, <-set)
@@ -52,10 +50,9 @@ func repeatedAfter(t *testing.T, outage time.Duration, hooks ...redis.Hook) int 
 // TestSetPermitsRepeatedAfterAWhile: however long a call is repeated, it is known as long.
 func TestSetPermitsRepeatedAfterAWhile(t *testing.T) {
 	require.Equal(t, 5, repeatedAfter(t, 20*time.Second))
-}
 
-// The control: if the server forgets calls as it forgets places, the repeat undoes the other call.
-func TestSetPermitsRepeatedAfterAWhileControl(t *testing.T) {
+	// The control: if the server forgets calls as it forgets places, the repeat undoes the other
+	// call.
 	require.Equal(t, 2, repeatedAfter(t, 20*time.Second,
 		mutant.Hook(lua.SemSet, "'ZADD', places, -now - more, this", "'ZADD', places, -now, this")))
 }

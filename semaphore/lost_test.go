@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -35,10 +36,8 @@ func numberKept(t *testing.T, hooks ...redis.Hook) int {
 // TestLateNumber: a call of SetPermits that the network has kept does not undo a later one.
 func TestLateNumber(t *testing.T) {
 	require.Equal(t, 10, numberKept(t))
-}
 
-// The control: without what is remembered of the call, and the limit until when it counts.
-func TestLateNumberControl(t *testing.T) {
+	// The control: without what is remembered of the call, and the limit until when it counts.
 	require.Equal(t, 2, numberKept(t, mutant.Hook(lua.SemSet, "if not call('ZSCORE', places, this) then", "if true then",
 		"#limit == #clock and limit < clock", "false")))
 }
@@ -52,15 +51,14 @@ func wantsLost(t *testing.T, l *lab, opts []holdfast.Option, hooks ...redis.Hook
 		rdb.AddHook(h)
 	}
 	a, b := l.through(rdb, nil), l.through(rdb, nil)
-	h, err := a.Lock(t.Context())
-	require.NoError(t, err)
-	waits := acquire(t.Context(), b, 3, opts...)
+	h := lock(t, a)
+	waits := l.acquire(t.Context(), b, 3, opts...)
 	l.waiting(1)
 	asked := l.srv.CommandCalls(t)["evalsha"]
 	eventually(t, "it has had its answer, and polls", func() bool { return l.srv.CommandCalls(t)["evalsha"] > asked })
 	require.EqualValues(t, 1, l.rdb.Del(t.Context(), "holdfast_semaphore_wants:{"+l.name+"}").Val())
 	unlock(t, h)
-	return granted(t, waits)
+	return waits.Hold()
 }
 
 var plain = []holdfast.Option{holdfast.NoRenewal()}
@@ -110,13 +108,12 @@ func many(t *testing.T, hooks ...redis.Hook) (got int) {
 		rdb.AddHook(h)
 	}
 	s := l.through(rdb, nil)
-	all, err := s.Acquire(t.Context(), waiters)
-	require.NoError(t, err)
+	all := l.some(s, waiters)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var waits []<-chan result
+	var waits []*kindtest.Pending
 	for range waiters {
-		waits = append(waits, acquire(ctx, s, 1))
+		waits = append(waits, l.acquire(ctx, s, 1))
 	}
 	l.waiting(waiters)
 	unlock(t, all)
@@ -126,8 +123,8 @@ func many(t *testing.T, hooks ...redis.Hook) (got int) {
 	}
 	var held []*holdfast.Hold
 	for _, w := range waits {
-		if r := await(t, w); r.err == nil {
-			held = append(held, r.hold)
+		if h, err := w.Result(); err == nil {
+			held = append(held, h)
 		}
 	}
 	unlock(t, held...)
@@ -139,10 +136,8 @@ func many(t *testing.T, hooks ...redis.Hook) (got int) {
 // out, and without a poll.
 func TestManyAreFree(t *testing.T) {
 	require.Equal(t, 250, many(t))
-}
 
-// The control: the next who waits is not told to ask where a script has handed out enough.
-func TestManyAreFreeControl(t *testing.T) {
+	// The control: the next who waits is not told to ask where a script has handed out enough.
 	const goesOn, stops = "return nil, toAsk(command, owner) or unheard, true", "return nil, unheard, true"
 	require.LessOrEqual(t, many(t, mutant.Hook(lua.SemRelease, goesOn, stops), mutant.Hook(lua.SemAcquire, goesOn, stops)), 100)
 }
