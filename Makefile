@@ -1,21 +1,20 @@
-# Short names for what is done often. Everything here can be done without make; scripts/test.sh says more.
+# Short names for what is done often. Everything here can be done without make; scripts/test.sh --help says more.
 
-.PHONY: test lint chaos
+.PHONY: test all lint soak
 
-# Every test of every module, with the race detector.
+# What every change runs first.
 test:
 	./scripts/test.sh
 
-# The same, and formatting and linters. A change must also pass longer runs: ./scripts/test.sh --long --lint
-lint:
-	./scripts/test.sh --lint
+# What a change must pass.
+all:
+	./scripts/test.sh --all
 
-# Random faults against many client processes; see integration_test/chaos.
-#   make chaos                            a minute with a seed of its own, which is printed
-#   make chaos SEED=7 DURATION=10m        as long as that; the same seed makes similar runs
-#   make chaos HOLDFAST_SERVERS=dir       on each of dir/bin/*-server
-SEED ?=
-DURATION ?= 60s
-chaos:
-	cd integration_test && HOLDFAST_SEED=$(SEED) HOLDFAST_DURATION=$(DURATION) HOLDFAST_SERVERS=$(HOLDFAST_SERVERS) \
-		go test -race -count=1 -timeout 0 -v -run 'TestChaos$$' ./chaos
+# Formatting and linters alone.
+lint:
+	./scripts/lint.sh
+
+# Random seeds, chaos and wide models, for as long as TIME: make soak TIME=1h
+TIME ?= 30m
+soak:
+	./scripts/test.sh --soak $(TIME)

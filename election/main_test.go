@@ -2,7 +2,6 @@ package election_test
 
 import (
 	"context"
-	"strconv"
 	"testing"
 	"time"
 
@@ -17,25 +16,13 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// patience is how long a test waits for what must come, on however slow a machine.
-const patience = 20 * time.Second
+const patience = kindtest.Patience
 
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
-}
-
-func newClient(t testing.TB, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(rdb, opts)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
-}
-
-func uniqueName(t testing.TB) string {
-	return t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)
-}
+var (
+	eventually = kindtest.Eventually
+	newClient  = kindtest.NewClient
+	uniqueName = kindtest.UniqueName
+)
 
 // said is the key of an election's announcement.
 func said(name string) string { return "holdfast_election:{" + name + "}" }

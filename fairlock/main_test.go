@@ -2,38 +2,24 @@ package fairlock_test
 
 import (
 	"context"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// patience is how long a test waits for what must come, on however slow a machine.
-const patience = 20 * time.Second
+const patience = kindtest.Patience
 
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
-}
-
-func newClient(t testing.TB, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(rdb, opts)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
-}
-
-func uniqueName(t testing.TB) string {
-	return t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)
-}
+var (
+	eventually = kindtest.Eventually
+	newClient  = kindtest.NewClient
+	uniqueName = kindtest.UniqueName
+)
 
 // queued lists the owners in the queue of a name, the next one first.
 func queued(t testing.TB, rdb redis.UniversalClient, name string) []string {

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -105,20 +105,19 @@ func TestKindsHaveIDsOfTheirOwn(t *testing.T) {
 // TestKindsAtRandom: owners use several kinds for one name, nested too, and replies get lost. Never
 // are two of them inside.
 func TestKindsAtRandom(t *testing.T) {
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number is as good
-	t.Logf("seed %d", seed)
-	require.Empty(t, kindsAtRandom(t, seed))
+	seed := level.Seed(t)
+	require.Empty(t, kindsAtRandom(t, seed, 40))
 	t.Run("control", func(t *testing.T) {
 		defer defence.OneKind.Without(t)()
 		defer defence.KindIDs.Without(t)()
-		require.NotEmpty(t, kindsAtRandom(t, seed), "with one id for all kinds nothing was found")
+		require.NotEmpty(t, kindsAtRandom(t, seed, 4000), "with one id for all kinds nothing was found")
 	})
 }
 
-// kindsAtRandom returns what went wrong.
-func kindsAtRandom(t *testing.T, seed uint64) string {
+// kindsAtRandom returns what first went wrong in so many rounds of each actor.
+func kindsAtRandom(t *testing.T, seed uint64, rounds int) string {
 	t.Helper()
-	const actors, rounds = 3, 40
+	const actors = 3
 	srv := redistest.Start(t)
 	proxy := faultproxy.New(t, srv.Addr())
 	opts := &holdfast.Options{Lease: patience, RetryBudget: patience}

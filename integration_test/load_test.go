@@ -3,9 +3,7 @@ package integration_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
 
 // step is something that happens to servers while locks are in use. It loses no acknowledged write,
@@ -76,15 +75,10 @@ func stepsOf(top topology.Topology) []step {
 }
 
 // TestUnderLoad uses locks at random from several clients while one thing after the other happens
-// to the servers, and checks the history. The order of the steps comes from a seed, which is
-// printed; HOLDFAST_SEED=n repeats it.
+// to the servers, and checks the history. The order of the steps comes from the seed.
 func TestUnderLoad(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if given, err := strconv.ParseUint(os.Getenv("HOLDFAST_SEED"), 10, 64); err == nil {
-		seed = given
-	}
-	replay := fmt.Sprintf("HOLDFAST_SEED=%d go test -race -run '^%s$' .", seed, t.Name())
-	t.Log("replay: " + replay)
+	seed := level.Seed(t)
+	replay := level.Replay(t, seed)
 	eachKind(t, topology.Single|topology.Replicated|topology.Cluster,
 		func(t *testing.T, top topology.Topology, k kind) {
 			rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // chooses faults, guards nothing
@@ -183,10 +177,14 @@ func (l *load) finish(replay string) {
 		histories = append(histories, r.Ops())
 		require.NoError(l, l.clients[i].Close(context.Background()))
 	}
-	history.Report(l, history.Check(history.Merge(histories...), history.Config{
-		Lease: loadLease, Bound: loadLease * 6 / 10, Recovery: 10 * time.Second, Faults: l.faults,
-		Slack: 2 * time.Second, Place: 15 * time.Second,
-	}), replay)
+	// What is checked in any case goes by tokens and by the order of events, so no machine is too slow for it.
+	cfg := history.Config{
+		Lease: loadLease, Recovery: 10 * time.Second, Faults: l.faults, Slack: time.Hour, Place: 15 * time.Second,
+	}
+	if level.Soaking() { // and how long things take; of a machine that stands still for longer this says nothing
+		cfg.Bound, cfg.Slack = loadLease*6/10, 2*time.Second
+	}
+	history.Report(l, history.Check(history.Merge(histories...), cfg), replay)
 	nothingLeft(l.T, l.top, loadKey)
 }
 

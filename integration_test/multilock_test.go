@@ -13,14 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // severalOf makes a multilock of some of six names, in any order; half of the names are of fair locks.
-func severalOf(c *holdfast.Client, names []string) (m *multilock.Mutex, of []int) {
-	of = rand.Perm(len(names))[:2+rand.IntN(len(names)-1)]
+func severalOf(rnd *rand.Rand, c *holdfast.Client, names []string) (m *multilock.Mutex, of []int) {
+	of = rnd.Perm(len(names))[:2+rnd.IntN(len(names)-1)]
 	var locks []holdfast.Locker
 	for _, i := range of {
 		if i%2 == 0 {
@@ -45,12 +46,14 @@ func TestSeveralAtOnce(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 			defer cancel()
 			var group sync.WaitGroup
+			rnd := level.Rand(t)
 			for range 3 {
 				c := newClient(t, top.Connect(t), nil)
 				for range 4 {
+					rnd := rand.New(rand.NewPCG(rnd.Uint64(), 0))
 					group.Go(func() {
 						for range 5 {
-							m, of := severalOf(c, names)
+							m, of := severalOf(rnd, c, names)
 							h, err := m.Lock(ctx)
 							if err != nil {
 								t.Error(err)

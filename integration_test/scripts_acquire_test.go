@@ -1,215 +1,191 @@
 package integration_test
 
-import "github.com/holdfast-go/holdfast/lua"
+// The rows of acquire.lua, with its ways of beginning and ending.
 
-// What the rows begin with.
-const (
-	heldByA   = "HSET LOCK a 1; PEXPIRE LOCK 10000; SET TOKEN 5000 PX 20000"
-	heldThree = "HSET LOCK a 3; PEXPIRE LOCK 10000; SET TOKEN 5000 PX 20000"
-	heldByB   = "HSET LOCK b 1; PEXPIRE LOCK 10000; SET TOKEN 5000 PX 20000"
-	notALock  = "SET LOCK text PX 10000"
-)
+// A lock that is asked for. Rows with a block of tokens are below.
+var acquireRows = table(`
+free, in time
+	nothing | acquire block=1 until=9000000000000000 | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h |
+	limit < clock) => limit > clock)
+free, in time by more digits
+	nothing | acquire block=1 until=10000000000000000 | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h |
+	#limit == #clock and =>
+free, too late
+	nothing | acquire block=1 until=1000000000000000 | -2 clock | nothing | then return {-2, clock} end => then end
+free, the server's clock is not known
+	nothing | acquire block=1 until=0 | -2 clock | nothing | then return {-2, clock} end => then end
+too late, by fewer digits
+	nothing | acquire block=1 until=999999999999999 | -2 clock | nothing | #limit < #clock or =>
+the owner's own, repeated call that comes too late
+	heldByA | acquire again=1 block=1 until=1000000000000000 | -2 clock | same |
+	then return {-2, clock} end => then end
+free
+	nothing | acquire | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h | redis.pcall('PEXPIRE', name, lease) => 1
+free, a repeated call whose first attempt did not run
+	nothing | acquire again=1 | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h |
+	call('SET', tokens, last, 'PX', ARGV[3]) => call('SET', tokens, last)
+free again after a lease has ended
+	LOCK{b=1}/0 TOKEN=5000/20s | acquire | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h |
+	call('HSET', name, owner, '1') => call('HSET', name, owner, '2')
+clock ahead of the token
+	TOKEN=1000000000000000/20s | acquire | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h |
+	local token, block = clock, => local token, block = '1000000000000000',
+token ahead of the clock
+	TOKEN=9000000000000000/20s | acquire | 1 9000000000000001 9000000000000001 clock |
+	LOCK{a=1}/30s TOKEN=9000000000000001/1h | math.max(n + 1, => math.max(n,
+token shorter than the clock's, and greater as text
+	TOKEN=9/20s | acquire | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h | math.max(n + 1, tonumber(token)) => n + 1
+token longer than the clock's, and smaller as text
+	TOKEN=10000000000000000/20s | acquire | !HOLDFAST | same | #last ~= #token or last => last
+greatest token
+	TOKEN=9007199254740990/20s | acquire | 1 9007199254740991 9007199254740991 clock |
+	LOCK{a=1}/30s TOKEN=9007199254740991/1h | string.format('%.0f', math => tostring(math
+token that has no next one
+	TOKEN=9007199254740991/20s | acquire | !HOLDFAST | same | n >= 9007199254740991 => n > 9007199254740991
+token that is no number
+	TOKEN=text/20s | acquire | !HOLDFAST | same | if not n or => if not n then n = 0 end\nif
+negative token
+	TOKEN=-1/20s | acquire | !HOLDFAST | same | local n = not string.find(last, '%D') and => local n =
+token without a time to live
+	TOKEN=9000000000000000 | acquire | 1 9000000000000001 9000000000000001 clock |
+	LOCK{a=1}/30s TOKEN=9000000000000001/1h | 'PX', ARGV[3]) => 'KEEPTTL')
+token of another type
+	TOKEN[x]/20s | acquire | !WRONGTYPE | same | else\n => else\n  call('HSET', name, owner, '1')\n
+key of another type
+	notALock | acquire | !WRONGTYPE | same | local fields = call('HLEN', name) => call('DEL', name)\nlocal fields = 0
+another's
+	heldByB | acquire | 0 ttl:10s b | same |
+	return {0, call('PTTL', name), hash[1] => local _ = {0, call('PTTL', name), hash[1]
+another's, without a time to live
+	LOCK{b=1} | acquire | 0 -1 b | same |
+	return {0, call('PTTL', name), hash[1] => return {0, math.max(0, call('PTTL', name)), hash[1]
+four fields
+	LOCK{b=1 c=2 d=3 e=4} | acquire | 0 -1 b c d e | same | hash[1], hash[3] => hash[1], hash[2]
+five fields
+	LOCK{b=1 c=2 d=3 e=4 f=5} | acquire | 0 -1 5 | same | and 'mode' or fields => and 'mode' or 4
+five fields of a lock of another kind
+	LOCK{b=1 c=2 mode=3 e=4 f=5} | acquire | 0 -1 mode | same | call('HEXISTS', name, 'mode') == 1 => false
+another's, repeated call
+	heldByB | acquire again=1 | 0 ttl:10s b | same | or call('HEXISTS', name, owner) == 0 =>
+the owner's own, by an earlier call
+	heldByA | acquire | 0 ttl:10s a | same | ARGV[4] ~= '1' or =>
+the owner's own, repeated call
+	heldByA | acquire again=1 | 1 5000 5000 clock | same LOCK{a=1}/30s |
+	then call('PEXPIRE', name, lease) end => then end
+the owner's own, re-entered since, repeated call that comes late
+	LOCK{a=3}/10s TOKEN=5000/20s | acquire again=1 | 1 5000 5000 clock | same LOCK{a=3}/30s |
+	return {1, last, last, clock} => call('HSET', name, owner, '1')\n    return {1, last, last, clock}
+the owner's own without a time to live, repeated call
+	LOCK{a=1} TOKEN=5000/20s | acquire again=1 | 1 5000 5000 clock | same LOCK{a=1}/30s |
+	then call('PEXPIRE', name, lease) end => then end
+the owner's own with more left, repeated call
+	heldByA | acquire lease=1s again=1 | 1 5000 5000 clock | same |
+	if call('PTTL', name) < tonumber(lease) then => if true then
+the owner's own without a token, repeated call
+	LOCK{a=1}/10s | acquire again=1 | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h |
+	if last then => if true then\n    last = last or '0'
+token that is not a number by name
+	TOKEN=nan/20s | acquire | !HOLDFAST | same | local n = not string.find(last, '%D') and => local n =
+token that is text of a token's length
+	TOKEN=000000000000text/20s | acquire | !HOLDFAST | same | or string.find(last, '%D')) then => ) then
+`)
 
-// ARGV: owner, lease, time to live of the token's key, again, how many tokens, until when. Rows
-// with a block of those are in scripts_block_test.go.
-var acquireRows = []row{
-	{
-		name: "free, in time", script: lua.Acquire, args: "a 30000 3600000 0 1 9000000000000000",
-		reply: "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "limit < clock)", paste: "limit > clock)",
-	},
-	{
-		name: "free, in time by more digits", script: lua.Acquire, args: "a 30000 3600000 0 1 10000000000000000",
-		reply: "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "#limit == #clock and ", paste: "",
-	},
-	{
-		name: "free, too late", script: lua.Acquire, args: "a 30000 3600000 0 1 1000000000000000",
-		reply: "-2 clock", same: true, cut: "then return {-2, clock} end", paste: "then end",
-	},
-	{
-		name: "free, the server's clock is not known", script: lua.Acquire, args: "a 30000 3600000 0 1 0",
-		reply: "-2 clock", same: true, cut: "then return {-2, clock} end", paste: "then end",
-	},
-	{
-		name: "too late, by fewer digits", script: lua.Acquire, args: "a 30000 3600000 0 1 999999999999999",
-		reply: "-2 clock", same: true, cut: "#limit < #clock or ", paste: "",
-	},
-	{
-		name: "the owner's own, repeated call that comes too late", script: lua.Acquire,
-		args:   "a 30000 3600000 1 1 1000000000000000",
-		before: heldByA,
-		reply:  "-2 clock", same: true, cut: "then return {-2, clock} end", paste: "then end",
-	},
-	{
-		name: "free", script: lua.Acquire, args: "a 30000 3600000 0",
-		reply: "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "redis.pcall('PEXPIRE', name, lease)", paste: "1",
-	},
-	{
-		name: "free, a repeated call whose first attempt did not run", script: lua.Acquire, args: "a 30000 3600000 1",
-		reply: "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "call('SET', tokens, last, 'PX', ARGV[3])", paste: "call('SET', tokens, last)",
-	},
-	{
-		name: "free again after a lease has ended", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "HSET LOCK b 1; PEXPIRE LOCK 0; SET TOKEN 5000 PX 20000",
-		reply:  "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "call('HSET', name, owner, '1')", paste: "call('HSET', name, owner, '2')",
-	},
-	{
-		name: "clock ahead of the token", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "SET TOKEN 1000000000000000 PX 20000",
-		reply:  "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "local token, block = clock,", paste: "local token, block = '1000000000000000',",
-	},
-	{
-		name: "token ahead of the clock", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "SET TOKEN 9000000000000000 PX 20000",
-		reply:  "1 9000000000000001 9000000000000001 clock", hash: "a=1", lease: 30000, token: "9000000000000001",
-		keep: 3600000,
-		cut:  "math.max(n + 1,", paste: "math.max(n,",
-	},
-	{
-		name: "token shorter than the clock's, and greater as text", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "SET TOKEN 9 PX 20000",
-		reply:  "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "math.max(n + 1, tonumber(token))", paste: "n + 1",
-	},
-	{
-		name: "token longer than the clock's, and smaller as text", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "SET TOKEN 10000000000000000 PX 20000",
-		reply:  "!HOLDFAST", same: true,
-		cut: "#last ~= #token or last", paste: "last",
-	},
-	{
-		name: "greatest token", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "SET TOKEN 9007199254740990 PX 20000",
-		reply:  "1 9007199254740991 9007199254740991 clock", hash: "a=1", lease: 30000, token: "9007199254740991",
-		keep: 3600000,
-		cut:  "string.format('%.0f', math", paste: "tostring(math",
-	},
-	{
-		name: "token that has no next one", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "SET TOKEN 9007199254740991 PX 20000",
-		reply:  "!HOLDFAST", same: true,
-		cut: "n >= 9007199254740991", paste: "n > 9007199254740991",
-	},
-	{
-		name: "token that is no number", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "SET TOKEN text PX 20000",
-		reply:  "!HOLDFAST", same: true,
-		cut: "if not n or", paste: "if not n then n = 0 end\nif",
-	},
-	{
-		name: "negative token", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "SET TOKEN -1 PX 20000",
-		reply:  "!HOLDFAST", same: true,
-		cut: "local n = not string.find(last, '%D') and", paste: "local n =",
-	},
-	{
-		name: "token without a time to live", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "SET TOKEN 9000000000000000",
-		reply:  "1 9000000000000001 9000000000000001 clock", hash: "a=1", lease: 30000, token: "9000000000000001",
-		keep: 3600000,
-		cut:  "'PX', ARGV[3])", paste: "'KEEPTTL')",
-	},
-	{
-		name: "token of another type", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "RPUSH TOKEN x; PEXPIRE TOKEN 20000",
-		reply:  "!WRONGTYPE", same: true,
-		cut: "else\n", paste: "else\n  call('HSET', name, owner, '1')\n",
-	},
-	{
-		name: "key of another type", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: notALock,
-		reply:  "!WRONGTYPE", same: true,
-		cut: "local fields = call('HLEN', name)", paste: "call('DEL', name)\nlocal fields = 0",
-	},
-	{
-		name: "another's", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: heldByB,
-		reply:  "0 ttl:10000 b", same: true,
-		cut: "    return {0, call('PTTL', name), hash[1]", paste: "    local _ = {0, call('PTTL', name), hash[1]",
-	},
-	{
-		name: "another's, without a time to live", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "HSET LOCK b 1",
-		reply:  "0 -1 b", same: true,
-		cut: "return {0, call('PTTL', name), hash[1]", paste: "return {0, math.max(0, call('PTTL', name)), hash[1]",
-	},
-	{
-		name: "four fields", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "HSET LOCK b 1 c 2 d 3 e 4",
-		reply:  "0 -1 b c d e", same: true,
-		cut: "hash[1], hash[3]", paste: "hash[1], hash[2]",
-	},
-	{
-		name: "five fields", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "HSET LOCK b 1 c 2 d 3 e 4 f 5",
-		reply:  "0 -1 5", same: true,
-		cut: "and 'mode' or fields", paste: "and 'mode' or 4",
-	},
-	{
-		name: "five fields of a lock of another kind", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "HSET LOCK b 1 c 2 mode 3 e 4 f 5",
-		reply:  "0 -1 mode", same: true,
-		cut: "call('HEXISTS', name, 'mode') == 1", paste: "false",
-	},
-	{
-		name: "another's, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
-		before: heldByB,
-		reply:  "0 ttl:10000 b", same: true,
-		cut: " or call('HEXISTS', name, owner) == 0", paste: "",
-	},
-	{
-		name: "the owner's own, by an earlier call", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: heldByA,
-		reply:  "0 ttl:10000 a", same: true,
-		cut: "ARGV[4] ~= '1' or ", paste: "",
-	},
-	{
-		name: "the owner's own, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
-		before: heldByA,
-		reply:  "1 5000 5000 clock", hash: "a=1", lease: 30000, token: "5000", keep: 20000,
-		cut: "then call('PEXPIRE', name, lease) end", paste: "then end",
-	},
-	{
-		name: "the owner's own, re-entered since, repeated call that comes late", script: lua.Acquire,
-		args:   "a 30000 3600000 1",
-		before: heldThree,
-		reply:  "1 5000 5000 clock", hash: "a=3", lease: 30000, token: "5000", keep: 20000,
-		cut:   "    return {1, last, last, clock}\n",
-		paste: "    call('HSET', name, owner, '1')\n    return {1, last, last, clock}\n",
-	},
-	{
-		name: "the owner's own without a time to live, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
-		before: "HSET LOCK a 1; SET TOKEN 5000 PX 20000",
-		reply:  "1 5000 5000 clock", hash: "a=1", lease: 30000, token: "5000", keep: 20000,
-		cut: "then call('PEXPIRE', name, lease) end", paste: "then end",
-	},
-	{
-		name: "the owner's own with more left, repeated call", script: lua.Acquire, args: "a 1000 3600000 1",
-		before: heldByA,
-		reply:  "1 5000 5000 clock", hash: "a=1", lease: 10000, token: "5000", keep: 20000,
-		cut: "if call('PTTL', name) < tonumber(lease) then", paste: "if true then",
-	},
-	{
-		name: "the owner's own without a token, repeated call", script: lua.Acquire, args: "a 30000 3600000 1",
-		before: "HSET LOCK a 1; PEXPIRE LOCK 10000",
-		reply:  "1 clock", hash: "a=1", lease: 30000, token: "clock", keep: 3600000,
-		cut: "  if last then\n", paste: "  if true then\n    last = last or '0'\n",
-	},
-	{
-		name: "token that is not a number by name", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "SET TOKEN nan PX 20000",
-		reply:  "!HOLDFAST", same: true,
-		cut: "local n = not string.find(last, '%D') and", paste: "local n =",
-	},
-	{
-		name: "token that is text of a token's length", script: lua.Acquire, args: "a 30000 3600000 0",
-		before: "SET TOKEN 000000000000text PX 20000",
-		reply:  "!HOLDFAST", same: true,
-		cut: " or string.find(last, '%D')) then", paste: ") then",
-	},
-}
+// The same for a block of tokens.
+var blockRows = table(`
+free
+	nothing | acquire block=16 | 1 clock last:16 | LOCK{a=1}/30s TOKEN=last/1h |
+	tonumber(token) + block - 1 => tonumber(token) + block
+free, the key has the last of the block
+	TOKEN=1000000000000000/20s | acquire block=16 | 1 clock last:16 | LOCK{a=1}/30s TOKEN=last/1h |
+	call('SET', tokens, last, => call('SET', tokens, token,
+free, a block of one
+	nothing | acquire block=1 | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h | block > 1 and last or nil => last
+the clock is behind the last token: one
+	TOKEN=9000000000000000/20s | acquire block=16 | 1 9000000000000001 9000000000000001 clock |
+	LOCK{a=1}/30s TOKEN=9000000000000001/1h | if n >= tonumber(token) then block = 1 end =>
+the clock is ahead of a token that is greater as text
+	TOKEN=9/20s | acquire block=16 | 1 clock last:16 | LOCK{a=1}/30s TOKEN=last/1h |
+	if n >= tonumber(token) then block = 1 end => block = 1
+the owner's own, repeated call: the last of the first attempt's
+	heldByA | acquire again=1 block=16 | 1 5000 5000 clock | same LOCK{a=1}/30s |
+	return {1, last, last, clock} => return {1, last, last}
+the owner's own without a token, repeated call: a new block
+	LOCK{a=1}/10s | acquire again=1 block=16 | 1 clock last:16 | LOCK{a=1}/30s TOKEN=last/1h |
+	last = block > 1 and => last = false and
+another's: nothing is reserved
+	heldByB | acquire block=16 | 0 ttl:10s b | same | local hash = => call('INCRBY', tokens, 16)\n    local hash =
+another's, repeated call
+	heldByB | acquire again=1 block=16 | 0 ttl:10s b | same | or call('HEXISTS', name, owner) == 0 =>
+`)
+
+// A lock whose owner's client wants to be called, by PUBLISH.
+var recallRows = table(`
+another's, which is called
+	LOCK{c:k7=1}/10s TOKEN=5000/20s LISTEN(c all) | acquire owner=a:k1 | 0 ttl:10s c:k7 | same TOLD(c:1) |
+	.. id, '1' => .. id, '2'
+another's, which cannot be called so
+	LOCK{c:h7=1}/10s TOKEN=5000/20s LISTEN(c) | acquire owner=a:k1 | 0 ttl:10s c:h7 | same |
+	:([ks])%d+$ => :([ksh])%d+$
+another's of the same client
+	LOCK{c:k7=1}/10s TOKEN=5000/20s LISTEN(c) | acquire owner=c:k1 | 0 ttl:10s c:k7 | same |
+	if id and string.sub(owner, 1, #id) ~= id then => if id then
+`)
+
+// Who needs a head start, and who has given one.
+var startRows = table(`
+another's: a head start is needed
+	heldByB | head_start | 0 ttl:10s b | same CHANNEL=60/11s | math.max(call('PTTL', name), 0) + 1000 => 100000
+another's, another needs less
+	heldByB CHANNEL=30/5s | head_start | 0 ttl:10s b | same CHANNEL=60/11s |
+	(tonumber(start) or 0) <= tonumber(ARGV[7]) => false
+another's, another needs more
+	heldByB CHANNEL=30/5s | head_start start=20 ends=20 | 0 ttl:10s b | same |
+	(tonumber(start) or 0) <= tonumber(ARGV[7]) => true
+another's, who is near needs none
+	heldByB | head_start start=0 | 0 ttl:10s b | same | KEYS[3] and ARGV[7] ~= '0' => KEYS[3]
+another's, one that is no number
+	heldByB CHANNEL=text/5s | head_start | 0 ttl:10s b | same CHANNEL=60/11s |
+	(tonumber(start) or 0) <= tonumber(ARGV[7]) => tonumber(start) <= tonumber(ARGV[7])
+free: it ends
+	CHANNEL=30/5s | head_start start=0 ends=30 | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h |
+	redis.pcall('DEL', KEYS[3]) => redis.pcall('GET', KEYS[3])
+free, another needs more
+	CHANNEL=30/5s | head_start start=20 ends=20 | 1 clock | same LOCK{a=1}/30s TOKEN=clock/1h |
+	(tonumber(start) or 0) <= tonumber(ARGV[8]) => true
+free, the key is of another type
+	CHANNEL[x]/5s | head_start start=20 ends=20 | 1 clock | same LOCK{a=1}/30s TOKEN=clock/1h |
+	local start = redis.pcall('GET', KEYS[3])\n  if => local start = redis.call('GET', KEYS[3])\n  if
+others listen, and one is far away
+	heldByA CHANNEL=30/5s LISTEN(all) | pass | 0 1 '' 30 | same -LOCK TOLD(all:0) |
+	return {0, heard, '', tonumber(start) or 0} => return {0, heard}
+others listen, and a head start is no number
+	heldByA CHANNEL=text/5s LISTEN(all) | pass | 0 1 '' '' | same -LOCK TOLD(all:0) | tonumber(start) or 0} => start}
+nobody listens any more
+	heldByA CHANNEL=30/5s | pass | 1 clock last:16 | same LOCK{a=1}/30s TOKEN=last/1h |
+	if heard ~= 0 then => if true then
+`)
+
+// Beside other libraries, whose locks are strings.
+var besideRows = table(`
+a string
+	LOCK=other/10s TOKEN=5000/20s | acquire_beside | 0 ttl:10s -1 | same | type(stands) == 'string' => false
+a string without an end
+	LOCK=other | acquire_beside | 0 -1 -1 | same | redis.call('PTTL', KEYS[1]), -1 => 0, -1
+a string, and a repeated attempt
+	LOCK=other/10s | acquire_beside again=1 | 0 ttl:10s -1 | same |
+	redis.pcall('GET', KEYS[1]) => redis.pcall('GET', KEYS[2])
+something else than a string
+	LOCK[x]/10s | acquire_beside | !WRONGTYPE | same | type(stands) == 'string' => true
+another's
+	heldByB | acquire_beside | 0 ttl:10s b | same |
+	if type(stands) == 'table' then => if stands ~= 0 then return {0, redis.call('PTTL', KEYS[1]), -1} end\nif false
+	  then
+free
+	nothing | acquire_beside | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h |
+	call('HSET', name, owner, '1') => call('HSET', name, owner, '2')
+a string: a head start is not needed
+	LOCK=other/10s | head_start_beside | 0 ttl:10s -1 | same | type(stands) == 'string' => false
+free: a head start ends
+	CHANNEL=30/5s | head_start_beside start=0 ends=30 | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h |
+	redis.pcall('DEL', KEYS[3]) => redis.pcall('GET', KEYS[3])
+`)

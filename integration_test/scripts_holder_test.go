@@ -1,170 +1,172 @@
 package integration_test
 
-import "github.com/holdfast-go/holdfast/lua"
+// The rows of the scripts for whoever holds the lock, and of those that look at it.
 
-// The rows of the scripts for whoever holds the lock.
+var recountRows = table(`
+free
+	nothing | recount | -1 | nothing | if not held then return {-1} end =>
+another's
+	heldByB | recount | -1 | same | call('HEXISTS', name, ARGV[1]) => call('EXISTS', name)
+one more
+	heldByA | recount | 1 | same LOCK{a=2}/30s | call('HSET', name, ARGV[1], ARGV[2]) =>
+counted already, by a call whose reply was lost
+	LOCK{a=3}/10s TOKEN=5000/20s | recount count=3 | 1 | same LOCK{a=3}/30s |
+	call('HSET', name, ARGV[1], ARGV[2]) => call('HINCRBY', name, ARGV[1], 1)
+one less
+	LOCK{a=3}/10s TOKEN=5000/20s | recount count=1 | 1 | same LOCK{a=1}/30s |
+	ARGV[1], ARGV[2]) => ARGV[1], math.max(ARGV[2], call('HGET', name, ARGV[1])))
+a lease shorter than what is left
+	heldByA | recount lease=1s | 1 | same LOCK{a=2}/10s | math.max(tonumber(ARGV[3]), call('PTTL', name)) => ARGV[3]
+without a time to live
+	LOCK{a=1} | recount | 1 | LOCK{a=2}/30s |
+	call('PEXPIRE', name, math.max(tonumber(ARGV[3]), call('PTTL', name))) =>
+key of another type
+	notALock | recount | !WRONGTYPE | same | local held = call => call('PEXPIRE', name, 1000000)\nlocal held = call
+`)
 
-// ARGV: owner, count, lease.
-var recountRows = []row{
-	{
-		name: "free", script: lua.Recount, args: "a 2 30000", reply: "-1", same: true,
-		cut: "if not held then return {-1} end", paste: "",
-	},
-	{
-		name: "another's", script: lua.Recount, args: "a 2 30000", before: heldByB, reply: "-1", same: true,
-		cut: "call('HEXISTS', name, ARGV[1])", paste: "call('EXISTS', name)",
-	},
-	{
-		name: "one more", script: lua.Recount, args: "a 2 30000", before: heldByA,
-		reply: "1", hash: "a=2", lease: 30000, token: "5000", keep: 20000,
-		cut: "call('HSET', name, ARGV[1], ARGV[2])", paste: "",
-	},
-	{
-		name: "counted already, by a call whose reply was lost", script: lua.Recount, args: "a 3 30000",
-		before: heldThree,
-		reply:  "1", hash: "a=3", lease: 30000, token: "5000", keep: 20000,
-		cut: "call('HSET', name, ARGV[1], ARGV[2])", paste: "call('HINCRBY', name, ARGV[1], 1)",
-	},
-	{
-		name: "one less", script: lua.Recount, args: "a 1 30000", before: heldThree,
-		reply: "1", hash: "a=1", lease: 30000, token: "5000", keep: 20000,
-		cut: "ARGV[1], ARGV[2])", paste: "ARGV[1], math.max(ARGV[2], call('HGET', name, ARGV[1])))",
-	},
-	{
-		name: "a lease shorter than what is left", script: lua.Recount, args: "a 2 1000", before: heldByA,
-		reply: "1", hash: "a=2", lease: 10000, token: "5000", keep: 20000,
-		cut: "math.max(tonumber(ARGV[3]), call('PTTL', name))", paste: "ARGV[3]",
-	},
-	{
-		name: "without a time to live", script: lua.Recount, args: "a 2 30000", before: "HSET LOCK a 1",
-		reply: "1", hash: "a=2", lease: 30000,
-		cut: "call('PEXPIRE', name, math.max(tonumber(ARGV[3]), call('PTTL', name)))", paste: "",
-	},
-	{
-		name: "key of another type", script: lua.Recount, args: "a 2 30000", before: notALock, reply: "!WRONGTYPE",
-		same: true,
-		cut:  "local held = call", paste: "call('PEXPIRE', name, 1000000)\nlocal held = call",
-	},
-}
+var releaseRows = table(`
+free
+	nothing | release | -1 | nothing | if not held then return {-1} end =>
+another's
+	heldByB | release | -1 | same | call('HEXISTS', name, ARGV[1]) => call('EXISTS', name)
+held
+	heldByA | release | 1 | same -LOCK | \ncall('DEL', name) => \n
+held, and those who wait are told
+	heldByA LISTEN(all) | release | 1 | same -LOCK TOLD(all:0) | redis.pcall(command, to, text) => 1
+free, and nobody is told
+	LISTEN(all) | release | -1 | nothing | if not held then return {-1} end =>
+held, by SPUBLISH or what the server has instead
+	heldByA | release by=SPUBLISH | 1 | same -LOCK | \ncall('DEL', name) => \n
+held more than once
+	LOCK{a=3}/10s TOKEN=5000/20s | release | 1 | same -LOCK |
+	\ncall('DEL', name) => \ncall('HINCRBY', name, ARGV[1], -1)
+without a time to live
+	LOCK{a=1} | release | 1 | nothing | \ncall('DEL', name) => \ncall('PEXPIRE', name, 100000)
+key of another type
+	notALock | release | !WRONGTYPE | same | local held = call => call('DEL', name)\nlocal held = call
+`)
 
-// ARGV: owner, command to announce.
-var releaseRows = []row{
-	{
-		name: "free", script: lua.Release, args: "a PUBLISH", reply: "-1", same: true,
-		cut: "if not held then return {-1} end", paste: "",
-	},
-	{
-		name: "another's", script: lua.Release, args: "a PUBLISH", before: heldByB, reply: "-1", same: true,
-		cut: "call('HEXISTS', name, ARGV[1])", paste: "call('EXISTS', name)",
-	},
-	{
-		name: "held", script: lua.Release, args: "a PUBLISH", before: heldByA, reply: "1", token: "5000", keep: 20000,
-		cut: "\ncall('DEL', name)", paste: "\n",
-	},
-	{
-		name: "held, by SPUBLISH or what the server has instead", script: lua.Release, args: "a SPUBLISH",
-		before: heldByA,
-		reply:  "1", token: "5000", keep: 20000,
-		cut: "\ncall('DEL', name)", paste: "\n",
-	},
-	{
-		name: "held more than once", script: lua.Release, args: "a PUBLISH", before: heldThree, reply: "1",
-		token: "5000", keep: 20000,
-		cut: "\ncall('DEL', name)", paste: "\ncall('HINCRBY', name, ARGV[1], -1)",
-	},
-	{
-		name: "without a time to live", script: lua.Release, args: "a PUBLISH", before: "HSET LOCK a 1", reply: "1",
-		cut: "\ncall('DEL', name)", paste: "\ncall('PEXPIRE', name, 100000)",
-	},
-	{
-		name: "key of another type", script: lua.Release, args: "a PUBLISH", before: notALock, reply: "!WRONGTYPE",
-		same: true,
-		cut:  "local held = call", paste: "call('DEL', name)\nlocal held = call",
-	},
-}
+var leaveRows = table(`
+free
+	nothing | leave | -1 | nothing | if not held then return {-1} end =>
+another's
+	heldByB | leave | -1 | same | call('HEXISTS', name, ARGV[1]) == 1 => call('EXISTS', name) == 1
+less than is left
+	LOCK{u:h7=1}/10s TOKEN=5000/20s | leave | 1 | same LOCK{u:h07=1}/5s | ':h0%1' => ':h%1'
+more than is left
+	LOCK{u:h7=1}/10s TOKEN=5000/20s | leave stay=60s | 1 | same LOCK{u:h07=1}/10s |
+	if ends then rest = math.max(ttl, 1) end =>
+held more than once
+	LOCK{u:h7=3}/10s TOKEN=5000/20s | leave | 1 | same LOCK{u:h07=1}/5s |
+	if call('HDEL', name, ARGV[1]) == 0 then call('DEL', name) end =>
+left before
+	LOCK{u:h07=1}/10s TOKEN=5000/20s | leave stay=60s | 1 | same |
+	local again = call('HEXISTS', name, left) == 1 => local again = false
+left before, and not lengthened
+	LOCK{u:h07=1}/10s TOKEN=5000/20s | leave stay=60s | 1 | same | ttl >= 0 and ttl <= rest => false
+left before, for longer
+	LOCK{u:h07=1}/10s TOKEN=5000/20s | leave stay=1s | 1 | same LOCK{u:h07=1}/1s |
+	if not ends or not again => if not ends and not again
+without a time to live
+	LOCK{u:h7=1} | leave stay=30s | 1 | LOCK{u:h07=1}/30s | ttl >= 0 and =>
+an owner without a number
+	heldByA | leave owner=a | 1 | same LOCK{a=1}/5s | if not ends or not again then => if not again then
+announced by a command that is refused
+	LOCK{u:h7=1}/10s TOKEN=5000/20s | leave by=GET | 1 error | same LOCK{u:h07=1}/5s |
+	redis.pcall(command => redis.call(command
+announced by a command that is not known
+	LOCK{u:h7=1}/10s TOKEN=5000/20s | leave by=NOSUCH | 1 | same LOCK{u:h07=1}/5s |
+	sent = redis.pcall('PUBLISH', to, text) =>
+key of another type
+	notALock | leave | !WRONGTYPE | same | local again = call => call('PEXPIRE', name, 1000000)\nlocal again = call
+`)
 
-// ARGV: owner, lease, time to live of the token's key.
-var renewRows = []row{
-	{
-		name: "free", script: lua.Renew, args: "a 30000 3600000", reply: "-1", same: true,
-		cut: "if not held then return {-1} end", paste: "",
-	},
-	{
-		name: "free, the token is not kept for nobody", script: lua.Renew, args: "a 30000 3600000",
-		before: "SET TOKEN 5000 PX 20000",
-		reply:  "-1", same: true,
-		cut: "if not held then return", paste: "if not held then call('PEXPIRE', KEYS[2], ARGV[3]) return",
-	},
-	{
-		name: "another's", script: lua.Renew, args: "a 30000 3600000", before: heldByB, reply: "-1", same: true,
-		cut: "call('HEXISTS', name, ARGV[1])", paste: "call('EXISTS', name)",
-	},
-	{
-		name: "held", script: lua.Renew, args: "a 30000 3600000", before: heldThree,
-		reply: "1", hash: "a=3", lease: 30000, token: "5000", keep: 3600000,
-		cut: "  call('PEXPIRE', name, lease)\n", paste: "",
-	},
-	{
-		name: "the token is kept", script: lua.Renew, args: "a 30000 3600000", before: heldByA,
-		reply: "1", hash: "a=1", lease: 30000, token: "5000", keep: 3600000,
-		cut: "call('PEXPIRE', KEYS[2], ARGV[3])", paste: "",
-	},
-	{
-		name: "a lease shorter than what is left", script: lua.Renew, args: "a 1000 3600000", before: heldByA,
-		reply: "1", hash: "a=1", lease: 10000, token: "5000", keep: 20000,
-		cut: "if call('PTTL', name) < lease then", paste: "if true then",
-	},
-	{
-		name: "without a time to live", script: lua.Renew, args: "a 30000 3600000",
-		before: "HSET LOCK a 1; SET TOKEN 5000",
-		reply:  "1", hash: "a=1", lease: 30000, token: "5000", keep: 3600000,
-		cut:   "if call('PTTL', name) < lease then",
-		paste: "local ttl = call('PTTL', name)\nif ttl >= 0 and ttl < lease then",
-	},
-	{
-		name: "no token is made", script: lua.Renew, args: "a 30000 3600000",
-		before: "HSET LOCK a 1; PEXPIRE LOCK 10000",
-		reply:  "1", hash: "a=1", lease: 30000,
-		cut: "call('PEXPIRE', KEYS[2], ARGV[3])", paste: "call('SET', KEYS[2], '1', 'PX', ARGV[3])",
-	},
-	{
-		name: "key of another type", script: lua.Renew, args: "a 30000 3600000", before: notALock, reply: "!WRONGTYPE",
-		same: true,
-		cut:  "local held = call", paste: "call('PEXPIRE', name, lease)\nlocal held = call",
-	},
-}
+var renewRows = table(`
+free
+	nothing | renew | -1 | nothing | if not held then return {-1} end =>
+free, the token is not kept for nobody
+	TOKEN=5000/20s | renew | -1 | same |
+	if not held then return => if not held then call('PEXPIRE', KEYS[2], ARGV[3]) return
+another's
+	heldByB | renew | -1 | same | call('HEXISTS', name, ARGV[1]) => call('EXISTS', name)
+held
+	LOCK{a=3}/10s TOKEN=5000/20s | renew | 1 | LOCK{a=3}/30s TOKEN=5000/1h | call('PEXPIRE', name, lease) =>
+the token is kept
+	heldByA | renew | 1 | LOCK{a=1}/30s TOKEN=5000/1h | call('PEXPIRE', KEYS[2], ARGV[3]) =>
+a lease shorter than what is left
+	heldByA | renew lease=1s | 1 | same | if call('PTTL', name) < lease then => if true then
+without a time to live
+	LOCK{a=1} TOKEN=5000 | renew | 1 | LOCK{a=1}/30s TOKEN=5000/1h |
+	if call('PTTL', name) < lease then => local ttl = call('PTTL', name)\nif ttl >= 0 and ttl < lease then
+no token is made
+	LOCK{a=1}/10s | renew | 1 | LOCK{a=1}/30s |
+	call('PEXPIRE', KEYS[2], ARGV[3]) => call('SET', KEYS[2], '1', 'PX', ARGV[3])
+key of another type
+	notALock | renew | !WRONGTYPE | same | local held = call => call('PEXPIRE', name, lease)\nlocal held = call
+`)
 
-// No ARGV. No row changes anything.
-var stateRows = []row{
-	{
-		name: "free, no token known", script: lua.State, reply: "0 0", same: true,
-		cut: " or '0'", paste: " or ''",
-	},
-	{
-		name: "free", script: lua.State, before: "SET TOKEN 5000 PX 20000", reply: "0 5000", same: true,
-		cut: "return {0, token}", paste: "return {0, '0'}",
-	},
-	{
-		name: "held", script: lua.State, before: heldThree, reply: "1 a 3 ttl:10000 5000", same: true,
-		cut: "hash[1], hash[2]", paste: "hash[2], hash[1]",
-	},
-	{
-		name: "held, no token known", script: lua.State, before: "HSET LOCK a 1; PEXPIRE LOCK 10000",
-		reply: "1 a 1 ttl:10000 0", same: true,
-		cut: " or '0'", paste: "",
-	},
-	{
-		name: "held without a time to live", script: lua.State, before: "HSET LOCK a 1; SET TOKEN 5000",
-		reply: "1 a 1 -1 5000", same: true,
-		cut: "redis.call('PTTL', KEYS[1])", paste: "redis.call('TTL', KEYS[2]) - 1",
-	},
-	{
-		name: "key of another type", script: lua.State, before: notALock, reply: "!WRONGTYPE", same: true,
-		cut: "local fields", paste: "if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return {0, token} end\nlocal fields",
-	},
-	{
-		name: "token of another type", script: lua.State, before: "RPUSH TOKEN x; PEXPIRE TOKEN 20000",
-		reply: "!WRONGTYPE", same: true,
-		cut: "redis.call('GET', KEYS[2]) or '0'", paste: "'0'",
-	},
-}
+var stateRows = table(`
+free, no token known
+	nothing | state | 0 0 | nothing | or '0' => or ''
+free
+	TOKEN=5000/20s | state | 0 5000 | same | return {0, token} => return {0, '0'}
+held
+	LOCK{a=3}/10s TOKEN=5000/20s | state | 1 a 3 ttl:10s 5000 | same | hash[1], hash[2] => hash[2], hash[1]
+held, no token known
+	LOCK{a=1}/10s | state | 1 a 1 ttl:10s 0 | same | or '0' =>
+held without a time to live
+	LOCK{a=1} TOKEN=5000 | state | 1 a 1 -1 5000 | same |
+	redis.call('PTTL', KEYS[1]) => redis.call('TTL', KEYS[2]) - 1
+key of another type
+	notALock | state | !WRONGTYPE | same |
+	local fields => if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return {0, token} end\nlocal fields
+token of another type
+	TOKEN[x]/20s | state | !WRONGTYPE | same | redis.call('GET', KEYS[2]) or '0' => '0'
+`)
+
+var manyRows = table(`
+many fields
+	fields129 | state | !HOLDFAST | same | fields > 128 => fields > 129
+many fields
+	fields129 | fair_state | !HOLDFAST | same | n > look then return n => n > look + 1 then return n
+many fields
+	fields129 | vote | 0 ttl:10s error 0 clock | same | fields .. ' fields' => ''
+as many fields as are looked at
+	fields128 | vote | 0 ttl:10s error 0 clock | same | fields > 128 and fields .. ' fields' => fields > 127 and ''
+many fields
+	fields129 | fair_poll | 1 ttl:10s clock error '' '' '' | same | return n .. ' fields' => return
+many fields
+	fields129 | fair_acquire owner=a:h1 place=15s | 0 ttl:10s clock 1 129 | same WAITING(a:h1+15s)/3615s |
+	if fields > 4 then => if false then
+`)
+
+// By sharded pub/sub, which servers have since version 7: who listens by it is counted, and told.
+var shardedRows = table(`
+held, and those who wait are told
+	heldByA LISTEN(shard:all) | release by=SPUBLISH | 1 | same -LOCK TOLD(shard:all:0) |
+	redis.pcall(command, to, text) => redis.pcall('PUBLISH', to, text)
+free, and nobody is told
+	LISTEN(shard:all) | release by=SPUBLISH | -1 | nothing | if not held then return {-1} end =>
+others listen: released
+	heldByA LISTEN(shard:all) | pass by=SPUBLISH | 0 1 | same -LOCK TOLD(shard:all:0) |
+	ARGV[4] == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB' => 'NUMSUB'
+nobody listens
+	heldByA LISTEN(all) | pass by=SPUBLISH | 1 clock last:16 | same LOCK{a=1}/30s TOKEN=last/1h |
+	ARGV[4] == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB' => 'NUMSUB'
+held, the second waiter listens
+	heldByC WAITING(d:h1@60s e:h1@60s)/8000s LISTEN(shard:e) | fair_release by=SPUBLISH | 1 |
+	LOCK{e:h1=1}/1s TOKEN=clock/1h WAITING(d:h1@60s e:h1!+1s)/8000s TOLD(shard:e:h1/1000) |
+	command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB' => 'NUMSUB'
+`)
+
+// A server that does not know SPUBLISH takes PUBLISH, and cannot tell who listens: it takes it that everybody does.
+var unshardedRows = table(`
+others may listen: released
+	heldByA LISTEN(all) | pass by=SPUBLISH | 0 -1 | same -LOCK TOLD(all:0) | counted[2] or -1 => counted[2] or 0
+held, the first waiter may listen
+	heldByC WAITING(d:h1@60s e:h1@60s)/8000s LISTEN(e) | fair_release by=SPUBLISH | 1 |
+	LOCK{d:h1=1}/1s TOKEN=clock/1h WAITING(e:h1@60s d:h1!+1s)/8000s | return counted[2] => return counted[2] or 0
+held, the waiter listens
+	heldByC WAITING(e:h1@60s)/8000s LISTEN(e) | fair_release by=SPUBLISH | 1 |
+	LOCK{e:h1=1}/1s TOKEN=clock/1h ENDS(e:h1!+1s)/8000s TOLD(e:h1/1000) | sent = redis.pcall('PUBLISH', to, text) =>
+`)

@@ -35,7 +35,7 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 		require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
 		require.Equal(t, "text", rdb.Get(ctx, scriptLock).Val())
 
-		require.NoError(t, prepare(ctx, rdb, "RPUSH TOKEN x; PEXPIRE TOKEN 20000"))
+		require.NoError(t, prepare(ctx, rdb, "TOKEN[x]/20s"))
 		_, err = m.Lock(ctx)
 		require.ErrorContains(t, err, scriptToken+" something that is not a token")
 		require.Zero(t, rdb.Exists(ctx, scriptLock).Val(), "nothing was locked")
@@ -48,7 +48,7 @@ func TestWrongTypeNamesTheFairLock(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
 		m := fairlock.New(newClient(t, rdb, nil), scriptLock)
-		const someone = "RPUSH QUEUE d:h1; PEXPIRE QUEUE 20000"
+		const someone = "ORDER[d:h1]/20s"
 		for _, key := range []string{scriptLock, scriptToken, scriptQueue, scriptEnds} {
 			for op, try := range map[string]func() error{
 				"lock": func() error { _, err := m.Lock(ctx); return err },

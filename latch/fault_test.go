@@ -186,7 +186,7 @@ func TestOvertaken(t *testing.T) {
 		remembers := "call('SET', this, outcome, 'PX', kept)"
 		hook := mutant.Hook(c.script, remembers, "if "+c.only+" then "+remembers+" end")
 		harmed := false
-		for try := 0; try < 10 && !harmed; try++ {
+		for until := time.Now().Add(patience); !harmed && time.Now().Before(until); {
 			harmed = overtaken(t, c.op, hook) != c.untouched
 		}
 		require.True(t, harmed, c.op)

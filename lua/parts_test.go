@@ -2,45 +2,49 @@ package lua
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/assemble"
 )
 
-var update = flag.Bool("update", false, "write the assembled scripts to testdata")
+var update = flag.Bool("update", false, "write testdata/hashes.txt anew")
 
-// TestAssembled compares what the server gets with the files in testdata, in which a reviewer sees
-// what a change of a part does to every script.
+// TestAssembled compares what the server gets with a list of hashes, so that nobody changes what
+// becomes of a script without seeing it. A part is in many scripts.
 func TestAssembled(t *testing.T) {
+	const list = "testdata/hashes.txt"
 	scripts := append([]*Script{Acquire, AcquireBeside, Vote, Force, FairAcquire, FairJoin, FairRelease, FairPoll, FairState, Fence,
 		ElectionAnnounce, ElectionLeader, ElectionRelease, ElectionRenew, RenewMany, Many,
 		RwRead, RwReadRelease, RwReadRenew, RwWrite, RwWriteRelease, RwLeave, RwState, RwForce, RwForceWriter,
 		SemAcquire, SemJoin, SemRelease, SemRenew, SemPoll, SemSet, SemState, SemForce, Inspect, ForceOwner,
 		LatchSet, LatchCount, LatchDelete, LatchLook}, all...)
-	var want []string
+	lines := map[string]string{}
 	for _, s := range scripts {
-		path := filepath.Join("testdata", s.Name()+".lua")
-		want = append(want, path)
-		if *update {
-			require.NoError(t, os.WriteFile(path, []byte(s.Text()), 0o600))
-		}
-		golden, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Equal(t, string(golden), s.Text(), "%s is not up to date: go test ./lua -run TestAssembled -update",
-			path)
+		lines[s.Name()] = fmt.Sprintf("%s %4d lines  %s\n", s.Hash(), strings.Count(s.Text(), "\n"), s.Name())
 	}
-	have, err := filepath.Glob("testdata/*.lua")
-	require.NoError(t, err)
-	require.Subset(t, want, have, "files of scripts that are gone")
 	sources, err := filepath.Glob("*.lua")
 	require.NoError(t, err)
+	var now string
 	for _, source := range sources {
-		require.Contains(t, want, filepath.Join("testdata", source), "a script that is not listed above")
+		name := strings.TrimSuffix(source, ".lua")
+		require.Contains(t, lines, name, "a script that is not listed above")
+		now += lines[name]
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(list, []byte(now), 0o600))
+	}
+	known, err := os.ReadFile(list)
+	require.NoError(t, err)
+	if string(known) != now {
+		t.Fatal("Scripts have changed. To see how: go run ./internal/testkit/assembled --base HEAD\n" +
+			"If it is as it should be: go test ./lua -run TestAssembled -update")
 	}
 }
 
@@ -55,14 +59,14 @@ func TestParts(t *testing.T) {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
 		texts[path] = string(text)
-		for _, m := range include.FindAllStringSubmatch(texts[path], -1) {
+		for _, m := range assemble.Include.FindAllStringSubmatch(texts[path], -1) {
 			included["part/"+m[2]+".lua"] = true
 		}
 	}
 	sets := regexp.MustCompile(`\n-- Sets:  (\w+)`)
 	for _, path := range parts {
 		require.True(t, included[path], "%s is included nowhere", path)
-		body := statements(texts[path])
+		body := assemble.Statements(texts[path])
 		header := strings.TrimSuffix(texts[path], body)
 		require.True(t, strings.HasPrefix(header, "-- "+strings.TrimSuffix(filepath.Base(path), ".lua")+": "), path)
 		require.Contains(t, header, "\n-- Reads: ", path)
@@ -74,29 +78,4 @@ func TestParts(t *testing.T) {
 			require.Contains(t, body, "local "+m[1]+" ", path)
 		}
 	}
-}
-
-func TestAssemble(t *testing.T) {
-	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	files := fstest.MapFS{
-		"script.lua":     file("-- script: header\nlocal function f()\n  -- include outer\nend\n"),
-		"part/outer.lua": file("-- outer: header\n-- Reads: nothing\nif x then\n  -- include inner\nend\n\nf()\n"),
-		"part/inner.lua": file("-- inner: header\ng() -- kept\n"),
-		"unknown.lua":    file("-- include nothing\n"),
-		"deep.lua":       file("-- include whole\n"),
-		"part/whole.lua": file("-- whole: header\n-- include third\n"),
-		"part/third.lua": file("-- third: header\n-- include outer\n"),
-		"part/round.lua": file("f()\n-- include round\n"),
-		"endless.lua":    file("-- include round\n"),
-	}
-	require.Equal(t, "-- script: header\nlocal function f()\n  if x then\n    g() -- kept\n  end\n\n  f()\nend\n",
-		assemble(files, "script"))
-	require.PanicsWithValue(t, "lua: unknown.lua includes nothing, but there is no part/nothing.lua",
-		func() { assemble(files, "unknown") })
-	tooDeep := " itself, and may include nothing"
-	require.PanicsWithValue(t, "lua: part/outer.lua includes inner, but is included by a part"+tooDeep,
-		func() { assemble(files, "deep") })
-	require.PanicsWithValue(t, "lua: part/round.lua includes round, but is included by a part"+tooDeep,
-		func() { assemble(files, "endless") })
-	require.Panics(t, func() { assemble(files, "missing") })
 }

@@ -3,15 +3,20 @@ package lua
 import (
 	"context"
 	"crypto/sha1"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/assemble"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/panics"
 )
+
+//go:embed *.lua part/*.lua
+var files embed.FS
 
 // The scripts. See the header of each file for its keys, arguments and replies.
 var (
@@ -97,7 +102,7 @@ func New(name, src string, keys int) *Script {
 }
 
 // load makes a script of its file and of the parts that this includes.
-func load(name string, keys int) *Script { return New(name, assemble(files, name), keys) }
+func load(name string, keys int) *Script { return New(name, assemble.Script(files, name), keys) }
 
 // Name is the name of the script's file without its ending.
 func (s *Script) Name() string { return s.name }

@@ -2,48 +2,32 @@ package multilock_test
 
 import (
 	"context"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// patience is how long a test waits for what must come, on however slow a machine.
-const patience = 20 * time.Second
+const patience = kindtest.Patience
 
-// eventually waits for a condition; a test that needs it to hold says so with what.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
-}
-
-// newClient makes a client of the library on a Redis client, closed at the end of the test.
-func newClient(t testing.TB, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(rdb, opts)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
-}
+var (
+	eventually = kindtest.Eventually
+	newClient  = kindtest.NewClient
+)
 
 // shared makes a client of the library on the package's server.
-func shared(t testing.TB) (*holdfast.Client, *redis.Client) {
-	t.Helper()
-	rdb := redistest.Shared(t).Client(t)
-	return newClient(t, rdb, nil), rdb
-}
+func shared(t testing.TB) (*holdfast.Client, *redis.Client) { return kindtest.Shared(t, nil) }
 
 // names are lock names that no other test uses, in their order: each with one of these letters.
 func names(t testing.TB, letters string) (all []string) {
-	prefix := t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36) + ":"
+	prefix := kindtest.UniqueName(t) + ":"
 	for _, letter := range letters {
 		all = append(all, prefix+string(letter))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -100,22 +101,22 @@ type processes struct {
 }
 
 // some makes a multilock of some of the names, in any order and nested in any way.
-func (p *processes) some(process int) (l holdfast.Locker, of []int) {
-	of = rand.Perm(len(p.names))[:2+rand.IntN(3)]
+func (p *processes) some(rnd *rand.Rand, process int) (l holdfast.Locker, of []int) {
+	of = rnd.Perm(len(p.names))[:2+rnd.IntN(3)]
 	var locks []holdfast.Locker
 	for _, i := range of {
 		mine := p.clients[process]
 		locks = append(locks, rlock.New(mine[i%len(mine)], p.names[i]))
 	}
-	if cut := rand.IntN(len(locks)); cut > 0 {
+	if cut := rnd.IntN(len(locks)); cut > 0 {
 		locks = append(locks[cut:], multilock.New(locks[:cut]...))
 	}
 	return multilock.New(locks...), of
 }
 
 // round takes some of the names, and looks that nobody else has any of them.
-func (p *processes) round(ctx context.Context, process int) error {
-	l, of := p.some(process)
+func (p *processes) round(ctx context.Context, rnd *rand.Rand, process int) error {
+	l, of := p.some(rnd, process)
 	h, err := l.Lock(ctx)
 	if err != nil {
 		return err
@@ -153,10 +154,12 @@ func TestOverlappingSets(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	var group sync.WaitGroup
+	rnd := level.Rand(t)
 	for i := range 24 {
+		rnd := rand.New(rand.NewPCG(rnd.Uint64(), 0))
 		group.Go(func() {
 			for range 15 {
-				if err := p.round(ctx, i%len(p.clients)); err != nil {
+				if err := p.round(ctx, rnd, i%len(p.clients)); err != nil {
 					t.Error(err)
 					return
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -19,13 +20,14 @@ func TestComingAndGoingThroughKills(t *testing.T) {
 	rdb := server.Client(t)
 	h := newHub(t, rdb, Options{Linger: time.Millisecond})
 	const goroutines, rounds, names = 16, 60, 5
-	stay := make([]*Subscription, goroutines)
+	stay, rnd := make([]*Subscription, goroutines), level.Rand(t)
 	var wg sync.WaitGroup
 	for g := range goroutines {
+		rnd := rand.New(rand.NewPCG(rnd.Uint64(), 0))
 		wg.Go(func() {
 			for range rounds {
-				s := h.Subscribe(fmt.Sprint("name", rand.N(names)))
-				if rand.N(2) == 0 {
+				s := h.Subscribe(fmt.Sprint("name", rnd.IntN(names)))
+				if rnd.IntN(2) == 0 {
 					woken(t, s)
 				}
 				s.Close()

@@ -2,13 +2,13 @@ package pubsub
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -46,13 +46,13 @@ func looked(h *Hub) int {
 
 // TestIdleOrder: the list is that of a slice, whatever is done to it.
 func TestIdleOrder(t *testing.T) {
-	topics := make([]topic, 20)
+	topics, rnd := make([]topic, 20), level.Rand(t)
 	var list idle
 	var want []*topic
 	for range 5000 {
-		x := &topics[rand.N(len(topics))]
+		x := &topics[rnd.IntN(len(topics))]
 		at := slices.Index(want, x)
-		switch op := rand.N(3); {
+		switch op := rnd.IntN(3); {
 		case op == 0 && at < 0:
 			list.push(x)
 			want = append(want, x)

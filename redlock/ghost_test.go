@@ -101,7 +101,7 @@ func TestLateVoteRefusesItself(t *testing.T) {
 // So does one that asks a master to take a hold back, when that was released since.
 func TestLateJoinRefusesItself(t *testing.T) {
 	l := newClockLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: 2 * time.Second})
+	p := l.party(&holdfast.Options{Lease: 6 * time.Second})
 	m := p.mutex(uniqueName(t))
 	h := lock(t, m)
 	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 })

@@ -116,7 +116,7 @@ func TestOthersGetTheirTurn(t *testing.T) {
 // on.
 func TestHandOffAndOutage(t *testing.T) {
 	l := newLab(t, 5)
-	p := l.party(&holdfast.Options{Lease: 2 * time.Second})
+	p := l.party(&holdfast.Options{Lease: 6 * time.Second})
 	m := p.mutex(uniqueName(t))
 	require.NoError(t, use(t.Context(), m))
 	l.masters[1].Pause()

@@ -51,7 +51,7 @@ func TestTokenIsTold(t *testing.T) {
 // A majority that grants the lock too late to be trusted is given back, and asked again.
 func TestSlowMajority(t *testing.T) {
 	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: time.Second})
+	p := l.patient(&holdfast.Options{Lease: 3 * time.Second}, patience)
 	require.NoError(t, lockOnce(t.Context(), p.mutex("warm")))
 	for i, rdb := range l.direct { // three tokens, so that there are two rounds
 		ahead := time.Now().Add(time.Duration(i+1) * time.Hour).UnixMicro()
@@ -61,11 +61,11 @@ func TestSlowMajority(t *testing.T) {
 	for i, proxy := range p.proxies {
 		for nth := 1; nth <= 2; nth++ {
 			rules = append(rules, proxy.DelayReply(faultproxy.Script(lua.Vote.Hash()), nth,
-				time.Duration(500+i)*time.Millisecond))
+				time.Duration(1500+i)*time.Millisecond))
 		}
 	}
 	before := p.votes()
-	h := lock(t, p.mutex("slow", redlock.MasterTimeout(700*time.Millisecond)))
+	h := lock(t, p.mutex("slow", redlock.MasterTimeout(2500*time.Millisecond)))
 	for _, r := range rules {
 		require.Equal(t, 1, r.Count())
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -49,13 +51,19 @@ func (l *lab) between(rival *redlock.Mutex, h *holdfast.Hold, forget func()) {
 func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *holdfast.Hold) {
 	t.Helper()
 	l := newLab(t, 5)
-	opts := &holdfast.Options{Lease: 3 * time.Second}
+	opts := &holdfast.Options{Lease: 6 * time.Second}
 	a, b := l.party(opts), l.party(opts)
+	for _, proxy := range a.proxies { // none comes before the rival has gone
+		proxy.DelayRequest(faultproxy.Script(lua.Renew.Hash()), 0, time.Hour)
+	}
 	m = a.mutex(uniqueName(t))
 	h = lock(t, m)
 	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
 	l.passed(h.Token())
 	l.between(b.mutex(m.Name(), redlock.TrustRestarts()), h, func() { lapses[lapse](l, m.Name(), masters...) })
+	for _, proxy := range a.proxies {
+		proxy.Clear()
+	}
 	return m, h
 }
 
@@ -117,7 +125,7 @@ func TestForgottenHoldIsKept(t *testing.T) {
 			l := newLab(t, 5)
 			// All are waited for: who is asked a second time might have granted it to somebody and
 			// forgotten that.
-			m := l.party(&holdfast.Options{Lease: 2 * time.Second}).mutex(uniqueName(t),
+			m := l.party(&holdfast.Options{Lease: 6 * time.Second}).mutex(uniqueName(t),
 				redlock.MasterTimeout(1500*time.Millisecond))
 			h := lock(t, m)
 			eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })

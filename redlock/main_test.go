@@ -11,19 +11,19 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// patience is how long a test waits for what must come, on however slow a machine.
-const patience = 20 * time.Second
+const patience = kindtest.Patience
 
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
-}
+var (
+	eventually = kindtest.Eventually
+	uniqueName = kindtest.UniqueName
+)
 
 // lab is some masters and the ways to reach them.
 type lab struct {
@@ -43,6 +43,7 @@ func newLab(t *testing.T, n int) *lab {
 
 // party is one process: a client for each master, behind a proxy of its own.
 type party struct {
+	timeout time.Duration // of its locks for each master
 	clients []*holdfast.Client
 	rdbs    []*redis.Client
 	proxies []*faultproxy.Proxy
@@ -57,7 +58,11 @@ func (l *lab) party(opts *holdfast.Options) *party {
 // patient is a party whose calls give up a silent connection after so long.
 func (l *lab) patient(opts *holdfast.Options, read time.Duration) *party {
 	l.Helper()
-	p := &party{}
+	lease := holdfast.DefaultLease
+	if opts != nil && opts.Lease > 0 {
+		lease = opts.Lease
+	}
+	p := &party{timeout: min(3*time.Second, lease/4)} // the default is too short for a busy machine
 	for _, m := range l.masters {
 		proxy := faultproxy.New(l.T, m.Addr())
 		rdb := redistest.NewClient(l.T, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = read })
@@ -73,7 +78,7 @@ func (l *lab) patient(opts *holdfast.Options, read time.Duration) *party {
 
 // mutex is a lock of the party's.
 func (p *party) mutex(name string, opts ...holdfast.Option) *redlock.Mutex {
-	return redlock.New(p.clients, name, opts...)
+	return redlock.New(p.clients, name, append([]holdfast.Option{redlock.MasterTimeout(p.timeout)}, opts...)...)
 }
 
 // holders is what each master has: the owner and the count, or nothing.
@@ -95,10 +100,6 @@ func (l *lab) held(name string) (n int) {
 }
 
 func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
-
-func uniqueName(t testing.TB) string {
-	return t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)
-}
 
 // awaitEnd waits until a hold's context ends and returns why.
 func awaitEnd(t *testing.T, h *holdfast.Hold) error {

@@ -129,7 +129,14 @@ func TestMajorityIsOut(t *testing.T) {
 				left += int(rdb.Exists(t.Context(), m.Name()).Val())
 			}
 			require.Zero(t, left, "the survivors hold nothing")
-			_, err = m.Lock(t.Context(), holdfast.Wait(50*time.Millisecond))
+			soon, leave := context.WithCancel(t.Context())
+			before := p.proxies[4].Seen(isVote)
+			go func() {
+				defer leave() // it has been told, and asks once more
+				eventually(t, "it asks again", func() bool { return p.proxies[4].Seen(isVote) > before+1 || soon.Err() != nil })
+			}()
+			_, err = m.Lock(soon)
+			leave()
 			require.ErrorIs(t, err, holdfast.ErrUnavailable)
 			require.ErrorContains(t, err, "of 5 masters agreed")
 			for i := range 3 {

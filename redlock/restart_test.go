@@ -45,7 +45,7 @@ func TestMasterIsJoinedAgain(t *testing.T) {
 func TestMasterIsJoinedAgainControl(t *testing.T) {
 	t.Cleanup(defence.Join.Without(t))
 	l := newLab(t, 3)
-	m := l.party(&holdfast.Options{Lease: time.Second}).mutex(uniqueName(t))
+	m := l.party(&holdfast.Options{Lease: 3 * time.Second}).mutex(uniqueName(t))
 	h := lock(t, m)
 	l.masters[0].Restart()
 	begin := h.Deadline()
@@ -100,7 +100,7 @@ func forgotten(t *testing.T, knew bool, opts ...holdfast.Option) (second *holdfa
 	lease := &holdfast.Options{Lease: 20 * time.Second, RetryBudget: 300 * time.Millisecond}
 	a, b := l.party(lease), l.party(lease)
 	if knew {
-		require.NoError(t, use(t.Context(), b.mutex("other", holdfast.Lease(time.Second))))
+		require.NoError(t, use(t.Context(), b.mutex("other")))
 	}
 	for _, i := range []int{3, 4} {
 		a.proxies[i].Stop()
@@ -163,7 +163,7 @@ func besieged(t *testing.T) error {
 	l := newLab(t, 5)
 	a := l.party(&holdfast.Options{Lease: 9 * time.Second})
 	m := a.mutex(uniqueName(t))
-	require.NoError(t, use(t.Context(), a.mutex("other", holdfast.Lease(time.Second)))) // it knows all masters
+	require.NoError(t, use(t.Context(), a.mutex("other"))) // it knows all masters
 	for _, i := range []int{3, 4} {
 		a.proxies[i].Stop()
 	}
@@ -211,7 +211,7 @@ func TestRivalAtARestartedMaster(t *testing.T) {
 func TestRestartedMasterVotesAgain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: 2 * time.Second, RetryBudget: 100 * time.Millisecond})
+	p := l.party(&holdfast.Options{Lease: 4 * time.Second, RetryBudget: 100 * time.Millisecond})
 	m := p.mutex(uniqueName(t))
 	require.NoError(t, lockOnce(t.Context(), m))
 	l.masters[0].Restart()

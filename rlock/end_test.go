@@ -115,13 +115,13 @@ func TestCloseAsksASilentServerOnce(t *testing.T) {
 // could not be. One of which Redis does not answer to renewals is told just that.
 func TestPlainLeaseEnds(t *testing.T) {
 	p := newProxied(t, nil)
-	h := lock(t, p.mutex, holdfast.NoRenewal(), holdfast.Lease(50*time.Millisecond))
+	h := lock(t, p.mutex, holdfast.NoRenewal(), holdfast.Lease(time.Second))
 	why := awaitEnd(t, h)
 	require.ErrorIs(t, why, holdfast.ErrLost)
 	require.ErrorContains(t, why, "its lease ended, and it was taken with NoRenewal")
 	require.NotContains(t, why.Error(), "could not be renewed")
 
-	h = lock(t, p.mutex, holdfast.Lease(300*time.Millisecond))
+	h = lock(t, p.mutex, holdfast.Lease(time.Second))
 	p.proxy.Silence(true)
 	defer p.proxy.Silence(false)
 	require.ErrorContains(t, awaitEnd(t, h), "could not be renewed in time")
@@ -136,7 +136,7 @@ func TestUnderAnEndedHold(t *testing.T) {
 		return h
 	}
 	name := uniqueName(t)
-	outer := lock(t.Context(), name+"outer", holdfast.NoRenewal(), holdfast.Lease(100*time.Millisecond))
+	outer := lock(t.Context(), name+"outer", holdfast.NoRenewal(), holdfast.Lease(2*time.Second))
 	inner := lock(outer.Context(), name+"inner")
 	require.ErrorIs(t, awaitEnd(t, outer), holdfast.ErrLost)
 	blames := func(err error, lock string, why error) {

@@ -114,7 +114,7 @@ func TestStragglersOfAPausedServer(t *testing.T) {
 // TestUnlockIsDetachedControl: with the caller's cancellation let through, an unlock does not
 // arrive.
 func TestUnlockIsDetachedControl(t *testing.T) {
-	p := newProxied(t, &holdfast.Options{Lease: 2 * time.Second})
+	p := newProxied(t, nil)
 	warm(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	h := take(ctx, t, p.mutex.Lock)
@@ -135,7 +135,7 @@ func TestLostAndLockedAgain(t *testing.T) {
 		warm(t, p)
 		owner := holdfast.WithOwner(t.Context())
 		undo := p.proxy.On(script(lua.Release), 2, faultproxy.HoldReply) // of three
-		first := take(owner, t, p.mutex.Lock, holdfast.Lease(100*time.Millisecond), holdfast.NoRenewal())
+		first := take(owner, t, p.mutex.Lock, holdfast.Lease(time.Second), holdfast.NoRenewal())
 		require.ErrorIs(t, awaitEnd(t, first), holdfast.ErrLost)
 		<-undo.Fired()
 		h = take(owner, t, p.mutex.Lock)

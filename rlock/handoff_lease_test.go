@@ -64,7 +64,7 @@ func TestLongerLeaseIsNotHandedOn(t *testing.T) {
 func TestInnerHoldDoesNotRenewForGood(t *testing.T) {
 	ends := func(t *testing.T) bool { // whether it ended, before it was renewed twice more
 		c, _ := shared(t, nil)
-		m := rlock.New(c, uniqueName(t), holdfast.Lease(900*time.Millisecond))
+		m := rlock.New(c, uniqueName(t), holdfast.Lease(2*time.Second))
 		h := lock(t, m, holdfast.NoRenewal())
 		inner := take(h.Context(), t, m.Lock)
 		renewed := func() func() bool {

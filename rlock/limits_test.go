@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ func TestManyWaiters(t *testing.T) {
 
 // TestManyHolds: goroutines do not grow with the names that are held, and each name is renewed.
 func TestManyHolds(t *testing.T) {
-	const n, lease = 2000, 3 * time.Second
+	const n, lease = 2000, 6 * time.Second
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	c := newClient(t, srv.Client(t), &holdfast.Options{Lease: lease})
@@ -67,8 +68,10 @@ func TestManyHolds(t *testing.T) {
 	})
 	require.LessOrEqual(t, runtime.NumGoroutine(), before+4, "four batches of renewals at most")
 	deadline := first.Deadline()
-	eventually(t, "all renewed twice", func() bool {
-		return first.Deadline().Sub(deadline) > lease/2 && holds[n-1].Deadline().Sub(deadline) > lease/2
+	eventually(t, "all are renewed", func() bool {
+		return !slices.ContainsFunc(append(holds, first), func(h *holdfast.Hold) bool {
+			return h.Deadline().Sub(deadline) <= lease/4
+		})
 	})
 	each(holds, func(i int) {
 		if err := holds[i].Unlock(t.Context()); err != nil {
@@ -102,14 +105,14 @@ func subscribers(rdb *redis.Client) int {
 func TestIdleClientIsSilent(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
-	opts := &holdfast.Options{Lease: 600 * time.Millisecond, Linger: 50 * time.Millisecond}
+	opts := &holdfast.Options{Lease: 3 * time.Second, Linger: 50 * time.Millisecond} // renewed every second
 	m, other := rlock.New(newClient(t, srv.Client(t), opts), "a"), rlock.New(newClient(t, srv.Client(t), opts), "a")
 	h := lock(t, m)
 	refused(t.Context(), t, other.Lock, holdfast.Wait(100*time.Millisecond))
 	unlock(t, h)
 	eventually(t, "the subscription ends", func() bool { return subscribers(rdb) == 0 })
 	srv.ResetStats(t)
-	<-time.After(time.Second) // nothing can be waited for: that is the point
+	<-time.After(1500 * time.Millisecond) // nothing can be waited for: that is the point
 	require.Empty(t, srv.CommandCalls(t))
 	require.True(t, free(t, rdb, "a"))
 }

@@ -39,7 +39,7 @@ func TestCloseWithBlockedLogger(t *testing.T) {
 	require.NoError(t, err)
 	m := rlock.New(c, uniqueName(t))
 	h := lock(t, m)
-	lock(t, rlock.New(c, uniqueName(t)+"-lost"), holdfast.NoRenewal(), holdfast.Lease(100*time.Millisecond))
+	lock(t, rlock.New(c, uniqueName(t)+"-lost"), holdfast.NoRenewal(), holdfast.Lease(time.Second))
 	<-blocked
 	ctx, cancel := context.WithCancel(t.Context())
 	closed := make(chan error)
@@ -59,7 +59,7 @@ func TestCloseWithBlockedLogger(t *testing.T) {
 func TestPanickingLogger(t *testing.T) {
 	c, _ := shared(t, &holdfast.Options{Logger: slog.New(handler{slog.DiscardHandler, func() { panic("logger") }})})
 	for range 2 {
-		h := lock(t, rlock.New(c, uniqueName(t)), holdfast.NoRenewal(), holdfast.Lease(100*time.Millisecond))
+		h := lock(t, rlock.New(c, uniqueName(t)), holdfast.NoRenewal(), holdfast.Lease(time.Second))
 		require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 	}
 }

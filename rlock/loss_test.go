@@ -16,7 +16,7 @@ import (
 // TestDeleted: the key is deleted behind the holder's back, and nobody takes it. The next renewal
 // says so, and the unlock touches nothing.
 func TestDeleted(t *testing.T) {
-	c, rdb := shared(t, &holdfast.Options{Lease: 900 * time.Millisecond})
+	c, rdb := shared(t, &holdfast.Options{Lease: 3 * time.Second})
 	m := rlock.New(c, uniqueName(t))
 	h := lock(t, m)
 	require.NoError(t, rdb.Del(t.Context(), m.Name()).Err())
@@ -121,7 +121,7 @@ func TestForeignKey(t *testing.T) {
 func TestScriptFlush(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
-	m := rlock.New(newClient(t, srv.Client(t), &holdfast.Options{Lease: 600 * time.Millisecond}), "a")
+	m := rlock.New(newClient(t, srv.Client(t), &holdfast.Options{Lease: 3 * time.Second}), "a")
 	flush := func() { require.NoError(t, rdb.ScriptFlush(t.Context()).Err()) }
 	h := lock(t, m)
 	flush()
@@ -141,7 +141,7 @@ func TestScriptFlush(t *testing.T) {
 func TestOutOfMemory(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
-	c := newClient(t, srv.Client(t), &holdfast.Options{Lease: 600 * time.Millisecond})
+	c := newClient(t, srv.Client(t), &holdfast.Options{Lease: 3 * time.Second})
 	m := rlock.New(c, "a")
 	h := lock(t, m)
 	inner := take(h.Context(), t, m.Lock)

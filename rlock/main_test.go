@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,40 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// patience is how long a test waits for what must come, on however slow a machine.
-const patience = 20 * time.Second
+const patience = kindtest.Patience
 
-// eventually waits for a condition; a test that needs it to hold says so with what.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
-}
-
-// newClient makes a client of the library on a Redis client, closed at the end of the test.
-func newClient(t testing.TB, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(rdb, opts)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
-}
-
-// shared makes a client of the library on the package's server.
-func shared(t testing.TB, opts *holdfast.Options) (*holdfast.Client, *redis.Client) {
-	t.Helper()
-	rdb := redistest.Shared(t).Client(t)
-	return newClient(t, rdb, opts), rdb
-}
-
-// uniqueName is a lock name that no other test uses.
-func uniqueName(t testing.TB) string {
-	return t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)
-}
+var (
+	eventually = kindtest.Eventually
+	newClient  = kindtest.NewClient
+	uniqueName = kindtest.UniqueName
+	shared     = kindtest.Shared
+)
 
 // awaitEnd waits until a hold's context ends and returns why.
 func awaitEnd(t *testing.T, h *holdfast.Hold) error {

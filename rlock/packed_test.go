@@ -1,7 +1,11 @@
 package rlock_test
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,21 +42,102 @@ func TestParcelsMeetFaults(t *testing.T) {
 	}
 }
 
-// TestParcelsMeetFaultsControl: answers that go to the wrong names are noticed; and so is a script
-// that is lost and taken for one that never left. Which answers travel together is up to chance, and
-// where all are alike nothing is wrong, so it has several tries.
+// TestParcelsMeetFaultsControl: answers that go to the wrong names are noticed, and so is a script that is
+// lost and taken for one that never left. Here the script is made of four calls, always the same.
 func TestParcelsMeetFaultsControl(t *testing.T) {
-	for name, off := range map[string]*defence.Switch{"own answers": &defence.OwnAnswer, "lost for all": &defence.LostForAll} {
-		t.Run(name, func(t *testing.T) {
-			t.Cleanup(off.Without(t))
-			for range 5 {
-				if parcels.Meet(t, kindtest.Faults()[faultproxy.DropReply.String()]) != nil {
-					return
-				}
+	t.Run("own answers", func(t *testing.T) {
+		refused := func() (list []bool) {
+			g := newGathering(t)
+			for _, m := range g.locks[2:] {
+				_, err := rlock.New(newClient(t, g.direct, nil), m.Name()).Lock(t.Context())
+				require.NoError(t, err)
 			}
-			t.Error("nothing was noticed")
+			for _, err := range g.together(func(m *rlock.Mutex) error { _, err := m.TryLock(t.Context()); return err }) {
+				list = append(list, err != nil)
+			}
+			return list
+		}
+		require.Equal(t, []bool{false, false, true, true}, refused())
+		t.Cleanup(defence.OwnAnswer.Without(t))
+		require.Equal(t, []bool{true, true, false, false}, refused())
+	})
+	t.Run("lost for all", func(t *testing.T) {
+		released := func() error {
+			g := newGathering(t)
+			holds := map[string]*holdfast.Hold{}
+			for _, m := range g.locks {
+				h, err := m.Lock(t.Context())
+				require.NoError(t, err)
+				holds[m.Name()] = h
+			}
+			g.proxy.On(faultproxy.Script(lua.Many.Hash()), 1, faultproxy.DropReply)
+			return errors.Join(g.together(func(m *rlock.Mutex) error { return holds[m.Name()].Unlock(t.Context()) })...)
+		}
+		require.NoError(t, released())
+		t.Cleanup(defence.LostForAll.Without(t))
+		require.ErrorIs(t, released(), holdfast.ErrLost)
+	})
+}
+
+// gathering is a client whose next calls for four locks travel as one script.
+type gathering struct {
+	*testing.T
+	proxy  *faultproxy.Proxy
+	direct *redis.Client
+	client *holdfast.Client
+	locks  [4]*rlock.Mutex // parcel:0 to parcel:3
+}
+
+func newGathering(t *testing.T) *gathering {
+	t.Helper()
+	t.Cleanup(defence.Overtake.Without(t)) // calls wait for those under way, however long these take
+	srv := redistest.Start(t)
+	g := &gathering{T: t, proxy: faultproxy.New(t, srv.Addr()), direct: srv.Client(t)}
+	for _, s := range []*lua.Script{lua.Acquire, lua.Release, lua.Many} {
+		require.NoError(t, g.direct.ScriptLoad(t.Context(), s.Text()).Err())
+	}
+	g.client = newClient(t, redistest.NewClient(t, g.proxy.Addr(), func(o *redis.Options) {
+		o.PoolSize, o.ReadTimeout = 2, patience // so no more than two are under way
+	}), nil)
+	for i := range g.locks {
+		g.locks[i] = rlock.New(g.client, fmt.Sprint("parcel:", i))
+		unlock(t, lock(t, g.locks[i])) // the server's clock is known from now on
+	}
+	return g
+}
+
+// together does something with each of the locks by one script, and returns what came of it. Two calls
+// are under way until all of these have gathered.
+func (g *gathering) together(do func(m *rlock.Mutex) error) []error {
+	g.Helper()
+	hold := g.proxy.On(script(lua.Acquire), 0, faultproxy.HoldReply)
+	var group sync.WaitGroup
+	defer group.Wait()
+	for i := range 2 {
+		group.Go(func() {
+			if _, err := rlock.New(g.client, fmt.Sprint("gate:", i)).TryLock(g.Context()); err != nil {
+				g.Error(err)
+			}
 		})
 	}
+	eventually(g.T, "two are under way", func() bool { return hold.Count() == 2 })
+	errs := make([]error, len(g.locks))
+	for i, m := range g.locks {
+		group.Go(func() { errs[i] = do(m) })
+		eventually(g.T, "it waits for them", func() bool { return travelling() == 3+i })
+	}
+	many := faultproxy.Script(lua.Many.Hash())
+	before := g.proxy.Seen(many)
+	hold.Clear()
+	group.Wait()
+	require.Equal(g, before+1, g.proxy.Seen(many))
+	return errs
+}
+
+// travelling is how many goroutines send something, or wait until others do.
+func travelling() int {
+	stacks := make([]byte, 4<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "combine.(*Combiner).Process(")
 }
 
 // TestParcelsOfSlots: a client of one server of a cluster, which serves all slots, does not know that

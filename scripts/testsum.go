@@ -3,9 +3,9 @@
 // testsum reads the events of "go test -json" and prints what a person wants to see: a line per
 // package, the whole output of what failed, and in any case the lines with "proof:", which are the
 // figures of a run. To the file named by its argument it appends one line per test, which test.sh
-// counts: "pass", "fail NAME" or "skip NAME: REASON". What failed is followed by lines "why TEXT", for
-// the end of a long run, where the whole output is far above. Each package and test that took long has
-// a line "took N s: NAME".
+// counts: "pass", "fail NAME", "level NAME" for one that belongs to another level, or "skip NAME: REASON".
+// What failed is followed by lines "why TEXT", for the end of a long run, where the whole output is far
+// above. Each package and test that took long has a line "took N: NAME", in seconds.
 //
 // It is a program and not a pipe of grep and awk because the output of tests that run at once is
 // only told apart in the events.
@@ -22,7 +22,7 @@ import (
 )
 
 // noted is how many seconds are long.
-const noted = 20
+const noted = 3
 
 type event struct {
 	Action, Package, ImportPath, Test, Output string
@@ -56,7 +56,7 @@ func main() {
 			output[key] = out
 		}
 		if e.Elapsed >= noted && !strings.Contains(e.Test, "/") {
-			fmt.Fprintf(results, "took %.0f s: %s\n", e.Elapsed, strings.TrimSuffix(name, "."))
+			fmt.Fprintf(results, "took %.0f: %s\n", e.Elapsed, strings.TrimSuffix(name, "."))
 		}
 		switch {
 		case e.Action == "output" || e.Action == "build-output":
@@ -82,6 +82,8 @@ func main() {
 			failed[e.Package] = true
 			fmt.Print(out)
 			fmt.Fprint(results, "fail ", name, "\n", why(out.String()))
+		case e.Action == "skip" && strings.Contains(out.String(), "level: "):
+			fmt.Fprintln(results, "level", name)
 		case e.Action == "skip":
 			fmt.Fprintf(results, "skip %s: %s\n", name, reason(out.String()))
 		}

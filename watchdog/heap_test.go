@@ -2,11 +2,12 @@ package watchdog
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
 
 // checkHeap: no entry is before its parent, and each lease knows its place.
@@ -60,10 +61,11 @@ func churn(t *testing.T, ops []byte) {
 }
 
 func TestHeapChurn(t *testing.T) {
+	rnd := level.Rand(t)
 	for range 20 {
 		ops := make([]byte, 200)
 		for i := range ops {
-			ops[i] = byte(rand.N(256))
+			ops[i] = byte(rnd.IntN(256))
 		}
 		churn(t, ops)
 	}
@@ -79,9 +81,9 @@ func FuzzHeap(f *testing.F) {
 }
 
 func TestHeapSorts(t *testing.T) {
-	h := leases{kind: turns}
+	h, rnd := leases{kind: turns}, level.Rand(t)
 	for range 20_000 {
-		h.put(&Lease{}, rand.N(time.Hour))
+		h.put(&Lease{}, time.Duration(rnd.Int64N(int64(time.Hour))))
 	}
 	checkHeap(t, &h)
 	for last := time.Duration(0); h.len() > 0; {

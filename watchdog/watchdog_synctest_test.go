@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
 
 const lease = 30 * time.Second
@@ -282,24 +283,32 @@ func TestQuiet(t *testing.T) {
 // life ends once: by Forget that says so, or by Lost, never both. The race detector watches too.
 func TestChurn(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+		var mu sync.Mutex
+		rnd := level.Rand(t)
+		draw := func(n int) int { // for the batches, which are answered at once
+			mu.Lock()
+			defer mu.Unlock()
+			return rnd.IntN(n)
+		}
 		s.say(func(_ context.Context, batch []Renewal) {
-			time.Sleep(rand.N(20 * time.Millisecond))
+			time.Sleep(time.Duration(draw(20)) * time.Millisecond)
 			for i := range batch {
-				batch[i].Verdict = []Verdict{Renewed, Renewed, Renewed, Unknown, Gone}[rand.N(5)]
+				batch[i].Verdict = []Verdict{Renewed, Renewed, Renewed, Unknown, Gone}[draw(5)]
 			}
 		})
 		var group sync.WaitGroup
 		var forgotten, lost atomic.Int64
 		for range 16 {
+			rnd := rand.New(rand.NewPCG(uint64(draw(1<<31)), 0))
 			group.Go(func() {
 				h := &holder{}
 				for range 300 {
 					before, _ := h.told()
-					assert.True(t, w.Watch(&h.lease, h, time.Now(), 100*time.Millisecond, rand.N(4) > 0))
-					time.Sleep(rand.N(80 * time.Millisecond))
-					w.Confirm(&h.lease, time.Now(), 100*time.Millisecond, rand.N(2) > 0)
-					time.Sleep(rand.N(80 * time.Millisecond))
-					if rand.N(20) == 0 {
+					assert.True(t, w.Watch(&h.lease, h, time.Now(), 100*time.Millisecond, rnd.IntN(4) > 0))
+					time.Sleep(time.Duration(rnd.IntN(80)) * time.Millisecond)
+					w.Confirm(&h.lease, time.Now(), 100*time.Millisecond, rnd.IntN(2) > 0)
+					time.Sleep(time.Duration(rnd.IntN(80)) * time.Millisecond)
+					if rnd.IntN(20) == 0 {
 						w.RenewNow(func(o Owner) bool { return o == h })
 					}
 					ended := w.Forget(&h.lease)

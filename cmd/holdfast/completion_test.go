@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,17 +15,17 @@ import (
 // script is what a user's shell is given.
 func completionScript(t *testing.T, shell string) string {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	require.Zero(t, execute([]string{"completion", shell}, &stdout, &stderr), stderr.String())
-	require.Contains(t, stdout.String(), "holdfast")
+	_, script, _ := says("completion", shell)
+	require.Contains(t, script, "holdfast")
 	path := filepath.Join(t.TempDir(), "completion."+shell)
-	require.NoError(t, os.WriteFile(path, stdout.Bytes(), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(script), 0o600))
 	return path
 }
 
 // TestCompletionIsAccepted: each shell that is installed reads its script. bash is there wherever the
 // tests run; the others are not, and no test needs them installed.
 func TestCompletionIsAccepted(t *testing.T) {
+	t.Parallel()
 	for _, shell := range completionShells {
 		t.Run(shell, func(t *testing.T) {
 			script := completionScript(t, shell)
@@ -58,6 +57,7 @@ printf '%s\n' "${COMPREPLY[@]}"
 
 // TestCompletionInBash: commands, flags and values of flags.
 func TestCompletionInBash(t *testing.T) {
+	t.Parallel()
 	script := completionScript(t, "bash")
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(os.Args[0], filepath.Join(dir, "holdfast")))

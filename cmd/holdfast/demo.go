@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -20,11 +21,21 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-const (
-	demoLease   = 900 * time.Millisecond // short, so that nobody waits long for a dead holder
-	demoHolding = 2 * time.Second        // longer than two leases
-	leftoverTTL = time.Minute            // of what the demo itself writes, in case it cannot delete it
-)
+// paceEnv names the environment variable that makes the demo so many times slower: its leases, and
+// how late something may be. It is for tests, on machines that do much else at the same time.
+const paceEnv = "HOLDFAST_DEMO_PACE"
+
+func pace() time.Duration {
+	n, _ := strconv.Atoi(os.Getenv(paceEnv))
+	return time.Duration(max(n, 1))
+}
+
+// demoLease is short, so that nobody waits long for a dead holder. demoHolding is longer than two of
+// them.
+func demoLease() time.Duration   { return pace() * 900 * time.Millisecond }
+func demoHolding() time.Duration { return pace() * 2 * time.Second }
+
+const leftoverTTL = time.Minute // of what the demo itself writes, in case it cannot delete it
 
 const demoLong = `Shows in some twelve seconds what the library does: re-entry, renewal, hand-over, take-over from a killed process, loss,
 fencing, a queue, and then a few lines for each other kind of lock, up to one of five masters. Worker processes compete
@@ -101,7 +112,7 @@ func onServer(ctx context.Context, srv *server, rdb redis.UniversalClient, scr *
 	s := &story{
 		screen: scr, rdb: rdb, began: time.Now(), emulate: srv.emulated,
 		start: order{Op: "start", Redis: srv.address, Name: "demo-lock:" + tag, Store: "demo-store:" + tag,
-			Lease: demoLease},
+			Lease: demoLease()},
 	}
 	s.mutex, s.queue = rlock.New(client, s.start.Name), fairlock.New(client, fairName(s.start.Name))
 	s.client, s.kin = client, newFamily(client, s.start.Name)

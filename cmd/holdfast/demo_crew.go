@@ -13,7 +13,7 @@ import (
 
 // orderWithin bounds every order: the longest that one takes by design is the wait for a killed
 // holder's lease.
-const orderWithin = 5 * time.Second
+func orderWithin() time.Duration { return pace() * 5 * time.Second }
 
 // member is a worker process as the demo sees it. Orders go out one at a time; each has one answer.
 type member struct {
@@ -103,7 +103,7 @@ func (m *member) do(ctx context.Context, o order) (result, error) {
 }
 
 func receive(ctx context.Context, from <-chan result) (result, error) {
-	timer := time.NewTimer(orderWithin)
+	timer := time.NewTimer(orderWithin())
 	defer timer.Stop()
 	select {
 	case r, ok := <-from:
@@ -115,7 +115,7 @@ func receive(ctx context.Context, from <-chan result) (result, error) {
 		}
 		return r, nil
 	case <-timer.C:
-		return result{}, fmt.Errorf("no word from the worker within %v", orderWithin)
+		return result{}, fmt.Errorf("no word from the worker within %v", orderWithin())
 	case <-ctx.Done():
 		return result{}, context.Cause(ctx)
 	}
@@ -131,7 +131,7 @@ func (m *member) kill() {
 // It returns whether the worker ended well.
 func (m *member) dismiss(ctx context.Context) bool {
 	_ = m.in.Close() // an error means that it is gone
-	timer := time.NewTimer(orderWithin)
+	timer := time.NewTimer(orderWithin())
 	defer timer.Stop()
 	select {
 	case <-m.proc.exited:

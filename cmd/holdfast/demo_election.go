@@ -23,7 +23,7 @@ func (s *story) leaders(ctx context.Context) (err error) {
 		return err
 	}
 	for i, m := range []*member{s.b, s.c} {
-		stand := []order{{Value: "B", Lease: demoLease}, {Value: "C"}}[i]
+		stand := []order{{Value: "B", Lease: demoLease()}, {Value: "C"}}[i]
 		stand.Op, stand.Lock = "take", leadership
 		if err := m.order(stand); err != nil {
 			return err
@@ -64,7 +64,7 @@ func (s *story) succession(ctx context.Context, told <-chan election.Leader, b r
 	var leader election.Leader
 	err := until(ctx, "B has renewed its lease", func() (_ bool, err error) {
 		leader, err = s.kin.election.Leader(ctx)
-		return leader.Remaining <= demoLease, err
+		return leader.Remaining <= demoLease(), err
 	})
 	if err != nil {
 		return err
@@ -112,13 +112,13 @@ func (s *story) observe(ctx context.Context) (told <-chan election.Leader, stop 
 
 // told is the next leader that the observer is told of.
 func (s *story) told(ctx context.Context, told <-chan election.Leader) (election.Leader, error) {
-	timer := time.NewTimer(orderWithin)
+	timer := time.NewTimer(orderWithin())
 	defer timer.Stop()
 	select {
 	case leader := <-told:
 		return leader, nil
 	case <-timer.C:
-		return election.Leader{}, fmt.Errorf("observers are told nothing for %v", orderWithin)
+		return election.Leader{}, fmt.Errorf("observers are told nothing for %v", orderWithin())
 	case <-ctx.Done():
 		return election.Leader{}, context.Cause(ctx)
 	}

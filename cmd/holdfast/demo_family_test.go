@@ -17,13 +17,10 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// chapters are those of the other kinds, each with how many checks it has.
-var chapters = map[string]struct {
-	tell   func(*story, context.Context) error
-	checks int
-}{
-	"rwlock": {(*story).readers, 4}, "semaphore": {(*story).permits, 4}, "latch": {(*story).opening, 2},
-	"multilock": {(*story).several, 2}, "election": {(*story).leaders, 3},
+// chapters are those of the other kinds.
+var chapters = map[string]func(*story, context.Context) error{
+	"rwlock": (*story).readers, "semaphore": (*story).permits, "latch": (*story).opening, "multilock": (*story).several,
+	"election": (*story).leaders,
 }
 
 // tellOfFamily tells one chapter on an emulation that does harm before it runs a script. It returns
@@ -34,7 +31,7 @@ func tellOfFamily(t *testing.T, chapter string, harm func(m *miniredis.Miniredis
 	m := miniredis.RunT(t)
 	m.ClockTTL(true)
 	m.Server().SetPreHook(func(_ *mini.Peer, command string, args ...string) bool {
-		if command == "EVALSHA" && harm != nil {
+		if command == "EVALSHA" {
 			harm(m, args[0], args[2:])
 		}
 		return false // it is run
@@ -45,13 +42,13 @@ func tellOfFamily(t *testing.T, chapter string, harm func(m *miniredis.Miniredis
 	require.NoError(t, err)
 	var screen bytes.Buffer
 	s := &story{screen: newScreen(&screen), rdb: rdb, client: client, kin: newFamily(client, "demo"), began: time.Now(),
-		start: order{Op: "start", Redis: "redis://" + m.Addr(), Name: "demo", Store: "store", Lease: demoLease}}
+		start: order{Op: "start", Redis: "redis://" + m.Addr(), Name: "demo", Store: "store", Lease: demoLease()}}
 	for _, m := range []**member{&s.a, &s.b, &s.c} {
 		*m, err = recruit(t.Context(), s.start)
 		require.NoError(t, err)
 		s.crew = append(s.crew, *m)
 	}
-	err = chapters[chapter].tell(s, t.Context())
+	err = chapters[chapter](s, t.Context())
 	for _, m := range s.crew {
 		m.kill()
 	}
@@ -60,22 +57,9 @@ func tellOfFamily(t *testing.T, chapter string, harm func(m *miniredis.Miniredis
 	return s, screen.String(), err
 }
 
-func TestDemoOfFamily(t *testing.T) {
-	t.Setenv(asCommand, "1") // for the workers
-	for name, chapter := range chapters {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, screen, err := tellOfFamily(t, name, nil)
-			require.NoError(t, err, screen)
-			require.Zero(t, s.failed, screen)
-			require.Equal(t, chapter.checks, s.passed)
-		})
-	}
-}
-
-// The controls: a server that breaks what a kind promises is found out.
+// The controls of what [TestDemo] says of the kinds: a server that breaks what one promises is found out.
 func TestDemoFailsOnABrokenFamily(t *testing.T) {
-	t.Setenv(asCommand, "1")
+	t.Parallel()
 	before := func(script *lua.Script, harm func(m *miniredis.Miniredis, keys []string)) func(*miniredis.Miniredis, string,
 		[]string) {
 		return func(m *miniredis.Miniredis, called string, keys []string) {

@@ -82,7 +82,7 @@ func (m *master) leaseEnd(ctx context.Context, name string) (time.Time, error) {
 
 // until looks again and again until something is so.
 func until(ctx context.Context, what string, is func() (bool, error)) error {
-	limit := time.Now().Add(orderWithin)
+	limit := time.Now().Add(orderWithin())
 	for {
 		switch ok, err := is(); {
 		case err != nil:
@@ -90,7 +90,7 @@ func until(ctx context.Context, what string, is func() (bool, error)) error {
 		case ok:
 			return nil
 		case time.Now().After(limit):
-			return fmt.Errorf("not within %v: %s", orderWithin, what)
+			return fmt.Errorf("not within %v: %s", orderWithin(), what)
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):

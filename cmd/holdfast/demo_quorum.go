@@ -11,7 +11,7 @@ import (
 
 // quorumLease is longer than demoLease: who holds such a lock is told of its loss by a hundredth of
 // the lease before the end, and that has to be longer than a busy machine keeps a process waiting.
-const quorumLease = 2 * time.Second
+func quorumLease() time.Duration { return pace() * 2 * time.Second }
 
 // quorum starts five masters and two more workers, D and E.
 func (s *story) quorum(ctx context.Context) (err error) {
@@ -24,7 +24,7 @@ func (s *story) quorum(ctx context.Context) (err error) {
 
 // onMasters has two workers compete for the lock of a majority while masters are killed.
 func (s *story) onMasters(ctx context.Context) error {
-	lock := order{Op: "start", Name: s.start.Name + ":quorum", Lease: quorumLease}
+	lock := order{Op: "start", Name: s.start.Name + ":quorum", Lease: quorumLease()}
 	for _, m := range s.masters {
 		lock.Masters = append(lock.Masters, m.address)
 		lock.Emulated = lock.Emulated || m.emulated
@@ -39,7 +39,7 @@ func (s *story) onMasters(ctx context.Context) error {
 	}
 	s.note("  each is " + s.masters[0].about)
 	s.note(fmt.Sprintf("  workers D and E are the processes %d and %d", s.d.pid(), s.e.pid()))
-	s.note(fmt.Sprintf("  leases of %s, renewed every %s", brief(quorumLease), brief(quorumLease/3)))
+	s.note(fmt.Sprintf("  leases of %s, renewed every %s", brief(quorumLease()), brief(quorumLease()/3)))
 	first, err := s.elected(ctx, lock.Name)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *story) minority(ctx context.Context, name string, first result) (second
 	err = until(ctx, "the hold is renewed", func() (_ bool, err error) {
 		hold, err = s.d.do(ctx, order{Op: "look"})
 		// That far it is trusted only if what was sent after the kill was confirmed.
-		return hold.Refusal != "" || hold.Trusted.After(killed.Add(quorumLease*99/100)), err
+		return hold.Refusal != "" || hold.Trusted.After(killed.Add(quorumLease()*99/100)), err
 	})
 	if err != nil {
 		return second, err

@@ -13,7 +13,6 @@ import (
 // the demo would show.
 func tellOfMasters(t *testing.T, change func([]*master)) (*story, string, error) {
 	t.Helper()
-	t.Setenv(asCommand, "1") // for the workers
 	masters, err := startMasters(t.Context(), true)
 	require.NoError(t, err)
 	t.Cleanup(func() { stopMasters(masters) })
@@ -32,6 +31,7 @@ func tellOfMasters(t *testing.T, change func([]*master)) (*story, string, error)
 }
 
 func TestDemoOnMasters(t *testing.T) {
+	t.Parallel()
 	s, screen, err := tellOfMasters(t, func([]*master) {})
 	require.NoError(t, err, screen)
 	require.Zero(t, s.failed, screen)
@@ -40,6 +40,7 @@ func TestDemoOnMasters(t *testing.T) {
 
 // The controls: what the chapter says of masters is seen to be wrong where it is.
 func TestDemoFailsOnBrokenMasters(t *testing.T) {
+	t.Parallel()
 	t.Run("they survive", func(t *testing.T) {
 		_, screen, err := tellOfMasters(t, func(masters []*master) {
 			for _, m := range masters {
@@ -86,7 +87,7 @@ type shortens struct{ rdb redis.UniversalClient }
 func (h shortens) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if cmd.Name() == "pttl" {
-			if err := h.rdb.PExpire(ctx, cmd.Args()[1].(string), quorumLease/4).Err(); err != nil {
+			if err := h.rdb.PExpire(ctx, cmd.Args()[1].(string), quorumLease()/4).Err(); err != nil {
 				return err
 			}
 		}

@@ -44,7 +44,7 @@ func (s *story) permits(ctx context.Context) error {
 	s.check(grants == 3*demoCrowd*demoRounds && most <= demoPermits,
 		fmt.Sprintf("%d goroutines of A, B and C in turn", 3*demoCrowd), "%d grants, at most %d inside", grants, most)
 
-	two.Lease = demoLease
+	two.Lease = demoLease()
 	if _, err := s.b.do(ctx, two); err != nil {
 		return err
 	}

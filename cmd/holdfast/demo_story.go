@@ -13,7 +13,7 @@ import (
 )
 
 // slack is how late something may be on a busy machine. What comes too early is never forgiven.
-const slack = time.Second
+func slack() time.Duration { return pace() * time.Second }
 
 // rounding is how much too early something may seem: Redis counts in whole milliseconds.
 const rounding = 2 * time.Millisecond
@@ -49,7 +49,7 @@ func (s *story) tell(ctx context.Context) error {
 		s.crew = append(s.crew, w)
 	}
 	s.note(fmt.Sprintf("workers A, B and C are the processes %d, %d and %d", s.a.pid(), s.b.pid(), s.c.pid()))
-	s.note(fmt.Sprintf("leases of %s, renewed every %s", brief(demoLease), brief(demoLease/3)))
+	s.note(fmt.Sprintf("leases of %s, renewed every %s", brief(demoLease()), brief(demoLease()/3)))
 	for _, chapter := range []func(context.Context) error{
 		s.reentry, s.renewal, s.handOver, s.killed, s.lost, s.fencing, s.fair, s.readers, s.permits, s.opening, s.several, s.leaders,
 		s.quorum, s.afterwards,
@@ -110,7 +110,7 @@ func (s *story) renewal(ctx context.Context) error {
 		return err
 	}
 	select {
-	case <-time.After(demoHolding):
+	case <-time.After(demoHolding()):
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -118,9 +118,9 @@ func (s *story) renewal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.check(state.Owner == before.Owner && state.Owner != "" && state.Remaining > 0 && state.Remaining <= demoLease,
-		fmt.Sprintf("A holds it for %s; B waits", brief(demoHolding)), "Redis: %s left of %s",
-		brief(state.Remaining), brief(demoLease))
+	s.check(state.Owner == before.Owner && state.Owner != "" && state.Remaining > 0 && state.Remaining <= demoLease(),
+		fmt.Sprintf("A holds it for %s; B waits", brief(demoHolding())), "Redis: %s left of %s",
+		brief(state.Remaining), brief(demoLease()))
 	return nil
 }
 
@@ -137,7 +137,7 @@ func (s *story) handOver(ctx context.Context) error {
 	s.granted(grant)
 	gap := grant.Ended.Sub(unlock.Began)
 	// Longer than that, and it was the end of the lease that let B in, not the message.
-	s.check(unlock.Refusal == "" && gap > 0 && gap < demoLease/2, "A unlocks: B is woken by a message",
+	s.check(unlock.Refusal == "" && gap > 0 && gap < demoLease()/2, "A unlocks: B is woken by a message",
 		"%s from unlock to grant", brief(gap))
 	return nil
 }
@@ -163,7 +163,7 @@ func (s *story) killed(ctx context.Context) error {
 	}
 	s.granted(grant)
 	gap := grant.Ended.Sub(asked)
-	s.check(grant.Refusal == "" && gap > state.Remaining-rounding && gap < state.Remaining+slack,
+	s.check(grant.Refusal == "" && gap > state.Remaining-rounding && gap < state.Remaining+slack(),
 		"A gets it when the lease has ended", "after %s", brief(gap))
 	return nil
 }
@@ -179,7 +179,7 @@ func (s *story) lost(ctx context.Context) error {
 		return err
 	}
 	after := loss.Ended.Sub(deleted)
-	s.check(loss.Refusal == "lock lost" && loss.Token == s.last() && after < demoLease/3+slack,
+	s.check(loss.Refusal == "lock lost" && loss.Token == s.last() && after < demoLease()/3+slack(),
 		"somebody deletes the key: A is told", "%s, after %s", loss.Refusal, brief(after))
 
 	grant, err := s.c.do(ctx, order{Op: "lock"})

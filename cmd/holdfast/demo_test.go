@@ -17,46 +17,59 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// TestDemo runs the demo as users do: a binary that was built, without arguments, on what there is.
+// TestDemo runs the demo as users do, on what there is.
 func TestDemo(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "holdfast")
-	out, err := exec.Command("go", "build", raceFlag, "-o", bin, ".").CombinedOutput()
-	require.NoError(t, err, string(out))
+	t.Parallel()
+	emulated := "emulation of Redis (miniredis), "
+	for what, c := range map[string]struct {
+		env, args []string
+		says      string
+		quick     bool
+	}{
+		"private server":               {nil, nil, "started for this demo", true},
+		"nothing on the PATH":          {[]string{"PATH=", serverEnv + "="}, nil, emulated + "there is no redis-server on the PATH", true},
+		"emulation":                    {nil, []string{"--emulation"}, emulated + "as asked", false},
+		"a server that does not start": {[]string{serverEnv + "=false"}, nil, "false did not start: it ended at once", false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			if !c.quick {
+				level.ForAll(t)
+			}
+			redistest.Shared(t) // skips, or fails in CI, where there is none
+			p := runDemo(t, c.env, c.args...)
+			requireGreen(t, p)
+			require.Contains(t, p.stdout.String(), c.says)
+		})
+	}
+}
 
-	t.Run("private server", func(t *testing.T) {
-		t.Parallel()
-		redistest.Shared(t) // skips, or fails in CI, where there is none
-		p := inEmptyDir(t, bin, "demo")
-		requireGreen(t, p)
-		require.Contains(t, p.stdout.String(), "started for this demo")
-	})
-	t.Run("emulation", func(t *testing.T) {
-		t.Parallel()
-		requireGreen(t, inEmptyDir(t, bin, "demo", "--emulation"))
-	})
-	t.Run("nothing on the PATH", func(t *testing.T) {
-		t.Parallel()
-		p := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, "PATH=", serverEnv+"=") }, "demo")
-		requireGreen(t, p)
-		require.Contains(t, p.stdout.String(), "emulation of Redis (miniredis), there is no redis-server on the PATH")
-	})
-	t.Run("a server that does not start", func(t *testing.T) {
-		t.Parallel()
-		p := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, serverEnv+"=false") }, "demo")
-		requireGreen(t, p)
-		require.Contains(t, p.stdout.String(), "false did not start: it ended at once")
-	})
-	t.Run("user's server", func(t *testing.T) {
-		t.Parallel()
-		srv := redistest.Start(t)
-		p := start(t, bin, nil, "demo", "--redis", "redis://"+srv.Addr())
-		requireGreen(t, p)
-		require.Contains(t, p.stdout.String(), srv.Addr())
-		require.Zero(t, srv.Client(t).DBSize(context.Background()).Val(), "every key is deleted")
-	})
+// TestDemoOnUsersServers: the same on a server of the user's, behind Sentinel and on a Cluster.
+func TestDemoOnUsersServers(t *testing.T) {
+	t.Parallel()
+	level.ForAll(t)
+	for what, start := range map[string]func(t *testing.T) (address string){
+		"one": func(t *testing.T) string {
+			srv := redistest.Start(t)
+			t.Cleanup(func() { require.Equal(t, []any{}, srv.Command(t, "KEYS", "*"), "every key is deleted") })
+			return "redis://" + srv.Addr()
+		},
+		"cluster": func(t *testing.T) string {
+			return "redis+cluster://" + strings.Join(redistest.StartCluster(t, 3, 0).Addrs(), ",")
+		},
+		"sentinel": func(t *testing.T) string {
+			return "redis+sentinel://" + strings.Join(redistest.StartSentinel(t).Addrs(), ",") + "/" + redistest.SentinelMaster
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			requireGreen(t, runDemo(t, nil, "--redis", start(t)))
+		})
+	}
 }
 
 // requireGreen waits for the end of a demo that shows that all is well, on one page.
@@ -78,13 +91,13 @@ func requireGreen(t *testing.T, p *program) {
 	}
 }
 
-// inEmptyDir starts a demo whose temporary files are looked for at the end of the test.
-func inEmptyDir(t *testing.T, bin string, args ...string) *program {
+// runDemo starts a demo whose temporary files are looked for at the end of the test.
+func runDemo(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
 	tmp, err := os.MkdirTemp("", "demo-") // t.TempDir can be too long a path for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(tmp)) })
-	p := start(t, bin, func(c *exec.Cmd) { c.Env = append(c.Env, "TMPDIR="+tmp) }, args...)
+	p := start(t, func(c *exec.Cmd) { c.Env = append(append(c.Env, "TMPDIR="+tmp), env...) }, append([]string{"demo"}, args...)...)
 	t.Cleanup(func() {
 		if p.ProcessState == nil || p.ProcessState.ExitCode() == -1 {
 			return // killed: it could not
@@ -98,15 +111,18 @@ func inEmptyDir(t *testing.T, bin string, args ...string) *program {
 
 // The controls: on a server that does not do what a lock needs, the demo says so and fails.
 func TestDemoFailsOnABrokenServer(t *testing.T) {
+	t.Parallel()
 	t.Run("leases never end", func(t *testing.T) {
+		t.Parallel()
 		m := miniredis.RunT(t) // its clock stands still
-		p := start(t, os.Args[0], nil, "demo", "--redis", "redis://"+m.Addr())
+		p := runDemo(t, nil, "--redis", "redis://"+m.Addr())
 		require.Equal(t, exitFailed, p.end())
 		require.Contains(t, p.stdout.String(), "FAILED  the demo cannot go on")
 		require.Contains(t, p.stdout.String(), "checks FAILED.")
 		require.Empty(t, m.Keys(), "cleaned up all the same")
 	})
 	t.Run("locks are taken away", func(t *testing.T) {
+		t.Parallel()
 		srv := redistest.Start(t)
 		rdb := srv.Client(t)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -119,7 +135,7 @@ func TestDemoFailsOnABrokenServer(t *testing.T) {
 				}
 			}
 		}()
-		p := start(t, os.Args[0], nil, "demo", "--redis", "redis://"+srv.Addr())
+		p := runDemo(t, nil, "--redis", "redis://"+srv.Addr())
 		code := p.end()
 		cancel()
 		<-done
@@ -127,9 +143,10 @@ func TestDemoFailsOnABrokenServer(t *testing.T) {
 		require.Contains(t, p.stdout.String(), "FAILED")
 	})
 	t.Run("nobody answers", func(t *testing.T) {
+		t.Parallel()
 		srv := redistest.Start(t)
 		srv.Kill()
-		p := start(t, os.Args[0], nil, "demo", "--redis", "redis://:pw@"+srv.Addr())
+		p := runDemo(t, nil, "--redis", "redis://:pw@"+srv.Addr())
 		require.Equal(t, exitHoldfast, p.end())
 		require.Contains(t, p.stderr.String(), "no answer from Redis at redis://***@"+srv.Addr())
 	})
@@ -138,19 +155,24 @@ func TestDemoFailsOnABrokenServer(t *testing.T) {
 // Ctrl-C leaves nothing behind; that workers and server have ended is seen by the end of their
 // pipes and socket.
 func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
 	redistest.Shared(t)
 	for _, when := range []string{"B tries", "E tries"} {
-		p := inEmptyDir(t, os.Args[0], "demo")
-		p.prints(t, when)
-		require.NoError(t, p.Process.Signal(os.Interrupt))
-		require.Equal(t, exitSignal+int(syscall.SIGINT), p.end(), when)
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			p := runDemo(t, nil)
+			p.prints(t, when)
+			require.NoError(t, p.Process.Signal(os.Interrupt))
+			require.Equal(t, exitSignal+int(syscall.SIGINT), p.end(), when)
+		})
 	}
 }
 
 // Keys on the server of a user are deleted also after Ctrl-C.
 func TestDemoInterruptedDeletesItsKeys(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
-	p := start(t, os.Args[0], nil, "demo", "--redis", "redis://"+srv.Addr())
+	p := runDemo(t, nil, "--redis", "redis://"+srv.Addr())
 	p.prints(t, "B tries")
 	require.NotZero(t, srv.Client(t).DBSize(context.Background()).Val())
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
@@ -160,22 +182,26 @@ func TestDemoInterruptedDeletesItsKeys(t *testing.T) {
 
 // A demo that is killed takes its workers and its servers with it.
 func TestDemoKilled(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has a signal for the death of a parent")
 	}
 	redistest.Shared(t)
 	// of the masters two may have been killed by then
 	for when, servers := range map[string]int{"B tries": 1, "E tries": 4} {
-		p := inEmptyDir(t, os.Args[0], "demo")
-		p.prints(t, when)
-		sockets, err := filepath.Glob(filepath.Join(tmpOf(p), "holdfast-*", "redis.sock"))
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, len(sockets), servers)
-		require.NoError(t, p.Process.Kill())
-		require.Equal(t, -1, p.end(), "and the workers have closed their stderr")
-		for _, socket := range sockets {
-			requireSilence(t, socket)
-		}
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			p := runDemo(t, nil)
+			p.prints(t, when)
+			sockets, err := filepath.Glob(filepath.Join(tmpOf(p), "holdfast-*", "redis.sock"))
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, len(sockets), servers)
+			require.NoError(t, p.Process.Kill())
+			require.Equal(t, -1, p.end(), "and the workers have closed their stderr")
+			for _, socket := range sockets {
+				requireSilence(t, socket)
+			}
+		})
 	}
 }
 
@@ -200,20 +226,4 @@ func tmpOf(p *program) string {
 		}
 	}
 	return tmp
-}
-
-// The demo is the same behind Sentinel and on a Cluster.
-func TestDemoOnOtherTopologies(t *testing.T) {
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		cluster := redistest.StartCluster(t, 3, 0)
-		requireGreen(t, start(t, os.Args[0], nil, "demo", "--redis",
-			"redis+cluster://"+strings.Join(cluster.Addrs(), ",")))
-	})
-	t.Run("sentinel", func(t *testing.T) {
-		t.Parallel()
-		sentinel := redistest.StartSentinel(t)
-		requireGreen(t, start(t, os.Args[0], nil, "demo", "--redis",
-			"redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.SentinelMaster))
-	})
 }

@@ -170,11 +170,11 @@ func (w *worker) start(o order) error {
 // because the demo shows it, but not so soon that masters of a busy machine seem to be dead.
 func (w *worker) startQuorum(o order) error {
 	for _, address := range o.Masters {
-		if err := w.connect(address, &holdfast.Options{Lease: o.Lease, RetryBudget: quorumLease}); err != nil {
+		if err := w.connect(address, &holdfast.Options{Lease: o.Lease, RetryBudget: quorumLease()}); err != nil {
 			return err
 		}
 	}
-	var opts []holdfast.Option
+	opts := []holdfast.Option{redlock.MasterTimeout(quorumLease() / 6)}
 	if o.Emulated {
 		opts = append(opts, redlock.TrustRestarts())
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"testing"
 	"time"
 
@@ -29,6 +28,7 @@ func labelled(t *testing.T, rdb redis.UniversalClient, label string) *holdfast.C
 // TestDoctorDeadlocks: two who wait for each other are an error, with their labels, and nobody is one when there
 // are none. ls, inspect and unlock show the labels, too.
 func TestDoctorDeadlocks(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	url, rdb := "redis://"+srv.Addr(), srv.Client(t)
 	a, b := labelled(t, rdb, "billing@host-1"), labelled(t, rdb, "stock@host-2")
@@ -46,7 +46,7 @@ func TestDoctorDeadlocks(t *testing.T) {
 	}
 	go wait(x.Context(), rlock.New(a, "y"))
 	look := func(args ...string) (code int, out string) {
-		p := start(t, os.Args[0], nil, append(args, "--redis", url)...)
+		p := start(t, nil, append(args, "--redis", url)...)
 		code = p.end()
 		require.Empty(t, p.stderr.String())
 		return code, p.stdout.String()
@@ -87,6 +87,7 @@ func TestDoctorDeadlocks(t *testing.T) {
 // TestDoctorDeadlocksHostile: what others have written into Redis does nothing to a terminal, nor to a shell that is
 // given the remedy.
 func TestDoctorDeadlocksHostile(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	const client, name = "11111111-2222-4333-8444-555555555555", "$(touch x) it's"
 	rdb, ctx := srv.Client(t), t.Context()
@@ -104,13 +105,13 @@ func TestDoctorDeadlocksHostile(t *testing.T) {
 			_ = rdb.Set(stop, keys.Waits(client), s.Text(), time.Minute).Err()
 		}
 	}()
-	p := start(t, os.Args[0], nil, "doctor", "--deadlocks", "--json", "--redis", "redis://"+srv.Addr())
+	p := start(t, nil, "doctor", "--deadlocks", "--json", "--redis", "redis://"+srv.Addr())
 	require.Equal(t, exitError, p.end(), p.stdout.String())
 	var r doctorReport
 	require.NoError(t, json.Unmarshal([]byte(p.stdout.String()), &r))
 	require.NotContains(t, r.Findings[0].Found, "evil", "no client says this of itself")
 	require.Contains(t, r.Findings[0].Remedy, `holdfast unlock --force '$(touch x) it'\''s' --token 5 --redis redis://`+srv.Addr()+";")
-	p = start(t, os.Args[0], nil, "inspect", name, "--redis", "redis://"+srv.Addr())
+	p = start(t, nil, "inspect", name, "--redis", "redis://"+srv.Addr())
 	require.Zero(t, p.end())
 	require.Contains(t, p.stdout.String(), `--owner `+client+":h1 --redis redis://"+srv.Addr()+"\n")
 	cancel()

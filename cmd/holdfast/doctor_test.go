@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -36,6 +34,7 @@ func (r doctorReport) level(check string) (levels []string) {
 // that of the worst; the servers are as they were. How busy the machine is decides about two of the
 // checks, so the code is compared with the document's own word.
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	well := redistest.Start(t, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
 	evicts := redistest.Start(t, redistest.Args("--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"))
 	hidden := user(t, well, "orders", "resetkeys ~*orders:* -info -config")
@@ -59,7 +58,7 @@ func TestDoctor(t *testing.T) {
 	}
 	programs := map[string]*program{}
 	for what, c := range cases { // each takes a second: all at once
-		programs[what] = start(t, os.Args[0], nil, append([]string{"doctor", "--json"}, c.args...)...)
+		programs[what] = start(t, nil, append([]string{"doctor", "--json"}, c.args...)...)
 	}
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {
@@ -107,9 +106,10 @@ func TestDoctorScreen(t *testing.T) {
 
 // TestDoctorOfTheSilent: a server that accepts connections and says nothing does not answer.
 func TestDoctorOfTheSilent(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	srv.Pause()
-	p := start(t, os.Args[0], func(*exec.Cmd) {}, "doctor", "--redis",
+	p := start(t, nil, "doctor", "--redis",
 		"redis://"+srv.Addr()+"?read_timeout=1s&max_retries=-1")
 	require.Equal(t, exitNoServer, p.end(), p.stderr.String())
 	require.Contains(t, p.stderr.String(), "is it running")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -11,27 +10,46 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// TestRefusals: each command that asks says in one line what a server of another sort is, and which
-// password is wrong, with what to do about it.
+// TestRefusals: each command that asks says in one line what a server of another sort is, which user, password or
+// permission is wrong, and that nobody answers, with what to do about it. It shows no password.
 func TestRefusals(t *testing.T) {
-	srv, locked := redistest.Start(t), redistest.Start(t)
+	t.Parallel()
+	srv, locked, gone := redistest.Start(t), redistest.Start(t), redistest.Start(t)
+	gone.Kill()
+	srv.Command(t, "ACL", "SETUSER", "weak", "on", ">pw", "~*", "+ping")
 	require.NoError(t, locked.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
-	for _, command := range []string{"ls", "inspect n", "unlock --force n --token 7 --yes", "doctor", "watch n"} {
+	const remedy = "put user and password into --redis"
+	for command, lacks := range map[string]string{
+		"ls": "scan", "inspect n": "evalsha", "unlock --force n --token 7 --yes": "evalsha", "doctor": "", "watch n": "'type'", "top --json": "",
+		"run --name n": "",
+	} {
 		for address, want := range map[string]struct {
 			code int
 			says string
 		}{
 			"redis+sentinel://" + srv.Addr() + "/mymaster": {exitNoServer, "are these Sentinels"},
 			"redis+cluster://" + srv.Addr():                {exitHoldfast, "write redis://"},
-			"redis://:wrong@" + locked.Addr():              {exitHoldfast, "put user and password into --redis"},
+			"redis://:wrong@" + locked.Addr():              {exitHoldfast, remedy},
+			"redis://" + locked.Addr():                     {exitHoldfast, remedy},
+			"redis://nobody:pw@" + srv.Addr():              {exitHoldfast, remedy},
+			"redis://weak:pw@" + srv.Addr():                {exitHoldfast, lacks},
+			"redis://" + gone.Addr() + "?max_retries=-1":   {exitNoServer, "no answer from Redis at redis://127.0.0.1"},
 		} {
+			if strings.Contains(address, "weak") && lacks == "" {
+				continue
+			}
 			t.Run(command+" "+address, func(t *testing.T) {
 				t.Parallel()
-				var stdout, stderr bytes.Buffer
-				code := execute(append(strings.Fields(command), "--redis", address), &stdout, &stderr)
-				require.Equal(t, want.code, code, stderr.String())
-				require.Contains(t, stderr.String(), want.says)
-				require.Equal(t, 1, strings.Count(stderr.String(), "\n"), "one line")
+				args := append(strings.Fields(command), "--redis", address)
+				if args[0] == "run" {
+					args = append(args, "--", "true")
+				}
+				code, stdout, stderr := says(args...)
+				require.Equal(t, want.code, code, stderr)
+				require.Contains(t, stderr, want.says)
+				require.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
+				require.NotContains(t, stderr, "pw")
+				require.Empty(t, stdout)
 			})
 		}
 	}
@@ -50,10 +68,11 @@ func TestEndingIsOneCommand(t *testing.T) {
 
 // TestOneMasterIsDown: what the others have is shown, whichever it is, and the code says that one is missing.
 func TestOneMasterIsDown(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartMasters(t, 3)
 	var up []string
 	for _, srv := range servers {
-		up = append(up, "--redis", "redis://"+srv.Addr())
+		up = append(up, "--redis", "redis://"+srv.Addr()+"?max_retries=-1")
 		rdb := srv.Client(t)
 		rdb.HSet(t.Context(), "quorum", "11111111-2222-4333-8444-555555555555:h1", 1)
 		rdb.PExpire(t.Context(), "quorum", time.Minute)
@@ -61,11 +80,11 @@ func TestOneMasterIsDown(t *testing.T) {
 	}
 	servers[0].Kill()
 	for command, owners := range map[string]int{"ls": 2, "ls --json": 2, "inspect quorum --json": 2, "inspect quorum": 4} {
-		var stdout, stderr bytes.Buffer
-		require.Equal(t, exitNoServer, execute(append(strings.Fields(command), up...), &stdout, &stderr), stderr.String())
-		require.Equal(t, owners, strings.Count(stdout.String(), "555555555555:h1"), stdout.String())
-		require.Contains(t, stderr.String(), servers[0].Addr())
-		require.NotContains(t, stdout.String(), "--token", "a token is not enough for several")
+		code, stdout, stderr := says(append(strings.Fields(command), up...)...)
+		require.Equal(t, exitNoServer, code, stderr)
+		require.Equal(t, owners, strings.Count(stdout, "555555555555:h1"), stdout)
+		require.Contains(t, stderr, servers[0].Addr())
+		require.NotContains(t, stdout, "--token", "a token is not enough for several")
 	}
 }
 

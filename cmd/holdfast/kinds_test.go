@@ -3,7 +3,6 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 // kept out. Each pair has its opposite: so a kind that excludes nobody fails, and one that lets in
 // nobody.
 func TestRunKinds(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	for what, c := range map[string]struct {
 		first, second string
@@ -38,16 +38,18 @@ func TestRunKinds(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			args := func(flags string, argv ...string) []string {
-				return append(append([]string{"run", "--name", t.Name(), "--wait", "0"}, strings.Fields(flags)...), argv...)
+				run := []string{"run", "--redis", "redis://" + srv.Addr(), "--name", t.Name(), "--wait", "0"}
+				return append(append(run, strings.Fields(flags)...), argv...)
 			}
-			first := command(t, srv, args(c.first, "--", "sh", "-c", `trap 'exit 0' USR1; echo "$HOLDFAST_TOKEN."`+endless)...)
+			first := start(t, nil, args(c.first, "--", "sh", "-c", `trap 'exit 0' USR1; echo "$HOLDFAST_TOKEN."`+endless)...)
 			first.prints(t, "ready")
 			require.NotContains(t, first.stdout.String(), "\n.\n", "it has a token")
-			second := command(t, srv, args(c.second, "--", "true")...)
-			require.Equal(t, c.code, second.end(), second.stderr.String())
+			code, _, stderr := says(args(c.second, "--", "true")...)
+			require.Equal(t, c.code, code, stderr)
 			require.NoError(t, first.Process.Signal(forwarded()[0]))
 			first.end()
-			require.Zero(t, command(t, srv, args(c.second, "--", "true")...).end(), "and is let in when it is free")
+			code, _, stderr = says(args(c.second, "--", "true")...)
+			require.Zero(t, code, "and is let in when it is free: %s", stderr)
 		})
 	}
 }
@@ -55,19 +57,17 @@ func TestRunKinds(t *testing.T) {
 // TestRunQuorum: the lock of three masters is kept by two of them. With one left it is said at once
 // that too few answer, and not that somebody has it.
 func TestRunQuorum(t *testing.T) {
+	t.Parallel()
 	masters := redistest.StartMasters(t, 3)
 	var addresses []string
 	var clients []*holdfast.Client
 	for _, m := range masters {
 		addresses = append(addresses, "redis://"+m.Addr())
-		c, err := holdfast.New(m.Client(t), nil)
-		require.NoError(t, err)
-		redistest.CloseAtEnd(t, c)
-		clients = append(clients, c)
+		clients = append(clients, newTestClient(t, m.Client(t)))
 	}
 	run := func(flags ...string) *program {
 		args := append([]string{"run", "--kind", "redlock", "--name", t.Name(), "--wait", "0"}, flags...)
-		return start(t, os.Args[0], func(cmd *exec.Cmd) {
+		return start(t, func(cmd *exec.Cmd) {
 			cmd.Env = append(cmd.Env, redisEnv+"="+strings.Join(addresses, " "))
 		}, append(args, "--", "true")...)
 	}

@@ -19,21 +19,12 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// ask runs a command line against a server, within this process.
-func ask(srv *redistest.Server, args ...string) (code int, stdout, stderr string) {
-	var out, errs bytes.Buffer
-	code = execute(append(args, "--redis", "redis://"+srv.Addr()), &out, &errs)
-	return code, out.String(), errs.String()
-}
-
 // taken makes a lock and a semaphore that are held, on a server of the test's own.
 func taken(t *testing.T) (srv *redistest.Server, h *holdfast.Hold) {
 	t.Helper()
 	srv = redistest.Start(t)
-	client, err := holdfast.New(srv.Client(t), nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, client)
-	h, err = rlock.New(client, "orders:42").TryLock(context.Background())
+	client := newTestClient(t, srv.Client(t))
+	h, err := rlock.New(client, "orders:42").TryLock(context.Background())
 	require.NoError(t, err)
 	_, err = semaphore.New(client, "calls", 5).TryAcquire(context.Background(), 2)
 	require.NoError(t, err)
@@ -101,35 +92,31 @@ func TestInspectOfALock(t *testing.T) {
 }
 
 func TestUnlock(t *testing.T) {
+	t.Parallel()
 	srv, h := taken(t)
 	token := strconv.FormatUint(h.Token(), 10)
 	for args, want := range map[string]struct {
 		code int
 		says string
 	}{
-		"orders:42 --token " + token + " --yes":                      {exitUsage, "--force is missing"},
-		"--force orders:42 --yes":                                    {exitUsage, "--token or --owner is missing"},
-		"--force orders:42 --token 0 --yes":                          {exitUsage, "which no grant has"},
-		"--force orders:42 --token " + token:                         {exitUsage, "--yes is missing"},
-		"--force orders:42 --token 7 --yes":                          {exitStale, h.Owner()},
-		"--force orders:42 --owner somebody --yes":                   {exitStale, h.Owner()},
-		"--force free --owner somebody --yes":                        {exitFree, "nobody has it"},
-		"--force calls --owner " + h.Owner() + " --yes":              {exitStale, "holdfast inspect calls"},
-		"--force orders:42 --redis redis://h --owner somebody --yes": {exitNoServer, "no answer"},
+		"orders:42 --token " + token + " --yes":         {exitUsage, "--force is missing"},
+		"--force orders:42 --yes":                       {exitUsage, "--token or --owner is missing"},
+		"--force orders:42 --token 0 --yes":             {exitUsage, "which no grant has"},
+		"--force orders:42 --token " + token:            {exitUsage, "--yes is missing"},
+		"--force orders:42 --token 7 --yes":             {exitStale, h.Owner()},
+		"--force orders:42 --owner somebody --yes":      {exitStale, h.Owner()},
+		"--force free --owner somebody --yes":           {exitFree, "nobody has it"},
+		"--force calls --owner " + h.Owner() + " --yes": {exitStale, "holdfast inspect calls"},
 	} {
-		if strings.Contains(args, "redis://h ") {
-			args = strings.Replace(args, "redis://h ", "redis://127.0.0.1:1 ", 1)
-			var out, errs bytes.Buffer
-			require.Equal(t, want.code, execute(append([]string{"unlock"}, strings.Fields(args)...), &out, &errs))
-			require.Contains(t, errs.String(), want.says)
-			continue
-		}
 		code, stdout, stderr := ask(srv, append([]string{"unlock"}, strings.Fields(args)...)...)
 		require.Equal(t, want.code, code, "%s: %s", args, stderr)
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, want.says, args)
 		require.NoError(t, h.Context().Err())
 	}
+	code, _, stderr := says("unlock", "--force", "orders:42", "--redis", "redis://127.0.0.1:1", "--owner", "somebody", "--yes")
+	require.Equal(t, exitNoServer, code)
+	require.Contains(t, stderr, "no answer")
 	code, stdout, stderr := ask(srv, "unlock", "--force", "orders:42", "--token", token, "--yes")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "the hold of "+h.Owner()+" was ended")
@@ -153,20 +140,6 @@ func TestUnlockEverywhere(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "at master 2 of 2")
 	require.Zero(t, exists(t, one.Client(t), "ledger")+exists(t, other.Client(t), "ledger"))
-}
-
-func TestRefusedServers(t *testing.T) {
-	srv := redistest.Start(t)
-	srv.Command(t, "ACL", "SETUSER", "weak", "on", ">pw", "~*", "+ping")
-	for user, says := range map[string]string{"weak:pw": "scan", "nobody:pw": "put user and password into --redis"} {
-		var out, errs bytes.Buffer
-		require.Equal(t, exitHoldfast, execute([]string{"ls", "--redis", "redis://" + user + "@" + srv.Addr()}, &out, &errs))
-		require.Contains(t, errs.String(), says)
-		require.Equal(t, 1, strings.Count(errs.String(), "\n"), "one line")
-		errs.Reset()
-		require.Equal(t, exitHoldfast, execute([]string{"inspect", "x", "--redis", "redis://" + user + "@" + srv.Addr()}, &out, &errs))
-		require.Contains(t, errs.String(), strings.Replace(says, "scan", "evalsha", 1))
-	}
 }
 
 // TestShort: what is cut to fit, and what is spelled out.
@@ -212,18 +185,9 @@ func TestTableFits(t *testing.T) {
 // TestHelpOfLocks: each command has examples, and says what its codes mean.
 func TestHelpOfLocks(t *testing.T) {
 	for command, code := range map[string]string{"ls": "125 ", "inspect": "80 ", "unlock": "79 "} {
-		var out, errs bytes.Buffer
-		require.Zero(t, execute([]string{command, "--help"}, &out, &errs))
-		for _, says := range []string{"Examples:", "Exit codes:", "  " + code, "--json"} {
-			require.Contains(t, out.String(), says)
+		_, help, _ := says(command, "--help")
+		for _, text := range []string{"Examples:", "Exit codes:", "  " + code, "--json"} {
+			require.Contains(t, help, text)
 		}
 	}
-}
-
-func newTestClient(t *testing.T, srv *redistest.Server) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(srv.Client(t), nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -25,12 +27,15 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
+	_ = os.Setenv(asCommand, "1")      // for all that is started here
+	_ = os.Setenv(paceEnv, "3")        // so that no lease of a demo is too short for a busy machine
+	_ = flag.Set("test.parallel", "8") // they mostly wait
 	// The test kit for screens listens for a signal for as long as the process lives.
 	redistest.Main(m, goleak.IgnoreAnyFunction("github.com/charmbracelet/x/exp/teatest/v2.NewTestModel.func2"))
 }
 
 // patience is how long a test waits for what must come, on however slow a machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // output collects what a process prints while a test reads it.
 type output struct {
@@ -58,12 +63,12 @@ type program struct {
 }
 
 // start starts the command. It is killed if the test ends first.
-func start(t *testing.T, bin string, change func(*exec.Cmd), args ...string) *program {
+func start(t *testing.T, change func(*exec.Cmd), args ...string) *program {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
-	p := &program{Cmd: exec.CommandContext(ctx, bin, args...)}
+	ctx, cancel := context.WithTimeout(context.Background(), 6*patience)
+	p := &program{Cmd: exec.CommandContext(ctx, os.Args[0], args...)}
 	// The race detector would otherwise make each process wait for a second at its end.
-	p.Env = append(os.Environ(), asCommand+"=1", "GORACE=atexit_sleep_ms=0")
+	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	if change != nil {
 		change(p.Cmd)
@@ -96,7 +101,7 @@ func user(t *testing.T, srv *redistest.Server, name, rule string) (address strin
 // command starts the command from the test binary, in front of a server's address.
 func command(t *testing.T, srv *redistest.Server, args ...string) *program {
 	t.Helper()
-	return start(t, os.Args[0], func(c *exec.Cmd) { c.Env = append(c.Env, redisEnv+"=redis://"+srv.Addr()) }, args...)
+	return start(t, func(c *exec.Cmd) { c.Env = append(c.Env, redisEnv+"=redis://"+srv.Addr()) }, args...)
 }
 
 // end waits for the end of the process and its children and returns the exit code, -1 if a signal
@@ -109,7 +114,29 @@ func (p *program) end() int {
 // prints waits until the process has printed a text.
 func (p *program) prints(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, func() bool { return strings.Contains(p.stdout.String(), text) }, "printed "+text)
+	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), text) }, 4*patience,
+		5*time.Millisecond, "printed "+text)
+}
+
+// says runs the command within this process.
+func says(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = execute(args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// ask is says before a server.
+func ask(srv *redistest.Server, args ...string) (code int, stdout, stderr string) {
+	return says(append(args, "--redis", "redis://"+srv.Addr())...)
+}
+
+// newTestClient is a client of the library, closed at the end of the test.
+func newTestClient(t *testing.T, rdb redis.UniversalClient) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(rdb, nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
 }
 
 func eventually(t *testing.T, cond func() bool, what string) {

@@ -23,6 +23,7 @@ func severalOf(t *testing.T) (names, args []string) {
 // TestRunSeveral: the command runs while all are held, knows each one's token, and all are free
 // afterwards.
 func TestRunSeveral(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	rdb := srv.Client(t)
 	names, args := severalOf(t)
@@ -49,6 +50,7 @@ func TestRunSeveral(t *testing.T) {
 // TestRunSeveralOrNone: somebody has the last one. The command does not run, none is left, and the
 // message names that one. The control: without it they are taken.
 func TestRunSeveralOrNone(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	names, args := severalOf(t)
 	other := command(t, srv, "run", "--name", names[2], "--", "sh", "-c", "trap 'exit 0' USR1"+endless)
@@ -67,9 +69,10 @@ func TestRunSeveralOrNone(t *testing.T) {
 
 // TestRunSeveralLost: one of them is taken from the command, which is ended; the others are given back.
 func TestRunSeveralLost(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	names, args := severalOf(t)
-	args = append([]string{args[0], "--lease", "300ms"}, args[1:]...)
+	args = append([]string{args[0], "--lease", "2s"}, args[1:]...)
 	p := command(t, srv, append(args, "sh", "-c", strings.TrimPrefix(endless, "; "))...)
 	p.prints(t, "ready")
 	require.EqualValues(t, 1, srv.Client(t).Del(t.Context(), names[1]).Val())

@@ -28,10 +28,7 @@ const endless = "; echo ready; while :; do sleep 0.02; done"
 // hold takes the lock of a test for somebody else, until the test ends.
 func hold(t *testing.T, srv *redistest.Server) (h *holdfast.Hold) {
 	t.Helper()
-	client, err := holdfast.New(srv.Client(t), nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
-	h, err = rlock.New(client, t.Name()).TryLock(context.Background())
+	h, err := rlock.New(newTestClient(t, srv.Client(t)), t.Name()).TryLock(context.Background())
 	require.NoError(t, err)
 	return h
 }
@@ -39,13 +36,14 @@ func hold(t *testing.T, srv *redistest.Server) (h *holdfast.Hold) {
 // The command runs while the lock is held, knows owner and token, reads stdin, and the lock is free
 // afterwards.
 func TestRunHoldsTheLock(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	rdb := srv.Client(t)
 	ctx := context.Background()
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer w.Close()
-	p := start(t, os.Args[0], func(c *exec.Cmd) { c.Stdin = r }, "run", "--redis", "redis://"+srv.Addr(), "--name",
+	p := start(t, func(c *exec.Cmd) { c.Stdin = r }, "run", "--redis", "redis://"+srv.Addr(), "--name",
 		t.Name(),
 		"--", "sh", "-c", `echo "$HOLDFAST_NAME|$HOLDFAST_OWNER|$HOLDFAST_TOKEN|"; cat`)
 	require.NoError(t, r.Close())
@@ -72,6 +70,7 @@ func TestRunHoldsTheLock(t *testing.T) {
 
 // A second run waits for the first.
 func TestRunOneAtATime(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	first := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c", "trap 'exit 0' USR1"+endless)
 	first.prints(t, "ready")
@@ -95,6 +94,7 @@ func awaitWaiter(t *testing.T, srv *redistest.Server) {
 }
 
 func TestRunExitCodes(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	plain := filepath.Join(t.TempDir(), "plain")
 	require.NoError(t, os.WriteFile(plain, []byte("not a program\n"), 0o600))
@@ -118,20 +118,21 @@ func TestRunExitCodes(t *testing.T) {
 		"nothing":        {[]string{""}, exitNotFound, `the command is ""`},
 	} {
 		t.Run(what, func(t *testing.T) {
-			args := append([]string{"run", "--name", t.Name(), "--"}, c.argv...)
+			args := []string{"run", "--redis", "redis://" + srv.Addr(), "--name", t.Name(), "--"}
 			if what == "without --" {
-				args = append(args[:3], c.argv...)
+				args = args[:5]
 			}
-			p := command(t, srv, args...)
-			require.Equal(t, c.code, p.end())
-			require.Contains(t, p.stderr.String(), c.says)
-			require.Equal(t, c.says == "", p.stderr.String() == "")
+			code, _, stderr := says(append(args, c.argv...)...)
+			require.Equal(t, c.code, code)
+			require.Contains(t, stderr, c.says)
+			require.Equal(t, c.says == "", stderr == "")
 			require.Zero(t, exists(t, srv.Client(t), t.Name()), "unlocked")
 		})
 	}
 }
 
 func TestRunNotAcquired(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	h := hold(t, srv)
 	for _, wait := range []string{"0", "50ms"} {
@@ -150,6 +151,7 @@ func TestRunNotAcquired(t *testing.T) {
 // TestRunNameOfSomethingElse: a name that is the key of somebody's data is not busy. A job in a
 // crontab that skips when it is would else be skipped for ever, in silence.
 func TestRunNameOfSomethingElse(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	rdb := srv.Client(t)
 	require.NoError(t, rdb.HSet(t.Context(), t.Name(), "colour", "red").Err())
@@ -167,6 +169,7 @@ func TestRunNameOfSomethingElse(t *testing.T) {
 // is due. One of them runs it. The control: without the flag both do, as the lock is free again
 // when the second one comes.
 func TestRunOncePerPeriod(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	job := func(flags ...string) (ran int) {
 		for range 2 {
@@ -188,6 +191,7 @@ func TestRunOncePerPeriod(t *testing.T) {
 
 // A signal ends the wait, and nobody is left waiting.
 func TestRunSignalEndsTheWait(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	h := hold(t, srv)
 	p := command(t, srv, "run", "--name", t.Name(), "--wait", "1h", "--", "echo", "ran")
@@ -200,6 +204,7 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 }
 
 func TestRunForwardsSignals(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	for name, sig := range map[string]syscall.Signal{
 		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
@@ -224,6 +229,7 @@ func TestRunForwardsSignals(t *testing.T) {
 
 // When the lock is lost the whole group of the command is ended: asked first, then killed.
 func TestRunLoss(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	for what, c := range map[string]struct {
 		grace, script, prints string
@@ -252,20 +258,25 @@ func TestRunLoss(t *testing.T) {
 	}
 }
 
-// The control: while nobody takes the lock away, it outlives its lease and the command goes on.
+// The control: while nobody takes the lock away, it is renewed and the command goes on.
 func TestRunRenews(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
-	rdb := srv.Client(t)
-	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c",
-		"echo ready; sleep 1; echo done")
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "6s", "--", "sh", "-c", "trap 'exit 5' USR1"+endless)
 	p.prints(t, "ready")
-	require.EqualValues(t, 1, exists(t, rdb, t.Name()))
-	require.Zero(t, p.end())
-	require.Contains(t, p.stdout.String(), "done")
+	rdb, last := srv.Client(t), time.Hour
+	eventually(t, func() bool {
+		before := last
+		last = rdb.PTTL(t.Context(), t.Name()).Val()
+		return last > before
+	}, "it has longer to live than before")
+	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))
+	require.Equal(t, 5, p.end())
 }
 
 // A Redis that dies ends the command by the local clock.
 func TestRunRedisDies(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	p := command(t, srv, "run", "--name", t.Name(), "--lease", "600ms", "--", "sh", "-c", ":"+endless)
 	p.prints(t, "ready")
@@ -273,50 +284,34 @@ func TestRunRedisDies(t *testing.T) {
 	require.Equal(t, exitLost, p.end())
 }
 
-// A Redis that is not there is not a lock that is taken, however short the wait.
-func TestRunRedisIsNotThere(t *testing.T) {
-	srv := redistest.Start(t)
-	srv.Kill()
-	p := command(t, srv, "run", "--name", t.Name(), "--wait", "10ms", "--", "echo", "ran")
-	require.Equal(t, exitNoServer, p.end())
-	require.Contains(t, p.stderr.String(), "no answer from Redis at redis://"+srv.Addr())
-	require.Empty(t, p.stdout.String())
-}
-
-// Nor is a Redis that answers a greeting and nothing else.
-func TestRunRedisIsSilent(t *testing.T) {
-	srv := redistest.Start(t)
-	require.NoError(t, srv.Client(t).Do(t.Context(), "client", "pause", "60000", "write").Err())
-	p := command(t, srv, "run", "--name", t.Name(), "--wait", "100ms", "--", "echo", "ran")
-	require.Equal(t, exitNoServer, p.end())
-	require.Contains(t, p.stderr.String(), "unavailable: waited as long as Wait allows: no answer")
-	require.Empty(t, p.stdout.String())
-}
-
-// A Redis that wants a password, or another one, is told from one that is not there, and the remedy
-// is one for this command.
-func TestRunRedisWantsAPassword(t *testing.T) {
-	srv := redistest.Start(t)
-	require.NoError(t, srv.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
-	for user, code := range map[string]int{"": exitHoldfast, "default:wrong@": exitHoldfast, "default:secret@": 0} {
-		p := command(t, srv, "run", "--redis", "redis://"+user+srv.Addr(), "--name", t.Name(), "--", "true")
-		require.Equal(t, code, p.end(), p.stderr.String())
-		if code != 0 {
-			require.Contains(t, p.stderr.String(), "password into --redis")
-		}
+// A Redis that is not there, or that answers a greeting and nothing else, is not a lock that is taken, however
+// short the wait.
+func TestRunRedisDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	gone, silent := redistest.Start(t), redistest.Start(t)
+	gone.Kill()
+	require.NoError(t, silent.Client(t).Do(t.Context(), "client", "pause", "60000", "write").Err())
+	for text, srv := range map[string]*redistest.Server{
+		"no answer from Redis at redis://" + gone.Addr(): gone, "unavailable: waited as long as Wait allows: no answer": silent,
+	} {
+		p := command(t, srv, "run", "--name", t.Name(), "--wait", "100ms", "--", "echo", "ran")
+		require.Equal(t, exitNoServer, p.end())
+		require.Contains(t, p.stderr.String(), text)
+		require.Empty(t, p.stdout.String())
 	}
 }
 
 // TestRunInACrontab: the idiom of the help swallows that somebody else has the lock, and nothing
 // else.
 func TestRunInACrontab(t *testing.T) {
+	t.Parallel()
 	const idiom = `"$@" || [ $? -eq 75 ]`
 	require.Contains(t, runExample, strings.TrimPrefix(idiom, `"$@" `))
 	srv := redistest.Start(t)
 	run := func(wait string) *exec.Cmd {
-		return start(t, "sh", nil, "-c", idiom, "sh", os.Args[0], "run", "--redis", "redis://"+srv.Addr(), "--name",
-			t.Name(),
-			"--wait", wait, "--", "true").Cmd
+		return start(t, func(c *exec.Cmd) {
+			c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", idiom, "sh"}, c.Args...)
+		}, "run", "--redis", "redis://"+srv.Addr(), "--name", t.Name(), "--wait", wait, "--", "true").Cmd
 	}
 	h := hold(t, srv)
 	require.NoError(t, run("0").Wait())
@@ -327,11 +322,12 @@ func TestRunInACrontab(t *testing.T) {
 
 // When holdfast is killed the command gets SIGTERM, and the lock ends with its lease.
 func TestRunIsKilled(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has a signal for the death of a parent")
 	}
 	srv := redistest.Shared(t)
-	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c",
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "2s", "--", "sh", "-c",
 		"trap 'echo trapped; exit' TERM"+endless)
 	p.prints(t, "ready")
 	require.NoError(t, p.Process.Kill())
@@ -342,8 +338,9 @@ func TestRunIsKilled(t *testing.T) {
 
 // Ctrl-Z must not stop holdfast, which has a lock to renew.
 func TestRunIsNotStopped(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
-	p := command(t, srv, "run", "--name", t.Name(), "--lease", "300ms", "--", "sh", "-c", "trap 'exit 5' USR1"+endless)
+	p := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c", "trap 'exit 5' USR1"+endless)
 	p.prints(t, "ready")
 	require.NoError(t, p.Process.Signal(syscall.SIGTSTP))
 	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))

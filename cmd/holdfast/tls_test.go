@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 // TestTLS: a server that asks for a certificate of its authority lets in who shows one, by flags and
 // by the environment, and whoever lacks a file is told which flag it is.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	certs := redistest.NewCerts(t)
 	srv := redistest.Start(t, redistest.TLS(certs))
 	ca, cert, key := certs.Files()
@@ -40,7 +40,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			args := append([]string{"run", "--name", t.Name(), "--redis", c.address}, c.flags...)
-			p := start(t, os.Args[0], func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, c.env...) }, append(args, "--", "true")...)
+			p := start(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, c.env...) }, append(args, "--", "true")...)
 			require.Equal(t, c.code, p.end(), p.stderr.String())
 			require.Contains(t, p.stderr.String(), c.says)
 		})
@@ -79,16 +79,16 @@ func TestTLSFiles(t *testing.T) {
 			"write rediss://"}},
 	} {
 		t.Run(what, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
 			args := append([]string{"run", "--name", "n", "--redis", "rediss://127.0.0.1:1"}, c.args...)
 			if len(c.args) == 4 && c.args[0] == "--redis" {
 				args = append([]string{"run", "--name", "n"}, c.args...)
 			}
-			require.Equal(t, exitUsage, execute(append(args, "--", "true"), &stdout, &stderr), stderr.String())
+			code, _, stderr := says(append(args, "--", "true")...)
+			require.Equal(t, exitUsage, code, stderr)
 			for _, text := range c.says {
-				require.Contains(t, stderr.String(), text)
+				require.Contains(t, stderr, text)
 			}
-			require.NotContains(t, stderr.String(), "pw")
+			require.NotContains(t, stderr, "pw")
 		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -22,18 +21,11 @@ func connected(t *testing.T, address string) redis.UniversalClient {
 	return rdb
 }
 
-func locking(t *testing.T, rdb redis.UniversalClient) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(rdb, nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
-}
-
 // TestTopOnCluster: the locks of all masters are there, and one that is taken later.
 func TestTopOnCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
-	c := locking(t, cluster.Client(t))
+	c := newTestClient(t, cluster.Client(t))
 	names := map[string]string{} // by the master
 	take := func(name string) {
 		_, err := rlock.New(c, name).TryLock(t.Context())
@@ -57,14 +49,15 @@ func TestTopOnCluster(t *testing.T) {
 
 // TestTopOnSentinel: after a fail-over it shows what there is at the new master, which another one takes there.
 func TestTopOnSentinel(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
-	c, ctx := locking(t, s.Client(t)), t.Context()
+	c, ctx := newTestClient(t, s.Client(t)), t.Context()
 	_, err := rlock.New(c, "before").TryLock(ctx)
 	require.NoError(t, err)
 	address := "redis+sentinel://" + strings.Join(s.Addrs(), ",") + "/" + redistest.SentinelMaster
 	w := watchingAt(t, address, connected(t, address), nil)
 	w.shows("before")
-	_, err = rlock.New(locking(t, s.Failover(t).Client(t)), "after").TryLock(ctx)
+	_, err = rlock.New(newTestClient(t, s.Failover(t).Client(t)), "after").TryLock(ctx)
 	require.NoError(t, err)
 	w.shows("after")
 }

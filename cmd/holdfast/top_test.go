@@ -145,7 +145,7 @@ func (w *top) hides(text string) {
 func contended(t *testing.T) (srv *redistest.Server, holds map[string]*holdfast.Hold) {
 	t.Helper()
 	srv = redistest.Start(t)
-	c, other, ctx := newTestClient(t, srv), newTestClient(t, srv), t.Context()
+	c, other, ctx := newTestClient(t, srv.Client(t)), newTestClient(t, srv.Client(t)), t.Context()
 	holds = map[string]*holdfast.Hold{}
 	for _, l := range []struct {
 		as   string
@@ -167,6 +167,7 @@ func contended(t *testing.T) (srv *redistest.Server, holds map[string]*holdfast.
 
 // TestTopSortsAndFilters: the most contended is first, then the oldest; keys change that.
 func TestTopSortsAndFilters(t *testing.T) {
+	t.Parallel()
 	srv, _ := contended(t)
 	w := watching(t, srv, nil)
 	w.shows("3 locks, 1 waited for", "WAIT▾", "▸ busy", "idle", "read", "? help")
@@ -198,12 +199,13 @@ func TestTopSortsAndFilters(t *testing.T) {
 // TestTopFollows: the cursor stays with its lock when others come before it, and the first place is a
 // place.
 func TestTopFollows(t *testing.T) {
+	t.Parallel()
 	srv, _ := contended(t)
 	w := watching(t, srv, func(c *topConfig) { c.sort = "name" })
 	w.shows("▸ busy", "idle")
 	w.press("down")
 	w.shows("▸ idle")
-	c := newTestClient(t, srv)
+	c := newTestClient(t, srv.Client(t))
 	_, err := rlock.New(c, "another").TryLock(t.Context())
 	require.NoError(t, err)
 	w.shows("  another", "  busy", "▸ idle")
@@ -218,6 +220,7 @@ func TestTopFollows(t *testing.T) {
 
 // TestTopInspects: all of a lock, in place of the list or beside it, as it changes.
 func TestTopInspects(t *testing.T) {
+	t.Parallel()
 	srv, holds := contended(t)
 	w := watching(t, srv, nil)
 	w.shows("▸ busy")
@@ -236,6 +239,7 @@ func TestTopInspects(t *testing.T) {
 
 // TestTopEnds: a hold is ended after a question that shows owner and token, and others keep theirs.
 func TestTopEnds(t *testing.T) {
+	t.Parallel()
 	srv, holds := contended(t)
 	w := watching(t, srv, nil)
 	w.shows("▸ busy")
@@ -269,13 +273,14 @@ func TestTopEnds(t *testing.T) {
 // TestTopEndsNoOther: the lock is granted to somebody else while the question is on the screen. Nothing
 // is changed, and it is said. The control is TestTopEnds, where the same keys end the hold.
 func TestTopEndsNoOther(t *testing.T) {
+	t.Parallel()
 	srv, holds := contended(t)
 	w := watching(t, srv, func(c *topConfig) { c.sort = "oldest" })
 	w.shows("▸ idle")
 	w.press("x")
 	w.shows("End the hold of " + holds["idle"].Owner())
 	require.NoError(t, holds["idle"].Unlock(t.Context()))
-	next, err := rlock.New(newTestClient(t, srv), "idle").TryLock(t.Context())
+	next, err := rlock.New(newTestClient(t, srv.Client(t)), "idle").TryLock(t.Context())
 	require.NoError(t, err)
 	w.press("y")
 	w.shows("idle was not unlocked, and nothing was changed: somebody else has it")
@@ -290,6 +295,7 @@ func TestTopEndsNoOther(t *testing.T) {
 
 // TestTopReadOnly: no key ends a hold, and none is offered.
 func TestTopReadOnly(t *testing.T) {
+	t.Parallel()
 	srv, _ := contended(t)
 	w := watching(t, srv, func(c *topConfig) { c.readOnly = true })
 	w.shows("read-only", "▸ busy", "space pause")
@@ -305,6 +311,7 @@ func TestTopReadOnly(t *testing.T) {
 // TestTopPauses: the servers are asked nothing until the user goes on, and then what has changed is
 // seen.
 func TestTopPauses(t *testing.T) {
+	t.Parallel()
 	srv, holds := contended(t)
 	w := watching(t, srv, nil)
 	w.shows("▸ busy", "idle")
@@ -328,6 +335,7 @@ func TestTopPauses(t *testing.T) {
 
 // TestTopOutage: the screen stays while the server is silent, says so, and goes on with it.
 func TestTopOutage(t *testing.T) {
+	t.Parallel()
 	srv, _ := contended(t)
 	c := topConfig{}
 	w := watching(t, srv, func(o *topConfig) { c = *o })

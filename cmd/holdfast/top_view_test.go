@@ -15,7 +15,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
 	"github.com/holdfast-go/holdfast/inspect"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // odd are names and texts that others have chosen.
@@ -159,17 +158,4 @@ func TestTopFrames(t *testing.T) {
 	require.NotNil(t, row.Grants)
 	require.Zero(t, *row.Grants)
 	require.Equal(t, fmt.Sprint(holds["busy"].Token()), row.Token)
-}
-
-// TestTopRefused: what a server refuses is said before anything is drawn.
-func TestTopRefused(t *testing.T) {
-	srv := redistest.Start(t)
-	srv.Command(t, "ACL", "SETUSER", "weak", "on", ">pw", "~*", "+ping")
-	for who, says := range map[string]string{"weak:pw": "no permissions", "nobody:pw": "put user and password into --redis"} {
-		var out, errs bytes.Buffer
-		require.Equal(t, exitHoldfast, execute([]string{"top", "--json", "--redis", "redis://" + who + "@" + srv.Addr()}, &out, &errs))
-		require.Contains(t, errs.String(), says)
-		require.Empty(t, out.String())
-		require.Equal(t, 1, strings.Count(errs.String(), "\n"), "one line")
-	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net"
@@ -39,6 +38,7 @@ func fetch(t *testing.T, method, url, host string) (code int, body string) {
 // TestUI: it listens on this machine, shows the locks, refuses names of other hosts, and ends with a
 // signal while somebody watches.
 func TestUI(t *testing.T) {
+	t.Parallel()
 	srv, h := taken(t)
 	p := command(t, srv, "ui", "--listen", "127.0.0.1:0")
 	url := page(t, p)
@@ -75,6 +75,7 @@ func TestUI(t *testing.T) {
 
 // TestUIUnlocks: with --allow-unlock, and only that grant; each attempt is a line.
 func TestUIUnlocks(t *testing.T) {
+	t.Parallel()
 	srv, h := taken(t)
 	p := command(t, srv, "ui", "--listen", "127.0.0.1:0", "--allow-unlock")
 	url := page(t, p)
@@ -96,6 +97,7 @@ func TestUIUnlocks(t *testing.T) {
 // TestUIWarns: of an address that others reach, and takes names of any host there. A port that is taken
 // is an error.
 func TestUIWarns(t *testing.T) {
+	t.Parallel()
 	srv, _ := taken(t)
 	p := command(t, srv, "ui", "--listen", "0.0.0.0:0", "--allow-unlock")
 	url := page(t, p)
@@ -105,9 +107,9 @@ func TestUIWarns(t *testing.T) {
 	code, _ := fetch(t, http.MethodGet, "http://127.0.0.1:"+port+"/", "locks.example")
 	require.Equal(t, http.StatusOK, code)
 
-	var out, errs bytes.Buffer
-	require.Equal(t, exitHoldfast, execute([]string{"ui", "--listen", "127.0.0.1:" + port, "--redis", "redis://" + srv.Addr()}, &out, &errs))
-	require.Contains(t, errs.String(), "port 0 for any that is free")
+	code, _, errs := ask(srv, "ui", "--listen", "127.0.0.1:"+port)
+	require.Equal(t, exitHoldfast, code)
+	require.Contains(t, errs, "port 0 for any that is free")
 	require.NoError(t, p.Process.Signal(syscall.SIGINT))
 	require.Zero(t, p.end())
 }

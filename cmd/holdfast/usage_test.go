@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -14,53 +12,40 @@ import (
 // remedy.
 func TestUsage(t *testing.T) {
 	t.Setenv(redisEnv, "")
-	for args, says := range map[string][]string{
-		"run -- true": {"--name is missing",
-			"holdfast run --name"},
-		"run --name n": {"no command",
-			"holdfast run --name n -- ./report.sh"},
-		"run --name n --wait 5 -- true": {`"5"`, `"--wait"`,
-			"with a unit, such as 5s", "--help"},
-		"run --name n --wait -1s -- true": {`"-1s"`, `"--wait"`, "at least 0s"},
-		"run --name n --lease 1us -- true": {`"1us"`, `"--lease"`,
-			"at least 100ms"},
-		"run --name n --at-least 9999999h -- true": {`"9999999h"`, `"--at-least"`,
-			"longer than 292 years", "such as 10m"},
-		"run --name n --redis= -- true": {`--redis (or HOLDFAST_REDIS) is ""`,
-			"a host is empty", "use redis://host:port"},
-		"run --name n --grace soon -- true": {`"soon"`, `"--grace"`,
-			"with a unit"},
-		"run --name n --until 5 -- true": {"unknown flag: --until",
-			`"holdfast run --help"`},
-		"run --name n --redis http://h -- true": {"--redis", `"http://h"`,
-			"no such scheme", "use redis://host:port"},
-		"run --name n --redis redis://h:x -- true": {"--redis", `"redis://h:x"`,
-			"invalid port"},
+	for args, texts := range map[string][]string{
+		"run -- true":                                                            {"--name is missing", "holdfast run --name"},
+		"run --name n":                                                           {"no command", "holdfast run --name n -- ./report.sh"},
+		"run --name n --wait 5 -- true":                                          {`"5"`, `"--wait"`, "with a unit, such as 5s", "--help"},
+		"run --name n --wait -1s -- true":                                        {`"-1s"`, `"--wait"`, "at least 0s"},
+		"run --name n --lease 1us -- true":                                       {`"1us"`, `"--lease"`, "at least 100ms"},
+		"run --name n --at-least 9999999h -- true":                               {`"9999999h"`, `"--at-least"`, "longer than 292 years", "such as 10m"},
+		"run --name n --redis= -- true":                                          {`--redis (or HOLDFAST_REDIS) is ""`, "a host is empty", "use redis://host:port"},
+		"run --name n --grace soon -- true":                                      {`"soon"`, `"--grace"`, "with a unit"},
+		"run --name n --until 5 -- true":                                         {"unknown flag: --until", `"holdfast run --help"`},
+		"run --name n --redis http://h -- true":                                  {"--redis", `"http://h"`, "no such scheme", "use redis://host:port"},
+		"run --name n --redis redis://h:x -- true":                               {"--redis", `"redis://h:x"`, "invalid port"},
 		"run --name n --redis redis://:pw@h:x/y -x":                              {"unknown shorthand flag: 'x'"},
 		"run --name n --redis redis+sentinel://h true":                           {"master's name", "/mymaster"},
 		"run --name n --redis redis+sentinel://:pw@h/m?route_by_latency=1 true":  {"route_by_latency", "leave it out"},
 		"run --name n --redis redis+sentinel://:pw@h/m?route_randomly=true true": {"route_randomly", "leave it out"},
-		"run --name n --redis redis://:p@pw/pw@h true": {`"redis://***@h"`,
-			"write @ as %40, / as %2F"},
-		"run --name n --redis redis://:pw?pw@h true":    {"? as %3F"},
-		"run --name n --redis redis+cluster://h/1 true": {"only database 0"},
-		"run --name n --kind best -- true":              {`--kind is "best"`, "use one of rlock, fair,"},
-		"run --name n --kind redlock -- true":           {"--redis has 1", "three or five times"},
-		"run --name n --redis redis://:pw@a --redis b -- true": {"--kind is rlock", "--redis has 2",
-			"--kind redlock"},
-		"run --name n --kind redlock --redis a --redis b --redis a true": {"--redis has a twice"},
-		"run --name n --kind semaphore true":                             {"--permits is 0", "--permits 3"},
-		"run --name n --kind semaphore --permits 2 --take 3 true":        {"--take is 3", "all of the 2 of --permits"},
-		"run --name n --kind multilock true":                             {"--also is missing", "--name a --also b"},
-		"run --name n --kind multilock --also a --also n true":           {`--also is "n", which is named before`, "leave it out"},
-		"run --name n --kind multilock --also= true":                     {`--also is ""`, "--also stock"},
-		"run --name n --also a true":                                     {`--also is "a"`, "--kind is rlock", "use --kind multilock"},
-		"run --name n --permits 2 true":                                  {"--permits is 2", "--kind is rlock"},
-		"run --name n --take 2 true":                                     {"--take is 2", "--kind is rlock"},
-		"run --name n --kind rw-read --at-least 10m true": {"--at-least is 10m0s", "--kind rw-read",
-			"leave it out"},
-		"run --name n --kind election --at-least 10m true":              {"--at-least is 10m0s", "--kind election"},
-		"run --name n --kind semaphore --permits 1 --at-least 10m true": {"--at-least is 10m0s", "--kind semaphore"},
+		"run --name n --redis redis://:p@pw/pw@h true":                           {`"redis://***@h"`, "write @ as %40, / as %2F"},
+		"run --name n --redis redis://:pw?pw@h true":                             {"? as %3F"},
+		"run --name n --redis redis+cluster://h/1 true":                          {"only database 0"},
+		"run --name n --kind best -- true":                                       {`--kind is "best"`, "use one of rlock, fair,"},
+		"run --name n --kind redlock -- true":                                    {"--redis has 1", "three or five times"},
+		"run --name n --redis redis://:pw@a --redis b -- true":                   {"--kind is rlock", "--redis has 2", "--kind redlock"},
+		"run --name n --kind redlock --redis a --redis b --redis a true":         {"--redis has a twice"},
+		"run --name n --kind semaphore true":                                     {"--permits is 0", "--permits 3"},
+		"run --name n --kind semaphore --permits 2 --take 3 true":                {"--take is 3", "all of the 2 of --permits"},
+		"run --name n --kind multilock true":                                     {"--also is missing", "--name a --also b"},
+		"run --name n --kind multilock --also a --also n true":                   {`--also is "n", which is named before`, "leave it out"},
+		"run --name n --kind multilock --also= true":                             {`--also is ""`, "--also stock"},
+		"run --name n --also a true":                                             {`--also is "a"`, "--kind is rlock", "use --kind multilock"},
+		"run --name n --permits 2 true":                                          {"--permits is 2", "--kind is rlock"},
+		"run --name n --take 2 true":                                             {"--take is 2", "--kind is rlock"},
+		"run --name n --kind rw-read --at-least 10m true":                        {"--at-least is 10m0s", "--kind rw-read", "leave it out"},
+		"run --name n --kind election --at-least 10m true":                       {"--at-least is 10m0s", "--kind election"},
+		"run --name n --kind semaphore --permits 1 --at-least 10m true":          {"--at-least is 10m0s", "--kind semaphore"},
 		"watch":                              {"takes the name of one lock, and got 0", "holdfast watch nightly-report"},
 		"watch a b":                          {"got 2"},
 		"watch a{b":                          {`name "a{b"`, "close it"},
@@ -91,13 +76,13 @@ func TestUsage(t *testing.T) {
 		"ui --redis redis://:pw@h:x":         {`"redis://***@h:x"`},
 	} {
 		t.Run(args, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			require.Equal(t, exitUsage, execute(strings.Fields(args), &stdout, &stderr), stderr.String())
-			require.Empty(t, stdout.String())
-			for _, text := range says {
-				require.Contains(t, stderr.String(), text)
+			code, stdout, stderr := says(strings.Fields(args)...)
+			require.Equal(t, exitUsage, code, stderr)
+			require.Empty(t, stdout)
+			for _, text := range texts {
+				require.Contains(t, stderr, text)
 			}
-			require.NotContains(t, stderr.String(), "pw")
+			require.NotContains(t, stderr, "pw")
 		})
 	}
 }
@@ -106,7 +91,7 @@ func TestUsage(t *testing.T) {
 // environment.
 func TestHelp(t *testing.T) {
 	t.Setenv(redisEnv, "redis://:pw@host")
-	for args, says := range map[string][]string{
+	for args, texts := range map[string][]string{
 		"--help":      {"Examples:", "demo", "run", "doctor", "watch", "top", "completion", "version"},
 		"demo --help": {"Examples:", "--emulation", "--redis", "Exit codes:"},
 		"run --help": {"Examples:", "69     Redis did not answer", "75     somebody else had the lock",
@@ -119,22 +104,21 @@ func TestHelp(t *testing.T) {
 		"version --help":    {"Examples:"},
 	} {
 		t.Run(args, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			require.Zero(t, execute(strings.Fields(args), &stdout, &stderr))
-			for _, text := range says {
-				require.Contains(t, stdout.String(), text)
+			code, stdout, stderr := says(strings.Fields(args)...)
+			require.Zero(t, code)
+			for _, text := range texts {
+				require.Contains(t, stdout, text)
 			}
-			require.NotContains(t, stdout.String(), "pw")
-			require.NotContains(t, stdout.String(), workerCommand, "it is no business of users")
-			require.Empty(t, stderr.String())
+			require.NotContains(t, stdout, "pw")
+			require.NotContains(t, stdout, workerCommand, "it is no business of users")
+			require.Empty(t, stderr)
 		})
 	}
 }
 
 func TestVersion(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	require.Zero(t, execute([]string{"version"}, &stdout, &stderr))
-	require.Regexp(t, regexp.MustCompile(`^holdfast \S.*, go1\.\d+\S*, \w+/\w+\n$`), stdout.String())
+	_, stdout, _ := says("version")
+	require.Regexp(t, `^holdfast \S.*, go1\.\d+\S*, \w+/\w+\n$`, stdout)
 }
 
 func TestAddresses(t *testing.T) {

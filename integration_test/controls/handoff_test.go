@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,12 +31,13 @@ func (l *lab) stand(m *rlock.Mutex, ctx context.Context) <-chan *holdfast.Hold {
 }
 
 // listen has the server see somebody who waits for the lock in another client.
-func (l *lab) listen() {
+func (l *lab) listen() *redis.PubSub {
 	l.Helper()
 	sub := l.direct.Subscribe(l.Context(), channel)
 	l.Cleanup(func() { _ = sub.Close() })
 	_, err := sub.Receive(l.Context())
 	require.NoError(l, err)
+	return sub
 }
 
 // patient is a client behind the proxy that waits long for answers, so that one can be held back.
@@ -53,34 +52,6 @@ func (l *lab) look() {
 	l.Helper()
 	require.NoError(l, l.direct.Set(l.Context(), "clock", 1, 20*time.Millisecond).Err())
 	require.True(l, l.within(patience, func() bool { return l.direct.Exists(l.Context(), "clock").Val() == 0 }))
-}
-
-// throng locks and unlocks in several goroutines of a client, until the test has seen enough. None
-// unlocks before another one waits.
-func (l *lab) throng(m *rlock.Mutex) (stop func()) {
-	ctx, cancel := context.WithCancel(l.Context())
-	before := queued()
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			for ctx.Err() == nil {
-				h, err := m.Lock(ctx)
-				if err != nil {
-					return
-				}
-				for ctx.Err() == nil && queued() == before {
-					runtime.Gosched()
-				}
-				if err := h.Unlock(ctx); err != nil {
-					l.Error(err)
-				}
-			}
-		})
-	}
-	require.True(l, l.within(patience, func() bool { // whoever comes now finds it held
-		return queued() > before && l.direct.Exists(l.Context(), name).Val() == 1
-	}))
-	return func() { cancel(); group.Wait() }
 }
 
 // A lock that is handed on within a client is as good as one from the server.
@@ -131,8 +102,10 @@ var handOffDefences = []proof{
 			h, _ = l.outcome(granted)
 			require.NotNil(l, h)
 			l.listen()
+			before := l.srv.CommandCalls(l)["evalsha"]
 			rule.Release()
-			if l.happens(l.free) {
+			require.True(l, l.within(patience, func() bool { return l.srv.CommandCalls(l)["evalsha"] > before }))
+			if l.free() {
 				return "released under the next holder"
 			}
 			require.NoError(l, h.Unlock(l.Context()))
@@ -144,32 +117,17 @@ var handOffDefences = []proof{
 		off: &defence.HandBack,
 		try: func(l *lab) string {
 			m := l.mutex(nil)
-			rounds := 20
-			if defence.HandBack.Off() {
-				rounds = 2000 // the moment is short; it ends with the first that meets it
-			}
-			for range rounds {
-				h := l.lock(m, l.Context())
-				ctx, cancel := context.WithCancel(l.Context())
-				var leaving []<-chan *holdfast.Hold
-				before := queued()
-				for range crowd {
-					leaving = append(leaving, l.background(m, ctx))
-				}
-				require.True(l, l.within(patience, func() bool { return queued() == before+crowd }))
-				staying := l.stand(m, l.Context())
-				go cancel() // of so many at once, one is always about to leave when it is handed the lock
-				require.NoError(l, h.Unlock(l.Context()))
-				for _, granted := range leaving {
-					if h, _ := l.outcome(granted); h != nil {
-						require.NoError(l, h.Unlock(l.Context()))
-					}
-				}
-				h, _ = l.outcome(staying)
-				if h == nil {
-					return "held for nobody"
-				}
-				require.NoError(l, h.Unlock(l.Context()))
+			h := l.lock(m, l.Context())
+			ctx := &leaving{l.Context(), make(chan struct{}), make(chan struct{}), make(chan struct{})}
+			granted, staying := l.stand(m, ctx), l.stand(m, l.Context())
+			close(ctx.ends)
+			<-ctx.leaves // and has not left its place yet
+			require.NoError(l, h.Unlock(l.Context()))
+			close(ctx.goes)
+			_, open := <-granted
+			require.False(l, open)
+			if h, _ = l.outcome(staying); h == nil {
+				return "held for nobody"
 			}
 			return ""
 		},
@@ -203,67 +161,26 @@ var handOffDefences = []proof{
 			return ""
 		},
 	},
-	{
-		name: "others are looked for", fault: "none: a client's goroutines hand the lock on for ever",
-		off: &defence.Look,
-		try: func(l *lab) string {
-			if defence.Look.Off() { // the server is also asked when the tokens are used up
-				defer defence.Reserved.Without(l)()
-			}
-			m, other := l.mutex(nil), l.mutex(nil)
-			defer l.throng(m)()
-			if h, _ := l.outcome(l.background(other, l.Context())); h == nil {
-				return "another client never got it"
-			} else {
-				require.NoError(l, h.Unlock(l.Context()))
-			}
-			return ""
-		},
-	},
-	{
-		name: "others are let go first", fault: "another client is a little further away", off: &defence.LetGo, tries: 5,
-		// it asks less than three times for each, and eight times without
-		try: func(l *lab) string { return l.farAway(1, 50, 230) },
-	},
-	{
-		name: "head starts", fault: "another client is 20 ms away", off: &defence.HeadStart, tries: 5,
-		// about once for each; without, never
-		try: func(l *lab) string { return l.tooLate(1, 20*time.Millisecond, 5, 30) },
-	},
-	{
-		name: "all keep to head starts", fault: "one of four clients is 20 ms away", off: &defence.HeadStart, tries: 5,
-		try: func(l *lab) string { return l.tooLate(3, 20*time.Millisecond, 5, 60) },
-	},
-	{
-		name: "clients take turns", fault: "one of four clients is a little further away", off: &defence.Turns, tries: 5,
-		try: func(l *lab) string { return l.farAway(3, 20, 300) }, // six times for each; without, a hundred times
-	},
 }
 
-// farAway has near clients use the lock all the time, and another one that is a millisecond away
-// get it so many times. Asking more often than most is too often.
-func (l *lab) farAway(near, grants, most int) string {
-	defer defence.HeadStart.Without(l)() // it would do for so near a client
-	other := l.mutex(nil)                // only this one is behind the proxy
-	l.warm(other)
-	l.proxy.DelayRequest(l.sends(lua.Acquire), 0, time.Millisecond)
-	for range near {
-		defer l.throng(rlock.New(l.around(), name))()
+// leaving is a context that ends when ends is closed. Who asks why is kept until goes is.
+type leaving struct {
+	context.Context
+	ends, leaves, goes chan struct{}
+}
+
+func (c *leaving) Done() <-chan struct{} { return c.ends }
+
+func (c *leaving) Err() error {
+	select {
+	case <-c.ends:
+	default:
+		return nil
 	}
-	ctx, cancel := context.WithCancel(l.Context())
-	defer cancel()
-	tries := func() int { return l.proxy.Seen(l.sends(lua.Acquire)) }
-	first := tries()
-	for range grants {
-		granted := l.background(other, ctx)
-		var h *holdfast.Hold
-		for h == nil {
-			if tries()-first > most {
-				return fmt.Sprintf("not %d times in %d attempts", grants, most)
-			}
-			h, _ = l.outcome(granted)
-		}
-		require.NoError(l, h.Unlock(l.Context()))
+	select {
+	case <-c.goes:
+	case c.leaves <- struct{}{}:
+		<-c.goes
 	}
-	return ""
+	return context.Canceled
 }

@@ -24,11 +24,6 @@ var quorumDefences = []proof{
 		off: &defence.Withdraw,
 		try: func(l *lab) string { return l.split([]int{0, 1}, []int{2, 3}, []int{4}) },
 	},
-	{
-		name: "half the votes are given back", fault: "two ask four masters at once, and get two each",
-		off: &defence.Withdraw,
-		try: func(l *lab) string { return l.split([]int{0, 1}, []int{2, 3}) },
-	},
 }
 
 // split has contenders ask for a lock at once, each of which reaches its own masters first and the

@@ -43,9 +43,6 @@ var retryDefences = []proof{
 		},
 	},
 	{
-		name: "repeats", fault: "reply of an acquisition lost", off: &defence.Resend, try: lostAcquire,
-	},
-	{
 		name: "absolute counts", fault: "reply of a re-entry lost",
 		mutant: mutant.Hook(lua.Recount, "call('HSET', name, ARGV[1], ARGV[2])", "call('HINCRBY', name, ARGV[1], 1)"),
 		try: func(l *lab) string {
@@ -56,19 +53,6 @@ var retryDefences = []proof{
 			l.lock(m, h.Context())
 			if got := l.count(h); got != "2" {
 				return "held twice, counted " + got
-			}
-			return ""
-		},
-	},
-	{
-		name: "a repeated release succeeds", fault: "reply of a release lost", off: &defence.RepeatedGone,
-		try: func(l *lab) string {
-			m := l.mutex(nil)
-			l.warm(m)
-			h := l.lock(m, l.Context())
-			l.next(lua.Release, faultproxy.DropReply)
-			if err := h.Unlock(l.Context()); err != nil {
-				return "held to the end, and told: " + err.Error()
 			}
 			return ""
 		},

@@ -2,7 +2,6 @@ package controls_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -12,26 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // Nothing is left behind by who gives up.
 var undoDefences = []proof{
-	{
-		name: "background undo", fault: "caller cancelled after the grant, before its reply", off: &defence.Undo,
-		try: func(l *lab) string {
-			m := l.mutex(nil)
-			l.warm(m)
-			l.abandon(m, l.Context(), faultproxy.HoldReply)
-			l.proxy.Clear()
-			if !l.comes(l.free) {
-				return "granted to nobody, until the lease ends"
-			}
-			return ""
-		},
-	},
 	{
 		name: "undo is repeated", fault: "acquisition arrives after the release that undoes it",
 		off: &defence.UndoAgain,
@@ -44,22 +29,6 @@ var undoDefences = []proof{
 			l.send(straggler)
 			l.proxy.Clear()
 			if !l.comes(l.free) { // the last release comes when the acquisition would be too late, after 1.3 s
-				return "granted to nobody, until the lease ends"
-			}
-			return ""
-		},
-	},
-	{
-		name: "late acquisitions refuse themselves", fault: "acquisition arrives after all releases that undo it",
-		mutant: mutant.Hook(lua.Acquire, "then return {-2, clock} end", "then end"),
-		try: func(l *lab) string {
-			m := l.mutex(nil)
-			l.warm(m)
-			straggler := l.abandon(m, l.Context(), faultproxy.BlackHole)
-			l.proxy.Clear()
-			require.True(l, l.within(patience, func() bool { return len(l.caught(lua.Release)) >= 3 }))
-			l.send(straggler)
-			if !l.free() {
 				return "granted to nobody, until the lease ends"
 			}
 			return ""
@@ -127,44 +96,6 @@ var undoDefences = []proof{
 			l.proxy.Clear()
 			if !l.comes(l.free) {
 				return "granted to nobody, until the lease ends"
-			}
-			return ""
-		},
-	},
-	{
-		name: "owner ids are not reused", fault: "an owner locks again while its undo is under way",
-		off: &defence.FreshOwner,
-		try: func(l *lab) string {
-			m := l.mutex(nil)
-			l.warm(m)
-			owner := holdfast.WithOwner(l.Context())
-			undo := l.proxy.On(l.sends(lua.Release), 2, faultproxy.HoldReply)
-			l.abandon(m, owner, faultproxy.BlackHole)
-			<-undo.Fired() // two more are to come
-			l.proxy.Clear()
-			h := l.lock(m, owner)
-			if l.happens(l.free) {
-				return "released by the undo of an earlier attempt"
-			}
-			require.NoError(l, h.Unlock(l.Context()))
-			return ""
-		},
-	},
-	{
-		name: "detached unlock", fault: "context cancelled before Unlock", off: &defence.Detach,
-		try: func(l *lab) string {
-			m := l.mutex(nil)
-			l.warm(m)
-			ctx, cancel := context.WithCancel(l.Context())
-			h := l.lock(m, ctx)
-			cancel()
-			// Without the undo too, which would hide it: that is for what is sent and not answered.
-			if defence.Detach.Off() {
-				defer defence.Undo.Without(l)()
-			}
-			err := h.Unlock(ctx)
-			if !l.free() {
-				return "still locked, and told: " + errors.Unwrap(err).Error()
 			}
 			return ""
 		},

@@ -3,7 +3,6 @@ package fence_test
 import (
 	"database/sql"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
 
 // Two transactions at once, of holders of whom one has overtaken the other.
@@ -113,14 +113,14 @@ func (s *store) snapshot(level sql.IsolationLevel) {
 
 // crowd: many holders write in any order and each notes its token in a journal. Only one that
 // nobody has overtaken gets in, so the journal ascends. The control: without the guard it does not.
-func (s *store) crowd(level sql.IsolationLevel) {
+func (s *store) crowd(isolation sql.IsolationLevel) {
 	s.exec("CREATE TABLE IF NOT EXISTS journal (line BIGSERIAL PRIMARY KEY, token BIGINT NOT NULL)")
 	const holders, workers = 120, 6
 	for _, guarded := range []bool{true, false} {
 		s.exec("TRUNCATE journal")
 		var refused, repeated atomic.Int64
 		tokens := make(chan uint64, holders)
-		for _, i := range rand.Perm(holders) {
+		for _, i := range level.Rand(s.T).Perm(holders) {
 			tokens <- uint64(i/2 + 1) // each twice
 		}
 		close(tokens)
@@ -128,8 +128,8 @@ func (s *store) crowd(level sql.IsolationLevel) {
 		for range workers {
 			all.Go(func() {
 				for token := range tokens {
-					err := s.note(level, token, guarded)
-					for ; repeat(err); err = s.note(level, token, guarded) {
+					err := s.note(isolation, token, guarded)
+					for ; repeat(err); err = s.note(isolation, token, guarded) {
 						repeated.Add(1)
 					}
 					switch {
@@ -145,7 +145,7 @@ func (s *store) crowd(level sql.IsolationLevel) {
 		lines, ascends := s.journal()
 		require.Equal(s, holders, lines+int(refused.Load()), "each was written or refused")
 		require.Equal(s, guarded, ascends)
-		s.Logf("proof: fence %s, guarded %t: %d written, %d refused, %d repeated", level, guarded, lines,
+		s.Logf("proof: fence %s, guarded %t: %d written, %d refused, %d repeated", isolation, guarded, lines,
 			refused.Load(), repeated.Load())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -52,32 +53,31 @@ type Config struct {
 	Stay    time.Duration
 }
 
-// Check makes all checks.
+// Check makes all checks, those of each kind that has models of its own first.
 func Check(ops []Op, c Config) (found []Violation) {
-	found = checkFamilies(ops, c)
-	ops = ofFamily(ops, Locks)
-	found = append(found, Exclusion(ops)...)
-	found = append(found, Tokens(ops)...)
-	found = append(found, Linearizable(ops, c)...)
-	found = append(found, Fifo(ops, c)...)
-	if c.Bound > 0 {
-		found = append(found, WakeUps(ops, c)...)
-	}
-	found = append(found, Leases(ops, c.Claim)...)
-	found = append(found, Kinds(ops)...)
-	found = append(found, Periods(ops, c.Jumps, c.Lapses)...)
-	if c.Undo > 0 {
-		found = append(found, Ghosts(ops, c)...)
-	}
-	if c.Slack > 0 {
-		found = append(found, Overtaken(ops, c)...)
-		found = append(found, Trust(ops, c.Slack, c.Pauses, c.Lapses)...)
-	}
-	if c.Least > 0 {
-		found = append(found, GivenUp(ops, c.Least, c.Refusals)...)
+	type check func([]Op, Config) []Violation
+	for _, f := range []struct {
+		of     Family
+		checks []check
+	}{
+		{ReadWrite, []check{exclusive, writeTokens, readTokens, linearReadWrite, Turns, upgrades, readWriteWakeUps, Leases, Trust, givenUp}},
+		{Permits, []check{MostPermits, Tokens, linearPermits, Fifo, permitWakeUps, Free, Leases, Trust, givenUp}},
+		{Latches, []check{linearLatch, Sleepers}},
+		{Elections, []check{Exclusion, Tokens, Linearizable, Fifo, WakeUps, Observers, Leaders, Leases, Trust, givenUp}},
+		{Locks, []check{Exclusion, Tokens, Linearizable, Fifo, WakeUps, Leases, Kinds, Periods, Ghosts, Overtaken, Trust, givenUp}},
+	} {
+		own := slices.DeleteFunc(slices.Clone(ops), func(o Op) bool { return o.Of != f.of && o.Name != "" }) // and what concerns all
+		if f.of == Elections {
+			own = lateNews(own, c.Pauses)
+		}
+		for _, check := range f.checks {
+			found = append(found, check(own, c)...)
+		}
 	}
 	return found
 }
+
+func givenUp(ops []Op, c Config) []Violation { return GivenUp(ops, c.Least, c.Refusals) }
 
 // Merge joins the histories of several recorders with one clock. Actors are numbered anew, because
 // each recorder counts its own.

@@ -27,6 +27,9 @@ func Ghosts(ops []Op, c Config) (found []Violation) {
 			clients[uuid(o.Owner)] = o.Client
 		}
 	}
+	if c.Undo == 0 {
+		return nil
+	}
 	known := make(map[Sample]bool) // without their times: one violation for each owner
 	for _, s := range c.Samples {
 		client, acts := clients[uuid(s.Owner)]

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,153 +15,79 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-const lease = 100 // ns, which is all that these histories take
+// TestHistories: each check finds what it is there for, and nothing else.
+func TestHistories(t *testing.T) {
+	judge(t, Locks, []row{
+		{"one after the other", "lock a#1; unlock a#1; lock b#2; unlock b#2", ""},
+		{"re-entered", "lock a#1; reenter a#1; state a#1 n2; leave a#1; state a#1 n1; unlock a#1; lock b#2", ""},
+		{"a waiter is granted it while it is being released", "lock a#1; lock b#2 @3-9; unlock a#1 @5-10", ""},
+		{"refused while held", "lock a#1; try denied; unlock a#1", ""},
+		{"a crash, then the lease is over", "lock a#1; crash; 1: lock b#2 @5-110", ""},
+		{"lost, then another's", "lock a#1; end a#1 lost @50-50 till50; lock b#2", ""},
+		{"an unlock that nobody answered, which counts some time", "lock a#1; unlock a#1 unknown; try denied; lock b#2", ""},
+		{"a refusal by a grant that nobody knows of", "lock left; try denied", ""},
+		{"data lost, two inside until the first one ends", "lock a#1; wipe; end a#1 lost; lock b#2", ""},
 
-// story writes histories: each operation is called when the one before it has returned, one
-// nanosecond later, unless it says otherwise.
-type story struct {
-	ops []Op
-	now int64
+		{"two inside", "lock a#1; lock b#2; unlock a#1; unlock b#2", "exclusion,linearizability"},
+		{"two inside, the first one's end comes by its context", "lock a#1; wipe; lock b#2; end a#1 lost till90", "exclusion"},
+		{"an old token", "lock a#2; unlock a#2; lock b#1; unlock b#1", "tokens,linearizability"},
+		{"a token twice", "lock a#1; unlock a#1; lock b#1", "tokens,linearizability"},
+		{"a re-entry that counted twice", "lock a#1; reenter a#1; state a#1 n3", "linearizability"},
+		{"an inner unlock that freed it", "lock a#1; reenter a#1; leave a#1; state a#1 n0", "linearizability"},
+		{"refused while free", "lock a#1; unlock a#1; try denied", "linearizability"},
+		{"an unlock that freed another's", "lock a#1; end a#1 lost; lock b#2; unlock a#1; lock c#3", "exclusion,linearizability"},
+		{"a waiter that slept on", slept, "wake-up"},
+		// who was killed some time between two moments may have lost the lock since the first, and taken it until the second
+		{"a crash some time", "lock a#1 @2-3; 1: lock b#2 @5-110; crash @100-120", ""},
+		{"it began before the grant", "lock a#1 @2-3; 1: lock b#2 @5-110; crash @1-120", ""},
+		{"or too late", "lock a#1 @2-3; 1: lock b#2 @5-110; crash @115-120", "exclusion,linearizability"},
+		// a process that was paused tells of its end late; its hold ended at its deadline
+		{"a late end", "lock a#1; 1: lock b#2 @5-110; end a#1 lost @200-201 till100", ""},
+		{"of a later hold", "lock a#1; 1: lock b#2 @5-110; end a#1 lost @200-201 till150", "exclusion,linearizability"},
+		{"a late unlock", "lock a#1; 1: lock b#2 @5-110; unlock a#1 lost @200-201 till100", ""},
+		{"or of a later one", "lock a#1; 1: lock b#2 @5-110; unlock a#1 lost @200-201 till150", "exclusion,linearizability"},
+		// that waiters leave, all at once at the end, does not hide that none of them was woken
+		{"left at last", leftAtLast, "wake-up"},
+	})
 }
 
-func (s *story) add(o Op) *story {
-	if o.Name == "" && o.Kind != Crash {
-		o.Name = "a"
-	}
-	if o.Call == 0 {
-		s.now++
-		o.Call = s.now
-	}
-	if o.Return == 0 {
-		s.now = max(s.now, o.Call) + 1
-		o.Return = s.now
-	}
-	if o.Return != Forever {
-		s.now = max(s.now, o.Return)
-	}
-	s.ops = append(s.ops, o)
-	return s
-}
+const (
+	slept      = "lock a#1; 2: lock b#2 @3-50; unlock a#1 @5-6"
+	leftAtLast = "lock a#1; unlock a#1; 1: lock left @3-17; 2: lock left @3-17"
+)
 
-func (s *story) lock(owner string, token uint64) *story {
-	return s.add(Op{Kind: Lock, Owner: owner, Token: token, Result: OK})
-}
-
-func (s *story) unlock(owner string, token uint64) *story {
-	return s.add(Op{Kind: Unlock, Owner: owner, Token: token, Last: true, Result: OK})
-}
-
-func (s *story) inner(kind Kind, owner string, token uint64) *story {
-	return s.add(Op{Kind: kind, Owner: owner, Token: token, Result: OK})
-}
-
-func (s *story) count(owner string, token uint64, depth int) *story {
-	return s.add(Op{Kind: State, Owner: owner, Token: token, Depth: depth, Result: OK})
-}
-
-// checks are the names of the checks that a history fails, each once.
-func checks(ops []Op, faults ...Window) (failed []string) {
-	seen := map[string]bool{}
-	for _, v := range Check(ops, Config{Lease: lease, Bound: 10, Recovery: 5, Faults: faults}) {
-		if !seen[v.Check] {
-			failed = append(failed, v.Check)
-		}
-		seen[v.Check] = true
-	}
-	return failed
-}
-
-func TestGoodHistories(t *testing.T) {
-	for what, s := range map[string]*story{
-		"one after the other": new(story).lock("a", 1).unlock("a", 1).lock("b", 2).unlock("b", 2),
-		"re-entered": new(story).lock("a", 1).inner(Reenter, "a", 1).count("a", 1, 2).inner(Unlock, "a", 1).
-			count("a", 1, 1).unlock("a", 1).lock("b", 2),
-		"a waiter is granted it while it is being released": new(story).lock("a", 1).
-			add(Op{Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 3, Return: 9}).
-			add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: OK, Call: 5, Return: 10}),
-		"refused while held": new(story).lock("a", 1).add(Op{Kind: Try, Result: Denied}).unlock("a", 1),
-		"a crash, then the lease is over": new(story).lock("a", 1).add(Op{Kind: Crash}).
-			add(Op{Client: 1, Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 5, Return: 110}),
-		"lost, then another's": new(story).lock("a", 1).
-			add(Op{Kind: End, Owner: "a", Token: 1, Result: Lost, Call: 50, Return: 50, Deadline: 50}).lock("b", 2),
-		"an unlock that nobody answered, which counts some time": new(story).lock("a", 1).
-			add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: Unknown}).add(Op{Kind: Try,
-			Result: Denied}).lock("b", 2),
-		"a refusal by a grant that nobody knows of": new(story).add(Op{Kind: Lock, Result: Left, Error: "cancelled"}).
-			add(Op{Kind: Try, Result: Denied}),
-		"data lost, two inside until the first one ends": new(story).lock("a", 1).add(Op{Kind: Wipe, Result: OK}).
-			add(Op{Kind: End, Owner: "a", Token: 1, Result: Lost}).lock("b", 2),
-	} {
-		require.Empty(t, checks(s.ops), what)
-	}
-}
-
-// Each check finds what it is there for.
-func TestBadHistories(t *testing.T) {
-	for _, c := range []struct {
-		what  string
-		wants []string
-		s     *story
-	}{
-		{"two inside", []string{"exclusion", "linearizability"},
-			new(story).lock("a", 1).lock("b", 2).unlock("a", 1).unlock("b", 2)},
-		{"two inside, the first one's end comes by its context", []string{"exclusion"},
-			new(story).lock("a", 1).add(Op{Kind: Wipe, Result: OK}).
-				lock("b", 2).add(Op{Kind: End, Owner: "a", Token: 1, Result: Lost, Deadline: 90})},
-		{"an old token", []string{"tokens", "linearizability"},
-			new(story).lock("a", 2).unlock("a", 2).lock("b", 1).unlock("b", 1)},
-		{"a token twice", []string{"tokens", "linearizability"}, new(story).lock("a", 1).unlock("a", 1).lock("b", 1)},
-		{"a re-entry that counted twice", []string{"linearizability"},
-			new(story).lock("a", 1).inner(Reenter, "a", 1).count("a", 1, 3)},
-		{"an inner unlock that freed it", []string{"linearizability"}, new(story).lock("a", 1).inner(Reenter, "a", 1).
-			inner(Unlock, "a", 1).count("a", 1, 0)},
-		{"refused while free", []string{"linearizability"},
-			new(story).lock("a", 1).unlock("a", 1).add(Op{Kind: Try, Result: Denied})},
-		{"an unlock that freed another's", []string{"exclusion", "linearizability"}, new(story).lock("a", 1).
-			add(Op{Kind: End, Owner: "a", Token: 1, Result: Lost}).lock("b", 2).unlock("a", 1).lock("c", 3)},
-		{"a waiter that slept on", []string{"wake-up"}, new(story).lock("a", 1).
-			add(Op{Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 3, Return: 50}).
-			add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: OK, Call: 5, Return: 6})},
-	} {
-		require.Equal(t, c.wants, checks(c.s.ops), c.what)
-	}
-}
-
-// TestFaultsExcuse: the same late wake-up, during a fault.
+// TestFaultsExcuse: what is a mistake otherwise may happen in a fault, of all or of the client.
 func TestFaultsExcuse(t *testing.T) {
-	s := new(story).lock("a", 1).
-		add(Op{Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 3, Return: 50}).
-		add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: OK, Call: 5, Return: 6})
-	require.Empty(t, checks(s.ops, Window{4, 40}))
-	require.Equal(t, []string{"wake-up"}, checks(s.ops, Window{4, 30}))
-
-	// The lock of data that was lost is its owner's all the same if another attempt to get it came
-	// later.
-	kept := new(story).lock("a", 1).add(Op{Kind: Wipe, Result: OK}).unlock("a", 1).lock("b", 2)
-	require.Empty(t, checks(kept.ops, Window{1, 2}))
-	require.Equal(t, []string{"linearizability"}, checks(kept.ops))
-
-	// Meanwhile another may have had it, whose reply was lost: its client was disturbed, and not
-	// the one that waited.
-	s.add(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "c", Token: 3, Result: OK, Call: 5, Return: 60})
+	for _, c := range []struct {
+		ops           string
+		excuse, close Window // the second is not enough
+		fails         []string
+	}{
+		{slept, Window{4, 40}, Window{4, 30}, []string{"wake-up"}},
+		{leftAtLast, Window{8, 9}, Window{30, 31}, []string{"wake-up"}},
+		// The lock of data that was lost is its owner's all the same if another attempt to get it came later.
+		{"lock a#1; wipe; unlock a#1; lock b#2", Window{1, 2}, Window{50, 50}, []string{"linearizability"}},
+		// A re-entry that was sent twice, and arrived once more after the unlock that followed.
+		{"lock a#1; reenter a#1; leave a#1; state a#1 n2", Window{3, 3}, Window{50, 50}, []string{"linearizability"}},
+		// Granted at first and never told, so that it blocked others until its lease was over; granted again after another.
+		{"lock a#2 @1-120; 1: try denied @10-11; 1: lock b#1 @110-111; 1: unlock b#1 @112-113", Window{1, 110}, Window{200, 200},
+			[]string{"linearizability", "wake-up"}},
+	} {
+		ops := story(Locks, c.ops)
+		require.Empty(t, checks(ops, c.excuse), c.ops)
+		require.Equal(t, c.fails, checks(ops, c.close), c.ops)
+	}
+	local := func(ops string, client int) []Violation {
+		return Check(story(Locks, ops), Config{Lease: lease, Bound: 10, Recovery: 5, Local: map[int][]Window{client: {{4, 40}}}})
+	}
+	require.Empty(t, local(slept, 2))
+	require.Len(t, local(slept, 1), 1, "another's fault")
+	// Meanwhile another may have had it, whose reply was lost: its client was disturbed, and not the one that waited.
+	other := slept + "; 1: lock c#3 @5-60"
 	c := Config{Lease: lease, Bound: 10, Recovery: 5}
-	require.NotEmpty(t, WakeUps(s.ops, c))
+	require.NotEmpty(t, WakeUps(story(Locks, other), c))
 	c.Local = map[int][]Window{1: {{1, 40}}}
-	require.Empty(t, WakeUps(s.ops, c))
-
-	// A re-entry that was sent twice, and arrived once more after the unlock that followed.
-	s = new(story).lock("a", 1).inner(Reenter, "a", 1).inner(Unlock, "a", 1).count("a", 1, 2)
-	require.Empty(t, checks(s.ops, Window{3, 3}))
-	require.Equal(t, []string{"linearizability"}, checks(s.ops))
-
-	// Granted at first and never told, so that it blocked others until its lease was over; granted
-	// again after another.
-	s = new(story).add(Op{Kind: Lock, Owner: "a", Token: 2, Result: OK, Call: 1, Return: 120}).
-		add(Op{Actor: 1, Kind: Try, Result: Denied, Call: 10, Return: 11}).
-		add(Op{Actor: 1, Kind: Lock, Owner: "b", Token: 1, Result: OK, Call: 110, Return: 111}).
-		add(Op{Actor: 1, Kind: Unlock, Owner: "b", Token: 1, Last: true, Result: OK, Call: 112, Return: 113})
-	require.Empty(t, checks(s.ops, Window{1, 110}))
-	require.Equal(t, []string{"linearizability", "wake-up"}, checks(s.ops))
+	require.Empty(t, WakeUps(story(Locks, other), c))
 }
 
 func TestRecorderStreamsWhatItRecords(t *testing.T) {
@@ -203,9 +130,8 @@ func (f *failures) Errorf(format string, args ...any) {
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(DirEnv, dir)
-	s := new(story).lock("a", 1).lock("b", 2)
 	var f failures
-	Report(&f, Linearizable(s.ops, Config{Lease: lease}), "make chaos SEED=7")
+	Report(&f, Linearizable(story(Locks, "lock a#1; lock b#2"), Config{Lease: lease}), "make chaos SEED=7")
 	require.Len(t, f, 1)
 	require.Contains(t, f[0], "SEED=7")
 	pages, err := filepath.Glob(filepath.Join(dir, "*", "history.html"))
@@ -216,7 +142,7 @@ func TestReport(t *testing.T) {
 	require.Contains(t, string(page), "<html")
 
 	f = nil
-	Report(&f, Linearizable(new(story).lock("a", 1).ops, Config{Lease: lease}), "")
+	Report(&f, Linearizable(story(Locks, "lock a#1"), Config{Lease: lease}), "")
 	require.Empty(t, f)
 }
 
@@ -226,85 +152,45 @@ func TestMerge(t *testing.T) {
 	require.Equal(t, []int{0, 1, 2, 2}, []int{all[0].Actor, all[1].Actor, all[2].Actor, all[3].Actor})
 }
 
-// TestCrashIsATime: who was killed some time between two moments may have lost the lock since the
-// first, and may have taken it until the second.
-func TestCrashIsATime(t *testing.T) {
-	crashed := func(from int64) []Op {
-		s := new(story).add(Op{Kind: Lock, Owner: "a", Token: 1, Result: OK, Call: 2, Return: 3})
-		s.add(Op{Client: 1, Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 5, Return: 110})
-		return s.add(Op{Kind: Crash, Call: from, Return: 120}).ops
-	}
-	require.Empty(t, checks(crashed(100)))
-	require.Empty(t, checks(crashed(1)), "it began before the grant")
-	require.Contains(t, checks(crashed(115)), "linearizability")
-}
-
-// TestLateNews: a process that was paused tells of its end late. Its hold ended at its deadline.
-func TestLateNews(t *testing.T) {
-	for _, kind := range []Kind{End, Unlock} {
-		news := func(deadline int64) []Op {
-			return new(story).lock("a", 1).
-				add(Op{Client: 1, Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 5, Return: 110}).
-				add(Op{Kind: kind, Owner: "a", Token: 1, Last: true, Result: Lost, Call: 200, Return: 201,
-					Deadline: deadline}).ops
-		}
-		require.Empty(t, checks(news(100)), kind)
-		require.Equal(t, []string{"exclusion", "linearizability"}, checks(news(150)), kind)
-	}
-}
-
+// TestTrust: how a hold ends that could be trusted until 100, or 250.
 func TestTrust(t *testing.T) {
-	lost := Op{Client: 1, Name: "a", Kind: End, Owner: "a", Token: 1, Result: Lost, Call: 200, Return: 201,
-		Deadline: 100}
-	require.Len(t, Trust([]Op{lost}, 50, nil, nil), 1, "too late")
-	require.Empty(t, Trust([]Op{lost}, 100, nil, nil), "late, but as a busy machine is")
-	require.Empty(t, Trust([]Op{lost}, 50, map[int][]Window{1: {{90, 150}}}, nil), "it was paused")
-	require.Len(t, Trust([]Op{lost}, 50, map[int][]Window{2: {{90, 150}}}, nil), 1, "another was paused")
-	lost.Deadline = 250
-	require.Len(t, Trust([]Op{lost}, 50, nil, nil), 1, "too early")
-	require.Empty(t, Trust([]Op{lost, {Name: "a", Kind: Wipe}}, 50, nil, nil), "early, because the data was lost")
-	require.Empty(t, Trust([]Op{lost}, 50, nil, []Window{{lost.Call, lost.Call}}),
-		"early, because a server lost its data")
-	require.Len(t, Trust([]Op{lost}, 50, nil, []Window{{lost.Call + 1, lost.Call + 2}}), 1,
-		"a server lost its data later")
-	lost.Kind, lost.Return, lost.Result = Unlock, 210, OK
-	require.Empty(t, Trust([]Op{lost}, 50, nil, nil), "unlocked in time")
-	lost.Result = Lost
-	require.Len(t, Trust([]Op{lost}, 50, nil, nil), 1, "an unlock that says lost without a reason")
+	pause := func(client int) Config { return Config{Slack: 50, Pauses: map[int][]Window{client: {{90, 150}}}} }
+	lapse := func(from, to int64) Config { return Config{Slack: 50, Lapses: []Window{{from, to}}} }
+	for _, c := range []struct {
+		what, ops string
+		config    Config
+		wrong     int
+	}{
+		{"too late", "1: end a#1 lost @200-201 till100", Config{Slack: 50}, 1},
+		{"late, but as a busy machine is", "1: end a#1 lost @200-201 till100", Config{Slack: 100}, 0},
+		{"it was paused", "1: end a#1 lost @200-201 till100", pause(1), 0},
+		{"another was paused", "1: end a#1 lost @200-201 till100", pause(2), 1},
+		{"too early", "1: end a#1 lost @200-201 till250", Config{Slack: 50}, 1},
+		{"early, because the data was lost", "1: end a#1 lost @200-201 till250; wipe", Config{Slack: 50}, 0},
+		{"early, because a server lost its data", "1: end a#1 lost @200-201 till250", lapse(200, 200), 0},
+		{"a server lost its data later", "1: end a#1 lost @200-201 till250", lapse(201, 202), 1},
+		{"unlocked in time", "1: unlock a#1 @200-210 till250", Config{Slack: 50}, 0},
+		{"an unlock that says lost without a reason", "1: unlock a#1 lost @200-210 till250", Config{Slack: 50}, 1},
+	} {
+		require.Len(t, Trust(story(Locks, c.ops), c.config), c.wrong, c.what)
+	}
 }
 
 func TestGivenUp(t *testing.T) {
-	failed := Op{Name: "a", Kind: Unlock, Result: Unknown, Call: 10, Return: 20}
-	require.Len(t, GivenUp([]Op{failed}, 50, nil), 1)
-	require.Empty(t, GivenUp([]Op{failed}, 10, nil), "it took its time")
-	require.Empty(t, GivenUp([]Op{failed}, 50, []Window{{15, 16}}), "it was refused")
-	listens := failed
-	listens.Error = "semaphore: cannot listen for the grant: OOM"
-	require.Empty(t, GivenUp([]Op{listens}, 50, []Window{{failed.Call - 20, failed.Call - 10}}), "with one that was sent before it")
-	require.Len(t, GivenUp([]Op{failed}, 50, []Window{{failed.Call - 20, failed.Call - 10}}), 1)
-	closed := failed
-	closed.Error = "unavailable: outcome unknown: client closed: EOF"
-	require.Empty(t, GivenUp([]Op{closed}, 50, nil), "its client was closed")
-	failed.Return = Forever
-	require.Empty(t, GivenUp([]Op{failed}, 50, nil), "its process was killed")
-}
-
-// TestLocalFaults excuse the client that has them, and nobody else.
-func TestLocalFaults(t *testing.T) {
-	s := new(story).lock("a", 1).
-		add(Op{Client: 2, Kind: Lock, Owner: "b", Token: 2, Result: OK, Call: 3, Return: 50}).
-		add(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Result: OK, Call: 5, Return: 6})
-	require.Empty(t, Check(s.ops, Config{Lease: lease, Bound: 10, Recovery: 5, Local: map[int][]Window{2: {{4, 40}}}}))
-	require.Len(t, Check(s.ops, Config{Lease: lease, Bound: 10, Recovery: 5, Local: map[int][]Window{1: {{4, 40}}}}), 1)
-}
-
-// TestLeftAtLast: that waiters leave, all at once at the end, does not hide that none of them was
-// woken.
-func TestLeftAtLast(t *testing.T) {
-	s := new(story).lock("a", 1).unlock("a", 1)
-	for actor := range 2 {
-		s.add(Op{Client: 1, Actor: actor, Kind: Lock, Result: Left, Call: 3, Return: 17})
+	for _, c := range []struct {
+		what, ops string
+		least     time.Duration
+		refusal   Window
+		wrong     int
+	}{
+		{"at once", "unlock unknown @100-110", 50, Window{}, 1},
+		{"it took its time", "unlock unknown @100-110", 10, Window{}, 0},
+		{"it was refused", "unlock unknown @100-110", 50, Window{105, 106}, 0},
+		{"it was refused before", "unlock unknown @100-110", 50, Window{80, 90}, 1},
+		{"with one that was sent before it", "unlock unknown error=semaphore:+cannot+listen+for+the+grant:+OOM @100-110", 50, Window{80, 90}, 0},
+		{"its client was closed", "unlock unknown error=unavailable:+outcome+unknown:+client+closed:+EOF @100-110", 50, Window{}, 0},
+		{"its process was killed", "unlock unknown @100-", 50, Window{}, 0},
+	} {
+		require.Len(t, GivenUp(story(Locks, c.ops), c.least, []Window{c.refusal}), c.wrong, c.what)
 	}
-	require.Equal(t, []string{"wake-up"}, checks(s.ops))
-	require.Empty(t, checks(s.ops, Window{8, 9}))
 }

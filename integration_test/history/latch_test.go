@@ -1,98 +1,61 @@
 package history
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// gate are stories of a latch.
-type gate struct{ story }
+func TestLatches(t *testing.T) {
+	judge(t, Latches, []row{
+		{"once", "set n2; look n2; count n1; count n0; count n0; wait", ""},
+		{"set already", "set n2; set n3 denied; count n1", ""},
+		{"anew", "set n1; count n0; set n2; count n1", ""},
+		{"taken away", "set n1; delete; delete denied; look n0", ""},
+		{"maybe", "set n2; count unknown; look n1", ""},
+		{"maybe not", "set n2; count unknown; look n2", ""},
+		{"maybe set", "set n2 unknown; count n1", ""},
+		{"never set", "wait; count n0", ""},
+		{"not told", "set n3; count n-1; look n2", ""},
+		{"not told, and not open", "set n2; count n-1; 1: wait @6-40; count n0 @35-36", ""},
+		{"woken", "set n1; 1: wait @3-20; count n0 @18-19", ""},
+		{"woken late", "set n1; count n0; 1: wait @3-14", ""},
+		{"set at once", "set n1; count n0; set n1; 1: wait @3-40; count n0 @35-36", ""},
+		{"perhaps set", "set n1; count n0; set n1 unknown; 1: wait @3-40", ""},
+		{"between them", "set n1; 1: wait @2-9; count n0 @5-6; set n1", ""},
 
-func (s *gate) op(kind Kind, n int, r Result) *gate {
-	s.add(Op{Of: Latches, Kind: kind, Depth: n, Result: r})
-	return s
-}
-
-func (s *gate) wait(from, to int64) *gate {
-	s.add(Op{Of: Latches, Client: 1, Actor: 1, Kind: Wait, Result: OK, Call: from, Return: to})
-	return s
-}
-
-// count counts down to zero at a moment.
-func (s *gate) count(at int64) *gate {
-	s.add(Op{Of: Latches, Kind: CountDown, Result: OK, Call: at, Return: at + 1})
-	return s
-}
-
-func TestGoodLatches(t *testing.T) {
-	for what, s := range map[string]*gate{
-		"once": new(gate).op(Set, 2, OK).op(Look, 2, OK).op(CountDown, 1, OK).op(CountDown, 0, OK).op(CountDown, 0, OK).
-			op(Wait, 0, OK),
-		"set already":            new(gate).op(Set, 2, OK).op(Set, 3, Denied).op(CountDown, 1, OK),
-		"anew":                   new(gate).op(Set, 1, OK).op(CountDown, 0, OK).op(Set, 2, OK).op(CountDown, 1, OK),
-		"taken away":             new(gate).op(Set, 1, OK).op(Delete, 0, OK).op(Delete, 0, Denied).op(Look, 0, OK),
-		"maybe":                  new(gate).op(Set, 2, OK).op(CountDown, 0, Unknown).op(Look, 1, OK),
-		"maybe not":              new(gate).op(Set, 2, OK).op(CountDown, 0, Unknown).op(Look, 2, OK),
-		"maybe set":              new(gate).op(Set, 2, Unknown).op(CountDown, 1, OK),
-		"never set":              new(gate).op(Wait, 0, OK).op(CountDown, 0, OK),
-		"not told":               new(gate).op(Set, 3, OK).op(CountDown, -1, OK).op(Look, 2, OK),
-		"not told, and not open": new(gate).op(Set, 2, OK).op(CountDown, -1, OK).wait(6, 40).count(35),
-		"woken":                  new(gate).op(Set, 1, OK).wait(3, 20).count(18),
-		"woken late":             new(gate).op(Set, 1, OK).op(CountDown, 0, OK).wait(3, 14),
-		"set at once":            new(gate).op(Set, 1, OK).op(CountDown, 0, OK).op(Set, 1, OK).wait(3, 40).count(35),
-		"perhaps set":            new(gate).op(Set, 1, OK).op(CountDown, 0, OK).op(Set, 1, Unknown).wait(3, 40),
-		"between them":           new(gate).op(Set, 1, OK).wait(2, 9).count(5).op(Set, 1, OK),
-	} {
-		require.Empty(t, checks(s.ops), what)
-	}
-	ended := new(gate).op(Set, 2, OK).op(Look, 0, OK)
-	require.NotEmpty(t, Check(ended.ops, Config{Stay: 10}), "before its end")
-	require.Empty(t, Check(ended.ops, Config{Stay: 1}))
-	repeated := new(gate).op(Set, 3, OK).op(CountDown, 1, OK).op(CountDown, 1, OK)
-	require.NotEmpty(t, Check(repeated.ops, Config{}))
-	repeated.ops[1].Repeated = true
-	require.Empty(t, Check(repeated.ops, Config{}), "what it says may be of a repeat")
+		{"counted twice", "set n3; count n1", "linearizability"},
+		{"counted twice, and nobody was told", "set n3; count unknown; look n1", "linearizability"},
+		{"not counted", "set n3; count n2; look n3", "linearizability"},
+		{"not told, and not counted", "set n3; count n-1; look n3", "linearizability"},
+		{"not told, and counted twice", "set n3; count n-1; look n1", "linearizability"},
+		{"set twice", "set n3; set n3", "linearizability"},
+		{"set already, and was not", "set n1 denied", "linearizability"},
+		{"a wait that returned early", "set n1; wait; count n0", "linearizability"},
+		{"taken away, and was not there", "delete", "linearizability"},
+		{"gone", "set n1; look n0", "linearizability"},
+		{"slept on", "set n1; count n0; 1: wait @3-15", "wake-up"},
+		{"slept on after it was taken away", "set n1; delete; 1: wait @1-15", "wake-up"},
+	})
+	slept := story(Latches, "set n1; count n0; 1: wait @3-30")
+	require.Empty(t, checks(slept, Window{8, 16}))
+	require.Equal(t, []string{"wake-up"}, checks(slept, Window{5, 10}))
+	ended := story(Latches, "set n2; look n0")
+	require.NotEmpty(t, Check(ended, Config{Stay: 10}), "before its end")
+	require.Empty(t, Check(ended, Config{Stay: 1}))
+	require.NotEmpty(t, Check(story(Latches, "set n3; count n1; count n1"), Config{}))
+	require.Empty(t, Check(story(Latches, "set n3; count n1 repeated; count n1"), Config{}), "what it says may be of a repeat")
 }
 
 // TestManyUnknown: what is not known of many calls does not make the search long.
 func TestManyUnknown(t *testing.T) {
-	s := new(gate)
-	for range 4 {
-		s.op(Set, 9, Unknown)
-		for range 4 {
-			s.op(CountDown, 0, Unknown).op(CountDown, 0, Unknown).op(Delete, 0, Unknown).op(Set, 3, OK).op(Look, 2, OK)
-		}
-	}
-	c := Config{Stay: 1000}
-	require.Empty(t, Check(s.ops, c))
-	found := Check(s.op(Look, 10, OK).ops, c)
+	one := "set n9 unknown" + strings.Repeat("; count unknown; count unknown; delete unknown; set n3; look n2", 4)
+	all := strings.Join([]string{one, one, one}, "; ")
+	c := Config{Stay: 1000, Limit: 2 * time.Minute} // without care it takes for ever
+	require.Empty(t, Check(story(Latches, all), c))
+	found := Check(story(Latches, all+"; look n10"), c)
 	require.Len(t, found, 1)
 	require.Contains(t, found[0].Text, "no order")
-}
-
-func TestBadLatches(t *testing.T) {
-	for _, c := range []struct {
-		what  string
-		wants string
-		s     *gate
-	}{
-		{"counted twice", "linearizability", new(gate).op(Set, 3, OK).op(CountDown, 1, OK)},
-		{"counted twice, and nobody was told", "linearizability", new(gate).op(Set, 3, OK).op(CountDown, 0, Unknown).op(Look, 1, OK)},
-		{"not counted", "linearizability", new(gate).op(Set, 3, OK).op(CountDown, 2, OK).op(Look, 3, OK)},
-		{"not told, and not counted", "linearizability", new(gate).op(Set, 3, OK).op(CountDown, -1, OK).op(Look, 3, OK)},
-		{"not told, and counted twice", "linearizability", new(gate).op(Set, 3, OK).op(CountDown, -1, OK).op(Look, 1, OK)},
-		{"set twice", "linearizability", new(gate).op(Set, 3, OK).op(Set, 3, OK)},
-		{"set already, and was not", "linearizability", new(gate).op(Set, 1, Denied)},
-		{"a wait that returned early", "linearizability", new(gate).op(Set, 1, OK).op(Wait, 0, OK).op(CountDown, 0, OK)},
-		{"taken away, and was not there", "linearizability", new(gate).op(Delete, 0, OK)},
-		{"gone", "linearizability", new(gate).op(Set, 1, OK).op(Look, 0, OK)},
-		{"slept on", "wake-up", new(gate).op(Set, 1, OK).op(CountDown, 0, OK).wait(3, 15)},
-		{"slept on after it was taken away", "wake-up", new(gate).op(Set, 1, OK).op(Delete, 0, OK).wait(1, 15)},
-	} {
-		require.Equal(t, []string{c.wants}, checks(c.s.ops), c.what)
-	}
-	s := new(gate).op(Set, 1, OK).op(CountDown, 0, OK).wait(3, 30)
-	require.Empty(t, checks(s.ops, Window{8, 16}))
-	require.Equal(t, []string{"wake-up"}, checks(s.ops, Window{5, 10}))
 }

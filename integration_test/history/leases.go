@@ -9,12 +9,12 @@ import (
 // Leases finds locks that the server keeps for longer than their holders asked for, and holds that
 // go on although nobody renews them: those of which all that last are plain leases. A hold that is
 // asked for anew, or lengthened, goes on from then. No lease is shorter than a claim.
-func Leases(ops []Op, claim time.Duration) (found []Violation) {
+func Leases(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		grants := make(map[grantID]*leased)
 		for i, o := range ops { // by call
 			if o.granted() && o.Lease > 0 {
-				grants[o.grant()] = &leased{asked: int64(claim), least: o.Least}
+				grants[o.grant()] = &leased{asked: int64(c.Claim), least: o.Least}
 			}
 			l := grants[o.grant()]
 			if l == nil {
@@ -86,12 +86,9 @@ func (l *leased) contradiction(o *Op) string {
 }
 
 // Kinds finds locks of another kind that an owner was not refused while it held the name.
-func Kinds(ops []Op) (found []Violation) {
+func Kinds(ops []Op, _ Config) (found []Violation) {
 	for name, ops := range byName(ops) {
-		until := make(map[grantID]int64)
-		for _, t := range tenures(ops, 0) {
-			until[t.op.grant()] = t.until
-		}
+		until := trusted(ops)
 		for _, o := range ops {
 			if o.Kind == Mixed && o.Result != Refused && o.Return < until[o.grant()] {
 				found = append(found, Violation{"kinds", name, "another kind of lock of the name was not refused",
@@ -100,6 +97,15 @@ func Kinds(ops []Op) (found []Violation) {
 		}
 	}
 	return found
+}
+
+// trusted is until when each grant of a name was.
+func trusted(ops []Op) map[grantID]int64 {
+	until := make(map[grantID]int64)
+	for _, t := range tenures(ops, 0) {
+		until[t.op.grant()] = t.until
+	}
+	return until
 }
 
 // between are the operations of a client from shortly before the call of one of them to the return
@@ -116,7 +122,7 @@ func between(ops []Op, first, last Op) []Op {
 func Overtaken(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		for _, late := range ops {
-			if !late.Handed || late.Result != OK {
+			if !late.Handed || late.Result != OK || c.Slack == 0 {
 				continue
 			}
 			for _, o := range ops {

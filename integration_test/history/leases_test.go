@@ -53,19 +53,19 @@ func TestLeases(t *testing.T) {
 		"entered without renewal either": {ops: leaseOps(true, Op{Kind: Reenter, Lease: 100, Plain: true}, last(1000)),
 			bad: true},
 	} {
-		require.Equal(t, row.bad, len(Leases(row.ops, 0)) > 0, name)
+		require.Equal(t, row.bad, len(Leases(row.ops, Config{})) > 0, name)
 	}
-	require.Empty(t, Leases(leaseOps(false, state(200)), 200), "a claim")
+	require.Empty(t, Leases(leaseOps(false, state(200)), Config{Claim: 200}), "a claim")
 }
 
 // TestKinds: another kind is refused as long as the name is held.
 func TestKinds(t *testing.T) {
 	mixed := func(r Result) Op { return Op{Kind: Mixed, Result: r} }
 	unlock := Op{Kind: Unlock, Last: true}
-	require.Empty(t, Kinds(leaseOps(false, mixed(Refused), unlock)))
-	require.Len(t, Kinds(leaseOps(false, mixed(Denied), unlock)), 1)
-	require.Len(t, Kinds(leaseOps(false, mixed(OK), unlock)), 1)
-	require.Empty(t, Kinds(leaseOps(false, Op{Kind: End, Result: Lost}, mixed(Left))), "not held any more")
+	for r, wrong := range map[Result]int{Refused: 0, Denied: 1, OK: 1} {
+		require.Len(t, Kinds(leaseOps(false, mixed(r), unlock), Config{}), wrong, r)
+	}
+	require.Empty(t, Kinds(leaseOps(false, Op{Kind: End, Result: Lost}, mixed(Left)), Config{}), "not held any more")
 }
 
 // TestOvertaken: who is handed the lock came before all who wait in its client.

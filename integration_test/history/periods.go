@@ -7,17 +7,17 @@ import (
 )
 
 // Periods finds locks that were granted anew before the time was over for which their holder had
-// asked them to stay taken, by a server's clock that is a per cent fast and may jump so far ahead.
+// asked them to stay taken, by a server's clock that is a per cent fast and may jump by c.Jumps ahead.
 // Servers that lose their data in one of the lapses may grant it anew.
-func Periods(ops []Op, jumps time.Duration, lapses []Window) (found []Violation) {
+func Periods(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		all := tenures(ops, 0)
 		for _, t := range all {
 			if t.op.Least == 0 || forced(ops) {
 				continue
 			}
-			free := t.free() - int64(jumps)
-			if overlap(lapses, t.op.Call, free) {
+			free := t.free() - int64(c.Jumps)
+			if overlap(c.Lapses, t.op.Call, free) {
 				continue
 			}
 			for _, next := range all {
@@ -34,12 +34,7 @@ func Periods(ops []Op, jumps time.Duration, lapses []Window) (found []Violation)
 
 // forced reports whether somebody else than the holders ended a lock.
 func forced(ops []Op) bool {
-	for _, o := range ops {
-		if o.Kind == Wipe || o.Kind == Force {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ops, func(o Op) bool { return o.Kind == Wipe || o.Kind == Force })
 }
 
 // free is before when the server may not grant a lock anew that is to stay taken. The server, which

@@ -2,7 +2,6 @@ package history
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -23,8 +22,7 @@ func TestPeriods(t *testing.T) {
 	plain.Least = 0
 	for name, row := range map[string]struct {
 		ops    []Op
-		jumps  time.Duration
-		lapses []Window
+		config Config
 		bad    bool
 	}{
 		"when it is over":             {ops: []Op{first, unlock, next(120)}},
@@ -35,12 +33,12 @@ func TestPeriods(t *testing.T) {
 		"not unlocked: by the server": {ops: []Op{first, lost, next(115)}},
 		"but not earlier":             {ops: []Op{first, lost, next(114)}, bad: true},
 		"not to stay":                 {ops: []Op{plain, unlock, next(30)}},
-		"by a clock that jumped":      {ops: []Op{first, unlock, next(115)}, jumps: 5},
-		"and not so far":              {ops: []Op{first, unlock, next(114)}, jumps: 5, bad: true},
-		"data were lost":              {ops: []Op{first, unlock, next(119)}, lapses: []Window{{120, 130}}},
-		"but before":                  {ops: []Op{first, unlock, next(119)}, lapses: []Window{{-9, -1}}, bad: true},
+		"by a clock that jumped":      {ops: []Op{first, unlock, next(115)}, config: Config{Jumps: 5}},
+		"and not so far":              {ops: []Op{first, unlock, next(114)}, config: Config{Jumps: 5}, bad: true},
+		"data were lost":              {ops: []Op{first, unlock, next(119)}, config: Config{Lapses: []Window{{120, 130}}}},
+		"but before":                  {ops: []Op{first, unlock, next(119)}, config: Config{Lapses: []Window{{-9, -1}}}, bad: true},
 		"forced out":                  {ops: []Op{first, {Kind: Force, Name: "a", Result: OK}, next(22)}},
 	} {
-		require.Equal(t, row.bad, len(Periods(row.ops, row.jumps, row.lapses)) > 0, name)
+		require.Equal(t, row.bad, len(Periods(row.ops, row.config)) > 0, name)
 	}
 }

@@ -75,10 +75,6 @@ func (c *Config) numbers(ops []Op) (list []number) {
 	return list
 }
 
-// permitTokens finds tokens that two holds have, and some that are not greater than those of holds
-// that were returned before they were asked for.
-func permitTokens(ops []Op, _ Config) []Violation { return Tokens(ops) }
-
 // Free finds permits that are lost: an end at which nobody has any, and not all are free. The end is a
 // State without an owner whose Last says so.
 func Free(ops []Op, c Config) (found []Violation) {
@@ -100,9 +96,6 @@ func Free(ops []Op, c Config) (found []Violation) {
 // permitWakeUps is [WakeUps] of those who wait for permits. Nobody is to be served while there are
 // fewer free than any of those wants who may be in the queue: it may be the first.
 func permitWakeUps(ops []Op, c Config) []Violation {
-	if c.Bound == 0 {
-		return nil
-	}
 	return c.sleepers(ops, func(ops []Op, _ Op) []Window {
 		return sorted(scarce(ops, c), faulty(ops, c))
 	})

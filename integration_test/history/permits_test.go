@@ -1,116 +1,42 @@
 package history
 
-import (
-	"testing"
+import "testing"
 
-	"github.com/stretchr/testify/require"
-)
+// TestPermits: a semaphore of three permits. A guest is a client of Redisson's, which gets no token.
+func TestPermits(t *testing.T) {
+	const (
+		first  = "lock a#1 x2; 1: queue b#0 @4-5; 1: lock b#3 x2 @3-60; " // b stands in the queue
+		sleeps = "lock a#1 x3; 1: lock b#2 x1 @3-60; "
+	)
+	judge(t, Permits, []row{
+		{"together", "lock a#1 x1; lock b#2 x2; unlock a#1; lock c#3 x1; unlock b#2; state n2 of3", ""},
+		{"guests", "lock a#0 x1 guest; lock b#1 x1; lock c#0 x1 guest; unlock b#1; unlock a#0; lock d#2 x2", ""},
+		{"a guest that passes", first + "2: lock c#0 x1 guest @6-8; 2: unlock c#0 guest @50-51; unlock a#1 @50-59", ""},
+		{"refused", "lock a#1 x2; try of2 denied; unlock a#1; state n3 of3 last", ""},
+		{"too many", "lock of4 refused error=HOLDFAST_PERMITS", ""},
+		{"more", "set of4; lock a#1 x4", ""},
+		{"fewer", "lock a#1 x3; set of2; state n-1 of2; unlock a#1; lock b#2 x2", ""},
+		{"lost", "lock a#1 x3; end a#1 lost; lock b#2 x3", ""},
+		{"maybe fewer", "set of2 unknown; lock a#1 x3", ""},
+		{"for one who wants many", "lock a#1 x2; 1: lock b#2 x3 @3-60; 2: lock c#3 x1 @4-80; unlock a#1 @50-59; 1: unlock b#2 @70-79", ""},
+		{"fewer, perhaps, and then more", "set of2 unknown @1-2; set of4; lock a#1 x4", ""},
 
-// sem are stories of a semaphore of three permits.
-type sem struct{ story }
-
-func (s *sem) op(o Op) *sem {
-	o.Of = Permits
-	if o.Result == "" {
-		o.Result = OK
-	}
-	s.add(o)
-	return s
-}
-
-func (s *sem) take(owner string, token uint64, n int) *sem {
-	return s.op(Op{Kind: Lock, Owner: owner, Token: token, Depth: n, Total: n})
-}
-
-func (s *sem) give(owner string, token uint64) *sem {
-	return s.op(Op{Kind: Unlock, Owner: owner, Token: token, Last: true})
-}
-
-// guest takes permits as a client of Redisson's, which gets no token.
-func (s *sem) guest(owner string, n int) *sem {
-	return s.op(Op{Kind: Lock, Owner: owner, Depth: n, Total: n, Guest: true})
-}
-func (s *sem) set(n int) *sem { return s.op(Op{Kind: Set, Total: n}) }
-func (s *sem) state(free, of int, last bool) *sem {
-	return s.op(Op{Kind: State, Depth: free, Total: of, Last: last})
-}
-
-func permitChecks(s *sem, faults ...Window) (failed []string) {
-	seen := map[string]bool{}
-	for _, v := range Check(s.ops, Config{Lease: lease, Bound: 10, Recovery: 5, Permits: 3, Faults: faults}) {
-		if !seen[v.Check] {
-			failed = append(failed, v.Check)
-		}
-		seen[v.Check] = true
-	}
-	return failed
-}
-
-func TestGoodPermits(t *testing.T) {
-	for what, s := range map[string]*sem{
-		"together": new(sem).take("a", 1, 1).take("b", 2, 2).give("a", 1).take("c", 3, 1).give("b", 2).state(2, 3, false),
-		"guests":   new(sem).guest("a", 1).take("b", 1, 1).guest("c", 1).give("b", 1).give("a", 0).take("d", 2, 2),
-		"a guest that passes": new(sem).take("a", 1, 2).
-			op(Op{Client: 1, Actor: 1, Kind: Queue, Owner: "b", Call: 4, Return: 5}).
-			op(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "b", Token: 3, Depth: 2, Total: 2, Call: 3, Return: 60}).
-			op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Depth: 1, Total: 1, Guest: true, Call: 6, Return: 8}).
-			op(Op{Client: 2, Actor: 2, Kind: Unlock, Owner: "c", Last: true, Guest: true, Call: 50, Return: 51}).
-			op(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Call: 50, Return: 59}),
-		"refused":     new(sem).take("a", 1, 2).op(Op{Kind: Try, Total: 2, Result: Denied}).give("a", 1).state(3, 3, true),
-		"too many":    new(sem).op(Op{Kind: Lock, Total: 4, Result: Refused, Error: "HOLDFAST_PERMITS"}),
-		"more":        new(sem).set(4).take("a", 1, 4),
-		"fewer":       new(sem).take("a", 1, 3).set(2).state(-1, 2, false).give("a", 1).take("b", 2, 2),
-		"lost":        new(sem).take("a", 1, 3).op(Op{Kind: End, Owner: "a", Token: 1, Result: Lost}).take("b", 2, 3),
-		"maybe fewer": new(sem).op(Op{Kind: Set, Total: 2, Result: Unknown}).take("a", 1, 3),
-		"for one who wants many": new(sem).take("a", 1, 2).
-			op(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "b", Token: 2, Depth: 3, Total: 3, Call: 3, Return: 60}).
-			op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 3, Depth: 1, Total: 1, Call: 4, Return: 80}).
-			op(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Call: 50, Return: 59}).
-			op(Op{Client: 1, Actor: 1, Kind: Unlock, Owner: "b", Token: 2, Last: true, Call: 70, Return: 79}),
-	} {
-		require.Empty(t, permitChecks(s), what)
-	}
-}
-
-func TestBadPermits(t *testing.T) {
-	for _, c := range []struct {
-		what  string
-		wants []string
-		s     *sem
-	}{
-		{"too many are out", []string{"permits", "linearizability"}, new(sem).take("a", 1, 2).take("b", 2, 2)},
-		{"too many after they were made fewer", []string{"permits", "linearizability"},
-			new(sem).set(2).take("a", 1, 2).take("b", 2, 1)},
-		{"not all", []string{"permits"}, new(sem).op(Op{Kind: Lock, Owner: "a", Token: 1, Depth: 1, Total: 2})},
-		{"a token twice", []string{"linearizability", "tokens"}, new(sem).take("a", 1, 1).take("b", 1, 1)},
-		{"an old token", []string{"linearizability", "tokens"}, new(sem).take("a", 2, 1).take("b", 1, 1)},
-		{"too many with a guest's", []string{"permits", "linearizability"}, new(sem).guest("a", 2).take("b", 1, 2)},
-		{"a guest that has too many", []string{"permits", "linearizability"}, new(sem).take("b", 1, 2).guest("a", 2)},
-		{"no token, and no guest", []string{"linearizability", "tokens"}, new(sem).take("a", 0, 1)},
-		{"refused while enough are free", []string{"linearizability"}, new(sem).take("a", 1, 1).
-			op(Op{Kind: Try, Total: 2, Result: Denied})},
-		{"refused as too many", []string{"linearizability"},
-			new(sem).op(Op{Kind: Lock, Total: 3, Result: Refused, Error: "HOLDFAST_PERMITS"})},
-		{"given back twice", []string{"linearizability"}, new(sem).take("a", 1, 1).give("a", 1).state(4, 3, false)},
-		{"one is lost", []string{"linearizability", "lost permits"}, new(sem).take("a", 1, 2).give("a", 1).state(2, 3, true)},
-		{"their number is lost", []string{"linearizability", "lost permits"}, new(sem).set(4).state(3, 3, true)},
-		{"another number than one asked for", []string{"linearizability"}, new(sem).take("a", 1, 2).
-			op(Op{Kind: State, Owner: "a", Token: 1, Seen: "a", Depth: 1, Total: 3})},
-		{"slept on", []string{"wake-up"}, new(sem).take("a", 1, 3).
-			op(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "b", Token: 2, Depth: 1, Total: 1, Call: 3, Return: 60}).
-			op(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Call: 5, Return: 6})},
-		{"slept on, and another was refused", []string{"wake-up"}, new(sem).take("a", 1, 3).
-			op(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "b", Token: 2, Depth: 1, Total: 1, Call: 3, Return: 60}).
-			op(Op{Client: 2, Actor: 2, Kind: Lock, Total: 4, Result: Refused, Error: "HOLDFAST_PERMITS", Call: 7, Return: 8}).
-			op(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Call: 5, Return: 6})},
-		{"overtaken by one who wants fewer", []string{"fifo"}, new(sem).take("a", 1, 2).
-			op(Op{Client: 1, Actor: 1, Kind: Queue, Owner: "b", Call: 4, Return: 5}).
-			op(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "b", Token: 3, Depth: 2, Total: 2, Call: 3, Return: 60}).
-			op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 2, Depth: 1, Total: 1, Call: 6, Return: 8}).
-			op(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Call: 50, Return: 59})},
-	} {
-		require.ElementsMatch(t, c.wants, permitChecks(c.s), c.what)
-	}
-	late := new(sem).op(Op{Kind: Set, Total: 2, Result: Unknown, Call: 1, Return: 2}).set(4).take("a", 1, 4)
-	require.Empty(t, permitChecks(late))
+		{"too many are out", "lock a#1 x2; lock b#2 x2", "permits,linearizability"},
+		{"too many after they were made fewer", "set of2; lock a#1 x2; lock b#2 x1", "permits,linearizability"},
+		{"not all", "lock a#1 n1 of2", "permits"},
+		{"a token twice", "lock a#1 x1; lock b#1 x1", "linearizability,tokens"},
+		{"an old token", "lock a#2 x1; lock b#1 x1", "linearizability,tokens"},
+		{"too many with a guest's", "lock a#0 x2 guest; lock b#1 x2", "permits,linearizability"},
+		{"a guest that has too many", "lock b#1 x2; lock a#0 x2 guest", "permits,linearizability"},
+		{"no token, and no guest", "lock a#0 x1", "linearizability,tokens"},
+		{"refused while enough are free", "lock a#1 x1; try of2 denied", "linearizability"},
+		{"refused as too many", "lock of3 refused error=HOLDFAST_PERMITS", "linearizability"},
+		{"given back twice", "lock a#1 x1; unlock a#1; state n4 of3", "linearizability"},
+		{"one is lost", "lock a#1 x2; unlock a#1; state n2 of3 last", "linearizability,lost permits"},
+		{"their number is lost", "set of4; state n3 of3 last", "linearizability,lost permits"},
+		{"another number than one asked for", "lock a#1 x2; state a#1 n1 of3", "linearizability"},
+		{"slept on", sleeps + "unlock a#1 @5-6", "wake-up"},
+		{"slept on, and another was refused", sleeps + "2: lock of4 refused error=HOLDFAST_PERMITS @7-8; unlock a#1 @5-6", "wake-up"},
+		{"overtaken by one who wants fewer", first + "2: lock c#2 x1 @6-8; unlock a#1 @50-59", "fifo"},
+	})
 }

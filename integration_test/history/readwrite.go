@@ -41,7 +41,7 @@ func (o *Op) waitsToWrite() bool {
 	return o.Kind == Upgrade || !o.Shared && (o.Kind == Lock || o.Kind == Reenter)
 }
 
-func writeTokens(ops []Op, _ Config) []Violation { return Tokens(writers(ops)) }
+func writeTokens(ops []Op, c Config) []Violation { return Tokens(writers(ops), c) }
 
 // forgotten is for how long at least a server remembers the token of a name that nobody uses.
 const forgotten = 58 * time.Minute
@@ -108,10 +108,7 @@ func (c *Config) unseenWrite(ops []Op, from, to int64) bool {
 // upgrades finds owners that read and were not refused to write.
 func upgrades(ops []Op, _ Config) (found []Violation) {
 	for name, ops := range byName(ops) {
-		until := make(map[grantID]int64)
-		for _, t := range tenures(ops, 0) {
-			until[t.op.grant()] = t.until
-		}
+		until := trusted(ops)
 		for _, o := range ops {
 			if o.Kind == Upgrade && o.Result != Closed && o.Return < until[o.grant()] && !(o.Result == Refused && strings.Contains(o.Error, "wait for itself")) {
 				found = append(found, Violation{"upgrade", name, "one that reads was not refused to write", of(ops, o.grant()), nil})
@@ -198,9 +195,6 @@ func meetsWrite(all []tenure, q, r Op) bool {
 // readWriteWakeUps is [WakeUps] of readers and writers. A writer waits for all, a reader for those
 // who write, or wait to write.
 func readWriteWakeUps(ops []Op, c Config) []Violation {
-	if c.Bound == 0 {
-		return nil
-	}
 	return c.sleepers(ops, func(ops []Op, o Op) []Window {
 		if !o.Shared {
 			return occupied(ops, c)

@@ -6,145 +6,64 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rw are stories of a read-write lock.
-type rw struct{ story }
+func TestReadersAndWriters(t *testing.T) {
+	judge(t, ReadWrite, []row{
+		{"readers together", "read a#1; read b#1; unlock a#1 read; unlock b#1 read; lock c#2", ""},
+		{"re-entered", "read a#1; reenter a#1 read; state a#1 read n2; leave a#1 read; state a#1 read n1; unlock a#1 read; lock b#2", ""},
+		{"a writer reads, and goes on reading", "lock a#1; read a#1; unlock a#1; read b#1; unlock a#1 read; unlock b#1 read; lock b#2", ""},
+		{"refused", "read a#1; try denied; unlock a#1 read; lock b#2; try read denied; try denied", ""},
+		{"a reader that died", "read a#1; crash; 1: lock b#2 @5-110", ""},
+		{"reads twice with one token", "read a#1 g1; unlock a#1 read g1; read a#1 g2; unlock a#1 read g2; lock b#2", ""},
+		{"refused to read while one waits to write", "read a#1; 1: lock b#2 @3-20; 2: try read denied @5-6; unlock a#1 read @10-19", ""},
+		{"refused to write under a read", "read a#1; upgrade a#1 read refused error=it+would+wait+for+itself", ""},
+		{"not asked, because the client was closed", "read a#1; upgrade a#1 read closed", ""},
+		{"a write that nobody knows of", "lock a#1; unlock a#1; lock left; read b#3", ""},
 
-func (s *rw) op(o Op) *rw {
-	o.Of = ReadWrite
-	if o.Result == "" {
-		o.Result = OK
-	}
-	s.add(o)
-	return s
-}
-
-func (s *rw) write(owner string, token uint64) *rw {
-	return s.op(Op{Kind: Lock, Owner: owner, Token: token})
-}
-func (s *rw) read(owner string, token uint64) *rw {
-	return s.op(Op{Kind: Lock, Owner: owner, Token: token, Shared: true})
-}
-
-// leave is the last unlock of a side.
-func (s *rw) leave(owner string, token uint64, shared bool) *rw {
-	return s.op(Op{Kind: Unlock, Owner: owner, Token: token, Shared: shared, Last: true})
-}
-
-// inner is an operation of one that reads or writes.
-func (s *rw) inner(kind Kind, owner string, token uint64, shared bool, depth int) *rw {
-	return s.op(Op{Kind: kind, Owner: owner, Token: token, Shared: shared, Depth: depth})
-}
-
-func TestGoodReadersAndWriters(t *testing.T) {
-	for what, s := range map[string]*rw{
-		"readers together": new(rw).read("a", 1).read("b", 1).leave("a", 1, true).leave("b", 1, true).write("c", 2),
-		"re-entered": new(rw).read("a", 1).inner(Reenter, "a", 1, true, 0).inner(State, "a", 1, true, 2).
-			inner(Unlock, "a", 1, true, 0).inner(State, "a", 1, true, 1).leave("a", 1, true).write("b", 2),
-		"a writer reads, and goes on reading": new(rw).write("a", 1).read("a", 1).leave("a", 1, false).read("b", 1).
-			leave("a", 1, true).leave("b", 1, true).write("b", 2),
-		"refused": new(rw).read("a", 1).op(Op{Kind: Try, Result: Denied}).leave("a", 1, true).write("b", 2).
-			op(Op{Kind: Try, Shared: true, Result: Denied}).op(Op{Kind: Try, Result: Denied}),
-		"a reader that died": new(rw).read("a", 1).op(Op{Kind: Crash}).
-			op(Op{Client: 1, Kind: Lock, Owner: "b", Token: 2, Call: 5, Return: 110}),
-		"reads twice with one token": new(rw).op(Op{Kind: Lock, Owner: "a", Token: 1, Shared: true, Grant: 1}).
-			op(Op{Kind: Unlock, Owner: "a", Token: 1, Shared: true, Grant: 1, Last: true}).
-			op(Op{Kind: Lock, Owner: "a", Token: 1, Shared: true, Grant: 2}).
-			op(Op{Kind: Unlock, Owner: "a", Token: 1, Shared: true, Grant: 2, Last: true}).write("b", 2),
-		"refused to read while one waits to write": new(rw).read("a", 1).
-			op(Op{Client: 1, Kind: Lock, Owner: "b", Token: 2, Call: 3, Return: 20}).
-			op(Op{Client: 2, Kind: Try, Shared: true, Result: Denied, Call: 5, Return: 6}).
-			op(Op{Kind: Unlock, Owner: "a", Token: 1, Shared: true, Last: true, Call: 10, Return: 19}),
-		"refused to write under a read": new(rw).read("a", 1).
-			op(Op{Kind: Upgrade, Owner: "a", Token: 1, Shared: true, Result: Refused, Error: "it would wait for itself"}),
-		"not asked, because the client was closed": new(rw).read("a", 1).op(Op{Kind: Upgrade, Owner: "a", Token: 1, Shared: true, Result: Closed}),
-		"a write that nobody knows of": new(rw).write("a", 1).leave("a", 1, false).
-			op(Op{Kind: Lock, Result: Left}).read("b", 3),
-	} {
-		require.Empty(t, checks(s.ops), what)
-	}
-}
-
-func TestBadReadersAndWriters(t *testing.T) {
-	for _, c := range []struct {
-		what  string
-		wants []string
-		s     *rw
-	}{
-		{"a reader beside a writer", []string{"exclusion", "linearizability"}, new(rw).write("a", 1).read("b", 1).
-			leave("a", 1, false)},
-		{"a writer beside a reader", []string{"exclusion", "linearizability"}, new(rw).read("a", 1).write("b", 2).
-			leave("a", 1, true)},
-		{"two writers", []string{"exclusion", "linearizability"}, new(rw).write("a", 1).write("b", 2)},
-		{"trusted beyond another's grant", []string{"exclusion"}, new(rw).read("a", 1).op(Op{Kind: Wipe}).write("b", 2).
-			op(Op{Kind: End, Owner: "a", Token: 1, Shared: true, Result: Lost, Deadline: 90})},
-		{"a write with the token of the last", []string{"tokens", "linearizability"},
-			new(rw).write("a", 1).leave("a", 1, false).write("b", 1)},
-		{"a read with an older token", []string{"linearizability", "read token"},
-			new(rw).write("a", 2).leave("a", 2, false).read("b", 1)},
-		{"a read with a token of nobody's", []string{"read token"}, new(rw).write("a", 1).leave("a", 1, false).read("b", 2)},
-		{"a read with the token of a later write", []string{"tokens", "linearizability", "read token"},
-			new(rw).read("a", 2).leave("a", 2, true).write("b", 2).leave("b", 2, false).write("c", 2)},
-		{"counted twice", []string{"linearizability"}, new(rw).read("a", 1).inner(Reenter, "a", 1, true, 0).
-			inner(State, "a", 1, true, 3)},
-		{"an inner unlock that ended all", []string{"linearizability"}, new(rw).write("a", 1).inner(Reenter, "a", 1, false, 0).
-			inner(Unlock, "a", 1, false, 0).inner(State, "a", 1, false, 0)},
-		{"refused while free", []string{"linearizability"}, new(rw).read("a", 1).leave("a", 1, true).
-			op(Op{Kind: Try, Result: Denied})},
-		{"refused to read beside readers", []string{"linearizability"}, new(rw).read("a", 1).
-			op(Op{Client: 1, Kind: Try, Shared: true, Result: Denied})},
-		{"a downgrade that ended the read", []string{"linearizability"}, new(rw).write("a", 1).read("a", 1).
-			leave("a", 1, false).inner(State, "a", 1, true, 0)},
-		{"granted to write under a read", []string{"upgrade"}, new(rw).read("a", 1).
-			op(Op{Kind: Upgrade, Owner: "a", Token: 1, Shared: true}).leave("a", 1, true)},
-		{"waited for itself", []string{"upgrade"}, new(rw).read("a", 1).
-			op(Op{Kind: Upgrade, Owner: "a", Token: 1, Shared: true, Result: Left}).leave("a", 1, true)},
-		{"a reader that slept on", []string{"wake-up"}, new(rw).write("a", 1).
-			op(Op{Client: 1, Kind: Lock, Owner: "b", Token: 1, Shared: true, Call: 3, Return: 50}).
-			op(Op{Kind: Unlock, Owner: "a", Token: 1, Last: true, Call: 5, Return: 6})},
-		{"a writer that slept on", []string{"wake-up"}, new(rw).read("a", 1).
-			op(Op{Client: 1, Kind: Lock, Owner: "b", Token: 2, Call: 3, Return: 50}).
-			op(Op{Kind: Unlock, Owner: "a", Token: 1, Shared: true, Last: true, Call: 5, Return: 6})},
-	} {
-		require.ElementsMatch(t, c.wants, checks(c.s.ops), c.what)
-	}
+		{"a reader beside a writer", "lock a#1; read b#1; unlock a#1", "exclusion,linearizability"},
+		{"a writer beside a reader", "read a#1; lock b#2; unlock a#1 read", "exclusion,linearizability"},
+		{"two writers", "lock a#1; lock b#2", "exclusion,linearizability"},
+		{"trusted beyond another's grant", "read a#1; wipe; lock b#2; end a#1 read lost till90", "exclusion"},
+		{"a write with the token of the last", "lock a#1; unlock a#1; lock b#1", "tokens,linearizability"},
+		{"a read with an older token", "lock a#2; unlock a#2; read b#1", "linearizability,read token"},
+		{"a read with a token of nobody's", "lock a#1; unlock a#1; read b#2", "read token"},
+		{"a read with the token of a later write", "read a#2; unlock a#2 read; lock b#2; unlock b#2; lock c#2", "tokens,linearizability,read token"},
+		{"counted twice", "read a#1; reenter a#1 read; state a#1 read n3", "linearizability"},
+		{"an inner unlock that ended all", "lock a#1; reenter a#1; leave a#1; state a#1 n0", "linearizability"},
+		{"refused while free", "read a#1; unlock a#1 read; try denied", "linearizability"},
+		{"refused to read beside readers", "read a#1; 1: try read denied", "linearizability"},
+		{"a downgrade that ended the read", "lock a#1; read a#1; unlock a#1; state a#1 read n0", "linearizability"},
+		{"granted to write under a read", "read a#1; upgrade a#1 read; unlock a#1 read", "upgrade"},
+		{"waited for itself", "read a#1; upgrade a#1 read left; unlock a#1 read", "upgrade"},
+		{"a reader that slept on", "lock a#1; 1: read b#1 @3-50; unlock a#1 @5-6", "wake-up"},
+		{"a writer that slept on", "read a#1; 1: lock b#2 @3-50; unlock a#1 read @5-6", "wake-up"},
+	})
 }
 
 // TestTurns: a reader that comes after one who waits to write does not go first. What decides is when
 // it called, and whether anybody wrote meanwhile.
 func TestTurns(t *testing.T) {
-	waits := func() *rw {
-		return new(rw).op(Op{Kind: Lock, Owner: "a", Token: 1, Shared: true, Call: 1, Return: 2}).
-			op(Op{Client: 1, Actor: 1, Kind: Queue, Owner: "b", Call: 4, Return: 5}).
-			op(Op{Client: 1, Actor: 1, Kind: Lock, Owner: "b", Token: 2, Call: 3, Return: 100})
-	}
-	asked := func(s *rw) *rw { // in its last attempt the writer is granted it
-		return s.op(Op{Client: 1, Actor: 1, Kind: Queue, Owner: "b", Result: Denied, Call: 90, Return: 95})
-	}
+	const (
+		waits = "read a#1 @1-2; 1: queue b#0 @4-5; 1: lock b#2 @3-100; 1: queue b#0 denied @90-95; " // in its last attempt it is granted it
+		later = waits + "2: read c#1 @6-50"
+	)
 	for _, c := range []struct {
-		what  string
-		s     *rw
-		wrong bool
+		what, ops string
+		wrong     bool
 	}{
-		{"came later", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}), true},
-		{"did not wait", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Try, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}), true},
-		{"a guest", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Guest: true, Call: 6, Return: 50}), false},
-		{"came before", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 5, Return: 50}), false},
-		{"in the writer's last moment", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 90}), false},
-		{"somebody wrote", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}).
-			op(Op{Client: 3, Actor: 3, Kind: Lock, Owner: "d", Token: 1, Call: 20, Return: 30}), false},
-		{"somebody wrote already", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}).
-			op(Op{Client: 3, Actor: 3, Kind: Lock, Owner: "d", Token: 1, Call: 1, Return: 2}).
-			op(Op{Client: 3, Actor: 3, Kind: Unlock, Owner: "d", Token: 1, Last: true, Call: 5, Return: 6}), false},
-		{"somebody had written", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}).
-			op(Op{Client: 3, Actor: 3, Kind: Lock, Owner: "d", Token: 1, Call: 1, Return: 2}).
-			op(Op{Client: 3, Actor: 3, Kind: Unlock, Owner: "d", Token: 1, Last: true, Call: 4, Return: 5}), true},
-		{"somebody may have written", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}).
-			op(Op{Client: 3, Actor: 3, Kind: Lock, Result: Left, Call: 20, Return: 30}), false},
-		{"re-enters", asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Reenter, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50}), false},
+		{"came later", later, true},
+		{"did not wait", waits + "2: try c#1 read @6-50", true},
+		{"a guest", later + " guest", false},
+		{"came before", waits + "2: read c#1 @5-50", false},
+		{"in the writer's last moment", waits + "2: read c#1 @6-90", false},
+		{"somebody wrote", later + "; 3: lock d#1 @20-30", false},
+		{"somebody wrote already", later + "; 3: lock d#1 @1-2; 3: unlock d#1 @5-6", false},
+		{"somebody had written", later + "; 3: lock d#1 @1-2; 3: unlock d#1 @4-5", true},
+		{"somebody may have written", later + "; 3: lock left @20-30", false},
+		{"re-enters", waits + "2: reenter c#1 read @6-50", false},
 	} {
-		require.Equal(t, c.wrong, len(Turns(c.s.ops, Config{Lease: lease})) > 0, c.what)
+		require.Equal(t, c.wrong, len(Turns(story(ReadWrite, c.ops), Config{Lease: lease})) > 0, c.what)
 	}
-	s := asked(waits()).op(Op{Client: 2, Actor: 2, Kind: Lock, Owner: "c", Token: 1, Shared: true, Call: 6, Return: 50})
-	require.Empty(t, Turns(s.ops, Config{Local: map[int][]Window{1: {{10, 20}}}}), "what the writer sent before may come late")
-	require.NotEmpty(t, Turns(s.ops, Config{Local: map[int][]Window{2: {{10, 20}}}}))
+	ops := story(ReadWrite, later)
+	require.Empty(t, Turns(ops, Config{Local: map[int][]Window{1: {{10, 20}}}}), "what the writer sent before may come late")
+	require.NotEmpty(t, Turns(ops, Config{Local: map[int][]Window{2: {{10, 20}}}}))
 }

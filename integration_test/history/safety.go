@@ -15,7 +15,7 @@ type Violation struct {
 }
 
 // Exclusion finds owners that trusted their holds of one name at the same moment.
-func Exclusion(ops []Op) (found []Violation) {
+func Exclusion(ops []Op, _ Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		var last tenure // of those that began so far, the one that ends last
 		for _, t := range tenures(ops, 0) {
@@ -33,7 +33,7 @@ func Exclusion(ops []Op) (found []Violation) {
 
 // Tokens finds grants with equal tokens, and grants with smaller ones than a grant that had
 // returned before they were asked for.
-func Tokens(ops []Op) (found []Violation) {
+func Tokens(ops []Op, _ Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		seen := make(map[uint64]Op)
 		var grants []Op // by return

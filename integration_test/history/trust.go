@@ -8,30 +8,26 @@ import (
 )
 
 // Trust finds holds that went on after their deadline, and holds that were called lost before it
-// although no data was. slack is how late a process may be scheduled on a busy machine; the time
-// that a client spent in a pause is added. lapses are the times in which a loss may come of data
-// that servers lost by a fault.
-func Trust(ops []Op, slack time.Duration, pauses map[int][]Window, lapses []Window) (found []Violation) {
+// although no data was. c.Slack is how late a process may be scheduled on a busy machine; the time
+// that a client spent in a pause is added.
+func Trust(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
-		excuse := false // the server's data was meddled with, so a loss has its reason
+		excuse := forced(ops) // so a loss has its reason
 		for _, o := range ops {
-			excuse = excuse || o.Kind == Wipe || o.Kind == Force
-		}
-		for _, o := range ops {
-			if o.Deadline == 0 || o.Kind != End && o.Kind != Unlock {
+			if c.Slack == 0 || o.Deadline == 0 || o.Kind != End && o.Kind != Unlock {
 				continue
 			}
-			late := o.Call - o.Deadline - paused(pauses[o.Client], o.Deadline, o.Call)
+			late := o.Call - o.Deadline - paused(c.Pauses[o.Client], o.Deadline, o.Call)
 			said := o.Return
 			if o.Kind == End {
 				said = o.Call
 			}
 			switch {
 			// an unlock may come when it likes, if the hold has ended by then
-			case o.Kind == End && late > int64(slack):
+			case o.Kind == End && late > int64(c.Slack):
 				found = append(found, Violation{"trust", name, fmt.Sprintf("a hold went on for %s after its deadline",
 					time.Duration(late)), []Op{o}, nil})
-			case o.Result == Lost && said < o.Deadline && !excuse && !within(said, lapses):
+			case o.Result == Lost && said < o.Deadline && !excuse && !within(said, c.Lapses):
 				before := ""
 				if o.Deadline != Forever {
 					before = time.Duration(o.Deadline-said).String() + " "

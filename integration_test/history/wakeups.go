@@ -21,6 +21,9 @@ func (c Config) sleepers(ops []Op, busy func(ops []Op, o Op) []Window) (found []
 		shared        bool
 		client, actor int
 	}
+	if c.Bound == 0 {
+		return nil
+	}
 	for name, ops := range byName(ops) {
 		known := make(map[bool][]Window) // of the waiters of each side
 		all := make(map[waiter][]Window) // and what excuses one of them

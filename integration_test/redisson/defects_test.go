@@ -62,8 +62,7 @@ func freeAnyway(s *story) {
 	lose()
 	require.NoError(s, s.ask(j, "unlock").Err())
 	lose()
-	h, err := m.TryLock(s.ctx)
-	require.NoError(s, err)
+	h := s.must(m.TryLock(s.ctx))
 	s.mustNotHold(j)
 	s.mustUnlock(h)
 }
@@ -75,15 +74,12 @@ func notRenewed(s *story) {
 	s.javaLocks(j, "lock")
 	require.NoError(s, s.side(j, "read", "lock").Err())
 	require.NoError(s, s.side(j, "read", "unlock").Err())
-	h, err := s.mutex(0).Lock(s.ctx)
-	require.NoError(s, err)
+	h := s.must(s.mutex(0).Lock(s.ctx))
 	s.mustNotHold(j)
 	s.mustUnlock(h)
 
-	h, err = s.make(s.briefOurs, s.name).Lock(s.ctx)
-	require.NoError(s, err)
-	reads, err := rwlock.New(s.briefOurs, s.name).RLock(h.Context())
-	require.NoError(s, err)
+	h = s.must(s.make(s.briefOurs, s.name).Lock(s.ctx))
+	reads := s.must(rwlock.New(s.briefOurs, s.name).RLock(h.Context()))
 	s.mustUnlock(reads)
 	s.renewals(func() { require.False(s, s.ask(j, "tryLock").Yes()) })
 	s.mustUnlock(h)
@@ -120,8 +116,7 @@ func untold(s *story) {
 	s.waits(p, before)
 	require.NoError(s, s.side(j, "write", "unlock").Err())
 	require.NoError(s, s.side(late, "read", "lock").Err())
-	r, err := rwlock.New(s.ours[0], s.name).RLock(s.ctx)
-	require.NoError(s, err)
+	r := s.must(rwlock.New(s.ours[0], s.name).RLock(s.ctx))
 	require.Equal(s, 3, s.holders())
 	require.False(s, p.Answered())
 	s.mustUnlock(r)
@@ -137,8 +132,7 @@ func missed(s *story) {
 	p := faultproxy.New(s.T, topology.Addrs(s.top)[0])
 	java := s.java[0].w.Connect(s.T, s.top,
 		Settings{Addrs: []string{p.Addr()}, Watchdog: millis(long), Timeout: millis(2 * Patience)})
-	h, err := s.mutex(0).Lock(s.ctx)
-	require.NoError(s, err)
+	h := s.must(s.mutex(0).Lock(s.ctx))
 	read := Ask{Op: "lock", Kind: "read", Name: s.name}
 	before := s.settled()
 	sleeper := java.Thread(s.T).Start(read)
@@ -213,11 +207,7 @@ func busy(s *story) {
 		}
 		return asked > 100 // with a pause of seconds, as everywhere else, it would be ten
 	})
-	c := make(chan granted, 1)
-	go func() {
-		h, err := s.mutex(0).Lock(s.ctx)
-		c <- granted{h, err}
-	}()
+	c := later(func() (*holdfast.Hold, error) { return s.mutex(0).Lock(s.ctx) })
 	require.NoError(s, p.Reply(s.T).Err())
 	require.NoError(s, s.ask(brief, "unlock").Err())
 	s.mustUnlock(s.got(c))
@@ -254,8 +244,7 @@ func (s *story) queue() []string {
 
 // interrupted: the place of a thread that was interrupted costs others a claim where ours unlock.
 func interrupted(s *story) {
-	h, err := s.mutex(0).Lock(s.ctx)
-	require.NoError(s, err)
+	h := s.must(s.mutex(0).Lock(s.ctx))
 	gone := s.thread(1)
 	s.interrupt(gone)
 	want, got := s.line(0, "JG")
@@ -270,8 +259,7 @@ func interrupted(s *story) {
 // other, its deadline had passed, and it stands behind it now. Our places stay in their order.
 func brokenOrder(s *story) {
 	hasty := s.java[0].w.Connect(s.T, s.top, Settings{Watchdog: millis(short), FairWait: millis(500 * time.Millisecond)})
-	h, err := s.make(s.briefOurs, s.name).Lock(s.ctx)
-	require.NoError(s, err)
+	h := s.must(s.make(s.briefOurs, s.name).Lock(s.ctx))
 	var arrival, ours []string
 	deadlines := map[string]float64{}
 	waits := map[string]*Pending{}
@@ -339,8 +327,7 @@ func (s *story) moved(arrival []string) (all []string) {
 // gaveUp: the time of a waiter of Redisson's is over in the moment in which ours hand it the lock.
 // It does not know, and has it for a claim, as a dead one would.
 func gaveUp(s *story) {
-	h, err := s.mutex(0).Lock(s.ctx)
-	require.NoError(s, err)
+	h := s.must(s.mutex(0).Lock(s.ctx))
 	w := Start(s.T)
 	j := w.Connect(s.T, s.top, Settings{Watchdog: millis(long)}).Thread(s.T)
 	p := j.Start(Ask{Op: "tryLockFor", Kind: "fair", Name: s.name, Wait: millis(2 * time.Second)})
@@ -366,8 +353,7 @@ func TestClassicChannels(t *testing.T) {
 		f.tell(t, kinds[0], "classic", func(s *story) {
 			j := s.java[0].w.Connect(s.T, s.top, Settings{Sharded: "OFF", Watchdog: millis(short)}).Thread(s.T)
 			brief := s.make(s.briefOurs, s.name)
-			h, err := brief.Lock(s.ctx)
-			require.NoError(s, err)
+			h := s.must(brief.Lock(s.ctx))
 			p := s.start(j, "lock")
 			s.until("it listens to a classic channel", func() bool { return s.subscribed("NUMSUB") == 1 })
 			require.Zero(s, s.subscribed("SHARDNUMSUB"))

@@ -188,15 +188,28 @@ type granted struct {
 	err error
 }
 
+// later locks in the background.
+func later(lock func() (*holdfast.Hold, error)) <-chan granted {
+	c := make(chan granted, 1)
+	go func() {
+		h, err := lock()
+		c <- granted{h, err}
+	}()
+	return c
+}
+
+// must is a hold without an error.
+func (s *story) must(h *holdfast.Hold, err error) *holdfast.Hold {
+	s.Helper()
+	require.NoError(s, err)
+	return h
+}
+
 // wait has one of ours wait for the lock, and returns when it does.
 func (s *story) wait(m mutex, opts ...holdfast.Option) <-chan granted {
 	s.Helper()
 	before := s.settled()
-	c := make(chan granted, 1)
-	go func() {
-		h, err := m.Lock(s.ctx, opts...)
-		c <- granted{h, err}
-	}()
+	c := later(func() (*holdfast.Hold, error) { return m.Lock(s.ctx, opts...) })
 	s.until("ours waits", func() bool { return s.waiting() > before })
 	return c
 }

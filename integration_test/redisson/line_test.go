@@ -24,11 +24,8 @@ func (s *story) line(first int, text string) (want []string, granted func() []st
 		defer mu.Unlock()
 		order = append(order, owner)
 	}
-	queue := func() []string {
-		return s.rdb.LRange(s.ctx, "redisson_lock_queue:"+tagged(s.name), 0, -1).Val()
-	}
 	for i, side := range text {
-		before := queue()
+		before := s.queue()
 		i += first
 		place := make(chan string, 1)
 		run := s.visit(i%2, func() { write(<-place) }) // not the hold's owner, which in a run is the first one's
@@ -39,7 +36,7 @@ func (s *story) line(first int, text string) (want []string, granted func() []st
 		s.group.Go(group.Wait)
 		owner := ""
 		s.until("it has a place", func() bool { // others may leave theirs meanwhile
-			now := queue()
+			now := s.queue()
 			if len(now) > 0 && !slices.Contains(before, now[len(now)-1]) {
 				owner = now[len(now)-1]
 			}
@@ -47,7 +44,7 @@ func (s *story) line(first int, text string) (want []string, granted func() []st
 		})
 		if side == 'J' { // it asks again when it listens, and hears of a hand-over only then
 			s.until("it listens", func() bool {
-				return s.listeners(s.ctx, s.channels()+":"+owner) > 0 || !slices.Contains(queue(), owner)
+				return s.listeners(s.ctx, s.channels()+":"+owner) > 0 || !slices.Contains(s.queue(), owner)
 			})
 		}
 		want = append(want, owner)

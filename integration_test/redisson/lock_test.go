@@ -83,10 +83,8 @@ func reentry(s *story) {
 	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
 	require.NoError(s, s.ask(j, "unlock").Err())
 
-	h, err := m.TryLock(s.ctx)
-	require.NoError(s, err)
-	inner, err := m.Lock(h.Context())
-	require.NoError(s, err)
+	h := s.must(m.TryLock(s.ctx))
+	inner := s.must(m.Lock(h.Context()))
 	require.Equal(s, h.Token(), inner.Token())
 	s.mustBe(h.Owner(), 2)
 	s.mustUnlock(inner)
@@ -115,8 +113,7 @@ func leases(s *story) {
 	s.mustBe(h.Owner(), 1)
 	s.mustUnlock(h)
 
-	h, err := m.TryLock(s.ctx, holdfast.Lease(lease), holdfast.NoRenewal())
-	require.NoError(s, err)
+	h = s.must(m.TryLock(s.ctx, holdfast.Lease(lease), holdfast.NoRenewal()))
 	p := s.javaWaits(j, "lock")
 	require.NoError(s, p.Reply(s.T).Err())
 	require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrLost, "before the other was granted it")
@@ -139,8 +136,7 @@ func watchdogs(s *story) {
 	require.True(s, s.ask(j, "isHeld").Yes())
 	require.NoError(s, s.ask(j, "unlock").Err())
 
-	h, err := m.TryLock(s.ctx)
-	require.NoError(s, err)
+	h := s.must(m.TryLock(s.ctx))
 	s.renewals(func() { require.False(s, s.ask(j, "tryLock").Yes()) })
 	require.NoError(s, h.Context().Err())
 	s.mustUnlock(h)

@@ -1,6 +1,7 @@
 package redisson
 
 import (
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -18,15 +19,11 @@ import (
 func more() []moreStory {
 	plain, fair, readwrite := kinds[0], kinds[2], kinds[3]
 	return []moreStory{
-		{"turns of a plain lock", plain, turns},
-		{"turns of a fair lock", fair, turns},
-		{"turns of writers", readwrite, turns},
 		{"hand-off chain", plain, chain},
 		{"runs of a fair lock", fair, chain},
 		{"tokens", kinds[1], tokens},
 		{"several locks", plain, several},
 		{"spin", plain, spin},
-		{"prefix", plain, prefixed},
 		{"readers", readwrite, readers},
 		{"downgrade", readwrite, downgrade},
 		{"permits", plain, permits},
@@ -43,78 +40,17 @@ type moreStory struct {
 	run  func(s *story)
 }
 
-// turns: two threads of each side lock and unlock, each many times, and are never inside together.
-// None waits for the end of a lease, or it would not be done in time; Redisson's writers may, so
-// that leases are short there.
-func turns(s *story) {
-	const rounds = 20
-	java, ours := s.java, s.ours
-	if s.bounded {
-		java, ours = [2]*Client{s.briefJava, s.briefJava}, [2]*holdfast.Client{s.briefOurs, s.briefOurs}
-	}
-	var inside atomic.Int32
-	enter := func(who string) {
-		if n := inside.Add(1); n != 1 {
-			s.Errorf("%s is inside with %d others", who, n-1)
-		}
-	}
-	for i := range 2 {
-		j, m := java[i].Thread(s.T), s.make(ours[i], s.name)
-		s.group.Go(func() {
-			for range rounds {
-				if err := s.call(j, "lock"); err != nil {
-					s.Error(err)
-					return
-				}
-				enter(j.Owner)
-				if state, err := m.State(s.ctx); err != nil || state.Owner != j.Owner {
-					s.Errorf("granted to %s, and %s has it (%v)", j.Owner, state.Owner, err)
-				}
-				inside.Add(-1)
-				if err := s.call(j, "unlock"); err != nil {
-					s.Error(err)
-					return
-				}
-			}
-		})
-		s.group.Go(func() {
-			for range rounds {
-				h, err := m.Lock(s.ctx)
-				if err != nil {
-					s.Error(err)
-					return
-				}
-				enter(h.Owner())
-				inside.Add(-1)
-				if err := h.Unlock(s.ctx); err != nil {
-					s.Error(err)
-					return
-				}
-			}
-		})
-	}
-	s.group.Wait()
-	s.nothingLeft()
-}
-
 // chain: goroutines of one client hand the lock on among them for as long as a thread of Redisson's
 // wants it too, and that gets its turn again and again.
 func chain(s *story) {
-	j, m := s.thread(0), s.mutex(0)
+	j := s.thread(0)
 	var done atomic.Bool
 	var grants atomic.Int64
+	visit := s.visit(0, func() { grants.Add(1) })
 	for range 6 {
 		s.group.Go(func() {
-			for !done.Load() {
-				h, err := m.Lock(s.ctx)
-				if err == nil {
-					grants.Add(1)
-					err = h.Unlock(s.ctx)
-				}
-				if err != nil && s.ctx.Err() == nil {
-					s.Error(err)
-					return
-				}
+			for !done.Load() && s.ctx.Err() == nil {
+				visit()
 			}
 		})
 	}
@@ -137,8 +73,7 @@ func tokens(s *story) {
 		last = token
 	}
 	for range 3 {
-		h, err := m.Lock(s.ctx)
-		require.NoError(s, err)
+		h := s.must(m.Lock(s.ctx))
 		next(h.Token())
 		s.mustUnlock(h)
 		for range 2 {
@@ -175,11 +110,7 @@ func several(s *story) {
 	owners(j.Owner)
 	_, err := m.TryLock(s.ctx)
 	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
-	got := make(chan granted, 1)
-	go func() {
-		h, err := m.Lock(s.ctx)
-		got <- granted{h, err}
-	}()
+	got := later(func() (*holdfast.Hold, error) { return m.Lock(s.ctx) })
 	require.NoError(s, ask("unlock").Err())
 	h := s.got(got)
 	require.False(s, ask("tryLockFor").Yes())
@@ -197,8 +128,7 @@ func several(s *story) {
 func spin(s *story) {
 	j, m := s.thread(0), s.mutex(0)
 	s.theirs = "spin"
-	h, err := m.Lock(s.ctx)
-	require.NoError(s, err)
+	h := s.must(m.Lock(s.ctx))
 	p := s.start(j, "lock")
 	s.mustUnlock(h)
 	require.NoError(s, p.Reply(s.T).Err())
@@ -213,35 +143,23 @@ func spin(s *story) {
 	s.nothingLeft()
 }
 
-// prefixed: what a NameMapper adds is a part of the name to others.
-func prefixed(s *story) {
-	full := "team:" + s.name
-	j := s.java[0].w.Connect(s.T, s.top, Settings{Prefix: "team:", Watchdog: millis(long)}).Thread(s.T)
-	for _, k := range kinds {
-		m := k.make(s.ours[0], full+":"+k.theirs)
-		ask := func(op string) Reply { return j.Do(s.T, Ask{Op: op, Kind: k.theirs, Name: s.name + ":" + k.theirs}) }
-		require.NoError(s, ask("lock").Err())
-		_, err := m.TryLock(s.ctx)
-		require.ErrorContains(s, err, "held by "+j.Owner)
-		c := make(chan granted, 1)
-		go func() {
-			h, err := m.Lock(s.ctx)
-			c <- granted{h, err}
-		}()
-		require.NoError(s, ask("unlock").Err())
-		h := s.got(c)
-		require.False(s, ask("tryLock").Yes())
-		s.mustUnlock(h)
-	}
+// permits asks for something of a semaphore of Redisson's.
+func (s *story) permits(t *Thread, a Ask) Reply {
+	s.Helper()
+	a.Kind, a.Name = "permits", s.given()
+	return t.Do(s.T, a)
+}
+
+// queued returns when one of ours waits for permits.
+func (s *story) queued(sem *semaphore.Semaphore) {
+	s.Helper()
+	s.until("ours waits", func() bool { state, err := sem.State(s.ctx); return err == nil && state.Waiters == 1 })
 }
 
 // permits: what one side has taken the other cannot, each wakes the other, and both count alike.
 func permits(s *story) {
 	j, other := s.thread(0), s.thread(1)
-	ask := func(t *Thread, a Ask) Reply {
-		a.Kind, a.Name = "permits", s.given()
-		return t.Do(s.T, a)
-	}
+	ask := s.permits
 	require.True(s, ask(j, Ask{Op: "trySetPermits", N: 3}).Yes())
 	sem := semaphore.New(s.ours[0], s.given(), 9)
 	count := func(permits, free, holders int) {
@@ -255,19 +173,14 @@ func permits(s *story) {
 	ids := ask(j, Ask{Op: "acquire", N: 2}).Texts()
 	require.Len(s, ids, 2)
 	count(3, 1, 2)
-	mine, err := sem.Lock(s.ctx)
-	require.NoError(s, err)
+	mine := s.must(sem.Lock(s.ctx))
 	count(3, 0, 3)
-	_, err = sem.TryLock(s.ctx)
+	_, err := sem.TryLock(s.ctx)
 	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
 	require.Empty(s, ask(j, Ask{Op: "tryAcquire", N: 1}).Texts())
 
-	c := make(chan granted, 1)
-	go func() {
-		h, err := sem.Acquire(s.ctx, 2)
-		c <- granted{h, err}
-	}()
-	s.until("ours waits", func() bool { state, err := sem.State(s.ctx); return err == nil && state.Waiters == 1 })
+	c := later(func() (*holdfast.Hold, error) { return sem.Acquire(s.ctx, 2) })
+	s.queued(sem)
 	require.True(s, ask(j, Ask{Op: "release", IDs: ids}).Yes())
 	two := s.got(c)
 	count(3, 0, 2)
@@ -294,23 +207,17 @@ func permits(s *story) {
 func permitLeases(s *story) {
 	const lease = short
 	j := s.thread(0)
-	ask := func(a Ask) Reply {
-		a.Kind, a.Name = "permits", s.name
-		return j.Do(s.T, a)
-	}
+	ask := func(a Ask) Reply { return s.permits(j, a) }
 	sem := semaphore.New(s.ours[0], s.name, 2)
-	one, err := sem.Lock(s.ctx)
-	require.NoError(s, err)
+	one := s.must(sem.Lock(s.ctx))
 	ids := ask(Ask{Op: "acquire", N: 1, Lease: millis(lease)}).Texts()
 	require.Len(s, ids, 1)
-	two, err := sem.Lock(s.ctx)
-	require.NoError(s, err)
+	two := s.must(sem.Lock(s.ctx))
 	require.Zero(s, ask(Ask{Op: "tryRelease", IDs: ids}).Int(), "its lease has ended")
 	s.mustUnlock(two)
 	s.mustUnlock(one)
 
-	h, err := sem.Acquire(s.ctx, 2, holdfast.Lease(lease), holdfast.NoRenewal())
-	require.NoError(s, err)
+	h := s.must(sem.Acquire(s.ctx, 2, holdfast.Lease(lease), holdfast.NoRenewal()))
 	ids = ask(Ask{Op: "acquire", N: 2}).Texts()
 	require.Len(s, ids, 2)
 	require.ErrorIs(s, h.Unlock(s.ctx), holdfast.ErrLost)
@@ -320,20 +227,33 @@ func permitLeases(s *story) {
 	require.True(s, ask(Ask{Op: "release", IDs: ids}).Yes())
 }
 
+// latch asks for something of a latch of Redisson's.
+func (s *story) latch(t *Thread, op string, n int) Reply {
+	s.Helper()
+	return t.Do(s.T, Ask{Op: op, Kind: "latch", Name: s.given(), N: n})
+}
+
+// bothWait returns when both sides wait for a latch.
+func (s *story) bothWait(t *Thread, l *latch.Latch) (*Pending, <-chan error) {
+	s.Helper()
+	channel := "redisson_countdownlatch__channel__{" + s.name + "}"
+	s.until("nobody listens any more", func() bool { return s.listeners(s.ctx, channel) == 0 })
+	p := t.Start(Ask{Op: "await", Kind: "latch", Name: s.given(), Wait: millis(Patience)})
+	s.until("Redisson's waits", func() bool { return s.listeners(s.ctx, channel) == 1 })
+	c := make(chan error, 1)
+	go func() { c <- l.Wait(s.ctx) }()
+	s.until("ours waits", func() bool { return s.listeners(s.ctx, channel) == 2 })
+	return p, c
+}
+
 // latches: either side sets, counts down and waits.
 func latches(s *story) {
 	j, l := s.thread(0), latch.New(s.ours[0], s.given())
 	waiting := s.thread(1)
-	ask := func(op string, n int) Reply { return j.Do(s.T, Ask{Op: op, Kind: "latch", Name: s.given(), N: n}) }
-	channel := "redisson_countdownlatch__channel__{" + s.name + "}"
+	ask := func(op string, n int) Reply { return s.latch(j, op, n) }
 	both := func(open func()) { // waits on both sides until it is opened
 		s.Helper()
-		s.until("nobody listens any more", func() bool { return s.listeners(s.ctx, channel) == 0 })
-		p := waiting.Start(Ask{Op: "await", Kind: "latch", Name: s.given(), Wait: millis(Patience)})
-		s.until("Redisson's waits", func() bool { return s.listeners(s.ctx, channel) == 1 })
-		c := make(chan error, 1)
-		go func() { c <- l.Wait(s.ctx) }()
-		s.until("ours waits", func() bool { return s.listeners(s.ctx, channel) == 2 })
+		p, c := s.bothWait(waiting, l)
 		require.False(s, p.Answered())
 		open()
 		require.NoError(s, <-c)
@@ -363,8 +283,7 @@ func latches(s *story) {
 
 // queued: a mixed queue is served in its order.
 func queued(s *story) {
-	h, err := s.mutex(0).Lock(s.ctx)
-	require.NoError(s, err)
+	h := s.must(s.mutex(0).Lock(s.ctx))
 	want, got := s.line(0, "GJJGJGGJ")
 	s.mustUnlock(h)
 	require.Equal(s, want, got())
@@ -378,8 +297,7 @@ func queued(s *story) {
 
 // leaving: who gives up, on either side, leaves the order of the others as it was.
 func leaving(s *story) {
-	h, err := s.mutex(0).Lock(s.ctx)
-	require.NoError(s, err)
+	h := s.must(s.mutex(0).Lock(s.ctx))
 	first, got1 := s.line(0, "J")
 	gone := s.mutex(1)
 	limited := s.wait(gone, holdfast.Wait(time.Second))
@@ -392,8 +310,7 @@ func leaving(s *story) {
 	require.ErrorIs(s, (<-limited).err, holdfast.ErrNotAcquired)
 	require.False(s, p.Reply(s.T).Yes())
 	require.NoError(s, p.Reply(s.T).Err())
-	queue := s.rdb.LRange(s.ctx, "redisson_lock_queue:"+tagged(s.name), 0, -1).Val()
-	require.Equal(s, append(append(first, second...), third...), queue)
+	require.Equal(s, slices.Concat(first, second, third), s.queue())
 	s.mustUnlock(h)
 	require.Equal(s, first, got1())
 	require.Equal(s, second, got2())

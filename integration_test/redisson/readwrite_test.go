@@ -27,11 +27,10 @@ func (s *story) holders() int {
 func readers(s *story) {
 	j, other, m := s.thread(0), s.thread(1), rwlock.New(s.ours[0], s.name)
 	require.NoError(s, s.side(j, "read", "lock").Err())
-	mine, err := m.RLock(s.ctx)
-	require.NoError(s, err)
+	mine := s.must(m.RLock(s.ctx))
 	require.NoError(s, s.side(other, "read", "lock").Err())
 	require.Equal(s, 3, s.holders())
-	_, err = m.TryLock(s.ctx)
+	_, err := m.TryLock(s.ctx)
 	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
 	require.False(s, s.side(other, "write", "tryLock").Yes())
 
@@ -69,11 +68,7 @@ func readers(s *story) {
 	require.False(s, p.Answered())
 	s.mustUnlock(mine)
 	require.NoError(s, p.Reply(s.T).Err())
-	c := make(chan granted, 1)
-	go func() {
-		h, err := m.RLock(s.ctx)
-		c <- granted{h, err}
-	}()
+	c := later(func() (*holdfast.Hold, error) { return m.RLock(s.ctx) })
 	require.NoError(s, p.thread.Do(s.T, Ask{Op: "unlock", Kind: "write", Name: s.name}).Err())
 	s.mustUnlock(s.got(c))
 	s.until("nothing is left", func() bool { return s.rdb.Exists(s.ctx, s.name).Val() == 0 })
@@ -83,10 +78,8 @@ func readers(s *story) {
 func downgrade(s *story) {
 	j, m := s.thread(0), rwlock.New(s.ours[0], s.name)
 	own := holdfast.WithOwner(s.ctx)
-	h, err := m.Lock(own)
-	require.NoError(s, err)
-	reads, err := m.RLock(own)
-	require.NoError(s, err)
+	h := s.must(m.Lock(own))
+	reads := s.must(m.RLock(own))
 	p := s.javaWaits(j, "lock") // to write
 	reader := s.thread(1)
 	require.False(s, s.side(reader, "read", "tryLock").Yes())
@@ -99,11 +92,10 @@ func downgrade(s *story) {
 	require.NoError(s, p.Reply(s.T).Err())
 
 	require.NoError(s, s.side(j, "read", "lock").Err(), "it writes, so it may read")
-	_, err = m.TryRLock(s.ctx)
+	_, err := m.TryRLock(s.ctx)
 	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
 	require.NoError(s, s.side(j, "write", "unlock").Err())
-	reads, err = m.RLock(s.ctx, holdfast.Wait(5*time.Second))
-	require.NoError(s, err)
+	reads = s.must(m.RLock(s.ctx, holdfast.Wait(5*time.Second)))
 	require.Equal(s, 2, s.holders())
 	require.NoError(s, s.side(j, "read", "unlock").Err())
 	s.mustUnlock(reads)

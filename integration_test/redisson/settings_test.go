@@ -13,7 +13,7 @@ import (
 // TestSettings: what a fleet of Redisson's may have set differently, and the option of ours that
 // aligns with it: all kinds exclude, wait and wake both ways. Leases are longer than anybody waits. In
 // the long run on the other versions too, of which the oldest knows no sharded channels.
-// Controls are TestClassicChannels and TestPrefixApart, without the options.
+// Controls are TestClassicChannels and TestMoveControl, without the options.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	rows := []struct {
@@ -63,8 +63,7 @@ func TestSettings(t *testing.T) {
 // classic: nobody listens to a sharded channel, though the servers have some.
 func classic(s *story) {
 	j := s.thread(0)
-	h, err := s.mutex(0).Lock(s.ctx)
-	require.NoError(s, err)
+	h := s.must(s.mutex(0).Lock(s.ctx))
 	p := s.javaWaits(j, "lock")
 	require.Equal(s, int64(1), s.subscribed("NUMSUB"))
 	require.Zero(s, s.subscribed("SHARDNUMSUB"))
@@ -82,21 +81,4 @@ func classic(s *story) {
 func latchInTwoSlots(s *story) {
 	r := s.thread(0).Do(s.T, Ask{Op: "trySetCount", Kind: "latch", Name: s.given(), N: 1})
 	require.ErrorContains(s, r.Err(), "slot")
-}
-
-// TestPrefixApart is the control of a prefix: if one side has none, both hold "the lock".
-func TestPrefixApart(t *testing.T) {
-	t.Parallel()
-	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {
-		f := newFleetWith(t, top, Settings{Prefix: "team:"}, holdfast.Options{})
-		f.tell(t, kinds[0], "apart", func(s *story) {
-			j := s.thread(0)
-			require.NoError(s, s.ask(j, "lock").Err())
-			h, err := s.mutex(0).TryLock(s.ctx)
-			require.NoError(s, err)
-			require.Equal(s, int64(2), s.rdb.Exists(s.ctx, s.name, "team:"+s.name).Val())
-			s.mustUnlock(h)
-			require.NoError(s, s.ask(j, "unlock").Err())
-		})
-	})
 }

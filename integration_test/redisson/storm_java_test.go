@@ -47,15 +47,14 @@ type actor struct {
 // patient is for how long a thread waits at a time where messages may be missed.
 const patient = 2 * time.Second
 
-// run does rounds until ctx ends, or the process of the worker does.
-func (a *actor) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		if !a.round() {
-			return
-		}
+// again does rounds until ctx ends, or the process of the worker does.
+func (a *actor) again(ctx context.Context, round func() bool) {
+	for ctx.Err() == nil && round() {
 		a.pause(40 * time.Millisecond)
 	}
 }
+
+func (a *actor) run(ctx context.Context) { a.again(ctx, a.round) }
 
 // pause is for a while, mostly a short one.
 func (a *actor) pause(mean time.Duration) {
@@ -119,26 +118,15 @@ func (a *actor) lock(name string) (*grant, bool) {
 	if ask.Wait == millis(patient) && r.Text() == "" {
 		a.over++
 	}
-	token, err := strconv.ParseUint(r.Text(), 10, 64)
+	token, _ := strconv.ParseUint(r.Text(), 10, 64) // 0: it has none
 	g := &grant{of: op, kind: ask.Kind}
 	g.of.Owner, g.of.Token, g.of.Lease = a.thread.Owner, token, 0
 	if op.Plain {
 		g.deadline = sent + op.Lease/100*99
 	}
 	call.End(func(o *history.Op) {
-		switch {
-		case tooLate(r):
-			o.Result, o.Error = history.Left, r.Err().Error()
-		case r.Class != "":
-			o.Result, o.Error = history.Unknown, r.Err().Error()
-		case r.Text() == "" && op.Kind == history.Try:
-			o.Result = history.Denied
-		case r.Text() == "":
-			o.Result = history.Left
-		case err != nil:
-			o.Result, o.Error = history.Unknown, err.Error()
-		default:
-			o.Result, o.Owner, o.Token, o.Deadline = history.OK, a.thread.Owner, token, g.deadline
+		if attempted(o, r, token > 0) {
+			o.Owner, o.Token, o.Deadline = a.thread.Owner, token, g.deadline
 		}
 	})
 	if token == 0 {
@@ -151,6 +139,23 @@ func (a *actor) lock(name string) (*grant, bool) {
 // place of a refusal, and has not got the lock.
 func tooLate(r Reply) bool {
 	return r.Threw("RedisTimeoutException") && strings.Contains(r.Message, "subscription")
+}
+
+// attempted puts down how an attempt ended, and reports whether it got something.
+func attempted(o *history.Op, r Reply, got bool) bool {
+	switch {
+	case tooLate(r):
+		o.Result, o.Error = history.Left, r.Err().Error()
+	case r.Class != "":
+		o.Result, o.Error = history.Unknown, r.Err().Error()
+	case got:
+		o.Result = history.OK
+	case o.Kind == history.Try:
+		o.Result = history.Denied
+	default:
+		o.Result = history.Left
+	}
+	return o.Result == history.OK
 }
 
 // attempt is one of a random kind.
@@ -198,53 +203,49 @@ func (a *actor) op(kind history.Kind, g *grant) history.Op {
 	return o
 }
 
-func (a *actor) reenter(g *grant) bool {
-	op := a.op(history.Reenter, g)
-	op.Lease = int64(a.lease)
+// does has the thread do something, and records it. It is false if the worker has ended.
+func (a *actor) does(op history.Op, ask Ask, more func(o *history.Op, r Reply)) bool {
 	call := a.rec.Begin(op)
-	r, ok := a.do(Ask{Op: "lock", Kind: g.kind, Name: op.Name})
-	if ok {
-		call.End(func(o *history.Op) { note(o, r) })
-	}
-	return ok
-}
-
-// look asks for the hold count, which counts while the hold is trusted.
-func (a *actor) look(g *grant) bool {
-	op := a.op(history.State, g)
-	call := a.rec.Begin(op)
-	r, ok := a.do(Ask{Op: "holdCount", Kind: g.kind, Name: op.Name})
+	ask.Name = op.Name
+	r, ok := a.do(ask)
 	if ok {
 		call.End(func(o *history.Op) {
 			note(o, r)
-			o.Depth, o.Seen = int(r.Int()), a.thread.Owner
-			if g.deadline != 0 && o.Return >= g.deadline {
-				o.Result = history.Unknown
-			}
+			more(o, r)
 		})
 	}
 	return ok
 }
 
+func (a *actor) reenter(g *grant) bool {
+	op := a.op(history.Reenter, g)
+	op.Lease = int64(a.lease)
+	return a.does(op, Ask{Op: "lock", Kind: g.kind}, func(*history.Op, Reply) {})
+}
+
+// look asks for the hold count, which counts while the hold is trusted.
+func (a *actor) look(g *grant) bool {
+	return a.does(a.op(history.State, g), Ask{Op: "holdCount", Kind: g.kind}, func(o *history.Op, r Reply) {
+		o.Depth, o.Seen = int(r.Int()), a.thread.Owner
+		if g.deadline != 0 && o.Return >= g.deadline {
+			o.Result = history.Unknown
+		}
+	})
+}
+
 func (a *actor) unlock(g *grant, last bool) bool {
-	return a.giveBack(g, last, Ask{Op: "unlock", Kind: g.kind, Name: g.of.Name})
+	return a.giveBack(g, last, Ask{Op: "unlock", Kind: g.kind})
 }
 
 // giveBack ends a hold by a command.
 func (a *actor) giveBack(g *grant, last bool, ask Ask) bool {
 	op := a.op(history.Unlock, g)
 	op.Last, op.Deadline = last, g.deadline
-	call := a.rec.Begin(op)
-	r, ok := a.do(ask)
-	if ok {
-		call.End(func(o *history.Op) {
-			note(o, r)
-			if o.Result == history.Lost && o.Deadline == 0 {
-				o.Deadline = history.Forever // it was renewed, so nothing had ended
-			}
-		})
-	}
-	return ok
+	return a.does(op, ask, func(o *history.Op, _ Reply) {
+		if o.Result == history.Lost && o.Deadline == 0 {
+			o.Deadline = history.Forever // it was renewed, so nothing had ended
+		}
+	})
 }
 
 // note puts down how an operation ended.

@@ -18,11 +18,7 @@ const stormPermits = 4
 // are held until they are given back. It gives no tokens, and its takers do not queue (S1).
 type javaTaker struct{ actor }
 
-func (a *javaTaker) run(ctx context.Context) {
-	for ctx.Err() == nil && a.round() {
-		a.pause(40 * time.Millisecond)
-	}
-}
+func (a *javaTaker) run(ctx context.Context) { a.again(ctx, a.round) }
 
 // round takes and gives back once. It is false if the worker has ended.
 func (a *javaTaker) round() bool {
@@ -44,24 +40,15 @@ func (a *javaTaker) round() bool {
 		g.deadline = sent + op.Lease/100*99
 	}
 	call.End(func(o *history.Op) {
-		switch {
-		case tooLate(r):
-			o.Result, o.Error = history.Left, r.Err().Error()
-		case r.Class != "":
-			o.Result, o.Error = history.Unknown, r.Err().Error()
-		case len(ids) > 0:
-			o.Result, o.Owner, o.Depth, o.Deadline = history.OK, a.thread.Owner, len(ids), g.deadline
-		case op.Kind == history.Try:
-			o.Result = history.Denied
-		default:
-			o.Result = history.Left
+		if attempted(o, r, len(ids) > 0) {
+			o.Owner, o.Depth, o.Deadline = a.thread.Owner, len(ids), g.deadline
 		}
 	})
 	if len(ids) == 0 {
 		return true
 	}
 	a.pause(4 * time.Millisecond)
-	return a.giveBack(g, true, Ask{Op: "release", Kind: "permits", Name: name, IDs: ids})
+	return a.giveBack(g, true, Ask{Op: "release", Kind: "permits", IDs: ids})
 }
 
 // wish is an attempt of a random kind.
@@ -89,12 +76,8 @@ func (a *javaTaker) wish(name string) (op history.Op, ask Ask) {
 // set sets how many permits there are.
 func (a *javaTaker) set(name string) bool {
 	n := stormPermits - 1 + a.rng.IntN(3)
-	call := a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Of: history.Permits, Name: name, Kind: history.Set, Total: n})
-	r, ok := a.do(Ask{Op: "setPermits", Kind: "permits", Name: name, N: n})
-	if ok {
-		call.End(func(o *history.Op) { note(o, r) })
-	}
-	return ok
+	return a.does(history.Op{Client: a.client, Actor: a.number, Of: history.Permits, Name: name, Kind: history.Set, Total: n},
+		Ask{Op: "setPermits", Kind: "permits", N: n}, func(*history.Op, Reply) {})
 }
 
 // javaCounter is a thread of Redisson's that uses latches. It takes none away, because that leaves
@@ -102,15 +85,11 @@ func (a *javaTaker) set(name string) bool {
 // at once is not seen by them to have been open. What is left its count-downs do not say.
 type javaCounter struct{ actor }
 
-func (a *javaCounter) run(ctx context.Context) {
-	for ctx.Err() == nil && a.round() {
-		a.pause(40 * time.Millisecond)
-	}
-}
+func (a *javaCounter) run(ctx context.Context) { a.again(ctx, a.round) }
 
 func (a *javaCounter) round() bool {
 	op := history.Op{Client: a.client, Actor: a.number, Of: history.Latches, Name: a.name(a.rng)}
-	ask := Ask{Kind: "latch", Name: op.Name}
+	ask := Ask{Kind: "latch"}
 	switch chance := a.rng.IntN(16); {
 	case chance < 2:
 		op.Kind, op.Depth, ask.Op = history.Set, 1+a.rng.IntN(4), "trySetCount"
@@ -125,13 +104,7 @@ func (a *javaCounter) round() bool {
 			ask.Wait = millis(20+a.rng.IntN(40)) * millis(time.Millisecond)
 		}
 	}
-	call := a.rec.Begin(op)
-	r, ok := a.do(ask)
-	if !ok {
-		return false
-	}
-	call.End(func(o *history.Op) {
-		note(o, r)
+	return a.does(op, ask, func(o *history.Op, r Reply) {
 		switch no := o.Result == history.OK && !r.Yes(); {
 		case tooLate(r):
 			o.Result = history.Left
@@ -146,5 +119,4 @@ func (a *javaCounter) round() bool {
 			}
 		}
 	})
-	return true
 }

@@ -102,7 +102,7 @@ func (st *storm) census(t *testing.T, c *holdfast.Client) {
 	t.Helper()
 	rec := st.recorder()
 	for _, name := range permitNames {
-		await(func() bool {
+		await(Patience, func() bool {
 			s, err := semaphore.New(c, name, stormPermits).State(t.Context())
 			return err != nil || s.Free == s.Permits
 		})
@@ -110,9 +110,9 @@ func (st *storm) census(t *testing.T, c *holdfast.Client) {
 	}
 }
 
-// await waits for a condition for as long as the patience lasts.
-func await(cond func() bool) {
-	limit, tick := time.After(Patience), time.NewTicker(2*time.Millisecond)
+// await waits for a condition, for so long at the most.
+func await(patience time.Duration, cond func() bool) {
+	limit, tick := time.After(patience), time.NewTicker(2*time.Millisecond)
 	defer tick.Stop()
 	for !cond() {
 		select {

@@ -155,13 +155,11 @@ func javaDies(t *testing.T, f *fleet) {
 			})
 		})
 		each(k, "waited for", func(s *story) {
-			h, err := s.mutex(0).Lock(s.ctx)
-			require.NoError(s, err)
+			h := s.must(s.mutex(0).Lock(s.ctx))
 			s.javaWaits(brief.Thread(t), "lock")
 			after = append(after, func() {
 				s.mustUnlock(h)
-				h, err := s.mutex(1).Lock(s.ctx)
-				require.NoError(s, err)
+				h := s.must(s.mutex(1).Lock(s.ctx))
 				s.mustUnlock(h)
 				s.javaLocks(s.thread(0), "lock")
 			})
@@ -174,8 +172,7 @@ func javaDies(t *testing.T, f *fleet) {
 		after = append(after, func() { s.mustUnlock(s.got(c)) })
 	})
 	each(2, "first in a queue", func(s *story) {
-		h, err := s.mutex(0).Lock(s.ctx)
-		require.NoError(s, err)
+		h := s.must(s.mutex(0).Lock(s.ctx))
 		s.javaWaits(brief.Thread(t), "lock")
 		want, got := s.line(0, "GJG")
 		after = append(after, func() {

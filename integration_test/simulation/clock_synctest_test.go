@@ -15,13 +15,8 @@ import (
 // rate: TIME in a script, times to live, and the end of a key.
 func TestServerClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &World{Settings: Settings{Skew: 0.005, ReadTimeout: time.Second, DialTimeout: time.Second,
-			Latency: time.Millisecond}}
-		w.start, w.server = time.Now(), miniredis.NewMiniRedis()
+		w := bare(Settings{Skew: 0.005, Latency: time.Millisecond})
 		defer w.server.Close()
-		w.server.ClockTTL(true)
-		w.flush()
-		w.server.Server().SetPreHook(w.skew)
 		n := newNetwork(w, 0)
 		rdb := w.connect(n)
 		ctx := context.Background()
@@ -46,4 +41,15 @@ func TestServerClock(t *testing.T) {
 		require.NoError(t, rdb.Close())
 		n.cut()
 	})
+}
+
+// bare is a world with a server and nobody in it.
+func bare(s Settings) *World {
+	s.ReadTimeout, s.DialTimeout, s.DialerRetries = time.Second, time.Second, 1
+	w := &World{Settings: s}
+	w.start, w.server = time.Now(), miniredis.NewMiniRedis()
+	w.server.ClockTTL(true)
+	w.flush()
+	w.server.Server().SetPreHook(w.skew)
+	return w
 }

@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/holdfast-go/holdfast/lua"
 )
 
 // Asked is a go-redis hook that notes as which owner an actor asks for a lock: of one that it does
@@ -45,21 +43,12 @@ func (Asked) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPi
 	return func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds) }
 }
 
-// asks returns the owner of an attempt to get a lock, "" for any other command. See the scripts for
-// their arguments.
-func asks(args []any) string {
-	at := firstKey
-	switch {
-	case runs(args, lua.FairAcquire), runs(args, lua.Acquire), runs(args, lua.RwWrite), runs(args, lua.RwRead):
-	case runs(args, lua.SemAcquire):
-		at++
-	default:
-		return ""
+// asks returns the owner of an attempt to get a lock, "" for any other command.
+func asks(args []any) (owner string) {
+	for _, s := range attempts {
+		if runs(args, s.script) && len(arguments(args)) > s.owner {
+			owner, _ = arguments(args)[s.owner].(string)
+		}
 	}
-	keys, ok := args[firstKey-1].(int) // one more where a head start is needed
-	if !ok || len(args) <= at+keys {
-		return ""
-	}
-	owner, _ := args[at+keys].(string)
 	return owner
 }

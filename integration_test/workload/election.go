@@ -28,11 +28,7 @@ func NewCandidate(cfg Config, electionOf func(name string) *election.Election, r
 }
 
 // Run campaigns again and again until ctx ends or the client is closed. Who leads then resigns.
-func (a *Candidate) Run(ctx context.Context) {
-	for ctx.Err() == nil && a.round(ctx) {
-		a.pause(ctx, a.random(a.Think))
-	}
-}
+func (a *Candidate) Run(ctx context.Context) { a.again(ctx, a.round) }
 
 func (a *Candidate) round(ctx context.Context) bool {
 	name := a.Name(a.rng)
@@ -114,11 +110,7 @@ func (a *Candidate) leads(e *election.Election) {
 // look asks the server who leads.
 func (a *Candidate) look(ctx context.Context, e *election.Election) {
 	call := a.rec.Begin(a.op(e, history.Look))
-	var l election.Leader
-	err := survive(func() (err error) {
-		l, err = e.Leader(ctx)
-		return err
-	})
+	l, err := survived(func() (election.Leader, error) { return e.Leader(ctx) })
 	call.End(func(o *history.Op) {
 		if note(o, err); errors.Is(err, election.ErrNoLeader) {
 			o.Result = history.Denied

@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"context"
 	"strconv"
 	"sync"
 
@@ -38,52 +37,19 @@ func (g *Granted) by(name, owner string, token uint64) bool {
 }
 
 // ProcessHook is part of redis.Hook.
-func (g *Granted) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		g.noteVote(cmd)
-		err := next(ctx, cmd)
-		if args := cmd.Args(); runs(args, lua.Acquire) && err == nil {
-			g.note(args[firstKey], cmd)
-		}
-		return err
-	}
-}
+func (g *Granted) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return process(g, next) }
 
 // ProcessPipelineHook is part of redis.Hook.
 func (g *Granted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			g.noteVote(cmd)
-		}
-		err := next(ctx, cmds)
-		for _, cmd := range cmds {
-			if args := cmd.Args(); runs(args, lua.Acquire) && cmd.Err() == nil {
-				g.note(args[firstKey], cmd)
-			} else if runs(args, lua.Many) && cmd.Err() == nil {
-				g.noteMany(args, cmd)
-			}
-		}
-		return err
-	}
+	return pipeline(g, next)
 }
 
-// firstKey is where the keys of a script begin: behind the command, the script and the number of
-// keys.
-const firstKey = 3
-
-// runs reports whether a command runs a script.
-func runs(args []any, script *lua.Script) bool {
-	return len(args) > firstKey && (args[1] == any(script.Hash()) || args[1] == any(script.Text()))
-}
-
-// noteVote notes the owner who asks for a vote.
-func (g *Granted) noteVote(cmd redis.Cmder) {
-	const keys = 2
-	args := cmd.Args()
-	if !runs(args, lua.Vote) || len(args) <= firstKey+keys {
+// sends notes the owner who asks for a vote.
+func (g *Granted) sends(cmd redis.Cmder) {
+	if !runs(cmd.Args(), lua.Vote) || len(arguments(cmd.Args())) == 0 {
 		return
 	}
-	owner, _ := args[firstKey+keys].(string)
+	owner, _ := arguments(cmd.Args())[0].(string)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, known := g.owners[owner]; known {
@@ -95,15 +61,26 @@ func (g *Granted) noteVote(cmd redis.Cmder) {
 	g.owners[owner] = true
 }
 
+// answered notes the tokens that the server granted.
+func (g *Granted) answered(cmd redis.Cmder, err error) {
+	args := cmd.Args()
+	switch {
+	case err != nil:
+	case runs(args, lua.Acquire): // {1, token, ...}
+		g.noteGrant(args[firstKey], values(cmd))
+	case runs(args, lua.Many):
+		g.noteMany(args, cmd)
+	}
+}
+
 // noteMany notes the tokens of a reply {1, time, 1 or {1, token, ...}, ...} to acquisitions that
 // travelled together. The names of those come first.
 func (g *Granted) noteMany(args []any, cmd redis.Cmder) {
-	list := values(cmd)
-	keys, _ := args[firstKey-1].(int)
-	if len(args) <= firstKey+keys {
+	list, more := values(cmd), arguments(args)
+	if len(more) == 0 {
 		return
 	}
-	acquisitions, _ := args[firstKey+keys].(int)
+	acquisitions, _ := more[0].(int)
 	for i := range min(acquisitions, len(list)-2) {
 		switch reply := list[2+i].(type) {
 		case int64:
@@ -112,19 +89,6 @@ func (g *Granted) noteMany(args []any, cmd redis.Cmder) {
 			g.noteGrant(args[firstKey+2*i], reply)
 		}
 	}
-}
-
-// note notes the token of a reply {1, token, ...}.
-func (g *Granted) note(name any, cmd redis.Cmder) { g.noteGrant(name, values(cmd)) }
-
-// values is what a command replied, nil if that is no list.
-func values(cmd redis.Cmder) []any {
-	reply, ok := cmd.(interface{ Slice() ([]any, error) })
-	if !ok {
-		return nil
-	}
-	list, _ := reply.Slice()
-	return list
 }
 
 func (g *Granted) noteGrant(name any, list []any) {

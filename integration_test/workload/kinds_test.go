@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,15 +13,20 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
 // runner is any kind of actor.
 type runner interface{ Run(ctx context.Context) }
+
+// maker makes an actor.
+type maker func(cfg Config, c *holdfast.Client, rec *history.Recorder, client, number int, rng *rand.Rand) runner
 
 // event is something that a history must have in it, so many times.
 type event struct {
@@ -35,9 +41,17 @@ func TestEveryKind(t *testing.T) {
 	const permits = 4
 	lock, unlock := event{history.Lock, history.OK, false}, event{history.Unlock, history.OK, false}
 	for kind, k := range map[history.Family]struct {
-		actor  func(cfg Config, c *holdfast.Client, rec *history.Recorder, client, number int, rng *rand.Rand) runner
+		actor  maker
 		events []event
 	}{
+		history.Locks: {func(cfg Config, c *holdfast.Client, rec *history.Recorder, client, number int, rng *rand.Rand) runner {
+			cfg.Lock = func(name string) Locker { return rlock.New(c, name) }
+			cfg.Other = func(name string) Locker { return fairlock.New(c, name) }
+			return New(cfg, rec, client, number, rng)
+		}, []event{
+			lock, unlock, {history.Try, history.OK, false}, {history.Reenter, history.OK, false}, {history.Extend, history.OK, false},
+			{history.State, history.OK, false}, {history.Mixed, history.Refused, false},
+		}},
 		history.ReadWrite: {func(cfg Config, c *holdfast.Client, rec *history.Recorder, client, number int, rng *rand.Rand) runner {
 			return NewReadWriter(cfg, func(name string) *rwlock.RWMutex { return rwlock.New(c, name) }, rec, client, number, rng)
 		}, []event{
@@ -74,7 +88,7 @@ func TestEveryKind(t *testing.T) {
 			{history.Observe, history.OK, false}, {history.Queue, history.OK, false},
 		}},
 	} {
-		t.Run(string(kind), func(t *testing.T) {
+		t.Run("kind "+string(kind), func(t *testing.T) {
 			ops := everyEvent(t, "workload:"+uuid.NewString(), k.actor, k.events)
 			history.Report(t, history.Check(ops, history.Config{Lease: time.Minute, Bound: 5 * time.Second, Recovery: 5 * time.Second,
 				Permits: permits, Place: 15 * time.Second, Claim: 2 * time.Second}), "go test ./workload")
@@ -84,8 +98,7 @@ func TestEveryKind(t *testing.T) {
 
 // everyEvent has actors of two clients work until each event has happened some times, and returns the
 // history.
-func everyEvent(t *testing.T, prefix string, actor func(Config, *holdfast.Client, *history.Recorder, int, int, *rand.Rand) runner,
-	events []event) []history.Op {
+func everyEvent(t *testing.T, prefix string, actor maker, events []event) []history.Op {
 	start := time.Now()
 	now := func() int64 { return int64(time.Since(start)) }
 	var recorders []*history.Recorder
@@ -126,12 +139,7 @@ func everyEvent(t *testing.T, prefix string, actor func(Config, *holdfast.Client
 		for _, o := range all() {
 			seen[event{o.Kind, o.Result, o.Shared}]++
 		}
-		for _, e := range events {
-			if seen[e] < 5 {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(events, func(e event) bool { return seen[e] < 5 })
 	}, 20*time.Second, 10*time.Millisecond)
 	cancel()
 	group.Wait()

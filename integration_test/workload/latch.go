@@ -25,11 +25,7 @@ func NewCounter(cfg Config, latchOf func(name string) *latch.Latch, rec *history
 }
 
 // Run does one thing after the other until ctx ends or the client is closed.
-func (a *Counter) Run(ctx context.Context) {
-	for ctx.Err() == nil && a.round(ctx) {
-		a.pause(ctx, a.random(a.Think))
-	}
-}
+func (a *Counter) Run(ctx context.Context) { a.again(ctx, a.round) }
 
 func (a *Counter) round(ctx context.Context) bool {
 	l := a.latchOf(a.Name(a.rng))

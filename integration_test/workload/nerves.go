@@ -49,6 +49,12 @@ func survive(call func() error) (err error) {
 	return call()
 }
 
+// survived is survive for a call that returns something.
+func survived[T any](call func() (T, error)) (v T, err error) {
+	err = survive(func() (err error) { v, err = call(); return err })
+	return v, err
+}
+
 // ofPanic reports whether an error comes of a panic, perhaps of another's command that travelled
 // with this one's.
 func ofPanic(err error) bool {

@@ -24,11 +24,7 @@ func NewObserver(cfg Config, electionOf func(name string) *election.Election, re
 }
 
 // Run observes until ctx ends or the client is closed.
-func (a *Observer) Run(ctx context.Context) {
-	for ctx.Err() == nil && a.observe(ctx) {
-		a.pause(ctx, a.random(a.Think))
-	}
-}
+func (a *Observer) Run(ctx context.Context) { a.again(ctx, a.observe) }
 
 // observe records what one loop is told. It is false when the client was closed.
 func (a *Observer) observe(ctx context.Context) bool {

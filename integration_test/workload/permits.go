@@ -33,11 +33,7 @@ func NewTaker(cfg Config, permits Permits, rec *history.Recorder, client, number
 }
 
 // Run does rounds until ctx ends or the client is closed. What is taken then is given back.
-func (a *Taker) Run(ctx context.Context) {
-	for ctx.Err() == nil && a.round(ctx) {
-		a.pause(ctx, a.random(a.Think))
-	}
-}
+func (a *Taker) Run(ctx context.Context) { a.again(ctx, a.round) }
 
 // some is a semaphore as a lock: so many of its permits.
 type some struct {
@@ -110,11 +106,7 @@ func (a *Taker) set(ctx context.Context, m *semaphore.Semaphore) {
 func (a *Taker) look(t *tenure, m *semaphore.Semaphore) {
 	h := t.holds[0]
 	call := a.rec.Begin(t.op(history.State, h))
-	var state semaphore.State
-	err := survive(func() (err error) {
-		state, err = m.State(h.Context())
-		return err
-	})
+	state, err := survived(func() (semaphore.State, error) { return m.State(h.Context()) })
 	call.End(func(o *history.Op) {
 		note(o, err)
 		o.Total = state.Permits
@@ -134,11 +126,7 @@ func (a *Taker) look(t *tenure, m *semaphore.Semaphore) {
 func Census(ctx context.Context, rec *history.Recorder, m *semaphore.Semaphore, op history.Op) {
 	op.Of, op.Name, op.Kind = history.Permits, m.Name(), history.State
 	call := rec.Begin(op)
-	var state semaphore.State
-	err := survive(func() (err error) {
-		state, err = m.State(ctx)
-		return err
-	})
+	state, err := survived(func() (semaphore.State, error) { return m.State(ctx) })
 	call.End(func(o *history.Op) {
 		note(o, err)
 		o.Depth, o.Total = state.Free, state.Permits

@@ -79,9 +79,9 @@ func end(call history.Call, cmd redis.Cmder, err error) {
 	})
 }
 
-// places are the scripts that ask for a place, each with how many arguments come after the keys until the
-// owner, and until that which says whether it is to have a place.
-var places = []struct {
+// attempts are the scripts that ask for a lock, each with how many arguments come after the keys until the
+// owner, and until that which says whether it is to have a place; 0: there is no queue. See the scripts for their arguments.
+var attempts = []struct {
 	script       *lua.Script
 	owner, place int
 	of           history.Family
@@ -89,17 +89,18 @@ var places = []struct {
 	{lua.FairAcquire, 0, 4, history.Locks},
 	{lua.SemAcquire, 1, 6, history.Permits},
 	{lua.RwWrite, 0, 5, history.ReadWrite},
+	{lua.RwRead, 0, 0, history.ReadWrite},
+	{lua.Acquire, 0, 0, history.Locks},
 }
 
 // asksForPlace returns what is known of an attempt to get a lock or a place in its queue, and whether a
-// command is one. See the scripts for their arguments.
+// command is one.
 func asksForPlace(args []any) (op history.Op, asks bool) {
-	for _, s := range places {
-		if !runs(args, s.script) {
+	for _, s := range attempts {
+		if s.place == 0 || !runs(args, s.script) {
 			continue
 		}
-		keys, _ := args[firstKey-1].(int)
-		more := args[min(firstKey+keys, len(args)):]
+		more := arguments(args)
 		if len(more) <= s.place || more[s.place] == any(0) || more[s.place] == any("0") {
 			return op, false
 		}
@@ -114,13 +115,8 @@ func asksForPlace(args []any) (op history.Op, asks bool) {
 // answered is what an attempt came to: OK with a place, Denied without one, because the lock was
 // granted.
 func answered(cmd redis.Cmder) history.Result {
-	reply, ok := cmd.(interface{ Slice() ([]any, error) })
-	if !ok {
-		return history.Unknown
-	}
-	list, err := reply.Slice()
-	switch {
-	case err != nil || len(list) == 0:
+	switch list := values(cmd); {
+	case len(list) == 0:
 		return history.Unknown
 	case list[0] == any(int64(0)):
 		return history.OK

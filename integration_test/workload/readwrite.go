@@ -27,11 +27,7 @@ func NewReadWriter(cfg Config, lock func(name string) *rwlock.RWMutex, rec *hist
 }
 
 // Run does rounds until ctx ends or the client is closed. What is locked then is unlocked.
-func (a *ReadWriter) Run(ctx context.Context) {
-	for ctx.Err() == nil && a.round(ctx) {
-		a.pause(ctx, a.random(a.Think))
-	}
-}
+func (a *ReadWriter) Run(ctx context.Context) { a.again(ctx, a.round) }
 
 // session is what an owner has of a lock: it reads, writes, or both.
 type session struct {
@@ -172,11 +168,7 @@ func (s *session) more(t *tenure, op history.Op, lock func(context.Context) (*ho
 	ctx, asked := asking(s.owner)
 	s.grants++
 	call := s.rec.Begin(op)
-	var h *holdfast.Hold
-	err := survive(func() (err error) {
-		h, err = lock(ctx)
-		return err
-	})
+	h, err := survived(func() (*holdfast.Hold, error) { return lock(ctx) })
 	fresh := err == nil && (t == nil || h.Count() == 1 || h.Token() != t.holds[0].Token())
 	call.End(func(o *history.Op) {
 		note(o, err)
@@ -214,11 +206,7 @@ func (s *session) look() {
 	}
 	h := t.holds[0]
 	call := s.rec.Begin(t.op(history.State, h))
-	var state rwlock.State
-	err := survive(func() (err error) {
-		state, err = s.m.State(h.Context())
-		return err
-	})
+	state, err := survived(func() (rwlock.State, error) { return s.m.State(h.Context()) })
 	call.End(func(o *history.Op) {
 		note(o, err)
 		for _, other := range state.Holders {

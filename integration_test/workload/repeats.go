@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"context"
 	"slices"
 	"sync"
 
@@ -93,25 +92,9 @@ func (r *Repeats) answered(cmd redis.Cmder, err error) {
 }
 
 // ProcessHook is part of redis.Hook.
-func (r *Repeats) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		r.sends(cmd)
-		err := next(ctx, cmd)
-		r.answered(cmd, err)
-		return err
-	}
-}
+func (r *Repeats) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return process(r, next) }
 
 // ProcessPipelineHook is part of redis.Hook.
 func (r *Repeats) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			r.sends(cmd)
-		}
-		err := next(ctx, cmds)
-		for _, cmd := range cmds {
-			r.answered(cmd, cmd.Err())
-		}
-		return err
-	}
+	return pipeline(r, next)
 }

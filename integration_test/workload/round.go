@@ -54,11 +54,7 @@ func (r *round) reenter() {
 	op.Plain = op.Plain && r.plain()
 	ctx, asked := asking(r.again)
 	call := r.rec.Begin(op)
-	var h *holdfast.Hold
-	err := survive(func() (err error) {
-		h, err = r.m.Lock(ctx, opts...)
-		return err
-	})
+	h, err := survived(func() (*holdfast.Hold, error) { return r.m.Lock(ctx, opts...) })
 	fresh := err == nil && h.Token() != r.holds[0].Token()
 	call.End(func(o *history.Op) {
 		note(o, err)
@@ -81,11 +77,7 @@ func (r *round) reenter() {
 func (r *round) mix() {
 	ctx, asked := asking(r.holds[0].Context())
 	call := r.rec.Begin(r.op(history.Mixed, r.holds[0]))
-	var h *holdfast.Hold
-	err := survive(func() (err error) {
-		h, err = r.Other(r.m.Name()).TryLock(ctx)
-		return err
-	})
+	h, err := survived(func() (*holdfast.Hold, error) { return r.Other(r.m.Name()).TryLock(ctx) })
 	call.End(func(o *history.Op) {
 		note(o, err)
 		o.Asked = asked()
@@ -100,11 +92,7 @@ func (r *round) mix() {
 // contradiction.
 func (r *round) look(ctx context.Context) {
 	call := r.rec.Begin(r.op(history.State, r.holds[0]))
-	var s holdfast.State
-	err := survive(func() (err error) {
-		s, err = r.m.State(ctx)
-		return err
-	})
+	s, err := survived(func() (holdfast.State, error) { return r.m.State(ctx) })
 	call.End(func(o *history.Op) {
 		note(o, err)
 		o.Depth, o.Seen, o.Left = s.Count, s.Owner, int64(s.Remaining)

@@ -101,8 +101,11 @@ func newOf(f history.Family, cfg Config, rec *history.Recorder, client, number i
 }
 
 // Run does rounds until ctx ends or the client is closed. What is locked then is unlocked.
-func (a *Actor) Run(ctx context.Context) {
-	for ctx.Err() == nil && a.round(ctx) {
+func (a *Actor) Run(ctx context.Context) { a.again(ctx, a.round) }
+
+// again does rounds until ctx ends or one of them says that the client was closed.
+func (a *Actor) again(ctx context.Context, round func(context.Context) bool) {
+	for ctx.Err() == nil && round(ctx) {
 		a.pause(ctx, a.random(a.Think))
 	}
 }
@@ -184,14 +187,11 @@ func (a *Actor) attempt(ctx context.Context, op history.Op, m holdfast.Locker, o
 	begun := op
 	begun.Owner = "" // it is granted nothing yet
 	call := a.rec.Begin(begun)
-	err = survive(func() (err error) {
-		if op.Kind == history.Try {
-			h, err = m.TryLock(ctx, opts...)
-		} else {
-			h, err = m.Lock(ctx, opts...)
-		}
-		return err
-	})
+	lock := m.Lock
+	if op.Kind == history.Try {
+		lock = m.TryLock
+	}
+	h, err = survived(func() (*holdfast.Hold, error) { return lock(ctx, opts...) })
 	call.End(func(o *history.Op) {
 		note(o, err)
 		o.Asked = asked()

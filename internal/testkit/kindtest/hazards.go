@@ -50,7 +50,7 @@ func Harm(t *testing.T, k Kind, name string, hooks ...redis.Hook) error {
 	all := hazards()
 	i := slices.IndexFunc(all, func(h hazard) bool { return h.name == name })
 	require.GreaterOrEqual(t, i, 0, "there is no hazard of this name")
-	err := all[i].harm(&subject{T: t, kind: k, name: unique(t), hooks: hooks, control: true})
+	err := all[i].harm(&subject{T: t, kind: k, name: UniqueName(t), hooks: hooks, control: true})
 	require.Error(t, err, "the fault is none")
 	return err
 }

@@ -5,7 +5,6 @@ package kindtest
 
 import (
 	"context"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,8 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// patience is how long a test waits for what must come, on however slow a machine.
-const patience = 20 * time.Second
+const patience = Patience
 
 // Kind is one kind of lock, on servers that the suite has for itself.
 type Kind struct {
@@ -127,13 +125,8 @@ func Run(t *testing.T, k Kind) {
 	}
 }
 
-// unique is a lock's name that no other test uses.
-func unique(t *testing.T) string {
-	return t.Name() + ":" + strconv.FormatInt(time.Now().UnixNano(), 36)
-}
-
 func newSubject(t *testing.T, k Kind) *subject {
-	s := &subject{T: t, kind: k, name: unique(t)}
+	s := &subject{T: t, kind: k, name: UniqueName(t)}
 	s.witnessed()
 	return s
 }
@@ -228,5 +221,5 @@ func (s *subject) held(c Client, h *holdfast.Hold, count int) {
 // eventually waits for a condition.
 func (s *subject) eventually(what string, cond func() bool) {
 	s.Helper()
-	require.Eventually(s, cond, patience, 2*time.Millisecond, what)
+	Eventually(s, what, cond)
 }

@@ -1,62 +1,73 @@
 package model
 
-import "errors"
-
-// ErrStuck is the reason of a violation of Goal.
-var ErrStuck = errors.New("the goal cannot be reached from here by quiet steps")
+import "fmt"
 
 // explorer is one exploration under way. States are numbered in the order in which they were first
 // seen, which is the order of their distance from the start.
 type explorer[S comparable] struct {
 	model  Model[S]
-	limit  int
-	number map[S]int32
-	states []S
-	parent []int32 // by which state each was first reached; -1: a first state
-	depth  []int32
+	states store[S]
+	parent []int32    // by which state each was first reached; -1: the first state
 	quiet  [][2]int32 // quiet steps, for Goal
 	from   int32      // the state whose steps are taken
-	step   func(label string, next S)
-	bad    *Violation[S]
-	report Report[S]
+	out    Steps[S]
+	report Report
 }
 
 func newExplorer[S comparable](m Model[S]) *explorer[S] {
-	e := &explorer[S]{model: m, limit: m.MaxStates, number: map[S]int32{}}
-	if e.limit <= 0 {
-		e.limit = maxStates
-	}
-	e.step = func(label string, next S) {
-		if e.bad != nil {
-			return
-		}
-		e.report.Transitions++
-		to := e.see(next, e.from)
-		if e.model.Goal != nil && e.model.Quiet(label) {
-			e.quiet = append(e.quiet, [2]int32{e.from, to})
-		}
-	}
+	e := &explorer[S]{model: m, states: newStore[S]()}
+	e.out = Steps[S]{settle: m.Settle, take: e.take}
 	return e
 }
 
+// run visits the states level by level: those of a level are one step further from the start than
+// those of the level before.
+func (e *explorer[S]) run() error {
+	e.see(&e.model.Start, -1)
+	level := e.states.size
+	for at := 0; at < e.states.size && e.report.Violation == nil; at++ {
+		if e.states.size > e.model.MaxStates {
+			return fmt.Errorf("more than %d states; choose smaller bounds", e.model.MaxStates)
+		}
+		if at == level {
+			level = e.states.size
+			e.report.Depth++
+		}
+		e.from = int32(at) //nolint:gosec // below MaxStates
+		e.model.Next(*e.states.at(e.from), &e.out)
+	}
+	if e.states.size > level {
+		e.report.Depth++ // a violation was met among the states of the next level
+	}
+	if e.report.Violation == nil && e.model.Goal != nil {
+		e.checkGoal()
+	}
+	e.report.States = e.states.size
+	return nil
+}
+
+// take takes a step to the state in e.out.
+func (e *explorer[S]) take(_ int, _ string, quiet bool) {
+	if e.report.Violation != nil {
+		return
+	}
+	e.report.Transitions++
+	to := e.see(&e.out.to, e.from)
+	if quiet && e.model.Goal != nil {
+		e.quiet = append(e.quiet, [2]int32{e.from, to})
+	}
+}
+
 // see gives a state its number, and checks it the first time.
-func (e *explorer[S]) see(s S, parent int32) int32 {
-	if n, known := e.number[s]; known {
+func (e *explorer[S]) see(s *S, parent int32) int32 {
+	n, first := e.states.put(s)
+	if !first {
 		return n
 	}
-	n := int32(len(e.states)) //nolint:gosec // below MaxStates
-	e.number[s] = n
-	e.states = append(e.states, s)
 	e.parent = append(e.parent, parent)
-	depth := int32(0)
-	if parent >= 0 {
-		depth = e.depth[parent] + 1
-	}
-	e.depth = append(e.depth, depth)
-	e.report.Depth = max(e.report.Depth, int(depth))
 	if e.model.Check != nil {
 		if err := e.model.Check(s); err != nil {
-			e.bad = e.violation(n, err)
+			e.report.Violation = e.violation(n, err)
 		}
 	}
 	return n
@@ -64,15 +75,17 @@ func (e *explorer[S]) see(s S, parent int32) int32 {
 
 // violation finds the way to a state by taking the steps of its ancestors once more. Labels are not
 // stored, for there are many times more of them than are ever read.
-func (e *explorer[S]) violation(n int32, reason error) *Violation[S] {
-	v := &Violation[S]{Reason: reason, State: e.states[n]}
+func (e *explorer[S]) violation(n int32, reason error) *Violation {
+	v := &Violation{Reason: reason, State: *e.states.at(n)}
 	for ; e.parent[n] >= 0; n = e.parent[n] {
-		want, found := e.states[n], ""
-		e.model.Next(e.states[e.parent[n]], func(label string, next S) {
-			if found == "" && next == want {
-				found = label
+		found := ""
+		again := Steps[S]{settle: e.model.Settle}
+		again.take = func(who int, what string, _ bool) {
+			if found == "" && again.to == *e.states.at(n) {
+				found = label(who, what)
 			}
-		})
+		}
+		e.model.Next(*e.states.at(e.parent[n]), &again)
 		v.Trace = append([]string{found}, v.Trace...)
 	}
 	return v
@@ -82,12 +95,12 @@ func (e *explorer[S]) violation(n int32, reason error) *Violation[S] {
 // stuck; the one of those that is nearest to the start is reported.
 func (e *explorer[S]) checkGoal() {
 	first, next := e.backwards()
-	reached := make([]bool, len(e.states))
+	reached := make([]bool, e.states.size)
 	var todo []int32
-	for i, s := range e.states {
-		if e.model.Goal(s) {
+	for i := range int32(e.states.size) { //nolint:gosec // below MaxStates
+		if e.model.Goal(e.states.at(i)) {
 			reached[i] = true
-			todo = append(todo, int32(i)) //nolint:gosec // below MaxStates
+			todo = append(todo, i)
 		}
 	}
 	for len(todo) > 0 {
@@ -102,7 +115,7 @@ func (e *explorer[S]) checkGoal() {
 	}
 	for i, ok := range reached {
 		if !ok {
-			e.bad = e.violation(int32(i), ErrStuck) //nolint:gosec // below MaxStates
+			e.report.Violation = e.violation(int32(i), ErrStuck) //nolint:gosec // below MaxStates
 			return
 		}
 	}
@@ -110,14 +123,14 @@ func (e *explorer[S]) checkGoal() {
 
 // backwards chains the quiet steps by where they lead to: first[state] is one of them, next[step]
 // another to the same.
-func (e *explorer[S]) backwards() (first, next []int) {
-	first, next = make([]int, len(e.states)), make([]int, len(e.quiet))
+func (e *explorer[S]) backwards() (first, next []int32) {
+	first, next = make([]int32, e.states.size), make([]int32, len(e.quiet))
 	for i := range first {
 		first[i] = -1
 	}
 	for i, edge := range e.quiet {
 		next[i] = first[edge[1]]
-		first[edge[1]] = i
+		first[edge[1]] = int32(i) //nolint:gosec // below 2^31: each takes eight bytes
 	}
 	return first, next
 }

@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 // patience is how long a test waits for what must come, on however slow a machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func eventually(t *testing.T, cond func() bool, what string) {
 	t.Helper()

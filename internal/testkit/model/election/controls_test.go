@@ -1,9 +1,6 @@
 package election
 
 import (
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
@@ -12,13 +9,7 @@ import (
 // TestElectionModelControls: without any one of the defences there is a way to break a promise, and
 // the model finds it.
 func TestElectionModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence // one, and what would hide the harm
-		in   electing
-		want error
-	}{
+	model.Controls(t, "election model", electing.explore, []model.Control[electing, model.Defence]{
 		{"grant: each has a token of its own", newToken, leads, errToken},
 		{"announce: by the holder only, and not in place of a later one", holderOnly | notOlder, repeats, errUnknown},
 		{"announce: by the holder only", holderOnly, repeats, errUnheld},
@@ -43,18 +34,5 @@ func TestElectionModelControls(t *testing.T) {
 		{"observer: and when it listens again", looksAgain, one(watched), model.ErrStuck},
 		{"observer: and when the lease would have ended", looksEnd, one(deserted), model.ErrStuck},
 		{"observer: and when it got no answer", retries, one(unheard), model.ErrStuck},
-	} {
-		m := c.in
-		m.off, m.only = c.off, c.want
-		r := m.explore(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-62s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States, r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: election model: without                                        there is a way of%s", table.String())
+	})
 }

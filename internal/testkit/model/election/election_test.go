@@ -1,11 +1,7 @@
 package election
 
 import (
-	"errors"
-	"os"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -27,7 +23,7 @@ type electing struct {
 	lapses             uint8 // claims that end unheard
 	forces             uint8 // deletions of the lock
 	losses             uint8 // of all keys
-	off                defence
+	off                model.Defence
 	only               error // look for this violation alone
 	cut                int   // requests for which the bounds had no room
 }
@@ -47,19 +43,24 @@ func (m *electing) start() state {
 // explore also looks whether a goal can be reached from everywhere. With an observer that is that it
 // knows who leads, by its own steps and those of its connection alone. Else that all who campaign
 // lead or leave, without a fault, a renewal or a new wish.
-func (m *electing) explore(t testing.TB) model.Report[state] {
-	t.Helper()
-	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 4_000_000}
-	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
-		explored.Goal, explored.Quiet = calm, func(label string) bool { return quietly[label] }
+func (m electing) explore(off model.Defence, only error) (model.Report, error) {
+	m.off, m.only = off, only
+	explored := model.Model[state]{
+		Start: m.start(), Next: m.next, Settle: m.settle, Check: m.check, MaxStates: 4_000_000,
+	}
+	if model.Looks(only) {
+		explored.Goal = calm
 		if m.watched {
-			explored.Goal, explored.Quiet = observed, func(label string) bool { return observing(label) || m.slow && quietly[label] }
+			explored.Goal = observed
 		}
 	}
 	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
+	r.Cut = m.cut
+	return r, err
 }
+
+// counts reports whether the goal may count upon what happens by itself at candidates and with time.
+func (m *electing) counts() bool { return !m.watched || m.slow }
 
 // one leaves a scenario one candidate, for controls that have to see all states.
 func one(m electing) electing {
@@ -92,7 +93,7 @@ func large(m electing) electing {
 			m = one(m)
 		}
 	}
-	if os.Getenv("HOLDFAST_MODEL") != "large" {
+	if !model.Large() {
 		return m
 	}
 	switch {
@@ -111,24 +112,16 @@ func large(m electing) electing {
 
 // TestElectionModel: in no state that can be reached is a promise broken.
 func TestElectionModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name string
-		m    electing
-	}{
-		{"leads", leads}, {"repeats", repeats}, {"dies", dies}, {"forced", forced}, {"server forgets", wiped},
-		{"watched", watched}, {"watched, and loses requests", unheard}, {"watched, and dies", deserted},
-		{"watched, and the same process again", again},
-		{"watched, and forced", deleted},
-	} {
-		t.Run(scenario.name, func(t *testing.T) {
-			t.Parallel()
-			m := large(scenario.m)
-			r := m.explore(t)
-			t.Logf("proof: election model, %s: %d states, %d transitions, depth %d, %d requests cut off by the bounds",
-				scenario.name, r.States, r.Transitions, r.Depth, m.cut)
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
-	}
+	model.Run(t, "election model", electing.explore, []model.Scenario[electing]{
+		{"leads", large(leads)},
+		{"repeats", large(repeats)},
+		{"dies", large(dies)},
+		{"forced", large(forced)},
+		{"server forgets", large(wiped)},
+		{"watched", large(watched)},
+		{"watched, and loses requests", large(unheard)},
+		{"watched, and dies", large(deserted)},
+		{"watched, and the same process again", large(again)},
+		{"watched, and forced", large(deleted)},
+	})
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -33,8 +35,8 @@ func (r *replay) compare(what string, want answer, got lua.Reply, asked []string
 	}
 	heard := r.heard()
 	switch {
-	case want.mail.owner == 0 && len(heard) == 0:
-	case want.mail.owner == 0 || len(heard) != 1:
+	case want.mail.Owner == 0 && len(heard) == 0:
+	case want.mail.Owner == 0 || len(heard) != 1:
 		r.differ("%s sent %v, the model %+v", what, heard, want.mail)
 	default:
 		r.compareMail(want.mail, heard[0])
@@ -50,7 +52,7 @@ func (r *replay) compareToken(want uint8, text string) {
 func (r *replay) compareLeft(what string, want uint8, got int64) {
 	left := ticksLeft(time.Duration(got) * time.Millisecond)
 	if got == -1 {
-		left = endless
+		left = model.Endless
 	}
 	if left != want {
 		r.differ("%s replied %d ticks, the model %d", what, left, want)
@@ -69,20 +71,20 @@ func (r *replay) comparePoll(want answer, got lua.Reply, asked []string) {
 			missing = append(missing, owner)
 		}
 	}
-	if got.Text(2) != holder || got.Text(3) != "" || got.Int(4) != int64(bit(want.heard)) ||
+	if got.Text(2) != holder || got.Text(3) != "" || (got.Int(4) == 1) != want.heard ||
 		fmt.Sprint(got.Texts(6)) != fmt.Sprint(missing) {
 		r.differ("poll replied %v, the model %s, %v and %v", got, holder, want.heard, missing)
 	}
 }
 
 // compareMail compares "<number of the owner> <token> <time of the grant, us> <claim, ms> <number of the next in the run>...".
-func (r *replay) compareMail(want mail, got *redis.Message) {
-	client, number, _ := strings.Cut(r.owner(want.owner), ":")
+func (r *replay) compareMail(want line.Mail, got *redis.Message) {
+	client, number, _ := strings.Cut(r.owner(want.Owner), ":")
 	fields := strings.Fields(got.Payload)
 	require.GreaterOrEqual(r.t, len(fields), 4)
 	var next []string
-	for i := range want.run.size() {
-		_, other, _ := strings.Cut(r.owner(want.run[i]), ":")
+	for i := range want.Run.Size() {
+		_, other, _ := strings.Cut(r.owner(want.Run[i]), ":")
 		next = append(next, other)
 	}
 	if fmt.Sprint(next) != fmt.Sprint(fields[4:]) {
@@ -90,15 +92,15 @@ func (r *replay) compareMail(want mail, got *redis.Message) {
 		return
 	}
 	if got.Channel != r.channel+":"+client || fields[0] != number {
-		r.differ("%s was told %q, not %s", got.Channel, got.Payload, r.owner(want.owner))
+		r.differ("%s was told %q, not %s", got.Channel, got.Payload, r.owner(want.Owner))
 		return
 	}
-	r.compareToken(want.token, fields[1])
+	r.compareToken(want.Token, fields[1])
 	_, err := strconv.ParseInt(fields[2], 10, 64)
 	require.NoError(r.t, err)
 	claim, err := strconv.ParseInt(fields[3], 10, 64)
 	require.NoError(r.t, err)
-	r.compareLeft("the message", want.left+1, claim)
+	r.compareLeft("the message", want.Left+1, claim)
 }
 
 // difference compares the keys, and tells how they or the last reply differ.
@@ -114,8 +116,8 @@ func (r *replay) difference() string {
 	if !errors.Is(err, redis.Nil) {
 		require.NoError(r.t, err)
 	}
-	if r.model.token != 0 && token != 0 { // a hand-over that nobody hears of is seen here first
-		r.same(r.model.token, token)
+	if r.model.Token != 0 && token != 0 { // a hand-over that nobody hears of is seen here first
+		r.same(r.model.Token, token)
 	}
 	switch ttl, tokenTTL := ticksLeft(r.rdb.PTTL(ctx, r.name).Val()), ticksLeft(r.rdb.PTTL(ctx, r.token).Val()); {
 	case r.wrong != "":
@@ -124,10 +126,10 @@ func (r *replay) difference() string {
 		return fmt.Sprintf("the hash is %v, the model's %v", hash, want)
 	case ttl != r.model.ttl:
 		return fmt.Sprintf("the hash lives for %d ticks, the model's for %d", ttl, r.model.ttl)
-	case tokenTTL != r.model.tokenTTL:
-		return fmt.Sprintf("the token's key lives for %d ticks, the model's for %d", tokenTTL, r.model.tokenTTL)
-	case (r.model.token == 0) != (token == 0):
-		return fmt.Sprintf("the token is %d, the model's %d", token, r.model.token)
+	case tokenTTL != r.model.TokenTTL:
+		return fmt.Sprintf("the token's key lives for %d ticks, the model's for %d", tokenTTL, r.model.TokenTTL)
+	case (r.model.Token == 0) != (token == 0):
+		return fmt.Sprintf("the token is %d, the model's %d", token, r.model.Token)
 	}
 	return r.queueDiffers()
 }
@@ -147,16 +149,16 @@ func (r *replay) queueDiffers() string {
 	if len(scores) != len(queued) {
 		return fmt.Sprintf("in the queue are %v, with deadlines %v", queued, scores)
 	}
-	for i, p := range r.model.queue {
-		if (p.owner == 0) != (i >= len(queued)) || p.owner != 0 && queued[i] != r.owner(p.owner) {
-			return fmt.Sprintf("in the queue are %v, the model's is %v", queued, r.model.queue)
+	for i, p := range r.model.Queue {
+		if (p.Owner == 0) != (i >= len(queued)) || p.Owner != 0 && queued[i] != r.owner(p.Owner) {
+			return fmt.Sprintf("in the queue are %v, the model's is %v", queued, r.model.Queue)
 		}
-		if p.owner == 0 {
+		if p.Owner == 0 {
 			break
 		}
 		left := time.UnixMilli(int64(scores[queued[i]])).Sub(now)
-		if n := ticksLeft(max(left, -2)); n != p.left {
-			return fmt.Sprintf("the place of %s counts for %d ticks, the model's for %d", queued[i], n, p.left)
+		if n := ticksLeft(max(left, -2)); n != p.Left {
+			return fmt.Sprintf("the place of %s counts for %d ticks, the model's for %d", queued[i], n, p.Left)
 		}
 	}
 	for _, key := range []string{r.queue, r.deadlines} {

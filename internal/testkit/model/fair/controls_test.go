@@ -1,73 +1,51 @@
 package fair
 
 import (
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 )
 
 // TestFairModelControls: without any one of the defences there is a way to break a promise, and the
 // model finds it.
 func TestFairModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence // one, and what would hide the harm
-		in   fair
-		want error
-	}{
-		{"grant: it matters whether anybody listens", heedsCount, handsOver, errDeaf},
-		{"grant: who cannot be reached keeps its place", keepsPlace, handsOver, errLostPlace},
-		{"grant: a claim has an end", claimEnds, perishes, errClaim},
-		{"the same, for those behind it", claimEnds, pair(perishes), model.ErrStuck},
-		{"grant: a claim is for less than a lease that nobody renews", claimIsShort, perishes, errClaim},
-		{"acquire: nobody passes the head", asksHead, handsOver, errPassed},
-		{"acquire: who was handed the lock is told so", ownGrant, loses, errItself},
-		{"acquire: who has a place gets no other", oncePlaced, loses, errTwice},
-		{"release: who leaves has no place any more", leaverGone, departs, errPlaceLeft},
-		{"release: what is freed is handed on", leaverHandsOn, handsOver, errIdle},
-		{"the same, where nobody polls either", leaverHandsOn | pollAtAll, pair(handsOver), model.ErrStuck},
-		{"release: by the owner only", freesOwn, departs, errAnothers},
-		{"the same, as its victim sees it", freesOwn, departs, errCut},
-		{"poll: it tells who has no place", reportsMissing, pair(wiped), model.ErrStuck},
-		{"poll: it puts places off", refreshes, waits, errLostPlace},
-		{"client: it polls, also while messages come", pollInTime, waits, errLostPlace},
-		{"client: it polls", pollAtAll, pair(perishes), model.ErrStuck},
-		{"client: the same, for a client that was not reached", pollAtAll | noticesBreak, pair(handsOver),
+	model.Controls(t, "fair model", explore, []model.Control[bounds, defence]{
+		{"grant: it matters whether anybody listens", heedsCount, handsOver, line.ErrDeaf},
+		{"grant: who cannot be reached keeps its place", keepsPlace, handsOver, line.ErrLostPlace},
+		{"grant: a claim has an end", claimEnds, perishes, line.ErrClaim},
+		{"the same, for those behind it", claimEnds, perishes.Pair(), model.ErrStuck},
+		{"grant: a claim is for less than a lease that nobody renews", claimIsShort, perishes, line.ErrClaim},
+		{"acquire: nobody passes the head", asksHead, handsOver, line.ErrPassed},
+		{"acquire: who was handed the lock is told so", ownGrant, loses, line.ErrItself},
+		{"acquire: who has a place gets no other", oncePlaced, loses, line.ErrTwice},
+		{"release: who leaves has no place any more", leaverGone, departs, line.ErrPlaceLeft},
+		{"release: what is freed is handed on", leaverHandsOn, handsOver, line.ErrIdle},
+		{"the same, where nobody polls either", leaverHandsOn | line.PollAtAll, handsOver.Pair(), model.ErrStuck},
+		{"release: by the owner only", freesOwn, departs, line.ErrAnothers},
+		{"the same, as its victim sees it", freesOwn, departs, line.ErrCut},
+		{"poll: it tells who has no place", reportsMissing, wiped.Pair(), model.ErrStuck},
+		{"poll: it puts places off", refreshes, waits, line.ErrLostPlace},
+		{"client: it polls, also while messages come", line.PollInTime, waits, line.ErrLostPlace},
+		{"client: it polls", line.PollAtAll, perishes.Pair(), model.ErrStuck},
+		{"client: the same, for a client that was not reached", line.PollAtAll | line.NoticesBreak, handsOver.Pair(),
 			model.ErrStuck},
-		{"client: a claim is trusted from the grant on", grantTime, freezes, errTwo},
-		{"client: no message is trusted from before a refusal", ownMessage, again, errCut},
-		{"the same, with another who holds", ownMessage, again, errTwo},
-		{"the same, after the server lost its keys", ownMessage, wiped, errPlaceLeft},
-		{"client: an owner id with a straggler is not used again", freshOwner | freshUndo | undo, departs, errCut},
-		{"client: nor is one that is being given back", freshUndo, departs, errCut},
-		{"client: what may be left is given back", undo, departs, errPlaceLeft},
-		{"client: and given back again", undoAgain, departs, errPlaceLeft},
-		{"the same, where a straggler takes the lock", undoAgain, departs, errLeft},
-		{"acquire: one that comes late refuses itself", lateness, departs, errPlaceLeft},
-		{"the same, where it takes the lock", lateness, departs, errLeft},
-		{"grant: a run ends before another client's waiter", runEnds, runs, errPassed},
-		{"grant: tokens are reserved for a run", runTokens, runs, errToken},
-		{"release: those who were served have no place any more", servedGone, runs, errPlaceLeft},
-		{"client: a run does not hand on to who has a question under way", runWaits, runsFail, errLeft},
-		{"client: places are given back if a run's lock is lost", servedGiven, runsLost, errPlaceLeft},
-		{"client: an owner id that was served is not used again", servedFresh, runsAgain, errTwo},
-	} {
-		m := bounded(c.in)
-		m.off, m.only = c.off, c.want
-		r := m.explore(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States,
-			r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: fair model: without                                        there is a way of%s", table.String())
+		{"client: a claim is trusted from the grant on", line.GrantTime, freezes, errTwo},
+		{"client: no message is trusted from before a refusal", line.OwnMessage, again, line.ErrCut},
+		{"the same, with another who holds", line.OwnMessage, again, errTwo},
+		{"the same, after the server lost its keys", line.OwnMessage, wiped, line.ErrPlaceLeft},
+		{"client: an owner id with a straggler is not used again", line.FreshOwner | line.FreshUndo | line.Undo, departs, line.ErrCut},
+		{"client: nor is one that is being given back", line.FreshUndo, departs, line.ErrCut},
+		{"client: what may be left is given back", line.Undo, departs, line.ErrPlaceLeft},
+		{"client: and given back again", line.UndoAgain, departs, line.ErrPlaceLeft},
+		{"the same, where a straggler takes the lock", line.UndoAgain, departs, line.ErrLeft},
+		{"acquire: one that comes late refuses itself", line.Lateness, departs, line.ErrPlaceLeft},
+		{"the same, where it takes the lock", line.Lateness, departs, line.ErrLeft},
+		{"grant: a run ends before another client's waiter", runEnds, runs, line.ErrPassed},
+		{"grant: tokens are reserved for a run", runTokens, runs, line.ErrToken},
+		{"release: those who were served have no place any more", servedGone, runs, line.ErrPlaceLeft},
+		{"client: a run does not hand on to who has a question under way", runWaits, runsFail, line.ErrLeft},
+		{"client: places are given back if a run's lock is lost", line.ServedGiven, runsLost, line.ErrPlaceLeft},
+		{"client: an owner id that was served is not used again", line.ServedFresh, runsAgain, errTwo},
+	})
 }

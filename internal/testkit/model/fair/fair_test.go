@@ -1,138 +1,58 @@
 package fair
 
 import (
-	"cmp"
-	"errors"
-	"os"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// fair is the model of a fair lock's queue and hand-over: what the scripts do to its keys, what
-// clients do about answers and messages that come, come late or do not come, a network that loses,
-// delays and reorders requests, mailboxes that break, processes that stand still or die. Time goes
-// in ticks, for all clocks alike; what is granted is trusted for a tick less. A grant by a message
-// counts from the moment of the grant. The fields are the bounds.
-type fair struct {
-	clients, waiters         uint8
-	harmed                   uint8  // how many of the clients meet faults, leave, stand still and die
-	home                     homes  // whose client's a waiter is
-	wishes                   wishes // locks that a waiter wants, one after another
-	lease, claim, place      uint8  // ticks
-	messages                 int    // that were given up and may still arrive, at a time
-	faults                   uint8  // requests or answers that do not come in time
-	leavers, crashes, pauses uint8
-	breaks                   uint8 // of mailboxes
-	losses                   uint8 // of the server's keys
-	tries                    bool  // the last waiter also tries the lock without waiting
-	prompt                   bool  // clients do what they have to in time
-	off                      defence
-	only                     error // look for this violation alone
-	cut, cutMail             int   // messages for which the bounds had no room
-	at                       terms
-}
-
-func (m *fair) start() state {
-	s := state{
-		faults: m.faults, leaves: m.leavers, crashes: m.crashes, pauses: m.pauses, breaks: m.breaks, losses: m.losses,
-	}
-	s.clock = 1
-	for w := range m.waiters {
-		s.waiters[w].wishes = m.wishes[w]
-	}
-	return s
-}
-
-// explore also looks whether everybody who waits can be served from everywhere, and all can come to
-// rest: by messages, polls, answers, unlocks and time, without a fault, a renewal or a new wish.
-func (m *fair) explore(t testing.TB) model.Report[state] {
-	t.Helper()
-	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 8_000_000}
-	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
-		explored.Goal, explored.Quiet = m.calm, func(label string) bool { return !loud[label] }
-	}
-	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
-}
+type (
+	bounds = line.Bounds
+	of     = line.Owners // numbers of waiters, one after another
+)
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.
 var (
-	handsOver = fair{clients: 3, waiters: 3, home: homes{0, 1, 2}, wishes: wishes{1, 1, 1}, breaks: 1, lease: 2}
-	shares    = fair{clients: 2, waiters: 3, home: homes{0, 0, 1}, wishes: wishes{1, 1, 1}, breaks: 1, lease: 2}
-	again     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 2}, tries: true, lease: 2}
-	loses     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, messages: 1, faults: 1}
-	departs   = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, messages: 1, faults: 1,
-		leavers: 1, lease: 2}
-	perishes  = fair{clients: 3, waiters: 3, home: homes{0, 1, 2}, wishes: wishes{1, 1, 1}, messages: 1, crashes: 1}
-	freezes   = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{1, 2}, pauses: 1}
-	waits     = fair{clients: 1, waiters: 4, wishes: wishes{1, 1, 1, 1}, lease: 2, place: 3, prompt: true}
-	runs      = fair{clients: 2, waiters: 4, home: homes{0, 0, 0, 1}, wishes: wishes{1, 1, 1, 1}, lease: 2, place: 3, prompt: true}
-	runsLeave = fair{clients: 2, waiters: 3, home: homes{0, 0, 1}, wishes: wishes{1, 1, 1}, leavers: 1, lease: 2}
-	runsFail  = fair{clients: 2, waiters: 3, home: homes{0, 0, 1}, wishes: wishes{1, 1, 1}, messages: 1, faults: 1,
-		lease: 2}
-	runsDie   = fair{clients: 2, waiters: 3, home: homes{0, 0, 1}, wishes: wishes{1, 1, 1}, crashes: 1, pauses: 1, lease: 2}
-	runsAgain = fair{clients: 1, waiters: 3, wishes: wishes{1, 2, 1}, lease: 2}
-	runsLost  = fair{clients: 2, waiters: 3, home: homes{0, 0, 1}, wishes: wishes{1, 1, 1}, losses: 1, lease: 2}
-	wiped     = fair{clients: 2, waiters: 2, home: homes{0, 1}, wishes: wishes{2, 1}, losses: 1}
+	handsOver = bounds{Clients: 3, Waiters: 3, Home: of{0, 1, 2}, Wishes: of{1, 1, 1}, Breaks: 1, Lease: 2}
+	shares    = bounds{Clients: 2, Waiters: 3, Home: of{0, 0, 1}, Wishes: of{1, 1, 1}, Breaks: 1, Lease: 2}
+	again     = bounds{Clients: 2, Waiters: 2, Home: of{0, 1}, Wishes: of{2, 2}, Tries: true, Lease: 2}
+	loses     = bounds{Clients: 2, Waiters: 2, Home: of{0, 1}, Wishes: of{2, 1}, Messages: 1, Faults: 1}
+	departs   = bounds{Clients: 2, Waiters: 2, Home: of{0, 1}, Wishes: of{2, 1}, Messages: 1, Faults: 1,
+		Leaves: 1, Lease: 2}
+	perishes  = bounds{Clients: 3, Waiters: 3, Home: of{0, 1, 2}, Wishes: of{1, 1, 1}, Messages: 1, Crashes: 1}
+	freezes   = bounds{Clients: 2, Waiters: 2, Home: of{0, 1}, Wishes: of{1, 2}, Pauses: 1}
+	waits     = bounds{Clients: 1, Waiters: 4, Wishes: of{1, 1, 1, 1}, Lease: 2, Place: 3, Prompt: true}
+	runs      = bounds{Clients: 2, Waiters: 4, Home: of{0, 0, 0, 1}, Wishes: of{1, 1, 1, 1}, Lease: 2, Place: 3, Prompt: true}
+	runsLeave = bounds{Clients: 2, Waiters: 3, Home: of{0, 0, 1}, Wishes: of{1, 1, 1}, Leaves: 1, Lease: 2}
+	runsFail  = bounds{Clients: 2, Waiters: 3, Home: of{0, 0, 1}, Wishes: of{1, 1, 1}, Messages: 1, Faults: 1,
+		Lease: 2}
+	runsDie   = bounds{Clients: 2, Waiters: 3, Home: of{0, 0, 1}, Wishes: of{1, 1, 1}, Crashes: 1, Pauses: 1, Lease: 2}
+	runsAgain = bounds{Clients: 1, Waiters: 3, Wishes: of{1, 2, 1}, Lease: 2}
+	runsLost  = bounds{Clients: 2, Waiters: 3, Home: of{0, 0, 1}, Wishes: of{1, 1, 1}, Losses: 1, Lease: 2}
+	wiped     = bounds{Clients: 2, Waiters: 2, Home: of{0, 1}, Wishes: of{2, 1}, Losses: 1}
 )
-
-type (
-	homes  = [maxWaiters]uint8
-	wishes = [maxWaiters]uint8
-)
-
-// pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see
-// all states.
-func pair(m fair) fair {
-	m.clients, m.waiters, m.home, m.wishes = 2, 2, homes{0, 1}, wishes{1, 1}
-	return m
-}
-
-// bounded gives a scenario its times, and says how many clients meet faults. HOLDFAST_MODEL=large
-// in the environment chooses the bounds for a longer look: all do, more goes wrong, and places and
-// leases last longer.
-func bounded(m fair) fair {
-	m.claim, m.harmed = 2, 1
-	m.lease, m.place = cmp.Or(m.lease, 3), cmp.Or(m.place, 2)
-	if os.Getenv("HOLDFAST_MODEL") == "large" {
-		m.harmed = m.clients
-		m.lease, m.place = max(m.lease, 3), max(m.place, 3)
-		m.breaks, m.pauses, m.crashes = 2*m.breaks, 2*m.pauses, 2*m.crashes
-		if m.leavers == 0 {
-			m.messages, m.faults = 2*m.messages, 2*m.faults
-		}
-	}
-	return m
-}
 
 // TestFairModel: in no state that can be reached is a promise broken.
 func TestFairModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name  string
-		bound fair
-	}{
-		{"hands over", handsOver}, {"two of one client", shares}, {"the same owner again", again},
+	model.Run(t, "fair model", explore, []model.Scenario[bounds]{
+		{"hands over", handsOver},
+		{"two of one client", shares},
+		{"the same owner again", again},
 		{"loses requests", loses},
-		{"leaves", departs}, {"dies", perishes}, {"stands still", freezes}, {"waits long", waits},
-		{"server forgets", wiped}, {"runs", runs}, {"runs, and leaves", runsLeave}, {"runs, and loses requests", runsFail},
-		{"runs, and dies or stands still", runsDie}, {"runs, and the same owner again", runsAgain}, {"runs, and the server forgets", runsLost},
-	} {
-		t.Run(scenario.name, func(t *testing.T) {
-			t.Parallel()
-			m := bounded(scenario.bound)
-			r := m.explore(t)
-			t.Logf("proof: fair model, %s: %d states, %d transitions, depth %d, %d requests and %d messages cut off by the bounds",
-				scenario.name, r.States, r.Transitions, r.Depth, m.cut, m.cutMail)
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
-	}
+		{"leaves", departs},
+		{"dies", perishes},
+		{"stands still", freezes},
+		{"waits long", waits},
+		{"server forgets", wiped},
+		{"runs", runs},
+		{"runs, and leaves", runsLeave},
+		{"runs, and loses requests", runsFail},
+		{"runs, and dies or stands still", runsDie},
+		{"runs, and the same owner again", runsAgain},
+		{"runs, and the server forgets", runsLost},
+	})
 }

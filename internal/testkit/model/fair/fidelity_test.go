@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -21,7 +23,7 @@ const tickLength = 1_000_000 * time.Second
 
 // requesters are whose requests a history is made of, two of them each of two clients, and one of a
 // third.
-var requesters = []uint8{ownerID(0, 0), ownerID(0, 1), ownerID(1, 0), ownerID(2, 0), ownerID(2, 1)}
+var requesters = []uint8{line.OwnerID(0, 0), line.OwnerID(0, 1), line.OwnerID(1, 0), line.OwnerID(2, 0), line.OwnerID(2, 1)}
 
 // replay is one random history, run on the model's keys and, by the scripts, on those of a real
 // server, with real subscribers for mailboxes.
@@ -107,7 +109,7 @@ func newReplay(t *testing.T, rdb *redis.Client, seed uint64, off defence) *repla
 	name := t.Name() + strconv.FormatUint(seed, 36)
 	r := &replay{
 		t: t, rdb: rdb, rnd: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // for tests
-		model: keys{clock: 1}, terms: terms{off: off, home: [maxWaiters]uint8{0, 1, 2}},
+		model: keys{Store: line.Store{Clock: 1}}, terms: terms{Off: off, Home: line.Owners{0, 1, 2}},
 		name: name, token: "token:{" + name + "}", queue: "queue:{" + name + "}", deadlines: "deadlines:{" + name + "}",
 		channel: "channel:{" + name + "}", real: map[uint8]int64{},
 	}
@@ -125,7 +127,7 @@ func (r *replay) end() {
 func clientName(c uint8) string { return "client" + strconv.Itoa(int(c)) }
 
 func (r *replay) owner(id uint8) string {
-	return clientName(r.terms.client(id)) + ":h" + strconv.Itoa(int(id))
+	return clientName(r.terms.Client(id)) + ":h" + strconv.Itoa(int(id))
 }
 
 // millis is a number of ticks for a script. Rounded up these are whole ticks. Of two times of equal
@@ -138,18 +140,18 @@ func (r *replay) millis(ticks uint8) int64 {
 // step takes a random step on both sides and returns what it was, with the status of its reply.
 func (r *replay) step() string {
 	e := &r.terms
-	e.lease, e.claim, e.place = 2+r.few(3), 1+r.few(3), 2+r.few(3)
-	e.keep = 2 * e.lease
+	e.Lease, e.Claim, e.Place = 2+r.few(3), 1+r.few(3), 2+r.few(3)
+	e.Keep = 2 * e.Lease
 	owner := requesters[r.rnd.IntN(len(requesters))]
 	keys := []any{r.name, r.token, r.queue, r.deadlines, r.channel}
-	lease, keep, claim, place := r.millis(e.lease), r.millis(e.keep), r.millis(e.claim), r.millis(e.place)
+	lease, keep, claim, place := r.millis(e.Lease), r.millis(e.Keep), r.millis(e.Claim), r.millis(e.Place)
 	var what string
 	var want answer
 	var call lua.Call
 	var asked []string
-	before := r.model.token
+	before := r.model.Token
 	n := r.rnd.IntN(75)
-	if r.model.owner == 0 && r.model.queue[0].owner != 0 && r.few(2) == 0 { // seldom, and then scripts hand over
+	if r.model.owner == 0 && r.model.Queue[0].Owner != 0 && r.few(2) == 0 { // seldom, and then scripts hand over
 		n = []int{0, 5, 32, 68}[r.few(4)]
 	}
 	switch {
@@ -166,11 +168,11 @@ func (r *replay) step() string {
 		if r.model.owner != 0 && r.few(2) == 0 {
 			owner = r.model.owner
 		}
-		var had run
+		var had line.Run
 		args := slices.Concat(keys, []any{r.owner(owner), "PUBLISH", claim, keep})
 		for _, other := range requesters {
-			if other != owner && r.terms.client(other) == r.terms.client(owner) && r.few(3) == 0 {
-				had.push(other)
+			if other != owner && r.terms.Client(other) == r.terms.Client(owner) && r.few(3) == 0 {
+				had.Push(other)
 				args = append(args, r.owner(other))
 			}
 		}
@@ -184,7 +186,7 @@ func (r *replay) step() string {
 		call = lua.Renew.Call(r.name, r.token, r.owner(owner), lease, keep)
 	case n >= 68:
 		owners := slices.DeleteFunc(slices.Clone(requesters),
-			func(other uint8) bool { return r.terms.client(other) != r.terms.client(owner) })
+			func(other uint8) bool { return r.terms.Client(other) != r.terms.Client(owner) })
 		r.rnd.Shuffle(len(owners), func(i, j int) { owners[i], owners[j] = owners[j], owners[i] })
 		args := slices.Concat(keys, []any{place, "9000000000000000", claim, "PUBLISH", keep})
 		for _, other := range owners {
@@ -199,14 +201,14 @@ func (r *replay) step() string {
 	}
 	got, err := lua.Run(r.t.Context(), r.rdb, call)
 	require.NoError(r.t, err)
-	r.steps = append(r.steps, fmt.Sprintf("%s %s, lease %d, claim %d, place %d: %d", what, r.owner(owner), e.lease,
-		e.claim, e.place,
+	r.steps = append(r.steps, fmt.Sprintf("%s %s, lease %d, claim %d, place %d: %d", what, r.owner(owner), e.Lease,
+		e.Claim, e.Place,
 		got.Status))
 	r.compare(what, want, got, asked)
 	switch {
-	case r.model.token != before && want.mail.owner != 0:
+	case r.model.Token != before && want.mail.Owner != 0:
 		return "handed over: " + what
-	case r.model.token != before && (what == "poll" || got.Status != lua.Done):
+	case r.model.Token != before && (what == "poll" || got.Status != lua.Done):
 		return "handed over, unheard"
 	}
 	return fmt.Sprintf("%s %d", what, got.Status)
@@ -218,10 +220,10 @@ func (r *replay) few(n int) uint8 { return uint8(r.rnd.IntN(n)) } //nolint:gosec
 func (r *replay) poll(args []any) (lua.Call, []string, answer) {
 	c, i := r.few(3), 0
 	args[5] = clientName(c)
-	var owners [maxWaiters]uint8
+	var owners line.Owners
 	var asked []string
 	for _, owner := range requesters {
-		if r.terms.client(owner) == c && r.few(2) == 0 {
+		if r.terms.Client(owner) == c && r.few(2) == 0 {
 			owners[i], asked = owner, append(asked, r.owner(owner))
 			args = append(args, r.owner(owner))
 			i++
@@ -235,22 +237,22 @@ func (r *replay) elsewise(n int) string {
 	ctx := r.t.Context()
 	switch {
 	case n == 44:
-		r.model = keys{clock: r.model.clock}
+		r.model = keys{Store: line.Store{Clock: r.model.Clock}}
 		require.NoError(r.t, r.rdb.Del(ctx, r.name, r.token, r.queue, r.deadlines).Err())
 		return "keys lost"
-	case n == 45 && r.model.token != 0 && r.model.token < 100: // as after the clock was set back
-		r.model.token += 100
+	case n == 45 && r.model.Token != 0 && r.model.Token < 100: // as after the clock was set back
+		r.model.Token += 100
 		last, err := r.rdb.Get(ctx, r.token).Int64()
 		require.NoError(r.t, err)
 		last += int64(time.Hour / time.Microsecond)
 		require.NoError(r.t, r.rdb.Set(ctx, r.token, last, redis.KeepTTL).Err())
-		r.same(r.model.token, last)
+		r.same(r.model.Token, last)
 		return "token ahead"
 	case n < 50:
 		r.toggle(r.few(3))
 		return "mailbox"
-	case n < 60 && r.model.over():
-		r.model.queue = [maxPlaces]place{}
+	case n < 60 && r.model.Queue.Over():
+		r.model.Queue = line.Queue{}
 		require.NoError(r.t, r.rdb.Del(ctx, r.queue, r.deadlines).Err())
 		return "queue ends"
 	}
@@ -261,12 +263,12 @@ func (r *replay) elsewise(n int) string {
 // toggle lets a client listen, or no longer.
 func (r *replay) toggle(c uint8) {
 	channel, kind, change := r.channel+":"+clientName(c), "subscribe", r.ears.Subscribe
-	if r.terms.up.has(c) {
+	if r.terms.Up.Has(c) {
 		kind, change = "unsubscribe", r.ears.Unsubscribe
 	}
 	require.NoError(r.t, change(r.t.Context(), channel))
 	r.subscribed(kind, channel)
-	r.terms.up.put(c, kind == "subscribe")
+	r.terms.Up.Put(c, kind == "subscribe")
 }
 
 // subscribed waits for the server's word.
@@ -302,7 +304,7 @@ func (r *replay) tick() {
 		switch left := ticksLeft(r.rdb.PTTL(ctx, key).Val()); {
 		case left == 1:
 			require.NoError(r.t, r.rdb.Del(ctx, key).Err())
-		case left > 1 && left != endless:
+		case left > 1 && left != model.Endless:
 			require.NoError(r.t, r.rdb.PExpire(ctx, key, time.Duration(left-1)*tickLength-tickLength/2).Err())
 		}
 	}
@@ -319,7 +321,7 @@ func (r *replay) tick() {
 func ticksLeft(left time.Duration) uint8 {
 	switch {
 	case left == -1:
-		return endless
+		return model.Endless
 	case left < 0:
 		return 0
 	}

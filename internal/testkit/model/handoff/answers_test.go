@@ -1,60 +1,55 @@
 package handoff
 
-import "github.com/holdfast-go/holdfast/lua"
+import "github.com/holdfast-go/holdfast/internal/testkit/model/server"
 
 // answers are commands that the server executes, and answers that come.
-func (m *hand) answers(s state, c int, emit func(string, state)) {
+func (m *hand) answers(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	switch cl.op.at {
-	case none:
-	case sent:
-		m.executed(s, c, emit)
+	case server.None:
+	case server.Sent:
+		m.executed(s, c, out)
 	default:
-		m.answered(s, c, emit)
+		m.answered(s, c, out)
 	}
-	m.tried(s, c, emit)
+	m.tried(s, c, out)
 	switch n, r := s, cl.renew; r.at {
-	case none:
-	case sent:
+	case server.None:
+	case server.Sent:
 		a := m.run(&n, r.message(), false)
-		n.clients[c].renew.at = standing(a)
-		emit(labels[c][hServer], n)
+		n.clients[c].renew.at = a.Stands()
+		out.Quiet('A'+c, "the server executes its command", n)
 	default:
 		n.clients[c].renew = command{}
 		m.renewed(&n, c, r)
-		emit(labels[c][hRenewed], n)
+		out.Quiet('A'+c, "gets the answer to a renewal", n)
 	}
 }
 
 // tried is what becomes of an attempt beside the one in front. What it is granted it gives back at
 // once.
-func (m *hand) tried(s state, c int, emit func(string, state)) {
+func (m *hand) tried(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	try := cl.try
 	switch try.at {
-	case none:
+	case server.None:
 		return
-	case sent:
-		cl.try.at = standing(m.run(&s, try.message(), false))
-		emit(labels[c][hServer], s)
+	case server.Sent:
+		cl.try.at = m.run(&s, try.message(), false).Stands()
+		out.Quiet('A'+c, "the server executes its command", s)
 		return
 	}
 	cl.try = command{}
-	if try.at == done && cl.mode == holding && cl.id == try.owner {
-		s.wrong |= twice
-	}
-	if try.at == done || try.again {
-		step := uint8(undoLast)
-		if try.again {
-			step = 1
-		}
+	s.wrong.If(try.at == server.Done && cl.mode == holding && cl.id == try.owner, errTwo)
+	switch {
+	case try.again:
 		cl.retire(c, try.owner)
-		if !s.put(message{kind: undoer, owner: try.owner, step: step}) {
-			m.cut++
-			return
-		}
+		m.undo(&s, try.owner, 1)
+	case try.at == server.Done:
+		cl.retire(c, try.owner)
+		m.undo(&s, try.owner, undoLast)
 	}
-	emit(labels[c][hAnswer], s)
+	out.Quiet('A'+c, "gets the answer", s)
 }
 
 func (h command) message() message {
@@ -63,47 +58,43 @@ func (h command) message() message {
 	return r
 }
 
-func standing(a answer) uint8 {
-	return map[lua.Status]uint8{lua.Done: done, lua.Denied: denied, lua.Gone: gone}[a.status]
-}
-
 // executed is the server's part. A subscription may linger, so a pass may meet listeners where
 // nobody waits.
-func (m *hand) executed(s state, c int, emit func(string, state)) {
+func (m *hand) executed(s state, c int, out *steps) {
 	op := s.clients[c].op
 	for _, lingers := range []bool{false, true} {
 		n := s
 		a := m.run(&n, op.message(), lingers)
 		nop := &n.clients[c].op
-		nop.at, nop.lo, nop.hi = standing(a), uint8(a.lo), uint8(a.hi) //nolint:gosec // few
-		emit(labels[c][hServer], n)
-		if op.kind != passing || a.listened {
+		nop.at, nop.lo, nop.hi = a.Stands(), a.Token, a.To
+		out.Quiet('A'+c, "the server executes its command", n)
+		if op.kind != passing || a.Listened {
 			return
 		}
 	}
 }
 
 // run executes a request and notes what it did to whom.
-func (m *hand) run(s *state, r message, lingers bool) (a answer) {
-	before := s.keys
+func (m *hand) run(s *state, r message, lingers bool) (a server.Answer) {
+	before := s.Keys
 	c := clientOf(r.owner)
 	switch r.kind {
 	case acquire:
-		a = s.acquire(m.off, r.owner, m.lease, r.again, m.block)
+		a = s.Acquire(m.off, r.owner, m.lease, m.block, r.again)
 	case passing:
-		a = s.pass(m.off, r.owner, m.lease, m.block, lingers || s.clients[1-c].listens)
+		a = s.Pass(m.off, r.owner, m.lease, m.block, lingers || s.clients[1-c].listens)
 	case release, undoer:
-		a = s.release(r.owner)
+		a = s.Release(m.off, r.owner)
 	case recount:
-		a = s.recount(r.owner, 1, m.lease)
+		a = s.Recount(m.off, r.owner, 1, m.lease)
 	case renewal:
-		a = s.renew(r.owner, m.lease)
+		a = s.Renew(m.off, r.owner, m.lease)
 	}
 	switch {
-	case before.owner == 0 && s.owner != 0 && r.kind != acquire:
-		s.wrong |= revived
-	case before.owner != 0 && clientOf(before.owner) != c && before != s.keys:
-		s.wrong |= strangers
+	case before.Owner == 0 && s.Owner != 0 && r.kind != acquire:
+		s.wrong.Add(errBack)
+	case before.Owner != 0 && clientOf(before.Owner) != c && before != s.Keys:
+		s.wrong.Add(errAnothers)
 	}
 	return a
 }
@@ -112,91 +103,82 @@ func (m *hand) run(s *state, r message, lingers bool) (a answer) {
 func (m *hand) left(h command) uint8 { return m.lease - 1 - min(h.age, m.lease-1) }
 
 // answered is what a client makes of the answer to its command.
-func (m *hand) answered(s state, c int, emit func(string, state)) {
+func (m *hand) answered(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	op := cl.op
 	cl.op = command{}
 	cl.stray = cl.stray || op.again
-	label, ok := labels[c][hAnswer], true
 	switch op.kind {
 	case acquire:
 		switch {
-		case op.at == denied:
+		case op.at == server.Denied:
 			cl.listens = true
 		case m.left(op) == 0:
-			ok = m.finish(&s, c, true)
+			m.finish(&s, c, true)
 		default:
 			cl.mode, cl.listens, cl.trust = holding, false, m.left(op)
 			cl.next, cl.last = op.lo+1, op.hi
 			m.gets(&s, c, op.lo)
 		}
 	case recount:
-		if op.at == gone {
+		if op.at == server.Gone {
 			m.told(&s, c)
-			ok = m.finish(&s, c, false)
+			m.finish(&s, c, false)
 		} else {
 			cl.trust = max(cl.trust, m.left(op))
 		}
 	case release:
-		ok = m.finish(&s, c, false)
+		m.finish(&s, c, false)
 	case passing:
-		m.passed(s, c, op, emit)
+		m.passed(s, c, op, out)
 		return
 	}
-	if ok {
-		emit(label, s)
-	}
+	out.Quiet('A'+c, "gets the answer", s)
 }
 
 // passed is the end of a pass.
-func (m *hand) passed(s state, c int, op command, emit func(string, state)) {
+func (m *hand) passed(s state, c int, op command, out *steps) {
 	cl := &s.clients[c]
-	if op.at == gone && !op.again {
+	if op.at == server.Gone && !op.again {
 		m.told(&s, c)
 	}
-	if op.at != done && (op.at != denied || !m.off.has(passReleases)) {
-		if m.finish(&s, c, false) {
-			emit(labels[c][hAnswer], s)
-		}
+	if op.at != server.Done && (op.at != server.Denied || !m.off.Has(passReleases)) {
+		m.finish(&s, c, false)
+		out.Quiet('A'+c, "gets the answer", s)
 		return
 	}
 	cl.trust = max(cl.trust, m.left(op))
 	cl.next, cl.last = op.lo, op.hi
-	if cl.stray && !m.off.has(strayPass) {
+	if cl.stray && !m.off.Has(strayPass) {
 		m.release(&s, c)
-		emit(labels[c][hAnswer], s)
+		out.Quiet('A'+c, "gets the answer", s)
 		return
 	}
-	for _, w := range cl.waits {
-		if w {
-			cl.mode = holding
-			m.handOn(s, c, emit)
-			return
-		}
+	if cl.waits != [maxOwners]bool{} {
+		cl.mode = holding
+		m.handOn(s, c, out)
+		return
 	}
 	m.release(&s, c) // everybody has left meanwhile
-	emit(labels[c][hAnswer], s)
+	out.Quiet('A'+c, "gets the answer", s)
 }
 
 // renewed is what the watchdog makes of an answer.
 func (m *hand) renewed(s *state, c int, r command) {
 	cl := &s.clients[c]
 	switch {
-	case r.at == done:
+	case r.at == server.Done:
 		cl.trust = max(cl.trust, m.left(r))
-	case cl.mode == passing && !m.off.has(believesPass):
+	case cl.mode == passing && !m.off.Has(believesPass):
 	default:
 		m.told(s, c)
-		if cl.mode == passing && cl.op.kind == passing && cl.op.at == denied {
-			s.wrong |= falseLoss // it was given up, not lost
-		}
-		_ = m.finish(s, c, false)
+		given := cl.mode == passing && cl.op.kind == passing && cl.op.at == server.Denied
+		s.wrong.If(given, errFalse) // it was given up, not lost
+		m.finish(s, c, false)
 	}
 }
 
 // told notes that a client believes that its lock is lost.
 func (m *hand) told(s *state, c int) {
-	if s.owner != 0 && clientOf(s.owner) == c {
-		s.wrong |= falseLoss
-	}
+	s.wrong.If(s.Owner != 0 && clientOf(s.Owner) == c, errFalse)
 }

@@ -1,26 +1,21 @@
 package handoff
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // hand is the model of a lock that is handed on within clients: what the plain lock's model leaves
 // out for its size. Client A has two owners, and all that goes wrong happens to it; B has one, and
 // is who is harmed.
 type hand struct {
 	lease    uint8 // ticks
-	block    uint16
+	block    uint8
 	wishes   [maxOwners]uint8 // of A's owners
 	rival    uint8            // wishes of B's owner
 	faults   uint8
@@ -30,22 +25,26 @@ type hand struct {
 	enters   bool
 	leavers  bool // who is handed the lock may leave in that moment
 	brief    bool // messages do not live longer than a tick
-	off      defence
+	off      model.Defence
 	only     error
 	cut      int
 }
 
-func (m *hand) explore(t testing.TB) model.Report[state] {
-	t.Helper()
+func (m *hand) start() state {
 	s := state{faults: m.faults, tries: m.tries, crashes: m.crashes}
 	s.clients[0].wishes, s.clients[1].wishes[0] = m.wishes, m.rival
-	explored := model.Model[state]{Start: []state{s}, Next: m.next, Check: m.check}
-	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
-		explored.Goal, explored.Quiet = m.free, func(label string) bool { return !loud[label] }
+	return s
+}
+
+func (m hand) explore(off model.Defence, only error) (model.Report, error) {
+	m.off, m.only = off, only
+	explored := model.Model[state]{Start: m.start(), Next: m.next, Check: m.check, Settle: (*state).settle}
+	if model.Looks(only) {
+		explored.Goal = m.free
 	}
 	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
+	r.Cut = m.cut
+	return r, err
 }
 
 var (
@@ -60,7 +59,7 @@ var (
 
 // large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment.
 func large(m hand) hand {
-	if os.Getenv("HOLDFAST_MODEL") != "large" {
+	if !model.Large() {
 		return m
 	}
 	switch {
@@ -78,34 +77,19 @@ func large(m hand) hand {
 
 // TestHandModel: in no state that can be reached is a promise broken.
 func TestHandModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name string
-		m    hand
-	}{{"hands", hands}, {"loses", loseReplies}, {"again", repeats}, {"besides", besides}, {"ends", ending}} {
-		t.Run(scenario.name, func(t *testing.T) {
-			t.Parallel()
-			m := large(scenario.m)
-			r := m.explore(t)
-			t.Logf("proof: hand-off model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds",
-				scenario.name,
-				r.States, r.Transitions, r.Depth, m.cut)
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
-	}
+	model.Run(t, "hand-off model", hand.explore, []model.Scenario[hand]{
+		{"hands", large(hands)},
+		{"loses", large(loseReplies)},
+		{"again", large(repeats)},
+		{"besides", large(besides)},
+		{"ends", large(ending)},
+	})
 }
 
 // TestHandModelControls: without any one of the defences there is a way to break a promise.
 func TestHandModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence
-		in   hand
-		want error
-	}{
-		{"the tokens of a block are reserved at the grant", reserved, hands, errToken},
+	model.Controls(t, "hand-off model", hand.explore, []model.Control[hand, model.Defence]{
+		{"the tokens of a block are reserved at the grant", server.Reserved, hands, errToken},
 		{"\"not held\" is not believed while a pass is under way", believesPass, hands, errFalse},
 		{"an id that was handed away from is not used again", handedFresh, besides, errTwo},
 		{"nothing is handed on in the second half of a lease", halfLease, ending, errShort},
@@ -114,18 +98,5 @@ func TestHandModelControls(t *testing.T) {
 		{"nor one whose pass has a straggler", strayPass, loseReplies, errTwo},
 		{"who leaves when it is handed the lock gives it back", leaverGives, ending, errLeft},
 		{"trust ends by the client's own clock", ownDeadline, hands, errTwo},
-	} {
-		m := c.in
-		m.off, m.only = c.off, c.want
-		r := m.explore(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps: %v", c.what, len(r.Violation.Trace), r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: hand-off model: without                                    there is a way of%s", table.String())
+	})
 }

@@ -1,7 +1,12 @@
 package handoff
 
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
+)
+
 // fails are answers that do not come in time, and a process that dies.
-func (m *hand) fails(s state, c int, emit func(string, state)) {
+func (m *hand) fails(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	if c > 0 {
 		return // one is enough: the other is who is harmed
@@ -10,79 +15,78 @@ func (m *hand) fails(s state, c int, emit func(string, state)) {
 		n := s
 		n.crashes--
 		m.crash(&n, c)
-		emit(labels[c][hDies], n)
+		out.Loud('A'+c, "dies", n)
 	}
 	if s.faults == 0 {
 		return
 	}
 	s.faults--
-	if cl.renew.at != none {
+	if cl.renew.at != server.None {
 		n := s
 		m.abandon(&n, cl.renew)
 		n.clients[c].renew = command{}
-		emit(labels[c][hRenewLost], n)
+		out.Loud('A'+c, "hears nothing of its renewal", n)
 	}
-	if cl.try.at != none {
+	if cl.try.at != server.None {
 		n := s
 		m.abandon(&n, cl.try)
-		n.clients[c].try.at, n.clients[c].try.again = sent, true
-		emit(labels[c][hResends], n)
+		n.clients[c].try.at, n.clients[c].try.again = server.Sent, true
+		out.Loud('A'+c, "hears nothing and sends again", n)
 	}
-	if cl.op.at == none {
+	if cl.op.at == server.None {
 		return
 	}
 	n := s
 	m.abandon(&n, cl.op)
 	op := &n.clients[c].op
-	op.at, op.age, op.again, op.lo, op.hi = sent, 0, true, 0, 0
-	emit(labels[c][hResends], n)
+	op.at, op.age, op.again, op.lo, op.hi = server.Sent, 0, true, 0, 0
+	out.Loud('A'+c, "hears nothing and sends again", n)
 	if cl.op.kind == recount {
 		n = s
 		m.abandon(&n, cl.op)
 		n.clients[c].op, n.clients[c].stray = command{}, true
-		emit(labels[c][hGivesUp], n)
+		out.Loud('A'+c, "hears nothing and gives up", n)
 		return
 	}
 	n = s
-	if m.finish(&n, c, true) {
-		emit(labels[c][hGivesUp], n)
+	m.finish(&n, c, true)
+	out.Loud('A'+c, "hears nothing and gives up", n)
+}
+
+// abandon leaves a request to the network: it may arrive at any time from here on, or never. Where the
+// bounds have no room for it, never.
+func (m *hand) abandon(s *state, h command) {
+	given := func(r message) bool { return r.kind != undoer }
+	if h.at == server.Sent && (model.Count(s.net[:], given) >= m.messages || !model.Put(s.net[:], h.message(), order)) {
+		m.noRoom(s)
 	}
 }
 
-// abandon leaves a request to the network.
-func (m *hand) abandon(s *state, h command) {
-	if h.at != sent {
-		return
+// undo releases in the background, from that step on.
+func (m *hand) undo(s *state, owner, step uint8) {
+	if !model.Put(s.net[:], message{kind: undoer, owner: owner, step: step}, order) {
+		m.noRoom(s)
+		s.full = true
 	}
-	if m.stragglers(s) >= m.messages || !s.put(h.message()) {
+}
+
+func (m *hand) noRoom(s *state) {
+	if !s.full {
 		m.cut++
 	}
-}
-
-func (m *hand) stragglers(s *state) (n int) {
-	for _, r := range s.net {
-		if r != (message{}) && r.kind != undoer {
-			n++
-		}
-	}
-	return n
 }
 
 // crash ends a process; what it wanted next it wants in its next life.
 func (m *hand) crash(s *state, c int) {
 	cl := &s.clients[c]
-	dead := []uint8{cl.id, cl.try.owner}
-	for i := 0; i < maxMessages && s.net[i] != (message{}); {
-		if r := s.net[i]; r.kind == undoer && clientOf(r.owner) == c {
-			dead = append(dead, r.owner)
-			s.take(i)
-			continue
+	s.crashed |= 1<<cl.id | 1<<cl.try.owner
+	model.Change(s.net[:], order, func(r message) (message, bool) {
+		its := r.kind == undoer && clientOf(r.owner) == c
+		if its {
+			s.crashed |= 1 << r.owner
 		}
-		i++
-	}
-	for _, id := range dead {
-		s.crashed |= 1 << id
-	}
+		return r, !its
+	})
 	m.forget(s, c)
 	m.abandon(s, cl.op)
 	m.abandon(s, cl.try)
@@ -94,28 +98,23 @@ func (m *hand) crash(s *state, c int) {
 
 // network is what becomes of messages that nobody waits for. Those that were given up may also be
 // lost.
-func (m *hand) network(s state, emit func(string, state)) {
-	for i, r := range s.net {
-		if r == (message{}) {
-			return
-		}
+func (m *hand) network(s state, out *steps) {
+	for i, r := range model.Under(s.net[:]) {
 		c := clientOf(r.owner)
 		n := s
-		n.take(i)
-		if r.kind == undoer {
-			if r.step == undoPause {
-				continue
-			}
+		model.Take(n.net[:], i)
+		switch {
+		case r.kind != undoer:
+			out.Quiet('A'+c, "a late message is lost", n)
 			m.run(&n, r, false)
-			if r.step++; r.step <= undoPause {
-				_ = n.put(r)
+			out.Quiet('A'+c, "a late message arrives", n)
+		case r.step != undoPause:
+			m.run(&n, r, false)
+			if r.step < undoPause {
+				m.undo(&n, r.owner, r.step+1)
 			}
-			emit(labels[c][hUndoes], n)
-			continue
+			out.Quiet('A'+c, "an undo releases", n)
 		}
-		emit(labels[c][hDropped], n)
-		m.run(&n, r, false)
-		emit(labels[c][hStraggler], n)
 	}
 }
 
@@ -128,39 +127,28 @@ const undoPause = 3
 const undoLast = undoPause + 1
 
 // time is a tick of all clocks.
-func (m *hand) time(s state, emit func(string, state)) {
-	s.tick()
-	old := s.net
-	s.net = [maxMessages]message{}
-	for _, r := range old {
-		switch {
-		case r == (message{}):
-			continue
-		case r.kind == undoer && r.step == undoPause:
+func (m *hand) time(s state, out *steps) {
+	s.Tick()
+	model.Change(s.net[:], order, func(r message) (message, bool) {
+		if r.kind == undoer && r.step == undoPause {
 			r.step++
-		case r.kind != undoer && m.brief:
-			continue
 		}
-		_ = s.put(r)
-	}
+		return r, r.kind == undoer || !m.brief
+	})
 	for c := range maxClients {
 		cl := &s.clients[c]
 		for _, h := range []*command{&cl.op, &cl.renew} {
-			if h.at != none && h.kind != release && h.age < m.lease-1 {
+			if h.at != server.None && h.kind != release && h.age < m.lease-1 {
 				h.age++
 			}
 		}
-		if cl.mode != holding && cl.mode != passing {
-			continue
-		}
 		switch {
+		case cl.mode != holding && cl.mode != passing:
 		case cl.trust > 1:
 			cl.trust--
-		case !m.off.has(ownDeadline):
-			if !m.finish(&s, c, true) {
-				return
-			}
+		case !m.off.Has(ownDeadline):
+			m.finish(&s, c, true)
 		}
 	}
-	emit(tickLabel, s)
+	out.Quiet(0, "time passes", s)
 }

@@ -1,37 +1,28 @@
 package handoff
 
-import "cmp"
+import (
+	"cmp"
 
-// defence is a set of defences of the hand-off that are switched off.
-type defence uint32
-
-const (
-	reserved     defence = 1 << iota // scripts: the tokens of a block are reserved at the grant
-	believesPass                     // client: "not held" is not believed while a pass is under way
-	handedFresh                      // client: an id that was handed away from is not used again
-	halfLease                        // client: nothing is handed on in the second half of a lease
-	passReleases                     // client: a pass that released hands nothing on
-	strayGrant                       // client: a grant with a straggler is not handed on
-	strayPass                        // client: nor one whose pass has one
-	leaverGives                      // client: who leaves when it is handed the lock gives it back
-	ownDeadline                      // client: trust ends by its own clock
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
-func (d defence) has(one defence) bool { return d&one != 0 }
-
-// How a call stands. Behind sent come the answers of the server that have not reached the client.
+// Defences of the client; those of the scripts are the server's.
 const (
-	none uint8 = iota
-	sent
-	done
-	denied
-	gone
+	believesPass model.Defence = server.Own << iota // "not held" is not believed while a pass is under way
+	handedFresh                                     // an id that was handed away from is not used again
+	halfLease                                       // nothing is handed on in the second half of a lease
+	passReleases                                    // a pass that released hands nothing on
+	strayGrant                                      // a grant with a straggler is not handed on
+	strayPass                                       // nor one whose pass has one
+	leaverGives                                     // who leaves when it is handed the lock gives it back
+	ownDeadline                                     // trust ends by the client's own clock
 )
 
 // command is a command under way, by its newest attempt.
 type command struct {
 	kind   uint8 // acquire, passing, release, recount, renewal
-	at     uint8 // none, sent, ...
+	at     uint8 // server.None, server.Sent, ...
 	age    uint8 // ticks since it was sent
 	lo, hi uint8 // tokens
 	owner  uint8
@@ -103,55 +94,33 @@ const (
 )
 
 type state struct {
-	keys
+	wrong   model.Broken
+	crashed uint32 // ids whose process died
+	server.Keys
 	clients [maxClients]client
-	net     [maxMessages]message // in order
-	top     uint8                // the greatest token that a holder had
-	crashed uint32               // ids whose process died
-	wrong   wrong
+	net     [maxMessages]message
+	top     uint8 // the greatest token that a holder had
+	full    bool  // the bounds have no room for what the step leaves behind
 	faults  uint8
 	crashes uint8
 	tries   uint8 // that owners may still make beside the one in front
 }
+
+type steps = model.Steps[state]
 
 // ownerID is the name of an owner; 0 is none.
 func ownerID(c int, owner, gen uint8) uint8 { return (uint8(c)*maxOwners+owner)*gens + gen + 1 } //nolint:gosec // few
 
 func clientOf(id uint8) int { return int(id-1) / (maxOwners * gens) }
 
-// put adds a message in its place; false if there is no room.
-func (s *state) put(m message) bool {
-	i := maxMessages - 1
-	if s.net[i] != (message{}) {
-		return false
-	}
-	for ; i > 0 && (s.net[i-1] == (message{}) || order(m, s.net[i-1]) < 0); i-- {
-		s.net[i] = s.net[i-1]
-	}
-	s.net[i] = m
-	return true
-}
-
-func (s *state) take(i int) {
-	copy(s.net[i:], s.net[i+1:])
-	s.net[maxMessages-1] = message{}
-}
-
 func order(a, b message) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.owner, b.owner), cmp.Compare(a.step, b.step),
-		cmp.Compare(flag(a.again), flag(b.again)))
+		model.Bit(a.again)-model.Bit(b.again))
 }
 
-func flag(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// normal makes states equal that differ only in what matters to nobody any more: tokens count from
+// settle makes states equal that differ only in what matters to nobody any more: tokens count from
 // the least that is still known, and what an unanswered or refused command does not have is zero.
-func (s *state) normal() {
+func (s *state) settle() bool {
 	for c := range s.clients {
 		cl := &s.clients[c]
 		if cl.next > cl.last {
@@ -159,7 +128,7 @@ func (s *state) normal() {
 		}
 		cl.try.age, cl.try.lo, cl.try.hi = 0, 0, 0
 		for _, h := range []*command{&cl.op, &cl.renew} {
-			if h.at == denied || h.at == gone {
+			if h.at == server.Denied || h.at == server.Gone {
 				h.age = 0
 			}
 		}
@@ -169,19 +138,20 @@ func (s *state) normal() {
 		cl := &s.clients[c]
 		known = append(known, &cl.next, &cl.last, &cl.op.lo, &cl.op.hi)
 	}
-	least := uint8(min(s.token, endless)) //nolint:gosec // as said
+	least := s.Token
 	for _, n := range known {
 		if *n != 0 {
 			least = min(least, *n)
 		}
 	}
 	if least <= 1 || s.top == 0 {
-		return
+		return !s.full
 	}
-	s.token -= uint16(least - 1)
+	s.Token -= least - 1
 	for _, n := range known {
 		if *n != 0 {
 			*n -= least - 1
 		}
 	}
+	return !s.full
 }

@@ -1,19 +1,13 @@
 package keep
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // keeping is the model. Time goes in ticks; a hold is trusted for a tick less than its lease.
 type keeping struct {
@@ -28,22 +22,26 @@ type keeping struct {
 	forces  uint8
 	closes  uint8
 	expires bool // it counts that an idle lock is given back
-	off     defence
+	off     model.Defence
 	only    error
 	cut     int
 }
 
-func (m *keeping) explore(t testing.TB) model.Report[state] {
-	t.Helper()
+func (m *keeping) start() state {
 	s := state{faults: m.faults, breaks: m.breaks, silent: m.silent, forces: m.forces, closes: m.closes}
 	s.a.wishes, s.b.wishes, s.b.tries = m.wishes, m.rival, m.tries
-	explored := model.Model[state]{Start: []state{s}, Next: m.next, Check: m.check}
-	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
-		explored.Goal, explored.Quiet = m.served, m.quiet
+	return s
+}
+
+func (m keeping) explore(off model.Defence, only error) (model.Report, error) {
+	m.off, m.only = off, only
+	explored := model.Model[state]{Start: m.start(), Next: m.next, Check: m.check}
+	if model.Looks(only) {
+		explored.Goal = m.served
 	}
 	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
+	r.Cut = m.cut
+	return r, err
 }
 
 // The scenarios. Only where calls are lost does it count that an idle lock is given back.
@@ -58,7 +56,7 @@ var (
 
 // large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment.
 func large(m keeping) keeping {
-	if os.Getenv("HOLDFAST_MODEL") != "large" {
+	if !model.Large() {
 		return m
 	}
 	m.lease, m.tries = 4, 1
@@ -67,35 +65,19 @@ func large(m keeping) keeping {
 
 // TestKeepModel: in no state that can be reached is a promise broken.
 func TestKeepModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name string
-		m    keeping
-	}{
-		{"calls", calls}, {"breaks", breaks}, {"loses", loses}, {"silent", silent}, {"forced", forced},
-		{"closes", closes},
-	} {
-		t.Run(scenario.name, func(t *testing.T) {
-			t.Parallel()
-			m := large(scenario.m)
-			r := m.explore(t)
-			t.Logf("proof: model of keeping, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds",
-				scenario.name, r.States, r.Transitions, r.Depth, m.cut)
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
-	}
+	model.Run(t, "model of keeping", keeping.explore, []model.Scenario[keeping]{
+		{"calls", large(calls)},
+		{"breaks", large(breaks)},
+		{"loses", large(loses)},
+		{"silent", large(silent)},
+		{"forced", large(forced)},
+		{"closes", large(closes)},
+	})
 }
 
 // TestKeepModelControls: without any one of the defences there is a way to break a promise.
 func TestKeepModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence
-		in   keeping
-		want error
-	}{
+	model.Controls(t, "model of keeping", keeping.explore, []model.Control[keeping, model.Defence]{
 		{"the server is asked who listens", asks, calls, model.ErrStuck},
 		{"and not before the calls arrive", asksHearing, calls, model.ErrStuck},
 		{"nor before they were interrupted", gaps, breaks, model.ErrStuck},
@@ -107,18 +89,5 @@ func TestKeepModelControls(t *testing.T) {
 		{"what cannot be trusted is not taken", trusted, calls, errStale},
 		{"nor what may be released late", strayPass, loses, errCut},
 		{"an idle lock is given back after a while", idleEnds, silent, model.ErrStuck},
-	} {
-		m := c.in
-		m.off, m.only = c.off, c.want
-		r := m.explore(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps: %v", c.what, len(r.Violation.Trace), r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: model of keeping: without                                  there is a way of%s", table.String())
+	})
 }

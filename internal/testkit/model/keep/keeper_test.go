@@ -1,9 +1,9 @@
 package keep
 
-import "github.com/holdfast-go/holdfast/lua"
+import "github.com/holdfast-go/holdfast/internal/testkit/model/server"
 
 // keeper is what A does.
-func (m *keeping) keeper(s state, emit func(string, state)) {
+func (m *keeping) keeper(s state, out *steps) {
 	a := &s.a
 	switch {
 	case a.closed:
@@ -12,21 +12,21 @@ func (m *keeping) keeper(s state, emit func(string, state)) {
 		n.a.wishes--
 		n.a.mode = asking
 		n.send(acquire)
-		emit(lWants, n)
-	case a.mode == kept, a.mode == giving && m.off.has(overThen):
-		m.adopt(s, emit)
+		out.Loud('A', "wants the lock, and asks", n)
+	case a.mode == kept, a.mode == giving && m.off.Has(overThen):
+		m.adopt(s, out)
 	}
 	switch a.mode {
 	case holding:
-		m.unlock(s, emit)
+		m.unlock(s, out)
 	case kept:
 		n := s
 		n.give(m)
-		emit(lIdle, n)
+		out.Step('A', "it was idle for too long", m.expires && !m.off.Has(idleEnds), n)
 		if a.trust == 0 {
 			n = s
 			n.finish(m, true)
-			emit(lLost, n)
+			out.Loud('A', "a kept lock is lost", n)
 		}
 	}
 	if a.closed || s.closes == 0 {
@@ -42,75 +42,71 @@ func (m *keeping) keeper(s state, emit func(string, state)) {
 	case asking:
 		n.finish(m, true)
 	}
-	emit(lCloses, n)
+	out.Loud('A', "is closed", n)
 }
 
 // adopt is a Lock of A that takes the lock from A.
-func (m *keeping) adopt(s state, emit func(string, state)) {
+func (m *keeping) adopt(s state, out *steps) {
 	a := &s.a
-	if a.wishes == 0 || a.next > a.last || a.trust*2 <= m.lease && !m.off.has(trusted) {
+	if a.wishes == 0 || a.next > a.last || a.trust*2 <= m.lease && !m.off.Has(trusted) {
 		return
 	}
 	a.wishes--
 	a.mode = holding
-	if a.trust == 0 {
-		s.wrong |= stale
-	}
+	s.wrong.If(a.trust == 0, errStale)
 	s.gets(a.next)
 	a.next++
-	emit(lAdopts, s)
+	out.Loud('A', "wants the lock, and takes it from itself", s)
 }
 
 // unlock ends the last hold of A.
-func (m *keeping) unlock(s state, emit func(string, state)) {
+func (m *keeping) unlock(s state, out *steps) {
 	a := &s.a
 	half := a.trust*2 > m.lease
-	if half && m.mayKeep(a) && (a.next <= a.last && a.next != 0 || m.off.has(asks)) {
+	if half && m.mayKeep(a) && (a.next <= a.last && a.next != 0 || m.off.Has(asks)) {
 		s.a.mode = kept
-		emit(lKeeps, s)
+		out.Quiet('A', "unlocks and keeps it", s)
 		return
 	}
-	if half && a.hears && !a.wanted || half && m.off.has(asksHearing) && !a.wanted {
+	if half && a.hears && !a.wanted || half && m.off.Has(asksHearing) && !a.wanted {
 		n := s
 		n.a.mode = passing
 		n.a.sure, n.a.gap, n.a.first = false, false, a.hears
 		n.a.wanted = false
 		n.send(pass)
-		emit(lPasses, n)
+		out.Quiet('A', "unlocks and asks who listens", n)
 		return
 	}
 	s.a.mode = leaving
 	s.a.trust = 0
 	s.send(release)
-	emit(lUnlocks, s)
+	out.Quiet('A', "unlocks and releases", s)
 }
 
 // mayKeep reports whether A keeps the lock without asking.
 func (m *keeping) mayKeep(a *keeper) bool {
-	if m.off.has(asks) {
+	if m.off.Has(asks) {
 		return !a.wanted
 	}
-	return a.sure && !a.wanted && (a.hears || m.off.has(asksHearing)) &&
-		(!a.gap || m.off.has(gaps)) && (a.first || m.off.has(asksHearing))
+	return a.sure && !a.wanted && (a.hears || m.off.Has(asksHearing)) &&
+		(!a.gap || m.off.Has(gaps)) && (a.first || m.off.Has(asksHearing))
 }
 
 // give begins to give a kept lock back.
 func (s *state) give(m *keeping) {
-	if s.a.mode = giving; !m.off.has(overThen) {
+	if s.a.mode = giving; !m.off.Has(overThen) {
 		s.a.trust = 0
 	}
 	s.send(release)
 }
 
 func (s *state) send(kind uint8) {
-	s.a.op, s.a.at, s.a.age, s.a.again = request{kind, s.a.id()}, sent, 0, false
+	s.a.op, s.a.at, s.a.age, s.a.again = request{kind, s.a.id()}, server.Sent, 0, false
 }
 
 // gets notes the token of a new holder.
 func (s *state) gets(token uint8) {
-	if token <= s.top && !s.forced {
-		s.wrong |= smallToken
-	}
+	s.wrong.If(token <= s.top && !s.forced, errToken)
 	s.top = max(s.top, token)
 }
 
@@ -121,31 +117,30 @@ func (s *state) finish(m *keeping, undo bool) {
 		s.undo = a.id()
 	}
 	gen := a.gen
-	if !m.off.has(freshID) {
+	if !m.off.Has(freshID) {
 		gen++
 	}
 	*a = keeper{gen: gen, wishes: a.wishes, closed: a.closed}
 }
 
 // answers are A's command at the server, and the answer to it.
-func (m *keeping) answers(s state, emit func(string, state)) {
+func (m *keeping) answers(s state, out *steps) {
 	a := &s.a
 	switch a.at {
-	case none:
+	case server.None:
 		return
-	case sent:
+	case server.Sent:
 		r := m.run(&s, a.op, a.again)
-		a.at = map[lua.Status]uint8{lua.Done: done, lua.Denied: denied, lua.Gone: gone}[r.status]
-		a.lo, a.hi = r.lo, r.hi
-		emit(lServer, s)
+		a.at, a.lo, a.hi = r.Stands(), r.Token, r.To
+		out.Quiet('A', "the server executes its command", s)
 		return
 	}
 	at, again, left := a.at, a.again, m.lease-1-min(a.age, m.lease-1)
-	a.at, a.age, a.again = none, 0, false
+	a.at, a.age, a.again = server.None, 0, false
 	switch a.mode {
 	case asking:
 		switch {
-		case at == denied, a.closed:
+		case at == server.Denied, a.closed:
 			s.finish(m, again || a.closed)
 		case left == 0:
 			s.finish(m, true)
@@ -159,21 +154,21 @@ func (m *keeping) answers(s state, emit func(string, state)) {
 		s.finish(m, again)
 	}
 	s.a.lo, s.a.hi = 0, 0
-	emit(lAnswer, s)
+	out.Quiet('A', "gets the answer", s)
 }
 
 // passed is what A makes of the answer to who listens.
 func (m *keeping) passed(s *state, at uint8, again bool, left uint8) {
 	a := &s.a
-	if at != done {
+	if at != server.Done {
 		s.finish(m, again)
 		return
 	}
 	a.trust, a.next, a.last, a.sure = max(a.trust, left), a.lo, a.hi, true
-	if m.off.has(wantedFirst) {
+	if m.off.Has(wantedFirst) {
 		a.wanted = false
 	}
-	if again && !m.off.has(strayPass) || !m.mayKeep(a) || a.closed || a.trust*2 <= m.lease {
+	if again && !m.off.Has(strayPass) || !m.mayKeep(a) || a.closed || a.trust*2 <= m.lease {
 		a.mode, a.trust = leaving, 0
 		s.send(release)
 		return
@@ -182,48 +177,48 @@ func (m *keeping) passed(s *state, at uint8, again bool, left uint8) {
 }
 
 // hearing is what becomes of A's mailbox.
-func (m *keeping) hearing(s state, emit func(string, state)) {
+func (m *keeping) hearing(s state, out *steps) {
 	a := &s.a
 	switch {
 	case a.box == off && (a.mode == holding || a.mode == passing || a.mode == kept):
 		n := s
 		n.a.box = on
-		emit(lMailbox, n)
+		out.Quiet('A', "its mailbox is subscribed", n)
 	case a.box == on:
 		n := s
 		n.a.box = heard
 		n.look(m, true)
-		emit(lHears, n)
+		out.Quiet('A', "hears from its mailbox", n)
 	case a.box == broken:
 		n := s
 		n.a.box = off
 		n.look(m, false)
-		emit(lNotices, n)
+		out.Quiet('A', "notices that the connection of its mailbox is broken", n)
 	}
 	if a.box == heard && a.calls > 0 {
 		n := s
 		n.a.calls = 0
 		n.heard(m, false)
-		emit(lCalled, n)
+		out.Quiet('A', "is called", n)
 		if s.silent > 0 {
 			n = s
 			n.silent--
 			n.a.calls = 0
-			emit(lSilent, n)
+			out.Loud(0, "a call is lost without a word", n)
 		}
 	}
 	if s.breaks > 0 && (a.box == on || a.box == heard) {
 		n := s
 		n.breaks--
 		n.a.box, n.a.calls = broken, 0
-		emit(lBreaks, n)
+		out.Loud(0, "the connection of A's mailbox breaks", n)
 	}
 }
 
 // look is that calls may have been missed, or arrive from now on.
 func (s *state) look(m *keeping, confirmed bool) {
 	s.a.hears, s.a.gap = confirmed, true
-	if s.a.mode == kept && m.off.has(gaps|asksHearing) {
+	if s.a.mode == kept && m.off.Has(gaps|asksHearing) {
 		return
 	}
 	s.heard(m, true)
@@ -232,9 +227,16 @@ func (s *state) look(m *keeping, confirmed bool) {
 // heard is a call, or that one may have been missed.
 func (s *state) heard(m *keeping, missed bool) {
 	switch {
-	case s.a.mode == kept && !m.off.has(givesBack):
+	case s.a.mode == kept && !m.off.Has(givesBack):
 		s.give(m)
 	case !missed && s.a.mode != giving && s.a.mode != leaving:
 		s.a.wanted = true
+	}
+}
+
+// call is a message to A's mailbox. A second one under way says no more than the first.
+func (s *state) call() {
+	if s.a.box == on || s.a.box == heard {
+		s.a.calls = 1
 	}
 }

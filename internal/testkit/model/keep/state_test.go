@@ -1,23 +1,26 @@
 package keep
 
-// defence is a set of defences that are switched off.
-type defence uint32
+import (
+	"cmp"
 
-const (
-	asks        defence = 1 << iota // the server is asked who listens before the lock is kept
-	asksHearing                     // what was asked before the calls arrived does not count
-	gaps                            // nor what was asked before they were interrupted
-	wantedFirst                     // a call that comes while the server is asked is not forgotten
-	listensThen                     // who waits asks once more when it listens
-	givesBack                       // an idle lock that is called is given back
-	overThen                        // a lock that is being given back is nobody's any more
-	freshID                         // the id of a tenure is not used again
-	trusted                         // a lock whose lease is nearly over is not taken
-	strayPass                       // a lock is not kept after a question that may arrive late
-	idleEnds                        // an idle lock is given back after a while
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
-func (d defence) has(one defence) bool { return d&one != 0 }
+// Defences of the client.
+const (
+	asks        model.Defence = server.Own << iota // the server is asked who listens before the lock is kept
+	asksHearing                                    // what was asked before the calls arrived does not count
+	gaps                                           // nor what was asked before they were interrupted
+	wantedFirst                                    // a call that comes while the server is asked is not forgotten
+	listensThen                                    // who waits asks once more when it listens
+	givesBack                                      // an idle lock that is called is given back
+	overThen                                       // a lock that is being given back is nobody's any more
+	freshID                                        // the id of a tenure is not used again
+	trusted                                        // a lock whose lease is nearly over is not taken
+	strayPass                                      // a lock is not kept after a question that may arrive late
+	idleEnds                                       // an idle lock is given back after a while
+)
 
 // What A does.
 const (
@@ -36,15 +39,6 @@ const (
 	on                  // at a connection of which A does not know yet
 	heard               // at A
 	broken              // nowhere, and A does not know yet
-)
-
-// How a command stands.
-const (
-	none uint8 = iota
-	sent
-	done
-	denied
-	gone
 )
 
 // Kinds of requests.
@@ -105,45 +99,25 @@ type waiter struct {
 }
 
 type state struct {
-	// The server's: owner is 0, an id of A or theirs.
-	owner, ttl, token uint8
-
-	a      keeper
-	b      waiter
-	net    [2]request // of A, that nobody waits for
-	undo   uint8      // an id that is released in the background until it is certain
-	top    uint8      // the greatest token that a holder had
-	faults uint8
-	breaks uint8
-	silent uint8 // calls that may still be lost without a word
-	forces uint8
-	closes uint8
-	forced bool
-	wrong  wrong
+	wrong       model.Broken
+	server.Keys // their owner is an id of A, or theirs
+	a           keeper
+	b           waiter
+	net         [2]request // of A, that nobody waits for
+	undo        uint8      // an id that is released in the background until it is certain
+	top         uint8      // the greatest token that a holder had
+	faults      uint8
+	breaks      uint8
+	silent      uint8 // calls that may still be lost without a word
+	forces      uint8
+	closes      uint8
+	forced      bool
 }
+
+type steps = model.Steps[state]
 
 const theirs = 255
 
 func (a *keeper) id() uint8 { return a.gen + 1 }
 
-// put leaves a request to the network; false if there is no room.
-func (s *state) put(r request) bool {
-	if s.net[1] != (request{}) {
-		return false
-	}
-	s.net[1] = r
-	s.sortNet()
-	return true
-}
-
-func (s *state) take(i int) {
-	s.net[i] = request{}
-	s.sortNet()
-}
-
-func (s *state) sortNet() {
-	x, y := s.net[0], s.net[1]
-	if x == (request{}) || y != (request{}) && (y.kind < x.kind || y.kind == x.kind && y.id < x.id) {
-		s.net[0], s.net[1] = y, x
-	}
-}
+func order(a, b request) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id)) }

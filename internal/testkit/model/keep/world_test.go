@@ -1,104 +1,105 @@
 package keep
 
-func (m *keeping) next(s state, emit func(string, state)) {
-	m.keeper(s, emit)
-	m.renewal(s, emit)
-	m.answers(s, emit)
-	m.hearing(s, emit)
-	m.waiter(s, emit)
-	m.network(s, emit)
-	m.time(s, emit)
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
+)
+
+func (m *keeping) next(s state, out *steps) {
+	m.keeper(s, out)
+	m.renewal(s, out)
+	m.answers(s, out)
+	m.hearing(s, out)
+	m.waiter(s, out)
+	m.network(s, out)
+	m.time(s, out)
 }
 
 // renewal is the watchdog's, whose answer comes at once. What is wrong with others the other models
 // say.
-func (m *keeping) renewal(s state, emit func(string, state)) {
+func (m *keeping) renewal(s state, out *steps) {
 	a := &s.a
 	if a.mode != holding && a.mode != kept && a.mode != passing || a.trust == 0 {
 		return
 	}
 	n := s
-	if s.owner != a.id() {
+	if s.Owner != a.id() {
 		if a.mode != passing { // else it is not believed
 			n.finish(m, false)
-			emit(lGone, n)
+			out.Quiet('A', "a renewal finds nothing", n)
 		}
 		return
 	}
-	n.ttl, n.a.trust = m.lease, m.lease-1
+	n.TTL, n.a.trust = m.lease, m.lease-1
 	if n != s {
-		emit(lRenews, n)
+		out.Loud('A', "renews", n)
 	}
 }
 
 // waiter is what B does.
-func (m *keeping) waiter(s state, emit func(string, state)) {
+func (m *keeping) waiter(s state, out *steps) {
 	b := &s.b
 	n := s
 	ask := func(mode uint8) {
-		n.b.mode, n.b.at = mode, none
+		n.b.mode, n.b.at = mode, server.None
 	}
 	switch b.mode {
 	case away:
 		if b.wishes > 0 {
 			n.b.wishes--
 			ask(asks1)
-			emit(lBWants, n)
+			out.Quiet('B', "wants the lock, and asks", n)
 		}
 		if b.tries > 0 {
 			n = s
 			n.b.tries--
 			n.b.once = true
 			ask(asks1)
-			emit(lBTries, n)
+			out.Loud('B', "tries", n)
 		}
 	case asks1, asks2:
-		m.bAsks(s, emit)
+		m.bAsks(s, out)
 	case subscribes:
 		if !b.listens {
 			n.b.listens = true
-			emit(lBListens, n)
+			out.Quiet('B', "the server subscribes it", n)
 			return
 		}
-		if ask(asks2); m.off.has(listensThen) {
+		if ask(asks2); m.off.Has(listensThen) {
 			n.b.mode = sleeps
 		}
-		emit(lBConfirmed, n)
+		out.Quiet('B', "knows that it listens", n)
 	case sleeps:
 		if b.told {
 			n.b.told = false
 			ask(asks2)
-			emit(lBWoken, n)
+			out.Quiet('B', "is woken, and asks", n)
 		}
 	case has:
 		n.b.mode = returns
-		emit(lBUnlocks, n)
+		out.Quiet('B', "unlocks", n)
 	case returns:
-		n.release(theirs)
+		n.Release(m.off, theirs)
 		n.b = waiter{wishes: b.wishes, tries: b.tries}
-		emit(lBServer, n)
+		out.Quiet('B', "the server executes its command", n)
 	}
 }
 
 // bAsks is B's attempt at the server, and the answer.
-func (m *keeping) bAsks(s state, emit func(string, state)) {
+func (m *keeping) bAsks(s state, out *steps) {
 	b := &s.b
-	if b.at == none {
-		r := s.acquire(theirs, noEnd, false, 1)
-		if b.at = done; r.status <= 0 {
-			b.at = denied
-		}
-		if r.called {
+	if b.at == server.None {
+		r := s.Acquire(m.off, theirs, model.Endless, 1, false)
+		if b.at = r.Stands(); b.at == server.Denied {
 			s.call()
+		} else {
+			s.gets(r.Token)
 		}
-		if b.at == done {
-			s.gets(r.lo)
-		}
-		emit(lBServer, s)
+		out.Quiet('B', "the server executes its command", s)
 		return
 	}
 	switch at := b.at; {
-	case at == done:
+	case at == server.Done:
 		b.mode, b.listens, b.told = has, false, false
 	case b.once:
 		*b = waiter{wishes: b.wishes, tries: b.tries}
@@ -107,67 +108,72 @@ func (m *keeping) bAsks(s state, emit func(string, state)) {
 	default:
 		b.mode = sleeps
 	}
-	b.at = none
-	emit(lBAnswer, s)
+	b.at = server.None
+	out.Quiet('B', "gets the answer", s)
 }
 
-const noEnd = 255
+// run executes a request of A's, and wakes B if it listens.
+func (m *keeping) run(s *state, r request, again bool) (a server.Answer) {
+	before := s.Owner
+	switch r.kind {
+	case acquire:
+		a = s.Acquire(m.off, r.id, m.lease, 1, again)
+	case pass:
+		a = s.Pass(m.off, r.id, m.lease, m.block, s.b.listens)
+	case release:
+		a = s.Release(m.off, r.id)
+	}
+	s.b.told = s.b.told || s.b.listens && before != 0 && s.Owner == 0
+	return a
+}
 
 // network is what goes wrong.
-func (m *keeping) network(s state, emit func(string, state)) {
-	a := &s.a
+func (m *keeping) network(s state, out *steps) {
 	if s.undo != 0 {
 		n := s
 		n.undo = 0
 		m.run(&n, request{release, s.undo}, false)
-		for i := 1; i >= 0; i-- { // it is repeated for as long as any of these may arrive
-			if n.net[i].id == s.undo {
-				n.take(i)
-			}
-		}
-		emit(lUndoes, n)
+		model.Change(n.net[:], order, func(r request) (request, bool) {
+			return r, r.id != s.undo // it is repeated for as long as any of these may arrive
+		})
+		out.Quiet('A', "an undo releases", n)
 	}
-	for i, r := range s.net {
-		if r == (request{}) {
-			continue
-		}
+	for i, r := range model.Under(s.net[:]) {
 		n := s
-		n.take(i)
-		emit(lDropped, n)
+		model.Take(n.net[:], i)
+		out.Quiet(0, "a late message is lost", n)
 		m.run(&n, r, r.kind == acquire)
-		emit(lStraggler, n)
+		out.Quiet(0, "a late message arrives", n)
 	}
-	if s.faults > 0 && a.at != none {
+	if a := &s.a; s.faults > 0 && a.at != server.None {
 		n := s
 		n.faults--
-		if room := a.at != sent || n.put(a.op); room {
-			n.a.at, n.a.age, n.a.again, n.a.lo, n.a.hi = sent, 0, true, 0, 0
-			emit(lResends, n)
+		if a.at != server.Sent || model.Put(n.net[:], a.op, order) {
+			n.a.at, n.a.age, n.a.again, n.a.lo, n.a.hi = server.Sent, 0, true, 0, 0
+			out.Loud('A', "hears nothing and sends again", n)
 		} else {
 			m.cut++
 		}
 	}
-	if s.forces > 0 && s.owner != 0 && s.owner != theirs {
+	if s.forces > 0 && s.Owner != 0 && s.Owner != theirs {
 		n := s
 		n.forces--
-		n.owner, n.ttl, n.forced = 0, 0, true
-		n.announce()
+		n.forced = true
+		m.run(&n, request{release, s.Owner}, false)
 		n.call()
-		emit(lForced, n)
+		out.Loud(0, "somebody forces the lock free", n)
 	}
 }
 
 // time is a tick.
-func (m *keeping) time(s state, emit func(string, state)) {
+func (m *keeping) time(s state, out *steps) {
 	a := &s.a
-	stands := s.owner == a.id() && a.mode != idle
-	if s.ttl != 0 && s.ttl != noEnd {
-		if s.ttl--; s.ttl == 0 {
-			s.owner = 0
-			s.b.told = s.b.mode >= asks1 && s.b.mode <= sleeps // nobody announces that: who waits asks then
-		}
+	stands := s.Owner == a.id() && a.mode != idle
+	before := s.Owner
+	if s.Tick(); before != 0 && s.Owner == 0 {
+		s.b.told = s.b.mode >= asks1 && s.b.mode <= sleeps // nobody announces that: who waits asks then
 	}
-	if a.at != none && a.age < m.lease-1 {
+	if a.at != server.None && a.age < m.lease-1 {
 		a.age++
 	}
 	if a.trust > 0 {
@@ -176,8 +182,8 @@ func (m *keeping) time(s state, emit func(string, state)) {
 		}
 	}
 	if stands {
-		emit(lTime, s)
+		out.Loud(0, "time passes", s)
 		return
 	}
-	emit(lTimeAfter, s)
+	out.Quiet(0, "time passes for what nobody has", s)
 }

@@ -1,9 +1,6 @@
 package latch
 
 import (
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
@@ -12,13 +9,7 @@ import (
 // TestLatchModelControls: without any one of the defences there is a way to break a promise, and the
 // model finds it.
 func TestLatchModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence
-		in   latching
-		want error
-	}{
+	model.Controls(t, "latch model", latching.explore, []model.Control[latching, model.Defence]{
 		{"count: a repeat counts nothing", countOnce, repeats, errTwice},
 		{"the same, where the latch was set anew", countOnce, calls, errTwice},
 		{"set: a repeat gets the reply of the first", setAgain, calls, errSaid},
@@ -43,18 +34,5 @@ func TestLatchModelControls(t *testing.T) {
 		{"gate: and every half minute", looksRest, one(untold), model.ErrStuck},
 		{"gate: and for those who join", kicks, waits, model.ErrStuck},
 		{"gate: a look that was begun before says nothing to those", ownLook, waits, errEarly},
-	} {
-		m := c.in
-		m.off, m.only = c.off, c.want
-		r := m.explore(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States, r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: latch model: without                                       there is a way of%s", table.String())
+	})
 }

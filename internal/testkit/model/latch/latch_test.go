@@ -1,11 +1,8 @@
 package latch
 
 import (
-	"errors"
-	"os"
+	"cmp"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -19,7 +16,7 @@ type latching struct {
 	budget   uint8             // ticks for which a call is repeated
 	count    uint8             // that is set
 	stays    [maxClients]uint8 // ticks that a latch stays without a word, by client
-	rest     uint8             // ticks after which a gate looks without a reason; endless: that is not looked at
+	rest     uint8             // ticks after which a gate looks without a reason; 0: that is left out
 	wishes   [maxClients]uint8 // calls of a client
 	waiters  [maxWaiters]uint8 // waits of a waiter
 	faults   uint8             // answers that do not come in time
@@ -29,7 +26,7 @@ type latching struct {
 	other    uint8 // calls of an undisturbed client
 	redisson uint8
 	untold   uint8 // deletions of which nobody is told
-	off      defence
+	off      model.Defence
 	only     error // look for this violation alone
 	cut      int   // requests for which the bounds had no room
 }
@@ -48,15 +45,17 @@ func (m *latching) start() state {
 
 // explore also looks whether those who wait while no latch is set can be let in from everywhere, by
 // steps of their client and its connection alone.
-func (m *latching) explore(t testing.TB) model.Report[state] {
-	t.Helper()
-	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 4_000_000}
-	if m.anyWaiter() && (m.only == nil || errors.Is(m.only, model.ErrStuck)) {
-		explored.Goal, explored.Quiet = m.served, m.quiet
+func (m latching) explore(off model.Defence, only error) (model.Report, error) {
+	m.off, m.only, m.rest = off, only, cmp.Or(m.rest, model.Endless)
+	explored := model.Model[state]{
+		Start: m.start(), Next: m.next, Settle: m.settle, Check: m.check, MaxStates: 4_000_000,
+	}
+	if m.anyWaiter() && model.Looks(only) {
+		explored.Goal = m.served
 	}
 	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
+	r.Cut = m.cut
+	return r, err
 }
 
 // one leaves a scenario one waiter, or one call of one client, for controls that have to see all or
@@ -77,19 +76,19 @@ type each = [maxClients]uint8
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.
 var (
-	repeats = latching{limit: 1, budget: 1, count: 2, stays: each{4, 4}, rest: endless, wishes: each{1, 2}, faults: 2, other: 1}
-	calls   = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, rest: endless, wishes: each{2, 1}, faults: 1, other: 2}
-	dies    = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, rest: endless, wishes: each{2, 2}, faults: 1, crashes: 1}
-	stays   = latching{limit: 1, budget: 1, count: 3, stays: each{4, 2}, rest: endless, wishes: each{2, 2}, redisson: 2}
-	waits   = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, rest: endless, waiters: each{2, 2}, other: 4, leaves: 1}
-	breaks  = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, rest: endless, waiters: each{2, 1}, other: 4, breaks: 2,
+	repeats = latching{limit: 1, budget: 1, count: 2, stays: each{4, 4}, wishes: each{1, 2}, faults: 2, other: 1}
+	calls   = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, wishes: each{2, 1}, faults: 1, other: 2}
+	dies    = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, wishes: each{2, 2}, faults: 1, crashes: 1}
+	stays   = latching{limit: 1, budget: 1, count: 3, stays: each{4, 2}, wishes: each{2, 2}, redisson: 2}
+	waits   = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, waiters: each{2, 2}, other: 4, leaves: 1}
+	breaks  = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, waiters: each{2, 1}, other: 4, breaks: 2,
 		faults: 1}
-	shared = latching{limit: 1, budget: 1, count: 2, stays: each{3, 3}, rest: endless, waiters: each{2, 1}, other: 2, redisson: 3,
+	shared = latching{limit: 1, budget: 1, count: 2, stays: each{3, 3}, waiters: each{2, 1}, other: 2, redisson: 3,
 		breaks: 1}
-	untold = latching{limit: 1, budget: 1, count: 1, stays: each{6, 6}, rest: 2, waiters: each{1, 1}, other: 1, redisson: 2, untold: 1,
-		breaks: 1}
-	both = latching{limit: 1, budget: 1, count: 1, stays: each{2, 2}, rest: endless, wishes: each{1, 1}, faults: 1, waiters: each{1, 0},
-		other: 1}
+	untold = latching{limit: 1, budget: 1, count: 1, stays: each{6, 6}, rest: 2, waiters: each{1, 1}, other: 1,
+		redisson: 2, untold: 1, breaks: 1}
+	both = latching{limit: 1, budget: 1, count: 1, stays: each{2, 2}, wishes: each{1, 1}, faults: 1,
+		waiters: each{1, 0}, other: 1}
 )
 
 // large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment. With
@@ -101,7 +100,7 @@ func large(m latching) latching {
 	if testing.Short() && m.anyWaiter() {
 		m.redisson, m.waiters[0] = min(m.redisson, 2), 1
 	}
-	if os.Getenv("HOLDFAST_MODEL") != "large" {
+	if !model.Large() {
 		return m
 	}
 	switch {
@@ -119,22 +118,15 @@ func large(m latching) latching {
 
 // TestLatchModel: in no state that can be reached is a promise broken.
 func TestLatchModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name string
-		m    latching
-	}{
-		{"repeats", repeats}, {"calls", calls}, {"dies", dies}, {"stays", stays}, {"waits", waits}, {"breaks", breaks},
-		{"with Redisson", shared}, {"untold", untold}, {"waits for repeats", both},
-	} {
-		t.Run(scenario.name, func(t *testing.T) {
-			t.Parallel()
-			m := large(scenario.m)
-			r := m.explore(t)
-			t.Logf("proof: latch model, %s: %d states, %d transitions, depth %d, %d requests cut off by the bounds",
-				scenario.name, r.States, r.Transitions, r.Depth, m.cut)
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
-	}
+	model.Run(t, "latch model", latching.explore, []model.Scenario[latching]{
+		{"repeats", large(repeats)},
+		{"calls", large(calls)},
+		{"dies", large(dies)},
+		{"stays", large(stays)},
+		{"waits", large(waits)},
+		{"breaks", large(breaks)},
+		{"with Redisson", large(shared)},
+		{"untold", large(untold)},
+		{"waits for repeats", large(both)},
+	})
 }

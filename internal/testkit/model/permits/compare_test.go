@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -117,32 +118,32 @@ func (r *replay) comparePoll(want answer, got lua.Reply, asked []string) {
 		called = "redisson"
 	}
 	if fmt.Sprint(first, tell[len(given):]) != fmt.Sprint(given, missing) || got.Text(3) != called ||
-		got.Int(4) != int64(bit(want.heard)) || got.Int(5) != 0 {
+		(got.Int(4) == 1) != want.heard || got.Int(5) != 0 {
 		r.differ("poll replied %v, the model %v, %v, %q and %v", got, given, missing, called, want.heard)
 	}
 }
 
 // compareMail compares "<number of the owner> <token> <time of the grant, us> <claim, ms>", with how
 // many behind that if they are several, or dashes where there are not so many.
-func (r *replay) compareMail(want mail, got *redis.Message) {
-	client, number, _ := strings.Cut(r.owner(want.owner), ":")
+func (r *replay) compareMail(want line.Mail, got *redis.Message) {
+	client, number, _ := strings.Cut(r.owner(want.Owner), ":")
 	fields := strings.Fields(got.Payload)
-	if n := r.terms.wants(want.owner); n > 1 && want.token != 0 && len(fields) == 5 && fields[4] == strconv.Itoa(int(n)) {
+	if n := r.terms.wants(want.Owner); n > 1 && want.Token != 0 && len(fields) == 5 && fields[4] == strconv.Itoa(int(n)) {
 		fields = fields[:4]
 	}
-	if got.Channel != r.channel+":"+client || len(fields) != 4 || fields[0] != number || (want.token == 0) != (fields[1] == "-") {
+	if got.Channel != r.channel+":"+client || len(fields) != 4 || fields[0] != number || (want.Token == 0) != (fields[1] == "-") {
 		r.differ("%s was told %q, the model told %+v", got.Channel, got.Payload, want)
 		return
 	}
-	if want.token == 0 {
+	if want.Token == 0 {
 		return
 	}
-	r.compareToken(want.token, fields[1])
+	r.compareToken(want.Token, fields[1])
 	_, err := strconv.ParseInt(fields[2], 10, 64)
 	require.NoError(r.t, err)
 	claim, err := strconv.ParseInt(fields[3], 10, 64)
 	require.NoError(r.t, err)
-	r.compareLeft("the message", want.left+1, claim)
+	r.compareLeft("the message", want.Left+1, claim)
 }
 
 // seen is what the server has, read at once.
@@ -185,18 +186,18 @@ func (r *replay) look() seen {
 // difference compares the keys, and tells how they or the last reply differ.
 func (r *replay) difference() string {
 	s := r.look()
-	if r.model.token != 0 && s.tokenNumber != 0 { // a hand-over that nobody hears of is seen here first
-		r.same(r.model.token, s.tokenNumber)
+	if r.model.Token != 0 && s.tokenNumber != 0 { // a hand-over that nobody hears of is seen here first
+		r.same(r.model.Token, s.tokenNumber)
 	}
 	switch tokenTTL := ticksLeft(s.tokenEnds.Val()); {
 	case r.wrong != "":
 		return r.wrong
 	case s.counted != r.model.counted || s.counted && s.freeNumber != int64(r.model.free):
 		return fmt.Sprintf("%d are free (%v), the model's %d (%v)", s.freeNumber, s.counted, r.model.free, r.model.counted)
-	case tokenTTL != r.model.tokenTTL:
-		return fmt.Sprintf("the token's key lives for %d ticks, the model's for %d", tokenTTL, r.model.tokenTTL)
-	case (r.model.token == 0) != (s.tokenNumber == 0):
-		return fmt.Sprintf("the token is %d, the model's %d", s.tokenNumber, r.model.token)
+	case tokenTTL != r.model.TokenTTL:
+		return fmt.Sprintf("the token's key lives for %d ticks, the model's for %d", tokenTTL, r.model.TokenTTL)
+	case (r.model.Token == 0) != (s.tokenNumber == 0):
+		return fmt.Sprintf("the token is %d, the model's %d", s.tokenNumber, r.model.Token)
 	}
 	if how := r.permitsDiffer(&s); how != "" {
 		return how
@@ -226,8 +227,11 @@ func (r *replay) permitsDiffer(s *seen) string {
 	for _, p := range r.model.out {
 		for i := range p.n {
 			permit := r.owner(p.owner)
-			if j := i + uint8(bit(p.torn)); j > 0 { //nolint:gosec // 0 or 1
-				permit += "/" + strconv.Itoa(int(j)+1)
+			if p.torn {
+				i++
+			}
+			if i > 0 {
+				permit += "/" + strconv.Itoa(int(i)+1)
 			}
 			want[permit] = strconv.Itoa(int(p.left))
 		}
@@ -259,16 +263,16 @@ func (r *replay) queueDiffers(s *seen) string {
 		}
 	}
 	queued := s.queue.Val()
-	for i, p := range r.model.queue {
-		if (p.owner == 0) != (i >= len(queued)) || p.owner != 0 && queued[i].Member != r.owner(p.owner) {
-			return fmt.Sprintf("in the queue are %v, the model's is %v", queued, r.model.queue)
+	for i, p := range r.model.Queue {
+		if (p.Owner == 0) != (i >= len(queued)) || p.Owner != 0 && queued[i].Member != r.owner(p.Owner) {
+			return fmt.Sprintf("in the queue are %v, the model's is %v", queued, r.model.Queue)
 		}
-		if p.owner == 0 {
+		if p.Owner == 0 {
 			break
 		}
-		owner := r.owner(p.owner)
-		want[owner] = strconv.Itoa(int(p.left))
-		if n := r.terms.wants(p.owner); n > 1 {
+		owner := r.owner(p.Owner)
+		want[owner] = strconv.Itoa(int(p.Left))
+		if n := r.terms.wants(p.Owner); n > 1 {
 			want[owner+" wants"] = strconv.Itoa(int(n))
 		}
 	}

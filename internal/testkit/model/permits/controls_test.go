@@ -1,31 +1,23 @@
 package permits
 
 import (
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 )
 
 // TestPermitsModelControls: without any one of the defences there is a way to break a promise, and the
 // model finds it.
 func TestPermitsModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence // one, and what would hide the harm
-		in   semaphore
-		want error
-	}{
+	model.Controls(t, "permits model", semaphore.explore, []model.Control[semaphore, defence]{
 		{"acquire: no more is granted than is free", looksFree, again, errTooMany},
 		{"grant: no more is handed out than is free", handsFree, handsOver, errGranted},
 		{"the same, as clients see it", handsFree, handsOver, errTooMany},
-		{"grant: who wants less does not pass who wants more", inOrder, handsOver, errPassed},
-		{"acquire: nobody passes the head", asksHead, handsOver, errPassed},
-		{"acquire: what the head leaves goes to those behind it", handsRest, handsOver, errIdle},
-		{"acquire: who has permits is told so", ownGrant, loses, errItself},
+		{"grant: who wants less does not pass who wants more", inOrder, handsOver, line.ErrPassed},
+		{"acquire: nobody passes the head", asksHead, handsOver, line.ErrPassed},
+		{"acquire: what the head leaves goes to those behind it", handsRest, handsOver, line.ErrIdle},
+		{"acquire: who has permits is told so", ownGrant, loses, line.ErrItself},
 		{"acquire: what a repeat finds of its owner is counted", ownGrant | takesOwn | countsNew, loses, errLost},
 		{"the same, after a claim has ended", takesOwn | countsNew, loses, errLost},
 		{"hold: what Redisson has left of an owner's is not counted again", countsNew, shared, errLost},
@@ -34,50 +26,36 @@ func TestPermitsModelControls(t *testing.T) {
 		{"sweep: those whose leases have ended are counted", countsEnded, perishes, errLost},
 		{"set: what is out is a part of the number", setsAll, resized, errInvented},
 		{"renew: nothing is brought back", renewsOwn, loses, errInvented},
-		{"tokens are greater than the last", newTokens, again, errToken},
+		{"tokens are greater than the last", newTokens, again, line.ErrToken},
 		{"acquire: who wants more than there are is told", onlySoMany, pair(resized), model.ErrStuck},
-		{"grant: who wants more than there are has no place any more", manyDropped, resized, errIdle},
+		{"grant: who wants more than there are has no place any more", manyDropped, resized, line.ErrIdle},
 		{"grant: and is told, where no poll tells it", manyTold | tellsMissing, pair(resized), model.ErrStuck},
-		{"grant: it matters whether anybody listens", heedsCount, handsOver, errDeaf},
-		{"grant: who cannot be reached keeps its place", keepsPlace, handsOver, errLostPlace},
-		{"grant: a claim has an end", claimEnds, perishes, errClaim},
+		{"grant: it matters whether anybody listens", heedsCount, handsOver, line.ErrDeaf},
+		{"grant: who cannot be reached keeps its place", keepsPlace, handsOver, line.ErrLostPlace},
+		{"grant: a claim has an end", claimEnds, perishes, line.ErrClaim},
 		{"the same, for those behind it", claimEnds, pair(perishes), model.ErrStuck},
-		{"grant: a claim is for less than a lease that nobody renews", claimIsShort, loses, errClaim},
+		{"grant: a claim is for less than a lease that nobody renews", claimIsShort, loses, line.ErrClaim},
 		{"grant: a client that let a claim end is passed over", silentPassed, silent, errClaims},
 		{"grant: which is known before anything is handed out", sweepsFirst, silent, errClaims},
-		{"release: who leaves has no place any more", leaverGone, departs, errPlaceLeft},
-		{"release: what is freed is handed on", handsOn, handsOver, errIdle},
-		{"the same, where nobody polls either", handsOn | pollAtAll, pair(handsOver), model.ErrStuck},
-		{"acquire: who has a place gets no other", oncePlaced, loses, errTwice},
+		{"release: who leaves has no place any more", leaverGone, departs, line.ErrPlaceLeft},
+		{"release: what is freed is handed on", handsOn, handsOver, line.ErrIdle},
+		{"the same, where nobody polls either", handsOn | line.PollAtAll, pair(handsOver), model.ErrStuck},
+		{"acquire: who has a place gets no other", oncePlaced, loses, line.ErrTwice},
 		{"poll: it tells who has no place", tellsMissing, pair(wiped), model.ErrStuck},
-		{"poll: it tells who was handed permits", tellsGiven | tellsMissing | noticesBreak, misses, errWasted},
-		{"poll: it puts places off", refreshes, waits, errLostPlace},
-		{"client: it polls, also while messages come", pollInTime, waits, errLostPlace},
-		{"client: it polls", pollAtAll, pair(perishes), model.ErrStuck},
-		{"client: the same, for a client that was not reached", pollAtAll | noticesBreak, pair(handsOver), model.ErrStuck},
-		{"client: a claim is trusted from the grant on", grantTime, freezes, errTooMany},
-		{"client: no message is trusted from before a refusal", ownMessage, wiped, errPlaceLeft},
-		{"client: a hold is trusted for less than its lease", trustEnds, perishes, errCut},
-		{"the same, with another who holds", trustEnds, again, errTooMany},
-		{"client: an owner id is used for one acquisition", freshOwner, departs, errCut},
-		{"client: what may be left is given back", undo, departs, errPlaceLeft},
-		{"client: and given back again", undoAgain, departs, errPlaceLeft},
-		{"the same, where a straggler takes permits", undoAgain, departs, errLeft},
-		{"acquire: one that comes late refuses itself", lateness, departs, errPlaceLeft},
-		{"the same, where it takes permits", lateness, departs, errLeft},
-	} {
-		m := bounded(c.in)
-		m.off, m.only = c.off, c.want
-		r := m.explore(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-64s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States,
-			r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: permits model: without                                          there is a way of%s", table.String())
+		{"poll: it tells who was handed permits", tellsGiven | tellsMissing | line.NoticesBreak, misses, errWasted},
+		{"poll: it puts places off", refreshes, waits, line.ErrLostPlace},
+		{"client: it polls, also while messages come", line.PollInTime, waits, line.ErrLostPlace},
+		{"client: it polls", line.PollAtAll, pair(perishes), model.ErrStuck},
+		{"client: the same, for a client that was not reached", line.PollAtAll | line.NoticesBreak, pair(handsOver), model.ErrStuck},
+		{"client: a claim is trusted from the grant on", line.GrantTime, freezes, errTooMany},
+		{"client: no message is trusted from before a refusal", line.OwnMessage, wiped, line.ErrPlaceLeft},
+		{"client: a hold is trusted for less than its lease", line.TrustEnds, perishes, line.ErrCut},
+		{"the same, with another who holds", line.TrustEnds, again, errTooMany},
+		{"client: an owner id is used for one acquisition", freshOwner, departs, line.ErrCut},
+		{"client: what may be left is given back", line.Undo, departs, line.ErrPlaceLeft},
+		{"client: and given back again", line.UndoAgain, departs, line.ErrPlaceLeft},
+		{"the same, where a straggler takes permits", line.UndoAgain, departs, line.ErrLeft},
+		{"acquire: one that comes late refuses itself", line.Lateness, departs, line.ErrPlaceLeft},
+		{"the same, where it takes permits", line.Lateness, departs, line.ErrLeft},
+	})
 }

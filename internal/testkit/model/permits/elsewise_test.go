@@ -6,6 +6,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 )
 
 // elsewise is a step that is no command of ours.
@@ -13,23 +16,23 @@ func (r *replay) elsewise(n int) string {
 	ctx := r.t.Context()
 	switch {
 	case n == 54:
-		r.model = keys{clock: r.model.clock}
+		r.model = keys{Store: line.Store{Clock: r.model.Clock}}
 		require.NoError(r.t, r.rdb.Del(ctx, r.keys()...).Err())
 		return "keys lost"
-	case n == 55 && r.model.token != 0 && r.model.token < 100: // as after the clock was set back
-		r.model.token += 100
+	case n == 55 && r.model.Token != 0 && r.model.Token < 100: // as after the clock was set back
+		r.model.Token += 100
 		last, err := r.rdb.Get(ctx, r.token).Int64()
 		require.NoError(r.t, err)
 		last += int64(time.Hour / time.Microsecond)
 		require.NoError(r.t, r.rdb.Set(ctx, r.token, last, redis.KeepTTL).Err())
-		r.same(r.model.token, last)
+		r.same(r.model.Token, last)
 		return "token ahead"
 	case n < 59:
 		r.toggle(r.few(3))
 		return "mailbox"
 	case n < 66:
 		return r.redisson()
-	case n < 70 && r.model.over():
+	case n < 70 && r.model.Queue.Over():
 		r.model.endQueue()
 		require.NoError(r.t, r.rdb.Del(ctx, r.queue, r.places, r.wants).Err())
 		return "queue ends"
@@ -72,7 +75,7 @@ func (r *replay) redisson() string {
 		redis.call('zadd', KEYS[2], ARGV[2], ARGV[1])
 		local ttl = redis.call('pttl', KEYS[1])
 		if ttl > 0 then redis.call('pexpire', KEYS[2], ttl) end
-		return 1`, keys, id, r.now+r.millis(r.terms.lease), r.now).Err())
+		return 1`, keys, id, r.now+r.millis(r.terms.Lease), r.now).Err())
 	if r.model.foreignTakes(&r.terms, ended) && ended == 0 {
 		what = "Redisson takes"
 	}
@@ -82,12 +85,12 @@ func (r *replay) redisson() string {
 // toggle lets a client listen, or no longer.
 func (r *replay) toggle(c uint8) {
 	channel, kind, change := r.channel+":"+clientName(c), "subscribe", r.ears.Subscribe
-	if r.terms.up.has(c) {
+	if r.terms.Up.Has(c) {
 		kind, change = "unsubscribe", r.ears.Unsubscribe
 	}
 	require.NoError(r.t, change(r.t.Context(), channel))
 	r.subscribed(kind, channel)
-	r.terms.up.put(c, kind == "subscribe")
+	r.terms.Up.Put(c, kind == "subscribe")
 }
 
 // subscribed waits for the server's word.
@@ -122,7 +125,7 @@ func (r *replay) tick() {
 	switch left := ticksLeft(r.rdb.PTTL(ctx, r.token).Val()); {
 	case left == 1:
 		require.NoError(r.t, r.rdb.Del(ctx, r.token).Err())
-	case left > 1 && left != endless:
+	case left > 1 && left != model.Endless:
 		require.NoError(r.t, r.rdb.PExpire(ctx, r.token, time.Duration(left-1)*tickLength-tickLength/2).Err())
 	}
 	r.age(tickLength)
@@ -165,7 +168,7 @@ func (r *replay) forgetOld() {
 func ticksLeft(left time.Duration) uint8 {
 	switch {
 	case left == -1:
-		return endless
+		return model.Endless
 	case left < 0:
 		return 0
 	}

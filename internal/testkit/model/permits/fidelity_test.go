@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -26,7 +27,7 @@ const (
 
 // requesters are whose requests a history is made of: three of one client, of whom one wants two
 // permits, and one each of two others, of whom one wants two.
-var requesters = []uint8{ownerID(0, 0), ownerID(0, 1), ownerID(1, 0), ownerID(2, 0), ownerID(3, 0)}
+var requesters = []uint8{line.OwnerID(0, 0), line.OwnerID(0, 1), line.OwnerID(1, 0), line.OwnerID(2, 0), line.OwnerID(3, 0)}
 
 // replay is one random history, run on the model's keys and, by the scripts, on those of a real
 // server, with real subscribers for mailboxes.
@@ -133,8 +134,8 @@ func newReplay(t *testing.T, rdb *redis.Client, seed uint64, off defence) *repla
 	name := t.Name() + strconv.FormatUint(seed, 36)
 	r := &replay{
 		t: t, rdb: rdb, rnd: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // for tests
-		model: keys{clock: 1},
-		terms: terms{off: off, home: homes{0, 1, 2, 0}, want: wants{1, 2, 1, 2}, place: placeTicks},
+		model: keys{Store: line.Store{Clock: 1}},
+		terms: terms{Terms: line.Terms{Off: off, Home: of{0, 1, 2, 0}, Place: placeTicks}, want: of{1, 2, 1, 2}},
 		name:  name, permits: "permits:{" + name + "}", token: "token:{" + name + "}", queue: "queue:{" + name + "}",
 		places: "places:{" + name + "}", wants: "wants:{" + name + "}", channel: "channel:{" + name + "}", real: map[uint8]int64{},
 	}
@@ -165,7 +166,7 @@ func (r *replay) owner(id uint8) string {
 	if id == foreigner {
 		return "a permit of Redisson's"
 	}
-	return clientName(r.terms.client(id)) + ":h" + strconv.Itoa(int(id))
+	return clientName(r.terms.Client(id)) + ":h" + strconv.Itoa(int(id))
 }
 
 // ticks is a time that is a number of ticks when it is rounded up, now and for a while.
@@ -181,10 +182,10 @@ func (r *replay) few(n int) uint8 { return uint8(r.rnd.IntN(n)) } //nolint:gosec
 func (r *replay) step() string {
 	r.age(time.Millisecond) // so that no two steps are of one millisecond
 	e := &r.terms
-	e.permits, e.lease, e.claim = 1+r.few(3), 2+r.few(3), 1+r.few(3)
-	e.keep = 2 * e.lease
+	e.permits, e.Lease, e.Claim = 1+r.few(3), 2+r.few(3), 1+r.few(3)
+	e.Keep = 2 * e.Lease
 	owner := r.whose()
-	lease, keep, claim, place := r.millis(e.lease), r.millis(e.keep), r.millis(e.claim), ticks(placeTicks).Milliseconds()
+	lease, keep, claim, place := r.millis(e.Lease), r.millis(e.Keep), r.millis(e.Claim), ticks(placeTicks).Milliseconds()
 	call := func(s *lua.Script, args ...any) lua.Call {
 		return s.Call(slices.Concat([]any{r.name, r.permits, r.token, r.queue, r.places, r.wants, r.channel, int(e.permits)}, args)...)
 	}
@@ -195,7 +196,7 @@ func (r *replay) step() string {
 	var want answer
 	var sent lua.Call
 	var asked []string
-	before := r.model.token
+	before := r.model.Token
 	switch n := r.choice(); {
 	case n < 6:
 		what, want, sent = "acquire", r.model.acquire(e, owner, false, false), ask("0", 0)
@@ -234,20 +235,20 @@ func (r *replay) step() string {
 	}
 	got, err := lua.Run(r.t.Context(), r.rdb, sent)
 	if lua.IsError(err, "HOLDFAST_PERMITS") {
-		got, err = lua.Reply{Status: excess}, nil
+		got, err = lua.Reply{Status: line.Excess}, nil
 	}
 	require.NoError(r.t, err)
-	r.steps = append(r.steps, fmt.Sprintf("%s %s, lease %d, claim %d: %d", what, r.owner(owner), e.lease, e.claim, got.Status))
+	r.steps = append(r.steps, fmt.Sprintf("%s %s, lease %d, claim %d: %d", what, r.owner(owner), e.Lease, e.Claim, got.Status))
 	r.compare(what, want, got, asked)
 	for _, told := range want.mail[:want.mails] {
-		if told.token == 0 {
+		if told.Token == 0 {
 			return "not so many"
 		}
 	}
 	switch {
 	case want.mails > 0:
 		return "handed over: " + strings.TrimSuffix(what, " again")
-	case r.model.token != before && want.status != lua.Done || what == "poll" && want.granted > 0:
+	case r.model.Token != before && want.status != lua.Done || what == "poll" && want.granted > 0:
 		return "handed over, unheard"
 	}
 	return fmt.Sprintf("%s %d", what, got.Status)
@@ -260,10 +261,10 @@ func (r *replay) choice() int {
 	for _, p := range r.model.out {
 		ended = ended || p.n > 0 && p.left == 0
 	}
-	waits := r.model.queue[0].owner != 0
+	waits := r.model.Queue[0].Owner != 0
 	switch {
 	case r.few(2) == 0:
-	case r.model.over():
+	case r.model.Queue.Over():
 		return 66
 	case ended && r.few(3) == 0:
 		return []int{0, 59, 59}[r.few(3)]
@@ -296,11 +297,11 @@ func behind(owners []string, args ...any) []any {
 }
 
 // some are a random few of the owners of a client who want so many permits at most, in a random order.
-func (r *replay) some(c, most uint8) (owners [maxWaiters]uint8, texts []string) {
+func (r *replay) some(c, most uint8) (owners line.Owners, texts []string) {
 	list := slices.Clone(requesters)
 	r.rnd.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	for _, owner := range list {
-		if r.terms.client(owner) == c && r.terms.wants(owner) <= most && r.few(2) == 0 {
+		if r.terms.Client(owner) == c && r.terms.wants(owner) <= most && r.few(2) == 0 {
 			owners[len(texts)], texts = owner, append(texts, r.owner(owner))
 		}
 	}

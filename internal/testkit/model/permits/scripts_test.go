@@ -1,6 +1,10 @@
 package permits
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // acquire is sem_acquire.lua.
 func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
@@ -12,39 +16,39 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		a.grant(owner, a.token, true)
 		return a
 	}
-	if k.has(owner) && !e.off.has(ownGrant) {
+	if k.has(owner) && !e.Off.Has(ownGrant) {
 		p := k.of(owner)
-		p.left = max(p.left, e.lease)
+		p.left = max(p.left, e.Lease)
 		k.drop(owner)
 		return granted()
 	}
-	if (again || place) && !e.off.has(takesOwn) {
+	if (again || place) && !e.Off.Has(takesOwn) {
 		k.free += k.removeOwn(owner)
 	}
-	if n > k.all() && !e.off.has(onlySoMany) {
+	if n > k.all() && !e.Off.Has(onlySoMany) {
 		k.drop(owner)
-		a.status = excess
+		a.status = line.Excess
 		return a
 	}
-	first := k.head()
-	if n > k.free || first != 0 && first != owner && !e.off.has(sweepsFirst) {
+	first := k.Queue.Head()
+	if n > k.free || first != 0 && first != owner && !e.Off.Has(sweepsFirst) {
 		k.sweep(e)
 	}
-	present := uint8(nobody)
+	present := uint8(line.Nobody)
 	if place {
-		present = e.client(owner)
+		present = e.Client(owner)
 	}
-	enough := func() bool { return n <= k.free || e.off.has(looksFree) }
+	enough := func() bool { return n <= k.free || e.Off.Has(looksFree) }
 	get := func() answer {
-		k.hold(e, owner, e.lease)
+		k.hold(e, owner, e.Lease)
 		if first != 0 {
 			k.drop(owner)
 		}
 		return granted()
 	}
-	if enough() && (first == 0 || first == owner || e.off.has(asksHead)) {
+	if enough() && (first == 0 || first == owner || e.Off.Has(asksHead)) {
 		a = get()
-		if first != 0 && k.free > 0 && !e.off.has(handsRest) {
+		if first != 0 && k.free > 0 && !e.Off.Has(handsRest) {
 			k.handOut(e, present, &a)
 		}
 		return a
@@ -57,7 +61,7 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		waits = k.handOut(e, present, &a)
 	}
 	if i := a.grantTo(owner); i >= 0 { // all before it are out of reach, or have been served
-		k.of(owner).left = e.lease
+		k.of(owner).left = e.Lease
 		k.drop(owner)
 		a.status, a.token, a.grants[i].asked = lua.Done, a.grants[i].token, true
 		return a
@@ -93,7 +97,7 @@ func (k *keys) nearest() uint8 {
 }
 
 // join is sem_join.lua. owners end with a zero.
-func (k *keys) join(e *terms, owners [maxWaiters]uint8) (a answer) {
+func (k *keys) join(e *terms, owners line.Owners) (a answer) {
 	k.begin(e)
 	k.count(e)
 	for _, owner := range owners {
@@ -109,11 +113,11 @@ func (k *keys) join(e *terms, owners [maxWaiters]uint8) (a answer) {
 			k.enqueue(e, owner)
 		}
 	}
-	if !e.off.has(sweepsFirst) {
+	if !e.Off.Has(sweepsFirst) {
 		k.sweep(e)
 	}
 	if k.free > 0 {
-		k.handOut(e, e.client(owners[0]), &a)
+		k.handOut(e, e.Client(owners[0]), &a)
 	}
 	a.status, a.left = lua.Denied, k.nearest()
 	return a
@@ -124,23 +128,23 @@ func (k *keys) release(e *terms, owner uint8) (a answer) {
 	k.begin(e)
 	held := k.has(owner)
 	n := k.removeOwn(owner)
-	if !e.off.has(leaverGone) {
+	if !e.Off.Has(leaverGone) {
 		k.drop(owner)
 	}
 	counted := k.counted
 	k.count(e)
 	switch {
 	case !counted:
-	case n == 0 && e.off.has(countsGone):
+	case n == 0 && e.Off.Has(countsGone):
 		k.free++
-	case n > 1 && e.off.has(countsAll):
+	case n > 1 && e.Off.Has(countsAll):
 		k.free++
 	default:
 		k.free += n
 	}
 	k.sweep(e)
-	if !e.off.has(handsOn) {
-		k.handOut(e, nobody, &a)
+	if !e.Off.Has(handsOn) {
+		k.handOut(e, line.Nobody, &a)
 	}
 	a.others = max(k.free, 0)
 	if a.status = lua.Gone; held {
@@ -150,7 +154,7 @@ func (k *keys) release(e *terms, owner uint8) (a answer) {
 }
 
 // poll is sem_poll.lua. owners end with a zero.
-func (k *keys) poll(e *terms, c uint8, owners [maxWaiters]uint8) (a answer) {
+func (k *keys) poll(e *terms, c uint8, owners line.Owners) (a answer) {
 	k.begin(e)
 	k.count(e)
 	for i, owner := range owners {
@@ -158,23 +162,23 @@ func (k *keys) poll(e *terms, c uint8, owners [maxWaiters]uint8) (a answer) {
 		case owner == 0:
 		case k.counts(owner):
 			k.enqueue(e, owner)
-		case !e.off.has(tellsMissing):
+		case !e.Off.Has(tellsMissing):
 			a.missing |= 1 << i
 		}
 	}
-	for i := range k.queue {
-		if k.queue[i].owner != 0 && e.client(k.queue[i].owner) == c {
-			k.queue[i].stale = false
+	for i := range k.Queue {
+		if k.Queue[i].Owner != 0 && e.Client(k.Queue[i].Owner) == c {
+			k.Queue[i].Stale = false
 		}
 	}
 	k.sweep(e)
 	k.handOut(e, c, &a)
-	a.status, a.left, a.heard = lua.Done, k.nearest(), e.up.has(c)
+	a.status, a.left, a.heard = lua.Done, k.nearest(), e.Up.Has(c)
 	for _, p := range k.out {
 		switch {
 		case p.owner == foreigner:
 			a.foreign = true
-		case p.handed && k.has(p.owner) && e.client(p.owner) == c && !e.off.has(tellsGiven):
+		case p.handed && k.has(p.owner) && e.Client(p.owner) == c && !e.Off.Has(tellsGiven):
 			a.given |= 1 << p.owner
 		}
 	}
@@ -185,17 +189,17 @@ func (k *keys) poll(e *terms, c uint8, owners [maxWaiters]uint8) (a answer) {
 func (k *keys) renew(e *terms, owner uint8) (a answer) {
 	k.begin(e)
 	if !k.has(owner) {
-		if e.off.has(renewsOwn) {
+		if e.Off.Has(renewsOwn) {
 			p := k.entry(owner)
-			p.n, p.left, p.torn = e.wants(owner), e.lease, false
+			p.n, p.left, p.torn = e.wants(owner), e.Lease, false
 			return answer{status: lua.Done}
 		}
 		return answer{status: lua.Gone}
 	}
 	p := k.of(owner)
-	p.left = max(p.left, e.lease)
-	if k.token != 0 {
-		k.tokenTTL = max(k.tokenTTL, e.keep)
+	p.left = max(p.left, e.Lease)
+	if k.Token != 0 {
+		k.TokenTTL = max(k.TokenTTL, e.Keep)
 	}
 	return answer{status: lua.Done}
 }
@@ -205,11 +209,11 @@ func (k *keys) set(e *terms, permits uint8) (a answer) {
 	k.begin(e)
 	k.count(e)
 	k.free += int8(permits) - k.all() //nolint:gosec // a few
-	if e.off.has(setsAll) {
+	if e.Off.Has(setsAll) {
 		k.free = int8(permits) //nolint:gosec // a few
 	}
 	k.sweep(e)
-	k.handOut(e, nobody, &a)
+	k.handOut(e, line.Nobody, &a)
 	a.status, a.others = lua.Done, max(k.free, 0)
 	return a
 }
@@ -228,7 +232,7 @@ func (k *keys) foreignTakes(e *terms, ended uint8) bool {
 	}
 	k.free--
 	p := k.entry(foreigner)
-	p.n, p.left = 1, e.lease
+	p.n, p.left = 1, e.Lease
 	return true
 }
 
@@ -243,43 +247,17 @@ func (k *keys) foreignGives() {
 
 // tick is time that passes.
 func (k *keys) tick() {
+	k.Store.Tick()
 	for i := range k.out {
-		if k.out[i].left != endless {
-			less(&k.out[i].left)
-		}
-	}
-	if k.tokenTTL != 0 && k.tokenTTL != endless {
-		if k.tokenTTL--; k.tokenTTL == 0 {
-			k.token = 0
-		}
-	}
-	for i := range k.queue {
-		less(&k.queue[i].left)
+		model.Less(&k.out[i].left)
 	}
 }
 
-// over reports whether the queue's keys may end by themselves: no place in it counts any more. When
-// they do is long after.
-func (k *keys) over() bool {
-	for _, p := range k.queue {
-		if p.left > 0 {
-			return false
-		}
-	}
-	return k.queue[0].owner != 0
-}
-
-// endQueue is their end.
+// endQueue is the end of the queue's keys.
 func (k *keys) endQueue() {
-	k.queue = [maxPlaces]place{}
+	k.Queue = line.Queue{}
 	for i := range k.out {
 		k.out[i].handed = false
 	}
 	k.tidy()
-}
-
-func less(ticks *uint8) {
-	if *ticks > 0 {
-		*ticks--
-	}
 }

@@ -1,49 +1,31 @@
 package permits
 
-import "github.com/holdfast-go/holdfast/lua"
-
-// excess is a reply that there are not so many permits.
-const excess lua.Status = 100
-
-// endless is a lease without an end.
-const endless = 255
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // keys are what a semaphore is at the server, with time in ticks: the server half of the model. Its
 // methods say in Go what the scripts say in Lua; TestPermitsModelIsLikeTheScripts runs both side by
 // side.
 type keys struct {
-	counted  bool // the server knows how many permits are free
-	free     int8
-	out      [maxOut]permit // in the order of owners
-	queue    [maxPlaces]place
-	token    uint8 // 0: no such key
-	tokenTTL uint8
-	clock    uint8 // of the server
+	line.Store
+	counted bool // the server knows how many permits are free
+	free    int8
+	out     [maxOut]permit // in the order of owners
 }
 
 // terms are what scripts are given, and what the server knows beside the keys.
 type terms struct {
-	off                       defence
-	home                      [maxWaiters]uint8 // whose client's a waiter is
-	want                      [maxWaiters]uint8 // how many permits it wants
-	up                        set               // clients that listen
-	permits                   uint8             // how many there are if the server knows of none yet
-	lease, claim, place, keep uint8
-	fresh                     uint32 // owners that were heard of in this script
-}
-
-const nobody = 255
-
-func (e *terms) client(owner uint8) uint8 {
-	if owner == foreigner {
-		return nobody
-	}
-	w, _ := waiterOf(owner)
-	return e.home[w]
+	line.Terms
+	want    line.Owners // how many permits a waiter wants
+	permits uint8       // how many there are if the server knows of none yet
+	fresh   uint32      // owners that were heard of in this script
 }
 
 func (e *terms) wants(owner uint8) uint8 {
-	w, _ := waiterOf(owner)
+	w, _ := line.WaiterOf(owner)
 	return e.want[w]
 }
 
@@ -57,7 +39,7 @@ type answer struct {
 	given   uint32
 	missing uint8 // of a poll's reply: one bit for each of the owners that it was sent with
 	others  int8  // what Redisson's clients are told to be free, 0: nothing
-	mail    [maxGrants]mail
+	mail    [maxGrants]line.Mail
 	mails   int
 	grants  [maxGrants]grant // what judges have to know: to whom this script gave permits, in order
 	granted int
@@ -74,7 +56,7 @@ func (a *answer) grant(owner, token uint8, asked bool) {
 	a.granted++
 }
 
-func (a *answer) tell(to mail) {
+func (a *answer) tell(to line.Mail) {
 	a.mail[a.mails] = to
 	a.mails++
 }
@@ -162,12 +144,12 @@ func (k *keys) sweep(e *terms) {
 		if p.n == 0 || p.left > 0 {
 			continue
 		}
-		if !e.off.has(countsEnded) {
+		if !e.Off.Has(countsEnded) {
 			k.free += int8(p.n) //nolint:gosec // a few
 		}
 		if p.handed && !p.torn {
 			p.handed = false
-			k.lapse(e, e.client(p.owner))
+			k.lapse(e, e.Client(p.owner))
 		}
 		p.n = 0
 	}
@@ -177,27 +159,10 @@ func (k *keys) sweep(e *terms) {
 // lapse notes that a client let a claim end: those of its places count for nothing that were there
 // before.
 func (k *keys) lapse(e *terms, c uint8) {
-	for i := range k.queue {
-		if p := &k.queue[i]; p.owner != 0 && e.client(p.owner) == c && e.fresh&(1<<p.owner) == 0 {
-			p.stale = !e.off.has(silentPassed)
+	for i := range k.Queue {
+		if p := &k.Queue[i]; p.Owner != 0 && e.Client(p.Owner) == c && e.fresh&(1<<p.Owner) == 0 {
+			p.Stale = !e.Off.Has(silentPassed)
 		}
-	}
-}
-
-// at is where an owner stands in the queue, -1: nowhere.
-func (k *keys) at(owner uint8) int {
-	for i, p := range k.queue {
-		if p.owner == owner && owner != 0 {
-			return i
-		}
-	}
-	return -1
-}
-
-func (k *keys) unqueue(owner uint8) {
-	if i := k.at(owner); i >= 0 {
-		copy(k.queue[i:], k.queue[i+1:])
-		k.queue[maxPlaces-1] = place{}
 	}
 }
 
@@ -210,53 +175,39 @@ func (k *keys) unmark(owner uint8) {
 
 // drop is the one of part/permits.lua.
 func (k *keys) drop(owner uint8) {
-	k.unqueue(owner)
+	k.Queue.Drop(owner)
 	k.unmark(owner)
-}
-
-func (k *keys) head() uint8 {
-	for k.queue[0].owner != 0 && k.queue[0].left == 0 {
-		k.unqueue(k.queue[0].owner)
-	}
-	return k.queue[0].owner
 }
 
 // counts tells whether an owner's place does.
 func (k *keys) counts(owner uint8) bool {
-	i := k.at(owner)
-	return i >= 0 && k.queue[i].left > 0
+	i := k.Queue.At(owner)
+	return i >= 0 && k.Queue[i].Left > 0
 }
 
-// enqueue leaves out whoever has no room within the bounds; the scenarios have room enough.
 func (k *keys) enqueue(e *terms, owner uint8) {
 	e.fresh |= 1 << owner
 	k.unmark(owner)
-	if k.counts(owner) && !e.off.has(oncePlaced) {
-		if i := k.at(owner); !e.off.has(refreshes) {
-			k.queue[i].left, k.queue[i].stale = e.place, false
-		}
-		return
-	}
-	if !e.off.has(oncePlaced) {
-		k.unqueue(owner)
-	}
-	for i := range k.queue {
-		if k.queue[i].owner == 0 {
-			k.queue[i] = place{owner: owner, left: e.place}
-			return
-		}
+	switch {
+	case e.Off.Has(oncePlaced):
+		k.Queue.Add(owner, e.Place)
+	case !k.counts(owner):
+		k.Queue.Drop(owner)
+		k.Queue.Add(owner, e.Place)
+	case !e.Off.Has(refreshes):
+		i := k.Queue.At(owner)
+		k.Queue[i].Left, k.Queue[i].Stale = e.Place, false
 	}
 }
 
-// nextToken is greater than the last and no less than the clock, which goes on: no two grants are
-// of one microsecond.
+// nextToken is greater than the last.
 func (k *keys) nextToken(e *terms) uint8 {
-	if k.token == 0 || !e.off.has(newTokens) {
-		k.token = max(k.token+1, k.clock)
+	last := k.Token
+	k.NextToken(&e.Terms)
+	if last != 0 && e.Off.Has(newTokens) {
+		k.Token = last
 	}
-	k.clock++
-	k.tokenTTL = e.keep
-	return k.token
+	return k.Token
 }
 
 // hold is the one of part/permits.lua.
@@ -264,7 +215,7 @@ func (k *keys) hold(e *terms, owner, lease uint8) {
 	p := k.entry(owner)
 	n := e.wants(owner)
 	added := n
-	if !e.off.has(countsNew) {
+	if !e.Off.Has(countsNew) {
 		added -= p.n
 	}
 	k.free -= int8(added) //nolint:gosec // a few
@@ -272,29 +223,29 @@ func (k *keys) hold(e *terms, owner, lease uint8) {
 }
 
 // hears tells whether a place is that of somebody who can be told.
-func (k *keys) hears(e *terms, p place, present uint8) bool {
-	c := e.client(p.owner)
-	return c == present || (e.up.has(c) || e.off.has(heedsCount)) && !p.stale
+func (k *keys) hears(e *terms, p line.Place, present uint8) bool {
+	c := e.Client(p.Owner)
+	return c == present || (e.Up.Has(c) || e.Off.Has(heedsCount)) && !p.Stale
 }
 
 // handOut is the grant of part/permits.lua.
 func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
-	if k.head() == 0 {
+	if k.Queue.Head() == 0 {
 		return false
 	}
-	for i := 0; i < maxPlaces && k.queue[i].owner != 0; {
-		if a.granted > 0 && k.free < 1 && !e.off.has(handsFree) {
+	for i := 0; i < line.MaxPlaces && k.Queue[i].Owner != 0; {
+		if a.granted > 0 && k.free < 1 && !e.Off.Has(handsFree) {
 			return true
 		}
-		p := k.queue[i]
-		n := int8(e.wants(p.owner)) //nolint:gosec // a few
+		p := k.Queue[i]
+		n := int8(e.wants(p.Owner)) //nolint:gosec // a few
 		switch {
-		case p.left == 0:
-			k.drop(p.owner)
+		case p.Left == 0:
+			k.drop(p.Owner)
 			continue
 		case !k.hears(e, p, present):
-			if e.off.has(keepsPlace) {
-				k.drop(p.owner)
+			if e.Off.Has(keepsPlace) {
+				k.drop(p.Owner)
 			} else {
 				i++
 			}
@@ -303,19 +254,19 @@ func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
 			k.sweep(e)
 		}
 		switch {
-		case n > k.all() && !e.off.has(manyDropped):
-			k.drop(p.owner)
-			if e.up.has(e.client(p.owner)) && !e.off.has(manyTold) {
-				a.tell(mail{owner: p.owner})
+		case n > k.all() && !e.Off.Has(manyDropped):
+			k.drop(p.Owner)
+			if e.Up.Has(e.Client(p.Owner)) && !e.Off.Has(manyTold) {
+				a.tell(line.Mail{Owner: p.Owner})
 			}
-		case n > k.free && !e.off.has(handsFree):
-			if !e.off.has(inOrder) {
+		case n > k.free && !e.Off.Has(handsFree):
+			if !e.Off.Has(inOrder) {
 				return true
 			}
 			waits = true
 			i++
 		default:
-			k.hand(e, p.owner, a)
+			k.hand(e, p.Owner, a)
 		}
 	}
 	return waits
@@ -323,19 +274,19 @@ func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
 
 // hand is the one of part/permits.lua.
 func (k *keys) hand(e *terms, owner uint8, a *answer) {
-	claim := e.claim
+	claim := e.Claim
 	switch {
-	case e.off.has(claimEnds):
-		claim = endless
-	case e.off.has(claimIsShort):
-		claim = e.lease
+	case e.Off.Has(claimEnds):
+		claim = model.Endless
+	case e.Off.Has(claimIsShort):
+		claim = e.Lease
 	}
 	k.hold(e, owner, claim)
-	k.unqueue(owner)
+	k.Queue.Drop(owner)
 	k.of(owner).handed = true
 	token := k.nextToken(e)
 	a.grant(owner, token, false)
-	if e.up.has(e.client(owner)) {
-		a.tell(mail{owner: owner, token: token, left: e.claim - 1})
+	if e.Up.Has(e.Client(owner)) {
+		a.tell(line.Mail{Owner: owner, Token: token, Left: e.Claim - 1})
 	}
 }

@@ -1,58 +1,65 @@
 package plain
 
-// next calls emit for everything that can happen in s. The labels are constants, so that they cost
-// nothing.
-func (m *lock) next(s state, emit func(string, state)) {
+import "github.com/holdfast-go/holdfast/internal/testkit/model/server"
+
+// next takes every step that can be taken in s.
+func (m *lock) next(s state, out *steps) {
 	for c := range m.clients {
-		m.wants(s, c, emit)
-		m.calls(s, c, emit)
-		m.leaves(s, c, emit)
+		m.wants(s, c, out)
+		m.calls(s, c, out)
+		m.leaves(s, c, out)
 	}
-	m.network(s, emit)
-	m.time(s, emit)
+	m.network(s, out)
+	m.time(s, out)
 }
 
 // wants are what the user of a client may want next, and what the watchdog does.
-func (m *lock) wants(s state, c int, emit func(string, state)) {
+func (m *lock) wants(s state, c int, out *steps) {
 	cl := &s.clients[c]
-	begin := func(label int, change func(*client, *call)) {
+	begin := func(take func(int, string, state), what string, change func(*client, *call)) {
 		n := s
-		op := call{at: sent, lease: n.clients[c].lease}
+		op := call{at: server.Sent, lease: n.clients[c].lease}
 		change(&n.clients[c], &op)
 		n.clients[c].op = op
-		emit(labels[c][label], n)
+		take('A'+c, what, n)
 	}
-	if cl.op.at == none {
+	if cl.op.at == server.None {
 		switch {
 		case cl.mode == idle && cl.wishes > 0 && cl.gen < gens:
-			begin(lLock, func(cl *client, op *call) {
+			begin(out.Loud, "wants the lock", func(cl *client, op *call) {
 				cl.mode, cl.lease, cl.wishes = trying, m.lease, cl.wishes-1
 				op.kind, op.lease = acquire, m.lease
 			})
 		case cl.mode == trying: // woken, or the lease that it knows of has ended
-			begin(lAgain, func(cl *client, op *call) {
-				op.kind, op.again = acquire, cl.stray && !m.off.has(againWaiting)
+			begin(out.Loud, "tries again", func(cl *client, op *call) {
+				op.kind, op.again = acquire, cl.stray && !m.off.Has(againWaiting)
 			})
 		case cl.mode == holding:
 			if cl.holds < m.depth {
-				begin(lReenter, func(cl *client, op *call) { op.kind, op.count = reentry, cl.holds+1 })
+				begin(out.Loud, "wants to re-enter", func(cl *client, op *call) { op.kind, op.count = reentry, cl.holds+1 })
 			}
 			if cl.holds > 1 {
-				begin(lPartial, func(cl *client, op *call) { cl.holds--; op.kind, op.count = unlock, cl.holds })
+				begin(out.Quiet, "unlocks, but not the last", func(cl *client, op *call) {
+					cl.holds--
+					op.kind, op.count = unlock, cl.holds
+				})
 			} else {
-				begin(lUnlock, func(cl *client, op *call) { m.forget(cl); op.kind = release })
+				begin(out.Quiet, "unlocks the last", func(cl *client, op *call) { m.forget(cl); op.kind = release })
 			}
 			if c < m.frail && m.long > m.lease && !cl.long {
-				begin(lExtend, func(cl *client, op *call) { cl.long = true; op.kind, op.lease = extend, m.long })
+				begin(out.Loud, "wants a longer lease", func(cl *client, op *call) {
+					cl.long = true
+					op.kind, op.lease = extend, m.long
+				})
 			}
 		}
 	}
 	// at once matters only before an extension
 	soon := cl.trust < m.trust(cl.lease) || c < m.frail && m.long > m.lease && !cl.long
-	if m.renews && cl.mode == holding && cl.renew.at == none && soon {
+	if m.renews && cl.mode == holding && cl.renew.at == server.None && soon {
 		n := s
-		n.clients[c].renew = call{kind: renewal, at: sent, lease: cl.lease}
-		emit(labels[c][lRenew], n)
+		n.clients[c].renew = call{kind: renewal, at: server.Sent, lease: cl.lease}
+		out.Loud('A'+c, "renews", n)
 	}
 }
 
@@ -61,54 +68,51 @@ func (m *lock) wants(s state, c int, emit func(string, state)) {
 func (m *lock) forget(cl *client) { cl.mode, cl.holds, cl.trust = leaving, 0, 0 }
 
 // calls are the ways of a client's own messages: executed, answered, given up.
-func (m *lock) calls(s state, c int, emit func(string, state)) {
+func (m *lock) calls(s state, c int, out *steps) {
 	cl := &s.clients[c]
-	if cl.op.at == sent {
+	if cl.op.at == server.Sent {
 		n := s
 		m.execute(&n, c, &n.clients[c].op)
-		emit(labels[c][lServer], n)
-	} else if cl.op.at != none {
+		out.Quiet('A'+c, "the server executes its command", n)
+	} else if cl.op.at != server.None {
 		n := s
-		if m.answered(&n, c) {
-			emit(labels[c][lReply], n)
-		}
+		m.answered(&n, c)
+		out.Quiet('A'+c, "gets the answer", n)
 	}
-	if cl.renew.at == sent {
+	if cl.renew.at == server.Sent {
 		n := s
 		m.execute(&n, c, &n.clients[c].renew)
-		emit(labels[c][lServerRenews], n)
-	} else if cl.renew.at != none {
+		out.Quiet('A'+c, "the server renews", n)
+	} else if cl.renew.at != server.None {
 		n := s
 		m.renewed(&n, c)
-		emit(labels[c][lRenewed], n)
+		out.Quiet('A'+c, "gets the answer to its renewal", n)
 	}
 	if s.faults == 0 || c >= m.frail {
 		return
 	}
-	if cl.op.at != none {
+	if cl.op.at != server.None {
 		n := s
 		n.faults--
 		m.abandon(&n, c, cl.op)
-		n.clients[c].op.at, n.clients[c].op.age, n.clients[c].op.again = sent, 0, true
-		emit(labels[c][lResend], n)
+		n.clients[c].op.at, n.clients[c].op.age, n.clients[c].op.again = server.Sent, 0, true
+		out.Loud('A'+c, "hears nothing and sends again", n)
 		n = s
 		n.faults--
-		if m.giveUp(&n, c) {
-			emit(labels[c][lGiveUp], n)
-		}
+		m.giveUp(&n, c)
+		out.Loud('A'+c, "hears nothing and gives up", n)
 	}
-	if cl.renew.at != none {
+	if cl.renew.at != server.None {
 		n := s
 		n.faults--
 		m.abandon(&n, c, cl.renew)
 		n.clients[c].renew = call{}
-		emit(labels[c][lRenewLost], n)
+		out.Loud('A'+c, "hears nothing of its renewal", n)
 	}
 }
 
-// answered is what a client makes of the answer to its call; false if the bounds have no room for
-// it.
-func (m *lock) answered(s *state, c int) bool {
+// answered is what a client makes of the answer to its call.
+func (m *lock) answered(s *state, c int) {
 	cl := &s.clients[c]
 	op := cl.op
 	cl.op = call{}
@@ -116,19 +120,19 @@ func (m *lock) answered(s *state, c int) bool {
 	case acquire:
 		cl.stray = cl.stray || op.again
 		switch {
-		case op.at == denied:
-			return true // waits
+		case op.at == server.Denied: // waits
 		case m.left(op) == 0:
-			return m.undone(s, c)
+			m.undone(s, c)
+		default:
+			cl.mode, cl.holds, cl.trust, cl.token = holding, 1, m.left(op), op.token
 		}
-		cl.mode, cl.holds, cl.trust, cl.token = holding, 1, m.left(op), op.token
 	case reentry, unlock, settle, extend:
 		if cl.mode != holding {
-			return true // lost meanwhile
+			return // lost meanwhile
 		}
-		if op.at == gone {
+		if op.at == server.Gone {
 			m.end(s, c, false)
-			return true
+			return
 		}
 		cl.stray = cl.stray || op.again && op.kind != extend
 		if op.kind == reentry {
@@ -138,13 +142,12 @@ func (m *lock) answered(s *state, c int) bool {
 			cl.trust, cl.lease = max(cl.trust, m.left(op)), op.lease
 		}
 	case release:
-		cl.stray = cl.stray || op.again
-		if cl.stray {
-			return m.undone(s, c)
+		if cl.stray = cl.stray || op.again; cl.stray {
+			m.undone(s, c)
+		} else {
+			m.end(s, c, false)
 		}
-		m.end(s, c, false)
 	}
-	return true
 }
 
 // renewed is what the watchdog makes of an answer.
@@ -154,7 +157,7 @@ func (m *lock) renewed(s *state, c int) {
 	cl.renew = call{}
 	switch {
 	case cl.mode != holding:
-	case r.at == gone:
+	case r.at == server.Gone:
 		m.end(s, c, false)
 	default:
 		cl.trust = max(cl.trust, m.left(r))
@@ -162,34 +165,25 @@ func (m *lock) renewed(s *state, c int) {
 }
 
 // giveUp is the end of the retry budget.
-func (m *lock) giveUp(s *state, c int) bool {
+func (m *lock) giveUp(s *state, c int) {
 	cl := &s.clients[c]
 	op := cl.op
 	m.abandon(s, c, op)
 	cl.op = call{}
+	cl.stray = cl.stray || op.kind != extend
 	switch op.kind {
 	case acquire, release:
-		cl.stray = true
-		return m.undone(s, c)
-	case reentry, unlock, settle:
-		cl.stray = true
-		cl.op = call{}
-		if op.kind != settle { // which is tried once: the next command puts right what it could not
-			cl.op = call{kind: settle, at: sent, count: cl.holds, lease: cl.lease}
-		}
+		m.undone(s, c)
+	case reentry, unlock: // settle is tried once: the next command puts right what it could not
+		cl.op = call{kind: settle, at: server.Sent, count: cl.holds, lease: cl.lease}
 	}
-	return true
 }
 
 // undone ends a client's try or hold, and begins an undo of what it may have left.
-func (m *lock) undone(s *state, c int) bool {
+func (m *lock) undone(s *state, c int) {
 	owner := id(c, s.clients[c].gen)
 	m.end(s, c, true)
-	return m.beginUndo(s, owner)
-}
-
-func (m *lock) beginUndo(s *state, owner uint8) bool {
-	return m.off.has(undo) || m.keep(s, message{kind: undoer, id: owner, count: 1})
+	m.beginUndo(s, owner)
 }
 
 // end makes a client idle, and gives it another owner id if something of this one is still on its
@@ -197,7 +191,7 @@ func (m *lock) beginUndo(s *state, owner uint8) bool {
 func (m *lock) end(s *state, c int, undoing bool) {
 	cl := &s.clients[c]
 	gen := cl.gen
-	if cl.stray && !m.off.has(freshOwner) || undoing && !m.off.has(freshUndo) {
+	if cl.stray && !m.off.Has(freshOwner) || undoing && !m.off.Has(freshUndo) {
 		gen++
 	}
 	m.abandon(s, c, cl.op)
@@ -207,7 +201,7 @@ func (m *lock) end(s *state, c int, undoing bool) {
 
 // left is how long a lease can be trusted whose call was sent so long ago.
 func (m *lock) left(op call) uint8 {
-	if m.off.has(fromSending) {
+	if m.off.Has(fromSending) {
 		return m.trust(op.lease)
 	}
 	return m.trust(op.lease) - min(op.age, m.trust(op.lease))
@@ -217,34 +211,30 @@ func (m *lock) left(op call) uint8 {
 func (m *lock) trust(lease uint8) uint8 { return lease - 1 }
 
 // leaves are callers that give up while they wait, and processes that die.
-func (m *lock) leaves(s state, c int, emit func(string, state)) {
+func (m *lock) leaves(s state, c int, out *steps) {
 	cl := &s.clients[c]
-	if cl.mode == trying && cl.op.at == none {
+	if cl.mode == trying && cl.op.at == server.None {
 		n := s
-		ok := true
-		if cl.stray && !m.off.has(undoDenied) {
-			ok = m.undone(&n, c)
+		if cl.stray && !m.off.Has(undoDenied) {
+			m.undone(&n, c)
 		} else {
 			m.end(&n, c, false)
 		}
-		if ok {
-			emit(labels[c][lWaited], n)
-		}
+		out.Quiet('A'+c, "has waited long enough", n)
 	}
 	if c >= m.frail {
 		return
 	}
-	if s.leaves > 0 && cl.mode == trying && cl.op.at != none {
+	if s.leaves > 0 && cl.mode == trying && cl.op.at != server.None {
 		n := s
 		n.leaves--
-		if m.cancel(&n, c) {
-			emit(labels[c][lCancel], n)
-		}
+		m.cancel(&n, c)
+		out.Loud('A'+c, "its caller leaves", n)
 	}
 	if s.crashes > 0 && (cl.mode != idle || m.busy(&s, c)) {
 		n := s
 		n.crashes--
 		m.crash(&n, c)
-		emit(labels[c][lCrash], n)
+		out.Loud('A'+c, "dies", n)
 	}
 }

@@ -1,57 +1,52 @@
 package plain
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // execute is the server's part in a call that its client still waits for.
 func (m *lock) execute(s *state, c int, op *call) {
-	a := m.run(s, message{op.kind, id(c, s.clients[c].gen), op.count, op.lease, op.again}, false)
-	switch {
-	case a.status == lua.Gone:
-		op.at = gone
-	case a.status == lua.Denied:
-		op.at = denied
-		if s.owner == id(c, s.clients[c].gen) {
-			s.wrong |= byItself
-		}
-	default:
-		op.at, op.token = done, a.token
+	owner := id(c, s.clients[c].gen)
+	a := m.run(s, message{op.kind, owner, op.count, op.lease, op.again}, false)
+	if op.at = a.Stands(); op.at == server.Done {
+		op.token = a.Token
 	}
+	s.wrong.If(op.at == server.Denied && s.Owner == owner, errItself)
 }
 
 // run executes a request, and notes what it did to whom: whatever a client believes, these things
 // must not happen.
-func (m *lock) run(s *state, r message, straggler bool) answer {
-	before := s.keys
-	var a answer
+func (m *lock) run(s *state, r message, straggler bool) (a server.Answer) {
+	before := s.Keys
 	switch r.kind {
 	case acquire, late:
-		if r.count == aged && !m.off.has(lateness) {
-			return answer{status: lua.Late}
+		if r.count == aged && !m.off.Has(server.Lateness) {
+			return server.Answer{Status: lua.Late}
 		}
-		a = s.acquire(m.off, r.id, r.lease, r.again)
+		a = s.Acquire(m.off, r.id, r.lease, 1, r.again)
 	case reentry, unlock, recount:
-		a = s.recount(m.off, r.id, r.count, r.lease)
+		a = s.Recount(m.off, r.id, r.count, r.lease)
 	case settle: // absolute in any case, else it would have no meaning
-		a = s.recount(m.off&^absolute, r.id, r.count, r.lease)
+		a = s.Recount(m.off&^server.Absolute, r.id, r.count, r.lease)
 	case release, undoer:
-		a = s.release(m.off, r.id)
+		a = s.Release(m.off, r.id)
 	case renewal, extend:
-		a = s.renew(m.off, r.id, r.lease)
+		a = s.Renew(m.off, r.id, r.lease)
 	}
-	switch granted := before.owner == 0 && s.owner != 0; {
+	switch granted := before.Owner == 0 && s.Owner != 0; {
 	case granted && r.kind != acquire && r.kind != late:
-		s.wrong |= broughtBack
+		s.wrong.Add(errBack)
 	case granted:
-		if s.token <= s.top {
-			s.wrong |= oldToken
+		s.wrong.If(s.Token <= s.top, errToken)
+		s.top, s.dirty = s.Token, false
+		if s.Clock != 0 {
+			s.Clock++ // no two grants are of one microsecond
 		}
-		s.top, s.dirty = s.token, false
-		if s.clock != 0 {
-			s.clock++ // no two grants are of one microsecond
-		}
-	case before.owner != r.id && before != s.keys:
-		s.wrong |= anothers
-	case before.owner == s.owner && a.status == lua.Done && r.kind != renewal && r.kind != extend:
+	case before.Owner != r.id && before != s.Keys:
+		s.wrong.Add(errAnothers)
+	case before.Owner == s.Owner && a.Status == lua.Done && r.kind != renewal && r.kind != extend:
 		s.dirty = straggler // the newest word on the count is one that its client has given up
 	}
 	return a
@@ -60,7 +55,7 @@ func (m *lock) run(s *state, r message, straggler bool) answer {
 // abandon leaves the request of a call to the network: it may arrive at any time from here on, or
 // never. Where the bounds have no room for it, never.
 func (m *lock) abandon(s *state, c int, op call) {
-	if op.at != sent {
+	if op.at != server.Sent {
 		return
 	}
 	r := message{op.kind, id(c, s.clients[c].gen), op.count, op.lease, op.again}
@@ -70,60 +65,61 @@ func (m *lock) abandon(s *state, c int, op call) {
 	case extend:
 		r.kind = renewal
 	case release:
-		r.lease, r.again = 0, false
+		r.lease = 0
 	}
-	if r.kind != acquire {
-		r.again = false
-	}
-	_ = m.keep(s, r)
+	m.keep(s, r)
 }
 
-// keep adds a message within the bounds. Work in the background has room of its own, else a message
-// that is late would keep time from passing.
-func (m *lock) keep(s *state, r message) bool {
-	if !r.background() && s.stragglers() >= m.messages || !s.put(r) {
-		m.cut++
-		return false
+func (m *lock) keep(s *state, r message) {
+	r.again = r.again && r.kind == acquire
+	given := func(r message) bool { return !r.background() }
+	if model.Count(s.net[:], given) >= m.messages || !model.Put(s.net[:], r, order) {
+		m.noRoom(s)
 	}
-	return true
+}
+
+// work does something in the background. It has room of its own, else a message that is late would
+// keep time from passing.
+func (m *lock) work(s *state, r message) {
+	if !model.Put(s.net[:], r, order) {
+		m.noRoom(s)
+		s.full = true
+	}
+}
+
+func (m *lock) noRoom(s *state) {
+	if !s.full {
+		m.cut++
+	}
 }
 
 // network is what happens to messages that no caller waits for.
-func (m *lock) network(s state, emit func(string, state)) {
-	for i, r := range s.net {
-		if r == (message{}) {
-			return
-		}
-		if i > 0 && r == s.net[i-1] {
-			continue // the same again
-		}
+func (m *lock) network(s state, out *steps) {
+	for i, r := range model.Different(s.net[:]) {
 		c, _ := ownerOf(r.id)
 		n := s
-		n.take(i)
+		model.Take(n.net[:], i)
 		switch r.kind {
 		case undoer:
-			if m.undoStep(&n, r) {
-				emit(labels[c][lUndo], n)
+			if r.count != undoPause {
+				m.undoStep(&n, r)
+				out.Quiet('A'+c, "an undo releases", n)
 			}
-			continue
 		case late:
-			if m.lateAnswer(&n, r) {
-				emit(labels[c][lLate], n)
-			}
+			lost := n
+			m.lateAnswer(&n, r)
+			out.Quiet('A'+c, "the answer to a caller who left", n)
 			if s.faults > 0 {
-				n = s
-				n.take(i)
-				n.faults--
-				_ = m.keep(&n, message{kind: acquire, id: r.id, lease: r.lease, again: r.again})
-				if m.beginUndo(&n, r.id) {
-					emit(labels[c][lLateLost], n)
-				}
+				lost.faults--
+				m.keep(&lost, message{kind: acquire, id: r.id, lease: r.lease, again: r.again})
+				m.beginUndo(&lost, r.id)
+				out.Loud('A'+c, "no answer to a caller who left", lost)
 			}
-			continue
+		default:
+			out.Quiet('A'+c, "a late message is lost", n)
+			m.run(&n, r, true)
+			out.Quiet('A'+c, "a late message arrives", n)
 		}
-		emit(labels[c][lDropped], n)
-		m.run(&n, r, true)
-		emit(labels[c][lStraggler], n)
 	}
 }
 
@@ -131,65 +127,59 @@ func (m *lock) network(s state, emit func(string, state)) {
 // and another release.
 const undoPause = 3
 
-func (m *lock) undoStep(s *state, r message) bool {
-	if r.count == undoPause {
-		_ = s.put(r)
-		return false
+func (m *lock) beginUndo(s *state, owner uint8) {
+	if !m.off.Has(undo) {
+		m.work(s, message{kind: undoer, id: owner, count: 1})
 	}
+}
+
+func (m *lock) undoStep(s *state, r message) {
 	m.run(s, r, false)
-	r.count++
-	if m.off.has(undoAgain) || r.count > undoPause {
-		return true
+	if r.count++; r.count <= undoPause && !m.off.Has(undoAgain) {
+		m.work(s, r)
 	}
-	return m.keep(s, r)
 }
 
 // lateAnswer is an acquire that runs after its caller has left. Its answer comes at once: nothing
 // waits in between.
-func (m *lock) lateAnswer(s *state, r message) bool {
-	a := m.run(s, r, false)
-	if a.status == lua.Done || r.again {
-		return m.beginUndo(s, r.id)
+func (m *lock) lateAnswer(s *state, r message) {
+	if a := m.run(s, r, false); a.Status == lua.Done || r.again {
+		m.beginUndo(s, r.id)
 	}
-	return true
 }
 
 // cancel is a caller who leaves while an acquire is under way. That goes on in the background.
-func (m *lock) cancel(s *state, c int) bool {
+func (m *lock) cancel(s *state, c int) {
 	cl := &s.clients[c]
 	op, owner := cl.op, id(c, cl.gen)
-	cl.op = call{}
-	cl.stray = true
-	again := op.again
+	cl.op, cl.stray = call{}, true
 	switch {
-	case op.at == sent:
+	case op.at == server.Sent:
 		m.end(s, c, true)
-		return m.keep(s, message{kind: late, id: owner, lease: op.lease, again: again})
-	case op.at == done || again:
-		return m.undone(s, c)
+		m.work(s, message{kind: late, id: owner, lease: op.lease, again: op.again})
+	case op.at == server.Done || op.again:
+		m.undone(s, c)
+	default:
+		m.end(s, c, false)
 	}
-	m.end(s, c, false)
-	return true
 }
 
-// crash ends a process with all that it does in the background.
+// crash ends a process with all that it does in the background. What it has sent may arrive.
 func (m *lock) crash(s *state, c int) {
-	var rest []message
-	for i := 0; i < maxMessages && s.net[i] != (message{}); {
-		r := s.net[i]
+	var sent []message
+	model.Change(s.net[:], order, func(r message) (message, bool) {
 		if owner, _ := ownerOf(r.id); owner != c || !r.background() {
-			i++
-			continue
+			return r, true
 		}
-		s.take(i)
 		s.crashed |= 1 << r.id
 		if r.kind == late {
 			r.kind = acquire
-			rest = append(rest, r)
+			sent = append(sent, r)
 		}
-	}
-	for _, r := range rest {
-		_ = m.keep(s, r)
+		return r, false
+	})
+	for _, r := range sent {
+		m.keep(s, r)
 	}
 	s.crashed |= 1 << id(c, s.clients[c].gen)
 	s.clients[c].stray = true
@@ -198,41 +188,37 @@ func (m *lock) crash(s *state, c int) {
 
 // busy reports whether a client does something in the background.
 func (m *lock) busy(s *state, c int) bool {
-	for _, r := range s.net {
-		if owner, _ := ownerOf(r.id); r.background() && owner == c {
-			return true
-		}
-	}
-	return false
+	return model.Count(s.net[:], func(r message) bool {
+		owner, _ := ownerOf(r.id)
+		return r.background() && owner == c
+	}) > 0
 }
 
 // time is a tick of all clocks, and what can happen to the server's data.
-func (m *lock) time(s state, emit func(string, state)) {
+func (m *lock) time(s state, out *steps) {
 	n := s
-	n.tick()
-	ok := m.losses == 0 || s.clock < horizon
+	n.Tick()
 	if m.losses > 0 {
-		n.clock++
+		n.Clock++
 	}
 	for c := range m.clients {
-		ok = ok && m.clientTick(&n, c)
+		m.clientTick(&n, c)
 	}
 	m.netTick(&n)
-	if ok {
-		emit(tickLabel, n)
+	if m.losses == 0 || s.Clock < horizon {
+		out.Quiet(0, "time passes", n)
 	}
 	if s.loss == 0 {
 		return
 	}
+	s.loss--
 	n = s
-	n.loss--
-	n.keys = keys{clock: s.clock}
-	emit(lostLabel, n)
-	if s.clock > clockStep && s.token != 0 {
+	n.Keys = server.Keys{Clock: s.Clock}
+	out.Loud(0, "the server loses its keys", n)
+	if s.Clock > clockStep && s.Token != 0 {
 		n = s
-		n.loss--
-		n.clock -= clockStep
-		emit(backLabel, n)
+		n.Clock -= clockStep
+		out.Loud(0, "the server's clock is set back", n)
 	}
 }
 
@@ -242,29 +228,25 @@ const (
 )
 
 // clientTick ends what is trusted no more.
-func (m *lock) clientTick(s *state, c int) bool {
+func (m *lock) clientTick(s *state, c int) {
 	cl := &s.clients[c]
 	for _, op := range []*call{&cl.op, &cl.renew} {
 		if op.ages() && op.age < m.trust(op.lease) {
 			op.age++
 		}
 	}
-	if cl.mode != holding {
-		return true
-	}
-	if cl.trust > 1 {
+	switch {
+	case cl.mode != holding:
+	case cl.trust > 1:
 		cl.trust--
-		return true
+	case !m.off.Has(deadline):
+		m.undone(s, c)
 	}
-	if m.off.has(deadline) {
-		return true
-	}
-	return m.undone(s, c)
 }
 
 // ages reports whether it matters when a call was sent.
 func (c *call) ages() bool {
-	return (c.at == sent || c.at == done) && (c.kind == acquire || c.kind == reentry || c.kind == extend ||
+	return (c.at == server.Sent || c.at == server.Done) && (c.kind == acquire || c.kind == reentry || c.kind == extend ||
 		c.kind == renewal)
 }
 
@@ -275,19 +257,15 @@ const aged = 1
 // netTick makes what is late aged, ends the lives of other stragglers where they have one, and the
 // pauses of undos.
 func (m *lock) netTick(s *state) {
-	old := s.net
-	s.net = [maxMessages]message{}
-	for _, r := range old {
+	model.Change(s.net[:], order, func(r message) (message, bool) {
 		switch {
-		case r == (message{}):
-			return
 		case r.kind == undoer && r.count == undoPause:
 			r.count++
 		case r.kind == acquire:
 			r.count = aged
 		case !r.background() && m.brief:
-			continue
+			return r, false
 		}
-		_ = s.put(r)
-	}
+		return r, true
+	})
 }

@@ -1,19 +1,14 @@
 package plain
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // lock is the model of a lock: what the scripts do to its keys, what clients do when answers come,
 // come late or do not come, and a network that loses, delays and reorders what was sent on
@@ -36,7 +31,7 @@ type lock struct {
 	losses      uint8 // of the server's keys, or of its time
 	renews      bool  // there is a watchdog
 	brief       bool  // of late messages only those that may take the lock arrive
-	off         defence
+	off         model.Defence
 	only        error // look for this violation alone
 	cut         int   // messages for which the bounds had no room
 }
@@ -44,7 +39,7 @@ type lock struct {
 func (m *lock) start() state {
 	s := state{faults: m.faults, leaves: m.leavers, crashes: m.crashes, loss: m.losses}
 	if m.losses > 0 {
-		s.clock = 2 * clockStep
+		s.Clock = 2 * clockStep
 	}
 	for c := range m.clients {
 		if s.clients[c].wishes = 1; c < m.frail {
@@ -58,15 +53,17 @@ func (m *lock) start() state {
 // are lost, answers that come, unlocks and time, without a fault, a renewal or a new wish. Since no
 // time to live is longer than the longest lease, and nothing lengthens one then but the few
 // messages still under way, that is bounded by a lease.
-func (m *lock) explore(t testing.TB) model.Report[state] {
-	t.Helper()
-	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check}
-	if m.losses == 0 && (m.only == nil || errors.Is(m.only, model.ErrStuck)) {
-		explored.Goal, explored.Quiet = m.free, func(label string) bool { return !loud[label] }
+func (m lock) explore(off model.Defence, only error) (model.Report, error) {
+	m.off, m.only = off, only
+	explored := model.Model[state]{
+		Start: m.start(), Next: m.next, Check: m.check, Settle: func(s *state) bool { return !s.full },
+	}
+	if m.losses == 0 && model.Looks(only) {
+		explored.Goal = m.free
 	}
 	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
+	r.Cut = m.cut
+	return r, err
 }
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.
@@ -84,7 +81,7 @@ var (
 // clients frail, more of what goes wrong, longer leases. They take a minute without the race
 // detector, and five with it.
 func large(m lock) lock {
-	if os.Getenv("HOLDFAST_MODEL") != "large" {
+	if !model.Large() {
 		return m
 	}
 	if m.losses > 0 {
@@ -104,56 +101,32 @@ func large(m lock) lock {
 
 // TestModel: in no state that can be reached is a promise broken.
 func TestModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name  string
-		bound lock
-	}{
-		{"re-enters", reenters}, {"extends", extends}, {"leaves", leaves}, {"dies", dies}, {"three clients", three},
-		{"server forgets", forgets},
-	} {
-		t.Run(scenario.name, func(t *testing.T) {
-			t.Parallel()
-			m := large(scenario.bound)
-			r := m.explore(t)
-			t.Logf("proof: model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds %s",
-				scenario.name,
-				r.States, r.Transitions, r.Depth, m.cut, bounds(m))
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
-	}
-}
-
-func bounds(m lock) string {
-	return fmt.Sprintf("(clients %d, frail %d, leases %d and %d ticks, depth %d, wishes %d, faults %d, leavers %d, crashes %d, "+
-		"losses %d, messages %d)", m.clients, m.frail, m.lease, m.long, m.depth, m.wishes, m.faults, m.leavers,
-		m.crashes,
-		m.losses, m.messages)
+	model.Run(t, "model", lock.explore, []model.Scenario[lock]{
+		{"re-enters", large(reenters)},
+		{"extends", large(extends)},
+		{"leaves", large(leaves)},
+		{"dies", large(dies)},
+		{"three clients", large(three)},
+		{"server forgets", large(forgets)},
+	})
 }
 
 // TestModelControls: without any one of the defences there is a way to break a promise, and the
 // model finds it.
 func TestModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence // one, and what would hide the harm: an undo would do it too, before a straggler could
-		in   lock
-		want error
-	}{
-		{"acquire: a repeated attempt gets the outcome of the first", againFlag, reenters, errItself},
-		{"acquire: a repeated attempt never shortens", againKeeps, extends, errCut},
-		{"acquire: a grant has a time to live", leaseOfGrant, reenters, errEndless},
-		{"the same, when a process dies", leaseOfGrant, dies, model.ErrStuck},
-		{"acquire: a token is no less than the clock", clockToken, forgets, errToken},
-		{"acquire: a token is greater than the last", lastToken, forgets, errToken},
-		{"acquire: one that comes late refuses itself", lateness, leaves, errLeft},
-		{"recount: counts are absolute", absolute, reenters, errCount},
-		{"release: by the owner only", releaseOwner, reenters, errCut},
-		{"renew: by the owner only", renewOwner, reenters, errAnothers},
-		{"renew: never brings back", renewExists, reenters, errBack},
-		{"renew: never shortens", renewKeeps, extends, errCut},
+	model.Controls(t, "model", lock.explore, []model.Control[lock, model.Defence]{
+		{"acquire: a repeated attempt gets the outcome of the first", server.AgainFlag, reenters, errItself},
+		{"acquire: a repeated attempt never shortens", server.AgainKeeps, extends, errCut},
+		{"acquire: a grant has a time to live", server.GrantEnds, reenters, errEndless},
+		{"the same, when a process dies", server.GrantEnds, dies, model.ErrStuck},
+		{"acquire: a token is no less than the clock", server.ClockToken, forgets, errToken},
+		{"acquire: a token is greater than the last", server.LastToken, forgets, errToken},
+		{"acquire: one that comes late refuses itself", server.Lateness, leaves, errLeft},
+		{"recount: counts are absolute", server.Absolute, reenters, errCount},
+		{"release: by the owner only", server.ReleaseOwner, reenters, errCut},
+		{"renew: by the owner only", server.RenewOwner, reenters, errAnothers},
+		{"renew: never brings back", server.RenewExists, reenters, errBack},
+		{"renew: never shortens", server.RenewKeeps, extends, errCut},
 		{"client: trust counts from the sending", fromSending, reenters, errTwo},
 		{"client: trust ends by its own clock", deadline, reenters, errTwo},
 		{"client: an owner id with a straggler is not used again", freshOwner | freshUndo | undo, leaves, errCut},
@@ -162,18 +135,5 @@ func TestModelControls(t *testing.T) {
 		{"client: what may be left is undone", undo, leaves, errLeft},
 		{"client: also after a refusal", undoDenied, leaves, errLeft},
 		{"client: and undone again", undoAgain, leaves, errLeft},
-	} {
-		m := c.in
-		m.off, m.only = c.off, c.want
-		r := m.explore(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps: %v", c.what, len(r.Violation.Trace), r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: model: without                                             there is a way of%s", table.String())
+	})
 }

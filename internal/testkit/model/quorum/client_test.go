@@ -1,67 +1,67 @@
 package quorum
 
-func (m *voting) next(s state, see func(string, state)) {
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
+)
+
+// next takes every step that can be taken in s.
+func (m *voting) next(s state, out *steps) {
 	if m.settled(&s) {
 		return
 	}
-	emit := func(label string, n state) {
-		n.normal(m.voters)
-		see(label, n)
-	}
 	for c := range candidates {
-		m.wants(s, c, emit)
+		m.wants(s, c, out)
 		for i := range m.voters {
 			if i == 0 || s.voters[i] != s.voters[i-1] { // those that are alike go on alike
-				m.answers(s, c, i, emit)
-				m.fails(s, c, i, emit)
+				m.answers(s, c, i, out)
+				m.fails(s, c, i, out)
 			}
 		}
-		m.leaves(s, c, emit)
+		m.leaves(s, c, out)
 	}
 	for i := range m.voters {
 		if i == 0 || s.voters[i] != s.voters[i-1] {
-			m.network(s, i, emit)
-			m.restarts(s, i, emit)
-			m.forgetsKeys(s, i, emit)
+			m.network(s, i, out)
+			m.restarts(s, i, out)
+			m.forgetsKeys(s, i, out)
 		}
 	}
-	m.time(s, emit)
+	m.time(s, out)
 }
 
 // wants are the wishes of a user, and what the watchdog does.
-func (m *voting) wants(s state, c int, emit func(string, state)) {
+func (m *voting) wants(s state, c int, out *steps) {
 	cl := &s.candidates[c]
 	switch {
 	case m.alone && c > 0:
-	case cl.mode == idle && m.stand(&s, c):
-		emit(labels[c][vStands], s)
+	case cl.mode == idle && (m.wishes[c] == 0 || s.stood[c] < m.wishes[c]):
+		m.stand(&s, c)
+		out.Step('A'+c, "asks all masters for the lock", m.serves, s)
 	case cl.mode == holding:
 		n := s
-		if m.leave(&n, c) {
-			emit(labels[c][vUnlocks], n)
-		}
+		m.leave(&n, c)
+		out.Quiet('A'+c, "unlocks", n)
 		if m.watched(c) && !cl.round && cl.trust < m.lease-1 {
 			cl.round, cl.age = true, 0
 			if cl.visited != 0 {
 				cl.visited = min(cl.visited+1, heardAll)
 			}
 			m.askAll(&s, c)
-			emit(labels[c][vRenews], s)
+			out.Loud('A'+c, "renews", s)
 		}
 	}
 }
 
-// stand begins an election; false if the bounds have no room for another one.
-func (m *voting) stand(s *state, c int) bool {
+// stand begins an election.
+func (m *voting) stand(s *state, c int) {
 	cl := &s.candidates[c]
-	if m.wishes[c] != 0 && s.stood[c] >= m.wishes[c] {
-		return false
-	}
 	gen := uint8(0)
-	for !m.off.has(freshBallot) && s.used(ownerID(c, gen)) {
+	for !m.off.Has(freshBallot) && s.used(ownerID(c, gen)) {
 		if gen++; gen == gens {
-			m.cut++
-			return false
+			m.noRoom(s)
+			s.full = true
+			return
 		}
 	}
 	if m.wishes[c] != 0 {
@@ -70,13 +70,12 @@ func (m *voting) stand(s *state, c int) bool {
 	*cl = candidate{mode: electing, gen: gen}
 	if s.clock != 0 {
 		cl.first = s.clock
-		if s.clock++; m.off.has(clockAhead) {
+		if s.clock++; m.off.Has(clockAhead) {
 			cl.first = 1
 		}
 		cl.token = cl.first + max(m.block, 1) - 1
 	}
 	m.askAll(s, c)
-	return true
 }
 
 // askAll begins a round: all masters are asked. Where an earlier request has no answer yet, this
@@ -86,7 +85,7 @@ func (m *voting) askAll(s *state, c int) {
 		b := &s.voters[i].ballots[c]
 		b.marks &^= asked | yes | no | failed
 		b.holds = 0
-		if b.op == none {
+		if b.op == server.None {
 			m.ask(s, c, i)
 		}
 	}
@@ -96,7 +95,7 @@ func (m *voting) askAll(s *state, c int) {
 func (m *voting) ask(s *state, c, i int) {
 	cl, b := &s.candidates[c], &s.voters[i].ballots[c]
 	b.marks |= asked
-	b.op, b.at = acquire, sent
+	b.op, b.at = acquire, server.Sent
 	b.token, b.last, b.since = cl.token, 0, 0
 	if cl.mode == holding && b.marks.has(held) {
 		b.op, b.token = renewal, 0
@@ -104,62 +103,60 @@ func (m *voting) ask(s *state, c, i int) {
 }
 
 // answers are a request that a master executes, and an answer that comes.
-func (m *voting) answers(s state, c, i int, emit func(string, state)) {
+func (m *voting) answers(s state, c, i int, out *steps) {
 	v := &s.voters[i]
 	b := &v.ballots[c]
 	switch b.at {
-	case none:
-	case sent:
+	case server.None:
+	case server.Sent:
 		a := m.run(&s, v, letter{kind: b.op, id: ownerID(c, s.candidates[c].gen), token: b.token})
-		b.at, b.token = outcome(a), a.token
-		if (m.block > 1 || m.gaps(c)) && b.at == done {
-			b.last = a.last
+		b.at, b.token = a.Stands(), a.Token
+		if (m.block > 1 || m.gaps(c)) && b.at == server.Done {
+			b.last = a.Before
 		}
-		if a.again {
+		if a.Again {
 			b.marks |= regrant
 		}
 		if (m.weak || m.renews) && b.op == acquire {
-			b.holds = a.holder
+			b.holds = a.Holder
 		}
-		if c >= m.slow && !m.hears(&s, c, i) {
-			return
+		if c >= m.slow {
+			m.hears(&s, c, i)
 		}
-		emit(labels[c][vMaster], s)
+		out.Quiet('A'+c, "a master executes its request", s)
 	default:
-		if m.hears(&s, c, i) {
-			emit(labels[c][vAnswer], s)
-		}
+		m.hears(&s, c, i)
+		out.Quiet('A'+c, "gets an answer", s)
 	}
 }
 
-// hears is what a client makes of an answer; false if the bounds have no room for it.
-func (m *voting) hears(s *state, c, i int) bool {
+// hears is what a client makes of an answer.
+func (m *voting) hears(s *state, c, i int) {
 	cl, v := &s.candidates[c], &s.voters[i]
 	b := &v.ballots[c]
 	op, at := b.op, b.at
-	b.op, b.at = none, none
+	b.op, b.at = server.None, server.None
 	if op == release {
-		return m.released(s, c, i) && m.left(s, c)
+		m.released(s, c, i)
+		m.left(s, c)
+		return
 	}
 	m.note(s, v, c, op, at)
 	switch {
 	case cl.mode == leaving:
-		return m.leaveAt(s, c, i) && m.left(s, c)
+		m.leaveAt(s, c, i)
+		m.left(s, c)
 	case cl.mode == holding && !cl.round:
 		b.token, b.last = 0, 0
-		return true
-	case !b.marks.has(asked):
+	case !b.marks.has(asked), op == renewal && at == server.Gone: // to take the hold back
 		m.ask(s, c, i)
-		return true
-	case op == renewal && at == gone:
-		m.ask(s, c, i) // to take the hold back
-		return true
-	case at == done:
+	case at == server.Done:
 		b.marks |= yes
+		m.decide(s, c)
 	default:
 		b.marks |= no
+		m.decide(s, c)
 	}
-	return m.decide(s, c)
 }
 
 // note is what is known of a ballot from an answer on.
@@ -171,14 +168,14 @@ func (m *voting) note(s *state, v *voter, c int, op, at uint8) {
 	}
 	b.since = 0
 	b.marks &^= held | early
-	if at == done {
+	if at == server.Done {
 		b.marks |= held
 	}
-	if at != done || op == acquire && !b.marks.has(regrant) {
+	if at != server.Done || op == acquire && !b.marks.has(regrant) {
 		b.marks &^= counts
 	}
 	b.marks &^= regrant
-	if at != done {
+	if at != server.Done {
 		b.token, b.last = 0, 0
 		return
 	}
@@ -189,7 +186,7 @@ func (m *voting) note(s *state, v *voter, c int, op, at uint8) {
 	if m.weak {
 		b.look()
 	}
-	if b.again <= 0 && (m.believes(s, v, c) || cl.mode == holding && m.off.has(joinsYoung)) {
+	if b.again <= 0 && (m.believes(s, v, c) || cl.mode == holding && m.off.Has(joinsYoung)) {
 		b.marks |= counts
 	}
 }
@@ -206,16 +203,16 @@ func (m *voting) count(s *state, c int, all marks) (n int) {
 
 // need is how many have to agree.
 func (m *voting) need() int {
-	if m.off.has(majority) {
+	if m.off.Has(majority) {
 		return m.voters / 2
 	}
 	return m.voters/2 + 1
 }
 
 // decide ends a round when it is clear how it ends.
-func (m *voting) decide(s *state, c int) bool {
+func (m *voting) decide(s *state, c int) {
 	cl := &s.candidates[c]
-	if m.weak && !m.off.has(judgedAnew) {
+	if m.weak && !m.off.Has(judgedAnew) {
 		m.judge(s, c)
 	}
 	votes, refused := m.count(s, c, yes|counts), m.count(s, c, no)
@@ -225,12 +222,13 @@ func (m *voting) decide(s *state, c int) bool {
 		young := m.weak && m.young(s, c)
 		switch {
 		case votes >= m.need() && (!young || all):
-			if young && m.contested(s, c) && !m.off.has(contests) {
-				return m.leave(s, c)
+			if young && m.contested(s, c) && !m.off.Has(contests) {
+				m.leave(s, c)
+			} else {
+				m.agree(s, c)
 			}
-			return m.agree(s, c)
 		case refused > m.voters-m.need() || all:
-			return m.leave(s, c)
+			m.leave(s, c)
 		}
 	case telling:
 		agreed := 0
@@ -240,25 +238,23 @@ func (m *voting) decide(s *state, c int) bool {
 			}
 		}
 		if agreed >= m.need() {
-			return m.wins(s, c)
+			m.wins(s, c)
+		} else if all {
+			m.leave(s, c)
 		}
-		return !all || m.leave(s, c)
 	case holding:
 		switch {
 		case m.owned(s, c) > m.voters-m.need() || m.overtaken(s, c, true, all):
-			s.wrong |= m.spared()
-			return m.leave(s, c) // lost
+			s.wrong.If(m.alone && !m.flush, errFalse) // nobody else ever wanted the lock, and tokens were kept
+			m.leave(s, c)
 		case votes >= m.need() && !m.overtaken(s, c, false, all):
-			if cl.visited == heardAll {
-				s.wrong |= confirmed
-			}
+			s.wrong.If(cl.visited == heardAll, errVisited)
 			cl.trust = max(cl.trust, m.trusted(cl))
 			m.endRound(s, c)
 		case all:
 			m.endRound(s, c)
 		}
 	}
-	return true
 }
 
 func (m *voting) endRound(s *state, c int) {
@@ -268,7 +264,7 @@ func (m *voting) endRound(s *state, c int) {
 		b := &s.voters[i].ballots[c]
 		b.marks &^= asked | yes | no | failed
 		b.holds = 0
-		if b.op == none {
+		if b.op == server.None {
 			b.token, b.last = 0, 0
 		}
 	}
@@ -276,23 +272,23 @@ func (m *voting) endRound(s *state, c int) {
 
 // trusted is for how long a lease is trusted that was asked for so long ago.
 func (m *voting) trusted(cl *candidate) uint8 {
-	if m.off.has(sentTime) {
+	if m.off.Has(sentTime) {
 		return m.lease - 1
 	}
 	return m.lease - 1 - min(cl.age, m.lease-1)
 }
 
 // agree settles the token of an election that is won.
-func (m *voting) agree(s *state, c int) bool {
+func (m *voting) agree(s *state, c int) {
 	cl := &s.candidates[c]
-	proposed, least, same := cl.token, uint8(endless), 0
+	proposed, least, same := cl.token, uint8(model.Endless), 0
 	cl.token = 0
 	for i := range m.voters {
 		b := &s.voters[i].ballots[c]
 		if !b.marks.has(yes | counts) {
 			continue
 		}
-		if m.block > 1 && !m.off.has(aboveKnown) {
+		if m.block > 1 && !m.off.Has(aboveKnown) {
 			cl.first = max(cl.first, b.last+1)
 		}
 		if m.gaps(c) {
@@ -306,30 +302,29 @@ func (m *voting) agree(s *state, c int) bool {
 		}
 		least = min(least, b.token)
 	}
-	if m.off.has(greatest) {
+	if m.off.Has(greatest) {
 		cl.token = least
 	}
 	if cl.token != proposed {
 		cl.first = cl.token
 	}
-	if same >= m.need() || m.off.has(tellsToken) || m.off.has(greatest) || s.clock == 0 {
-		return m.wins(s, c)
+	if same >= m.need() || m.off.Has(tellsToken) || m.off.Has(greatest) || s.clock == 0 {
+		m.wins(s, c)
+		return
 	}
 	cl.mode = telling
 	m.askAll(s, c)
-	return true
 }
 
 // wins makes the grant live.
-func (m *voting) wins(s *state, c int) bool {
+func (m *voting) wins(s *state, c int) {
 	cl := &s.candidates[c]
 	trust := m.trusted(cl)
 	if trust == 0 {
-		return m.leave(s, c)
+		m.leave(s, c)
+		return
 	}
-	if cl.first <= s.top && s.clock != 0 {
-		s.wrong |= oldToken
-	}
+	s.wrong.If(cl.first <= s.top && s.clock != 0, errToken)
 	s.top, cl.first = max(s.top, cl.token), 0
 	if !m.renews {
 		cl.token = 0 // nobody is told of it any more
@@ -344,5 +339,4 @@ func (m *voting) wins(s *state, c int) bool {
 		m.begin(s, c)
 	}
 	m.endRound(s, c)
-	return true
 }

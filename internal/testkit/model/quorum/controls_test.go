@@ -1,30 +1,22 @@
 package quorum
 
 import (
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
 // TestVoteModelControls: without any one of the defences there is a way to break a promise, and the
 // model finds it.
 func TestVoteModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence // one, and what would hide the harm
-		in   voting
-		want error
-	}{
-		{"vote: who has it keeps it", votesOnce, splits, errTwo},
-		{"vote: a grant has a time to live", grantEnds, perish, model.ErrStuck},
-		{"vote: one that comes late refuses itself", lateness, silent, errLeft},
-		{"vote: a token is greater than the last", aboveLast, numbers, errToken},
-		{"release: by the owner only", freesOwner, lateOnes, errTwo},
-		{"renew: never brings back", renewPure, rejoins, errBack},
+	model.Controls(t, "quorum model", voting.explore, []model.Control[voting, model.Defence]{
+		{"vote: who has it keeps it", server.VotesOnce, splits, errTwo},
+		{"vote: a grant has a time to live", server.GrantEnds, perish, model.ErrStuck},
+		{"vote: one that comes late refuses itself", server.Lateness, silent, errLeft},
+		{"vote: a token is greater than the last", server.AboveLast, numbers, errToken},
+		{"release: by the owner only", server.ReleaseOwner, lateOnes, errTwo},
+		{"renew: never brings back", server.RenewExists, rejoins, errBack},
 		{"more than half have to agree", majority, splits, errTwo},
 		{"a master that was started a moment ago does not count", restarts, forgetting, errTwo},
 		{"nor for a holder that it takes back", joinsYoung, rejoins, errTwo},
@@ -51,19 +43,5 @@ func TestVoteModelControls(t *testing.T) {
 		{"new masters: none may decide against a holder", contests, newOnes, errTwo},
 		{"new masters: each is judged anew when an older one is heard", judgedAnew | silence, oneSilent, errTwo},
 		{"new masters: one that is younger than the others is not new", together | silence, oneSilent, errTwo},
-	} {
-		m := c.in
-		m.off, m.only = m.off|c.off, c.want
-		r := m.frees(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States,
-			r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: quorum model: without                                      there is a way of%s", table.String())
+	})
 }

@@ -1,5 +1,7 @@
 package quorum
 
+import "github.com/holdfast-go/holdfast/internal/testkit/model/server"
+
 // What a holder makes of masters that forgot it: the rule of ballot_gap.go. Times are ticks from
 // now on, less than 0 if they are past. Where two events are in one tick, what ends there ends
 // after what begins.
@@ -25,17 +27,17 @@ const heardAll = 3
 // watched reports whether a client has a watchdog.
 func (m *voting) watched(c int) bool { return m.renews && (c == 0 || !m.visits) }
 
-func (m *voting) gaps(c int) bool { return m.forgets > 0 && m.watched(c) && !m.off.has(gapsKept) }
+func (m *voting) gaps(c int) bool { return m.forgets > 0 && m.watched(c) && !m.off.Has(gapsKept) }
 
 // track notes what an answer says of gaps, before anything else of it is noted.
 func (m *voting) track(s *state, v *voter, c int, op, at uint8) {
 	b := &v.ballots[c]
-	fresh := op == acquire && at == done && !b.marks.has(regrant)
-	if b.marks.has(held) && !b.marks.has(opened) && (fresh || at != done) {
+	fresh := op == acquire && at == server.Done && !b.marks.has(regrant)
+	if b.marks.has(held) && !b.marks.has(opened) && (fresh || at != server.Done) {
 		b.open = b.seen
 		b.marks |= opened
 	}
-	if at != done {
+	if at != server.Done {
 		b.seen = 0
 		return
 	}
@@ -59,19 +61,20 @@ func (m *voting) close(s *state, v *voter, c int, fresh bool) {
 	b.open = 0
 	b.marks &^= opened
 	switch first := !b.marks.has(granted); {
-	case m.off.has(tokenSpares):
-	case first && fresh && b.last == 0 && !b.marks.has(early) && !m.off.has(firstLater): // all keys may have been lost
-	case first && fresh && (b.last <= before || m.off.has(firstKnown)):
+	case m.off.Has(tokenSpares):
+	case first && fresh && b.last == 0 && !b.marks.has(early) && !m.off.Has(firstLater): // all keys may have been lost
+	case first && fresh && (b.last <= before || m.off.Has(firstKnown)):
 		return
-	case !first && fresh && b.last != 0 && (b.last == b.told || b.last > b.told && m.off.has(exactToken)):
+	case !first && fresh && b.last != 0 && (b.last == b.told || b.last > b.told && m.off.Has(exactToken)):
 		return
-	case !first && fresh && b.marks.has(renewed) && v.age < m.lease && -from < int8(m.lease) && !m.off.has(anewSpares): //nolint:gosec // few
+	case !first && fresh && b.marks.has(renewed) && v.age < m.lease && -from < int8(m.lease) && //nolint:gosec // few
+		!m.off.Has(anewSpares):
 		return
 	}
 	switch {
-	case b.marks.has(granted) && !m.off.has(gapLonger):
+	case b.marks.has(granted) && !m.off.Has(gapLonger):
 		until = int8(m.lease) //nolint:gosec // few
-	case !b.marks.has(granted) && !m.off.has(gapElects):
+	case !b.marks.has(granted) && !m.off.Has(gapElects):
 		until += int8(m.patience) //nolint:gosec // few
 	}
 	if b.marks.has(granted) {
@@ -158,7 +161,7 @@ func (m *voting) settled(s *state) bool {
 func (m *voting) busy(s *state) bool {
 	for i := range m.voters {
 		for c := range s.candidates {
-			if s.voters[i].ballots[c].op != none && (c == 0 || !m.dawdles) {
+			if s.voters[i].ballots[c].op != server.None && (c == 0 || !m.dawdles) {
 				return true
 			}
 		}
@@ -180,7 +183,7 @@ func (m *voting) gapTick(s *state, c int) {
 	}
 	for i := range m.voters {
 		b := &s.voters[i].ballots[c]
-		older(&b.since, b.op != none)
+		older(&b.since, b.op != server.None)
 		older(&b.seen, b.marks.has(held))
 		older(&b.open, b.marks.has(opened))
 		ended := b.gapped()
@@ -207,27 +210,18 @@ func (m *voting) gapTick(s *state, c int) {
 // is deleted, or the clock is set forward and it expires, which is the same; or all keys are
 // deleted. While A's first vote is still under way to the master the latter is not protected: see
 // TestVoteModelNotProtected.
-func (m *voting) forgetsKeys(s state, i int, emit func(string, state)) {
+func (m *voting) forgetsKeys(s state, i int, out *steps) {
 	if s.forgets == 0 || s.candidates[0].mode != holding {
 		return
 	}
 	s.forgets--
 	v := &s.voters[i]
-	had := v.owner != 0
-	v.owner, v.count, v.ttl = 0, 0, 0
-	if had {
-		emit(deletedLabel, s)
+	had := v.Owner != 0
+	if v.Release(0, v.Owner); had {
+		out.Loud(0, "the lock's hash is deleted at a master, or expires too early", s)
 	}
-	if v.token != 0 && (m.flushAny || m.flush && !v.ballots[0].marks.has(early)) {
-		v.token = 0
-		emit(flushedLabel, s)
+	if v.Token != 0 && (m.flushAny || m.flush && !v.ballots[0].marks.has(early)) {
+		v.Token = 0
+		out.Loud(0, "all keys are deleted at a master", s)
 	}
-}
-
-// spared is what is wrong with a loss where nobody else ever wanted the lock and tokens were kept.
-func (m *voting) spared() wrong {
-	if m.alone && !m.flush {
-		return falselyLost
-	}
-	return 0
 }

@@ -1,17 +1,14 @@
 package quorum
 
 import (
-	"errors"
-	"os"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // voting is the model of a quorum lock: independent masters that run vote, renew and release, two
 // clients that want the lock again and again, a network that loses, delays and reorders what was
@@ -46,8 +43,9 @@ type voting struct {
 	weak     bool  // masters that were started together vote, see believes
 	quick    bool  // releases are executed at once
 	still    bool  // no time passes
+	serves   bool  // the goal is that somebody has the lock, not that it is free
 	brief    bool  // messages do not live longer than a tick, except votes, which are too late then
-	off      defence
+	off      model.Defence
 	only     error // look for this violation alone
 	cut      int   // messages for which the bounds had no room
 }
@@ -65,22 +63,26 @@ func (m *voting) start() state {
 	return s
 }
 
-// explore looks whether a goal can be reached from everywhere, by steps that are no faults.
-func (m *voting) explore(t testing.TB, goal func(state) bool, quiet func(string) bool) model.Report[state] {
-	t.Helper()
-	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 2_000_000}
-	if m.only == nil || errors.Is(m.only, model.ErrStuck) {
-		explored.Goal, explored.Quiet = goal, quiet
+// explore also looks whether the lock becomes free, and nothing is left, if nobody wants it any more;
+// in a scenario that serves, whether it can be had from everywhere instead. Neither needs a fault.
+// Whoever wants the lock may have to ask again, so that is quiet where it is to be had.
+func (m voting) explore(off model.Defence, only error) (model.Report, error) {
+	m.off |= off
+	if only != nil {
+		m.only = only
+	}
+	explored := model.Model[state]{
+		Start: m.start(), Next: m.next, Settle: m.settle, Check: m.check, MaxStates: 2_000_000,
+	}
+	if model.Looks(m.only) {
+		explored.Goal = m.free
+		if m.serves {
+			explored.Goal = m.taken
+		}
 	}
 	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
-}
-
-// frees: the lock becomes free, and nothing is left, if nobody wants it any more.
-func (m *voting) frees(t testing.TB) model.Report[state] {
-	t.Helper()
-	return m.explore(t, m.free, func(label string) bool { return !loud[label] && !stands[label] })
+	r.Cut = m.cut
+	return r, err
 }
 
 type ballots = [candidates]uint8
@@ -143,7 +145,7 @@ func large(m voting) voting {
 	if testing.Short() && m.losses > 0 {
 		m.lease = min(m.lease, 3)
 	}
-	if os.Getenv("HOLDFAST_MODEL") != "large" {
+	if !model.Large() {
 		return m
 	}
 	switch {
@@ -164,78 +166,60 @@ func large(m voting) voting {
 
 // TestVoteModel: in no state that can be reached is a promise broken.
 func TestVoteModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name string
-		m    voting
-	}{
-		{"splits", splits}, {"forgets", forgetting}, {"takes back", rejoins}, {"silent", silent}, {"late", lateOnes},
-		{"renews late", lateRenews}, {"late, and forgets", mixed}, {"tokens", numbers}, {"forgets tokens", numberLoss},
-		{"dies", perish}, {"new masters", newOnes},
-		{"visited", visited}, {"visited slowly", dawdled}, {"forgotten", forgotten}, {"spared", spared},
-		{"visited, and forgets", restarted}, {"spared, and forgets", rolling},
-		{"five masters", five}, {"five masters, late", fiveLate},
-	} {
-		t.Run(scenario.name, func(t *testing.T) {
-			t.Parallel()
-			m := large(scenario.m)
-			r := m.frees(t)
-			t.Logf("proof: quorum model, %s: %d states, %d transitions, depth %d, %d messages cut off by the bounds",
-				scenario.name,
-				r.States, r.Transitions, r.Depth, m.cut)
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
-	}
+	model.Run(t, "quorum model", voting.explore, []model.Scenario[voting]{
+		{"splits", large(splits)},
+		{"forgets", large(forgetting)},
+		{"takes back", large(rejoins)},
+		{"silent", large(silent)},
+		{"late", large(lateOnes)},
+		{"renews late", large(lateRenews)},
+		{"late, and forgets", large(mixed)},
+		{"tokens", large(numbers)},
+		{"forgets tokens", large(numberLoss)},
+		{"dies", large(perish)},
+		{"new masters", large(newOnes)},
+		{"visited", large(visited)},
+		{"visited slowly", large(dawdled)},
+		{"forgotten", large(forgotten)},
+		{"spared", large(spared)},
+		{"visited, and forgets", large(restarted)},
+		{"spared, and forgets", large(rolling)},
+		{"five masters", large(five)},
+		{"five masters, late", large(fiveLate)},
+	})
+}
+
+// served is a scenario in which the lock can be had from everywhere.
+func served(m voting) voting {
+	m.serves = true
+	return m
 }
 
 // TestVoteModelServes: from every state the lock can be had, without another fault: no votes are
 // split for ever, and no masters that were started anew keep it from everybody.
 func TestVoteModelServes(t *testing.T) {
-	slow := splits
-	slow.slow = 1
-	again := forgetting
-	again.losses = 1
-	for name, m := range map[string]voting{"splits": slow, "forgets": again} {
-		r := m.explore(t, m.taken, func(label string) bool { return !loud[label] })
-		t.Logf("proof: quorum model, %s, can be had from everywhere: %d states", name, r.States)
-		if r.Violation != nil {
-			t.Error(r.Violation)
-		}
-	}
-	m := slow
-	m.off, m.only = barren, model.ErrStuck
-	r := m.explore(t, m.taken, func(label string) bool { return !loud[label] })
-	require.NotNil(t, r.Violation, "control: what is granted for ever to one who failed is to be had by nobody")
-	t.Logf("proof: quorum model: without an end and a release of failed votes nobody has it after %d steps",
-		len(r.Violation.Trace))
+	slow, again := served(splits), served(forgetting)
+	slow.slow, again.losses = 1, 1
+	model.Run(t, "quorum model, can be had from everywhere", voting.explore, []model.Scenario[voting]{
+		{"splits", slow}, {"forgets", again},
+	})
+	model.Controls(t, "quorum model, can be had from everywhere", voting.explore, []model.Control[voting, model.Defence]{
+		{"what is granted has an end, and who failed releases it", withdraws | server.GrantEnds, slow, model.ErrStuck},
+	})
 }
-
-// barren leaves failed votes where they are, for ever.
-const barren = withdraws | grantEnds
 
 // TestVoteModelNotProtected shows where the rule for young masters is weaker than one by which none
 // of them counts. It says what is so, not what has to be: with the defence there is no such way.
 func TestVoteModelNotProtected(t *testing.T) {
 	flushed := visited
 	flushed.flushAny = true
-	r := flushed.frees(t)
-	require.NotNil(t, r.Violation)
-	t.Logf("proof: quorum model, not protected: a master's first grant to a holder, after it granted to another and lost all keys: %d steps",
-		len(r.Violation.Trace))
 	two := oneSilent
 	two.frail, two.faults = 2, 2
-	m := two
-	m.off, m.only = silence, errTwo
-	r = m.frees(t)
-	require.NotNil(t, r.Violation)
-	t.Logf("proof: quorum model, not protected: nobody suspects who is silent: a restart among masters as young, and one silent master "+
-		"for each: %d steps", len(r.Violation.Trace))
+	model.Controls(t, "quorum model, not protected", voting.explore, []model.Control[voting, model.Defence]{
+		{"a first grant to a holder by who granted to another, and lost all", 0, flushed, errVisited},
+		{"nobody suspects who is silent: a restart, and one silent for each", silence, two, errTwo},
+	})
 	judged := oneSilent
 	judged.off = silence // where one is silent, to judge anew is enough
-	for what, m := range map[string]voting{"judged anew": judged, "with both": two} {
-		r := m.frees(t)
-		t.Logf("proof: quorum model, %s: %d states, %d transitions", what, r.States, r.Transitions)
-		require.Nil(t, r.Violation)
-	}
+	model.Run(t, "quorum model", voting.explore, []model.Scenario[voting]{{"judged anew", judged}, {"with both", two}})
 }

@@ -3,52 +3,43 @@ package quorum
 import (
 	"cmp"
 	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
-// defence is a set of defences of a quorum lock that are switched off.
-type defence uint64
+const own = server.Own
 
+// Defences of the client; those of the scripts are the server's.
 const (
-	// In the scripts.
-	votesOnce  defence = 1 << iota // vote: who has it keeps it
-	keepsLease                     // vote: never shortens
-	grantEnds                      // vote: a grant has a time to live
-	lateness                       // vote: one that comes late refuses itself
-	aboveLast                      // vote: a token is greater than the last
-	freesOwner                     // release: only by the owner
-	renewPure                      // renew: never brings the key back
-
-	// In the client.
-	majority    // more than half have to agree
-	restarts    // a master that was started less than a lease ago does not count
-	joinsYoung  // nor for a holder that it takes back
-	withdraws   // an election that is not won is given back
-	freshBallot // each election has an owner id of its own
-	undoLate    // a release is repeated when a vote comes behind it
-	undoStray   // and where a vote may come of which nothing was heard
-	undoAgain   // and not only once
-	sentTime    // trust is counted from the sending, not from the answer
-	deadline    // trust ends by the client's own clock
-	tellsToken  // a token counts when a majority knows it
-	greatest    // it is the greatest that was replied
-	aboveKnown  // of several tokens those are left out that a master may have granted before
-	judgedAnew  // a master that is believed for want of an older one is not believed when one is known
-	silence     // who does not answer may have granted the lock to another
-	clockAhead  // a proposal is no less than the clock
-	contests    // a vote that may decide against a holder does not count where all are young
-	together    // a master is young that is younger than the others
-	gapsKept    // a holder remembers when masters may have granted the lock to others
-	exactToken  // a token greater than the one that was told does not show that nobody else had the lock
-	tokenSpares // the one that was told does
-	firstKnown  // a first grant after the win counts as one of the others' only if the tokens before it were known
-	anewSpares  // a master that was started anew was held until then, and votes for nobody since
-	gapLonger   // a gap of a master that forgot lasts a lease longer, for others may count a vote that it forgot
-	gapElects   // one before its first grant as long as an election, for the same reason
-	electsSoon  // an election that takes longer is not won
-	firstLater  // and by a vote that was sent after the win only if there was a token
+	majority    model.Defence = own << iota // more than half have to agree
+	restarts                                // a master that was started less than a lease ago does not count
+	joinsYoung                              // nor for a holder that it takes back
+	withdraws                               // an election that is not won is given back
+	freshBallot                             // each election has an owner id of its own
+	undoLate                                // a release is repeated when a vote comes behind it
+	undoStray                               // and where a vote may come of which nothing was heard
+	undoAgain                               // and not only once
+	sentTime                                // trust is counted from the sending, not from the answer
+	deadline                                // trust ends by the client's own clock
+	tellsToken                              // a token counts when a majority knows it
+	greatest                                // it is the greatest that was replied
+	aboveKnown                              // of several tokens those are left out that may have been granted before
+	judgedAnew                              // a master believed for want of an older one is not when one is known
+	silence                                 // who does not answer may have granted the lock to another
+	clockAhead                              // a proposal is no less than the clock
+	contests                                // a vote that may decide against a holder does not count where all are young
+	together                                // a master is young that is younger than the others
+	gapsKept                                // a holder remembers when masters may have granted the lock to others
+	exactToken                              // a token above the one that was told does not show that nobody had the lock
+	tokenSpares                             // the one that was told does
+	firstKnown                              // a first grant after the win is nobody's only if the tokens before were known
+	anewSpares                              // a master that was started anew was held until then, and has not voted since
+	gapLonger                               // a gap of a master that forgot lasts a lease longer: others may count its vote
+	gapElects                               // one before its first grant as long as an election, for the same reason
+	electsSoon                              // an election that takes longer is not won
+	firstLater                              // and by a vote that was sent after the win only if there was a token
 )
-
-func (d defence) has(one defence) bool { return d&one != 0 }
 
 // marks say how a ballot stands with one master.
 type marks uint16
@@ -70,16 +61,6 @@ const (
 
 func (k marks) has(all marks) bool { return k&all == all }
 
-// How a request stands. Behind sent come the answers of the server that have not reached the
-// client.
-const (
-	none uint8 = iota
-	sent
-	done
-	denied
-	gone
-)
-
 // Kinds of requests and letters.
 const (
 	acquire uint8 = iota + 1 // a vote
@@ -90,8 +71,8 @@ const (
 
 // ballot is a client's newest ballot at one master, and the request that is under way there.
 type ballot struct {
-	op    uint8 // none, acquire (a vote), renewal or release
-	at    uint8 // sent, done, denied, gone
+	op    uint8 // 0, acquire (a vote), renewal or release
+	at    uint8 // server.None, server.Sent, ...
 	token uint8 // of the request, then of the answer
 	last  uint8 // of the answer to a vote, where grants have several tokens: the greatest one before
 	holds uint8 // of a refusal: whom the master named
@@ -131,7 +112,7 @@ const (
 
 // voter is one master and all that is under way between it and the clients.
 type voter struct {
-	keys
+	server.Keys
 	age     uint8 // ticks since its start, no more than a lease
 	ballots [candidates]ballot
 	net     [maxLetters]letter // in order
@@ -163,17 +144,20 @@ type candidate struct {
 }
 
 type state struct {
+	wrong      model.Broken
 	voters     [maxVoters]voter // in order: they are alike
 	candidates [candidates]candidate
-	clock      uint8 // 0: there are no tokens
-	top        uint8 // the greatest token that was granted
-	wrong      wrong
+	clock      uint8             // 0: there are no tokens
+	top        uint8             // the greatest token that was granted
+	full       bool              // the bounds have no room for what the step leaves behind
 	faults     uint8             // that may still come
 	crashes    uint8             // of processes
 	losses     uint8             // restarts of masters without their data
 	forgets    uint8             // masters that lose keys and are not started anew
 	stood      [candidates]uint8 // elections, where they are counted
 }
+
+type steps = model.Steps[state]
 
 // ownerID is the name of an owner. Gens that nobody has heard of any more are used again: names are
 // only ever compared.
@@ -183,32 +167,14 @@ func ownerID(c int, gen uint8) uint8 { return uint8(c)*gens + gen + 1 } //nolint
 func (s *state) used(id uint8) bool {
 	for i := range s.voters {
 		v := &s.voters[i]
-		if v.owner == id || slices.ContainsFunc(v.net[:], func(l letter) bool { return l.id == id }) {
+		if v.Owner == id || slices.ContainsFunc(v.net[:], func(l letter) bool { return l.id == id }) {
 			return true
 		}
 	}
 	return false
 }
 
-// put adds a letter in its place; false if there is no room.
-func (v *voter) put(l letter) bool {
-	i := maxLetters - 1
-	if v.net[i] != (letter{}) {
-		return false
-	}
-	for ; i > 0 && (v.net[i-1] == (letter{}) || l.order(v.net[i-1]) < 0); i-- {
-		v.net[i] = v.net[i-1]
-	}
-	v.net[i] = l
-	return true
-}
-
-func (v *voter) take(i int) {
-	copy(v.net[i:], v.net[i+1:])
-	v.net[maxLetters-1] = letter{}
-}
-
-func (l letter) order(o letter) int {
+func order(l, o letter) int {
 	return cmp.Or(cmp.Compare(l.kind, o.kind), cmp.Compare(l.id, o.id), cmp.Compare(l.token, o.token),
 		cmp.Compare(l.step, o.step))
 }
@@ -223,7 +189,7 @@ func (b *ballot) order(o *ballot) int {
 }
 
 func (v *voter) order(o *voter) int {
-	if c := cmp.Or(cmp.Compare(v.owner, o.owner), cmp.Compare(v.ttl, o.ttl), cmp.Compare(v.token, o.token),
+	if c := cmp.Or(cmp.Compare(v.Owner, o.Owner), cmp.Compare(v.TTL, o.TTL), cmp.Compare(v.Token, o.Token),
 		cmp.Compare(v.age, o.age)); c != 0 {
 		return c
 	}
@@ -233,23 +199,23 @@ func (v *voter) order(o *voter) int {
 		}
 	}
 	for i := range v.net {
-		if r := v.net[i].order(o.net[i]); r != 0 {
+		if r := order(v.net[i], o.net[i]); r != 0 {
 			return r
 		}
 	}
 	return 0
 }
 
-// normal makes states equal that differ only in what matters to nobody: which master is which, and
+// settle makes states equal that differ only in what matters to nobody: which master is which, and
 // how great tokens are beside each other's order and distance.
-func (s *state) normal(voters int) {
-	for i := 1; i < voters; i++ {
+func (m *voting) settle(s *state) bool {
+	for i := 1; i < m.voters; i++ {
 		for j := i; j > 0 && s.voters[j].order(&s.voters[j-1]) < 0; j-- {
 			s.voters[j], s.voters[j-1] = s.voters[j-1], s.voters[j]
 		}
 	}
 	if s.clock == 0 {
-		return
+		return !s.full
 	}
 	var known [64]*uint8
 	list := append(known[:0], &s.clock, &s.top)
@@ -258,7 +224,7 @@ func (s *state) normal(voters int) {
 	}
 	for i := range s.voters {
 		v := &s.voters[i]
-		list = append(list, &v.token)
+		list = append(list, &v.Token)
 		for c := range v.ballots {
 			list = append(list, &v.ballots[c].token, &v.ballots[c].last, &v.ballots[c].told)
 		}
@@ -266,7 +232,7 @@ func (s *state) normal(voters int) {
 			list = append(list, &v.net[n].token)
 		}
 	}
-	least := uint8(endless)
+	least := uint8(model.Endless)
 	for _, token := range list {
 		if *token != 0 {
 			least = min(least, *token)
@@ -277,4 +243,5 @@ func (s *state) normal(voters int) {
 			*token -= least - 1
 		}
 	}
+	return !s.full
 }

@@ -18,7 +18,7 @@ func (b *ballot) look() {
 // believes reports whether a master that granted the lock cannot have forgotten an earlier grant,
 // or is taken for a new one.
 func (m *voting) believes(s *state, v *voter, c int) bool {
-	if v.age >= m.lease || m.off.has(restarts) {
+	if v.age >= m.lease || m.off.Has(restarts) {
 		return true
 	}
 	if !m.weak || v.ballots[c].knows != met {
@@ -26,7 +26,7 @@ func (m *voting) believes(s *state, v *voter, c int) bool {
 	}
 	for i := range m.voters {
 		if o := &s.voters[i]; o.ballots[c].knows != stranger && o.age > v.age {
-			return m.off.has(together)
+			return m.off.Has(together)
 		}
 	}
 	return true
@@ -70,5 +70,5 @@ func (m *voting) contested(s *state, c int) bool {
 		}
 		most = max(most, n)
 	}
-	return (most > 0 || !m.off.has(silence)) && most+1+m.voters-answered >= m.need()
+	return (most > 0 || !m.off.Has(silence)) && most+1+m.voters-answered >= m.need()
 }

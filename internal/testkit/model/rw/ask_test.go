@@ -2,34 +2,33 @@ package rw
 
 import "github.com/holdfast-go/holdfast/lua"
 
-// next calls emit for everything that can happen in s. The labels are constants, so that they cost
-// nothing.
+// next takes every step that can be taken in s.
 //
 // A request travels in no time, since nothing that its sender does depends on whether it is still
 // on its way: one that is slow is one that is sent later. What is late all the same was sent before
 // its sender went on without it. Answers that make a difference to trust travel on their own. A
 // message that wakes is there until its client asks, because what it tells is older than that.
-func (m *rwlock) next(s state, emit func(string, state)) {
+func (m *rwlock) next(s state, out *steps) {
 	for c := range m.clients {
 		if s.clients[c].dead {
 			continue
 		}
-		m.wants(s, c, emit)
-		m.asks(s, c, emit)
-		m.listens(s, c, emit)
-		m.leaves(s, c, emit)
+		m.wants(s, c, out)
+		m.asks(s, c, out)
+		m.listens(s, c, out)
+		m.leaves(s, c, out)
 		for side := range sides {
-			m.holds(s, c, side, emit)
-			m.renewals(s, c, side, emit)
+			m.holds(s, c, side, out)
+			m.renewals(s, c, side, out)
 		}
 	}
-	m.network(s, emit)
-	m.operator(s, emit)
-	m.time(s, emit)
+	m.network(s, out)
+	m.operator(s, out)
+	m.time(s, out)
 }
 
 // wants are what the user of a client may want next.
-func (m *rwlock) wants(s state, c int, emit func(string, state)) {
+func (m *rwlock) wants(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	if cl.id != 0 || cl.gen >= gens {
 		return
@@ -40,25 +39,24 @@ func (m *rwlock) wants(s state, c int, emit func(string, state)) {
 		switch {
 		case cl.wishes[side] == 0 || cl.held[side].id != 0:
 			continue
-		case side == write && other.id != 0 && !m.off.has(upgrade):
+		case side == write && other.id != 0 && !m.off.Has(upgrade):
 			continue // ErrUpgrade: nothing is sent
 		}
 		n := s
 		nc := &n.clients[c]
 		nc.wishes[side]--
 		nc.id, nc.side, nc.wake = id, side, true
-		emit(labels[c][lWants+int(side)], n)
+		out.Loud('A'+c, [sides]string{"wants to write", "wants to read"}[side], n)
 	}
 }
 
 // asks are attempts to get the lock, and what comes of them.
-func (m *rwlock) asks(s state, c int, emit func(string, state)) {
+func (m *rwlock) asks(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	if cl.granted != 0 {
 		n := s
-		if m.take(&n, c) {
-			emit(labels[c][lAnswer], n)
-		}
+		m.take(&n, c)
+		out.Quiet('A'+c, "gets the answer", n)
 		return
 	}
 	if cl.id == 0 || !cl.wake {
@@ -67,7 +65,7 @@ func (m *rwlock) asks(s state, c int, emit func(string, state)) {
 	request := m.attempt(cl)
 	n := s
 	m.answered(&n, c, m.run(&n, request, false))
-	emit(labels[c][lAsks], n)
+	out.Quiet('A'+c, "asks", n)
 	if s.faults == 0 || c >= m.frail {
 		return
 	}
@@ -75,12 +73,12 @@ func (m *rwlock) asks(s state, c int, emit func(string, state)) {
 	n.faults--
 	n.clients[c].stray = true
 	m.run(&n, request, false)
-	emit(labels[c][lAskedUnheard], n)
+	out.Loud('A'+c, "asks and hears nothing", n)
 	n = s
 	n.faults--
 	n.clients[c].stray = true
 	m.keep(&n, request)
-	emit(labels[c][lAskedLate], n)
+	out.Loud('A'+c, "asks, which may come late", n)
 }
 
 // attempt is the request of a client that asks.
@@ -88,7 +86,7 @@ func (m *rwlock) attempt(cl *client) message {
 	if cl.side == read {
 		return message{kind: askRead, id: cl.id, count: cl.ticket, again: cl.stray, beside: cl.held[write].id}
 	}
-	return message{kind: askWrite, id: cl.id, again: cl.stray && !m.off.has(againWaiting)}
+	return message{kind: askWrite, id: cl.id, again: cl.stray && !m.off.Has(againWaiting)}
 }
 
 // answered is what a client makes of the answer to its attempt.
@@ -101,9 +99,7 @@ func (m *rwlock) answered(s *state, c int, a answer) {
 	}
 	if cl.side == write {
 		cl.placed, cl.look = true, min(a.left, m.looks())
-		if s.server.writes(cl.id) {
-			s.wrong |= byItself
-		}
+		s.wrong.If(s.server.writes(cl.id), errItself)
 	} else {
 		cl.look = a.left
 		if !cl.asked { // who writes is the one that it lets go first
@@ -121,18 +117,18 @@ func (m *rwlock) answered(s *state, c int, a answer) {
 func (m *rwlock) looks() uint8 { return max(m.place/3, 1) }
 
 // take begins a hold.
-func (m *rwlock) take(s *state, c int) bool {
+func (m *rwlock) take(s *state, c int) {
 	cl := &s.clients[c]
-	if cl.lasts == 0 && !m.off.has(fromSending) {
-		return m.undone(s, c, true)
+	if cl.lasts == 0 && !m.off.Has(fromSending) {
+		m.undone(s, c, true)
+		return
 	}
 	left := cl.lasts
-	if m.off.has(fromSending) {
+	if m.off.Has(fromSending) {
 		left = m.lease(c, false) - 1
 	}
 	cl.held[cl.side] = hold{id: cl.id, holds: 1, trust: left, token: cl.granted, stray: cl.stray}
 	cl.quit()
-	return true
 }
 
 // quit ends what a client asks for.
@@ -140,43 +136,38 @@ func (cl *client) quit() {
 	*cl = client{held: cl.held, gen: cl.gen, wishes: cl.wishes}
 }
 
-// undone ends what a client asks for, and begins to give back what the server may have of it, or
-// get. False: the bounds have no room for that.
-func (m *rwlock) undone(s *state, c int, stray bool) bool {
+// undone ends what a client asks for, and begins to give back what the server may have of it, or get.
+func (m *rwlock) undone(s *state, c int, stray bool) {
 	cl := &s.clients[c]
 	id, side, placed := cl.id, cl.side, cl.placed
 	stray = stray || cl.stray
-	cl.quit()
-	if !stray && !placed {
-		return true
+	if cl.quit(); stray || placed {
+		m.spend(s, id)
+		m.beginUndo(s, side, id, stray)
 	}
-	m.spend(s, id)
-	return m.beginUndo(s, side, id, stray)
 }
 
 // spend makes a client use another owner id from now on.
 func (m *rwlock) spend(s *state, id uint8) {
 	c := clientOf(id)
-	if cl := &s.clients[c]; cl.gen < gens && ownerID(c, cl.gen) == id && !m.off.has(fresh) {
+	if cl := &s.clients[c]; cl.gen < gens && ownerID(c, cl.gen) == id && !m.off.Has(fresh) {
 		cl.gen++
 	}
 }
 
-func (m *rwlock) beginUndo(s *state, side, id uint8, stray bool) bool {
+func (m *rwlock) beginUndo(s *state, side, id uint8, stray bool) {
 	step := uint8(undoLast)
-	if stray && !m.off.has(undoAgain) {
+	if stray && !m.off.Has(undoAgain) {
 		step = undoFirst
 	}
-	if m.off.has(undo) || s.put(message{kind: kindOf(side, undoWrite, undoRead), id: id, step: step}) {
-		return true
+	if !m.off.Has(undo) {
+		m.work(s, message{kind: kindOf(side, undoWrite, undoRead), id: id, step: step})
 	}
-	m.cut++
-	return false
 }
 
 // listens is the subscription of a client that waits. Its confirmation is a reason to ask once
 // more.
-func (m *rwlock) listens(s state, c int, emit func(string, state)) {
+func (m *rwlock) listens(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	if cl.id == 0 || !cl.asked || cl.granted != 0 {
 		return
@@ -185,24 +176,24 @@ func (m *rwlock) listens(s state, c int, emit func(string, state)) {
 	switch cl.sub {
 	case off:
 		n.clients[c].sub = heard
-		n.clients[c].wake = cl.wake || !m.off.has(listensThen)
-		emit(labels[c][lListens], n)
+		n.clients[c].wake = cl.wake || !m.off.Has(listensThen)
+		out.Quiet('A'+c, "listens", n)
 	case broken:
-		if n.clients[c].sub = heard; !m.off.has(noticesBreak) {
+		if n.clients[c].sub = heard; !m.off.Has(noticesBreak) {
 			n.clients[c].wake = true
 		}
-		emit(labels[c][lNotices], n)
+		out.Quiet('A'+c, "notices that it was cut off", n)
 	case heard:
 		if s.breaks > 0 && c < m.frail {
 			n.breaks--
 			n.clients[c].sub, n.clients[c].wake = broken, false
-			emit(labels[c][lBreaks], n)
+			out.Loud('A'+c, "is cut off from messages", n)
 		}
 	}
 }
 
 // leaves are callers that wait no longer, attempts that are given up, and processes that die.
-func (m *rwlock) leaves(s state, c int, emit func(string, state)) {
+func (m *rwlock) leaves(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	if c >= m.frail {
 		return
@@ -211,16 +202,15 @@ func (m *rwlock) leaves(s state, c int, emit func(string, state)) {
 		n := s
 		n.crashes--
 		m.crash(&n, c)
-		emit(labels[c][lDies], n)
+		out.Loud('A'+c, "dies", n)
 	}
 	if cl.id == 0 || s.leaves == 0 {
 		return
 	}
 	n := s
 	n.leaves--
-	if m.undone(&n, c, cl.granted != 0) {
-		emit(labels[c][lLeaves], n)
-	}
+	m.undone(&n, c, cl.granted != 0)
+	out.Loud('A'+c, "its caller leaves", n)
 	if cl.wake && cl.granted == 0 {
 		n = s
 		n.leaves--
@@ -228,10 +218,7 @@ func (m *rwlock) leaves(s state, c int, emit func(string, state)) {
 		r.kind = kindOf(cl.side, lateWrite, lateRead)
 		n.clients[c].quit()
 		m.spend(&n, cl.id)
-		if n.put(r) {
-			emit(labels[c][lLeavesAsking], n)
-		} else {
-			m.cut++
-		}
+		m.work(&n, r)
+		out.Loud('A'+c, "its caller leaves while it asks", n)
 	}
 }

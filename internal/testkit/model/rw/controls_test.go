@@ -1,9 +1,6 @@
 package rw
 
 import (
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
@@ -12,13 +9,7 @@ import (
 // TestReadWriteModelControls: without any one of the defences there is a way to break a promise,
 // and the model finds it.
 func TestReadWriteModelControls(t *testing.T) {
-	var table strings.Builder
-	for _, c := range []struct {
-		what string
-		off  defence // one, and what would hide the harm
-		in   rwlock
-		want error
-	}{
+	model.Controls(t, "model of the read-write lock", rwlock.explore, []model.Control[rwlock, model.Defence]{
 		{"read: who writes keeps readers out", readSeesWriter, shares, errAlone},
 		{"read: who comes waits for a writer that waits", readerWaits, turning, errPassed},
 		{"read: but for one only", ticketCounts, turning, errTurns},
@@ -74,19 +65,5 @@ func TestReadWriteModelControls(t *testing.T) {
 		{"client: who waits asks once more when it listens", listensThen, fewer(calls), model.ErrStuck},
 		{"client: and when it was cut off", noticesBreak, fewer(calls), model.ErrStuck},
 		{"client: who waits looks when what it knows has ended", looks, shares, errAsleep},
-	} {
-		m := bounded(c.in)
-		m.off, m.only = c.off, c.want
-		r := m.explore(t)
-		if r.Violation == nil {
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.what, r.States, c.want)
-			continue
-		}
-		fmt.Fprintf(&table, "\nproof:   %-58s %2d steps, %d states: %v", c.what, len(r.Violation.Trace), r.States,
-			r.Violation.Reason)
-		if os.Getenv("HOLDFAST_MODEL") != "" {
-			t.Logf("without %q: %v", c.what, r.Violation)
-		}
-	}
-	t.Logf("proof: model of the read-write lock: without                      there is a way of%s", table.String())
+	})
 }

@@ -10,22 +10,24 @@ func (m *rwlock) lease(c int, long bool) uint8 {
 	return m.leases[c]
 }
 
+// by is the letter of a hold in labels: a small one if it reads.
+func by(c int, side uint8) int { return [sides]int{'A', 'a'}[side] + c }
+
 // holds are what the user of a client may do with a hold. While it waits for the other side it does
 // nothing.
-func (m *rwlock) holds(s state, c int, side uint8, emit func(string, state)) {
+func (m *rwlock) holds(s state, c int, side uint8, out *steps) {
 	cl := &s.clients[c]
 	h := &cl.held[side]
 	if h.id == 0 || cl.id != 0 {
 		return
 	}
-	text := labels[c][int(side)*lSides:]
 	if h.holds < m.depth {
-		m.recounts(s, c, side, h.holds+1, text[lReenter:], emit)
+		m.recounts(s, c, side, h.holds+1, out)
 	}
 	if h.holds > 1 {
-		m.recounts(s, c, side, h.holds-1, text[lPartial:], emit)
+		m.recounts(s, c, side, h.holds-1, out)
 	} else {
-		m.unlocks(s, c, side, text, emit)
+		m.unlocks(s, c, side, out)
 	}
 	if m.long > 0 && !h.long && c < m.frail {
 		n := s
@@ -34,111 +36,107 @@ func (m *rwlock) holds(s state, c int, side uint8, emit func(string, state)) {
 		request := message{kind: kindOf(side, renewWrite, renewRead), id: h.id, lease: m.long}
 		if a := m.run(&n, request, false); a.status == lua.Done {
 			nh.trust = max(nh.trust, m.long-1)
-		} else if !m.end(&n, c, side, false, true) {
-			return
+		} else {
+			m.end(&n, c, side, false, true)
 		}
-		emit(text[lExtend], n)
+		out.Loud(by(c, side), "has a longer lease", n)
 	}
 }
 
 // recounts is a re-entry, or an unlock that is not the last. What gets no answer is sent again.
-func (m *rwlock) recounts(s state, c int, side, count uint8, text []string, emit func(string, state)) {
+func (m *rwlock) recounts(s state, c int, side, count uint8, out *steps) {
 	h := &s.clients[c].held[side]
 	request := message{kind: kindOf(side, recountWrite, renewRead), id: h.id, count: count, lease: m.lease(c, h.long)}
-	set := func(n *state) bool {
+	set := func(n *state) {
 		nh := &n.clients[c].held[side]
 		if a := m.run(n, request, false); a.status != lua.Done {
-			return m.end(n, c, side, false, true)
+			m.end(n, c, side, false, true)
+			return
 		}
 		if count > nh.holds {
 			nh.trust = max(nh.trust, request.lease-1)
 		}
 		nh.holds = count
-		return true
 	}
 	n := s
-	if set(&n) {
-		emit(text[0], n)
+	set(&n)
+	if count > h.holds {
+		out.Loud(by(c, side), "re-enters", n)
+	} else {
+		out.Quiet(by(c, side), "unlocks, but not the last", n)
 	}
 	if s.faults == 0 || c >= m.frail {
 		return
 	}
+	s.faults--
+	s.clients[c].held[side].stray = true
 	n = s
-	n.faults--
-	n.clients[c].held[side].stray = true
 	m.run(&n, request, false)
-	if set(&n) {
-		emit(text[1], n)
-	}
+	set(&n)
+	out.Loud(by(c, side), "says how often it holds, hears nothing and says it again", n)
 	n = s
-	n.faults--
-	n.clients[c].held[side].stray = true
 	m.keep(&n, request)
-	if set(&n) {
-		emit(text[2], n)
-	}
+	set(&n)
+	out.Loud(by(c, side), "says how often it holds, and again, and the first may come late", n)
 }
 
 // unlocks is the last unlock of a hold.
-func (m *rwlock) unlocks(s state, c int, side uint8, text []string, emit func(string, state)) {
+func (m *rwlock) unlocks(s state, c int, side uint8, out *steps) {
 	h := &s.clients[c].held[side]
 	request := message{kind: kindOf(side, releaseWrite, releaseRead), id: h.id}
-	last := text[lUnlock:]
-	if side == write && m.rest > 0 {
-		request.kind, last = leaveWrite, text[lLeave:]
-	}
 	n := s
-	a := m.run(&n, request, false)
-	if request.kind == leaveWrite {
+	if side == write && m.rest > 0 {
+		request.kind = leaveWrite
+		a := m.run(&n, request, false)
 		m.spend(&n, h.id) // the hash may have it still
 		if a.status == lua.Done {
 			n.stays = m.rest
 		}
-	}
-	if m.end(&n, c, side, false, false) {
-		emit(last[0], n)
-	}
-	if s.faults == 0 || c >= m.frail || request.kind == leaveWrite {
+		m.end(&n, c, side, false, false)
+		out.Quiet(by(c, side), "unlocks early what is to stay taken", n)
 		return
 	}
-	n = s
-	n.faults--
 	m.run(&n, request, false)
-	if m.end(&n, c, side, true, false) {
-		emit(last[1], n)
+	m.end(&n, c, side, false, false)
+	out.Quiet(by(c, side), "unlocks the last", n)
+	if s.faults == 0 || c >= m.frail {
+		return
 	}
+	s.faults--
 	n = s
-	n.faults--
+	m.run(&n, request, false)
+	m.end(&n, c, side, true, false)
+	out.Loud(by(c, side), "unlocks the last and hears nothing", n)
+	n = s
 	m.keep(&n, request)
-	if m.end(&n, c, side, true, false) {
-		emit(last[2], n)
-	}
+	m.end(&n, c, side, true, false)
+	out.Loud(by(c, side), "unlocks the last, which may come late", n)
 }
 
-// end is the end of a hold. What may be left of it, or come, is given back. False: the bounds have
-// no room for that.
-func (m *rwlock) end(s *state, c int, side uint8, stray, lost bool) bool {
+// end is the end of a hold. What may be left of it, or come, is given back.
+func (m *rwlock) end(s *state, c int, side uint8, stray, lost bool) {
 	h := s.clients[c].held[side]
 	stray = stray || h.stray
 	s.clients[c].held[side] = hold{}
 	if stray || h.tainted || lost {
 		m.spend(s, h.id)
 	}
-	return !stray || m.beginUndo(s, side, h.id, true)
+	if stray {
+		m.beginUndo(s, side, h.id, true)
+	}
 }
 
 // renewals are the watchdog's. One is sent at a time.
-func (m *rwlock) renewals(s state, c int, side uint8, emit func(string, state)) {
+func (m *rwlock) renewals(s state, c int, side uint8, out *steps) {
 	h := &s.clients[c].held[side]
 	if h.id == 0 {
 		return
 	}
-	text := labels[c][int(side)*lSides:]
 	if h.renewed > 0 {
 		n := s
 		nh := &n.clients[c].held[side]
 		nh.trust, nh.renewed = max(h.trust, h.renewed), 0
-		emit(text[lRenewed], n)
+		out.Quiet(by(c, side), "gets the answer to its renewal", n)
 		return
 	}
 	lease := m.lease(c, h.long)
@@ -149,18 +147,16 @@ func (m *rwlock) renewals(s state, c int, side uint8, emit func(string, state)) 
 	request := message{kind: kindOf(side, renewWrite, renewRead), id: h.id, lease: lease}
 	n := s
 	if a := m.run(&n, request, false); a.status != lua.Done {
-		if m.end(&n, c, side, false, true) {
-			emit(text[lRenews], n)
-		}
+		m.end(&n, c, side, false, true)
 	} else {
 		n.clients[c].held[side].renewed = lease - 1
-		emit(text[lRenews], n)
 	}
+	out.Loud(by(c, side), "renews", n)
 	if s.faults > 0 && c < m.frail {
 		n = s
 		n.faults--
 		n.clients[c].held[side].tainted = true
 		m.keep(&n, request)
-		emit(text[lRenewalLate], n)
+		out.Loud(by(c, side), "renews, which may come late", n)
 	}
 }

@@ -1,6 +1,9 @@
 package rw
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // Steps of an undo: a release, a pause that is longer than a message lives, and another release.
 // Without a straggler the last is enough.
@@ -24,7 +27,7 @@ func (m *rwlock) run(s *state, r message, straggler bool) (a answer) {
 	}
 	switch r.kind {
 	case askWrite, lateWrite, askRead, lateRead:
-		if r.step == aged && !m.off.has(lateness) {
+		if r.step == aged && !m.off.Has(lateness) {
 			return answer{status: lua.Late}
 		}
 		if r.kind == askRead || r.kind == lateRead {
@@ -96,103 +99,92 @@ func (m *rwlock) tell(s *state) {
 // keep leaves a request to the network: it may arrive at any time from here on, or never. Where the
 // bounds have no room for it, never.
 func (m *rwlock) keep(s *state, r message) {
-	n := 0
-	for _, other := range s.net {
-		if other != (message{}) && !other.background() {
-			n++
-		}
-	}
 	if r.kind == askRead {
 		r.again = false // of which the script knows nothing
 	}
-	if n >= m.messages || !s.put(r) {
+	given := func(r message) bool { return !r.background() }
+	if model.Count(s.net[:], given) >= m.messages || !model.Put(s.net[:], r, order) {
+		m.noRoom(s)
+	}
+}
+
+// work does something in the background.
+func (m *rwlock) work(s *state, r message) {
+	if !model.Put(s.net[:], r, order) {
+		m.noRoom(s)
+		s.full = true
+	}
+}
+
+func (m *rwlock) noRoom(s *state) {
+	if !s.full {
 		m.cut++
 	}
 }
 
 // network is what happens to messages that no caller waits for.
-func (m *rwlock) network(s state, emit func(string, state)) {
-	for i, r := range s.net {
-		if r == (message{}) {
-			return
-		}
-		if i > 0 && r == s.net[i-1] {
-			continue // the same again
-		}
+func (m *rwlock) network(s state, out *steps) {
+	for i, r := range model.Different(s.net[:]) {
 		c := clientOf(r.id)
 		n := s
-		n.take(i)
+		model.Take(n.net[:], i)
 		switch r.kind {
 		case undoWrite, undoRead:
-			if m.undoStep(&n, r) {
-				emit(labels[c][lUndoes], n)
+			if r.step != undoPause || m.still && !n.expects(r.id) { // else see netTick
+				m.undoStep(&n, r)
+				out.Quiet('A'+c, "gives back", n)
 			}
 		case lateWrite, lateRead:
-			m.lateAnswer(s, i, r, emit)
+			m.lateAnswer(s, i, r, out)
 		default:
-			emit(labels[c][lDropped], n)
+			out.Quiet('A'+c, "a late request is lost", n)
 			m.run(&n, r, true)
-			emit(labels[c][lStraggler], n)
+			out.Quiet('A'+c, "a late request arrives", n)
 		}
 	}
 }
 
-func (m *rwlock) undoStep(s *state, r message) bool {
+func (m *rwlock) undoStep(s *state, r message) {
 	if r.step == undoPause {
-		if !m.still || s.expects(r.id) {
-			return false // see netTick
-		}
 		r.step = undoLast
 	}
 	m.run(s, r, false)
-	r.step++
-	return r.step > undoLast || s.put(r)
+	if r.step++; r.step <= undoLast {
+		m.work(s, r)
+	}
 }
 
 // expects reports whether an attempt of an owner's may still arrive.
 func (s *state) expects(id uint8) bool {
-	for _, r := range s.net {
-		if r.id == id && r.ask() {
-			return true
-		}
-	}
-	return false
+	return model.Count(s.net[:], func(r message) bool { return r.id == id && r.ask() }) > 0
 }
 
 // lateAnswer is an attempt that runs after its caller has left. Its answer comes at once: nothing
 // waits in between.
-func (m *rwlock) lateAnswer(s state, i int, r message, emit func(string, state)) {
+func (m *rwlock) lateAnswer(s state, i int, r message, out *steps) {
 	c, side := clientOf(r.id), write
 	if r.kind == lateRead {
 		side = read
 	}
+	model.Take(s.net[:], i)
 	n := s
-	n.take(i)
 	a := m.run(&n, r, false)
-	gives := a.status == lua.Done || r.again || side == write && !m.off.has(undoPlace)
-	if !gives || m.beginUndo(&n, side, r.id, true) {
-		emit(labels[c][lLateAnswer], n)
+	if a.status == lua.Done || r.again || side == write && !m.off.Has(undoPlace) {
+		m.beginUndo(&n, side, r.id, true)
 	}
+	out.Quiet('A'+c, "is answered after its caller left", n)
 	if s.faults == 0 {
 		return
 	}
-	n = s
-	n.take(i)
-	n.faults--
-	m.keep(&n, message{kind: kindOf(side, askWrite, askRead), id: r.id, count: r.count, again: r.again, beside: r.beside})
-	if m.beginUndo(&n, side, r.id, true) {
-		emit(labels[c][lLateUnheard], n)
-	}
+	s.faults--
+	m.keep(&s, message{kind: kindOf(side, askWrite, askRead), id: r.id, count: r.count, again: r.again, beside: r.beside})
+	m.beginUndo(&s, side, r.id, true)
+	out.Loud('A'+c, "gets no answer after its caller left", s)
 }
 
 // busy reports whether a client does something in the background.
 func (m *rwlock) busy(s *state, c int) bool {
-	for _, r := range s.net {
-		if r.background() && clientOf(r.id) == c {
-			return true
-		}
-	}
-	return false
+	return model.Count(s.net[:], func(r message) bool { return r.background() && clientOf(r.id) == c }) > 0
 }
 
 // crash ends a process with all that it does in the background. What it has sent may arrive.
@@ -203,20 +195,17 @@ func (m *rwlock) crash(s *state, c int) {
 			s.crashed |= 1 << (id - 1)
 		}
 	}
-	for i := 0; i < maxMessages && s.net[i] != (message{}); {
-		r := s.net[i]
+	model.Change(s.net[:], order, func(r message) (message, bool) {
 		if !r.background() || clientOf(r.id) != c {
-			i++
-			continue
+			return r, true
 		}
-		s.take(i)
 		gone(r.id)
-		switch r.kind {
-		case lateWrite, lateRead:
+		if r.kind == lateWrite || r.kind == lateRead {
 			r.kind -= lateWrite - askWrite
 			rest = append(rest, r)
 		}
-	}
+		return r, false
+	})
 	cl := &s.clients[c]
 	gone(cl.id)
 	if cl.wake && cl.granted == 0 {
@@ -232,7 +221,7 @@ func (m *rwlock) crash(s *state, c int) {
 }
 
 // operator is somebody who looks who has the lock, and then forces these out.
-func (m *rwlock) operator(s state, emit func(string, state)) {
+func (m *rwlock) operator(s state, out *steps) {
 	if s.seenBy != nobody {
 		n := s
 		n.seen, n.seenBy, n.forced = 0, nobody, true
@@ -251,7 +240,7 @@ func (m *rwlock) operator(s state, emit func(string, state)) {
 			m.tell(&n)
 		}
 		m.judgeTold(&n, &s.server)
-		emit(forceLabel, n)
+		out.Quiet(0, "somebody forces out who had it", n)
 		return
 	}
 	if s.forces == 0 || s.mode == nobody {
@@ -264,37 +253,35 @@ func (m *rwlock) operator(s state, emit func(string, state)) {
 			s.seen |= 1 << id
 		}
 	}
-	emit(seeLabel, s)
+	out.Loud(0, "somebody looks who has the lock", s)
 }
 
 // time is a tick of all clocks, and what can happen to the server's data.
-func (m *rwlock) time(s state, emit func(string, state)) {
+func (m *rwlock) time(s state, out *steps) {
 	n := s
 	n.tick()
-	ok := m.losses == 0 || s.clock < horizon
 	if m.losses > 0 {
 		n.clock++
 	}
-	less(&n.stays)
+	model.Less(&n.stays)
 	for c := range m.clients {
-		ok = ok && m.clientTick(&n, c)
+		m.clientTick(&n, c)
 	}
 	m.netTick(&n)
-	if ok && !m.still {
-		emit(tickLabel, n)
+	if !m.still && (m.losses == 0 || s.clock < horizon) {
+		out.Quiet(0, "time passes", n)
 	}
 	if s.losses == 0 {
 		return
 	}
+	s.losses--
 	n = s
-	n.losses--
 	n.server = server{clock: s.clock}
-	emit(lostLabel, n)
+	out.Loud(0, "the server loses its keys", n)
 	if s.clock > clockStep && s.token != 0 {
 		n = s
-		n.losses--
 		n.clock -= clockStep
-		emit(backLabel, n)
+		out.Loud(0, "the server's clock is set back", n)
 	}
 }
 
@@ -304,43 +291,38 @@ const (
 )
 
 // clientTick ends what is trusted no more, and wakes who sleeps for long enough.
-func (m *rwlock) clientTick(s *state, c int) bool {
+func (m *rwlock) clientTick(s *state, c int) {
 	cl := &s.clients[c]
-	less(&cl.lasts)
-	less(&cl.waited)
-	if less(&cl.look) && !m.off.has(looks) && cl.granted == 0 {
+	model.Less(&cl.lasts)
+	model.Less(&cl.waited)
+	if model.Less(&cl.look) && !m.off.Has(looks) && cl.granted == 0 {
 		cl.wake = true
 	}
 	for side := range sides {
 		h := &cl.held[side]
-		less(&h.renewed)
+		model.Less(&h.renewed)
 		switch {
 		case h.id == 0:
 		case h.trust > 1:
 			h.trust--
-		case !m.off.has(deadline) && !m.end(s, c, side, true, true):
-			return false
+		case !m.off.Has(deadline):
+			m.end(s, c, side, true, true)
 		}
 	}
-	return true
 }
 
 // netTick makes what is late aged, ends the lives of other stragglers where they have one, and the
 // pauses of undos.
 func (m *rwlock) netTick(s *state) {
-	old := s.net
-	s.net = [maxMessages]message{}
-	for _, r := range old {
+	model.Change(s.net[:], order, func(r message) (message, bool) {
 		switch {
-		case r == (message{}):
-			return
 		case r.step == undoPause:
 			r.step = undoLast
 		case r.ask():
 			r.step = aged
 		case !r.background() && m.brief:
-			continue
+			return r, false
 		}
-		_ = s.put(r)
-	}
+		return r, true
+	})
 }

@@ -1,12 +1,7 @@
 package rw
 
 import (
-	"errors"
-	"fmt"
-	"os"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -40,7 +35,7 @@ type rwlock struct {
 	renews   bool // there is a watchdog
 	brief    bool // of late requests only those that may take the lock arrive later than a tick
 	still    bool // no time passes: who waits is helped by messages alone
-	off      defence
+	off      model.Defence
 	only     error // look for this violation alone
 	cut      int   // messages for which the bounds had no room
 }
@@ -61,15 +56,19 @@ func (m *rwlock) start() state {
 // explore also looks whether everybody who waits can be granted the lock from everywhere, and all
 // can come to rest: by answers and messages, attempts, unlocks and time, without a fault, a renewal
 // or a new wish.
-func (m *rwlock) explore(t testing.TB) model.Report[state] {
-	t.Helper()
-	explored := model.Model[state]{Start: []state{m.start()}, Next: m.next, Check: m.check, MaxStates: 4_000_000}
-	if m.losses == 0 && (m.only == nil || errors.Is(m.only, model.ErrStuck)) {
-		explored.Goal, explored.Quiet = m.free, func(label string) bool { return !loud[label] }
+func (m rwlock) explore(off model.Defence, only error) (model.Report, error) {
+	m = bounded(m)
+	m.off, m.only = off, only
+	explored := model.Model[state]{
+		Start: m.start(), Next: m.next, Check: m.check, MaxStates: 4_000_000,
+		Settle: func(s *state) bool { return !s.full },
+	}
+	if m.losses == 0 && model.Looks(only) {
+		explored.Goal = m.free
 	}
 	r, err := model.Explore(explored)
-	require.NoError(t, err)
-	return r
+	r.Cut = m.cut
+	return r, err
 }
 
 type (
@@ -109,7 +108,7 @@ var (
 func bounded(m rwlock) rwlock {
 	m.place, m.depth = 2, max(m.depth, 1)
 	switch {
-	case os.Getenv("HOLDFAST_MODEL") != "large":
+	case !model.Large():
 	case m.losses > 0:
 		m.wishes[1][read] = 1
 	case m.clients == 3:
@@ -136,35 +135,29 @@ func fewer(m rwlock) rwlock {
 	return m
 }
 
-// TestReadWriteModel: in no state that can be reached is a promise broken.
-func TestReadWriteModel(t *testing.T) {
-	for _, scenario := range []struct {
-		name  string
-		bound rwlock
-	}{
-		{"re-enters", reenters}, {"extends", extends}, {"shares", shares}, {"takes turns", turning},
-		{"writes and reads", both}, {"yields", yields}, {"leaves, and writes", leavesWriting},
-		{"leaves, and reads", leavesReading}, {"no time", calls}, {"no time, and loses requests", callsLost},
-		{"stays", stays}, {"forced", forced}, {"server forgets", forgets},
-	} {
-		t.Run(scenario.name, func(t *testing.T) {
-			t.Parallel()
-			m := bounded(scenario.bound)
-			if testing.Short() {
-				m = fewer(m)
-			}
-			r := m.explore(t)
-			t.Logf("proof: model of the read-write lock, %s: %d states, %d transitions, depth %d, %d messages cut off by "+
-				"the bounds %s", scenario.name, r.States, r.Transitions, r.Depth, m.cut, bounds(m))
-			if r.Violation != nil {
-				t.Error(r.Violation)
-			}
-		})
+// short gives a scenario fewer wishes with -short.
+func short(m rwlock) rwlock {
+	if testing.Short() {
+		return fewer(m)
 	}
+	return m
 }
 
-func bounds(m rwlock) string {
-	return fmt.Sprintf("(clients %d, frail %d, wishes %v, leases %v and %d, places %d, depth %d, messages %d, faults %d, leavers %d, "+
-		"crashes %d, breaks %d, losses %d, forces %d)", m.clients, m.frail, m.wishes, m.leases, m.long, m.place, m.depth,
-		m.messages, m.faults, m.leavers, m.crashes, m.breaks, m.losses, m.forces)
+// TestReadWriteModel: in no state that can be reached is a promise broken.
+func TestReadWriteModel(t *testing.T) {
+	model.Run(t, "model of the read-write lock", rwlock.explore, []model.Scenario[rwlock]{
+		{"re-enters", short(reenters)},
+		{"extends", short(extends)},
+		{"shares", short(shares)},
+		{"takes turns", short(turning)},
+		{"writes and reads", short(both)},
+		{"yields", short(yields)},
+		{"leaves, and writes", short(leavesWriting)},
+		{"leaves, and reads", short(leavesReading)},
+		{"no time", short(calls)},
+		{"no time, and loses requests", short(callsLost)},
+		{"stays", short(stays)},
+		{"forced", short(forced)},
+		{"server forgets", short(forgets)},
+	})
 }

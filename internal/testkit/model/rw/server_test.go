@@ -1,6 +1,9 @@
 package rw
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // server is what a lock is at the server, with time in ticks: the server half of the model. Its
 // methods say in Go what the scripts say in Lua; TestModelIsLikeTheScripts runs both side by side.
@@ -10,7 +13,7 @@ type server struct {
 	count   uint8 // its value
 	left    bool  // that field has been renamed: its owner does not write any more
 	stay    uint8 // for how long the lock stays taken then
-	ttl     uint8 // of the hash; endless: none
+	ttl     uint8 // of the hash; model.Endless: none
 	readers [ids]reader
 	places  [ids]uint8 // of owners that wait to write: 0 none, 1 over, else 1 and for how long it counts
 	// keptFor is the time to live of the key of those.
@@ -22,8 +25,6 @@ type server struct {
 
 // reader is an owner's field, and its lease, which is a key of its own.
 type reader struct{ count, lease uint8 }
-
-const endless = 255
 
 // Modes.
 const (
@@ -95,8 +96,8 @@ func (k *server) withdraw(id uint8) bool {
 }
 
 // settle is the part stay: it ends a stay that is over.
-func (k *server) settle(off defence) {
-	if k.left && k.stay == 0 && !off.has(stayEnds) {
+func (k *server) settle(off model.Defence) {
+	if k.left && k.stay == 0 && !off.Has(stayEnds) {
 		k.unwrite()
 	}
 }
@@ -110,8 +111,8 @@ func (k *server) unwrite() {
 }
 
 // taken is for how long a lock is said to be taken that is written.
-func (k *server) taken(off defence) uint8 {
-	if k.left && !off.has(staySaid) {
+func (k *server) taken(off model.Defence) uint8 {
+	if k.left && !off.Has(staySaid) {
 		return k.stay
 	}
 	return k.ttl
@@ -119,23 +120,23 @@ func (k *server) taken(off defence) uint8 {
 
 // read is rw_read.lua. ticket is 0, or 1 and the ticket.
 // beside is the name by which the owner writes; 0: it does not.
-func (k *server) read(off defence, id, lease, ticket, beside uint8) answer {
+func (k *server) read(off model.Defence, id, lease, ticket, beside uint8) answer {
 	k.settle(off)
 	reads, writes := k.reads(id), k.writes(id)
-	if beside != 0 && !off.has(siblings) {
+	if beside != 0 && !off.Has(siblings) {
 		writes = k.writes(beside)
 	}
-	if k.mode == writing && !writes && !off.has(readSeesWriter) {
+	if k.mode == writing && !writes && !off.Has(readSeesWriter) {
 		if ticket == 0 {
 			ticket = max(k.token, 1)
 		}
 		return answer{status: lua.Denied, left: k.taken(off), ticket: ticket}
 	}
 	goes := reads || writes
-	if off.has(whoReadsPasses) {
+	if off.Has(whoReadsPasses) {
 		goes = false
 	}
-	if !goes && !off.has(readerWaits) && (ticket == 0 || k.token <= ticket-1 || off.has(ticketCounts)) {
+	if !goes && !off.Has(readerWaits) && (ticket == 0 || k.token <= ticket-1 || off.Has(ticketCounts)) {
 		if left := k.waiting(); left > 0 {
 			if ticket == 0 {
 				ticket = k.token + 1
@@ -147,25 +148,25 @@ func (k *server) read(off defence, id, lease, ticket, beside uint8) answer {
 		k.token = max(k.clock, 1)
 		k.keepToken(lease)
 	}
-	if off.has(readToken) {
+	if off.Has(readToken) {
 		k.token++
 	}
 	r := &k.readers[id-1]
-	if reads && !off.has(readLeaseKept) {
+	if reads && !off.Has(readLeaseKept) {
 		r.lease = max(r.lease, lease)
 	} else {
 		r.lease = lease
 	}
-	if !reads || off.has(readCountKept) {
+	if !reads || off.Has(readCountKept) {
 		r.count = 1
 	}
 	switch {
 	case k.mode == nobody:
 		k.mode, k.ttl = reading, lease
-		if off.has(leaseOfGrant) {
-			k.ttl = endless
+		if off.Has(leaseOfGrant) {
+			k.ttl = model.Endless
 		}
-	case off.has(hashLasts):
+	case off.Has(hashLasts):
 		k.ttl = lease
 	default:
 		k.ttl = max(k.ttl, lease)
@@ -180,21 +181,21 @@ func (k *server) keepToken(lease uint8) {
 }
 
 // write is rw_write.lua.
-func (k *server) write(off defence, id, lease, place uint8, again bool) answer {
+func (k *server) write(off model.Defence, id, lease, place uint8, again bool) answer {
 	k.settle(off)
-	mine := k.mode == writing && again && k.writes(id) && !off.has(againFlag)
+	mine := k.mode == writing && again && k.writes(id) && !off.Has(againFlag)
 	blocked, left := false, uint8(0)
 	switch k.mode {
 	case reading:
-		if left = k.rest(); off.has(deadReaders) {
+		if left = k.rest(); off.Has(deadReaders) {
 			left = k.ttl
 		}
-		blocked = left > 0 && !off.has(writeSeesReaders)
+		blocked = left > 0 && !off.Has(writeSeesReaders)
 	case writing:
 		blocked, left = !mine, k.taken(off)
 	}
 	if blocked {
-		if place > 0 && !off.has(placeTaken) {
+		if place > 0 && !off.Has(placeTaken) {
 			k.places[id-1], k.keptFor = place+1, max(k.keptFor, place)
 		}
 		return answer{status: lua.Denied, left: left}
@@ -206,83 +207,83 @@ func (k *server) write(off defence, id, lease, place uint8, again bool) answer {
 	if k.mode == reading { // all of whom are dead
 		k.drop()
 	}
-	if k.token = max(k.token+1, k.clock); off.has(tokenGrows) {
+	if k.token = max(k.token+1, k.clock); off.Has(tokenGrows) {
 		k.token = max(k.token-1, k.clock, 1)
 	}
 	k.keepToken(lease)
 	k.mode, k.writer, k.count, k.ttl = writing, id, 1, lease
-	if off.has(leaseOfGrant) {
-		k.ttl = endless
+	if off.Has(leaseOfGrant) {
+		k.ttl = model.Endless
 	}
-	if !off.has(placeAtGrant) {
+	if !off.Has(placeAtGrant) {
 		k.withdraw(id)
 	}
 	return answer{status: lua.Done, token: k.token}
 }
 
 // releaseWrite is rw_write_release.lua.
-func (k *server) releaseWrite(off defence, id uint8) answer {
-	if !k.writes(id) && (!off.has(releaseOwner) || k.writer == 0) {
-		had := !off.has(placeWithdrawn) && k.withdraw(id)
+func (k *server) releaseWrite(off model.Defence, id uint8) answer {
+	if !k.writes(id) && (!off.Has(releaseOwner) || k.writer == 0) {
+		had := !off.Has(placeWithdrawn) && k.withdraw(id)
 		last := k.waiting() == 0
-		if off.has(overIsNone) {
+		if off.Has(overIsNone) {
 			last = k.keptFor == 0
 		}
-		return answer{status: lua.Gone, told: had && last && !off.has(placeTold)}
+		return answer{status: lua.Gone, told: had && last && !off.Has(placeTold)}
 	}
-	if !off.has(placeWithdrawn) {
+	if !off.Has(placeWithdrawn) {
 		k.withdraw(id)
 	}
 	k.writer, k.count, k.left, k.stay = 0, 0, false, 0
-	if rest := k.rest(); k.fields() && rest > 0 && !off.has(downgrade) {
+	if rest := k.rest(); k.fields() && rest > 0 && !off.Has(downgrade) {
 		k.ttl = rest
-		if !off.has(downgradeMode) {
+		if !off.Has(downgradeMode) {
 			k.mode = reading
 		}
 	} else {
 		k.drop()
 	}
-	return answer{status: lua.Done, told: !off.has(writeTold)}
+	return answer{status: lua.Done, told: !off.Has(writeTold)}
 }
 
 // releaseRead is rw_read_release.lua. heard: somebody listens.
-func (k *server) releaseRead(off defence, id uint8, heard bool) answer {
+func (k *server) releaseRead(off model.Defence, id uint8, heard bool) answer {
 	if !k.reads(id) {
 		return answer{status: lua.Gone}
 	}
 	k.readers[id-1] = reader{}
 	over := k.over()
 	k.settle(off)
-	if k.mode == writing && k.left && !off.has(stayShortens) && k.rest() <= k.stay {
+	if k.mode == writing && k.left && !off.Has(stayShortens) && k.rest() <= k.stay {
 		k.ttl = k.stay
-		return answer{status: lua.Done, told: !off.has(readTold)}
+		return answer{status: lua.Done, told: !off.Has(readTold)}
 	}
-	if k.fields() && !off.has(othersStay) {
-		if k.mode == writing || !heard && !over || k.rest() > 0 || off.has(othersLooked) {
+	if k.fields() && !off.Has(othersStay) {
+		if k.mode == writing || !heard && !over || k.rest() > 0 || off.Has(othersLooked) {
 			return answer{status: lua.Done}
 		}
 	}
 	k.drop()
-	return answer{status: lua.Done, told: !off.has(readTold)}
+	return answer{status: lua.Done, told: !off.Has(readTold)}
 }
 
 // renewRead is rw_read_renew.lua. count is 0 if it stays as it is.
-func (k *server) renewRead(off defence, id, lease, count uint8) answer {
+func (k *server) renewRead(off model.Defence, id, lease, count uint8) answer {
 	if !k.reads(id) {
-		if !off.has(renewExists) {
+		if !off.Has(renewExists) {
 			return answer{status: lua.Gone}
 		}
 		k.mode, k.readers[id-1].count = max(k.mode, reading), 1
 	}
 	r := &k.readers[id-1]
-	if k.ttl = max(k.ttl, lease); off.has(renewKeeps) {
+	if k.ttl = max(k.ttl, lease); off.Has(renewKeeps) {
 		r.lease = lease
 	} else {
 		r.lease = max(r.lease, lease)
 	}
 	switch {
 	case count == 0:
-	case !off.has(absolute):
+	case !off.Has(absolute):
 		r.count = count
 	case count > 1: // with two levels the second is reached from the first, and left for it
 		r.count++
@@ -297,14 +298,14 @@ func (k *server) renewRead(off defence, id, lease, count uint8) answer {
 }
 
 // renewWrite is renew.lua for the field of who writes.
-func (k *server) renewWrite(off defence, id, lease uint8) answer {
+func (k *server) renewWrite(off model.Defence, id, lease uint8) answer {
 	if !k.writes(id) {
-		if !off.has(renewExists) || k.mode != nobody {
+		if !off.Has(renewExists) || k.mode != nobody {
 			return answer{status: lua.Gone}
 		}
 		k.mode, k.writer, k.count = writing, id, 1
 	}
-	if k.ttl <= lease || off.has(renewKeeps) { // of equal ticks a later lease ends later
+	if k.ttl <= lease || off.Has(renewKeeps) { // of equal ticks a later lease ends later
 		k.ttl = lease
 		if k.token != 0 {
 			k.keepToken(lease)
@@ -314,13 +315,13 @@ func (k *server) renewWrite(off defence, id, lease uint8) answer {
 }
 
 // recountWrite is recount.lua for the field of who writes.
-func (k *server) recountWrite(off defence, id, count, lease uint8) answer {
+func (k *server) recountWrite(off model.Defence, id, count, lease uint8) answer {
 	if !k.writes(id) {
 		return answer{status: lua.Gone}
 	}
 	k.ttl = max(k.ttl, lease)
 	switch {
-	case !off.has(absolute):
+	case !off.Has(absolute):
 		k.count = count
 	case count > 1:
 		k.count++
@@ -331,11 +332,11 @@ func (k *server) recountWrite(off defence, id, count, lease uint8) answer {
 }
 
 // leave is rw_leave.lua.
-func (k *server) leave(off defence, id, rest uint8) answer {
+func (k *server) leave(off model.Defence, id, rest uint8) answer {
 	if k.writer != id {
 		return answer{status: lua.Gone}
 	}
-	if off.has(leaveStays) {
+	if off.Has(leaveStays) {
 		return k.releaseWrite(off, id)
 	}
 	stands := k.ttl
@@ -348,15 +349,15 @@ func (k *server) leave(off defence, id, rest uint8) answer {
 	}
 	k.stay = min(rest, stands)
 	k.ttl = max(k.stay, k.rest())
-	k.left = !off.has(leaveRenames)
-	return answer{status: lua.Done, told: !ends && !off.has(leaveTold)}
+	k.left = !off.Has(leaveRenames)
+	return answer{status: lua.Done, told: !ends && !off.Has(leaveTold)}
 }
 
 // force is rw_force.lua. seen are the readers, by their bits.
-func (k *server) force(off defence, seen uint16) answer {
+func (k *server) force(off model.Defence, seen uint16) answer {
 	found := false
 	for i := range k.readers {
-		if r := &k.readers[i]; r.count > 0 && (seen&(1<<i) != 0 || off.has(forceSeen)) {
+		if r := &k.readers[i]; r.count > 0 && (seen&(1<<i) != 0 || off.Has(forceSeen)) {
 			*r, found = reader{}, true
 		}
 	}
@@ -372,31 +373,22 @@ func (k *server) force(off defence, seen uint16) answer {
 
 // tick is time that passes.
 func (k *server) tick() {
-	less(&k.stay)
-	if k.ttl != endless && less(&k.ttl) {
+	model.Less(&k.stay)
+	if model.Less(&k.ttl) {
 		k.drop()
 	}
 	for i := range k.readers {
-		less(&k.readers[i].lease)
+		model.Less(&k.readers[i].lease)
 	}
 	for i := range k.places {
 		if k.places[i] > 1 {
 			k.places[i]--
 		}
 	}
-	if less(&k.keptFor) {
+	if model.Less(&k.keptFor) {
 		k.places = [ids]uint8{}
 	}
-	if less(&k.tokenTTL) {
+	if model.Less(&k.tokenTTL) {
 		k.token = 0
 	}
-}
-
-// less takes a tick off, and reports whether that was the last one.
-func less(ticks *uint8) bool {
-	if *ticks == 0 {
-		return false
-	}
-	*ticks--
-	return *ticks == 0
 }

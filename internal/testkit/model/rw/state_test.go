@@ -1,48 +1,49 @@
 package rw
 
-import "cmp"
+import (
+	"cmp"
 
-// defence is a set of defences that are switched off.
-type defence uint64
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+)
 
 const (
 	// In the scripts.
-	readSeesWriter   defence = 1 << iota // read: who writes keeps readers out
-	readerWaits                          // read: who comes waits for a writer that waits
-	ticketCounts                         // read: but for one only
-	whoReadsPasses                       // read: who reads or writes already does not wait for it
-	readToken                            // read: the token is that of the last write
-	readCountKept                        // read: a late attempt does not set the count back
-	readLeaseKept                        // read: nor the lease
-	hashLasts                            // read: the hash lasts as long as the longest lease
-	leaseOfGrant                         // both: a grant has a time to live
-	lateness                             // both: one that comes late refuses itself
-	writeSeesReaders                     // write: readers keep a writer out
-	deadReaders                          // write: those whose leases have ended do not
-	againFlag                            // write: a repeated attempt gets the outcome of the first
-	tokenGrows                           // write: a token is greater than the last
-	placeTaken                           // write: who is refused has a place
-	placeAtGrant                         // write: who is granted has none
-	placeWithdrawn                       // release: nor who leaves
-	placeTold                            // release: that the last place was withdrawn is announced
-	overIsNone                           // release: a place that is over is none
-	releaseOwner                         // release: only by the owner
-	writeTold                            // release: of a write it is announced
-	downgrade                            // release: of a write it leaves the owner's read
-	downgradeMode                        // release: and others may read then
-	readTold                             // release: of the last read it is announced
-	othersStay                           // release: of a read it leaves others'
-	othersLooked                         // release: but dead ones do not stay
-	absolute                             // recount: counts are absolute
-	renewExists                          // renew: never brings back
-	renewKeeps                           // renew: never shortens
-	leaveStays                           // leave: the lock stays taken
-	leaveTold                            // leave: that it ends earlier is announced
-	leaveRenames                         // leave: what comes late does not find the owner
-	forceSeen                            // force: those only who were seen
-	stayEnds                             // all: a stay that is over ends, though its owner reads on
-	staySaid                             // both: who is refused is told when the stay ends
-	stayShortens                         // release: a lock that stays taken does not last for longer than its stay
+	readSeesWriter   model.Defence = 1 << iota // read: who writes keeps readers out
+	readerWaits                                // read: who comes waits for a writer that waits
+	ticketCounts                               // read: but for one only
+	whoReadsPasses                             // read: who reads or writes already does not wait for it
+	readToken                                  // read: the token is that of the last write
+	readCountKept                              // read: a late attempt does not set the count back
+	readLeaseKept                              // read: nor the lease
+	hashLasts                                  // read: the hash lasts as long as the longest lease
+	leaseOfGrant                               // both: a grant has a time to live
+	lateness                                   // both: one that comes late refuses itself
+	writeSeesReaders                           // write: readers keep a writer out
+	deadReaders                                // write: those whose leases have ended do not
+	againFlag                                  // write: a repeated attempt gets the outcome of the first
+	tokenGrows                                 // write: a token is greater than the last
+	placeTaken                                 // write: who is refused has a place
+	placeAtGrant                               // write: who is granted has none
+	placeWithdrawn                             // release: nor who leaves
+	placeTold                                  // release: that the last place was withdrawn is announced
+	overIsNone                                 // release: a place that is over is none
+	releaseOwner                               // release: only by the owner
+	writeTold                                  // release: of a write it is announced
+	downgrade                                  // release: of a write it leaves the owner's read
+	downgradeMode                              // release: and others may read then
+	readTold                                   // release: of the last read it is announced
+	othersStay                                 // release: of a read it leaves others'
+	othersLooked                               // release: but dead ones do not stay
+	absolute                                   // recount: counts are absolute
+	renewExists                                // renew: never brings back
+	renewKeeps                                 // renew: never shortens
+	leaveStays                                 // leave: the lock stays taken
+	leaveTold                                  // leave: that it ends earlier is announced
+	leaveRenames                               // leave: what comes late does not find the owner
+	forceSeen                                  // force: those only who were seen
+	stayEnds                                   // all: a stay that is over ends, though its owner reads on
+	staySaid                                   // both: who is refused is told when the stay ends
+	stayShortens                               // release: a lock that stays taken does not last for longer than its stay
 
 	// In the client.
 	fromSending  // trust is counted from the sending, not from the reply
@@ -58,8 +59,6 @@ const (
 	noticesBreak // and when the connection was broken by which it listened
 	looks        // who waits looks when what it was told of has ended
 )
-
-func (d defence) has(one defence) bool { return d&one != 0 }
 
 // Sides of a lock.
 const (
@@ -151,18 +150,19 @@ const (
 
 // state is all there is at one moment.
 type state struct {
+	wrong model.Broken
+	dirty uint32 // owner ids, by side, whose count a straggler wrote last
 	server
 	clients [maxClients]client
-	net     [maxMessages]message // in order, so that bags that are equal are equal
-	top     uint8                // the greatest token that anybody was given
-	wrote   uint8                // that of the last write
-	stays   uint8                // for how long nobody else may be granted the lock
-	seen    uint16               // who is to be forced out: a writer's bit, or readers'
-	seenBy  uint8                // nobody, or the mode in which they were seen
-	crashed uint16               // owner ids whose process died
-	dirty   uint32               // owner ids, by side, whose count a straggler wrote last
-	wrong   wrong                // what a step did that it must not
+	net     [maxMessages]message
+	top     uint8  // the greatest token that anybody was given
+	wrote   uint8  // that of the last write
+	stays   uint8  // for how long nobody else may be granted the lock
+	seen    uint16 // who is to be forced out: a writer's bit, or readers'
+	seenBy  uint8  // nobody, or the mode in which they were seen
+	crashed uint16 // owner ids whose process died
 	forced  bool
+	full    bool  // the bounds have no room for what the step leaves behind
 	faults  uint8 // that may still come: lost and late messages
 	leaves  uint8
 	crashes uint8
@@ -170,6 +170,8 @@ type state struct {
 	losses  uint8
 	forces  uint8
 }
+
+type steps = model.Steps[state]
 
 // ownerID is the name of a client's owner in the hash.
 func ownerID(c int, gen uint8) uint8 { return uint8(c)*gens + gen + 1 } //nolint:gosec // few
@@ -184,37 +186,13 @@ func kindOf(side, ofWrite, ofRead uint8) uint8 {
 	return ofRead
 }
 
-// put adds a message in its place; false if there is no room.
-func (s *state) put(m message) bool {
-	if s.net[maxMessages-1] != (message{}) {
-		return false
-	}
-	i := maxMessages - 1
-	for ; i > 0 && (s.net[i-1] == (message{}) || order(m, s.net[i-1]) < 0); i-- {
-		s.net[i] = s.net[i-1]
-	}
-	s.net[i] = m
-	return true
-}
-
-// take removes the i-th message.
-func (s *state) take(i int) {
-	copy(s.net[i:], s.net[i+1:])
-	s.net[maxMessages-1] = message{}
-}
-
 // background tells work that is under way from requests that were given up.
 func (r message) background() bool { return r.kind >= lateWrite }
 
 func (r message) ask() bool { return r.kind == askWrite || r.kind == askRead }
 
 func order(a, b message) int {
-	flag := func(b bool) int {
-		if b {
-			return 1
-		}
-		return 0
-	}
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id), cmp.Compare(a.count, b.count),
-		cmp.Compare(a.lease, b.lease), cmp.Compare(a.step, b.step), cmp.Compare(a.beside, b.beside), flag(a.again)-flag(b.again))
+		cmp.Compare(a.lease, b.lease), cmp.Compare(a.step, b.step), cmp.Compare(a.beside, b.beside),
+		model.Bit(a.again)-model.Bit(b.again))
 }

@@ -1,0 +1,111 @@
+package history
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
+
+// Story is a history of one name, in a line, for tests: operations of a family, apart by semicolons, such as
+//
+//	lock a#1; 1: lock b#2 @3-9; unlock a#1 @5-10
+//
+// Of each operation that is who, if not client and actor 0; its kind, where read is a lock to read, and
+// leave an unlock that is not the last; its owner and token; and any of the words below. It is called when
+// the one before it has returned, one nanosecond later, and goes well, unless it says otherwise.
+func Story(f Family, name, text string) (ops []Op) {
+	now := int64(0)
+	for one := range strings.SplitSeq(text, ";") {
+		o := Op{Of: f, Name: name, Result: OK}
+		words := strings.Fields(one)
+		if who, ok := strings.CutSuffix(words[0], ":"); ok {
+			o.Client, words = atoi(who), words[1:]
+			o.Actor = o.Client
+		}
+		switch o.Kind = Kind(words[0]); o.Kind {
+		case "read":
+			o.Kind, o.Shared = Lock, true
+		case "leave":
+			o.Kind = Unlock
+		case Unlock:
+			o.Last = true
+		case Crash:
+			o.Name = ""
+		}
+		for _, word := range words[1:] {
+			o.say(word)
+		}
+		if f == Elections && o.Owner != "" {
+			o.Value = cmp.Or(o.Value, "of "+o.Owner)
+			if o.Kind == Told || o.Kind == Look {
+				o.Seen, o.Owner = o.Owner, ""
+			}
+		}
+		if o.Call == 0 {
+			now++
+			o.Call = now
+		}
+		if o.Return == 0 {
+			now = max(now, o.Call) + 1
+			o.Return = now
+		}
+		if o.Return != Forever {
+			now = max(now, o.Return)
+		}
+		ops = append(ops, o)
+	}
+	return ops
+}
+
+// say puts down what a word says of an operation: a result; read, guest, last, repeated; @call-return, in nanoseconds, or in
+// seconds with an s; and
+// what stands behind a sign: x depth and total, n depth, of total, g grant, till deadline; error= and value=, with
+// + for spaces.
+func (o *Op) say(word string) {
+	sign := strings.TrimRight(word, "-0123456789")
+	n := atoi(word[len(sign):])
+	switch from, to, _ := strings.Cut(strings.TrimPrefix(word, "@"), "-"); {
+	case word == "read":
+		o.Shared = true
+	case word == "guest":
+		o.Guest = true
+	case word == "last":
+		o.Last = true
+	case word == "repeated":
+		o.Repeated = true
+	case word[0] == '@':
+		if o.Call, o.Return = moment(from), Forever; to != "" {
+			o.Return = moment(to)
+		}
+	case sign == "x":
+		o.Depth, o.Total = n, n
+	case sign == "n":
+		o.Depth = n
+	case sign == "of":
+		o.Total = n
+	case sign == "g":
+		o.Grant = n
+	case sign == "till":
+		o.Deadline = int64(n)
+	case strings.HasPrefix(word, "error="):
+		o.Error = strings.ReplaceAll(word[len("error="):], "+", " ")
+	case strings.HasPrefix(word, "value="):
+		o.Value = strings.ReplaceAll(word[len("value="):], "+", " ")
+	case strings.Contains(word, "#"):
+		o.Owner, o.Token = strings.TrimSuffix(sign, "#"), uint64(n)
+	default:
+		o.Result = Result(word)
+	}
+}
+
+func moment(text string) int64 {
+	if seconds, ok := strings.CutSuffix(text, "s"); ok {
+		return int64(atoi(seconds)) * 1e9
+	}
+	return int64(atoi(text))
+}
+
+func atoi(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}

@@ -1,0 +1,194 @@
+package integration_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// row is one call of a script. Rows are data, so that each can be run again with an edited script:
+// a row that does not fail then shows nothing.
+type row struct {
+	name   string
+	script *lua.Script
+	given  string // what stands there before: a [keyspace], and LISTEN(c d): who listens, as [channelOf] has it
+	args   string // the script, and its arguments that are not those of [scripts]
+	reply  string // the status and the values behind it; "!OOM" is that error. See [clock.matchesReply]
+	after  string // all that stands there then; same is all that stood there before. TOLD(c:h1/1000): what was heard
+
+	cut, paste string // the edit with which the row fails
+}
+
+// table reads rows. Each begins with its name; below it is
+//
+//	what stands there | the call | its reply | what stands there then | text of the script => text in its place
+//
+// A line break in an edit is written \n.
+func table(text string) (rows []row) {
+	var bodies []string
+	for line := range strings.Lines(text) {
+		switch line := strings.TrimRight(line, "\n"); {
+		case line == "" || strings.HasPrefix(line, "//"):
+		case line[0] == '\t':
+			bodies[len(bodies)-1] += strings.TrimSpace(line) + " "
+		default:
+			rows, bodies = append(rows, row{name: line}), append(bodies, "")
+		}
+	}
+	for i, body := range bodies {
+		field := strings.Split(strings.TrimSpace(body), " | ")
+		cut, paste, ok := strings.Cut(field[len(field)-1], " =>")
+		name, _, _ := strings.Cut(field[1], " ")
+		if len(field) != 5 || !ok || scripts[name].Script == nil {
+			panic(fmt.Sprintf("row %q is not complete: %q", rows[i].name, field))
+		}
+		r := &rows[i]
+		r.script, r.given, r.args, r.reply, r.after = scripts[name].Script, field[0], field[1], field[2], field[3]
+		r.cut = strings.ReplaceAll(cut, `\n`, "\n")
+		r.paste = strings.ReplaceAll(strings.TrimSpace(paste), `\n`, "\n")
+	}
+	return rows
+}
+
+// find is the row of that name.
+func find(t *testing.T, rows []row, name string) row {
+	t.Helper()
+	i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
+	require.GreaterOrEqual(t, i, 0, "no row %q", name)
+	return rows[i]
+}
+
+// edited is the row's script with the row's edit.
+func edited(t *testing.T, r row) *lua.Script {
+	t.Helper()
+	require.Equal(t, 1, strings.Count(r.script.Text(), r.cut), "the edit fits one place: %s", r.cut)
+	keys, _ := r.keysAndArgs()
+	return lua.New(r.script.Name(), strings.Replace(r.script.Text(), r.cut, r.paste, 1), len(keys))
+}
+
+// call is the row's call of a script, its own or an edited one.
+func (r row) call(script *lua.Script) lua.Call {
+	keys, args := r.keysAndArgs()
+	return script.Call(append(keys, args...)...)
+}
+
+var inUnits = regexp.MustCompile(`^\d+[shd]$`)
+
+// keysAndArgs are the script's KEYS and ARGV.
+func (r row) keysAndArgs() (keys, args []any) {
+	words := split(r.args)
+	script, says, more := scripts[words[0]], map[string]string{}, []string{}
+	for _, word := range words[1:] {
+		if name, value, ok := strings.Cut(word, "="); ok {
+			says[name] = value
+		} else {
+			more = append(more, unquoted(word))
+		}
+	}
+	for param := range strings.FieldsSeq(script.args) {
+		name, value, known := strings.Cut(param, "=")
+		if said, ok := says[name]; ok {
+			value, known = said, true
+			delete(says, name)
+		}
+		switch {
+		case !known || len(more) > 0 && strings.HasSuffix(name, "..."):
+		case strings.HasSuffix(name, "..."):
+			more = strings.Split(value, ",")
+		case inUnits.MatchString(value):
+			args = append(args, strconv.FormatFloat(millis(value), 'f', -1, 64))
+		default:
+			args = append(args, strings.Trim(value, "'"))
+		}
+	}
+	if len(says) > 0 {
+		panic(fmt.Sprintf("row %q says %v, which %s does not take", r.name, says, words[0]))
+	}
+	for word := range strings.FieldsSeq(script.keys) {
+		if word == "READS" {
+			word += ":" + args[0].(string)
+		}
+		keys = append(keys, keyOf(word))
+	}
+	return keys, append(args, anys(more)...)
+}
+
+// scripts are the KEYS of the scripts, and their ARGV with what these are where a row does not say otherwise;
+// one without anything is left out then. What a row says without a name are the last ones, of which there may be
+// several. Moments are us by the server's clock, all other times ms.
+var scripts = map[string]struct {
+	*lua.Script
+	keys, args string
+}{
+	"acquire":           {lua.Acquire, "LOCK TOKEN", "owner=a lease=30s keep=1h again=0 block until"},
+	"acquire_beside":    {lua.AcquireBeside, "LOCK TOKEN", "owner=a lease=30s keep=1h again=0 block=1 " + inTime},
+	"head_start":        {lua.HeadStart, "LOCK TOKEN CHANNEL", startArgs},
+	"head_start_beside": {lua.HeadStartBeside, "LOCK TOKEN CHANNEL", startArgs},
+	"recount":           {lua.Recount, "LOCK", "owner=a count=2 lease=30s"},
+	"release":           {lua.Release, "LOCK CHANNEL", "owner=a by=PUBLISH"},
+	"leave":             {lua.Leave, "LOCK CHANNEL", "owner=u:h7 stay=5s by=PUBLISH"},
+	"renew":             {lua.Renew, "LOCK TOKEN", "owner=a lease=30s keep=1h"},
+	"pass":              {lua.Pass, "LOCK TOKEN CHANNEL", "owner=a lease=30s keep=1h by=PUBLISH block=16"},
+	"state":             {lua.State, "LOCK TOKEN", ""},
+	"vote":              {lua.Vote, "LOCK TOKEN", "owner=a lease=30s keep=1h count=1 token=6000 until"},
+	"force":             {lua.Force, "LOCK TOKEN CHANNEL", "owner=a by=PUBLISH keep=1h seen=6000"},
+
+	"fair_acquire": {lua.FairAcquire, fairKeys, "owner=c:h1 lease=30s keep=1h again=0 place=0 claim=1s by=PUBLISH until"},
+	"fair_join": {lua.FairJoin, fairKeys,
+		"place=15s " + inTime + " claim=1s by=PUBLISH keep=1h owners...=c:h1,c:h2,c:h3"},
+	"fair_release": {lua.FairRelease, fairKeys, "owner=c:h1 by=PUBLISH claim=1s keep=1h run..."},
+	"fair_poll":    {lua.FairPoll, fairKeys, "client=c by=PUBLISH claim=1s keep=1h place=15s owners..."},
+	"fair_state":   {lua.FairState, fairKeys, ""},
+
+	"rw_read": {lua.RwRead, "LOCK TOKEN WRITERS READS",
+		"owner=u:h7 lease=30s keep=1h " + inTime + " ticket='' writes=''"},
+	"rw_read_release": {lua.RwReadRelease, "LOCK RWCHANNEL READS", "owner=u:h7 by=PUBLISH"},
+	"rw_read_renew":   {lua.RwReadRenew, "LOCK TOKEN READS", "owner=u:h7 lease=90s keep=1h count=0"},
+	"rw_write": {lua.RwWrite, "LOCK TOKEN WRITERS",
+		"owner=u:h7 lease=30s keep=1h again=0 " + inTime + " place=5s"},
+	"rw_write_release": {lua.RwWriteRelease, "LOCK RWCHANNEL WRITERS", "owner=u:h7 by=PUBLISH"},
+	"rw_leave":         {lua.RwLeave, "LOCK RWCHANNEL", "owner=u:h7 stay=5s by=PUBLISH"},
+	"rw_state":         {lua.RwState, "LOCK TOKEN WRITERS", ""},
+	"rw_force":         {lua.RwForce, "LOCK RWCHANNEL", "-=- by=PUBLISH readers..."},
+	"rw_force_writer":  {lua.RwForceWriter, "LOCK RWCHANNEL WRITERS TOKEN", "owner=u:h7 by=PUBLISH token=''"},
+
+	"election_announce": {lua.ElectionAnnounce, "LOCK SAID ELECTION", "owner=c:h1 token=5000 value=v keep=1h by=PUBLISH"},
+	"election_leader":   {lua.ElectionLeader, "LOCK SAID", ""},
+	"election_release":  {lua.ElectionRelease, fairKeys + " SAID ELECTION", "owner=c:h1 by=PUBLISH claim=1s keep=1h"},
+	"election_renew":    {lua.ElectionRenew, "LOCK TOKEN SAID", "owner=c:h1 lease=30s keep=1h said"},
+
+	"latch_set":    {lua.LatchSet, "LOCK CALL", "count=3 " + latchArgs},
+	"latch_count":  {lua.LatchCount, "LOCK CALL", "-=- " + latchArgs},
+	"latch_delete": {lua.LatchDelete, "LOCK CALL", "-=- " + latchArgs},
+	"latch_look":   {lua.LatchLook, "LOCK", ""},
+
+	"sem_acquire": {lua.SemAcquire, semKeys,
+		"permits=3 owner=u:h7 n=1 lease=30s keep=1h again=0 place=0 claim=2s by=PUBLISH " + inTime},
+	"sem_join":    {lua.SemJoin, semKeys, "permits=3 place=15s " + inTime + " claim=2s by=PUBLISH keep=1h owners..."},
+	"sem_release": {lua.SemRelease, semKeys, "permits=3 owner=u:h7 by=PUBLISH claim=2s keep=1h"},
+	"sem_renew":   {lua.SemRenew, "LOCK PERMITS TOKEN", "permits=3 owner=u:h7 lease=90s keep=1h n=1"},
+	"sem_poll":    {lua.SemPoll, semKeys, "permits=3 client=u by=PUBLISH claim=2s keep=1h place=15s owners..."},
+	"sem_set":     {lua.SemSet, semKeys, "permits=5 by=PUBLISH claim=2s keep=1h " + inTime + " call=call repeated=0"},
+	"sem_state":   {lua.SemState, semKeys, "permits=3"},
+	"sem_force":   {lua.SemForce, semKeys, "permits=3 owner=u:h7 by=PUBLISH claim=2s keep=1h token=''"},
+
+	"inspect": {lua.Inspect, "LOCK TOKEN ORDER ENDS SAID PERMITS LINE PLACES WANTS WRITERS TAGGED",
+		"most=8 numsub=NUMSUB channels...=a,b,c,d"},
+	"force_owner": {lua.ForceOwner, fairKeys + " SAID ELECTION", "owner=c:h1 by=PUBLISH claim=1s keep=1h token=''"},
+	"fence":       {lua.Fence, "LAST KEY", "token=5000 command..."},
+}
+
+const (
+	fairKeys  = "LOCK TOKEN ORDER ENDS CHANNEL"
+	semKeys   = "LOCK PERMITS TOKEN LINE PLACES WANTS SEMCHANNEL"
+	inTime    = "until=9000000000000000"
+	startArgs = "owner=a lease=30s keep=1h again=0 block=1 " + inTime + " start=60 ends=60"
+	latchArgs = "stay=60s " + inTime + " repeats=60s by=PUBLISH channel=redisson_countdownlatch__channel__{orders:42}"
+)

@@ -1,0 +1,122 @@
+package simulation
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// contest is about one lock, which goroutines of near clients use all the time. Another client is
+// farther away.
+type contest struct {
+	near  int           // clients
+	away  time.Duration // how much farther away the other one is, one way
+	guest bool          // it is one of Redisson's
+	most  int64         // how often the near ones may have the lock before the other one has had it five times
+}
+
+// TestTurns: who is farther away has its turn among those who are near. How many grants they have
+// meanwhile is the same each time: time passes only while all wait. Without the defence they have
+// nearly all.
+func TestTurns(t *testing.T) {
+	const little, far = 500 * time.Microsecond, 20 * time.Millisecond
+	for _, c := range []struct {
+		name string
+		off  *defence.Switch
+		contest
+	}{
+		{"others are looked for", &defence.Look, contest{near: 1, away: little, most: 100}},
+		{"others are let go first", &defence.LetGo, contest{near: 1, away: little, most: 100}},
+		{"clients take turns", &defence.Turns, contest{near: 3, away: little, most: 300}},
+		{"head starts", &defence.HeadStart, contest{near: 1, away: far, most: 700}},
+		{"all keep to head starts", &defence.HeadStart, contest{near: 3, away: far, most: 700}},
+		{"one grant or two beside Redisson", &defence.Guests, contest{near: 1, away: little, guest: true, most: 35}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			with := c.run(t)
+			defer c.off.Without(t)()
+			if c.off == &defence.Look { // the server is also asked when the tokens are used up
+				defer defence.Reserved.Without(t)()
+			}
+			without := c.run(t)
+			t.Logf("the near ones had it %d times, and %d times without the defence", with, without)
+			require.Less(t, with, c.most)
+			require.GreaterOrEqual(t, without, c.most, "control")
+		})
+	}
+}
+
+// run returns how often the near ones had the lock.
+func (c contest) run(t *testing.T) int64 {
+	var had atomic.Int64
+	had.Store(-1000) // they have begun when it is counted
+	play(t, c.near+1, func(s *scene) {
+		var over atomic.Bool
+		var group sync.WaitGroup
+		for _, one := range s.clients[:c.near] {
+			for range 4 {
+				group.Go(func() {
+					for !over.Load() && had.Load() < c.most {
+						s.hold(one)
+						had.Add(1)
+					}
+				})
+			}
+		}
+		s.networks[c.near].far = c.away
+		s.past(50 * time.Millisecond) // until they are all at it
+		turn := func() { s.hold(s.clients[c.near]) }
+		if c.guest {
+			turn = s.redisson(s.rdbs[c.near])
+		}
+		had.Store(0)
+		for range 5 {
+			turn()
+		}
+		over.Store(true)
+		group.Wait()
+	})
+	return had.Load()
+}
+
+// hold has a client hold the lock once.
+func (s *scene) hold(c *holdfast.Client) {
+	h, err := rlock.New(c, "a").Lock(s.t.Context())
+	if assert.NoError(s.t, err) {
+		s.past(time.Millisecond)
+		assert.NoError(s.t, h.Unlock(s.t.Context()))
+	}
+}
+
+// redisson has a thread of Redisson's hold the lock once: it asks when it hears of a release.
+func (s *scene) redisson(rdb *redis.Client) (turn func()) {
+	const channel = "redisson_lock__channel:{a}"
+	ctx := s.t.Context()
+	ear := rdb.Subscribe(ctx, channel)
+	_, err := ear.Receive(ctx)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = ear.Close() })
+	do := func(script string) any {
+		reply, err := rdb.Eval(ctx, script, []string{"a", channel}, "3c4cbb6c-1b2f-4a6c-9e3b-6e6f3c1e2a11:17").Result()
+		require.NoError(s.t, err)
+		return reply
+	}
+	return func() {
+		for do(`if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], 1) return redis.call('PEXPIRE', KEYS[1], 30000)`) == int64(0) {
+			_, err := ear.ReceiveMessage(ctx)
+			require.NoError(s.t, err)
+		}
+		s.past(time.Millisecond)
+		do(`redis.call('DEL', KEYS[1]) return redis.call('PUBLISH', KEYS[2], '0')`)
+	}
+}

@@ -1,0 +1,205 @@
+package line
+
+import (
+	"cmp"
+	"iter"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// The defences of clients.
+const (
+	PollInTime   model.Defence = 1 << iota // a poll is put off by messages, but not for ever
+	PollAtAll                              // somebody looks after the queue
+	GrantTime                              // a claim is trusted from when it was handed over, not from when that was heard of
+	OwnMessage                             // a message of a grant from before a refusal is not trusted
+	FreshOwner                             // an owner id with a straggler is not used again
+	FreshUndo                              // nor is one that is being given back
+	ServedFresh                            // nor is one that a run has served
+	ServedGiven                            // places of those who were served are given back if the lock is lost
+	Undo                                   // what a waiter may have left is given back
+	UndoAgain                              // and given back again, for a straggler
+	Lateness                               // one that comes later than that refuses itself
+	NoticesBreak                           // when the mailbox breaks, the waiters ask
+	TrustEnds                              // a hold is trusted for less than its lease
+	Own                                    // a model's own defences begin here
+)
+
+// Bounds are how much of everything there is in a scenario, and the rules in which the kinds of
+// locks differ.
+type Bounds struct {
+	Clients, Waiters    uint8
+	Harmed              uint8  // how many of the clients meet faults, leave, stand still and die
+	Home                Owners // whose client's a waiter is
+	Wishes              Owners // locks that a waiter wants, one after another
+	Lease, Claim, Place uint8  // ticks
+	Messages            int    // that were given up and may still arrive, at a time
+
+	Faults, Leaves, Crashes, Pauses uint8 // answers that do not come in time, callers that leave, processes
+	Breaks                          uint8 // of mailboxes
+	Losses                          uint8 // of the server's keys
+
+	Tries  bool // the last waiter also tries the lock without waiting
+	Prompt bool // clients do in time what they have to
+
+	Listening bool             // and to subscribe is a part of that
+	NewOwners bool             // every acquisition has an owner id of its own
+	Together  [MaxWaiters]bool // may ask for its first place together with others of its client
+}
+
+// Pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see
+// all states.
+func (b Bounds) Pair() Bounds {
+	b.Clients, b.Waiters, b.Home, b.Wishes = 2, 2, Owners{0, 1}, Owners{1, 1}
+	return b
+}
+
+// within gives a scenario its times, and says how many clients meet faults. For a longer look all
+// do, more goes wrong, and places and leases last longer.
+func (b Bounds) within() Bounds {
+	b.Claim, b.Harmed = 2, 1
+	b.Lease, b.Place = cmp.Or(b.Lease, 3), cmp.Or(b.Place, 2)
+	if model.Large() {
+		b.Harmed = b.Clients
+		b.Lease, b.Place = max(b.Lease, 3), max(b.Place, 3)
+		b.Breaks, b.Pauses, b.Crashes = 2*b.Breaks, 2*b.Pauses, 2*b.Crashes
+		if b.Leaves == 0 {
+			b.Messages, b.Faults = 2*b.Messages, 2*b.Faults
+		}
+	}
+	return b
+}
+
+// Answer is what a client learns from a reply.
+type Answer struct {
+	Status lua.Status
+	Token  uint8 // of a grant
+	Wake   uint8 // the answer to a poll: a bit for each owner in it that has reason to ask
+}
+
+// Excess is a reply that the lock has not so many permits.
+const Excess lua.Status = 100
+
+// Server is what a model adds to the line. All methods work on the state that a step is about to
+// reach.
+type Server interface {
+	// Execute runs the script of a request. It posts the messages that the script sends.
+	Execute(r Request) Answer
+	// ExecuteFor is the same for a poll or a join of a client, for several owners.
+	ExecuteFor(r Request, c uint8, of Owners) Answer
+	// HandOn ends the hold of a waiter by handing it to the next of its run; false if there is none.
+	HandOn(w uint8) bool
+	// Others takes the steps that only this model has.
+	Others()
+	// Tick is a tick of the server.
+	Tick()
+	// EndQueue is the end of the queue's keys, of which no place counts any more.
+	EndQueue()
+	// Lose is the loss of all keys.
+	Lose()
+}
+
+// Line is one exploration under way, as far as it is alike for all models.
+type Line struct {
+	Bounds
+	Off  model.Defence
+	Only error // no other violation counts
+
+	server   Server
+	whole    whole
+	from, to *State // where the steps begin that are taken, and where the present one ends
+	store    *Store // of the latter
+	cut      int    // messages for which the bounds had no room
+	not      bool   // the present step cannot be taken
+}
+
+// whole are the states of a model, of which from and to are parts.
+type whole interface {
+	begin()
+	end(who int, what string, quiet bool)
+}
+
+// steps takes all steps that are possible in a state.
+//
+// A request travels in no time, since nothing that its sender does depends on whether it is still
+// on its way: one that is slow is one that is sent later. What is late all the same was sent before
+// its sender went on without it. Answers that make a difference to trust travel on their own; so do
+// messages.
+func (l *Line) steps() {
+	for w := range l.Waiters {
+		if l.awake(l.Home[w]) {
+			l.wants(w)
+			l.attempts(w)
+			l.holds(w)
+			l.leaves(w)
+		}
+	}
+	for c := range l.Clients {
+		l.listens(c)
+		if l.awake(c) {
+			l.polls(c)
+			l.joins(c)
+		}
+		l.process(c)
+	}
+	l.network()
+	l.server.Others()
+	l.time()
+}
+
+// Begin begins a step: what is done to the state that it returns leads to the next one.
+func (l *Line) Begin() *State {
+	l.not = false
+	l.whole.begin()
+	return l.to
+}
+
+// Quiet ends a step that may be counted upon: by quiet steps alone, everything comes to rest.
+func (l *Line) Quiet(who int, what string) { l.end(who, what, true) }
+
+// Loud ends a step that is a fault, or a wish that is not the end of something.
+func (l *Line) Loud(who int, what string) { l.end(who, what, false) }
+
+func (l *Line) end(who int, what string, quiet bool) {
+	if l.not {
+		return
+	}
+	l.compact()
+	l.forget()
+	l.whole.end(who, what, quiet)
+}
+
+// waiter and client are the letters by which steps name them.
+func waiter(w uint8) int { return 'a' + int(w) }
+func client(c uint8) int { return 'A' + int(c) }
+
+// Post puts a message, if there is one, on its way.
+func (l *Line) Post(m Mail) {
+	if m != (Mail{}) && !model.Put(l.to.Mail[:], m, byOwner) {
+		l.cut++
+	}
+}
+
+// awake reports whether a process does anything.
+func (l *Line) awake(c uint8) bool { return !l.from.Paused.Has(c) && !l.from.Dead.Has(c) }
+
+// frail reports whether something may go wrong with the next request of a client.
+func (l *Line) frail(c uint8) bool { return l.from.Faults > 0 && c < l.Harmed }
+
+// of are the waiters of a client.
+func (l *Line) of(s *State, c uint8) iter.Seq2[uint8, *Waiter] {
+	return func(yield func(uint8, *Waiter) bool) {
+		for w := range l.Waiters {
+			if l.Home[w] == c && !yield(w, &s.Waiters[w]) {
+				return
+			}
+		}
+	}
+}
+
+// Of tells whose client's an owner is.
+func (l *Line) Of(owner uint8) uint8 {
+	w, _ := WaiterOf(owner)
+	return l.Home[w]
+}

@@ -1,0 +1,198 @@
+package line
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+)
+
+// Sizes of a state.
+const (
+	MaxClients = 3
+	MaxWaiters = 4
+	MaxPlaces  = 5
+	MaxRun     = 3 // owners behind the first of a run
+
+	maxRequests = 4
+	maxMails    = 4
+	gens        = 4 // owner ids of one waiter
+)
+
+// LastID is the highest owner id of a waiter. 0 is no owner.
+const LastID = MaxWaiters * gens
+
+// Owners are some owner ids, with zeros behind them.
+type Owners = [MaxWaiters]uint8
+
+// OwnerID is the owner id of a waiter for its n-th use of one. WaiterOf is the way back.
+func OwnerID(w, gen uint8) uint8 { return w*gens + gen + 1 }
+
+// WaiterOf tells whose an owner id is.
+func WaiterOf(id uint8) (w, gen uint8) { return (id - 1) / gens, (id - 1) % gens }
+
+// State is what the clients know and do, and what is under way. A model's state consists of this
+// and of what is at the server.
+type State struct {
+	Waiters [MaxWaiters]Waiter
+	Net     [maxRequests]Request // in order, so that bags that are equal are equal
+	Mail    [maxMails]Mail       // likewise
+
+	Up     Set // clients that the server counts as listeners
+	Known  Set // clients that know that they listen
+	Due    Set // clients that are about to poll
+	Late   Set // clients whose poll was put off by a message
+	Paused Set // processes that stand still
+	Dead   Set
+
+	Crashed uint16 // owner ids whose process died: bit 0 is that of id 1
+	Wrong   model.Broken
+	Top     uint8 // the greatest token ever granted
+
+	// What may still happen.
+	Faults, Leaves, Crashes, Pauses, Breaks, Losses uint8
+}
+
+// What a waiter does.
+const (
+	Away     uint8 = iota
+	Asking         // wants the lock; its client does not listen yet
+	Entering       // was refused, and waits for the mailbox to be confirmed
+	Waiting        // may have a place
+	Has            // holds the lock, or so it believes
+)
+
+// Waiter is one that acquires the lock. All times are ticks that are left; they are counted from
+// the moment that is safe.
+type Waiter struct {
+	Mode    uint8
+	Gen     uint8 // number of its owner id
+	Wishes  uint8 // how often it may still want the lock
+	Stray   bool  // a request with its owner id may still arrive
+	Asked   bool  // and was refused, since it waits
+	Wake    bool  // has reason to ask
+	Handed  uint8 // token of a grant that a message told of, 0: none
+	Stands  uint8 // for how long that can be trusted
+	Granted uint8 // token of an answer that is on its way, 0: none
+	Lasts   uint8 // for how long that can be trusted
+	Token   uint8 // of its hold
+	Trust   uint8 // for how long the hold can be trusted
+	Renewed uint8 // for how long, by the answer to a renewal that is on its way
+
+	Field  uint8 // of a hold: the owner that has the lock at the server, 0: the waiter itself
+	Run    Run   // of a hold, or of a grant that a message told of: who gets the lock next
+	Served Run   // of a hold: who has had it as the field's owner, and may have a place
+}
+
+// Entry is the owner that has the lock of a waiter's hold at the server.
+func (s *State) Entry(w uint8) uint8 {
+	if s.Waiters[w].Field != 0 {
+		return s.Waiters[w].Field
+	}
+	return OwnerID(w, s.Waiters[w].Gen)
+}
+
+// Waits reports whether an owner waits, with a place or about to ask for one.
+func (s *State) Waits(owner uint8) bool {
+	if owner == 0 || owner > LastID {
+		return false
+	}
+	w, gen := WaiterOf(owner)
+	return s.Waiters[w].Gen == gen && s.Waiters[w].Mode == Waiting
+}
+
+// Run is a list of owners of one client. Only the fair lock has runs: the client hands the lock on
+// from one to the next without the server. Zeros are behind the owners.
+type Run [MaxRun]uint8
+
+// Has reports whether an owner is in the run.
+func (r Run) Has(owner uint8) bool { return owner != 0 && slices.Contains(r[:], owner) }
+
+// Size is how many owners there are.
+func (r Run) Size() (n uint8) {
+	for n < MaxRun && r[n] != 0 {
+		n++
+	}
+	return n
+}
+
+// Pop takes the first out.
+func (r *Run) Pop() (first uint8) {
+	first = r[0]
+	copy(r[:], r[1:])
+	r[MaxRun-1] = 0
+	return first
+}
+
+// Push adds a last one.
+func (r *Run) Push(owner uint8) { r[r.Size()] = owner }
+
+// Request is one that nobody waits for any more, or work in the background. Zero: none.
+type Request struct {
+	Kind  uint8
+	ID    uint8 // the owner id that it is sent with
+	Step  uint8 // of an undo; Aged, of an acquire that is late
+	Again bool
+	Place bool
+	// Served are those whose places a release takes, beside its own.
+	Served Run
+}
+
+// Kinds of requests.
+const (
+	Acquire uint8 = iota + 1
+	Release
+	Renewal
+	Late   // an acquire whose caller left, and whose answer is waited for in the background
+	Undoer // releases in the background, one after another
+
+	// These are never on their way for long; they tell a model's judges what was done.
+	Polls
+	Joins
+	Sets
+)
+
+// background tells work that is under way from requests that were given up.
+func (r Request) background() bool { return r.Kind == Undoer || r.Kind == Late }
+
+// Asks reports whether a request is for the lock.
+func (r Request) Asks() bool { return r.Kind == Acquire || r.Kind == Late }
+
+// Frees reports whether a request gives back all that its owner has.
+func (r Request) Frees() bool { return r.Kind == Release || r.Kind == Undoer }
+
+// Own reports whether a request is about what an owner has.
+func (r Request) Own(owner uint8) bool { return r.ID == owner && r.Kind <= Undoer }
+
+// Mail is a message that has not arrived: it tells of a grant, or that the lock cannot be granted.
+// Zero: none.
+type Mail struct {
+	Owner, Token uint8 // token 0: no grant is possible
+	Left         uint8 // for how long it can be trusted
+	Old          bool  // its owner was refused since
+	Run          Run   // the others that it names
+}
+
+// Set is one of clients.
+type Set uint8
+
+// Has reports whether a client is in the set.
+func (s Set) Has(c uint8) bool { return s&(1<<c) != 0 }
+
+// Put takes a client into the set, or out of it.
+func (s *Set) Put(c uint8, in bool) {
+	*s &^= 1 << c
+	if in {
+		*s |= 1 << c
+	}
+}
+
+func byKind(a, b Request) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Step, b.Step),
+		model.Bit(a.Again)-model.Bit(b.Again), model.Bit(a.Place)-model.Bit(b.Place), slices.Compare(a.Served[:], b.Served[:]))
+}
+
+func byOwner(a, b Mail) int {
+	return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Token, b.Token), cmp.Compare(a.Left, b.Left),
+		model.Bit(a.Old)-model.Bit(b.Old), slices.Compare(a.Run[:], b.Run[:]))
+}

@@ -1,0 +1,169 @@
+package line
+
+import (
+	"math/bits"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+)
+
+// time is a tick of all clocks, and what can happen to the server as a whole.
+func (l *Line) time() {
+	n := l.Begin()
+	l.server.Tick()
+	l.netTick()
+	l.mailTick()
+	for w := range l.Waiters {
+		l.waiterTick(w)
+	}
+	for c := range l.Clients {
+		n.Due.Put(c, l.waited(n, c) && !n.Dead.Has(c))
+	}
+	if !l.Prompt || !l.overdue() {
+		l.Quiet(0, "time passes")
+	}
+	if l.Begin(); l.store.Queue.Over() {
+		l.server.EndQueue()
+		l.Quiet(0, "the queue's keys end")
+	}
+	if l.from.Losses == 0 {
+		return
+	}
+	l.Begin().Losses--
+	l.server.Lose()
+	l.Loud(0, "the server loses its keys")
+	if l.Harmed < l.Clients {
+		return // mailboxes that break have scenarios of their own
+	}
+	l.Begin().Losses--
+	l.server.Lose()
+	for c := range l.Clients { // it was restarted
+		l.unsubscribe(c)
+	}
+	l.Loud(0, "the server restarts without its keys")
+}
+
+// overdue reports whether somebody has to do something before time may pass.
+func (l *Line) overdue() bool {
+	s := l.from
+	for c := range l.Clients {
+		if !l.awake(c) {
+			continue
+		}
+		waited := l.waited(s, c)
+		if s.Due.Has(c) && waited && !l.Off.Has(PollAtAll) {
+			return true
+		}
+		if l.Listening && (s.Known.Has(c) && !s.Up.Has(c) || !s.Known.Has(c) && waited) {
+			return true
+		}
+	}
+	for w := range l.Waiters {
+		if wr := &s.Waiters[w]; (wr.Wake || wr.Granted != 0) && !s.Paused.Has(l.Home[w]) {
+			return true
+		}
+	}
+	return false
+}
+
+// mailTick lets no message be on its way for too long: one that is later than its claim only wakes
+// somebody, and so does the poll. It waits for a process that stands still.
+func (l *Line) mailTick() {
+	for i := range l.to.Mail {
+		m := &l.to.Mail[i]
+		if *m != (Mail{}) && m.Left == 0 && !l.to.Paused.Has(l.Of(m.Owner)) {
+			l.not = true
+		}
+		model.Less(&m.Left)
+	}
+}
+
+// waiterTick ends what is trusted no more. A process that stands still finds that out when it goes
+// on.
+func (l *Line) waiterTick(w uint8) {
+	wr := &l.to.Waiters[w]
+	model.Less(&wr.Lasts)
+	model.Less(&wr.Renewed)
+	if model.Less(&wr.Stands); wr.Stands == 0 {
+		wr.Handed = 0
+		if wr.Mode != Has {
+			wr.Run = Run{}
+		}
+	}
+	if wr.Mode == Has && !l.Off.Has(TrustEnds) && model.Less(&wr.Trust) && !l.to.Paused.Has(l.Home[w]) {
+		l.undone(w, true)
+	}
+}
+
+// netTick makes what is late aged, ends the lives of other stragglers, and the pauses of undos.
+func (l *Line) netTick() {
+	model.Change(l.to.Net[:], byKind, func(r Request) (Request, bool) {
+		switch {
+		case r.Kind == Undoer && r.Step == undoPause && !l.to.Paused.Has(l.Of(r.ID)):
+			r.Step++
+		case r.Kind == Acquire:
+			r.Step = aged
+		}
+		return r, r.Kind == Acquire || r.background()
+	})
+}
+
+// forget takes out messages of grants that nobody will look at, so that they do not make more
+// states.
+func (l *Line) forget() {
+	again := !l.NewOwners || l.Off.Has(FreshOwner) // an owner id is used for what its waiter wants next
+	model.Change(l.to.Mail[:], byOwner, func(m Mail) (Mail, bool) {
+		w, gen := WaiterOf(m.Owner)
+		wr := &l.to.Waiters[w]
+		return m, wr.Gen == gen && (again && wr.Wishes > 0 || wr.Mode != Away && wr.Mode != Has)
+	})
+}
+
+// compact gives the tokens new numbers, as small as can be and in the same order: no more than that
+// is ever looked at. Else claims that end unheard would make states without an end.
+func (l *Line) compact() {
+	s := l.to
+	l.store.Clock = s.Top + 1 // later than all grants
+	seen := s.tokens() | 1<<l.store.Token
+	if seen&(seen+1) == 0 {
+		return // no number is free
+	}
+	less := func(t *uint8) { *t = uint8(bits.OnesCount64(seen & (1<<*t - 1))) } //nolint:gosec // below 64
+	less(&l.store.Token)
+	less(&s.Top)
+	for i := range s.Waiters {
+		wr := &s.Waiters[i]
+		less(&wr.Handed)
+		less(&wr.Granted)
+		less(&wr.Token)
+	}
+	for i := range s.Mail {
+		less(&s.Mail[i].Token)
+	}
+	l.store.Clock = s.Top + 1
+}
+
+// tokens are all that somebody knows, one bit for each number.
+func (s *State) tokens() uint64 {
+	seen := uint64(1) | 1<<s.Top
+	for i := range s.Waiters {
+		wr := &s.Waiters[i]
+		seen |= 1<<wr.Handed | 1<<wr.Granted | 1<<wr.Token
+		if wr.Handed != 0 {
+			seen |= reserved(wr.Handed, wr.Run)
+		} else if wr.Mode == Has {
+			seen |= reserved(wr.Token, wr.Run)
+		}
+	}
+	for i := range s.Mail {
+		seen |= 1<<s.Mail[i].Token | reserved(s.Mail[i].Token, s.Mail[i].Run)
+	}
+	return seen
+}
+
+// reserved are the tokens of those behind the holder of one in a run.
+func reserved(token uint8, r Run) (seen uint64) {
+	for i := range r.Size() {
+		seen |= 1 << (token + 1 + i)
+	}
+	return seen
+}
