@@ -18,8 +18,7 @@ import (
 // all have places in the queue. leave ends their wait.
 func crowd(tb testing.TB, srv *redistest.Server, n int, ctx context.Context) (leave func()) {
 	tb.Helper()
-	h, err := fairlock.New(newClient(tb, srv.Client(tb), nil), "a").Lock(tb.Context())
-	require.NoError(tb, err)
+	h := lock(tb, fairlock.New(newClient(tb, srv.Client(tb), nil), "a"))
 	m := fairlock.New(newClient(tb, srv.Client(tb), nil), "a")
 	var group sync.WaitGroup
 	for range n {
@@ -38,7 +37,7 @@ func crowd(tb testing.TB, srv *redistest.Server, n int, ctx context.Context) (le
 		return rdb.LLen(context.Background(), "redisson_lock_queue:{a}").Val() == int64(n)
 	}, 5*patience, 10*time.Millisecond)
 	return func() {
-		require.NoError(tb, h.Unlock(context.Background()))
+		unlock(tb, h)
 		group.Wait()
 	}
 }

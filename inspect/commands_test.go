@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/fair"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // sent notes commands on their way.
@@ -118,3 +119,85 @@ func TestEndsEarly(t *testing.T) {
 
 // TestClaim: a lock that is handed on by force is the next one's for as long as after a release.
 func TestClaim(t *testing.T) { require.Equal(t, fair.Claim, inspect.Claim) }
+
+// TestGlob: a pattern means here what it means to Redis.
+func TestGlob(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	ctx := context.Background()
+	words := []string{"a", "ab", "abc", "a*c", "a/c", "a[c", "a\\c", "^", "-", "b", "ba", "aXbXc", "aab", "]", "é"}
+	for _, key := range words {
+		require.NoError(t, rdb.Set(ctx, key, 1, 0).Err())
+	}
+	for _, pattern := range []string{
+		"*", "a*", "*c", "a*c", "a?c", "a??", "?", "??", "[ab]", "[a-c]", "[c-a]", "[^a]", "a[*]c", "a\\*c", "a\\[c", "a\\\\c", "[\\]]", "[", "[ab",
+		"a*b*c", "**a**", "\\a", "[^-]", "a[b-", "*[bc]", "ab\\", "é", "", "x", "[]", "[^]", "a*b*b",
+	} {
+		if pattern == "" {
+			continue // KEYS takes it for the empty name, and here it is all
+		}
+		want, err := rdb.Keys(ctx, pattern).Result()
+		require.NoError(t, err)
+		var got []string
+		for _, word := range words {
+			if inspect.Glob(pattern, word) {
+				got = append(got, word)
+			}
+		}
+		require.ElementsMatch(t, want, got, "%q", pattern)
+	}
+	require.True(t, inspect.Glob("", "x"))
+}
+
+// TestSeen: what was told lately is not told again, and what is remembered is bounded.
+func TestSeen(t *testing.T) {
+	require.Equal(t, []bool{true, false, true, false, false}, inspect.First(10, "a", "a", "b", "a", "b"))
+	require.Equal(t, []bool{true, true, true, false, true, true, true}, inspect.First(2, "a", "b", "c", "b", "d", "e", "a"), "a is long ago")
+}
+
+// testSeveral: each name is told as if it was asked for alone, in the order of the question.
+func testSeveral(t *testing.T, rdb redis.UniversalClient) {
+	ctx, c, i := t.Context(), newClient(t, rdb, nil), newInspector(t, rdb, nil)
+	var asked []string
+	for n := range 250 { // more than travel at once, in several slots
+		name := fmt.Sprintf("lock:%d", n*7%250)
+		asked = append(asked, name)
+		if n%3 == 0 {
+			hold(t, rlock.New(c, name))
+		}
+	}
+	asked = append(asked, "a}b", asked[0])
+	locks, err := i.Several(ctx, asked)
+	require.NoError(t, err)
+	require.Equal(t, asked, names(locks))
+	for n, l := range locks {
+		if asked[n] == "a}b" {
+			require.Equal(t, []inspect.Trouble{inspect.Unreadable}, troubles(l))
+			continue
+		}
+		alone := look(t, i, l.Name)
+		require.Equal(t, alone, withTimesOf(l, alone), l.Name)
+		require.Equal(t, n%3 == 0 || n == 251, l.Held(), l.Name)
+	}
+	locks, err = i.Several(ctx, nil)
+	require.NoError(t, err)
+	require.Empty(t, locks)
+}
+
+// TestSeveralTrips: a hundred names are one round trip, and who their clients are is another.
+func TestSeveralTrips(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	i, c := newInspector(t, rdb, nil), newClient(t, rdb, nil)
+	var asked []string
+	for n := range 100 {
+		asked = append(asked, fmt.Sprint("lock:", n))
+		hold(t, rlock.New(c, asked[n]))
+	}
+	_, err := i.Several(t.Context(), asked) // the server has the script then
+	require.NoError(t, err)
+	hook := &sent{}
+	rdb.AddHook(redistest.Around(hook.note))
+	_, err = i.Several(t.Context(), asked)
+	require.NoError(t, err)
+	require.Equal(t, 2, hook.trips)
+	require.Len(t, hook.commands, 101)
+}

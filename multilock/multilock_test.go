@@ -74,12 +74,11 @@ func TestReentry(t *testing.T) {
 	} {
 		_, err := l.TryLock(ctx)
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired, what)
-		inner, err := l.TryLock(h.Context())
-		require.NoError(t, err, what)
+		inner := take(h.Context(), t, l.TryLock)
 		require.Equal(t, "2", count(t, rdb, n[1], h.Owner()), what)
 		_, overlaps := fence.TokenOf(inner.Context(), n[0])
 		require.True(t, overlaps, "the tokens of the hold around it too")
-		require.NoError(t, inner.Unlock(ctx), what)
+		unlock(t, inner)
 		require.Equal(t, n[:3], taken(t, rdb, n...), what)
 		require.Equal(t, "1", count(t, rdb, n[1], h.Owner()), what)
 	}
@@ -158,8 +157,7 @@ func TestAHoldAroundKeepsItsTime(t *testing.T) {
 	b := lock(ctx, t, rlock.New(other, n[1]))
 	refused(a.Context(), t, multilock.New(plain(c, n...)...).TryLock)
 	require.NoError(t, a.Context().Err())
-	unlock(t, a)
-	unlock(t, b)
+	unlock(t, a, b)
 	require.Equal(t, n[:1], taken(t, rdb, n...))
 }
 
@@ -270,8 +268,7 @@ func TestOtherKinds(t *testing.T) {
 		unlock(t, inner)
 		again := lock(h.Context(), t, m)
 		require.Equal(t, 2, again.Count())
-		unlock(t, again)
-		unlock(t, h)
+		unlock(t, again, h)
 		require.Empty(t, held())
 	}
 	last := lock(ctx, t, rlock.New(clients[2], n[4]))

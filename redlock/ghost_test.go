@@ -132,8 +132,7 @@ func TestMastersClockIsSet(t *testing.T) {
 		m := p.mutex(uniqueName(t), append(opts, holdfast.NoHandoff(), redlock.TrustRestarts(),
 			redlock.MasterTimeout(patience))...)
 		before := p.votes()
-		h, err := m.TryLock(t.Context())
-		require.NoError(t, err)
+		h := take(t.Context(), t, m.TryLock)
 		eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 })
 		sent := p.votes() - before
 		unlock(t, h)

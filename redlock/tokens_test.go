@@ -58,9 +58,8 @@ func (l *lab) forget() {
 // its clock.)
 func (l *lab) token(p *party, name string) uint64 {
 	l.Helper()
-	h, err := p.mutex(name, redlock.TrustRestarts()).Lock(l.Context())
-	require.NoError(l, err)
-	require.NoError(l, h.Unlock(l.Context()))
+	h := lock(l, p.mutex(name, redlock.TrustRestarts()))
+	unlock(l, h)
 	return h.Token()
 }
 

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,7 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -220,4 +225,93 @@ func TestContextThatHadEnded(t *testing.T) {
 	}
 	require.Empty(t, srv.CommandCalls(t), "nothing was sent")
 	unlock(t, other)
+}
+
+// closedWhileUnlocking closes a client while the network keeps the release of an Unlock: until
+// Close has begun, or until it has returned. It reports whether the lock is free when Close has
+// returned.
+func closedWhileUnlocking(t *testing.T, returned bool) bool {
+	t.Helper()
+	srv := redistest.Start(t)
+	proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
+	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
+	c := newClient(t, rdb, nil)
+	m := rlock.New(c, "a")
+	h := lock(t, m)
+	kept := proxy.DelayRequest(script(lua.Release), 1, time.Hour)
+	unlocked, closed := make(chan error, 1), make(chan error, 1)
+	go func() { unlocked <- h.Unlock(t.Context()) }()
+	<-kept.Fired()
+	go func() { closed <- c.Close(t.Context()) }()
+	eventually(t, "Close has begun", func() bool {
+		_, err := m.State(t.Context())
+		return err != nil
+	})
+	if !returned {
+		kept.Release()
+	}
+	require.NoError(t, <-closed)
+	left := free(t, direct, "a")
+	kept.Release()
+	require.NoError(t, <-unlocked)
+	return left
+}
+
+// TestCloseWaitsForUnlock: a lock that is being released when its client is closed is free when
+// Close returns. Nobody could release it any more where the client of go-redis is closed next.
+func TestCloseWaitsForUnlock(t *testing.T) {
+	require.True(t, closedWhileUnlocking(t, false))
+
+	// The control: without that it is taken still.
+	t.Cleanup(defence.Unlocks.Without(t))
+	require.False(t, closedWhileUnlocking(t, true))
+}
+
+// handler is a log that does something with each record.
+type handler struct {
+	slog.Handler
+	handle func()
+}
+
+func (h handler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h handler) Handle(context.Context, slog.Record) error { h.handle(); return nil }
+
+// TestCloseWithBlockedLogger: a log blocks when it is told of a loss. Close gives back what is held, and
+// waits for the log until its context ends, and not longer. Package memory shows the same in virtual time,
+// without what is sent to Redis.
+func TestCloseWithBlockedLogger(t *testing.T) {
+	blocked, released := make(chan struct{}), make(chan struct{})
+	log := slog.New(handler{slog.DiscardHandler, func() {
+		close(blocked) // there is one record
+		<-released
+	}})
+	rdb := redistest.Shared(t).Client(t)
+	c, err := holdfast.New(rdb, &holdfast.Options{Logger: log})
+	require.NoError(t, err)
+	m := rlock.New(c, uniqueName(t))
+	h := lock(t, m)
+	lock(t, rlock.New(c, uniqueName(t)+"-lost"), holdfast.NoRenewal(), holdfast.Lease(time.Second))
+	<-blocked
+	ctx, cancel := context.WithCancel(t.Context())
+	closed := make(chan error)
+	go func() { closed <- c.Close(ctx) }()
+	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrClosed)
+	eventually(t, "given back", func() bool { return free(t, rdb, m.Name()) })
+	cancel()
+	require.ErrorIs(t, <-closed, context.Canceled)
+	close(released)
+	eventually(t, "what Close left to the background has ended", func() bool {
+		stacks := make([]byte, 4<<20)
+		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "remote.(*undoer)")
+	})
+}
+
+// TestPanickingLogger: a log that panics harms nobody.
+func TestPanickingLogger(t *testing.T) {
+	c, _ := shared(t, &holdfast.Options{Logger: slog.New(handler{slog.DiscardHandler, func() { panic("logger") }})})
+	for range 2 {
+		h := lock(t, rlock.New(c, uniqueName(t)), holdfast.NoRenewal(), holdfast.Lease(time.Second))
+		require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+	}
 }

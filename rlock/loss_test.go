@@ -69,12 +69,11 @@ func TestTokensGrow(t *testing.T) {
 	var last uint64
 	grow := func(what string) {
 		t.Helper()
-		h, err := rlock.New(newClient(t, srv.Client(t), nil), "a").Lock(t.Context())
-		require.NoError(t, err, what)
+		h := lock(t, rlock.New(newClient(t, srv.Client(t), nil), "a"))
 		require.Greater(t, h.Token(), last, what)
 		require.Less(t, h.Token(), uint64(1)<<53, what)
 		last = h.Token()
-		require.NoError(t, h.Unlock(t.Context()), what)
+		unlock(t, h)
 		require.Positive(t, rdb.PTTL(t.Context(), "redisson_lock_token:{a}").Val(),
 			"the token's key has a time to live")
 	}

@@ -2,10 +2,13 @@ package rlock_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"runtime"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -15,8 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -156,4 +161,233 @@ func TestNoPassword(t *testing.T) {
 		require.ErrorContains(t, err, "the server does not know this user with this password")
 		require.NotErrorIs(t, err, holdfast.ErrUnavailable)
 	}
+}
+
+// TestTryLockAsksOnce: a server that does not answer is not asked again by who does not want to
+// wait. Only a connection that the other side had closed is replaced, once.
+func TestTryLockAsksOnce(t *testing.T) {
+	p := newProxied(t, nil)
+	warm(t, p)
+	asked := func() (n int, err error) {
+		before := p.proxy.Seen(script(lua.Acquire))
+		h, err := p.mutex.TryLock(t.Context())
+		if err == nil {
+			unlock(t, h)
+		}
+		p.proxy.Clear()
+		return p.proxy.Seen(script(lua.Acquire)) - before, err
+	}
+	for _, fault := range []faultproxy.Action{faultproxy.BlackHole, faultproxy.HoldReply} {
+		p.proxy.On(script(lua.Acquire), 0, fault)
+		n, err := asked()
+		require.Error(t, err)
+		require.Equal(t, 1, n, fault.String())
+	}
+	p.proxy.On(script(lua.Acquire), 1, faultproxy.Cut)
+	n, err := asked()
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	p.proxy.On(script(lua.Acquire), 0, faultproxy.Cut)
+	n, err = asked()
+	require.Error(t, err)
+	require.Equal(t, 2, n)
+}
+
+// TestBudgetBoundsDials: a connection that is never ready, as of a TLS client at a port without
+// TLS, takes go-redis five times its DialTimeout. Nobody waits for that.
+func TestBudgetBoundsDials(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var g sync.WaitGroup
+	var conns []net.Conn
+	g.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conns = append(conns, c) // never a word
+		}
+	})
+	rdb := redis.NewClient(&redis.Options{
+		Addr: ln.Addr().String(), DialTimeout: 10 * time.Minute, ReadTimeout: 100 * time.Millisecond,
+		TLSConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // nobody is there
+	})
+	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 200 * time.Millisecond})
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		if _, err := rlock.New(c, "a").Lock(context.Background()); err == nil {
+			t.Error("granted by nobody")
+		}
+		done <- c.Close(context.Background())
+	}()
+	select {
+	case err = <-done:
+	case <-time.After(patience):
+		t.Error("Lock and Close wait for go-redis")
+	}
+	require.NoError(t, ln.Close())
+	g.Wait()
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+	require.ErrorIs(t, err, holdfast.ErrUncertain, "for all that is known the lock was granted")
+	require.NoError(t, rdb.Close())
+}
+
+// asks are operations that change something, each with the answer to whether that may have
+// happened.
+func asks(t *testing.T, rdb *redis.Client) map[string]error {
+	t.Helper()
+	m := rlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: 300 * time.Millisecond}), uniqueName(t))
+	_, lock := m.Lock(t.Context())
+	_, try := m.TryLock(t.Context())
+	_, force := m.ForceUnlock(t.Context())
+	return map[string]error{"lock": lock, "try": try, "force unlock": force}
+}
+
+// TestRefusedConnectionIsNotUncertain: what was never written to a connection has not happened,
+// also if the budget is over in the middle of go-redis's attempts to make one.
+func TestRefusedConnectionIsNotUncertain(t *testing.T) {
+	t.Parallel()
+	refusedDials(t)
+	over := make(chan struct{})
+	var dials atomic.Int64
+	rdb := redis.NewClient(&redis.Options{
+		DialerRetries: 2, DialerRetryTimeout: time.Millisecond, ReadTimeout: 100 * time.Millisecond,
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			if dials.Add(1) > 1 {
+				<-over // the budget is over meanwhile
+			}
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		},
+	})
+	t.Cleanup(func() { close(over); _ = rdb.Close() })
+	for op, err := range asks(t, rdb) {
+		require.ErrorIs(t, err, holdfast.ErrUnavailable, op)
+		require.ErrorContains(t, err, "no answer within Options.RetryBudget", op)
+		require.NotErrorIs(t, err, holdfast.ErrUncertain, op)
+	}
+}
+
+// The control: what was written may have happened.
+func TestLostReplyIsUncertain(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxy := faultproxy.New(t, srv.Addr())
+	proxy.On(faultproxy.Script(lua.Acquire.Hash()), 0, faultproxy.DropReply)
+	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 50 * time.Millisecond })
+	require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Acquire.Text()).Err())
+	errs := asks(t, rdb)
+	for _, op := range []string{"lock", "try"} {
+		require.ErrorIs(t, errs[op], holdfast.ErrUnavailable, op)
+		require.ErrorIs(t, errs[op], holdfast.ErrUncertain, op)
+	}
+}
+
+// TestUnlockBehindAnother: an Unlock that does not get its turn, because another operation of its
+// owner has no answer, says that there is an outage, as that one does.
+func TestUnlockBehindAnother(t *testing.T) {
+	p := newProxied(t, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	outer := lock(t, p.mutex)
+	inner := take(outer.Context(), t, p.mutex.Lock)
+	p.proxy.Silence(true)
+	for what, err := range map[string]error{"inner": inner.Unlock(t.Context()), "outer": outer.Unlock(t.Context())} {
+		require.ErrorIs(t, err, holdfast.ErrUnavailable, what)
+		require.ErrorIs(t, err, holdfast.ErrUncertain, what)
+		if what == "outer" {
+			require.ErrorContains(t, err, "another operation of the same owner")
+		}
+	}
+	p.proxy.Silence(false)
+	eventually(t, "it is given back", func() bool { return p.direct.Exists(t.Context(), p.mutex.Name()).Val() == 0 })
+}
+
+//go:noinline
+func lockHere(t *testing.T, m *rlock.Mutex) { unlock(t, lock(t, m)) }
+
+// TestPromptServersNeedNoGoroutine: a lock is asked for in the goroutine of its caller while the
+// server answers promptly, and in another one behind an answer that was late.
+func TestPromptServersNeedNoGoroutine(t *testing.T) {
+	p := newProxied(t, nil)
+	here, elsewhere := 0, 0 // locks that were asked for in the goroutine of lockHere, and in another one
+	rdb := redistest.NewClient(t, p.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
+	rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		if args := cmds[0].Args(); len(cmds) == 1 && len(args) > 1 && args[1] == lua.Acquire.Hash() {
+			if strings.Contains(string(debug.Stack()), "rlock_test.lockHere(") {
+				here++
+			} else {
+				elsewhere++
+			}
+		}
+		return send()
+	}))
+	m := rlock.New(newClient(t, rdb, nil), "a")
+	lockHere(t, m)
+	require.Zero(t, here, "nothing is known of the server yet")
+	eventually(t, "the server answers promptly", func() bool { lockHere(t, m); return here > 0 })
+
+	late := p.proxy.DelayReply(script(lua.Release), 0, 50*time.Millisecond)
+	lockHere(t, m)
+	before := elsewhere
+	lockHere(t, m)
+	require.Equal(t, before+1, elsewhere)
+	require.Equal(t, 2, late.Count())
+}
+
+// inAStall reports whether somebody leaves, within a time, who comes when the server has been silent
+// for a while. One who asked in the moment before sits in a read that does not end.
+func inAStall(t *testing.T, within time.Duration) (leaves bool) {
+	t.Helper()
+	p := newProxied(t, nil)
+	rdb := redistest.NewClient(t, p.proxy.Addr(), func(o *redis.Options) {
+		o.ReadTimeout, o.MinIdleConns = 10*patience, 3
+	})
+	client := newClient(t, rdb, nil)
+	asked := script(lua.Acquire)
+	// ask locks a name, is cancelled when the proxy has swallowed that, and says when it has left
+	ask := func(name string) <-chan error {
+		ctx, cancel := context.WithCancel(t.Context())
+		before, left := p.proxy.Seen(asked), make(chan error, 1)
+		go func() {
+			_, err := rlock.New(client, name).Lock(ctx)
+			left <- err
+		}()
+		eventually(t, "it is asked for", func() bool { return p.proxy.Seen(asked) > before })
+		cancel()
+		return left
+	}
+	eventually(t, "the server answers promptly, over several connections", func() bool {
+		h := lock(t, rlock.New(client, "warm"))
+		start := time.Now()
+		unlock(t, h)
+		return time.Since(start) < 5*time.Millisecond && rdb.PoolStats().IdleConns >= 3
+	})
+	p.proxy.On(asked, 0, faultproxy.BlackHole)
+	first, start := ask("first"), time.Now()
+	eventually(t, "it is overdue", func() bool { return time.Since(start) > 20*time.Millisecond })
+	late := ask("late")
+	waiting := []<-chan error{first}
+	select {
+	case err := <-late:
+		require.ErrorIs(t, err, context.Canceled)
+		leaves = true
+	case <-time.After(within):
+		waiting = append(waiting, late)
+	}
+	p.proxy.Clear()
+	p.proxy.CutAll()
+	for _, left := range waiting {
+		require.ErrorIs(t, <-left, context.Canceled)
+	}
+	return leaves
+}
+
+func TestWhoComesInAStallLeaves(t *testing.T) {
+	require.True(t, inAStall(t, patience))
+	// The control: where nobody notices the stall, everybody sits in a read.
+	defer defence.Overdue.Without(t)()
+	require.False(t, inAStall(t, 500*time.Millisecond))
 }

@@ -37,9 +37,7 @@ func requireGivenBack(t *testing.T, srv *redistest.Server, name string) {
 	t.Helper()
 	rdb := srv.Client(t)
 	require.True(t, free(t, rdb, name), "given back before the error was told")
-	h, err := rlock.New(newClient(t, rdb, nil), name).TryLock(t.Context())
-	require.NoError(t, err)
-	unlock(t, h)
+	unlock(t, take(t.Context(), t, rlock.New(newClient(t, rdb, nil), name).TryLock))
 }
 
 // TestWithReplicas: the grant is at the replica when Lock returns. Also if the server did not know

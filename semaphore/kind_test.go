@@ -28,7 +28,7 @@ func TestKind(t *testing.T) {
 		},
 		State: func(ctx context.Context, c []*holdfast.Client, name string) (holdfast.State, error) {
 			s, err := semaphore.New(c[0], name, 1).State(ctx)
-			token, _ := direct.Get(ctx, "redisson_lock_token:{"+name+"}").Uint64() // that was granted last
+			token, _ := direct.Get(context.Background(), "redisson_lock_token:{"+name+"}").Uint64() // that was granted last
 			state := holdfast.State{Waiters: s.Waiters, Token: token}
 			for _, h := range s.Holders {
 				state.Owner, state.Count, state.Remaining = h.Owner, h.Count, h.Remaining
