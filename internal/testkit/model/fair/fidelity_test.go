@@ -214,7 +214,7 @@ func (h *history) elsewise(n uint8) string {
 		return "queue ends"
 	}
 	h.tick()
-	h.Elapse(h.Name, h.token, h.deadlines)
+	h.Elapse(fidelity.Key{Name: h.Name}, fidelity.Key{Name: h.token}, fidelity.Key{Name: h.deadlines})
 	// The hour for which the queue outlives its places is not shortened: "queue ends" is its end.
 	require.NoError(h.T, h.RDB.PExpire(h.T.Context(), h.deadlines, h.RDB.PTTL(h.T.Context(), h.queue).Val()).Err())
 	return "time passes"

@@ -33,7 +33,7 @@ func (h *history) elsewise(n int) string {
 		return "queue ends"
 	}
 	h.tick()
-	h.Elapse(h.token)
+	h.Elapse(fidelity.Key{Name: h.token})
 	h.age(fidelity.Tick)
 	h.forgetOld()
 	return "time passes"
