@@ -35,6 +35,8 @@ type Config struct {
 	// Claim is for how long such a lock is kept for one whose turn it is, however short the lease
 	// that it asks for.
 	Claim time.Duration
+	// Leaving is of [Fifo]: how long before it says so a waiter that left may have given its place back.
+	Leaving time.Duration
 	// Slack is of [Trust] and [Overtaken], which are not checked if it is 0, and of [Fifo]. Pauses
 	// are the times in which single clients did not run, and Lapses those in which holds may be
 	// lost because servers lost their data.

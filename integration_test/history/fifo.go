@@ -96,7 +96,7 @@ func (c *Config) overtaker(a wait, grants []start, ops []Op) (first start, ok bo
 		if b.at >= a.until {
 			break
 		}
-		if a.overtaken(b.op, c.Slack) && !c.outOfReach(a, b.op, ops) {
+		if a.overtaken(b.op, c.Slack+c.Leaving) && !c.outOfReach(a, b.op, ops) {
 			return b, true
 		}
 	}

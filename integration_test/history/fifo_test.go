@@ -68,7 +68,9 @@ func TestFifoExcuses(t *testing.T) {
 	}
 	left := story(Locks, place+"1: lock left @4-30; "+second)
 	require.Len(t, Fifo(left, Config{Slack: 9}), 1)
-	require.Empty(t, Fifo(left, Config{Slack: 10}), "it may have left long before it said so")
+	for _, c := range []Config{{Slack: 10}, {Leaving: 10}} {
+		require.Empty(t, Fifo(left, c), "it may have left long before it said so")
+	}
 }
 
 // TestRefusedForTheQueue: a fair lock that is free refuses who does not wait while somebody else

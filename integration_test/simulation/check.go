@@ -85,9 +85,10 @@ func (w *World) result() Result {
 	found := history.Check(r.Ops, history.Config{
 		Lease: w.Lease + w.Lease/100 + w.stale(), // by the slowest clock of a server
 		Bound: w.bound(), Recovery: w.recovery(), Faults: w.windows, Local: w.local,
-		Slack:  1, // virtual time is exact
-		Pauses: w.pauses(),
-		Late:   w.late(), Samples: append(w.samples, history.Named(r.Ops)...), Closed: w.closed,
+		Slack:   1,                // virtual time is exact
+		Leaving: 10 * w.slowest(), // there and back, at the most
+		Pauses:  w.pauses(),
+		Late:    w.late(), Samples: append(w.samples, history.Named(r.Ops)...), Closed: w.closed,
 		Undo:  2*(time.Second+w.ReadTimeout) + w.RetryBudget,
 		Place: place + place/100, Claim: w.claim(),
 		Permits: w.Permits, Stay: w.lasts(),

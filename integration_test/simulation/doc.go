@@ -34,6 +34,5 @@
 //
 // Not promised: that a seed gives the same history twice. All choices of the simulation are the
 // same, but goroutines that can run at one moment run in any order, and the library spreads its
-// retries by random numbers that no seed reaches. Most of what a seed finds, it finds again;
-// TestReplay measures how much of a history comes back.
+// retries by random numbers that no seed reaches. Most of what a seed finds, it finds again.
 package simulation

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
 
-// TestReplay: a seed gives the same again. Without faults the library draws no random number and
-// the whole history of plain locks comes back. With faults what was injected comes back until the
-// first retry of the library, whose pauses no seed reaches; how much that is, is printed.
+// TestReplay: a seed gives the same again. Without faults the library draws no random number, so the
+// whole history of plain locks comes back. With faults it does until the first retry of the library,
+// whose pauses no seed reaches.
 func TestReplay(t *testing.T) {
 	s := drawOf(3, history.Locks) // no crowd: who of those that wait in one client runs first is not in the seed
 	calm(&s)
@@ -18,22 +18,7 @@ func TestReplay(t *testing.T) {
 	s.Fair, s.Quantum = false, 0
 	first := anonymous(run(t, &World{Settings: s}).Ops)
 	require.Greater(t, len(first), 50)
-	for range 3 {
-		require.Equal(t, first, anonymous(run(t, &World{Settings: s}).Ops))
-	}
-	whole, same := 0, 0
-	for seed := range uint64(5) {
-		s := drawOf(seed, history.Locks)
-		s.Quantum = 0
-		a, b := anonymous(run(t, &World{Settings: s}).Ops), anonymous(run(t, &World{Settings: s}).Ops)
-		whole += len(a)
-		for i := range min(len(a), len(b)) {
-			if a[i] == b[i] {
-				same++
-			}
-		}
-	}
-	t.Logf("with faults, %d of %d operations came back, each in its place", same, whole)
+	require.Equal(t, first, anonymous(run(t, &World{Settings: s}).Ops))
 }
 
 // anonymous is a history without the clients' UUIDs, which are random.

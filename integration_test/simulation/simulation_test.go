@@ -2,10 +2,9 @@ package simulation
 
 import (
 	"fmt"
+	"iter"
 	"os"
-	"runtime"
-	"strconv"
-	"sync/atomic"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,76 +12,91 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
 
-const (
-	seedEnv  = "HOLDFAST_SEED"  // the first seed; without hours, the only one
-	hoursEnv = "HOLDFAST_HOURS" // for how many simulated hours
+var (
+	// few are the worlds of the quick level: the cheapest twenty of the first two hundred in which all
+	// happens that is to happen, and not only once.
+	few = []uint64{18, 21, 22, 23, 27, 46, 51, 71, 91, 99, 132, 145, 159, 173, 180, 181, 184, 187, 189, 195}
+	// many are those of all.
+	many = upTo(50)
+	// regressions are worlds that have found something.
+	regressions = []uint64{
+		119,       // who leaves a queue gives its place back before it says so
+		794845675, // a server's clock that was set back remembers calls to a latch for longer
+	}
 )
 
-// hours is how long a run of all tests simulates, or longer: until everything has happened. HOLDFAST_HOURS asks
-// for more.
-const hours = 50
-
-// begun is when the tests of this package were.
-var begun = time.Now()
-
-// room reports whether there is time for more: whether less than this part of what "go test" gives
-// the package (-timeout) is over. Worlds take as long as the machine does; on a busy one fewer are
-// run, and the run says how many.
-func room(t *testing.T, part float64) bool {
-	t.Helper()
-	end, limited := t.Deadline()
-	return !limited || time.Since(begun).Seconds() < part*end.Sub(begun).Seconds()
+func upTo(n uint64) (seeds []uint64) {
+	for seed := range n {
+		seeds = append(seeds, seed+1)
+	}
+	return seeds
 }
 
-// The parts of the time after which nothing new is begun. What is under way then has the rest.
-const (
-	controlsUntil = 0.5
-	causesUntil   = 0.6
-	worldsUntil   = 0.85
-)
-
-// TestSimulation runs one world after the other, each drawn from a seed, the first of which is
-// random. It goes on until there were as many hours as it is to have, and everything has happened.
+// TestSimulation runs worlds, each drawn from a seed.
 func TestSimulation(t *testing.T) {
-	first, replay := number(t, seedEnv, uint64(time.Now().UnixNano()%1e9)) //nolint:gosec // positive
-	total, set := number(t, hoursEnv, hours)
-	if testing.Short() && !set {
-		total = hours / 10
-	}
-	only := replay && !set
-	t.Logf("proof: simulation: first seed %d", first)
 	var sum totals
-	var next atomic.Uint64
-	next.Store(first)
-	t.Run("worlds", func(t *testing.T) {
-		for worker := range runtime.GOMAXPROCS(0) {
-			if only && worker > 0 {
-				break
-			}
-			t.Run(strconv.Itoa(worker), func(t *testing.T) {
-				t.Parallel()
-				for more := only || room(t, worldsUntil); more && !t.Failed(); more = !only &&
-					sum.wants(float64(total)) && room(t, worldsUntil) {
-					seed := next.Add(1) - 1
+	for seeds := range worlds(t, few, many, regressions) {
+		t.Run("worlds", func(t *testing.T) {
+			for _, seed := range seeds {
+				t.Run(fmt.Sprint(seed), func(t *testing.T) {
+					t.Parallel()
 					r := run(t, &World{Settings: Draw(seed)})
 					sum.add(r)
-					history.Report(t, r.Problems, fmt.Sprintf("%s=%d go test -race -run TestSimulation ./simulation",
-						seedEnv, seed))
-				}
-			})
-		}
-	})
-	t.Logf("proof: simulation: %s", &sum)
-	switch {
-	case only || t.Failed():
-	case sum.wants(float64(total)):
-		t.Skipf("no violation in %.0f of %d simulated hours, for more there was no time (missing: %q): raise -timeout, or "+
-			"leave the machine to the test", sum.hours(), total, sum.missing())
-	default:
-		require.Empty(t, sum.missing(), "has not happened, and should have by now")
+					history.Report(t, r.Problems, replay(t, seed))
+				})
+			}
+		})
 	}
+	t.Logf("proof: simulation: %s", &sum)
+	if !exploring() && !t.Failed() {
+		require.Empty(t, sum.missing(), "has not happened, and does in these worlds")
+	}
+}
+
+// exploring reports whether the run does not have the fixed seeds.
+func exploring() bool { return level.Soaking() || os.Getenv(level.SeedEnv) != "" }
+
+// worlds are the seeds of the worlds to run, some at a time: those of the level, with the regressions, or from
+// another one on for as long as the run is told to explore, until something is found.
+func worlds(t *testing.T, few, many, regressions []uint64) iter.Seq[[]uint64] {
+	return func(yield func([]uint64) bool) {
+		if !exploring() {
+			if !testing.Short() {
+				few = many
+			}
+			yield(slices.Concat(regressions, few))
+			return
+		}
+		batch, end := []uint64{level.Seed(t)}, time.Now().Add(exploration(t))
+		for yield(batch) && !t.Failed() && time.Now().Before(end) {
+			next := batch[len(batch)-1] + 1
+			batch = []uint64{next, next + 1, next + 2, next + 3}
+		}
+	}
+}
+
+// exploration is for how long to explore.
+func exploration(t *testing.T) time.Duration {
+	const env = "HOLDFAST_DURATION"
+	text := os.Getenv(env)
+	if text == "" {
+		return time.Minute
+	}
+	d, err := time.ParseDuration(text)
+	require.NoError(t, err, "%s: give a time such as 10m", env)
+	return d
+}
+
+// replay is the command that runs a world again, and then explores from there.
+func replay(t *testing.T, seed uint64) string {
+	command := level.Replay(t, seed)
+	if kind := os.Getenv(kindEnv); kind != "" {
+		command = kindEnv + "=" + kind + " " + command
+	}
+	return command
 }
 
 // run runs a world in a bubble of its own.
@@ -90,18 +104,4 @@ func run(t *testing.T, w *World) (r Result) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { r = w.Run() })
 	return r
-}
-
-// number is that of a variable of the environment, if it is set.
-func number(t *testing.T, env string, otherwise uint64) (n uint64, set bool) {
-	t.Helper()
-	text := os.Getenv(env)
-	if text == "" {
-		return otherwise, false
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", env, err)
-	}
-	return n, true
 }

@@ -108,7 +108,7 @@ func (s *totals) missing() string {
 		return "locks that a client has kept"
 	case s.stayed == 0:
 		return "locks that are to stay taken"
-	case s.dead == 0 && s.seeds > 100: // one in twelve has them
+	case s.dead == 0:
 		return "places of the dead"
 	case s.lost == 0:
 		return "losses"
@@ -116,17 +116,4 @@ func (s *totals) missing() string {
 		return "unknown outcomes"
 	}
 	return ""
-}
-
-// wants reports whether a run that is to have so many hours is to go on: also when they are over, for
-// what is drawn seldom, but not without end.
-func (s *totals) wants(hours float64) bool {
-	so := s.hours()
-	return so < hours || s.missing() != "" && so < max(4*hours, 300)
-}
-
-func (s *totals) hours() float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.length.Hours()
 }

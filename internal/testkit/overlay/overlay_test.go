@@ -4,13 +4,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,24 +47,6 @@ func TestEachSwitchHasARow(t *testing.T) {
 	require.Empty(t, unasked, "no row asks these switches")
 }
 
-// TestEachSwitchHasATest: a switch that no test turns shows nothing either.
-func TestEachSwitchHasATest(t *testing.T) {
-	require.Empty(t, unnamed(t, root, known(t)), "no _test.go file names these switches")
-}
-
-// TestASwitchWithoutATest is the control: only a test counts, and only the whole name.
-func TestASwitchWithoutATest(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, "p"), 0o755))
-	for file, text := range map[string]string{
-		"p/p_test.go": "defer defence.A.Without(t)(); defer defence.BLong.Without(t)()",
-		"p/p.go":      "defence.C.Off()",
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
-	}
-	require.Equal(t, []string{"B", "C"}, unnamed(t, dir, []string{"A", "B", "BLong", "C"}))
-}
-
 // known are the names of the switches.
 func known(t *testing.T) (names []string) {
 	t.Helper()
@@ -86,24 +65,6 @@ func known(t *testing.T) (names []string) {
 	}
 	require.Greater(t, len(names), 50, "the switches have been found")
 	return names
-}
-
-// unnamed are the switches that no test in a folder, or below it, names.
-func unnamed(t *testing.T, dir string, names []string) []string {
-	t.Helper()
-	use := regexp.MustCompile(`\bdefence\.(\w+)`)
-	named := make(map[string]bool)
-	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		for _, found := range use.FindAllStringSubmatch(string(text), -1) {
-			named[found[1]] = true
-		}
-		return err
-	}))
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return named[name] })
 }
 
 // TestRefusesWhatDoesNotFit: the controls of the two above, and that nothing is written then.
