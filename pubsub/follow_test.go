@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -18,6 +19,7 @@ import (
 // however many waiters. One for whom nobody waits, though its subscription lingers, sends nothing;
 // nor does one that is not behind Sentinel.
 func TestFollowCosts(t *testing.T) {
+	level.ForAll(t)
 	s := redistest.StartSentinel(t)
 	hub := func(rdb *redis.Client) (*Hub, *atomic.Int64) {
 		var sent atomic.Int64 // commands, by the pool

@@ -128,9 +128,7 @@ func TestHandOff(t *testing.T) {
 	before = p.votes()
 	crowd(t, p.mutex(m.Name(), holdfast.NoHandoff()), 4, 5)
 	require.GreaterOrEqual(t, p.votes()-before, 2*4*5, "the control: each asks for itself")
-	for _, c := range p.clients {
-		require.NoError(t, c.Close(t.Context()))
-	}
+	p.close(t)
 	l.nothingLeft(m.Name())
 }
 

@@ -111,9 +111,7 @@ func TestLateJoinRefusesItself(t *testing.T) {
 	unlock(t, h)
 	vote := p.caught(2)
 	p.proxies[2].Clear()
-	for _, c := range p.clients {
-		require.NoError(t, c.Close(t.Context()))
-	}
+	p.close(t)
 	l.masters[2].MoveClock(t, time.Minute) // spares the wait
 	l.arrives(2, vote, lua.Vote.Text())
 	require.Zero(t, l.held(m.Name()), "taken for nobody")

@@ -153,9 +153,7 @@ func afterLeave(t *testing.T) (kept time.Duration) {
 		unlock(t, h)
 		eventually(t, "left", func() bool { return p.proxies[2].Seen(faultproxy.Script(lua.Leave.Hash())) > 0 })
 		late.Release()
-		for _, c := range p.clients {
-			require.NoError(t, c.Close(t.Context())) // joins what is done in the background
-		}
+		p.close(t)
 		kept = l.direct[2].PTTL(t.Context(), m.Name()).Val()
 		return kept > 0
 	})
@@ -223,9 +221,7 @@ func joined(t *testing.T, how string) []time.Duration {
 		return l.direct[2].HExists(t.Context(), m.Name(), h.Owner()).Val()
 	})
 	unlock(t, h)
-	for _, c := range p.clients {
-		require.NoError(t, c.Close(t.Context())) // joins what is done in the background
-	}
+	p.close(t)
 	return l.left(m.Name())
 }
 
@@ -276,9 +272,7 @@ func joining(t *testing.T) []time.Duration {
 		}
 	}
 	unlock(t, h)
-	for _, c := range p.clients {
-		require.NoError(t, c.Close(t.Context())) // joins what is done in the background
-	}
+	p.close(t)
 	return l.left(m.Name())
 }
 

@@ -121,3 +121,11 @@ func lockOnce(ctx context.Context, m holdfast.Locker) error {
 	}
 	return h.Unlock(ctx)
 }
+
+// close closes all clients of a party, which waits for what is done in the background.
+func (p *party) close(t *testing.T) {
+	t.Helper()
+	for _, c := range p.clients {
+		require.NoError(t, c.Close(t.Context()))
+	}
+}

@@ -99,9 +99,7 @@ func TestMinorityIsOut(t *testing.T) {
 				o.off(l, p, 3)
 			}
 			require.NoError(t, use(t.Context(), m))
-			for _, c := range p.clients {
-				require.NoError(t, c.Close(t.Context()))
-			}
+			p.close(t)
 			eventually(t, "nothing is left", func() bool { return l.held(m.Name()) == 0 })
 		})
 	}

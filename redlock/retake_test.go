@@ -58,9 +58,7 @@ func TestLateWordOfALoss(t *testing.T) {
 	for range 200 { // by then that was heard too
 		require.NoError(t, p.rdbs[0].Ping(t.Context()).Err())
 	}
-	for _, c := range p.clients {
-		require.NoError(t, c.Close(t.Context())) // which waits for all that it has begun
-	}
+	p.close(t)
 	require.Equal(t, votes, p.proxies[0].Seen(faultproxy.Script(lua.Vote.Hash())))
 	require.False(t, l.direct[0].HExists(t.Context(), name, h.Owner()).Val())
 }
@@ -125,17 +123,6 @@ func TestAskedBeforeTheWinControl(t *testing.T) {
 	t.Cleanup(defence.Begun.Without(t))
 	_, _, _, h := heldUp(t)
 	eventually(t, "lost", func() bool { return errors.Is(h.Extend(t.Context(), long), holdfast.ErrLost) })
-}
-
-// The control: a master that says to an extension that it has forgotten the hold is asked to take
-// it back a third of the lease later.
-func TestForgottenAtExtendControl(t *testing.T) {
-	t.Cleanup(defence.Retake.Without(t))
-	l, p, name, h := heldUp(t)
-	for range 2 {
-		p.extend(t, h, 0)
-	}
-	require.Never(t, func() bool { return l.held(name) == 3 }, never, time.Millisecond)
 }
 
 // contested has a party win a lock with two of three masters, while another client that asked in

@@ -88,22 +88,6 @@ func TestPassMeetsFaults(t *testing.T) {
 	}
 }
 
-// TestPassMeetsFaultsControl: where it is not asked again, Unlock says that it does not know.
-func TestPassMeetsFaultsControl(t *testing.T) {
-	for _, fault := range faults {
-		p := newProxied(t, nil)
-		p.warmPass(t)
-		l := lineUp(t.Context(), t, p.mutex, 1)
-		p.stale(t)
-		p.proxy.On(script(lua.Pass), 1, fault)
-		restore := defence.Resend.Without(t)
-		err := l.holder.Unlock(t.Context())
-		restore()
-		require.ErrorIs(t, err, holdfast.ErrUncertain, fault.String())
-		unlock(t, l.next[0].Hold()) // it is given back in the background all the same
-	}
-}
-
 // TestPassReleasesAndItsReplyIsLost: another client listens, so the lock is released, and the reply
 // to that is lost. The repeated question finds nothing, or another holder. That is no loss.
 func TestPassReleasesAndItsReplyIsLost(t *testing.T) {

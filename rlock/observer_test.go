@@ -140,34 +140,6 @@ func TestObserverHearsOfHandOff(t *testing.T) {
 	require.True(t, seen(holdfast.Asked))
 }
 
-// TestObserverHearsNothingOfBadInput: a call that is refused for its arguments is no wait, and sends nothing. The
-// control: the observer hears of the next one.
-func TestObserverHearsNothingOfBadInput(t *testing.T) {
-	heard := make(chan string, 100)
-	name := uniqueName(t)
-	note := func(what string) { heard <- what }
-	c, _ := shared(t, &holdfast.Options{Observer: &holdfast.Observer{
-		Waiting: func(ctx context.Context, _ holdfast.WaitEvent) context.Context { note("waiting"); return ctx },
-		Granted: func(context.Context, holdfast.GrantEvent) { note("granted") },
-		Refused: func(context.Context, holdfast.RefusalEvent) { note("refused") },
-		Sent:    func(holdfast.ScriptEvent) { note("sent") },
-	}})
-	for what, call := range map[string]func() error{
-		"a name": func() error { _, err := rlock.New(c, "").Lock(t.Context()); return err },
-		"a wait": func() error { _, err := rlock.New(c, name).Lock(t.Context(), holdfast.Wait(-1)); return err },
-		"a lease": func() error {
-			_, err := rlock.New(c, name).TryLock(t.Context(), holdfast.Lease(time.Nanosecond))
-			return err
-		},
-	} {
-		require.ErrorIs(t, call(), holdfast.ErrInvalid, what)
-	}
-	require.Empty(t, heard)
-	h := lock(t, rlock.New(c, name))
-	require.Equal(t, "waiting", <-heard)
-	unlock(t, h)
-}
-
 // TestWaitedIsNotNegative: who unlocks looks at the clock once, and hands the lock on by that to somebody who may have
 // come since.
 func TestWaitedIsNotNegative(t *testing.T) {

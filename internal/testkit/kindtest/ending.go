@@ -294,6 +294,8 @@ func badInput(s *subject) {
 		require.ErrorContains(s, bad.err, bad.remedy, what)
 	}
 	require.Equal(s, before, s.kind.Sent(s.T), "nothing is sent")
+	require.Empty(s, s.witness.Calls(), "nor is an observer told of a wait")
+	require.Zero(s, s.witness.Scripts())
 }
 
 func nilContexts(s *subject) {
