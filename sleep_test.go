@@ -61,38 +61,17 @@ func TestMachineSleptBeforeTheAnswer(t *testing.T) {
 			rdb := redistest.Shared(t).Client(t)
 			l := everyKind[kind](t, rdb)(t.Name())
 			require.NoError(t, once(t, l)) // from now on the scripts are known
-			rdb.AddHook(new(sleepy))
+			var slept atomic.Bool
+			rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+				err := send()
+				if cmds[0].Name() == "evalsha" && slept.CompareAndSwap(false, true) {
+					suspend.Pretend(30 * time.Second) // the first script has been run, and its answer not heard yet
+				}
+				return err
+			}))
 			_, err := l.Lock(t.Context())
 			require.ErrorIs(t, err, holdfast.ErrLost)
 		})
-	}
-}
-
-// sleepy is a hook of go-redis: the machine sleeps when the first script has been run, before its
-// answer is heard.
-type sleepy struct{ slept atomic.Bool }
-
-var _ redis.Hook = (*sleepy)(nil)
-
-func (s *sleepy) sleep(cmds ...redis.Cmder) {
-	if cmds[0].Name() == "evalsha" && s.slept.CompareAndSwap(false, true) {
-		suspend.Pretend(30 * time.Second)
-	}
-}
-
-func (s *sleepy) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *sleepy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		defer s.sleep(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (s *sleepy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		defer s.sleep(cmds...)
-		return next(ctx, cmds)
 	}
 }
 

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -26,8 +29,7 @@ func TestCampaign(t *testing.T) {
 	require.ErrorIs(t, err, election.ErrNoLeader)
 	require.False(t, e.IsLeader())
 	for _, value := range []string{"10.0.0.7:8080", "", " two words\n\x00\xff", strings.Repeat("x", 64<<10)} {
-		h, err := e.Campaign(t.Context(), value)
-		require.NoError(t, err)
+		h := lead(t, e, value)
 		require.True(t, e.IsLeader())
 		require.False(t, seen.IsLeader())
 		l, err := seen.Leader(t.Context())
@@ -35,7 +37,7 @@ func TestCampaign(t *testing.T) {
 		require.Positive(t, l.Remaining)
 		require.Equal(t, election.Leader{Value: value, Owner: h.Owner(), Token: h.Token(), Remaining: l.Remaining}, l)
 		require.Greater(t, rdb.PTTL(t.Context(), said(e.Name())).Val(), l.Remaining, "it outlives the lease")
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		require.False(t, e.IsLeader())
 		_, err = seen.Leader(t.Context())
 		require.ErrorIs(t, err, election.ErrNoLeader)
@@ -51,27 +53,26 @@ func TestOrder(t *testing.T) {
 	for i := range all {
 		all[i] = election.New(newClient(t, rdb, nil), name)
 	}
-	last, err := all[0].Campaign(t.Context(), "0")
-	require.NoError(t, err)
+	last := lead(t, all[0], "0")
 	var line []*campaign
 	for _, value := range []string{"1", "2", "gives up", "3", "4"} {
 		line = append(line, stand(t, rdb, all[len(line)%len(all)], value))
 	}
 	line[2].cancel()
-	require.ErrorIs(t, <-line[2].failed, context.Canceled)
+	require.ErrorIs(t, line[2].Err(), context.Canceled)
 	for i, value := range []string{"1", "2", "", "3", "4"} {
 		if value == "" {
 			continue
 		}
-		require.NoError(t, last.Unlock(t.Context()))
-		h := line[i].leads()
+		unlock(t, last)
+		h := line[i].Hold()
 		require.Greater(t, h.Token(), last.Token())
 		l, err := all[0].Leader(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, value, l.Value)
 		last = h
 	}
-	require.NoError(t, last.Unlock(t.Context()))
+	unlock(t, last)
 }
 
 // TestSuccession: what follows a resignation is a message, and one script by which the successor
@@ -84,12 +85,11 @@ func TestSuccession(t *testing.T) {
 	second := election.New(newClient(t, redistest.NewClient(t, proxy.Addr()), nil), first.Name())
 	seen := func(s *lua.Script) int { return proxy.Seen(faultproxy.Script(s.Hash())) }
 	eventually(t, "a successor that did not ask", func() bool {
-		h, err := first.Campaign(t.Context(), "first")
-		require.NoError(t, err)
+		h := lead(t, first, "first")
 		next := stand(t, rdb, second, "second")
 		asked, announced := seen(lua.FairAcquire), seen(lua.ElectionAnnounce)
-		require.NoError(t, h.Unlock(t.Context()))
-		require.NoError(t, next.leads().Unlock(t.Context()))
+		unlock(t, h)
+		unlock(t, next.Hold())
 		require.LessOrEqual(t, seen(lua.ElectionAnnounce)-announced, 2, "by EVAL too if the server did not know it")
 		return seen(lua.FairAcquire) == asked
 	})
@@ -144,8 +144,7 @@ func TestRunEnds(t *testing.T) {
 		})
 	}
 	t.Run("while it waits", func(t *testing.T) {
-		h, err := e.Campaign(t.Context(), "leader")
-		require.NoError(t, err)
+		h := lead(t, e, "leader")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- e.Run(ctx, "v", func(context.Context) error { panic("never") }) }()
@@ -153,7 +152,7 @@ func TestRunEnds(t *testing.T) {
 		cancel(why)
 		require.Equal(t, why, <-ended)
 		eventually(t, "it is no candidate any more", func() bool { return len(queued(t, rdb, e.Name())) == 0 })
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 	})
 	t.Run("the client is closed", func(t *testing.T) {
 		c, err := holdfast.New(rdb, nil)
@@ -176,16 +175,15 @@ func TestObserve(t *testing.T) {
 	a, b := election.New(newClient(t, rdb, opts), name), election.New(newClient(t, rdb, opts), name)
 	w, stop := watch(t, election.New(newClient(t, rdb, nil), name))
 	require.Equal(t, election.Leader{}, w.next())
-	h, err := a.Campaign(t.Context(), "a")
-	require.NoError(t, err)
+	h := lead(t, a, "a")
 	require.Equal(t, h.Token(), w.until("a").Token)
 	next := stand(t, rdb, b, "b")
-	require.NoError(t, h.Unlock(t.Context()))
-	h = next.leads()
+	unlock(t, h)
+	h = next.Hold()
 	require.Equal(t, h.Owner(), w.until("b").Owner)
 	late, stopLate := watch(t, election.New(newClient(t, rdb, nil), name))
 	require.Equal(t, "b", late.next().Value)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	require.Equal(t, election.Leader{}, w.until(""))
 	require.Equal(t, election.Leader{}, late.next())
 	stop()
@@ -249,9 +247,8 @@ func TestWaitingForOneself(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	c := newClient(t, rdb, nil)
 	e, other := election.New(c, uniqueName(t)), election.New(c, uniqueName(t)+":other")
-	h, err := e.Campaign(t.Context(), "")
-	require.NoError(t, err)
-	_, err = election.New(c, e.Name()).Campaign(h.Context(), "")
+	h := lead(t, e, "")
+	_, err := election.New(c, e.Name()).Campaign(h.Context(), "")
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
 	require.ErrorContains(t, err, "would wait for itself")
 	inner, err := other.Campaign(h.Context(), "")
@@ -259,11 +256,11 @@ func TestWaitingForOneself(t *testing.T) {
 	_, err = e.Campaign(inner.Context(), "")
 	require.ErrorContains(t, err, "would wait for itself")
 	lasting := context.WithoutCancel(inner.Context())
-	require.NoError(t, inner.Unlock(t.Context()))
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, inner)
+	unlock(t, h)
 	h, err = e.Campaign(lasting, "")
 	require.NoError(t, err, "it has resigned")
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // TestOwners: each campaign is a candidate of its own, whatever owner its context has.
@@ -288,12 +285,11 @@ func TestOwners(t *testing.T) {
 func TestCandidatesOfOneClient(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	e := election.New(newClient(t, rdb, nil), uniqueName(t))
-	last, err := e.Campaign(t.Context(), "0")
-	require.NoError(t, err)
+	last := lead(t, e, "0")
 	line := []*campaign{stand(t, rdb, e, "1"), stand(t, rdb, e, "2"), stand(t, rdb, e, "3")}
 	for i, next := range line {
-		require.NoError(t, last.Unlock(t.Context()))
-		h := next.leads()
+		unlock(t, last)
+		h := next.Hold()
 		require.NotEqual(t, last.Owner(), h.Owner())
 		require.Equal(t, []string{h.Owner()}, rdb.HKeys(t.Context(), e.Name()).Val())
 		l, err := e.Leader(t.Context())
@@ -302,7 +298,7 @@ func TestCandidatesOfOneClient(t *testing.T) {
 		require.True(t, e.IsLeader())
 		last = h
 	}
-	require.NoError(t, last.Unlock(t.Context()))
+	unlock(t, last)
 }
 
 // TestTokensGoBack: the server has lost its data, and its clock was set back. The next leader has a
@@ -311,15 +307,13 @@ func TestTokensGoBack(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	e := election.New(newClient(t, rdb, nil), "back")
 	require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{back}", "8000000000000000", time.Hour).Err())
-	h, err := e.Campaign(t.Context(), "v")
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
+	h := lead(t, e, "v")
+	unlock(t, h)
 	require.NoError(t, rdb.FlushAll(t.Context()).Err())
-	next, err := e.Campaign(t.Context(), "v")
-	require.NoError(t, err)
+	next := lead(t, e, "v")
 	require.Less(t, next.Token(), h.Token())
 	require.True(t, e.IsLeader())
-	require.NoError(t, next.Unlock(t.Context()))
+	unlock(t, next)
 	require.False(t, e.IsLeader())
 }
 
@@ -351,4 +345,63 @@ func TestFullServer(t *testing.T) {
 	}
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	require.ErrorIs(t, <-done, failure)
+}
+
+// TestIdleCandidates: a hundred candidates who wait cost a server no more scripts than a hundred
+// waiters of a fair lock, and those who observe cost nothing.
+func TestIdleCandidates(t *testing.T) {
+	t.Parallel()
+	scripts := func(lock func(c *holdfast.Client) func(ctx context.Context) (*holdfast.Hold, error)) int64 {
+		srv := redistest.Start(t)
+		rdb := srv.Client(t)
+		clients := make([]*holdfast.Client, 10)
+		for i := range clients {
+			// Nobody renews meanwhile.
+			clients[i] = newClient(t, srv.Client(t, func(o *redis.Options) { o.PoolSize = 2 }), &holdfast.Options{Lease: time.Hour})
+		}
+		h, err := lock(clients[0])(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for i := range 100 {
+			waiting.Go(func() {
+				if h, err := lock(clients[i%len(clients)])(ctx); err == nil {
+					_ = h.Unlock(ctx)
+				}
+			})
+		}
+		eventually(t, "all wait", func() bool { return len(queued(t, rdb, "idle")) == 100 })
+		srv.ResetStats(t)
+		start := rdb.Time(t.Context()).Val()
+		eventually(t, "time passes", func() bool { return rdb.Time(t.Context()).Val().Sub(start) > 3*time.Second })
+		calls := srv.CommandCalls(t)
+		cancel()
+		waiting.Wait()
+		unlock(t, h)
+		return calls["evalsha"] + calls["eval"]
+	}
+	fairly := scripts(func(c *holdfast.Client) func(ctx context.Context) (*holdfast.Hold, error) {
+		m := fairlock.New(c, "idle")
+		return func(ctx context.Context) (*holdfast.Hold, error) { return m.Lock(ctx) }
+	})
+	var observing sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	candidates := scripts(func(c *holdfast.Client) func(ctx context.Context) (*holdfast.Hold, error) {
+		e := election.New(c, "idle")
+		observing.Go(func() {
+			for _, err := range e.Observe(ctx) {
+				if err != nil {
+					return
+				}
+			}
+		})
+		return func(ctx context.Context) (*holdfast.Hold, error) { return e.Campaign(ctx, "value") }
+	})
+	cancel()
+	observing.Wait()
+	t.Logf("scripts in three seconds: %d of candidates, %d of waiters", candidates, fairly)
+	// Ten clients poll once a second at most, and keep ten places each. Polls that are due at the
+	// first or the last moment may fall in or not.
+	require.LessOrEqual(t, candidates, fairly+2*10)
+	require.LessOrEqual(t, candidates, int64(10*5))
 }

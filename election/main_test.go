@@ -44,45 +44,36 @@ func listeners(t testing.TB, rdb redis.UniversalClient, name string) int64 {
 	return n[channel]
 }
 
-// campaign is one candidate that waits by hand.
-type campaign struct {
-	t      testing.TB
-	cancel context.CancelFunc
-	won    chan *holdfast.Hold
-	failed chan error
+// of is a campaign with a value, as tests of locks have it.
+func of(e *election.Election, value string) kindtest.Acquire {
+	return func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+		return e.Campaign(ctx, value, opts...)
+	}
 }
 
-// stand starts a campaign, and waits until it has a place if there is a leader.
+// lead leads an election that has no leader.
+func lead(t testing.TB, e *election.Election, value string) *holdfast.Hold {
+	t.Helper()
+	return kindtest.Take(t.Context(), t, of(e, value))
+}
+
+var unlock = kindtest.Unlock
+
+// campaign is one candidate.
+type campaign struct {
+	*kindtest.Pending
+	cancel context.CancelFunc
+}
+
+// stand starts a campaign, and waits until it has a place, behind the others.
 func stand(t testing.TB, rdb redis.UniversalClient, e *election.Election, value string) *campaign {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	c := &campaign{t, cancel, make(chan *holdfast.Hold, 1), make(chan error, 1)}
 	before := len(queued(t, rdb, e.Name()))
-	go func() {
-		h, err := e.Campaign(ctx, value)
-		if err != nil {
-			c.failed <- err
-			return
-		}
-		c.won <- h
-	}()
+	c := &campaign{kindtest.Begin(ctx, t, of(e, value)), cancel}
 	eventually(t, "it is a candidate", func() bool { return len(queued(t, rdb, e.Name())) > before })
 	return c
-}
-
-// leads waits until the candidate leads.
-func (c *campaign) leads() *holdfast.Hold {
-	c.t.Helper()
-	select {
-	case h := <-c.won:
-		return h
-	case err := <-c.failed:
-		require.NoError(c.t, err)
-	case <-time.After(patience):
-		require.Fail(c.t, "the candidate does not lead")
-	}
-	return nil
 }
 
 // watched is what an observer was told.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
@@ -13,35 +13,27 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
+var (
+	lock, take, unlock = kindtest.Lock, kindtest.Take, kindtest.Unlock
+	begin, refused     = kindtest.Begin, kindtest.Refused
+)
+
 // TestKind: what every kind of lock promises.
 func TestKind(t *testing.T) {
-	srv := redistest.Start(t)
-	direct := srv.Client(t)
-	kindtest.Run(t, kindtest.Kind{
-		Name:  "fairlock",
-		Lease: 900 * time.Millisecond,
-		Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
-			c := newClient(t, srv.Client(t), opts)
-			return kindtest.Client{
-				ID: c.ID(),
-				New: func(name string, opts ...holdfast.Option) holdfast.Locker {
-					return fairlock.New(c, name, opts...)
-				},
-				State: func(ctx context.Context, name string) (holdfast.State, error) {
-					return fairlock.New(c, name).State(ctx)
-				},
-				Close: c.Close,
-			}
+	kindtest.Run(t, kindtest.Kind{Name: "fairlock", Lease: 2 * time.Second}.On(t, kindtest.Servers{
+		All: []*redistest.Server{redistest.Start(t)},
+		New: func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker {
+			return fairlock.New(c[0], name, opts...)
 		},
-		Waiters: func(t *testing.T, name string) int { return len(queued(t, direct, name)) },
-		Lose: func(t *testing.T, name string) {
-			require.NoError(t, direct.Del(t.Context(), name).Err())
-			require.NoError(t, direct.HSet(t.Context(), name, "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47", 1).Err())
-			require.NoError(t, direct.PExpire(t.Context(), name, time.Hour).Err())
+		State: func(ctx context.Context, c []*holdfast.Client, name string) (holdfast.State, error) {
+			return fairlock.New(c[0], name).State(ctx)
 		},
-		Sent: func(t *testing.T) int64 {
-			calls := srv.CommandCalls(t)
-			return calls["eval"] + calls["evalsha"] + calls["subscribe"]
+		Force: func(ctx context.Context, c []*holdfast.Client, name string) (bool, error) {
+			return fairlock.New(c[0], name).ForceUnlock(ctx)
 		},
-	})
+		Waiters: func(ctx context.Context, rdb *redis.Client, name string) int64 {
+			return rdb.LLen(ctx, "redisson_lock_queue:{"+name+"}").Val()
+		},
+		Fields: []any{kindtest.Stranger + ":47", 1},
+	}))
 }

@@ -12,44 +12,17 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// waiter waits for a lock beside the test.
-type waiter struct {
-	t       *testing.T
-	granted chan *holdfast.Hold
-	failed  chan error
-}
-
 // wait starts a waiter and returns when it has its place, behind the others.
-func wait(ctx context.Context, t *testing.T, rdb *redis.Client, m *fairlock.Mutex, opts ...holdfast.Option) *waiter {
+func wait(ctx context.Context, t *testing.T, rdb *redis.Client, m *fairlock.Mutex, opts ...holdfast.Option) *kindtest.Pending {
 	t.Helper()
 	before := len(queued(t, rdb, m.Name()))
-	w := &waiter{t, make(chan *holdfast.Hold, 1), make(chan error, 1)}
-	go func() {
-		h, err := m.Lock(ctx, opts...)
-		if err != nil {
-			w.failed <- err
-			return
-		}
-		w.granted <- h
-	}()
+	p := kindtest.Begin(ctx, t, m.Lock, opts...)
 	eventually(t, "a place", func() bool { return len(queued(t, rdb, m.Name())) == before+1 })
-	return w
-}
-
-func (w *waiter) hold() *holdfast.Hold {
-	w.t.Helper()
-	select {
-	case h := <-w.granted:
-		return h
-	case err := <-w.failed:
-		w.t.Fatal(err)
-	case <-time.After(patience):
-		w.t.Fatal("not granted")
-	}
-	return nil
+	return p
 }
 
 // foreign puts an owner of another client into the queue that nobody can reach.
@@ -71,10 +44,8 @@ func TestNobodyBarges(t *testing.T) {
 	_, err := sub.Receive(t.Context())
 	require.NoError(t, err)
 	foreign(t, rdb, m.Name(), there+":h1")
-	_, err = m.TryLock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	_, err = m.Lock(t.Context(), holdfast.Wait(0))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	refused(t.Context(), t, m.TryLock)
+	refused(t.Context(), t, m.Lock, holdfast.Wait(0))
 	s, err := m.State(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, there+":h1", s.Owner, "it was handed the lock instead")
@@ -91,7 +62,7 @@ func TestOnlyTheDeadAreQueued(t *testing.T) {
 		h, err := lock(t.Context(), holdfast.Wait(patience))
 		require.NoError(t, err)
 		require.Equal(t, []string{away}, queued(t, rdb, m.Name()))
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 	}
 	require.Equal(t, []string{away}, queued(t, rdb, m.Name()))
 }
@@ -100,13 +71,12 @@ func TestOnlyTheDeadAreQueued(t *testing.T) {
 // waiter finds out by itself. Control: without the polls it does not, and the lock is free for all
 // that time.
 func TestLostWithoutAWord(t *testing.T) {
-	lost := func(t *testing.T) (*waiter, *redis.Client) {
+	lost := func(t *testing.T) (*kindtest.Pending, *redis.Client) {
 		srv := redistest.Start(t)
 		rdb := srv.Client(t)
 		holder, m := fairlock.New(newClient(t, rdb, nil), "lost"),
 			fairlock.New(newClient(t, srv.Client(t), nil), "lost")
-		_, err := holder.Lock(t.Context(), holdfast.NoRenewal())
-		require.NoError(t, err)
+		_ = lock(t, holder, holdfast.NoRenewal())
 		ctx, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel)
 		w := wait(ctx, t, rdb, m)
@@ -114,23 +84,20 @@ func TestLostWithoutAWord(t *testing.T) {
 		return w, rdb
 	}
 	w, _ := lost(t)
-	require.NoError(t, w.hold().Unlock(t.Context()))
+	require.NoError(t, w.Hold().Unlock(t.Context()))
 
 	defer defence.Poll.Without(t)()
 	w, rdb := lost(t)
 	const never = 3 * time.Second // three polls
-	select {
-	case <-w.granted:
-		t.Fatal("control: told without a poll")
-	case <-time.After(never):
-	}
+	<-time.After(never)
+	require.False(t, w.Over(), "control: told without a poll")
 	require.Len(t, queued(t, rdb, "lost"), 1)
 }
 
 // TestOldMessage: the word of a grant comes when that is over and its owner waits again. It is not
 // taken for a new one. Control: without a look at the time of the grant it is, and two are inside.
 func TestOldMessage(t *testing.T) {
-	old := func(t *testing.T) (w *waiter, first uint64, other *holdfast.Hold) {
+	old := func(t *testing.T) (w *kindtest.Pending, first uint64, other *holdfast.Hold) {
 		rdb := redistest.Shared(t).Client(t)
 		name := uniqueName(t)
 		c := newClient(t, rdb, nil)
@@ -141,33 +108,31 @@ func TestOldMessage(t *testing.T) {
 		_, err := tap.Receive(t.Context())
 		require.NoError(t, err)
 		ctx := holdfast.WithOwner(t.Context())
-		other, err = o.Lock(t.Context())
-		require.NoError(t, err)
+		other = lock(t, o)
 		w = wait(ctx, t, rdb, m)
-		require.NoError(t, other.Unlock(t.Context()))
-		h := w.hold()
+		unlock(t, other)
+		h := w.Hold()
 		message, err := tap.ReceiveMessage(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, h.Unlock(t.Context()))
-		other, err = o.Lock(t.Context())
-		require.NoError(t, err)
+		unlock(t, h)
+		other = lock(t, o)
 		w = wait(ctx, t, rdb, m)
 		require.Equal(t, h.Owner(), queued(t, rdb, name)[0], "the same owner")
 		require.EqualValues(t, 2, rdb.Publish(t.Context(), mailbox, message.Payload).Val())
 		return w, h.Token(), other
 	}
 	w, first, other := old(t)
-	require.NoError(t, other.Unlock(t.Context()))
-	h := w.hold()
+	unlock(t, other)
+	h := w.Hold()
 	require.Greater(t, h.Token(), other.Token())
 	require.Greater(t, h.Token(), first)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 
 	defer defence.OwnMessage.Without(t)()
 	w, first, other = old(t)
-	h = w.hold()
+	h = w.Hold()
 	require.Equal(t, first, h.Token(), "control")
-	require.NoError(t, other.Unlock(t.Context()))
+	unlock(t, other)
 	_ = h.Unlock(t.Context())
 }
 
@@ -176,67 +141,25 @@ func TestOldMessage(t *testing.T) {
 func TestPlainLease(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
-	first, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	first := lock(t, m)
 	w := wait(t.Context(), t, rdb, m, holdfast.NoRenewal(), holdfast.Lease(time.Minute))
-	require.NoError(t, first.Unlock(t.Context()))
-	h := w.hold()
+	unlock(t, first)
+	h := w.Hold()
 	require.Greater(t, time.Until(h.Deadline()), 50*time.Second)
 	s, err := m.State(t.Context())
 	require.NoError(t, err)
 	require.Greater(t, s.Remaining, 50*time.Second)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
-// TestReentryDoesNotQueue: the holder re-enters past those who wait, and an owner that waits in one
-// goroutine is not another waiter in a second.
-func TestReentryDoesNotQueue(t *testing.T) {
-	rdb := redistest.Shared(t).Client(t)
-	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-	w := wait(t.Context(), t, rdb, m)
-	inner, err := m.Lock(h.Context())
-	require.NoError(t, err)
-	tried, err := m.TryLock(h.Context())
-	require.NoError(t, err)
-	require.Equal(t, 3, tried.Count())
-	for _, h := range []*holdfast.Hold{tried, inner, h} {
-		require.NoError(t, h.Unlock(t.Context()))
-	}
-	require.NoError(t, w.hold().Unlock(t.Context()))
-}
-
-// TestCloseTakesPlacesAway: the waiters of a client that is closed leave the queue.
-func TestCloseTakesPlacesAway(t *testing.T) {
-	rdb := redistest.Shared(t).Client(t)
-	name := uniqueName(t)
-	c, err := holdfast.New(rdb, nil)
-	require.NoError(t, err)
-	m, other := fairlock.New(c, name), fairlock.New(newClient(t, rdb, nil), name)
-	h, err := other.Lock(t.Context())
-	require.NoError(t, err)
-	var waiters []*waiter
-	for range 5 {
-		waiters = append(waiters, wait(t.Context(), t, rdb, m))
-	}
-	require.NoError(t, c.Close(t.Context()))
-	for _, w := range waiters {
-		require.ErrorIs(t, <-w.failed, holdfast.ErrClosed)
-	}
-	require.Empty(t, queued(t, rdb, name))
-	require.NoError(t, h.Unlock(t.Context()))
-}
-
-// TestCrowd: ten thousand waiters of one client have one connection and one subscription, and leave
+// TestCrowd: thousands of waiters of one client have one connection and one subscription, and leave
 // nothing behind.
 func TestCrowd(t *testing.T) {
-	const n = 10_000
+	const n = 2000
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	m := fairlock.New(newClient(t, srv.Client(t), nil), "crowd")
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var group sync.WaitGroup
@@ -254,10 +177,79 @@ func TestCrowd(t *testing.T) {
 	cancel()
 	group.Wait()
 	require.Eventually(t, func() bool { return rdb.LLen(t.Context(), "redisson_lock_queue:{crowd}").Val() == 0 },
-		6*patience, 20*time.Millisecond, "all have left: ten thousand scripts")
-	require.NoError(t, h.Unlock(t.Context()))
+		patience, 20*time.Millisecond, "all have left: a script each")
+	unlock(t, h)
 	keys, err := rdb.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
 	require.Equal(t, []string{"redisson_lock_token:{crowd}"}, keys)
 	eventually(t, "nobody listens", func() bool { return len(rdb.PubSubChannels(t.Context(), "*").Val()) == 0 })
+}
+
+// TestOrder: waiters of several clients are granted in the order in which they came to the server.
+func TestOrder(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	name := uniqueName(t)
+	const clients, each = 8, 8
+	var all []*fairlock.Mutex
+	for range clients {
+		all = append(all, fairlock.New(newClient(t, rdb, nil), name))
+	}
+	h := lock(t, all[0])
+	var mu sync.Mutex
+	var order, want []int
+	var runs, last uint64 // how many holds were handed on, and the last token
+	var group sync.WaitGroup
+	owner := ""
+	for i := range clients * each {
+		// Of one client come one, two, or up to seven in a row, and of the others any.
+		m := all[i*i/7%clients]
+		want = append(want, i)
+		group.Go(func() {
+			h, err := m.Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			order = append(order, i)
+			if h.Owner() == owner {
+				runs++
+			}
+			if h.Token() <= last {
+				t.Errorf("token %d after %d", h.Token(), last)
+			}
+			owner, last = h.Owner(), h.Token()
+			mu.Unlock()
+			if err := h.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		eventually(t, "it waits", func() bool { return len(queued(t, rdb, name)) == i+1 })
+	}
+	unlock(t, h)
+	group.Wait()
+	require.Equal(t, want, order)
+	require.NotZero(t, runs)
+	require.Empty(t, queued(t, rdb, name))
+	require.Zero(t, rdb.Exists(t.Context(), name, "redisson_lock_timeout:{"+name+"}").Val())
+}
+
+// TestCancelledInFront: who leaves holds nobody up, and the claim of the next one becomes a lease.
+func TestCancelledInFront(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	name := uniqueName(t)
+	m, other := fairlock.New(newClient(t, rdb, nil), name), fairlock.New(newClient(t, rdb, nil), name)
+	h := lock(t, m)
+	ctx, cancel := context.WithCancel(t.Context())
+	first, second := wait(ctx, t, rdb, m), wait(t.Context(), t, rdb, other)
+	cancel()
+	require.ErrorIs(t, first.Err(), holdfast.ErrNotAcquired)
+	eventually(t, "the first has left", func() bool { return len(queued(t, rdb, name)) == 1 })
+	unlock(t, h)
+	h = second.Hold()
+	eventually(t, "the claim becomes a lease", func() bool {
+		s, err := m.State(t.Context())
+		return err == nil && s.Remaining > 10*time.Second
+	})
+	unlock(t, h)
 }

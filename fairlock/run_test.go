@@ -8,11 +8,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -36,7 +39,7 @@ type runLine struct {
 	held    *holdfast.Hold
 	first   *fairlock.Mutex
 	other   *fairlock.Mutex
-	waiters []*waiter
+	waiters []*kindtest.Pending
 	leave   [3]context.CancelFunc
 	tap     *redis.PubSub
 }
@@ -48,9 +51,7 @@ func newRunLine(t *testing.T, srv *redistest.Server, client redis.UniversalClien
 	c := newClient(t, client, nil)
 	l.first, l.other = fairlock.New(c, l.name, opts...), fairlock.New(newClient(t, rdb, nil), l.name)
 	l.tap = mailbox(t, rdb, l.name, c)
-	var err error
-	l.held, err = l.other.Lock(t.Context())
-	require.NoError(t, err)
+	l.held = lock(t, l.other)
 	for i := range l.leave {
 		ctx, cancel := context.WithCancel(t.Context())
 		l.leave[i] = cancel
@@ -62,34 +63,16 @@ func newRunLine(t *testing.T, srv *redistest.Server, client redis.UniversalClien
 }
 
 // drained lets these have their turns, in this order, and looks what is left.
-func (l *runLine) drained(last *holdfast.Hold, waiters ...*waiter) {
+func (l *runLine) drained(last *holdfast.Hold, waiters ...*kindtest.Pending) {
 	l.t.Helper()
 	for _, w := range waiters {
-		require.NoError(l.t, last.Unlock(l.t.Context()))
-		next := w.hold()
+		unlock(l.t, last)
+		next := w.Hold()
 		require.Greater(l.t, next.Token(), last.Token())
 		last = next
 	}
-	require.NoError(l.t, last.Unlock(l.t.Context()))
+	unlock(l.t, last)
 	l.empty()
-}
-
-// unordered lets these have their turns, in whatever order.
-func (l *runLine) unordered(waiters ...*waiter) {
-	l.t.Helper()
-	for range waiters {
-		eventually(l.t, "one of them is granted the lock", func() bool {
-			for _, w := range waiters {
-				select {
-				case h := <-w.granted:
-					require.NoError(l.t, h.Unlock(l.t.Context()))
-					return true
-				default:
-				}
-			}
-			return false
-		})
-	}
 }
 
 func (l *runLine) empty() {
@@ -135,21 +118,19 @@ func (l *runLine) first0() string {
 func TestRun(t *testing.T) {
 	srv := redistest.Shared(t)
 	l := newRunLine(t, srv, srv.Client(t))
-	require.NoError(t, l.held.Unlock(t.Context()))
-	h := l.waiters[0].hold()
+	unlock(t, l.held)
+	h := l.waiters[0].Hold()
 	require.Equal(t, []int{3}, l.told())
 	require.Len(t, queued(t, l.rdb, l.name), 4, "the others keep their places")
-	require.NoError(t, h.Unlock(t.Context()))
-	second := l.waiters[1].hold()
+	unlock(t, h)
+	second := l.waiters[1].Hold()
 	require.Equal(t, h.Owner(), second.Owner())
 	require.Equal(t, h.Token()+1, second.Token())
 	s, err := l.first.State(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, second.Owner(), s.Owner)
 	require.NoError(t, context.Cause(second.Context()))
-	inner, err := l.first.Lock(second.Context())
-	require.NoError(t, err, "it is re-entered")
-	require.NoError(t, inner.Unlock(t.Context()))
+	unlock(t, take(second.Context(), t, l.first.Lock))
 	require.NoError(t, second.Extend(t.Context(), holdfast.DefaultLease))
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrReleased)
 	require.Empty(t, l.told(), "handed on without the server")
@@ -160,10 +141,10 @@ func TestRun(t *testing.T) {
 func TestRunWithoutHandOff(t *testing.T) {
 	srv := redistest.Shared(t)
 	l := newRunLine(t, srv, srv.Client(t), holdfast.NoHandoff())
-	require.NoError(t, l.held.Unlock(t.Context()))
-	h := l.waiters[0].hold()
-	require.NoError(t, h.Unlock(t.Context()))
-	second := l.waiters[1].hold()
+	unlock(t, l.held)
+	h := l.waiters[0].Hold()
+	unlock(t, h)
+	second := l.waiters[1].Hold()
 	require.NotEqual(t, h.Owner(), second.Owner())
 	l.drained(second, l.waiters[2:]...)
 }
@@ -173,10 +154,10 @@ func TestRunWithoutHandOff(t *testing.T) {
 func TestRunPassesOverWhoLeft(t *testing.T) {
 	srv := redistest.Shared(t)
 	l := newRunLine(t, srv, srv.Client(t))
-	require.NoError(t, l.held.Unlock(t.Context()))
-	h := l.waiters[0].hold()
+	unlock(t, l.held)
+	h := l.waiters[0].Hold()
 	l.leave[1]()
-	require.ErrorIs(t, <-l.waiters[1].failed, context.Canceled)
+	require.ErrorIs(t, l.waiters[1].Err(), context.Canceled)
 	eventually(t, "its place is given back", func() bool { return len(queued(t, l.rdb, l.name)) == 3 })
 	l.drained(h, l.waiters[2], l.waiters[3], l.waiters[4])
 	require.Equal(t, []int{3, 1}, l.told())
@@ -189,9 +170,9 @@ func TestRunLosesItsLock(t *testing.T) {
 	lose := func(t *testing.T) (l *runLine, second *holdfast.Hold) {
 		srv := redistest.Shared(t)
 		l = newRunLine(t, srv, srv.Client(t))
-		require.NoError(t, l.held.Unlock(t.Context()))
-		require.NoError(t, l.waiters[0].hold().Unlock(t.Context()))
-		second = l.waiters[1].hold()
+		unlock(t, l.held)
+		require.NoError(t, l.waiters[0].Hold().Unlock(t.Context()))
+		second = l.waiters[1].Hold()
 		forced, err := l.first.ForceUnlock(t.Context())
 		require.NoError(t, err)
 		require.True(t, forced)
@@ -200,7 +181,7 @@ func TestRunLosesItsLock(t *testing.T) {
 	}
 	l, second := lose(t)
 	require.ErrorIs(t, second.Unlock(t.Context()), holdfast.ErrLost)
-	next := l.waiters[2].hold()
+	next := l.waiters[2].Hold()
 	require.Greater(t, next.Token(), second.Token())
 	l.drained(next, l.waiters[3], l.waiters[4])
 
@@ -211,7 +192,7 @@ func TestRunLosesItsLock(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, second.Owner(), s.Owner)
 	require.Len(t, queued(t, l.rdb, l.name), 3, "control: the lock is for who was served")
-	l.unordered(l.waiters[2:]...) // the client that did not take the lock may be passed over at first
+	kindtest.InTurn(t, func(*holdfast.Hold) {}, l.waiters[2:]...) // the client that did not take the lock may be passed over at first
 }
 
 // TestReleaseOfARunMeetsFaults: the last unlock of a run, or its answer, is lost. The lock is handed
@@ -223,11 +204,11 @@ func TestReleaseOfARunMeetsFaults(t *testing.T) {
 			proxy := faultproxy.New(t, srv.Addr())
 			l := newRunLine(t, srv, redistest.NewClient(t, proxy.Addr(),
 				func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond }))
-			require.NoError(t, l.held.Unlock(t.Context()))
+			unlock(t, l.held)
 			for _, w := range l.waiters[:2] {
-				require.NoError(t, w.hold().Unlock(t.Context()))
+				require.NoError(t, w.Hold().Unlock(t.Context()))
 			}
-			third := l.waiters[2].hold()
+			third := l.waiters[2].Hold()
 			rule := proxy.On(script(lua.FairRelease), 1, fault)
 			l.drained(third, l.waiters[3], l.waiters[4])
 			require.Equal(t, 1, rule.Count())
@@ -247,15 +228,15 @@ func TestMessageOfARunIsLost(t *testing.T) {
 		if lost {
 			proxy.LoseReplies(true)
 		}
-		require.NoError(t, l.held.Unlock(t.Context()))
+		unlock(t, l.held)
 		require.Equal(t, []int{3}, l.told())
 		if lost { // also at the proxy: told has published another message after it
 			eventually(t, "the message is lost", func() bool { return proxy.Lost(runEnd) })
 			proxy.LoseReplies(false)
 		}
-		first := l.waiters[0].hold()
-		require.NoError(t, first.Unlock(t.Context()))
-		second := l.waiters[1].hold()
+		first := l.waiters[0].Hold()
+		unlock(t, first)
+		second := l.waiters[1].Hold()
 		require.Equal(t, lost, first.Owner() != second.Owner())
 		l.drained(second, l.waiters[2:]...)
 	}
@@ -272,9 +253,9 @@ func TestClientOfARunIsSilent(t *testing.T) {
 		proxy := faultproxy.New(t, srv.Addr())
 		l := newRunLine(t, srv, redistest.NewClient(t, proxy.Addr(),
 			func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond }), holdfast.Lease(lease))
-		require.NoError(t, l.held.Unlock(t.Context()))
-		require.NoError(t, l.waiters[0].hold().Unlock(t.Context()))
-		second := l.waiters[1].hold()
+		unlock(t, l.held)
+		require.NoError(t, l.waiters[0].Hold().Unlock(t.Context()))
+		second := l.waiters[1].Hold()
 		if !silent {
 			// Two renewals after the run has begun the lock is still its own.
 			eventually(t, "the claim and a lease are over", func() bool {
@@ -287,11 +268,11 @@ func TestClientOfARunIsSilent(t *testing.T) {
 		proxy.CutAll()
 		<-second.Context().Done()
 		require.ErrorIs(t, context.Cause(second.Context()), holdfast.ErrLost)
-		other := l.waiters[3].hold()
+		other := l.waiters[3].Hold()
 		require.Greater(t, other.Token(), second.Token())
 		proxy.Silence(false)
-		require.NoError(t, other.Unlock(t.Context()))
-		l.unordered(l.waiters[2], l.waiters[4]) // each has kept its place, or has lost it and taken another
+		unlock(t, other)
+		kindtest.InTurn(t, func(*holdfast.Hold) {}, l.waiters[2], l.waiters[4]) // each has kept its place, or has lost it and taken another
 		l.empty()
 	}
 }
@@ -305,16 +286,80 @@ func TestCloseInARun(t *testing.T) {
 	c, err := holdfast.New(rdb, nil)
 	require.NoError(t, err)
 	m, other := fairlock.New(c, name), fairlock.New(newClient(t, rdb, nil), name)
-	held, err := other.Lock(t.Context())
-	require.NoError(t, err)
+	held := lock(t, other)
 	first, second := wait(t.Context(), t, rdb, m), wait(t.Context(), t, rdb, m)
 	third, last := wait(t.Context(), t, rdb, m), wait(t.Context(), t, rdb, other)
-	require.NoError(t, held.Unlock(t.Context()))
-	require.NoError(t, first.hold().Unlock(t.Context()))
-	h := second.hold()
+	unlock(t, held)
+	require.NoError(t, first.Hold().Unlock(t.Context()))
+	h := second.Hold()
 	require.NoError(t, c.Close(t.Context()))
 	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrClosed)
-	require.ErrorIs(t, <-third.failed, holdfast.ErrClosed)
-	require.NoError(t, last.hold().Unlock(t.Context()))
+	require.ErrorIs(t, third.Err(), holdfast.ErrClosed)
+	require.NoError(t, last.Hold().Unlock(t.Context()))
 	require.Empty(t, queued(t, rdb, name))
+}
+
+// joins has waiters of two clients use a lock until a fault has happened to three scripts that ask for
+// several places.
+var joins = kindtest.Crowd{
+	Clients: 2, Each: 8, Names: 1, Times: 4,
+	New:     func(c *holdfast.Client, name string) holdfast.Locker { return fairlock.New(c, name) },
+	Scripts: []string{lua.FairJoin.Text()},
+	Hit:     script(lua.FairJoin), At: []int{3, 6, 9},
+}
+
+// TestJoinMeetsFaults: waiters of one client ask for their places by one script, and that is lost, or
+// its answer, or it is executed late. Each of them is granted the lock once, and no place is left.
+func TestJoinMeetsFaults(t *testing.T) {
+	for what, fault := range kindtest.Faults() {
+		t.Run(what, func(t *testing.T) { require.NoError(t, joins.Meet(t, fault)) })
+	}
+}
+
+// TestJoinAtAFreeLock: places are asked for together, and then the lock becomes free. It is handed to
+// the first of them with the others behind it, and nobody asks once more. Control: an answer with the
+// time of the grant. To the one who was granted the lock its message then seems to be an old one, and only
+// the next poll helps. (Without the control no poll comes through: one in that moment is a reason to ask.)
+func TestJoinAtAFreeLock(t *testing.T) {
+	asksAgain := func(edits ...string) int {
+		srv := redistest.Start(t)
+		proxy, direct, name := faultproxy.New(t, srv.Addr()), srv.Client(t), uniqueName(t)
+		rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
+		join := lua.FairJoin
+		if len(edits) > 0 {
+			rdb.AddHook(mutant.Hook(lua.FairJoin, edits...))
+			join = lua.New("mutant", strings.NewReplacer(edits...).Replace(join.Text()), 5)
+		}
+		require.NoError(t, direct.ScriptLoad(t.Context(), join.Text()).Err())
+		m := fairlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: patience}), name)
+		held := lock(t, fairlock.New(newClient(t, direct, nil), name))
+		var g errgroup.Group
+		use := func() error {
+			h, err := m.Lock(t.Context())
+			if err != nil {
+				return err
+			}
+			return h.Unlock(t.Context())
+		}
+		delayed := proxy.DelayRequest(script(join), 1, patience)
+		if len(edits) == 0 {
+			proxy.DelayRequest(script(lua.FairPoll), 0, time.Hour)
+		}
+		for started := 0; delayed.Count() == 0; started += 2 {
+			g.Go(use)
+			g.Go(use)
+			eventually(t, "they ask", func() bool { return delayed.Count() > 0 || len(queued(t, direct, name)) == started+2 })
+		}
+		unlock(t, held)
+		eventually(t, "all others were served", func() bool {
+			return direct.Exists(t.Context(), name, "redisson_lock_queue:{"+name+"}").Val() == 0
+		})
+		asked := proxy.Seen(script(lua.FairAcquire))
+		delayed.Release()
+		require.NoError(t, g.Wait())
+		proxy.Clear()
+		return proxy.Seen(script(lua.FairAcquire)) - asked
+	}
+	require.Zero(t, asksAgain())
+	require.Positive(t, asksAgain("tonumber(clock) - 1", "tonumber(clock)"))
 }

@@ -18,8 +18,7 @@ import (
 // all have places in the queue. leave ends their wait.
 func crowd(tb testing.TB, srv *redistest.Server, n int, ctx context.Context) (leave func()) {
 	tb.Helper()
-	h, err := fairlock.New(newClient(tb, srv.Client(tb), nil), "a").Lock(tb.Context())
-	require.NoError(tb, err)
+	h := lock(tb, fairlock.New(newClient(tb, srv.Client(tb), nil), "a"))
 	m := fairlock.New(newClient(tb, srv.Client(tb), nil), "a")
 	var group sync.WaitGroup
 	for range n {
@@ -38,7 +37,7 @@ func crowd(tb testing.TB, srv *redistest.Server, n int, ctx context.Context) (le
 		return rdb.LLen(context.Background(), "redisson_lock_queue:{a}").Val() == int64(n)
 	}, 5*patience, 10*time.Millisecond)
 	return func() {
-		require.NoError(tb, h.Unlock(context.Background()))
+		unlock(tb, h)
 		group.Wait()
 	}
 }
@@ -59,7 +58,7 @@ func used() (heap, stack uint64) {
 // So it asks the server nothing itself, see asker.go. The control: goroutines that are parked where
 // one that asks is, some KiB deep, are seen.
 func TestWaitingCosts(t *testing.T) {
-	const n = 10_000
+	const n = 2500
 	for name, cancellable := range map[string]bool{"background": false, "cancellable": true} {
 		t.Run(name, func(t *testing.T) {
 			srv := redistest.Start(t)
@@ -97,27 +96,4 @@ func parkDeep(started *sync.WaitGroup, end chan struct{}) {
 	started.Done()
 	<-end
 	runtime.KeepAlive(room[:])
-}
-
-// BenchmarkWaiting reports what a goroutine that waits costs in memory, its stack included.
-func BenchmarkWaiting(b *testing.B) {
-	const n = 10_000
-	for name, cancellable := range map[string]bool{"background": false, "cancellable": true} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				srv := redistest.Start(b)
-				ctx, cancel := context.Background(), func() {}
-				if cancellable {
-					ctx, cancel = context.WithCancel(ctx)
-				}
-				heap, stack := used()
-				leave := crowd(b, srv, n, ctx)
-				h, s := used()
-				b.ReportMetric(float64(h-heap)/n, "heap-B/waiter")
-				b.ReportMetric(float64(s-stack)/n, "stack-B/waiter")
-				leave()
-				cancel()
-			}
-		})
-	}
 }

@@ -137,7 +137,7 @@ func TestAnOutage(t *testing.T) {
 	registry := register(t, metrics)
 	var clients []*holdfast.Client
 	for range 2 {
-		c, err := holdfast.New(server.Client(t), &holdfast.Options{Lease: time.Second, RetryBudget: 10 * time.Millisecond,
+		c, err := holdfast.New(server.Client(t), &holdfast.Options{Lease: 3 * time.Second, RetryBudget: 10 * time.Millisecond,
 			Observer: metrics.Observer()})
 		require.NoError(t, err)
 		redistest.CloseAtEnd(t, c)

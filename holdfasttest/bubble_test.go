@@ -18,23 +18,18 @@ import (
 func TestTimePasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.New(t)
-		hold, err := rlock.New(s.Client(nil), "a").Lock(t.Context())
-		require.NoError(t, err)
+		hold := locked(t, rlock.New(s.Client(nil), "a"))
 		start := time.Now()
 		time.AfterFunc(40*time.Minute, func() { _ = hold.Unlock(context.Background()) })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		next, err := rlock.New(s.Client(nil), "a").Lock(ctx)
-		require.NoError(t, err)
+		next := locked(t, rlock.New(s.Client(nil), "a"))
 		require.Equal(t, 40*time.Minute, time.Since(start))
 		require.Greater(t, next.Token(), hold.Token())
 		require.NoError(t, next.Unlock(t.Context()))
 
 		s.Occupy("a", 30*time.Second)
-		_, err = rlock.New(s.Client(nil), "a").TryLock(t.Context())
+		_, err := rlock.New(s.Client(nil), "a").TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-		again, err := rlock.New(s.Client(nil), "a").Lock(t.Context())
-		require.NoError(t, err)
+		again := locked(t, rlock.New(s.Client(nil), "a"))
 		require.InDelta(t, 30*time.Second, time.Since(start)-40*time.Minute, float64(time.Second))
 		require.NoError(t, again.Unlock(t.Context()))
 	})
@@ -48,8 +43,7 @@ func TestTokensGrow(t *testing.T) {
 		last := uint64(0)
 		for range 20 {
 			for kind, make := range kinds {
-				h, err := make(s.Client(nil), kind).Lock(t.Context())
-				require.NoError(t, err)
+				h := locked(t, make(s.Client(nil), kind))
 				require.Greater(t, h.Token(), last, kind)
 				last = h.Token()
 				require.NoError(t, s.Redis().FlushAll(t.Context()).Err())

@@ -64,14 +64,21 @@ func recorded(t *testing.T, test func(r *recorder)) string {
 	return strings.Join(r.failures, "\n")
 }
 
+// locked locks.
+func locked(t testing.TB, l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
+	t.Helper()
+	h, err := l.Lock(context.Background(), opts...)
+	require.NoError(t, err)
+	return h
+}
+
 // TestStillHeld: a lock that is held at the end of a test, and a call that waits, fail it, and say
 // where that was locked. What was unlocked, lost, or occupied by the test does not.
 func TestStillHeld(t *testing.T) {
 	hold := func(r *recorder, opts ...holdfasttest.Option) {
 		s := holdfasttest.New(r, opts...)
 		for _, name := range []string{"unlocked", "lost", "held"} {
-			h, err := rlock.New(s.Client(nil), name).Lock(context.Background())
-			require.NoError(t, err)
+			h := locked(t, rlock.New(s.Client(nil), name))
 			switch name {
 			case "unlocked":
 				require.NoError(t, h.Unlock(context.Background()))
@@ -101,14 +108,12 @@ func TestServersEndTogether(t *testing.T) {
 				servers[i] = holdfasttest.New(r, holdfasttest.AllowHeld())
 				clients[i] = servers[i].Client(nil)
 				r.Cleanup(func() {
-					h, err := rlock.New(clients[i], "b").Lock(context.Background())
-					require.NoError(t, err)
+					h := locked(t, rlock.New(clients[i], "b"))
 					require.NoError(t, h.Unlock(context.Background()))
 				})
 			}
 			clients[0], clients[first] = clients[first], clients[0]
-			_, err := redlock.New(clients, "a", redlock.TrustRestarts()).Lock(context.Background())
-			require.NoError(t, err)
+			locked(t, redlock.New(clients, "a", redlock.TrustRestarts()))
 			servers[first].Queue("a", func() {
 				_, err := redlock.New(clients, "a", redlock.TrustRestarts()).Lock(context.Background())
 				require.ErrorIs(t, err, holdfast.ErrClosed)
@@ -118,8 +123,7 @@ func TestServersEndTogether(t *testing.T) {
 	}
 	require.Contains(t, recorded(t, func(r *recorder) {
 		holdfasttest.New(r)
-		_, err := rlock.New(holdfasttest.New(r).Client(nil), "a").Lock(context.Background())
-		require.NoError(t, err)
+		locked(t, rlock.New(holdfasttest.New(r).Client(nil), "a"))
 	}), "is still held", "each of them fails the test")
 }
 
@@ -142,30 +146,26 @@ func TestStuck(t *testing.T) {
 	}{
 		"itself": {nil, func(s *holdfasttest.Server) {
 			c := s.Client(nil)
-			h, err := rlock.New(c, "a").Lock(ctx)
-			require.NoError(t, err)
+			h := locked(t, rlock.New(c, "a"))
 			start := time.Now()
 			require.ErrorIs(t, lock(rlock.New(c, "a")), holdfast.ErrClosed)
 			require.Equal(t, time.Hour, time.Since(start))
 			require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrClosed)
 		}, []string{"wait for each other", "by the same goroutine", "end_synctest_test.go"}, ""},
 		"a limit": {nil, func(s *holdfasttest.Server) {
-			h, err := rlock.New(s.Client(nil), "a").Lock(ctx)
-			require.NoError(t, err)
+			h := locked(t, rlock.New(s.Client(nil), "a"))
 			require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a"), holdfast.Wait(61*time.Minute)), holdfast.ErrNotAcquired)
 			require.NoError(t, h.Unlock(ctx))
 		}, nil, ""},
 		"another goroutine works": {nil, func(s *holdfasttest.Server) {
-			h, err := rlock.New(s.Client(nil), "a").Lock(ctx)
-			require.NoError(t, err)
+			h := locked(t, rlock.New(s.Client(nil), "a"))
 			wait := s.Queue("a", func() { require.NoError(t, lock(rlock.New(s.Client(nil), "a"))) })
 			time.Sleep(59 * time.Minute)
 			require.NoError(t, h.Unlock(ctx))
 			wait()
 		}, nil, ""},
 		"for ever": {nil, func(s *holdfasttest.Server) {
-			h, err := rlock.New(s.Client(nil), "a").Lock(ctx)
-			require.NoError(t, err)
+			h := locked(t, rlock.New(s.Client(nil), "a"))
 			s.Queue("a", func() { require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a")), holdfast.ErrClosed) })()
 			_ = h
 		}, []string{"has waited for 1h0m0s of the bubble's time", "for the hold"}, ""},
@@ -175,8 +175,7 @@ func TestStuck(t *testing.T) {
 		}, []string{"has waited for 1m0s of the bubble's time", "occupies the name"}, ""},
 		"somebody whose lease has ended": {nil, func(s *holdfasttest.Server) {
 			release := s.Occupy("a", time.Minute)
-			h, err := rlock.New(s.Client(nil), "a").Lock(ctx)
-			require.NoError(t, err)
+			h := locked(t, rlock.New(s.Client(nil), "a"))
 			require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a")), holdfast.ErrClosed)
 			release()
 			_ = h
@@ -184,8 +183,7 @@ func TestStuck(t *testing.T) {
 		"somebody who has lost it": {nil, func(s *holdfasttest.Server) {
 			s.Occupy("a", 0)
 			s.Lose("a")
-			h, err := rlock.New(s.Client(nil), "a").Lock(ctx)
-			require.NoError(t, err)
+			h := locked(t, rlock.New(s.Client(nil), "a"))
 			require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a")), holdfast.ErrClosed)
 			_ = h
 		}, []string{"for the hold"}, "occupies the name"},
@@ -203,8 +201,7 @@ func TestStuck(t *testing.T) {
 		}, nil, ""},
 		"switched off": {[]holdfasttest.Option{holdfasttest.StuckAfter(-1)}, func(s *holdfasttest.Server) {
 			c := s.Client(nil)
-			h, err := rlock.New(c, "a").Lock(ctx)
-			require.NoError(t, err)
+			h := locked(t, rlock.New(c, "a"))
 			time.AfterFunc(61*time.Minute, func() { _ = h.Unlock(ctx) })
 			require.NoError(t, lock(rlock.New(c, "a")))
 		}, nil, ""},
@@ -234,11 +231,10 @@ func TestCircle(t *testing.T) {
 		for _, names := range [][2]string{{"a", "b"}, {"b", "a"}} {
 			group.Go(func() {
 				c := s.Client(nil)
-				_, err := rlock.New(c, names[0]).Lock(ctx)
-				require.NoError(t, err)
+				locked(t, rlock.New(c, names[0]))
 				both.Done()
 				both.Wait()
-				_, err = rlock.New(c, names[1]).Lock(ctx)
+				_, err := rlock.New(c, names[1]).Lock(ctx)
 				require.ErrorIs(t, err, holdfast.ErrClosed)
 			})
 		}
@@ -275,9 +271,8 @@ func TestStuckOutside(t *testing.T) {
 	r := &recorder{TB: t}
 	s := holdfasttest.New(r, holdfasttest.StuckAfter(20*time.Millisecond))
 	c := s.Client(nil)
+	locked(t, rlock.New(c, "a"))
 	_, err := rlock.New(c, "a").Lock(t.Context())
-	require.NoError(t, err)
-	_, err = rlock.New(c, "a").Lock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrClosed)
 	for _, cleanup := range r.cleanups {
 		cleanup()

@@ -60,7 +60,7 @@ var family = map[string]scenario{
 				p.note("lock: %s", what(err))
 				return
 			}
-			p.note("unlock: %s", what(next.Unlock(context.Background())))
+			p.unlock(next)
 		}
 		group.Go(ask)
 		p.waiters(1)
@@ -124,14 +124,14 @@ var family = map[string]scenario{
 			return multilock.New(list...)
 		}
 		h := p.lock(all())
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		last := p.lock(p.make(p.client(nil), fmt.Sprint(name, many-1)))
 		_, err := all().TryLock(context.Background())
 		p.note("try: %s", what(err))
 		p.note("a greater token: %v, unlock: %s", last.Token() > h.Token(), what(last.Unlock(context.Background())))
 		h = p.lock(all())
 		p.lose(fmt.Sprint(name, 3))
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		p.note("again: %s", what(p.lock(all()).Unlock(context.Background())))
 	}},
 	"forced": {kinds: "rlock fairlock rwlock readers redlock", play: func(p *play) {
@@ -142,7 +142,7 @@ var family = map[string]scenario{
 		// A quorum lock's holder has asked the master to take it back, and gives that back when it finds out.
 		eventually(p.T, "nobody has it", func() bool { return p.held() == "by nobody" })
 		p.force(c)
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		p.free(h)
 	}},
 	"ended by an operator": {kinds: "rlock fairlock rwlock readers semaphore redlock", play: func(p *play) {
@@ -160,7 +160,7 @@ var family = map[string]scenario{
 		p.over(h)
 		h = p.lock(p.patiently())
 		end(inspect.Grant{Token: h.Token()})
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		p.free(h)
 	}},
 	"what is to be seen": {kinds: "rlock fairlock rwlock readers semaphore redlock", play: func(p *play) {
@@ -171,9 +171,9 @@ var family = map[string]scenario{
 		p.look(p.client(nil), h)
 		if inner, err := l.TryLock(h.Context()); err == nil {
 			p.look(c, h)
-			p.note("unlock: %s", what(inner.Unlock(context.Background())))
+			p.unlock(inner)
 		}
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		p.look(c, nil)
 		require.NoError(p, p.direct().Del(context.Background(), name).Err())
 		require.NoError(p, p.direct().RPush(context.Background(), name, "mine").Err())
@@ -197,7 +197,7 @@ var family = map[string]scenario{
 		_, err = rwlock.New(p.client(nil), name).TryRLock(context.Background())
 		p.note("read beside who waits to write: %s", what(err))
 		p.look(c, nil)
-		p.note("unlock: %s", what(first.Unlock(context.Background())))
+		p.unlock(first)
 		p.force(c)
 		h := <-writer
 		p.over(second)
@@ -343,7 +343,7 @@ var family = map[string]scenario{
 		do(old.Token(), "GET")
 		do(old.Token(), "SET", "1")
 		do(old.Token(), "INCRBY", 41)
-		p.note("unlock: %s", what(old.Unlock(context.Background())))
+		p.unlock(old)
 		h := p.lock(rlock.New(c, name))
 		reply, err := g.Do(h.Context(), "data", "GETSET", "new")
 		p.note("do: %#v %s", reply, what(err))
@@ -355,6 +355,6 @@ var family = map[string]scenario{
 		do(h.Token(), "NOSUCHCOMMAND")
 		_, err = g.Do(context.Background(), "data", "GET")
 		p.note("without a hold: %s", what(err))
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 	}},
 }

@@ -15,14 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/holdfasttest"
-	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
-	"github.com/holdfast-go/holdfast/semaphore"
 )
 
 // TestFail: errors of the connection and answers of the server come to the caller as themselves,
@@ -46,13 +43,11 @@ func TestFail(t *testing.T) {
 		require.ErrorContains(t, err, "NOPERM no")
 		var answer redis.Error
 		require.ErrorAs(t, err, &answer)
-		h, err := l.Lock(ctx)
-		require.NoError(t, err)
+		h := locked(t, l)
 
 		s.Fail("a", 2, nil)
 		require.NoError(t, h.Unlock(ctx), "repeated")
-		h, err = l.Lock(ctx)
-		require.NoError(t, err)
+		h = locked(t, l)
 		require.NoError(t, h.Unlock(ctx))
 	})
 }
@@ -65,8 +60,7 @@ func TestInject(t *testing.T) {
 		c := s.Client(nil)
 		late := s.Inject(holdfasttest.Fault{Name: "a", Op: holdfasttest.Unlock, Skip: 1, Times: 2, Delay: time.Second})
 		for _, name := range []string{"b", "a", "b", "a", "a", "a"} {
-			h, err := rlock.New(c, name, holdfast.NoHandoff()).Lock(ctx)
-			require.NoError(t, err)
+			h := locked(t, rlock.New(c, name, holdfast.NoHandoff()))
 			start, hit := time.Now(), late.Hits()
 			require.NoError(t, h.Unlock(ctx))
 			require.Equal(t, time.Duration(late.Hits()-hit)*time.Second, time.Since(start))
@@ -79,8 +73,7 @@ func TestInject(t *testing.T) {
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		lost.Stop()
 		lost.Stop()
-		h, err := rlock.New(c, "a").Lock(ctx)
-		require.NoError(t, err)
+		h := locked(t, rlock.New(c, "a"))
 		require.NoError(t, h.Unlock(ctx))
 
 		deaf := s.Inject(holdfasttest.Fault{Name: "a", Op: holdfasttest.Listen, Times: -1, Err: holdfasttest.Answer("NOPERM no")})
@@ -99,8 +92,7 @@ func TestFaultsHitOneLock(t *testing.T) {
 		names := []string{"a", "b", "c", "d", "e", "f"}
 		var holds []*holdfast.Hold
 		for _, name := range names {
-			h, err := rlock.New(c, name).Lock(ctx)
-			require.NoError(t, err)
+			h := locked(t, rlock.New(c, name))
 			holds = append(holds, h)
 		}
 		s.Inject(holdfasttest.Fault{Name: "d", Op: holdfasttest.Renew, Times: -1, Err: holdfasttest.Answer("BUSY a script")})
@@ -115,21 +107,15 @@ func TestFaultsHitOneLock(t *testing.T) {
 	})
 }
 
-// TestFamily: each kind does what it is for, on the double.
-func TestFamily(t *testing.T) {
+// TestSeveralServers: a redlock on three servers of a test goes on while a majority has it.
+func TestSeveralServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
 		servers := []*holdfasttest.Server{holdfasttest.New(t), holdfasttest.New(t), holdfasttest.New(t)}
-		s := servers[0]
 		var clients []*holdfast.Client
 		for _, s := range servers {
 			clients = append(clients, s.Client(nil))
 		}
-		c := clients[0]
-
-		quorum := redlock.New(clients, "q", redlock.TrustRestarts())
-		h, err := quorum.Lock(ctx)
-		require.NoError(t, err)
+		h := locked(t, redlock.New(clients, "q", redlock.TrustRestarts()))
 		time.Sleep(11 * time.Second) // it was granted by two of them, and renewed by all
 		servers[1].Lose("q")
 		time.Sleep(time.Minute)
@@ -138,87 +124,35 @@ func TestFamily(t *testing.T) {
 		servers[2].Lose("q")
 		<-h.Context().Done()
 		require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
-
-		reader, err := rwlock.New(c, "rw").RLock(ctx)
-		require.NoError(t, err)
-		_, err = rwlock.New(c, "rw").Lock(reader.Context())
-		require.ErrorIs(t, err, rwlock.ErrUpgrade)
-		another, err := rwlock.New(s.Client(nil), "rw").RLock(ctx)
-		require.NoError(t, err)
-		s.Lose("rw")
-		<-reader.Context().Done()
-		<-another.Context().Done()
-
-		permits := semaphore.New(c, "s", 3)
-		three, err := permits.Acquire(ctx, 3)
-		require.NoError(t, err)
-		wait := s.Queue("s",
-			func() { take(t, semaphore.New(s.Client(nil), "s", 3), 2) },
-			func() { take(t, semaphore.New(s.Client(nil), "s", 3), 1) })
-		require.NoError(t, three.Unlock(ctx))
-		wait()
-		require.NoError(t, permits.SetPermits(ctx, 5))
-		state, err := permits.State(ctx)
-		require.NoError(t, err)
-		require.Equal(t, 5, state.Free)
-
-		gate := latch.New(c, "l")
-		_, err = gate.Set(ctx, 2)
-		require.NoError(t, err)
-		s.Fail("l", 1, nil)
-		left, err := gate.CountDown(ctx)
-		require.NoError(t, err)
-		require.Equal(t, 1, left, "counted once")
-		time.AfterFunc(time.Hour, func() { _, _ = gate.CountDown(context.Background()) })
-		require.NoError(t, latch.New(s.Client(nil), "l").Wait(ctx))
-
-		vote := election.New(c, "e")
-		lead, err := vote.Campaign(ctx, "one")
-		require.NoError(t, err)
-		leader, err := election.New(s.Client(nil), "e").Leader(ctx)
-		require.NoError(t, err)
-		require.Equal(t, "one", leader.Value)
-		s.Lose("e")
-		<-lead.Context().Done()
-		_, err = vote.Leader(ctx)
-		require.ErrorIs(t, err, election.ErrNoLeader)
-
-		all, err := multilock.New(rlock.New(c, "m1"), fairlock.New(c, "m2")).Lock(ctx)
-		require.NoError(t, err)
-		s.Lose("m2")
-		<-all.Context().Done()
-		require.ErrorIs(t, all.Unlock(ctx), holdfast.ErrLost)
-
-		kept, err := rlock.New(c, "k", holdfast.Keep(time.Hour)).Lock(ctx)
-		require.NoError(t, err)
-		require.NoError(t, kept.Unlock(ctx))
-		called, err := rlock.New(s.Client(nil), "k").Lock(ctx)
-		require.NoError(t, err)
-		require.NoError(t, called.Unlock(ctx))
-
-		guard := fence.NewRedis(s.Redis())
-		old, err := rlock.New(c, "f").Lock(ctx)
-		require.NoError(t, err)
-		s.Lose("f")
-		<-old.Context().Done()
-		fresh, err := rlock.New(s.Client(nil), "f").Lock(ctx)
-		require.NoError(t, err)
-		_, err = guard.Do(fresh.Context(), "data", "SET", "new")
-		require.NoError(t, err)
-		_, err = guard.Do(context.WithoutCancel(old.Context()), "data", "SET", "old")
-		require.ErrorIs(t, err, fence.ErrStale)
-		require.NoError(t, fresh.Unlock(ctx))
 	})
 }
 
-func take(t *testing.T, s *semaphore.Semaphore, n int) {
-	h, err := s.Acquire(context.Background(), n)
-	if err == nil {
-		err = h.Unlock(context.Background())
-	}
-	if err != nil {
-		t.Errorf("%d permits: %v", n, err)
-	}
+// TestLoseAndKeep: what the stories of TestSame leave out. All who read lose it, so does a leader, and who has one of
+// several; and a client that keeps its lock gives it back to who waits.
+func TestLoseAndKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ctx := holdfasttest.New(t), t.Context()
+		c := s.Client(nil)
+		vote := election.New(c, "e")
+		lead, err := vote.Campaign(ctx, "one")
+		require.NoError(t, err)
+		holds := []*holdfast.Hold{
+			lead, locked(t, rwlock.New(c, "rw").RLocker()), locked(t, rwlock.New(s.Client(nil), "rw").RLocker()),
+			locked(t, multilock.New(rlock.New(c, "m1"), fairlock.New(c, "m2"))),
+		}
+		for _, name := range []string{"e", "rw", "m2"} {
+			s.Lose(name)
+		}
+		for _, h := range holds {
+			<-h.Context().Done()
+			require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
+		}
+		_, err = vote.Leader(ctx)
+		require.ErrorIs(t, err, election.ErrNoLeader)
+
+		require.NoError(t, locked(t, rlock.New(c, "k", holdfast.Keep(time.Hour))).Unlock(ctx))
+		require.NoError(t, locked(t, rlock.New(s.Client(nil), "k")).Unlock(ctx))
+	})
 }
 
 // TestOps: each operation of each kind is found by its name, and hit.
@@ -238,8 +172,7 @@ func TestOps(t *testing.T) {
 					hit := s.Inject(holdfasttest.Fault{Name: "a", Op: op, Times: -1, Delay: time.Millisecond})
 					c := s.Client(nil)
 					l := kinds[kind](c, "a")
-					h, err := l.Lock(ctx)
-					require.NoError(t, err)
+					h := locked(t, l)
 					if kind != "semaphore" {
 						again, err := l.Lock(h.Context())
 						require.NoError(t, err)
@@ -249,7 +182,7 @@ func TestOps(t *testing.T) {
 					if state, ok := l.(interface {
 						State(context.Context) (holdfast.State, error)
 					}); ok {
-						_, err = state.State(ctx)
+						_, err := state.State(ctx)
 						require.NoError(t, err)
 					}
 					require.NoError(t, h.Unlock(ctx))

@@ -32,20 +32,24 @@ func hashOf(fields ...any) func(t *testing.T, rdb redis.UniversalClient, name st
 // TestKind: what every kind of lock promises, it promises on the double, in the time of the
 // machine.
 func TestKind(t *testing.T) {
+	type lockOf func(c *holdfast.Client, name string, o ...holdfast.Option) holdfast.Locker
+	type count func(ctx context.Context, rdb redis.UniversalClient, name string) (int64, error)
+	listeners := func(channel string) count {
+		return func(ctx context.Context, rdb redis.UniversalClient, name string) (int64, error) {
+			n, err := rdb.PubSubNumSub(ctx, channel+"{"+name+"}").Result()
+			return n[channel+"{"+name+"}"], err
+		}
+	}
 	for kind, k := range map[string]struct {
-		make    func(c *holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker
-		waiters func(ctx context.Context, rdb redis.UniversalClient, name string) (int64, error)
+		make    lockOf
+		waiters count
 		lose    func(t *testing.T, rdb redis.UniversalClient, name string)
 	}{
 		"rlock": {
 			func(c *holdfast.Client, name string, o ...holdfast.Option) holdfast.Locker {
 				return rlock.New(c, name, o...)
 			},
-			func(ctx context.Context, rdb redis.UniversalClient, name string) (int64, error) {
-				channel := "redisson_lock__channel:{" + name + "}"
-				n, err := rdb.PubSubNumSub(ctx, channel).Result()
-				return n[channel], err
-			}, hashOf(stranger+":47", 1),
+			listeners("redisson_lock__channel:"), hashOf(stranger+":47", 1),
 		},
 		"fairlock": {
 			func(c *holdfast.Client, name string, o ...holdfast.Option) holdfast.Locker {
@@ -60,9 +64,8 @@ func TestKind(t *testing.T) {
 				return rwlock.New(c, name, o...)
 			},
 			func(ctx context.Context, rdb redis.UniversalClient, name string) (int64, error) {
-				channel := "redisson_rwlock:{" + name + "}"
-				n, err := rdb.PubSubNumSub(ctx, channel).Result()
-				return min(n[channel], rdb.ZCard(ctx, "holdfast_rwlock_writers:{"+name+"}").Val()), err
+				n, err := listeners("redisson_rwlock:")(ctx, rdb, name)
+				return min(n, rdb.ZCard(ctx, "holdfast_rwlock_writers:{"+name+"}").Val()), err
 			}, hashOf("mode", "write", stranger+":47:write", 1),
 		},
 		"semaphore": {
@@ -86,7 +89,7 @@ func TestKind(t *testing.T) {
 			s := holdfasttest.New(t, holdfasttest.AllowHeld(), holdfasttest.StuckAfter(-1))
 			all := s.Inject(holdfasttest.Fault{Times: -1, Delay: time.Nanosecond}) // counts
 			kindtest.Run(t, kindtest.Kind{
-				Name: kind, Lease: 900 * time.Millisecond, Once: kind == "semaphore",
+				Name: kind, Lease: 2 * time.Second, Once: kind == "semaphore",
 				Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
 					c := s.Client(opts)
 					return kindtest.Client{

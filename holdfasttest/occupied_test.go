@@ -30,34 +30,31 @@ var occupied = map[string]scenario{
 		h := <-got
 		release()
 		p.note("held %s", p.held())
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		p.free(h)
 	}},
 	"somebody else's lease ends": {kinds: "rlock fairlock rwlock readers redlock", play: func(p *play) {
 		l := p.locker(holdfast.Options{})
 		release := p.occupy(p.others(), 500*time.Millisecond)
-		h := p.lock(l)
-		release()
-		p.note("cause: %s, held %s", what(context.Cause(h.Context())), p.held())
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
-		p.free(h)
+		p.after(l, release)
 	}},
 	"somebody else is forced out": {kinds: "rlock fairlock rwlock redlock", play: func(p *play) {
 		release := p.occupy(p.others(), 0)
 		p.force(p.client(nil))
-		h := p.lock(p.locker(holdfast.Options{}))
-		release()
-		p.note("cause: %s, held %s", what(context.Cause(h.Context())), p.held())
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
-		p.free(h)
+		p.after(p.locker(holdfast.Options{}), release)
 	}},
 	"somebody else loses it": {kinds: "rlock fairlock rwlock redlock", play: func(p *play) {
 		release := p.occupy(p.others(), time.Hour)
 		p.lose(name)
-		h := p.lock(p.locker(holdfast.Options{}))
-		release()
-		p.note("cause: %s, held %s", what(context.Cause(h.Context())), p.held())
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
-		p.free(h)
+		p.after(p.locker(holdfast.Options{}), release)
 	}},
+}
+
+// after has the lock after somebody else, whose release then does nothing.
+func (p *play) after(l holdfast.Locker, release func()) {
+	h := p.lock(l)
+	release()
+	p.note("cause: %s, held %s", what(context.Cause(h.Context())), p.held())
+	p.unlock(h)
+	p.free(h)
 }

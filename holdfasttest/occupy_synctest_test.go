@@ -50,8 +50,7 @@ func occupy(t *testing.T, make func(*holdfast.Client, string) holdfast.Locker,
 				time.AfterFunc(row.releases, release)
 			}
 			start := time.Now()
-			h, err := make(s.Client(nil), "a").Lock(t.Context(), holdfast.Wait(90*time.Minute))
-			require.NoError(t, err)
+			h := locked(t, make(s.Client(nil), "a"), holdfast.Wait(90*time.Minute))
 			waited := time.Since(start)
 			require.GreaterOrEqual(t, waited, row.over-time.Millisecond, "%+v", row)
 			require.Less(t, waited, row.over+time.Second, "%+v", row)

@@ -45,13 +45,13 @@ var troubles = map[string]scenario{
 		p.lose(name)
 		p.over(h)
 		p.note("extend: %s", what(h.Extend(context.Background(), time.Minute)))
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		p.free(h)
 	}},
 	"the server forgets": {kinds: repeated, play: func(p *play) {
 		h := p.lock(p.locker(holdfast.Options{}))
 		p.note("flush: %v", p.direct().FlushAll(context.Background()).Err())
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		p.over(h)
 		// The next token is by the clock alone, which stands still in a bubble while anybody can run.
 		now := time.Now()
@@ -68,7 +68,7 @@ var troubles = map[string]scenario{
 		h := p.lock(p.locker(short))
 		require.NoError(p, p.direct().Set(context.Background(), name, "mine", time.Hour).Err())
 		p.over(h)
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		p.note("it is there still: %s", p.direct().Get(context.Background(), name).Val())
 	}},
 	"beside strings": {kinds: "rlock", play: func(p *play) {
@@ -99,38 +99,12 @@ var troubles = map[string]scenario{
 		p.note("a greater token: %v", next.Token() > h.Token())
 		p.note("unlock: %s, next: %s", what(h.Unlock(context.Background())), what(next.Unlock(context.Background())))
 	}},
-	"a reply to Lock is lost": {kinds: repeated, play: func(p *play) {
-		p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock, After: true})
-		h := p.lock(p.locker(holdfast.Options{}))
-		p.note("count %d, held %s", h.Count(), p.held())
-		p.note("unlock: %s, held %s", what(h.Unlock(context.Background())), p.held())
-		p.free(h)
-	}},
-	"a request of Lock is lost": {kinds: repeated, play: func(p *play) {
-		p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock})
-		h := p.lock(p.locker(holdfast.Options{}))
-		p.note("count %d, held %s", h.Count(), p.held())
-		p.note("unlock: %s, held %s", what(h.Unlock(context.Background())), p.held())
-		p.free(h)
-	}},
-	"no reply to Lock arrives": {kinds: repeated, play: func(p *play) {
-		undone := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, Times: -1})
-		stop := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock, After: true, Times: -1})
-		_, err := p.locker(brief).Lock(context.Background())
-		p.note("lock: %s, held %s", what(err), p.held())
-		stop()
-		undone()
-		p.free(nil)
-	}},
-	"no request of Lock arrives": {kinds: repeated, play: func(p *play) {
-		undone := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, Times: -1})
-		stop := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock, Times: -1})
-		_, err := p.locker(brief).Lock(context.Background())
-		p.note("lock: %s, held %s", what(err), p.held())
-		stop()
-		undone()
-		p.free(nil)
-	}},
+	"a reply to Lock is lost":      {kinds: repeated, play: lockLoses(true)},
+	"a request of Lock is lost":    {kinds: repeated, play: lockLoses(false)},
+	"no reply to Lock arrives":     {kinds: repeated, play: lockNever(true)},
+	"no request of Lock arrives":   {kinds: repeated, play: lockNever(false)},
+	"no reply to Unlock arrives":   {kinds: repeated, play: unlockNever(true)},
+	"no request of Unlock arrives": {kinds: repeated, play: unlockNever(false)},
 	"a reply to a re-entry is lost": {kinds: "rlock fairlock rwlock", play: func(p *play) {
 		l := p.locker(holdfast.Options{})
 		h := p.lock(l)
@@ -138,9 +112,9 @@ var troubles = map[string]scenario{
 		inner, err := l.Lock(h.Context())
 		p.note("lock: %s", what(err))
 		p.note("count %d, held %s, the same token: %v", inner.Count(), p.held(), inner.Token() == h.Token())
-		p.note("unlock: %s", what(inner.Unlock(context.Background())))
+		p.unlock(inner)
 		p.note("held %s", p.held())
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		p.free(h)
 	}},
 	"a reply to Unlock is lost": {kinds: repeated, play: func(p *play) {
@@ -149,30 +123,14 @@ var troubles = map[string]scenario{
 		p.note("unlock: %s, held %s", what(h.Unlock(context.Background())), p.held())
 		p.free(h)
 	}},
-	"no reply to Unlock arrives": {kinds: repeated, play: func(p *play) {
-		h := p.lock(p.locker(brief))
-		stop := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, After: true, Times: -1})
-		p.note("unlock: %s, held %s", what(h.Unlock(context.Background())), p.held())
-		stop()
-		p.over(h)
-		p.free(h)
-	}},
-	"no request of Unlock arrives": {kinds: repeated, play: func(p *play) {
-		h := p.lock(p.locker(brief))
-		stop := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, Times: -1})
-		p.note("unlock: %s, held %s", what(h.Unlock(context.Background())), p.held())
-		stop()
-		p.over(h)
-		p.free(h)
-	}},
 	"renewals are not answered": {kinds: repeated, play: func(p *play) {
 		h := p.lock(p.locker(short))
 		p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Renew, Times: -1})
 		p.over(h)
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		p.free(h)
 	}},
-	"a reply is late": {kinds: repeated, play: func(p *play) {
+	"a reply is late": {kinds: repeated, timeout: 5 * time.Second, play: func(p *play) {
 		undone := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, Times: -1})
 		stop := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock, After: true, Delay: holdfasttest.UntilStopped})
 		ctx, cancel := context.WithCancel(context.Background())
@@ -191,7 +149,7 @@ var troubles = map[string]scenario{
 		restore := p.outOfMemory()
 		_, err := p.make(p.client(nil), "another").Lock(context.Background(), holdfast.Wait(time.Minute))
 		p.note("lock: %s", what(err))
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		restore()
 		p.free(h)
 	}},
@@ -201,7 +159,7 @@ var troubles = map[string]scenario{
 		_, err := p.make(p.client(&brief), "another").Lock(context.Background())
 		p.note("lock: %s", what(err))
 		p.over(h)
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		restore()
 		p.free(h)
 	}},
@@ -209,7 +167,7 @@ var troubles = map[string]scenario{
 		h := p.lock(p.locker(holdfast.Options{}))
 		p.moveClock(time.Hour)
 		p.free(h)
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 	}},
 	"the clock goes back": {kinds: repeated, play: func(p *play) {
 		h := p.lock(p.locker(holdfast.Options{}), holdfast.NoRenewal())
@@ -217,7 +175,7 @@ var troubles = map[string]scenario{
 		p.moveClock(59 * time.Minute)
 		_, err := p.locker(holdfast.Options{}).TryLock(context.Background())
 		p.note("try: %s", what(err))
-		p.note("unlock: %s", what(h.Unlock(context.Background())))
+		p.unlock(h)
 		p.free(h)
 	}},
 	"a queue": {kinds: "fairlock semaphore", play: func(p *play) {
@@ -253,6 +211,44 @@ var troubles = map[string]scenario{
 		p.note("try: %s, unlock: %s", what(err), what(h.Unlock(context.Background())))
 		p.free(h)
 	}},
+}
+
+// lockLoses loses one reply to Lock, or one request.
+func lockLoses(reply bool) func(p *play) {
+	return func(p *play) {
+		p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock, After: reply})
+		h := p.lock(p.locker(holdfast.Options{}))
+		p.note("count %d, held %s", h.Count(), p.held())
+		p.unlock(h)
+		p.note("held %s", p.held())
+		p.free(h)
+	}
+}
+
+// lockNever loses all replies to Lock, or all requests.
+func lockNever(replies bool) func(p *play) {
+	return func(p *play) {
+		undone := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, Times: -1})
+		stop := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Lock, After: replies, Times: -1})
+		_, err := p.locker(brief).Lock(context.Background())
+		p.note("lock: %s, held %s", what(err), p.held())
+		stop()
+		undone()
+		p.free(nil)
+	}
+}
+
+// unlockNever loses those of Unlock.
+func unlockNever(replies bool) func(p *play) {
+	return func(p *play) {
+		h := p.lock(p.locker(brief))
+		stop := p.inject(holdfasttest.Fault{Name: name, Op: holdfasttest.Unlock, After: replies, Times: -1})
+		p.unlock(h)
+		p.note("held %s", p.held())
+		stop()
+		p.over(h)
+		p.free(h)
+	}
 }
 
 // held says who holds the lock, as the server has it.

@@ -3,7 +3,6 @@ package inspect_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/fair"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // sent notes commands on their way.
@@ -27,9 +27,8 @@ type sent struct {
 	trips    int
 }
 
-func (s *sent) note(cmds ...redis.Cmder) {
+func (s *sent) note(send func() error, cmds ...redis.Cmder) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.trips++
 	for _, cmd := range cmds {
 		var words []string
@@ -38,18 +37,8 @@ func (s *sent) note(cmds ...redis.Cmder) {
 		}
 		s.commands = append(s.commands, words)
 	}
-}
-
-func (s *sent) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (s *sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { s.note(cmd); return next(ctx, cmd) }
-}
-
-func (s *sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error { s.note(cmds...); return next(ctx, cmds) }
+	s.mu.Unlock()
+	return send()
 }
 
 // TestCommands: a list takes steps of a bounded size, one script for each lock, few round trips, and
@@ -66,7 +55,7 @@ func TestCommands(t *testing.T) {
 	require.NoError(t, rdb.Eval(ctx, fill, nil, others, locks, ours).Err())
 	size := int(rdb.DBSize(ctx).Val())
 	hook := &sent{}
-	rdb.AddHook(hook)
+	rdb.AddHook(redistest.Around(hook.note))
 	srv.ResetStats(t)
 
 	require.Len(t, list(t, newInspector(t, rdb, nil), inspect.Query{}), locks)
@@ -115,7 +104,7 @@ func TestEndsEarly(t *testing.T) {
 		rdb.Set(ctx, keys.For(fmt.Sprint("lock:", i)).Token, 5000, time.Hour)
 	}
 	hook := &sent{}
-	rdb.AddHook(hook)
+	rdb.AddHook(redistest.Around(hook.note))
 	for _, err := range newInspector(t, rdb, nil).Locks(ctx, inspect.Query{Free: true}) {
 		require.NoError(t, err)
 		break
@@ -130,3 +119,85 @@ func TestEndsEarly(t *testing.T) {
 
 // TestClaim: a lock that is handed on by force is the next one's for as long as after a release.
 func TestClaim(t *testing.T) { require.Equal(t, fair.Claim, inspect.Claim) }
+
+// TestGlob: a pattern means here what it means to Redis.
+func TestGlob(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	ctx := context.Background()
+	words := []string{"a", "ab", "abc", "a*c", "a/c", "a[c", "a\\c", "^", "-", "b", "ba", "aXbXc", "aab", "]", "é"}
+	for _, key := range words {
+		require.NoError(t, rdb.Set(ctx, key, 1, 0).Err())
+	}
+	for _, pattern := range []string{
+		"*", "a*", "*c", "a*c", "a?c", "a??", "?", "??", "[ab]", "[a-c]", "[c-a]", "[^a]", "a[*]c", "a\\*c", "a\\[c", "a\\\\c", "[\\]]", "[", "[ab",
+		"a*b*c", "**a**", "\\a", "[^-]", "a[b-", "*[bc]", "ab\\", "é", "", "x", "[]", "[^]", "a*b*b",
+	} {
+		if pattern == "" {
+			continue // KEYS takes it for the empty name, and here it is all
+		}
+		want, err := rdb.Keys(ctx, pattern).Result()
+		require.NoError(t, err)
+		var got []string
+		for _, word := range words {
+			if inspect.Glob(pattern, word) {
+				got = append(got, word)
+			}
+		}
+		require.ElementsMatch(t, want, got, "%q", pattern)
+	}
+	require.True(t, inspect.Glob("", "x"))
+}
+
+// TestSeen: what was told lately is not told again, and what is remembered is bounded.
+func TestSeen(t *testing.T) {
+	require.Equal(t, []bool{true, false, true, false, false}, inspect.First(10, "a", "a", "b", "a", "b"))
+	require.Equal(t, []bool{true, true, true, false, true, true, true}, inspect.First(2, "a", "b", "c", "b", "d", "e", "a"), "a is long ago")
+}
+
+// testSeveral: each name is told as if it was asked for alone, in the order of the question.
+func testSeveral(t *testing.T, rdb redis.UniversalClient) {
+	ctx, c, i := t.Context(), newClient(t, rdb, nil), newInspector(t, rdb, nil)
+	var asked []string
+	for n := range 250 { // more than travel at once, in several slots
+		name := fmt.Sprintf("lock:%d", n*7%250)
+		asked = append(asked, name)
+		if n%3 == 0 {
+			hold(t, rlock.New(c, name))
+		}
+	}
+	asked = append(asked, "a}b", asked[0])
+	locks, err := i.Several(ctx, asked)
+	require.NoError(t, err)
+	require.Equal(t, asked, names(locks))
+	for n, l := range locks {
+		if asked[n] == "a}b" {
+			require.Equal(t, []inspect.Trouble{inspect.Unreadable}, troubles(l))
+			continue
+		}
+		alone := look(t, i, l.Name)
+		require.Equal(t, alone, withTimesOf(l, alone), l.Name)
+		require.Equal(t, n%3 == 0 || n == 251, l.Held(), l.Name)
+	}
+	locks, err = i.Several(ctx, nil)
+	require.NoError(t, err)
+	require.Empty(t, locks)
+}
+
+// TestSeveralTrips: a hundred names are one round trip, and who their clients are is another.
+func TestSeveralTrips(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	i, c := newInspector(t, rdb, nil), newClient(t, rdb, nil)
+	var asked []string
+	for n := range 100 {
+		asked = append(asked, fmt.Sprint("lock:", n))
+		hold(t, rlock.New(c, asked[n]))
+	}
+	_, err := i.Several(t.Context(), asked) // the server has the script then
+	require.NoError(t, err)
+	hook := &sent{}
+	rdb.AddHook(redistest.Around(hook.note))
+	_, err = i.Several(t.Context(), asked)
+	require.NoError(t, err)
+	require.Equal(t, 2, hook.trips)
+	require.Len(t, hook.commands, 101)
+}

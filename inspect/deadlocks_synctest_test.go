@@ -13,28 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
-
-// oneText answers as a server does in which one client says one thing, which never changes.
-type oneText struct{ client, text string }
-
-func (o oneText) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (o oneText) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error {
-		cmd.(*redis.ScanCmd).SetVal([]string{keys.Waits(o.client)}, 0)
-		return nil
-	}
-}
-
-func (o oneText) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			cmd.(*redis.StringCmd).SetVal(o.text)
-		}
-		return nil
-	}
-}
 
 // TestDeadlocksEndsByItself: a text of a circle that says that it will be written anew in some years holds
 // nobody up for longer than a client can be silent. The control: for the longest time between two texts of a
@@ -58,7 +38,18 @@ func TestDeadlocksEndsByItself(t *testing.T) {
 				}}}
 				rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody dials it
 				defer rdb.Close()
-				rdb.AddHook(oneText{client, said.Text()})
+				// A server in which one client says one thing, which never changes.
+				rdb.AddHook(redistest.Around(func(_ func() error, cmds ...redis.Cmder) error {
+					for _, cmd := range cmds {
+						switch cmd := cmd.(type) {
+						case *redis.ScanCmd:
+							cmd.SetVal([]string{keys.Waits(client)}, 0)
+						case *redis.StringCmd:
+							cmd.SetVal(said.Text())
+						}
+					}
+					return nil
+				}))
 				i, err := inspect.New(rdb, nil)
 				require.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -359,6 +360,7 @@ func actInACircle(t *testing.T, redisAt, which string) {
 
 // TestDeadlockInACluster: what two clients say is in slots of its own, and so are their labels.
 func TestDeadlockInACluster(t *testing.T) {
+	level.ForAll(t)
 	rdb := redistest.StartCluster(t, 3, 0).Client(t)
 	testDeadlock(t, rdb, 3, func(c *holdfast.Client, i int) holdfast.Locker { return rlock.New(c, fmt.Sprint("cluster", i%3)) })
 }

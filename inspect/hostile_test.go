@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -52,6 +53,7 @@ func TestUnreadableOnce(t *testing.T) {
 // TestMasterIsDown: of a cluster in which one master does not answer, what the others have is told, also of
 // owners whose labels would be at that one. Then comes the error.
 func TestMasterIsDown(t *testing.T) {
+	level.ForAll(t)
 	cluster := redistest.StartCluster(t, 3, 0)
 	rdb, ctx := cluster.Client(t), t.Context()
 	there := 0

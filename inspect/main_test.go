@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -124,6 +125,7 @@ func TestServers(t *testing.T) {
 			continue
 		}
 		t.Run("cluster of "+p.Name, func(t *testing.T) {
+			level.ForAll(t)
 			t.Parallel()
 			runSuite(t, redistest.StartCluster(t, 2, 0, redistest.Exec(p.Path)).Client(t))
 		})

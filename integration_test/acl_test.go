@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -116,57 +118,40 @@ func TestLeastPrivilege(t *testing.T) {
 }
 
 // TestLeastPrivilegeInACluster: the same in a cluster, where the channels are sharded from Redis 7
-// on.
+// on. Without each permission that only a cluster needs, nothing hangs.
 func TestLeastPrivilegeInACluster(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
-		t.Parallel()
-		// With replicas: Redis 8.0 and Valkey abort at SPUBLISH (cluster_legacy.c, "nodes != NULL")
-		// on a master without one whose nodes.conf was written by hand.
-		c := redistest.StartCluster(t, 2, 1, redistest.Exec(p.Path))
-		for _, node := range c.Nodes {
-			setUser(t, node, "limited", aclRule(node, true))
-		}
-		connect := func() redis.UniversalClient {
-			return c.Client(t, func(o *redis.ClusterOptions) { o.Username, o.Password = "limited", "secret" })
-		}
-		for _, name := range []string{"orders:42", "orders:43", "orders:44"} {
-			story(t, connect, name)
-		}
-		for _, node := range c.Masters(t) {
-			onlyTheStory(t, node)
-		}
-		t.Run("cluster", func(t *testing.T) { clusterWithout(t, c, connect) })
-	})
-}
-
-// clusterWithout takes away what only a cluster needs. Nothing may hang.
-func clusterWithout(t *testing.T, c *redistest.Cluster, connect func() redis.UniversalClient) {
-	const name = "orders:42"
-	rule := aclRule(c.Nodes[0], true)
-	fails := map[string][]string{"+cluster|slots": {"lock", "wait"}}
-	if c.Nodes[0].Major() >= 7 {
-		fails["+spublish"] = []string{"unlock"}
-		fails["+ssubscribe"] = []string{"wait"}
-		fails[aclChannels] = []string{"unlock", "wait"}
-	} else {
-		fails["+publish"] = []string{"unlock"}
-		fails["+subscribe"] = []string{"wait"}
-	}
-	for _, word := range strings.Fields(strings.TrimPrefix(rule, aclScripts)) {
-		if strings.HasPrefix(word, "~") {
-			continue // as on a single server
-		}
-		t.Run(word, func(t *testing.T) {
-			for _, op := range []string{"lock", "unlock", "wait"} {
-				limit := func(rule string) {
-					for _, node := range c.Nodes {
-						setUser(t, node, "limited", rule)
-					}
+	level.ForAll(t)
+	for _, p := range aclPrograms(t) {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			// With replicas: Redis 8.0 and Valkey abort at SPUBLISH (cluster_legacy.c, "nodes != NULL")
+			// on a master without one whose nodes.conf was written by hand.
+			c := redistest.StartCluster(t, 2, 1, redistest.Exec(p.Path))
+			rule := aclRule(c.Nodes[0], true)
+			on := aclServers{all: c.Nodes, cluster: true, others: []*holdfast.Client{newClient(t, c.Client(t), nil)},
+				connect: func(user string) []redis.UniversalClient {
+					return []redis.UniversalClient{c.Client(t, func(o *redis.ClusterOptions) { o.Username, o.Password = user, "secret" })}
+				}}
+			on.permit(t, "limited", rule)
+			for _, name := range []string{"orders:42", "orders:43", "orders:44"} {
+				story(t, func() redis.UniversalClient { return on.connect("limited")[0] }, name)
+			}
+			for _, node := range c.Masters(t) {
+				onlyTheStory(t, node)
+			}
+			fails := map[string]string{"+cluster|slots": "lock, wait", "+publish": "unlock", "+subscribe": "wait"}
+			if c.Nodes[0].Major() >= 7 {
+				fails = map[string]string{"+cluster|slots": "lock, wait", "+spublish": "unlock", "+ssubscribe": "wait",
+					aclChannels: "unlock, wait"}
+			}
+			k := aclOfLock
+			k.ops = slices.DeleteFunc(slices.Clone(k.ops), func(op aclOp) bool {
+				return !slices.Contains([]string{"lock", "unlock", "wait"}, op.name)
+			})
+			for i, word := range strings.Fields(strings.TrimPrefix(rule, aclScripts)) {
+				if !strings.HasPrefix(word, "~") { // which is as on a single server
+					t.Run(word, func(t *testing.T) { k.without(t, on, fmt.Sprint("limited-", i), rule, word, fails[word]) })
 				}
-				limit(rule)
-				s := newSubject(t, c.Client(t), connect(), name, c.Master(t, name), c.Nodes...)
-				err := s.try(op, func() { limit(without(rule, word)) }, func() { limit(rule) })
-				s.expect(op, err, slices.Contains(fails[word], op))
 			}
 		})
 	}
@@ -179,36 +164,39 @@ func without(rule, word string) string {
 
 // TestLeastPrivilegeUnderSentinel: the Sentinels have users of their own, since 6.2.
 func TestLeastPrivilegeUnderSentinel(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
-		t.Parallel()
-		s := redistest.StartSentinel(t, redistest.Exec(p.Path))
-		for _, node := range s.Nodes {
-			setUser(t, node, "limited", aclRule(node, false))
-		}
-		limited := s.Nodes[0].Major() >= 7
-		if limited {
-			for _, sentinel := range s.Sentinels {
-				setUser(t, sentinel, "watcher", aclSentinel)
+	level.ForAll(t)
+	for _, p := range aclPrograms(t) {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.StartSentinel(t, redistest.Exec(p.Path))
+			for _, node := range s.Nodes {
+				setUser(t, node, "limited", aclRule(node, false))
 			}
-		}
-		connect := func() redis.UniversalClient {
-			return s.Client(t, func(o *redis.FailoverOptions) {
-				o.Username, o.Password = "limited", "secret"
-				if limited {
-					o.SentinelUsername, o.SentinelPassword = "watcher", "secret"
+			limited := s.Nodes[0].Major() >= 7
+			if limited {
+				for _, sentinel := range s.Sentinels {
+					setUser(t, sentinel, "watcher", aclSentinel)
 				}
-			})
-		}
-		story(t, connect, "orders:42")
-		onlyTheStory(t, s.Nodes[0])
-		s.Failover(t)
-		story(t, connect, "orders:43")
-		if limited {
-			for _, sentinel := range s.Sentinels {
-				require.Empty(t, refused(t, sentinel))
 			}
-		}
-	})
+			connect := func() redis.UniversalClient {
+				return s.Client(t, func(o *redis.FailoverOptions) {
+					o.Username, o.Password = "limited", "secret"
+					if limited {
+						o.SentinelUsername, o.SentinelPassword = "watcher", "secret"
+					}
+				})
+			}
+			story(t, connect, "orders:42")
+			onlyTheStory(t, s.Nodes[0])
+			s.Failover(t)
+			story(t, connect, "orders:43")
+			if limited {
+				for _, sentinel := range s.Sentinels {
+					require.Empty(t, refused(t, sentinel))
+				}
+			}
+		})
+	}
 }
 
 // eventually waits for a condition.

@@ -1,82 +1,367 @@
 package integration_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
-// needs says which operations fail without a permission of a single server. docs/security.md has
-// the same table.
-var needs = map[string]string{
-	"+evalsha":     "lock, re-enter, unlock, extend, renew, state, force unlock, wait",
-	"+eval":        "lock, re-enter, unlock, extend, renew, state, force unlock, wait",
-	"+hlen":        "lock, state, force unlock, wait",
-	"+hexists":     "re-enter, unlock, extend, renew, force unlock",
-	"+hgetall":     "state, force unlock",
-	"+hset":        "lock, re-enter, wait",
-	"+hdel":        "",
-	"+del":         "unlock, force unlock",
-	"+get":         "lock, state, force unlock, wait",
-	"+set":         "lock, wait",
-	"+pexpire":     "lock, re-enter, extend, renew, wait",
-	"+pttl":        "re-enter, extend, renew, state, force unlock, wait",
-	"+time":        "lock, wait",
-	"+publish":     "unlock, force unlock",
-	"+subscribe":   "wait",
-	"+unsubscribe": "",
-	"+ping":        "",
-
-	"+pubsub|numsub": "",
-
-	"~orders:*":                         "lock, re-enter, unlock, extend, renew, state, force unlock, wait",
-	"~redisson_lock_token:{orders:*":    "lock, extend, renew, state, force unlock, wait",
-	"~redisson_lock__channel:{orders:*": "unlock, force unlock",
-	"&redisson_lock__channel:{orders:*": "unlock, force unlock, wait",
+// aclKind is a kind of lock whose users lose their permissions, one at a time.
+type aclKind struct {
+	name    string
+	table   string // of docs/security.md: the text before it. It says which operations fail without a permission
+	rule    func(srv *redistest.Server) string
+	masters int                                    // how many there are of a lock of several
+	waiting func(s *aclRun) bool                   // somebody waits, who will not get the lock before it has asked once more
+	poll    *lua.Script                            // by which those who wait in a queue keep their places, if they do
+	chance  func(op, word string) (skip, may bool) // an operation that chance decides on, or that may fail, too
+	ops     []aclOp
+	also    func(s *aclRun) // what else is permitted
 }
 
-// needsFar is what may fail, too, on a busy machine, where a client takes itself to be far from the
-// server: it asks for a head start. docs/security.md says so in words.
-var needsFar = map[string]string{"~redisson_lock__channel:{orders:*": "lock, wait"}
+// aclOp is an operation. prepare makes what it needs while everything is permitted.
+type aclOp struct {
+	name    string
+	prepare func(s *aclRun) (op func() error)
+}
 
-// TestWithoutAPermission takes each permission away in turn. What needs it says so at once, and
-// nothing else is hurt.
-func TestWithoutAPermission(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
-		t.Parallel()
-		srv := redistest.Start(t, redistest.Exec(p.Path))
-		rule := aclRule(srv, false)
-		rdb := as(t, srv, "limited", rule)
-		for _, word := range strings.Fields(rule) {
-			t.Run(word, func(t *testing.T) {
-				fails, ok := needs[word]
-				require.True(t, ok)
-				s := newSubject(t, srv.Client(t), rdb, "orders:42", srv)
-				for _, op := range aclOps {
-					setUser(t, srv, "limited", rule)
-					err := s.try(op, func() { setUser(t, srv, "limited", without(rule, word)) },
-						func() { setUser(t, srv, "limited", rule) })
-					may := err != nil && slices.Contains(strings.Split(needsFar[word], ", "), op)
-					s.expect(op, err, may || slices.Contains(strings.Split(fails, ", "), op))
-					s.leftBehind(op)
-				}
-			})
+// aclRun is one operation with its lock, of the user who loses a permission and of one who may do
+// everything.
+type aclRun struct {
+	*testing.T
+	ctx      context.Context
+	kind     *aclKind
+	on       aclServers
+	me, them *holdfast.Client
+	mine     []*holdfast.Client // one for each master
+	name     string
+	holds    []*holdfast.Hold
+	after    []func() error // what must come to its end when everything is permitted again
+}
+
+// aclServers are the servers that a user is limited on, and how to reach them.
+type aclServers struct {
+	all     []*redistest.Server
+	connect func(user string) []redis.UniversalClient
+	others  []*holdfast.Client
+	cluster bool
+}
+
+// aclMasters starts independent servers, mostly one.
+func aclMasters(t *testing.T, p redistest.Program, n int) (on aclServers) {
+	t.Helper()
+	on.all = redistest.StartMasters(t, n, redistest.Exec(p.Path))
+	for _, srv := range on.all {
+		on.others = append(on.others, newClient(t, srv.Client(t), nil))
+	}
+	on.connect = func(user string) (rdbs []redis.UniversalClient) {
+		for _, srv := range on.all {
+			rdbs = append(rdbs, srv.Client(t, func(o *redis.Options) { o.Username, o.Password = user, "secret" }))
 		}
+		return rdbs
+	}
+	return on
+}
+
+// permit gives the user a rule everywhere.
+func (on aclServers) permit(t *testing.T, user, rule string) {
+	t.Helper()
+	for _, srv := range on.all {
+		setUser(t, srv, user, rule)
+	}
+}
+
+// lock is how a lock is taken, for example by its method Lock.
+type lock = func(context.Context, ...holdfast.Option) (*holdfast.Hold, error)
+
+// held takes a lock, for as long as the run lasts.
+func (s *aclRun) held(take lock) *holdfast.Hold {
+	s.Helper()
+	h, err := take(s.ctx)
+	require.NoError(s, err)
+	s.holds = append(s.holds, h)
+	return h
+}
+
+// gets is an operation that takes a lock.
+func (s *aclRun) gets(take lock) func() error { return s.getsAs(s.ctx, take) }
+
+func (s *aclRun) getsAs(ctx context.Context, take lock) func() error {
+	return func() error {
+		h, err := take(ctx)
+		if err == nil {
+			s.holds = append(s.holds, h)
+		}
+		return err
+	}
+}
+
+// reenters is an operation under a hold.
+func (s *aclRun) reenters(outer, inner lock) func() error {
+	h := s.held(outer)
+	s.ages()
+	return s.getsAs(h.Context(), inner)
+}
+
+// unlocks is the release.
+func (s *aclRun) unlocks(h *holdfast.Hold) func() error {
+	return func() error { return h.Unlock(s.ctx) }
+}
+
+// extends is an operation that extends a lease, as the watchdog does.
+func (s *aclRun) extends(h *holdfast.Hold) func() error {
+	return func() error { return h.Extend(s.ctx, time.Hour) }
+}
+
+// waits is an operation that waits for what the other user has, who gives it back as soon as it is known to wait
+// or has given up.
+func (s *aclRun) waits(mine, theirs lock) func() error {
+	h := s.held(theirs)
+	return s.waitsFor(s.gets(mine), s.unlocks(h))
+}
+
+func (s *aclRun) waitsFor(wait, let func() error) func() error {
+	return func() error {
+		done := make(chan error, 1)
+		go func() { done <- wait() }()
+		eventually(s.ctx, s.T, "it waits or has given up", func() bool { return len(done) > 0 || s.kind.waiting(s) })
+		require.NoError(s, let())
+		return <-done
+	}
+}
+
+// behind has the other user wait until h is given back, and then give back what it got.
+func (s *aclRun) behind(h *holdfast.Hold, wait lock, waits func(s *aclRun) bool) {
+	got := make(chan error, 1)
+	go func() {
+		next, err := wait(s.ctx)
+		if err == nil {
+			err = next.Unlock(s.ctx)
+		}
+		got <- err
+	}()
+	eventually(s.ctx, s.T, "it waits", func() bool { return waits(s) })
+	s.after = append(s.after, func() error {
+		_ = h.Unlock(s.ctx) // unless that was the operation
+		return <-got
 	})
 }
 
-// leftBehind: after a failure nothing stands for ever, and after a failed acquisition nothing
-// stands at all.
-func (s *subject) leftBehind(op string) {
-	s.t.Helper()
-	left, err := look(s.ctx, s.serving.Client(s.t))
-	require.NoError(s.t, err)
-	require.NoError(s.t, left.withTTL(), op)
-	if op == "lock" || op == "wait" {
-		require.NotContains(s.t, left, s.mine.Name())
+// ages waits until the key's time to live is less than it was, so that a script that puts it off has
+// something to do.
+func (s *aclRun) ages() {
+	left := func() int64 { return s.on.all[0].Command(s.T, "PTTL", s.name).(int64) }
+	first := left()
+	eventually(s.ctx, s.T, "time passes", func() bool { return first < 0 || left() < first })
+}
+
+// listens: somebody who was refused listens on a channel. In a cluster that may be at any node.
+func (s *aclRun) listens(channel string) bool {
+	for _, srv := range s.on.all {
+		for _, numsub := range []string{"NUMSUB", "SHARDNUMSUB"} {
+			reply, err := srv.Try("PUBSUB", numsub, channel)
+			if pair, ok := reply.([]any); ok && err == nil && pair[1].(int64) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// aclPrograms are the oldest and the newest Redis and the newest Valkey, and in the quick level the newest
+// Redis: which commands a script calls does not depend on the version.
+func aclPrograms(t *testing.T) []redistest.Program {
+	all := redistest.Programs(t) // sorted, with Valkey at the end
+	var some []redistest.Program
+	for i, p := range all {
+		newest := i == len(all)-1 || !p.Valkey && all[i+1].Valkey
+		if newest && !p.Valkey || !testing.Short() && (newest || i == 0) {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+// TestWithoutAPermission: with exactly its rule all is permitted that a kind does. Then each permission is taken away
+// in turn: what needs it, by the tables of docs/security.md, says so at once, nothing else is hurt, and nothing stands
+// for ever.
+func TestWithoutAPermission(t *testing.T) {
+	for _, k := range aclKinds {
+		t.Run(k.name, func(t *testing.T) {
+			if k.masters > 1 {
+				level.ForAll(t)
+			}
+			t.Parallel()
+			needs := neededBy(t, k)
+			for _, p := range aclPrograms(t) {
+				t.Run(p.Name, func(t *testing.T) {
+					t.Parallel()
+					on := aclMasters(t, p, max(k.masters, 1))
+					rule := k.rule(on.all[0])
+					t.Run("nothing", func(t *testing.T) {
+						k.without(t, on, "limited", rule, "nothing", "")
+						for _, srv := range on.all {
+							require.Empty(t, refused(t, srv))
+						}
+					})
+					for i, word := range strings.Fields(rule) {
+						fails, ok := needs[word]
+						if k.masters > 1 && !ok && strings.ContainsAny(word[:1], "~&") {
+							continue // as on a single server
+						}
+						require.True(t, ok || k.masters > 1, "%s is not in the table", word)
+						t.Run(word, func(t *testing.T) { k.without(t, on, fmt.Sprint("limited-", i), rule, word, fails) })
+					}
+				})
+			}
+		})
+	}
+}
+
+// aclNames is where the names of locks come from: each operation has one of its own.
+var aclNames atomic.Int64
+
+// without runs all operations as a user who has the rule without a word of it.
+func (k *aclKind) without(t *testing.T, on aclServers, user, rule, word, fails string) {
+	t.Helper()
+	on.permit(t, user, rule)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, op := range k.ops {
+		s := &aclRun{T: t, ctx: ctx, kind: k, on: on, name: fmt.Sprint("orders:", aclNames.Add(1)), them: on.others[0]}
+		for _, rdb := range on.connect(user) {
+			s.mine = append(s.mine, newClient(t, rdb, &holdfast.Options{Linger: time.Millisecond, RetryBudget: 3 * time.Second}))
+		}
+		s.me = s.mine[0]
+		var skip, may bool
+		if k.chance != nil {
+			if skip, may = k.chance(op.name, word); skip {
+				continue
+			}
+		}
+		do := op.prepare(s)
+		on.permit(t, user, without(rule, word))
+		for _, srv := range on.all {
+			srv.Command(t, "SCRIPT", "FLUSH") // so that the text must be sent
+		}
+		err := do()
+		on.permit(t, user, rule)
+		// On a busy machine a wait is long enough for a poll.
+		may = may || strings.Contains(op.name, "wait") && k.poll != nil && strings.HasPrefix(word, "+") &&
+			strings.Contains(k.poll.Text(), "'"+strings.ToUpper(word[1:])+"'")
+		s.judge(op.name, err, slices.Contains(strings.Split(fails, ", "), op.name) || may && err != nil)
+		s.ends(op.name, err)
+	}
+	if k.also != nil && word == "nothing" {
+		k.also(&aclRun{T: t, ctx: ctx, kind: k, on: on, me: newClient(t, on.connect(user)[0], nil), them: on.others[0]})
+	}
+	for _, srv := range on.all {
+		if !on.cluster { // where it is as on a single server
+			left, err := look(ctx, srv.Client(t))
+			require.NoError(t, err)
+			require.NoError(t, left.withTTL())
+		}
+	}
+}
+
+// ends gives back what is held. After a failed acquisition of a plain lock nothing stands at all.
+func (s *aclRun) ends(op string, err error) {
+	s.Helper()
+	for _, h := range slices.Backward(s.holds) {
+		_ = h.Unlock(s.ctx)
+	}
+	for _, end := range s.after {
+		require.NoError(s, end(), op)
+	}
+	for _, c := range s.mine {
+		require.NoError(s, c.Close(s.ctx))
+	}
+	if err != nil && s.kind.name == "rlock" && !s.on.cluster && (op == "lock" || op == "wait") {
+		require.EqualValues(s, 0, s.on.all[0].Command(s.T, "EXISTS", s.name), op)
+	}
+}
+
+// judge: an operation that needs what was taken away says so, and the others work.
+func (s *aclRun) judge(op string, err error, fails bool) {
+	s.Helper()
+	if !fails {
+		require.NoError(s, err, op)
+		return
+	}
+	require.Error(s, err, "%s is permitted", op)
+	require.NoError(s, s.ctx.Err(), "%s: %v", op, err)
+	plain := s.kind.name == "rlock"
+	require.True(s, aboutPermissions(err) || !plain && quotesRefusal(err), "%s: %v", op, err)
+	var e *holdfast.Error
+	if op == "renew" && errors.Is(err, holdfast.ErrLost) {
+		return
+	}
+	require.True(s, errors.As(err, &e), "%s: %v", op, err)
+	require.Equal(s, s.name, e.Name)
+	if said, ok := map[string]string{"lock": "lock", "re-enter": "lock", "unlock": "unlock", "extend": "extend",
+		"force unlock": "force unlock"}[op]; ok && plain {
+		require.Equal(s, said, e.Op)
+	}
+}
+
+// aboutPermissions: the servers have words of their own for it in each version; these are the library's.
+func aboutPermissions(err error) bool {
+	return strings.Contains(err.Error(), "this user lacks a permission") ||
+		strings.Contains(err.Error(), "permit this user")
+}
+
+// quotesRefusal: what the servers said stands in the error.
+func quotesRefusal(err error) bool {
+	return slices.ContainsFunc([]string{"NOPERM", "user executing the script", "ACL failure"},
+		func(words string) bool { return strings.Contains(err.Error(), words) })
+}
+
+// neededBy reads the kind's table in docs/security.md: permissions, and which operations fail without any one of them.
+func neededBy(t *testing.T, k *aclKind) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/security.md")
+	require.NoError(t, err)
+	_, table, ok := strings.Cut(string(text), k.table)
+	require.True(t, ok, "docs/security.md has no table of %s", k.name)
+	table, _, _ = strings.Cut(table[strings.Index(table, "\n|"):], "\n\n")
+	needs := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| (`.*?`) \\| ([^|]*)\\|").FindAllStringSubmatch(table, -1) {
+		for word := range strings.FieldsSeq(strings.ReplaceAll(m[1], "`", "")) {
+			needs[strings.ReplaceAll(word, `\|`, "|")] = strings.TrimSpace(m[2])
+		}
+	}
+	return needs
+}
+
+// TestSecurityDocNamesOnlyWhatIsGiven: the tables have no permission that no rule gives, and no operation that is not
+// tried.
+func TestSecurityDocNamesOnlyWhatIsGiven(t *testing.T) {
+	srv := redistest.Start(t)
+	for _, k := range aclKinds {
+		tried := []string{""}
+		for _, op := range k.ops {
+			tried = append(tried, op.name)
+		}
+		for word, fails := range neededBy(t, k) {
+			if srv.Major() >= 7 {
+				require.Contains(t, strings.Fields(k.rule(srv)), word, k.name)
+			}
+			require.Subset(t, tried, strings.Split(fails, ", "), "%s: %s", k.name, word)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/rlock"
-	"github.com/holdfast-go/holdfast/semaphore"
 )
 
 // TestClassicPubSub: all kinds wait and wake by classic channels in a cluster of servers that know
@@ -20,14 +18,11 @@ func TestClassicPubSub(t *testing.T) {
 	topology.Each(t, topology.Cluster, func(t *testing.T, top topology.Topology) {
 		knows := knowsSharded(top)
 		for _, classic := range []bool{true, false} {
-			p := newPair(t, top, &holdfast.Options{ClassicPubSub: classic, Lease: time.Hour})
+			opts := &holdfast.Options{ClassicPubSub: classic, Lease: time.Hour}
+			p := newPair(t, top.Connect(t), top.Connect(t), top.Nodes, opts)
 			for _, tag := range []string{"old", "{old}"} {
 				members := p.family(tag)
-				for _, k := range kinds {
-					members = append(members, p.plain(top, k, tag+":"+k.name))
-				}
-				members = append(members, p.permits(tag+":permits"))
-				sharded, plain := channels(top, "SHARDCHANNELS", tag), channels(top, "CHANNELS", tag)
+				sharded, plain := channels(top.Nodes(), "SHARDCHANNELS", tag), channels(top.Nodes(), "CHANNELS", tag)
 				if classic || !knows {
 					require.Empty(t, sharded)
 					require.GreaterOrEqual(t, len(plain), len(members), "%v", plain)
@@ -35,16 +30,13 @@ func TestClassicPubSub(t *testing.T) {
 					require.Empty(t, plain)
 					require.GreaterOrEqual(t, len(sharded), len(members), "%v", sharded)
 				}
-				for _, m := range members {
-					require.NoError(t, m.meddle(), m.name)
-				}
-				p.finish(members)
+				p.lives(members)
 			}
 			for _, c := range []*holdfast.Client{p.one, p.two} { // the next ones count channels
 				require.NoError(t, c.Close(p.ctx))
 			}
 			eventually(p.ctx, t, "nobody listens", func() bool {
-				return len(channels(top, "SHARDCHANNELS", "old")) == 0 && len(channels(top, "CHANNELS", "old")) == 0
+				return len(channels(top.Nodes(), "SHARDCHANNELS", "old")) == 0 && len(channels(top.Nodes(), "CHANNELS", "old")) == 0
 			})
 		}
 	})
@@ -63,42 +55,6 @@ func TestClassicIsNotKept(t *testing.T) {
 			require.Empty(t, state.Owner)
 		}
 	})
-}
-
-// plain: the first one has a lock, and the second one listens for its release.
-func (p *pair) plain(top topology.Topology, k kind, name string) member {
-	p.Helper()
-	h, err := k.make(p.one, name).Lock(p.ctx)
-	m := p.held(name, h, err, func() bool {
-		return len(channels(top, "CHANNELS", name))+len(channels(top, "SHARDCHANNELS", name)) > 0
-	})
-	return p.waiting(m, func() error { return p.gets(k.make(p.two, name).Lock(p.ctx)) })
-}
-
-// permits: the first one has the permit that the second one wants.
-func (p *pair) permits(name string) member {
-	p.Helper()
-	mine := semaphore.New(p.one, name, 1)
-	h, err := mine.Lock(p.ctx)
-	m := p.held(name, h, err, func() bool {
-		s, err := mine.State(p.ctx)
-		return err == nil && s.Waiters == 1
-	})
-	return p.waiting(m, func() error { return p.gets(semaphore.New(p.two, name, 1).Lock(p.ctx)) })
-}
-
-// channels are those with a part of a name in them that somebody listens to at one of the servers.
-func channels(top topology.Topology, which, part string) (all []string) {
-	for _, node := range top.Nodes() {
-		reply, err := node.Try("PUBSUB", which)
-		list, _ := reply.([]any)
-		for _, one := range list {
-			if name, _ := one.(string); err == nil && strings.Contains(name, part) {
-				all = append(all, name)
-			}
-		}
-	}
-	return all
 }
 
 // knowsSharded reports whether the servers have sharded pub/sub.

@@ -3,9 +3,11 @@ package integration_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -16,26 +18,29 @@ import (
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// pair is two clients on a topology: what one has, the other waits for.
+// pair is two clients of the same servers: what one has, the other waits for.
 type pair struct {
 	*testing.T
 	ctx      context.Context
 	one, two *holdfast.Client
+	nodes    func() []topology.Node
 }
 
-func newPair(t *testing.T, top topology.Topology, opts *holdfast.Options) *pair {
+func newPair(t *testing.T, one, two redis.UniversalClient, nodes func() []topology.Node, opts *holdfast.Options) *pair {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	t.Cleanup(cancel)
-	return &pair{t, ctx, newClient(t, top.Connect(t), opts), newClient(t, top.Connect(t), opts)}
+	return &pair{t, ctx, newClient(t, one, opts), newClient(t, two, opts), nodes}
 }
 
 // member is a kind of lock in that situation.
 type member struct {
 	name    string       // of its key
 	meddle  func() error // an operation of who has it
+	enter   func() error // if it can be re-entered, that; it needs the key of the name only
 	fresh   bool         // that makes a key: while the slot is half moved Redis says TRYAGAIN of a key that is not there
 	end     func() error // gives it back
 	follows chan error   // of the one who waits: it got it, and gave it back
@@ -71,15 +76,48 @@ func (p *pair) held(name string, h *holdfast.Hold, err error, before func() bool
 	}
 }
 
-// family are the kinds that the tests over all kinds of lock do not have, with names that share a slot.
+// family are all kinds, with names that share a slot.
 func (p *pair) family(tag string) []member {
 	p.Helper()
-	return []member{p.readers(tag + ":rw"), p.counted(tag + ":latch"), p.leaders(tag + ":leader"),
-		p.several(tag+":both", tag+":and", "elsewhere")}
+	members := []member{p.readers(tag + ":rw"), p.counted(tag + ":latch"), p.deleted(tag + ":deleted"),
+		p.leaders(tag + ":leader"), p.permits(tag + ":permits"), p.several(tag+":both", tag+":and", "elsewhere")}
+	for _, k := range kinds {
+		members = append(members, p.plain(k, tag+":"+k.name))
+	}
+	return members
+}
+
+// plain: the first one has a lock, and the second one waits for it, in line or for the word of its release.
+func (p *pair) plain(k kind, name string) member {
+	p.Helper()
+	mine, other := k.make(p.one, name), k.make(p.two, name)
+	h, err := mine.Lock(p.ctx, holdfast.Wait(patience))
+	m := p.held(name, h, err, func() bool {
+		if k.nobody < 0 {
+			return len(channels(p.nodes(), "CHANNELS", name))+len(channels(p.nodes(), "SHARDCHANNELS", name)) > 0
+		}
+		s, err := mine.State(p.ctx)
+		return err == nil && s.Waiters == 1
+	})
+	var inner *holdfast.Hold
+	m.enter = func() (err error) {
+		inner, err = mine.Lock(h.Context(), holdfast.Wait(patience))
+		return err
+	}
+	m.end = func() error {
+		if inner != nil {
+			if err := inner.Unlock(p.ctx); err != nil {
+				return err
+			}
+		}
+		return h.Unlock(p.ctx)
+	}
+	return p.waiting(m, func() error { return p.gets(other.Lock(p.ctx)) })
 }
 
 // readers: the first one reads, and the second one is to write.
 func (p *pair) readers(name string) member {
+	p.Helper()
 	mine, other := rwlock.New(p.one, name), rwlock.New(p.two, name)
 	h, err := mine.RLock(p.ctx)
 	m := p.held(name, h, err, func() bool {
@@ -89,8 +127,30 @@ func (p *pair) readers(name string) member {
 	return p.waiting(m, func() error { return p.gets(other.Lock(p.ctx)) })
 }
 
-// counted: the second one waits for a latch.
+// permits: the first one has both permits, and the second one wants both. Then there are more of them, and fewer.
+func (p *pair) permits(name string) member {
+	p.Helper()
+	mine, other := semaphore.New(p.one, name, 2), semaphore.New(p.two, name, 2)
+	h, err := mine.Acquire(p.ctx, 2)
+	m := p.held(name, h, err, func() bool {
+		s, err := mine.State(p.ctx)
+		return err == nil && s.Waiters == 1
+	})
+	return p.waiting(m, func() error {
+		if err := p.gets(other.Acquire(p.ctx, 2)); err != nil {
+			return err
+		}
+		err := errors.Join(other.SetPermits(p.ctx, 3), other.SetPermits(p.ctx, 2))
+		if s, _ := other.State(p.ctx); err == nil && (s.Permits != 2 || s.Free != 2) {
+			err = errors.New("there are not two free permits")
+		}
+		return err
+	})
+}
+
+// counted: both wait for a latch.
 func (p *pair) counted(name string) member {
+	p.Helper()
 	mine, other := latch.New(p.one, name), latch.New(p.two, name)
 	_, err := mine.Set(p.ctx, 2)
 	require.NoError(p, err)
@@ -111,11 +171,27 @@ func (p *pair) counted(name string) member {
 		}
 		return nil
 	}}
-	return p.waiting(m, func() error { return other.Wait(p.ctx) })
+	return p.waiting(m, func() error {
+		both := make(chan error, 1)
+		go func() { both <- mine.Wait(p.ctx) }()
+		return errors.Join(other.Wait(p.ctx), <-both)
+	})
+}
+
+// deleted: the latch that both wait for is taken away.
+func (p *pair) deleted(name string) member {
+	p.Helper()
+	m := p.counted(name)
+	m.end = func() error {
+		_, err := latch.New(p.one, name).Delete(p.ctx)
+		return err
+	}
+	return m
 }
 
 // leaders: the first one leads, and the second one is a candidate. Observers are told of both.
 func (p *pair) leaders(name string) member {
+	p.Helper()
 	mine, other := election.New(p.one, name), election.New(p.two, name)
 	h, err := mine.Campaign(p.ctx, "one")
 	m := p.held(name, h, err, func() bool {
@@ -147,6 +223,7 @@ func (p *pair) leaders(name string) member {
 
 // several: the first one holds all, and the second one wants them.
 func (p *pair) several(names ...string) member {
+	p.Helper()
 	of := func(c *holdfast.Client) *multilock.Mutex {
 		return multilock.New(rlock.New(c, names[0]), rlock.New(c, names[1]), fairlock.New(c, names[2]))
 	}
@@ -158,6 +235,18 @@ func (p *pair) several(names ...string) member {
 	return p.waiting(m, func() error { return p.gets(of(p.two).Lock(p.ctx)) })
 }
 
+// lives is what they go through where nothing happens to the servers.
+func (p *pair) lives(members []member) {
+	p.Helper()
+	for _, m := range members {
+		if m.enter != nil {
+			require.NoError(p, m.enter(), m.name)
+		}
+		require.NoError(p, m.meddle(), m.name)
+	}
+	p.finish(members)
+}
+
 // finish gives everything back, and waits until those who waited have had it.
 func (p *pair) finish(members []member) {
 	p.Helper()
@@ -167,66 +256,16 @@ func (p *pair) finish(members []member) {
 	}
 }
 
-// TestFamilyStory: the other kinds have their life on every topology and version.
-func TestFamilyStory(t *testing.T) {
-	topology.Each(t, topology.All, func(t *testing.T, top topology.Topology) {
-		p := newPair(t, top, nil)
-		for _, tag := range []string{"story", "{story}"} {
-			members := p.family(tag)
-			for _, m := range members {
-				require.NoError(t, m.meddle(), m.name)
-			}
-			p.finish(members)
-		}
-	})
-}
-
-// TestFamilyThroughFailover: another server takes over under them, in good order, and because the old
-// one was killed. It knows of all that was there.
-func TestFamilyThroughFailover(t *testing.T) {
-	const tag = "{failover}"
-	topology.Each(t, topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
-		p := newPair(t, top, &holdfast.Options{RetryBudget: patience})
-		members := p.family(tag)
-		top.(topology.Failover).Failover(t, tag)
-		p.finish(members)
-		members = p.family(tag)
-		top.(topology.Replicator).AwaitReplicas(t, tag)
-		top.(topology.Killer).KillServing(t, tag)
-		p.finish(members)
-	})
-}
-
-// TestFamilyThroughReshard: their slot moves to another master under them. What they do while it is
-// half moved succeeds afterwards.
-func TestFamilyThroughReshard(t *testing.T) {
-	const tag = "{reshard}"
-	topology.Each(t, topology.Cluster, func(t *testing.T, top topology.Topology) {
-		p := newPair(t, top, &holdfast.Options{RetryBudget: patience})
-		members := p.family(tag)
-		move := top.(topology.Resharder).BeginReshard(t, tag)
-		moved, finished := make(chan error, len(members)), make(chan error, len(members))
-		for _, m := range members {
-			move.Key(t, m.name) // that is there, and all else of it is here
-			done := moved
-			if m.fresh {
-				done = finished
-			}
-			go func() { done <- m.meddle() }()
-		}
-		move.Keys(t)
-		for _, m := range members {
-			if !m.fresh {
-				require.NoError(t, <-moved)
+// channels are those with a part of a name in them that somebody listens to at one of the servers.
+func channels(nodes []topology.Node, which, part string) (all []string) {
+	for _, node := range nodes {
+		reply, err := node.Try("PUBSUB", which)
+		list, _ := reply.([]any)
+		for _, one := range list {
+			if name, _ := one.(string); err == nil && strings.Contains(name, part) {
+				all = append(all, name)
 			}
 		}
-		move.Finish(t)
-		for _, m := range members {
-			if m.fresh {
-				require.NoError(t, <-finished)
-			}
-		}
-		p.finish(members)
-		p.finish(p.family(tag))
-	})
+	}
+	return all
 }

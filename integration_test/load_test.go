@@ -78,6 +78,7 @@ func stepsOf(top topology.Topology) []step {
 // to the servers, and checks the history. The order of the steps comes from the seed.
 func TestUnderLoad(t *testing.T) {
 	seed := level.Seed(t)
+	replay := level.Replay(t, seed)
 	eachKind(t, topology.Single|topology.Replicated|topology.Cluster,
 		func(t *testing.T, top topology.Topology, k kind) {
 			rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // chooses faults, guards nothing
@@ -86,7 +87,7 @@ func TestUnderLoad(t *testing.T) {
 			for _, i := range rng.Perm(len(steps)) {
 				l.during(steps[i])
 			}
-			l.finish(level.Replay(t, seed))
+			l.finish(replay)
 		})
 }
 
@@ -176,10 +177,14 @@ func (l *load) finish(replay string) {
 		histories = append(histories, r.Ops())
 		require.NoError(l, l.clients[i].Close(context.Background()))
 	}
-	history.Report(l, history.Check(history.Merge(histories...), history.Config{
-		Lease: loadLease, Bound: loadLease * 6 / 10, Recovery: 10 * time.Second, Faults: l.faults,
-		Slack: 2 * time.Second, Place: 15 * time.Second,
-	}), replay)
+	// What is checked in any case goes by tokens and by the order of events, so no machine is too slow for it.
+	cfg := history.Config{
+		Lease: loadLease, Recovery: 10 * time.Second, Faults: l.faults, Slack: time.Hour, Place: 15 * time.Second,
+	}
+	if level.Soaking() { // and how long things take; of a machine that stands still for longer this says nothing
+		cfg.Bound, cfg.Slack = loadLease*6/10, 2*time.Second
+	}
+	history.Report(l, history.Check(history.Merge(histories...), cfg), replay)
 	nothingLeft(l.T, l.top, loadKey)
 }
 

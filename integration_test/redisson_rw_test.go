@@ -254,7 +254,10 @@ func TestReadWriteDefectsOfRedisson(t *testing.T) {
 			}
 			wrote <- err
 		}()
-		eventually(ctx, t, "a writer waits", func() bool { return state(t, m).Waiters == 1 })
+		eventually(ctx, t, "a writer waits", func() bool {
+			s, err := m.State(ctx)
+			return err == nil && s.Waiters == 1
+		})
 		require.Nil(t, b.read(lease), "Redisson's readers pass it")
 		_, err := m.TryRLock(ctx)
 		require.ErrorContains(t, err, "held by", "readers of this library do not")

@@ -73,7 +73,7 @@ type value struct {
 	kind string   // as the server calls it
 	of   []string // of hashes and sorted sets, pairs: field or member, and the rest
 	ttl  int64    // ms; -1: it stays for ever
-	at   int64    // of what a server has: when that was, ms
+	at   int64    // of what a server has: when that was, us
 }
 
 // brackets are what surrounds the content of a key, by the kind.
@@ -271,52 +271,63 @@ func score(key, word string, from float64) string {
 // prepare empties the server and makes the state that is written there.
 func prepare(ctx context.Context, rdb *redis.Client, text string) error {
 	text, _ = cutWord(text, "LISTEN")
-	return keyspaceOf(text, nil).put(ctx, rdb, rdb.Time(ctx).Val().UnixMilli())
+	_, _, err := keyspaceOf(text, nil).put(ctx, rdb)
+	return err
 }
 
-func (s keyspace) put(ctx context.Context, rdb *redis.Client, start int64) error {
-	_, err := rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		pipe.FlushAll(ctx)
-		for _, command := range s.commands(start) {
-			pipe.Do(ctx, command...)
-		}
-		return nil
-	})
-	return err
+// put returns the moment from which the state counts, in ms, and when it stood there, in us.
+func (s keyspace) put(ctx context.Context, rdb *redis.Client) (start, stood int64, err error) {
+	start = rdb.Time(ctx).Val().UnixMilli()
+	pipe := rdb.Pipeline()
+	pipe.FlushAll(ctx)
+	for _, command := range s.commands(start) {
+		pipe.Do(ctx, command...)
+	}
+	last := pipe.Time(ctx)
+	_, err = pipe.Exec(ctx)
+	return start, last.Val().UnixMicro(), err
 }
 
 // looks is a script, so that it is one moment of the server.
 const looks = `
 local read = {string = {'GET'}, hash = {'HGETALL'}, list = {'LRANGE', 0, -1}, zset = {'ZRANGE', 0, -1, 'WITHSCORES'},
 	stream = {'XRANGE', '-', '+'}}
-local time, all = redis.call('TIME'), {}
+local all = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
 	local kind = redis.call('TYPE', key).ok
 	local how = read[kind]
 	local has = redis.call(how[1], key, unpack(how, 2))
 	all[#all + 1] = {key, kind, redis.call('PTTL', key), type(has) == 'table' and has or {has}}
 end
-return {time[1] * 1000 + math.floor(time[2] / 1000), all}`
+local time = redis.call('TIME') -- last, for old servers go on with the time in a script
+return {time[1] * 1000000 + time[2], all}`
 
 // look is everything that a server has.
 func look(ctx context.Context, rdb *redis.Client) (keyspace, error) {
+	s, _, err := lookAt(ctx, rdb)
+	return s, err
+}
+
+// lookAt also tells when that was, in us.
+func lookAt(ctx context.Context, rdb *redis.Client) (s keyspace, at int64, err error) {
 	reply, err := rdb.Eval(ctx, looks, nil).Slice()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	s, flat := keyspace{}, strings.NewReplacer()
+	s, at = keyspace{}, reply[0].(int64)
+	flat := strings.NewReplacer()
 	for _, one := range reply[1].([]any) {
 		key := one.([]any)
 		if key[1] == "stream" {
 			flat = strings.NewReplacer("[", "", "]", "")
 		}
-		v := value{kind: key[1].(string), ttl: key[2].(int64), at: reply[0].(int64)}
+		v := value{kind: key[1].(string), ttl: key[2].(int64), at: at}
 		for _, word := range key[3].([]any) {
 			v.of = append(v.of, flat.Replace(fmt.Sprint(word)))
 		}
 		s[key[0].(string)] = v
 	}
-	return s, nil
+	return s, at, nil
 }
 
 // unchanged tells what is not as it was, but for the time that has passed.
@@ -331,7 +342,7 @@ func (s keyspace) unchanged(now keyspace) error {
 		if was.kind != is.kind || !slices.Equal(was.of, is.of) {
 			return fmt.Errorf("%s has changed: %q, now %q", key, was.of, is.of)
 		}
-		if is.ttl > was.ttl || is.ttl < was.ttl-(is.at-was.at)-1 {
+		if is.ttl > was.ttl || is.ttl < was.ttl-(is.at-was.at)/1000-1 {
 			return fmt.Errorf("the time to live of %s was %d, is %d", key, was.ttl, is.ttl)
 		}
 	}

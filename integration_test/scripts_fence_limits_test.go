@@ -82,23 +82,6 @@ func TestFenceOutOfMemory(t *testing.T) {
 	})
 }
 
-// TestFenceOnAReplica: nothing is written, and the error can be told.
-func TestFenceOnAReplica(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
-		pair := redistest.StartReplicated(t, 1, redistest.Exec(p.Path))
-		primary, replica, ctx := pair.Primary().Client(t), pair.Replicas()[0].Client(t), t.Context()
-		_, err := fence.NewRedis(primary).DoToken(ctx, 12, fenceKey, "SET", "x")
-		require.NoError(t, err)
-		pair.AwaitReplicas(ctx, t)
-		for _, token := range []uint64{12, 13} {
-			_, err = fence.NewRedis(replica).DoToken(ctx, token, fenceKey, "SET", "y")
-			require.True(t, lua.IsError(err, "READONLY"), "%v", err)
-		}
-		_, err = fence.NewRedis(replica).DoToken(ctx, 11, fenceKey, "SET", "y")
-		require.ErrorIs(t, err, fence.ErrStale, "what the primary has seen is replicated")
-	})
-}
-
 // TestFenceManyArguments: as many as the guard lets through fit a script of every server.
 func TestFenceManyArguments(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {

@@ -31,6 +31,10 @@ another's
 	heldByB | release | -1 | same | call('HEXISTS', name, ARGV[1]) => call('EXISTS', name)
 held
 	heldByA | release | 1 | same -LOCK | \ncall('DEL', name) => \n
+held, and those who wait are told
+	heldByA LISTEN(all) | release | 1 | same -LOCK TOLD(all:0) | redis.pcall(command, to, text) => 1
+free, and nobody is told
+	LISTEN(all) | release | -1 | nothing | if not held then return {-1} end =>
 held, by SPUBLISH or what the server has instead
 	heldByA | release by=SPUBLISH | 1 | same -LOCK | \ncall('DEL', name) => \n
 held more than once
@@ -134,4 +138,35 @@ many fields
 many fields
 	fields129 | fair_acquire owner=a:h1 place=15s | 0 ttl:10s clock 1 129 | same WAITING(a:h1+15s)/3615s |
 	if fields > 4 then => if false then
+`)
+
+// By sharded pub/sub, which servers have since version 7: who listens by it is counted, and told.
+var shardedRows = table(`
+held, and those who wait are told
+	heldByA LISTEN(shard:all) | release by=SPUBLISH | 1 | same -LOCK TOLD(shard:all:0) |
+	redis.pcall(command, to, text) => redis.pcall('PUBLISH', to, text)
+free, and nobody is told
+	LISTEN(shard:all) | release by=SPUBLISH | -1 | nothing | if not held then return {-1} end =>
+others listen: released
+	heldByA LISTEN(shard:all) | pass by=SPUBLISH | 0 1 | same -LOCK TOLD(shard:all:0) |
+	ARGV[4] == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB' => 'NUMSUB'
+nobody listens
+	heldByA LISTEN(all) | pass by=SPUBLISH | 1 clock last:16 | same LOCK{a=1}/30s TOKEN=last/1h |
+	ARGV[4] == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB' => 'NUMSUB'
+held, the second waiter listens
+	heldByC WAITING(d:h1@60s e:h1@60s)/8000s LISTEN(shard:e) | fair_release by=SPUBLISH | 1 |
+	LOCK{e:h1=1}/1s TOKEN=clock/1h WAITING(d:h1@60s e:h1!+1s)/8000s TOLD(shard:e:h1/1000) |
+	command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB' => 'NUMSUB'
+`)
+
+// A server that does not know SPUBLISH takes PUBLISH, and cannot tell who listens: it takes it that everybody does.
+var unshardedRows = table(`
+others may listen: released
+	heldByA LISTEN(all) | pass by=SPUBLISH | 0 -1 | same -LOCK TOLD(all:0) | counted[2] or -1 => counted[2] or 0
+held, the first waiter may listen
+	heldByC WAITING(d:h1@60s e:h1@60s)/8000s LISTEN(e) | fair_release by=SPUBLISH | 1 |
+	LOCK{d:h1=1}/1s TOKEN=clock/1h WAITING(e:h1@60s d:h1!+1s)/8000s | return counted[2] => return counted[2] or 0
+held, the waiter listens
+	heldByC WAITING(e:h1@60s)/8000s LISTEN(e) | fair_release by=SPUBLISH | 1 |
+	LOCK{e:h1=1}/1s TOKEN=clock/1h ENDS(e:h1!+1s)/8000s TOLD(e:h1/1000) | sent = redis.pcall('PUBLISH', to, text) =>
 `)

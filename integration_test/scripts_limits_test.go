@@ -2,11 +2,15 @@ package integration_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -20,165 +24,184 @@ func full(ctx context.Context, t *testing.T, rdb *redis.Client) (restore func())
 	return func() { require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "0").Err()) }
 }
 
-// whenFull runs the call of a row whose preconditions were made while there was memory.
-func whenFull(t *testing.T, rdb *redis.Client) sender {
-	return func(ctx context.Context, p lua.Processor, c lua.Call) (lua.Reply, error) {
-		defer full(ctx, t, rdb)()
-		return lua.Run(ctx, p, c)
-	}
-}
-
-// TestScriptsOutOfMemory: nothing is granted and nothing written; what holders need works as ever.
+// TestScriptsOutOfMemory: nothing is granted, no place is taken and nothing written; what holders need works as
+// ever, and so do the hand-over and leaving.
 func TestScriptsOutOfMemory(t *testing.T) {
+	votes := slices.Concat(voteRows, voteTokenRows, voteClockRows, voteLateRows)
+	grants := func(r row) bool {
+		return strings.HasPrefix(r.reply, "1") && !strings.HasPrefix(r.name, "the owner's own")
+	}
+	work := slices.Concat(recountRows, releaseRows, leaveRows, renewRows, stateRows, passRows, passTokenRows, forceRows,
+		pick(t, acquireRows, "another's"), slices.DeleteFunc(slices.Clone(votes), grants), fairReleaseRows, fairStateRows,
+		pick(t, fairPlaceRows, "no place for a try"), pick(t, fairOwnRows, "handed over, and the word of it lost"),
+		pick(t, fairHandRows, "out of reach"), pick(t, fairPollRows, "nothing there", "no place"))
+	refused := slices.Concat(slices.DeleteFunc(votes, func(r row) bool { return !grants(r) }),
+		pick(t, acquireRows, "free", "token ahead of the clock", "free again after a lease has ended"),
+		pick(t, blockRows, "free"), pick(t, fairAcquireRows, "free, try", "token ahead of the clock"),
+		pick(t, fairPlaceRows, "place taken", "place kept when asked again", "behind another"),
+		pick(t, fairPollRows, "places put off"), pick(t, fairMixedRows, "behind two of Redisson's"))
+	// What the order of their commands is good for: a write that is allowed then comes first.
+	controls := slices.Concat(
+		edit(t, recountRows, "one more",
+			"call('PEXPIRE', name, math.max(tonumber(ARGV[3]), call('PTTL', name)))\ncall('HSET', name, ARGV[1], ARGV[2])",
+			"call('HSET', name, ARGV[1], ARGV[2])\ncall('PEXPIRE', name, ARGV[3])"),
+		edit(t, leaveRows, "more than is left", "if not ends or not again then call('PEXPIRE', name, rest) end\n"+
+			"if not again and type(redis.pcall('HDEL', name, '')) == 'number' then", "if not again then"),
+		edit(t, forceRows, "held", "redis.pcall('HDEL', name, '')", ""),
+		edit(t, passRows, "nobody listens", "call('PEXPIRE', name, math.max(call('PTTL', name), tonumber(ARGV[2])))\n"+
+			"call('SET', tokens, last, 'PX', ARGV[3])",
+			"call('SET', tokens, last, 'PX', ARGV[3])\ncall('PEXPIRE', name, ARGV[2])"),
+		edit(t, voteRows, "the owner's own, with less left", "", ""),
+		edit(t, fairReleaseRows, "held, the waiter listens", "  call('DEL', name)\nelseif",
+			"  call('SET', tokens, '1')\n  call('DEL', name)\nelseif"))
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
-		send := whenFull(t, rdb)
-		for _, name := range []string{"free", "token ahead of the clock", "free again after a lease has ended"} {
-			r := find(t, acquireRows, name)
+		whenFull := func(ctx context.Context, p lua.Processor, c lua.Call) (lua.Reply, error) {
+			defer full(ctx, t, rdb)()
+			return lua.Run(ctx, p, c)
+		}
+		for _, r := range work {
+			require.NoError(t, r.check(ctx, rdb, r.script, whenFull), "%s %s", r.script.Name(), r.name)
+		}
+		for _, r := range refused {
 			r.reply, r.after = "!OOM", "same"
-			require.NoError(t, r.check(ctx, rdb, r.script, send), "acquire %s", name)
+			require.NoError(t, r.check(ctx, rdb, r.script, whenFull), "%s %s", r.script.Name(), r.name)
 		}
-		r := find(t, blockRows, "free")
-		r.reply, r.after = "!OOM", "same"
-		require.NoError(t, r.check(ctx, rdb, r.script, send), "acquire with a block")
-		for _, rows := range [][]row{
-			recountRows, releaseRows, leaveRows, renewRows, stateRows, passRows, passTokenRows, forceRows,
-		} {
-			for _, r := range rows {
-				require.NoError(t, r.check(ctx, rdb, r.script, send), "%s %s", r.script.Name(), r.name)
-			}
+		for _, r := range controls {
+			require.ErrorContains(t, r.check(ctx, rdb, edited(t, r), whenFull), "OOM", "control: %s", r.script.Name())
 		}
-		r = find(t, acquireRows, "another's")
-		require.NoError(t, r.check(ctx, rdb, r.script, send), "who has the lock is told all the same")
-
-		// Control: what the order of commands in recount.lua is good for.
-		r = find(t, recountRows, "one more")
-		r.cut = "call('PEXPIRE', name, math.max(tonumber(ARGV[3]), call('PTTL', name)))\ncall('HSET', name, ARGV[1], ARGV[2])"
-		r.paste = "call('HSET', name, ARGV[1], ARGV[2])\ncall('PEXPIRE', name, ARGV[3])"
-		require.ErrorContains(t, r.check(ctx, rdb, edited(t, r), send), "OOM")
-		// And in leave.lua.
-		r = find(t, leaveRows, "more than is left")
-		r.cut = "if not ends or not again then call('PEXPIRE', name, rest) end\n" +
-			"if not again and type(redis.pcall('HDEL', name, '')) == 'number' then"
-		r.paste = "if not again then"
-		require.ErrorContains(t, r.check(ctx, rdb, edited(t, r), send), "OOM")
-		// And in force.lua.
-		r = find(t, forceRows, "held")
-		r.cut, r.paste = "redis.pcall('HDEL', name, '')", ""
-		require.ErrorContains(t, r.check(ctx, rdb, edited(t, r), send), "OOM")
-		// And in pass.lua.
-		r = find(t, passRows, "nobody listens")
-		r.cut = "call('PEXPIRE', name, math.max(call('PTTL', name), tonumber(ARGV[2])))\ncall('SET', tokens, last, 'PX', ARGV[3])"
-		r.paste = "call('SET', tokens, last, 'PX', ARGV[3])\ncall('PEXPIRE', name, ARGV[2])"
-		require.ErrorContains(t, r.check(ctx, rdb, edited(t, r), send), "OOM")
 	})
 }
 
-// TestScriptsOnAReplica: what would write is refused and says so in a way that a caller can tell; a
-// look is not.
+// TestScriptsOnAReplica: what would write is refused, and says so in a way that a caller can tell; a look is not.
 func TestScriptsOnAReplica(t *testing.T) {
+	refused := slices.Concat(pick(t, recountRows, "one more"), pick(t, releaseRows, "held"), pick(t, renewRows, "held"),
+		pick(t, acquireRows, "clock ahead of the token", "the owner's own, repeated call"), pick(t, passRows, "nobody listens"),
+		pick(t, forceRows, "held"), pick(t, voteRows, "free", "the owner's own, repeated vote"),
+		pick(t, voteTokenRows, "the owner's own, is told a greater one"),
+		pick(t, fairAcquireRows, "dead head"), pick(t, fairPlaceRows, "behind another"),
+		pick(t, fairOwnRows, "handed over, and the word of it lost"), pick(t, fairHandRows, "Redisson's first"),
+		pick(t, fairReleaseRows, "held, the waiter is out of reach", "another's, in the queue"),
+		pick(t, fairPollRows, "places put off", "free, handed to the caller itself, who missed it"),
+		pick(t, fairMixedRows, "behind Redisson's"), pick(t, fenceRows, "a greater one", "an equal one"))
+	answered := slices.Concat(pick(t, stateRows, "held"), pick(t, fairStateRows, "free, with waiters"),
+		pick(t, fairPollRows, "no place"), pick(t, fenceRows, "a smaller one"))
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		pair := redistest.StartReplicated(t, 1, redistest.Exec(p.Path))
 		primary, replica, ctx := pair.Primary().Client(t), pair.Replicas()[0].Client(t), t.Context()
-		require.NoError(t, prepare(ctx, primary, "heldByA"))
-		pair.AwaitReplicas(ctx, t)
-		before, err := look(ctx, replica)
-		require.NoError(t, err)
-		require.Len(t, before, 2)
-		for _, r := range []row{
-			find(t, recountRows, "one more"), find(t, releaseRows, "held"), find(t, renewRows, "held"),
-			find(t, acquireRows, "the owner's own, repeated call"), find(t, passRows, "nobody listens"),
-			find(t, forceRows, "held"),
-		} {
+		for _, r := range slices.Concat(refused, answered) {
+			span := clock{start: primary.Time(ctx).Val().UnixMilli()}
+			require.NoError(t, prepare(ctx, primary, r.given))
+			pair.AwaitReplicas(ctx, t)
+			before, err := look(ctx, replica)
+			require.NoError(t, err)
+			span.from = replica.Time(ctx).Val().UnixMicro()
 			reply, err := lua.Run(ctx, replica, r.call(r.script))
-			require.True(t, lua.IsError(err, "READONLY"), "%s: %v, %v", r.script.Name(), reply, err)
-			_, err = lua.Run(ctx, primary, find(t, stateRows, "held").call(lua.State))
+			if slices.ContainsFunc(answered, func(a row) bool { return a == r }) {
+				span.to = replica.Time(ctx).Val().UnixMicro()
+				require.NoError(t, r.checkReply(reply, err, span), "%s %s", r.script.Name(), r.name)
+				continue
+			}
+			require.True(t, lua.IsError(err, "READONLY"), "%s %s: %v, %v", r.script.Name(), r.name, reply, err)
+			after, err := look(ctx, replica)
 			require.NoError(t, err)
+			require.NoError(t, before.unchanged(after), "%s %s", r.script.Name(), r.name)
+			_, err = lua.Run(ctx, primary, r.call(r.script))
+			require.NoError(t, err, "control: the primary does it")
 		}
-		r := find(t, stateRows, "held")
-		reply, err := lua.Run(ctx, replica, r.call(r.script))
-		require.NoError(t, err)
-		require.Equal(t, "a", reply.Text(0))
-		after, err := look(ctx, replica)
-		require.NoError(t, err)
-		require.NoError(t, before.unchanged(after))
-
-		require.NoError(t, prepare(ctx, primary, "TOKEN=5000/20s"))
-		pair.AwaitReplicas(ctx, t)
-		r = find(t, acquireRows, "free")
-		_, err = lua.Run(ctx, replica, r.call(r.script))
-		require.True(t, lua.IsError(err, "READONLY"), "acquire: %v", err)
-		require.Equal(t, int64(1), replica.DBSize(ctx).Val(), "nothing but the token")
+		manyOnAReplica(t, pair)
+		guard := fence.NewRedis(replica)
+		_, err := guard.DoToken(ctx, 6000, fenceKey, "SET", "y")
+		require.True(t, lua.IsError(err, "READONLY"), "%v", err)
+		_, err = guard.DoToken(ctx, 4000, fenceKey, "SET", "y")
+		require.ErrorIs(t, err, fence.ErrStale, "what the primary has seen is replicated")
 	})
 }
 
-// TestReleaseIsAnnouncedOnce: one message for the call that released, none for one that found
-// nothing to release.
-func TestReleaseIsAnnouncedOnce(t *testing.T) {
+// TestScriptsOfALimitedUser: what a user may not do is caught, so that nothing stays locked, or is an error before
+// anything is written.
+func TestScriptsOfALimitedUser(t *testing.T) {
+	silent := table(`
+released, and nobody is told
+	heldByA | release | 1 error | same -LOCK | local sent = redis.pcall( => local sent = redis.call(
+released although others listen, and they are not told
+	heldByA LISTEN(all) | pass | 0 1 error | same -LOCK | local sent = redis.pcall( => local sent = redis.call(
+handed over, and the next one is not told
+	heldByC WAITING(d:h1@60s)/8000s LISTEN(d) | fair_release | 1 error |
+	LOCK{d:h1=1}/1s TOKEN=clock/1h ENDS(d:h1!+1s)/8000s | type(sent) == 'table' and sent.err or nil => nil
+handed to Redisson's, who is not told
+	heldByC WAITING(r:7@310s)/8000s | fair_release | 1 error | LOCK{r:7=0}/2s TOKEN=clock/1h |
+	type(sent) == 'table' and sent.err or nil => nil
+`)
+	sharded := table(`
+released, and nobody is told by SPUBLISH
+	heldByA | release by=SPUBLISH | 1 error | same -LOCK | local sent = redis.pcall( => local sent = redis.call(
+`)
+	uncounted := table(`
+who listens is not known
+	heldByA | pass | 0 -1 | same -LOCK | redis.pcall('PUBSUB' => redis.call('PUBSUB'
+`)
+	endless := table(`
+a grant that cannot be limited is taken back
+	nothing | vote | ! | TOKEN=6000/1h | redis.pcall('DEL', name) =>
+a hold stays as it was
+	heldByA | vote count=2 token=5000 | ! | same |
+	call('PEXPIRE', name, lease) -- => call('HSET', name, owner, ARGV[4])\n  call('PEXPIRE', name, lease) --
+`)
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
 		rdb, ctx := srv.Client(t), t.Context()
-		commands := []string{"PUBLISH"}
-		if srv.Major() >= 7 {
-			commands = append(commands, "SPUBLISH")
-		}
-		for _, command := range commands {
-			subscribe := rdb.Subscribe
-			if command == "SPUBLISH" {
-				subscribe = rdb.SSubscribe
+		for rule, rows := range map[string][]row{
+			"-publish": silent, "resetchannels": silent[:2], "-publish -spublish": slices.Concat(silent[:2], sharded),
+			"-pubsub": uncounted, "-pexpire": endless,
+		} {
+			if srv.Major() < 7 && rule == "resetchannels" {
+				continue // there was no such permission
 			}
-			sub := subscribe(ctx, scriptChannel)
-			_, err := sub.Receive(ctx)
-			require.NoError(t, err)
-			r := find(t, releaseRows, "held")
-			r.args = "release by=" + command
-			require.NoError(t, r.check(ctx, rdb, r.script, lua.Run))
-			r.given, r.reply, r.after = "nothing", "-1", "nothing"
-			require.NoError(t, r.check(ctx, rdb, r.script, lua.Run))
-			require.NoError(t, rdb.Do(ctx, command, scriptChannel, "last").Err())
-			for _, want := range []string{"0", "last"} {
-				msg, err := sub.ReceiveMessage(ctx)
-				require.NoError(t, err)
-				require.Equal(t, want, msg.Payload, "a second announcement would stand between the two")
+			if srv.Major() < 7 {
+				rule = strings.TrimSuffix(rule, " -spublish")
 			}
-			require.NoError(t, sub.Close())
+			limited := as(t, srv, "limited", "+@all ~* "+allChannels(srv)+" "+rule)
+			send := func(ctx context.Context, _ lua.Processor, c lua.Call) (lua.Reply, error) {
+				return lua.Run(ctx, limited, c)
+			}
+			for _, r := range rows {
+				require.NoError(t, r.check(ctx, rdb, r.script, send), "%s: %s", rule, r.name)
+				require.Error(t, r.check(ctx, rdb, edited(t, r), send), "%s: control: %s", rule, r.name)
+			}
+			if rule == "-publish" { // control: a script that catches it nowhere says that nothing was released
+				bare := strings.NewReplacer("local sent = redis.pcall(", "local sent = call(",
+					"= pcall(function()", "= (function(f) return true, f() end)(function()").Replace(lua.FairRelease.Text())
+				require.NoError(t, prepare(ctx, rdb, silent[3].given))
+				_, err := send(ctx, rdb, silent[3].call(lua.New("bare", bare, 5)))
+				require.Error(t, err)
+			}
 		}
 	})
 }
 
-// TestRefusedAnnouncement: a user without the channel, or before there were permissions for
-// channels without PUBLISH, releases all the same and is told that nobody heard of it.
-func TestRefusedAnnouncement(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
-		srv := redistest.Start(t, redistest.Exec(p.Path))
-		rdb, ctx := srv.Client(t), t.Context()
-		refusals := []string{"-publish"}
-		if srv.Major() >= 7 {
-			refusals = append(refusals, "resetchannels", "-publish -spublish")
-		}
-		for _, refusal := range refusals {
-			limited := as(t, srv, "limited", "+@all ~* "+allChannels(srv)+" "+refusal)
-			for _, command := range []string{"PUBLISH", "SPUBLISH"} {
-				if refusal == "-publish" && command == "SPUBLISH" && srv.Major() >= 7 {
-					continue // is permitted
-				}
-				require.NoError(t, prepare(ctx, rdb, "heldByA"))
-				reply, err := lua.Run(ctx, limited, lua.Release.Call(scriptLock, scriptChannel, "a", command))
-				require.NoError(t, err)
-				require.Equal(t, lua.Done, reply.Status)
-				require.NotEmpty(t, reply.Text(0), "%s, %s", refusal, command)
-				require.Zero(t, rdb.Exists(ctx, scriptLock).Val())
-			}
-		}
-		// Control: a script that does not catch the refusal leaves the lock locked, or says that
-		// nothing was released.
-		r := find(t, releaseRows, "held")
-		r.cut, r.paste = "local sent = redis.pcall(", "local sent = redis.call("
-		require.NoError(t, prepare(ctx, rdb, "heldByA"))
-		_, err := lua.Run(ctx, as(t, srv, "limited", "+@all ~* "+allChannels(srv)+" "+refusals[0]),
-			r.call(edited(t, r)))
-		require.Error(t, err)
-	})
+// TestFairCrowdOfTheDead: a release asks once for each client whether it is there, not once for
+// each of its waiters.
+func TestFairCrowdOfTheDead(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb, ctx := srv.Client(t), t.Context()
+	var dead []string
+	for i := range 100 {
+		dead = append(dead, fmt.Sprintf("d:h%d@60s", i), fmt.Sprintf("e:h%d@60s", i))
+	}
+	asked := func(script *lua.Script) int64 {
+		require.NoError(t, prepare(ctx, rdb, "heldByC WAITING("+strings.Join(dead, " ")+")/8000s"))
+		srv.ResetStats(t)
+		r := row{script: lua.FairRelease, args: "fair_release"}
+		reply, err := lua.Run(ctx, rdb, r.call(script))
+		require.NoError(t, err)
+		require.Equal(t, lua.Done, reply.Status)
+		calls := srv.CommandCalls(t)
+		return calls["publish"] + calls["pubsub"] + calls["pubsub|numsub"]
+	}
+	require.Equal(t, int64(2), asked(lua.FairRelease))
+	r := row{script: lua.FairRelease, args: "fair_release", cut: "if deaf[id] == nil then", paste: "if true then"}
+	require.Equal(t, int64(201), asked(edited(t, r)), "control")
 }
 
 // TestScriptsAreSentByHash: the text goes out once per server, also when a pipeline brings the
@@ -199,4 +222,23 @@ func TestScriptsAreSentByHash(t *testing.T) {
 			require.Equal(t, int64(3), calls["get"], "each ran once")
 		}
 	})
+}
+
+// pick are the rows of those names.
+func pick(t *testing.T, rows []row, names ...string) (some []row) {
+	t.Helper()
+	for _, name := range names {
+		some = append(some, find(t, rows, name))
+	}
+	return some
+}
+
+// edit is a row with another edit, unless that is empty.
+func edit(t *testing.T, rows []row, name, cut, paste string) []row {
+	t.Helper()
+	r := find(t, rows, name)
+	if cut != "" {
+		r.cut, r.paste = cut, paste
+	}
+	return []row{r}
 }

@@ -165,20 +165,18 @@ func TestManyOutOfMemory(t *testing.T) {
 	})
 }
 
-// TestManyOnAReplica: every call is refused, in a way that a caller can tell.
-func TestManyOnAReplica(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
-		pair := redistest.StartReplicated(t, 1, redistest.Exec(p.Path))
-		primary, replica, ctx := pair.Primary().Client(t), pair.Replicas()[0].Client(t), t.Context()
-		require.NoError(t, primary.HSet(ctx, "mine", "a", 1).Err())
-		require.NoError(t, primary.HSet(ctx, "theirs", "b", 1).Err())
-		pair.AwaitReplicas(ctx, t)
-		results, sent := together(ctx, replica, take("free", "a", endless), give("mine", "a"), take("theirs", "a", endless))
-		require.Contains(t, sent, lua.Many.Hash())
-		require.Equal(t, lua.Acquire.Hash(), sent[2], "sent again, one by one: %v", sent)
-		require.True(t, lua.IsError(results[0].Err, "READONLY"), "%v", results[0].Err)
-		require.True(t, lua.IsError(results[1].Err, "READONLY"), "%v", results[1].Err)
-		require.NoError(t, results[2].Err, "who only looks is answered, as alone")
-		require.Equal(t, lua.Denied, results[2].Reply.Status)
-	})
+// manyOnAReplica: every call that would write is refused, in a way that a caller can tell.
+func manyOnAReplica(t *testing.T, pair *redistest.Replicated) {
+	t.Helper()
+	primary, replica, ctx := pair.Primary().Client(t), pair.Replicas()[0].Client(t), t.Context()
+	require.NoError(t, primary.HSet(ctx, "mine", "a", 1).Err())
+	require.NoError(t, primary.HSet(ctx, "theirs", "b", 1).Err())
+	pair.AwaitReplicas(ctx, t)
+	results, sent := together(ctx, replica, take("free", "a", endless), give("mine", "a"), take("theirs", "a", endless))
+	require.Contains(t, sent, lua.Many.Hash())
+	require.Equal(t, lua.Acquire.Hash(), sent[2], "sent again, one by one: %v", sent)
+	require.True(t, lua.IsError(results[0].Err, "READONLY"), "%v", results[0].Err)
+	require.True(t, lua.IsError(results[1].Err, "READONLY"), "%v", results[1].Err)
+	require.NoError(t, results[2].Err, "who only looks is answered, as alone")
+	require.Equal(t, lua.Denied, results[2].Reply.Status)
 }

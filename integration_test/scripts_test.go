@@ -33,8 +33,12 @@ func allRows() []row {
 // edited.
 func TestScripts(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
-		rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t)
-		for _, r := range allRows() {
+		srv := redistest.Start(t, redistest.Exec(p.Path))
+		rdb, rows := srv.Client(t), shardedRows
+		if srv.Major() < 7 {
+			rows = unshardedRows
+		}
+		for _, r := range slices.Concat(allRows(), rows) {
 			t.Run(r.script.Name()+" "+r.name, func(t *testing.T) {
 				ctx := t.Context()
 				require.NoError(t, rdb.ScriptFlush(ctx).Err())

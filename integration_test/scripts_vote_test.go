@@ -1,16 +1,5 @@
 package integration_test
 
-import (
-	"slices"
-	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/require"
-
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
-	"github.com/holdfast-go/holdfast/lua"
-)
-
 // What becomes of votes.
 var voteRows = table(`
 free
@@ -149,80 +138,3 @@ the owner's own, its token was evicted
 the owner's own, its token is no number
 	LOCK{a=1}/10s TOKEN=text/20s | vote | !HOLDFAST | same | if not n or => if not n then n = 0 end\nif
 `)
-
-// TestVoteOutOfMemory: a full master grants nothing and writes nothing, and a holder stays one.
-func TestVoteOutOfMemory(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
-		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
-		send := whenFull(t, rdb)
-		for _, r := range slices.Concat(voteRows, voteTokenRows, voteClockRows, voteLateRows) {
-			if strings.HasPrefix(r.reply, "1") && !strings.HasPrefix(r.name, "the owner's own") {
-				r.reply, r.after = "!OOM", "same"
-			}
-			require.NoError(t, r.check(ctx, rdb, r.script, send), "vote %s", r.name)
-		}
-		// Control: what the order of commands is good for.
-		r := find(t, voteRows, "the owner's own, with less left")
-		require.ErrorContains(t, r.check(ctx, rdb, edited(t, r), send), "OOM")
-	})
-}
-
-// TestVoteWithoutPermissionForPexpire: a master that may not limit a grant takes it back, and
-// leaves a hold as it was.
-func TestVoteWithoutPermissionForPexpire(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
-		srv := redistest.Start(t, redistest.Exec(p.Path))
-		rdb, ctx := srv.Client(t), t.Context()
-		limited := as(t, srv, "limited", "+@all -pexpire ~* "+allChannels(srv))
-		free, own := find(t, voteRows, "free"), find(t, voteRows, "the owner's own, its count")
-		try := func(r row, script *lua.Script) keyspace {
-			require.NoError(t, prepare(ctx, rdb, r.given))
-			_, err := lua.Run(ctx, limited, r.call(script))
-			require.Error(t, err)
-			d, err := look(ctx, rdb)
-			require.NoError(t, err)
-			return d
-		}
-		left := try(free, lua.Vote)
-		require.NoError(t, left.withTTL())
-		require.NotContains(t, left, scriptLock)
-		held := try(own, lua.Vote)
-		require.NoError(t, held.withTTL())
-		require.Equal(t, "1", rdb.HGet(ctx, scriptLock, "a").Val(), "nothing was changed")
-
-		// Controls: without the clean-up it stays, and without the check before the first write the
-		// count is another.
-		free.cut, free.paste = "  redis.pcall('DEL', name)\n", ""
-		require.Error(t, try(free, edited(t, free)).withTTL())
-		own.cut, own.paste = "  call('PEXPIRE', name, lease) --",
-			"  call('HSET', name, owner, ARGV[4])\n  call('PEXPIRE', name, lease) --"
-		try(own, edited(t, own))
-		require.Equal(t, "2", rdb.HGet(ctx, scriptLock, "a").Val())
-	})
-}
-
-// TestVoteOnAReplica is refused, and says so in a way that a caller can tell. Only what another
-// holds is told.
-func TestVoteOnAReplica(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
-		pair := redistest.StartReplicated(t, 1, redistest.Exec(p.Path))
-		primary, replica, ctx := pair.Primary().Client(t), pair.Replicas()[0].Client(t), t.Context()
-		for given, rows := range map[string][]row{
-			"": {find(t, voteRows, "free")},
-			"heldByA": {find(t, voteRows, "the owner's own, repeated vote"),
-				find(t, voteTokenRows, "the owner's own, is told a greater one")},
-		} {
-			require.NoError(t, prepare(ctx, primary, given))
-			pair.AwaitReplicas(ctx, t)
-			was, err := look(ctx, replica)
-			require.NoError(t, err)
-			for _, r := range rows {
-				_, err := lua.Run(ctx, replica, r.call(r.script))
-				require.True(t, lua.IsError(err, "READONLY"), "%s: %v", r.name, err)
-			}
-			is, err := look(ctx, replica)
-			require.NoError(t, err)
-			require.NoError(t, was.unchanged(is))
-		}
-	})
-}

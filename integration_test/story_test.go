@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
-// mutex is what the kinds of lock have in common.
+// mutex is what the kinds of lock with one holder have in common.
 type mutex interface {
 	holdfast.Locker
 	State(ctx context.Context) (holdfast.State, error)
 	ForceUnlock(ctx context.Context) (bool, error)
 }
 
-// kind is a kind of lock as the tests over all kinds take it.
+// kind is a kind of lock as the tests over these kinds take it.
 type kind struct {
 	name   string
 	make   func(c *holdfast.Client, name string) mutex
@@ -59,76 +59,81 @@ func eachKind(t *testing.T, topologies topology.Kind, test func(t *testing.T, to
 	})
 }
 
-// TestStory: a lock's life on every topology and version, in several slots where there are slots.
+// TestStory: a lock's life on every topology and version, of every kind, in several slots where there are slots.
 func TestStory(t *testing.T) {
-	eachKind(t, topology.All, func(t *testing.T, top topology.Topology, k kind) {
+	// To such a client, one of several masters is a single server.
+	const all = topology.Single | topology.Replicated | topology.Sentinel | topology.Cluster
+	topology.Each(t, all, func(t *testing.T, top topology.Topology) {
 		names := []string{"orders:42"}
 		if top.Kind() == topology.Cluster {
-			names = append(names, "{orders}:43", "x", "y", "z")
+			names = append(names, "{orders}:43", "x")
 		}
-		for _, name := range names {
-			storyOf(t, k, func() redis.UniversalClient { return top.Connect(t) }, name)
+		for _, k := range kinds {
+			for _, name := range names {
+				storyOf(t, k, func() redis.UniversalClient { return top.Connect(t) }, name)
+			}
 		}
 		for _, name := range names {
 			nothingLeft(t, top, name)
 		}
+		p := newPair(t, top.Connect(t), top.Connect(t), top.Nodes, nil)
+		for _, tag := range []string{"story", "{story}"} {
+			p.lives(p.family(tag))
+		}
 	})
 }
 
-// TestHeldThroughFailover: another server takes over under a holder and a waiter, once in good
-// order and once because the old one was killed. It has the lock, so the hold goes on, and the
-// waiter is woken by its release.
-func TestHeldThroughFailover(t *testing.T) {
-	for _, k := range kinds { // each on a topology of its own, since a server is killed
-		t.Run(k.name, func(t *testing.T) {
-			topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster,
-				func(t *testing.T, top topology.Topology) {
-					heldThroughFailover(t, top, k)
-				})
-		})
-	}
-}
-
-func heldThroughFailover(t *testing.T, top topology.Topology, k kind) {
-	const name = "failover"
-	opts := &holdfast.Options{RetryBudget: patience} // an election may take longer than the default on a busy machine
-	held := func(happen func()) {
-		h, err := k.make(newClient(t, top.Connect(t), opts), name).Lock(t.Context(), holdfast.Wait(patience))
-		require.NoError(t, err)
-		granted := standIn(t, k, k.make(newClient(t, top.Connect(t), opts), name))
-		happen()
-		require.NoError(t, h.Unlock(t.Context()), "the new server knows the hold")
-		<-granted
-	}
-	held(func() { top.(topology.Failover).Failover(t, name) })
-	held(func() {
-		top.(topology.Replicator).AwaitReplicas(t, name)
-		top.(topology.Killer).KillServing(t, name)
+// TestThroughFailover: another server takes over under holders and waiters of every kind, once in good order and
+// once because the old one was killed. It has the locks, so the holds go on, and the waiters are woken by their ends.
+func TestThroughFailover(t *testing.T) {
+	const tag = "{failover}"
+	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
+		// An election may take longer than the default on a busy machine.
+		p := newPair(t, top.Connect(t), top.Connect(t), top.Nodes, &holdfast.Options{RetryBudget: patience})
+		members := p.family(tag)
+		top.(topology.Failover).Failover(t, tag)
+		p.finish(members)
+		members = p.family(tag)
+		top.(topology.Replicator).AwaitReplicas(t, tag)
+		top.(topology.Killer).KillServing(t, tag)
+		p.finish(members)
 	})
 }
 
-// TestHeldThroughReshard: the slot of a lock moves to another master under a holder and a waiter;
-// what they do while it is half moved succeeds, as after it.
-func TestHeldThroughReshard(t *testing.T) {
-	eachKind(t, topology.Cluster, func(t *testing.T, top topology.Topology, k kind) {
-		const name = "reshard"
-		m := k.make(newClient(t, top.Connect(t), nil), name)
-		h, err := m.Lock(t.Context(), holdfast.Wait(patience))
-		require.NoError(t, err)
-		granted := standIn(t, k, k.make(newClient(t, top.Connect(t), nil), name))
-		move := top.(topology.Resharder).BeginReshard(t, name)
-		move.Key(t, name) // the lock is there, its token is here: scripts that need both must wait
-		inner, err := m.Lock(h.Context(), holdfast.Wait(patience))
-		require.NoError(t, err)
-		extended := make(chan error, 1)
-		go func() { extended <- h.Extend(t.Context(), time.Minute) }()
+// TestThroughReshard: the slot of locks of every kind moves to another master under holders and waiters. What they do
+// while it is half moved succeeds, at once where the keys are together, or afterwards.
+func TestThroughReshard(t *testing.T) {
+	const tag = "{reshard}"
+	topology.Each(t, topology.Cluster, func(t *testing.T, top topology.Topology) {
+		p := newPair(t, top.Connect(t), top.Connect(t), top.Nodes, &holdfast.Options{RetryBudget: patience})
+		members := p.family(tag)
+		move := top.(topology.Resharder).BeginReshard(t, tag)
+		moved, finished := make(chan error, len(members)), make(chan error, len(members))
+		for _, m := range members {
+			move.Key(t, m.name) // that is there, and all else of it is here: scripts that need both must wait
+			if m.enter != nil {
+				require.NoError(t, m.enter(), m.name)
+			}
+			done := moved
+			if m.fresh {
+				done = finished
+			}
+			go func() { done <- m.meddle() }()
+		}
 		move.Keys(t)
-		require.NoError(t, <-extended)
+		for _, m := range members {
+			if !m.fresh {
+				require.NoError(t, <-moved)
+			}
+		}
 		move.Finish(t)
-		require.NoError(t, inner.Unlock(t.Context()))
-		require.NoError(t, h.Unlock(t.Context()), "the new master knows the hold")
-		<-granted
-		storyOf(t, k, func() redis.UniversalClient { return top.Connect(t) }, name)
+		for _, m := range members {
+			if m.fresh {
+				require.NoError(t, <-finished)
+			}
+		}
+		p.finish(members)
+		p.lives(p.family(tag))
 	})
 }
 
@@ -138,7 +143,7 @@ func story(t *testing.T, connect func() redis.UniversalClient, name string) {
 	storyOf(t, kinds[0], connect, name)
 }
 
-// storyOf is a lock's whole life between two clients: exclusion, re-entry, state, wake-up over two
+// storyOf is a lock's whole life between two clients: exclusion, re-entry, state, wake-up over a
 // hundred rounds, a lock that stays taken, forced unlock, and nothing left behind.
 func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -146,6 +151,19 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	rdb := connect()
 	a := k.make(newClient(t, rdb, nil), name)
 	b := k.make(newClient(t, connect(), nil), name)
+	stands := func(h *holdfast.Hold, count int) {
+		t.Helper()
+		s, err := b.State(ctx)
+		require.NoError(t, err)
+		require.Equal(t, holdfast.State{Owner: h.Owner(), Count: count, Remaining: s.Remaining, Token: h.Token(),
+			Waiters: k.nobody}, s)
+	}
+	forced := func() {
+		t.Helper()
+		there, err := b.ForceUnlock(ctx)
+		require.NoError(t, err)
+		require.True(t, there)
+	}
 
 	h, err := a.Lock(ctx)
 	require.NoError(t, err)
@@ -153,10 +171,7 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	inner, err := a.Lock(h.Context())
 	require.NoError(t, err)
-	s, err := b.State(ctx)
-	require.NoError(t, err)
-	require.Equal(t, holdfast.State{Owner: h.Owner(), Count: 2, Remaining: s.Remaining, Token: h.Token(),
-		Waiters: k.nobody}, s)
+	stands(h, 2)
 	require.NoError(t, h.Extend(ctx, time.Minute))
 	require.NoError(t, inner.Unlock(ctx))
 	require.NoError(t, h.Unlock(ctx))
@@ -165,7 +180,7 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	var last atomic.Uint64
 	for _, m := range []mutex{a, b} {
 		group.Go(func() {
-			for range 100 {
+			for range 50 {
 				h, err := m.Lock(ctx) // would a wake-up be lost, the lease of 30 s is longer than our patience
 				if err != nil {
 					t.Error(err)
@@ -185,46 +200,14 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	h, err = a.Lock(ctx, holdfast.HoldAtLeast(time.Hour))
 	require.NoError(t, err)
 	require.NoError(t, h.Unlock(ctx))
-	s, err = b.State(ctx)
-	require.NoError(t, err)
-	require.Equal(t, holdfast.State{Owner: h.Owner(), Count: 1, Remaining: s.Remaining, Token: h.Token(),
-		Waiters: k.nobody}, s)
-	there, err := b.ForceUnlock(ctx)
-	require.NoError(t, err)
-	require.True(t, there)
-
+	stands(h, 1)
+	forced()
 	h, err = a.Lock(ctx)
 	require.NoError(t, err)
-	there, err = b.ForceUnlock(ctx)
-	require.NoError(t, err)
-	require.True(t, there)
+	forced()
 	require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
 	require.Zero(t, rdb.Exists(ctx, name).Val())
 	require.Positive(t, rdb.PTTL(ctx, "redisson_lock_token:"+tagged(name)).Val(), "the token's key has a time to live")
-}
-
-// standIn locks and unlocks in the background; the channel is closed when that is done. It returns
-// when the waiter has asked, and where there is a queue at the server, when it has its place there.
-func standIn(t *testing.T, k kind, m mutex) <-chan struct{} {
-	t.Helper()
-	_, err := m.TryLock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		h, err := m.Lock(t.Context(), holdfast.Wait(2*patience))
-		if err == nil {
-			err = h.Unlock(t.Context())
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	}()
-	require.Eventually(t, func() bool {
-		s, err := m.State(t.Context())
-		return err == nil && (k.nobody < 0 || s.Waiters == 1)
-	}, patience, 5*time.Millisecond)
-	return done
 }
 
 // tagged is a name as it stands in derived keys.

@@ -142,7 +142,7 @@ func TestTwice(t *testing.T) {
 		for _, name := range n {
 			require.Equal(t, "1", count(t, rdb, name, h.Owner()))
 		}
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		require.Empty(t, taken(t, rdb, n...))
 	}
 	require.Equal(t, n[1], multilock.New(quorum(c, two), quorum(two, c)).Name(), "the same masters in another order")
@@ -159,36 +159,8 @@ func TestWrapped(t *testing.T) {
 	h := lock(t.Context(), t, m)
 	require.Equal(t, 1, in.granted)
 	require.Equal(t, n, taken(t, rdb, n...))
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	require.Empty(t, taken(t, rdb, n...))
-}
-
-// panics has a hook panic at the first command about a name.
-type panics struct {
-	name string
-	done atomic.Bool
-}
-
-func (p *panics) look(cmd redis.Cmder) {
-	if args := cmd.Args(); len(args) > 3 && args[3] == p.name && !p.done.Swap(true) {
-		panic("hook")
-	}
-}
-
-func (p *panics) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (p *panics) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		p.look(cmd)
-		return next(ctx, cmd)
-	}
-}
-func (p *panics) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			p.look(cmd)
-		}
-		return next(ctx, cmds)
-	}
 }
 
 // TestAPanic: a hook of go-redis panics for one of the members. The panic reaches the caller, and
@@ -197,8 +169,15 @@ func TestAPanic(t *testing.T) {
 	for _, far := range []bool{false, true} {
 		rdb := redistest.Shared(t).Client(t)
 		n := names(t, "abc")
-		hook := &panics{name: n[1]}
-		rdb.AddHook(hook)
+		var done atomic.Bool
+		rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+			for _, cmd := range cmds { // the first about this name
+				if args := cmd.Args(); len(args) > 3 && args[3] == n[1] && !done.Swap(true) {
+					panic("hook")
+				}
+			}
+			return send()
+		}))
 		c, other := newClient(t, rdb, nil), newClient(t, redistest.Shared(t).Client(t), nil)
 		locks := plain(c, n...)
 		if far { // each is asked for by itself
@@ -223,10 +202,8 @@ func TestPermits(t *testing.T) {
 	another := lock(h.Context(), t, multilock.New(mutex, permits))
 	require.Len(t, srv.Owners("p"), 2, "the second is no re-entry")
 	require.Len(t, srv.Owners("m"), 1, "and the other one is")
-	_, err = multilock.New(permits, mutex).TryLock(another.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.NoError(t, another.Unlock(t.Context()))
-	require.NoError(t, h.Unlock(t.Context()))
+	refused(another.Context(), t, multilock.New(permits, mutex).TryLock)
+	unlock(t, another, h)
 	require.Empty(t, append(srv.Owners("p"), srv.Owners("m")...))
 	for remedy, m := range map[string]*multilock.Mutex{
 		"get more by its Acquire":                    multilock.New(permits, mutex, memory.NewPermits(c, srv, "p", 2)),

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
@@ -14,41 +14,28 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
+var take, unlock, begin, refused, ended = kindtest.Take, kindtest.Unlock, kindtest.Begin, kindtest.Refused, kindtest.Ended
+
+// lock takes a lock that is free, or about to be.
+func lock(ctx context.Context, t *testing.T, l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
+	t.Helper()
+	return take(ctx, t, l.Lock, opts...)
+}
+
 // TestKind: what every kind of lock promises, of the lock that has one member. It is as good a lock
 // as its member is.
 func TestKind(t *testing.T) {
-	srv := redistest.Start(t)
-	direct := srv.Client(t)
-	kindtest.Run(t, kindtest.Kind{
-		Name: "multilock", Members: "rlock",
-		Lease: 900 * time.Millisecond,
-		Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
-			c := newClient(t, srv.Client(t), opts)
-			return kindtest.Client{
-				ID: c.ID(),
-				New: func(name string, opts ...holdfast.Option) holdfast.Locker {
-					return multilock.New(rlock.New(c, name, opts...))
-				},
-				State: func(ctx context.Context, name string) (holdfast.State, error) {
-					return rlock.New(c, name).State(ctx)
-				},
-				Close: c.Close,
-			}
+	kindtest.Run(t, kindtest.Kind{Name: "multilock", Members: "rlock", Lease: 2 * time.Second}.On(t, kindtest.Servers{
+		All: []*redistest.Server{redistest.Start(t)},
+		New: func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker {
+			return multilock.New(rlock.New(c[0], name, opts...))
 		},
-		Waiters: func(t *testing.T, name string) int {
-			channel := "redisson_lock__channel:{" + name + "}"
-			n, err := direct.PubSubNumSub(t.Context(), channel).Result()
-			require.NoError(t, err)
-			return int(n[channel])
+		State: func(ctx context.Context, c []*holdfast.Client, name string) (holdfast.State, error) {
+			return rlock.New(c[0], name).State(ctx)
 		},
-		Lose: func(t *testing.T, name string) {
-			require.NoError(t, direct.Del(t.Context(), name).Err())
-			require.NoError(t, direct.HSet(t.Context(), name, "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47", 1).Err())
-			require.NoError(t, direct.PExpire(t.Context(), name, time.Hour).Err())
+		Waiters: func(ctx context.Context, rdb *redis.Client, name string) int64 {
+			return kindtest.Listeners(ctx, rdb, "redisson_lock__channel:{"+name+"}")
 		},
-		Sent: func(t *testing.T) int64 {
-			calls := srv.CommandCalls(t)
-			return calls["eval"] + calls["evalsha"] + calls["subscribe"]
-		},
-	})
+		Fields: []any{kindtest.Stranger + ":47", 1},
+	}))
 }

@@ -3,7 +3,6 @@ package multilock_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -43,14 +42,6 @@ func plain(c *holdfast.Client, names ...string) (all []holdfast.Locker) {
 	return all
 }
 
-// lock takes a lock that is free, or about to be.
-func lock(ctx context.Context, t *testing.T, l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
-	t.Helper()
-	h, err := l.Lock(ctx, opts...)
-	require.NoError(t, err)
-	return h
-}
-
 // taken are the names that somebody has in Redis.
 func taken(t testing.TB, rdb redis.UniversalClient, names ...string) []string {
 	t.Helper()
@@ -70,46 +61,6 @@ func count(t testing.TB, rdb redis.UniversalClient, name, owner string) string {
 	t.Helper()
 	n, _ := rdb.HGet(context.Background(), name, owner).Result()
 	return n
-}
-
-// ended waits until a hold's context ends and returns why.
-func ended(t *testing.T, h *holdfast.Hold) error {
-	t.Helper()
-	select {
-	case <-h.Context().Done():
-		return context.Cause(h.Context())
-	case <-time.After(patience):
-		t.Fatal("the hold's context does not end")
-		return nil
-	}
-}
-
-// outcome is what came of a call of Lock.
-type outcome struct {
-	hold *holdfast.Hold
-	err  error
-}
-
-// background takes a lock in a goroutine.
-func background(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) <-chan outcome {
-	c := make(chan outcome, 1)
-	go func() {
-		h, err := l.Lock(ctx, opts...)
-		c <- outcome{h, err}
-	}()
-	return c
-}
-
-// result waits for the end of a call of Lock.
-func result(t *testing.T, c <-chan outcome) outcome {
-	t.Helper()
-	select {
-	case r := <-c:
-		return r
-	case <-time.After(patience):
-		t.Fatal("Lock does not return")
-		return outcome{}
-	}
 }
 
 // listened waits until somebody listens for the release of a lock.

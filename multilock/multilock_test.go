@@ -51,14 +51,14 @@ func TestAHold(t *testing.T) {
 	for _, name := range n {
 		require.Greater(t, rdb.PTTL(ctx, name).Val(), 59*time.Minute)
 	}
-	require.NoError(t, h.Unlock(ctx))
+	unlock(t, h)
 	require.Empty(t, taken(t, rdb, n...))
 	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrReleased)
 	require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrReleased)
 	require.ErrorIs(t, h.Extend(ctx, time.Minute), holdfast.ErrReleased)
 	next := lock(ctx, t, m)
 	require.Greater(t, next.Token(), h.Token())
-	require.NoError(t, next.Unlock(ctx))
+	unlock(t, next)
 }
 
 // TestReentry: the members, the multilock itself and others that overlap with it re-enter under its
@@ -74,21 +74,20 @@ func TestReentry(t *testing.T) {
 	} {
 		_, err := l.TryLock(ctx)
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired, what)
-		inner, err := l.TryLock(h.Context())
-		require.NoError(t, err, what)
+		inner := take(h.Context(), t, l.TryLock)
 		require.Equal(t, "2", count(t, rdb, n[1], h.Owner()), what)
 		_, overlaps := fence.TokenOf(inner.Context(), n[0])
 		require.True(t, overlaps, "the tokens of the hold around it too")
-		require.NoError(t, inner.Unlock(ctx), what)
+		unlock(t, inner)
 		require.Equal(t, n[:3], taken(t, rdb, n...), what)
 		require.Equal(t, "1", count(t, rdb, n[1], h.Owner()), what)
 	}
 	again := lock(h.Context(), t, abc)
 	require.Equal(t, 2, again.Count())
 	require.Equal(t, h.Token(), again.Token())
-	require.NoError(t, again.Unlock(ctx))
+	unlock(t, again)
 	require.NoError(t, h.Context().Err())
-	require.NoError(t, h.Unlock(ctx))
+	unlock(t, h)
 	require.Empty(t, taken(t, rdb, n...))
 }
 
@@ -100,9 +99,9 @@ func TestUnderAnOwner(t *testing.T) {
 	h := lock(ctx, t, multilock.New(plain(c, n...)...))
 	require.Equal(t, a.Owner(), h.Owner())
 	require.Equal(t, 1, h.Count(), "of the members' counts the least")
-	require.NoError(t, h.Unlock(ctx))
+	unlock(t, h)
 	require.Equal(t, n[:1], taken(t, rdb, n...))
-	require.NoError(t, a.Unlock(ctx))
+	unlock(t, a)
 }
 
 // TestAllOrNone: one is taken by somebody else. TryLock, and Lock whose time is over, hold none.
@@ -131,7 +130,7 @@ func TestAllOrNone(t *testing.T) {
 			require.Equal(t, []string{"multilock", m.Name()}, []string{of.Kind, of.Name})
 			require.Equal(t, n[i:i+1], taken(t, rdb, n...), what)
 		}
-		require.NoError(t, h.Unlock(ctx))
+		unlock(t, h)
 	}
 }
 
@@ -143,10 +142,9 @@ func TestAllOrNoneControl(t *testing.T) {
 	other, _ := shared(t)
 	ctx, n := t.Context(), names(t, "abc")
 	h := lock(ctx, t, rlock.New(other, n[2]))
-	_, err := multilock.New(plain(c, n...)...).TryLock(ctx, holdfast.HoldAtLeast(time.Minute))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	refused(ctx, t, multilock.New(plain(c, n...)...).TryLock, holdfast.HoldAtLeast(time.Minute))
 	require.Equal(t, n, taken(t, rdb, n...), "two of them by nobody")
-	require.NoError(t, h.Unlock(ctx))
+	unlock(t, h)
 }
 
 // TestAHoldAroundKeepsItsTime: what is given back is not what the owner has by an earlier hold, which
@@ -157,11 +155,9 @@ func TestAHoldAroundKeepsItsTime(t *testing.T) {
 	ctx, n := t.Context(), names(t, "ab")
 	a := lock(ctx, t, rlock.New(c, n[0]), holdfast.HoldAtLeast(time.Minute))
 	b := lock(ctx, t, rlock.New(other, n[1]))
-	_, err := multilock.New(plain(c, n...)...).TryLock(a.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	refused(a.Context(), t, multilock.New(plain(c, n...)...).TryLock)
 	require.NoError(t, a.Context().Err())
-	require.NoError(t, a.Unlock(ctx))
-	require.NoError(t, b.Unlock(ctx))
+	unlock(t, a, b)
 	require.Equal(t, n[:1], taken(t, rdb, n...))
 }
 
@@ -172,17 +168,16 @@ func TestNothingBehindIsHeldMeanwhile(t *testing.T) {
 	other, _ := shared(t)
 	ctx, n := t.Context(), names(t, "abcdef")
 	b, d := lock(ctx, t, rlock.New(other, n[1])), lock(ctx, t, rlock.New(other, n[3]))
-	waiting := background(ctx, multilock.New(plain(c, n...)...))
+	waiting := begin(ctx, t, multilock.New(plain(c, n...)...).Lock)
 	listened(t, rdb, n[1]) // it was refused, and has given back before it waits
 	require.Equal(t, []string{n[0], n[1], n[3]}, taken(t, rdb, n...))
-	require.NoError(t, b.Unlock(ctx))
+	unlock(t, b)
 	listened(t, rdb, n[3])
 	require.Equal(t, n[:4], taken(t, rdb, n...))
-	require.NoError(t, d.Unlock(ctx))
-	r := result(t, waiting)
-	require.NoError(t, r.err)
+	unlock(t, d)
+	next := waiting.Hold()
 	require.Equal(t, n, taken(t, rdb, n...))
-	require.NoError(t, r.hold.Unlock(ctx))
+	unlock(t, next)
 	require.Empty(t, taken(t, rdb, n...))
 }
 
@@ -193,13 +188,11 @@ func TestNothingBehindIsHeldMeanwhileControl(t *testing.T) {
 	other, _ := shared(t)
 	ctx, n := t.Context(), names(t, "abc")
 	b := lock(ctx, t, rlock.New(other, n[1]))
-	waiting := background(ctx, multilock.New(plain(c, n...)...))
+	waiting := begin(ctx, t, multilock.New(plain(c, n...)...).Lock)
 	listened(t, rdb, n[1])
 	require.Equal(t, n, taken(t, rdb, n...))
-	require.NoError(t, b.Unlock(ctx))
-	r := result(t, waiting)
-	require.NoError(t, r.err)
-	require.NoError(t, r.hold.Unlock(ctx))
+	unlock(t, b)
+	unlock(t, waiting.Hold())
 }
 
 // scripts takes eight locks of one client and gives them back, and returns how many scripts each took
@@ -222,7 +215,7 @@ func scripts(t *testing.T) (toTake, toGiveBack int64) {
 		var h *holdfast.Hold
 		toTake = min(toTake, sent(func() { h = lock(ctx, t, m) }))
 		require.Equal(t, n, taken(t, direct, n...))
-		toGiveBack = min(toGiveBack, sent(func() { require.NoError(t, h.Unlock(ctx)) }))
+		toGiveBack = min(toGiveBack, sent(func() { unlock(t, h) }))
 	}
 	return toTake, toGiveBack
 }
@@ -232,12 +225,11 @@ func TestOneScript(t *testing.T) {
 	toTake, toGiveBack := scripts(t)
 	require.Equal(t, int64(1), toTake)
 	require.Equal(t, int64(1), toGiveBack)
-}
 
-// The control: goroutines that begin together, and do not say so, send the first two by themselves.
-func TestOneScriptControl(t *testing.T) {
+	// The control: goroutines that begin together, and do not say so, send the first two by
+	// themselves.
 	t.Cleanup(defence.Company.Without(t))
-	toTake, toGiveBack := scripts(t)
+	toTake, toGiveBack = scripts(t)
 	require.Greater(t, toTake, int64(1))
 	require.Greater(t, toGiveBack, int64(1))
 }
@@ -273,33 +265,32 @@ func TestOtherKinds(t *testing.T) {
 		}
 		inner := lock(h.Context(), t, quorum)
 		require.Equal(t, 2, inner.Count())
-		require.NoError(t, inner.Unlock(ctx))
+		unlock(t, inner)
 		again := lock(h.Context(), t, m)
 		require.Equal(t, 2, again.Count())
-		require.NoError(t, again.Unlock(ctx))
-		require.NoError(t, h.Unlock(ctx))
+		unlock(t, again, h)
 		require.Empty(t, held())
 	}
 	last := lock(ctx, t, rlock.New(clients[2], n[4]))
-	_, err := m.TryLock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	refused(ctx, t, m.TryLock)
 	require.Equal(t, []string{n[4]}, held())
-	require.NoError(t, last.Unlock(ctx))
+	unlock(t, last)
 }
 
 // TestWaitBoundsTheWhole: two members are taken for longer than Wait allows in all, one after the
 // other; the second is asked for once the time is over, and no more.
 func TestWaitBoundsTheWhole(t *testing.T) {
+	t.Parallel()
 	c, rdb := shared(t)
 	other, _ := shared(t)
 	ctx, n := t.Context(), names(t, "ab")
 	a, b := lock(ctx, t, rlock.New(other, n[0])), lock(ctx, t, rlock.New(other, n[1]))
-	waiting := background(ctx, multilock.New(plain(c, n...)...), holdfast.Wait(2*time.Second))
+	waiting := begin(ctx, t, multilock.New(plain(c, n...)...).Lock, holdfast.Wait(2*time.Second))
 	listened(t, rdb, n[0])
-	require.NoError(t, a.Unlock(ctx))
-	r := result(t, waiting)
-	require.ErrorIs(t, r.err, holdfast.ErrNotAcquired)
-	require.ErrorContains(t, r.err, n[1])
+	unlock(t, a)
+	err := waiting.Err()
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.ErrorContains(t, err, n[1])
 	require.Equal(t, n[1:], taken(t, rdb, n...))
-	require.NoError(t, b.Unlock(ctx))
+	unlock(t, b)
 }

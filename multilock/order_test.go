@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
@@ -30,9 +32,9 @@ func crossing(t *testing.T, nest func(locks []holdfast.Locker) holdfast.Locker, 
 	x, y := lock(ctx, t, rlock.New(other, n[2])), lock(ctx, t, rlock.New(other, n[3]))
 	one, _ := shared(t)
 	two, _ := shared(t)
-	first := background(ctx, nest(plain(one, n[0], n[2], n[1])), holdfast.Wait(within))
+	first := begin(ctx, t, nest(plain(one, n[0], n[2], n[1])).Lock, holdfast.Wait(within))
 	listened(t, rdb, n[2])
-	second := background(ctx, nest(plain(two, n[1], n[3], n[0])), holdfast.Wait(within))
+	second := begin(ctx, t, nest(plain(two, n[1], n[3], n[0])).Lock, holdfast.Wait(within))
 	eventually(t, "the second waits", func() bool {
 		waiting := 0
 		for _, name := range n {
@@ -41,20 +43,17 @@ func crossing(t *testing.T, nest func(locks []holdfast.Locker) holdfast.Locker, 
 		}
 		return waiting == 2
 	})
-	require.NoError(t, x.Unlock(ctx))
-	require.NoError(t, y.Unlock(ctx))
+	unlock(t, x, y)
 	var failed []error
-	for range 2 {
-		var r outcome
-		select {
-		case r = <-first:
-		case r = <-second:
+	for both := []*kindtest.Pending{first, second}; len(both) > 0; {
+		i := kindtest.First(t, both...)
+		h, err := both[i].Result()
+		if err != nil {
+			failed = append(failed, err)
+		} else {
+			unlock(t, h)
 		}
-		if r.err != nil {
-			failed = append(failed, r.err)
-			continue
-		}
-		require.NoError(t, r.hold.Unlock(ctx))
+		both = slices.Delete(both, i, i+1)
 	}
 	require.Empty(t, taken(t, rdb, n...))
 	return failed
@@ -169,5 +168,37 @@ func TestOverlappingSets(t *testing.T) {
 	group.Wait()
 	for _, rdb := range direct {
 		require.Empty(t, taken(t, rdb, p.names...))
+	}
+}
+
+// TestCluster: members in several slots of a cluster, and in one slot, are one lock like any other.
+func TestCluster(t *testing.T) {
+	level.ForAll(t)
+	cluster := redistest.StartCluster(t, 3, 0)
+	direct := cluster.Client(t)
+	c, other := newClient(t, cluster.Client(t), nil), newClient(t, cluster.Client(t), nil)
+	ctx := t.Context()
+	for what, pattern := range map[string]string{"many slots": "m:%d", "one slot": "{one}:%d"} {
+		var n []string
+		for i := range 6 {
+			n = append(n, fmt.Sprintf(pattern, i))
+		}
+		m := multilock.New(plain(c, n[3], n[5], n[0], n[1], n[4], n[2])...)
+		h := lock(ctx, t, m)
+		require.Equal(t, n, taken(t, direct, n...), what)
+		_, err := multilock.New(plain(other, n[2], n[3])...).TryLock(ctx)
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired, what)
+		waiting := begin(ctx, t, multilock.New(plain(other, n...)...).Lock)
+		unlock(t, h)
+		next := waiting.Hold()
+		require.Greater(t, next.Token(), h.Token(), what)
+		_, err = m.Lock(ctx, holdfast.Wait(20*time.Millisecond))
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired, what)
+		unlock(t, next)
+		middle := lock(ctx, t, rlock.New(other, n[3]))
+		_, err = m.TryLock(ctx)
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired, what)
+		require.Equal(t, n[3:4], taken(t, direct, n...), what)
+		unlock(t, middle)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -22,14 +23,18 @@ type clusterTest struct {
 func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 2, 1)
 	c := clusterTest{Cluster: cluster, sharded: cluster.Nodes[0].Major() >= 7}
-	t.Run("message", c.message)
-	t.Run("links", c.links)
-	t.Run("connection killed", c.killed)
 	t.Run("slot moved", func(t *testing.T) { c.slotMoved(t, true) })
 	t.Run("slot moved, control", func(t *testing.T) { c.slotMoved(t, false) })
-	t.Run("moved while connecting", c.movedUnknown)
-	t.Run("master taken over", c.failover)
-	t.Run("master stopped", c.stopped)
+	for name, test := range map[string]func(*testing.T){
+		"message": c.message, "links": c.links, "connection killed": c.killed, "moved while connecting": c.movedUnknown,
+	} {
+		t.Run(name, func(t *testing.T) {
+			level.ForAll(t)
+			test(t)
+		})
+	}
+	t.Run("master taken over", func(t *testing.T) { level.ForAll(t); c.failover(t) })
+	t.Run("master stopped", func(t *testing.T) { level.ForAll(t); c.stopped(t) })
 }
 
 // client is one whose own reload interval is too long to help.

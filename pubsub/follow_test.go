@@ -11,47 +11,37 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
-
-// commands is a hook that counts what is sent by the pool.
-type commands struct{ n atomic.Int64 }
-
-func (*commands) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (c *commands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "hello" { // of a new connection
-			c.n.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (*commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
 
 // TestFollowCosts: behind Sentinel a client with somebody who waits sends a command a second, for
 // however many waiters. One for whom nobody waits, though its subscription lingers, sends nothing;
 // nor does one that is not behind Sentinel.
 func TestFollowCosts(t *testing.T) {
+	level.ForAll(t)
 	s := redistest.StartSentinel(t)
-	hub := func(rdb *redis.Client) (*Hub, *commands) {
-		c := &commands{}
-		rdb.AddHook(c)
-		return newHub(t, rdb, Options{Linger: time.Hour}), c
+	hub := func(rdb *redis.Client) (*Hub, *atomic.Int64) {
+		var sent atomic.Int64 // commands, by the pool
+		rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+			if cmds[0].Name() != "hello" { // of a new connection
+				sent.Add(1)
+			}
+			return send()
+		}))
+		return newHub(t, rdb, Options{Linger: time.Hour}), &sent
 	}
 	plain, none := hub(s.Primary(t).Client(t))
 	idle, nothing := hub(s.Client(t))
 	joined(t, plain, "name")
 	joined(t, idle, "name").Close()
-	nothing.n.Store(0) // a look may have been in time
+	nothing.Store(0) // a look may have been in time
 	eventually(t, "nobody looks", func() bool {
 		idle.mu.Lock()
 		defer idle.mu.Unlock()
 		return !idle.links[idle.home].looking
 	})
-	nothing.n.Store(0)
+	nothing.Store(0)
 	begin := time.Now()
 	waits, some := hub(s.Client(t)) // it looks a second after it listens, and then every second
 	for range 100 {
@@ -59,12 +49,12 @@ func TestFollowCosts(t *testing.T) {
 	}
 	joined(t, waits, "other")
 	eventually(t, "it looks three times", func() bool {
-		n, most := some.n.Load(), int64(time.Since(begin)/lookGap)
+		n, most := some.Load(), int64(time.Since(begin)/lookGap)
 		require.LessOrEqual(t, n, most)
 		return n == 3
 	})
-	require.Zero(t, none.n.Load())
-	require.Zero(t, nothing.n.Load())
+	require.Zero(t, none.Load())
+	require.Zero(t, nothing.Load())
 	require.Equal(t, 1, waits.Stats().Connections)
 }
 

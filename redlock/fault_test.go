@@ -2,7 +2,8 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,24 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// faults are what can happen to one command between client and server.
-var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
-
-// strike has the next run of a script meet a fault at each of the masters. It returns how many did.
-func (p *party) strike(s *lua.Script, fault faultproxy.Action, at ...int) (met func() int) {
-	var rules []*faultproxy.Rule
-	for _, i := range at {
-		p.proxies[i].Clear()
-		rules = append(rules, p.proxies[i].On(faultproxy.Script(s.Hash()), 1, fault))
-	}
-	return func() (n int) {
-		for _, r := range rules {
-			n += r.Count()
-		}
-		return n
-	}
-}
-
 // nothingLeft waits until no master has a holder, and every key has an end.
 func (l *lab) nothingLeft(name string) {
 	l.Helper()
@@ -44,111 +27,13 @@ func (l *lab) nothingLeft(name string) {
 	}
 }
 
-// Each operation of a hold's life meets each fault, at two masters and at all five. It is repeated
-// where a majority did not hear of it or did not say so, and happens once.
-func TestFaultsAtEachCommand(t *testing.T) {
-	for _, fault := range faults {
-		for _, at := range [][]int{{0, 1}, {0, 1, 2, 3, 4}} {
-			t.Run(fault.String()+" at "+itoa(uint64(len(at))), func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t, 5)
-				p := l.party(&holdfast.Options{Lease: 3 * time.Second})
-				m := p.mutex(uniqueName(t))
-				ctx := t.Context()
-				require.NoError(t, use(ctx, m)) // the scripts are known, the connections there
-				counts := func(owner, want string) {
-					n := 0
-					for _, h := range l.holders(m.Name()) {
-						require.LessOrEqual(t, len(h), 1)
-						if h[owner] == want {
-							n++
-						}
-					}
-					require.GreaterOrEqual(t, n, 3, "a majority has the count of %s", want)
-				}
-
-				met := p.strike(lua.Vote, fault, at...)
-				outer, err := m.Lock(ctx)
-				require.NoError(t, err)
-				eventually(t, "the fault was met", func() bool { return met() > 0 })
-				renewed := func() {
-					before := outer.Deadline()
-					eventually(t, "renewed, and everywhere",
-						func() bool { return outer.Deadline().After(before) && l.held(m.Name()) == 5 })
-				}
-				eventually(t, "a majority knows", func() bool { return l.held(m.Name()) >= 3 })
-
-				renewed() // all masters have the hold, and none is waited for
-				met = p.strike(lua.Recount, fault, at...)
-				inner, err := m.Lock(outer.Context())
-				require.NoError(t, err)
-				eventually(t, "the fault was met", func() bool { return met() > 0 })
-				counts(outer.Owner(), "2")
-
-				renewed() // all masters have the hold, and none is waited for
-				met = p.strike(lua.Recount, fault, at...)
-				require.NoError(t, inner.Unlock(ctx))
-				eventually(t, "the fault was met", func() bool { return met() > 0 })
-				counts(outer.Owner(), "1")
-
-				met = p.strike(lua.Release, fault, at...)
-				require.NoError(t, outer.Unlock(ctx))
-				eventually(t, "the fault was met", func() bool { return met() > 0 })
-				for _, c := range p.clients {
-					require.NoError(t, c.Close(ctx))
-				}
-				l.nothingLeft(m.Name())
-			})
-		}
-	}
-}
-
-// Who leaves while masters are being asked leaves nothing behind, whether their answers come late
-// or never.
-func TestLeavingInTheMiddle(t *testing.T) {
-	for _, fault := range []faultproxy.Action{faultproxy.HoldReply, faultproxy.BlackHole} {
-		t.Run(fault.String(), func(t *testing.T) {
-			l := newLab(t, 3)
-			p := l.party(nil)
-			m := p.mutex(uniqueName(t))
-			require.NoError(t, use(t.Context(), m))
-			var rules []*faultproxy.Rule
-			for _, proxy := range p.proxies {
-				rules = append(rules, proxy.On(faultproxy.Script(lua.Vote.Hash()), 1, fault))
-			}
-			ctx, cancel := context.WithCancelCause(t.Context())
-			why := errors.New("the request was cancelled")
-			result := make(chan error, 1)
-			go func() {
-				_, err := m.Lock(ctx, redlock.MasterTimeout(10*time.Second))
-				result <- err
-			}()
-			for _, r := range rules {
-				<-r.Fired()
-			}
-			cancel(why)
-			err := <-result
-			require.ErrorIs(t, err, holdfast.ErrUnavailable)
-			require.ErrorIs(t, err, why)
-			for _, r := range rules {
-				r.Release()
-			}
-			for _, c := range p.clients {
-				require.NoError(t, c.Close(t.Context()))
-			}
-			l.nothingLeft(m.Name())
-		})
-	}
-}
-
 // Who leaves while the masters are asked again and again has an error that the attempts which go on
 // meanwhile do not write to.
 func TestLeavingWhileItFails(t *testing.T) {
 	l := newLab(t, 3)
 	p := l.party(&holdfast.Options{RetryBudget: time.Minute})
 	m := p.mutex(uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	recounts := faultproxy.Script(lua.Recount.Hash())
 	var later []*faultproxy.Rule
 	for _, proxy := range p.proxies[:2] {
@@ -158,22 +43,18 @@ func TestLeavingWhileItFails(t *testing.T) {
 		later = append(later, proxy.On(recounts, 4, faultproxy.BlackHole))
 	}
 	ctx, cancel := context.WithCancel(h.Context())
-	result := make(chan error, 1)
-	go func() {
-		_, err := m.Lock(ctx)
-		result <- err
-	}()
+	result := begin(ctx, t, m.Lock)
 	for _, r := range later {
 		<-r.Fired()
 	}
 	cancel()
-	err = <-result
+	err := result.Err()
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.ErrorIs(t, err, context.Canceled)
 	text := err.Error()
 	eventually(t, "it goes on", func() bool { return p.proxies[0].Seen(recounts) >= 5 })
 	require.Equal(t, text, err.Error())
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // minority has a lock refused because two masters of three are out of reach, and returns how many
@@ -194,44 +75,118 @@ func minority(t *testing.T) (left int) {
 }
 
 // The votes of a minority are given back before the error is returned.
-func TestMinorityIsGivenBack(t *testing.T) { require.Zero(t, minority(t)) }
-
-// The control.
-func TestMinorityIsGivenBackControl(t *testing.T) {
+func TestMinorityIsGivenBack(t *testing.T) {
+	require.Zero(t, minority(t))
+	// The control.
 	t.Cleanup(defence.Withdraw.Without(t))
 	require.Equal(t, 1, minority(t))
 }
 
-// Close ends holds with ErrClosed and releases them everywhere; waiters are woken.
-func TestClose(t *testing.T) {
-	l := newLab(t, 5)
-	p, other := l.party(nil), l.party(nil)
+// votes is how many votes a party has sent to its masters.
+func (p *party) votes() (n int) {
+	for _, proxy := range p.proxies {
+		n += proxy.Seen(faultproxy.Script(lua.Vote.Hash()))
+	}
+	return n
+}
+
+// crowd has goroutines of one process take the lock after one another, and returns their tokens in
+// the order of their turns.
+func crowd(t *testing.T, m holdfast.Locker, goroutines, rounds int) (tokens []uint64) {
+	t.Helper()
+	var g sync.WaitGroup
+	for range goroutines {
+		g.Go(func() {
+			for range rounds {
+				h, err := m.Lock(context.Background())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				tokens = append(tokens, h.Token()) // the race detector watches
+				if err := h.Unlock(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	g.Wait()
+	return tokens
+}
+
+// In a process the lock goes from hand to hand: far fewer votes than grants, and tokens grow.
+func TestHandOff(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(nil)
 	m := p.mutex(uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-	waiters := make(chan error, 2)
-	for _, m := range []*redlock.Mutex{m, other.mutex(m.Name())} {
-		go func() {
-			_, err := m.Lock(t.Context())
-			waiters <- err
-		}()
-	}
-	eventually(t, "the other one waits", func() bool {
-		return l.direct[0].PubSubNumSub(t.Context(),
-			"redisson_lock__channel:{"+m.Name()+"}").Val()["redisson_lock__channel:{"+m.Name()+"}"] > 0
-	})
-	require.NoError(t, p.clients[0].Close(t.Context()))
-	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrClosed)
-	first, second := <-waiters, <-waiters
-	if first == nil {
-		first, second = second, first
-	}
-	require.ErrorIs(t, first, holdfast.ErrClosed)
-	require.NoError(t, second, "the other process gets it")
-	_, err = m.Lock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrClosed)
-	for _, c := range other.clients {
-		require.NoError(t, c.Close(t.Context()))
-	}
+	require.NoError(t, use(t.Context(), m))
+	before := p.votes()
+	tokens := crowd(t, m, 16, 50)
+	require.IsIncreasing(t, tokens)
+	require.Len(t, tokens, 16*50)
+	require.Less(t, p.votes()-before, 3*16*50/2)
+	before = p.votes()
+	crowd(t, p.mutex(m.Name(), holdfast.NoHandoff()), 4, 5)
+	require.GreaterOrEqual(t, p.votes()-before, 2*4*5, "the control: each asks for itself")
+	p.close(t)
 	l.nothingLeft(m.Name())
+}
+
+// other has one process use the lock without end, and reports whether another one gets it.
+func other(t *testing.T) bool {
+	t.Helper()
+	l := newLab(t, 3)
+	a, b := l.party(nil), l.party(nil)
+	name := uniqueName(t)
+	stop := make(chan struct{})
+	var grants atomic.Int64
+	var g sync.WaitGroup
+	for range 32 {
+		g.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := lockOnce(context.Background(), a.mutex(name)); err != nil {
+					t.Error(err)
+					return
+				}
+				grants.Add(1)
+			}
+		})
+	}
+	defer func() { close(stop); g.Wait() }()
+	eventually(t, "it is in use", func() bool { return grants.Load() > 1000 })
+	h, err := b.mutex(name).Lock(t.Context(), holdfast.Wait(2*never))
+	if err != nil {
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		return false
+	}
+	unlock(t, h)
+	return true
+}
+
+// A process that hands the lock on gives it up when others want it.
+func TestOthersGetTheirTurn(t *testing.T) {
+	require.True(t, other(t))
+	// The control: one that never looks keeps it.
+	t.Cleanup(defence.Look.Without(t))
+	t.Cleanup(defence.Reserved.Without(t)) // nor does it need tokens
+	require.False(t, other(t))
+}
+
+// The lock is handed on while two of five masters fail, and a holder that lost it does not hand it
+// on.
+func TestHandOffAndOutage(t *testing.T) {
+	l := newLab(t, 5)
+	p := l.party(&holdfast.Options{Lease: 6 * time.Second})
+	m := p.mutex(uniqueName(t))
+	require.NoError(t, use(t.Context(), m))
+	l.masters[1].Pause()
+	l.masters[4].Kill()
+	require.IsIncreasing(t, crowd(t, m, 8, 100))
+	l.masters[1].Resume()
+	require.IsIncreasing(t, crowd(t, m, 8, 100))
 }

@@ -101,20 +101,17 @@ func TestLateVoteRefusesItself(t *testing.T) {
 // So does one that asks a master to take a hold back, when that was released since.
 func TestLateJoinRefusesItself(t *testing.T) {
 	l := newClockLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: 2 * time.Second})
+	p := l.party(&holdfast.Options{Lease: 6 * time.Second})
 	m := p.mutex(uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 })
 	rule := p.proxies[2].On(isVote, 1, faultproxy.BlackHole)
 	require.NoError(t, l.direct[2].Del(t.Context(), m.Name()).Err())
 	<-rule.Fired()
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	vote := p.caught(2)
 	p.proxies[2].Clear()
-	for _, c := range p.clients {
-		require.NoError(t, c.Close(t.Context()))
-	}
+	p.close(t)
 	l.masters[2].MoveClock(t, time.Minute) // spares the wait
 	l.arrives(2, vote, lua.Vote.Text())
 	require.Zero(t, l.held(m.Name()), "taken for nobody")
@@ -133,11 +130,10 @@ func TestMastersClockIsSet(t *testing.T) {
 		m := p.mutex(uniqueName(t), append(opts, holdfast.NoHandoff(), redlock.TrustRestarts(),
 			redlock.MasterTimeout(patience))...)
 		before := p.votes()
-		h, err := m.TryLock(t.Context())
-		require.NoError(t, err)
+		h := take(t.Context(), t, m.TryLock)
 		eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 })
 		sent := p.votes() - before
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
 		return sent
 	}
@@ -160,12 +156,11 @@ func TestFirstElection(t *testing.T) {
 	}
 	p := l.party(nil)
 	name := uniqueName(t)
-	h, err := p.mutex(name, holdfast.NoHandoff(), redlock.MasterTimeout(patience)).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, p.mutex(name, holdfast.NoHandoff(), redlock.MasterTimeout(patience)))
 	eventually(t, "everywhere", func() bool { return l.held(name) == 3 })
 	require.Equal(t, 3, p.votes())
 	for _, proxy := range p.proxies {
 		require.LessOrEqual(t, proxy.Seen(faultproxy.Command("TIME")), 2)
 	}
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }

@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,35 +18,6 @@ import (
 // never is how long a test watches that something does not happen.
 const never = time.Second
 
-// late has a vote reach one master long after the lock was released, and reports whether it is
-// still there when everything has been done.
-func late(t *testing.T) (left bool) {
-	t.Helper()
-	l := newLab(t, 3)
-	p := l.party(nil)
-	m := p.mutex(uniqueName(t), redlock.MasterTimeout(20*time.Millisecond))
-	require.NoError(t, use(t.Context(), m))
-	eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
-	rule := p.proxies[2].DelayRequest(faultproxy.Script(lua.Vote.Hash()), 1, 400*time.Millisecond)
-	require.NoError(t, lockOnce(t.Context(), m))
-	<-rule.Fired()
-	eventually(t, "the release came first", func() bool { return p.proxies[2].Seen(faultproxy.Script(lua.Release.Hash())) > 0 })
-	eventually(t, "the vote came at last", func() bool {
-		return l.direct[2].HLen(t.Context(), m.Name()).Val() > 0 || p.clients[2].Close(t.Context()) == nil
-	})
-	require.NoError(t, p.clients[0].Close(t.Context())) // joins what is done in the background
-	return l.held(m.Name()) > 0
-}
-
-// A vote that comes after the release is given back when it comes.
-func TestLateVoteIsGivenBack(t *testing.T) { require.False(t, late(t)) }
-
-// The control.
-func TestLateVoteIsGivenBackControl(t *testing.T) {
-	t.Cleanup(defence.Undo.Without(t))
-	require.True(t, late(t))
-}
-
 // tokens has a holder's token come from a master whose last one is far ahead, and returns it and
 // that of the next holder, who does not reach that master.
 func tokens(t *testing.T) (first, second uint64) {
@@ -57,13 +29,11 @@ func tokens(t *testing.T) (first, second uint64) {
 	require.NoError(t, l.direct[0].Set(t.Context(), "redisson_lock_token:{"+name+"}", ahead, time.Hour).Err())
 	a.proxies[2].Stop()
 	b.proxies[0].Stop()
-	h, err := a.mutex(name).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, a.mutex(name))
 	require.Equal(t, ahead+1, h.Token())
-	require.NoError(t, h.Unlock(t.Context()))
-	next, err := b.mutex(name).Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, next.Unlock(t.Context()))
+	unlock(t, h)
+	next := lock(t, b.mutex(name))
+	unlock(t, next)
 	return h.Token(), next.Token()
 }
 
@@ -72,19 +42,17 @@ func tokens(t *testing.T) (first, second uint64) {
 func TestTokenIsTold(t *testing.T) {
 	first, second := tokens(t)
 	require.Greater(t, second, first)
-}
 
-// The control.
-func TestTokenIsToldControl(t *testing.T) {
+	// The control.
 	t.Cleanup(defence.Tell.Without(t))
-	first, second := tokens(t)
+	first, second = tokens(t)
 	require.Less(t, second, first)
 }
 
 // A majority that grants the lock too late to be trusted is given back, and asked again.
 func TestSlowMajority(t *testing.T) {
 	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: time.Second})
+	p := l.patient(&holdfast.Options{Lease: 3 * time.Second}, patience)
 	require.NoError(t, lockOnce(t.Context(), p.mutex("warm")))
 	for i, rdb := range l.direct { // three tokens, so that there are two rounds
 		ahead := time.Now().Add(time.Duration(i+1) * time.Hour).UnixMicro()
@@ -94,41 +62,17 @@ func TestSlowMajority(t *testing.T) {
 	for i, proxy := range p.proxies {
 		for nth := 1; nth <= 2; nth++ {
 			rules = append(rules, proxy.DelayReply(faultproxy.Script(lua.Vote.Hash()), nth,
-				time.Duration(500+i)*time.Millisecond))
+				time.Duration(1500+i)*time.Millisecond))
 		}
 	}
 	before := p.votes()
-	h, err := p.mutex("slow", redlock.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, p.mutex("slow", redlock.MasterTimeout(2500*time.Millisecond)))
 	for _, r := range rules {
 		require.Equal(t, 1, r.Count())
 	}
 	require.GreaterOrEqual(t, p.votes()-before, 9, "a third round, which is another election's")
 	require.True(t, time.Now().Before(h.Deadline()))
-	require.NoError(t, h.Unlock(t.Context()))
-}
-
-// The controls of the faults at each command: without the library's repeats they reach the caller.
-func TestFaultsControl(t *testing.T) {
-	t.Cleanup(defence.Resend.Without(t))
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			p := newLab(t, 3).party(nil)
-			m := p.mutex(uniqueName(t))
-			h, err := m.Lock(t.Context())
-			require.NoError(t, err)
-			p.strike(lua.Recount, fault, 0, 1, 2)
-			_, err = m.Lock(h.Context())
-			require.ErrorIs(t, err, holdfast.ErrUncertain)
-
-			p = newLab(t, 3).party(nil)
-			m = p.mutex(uniqueName(t))
-			require.NoError(t, lockOnce(t.Context(), m))
-			p.strike(lua.Vote, fault, 0, 1, 2)
-			_, err = m.Lock(t.Context())
-			require.ErrorContains(t, err, "0 of 3 masters agreed")
-		})
-	}
+	unlock(t, h)
 }
 
 // wait has a waiter that hears some of the masters, and looks for the lock by itself never. It is
@@ -139,8 +83,7 @@ func wait(t *testing.T, deaf ...int) (granted chan error, unlock func()) {
 	l := newLab(t, 5)
 	holder, waiter := l.party(nil), l.party(nil)
 	name := uniqueName(t)
-	h, err := holder.mutex(name).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, holder.mutex(name))
 	for _, i := range deaf {
 		waiter.proxies[i].On(faultproxy.Command("SUBSCRIBE"), 0, faultproxy.BlackHole) // also when it connects anew
 	}
@@ -185,4 +128,161 @@ func TestWaiterIsWokenControl(t *testing.T) {
 		t.Fatal("woken all the same", err)
 	case <-time.After(never):
 	}
+}
+
+// afterLeave has a lock of a long lease left with little time while the vote of one master is on
+// its way, which comes when the leaving has found nothing there. It returns for how long that
+// master then keeps the lock.
+func afterLeave(t *testing.T) (kept time.Duration) {
+	t.Helper()
+	l := newLab(t, 3)
+	eventually(t, "a vote that was late, and yet executed", func() bool { // else it refuses itself, on a busy machine
+		p := l.patient(&holdfast.Options{Lease: long}, time.Minute)
+		for _, rdb := range l.direct {
+			require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Vote.Text()).Err()) // one request
+			require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Leave.Text()).Err())
+		}
+		m := p.mutex(uniqueName(t), redlock.MasterTimeout(100*time.Millisecond), redlock.TrustRestarts())
+		late := p.proxies[2].DelayRequest(faultproxy.Script(lua.Vote.Hash()), 1, time.Hour)
+		h, err := m.Lock(t.Context(), holdfast.HoldAtLeast(time.Minute))
+		if err != nil { // a tenth of a second is short here
+			late.Release()
+			return false
+		}
+		<-late.Fired()
+		unlock(t, h)
+		eventually(t, "left", func() bool { return p.proxies[2].Seen(faultproxy.Script(lua.Leave.Hash())) > 0 })
+		late.Release()
+		p.close(t)
+		kept = l.direct[2].PTTL(t.Context(), m.Name()).Val()
+		return kept > 0
+	})
+	return kept
+}
+
+// A vote that comes to a master after the lock was left is left too.
+func TestVoteAfterLeave(t *testing.T) {
+	require.LessOrEqual(t, afterLeave(t), time.Minute+time.Second)
+
+	// The control.
+	t.Cleanup(defence.LeaveLate.Without(t))
+	require.Greater(t, afterLeave(t), time.Minute+time.Second)
+}
+
+// left is for how long the masters keep a lock still, shortest first. Masters that do not have it
+// are not among them.
+func (l *lab) left(name string) (list []time.Duration) {
+	for _, rdb := range l.direct {
+		if d := rdb.PTTL(l.Context(), name).Val(); d > 0 {
+			list = append(list, d)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// joins are how a master comes to grant a lock to who holds it already, with what is to be done
+// before and after the lock is got.
+var joins = map[string]struct {
+	before, after func(l *lab, p *party, name string)
+}{
+	"has forgotten it": {
+		before: func(*lab, *party, string) {},
+		after:  func(l *lab, _ *party, name string) { require.NoError(l, l.direct[2].Del(l.Context(), name).Err()) },
+	},
+	"was started anew": {
+		before: func(*lab, *party, string) {},
+		after:  func(l *lab, _ *party, _ string) { l.masters[2].Restart() },
+	},
+	"was out of reach": {
+		before: func(_ *lab, p *party, _ string) { p.proxies[2].Stop() },
+		after:  func(_ *lab, p *party, _ string) { p.proxies[2].Start() },
+	},
+	"was a rival's": {
+		before: func(l *lab, _ *party, name string) {
+			require.NoError(l, l.direct[2].HSet(l.Context(), name, "rival:h1", 1).Err())
+		},
+		after: func(l *lab, _ *party, name string) { require.NoError(l, l.direct[2].Del(l.Context(), name).Err()) },
+	},
+}
+
+// joined has a lock that is to stay for an hour unlocked when a master has joined the holder. It
+// returns for how long each keeps it then.
+func joined(t *testing.T, how string) []time.Duration {
+	t.Helper()
+	l := newLab(t, 3)
+	p := l.party(&holdfast.Options{Lease: long})
+	m, join := p.mutex(uniqueName(t)), joins[how]
+	join.before(l, p, m.Name())
+	h := lock(t, m, holdfast.HoldAtLeast(time.Hour))
+	join.after(l, p, m.Name())
+	eventually(t, "joined", func() bool {
+		require.NoError(t, h.Extend(t.Context(), time.Second)) // which asks all masters
+		return l.direct[2].HExists(t.Context(), m.Name(), h.Owner()).Val()
+	})
+	unlock(t, h)
+	p.close(t)
+	return l.left(m.Name())
+}
+
+// TestHoldAtLeastJoined: a master that grants the lock later than the others keeps it for as long.
+func TestHoldAtLeastJoined(t *testing.T) {
+	for how := range joins {
+		t.Run(how, func(t *testing.T) {
+			left := joined(t, how)
+			require.Len(t, left, 3)
+			require.Greater(t, left[0], time.Hour-time.Minute)
+			require.LessOrEqual(t, left[2], time.Hour)
+		})
+	}
+}
+
+// The control: without that it has the lock for a lease, and whoever unlocks does not make it
+// longer.
+func TestHoldAtLeastJoinedControl(t *testing.T) {
+	t.Cleanup(defence.JoinStays.Without(t))
+	for how := range joins {
+		t.Run(how, func(t *testing.T) {
+			left := joined(t, how)
+			require.GreaterOrEqual(t, len(left), 2)
+			require.True(t, len(left) == 2 || left[0] <= long, left)
+		})
+	}
+}
+
+// joining has a lock that is to stay for an hour unlocked while a master is asked to take it back.
+// Neither the answer to that comes, nor does that master hear that the lock is left. It returns for
+// how long each keeps it then.
+func joining(t *testing.T) []time.Duration {
+	t.Helper()
+	l := newLab(t, 3)
+	p := l.party(&holdfast.Options{Lease: long, RetryBudget: 100 * time.Millisecond})
+	m := p.mutex(uniqueName(t))
+	h := lock(t, m, holdfast.HoldAtLeast(time.Hour), redlock.MasterTimeout(2*time.Second))
+	eventually(t, "all have granted it", func() bool { return l.held(m.Name()) == 3 })
+	votes := p.proxies[2].On(faultproxy.Script(lua.Vote.Hash()), 1, faultproxy.HoldReply)
+	p.proxies[2].On(faultproxy.Script(lua.Leave.Hash()), 0, faultproxy.DropRequest)
+	require.NoError(t, l.direct[2].Del(t.Context(), m.Name()).Err())
+	for asked := false; !asked; {
+		select {
+		case <-votes.Fired():
+			asked = true
+		default:
+			require.NoError(t, h.Extend(t.Context(), time.Second))
+		}
+	}
+	unlock(t, h)
+	p.close(t)
+	return l.left(m.Name())
+}
+
+// TestHoldAtLeastJoining: what a master may have granted at the last moment is not given back.
+func TestHoldAtLeastJoining(t *testing.T) {
+	left := joining(t)
+	require.Len(t, left, 3)
+	require.Greater(t, left[0], time.Hour-time.Minute)
+
+	// The control: a lock that need not stay is.
+	t.Cleanup(defence.Stay.Without(t))
+	require.Empty(t, joining(t))
 }

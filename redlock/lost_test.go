@@ -12,6 +12,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -30,27 +32,38 @@ var lapses = map[string]func(l *lab, name string, masters ...int){
 	},
 }
 
+// between has a rival be granted a lock, and give it back, when masters have forgotten its holder.
+func (l *lab) between(rival *redlock.Mutex, h *holdfast.Hold, forget func()) {
+	l.Helper()
+	var other *holdfast.Hold
+	eventually(l.T, "the rival is granted it", func() (ok bool) { // unless a renewal comes first, and joins again
+		forget()
+		var err error
+		other, err = rival.TryLock(l.Context())
+		return err == nil
+	})
+	require.Greater(l, other.Token(), h.Token())
+	require.NoError(l, h.Context().Err(), "it cannot know yet")
+	unlock(l, other)
+}
+
 // visited has a party hold the lock, some masters forget it, and another party hold it in between.
 func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *holdfast.Hold) {
 	t.Helper()
 	l := newLab(t, 5)
-	opts := &holdfast.Options{Lease: 3 * time.Second}
+	opts := &holdfast.Options{Lease: 6 * time.Second}
 	a, b := l.party(opts), l.party(opts)
+	for _, proxy := range a.proxies { // none comes before the rival has gone
+		proxy.DelayRequest(faultproxy.Script(lua.Renew.Hash()), 0, time.Hour)
+	}
 	m = a.mutex(uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h = lock(t, m)
 	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
 	l.passed(h.Token())
-	rival := b.mutex(m.Name(), redlock.TrustRestarts())
-	var other *holdfast.Hold
-	eventually(t, "the rival is granted it", func() bool { // unless a renewal comes first, and joins again
-		lapses[lapse](l, m.Name(), masters...)
-		other, err = rival.TryLock(t.Context())
-		return err == nil
-	})
-	require.Greater(t, other.Token(), h.Token())
-	require.NoError(t, h.Context().Err(), "it cannot know yet")
-	require.NoError(t, other.Unlock(t.Context()))
+	l.between(b.mutex(m.Name(), redlock.TrustRestarts()), h, func() { lapses[lapse](l, m.Name(), masters...) })
+	for _, proxy := range a.proxies {
+		proxy.Clear()
+	}
 	return m, h
 }
 
@@ -58,41 +71,36 @@ func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *
 // has gone before it asks.
 func TestVisitedHoldIsLost(t *testing.T) {
 	for lapse := range lapses {
-		for _, masters := range [][]int{{0, 1, 2}, {2, 3, 4}, {0, 1, 2, 3, 4}} {
-			t.Run(fmt.Sprint(lapse, masters), func(t *testing.T) {
+		for what, masters := range map[string][]int{
+			"first": {0, 1, 2}, "last": {2, 3, 4}, "all": {0, 1, 2, 3, 4},
+			"entered again": {1, 2, 3}, "extended": {1, 2, 3}, "unlocked": {1, 2, 3},
+		} {
+			t.Run(lapse+", "+what, func(t *testing.T) {
 				t.Parallel()
-				_, h := visited(t, lapse, masters...)
-				cause := awaitEnd(t, h)
-				require.ErrorIs(t, cause, holdfast.ErrLost)
-				var named []int // a majority is enough; a slow master is not waited for
-				for i := range 5 {
-					if regexp.MustCompile(fmt.Sprintf(`others may have held it at .*%d \(`, i+1)).MatchString(cause.Error()) {
-						named = append(named, i)
+				m, h := visited(t, lapse, masters...)
+				switch what {
+				case "entered again":
+					_, err := m.Lock(h.Context())
+					require.ErrorIs(t, err, holdfast.ErrLost)
+				case "extended":
+					require.ErrorIs(t, h.Extend(t.Context(), time.Minute), holdfast.ErrLost)
+					require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
+				case "unlocked":
+				default:
+					cause := awaitEnd(t, h)
+					require.ErrorIs(t, cause, holdfast.ErrLost)
+					var named []int // a majority is enough; a slow master is not waited for
+					for i := range 5 {
+						if regexp.MustCompile(fmt.Sprintf(`others may have held it at .*%d \(`, i+1)).MatchString(cause.Error()) {
+							named = append(named, i)
+						}
 					}
+					require.Subset(t, masters, named)
+					require.GreaterOrEqual(t, len(named), 3, cause)
 				}
-				require.Subset(t, masters, named)
-				require.GreaterOrEqual(t, len(named), 3, cause)
 				require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
 			})
 		}
-		t.Run(lapse+", entered again", func(t *testing.T) {
-			t.Parallel()
-			m, h := visited(t, lapse, 1, 2, 3)
-			_, err := m.Lock(h.Context())
-			require.ErrorIs(t, err, holdfast.ErrLost)
-			require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
-		})
-		t.Run(lapse+", extended", func(t *testing.T) {
-			t.Parallel()
-			_, h := visited(t, lapse, 1, 2, 3)
-			require.ErrorIs(t, h.Extend(t.Context(), time.Minute), holdfast.ErrLost)
-			require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
-		})
-		t.Run(lapse+", unlocked", func(t *testing.T) {
-			t.Parallel()
-			_, h := visited(t, lapse, 1, 2, 3)
-			require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
-		})
 	}
 }
 
@@ -102,7 +110,7 @@ func TestVisitedHoldIsLostControl(t *testing.T) {
 	_, h := visited(t, "deleted", 0, 1, 2)
 	before := h.Deadline()
 	eventually(t, "renewed twice", func() bool { return h.Deadline().After(before.Add(1500 * time.Millisecond)) })
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // Masters that forget the lock, and do not grant it to anybody else, do no harm: a minority that
@@ -117,10 +125,9 @@ func TestForgottenHoldIsKept(t *testing.T) {
 			l := newLab(t, 5)
 			// All are waited for: who is asked a second time might have granted it to somebody and
 			// forgotten that.
-			m := l.party(&holdfast.Options{Lease: 2 * time.Second}).mutex(uniqueName(t),
+			m := l.party(&holdfast.Options{Lease: 6 * time.Second}).mutex(uniqueName(t),
 				redlock.MasterTimeout(1500*time.Millisecond))
-			h, err := m.Lock(t.Context())
-			require.NoError(t, err)
+			h := lock(t, m)
 			eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
 			lapses[c.lapse](l, m.Name(), c.masters...)
 			before := h.Deadline()
@@ -130,20 +137,19 @@ func TestForgottenHoldIsKept(t *testing.T) {
 			})
 			require.NoError(t, context.Cause(h.Context()))
 			require.Equal(t, 5, l.held(m.Name()))
-			require.NoError(t, h.Unlock(t.Context()))
+			unlock(t, h)
 		})
 	}
 }
 
-// refused has three of five masters name others, who are not the same if apart is set, in place of
+// contradicted has three of five masters name others, who are not the same if apart is set, in place of
 // the holder.
-func refused(t *testing.T, apart bool) (l *lab, h *holdfast.Hold, name string) {
+func contradicted(t *testing.T, apart bool) (l *lab, h *holdfast.Hold, name string) {
 	t.Helper()
 	l = newLab(t, 5)
 	name = uniqueName(t)
 	p := l.party(&holdfast.Options{Lease: 4 * time.Second})
-	h, err := p.mutex(name).Lock(t.Context())
-	require.NoError(t, err)
+	h = lock(t, p.mutex(name))
 	eventually(t, "everywhere", func() bool { return l.held(name) == 5 })
 	seen := len(p.proxies[0].Requests())
 	for i := range 3 {
@@ -163,7 +169,7 @@ func refused(t *testing.T, apart bool) (l *lab, h *holdfast.Hold, name string) {
 
 // Different owners at a majority of the masters are none: those who asked in vain go again.
 func TestTransientRefusals(t *testing.T) {
-	l, h, name := refused(t, true)
+	l, h, name := contradicted(t, true)
 	require.NoError(t, context.Cause(h.Context()))
 	lapses["deleted"](l, name, 0, 1, 2)
 	eventually(t, "everywhere again", func() bool {
@@ -175,20 +181,18 @@ func TestTransientRefusals(t *testing.T) {
 		return true
 	})
 	require.NoError(t, context.Cause(h.Context()))
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // One owner there is one, and the hold is lost at once. What stands at a minority is given back.
 func TestLostHoldLeavesNothing(t *testing.T) {
-	l, h, name := refused(t, false)
+	l, h, name := contradicted(t, false)
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 	eventually(t, "given back", func() bool { return l.held(name) == 3 })
-}
 
-// The control.
-func TestLostHoldLeavesNothingControl(t *testing.T) {
+	// The control.
 	t.Cleanup(defence.Withdraw.Without(t))
-	l, h, name := refused(t, false)
+	l, h, name = contradicted(t, false)
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 	require.Equal(t, 5, l.held(name))
 	require.Positive(t, l.direct[4].PTTL(t.Context(), name).Val(), "a lease, nearly")
@@ -203,16 +207,8 @@ func firstGrant(t *testing.T) *holdfast.Hold {
 	a, b := l.party(opts), l.party(opts)
 	a.proxies[2].Stop()
 	m := a.mutex(uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-	rival := b.mutex(m.Name(), redlock.TrustRestarts())
-	var other *holdfast.Hold
-	eventually(t, "the rival is granted it", func() bool { // unless a renewal comes first, and joins again
-		lapses["deleted"](l, m.Name(), 1)
-		other, err = rival.TryLock(t.Context())
-		return err == nil
-	})
-	require.NoError(t, other.Unlock(t.Context()))
+	h := lock(t, m)
+	l.between(b.mutex(m.Name(), redlock.TrustRestarts()), h, func() { lapses["deleted"](l, m.Name(), 1) })
 	eventually(t, "released", func() bool { return len(l.holders(m.Name())[2]) == 0 })
 	lapses["flushed"](l, m.Name(), 2)
 	a.proxies[2].Start()
@@ -241,19 +237,11 @@ func TestForgottenVoteIsCounted(t *testing.T) {
 	name, slow := uniqueName(t), []holdfast.Option{redlock.TrustRestarts(), redlock.MasterTimeout(5 * time.Second)}
 	vote := func(args []string) bool { return isVote(args) && slices.Contains(args, name) }
 	ours := a.proxies[2].DelayRequest(vote, 1, time.Hour)
-	h, err := a.mutex(name, slow...).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, a.mutex(name, slow...))
 	<-ours.Fired()
 
 	theirs := b.proxies[0].DelayRequest(vote, 1, time.Hour)
-	got := make(chan error, 1)
-	go func() {
-		other, err := b.mutex(name, append(slow, holdfast.Wait(patience))...).Lock(t.Context())
-		if err == nil {
-			_ = other.Unlock(t.Context()) // it may be told that the last one has forgotten it
-		}
-		got <- err
-	}()
+	got := begin(t.Context(), t, b.mutex(name, append(slow, holdfast.Wait(patience))...).Lock)
 	<-theirs.Fired()
 	eventually(t, "the last one has voted", func() bool { return len(l.holders(name)[2]) > 0 })
 	lapses["deleted"](l, name, 2)
@@ -264,8 +252,8 @@ func TestForgottenVoteIsCounted(t *testing.T) {
 
 	lapses["deleted"](l, name, 0)
 	theirs.Release()
-	require.NoError(t, <-got, "the vote that was forgotten, and that one")
-	err = awaitEnd(t, h)
+	_ = got.Hold().Unlock(t.Context()) // by the vote that was forgotten, and that one; which it may be told
+	err := awaitEnd(t, h)
 	require.ErrorIs(t, err, holdfast.ErrLost)
 	require.ErrorIs(t, err, watchdog.ErrGone)
 }

@@ -43,6 +43,7 @@ func newLab(t *testing.T, n int) *lab {
 
 // party is one process: a client for each master, behind a proxy of its own.
 type party struct {
+	timeout time.Duration // of its locks for each master
 	clients []*holdfast.Client
 	rdbs    []*redis.Client
 	proxies []*faultproxy.Proxy
@@ -57,7 +58,11 @@ func (l *lab) party(opts *holdfast.Options) *party {
 // patient is a party whose calls give up a silent connection after so long.
 func (l *lab) patient(opts *holdfast.Options, read time.Duration) *party {
 	l.Helper()
-	p := &party{}
+	lease := holdfast.DefaultLease
+	if opts != nil && opts.Lease > 0 {
+		lease = opts.Lease
+	}
+	p := &party{timeout: min(3*time.Second, lease/4)} // the default is too short for a busy machine
 	for _, m := range l.masters {
 		proxy := faultproxy.New(l.T, m.Addr())
 		rdb := redistest.NewClient(l.T, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = read })
@@ -73,7 +78,7 @@ func (l *lab) patient(opts *holdfast.Options, read time.Duration) *party {
 
 // mutex is a lock of the party's.
 func (p *party) mutex(name string, opts ...holdfast.Option) *redlock.Mutex {
-	return redlock.New(p.clients, name, opts...)
+	return redlock.New(p.clients, name, append([]holdfast.Option{redlock.MasterTimeout(p.timeout)}, opts...)...)
 }
 
 // holders is what each master has: the owner and the count, or nothing.
@@ -115,4 +120,12 @@ func lockOnce(ctx context.Context, m holdfast.Locker) error {
 		return err
 	}
 	return h.Unlock(ctx)
+}
+
+// close closes all clients of a party, which waits for what is done in the background.
+func (p *party) close(t *testing.T) {
+	t.Helper()
+	for _, c := range p.clients {
+		require.NoError(t, c.Close(t.Context()))
+	}
 }

@@ -3,27 +3,31 @@ package redlock_test
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 func TestLockAndUnlock(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 4, 5} {
+	for _, n := range []int{1, 2, 5} {
 		l := newLab(t, n)
 		p := l.party(nil)
 		m := p.mutex(uniqueName(t))
 		ctx := t.Context()
 		last := uint64(0)
 		for range 3 {
-			h, err := m.Lock(ctx)
-			require.NoError(t, err)
+			before := time.Now()
+			h := take(ctx, t, m.Lock)
+			const trusted = holdfast.DefaultLease * 98 / 100
+			require.WithinRange(t, h.Deadline(), before.Add(trusted), time.Now().Add(holdfast.DefaultLease))
 			require.Greater(t, h.Token(), last)
 			last = h.Token()
 			require.Regexp(t, "^"+p.clients[0].ID()+`:h\d+$`, h.Owner())
@@ -32,82 +36,11 @@ func TestLockAndUnlock(t *testing.T) {
 				require.Equal(t, map[string]string{h.Owner(): "1"}, rdb.HGetAll(ctx, m.Name()).Val(), "master %d", i)
 				require.LessOrEqual(t, rdb.Get(ctx, "redisson_lock_token:{"+m.Name()+"}").Val(), itoa(h.Token()))
 			}
-			require.WithinDuration(t, time.Now().Add(holdfast.DefaultLease*99/100), h.Deadline(), time.Second)
-			require.NoError(t, h.Unlock(ctx))
+			unlock(t, h)
 			eventually(t, "no master has it", func() bool { return l.held(m.Name()) == 0 })
 			require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrReleased)
 		}
 	}
-}
-
-func TestReentry(t *testing.T) {
-	l := newLab(t, 3)
-	m := l.party(nil).mutex(uniqueName(t))
-	ctx := t.Context()
-	outer, err := m.Lock(ctx)
-	require.NoError(t, err)
-	_, err = m.TryLock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	inner, err := m.Lock(outer.Context())
-	require.NoError(t, err)
-	require.Equal(t, 2, inner.Count())
-	require.Equal(t, outer.Token(), inner.Token())
-	require.Equal(t, outer.Owner(), inner.Owner())
-	counts := func(want string) func() bool {
-		return func() bool {
-			for _, h := range l.holders(m.Name()) {
-				if h[outer.Owner()] != want {
-					return false
-				}
-			}
-			return true
-		}
-	}
-	eventually(t, "counted everywhere", counts("2"))
-	require.NoError(t, inner.Unlock(ctx))
-	eventually(t, "counted down everywhere", counts("1"))
-	require.NoError(t, outer.Extend(ctx, time.Hour))
-	require.Greater(t, time.Until(outer.Deadline()), 50*time.Minute)
-	require.NoError(t, outer.Unlock(ctx))
-	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
-}
-
-// Many goroutines of several processes: never two inside, tokens grow, and every one has its turns.
-func TestExclusion(t *testing.T) {
-	l := newLab(t, 5)
-	name, inside, last := uniqueName(t), atomic.Int32{}, atomic.Uint64{}
-	var g sync.WaitGroup
-	errs := make(chan error, 1000)
-	for range 4 {
-		m := l.party(nil).mutex(name)
-		for range 4 {
-			g.Go(func() {
-				for range 10 {
-					h, err := m.Lock(t.Context())
-					if err != nil {
-						errs <- err
-						return
-					}
-					if inside.Add(1) != 1 {
-						errs <- errors.New("two inside")
-					}
-					if before := last.Swap(h.Token()); before >= h.Token() {
-						errs <- errors.New("tokens do not grow")
-					}
-					inside.Add(-1)
-					if err := h.Unlock(context.Background()); err != nil {
-						errs <- err
-					}
-				}
-			})
-		}
-	}
-	g.Wait()
-	close(errs)
-	for err := range errs {
-		t.Error(err)
-	}
-	eventually(t, "all released", func() bool { return l.held(name) == 0 })
 }
 
 func TestInput(t *testing.T) {
@@ -137,4 +70,127 @@ func TestTwinsAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
 	require.ErrorContains(t, err, "clients[1] and clients[2] reach the same server")
 	eventually(t, "nothing is left", func() bool { return l.held(m.Name()) == 0 })
+}
+
+// An even number of masters is allowed. Half of them that refuse are enough to know that somebody
+// else has the lock, whatever the others would say: it is no outage, and a wait goes on for longer
+// than the retry budget.
+func TestEvenNumberOfMasters(t *testing.T) {
+	for _, n := range []int{2, 4} {
+		l := newLab(t, n)
+		a, b := l.party(nil), l.party(&holdfast.Options{RetryBudget: 50 * time.Millisecond})
+		m := b.mutex(uniqueName(t))
+		h := lock(t, a.mutex(m.Name()))
+		eventually(t, "everywhere", func() bool { return l.held(m.Name()) == n })
+		for range 10 {
+			err := refused(t.Context(), t, m.TryLock)
+			require.False(t, errors.Is(err, holdfast.ErrUnavailable), err)
+		}
+		refused(t.Context(), t, m.Lock, holdfast.Wait(300*time.Millisecond))
+		unlock(t, h)
+		require.NoError(t, lockOnce(t.Context(), m))
+	}
+}
+
+// Another kind of lock of the name, at one of the masters and by the same owner, is another lock:
+// neither is re-entered by the other.
+func TestAnotherKindOfTheName(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(nil)
+	m := p.mutex(uniqueName(t), redlock.TrustRestarts()) // the masters are young, and one more may be somebody else's
+	h := lock(t, m)
+	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 })
+	single := rlock.New(p.clients[1], m.Name())
+	refused(h.Context(), t, single.TryLock) // the master has granted it already
+	unlock(t, h)
+	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
+
+	h = lock(t, single)
+	other := take(h.Context(), t, m.TryLock)
+	unlock(t, other, h)
+}
+
+// TestLabelAtEachMaster: each master is told who its client is, and told nothing any more at the end.
+func TestLabelAtEachMaster(t *testing.T) {
+	l := newLab(t, 3)
+	p, nobody := l.party(&holdfast.Options{Label: "who"}), l.party(nil)
+	for _, holder := range []*party{p, nobody} {
+		h := lock(t, holder.mutex("a"))
+		if holder == p {
+			for i, c := range p.clients {
+				eventually(t, "the label is written", func() bool {
+					return l.direct[i].Get(t.Context(), keys.Label(c.ID())).Val() == "who"
+				})
+				require.Positive(t, l.direct[i].PTTL(t.Context(), keys.Label(c.ID())).Val())
+			}
+		}
+		unlock(t, h)
+	}
+	for _, c := range append(p.clients, nobody.clients...) {
+		require.NoError(t, c.Close(t.Context()))
+	}
+	for _, rdb := range l.direct {
+		require.Empty(t, rdb.Keys(t.Context(), "holdfast_client*").Val())
+	}
+}
+
+// The set of clients makes the lock, in whatever order they are: who holds it re-enters, others of
+// the process queue behind, and the first client of the first list is whose Close ends the holds.
+func TestOrderOfClients(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(nil)
+	name, c := uniqueName(t), p.clients
+	h := lock(t, redlock.New(c, name))
+	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		m := redlock.New([]*holdfast.Client{c[order[0]], c[order[1]], c[order[2]]}, name)
+		inner, err := m.Lock(h.Context(), holdfast.Wait(patience))
+		require.NoError(t, err, "%v", order)
+		require.Equal(t, 2, inner.Count())
+		require.Equal(t, h.Owner(), inner.Owner())
+		unlock(t, inner)
+		refused(t.Context(), t, m.TryLock)
+	}
+	unlock(t, h)
+	other := redlock.New([]*holdfast.Client{c[2], c[1], c[0]}, name)
+	h = lock(t, other)
+	require.Regexp(t, "^"+c[0].ID()+":", h.Owner())
+	require.NoError(t, c[0].Close(t.Context()))
+	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrClosed)
+	unlock(t, lock(t, redlock.New([]*holdfast.Client{c[2], c[1], c[0]}, name)))
+}
+
+// A renewal that the masters execute behind the release finds nothing. That is the release's work,
+// and no loss.
+func TestReleaseOvertakesRenewal(t *testing.T) {
+	l := newLab(t, 3)
+	a := l.party(nil)
+	for _, rdb := range l.direct {
+		for _, s := range []*lua.Script{lua.Release, lua.Renew, lua.RenewMany} {
+			require.NoError(t, rdb.ScriptLoad(t.Context(), s.Text()).Err())
+		}
+	}
+	h, err := a.mutex(uniqueName(t), holdfast.Lease(3*time.Second),
+		redlock.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
+	require.NoError(t, err)
+	var renewals []*faultproxy.Rule
+	for _, p := range a.proxies {
+		renewals = append(renewals, p.DelayRequest(faultproxy.Script(lua.Renew.Hash()), 1, 30*time.Millisecond))
+		p.DelayReply(faultproxy.Script(lua.Release.Hash()), 1, 60*time.Millisecond)
+	}
+	for _, r := range renewals {
+		<-r.Fired()
+	}
+	require.NoError(t, h.Context().Err())
+	unlock(t, h)
+}
+
+// TestCloseWithASilentMaster: a master is silent while a lock is unlocked, and until the client is
+// closed. What is left there keeps nobody out, so Close has nothing to say.
+func TestCloseWithASilentMaster(t *testing.T) {
+	l := newLab(t, 3)
+	p := l.party(nil)
+	h := l.everywhere(p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)))
+	p.proxies[2].Silence(true)
+	unlock(t, h)
+	require.NoError(t, p.clients[0].Close(t.Context()))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
 
 // outage is a way for a master to be out of reach, of one process or of all.
@@ -51,6 +51,17 @@ var outages = []outage{
 	},
 }
 
+// run runs a test of an outage. In the quick level one of each sort is enough: a master that is gone, and
+// one that says nothing.
+func (o outage) run(t *testing.T, test func(t *testing.T)) {
+	t.Run(o.name, func(t *testing.T) {
+		if o.name != "killed" && o.name != "black hole" {
+			level.ForAll(t)
+		}
+		test(t)
+	})
+}
+
 // use locks, enters again, extends and unlocks.
 func use(ctx context.Context, m holdfast.Locker) error {
 	h, err := m.Lock(ctx)
@@ -73,7 +84,7 @@ func use(ctx context.Context, m holdfast.Locker) error {
 // With two of five masters out of reach everything works, also while they come and go.
 func TestMinorityIsOut(t *testing.T) {
 	for _, o := range outages {
-		t.Run(o.name, func(t *testing.T) {
+		o.run(t, func(t *testing.T) {
 			l := newLab(t, 5)
 			p := l.party(nil)
 			m := p.mutex(uniqueName(t))
@@ -88,9 +99,7 @@ func TestMinorityIsOut(t *testing.T) {
 				o.off(l, p, 3)
 			}
 			require.NoError(t, use(t.Context(), m))
-			for _, c := range p.clients {
-				require.NoError(t, c.Close(t.Context()))
-			}
+			p.close(t)
 			eventually(t, "nothing is left", func() bool { return l.held(m.Name()) == 0 })
 		})
 	}
@@ -100,7 +109,7 @@ func TestMinorityIsOut(t *testing.T) {
 // nothing is left at the two others.
 func TestMajorityIsOut(t *testing.T) {
 	for _, o := range outages {
-		t.Run(o.name, func(t *testing.T) {
+		o.run(t, func(t *testing.T) {
 			l := newLab(t, 5)
 			p := l.party(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
 			m := p.mutex(uniqueName(t))
@@ -118,7 +127,14 @@ func TestMajorityIsOut(t *testing.T) {
 				left += int(rdb.Exists(t.Context(), m.Name()).Val())
 			}
 			require.Zero(t, left, "the survivors hold nothing")
-			_, err = m.Lock(t.Context(), holdfast.Wait(50*time.Millisecond))
+			soon, leave := context.WithCancel(t.Context())
+			before := p.proxies[4].Seen(isVote)
+			go func() {
+				defer leave() // it has been told, and asks once more
+				eventually(t, "it asks again", func() bool { return p.proxies[4].Seen(isVote) > before+1 || soon.Err() != nil })
+			}()
+			_, err = m.Lock(soon)
+			leave()
 			require.ErrorIs(t, err, holdfast.ErrUnavailable)
 			require.ErrorContains(t, err, "of 5 masters agreed")
 			for i := range 3 {
@@ -132,40 +148,17 @@ func TestMajorityIsOut(t *testing.T) {
 	}
 }
 
-// The control: without the local clock nobody is told of the lost majority. (Read when a client is
-// made.)
-func TestHoldAndOutageControl(t *testing.T) {
-	t.Cleanup(defence.Deadline.Without(t))
-	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: 300 * time.Millisecond, RetryBudget: 100 * time.Millisecond})
-	other := l.party(&holdfast.Options{Lease: 300 * time.Millisecond})
-	m := p.mutex(uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-	for _, proxy := range p.proxies {
-		proxy.Silence(true)
-	}
-	second, err := other.mutex(m.Name()).Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, h.Context().Err(), "two holders")
-	require.NoError(t, second.Unlock(t.Context()))
-	for _, proxy := range p.proxies {
-		proxy.Silence(false)
-	}
-}
-
 // Who loses the majority is told before anybody else can have the lock; who keeps it does not
 // notice.
 func TestHoldAndOutage(t *testing.T) {
 	for _, o := range outages {
 		for _, out := range []int{2, 3} {
-			t.Run(o.name+" "+itoa(uint64(out)), func(t *testing.T) {
+			o.run(t, func(t *testing.T) {
 				t.Parallel()
 				l := newLab(t, 5)
 				p := l.party(&holdfast.Options{Lease: 3 * time.Second})
 				m := p.mutex(uniqueName(t))
-				h, err := m.Lock(t.Context())
-				require.NoError(t, err)
+				h := lock(t, m)
 				for i := range out {
 					o.on(l, p, i)
 				}
@@ -175,7 +168,7 @@ func TestHoldAndOutage(t *testing.T) {
 						return h.Context().Err() != nil || h.Deadline().After(begin.Add(4*time.Second))
 					})
 					require.NoError(t, context.Cause(h.Context()))
-					require.NoError(t, h.Unlock(t.Context()))
+					unlock(t, h)
 					return
 				}
 				deadline := h.Deadline()

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
@@ -21,10 +22,8 @@ func TestMasterIsJoinedAgain(t *testing.T) {
 	l := newLab(t, 5)
 	p := l.party(&holdfast.Options{Lease: 3 * time.Second})
 	m := p.mutex(uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-	inner, err := m.Lock(h.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
+	inner := take(h.Context(), t, m.Lock)
 	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
 	for _, i := range []int{0, 4} { // the home too
 		l.masters[i].Restart()
@@ -38,8 +37,7 @@ func TestMasterIsJoinedAgain(t *testing.T) {
 	}
 	// A minority that the hold stands on without those that came back.
 	require.NoError(t, h.Context().Err())
-	require.NoError(t, inner.Unlock(t.Context()))
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, inner, h)
 	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
 }
 
@@ -47,14 +45,13 @@ func TestMasterIsJoinedAgain(t *testing.T) {
 func TestMasterIsJoinedAgainControl(t *testing.T) {
 	t.Cleanup(defence.Join.Without(t))
 	l := newLab(t, 3)
-	m := l.party(&holdfast.Options{Lease: time.Second}).mutex(uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	m := l.party(&holdfast.Options{Lease: 3 * time.Second}).mutex(uniqueName(t))
+	h := lock(t, m)
 	l.masters[0].Restart()
 	begin := h.Deadline()
 	eventually(t, "renewed a few times", func() bool { return h.Deadline().After(begin.Add(2 * time.Second)) })
 	require.Zero(t, l.direct[0].Exists(t.Context(), m.Name()).Val())
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // rolling restarts the two masters that a hold was won at, one when the vote of the other counts
@@ -67,8 +64,7 @@ func rolling(t *testing.T) error {
 	p := l.party(&holdfast.Options{Lease: lease})
 	p.proxies[2].Stop()
 	m := p.mutex(uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	p.proxies[2].Start()
 	for _, i := range []int{1, 0} {
 		eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 || h.Context().Err() != nil })
@@ -84,7 +80,10 @@ func rolling(t *testing.T) error {
 }
 
 // A hold survives that its masters are restarted one after the other without their data.
-func TestRollingRestart(t *testing.T) { require.NoError(t, rolling(t)) }
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, rolling(t))
+}
 
 // The control: if each of them might have granted the lock to others all the time it would be lost.
 func TestRollingRestartControl(t *testing.T) {
@@ -101,13 +100,12 @@ func forgotten(t *testing.T, knew bool, opts ...holdfast.Option) (second *holdfa
 	lease := &holdfast.Options{Lease: 20 * time.Second, RetryBudget: 300 * time.Millisecond}
 	a, b := l.party(lease), l.party(lease)
 	if knew {
-		require.NoError(t, use(t.Context(), b.mutex("other", holdfast.Lease(time.Second))))
+		require.NoError(t, use(t.Context(), b.mutex("other")))
 	}
 	for _, i := range []int{3, 4} {
 		a.proxies[i].Stop()
 	}
-	h, err := a.mutex(name).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, a.mutex(name))
 	require.Equal(t, 3, l.held(name))
 	l.masters[2].Restart()
 	for _, i := range []int{3, 4} {
@@ -117,7 +115,7 @@ func forgotten(t *testing.T, knew bool, opts ...holdfast.Option) (second *holdfa
 	require.NoError(t, h.Context().Err(), "the first one still holds it")
 	if err == nil {
 		require.Greater(t, second.Token(), h.Token(), "tokens tell")
-		require.NoError(t, second.Unlock(t.Context()))
+		unlock(t, second)
 		return second, nil
 	}
 	eventually(t, "nothing of the second one is left", func() bool {
@@ -138,6 +136,7 @@ func forgotten(t *testing.T, knew bool, opts ...holdfast.Option) (second *holdfa
 func TestDelayedRestart(t *testing.T) {
 	for name, knew := range map[string]bool{"it was known before": true, "it was not": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			second, err := forgotten(t, knew)
 			require.Nil(t, second)
 			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
@@ -164,12 +163,11 @@ func besieged(t *testing.T) error {
 	l := newLab(t, 5)
 	a := l.party(&holdfast.Options{Lease: 9 * time.Second})
 	m := a.mutex(uniqueName(t))
-	require.NoError(t, use(t.Context(), a.mutex("other", holdfast.Lease(time.Second)))) // it knows all masters
+	require.NoError(t, use(t.Context(), a.mutex("other"))) // it knows all masters
 	for _, i := range []int{3, 4} {
 		a.proxies[i].Stop()
 	}
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	before := h.Deadline()
 	a.proxies[2].Stop()
 	l.masters[2].Restart()
@@ -201,18 +199,19 @@ func besieged(t *testing.T) error {
 
 // Who asks for the lock in the moment in which a master has lost it is not taken for one who has
 // it.
-func TestRivalAtARestartedMaster(t *testing.T) { require.NoError(t, besieged(t)) }
-
-// The control: without the rule that such a master does not count.
-func TestRivalAtARestartedMasterControl(t *testing.T) {
+func TestRivalAtARestartedMaster(t *testing.T) {
+	level.ForAll(t) // TestDelayedRestart has the control of the same defence
+	require.NoError(t, besieged(t))
+	// The control: without the rule that such a master does not count.
 	t.Cleanup(defence.Restarts.Without(t))
 	require.ErrorIs(t, besieged(t), holdfast.ErrLost)
 }
 
 // A master that restarted votes again after a lease.
 func TestRestartedMasterVotesAgain(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: 2 * time.Second, RetryBudget: 100 * time.Millisecond})
+	p := l.party(&holdfast.Options{Lease: 4 * time.Second, RetryBudget: 100 * time.Millisecond})
 	m := p.mutex(uniqueName(t))
 	require.NoError(t, lockOnce(t.Context(), m))
 	l.masters[0].Restart()
@@ -246,17 +245,16 @@ func TestInfoIsDenied(t *testing.T) {
 // cannot be reached, or are held by somebody who left them behind.
 func TestNewMasters(t *testing.T) {
 	for _, o := range outages {
-		t.Run(o.name, func(t *testing.T) {
+		o.run(t, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, 5)
 			a, b := l.party(nil), l.party(nil)
 			m := b.mutex(uniqueName(t))
-			h, err := a.mutex(m.Name()).Lock(t.Context())
-			require.NoError(t, err)
+			h := lock(t, a.mutex(m.Name()))
 			for _, i := range []int{0, 4} {
 				o.on(l, a, i)
 			}
-			require.NoError(t, h.Unlock(t.Context()))
+			unlock(t, h)
 			require.NoError(t, lockOnce(t.Context(), m))
 		})
 	}

@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
@@ -21,15 +23,14 @@ func (p *party) seen(name string) *redlock.Mutex {
 // everywhere is a lock that is held at all masters.
 func (l *lab) everywhere(m *redlock.Mutex, opts ...holdfast.Option) *holdfast.Hold {
 	l.Helper()
-	h, err := m.Lock(l.Context(), opts...)
-	require.NoError(l, err)
+	h := lock(l, m, opts...)
 	eventually(l.T, "every master has it", func() bool { return l.held(m.Name()) == len(l.masters) })
 	return h
 }
 
 // The state is the majority's view, with what each master says beside it.
 func TestState(t *testing.T) {
-	for _, n := range []int{1, 3, 4, 5} {
+	for _, n := range []int{1, 3, 4} {
 		l := newLab(t, n)
 		p, other := l.party(nil), l.party(nil)
 		m := p.seen(uniqueName(t))
@@ -39,8 +40,7 @@ func TestState(t *testing.T) {
 			require.Empty(t, s.Owner)
 			require.Equal(t, -1, s.Waiters)
 			h := l.everywhere(m)
-			inner, err := m.Lock(h.Context())
-			require.NoError(t, err)
+			inner := take(h.Context(), t, m.Lock)
 			eventually(t, "counted everywhere", func() bool {
 				s, err = seen.State(t.Context())
 				require.NoError(t, err)
@@ -62,8 +62,7 @@ func TestState(t *testing.T) {
 				require.Equal(t, h.Owner(), at.Owner)
 				require.Contains(t, at.Master, itoa(uint64(i+1))+" (") //nolint:gosec // small
 			}
-			require.NoError(t, inner.Unlock(t.Context()))
-			require.NoError(t, h.Unlock(t.Context()))
+			unlock(t, inner, h)
 			eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
 			s, err = seen.State(t.Context())
 			require.NoError(t, err)
@@ -136,7 +135,7 @@ func TestStateIsTheMajoritys(t *testing.T) {
 // the error says why of each master.
 func TestStateAndOutage(t *testing.T) {
 	for _, o := range outages {
-		t.Run(o.name, func(t *testing.T) {
+		o.run(t, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, 3)
 			p, holder := l.party(nil), l.party(nil)
@@ -242,30 +241,6 @@ func TestStateIsCancelled(t *testing.T) {
 	require.ErrorContains(t, err, "nothing was asked")
 }
 
-// Whoever holds the lock is forced out everywhere, its own process is told at once, and who waits
-// gets the lock.
-func TestForceUnlock(t *testing.T) {
-	l := newLab(t, 3)
-	p, other := l.party(nil), l.party(nil)
-	m := p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))
-	there, err := m.ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.False(t, there)
-
-	h := l.everywhere(m, holdfast.Lease(time.Hour))
-	granted := make(chan error, 1)
-	go func() { granted <- lockOnce(t.Context(), other.mutex(m.Name(), redlock.TrustRestarts())) }()
-	channel := "redisson_lock__channel:{" + m.Name() + "}"
-	eventually(t, "it waits", func() bool { return l.direct[0].PubSubNumSub(t.Context(), channel).Val()[channel] > 0 })
-	there, err = m.ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.True(t, there)
-	require.NoError(t, <-granted, "waiters are woken")
-	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost, "a holder of the same client is told at once")
-	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
-	eventually(t, "nothing is left", func() bool { return l.held(m.Name()) == 0 })
-}
-
 // What one process left for the rest of its time is forced too, also where a master has not heard
 // of the leaving.
 func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
@@ -274,8 +249,9 @@ func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
 	m := p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))
 	h := l.everywhere(m, holdfast.HoldAtLeast(time.Hour))
 	p.proxies[1].Silence(true)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	p.proxies[1].Silence(false)
+	require.Equal(t, 3, l.held(m.Name()))
 	admin := l.party(nil).seen(m.Name())
 	s, err := admin.State(t.Context())
 	require.NoError(t, err)
@@ -314,4 +290,74 @@ func TestStateInput(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrClosed)
 	_, err = m.ForceUnlock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrClosed)
+}
+
+// forced is a hold that one process has, of a lock that one process frees although nobody waits for
+// it. A hook is put before the masters of the one that frees it.
+type forced struct {
+	*lab
+	hold *holdfast.Hold
+	name string
+	by   *party
+}
+
+func newForced(t *testing.T, same bool, hook redis.Hook) forced {
+	t.Helper()
+	l := newLab(t, 3)
+	holder := l.party(nil)
+	by := holder
+	if !same {
+		by = l.party(nil)
+	}
+	m := holder.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second))
+	f := forced{l, l.everywhere(m, holdfast.Lease(3*time.Second)), m.Name(), by}
+	for _, rdb := range by.rdbs {
+		if hook != nil {
+			rdb.AddHook(hook)
+		}
+	}
+	return f
+}
+
+func (f *forced) force() {
+	f.Helper()
+	there, err := f.by.mutex(f.name, redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)).ForceUnlock(f.Context())
+	require.NoError(f, err)
+	require.True(f, there)
+}
+
+// TestForceUnlockIsNoticed: a lock is freed, and nobody takes it. Its holder does not take it back:
+// the next renewal says that the lock is lost.
+func TestForceUnlockIsNoticed(t *testing.T) {
+	for name, same := range map[string]bool{"in the same process": true, "in another process": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newForced(t, same, nil)
+			f.force()
+			err := awaitEnd(t, f.hold)
+			require.ErrorIs(t, err, holdfast.ErrLost)
+			require.ErrorContains(t, err, "not known to have held it without a break", "and not because its lease ended")
+			require.ErrorIs(t, f.hold.Unlock(t.Context()), holdfast.ErrLost)
+			eventually(t, "nothing is left", func() bool { return f.held(f.name) == 0 })
+		})
+	}
+}
+
+// The control: without a token used up, the holder restores its hold, and nothing says that somebody
+// wanted it gone.
+func TestForceUnlockIsNoticedControl(t *testing.T) {
+	f := newForced(t, true, mutant.Hook(lua.Force, "call('SET', tokens, token,", "call('SET', tokens, last,"))
+	f.force()
+	eventually(t, "the holder has it again", func() bool { return f.held(f.name) == 3 })
+	require.NoError(t, f.hold.Context().Err())
+	unlock(t, f.hold)
+}
+
+// TestForceUnlockWhereNobodyHolds: a master that does not know the holder is asked by its renewal
+// too. It must not take the holder in as if nothing had happened.
+func TestForceUnlockWhereNobodyHolds(t *testing.T) {
+	f := newForced(t, false, nil)
+	require.NoError(t, f.direct[2].Del(t.Context(), f.name).Err())
+	f.force()
+	require.ErrorIs(t, awaitEnd(t, f.hold), holdfast.ErrLost)
+	eventually(t, "nothing is left", func() bool { return f.held(f.name) == 0 })
 }

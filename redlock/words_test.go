@@ -75,34 +75,29 @@ func TestMajorityRefuses(t *testing.T) {
 	l := newLab(t, 5)
 	a, b := l.party(nil), l.versed(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
 	name := uniqueName(t)
-	h, err := a.mutex(name).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, a.mutex(name, redlock.TrustRestarts()))
 	eventually(t, "held everywhere", func() bool { return l.held(name) == 5 })
 	for _, wait := range []holdfast.Option{holdfast.Wait(0), holdfast.Wait(50 * time.Millisecond)} {
-		_, err = b.mutex(name).Lock(t.Context(), wait)
-		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-		require.NotErrorIs(t, err, holdfast.ErrUnavailable)
+		err := refused(t.Context(), t, b.mutex(name).Lock, wait)
 		require.ErrorContains(t, err, "held by "+h.Owner()+", whose lease has ")
 	}
 	for _, i := range []int{0, 1} { // with two out of reach it still is
 		b.proxies[i].Stop()
 	}
-	_, err = b.mutex(name).TryLock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.NotErrorIs(t, err, holdfast.ErrUnavailable)
+	refused(t.Context(), t, b.mutex(name).TryLock)
 	b.proxies[2].Stop()
-	_, err = b.mutex(name).TryLock(t.Context())
+	_, err := b.mutex(name).TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.ErrorContains(t, err, "0 of 5 masters agreed, and 3 have to")
 	require.ErrorContains(t, err, "held by "+h.Owner())
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // TryLock asks a majority that is out of reach once, or twice where it does not take long.
 func TestTryLockAndOutage(t *testing.T) {
 	for _, o := range outages {
-		t.Run(o.name, func(t *testing.T) {
+		o.run(t, func(t *testing.T) {
 			l := newLab(t, 3)
 			p := l.party(nil)
 			m := p.mutex(uniqueName(t))
@@ -131,9 +126,7 @@ func TestTryLockOverStaleConnections(t *testing.T) {
 	for _, proxy := range p.proxies {
 		proxy.CutAll()
 	}
-	h, err := m.TryLock(t.Context(), redlock.MasterTimeout(5*time.Second))
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, take(t.Context(), t, m.TryLock, redlock.MasterTimeout(5*time.Second)))
 }
 
 // What was refused a connection was not asked: an unlock that a majority never heard of has not

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -20,15 +21,16 @@ import (
 // TestClusterNodeHangs: one of three masters does not answer, and keeps nobody from the others.
 func TestClusterNodeHangs(t *testing.T) {
 	c := hangingCluster{redistest.StartCluster(t, 3, 0, redistest.Args("--cluster-require-full-coverage", "no"))}
-	t.Run("renewals", func(t *testing.T) { require.Zero(t, c.lostElsewhere(t)) })
-	t.Run("renewals, control", func(t *testing.T) {
+	t.Run("close", func(t *testing.T) {
+		require.Zero(t, c.leftElsewhere(t))
 		defer defence.Lanes.Without(t)()
-		require.Equal(t, 2, c.lostElsewhere(t), "the fault is none")
+		require.NotZero(t, c.leftElsewhere(t), "control")
 	})
-	t.Run("close", func(t *testing.T) { require.Zero(t, c.leftElsewhere(t)) })
-	t.Run("close, control", func(t *testing.T) {
+	t.Run("renewals", func(t *testing.T) {
+		level.ForAll(t)
+		require.Zero(t, c.lostElsewhere(t))
 		defer defence.Lanes.Without(t)()
-		require.NotZero(t, c.leftElsewhere(t), "the fault is none")
+		require.Equal(t, 2, c.lostElsewhere(t), "control")
 	})
 	t.Run("acquisitions", c.acquisitions)
 }
@@ -82,8 +84,7 @@ func (c hangingCluster) leftElsewhere(t *testing.T) (left int64) {
 	tags := c.tags(t)
 	for i := range 250 { // in all more than one batch
 		for _, tag := range tags {
-			_, err := rlock.New(client, fmt.Sprint(tag, i)).Lock(t.Context())
-			require.NoError(t, err)
+			_ = lock(t, rlock.New(client, fmt.Sprint(tag, i)))
 		}
 	}
 	c.Nodes[0].Pause()
@@ -115,12 +116,196 @@ func (c hangingCluster) acquisitions(t *testing.T) {
 	}
 	for i := range 20 {
 		for _, tag := range tags[1:] {
-			h, err := rlock.New(client, fmt.Sprint(tag, i)).Lock(t.Context(), holdfast.Wait(patience))
-			require.NoError(t, err)
-			require.NoError(t, h.Unlock(t.Context()))
+			unlock(t, lock(t, rlock.New(client, fmt.Sprint(tag, i)), holdfast.Wait(patience)))
 		}
 	}
 	for _, node := range c.Nodes[1:] {
 		require.Zero(t, node.CommandCalls(t)["command"], "any server may be asked for that, also one that hangs")
 	}
+}
+
+// TestSentinelWithRouting: go-redis makes a ClusterClient for servers that are no cluster. It wakes
+// the waiters of clients without routing, and is woken by them; also after a failover.
+func TestSentinelWithRouting(t *testing.T) {
+	level.ForAll(t)
+	s := redistest.StartSentinel(t)
+	options := func(change func(*redis.UniversalOptions)) *redis.UniversalOptions {
+		o := &redis.UniversalOptions{Addrs: s.Addrs(), MasterName: redistest.SentinelMaster, DialerRetries: 1}
+		change(o)
+		return o
+	}
+	shapes := map[string]redis.UniversalClient{"plain": s.Client(t)}
+	for name, change := range map[string]func(*redis.UniversalOptions){
+		"randomly":   func(o *redis.UniversalOptions) { o.RouteRandomly = true },
+		"by latency": func(o *redis.UniversalOptions) { o.RouteByLatency = true },
+	} {
+		routed := redis.NewFailoverClusterClient(options(change).Failover())
+		defer routed.Close()
+		shapes[name] = routed
+	}
+	holders, waiters := make(map[string]*holdfast.Client), make(map[string]*holdfast.Client)
+	for name, rdb := range shapes {
+		holders[name], waiters[name] = newClient(t, rdb, &holdfast.Options{Lease: time.Hour}), newClient(t, rdb, nil)
+	}
+	inTurn := func() {
+		for from, holder := range holders {
+			for to, waiter := range waiters {
+				require.True(t, handsOver(t, s.Primary(t), holder, waiter, patience), "from %s to %s", from, to)
+			}
+		}
+	}
+	inTurn()
+	if s.Nodes[0].Major() >= 7 {
+		misled := redis.NewFailoverClusterClient(options(func(*redis.UniversalOptions) {}).Failover())
+		defer misled.Close()
+		misled.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error { // as in a cluster
+			for i, arg := range cmds[0].Args() {
+				if arg == "PUBLISH" {
+					cmds[0].Args()[i] = "SPUBLISH"
+				}
+			}
+			return send()
+		}))
+		control := newClient(t, misled, &holdfast.Options{Lease: time.Hour})
+		require.False(t, handsOver(t, s.Primary(t), control, waiters["plain"], time.Second),
+			"control: published where nobody listens")
+	}
+	s.AwaitReplica(t.Context(), t)
+	s.Failover(t)
+	// Until a client has found the new primary it may be granted locks by the old one, which go
+	// with its data when that becomes a replica.
+	primary := s.Primary(t).Client(t)
+	for _, clients := range []map[string]*holdfast.Client{holders, waiters} {
+		for name, c := range clients {
+			eventually(t, name+" has found the new primary", func() bool { return grantedAt(t, primary, c) })
+		}
+	}
+	inTurn()
+}
+
+// grantedAt reports whether a client's locks are granted by this server.
+func grantedAt(t *testing.T, server *redis.Client, c *holdfast.Client) bool {
+	t.Helper()
+	name := uniqueName(t)
+	h, err := rlock.New(c, name).Lock(t.Context())
+	if err != nil {
+		return false
+	}
+	there := server.Exists(t.Context(), name).Val() == 1
+	return h.Unlock(t.Context()) == nil && there
+}
+
+// handsOver reports whether a waiter gets the lock within a time after it was released. The waiter
+// has been refused twice by then: when it came, and when it listened.
+func handsOver(t *testing.T, primary *redistest.Server, holder, waiter *holdfast.Client, within time.Duration) bool {
+	t.Helper()
+	name := uniqueName(t)
+	h := lock(t, rlock.New(holder, name))
+	attempts := func() int64 { return primary.CommandCalls(t)["evalsha"] }
+	before := attempts()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	granted := make(chan *holdfast.Hold, 1)
+	go func() {
+		defer close(granted)
+		if h, err := rlock.New(waiter, name).Lock(ctx); err == nil {
+			granted <- h
+		}
+	}()
+	eventually(t, "it waits", func() bool { return attempts() >= before+2 })
+	unlock(t, h)
+	select {
+	case h := <-granted:
+		unlock(t, h)
+		return true
+	case <-time.After(within):
+		leave()
+		<-granted
+		return false
+	}
+}
+
+// TestWokenAfterFailover: an old primary that lives on, and never hears that it is one no longer,
+// keeps its subscribers. Whoever waits hears all the same of a release at the new one, in clients
+// of every shape. The leases are long, so that nothing else wakes anybody.
+func TestWokenAfterFailover(t *testing.T) {
+	for _, p := range redistest.Programs(t) {
+		t.Run(p.Name, func(t *testing.T) { wokenAfterFailover(t, redistest.StartSentinel(t, redistest.Exec(p.Path))) })
+	}
+}
+
+func wokenAfterFailover(t *testing.T, s *redistest.Sentinel) {
+	old := s.Primary(t)
+	// Sentinel cannot make it a replica, nor end its connections: both are one transaction.
+	old.Command(t, "ACL", "SETUSER", "default", "-replicaof", "-slaveof")
+	holder := newClient(t, s.Client(t), &holdfast.Options{Lease: time.Hour})
+	// Without retries it ends soon: it goes on to ask the Sentinels when it is closed.
+	random := redis.NewFailoverClusterClient(&redis.FailoverOptions{
+		MasterName: redistest.SentinelMaster, SentinelAddrs: s.Addrs(), MaxRetries: -1, DialerRetries: 1,
+		RouteRandomly: true,
+	})
+	t.Cleanup(func() { _ = random.Close() })
+	sleepers := func() []*sleeper {
+		return []*sleeper{asleep(t, old, holder, s.Client(t)), asleep(t, old, holder, random)}
+	}
+	restore := defence.Follow.Without(t)
+	undefended := sleepers()
+	restore()
+	defended := sleepers()
+
+	s.AwaitReplica(t.Context(), t)
+	promoted := s.Failover(t)
+	admin := newClient(t, promoted.Client(t), nil)
+	for _, w := range slices.Concat(undefended, defended) {
+		released, err := rlock.New(admin, w.name).ForceUnlock(t.Context())
+		require.NoError(t, err)
+		require.True(t, released, "the new primary has the lock")
+	}
+	for _, w := range defended {
+		eventually(t, "the waiter has the lock", func() bool { return len(w.granted) == 1 })
+		require.NoError(t, (<-w.granted).Unlock(t.Context()))
+	}
+	require.Contains(t, old.Command(t, "ROLE"), "master", "the old primary was left alone")
+	for _, w := range undefended {
+		require.Empty(t, w.granted, "control")
+		require.True(t, listens(t, old, w.channel()), "control: it listens at the old primary")
+		require.True(t, free(t, promoted.Client(t), w.name), "control: the lock is free")
+	}
+}
+
+// sleeper waits for a lock.
+type sleeper struct {
+	name    string
+	granted chan *holdfast.Hold
+}
+
+func (s *sleeper) channel() string { return "redisson_lock__channel:{" + s.name + "}" }
+
+func listens(t *testing.T, server *redistest.Server, channel string) bool {
+	t.Helper()
+	return server.Client(t).PubSubNumSub(t.Context(), channel).Val()[channel] == 1
+}
+
+// asleep makes a client on rdb that waits for a lock, and returns when nothing but a message wakes
+// it. It leaves with the test.
+func asleep(t *testing.T, primary *redistest.Server, holder *holdfast.Client, rdb redis.UniversalClient) *sleeper {
+	t.Helper()
+	s := &sleeper{name: uniqueName(t), granted: make(chan *holdfast.Hold, 1)}
+	_ = lock(t, rlock.New(holder, s.name))
+	attempts := func() int64 { return primary.CommandCalls(t)["evalsha"] }
+	before := attempts()
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	t.Cleanup(func() { leave(); <-done })
+	waiter := newClient(t, rdb, nil)
+	go func() {
+		defer close(done)
+		if h, err := rlock.New(waiter, s.name).Lock(ctx); err == nil {
+			s.granted <- h
+		}
+	}()
+	eventually(t, "it was told the time, refused, and refused again when it listened", func() bool {
+		return attempts() >= before+3 && listens(t, primary, s.channel())
+	})
+	return s
 }

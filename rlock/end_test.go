@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,7 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -29,8 +34,7 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 		require.NoError(t, err)
 		name := uniqueName(t)
 		for i := range held {
-			_, err := rlock.New(c, name+strconv.Itoa(i)).Lock(t.Context(), holdfast.Lease(time.Minute))
-			require.NoError(t, err)
+			_ = lock(t, rlock.New(c, name+strconv.Itoa(i)), holdfast.Lease(time.Minute))
 		}
 		require.NoError(t, rdb.Close())
 		err = c.Close(t.Context())
@@ -59,8 +63,7 @@ func TestClosedWithoutAServer(t *testing.T) {
 		&holdfast.Options{RetryBudget: 50 * time.Millisecond})
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b"} {
-		_, err = rlock.New(c, name).Lock(t.Context())
-		require.NoError(t, err)
+		_ = lock(t, rlock.New(c, name))
 	}
 	srv.Kill()
 	err = c.Close(t.Context())
@@ -76,8 +79,7 @@ func TestClosedAfterALostUnlock(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: srv.Addr()})
 	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 50 * time.Millisecond})
 	require.NoError(t, err)
-	h, err := rlock.New(c, "a").Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, rlock.New(c, "a"))
 	require.NoError(t, rdb.Close())
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrUnavailable)
 	err = c.Close(t.Context())
@@ -88,74 +90,43 @@ func TestClosedAfterALostUnlock(t *testing.T) {
 	require.EqualValues(t, 1, srv.Client(t).Exists(t.Context(), "a").Val(), "it is left")
 }
 
-// batches counts the pipelines and single commands by which a client runs scripts, from when it is
-// told to.
-type batches struct {
-	on   atomic.Bool
-	sent atomic.Int64
-}
-
-func (b *batches) count(first redis.Cmder) {
-	if b.on.Load() && first.Name() == "evalsha" {
-		b.sent.Add(1)
-	}
-}
-
-func (b *batches) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (b *batches) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		b.count(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (b *batches) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		b.count(cmds[0])
-		return next(ctx, cmds)
-	}
-}
-
 // TestCloseAsksASilentServerOnce: a server that has said nothing for the retry budget is not waited
 // for again, which would take another ReadTimeout.
 func TestCloseAsksASilentServerOnce(t *testing.T) {
 	srv := redistest.Start(t)
-	count := &batches{}
-	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) {
-		o.MaxRetries, o.ReadTimeout = -1,
-			300*time.Millisecond
-	})
-	rdb.AddHook(count)
+	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, 300*time.Millisecond })
 	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b"} {
-		_, err = rlock.New(c, name).Lock(t.Context())
-		require.NoError(t, err)
+		_ = lock(t, rlock.New(c, name))
 	}
 	srv.Pause()
 	defer srv.Resume()
-	count.on.Store(true)
+	var batches atomic.Int64
+	rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		if cmds[0].Name() == "evalsha" {
+			batches.Add(1)
+		}
+		return send()
+	}))
 	err = c.Close(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.ErrorIs(t, err, holdfast.ErrUncertain)
 	require.ErrorContains(t, err, "2 locks may be left in Redis until their leases end: ")
-	require.EqualValues(t, 1, count.sent.Load(), "one batch for both")
+	require.EqualValues(t, 1, batches.Load(), "one batch for both")
 }
 
 // TestPlainLeaseEnds: a plain lease that ends was not to be renewed, so nobody is told that it
 // could not be. One of which Redis does not answer to renewals is told just that.
 func TestPlainLeaseEnds(t *testing.T) {
 	p := newProxied(t, nil)
-	h, err := p.mutex.Lock(t.Context(), holdfast.NoRenewal(), holdfast.Lease(time.Second))
-	require.NoError(t, err)
+	h := lock(t, p.mutex, holdfast.NoRenewal(), holdfast.Lease(time.Second))
 	why := awaitEnd(t, h)
 	require.ErrorIs(t, why, holdfast.ErrLost)
 	require.ErrorContains(t, why, "its lease ended, and it was taken with NoRenewal")
 	require.NotContains(t, why.Error(), "could not be renewed")
 
-	h, err = p.mutex.Lock(t.Context(), holdfast.Lease(time.Second))
-	require.NoError(t, err)
+	h = lock(t, p.mutex, holdfast.Lease(time.Second))
 	p.proxy.Silence(true)
 	defer p.proxy.Silence(false)
 	require.ErrorContains(t, awaitEnd(t, h), "could not be renewed in time")
@@ -166,8 +137,7 @@ func TestPlainLeaseEnds(t *testing.T) {
 func TestUnderAnEndedHold(t *testing.T) {
 	c, _ := shared(t, nil)
 	lock := func(ctx context.Context, name string, opts ...holdfast.Option) *holdfast.Hold {
-		h, err := rlock.New(c, name).Lock(ctx, opts...)
-		require.NoError(t, err)
+		h := take(ctx, t, rlock.New(c, name).Lock, opts...)
 		return h
 	}
 	name := uniqueName(t)
@@ -186,12 +156,12 @@ func TestUnderAnEndedHold(t *testing.T) {
 	blames(err, name+"outer", holdfast.ErrLost)
 	_, err = rlock.New(c, name+"inner").Lock(inner.Context())
 	blames(err, name+"outer", holdfast.ErrLost)
-	require.NoError(t, inner.Unlock(t.Context()))
+	unlock(t, inner)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	h := lock(ctx, name+"released")
 	under := h.Context()
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	_, err = another.Lock(under)
 	blames(err, name+"released", holdfast.ErrReleased)
 
@@ -200,7 +170,7 @@ func TestUnderAnEndedHold(t *testing.T) {
 	_, err = another.Lock(h.Context())
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotContains(t, err.Error(), "the hold of", "it has not ended")
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // TestCloseWithAnEndedContext: who closes a client under a context that has ended is not waited
@@ -211,8 +181,7 @@ func TestCloseWithAnEndedContext(t *testing.T) {
 	name := uniqueName(t)
 	var holds []*holdfast.Hold
 	for i := range 50 {
-		h, err := rlock.New(c, name+strconv.Itoa(i)).Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, rlock.New(c, name+strconv.Itoa(i)))
 		require.NoError(t, h.Context().Err())
 		holds = append(holds, h)
 	}
@@ -226,41 +195,19 @@ func TestCloseWithAnEndedContext(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 }
 
-// TestDeadlineOfAnEndedHold: nobody may take it for one that is trusted.
-func TestDeadlineOfAnEndedHold(t *testing.T) {
-	c, rdb := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-	inner, err := m.Lock(h.Context())
-	require.NoError(t, err)
-	require.NoError(t, inner.Unlock(t.Context()))
-	require.Zero(t, inner.Deadline())
-	require.True(t, h.Deadline().After(time.Now()))
-	require.NoError(t, h.Unlock(t.Context()))
-	require.Zero(t, h.Deadline())
-	h, err = m.Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, rdb.Del(t.Context(), m.Name()).Err())
-	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), holdfast.ErrLost)
-	require.Zero(t, h.Deadline())
-}
-
 // TestContextThatHadEnded: nothing was asked, so no server said who has the lock; but the text does
 // not speak of an outage.
 func TestContextThatHadEnded(t *testing.T) {
 	srv := redistest.Start(t)
 	c := newClient(t, srv.Client(t), nil)
 	m := rlock.New(c, "a")
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	under := h.Context()
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	why := errors.New("the request was cancelled")
 	cancelled, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
-	other, err := rlock.New(c, "b").Lock(t.Context())
-	require.NoError(t, err)
+	other := lock(t, rlock.New(c, "b"))
 	srv.ResetStats(t)
 	for ctx, cause := range map[context.Context]error{under: holdfast.ErrReleased, cancelled: why} {
 		extend := other.Extend(ctx, time.Hour)
@@ -277,5 +224,94 @@ func TestContextThatHadEnded(t *testing.T) {
 		}
 	}
 	require.Empty(t, srv.CommandCalls(t), "nothing was sent")
-	require.NoError(t, other.Unlock(t.Context()))
+	unlock(t, other)
+}
+
+// closedWhileUnlocking closes a client while the network keeps the release of an Unlock: until
+// Close has begun, or until it has returned. It reports whether the lock is free when Close has
+// returned.
+func closedWhileUnlocking(t *testing.T, returned bool) bool {
+	t.Helper()
+	srv := redistest.Start(t)
+	proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
+	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
+	c := newClient(t, rdb, nil)
+	m := rlock.New(c, "a")
+	h := lock(t, m)
+	kept := proxy.DelayRequest(script(lua.Release), 1, time.Hour)
+	unlocked, closed := make(chan error, 1), make(chan error, 1)
+	go func() { unlocked <- h.Unlock(t.Context()) }()
+	<-kept.Fired()
+	go func() { closed <- c.Close(t.Context()) }()
+	eventually(t, "Close has begun", func() bool {
+		_, err := m.State(t.Context())
+		return err != nil
+	})
+	if !returned {
+		kept.Release()
+	}
+	require.NoError(t, <-closed)
+	left := free(t, direct, "a")
+	kept.Release()
+	require.NoError(t, <-unlocked)
+	return left
+}
+
+// TestCloseWaitsForUnlock: a lock that is being released when its client is closed is free when
+// Close returns. Nobody could release it any more where the client of go-redis is closed next.
+func TestCloseWaitsForUnlock(t *testing.T) {
+	require.True(t, closedWhileUnlocking(t, false))
+
+	// The control: without that it is taken still.
+	t.Cleanup(defence.Unlocks.Without(t))
+	require.False(t, closedWhileUnlocking(t, true))
+}
+
+// handler is a log that does something with each record.
+type handler struct {
+	slog.Handler
+	handle func()
+}
+
+func (h handler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h handler) Handle(context.Context, slog.Record) error { h.handle(); return nil }
+
+// TestCloseWithBlockedLogger: a log blocks when it is told of a loss. Close gives back what is held, and
+// waits for the log until its context ends, and not longer. Package memory shows the same in virtual time,
+// without what is sent to Redis.
+func TestCloseWithBlockedLogger(t *testing.T) {
+	blocked, released := make(chan struct{}), make(chan struct{})
+	log := slog.New(handler{slog.DiscardHandler, func() {
+		close(blocked) // there is one record
+		<-released
+	}})
+	rdb := redistest.Shared(t).Client(t)
+	c, err := holdfast.New(rdb, &holdfast.Options{Logger: log})
+	require.NoError(t, err)
+	m := rlock.New(c, uniqueName(t))
+	h := lock(t, m)
+	lock(t, rlock.New(c, uniqueName(t)+"-lost"), holdfast.NoRenewal(), holdfast.Lease(time.Second))
+	<-blocked
+	ctx, cancel := context.WithCancel(t.Context())
+	closed := make(chan error)
+	go func() { closed <- c.Close(ctx) }()
+	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrClosed)
+	eventually(t, "given back", func() bool { return free(t, rdb, m.Name()) })
+	cancel()
+	require.ErrorIs(t, <-closed, context.Canceled)
+	close(released)
+	eventually(t, "what Close left to the background has ended", func() bool {
+		stacks := make([]byte, 4<<20)
+		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "remote.(*undoer)")
+	})
+}
+
+// TestPanickingLogger: a log that panics harms nobody.
+func TestPanickingLogger(t *testing.T) {
+	c, _ := shared(t, &holdfast.Options{Logger: slog.New(handler{slog.DiscardHandler, func() { panic("logger") }})})
+	for range 2 {
+		h := lock(t, rlock.New(c, uniqueName(t)), holdfast.NoRenewal(), holdfast.Lease(time.Second))
+		require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+	}
 }

@@ -13,7 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -85,9 +88,7 @@ func TestServersClockIsSet(t *testing.T) {
 	warm(t, p)
 	scripts := func() int {
 		before := p.proxy.Seen(script(lua.Acquire))
-		h, err := p.mutex.Lock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, lock(t, p.mutex))
 		return p.proxy.Seen(script(lua.Acquire)) - before
 	}
 	require.Equal(t, 1, scripts())
@@ -142,9 +143,7 @@ func TestSilentServerKeepsNoGoroutines(t *testing.T) {
 		o.ReadTimeout, o.PoolTimeout, o.PoolSize = 200*time.Millisecond, 200*time.Millisecond, 5
 	})
 	c := newClient(t, rdb, &holdfast.Options{Lease: time.Hour})
-	h, err := rlock.New(c, "warm").Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, lock(t, rlock.New(c, "warm")))
 	direct := srv.Client(t)
 	name := func(i int) string { return fmt.Sprint("silent:", i) }
 	const each = 300
@@ -192,4 +191,109 @@ func goroutines(function string) (n int) {
 		}
 	}
 	return n
+}
+
+// lateRenewal has an owner lock and unlock while the network keeps a renewal or an extension, and
+// lock again for a shorter time. It returns by how much the second lease is longer than was asked
+// for when that request has come to the server.
+func lateRenewal(t *testing.T, extend bool) time.Duration {
+	t.Helper()
+	p := newProxied(t, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	ctx := holdfast.WithOwner(t.Context())
+	require.NoError(t, p.direct.ScriptLoad(t.Context(), lua.Renew.Text()).Err())
+	kept := p.proxy.DelayRequest(faultproxy.Script(lua.Renew.Hash()), 1, time.Hour)
+	lease := time.Minute
+	if !extend {
+		lease = 3 * time.Second
+	}
+	h := take(ctx, t, p.mutex.Lock, holdfast.Lease(lease))
+	if extend {
+		require.ErrorIs(t, h.Extend(t.Context(), time.Minute), holdfast.ErrUncertain)
+	}
+	<-kept.Fired()
+	unlock(t, h)
+
+	again := take(ctx, t, p.mutex.Lock, holdfast.Lease(lease/2), holdfast.NoRenewal())
+	before := p.srv.CommandCalls(t)["hexists"] // the script's question whose the lock is
+	kept.Release()
+	eventually(t, "it has come", func() bool { return p.srv.CommandCalls(t)["hexists"] > before })
+	left := p.direct.PTTL(t.Context(), "a").Val()
+	unlock(t, again)
+	return left - lease/2
+}
+
+// TestLateRenewal: what the network keeps of one lease does not lengthen the next one of the same
+// owner.
+func TestLateRenewal(t *testing.T) {
+	for _, extend := range []bool{false, true} {
+		require.LessOrEqual(t, lateRenewal(t, extend), time.Duration(0))
+	}
+
+	// The control: the owner has the same id again.
+	t.Cleanup(defence.FreshOwner.Without(t))
+	for _, extend := range []bool{false, true} {
+		require.Positive(t, lateRenewal(t, extend))
+	}
+}
+
+// leftInMovingSlot leaves a lock that is to stay for an hour while a cluster moves its slot. It
+// tells for how long the lock is taken then, if it is. All keys of the script are there, also the
+// one with a head start, as one who waits far away leaves it: else the cluster refuses the script
+// until the move has ended.
+func leftInMovingSlot(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) time.Duration {
+	t.Helper()
+	rdb, name := c.Client(t), uniqueName(t)
+	for _, hook := range hooks {
+		rdb.AddHook(hook)
+	}
+	h := lock(t, rlock.New(newClient(t, rdb, nil), name), holdfast.HoldAtLeast(time.Hour))
+	require.NoError(t, rdb.Set(t.Context(), "redisson_lock__channel:{"+name+"}", "50", time.Hour).Err())
+	to := c.Nodes[0]
+	if c.Master(t, name) == to {
+		to = c.Nodes[1]
+	}
+	move := c.BeginMove(t, name, to)
+	err := h.Unlock(t.Context())
+	left := move.From.Client(t).PTTL(t.Context(), name).Val()
+	require.Equal(t, err == nil, left > 0, "%v", err)
+	move.Keys(t)
+	move.Finish(t)
+	return left
+}
+
+// TestLeaveInMovingSlot: a lock that is to stay stays, also where its slot is being moved while it
+// is left. The control: not if its key is gone in between.
+func TestLeaveInMovingSlot(t *testing.T) {
+	level.ForAll(t)
+	for _, p := range redistest.Programs(t) {
+		t.Run(p.Name, func(t *testing.T) {
+			c := redistest.StartCluster(t, 2, 0, redistest.Exec(p.Path))
+			require.Greater(t, leftInMovingSlot(t, c), time.Hour-time.Minute)
+			require.LessOrEqual(t, leftInMovingSlot(t, c,
+				mutant.Hook(lua.Leave, "type(redis.pcall('HDEL', name, '')) == 'number'", "false")), time.Duration(0))
+		})
+	}
+}
+
+// TestLeaveWithoutHDEL: who may not run HDEL leaves a lock for the same time, and is not its owner
+// any more.
+func TestLeaveWithoutHDEL(t *testing.T) {
+	srv := redistest.Start(t)
+	srv.Command(t, "ACL", "SETUSER", "default", "-hdel")
+	rdb := srv.Client(t)
+	h := lock(t, rlock.New(newClient(t, rdb, nil), "a"), holdfast.HoldAtLeast(time.Hour))
+	unlock(t, h)
+	require.Greater(t, rdb.PTTL(t.Context(), "a").Val(), time.Hour-time.Minute)
+	require.EqualValues(t, 1, rdb.HLen(t.Context(), "a").Val())
+	require.Zero(t, count(t, rdb, "a", h.Owner()))
+}
+
+// The control: a key that is made anew has no time to live of its own.
+func TestLeaveWithoutHDELControl(t *testing.T) {
+	srv := redistest.Start(t)
+	srv.Command(t, "ACL", "SETUSER", "default", "-hdel")
+	rdb := srv.Client(t)
+	rdb.AddHook(mutant.Hook(lua.Leave, "\n  call('PEXPIRE', name, rest)\n", "\n"))
+	unlock(t, lock(t, rlock.New(newClient(t, rdb, nil), "a"), holdfast.HoldAtLeast(time.Hour)))
+	require.Negative(t, rdb.PTTL(t.Context(), "a").Val())
 }

@@ -2,7 +2,6 @@ package rlock_test
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +20,7 @@ import (
 // grant sees of the one before it. It returns the tokens in the order of the grants.
 func chain(t *testing.T, m *rlock.Mutex, goroutines, rounds int, opts ...holdfast.Option) (tokens []uint64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
 	defer cancel()
 	var before context.Context // of the last holder; guarded by the lock, as tokens are
 	var group sync.WaitGroup
@@ -58,7 +57,7 @@ func requireGrowing(t *testing.T, tokens []uint64) {
 // TestHandOff: 64 goroutines of one client. The lock hardly goes back to the server, and without
 // hand-offs always.
 func TestHandOff(t *testing.T) {
-	const goroutines, rounds = 64, 30
+	const goroutines, rounds = 64, 10
 	srv := redistest.Start(t)
 	m := rlock.New(newClient(t, srv.Client(t), nil), "a")
 	scripts := func(opts ...holdfast.Option) int64 {
@@ -68,9 +67,11 @@ func TestHandOff(t *testing.T) {
 		return calls["evalsha"] + calls["eval"]
 	}
 	const grants = goroutines * rounds
+	start := time.Now()
 	handed := scripts()
 	t.Logf("%d scripts for %d grants", handed, grants)
-	require.Less(t, handed, int64(grants/4))
+	looks := int64(time.Since(start) / (10 * time.Millisecond)) // of a slow machine most are for these
+	require.Less(t, handed, grants/8+looks)
 	require.GreaterOrEqual(t, scripts(holdfast.NoHandoff()), int64(2*grants), "control: two scripts for each")
 	require.True(t, free(t, srv.Client(t), "a"))
 }
@@ -86,50 +87,49 @@ func TestHandOffBesideRedisson(t *testing.T) {
 		return p.proxy.Seen(script(lua.Pass)) - before
 	}
 	require.NoError(t, p.direct.HSet(t.Context(), "a", "8743c9c0-0795-4907-87fd-6c719a6b4586:1", 1).Err())
-	_, err := p.mutex.TryLock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	refused(t.Context(), t, p.mutex.TryLock)
 	require.NoError(t, p.direct.Del(t.Context(), "a").Err())
 	require.Greater(t, asks("a"), goroutines*rounds/3, "a turn is two grants at most")
+	defer defence.Look.Without(t)() // or a slow machine asks as often, as a turn is a time there
 	require.Less(t, asks("b"), goroutines*rounds/4, "control")
 }
 
-// handed makes a hold that was handed on from another one of the same client, which stays in no
-// way. wait is the context under which the next one locks.
-func handed(t *testing.T, m *rlock.Mutex, ctx context.Context, opts ...holdfast.Option) (first, next *holdfast.Hold) {
+// handed makes a hold that was handed on from another one of the same client.
+func handed(t *testing.T, m *rlock.Mutex, opts ...holdfast.Option) (first, next *holdfast.Hold) {
 	t.Helper()
-	first, err := m.Lock(t.Context(), opts...)
-	require.NoError(t, err)
-	granted := make(chan *holdfast.Hold, 1)
-	before := queued()
-	go func() {
-		h, err := m.Lock(ctx, opts...)
-		if err != nil {
-			t.Error(err)
-		}
-		granted <- h
-	}()
-	eventually(t, "the next one waits", func() bool { return queued() > before })
-	require.NoError(t, first.Unlock(t.Context()))
-	next = <-granted
-	require.NotNil(t, next)
-	return first, next
+	l := lineUp(t.Context(), t, m, 1, opts...)
+	unlock(t, l.holder)
+	return l.holder, l.next[0].Hold()
 }
 
-// TestOneOwnerForATenure: the hash names the one who got the lock from the server for as long as
-// the client hands it on, and so does every holder.
-func TestOneOwnerForATenure(t *testing.T) {
+// TestHandedHolder: the hash names the one who got the lock from the server for as long as the client
+// hands it on, and so does every holder. Who got the lock handed re-enters, extends, unlocks within and
+// at last.
+func TestHandedHolder(t *testing.T) {
 	c, rdb := shared(t, nil)
 	m := rlock.New(c, uniqueName(t))
-	first, next := handed(t, m, t.Context())
+	first, next := handed(t, m)
 	require.Equal(t, first.Owner(), next.Owner())
-	require.Equal(t, map[string]string{next.Owner(): "1"}, rdb.HGetAll(t.Context(), m.Name()).Val())
+	counts := func(n string) {
+		t.Helper()
+		require.Equal(t, map[string]string{next.Owner(): n}, rdb.HGetAll(t.Context(), m.Name()).Val())
+	}
+	counts("1")
 	s, err := m.State(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, next.Owner(), s.Owner)
-	require.Equal(t, 1, s.Count)
 	require.GreaterOrEqual(t, s.Token, next.Token())
-	require.NoError(t, next.Unlock(t.Context()))
+	inner := take(next.Context(), t, m.Lock)
+	require.Equal(t, next.Token(), inner.Token())
+	counts("2")
+	require.NoError(t, inner.Extend(t.Context(), time.Minute))
+	require.Greater(t, rdb.PTTL(t.Context(), m.Name()).Val(), 50*time.Second)
+	unlock(t, inner)
+	counts("1")
+	require.NoError(t, context.Cause(next.Context()))
+	unlock(t, next)
 	require.True(t, free(t, rdb, m.Name()))
+	require.ErrorIs(t, next.Unlock(t.Context()), holdfast.ErrReleased)
 }
 
 // TestOwnerThatHandedOnIsAnother: the lock was handed on, and whoever had it before asks for it
@@ -140,13 +140,11 @@ func TestOwnerThatHandedOnIsAnother(t *testing.T) {
 		p := newProxied(t, nil)
 		warm(t, p)
 		owner := holdfast.WithOwner(t.Context())
-		first, err := p.mutex.Lock(owner)
-		require.NoError(t, err)
-		l := &line{proxied: p, holder: first}
-		l.join(t, t.Context())
-		require.NoError(t, first.Unlock(t.Context()))
-		next, err := l.outcome(t, 0)
-		require.NoError(t, err)
+		first := take(owner, t, p.mutex.Lock)
+		l := &line{mutex: p.mutex}
+		l.join(t.Context(), t)
+		unlock(t, first)
+		next := l.next[0].Hold()
 		require.Equal(t, first.Owner(), next.Owner(), "handed on")
 		rule := p.proxy.On(script(lua.Acquire), 1, faultproxy.DropReply)
 		second, err := p.mutex.TryLock(owner)
@@ -163,36 +161,13 @@ func TestOwnerThatHandedOnIsAnother(t *testing.T) {
 	require.NoError(t, again(t), "control: it is taken for the holder")
 }
 
-// TestHandedHolderDoesAll: who got the lock handed re-enters, extends, unlocks within and at last.
-func TestHandedHolderDoesAll(t *testing.T) {
-	c, rdb := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	_, next := handed(t, m, t.Context())
-	counts := func(n int) {
-		require.EqualValues(t, 1, rdb.HLen(t.Context(), m.Name()).Val())
-		require.Equal(t, n, count(t, rdb, m.Name(), next.Owner()))
-	}
-	inner, err := m.Lock(next.Context())
-	require.NoError(t, err)
-	require.Equal(t, next.Token(), inner.Token())
-	counts(2)
-	require.NoError(t, inner.Extend(t.Context(), time.Minute))
-	require.Greater(t, rdb.PTTL(t.Context(), m.Name()).Val(), 50*time.Second)
-	require.NoError(t, inner.Unlock(t.Context()))
-	counts(1)
-	require.NoError(t, context.Cause(next.Context()))
-	require.NoError(t, next.Unlock(t.Context()))
-	require.True(t, free(t, rdb, m.Name()))
-	require.ErrorIs(t, next.Unlock(t.Context()), holdfast.ErrReleased)
-}
-
 // TestForcedOutAfterHandOff: another client forces the lock from a holder that it was handed to, in
 // one attempt. The holder is told by the next renewal, and its unlock says so.
 func TestForcedOutAfterHandOff(t *testing.T) {
-	c, rdb := shared(t, &holdfast.Options{Lease: 3 * time.Second})
+	c, rdb := shared(t, &holdfast.Options{Lease: 900 * time.Millisecond})
 	other, _ := shared(t, nil)
 	m := rlock.New(c, uniqueName(t))
-	_, next := handed(t, m, t.Context())
+	_, next := handed(t, m)
 	there, err := rlock.New(other, m.Name()).ForceUnlock(t.Context())
 	require.NoError(t, err)
 	require.True(t, there)
@@ -205,39 +180,30 @@ func TestForcedOutAfterHandOff(t *testing.T) {
 // that is renewed, or no hand-off, and where the one before had that.
 func TestNotHandedOn(t *testing.T) {
 	lease, plain, never := holdfast.Lease(20*time.Second), holdfast.NoRenewal(), holdfast.NoHandoff()
-	for name, row := range map[string][2][]holdfast.Option{
-		"nothing":             {nil, nil},
-		"other lease":         {nil, {lease}},
-		"same lease":          {{lease}, {lease}},
-		"next not renewed":    {nil, {plain}},
-		"first not renewed":   {{plain}, nil},
-		"next without":        {nil, {never}},
-		"first without":       {{never}, nil},
-		"neither is renewed":  {{plain}, {plain}},
-		"default lease, said": {nil, {holdfast.Lease(holdfast.DefaultLease)}},
+	for name, row := range map[string]struct {
+		first, next []holdfast.Option
+		handed      bool
+	}{
+		"nothing":             {nil, nil, true},
+		"other lease":         {nil, []holdfast.Option{lease}, false},
+		"same lease":          {[]holdfast.Option{lease}, []holdfast.Option{lease}, true},
+		"next not renewed":    {nil, []holdfast.Option{plain}, false},
+		"first not renewed":   {[]holdfast.Option{plain}, nil, false},
+		"next without":        {nil, []holdfast.Option{never}, false},
+		"first without":       {[]holdfast.Option{never}, nil, false},
+		"neither is renewed":  {[]holdfast.Option{plain}, []holdfast.Option{plain}, false},
+		"default lease, said": {nil, []holdfast.Option{holdfast.Lease(holdfast.DefaultLease)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, rdb := shared(t, nil)
 			m := rlock.New(c, uniqueName(t))
-			first, err := m.Lock(t.Context(), row[0]...)
-			require.NoError(t, err)
-			granted := make(chan *holdfast.Hold, 1)
-			before := queued()
-			go func() {
-				h, err := m.Lock(t.Context(), row[1]...)
-				if err != nil {
-					t.Error(err)
-				}
-				granted <- h
-			}()
-			eventually(t, "the next one waits", func() bool { return queued() > before })
-			require.NoError(t, first.Unlock(t.Context()))
-			next := <-granted
-			require.NotNil(t, next)
-			handed := strings.Contains(name, "nothing") || name == "same lease" || strings.HasPrefix(name, "default")
-			require.Equal(t, handed, first.Owner() == next.Owner())
-			require.Greater(t, next.Token(), first.Token())
-			require.NoError(t, next.Unlock(t.Context()))
+			l := lineUp(t.Context(), t, m, 0, row.first...)
+			l.join(t.Context(), t, row.next...)
+			unlock(t, l.holder)
+			next := l.next[0].Hold()
+			require.Equal(t, row.handed, l.holder.Owner() == next.Owner())
+			require.Greater(t, next.Token(), l.holder.Token())
+			unlock(t, next)
 			require.True(t, free(t, rdb, m.Name()))
 		})
 	}

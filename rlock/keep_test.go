@@ -2,8 +2,7 @@ package rlock_test
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
+	"errors"
 	"testing"
 	"time"
 
@@ -12,7 +11,9 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -23,10 +24,9 @@ const forEver = time.Hour
 // onePair locks and unlocks once, and returns the token.
 func onePair(t testing.TB, m *rlock.Mutex, opts ...holdfast.Option) uint64 {
 	t.Helper()
-	h, err := m.Lock(t.Context(), opts...)
-	require.NoError(t, err)
+	h := lock(t, m, opts...)
 	ctx := h.Context()
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	require.Equal(t, holdfast.ErrReleased, context.Cause(ctx))
 	return h.Token()
 }
@@ -51,22 +51,6 @@ func scripts(t testing.TB, s *redistest.Server) int64 {
 
 func channelOf(m *rlock.Mutex) string { return "redisson_lock__channel:{" + m.Name() + "}" }
 
-// inBackground locks, and sends the hold; nothing if that fails.
-func inBackground(t *testing.T, m *rlock.Mutex) <-chan *holdfast.Hold {
-	t.Helper()
-	held := make(chan *holdfast.Hold, 1)
-	go func() {
-		defer close(held)
-		h, err := m.Lock(t.Context())
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		held <- h
-	}()
-	return held
-}
-
 // TestKeep: the client that keeps a lock takes it without asking the server, with growing tokens.
 func TestKeep(t *testing.T) {
 	server := redistest.Start(t)
@@ -85,14 +69,11 @@ func TestKeep(t *testing.T) {
 	require.Positive(t, state.Remaining)
 	require.Equal(t, 1, state.Count, "to Redis it is held")
 
-	h, err := m.TryLock(t.Context())
-	require.NoError(t, err, "TryLock takes it, too")
-	again, err := m.Lock(h.Context())
-	require.NoError(t, err)
+	h := take(t.Context(), t, m.TryLock)
+	again := take(h.Context(), t, m.Lock)
 	require.Equal(t, 2, again.Count())
 	require.Equal(t, 2, count(t, rdb, "a", h.Owner()))
-	require.NoError(t, again.Unlock(t.Context()))
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, again, h)
 }
 
 // TestWithoutKeep is the control: each pair is two scripts.
@@ -109,52 +90,6 @@ func TestWithoutKeep(t *testing.T) {
 	require.Equal(t, int64(20), scripts(t, server)-before)
 }
 
-// TestKeptIsCalledBack: another client asks for a kept lock, and gets it with a greater token.
-func TestKeptIsCalledBack(t *testing.T) {
-	keeper, rdb := shared(t, nil)
-	m := rlock.New(keeper, uniqueName(t), holdfast.Keep(forEver))
-	token := keepIt(t, rdb, m)
-	other, _ := shared(t, nil)
-	h, err := rlock.New(other, m.Name()).Lock(t.Context())
-	require.NoError(t, err)
-	require.Greater(t, h.Token(), token)
-
-	waiting := inBackground(t, m)
-	eventually(t, "the former keeper waits", func() bool { return rdb.PubSubNumSub(t.Context(), channelOf(m)).Val()[channelOf(m)] > 0 })
-	require.NoError(t, h.Unlock(t.Context()))
-	mine := <-waiting
-	require.NotNil(t, mine)
-	require.Greater(t, mine.Token(), h.Token())
-	require.NoError(t, mine.Unlock(t.Context()))
-}
-
-// TestKeptIsCalledByTryLock: who asks once is refused by a kept lock, and finds it free later.
-func TestKeptIsCalledByTryLock(t *testing.T) {
-	keeper, rdb := shared(t, nil)
-	m := rlock.New(keeper, uniqueName(t), holdfast.Keep(forEver))
-	keepIt(t, rdb, m)
-	other, _ := shared(t, nil)
-	eventually(t, "it is free for who asks again", func() bool {
-		h, err := rlock.New(other, m.Name()).TryLock(t.Context())
-		if err != nil {
-			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-			return false
-		}
-		return h.Unlock(t.Context()) == nil
-	})
-}
-
-// TestKeptAndClosed: Close gives back what is kept.
-func TestKeptAndClosed(t *testing.T) {
-	keeper, rdb := shared(t, nil)
-	m := rlock.New(keeper, uniqueName(t), holdfast.Keep(forEver))
-	keepIt(t, rdb, m)
-	require.NoError(t, keeper.Close(t.Context()))
-	require.True(t, free(t, rdb, m.Name()))
-	_, err := m.Lock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrClosed)
-}
-
 // TestKeptAndUnfit: the next Lock of the client wants what the kept lock is not. It is given back and
 // asked for anew.
 func TestKeptAndUnfit(t *testing.T) {
@@ -164,36 +99,13 @@ func TestKeptAndUnfit(t *testing.T) {
 		holdfast.Lease(time.Minute), holdfast.NoRenewal(), holdfast.NoHandoff(), holdfast.HoldAtLeast(10 * time.Millisecond),
 	} {
 		token := keepIt(t, rdb, m)
-		h, err := m.Lock(t.Context(), opt)
-		require.NoError(t, err)
+		h := lock(t, m, opt)
 		require.Greater(t, h.Token(), token)
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 		eventually(t, "it is free", func() bool { return free(t, rdb, m.Name()) })
 	}
 	keepIt(t, rdb, m)
-	h, err := m.TryLock(t.Context(), holdfast.Lease(time.Minute))
-	require.NoError(t, err, "nobody holds it, so TryLock gets it")
-	require.NoError(t, h.Unlock(t.Context()))
-}
-
-// TestKeptInTurns: two clients take a lock in turns. It is kept in vain a few times, and then given
-// back as without Keep.
-func TestKeptInTurns(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	one := rlock.New(newClient(t, rdb, nil), "a", holdfast.Keep(forEver))
-	two := rlock.New(newClient(t, rdb, nil), "a", holdfast.Keep(forEver))
-	for range 20 { // from here on each knows
-		onePair(t, one)
-		onePair(t, two)
-	}
-	before := scripts(t, server)
-	const turns = 100
-	for range turns {
-		onePair(t, one)
-		onePair(t, two)
-	}
-	require.Less(t, scripts(t, server)-before, int64(4*turns*12/10), "hardly more than two for each")
+	unlock(t, take(t.Context(), t, m.TryLock, holdfast.Lease(time.Minute)))
 }
 
 // TestWanted: a holder hears of those who want the lock, in its client and in others.
@@ -201,26 +113,24 @@ func TestWanted(t *testing.T) {
 	keeper, rdb := shared(t, nil)
 	m := rlock.New(keeper, uniqueName(t), holdfast.Keep(forEver))
 	keepIt(t, rdb, m)
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	select {
 	case <-h.Wanted():
 		t.Fatal("nobody wants it")
 	default:
 	}
 	other, _ := shared(t, nil)
-	theirs := inBackground(t, rlock.New(other, m.Name()))
+	theirs := begin(t.Context(), t, rlock.New(other, m.Name()).Lock)
 	<-h.Wanted()
-	require.NoError(t, h.Unlock(t.Context()))
-	h = <-theirs // although its Lock came by a call, and the keeper could have it again
+	unlock(t, h)
+	h = theirs.Hold() // although its Lock came by a call, and the keeper could have it again
 
-	plain := inBackground(t, rlock.New(other, m.Name()))
+	plain := begin(t.Context(), t, rlock.New(other, m.Name()).Lock)
 	<-h.Wanted() // of the same client, without Keep
 	again := h.Wanted()
 	<-again
-	require.NoError(t, h.Unlock(t.Context()))
-	h = <-plain
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
+	unlock(t, plain.Hold())
 	require.Nil(t, (*holdfast.Hold)(nil).Wanted())
 }
 
@@ -237,46 +147,240 @@ func TestKeepRefused(t *testing.T) {
 	}
 }
 
-// TestKeepStorm: clients of all sorts want the same names. There is one holder at a time, tokens
-// grow, and everybody is served.
-func TestKeepStorm(t *testing.T) {
-	const clients, goroutines, rounds, names = 3, 4, 60, 2
-	var holders, last [names]atomic.Int64
-	name := uniqueName(t)
-	var group sync.WaitGroup
-	for c := range clients {
-		client, _ := shared(t, nil)
-		for g := range goroutines {
-			group.Go(func() {
-				for i := range rounds {
-					n := (c + g + i/7) % names
-					opts := []holdfast.Option{holdfast.Keep(time.Duration(1+i%5) * 5 * time.Millisecond)}
-					switch {
-					case i%11 == 0:
-						opts = append(opts, holdfast.NoHandoff())
-					case i%13 == 0:
-						opts = append(opts, holdfast.Lease(time.Minute))
-					case i%17 == 0:
-						opts = nil
-					}
-					h, err := rlock.New(client, name+string(rune('0'+n))).Lock(t.Context(), opts...)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if holders[n].Add(1) != 1 {
-						t.Error("two holders")
-					}
-					if before := last[n].Swap(int64(h.Token())); before >= int64(h.Token()) { //nolint:gosec // of this century
-						t.Errorf("token %d after %d", h.Token(), before)
-					}
-					holders[n].Add(-1)
-					if err := h.Unlock(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
+// kept is a lock that a client keeps, and a client beside that.
+type kept struct {
+	rdb    *redis.Client // of the keeper
+	keeper *rlock.Mutex
+	other  *rlock.Mutex // the same lock, of another client
+}
+
+func newKept(t *testing.T, d time.Duration) *kept {
+	t.Helper()
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	other := newClient(t, server.Client(t), nil)
+	k := &kept{rdb: rdb, keeper: rlock.New(newClient(t, rdb, nil), "a", holdfast.Keep(d)), other: rlock.New(other, "a")}
+	keepIt(t, rdb, k.keeper)
+	return k
+}
+
+// pause is how long a keeper leaves the lock idle that goes on using it, in a test that ends before
+// all tokens are used up that it has: then it asks the server in any case.
+const pause = 40 * time.Millisecond
+
+// gets reports whether another client gets the lock, and gives it back.
+func (k *kept) gets(t *testing.T, wait time.Duration) bool {
+	t.Helper()
+	h, err := k.other.Lock(t.Context(), holdfast.Wait(wait))
+	if err != nil {
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		return false
 	}
-	group.Wait()
+	unlock(t, h)
+	return true
+}
+
+// listen is somebody who waits as Redisson's clients do: who listens and does not call.
+func (k *kept) listen(t *testing.T) <-chan *redis.Message {
+	t.Helper()
+	ear := k.rdb.Subscribe(t.Context(), channelOf(k.keeper))
+	t.Cleanup(func() { require.NoError(t, ear.Close()) })
+	_, err := ear.Receive(t.Context())
+	require.NoError(t, err)
+	return ear.Channel()
+}
+
+// breakMailbox ends the connection on which calls arrive, and waits for the next one.
+func (k *kept) breakMailbox(t *testing.T) {
+	t.Helper()
+	mailbox := func() int {
+		return len(k.rdb.PubSubChannels(t.Context(), channelOf(k.keeper)+":*").Val())
+	}
+	require.Positive(t, mailbox())
+	require.NoError(t, k.rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
+	eventually(t, "calls are heard again", func() bool { return mailbox() > 0 })
+}
+
+// TestKeptCalls: a client that asks for a kept lock calls it back. So the time for which it may be
+// idle does not matter.
+func TestKeptCalls(t *testing.T) {
+	require.True(t, newKept(t, forEver).gets(t, patience))
+	defer defence.KeptCalled.Without(t)()
+	require.False(t, newKept(t, forEver).gets(t, soon), "without calls it stays")
+}
+
+// TestKeptAndWanted: the call comes while the lock is held. The holder gives it back at its end.
+func TestKeptAndWanted(t *testing.T) {
+	served := func(wait time.Duration) bool {
+		k := newKept(t, forEver)
+		h := lock(t, k.keeper)
+		got := make(chan bool, 1)
+		go func() {
+			h, err := k.other.Lock(t.Context(), holdfast.Wait(wait))
+			if err == nil {
+				_ = h.Unlock(t.Context())
+			}
+			got <- err == nil
+		}()
+		<-h.Wanted()
+		defer defence.KeptCalled.Without(t)() // or a call that comes after the end of the hold would help
+		eventually(t, "it has asked again and waits", func() bool {
+			return k.rdb.PubSubNumSub(t.Context(), channelOf(k.keeper)).Val()[channelOf(k.keeper)] > 0
+		})
+		unlock(t, h)
+		return <-got
+	}
+	require.True(t, served(patience))
+	defer defence.KeptWanted.Without(t)()
+	require.False(t, served(soon), "it would wait for the end of what the lock is kept for")
+}
+
+// TestKeptForSoLong: an idle lock is given back by itself.
+func TestKeptForSoLong(t *testing.T) {
+	const d = 50 * time.Millisecond
+	k := newKept(t, d)
+	ear := k.listen(t)
+	eventually(t, "it is given back", func() bool { return free(t, k.rdb, "a") })
+	require.Equal(t, "0", (<-ear).Payload, "and that is announced")
+	onePair(t, k.keeper)
+
+	k = newKept(t, forEver)
+	onePair(t, k.keeper, holdfast.Keep(d)) // the last one says for how long
+	eventually(t, "it is given back", func() bool { return free(t, k.rdb, "a") })
+
+	defer defence.KeptIdle.Without(t)()
+	k = newKept(t, d)
+	ear = k.listen(t)
+	select {
+	case <-ear:
+		t.Fatal("it is not idle for too long")
+	case <-time.After(soon):
+	}
+}
+
+// TestKeptBeforeWhoCannotCall: somebody waits who cannot call. A keeper that is never idle gives the
+// lock back all the same. (On a machine that stands still it is idle: then the control tries again.)
+func TestKeptBeforeWhoCannotCall(t *testing.T) {
+	const d = time.Second
+	heard := func(enough time.Duration) (heard, idle bool) {
+		k := newKept(t, d)
+		ear := k.listen(t)
+		for end := time.Now().Add(enough); time.Now().Before(end); {
+			onePair(t, k.keeper)
+			begun := time.Now()
+			select {
+			case <-ear:
+				return true, idle
+			case <-time.After(pause):
+			}
+			idle = idle || time.Since(begun) > d/2
+		}
+		return false, idle
+	}
+	given, _ := heard(patience)
+	require.True(t, given)
+	defer defence.KeptAsk.Without(t)()
+	eventually(t, "nobody gives it back", func() bool {
+		given, idle := heard(d * 3 / 2)
+		require.False(t, given && !idle)
+		return !given
+	})
+}
+
+// TestKeptAndCallsMissed: the connection on which calls arrive breaks. Whoever called meanwhile was
+// not heard, so the lock is given back.
+func TestKeptAndCallsMissed(t *testing.T) {
+	k := newKept(t, forEver)
+	k.breakMailbox(t)
+	eventually(t, "it is given back", func() bool { return free(t, k.rdb, "a") })
+	keepIt(t, k.rdb, k.keeper)
+
+	defer defence.KeptMissed.Without(t)()
+	k = newKept(t, forEver)
+	ear := k.listen(t)
+	require.NoError(t, k.rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
+	select {
+	case <-ear:
+		t.Fatal("it is given back all the same")
+	case <-time.After(soon):
+	}
+}
+
+// TestKeptAfterAGap: that happens while the lock is held. Before it is kept again, the server is
+// asked who came meanwhile.
+func TestKeptAfterAGap(t *testing.T) {
+	keeps := func() bool {
+		k := newKept(t, forEver)
+		h := lock(t, k.keeper)
+		k.breakMailbox(t)
+		k.listen(t) // its call was lost
+		unlock(t, h)
+		return !free(t, k.rdb, "a")
+	}
+	require.False(t, keeps())
+	defer defence.KeptGap.Without(t)()
+	require.True(t, keeps())
+}
+
+// TestKeptWhileItLeaves: the release of an idle lock is under way. The next Lock of the client waits
+// for that, or it would be told that its own client has the lock.
+func TestKeptWhileItLeaves(t *testing.T) {
+	try := func() error {
+		p := newProxied(t, nil)
+		m := rlock.New(p.client, "a", holdfast.Keep(50*time.Millisecond))
+		keepIt(t, p.direct, m)
+		rule := p.proxy.DelayRequest(script(lua.Release), 1, 100*time.Millisecond)
+		<-rule.Fired()
+		h, err := m.TryLock(t.Context())
+		if err == nil {
+			unlock(t, h)
+		}
+		return err
+	}
+	require.NoError(t, try())
+	defer defence.KeptLeaves.Without(t)()
+	eventually(t, "its own client is in the way", func() bool { return errors.Is(try(), holdfast.ErrNotAcquired) })
+}
+
+// TestKeptAndForced: the lock is forced free while it is kept. The client learns of that at once, and
+// not when it renews the lease.
+func TestKeptAndForced(t *testing.T) {
+	theirs := func(within time.Duration) bool {
+		k := newKept(t, forEver)
+		forced, err := k.other.ForceUnlock(t.Context())
+		require.NoError(t, err)
+		require.True(t, forced)
+		h := lock(t, k.other)
+		for end := time.Now().Add(within); time.Now().Before(end); {
+			mine, err := k.keeper.TryLock(t.Context())
+			if errors.Is(err, holdfast.ErrNotAcquired) {
+				return h.Unlock(t.Context()) == nil
+			}
+			require.NoError(t, err)
+			require.Less(t, mine.Token(), h.Token(), "which a fence refuses")
+			_ = mine.Unlock(context.Background())
+			<-time.After(pause)
+		}
+		return false
+	}
+	require.True(t, theirs(patience))
+	defer defence.KeptForced.Without(t)()
+	require.False(t, theirs(soon))
+}
+
+// TestKeptAndStopped: the server is silent for longer than the lease while the lock is kept. It is not
+// given to the next Lock then, which asks the server and gets it when that answers.
+func TestKeptAndStopped(t *testing.T) {
+	p := newProxied(t, &holdfast.Options{Lease: time.Second})
+	m := rlock.New(p.client, "a", holdfast.Keep(forEver))
+	token := keepIt(t, p.direct, m)
+	p.proxy.Silence(true)
+	eventually(t, "its lease ends", func() bool { return free(t, p.direct, "a") })
+	other := newClient(t, p.direct, nil)
+	theirs := lock(t, rlock.New(other, "a"))
+	h, err := m.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnavailable, "it holds %v", h)
+	p.proxy.Silence(false)
+	unlock(t, theirs)
+	require.Greater(t, onePair(t, m), token)
 }

@@ -5,48 +5,80 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
+var (
+	lock, take, unlock = kindtest.Lock, kindtest.Take, kindtest.Unlock
+	begin, refused     = kindtest.Begin, kindtest.Refused
+)
+
+func kind(t *testing.T) kindtest.Kind {
+	return kindtest.Kind{Name: "rlock", Lease: 2 * time.Second}.On(t, kindtest.Servers{
+		All: []*redistest.Server{redistest.Start(t)},
+		New: func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker {
+			return rlock.New(c[0], name, opts...)
+		},
+		State: func(ctx context.Context, c []*holdfast.Client, name string) (holdfast.State, error) {
+			return rlock.New(c[0], name).State(ctx)
+		},
+		Force: func(ctx context.Context, c []*holdfast.Client, name string) (bool, error) {
+			return rlock.New(c[0], name).ForceUnlock(ctx)
+		},
+		Waiters: func(ctx context.Context, rdb *redis.Client, name string) int64 { // this kind keeps no queue: they listen
+			return kindtest.Listeners(ctx, rdb, "redisson_lock__channel:{"+name+"}")
+		},
+		Fields: []any{kindtest.Stranger + ":47", 1},
+	})
+}
+
 // TestKind: what every kind of lock promises.
-func TestKind(t *testing.T) {
-	srv := redistest.Start(t)
-	direct := srv.Client(t)
-	kindtest.Run(t, kindtest.Kind{
-		Name:  "rlock",
-		Lease: 900 * time.Millisecond,
-		Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
-			c := newClient(t, srv.Client(t), opts)
-			return kindtest.Client{
-				ID: c.ID(),
-				New: func(name string, opts ...holdfast.Option) holdfast.Locker {
-					return rlock.New(c, name, opts...)
-				},
-				State: func(ctx context.Context, name string) (holdfast.State, error) {
-					return rlock.New(c, name).State(ctx)
-				},
-				Close: c.Close,
+func TestKind(t *testing.T) { kindtest.Run(t, kind(t)) }
+
+// TestKindControls: each fault of the suite does harm where the defence is missing. One kind shows that
+// for all, as they share what protects them.
+func TestKindControls(t *testing.T) {
+	stay := []*defence.Switch{&defence.Stay}
+	for name, c := range map[string]struct {
+		without []*defence.Switch
+		harm    error
+	}{
+		"each operation meets each fault, and happens once":           {[]*defence.Switch{&defence.Resend}, holdfast.ErrUncertain},
+		"who leaves before the grant leaves nothing":                  {without: []*defence.Switch{&defence.Undo}},
+		"a holder who hears nothing is told before another is inside": {without: []*defence.Switch{&defence.Deadline}},
+		"an outage is no contention":                                  {[]*defence.Switch{&defence.Outage}, holdfast.ErrNotAcquired},
+		"a late acquisition is given back":                            {without: []*defence.Switch{&defence.Undo}},
+		"what was to stay is given back after an outage":              {without: []*defence.Switch{&defence.Undo}},
+		"HoldAtLeast holds, unlocked":                                 {without: stay},
+		"HoldAtLeast holds, closed":                                   {without: stay},
+		"HoldAtLeast holds, unlocked without an answer":               {without: stay},
+		"HoldAtLeast holds, lost":                                     {without: stay},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range c.without {
+				t.Cleanup(s.Without(t))
 			}
-		},
-		Waiters: func(t *testing.T, name string) int { // this kind keeps no queue: they listen
-			channel := "redisson_lock__channel:{" + name + "}"
-			n, err := direct.PubSubNumSub(t.Context(), channel).Result()
-			require.NoError(t, err)
-			return int(n[channel])
-		},
-		Lose: func(t *testing.T, name string) {
-			require.NoError(t, direct.Del(t.Context(), name).Err())
-			require.NoError(t, direct.HSet(t.Context(), name, "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47", 1).Err())
-			require.NoError(t, direct.PExpire(t.Context(), name, time.Hour).Err())
-		},
-		Sent: func(t *testing.T) int64 {
-			calls := srv.CommandCalls(t)
-			return calls["eval"] + calls["evalsha"] + calls["subscribe"]
-		},
+			harm := kindtest.Harm(t, kind(t), name)
+			if c.harm != nil {
+				require.ErrorIs(t, harm, c.harm)
+			}
+		})
+	}
+	t.Run("a release that finds nothing", func(t *testing.T) {
+		t.Cleanup(defence.RepeatedGone.Without(t))
+		harm := kindtest.Harm(t, kind(t), "each operation meets each fault, and happens once")
+		require.ErrorIs(t, harm, holdfast.ErrLost)
+	})
+	t.Run("the owner who has left it", func(t *testing.T) {
+		kindtest.Harm(t, kind(t), "a late extension does not lengthen what was left", mutant.Hook(lua.Leave, "':h0%1'", "':h%1'"))
 	})
 }

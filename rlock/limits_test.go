@@ -14,91 +14,49 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// crowd has n goroutines of one client wait for a lock that another client holds, and returns once
-// they all do. release frees the lock; done is closed when each of them has had it.
-func crowd(tb testing.TB, srv *redistest.Server, n int) (release func(), done chan struct{}) {
-	tb.Helper()
-	ctx := context.Background()
-	h, err := rlock.New(newClient(tb, srv.Client(tb), nil), "a").Lock(ctx)
-	require.NoError(tb, err)
-	m := rlock.New(newClient(tb, srv.Client(tb), nil), "a")
-	before := runtime.NumGoroutine()
-	var group sync.WaitGroup
-	for range n {
-		group.Go(func() {
-			h, err := m.Lock(ctx)
-			if err == nil {
-				err = h.Unlock(ctx)
-			}
-			if err != nil {
-				tb.Error(err)
-			}
-		})
-	}
-	channel := "redisson_lock__channel:{a}"
-	rdb := srv.Client(tb)
-	require.Eventually(tb, func() bool {
-		return runtime.NumGoroutine() >= before+n && rdb.PubSubNumSub(ctx, channel).Val()[channel] == 1
-	}, patience, time.Millisecond)
-	done = make(chan struct{})
-	go func() {
-		group.Wait()
-		close(done)
-	}()
-	return func() { require.NoError(tb, h.Unlock(ctx)) }, done
-}
-
-// TestTenThousandWaiters: one subscription, and a script to lock and one to unlock per grant.
-func TestTenThousandWaiters(t *testing.T) {
-	const n = 10_000
+// TestManyWaiters: one subscription, and a script to lock and one to unlock per grant.
+func TestManyWaiters(t *testing.T) {
+	const n = 2000
 	srv := redistest.Start(t)
-	release, done := crowd(t, srv, n)
+	rdb := srv.Client(t)
+	h := lock(t, rlock.New(newClient(t, srv.Client(t), nil), "a"))
+	m := rlock.New(newClient(t, srv.Client(t), nil), "a")
+	before := runtime.NumGoroutine()
+	var all []*kindtest.Pending
+	for range n {
+		all = append(all, begin(t.Context(), t, func(ctx context.Context, _ ...holdfast.Option) (*holdfast.Hold, error) {
+			h, err := m.Lock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return h, h.Unlock(ctx)
+		}))
+	}
+	eventually(t, "all wait", func() bool {
+		return runtime.NumGoroutine() >= before+n && kindtest.Listeners(t.Context(), rdb, channelOf(m)) == 1
+	})
 	srv.ResetStats(t)
-	release()
-	select {
-	case <-done:
-	case <-time.After(3 * patience):
-		t.Fatal("some never got the lock")
+	unlock(t, h)
+	for _, p := range all {
+		p.Hold()
 	}
 	calls := srv.CommandCalls(t)
 	require.LessOrEqual(t, calls["evalsha"], int64(2*n+10), "%v", calls)
 	require.Zero(t, calls["subscribe"], "%v", calls)
 }
 
-// BenchmarkWaiting reports what a goroutine that waits costs in memory, its stack included. The
-// budget is 4 KiB.
-func BenchmarkWaiting(b *testing.B) {
-	const n = 10_000
-	used := func() (heap, stack uint64) {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapInuse, m.StackInuse
-	}
-	for b.Loop() {
-		srv := redistest.Start(b)
-		heap, stack := used()
-		release, done := crowd(b, srv, n)
-		h, s := used()
-		b.ReportMetric(float64(h-heap)/n, "heap-B/waiter")
-		b.ReportMetric(float64(s-stack)/n, "stack-B/waiter")
-		release()
-		<-done
-	}
-}
-
 // TestManyHolds: goroutines do not grow with the names that are held, and each name is renewed.
 func TestManyHolds(t *testing.T) {
-	const n = 3000
+	const n, lease = 2000, 6 * time.Second
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
-	c := newClient(t, srv.Client(t), &holdfast.Options{Lease: 12 * time.Second}) // renewed every 4 s
-	first, err := rlock.New(c, "first").Lock(t.Context())
-	require.NoError(t, err)
+	c := newClient(t, srv.Client(t), &holdfast.Options{Lease: lease})
+	first := lock(t, rlock.New(c, "first"))
 	before := runtime.NumGoroutine()
 	holds := make([]*holdfast.Hold, n)
 	each(holds, func(i int) {
@@ -112,7 +70,7 @@ func TestManyHolds(t *testing.T) {
 	deadline := first.Deadline()
 	eventually(t, "all are renewed", func() bool {
 		return !slices.ContainsFunc(append(holds, first), func(h *holdfast.Hold) bool {
-			return h.Deadline().Sub(deadline) <= 3*time.Second
+			return h.Deadline().Sub(deadline) <= lease/4
 		})
 	})
 	each(holds, func(i int) {
@@ -120,7 +78,7 @@ func TestManyHolds(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	require.NoError(t, first.Unlock(t.Context()))
+	unlock(t, first)
 	require.Zero(t, rdb.Exists(t.Context(), "first", "many:0", "many:"+strconv.Itoa(n-1)).Val())
 }
 
@@ -149,11 +107,9 @@ func TestIdleClientIsSilent(t *testing.T) {
 	rdb := srv.Client(t)
 	opts := &holdfast.Options{Lease: 3 * time.Second, Linger: 50 * time.Millisecond} // renewed every second
 	m, other := rlock.New(newClient(t, srv.Client(t), opts), "a"), rlock.New(newClient(t, srv.Client(t), opts), "a")
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-	_, err = other.Lock(t.Context(), holdfast.Wait(100*time.Millisecond))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.NoError(t, h.Unlock(t.Context()))
+	h := lock(t, m)
+	refused(t.Context(), t, other.Lock, holdfast.Wait(100*time.Millisecond))
+	unlock(t, h)
 	eventually(t, "the subscription ends", func() bool { return subscribers(rdb) == 0 })
 	srv.ResetStats(t)
 	<-time.After(1500 * time.Millisecond) // nothing can be waited for: that is the point
@@ -166,15 +122,88 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	c, other := newClient(t, srv.Client(t), nil), newClient(t, srv.Client(t), nil)
-	_, err := rlock.New(c, "a").Lock(t.Context())
-	require.NoError(t, err)
-	_, err = rlock.New(other, "a").Lock(t.Context(), holdfast.Wait(50*time.Millisecond))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	_ = lock(t, rlock.New(c, "a"))
+	refused(t.Context(), t, rlock.New(other, "a").Lock, holdfast.Wait(50*time.Millisecond))
 	require.NoError(t, c.Close(t.Context()))
 	require.NoError(t, other.Close(t.Context()))
 	eventually(t, "no subscriber", func() bool { return subscribers(rdb) == 0 })
 	require.True(t, free(t, rdb, "a"))
 	for _, key := range rdb.Keys(t.Context(), "*").Val() {
 		require.Positive(t, rdb.PTTL(t.Context(), key).Val(), key)
+	}
+}
+
+// awaitSubscriber waits until somebody listens for the release of a lock.
+func awaitSubscriber(t *testing.T, rdb *redis.Client, name string) {
+	t.Helper()
+	channel := "redisson_lock__channel:{" + name + "}"
+	eventually(t, "a subscriber of "+channel, func() bool {
+		return rdb.PubSubNumSub(context.Background(), channel).Val()[channel] > 0
+	})
+}
+
+// TestWokenByTheUnlock: two clients hand a lock with a lease of 30 s to and fro. Did a wake-up get
+// lost once, the test would take as long as the lease; and the commands show that nobody polled.
+func TestWokenByTheUnlock(t *testing.T) {
+	srv := redistest.Start(t)
+	name := "ping-pong"
+	const rounds = 200
+	var turns [2]int
+	var group sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	start := make(chan struct{})
+	for i := range turns {
+		m := rlock.New(newClient(t, srv.Client(t), nil), name)
+		group.Go(func() {
+			<-start
+			for turns[i] < rounds {
+				h, err := m.Lock(ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				turns[i]++
+				if err := h.Unlock(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	srv.ResetStats(t)
+	close(start)
+	group.Wait()
+	calls := srv.CommandCalls(t)
+	require.LessOrEqual(t, calls["evalsha"], int64(2*rounds*2+2*rounds*2),
+		"two scripts a turn and at most two lost attempts")
+}
+
+// TestWaitingCostsNothing: three seconds of waiting under a lease of 30 s.
+func TestWaitingCostsNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	holder, waiter := newClient(t, srv.Client(t), nil), newClient(t, srv.Client(t), nil)
+	h := lock(t, rlock.New(holder, "a"))
+	srv.ResetStats(t)
+	refused(t.Context(), t, rlock.New(waiter, "a").Lock, holdfast.Wait(3*time.Second))
+	calls := srv.CommandCalls(t)
+	require.LessOrEqual(t, calls["evalsha"], int64(3), "the first one asks for the server's time: %v", calls)
+	require.LessOrEqual(t, calls["subscribe"], int64(1), "%v", calls)
+	require.LessOrEqual(t, calls["ping"], int64(1), "the one that opens the connection: %v", calls)
+	unlock(t, h)
+}
+
+// TestUncontendedIsTwoCommands: one to lock, one to unlock, no subscription.
+func TestUncontendedIsTwoCommands(t *testing.T) {
+	srv := redistest.Start(t)
+	m := rlock.New(newClient(t, srv.Client(t), nil), "a")
+	for range 2 { // the first round loads the scripts
+		srv.ResetStats(t)
+		unlock(t, lock(t, m))
+	}
+	calls := srv.CommandCalls(t)
+	require.Equal(t, int64(2), calls["evalsha"])
+	for _, none := range []string{"eval", "subscribe", "unsubscribe", "ssubscribe"} {
+		require.Zero(t, calls[none], none)
 	}
 }

@@ -13,36 +13,16 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestPausedServer: Redis is silent. The hold ends by the local clock, before the lease ends on the
-// server.
-func TestPausedServer(t *testing.T) {
-	const lease = time.Second
-	p := newProxied(t, &holdfast.Options{Lease: lease})
-	warm(t, p)
-	h, err := p.mutex.Lock(t.Context())
-	require.NoError(t, err)
-	pttl := p.direct.PTTL(t.Context(), "a").Val()
-	ends := time.Now().Add(pttl) // at the latest, as nothing can renew it now; a server that is stopped keeps time
-	p.srv.Pause()
-	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
-	p.srv.Resume()
-	// That a context ends at its deadline is shown in virtual time; here a busy machine may be
-	// late.
-	require.True(t, h.Deadline().Before(ends), "trusted for %v too long", h.Deadline().Sub(ends))
-	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
-}
-
 // TestDeleted: the key is deleted behind the holder's back, and nobody takes it. The next renewal
 // says so, and the unlock touches nothing.
 func TestDeleted(t *testing.T) {
 	c, rdb := shared(t, &holdfast.Options{Lease: 3 * time.Second})
 	m := rlock.New(c, uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	require.NoError(t, rdb.Del(t.Context(), m.Name()).Err())
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
-	_, err = m.Lock(h.Context())
+	_, err := m.Lock(h.Context())
 	require.ErrorIs(t, err, holdfast.ErrLost, "a re-entry into a lost hold is no new grant")
 	require.True(t, free(t, rdb, m.Name()))
 }
@@ -51,10 +31,9 @@ func TestDeleted(t *testing.T) {
 // data. The waiters get the lock one after another, the holder is told, and tokens go on growing.
 func TestServerRestartsEmpty(t *testing.T) {
 	srv := redistest.Start(t)
-	opts := &holdfast.Options{Lease: 10 * time.Second}
+	opts := &holdfast.Options{Lease: 2 * time.Second}
 	holder, waiter := newClient(t, srv.Client(t), opts), newClient(t, srv.Client(t), opts)
-	h, err := rlock.New(holder, "a").Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, rlock.New(holder, "a"))
 	tokens := make(chan uint64, 3)
 	for range cap(tokens) {
 		go func() {
@@ -90,12 +69,11 @@ func TestTokensGrow(t *testing.T) {
 	var last uint64
 	grow := func(what string) {
 		t.Helper()
-		h, err := rlock.New(newClient(t, srv.Client(t), nil), "a").Lock(t.Context())
-		require.NoError(t, err, what)
+		h := lock(t, rlock.New(newClient(t, srv.Client(t), nil), "a"))
 		require.Greater(t, h.Token(), last, what)
 		require.Less(t, h.Token(), uint64(1)<<53, what)
 		last = h.Token()
-		require.NoError(t, h.Unlock(t.Context()), what)
+		unlock(t, h)
 		require.Positive(t, rdb.PTTL(t.Context(), "redisson_lock_token:{a}").Val(),
 			"the token's key has a time to live")
 	}
@@ -144,18 +122,16 @@ func TestScriptFlush(t *testing.T) {
 	rdb := srv.Client(t)
 	m := rlock.New(newClient(t, srv.Client(t), &holdfast.Options{Lease: 3 * time.Second}), "a")
 	flush := func() { require.NoError(t, rdb.ScriptFlush(t.Context()).Err()) }
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	flush()
-	inner, err := m.Lock(h.Context())
-	require.NoError(t, err)
+	inner := take(h.Context(), t, m.Lock)
 	flush()
 	before := h.Deadline()
 	eventually(t, "renewed", func() bool { return h.Deadline().After(before) })
 	flush()
-	require.NoError(t, inner.Unlock(t.Context()))
+	unlock(t, inner)
 	flush()
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	require.True(t, free(t, rdb, "a"))
 }
 
@@ -166,20 +142,18 @@ func TestOutOfMemory(t *testing.T) {
 	rdb := srv.Client(t)
 	c := newClient(t, srv.Client(t), &holdfast.Options{Lease: 3 * time.Second})
 	m := rlock.New(c, "a")
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-	inner, err := m.Lock(h.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
+	inner := take(h.Context(), t, m.Lock)
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	require.ErrorContains(t, rdb.HIncrBy(t.Context(), "x", "y", 1).Err(), "OOM", "control: the server is full")
 
-	_, err = rlock.New(c, "b").Lock(t.Context())
+	_, err := rlock.New(c, "b").Lock(t.Context())
 	require.ErrorContains(t, err, "OOM")
 	before := h.Deadline()
 	eventually(t, "renewed", func() bool { return h.Deadline().After(before) })
-	require.NoError(t, inner.Unlock(t.Context()))
+	unlock(t, inner)
 	require.Equal(t, 1, count(t, rdb, "a", h.Owner()))
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 	require.True(t, free(t, rdb, "a"))
 	require.True(t, free(t, rdb, "b"))
 }
@@ -201,27 +175,24 @@ func TestPermissions(t *testing.T) {
 	_, err = as("nokeys", "+@all", "~other").Lock(t.Context())
 	require.Error(t, err)
 
-	stuck, err := as("nodel", "~*", "&*", "+@all", "-del").Lock(t.Context())
-	require.NoError(t, err)
+	stuck := lock(t, as("nodel", "~*", "&*", "+@all", "-del"))
 	err = stuck.Unlock(t.Context())
 	require.ErrorContains(t, err, "the lock stays taken until its lease ends: this user lacks a permission")
 	require.False(t, free(t, rdb, "a"))
 	require.NoError(t, rdb.Del(t.Context(), "a").Err())
 
-	holder, err := rlock.New(newClient(t, srv.Client(t), nil), "a").Lock(t.Context())
-	require.NoError(t, err)
+	holder := lock(t, rlock.New(newClient(t, srv.Client(t), nil), "a"))
 	if srv.Major() >= 7 || srv.Version() >= "6.2" { // channel rules are as old as that
 		deaf := as("deaf", "~*", "+@all", "resetchannels")
 		_, err = deaf.Lock(t.Context())
 		require.ErrorContains(t, err, "permit this user to subscribe to redisson_lock__channel:{a}")
-		require.NoError(t, holder.Unlock(t.Context()))
-		mute, err := deaf.Lock(t.Context())
-		require.NoError(t, err)
+		unlock(t, holder)
+		mute := lock(t, deaf)
 		require.ErrorContains(t, mute.Unlock(t.Context()), "permit this user to publish on redisson_lock__channel:{a}")
 		require.True(t, free(t, rdb, "a"), "the lock is released all the same")
 		return
 	}
-	require.NoError(t, holder.Unlock(t.Context()))
+	unlock(t, holder)
 }
 
 // TestOneConnection: twenty goroutines share a pool of one.

@@ -3,133 +3,38 @@ package rlock_test
 import (
 	"context"
 	"errors"
-	"sync"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-func TestLockAndUnlock(t *testing.T) {
+// TestHash: what a lock is in Redis, as Redisson keeps it, and that the state says so.
+func TestHash(t *testing.T) {
 	c, rdb := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	ctx := t.Context()
-
-	h, err := m.Lock(ctx)
+	m, own := rlock.New(c, uniqueName(t)), holdfast.WithOwner(t.Context())
+	h := take(own, t, m.Lock)
+	require.Equal(t, map[string]string{h.Owner(): "1"}, rdb.HGetAll(t.Context(), m.Name()).Val())
+	s, err := m.State(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 1, h.Count())
-	require.Regexp(t, "^"+c.ID()+`:h\d+$`, h.Owner())
-	require.NotZero(t, h.Token())
-	require.WithinDuration(t, time.Now().Add(holdfast.DefaultLease*99/100), h.Deadline(), time.Second)
-	require.NoError(t, h.Context().Err())
-
-	require.Equal(t, map[string]string{h.Owner(): "1"}, rdb.HGetAll(ctx, m.Name()).Val(),
-		"the hash as Redisson keeps it")
-	s, err := m.State(ctx)
-	require.NoError(t, err)
-	require.Equal(t, h.Owner(), s.Owner)
-	require.Equal(t, 1, s.Count)
-	require.Equal(t, h.Token(), s.Token)
-	require.Equal(t, -1, s.Waiters)
-	require.InDelta(t, holdfast.DefaultLease, s.Remaining, float64(time.Second*5))
-
-	require.NoError(t, h.Unlock(ctx))
-	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrReleased)
+	require.Equal(t, holdfast.State{Owner: h.Owner(), Count: 1, Token: h.Token(), Remaining: s.Remaining, Waiters: -1}, s)
+	unlock(t, h)
 	require.True(t, free(t, rdb, m.Name()))
-	s, err = m.State(ctx)
+	s, err = m.State(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, holdfast.State{Token: h.Token(), Waiters: -1}, s)
-
-	err = h.Unlock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrReleased, "a second call is harmless and says so")
-	require.EqualError(t, err, `rlock: unlock "`+m.Name()+`": lock released`)
-}
-
-func TestOneOwnerSeveralGoroutines(t *testing.T) {
-	c, rdb := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	ctx := holdfast.WithOwner(t.Context())
-	holds := make(chan *holdfast.Hold, 20)
-	var group sync.WaitGroup
-	for range cap(holds) {
-		group.Go(func() {
-			h, err := m.Lock(ctx)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			holds <- h
-		})
-	}
-	group.Wait()
-	close(holds)
-	depths := map[int]bool{}
-	var owner string
-	for h := range holds {
-		owner = h.Owner()
-		depths[h.Count()] = true
-		require.Equal(t, 20-len(depths)+1, count(t, rdb, m.Name(), owner))
-		require.NoError(t, h.Unlock(ctx))
-	}
-	require.Len(t, depths, 20, "each re-entry has a depth of its own")
-	require.True(t, free(t, rdb, m.Name()))
-
-	again, err := m.Lock(ctx)
-	require.NoError(t, err)
-	require.Equal(t, owner, again.Owner(), "the owner is the context's")
-	require.NoError(t, again.Unlock(ctx))
-}
-
-func TestOwnerHoldsSeveralNames(t *testing.T) {
-	c, _ := shared(t, nil)
-	a, b := rlock.New(c, uniqueName(t)+"a"), rlock.New(c, uniqueName(t)+"b")
-	first, err := a.Lock(t.Context())
-	require.NoError(t, err)
-	second, err := b.Lock(first.Context())
-	require.NoError(t, err)
-	require.Equal(t, first.Owner(), second.Owner())
-	require.Equal(t, 1, second.Count())
-	require.NoError(t, second.Unlock(t.Context()))
-	require.NoError(t, first.Unlock(t.Context()))
-}
-
-func TestGivingUp(t *testing.T) {
-	c, rdb := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-
-	_, err = m.Lock(t.Context(), holdfast.Wait(20*time.Millisecond))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.NotErrorIs(t, err, context.DeadlineExceeded, "the context of the call has no deadline")
-
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	_, err = m.Lock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-
-	why := errors.New("why")
-	caused, giveUp := context.WithCancelCause(t.Context())
-	giveUp(why)
-	_, err = m.Lock(caused)
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.ErrorIs(t, err, why)
-
-	var op *holdfast.Error
-	require.ErrorAs(t, err, &op)
-	require.Equal(t, holdfast.Error{Op: "lock", Kind: "rlock", Name: m.Name(), Err: op.Err}, *op)
-
-	require.NoError(t, h.Unlock(t.Context()))
-	h, err = m.Lock(t.Context(), holdfast.Wait(time.Minute))
-	require.NoError(t, err)
-	_, limited := h.Context().Deadline()
-	require.False(t, limited, "the hold does not inherit the limit of the wait")
-	require.NoError(t, h.Unlock(t.Context()))
-	require.True(t, free(t, rdb, m.Name()))
+	again := take(own, t, m.Lock)
+	second := take(own, t, rlock.New(c, uniqueName(t)+"-second").Lock)
+	require.Equal(t, h.Owner(), again.Owner(), "the owner is the context's")
+	require.Equal(t, h.Owner(), second.Owner(), "for each name")
+	unlock(t, again, second)
 }
 
 // TestForceUnlockLeavesOthersAlone: what is at the name and is no lock is not deleted.
@@ -145,45 +50,160 @@ func TestForceUnlockLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-func TestForceUnlock(t *testing.T) {
-	c, rdb := shared(t, nil)
-	other, _ := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	there, err := m.ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.False(t, there)
-
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-	granted := make(chan error, 1)
-	go func() {
-		h, err := rlock.New(other, m.Name()).Lock(t.Context())
-		if err == nil {
-			err = h.Unlock(t.Context())
-		}
-		granted <- err
-	}()
-	awaitSubscriber(t, rdb, m.Name())
-	there, err = m.ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.True(t, there)
-	require.NoError(t, <-granted, "waiters are woken")
-	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost, "a holder of the same client is told at once")
-	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
-}
-
-// TestDoWithoutTheKey: the key was deleted while the function ran.
-func TestDoWithoutTheKey(t *testing.T) {
-	c, rdb := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	err := holdfast.Do(t.Context(), m, func(ctx context.Context) error {
-		return rdb.Del(ctx, m.Name()).Err()
-	})
-	require.ErrorIs(t, err, holdfast.ErrLost, "nil only if held from start to end")
-}
-
 // TestSyncLockerOfNil: it panics, as it cannot return an error.
 func TestSyncLockerOfNil(t *testing.T) {
 	require.PanicsWithValue(t, "holdfast: unlock of unlocked lock of nil", holdfast.SyncLocker(t.Context(), nil).Unlock)
 	require.Panics(t, holdfast.SyncLocker(t.Context(), nil).Lock)
 }
+
+// TestHoldAtLeastInside: Do and SyncLocker leave the lock like Unlock, inner holds do not count,
+// and one that is held for longer than that is released as ever.
+func TestHoldAtLeastInside(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m := rlock.New(c, uniqueName(t), holdfast.HoldAtLeast(time.Minute))
+	require.NoError(t, holdfast.Do(t.Context(), m, func(context.Context) error { return nil }))
+	require.False(t, free(t, rdb, m.Name()))
+
+	m = rlock.New(c, uniqueName(t)+"-sync", holdfast.HoldAtLeast(time.Minute))
+	l := holdfast.SyncLocker(t.Context(), m)
+	l.Lock()
+	l.Unlock() //nolint:staticcheck // an empty section
+	require.False(t, free(t, rdb, m.Name()))
+
+	m = rlock.New(c, uniqueName(t)+"-nested")
+	h := lock(t, m)
+	unlock(t, take(h.Context(), t, m.Lock, holdfast.HoldAtLeast(time.Minute)), h)
+	require.True(t, free(t, rdb, m.Name()), "the outermost counts")
+
+	h = lock(t, m, holdfast.HoldAtLeast(time.Millisecond))
+	<-time.After(10 * time.Millisecond) // the time that is to pass
+	unlock(t, h)
+	require.True(t, free(t, rdb, m.Name()))
+}
+
+// TestHoldAtLeastClosedInOutage: a client that is closed does not wait for the time to be over, nor
+// give the lock back before.
+func TestHoldAtLeastClosedInOutage(t *testing.T) {
+	p := newProxied(t, &holdfast.Options{Lease: time.Hour, RetryBudget: 100 * time.Millisecond})
+	h := lock(t, p.mutex, holdfast.HoldAtLeast(time.Hour/2))
+	p.proxy.Stop()
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrUnavailable)
+	p.proxy.Start()
+	require.NoError(t, p.client.Close(t.Context()))
+	require.False(t, free(t, p.direct, "a"))
+}
+
+// TestLeftLock: a lock that was left is that of who left it, to State and in errors. Who left it has it
+// no more, although the answer to the first word of that was lost.
+func TestLeftLock(t *testing.T) {
+	p := newProxied(t, nil)
+	warm(t, p)
+	own := holdfast.WithOwner(t.Context())
+	h := take(own, t, p.mutex.Lock, holdfast.HoldAtLeast(time.Hour))
+	p.proxy.On(script(lua.Leave), 1, faultproxy.DropReply)
+	unlock(t, h)
+	require.Zero(t, count(t, p.direct, "a", h.Owner()))
+	s, err := p.mutex.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, holdfast.State{Owner: h.Owner(), Count: 1, Token: h.Token(), Remaining: s.Remaining, Waiters: -1}, s)
+	err = refused(own, t, p.mutex.TryLock)
+	require.ErrorContains(t, err, "held by "+h.Owner()+",")
+}
+
+// TestManyHoldsOfOneOwner: an owner knows each of its locks, however many it has, and none that it
+// had.
+func TestManyHoldsOfOneOwner(t *testing.T) {
+	const n = 100
+	c, rdb := shared(t, nil)
+	prefix := uniqueName(t)
+	ctx := holdfast.WithOwner(t.Context())
+	lock := func(i int, opts ...holdfast.Option) *holdfast.Hold {
+		h := take(ctx, t, rlock.New(c, prefix+strconv.Itoa(i), opts...).Lock)
+		return h
+	}
+	var holds []*holdfast.Hold
+	for range 2 { // the second time they are re-entries
+		for i := range n {
+			holds = append(holds, lock(i))
+		}
+	}
+	for i, h := range holds {
+		require.Equal(t, 1+i/n, h.Count())
+		require.Equal(t, holds[0].Owner(), h.Owner())
+	}
+	for i := len(holds) - 1; i >= 0; i -= 2 {
+		unlock(t, holds[i])
+	}
+	for i := len(holds) - 2; i >= 0; i -= 2 {
+		unlock(t, holds[i])
+	}
+	for i := range n {
+		require.True(t, free(t, rdb, prefix+strconv.Itoa(i)))
+		holds[i] = lock(i, holdfast.NoRenewal(), holdfast.Lease(time.Second))
+		require.Equal(t, 1, holds[i].Count())
+	}
+	for i := range n {
+		require.ErrorIs(t, awaitEnd(t, holds[i]), holdfast.ErrLost)
+	}
+	for i := range n {
+		require.Equal(t, 1, lock(i).Count(), "after a loss it is a new grant")
+	}
+}
+
+// TestContextFamily: contexts derived from a hold's end with it and for its reason, and none costs
+// a goroutine.
+func TestContextFamily(t *testing.T) {
+	const n = 1000
+	c, _ := shared(t, nil)
+	h := lock(t, rlock.New(c, uniqueName(t)))
+	ctx := h.Context()
+	before := runtime.NumGoroutine()
+	var children []context.Context
+	called := make(chan struct{}, n)
+	for range n {
+		child, cancel := context.WithCancel(ctx)
+		defer cancel()
+		timed, cancel := context.WithTimeout(child, time.Hour)
+		defer cancel()
+		own, cancelCause := context.WithCancelCause(context.WithValue(ctx, t, 0))
+		defer cancelCause(nil)
+		defer context.AfterFunc(ctx, func() { called <- struct{}{} })()
+		children = append(children, child, timed, own)
+	}
+	require.Less(t, runtime.NumGoroutine(), before+n/2)
+	require.NoError(t, context.Cause(children[1]))
+	unlock(t, h)
+	for _, child := range children {
+		require.ErrorIs(t, child.Err(), context.Canceled)
+		require.ErrorIs(t, context.Cause(child), holdfast.ErrReleased)
+	}
+	for range n {
+		<-called
+	}
+	free := context.WithoutCancel(ctx)
+	require.NoError(t, free.Err())
+	require.NoError(t, context.Cause(free))
+}
+
+// TestContextParents: the end of the Lock call's context is the hold's context's, with its cause,
+// whatever kind of context it was.
+func TestContextParents(t *testing.T) {
+	c, _ := shared(t, nil)
+	own, cancel := context.WithCancelCause(t.Context())
+	for name, parent := range map[string]context.Context{"of package context": own, "a user's": wrapped{own}} {
+		h := take(parent, t, rlock.New(c, uniqueName(t)).Lock)
+		defer func() {
+			require.ErrorIs(t, awaitEnd(t, h), errUser, name)
+			unlock(t, h)
+		}()
+		require.NoError(t, h.Context().Err(), name)
+	}
+	cancel(errUser)
+}
+
+// wrapped is a context that package context does not know.
+var errUser = errors.New("the user's reason")
+
+type wrapped struct{ context.Context }
+
+func (w wrapped) Done() <-chan struct{} { return w.Context.Done() }

@@ -17,78 +17,6 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// deaf is an observer of which each function that tells of nobody's call blocks from the first end on.
-type deaf struct {
-	once     sync.Once
-	blocked  chan struct{} // closed when it does
-	released chan struct{}
-}
-
-func newDeaf() *deaf { return &deaf{blocked: make(chan struct{}), released: make(chan struct{})} }
-
-func (s *deaf) observer() *holdfast.Observer {
-	return &holdfast.Observer{
-		Ended: func(context.Context, holdfast.EndEvent) {
-			s.once.Do(func() { close(s.blocked) })
-			<-s.released
-		},
-		Renewed: func(holdfast.RenewalEvent) {
-			select {
-			case <-s.blocked:
-				<-s.released
-			default:
-			}
-		},
-	}
-}
-
-// TestBlockedObserver: the end of a hold is told to a function that blocks. The other holds are told of
-// theirs, and renewed, all the same.
-func TestBlockedObserver(t *testing.T) {
-	s := newDeaf()
-	defer close(s.released)
-	c, _ := shared(t, &holdfast.Options{Observer: s.observer()})
-	plain, renewed := threeHolds(t, c, s.blocked)
-	end := renewed.Deadline().Add(2 * time.Second)
-	require.ErrorIs(t, awaitEnd(t, plain.Hold), holdfast.ErrLost)
-	eventually(t, "renewed", func() bool { return renewed.Deadline().After(end) })
-}
-
-// TestBlockedObserverControl: the same where the watchdog waits for the observer. Both locks are granted
-// to others meanwhile, and nobody is told.
-func TestBlockedObserverControl(t *testing.T) {
-	defer defence.Glance.Without(t)() // else they find out when they are asked
-	restore := defence.ToldAside.Without(t)
-	s := newDeaf()
-	c, _ := shared(t, &holdfast.Options{Observer: s.observer()})
-	plain, renewed := threeHolds(t, c, s.blocked)
-	othersGet(t, plain, renewed)
-	restore()
-	close(s.released)
-	require.ErrorIs(t, awaitEnd(t, plain.Hold), holdfast.ErrLost)
-	require.ErrorIs(t, awaitEnd(t, renewed.Hold), holdfast.ErrLost)
-}
-
-// TestCloseWithBlockedObserver: Close waits for an observer that blocks until its context ends, and not
-// longer; the lock has been given back by then.
-func TestCloseWithBlockedObserver(t *testing.T) {
-	s := newDeaf()
-	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Observer: s.observer()})
-	require.NoError(t, err)
-	_, renewed := threeHolds(t, c, s.blocked)
-	other, _ := shared(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	closed := make(chan error)
-	go func() { closed <- c.Close(ctx) }()
-	require.ErrorIs(t, awaitEnd(t, renewed.Hold), holdfast.ErrClosed)
-	h, err := rlock.New(other, renewed.name).Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
-	cancel()
-	require.ErrorIs(t, <-closed, context.Canceled)
-	close(s.released)
-}
-
 // panicsAll is an observer whose every function panics.
 func panicsAll() *holdfast.Observer {
 	return &holdfast.Observer{
@@ -106,48 +34,27 @@ func panicsAll() *holdfast.Observer {
 // TestPanickingObserver: functions that panic change the outcome of no call, and are logged. Control:
 // where they are not caught, a panic takes the lock with it.
 func TestPanickingObserver(t *testing.T) {
-	var log sink
-	c, _ := shared(t, &holdfast.Options{Observer: panicsAll(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	log := &noted{}
+	c, _ := shared(t, &holdfast.Options{Observer: panicsAll(), Logger: slog.New(slog.NewTextHandler(log, nil))})
 	m := rlock.New(c, uniqueName(t))
 	other, _ := shared(t, nil)
-	h, err := m.Lock(t.Context(), holdfast.Lease(3*time.Second)) // renewed every second
-	require.NoError(t, err)
-	_, err = m.TryLock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	h := lock(t, m, holdfast.Lease(3*time.Second))
+	refused(t.Context(), t, m.TryLock)
 	end := h.Deadline()
 	eventually(t, "it is renewed", func() bool { return h.Deadline().After(end) })
-	require.NoError(t, h.Unlock(t.Context()))
-	h, err = m.Lock(t.Context(), holdfast.NoRenewal(), holdfast.Lease(time.Second))
-	require.NoError(t, err)
+	unlock(t, h)
+	h = lock(t, m, holdfast.NoRenewal(), holdfast.Lease(time.Second))
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 	for _, function := range []string{"Waiting", "Granted", "Refused", "Ended", "Renewed", "Sent"} {
-		eventually(t, function+" is logged", func() bool { return strings.Contains(log.text(), "function="+function) })
+		eventually(t, function+" is logged", func() bool { return strings.Contains(log.String(), "function="+function) })
 	}
 
 	defer defence.Caught.Without(t)()
 	o := &holdfast.Observer{Granted: func(context.Context, holdfast.GrantEvent) { panic("Granted") }}
 	loud, _ := shared(t, &holdfast.Options{Observer: o})
 	require.Panics(t, func() { _, _ = rlock.New(loud, m.Name()).Lock(t.Context()) }, "control")
-	_, err = rlock.New(other, m.Name()).TryLock(t.Context())
+	_, err := rlock.New(other, m.Name()).TryLock(t.Context())
 	require.NoError(t, err, "what nobody has is given back even so")
-}
-
-// sink is what a log has said.
-type sink struct {
-	mu   sync.Mutex // guards said
-	said strings.Builder
-}
-
-func (s *sink) Write(line []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.said.Write(line)
-}
-
-func (s *sink) text() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.said.String()
 }
 
 // TestObserverEndsGoroutine: a function that ends the goroutine of a call that has the lock, as
@@ -166,7 +73,7 @@ func TestObserverEndsGoroutine(t *testing.T) {
 		other, _ := shared(t, nil)
 		h, err := rlock.New(other, m.Name()).TryLock(t.Context())
 		if err == nil {
-			require.NoError(t, h.Unlock(t.Context()))
+			unlock(t, h)
 		}
 		return err
 	}
@@ -233,35 +140,6 @@ func TestObserverHearsOfHandOff(t *testing.T) {
 	require.True(t, seen(holdfast.Asked))
 }
 
-// TestObserverHearsNothingOfBadInput: a call that is refused for its arguments is no wait, and sends nothing. The
-// control: the observer hears of the next one.
-func TestObserverHearsNothingOfBadInput(t *testing.T) {
-	heard := make(chan string, 100)
-	name := uniqueName(t)
-	note := func(what string) { heard <- what }
-	c, _ := shared(t, &holdfast.Options{Observer: &holdfast.Observer{
-		Waiting: func(ctx context.Context, _ holdfast.WaitEvent) context.Context { note("waiting"); return ctx },
-		Granted: func(context.Context, holdfast.GrantEvent) { note("granted") },
-		Refused: func(context.Context, holdfast.RefusalEvent) { note("refused") },
-		Sent:    func(holdfast.ScriptEvent) { note("sent") },
-	}})
-	for what, call := range map[string]func() error{
-		"a name": func() error { _, err := rlock.New(c, "").Lock(t.Context()); return err },
-		"a wait": func() error { _, err := rlock.New(c, name).Lock(t.Context(), holdfast.Wait(-1)); return err },
-		"a lease": func() error {
-			_, err := rlock.New(c, name).TryLock(t.Context(), holdfast.Lease(time.Nanosecond))
-			return err
-		},
-	} {
-		require.ErrorIs(t, call(), holdfast.ErrInvalid, what)
-	}
-	require.Empty(t, heard)
-	h, err := rlock.New(c, name).Lock(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "waiting", <-heard)
-	require.NoError(t, h.Unlock(t.Context()))
-}
-
 // TestWaitedIsNotNegative: who unlocks looks at the clock once, and hands the lock on by that to somebody who may have
 // come since.
 func TestWaitedIsNotNegative(t *testing.T) {
@@ -305,4 +183,27 @@ func TestWaitedIsNotNegative(t *testing.T) {
 	group.Wait()
 	require.GreaterOrEqual(t, waited, time.Duration(0))
 	require.GreaterOrEqual(t, held, time.Duration(0))
+}
+
+// ends has a hold end that nobody renews, and returns why, as an observer was told of it until the client was closed.
+func ends(t *testing.T) (told []error) {
+	t.Helper()
+	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Observer: &holdfast.Observer{
+		Ended: func(_ context.Context, e holdfast.EndEvent) { told = append(told, e.Reason) }, // one after the other
+	}})
+	require.NoError(t, err)
+	h := lock(t, rlock.New(c, uniqueName(t)), holdfast.NoRenewal(), holdfast.Lease(100*time.Millisecond))
+	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+	require.NoError(t, c.Close(t.Context())) // the observer has been told of everything then
+	return told
+}
+
+// TestObserverHearsOfLoss: an observer is told of the end of a hold that no Unlock made. Control: without that it
+// counts the hold for ever.
+func TestObserverHearsOfLoss(t *testing.T) {
+	told := ends(t)
+	require.Len(t, told, 1)
+	require.ErrorIs(t, told[0], holdfast.ErrLost)
+	defer defence.ToldEnds.Without(t)()
+	require.Empty(t, ends(t), "control")
 }

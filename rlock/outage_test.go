@@ -2,14 +2,16 @@ package rlock_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"runtime"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -33,19 +36,6 @@ func refusedDials(t *testing.T) {
 	})
 }
 
-// refusing is a client of a server that refuses connections. It is for a bubble: however slow the machine,
-// a refusal comes before a time limit is over.
-func refusing(t *testing.T) *holdfast.Client {
-	t.Cleanup(func() { <-time.After(2 * time.Second) }) // the pool notices within one that it was closed
-	rdb := redistest.NewClient(t, "127.0.0.1:1", func(o *redis.Options) {
-		o.MaxRetries, o.DialerRetries = -1, 1
-		o.Dialer = func(context.Context, string, string) (net.Conn, error) {
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-		}
-	})
-	return newClient(t, rdb, &holdfast.Options{RetryBudget: 300 * time.Millisecond})
-}
-
 // unavailable says that nobody said who has the lock, and why.
 func unavailable(t *testing.T, err error, causes ...error) {
 	t.Helper()
@@ -57,117 +47,39 @@ func unavailable(t *testing.T, err error, causes ...error) {
 	}
 }
 
-// TestOutageIsNoContention: where no server can be reached, no operation says that somebody has the
-// lock, and all say what went wrong: those that try once, those whose wait or context is over
-// first, and those whose retry budget is.
-func TestOutageIsNoContention(t *testing.T) { synctest.Test(t, outageIsNoContention) }
-
-func outageIsNoContention(t *testing.T) {
-	const refused = syscall.ECONNREFUSED
-	c := refusing(t)
-	m := rlock.New(c, "a")
-	_, err := m.TryLock(t.Context())
-	unavailable(t, err, refused)
-	_, err = m.Lock(t.Context())
-	unavailable(t, err, refused)
-	_, err = m.Lock(t.Context(), holdfast.Wait(50*time.Millisecond))
-	unavailable(t, err, refused)
-	require.ErrorContains(t, err, "waited as long as Wait allows")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = m.Lock(ctx)
-	unavailable(t, err, refused, context.DeadlineExceeded)
-	<-ctx.Done()
-	_, err = m.Lock(ctx) // which had ended before anything was asked
-	unavailable(t, err, context.DeadlineExceeded)
-	_, err = m.State(t.Context())
-	unavailable(t, err, refused)
-	_, err = m.ForceUnlock(t.Context())
-	unavailable(t, err, refused)
-	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = m.State(ctx)
-	unavailable(t, err, refused, context.DeadlineExceeded)
-}
-
-// TestOutageIsNoContentionControl: without the difference it looks as if somebody had the lock.
-func TestOutageIsNoContentionControl(t *testing.T) {
-	defer defence.Outage.Without(t)()
-	synctest.Test(t, func(t *testing.T) {
-		_, err := rlock.New(refusing(t), "a").Lock(t.Context(), holdfast.Wait(50*time.Millisecond))
-		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-		require.NotErrorIs(t, err, holdfast.ErrUnavailable)
-	})
-}
-
 // TestOutageInTheLocalQueue: who waits behind another one of its client, which cannot reach the
 // server, knows what that one knows.
 func TestOutageInTheLocalQueue(t *testing.T) {
-	c := newClientThatPersists(t)
-	m := rlock.New(c, "a")
+	refusedDials(t)
+	srv := redistest.Start(t)
+	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
+	srv.Kill()
+	m := rlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: patience}), "a")
 	ctx, cancel := context.WithCancel(t.Context())
-	front := make(chan error, 1)
-	go func() {
-		_, err := m.Lock(ctx)
-		front <- err
-	}()
+	front := begin(ctx, t, m.Lock)
 	eventually(t, "somebody is in front, and has failed", func() bool {
 		_, err := m.Lock(t.Context(), holdfast.Wait(20*time.Millisecond))
 		return errors.Is(err, syscall.ECONNREFUSED)
 	})
 	_, err := m.Lock(t.Context(), holdfast.Wait(20*time.Millisecond))
 	unavailable(t, err, syscall.ECONNREFUSED)
-	select {
-	case err := <-front:
-		t.Fatal("the one in front has given up: ", err)
-	default:
-	}
+	require.False(t, front.Over(), "the one in front has given up")
 	cancel()
-	unavailable(t, <-front, syscall.ECONNREFUSED, context.Canceled)
-}
-
-func newClientThatPersists(t *testing.T) *holdfast.Client {
-	refusedDials(t)
-	srv := redistest.Start(t)
-	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
-	srv.Kill()
-	return newClient(t, rdb, &holdfast.Options{RetryBudget: patience})
+	unavailable(t, front.Err(), syscall.ECONNREFUSED, context.Canceled)
 }
 
 // TestKeptOutByItsOwnClient: who waits behind a holder of its client was kept out by somebody,
 // whatever Redis says meanwhile.
 func TestKeptOutByItsOwnClient(t *testing.T) {
 	p := newProxied(t, nil)
-	h, err := p.mutex.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, p.mutex)
 	p.proxy.Silence(true)
-	_, err = p.mutex.Lock(t.Context(), holdfast.Wait(20*time.Millisecond))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	err := refused(t.Context(), t, p.mutex.Lock, holdfast.Wait(20*time.Millisecond))
 	require.NotErrorIs(t, err, holdfast.ErrUnavailable)
 	require.ErrorContains(t, err, "held by "+h.Owner()+"; the holder is of this client: ")
 	require.ErrorContains(t, err, "lock under hold.Context()")
 	p.proxy.Silence(false)
-	require.NoError(t, h.Unlock(t.Context()))
-}
-
-// failures tells that two commands were refused a connection: what came of the first one is known by then.
-type failures struct {
-	twice chan struct{}
-	n     atomic.Int64
-}
-
-func (f *failures) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (f *failures) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if errors.Is(err, syscall.ECONNREFUSED) && cmd.Name() == "evalsha" && f.n.Add(1) == 2 {
-			close(f.twice)
-		}
-		return err
-	}
-}
-func (f *failures) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	unlock(t, h)
 }
 
 // TestOutageAfterARefusal: somebody had it, and then the server was gone. Both are told.
@@ -175,41 +87,43 @@ func TestOutageAfterARefusal(t *testing.T) {
 	refusedDials(t)
 	srv := redistest.Start(t)
 	proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
-	h, err := rlock.New(newClient(t, direct, nil), "a").Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, rlock.New(newClient(t, direct, nil), "a"))
 	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
 	c := newClient(t, rdb, &holdfast.Options{RetryBudget: patience})
 	ctx, cancel := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	go func() {
-		_, err := rlock.New(c, "a").Lock(ctx)
-		left <- err
-	}()
+	left := begin(ctx, t, rlock.New(c, "a").Lock)
 	eventually(t, "it waits", func() bool { return subscribers(direct) == 1 })
-	f := &failures{twice: make(chan struct{})}
-	rdb.AddHook(f)
+	twice, failed := make(chan struct{}), atomic.Int64{}
+	rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		err := send()
+		if errors.Is(err, syscall.ECONNREFUSED) && cmds[0].Name() == "evalsha" && failed.Add(1) == 2 {
+			close(twice)
+		}
+		return err
+	}))
 	asked := proxy.On(faultproxy.Command("EVALSHA"), 1, faultproxy.HoldReply)
 	require.NoError(t, direct.Publish(t.Context(), "redisson_lock__channel:{a}", 0).Err())
 	<-asked.Fired() // it was woken
 	proxy.Stop()
-	<-f.twice
+	<-twice
 	cancel()
-	err = <-left
+	err := left.Err()
 	for _, is := range []error{holdfast.ErrNotAcquired, holdfast.ErrUnavailable, context.Canceled,
 		syscall.ECONNREFUSED} {
 		require.ErrorIs(t, err, is)
 		require.ErrorContains(t, err, is.Error())
 	}
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, h)
 }
 
 // TestSpentBudget: who has waited for as long as the retry budget allows is told what the network
 // said last, and not of the deadline that ended the last attempt, which is none of the caller's.
 func TestSpentBudget(t *testing.T) {
+	t.Parallel()
 	over := make(chan struct{})
 	var dials atomic.Int64
 	rdb := redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1,
+		Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, ReadTimeout: 100 * time.Millisecond,
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			if dials.Add(1) > 1 {
 				<-over // as of a server that drops packets
@@ -247,4 +161,233 @@ func TestNoPassword(t *testing.T) {
 		require.ErrorContains(t, err, "the server does not know this user with this password")
 		require.NotErrorIs(t, err, holdfast.ErrUnavailable)
 	}
+}
+
+// TestTryLockAsksOnce: a server that does not answer is not asked again by who does not want to
+// wait. Only a connection that the other side had closed is replaced, once.
+func TestTryLockAsksOnce(t *testing.T) {
+	p := newProxied(t, nil)
+	warm(t, p)
+	asked := func() (n int, err error) {
+		before := p.proxy.Seen(script(lua.Acquire))
+		h, err := p.mutex.TryLock(t.Context())
+		if err == nil {
+			unlock(t, h)
+		}
+		p.proxy.Clear()
+		return p.proxy.Seen(script(lua.Acquire)) - before, err
+	}
+	for _, fault := range []faultproxy.Action{faultproxy.BlackHole, faultproxy.HoldReply} {
+		p.proxy.On(script(lua.Acquire), 0, fault)
+		n, err := asked()
+		require.Error(t, err)
+		require.Equal(t, 1, n, fault.String())
+	}
+	p.proxy.On(script(lua.Acquire), 1, faultproxy.Cut)
+	n, err := asked()
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	p.proxy.On(script(lua.Acquire), 0, faultproxy.Cut)
+	n, err = asked()
+	require.Error(t, err)
+	require.Equal(t, 2, n)
+}
+
+// TestBudgetBoundsDials: a connection that is never ready, as of a TLS client at a port without
+// TLS, takes go-redis five times its DialTimeout. Nobody waits for that.
+func TestBudgetBoundsDials(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var g sync.WaitGroup
+	var conns []net.Conn
+	g.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conns = append(conns, c) // never a word
+		}
+	})
+	rdb := redis.NewClient(&redis.Options{
+		Addr: ln.Addr().String(), DialTimeout: 10 * time.Minute, ReadTimeout: 100 * time.Millisecond,
+		TLSConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // nobody is there
+	})
+	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 200 * time.Millisecond})
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		if _, err := rlock.New(c, "a").Lock(context.Background()); err == nil {
+			t.Error("granted by nobody")
+		}
+		done <- c.Close(context.Background())
+	}()
+	select {
+	case err = <-done:
+	case <-time.After(patience):
+		t.Error("Lock and Close wait for go-redis")
+	}
+	require.NoError(t, ln.Close())
+	g.Wait()
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+	require.ErrorIs(t, err, holdfast.ErrUncertain, "for all that is known the lock was granted")
+	require.NoError(t, rdb.Close())
+}
+
+// asks are operations that change something, each with the answer to whether that may have
+// happened.
+func asks(t *testing.T, rdb *redis.Client) map[string]error {
+	t.Helper()
+	m := rlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: 300 * time.Millisecond}), uniqueName(t))
+	_, lock := m.Lock(t.Context())
+	_, try := m.TryLock(t.Context())
+	_, force := m.ForceUnlock(t.Context())
+	return map[string]error{"lock": lock, "try": try, "force unlock": force}
+}
+
+// TestRefusedConnectionIsNotUncertain: what was never written to a connection has not happened,
+// also if the budget is over in the middle of go-redis's attempts to make one.
+func TestRefusedConnectionIsNotUncertain(t *testing.T) {
+	t.Parallel()
+	refusedDials(t)
+	over := make(chan struct{})
+	var dials atomic.Int64
+	rdb := redis.NewClient(&redis.Options{
+		DialerRetries: 2, DialerRetryTimeout: time.Millisecond, ReadTimeout: 100 * time.Millisecond,
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			if dials.Add(1) > 1 {
+				<-over // the budget is over meanwhile
+			}
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		},
+	})
+	t.Cleanup(func() { close(over); _ = rdb.Close() })
+	for op, err := range asks(t, rdb) {
+		require.ErrorIs(t, err, holdfast.ErrUnavailable, op)
+		require.ErrorContains(t, err, "no answer within Options.RetryBudget", op)
+		require.NotErrorIs(t, err, holdfast.ErrUncertain, op)
+	}
+}
+
+// The control: what was written may have happened.
+func TestLostReplyIsUncertain(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxy := faultproxy.New(t, srv.Addr())
+	proxy.On(faultproxy.Script(lua.Acquire.Hash()), 0, faultproxy.DropReply)
+	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 50 * time.Millisecond })
+	require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Acquire.Text()).Err())
+	errs := asks(t, rdb)
+	for _, op := range []string{"lock", "try"} {
+		require.ErrorIs(t, errs[op], holdfast.ErrUnavailable, op)
+		require.ErrorIs(t, errs[op], holdfast.ErrUncertain, op)
+	}
+}
+
+// TestUnlockBehindAnother: an Unlock that does not get its turn, because another operation of its
+// owner has no answer, says that there is an outage, as that one does.
+func TestUnlockBehindAnother(t *testing.T) {
+	p := newProxied(t, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	outer := lock(t, p.mutex)
+	inner := take(outer.Context(), t, p.mutex.Lock)
+	p.proxy.Silence(true)
+	for what, err := range map[string]error{"inner": inner.Unlock(t.Context()), "outer": outer.Unlock(t.Context())} {
+		require.ErrorIs(t, err, holdfast.ErrUnavailable, what)
+		require.ErrorIs(t, err, holdfast.ErrUncertain, what)
+		if what == "outer" {
+			require.ErrorContains(t, err, "another operation of the same owner")
+		}
+	}
+	p.proxy.Silence(false)
+	eventually(t, "it is given back", func() bool { return p.direct.Exists(t.Context(), p.mutex.Name()).Val() == 0 })
+}
+
+//go:noinline
+func lockHere(t *testing.T, m *rlock.Mutex) { unlock(t, lock(t, m)) }
+
+// TestPromptServersNeedNoGoroutine: a lock is asked for in the goroutine of its caller while the
+// server answers promptly, and in another one behind an answer that was late.
+func TestPromptServersNeedNoGoroutine(t *testing.T) {
+	p := newProxied(t, nil)
+	here, elsewhere := 0, 0 // locks that were asked for in the goroutine of lockHere, and in another one
+	rdb := redistest.NewClient(t, p.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
+	rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		if args := cmds[0].Args(); len(cmds) == 1 && len(args) > 1 && args[1] == lua.Acquire.Hash() {
+			if strings.Contains(string(debug.Stack()), "rlock_test.lockHere(") {
+				here++
+			} else {
+				elsewhere++
+			}
+		}
+		return send()
+	}))
+	m := rlock.New(newClient(t, rdb, nil), "a")
+	lockHere(t, m)
+	require.Zero(t, here, "nothing is known of the server yet")
+	eventually(t, "the server answers promptly", func() bool { lockHere(t, m); return here > 0 })
+
+	late := p.proxy.DelayReply(script(lua.Release), 0, 50*time.Millisecond)
+	lockHere(t, m)
+	before := elsewhere
+	lockHere(t, m)
+	require.Equal(t, before+1, elsewhere)
+	require.Equal(t, 2, late.Count())
+}
+
+// inAStall reports whether somebody leaves, within a time, who comes when the server has been silent
+// for a while. One who asked in the moment before sits in a read that does not end.
+func inAStall(t *testing.T, within time.Duration) (leaves bool) {
+	t.Helper()
+	p := newProxied(t, nil)
+	rdb := redistest.NewClient(t, p.proxy.Addr(), func(o *redis.Options) {
+		o.ReadTimeout, o.MinIdleConns = 10*patience, 3
+	})
+	client := newClient(t, rdb, nil)
+	asked := script(lua.Acquire)
+	// ask locks a name, is cancelled when the proxy has swallowed that, and says when it has left
+	ask := func(name string) <-chan error {
+		ctx, cancel := context.WithCancel(t.Context())
+		before, left := p.proxy.Seen(asked), make(chan error, 1)
+		go func() {
+			_, err := rlock.New(client, name).Lock(ctx)
+			left <- err
+		}()
+		eventually(t, "it is asked for", func() bool { return p.proxy.Seen(asked) > before })
+		cancel()
+		return left
+	}
+	eventually(t, "the server answers promptly, over several connections", func() bool {
+		h := lock(t, rlock.New(client, "warm"))
+		start := time.Now()
+		unlock(t, h)
+		return time.Since(start) < 5*time.Millisecond && rdb.PoolStats().IdleConns >= 3
+	})
+	p.proxy.On(asked, 0, faultproxy.BlackHole)
+	first, start := ask("first"), time.Now()
+	eventually(t, "it is overdue", func() bool { return time.Since(start) > 20*time.Millisecond })
+	late := ask("late")
+	waiting := []<-chan error{first}
+	select {
+	case err := <-late:
+		require.ErrorIs(t, err, context.Canceled)
+		leaves = true
+	case <-time.After(within):
+		waiting = append(waiting, late)
+	}
+	p.proxy.Clear()
+	p.proxy.CutAll()
+	for _, left := range waiting {
+		require.ErrorIs(t, <-left, context.Canceled)
+	}
+	return leaves
+}
+
+func TestWhoComesInAStallLeaves(t *testing.T) {
+	require.True(t, inAStall(t, patience))
+	// The control: where nobody notices the stall, everybody sits in a read.
+	defer defence.Overdue.Without(t)()
+	require.False(t, inAStall(t, 500*time.Millisecond))
 }

@@ -1,11 +1,9 @@
 package rlock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,108 +17,28 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// parcelFaults are what can happen to a script for many locks.
-var parcelFaults = map[string]func(p *faultproxy.Proxy, match func([]string) bool, nth int) *faultproxy.Rule{
-	"executed twice": func(p *faultproxy.Proxy, match func([]string) bool, nth int) *faultproxy.Rule {
-		return p.KeepRequest(match, nth, 20*time.Millisecond) // and the repeats while it is waited for
-	},
-}
-
-func init() {
-	for _, fault := range faults {
-		parcelFaults[fault.String()] = func(p *faultproxy.Proxy, match func([]string) bool, nth int) *faultproxy.Rule {
-			return p.On(match, nth, fault)
-		}
-	}
-}
-
-// contended has two clients lock and unlock the same names, many at a time, until a fault has happened to
-// five scripts for many locks, every 5th of them. It returns what went wrong.
-func contended(t *testing.T, fault func(*faultproxy.Proxy, func([]string) bool, int) *faultproxy.Rule) error {
-	t.Helper()
-	const names, times = 48, 4
-	srv := redistest.Start(t)
-	proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
-	ctx := t.Context()
-	for _, s := range []*lua.Script{lua.Acquire, lua.Release, lua.Many} {
-		require.NoError(t, direct.ScriptLoad(ctx, s.Text()).Err())
-	}
-	many := faultproxy.Script(lua.Many.Hash())
-	var rules []*faultproxy.Rule
-	for nth := 5; nth <= 25; nth += 5 {
-		rules = append(rules, fault(proxy, many, nth))
-	}
-	deadline := time.Now().Add(time.Minute)
-	var failed atomic.Bool
-	happened := func() bool { // or never will, as who fails locks no more
-		return failed.Load() || time.Now().After(deadline) ||
-			!slices.ContainsFunc(rules, func(r *faultproxy.Rule) bool { return r.Count() == 0 })
-	}
-	var inside [names]atomic.Int64
-	var g sync.WaitGroup
-	var mu sync.Mutex
-	var errs []error
-	one := func(i int, m *rlock.Mutex) error {
-		h, err := m.Lock(ctx, holdfast.Wait(patience))
-		if err != nil {
-			return err
-		}
-		if n := inside[i].Add(1); n != 1 {
-			err = fmt.Errorf("%s has %d holders", m.Name(), n)
-		}
-		if fields := direct.HGetAll(ctx, m.Name()).Val(); len(fields) != 1 || fields[h.Owner()] != "1" {
-			err = fmt.Errorf("%s is held by %s; the server says %v", m.Name(), h.Owner(), fields)
-		}
-		inside[i].Add(-1)
-		return errors.Join(err, h.Unlock(ctx))
-	}
-	var clients []*holdfast.Client
-	for range 2 {
-		rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
-		client := newClient(t, rdb, nil)
-		clients = append(clients, client)
-		for i := range names {
-			m := rlock.New(client, fmt.Sprint("parcel:", i))
-			g.Go(func() {
-				for n := 0; n < times || !happened(); n++ {
-					if err := one(i, m); err != nil {
-						failed.Store(true)
-						mu.Lock()
-						errs = append(errs, err)
-						mu.Unlock()
-						return
-					}
-				}
-			})
-		}
-	}
-	g.Wait()
-	if len(errs) > 0 {
-		return errors.Join(errs...)
-	}
-	for _, rule := range rules {
-		require.Equal(t, 1, rule.Count(), "so many did travel together")
-	}
-	for _, client := range clients {
-		require.NoError(t, client.Close(context.WithoutCancel(ctx))) // joins what is done in the background
-	}
-	for i := range names {
-		require.Zero(t, direct.Exists(ctx, fmt.Sprint("parcel:", i)).Val())
-	}
-	return nil
+// parcels has two clients lock and unlock the same names, many at a time, until a fault has happened to
+// five scripts for many locks, every 5th of them.
+var parcels = kindtest.Crowd{
+	Clients: 2, Each: 48, Names: 48, Times: 4,
+	New:     func(c *holdfast.Client, name string) holdfast.Locker { return rlock.New(c, name) },
+	Scripts: []string{lua.Acquire.Text(), lua.Release.Text(), lua.Many.Text()},
+	Hit:     faultproxy.Script(lua.Many.Hash()), At: []int{5, 10, 15, 20, 25},
 }
 
 // TestParcelsMeetFaults: what several names ask for travels in one script, and that is lost, or its
 // answer, or it is executed late. Each name gets what it would get alone: at most once, and to one
 // holder at a time.
 func TestParcelsMeetFaults(t *testing.T) {
-	for name, fault := range parcelFaults {
-		t.Run(name, func(t *testing.T) { require.NoError(t, contended(t, fault)) })
+	for name, fault := range kindtest.Faults() {
+		t.Run(name, func(t *testing.T) { require.NoError(t, parcels.Meet(t, fault)) })
 	}
 }
 
@@ -148,8 +66,7 @@ func TestParcelsMeetFaultsControl(t *testing.T) {
 			g := newGathering(t)
 			holds := map[string]*holdfast.Hold{}
 			for _, m := range g.locks {
-				h, err := m.Lock(t.Context())
-				require.NoError(t, err)
+				h := lock(t, m)
 				holds[m.Name()] = h
 			}
 			g.proxy.On(faultproxy.Script(lua.Many.Hash()), 1, faultproxy.DropReply)
@@ -183,7 +100,7 @@ func newGathering(t *testing.T) *gathering {
 	}), nil)
 	for i := range g.locks {
 		g.locks[i] = rlock.New(g.client, fmt.Sprint("parcel:", i))
-		require.NoError(t, pair(t.Context(), g.direct, g.locks[i])) // the server's clock is known from now on
+		unlock(t, lock(t, g.locks[i])) // the server's clock is known from now on
 	}
 	return g
 }
@@ -226,6 +143,7 @@ func travelling() int {
 // names have slots. Scripts for many locks are refused there, and every name gets its lock all the
 // same. Control: a server without slots refuses none.
 func TestParcelsOfSlots(t *testing.T) {
+	level.ForAll(t)
 	refused := func(slots bool) int {
 		cluster := redistest.StartCluster(t, 1, 0)
 		addr := cluster.Addrs()[0]
@@ -234,7 +152,15 @@ func TestParcelsOfSlots(t *testing.T) {
 		}
 		rdb := redistest.NewClient(t, addr)
 		var n atomic.Int64
-		rdb.AddHook(refusals{&n})
+		rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+			err := send()
+			for _, cmd := range cmds {
+				if len(cmds) > 1 && redis.HasErrorPrefix(cmd.Err(), "CROSSSLOT") {
+					n.Add(1)
+				}
+			}
+			return err
+		}))
 		client := newClient(t, rdb, nil)
 		deadline := time.Now().Add(patience)
 		met := func() bool { return !slots || n.Load() > 0 } // some names must meet
@@ -261,21 +187,24 @@ func TestParcelsOfSlots(t *testing.T) {
 	require.Zero(t, refused(false))
 }
 
-// refusals counts the scripts for many locks that a server refuses.
-type refusals struct{ n *atomic.Int64 }
-
-func (refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (refusals) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (r refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		for _, cmd := range cmds {
-			if redis.HasErrorPrefix(cmd.Err(), "CROSSSLOT") {
-				r.n.Add(1)
+// TestManyNamesMeetFaults: operations on many names of one client travel together, scripts of one name and
+// scripts of several, and connections break under them. Each is repeated, and happens once.
+func TestManyNamesMeetFaults(t *testing.T) {
+	var together atomic.Bool
+	crowd := kindtest.Crowd{
+		Clients: 1, Each: 64, Names: 64, Times: 6,
+		New:     func(c *holdfast.Client, name string) holdfast.Locker { return rlock.New(c, name) },
+		Scripts: []string{lua.Acquire.Text(), lua.Release.Text()},
+		Hit:     faultproxy.Command("EVALSHA"), At: []int{20, 40, 60, 80, 100, 120, 140, 160, 180, 200},
+		Hook: redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+			if len(cmds) > 1 && cmds[0].Name() == "evalsha" {
+				together.Store(true)
 			}
-		}
-		return err
+			return send()
+		}),
 	}
+	for name, fault := range kindtest.Faults() {
+		t.Run(name, func(t *testing.T) { require.NoError(t, crowd.Meet(t, fault)) })
+	}
+	require.True(t, together.Load(), "some travelled together")
 }

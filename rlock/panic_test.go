@@ -31,23 +31,7 @@ type aim struct {
 	times  atomic.Int32
 }
 
-func (p *panicky) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (p *panicky) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) (err error) {
-		p.around([]redis.Cmder{cmd}, func() { err = next(ctx, cmd) })
-		return err
-	}
-}
-
-func (p *panicky) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) (err error) {
-		p.around(cmds, func() { err = next(ctx, cmds) })
-		return err
-	}
-}
-
-func (p *panicky) around(cmds []redis.Cmder, send func()) {
+func (p *panicky) around(send func() error, cmds ...redis.Cmder) (err error) {
 	due := func(cmd redis.Cmder) bool {
 		a := p.aim.Load()
 		owner, _ := p.owner.Load().(string)
@@ -57,11 +41,12 @@ func (p *panicky) around(cmds []redis.Cmder, send func()) {
 	}
 	panics := slices.ContainsFunc(cmds, due)
 	if !panics || p.after.Load() {
-		send()
+		err = send()
 	}
 	if panics {
 		panic("hook")
 	}
+	return err
 }
 
 // at has the hook panic at the next calls of a script.
@@ -75,7 +60,7 @@ func (p *panicky) at(s *lua.Script, times int32, after bool) {
 func newPanicky(t *testing.T, opts *holdfast.Options) (*panicky, *holdfast.Client, *redis.Client) {
 	t.Helper()
 	rdb, p := redistest.Shared(t).Client(t), &panicky{}
-	rdb.AddHook(p)
+	rdb.AddHook(redistest.Around(p.around))
 	for _, s := range []*lua.Script{lua.Acquire, lua.Release, lua.Recount, lua.Renew, lua.Pass} {
 		require.NoError(t, rdb.ScriptLoad(t.Context(), s.Text()).Err())
 	}
@@ -92,8 +77,7 @@ func TestPanickingHook(t *testing.T) {
 			p, c, rdb := newPanicky(t, &holdfast.Options{Lease: time.Hour})
 			m := rlock.New(c, uniqueName(t))
 			lock := func() *holdfast.Hold {
-				h, err := m.Lock(ctx)
-				require.NoError(t, err)
+				h := take(ctx, t, m.Lock)
 				return h
 			}
 			panics := func(what string, s *lua.Script, owner string, f func()) {
@@ -105,26 +89,18 @@ func TestPanickingHook(t *testing.T) {
 			h := lock()
 			require.Equal(t, 1, h.Count())
 			panics("re-entry", lua.Recount, h.Owner(), func() { _, _ = m.Lock(withOwner(ctx, h)) })
-			inner, err := m.Lock(h.Context())
-			require.NoError(t, err)
+			inner := take(h.Context(), t, m.Lock)
 			require.Equal(t, 2, inner.Count())
 			panics("unlock of the inner one", lua.Recount, h.Owner(), func() { _ = inner.Unlock(ctx) })
 			panics("extend", lua.Renew, h.Owner(), func() { _ = h.Extend(ctx, time.Hour) })
 			panics("unlock", lua.Release, h.Owner(), func() { _ = h.Unlock(ctx) })
 			next := lock()
 			require.Greater(t, next.Token(), h.Token())
-			waits := make(chan *holdfast.Hold)
-			go func() {
-				h, err := m.Lock(ctx)
-				if err != nil {
-					t.Error(err)
-				}
-				waits <- h
-			}()
+			waits := begin(ctx, t, m.Lock)
 			eventually(t, "queued", func() bool { return queued() == 1 })
 			panics("unlock of who was handed it", lua.Release, "nobody", func() {
 				_ = next.Unlock(ctx)
-				if w := <-waits; w != nil {
+				if w := waits.Hold(); w != nil {
 					p.owner.Store(w.Owner())
 					_ = w.Unlock(ctx)
 				}
@@ -170,12 +146,10 @@ func TestPanicInTheBackground(t *testing.T) {
 	const lease = 3 * time.Second
 	p, c, rdb := newPanicky(t, &holdfast.Options{Lease: lease})
 	m := rlock.New(c, uniqueName(t))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, m)
 	p.at(lua.Renew, 2, false)
-	end := h.Deadline().Add(lease)
-	eventually(t, "renewed", func() bool { return h.Deadline().After(end) })
-	require.Negative(t, p.aim.Load().times.Load())
+	end := h.Deadline()
+	eventually(t, "renewed", func() bool { return h.Deadline().After(end) && p.aim.Load().times.Load() <= 0 })
 	require.NoError(t, h.Context().Err())
 	p.at(lua.Release, 3, false)
 	require.PanicsWithValue(t, "hook", func() { _ = h.Unlock(t.Context()) })

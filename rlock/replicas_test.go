@@ -2,6 +2,7 @@ package rlock_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -36,9 +37,7 @@ func requireGivenBack(t *testing.T, srv *redistest.Server, name string) {
 	t.Helper()
 	rdb := srv.Client(t)
 	require.True(t, free(t, rdb, name), "given back before the error was told")
-	h, err := rlock.New(newClient(t, rdb, nil), name).TryLock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, take(t.Context(), t, rlock.New(newClient(t, rdb, nil), name).TryLock))
 }
 
 // TestWithReplicas: the grant is at the replica when Lock returns. Also if the server did not know
@@ -48,16 +47,13 @@ func TestWithReplicas(t *testing.T) {
 	m := rlock.New(c, "a", holdfast.WithReplicas(1, patience))
 	for range 3 {
 		r.Primary().Command(t, "SCRIPT", "FLUSH")
-		h, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, m)
 		require.Equal(t, "1", r.Replicas()[0].Command(t, "HGET", "a", h.Owner()))
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 	}
 	before := proxy.Seen(waits)
 	require.NotZero(t, before)
-	h, err := rlock.New(c, "a").Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, lock(t, rlock.New(c, "a")))
 	require.Equal(t, before, proxy.Seen(waits), "nobody asked for replicas")
 }
 
@@ -78,21 +74,14 @@ func TestTooFewReplicas(t *testing.T) {
 	require.EqualError(t, err, `rlock: try "a": not replicated: 0 of 1 replicas confirmed within 300ms`)
 	requireGivenBack(t, r.Primary(), "a")
 
-	failed := make(chan error, 2)
-	for range cap(failed) { // one waits for the other, and is not handed what no replica has
-		go func() {
-			_, err := rlock.New(c, "a").Lock(t.Context(), holdfast.WithReplicas(1, soon))
-			failed <- err
-		}()
-	}
-	require.ErrorIs(t, <-failed, holdfast.ErrNotReplicated)
-	require.ErrorIs(t, <-failed, holdfast.ErrNotReplicated)
+	first := begin(t.Context(), t, rlock.New(c, "a").Lock, holdfast.WithReplicas(1, soon))
+	_, err = rlock.New(c, "a").Lock(t.Context(), holdfast.WithReplicas(1, soon))
+	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
+	require.ErrorIs(t, first.Err(), holdfast.ErrNotReplicated, "one waits for the other, and is not handed what no replica has")
 	requireGivenBack(t, r.Primary(), "a")
 
 	r.Replicas()[0].Resume()
-	h, err := rlock.New(c, "a").Lock(owner, holdfast.WithReplicas(1, patience))
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
+	unlock(t, take(owner, t, rlock.New(c, "a").Lock, holdfast.WithReplicas(1, patience)))
 }
 
 // TestReplicasAreWaitedForAgain: a reply is lost, that of the write or the one to WAIT, and all is
@@ -106,15 +95,14 @@ func TestReplicasAreWaitedForAgain(t *testing.T) {
 				r, proxy, c := replicatedLab(t)
 				m := rlock.New(c, "a", holdfast.WithReplicas(1, patience))
 				fault := proxy.On(lost, 1, action)
-				h, err := m.Lock(t.Context())
-				require.NoError(t, err)
+				h := lock(t, m)
 				require.Equal(t, 1, fault.Count())
 				require.Equal(t, 1, count(t, r.Primary().Client(t), "a", h.Owner()))
-				require.NoError(t, h.Unlock(t.Context()))
+				unlock(t, h)
 
 				r.Replicas()[0].Pause()
 				fault = proxy.On(lost, 1, action)
-				_, err = m.Lock(t.Context(), holdfast.WithReplicas(1, soon))
+				_, err := m.Lock(t.Context(), holdfast.WithReplicas(1, soon))
 				require.ErrorIs(t, err, holdfast.ErrNotReplicated, "and counted again")
 				require.Equal(t, 1, fault.Count())
 				requireGivenBack(t, r.Primary(), "a")
@@ -129,15 +117,11 @@ func TestLostBeforeReplicasHaveIt(t *testing.T) {
 	r, proxy, c := replicatedLab(t)
 	rdb := r.Primary().Client(t)
 	late := proxy.DelayRequest(faultproxy.Script(lua.Recount.Hash()), 1, patience)
-	failed := make(chan error, 1)
-	go func() {
-		_, err := rlock.New(c, "a").Lock(t.Context(), holdfast.WithReplicas(1, soon))
-		failed <- err
-	}()
+	failed := begin(t.Context(), t, rlock.New(c, "a").Lock, holdfast.WithReplicas(1, soon))
 	<-late.Fired()
 	require.NoError(t, rdb.Del(t.Context(), "a").Err())
 	late.Release()
-	err := <-failed
+	err := failed.Err()
 	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
 	require.ErrorContains(t, err, "not held by this owner")
 	requireGivenBack(t, r.Primary(), "a")
@@ -146,42 +130,31 @@ func TestLostBeforeReplicasHaveIt(t *testing.T) {
 // TestLeavingWhileReplicasAreWaitedFor: the caller leaves, its client is closed, the wait is over.
 // Nothing is left behind.
 func TestLeavingWhileReplicasAreWaitedFor(t *testing.T) {
-	lock := func(t *testing.T, leave func(c *holdfast.Client, cancel func()),
-		opts ...holdfast.Option) (*redistest.Replicated, error) {
-		r, proxy, c := replicatedLab(t)
-		r.Replicas()[0].Pause()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		failed := make(chan error, 1)
-		go func() {
-			_, err := rlock.New(c, "a").Lock(ctx, append(opts, holdfast.WithReplicas(1, 3*time.Second))...)
-			failed <- err
-		}()
-		eventually(t, "waited for", func() bool { return proxy.Seen(waits) > 0 })
-		leave(c, cancel)
-		err := <-failed
-		eventually(t, "given back", func() bool { return free(t, r.Primary().Client(t), "a") })
-		return r, err
+	for what, row := range map[string]struct {
+		leave func(c *holdfast.Client, cancel func())
+		opts  []holdfast.Option
+		says  error
+	}{
+		"cancel": {func(_ *holdfast.Client, cancel func()) { cancel() }, nil, context.Canceled},
+		"Wait":   {func(*holdfast.Client, func()) {}, []holdfast.Option{holdfast.Wait(soon)}, holdfast.ErrUnavailable},
+		"Close":  {func(c *holdfast.Client, _ func()) { _ = c.Close(context.Background()) }, nil, holdfast.ErrClosed},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r, proxy, c := replicatedLab(t)
+			r.Replicas()[0].Pause()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			failed := begin(ctx, t, rlock.New(c, "a").Lock, append(row.opts, holdfast.WithReplicas(1, 3*time.Second))...)
+			eventually(t, "waited for", func() bool { return proxy.Seen(waits) > 0 })
+			row.leave(c, cancel)
+			err := failed.Err()
+			require.ErrorIs(t, err, row.says)
+			require.True(t, what == "Close" || errors.Is(err, holdfast.ErrUnavailable))
+			eventually(t, "given back", func() bool { return free(t, r.Primary().Client(t), "a") })
+			requireGivenBack(t, r.Primary(), "a")
+		})
 	}
-	t.Run("cancel", func(t *testing.T) {
-		t.Parallel()
-		r, err := lock(t, func(_ *holdfast.Client, cancel func()) { cancel() })
-		require.ErrorIs(t, err, holdfast.ErrUnavailable)
-		require.ErrorIs(t, err, context.Canceled)
-		requireGivenBack(t, r.Primary(), "a")
-	})
-	t.Run("Wait", func(t *testing.T) {
-		t.Parallel()
-		r, err := lock(t, func(*holdfast.Client, func()) {}, holdfast.Wait(soon))
-		require.ErrorIs(t, err, holdfast.ErrUnavailable)
-		requireGivenBack(t, r.Primary(), "a")
-	})
-	t.Run("Close", func(t *testing.T) {
-		t.Parallel()
-		r, err := lock(t, func(c *holdfast.Client, _ func()) { require.NoError(t, c.Close(t.Context())) })
-		require.ErrorIs(t, err, holdfast.ErrClosed)
-		requireGivenBack(t, r.Primary(), "a")
-	})
 }
 
 // TestReentryAndReplicas: who re-enters waits for replicas only if it wants more than the hold has.
@@ -189,27 +162,24 @@ func TestReentryAndReplicas(t *testing.T) {
 	r, proxy, c := replicatedLab(t)
 	m, rdb := rlock.New(c, "a"), r.Primary().Client(t)
 	seen := func() int { return proxy.Seen(waits) }
-	outer, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	outer := lock(t, m)
 	require.Zero(t, seen())
 
 	r.Replicas()[0].Pause()
-	_, err = m.Lock(outer.Context(), holdfast.WithReplicas(1, soon))
+	_, err := m.Lock(outer.Context(), holdfast.WithReplicas(1, soon))
 	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
 	require.NoError(t, outer.Context().Err(), "the hold that it was to enter stands")
 	eventually(t, "the count is taken back", func() bool { return count(t, rdb, "a", outer.Owner()) == 1 })
 	r.Replicas()[0].Resume()
 
-	inner, err := m.Lock(outer.Context(), holdfast.WithReplicas(1, patience))
-	require.NoError(t, err)
+	inner := take(outer.Context(), t, m.Lock, holdfast.WithReplicas(1, patience))
 	require.Equal(t, "2", r.Replicas()[0].Command(t, "HGET", "a", outer.Owner()))
 	before := seen()
 	r.Replicas()[0].Pause()
-	third, err := m.Lock(inner.Context(), holdfast.WithReplicas(1, patience))
-	require.NoError(t, err)
+	third := take(inner.Context(), t, m.Lock, holdfast.WithReplicas(1, patience))
 	require.Equal(t, before, seen(), "it is confirmed already")
 	for _, h := range []*holdfast.Hold{third, inner, outer} {
-		require.NoError(t, h.Unlock(t.Context()))
+		unlock(t, h)
 	}
 	require.True(t, free(t, rdb, "a"))
 }
@@ -221,23 +191,14 @@ func TestHandOffAndReplicas(t *testing.T) {
 	m := rlock.New(c, "a")
 	acquired := faultproxy.Script(lua.Acquire.Hash())
 	asked := func(first, next []holdfast.Option) (acquires, waited int) {
-		h, err := m.Lock(t.Context(), first...)
-		require.NoError(t, err)
-		granted := make(chan *holdfast.Hold)
-		go func() {
-			h, err := m.Lock(t.Context(), next...)
-			if err != nil {
-				t.Error(err)
-			}
-			granted <- h
-		}()
+		h := lock(t, m, first...)
+		granted := begin(t.Context(), t, m.Lock, next...)
 		eventually(t, "a waiter", func() bool { return queued() == 1 })
 		acquires, waited = proxy.Seen(acquired), proxy.Seen(waits)
 		defer defence.Look.Without(t)() // however long that took
 		defer defence.Reserved.Without(t)()
-		require.NoError(t, h.Unlock(t.Context()))
-		next2 := <-granted
-		require.NoError(t, next2.Unlock(t.Context()))
+		unlock(t, h)
+		unlock(t, granted.Hold())
 		return proxy.Seen(acquired) - acquires, proxy.Seen(waits) - waited
 	}
 	plain, confirmed := []holdfast.Option(nil), []holdfast.Option{holdfast.WithReplicas(1, patience)}

@@ -61,14 +61,11 @@ func TestAtMostOnce(t *testing.T) {
 				last = p.next(s, fault)
 			}
 			hit(lua.RwWrite)
-			h, err := p.mutex.Lock(ctx)
-			w := hold(t, h, err)
+			w := take(ctx, t, p.mutex.Lock)
 			hit(lua.RwRead)
-			h, err = p.mutex.RLock(ctx)
-			r := hold(t, h, err)
+			r := take(ctx, t, p.mutex.RLock)
 			hit(lua.RwReadRenew)
-			h, err = p.mutex.RLock(ctx)
-			again := hold(t, h, err)
+			again := take(ctx, t, p.mutex.RLock)
 			require.Equal(t, map[string]string{"mode": "write", w.Owner() + ":write": "1", w.Owner(): "2"}, p.fields())
 			hit(lua.RwReadRenew)
 			unlock(t, again)
@@ -79,69 +76,38 @@ func TestAtMostOnce(t *testing.T) {
 			unlock(t, r)
 			require.Empty(t, p.fields())
 			hit(lua.RwState)
-			_, err = p.mutex.State(t.Context())
+			_, err := p.mutex.State(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, 1, last.Count())
 		})
 	}
 }
 
-// The control: without the repeats each fault reaches the caller.
-func TestAtMostOnceControl(t *testing.T) {
-	t.Cleanup(defence.Resend.Without(t))
-	for _, fault := range faults {
-		p := newProxied(t)
-		p.next(lua.RwRead, fault)
-		_, err := p.mutex.RLock(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrUncertain, fault)
-	}
-}
-
-// overtaken has a reader or a writer leave while the answer that grants it the lock is on its way.
-// It returns the lock's fields when the server was told that the caller has gone.
-func overtaken(t *testing.T, writes bool, hooks ...redis.Hook) map[string]string {
+// overtaken has a reader leave while the answer that grants it the lock is on its way. It returns the
+// lock's fields when the server was told that the caller has gone.
+func overtaken(t *testing.T, hooks ...redis.Hook) map[string]string {
 	t.Helper()
 	p := newProxied(t, hooks...)
-	take, script, gone := p.mutex.RLock, lua.RwRead, lua.RwReadRelease
-	if writes {
-		take, script, gone = p.mutex.Lock, lua.RwWrite, lua.RwWriteRelease
-	}
-	h, err := take(t.Context()) // the server knows the script, and the client its clock
-	require.NoError(t, err)
+	h := take(t.Context(), t, p.mutex.RLock) // the server knows the script, and the client its clock
 	_ = h.Unlock(t.Context())
 	require.NoError(t, p.rdb.Del(t.Context(), p.name).Err())
-	rule := p.next(script, faultproxy.HoldReply)
+	rule := p.next(lua.RwRead, faultproxy.HoldReply)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	called := background(ctx, take)
+	called := begin(ctx, t, p.mutex.RLock)
 	<-rule.Fired()
 	require.Len(t, p.fields(), 2, "granted")
 	cancel()
-	require.ErrorIs(t, (<-called).err, context.Canceled)
-	told := func(args []string) bool {
-		return faultproxy.Script(gone.Hash())(args) || len(hooks) > 0 && faultproxy.Script(mutant.Hash(hooks[0]))(args)
-	}
-	before := p.proxy.Seen(told)
+	require.ErrorIs(t, called.Err(), context.Canceled)
 	rule.Release()
-	eventually(t, "it is given back", func() bool { return p.proxy.Seen(told) > before })
 	require.NoError(t, p.client.Close(t.Context())) // waits for what is under way
 	return p.fields()
 }
 
-// What is granted when its caller has gone is given back.
+// What is granted to a reader that has gone is given back. The control: it was granted.
 func TestOvertaken(t *testing.T) {
-	for _, writes := range []bool{false, true} {
-		require.Empty(t, overtaken(t, writes))
-	}
-}
-
-// The control: it was granted.
-func TestOvertakenControl(t *testing.T) {
-	none := func(s *lua.Script) redis.Hook {
-		return mutant.Hook(s, "local call", "if true then return {-1} end\nlocal call")
-	}
-	require.NotEmpty(t, overtaken(t, false, none(lua.RwReadRelease)))
-	require.NotEmpty(t, overtaken(t, true, none(lua.RwWriteRelease)))
+	require.Empty(t, overtaken(t))
+	require.NotEmpty(t, overtaken(t, mutant.Hook(lua.RwReadRelease, "local call", "if true then return {-1} end\nlocal call")))
 }
 
 // lateRead has the network keep a request to read until its repeat was granted the lock, the reader
@@ -149,17 +115,14 @@ func TestOvertakenControl(t *testing.T) {
 func lateRead(t *testing.T, hooks ...redis.Hook) holdfast.Holder {
 	t.Helper()
 	p := newProxied(t, hooks...)
-	h, err := p.mutex.RLock(t.Context()) // the client knows the server's clock
-	unlock(t, hold(t, h, err))
+	unlock(t, take(t.Context(), t, p.mutex.RLock)) // the client knows the server's clock
 	hash := lua.RwRead.Hash()
 	if len(hooks) > 0 {
 		hash = mutant.Hash(hooks[0])
 	}
 	p.proxy.KeepRequest(faultproxy.Script(hash), 1, time.Hour)
-	h, err = p.mutex.RLock(t.Context())
-	r := hold(t, h, err)
-	h, err = p.mutex.RLock(r.Context())
-	again := hold(t, h, err)
+	r := take(t.Context(), t, p.mutex.RLock)
+	again := take(r.Context(), t, p.mutex.RLock)
 	require.NoError(t, r.Extend(t.Context(), time.Hour))
 	p.proxy.Deliver()
 	state, err := p.mutex.State(t.Context())
@@ -174,34 +137,30 @@ func TestLateRead(t *testing.T) {
 	holder := lateRead(t)
 	require.Equal(t, 2, holder.Count)
 	require.Greater(t, holder.Remaining, 50*time.Minute)
-}
 
-// The controls: each goes back where the script does not look at what there is.
-func TestLateReadControl(t *testing.T) {
+	// The controls: each goes back where the script does not look at what there is.
 	require.Equal(t, 1, lateRead(t, mutant.Hook(lua.RwRead, "owner, held[2] or '1'", "owner, '1'")).Count)
-	holder := lateRead(t, mutant.Hook(lua.RwRead, "held[2] and math.max(ms, call('PTTL', lease)) or ms", "ms"))
+	holder = lateRead(t, mutant.Hook(lua.RwRead, "held[2] and math.max(ms, call('PTTL', lease)) or ms", "ms"))
 	require.Less(t, holder.Remaining, time.Minute)
 }
 
 // A writer that died keeps readers out until its place ends, and no longer.
 func TestWaitingWriterDies(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
-	h, err := l.process(nil).RLock(t.Context())
-	first := hold(t, h, err)
+	first := take(t.Context(), t, l.process(nil).RLock)
 	proxy := faultproxy.New(t, redistest.Shared(t).Addr())
 	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond })
 	dying := rwlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: 100 * time.Millisecond}), l.name)
 	ctx, cancel := context.WithCancel(t.Context())
-	writer := background(ctx, dying.Lock)
+	writer := begin(ctx, t, dying.Lock)
 	eventually(t, "it waits", func() bool { return l.waiting() == 1 })
 	proxy.Silence(true)
-	h, err = l.process(nil).TryRLock(t.Context())
-	refused(t, h, err)
-	h, err = l.process(nil).RLock(t.Context())
-	unlock(t, hold(t, h, err))
+	refused(t.Context(), t, l.process(nil).TryRLock)
+	unlock(t, take(t.Context(), t, l.process(nil).RLock))
 	require.NoError(t, first.Context().Err())
 	cancel()
-	require.Error(t, (<-writer).err)
+	require.Error(t, writer.Err())
 	proxy.Silence(false)
 	unlock(t, first)
 }
@@ -211,17 +170,16 @@ func TestWaitingWriterDies(t *testing.T) {
 func cancelledWriter(t *testing.T, fault faultproxy.Action) int64 {
 	t.Helper()
 	p := newProxied(t)
-	h, err := p.process(nil).RLock(t.Context())
-	first := hold(t, h, err)
+	first := take(t.Context(), t, p.process(nil).RLock)
 	rule := p.next(lua.RwWrite, fault)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	writer := background(ctx, p.mutex.Lock)
+	writer := begin(ctx, t, p.mutex.Lock)
 	<-rule.Fired()
 	writers := "holdfast_rwlock_writers:{" + p.name + "}"
 	eventually(t, "it has a place", func() bool { return p.waiting() == 1 })
 	cancel()
-	require.ErrorIs(t, (<-writer).err, context.Canceled)
+	require.ErrorIs(t, writer.Err(), context.Canceled)
 	_ = p.rdb.Persist(t.Context(), writers).Err() // which does not end by itself now
 	p.proxy.Clear()
 	require.NoError(t, p.client.Close(t.Context())) // waits for what is under way
@@ -236,61 +194,12 @@ func TestCancelledWriter(t *testing.T) {
 	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.HoldReply} {
 		require.Zero(t, cancelledWriter(t, fault), fault)
 	}
-}
 
-// The control: it had one, and it stays where who leaves gives nothing back.
-func TestCancelledWriterControl(t *testing.T) {
+	// The control: it had one, and it stays where who leaves gives nothing back.
 	t.Cleanup(defence.Undo.Without(t))
 	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.HoldReply} {
 		require.EqualValues(t, 1, cancelledWriter(t, fault), fault)
 	}
-}
-
-// refusedAfterwards has a writer leave while the answer that refuses it is on its way. It returns how
-// many places the server has when the client has heard that answer, and has done what it wants to.
-func refusedAfterwards(t *testing.T, hooks ...redis.Hook) int64 {
-	t.Helper()
-	l := newLab(t)
-	h, err := l.process(nil).RLock(t.Context())
-	reader := hold(t, h, err)
-	proxy := faultproxy.New(t, redistest.Shared(t).Addr())
-	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
-	for _, hook := range hooks {
-		rdb.AddHook(hook)
-	}
-	c := newClient(t, rdb, nil)
-	mutex := rwlock.New(c, l.name)
-	// Afterwards the server knows the script and the client its clock. It is slow to answer, so who
-	// leaves does not wait for it.
-	slow := proxy.DelayReply(faultproxy.Script(lua.RwWrite.Hash()), 0, 50*time.Millisecond)
-	h, err = mutex.TryLock(t.Context())
-	refused(t, h, err)
-	slow.Clear()
-	rule := proxy.On(faultproxy.Script(lua.RwWrite.Hash()), 1, faultproxy.HoldReply)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	writer := background(ctx, mutex.Lock)
-	<-rule.Fired()
-	writers := "holdfast_rwlock_writers:{" + l.name + "}"
-	require.EqualValues(t, 1, l.waiting(), "it has a place")
-	require.NoError(t, l.rdb.Persist(t.Context(), writers).Err()) // which does not end by itself now
-	cancel()
-	require.ErrorIs(t, (<-writer).err, context.Canceled)
-	rule.Release()
-	require.NoError(t, c.Close(t.Context())) // waits for what is under way
-	left := l.waiting()
-	require.NoError(t, l.rdb.Del(t.Context(), writers).Err())
-	unlock(t, reader)
-	return left
-}
-
-// A writer whose call was cancelled leaves no place, also if it is refused after that.
-func TestRefusedAfterwards(t *testing.T) { require.Zero(t, refusedAfterwards(t)) }
-
-// The control: it had one.
-func TestRefusedAfterwardsControl(t *testing.T) {
-	none := mutant.Hook(lua.RwWriteRelease, "local call", "if true then return {-1} end\nlocal call")
-	require.EqualValues(t, 1, refusedAfterwards(t, none))
 }
 
 // readsAgain has a writer's call to read be cancelled while the answer is on its way, and then read
@@ -300,10 +209,8 @@ func readsAgain(t *testing.T, hooks ...redis.Hook) (both, read map[string]string
 	t.Helper()
 	p := newProxied(t, hooks...)
 	own := holdfast.WithOwner(t.Context())
-	h, err := p.mutex.Lock(own)
-	w := hold(t, h, err)
-	h, err = p.mutex.RLock(own) // the server knows the script
-	unlock(t, hold(t, h, err))
+	w := take(own, t, p.mutex.Lock)
+	unlock(t, take(own, t, p.mutex.RLock)) // the server knows the script
 	hash := lua.RwRead.Hash()
 	if len(hooks) > 0 {
 		hash = mutant.Hash(hooks[0])
@@ -311,13 +218,13 @@ func readsAgain(t *testing.T, hooks ...redis.Hook) (both, read map[string]string
 	rule := p.proxy.On(faultproxy.Script(hash), 1, faultproxy.HoldReply)
 	ctx, cancel := context.WithCancel(own)
 	defer cancel()
-	called := background(ctx, p.mutex.RLock)
+	called := begin(ctx, t, p.mutex.RLock)
 	<-rule.Fired()
 	cancel()
-	require.ErrorIs(t, (<-called).err, context.Canceled)
+	require.ErrorIs(t, called.Err(), context.Canceled)
 	rule.Release()
 	eventually(t, "what was granted is given back", func() bool { return len(p.fields()) == 2 })
-	h, err = p.mutex.TryRLock(own)
+	h, err := p.mutex.TryRLock(own)
 	if err != nil {
 		unlock(t, w)
 		return nil, nil, err
@@ -341,10 +248,8 @@ func TestReadAfterCancelledRead(t *testing.T) {
 	require.Len(t, both, 3)
 	require.Equal(t, "read", read["mode"])
 	require.Len(t, read, 2)
-}
 
-// The control: by another name, without saying by which it writes, it is refused.
-func TestReadAfterCancelledReadControl(t *testing.T) {
-	_, _, err := readsAgain(t, mutant.Hook(lua.RwRead, "(ARGV[6] ~= '' and ARGV[6] or owner)", "owner"))
+	// The control: by another name, without saying by which it writes, it is refused.
+	_, _, err = readsAgain(t, mutant.Hook(lua.RwRead, "(ARGV[6] ~= '' and ARGV[6] or owner)", "owner"))
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 }

@@ -2,9 +2,7 @@ package rwlock_test
 
 import (
 	"context"
-	"errors"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -65,52 +63,4 @@ func (l *lab) listening() int64 {
 	n, err := l.rdb.PubSubNumSub(context.Background(), channel).Result()
 	require.NoError(l, err)
 	return n[channel]
-}
-
-// result is what came of an acquisition in a goroutine.
-type result struct {
-	hold *holdfast.Hold
-	err  error
-}
-
-func background(ctx context.Context, lock func(context.Context, ...holdfast.Option) (*holdfast.Hold, error),
-	opts ...holdfast.Option) <-chan result {
-	c := make(chan result, 1)
-	go func() {
-		h, err := lock(ctx, opts...)
-		c <- result{h, err}
-	}()
-	return c
-}
-
-// granted waits for a hold.
-func granted(t testing.TB, c <-chan result) *holdfast.Hold {
-	t.Helper()
-	select {
-	case r := <-c:
-		require.NoError(t, r.err)
-		return r.hold
-	case <-time.After(patience):
-		require.FailNow(t, "not granted")
-		return nil
-	}
-}
-
-func unlock(t testing.TB, holds ...*holdfast.Hold) {
-	t.Helper()
-	for _, h := range holds {
-		require.NoError(t, h.Unlock(context.Background()))
-	}
-}
-
-func hold(t testing.TB, h *holdfast.Hold, err error) *holdfast.Hold {
-	t.Helper()
-	require.NoError(t, err)
-	return h
-}
-
-func refused(t testing.TB, _ *holdfast.Hold, err error) {
-	t.Helper()
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.False(t, errors.Is(err, holdfast.ErrUnavailable), err)
 }

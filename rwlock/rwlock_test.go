@@ -11,6 +11,9 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
@@ -18,51 +21,58 @@ import (
 func TestReadersShare(t *testing.T) {
 	l := newLab(t)
 	here, there := l.process(nil), l.process(nil)
-	h, err := here.Lock(t.Context())
-	write := hold(t, h, err)
+	write := lock(t, here)
 	require.Greater(t, write.Token(), uint64(0))
-	h, err = there.TryRLock(t.Context())
-	refused(t, h, err)
+	refused(t.Context(), t, there.TryRLock)
 	unlock(t, write)
 
-	h, err = here.RLock(t.Context())
-	a := hold(t, h, err)
-	h, err = there.RLock(t.Context())
-	b := hold(t, h, err)
-	h, err = there.TryRLock(t.Context())
-	c := hold(t, h, err)
+	a := take(t.Context(), t, here.RLock)
+	b := take(t.Context(), t, there.RLock)
+	c := take(t.Context(), t, there.TryRLock)
 	for _, h := range []*holdfast.Hold{a, b, c} {
 		require.Equal(t, write.Token(), h.Token(), "that of the last write")
 		require.NoError(t, h.Context().Err())
 	}
-	h, err = here.TryLock(t.Context())
-	refused(t, h, err)
+	refused(t.Context(), t, here.TryLock)
 	s, err := here.State(t.Context())
 	require.NoError(t, err)
 	require.False(t, s.Writing)
 	require.Len(t, s.Holders, 3)
 	require.Equal(t, write.Token(), s.Token)
 	unlock(t, a, b, c)
-	h, err = here.TryLock(t.Context())
-	next := hold(t, h, err)
+	next := take(t.Context(), t, here.TryLock)
 	require.Greater(t, next.Token(), write.Token())
 	unlock(t, next)
 	require.Empty(t, l.fields())
+}
+
+// A lock that one reader gives back is the others'. The control: a script that does not look for them.
+func TestOneOfTheReadersLeaves(t *testing.T) {
+	left := func(hooks ...redis.Hook) map[string]string {
+		p := newProxied(t, hooks...)
+		a, b := take(t.Context(), t, p.mutex.RLock), take(t.Context(), t, p.mutex.RLock)
+		ear := p.rdb.Subscribe(t.Context(), "redisson_rwlock:{"+p.name+"}") // else the script does not look
+		defer ear.Close()
+		_, err := ear.Receive(t.Context())
+		require.NoError(t, err)
+		unlock(t, a)
+		defer func() { _ = b.Unlock(t.Context()) }()
+		return p.fields()
+	}
+	require.Len(t, left(), 2)
+	require.Empty(t, left(mutant.Hook(lua.RwReadRelease, "if mode then\n  local one", "if false then\n  local one")))
 }
 
 // The token of a read without a write is less than that of the first write.
 func TestTokenWithoutAWrite(t *testing.T) {
 	l := newLab(t)
 	m := l.process(nil)
-	h, err := m.RLock(t.Context())
-	first := hold(t, h, err)
-	h, err = m.RLock(t.Context())
-	second := hold(t, h, err)
+	first := take(t.Context(), t, m.RLock)
+	second := take(t.Context(), t, m.RLock)
 	require.Positive(t, first.Token())
 	require.Equal(t, first.Token(), second.Token())
 	unlock(t, first, second)
-	h, err = m.Lock(t.Context())
-	write := hold(t, h, err)
+	write := lock(t, m)
 	require.Greater(t, write.Token(), first.Token())
 	unlock(t, write)
 }
@@ -72,20 +82,17 @@ func TestDowngrade(t *testing.T) {
 	l := newLab(t)
 	m, other := l.process(nil), l.process(nil)
 	ctx := holdfast.WithOwner(t.Context())
-	lock := func(take func(context.Context, ...holdfast.Option) (*holdfast.Hold, error)) *holdfast.Hold {
-		h, err := take(ctx)
-		return hold(t, h, err)
-	}
+	lock := func(acquire kindtest.Acquire) *holdfast.Hold { return take(ctx, t, acquire) }
 	w1, w2 := lock(m.Lock), lock(m.Lock)
 	r1, r2 := lock(m.RLock), lock(m.RLock)
 	require.Equal(t, map[string]string{"mode": "write", w1.Owner(): "2", w1.Owner() + ":write": "2"}, l.fields())
 	require.Equal(t, []int{1, 2, 1, 2}, []int{w1.Count(), w2.Count(), r1.Count(), r2.Count()})
 	require.Equal(t, w1.Owner(), r1.Owner())
 	require.Equal(t, w1.Token(), r1.Token())
-	waiting := background(t.Context(), other.RLock)
+	waiting := begin(t.Context(), t, other.RLock)
 	eventually(t, "a reader waits", func() bool { return l.listening() > 0 })
 	unlock(t, w2, w1)
-	require.Equal(t, map[string]string{"mode": "read", w1.Owner(): "2"}, without(l.fields(), granted(t, waiting).Owner()))
+	require.Equal(t, map[string]string{"mode": "read", w1.Owner(): "2"}, without(l.fields(), waiting.Hold().Owner()))
 	require.NoError(t, r1.Context().Err())
 	_, err := m.Lock(ctx)
 	require.ErrorIs(t, err, rwlock.ErrUpgrade)
@@ -106,49 +113,43 @@ func TestReadsOfTheWriter(t *testing.T) {
 	l := newLab(t)
 	m := l.process(&holdfast.Options{Lease: 20 * time.Second})
 	ctx := holdfast.WithOwner(t.Context())
-	h, err := m.Lock(ctx, holdfast.Lease(20*time.Second))
-	w := hold(t, h, err)
+	w := take(ctx, t, m.Lock, holdfast.Lease(20*time.Second))
 	for range 3 { // W2 of Redisson
-		h, err = m.RLock(ctx, holdfast.Lease(time.Second))
-		unlock(t, hold(t, h, err))
+		unlock(t, take(ctx, t, m.RLock, holdfast.Lease(time.Second)))
 		require.Greater(t, l.rdb.PTTL(t.Context(), l.name).Val(), 5*time.Second)
 	}
-	h, err = m.Lock(ctx) // W6: leases are not added
-	again := hold(t, h, err)
+	again := take(ctx, t, m.Lock) // W6: leases are not added
 	require.LessOrEqual(t, l.rdb.PTTL(t.Context(), l.name).Val(), 20*time.Second)
 	unlock(t, again, w)
 
-	h, err = m.Lock(ctx, holdfast.Lease(600*time.Millisecond))
-	w = hold(t, h, err)
-	h, err = m.RLock(ctx, holdfast.Lease(600*time.Millisecond))
-	unlock(t, hold(t, h, err))
+	w = take(ctx, t, m.Lock, holdfast.Lease(3*time.Second))
+	unlock(t, take(ctx, t, m.RLock, holdfast.Lease(3*time.Second)))
 	end := w.Deadline() // W1: it is renewed when it has stopped to read
-	eventually(t, "renewed twice", func() bool { return w.Deadline().After(end.Add(300 * time.Millisecond)) })
+	eventually(t, "renewed twice", func() bool { return w.Deadline().After(end.Add(1500 * time.Millisecond)) })
 	unlock(t, w)
 }
 
 // A reader that died does not keep a writer out for longer than its lease, although others that live
 // went on to renew theirs.
 func TestDeadReader(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
-	m := l.process(&holdfast.Options{Lease: 2 * time.Second})
+	m := l.process(&holdfast.Options{Lease: 3 * time.Second})
 	const dead = "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47" // of Redisson, and of a library that has gone
 	for _, owner := range []string{dead, "5d1a2f5e-6a0c-4a52-9d6f-5ad55f5cfd01:h3"} {
 		require.NoError(t, l.rdb.HSet(t.Context(), l.name, "mode", "read", owner, 1).Err())
 		require.NoError(t, l.rdb.Set(t.Context(), "{"+l.name+"}:"+owner+":rwlock_timeout:1", 1, 500*time.Millisecond).Err())
 	}
 	require.NoError(t, l.rdb.PExpire(t.Context(), l.name, time.Hour).Err())
-	h, err := m.RLock(t.Context())
-	live := hold(t, h, err)
-	h, err = m.TryLock(t.Context())
-	refused(t, h, err)
-	writer := background(t.Context(), m.Lock)
+	live := take(t.Context(), t, m.RLock)
+	refused(t.Context(), t, m.TryLock)
+	writer := begin(t.Context(), t, m.Lock)
 	eventually(t, "it waits", func() bool { return l.waiting() == 1 })
 	end := live.Deadline()
 	eventually(t, "renewed beyond their leases", func() bool { return live.Deadline().After(end.Add(time.Second)) })
-	require.Empty(t, writer)
+	require.False(t, writer.Over())
 	unlock(t, live)
-	unlock(t, granted(t, writer))
+	unlock(t, writer.Hold())
 	require.Empty(t, l.fields())
 }
 
@@ -158,27 +159,24 @@ func TestWaitingWriter(t *testing.T) {
 	l := newLab(t)
 	here, there := l.process(nil), l.process(nil)
 	ctx := holdfast.WithOwner(t.Context())
-	h, err := here.RLock(ctx)
-	first := hold(t, h, err)
+	first := take(ctx, t, here.RLock)
 	giveUp, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	writer := background(giveUp, there.Lock)
+	writer := begin(giveUp, t, there.Lock)
 	eventually(t, "the writer waits", func() bool { return l.waiting() == 1 })
 	for _, m := range []*rwlock.RWMutex{here, there} {
-		h, err := m.TryRLock(t.Context())
-		refused(t, h, err)
+		refused(t.Context(), t, m.TryRLock)
 	}
-	h, err = here.RLock(ctx)
-	unlock(t, hold(t, h, err))
+	unlock(t, take(ctx, t, here.RLock))
 	s, err := here.State(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, s.Waiters)
-	readers := []<-chan result{background(t.Context(), here.RLock), background(t.Context(), there.RLock)}
+	readers := []*kindtest.Pending{begin(t.Context(), t, here.RLock), begin(t.Context(), t, there.RLock)}
 	eventually(t, "the readers wait", func() bool { return l.listening() == 2 })
 	cancel()
-	require.ErrorIs(t, (<-writer).err, context.Canceled)
+	require.ErrorIs(t, writer.Err(), context.Canceled)
 	for _, c := range readers {
-		unlock(t, granted(t, c))
+		unlock(t, c.Hold())
 	}
 	unlock(t, first)
 	require.Empty(t, l.fields())
@@ -189,20 +187,19 @@ func TestWaitingWriter(t *testing.T) {
 // a while ago.
 func TestLastWriterThatWaits(t *testing.T) {
 	l := newLab(t)
-	h, err := l.process(nil).RLock(t.Context())
-	first := hold(t, h, err)
+	first := take(t.Context(), t, l.process(nil).RLock)
 	writers := "holdfast_rwlock_writers:{" + l.name + "}"
 	require.NoError(t, l.rdb.ZAdd(t.Context(), writers, redis.Z{Score: 1, Member: "dead:h1"}).Err())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	writer := background(ctx, l.process(nil).Lock)
+	writer := begin(ctx, t, l.process(nil).Lock)
 	eventually(t, "it waits", func() bool { return l.waiting() == 2 })
 	ear := l.rdb.Subscribe(t.Context(), "redisson_rwlock:{"+l.name+"}")
 	defer ear.Close()
-	_, err = ear.Receive(t.Context())
+	_, err := ear.Receive(t.Context())
 	require.NoError(t, err)
 	cancel()
-	require.ErrorIs(t, (<-writer).err, context.Canceled)
+	require.ErrorIs(t, writer.Err(), context.Canceled)
 	_, err = ear.ReceiveTimeout(t.Context(), patience)
 	require.NoError(t, err, "nobody is told")
 	unlock(t, first)
@@ -213,65 +210,48 @@ func TestLastWriterThatWaits(t *testing.T) {
 func TestTurns(t *testing.T) {
 	l := newLab(t)
 	one, two, three := l.process(nil), l.process(nil), l.process(nil)
-	h, err := one.Lock(t.Context())
-	first := hold(t, h, err)
-	reader := background(t.Context(), three.RLock)
+	first := lock(t, one)
+	reader := begin(t.Context(), t, three.RLock)
 	eventually(t, "the reader waits", func() bool { return l.listening() == 1 })
-	second := background(t.Context(), two.Lock)
+	second := begin(t.Context(), t, two.Lock)
 	eventually(t, "the second writer waits", func() bool { return l.waiting() == 1 })
 	// The second writer may be quicker; but then the reader is next, before the third.
 	unlock(t, first)
-	var reads *holdfast.Hold
-	var r result
-	select {
-	case r = <-reader:
-		require.NoError(t, r.err)
-		reads = r.hold
-	case r = <-second:
-		require.NoError(t, r.err)
-		third := background(t.Context(), one.Lock)
+	if kindtest.First(t, reader, second) == 1 {
+		third := begin(t.Context(), t, one.Lock)
 		eventually(t, "the third writer waits", func() bool { return l.waiting() == 1 })
-		unlock(t, r.hold)
-		select {
-		case r := <-reader:
-			require.NoError(t, r.err)
-			unlock(t, r.hold)
-			unlock(t, granted(t, third))
-		case r := <-third: // it was quicker, too; no other writer waits now
-			require.NoError(t, r.err)
-			unlock(t, r.hold)
-			unlock(t, granted(t, reader))
-		}
+		unlock(t, second.Hold())
+		kindtest.InTurn(t, func(*holdfast.Hold) {}, reader, third) // it may be quicker, too; no other writer waits now
 		return
 	}
-	require.Empty(t, second)
-	late := background(t.Context(), one.RLock)
+	reads := reader.Hold()
+	require.False(t, second.Over())
+	late := begin(t.Context(), t, one.RLock)
 	eventually(t, "the late reader waits", func() bool { return l.listening() == 2 })
 	unlock(t, reads)
-	writes := granted(t, second)
-	require.Empty(t, late)
+	writes := second.Hold()
+	require.False(t, late.Over())
 	unlock(t, writes)
-	unlock(t, granted(t, late))
+	unlock(t, late.Hold())
 }
 
 // All readers that wait are let in by one release, whatever process they are of.
 func TestReadersAreWokenTogether(t *testing.T) {
 	l := newLab(t)
 	w := l.process(nil)
-	h, err := w.Lock(t.Context())
-	write := hold(t, h, err)
-	var all []<-chan result
+	write := lock(t, w)
+	var all []*kindtest.Pending
 	for range 3 {
 		m := l.process(nil)
 		for range 8 {
-			all = append(all, background(t.Context(), m.RLock))
+			all = append(all, begin(t.Context(), t, m.RLock))
 		}
 	}
 	eventually(t, "all clients listen", func() bool { return l.listening() == 3 })
 	unlock(t, write)
 	var holds []*holdfast.Hold
 	for _, c := range all { // nobody of them unlocks before all are inside
-		holds = append(holds, granted(t, c))
+		holds = append(holds, c.Hold())
 	}
 	require.Len(t, l.fields(), 1+len(holds))
 	unlock(t, holds...)
@@ -285,16 +265,14 @@ func TestForceUnlock(t *testing.T) {
 	forced, err := m.ForceUnlock(t.Context())
 	require.NoError(t, err)
 	require.False(t, forced)
-	h, err := m.Lock(t.Context())
-	write := hold(t, h, err)
-	waiting := background(t.Context(), other.RLock)
+	write := lock(t, m)
+	waiting := begin(t.Context(), t, other.RLock)
 	eventually(t, "a reader waits", func() bool { return l.listening() == 1 })
 	forced, err = other.ForceUnlock(t.Context())
 	require.NoError(t, err)
 	require.True(t, forced)
-	read := granted(t, waiting)
-	h, err = m.RLock(t.Context())
-	mine := hold(t, h, err)
+	read := waiting.Hold()
+	mine := take(t.Context(), t, m.RLock)
 	require.ErrorIs(t, write.Unlock(t.Context()), holdfast.ErrLost)
 	forced, err = m.ForceUnlock(t.Context())
 	require.NoError(t, err)
@@ -337,16 +315,15 @@ func TestOtherKeys(t *testing.T) {
 // TestStaysWhileReading: a lock that its writer has left ends its stay when that was promised, though
 // the owner goes on reading, and also after that.
 func TestStaysWhileReading(t *testing.T) {
+	t.Parallel()
 	const stay = time.Second
 	for _, reads := range []bool{true, false} {
 		l := newLab(t)
 		m, other := l.process(nil), l.process(nil)
 		own := holdfast.WithOwner(t.Context())
-		h, err := m.Lock(own, holdfast.HoldAtLeast(stay))
-		w := hold(t, h, err)
-		h, err = m.RLock(own)
-		r := hold(t, h, err)
-		second := background(t.Context(), other.RLock) // told, or it would wait for a lease of 30 s
+		w := take(own, t, m.Lock, holdfast.HoldAtLeast(stay))
+		r := take(own, t, m.RLock)
+		second := begin(t.Context(), t, other.RLock) // told, or it would wait for a lease of 30 s
 		eventually(t, "it waits", func() bool { return l.listening() == 1 })
 		unlock(t, w)
 		if !reads {
@@ -355,7 +332,7 @@ func TestStaysWhileReading(t *testing.T) {
 			require.NoError(t, err)
 			require.LessOrEqual(t, left, stay, "no key is longer there")
 		}
-		s := granted(t, second)
+		s := second.Hold()
 		if reads {
 			require.NoError(t, r.Context().Err())
 			require.Equal(t, map[string]string{"mode": "read", r.Owner(): "1", s.Owner(): "1"}, l.fields())
@@ -371,24 +348,23 @@ func TestStaysWhileReading(t *testing.T) {
 func upgradesWhileWaiting(t *testing.T, opts ...holdfast.Option) error {
 	t.Helper()
 	l := newLab(t)
-	m, foreign := l.process(nil), l.process(nil)
+	m, foreign := l.process(&holdfast.Options{Linger: time.Millisecond}), l.process(nil)
 	for {
-		h, err := foreign.Lock(t.Context())
-		w := hold(t, h, err)
+		w := lock(t, foreign)
 		own := holdfast.WithOwner(t.Context())
-		reader := background(own, m.RLock)
+		reader := begin(own, t, m.RLock)
 		eventually(t, "it waits to read", func() bool { return l.listening() == 1 })
-		writer := background(own, m.Lock, opts...)
+		writer := begin(own, t, m.Lock, opts...)
 		eventually(t, "it waits to write", func() bool { return l.waiting() == 1 })
 		unlock(t, w)
-		r := granted(t, reader)
-		w2 := <-writer
+		r := reader.Hold()
+		w2, err := writer.Result()
 		unlock(t, r)
-		if w2.err != nil {
+		if err != nil {
 			eventually(t, "nobody waits", func() bool { return l.waiting() == 0 && l.listening() == 0 })
-			return w2.err
+			return err
 		}
-		unlock(t, w2.hold) // it was first, and may read
+		unlock(t, w2) // it was first, and may read
 		eventually(t, "nobody listens", func() bool { return l.listening() == 0 })
 	}
 }
@@ -396,10 +372,8 @@ func upgradesWhileWaiting(t *testing.T, opts ...holdfast.Option) error {
 // TestUpgradeWhileWaiting: who waits to write is told so when the owner is granted a read.
 func TestUpgradeWhileWaiting(t *testing.T) {
 	require.ErrorIs(t, upgradesWhileWaiting(t), rwlock.ErrUpgrade)
-}
 
-// The control: else it waits for itself.
-func TestUpgradeWhileWaitingControl(t *testing.T) {
+	// The control: else it waits for itself.
 	t.Cleanup(defence.Upgrade.Without(t))
 	require.ErrorIs(t, upgradesWhileWaiting(t, holdfast.Wait(200*time.Millisecond)), holdfast.ErrNotAcquired)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -50,8 +50,7 @@ func TestAtMostOnce(t *testing.T) {
 				t.Cleanup(func() { require.Equal(t, 1, rule.Count(), s.Name()) })
 			}
 			hit(lua.SemAcquire)
-			h, err := s.Acquire(t.Context(), 3)
-			require.NoError(t, err)
+			h := l.some(s, 3)
 			require.Equal(t, 1, l.free())
 			require.EqualValues(t, 4, l.out())
 			hit(lua.SemRenew)
@@ -73,29 +72,25 @@ func TestAtMostOnce(t *testing.T) {
 	}
 }
 
-// The control: without the repeats each fault reaches the caller.
-func TestAtMostOnceControl(t *testing.T) {
-	t.Cleanup(defence.Resend.Without(t))
-	for _, fault := range faults {
-		s, proxy := newLab(t, 5).proxied()
-		proxy.On(faultproxy.Script(lua.SemAcquire.Hash()), 1, fault)
-		_, err := s.Lock(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrUncertain, fault)
-	}
-}
-
-// The control: without the look at what the owner has, an attempt that is repeated counts twice.
+// The controls: without the look at what the owner has, an attempt that is repeated counts twice, and so does
+// a release.
 func TestRepeatControl(t *testing.T) {
 	l := newLab(t, 5)
 	s, proxy := l.proxied(mutant.Hook(lua.SemAcquire, "if has(owner) and whole(owner, n) then", "if false then",
 		"if ended > 0 then change(ended) end", ""))
-	h, err := s.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, s)
 	proxy.On(faultproxy.Any, 1, faultproxy.DropReply)
-	again, err := s.Acquire(t.Context(), 2)
-	require.NoError(t, err)
+	again := l.some(s, 2)
 	require.Zero(t, l.free(), "and not 2")
 	unlock(t, h, again)
+
+	l = newLab(t, 5)
+	s, proxy = l.proxied(mutant.Hook(lua.SemRelease, "local n = take(owner)", "local n = math.max(1, take(owner))"))
+	unlock(t, lock(t, s)) // the server knows the script
+	h = lock(t, s)
+	proxy.On(faultproxy.Any, 1, faultproxy.DropReply)
+	unlock(t, h)
+	require.Equal(t, 6, l.free(), "and not 5")
 }
 
 // late has a request for two of five permits kept by the network until its repeat was granted them, with
@@ -108,8 +103,7 @@ func late(t *testing.T, hooks ...redis.Hook) (free int, left time.Duration) {
 	require.NoError(t, err)
 	unlock(t, h)
 	proxy.KeepRequest(func(args []string) bool { return strings.Contains(args[0], "eval") }, 1, time.Hour)
-	h, err = s.Acquire(t.Context(), 2)
-	require.NoError(t, err)
+	h = l.some(s, 2)
 	require.NoError(t, h.Extend(t.Context(), time.Hour))
 	proxy.Deliver()
 	state, err := s.State(t.Context())
@@ -125,11 +119,9 @@ func TestLate(t *testing.T) {
 	free, left := late(t)
 	require.Equal(t, 3, free)
 	require.Greater(t, left, 50*time.Minute)
-}
 
-// The control: without the look at what the owner has, nor at what of that is new.
-func TestLateControl(t *testing.T) {
-	free, left := late(t, mutant.Hook(lua.SemAcquire, "if has(owner) and whole(owner, n) then", "if false then", "name, 0 - added)", "name, 0 - n)"))
+	// The control: without the look at what the owner has, nor at what of that is new.
+	free, left = late(t, mutant.Hook(lua.SemAcquire, "if has(owner) and whole(owner, n) then", "if false then", "name, 0 - added)", "name, 0 - n)"))
 	require.Equal(t, 1, free, "and not 3")
 	require.Less(t, left, time.Minute)
 }
@@ -142,13 +134,12 @@ func missed(t *testing.T, polls ...redis.Hook) int {
 	mute := mutant.Hook(lua.SemRelease, "unheard = publish(command, channel .. ':' .. id, text)", "unheard = nil")
 	holder := l.srv.Client(t)
 	holder.AddHook(mute)
-	h, err := l.through(holder, nil).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, l.through(holder, nil))
 	s, proxy := l.proxied(polls...)
-	waits := acquire(t.Context(), s, 1)
+	waits := l.acquire(t.Context(), s, 1)
 	l.waiting(1)
 	unlock(t, h)
-	unlock(t, granted(t, waits))
+	unlock(t, waits.Hold())
 	l.settled()
 	return proxy.Seen(faultproxy.Script(lua.SemAcquire.Hash()))
 }
@@ -163,7 +154,7 @@ func TestMissedMessage(t *testing.T) {
 // another waits behind it. It returns how often the permit was handed to the silent one.
 func silent(t *testing.T, hooks ...redis.Hook) int {
 	t.Helper()
-	const waiters = 4
+	const waiters = 3
 	l := newLab(t, 1)
 	server := func() *redis.Client {
 		rdb := l.srv.Client(t)
@@ -172,16 +163,15 @@ func silent(t *testing.T, hooks ...redis.Hook) int {
 		}
 		return rdb
 	}
-	h, err := l.through(server(), nil).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, l.through(server(), nil))
 	s, proxy := l.proxied(hooks...)
 	ctx, cancel := context.WithCancel(t.Context())
-	var dead []<-chan result
+	var dead []*kindtest.Pending
 	for i := range waiters {
-		dead = append(dead, acquire(ctx, s, 1))
+		dead = append(dead, l.acquire(ctx, s, 1))
 		l.waiting(int64(i + 1))
 	}
-	alive := acquire(t.Context(), l.through(server(), nil), 1)
+	alive := l.acquire(t.Context(), l.through(server(), nil), 1)
 	l.waiting(waiters + 1)
 	eventually(t, "its mailbox", func() bool { return len(l.mailboxes()) == 2 })
 	boxes := l.rdb.Subscribe(t.Context(), l.mailboxes()...)
@@ -193,12 +183,12 @@ func silent(t *testing.T, hooks ...redis.Hook) int {
 	})
 	proxy.Silence(true)
 	unlock(t, h)
-	unlock(t, granted(t, alive))
+	unlock(t, alive.Hold())
 	proxy.Silence(false)
 	cancel()
 	for _, c := range dead {
-		if r := await(t, c); r.hold != nil {
-			unlock(t, r.hold)
+		if h, _ := c.Result(); h != nil {
+			unlock(t, h)
 		}
 	}
 	handed := -1 // without the message to the one who lives
@@ -217,11 +207,13 @@ func (l *lab) mailboxes() []string {
 // TestSilentClient: one that does not answer costs those behind it one claim, and not one for each of
 // its waiters.
 func TestSilentClient(t *testing.T) {
+	t.Parallel()
 	require.LessOrEqual(t, silent(t), 2, "and one more if its poll came late")
 }
 
 // The control: without what is known of a claim that has ended.
 func TestSilentClientControl(t *testing.T) {
+	t.Parallel()
 	var hooks []redis.Hook
 	for _, s := range []*lua.Script{lua.SemAcquire, lua.SemRelease, lua.SemPoll} {
 		hooks = append(hooks, mutant.Hook(s, "return not lapsed or", "return true or"))
@@ -233,11 +225,9 @@ func TestSilentClientControl(t *testing.T) {
 func TestEnded(t *testing.T) {
 	l := newLab(t, 5)
 	a, b := l.process(nil), l.process(nil)
-	h, err := a.Acquire(t.Context(), 3, holdfast.NoRenewal(), holdfast.Lease(50*time.Millisecond))
-	require.NoError(t, err)
-	stays, err := b.Acquire(t.Context(), 2)
-	require.NoError(t, err)
-	got := granted(t, acquire(t.Context(), b, 3))
+	h := l.some(a, 3, holdfast.NoRenewal(), holdfast.Lease(time.Second))
+	stays := l.some(b, 2)
+	got := l.acquire(t.Context(), b, 3).Hold()
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
 	require.Zero(t, l.free())
 	require.EqualValues(t, 5, l.out())
@@ -265,10 +255,8 @@ func TestEndedControl(t *testing.T) {
 // their key, whose end was to be put off together with that of the number.
 func TestEndlessNumber(t *testing.T) {
 	require.Greater(t, endlessNumber(t), 24*time.Hour)
-}
 
-// The control: without that the permits end with their key.
-func TestEndlessNumberControl(t *testing.T) {
+	// The control: without that the permits end with their key.
 	require.LessOrEqual(t, endlessNumber(t, mutant.Hook(lua.SemRenew,
 		"if last >= 0 and last < needed - 86400000 then call('PEXPIRE', permits, needed) end", "")), time.Minute)
 }
@@ -282,8 +270,7 @@ func endlessNumber(t *testing.T, hooks ...redis.Hook) time.Duration {
 		rdb.AddHook(h)
 	}
 	s := l.through(rdb, nil)
-	h, err := s.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, s)
 	require.NoError(t, l.rdb.Set(t.Context(), l.name, l.free(), 0).Err())
 	require.NoError(t, l.rdb.Expire(t.Context(), l.ends(), time.Minute).Err()) // as it is when its time is nearly over
 	require.NoError(t, h.Extend(t.Context(), time.Hour))

@@ -2,12 +2,10 @@ package semaphore_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
@@ -15,57 +13,38 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
+var lock, take, unlock, refused = kindtest.Lock, kindtest.Take, kindtest.Unlock, kindtest.Refused
+
 // TestKind: what every kind of lock promises. A semaphore of one permit is one.
 func TestKind(t *testing.T) {
 	srv := redistest.Start(t)
 	direct := srv.Client(t)
-	kindtest.Run(t, kindtest.Kind{
-		Name:  "semaphore",
-		Lease: 900 * time.Millisecond,
-		Once:  true,
-		Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
-			c := newClient(t, srv.Client(t), opts)
-			return kindtest.Client{
-				ID: c.ID(),
-				New: func(name string, opts ...holdfast.Option) holdfast.Locker {
-					return semaphore.New(c, name, 1, opts...)
-				},
-				State: func(ctx context.Context, name string) (holdfast.State, error) {
-					s, err := semaphore.New(c, name, 1).State(ctx)
-					state := holdfast.State{Waiters: s.Waiters, Token: tokenOf(t, direct, name)}
-					for _, h := range s.Holders {
-						state.Owner, state.Count, state.Remaining = h.Owner, h.Count, h.Remaining
-					}
-					return state, err
-				},
-				Close: c.Close,
+	ends := func(name string) string { return "{" + name + "}:timeout" }
+	kindtest.Run(t, kindtest.Kind{Name: "semaphore", Lease: 2 * time.Second, Once: true}.On(t, kindtest.Servers{
+		All: []*redistest.Server{srv},
+		Key: ends,
+		New: func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker {
+			return semaphore.New(c[0], name, 1, opts...)
+		},
+		State: func(ctx context.Context, c []*holdfast.Client, name string) (holdfast.State, error) {
+			s, err := semaphore.New(c[0], name, 1).State(ctx)
+			token, _ := direct.Get(context.Background(), "redisson_lock_token:{"+name+"}").Uint64() // that was granted last
+			state := holdfast.State{Waiters: s.Waiters, Token: token}
+			for _, h := range s.Holders {
+				state.Owner, state.Count, state.Remaining = h.Owner, h.Count, h.Remaining
 			}
+			return state, err
 		},
-		Waiters: func(t *testing.T, name string) int {
-			n, err := direct.ZCard(t.Context(), "holdfast_semaphore_queue:{"+name+"}").Result()
-			require.NoError(t, err)
-			return int(n)
+		Waiters: func(ctx context.Context, rdb *redis.Client, name string) int64 {
+			return rdb.ZCard(ctx, "holdfast_semaphore_queue:{"+name+"}").Val()
 		},
-		Lose: func(t *testing.T, name string) {
-			ends := "{" + name + "}:timeout"
-			require.NoError(t, direct.Del(t.Context(), ends).Err())
-			require.NoError(t, direct.Set(t.Context(), name, 0, time.Hour).Err())
-			require.NoError(t, direct.ZAdd(t.Context(), ends, redis.Z{
-				Member: "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:h47", Score: float64(time.Now().Add(time.Hour).UnixMilli()),
-			}).Err())
+		Give: func(ctx context.Context, rdb *redis.Client, name string) error {
+			pipe := rdb.Pipeline()
+			pipe.Del(ctx, ends(name))
+			pipe.Set(ctx, name, 0, time.Hour)
+			pipe.ZAdd(ctx, ends(name), redis.Z{Member: kindtest.Stranger + ":h47", Score: float64(time.Now().Add(time.Hour).UnixMilli())})
+			_, err := pipe.Exec(ctx)
+			return err
 		},
-		Sent: func(t *testing.T) int64 {
-			calls := srv.CommandCalls(t)
-			return calls["eval"] + calls["evalsha"] + calls["subscribe"]
-		},
-	})
-}
-
-// tokenOf is the token that was granted last.
-func tokenOf(t *testing.T, rdb *redis.Client, name string) uint64 {
-	token, err := rdb.Get(t.Context(), "redisson_lock_token:{"+name+"}").Uint64()
-	if !errors.Is(err, redis.Nil) {
-		require.NoError(t, err)
-	}
-	return token
+	}))
 }

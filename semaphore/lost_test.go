@@ -2,7 +2,10 @@ package semaphore_test
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,8 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/semaphore"
 )
 
 // numberKept has a call of SetPermits, for two, that the network keeps until its repeat has been answered, and
@@ -35,10 +42,8 @@ func numberKept(t *testing.T, hooks ...redis.Hook) int {
 // TestLateNumber: a call of SetPermits that the network has kept does not undo a later one.
 func TestLateNumber(t *testing.T) {
 	require.Equal(t, 10, numberKept(t))
-}
 
-// The control: without what is remembered of the call, and the limit until when it counts.
-func TestLateNumberControl(t *testing.T) {
+	// The control: without what is remembered of the call, and the limit until when it counts.
 	require.Equal(t, 2, numberKept(t, mutant.Hook(lua.SemSet, "if not call('ZSCORE', places, this) then", "if true then",
 		"#limit == #clock and limit < clock", "false")))
 }
@@ -52,15 +57,14 @@ func wantsLost(t *testing.T, l *lab, opts []holdfast.Option, hooks ...redis.Hook
 		rdb.AddHook(h)
 	}
 	a, b := l.through(rdb, nil), l.through(rdb, nil)
-	h, err := a.Lock(t.Context())
-	require.NoError(t, err)
-	waits := acquire(t.Context(), b, 3, opts...)
+	h := lock(t, a)
+	waits := l.acquire(t.Context(), b, 3, opts...)
 	l.waiting(1)
 	asked := l.srv.CommandCalls(t)["evalsha"]
 	eventually(t, "it has had its answer, and polls", func() bool { return l.srv.CommandCalls(t)["evalsha"] > asked })
 	require.EqualValues(t, 1, l.rdb.Del(t.Context(), "holdfast_semaphore_wants:{"+l.name+"}").Val())
 	unlock(t, h)
-	return granted(t, waits)
+	return waits.Hold()
 }
 
 var plain = []holdfast.Option{holdfast.NoRenewal()}
@@ -110,13 +114,12 @@ func many(t *testing.T, hooks ...redis.Hook) (got int) {
 		rdb.AddHook(h)
 	}
 	s := l.through(rdb, nil)
-	all, err := s.Acquire(t.Context(), waiters)
-	require.NoError(t, err)
+	all := l.some(s, waiters)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var waits []<-chan result
+	var waits []*kindtest.Pending
 	for range waiters {
-		waits = append(waits, acquire(ctx, s, 1))
+		waits = append(waits, l.acquire(ctx, s, 1))
 	}
 	l.waiting(waiters)
 	unlock(t, all)
@@ -126,8 +129,8 @@ func many(t *testing.T, hooks ...redis.Hook) (got int) {
 	}
 	var held []*holdfast.Hold
 	for _, w := range waits {
-		if r := await(t, w); r.err == nil {
-			held = append(held, r.hold)
+		if h, err := w.Result(); err == nil {
+			held = append(held, h)
 		}
 	}
 	unlock(t, held...)
@@ -139,10 +142,100 @@ func many(t *testing.T, hooks ...redis.Hook) (got int) {
 // out, and without a poll.
 func TestManyAreFree(t *testing.T) {
 	require.Equal(t, 250, many(t))
-}
 
-// The control: the next who waits is not told to ask where a script has handed out enough.
-func TestManyAreFreeControl(t *testing.T) {
+	// The control: the next who waits is not told to ask where a script has handed out enough.
 	const goesOn, stops = "return nil, toAsk(command, owner) or unheard, true", "return nil, unheard, true"
 	require.LessOrEqual(t, many(t, mutant.Hook(lua.SemRelease, goesOn, stops), mutant.Hook(lua.SemAcquire, goesOn, stops)), 100)
+}
+
+// repeatedAfter is the number of permits where the answer of a call that set it to 2 is lost, another
+// call sets it to 5, and the first one is repeated after an outage.
+func repeatedAfter(t *testing.T, outage time.Duration, hooks ...redis.Hook) int {
+	t.Helper()
+	srv := redistest.Start(t, redistest.Clock())
+	l := &lab{t, srv, srv.Client(t), uniqueName(t), 8}
+	proxy := faultproxy.New(t, srv.Addr())
+	rdb := srv.Client(t, func(o *redis.Options) { o.Addr = proxy.Addr() })
+	for _, h := range hooks {
+		rdb.AddHook(h)
+	}
+	far, other := l.through(rdb, &holdfast.Options{RetryBudget: time.Minute}), l.process(nil)
+	require.NoError(t, far.SetPermits(t.Context(), 8)) // it knows the server's clock from now on
+	permits := func() int {
+		s, err := other.State(t.Context())
+		require.NoError(t, err)
+		return s.Permits
+	}
+	proxy.On(faultproxy.Command("EVAL", "EVALSHA"), 0, faultproxy.DropReply)
+	set := make(chan error, 1)
+	go func() { set <- far.SetPermits(t.Context(), 2) }()
+	eventually(t, "it is set, and the answer lost", func() bool { return permits() == 2 })
+	proxy.Stop()
+	require.NoError(t, other.SetPermits(t.Context(), 5))
+	srv.MoveClock(t, outage)
+	// Others come and go meanwhile.
+	unlock(t, lock(t, other))
+	proxy.Clear()
+	proxy.Start()
+	require.NoError(t, <-set)
+	return permits()
+}
+
+// TestSetPermitsRepeatedAfterAWhile: however long a call is repeated, it is known as long.
+func TestSetPermitsRepeatedAfterAWhile(t *testing.T) {
+	require.Equal(t, 5, repeatedAfter(t, 20*time.Second))
+
+	// The control: if the server forgets calls as it forgets places, the repeat undoes the other
+	// call.
+	require.Equal(t, 2, repeatedAfter(t, 20*time.Second,
+		mutant.Hook(lua.SemSet, "'ZADD', places, -now - more, this", "'ZADD', places, -now, this")))
+}
+
+// TestCostOfAGrant: where 64 goroutines of one process or of eight want 8 permits, a grant is a script
+// or less, and so is a release. (Places may be asked for together; polls, and the questions of the first
+// waiter of a client, are few.) Nobody starves: the least share is half of the mean at least.
+func TestCostOfAGrant(t *testing.T) {
+	for _, clients := range []int{1, 8} {
+		srv := redistest.Start(t)
+		l := &lab{t, srv, srv.Client(t), uniqueName(t), 8}
+		const goroutines, enough = 64, 1600
+		var grants atomic.Int64
+		shares := make([]int, goroutines)
+		var group sync.WaitGroup
+		before := srv.CommandCalls(t)
+		for c := range clients {
+			s := l.process(nil)
+			for g := range goroutines / clients {
+				group.Go(func() {
+					use(t.Context(), t, s, &grants, enough, &shares[c*goroutines/clients+g])
+				})
+			}
+		}
+		group.Wait()
+		after := srv.CommandCalls(t)
+		scripts := after["evalsha"] + after["eval"] - before["evalsha"] - before["eval"]
+		per := float64(scripts) / float64(grants.Load())
+		least := float64(slices.Min(shares)) * goroutines / float64(grants.Load())
+		t.Logf("proof: permits, %d clients: %.3f scripts for a grant and its release, least share %.2f", clients, per, least)
+		require.LessOrEqual(t, per, 2.1)
+		require.GreaterOrEqual(t, least, 0.5)
+		l.settled()
+	}
+}
+
+// use takes permits until all have taken enough of them.
+func use(ctx context.Context, t *testing.T, s *semaphore.Semaphore, grants *atomic.Int64, enough int64, share *int) {
+	for grants.Load() < enough {
+		h, err := s.Lock(ctx)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		*share++
+		grants.Add(1)
+		if err := h.Unlock(ctx); err != nil {
+			t.Error(err)
+			return
+		}
+	}
 }

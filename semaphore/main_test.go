@@ -3,7 +3,6 @@ package semaphore_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -79,44 +78,15 @@ func (l *lab) settled() {
 	})
 }
 
-// result is what came of an acquisition in a goroutine.
-type result struct {
-	hold *holdfast.Hold
-	err  error
-}
-
 // acquire asks for n permits in a goroutine.
-func acquire(ctx context.Context, s *semaphore.Semaphore, n int, opts ...holdfast.Option) <-chan result {
-	c := make(chan result, 1)
-	go func() {
-		h, err := s.Acquire(ctx, n, opts...)
-		c <- result{h, err}
-	}()
-	return c
+func (l *lab) acquire(ctx context.Context, s *semaphore.Semaphore, n int, opts ...holdfast.Option) *kindtest.Pending {
+	return kindtest.Begin(ctx, l, func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+		return s.Acquire(ctx, n, opts...)
+	}, opts...)
 }
 
-// await waits for what came of it.
-func await(t testing.TB, c <-chan result) result {
-	t.Helper()
-	select {
-	case r := <-c:
-		return r
-	case <-time.After(patience):
-		require.FailNow(t, "it waits still")
-		return result{}
-	}
-}
-
-func granted(t testing.TB, c <-chan result) *holdfast.Hold {
-	t.Helper()
-	r := await(t, c)
-	require.NoError(t, r.err)
-	return r.hold
-}
-
-func unlock(t testing.TB, holds ...*holdfast.Hold) {
-	t.Helper()
-	for _, h := range holds {
-		require.NoError(t, h.Unlock(context.Background()))
-	}
+// some takes n permits that are free.
+func (l *lab) some(s *semaphore.Semaphore, n int, opts ...holdfast.Option) *holdfast.Hold {
+	l.Helper()
+	return l.acquire(l.Context(), s, n, opts...).Hold()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
@@ -15,16 +16,13 @@ import (
 func TestPermits(t *testing.T) {
 	l := newLab(t, 3)
 	a, b := l.process(nil), l.process(nil)
-	one, err := a.Lock(t.Context())
-	require.NoError(t, err)
+	one := lock(t, a)
 	require.Equal(t, 1, one.Count())
-	two, err := b.Acquire(t.Context(), 2)
-	require.NoError(t, err)
+	two := l.some(b, 2)
 	require.Equal(t, 2, two.Count())
 	require.Greater(t, two.Token(), one.Token())
 	require.Zero(t, l.free())
-	_, err = b.TryLock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	refused(t.Context(), t, b.TryLock)
 	s, err := a.State(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 3, s.Permits)
@@ -50,13 +48,10 @@ func TestNothingIsReentered(t *testing.T) {
 	l := newLab(t, 2)
 	s := l.process(nil)
 	ctx := holdfast.WithOwner(t.Context())
-	one, err := s.Lock(ctx)
-	require.NoError(t, err)
-	two, err := s.Lock(one.Context())
-	require.NoError(t, err)
+	one := take(ctx, t, s.Lock)
+	two := take(one.Context(), t, s.Lock)
 	require.NotEqual(t, one.Owner(), two.Owner())
-	_, err = s.TryLock(two.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	refused(two.Context(), t, s.TryLock)
 	unlock(t, one, two)
 	l.settled()
 }
@@ -100,27 +95,25 @@ func TestArrival(t *testing.T) {
 	a, b := l.process(nil), l.process(nil)
 	var held []*holdfast.Hold
 	for range 3 {
-		h, err := a.Lock(t.Context())
-		require.NoError(t, err)
+		h := lock(t, a)
 		held = append(held, h)
 	}
-	many := acquire(t.Context(), b, 3)
+	many := l.acquire(t.Context(), b, 3)
 	l.waiting(1)
-	first := acquire(t.Context(), a, 1)
+	first := l.acquire(t.Context(), a, 1)
 	l.waiting(2)
-	second := acquire(t.Context(), b, 1)
+	second := l.acquire(t.Context(), b, 1)
 	l.waiting(3)
 	unlock(t, held[0], held[1])
 	require.Equal(t, 2, l.free())
-	_, err := a.TryLock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "two are free, for who waits")
-	require.Empty(t, first)
+	refused(t.Context(), t, a.TryLock) // two are free, for who waits
+	require.False(t, first.Over())
 	unlock(t, held[2])
-	h := granted(t, many)
-	require.Empty(t, first)
+	h := many.Hold()
+	require.False(t, first.Over())
 	l.waiting(2)
 	unlock(t, h)
-	one, two := granted(t, first), granted(t, second)
+	one, two := first.Hold(), second.Hold()
 	require.Greater(t, two.Token(), one.Token())
 	unlock(t, one, two)
 	l.settled()
@@ -130,18 +123,17 @@ func TestArrival(t *testing.T) {
 func TestALeaverLetsTheOthersIn(t *testing.T) {
 	l := newLab(t, 3)
 	a, b := l.process(nil), l.process(nil)
-	h, err := a.Acquire(t.Context(), 2)
-	require.NoError(t, err)
+	h := l.some(a, 2)
 	ctx, cancel := context.WithCancel(t.Context())
-	many := acquire(ctx, a, 3)
+	many := l.acquire(ctx, a, 3)
 	l.waiting(1)
-	one := acquire(t.Context(), b, 1)
+	one := l.acquire(t.Context(), b, 1)
 	l.waiting(2)
 	cancel()
-	r := await(t, many)
-	require.ErrorIs(t, r.err, holdfast.ErrNotAcquired)
-	require.ErrorIs(t, r.err, context.Canceled)
-	unlock(t, granted(t, one), h)
+	err := many.Err()
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.ErrorIs(t, err, context.Canceled)
+	unlock(t, one.Hold(), h)
 	l.settled()
 }
 
@@ -150,27 +142,26 @@ func TestALeaverLetsTheOthersIn(t *testing.T) {
 func TestSetPermits(t *testing.T) {
 	l := newLab(t, 2)
 	a, b := l.process(nil), l.process(nil)
-	h, err := a.Acquire(t.Context(), 2)
-	require.NoError(t, err)
-	waits := []<-chan result{acquire(t.Context(), a, 1)}
+	h := l.some(a, 2)
+	waits := []*kindtest.Pending{l.acquire(t.Context(), a, 1)}
 	l.waiting(1)
-	waits = append(waits, acquire(t.Context(), b, 1))
+	waits = append(waits, l.acquire(t.Context(), b, 1))
 	l.waiting(2)
 	require.NoError(t, b.SetPermits(t.Context(), 4))
-	one, two := granted(t, waits[0]), granted(t, waits[1])
-	many := acquire(t.Context(), a, 3)
+	one, two := waits[0].Hold(), waits[1].Hold()
+	many := l.acquire(t.Context(), a, 3)
 	l.waiting(1)
-	last := acquire(t.Context(), b, 1)
+	last := l.acquire(t.Context(), b, 1)
 	l.waiting(2)
 	require.NoError(t, b.SetPermits(t.Context(), 1))
 	s, err := a.State(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, [...]int{1, -3, 1}, [...]int{s.Permits, s.Free, s.Waiters})
-	require.ErrorIs(t, await(t, many).err, holdfast.ErrInvalid)
+	require.ErrorIs(t, many.Err(), holdfast.ErrInvalid)
 	unlock(t, h, one) // one is out, of one
-	require.Empty(t, last)
+	require.False(t, last.Over())
 	unlock(t, two)
-	unlock(t, granted(t, last))
+	unlock(t, last.Hold())
 	l.permits = 1
 	l.settled()
 }
@@ -178,10 +169,9 @@ func TestSetPermits(t *testing.T) {
 // TestTheServersNumberCounts: not that of whoever comes later.
 func TestTheServersNumberCounts(t *testing.T) {
 	l := newLab(t, 2)
-	h, err := l.process(nil).Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, l.process(nil))
 	l.permits = 5
-	_, err = l.process(nil).TryAcquire(t.Context(), 2)
+	_, err := l.process(nil).TryAcquire(t.Context(), 2)
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.NoError(t, l.rdb.Del(t.Context(), l.name).Err(), "as if it were evicted")
 	four, err := l.process(nil).TryAcquire(t.Context(), 4)
@@ -195,10 +185,9 @@ func TestTheServersNumberCounts(t *testing.T) {
 func TestEveryKeyEnds(t *testing.T) {
 	l := newLab(t, 1)
 	a, b := l.process(nil), l.process(nil)
-	h, err := a.Lock(t.Context())
-	require.NoError(t, err)
+	h := lock(t, a)
 	ctx, cancel := context.WithCancel(t.Context())
-	waits := acquire(ctx, b, 1)
+	waits := l.acquire(ctx, b, 1)
 	l.waiting(1)
 	keys, err := l.rdb.Keys(t.Context(), "*"+l.name+"*").Result()
 	require.NoError(t, err)
@@ -207,7 +196,7 @@ func TestEveryKeyEnds(t *testing.T) {
 		require.Positive(t, l.rdb.PTTL(t.Context(), key).Val(), key)
 	}
 	cancel()
-	await(t, waits)
+	require.ErrorIs(t, waits.Err(), context.Canceled)
 	unlock(t, h)
 	l.settled()
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/suspend"
-
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
@@ -166,4 +165,93 @@ func TestDoubt(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestLeaseAfterASleep: a timer that was set before the machine slept comes later than the moment
+// that it was set for. A lease that is watched since is renewed in its time all the same, however
+// short it is, and whether others are watched or not.
+func TestLeaseAfterASleep(t *testing.T) {
+	const short = glance / 10
+	for _, others := range []bool{false, true} {
+		sleepy(t, controls{}, func(t *testing.T, m *machine, w *Watchdog, _ *fakeServer) {
+			h := watch(t, w, true)
+			synctest.Wait()
+			if !others {
+				require.True(t, w.Forget(&h.lease))
+			}
+			m.sleep(lease / 2)
+			again := &holder{}
+			require.True(t, w.Watch(&again.lease, again, w.clock.Now(), short, true))
+			time.Sleep(2 * short)
+			synctest.Wait()
+			lost, _ := again.told()
+			require.Empty(t, lost)
+			require.True(t, w.Forget(&again.lease), "it was renewed")
+		})
+	}
+}
+
+// TestSleepIsNoticedByTheIdle: also where the goroutine sleeps on for a lease that was given up
+// before it looked, the next lease has somebody who notices a sleep within a glance.
+func TestSleepIsNoticedByTheIdle(t *testing.T) {
+	sleepy(t, controls{}, func(t *testing.T, m *machine, w *Watchdog, _ *fakeServer) {
+		first := watch(t, w, true)
+		require.True(t, w.Forget(&first.lease))
+		time.Sleep(2 * glance)
+		synctest.Wait()
+		w.mu.Lock()
+		w.wakeBy(w.now() + lease/3) // as of a lease that is taken and released at once
+		w.mu.Unlock()
+		synctest.Wait()
+		h := watch(t, w, false)
+		m.sleep(2 * lease)
+		time.Sleep(glance)
+		synctest.Wait()
+		lost, _ := h.told()
+		require.Len(t, lost, 1)
+	})
+}
+
+// TestExpire: the goroutine that keeps the time does not run. Who looks at the clock sees that a
+// lease is over, and its owner is told then, and not once more later.
+func TestExpire(t *testing.T) {
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+		const hangs, short = time.Minute, time.Second
+		h, blocker := &holder{}, &holder{pause: hangs}
+		require.True(t, w.Watch(&blocker.lease, blocker, time.Now(), short, false))
+		require.True(t, w.Watch(&h.lease, h, time.Now(), lease, false))
+		time.Sleep(Trust(lease) - time.Nanosecond)
+		require.False(t, w.Over(&h.lease))
+		require.False(t, w.Expire(&h.lease), "before its time")
+		time.Sleep(time.Nanosecond)
+		require.True(t, w.Over(&h.lease))
+		lost, _ := h.told()
+		require.Empty(t, lost, "the watchdog hangs")
+		require.True(t, w.Expire(&h.lease))
+		require.False(t, w.Expire(&h.lease))
+		time.Sleep(2 * hangs)
+		synctest.Wait()
+		lost, at := h.told()
+		require.Equal(t, []error{ErrEnded}, lost)
+		require.Equal(t, w.Deadline(&h.lease), at)
+	})
+}
+
+// TestExpireConfirmed: a lease that was confirmed is not over, whatever it had been without that;
+// nor is one that was forgotten told.
+func TestExpireConfirmed(t *testing.T) {
+	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+		h := &holder{}
+		require.True(t, w.Watch(&h.lease, h, time.Now(), lease, true))
+		time.Sleep(lease)
+		synctest.Wait()
+		require.False(t, w.Over(&h.lease))
+		require.False(t, w.Expire(&h.lease))
+		require.True(t, w.Forget(&h.lease))
+		time.Sleep(lease)
+		require.True(t, w.Over(&h.lease))
+		require.False(t, w.Expire(&h.lease))
+		lost, _ := h.told()
+		require.Empty(t, lost)
+	})
 }

@@ -6,26 +6,19 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	holdfastasynq "github.com/holdfast-go/holdfast/adapters/asynq"
+	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // Payments of one account are made one after another, by however many workers.
 func Example() {
-	ctx := context.Background()
+	client, end := adaptertest.ForExample() // as holdfast.New makes one for each process
+	defer end()
 	addr := redistest.ForExample()
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	defer rdb.Close()
-	client, err := holdfast.New(rdb, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close(ctx)
 
 	mux := asynq.NewServeMux()
 	mux.Use(holdfastasynq.New(func(t *asynq.Task) holdfast.Locker {

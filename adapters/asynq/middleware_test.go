@@ -16,6 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
+func TestMain(m *testing.M) { redistest.Main(m) }
+
 // soon is how often a server here looks for tasks.
 const soon = 10 * time.Millisecond
 
@@ -149,8 +151,7 @@ func TestNotRun(t *testing.T) {
 		"control": func(c *asynq.Config) { c.IsFailure = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			other, err := rlock.New(adaptertest.Client(t), t.Name()).Lock(t.Context())
-			require.NoError(t, err)
+			other := adaptertest.Locked(t, rlock.New(adaptertest.Client(t), t.Name()))
 			failed := serve(t, func(context.Context, *asynq.Task) error { return nil }, locked(t), change)
 			info := enqueue(t)
 			for range 3 {
@@ -169,30 +170,27 @@ func TestNotRun(t *testing.T) {
 	}
 }
 
-// TestLastAttempt: a task that asynq would archive waits for its lock.
+// TestLastAttempt: a task that asynq would archive waits for its lock. With Wait(0) for all attempts it is archived, and never
+// run.
 func TestLastAttempt(t *testing.T) {
-	c := adaptertest.Client(t)
-	other, err := rlock.New(c, t.Name()).Lock(t.Context())
-	require.NoError(t, err)
-	failed := serve(t, func(context.Context, *asynq.Task) error { return nil }, locked(t))
-	info := enqueue(t, asynq.MaxRetry(0))
-	rdb, channel := redistest.Shared(t).Client(t), "redisson_lock__channel:{"+t.Name()+"}"
-	adaptertest.Eventually(t, "it waits", func() bool {
-		return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] > 0
-	})
-	require.NoError(t, other.Unlock(t.Context()))
-	completed(t, info)
-	require.Empty(t, failed)
-}
-
-// TestLastAttemptControl: with Wait(0) for all attempts it is archived, and never run.
-func TestLastAttemptControl(t *testing.T) {
-	other, err := rlock.New(adaptertest.Client(t), t.Name()).Lock(t.Context())
-	require.NoError(t, err)
-	serve(t, func(context.Context, *asynq.Task) error { return nil }, locked(t, holdfast.Wait(0)))
-	info := enqueue(t, asynq.MaxRetry(0))
-	adaptertest.Eventually(t, "it is archived", func() bool { return info().State == asynq.TaskStateArchived })
-	require.NoError(t, other.Unlock(t.Context()))
+	rdb := redistest.Shared(t).Client(t)
+	for name, opts := range map[string][]holdfast.Option{"": nil, "control": {holdfast.Wait(0)}} {
+		t.Run(name, func(t *testing.T) {
+			other := adaptertest.Locked(t, rlock.New(adaptertest.Client(t), t.Name()))
+			failed := serve(t, func(context.Context, *asynq.Task) error { return nil }, locked(t, opts...))
+			info := enqueue(t, asynq.MaxRetry(0))
+			if name != "" {
+				adaptertest.Eventually(t, "it is archived", func() bool { return info().State == asynq.TaskStateArchived })
+				require.NoError(t, other.Unlock(t.Context()))
+				return
+			}
+			channel := "redisson_lock__channel:{" + t.Name() + "}"
+			adaptertest.Eventually(t, "it waits", func() bool { return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] > 0 })
+			require.NoError(t, other.Unlock(t.Context()))
+			completed(t, info)
+			require.Empty(t, failed)
+		})
+	}
 }
 
 // TestErrors: what a handler returns, or panics with, is what asynq hears. The lock is given back.

@@ -6,25 +6,18 @@ import (
 	"os"
 
 	"github.com/caddyserver/certmagic"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	holdfastcertmagic "github.com/holdfast-go/holdfast/adapters/certmagic"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // Certificates stay in files that the machines share; the locks are in Redis.
 func Example() {
 	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.ForExample()})
-	defer rdb.Close()
-	client, err := holdfast.New(rdb, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close(ctx)
+	client, end := adaptertest.ForExample() // as holdfast.New makes one for each process
+	defer end()
 	dir, err := os.MkdirTemp("", "certificates-")
 	if err != nil {
 		fmt.Println(err)

@@ -21,8 +21,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastcertmagic "github.com/holdfast-go/holdfast/adapters/certmagic"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // site is a name with a star, as certmagic's names for locks have.
 const site = "*.example.com"

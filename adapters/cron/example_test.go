@@ -5,26 +5,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/robfig/cron/v3"
 
 	"github.com/holdfast-go/holdfast"
 	holdfastcron "github.com/holdfast-go/holdfast/adapters/cron"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // Each machine runs this; the report is made on one of them.
 func Example() {
-	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.ForExample()})
-	defer rdb.Close()
-	client, err := holdfast.New(rdb, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close(ctx)
+	client, end := adaptertest.ForExample() // as holdfast.New makes one for each process
+	defer end()
 
 	report := func(context.Context) { // its context ends if the lock is lost
 		fmt.Println("the report is made")

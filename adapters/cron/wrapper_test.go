@@ -11,8 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastcron "github.com/holdfast-go/holdfast/adapters/cron"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // often is a schedule faster than those of cron, which count seconds.
 type often time.Duration
@@ -37,27 +40,19 @@ func once(t *testing.T, j *adaptertest.Journal, opts ...holdfast.Option) cron.Jo
 	return holdfastcron.New(rlock.New(adaptertest.Client(t), t.Name()), j, opts...)
 }
 
-// TestNeverTwo: a job runs on one machine at a time, and the runs of the others are skipped.
+// TestNeverTwo: a job runs on one machine at a time, and the runs of the others are skipped; without the wrapper on several.
 func TestNeverTwo(t *testing.T) {
-	var section adaptertest.Section
+	var with, without adaptertest.Section
 	j := adaptertest.NewJournal()
 	for range 3 {
-		start(t, tick, holdfastcron.FuncJob(func(ctx context.Context) { section.Linger(ctx, 5*time.Duration(tick)) }),
-			once(t, j))
+		start(t, tick, holdfastcron.FuncJob(func(ctx context.Context) { with.Linger(ctx, 5*time.Duration(tick)) }), once(t, j))
+		start(t, tick, cron.FuncJob(func() { without.Linger(t.Context(), time.Minute) }))
 	}
-	adaptertest.Eventually(t, "the job runs", func() bool { return section.Runs() >= 10 })
+	adaptertest.Eventually(t, "the job runs", func() bool { return with.Runs() >= 10 })
+	adaptertest.Eventually(t, "without the lock two are at work", func() bool { return without.Most() > 1 })
 	require.ErrorIs(t, adaptertest.Receive(t, "a skipped run", j.Skipped), holdfast.ErrNotAcquired)
-	require.Equal(t, 1, section.Most())
+	require.Equal(t, 1, with.Most())
 	require.Empty(t, j.Failed)
-}
-
-// TestNeverTwoControl: without the wrapper it runs on several.
-func TestNeverTwoControl(t *testing.T) {
-	var section adaptertest.Section
-	for range 3 {
-		start(t, tick, cron.FuncJob(func() { section.Linger(t.Context(), time.Minute) }))
-	}
-	adaptertest.Eventually(t, "two at once", func() bool { return section.Most() > 1 })
 }
 
 // TestOncePerPeriod: a short job runs on the machine that ticks first, and not on those whose ticks come

@@ -6,24 +6,17 @@ import (
 	"time"
 
 	"github.com/netresearch/go-cron"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	holdfastcron "github.com/holdfast-go/holdfast/adapters/go-cron"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // Each machine runs this; the report is made on one of them.
 func Example() {
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.ForExample()})
-	defer rdb.Close()
-	client, err := holdfast.New(rdb, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close(context.Background())
+	client, end := adaptertest.ForExample() // as holdfast.New makes one for each process
+	defer end()
 
 	once := holdfastcron.New(rlock.New(client, "jobs:report"), nil, holdfast.HoldAtLeast(time.Minute))
 	job := cron.NewChain(once).Then(cron.FuncJobWithContext(func(context.Context) {

@@ -11,8 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastcron "github.com/holdfast-go/holdfast/adapters/go-cron"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // often is a schedule faster than those of cron, which count seconds.
 type often struct{}

@@ -6,25 +6,17 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	holdfastgocron "github.com/holdfast-go/holdfast/adapters/gocron"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // Each machine runs this; the report is made on one of them.
 func Example() {
-	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.ForExample()})
-	defer rdb.Close()
-	client, err := holdfast.New(rdb, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close(ctx)
+	client, end := adaptertest.ForExample() // as holdfast.New makes one for each process
+	defer end()
 
 	locker := holdfastgocron.NewLocker(func(name string) holdfast.Locker {
 		return rlock.New(client, "jobs:"+name)

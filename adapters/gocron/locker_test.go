@@ -14,8 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastgocron "github.com/holdfast-go/holdfast/adapters/gocron"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // newLocker makes the Locker of one machine. Locks have the names of jobs.
 func newLocker(t *testing.T, opts ...holdfast.Option) *holdfastgocron.Locker {
@@ -99,24 +102,17 @@ func TestOncePerPeriodControl(t *testing.T) {
 	}
 }
 
-// TestNeverTwo: a job that takes longer than its period runs on one machine at a time.
+// TestNeverTwo: a job that takes longer than its period runs on one machine at a time; without the Locker on several.
 func TestNeverTwo(t *testing.T) {
-	var section adaptertest.Section
+	var with, without adaptertest.Section
 	for range 3 {
 		s := start(t, gocron.WithDistributedLocker(newLocker(t)))
-		add(t, s, often, func(ctx context.Context) { section.Linger(ctx, 5*often) })
+		add(t, s, often, func(ctx context.Context) { with.Linger(ctx, 5*often) })
+		add(t, start(t), often, func(ctx context.Context) { without.Linger(ctx, time.Minute) })
 	}
-	adaptertest.Eventually(t, "the job runs", func() bool { return section.Runs() >= 10 })
-	require.Equal(t, 1, section.Most())
-}
-
-// TestNeverTwoControl: without the Locker it runs on several.
-func TestNeverTwoControl(t *testing.T) {
-	var section adaptertest.Section
-	for range 3 {
-		add(t, start(t), often, func(ctx context.Context) { section.Linger(ctx, time.Minute) })
-	}
-	adaptertest.Eventually(t, "two at once", func() bool { return section.Most() > 1 })
+	adaptertest.Eventually(t, "the job runs", func() bool { return with.Runs() >= 10 })
+	adaptertest.Eventually(t, "without the lock two are at work", func() bool { return without.Most() > 1 })
+	require.Equal(t, 1, with.Most())
 }
 
 // failures is an option of a job and the errors of its runs.

@@ -7,26 +7,18 @@ import (
 	"testing/fstest"
 
 	"github.com/pressly/goose/v3"
-	"github.com/redis/go-redis/v9"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"github.com/holdfast-go/holdfast"
 	holdfastgoose "github.com/holdfast-go/holdfast/adapters/goose"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // Each process runs this when it starts; one migrates, and the others wait for it.
 func Example() {
 	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.ForExample()})
-	defer rdb.Close()
-	client, err := holdfast.New(rdb, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close(ctx)
+	client, end := adaptertest.ForExample() // as holdfast.New makes one for each process
+	defer end()
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
 		fmt.Println(err)

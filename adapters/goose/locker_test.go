@@ -15,8 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastgoose "github.com/holdfast-go/holdfast/adapters/goose"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // open opens the test's database once more, as another process would.
 func open(t *testing.T, dir string) *sql.DB {
@@ -54,34 +57,28 @@ func ready(t *testing.T, dir string) {
 	require.NoError(t, err)
 }
 
-// TestGoosesOwnTest: of five providers at once one does all the work.
+// TestGoosesOwnTest: of five providers at once one does all the work, each with a Locker of its own, and with one that is
+// taken for a SessionLocker and shared.
 func TestGoosesOwnTest(t *testing.T) {
-	dir := t.TempDir()
-	ready(t, dir)
-	var section adaptertest.Section
-	locktesting.TestProviderLocking(t, func(*testing.T) *goose.Provider {
-		return provider(t, dir, func(ctx context.Context) error {
-			section.Linger(ctx, 50*time.Millisecond)
-			return nil
-		}, goose.WithLocker(newLocker(t)))
-	})
-	require.Equal(t, 1, section.Runs())
-	adaptertest.RequireFree(t, t.Name())
-}
-
-// TestSessions: the same, of a Locker taken for a SessionLocker and shared by the providers.
-func TestSessions(t *testing.T) {
-	dir := t.TempDir()
-	ready(t, dir)
-	var section adaptertest.Section
-	locker := newLocker(t)
-	locktesting.TestProviderLocking(t, func(*testing.T) *goose.Provider {
-		return provider(t, dir, func(ctx context.Context) error {
-			section.Linger(ctx, 50*time.Millisecond)
-			return nil
-		}, goose.WithSessionLocker(locker))
-	})
-	require.Equal(t, 1, section.Runs())
+	shared := newLocker(t)
+	for name, with := range map[string]func(t *testing.T) goose.ProviderOption{
+		"lockers":  func(t *testing.T) goose.ProviderOption { return goose.WithLocker(newLocker(t)) },
+		"sessions": func(*testing.T) goose.ProviderOption { return goose.WithSessionLocker(shared) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			ready(t, dir)
+			var section adaptertest.Section
+			locktesting.TestProviderLocking(t, func(*testing.T) *goose.Provider {
+				return provider(t, dir, func(ctx context.Context) error {
+					section.Linger(ctx, 50*time.Millisecond)
+					return nil
+				}, with(t))
+			})
+			require.Equal(t, 1, section.Runs())
+			adaptertest.RequireFree(t, t.Name())
+		})
+	}
 	adaptertest.RequireFree(t, t.Name())
 }
 
@@ -128,13 +125,12 @@ func TestLoss(t *testing.T) {
 // TestWait: the wait ends by itself, and by the caller's context. Nothing is left.
 func TestWait(t *testing.T) {
 	c := adaptertest.Client(t)
-	other, err := rlock.New(c, t.Name()).Lock(t.Context())
-	require.NoError(t, err)
+	other := adaptertest.Locked(t, rlock.New(c, t.Name()))
 	never := func(context.Context) error {
 		t.Error("it migrates without the lock")
 		return nil
 	}
-	_, err = provider(t, t.TempDir(), never, goose.WithLocker(newLocker(t, holdfast.Wait(0)))).Up(t.Context())
+	_, err := provider(t, t.TempDir(), never, goose.WithLocker(newLocker(t, holdfast.Wait(0)))).Up(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -20,8 +20,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastmigrate "github.com/holdfast-go/holdfast/adapters/migrate"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // hooked is a real driver that calls a function before each migration, and one when the version was read.
 type hooked struct {
@@ -128,39 +131,30 @@ func TestOneAtATimeControl(t *testing.T) {
 }
 
 // TestLoss: after the loss no migration begins, the version is that of the last one, and it is clean. The
-// lock of the one who came after it is not freed.
+// lock of the one who came after it is not freed. In the end the error of Up is that of Unlock, although all has run.
 func TestLoss(t *testing.T) {
-	first := true
-	var d *holdfastmigrate.Driver
-	d = newDriver(t, open(t, t.TempDir(), func() {
-		require.True(t, first, "the second migration begins")
-		first = false
-		adaptertest.Lose(t, t.Name())
-		adaptertest.Eventually(t, "the holder knows", func() bool { return d.SetVersion(1, true) != nil })
-	}), 0)
-	err := newMigrate(t, d).Up()
-	require.ErrorIs(t, err, holdfast.ErrLost)
-	adaptertest.RequireStrangers(t, t.Name())
-	version, dirty, err := d.Version()
-	require.NoError(t, err)
-	require.Equal(t, 1, version)
-	require.False(t, dirty)
-}
-
-// TestLossInTheEnd: the error of Up is that of Unlock, although all has run.
-func TestLossInTheEnd(t *testing.T) {
-	runs := 0
-	d := newDriver(t, open(t, t.TempDir(), func() {
-		if runs++; runs == 2 {
-			adaptertest.Lose(t, t.Name())
-		}
-	}), 0)
-	require.ErrorIs(t, newMigrate(t, d).Up(), holdfast.ErrLost)
-	adaptertest.RequireStrangers(t, t.Name())
-	version, dirty, err := d.Version()
-	require.NoError(t, err)
-	require.Equal(t, 2, version)
-	require.False(t, dirty)
+	for last, name := range map[int]string{1: "", 2: "in the end"} {
+		t.Run(name, func(t *testing.T) {
+			runs := 0
+			var d *holdfastmigrate.Driver
+			d = newDriver(t, open(t, t.TempDir(), func() {
+				if runs++; runs < last {
+					return
+				}
+				require.Equal(t, last, runs, "the next migration begins")
+				adaptertest.Lose(t, t.Name())
+				if last == 1 {
+					adaptertest.Eventually(t, "the holder knows", func() bool { return d.SetVersion(1, true) != nil })
+				}
+			}), 0)
+			require.ErrorIs(t, newMigrate(t, d).Up(), holdfast.ErrLost)
+			adaptertest.RequireStrangers(t, t.Name())
+			version, dirty, err := d.Version()
+			require.NoError(t, err)
+			require.Equal(t, last, version)
+			require.False(t, dirty)
+		})
+	}
 }
 
 // TestTaken: both errors are told from others. The Driver itself is not locked twice.
@@ -197,8 +191,7 @@ func (n *naive) Lock() error {
 func TestLateGrant(t *testing.T) {
 	for name, control := range map[string]bool{"": false, "control": true} {
 		t.Run(name, func(t *testing.T) {
-			other, err := rlock.New(adaptertest.Client(t), t.Name()).Lock(t.Context())
-			require.NoError(t, err)
+			other := adaptertest.Locked(t, rlock.New(adaptertest.Client(t), t.Name()))
 			db := open(t, t.TempDir(), nil)
 			granted := make(chan *holdfast.Hold, 1)
 			var d database.Driver = newDriver(t, db, time.Minute)
@@ -208,7 +201,7 @@ func TestLateGrant(t *testing.T) {
 			m := newMigrate(t, d)
 			m.LockTimeout = 50 * time.Millisecond
 			require.ErrorIs(t, m.Up(), migrate.ErrLockTimeout)
-			_, err = m.Close()
+			_, err := m.Close()
 			require.NoError(t, err)
 			require.NoError(t, other.Unlock(t.Context()))
 			if control {

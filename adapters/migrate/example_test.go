@@ -1,7 +1,6 @@
 package holdfastmigrate_test
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"testing/fstest"
@@ -9,24 +8,16 @@ import (
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database/sqlite"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
-	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast"
 	holdfastmigrate "github.com/holdfast-go/holdfast/adapters/migrate"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // Each process runs this when it starts; one migrates, and the others wait for it.
 func Example() {
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.ForExample()})
-	defer rdb.Close()
-	client, err := holdfast.New(rdb, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close(context.Background())
+	client, end := adaptertest.ForExample() // as holdfast.New makes one for each process
+	defer end()
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
 		fmt.Println(err)

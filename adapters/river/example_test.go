@@ -5,27 +5,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/holdfast-go/holdfast"
 	holdfastriver "github.com/holdfast-go/holdfast/adapters/river"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // Payments of one account are made one after another, by however many workers.
 func Example() {
 	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.ForExample()})
-	defer rdb.Close()
-	client, err := holdfast.New(rdb, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close(ctx)
+	client, end := adaptertest.ForExample() // as holdfast.New makes one for each process
+	defer end()
 
 	once := holdfastriver.New(func(job *rivertype.JobRow) holdfast.Locker {
 		if job.Kind != "pay" {
@@ -36,7 +29,7 @@ func Example() {
 	config := &river.Config{Middleware: []rivertype.Middleware{once}} // and Queues, Workers, for river.NewClient
 
 	// What River does with a job; the context ends if the lock is lost.
-	err = once.Work(ctx, &rivertype.JobRow{Kind: "pay", EncodedArgs: []byte("42")}, func(ctx context.Context) error {
+	err := once.Work(ctx, &rivertype.JobRow{Kind: "pay", EncodedArgs: []byte("42")}, func(ctx context.Context) error {
 		fmt.Println("paid from account 42")
 		return ctx.Err()
 	})

@@ -21,8 +21,11 @@ import (
 	holdfastriver "github.com/holdfast-go/holdfast/adapters/river"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
 	"github.com/holdfast-go/holdfast/internal/testkit/pgtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // soon is how long jobs are snoozed here.
 const soon = 10 * time.Millisecond
@@ -183,8 +186,7 @@ func loss(d *database) {
 
 // snooze: the middlewares outside see why a job is snoozed.
 func snooze(d *database) {
-	other, err := rlock.New(adaptertest.Client(d.T), d.Name()).Lock(d.Context())
-	require.NoError(d, err)
+	other := adaptertest.Locked(d.T, rlock.New(adaptertest.Client(d.T), d.Name()))
 	p := d.process(func(context.Context) error { return nil }, locked(d.T))
 	row := p.insert(d.T, &river.InsertOpts{MaxAttempts: 1})
 	for range 3 {

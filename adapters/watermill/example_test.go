@@ -7,25 +7,18 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	holdfastwatermill "github.com/holdfast-go/holdfast/adapters/watermill"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // Payments of one account are made one after another, by however many processes.
 func Example() {
 	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.ForExample()})
-	defer rdb.Close()
-	client, err := holdfast.New(rdb, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close(ctx)
+	client, end := adaptertest.ForExample() // as holdfast.New makes one for each process
+	defer end()
 	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
 	if err != nil {
 		fmt.Println(err)

@@ -15,8 +15,11 @@ import (
 	holdfastwatermill "github.com/holdfast-go/holdfast/adapters/watermill"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // broker passes each message to all processes.
 func broker(t *testing.T) *gochannel.GoChannel { return brokerOf(t, gochannel.Config{}) }
@@ -139,8 +142,7 @@ func TestLoss(t *testing.T) {
 
 // TestWait: a message whose lock somebody else has is an error in the end, and then is delivered again.
 func TestWait(t *testing.T) {
-	other, err := rlock.New(adaptertest.Client(t), t.Name()).Lock(t.Context())
-	require.NoError(t, err)
+	other := adaptertest.Locked(t, rlock.New(adaptertest.Client(t), t.Name()))
 	b := broker(t)
 	attempts := process(t, b, func(*message.Message) ([]*message.Message, error) { return nil, nil },
 		locked(t, holdfast.Wait(0)))

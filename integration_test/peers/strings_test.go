@@ -92,7 +92,7 @@ func TestStringEnds(t *testing.T) {
 
 	// A hold whose key became a string is lost.
 	require.NoError(t, rdb.Del(ctx, "orders:42").Err())
-	h, err = m.Lock(ctx, holdfast.Lease(300*time.Millisecond))
+	h, err = m.Lock(ctx, holdfast.Lease(2*time.Second))
 	require.NoError(t, err)
 	require.NoError(t, rdb.Set(ctx, "orders:42", "whose", time.Minute).Err())
 	<-h.Context().Done()
@@ -140,7 +140,7 @@ func TestForceOfRueidislock(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(locker.Close)
-	m := rlock.New(newClient(t, srv.Client(t)), "rueidislock:0:orders:42", holdfast.RespectStrings(), holdfast.Lease(time.Second))
+	m := rlock.New(newClient(t, srv.Client(t)), "rueidislock:0:orders:42", holdfast.RespectStrings(), holdfast.Lease(3*time.Second))
 	h, err := m.Lock(t.Context())
 	require.NoError(t, err)
 	_, _, err = locker.TryWithContext(t.Context(), "orders:42")

@@ -308,7 +308,12 @@ func (s *story) until(what string, cond func() bool) {
 
 func until(ctx context.Context, t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	limit := time.NewTimer(Patience)
+	within(ctx, t, Patience, what, cond)
+}
+
+func within(ctx context.Context, t *testing.T, most time.Duration, what string, cond func() bool) {
+	t.Helper()
+	limit := time.NewTimer(most)
 	defer limit.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

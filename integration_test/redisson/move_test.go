@@ -30,7 +30,7 @@ const movePermits = 2
 // Redisson's with a name mapper, of which one process after the other is replaced by one of ours while
 // all go on. There is never more than one holder, tokens grow with every grant, whoever has it, and all
 // go on getting it after each step: what was left behind would stand for a lease, which is longer than
-// anybody waits. Not beside other tests: each step has a time limit, and storms leave it too little of the machine.
+// anybody waits. Not beside other tests: storms leave it too little of the machine.
 func TestMove(t *testing.T) {
 	kinds := append([]kind{{theirs: "permits"}}, kinds[1:]...) // a fleet takes tokens from its fenced locks, before it moves
 	topology.EachLocal(t, topology.Single|topology.Cluster, func(t *testing.T, top topology.Topology) {
@@ -100,7 +100,7 @@ type member struct {
 
 func newMove(t *testing.T, w *Worker, top topology.Topology, k kind, prefix string) *move {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 6*Patience)
+	ctx, cancel := context.WithCancel(t.Context()) // each step has its own limit
 	t.Cleanup(cancel)
 	m := &move{T: t, kind: k, ctx: ctx, w: w, top: top, name: "move:" + k.theirs, prefix: prefix, lease: long, most: 1}
 	if k.bounded { // W4: the last one may sleep for all of it
@@ -233,12 +233,13 @@ func (m *move) found(what string) bool {
 	return slices.ContainsFunc(m.wrong, func(w string) bool { return strings.Contains(w, what) })
 }
 
-// goesOn waits until all have got it some times more.
+// goesOn waits until all have got it some times more. Where Redisson's sleep for a lease, each may do so
+// several times.
 func (m *move) goesOn() {
 	m.Helper()
 	for _, p := range m.members {
 		before := p.grants.Load()
-		until(m.ctx, m.T, p.name+" gets it", func() bool { return p.grants.Load() >= before+3 || m.found("") })
+		within(m.ctx, m.T, 4*Patience, p.name+" gets it", func() bool { return p.grants.Load() >= before+3 || m.found("") })
 	}
 }
 
@@ -262,7 +263,7 @@ func (m *move) leave(p *member) {
 	p.leaves.Store(true)
 	done := make(chan struct{})
 	go func() { p.group.Wait(); close(done) }()
-	until(m.ctx, m.T, p.name+" has unlocked", func() bool {
+	within(m.ctx, m.T, 4*Patience, p.name+" has unlocked", func() bool {
 		select {
 		case <-done:
 			return true

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
 
 // The fleet of TestShares: clients of each side, and threads or goroutines of each client.
@@ -37,7 +38,12 @@ const (
 // do not help where a whole process is kept from running. So there is to be one window among six in which
 // nobody has less than a third. And in all of them together none of Redisson's has less, which is what
 // ours have the defence Guests for.
+//
+// Shares are chance, so this is for soak. What decides them is shown without chance by TestGuestTurn of the
+// engine (a turn is one grant or two, by the token) and by TestHandOffBesideRedisson (the server is asked
+// after each turn).
 func TestShares(t *testing.T) {
+	level.ForSoak(t)
 	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {
 		f := newContest(t, top)
 		for _, r := range []race{{kinds[1], 3, 1200, 6, true}, {kinds[2], 3, 240, 1, true}} { // one after the other, or they would be rivals, too
@@ -55,8 +61,9 @@ func TestShares(t *testing.T) {
 
 // TestSharesControl: without the defence Redisson's clients get next to nothing of a plain lock that ours
 // hold for no time, which is where a turn has most grants; with it a fair share, nearly. A fair lock
-// has no need of it: its queue decides.
+// has no need of it: its queue decides. This is for soak, as TestShares is.
 func TestSharesControl(t *testing.T) {
+	level.ForSoak(t)
 	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {
 		f := newContest(t, top)
 		r := race{kinds[1], 3, 1200, 2, false}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -35,10 +36,23 @@ func (l Line) has(p redistest.Program) bool {
 	return ok && strings.ContainsAny(rest[:1], ".-") // 8.0 is not 8.06
 }
 
+// quickly leaves of the kinds what belongs to this run: in the quick level, a single server.
+func quickly(t *testing.T, kinds Kind) Kind {
+	t.Helper()
+	if !testing.Short() || level.Soaking() {
+		return kinds
+	}
+	if kinds&Single == 0 {
+		level.ForAll(t)
+	}
+	return Single
+}
+
 // Each runs a test, in parallel, on each of the kinds, in a subtest for each version: a single
 // server in all versions that can be had, the others in the oldest and the newest Redis and the
 // newest Valkey. Containers are for single servers and for a primary with replicas. opts are for
-// the processes; containers, which cannot follow them, are left out when there are any.
+// the processes; containers, which cannot follow them, are left out when there are any. The quick
+// level has single servers only.
 func Each(t *testing.T, kinds Kind, test func(t *testing.T, top Topology), opts ...redistest.Option) {
 	t.Helper()
 	each(t, kinds, len(opts) == 0, test, opts)
@@ -53,6 +67,7 @@ func EachProcess(t *testing.T, kinds Kind, test func(t *testing.T, top Topology)
 func each(t *testing.T, kinds Kind, containers bool, test func(t *testing.T, top Topology), opts []redistest.Option) {
 	t.Helper()
 	ran := 0
+	kinds = quickly(t, kinds)
 	for kind := Single; kind <= Masters; kind <<= 1 {
 		if kinds&kind == 0 {
 			continue
@@ -174,6 +189,7 @@ func outermost(programs []redistest.Program) []redistest.Program {
 // EachLocal is [Each] with the local server only: for what need not be shown on every version.
 func EachLocal(t *testing.T, kinds Kind, test func(t *testing.T, top Topology)) {
 	t.Helper()
+	kinds = quickly(t, kinds)
 	local := redistest.Shared(t)
 	programs := redistest.Programs(t)
 	i := slices.IndexFunc(programs, func(p redistest.Program) bool {

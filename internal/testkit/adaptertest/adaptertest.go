@@ -6,10 +6,12 @@ package adaptertest
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -32,6 +34,29 @@ func Client(t *testing.T) *holdfast.Client {
 	require.NoError(t, err)
 	redistest.CloseAtEnd(t, c)
 	return c
+}
+
+// ForExample is a client for an Example, which has no testing.TB to report to: it panics if there is none. close
+// is called at the end.
+func ForExample() (c *holdfast.Client, close func()) {
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.ForExample()})
+	c, err := holdfast.New(rdb, nil)
+	if err != nil {
+		panic(err)
+	}
+	return c, func() {
+		if err := errors.Join(c.Close(context.Background()), rdb.Close()); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// Locked locks.
+func Locked(t *testing.T, l holdfast.Locker) *holdfast.Hold {
+	t.Helper()
+	h, err := l.Lock(t.Context())
+	require.NoError(t, err)
+	return h
 }
 
 // Lose gives a lock of package rlock that is held to a stranger, behind its holder's back. The

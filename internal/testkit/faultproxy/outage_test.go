@@ -108,7 +108,7 @@ func TestRequestsRunWhileRepliesAreLost(t *testing.T) {
 	require.EqualValues(t, 1, direct.Publish(t.Context(), t.Name(), "lost").Val())
 	_, err = sub.ReceiveTimeout(t.Context(), 100*time.Millisecond)
 	require.ErrorContains(t, err, "i/o timeout")
-	require.Eventually(t, func() bool { return p.Lost("lost") }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.Lost("lost") }, 30*time.Second, time.Millisecond)
 	require.False(t, p.Lost("heard"))
 	p.LoseReplies(false)
 	require.NoError(t, incr(t.Context(), t, rdb))
@@ -134,7 +134,7 @@ func TestAConnectionThatLostARequestLosesAllThatFollow(t *testing.T) {
 	}
 	p.LoseRequests(true)
 	send()
-	require.Eventually(t, func() bool { return p.Seen(Command("INCR")) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.Seen(Command("INCR")) == 1 }, 30*time.Second, time.Millisecond)
 	require.ErrorContains(t, impatientPing(t, p), "i/o timeout") // by then the first request has been dealt with
 	p.LoseRequests(false)
 	send()

@@ -32,9 +32,9 @@ func loss(s *subject) {
 	h := s.lock(s.Context(), c.New(s.name))
 	inner := s.reenter(h, c.New(s.name))
 	s.kind.Lose(s.T, s.name)
-	require.ErrorIs(s, s.ended(h), holdfast.ErrLost)
+	require.ErrorIs(s, Ended(s, h), holdfast.ErrLost)
 	if inner != nil {
-		require.ErrorIs(s, s.ended(inner), holdfast.ErrLost)
+		require.ErrorIs(s, Ended(s, inner), holdfast.ErrLost)
 		// The inner context ends with the one from which it derives. So it may be a moment ahead of its
 		// own hold, whose deadline is not asked for here.
 		require.ErrorIs(s, inner.Unlock(s.Context()), holdfast.ErrLost)
@@ -155,6 +155,32 @@ func do(s *subject) {
 	require.NotContains(s, err.Error(), "\n", "two errors in one line")
 }
 
+// forced: a lock is freed of its holder. Who waits gets it, and the holder's client is told at once.
+func forced(s *subject) {
+	c, other := s.client(), s.client()
+	if c.Force == nil {
+		return
+	}
+	there, err := c.Force(s.Context(), s.name)
+	require.NoError(s, err)
+	require.False(s, there)
+	h := s.lock(s.Context(), c.New(s.name))
+	inner := s.reenter(h, c.New(s.name))
+	waiting := s.waiting(s.Context(), other.New(s.name))
+	there, err = c.Force(s.Context(), s.name)
+	require.NoError(s, err)
+	require.True(s, there)
+	next := waiting.Hold()
+	require.Greater(s, next.Token(), h.Token())
+	for _, h := range []*holdfast.Hold{h, inner} {
+		require.ErrorIs(s, Ended(s, h), holdfast.ErrLost)
+		require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrLost)
+	}
+	require.Equal(s, next.Owner(), s.state(c).Owner)
+	s.unlock(next)
+	s.free(c)
+}
+
 func syncLocker(s *subject) {
 	const goroutines = 16
 	c := s.client()
@@ -182,11 +208,11 @@ func closing(s *subject) {
 	if inner := s.reenter(h, l); inner != nil {
 		holds = append(holds, inner)
 	}
-	own := []<-chan result{background(s.Context(), l), background(s.Context(), a.New(s.name))}
+	own := []*Pending{Begin(s.Context(), s, l.Lock), Begin(s.Context(), s, a.New(s.name).Lock)}
 	other := s.waiting(s.Context(), b.New(s.name))
 	require.NoError(s, a.Close(s.Context()))
 	for _, c := range own {
-		require.ErrorIs(s, s.result(c).err, holdfast.ErrClosed)
+		require.ErrorIs(s, c.Err(), holdfast.ErrClosed)
 	}
 	for _, h := range holds {
 		require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrClosed)
@@ -194,7 +220,7 @@ func closing(s *subject) {
 		require.ErrorIs(s, h.Extend(s.Context(), time.Minute), holdfast.ErrClosed)
 		require.False(s, h.Deadline().After(time.Now()))
 	}
-	next := s.granted(other)
+	next := other.Hold()
 	require.Greater(s, next.Token(), h.Token())
 	s.held(b, next, 1)
 	s.unlock(next)
@@ -229,6 +255,10 @@ func badInput(s *subject) {
 		return err
 	}
 	var none context.Context
+	endless := "use at most 2562047h47m16.853775807s,"
+	if s.kind.Once {
+		endless = "HoldAtLeast is " // which it refuses altogether
+	}
 	_, lock := c.New(s.name).Lock(none)
 	_, try := c.New(s.name).TryLock(none)
 	_, state := c.State(none, s.name)
@@ -253,7 +283,7 @@ func badInput(s *subject) {
 		"short least":    {good(holdfast.HoldAtLeast(time.Microsecond)), "use at least 1ms"},
 		"negative least": {good(holdfast.HoldAtLeast(-time.Second)), "HoldAtLeast is -1s"},
 		"lowest least":   {good(holdfast.HoldAtLeast(math.MinInt64)), "use at least 1ms"},
-		"endless least":  {good(holdfast.HoldAtLeast(math.MaxInt64)), "HoldAtLeast is "},
+		"endless least":  {good(holdfast.HoldAtLeast(math.MaxInt64)), endless},
 		"nil option":     {good(holdfast.NoRenewal(), nil), "option 2 is nil; leave it out"},
 		"nil context":    {lock, "ctx is nil; use context.Background()"},
 		"nil in TryLock": {try, "ctx is nil; use context.Background()"},
@@ -264,6 +294,8 @@ func badInput(s *subject) {
 		require.ErrorContains(s, bad.err, bad.remedy, what)
 	}
 	require.Equal(s, before, s.kind.Sent(s.T), "nothing is sent")
+	require.Empty(s, s.witness.Calls(), "nor is an observer told of a wait")
+	require.Zero(s, s.witness.Scripts())
 }
 
 func nilContexts(s *subject) {

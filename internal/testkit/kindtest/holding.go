@@ -22,7 +22,7 @@ func aGrant(s *subject) {
 	require.Equal(s, 1, h.Count())
 	require.NotZero(s, h.Token())
 	require.Less(s, h.Token(), uint64(1)<<53)
-	require.True(s, h.Deadline().After(time.Now()))
+	require.True(s, h.Deadline().After(time.Now().Add(holdfast.DefaultLease-patience)))
 	require.True(s, h.Deadline().Before(time.Now().Add(holdfast.DefaultLease)), "trusted for less than the lease")
 	require.NoError(s, h.Context().Err())
 	s.held(c, h, 1)
@@ -105,6 +105,7 @@ func reentry(s *subject) {
 	s.unlock(tried)
 	s.unlock(inner)
 	require.ErrorIs(s, context.Cause(inner.Context()), holdfast.ErrReleased)
+	require.Zero(s, inner.Deadline())
 	require.NoError(s, outer.Context().Err(), "the outer hold goes on")
 	require.True(s, outer.Deadline().After(time.Now()))
 	s.held(c, outer, 1)
@@ -145,14 +146,14 @@ func oneOwner(s *subject) {
 	const goroutines = 20
 	c := s.client()
 	l, ctx := c.New(s.name), holdfast.WithOwner(s.Context())
-	var calls []<-chan result
+	var calls []*Pending
 	for range goroutines {
-		calls = append(calls, background(ctx, l))
+		calls = append(calls, Begin(ctx, s, l.Lock))
 	}
 	depths := map[int]bool{}
 	var holds []*holdfast.Hold
 	for _, call := range calls {
-		h := s.granted(call)
+		h := call.Hold()
 		require.Equal(s, 1, len(depths)-len(holds)+1, "each has a depth of its own")
 		depths[h.Count()], holds = true, append(holds, h)
 	}
@@ -193,7 +194,7 @@ func noRenewal(s *subject) {
 	c := s.client()
 	h := s.lock(s.Context(), c.New(s.name, holdfast.NoRenewal()), holdfast.Lease(s.kind.Lease))
 	deadline := h.Deadline()
-	why := s.ended(h)
+	why := Ended(s, h)
 	require.False(s, time.Now().Before(deadline), "not before its time")
 	require.ErrorIs(s, why, holdfast.ErrLost)
 	require.ErrorContains(s, why, "NoRenewal")

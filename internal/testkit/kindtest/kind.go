@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -38,6 +39,11 @@ type Kind struct {
 	Memory bool
 	// Sent is how many commands of locks the servers have run.
 	Sent func(t *testing.T) int64
+
+	// Of kinds on real servers, see On.
+	direct []*redis.Client
+	far    func(t *testing.T, opts *holdfast.Options, read time.Duration, hooks ...redis.Hook) (Client, network)
+	key    func(name string) string
 }
 
 // Client is one participant: what is a process elsewhere.
@@ -46,6 +52,8 @@ type Client struct {
 	New   func(name string, opts ...holdfast.Option) holdfast.Locker
 	State func(ctx context.Context, name string) (holdfast.State, error)
 	Close func(ctx context.Context) error
+	// Force is ForceUnlock; nil if the kind has none.
+	Force func(ctx context.Context, name string) (bool, error)
 }
 
 // Run checks all promises for a kind.
@@ -54,51 +62,73 @@ func Run(t *testing.T, k Kind) {
 		name  string
 		test  func(*subject)
 		again bool // it is about what a kind of single acquisitions does not have
+		waits bool // it is slow because it waits for a lease to end, and not because it works
 	}{
-		{"a grant has an owner, a token and a deadline", aGrant, false},
-		{"one client excludes the others", exclusion, false},
-		{"never are two inside, and tokens grow", crowd, false},
-		{"the owner re-enters by the context of its hold", reentry, true},
-		{"a context with a new owner does not re-enter", newOwner, true},
-		{"the goroutines of an owner are inside together", oneOwner, true},
-		{"an owner holds several names", severalNames, false},
-		{"a refusal says who holds the lock", refusal, false},
-		{"Wait bounds the wait and not the hold", wait, false},
-		{"the end of the context ends the wait", endedWait, false},
-		{"a waiter that gives up leaves nothing", giveUp, false},
-		{"the unlock wakes a waiter of another client", wakeup, false},
-		{"the unlock wakes a waiter of the same client", wakeupWithin, false},
-		{"the lease of a dead holder ends", deadHolder, false},
-		{"a hold is renewed", renewal, false},
-		{"a hold without renewal ends with its lease", noRenewal, false},
-		{"Extend lengthens the lease", extend, false},
-		{"a lost hold ends", loss, false},
-		{"Unlock finds out that the hold is lost", lossAtUnlock, false},
-		{"Extend finds out that the hold is lost", lossAtExtend, false},
-		{"a re-entry finds out that the hold is lost", lossAtReentry, true},
-		{"a second Unlock does no harm", secondUnlock, false},
-		{"Unlock is sent under a cancelled context", cancelledUnlock, false},
-		{"the end of a hold is no new grant", underEndedHold, false},
-		{"HoldAtLeast leaves the lock taken", holdAtLeast, true},
-		{"HoldAtLeast ends", holdAtLeastEnds, true},
-		{"Do unlocks, however its function ends", do, false},
-		{"SyncLocker excludes and panics", syncLocker, false},
-		{"Close releases what is held and ends waiters", closing, false},
-		{"a closed client refuses", closed, false},
-		{"an observer hears of each wait, grant and end", observed, false},
-		{"an observer hears of losses", observedLoss, false},
-		{"bad input is refused before anything is sent", badInput, false},
-		{"operations without a context", nilContexts, false},
+		{"a grant has an owner, a token and a deadline", aGrant, false, false},
+		{"one client excludes the others", exclusion, false, false},
+		{"never are two inside, and tokens grow", crowd, false, true},
+		{"the owner re-enters by the context of its hold", reentry, true, false},
+		{"a context with a new owner does not re-enter", newOwner, true, false},
+		{"the goroutines of an owner are inside together", oneOwner, true, false},
+		{"an owner holds several names", severalNames, false, false},
+		{"a refusal says who holds the lock", refusal, false, false},
+		{"Wait bounds the wait and not the hold", wait, false, false},
+		{"the end of the context ends the wait", endedWait, false, false},
+		{"a waiter that gives up leaves nothing", giveUp, false, false},
+		{"the unlock wakes a waiter of another client", wakeup, false, false},
+		{"the unlock wakes a waiter of the same client", wakeupWithin, false, false},
+		{"the lease of a dead holder ends", deadHolder, false, true},
+		{"a hold is renewed", renewal, false, true},
+		{"a hold without renewal ends with its lease", noRenewal, false, true},
+		{"Extend lengthens the lease", extend, false, false},
+		{"a lost hold ends", loss, false, true},
+		{"Unlock finds out that the hold is lost", lossAtUnlock, false, false},
+		{"Extend finds out that the hold is lost", lossAtExtend, false, false},
+		{"a re-entry finds out that the hold is lost", lossAtReentry, true, false},
+		{"a second Unlock does no harm", secondUnlock, false, false},
+		{"Unlock is sent under a cancelled context", cancelledUnlock, false, false},
+		{"the end of a hold is no new grant", underEndedHold, false, false},
+		{"HoldAtLeast leaves the lock taken", holdAtLeast, true, false},
+		{"HoldAtLeast ends", holdAtLeastEnds, true, true},
+		{"HoldAtLeast is also for who was woken", holdAtLeastCalled, true, false},
+		{"ForceUnlock frees it, and all are told", forced, true, false},
+		{"Do unlocks, however its function ends", do, false, false},
+		{"SyncLocker excludes and panics", syncLocker, false, false},
+		{"Close releases what is held and ends waiters", closing, false, false},
+		{"a closed client refuses", closed, false, false},
+		{"an observer hears of each wait, grant and end", observed, false, true},
+		{"an observer hears of losses", observedLoss, false, true},
+		{"bad input is refused before anything is sent", badInput, false, false},
+		{"operations without a context", nilContexts, false, false},
 	} {
 		if k.Once && p.again {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
-			s := &subject{T: t, kind: k, name: UniqueName(t)}
-			s.witnessed()
-			p.test(s)
+			if p.waits {
+				t.Parallel() // and so after those that demand that nothing is sent
+			}
+			p.test(newSubject(t, k))
 		})
 	}
+	if k.far == nil {
+		return
+	}
+	for _, h := range hazards() {
+		if k.Once && h.again {
+			continue
+		}
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			require.NoError(t, h.harm(newSubject(t, k)))
+		})
+	}
+}
+
+func newSubject(t *testing.T, k Kind) *subject {
+	s := &subject{T: t, kind: k, name: UniqueName(t)}
+	s.witnessed()
+	return s
 }
 
 // subject is a kind in one test, with a name for a lock that no other test uses.
@@ -108,6 +138,9 @@ type subject struct {
 	name string
 	// of all clients that a test does not have observed by itself
 	witness Witness
+	// Of a control: a hazard is to do harm, by a switch, or by hooks that break a script.
+	control bool
+	hooks   []redis.Hook
 }
 
 // client makes one more participant, with the defaults.
@@ -125,9 +158,7 @@ func (s *subject) locker(opts ...holdfast.Option) holdfast.Locker {
 // lock takes a lock, which is free or about to be.
 func (s *subject) lock(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
 	s.Helper()
-	h, err := l.Lock(ctx, opts...)
-	require.NoError(s, err)
-	return h
+	return Take(ctx, s, l.Lock, opts...)
 }
 
 // reenter takes a lock again under the context of a hold; nil of a kind of single acquisitions.
@@ -150,63 +181,15 @@ func (s *subject) leave(h *holdfast.Hold) {
 // unlock gives a hold back.
 func (s *subject) unlock(h *holdfast.Hold) {
 	s.Helper()
-	require.NoError(s, h.Unlock(s.Context()))
+	Unlock(s, h)
 }
 
 // waiting takes a lock in a goroutine. It returns when the servers know of the waiter.
-func (s *subject) waiting(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) <-chan result {
+func (s *subject) waiting(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) *Pending {
 	s.Helper()
-	c := background(ctx, l, opts...)
+	p := Begin(ctx, s, l.Lock, opts...)
 	s.eventually("somebody waits", func() bool { return s.kind.Waiters(s.T, l.Name()) > 0 })
-	return c
-}
-
-// result is what came of a call of Lock.
-type result struct {
-	hold *holdfast.Hold
-	err  error
-}
-
-// background takes a lock in a goroutine.
-func background(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) <-chan result {
-	c := make(chan result, 1)
-	go func() {
-		h, err := l.Lock(ctx, opts...)
-		c <- result{h, err}
-	}()
-	return c
-}
-
-// granted waits for a grant.
-func (s *subject) granted(c <-chan result) *holdfast.Hold {
-	s.Helper()
-	r := s.result(c)
-	require.NoError(s, r.err)
-	return r.hold
-}
-
-// result waits for the end of a call of Lock.
-func (s *subject) result(c <-chan result) result {
-	s.Helper()
-	select {
-	case r := <-c:
-		return r
-	case <-time.After(patience):
-		require.Fail(s, "Lock does not return")
-		return result{}
-	}
-}
-
-// ended waits until a hold's context ends, and returns why.
-func (s *subject) ended(h *holdfast.Hold) error {
-	s.Helper()
-	select {
-	case <-h.Context().Done():
-		return context.Cause(h.Context())
-	case <-time.After(patience):
-		require.Fail(s, "the hold's context does not end")
-		return nil
-	}
+	return p
 }
 
 // state is a lock as the servers see it.

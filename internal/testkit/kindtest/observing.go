@@ -19,16 +19,19 @@ func (s *subject) witnessed() {
 			require.Eventually(s, func() bool { return w.Wrong() == nil }, patience, time.Millisecond, "%v", (*later)(w))
 		}
 	})
-	s.kind.Client = func(t *testing.T, opts *holdfast.Options) Client {
-		var o holdfast.Options
-		if opts != nil {
-			o = *opts
-		}
-		if o.Observer == nil {
-			o.Observer = w.Observer()
-		}
-		return client(t, &o)
+	s.kind.Client = func(t *testing.T, opts *holdfast.Options) Client { return client(t, s.seen(opts)) }
+}
+
+// seen are the options of a participant that is observed by the test, unless it is by somebody else.
+func (s *subject) seen(opts *holdfast.Options) *holdfast.Options {
+	var o holdfast.Options
+	if opts != nil {
+		o = *opts
 	}
+	if o.Observer == nil {
+		o.Observer = s.witness.Observer()
+	}
+	return &o
 }
 
 // later is what is wrong when it is printed.
@@ -83,14 +86,14 @@ func observed(s *subject) {
 
 	waiter := s.waiting(s.Context(), mine)
 	s.unlock(theirs)
-	h = s.granted(waiter)
+	h = waiter.Hold()
 	last := func(calls []Call) Call { return calls[len(calls)-1] }
 	require.True(s, last(w.Calls()).Granted.Contended || s.kind.Members != "", "it had to wait")
 	s.unlock(h)
 	require.Equal(s, "released", why(last(s.told(&w)).Ended.Reason))
 
 	plain := s.lock(s.Context(), mine, holdfast.NoRenewal())
-	require.ErrorIs(s, s.ended(plain), holdfast.ErrLost)
+	require.ErrorIs(s, Ended(s, plain), holdfast.ErrLost)
 	require.Equal(s, "lost", why(last(s.told(&w)).Ended.Reason), "at the end of its lease")
 	require.NoError(s, last(w.Calls()).Ended.Err, "nobody has unlocked")
 
@@ -113,7 +116,7 @@ func observedLoss(s *subject) {
 		h := s.lock(s.Context(), s.kind.Client(s.T, &o).New(s.name))
 		s.kind.Lose(s.T, s.name)
 		if !byUnlock {
-			require.ErrorIs(s, s.ended(h), holdfast.ErrLost)
+			require.ErrorIs(s, Ended(s, h), holdfast.ErrLost)
 		}
 		require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrLost)
 		calls := s.told(&w)

@@ -58,9 +58,13 @@ func endedWait(s *subject) {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	waiting := s.waiting(ctx, l)
 	cancel(why)
-	err := s.result(waiting).err
+	err := waiting.Err()
 	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
 	require.ErrorIs(s, err, why)
+
+	soon, end := context.WithTimeout(s.Context(), 20*time.Millisecond)
+	defer end()
+	require.ErrorIs(s, s.waiting(soon, l).Err(), context.DeadlineExceeded)
 
 	_, err = l.Lock(ctx)
 	require.ErrorIs(s, err, why, "it had ended before the call")
@@ -75,7 +79,7 @@ func giveUp(s *subject) {
 	ctx, cancel := context.WithCancel(s.Context())
 	waiting := s.waiting(ctx, c.New(s.name))
 	cancel()
-	require.ErrorIs(s, s.result(waiting).err, context.Canceled)
+	require.ErrorIs(s, waiting.Err(), context.Canceled)
 	s.eventually("no subscription and no place in a queue is left", func() bool {
 		return s.kind.Waiters(s.T, s.name) == 0
 	})
@@ -90,12 +94,11 @@ func giveUp(s *subject) {
 func wakeup(s *subject) {
 	a, b := s.client(), s.client()
 	h := s.lock(s.Context(), a.New(s.name))
-	inner := s.reenter(h, a.New(s.name))
 	waiting := s.waiting(s.Context(), b.New(s.name))
-	s.leave(inner)
+	s.leave(s.reenter(h, a.New(s.name))) // past who waits
 	s.held(a, h, 1)
 	s.unlock(h)
-	next := s.granted(waiting) // long before the lease would end
+	next := waiting.Hold() // long before the lease would end
 	require.Greater(s, next.Token(), h.Token())
 	s.held(a, next, 1)
 	s.unlock(next)
@@ -106,26 +109,14 @@ func wakeupWithin(s *subject) {
 	c := s.client()
 	l := c.New(s.name)
 	h := s.lock(s.Context(), l)
-	first, second := background(s.Context(), l), background(s.Context(), c.New(s.name))
+	calls := []*Pending{Begin(s.Context(), s, l.Lock), Begin(s.Context(), s, c.New(s.name).Lock)}
 	s.unlock(h)
-	var next *holdfast.Hold
-	var other <-chan result
-	select { // which of them called first is unknown
-	case r := <-first:
-		require.NoError(s, r.err)
-		next, other = r.hold, second
-	case r := <-second:
-		require.NoError(s, r.err)
-		next, other = r.hold, first
-	case <-time.After(patience):
-		require.Fail(s, "nobody is woken")
-	}
-	require.Greater(s, next.Token(), h.Token())
-	require.NoError(s, next.Context().Err())
-	s.unlock(next)
-	last := s.granted(other)
-	require.Greater(s, last.Token(), next.Token())
-	s.unlock(last)
+	last := h.Token()
+	InTurn(s, func(h *holdfast.Hold) {
+		require.Greater(s, h.Token(), last)
+		require.NoError(s, h.Context().Err())
+		last = h.Token()
+	}, calls...)
 	s.free(c)
 }
 
@@ -140,26 +131,53 @@ func deadHolder(s *subject) {
 	s.unlock(next)
 }
 
+// holdAtLeast: what is left of the time stands at the server when Unlock returns, whether it is shorter
+// or longer than the lease, and the hold has ended all the same.
 func holdAtLeast(s *subject) {
-	const d = time.Hour
-	c := s.client()
-	l := c.New(s.name, holdfast.HoldAtLeast(d))
-	h := s.lock(s.Context(), l)
-	inner := s.lock(h.Context(), l)
-	s.unlock(inner)
+	for _, d := range []time.Duration{2 * patience, time.Hour} {
+		s.name += "+"
+		c := s.kind.Client(s.T, &holdfast.Options{Lease: 3 * patience})
+		l := c.New(s.name, holdfast.HoldAtLeast(d))
+		before := time.Now()
+		h := s.lock(s.Context(), l)
+		granted := time.Now()
+		require.Greater(s, s.state(c).Remaining, d-patience, "from the grant on")
+		s.leave(s.reenter(h, l))
+		s.unlock(h)
+		require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrReleased)
+		require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrReleased)
+		state := s.state(c)
+		end := time.Now().Add(state.Remaining + time.Millisecond) // a key lives through its last millisecond
+		require.True(s, end.After(before.Add(d)), "not too early")
+		require.True(s, end.Before(granted.Add(d+d/50+patience)), "nor much too late")
+		require.Equal(s, h.Owner(), state.Owner)
+		require.Equal(s, h.Token(), state.Token)
+		_, err := l.TryLock(s.Context())
+		require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+		_, err = s.locker().TryLock(s.Context())
+		require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+		_, err = l.TryLock(h.Context())
+		require.ErrorIs(s, err, holdfast.ErrUnavailable, "its context has ended")
+		if c.Force != nil {
+			there, err := s.client().Force(s.Context(), s.name)
+			require.NoError(s, err)
+			require.True(s, there)
+			s.free(c)
+		}
+	}
+}
+
+// holdAtLeastCalled: who is woken by the release has its own lock stay as well.
+func holdAtLeastCalled(s *subject) {
+	a, b := s.client(), s.client()
+	h := s.lock(s.Context(), a.New(s.name))
+	next := s.waiting(s.Context(), b.New(s.name), holdfast.HoldAtLeast(time.Hour))
 	s.unlock(h)
-	require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrReleased)
-	require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrReleased)
-	state := s.state(c)
+	h = next.Hold()
+	s.unlock(h)
+	state := s.state(a)
 	require.Equal(s, h.Owner(), state.Owner)
-	require.Equal(s, h.Token(), state.Token)
-	require.Greater(s, state.Remaining, d-2*patience)
-	_, err := l.TryLock(s.Context())
-	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
-	_, err = s.locker().TryLock(s.Context())
-	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
-	_, err = l.TryLock(h.Context())
-	require.ErrorIs(s, err, holdfast.ErrUnavailable, "its context has ended")
+	require.Greater(s, state.Remaining, time.Hour-2*patience)
 }
 
 func holdAtLeastEnds(s *subject) {
@@ -169,22 +187,9 @@ func holdAtLeastEnds(s *subject) {
 	own := holdfast.WithOwner(s.Context())
 	h := s.lock(own, a.New(s.name), holdfast.HoldAtLeast(d))
 	s.unlock(h)
-	calls := []<-chan result{
-		background(s.Context(), a.New(s.name)), background(s.Context(), b.New(s.name)), background(own, a.New(s.name)),
-	}
-	for range calls {
-		var r result
-		select {
-		case r = <-calls[0]:
-		case r = <-calls[1]:
-		case r = <-calls[2]:
-		case <-time.After(patience):
-			require.Fail(s, "the lock stays taken")
-		}
-		require.NoError(s, r.err)
+	InTurn(s, func(next *holdfast.Hold) {
 		require.GreaterOrEqual(s, time.Since(start), d)
-		require.Greater(s, r.hold.Token(), h.Token())
-		s.unlock(r.hold)
-	}
+		require.Greater(s, next.Token(), h.Token())
+	}, Begin(s.Context(), s, a.New(s.name).Lock), Begin(s.Context(), s, b.New(s.name).Lock), Begin(own, s, a.New(s.name).Lock))
 	s.free(a)
 }

@@ -25,7 +25,7 @@ func TestKind(t *testing.T) {
 	srv := &memory.Server{Flaw: memory.Flaw(os.Getenv(flawEnv))}
 	kindtest.Run(t, kindtest.Kind{
 		Name:   "memory",
-		Lease:  900 * time.Millisecond,
+		Lease:  2 * time.Second,
 		Memory: true,
 		Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
 			c, err := memory.NewClient(opts)

@@ -1,12 +1,12 @@
 package model
 
-// Time goes in ticks, for all clocks alike, and what is left of a time is a number of them.
+// Models count time in ticks, the same for all clocks. A state holds how many ticks are left until
+// something ends.
 
-// Endless is a time that does not end.
+// Endless is the number of ticks left of something without an end.
 const Endless = 255
 
-// Less takes a tick off, and reports whether that was the last one. Of 0 and of Endless it takes
-// nothing.
+// Less takes one tick off, and reports whether it was the last one. It leaves 0 and Endless as they are.
 func Less(ticks *uint8) (last bool) {
 	if *ticks == 0 || *ticks == Endless {
 		return false

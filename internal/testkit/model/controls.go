@@ -6,39 +6,45 @@ import (
 	"testing"
 )
 
-// Control takes a defence out of a model: then there is a way to break a promise, or the defence is
-// none. (It has no name of its own, so that tables need no names of fields.)
+// Control takes a defence out of a model. Without it the model must break a promise; otherwise it
+// defends nothing. (An alias, as Scenario is.)
 type Control[M, D any] = struct {
 	What string // the defence
-	Off  D      // its bit, and those of others that would hide the harm
-	In   M
-	Want error // the promise that is broken: another one does not count
+	Off  D      // its bit, and the bits of other defences that would hide the harm
+	In   M      // the bounds
+	Want error  // the promise that breaks
 }
 
-// Defence is a set of defences that are switched off.
+// Defence is a set of defences that a control switches off.
 type Defence uint64
 
-// Has reports whether one of these is.
+// Has reports whether the set contains a defence.
 func (d Defence) Has(one Defence) bool { return d&one != 0 }
 
-// Controls explores a model without each of its defences. It fails if no promise is broken without
-// one. The log has the length of the way to that, and with large bounds the way itself.
+// Controls explores a model without each of its defences. It fails if the model breaks no promise without
+// one of them. It logs the length of each trace, and with wide bounds also the trace.
 func Controls[M, D any](t *testing.T, of string, explore Explorer[M, D], controls []Control[M, D]) {
 	var table strings.Builder
 	for _, c := range controls {
-		r, err := explore(c.In, c.Off, c.Want)
-		switch {
-		case err != nil:
+		way, err := without(explore, c)
+		if err != nil {
 			t.Errorf("without %q: %v", c.What, err)
-		case r.Violation == nil:
-			t.Errorf("without %q nothing is found in %d states; %v was expected", c.What, r.States, c.Want)
-		default:
-			fmt.Fprintf(&table, "\nproof:   %-64s %2d steps, %d states: %v", c.What, len(r.Violation.Trace), r.States,
-				r.Violation.Reason)
-			if Large() {
-				t.Logf("without %q: %v", c.What, r.Violation)
-			}
+			continue
+		}
+		fmt.Fprintf(&table, "\nproof:   %-64s %2d steps, %d states: %v", c.What, len(way.Violation.Trace), way.States,
+			way.Violation.Reason)
+		if Large() {
+			t.Logf("without %q: %v", c.What, way.Violation)
 		}
 	}
 	t.Logf("proof: %-73s there is a way of%s", of+": without", table.String())
+}
+
+// without runs one control.
+func without[M, D any](explore Explorer[M, D], c Control[M, D]) (Report, error) {
+	r, err := explore(c.In, c.Off, c.Want)
+	if err == nil && r.Violation == nil {
+		err = fmt.Errorf("nothing is found in %d states; %w was expected", r.States, c.Want)
+	}
+	return r, err
 }

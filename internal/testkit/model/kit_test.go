@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -93,7 +94,7 @@ func TestNetwork(t *testing.T) {
 		}
 		slices.Sort(want)
 		require.Equal(t, want, append([]uint8(nil), Under(a[:])...))
-		require.Equal(t, [6]uint8{}, [6]uint8(append(slices.Clone(a[len(want):]), make([]uint8, len(want))...)), "nothing is behind them")
+		require.Equal(t, make([]uint8, len(a)-len(want)), a[len(want):], "nothing is behind them")
 	}
 }
 
@@ -118,4 +119,44 @@ func TestBounds(t *testing.T) {
 		only   error
 	}
 	require.Equal(t, "{lease:3 wishes:[1 0] }", bounds(bounded{lease: 3, wishes: [2]uint8{1, 0}}))
+}
+
+// TestWithout: a control whose defence is none is told from one whose promise is broken.
+func TestWithout(t *testing.T) {
+	explore := func(side int, off Defence, only error) (Report, error) {
+		m := grid(side)
+		m.Only = only
+		m.Check = func(s *[2]int) error {
+			if s[0] == 2 && off.Has(1) {
+				return ErrStuck
+			}
+			return nil
+		}
+		if side > 5 {
+			m.MaxStates = 10
+		}
+		return Explore(m)
+	}
+	way, err := without(explore, Control[int, Defence]{"a defence", 1, 3, ErrStuck})
+	require.NoError(t, err)
+	require.Len(t, way.Violation.Trace, 2)
+	_, err = without(explore, Control[int, Defence]{"none", 2, 3, ErrStuck})
+	require.ErrorContains(t, err, "nothing is found in 16 states")
+	_, err = without(explore, Control[int, Defence]{"too large", 2, 9, ErrStuck})
+	require.ErrorContains(t, err, "more than 10 states")
+}
+
+// TestOnly: a goal is checked if it may be what is looked for.
+func TestOnly(t *testing.T) {
+	cut := 3
+	m := grid(1)
+	m.Goal, m.Cut = func(*[2]int) bool { return false }, &cut
+	r, err := Explore(m)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.Violation.Reason, ErrStuck)
+	require.Equal(t, 3, r.Cut)
+	m.Only = errors.New("another one")
+	r, err = Explore(m)
+	require.NoError(t, err)
+	require.Nil(t, r.Violation)
 }

@@ -1,24 +1,26 @@
-// Package model explores every state that a small model of a protocol can get into: all
-// interleavings, breadth first, so that the way to a violation is a shortest one. It is for tests,
-// and has what the models in the folders below it share:
+// Package model explores every state that a small model of a protocol can reach. It visits all
+// interleavings, breadth first, so the trace of a violation is a shortest one. It is for tests, and
+// contains what the models in the folders below share:
 //
 //   - model.go, explore.go, store.go: the explorer;
-//   - steps.go, promises.go: what a model says of its steps, and what must never be;
-//   - scenario.go, controls.go: models within bounds, each defence taken out in turn;
+//   - steps.go: the labels of steps;
+//   - promises.go: the promises that a model checks;
+//   - scenario.go, controls.go: running a model within bounds, and without each of its defences;
 //   - network.go, clock.go: messages under way, and time.
 //
-// Package fidelity below it runs the server's half of a model and the real scripts side by side.
+// Package fidelity runs the server half of a model beside the real scripts. Package server is the
+// server half that four models share.
 //
-// A model is a first state and a function that says what can happen next. States are values that can
-// be compared, best a small struct without pointers: two that are equal are one. What is explored is
-// finite because the model bounds it (few clients, few messages, few faults); within these bounds
-// nothing is left out.
+// A model is a first state and a function that takes the possible steps of a state. A state is a value
+// that can be compared, best a small struct without pointers; equal states are one state. A model bounds
+// the number of clients, messages and faults, so it has finitely many states. Within these bounds the
+// explorer leaves nothing out.
 //
-// Two kinds of statement are checked. Check holds in every state ("at most one holder"). Goal can
-// be reached from every state by quiet steps alone ("when faults end, the lock can become free").
+// It checks two kinds of statement. Check must hold in every state ("at most one holder"). Goal must be
+// reachable from every state by quiet steps alone ("when faults end, the lock can become free").
 //
-// Not promised: anything about what lies beyond the bounds, nor that a model is like the thing that it
-// models. The latter is what package fidelity is for.
+// Not promised: anything beyond the bounds, nor that a model behaves like the code that it models.
+// Package fidelity tests the latter for scripts; nothing does for clients.
 package model
 
 import (
@@ -27,57 +29,70 @@ import (
 	"strings"
 )
 
-// Model is what is explored. Start and Next are required.
+// Model is what the explorer explores. Start and Next are required.
 type Model[S comparable] struct {
 	Start S
-	// Next hands over each step that can be taken in s. It must do the same each time that it is called,
-	// because the way to a violation is found by calling it again.
+	// Next takes each step that is possible in s. It must take the same steps in each call, because the
+	// explorer finds the trace of a violation by calling it again.
 	Next func(s S, out *Steps[S])
-	// Settle makes states equal that differ only in what matters to nobody any more. It is called for
-	// every state that a step leads to. False: the bounds have no room for it, and the step is not taken.
+	// Settle clears what no later step depends on, so that states which differ only in that become equal.
+	// The explorer calls it for the state after each step. If it returns false, the bounds have no room
+	// for that state, and the step is not taken.
 	Settle func(s *S) bool
-	// Check returns what is wrong with a state, nil if nothing is.
+	// Check returns the promise that a state breaks, or nil.
 	Check func(s *S) error
-	// Goal is what can be reached from every state by quiet steps. Without Goal that is not checked.
+	// Goal reports whether a state is one that quiet steps must be able to reach from every state. Nil:
+	// not checked.
 	Goal func(s *S) bool
-	// MaxStates ends an exploration that is larger than its author believed. Default 20 million.
+	// Only is the violation that a control looks for; nil: any. The explorer skips Goal if Only is another
+	// violation than ErrStuck. Check has to look at it itself, see [Promises.First].
+	Only error
+	// MaxStates stops an exploration that is larger than its author believed. Default 8 million.
 	MaxStates int
+	// Cut points to the model's count of messages that its bounds had no room for. The report copies it.
+	Cut *int
 }
 
-// Report is what an exploration saw.
+// Report is the result of an exploration.
 type Report struct {
-	States      int        // that differ
-	Transitions int        // steps taken from them
-	Depth       int        // the most steps that a state is away from the start
-	Cut         int        // messages for which the bounds had no room: the model counts them
-	Violation   *Violation // the first one met, nil if there is none
+	States      int        // different ones
+	Transitions int        // steps taken
+	Depth       int        // the distance of the farthest state from the start, in steps
+	Cut         int        // messages that the bounds had no room for
+	Violation   *Violation // the first one found, or nil
 }
 
-// Violation is a state that must not be, and a shortest way to it.
+// Violation is a state that breaks a promise, with a shortest trace to it.
 type Violation struct {
 	Reason error
 	Trace  []string // labels, from the first step to the last
 	State  any
 }
 
-// ErrStuck is the reason of a violation of Goal.
+// ErrStuck is the reason of a violation if Goal cannot be reached.
 var ErrStuck = errors.New("the goal cannot be reached from here by quiet steps")
 
-// String is the way in one line per step.
+// String prints the trace, one line per step.
 func (v *Violation) String() string {
 	return fmt.Sprintf("%v, after %d steps:\n  %s\n  %+v", v.Reason, len(v.Trace), strings.Join(v.Trace, "\n  "),
 		v.State)
 }
 
-const maxStates = 20_000_000
+const maxStates = 8_000_000
 
-// Explore visits every state of a model, or stops at the first violation. The error says that the
-// model is larger than MaxStates; nothing is known then.
+// Explore visits every state of a model, or stops at the first violation. It returns an error if there
+// are more states than MaxStates; then the report says nothing.
 func Explore[S comparable](m Model[S]) (Report, error) {
 	if m.MaxStates <= 0 {
 		m.MaxStates = maxStates
 	}
+	if !Looks(m.Only) {
+		m.Goal = nil
+	}
 	e := newExplorer(m)
 	err := e.run()
+	if m.Cut != nil {
+		e.report.Cut = *m.Cut
+	}
 	return e.report, err
 }

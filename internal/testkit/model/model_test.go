@@ -93,7 +93,8 @@ func TestTheTraceIsAShortestOne(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, r.Violation)
 	require.ErrorIs(t, r.Violation.Reason, planted)
-	require.Equal(t, []string{"fill 5", "B: 5 into 3", "empty 3", "B: 5 into 3", "fill 5", "B: 5 into 3"}, r.Violation.Trace)
+	require.Equal(t, []string{"fill 5", "B: 5 into 3", "empty 3", "B: 5 into 3", "fill 5", "B: 5 into 3"},
+		r.Violation.Trace)
 	require.Equal(t, [2]int{3, 4}, r.Violation.State)
 	require.Equal(t, 6, r.Depth)
 	require.Contains(t, r.Violation.String(), "after 6 steps")

@@ -2,11 +2,11 @@ package model
 
 import "iter"
 
-// A network is an array of messages of which nobody knows whether they will arrive, in a state. The
-// zero message is none. Messages stand in order, with the empty places behind them, so that two
-// networks with the same messages under way are equal.
+// A network is an array of messages in a state. The messages are under way: each may arrive at any time,
+// or never. The zero message is an empty place. The array is sorted, with empty places at the end, so
+// that two networks with the same messages are equal.
 
-// Put adds a message to a network, in its place by order. False: there is no room.
+// Put adds a message to a network. It returns false if there is no room.
 func Put[M comparable](net []M, m M, order func(a, b M) int) bool {
 	var none M
 	i := len(net) - 1
@@ -20,14 +20,14 @@ func Put[M comparable](net []M, m M, order func(a, b M) int) bool {
 	return true
 }
 
-// Take removes the i-th message.
+// Take removes message i.
 func Take[M any](net []M, i int) {
 	var none M
 	copy(net[i:], net[i+1:])
 	net[len(net)-1] = none
 }
 
-// Under are the messages that are under way.
+// Under returns the messages that are under way.
 func Under[M comparable](net []M) []M {
 	var none M
 	for i, m := range net {
@@ -38,8 +38,8 @@ func Under[M comparable](net []M) []M {
 	return net
 }
 
-// Different are those that differ, with their places: what becomes of one of several that are equal
-// is the same.
+// Different yields the messages without repetitions, each with its index. It does not matter which of
+// several equal messages a step is about.
 func Different[M comparable](net []M) iter.Seq2[int, M] {
 	return func(yield func(int, M) bool) {
 		for i, m := range Under(net) {
@@ -50,8 +50,7 @@ func Different[M comparable](net []M) iter.Seq2[int, M] {
 	}
 }
 
-// Change puts another message in the place of each one, or none: of those that are lost, and of those
-// that somebody else takes over.
+// Change replaces each message, or removes it if change returns false.
 func Change[M comparable](net []M, order func(a, b M) int, change func(M) (changed M, stays bool)) {
 	var none M
 	n := 0
@@ -72,7 +71,7 @@ func Change[M comparable](net []M, order func(a, b M) int, change func(M) (chang
 	}
 }
 
-// Count is how many messages are so.
+// Count returns the number of messages for which so is true.
 func Count[M comparable](net []M, so func(M) bool) (n int) {
 	for _, m := range Under(net) {
 		if so(m) {
@@ -82,7 +81,7 @@ func Count[M comparable](net []M, so func(M) bool) (n int) {
 	return n
 }
 
-// Bit orders by something that is so or not.
+// Bit is 1 for true, to sort by a bool.
 func Bit(b bool) int {
 	if b {
 		return 1

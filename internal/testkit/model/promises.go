@@ -1,6 +1,6 @@
 package model
 
-// Promises are what a model promises: a list of what must never be.
+// Promises lists what a model promises never to happen:
 //
 //	var (
 //		must     model.Promises
@@ -9,17 +9,17 @@ package model
 //	)
 type Promises struct{ all []*Promise }
 
-// Promise is one of them. As an error it is the reason of a violation.
+// Promise is one promise. As an error it is the reason of a violation.
 type Promise struct {
 	broken Broken
 	text   string
 }
 
-// Broken is a set of promises that are broken. A state holds it for those that only the step could
-// tell that led there.
+// Broken is a set of broken promises. A state contains one for the promises that can be judged only while
+// a step is taken, not by looking at the state after it.
 type Broken uint32
 
-// Never adds a promise: what must never be.
+// Never adds a promise. The text says what must never happen.
 func (p *Promises) Never(text string) *Promise {
 	if len(p.all) == 32 {
 		panic("more promises than bits")
@@ -29,21 +29,21 @@ func (p *Promises) Never(text string) *Promise {
 	return one
 }
 
-// Error is what must never be.
+// Error says what must never happen.
 func (p *Promise) Error() string { return p.text }
 
-// If breaks a promise if what must never be is so.
+// If adds a promise to the set if a condition holds.
 func (b *Broken) If(is bool, p *Promise) {
 	if is {
 		*b |= p.broken
 	}
 }
 
-// Add breaks a promise.
+// Add adds a promise to the set.
 func (b *Broken) Add(p *Promise) { *b |= p.broken }
 
-// First is the first promise that is broken, nil if none is. If only is not nil, others do not count:
-// a control that looks for one violation is not stopped by another.
+// First returns the first broken promise, or nil. If only is not nil, it ignores all others: another
+// violation must not stop a control before it finds the one that it looks for.
 func (p *Promises) First(b Broken, only error) error {
 	if b == 0 {
 		return nil
@@ -56,5 +56,5 @@ func (p *Promises) First(b Broken, only error) error {
 	return nil
 }
 
-// Only leaves one promise, for a model in which there are no others.
+// Only returns the set without all promises but one, for scenarios that promise nothing else.
 func (b Broken) Only(p *Promise) Broken { return b & p.broken }

@@ -10,18 +10,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
 
-// Scenario is a model within bounds: M is a struct whose fields are the bounds. (It has no name of its
-// own, so that tables need no names of fields.)
+// Scenario is a model within bounds: M is a struct whose fields are the bounds. (The alias keeps tables
+// short: go vet wants field names in the literals of a named type of another package.)
 type Scenario[M any] = struct {
 	Name string
 	In   M
 }
 
-// Explorer explores a model of type M without some of its defences. If only is not nil, no other
-// violation counts.
+// Explorer explores a model of type M without some of its defences. If only is not nil, it ignores other
+// violations.
 type Explorer[M, D any] func(in M, off D, only error) (Report, error)
 
-// Run explores scenarios. It fails if a promise is broken in one of them, and logs what was seen.
+// Run explores scenarios, and logs the size of each. It fails if a scenario breaks a promise.
 func Run[M, D any](t *testing.T, of string, explore Explorer[M, D], scenarios []Scenario[M]) {
 	for _, s := range scenarios {
 		t.Run(s.Name, func(t *testing.T) {
@@ -40,14 +40,14 @@ func Run[M, D any](t *testing.T, of string, explore Explorer[M, D], scenarios []
 	}
 }
 
-// Looks reports whether a goal is checked: in a control only if it is what is looked for.
+// Looks reports whether the goal matters: not to a control that looks for another violation.
 func Looks(only error) bool { return only == nil || errors.Is(only, ErrStuck) }
 
-// Large reports whether the bounds are those for a longer look, which takes minutes: in a soak, or if
+// Large reports whether to explore within wide bounds, which takes minutes: in a soak, or if
 // HOLDFAST_MODEL=large in the environment.
 func Large() bool { return level.Soaking() || os.Getenv("HOLDFAST_MODEL") == "large" }
 
-// none are bounds that are zero.
+// none matches bounds that are zero. The log leaves them out.
 var none = regexp.MustCompile(`\b\w+:(0|false|<nil>|\[[0\[\] ]*\]) ?`)
 
 func bounds(in any) string { return none.ReplaceAllString(fmt.Sprintf("%+v", in), "") }

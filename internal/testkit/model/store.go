@@ -2,9 +2,9 @@ package model
 
 import "hash/maphash"
 
-// store numbers states in the order in which they are first seen. It keeps each state once, in pieces
-// that never move. (Rejected: a map from states to their numbers beside a list of states. It keeps
-// each state twice, and moves all of them whenever it grows.)
+// store numbers states in the order in which it first sees them. It keeps each state once, in pieces
+// that never move. (Rejected: a map from states to numbers beside a list of states, which keeps each
+// state twice and moves all of them whenever it grows.)
 type store[S comparable] struct {
 	seed   maphash.Seed
 	pieces [][]S
@@ -12,7 +12,7 @@ type store[S comparable] struct {
 	size   int
 }
 
-// slot is half of a state's hash, by which it is found, and its number and 1; 0: empty.
+// slot holds half of a state's hash, and the state's number plus 1; number 0: the slot is empty.
 type slot struct{ hash, number uint32 }
 
 const (
@@ -24,10 +24,10 @@ func newStore[S comparable]() store[S] {
 	return store[S]{seed: maphash.MakeSeed(), slots: make([]slot, firstSlots)}
 }
 
-// at is the state of a number.
+// at returns the state with a number.
 func (t *store[S]) at(n int32) *S { return &t.pieces[n>>pieceBits][n&(1<<pieceBits-1)] }
 
-// put returns the number of a state, and whether it is seen for the first time.
+// put returns the number of a state, and whether the state is new.
 func (t *store[S]) put(s *S) (number int32, first bool) {
 	hash := uint32(maphash.Comparable(t.seed, *s) >> 32) //nolint:gosec // half of it
 	i := t.find(hash)
@@ -52,7 +52,7 @@ func (t *store[S]) put(s *S) (number int32, first bool) {
 
 func (t *store[S]) mask() uint32 { return uint32(len(t.slots) - 1) } //nolint:gosec // twice MaxStates at most
 
-// find is where a state of that hash stands, or one before it.
+// find returns the first slot in which a state of that hash may be.
 func (t *store[S]) find(hash uint32) uint32 { return hash & t.mask() }
 
 // grow doubles the slots.

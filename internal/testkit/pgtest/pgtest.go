@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/child"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -27,8 +28,10 @@ const patience = time.Minute
 
 // Start makes a database and starts a server for it, which ends with the test. The dsn is that of its
 // owner, for libpq and pgx. The server listens on a socket and not on a port, which another could take.
+// A test with a database does not belong to the quick level.
 func Start(tb testing.TB) (dsn string) {
 	tb.Helper()
+	level.ForAll(tb)
 	bin, owner := filepath.Dir(initdb(tb)), postgresUser(tb) // all programs are of one version
 	dir, err := os.MkdirTemp("", "pg-")                      // TempDir can be too long a path for a socket
 	must(tb, err)

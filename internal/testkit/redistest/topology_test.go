@@ -49,7 +49,7 @@ func TestSentinelFailsOver(t *testing.T) {
 	require.Same(t, promoted, s.Primary(t))
 	s.Sentinels[0].Restart()
 	require.Same(t, promoted, s.Primary(t), "a sentinel remembers")
-	require.Eventually(t, func() bool { return rdb.Get(ctx, "k").Val() == "v" }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return rdb.Get(ctx, "k").Val() == "v" }, 30*time.Second, 5*time.Millisecond)
 }
 
 func TestSentinelReplacesADeadPrimary(t *testing.T) {

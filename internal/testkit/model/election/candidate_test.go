@@ -1,9 +1,12 @@
 package election
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // candidate is what a process does that campaigns.
-func (m *electing) candidate(s state, c int, emit func(string, state)) {
+func (m *electing) candidate(s state, c int, out *steps) {
 	cd := &s.c[c]
 	switch {
 	case cd.dead:
@@ -12,29 +15,27 @@ func (m *electing) candidate(s state, c int, emit func(string, state)) {
 		n := s
 		nc := &n.c[c]
 		nc.wishes--
-		if !m.off.has(freshTerm) {
+		if !m.off.Has(freshTerm) {
 			nc.gen++
 		}
 		nc.mode = waiting
-		if cd.works > 0 {
-			n.wrong |= beside
-		}
+		n.wrong.If(cd.works > 0, errBeside)
 		m.ask(&n, c)
-		emit(labels[c][lCampaigns], n)
+		out.Loud('A'+c, "campaigns", n)
 	case cd.mode == waiting:
-		m.waits(s, c, emit)
+		m.waits(s, c, out)
 	case cd.mode == announcing, cd.mode == resigning:
-		m.commands(s, c, emit)
+		m.commands(s, c, out)
 	}
-	m.renews(s, c, emit)
-	m.function(s, c, emit)
+	m.renews(s, c, out)
+	m.function(s, c, out)
 	if s.crashes > 0 && (cd.mode != away || cd.works > 0) {
 		n := s
 		n.crashes--
 		m.abandon(&n, c)
 		n.c[c] = candidate{gen: cd.gen, dead: true}
 		n.undo &^= (1<<gens - 1) << (c*gens + 1)
-		emit(labels[c][lDies], n)
+		out.Loud('A'+c, "dies", n)
 	}
 }
 
@@ -55,7 +56,7 @@ func (m *electing) won(s *state, c int, token, trust uint8) {
 	cd := &s.c[c]
 	cd.mode, cd.at, cd.token, cd.trust = announcing, sent, token, trust
 	cd.mail, cd.stands, cd.renewed = 0, 0, 0
-	if m.off.has(announces) {
+	if m.off.Has(announces) {
 		m.leads(s, c)
 	}
 }
@@ -65,32 +66,31 @@ func (m *electing) leads(s *state, c int) {
 	cd := &s.c[c]
 	cd.mode = leading
 	if cd.works > 0 {
-		s.wrong |= functions
+		s.wrong.Add(errFunctions)
 		return
 	}
-	if cd.token == s.top || cd.token < s.top && !s.harmed { // a lock that was forced free is another's before its leader knows
-		s.wrong |= sameToken
-	}
+	// A lock that was forced free is another's before its leader knows.
+	s.wrong.If(cd.token == s.top || cd.token < s.top && !s.harmed, errToken)
 	s.top = max(s.top, cd.token)
 	cd.works, cd.lost = 1, false
 }
 
-func (m *electing) waits(s state, c int, emit func(string, state)) {
+func (m *electing) waits(s state, c int, out *steps) {
 	cd := &s.c[c]
 	if cd.mail != 0 {
 		n := s
 		m.won(&n, c, cd.mail, cd.stands)
-		emit(labels[c][lCalled], n)
+		out.Step('A'+c, "gets the message of its grant", m.counts(), n)
 	}
 	n := s
 	if m.ask(&n, c); n != s {
-		emit(labels[c][lPolls], n)
+		out.Step('A'+c, "polls", m.counts(), n)
 	}
 	if s.leaves > 0 {
 		n = s
 		n.leaves--
 		m.resign(&n, c)
-		emit(labels[c][lLeaves], n)
+		out.Loud('A'+c, "its caller leaves", n)
 	}
 }
 
@@ -101,7 +101,7 @@ func (m *electing) resign(s *state, c int) {
 }
 
 // commands are the announcement and the release of a candidate: executed, answered, given up.
-func (m *electing) commands(s state, c int, emit func(string, state)) {
+func (m *electing) commands(s state, c int, out *steps) {
 	cd := &s.c[c]
 	n := s
 	nc := &n.c[c]
@@ -110,7 +110,7 @@ func (m *electing) commands(s state, c int, emit func(string, state)) {
 		if a := m.run(&n, m.command(&s, c)); a.status == lua.Gone {
 			nc.at = gone
 		}
-		emit(labels[c][lServer], n)
+		out.Step('A'+c, "the server executes its command", m.counts(), n)
 	} else {
 		switch at := cd.at; {
 		case cd.mode == resigning:
@@ -121,7 +121,7 @@ func (m *electing) commands(s state, c int, emit func(string, state)) {
 		default:
 			m.fails(&n, c)
 		}
-		emit(labels[c][lAnswer], n)
+		out.Step('A'+c, "gets the answer", m.counts(), n)
 	}
 	if s.faults == 0 {
 		return
@@ -130,7 +130,7 @@ func (m *electing) commands(s state, c int, emit func(string, state)) {
 	n.faults--
 	m.abandon(&n, c)
 	n.c[c].at = sent
-	emit(labels[c][lResends], n)
+	out.Loud('A'+c, "hears nothing and sends again", n)
 	n = s
 	n.faults--
 	m.abandon(&n, c)
@@ -139,7 +139,7 @@ func (m *electing) commands(s state, c int, emit func(string, state)) {
 	} else {
 		n.finish(c, true)
 	}
-	emit(labels[c][lGivesUp], n)
+	out.Loud('A'+c, "hears nothing and gives up", n)
 }
 
 // command is what a candidate has under way.
@@ -154,14 +154,15 @@ func (m *electing) command(s *state, c int) request {
 // the bounds have no room for it, never.
 func (m *electing) abandon(s *state, c int) {
 	cd := &s.c[c]
-	if cd.at == sent && (cd.mode == announcing || cd.mode == resigning) && !s.put(m.command(s, c)) {
+	if cd.at == sent && (cd.mode == announcing || cd.mode == resigning) &&
+		!model.Put(s.net[:], m.command(s, c), order) {
 		m.cut++
 	}
 }
 
 // fails is a campaign that could not be announced: the leadership is given back.
 func (m *electing) fails(s *state, c int) {
-	if m.off.has(givesBack) {
+	if m.off.Has(givesBack) {
 		s.finish(c, false)
 		return
 	}
@@ -187,7 +188,7 @@ func (m *electing) lose(s *state, c int) {
 	}
 	cd.lost = true
 	s.undo |= 1 << s.id(c)
-	if m.off.has(waitLead) {
+	if m.off.Has(waitLead) {
 		s.finish(c, true)
 		return
 	}
@@ -195,7 +196,7 @@ func (m *electing) lose(s *state, c int) {
 }
 
 // renews are the renewals of a leadership.
-func (m *electing) renews(s state, c int, emit func(string, state)) {
+func (m *electing) renews(s state, c int, out *steps) {
 	cd := &s.c[c]
 	if cd.mode != announcing && cd.mode != leading {
 		return
@@ -208,25 +209,25 @@ func (m *electing) renews(s state, c int, emit func(string, state)) {
 			m.lose(&n, c)
 		}
 		if n != s {
-			emit(labels[c][lRenews], n)
+			out.Loud('A'+c, "renews", n)
 		}
 		if s.faults > 0 {
 			n = s
 			n.faults--
-			if n.put(request{kind: renewal, id: s.id(c)}) {
-				emit(labels[c][lRenewsLate], n)
+			if model.Put(n.net[:], request{kind: renewal, id: s.id(c)}, order) {
+				out.Loud('A'+c, "renews, and that is late", n)
 			}
 		}
 	}
 	if cd.renewed > 0 {
 		n := s
 		n.c[c].trust, n.c[c].renewed = max(cd.trust, cd.renewed), 0
-		emit(labels[c][lRenewed], n)
+		out.Step('A'+c, "gets the answer to its renewal", m.counts(), n)
 	}
 }
 
 // function is what the leader's function does, and the caller of Run.
-func (m *electing) function(s state, c int, emit func(string, state)) {
+func (m *electing) function(s state, c int, out *steps) {
 	cd := &s.c[c]
 	if cd.works == 0 {
 		return
@@ -240,14 +241,14 @@ func (m *electing) function(s state, c int, emit func(string, state)) {
 	case over:
 		n.finish(c, false)
 	}
-	emit(labels[c][lReturns], n)
+	out.Step('A'+c, "its function returns", m.counts(), n)
 	if s.ends > 0 && cd.mode == leading {
 		n = s
 		n.ends--
 		n.c[c].wishes = 0
-		if m.off.has(resignAfter) {
+		if m.off.Has(resignAfter) {
 			m.resign(&n, c)
 		}
-		emit(labels[c][lEnds], n)
+		out.Loud('A'+c, "the context of Run ends", n)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // TestElectionModelControls: without any one of the defences there is a way to break a promise, and
 // the model finds it.
 func TestElectionModelControls(t *testing.T) {
-	model.Controls(t, "election model", electing.explore, []model.Control[electing, defence]{
+	model.Controls(t, "election model", electing.explore, []model.Control[electing, model.Defence]{
 		{"grant: each has a token of its own", newToken, leads, errToken},
 		{"announce: by the holder only, and not in place of a later one", holderOnly | notOlder, repeats, errUnknown},
 		{"announce: by the holder only", holderOnly, repeats, errUnheld},

@@ -23,7 +23,7 @@ type electing struct {
 	lapses             uint8 // claims that end unheard
 	forces             uint8 // deletions of the lock
 	losses             uint8 // of all keys
-	off                defence
+	off                model.Defence
 	only               error // look for this violation alone
 	cut                int   // requests for which the bounds had no room
 }
@@ -43,31 +43,19 @@ func (m *electing) start() state {
 // explore also looks whether a goal can be reached from everywhere. With an observer that is that it
 // knows who leads, by its own steps and those of its connection alone. Else that all who campaign
 // lead or leave, without a fault, a renewal or a new wish.
-func (m electing) explore(off defence, only error) (model.Report, error) {
+func (m electing) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
 	explored := model.Model[state]{
-		Start: m.start(), MaxStates: 4_000_000,
-		Next: func(s state, out *model.Steps[state]) {
-			m.next(s, func(label string, n state) {
-				quiet := quietly[label]
-				if m.watched {
-					quiet = observing(label) || m.slow && quiet
-				}
-				out.Step(0, label, quiet, n)
-			})
-		},
-		Check: func(s *state) error { return m.check(*s) },
+		Start: m.start(), Next: m.next, Settle: m.settle, Check: m.check, Goal: calm, Only: only, Cut: &m.cut,
 	}
-	if model.Looks(only) {
-		explored.Goal = func(s *state) bool { return calm(*s) }
-		if m.watched {
-			explored.Goal = func(s *state) bool { return observed(*s) }
-		}
+	if m.watched {
+		explored.Goal = observed
 	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(explored)
 }
+
+// counts reports whether the goal may count upon what happens by itself at candidates and with time.
+func (m *electing) counts() bool { return !m.watched || m.slow }
 
 // one leaves a scenario one candidate, for controls that have to see all states.
 func one(m electing) electing {
@@ -91,7 +79,7 @@ var (
 	deleted  = electing{lease: 2, claim: 2, keep: 3, wishes: each{1, 1}, watched: true, forces: 1, slow: true}
 )
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment. With
+// large are the bounds of this level: those for a longer look, if model.Large says so. With
 // -short candidates campaign less often.
 func large(m electing) electing {
 	if testing.Short() && m.wishes[1] > 0 {

@@ -1,6 +1,9 @@
 package election
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // keys are what an election is at the server, with time in ticks: the server half of the model. Its
 // methods say in Go what the scripts say in Lua; TestElectionModelIsLikeTheScripts runs both.
@@ -14,11 +17,9 @@ type keys struct {
 	saidTTL uint8
 }
 
-const endless = 255
-
 // terms are times in ticks, and who can be reached.
 type terms struct {
-	off                defence
+	off                model.Defence
 	lease, claim, keep uint8
 	deaf               [maxCandidates]bool
 }
@@ -66,7 +67,7 @@ func (k *keys) acquire(t *terms, owner uint8) (a answer) {
 func (k *keys) hold(t *terms, owner, lease uint8) {
 	k.leave(owner)
 	k.owner, k.ttl = owner, lease
-	if !t.off.has(newToken) || k.token == 0 {
+	if !t.off.Has(newToken) || k.token == 0 {
 		k.token++
 	}
 }
@@ -101,25 +102,25 @@ func (k *keys) leave(owner uint8) {
 
 // announce is election_announce.lua.
 func (k *keys) announce(t *terms, owner, token uint8) answer {
-	if k.owner != owner && !t.off.has(holderOnly) || k.said > token && !t.off.has(notOlder) {
+	if k.owner != owner && !t.off.Has(holderOnly) || k.said > token && !t.off.Has(notOlder) {
 		return answer{status: lua.Gone}
 	}
 	k.said, k.saidBy, k.saidTTL = token, owner, t.keep
-	if t.off.has(saidEnds) {
-		k.saidTTL = endless
+	if t.off.Has(saidEnds) {
+		k.saidTTL = model.Endless
 	}
-	return answer{status: lua.Done, told: !t.off.has(tellsAnnounce)}
+	return answer{status: lua.Done, told: !t.off.Has(tellsAnnounce)}
 }
 
 // release is election_release.lua.
 func (k *keys) release(t *terms, owner uint8) answer {
 	a := answer{status: lua.Gone}
 	held := k.owner == owner
-	if held || t.off.has(releaseOwner) {
-		if !t.off.has(releaseDeletes) {
+	if held || t.off.Has(releaseOwner) {
+		if !t.off.Has(releaseDeletes) {
 			k.said, k.saidBy, k.saidTTL = 0, 0, 0
 		}
-		a.told = held && !t.off.has(tellsRelease)
+		a.told = held && !t.off.Has(tellsRelease)
 	}
 	k.leave(owner)
 	if held {
@@ -137,7 +138,7 @@ func (k *keys) renew(t *terms, owner uint8) answer {
 	if k.owner != owner {
 		return answer{status: lua.Gone}
 	}
-	if k.said != 0 && !t.off.has(renewSaid) {
+	if k.said != 0 && !t.off.Has(renewSaid) {
 		k.saidTTL = max(k.saidTTL, t.keep)
 	}
 	k.ttl = max(k.ttl, t.lease)
@@ -146,7 +147,7 @@ func (k *keys) renew(t *terms, owner uint8) answer {
 
 // leader is election_leader.lua.
 func (k *keys) leader(t *terms) answer {
-	if k.said == 0 || k.owner != k.saidBy && !t.off.has(leaderHolds) {
+	if k.said == 0 || k.owner != k.saidBy && !t.off.Has(leaderHolds) {
 		return answer{status: lua.Denied}
 	}
 	return answer{status: lua.Done, token: k.said, left: k.ttl}
@@ -154,14 +155,10 @@ func (k *keys) leader(t *terms) answer {
 
 // tick is time that passes.
 func (k *keys) tick() {
-	if k.ttl != 0 {
-		if k.ttl--; k.ttl == 0 {
-			k.owner = 0
-		}
+	if model.Less(&k.ttl) {
+		k.owner = 0
 	}
-	if k.saidTTL != 0 && k.saidTTL != endless {
-		if k.saidTTL--; k.saidTTL == 0 {
-			k.said, k.saidBy = 0, 0
-		}
+	if model.Less(&k.saidTTL) {
+		k.said, k.saidBy = 0, 0
 	}
 }

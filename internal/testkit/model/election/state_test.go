@@ -1,20 +1,23 @@
 package election
 
-// defence is a set of defences that are switched off.
-type defence uint32
+import (
+	"cmp"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+)
 
 const (
 	// In the scripts.
-	newToken       defence = 1 << iota // each grant has a token of its own
-	holderOnly                         // announce: by who holds the lock
-	notOlder                           // announce: never in place of what a later leader said
-	saidEnds                           // announce: what is said has an end
-	tellsAnnounce                      // announce: observers are told
-	releaseDeletes                     // release: what was said goes with the lock
-	releaseOwner                       // release: only of who holds the lock
-	tellsRelease                       // release: observers are told
-	renewSaid                          // renew: what was said lasts for longer too
-	leaderHolds                        // leader: who said it holds the lock
+	newToken       model.Defence = 1 << iota // each grant has a token of its own
+	holderOnly                               // announce: by who holds the lock
+	notOlder                                 // announce: never in place of what a later leader said
+	saidEnds                                 // announce: what is said has an end
+	tellsAnnounce                            // announce: observers are told
+	releaseDeletes                           // release: what was said goes with the lock
+	releaseOwner                             // release: only of who holds the lock
+	tellsRelease                             // release: observers are told
+	renewSaid                                // renew: what was said lasts for longer too
+	leaderHolds                              // leader: who said it holds the lock
 
 	// In the client.
 	freshTerm   // each campaign has an owner id of its own
@@ -29,8 +32,6 @@ const (
 	looksEnd    // and when the leader's lease would have ended
 	retries     // and when it got no answer
 )
-
-func (d defence) has(one defence) bool { return d&one != 0 }
 
 const (
 	maxCandidates = 2
@@ -102,7 +103,7 @@ type observer struct {
 	at    uint8
 	token uint8 // the answer of a look
 	lasts uint8
-	timer uint8 // ticks until it looks without a message; endless: never
+	timer uint8 // ticks until it looks without a message; model.Endless: never
 	wake  bool
 	link  uint8
 	anew  bool // it was subscribed before
@@ -113,43 +114,27 @@ type observer struct {
 }
 
 type state struct {
+	wrong model.Broken
 	keys
 	top       uint8 // the greatest token of a leader
 	announced bool  // who holds the lock has announced itself
 
-	c     [maxCandidates]candidate
-	net   [2]request // in order
-	undo  uint32     // owner ids that are released in the background until it is certain
-	o     observer
-	wrong wrong
+	c    [maxCandidates]candidate
+	net  [2]request // in order
+	undo uint32     // owner ids that are released in the background until it is certain
+	o    observer
 
 	// What may still come.
 	faults, crashes, leaves, ends, breaks, lapses, forces, losses uint8
 	harmed                                                        bool // the lock was forced free, or lost
 }
 
+type steps = model.Steps[state]
+
 func (s *state) id(c int) uint8 { return uint8(c)*gens + s.c[c].gen + 1 } //nolint:gosec // few
 
 func ownerOf(id uint8) (c int, gen uint8) { return int(id-1) / gens, (id - 1) % gens }
 
-// put leaves a request to the network; false if there is no room.
-func (s *state) put(r request) bool {
-	if s.net[1] != (request{}) {
-		return false
-	}
-	s.net[1] = r
-	s.sortNet()
-	return true
-}
-
-func (s *state) take(i int) {
-	s.net[i] = request{}
-	s.sortNet()
-}
-
-func (s *state) sortNet() {
-	x, y := s.net[0], s.net[1]
-	if x == (request{}) || y != (request{}) && (y.id < x.id || y.id == x.id && y.kind < x.kind) {
-		s.net[0], s.net[1] = y, x
-	}
+func order(a, b request) int {
+	return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.kind, b.kind), cmp.Compare(a.token, b.token))
 }

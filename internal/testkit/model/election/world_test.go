@@ -1,12 +1,12 @@
 package election
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
-func (m *electing) next(s state, emit func(string, state)) {
-	out := func(label string, n state) {
-		m.settle(&n)
-		emit(label, n)
-	}
+// next takes every step that can be taken in s.
+func (m *electing) next(s state, out *steps) {
 	for c := range s.c {
 		m.candidate(s, c, out)
 	}
@@ -18,16 +18,14 @@ func (m *electing) next(s state, emit func(string, state)) {
 
 // settle drops what no later step depends on: the greatest token of a leader, where all that begin
 // from here on have greater ones.
-func (m *electing) settle(s *state) {
-	if m.off.has(newToken) {
-		return
-	}
+func (m *electing) settle(s *state) bool {
 	for c := range s.c {
-		if cd := &s.c[c]; cd.mode == announcing && cd.token <= s.top {
-			return
+		if cd := &s.c[c]; m.off.Has(newToken) || cd.mode == announcing && cd.token <= s.top {
+			return true
 		}
 	}
 	s.top = 0
+	return true
 }
 
 // terms are what scripts are told, and who can be reached.
@@ -47,15 +45,11 @@ func (m *electing) run(s *state, r request) (a answer) {
 	switch r.kind {
 	case announce:
 		a = s.announce(&t, r.id, r.token)
-		if a.status == lua.Done && r.id != s.owner {
-			s.wrong |= unheld
-		}
+		s.wrong.If(a.status == lua.Done && r.id != s.owner, errUnheld)
 		s.announced = s.announced || a.status == lua.Done && r.id == s.owner && r.token == s.token
 	case release:
 		a = s.release(&t, r.id)
-		if a.status == lua.Done && s.saidBy == r.id {
-			s.wrong |= left
-		}
+		s.wrong.If(a.status == lua.Done && s.saidBy == r.id, errLeft)
 	case renewal:
 		a = s.renew(&t, r.id)
 	}
@@ -80,7 +74,7 @@ func (m *electing) after(s *state, before uint8, a answer) {
 }
 
 // network is what happens to requests that nobody waits for, and work in the background.
-func (m *electing) network(s state, emit func(string, state)) {
+func (m *electing) network(s state, out *steps) {
 	for id := uint8(1); s.undo>>id != 0; id++ {
 		if s.undo&(1<<id) == 0 {
 			continue
@@ -89,44 +83,39 @@ func (m *electing) network(s state, emit func(string, state)) {
 		n := s
 		n.undo &^= 1 << id
 		m.run(&n, request{kind: release, id: id})
-		for i := len(n.net) - 1; i >= 0; i-- { // it is repeated for as long as a release may be under way
-			if n.net[i].id == id && n.net[i].kind == release {
-				n.take(i)
-			}
-		}
-		emit(labels[c][lUndoes], n)
+		model.Change(n.net[:], order, func(r request) (request, bool) {
+			return r, r.id != id || r.kind != release // it is repeated for as long as a release may be under way
+		})
+		out.Step('A'+c, "an undo releases", m.counts(), n)
 	}
-	for i, r := range s.net {
-		if r == (request{}) {
-			continue
-		}
+	for i, r := range model.Under(s.net[:]) {
 		n := s
-		n.take(i)
-		emit(lDropped, n)
+		model.Take(n.net[:], i)
+		out.Step(0, "a late request is lost", m.counts(), n)
 		m.run(&n, r)
-		emit(lStraggler, n)
+		out.Loud(0, "a late request arrives", n)
 	}
 }
 
 // harms are what happens to the server's data.
-func (m *electing) harms(s state, emit func(string, state)) {
+func (m *electing) harms(s state, out *steps) {
 	if s.forces > 0 && s.owner != 0 {
 		n := s
 		n.forces--
 		n.owner, n.ttl, n.announced, n.harmed = 0, 0, false, true
-		emit(lForced, n)
+		out.Loud(0, "somebody deletes the lock", n)
 	}
 	if s.losses > 0 {
 		n := s
 		n.losses--
 		n.keys = keys{token: s.token} // which are no less than the clock
 		n.announced, n.harmed = false, true
-		emit(lLost, n)
+		out.Loud(0, "the server loses its keys", n)
 	}
 }
 
 // time is a tick. It does not pass while a message of a grant, or an answer to a look, is overdue.
-func (m *electing) time(s state, emit func(string, state)) {
+func (m *electing) time(s state, out *steps) {
 	if s.o.at == looked {
 		return
 	}
@@ -140,22 +129,20 @@ func (m *electing) time(s state, emit func(string, state)) {
 				return
 			}
 			n.lapses--
-			if cd.stands = less(cd.stands); cd.stands == 0 {
+			if model.Less(&cd.stands); cd.stands == 0 {
 				cd.mail = 0
 			}
 		}
-		cd.renewed = less(cd.renewed)
-		if cd.trust == 0 || cd.trust == 1 && m.off.has(deadline) {
+		model.Less(&cd.renewed)
+		if cd.trust == 0 || cd.trust == 1 && m.off.Has(deadline) {
 			continue
 		}
 		if cd.trust--; cd.trust == 0 {
 			m.lose(&n, c)
 		}
 	}
-	if n.o.timer != 0 && n.o.timer != endless && n.o.at == asleep {
-		n.o.timer--
+	if n.o.at == asleep {
+		model.Less(&n.o.timer)
 	}
-	emit(lTime, n)
+	out.Step(0, "time passes", m.counts(), n)
 }
-
-func less(n uint8) uint8 { return n - min(n, 1) }

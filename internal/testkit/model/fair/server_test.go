@@ -32,7 +32,7 @@ type answer struct {
 }
 
 func (k *keys) enqueue(e *terms, owner uint8) {
-	if k.Queue.At(owner) < 0 || e.Off.Has(oncePlaced) {
+	if k.Queue.At(owner) < 0 || e.Off.Has(line.OncePlaced) {
 		k.Queue.Add(owner, e.Place)
 	}
 }
@@ -77,21 +77,15 @@ func (k *keys) grant(e *terms, present uint8) (told line.Mail) {
 		c := e.Client(p.Owner)
 		switch {
 		case p.Left == 0 || deaf.Has(c):
-		case e.Up.Has(c) || e.Off.Has(heedsCount) || c == present && !e.Off.Has(asksIsThere):
+		case e.Up.Has(c) || e.Off.Has(line.HeedsCount) || c == present && !e.Off.Has(asksIsThere):
 			k.Queue.Drop(p.Owner)
 			inTime := k.Token < k.Clock
-			k.hold(e, p.Owner, e.Claim)
+			k.hold(e, p.Owner, e.ClaimLasts())
 			first := k.Token
 			var r line.Run
 			if inTime {
 				r = k.run(e, c, i)
 				k.reserve(e, r)
-			}
-			switch {
-			case e.Off.Has(claimEnds):
-				k.ttl = model.Endless
-			case e.Off.Has(claimIsShort):
-				k.ttl = e.Lease
 			}
 			if e.Up.Has(c) {
 				told = line.Mail{Owner: p.Owner, Token: first, Left: e.Claim - 1, Run: r}
@@ -99,7 +93,7 @@ func (k *keys) grant(e *terms, present uint8) (told line.Mail) {
 			return told
 		default:
 			deaf.Put(c, true)
-			if e.Off.Has(keepsPlace) {
+			if e.Off.Has(line.KeepsPlace) {
 				k.Queue.Drop(p.Owner)
 				i--
 			}
@@ -111,7 +105,7 @@ func (k *keys) grant(e *terms, present uint8) (told line.Mail) {
 // acquire is fair_acquire.lua.
 func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 	held := k.owner != 0
-	if held && (again || place) && k.owner == owner && !e.Off.Has(ownGrant) {
+	if held && (again || place) && k.owner == owner && !e.Off.Has(line.OwnGrant) {
 		if k.Token == 0 {
 			k.NextToken(e)
 		}
@@ -120,7 +114,7 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		return answer{status: lua.Done, token: k.Token}
 	}
 	if !held {
-		if first := k.Queue.Head(); first == 0 || first == owner || e.Off.Has(asksHead) {
+		if first := k.Queue.Head(); first == 0 || first == owner || e.Off.Has(line.AsksHead) {
 			k.Queue.Drop(owner)
 			k.hold(e, owner, e.Lease)
 			return answer{status: lua.Done, token: k.Token}
@@ -173,7 +167,7 @@ func (k *keys) release(e *terms, owner uint8, served line.Run) (a answer) {
 	held := k.owner == owner || k.owner != 0 && e.Off.Has(freesOwn)
 	if held {
 		k.owner, k.ttl = 0, 0
-	} else if !e.Off.Has(leaverGone) {
+	} else if !e.Off.Has(line.LeaverGone) {
 		k.Queue.Drop(owner)
 	}
 	for _, had := range served {
@@ -181,7 +175,7 @@ func (k *keys) release(e *terms, owner uint8, served line.Run) (a answer) {
 			k.Queue.Drop(had)
 		}
 	}
-	if k.owner == 0 && k.Queue[0].Owner != 0 && !e.Off.Has(leaverHandsOn) {
+	if k.owner == 0 && k.Queue[0].Owner != 0 && !e.Off.Has(line.HandsOn) {
 		a.mail = k.grant(e, line.Nobody)
 	}
 	if a.status = lua.Gone; held {
@@ -197,10 +191,10 @@ func (k *keys) poll(e *terms, c uint8, owners line.Owners) (a answer) {
 			break
 		}
 		at := k.Queue.At(owner)
-		if at < 0 && !e.Off.Has(reportsMissing) {
+		if at < 0 && !e.Off.Has(line.TellsMissing) {
 			a.missing |= 1 << i
 		}
-		if at >= 0 && !e.Off.Has(refreshes) {
+		if at >= 0 && !e.Off.Has(line.Refreshes) {
 			k.Queue[at].Left = max(k.Queue[at].Left, e.Place)
 		}
 	}

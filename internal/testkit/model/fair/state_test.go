@@ -11,19 +11,8 @@ type defence = model.Defence
 
 // The defences in the scripts, and one more of the client.
 const (
-	heedsCount     defence = line.Own << iota // grant: who cannot be reached is passed over
-	keepsPlace                                // grant: and keeps its place, for it need not be dead
-	asksIsThere                               // grant: who asks can be told by the answer
-	claimIsShort                              // grant: and that is sooner than that of a lease
-	claimEnds                                 // grant: a claim has an end
-	leaverGone                                // release: who leaves has no place any more
-	leaverHandsOn                             // release: what is freed is handed on
-	freesOwn                                  // release: by the owner only
-	asksHead                                  // acquire: nobody passes the head
-	ownGrant                                  // acquire: who was handed the lock is told so
-	oncePlaced                                // acquire: who has a place gets no other
-	refreshes                                 // poll: places are put off
-	reportsMissing                            // poll: who lost its place is told
+	asksIsThere defence = line.Own << iota // grant: who asks can be told by the answer
+	freesOwn                               // release: by the owner only
 
 	runEnds    // grant: a run ends before another client's waiter
 	runTokens  // grant: tokens are reserved for a run
@@ -39,29 +28,17 @@ type state struct {
 }
 
 // fair is an exploration under way.
-type fair struct {
-	line.Exploration[state]
-	at terms
-}
+type fair struct{ line.Exploration[state] }
 
 func explore(in line.Bounds, off defence, only error) (model.Report, error) {
 	m := &fair{}
 	return m.Explore(m, in, off, only)
 }
 
-func (m *fair) Start() (s state) { return s }
-
 func (m *fair) Parts(s *state) (*line.State, *line.Store) { return &s.State, &s.Store }
 
-func (m *fair) Settle(*state) bool { return true }
-
-func (m *fair) terms() *terms {
-	m.at = m.Terms()
-	return &m.at
-}
-
 func (m *fair) Execute(r line.Request) line.Answer {
-	s, before, e := &m.To, m.To.keys, m.terms()
+	s, before, e := &m.To, m.To.keys, m.Terms()
 	var a answer
 	switch {
 	case r.Asks():
@@ -78,18 +55,12 @@ func (m *fair) Execute(r line.Request) line.Answer {
 }
 
 // ExecuteFor is a poll: clients ask for places one by one.
-func (m *fair) ExecuteFor(r line.Request, c uint8, owners line.Owners) (told line.Answer) {
+func (m *fair) ExecuteFor(r line.Request, c uint8, owners line.Owners) line.Answer {
 	before := m.To.keys
-	a := m.To.poll(m.terms(), c, owners)
+	a := m.To.poll(m.Terms(), c, owners)
 	m.judge(&before, r)
 	m.Post(a.mail)
-	told.Wake = a.missing
-	for i, owner := range owners {
-		if owner != 0 && a.holder == owner {
-			told.Wake |= 1 << i
-		}
-	}
-	return told
+	return line.Answer{Status: a.status, Missing: a.missing, Given: 1 << a.holder}
 }
 
 // HandOn hands the lock on within a client. It is false if the run has ended, and then the lock is
@@ -119,9 +90,6 @@ func (m *fair) HandOn(w uint8) bool {
 	}
 	return false
 }
-
-// Others takes no steps: all that happens to a fair lock happens in the line.
-func (m *fair) Others() {}
 
 func (m *fair) Tick() {
 	m.To.tick()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Listen listens on channels, or no longer, and waits until the server has said so.
+// Listen subscribes to channels or unsubscribes, and waits for the server's confirmation.
 func (s *Side) Listen(on bool, channels ...string) {
 	ctx := s.T.Context()
 	if s.ears == nil {
@@ -34,8 +34,8 @@ func (s *Side) confirmed(kind, channel string) {
 	}
 }
 
-// Heard are the messages that were sent so far: what a server sends by one connection comes in order,
-// so all of them are before one that is sent now.
+// Heard returns the messages since the last call. A server sends the messages to one connection in order,
+// so all of them arrive before one that is published now.
 func (s *Side) Heard() (list []*redis.Message) {
 	if s.ears == nil {
 		return nil
@@ -51,7 +51,7 @@ func (s *Side) Heard() (list []*redis.Message) {
 	}
 }
 
-// Hear compares the messages that were sent with those that the model sends: a channel and a text each.
+// Hear compares the messages since the last call with those of the model: a channel and a text each.
 func (s *Side) Hear(what string, want ...[2]string) {
 	var heard [][2]string
 	for _, m := range s.Heard() {

@@ -12,23 +12,35 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 )
 
-// Key is what the server must have. Value is nil if there is no such key; else it is a text or a
-// number, a [Token], a [Hash], a []string for a list or [Until].
+// Key is a key that the server must have. Value is nil if there must be no such key. Otherwise it is a
+// text, a number, a [Token], [Other] for any text, a [Hash], a []string for a list, [Until] or [Unknown].
 type Key struct {
 	Name  string
 	Value any
-	TTL   uint8 // ticks; Some: the model does not say
+	TTL   uint8 // ticks; Some: any
 }
 
-// Some is a time to live of which the model does not say how long it is.
+// Some is any time to live but an endless one.
 const Some = model.Endless - 1
 
 type (
-	// Hash has values of which each is compared as one of a reply.
+	// Hash contains fields and their values.
 	Hash map[string]any
-	// Until is a sorted set with times of the server's, ms. Of them it says how many ticks are left.
+	// Unknown is a key that may exist or not.
+	Unknown struct{}
+	// Until is a sorted set whose scores are times of the server, ms. It contains how many ticks are left
+	// until each.
 	Until map[string]uint8
 )
+
+// Names returns the names of keys.
+func Names(keys []Key) []string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.Name
+	}
+	return names
+}
 
 // found is a key at the server.
 type found struct {
@@ -37,7 +49,8 @@ type found struct {
 	ttl   uint8
 }
 
-// read is one script for all keys, so that they are read at one time and in one go.
+// read reads all keys at one moment, in one round trip. It replaces times of the server by what is left
+// until then.
 var read = redis.NewScript(`
 local time = redis.call('TIME')
 local now, all = time[1] * 1000 + math.floor(time[2] / 1000), {}
@@ -72,7 +85,7 @@ func (s *Side) read(names []string) (all []found) {
 	return all
 }
 
-// ticksUntil is how many ticks are left of so many ms as text, 0 of a time that is past.
+// ticksUntil returns milliseconds in ticks; 0 if they are negative.
 func ticksUntil(ms string) uint8 {
 	left, _ := strconv.ParseFloat(ms, 64)
 	return Ticks(time.Duration(max(left, 0)) * time.Millisecond)
@@ -85,17 +98,12 @@ func ticksOfMillis(ms int64) uint8 {
 	return Ticks(time.Duration(ms) * time.Millisecond)
 }
 
-// Compare says how the keys at the server, or the last reply, differ from what the model has.
+// Compare says how the keys at the server, or the last reply, differ from what the model expects.
 func (s *Side) Compare(keys ...Key) string {
-	if s.wrong != "" {
+	if s.names = Names(keys); s.wrong != "" {
 		return s.wrong
 	}
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = k.Name
-	}
-	s.names = names
-	for i, f := range s.read(names) {
+	for i, f := range s.read(s.names) {
 		k := keys[i]
 		if !s.has(k.Value, f) {
 			s.Differ("%s is %s %v, the model's %v", k.Name, f.kind, f.value, k.Value)
@@ -107,11 +115,13 @@ func (s *Side) Compare(keys ...Key) string {
 	return s.wrong
 }
 
-// has compares the value of a key.
+// has reports whether a key has a value.
 func (s *Side) has(want any, f found) bool {
 	switch want := want.(type) {
 	case nil:
 		return f.kind == "none"
+	case Unknown:
+		return true
 	case []string:
 		return f.kind == "list" && slices.Equal(f.value, want) || f.kind == "none" && len(want) == 0
 	case Hash:
@@ -138,7 +148,7 @@ func (s *Side) has(want any, f found) bool {
 	return f.kind == "string" && s.same(want, f.value[0])
 }
 
-// elapse is one script for all keys.
+// elapse lets a tick pass for all keys.
 var elapse = redis.NewScript(`
 local tick = tonumber(ARGV[1])
 for i, key in ipairs(KEYS) do
@@ -156,9 +166,11 @@ for i, key in ipairs(KEYS) do
   end
 end`)
 
-// Elapse takes a tick off the times to live of keys, and off the times in sorted sets and hashes.
-func (s *Side) Elapse(keys ...string) {
-	err := elapse.Run(s.T.Context(), s.RDB, keys, Tick.Milliseconds()).Err()
+// Elapse takes a tick off the times to live of keys, and off the times in sorted sets and hashes. It leaves
+// keys alone whose TTL is Some.
+func (s *Side) Elapse(keys ...Key) {
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return k.TTL == Some })
+	err := elapse.Run(s.T.Context(), s.RDB, Names(keys), Tick.Milliseconds()).Err()
 	if !errors.Is(err, redis.Nil) {
 		require.NoError(s.T, err)
 	}
@@ -167,15 +179,15 @@ func (s *Side) Elapse(keys ...string) {
 // Lose deletes keys.
 func (s *Side) Lose(keys ...string) { require.NoError(s.T, s.RDB.Del(s.T.Context(), keys...).Err()) }
 
-// Ahead makes the last token one of an hour later, as after the server's clock was set back. It is that
-// token of the model's.
+// Ahead makes the last token one of an hour later, as if somebody had set the server's clock back. token
+// is the model's token for it.
 func (s *Side) Ahead(key string, token uint8) {
 	last, err := s.RDB.IncrBy(s.T.Context(), key, time.Hour.Microseconds()).Result()
 	require.NoError(s.T, err)
 	s.SameToken(token, last)
 }
 
-// End leaves nothing behind.
+// End deletes the keys that were compared, and ends the subscription.
 func (s *Side) End() {
 	if s.ears != nil {
 		require.NoError(s.T, s.ears.Close())

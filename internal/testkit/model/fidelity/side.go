@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Tick is far longer than a test, so that real time does not matter.
+// Tick is the length of a tick: far longer than a test, so that real time does not matter.
 const Tick = 1000 * time.Second
 
-// Side is what a history has beside the model: the real server, and chance.
+// Side is the real side of a history: the server, and random numbers.
 type Side struct {
 	T    testing.TB
 	RDB  *redis.Client
@@ -32,20 +32,20 @@ type Side struct {
 	wrong string          // how the last reply, or message, differs
 }
 
-// Few is a random number below n.
+// Few returns a random number below n.
 func (s *Side) Few(n int) uint8 { return uint8(s.Rnd.IntN(n)) } //nolint:gosec // a few
 
-// Key is the name of a key of the lock's, beside its own.
+// Key returns the name of another key of the lock.
 func (s *Side) Key(of string) string { return of + ":{" + s.Name + "}" }
 
-// Millis is a number of ticks for a script. Rounded up these are whole ticks. Of two times of equal
-// ticks the later one is longer, or else it would depend on the millisecond which of them a script
-// takes for the longer one.
+// Millis returns a duration for a script. Rounded up it is a whole number of ticks. A later call returns
+// a longer duration for the same number of ticks: otherwise it would depend on milliseconds which of two
+// leases a script takes for the longer one.
 func (s *Side) Millis(ticks uint8) int64 { return whole(ticks).Milliseconds() + 10*int64(len(s.steps)) }
 
 func whole(ticks uint8) time.Duration { return time.Duration(ticks)*Tick - Tick/2 }
 
-// Ticks is a time to live as the model counts it.
+// Ticks returns a time to live in ticks, as go-redis returns it: -1 is endless.
 func Ticks(left time.Duration) uint8 {
 	switch {
 	case left == -1:
@@ -56,25 +56,23 @@ func Ticks(left time.Duration) uint8 {
 	return uint8((left + Tick - 1) / Tick) //nolint:gosec // a few
 }
 
-// Differ notes a difference. The first one counts.
+// Differ notes a difference. Later ones are ignored.
 func (s *Side) Differ(format string, args ...any) {
 	if s.wrong == "" {
 		s.wrong = fmt.Sprintf(format, args...)
 	}
 }
 
-func (s *Side) note(step string) { s.steps = append(s.steps, step) }
-
-// Values of a reply that are compared as something else than text.
+// Values of a reply or a key. Other types are compared by their text.
 type (
-	Token uint8 // of the model's; 0: there is none
-	Left  uint8 // ticks
-	Till  uint8 // of a hash, ticks: a time of the server's with "till" before it
-	Other struct{}
+	Token uint8    // a token of the model; 0: none
+	Left  uint8    // ticks, in a reply as milliseconds
+	Till  uint8    // ticks, in a hash as "till" and a time of the server, ms
+	Other struct{} // any value
 )
 
-// Run runs a script, and compares its reply with the one that the model expects: a status, and what
-// is behind it. What is behind that is not looked at.
+// Run runs a script, and compares its reply with the one that the model expects: a status, and the values
+// behind it. It ignores further values of the real reply.
 func (s *Side) Run(what string, call lua.Call, status lua.Status, values ...any) (got lua.Reply) {
 	got, err := lua.Run(s.T.Context(), s.RDB, call)
 	require.NoError(s.T, err)
@@ -88,14 +86,14 @@ func (s *Side) Run(what string, call lua.Call, status lua.Status, values ...any)
 	return got
 }
 
-// Same compares a value with the model's.
+// Same compares a value with the one that the model expects.
 func (s *Side) Same(what string, want, got any) {
 	if !s.same(want, got) {
 		s.Differ("%s said %v, the model %T %v", what, got, want, want)
 	}
 }
 
-// same compares a value with the model's.
+// same reports whether a value is the one that the model expects.
 func (s *Side) same(want, got any) bool {
 	switch want := want.(type) {
 	case Other:
@@ -119,8 +117,8 @@ func (s *Side) same(want, got any) bool {
 	return fmt.Sprint(got) == fmt.Sprint(want)
 }
 
-// SameToken notes that a token of the model's is this one at the server: one for one, and in the same
-// order.
+// SameToken notes which token of the server belongs to a token of the model. It returns false if one of
+// them already belongs to another token, or if their order differs.
 func (s *Side) SameToken(model uint8, real int64) bool {
 	for m, other := range s.real {
 		if (m == model) != (other == real) || (m < model) != (other < real) {
@@ -132,8 +130,8 @@ func (s *Side) SameToken(model uint8, real int64) bool {
 	return true
 }
 
-// Splits compares a number at the server that is no token: just the tokens above that one of the model's
-// are greater.
+// Splits reports whether a number at the server lies where it should among the tokens: the tokens above
+// one of the model are greater, all others are not.
 func (s *Side) Splits(model uint8, real int64) bool {
 	for m, other := range s.real {
 		if (m > model) != (other > real) {
@@ -143,7 +141,7 @@ func (s *Side) Splits(model uint8, real int64) bool {
 	return s.wrong == ""
 }
 
-// Real is what a token of the model's is at the server, "" if that is not known.
+// Real returns the server's token for a token of the model, "" if it is unknown.
 func (s *Side) Real(token uint8) string {
 	if n, known := s.real[token]; known {
 		return strconv.FormatInt(n, 10)

@@ -1,6 +1,6 @@
 // Package handoff is the model of a lock that is handed on within a client: acquire.lua, pass.lua,
-// release.lua, recount.lua and renew.lua, with tokens in blocks and a lease that several owners use
-// in turn. It consists of tests.
+// release.lua, recount.lua and renew.lua, as package server has them, with tokens in blocks and a lease
+// that several owners use in turn. It consists of tests.
 //
 // Bounds: client A has two owners, and all that goes wrong happens to it. Client B has one owner,
 // and is the victim. Few requests are lost or late at a time, and a process dies once. The fields

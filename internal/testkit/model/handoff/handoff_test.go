@@ -38,13 +38,9 @@ func (m *hand) start() state {
 
 func (m hand) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
-	explored := model.Model[state]{Start: m.start(), Next: m.next, Check: m.check, Settle: (*state).settle}
-	if model.Looks(only) {
-		explored.Goal = m.free
-	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(model.Model[state]{
+		Start: m.start(), Next: m.next, Check: m.check, Goal: m.free, Only: only, Cut: &m.cut, Settle: (*state).settle,
+	})
 }
 
 var (
@@ -57,7 +53,7 @@ var (
 	ending      = hand{lease: 4, block: 2, wishes: once, rival: 1, crashes: 1, leavers: true, brief: true}
 )
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment.
+// large are the bounds of this level: those for a longer look, if model.Large says so.
 func large(m hand) hand {
 	if !model.Large() {
 		return m

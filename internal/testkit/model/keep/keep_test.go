@@ -35,13 +35,9 @@ func (m *keeping) start() state {
 
 func (m keeping) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
-	explored := model.Model[state]{Start: m.start(), Next: m.next, Check: m.check}
-	if model.Looks(only) {
-		explored.Goal = m.served
-	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(model.Model[state]{
+		Start: m.start(), Next: m.next, Check: m.check, Goal: m.served, Only: only, Cut: &m.cut,
+	})
 }
 
 // The scenarios. Only where calls are lost does it count that an idle lock is given back.
@@ -54,7 +50,7 @@ var (
 	closes = keeping{lease: 3, block: 2, wishes: 2, rival: 1, faults: 1, closes: 1}
 )
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment.
+// large are the bounds of this level: those for a longer look, if model.Large says so.
 func large(m keeping) keeping {
 	if !model.Large() {
 		return m

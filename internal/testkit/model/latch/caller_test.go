@@ -1,9 +1,12 @@
 package latch
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // caller is what a client that calls does.
-func (m *latching) caller(s state, c int, emit func(string, state)) {
+func (m *latching) caller(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	switch cl.at {
 	case none:
@@ -11,7 +14,7 @@ func (m *latching) caller(s state, c int, emit func(string, state)) {
 			for kind := set; kind < kinds; kind++ {
 				n := s
 				n.begin(m, c, kind)
-				emit(labels[c][kind], n)
+				out.Loud('A'+c, kindTexts[kind], n)
 			}
 		}
 		return
@@ -23,12 +26,12 @@ func (m *latching) caller(s state, c int, emit func(string, state)) {
 		} else {
 			nc.op.age = 0 // refused, and sent again
 		}
-		emit(labels[c][lServer], n)
+		out.Loud('A'+c, "the server executes its call", n)
 	case answered:
 		n := s
 		n.judgeAnswer(c)
 		n.end(c, returned)
-		emit(labels[c][lAnswer], n)
+		out.Loud('A'+c, "gets the answer", n)
 	}
 	if s.faults > 0 {
 		n := s
@@ -37,13 +40,13 @@ func (m *latching) caller(s state, c int, emit func(string, state)) {
 		if cl.age <= m.budget {
 			nc := &n.clients[c]
 			nc.at, nc.op.age, nc.said = sent, 0, 0
-			emit(labels[c][lResends], n)
+			out.Loud('A'+c, "hears nothing and sends again", n)
 		}
 		n = s
 		n.faults--
 		m.abandon(&n, c)
 		n.end(c, unsure)
-		emit(labels[c][lGivesUp], n)
+		out.Loud('A'+c, "hears nothing and gives up", n)
 	}
 	if s.crashes > 0 {
 		n := s
@@ -51,7 +54,7 @@ func (m *latching) caller(s state, c int, emit func(string, state)) {
 		m.abandon(&n, c)
 		n.end(c, unsure)
 		n.clients[c].wishes = 0
-		emit(labels[c][lDies], n)
+		out.Loud('A'+c, "dies", n)
 	}
 }
 
@@ -59,7 +62,7 @@ func (s *state) begin(m *latching, c int, kind uint8) {
 	cl := &s.clients[c]
 	call := uint8(c)*perClient + cl.begun //nolint:gosec // few
 	id := call
-	if m.off.has(freshCall) {
+	if m.off.Has(freshCall) {
 		id = uint8(c) * perClient //nolint:gosec // few
 	}
 	cl.wishes--
@@ -70,7 +73,7 @@ func (s *state) begin(m *latching, c int, kind uint8) {
 // abandon leaves an attempt without an answer to the network: it may arrive at any time from here
 // on, or never. Where the bounds have no room for it, never.
 func (m *latching) abandon(s *state, c int) {
-	if cl := &s.clients[c]; cl.at == sent && !s.put(cl.op) {
+	if cl := &s.clients[c]; cl.at == sent && !model.Put(s.net[:], cl.op, order) {
 		m.cut++
 	}
 }
@@ -95,12 +98,9 @@ func (m *latching) run(s *state, r request, stay uint8) answer {
 		return a
 	case a.did:
 		s.judgeEffect(&before, r.kind, stay)
-		if f.effects++; f.effects > 1 {
-			s.wrong |= twice
-		}
-		if f.end == returned {
-			s.wrong |= afterwards
-		}
+		f.effects++
+		s.wrong.If(f.effects > 1, errTwice)
+		s.wrong.If(f.end == returned, errAfter)
 	case before.count == 0 && r.kind != set, before.count > 0 && r.kind == set:
 		f.idle = true
 	}
@@ -119,7 +119,7 @@ func (m *latching) announce(s *state, told bool) {
 }
 
 // others are an undisturbed client, Redisson, and operators.
-func (m *latching) others(s state, emit func(string, state)) {
+func (m *latching) others(s state, out *steps) {
 	if s.other > 0 {
 		for kind := set; kind < kinds; kind++ {
 			n := s
@@ -134,34 +134,34 @@ func (m *latching) others(s state, emit func(string, state)) {
 				n.judgeEffect(&s.keys, kind, t.stay)
 			}
 			m.announce(&n, a.told)
-			emit(otherLabels[kind], n)
+			out.Loud('X', kindTexts[kind], n)
 		}
 	}
 	if s.redisson > 0 {
-		m.redissons(s, emit)
+		m.redissons(s, out)
 	}
 	if s.untold > 0 && s.count > 0 {
 		n := s
 		n.untold--
 		n.count, n.ttl = 0, 0
-		emit(lUntold, n)
+		out.Loud(0, "somebody deletes the key, and tells nobody", n)
 	}
 }
 
-func (m *latching) redissons(s state, emit func(string, state)) {
+func (m *latching) redissons(s state, out *steps) {
 	n := s
 	n.redisson--
 	m.announce(&n, n.redissonCounts())
-	emit(lRCounts, n)
+	out.Loud(0, "Redisson counts down", n)
 	n = s
 	n.redisson--
 	if s.count > 0 {
 		n.count, n.ttl = 0, 0
 		m.announce(&n, true)
-		emit(lRDeletes, n)
+		out.Loud(0, "Redisson deletes the latch", n)
 	} else {
-		n.count, n.ttl, n.foreign = m.count, endless, true
+		n.count, n.ttl, n.foreign = m.count, model.Endless, true
 		m.announce(&n, true)
-		emit(lRSets, n)
+		out.Loud(0, "Redisson sets a latch", n)
 	}
 }

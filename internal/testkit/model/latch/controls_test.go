@@ -9,7 +9,7 @@ import (
 // TestLatchModelControls: without any one of the defences there is a way to break a promise, and the
 // model finds it.
 func TestLatchModelControls(t *testing.T) {
-	model.Controls(t, "latch model", latching.explore, []model.Control[latching, defence]{
+	model.Controls(t, "latch model", latching.explore, []model.Control[latching, model.Defence]{
 		{"count: a repeat counts nothing", countOnce, repeats, errTwice},
 		{"the same, where the latch was set anew", countOnce, calls, errTwice},
 		{"set: a repeat gets the reply of the first", setAgain, calls, errSaid},

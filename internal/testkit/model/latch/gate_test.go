@@ -1,28 +1,30 @@
 package latch
 
+import "github.com/holdfast-go/holdfast/internal/testkit/model"
+
 // waits are what waiters and their gate do.
-func (m *latching) waits(s state, emit func(string, state)) {
+func (m *latching) waits(s state, out *steps) {
 	g := &s.gate
 	for i := range s.waiters {
 		w := &s.waiters[i]
 		if !w.waits && w.wishes > 0 {
 			n := s
 			n.join(m, i)
-			emit(lJoins[i], n)
+			out.Loud('W', [maxWaiters]string{"its first waiter comes", "its second waiter comes"}[i], n)
 		}
 		if w.waits && s.leaves > 0 {
 			n := s
 			n.leaves--
 			n.waiters[i] = waiter{wishes: w.wishes}
 			n.gate.come = n.gate.come || !n.anybody()
-			emit(lLeaves[i], n)
+			out.Loud('W', [maxWaiters]string{"its first waiter leaves", "its second waiter leaves"}[i], n)
 		}
 	}
 	switch g.at {
 	case looking:
 		n := s
 		n.gate.at, n.gate.left, n.gate.lasts = looked, s.count, s.ttl
-		emit(lLooks, n)
+		out.Quiet('W', "the server executes its look", n)
 		if s.faults > 0 { // and is repeated, or ends the waits with an error
 			n = s
 			n.faults--
@@ -32,20 +34,20 @@ func (m *latching) waits(s state, emit func(string, state)) {
 				}
 			}
 			n.sleep(m, 0)
-			emit(lUnheard, n)
+			out.Loud('W', "hears nothing of its look, and the waits end with an error", n)
 		}
 	case looked:
 		n := s
 		n.tell(m)
-		emit(lSees, n)
+		out.Quiet('W', "gets the answer to its look", n)
 	case asleep:
 		if g.wake || g.come || g.timer == 0 {
 			n := s
 			n.look()
-			emit(lWakes, n)
+			out.Quiet('W', "has reason to look", n)
 		}
 	}
-	m.links(s, emit)
+	m.links(s, out)
 }
 
 func (s *state) anybody() bool { return s.waiters[0].waits || s.waiters[1].waits }
@@ -60,11 +62,11 @@ func (s *state) join(m *latching, i int) {
 		s.gate.wake = s.gate.link == heard // the token of a confirmed channel
 		s.gate.timer = m.rest
 		s.look()
-	case !m.off.has(kicks):
+	case !m.off.Has(kicks):
 		s.gate.come = true
 	}
 	if s.gate.at == looking || s.gate.at == looked {
-		w.some = w.some || m.off.has(ownLook)
+		w.some = w.some || m.off.Has(ownLook)
 	}
 }
 
@@ -88,9 +90,7 @@ func (s *state) tell(m *latching) {
 	if left == 0 {
 		for i := range s.waiters {
 			if w := &s.waiters[i]; w.some {
-				if !w.opened {
-					s.wrong |= early
-				}
+				s.wrong.If(!w.opened, errEarly)
 				*w = waiter{wishes: w.wishes}
 			}
 		}
@@ -104,10 +104,10 @@ func (s *state) sleep(m *latching, lasts uint8) {
 	g := &s.gate
 	g.at, g.left, g.lasts = asleep, 0, 0
 	g.timer = m.rest
-	if m.off.has(looksRest) {
-		g.timer = endless
+	if m.off.Has(looksRest) {
+		g.timer = model.Endless
 	}
-	if lasts != 0 && lasts != endless && !m.off.has(looksEnd) {
+	if lasts != 0 && lasts != model.Endless && !m.off.Has(looksEnd) {
 		g.timer = min(g.timer, lasts)
 	}
 	for i := range s.waiters {
@@ -116,39 +116,39 @@ func (s *state) sleep(m *latching, lasts uint8) {
 }
 
 // links are what becomes of the subscription.
-func (m *latching) links(s state, emit func(string, state)) {
+func (m *latching) links(s state, out *steps) {
 	g := &s.gate
 	n := s
 	switch {
 	case g.link == off && g.at != closed:
 		n.gate.link = on
-		emit(lListens, n)
+		out.Quiet('W', "the server subscribes it", n)
 	case g.link == off:
 		return
 	case g.link == on:
 		n.gate.link, n.gate.anew = heard, true
-		n.gate.wake = g.at != closed && (g.wake || !g.anew && !m.off.has(looksFirst) || g.anew && !m.off.has(looksAgain))
-		emit(lConfirmed, n)
+		n.gate.wake = g.at != closed && (g.wake || !g.anew && !m.off.Has(looksFirst) || g.anew && !m.off.Has(looksAgain))
+		out.Quiet('W', "knows that it listens", n)
 	case g.link == broken:
 		n.gate.link = off
 		n.gate.wake = g.at != closed
-		emit(lNotices, n)
+		out.Quiet('W', "notices that its connection is broken", n)
 	}
 	if g.link == heard && g.mail {
 		n = s
 		n.gate.mail = false
-		n.gate.wake = g.wake || g.at != closed && !m.off.has(hears)
-		emit(lTold, n)
+		n.gate.wake = g.wake || g.at != closed && !m.off.Has(hears)
+		out.Quiet('W', "gets a message", n)
 	}
 	if g.at == closed && g.link == heard {
 		n = s
 		n.gate.link, n.gate.anew, n.gate.mail = off, false, false
-		emit(lLingered, n)
+		out.Quiet('W', "its subscription ends", n)
 	}
 	if s.breaks > 0 && (g.link == on || g.link == heard) {
 		n = s
 		n.breaks--
 		n.gate.link, n.gate.mail = broken, false
-		emit(lBreaks, n)
+		out.Loud(0, "W's connection breaks", n)
 	}
 }

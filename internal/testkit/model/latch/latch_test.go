@@ -1,6 +1,7 @@
 package latch
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
@@ -15,7 +16,7 @@ type latching struct {
 	budget   uint8             // ticks for which a call is repeated
 	count    uint8             // that is set
 	stays    [maxClients]uint8 // ticks that a latch stays without a word, by client
-	rest     uint8             // ticks after which a gate looks without a reason; endless: that is not looked at
+	rest     uint8             // ticks after which a gate looks without a reason; 0: that is left out
 	wishes   [maxClients]uint8 // calls of a client
 	waiters  [maxWaiters]uint8 // waits of a waiter
 	faults   uint8             // answers that do not come in time
@@ -25,7 +26,7 @@ type latching struct {
 	other    uint8 // calls of an undisturbed client
 	redisson uint8
 	untold   uint8 // deletions of which nobody is told
-	off      defence
+	off      model.Defence
 	only     error // look for this violation alone
 	cut      int   // requests for which the bounds had no room
 }
@@ -44,21 +45,15 @@ func (m *latching) start() state {
 
 // explore also looks whether those who wait while no latch is set can be let in from everywhere, by
 // steps of their client and its connection alone.
-func (m latching) explore(off defence, only error) (model.Report, error) {
-	m.off, m.only = off, only
+func (m latching) explore(off model.Defence, only error) (model.Report, error) {
+	m.off, m.only, m.rest = off, only, cmp.Or(m.rest, model.Endless)
 	explored := model.Model[state]{
-		Start: m.start(), MaxStates: 4_000_000,
-		Next: func(s state, out *model.Steps[state]) {
-			m.next(s, func(label string, n state) { out.Step(0, label, m.quiet(label), n) })
-		},
-		Check: func(s *state) error { return m.check(*s) },
+		Start: m.start(), Next: m.next, Settle: m.settle, Check: m.check, Only: only, Cut: &m.cut,
 	}
-	if m.anyWaiter() && model.Looks(only) {
-		explored.Goal = func(s *state) bool { return m.served(*s) }
+	if m.anyWaiter() {
+		explored.Goal = m.served
 	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(explored)
 }
 
 // one leaves a scenario one waiter, or one call of one client, for controls that have to see all or
@@ -79,22 +74,22 @@ type each = [maxClients]uint8
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.
 var (
-	repeats = latching{limit: 1, budget: 1, count: 2, stays: each{4, 4}, rest: endless, wishes: each{1, 2}, faults: 2, other: 1}
-	calls   = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, rest: endless, wishes: each{2, 1}, faults: 1, other: 2}
-	dies    = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, rest: endless, wishes: each{2, 2}, faults: 1, crashes: 1}
-	stays   = latching{limit: 1, budget: 1, count: 3, stays: each{4, 2}, rest: endless, wishes: each{2, 2}, redisson: 2}
-	waits   = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, rest: endless, waiters: each{2, 2}, other: 4, leaves: 1}
-	breaks  = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, rest: endless, waiters: each{2, 1}, other: 4, breaks: 2,
+	repeats = latching{limit: 1, budget: 1, count: 2, stays: each{4, 4}, wishes: each{1, 2}, faults: 2, other: 1}
+	calls   = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, wishes: each{2, 1}, faults: 1, other: 2}
+	dies    = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, wishes: each{2, 2}, faults: 1, crashes: 1}
+	stays   = latching{limit: 1, budget: 1, count: 3, stays: each{4, 2}, wishes: each{2, 2}, redisson: 2}
+	waits   = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, waiters: each{2, 2}, other: 4, leaves: 1}
+	breaks  = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, waiters: each{2, 1}, other: 4, breaks: 2,
 		faults: 1}
-	shared = latching{limit: 1, budget: 1, count: 2, stays: each{3, 3}, rest: endless, waiters: each{2, 1}, other: 2, redisson: 3,
+	shared = latching{limit: 1, budget: 1, count: 2, stays: each{3, 3}, waiters: each{2, 1}, other: 2, redisson: 3,
 		breaks: 1}
-	untold = latching{limit: 1, budget: 1, count: 1, stays: each{6, 6}, rest: 2, waiters: each{1, 1}, other: 1, redisson: 2, untold: 1,
-		breaks: 1}
-	both = latching{limit: 1, budget: 1, count: 1, stays: each{2, 2}, rest: endless, wishes: each{1, 1}, faults: 1, waiters: each{1, 0},
-		other: 1}
+	untold = latching{limit: 1, budget: 1, count: 1, stays: each{6, 6}, rest: 2, waiters: each{1, 1}, other: 1,
+		redisson: 2, untold: 1, breaks: 1}
+	both = latching{limit: 1, budget: 1, count: 1, stays: each{2, 2}, wishes: each{1, 1}, faults: 1,
+		waiters: each{1, 0}, other: 1}
 )
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment. With
+// large are the bounds of this level: those for a longer look, if model.Large says so. With
 // -short fewer calls are made where all of their orders are most of what there is.
 func large(m latching) latching {
 	if testing.Short() && m.wishes != (each{}) && m.faults > 0 {

@@ -1,12 +1,15 @@
 package latch
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // keys are what a latch is at the server, with time in ticks: the server half of the model. Its
 // methods say in Go what the scripts say in Lua; TestLatchModelIsLikeTheScripts runs both.
 type keys struct {
 	count uint8 // 0: no key
-	ttl   uint8 // endless: none
+	ttl   uint8 // model.Endless: none
 	calls [maxCalls]memory
 }
 
@@ -16,11 +19,9 @@ type memory struct {
 	said uint8
 }
 
-const endless = 255
-
 // terms are what a request says beside what it asks for, in ticks.
 type terms struct {
-	off   defence
+	off   model.Defence
 	limit uint8 // until when a request may be executed, from when it was sent
 	more  uint8 // how much longer repeats may come
 	count uint8 // to set
@@ -37,7 +38,7 @@ type answer struct {
 
 // run executes a request.
 func (k *keys) run(t *terms, r request) answer {
-	if r.age > t.limit && !t.off.has(lateness) {
+	if r.age > t.limit && !t.off.Has(lateness) {
 		return answer{status: lua.Late}
 	}
 	switch r.kind {
@@ -52,7 +53,7 @@ func (k *keys) run(t *terms, r request) answer {
 // remember is part/call.lua.
 func (k *keys) remember(t *terms, r request, said uint8) {
 	kept := 2*(t.limit-min(r.age, t.limit)) + t.more
-	if t.off.has(keptLong) {
+	if t.off.Has(keptLong) {
 		kept = 1
 	}
 	k.calls[r.id] = memory{kept, said}
@@ -60,75 +61,71 @@ func (k *keys) remember(t *terms, r request, said uint8) {
 
 // set is latch_set.lua.
 func (k *keys) set(t *terms, r request) answer {
-	if c := k.calls[r.id]; c.left > 0 && !t.off.has(setAgain) {
+	if c := k.calls[r.id]; c.left > 0 && !t.off.Has(setAgain) {
 		return answer{status: lua.Done, n: c.said}
 	}
-	if k.count > 0 && !t.off.has(setOnce) {
-		if !t.off.has(idleKept) {
+	if k.count > 0 && !t.off.Has(setOnce) {
+		if !t.off.Has(idleKept) {
 			k.remember(t, r, 0)
 		}
 		return answer{status: lua.Done}
 	}
 	k.remember(t, r, 1)
 	k.count, k.ttl = t.count, t.stay
-	if t.off.has(staySet) {
-		k.ttl = endless
+	if t.off.Has(staySet) {
+		k.ttl = model.Endless
 	}
 	return answer{status: lua.Done, n: 1, did: true, told: true}
 }
 
 // countDown is latch_count.lua.
 func (k *keys) countDown(t *terms, r request) answer {
-	if k.calls[r.id].left > 0 && !t.off.has(countOnce) {
+	if k.calls[r.id].left > 0 && !t.off.Has(countOnce) {
 		return answer{status: lua.Done, n: k.count}
 	}
 	if k.count == 0 {
-		if !t.off.has(idleKept) {
+		if !t.off.Has(idleKept) {
 			k.remember(t, r, 1)
 		}
 		return answer{status: lua.Done}
 	}
 	k.remember(t, r, 1)
 	switch {
-	case k.ttl == endless && !t.off.has(stayForeign), t.off.has(stayCount):
-	case k.ttl == endless, k.ttl < t.stay, t.off.has(stayLonger):
+	case k.ttl == model.Endless && !t.off.Has(stayForeign), t.off.Has(stayCount):
+	case k.ttl == model.Endless, k.ttl < t.stay, t.off.Has(stayLonger):
 		k.ttl = t.stay
 	}
 	if k.count--; k.count > 0 {
 		return answer{status: lua.Done, n: k.count, did: true}
 	}
 	k.ttl = 0
-	return answer{status: lua.Done, did: true, told: !t.off.has(tellsZero)}
+	return answer{status: lua.Done, did: true, told: !t.off.Has(tellsZero)}
 }
 
 // remove is latch_delete.lua.
 func (k *keys) remove(t *terms, r request) answer {
-	if c := k.calls[r.id]; c.left > 0 && !t.off.has(deleteAgain) {
+	if c := k.calls[r.id]; c.left > 0 && !t.off.Has(deleteAgain) {
 		return answer{status: lua.Done, n: c.said}
 	}
 	if k.count == 0 {
-		if !t.off.has(idleKept) {
+		if !t.off.Has(idleKept) {
 			k.remember(t, r, 0)
 		}
 		return answer{status: lua.Done}
 	}
 	k.remember(t, r, 1)
 	k.count, k.ttl = 0, 0
-	return answer{status: lua.Done, n: 1, did: true, told: !t.off.has(tellsDelete)}
+	return answer{status: lua.Done, n: 1, did: true, told: !t.off.Has(tellsDelete)}
 }
 
 // tick is time that passes. It reports whether the latch has ended.
 func (k *keys) tick() (ended bool) {
-	if k.ttl != 0 && k.ttl != endless {
-		if k.ttl--; k.ttl == 0 {
-			k.count, ended = 0, true
-		}
+	if ended = model.Less(&k.ttl); ended {
+		k.count = 0
 	}
 	for i := range k.calls {
-		if c := &k.calls[i]; c.left > 0 {
-			if c.left--; c.left == 0 {
-				c.said = 0
-			}
+		if c := &k.calls[i]; model.Less(&c.left) {
+			c.said = 0
 		}
 	}
 	return ended

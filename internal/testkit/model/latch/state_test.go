@@ -1,25 +1,26 @@
 package latch
 
-import "cmp"
+import (
+	"cmp"
 
-// defence is a set of defences that are switched off.
-type defence uint32
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+)
 
 const (
 	// In the scripts.
-	countOnce   defence = 1 << iota // count: a repeat counts nothing
-	setAgain                        // set: a repeat gets the reply of the first
-	deleteAgain                     // delete: a repeat takes nothing away that was set since
-	idleKept                        // all: a call that found nothing to do is remembered too
-	keptLong                        // all: for as long as repeats may come
-	lateness                        // all: one that comes later than that refuses itself
-	setOnce                         // set: a latch that is set is left as it is
-	tellsZero                       // count: the last one is announced
-	tellsDelete                     // delete: it is announced
-	staySet                         // set: a latch has an end
-	stayCount                       // count: which is put off
-	stayLonger                      // count: and never brought nearer
-	stayForeign                     // count: one of Redisson's has none, and gets none
+	countOnce   model.Defence = 1 << iota // count: a repeat counts nothing
+	setAgain                              // set: a repeat gets the reply of the first
+	deleteAgain                           // delete: a repeat takes nothing away that was set since
+	idleKept                              // all: a call that found nothing to do is remembered too
+	keptLong                              // all: for as long as repeats may come
+	lateness                              // all: one that comes later than that refuses itself
+	setOnce                               // set: a latch that is set is left as it is
+	tellsZero                             // count: the last one is announced
+	tellsDelete                           // delete: it is announced
+	staySet                               // set: a latch has an end
+	stayCount                             // count: which is put off
+	stayLonger                            // count: and never brought nearer
+	stayForeign                           // count: one of Redisson's has none, and gets none
 
 	// In the client.
 	freshCall  // each call has an id of its own
@@ -31,8 +32,6 @@ const (
 	kicks      // and for those who join
 	ownLook    // a look that was begun before says nothing to those
 )
-
-func (d defence) has(one defence) bool { return d&one != 0 }
 
 const (
 	maxClients = 2
@@ -48,6 +47,8 @@ const (
 	remove
 	kinds
 )
+
+var kindTexts = [kinds]string{set: "sets the latch", count: "counts down", remove: "deletes the latch"}
 
 // request is one attempt of a call. Zero: none.
 type request struct {
@@ -126,6 +127,7 @@ type waiter struct {
 }
 
 type state struct {
+	wrong model.Broken
 	keys
 	due     uint8 // ticks for which the latch lasts at least, by the words that were heard
 	foreign bool  // it was set by Redisson
@@ -135,37 +137,19 @@ type state struct {
 	fates   [maxCalls]fate
 	gate    gate
 	waiters [maxWaiters]waiter
-	wrong   wrong
 
 	// What may still come.
 	faults, crashes, breaks, leaves, other, redisson, untold uint8
 }
 
-// put leaves a request to the network; false if there is no room.
-func (s *state) put(r request) bool {
-	if s.net[1] != (request{}) {
-		return false
-	}
-	s.net[1] = r
-	s.sortNet()
-	return true
-}
+type steps = model.Steps[state]
 
-func (s *state) take(i int) {
-	s.net[i] = request{}
-	s.sortNet()
-}
-
-func (s *state) sortNet() {
-	x, y := s.net[0], s.net[1]
-	if x == (request{}) || y != (request{}) &&
-		cmp.Or(cmp.Compare(y.call, x.call), cmp.Compare(y.age, x.age), cmp.Compare(y.kind, x.kind)) < 0 {
-		s.net[0], s.net[1] = y, x
-	}
+func order(a, b request) int {
+	return cmp.Or(cmp.Compare(a.call, b.call), cmp.Compare(a.age, b.age), cmp.Compare(a.kind, b.kind))
 }
 
 // settle drops what no later step depends on.
-func (s *state) settle(m *latching) {
+func (m *latching) settle(s *state) bool {
 	if s.count == 0 {
 		for i := range s.waiters {
 			s.waiters[i].opened = s.waiters[i].waits
@@ -174,13 +158,13 @@ func (s *state) settle(m *latching) {
 	}
 	for i := range s.fates {
 		call := uint8(i) //nolint:gosec // few
-		if s.fates[i].end == pending || s.net[0].call == call && s.net[0].kind != 0 ||
-			s.net[1].call == call && s.net[1].kind != 0 {
+		if s.fates[i].end == pending || model.Count(s.net[:], func(r request) bool { return r.call == call }) > 0 {
 			continue
 		}
 		s.fates[i] = fate{}
-		if !m.off.has(freshCall) { // nobody asks for it any more
+		if !m.off.Has(freshCall) { // nobody asks for it any more
 			s.calls[i] = memory{}
 		}
 	}
+	return true
 }

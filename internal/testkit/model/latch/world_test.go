@@ -1,10 +1,9 @@
 package latch
 
-func (m *latching) next(s state, emit func(string, state)) {
-	out := func(label string, n state) {
-		n.settle(m)
-		emit(label, n)
-	}
+import "github.com/holdfast-go/holdfast/internal/testkit/model"
+
+// next takes every step that can be taken in s.
+func (m *latching) next(s state, out *steps) {
 	for c := range s.clients {
 		m.caller(s, c, out)
 	}
@@ -15,22 +14,19 @@ func (m *latching) next(s state, emit func(string, state)) {
 }
 
 // network is what happens to requests that no caller waits for.
-func (m *latching) network(s state, emit func(string, state)) {
-	for i, r := range s.net {
-		if r == (request{}) {
-			continue
-		}
+func (m *latching) network(s state, out *steps) {
+	for i, r := range model.Under(s.net[:]) {
 		n := s
-		n.take(i)
-		emit(lDropped, n)
+		model.Take(n.net[:], i)
+		out.Loud(0, "a late request is lost", n)
 		m.run(&n, r, m.stays[r.call/perClient])
-		emit(lStraggler, n)
+		out.Loud(0, "a late request arrives", n)
 	}
 }
 
 // time is a tick. It does not pass while an answer is overdue: whoever gets none then has sent again
 // or given up.
-func (m *latching) time(s state, emit func(string, state)) {
+func (m *latching) time(s state, out *steps) {
 	n := s
 	for c := range n.clients {
 		cl := &n.clients[c]
@@ -46,23 +42,15 @@ func (m *latching) time(s state, emit func(string, state)) {
 	if s.gate.at == looked {
 		return
 	}
-	if n.tick() && s.due > 1 && s.due != endless {
-		n.wrong |= sooner
+	n.wrong.If(n.tick() && s.due > 1 && s.due != model.Endless, errSooner)
+	model.Less(&n.due)
+	if n.gate.at == asleep {
+		model.Less(&n.gate.timer)
 	}
-	if n.due > 0 && n.due != endless {
-		n.due--
-	}
-	if g := &n.gate; g.timer > 0 && g.timer != endless && g.at == asleep {
-		g.timer--
-	}
-	old := n.net
-	n.net = [2]request{}
-	for _, r := range old {
-		if r.kind == 0 || r.age >= m.limit && !m.off.has(lateness) {
-			continue
-		}
+	model.Change(n.net[:], order, func(r request) (request, bool) {
+		late := r.age >= m.limit && !m.off.Has(lateness)
 		r.age = min(r.age+1, m.limit+1)
-		n.put(r)
-	}
-	emit(lTime, n)
+		return r, !late
+	})
+	out.Step(0, "time passes", m.rest != model.Endless, n)
 }

@@ -55,6 +55,18 @@ func (e *Exploration[S]) next(s S, out *model.Steps[S]) {
 	e.From, e.out = from, outer
 }
 
+// Start is the first state of a model to which nothing is to be added.
+func (e *Exploration[S]) Start() (s S) { return s }
+
+// Settle has nothing to do in a model whose server remembers nobody.
+func (e *Exploration[S]) Settle(*S) bool { return true }
+
+// Others takes no steps, in a model with nobody but the line.
+func (e *Exploration[S]) Others() {}
+
+// HandOn does nothing, in a model without runs.
+func (e *Exploration[S]) HandOn(uint8) bool { return false }
+
 func (e *Exploration[S]) begin() { e.To = e.From }
 
 func (e *Exploration[S]) end(who int, what string, quiet bool) { e.out.Step(who, what, quiet, e.To) }

@@ -37,8 +37,8 @@ func (l *Line) Present(r Request, c uint8) bool {
 // JudgeOrder judges a grant by a script: nobody in front of the owner could have been told, unless it
 // left the queue by that script.
 func (l *Line) JudgeOrder(before *Queue, owner uint8) {
-	for _, p := range before {
-		if p.Owner == 0 || p.Owner == owner {
+	for _, p := range model.Under(before[:]) {
+		if p.Owner == owner {
 			return
 		}
 		now := l.store.Queue.At(p.Owner)
@@ -69,10 +69,7 @@ func (l *Line) JudgeDeadlines() {
 // CheckQueue checks the queue of a state, where has reports whether an owner has what it could wait
 // for.
 func (l *Line) CheckQueue(b *model.Broken, s *State, q *Queue, has func(owner uint8) bool) {
-	for i, p := range q {
-		if p.Owner == 0 {
-			return
-		}
+	for i, p := range model.Under(q[:]) {
 		b.If(q.At(p.Owner) < i, ErrTwice)
 		b.If(has(p.Owner), ErrBoth)
 		b.If(!l.CaredFor(s, p.Owner), ErrPlaceLeft)

@@ -8,22 +8,36 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// The defences of clients.
+// The defences that all models share.
 const (
-	PollInTime   model.Defence = 1 << iota // a poll is put off by messages, but not for ever
-	PollAtAll                              // somebody looks after the queue
-	GrantTime                              // a claim is trusted from when it was handed over, not from when that was heard of
-	OwnMessage                             // a message of a grant from before a refusal is not trusted
-	FreshOwner                             // an owner id with a straggler is not used again
-	FreshUndo                              // nor is one that is being given back
-	ServedFresh                            // nor is one that a run has served
-	ServedGiven                            // places of those who were served are given back if the lock is lost
-	Undo                                   // what a waiter may have left is given back
-	UndoAgain                              // and given back again, for a straggler
-	Lateness                               // one that comes later than that refuses itself
-	NoticesBreak                           // when the mailbox breaks, the waiters ask
-	TrustEnds                              // a hold is trusted for less than its lease
-	Own                                    // a model's own defences begin here
+	// In the scripts.
+	HeedsCount   model.Defence = 1 << iota // grant: who cannot be reached is passed over
+	KeepsPlace                             // grant: and keeps its place, for it need not be dead
+	ClaimEnds                              // grant: a claim has an end
+	ClaimIsShort                           // grant: and that is sooner than that of a lease
+	LeaverGone                             // release: who leaves has no place any more
+	HandsOn                                // release: what is freed is handed on
+	AsksHead                               // acquire: nobody passes the head
+	OwnGrant                               // acquire: who was handed something is told so
+	OncePlaced                             // acquire: who has a place gets no other
+	Refreshes                              // poll: places are put off
+	TellsMissing                           // poll: who lost its place is told
+
+	// In the client.
+	PollInTime   // a poll is put off by messages, but not for ever
+	PollAtAll    // somebody looks after the queue
+	GrantTime    // a claim is trusted from when it was handed over, not from when that was heard of
+	OwnMessage   // a message of a grant from before a refusal is not trusted
+	FreshOwner   // an owner id with a straggler is not used again
+	FreshUndo    // nor is one that is being given back
+	ServedFresh  // nor is one that a run has served
+	ServedGiven  // places of those who were served are given back if the lock is lost
+	Undo         // what a waiter may have left is given back
+	UndoAgain    // and given back again, for a straggler
+	Lateness     // one that comes later than that refuses itself
+	NoticesBreak // when the mailbox breaks, the waiters ask
+	TrustEnds    // a hold is trusted for less than its lease
+	Own          // a model's own defences begin here
 )
 
 // Bounds are how much of everything there is in a scenario, and the rules in which the kinds of
@@ -73,9 +87,10 @@ func (b Bounds) within() Bounds {
 
 // Answer is what a client learns from a reply.
 type Answer struct {
-	Status lua.Status
-	Token  uint8 // of a grant
-	Wake   uint8 // the answer to a poll: a bit for each owner in it that has reason to ask
+	Status  lua.Status
+	Token   uint8  // of a grant
+	Missing uint8  // of a poll: a bit for each owner, by its place in the poll, that has no place in the queue
+	Given   uint32 // of a poll: a bit for each owner id that was handed something
 }
 
 // Excess is a reply that the lock has not so many permits.
@@ -110,8 +125,9 @@ type Line struct {
 	whole    whole
 	from, to *State // where the steps begin that are taken, and where the present one ends
 	store    *Store // of the latter
-	cut      int    // messages for which the bounds had no room
-	not      bool   // the present step cannot be taken
+	terms    Terms
+	cut      int  // messages for which the bounds had no room
+	not      bool // the present step cannot be taken
 }
 
 // whole are the states of a model, of which from and to are parts.

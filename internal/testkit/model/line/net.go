@@ -233,7 +233,7 @@ func (l *Line) polls(c uint8) {
 	}
 	a := begin()
 	for i, w := range by[:many] {
-		if a.Wake&(1<<i) != 0 {
+		if a.Missing&(1<<i) != 0 || a.Given&(1<<owners[i]) != 0 {
 			l.to.Waiters[w].Wake = true
 		}
 	}

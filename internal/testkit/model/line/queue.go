@@ -38,10 +38,22 @@ type Terms struct {
 }
 
 // Terms are those of the step that is taken.
-func (l *Line) Terms() Terms {
-	return Terms{
+func (l *Line) Terms() *Terms {
+	l.terms = Terms{
 		Off: l.Off, Home: l.Home, Up: l.to.Up, Lease: l.Lease, Claim: l.Claim, Place: l.Place, Keep: model.Endless,
 	}
+	return &l.terms
+}
+
+// ClaimLasts is for how long something is handed over.
+func (e *Terms) ClaimLasts() uint8 {
+	switch {
+	case e.Off.Has(ClaimEnds):
+		return model.Endless
+	case e.Off.Has(ClaimIsShort):
+		return e.Lease
+	}
+	return e.Claim
 }
 
 // Nobody is no client.

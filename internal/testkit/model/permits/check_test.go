@@ -1,6 +1,9 @@
 package permits
 
-import "github.com/holdfast-go/holdfast/internal/testkit/model/line"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
+)
 
 // What must never be, beside what no line does.
 var (
@@ -12,11 +15,6 @@ var (
 	errInvented = line.Must.Never("a permit appeared from nowhere")
 	errGranted  = line.Must.Never("permits were granted that were not free")
 )
-
-func (m *exploration) wants(owner uint8) uint8 {
-	w, _ := line.WaiterOf(owner)
-	return m.in.want[w]
-}
 
 // judge notes what a script did to whom: whatever clients believe, these things must not happen.
 func (m *exploration) judge(before *keys, r line.Request, a *answer) {
@@ -46,10 +44,9 @@ func (m *exploration) judge(before *keys, r line.Request, a *answer) {
 // first.
 func (m *exploration) settle() {
 	s := &m.To
-	all, total := s.all(), int8(s.total) //nolint:gosec // a few
-	s.Wrong.If(s.counted && all < total, errLost)
-	s.Wrong.If(s.counted && all > total, errInvented)
-	live := uint8(0)
+	s.Wrong.If(s.counted && s.all() < s.total, errLost)
+	s.Wrong.If(s.counted && s.all() > s.total, errInvented)
+	live := int8(0)
 	for _, p := range s.out {
 		if p.left > 0 {
 			live += p.n
@@ -61,7 +58,7 @@ func (m *exploration) settle() {
 // judgeClaim judges permits that were handed to an owner.
 func (m *exploration) judgeClaim(r line.Request, owner uint8) {
 	s, c := &m.To, m.Of(owner)
-	s.claims[c] += m.wants(owner)
+	s.claims[c] += m.at.wants(owner)
 	s.Wrong.If(s.claims[c] > max(s.total, s.allowed), errClaims)
 	s.Wrong.If(!s.Up.Has(c) && !m.Present(r, c), line.ErrDeaf)
 	s.Wrong.If(s.of(owner).left > m.Claim, line.ErrClaim)
@@ -84,11 +81,8 @@ func (m *exploration) judgeFree(before *keys, r line.Request, a *answer) {
 	if a.status == line.Excess || r.Asks() && before.has(r.ID) {
 		return
 	}
-	for _, p := range s.Queue {
-		if p.Owner == 0 {
-			return
-		}
-		c, n := m.Of(p.Owner), int8(m.wants(p.Owner)) //nolint:gosec // a few
+	for _, p := range model.Under(s.Queue[:]) {
+		c, n := m.Of(p.Owner), m.at.wants(p.Owner)
 		if p.Left > 0 && n <= s.all() && (s.Up.Has(c) && !p.Stale || m.Present(r, c)) {
 			s.Wrong.If(n <= s.free, line.ErrIdle)
 			return
@@ -101,7 +95,7 @@ func (m *exploration) judgeFree(before *keys, r line.Request, a *answer) {
 func (m *exploration) judgePlaces(before *keys, r line.Request, a *answer) {
 	s := &m.To
 	m.JudgePlaces(&before.Queue, func(owner uint8) bool {
-		return owner == r.ID && (r.Frees() || a.status == line.Excess) || int8(m.wants(owner)) > s.all() || //nolint:gosec // a few
+		return owner == r.ID && (r.Frees() || a.status == line.Excess) || m.at.wants(owner) > s.all() ||
 			a.grantTo(owner) >= 0 || s.has(owner) && s.Queue.At(owner) < 0
 	})
 }
@@ -109,21 +103,21 @@ func (m *exploration) judgePlaces(before *keys, r line.Request, a *answer) {
 // Check says what is wrong with a state. Where the server's data may be lost there is a promise about
 // tokens and waiting alone.
 func (m *exploration) Check(s *state) error {
-	b, trusted := s.Wrong, uint8(0)
+	b, trusted := s.Wrong, int8(0)
 	for w := range m.Waiters {
 		wr := &s.Waiters[w]
 		if wr.Mode != line.Has || wr.Trust == 0 || m.Losses > 0 {
 			continue
 		}
-		trusted += m.in.want[w]
-		p := s.of(line.OwnerID(w, wr.Gen))
-		b.If(p == nil || p.torn || p.left == 0 || p.n < m.in.want[w], line.ErrCut)
+		owner := line.OwnerID(w, wr.Gen)
+		trusted += m.at.wants(owner)
+		b.If(!s.has(owner) || s.of(owner).n < m.at.wants(owner), line.ErrCut)
 	}
 	b.If(trusted > s.allowed, errTooMany)
 	for _, p := range s.out {
 		if p.n > 0 && p.owner != foreigner {
 			b.If(p.left > m.Lease, line.ErrEndless)
-			b.If(p.n != m.wants(p.owner) && !p.torn, errSome)
+			b.If(p.n != m.at.wants(p.owner) && !p.torn, errSome)
 			b.If(p.left > 0 && !m.CaredFor(&s.State, p.owner), line.ErrLeft)
 		}
 	}

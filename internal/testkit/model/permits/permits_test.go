@@ -20,9 +20,9 @@ type semaphore struct {
 	line.Bounds
 	few          of // wishes with -short, where these are fewer
 	want         of // how many permits a waiter wants
-	permits      uint8
+	permits      int8
 	sets         uint8 // of the number of permits
-	fewest, most uint8 // to which it is set
+	fewest, most int8  // to which it is set
 	takes        uint8 // of a permit by a client of Redisson
 }
 

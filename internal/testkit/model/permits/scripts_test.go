@@ -8,15 +8,14 @@ import (
 
 // acquire is sem_acquire.lua.
 func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
-	k.begin(e)
 	k.count(e)
-	n := int8(e.wants(owner)) //nolint:gosec // a few
+	n := e.wants(owner)
 	granted := func() answer {
 		a.status, a.token = lua.Done, k.nextToken(e)
 		a.grant(owner, a.token, true)
 		return a
 	}
-	if k.has(owner) && !e.Off.Has(ownGrant) {
+	if k.has(owner) && !e.Off.Has(line.OwnGrant) {
 		p := k.of(owner)
 		p.left = max(p.left, e.Lease)
 		k.drop(owner)
@@ -46,7 +45,7 @@ func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
 		}
 		return granted()
 	}
-	if enough() && (first == 0 || first == owner || e.Off.Has(asksHead)) {
+	if enough() && (first == 0 || first == owner || e.Off.Has(line.AsksHead)) {
 		a = get()
 		if first != 0 && k.free > 0 && !e.Off.Has(handsRest) {
 			k.handOut(e, present, &a)
@@ -98,7 +97,6 @@ func (k *keys) nearest() uint8 {
 
 // join is sem_join.lua. owners end with a zero.
 func (k *keys) join(e *terms, owners line.Owners) (a answer) {
-	k.begin(e)
 	k.count(e)
 	for _, owner := range owners {
 		if p := k.of(owner); owner != 0 && p != nil && p.n > 0 && !p.torn {
@@ -125,10 +123,9 @@ func (k *keys) join(e *terms, owners line.Owners) (a answer) {
 
 // release is sem_release.lua.
 func (k *keys) release(e *terms, owner uint8) (a answer) {
-	k.begin(e)
 	held := k.has(owner)
 	n := k.removeOwn(owner)
-	if !e.Off.Has(leaverGone) {
+	if !e.Off.Has(line.LeaverGone) {
 		k.drop(owner)
 	}
 	counted := k.counted
@@ -143,7 +140,7 @@ func (k *keys) release(e *terms, owner uint8) (a answer) {
 		k.free += n
 	}
 	k.sweep(e)
-	if !e.Off.Has(handsOn) {
+	if !e.Off.Has(line.HandsOn) {
 		k.handOut(e, line.Nobody, &a)
 	}
 	a.others = max(k.free, 0)
@@ -155,21 +152,18 @@ func (k *keys) release(e *terms, owner uint8) (a answer) {
 
 // poll is sem_poll.lua. owners end with a zero.
 func (k *keys) poll(e *terms, c uint8, owners line.Owners) (a answer) {
-	k.begin(e)
 	k.count(e)
 	for i, owner := range owners {
 		switch {
 		case owner == 0:
 		case k.counts(owner):
 			k.enqueue(e, owner)
-		case !e.Off.Has(tellsMissing):
+		case !e.Off.Has(line.TellsMissing):
 			a.missing |= 1 << i
 		}
 	}
-	for i := range k.Queue {
-		if k.Queue[i].Owner != 0 && e.Client(k.Queue[i].Owner) == c {
-			k.Queue[i].Stale = false
-		}
+	for i, p := range model.Under(k.Queue[:]) {
+		k.Queue[i].Stale = p.Stale && e.Client(p.Owner) != c
 	}
 	k.sweep(e)
 	k.handOut(e, c, &a)
@@ -187,7 +181,6 @@ func (k *keys) poll(e *terms, c uint8, owners line.Owners) (a answer) {
 
 // renew is sem_renew.lua.
 func (k *keys) renew(e *terms, owner uint8) (a answer) {
-	k.begin(e)
 	if !k.has(owner) {
 		if e.Off.Has(renewsOwn) {
 			p := k.entry(owner)
@@ -205,12 +198,11 @@ func (k *keys) renew(e *terms, owner uint8) (a answer) {
 }
 
 // set is sem_set.lua.
-func (k *keys) set(e *terms, permits uint8) (a answer) {
-	k.begin(e)
+func (k *keys) set(e *terms, permits int8) (a answer) {
 	k.count(e)
-	k.free += int8(permits) - k.all() //nolint:gosec // a few
+	k.free += permits - k.all()
 	if e.Off.Has(setsAll) {
-		k.free = int8(permits) //nolint:gosec // a few
+		k.free = permits
 	}
 	k.sweep(e)
 	k.handOut(e, line.Nobody, &a)

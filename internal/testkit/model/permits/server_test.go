@@ -20,13 +20,13 @@ type keys struct {
 type terms struct {
 	line.Terms
 	want    line.Owners // how many permits a waiter wants
-	permits uint8       // how many there are if the server knows of none yet
+	permits int8        // how many there are if the server knows of none yet
 	fresh   uint32      // owners that were heard of in this script
 }
 
-func (e *terms) wants(owner uint8) uint8 {
+func (e *terms) wants(owner uint8) int8 {
 	w, _ := line.WaiterOf(owner)
-	return e.want[w]
+	return int8(e.want[w]) //nolint:gosec // a few
 }
 
 // answer is a reply, and what went out beside it.
@@ -82,35 +82,24 @@ func (k *keys) entry(owner uint8) *permit {
 	if p := k.of(owner); p != nil {
 		return p
 	}
-	i := maxOut - 1
-	for ; i > 0 && (k.out[i-1].owner == 0 || k.out[i-1].owner > owner); i-- {
-		k.out[i] = k.out[i-1]
-	}
-	k.out[i] = permit{owner: owner}
-	return &k.out[i]
+	model.Put(k.out[:], permit{owner: owner}, byOwner)
+	return k.of(owner)
 }
 
 // tidy takes out entries of which nothing is left.
 func (k *keys) tidy() {
-	n := 0
-	for _, p := range k.out {
-		if p.owner != 0 && (p.n > 0 || p.handed) {
-			if p.n == 0 {
-				p.left, p.torn = 0, false
-			}
-			k.out[n] = p
-			n++
+	model.Change(k.out[:], byOwner, func(p permit) (permit, bool) {
+		if p.n == 0 {
+			p.left, p.torn = 0, false
 		}
-	}
-	for ; n < maxOut; n++ {
-		k.out[n] = permit{}
-	}
+		return p, p.n > 0 || p.handed
+	})
 }
 
 // card is how many permits are out, with those whose leases have ended.
 func (k *keys) card() (n int8) {
 	for _, p := range k.out {
-		n += int8(p.n) //nolint:gosec // a few
+		n += p.n
 	}
 	return n
 }
@@ -120,17 +109,14 @@ func (k *keys) all() int8 { return k.free + k.card() }
 // count is the one of part/permits.lua.
 func (k *keys) count(e *terms) {
 	if !k.counted {
-		k.counted, k.free = true, int8(e.permits)-k.card() //nolint:gosec // a few
+		k.counted, k.free = true, e.permits-k.card()
 	}
 }
-
-// begin is what each script does first.
-func (k *keys) begin(e *terms) { e.fresh = 0 }
 
 // removeOwn is the take of part/permits.lua.
 func (k *keys) removeOwn(owner uint8) (n int8) {
 	if p := k.of(owner); p != nil && !p.torn {
-		n = int8(p.n) //nolint:gosec // a few
+		n = p.n
 		p.n, p.left = 0, 0
 		k.tidy()
 	}
@@ -145,7 +131,7 @@ func (k *keys) sweep(e *terms) {
 			continue
 		}
 		if !e.Off.Has(countsEnded) {
-			k.free += int8(p.n) //nolint:gosec // a few
+			k.free += p.n
 		}
 		if p.handed && !p.torn {
 			p.handed = false
@@ -159,8 +145,8 @@ func (k *keys) sweep(e *terms) {
 // lapse notes that a client let a claim end: those of its places count for nothing that were there
 // before.
 func (k *keys) lapse(e *terms, c uint8) {
-	for i := range k.Queue {
-		if p := &k.Queue[i]; p.Owner != 0 && e.Client(p.Owner) == c && e.fresh&(1<<p.Owner) == 0 {
+	for i := range model.Under(k.Queue[:]) {
+		if p := &k.Queue[i]; e.Client(p.Owner) == c && e.fresh&(1<<p.Owner) == 0 {
 			p.Stale = !e.Off.Has(silentPassed)
 		}
 	}
@@ -189,12 +175,12 @@ func (k *keys) enqueue(e *terms, owner uint8) {
 	e.fresh |= 1 << owner
 	k.unmark(owner)
 	switch {
-	case e.Off.Has(oncePlaced):
+	case e.Off.Has(line.OncePlaced):
 		k.Queue.Add(owner, e.Place)
 	case !k.counts(owner):
 		k.Queue.Drop(owner)
 		k.Queue.Add(owner, e.Place)
-	case !e.Off.Has(refreshes):
+	case !e.Off.Has(line.Refreshes):
 		i := k.Queue.At(owner)
 		k.Queue[i].Left, k.Queue[i].Stale = e.Place, false
 	}
@@ -218,14 +204,14 @@ func (k *keys) hold(e *terms, owner, lease uint8) {
 	if !e.Off.Has(countsNew) {
 		added -= p.n
 	}
-	k.free -= int8(added) //nolint:gosec // a few
+	k.free -= added
 	p.n, p.left, p.torn = n, lease, false
 }
 
 // hears tells whether a place is that of somebody who can be told.
 func (k *keys) hears(e *terms, p line.Place, present uint8) bool {
 	c := e.Client(p.Owner)
-	return c == present || (e.Up.Has(c) || e.Off.Has(heedsCount)) && !p.Stale
+	return c == present || (e.Up.Has(c) || e.Off.Has(line.HeedsCount)) && !p.Stale
 }
 
 // handOut is the grant of part/permits.lua.
@@ -238,13 +224,13 @@ func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
 			return true
 		}
 		p := k.Queue[i]
-		n := int8(e.wants(p.Owner)) //nolint:gosec // a few
+		n := e.wants(p.Owner)
 		switch {
 		case p.Left == 0:
 			k.drop(p.Owner)
 			continue
 		case !k.hears(e, p, present):
-			if e.Off.Has(keepsPlace) {
+			if e.Off.Has(line.KeepsPlace) {
 				k.drop(p.Owner)
 			} else {
 				i++
@@ -274,14 +260,7 @@ func (k *keys) handOut(e *terms, present uint8, a *answer) (waits bool) {
 
 // hand is the one of part/permits.lua.
 func (k *keys) hand(e *terms, owner uint8, a *answer) {
-	claim := e.Claim
-	switch {
-	case e.Off.Has(claimEnds):
-		claim = model.Endless
-	case e.Off.Has(claimIsShort):
-		claim = e.Lease
-	}
-	k.hold(e, owner, claim)
+	k.hold(e, owner, e.ClaimLasts())
 	k.Queue.Drop(owner)
 	k.of(owner).handed = true
 	token := k.nextToken(e)

@@ -1,6 +1,8 @@
 package permits
 
 import (
+	"cmp"
+
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/model/line"
 	"github.com/holdfast-go/holdfast/lua"
@@ -14,7 +16,6 @@ const (
 	looksFree    defence = line.Own << iota // acquire: no more is granted than is free
 	handsFree                               // grant: no more is handed out than is free
 	inOrder                                 // grant: who wants less does not pass who wants more
-	ownGrant                                // acquire: who has permits is told so
 	takesOwn                                // acquire: what an owner has left behind is counted before it gets anything
 	countsNew                               // hold: what the owner has already is not counted again
 	countsAll                               // release: all permits of an owner are counted
@@ -22,22 +23,12 @@ const (
 	countsEnded                             // sweep: those whose leases have ended are counted
 	setsAll                                 // set: what is out is a part of the number
 	renewsOwn                               // renew: nothing is brought back
-	asksHead                                // acquire: nobody passes the head
 	handsRest                               // acquire: what the head leaves goes to those behind it
 	onlySoMany                              // acquire: who wants more than there are is told
 	manyDropped                             // grant: who wants more than there are has no place any more
 	manyTold                                // grant: and is told
-	heedsCount                              // grant: who cannot be reached is passed over
-	keepsPlace                              // grant: and keeps its place, for it need not be dead
-	claimIsShort                            // grant: a claim is for less than a lease that nobody renews
-	claimEnds                               // grant: a claim has an end
 	silentPassed                            // grant: a client that let a claim end is passed over
 	sweepsFirst                             // grant: which is known before anything is handed out
-	leaverGone                              // release: who leaves has no place any more
-	handsOn                                 // release: what is freed is handed on
-	oncePlaced                              // acquire: who has a place gets no other
-	refreshes                               // poll: places are put off
-	tellsMissing                            // poll: who lost its place is told
 	tellsGiven                              // poll: who was handed permits is told
 	newTokens                               // a token is greater than the last
 )
@@ -55,19 +46,22 @@ const foreigner = line.LastID + 1
 
 // permit is what an owner has. Zero: nobody. Without permits it is a mark that it was handed some.
 type permit struct {
-	owner, n uint8
-	left     uint8 // ticks; 0: its lease has ended, and nobody has taken it back
-	handed   bool  // unasked, and it has not asked or given back since
-	torn     bool  // Redisson has taken back the one that has no number
+	owner  uint8
+	n      int8
+	left   uint8 // ticks; 0: its lease has ended, and nobody has taken it back
+	handed bool  // unasked, and it has not asked or given back since
+	torn   bool  // Redisson has taken back the one that has no number
 }
+
+func byOwner(a, b permit) int { return cmp.Compare(a.owner, b.owner) }
 
 // state is all there is at one moment.
 type state struct {
 	keys
 	line.State
-	claims  [line.MaxClients]uint8 // permits handed to a client since it was heard of
-	total   uint8                  // how many permits there are to be
-	allowed uint8                  // how many may be out: more where the number was made less
+	claims  [line.MaxClients]int8 // permits handed to a client since it was heard of
+	total   int8                  // how many permits there are to be
+	allowed int8                  // how many may be out: more where the number was made less
 
 	sets, takes uint8 // that may still come
 }
@@ -84,7 +78,7 @@ func (s semaphore) explore(off defence, only error) (model.Report, error) {
 	for w, n := range s.want {
 		s.Together[w] = n == 1
 	}
-	m := &exploration{in: s}
+	m := &exploration{in: s, at: terms{want: s.want, permits: s.permits}}
 	return m.Explore(m, s.Bounds, off, only)
 }
 
@@ -96,34 +90,31 @@ func (m *exploration) Parts(s *state) (*line.State, *line.Store) { return &s.Sta
 
 // Settle forgets marks of what was handed to those who have left.
 func (m *exploration) Settle(s *state) bool {
-	for i := range s.out {
-		if p := &s.out[i]; p.owner != 0 && p.n == 0 && !m.CaredFor(&s.State, p.owner) {
-			p.handed = false
-		}
+	for i, p := range model.Under(s.out[:]) {
+		s.out[i].handed = p.handed && (p.n > 0 || m.CaredFor(&s.State, p.owner))
 	}
 	s.tidy()
 	return true
 }
 
 func (m *exploration) terms() *terms {
-	m.at = terms{Terms: m.Terms(), want: m.in.want, permits: m.in.permits}
+	m.at.Terms, m.at.fresh = *m.Terms(), 0
 	return &m.at
 }
 
 func (m *exploration) Execute(r line.Request) line.Answer {
 	s, before, e := &m.To, m.To.keys, m.terms()
+	var a answer
 	switch {
 	case r.Asks():
-		a := s.acquire(e, r.ID, r.Again, r.Place)
+		a = s.acquire(e, r.ID, r.Again, r.Place)
 		s.Wrong.If(a.status == lua.Denied && s.has(r.ID), line.ErrItself)
-		return m.done(&before, r, &a)
 	case r.Frees():
-		a := s.release(e, r.ID)
-		return m.done(&before, r, &a)
+		a = s.release(e, r.ID)
 	default:
-		a := s.renew(e, r.ID)
-		return m.done(&before, r, &a)
+		a = s.renew(e, r.ID)
 	}
+	return m.done(&before, r, &a)
 }
 
 func (m *exploration) ExecuteFor(r line.Request, c uint8, owners line.Owners) line.Answer {
@@ -133,14 +124,7 @@ func (m *exploration) ExecuteFor(r line.Request, c uint8, owners line.Owners) li
 		return m.done(&before, r, &a)
 	}
 	a := m.To.poll(m.terms(), c, owners)
-	told := m.done(&before, r, &a)
-	told.Wake = a.missing
-	for i, owner := range owners {
-		if owner != 0 && a.given&(1<<owner) != 0 {
-			told.Wake |= 1 << i
-		}
-	}
-	return told
+	return m.done(&before, r, &a)
 }
 
 // done is what follows a script: judges look at it, and messages are on their way.
@@ -149,11 +133,8 @@ func (m *exploration) done(before *keys, r line.Request, a *answer) line.Answer 
 	for _, to := range a.mail[:a.mails] {
 		m.Post(to)
 	}
-	return line.Answer{Status: a.status, Token: a.token}
+	return line.Answer{Status: a.status, Token: a.token, Missing: a.missing, Given: a.given}
 }
-
-// HandOn does nothing: a client does not hand permits on.
-func (m *exploration) HandOn(uint8) bool { return false }
 
 // Others are the steps of those who are no waiters: who sets the number of permits, and a client of
 // Redisson.

@@ -1,6 +1,6 @@
 // Package plain is the model of a lock on one server: acquire.lua, recount.lua, release.lua and
-// renew.lua, and what clients do about answers that come, come late or do not come. It consists of
-// tests.
+// renew.lua, as package server has them, and what clients do about answers that come, come late or do
+// not come. It consists of tests.
 //
 // Bounds: two or three clients, each with one owner that wants the lock once or twice. Few requests
 // are lost or late at a time, few callers leave, few processes die, and the server's keys or its

@@ -56,14 +56,13 @@ func (m *lock) start() state {
 func (m lock) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
 	explored := model.Model[state]{
-		Start: m.start(), Next: m.next, Check: m.check, Settle: func(s *state) bool { return !s.full },
+		Start: m.start(), Next: m.next, Check: m.check, Only: only, Cut: &m.cut,
+		Settle: func(s *state) bool { return !s.full },
 	}
-	if m.losses == 0 && model.Looks(only) {
+	if m.losses == 0 {
 		explored.Goal = m.free
 	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(explored)
 }
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.
@@ -77,9 +76,8 @@ var (
 	forgets = lock{clients: 2, frail: 1, messages: 1, lease: 2, long: 2, depth: 1, wishes: 2, losses: 1}
 )
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment: both
-// clients frail, more of what goes wrong, longer leases. They take a minute without the race
-// detector, and five with it.
+// large are the bounds of this level. Those for a longer look, if model.Large says so, have both clients
+// frail, more of what goes wrong, longer leases.
 func large(m lock) lock {
 	if !model.Large() {
 		return m

@@ -1,6 +1,6 @@
 // Package quorum is the model of a lock that a majority of independent masters grants: vote.lua,
-// renew.lua and release.lua, and clients that judge what the answers of masters are worth. It
-// consists of tests.
+// renew.lua and release.lua, as package server has them, and clients that judge what the answers of
+// masters are worth. It consists of tests.
 //
 // Bounds: three or five masters and two clients. Few requests are lost or late at a time, and few
 // of these happen in a scenario: masters are started anew without their data or lose keys,

@@ -72,17 +72,12 @@ func (m voting) explore(off model.Defence, only error) (model.Report, error) {
 		m.only = only
 	}
 	explored := model.Model[state]{
-		Start: m.start(), Next: m.next, Settle: m.settle, Check: m.check, MaxStates: 2_000_000,
+		Start: m.start(), Next: m.next, Settle: m.settle, Check: m.check, Goal: m.free, Only: m.only, Cut: &m.cut,
 	}
-	if model.Looks(m.only) {
-		explored.Goal = m.free
-		if m.serves {
-			explored.Goal = m.taken
-		}
+	if m.serves {
+		explored.Goal = m.taken
 	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(explored)
 }
 
 type ballots = [candidates]uint8
@@ -139,7 +134,7 @@ var oneSilent = func() voting {
 // asIs are the defences that the library does not have, see TestVoteModelNotProtected.
 const asIs = silence
 
-// large are the bounds for a longer look, chosen by HOLDFAST_MODEL=large in the environment. With
+// large are the bounds of this level: those for a longer look, if model.Large says so. With
 // -short leases that matter little to a scenario are shorter.
 func large(m voting) voting {
 	if testing.Short() && m.losses > 0 {

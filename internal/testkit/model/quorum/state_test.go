@@ -35,7 +35,7 @@ const (
 	tokenSpares                             // the one that was told does
 	firstKnown                              // a first grant after the win is nobody's only if the tokens before were known
 	anewSpares                              // a master that was started anew was held until then, and has not voted since
-	gapLonger                               // a gap of a master that forgot lasts a lease longer: others may count its vote
+	gapLonger                               // a gap of a master that forgot lasts a lease longer: others count its vote
 	gapElects                               // one before its first grant as long as an election, for the same reason
 	electsSoon                              // an election that takes longer is not won
 	firstLater                              // and by a vote that was sent after the win only if there was a token

@@ -227,7 +227,7 @@ func (h *history) elsewise(n uint8) string {
 	switch {
 	case n == 46:
 		h.server = server{clock: h.clock}
-		h.Lose(h.keys()...)
+		h.Lose(fidelity.Names(h.expected())...)
 		return "keys lost"
 	case n == 47 && h.token != 0 && !h.ahead:
 		h.ahead = true
@@ -240,15 +240,8 @@ func (h *history) elsewise(n uint8) string {
 		return "listens"
 	}
 	h.tick()
-	h.Elapse(h.keys()...)
+	h.Elapse(h.expected()...)
 	return "time passes"
-}
-
-func (h *history) keys() (names []string) {
-	for _, k := range h.expected() {
-		names = append(names, k.Name)
-	}
-	return names
 }
 
 // Difference compares the keys.

@@ -60,15 +60,13 @@ func (m rwlock) explore(off model.Defence, only error) (model.Report, error) {
 	m = bounded(m)
 	m.off, m.only = off, only
 	explored := model.Model[state]{
-		Start: m.start(), Next: m.next, Check: m.check, MaxStates: 4_000_000,
+		Start: m.start(), Next: m.next, Check: m.check, Only: only, Cut: &m.cut,
 		Settle: func(s *state) bool { return !s.full },
 	}
-	if m.losses == 0 && model.Looks(only) {
+	if m.losses == 0 {
 		explored.Goal = m.free
 	}
-	r, err := model.Explore(explored)
-	r.Cut = m.cut
-	return r, err
+	return model.Explore(explored)
 }
 
 type (
@@ -103,7 +101,7 @@ var (
 	forgets = rwlock{clients: 2, wishes: wishes{{1, 1}, {1, 0}}, leases: leases{2, 2}, losses: 1}
 )
 
-// bounded gives a scenario the bounds that all have. HOLDFAST_MODEL=large in the environment chooses
+// bounded gives a scenario the bounds that all have. model.Large chooses
 // those for a longer look: more wishes, more of what goes wrong, places that last longer.
 func bounded(m rwlock) rwlock {
 	m.place, m.depth = 2, max(m.depth, 1)

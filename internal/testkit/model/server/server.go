@@ -1,6 +1,6 @@
-// Package server is a lock at one server, the half that the models plain, handoff, keep and quorum
-// share: in Go what acquire.lua, pass.lua, recount.lua, release.lua, renew.lua and vote.lua say in Lua.
-// Its test runs both side by side.
+// Package server is the server half that the models plain, handoff, keep and quorum share: a lock at one
+// server. It says in Go what acquire.lua, pass.lua, recount.lua, release.lua, renew.lua and vote.lua say
+// in Lua. Its tests run both side by side.
 //
 // Left out: head starts, fields of Redisson's, and keys of another type.
 package server
@@ -52,7 +52,7 @@ type Answer struct {
 	Before   uint8 // of a vote that is fresh, the last token before; of one that is refused, the last token
 }
 
-// How a call of a client's stands. Behind Sent come the answers that have not reached the client.
+// The states of a client's call. From Done on, the answer has not reached the client.
 const (
 	None uint8 = iota
 	Sent
@@ -61,7 +61,7 @@ const (
 	Gone
 )
 
-// Stands is how a call stands that was answered.
+// Stands returns the state of a call with this answer.
 func (a Answer) Stands() uint8 {
 	switch a.Status {
 	case lua.Denied:
@@ -92,7 +92,7 @@ func (k *Keys) Acquire(off model.Defence, owner, lease, block uint8, again bool)
 	return Answer{Status: lua.Done, Token: token, To: to}
 }
 
-// reserve is how both scripts that grant make tokens: a block only while the clock is ahead.
+// reserve makes tokens, as in both scripts that grant: a block only while the clock is ahead.
 func (k *Keys) reserve(off model.Defence, lease, block uint8) (token, to uint8) {
 	token = k.Token + 1
 	switch {

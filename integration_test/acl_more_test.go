@@ -1,0 +1,196 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// onOutermost runs a test about permissions on the servers of [aclPrograms].
+func onOutermost(t *testing.T, test func(t *testing.T, srv *redistest.Server)) {
+	for _, p := range aclPrograms(t) {
+		t.Run(p.Name, func(t *testing.T) { test(t, redistest.Start(t, redistest.Exec(p.Path))) })
+	}
+}
+
+// TestPermissionLostWhileWaiting: somebody waits already when the permission to listen goes. The
+// holder never lets go, so only an error ends the wait. Servers with permissions for channels close
+// the connection of a subscriber who lost one; for commands, and on Redis 6.0, the connection is
+// closed here, as any network may do.
+func TestPermissionLostWhileWaiting(t *testing.T) {
+	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		srv := redistest.Start(t, redistest.Exec(p.Path))
+		rule := aclRule(srv, false)
+		words := []string{"+subscribe"}
+		if srv.Major() >= 7 {
+			words = append(words, aclChannels)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for i, word := range words {
+			name := fmt.Sprint("orders:", i)
+			other := rlock.New(newClient(t, srv.Client(t), nil), name)
+			held := mustLock(t, other)
+			mine := rlock.New(newClient(t, as(t, srv, "limited", rule), nil), name)
+			done := make(chan error, 1)
+			go func() {
+				_, err := mine.Lock(ctx)
+				done <- err
+			}()
+			channel := "redisson_lock__channel:{" + name + "}"
+			eventually(ctx, t, "the waiter listens", func() bool {
+				return srv.Command(t, "PUBSUB", "NUMSUB", channel).([]any)[1].(int64) == 1
+			})
+			setUser(t, srv, "limited", without(rule, word))
+			if word == "+subscribe" {
+				srv.Command(t, "CLIENT", "KILL", "TYPE", "pubsub")
+			}
+			err := <-done
+			require.NoError(t, ctx.Err())
+			require.ErrorContains(t, err, `rlock: lock "`+name+`"`)
+			require.True(t, aboutPermissions(err), "%v", err)
+			state, err := other.State(ctx)
+			require.NoError(t, err)
+			require.Equal(t, held.Owner(), state.Owner)
+			require.NoError(t, held.Unlock(ctx))
+		}
+	})
+}
+
+// TestRespectStringsNeedsNoPermission: the rule of docs/security.md is enough beside a lock that is a
+// string. Without the right to GET the string is an error, as without the option, and is left alone.
+func TestRespectStringsNeedsNoPermission(t *testing.T) {
+	onOutermost(t, func(t *testing.T, srv *redistest.Server) {
+		rule, rdb, ctx := aclRule(srv, false), srv.Client(t), t.Context()
+		m := rlock.New(newClient(t, as(t, srv, "limited", rule), nil), "orders:42", holdfast.RespectStrings())
+		require.NoError(t, rdb.Set(ctx, "orders:42", "whose", 200*time.Millisecond).Err())
+		h, err := m.Lock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock(ctx))
+
+		require.NoError(t, rdb.Set(ctx, "orders:42", "whose", time.Minute).Err())
+		_, err = m.TryLock(ctx)
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		setUser(t, srv, "limited", without(rule, "+get"))
+		_, err = m.TryLock(ctx)
+		require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.ErrorContains(t, err, "WRONGTYPE")
+		require.Equal(t, "whose", rdb.Get(ctx, "orders:42").Val())
+	})
+}
+
+// TestLabelWithTheRule: with the rule clients say who they are, and see that they wait for each other.
+// Without the words for that they do neither, and their locks work.
+func TestLabelWithTheRule(t *testing.T) {
+	onOutermost(t, func(t *testing.T, srv *redistest.Server) {
+		rule, ctx := aclRule(srv, false), t.Context()
+		heard := make(chan holdfast.DeadlockEvent, 10)
+		o := &holdfast.Options{Label: "who", LongWait: 80 * time.Millisecond, Observer: &holdfast.Observer{
+			Deadlocked: func(d holdfast.DeadlockEvent) { heard <- d },
+		}}
+		names := []string{"orders:1", "orders:2"}
+		var clients [2]*holdfast.Client
+		var holds [2]*holdfast.Hold
+		for i := range clients {
+			var err error
+			clients[i], err = holdfast.New(as(t, srv, "labelled", rule+" "+aclLabel), o)
+			require.NoError(t, err)
+			holds[i] = mustLock(t, rlock.New(clients[i], names[i]))
+		}
+		waits, end := context.WithCancel(ctx)
+		done := make(chan error, len(clients))
+		for i, c := range clients {
+			go func() {
+				ctx, cancel := context.WithCancel(holds[i].Context())
+				defer cancel()
+				defer context.AfterFunc(waits, cancel)()
+				_, err := rlock.New(c, names[1-i]).Lock(ctx)
+				done <- err
+			}()
+		}
+		for range clients {
+			select {
+			case d := <-heard:
+				require.Equal(t, "who", d.Circle[1].Label)
+			case <-time.After(patience):
+				require.Fail(t, "nobody saw the deadlock")
+			}
+		}
+		require.Equal(t, "who", srv.Client(t).Get(ctx, "holdfast_client:{"+clients[0].ID()+"}").Val())
+		end()
+		for range clients {
+			require.ErrorIs(t, <-done, holdfast.ErrNotAcquired)
+		}
+		for _, c := range clients {
+			require.NoError(t, c.Close(ctx))
+		}
+		require.Empty(t, refused(t, srv))
+		require.Empty(t, srv.Client(t).Keys(ctx, "holdfast_client*").Val())
+
+		c, err := holdfast.New(as(t, srv, "less", rule), o)
+		require.NoError(t, err)
+		require.NoError(t, mustLock(t, rlock.New(c, names[0])).Unlock(ctx))
+		require.NoError(t, c.Close(ctx))
+		require.True(t, slices.ContainsFunc(refused(t, srv), func(object string) bool {
+			return strings.HasPrefix(object, "holdfast_client:{") || object == "key"
+		}), "control: the label was refused")
+		require.ErrorIs(t, srv.Client(t).Get(ctx, "holdfast_client:{"+c.ID()+"}").Err(), redis.Nil)
+	})
+}
+
+// TestHandOffWithTheRule: the rule is enough for a lock that is handed on within a client, and
+// without the permission to count listeners it works too.
+func TestHandOffWithTheRule(t *testing.T) {
+	onOutermost(t, func(t *testing.T, srv *redistest.Server) {
+		counts := func(object string) bool { return strings.HasPrefix(object, "pubsub") }
+		rule := aclRule(srv, false)
+		crowd(t, as(t, srv, "limited", rule), "orders:42")
+		require.Empty(t, refused(t, srv))
+		require.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(srv.CommandCalls(t))), counts),
+			"the server was asked who listens")
+		crowd(t, as(t, srv, "less", without(rule, "+pubsub|numsub")), "orders:42")
+		require.True(t, slices.ContainsFunc(refused(t, srv), counts), "control: that was refused")
+	})
+}
+
+// crowd is some goroutines of one client who want the same lock, often enough to use up more than
+// one block of tokens.
+func crowd(t *testing.T, rdb redis.UniversalClient, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	m := rlock.New(newClient(t, rdb, nil), name)
+	var group sync.WaitGroup
+	var last uint64 // guarded by the lock
+	for range 8 {
+		group.Go(func() {
+			for range 100 {
+				h, err := m.Lock(ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if last >= h.Token() {
+					t.Errorf("token %d after %d", h.Token(), last)
+				}
+				last = h.Token()
+				if err := h.Unlock(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}

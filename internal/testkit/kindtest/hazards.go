@@ -1,0 +1,318 @@
+package kindtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+)
+
+// hazard is a fault of a server or of the way to it, or a caller who leaves. It returns the harm that
+// comes of it where the defence against that is missing.
+type hazard struct {
+	name  string
+	harm  func(*subject) error
+	again bool // it is about what a kind of single acquisitions does not have
+}
+
+func hazards() []hazard {
+	all := []hazard{
+		{"each operation meets each fault, and happens once", repeats, false},
+		{"a renewal meets each fault", renewalMeets, false},
+		{"who leaves before the grant leaves nothing", leaves, false},
+		{"who leaves before a re-entry leaves the count", leavesReentry, true},
+		{"a holder who hears nothing is told before another is inside", silence, false},
+		{"an outage is no contention", outage, false},
+		{"a late extension does not lengthen what was left", lateExtension, true},
+		{"a late acquisition is given back", lateAcquisition, true},
+		{"what was to stay is given back after an outage", stayedInOutage, true},
+	}
+	for how, end := range endings {
+		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(end), true})
+	}
+	return all
+}
+
+// Harm makes a hazard happen to a kind, in a control, which has switched a defence off or breaks a
+// script by a hook. It returns the harm, which must not be nil.
+func Harm(t *testing.T, k Kind, name string, hooks ...redis.Hook) error {
+	t.Helper()
+	all := hazards()
+	i := slices.IndexFunc(all, func(h hazard) bool { return h.name == name })
+	require.GreaterOrEqual(t, i, 0, "there is no hazard of this name")
+	err := all[i].harm(&subject{T: t, kind: k, name: UniqueName(t), hooks: hooks, control: true})
+	require.Error(t, err, "the fault is none")
+	return err
+}
+
+// faults are what can happen to one command between client and server.
+var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
+
+// network is the way of one participant to its servers: a proxy for each.
+type network []*faultproxy.Proxy
+
+func (n network) each(f func(*faultproxy.Proxy)) {
+	for _, p := range n {
+		f(p)
+	}
+}
+
+func (n network) silence(on bool) { n.each(func(p *faultproxy.Proxy) { p.Silence(on) }) }
+
+// strikes are faults that wait for the next script, one at each server.
+type strikes []*faultproxy.Rule
+
+var scripts = faultproxy.Command("EVALSHA", "EVAL")
+
+func (n network) strike(fault faultproxy.Action) (all strikes) {
+	n.each(func(p *faultproxy.Proxy) { all = append(all, p.On(scripts, 1, fault)) })
+	return all
+}
+
+// met reports whether a fault has happened.
+func (s strikes) met() bool {
+	return slices.ContainsFunc(s, func(r *faultproxy.Rule) bool { return r.Count() > 0 })
+}
+
+func (s strikes) fired() {
+	for _, r := range s {
+		<-r.Fired()
+	}
+}
+
+func (s strikes) clear() {
+	for _, r := range s {
+		r.Clear()
+	}
+}
+
+// farTimeout is when a far participant gives up a silent connection.
+const farTimeout = 200 * time.Millisecond
+
+// far makes a participant behind a network.
+func (s *subject) far(opts *holdfast.Options) (Client, network) {
+	s.Helper()
+	return s.kind.far(s.T, s.seen(opts), farTimeout, s.hooks...)
+}
+
+// patient makes one that waits for answers for as long as a busy machine may need.
+func (s *subject) patient(opts *holdfast.Options) (Client, network) {
+	s.Helper()
+	return s.kind.far(s.T, s.seen(opts), patience, s.hooks...)
+}
+
+// taken is how many servers say that somebody has a lock.
+func (s *subject) taken(name string) (n int) {
+	s.Helper()
+	for _, rdb := range s.kind.direct {
+		there, err := rdb.Exists(s.Context(), s.kind.key(name)).Result()
+		require.NoError(s, err)
+		n += int(there)
+	}
+	return n
+}
+
+// left is for how long the servers have a lock still, the least and the most.
+func (s *subject) left(name string) (least, most time.Duration) {
+	s.Helper()
+	for i, rdb := range s.kind.direct {
+		d := rdb.PTTL(s.Context(), name).Val()
+		require.Positive(s, d)
+		if least, most = min(least, d), max(most, d); i == 0 {
+			least = d
+		}
+	}
+	return least, most
+}
+
+// known has the servers know the scripts, and the participant the servers.
+func (s *subject) known(c Client) {
+	s.Helper()
+	for _, op := range s.life(c, s.name+" before") {
+		require.NoError(s, op.do(), op.name)
+	}
+	s.eventually("free", func() bool { return s.taken(s.name+" before") == 0 })
+}
+
+// operation is one of a hold's life.
+type operation struct {
+	name  string
+	count int // of the holds that are open after it
+	do    func() error
+}
+
+func (s *subject) life(c Client, name string) []operation {
+	var outer, inner *holdfast.Hold
+	l := c.New(name)
+	all := []operation{
+		{"lock", 1, func() (err error) { outer, err = l.Lock(s.Context()); return err }},
+		{"re-enter", 2, func() (err error) { inner, err = l.Lock(outer.Context()); return err }},
+		{"unlock within", 1, func() error { return inner.Unlock(s.Context()) }},
+		{"extend", 1, func() error { return outer.Extend(s.Context(), time.Hour) }},
+		{"unlock", 0, func() error { return outer.Unlock(s.Context()) }},
+	}
+	if len(s.kind.direct) == 1 { // several are asked once what each of them says
+		all = slices.Insert(all, 4, operation{"state", 1, func() error { _, err := c.State(s.Context(), name); return err }})
+	}
+	if s.kind.Once {
+		return append(all[:1], all[3:]...)
+	}
+	return all
+}
+
+// repeats: what the servers have is right after each operation, whatever has happened to it.
+func repeats(s *subject) error {
+	direct := s.client()
+	c, n := s.far(nil)
+	s.known(c)
+	for _, fault := range faults {
+		for _, op := range s.life(c, s.name) {
+			hit := n.strike(fault)
+			if err := op.do(); err != nil {
+				return fmt.Errorf("%s meets %v: %w", op.name, fault, err)
+			}
+			s.eventually("the fault was met", hit.met)
+			hit.clear()
+			s.eventually(op.name+" has happened once", func() bool { return s.state(direct).Count == op.count })
+		}
+		s.eventually("free", func() bool { return s.taken(s.name) == 0 })
+	}
+	for _, rdb := range s.kind.direct {
+		for _, key := range rdb.Keys(s.Context(), "*"+s.name+"*").Val() {
+			require.NotEqual(s, time.Duration(-1), rdb.PTTL(s.Context(), key).Val(), "key %s has no time to live", key)
+		}
+	}
+	return nil
+}
+
+func renewalMeets(s *subject) error {
+	var renewed []func() bool
+	for i, fault := range faults {
+		c, n := s.far(&holdfast.Options{Lease: 4 * s.kind.Lease})
+		h := s.lock(s.Context(), c.New(s.name+strconv.Itoa(i)))
+		first, hit := h.Deadline(), n.strike(fault)
+		renewed = append(renewed, func() bool { return hit.met() && h.Deadline().After(first) && h.Context().Err() == nil })
+	}
+	for i, cond := range renewed {
+		s.eventually("renewed after "+faults[i].String(), cond)
+	}
+	return nil
+}
+
+// leaves: the servers have granted the lock, and their answers are on the way.
+func leaves(s *subject) error {
+	c, n := s.far(nil)
+	s.known(c)
+	hit := n.strike(faultproxy.HoldReply)
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	left := Begin(ctx, s, c.New(s.name).Lock)
+	hit.fired()
+	require.Len(s, n, s.taken(s.name), "granted to nobody")
+	cancel()
+	err := left.Err()
+	require.ErrorIs(s, err, holdfast.ErrUnavailable)
+	require.ErrorIs(s, err, context.Canceled)
+	hit.clear()
+	require.NoError(s, c.Close(s.Context())) // joins what is done in the background
+	if s.taken(s.name) > 0 {
+		return errors.New("the lock is taken for nobody")
+	}
+	return nil
+}
+
+func leavesReentry(s *subject) error {
+	direct := s.client()
+	c, n := s.far(nil)
+	s.known(c)
+	l := c.New(s.name)
+	h := s.lock(s.Context(), l)
+	hit := n.strike(faultproxy.HoldReply)
+	ctx, cancel := context.WithCancel(h.Context())
+	defer cancel()
+	left := Begin(ctx, s, l.Lock)
+	hit.fired()
+	require.Equal(s, 2, s.state(direct).Count, "counted for nobody")
+	cancel()
+	require.ErrorIs(s, left.Err(), holdfast.ErrUnavailable)
+	hit.clear()
+	s.eventually("the count is put right", func() bool { return s.state(direct).Count == 1 })
+	again := s.lock(h.Context(), l)
+	require.Equal(s, 2, again.Count())
+	s.unlock(again)
+	s.unlock(h)
+	return nil
+}
+
+func silence(s *subject) error {
+	c, n := s.far(&holdfast.Options{Lease: s.kind.Lease})
+	h := s.lock(s.Context(), c.New(s.name))
+	n.silence(true)
+	next := s.lock(s.Context(), s.client().New(s.name)) // when the lease has ended at the servers
+	told := h.Context().Err()
+	n.silence(false)
+	s.unlock(next)
+	if told == nil {
+		return errors.New("two are inside")
+	}
+	require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrLost)
+	return nil
+}
+
+// outage: where no server can be reached, no operation says that somebody has the lock, and all say
+// what went wrong: those that try once, and those whose wait, context or retry budget is over.
+func outage(s *subject) error {
+	c, n := s.far(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	n.each((*faultproxy.Proxy).Stop)
+	defer n.each((*faultproxy.Proxy).Start)
+	l := c.New(s.name)
+	ended, cancel := context.WithTimeout(s.Context(), time.Nanosecond)
+	defer cancel()
+	calls := map[string]func(soon time.Duration) error{
+		"lock": func(time.Duration) error { _, err := l.Lock(s.Context()); return err },
+		"try":  func(time.Duration) error { _, err := l.TryLock(s.Context()); return err },
+		"wait": func(soon time.Duration) error { _, err := l.Lock(s.Context(), holdfast.Wait(soon)); return err },
+		"context": func(soon time.Duration) error {
+			ctx, cancel := context.WithTimeout(s.Context(), soon)
+			defer cancel()
+			_, err := l.Lock(ctx)
+			require.ErrorIs(s, err, context.DeadlineExceeded)
+			return err
+		},
+		"state": func(time.Duration) error { _, err := c.State(s.Context(), s.name); return err },
+	}
+	if c.Force != nil {
+		calls["force"] = func(time.Duration) error { _, err := c.Force(s.Context(), s.name); return err }
+	}
+	for what, call := range calls {
+		err := call(50 * time.Millisecond)
+		for soon := 100 * time.Millisecond; errors.Is(err, holdfast.ErrUnavailable) && soon < patience; soon *= 2 {
+			if errors.Is(err, syscall.ECONNREFUSED) {
+				break
+			}
+			err = call(soon) // a busy machine may need longer than that to be refused
+		}
+		if errors.Is(err, holdfast.ErrNotAcquired) {
+			return err
+		}
+		require.ErrorIs(s, err, holdfast.ErrUnavailable, what)
+		require.ErrorIs(s, err, syscall.ECONNREFUSED, what)
+		require.ErrorContains(s, err, syscall.ECONNREFUSED.Error(), what)
+	}
+	<-ended.Done()
+	_, err := l.Lock(ended) // before anything was asked
+	require.ErrorIs(s, err, holdfast.ErrUnavailable)
+	require.ErrorIs(s, err, context.DeadlineExceeded)
+	require.NotErrorIs(s, err, holdfast.ErrNotAcquired)
+	return nil
+}

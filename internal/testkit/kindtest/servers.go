@@ -1,0 +1,129 @@
+package kindtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+)
+
+// Servers are real ones, and how locks of a kind are made on them. A participant has a client for
+// each server.
+type Servers struct {
+	All   []*redistest.Server
+	New   func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker
+	State func(ctx context.Context, c []*holdfast.Client, name string) (holdfast.State, error)
+	// Force is ForceUnlock; nil if the kind has none.
+	Force func(ctx context.Context, c []*holdfast.Client, name string) (bool, error)
+	// Waiters is how many a server knows that wait.
+	Waiters func(ctx context.Context, rdb *redis.Client, name string) int64
+	// Fields are those of the lock's hash by which the stranger has it. Give has it granted by other
+	// means, where there is no hash.
+	Fields []any
+	// Key is where a server has that a lock is taken, if it is not its name.
+	Key  func(name string) string
+	Give func(ctx context.Context, rdb *redis.Client, name string) error
+}
+
+// Stranger is the id of a client that no test has.
+const Stranger = "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11"
+
+// Listeners is how many connections hear a channel: the Waiters of a kind that keeps no queue.
+func Listeners(ctx context.Context, rdb redis.UniversalClient, channel string) int64 {
+	return rdb.PubSubNumSub(ctx, channel).Val()[channel]
+}
+
+// On completes a kind by what all kinds on real servers have in common.
+func (k Kind) On(t *testing.T, s Servers) Kind {
+	t.Helper()
+	for _, srv := range s.All {
+		k.direct = append(k.direct, srv.Client(t))
+	}
+	k.Client = func(t *testing.T, opts *holdfast.Options) Client {
+		rdbs := make([]*redis.Client, len(s.All))
+		for i, srv := range s.All {
+			rdbs[i] = srv.Client(t)
+		}
+		return s.client(t, opts, rdbs)
+	}
+	k.key = func(name string) string { return name }
+	if s.Key != nil {
+		k.key = s.Key
+	}
+	k.far = func(t *testing.T, opts *holdfast.Options, read time.Duration, hooks ...redis.Hook) (Client, network) {
+		rdbs, n := make([]*redis.Client, len(s.All)), make(network, len(s.All))
+		for i, srv := range s.All {
+			n[i] = faultproxy.New(t, srv.Addr())
+			rdbs[i] = redistest.NewClient(t, n[i].Addr(), func(o *redis.Options) { o.ReadTimeout, o.DialerRetries = read, 1 })
+			for _, hook := range hooks {
+				rdbs[i].AddHook(hook)
+			}
+		}
+		return s.client(t, opts, rdbs), n
+	}
+	k.Sent = func(t *testing.T) (n int64) {
+		for _, srv := range s.All {
+			calls := srv.CommandCalls(t)
+			n += calls["eval"] + calls["evalsha"] + calls["subscribe"]
+		}
+		return n
+	}
+	k.Waiters = func(t *testing.T, name string) (n int) {
+		for _, rdb := range k.direct {
+			n += int(s.Waiters(t.Context(), rdb, name))
+		}
+		return n
+	}
+	k.Lose = func(t *testing.T, name string) {
+		for _, rdb := range k.direct {
+			if s.Give != nil {
+				require.NoError(t, s.Give(t.Context(), rdb, name))
+				continue
+			}
+			require.NoError(t, rdb.Del(t.Context(), name).Err())
+			require.NoError(t, rdb.HSet(t.Context(), name, s.Fields...).Err())
+			require.NoError(t, rdb.PExpire(t.Context(), name, time.Hour).Err())
+		}
+	}
+	return k
+}
+
+func (s Servers) client(t *testing.T, opts *holdfast.Options, rdbs []*redis.Client) Client {
+	t.Helper()
+	var clients []*holdfast.Client
+	for _, rdb := range rdbs {
+		c, err := holdfast.New(rdb, opts)
+		require.NoError(t, err)
+		clients = append(clients, c)
+	}
+	c := Client{
+		ID: clients[0].ID(), // to which all holds belong
+		New: func(name string, opts ...holdfast.Option) holdfast.Locker {
+			return s.New(clients, name, opts...)
+		},
+		State: func(ctx context.Context, name string) (holdfast.State, error) { return s.State(ctx, clients, name) },
+		Close: func(ctx context.Context) (err error) {
+			for _, c := range clients {
+				err = errors.Join(err, c.Close(ctx))
+			}
+			return err
+		},
+	}
+	if s.Force != nil {
+		c.Force = func(ctx context.Context, name string) (bool, error) { return s.Force(ctx, clients, name) }
+	}
+	redistest.CloseAtEnd(t, closer(c.Close))
+	return c
+}
+
+type closer func(ctx context.Context) error
+
+// Close is the function.
+func (c closer) Close(ctx context.Context) error { return c(ctx) }
