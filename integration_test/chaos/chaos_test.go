@@ -21,7 +21,7 @@ import (
 // storm is where processes work, and at what.
 type storm struct {
 	name  string
-	soak  bool // only there
+	soak  bool // only there: on a busy machine Sentinels may not agree, nor masters vote, in time
 	start func(tb testing.TB, p redistest.Program, rng *rand.Rand) *target
 	plan  func(seed uint64, i int, d time.Duration, t *target) plan // the i-th of so long a time
 }
@@ -29,7 +29,7 @@ type storm struct {
 // TestChaos has processes use plain and fair locks.
 func TestChaos(t *testing.T) {
 	storms(t, storm{"single", false, onServer, calmAfterStorm}, storm{"cluster", false, onCluster, calmAfterStorm},
-		storm{"sentinel", false, onSentinel, calmAfterStorm})
+		storm{"sentinel", true, onSentinel, calmAfterStorm})
 }
 
 // TestFamily has processes use read-write locks, semaphores, latches and elections on one client.
@@ -55,7 +55,7 @@ func TestQuorum(t *testing.T) {
 		return p
 	}
 	links := func(seed uint64, _ int, d time.Duration, _ *target) plan { return linksPlan(seed, d) }
-	storms(t, storm{"handed on", false, onMasters, handed}, storm{"alone", true, onMasters, alone},
+	storms(t, storm{"handed on", true, onMasters, handed}, storm{"alone", true, onMasters, alone},
 		storm{"links", true, onMasters, links})
 }
 
@@ -75,16 +75,20 @@ func storms(t *testing.T, list ...storm) {
 			programs := redistest.Programs(t)
 			target := s.start(t, programs[rng.IntN(len(programs))], rng)
 			var total figures
-			for i, begun := 0, time.Now(); i == 0 || time.Since(begun) < long && !t.Failed(); i++ {
+			var missing []history.Family
+			begun := time.Now()
+			// On a machine that stands still nothing may happen in a storm; then there is another one.
+			for i := 0; i < 10 && (total.grants == 0 || len(missing) > 0) || time.Since(begun) < long && !t.Failed(); i++ {
 				p := s.plan(rng.Uint64(), i, min(long, 15*time.Second), target)
 				f, found := p.run(t, target)
 				history.Report(t, found, level.Replay(t, seed))
 				if total.add(f); len(p.kinds) > 0 {
-					require.Empty(t, untouched(&total))
+					missing = untouched(&total)
 				}
 			}
 			t.Logf("proof: chaos: %s: %s", target.name, &total)
 			require.Positive(t, total.grants)
+			require.Empty(t, missing)
 		})
 	}
 }
@@ -164,7 +168,8 @@ func familyPlan(seed uint64, _ int, d time.Duration, t *target) plan {
 	p := calmAfterStorm(seed, 0, d, t)
 	p.fair, p.keeping, p.kinds = false, 0, allKinds()
 	p.storm, p.calm = d/2, min(d/2, bound)
-	p.actors, p.names, p.period = 3, 1, 700*time.Millisecond // latches with many calls of unknown outcome take long to check
+	p.actors, p.names = 3, 1
+	p.period = 700 * time.Millisecond // latches with many calls of unknown outcome take long to check
 	return p
 }
 
