@@ -40,7 +40,7 @@ done
 # need what a newcomer does not have. (In others, single tests belong to --all: they call level.ForAll.)
 not_quick='^github.com/holdfast-go/holdfast/('
 not_quick+='bench|deploy'                                     # other locks; Prometheus's engine
-not_quick+='|integration_test/(redisson|web|peers|versions)'  # a JVM; a browser; other locks; the history of git
+not_quick+='|integration_test/(chaos|redisson|web|peers|versions)' # storms; a JVM; a browser; other locks; the history of git
 not_quick+='|adapters/(river)'                                # PostgreSQL
 not_quick+=')(/|$)'
 
