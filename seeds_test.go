@@ -29,7 +29,7 @@ var drawsByChance = map[string]string{
 //
 // TODO: each leaves the list as soon as it does, and the list goes with the last one.
 var notYet = []string{
-	"internal/testkit/model/fair", "internal/testkit/model/permits", "integration_test/chaos", "integration_test/simulation",
+	"internal/testkit/model/fair", "internal/testkit/model/permits",
 }
 
 // TestSeedsAreFixed: what tests draw is the same in each run, or a verdict would depend on chance.

@@ -3,12 +3,10 @@
 package chaos
 
 import (
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,14 +14,113 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// The variables that repeat a run and make it longer.
-const (
-	seedEnv     = "HOLDFAST_SEED"
-	durationEnv = "HOLDFAST_DURATION"
-)
+// storm is where processes work, and at what.
+type storm struct {
+	name  string
+	soak  bool // only there
+	start func(tb testing.TB, p redistest.Program, rng *rand.Rand) *target
+	plan  func(seed uint64, i int, d time.Duration, t *target) plan // the i-th of so long a time
+}
+
+// TestChaos has processes use plain and fair locks.
+func TestChaos(t *testing.T) {
+	storms(t, storm{"single", false, onServer, calmAfterStorm}, storm{"cluster", false, onCluster, calmAfterStorm},
+		storm{"sentinel", false, onSentinel, calmAfterStorm})
+}
+
+// TestFamily has processes use read-write locks, semaphores, latches and elections on one client.
+func TestFamily(t *testing.T) {
+	storms(t, storm{"single", false, onServer, familyPlan}, storm{"cluster", true, onCluster, familyPlan},
+		storm{"sentinel", true, onSentinel, familyPlan})
+}
+
+// TestQuorum: masters are stopped, emptied and out of memory, a minority at a time, and processes
+// cut off from some of them or all, in one direction or both, misled, stopped and killed. Clocks of
+// masters are months apart, and half of the processes have proxies that keep their connections when
+// a master is started anew. It is done once with hand-offs within the processes, and once without.
+// And once each process lacks one of the masters all the time.
+func TestQuorum(t *testing.T) {
+	handed := func(seed uint64, _ int, d time.Duration, _ *target) plan {
+		p := quorumPlan(seed, d)
+		p.processes, p.actors, p.names = 2, 8, 2
+		return p
+	}
+	alone := func(seed uint64, _ int, d time.Duration, _ *target) plan {
+		p := quorumPlan(seed, d)
+		p.alone, p.staying = true, 6
+		return p
+	}
+	links := func(seed uint64, _ int, d time.Duration, _ *target) plan { return linksPlan(seed, d) }
+	storms(t, storm{"handed on", false, onMasters, handed}, storm{"alone", true, onMasters, alone},
+		storm{"links", true, onMasters, links})
+}
+
+// storms has each of some storms happen once, for a few seconds, or in a soak again and again.
+func storms(t *testing.T, list ...storm) {
+	level.ForAll(t)
+	for _, s := range list {
+		t.Run(s.name, func(t *testing.T) {
+			if s.soak {
+				level.ForSoak(t)
+			}
+			if !level.Soaking() { // else other tests run beside this one
+				t.Parallel()
+			}
+			seed, long := level.Seed(t), duration(t)
+			rng := rand.New(rand.NewPCG(seed, 0))
+			programs := redistest.Programs(t)
+			target := s.start(t, programs[rng.IntN(len(programs))], rng)
+			var total figures
+			for i, begun := 0, time.Now(); i == 0 || time.Since(begun) < long && !t.Failed(); i++ {
+				p := s.plan(rng.Uint64(), i, min(long, 15*time.Second), target)
+				f, found := p.run(t, target)
+				history.Report(t, found, level.Replay(t, seed))
+				if total.add(f); len(p.kinds) > 0 {
+					require.Empty(t, untouched(&total))
+				}
+			}
+			t.Logf("proof: chaos: %s: %s", target.name, &total)
+			require.Positive(t, total.grants)
+		})
+	}
+}
+
+// duration is for how long there are storms.
+func duration(t *testing.T) time.Duration {
+	const env = "HOLDFAST_DURATION"
+	text := os.Getenv(env)
+	switch {
+	case text != "":
+		d, err := time.ParseDuration(text)
+		require.NoError(t, err, "%s: give a time such as 10m", env)
+		return d
+	case level.Soaking() || os.Getenv(level.SeedEnv) != "":
+		return 30 * time.Second
+	}
+	return 10 * time.Second
+}
+
+func onServer(tb testing.TB, p redistest.Program, _ *rand.Rand) *target  { return startServer(tb, p) }
+func onCluster(tb testing.TB, p redistest.Program, _ *rand.Rand) *target { return startCluster(tb, p) }
+
+// onSentinel needs a server that knows CLIENT PAUSE WRITE.
+func onSentinel(tb testing.TB, p redistest.Program, _ *rand.Rand) *target {
+	for _, other := range append([]redistest.Program{p}, redistest.Programs(tb)...) {
+		if !strings.HasPrefix(other.Version, "6.") {
+			return startSentinel(tb, other)
+		}
+	}
+	tb.Skip("no server here is Redis 7 or later")
+	return nil
+}
+
+func onMasters(tb testing.TB, p redistest.Program, rng *rand.Rand) *target {
+	return startMasters(tb, p, apart(rng)...)
+}
 
 // localKinds are the faults of single processes that are drawn at random.
 func localKinds() []string { return without(slices.Sorted(maps.Keys(local)), "next-link") }
@@ -40,80 +137,6 @@ func serverKinds(t *target) (kinds []string) {
 	}
 	slices.Sort(kinds)
 	return kinds
-}
-
-// TestChaos divides its time over all servers that there are, in slices of 15 s or so, and from a
-// minute on a cluster, from two on Sentinels.
-func TestChaos(t *testing.T) {
-	seed, duration := parameters(t)
-	replay := fmt.Sprintf("make chaos SEED=%d DURATION=%s", seed, duration)
-	t.Logf("replay: %s", replay)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	programs := redistest.Programs(t)
-	rng.Shuffle(len(programs), func(i, k int) { programs[i], programs[k] = programs[k], programs[i] })
-	programs = programs[:min(max(int(duration/(6*time.Second)), 1), len(programs))] // less time is not enough for all
-	shares := len(programs)
-	withCluster, withSentinel := duration >= time.Minute, duration >= 2*time.Minute
-	for _, with := range []bool{withCluster, withSentinel} {
-		if with {
-			shares++
-		}
-	}
-	share := duration / time.Duration(shares)
-	var total figures
-	runs := 0
-	// not in every run, so soon
-	deal := &bag{rng: rand.New(rand.NewPCG(seed, 1)), left: []string{"no-scripts", "no-publish"}}
-	do := func(name string, start func(t testing.TB) *target) {
-		t.Run(name, func(t *testing.T) {
-			slices := max(1, int(share/(14*time.Second)))
-			target := start(t)
-			for range slices {
-				p := calmAfterStorm(rng.Uint64(), runs, share/time.Duration(slices), target)
-				p.deal = deal
-				f, v := p.run(t, target)
-				runs++
-				t.Logf("%s, fair %t: %s", name, p.fair, &f)
-				history.Report(t, v, replay)
-				total.add(f)
-			}
-		})
-	}
-	for _, p := range programs {
-		do(p.Name, func(t testing.TB) *target { return startServer(t, p) })
-	}
-	if withCluster {
-		p := programs[rng.IntN(len(programs))]
-		do("cluster-"+p.Name, func(t testing.TB) *target { return startCluster(t, p) })
-	}
-	if withSentinel {
-		modern := slices.DeleteFunc(slices.Clone(programs),
-			func(p redistest.Program) bool { return strings.HasPrefix(p.Version, "6.") })
-		if len(modern) > 0 {
-			p := modern[rng.IntN(len(modern))]
-			do("sentinel-"+p.Name, func(t testing.TB) *target { return startSentinel(t, p) })
-		}
-	}
-	t.Logf("proof: chaos: seed %d: %s", seed, &total)
-	enough(t, &total, duration)
-}
-
-// parameters are the seed and how long it may take.
-func parameters(t *testing.T) (seed uint64, duration time.Duration) {
-	seed, duration = rand.Uint64()>>32, time.Minute
-	if testing.Short() {
-		duration = 5 * time.Second
-	}
-	var err error
-	if text := os.Getenv(seedEnv); text != "" {
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, seedEnv)
-	}
-	if text := os.Getenv(durationEnv); text != "" {
-		duration, err = time.ParseDuration(text)
-		require.NoError(t, err, durationEnv)
-	}
-	return seed, duration
 }
 
 // calmAfterStorm plans a slice. Every other one has leases that are much longer than a wake-up may
@@ -136,32 +159,51 @@ func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 	return p
 }
 
+// familyPlan is of processes each of which uses all the other kinds.
+func familyPlan(seed uint64, _ int, d time.Duration, t *target) plan {
+	p := calmAfterStorm(seed, 0, d, t)
+	p.fair, p.keeping, p.kinds = false, 0, allKinds()
+	p.storm, p.calm = d/2, min(d/2, bound)
+	p.actors, p.names, p.period = 3, 1, 700*time.Millisecond // latches with many calls of unknown outcome take long to check
+	return p
+}
+
+// quorumPlan is a storm over masters of a quorum and the processes that lock there.
+func quorumPlan(seed uint64, d time.Duration) plan {
+	return plan{
+		seed: seed, lease: time.Second, storm: d / 2, calm: 4 * time.Second, progress: true, processes: 3, actors: 4,
+		gap: 300 * time.Millisecond, names: 3, period: 2 * time.Second, recovery: 2500 * time.Millisecond,
+		shape: drawShape, kept: 0.5, local: localKinds(), global: quorumKinds(),
+	}
+}
+
+// quorumKinds are the faults of masters that are drawn at random.
+func quorumKinds() []string {
+	kinds := without(slices.Sorted(maps.Keys(ofMasters)), "foreign")
+	if !haveCompiler() {
+		kinds = without(kinds, "clock")
+	}
+	return kinds
+}
+
 func without(list []string, some ...string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(some, s) })
 }
 
-// enough fails the test if too little happened for the absence of violations to mean anything.
-func enough(t *testing.T, f *figures, d time.Duration) {
-	t.Helper()
-	require.Positive(t, f.grants)
-	require.Positive(t, f.reentries)
-	if d < time.Minute {
-		return
-	}
-	require.Greater(t, f.grants, 1000)
-	require.Greater(t, f.reentries, 100)
-	if f.handed > 100 { // else by chance few of the locks were plain ones
-		require.Positive(t, f.kept)
-	}
-	require.Positive(t, f.losses)
-	require.Positive(t, f.crashes)
-	require.Positive(t, f.panics)
-	for _, kind := range localKinds() {
-		require.Positive(t, f.kinds[kind], "no fault of the kind %s", kind)
-	}
-	for kind := range global {
-		if kind != "clock" || haveCompiler() {
-			require.Positive(t, f.kinds[kind], "no fault of the kind %s", kind)
+// untouched are the kinds with which nothing was done.
+func untouched(f *figures) (list []history.Family) {
+	for _, kind := range allKinds() {
+		if f.others[granted[kind]] == 0 {
+			list = append(list, kind)
 		}
 	}
+	return list
+}
+
+// granted is the least that happens with each kind.
+var granted = map[history.Family]history.Event{
+	history.ReadWrite: {Of: history.ReadWrite, Kind: history.Lock, Result: history.OK, Shared: true},
+	history.Permits:   {Of: history.Permits, Kind: history.Lock, Result: history.OK},
+	history.Latches:   {Of: history.Latches, Kind: history.CountDown, Result: history.OK},
+	history.Elections: {Of: history.Elections, Kind: history.Lock, Result: history.OK},
 }

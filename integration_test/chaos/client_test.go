@@ -39,10 +39,7 @@ type job struct {
 	Actors int
 	Names  int           // in use at a time
 	Period time.Duration // for which a name is in use
-	Cycle  int64         // after so many periods it is in use again; 0: never
-	Wall   time.Duration // that its wall clock is ahead, see defence.Wall
 	Lease  time.Duration
-	Hold   time.Duration // mean time between what a holder does
 	// the kind of the locks: fairlock, else rlock; where the servers are masters of a quorum,
 	// redlock
 	Fair    bool
@@ -57,19 +54,11 @@ type job struct {
 	Shape   shape
 }
 
-// defences are those that a control may switch off.
+// defences are those that storms may switch off.
 var defences = map[string]*defence.Switch{
-	"Stay": &defence.Stay, "NoRetry": &defence.NoRetry, "Resend": &defence.Resend,
-	"RepeatedGone": &defence.RepeatedGone, "Undo": &defence.Undo,
-	"Detach": &defence.Detach, "LeaseEnd": &defence.LeaseEnd, "PassOn": &defence.PassOn, "Deadline": &defence.Deadline,
-	"Bound": &defence.Bound, "Rewake": &defence.Rewake, "FreshOwner": &defence.FreshOwner,
-	"UndoAgain": &defence.UndoAgain,
-	"Listening": &defence.Listening, "Poll": &defence.Poll, "Refresh": &defence.Refresh,
-	"GrantTime": &defence.GrantTime,
-	"Reserved":  &defence.Reserved, "Half": &defence.Half, "Believes": &defence.Believes, "HandBack": &defence.HandBack,
-	"Withdraw": &defence.Withdraw, "Restarts": &defence.Restarts, "Panics": &defence.Panics, "Lanes": &defence.Lanes,
-	"LastWord": &defence.LastWord, "Upgrade": &defence.Upgrade, "Listeners": &defence.Listeners, "Heard": &defence.Heard, "Clocks": &defence.Clocks,
-	"ToldEnds": &defence.ToldEnds,
+	"Deadline": &defence.Deadline, "Detach": &defence.Detach, "LeaseEnd": &defence.LeaseEnd, "NoRetry": &defence.NoRetry,
+	"RepeatedGone": &defence.RepeatedGone, "Stay": &defence.Stay, "ToldEnds": &defence.ToldEnds,
+	"Upgrade": &defence.Upgrade, "Withdraw": &defence.Withdraw,
 }
 
 // asClient makes this process a client, if it was started as one, and is then its whole life.
@@ -102,7 +91,6 @@ func clientMain(text string) error {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	defence.SetWall(j.Wall)
 	for _, name := range j.Without {
 		if d, ok := defences[name]; ok {
 			d.Drop()
@@ -168,9 +156,9 @@ func (j *job) session(rec *history.Recorder, rng *rand.Rand, commands <-chan str
 		if j.Keeping > 0 && rng.IntN(4) > 0 { // else the others come too often for it to be kept
 			n = j.Client % j.Names
 		}
-		return nameOf(periodAt(now(), j.Period, j.Cycle), n)
+		return nameOf(periodAt(now(), j.Period), n)
 	}
-	cfg.Think, cfg.Hold, cfg.Wait = 10*time.Millisecond, j.Hold, 100*time.Millisecond
+	cfg.Think, cfg.Hold, cfg.Wait = 10*time.Millisecond, 5*time.Millisecond, 100*time.Millisecond
 	cfg.Lease, cfg.Leases, cfg.Plain = j.Lease, []time.Duration{0, j.Lease / 2}, 4
 	cfg.Staying, cfg.Stays = j.Staying, []time.Duration{j.Lease / 4, j.Lease / 2, j.Lease}
 	cfg.Keeping, cfg.Keeps = j.Keeping, []time.Duration{5 * time.Millisecond, j.Lease / 4, j.Lease, 3 * j.Lease}

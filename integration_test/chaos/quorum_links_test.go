@@ -8,15 +8,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // linksPlan is a storm in which each process never reaches one of the masters, now this one and now
 // that, and somebody else's keys stand where locks would. None of that is a reason to wait for
 // long, nor to lose a hold: a majority is always there.
-func linksPlan(seed uint64, storm time.Duration) plan {
-	p := quorumPlan(seed, storm)
+func linksPlan(seed uint64, d time.Duration) plan {
+	p := quorumPlan(seed, d)
 	p.linkDown = true
 	p.local = []string{"next-link", "cut", "drop-reply", "pause", "kill", "reopen"}
 	p.global = []string{"foreign", "kill-clients", "kill-pubsub", "script-flush"}
@@ -53,12 +51,7 @@ const foreignLife = bound + time.Second
 // use, at one master: a string, or a hash with a field that is no owner. That excuses nobody.
 func (w *weather) foreign(ctx context.Context) {
 	d := between(w.rng, 100*time.Millisecond, foreignLife)
-	w.occupy(w.t.nodes[w.rng.IntN(len(w.t.nodes))], d)
-	sleep(ctx, d)
-}
-
-// occupy does that at a master.
-func (w *weather) occupy(n *redistest.Server, d time.Duration) {
+	n := w.t.nodes[w.rng.IntN(len(w.t.nodes))]
 	const script = `
 for _, name in ipairs(KEYS) do
   if redis.call('EXISTS', name) == 0 then
@@ -69,21 +62,16 @@ end`
 	command := []string{"EVAL", script, fmt.Sprint(2 * w.names)}
 	for _, epoch := range []int64{0, 1} { // they are in use when the next ones are
 		for i := range w.names {
-			command = append(command, nameOf(periodAt(now(), w.period, w.cycle)+epoch, i))
+			command = append(command, nameOf(periodAt(now(), w.period)+epoch, i))
 		}
 	}
 	_, err := n.Try(append(command, fmt.Sprint(d.Milliseconds()), fmt.Sprint(w.rng.IntN(2)))...)
 	require.NoError(w.tb, err)
+	sleep(ctx, d)
 }
 
-// periodAt is the number of a period; they begin anew after a cycle.
-func periodAt(at int64, period time.Duration, cycle int64) int64 {
-	n := at / int64(period)
-	if cycle > 0 {
-		n %= cycle
-	}
-	return n
-}
+// periodAt is the number of a period.
+func periodAt(at int64, period time.Duration) int64 { return at / int64(period) }
 
 // nameOf is one of the names that are in use in a period.
 func nameOf(period int64, i int) string { return fmt.Sprintf("chaos:%d:%d", period, i) }

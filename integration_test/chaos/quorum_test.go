@@ -165,11 +165,6 @@ var ofMasters = map[string]func(ctx context.Context, w *weather){
 			w.count["restart"]--
 		}
 	},
-	"restart-middle": func(ctx context.Context, w *weather) { // after which it has voted again for a moment
-		if w.old(ctx) && sleep(ctx, time.Until(w.emptied.Add(w.lease+1500*time.Millisecond))) {
-			w.restart(ctx, w.t.nodes[2:3])
-		}
-	},
 	"foreign":      func(ctx context.Context, w *weather) { w.foreign(ctx) },
 	"kill-clients": func(_ context.Context, w *weather) { w.tell("CLIENT", "KILL", "TYPE", "normal") },
 	"kill-pubsub":  func(_ context.Context, w *weather) { w.tell("CLIENT", "KILL", "TYPE", "pubsub") },
@@ -217,17 +212,6 @@ func (w *weather) restart(ctx context.Context, hit []*redistest.Server) {
 	}
 	w.emptied = time.Now()
 	w.lapses = append(w.lapses, history.Window{From: from, To: now() + int64(2*w.lease)})
-}
-
-// part cuts the process off from two masters for good.
-func (s *slot) part(first bool) {
-	gone := s.proxies[:2]
-	if !first {
-		gone = s.proxies[3:]
-	}
-	for _, p := range gone {
-		p.Stop()
-	}
 }
 
 // tell sends a command to a minority.

@@ -3,7 +3,6 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -34,23 +33,16 @@ type plan struct {
 	gap         time.Duration // mean time between the faults of one process, and of the servers
 	local       []string      // kinds of faults of processes
 	global      []string      // kinds of faults of servers
-	deal        *bag          // of the kinds for servers, if runs share one
 	without     []string      // defences that are switched off
 	names       int           // of locks, at a time
 	// for which a name is in use; short histories are searched quickly
 	period   time.Duration
-	cycle    int64         // after so many periods names are in use again; 0: never
-	recovery time.Duration // what a client may need after a fault until everything works again
-	hold     time.Duration // mean time between what a holder does; 0: 5 ms
-	// half of the processes never reach the first two masters, the others never the last two
-	parted   bool
-	course   func(ctx context.Context, w *weather) // what happens to the servers, in place of faults that are drawn
-	kept     float64                               // how many processes have proxies that keep connections
-	walls    time.Duration                         // that processes' wall clocks are ahead, or behind, in turn
-	linkDown bool                                  // each process never reaches one of the servers
-	progress bool                                  // every process is granted something in the calm
-	shape    func(rng *rand.Rand) shape            // draws that of a process's clients; nil: as go-redis makes them
-	tidy     bool                                  // nothing is left behind that only the end of a lease takes away
+	recovery time.Duration              // what a client may need after a fault until everything works again
+	kept     float64                    // how many processes have proxies that keep connections
+	linkDown bool                       // each process never reaches one of the servers
+	progress bool                       // every process is granted something in the calm
+	shape    func(rng *rand.Rand) shape // draws that of a process's clients; nil: as go-redis makes them
+	tidy     bool                       // nothing is left behind that only the end of a lease takes away
 }
 
 const (
@@ -79,27 +71,20 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 		return clients
 	}
 	var slots []*slot
-	for i := range p.processes {
+	for range p.processes {
 		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease,
-			Fair: p.fair, Kinds: p.kinds, Alone: p.alone, Staying: p.staying, Keeping: p.keeping, Without: p.without,
-			Hold: cmp.Or(p.hold, 5*time.Millisecond), Cycle: p.cycle, Wall: p.walls * time.Duration(1-i%2*2)}
+			Fair: p.fair, Kinds: p.kinds, Alone: p.alone, Staying: p.staying, Keeping: p.keeping, Without: p.without}
 		s := newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next, p.shape)
 		if s.rng.Float64() < p.kept {
 			s.keepConnections()
-		}
-		if p.parted {
-			s.part(i%2 == 0)
 		}
 		if p.linkDown {
 			s.nextLink()
 		}
 		slots = append(slots, s)
 	}
-	w := &weather{tb: tb, t: t, lease: p.lease, names: p.names, period: p.period, cycle: p.cycle,
-		rest: p.storm + p.calm, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
-	if w.deal = p.deal; w.deal == nil {
-		w.deal = &bag{rng: w.rng}
-	}
+	w := &weather{tb: tb, t: t, lease: p.lease, names: p.names, period: p.period,
+		rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
 	ctx, cancel := context.WithTimeout(tb.Context(), p.storm)
 	defer cancel()
 	var group sync.WaitGroup
@@ -108,10 +93,7 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 			group.Go(func() { s.storm(ctx, p.local, p.gap) })
 		}
 	}
-	switch { // in the goroutine of the test, which may give up
-	case p.course != nil:
-		p.course(ctx, w)
-	case len(p.global) > 0:
+	if len(p.global) > 0 { // in the goroutine of the test, which may give up
 		w.storm(ctx, p.global, p.gap)
 	}
 	<-ctx.Done()
@@ -173,9 +155,6 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	}
 	f.count(ops)
 	found = append(found, history.Check(ops, c)...)
-	if t.cluster != nil {
-		found = append(found, lostElsewhere(tb, t.cluster, ops)...)
-	}
 	if p.progress {
 		for _, s := range slots {
 			found = append(found, stalled(ops, s.p.number, quiet)...)

@@ -20,15 +20,12 @@ type weather struct {
 	lease    time.Duration
 	names    int // in use in each period
 	period   time.Duration
-	cycle    int64
-	rest     time.Duration // of the storm and the calm, when the storm begins
 	rng      *rand.Rand
 	faults   []history.Window
 	refusals []history.Window // those in which servers answer with errors
 	lapses   []history.Window // those in which a hold may be lost because masters lost their data
 	count    map[string]int
 
-	deal       *bag
 	failedOver time.Time
 	emptied    time.Time // when masters lost their data last
 	diary      []string
@@ -36,8 +33,9 @@ type weather struct {
 
 // storm makes faults of these kinds until ctx ends.
 func (w *weather) storm(ctx context.Context, kinds []string, gap time.Duration) {
+	deal := bag{rng: w.rng}
 	for sleep(ctx, random(w.rng, gap)) {
-		kind := w.deal.next(kinds)
+		kind := deal.next(kinds)
 		w.count[kind]++
 		from := now()
 		w.fault(kind)(ctx, w)

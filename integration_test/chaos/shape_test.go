@@ -3,7 +3,6 @@
 package chaos
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"time"
 
@@ -22,9 +21,8 @@ type shape struct {
 	// RouteRandomly, of Sentinels and clusters; not RouteByLatency, with which go-redis has a data
 	// race of its own
 	Randomly bool
-	Patience time.Duration // for an answer; 0: as all
-	Slow     float64       // how often a hook takes long
-	Panics   float64       // and panics
+	Slow     float64 // how often a hook takes long
+	Panics   float64 // and panics
 }
 
 // hookPause is the longest that a slow hook takes: renewals have time enough all the same.
@@ -65,7 +63,7 @@ func (s *shape) names(m mode) (list []string) {
 func (j *job) connectTo(addr string) redis.UniversalClient {
 	s := &j.Shape
 	o := &redis.UniversalOptions{
-		Addrs: j.Addrs, Dialer: j.dial, DialerRetries: 1, ReadTimeout: cmp.Or(s.Patience, patience),
+		Addrs: j.Addrs, Dialer: j.dial, DialerRetries: 1, ReadTimeout: patience,
 		WriteTimeout: patience, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		Protocol:                 s.RESP, ContextTimeoutEnabled: s.Contexts,

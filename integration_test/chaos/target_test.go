@@ -32,13 +32,12 @@ const (
 
 // target is what a run is done to.
 type target struct {
-	name    string
-	mode    mode
-	nodes   []*redistest.Server // that hold data
-	addrs   []string            // for clients
-	clock   bool                // the nodes' clocks can be moved
-	cluster *redistest.Cluster  // of which one node hangs; else nil
-	begun   time.Time           // of masters of a quorum
+	name  string
+	mode  mode
+	nodes []*redistest.Server // that hold data
+	addrs []string            // for clients
+	clock bool                // the nodes' clocks can be moved
+	begun time.Time           // of masters of a quorum
 	// failover replaces a primary without losing a write; nil where there is no other.
 	failover func(tb testing.TB, rng *rand.Rand)
 }

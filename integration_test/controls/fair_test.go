@@ -2,7 +2,6 @@ package controls_test
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,80 +16,6 @@ import (
 
 // A fair lock serves in order, and nobody who is gone holds up the others for long.
 var fairDefences = []proof{
-	{
-		name: "a claim ends", fault: "who is handed the lock hears of it and is dead",
-		mutant: mutant.Hook(lua.FairRelease, "id and claim or", "id and 60000 or"),
-		try: func(l *lab) string {
-			holder := l.fair()
-			l.warmFair(holder)
-			h := l.lockFair(holder)
-			sub := l.direct.Subscribe(l.Context(), "redisson_lock__channel:"+name+":dead")
-			defer sub.Close()
-			_, err := sub.Receive(l.Context())
-			require.NoError(l, err)
-			l.deadWaiter("dead")
-			require.NoError(l, h.Unlock(l.Context()))
-			require.Equal(l, "dead:h1", l.holder())
-			if l.direct.PTTL(l.Context(), name).Val() > 5*time.Second {
-				return "the dead one holds the lock"
-			}
-			return ""
-		},
-	},
-	{
-		name: "places are given back", fault: "a waiter is cancelled",
-		mutant: mutant.Hook(lua.FairRelease, "elseif call('ZCARD', deadlines) > 0 then", "elseif false then"),
-		try: func(l *lab) string {
-			c := l.client(nil)
-			holder, waiter := l.fair(), fairlock.New(c, name)
-			l.warmFair(holder)
-			l.lockFair(holder)
-			ctx, cancel := context.WithCancel(l.Context())
-			granted := l.inQueue(waiter, ctx)
-			cancel()
-			<-granted
-			require.NoError(l, c.Close(l.Context())) // joins the background: nothing more will come
-			if len(l.queue()) > 0 {
-				return "its place stays"
-			}
-			return ""
-		},
-	},
-	{
-		name: "a release hands on", fault: "none: a lock is unlocked",
-		mutant: mutant.Hook(lua.FairRelease, "return grant(ARGV[2], tonumber(ARGV[3]), ARGV[4])", "return nil"),
-		try: func(l *lab) string {
-			defer defence.Poll.Without(l)() // which would make up for it within a second
-			holder, waiter := l.fair(), l.fair()
-			l.warmFair(holder)
-			h := l.lockFair(holder)
-			granted := l.inQueue(waiter, l.Context())
-			owner := l.queue()[0]
-			require.NoError(l, h.Unlock(l.Context()))
-			if l.holder() != owner {
-				return "free while somebody waits"
-			}
-			next, _ := l.outcome(granted)
-			require.NotNil(l, next)
-			return ""
-		},
-	},
-	{
-		name: "nobody barges", fault: "the lock ends by its lease while somebody waits",
-		mutant: mutant.Hook(lua.FairAcquire, "if not first or first == owner then", "if true then"),
-		try: func(l *lab) string {
-			defer defence.Poll.Without(l)() // the one who waits is not to be the first to see it
-			holder, waiter, other := l.fair(), l.fair(), l.fair()
-			l.warmFair(holder)
-			l.lockFair(holder)
-			l.inQueue(waiter, l.Context())
-			require.NoError(l, l.direct.Del(l.Context(), name).Err())
-			if _, err := other.TryLock(l.Context()); err == nil {
-				return "passed one who waits"
-			}
-			return ""
-		},
-	},
 	{
 		name: "what was handed over is found", fault: "the message of a grant is lost",
 		mutant: mutant.Hook(lua.FairAcquire, "(ARGV[4] == '1' or place > 0) and call('HEXISTS', name, owner) == 1",
@@ -123,7 +48,11 @@ redis.call('HSET', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], 10000) re
 			defer rule.Release()
 			l.enter(first, l.Context())
 			<-rule.Fired()
-			placed := l.happens(func() bool { return len(l.queue()) > 0 })
+			long := time.Duration(1) // a place is not to be expected
+			if l.off {
+				long = patience
+			}
+			placed := l.within(long, func() bool { return len(l.queue()) > 0 })
 			granted := l.inQueue(second, l.Context())
 			require.NoError(l, h.Unlock(l.Context()))
 			if l.notGranted(granted) == "" && placed {
@@ -187,15 +116,4 @@ func (l *lab) queue() []string {
 	list, err := l.direct.LRange(context.Background(), "redisson_lock_queue:"+name, 0, -1).Result()
 	require.NoError(l, err)
 	return list
-}
-
-// deadWaiter puts one into the queue whose process is gone.
-func (l *lab) deadWaiter(client string) {
-	l.Helper()
-	owner := client + ":h" + string(rune('1'+len(l.queue())))
-	until := time.Now().Add(time.Minute).UnixMilli()
-	require.NoError(l, l.direct.Eval(l.Context(), strings.Join([]string{
-		`redis.call('RPUSH', KEYS[1], ARGV[1])`, `redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])`,
-		`redis.call('PEXPIRE', KEYS[1], 60000)`, `redis.call('PEXPIRE', KEYS[2], 60000)`, `return 1`,
-	}, "\n"), []string{"redisson_lock_queue:" + name, "redisson_lock_timeout:" + name}, owner, until).Err())
 }

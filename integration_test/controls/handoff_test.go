@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,6 +22,19 @@ import (
 
 // channel is where releases of the lock are announced.
 const channel = "redisson_lock__channel:" + name
+
+// queued is how many goroutines wait in the local queues of all clients, without those on their way
+// in or out.
+func queued() (n int) {
+	stacks := make([]byte, 4<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		state, frames, _ := strings.Cut(stack, "\n")
+		if strings.Contains(state, "[select") && strings.Contains(frames, "queue.(*Ticket).Wait(") {
+			n++
+		}
+	}
+	return n
+}
 
 // stand has a waiter of the holder's client stand behind it.
 func (l *lab) stand(m *rlock.Mutex, ctx context.Context) <-chan *holdfast.Hold {

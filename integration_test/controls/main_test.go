@@ -2,12 +2,13 @@
 // there for is made, once with the defence and once with it switched off. With it the promise is
 // kept. Without it, it is broken, or the fault was none.
 //
-// Defences of one package that need a look inside (the watchdog's verdicts, the hub's pings) have
-// their controls beside that package.
+// Here are those that have no control beside their package. internal/testkit/overlay says where each
+// one is.
 package controls_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,16 +45,7 @@ type proof struct {
 
 // defences are listed in the files beside this one, by what they guard.
 func defences() []proof {
-	var all []proof
-	all = append(all, retryDefences...)
-	all = append(all, undoDefences...)
-	all = append(all, quorumDefences...)
-	all = append(all, leaseDefences...)
-	all = append(all, wakeUpDefences...)
-	all = append(all, handOffDefences...)
-	all = append(all, fairDefences...)
-	all = append(all, replicaDefences...)
-	return append(all, ownerDefences...)
+	return slices.Concat(retryDefences, undoDefences, quorumDefences, leaseDefences, handOffDefences, fairDefences)
 }
 
 // TestControls must not run beside other tests: switches are global to the process.
@@ -174,16 +166,6 @@ func (l *lab) forWhatComes() time.Duration {
 		return never
 	}
 	return patience
-}
-
-// happens is comes for what breaks the promise: it is waited for patiently where it is expected,
-// without the defence.
-func (l *lab) happens(cond func() bool) bool {
-	l.Helper()
-	if l.off {
-		return l.within(patience, cond)
-	}
-	return l.within(never, cond)
 }
 
 // holder is who holds the lock in Redis, "" if nobody does.

@@ -42,21 +42,6 @@ var retryDefences = []proof{
 			return ""
 		},
 	},
-	{
-		name: "absolute counts", fault: "reply of a re-entry lost",
-		mutant: mutant.Hook(lua.Recount, "call('HSET', name, ARGV[1], ARGV[2])", "call('HINCRBY', name, ARGV[1], 1)"),
-		try: func(l *lab) string {
-			m := l.mutex(nil)
-			l.warm(m)
-			h := l.lock(m, l.Context())
-			l.next(lua.Recount, faultproxy.DropReply)
-			l.lock(m, h.Context())
-			if got := l.count(h); got != "2" {
-				return "held twice, counted " + got
-			}
-			return ""
-		},
-	},
 }
 
 func lostAcquire(l *lab) string {

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is within how many worlds the lack of a defence has to show.
-const patience = 200
+const patience = 100
 
 // lack is of something that the library does against faults: what sees that it is missing, and how to
 // do without it.
@@ -50,7 +50,8 @@ func queue(pairs ...string) (hooks []redis.Hook) {
 // in package controls; here it is the checks that are tested, and that worlds give them something to see.
 var lacks = slices.Concat(
 	[]lack{
-		{check: "exclusion", name: "only a free lock is granted", edit: edits(lua.Acquire, "local fields = call('HLEN', name)", "local fields = 0")},
+		{check: "exclusion", name: "only a free lock is granted", edit: edits(lua.Acquire,
+			"local fields = call('HLEN', name)", "local fields = 0")},
 		{check: "wake-up", name: "a release is announced", edit: mute(lua.Release)},
 		{check: "ghost", name: "KeptIdle", off: &defence.KeptIdle, bias: keeping},
 		{check: "given up", name: "Resend", off: &defence.Resend, bias: replies},
@@ -69,7 +70,8 @@ var lacks = slices.Concat(
 		{check: "refusal", name: "says what is in the way", bias: visited, edit: edits(lua.Acquire,
 			"redis.pcall('HGETALL', name)", "{}")},
 		{check: "tokens", name: "tokens go by the clock too", bias: oblivion, edit: edits(lua.Acquire,
-			"local limit, last = ARGV[6], nil", "local limit, last = ARGV[6], nil\ntoken = string.format('%016.0f', (tonumber(call('GET', tokens)) or 0) + 1)")},
+			"local limit, last = ARGV[6], nil",
+			"local limit, last = ARGV[6], nil\ntoken = string.format('%016.0f', (tonumber(call('GET', tokens)) or 0) + 1)")},
 		{check: "told", name: "the owner only renews", bias: collecting, edit: edits(lua.RenewMany,
 			"call('HEXISTS', name, ARGV[1]) == 1", "true")},
 		{check: "fifo", name: "Listening", fair: true, off: &defence.Listening, bias: newcomers},
@@ -80,27 +82,36 @@ var lacks = slices.Concat(
 	},
 	of(history.ReadWrite, readersAndWriters,
 		lack{check: "upgrade", name: "who reads is refused to write", off: &defence.Upgrade},
-		lack{check: "exclusion", name: "a reader looks for a writer", edit: edits(lua.RwRead, "if mode ~= 'read' and not held[3] then", "if false then")},
-		lack{check: "turns", name: "a reader waits for one that waits to write", edit: edits(lua.RwRead, "if writer then return", "if false then return")},
-		lack{check: "read token", name: "a read has the token of the last write", edit: edits(lua.RwRead, "return {1, last, last, clock}", "return {1, clock, clock, clock}")},
-		lack{check: "tokens", name: "a write has a token of its own", edit: edits(lua.RwWrite, "local token, last = clock, call('GET', tokens)",
+		lack{check: "exclusion", name: "a reader looks for a writer", edit: edits(lua.RwRead,
+			"if mode ~= 'read' and not held[3] then", "if false then")},
+		lack{check: "turns", name: "a reader waits for one that waits to write", edit: edits(lua.RwRead,
+			"if writer then return", "if false then return")},
+		lack{check: "read token", name: "a read has the token of the last write", edit: edits(lua.RwRead,
+			"return {1, last, last, clock}", "return {1, clock, clock, clock}")},
+		lack{check: "tokens", name: "a write has a token of its own", edit: edits(lua.RwWrite,
+			"local token, last = clock, call('GET', tokens)",
 			"local last = call('GET', tokens)\nlocal token = last or clock\nlast = nil")},
 		lack{check: "wake-up", name: "a writer that leaves is heard", edit: mute(lua.RwWriteRelease)},
 		lack{check: "linearizability", name: "counts of readers are absolute", edit: edits(lua.RwReadRenew,
 			"call('HSET', name, ARGV[1], ARGV[4])", "call('HINCRBY', name, ARGV[1], 1)")},
-		lack{check: "left behind", name: "keys of readers end", edit: edits(lua.RwRead, "local limited = redis.pcall('PEXPIRE', name, ms)", "local limited")},
+		lack{check: "left behind", name: "keys of readers end", edit: edits(lua.RwRead,
+			"local limited = redis.pcall('PEXPIRE', name, ms)", "local limited")},
 	),
 	of(history.Permits, permitHolders,
-		lack{check: "permits", name: "it is looked what is free", edit: edits(lua.SemAcquire, "if n <= free and (not first", "if (not first")},
-		lack{check: "lost permits", name: "all come back", edit: edits(lua.SemRelease, "redis.pcall('INCRBY', name, n)", "redis.pcall('INCRBY', name, 1)")},
-		lack{check: "fifo", name: "nobody barges", edit: edits(lua.SemAcquire, "(not first or first == owner)", "true")},
+		lack{check: "permits", name: "it is looked what is free", edit: edits(lua.SemAcquire,
+			"if n <= free and (not first", "if (not first")},
+		lack{check: "lost permits", name: "all come back", edit: edits(lua.SemRelease,
+			"redis.pcall('INCRBY', name, n)", "redis.pcall('INCRBY', name, 1)")},
+		lack{check: "fifo", name: "nobody barges", edit: edits(lua.SemAcquire,
+			"(not first or first == owner)", "true")},
 		lack{check: "wake-up", name: "those who wait are served", bias: quickPermits, edit: edits(lua.SemRelease,
 			"call('ZRANGE', queue, passed, passed + step - 1)", "{}")},
 		lack{check: "tokens", name: "a token is greater than the last", edit: edits(lua.SemAcquire,
 			"local last, token = call('GET', tokens), micros()", "local last, token = false, call('GET', tokens) or micros()")},
 	),
 	of(history.Latches, busy,
-		lack{check: "linearizability", name: "a call counts once", bias: lostAnswers, edit: edits(lua.LatchCount, "if call('EXISTS', this) == 1 then", "if false then")},
+		lack{check: "linearizability", name: "a call counts once", bias: lostAnswers, edit: edits(lua.LatchCount,
+			"if call('EXISTS', this) == 1 then", "if false then")},
 		lack{check: "wake-up", name: "it is told that it is open", edit: mute(lua.LatchCount)},
 	),
 	of(history.Elections, candidates,

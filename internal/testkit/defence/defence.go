@@ -111,7 +111,7 @@ var (
 	// a hold is renewed once more when a master that was another's has granted it for so long that
 	// it counts as never lost
 	Settle    Switch
-	Clocks    Switch // tokens are proposed by the clocks of the masters, not by that of the client, see [Wall]
+	Clocks    Switch // tokens are proposed by the clocks of the masters, not by that of the client
 	Stay      Switch // a lock that is to stay taken for a while is not released before
 	JoinStays Switch // and a master that is asked to take it back keeps it for as long
 	LeaveLate Switch // a vote that comes to a master after the lock was left there is left too
