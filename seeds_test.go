@@ -25,20 +25,13 @@ var drawsByChance = map[string]string{
 	"internal/testkit/redistest/cluster.go rand.Uint64": "the id of a cluster, so that no other takes its nodes for its own",
 }
 
-// notYet are folders that do not keep to the rule yet.
-//
-// TODO: each leaves the list as soon as it does, and the list goes with the last one.
-var notYet = []string{
-	"internal/testkit/model/fair", "internal/testkit/model/permits",
-}
-
 // TestSeedsAreFixed: what tests draw is the same in each run, or a verdict would depend on chance.
 // [level.Seed] and [level.Rand] are such numbers; in a soak they are new ones, and can be replayed.
 func TestSeedsAreFixed(t *testing.T) {
 	var found []string
 	for _, s := range sources(t) {
 		in := func(folder string) bool { return strings.HasPrefix(s.dir+"/", folder+"/") }
-		if in("internal/testkit/level") || slices.ContainsFunc(notYet, in) {
+		if in("internal/testkit/level") {
 			continue
 		}
 		for name, f := range s.files {

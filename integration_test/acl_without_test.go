@@ -338,7 +338,8 @@ func neededBy(t *testing.T, k *aclKind) map[string]string {
 	require.NoError(t, err)
 	_, table, ok := strings.Cut(string(text), k.table)
 	require.True(t, ok, "docs/security.md has no table of %s", k.name)
-	table, _, _ = strings.Cut(table[strings.Index(table, "\n|"):], "\n\n")
+	_, table, _ = strings.Cut(table, "\n|")
+	table, _, _ = strings.Cut("|"+table, "\n\n")
 	needs := map[string]string{}
 	for _, m := range regexp.MustCompile("(?m)^\\| (`.*?`) \\| ([^|]*)\\|").FindAllStringSubmatch(table, -1) {
 		for word := range strings.FieldsSeq(strings.ReplaceAll(m[1], "`", "")) {

@@ -8,4 +8,4 @@ export GOWORK=off # so that the go command takes just these versions
 echo "floor.sh: $(go list -m github.com/redis/go-redis/v9), $(go list -m golang.org/x/sync), go $(go list -m -f '{{.GoVersion}}')"
 go vet ./...
 overlay=$(go run ./internal/testkit/overlay)
-go test -short -count=1 -timeout 20m -overlay "$overlay" . ./pubsub ./internal/remote ./internal/engine ./rlock ./fairlock ./redlock
+go test -short -count=1 -timeout 20m -overlay "$overlay" . ./pubsub ./internal/remote ./internal/engine ./rlock

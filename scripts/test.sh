@@ -40,7 +40,7 @@ done
 # need what a newcomer does not have. (In others, single tests belong to --all: they call level.ForAll.)
 not_quick='^github.com/holdfast-go/holdfast/('
 not_quick+='bench|deploy'                                     # other locks; Prometheus's engine
-not_quick+='|integration_test/(redisson|web|peers|versions)'  # a JVM; a browser; other locks; the history of git
+not_quick+='|integration_test/(chaos|redisson|web|peers|versions)' # storms; a JVM; a browser; other locks; the history of git
 not_quick+='|adapters/(river)'                                # PostgreSQL
 not_quick+=')(/|$)'
 
@@ -56,12 +56,13 @@ overlay() {
   say "switches for controls: $overlay"
 }
 
-# packages FORMAT lists the packages of all modules, those first whose tests take longest.
+# packages FLAGS... lists the packages of all modules, those first whose tests take longest.
 packages() {
-  local first='holdfast/(integration_test|redlock|rlock|fairlock|cmd/holdfast|scripts)( |$|/)' list
+  local long='holdfast/(integration_test|redlock|rlock|fairlock|cmd/holdfast|scripts)( |$|/)' list
   list=$(go list "$@" "${patterns[@]}")
-  grep -E "$first" <<<"$list" || true
-  grep -vE "$first" <<<"$list" || true
+  grep -E 'holdfast/integration_test( |$)' <<<"$list" || true
+  grep -E "$long" <<<"$list" | grep -vE 'holdfast/integration_test( |$)' || true
+  grep -vE "$long" <<<"$list"
 }
 
 # changed lists the packages in which a file differs from the base, and those that import one whose code does. The package of a

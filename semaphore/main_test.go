@@ -15,8 +15,6 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-const patience = kindtest.Patience
-
 var (
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -59,6 +60,7 @@ func tellOfFamily(t *testing.T, chapter string, harm func(m *miniredis.Miniredis
 
 // The controls of what [TestDemo] says of the kinds: a server that breaks what one promises is found out.
 func TestDemoFailsOnABrokenFamily(t *testing.T) {
+	level.ForAll(t)
 	t.Parallel()
 	before := func(script *lua.Script, harm func(m *miniredis.Miniredis, keys []string)) func(*miniredis.Miniredis, string,
 		[]string) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
 
 // tellOfMasters tells the chapter of the quorum, on emulations that were changed. It returns what
@@ -40,6 +42,7 @@ func TestDemoOnMasters(t *testing.T) {
 
 // The controls: what the chapter says of masters is seen to be wrong where it is.
 func TestDemoFailsOnBrokenMasters(t *testing.T) {
+	level.ForAll(t)
 	t.Parallel()
 	t.Run("they survive", func(t *testing.T) {
 		_, screen, err := tellOfMasters(t, func(masters []*master) {

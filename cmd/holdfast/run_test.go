@@ -211,11 +211,10 @@ func TestRunForwardsSignals(t *testing.T) {
 		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if signal.Ignored(sig) { // under nohup; a command whose parent listens does not inherit that
-				heard := make(chan os.Signal, 1)
-				signal.Notify(heard, sig)
-				defer signal.Stop(heard)
-			}
+			// Under nohup the signal is ignored. A command whose parent listens does not inherit that.
+			heard := make(chan os.Signal, 1)
+			signal.Notify(heard, sig)
+			defer signal.Stop(heard)
 			p := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c",
 				"trap 'echo trapped; exit 9' "+name+endless)
 			p.prints(t, "ready")

@@ -101,7 +101,7 @@ func TestUIWarns(t *testing.T) {
 	srv, _ := taken(t)
 	p := command(t, srv, "ui", "--listen", "0.0.0.0:0", "--allow-unlock")
 	url := page(t, p)
-	require.Contains(t, p.stderr.String(), "and end holds, without a password")
+	eventually(t, func() bool { return strings.Contains(p.stderr.String(), "and end holds, without a password") }, "the warning")
 	_, port, err := net.SplitHostPort(strings.Trim(strings.TrimPrefix(url, "http://"), "/"))
 	require.NoError(t, err)
 	code, _ := fetch(t, http.MethodGet, "http://127.0.0.1:"+port+"/", "locks.example")

@@ -40,8 +40,8 @@ const (
 // ours have the defence Guests for.
 //
 // Shares are chance, so this is for soak. What decides them is shown without chance by TestGuestTurn of the
-// engine (a turn is one grant or two, by the token) and by TestHandOffBesideRedisson (the server is asked
-// after each turn).
+// engine (a turn is one grant or two, by the token), TestHandOffBesideRedisson of rlock (the server is asked
+// after each turn) and TestTurns of the simulation (so the other side has its turns).
 func TestShares(t *testing.T) {
 	level.ForSoak(t)
 	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {

@@ -273,19 +273,22 @@ func silence(s *subject) error {
 // what went wrong: those that try once, and those whose wait, context or retry budget is over.
 func outage(s *subject) error {
 	c, n := s.far(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
-	n.each((*faultproxy.Proxy).Stop)
-	defer n.each((*faultproxy.Proxy).Start)
-	l := c.New(s.name)
+	bounded, m := s.far(&holdfast.Options{RetryBudget: 2 * patience}) // by its callers
+	for _, each := range []network{n, m} {
+		each.each((*faultproxy.Proxy).Stop)
+		defer each.each((*faultproxy.Proxy).Start)
+	}
+	l, waits := c.New(s.name), bounded.New(s.name)
 	ended, cancel := context.WithTimeout(s.Context(), time.Nanosecond)
 	defer cancel()
 	calls := map[string]func(soon time.Duration) error{
 		"lock": func(time.Duration) error { _, err := l.Lock(s.Context()); return err },
 		"try":  func(time.Duration) error { _, err := l.TryLock(s.Context()); return err },
-		"wait": func(soon time.Duration) error { _, err := l.Lock(s.Context(), holdfast.Wait(soon)); return err },
+		"wait": func(soon time.Duration) error { _, err := waits.Lock(s.Context(), holdfast.Wait(soon)); return err },
 		"context": func(soon time.Duration) error {
 			ctx, cancel := context.WithTimeout(s.Context(), soon)
 			defer cancel()
-			_, err := l.Lock(ctx)
+			_, err := waits.Lock(ctx)
 			require.ErrorIs(s, err, context.DeadlineExceeded)
 			return err
 		},

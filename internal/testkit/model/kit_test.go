@@ -118,7 +118,7 @@ func TestBounds(t *testing.T) {
 		renews bool
 		only   error
 	}
-	require.Equal(t, "{lease:3 wishes:[1 0] }", bounds(bounded{lease: 3, wishes: [2]uint8{1, 0}}))
+	require.Equal(t, "{lease:3 wishes:[1 0] }", bounds(bounded{3, 0, [2]uint8{1, 0}, [2][2]uint8{}, false, nil}))
 }
 
 // TestWithout: a control whose defence is none is told from one whose promise is broken.

@@ -63,12 +63,16 @@ func (s *Side) Differ(format string, args ...any) {
 	}
 }
 
-// Values of a reply or a key. Other types are compared by their text.
+// Values of a reply or a key are of these types. Others are compared by their text.
 type (
-	Token uint8    // a token of the model; 0: none
-	Left  uint8    // ticks, in a reply as milliseconds
-	Till  uint8    // ticks, in a hash as "till" and a time of the server, ms
-	Other struct{} // any value
+	// Token is one of the model; 0: none.
+	Token uint8
+	// Left is a number of ticks, in a reply as milliseconds.
+	Left uint8
+	// Till is a number of ticks, in a hash as "till" and a time of the server, ms.
+	Till uint8
+	// Other is any value.
+	Other struct{}
 )
 
 // Run runs a script, and compares its reply with the one that the model expects: a status, and the values

@@ -59,7 +59,7 @@ func (l *Line) JudgePlaces(before *Queue, gone func(owner uint8) bool) {
 	}
 }
 
-// JudgeDeadlines: a waiter whose client polls in time does not lose its place.
+// JudgeDeadlines finds a waiter that has lost its place although its client polls in time.
 func (l *Line) JudgeDeadlines() {
 	for _, p := range l.store.Queue {
 		l.to.Wrong.If(p.Left == 0 && l.to.Waits(p.Owner), ErrLostPlace)
