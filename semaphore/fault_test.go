@@ -21,7 +21,8 @@ import (
 // faults are what can happen to one command between client and server.
 var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
 
-// proxied is the semaphore for a client behind a proxy.
+// proxied is the semaphore for a client behind a proxy, which gives a reply up quickly. On a slow machine it may do
+// so without a fault too, and repeat.
 func (l *lab) proxied(hooks ...redis.Hook) (*semaphore.Semaphore, *faultproxy.Proxy) {
 	l.Helper()
 	proxy := faultproxy.New(l.TB, l.srv.Addr())
@@ -78,10 +79,10 @@ func TestRepeatControl(t *testing.T) {
 	l := newLab(t, 5)
 	s, proxy := l.proxied(mutant.Hook(lua.SemAcquire, "if has(owner) and whole(owner, n) then", "if false then",
 		"if ended > 0 then change(ended) end", ""))
-	h := lock(t, s)
+	h := lock(t, s) // the server knows the script
 	proxy.On(faultproxy.Any, 1, faultproxy.DropReply)
 	again := l.some(s, 2)
-	require.Zero(t, l.free(), "and not 2")
+	require.Less(t, l.free(), 2)
 	unlock(t, h, again)
 
 	l = newLab(t, 5)
@@ -90,7 +91,7 @@ func TestRepeatControl(t *testing.T) {
 	h = lock(t, s)
 	proxy.On(faultproxy.Any, 1, faultproxy.DropReply)
 	unlock(t, h)
-	require.Equal(t, 6, l.free(), "and not 5")
+	require.Greater(t, l.free(), 5)
 }
 
 // late has a request for two of five permits kept by the network until its repeat was granted them, with
