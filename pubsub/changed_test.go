@@ -26,7 +26,8 @@ func TestChanged(t *testing.T) {
 	<-sub.Wake()
 	require.Empty(t, changes, "the first connection is no return")
 	for range 2 {
-		require.NoError(t, rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
+		require.Eventually(t, func() bool { return rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Val() == 1 },
+			20*time.Second, time.Millisecond, "a connection that is up has subscribed, and is lost")
 		for _, up := range []bool{false, true} {
 			c := told(t, changes)
 			require.Equal(t, rdb.Options().Addr, c.Server)

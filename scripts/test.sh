@@ -56,13 +56,17 @@ overlay() {
   say "switches for controls: $overlay"
 }
 
-# packages FLAGS... lists the packages of all modules, those first whose tests take longest.
+# longest are the packages whose tests take longest. They begin first.
+longest='integration_test redlock rlock integration_test/(simulation|redisson|versions|controls) holdfasttest fairlock'
+
+# packages FLAGS... lists the packages of all modules.
 packages() {
-  local long='holdfast/(integration_test|redlock|rlock|fairlock|cmd/holdfast|scripts)( |$|/)' list
+  local list each
   list=$(go list "$@" "${patterns[@]}")
-  grep -E 'holdfast/integration_test( |$)' <<<"$list" || true
-  grep -E "$long" <<<"$list" | grep -vE 'holdfast/integration_test( |$)' || true
-  grep -vE "$long" <<<"$list"
+  for each in $longest; do
+    grep -E "^github.com/holdfast-go/holdfast/$each( |$)" <<<"$list" || true
+  done
+  grep -vE "^github.com/holdfast-go/holdfast/(${longest// /|})( |$)" <<<"$list"
 }
 
 # changed lists the packages in which a file differs from the base, and those that import one whose code does. The package of a
@@ -90,13 +94,13 @@ changed() {
       }'
 }
 
-# tests FLAGS... runs all tests of the chosen packages in one call. More packages than there are cores share the
-# machine, since most tests wait for servers.
+# tests FLAGS... runs all tests of the chosen packages in one call. Three packages share a core, since most tests wait
+# for servers.
 tests() {
   # The race detector looks at all code but the models'. They are computations of one goroutine, as arch_test.go
   # checks, on millions of states, and take four times as long under it.
   go test -race -gcflags='github.com/holdfast-go/holdfast/internal/testkit/model/...=-race=false' -count=1 -timeout 30m \
-    -p $((2 * $(nproc))) -overlay "$overlay" -json "$@" 2>&1 |
+    -p $((3 * $(nproc))) -overlay "$overlay" -json "$@" 2>&1 |
     go run scripts/testsum.go "$results" || fail "tests"
 }
 
