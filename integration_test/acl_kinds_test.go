@@ -201,8 +201,10 @@ func (s *aclRun) permits(c *holdfast.Client, n int) lock {
 
 var aclOfLatch = aclKind{
 	name: "latch", table: "\n| `latch`: permission | fails without it |\n",
-	rule:    func(srv *redistest.Server) string { return aclOn(srv, aclLatch) },
-	waiting: func(s *aclRun) bool { return s.listens("redisson_countdownlatch__channel__{" + s.name + "}") },
+	rule: func(srv *redistest.Server) string { return aclOn(srv, aclLatch) },
+	waiting: func(s *aclRun) bool { // it looks at the latch when it listens
+		return s.listens("redisson_countdownlatch__channel__{"+s.name+"}") && s.evaluated() > s.evals
+	},
 	ops: []aclOp{
 		{"set", func(s *aclRun) func() error {
 			return func() error { _, err := s.latch(s.me).Set(s.ctx, 2); return err }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -52,6 +53,7 @@ type aclRun struct {
 	name     string
 	holds    []*holdfast.Hold
 	after    []func() error // what must come to its end when everything is permitted again
+	evals    int            // the texts of scripts that the servers had been sent before a wait
 }
 
 // aclServers are the servers that a user is limited on, and how to reach them.
@@ -138,12 +140,27 @@ func (s *aclRun) waits(mine, theirs lock) func() error {
 func (s *aclRun) waitsFor(wait, let func() error) func() error {
 	return func() error {
 		done := make(chan error, 1)
+		s.evals = s.evaluated()
 		go func() { done <- wait() }()
 		eventually(s.ctx, s.T, "it waits or has given up", func() bool { return len(done) > 0 || s.kind.waiting(s) })
 		require.NoError(s, let())
 		return <-done
 	}
 }
+
+// evaluated is how many texts of scripts the servers have been sent.
+func (s *aclRun) evaluated() (n int) {
+	for _, srv := range s.on.all {
+		if found := evalCalls.FindStringSubmatch(srv.Command(s.T, "INFO", "commandstats").(string)); found != nil {
+			calls, err := strconv.Atoi(found[1])
+			require.NoError(s, err)
+			n += calls
+		}
+	}
+	return n
+}
+
+var evalCalls = regexp.MustCompile(`cmdstat_eval:calls=(\d+)`)
 
 // behind has the other user wait until h is given back, and then give back what it got.
 func (s *aclRun) behind(h *holdfast.Hold, wait lock, waits func(s *aclRun) bool) {

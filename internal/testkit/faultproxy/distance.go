@@ -50,7 +50,7 @@ func (d *distance) accept(ln net.Listener) {
 // serve runs one connection until either side, or the test, ends it.
 func (d *distance) serve(client net.Conn) {
 	defer func() { _ = client.Close() }()
-	server, err := net.DialTimeout("tcp", d.upstream, time.Second)
+	server, err := net.DialTimeout("tcp", d.upstream, 10*time.Second)
 	if err != nil {
 		return
 	}

@@ -75,7 +75,7 @@ func (p *Proxy) accept(ln net.Listener) {
 
 // serve runs one connection until either side closes it.
 func (p *Proxy) serve(ln net.Listener, client net.Conn) {
-	server, err := net.DialTimeout("tcp", p.upstream, time.Second)
+	server, err := net.DialTimeout("tcp", p.upstream, 10*time.Second)
 	if err != nil {
 		_ = client.Close() // the server is down: so are we
 		return

@@ -20,7 +20,7 @@ func call(addr string, args ...string) (any, error) { return callWithin(time.Sec
 
 // callWithin is call with a limit of its own.
 func callWithin(limit time.Duration, addr string, args ...string) (any, error) {
-	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	conn, err := net.DialTimeout("tcp", addr, limit)
 	if err != nil {
 		return nil, err
 	}

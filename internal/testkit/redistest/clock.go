@@ -112,7 +112,7 @@ func (s *Server) MoveClock(tb testing.TB, d time.Duration) {
 
 // time asks the server for its time.
 func (s *Server) time() (time.Time, error) {
-	reply, err := call(s.Addr(), "TIME")
+	reply, err := s.Try("TIME")
 	pair, ok := reply.([]any)
 	if err != nil || !ok || len(pair) != 2 {
 		return time.Time{}, fmt.Errorf("TIME: %v, %w", reply, err)

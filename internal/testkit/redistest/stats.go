@@ -12,7 +12,7 @@ import (
 // INFO and CONFIG RESETSTAT.
 func (s *Server) CommandCalls(tb testing.TB) map[string]int64 {
 	tb.Helper()
-	info, err := text(call(s.Addr(), "INFO", "commandstats"))
+	info, err := text(s.Try("INFO", "commandstats"))
 	if err != nil {
 		tb.Fatalf("commandstats: %v", err)
 	}
@@ -36,7 +36,7 @@ func (s *Server) CommandCalls(tb testing.TB) map[string]int64 {
 // ResetStats sets the counts of [Server.CommandCalls] to zero.
 func (s *Server) ResetStats(tb testing.TB) {
 	tb.Helper()
-	if _, err := call(s.Addr(), "CONFIG", "RESETSTAT"); err != nil {
+	if _, err := s.Try("CONFIG", "RESETSTAT"); err != nil {
 		tb.Fatalf("resetstat: %v", err)
 	}
 }
