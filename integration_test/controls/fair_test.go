@@ -10,39 +10,15 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
-	"github.com/holdfast-go/holdfast/lua"
 )
 
 // A fair lock serves in order, and nobody who is gone holds up the others for long.
 var fairDefences = []proof{
 	{
-		name: "what was handed over is found", fault: "the message of a grant is lost",
-		mutant: mutant.Hook(lua.FairAcquire, "(ARGV[4] == '1' or place > 0) and call('HEXISTS', name, owner) == 1",
-			"false"),
-		try: func(l *lab) string {
-			holder, waiter := l.fair(), l.fair()
-			l.warmFair(holder)
-			h := l.lockFair(holder)
-			granted := l.inQueue(waiter, l.Context())
-			owner := l.queue()[0]
-			// Handed over, and nobody told: the poll finds the holder, and the waiter asks.
-			require.NoError(l, l.direct.Eval(l.Context(), `redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
-redis.call('HSET', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], 10000) return 1`,
-				[]string{name, "redisson_lock_queue:" + name, "redisson_lock_timeout:" + name}, owner).Err())
-			defer func() { _ = h.Unlock(l.Context()) }()
-			if !l.comes(func() bool { return len(granted) > 0 }) {
-				return "waits behind itself"
-			}
-			return ""
-		},
-	},
-	{
 		name: "asked for when messages come", fault: "the lock is released before the waiter is subscribed",
 		off: &defence.Listening,
 		try: func(l *lab) string {
 			holder, first, second := l.fair(), l.fair(), l.fairAround()
-			l.warmFair(holder)
 			h := l.lockFair(holder)
 			rule := l.proxy.DelayRequest(faultproxy.Command("SUBSCRIBE"), 1, time.Hour)
 			defer rule.Release()
@@ -72,13 +48,6 @@ func (l *lab) lockFair(m *fairlock.Mutex) *holdfast.Hold {
 	h, err := m.Lock(l.Context(), holdfast.Wait(patience))
 	require.NoError(l, err)
 	return h
-}
-
-// warmFair makes the scripts known to the server, mutants included.
-func (l *lab) warmFair(m *fairlock.Mutex) {
-	l.Helper()
-	require.NoError(l, l.lockFair(m).Unlock(l.Context()))
-	require.NoError(l, l.direct.FlushAll(l.Context()).Err())
 }
 
 // enter runs a Lock beside the test.

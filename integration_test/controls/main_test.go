@@ -45,7 +45,7 @@ type proof struct {
 
 // defences are listed in the files beside this one, by what they guard.
 func defences() []proof {
-	return slices.Concat(retryDefences, undoDefences, quorumDefences, leaseDefences, handOffDefences, fairDefences)
+	return slices.Concat(retryDefences, undoDefences, leaseDefences, handOffDefences, fairDefences)
 }
 
 // TestControls must not run beside other tests: switches are global to the process.
