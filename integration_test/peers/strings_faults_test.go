@@ -11,9 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -28,35 +26,6 @@ func strictly(t *testing.T, c *holdfast.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	require.NoError(t, c.Close(ctx))
-}
-
-// TestStringLostReply: a lock that was granted, whose reply is lost, is not taken for somebody else's when it is
-// asked for again.
-func TestStringLostReply(t *testing.T) {
-	for title, edits := range map[string][]string{"": nil, "control: the second attempt does not say so": {"ARGV[4] ~= '1' or ", "true or "}} {
-		t.Run(title, func(t *testing.T) {
-			srv := redistest.Start(t)
-			proxy := faultproxy.New(t, srv.Addr())
-			rdb := redistest.NewClient(t, proxy.Addr())
-			if edits != nil {
-				rdb.AddHook(mutant.Hook(lua.AcquireBeside, edits...))
-			}
-			m := rlock.New(newClient(t, rdb), "orders:42", holdfast.RespectStrings())
-			h, err := m.Lock(t.Context()) // the scripts are known, and so is the clock
-			require.NoError(t, err)
-			require.NoError(t, h.Unlock(t.Context()))
-			proxy.On(asks, 1, faultproxy.DropReply)
-			h, err = m.TryLock(t.Context())
-			if edits != nil {
-				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, 1, h.Count())
-			require.NoError(t, h.Unlock(t.Context()))
-			require.Zero(t, srv.Client(t).Exists(t.Context(), "orders:42").Val())
-		})
-	}
 }
 
 // TestStringInThePlace: where a string stands in the place of what a client may hold, there is nothing to give
