@@ -54,12 +54,6 @@ func exclusion(s *story) {
 	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
 	require.ErrorContains(s, err, "held by "+j.Owner)
 	waiter := s.wait(m)
-	if s.theirs == "fair" {
-		first := s.queue()[0]
-		s.until("it listens where Redisson calls who is first", func() bool {
-			return s.listeners(s.ctx, s.channels()+":"+first) == 1
-		})
-	}
 	require.False(s, s.ask(other, "tryLock").Yes(), "nor another of its own side")
 	require.NoError(s, s.ask(j, "unlock").Err())
 	h := s.got(waiter)

@@ -9,7 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
@@ -31,6 +34,7 @@ func more() []moreStory {
 		{"latch", plain, latches},
 		{"queue", fair, queued},
 		{"leaving the queue", fair, leaving},
+		{"called", fair, called},
 	}
 }
 
@@ -292,6 +296,24 @@ func queued(s *story) {
 	want, got = s.line(10, "JGGJJGJG")
 	require.NoError(s, s.ask(j, "unlock").Err())
 	require.Equal(s, want, got())
+	s.nothingLeft()
+}
+
+// called: who waits behind Redisson's listens at once where that calls who is first. No poll tells it to here, which
+// would be a second later.
+func called(s *story) {
+	rdb := s.top.Connect(s.T)
+	rdb.AddHook(mutant.Hook(lua.FairPoll, "if not called or", "if true or"))
+	c, err := holdfast.New(rdb, nil)
+	require.NoError(s, err)
+	redistest.CloseAtEnd(s.T, c)
+	j := s.thread(0)
+	s.javaLocks(j, "lock")
+	waiter := s.wait(s.make(c, s.name))
+	channel := s.channels() + ":" + s.queue()[0]
+	s.until("it listens there", func() bool { return s.listeners(s.ctx, channel) == 1 })
+	require.NoError(s, s.ask(j, "unlock").Err())
+	s.mustUnlock(s.got(waiter))
 	s.nothingLeft()
 }
 
