@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -165,32 +164,10 @@ func TestHandOffWithTheRule(t *testing.T) {
 	})
 }
 
-// crowd is some goroutines of one client who want the same lock, often enough to use up more than
-// one block of tokens.
+// crowd has goroutines of one client want the same lock, often enough to use up more than one block of tokens.
 func crowd(t *testing.T, rdb redis.UniversalClient, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	m := rlock.New(newClient(t, rdb, nil), name)
-	var group sync.WaitGroup
-	var last uint64 // guarded by the lock
-	for range 8 {
-		group.Go(func() {
-			for range 100 {
-				h, err := m.Lock(ctx)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if last >= h.Token() {
-					t.Errorf("token %d after %d", h.Token(), last)
-				}
-				last = h.Token()
-				if err := h.Unlock(ctx); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	group.Wait()
+	g := newThrong(t, rlock.New(newClient(t, rdb, nil), name))
+	defer g.stop()
+	goesOn(t, g, 800)
 }
