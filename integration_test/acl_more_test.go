@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -163,7 +164,19 @@ func TestHandOffWithTheRule(t *testing.T) {
 // crowd has goroutines of one client want the same lock, often enough to use up more than one block of tokens.
 func crowd(t *testing.T, rdb redis.UniversalClient, name string) {
 	t.Helper()
-	g := newThrong(t, rlock.New(newClient(t, rdb, nil), name))
-	defer g.stop()
-	goesOn(t, g, 800)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	m := rlock.New(newClient(t, rdb, nil), name)
+	var group errgroup.Group
+	for range 8 {
+		group.Go(func() error {
+			for range 100 {
+				if err := holdfast.Do(ctx, m, func(context.Context) error { return nil }); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
 }
