@@ -62,7 +62,7 @@ func Check(ops []Op, c Config) (found []Violation) {
 		of     Family
 		checks []check
 	}{
-		{ReadWrite, []check{exclusive, writeTokens, readTokens, linearReadWrite, Turns, upgrades, readWriteWakeUps, Leases, Trust, givenUp}},
+		{ReadWrite, []check{Exclusion, writeTokens, readTokens, linearReadWrite, Turns, upgrades, readWriteWakeUps, Leases, Trust, givenUp}},
 		{Permits, []check{MostPermits, Tokens, linearPermits, Fifo, permitWakeUps, Free, Leases, Trust, givenUp}},
 		{Latches, []check{linearLatch, Sleepers}},
 		{Elections, []check{Exclusion, Tokens, Linearizable, Fifo, WakeUps, Observers, Leaders, Leases, Trust, givenUp}},

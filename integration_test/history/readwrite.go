@@ -1,34 +1,10 @@
 package history
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 )
-
-// exclusive finds writers that trusted their holds while another owner trusted its hold, to write or
-// to read.
-func exclusive(ops []Op, _ Config) (found []Violation) {
-	for name, ops := range byName(ops) {
-		all := tenures(ops, 0)
-		for i := range all {
-			w := &all[i]
-			for j := range all {
-				t := &all[j]
-				if w.op.Shared || i == j || !t.op.Shared && i > j || t.op.Owner == w.op.Owner {
-					continue // readers are no matter, and of two writers one look is enough
-				}
-				from, to := max(w.op.Return, t.op.Return), min(w.until, t.until)
-				if from < to {
-					found = append(found, Violation{"exclusion", name, fmt.Sprintf("somebody writes, and another is inside for %s",
-						time.Duration(to-from)), []Op{w.op, t.op}, nil})
-				}
-			}
-		}
-	}
-	return found
-}
 
 // writers are the operations of those who write, or may have begun to: an Upgrade, which is of the hold
 // to read, waits to write once that has ended.

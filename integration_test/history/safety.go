@@ -1,10 +1,5 @@
 package history
 
-import (
-	"fmt"
-	"time"
-)
-
 // Violation is a promise that a history shows broken.
 type Violation struct {
 	Check   string // "exclusion", "tokens", "linearizability", "wake-up", "fifo", ...
@@ -14,17 +9,20 @@ type Violation struct {
 	Picture []byte // of linearizability: an HTML page
 }
 
-// Exclusion finds owners that trusted their holds of one name at the same moment.
+// Exclusion finds owners that trusted their holds of one name at the same moment, but for readers, and an owner that
+// reads and writes itself.
 func Exclusion(ops []Op, _ Config) (found []Violation) {
 	for name, ops := range byName(ops) {
-		var last tenure // of those that began so far, the one that ends last
-		for _, t := range tenures(ops, 0) {
-			if last.op.Owner != "" && t.op.Return < last.until && t.until > t.op.Return {
-				found = append(found, Violation{"exclusion", name, fmt.Sprintf("two holders for %s",
-					time.Duration(min(t.until, last.until)-t.op.Return)), []Op{last.op, t.op}, nil})
-			}
-			if last.op.Owner == "" || t.until > last.until {
-				last = t
+		all := tenures(ops, 0) // by return
+		for i := range all {
+			t := &all[i]
+			for j := range all[:i] {
+				other := &all[j]
+				together := t.op.Shared && other.op.Shared || t.op.Of == ReadWrite && t.op.Owner == other.op.Owner
+				if to := min(t.until, other.until); to > t.op.Return && !together {
+					found = append(found, Violation{"exclusion", name, "two holders for " + span(t.op.Return, to),
+						[]Op{other.op, t.op}, nil})
+				}
 			}
 		}
 	}

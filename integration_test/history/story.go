@@ -57,40 +57,36 @@ func Story(f Family, name, text string) (ops []Op) {
 	return ops
 }
 
-// say puts down what a word says of an operation: a result; read, guest, last, repeated; @call-return, in nanoseconds, or in
-// seconds with an s; and
-// what stands behind a sign: x depth and total, n depth, of total, g grant, till deadline; error= and value=, with
-// + for spaces.
+// say puts down what a word says of an operation: a result; something that is so; @call-return, in nanoseconds, or in
+// seconds with an s; an owner and a token; a number behind its sign, where x is both n and of, and none is for ever; or a
+// text behind its sign and =, with + for spaces.
 func (o *Op) say(word string) {
 	sign := strings.TrimRight(word, "-0123456789")
 	n := atoi(word[len(sign):])
+	name, text, isText := strings.Cut(word, "=")
+	texts := map[string]*string{"error": &o.Error, "value": &o.Value, "seen": &o.Seen, "asked": &o.Asked}
+	flag := map[string]*bool{
+		"read": &o.Shared, "guest": &o.Guest, "last": &o.Last, "repeated": &o.Repeated, "plain": &o.Plain, "handed": &o.Handed,
+	}[word]
+	count := map[string]*int{"n": &o.Depth, "of": &o.Total, "g": &o.Grant}[sign]
+	time := map[string]*int64{"till": &o.Deadline, "lease": &o.Lease, "least": &o.Least, "keep": &o.Keep, "rest": &o.Left}[sign]
 	switch from, to, _ := strings.Cut(strings.TrimPrefix(word, "@"), "-"); {
-	case word == "read":
-		o.Shared = true
-	case word == "guest":
-		o.Guest = true
-	case word == "last":
-		o.Last = true
-	case word == "repeated":
-		o.Repeated = true
+	case isText:
+		*texts[name] = strings.ReplaceAll(text, "+", " ")
+	case flag != nil:
+		*flag = true
 	case word[0] == '@':
 		if o.Call, o.Return = moment(from), Forever; to != "" {
 			o.Return = moment(to)
 		}
 	case sign == "x":
 		o.Depth, o.Total = n, n
-	case sign == "n":
-		o.Depth = n
-	case sign == "of":
-		o.Total = n
-	case sign == "g":
-		o.Grant = n
-	case sign == "till":
-		o.Deadline = int64(n)
-	case strings.HasPrefix(word, "error="):
-		o.Error = strings.ReplaceAll(word[len("error="):], "+", " ")
-	case strings.HasPrefix(word, "value="):
-		o.Value = strings.ReplaceAll(word[len("value="):], "+", " ")
+	case count != nil:
+		*count = n
+	case time != nil && word == sign:
+		*time = Forever
+	case time != nil:
+		*time = int64(n)
 	case strings.Contains(word, "#"):
 		o.Owner, o.Token = strings.TrimSuffix(sign, "#"), uint64(n)
 	default:
