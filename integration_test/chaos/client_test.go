@@ -197,14 +197,13 @@ func (j *job) open(rng *rand.Rand, ledger *workload.Ledger) (cfg workload.Config
 		return cfg, nil, shut, err
 	}
 	rdb := j.connectTo(j.Addrs[0])
-	rdb.AddHook(j.nerves(rng))
+	rdb.AddHook(j.nerves(rng).Hook())
 	rdb.AddHook(new(workload.Places))
-	rdb.AddHook(workload.Asked{})
 	cfg.Repeats = &workload.Repeats{}
-	rdb.AddHook(cfg.Repeats)
+	rdb.AddHook(cfg.Repeats.Hook())
 	if !j.Fair {
 		cfg.Granted = &workload.Granted{}
-		rdb.AddHook(cfg.Granted)
+		rdb.AddHook(cfg.Granted.Hook())
 	}
 	j.spoil(rdb)
 	c, err = holdfast.New(rdb, opts)

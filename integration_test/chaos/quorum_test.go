@@ -71,8 +71,8 @@ func (j *job) openQuorum(opts *holdfast.Options, rng *rand.Rand) (cfg workload.C
 	nerves := j.nerves(rng)
 	for _, addr := range j.Addrs {
 		rdb := j.connectTo(addr)
-		rdb.AddHook(nerves)
-		rdb.AddHook(cfg.Granted)
+		rdb.AddHook(nerves.Hook())
+		rdb.AddHook(cfg.Granted.Hook())
 		j.spoil(rdb)
 		c, err := holdfast.New(rdb, opts)
 		if err != nil {
