@@ -131,7 +131,7 @@ func localKinds() []string { return without(slices.Sorted(maps.Keys(local)), "ne
 
 // serverKinds are the faults that a single server bears.
 func serverKinds(t *target) (kinds []string) {
-	for kind := range global {
+	for _, kind := range without(slices.Collect(maps.Keys(global)), "restart", "foreign") {
 		if (kind != "failover" || t.failover != nil) && (kind != "clock" || t.clock) {
 			kinds = append(kinds, kind)
 		}
@@ -184,9 +184,9 @@ func quorumPlan(seed uint64, d time.Duration) plan {
 
 // quorumKinds are the faults of masters that are drawn at random.
 func quorumKinds() []string {
-	kinds := without(slices.Sorted(maps.Keys(ofMasters)), "foreign")
-	if !haveCompiler() {
-		kinds = without(kinds, "clock")
+	kinds := []string{"kill-clients", "kill-pubsub", "out-of-memory", "pause", "pause-beyond-lease", "restart", "script-flush"}
+	if haveCompiler() {
+		kinds = append(kinds, "clock")
 	}
 	return kinds
 }

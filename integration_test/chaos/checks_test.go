@@ -19,12 +19,13 @@ import (
 // what is looked for do not.
 type lack struct {
 	check  string // that finds it
-	off    string // the defence, or a defect that is put back
+	off    string // the defence
 	quorum bool   // on masters of one
 	plan   plan
 }
 
-// lacks are one for each check that storms rely on.
+// lacks are one for each check that storms rely on. What only one kind of lock has checks for is shown in package
+// simulation, by the same actors and the same checks.
 func lacks() []lack {
 	// What is not given back stands for the whole lease, which is long, so it is noticed by those
 	// who wait, or at the end.
@@ -39,12 +40,6 @@ func lacks() []lack {
 	kills.lease, kills.gap, kills.tidy, kills.local = time.Second, 800*time.Millisecond, false, []string{"kill"}
 	kills.names, kills.period, kills.recovery = 6, 200*time.Millisecond, time.Second
 	kills.calm = 2*kills.recovery + bound + 1500*time.Millisecond // after the storm, and before they are stopped
-	// Nothing but lost replies: they are what scripts are repeated for, and excuse little.
-	of := func(kind history.Family, actors int) plan {
-		return plan{lease: 5 * time.Second, storm: 1500 * time.Millisecond, calm: 300 * time.Millisecond, processes: 2,
-			actors: actors, gap: 200 * time.Millisecond, names: 1, period: 500 * time.Millisecond, recovery: time.Second,
-			tidy: true, local: []string{"drop-reply"}, kinds: []history.Family{kind}}
-	}
 	// Votes of a minority that are not given back stand for the whole lease, and many ask at once.
 	votes := plan{lease: 10 * time.Second, storm: 2 * time.Second, calm: 500 * time.Millisecond, processes: 4,
 		actors: 2, alone: true, names: 2, period: time.Second, recovery: 2500 * time.Millisecond, tidy: true}
@@ -59,12 +54,6 @@ func lacks() []lack {
 		{"trust", "RepeatedGone", false, long},
 		{"wake-up", "LeaseEnd", false, kills},
 		{"end", "ToldEnds", false, silent},
-		{"permits", "more permits", false, of(history.Permits, 3)},
-		{"lost permits", "fewer permits", false, of(history.Permits, 3)},
-		{"exclusion", "beside readers", false, of(history.ReadWrite, 3)},
-		{"upgrade", "Upgrade", false, of(history.ReadWrite, 3)},
-		{"linearizability", "counts twice", false, of(history.Latches, 6)},
-		{"leader", "named on", false, of(history.Elections, 1)}, // else the next one leads at once
 		{"left behind", "Withdraw", true, votes},
 		{"period", "Stay", true, stays},
 	}

@@ -50,15 +50,14 @@ type job struct {
 	Mode    mode
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
 	Proxies map[string]string // the address of each server, and of its proxy
-	Without []string          // defences that are switched off, or defects that are put back
+	Without []string          // defences that are switched off
 	Shape   shape
 }
 
 // defences are those that storms may switch off.
 var defences = map[string]*defence.Switch{
 	"Deadline": &defence.Deadline, "Detach": &defence.Detach, "LeaseEnd": &defence.LeaseEnd, "NoRetry": &defence.NoRetry,
-	"RepeatedGone": &defence.RepeatedGone, "Stay": &defence.Stay, "ToldEnds": &defence.ToldEnds,
-	"Upgrade": &defence.Upgrade, "Withdraw": &defence.Withdraw,
+	"RepeatedGone": &defence.RepeatedGone, "Stay": &defence.Stay, "ToldEnds": &defence.ToldEnds, "Withdraw": &defence.Withdraw,
 }
 
 // asClient makes this process a client, if it was started as one, and is then its whole life.
@@ -92,11 +91,7 @@ func clientMain(text string) error {
 		return err
 	}
 	for _, name := range j.Without {
-		if d, ok := defences[name]; ok {
-			d.Drop()
-		} else if defects[name] == nil {
-			return fmt.Errorf("there is no defence %s", name)
-		}
+		defences[name].Drop()
 	}
 	rec := history.NewRecorder(now)
 	rec.Stream(os.Stdout)
@@ -205,7 +200,6 @@ func (j *job) open(rng *rand.Rand, ledger *workload.Ledger) (cfg workload.Config
 		cfg.Granted = &workload.Granted{}
 		rdb.AddHook(cfg.Granted.Hook())
 	}
-	j.spoil(rdb)
 	c, err = holdfast.New(rdb, opts)
 	plain := func(name string) workload.Locker { return rlock.New(c, name) }
 	fair := func(name string) workload.Locker { return fairlock.New(c, name) }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
-	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -57,9 +56,6 @@ const (
 // run does it all, and returns what it saw and what was wrong with it.
 func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 	tb.Helper()
-	if slices.ContainsFunc(p.without, func(name string) bool { return defences[name] != nil }) {
-		defence.Need(tb)
-	}
 	start := now()
 	rng := rand.New(rand.NewPCG(p.seed, 0))
 	clients := 0
@@ -231,9 +227,6 @@ func (p plan) leftBehind(tb testing.TB, t *target, ops []history.Op) (found []hi
 			}
 		}
 		for _, name := range locks {
-			if p.tidy && kindOf(name) == history.Latches {
-				continue // nobody holds a latch: it is there until it ends
-			}
 			add(name, "still there after all clients were closed: %v", contents(n, name))
 		}
 		for _, key := range eternal {

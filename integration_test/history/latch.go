@@ -1,9 +1,7 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -101,7 +99,7 @@ func linearLatch(ops []Op, c Config) []Violation {
 func latchSteps(ops []Op, c Config) (list sequence) {
 	var ones, opens int
 	var last int64
-	for n, o := range inOrderOfCalls(ops) {
+	for n, o := range ops {
 		if o.Return != Forever {
 			last = max(last, o.Return)
 		}
@@ -147,10 +145,6 @@ func latchSteps(ops []Op, c Config) (list sequence) {
 	return list
 }
 
-func inOrderOfCalls(ops []Op) []Op {
-	return slices.SortedStableFunc(slices.Values(ops), func(a, b Op) int { return cmp.Compare(a.Call, b.Call) })
-}
-
 // Sleepers finds those who waited for a latch for longer than the bound while it was open, and nothing
 // disturbed them.
 func Sleepers(ops []Op, c Config) (found []Violation) {
@@ -165,7 +159,7 @@ func Sleepers(ops []Op, c Config) (found []Violation) {
 			}
 			end := o.Return
 			if end == Forever {
-				end = died(o, ops)
+				end = died(o, ops).From
 			}
 			for _, w := range open {
 				from, to := max(o.Call, w.From), min(end, w.To)
@@ -192,7 +186,7 @@ func opened(ops []Op, c Config) (list []Window) {
 		w := Window{o.Return, Forever}
 		for _, s := range sets {
 			over := s.Return
-			if s.Result != OK && s.Result != Denied || disturbed(s, c.Faults) || disturbed(s, c.Local[s.Client]) {
+			if s.Result != OK && s.Result != Denied || c.troubled(s) {
 				over = after(over, c.Recovery+c.Late)
 			}
 			if s.Result != Refused && over >= o.Call {

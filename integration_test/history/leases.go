@@ -141,6 +141,5 @@ func Overtaken(ops []Op, c Config) (found []Violation) {
 
 // felt reports whether a client may have felt a fault in a time.
 func (c *Config) felt(client int, from, to int64) bool {
-	o := Op{Call: from - int64(c.Recovery), Return: to}
-	return disturbed(o, c.Faults) || disturbed(o, c.Local[client])
+	return c.troubled(Op{Client: client, Call: from - int64(c.Recovery), Return: to})
 }

@@ -178,7 +178,7 @@ func doubtful(ops []Op, c Config) (d doubts) {
 			continue
 		}
 		if o.Result == OK || o.Result == Denied {
-			switch repeated := disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]); {
+			switch repeated := c.troubled(o); {
 			case !repeated:
 			case o.granted():
 				// an attempt before the one that was granted may arrive after its release

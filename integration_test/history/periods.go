@@ -63,8 +63,3 @@ func (t *tenure) stays(at int64) int64 {
 	}
 	return at + max(t.op.Least, t.longest)*102/100
 }
-
-// overlap reports whether one of the windows and a time have a moment in common.
-func overlap(windows []Window, from, to int64) bool {
-	return slices.ContainsFunc(windows, func(w Window) bool { return w.From <= to && from <= w.To })
-}

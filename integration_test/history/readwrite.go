@@ -17,8 +17,6 @@ func (o *Op) waitsToWrite() bool {
 	return o.Kind == Upgrade || !o.Shared && (o.Kind == Lock || o.Kind == Reenter)
 }
 
-func writeTokens(ops []Op, c Config) []Violation { return Tokens(writers(ops), c) }
-
 // forgotten is for how long at least a server remembers the token of a name that nobody uses.
 const forgotten = 58 * time.Minute
 
@@ -75,7 +73,7 @@ func (c *Config) unseenWrite(ops []Op, from, to int64) bool {
 		case Denied, Refused:
 			unseen = false
 		case OK:
-			unseen = unseen && (disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]))
+			unseen = unseen && c.troubled(o)
 		}
 		return (unseen || o.Kind == Wipe) && o.Call <= to && after(o.Return, c.Recovery+c.Lease+c.Late) >= from
 	})
@@ -180,9 +178,9 @@ func readWriteWakeUps(ops []Op, c Config) []Violation {
 			if w.waitsToWrite() {
 				gone := w.Return
 				if gone == Forever {
-					gone = crashOf(w, ops, 0).To
+					gone = died(w, ops).To
 				}
-				if w.Result != OK || disturbed(w, c.Faults) || disturbed(w, c.Local[w.Client]) {
+				if w.Result != OK || c.troubled(w) {
 					gone = after(gone, kept+kept/2) // nobody says that a place has ended whose writer died
 				}
 				busy = append(busy, Window{w.Call, gone})
