@@ -29,23 +29,23 @@ type lack struct {
 func lacks() []lack {
 	// What is not given back stands for the whole lease, which is long, so it is noticed by those
 	// who wait, or at the end.
-	long := plan{lease: 10 * time.Second, storm: 3 * time.Second, calm: time.Second, processes: 3, actors: 4,
-		gap: 200 * time.Millisecond, names: 3, period: time.Second, recovery: 2500 * time.Millisecond, tidy: true}
+	long := plan{work: work{Lease: 10 * time.Second, Actors: 4, Names: 3, Period: time.Second}, storm: 3 * time.Second,
+		calm: time.Second, processes: 3, gap: 200 * time.Millisecond, recovery: 2500 * time.Millisecond, tidy: true}
 	long.local = []string{"drop-reply", "drop-request", "delay-reply", "delay-request"}
 	silent, plain, kills := long, long, long
-	silent.lease, silent.local = 500*time.Millisecond, []string{"black-hole", "lose-requests", "lose-replies"}
+	silent.Lease, silent.local = 500*time.Millisecond, []string{"black-hole", "lose-requests", "lose-replies"}
 	plain.local = nil
 	// Who is not woken would be woken by the next release of the name, if names were not given up
 	// so soon.
-	kills.lease, kills.gap, kills.tidy, kills.local = time.Second, 800*time.Millisecond, false, []string{"kill"}
-	kills.names, kills.period, kills.recovery = 6, 200*time.Millisecond, time.Second
+	kills.Lease, kills.gap, kills.tidy, kills.local = time.Second, 800*time.Millisecond, false, []string{"kill"}
+	kills.Names, kills.Period, kills.recovery = 6, 200*time.Millisecond, time.Second
 	kills.calm = 2*kills.recovery + bound + 1500*time.Millisecond // after the storm, and before they are stopped
 	// Votes of a minority that are not given back stand for the whole lease, and many ask at once.
-	votes := plan{lease: 10 * time.Second, storm: 2 * time.Second, calm: 500 * time.Millisecond, processes: 4,
-		actors: 2, alone: true, names: 2, period: time.Second, recovery: 2500 * time.Millisecond, tidy: true}
+	votes := plan{work: work{Lease: 10 * time.Second, Actors: 2, Names: 2, Period: time.Second, Alone: true}, storm: 2 * time.Second,
+		calm: 500 * time.Millisecond, processes: 4, recovery: 2500 * time.Millisecond, tidy: true}
 	// Locks that are to stay taken for a while, whatever is lost or late.
 	stays := quorumPlan(0, 4*time.Second)
-	stays.alone, stays.staying, stays.progress, stays.calm = true, 2, false, 500*time.Millisecond
+	stays.Alone, stays.Staying, stays.progress, stays.calm = true, 2, false, 500*time.Millisecond
 	stays.global = []string{"pause", "kill-clients", "script-flush"}
 	return []lack{
 		{"exclusion", "Deadline", false, silent},
@@ -78,7 +78,7 @@ func TestChecksSee(t *testing.T) {
 			p.seed = seed
 			_, found := p.run(t, target)
 			history.Report(t, found, level.Replay(t, seed))
-			p.without = []string{d.off}
+			p.Without = []string{d.off}
 			var off figures
 			for n := 0; n < 15 && off.violations[d.check] == 0; n++ {
 				f, _ := p.run(t, target)

@@ -32,25 +32,14 @@ const jobEnv = "HOLDFAST_CHAOS_CLIENT"
 // budget is the clients' Options.RetryBudget. No single fault lasts longer.
 const budget = 3 * time.Second
 
-// job is what a client process does.
+// job is what one client process does.
 type job struct {
-	Client int    // its number in the history
-	Seed   uint64 // of its choices
-	Actors int
-	Names  int           // in use at a time
-	Period time.Duration // for which a name is in use
-	Lease  time.Duration
-	// the kind of the locks: fairlock, else rlock; where the servers are masters of a quorum,
-	// redlock
-	Fair    bool
-	Kinds   []history.Family // of the locks in place of that; so many actors use each
-	Staying int              // one lock in so many stays taken for a while; 0: none
-	Keeping int              // one lock in so many is kept after the unlock; 0: none
-	Alone   bool             // quorum locks are not handed on within the process
+	work
+	Client  int    // its number in the history
+	Seed    uint64 // of its choices
 	Mode    mode
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
 	Proxies map[string]string // the address of each server, and of its proxy
-	Without []string          // defences that are switched off
 	Shape   shape
 }
 

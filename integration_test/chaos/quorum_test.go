@@ -169,5 +169,5 @@ func (w *weather) restart(ctx context.Context, hit []*redistest.Server) {
 		n.Restart()
 	}
 	w.emptied = time.Now()
-	w.lapses = append(w.lapses, history.Window{From: from, To: now() + int64(2*w.lease)})
+	w.lapses = append(w.lapses, history.Window{From: from, To: now() + int64(2*w.Lease)})
 }

@@ -16,11 +16,9 @@ import (
 
 // weather is what happens to the servers of a run.
 type weather struct {
+	work
 	tb       testing.TB
 	t        *target
-	lease    time.Duration
-	names    int // in use in each period
-	period   time.Duration
 	rng      *rand.Rand
 	faults   []history.Window
 	refusals []history.Window // those in which servers answer with errors
@@ -103,7 +101,7 @@ var global = map[string]func(ctx context.Context, w *weather){
 		w.freeze(ctx, between(w.rng, 50*time.Millisecond, 500*time.Millisecond))
 	},
 	"pause-beyond-lease": func(ctx context.Context, w *weather) {
-		w.freeze(ctx, min(w.lease+between(w.rng, 0, w.lease/2), budget/2))
+		w.freeze(ctx, min(w.Lease+between(w.rng, 0, w.Lease/2), budget/2))
 	},
 	"kill-pubsub":  once("CLIENT", "KILL", "TYPE", "pubsub"),
 	"kill-clients": once("CLIENT", "KILL", "TYPE", "normal"),
@@ -144,7 +142,7 @@ var global = map[string]func(ctx context.Context, w *weather){
 
 	// Only of these. Not while a lease is in force from before others lost their data: together they were a majority.
 	"restart": func(ctx context.Context, w *weather) {
-		if w.old(ctx) && sleep(ctx, time.Until(w.emptied.Add(w.lease+2*time.Second))) {
+		if w.old(ctx) && sleep(ctx, time.Until(w.emptied.Add(w.Lease+2*time.Second))) {
 			w.restart(ctx, w.hit())
 		} else {
 			w.count["restart"]--

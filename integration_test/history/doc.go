@@ -21,7 +21,7 @@
 //   - [Periods]: a lock that is to stay taken for a while is granted to nobody before.
 //   - [Refusals], not by [Check]: who is refused a lock is told who has it, or what stands there in
 //     its place.
-//   - [Kinds]: the holder of a name is refused another kind of lock of it.
+//   - [Forbidden]: the holder of a name is refused another kind of lock of it.
 //   - [WakeUps]: a lock that is free while somebody waits is granted within a bound.
 //   - [Ghosts]: a lock is held by nobody who is not inside a call, does not hold it and did not do
 //     so just before, by samples of what the server says.

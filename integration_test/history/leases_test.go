@@ -48,7 +48,7 @@ func TestKinds(t *testing.T) {
 		"mixed a#1 refused; unlock a#1": 0, "mixed a#1 denied; unlock a#1": 1, "mixed a#1; unlock a#1": 1,
 		"end a#1 lost; mixed a#1 left": 0, // not held any more
 	} {
-		require.Len(t, Kinds(story(Locks, "lock a#1; "+ops), Config{}), wrong, ops)
+		require.Len(t, Forbidden(story(Locks, "lock a#1; "+ops), Config{}), wrong, ops)
 	}
 }
 

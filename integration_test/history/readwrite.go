@@ -2,7 +2,6 @@ package history
 
 import (
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -77,19 +76,6 @@ func (c *Config) unseenWrite(ops []Op, from, to int64) bool {
 		}
 		return (unseen || o.Kind == Wipe) && o.Call <= to && after(o.Return, c.Recovery+c.Lease+c.Late) >= from
 	})
-}
-
-// upgrades finds owners that read and were not refused to write.
-func upgrades(ops []Op, _ Config) (found []Violation) {
-	for name, ops := range byName(ops) {
-		until := trusted(ops)
-		for _, o := range ops {
-			if o.Kind == Upgrade && o.Result != Closed && o.Return < until[o.grant()] && !(o.Result == Refused && strings.Contains(o.Error, "wait for itself")) {
-				found = append(found, Violation{"upgrade", name, "one that reads was not refused to write", of(ops, o.grant()), nil})
-			}
-		}
-	}
-	return found
 }
 
 // Turns finds readers that came after a writer that waited, and were let in before it: while its

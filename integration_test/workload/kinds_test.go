@@ -24,7 +24,7 @@ func TestEveryKind(t *testing.T) {
 	for _, kind := range []history.Family{history.Locks, history.ReadWrite, history.Permits, history.Latches, history.Elections} {
 		t.Run("kind "+string(kind), func(t *testing.T) {
 			ops := everyEvent(t, "workload:"+uuid.NewString(), kind)
-			history.Report(t, history.Check(ops, history.Config{Lease: time.Minute, Bound: 5 * time.Second, Recovery: 5 * time.Second,
+			history.Report(t, history.Check(ops, history.Config{Lease: time.Minute, Bound: 15 * time.Second, Recovery: 5 * time.Second,
 				Permits: permits, Place: 15 * time.Second, Claim: 2 * time.Second}), "go test ./workload")
 		})
 	}
